@@ -1,0 +1,78 @@
+/* core.h: what the parts of the C core know of each other. Not installed. */
+#ifndef SMM_CORE_H
+#define SMM_CORE_H
+
+#include <stddef.h>
+
+#include "smallmm.h"
+
+/* A kernel runs matrices first .. last-1 of a call, ignoring alpha and beta. It allocates nothing and cannot
+ * fail. cold: the operands come from memory rather than from a cache, so prefetching pays. */
+typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, bool cold);
+
+/* Operands that must pass through a packed buffer before a kernel can use them; or it cannot run the call. */
+enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8 };
+
+/* One row of an instruction set's kernel list. The first row that fits a call is its kernel. */
+typedef struct smm_kernel {
+    const char *name;
+    smm_op op;
+    int16_t m, k, n; /* the shape it is compiled for; 0: any */
+    smm_kernel_fn *run;
+    unsigned (*needs)(const smm_call *call); /* SMM_PACK_A | ...: what must be packed for this call */
+} smm_kernel;
+
+/* The kernels of one instruction set and dtype, and the conversions around them. Packed means dense
+ * row-major matrices, one right after the other. */
+typedef struct smm_kernels {
+    const smm_kernel *list;
+    size_t count;
+    /* Copy `count` matrices of x (rows x cols) to packed. */
+    void (*pack)(void *packed, const smm_operand *x, intptr_t rows, intptr_t cols, intptr_t count);
+    /* C = alpha packed + beta C for the whole call; clobbers packed. */
+    void (*unpack)(const smm_call *call, void *packed);
+    /* packed = alpha packed for the whole call. */
+    void (*scale)(const smm_call *call, void *packed);
+    /* Copy whole cache lines, both sides aligned to them, around the caches. */
+    void (*stream)(void *to, const void *from, size_t bytes);
+} smm_kernels;
+
+#define SMM_ISA(name, needs) extern const smm_kernels smm_kernels_##name##_f32, smm_kernels_##name##_f64;
+#include "isa.def"
+#undef SMM_ISA
+
+/* dispatch.c: the kernels in use, chosen once. */
+smm_status smm_kernels_of(smm_dtype dtype, const smm_kernels **kernels);
+
+/* plan.c */
+typedef struct smm_plan {
+    smm_call call; /* the call, normalised: swapped if C is column-major, strides of length-1 axes made dense */
+    const smm_kernels *kernels;
+    const smm_kernel *kernel;
+    unsigned staged;  /* SMM_PACK_A | SMM_PACK_B | SMM_STAGE_C */
+    bool swapped;     /* C^T = B^T A^T is computed */
+    bool cold;        /* the data is larger than the caches keep */
+    bool nontemporal; /* C is streamed around the caches */
+    int threads;
+    intptr_t group;      /* when something is staged: the matrices that share a buffer, */
+    intptr_t rows, cols; /* or, if one is larger than the buffer, the block of C that is computed at a time */
+    intptr_t chunk;      /* matrices a thread claims at a time */
+    double flops, bytes; /* work and compulsory traffic */
+} smm_plan;
+
+smm_status smm_plan_call(const smm_call *call, smm_plan *plan);
+
+/* Bytes of each of the three buffers of a thread: A, B and C of a group stay in L1 together. */
+enum { SMM_BUFFER = 32768 };
+
+/* threads.c: run body(context, first, last) over the whole of 0 .. count-1, in chunks, on up to
+ * `threads` threads, the caller among them. Returns when all is done. */
+typedef void smm_body_fn(void *context, intptr_t first, intptr_t last);
+void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context);
+
+/* reference.c: the oracle of the tests. */
+void smm_reference(const smm_call *call);
+
+static inline intptr_t smm_size(smm_dtype dtype) { return dtype == SMM_F32 ? 4 : 8; }
+
+#endif

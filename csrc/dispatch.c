@@ -1,0 +1,72 @@
+/* dispatch.c: which instruction set runs, chosen at the first call from what the CPU and the operating
+ * system support, or forced by SMALLMM_ISA or smm_select_isa. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+/* The compiler's run-time check reads CPUID and, for AVX state, XGETBV. */
+static bool has_portable(void) { return true; }
+#if defined(__x86_64__)
+static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+static bool has_avx512(void) {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#elif defined(__aarch64__)
+static bool has_neon(void) { return true; }
+#endif
+
+static const struct isa {
+    const char *name;
+    bool (*available)(void);
+    const smm_kernels *kernels[2]; /* by smm_dtype */
+} isas[] = {
+#define SMM_ISA(name, needs) {#name, has_##name, {&smm_kernels_##name##_f32, &smm_kernels_##name##_f64}},
+#include "isa.def"
+#undef SMM_ISA
+};
+enum { ISAS = sizeof isas / sizeof *isas };
+
+static _Atomic(const struct isa *) selected;
+
+/* name == NULL: the best. NULL when there is no such instruction set here. */
+static const struct isa *find(const char *name) {
+    for (int i = ISAS - 1; i >= 0; i--)
+        if ((!name || !strcmp(name, isas[i].name)) && isas[i].available()) return &isas[i];
+    return NULL;
+}
+
+smm_status smm_select_isa(const char *name) {
+    const char *forced = getenv("SMALLMM_ISA");
+    const struct isa *isa = find(name ? name : forced && *forced ? forced : NULL);
+    if (!isa) return SMM_ERR_ISA;
+    atomic_store(&selected, isa);
+    return SMM_OK;
+}
+
+static const struct isa *current(void) {
+    if (!atomic_load(&selected)) smm_select_isa(NULL);
+    return atomic_load(&selected);
+}
+
+const char *smm_isa(void) {
+    const struct isa *isa = current();
+    return isa ? isa->name : NULL;
+}
+
+const char *const *smm_isas_available(void) {
+    static const char *names[ISAS + 1]; /* every thread writes the same */
+    int count = 0;
+    for (int i = 0; i < ISAS; i++)
+        if (isas[i].available()) names[count++] = isas[i].name;
+    return names;
+}
+
+smm_status smm_kernels_of(smm_dtype dtype, const smm_kernels **kernels) {
+    const struct isa *isa = current();
+    if (!isa) return SMM_ERR_ISA;
+    *kernels = isa->kernels[dtype];
+    return SMM_OK;
+}

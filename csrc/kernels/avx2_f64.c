@@ -1,0 +1,13 @@
+/* avx2_f64.c: the kernels for float64 on AVX2 and FMA. */
+#if defined(__x86_64__)
+#define SMM_KERNELS_AVX2
+#define SMM_KERNELS_F64
+#define ISA avx2
+#include "lane_avx2.h"
+
+#include "block.h"
+#include "matmul_rows.h"
+#include "matmul_strided.h"
+#include "pack.h"
+#include "table.h"
+#endif

@@ -1,0 +1,15 @@
+/* avx512_f32.c: the kernels for float32 on AVX-512. */
+#if defined(__x86_64__)
+#define SMM_KERNELS_AVX512
+#define SMM_KERNELS_F32
+#define ISA avx512
+#include "lane_avx512.h"
+
+#include "block.h"
+#include "matmul_group.h"
+#include "matmul_permute.h"
+#include "matmul_rows.h"
+#include "matmul_strided.h"
+#include "pack.h"
+#include "table.h"
+#endif

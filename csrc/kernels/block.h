@@ -1,0 +1,34 @@
+/* block.h: transposing square blocks in registers, and whole matrices by them. An instruction set with
+ * shuffles of its own brings block_load, block_store and block_transpose in its lane header. */
+#if !defined(SMM_LANE_BLOCKS)
+enum { BLOCK = LANES };
+typedef vec block_row;
+INLINE block_row block_load(const T *p, intptr_t count) { return lane_load_part(p, count); }
+INLINE void block_store(T *p, block_row x, intptr_t count) { lane_store_part(p, x, count); }
+INLINE void block_transpose(block_row x[BLOCK]) {
+    T y[BLOCK][BLOCK];
+    UNROLLED(int i = 0; i < BLOCK; i++)
+        UNROLLED(int j = 0; j < BLOCK; j++) y[i][j] = x[j][i];
+    UNROLLED(int i = 0; i < BLOCK; i++) x[i] = lane_load(y[i]);
+}
+#endif
+
+/* One block: to[i * to_ld + j] = from[j * from_ld + i] for i < height, j < width; `store` >= width elements of
+ * each row of `to` are written. */
+INLINE void transpose_block(T *to, intptr_t to_ld, const T *from, intptr_t from_ld, intptr_t height, intptr_t width,
+                            intptr_t store) {
+    block_row x[BLOCK];
+    UNROLLED(int l = 0; l < BLOCK; l++) x[l] = block_load(from + (l < width ? l : 0) * from_ld, height);
+    block_transpose(x);
+    UNROLLED(int l = 0; l < BLOCK; l++)
+        if (l < height) block_store(to + l * to_ld, x[l], store);
+}
+
+/* to (rows x cols, dense) from columns that are contiguous and `ld` elements apart. */
+INLINE void transpose(T *to, const T *from, intptr_t ld, intptr_t rows, intptr_t cols) {
+    for (intptr_t i = 0; i < rows; i += BLOCK)
+        for (intptr_t j = 0; j < cols; j += BLOCK) {
+            const intptr_t height = least(BLOCK, rows - i), width = least(BLOCK, cols - j);
+            transpose_block(to + i * cols + j, cols, from + j * ld + i, ld, height, width, width);
+        }
+}

@@ -1,0 +1,52 @@
+/* lane.h: what the kernel texts are written in, common to all instruction sets.
+ *
+ * Each csrc/kernels/<isa>_<dtype>.c includes one lane_<isa>.h, which defines the vector type `vec` of
+ * LANES elements of type T and the lane verbs over it, and then the texts, once per algorithm. The
+ * texts are ordinary C: constant shapes are constant arguments of inlined functions. */
+#ifndef SMM_LANE_H
+#define SMM_LANE_H
+
+#include "../core.h"
+
+#define INLINE static inline __attribute__((always_inline))
+/* A for loop that is unrolled completely, when its trip count is a constant, or not at all. */
+#define UNROLLED(...) _Pragma("GCC unroll 32") for (__VA_ARGS__)
+#define ROLLED(...) _Pragma("GCC unroll 1") for (__VA_ARGS__)
+
+#if defined(SMM_KERNELS_F64)
+typedef double T;
+#define DTYPE f64
+#define FMA __builtin_fma
+#else
+typedef float T;
+#define DTYPE f32
+#define FMA __builtin_fmaf
+#endif
+
+/* smm_<operation>_<strategy>_<dtype>_<isa> */
+#define NAME_(stem, dtype, isa) smm_##stem##_##dtype##_##isa
+#define NAME(stem, dtype, isa) NAME_(stem, dtype, isa)
+#define KERNEL(stem) NAME(stem, DTYPE, ISA)
+
+/* Strides of an operand in elements. */
+typedef struct strides {
+    intptr_t batch, row, col;
+} strides;
+
+INLINE strides strides_of(const smm_operand *x) {
+    const intptr_t size = sizeof(T);
+    return (strides){x->batch / size, x->row / size, x->col / size};
+}
+
+/* How far before its use an operand that comes from memory is prefetched: in elements, at least a matrix of
+ * `count` elements, and AHEAD_BYTES more. */
+enum { AHEAD_BYTES = 4096 };
+INLINE intptr_t distance(intptr_t count) { return count + AHEAD_BYTES / (intptr_t)sizeof(T); }
+
+INLINE void prefetch(const T *p, intptr_t count) {
+    UNROLLED(intptr_t l = 0; l < count; l += 64 / (intptr_t)sizeof(T)) __builtin_prefetch(p + l);
+}
+
+INLINE intptr_t least(intptr_t x, intptr_t y) { return x < y ? x : y; }
+
+#endif

@@ -1,0 +1,67 @@
+/* lane_avx2.h: the lane verbs on AVX2 with FMA: one vector is 4 float64 or 8 float32. */
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma")
+#endif
+#include <immintrin.h>
+
+#include "lane.h"
+
+#if defined(SMM_KERNELS_F64)
+#define I(verb) _mm256_##verb##_pd
+typedef __m256d vec;
+#else
+#define I(verb) _mm256_##verb##_ps
+typedef __m256 vec;
+#endif
+enum { LANES = sizeof(vec) / sizeof(T), VECTOR_REGISTERS = 16 };
+
+/* All bits set in the first `count` lanes. */
+INLINE __m256i first_lanes(intptr_t count) {
+#if defined(SMM_KERNELS_F64)
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
+#else
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+#endif
+}
+
+INLINE vec lane_load(const T *p) { return I(loadu)(p); }
+INLINE vec lane_load_part(const T *p, intptr_t count) { return I(maskload)(p, first_lanes(count)); }
+INLINE void lane_store(T *p, vec x) { I(storeu)(p, x); }
+INLINE void lane_store_part(T *p, vec x, intptr_t count) { I(maskstore)(p, first_lanes(count), x); }
+INLINE void lane_stream(T *p, vec x) { I(stream)(p, x); }
+INLINE vec lane_set(T x) { return I(set1)(x); }
+INLINE vec lane_zero(void) { return I(setzero)(); }
+INLINE vec lane_mul(vec x, vec y) { return I(mul)(x, y); }
+INLINE vec lane_fma(vec x, vec y, vec z) { return I(fmadd)(x, y, z); }
+INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
+
+/* Transposition of LANES x LANES blocks: x[i] lane j becomes x[j] lane i. */
+#define SMM_LANE_BLOCKS
+enum { BLOCK = LANES };
+typedef vec block_row;
+INLINE block_row block_load(const T *p, intptr_t count) {
+    return count == LANES ? lane_load(p) : lane_load_part(p, count);
+}
+INLINE void block_store(T *p, block_row x, intptr_t count) {
+    if (count == LANES)
+        lane_store(p, x);
+    else
+        lane_store_part(p, x, count);
+}
+#if defined(SMM_KERNELS_F64)
+INLINE void block_transpose(block_row x[BLOCK]) {
+    vec p[BLOCK];
+    UNROLLED(int i = 0; i < 4; i += 2) { /* pairs of rows: 2 x 2 blocks */
+        p[i] = _mm256_unpacklo_pd(x[i], x[i + 1]);
+        p[i + 1] = _mm256_unpackhi_pd(x[i], x[i + 1]);
+    }
+    UNROLLED(int j = 0; j < 2; j++) { /* fours */
+        x[j] = _mm256_permute2f128_pd(p[j], p[j + 2], 0x20);
+        x[j + 2] = _mm256_permute2f128_pd(p[j], p[j + 2], 0x31);
+    }
+}
+#else
+#include "transpose_8x8_f32.h"
+#endif

@@ -1,0 +1,108 @@
+/* lane_avx512.h: the lane verbs on AVX-512: one vector is 8 float64 or 16 float32.
+ * A partial vector holds `count` elements; the lanes beyond are neither read nor written. */
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))), \
+                             apply_to = function)
+#else
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+#endif
+#include <immintrin.h>
+
+#include "lane.h"
+
+#if defined(SMM_KERNELS_F64)
+#define I(verb) _mm512_##verb##_pd
+typedef __m512d vec;
+typedef __mmask8 mask;
+#else
+#define I(verb) _mm512_##verb##_ps
+typedef __m512 vec;
+typedef __mmask16 mask;
+#endif
+enum { LANES = sizeof(vec) / sizeof(T), VECTOR_REGISTERS = 32 };
+
+INLINE mask first_lanes(intptr_t count) { return (mask)((1u << count) - 1); }
+
+INLINE vec lane_load(const T *p) { return I(loadu)(p); }
+INLINE vec lane_load_part(const T *p, intptr_t count) { return I(maskz_loadu)(first_lanes(count), p); }
+INLINE void lane_store(T *p, vec x) { I(storeu)(p, x); }
+INLINE void lane_store_part(T *p, vec x, intptr_t count) { I(mask_storeu)(p, first_lanes(count), x); }
+INLINE void lane_stream(T *p, vec x) { I(stream)(p, x); }
+INLINE vec lane_set(T x) { return I(set1)(x); }
+INLINE vec lane_zero(void) { return I(setzero)(); }
+INLINE vec lane_mul(vec x, vec y) { return I(mul)(x, y); }
+INLINE vec lane_fma(vec x, vec y, vec z) { return I(fmadd)(x, y, z); }
+INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
+
+/* Permutations, for the strategies that only AVX-512 has. An index holds an element number per lane. */
+typedef __m512i index_vec;
+
+INLINE index_vec lane_index(const int32_t element[LANES]) {
+#if defined(SMM_KERNELS_F64)
+    return _mm512_cvtepi32_epi64(_mm256_loadu_si256((const __m256i *)element));
+#else
+    return _mm512_loadu_si512(element);
+#endif
+}
+INLINE vec lane_permute(index_vec i, vec x) { return I(permutexvar)(i, x); }
+/* Elements 0 .. LANES-1 are x's, LANES .. 2 LANES-1 are y's. */
+INLINE vec lane_permute2(index_vec i, vec x, vec y) { return I(permutex2var)(x, i, y); }
+/* The same where every lane takes an element of its own 128-bit quarter: twice the rate. */
+INLINE vec lane_permute_quarters(index_vec i, vec x) {
+#if defined(SMM_KERNELS_F64)
+    return _mm512_permutevar_pd(x, _mm512_slli_epi64(i, 1));
+#else
+    return _mm512_permutevar_ps(x, i);
+#endif
+}
+INLINE void lane_store_masked(T *p, vec x, unsigned lanes) { I(mask_storeu)(p, (mask)lanes, x); }
+
+/* `count` <= width elements at p, over and over: x[l] = p[l % width], for a width of LANES / 2 or 4. */
+INLINE vec lane_repeat(const int width, const T *p, const int count) {
+#if defined(SMM_KERNELS_F64)
+    (void)width;
+    return _mm512_broadcast_f64x4(count == 4 ? _mm256_loadu_pd(p) : _mm256_maskz_loadu_pd((mask)first_lanes(count), p));
+#else
+    if (width == 4)
+        return _mm512_broadcast_f32x4(count == 4 ? _mm_loadu_ps(p)
+                                                 : _mm_maskz_loadu_ps((__mmask8)first_lanes(count), p));
+    return _mm512_broadcast_f32x8(count == 8 ? _mm256_loadu_ps(p)
+                                             : _mm256_maskz_loadu_ps((__mmask8)first_lanes(count), p));
+#endif
+}
+
+/* Transposition of 8 x 8 blocks: x[i] lane j becomes x[j] lane i. float32 needs only half vectors. */
+#define SMM_LANE_BLOCKS
+enum { BLOCK = 8 };
+#if defined(SMM_KERNELS_F64)
+typedef vec block_row;
+INLINE block_row block_load(const T *p, intptr_t count) { return lane_load_part(p, count); }
+INLINE void block_store(T *p, block_row x, intptr_t count) { lane_store_part(p, x, count); }
+INLINE void block_transpose(block_row x[BLOCK]) {
+    const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13),
+                  high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    vec p[BLOCK], q[BLOCK];
+    UNROLLED(int i = 0; i < 8; i += 2) { /* pairs of rows: 2 x 2 blocks */
+        p[i] = _mm512_unpacklo_pd(x[i], x[i + 1]);
+        p[i + 1] = _mm512_unpackhi_pd(x[i], x[i + 1]);
+    }
+    UNROLLED(int i = 0; i < 8; i += 4) /* fours: 4 x 4 blocks */
+        UNROLLED(int j = 0; j < 2; j++) {
+            q[i + j] = _mm512_permutex2var_pd(p[i + j], low, p[i + j + 2]);
+            q[i + j + 2] = _mm512_permutex2var_pd(p[i + j], high, p[i + j + 2]);
+        }
+    UNROLLED(int j = 0; j < 4; j++) { /* eights */
+        x[j] = _mm512_shuffle_f64x2(q[j], q[j + 4], 0x44);
+        x[j + 4] = _mm512_shuffle_f64x2(q[j], q[j + 4], 0xee);
+    }
+}
+#else
+typedef __m256 block_row;
+INLINE block_row block_load(const T *p, intptr_t count) {
+    return _mm256_maskz_loadu_ps((__mmask8)first_lanes(count), p);
+}
+INLINE void block_store(T *p, block_row x, intptr_t count) {
+    _mm256_mask_storeu_ps(p, (__mmask8)first_lanes(count), x);
+}
+#include "transpose_8x8_f32.h"
+#endif

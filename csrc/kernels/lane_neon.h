@@ -1,0 +1,32 @@
+/* lane_neon.h: the lane verbs on 64-bit ARM: one vector is 2 float64 or 4 float32. */
+#include <arm_neon.h>
+
+#include "lane.h"
+
+#if defined(SMM_KERNELS_F64)
+#define I(verb) verb##_f64
+typedef float64x2_t vec;
+#else
+#define I(verb) verb##_f32
+typedef float32x4_t vec;
+#endif
+enum { LANES = sizeof(vec) / sizeof(T), VECTOR_REGISTERS = 32 };
+
+INLINE vec lane_load(const T *p) { return I(vld1q)(p); }
+INLINE vec lane_load_part(const T *p, intptr_t count) {
+    T x[LANES] = {0};
+    for (intptr_t l = 0; l < count; l++) x[l] = p[l];
+    return lane_load(x);
+}
+INLINE void lane_store(T *p, vec x) { I(vst1q)(p, x); }
+INLINE void lane_store_part(T *p, vec x, intptr_t count) {
+    T y[LANES];
+    lane_store(y, x);
+    for (intptr_t l = 0; l < count; l++) p[l] = y[l];
+}
+INLINE void lane_stream(T *p, vec x) { lane_store(p, x); } /* ARM streams writes by itself */
+INLINE vec lane_set(T x) { return I(vdupq_n)(x); }
+INLINE vec lane_zero(void) { return I(vdupq_n)(0); }
+INLINE vec lane_mul(vec x, vec y) { return I(vmulq)(x, y); }
+INLINE vec lane_fma(vec x, vec y, vec z) { return I(vfmaq)(z, x, y); }
+INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }

@@ -1,0 +1,24 @@
+/* lane_portable.h: the lane verbs in the vector extension of GCC and Clang, on whatever the compiler's
+ * baseline is. Multiply and add round separately, everywhere alike: the baseline of x86-64 has no FMA. */
+#include "lane.h"
+
+typedef T vec __attribute__((vector_size(16)));
+typedef T unaligned_vec __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
+enum { LANES = sizeof(vec) / sizeof(T), VECTOR_REGISTERS = 16 };
+
+INLINE vec lane_load(const T *p) { return *(const unaligned_vec *)p; }
+INLINE vec lane_load_part(const T *p, intptr_t count) {
+    vec x = {0};
+    for (intptr_t l = 0; l < count; l++) x[l] = p[l];
+    return x;
+}
+INLINE void lane_store(T *p, vec x) { *(unaligned_vec *)p = x; }
+INLINE void lane_store_part(T *p, vec x, intptr_t count) {
+    for (intptr_t l = 0; l < count; l++) p[l] = x[l];
+}
+INLINE void lane_stream(T *p, vec x) { lane_store(p, x); } /* the extension has no streaming store */
+INLINE vec lane_set(T x) { return x - (vec){0}; }          /* minus zero, so that -0.0 stays -0.0 */
+INLINE vec lane_zero(void) { return (vec){0}; }
+INLINE vec lane_mul(vec x, vec y) { return x * y; }
+INLINE vec lane_fma(vec x, vec y, vec z) { return x * y + z; }
+INLINE T scalar_fma(T x, T y, T z) { return x * y + z; }

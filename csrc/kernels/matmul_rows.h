@@ -1,0 +1,226 @@
+/* matmul_rows.h: C = A B with rows of B and C in vectors and elements of A broadcast.
+ *
+ * c_i* = a_i0 b_0* + a_i1 b_1* + ...: a tile of C, `height` rows by `width` vectors of columns, stays in
+ * registers while k runs; each vector of B is used for `height` rows, each element of A for `width`
+ * vectors. A may have any strides; rows of B and C are contiguous.
+ *
+ * When n is not a multiple of LANES the last vector of a row overlaps the one before it: the columns in
+ * both are computed twice, with the same bits, and no masks are needed. n < LANES is one partial vector.
+ * (Loop order and register blocking after Masliah et al., Euro-Par 2016.) */
+
+/* Where the columns of a tile lie. width > 0: that many vectors, adjacent but for the last, which begins
+ * at column `last`; width = 0: one partial vector of `last` columns. */
+typedef struct columns {
+    int width;
+    intptr_t last;
+} columns;
+
+INLINE int vectors_of(columns j) { return j.width ? j.width : 1; }
+INLINE intptr_t column(columns j, int v) { return v < j.width - 1 ? v * LANES : j.last; }
+INLINE vec load_columns(columns j, int v, const T *p) {
+    return j.width ? lane_load(p + column(j, v)) : lane_load_part(p, j.last);
+}
+INLINE void store_columns(columns j, int v, T *p, vec x) {
+    if (j.width)
+        lane_store(p + column(j, v), x);
+    else
+        lane_store_part(p, x, j.last);
+}
+
+/* The tile that begins at vector v of rows of n elements. */
+INLINE columns columns_from(int v, const int max_width, const intptr_t n) {
+    if (n < LANES) return (columns){0, n};
+    const int vectors = (int)((n + LANES - 1) / LANES), width = vectors - v < max_width ? vectors - v : max_width;
+    return (columns){width, v + width < vectors ? (width - 1) * LANES : n - LANES - v * LANES};
+}
+
+enum { MAX_HEIGHT = 12, MAX_WIDTH = 4 };
+
+/* What a tile prefetches of dense stacks that come from memory: as much of a later A and B as the tile reads
+ * of its own, a_step and b_step elements for each k. Spread like this the prefetches cost next to nothing;
+ * at once per matrix they stall. a == NULL: nothing. */
+typedef struct ahead {
+    const T *a, *b;
+    intptr_t a_step, b_step;
+} ahead;
+
+/* One tile of one matrix: c (height x columns) = a (height x k) b (k x columns). A panel of B holds the
+ * vectors of the tile whole and side by side. */
+INLINE void rows_tile(const int height, const columns j, const intptr_t k, const T *a, const strides as, const T *b,
+                      const strides bs, const bool b_panel, T *c, const strides cs, const ahead next) {
+    vec acc[MAX_HEIGHT][MAX_WIDTH], bv[MAX_WIDTH];
+    UNROLLED(int v = 0; v < vectors_of(j); v++) bv[v] = b_panel ? lane_load(b + v * LANES) : load_columns(j, v, b);
+    UNROLLED(int i = 0; i < height; i++)
+        UNROLLED(int v = 0; v < vectors_of(j); v++) acc[i][v] = lane_mul(lane_set(a[i * as.row]), bv[v]);
+
+    for (intptr_t p = 1; p < k; p++) {
+        if (next.a) {
+            prefetch(next.a + p * next.a_step, next.a_step);
+            prefetch(next.b + p * next.b_step, next.b_step);
+        }
+        const T *bp = b + p * bs.row;
+        UNROLLED(int v = 0; v < vectors_of(j); v++)
+            bv[v] = b_panel ? lane_load(bp + v * LANES) : load_columns(j, v, bp);
+        UNROLLED(int i = 0; i < height; i++)
+            UNROLLED(int v = 0; v < vectors_of(j); v++)
+                acc[i][v] = lane_fma(lane_set(a[i * as.row + p * as.col]), bv[v], acc[i][v]);
+    }
+
+    UNROLLED(int i = 0; i < height; i++)
+        UNROLLED(int v = 0; v < vectors_of(j); v++) store_columns(j, v, c + i * cs.row, acc[i][v]);
+}
+
+/* B of order n, given by columns `ld` elements apart, transposed to a panel: row k of B at panel + k pitch,
+ * its vectors whole, so that no load straddles two stores. Blocks that would pass the end overlap. */
+INLINE void transpose_to_panel(T *panel, const int pitch, const T *b, intptr_t ld, const int n) {
+    const int width = n < BLOCK ? n : BLOCK;
+    UNROLLED(int v = 0; v < pitch; v += LANES) {
+        const int start = n < LANES ? 0 : v + LANES <= n ? v : n - LANES; /* of the vector, in B */
+        UNROLLED(int h = 0; h < LANES && h < n; h += BLOCK) {
+            const int j = start + h + width <= n ? start + h : n - width;
+            UNROLLED(int k = 0; k < n; k += BLOCK) {
+                const int i = k + width <= n ? k : n - width;
+                transpose_block(panel + i * pitch + v + j - start, pitch, b + j * ld + i, ld, width, width, BLOCK);
+            }
+        }
+    }
+}
+
+/* n x n matrices; n, height, width and, by inlining, k and the strides within a matrix are constants where the
+ * caller's are. */
+INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
+                             const intptr_t k, const int height, const int max_width, const strides as,
+                             const strides bs, const bool b_cols, const strides cs) {
+    const int vectors = (n + LANES - 1) / LANES;
+    const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
+    T *c = (T *)call->c.data + first * cs.batch;
+    /* the next matrix's panel is written while this one's is read: its stores have then left the store queue */
+    T panels[2][b_cols ? 32 * 32 : 1] __attribute__((aligned(64)));
+    if (b_cols) transpose_to_panel(panels[first & 1], vectors * LANES, b, bs.col, n);
+    const strides ps = b_cols ? (strides){0, vectors * LANES, 1} : bs;
+    for (intptr_t q = first; q < last; q++, a += as.batch, b += bs.batch, c += cs.batch) {
+        const T *panel = panels[q & 1];
+        if (b_cols && q + 1 < last) transpose_to_panel(panels[~q & 1], vectors * LANES, b + bs.batch, bs.col, n);
+        UNROLLED(int v = 0; v < vectors; v += max_width) {
+            const columns j = columns_from(v, max_width, n);
+            const T *bj = (b_cols ? panel : b) + v * LANES;
+            T *cj = c + v * LANES;
+            ROLLED(int i = 0; i + height <= n; i += height) {
+                const ahead next = {cold ? a + distance(n * n) + i * n : NULL, b + distance(n * n) + i * n, height,
+                                    height};
+                rows_tile(height, j, k, a + i * as.row, as, bj, ps, b_cols, cj + i * cs.row, cs, next);
+            }
+            const int i = n / height * height;
+            const ahead next = {cold ? a + distance(n * n) + i * n : NULL, b + distance(n * n) + i * n, n - i, n - i};
+            if (i < n) rows_tile(n - i, j, k, a + i * as.row, as, bj, ps, b_cols, cj + i * cs.row, cs, next);
+        }
+    }
+}
+
+/* Square matrices of constant order, with code of their own for dense A and B, by rows or by columns:
+ * constant strides save the address arithmetic, 10-15 % at n <= 12. */
+INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n, const int height,
+                        const int width) {
+    const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
+    const strides a_rows = {as.batch, n, 1}, a_cols = {as.batch, 1, n}, b_rows = {bs.batch, n, 1},
+                  b_cols = {bs.batch, 1, n}, c_rows = {cs.batch, n, 1};
+    const bool dense = cs.row == n;
+    const bool a_is_rows = as.row == n && as.col == 1, b_is_rows = bs.row == n && bs.col == 1;
+    const bool a_is_cols = as.row == 1 && as.col == n, b_is_cols = bs.row == 1 && bs.col == n;
+    if (dense && a_is_rows && b_is_rows && !cold)
+        rows_square_loop(call, first, last, false, n, n, height, width, a_rows, b_rows, false, c_rows);
+    else if (dense && a_is_rows && b_is_rows)
+        rows_square_loop(call, first, last, true, n, n, height, width, a_rows, b_rows, false, c_rows);
+    else if (dense && a_is_cols && b_is_rows)
+        rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_rows, false, c_rows);
+    else if (dense && a_is_rows && b_is_cols)
+        rows_square_loop(call, first, last, true, n, n, height, width, a_rows, b_cols, true, c_rows);
+    else if (dense && a_is_cols && b_is_cols)
+        rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_cols, true, c_rows);
+    else
+        /* k at run time: unrolled, every a_ik would want an address register of its own */
+        rows_square_loop(call, first, last, false, n, call->k, height, width, as, bs, false, cs);
+}
+
+/* Dense B by rows or by columns, or any B by rows; C by rows. */
+static unsigned rows_square_needs(const smm_call *call) {
+    const intptr_t size = sizeof(T), n = call->n;
+    const smm_operand *a = &call->a, *b = &call->b, *c = &call->c;
+    const bool dense_a = (a->col == size && a->row == n * size) || (a->row == size && a->col == n * size);
+    const bool dense_columns = dense_a && b->row == size && b->col == n * size && c->row == n * size;
+    return (b->col == size || dense_columns ? 0u : SMM_PACK_B) | (c->col == size ? 0u : SMM_STAGE_C);
+}
+
+/* Any shape: the same tile with run-time k and strides, one function per height and width, each with the
+ * loop over the batch inside for matrices that are a single tile. */
+typedef struct rows_shape {
+    intptr_t k, last;
+    strides a, b, c;
+} rows_shape;
+
+typedef void rows_tile_fn(const rows_shape *s, const T *a, const T *b, T *c, intptr_t count, ahead next);
+
+INLINE void rows_tiles(const int height, const int width, const rows_shape *s, const T *a, const T *b, T *c,
+                       intptr_t count, ahead next) {
+    const strides as = s->a, bs = {s->b.batch, s->b.row, 1}, cs = {s->c.batch, s->c.row, 1};
+    for (; count--; a += as.batch, b += bs.batch, c += cs.batch) {
+        rows_tile(height, (columns){width, s->last}, s->k, a, as, b, bs, false, c, cs, next);
+        if (next.a) {
+            next.a += as.batch;
+            next.b += bs.batch;
+        }
+    }
+}
+
+#define TILE_HEIGHTS(X, width) \
+    X(1, width) X(2, width) X(3, width) X(4, width) X(5, width) X(6, width) X(7, width) X(8, width)
+#define TILES(X) TILE_HEIGHTS(X, 0) TILE_HEIGHTS(X, 1) TILE_HEIGHTS(X, 2) TILE_HEIGHTS(X, 3)
+#define FUNCTION(height, width) \
+    static rows_tile_fn rows_tile_##height##x##width; \
+    static void rows_tile_##height##x##width(const rows_shape *s, const T *a, const T *b, T *c, intptr_t count, \
+                                             ahead next) { \
+        rows_tiles(height, width, s, a, b, c, count, next); \
+    }
+TILES(FUNCTION)
+#define ENTRY(height, width) [width][height] = rows_tile_##height##x##width,
+static rows_tile_fn *const rows_tile_table[4][9] = {TILES(ENTRY)};
+#undef ENTRY
+#undef FUNCTION
+#undef TILES
+#undef TILE_HEIGHTS
+
+/* The tallest tile of a width that leaves registers for B and for the broadcast of A. */
+INLINE intptr_t tallest(int width) { return least(8, (VECTOR_REGISTERS == 32 ? 24 : 12) / (width ? width : 1)); }
+
+static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+    rows_shape s = {call->k, 0, strides_of(&call->a), strides_of(&call->b), strides_of(&call->c)};
+    const T *a = (const T *)call->a.data + first * s.a.batch, *b = (const T *)call->b.data + first * s.b.batch;
+    T *c = (T *)call->c.data + first * s.c.batch;
+    const intptr_t m = call->m, k = call->k, n = call->n, vectors = (n + LANES - 1) / LANES;
+    const columns j = columns_from(0, 3, n);
+    if (vectors <= 3 && m <= tallest(j.width)) { /* one tile each: the loop over the batch is inside */
+        s.last = j.last;
+        const ahead next = {cold ? a + distance(m * k) : NULL, b + distance(k * n), m, n};
+        rows_tile_table[j.width][m](&s, a, b, c, last - first, next);
+        return;
+    }
+    for (intptr_t q = first; q < last; q++, a += s.a.batch, b += s.b.batch, c += s.c.batch)
+        for (int v = 0; v < vectors; v += 3) {
+            const columns j = columns_from(v, 3, n);
+            s.last = j.last;
+            /* tiles as high as registers allow, and all about equally high */
+            const intptr_t tiles = (m + tallest(j.width) - 1) / tallest(j.width);
+            for (intptr_t t = 0, i = 0; t < tiles; t++) {
+                const intptr_t height = (m - i) / (tiles - t), share = n * height / m + 1;
+                const ahead next = {cold && !v ? a + distance(m * k) + i * k : NULL,
+                                    b + distance(k * n) + i * n * k / m, height, share};
+                rows_tile_table[j.width][height](&s, a + i * s.a.row, b + v * LANES, c + i * s.c.row + v * LANES, 1,
+                                                 next);
+                i += height;
+            }
+        }
+}
+
+static unsigned rows_needs(const smm_call *call) {
+    return (call->b.col == sizeof(T) ? 0u : SMM_PACK_B) | (call->c.col == sizeof(T) ? 0u : SMM_STAGE_C);
+}

@@ -1,0 +1,13 @@
+/* neon_f64.c: the kernels for float64 on 64-bit ARM. */
+#if defined(__aarch64__)
+#define SMM_KERNELS_NEON
+#define SMM_KERNELS_F64
+#define ISA neon
+#include "lane_neon.h"
+
+#include "block.h"
+#include "matmul_rows.h"
+#include "matmul_strided.h"
+#include "pack.h"
+#include "table.h"
+#endif

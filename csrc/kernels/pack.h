@@ -1,0 +1,68 @@
+/* pack.h: conversions around a kernel: operands with awkward strides to packed (dense row-major)
+ * matrices in a buffer, and packed results to C, scaled, scattered or streamed. */
+#include <string.h>
+
+/* Copy `count` elements; both sides are contiguous. */
+INLINE void copy_row(T *to, const T *from, intptr_t count) {
+    intptr_t j = 0;
+    for (; j + LANES <= count; j += LANES) lane_store(to + j, lane_load(from + j));
+    if (j < count) lane_store_part(to + j, lane_load_part(from + j, count - j), count - j);
+}
+
+static void KERNEL(pack)(void *packed, const smm_operand *x, intptr_t rows, intptr_t cols, intptr_t count) {
+    const strides s = strides_of(x);
+    const T *from = x->data;
+    T *to = packed;
+    for (; count--; from += s.batch, to += rows * cols) {
+        if (s.col == 1)
+            for (intptr_t i = 0; i < rows; i++) copy_row(to + i * cols, from + i * s.row, cols);
+        else if (s.row == 1)
+            transpose(to, from, s.col, rows, cols);
+        else
+            for (intptr_t i = 0; i < rows; i++)
+                for (intptr_t j = 0; j < cols; j++) to[i * cols + j] = from[i * s.row + j * s.col];
+    }
+}
+
+static void KERNEL(stream)(void *to, const void *from, size_t bytes) {
+    T *c = to;
+    const T *x = from;
+    for (size_t j = 0; j < bytes / sizeof(T); j += LANES) lane_stream(c + j, lane_load(x + j));
+}
+
+static T scalar_of(const smm_operand *x, intptr_t q, T otherwise) {
+    return x->data ? *(const T *)((const char *)x->data + q * x->batch) : otherwise;
+}
+
+INLINE void scale_row(T *x, intptr_t count, T alpha) {
+    for (intptr_t j = 0; j < count; j++) x[j] *= alpha;
+}
+
+/* c = alpha x + beta c */
+INLINE void combine_row(T *c, intptr_t step, const T *x, intptr_t count, T alpha, T beta) {
+    for (intptr_t j = 0; j < count; j++) c[j * step] = scalar_fma(alpha, x[j], beta * c[j * step]);
+}
+
+static void KERNEL(scale)(const smm_call *call, void *packed) {
+    const intptr_t count = call->m * call->n;
+    for (intptr_t q = 0; q < call->batch; q++) scale_row((T *)packed + q * count, count, scalar_of(&call->alpha, q, 1));
+}
+
+static void KERNEL(unpack)(const smm_call *call, void *packed) {
+    const intptr_t m = call->m, n = call->n;
+    const strides s = strides_of(&call->c);
+    T *x = packed, *c = call->c.data;
+    for (intptr_t q = 0; q < call->batch; q++, c += s.batch, x += m * n) {
+        const T alpha = scalar_of(&call->alpha, q, 1), beta = scalar_of(&call->beta, q, 0);
+        if (beta == 0 && call->alpha.data) scale_row(x, m * n, alpha);
+        for (intptr_t i = 0; i < m; i++) {
+            T *row = c + i * s.row;
+            if (beta != 0)
+                combine_row(row, s.col, x + i * n, n, alpha, beta);
+            else if (s.col == 1)
+                copy_row(row, x + i * n, n);
+            else
+                for (intptr_t j = 0; j < n; j++) row[j * s.col] = x[i * n + j];
+        }
+    }
+}

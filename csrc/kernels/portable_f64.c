@@ -1,0 +1,11 @@
+/* portable_f64.c: the kernels for float64 on any CPU. */
+#define SMM_KERNELS_PORTABLE
+#define SMM_KERNELS_F64
+#define ISA portable
+#include "lane_portable.h"
+
+#include "block.h"
+#include "matmul_rows.h"
+#include "matmul_strided.h"
+#include "pack.h"
+#include "table.h"

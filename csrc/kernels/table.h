@@ -1,0 +1,36 @@
+/* table.h: the list of kernels of this instruction set and dtype, most specialised first. */
+#define MATMUL_ROWS(n, height, width) \
+    static void KERNEL(matmul_rows_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+        rows_square(call, first, last, cold, n, height, width); \
+    }
+#define MATMUL_GROUP(n, width) \
+    static void KERNEL(matmul_group_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+        group(call, first, last, cold, n, width); \
+    }
+#include "../tuning.def"
+#undef MATMUL_GROUP
+#undef MATMUL_ROWS
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#define ROW(stem, op, m, k, n, needs) {TEXT(KERNEL(stem)), op, m, k, n, KERNEL(stem), needs}
+
+static const smm_kernel list[] = {
+#define MATMUL_GROUP(n, width) ROW(matmul_group_##n, SMM_OP_MATMUL, n, n, n, group_needs),
+#define MATMUL_ROWS(n, height, width) ROW(matmul_rows_##n, SMM_OP_MATMUL, n, n, n, rows_square_needs),
+#include "../tuning.def"
+#undef MATMUL_GROUP
+#undef MATMUL_ROWS
+#if defined(SMM_KERNELS_AVX512)
+    ROW(matmul_permute, SMM_OP_MATMUL, 0, 0, 0, permute_needs),
+#endif
+    ROW(matmul_rows, SMM_OP_MATMUL, 0, 0, 0, rows_needs),
+    ROW(matmul_strided, SMM_OP_MATMUL, 0, 0, 0, strided_needs),
+};
+
+const smm_kernels NAME(kernels, ISA, DTYPE) = {
+    list, sizeof list / sizeof *list, KERNEL(pack), KERNEL(unpack), KERNEL(scale), KERNEL(stream)};
+
+#if defined(__clang__) && defined(__x86_64__)
+#pragma clang attribute pop
+#endif

@@ -1,0 +1,156 @@
+/* module.c: the extension module smallmm._core: the gufuncs of gufuncs.c and a few functions around
+ * them. Checks of arguments and messages for people are the Python package's; this is its C side only. */
+#define SMM_IMPORTS_NUMPY
+#include "extension.h"
+
+#include "../core.h"
+
+static PyObject *isas_available(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    PyObject *names = PyList_New(0);
+    for (const char *const *isa = smm_isas_available(); names && *isa; isa++) {
+        PyObject *name = PyUnicode_FromString(*isa);
+        if (!name || PyList_Append(names, name) < 0) Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    if (names) Py_SETREF(names, PyList_AsTuple(names));
+    return names;
+}
+
+void smm_raise(smm_status status, const char *name) {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *isas = status == SMM_ERR_ISA ? isas_available(NULL, NULL) : NULL;
+    if (isas)
+        PyErr_Format(PyExc_ValueError,
+                     "instruction set '%s' (from SMALLMM_ISA or select_isa) is unknown or not available; "
+                     "this build has on this CPU: %S",
+                     name ? name : "", isas);
+    else if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, smm_status_text(status));
+    Py_XDECREF(isas);
+    PyGILState_Release(gil);
+}
+
+static PyObject *isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    return PyUnicode_FromString(smm_isa());
+}
+
+static int use_isa(const char *name) {
+    const smm_status status = smm_select_isa(name);
+    if (status == SMM_OK) return 0;
+    smm_raise(status, name ? name : getenv("SMALLMM_ISA"));
+    return -1;
+}
+
+static PyObject *select_isa(PyObject *Py_UNUSED(module), PyObject *name) {
+    const char *text = Py_IsNone(name) ? NULL : PyUnicode_AsUTF8(name);
+    if (PyErr_Occurred() || use_isa(text) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_num_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    return PyLong_FromLong(smm_get_num_threads());
+}
+
+static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) {
+    const long threads = PyLong_AsLong(number);
+    if (threads == -1 && PyErr_Occurred()) return NULL;
+    if (threads != (int)threads || smm_set_num_threads((int)threads) != SMM_OK)
+        return PyErr_Format(PyExc_ValueError, "threads is %ld; expected a number >= 0 (0: the default)", threads);
+    Py_RETURN_NONE;
+}
+
+/* Call args[0](*args[1:], **kwargs) with the gufunc loops of this thread going to the detour. */
+static PyObject *call_with(smm_detour *detour, PyObject *args, PyObject *kwargs) {
+    PyObject *result = NULL;
+    PyObject *rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
+    if (!PyTuple_GET_SIZE(args)) PyErr_SetString(PyExc_TypeError, "expected a function and its arguments");
+    if (rest && !PyErr_Occurred()) {
+        smm_detour *outer = smm_current_detour;
+        smm_current_detour = detour;
+        result = PyObject_Call(PyTuple_GET_ITEM(args, 0), rest, kwargs);
+        smm_current_detour = outer;
+    }
+    Py_XDECREF(rest);
+    return result;
+}
+
+static smm_status take_plan(smm_detour *detour, const smm_call *call) {
+    smm_plan_info plan;
+    const smm_status status = smm_explain(call, &plan);
+    if (status) return status;
+    if (!detour->calls++) detour->plan = plan;
+    detour->matrices += call->batch;
+    detour->flops += plan.flops;
+    detour->bytes += plan.bytes;
+    return SMM_OK;
+}
+
+static PyObject *flag(bool x) { return x ? Py_True : Py_False; }
+
+static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
+    smm_detour detour = {.take = take_plan};
+    PyObject *result = call_with(&detour, args, kwargs);
+    if (!result) return NULL;
+    Py_DECREF(result);
+    const smm_plan_info *plan = &detour.plan;
+    return Py_BuildValue("{s:z,s:z,s:O,s:O,s:O,s:O,s:O,s:i,s:n,s:n,s:n,s:d,s:d}", "kernel", plan->kernel, "isa",
+                         plan->isa, "swapped", flag(plan->swapped), "pack_a", flag(plan->pack_a), "pack_b",
+                         flag(plan->pack_b), "stage_c", flag(plan->stage_c), "nontemporal", flag(plan->nontemporal),
+                         "threads", plan->threads, "group", (Py_ssize_t)plan->group, "calls", (Py_ssize_t)detour.calls,
+                         "matrices", (Py_ssize_t)detour.matrices, "flops", detour.flops, "bytes", detour.bytes);
+}
+
+static smm_status take_reference(smm_detour *Py_UNUSED(detour), const smm_call *call) {
+    smm_reference(call);
+    return SMM_OK;
+}
+
+static PyObject *reference(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
+    smm_detour detour = {.take = take_reference};
+    return call_with(&detour, args, kwargs);
+}
+
+static PyMethodDef methods[] = {
+    {"isa", isa, METH_NOARGS, "isa()\n--\n\nName of the instruction set in use."},
+    {"isas_available", isas_available, METH_NOARGS,
+     "isas_available()\n--\n\nNames of the instruction sets of this build that this CPU has, best last."},
+    {"select_isa", select_isa, METH_O,
+     "select_isa(name, /)\n--\n\nForce an instruction set; None: SMALLMM_ISA if set, else the best."},
+    {"get_num_threads", get_num_threads, METH_NOARGS,
+     "get_num_threads()\n--\n\nNumber of threads that a call may use."},
+    {"set_num_threads", set_num_threads, METH_O,
+     "set_num_threads(threads, /)\n--\n\nSet the number of threads that a call may use; 0: the default."},
+    {"explain", (PyCFunction)(void (*)(void))explain, METH_VARARGS | METH_KEYWORDS,
+     "explain(function, /, *args, **kwargs)\n--\n\nHow the gufunc calls within function(*args, **kwargs) would run; "
+     "nothing is computed, and outputs are left undefined."},
+    {"reference", (PyCFunction)(void (*)(void))reference, METH_VARARGS | METH_KEYWORDS,
+     "reference(function, /, *args, **kwargs)\n--\n\n"
+     "function(*args, **kwargs) computed by the plain reference kernels."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* An instruction set that SMALLMM_ISA names in vain is an error at import: no call could succeed. */
+static int exec_module(PyObject *module) {
+    if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0 || use_isa(NULL) < 0) return -1;
+    if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
+    if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
+    return smm_add_gufuncs(module);
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, (void *)exec_module},
+#if defined(Py_mod_gil)
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "smallmm._core",
+    .m_doc = "The C core of smallmm as NumPy generalised ufuncs.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,149 @@
+/* run.c: a planned call, run: split over threads, then tile by tile through pack -> kernel -> unpack. */
+#include <stdalign.h>
+#include <string.h>
+
+#include "core.h"
+
+static intptr_t least(intptr_t x, intptr_t y) { return x < y ? x : y; }
+
+/* x from matrix q, row i and column j on. */
+static smm_operand from(smm_operand x, intptr_t q, intptr_t i, intptr_t j) {
+    if (x.data) x.data = (char *)x.data + q * x.batch + i * x.row + j * x.col;
+    return x;
+}
+
+/* The packed form of a rows x cols operand; a broadcast operand (batch stride 0) stays one matrix. */
+static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t cols, intptr_t size) {
+    return (smm_operand){buffer, x.batch ? rows * cols * size : 0, cols * size, size};
+}
+
+/* Room for one tile's packed operands; C is followed by one line that streaming carries over. */
+enum { LINE = 64 };
+typedef struct buffers {
+    alignas(LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_BUFFER + LINE];
+} buffers;
+
+/* The part of the planned call that is matrices q .. q+count-1 and the block of C from (i, j) on. */
+static smm_call part_of(const smm_plan *plan, intptr_t q, intptr_t count, intptr_t i, intptr_t j) {
+    const smm_call *whole = &plan->call;
+    smm_call part = *whole;
+    part.batch = count;
+    part.m = least(plan->rows, whole->m - i);
+    part.n = least(plan->cols, whole->n - j);
+    part.a = from(whole->a, q, i, 0);
+    part.b = from(whole->b, q, 0, j);
+    part.c = from(whole->c, q, i, j);
+    part.alpha = from(whole->alpha, q, 0, 0);
+    part.beta = from(whole->beta, q, 0, 0);
+    return part;
+}
+
+/* The same with A and B packed where the kernel wants them so. */
+static smm_call packed_part(const smm_plan *plan, const smm_call *part, buffers *room) {
+    const intptr_t size = smm_size(part->dtype);
+    smm_call tile = *part;
+    if (plan->staged & SMM_PACK_A) {
+        tile.a = packed(room->a, part->a, part->m, part->k, size);
+        plan->kernels->pack(room->a, &part->a, part->m, part->k, part->a.batch ? part->batch : 1);
+    }
+    if (plan->staged & SMM_PACK_B) {
+        tile.b = packed(room->b, part->b, part->k, part->n, size);
+        plan->kernels->pack(room->b, &part->b, part->k, part->n, part->b.batch ? part->batch : 1);
+    }
+    return tile;
+}
+
+static void run_block(const smm_plan *plan, const smm_call *part, buffers *room) {
+    smm_call tile = packed_part(plan, part, room);
+    if (plan->staged & SMM_STAGE_C) {
+        const intptr_t size = smm_size(part->dtype);
+        tile.c = (smm_operand){room->c, part->m * part->n * size, part->n * size, size};
+    }
+    plan->kernel->run(&tile, 0, part->batch, plan->cold);
+    if (plan->staged & SMM_STAGE_C) plan->kernels->unpack(part, room->c);
+}
+
+/* Packed C, streamed: the buffer mirrors the cache lines of C. Whole lines are written around the caches;
+ * the begun last line waits in the buffer for its rest. */
+static void run_streamed(const smm_plan *plan, intptr_t first, intptr_t last, buffers *room) {
+    char *to = (char *)plan->call.c.data + first * plan->call.c.batch;
+    intptr_t skip = (intptr_t)((uintptr_t)to % LINE); /* bytes of the first line that are not ours */
+    intptr_t held = skip;
+    to -= skip;
+    for (intptr_t q = first; q < last; q += plan->group) {
+        const smm_call part = part_of(plan, q, least(plan->group, last - q), 0, 0);
+        smm_call tile = packed_part(plan, &part, room);
+        tile.c.data = room->c + held;
+        plan->kernel->run(&tile, 0, part.batch, true);
+        if (part.alpha.data) plan->kernels->scale(&part, room->c + held);
+
+        const intptr_t end = held + part.batch * part.c.batch, whole = end & -LINE;
+        intptr_t begin = 0;
+        if (skip && whole) {
+            memcpy(to + skip, room->c + skip, LINE - skip);
+            begin = LINE;
+            skip = 0;
+        }
+        plan->kernels->stream(to + begin, room->c + begin, whole - begin);
+        held = end - whole;
+        memcpy(room->c, room->c + whole, held);
+        to += whole;
+    }
+    memcpy(to + skip, room->c + skip, held - skip);
+}
+
+static void run_range(void *context, intptr_t first, intptr_t last) {
+    const smm_plan *plan = context;
+    if (!plan->staged) {
+        plan->kernel->run(&plan->call, first, last, plan->cold);
+        return;
+    }
+    buffers room;
+    if (plan->nontemporal) {
+        run_streamed(plan, first, last, &room);
+        return;
+    }
+    for (intptr_t q = first; q < last; q += plan->group)
+        for (intptr_t i = 0; i < plan->call.m; i += plan->rows)
+            for (intptr_t j = 0; j < plan->call.n; j += plan->cols) {
+                const smm_call part = part_of(plan, q, least(plan->group, last - q), i, j);
+                run_block(plan, &part, &room);
+            }
+}
+
+smm_status smm_run(const smm_call *call) {
+    smm_plan plan;
+    const smm_status status = smm_plan_call(call, &plan);
+    if (status || !call->batch || !call->m || !call->n) return status;
+    smm_parallel_for(call->batch, plan.chunk, plan.threads, run_range, &plan);
+    return SMM_OK;
+}
+
+smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
+    smm_plan plan;
+    const smm_status status = smm_plan_call(call, &plan);
+    if (status) return status;
+    *info = (smm_plan_info){
+        .kernel = plan.kernel->name,
+        .isa = smm_isa(),
+        .swapped = plan.swapped,
+        .pack_a = plan.staged & SMM_PACK_A,
+        .pack_b = plan.staged & SMM_PACK_B,
+        .stage_c = plan.staged & SMM_STAGE_C,
+        .nontemporal = plan.nontemporal,
+        .threads = plan.threads,
+        .group = plan.group,
+        .flops = plan.flops,
+        .bytes = plan.bytes,
+    };
+    return SMM_OK;
+}
+
+const char *smm_status_text(smm_status status) {
+    switch (status) {
+    case SMM_OK: return "success";
+    case SMM_ERR_ARGUMENT: return "an operand is null, a size is negative, or a stride splits an element";
+    case SMM_ERR_ISA: return "SMALLMM_ISA names an instruction set that is unknown or not available here";
+    }
+    return "unknown status";
+}

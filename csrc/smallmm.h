@@ -1,0 +1,92 @@
+/* smallmm.h: the public C interface of smallmm.
+ *
+ * Batched operations on stacks of tiny matrices. A call is data: fill an `smm_call`, hand it to
+ * `smm_run`. Nothing here depends on Python; nothing prints, exits or aborts.
+ *
+ * Matrices are addressed by byte strides (batch, row, column), so row-major, column-major,
+ * sliced, reversed and broadcast (stride 0) stacks are all described, never copied, by the caller.
+ */
+#ifndef SMALLMM_H
+#define SMALLMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SMM_VERSION "0.1.0"
+
+typedef enum smm_status {
+    SMM_OK = 0,
+    SMM_ERR_ARGUMENT, /* a null pointer, a negative size, or a stride that splits an element */
+    SMM_ERR_ISA,      /* SMALLMM_ISA names an instruction set that is unknown or not available here */
+} smm_status;
+
+typedef enum smm_dtype { SMM_F32, SMM_F64 } smm_dtype;
+
+typedef enum smm_op {
+#define SMM_OP(name, ...) SMM_OP_##name,
+#include "ops.def"
+#undef SMM_OP
+} smm_op;
+
+/* A stack of matrices: matrix q, row i, column j lies at data + q*batch + i*row + j*col bytes.
+ * Data and strides are multiples of the element size. */
+typedef struct smm_operand {
+    void *data;
+    intptr_t batch, row, col;
+} smm_operand;
+
+/* One batched operation. For matmul: C (m x n) = alpha A (m x k) B (k x n) + beta C.
+ *
+ * alpha and beta point at one scalar of the call's dtype per matrix, `batch` bytes apart (0: the same
+ * for all; row and col are not used); data == NULL means alpha = 1 and beta = 0, and beta = 0 never
+ * reads C. C must not overlap A or B. */
+typedef struct smm_call {
+    smm_op op;
+    smm_dtype dtype;
+    intptr_t batch, m, n, k;
+    smm_operand a, b, c;
+    smm_operand alpha, beta;
+} smm_call;
+
+/* What `smm_run` would do with a call: a pure look-up, for people and for tests. */
+typedef struct smm_plan_info {
+    const char *kernel;  /* e.g. "smm_matmul_rows_f64_avx512" */
+    const char *isa;     /* e.g. "avx512" */
+    bool swapped;        /* computed as C^T = B^T A^T, because C is column-major */
+    bool pack_a, pack_b; /* copied tile by tile into a form the kernel reads */
+    bool stage_c;        /* C passes through a buffer in L1 (strided, scaled or streamed output) */
+    bool nontemporal;    /* C is written around the caches */
+    int threads;         /* threads that take part */
+    intptr_t group;      /* matrices per tile when packing or staging */
+    double flops, bytes; /* work and compulsory traffic of the whole call */
+} smm_plan_info;
+
+/* Run a call. Returns once C is written; safe to call from several threads at once. */
+smm_status smm_run(const smm_call *call);
+
+/* Describe how a call would run. */
+smm_status smm_explain(const smm_call *call, smm_plan_info *plan);
+
+/* The number of threads a call may use: SMALLMM_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs that
+ * affinity and the cgroup allow. smm_set_num_threads(0) restores that default. */
+int smm_get_num_threads(void);
+smm_status smm_set_num_threads(int threads);
+
+/* The instruction set in use; the names of those this build and machine offer, best last, NULL-ended;
+ * a way to force one (NULL: SMALLMM_ISA if set, else the best). All but
+ * `portable`, which rounds multiply and add separately, give the same bits. */
+const char *smm_isa(void);
+const char *const *smm_isas_available(void);
+smm_status smm_select_isa(const char *name);
+
+/* A sentence for a status. */
+const char *smm_status_text(smm_status status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,167 @@
+"""What smallmm runs on, with how many threads, and how it would run a call."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from . import _core
+from ._arrays import as_numpy
+from ._matmul import batched_matmul, matmul, matvec, vecmat
+
+
+def get_num_threads() -> int:
+    """Number of threads that a call may use, the calling one among them."""
+    return _core.get_num_threads()
+
+
+def set_num_threads(threads: int, /) -> None:
+    """Set the number of threads that a call of this process may use.
+
+    Parameters
+    ----------
+    threads : int
+        At least 1; or 0 for the default: ``SMALLMM_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the CPUs
+        that affinity and the control group of the process allow.
+
+    Notes
+    -----
+    Results do not depend on it, to the bit. Small calls use fewer threads than they may.
+    """
+    _core.set_num_threads(threads)
+
+
+@contextmanager
+def threads(threads: int, /) -> Iterator[None]:
+    """Context in which calls of this process may use so many threads (0: the default).
+
+    >>> with smallmm.threads(1):
+    ...     smallmm.get_num_threads()
+    1
+    """
+    before = _core.get_num_threads()
+    _core.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        _core.set_num_threads(before)
+
+
+def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] | None:
+    """Show versions, instruction set and threads.
+
+    Parameters
+    ----------
+    mode : {"stdout", "dicts"}
+        Print them, or return them as a dictionary, as in `numpy.show_config`.
+    """
+    config = {
+        "smallmm": _core.__version__,
+        "numpy": np.__version__,
+        "compiler": _core.compiler,
+        "isa": _core.isa(),
+        "isas available": list(_core.isas_available()),
+        "threads": _core.get_num_threads(),
+        "environment": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name.startswith("SMALLMM_") or name == "OMP_NUM_THREADS"
+        },
+    }
+    if mode == "dicts":
+        return config
+    if mode != "stdout":
+        raise ValueError(f"show_config: mode is {mode!r}; expected 'stdout' or 'dicts'")
+    for name, value in config.items():
+        print(f"{name + ':':16}{value}")
+    return None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a call would run. `str` gives it in words."""
+
+    op: str
+    kernel: str | None  # None: nothing to compute
+    isa: str
+    packed: tuple[str, ...]  # operands copied tile by tile into a form that the kernel reads
+    staged: bool  # the output passes through a buffer
+    nontemporal: bool  # the output is written around the caches
+    swapped: bool  # computed as C^T = B^T A^T
+    threads: int
+    group: int  # matrices that share a buffer
+    calls: int  # runs of equally spaced matrices that the batch dimensions fall into
+    matrices: int
+    flops: float
+    bytes: float  # compulsory memory traffic
+
+    @property
+    def strategy(self) -> str | None:
+        """The kernel's family: the part of its name between operation and dtype."""
+        return self.kernel.split("_")[2] if self.kernel else None
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic intensity in flops per byte."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+    def __str__(self) -> str:
+        if self.kernel is None:
+            return f"{self.op}: nothing to compute"
+        how = [f"packs {' and '.join(self.packed)}"] if self.packed else []
+        how += ["computed transposed"] if self.swapped else []
+        how += ["output staged"] if self.staged else []
+        how += ["output written around the caches"] if self.nontemporal else []
+        return "\n".join(
+            [
+                f"{self.op}: {self.matrices} matrices by {self.kernel} on {self.threads} thread(s)",
+                f"  {'; '.join(how) or 'operands used in place'}",
+                f"  {self.flops:.4g} flops, {self.bytes:.4g} bytes, {self.intensity:.3g} flops per byte",
+            ]
+        )
+
+
+def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kwargs: Any) -> Explanation:
+    """How a call would run: which kernel, on what, with which parameters.
+
+    Parameters
+    ----------
+    op : str or function
+        ``"batched_matmul"`` or ``smallmm.batched_matmul``; `matmul`, `matvec`, `vecmat` likewise.
+    *arrays : array_like
+        The operands. Their shapes, dtypes, strides and alignment matter, their values do not.
+    out : array, optional
+        The output, which is not written to.
+    **kwargs
+        As the function itself takes, ``alpha`` and ``beta`` for example.
+
+    Returns
+    -------
+    Explanation
+        A frozen dataclass; print it for a summary.
+
+    Examples
+    --------
+    >>> smallmm.explain("batched_matmul", np.ones((1000, 4, 4)), np.ones((4, 4))).matrices
+    1000
+    """
+    name = op if isinstance(op, str) else getattr(op, "__name__", "")
+    function = {f.__name__: f for f in (batched_matmul, matmul, matvec, vecmat)}.get(name)
+    if function is None:
+        raise ValueError(f"explain: op is {op!r}; expected batched_matmul, matmul, matvec or vecmat")
+    operands = [as_numpy(name, "an operand", x) for x in arrays]
+    if out is not None:
+        out = _scratch_like(as_numpy(name, "out", out))
+    plan = _core.explain(function, *operands, out=out, **kwargs)
+    packed = tuple(x for x in "ab" if plan.pop(f"pack_{x}"))
+    plan["isa"] = _core.isa()
+    return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), **plan)
+
+
+def _scratch_like(x: np.ndarray) -> np.ndarray:
+    """An array with the shape, dtype and strides of x and memory of its own."""
+    low, high = np.lib.array_utils.byte_bounds(x)
+    return np.ndarray(x.shape, x.dtype, np.empty(high - low, np.uint8), x.ctypes.data - low, x.strides)

@@ -1,0 +1,194 @@
+"""Matrix products of stacked arrays. Each function tries its gufunc at once, which is all that two NumPy
+arrays ever need; `_arrays.call` takes whatever that refuses: other libraries' arrays, and errors."""
+
+from numbers import Number
+from typing import Any, Literal, TypedDict, Unpack
+
+from numpy import ndarray, ufunc
+from numpy.typing import ArrayLike, DTypeLike
+
+from . import _core
+from ._arrays import call
+
+_batched_matmul = _core.batched_matmul
+
+
+class UFuncKeywords(TypedDict, total=False):
+    """The keywords of a NumPy generalised ufunc."""
+
+    axes: list[tuple[int, ...]]
+    casting: Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+    dtype: DTypeLike
+    order: Literal["K", "A", "C", "F"]
+    subok: bool
+    signature: Any
+
+
+def batched_matmul(
+    a: ArrayLike, b: ArrayLike, /, out: Any = None, *, alpha: ArrayLike = 1, beta: ArrayLike = 0
+) -> Any:
+    """Products of two stacks of matrices: ``alpha * a @ b + beta * out``.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, k)
+        A stack of matrices.
+    b : array_like, shape (..., k, n)
+        A stack of matrices. The batch dimensions of `a` and `b` broadcast; a broadcast matrix is not copied.
+    out : array, shape (..., m, n), optional
+        Where the result goes. It may be, or overlap, an input.
+    alpha : array_like, shape (...), optional
+        Factor of the product: one number, or one per matrix.
+    beta : array_like, shape (...), optional
+        Factor of the present contents of `out`, which it needs: one number, or one per matrix. Where it is
+        zero, `out` is not read, so NaN in it does no harm.
+
+    Returns
+    -------
+    array, shape (..., m, n)
+        `out` if given. Otherwise a new array of the library of `a` and `b`.
+
+    Raises
+    ------
+    ValueError
+        Shapes do not fit, `out` is read-only, or `beta` comes without `out`.
+    TypeError
+        An argument is complex, of extended precision or not numeric; arrays belong to different libraries,
+        or to a device.
+
+    See Also
+    --------
+    matmul : the same for vectors too, with NumPy's keywords.
+
+    Notes
+    -----
+    float32 and float64 are computed in their own precision, float16 in float32, integers and bools in
+    float64; mixtures follow NumPy's rules. Each element is ``a[i, 0] * b[0, j]``, to which the products of
+    k = 1, 2, ... are added in this order by fused multiply-add, then ``fma(alpha, sum, beta * out[i, j])``:
+    the same bits whatever the batch, strides, threads or instruction set (the portable kernels on a CPU
+    without FMA excepted). So ``|c - ab| <= (k + 2) u |a| |b|`` elementwise, where u is the unit roundoff.
+
+    2 m n k operations a matrix. Any strides are taken as they are: transposing with ``.mT`` copies nothing.
+    Unlike `numpy.matmul` it needs at least two dimensions, multiplies integers in float64, and gives no
+    floating-point warnings.
+
+    Examples
+    --------
+    >>> x = np.arange(24.0).reshape(2, 3, 4)
+    >>> smallmm.batched_matmul(x.mT, x).shape
+    (2, 4, 4)
+    """
+    plain = type(alpha) is int and alpha == 1 and type(beta) is int and beta == 0
+    if plain:
+        if type(a) is ndarray and type(b) is ndarray:
+            try:
+                return _batched_matmul(a, b, out)
+            except (TypeError, ValueError):
+                pass  # the call below finds out why
+        return call("batched_matmul", _batched_matmul, {"a": a, "b": b}, out, {})
+    if out is None and not (isinstance(beta, Number) and beta == 0):
+        raise ValueError(f"batched_matmul: beta is {beta!r}, which needs out: the array it multiplies")
+    return call("batched_matmul", _core.gemm, {"a": a, "b": b, "alpha": alpha, "beta": beta}, out, {})
+
+
+def matmul(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UFuncKeywords]) -> Any:
+    """Matrix product as in the Python array API standard and `numpy.matmul`.
+
+    Parameters
+    ----------
+    x1 : array_like, shape (..., m, k) or (k,)
+        A stack of matrices, or one vector, taken as a row.
+    x2 : array_like, shape (..., k, n) or (k,)
+        A stack of matrices, or one vector, taken as a column. Batch dimensions broadcast.
+    out : array, optional
+        Where the result goes. It may be, or overlap, an input.
+    **kwargs
+        ``axes``, ``casting``, ``dtype``, ``order``, ``subok`` and ``signature`` as in `numpy.matmul`, for
+        NumPy arrays.
+
+    Returns
+    -------
+    array, shape (..., m, n), without m or n where that argument is a vector
+        `out` if given. A scalar when both are vectors.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `batched_matmul`.
+
+    See Also
+    --------
+    batched_matmul : dtypes, accuracy, cost, and how it differs from NumPy.
+    """
+    return _product(_core.matmul, x1, x2, out, kwargs)
+
+
+def matvec(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UFuncKeywords]) -> Any:
+    """Products of a stack of matrices with a stack of column vectors, as `numpy.matvec`.
+
+    Parameters
+    ----------
+    x1 : array_like, shape (..., m, n)
+        A stack of matrices.
+    x2 : array_like, shape (..., n)
+        A stack of vectors. Batch dimensions broadcast.
+    out : array, shape (..., m), optional
+        Where the result goes. It may be, or overlap, an input.
+    **kwargs
+        As in `matmul`.
+
+    Returns
+    -------
+    array, shape (..., m)
+        `out` if given.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `batched_matmul`.
+
+    See Also
+    --------
+    batched_matmul : dtypes, accuracy, cost, and how it differs from NumPy.
+    """
+    return _product(_core.matvec, x1, x2, out, kwargs)
+
+
+def vecmat(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UFuncKeywords]) -> Any:
+    """Products of a stack of row vectors with a stack of matrices, as `numpy.vecmat`.
+
+    Parameters
+    ----------
+    x1 : array_like, shape (..., n)
+        A stack of vectors.
+    x2 : array_like, shape (..., n, m)
+        A stack of matrices. Batch dimensions broadcast.
+    out : array, shape (..., m), optional
+        Where the result goes. It may be, or overlap, an input.
+    **kwargs
+        As in `matmul`.
+
+    Returns
+    -------
+    array, shape (..., m)
+        `out` if given.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `batched_matmul`.
+
+    See Also
+    --------
+    batched_matmul : dtypes, accuracy, cost, and how it differs from NumPy.
+    """
+    return _product(_core.vecmat, x1, x2, out, kwargs)
+
+
+def _product(gufunc: ufunc, x1: Any, x2: Any, out: Any, kwargs: UFuncKeywords) -> Any:
+    if type(x1) is ndarray and type(x2) is ndarray:
+        try:
+            return gufunc(x1, x2, out, **kwargs)
+        except (TypeError, ValueError):
+            pass  # the call below finds out why
+    return call(gufunc.__name__, gufunc, {"x1": x1, "x2": x2}, out, kwargs)

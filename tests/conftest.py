@@ -1,0 +1,67 @@
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from accuracy import DTYPES
+from hypothesis import HealthCheck, settings
+
+import smallmm._core as core
+
+settings.register_profile(
+    "default",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("default")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--slow", action="store_true", help="also run tests that need minutes or much memory")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--slow"):
+        for item in items:
+            if "slow" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
+
+
+@pytest.fixture(params=core.isas_available())
+def isa(request):
+    """Every instruction set of this machine in turn, forced."""
+    core.select_isa(request.param)
+    yield request.param
+    core.select_isa(None)
+
+
+@pytest.fixture(params=DTYPES, ids=lambda dtype: dtype.__name__)
+def dtype(request):
+    return np.dtype(request.param)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20261121)
+
+
+@pytest.fixture
+def run_python():
+    """Run Python code in a process of its own, with more environment variables."""
+
+    def run(code, environment=None, check=True):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("SMALLMM_", "OMP_"))}
+        return subprocess.run(
+            [sys.executable, "-P", "-c", textwrap.dedent(code)],
+            env={**clean, **(environment or {})},
+            capture_output=True,
+            text=True,
+            check=check,
+            timeout=120,
+        )
+
+    return run

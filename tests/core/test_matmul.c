@@ -1,0 +1,744 @@
+/* test_matmul.c: smm_run against smm_reference, for every instruction set, dtype, shape, layout and scaling.
+ *
+ * With FMA the result must equal the reference to the bit; without it (portable on x86-64) it must be within
+ * the error bound. Every stack lies between two inaccessible pages, mostly right up against one of them, and
+ * no byte between C's elements may change. "quick" as first argument: fewer cases, for valgrind and emulators. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../../csrc/core.h"
+#include "harness.h"
+
+static bool quick;
+
+/* --- Stacks between guard pages --------------------------------------------------------------------- */
+
+struct arena {
+    char *begin, *end; /* an inaccessible page lies before begin and another after end */
+};
+
+enum { ARENA_BYTES = 128 << 20 };
+
+static struct arena arena_a, arena_b, arena_c, arena_alpha, arena_beta;
+
+static struct arena make_arena(size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *p = mmap(NULL, bytes + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED || mprotect(p, page, PROT_NONE) || mprotect(p + page + bytes, page, PROT_NONE)) {
+        perror("make_arena");
+        exit(2);
+    }
+    return (struct arena){p + page, p + page + bytes};
+}
+
+enum layout {
+    ROW_MAJOR,
+    COLUMN_MAJOR,
+    PADDED_ROWS,    /* row-major, rows and matrices further apart than they are long */
+    PADDED_COLUMNS, /* the same, column-major */
+    SLICED,         /* gaps between elements as well */
+    INTERLEAVED,    /* the batch axis innermost */
+    LAYOUTS_OF_C,
+    BROADCAST = LAYOUTS_OF_C, /* one matrix for the whole batch */
+    BROADCAST_COLUMNS,        /* one column-major matrix */
+    REPEATED,                 /* one row, or one column, repeated */
+    WINDOWS,                  /* overlapping windows of a sequence */
+    LAYOUTS,
+};
+
+static const char *const layout_names[] = {
+    "row-major", "column-major",           "padded rows", "padded columns", "sliced", "interleaved",
+    "broadcast", "broadcast column-major", "repeated",    "windows",
+};
+
+enum place { AT_END, AT_BEGIN, AFTER_ONE, PLACES }; /* of the arena; one element after its begin */
+
+static const char *const place_names[] = {"ends at guard", "begins at guard", "begins one element after guard"};
+
+/* A stack, the bytes it spans, and how it came to be. */
+struct stack {
+    smm_operand x;
+    char *low, *high;
+    intptr_t batch, rows, cols;
+    enum layout layout;
+    enum place place;
+};
+
+static smm_operand strides_of(enum layout layout, intptr_t batch, intptr_t rows, intptr_t cols, intptr_t size) {
+    const intptr_t gap = 1 + random_below(3), step = size * (1 + gap), margin = random_below(4) * size;
+    const intptr_t wide = (cols + gap) * size, tall = (rows + gap) * size;
+    switch (layout) {
+    case ROW_MAJOR: return (smm_operand){NULL, rows * cols * size, cols * size, size};
+    case COLUMN_MAJOR: return (smm_operand){NULL, rows * cols * size, size, rows * size};
+    case PADDED_ROWS: return (smm_operand){NULL, rows * wide + margin, wide, size};
+    case PADDED_COLUMNS: return (smm_operand){NULL, cols * tall + margin, size, tall};
+    case SLICED: return (smm_operand){NULL, (rows * cols + gap) * step, cols * step, step};
+    case INTERLEAVED: return (smm_operand){NULL, size, batch * cols * size, batch * size};
+    case BROADCAST: return (smm_operand){NULL, 0, cols * size + margin, size};
+    case BROADCAST_COLUMNS: return (smm_operand){NULL, 0, size, rows * size + margin};
+    case REPEATED:
+        return gap == 1 ? (smm_operand){NULL, cols * size, 0, size} : (smm_operand){NULL, rows * size, size, 0};
+    case WINDOWS: return (smm_operand){NULL, size, gap * size, size};
+    case LAYOUTS: break;
+    }
+    abort();
+}
+
+/* The lowest and highest byte of an axis, relative to its first element. */
+static void extend(intptr_t length, intptr_t stride, intptr_t *low, intptr_t *high) {
+    if (length > 1) *(stride < 0 ? low : high) += (length - 1) * stride;
+}
+
+/* Lay a stack out in an arena. `reversed`: bits that say which strides are negative. */
+static struct stack lay_out(const struct arena *arena, enum layout layout, enum place place, int reversed,
+                            intptr_t batch, intptr_t rows, intptr_t cols, intptr_t size) {
+    smm_operand x = strides_of(layout, batch, rows, cols, size);
+    x.batch *= reversed & 1 ? -1 : 1;
+    x.row *= reversed & 2 ? -1 : 1;
+    x.col *= reversed & 4 ? -1 : 1;
+    intptr_t low = 0, high = 0;
+    if (batch && rows && cols) {
+        high = size;
+        extend(batch, x.batch, &low, &high);
+        extend(rows, x.row, &low, &high);
+        extend(cols, x.col, &low, &high);
+    }
+    if (high - low + size > arena->end - arena->begin) {
+        fprintf(stderr, "a stack of %ld bytes does not fit\n", (long)(high - low));
+        exit(2);
+    }
+    char *start = place == AT_END ? arena->end - (high - low) : arena->begin + (place == AFTER_ONE ? size : 0);
+    x.data = start - low;
+    return (struct stack){x, start, start + (high - low), batch, rows, cols, layout, place};
+}
+
+static struct stack random_stack(const struct arena *arena, enum layout layouts, intptr_t batch, intptr_t rows,
+                                 intptr_t cols, intptr_t size) {
+    /* Half of the stacks as people have them most, half anything. */
+    const bool plain = random_below(2);
+    return lay_out(arena, (enum layout)random_below(plain ? 2 : layouts), (enum place)random_below(PLACES),
+                   plain ? 0 : (int)random_bits() & (int)random_bits() & 7, batch, rows, cols, size);
+}
+
+static char *element(const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
+    return (char *)x->data + q * x->batch + i * x->row + j * x->col;
+}
+
+static double load(const char *p, smm_dtype dtype) { return dtype == SMM_F32 ? *(const float *)p : *(const double *)p; }
+
+static void store(char *p, smm_dtype dtype, double value) {
+    if (dtype == SMM_F32)
+        *(float *)p = (float)value;
+    else
+        *(double *)p = value;
+}
+
+static double nan_value(void) { return (double)NAN; }
+
+static double special_value(void) {
+    static const double values[] = {
+        (double)NAN,
+        (double)INFINITY,
+        -(double)INFINITY,
+        -0.0,
+        0.0,
+        1.0,
+        -1.0,
+        1.5,
+        0x1p-149,
+        -0x1.8p-140,
+        0x1p-126,
+        0x1.fffffep127,
+        -0x1.fffffep127,
+        0x1p-1074,
+        -0x1.23456789abcdep-1030,
+        0x1p-1022,
+        0x1.fffffffffffffp1023,
+    };
+    return random_below(2) ? random_value() : values[random_below(sizeof values / sizeof *values)];
+}
+
+/* Every byte of the span becomes 0xff, a NaN, for a kernel that reads a gap to show; then the elements. */
+static void fill(const struct stack *s, smm_dtype dtype, double (*value)(void)) {
+    memset(s->low, 0xff, (size_t)(s->high - s->low));
+    for (intptr_t q = 0; q < (s->x.batch ? s->batch : s->batch > 0); q++)
+        for (intptr_t i = 0; i < s->rows; i++)
+            for (intptr_t j = 0; j < s->cols; j++) store(element(&s->x, q, i, j), dtype, value());
+}
+
+/* --- A case: a call, what C was, what C must become --------------------------------------------------- */
+
+enum scaling {
+    UNSCALED,
+    ALPHA,
+    ALPHA_BETA,
+    BETA_ONLY,
+    BETA_ZERO,  /* C holds NaN and must not be read */
+    PER_MATRIX, /* some of the betas are 0 */
+    SCALINGS,
+};
+
+static const char *const scaling_names[] = {
+    "none", "alpha", "alpha and beta", "beta", "beta = 0", "alpha and beta per matrix",
+};
+
+/* Bytes around C that are watched as well. */
+enum { MARGIN = 256 };
+
+struct watched {
+    smm_call call;
+    struct stack a, b, c;
+    enum scaling scaling;
+    char *begin; /* of C's span and margins */
+    size_t bytes;
+    char *before, *expected; /* copies of them, and of what they must become */
+};
+
+static size_t smaller(size_t x, size_t y) { return x < y ? x : y; }
+
+static smm_operand scalars(const struct arena *arena, bool per_matrix, smm_dtype dtype, intptr_t batch,
+                           double (*value)(void)) {
+    const intptr_t size = smm_size(dtype);
+    const struct stack s =
+        lay_out(arena, random_below(2) ? ROW_MAJOR : SLICED, AT_END, 0, per_matrix ? batch : 1, 1, 1, size);
+    fill(&s, dtype, value);
+    smm_operand x = s.x;
+    x.row = x.col = 0;
+    if (!per_matrix) x.batch = 0;
+    return x;
+}
+
+static double zero_value(void) { return 0; }
+static double zero_or_random_value(void) { return random_below(3) ? random_value() : 0; }
+
+/* Fill the operands and compute what is expected. `value` draws the elements of A and B. */
+static struct watched prepare(smm_dtype dtype, const struct stack *a, const struct stack *b, const struct stack *c,
+                              enum scaling scaling, double (*value)(void)) {
+    struct watched w = {.a = *a, .b = *b, .c = *c, .scaling = scaling};
+    w.call = (smm_call){.op = SMM_OP_MATMUL,
+                        .dtype = dtype,
+                        .batch = c->batch,
+                        .m = c->rows,
+                        .n = c->cols,
+                        .k = a->cols,
+                        .a = a->x,
+                        .b = b->x,
+                        .c = c->x};
+    if (scaling == ALPHA || scaling == ALPHA_BETA || (scaling == BETA_ZERO && random_below(2)) || scaling == PER_MATRIX)
+        w.call.alpha = scalars(&arena_alpha, scaling == PER_MATRIX, dtype, c->batch, random_value);
+    if (scaling == ALPHA_BETA || scaling == BETA_ONLY)
+        w.call.beta = scalars(&arena_beta, false, dtype, c->batch, random_value);
+    if (scaling == BETA_ZERO) w.call.beta = scalars(&arena_beta, false, dtype, c->batch, zero_value);
+    if (scaling == PER_MATRIX) w.call.beta = scalars(&arena_beta, true, dtype, c->batch, zero_or_random_value);
+
+    fill(a, dtype, value);
+    fill(b, dtype, value);
+    const size_t before = smaller(MARGIN, (size_t)(c->low - arena_c.begin));
+    const size_t after = smaller(MARGIN, (size_t)(arena_c.end - c->high));
+    w.begin = c->low - before;
+    w.bytes = before + (size_t)(c->high - c->low) + after;
+    for (size_t i = 0; i < w.bytes; i++) w.begin[i] = (char)(0xa5 ^ i);
+    for (intptr_t q = 0; q < c->batch; q++) {
+        const bool is_read = w.call.beta.data && load(element(&w.call.beta, q, 0, 0), dtype) != 0;
+        for (intptr_t i = 0; i < c->rows; i++)
+            for (intptr_t j = 0; j < c->cols; j++)
+                store(element(&c->x, q, i, j), dtype, is_read ? value() : nan_value());
+    }
+
+    w.before = malloc(w.bytes + 1);
+    w.expected = malloc(w.bytes + 1);
+    if (!w.before || !w.expected) exit(2);
+    memcpy(w.before, w.begin, w.bytes);
+    smm_reference(&w.call);
+    memcpy(w.expected, w.begin, w.bytes);
+    return w;
+}
+
+static void finish(struct watched *w) {
+    free(w->before);
+    free(w->expected);
+}
+
+static int describe_stack(char *text, size_t room, const char *name, const struct stack *s) {
+    return snprintf(text, room, " %s[%s, %s, strides %ld %ld %ld]", name, layout_names[s->layout],
+                    place_names[s->place], (long)s->x.batch, (long)s->x.row, (long)s->x.col);
+}
+
+/* The running case in words; static, so that a crash can be named too. */
+static char running[1024];
+
+static void describe(const struct watched *w, int threads) {
+    const smm_call *c = &w->call;
+    smm_plan_info plan = {.kernel = "?"};
+    smm_explain(c, &plan);
+    size_t used = (size_t)snprintf(running, sizeof running,
+                                   "matmul %s %s m=%ld k=%ld n=%ld batch=%ld threads=%d scaling=%s kernel=%s",
+                                   c->dtype == SMM_F32 ? "f32" : "f64", smm_isa(), (long)c->m, (long)c->k, (long)c->n,
+                                   (long)c->batch, threads, scaling_names[w->scaling], plan.kernel);
+    used += (size_t)describe_stack(running + used, sizeof running - used, "A", &w->a);
+    used += (size_t)describe_stack(running + used, sizeof running - used, "B", &w->b);
+    describe_stack(running + used, sizeof running - used, "C", &w->c);
+}
+
+static void on_crash(int number) {
+    static const char text[] = "    crash in ";
+    if (write(1, text, sizeof text - 1) < 0 || write(1, running, strlen(running)) < 0 || write(1, "\n", 1) < 0)
+        _exit(2);
+    signal(number, SIG_DFL); /* the fault comes again, and ends the process */
+}
+
+/* The element exactly, and the largest error that promise allows: (k + 2) u |A| |B|, two roundings more when
+ * scaled. Smallest subnormals are added for the products that underflow. */
+static void exact_element(const struct watched *w, const smm_operand *before, intptr_t q, intptr_t i, intptr_t j,
+                          long double *value, long double *bound) {
+    const smm_call *c = &w->call;
+    const long double alpha = c->alpha.data ? load(element(&c->alpha, q, 0, 0), c->dtype) : 1;
+    const long double beta = c->beta.data ? load(element(&c->beta, q, 0, 0), c->dtype) : 0;
+    long double sum = 0, size = 0;
+    for (intptr_t k = 0; k < c->k; k++) {
+        const long double product =
+            (long double)load(element(&c->a, q, i, k), c->dtype) * load(element(&c->b, q, k, j), c->dtype);
+        sum += product;
+        size += fabsl(product);
+    }
+    const long double added = beta != 0 ? beta * load(element(before, q, i, j), c->dtype) : 0;
+    const long double u = c->dtype == SMM_F32 ? 0x1p-24L : 0x1p-53L,
+                      tiny = c->dtype == SMM_F32 ? 0x1p-149L : 0x1p-1074L;
+    const bool scaled = c->alpha.data || c->beta.data;
+    *value = alpha * sum + added;
+    *bound = (c->k + (scaled ? 4 : 2)) * (u * (fabsl(alpha) * size + fabsl(added)) + tiny);
+}
+
+static bool has_fma(const char *isa) { return strcmp(isa, "portable") != 0; }
+
+/* Compare C, element by element, with what is expected; an element that is right is set to the expected bits,
+ * so that afterwards any byte that differs is one that should not have been written. */
+static void compare(const struct watched *w, bool exactly) {
+    const smm_call *c = &w->call;
+    const size_t size = (size_t)smm_size(c->dtype);
+    smm_operand expected = c->c, before = c->c;
+    expected.data = w->expected + ((char *)c->c.data - w->begin);
+    before.data = w->before + ((char *)c->c.data - w->begin);
+    for (intptr_t q = 0; q < c->batch; q++)
+        for (intptr_t i = 0; i < c->m; i++)
+            for (intptr_t j = 0; j < c->n; j++) {
+                char *p = element(&c->c, q, i, j), *e = element(&expected, q, i, j);
+                const double x = load(p, c->dtype), y = load(e, c->dtype);
+                bool right = !memcmp(p, e, size) || (isnan(x) && isnan(y));
+                if (!exactly) {
+                    long double value, bound;
+                    exact_element(w, &before, q, i, j, &value, &bound);
+                    right = fabsl(x - value) <= bound;
+                }
+                if (!CHECK(right, "%s: matrix %ld row %ld column %ld is %a, not %a", running, (long)q, (long)i, (long)j,
+                           x, y))
+                    return;
+                memcpy(p, e, size);
+            }
+    for (size_t i = 0; i < w->bytes; i++)
+        if (!CHECK(w->begin[i] == w->expected[i], "%s: byte %ld, counted from C's lowest, was overwritten", running,
+                   (long)(w->begin + i - w->c.low)))
+            return;
+}
+
+/* Run the case with each instruction set. `always_exactly`: even without FMA nothing is rounded twice. */
+static void check(const struct watched *w, bool always_exactly) {
+    for (const char *const *isa = smm_isas_available(); *isa; isa++) {
+        const int threads = 1 + (int)random_below(3);
+        smm_set_num_threads(threads);
+        if (!CHECK(smm_select_isa(*isa) == SMM_OK, "select %s", *isa)) continue;
+        memcpy(w->begin, w->before, w->bytes);
+        describe(w, threads);
+        const smm_status status = smm_run(&w->call);
+        if (!CHECK(status == SMM_OK, "%s: %s", running, smm_status_text(status))) continue;
+        const bool exactly = always_exactly || has_fma(*isa);
+        if (!exactly || memcmp(w->begin, w->expected, w->bytes)) compare(w, exactly);
+    }
+    smm_set_num_threads(0);
+}
+
+static void check_random(smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n, intptr_t batch) {
+    const intptr_t size = smm_size(dtype);
+    const struct stack a = random_stack(&arena_a, LAYOUTS, batch, m, k, size);
+    const struct stack b = random_stack(&arena_b, LAYOUTS, batch, k, n, size);
+    const struct stack c = random_stack(&arena_c, LAYOUTS_OF_C, batch, m, n, size);
+    struct watched w =
+        prepare(dtype, &a, &b, &c, random_below(2) ? UNSCALED : (enum scaling)random_below(SCALINGS), random_value);
+    check(&w, k <= 1 && w.scaling == UNSCALED);
+    finish(&w);
+}
+
+static const intptr_t batches[] = {0, 1, 3, 7, 8, 9, 16, 17, 33, 1000};
+enum { BATCHES = sizeof batches / sizeof *batches };
+
+/* Draws of layout and scaling for every shape, dtype and batch; none for work of more than `most` products. */
+static void check_shape(intptr_t m, intptr_t k, intptr_t n, int draws, double most) {
+    for (int i = 0; i < BATCHES; i++)
+        for (int draw = 0; draw < draws; draw++)
+            if ((double)batches[i] * (double)(m * n * (k + 4)) <= most) {
+                check_random(SMM_F32, m, k, n, batches[i]);
+                check_random(SMM_F64, m, k, n, batches[i]);
+            }
+}
+
+/* --- The tests ---------------------------------------------------------------------------------------- */
+
+static void test_square(void) {
+    static const intptr_t larger[] = {40, 48, 64, 65, 100};
+    for (intptr_t n = 1; n <= 33; n++) check_shape(n, n, n, quick ? 1 : 4, quick ? 1e5 : 4e6);
+    for (int i = 0; i < 5; i++) check_shape(larger[i], larger[i], larger[i], quick ? 1 : 4, quick ? 3e5 : 1e7);
+}
+
+/* Each layout and place against each, for a few shapes, so that none is left to chance. */
+static void test_layouts(void) {
+    static const intptr_t shapes[][3] = {{3, 3, 3}, {4, 4, 4}, {8, 8, 8}, {5, 7, 9}, {16, 16, 16}, {17, 6, 33}};
+    for (int s = 0; s < (quick ? 2 : 6); s++)
+        for (int i = 0; i < LAYOUTS * LAYOUTS * LAYOUTS_OF_C; i++) {
+            const intptr_t m = shapes[s][0], k = shapes[s][1], n = shapes[s][2], batch = 1 + i % 19;
+            const smm_dtype dtype = i % 2 ? SMM_F32 : SMM_F64;
+            const intptr_t size = smm_size(dtype);
+            const enum layout of_a = (enum layout)(i % LAYOUTS), of_b = (enum layout)(i / LAYOUTS % LAYOUTS);
+            const struct stack a = lay_out(&arena_a, of_a, (enum place)(i % 3), 0, batch, m, k, size);
+            const struct stack b = lay_out(&arena_b, of_b, (enum place)(i / 3 % 3), 0, batch, k, n, size);
+            const struct stack c =
+                lay_out(&arena_c, (enum layout)(i / LAYOUTS / LAYOUTS), (enum place)(i / 9 % 3), 0, batch, m, n, size);
+            struct watched w = prepare(dtype, &a, &b, &c, (enum scaling)(i % SCALINGS), random_value);
+            check(&w, false);
+            finish(&w);
+        }
+}
+
+static void test_rectangular(void) {
+    for (int i = 0; i < (quick ? 25 : 300); i++)
+        check_shape(random_below(41), random_below(41), random_below(41), 1, quick ? 2e5 : 4e6);
+}
+
+/* Row, column and inner-only shapes, and each of m, k, n zero. */
+static void test_thin(void) {
+    static const intptr_t lengths[] = {0, 1, 2, 8, 33};
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < 5; j++) {
+            check_shape(1, lengths[i], lengths[j], 1, 2e5);
+            check_shape(lengths[i], 1, lengths[j], 1, 2e5);
+            check_shape(lengths[i], lengths[j], 1, 1, 2e5);
+            check_shape(0, lengths[i], lengths[j], 1, 2e5);
+            check_shape(lengths[i], 0, lengths[j], 1, 2e5);
+        }
+}
+
+/* Long sums and large matrices, beyond the sizes that kernels are made for. */
+static void test_large(void) {
+    static const intptr_t shapes[][3] = {
+        {1, 5000, 1}, {2, 3000, 3},   {200, 1, 200}, {300, 3, 2},
+        {2, 3, 300},  {130, 70, 129}, {9, 2050, 5},  {5, 2050, 66},
+    };
+    for (int i = 0; i < (quick ? 5 : 8); i++)
+        for (intptr_t batch = 1; batch <= 3; batch += 2)
+            for (int draw = 0; draw < (quick ? 1 : 6); draw++) {
+                check_random(SMM_F32, shapes[i][0], shapes[i][1], shapes[i][2], batch);
+                check_random(SMM_F64, shapes[i][0], shapes[i][1], shapes[i][2], batch);
+            }
+}
+
+/* NaN, infinities, signed zeros, subnormals and the largest numbers. Without FMA a product may overflow or
+ * underflow on its own, so there only k = 1 is compared. */
+static void test_special_values(void) {
+    for (int i = 0; i < (quick ? 60 : 3000); i++) {
+        const smm_dtype dtype = i % 2 ? SMM_F32 : SMM_F64;
+        const intptr_t size = smm_size(dtype), batch = 1 + random_below(20);
+        const intptr_t m = 1 + random_below(18), n = 1 + random_below(18), k = i % 4 ? 1 + random_below(12) : 1;
+        const struct stack a = random_stack(&arena_a, LAYOUTS, batch, m, k, size);
+        const struct stack b = random_stack(&arena_b, LAYOUTS, batch, k, n, size);
+        const struct stack c = random_stack(&arena_c, LAYOUTS_OF_C, batch, m, n, size);
+        const enum scaling scaling = k == 1 ? UNSCALED : (enum scaling)random_below(SCALINGS);
+        struct watched w = prepare(dtype, &a, &b, &c, scaling, special_value);
+        for (const char *const *isa = smm_isas_available(); *isa; isa++) {
+            smm_select_isa(*isa);
+            if (k > 1 && !has_fma(*isa)) continue;
+            memcpy(w.begin, w.before, w.bytes);
+            describe(&w, smm_get_num_threads());
+            CHECK(smm_run(&w.call) == SMM_OK, "%s", running);
+            compare(&w, true);
+        }
+        finish(&w);
+    }
+}
+
+/* C of a dense call, matrix after matrix, to compare the bits of two ways to compute it. */
+static void *dense_copy_of_c(const smm_call *c) {
+    const size_t size = (size_t)smm_size(c->dtype);
+    char *copy = malloc((size_t)(c->batch * c->m * c->n) * size + 1), *p = copy;
+    if (!copy) exit(2);
+    for (intptr_t q = 0; q < c->batch; q++)
+        for (intptr_t i = 0; i < c->m; i++)
+            for (intptr_t j = 0; j < c->n; j++, p += size) memcpy(p, element(&c->c, q, i, j), size);
+    return copy;
+}
+
+static void copy_values(const struct stack *to, const struct stack *from, smm_dtype dtype) {
+    memset(to->low, 0xff, (size_t)(to->high - to->low));
+    for (intptr_t q = 0; q < to->batch; q++)
+        for (intptr_t i = 0; i < to->rows; i++)
+            for (intptr_t j = 0; j < to->cols; j++)
+                memcpy(element(&to->x, q, i, j), element(&from->x, q, i, j), (size_t)smm_size(dtype));
+}
+
+/* Run a call and say whether C's bits are `bits`; C is set to NaN before. */
+static bool gives(const smm_call *call, const struct stack *c, const char *bits) {
+    fill(c, call->dtype, nan_value);
+    if (smm_run(call)) return false;
+    char *found = dense_copy_of_c(call);
+    const bool same = !memcmp(found, bits, (size_t)(call->batch * call->m * call->n * smm_size(call->dtype)));
+    free(found);
+    return same;
+}
+
+/* One product in every way: threads, a part of the batch at any place in it, other layouts. */
+static void check_same_bits(smm_dtype dtype, const char *isa, intptr_t m, intptr_t k, intptr_t n, intptr_t batch) {
+    static struct arena source_a, source_b;
+    if (!source_a.begin) {
+        source_a = make_arena(ARENA_BYTES);
+        source_b = make_arena(ARENA_BYTES);
+    }
+    const intptr_t size = smm_size(dtype);
+    const struct stack a = lay_out(&source_a, ROW_MAJOR, AT_BEGIN, 0, batch, m, k, size);
+    const struct stack b = lay_out(&source_b, ROW_MAJOR, AT_BEGIN, 0, batch, k, n, size);
+    const struct stack c = lay_out(&arena_c, ROW_MAJOR, AT_BEGIN, 0, batch, m, n, size);
+    fill(&a, dtype, random_value);
+    fill(&b, dtype, random_value);
+    smm_call call = {
+        .op = SMM_OP_MATMUL, .dtype = dtype, .batch = batch, .m = m, .n = n, .k = k, .a = a.x, .b = b.x, .c = c.x};
+    snprintf(running, sizeof running, "matmul %s %s m=%ld k=%ld n=%ld batch=%ld", dtype == SMM_F32 ? "f32" : "f64", isa,
+             (long)m, (long)k, (long)n, (long)batch);
+    smm_set_num_threads(1);
+    CHECK(smm_run(&call) == SMM_OK, "%s", running);
+    char *bits = dense_copy_of_c(&call);
+
+    for (int threads = 1; threads <= 5; threads++) {
+        smm_set_num_threads(threads);
+        CHECK(gives(&call, &c, bits), "%s: other bits on %d threads", running, threads);
+    }
+    for (int i = 0; i < (quick ? 3 : 12); i++) {
+        const intptr_t first = random_below(batch), count = 1 + random_below(i % 2 ? batch - first : 1);
+        smm_call part = call;
+        part.batch = count;
+        part.a.data = element(&call.a, first, 0, 0);
+        part.b.data = element(&call.b, first, 0, 0);
+        struct stack part_c = lay_out(&arena_c, ROW_MAJOR, (enum place)(i % PLACES), 0, count, m, n, size);
+        part.c = part_c.x;
+        CHECK(gives(&part, &part_c, bits + first * m * n * size), "%s: other bits for matrices %ld .. %ld alone",
+              running, (long)first, (long)(first + count - 1));
+    }
+    for (int i = 0; i < (quick ? 4 : 16); i++) {
+        const struct stack other_a = random_stack(&arena_a, LAYOUTS_OF_C, batch, m, k, size);
+        const struct stack other_b = random_stack(&arena_b, LAYOUTS_OF_C, batch, k, n, size);
+        const struct stack other_c = random_stack(&arena_c, LAYOUTS_OF_C, batch, m, n, size);
+        copy_values(&other_a, &a, dtype);
+        copy_values(&other_b, &b, dtype);
+        smm_call other = call;
+        other.a = other_a.x;
+        other.b = other_b.x;
+        other.c = other_c.x;
+        CHECK(gives(&other, &other_c, bits), "%s: other bits for A %s, B %s, C %s", running,
+              layout_names[other_a.layout], layout_names[other_b.layout], layout_names[other_c.layout]);
+    }
+    free(bits);
+    smm_set_num_threads(0);
+}
+
+static void test_same_bits(void) {
+    static const intptr_t shapes[][3] = {
+        {1, 1, 1},    {2, 2, 2},    {3, 3, 3},    {4, 4, 4},  {5, 5, 5}, {8, 8, 8}, {12, 12, 12}, {16, 16, 16},
+        {17, 17, 17}, {32, 32, 32}, {33, 33, 33}, {3, 25, 3}, {6, 1, 6}, {1, 9, 4}, {7, 3, 1},    {70, 9, 70},
+    };
+    for (const char *const *isa = smm_isas_available(); *isa; isa++) {
+        smm_select_isa(*isa);
+        for (int i = 0; i < 16; i++) {
+            const intptr_t m = shapes[i][0], k = shapes[i][1], n = shapes[i][2];
+            const intptr_t most = (quick ? 20000 : 1000000) / (m * k + k * n + m * n),
+                           batch = most < 3000 ? most + 1 : 3000;
+            check_same_bits(SMM_F32, *isa, m, k, n, batch);
+            check_same_bits(SMM_F64, *isa, m, k, n, batch);
+        }
+    }
+}
+
+/* A stack larger than the caches, whose C is written around them, against the same in small calls. */
+static void check_streamed(smm_dtype dtype, const char *isa, intptr_t n, enum place place) {
+    const intptr_t size = smm_size(dtype), batch = (72 << 20) / (3 * n * n * size);
+    const struct stack a = lay_out(&arena_a, ROW_MAJOR, place, 0, batch, n, n, size);
+    const struct stack b = lay_out(&arena_b, ROW_MAJOR, place, 0, batch, n, n, size);
+    const struct stack c = lay_out(&arena_c, ROW_MAJOR, place, 0, batch, n, n, size);
+    smm_call call = {
+        .op = SMM_OP_MATMUL, .dtype = dtype, .batch = batch, .m = n, .n = n, .k = n, .a = a.x, .b = b.x, .c = c.x};
+    fill(&a, dtype, random_value);
+    fill(&b, dtype, random_value);
+    fill(&c, dtype, nan_value);
+    snprintf(running, sizeof running, "matmul %s %s n=%ld batch=%ld, C %s", dtype == SMM_F32 ? "f32" : "f64", isa,
+             (long)n, (long)batch, place_names[place]);
+    smm_plan_info plan;
+    for (intptr_t first = 0; first < batch; first += 1000) {
+        smm_call part = call;
+        part.batch = batch - first < 1000 ? batch - first : 1000;
+        part.a.data = element(&a.x, first, 0, 0);
+        part.b.data = element(&b.x, first, 0, 0);
+        part.c.data = element(&c.x, first, 0, 0);
+        CHECK(smm_run(&part) == SMM_OK && smm_explain(&part, &plan) == SMM_OK && !plan.nontemporal, "%s: a part",
+              running);
+    }
+    char *bits = dense_copy_of_c(&call);
+    CHECK(smm_explain(&call, &plan) == SMM_OK && plan.nontemporal, "%s: C is not streamed", running);
+    for (int threads = 1; threads <= 2; threads++) {
+        smm_set_num_threads(threads);
+        CHECK(gives(&call, &c, bits), "%s: other bits when streamed on %d threads", running, threads);
+    }
+    free(bits);
+    smm_set_num_threads(0);
+}
+
+static void test_streamed(void) {
+    for (const char *const *isa = smm_isas_available(); *isa; isa++) {
+        smm_select_isa(*isa);
+        check_streamed(SMM_F64, *isa, 3, AFTER_ONE);
+        check_streamed(SMM_F32, *isa, 5, AT_END);
+        check_streamed(SMM_F64, *isa, 8, AT_BEGIN);
+        check_streamed(SMM_F32, *isa, 31, AFTER_ONE);
+    }
+}
+
+/* One bad matrix harms only itself. */
+static void test_bad_neighbours(void) {
+    enum { BATCH = 40, N = 5 };
+    for (const char *const *isa = smm_isas_available(); *isa; isa++) {
+        smm_select_isa(*isa);
+        const struct stack a = lay_out(&arena_a, ROW_MAJOR, AT_END, 0, BATCH, N, N, 8);
+        const struct stack b = lay_out(&arena_b, ROW_MAJOR, AT_END, 0, BATCH, N, N, 8);
+        const struct stack c = lay_out(&arena_c, ROW_MAJOR, AT_END, 0, BATCH, N, N, 8);
+        const smm_call call = {.op = SMM_OP_MATMUL,
+                               .dtype = SMM_F64,
+                               .batch = BATCH,
+                               .m = N,
+                               .n = N,
+                               .k = N,
+                               .a = a.x,
+                               .b = b.x,
+                               .c = c.x};
+        fill(&a, SMM_F64, random_value);
+        fill(&b, SMM_F64, random_value);
+        CHECK(smm_run(&call) == SMM_OK, "run");
+        char *bits = dense_copy_of_c(&call);
+        for (intptr_t bad = 0; bad < BATCH; bad++) {
+            double kept[N * N];
+            memcpy(kept, element(&a.x, bad, 0, 0), sizeof kept);
+            for (int i = 0; i < N * N; i++) ((double *)element(&a.x, bad, 0, 0))[i] = nan_value();
+            CHECK(smm_run(&call) == SMM_OK, "run");
+            for (intptr_t q = 0; q < BATCH; q++) {
+                const char *found = element(&c.x, q, 0, 0);
+                if (q != bad)
+                    CHECK(!memcmp(found, bits + q * N * N * 8, N * N * 8), "%s: NaN in matrix %ld changed %ld", *isa,
+                          (long)bad, (long)q);
+                for (int i = 0; q == bad && i < N * N; i++)
+                    CHECK(isnan(((const double *)found)[i]), "%s: matrix %ld is not NaN", *isa, (long)q);
+            }
+            memcpy(element(&a.x, bad, 0, 0), kept, sizeof kept);
+        }
+        free(bits);
+    }
+}
+
+static void test_arguments(void) {
+    double x[16] = {0};
+    const smm_operand good = {x, 32, 16, 8};
+    const smm_call call = {.op = SMM_OP_MATMUL,
+                           .dtype = SMM_F64,
+                           .batch = 1,
+                           .m = 2,
+                           .n = 2,
+                           .k = 2,
+                           .a = good,
+                           .b = good,
+                           .c = {x + 8, 32, 16, 8}};
+    smm_plan_info plan;
+    CHECK(smm_run(&call) == SMM_OK, "a good call");
+    CHECK(smm_explain(&call, &plan) == SMM_OK && plan.flops == 16 && plan.bytes == 96 && plan.threads == 1,
+          "explain: %g flops, %g bytes, %d threads", plan.flops, plan.bytes, plan.threads);
+    CHECK(strstr(plan.kernel, smm_isa()) && !strcmp(plan.isa, smm_isa()), "explain: %s, %s", plan.kernel, plan.isa);
+    smm_call bad[12];
+    for (int i = 0; i < 12; i++) bad[i] = call;
+    bad[0].batch = -1;
+    bad[1].m = -1;
+    bad[2].n = -1;
+    bad[3].k = -1;
+    bad[4].a.data = NULL;
+    bad[5].b.data = NULL;
+    bad[6].c.data = NULL;
+    bad[7].a.col = 4;
+    bad[8].b.row = 12;
+    bad[9].c.batch = 33;
+    bad[10].a.data = (char *)x + 4;
+    bad[11].dtype = (smm_dtype)7;
+    for (int i = 0; i < 12; i++) {
+        CHECK(smm_run(&bad[i]) == SMM_ERR_ARGUMENT, "bad call %d runs", i);
+        CHECK(smm_explain(&bad[i], &plan) == SMM_ERR_ARGUMENT, "bad call %d is explained", i);
+    }
+    CHECK(smm_run(NULL) == SMM_ERR_ARGUMENT, "no call runs");
+    smm_call empty = call;
+    empty.batch = 0;
+    empty.a.data = empty.b.data = empty.c.data = NULL;
+    CHECK(smm_run(&empty) == SMM_OK, "an empty call of null pointers");
+    smm_call no_terms = call;
+    no_terms.k = 0;
+    no_terms.a.data = no_terms.b.data = NULL;
+    x[8] = 1;
+    strcpy(running, "k = 0, A and B null");
+    CHECK(smm_run(&no_terms) == SMM_OK && x[8] == 0, "%s: C is %g", running, x[8]);
+    for (int status = SMM_OK; status <= SMM_ERR_ISA; status++)
+        CHECK(strlen(smm_status_text((smm_status)status)) > 5, "status %d has no text", status);
+}
+
+static void test_instruction_sets(void) {
+    const char *const *isas = smm_isas_available();
+    CHECK(isas[0] && !strcmp(isas[0], "portable"), "the first is %s", isas[0]);
+    const char *best = NULL;
+    for (; *isas; isas++) {
+        best = *isas;
+        CHECK(smm_select_isa(best) == SMM_OK && !strcmp(smm_isa(), best), "select %s", best);
+        setenv("SMALLMM_ISA", best, 1);
+        CHECK(smm_select_isa(NULL) == SMM_OK && !strcmp(smm_isa(), best), "SMALLMM_ISA=%s", best);
+    }
+    CHECK(smm_select_isa("mmx") == SMM_ERR_ISA && !strcmp(smm_isa(), best), "select mmx");
+    setenv("SMALLMM_ISA", "mmx", 1);
+    CHECK(smm_select_isa(NULL) == SMM_ERR_ISA, "SMALLMM_ISA=mmx");
+    unsetenv("SMALLMM_ISA");
+    CHECK(smm_select_isa(NULL) == SMM_OK && !strcmp(smm_isa(), best), "the best is not the default");
+}
+
+int main(int argc, char **argv) {
+    static const struct test tests[] = {
+        {"arguments", test_arguments},
+        {"instruction sets", test_instruction_sets},
+        {"square", test_square},
+        {"layouts", test_layouts},
+        {"rectangular", test_rectangular},
+        {"thin", test_thin},
+        {"large", test_large},
+        {"special values", test_special_values},
+        {"same bits", test_same_bits},
+        {"bad neighbours", test_bad_neighbours},
+        /* Hundreds of megabytes: too much for valgrind and emulators. */
+        {"streamed", test_streamed},
+    };
+    const int count = sizeof tests / sizeof *tests;
+    quick = argc > 1 && !strcmp(argv[1], "quick");
+    struct arena *arenas[] = {&arena_a, &arena_b, &arena_c, &arena_alpha, &arena_beta};
+    for (int i = 0; i < 5; i++) *arenas[i] = make_arena(i < 3 ? ARENA_BYTES : 1 << 20);
+    signal(SIGSEGV, on_crash);
+    signal(SIGBUS, on_crash);
+    signal(SIGFPE, on_crash);
+    return run_tests(tests, quick ? count - 1 : count);
+}

@@ -1,0 +1,142 @@
+"""Arrays of other libraries: the same library's arrays come back, without a copy and without surprises."""
+
+import numpy as np
+import pytest
+from accuracy import assert_same_bits
+
+import smallmm
+
+
+class TestDask:
+    @pytest.fixture
+    def stacks(self, rng):
+        da = pytest.importorskip("dask.array")
+        a, b = rng.random((50, 3, 4)), rng.random((50, 4, 2))
+        return a, b, da.from_array(a, chunks=(7, 3, 4)), da.from_array(b, chunks=(7, 4, 2))
+
+    @pytest.mark.parametrize("function", [smallmm.batched_matmul, smallmm.matmul])
+    def test_stays_lazy(self, stacks, function):
+        a, b, lazy_a, lazy_b = stacks
+        c = function(lazy_a, lazy_b)
+        assert type(c) is type(lazy_a)
+        assert c.numblocks[0] == lazy_a.numblocks[0]
+        assert_same_bits(c.compute(), smallmm.batched_matmul(a, b))
+
+    def test_mixed_with_numpy(self, stacks):
+        a, b, lazy_a, _ = stacks
+        c = smallmm.batched_matmul(lazy_a, b[0])
+        assert type(c) is type(lazy_a)
+        assert_same_bits(c.compute(), smallmm.batched_matmul(a, b[0]))
+
+    def test_vectors(self, stacks):
+        a, b, lazy_a, lazy_b = stacks
+        for x1, x2, y1, y2 in [(a, b[0, :, 0], lazy_a, lazy_b[0, :, 0]), (a[0, 0], b, lazy_a[0, 0], lazy_b)]:
+            c = smallmm.matmul(y1, y2)
+            assert type(c) is type(lazy_a)
+            assert_same_bits(c.compute(), smallmm.matmul(x1, x2))
+        assert_same_bits(smallmm.matvec(lazy_a, lazy_b[:, :, 0]).compute(), smallmm.matvec(a, b[:, :, 0]))
+
+    def test_scaling(self, stacks):
+        a, b, lazy_a, lazy_b = stacks
+        c = smallmm.batched_matmul(lazy_a, lazy_b, alpha=2)
+        assert_same_bits(c.compute(), smallmm.batched_matmul(a, b, alpha=2))
+
+
+class TestTorch:
+    @pytest.fixture
+    def torch(self):
+        return pytest.importorskip("torch")
+
+    def test_same_library_back(self, torch, rng):
+        a, b = torch.from_numpy(rng.random((9, 3, 4))), torch.from_numpy(rng.random((9, 4, 2)))
+        c = smallmm.batched_matmul(a, b)
+        assert type(c) is torch.Tensor
+        assert_same_bits(c.numpy(), smallmm.batched_matmul(a.numpy(), b.numpy()))
+        assert_same_bits(smallmm.matmul(b.mT, a.mT).numpy(), c.mT.numpy())
+        assert smallmm.matvec(a.float(), b[0, :, 0].float()).dtype == torch.float32
+        assert smallmm.matmul(b[0, :, 0], b[0, :, 0]).shape == ()
+
+    def test_out_is_written_in_place(self, torch):
+        a, out = torch.ones(9, 3, 3), torch.full((9, 3, 3), 5.0)
+        address = out.data_ptr()
+        assert smallmm.batched_matmul(a, a, out=out, alpha=2, beta=1) is out
+        assert out.data_ptr() == address
+        assert (out == 11).all()
+
+    def test_mixing_libraries(self, torch):
+        x, y = torch.ones(2, 2), np.ones((2, 2))
+        with pytest.raises(TypeError, match=r"batched_matmul: b is a numpy.ndarray but a is a torch.Tensor"):
+            smallmm.batched_matmul(x, y)
+        with pytest.raises(TypeError, match=r"matmul: x1 is a numpy.ndarray but x2 is a torch.Tensor"):
+            smallmm.matmul(y, x)
+        with pytest.raises(
+            TypeError, match=r"out is a torch.Tensor|out is a numpy.ndarray but a is a torch.Tensor"
+        ):
+            smallmm.batched_matmul(x, x, out=y)
+
+    def test_other_devices(self, torch):
+        x = torch.ones(2, 2)
+        with pytest.raises(TypeError, match=r"b is a torch.Tensor on a device; .* not supported yet"):
+            smallmm.batched_matmul(x, x.to("meta"))
+
+    def test_what_dlpack_does_not_share(self, torch):
+        x = torch.ones(2, 2)
+        with pytest.raises(
+            TypeError, match=r"a is a torch.Tensor that cannot be shared by DLPack: .*gradient"
+        ):
+            smallmm.batched_matmul(x.requires_grad_(), x)
+        with pytest.raises(TypeError, match=r"x1 is a torch.Tensor that cannot be shared by DLPack"):
+            smallmm.matmul(x.detach().bfloat16(), x.detach())
+
+    def test_errors_name_the_argument(self, torch):
+        with pytest.raises(ValueError, match=r"b has shape \(4, 3\); expected \(..., 5, n\)"):
+            smallmm.batched_matmul(torch.ones(4, 5), torch.ones(4, 3))
+
+    def test_explain(self, torch):
+        assert smallmm.explain("matmul", torch.ones(9, 3, 3), torch.ones(9, 3, 3)).matrices == 9
+
+
+class OnDevice:
+    """As little of a device array as it takes to recognise one."""
+
+    def __init__(self, protocol):
+        if protocol == "cuda array interface":
+            self.__cuda_array_interface__ = {}
+        if protocol == "array ufunc":
+            self.__array_ufunc__ = None
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __dlpack__(self):
+        raise AssertionError("moved off the device")
+
+
+@pytest.mark.parametrize("protocol", ["dlpack", "cuda array interface", "array ufunc"])
+def test_device_arrays_do_not_move(protocol):
+    x = OnDevice(protocol)
+    for make_call in (
+        lambda: smallmm.batched_matmul(x, x),
+        lambda: smallmm.matmul(np.eye(2), x),
+        lambda: smallmm.batched_matmul(np.eye(2), np.eye(2), out=x),
+    ):
+        with pytest.raises(TypeError, match=r"OnDevice on a device; arrays on devices are not supported yet"):
+            make_call()
+
+
+def test_array_ufunc_is_respected():
+    class Recorder:
+        def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+            return ufunc.__name__, method, len(inputs), kwargs
+
+    x = Recorder()
+    assert smallmm.batched_matmul(x, np.eye(2)) == ("batched_matmul", "__call__", 2, {})
+    assert smallmm.batched_matmul(np.eye(2), x, alpha=3)[:3] == ("gemm", "__call__", 4)
+
+
+def test_array_ufunc_none_opts_out():
+    class OptsOut:
+        __array_ufunc__ = None
+
+    with pytest.raises(TypeError):
+        smallmm.batched_matmul(OptsOut(), np.eye(2))

@@ -1,0 +1,136 @@
+"""Configuration, explanation, import and documentation."""
+
+import doctest
+import importlib.metadata
+import sys
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+import smallmm
+import smallmm._core as core
+
+
+class TestShowConfig:
+    def test_dicts(self):
+        config = smallmm.show_config(mode="dicts")
+        assert config["smallmm"] == smallmm.__version__
+        assert config["isa"] in config["isas available"]
+        assert config["threads"] == smallmm.get_num_threads()
+
+    def test_prints(self, capsys):
+        assert smallmm.show_config() is None
+        assert core.isa() in capsys.readouterr().out
+
+    def test_mode(self):
+        with pytest.raises(ValueError, match="show_config: mode is 'xml'"):
+            smallmm.show_config(mode="xml")
+
+
+class TestExplain:
+    def test_counts(self, isa, dtype):
+        a, b = np.ones((1000, 4, 5), dtype), np.ones((1000, 5, 3), dtype)
+        plan = smallmm.explain("batched_matmul", a, b)
+        assert plan.isa == isa
+        assert plan.kernel.endswith(f"f{dtype.itemsize * 8}_{isa}")
+        assert f"_{plan.strategy}" in plan.kernel
+        assert (plan.matrices, plan.calls) == (1000, 1)
+        assert plan.flops == 2 * 1000 * 4 * 5 * 3
+        assert plan.bytes == 1000 * (20 + 15 + 12) * dtype.itemsize
+        assert plan.intensity == plan.flops / plan.bytes
+        assert plan.kernel in str(plan)
+
+    def test_functions_and_names(self):
+        a, x = np.ones((7, 4, 4)), np.ones((7, 4))
+        assert smallmm.explain(smallmm.matmul, a, a) == smallmm.explain("matmul", a, a)
+        assert smallmm.explain("matvec", a, x).matrices == 7
+        assert smallmm.explain("vecmat", x, a).flops == 2 * 7 * 16
+
+    def test_computes_nothing(self):
+        a, out = np.ones((7, 4, 4)), np.full((7, 9, 4), 5.0)
+        assert smallmm.explain("batched_matmul", a, a, out=out[:, ::-2][:, :4], alpha=2, beta=3).matrices == 7
+        assert (out == 5).all()
+        assert smallmm.explain("matmul", a[:0], a[:0]).kernel is None
+
+    def test_broadcast_operand_counts_once(self):
+        a = np.ones((1000, 4, 4))
+        assert smallmm.explain("matmul", a, a[0]).bytes == smallmm.explain("matmul", a, a).bytes - 999 * 128
+
+    def test_threads_and_streaming(self):
+        a = np.broadcast_to(np.ones((4, 4)), (1_000_000, 4, 4))
+        with smallmm.threads(2):
+            plan = smallmm.explain("batched_matmul", np.ones((1_000_000, 4, 4)), a)
+        assert plan.threads == 2
+        assert plan.nontemporal
+
+    def test_frozen(self):
+        plan = smallmm.explain("matmul", np.eye(2), np.eye(2))
+        with pytest.raises(FrozenInstanceError):
+            plan.threads = 3
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match="explain: op is 'solve'; expected batched_matmul"):
+            smallmm.explain("solve", np.eye(2), np.eye(2))
+        with pytest.raises(ValueError, match="batched_matmul: b has shape"):
+            smallmm.explain("batched_matmul", np.eye(2), np.eye(3))
+
+
+class TestInstructionSets:
+    def test_environment(self, run_python):
+        for name in core.isas_available():
+            assert (
+                run_python("import smallmm._core as c; print(c.isa())", {"SMALLMM_ISA": name}).stdout.strip()
+                == name
+            )
+
+    def test_unknown(self, run_python):
+        result = run_python("import smallmm", {"SMALLMM_ISA": "sse9"}, check=False)
+        assert result.returncode != 0
+        assert "instruction set 'sse9' (from SMALLMM_ISA or select_isa)" in result.stderr
+        assert "portable" in result.stderr
+
+    def test_select(self):
+        before = core.isa()
+        with pytest.raises(
+            ValueError, match=r"instruction set 'sse9' .* is unknown or not available; .*portable"
+        ):
+            core.select_isa("sse9")
+        assert core.isa() == before
+        with pytest.raises(TypeError):
+            core.select_isa(3)
+
+
+class TestImport:
+    def test_light(self, run_python):
+        """Nothing is imported that NumPy does not import, and in little time (a generous bound)."""
+        code = """
+            import sys, time, numpy
+            before = set(sys.modules)
+            start = time.perf_counter()
+            import smallmm
+            print(time.perf_counter() - start)
+            print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
+        """
+        seconds, modules = run_python(code).stdout.splitlines()
+        assert float(seconds) < 0.2
+        assert not {"torch", "dask", "array_api_compat", "scipy"} & set(modules.split())
+
+    def test_silent(self, run_python):
+        result = run_python("import smallmm, numpy as np; smallmm.matmul(np.eye(2), np.eye(2))")
+        assert result.stdout + result.stderr == ""
+
+    def test_version(self):
+        assert importlib.metadata.version("smallmm") == smallmm.__version__
+
+
+@pytest.mark.parametrize("name", ["smallmm", "smallmm._matmul", "smallmm._config"])
+def test_docstring_examples(name):
+    failures, tests = doctest.testmod(sys.modules[name], extraglobs={"np": np, "smallmm": smallmm})
+    assert tests > 0
+    assert failures == 0
+
+
+def test_public_functions_are_documented():
+    for name in smallmm.__all__:
+        assert name == "__version__" or getattr(smallmm, name).__doc__

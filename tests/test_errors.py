@@ -1,0 +1,134 @@
+"""Whatever is wrong with a call, the message names the argument, what was given and what was expected."""
+
+import re
+
+import numpy as np
+import pytest
+
+import smallmm
+
+ONES = np.ones
+
+
+def read_only(shape):
+    x = ONES(shape)
+    x.flags.writeable = False
+    return x
+
+
+SHAPES = [
+    (
+        lambda: smallmm.batched_matmul(ONES((10, 4, 5)), ONES((10, 4, 3))),
+        "batched_matmul: b has shape (10, 4, 3); expected (..., 5, n) to match a of shape (10, 4, 5)",
+    ),
+    (
+        lambda: smallmm.batched_matmul(ONES((10, 4, 5)), ONES((9, 5, 3))),
+        "b has shape (9, 5, 3), whose batch dimensions (9,) do not broadcast against (10,) of a",
+    ),
+    (
+        lambda: smallmm.batched_matmul(ONES(4), ONES((4, 4))),
+        "batched_matmul: a has shape (4,); expected at least 2 dimensions, (..., m, k)",
+    ),
+    (
+        lambda: smallmm.batched_matmul(ONES((4, 4)), 3),
+        "batched_matmul: b has shape (); expected at least 2 dimensions, (..., k, n)",
+    ),
+    (
+        lambda: smallmm.batched_matmul(ONES((7, 4, 4)), ONES((4, 3)), ONES((7, 4, 4))),
+        "batched_matmul: out has shape (7, 4, 4); expected (7, 4, 3)",
+    ),
+    (
+        lambda: smallmm.batched_matmul(ONES((7, 4, 4)), ONES((4, 4)), ONES((4, 4))),
+        "batched_matmul: out has shape (4, 4); expected (7, 4, 4)",
+    ),
+    (
+        lambda: smallmm.batched_matmul(ONES((7, 4, 4)), ONES((4, 4)), alpha=ONES(3)),
+        "alpha has shape (3,), whose batch dimensions (3,) do not broadcast against (7,) of a and b",
+    ),
+    (
+        lambda: smallmm.matmul(ONES(3), ONES(4)),
+        "matmul: x2 has shape (4,); expected (..., 3) to match x1 of shape (3,)",
+    ),
+    (
+        lambda: smallmm.matmul(ONES(4), ONES((5, 3, 4))),
+        "matmul: x2 has shape (5, 3, 4); expected (..., 4, n) to match x1 of shape (4,)",
+    ),
+    (lambda: smallmm.matmul(2, ONES(3)), "matmul: x1 has shape (); expected at least 1 dimension, (..., k)"),
+    (
+        lambda: smallmm.matvec(ONES((3, 3)), ONES(2)),
+        "matvec: x2 has shape (2,); expected (..., 3) to match x1 of shape (3, 3)",
+    ),
+    (
+        lambda: smallmm.vecmat(ONES(3), ONES((2, 4))),
+        "vecmat: x2 has shape (2, 4); expected (..., 3, m) to match x1 of shape (3,)",
+    ),
+    (
+        lambda: smallmm.batched_matmul(ONES((4, 4)), ONES((4, 4)), read_only((4, 4))),
+        "batched_matmul: out is read-only; expected an array that can be written to",
+    ),
+    (
+        lambda: smallmm.batched_matmul([[1, 2], [3]], ONES((2, 2))),
+        "batched_matmul: a is a list that NumPy cannot make an array of",
+    ),
+]
+
+EXPECTED_DTYPES = "expected float16, float32, float64, an integer type or bool"
+TYPES = [
+    (
+        lambda: smallmm.batched_matmul(1j * ONES((2, 2)), ONES((2, 2))),
+        f"a has dtype complex128; {EXPECTED_DTYPES}",
+    ),
+    (
+        lambda: smallmm.batched_matmul(ONES((2, 2)), ONES((2, 2), np.longdouble)),
+        f"b has dtype {np.dtype(np.longdouble)}; {EXPECTED_DTYPES}",
+    ),
+    (lambda: smallmm.matmul(ONES((2, 2)), ONES((2, 2), object)), f"x2 has dtype object; {EXPECTED_DTYPES}"),
+    (lambda: smallmm.matmul("text", ONES((2, 2))), f"x1 has dtype <U4; {EXPECTED_DTYPES}"),
+    (lambda: smallmm.matmul(None, ONES((2, 2))), f"x1 has dtype object; {EXPECTED_DTYPES}"),
+    (
+        lambda: smallmm.matvec(ONES((2, 2)), np.zeros(2, "M8[s]")),
+        f"x2 has dtype datetime64[s]; {EXPECTED_DTYPES}",
+    ),
+    (
+        lambda: smallmm.batched_matmul(ONES((2, 2)), ONES((2, 2)), alpha=1j),
+        f"alpha has dtype complex128; {EXPECTED_DTYPES}",
+    ),
+    (
+        lambda: smallmm.batched_matmul(ONES((2, 2)), ONES((2, 2)), ONES((2, 2), int)),
+        "out has dtype int64; the result is float64, and casting is 'same_kind'",
+    ),
+    (
+        lambda: smallmm.batched_matmul(ONES((2, 2)), ONES((2, 2)), [[0, 0], [0, 0]]),
+        "out is a list; expected a numpy.ndarray",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make_call", "message"), SHAPES, ids=[message for _, message in SHAPES])
+def test_value_errors(make_call, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make_call()
+
+
+@pytest.mark.parametrize(("make_call", "message"), TYPES, ids=[message for _, message in TYPES])
+def test_type_errors(make_call, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        make_call()
+
+
+def test_missing_argument():
+    with pytest.raises(TypeError, match=r"batched_matmul\(\) missing 1 required positional argument"):
+        smallmm.batched_matmul(np.eye(2))
+
+
+def test_failed_call_leaves_out_alone():
+    out = np.full((10, 4, 3), 7.0)
+    with pytest.raises(ValueError, match="b has shape"):
+        smallmm.batched_matmul(ONES((10, 4, 5)), ONES((10, 4, 3)), out)
+    assert (out == 7).all()
+
+
+def test_too_large_a_result_is_a_memory_error():
+    a = np.broadcast_to(np.float64(1), (2**45, 8, 8))
+    with pytest.raises(MemoryError):
+        smallmm.batched_matmul(a, a)

@@ -1,0 +1,33 @@
+"""More than 2**31 elements: sizes and offsets must not pass through 32 bits."""
+
+import numpy as np
+import pytest
+
+import smallmm
+
+
+def available_memory():
+    with open("/proc/meminfo") as info:
+        return next(int(line.split()[1]) * 1024 for line in info if line.startswith("MemAvailable"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1, 3, 4, 8])
+def test_more_than_2_to_31_elements(n):
+    batch = (2**31 + 1000) // (n * n) + 1
+    needed = 1.1 * batch * n * n * 4
+    if available_memory() < needed:
+        pytest.skip(f"needs {needed / 1e9:.0f} GB of memory")
+    a = np.arange(n * n, dtype=np.float32).reshape(n, n)
+    factors = np.arange(1, 8, dtype=np.float32)
+    out = np.zeros((batch, n, n), np.float32)
+    smallmm.batched_matmul(np.broadcast_to(a, out.shape), a, out)
+    expected = a @ a
+    step = 1_000_000
+    assert all((out[q : q + step] == expected).all() for q in range(0, batch, step))
+    # In place over all of it, each end of the stack with a factor of its own.
+    out[:7] *= factors[:, None, None]
+    out[-7:] *= factors[:, None, None]
+    smallmm.batched_matmul(out[-7:], a, out[-7:])
+    np.testing.assert_array_equal(out[-7:], factors[:, None, None] * (expected @ a))
+    np.testing.assert_array_equal(out[:7], factors[:, None, None] * expected)

@@ -1,0 +1,374 @@
+"""Products against the reference: every instruction set, shape, layout and batch size."""
+
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+from accuracy import assert_accurate_matmul, assert_matches_reference, assert_same_bits, has_fma
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from layouts import LAYOUTS, WRITABLE
+
+import smallmm
+import smallmm._core as core
+
+LANES = (4, 8, 16)
+BATCHES = sorted({0, 1, 1000, *(lanes + d for lanes in LANES for d in (-1, 0, 1))})
+
+
+def normal(rng, shape, dtype):
+    return rng.standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("n", range(1, 34))
+def test_square(isa, dtype, n, rng):
+    a, b = normal(rng, (5, n, n), dtype), normal(rng, (5, n, n), dtype)
+    assert_accurate_matmul(smallmm.batched_matmul(a, b), a, b)
+    for place_a, place_b in product(LAYOUTS.values(), repeat=2):
+        assert_matches_reference(isa, core.batched_matmul, place_a(a), place_b(b))
+
+
+@pytest.mark.parametrize("layout", WRITABLE)
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 8, 13, 16, 24, 32, 33])
+def test_layouts_of_out(isa, dtype, n, layout, rng):
+    a, b = normal(rng, (9, n, n), dtype), normal(rng, (9, n, n), dtype)
+    expected = smallmm.batched_matmul(a, b)
+    for place_a, place_b in product((LAYOUTS["c"], LAYOUTS["transposed"]), repeat=2):
+        out = WRITABLE[layout](np.full_like(a, np.nan))
+        assert smallmm.batched_matmul(place_a(a), place_b(b), out) is out
+        assert_same_bits(out, expected)
+
+
+@given(data=st.data())
+@settings(max_examples=300)
+def test_rectangles(isa, dtype, data):
+    size = st.integers(1, 40)
+    m, k, n = data.draw(st.tuples(size, size, size), "m, k, n")
+    batch = data.draw(st.sampled_from(BATCHES[:-1]), "batch")
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32), "seed"))
+    layout = st.sampled_from(sorted(LAYOUTS))
+    a = LAYOUTS[data.draw(layout, "layout of a")](normal(rng, (batch, m, k), dtype))
+    b = LAYOUTS[data.draw(layout, "layout of b")](normal(rng, (batch, k, n), dtype))
+    expected = assert_matches_reference(isa, core.batched_matmul, a, b)
+    out = WRITABLE[data.draw(st.sampled_from(sorted(WRITABLE)), "layout of out")](
+        np.full_like(expected, np.nan)
+    )
+    smallmm.batched_matmul(a, b, out)
+    assert_same_bits(out, expected)
+
+
+@pytest.mark.parametrize("shape", [(100, 70, 130), (1, 1000, 1), (65, 1, 65), (2, 300, 4), (200, 200, 200)])
+def test_beyond_tiny(isa, dtype, shape, rng):
+    m, k, n = shape
+    a, b = normal(rng, (2, m, k), dtype), normal(rng, (2, k, n), dtype)
+    for place in LAYOUTS.values():
+        assert_matches_reference(isa, core.batched_matmul, place(a), place(b))
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (8, 8, 8), (3, 5, 2), (5, 25, 3)]
+)
+def test_batch_sizes(isa, dtype, batch, shape, rng):
+    m, k, n = shape
+    a, b = normal(rng, (batch, m, k), dtype), normal(rng, (batch, k, n), dtype)
+    assert_matches_reference(isa, core.batched_matmul, a, b)
+    assert_matches_reference(isa, core.batched_matmul, a, np.broadcast_to(b[:1], b.shape) if batch else b)
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 6, 8])
+def test_batch_beyond_16_bits(isa, dtype, n, rng):
+    """70000 matrices, the same bits as 1000 of them at a time; streaming and threads take part."""
+    a, b = normal(rng, (70000, n, n), dtype), normal(rng, (70000, n, n), dtype)
+    c = smallmm.batched_matmul(a, b)
+    for first in range(0, 70000, 1000):
+        part = slice(first, first + 1000)
+        assert_same_bits(c[part], smallmm.batched_matmul(a[part], b[part]))
+    assert_matches_reference(isa, core.batched_matmul, a[-50:], b[-50:])
+
+
+@pytest.mark.parametrize(("m", "k", "n"), list(product((0, 3), repeat=3)))
+def test_empty(isa, dtype, m, k, n):
+    a, b = np.ones((2, m, 4), dtype)[:, :, :k], np.ones((2, 4, n), dtype)[:, :k]
+    for out in (None, np.full((2, m, n), np.nan, dtype)):
+        assert_same_bits(smallmm.batched_matmul(a, b, out), np.full((2, m, n), k, dtype))
+    out = np.full((2, m, n), 5, dtype)
+    smallmm.batched_matmul(a, b, out, alpha=3, beta=2)
+    assert_same_bits(out, np.full((2, m, n), 3 * k + 10, dtype))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 16, 31])
+def test_bad_values_stay_in_their_matrix(isa, dtype, n, rng):
+    a, b = normal(rng, (40, n, n), dtype), normal(rng, (40, n, n), dtype)
+    good = smallmm.batched_matmul(a, b)
+    for q, bad in enumerate([np.nan, np.inf, -np.inf, np.finfo(dtype).max]):
+        a[10 * q + 3, 0, n // 2] = b[10 * q + 3, n // 2, n - 1] = bad
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        c = smallmm.batched_matmul(a, b)
+    expected = core.reference(core.batched_matmul, a, b)
+    if has_fma(isa):
+        np.testing.assert_array_equal(c, expected)
+    else:
+        np.testing.assert_array_equal(np.isnan(c), np.isnan(expected))
+        np.testing.assert_array_equal(np.isinf(c), np.isinf(expected))
+    untouched = np.arange(40) % 10 != 3
+    assert_same_bits(c[untouched], good[untouched])
+    assert not np.isfinite(c[~untouched][:, 0, n - 1]).any()
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 8, 17])
+def test_subnormals(isa, dtype, n, rng):
+    tiny = np.finfo(dtype).smallest_subnormal
+    a = rng.integers(-9, 9, (6, n, n)).astype(dtype) * tiny
+    b = rng.integers(-9, 9, (6, n, n)).astype(dtype)
+    exact = np.matmul(np.round(a / tiny), b) * tiny
+    np.testing.assert_array_equal(smallmm.batched_matmul(a, b), exact.astype(dtype))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 8, 13, 32])
+def test_bits_do_not_depend_on_place(isa, dtype, n, rng):
+    a, b = normal(rng, (n, n), dtype), normal(rng, (n, n), dtype)
+    alone = smallmm.batched_matmul(a, b)
+    for batch in (2, 7, 8, 17, 130):
+        for q in {0, 1, batch // 2, batch - 1}:
+            many_a, many_b = normal(rng, (batch, n, n), dtype), normal(rng, (batch, n, n), dtype)
+            many_a[q], many_b[q] = a, b
+            assert_same_bits(smallmm.batched_matmul(many_a, many_b)[q], alone)
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 16, 32])
+def test_bits_do_not_depend_on_threads(isa, dtype, n, rng):
+    batch = 4_000_000 // (n * n)
+    a, b = normal(rng, (batch, n, n), dtype), normal(rng, (batch, n, n), dtype)
+    results = []
+    for number in (1, 2, 3):
+        with smallmm.threads(number):
+            results.append(smallmm.batched_matmul(a, b))
+    assert_same_bits(results[1], results[0])
+    assert_same_bits(results[2], results[0])
+
+
+def test_bits_do_not_depend_on_isa(dtype, rng):
+    fused = [isa for isa in core.isas_available() if has_fma(isa)]
+    for n in range(1, 34):
+        a, b = normal(rng, (19, n, n), dtype), normal(rng, (19, n, n), dtype)
+        expected = core.reference(core.batched_matmul, a, b)
+        for isa in fused:
+            core.select_isa(isa)
+            assert_same_bits(smallmm.batched_matmul(a, b), expected)
+        core.select_isa(None)
+
+
+def test_broadcasting(isa, dtype, rng):
+    for shape_a, shape_b in [
+        ((6, 1), (1, 5)),
+        ((), (4,)),
+        ((4,), ()),
+        ((2, 1, 3), (4, 1)),
+        ((0, 1), (1, 3)),
+        ((), ()),
+    ]:
+        a, b = normal(rng, (*shape_a, 3, 4), dtype), normal(rng, (*shape_b, 4, 2), dtype)
+        assert_matches_reference(isa, core.batched_matmul, a, b)
+        assert smallmm.batched_matmul(a, b).shape == (*np.broadcast_shapes(shape_a, shape_b), 3, 2)
+
+
+# name -> a, b and out as views of one stack
+OVERLAPS = {
+    "a itself": lambda x: (x[:-1], x[:-1], x[:-1]),
+    "a shifted": lambda x: (x[:-1], x[1:], x[1:]),
+    "a shifted back": lambda x: (x[1:], x[1:], x[:-1]),
+    "a transposed": lambda x: (x, x, x.mT),
+    "a reversed": lambda x: (x, x, x[::-1]),
+}
+
+
+class TestAliasing:
+    """`out` that shares memory with an input is computed as if the inputs had been copied first."""
+
+    @pytest.mark.parametrize("overlap", OVERLAPS)
+    @pytest.mark.parametrize("n", [1, 3, 4, 8, 20])
+    def test_out(self, isa, dtype, n, overlap, rng):
+        x = normal(rng, (50, n, n), dtype)
+        a, b, out = OVERLAPS[overlap](x)
+        expected = smallmm.batched_matmul(a.copy(), b.copy())
+        smallmm.batched_matmul(a, b, out)
+        assert_same_bits(out, expected)
+
+    @pytest.mark.parametrize("overlap", OVERLAPS)
+    def test_updated_out(self, isa, dtype, overlap, rng):
+        x = normal(rng, (50, 4, 4), dtype)
+        a, b, out = OVERLAPS[overlap](x)
+        expected = out.copy()
+        smallmm.batched_matmul(a.copy(), b.copy(), expected, alpha=2, beta=-0.5)
+        smallmm.batched_matmul(a, b, out, alpha=2, beta=-0.5)
+        assert_same_bits(out, expected)
+
+    def test_surroundings_of_out(self, isa, dtype, rng):
+        for n in (1, 3, 4, 8, 17, 32):
+            frame = np.full((20, n + 2, n + 3), 7, dtype)
+            out = frame[::2, 1:-1, 2:-1]
+            smallmm.batched_matmul(normal(rng, (10, n, n), dtype), normal(rng, (10, n, n), dtype), out)
+            out[...] = 7
+            assert (frame == 7).all()
+
+
+class TestScaling:
+    @pytest.mark.parametrize("layout", WRITABLE)
+    @pytest.mark.parametrize("n", [1, 3, 4, 8, 16, 33])
+    def test_against_reference(self, isa, dtype, n, layout, rng):
+        a, b, c = (normal(rng, (11, n, n), dtype) for _ in range(3))
+        factors = normal(rng, (11,), dtype)
+        for alpha, beta in [
+            (1, 1),
+            (2, 0),
+            (0.5, -3),
+            (0, 1),
+            (factors, 0.25),
+            (2, factors),
+            (factors, -factors),
+        ]:
+            out, expected = WRITABLE[layout](c), c.copy()
+            smallmm.batched_matmul(a, b, out, alpha=alpha, beta=beta)
+            core.reference(core.gemm, a, b, alpha, beta, expected)
+            if has_fma(isa):
+                assert_same_bits(out, expected)
+            else:
+                np.testing.assert_allclose(out, expected, rtol=0, atol=100 * n * np.finfo(dtype).eps)
+
+    def test_out_is_read_where_beta_is_not_zero(self, isa, dtype):
+        a = np.ones((3, 2, 2), dtype)
+        out = np.full_like(a, np.nan)
+        smallmm.batched_matmul(a, a, out, alpha=2, beta=np.array([0, 1, 0], dtype))
+        np.testing.assert_array_equal(out[::2], 4)
+        assert np.isnan(out[1]).all()
+
+    def test_factors_broadcast(self, isa, dtype):
+        a, alpha = np.ones((2, 2), dtype), np.arange(6, dtype=dtype).reshape(2, 3)
+        c = smallmm.batched_matmul(a, a, alpha=alpha)
+        assert_same_bits(c, np.broadcast_to(2 * alpha[..., None, None], (2, 3, 2, 2)))
+
+    def test_numbers_do_not_change_the_dtype(self):
+        a = np.ones((3, 2, 2), np.float32)
+        assert smallmm.batched_matmul(a, a, alpha=0.5).dtype == np.float32
+        assert smallmm.batched_matmul(a, a, alpha=np.array([0.5, 1, 2])).dtype == np.float64
+
+    def test_beta_needs_out(self):
+        with pytest.raises(ValueError, match=r"batched_matmul: beta is 2, which needs out"):
+            smallmm.batched_matmul(np.eye(2), np.eye(2), beta=2)
+
+
+class TestNumPySemantics:
+    @pytest.mark.parametrize(
+        ("shape_1", "shape_2"),
+        [
+            ((3,), (3,)),
+            ((3,), (3, 2)),
+            ((2, 3), (3,)),
+            ((5, 2, 3), (3,)),
+            ((3,), (5, 3, 2)),
+            ((4, 1, 2, 3), (5, 3, 1)),
+        ],
+    )
+    def test_vectors(self, isa, dtype, shape_1, shape_2, rng):
+        x1, x2 = (rng.integers(-9, 9, shape).astype(dtype) for shape in (shape_1, shape_2))
+        expected = np.matmul(x1, x2)
+        for place in (np.asarray, np.asfortranarray, lambda x: np.repeat(x, 2, -1)[..., ::2]):
+            result = smallmm.matmul(place(x1), place(x2))
+            np.testing.assert_array_equal(result, expected)
+            assert type(result) is type(expected)
+            assert result.dtype == dtype
+
+    @pytest.mark.parametrize("n", [1, 2, 5, 8, 16, 33])
+    def test_matvec_and_vecmat(self, isa, dtype, n, rng):
+        a, x = rng.integers(-9, 9, (6, 4, n)).astype(dtype), rng.integers(-9, 9, (6, n)).astype(dtype)
+        expected = np.einsum("bmn,bn->bm", a, x)
+        for place in LAYOUTS.values():
+            np.testing.assert_array_equal(smallmm.matvec(place(a), x), np.einsum("bmn,bn->bm", place(a), x))
+        np.testing.assert_array_equal(smallmm.matvec(a, x[:, ::-1][:, ::-1]), expected)
+        np.testing.assert_array_equal(smallmm.vecmat(x, a.mT), expected)
+        out = np.empty_like(expected)
+        assert smallmm.vecmat(x, a.mT, out=out) is out
+        np.testing.assert_array_equal(out, expected)
+
+    def test_axes(self, dtype, rng):
+        x = normal(rng, (3, 4, 5), dtype)
+        axes = [(0, 1), (1, 0), (0, 2)]
+        np.testing.assert_allclose(
+            smallmm.matmul(x, x, axes=axes), np.matmul(x, x, axes=axes), rtol=1e-4, atol=1e-5
+        )
+
+    def test_keywords(self):
+        x = np.ones((3, 2, 2), np.float32)
+        assert smallmm.matmul(x, x, dtype=np.float64).dtype == np.float64
+        assert (
+            smallmm.matmul(x.astype(np.float64), x, dtype=np.float32, casting="same_kind").dtype == np.float32
+        )
+        assert smallmm.matmul(x, x, order="F").flags.f_contiguous
+        with pytest.raises(TypeError, match="casting"):
+            smallmm.matmul(x.astype(np.float64), x, dtype=np.float32, casting="safe")
+        with pytest.raises(TypeError, match="where"):
+            smallmm.matmul(x, x, where=True)
+
+    def test_subclasses(self):
+        class Stack(np.ndarray):
+            pass
+
+        x = np.ones((3, 2, 2)).view(Stack)
+        assert type(smallmm.batched_matmul(x, x)) is Stack
+        assert type(smallmm.matmul(x, x, subok=False)) is np.ndarray
+
+    @pytest.mark.parametrize(
+        ("given", "computed"),
+        [
+            ("?", "d"),
+            ("b", "d"),
+            ("H", "d"),
+            ("i", "d"),
+            ("q", "d"),
+            ("Q", "d"),
+            ("e", "f"),
+            ("f", "f"),
+            ("d", "d"),
+        ],
+    )
+    def test_dtypes(self, isa, given, computed):
+        a, b = np.array([[1, 0], [1, 1]], given), np.array([[1, 1], [0, 1]], given)
+        for function in (smallmm.batched_matmul, smallmm.matmul):
+            assert_same_bits(function(a, b), np.array([[1, 1], [1, 2]], computed))
+        assert smallmm.matvec(a, b[0]).dtype == computed
+        assert smallmm.batched_matmul(a, b, alpha=2).dtype == computed
+
+    @pytest.mark.parametrize(
+        ("pair", "computed"), [("fd", "d"), ("fi", "d"), ("fb", "f"), ("ef", "f"), ("ei", "d")]
+    )
+    def test_mixed_dtypes(self, pair, computed):
+        a, b = (np.ones((2, 2), dtype) for dtype in pair)
+        assert smallmm.batched_matmul(a, b).dtype == computed
+        assert smallmm.batched_matmul(b, a).dtype == computed
+
+    def test_other_byte_order(self, dtype, rng):
+        a = normal(rng, (3, 4, 4), dtype)
+        assert_same_bits(
+            smallmm.batched_matmul(a.astype(dtype.newbyteorder()), a), smallmm.batched_matmul(a, a)
+        )
+
+    def test_lists_and_buffers(self):
+        np.testing.assert_array_equal(
+            smallmm.batched_matmul([[1, 2], [3, 4]], [[1, 0], [0, 1]]), [[1, 2], [3, 4]]
+        )
+        assert smallmm.matmul([1.0, 2.0], (3, 4)) == 11
+        buffer = memoryview(np.eye(2))
+        np.testing.assert_array_equal(smallmm.batched_matmul(buffer, buffer), np.eye(2))
+
+    def test_out_of_another_dtype(self, rng):
+        a = normal(rng, (5, 3, 3), np.float64)
+        out = np.empty((5, 3, 3), np.float32)
+        smallmm.batched_matmul(a, a, out)
+        assert_same_bits(out, smallmm.batched_matmul(a, a).astype(np.float32))
+
+    def test_out_in_a_tuple(self):
+        out = np.empty((2, 2))
+        assert smallmm.matmul(np.eye(2), np.eye(2), out=(out,)) is out
