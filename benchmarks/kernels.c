@@ -12,7 +12,6 @@ smm_status run_square(int dtype, intptr_t n, intptr_t batch, void *a, void *b, v
     call.b.data = b;
     call.c.data = c;
     smm_status status = SMM_OK;
-    for (intptr_t t = 0; t < times && status == SMM_OK; t++)
-        status = smm_run(&call);
+    for (intptr_t t = 0; t < times && status == SMM_OK; t++) status = smm_run(&call);
     return status;
 }

@@ -22,6 +22,5 @@ void run_libxsmm(void (*kernel)(const gemm_param *), char *a, intptr_t a_batch, 
 /* MKL: dgemm_jit_kernel_t and sgemm_jit_kernel_t. */
 void run_mkl_jit(void (*kernel)(void *, void *, void *, void *), void *jitter, char *a, intptr_t a_batch, char *b,
                  intptr_t b_batch, char *c, intptr_t c_batch, intptr_t batch) {
-    for (intptr_t q = 0; q < batch; q++)
-        kernel(jitter, a + q * a_batch, b + q * b_batch, c + q * c_batch);
+    for (intptr_t q = 0; q < batch; q++) kernel(jitter, a + q * a_batch, b + q * b_batch, c + q * c_batch);
 }

@@ -20,13 +20,10 @@ intptr_t fma_flops(void) { return 2 * CHAINS * LANES; }
 void fma_chains(REAL *values, intptr_t loops) {
     vec *v = (vec *)values, x[CHAINS];
     const vec s = v[0], t = v[1];
-    for (int i = 0; i < CHAINS; i++)
-        x[i] = v[i];
+    for (int i = 0; i < CHAINS; i++) x[i] = v[i];
     for (intptr_t l = 0; l < loops; l++)
-        for (int i = 0; i < CHAINS; i++)
-            x[i] = s * x[i] + t;
-    for (int i = 0; i < CHAINS; i++)
-        v[i] = x[i];
+        for (int i = 0; i < CHAINS; i++) x[i] = s * x[i] + t;
+    for (int i = 0; i < CHAINS; i++) v[i] = x[i];
 }
 
 /* Store around the caches where the instruction set can. */
@@ -48,8 +45,7 @@ void add(const REAL *a, const REAL *b, REAL *c, intptr_t vectors, intptr_t times
     vec *z = (vec *)c;
     for (intptr_t t = 0; t < times; t++) {
         for (intptr_t i = 0; i < vectors; i += UNROLL)
-            for (int u = 0; u < UNROLL; u++)
-                z[i + u] = x[i + u] + y[i + u];
+            for (int u = 0; u < UNROLL; u++) z[i + u] = x[i + u] + y[i + u];
         __asm__ volatile("" ::: "memory"); /* each sweep is performed */
     }
 }
@@ -59,8 +55,7 @@ void add_streamed(const REAL *a, const REAL *b, REAL *c, intptr_t vectors) {
     const vec *x = (const vec *)a, *y = (const vec *)b;
     vec *z = (vec *)c;
     for (intptr_t i = 0; i < vectors; i += UNROLL)
-        for (int u = 0; u < UNROLL; u++)
-            stream(&z[i + u], x[i + u] + y[i + u]);
+        for (int u = 0; u < UNROLL; u++) stream(&z[i + u], x[i + u] + y[i + u]);
 #if defined(__x86_64__)
     _mm_sfence();
 #endif

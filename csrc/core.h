@@ -13,6 +13,11 @@ typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, 
 /* Operands that must pass through a packed buffer before a kernel can use them; or it cannot run the call. */
 enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8 };
 
+/* Bytes of operands that a core's own caches do not hold, and that come from memory (AMD Zen 5 with 1 MiB of
+ * L2 and 32 MiB of L3, November 2026). */
+#define SMM_BEYOND_L2 (0.75 * (1 << 20))
+#define SMM_MEMORY (32.0 * (1 << 20))
+
 /* One row of an instruction set's kernel list. The first row that fits a call is its kernel. */
 typedef struct smm_kernel {
     const char *name;
@@ -20,6 +25,7 @@ typedef struct smm_kernel {
     int16_t m, k, n; /* the shape it is compiled for; 0: any */
     smm_kernel_fn *run;
     unsigned (*needs)(const smm_call *call); /* SMM_PACK_A | ...: what must be packed for this call */
+    double cold;                             /* bytes of a call's operands from which prefetching them pays */
 } smm_kernel;
 
 /* The kernels of one instruction set and dtype, and the conversions around them. Packed means dense
@@ -51,7 +57,7 @@ typedef struct smm_plan {
     const smm_kernel *kernel;
     unsigned staged;  /* SMM_PACK_A | SMM_PACK_B | SMM_STAGE_C */
     bool swapped;     /* C^T = B^T A^T is computed */
-    bool cold;        /* the data is larger than the caches keep */
+    bool cold;        /* the operands are prefetched */
     bool nontemporal; /* C is streamed around the caches */
     int threads;
     intptr_t group;      /* when something is staged: the matrices that share a buffer, */

@@ -4,10 +4,9 @@
 
 #include "core.h"
 
-/* Data larger than this comes from memory: operands are prefetched and the output goes around the caches.
- * Streaming wins 1.2-2.2 times beyond the last cache and loses 1.3-2.1 times within it (AMD Zen 5 with
- * 32 MiB of L3, November 2026). */
-static const double COLD_BYTES = 32.0 * (1 << 20);
+/* The output of calls larger than this goes around the caches: beyond the last cache streaming wins 1.2-2.2
+ * times, within it it loses 1.3-2.1 times (AMD Zen 5 with 32 MiB of L3, November 2026). */
+static const double STREAM_BYTES = SMM_MEMORY;
 
 /* A thread must have this much to do before waking another one pays (about 10 us of either). */
 static const double THREAD_BYTES = 512.0 * 1024, THREAD_FLOPS = 1e6;
@@ -112,8 +111,7 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     plan->flops = 2.0 * (double)c->batch * (double)c->m * (double)c->n * (double)c->k;
     const bool scaled = c->alpha.data || c->beta.data;
     const bool packed_c = c->c.col == size && c->c.row == c->n * size && c->c.batch == c->m * c->n * size;
-    plan->cold = plan->bytes > COLD_BYTES;
-    plan->nontemporal = plan->cold && packed_c && !c->beta.data && c->m * c->n * size <= SMM_BUFFER;
+    plan->nontemporal = plan->bytes > STREAM_BYTES && packed_c && !c->beta.data && c->m * c->n * size <= SMM_BUFFER;
 
     /* The first kernel of the list that can be fed. The last of every list takes any operands as they are; where
      * there is nothing to sum or to write, no other needs to know how. */
@@ -124,6 +122,7 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
         plan->staged = plan->kernel->needs(c) | (scaled || plan->nontemporal ? SMM_STAGE_C : 0u);
         if (!(plan->staged & SMM_UNFIT) && tile(plan, size)) break;
     }
+    plan->cold = plan->bytes > plan->kernel->cold;
 
     const double per_matrix = greatest(1, (c->m * c->k + c->k * c->n + c->m * c->n) * size);
     plan->chunk = greatest(16, (intptr_t)(CHUNK_BYTES / per_matrix) & -16);

@@ -10,6 +10,7 @@
 #include "matmul_permute.h"
 #include "matmul_rows.h"
 #include "matmul_strided.h"
+#include "matmul_vector.h"
 #include "pack.h"
 #include "table.h"
 #endif

@@ -11,6 +11,9 @@ INLINE void block_transpose(block_row x[BLOCK]) {
         UNROLLED(int j = 0; j < BLOCK; j++) y[i][j] = x[j][i];
     UNROLLED(int i = 0; i < BLOCK; i++) x[i] = lane_load(y[i]);
 }
+INLINE block_row block_set(T x) { return lane_set(x); }
+INLINE block_row block_mul(block_row x, block_row y) { return lane_mul(x, y); }
+INLINE block_row block_fma(block_row x, block_row y, block_row z) { return lane_fma(x, y, z); }
 #endif
 
 /* One block: to[i * to_ld + j] = from[j * from_ld + i] for i < height, j < width; `store` >= width elements of

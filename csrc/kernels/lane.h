@@ -9,8 +9,9 @@
 #include "../core.h"
 
 #define INLINE static inline __attribute__((always_inline))
-/* A for loop that is unrolled completely, when its trip count is a constant, or not at all. */
+/* A for loop that is unrolled completely, when its trip count is a constant, by four, or not at all. */
 #define UNROLLED(...) _Pragma("GCC unroll 32") for (__VA_ARGS__)
+#define UNROLLED_BY_4(...) _Pragma("GCC unroll 4") for (__VA_ARGS__)
 #define ROLLED(...) _Pragma("GCC unroll 1") for (__VA_ARGS__)
 
 #if defined(SMM_KERNELS_F64)
@@ -44,7 +45,7 @@ enum { AHEAD_BYTES = 4096 };
 INLINE intptr_t distance(intptr_t count) { return count + AHEAD_BYTES / (intptr_t)sizeof(T); }
 
 INLINE void prefetch(const T *p, intptr_t count) {
-    UNROLLED(intptr_t l = 0; l < count; l += 64 / (intptr_t)sizeof(T)) __builtin_prefetch(p + l);
+    for (intptr_t l = 0; l < count; l += 64 / (intptr_t)sizeof(T)) __builtin_prefetch(p + l);
 }
 
 INLINE intptr_t least(intptr_t x, intptr_t y) { return x < y ? x : y; }

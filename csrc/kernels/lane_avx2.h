@@ -50,6 +50,9 @@ INLINE void block_store(T *p, block_row x, intptr_t count) {
     else
         lane_store_part(p, x, count);
 }
+INLINE block_row block_set(T x) { return lane_set(x); }
+INLINE block_row block_mul(block_row x, block_row y) { return lane_mul(x, y); }
+INLINE block_row block_fma(block_row x, block_row y, block_row z) { return lane_fma(x, y, z); }
 #if defined(SMM_KERNELS_F64)
 INLINE void block_transpose(block_row x[BLOCK]) {
     vec p[BLOCK];

@@ -78,6 +78,9 @@ enum { BLOCK = 8 };
 typedef vec block_row;
 INLINE block_row block_load(const T *p, intptr_t count) { return lane_load_part(p, count); }
 INLINE void block_store(T *p, block_row x, intptr_t count) { lane_store_part(p, x, count); }
+INLINE block_row block_set(T x) { return lane_set(x); }
+INLINE block_row block_mul(block_row x, block_row y) { return lane_mul(x, y); }
+INLINE block_row block_fma(block_row x, block_row y, block_row z) { return lane_fma(x, y, z); }
 INLINE void block_transpose(block_row x[BLOCK]) {
     const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13),
                   high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
@@ -104,5 +107,8 @@ INLINE block_row block_load(const T *p, intptr_t count) {
 INLINE void block_store(T *p, block_row x, intptr_t count) {
     _mm256_mask_storeu_ps(p, (__mmask8)first_lanes(count), x);
 }
+INLINE block_row block_set(T x) { return _mm256_set1_ps(x); }
+INLINE block_row block_mul(block_row x, block_row y) { return _mm256_mul_ps(x, y); }
+INLINE block_row block_fma(block_row x, block_row y, block_row z) { return _mm256_fmadd_ps(x, y, z); }
 #include "transpose_8x8_f32.h"
 #endif

@@ -34,7 +34,7 @@ INLINE columns columns_from(int v, const int max_width, const intptr_t n) {
     return (columns){width, v + width < vectors ? (width - 1) * LANES : n - LANES - v * LANES};
 }
 
-enum { MAX_HEIGHT = 12, MAX_WIDTH = 4 };
+enum { MAX_HEIGHT = 16, MAX_WIDTH = 4 };
 
 /* What a tile prefetches of dense stacks that come from memory: as much of a later A and B as the tile reads
  * of its own, a_step and b_step elements for each k. Spread like this the prefetches cost next to nothing;
@@ -53,7 +53,7 @@ INLINE void rows_tile(const int height, const columns j, const intptr_t k, const
     UNROLLED(int i = 0; i < height; i++)
         UNROLLED(int v = 0; v < vectors_of(j); v++) acc[i][v] = lane_mul(lane_set(a[i * as.row]), bv[v]);
 
-    for (intptr_t p = 1; p < k; p++) {
+    UNROLLED_BY_4(intptr_t p = 1; p < k; p++) {
         if (next.a) {
             prefetch(next.a + p * next.a_step, next.a_step);
             prefetch(next.b + p * next.b_step, next.b_step);
@@ -86,10 +86,15 @@ INLINE void transpose_to_panel(T *panel, const int pitch, const T *b, intptr_t l
     }
 }
 
-/* n x n matrices; n, height, width and, by inlining, k and the strides within a matrix are constants where the
+INLINE ahead rows_ahead(const bool cold, const T *a, const T *b, const int n, intptr_t i, const int height) {
+    const intptr_t from = distance(n * n) + i * n;
+    return (ahead){cold ? a + from : NULL, b + from, height, height};
+}
+
+/* n x n matrices; n, heights, widths and, by inlining, k and the strides within a matrix are constants where the
  * caller's are. */
 INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
-                             const intptr_t k, const int height, const int max_width, const strides as,
+                             const intptr_t k, const int max_height, const int max_width, const strides as,
                              const strides bs, const bool b_cols, const strides cs) {
     const int vectors = (n + LANES - 1) / LANES;
     const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
@@ -105,14 +110,16 @@ INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last
             const columns j = columns_from(v, max_width, n);
             const T *bj = (b_cols ? panel : b) + v * LANES;
             T *cj = c + v * LANES;
-            ROLLED(int i = 0; i + height <= n; i += height) {
-                const ahead next = {cold ? a + distance(n * n) + i * n : NULL, b + distance(n * n) + i * n, height,
-                                    height};
+            /* tiles as equal in height as can be: first those of one row more */
+            const int tiles = (n + max_height - 1) / max_height, height = n / tiles, taller = n % tiles * (height + 1);
+            ROLLED(int i = 0; i < taller; i += height + 1) {
+                const ahead next = rows_ahead(cold, a, b, n, i, height + 1);
+                rows_tile(height + 1, j, k, a + i * as.row, as, bj, ps, b_cols, cj + i * cs.row, cs, next);
+            }
+            ROLLED(int i = taller; i < n; i += height) {
+                const ahead next = rows_ahead(cold, a, b, n, i, height);
                 rows_tile(height, j, k, a + i * as.row, as, bj, ps, b_cols, cj + i * cs.row, cs, next);
             }
-            const int i = n / height * height;
-            const ahead next = {cold ? a + distance(n * n) + i * n : NULL, b + distance(n * n) + i * n, n - i, n - i};
-            if (i < n) rows_tile(n - i, j, k, a + i * as.row, as, bj, ps, b_cols, cj + i * cs.row, cs, next);
         }
     }
 }
@@ -192,33 +199,31 @@ static rows_tile_fn *const rows_tile_table[4][9] = {TILES(ENTRY)};
 /* The tallest tile of a width that leaves registers for B and for the broadcast of A. */
 INLINE intptr_t tallest(int width) { return least(8, (VECTOR_REGISTERS == 32 ? 24 : 12) / (width ? width : 1)); }
 
+/* Tile by tile, each over a few matrices at a time: enough to hide the call, few enough to stay in L1. */
 static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+    enum { L1_BYTES = 16384, WIDTH = 3 };
     rows_shape s = {call->k, 0, strides_of(&call->a), strides_of(&call->b), strides_of(&call->c)};
-    const T *a = (const T *)call->a.data + first * s.a.batch, *b = (const T *)call->b.data + first * s.b.batch;
-    T *c = (T *)call->c.data + first * s.c.batch;
-    const intptr_t m = call->m, k = call->k, n = call->n, vectors = (n + LANES - 1) / LANES;
-    const columns j = columns_from(0, 3, n);
-    if (vectors <= 3 && m <= tallest(j.width)) { /* one tile each: the loop over the batch is inside */
-        s.last = j.last;
-        const ahead next = {cold ? a + distance(m * k) : NULL, b + distance(k * n), m, n};
-        rows_tile_table[j.width][m](&s, a, b, c, last - first, next);
-        return;
-    }
-    for (intptr_t q = first; q < last; q++, a += s.a.batch, b += s.b.batch, c += s.c.batch)
-        for (int v = 0; v < vectors; v += 3) {
-            const columns j = columns_from(v, 3, n);
+    const intptr_t m = call->m, k = call->k, n = call->n;
+    const intptr_t vectors = (n + LANES - 1) / LANES, bytes = (m * k + k * n + m * n) * (intptr_t)sizeof(T);
+    const intptr_t group = bytes < L1_BYTES ? L1_BYTES / bytes : 1;
+    for (intptr_t q = first; q < last; q += group) {
+        const T *a = (const T *)call->a.data + q * s.a.batch, *b = (const T *)call->b.data + q * s.b.batch;
+        T *c = (T *)call->c.data + q * s.c.batch;
+        for (int v = 0; v < vectors; v += WIDTH) {
+            const columns j = columns_from(v, WIDTH, n);
             s.last = j.last;
             /* tiles as high as registers allow, and all about equally high */
             const intptr_t tiles = (m + tallest(j.width) - 1) / tallest(j.width);
             for (intptr_t t = 0, i = 0; t < tiles; t++) {
                 const intptr_t height = (m - i) / (tiles - t), share = n * height / m + 1;
-                const ahead next = {cold && !v ? a + distance(m * k) + i * k : NULL,
-                                    b + distance(k * n) + i * n * k / m, height, share};
-                rows_tile_table[j.width][height](&s, a + i * s.a.row, b + v * LANES, c + i * s.c.row + v * LANES, 1,
-                                                 next);
+                const ahead next = {cold && !v ? a + distance(group * m * k) + i * k : NULL,
+                                    b + distance(group * k * n) + i * n * k / m, height, share};
+                rows_tile_table[j.width][height](&s, a + i * s.a.row, b + v * LANES, c + i * s.c.row + v * LANES,
+                                                 least(group, last - q), next);
                 i += height;
             }
         }
+    }
 }
 
 static unsigned rows_needs(const smm_call *call) {

@@ -7,5 +7,6 @@
 #include "block.h"
 #include "matmul_rows.h"
 #include "matmul_strided.h"
+#include "matmul_vector.h"
 #include "pack.h"
 #include "table.h"

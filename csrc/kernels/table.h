@@ -13,19 +13,20 @@
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define ROW(stem, op, m, k, n, needs) {TEXT(KERNEL(stem)), op, m, k, n, KERNEL(stem), needs}
+#define ROW(stem, op, m, k, n, needs, cold) {TEXT(KERNEL(stem)), op, m, k, n, KERNEL(stem), needs, cold}
 
 static const smm_kernel list[] = {
-#define MATMUL_GROUP(n, width) ROW(matmul_group_##n, SMM_OP_MATMUL, n, n, n, group_needs),
-#define MATMUL_ROWS(n, height, width) ROW(matmul_rows_##n, SMM_OP_MATMUL, n, n, n, rows_square_needs),
+#define MATMUL_GROUP(n, width) ROW(matmul_group_##n, SMM_OP_MATMUL, n, n, n, group_needs, SMM_BEYOND_L2),
+#define MATMUL_ROWS(n, height, width) ROW(matmul_rows_##n, SMM_OP_MATMUL, n, n, n, rows_square_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
 #undef MATMUL_GROUP
 #undef MATMUL_ROWS
 #if defined(SMM_KERNELS_AVX512)
-    ROW(matmul_permute, SMM_OP_MATMUL, 0, 0, 0, permute_needs),
+    ROW(matmul_permute, SMM_OP_MATMUL, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
 #endif
-    ROW(matmul_rows, SMM_OP_MATMUL, 0, 0, 0, rows_needs),
-    ROW(matmul_strided, SMM_OP_MATMUL, 0, 0, 0, strided_needs),
+    ROW(matmul_vector, SMM_OP_MATMUL, 0, 0, 1, vector_needs, SMM_BEYOND_L2),
+    ROW(matmul_rows, SMM_OP_MATMUL, 0, 0, 0, rows_needs, SMM_MEMORY),
+    ROW(matmul_strided, SMM_OP_MATMUL, 0, 0, 0, strided_needs, SMM_MEMORY),
 };
 
 const smm_kernels NAME(kernels, ISA, DTYPE) = {

@@ -1,0 +1,73 @@
+# What a clone can do. Everything is installed into .venv, which `make clean` removes with all else that was built.
+#
+#   PYTHON=python3.12 make test     another Python (3.11 or newer); run `make clean` before changing it
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+C_FILES := $(wildcard csrc/*.[ch] csrc/*/*.[ch] tests/core/*.[ch] benchmarks/*.c)
+BUILT_FROM := pyproject.toml setup.py $(wildcard csrc/*.* csrc/*/*.*)
+REQUIREMENTS := import sys, tomllib; \
+	print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(VENV)/smallmm $(VENV)/extra-demo  ## build, and the colour covariance at every pixel of a photograph
+	$(BIN)/python -m smallmm.demo
+
+test: $(VENV)/smallmm $(VENV)/extra-test  ## build, and run the Python tests
+	$(BIN)/python -m pytest
+
+ctest:  ## the tests of the C core, without Python
+	$(MAKE) -C tests/core run
+
+lint: $(VENV)/extra-dev  ## ruff and clang-format, in the versions that pyproject.toml pins
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+
+bench: $(VENV)/smallmm $(VENV)/extra-bench  ## measure everything on this machine (half an hour), write rows, tables and plot
+	$(BIN)/python benchmarks/bench_matmul.py --topic all
+	$(BIN)/python benchmarks/tables.py
+
+notebook: $(VENV)/smallmm $(VENV)/extra-notebook  ## execute the notebooks
+	$(BIN)/jupyter execute notebooks/*.ipynb
+
+sanitize:  ## the C tests under ASan, UBSan, TSan and valgrind
+	$(MAKE) -C tests/core sanitize valgrind
+
+clean:  ## remove everything that was built
+	rm -rf $(VENV) build dist *.egg-info smallmm/*.so .pytest_cache .ruff_cache .hypothesis
+	$(MAKE) -C tests/core clean
+
+# --- what the targets above need: files in .venv say when it was last done -----------------------------
+
+$(VENV)/created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "smallmm needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# The header of CPython, which Debian packs apart. Without it, its package is unpacked into .venv; no root needed.
+$(VENV)/header: $(VENV)/created
+	@$(BIN)/python -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || \
+	{ echo "Python.h is not installed: fetching $(DEV_PACKAGE) into $(VENV)"; \
+	  cd $(VENV) && apt-get download -qq $(DEV_PACKAGE) && dpkg -x $(DEV_PACKAGE)_*.deb header_files; } || \
+	{ echo 'smallmm is built from C and needs Python.h: install it (Debian: apt-get install python3-dev)'; exit 1; }
+	touch $@
+
+PYTHON_VERSION = $(shell $(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+DEV_PACKAGE = libpython$(PYTHON_VERSION)-dev
+HEADER_FILES = $(CURDIR)/$(VENV)/header_files/usr/include
+
+$(VENV)/smallmm: $(VENV)/header $(BUILT_FROM)
+	CPATH=$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES) $(BIN)/pip install --quiet --editable .
+	touch $@
+
+$(VENV)/extra-%: $(VENV)/created pyproject.toml
+	$(BIN)/python -c '$(REQUIREMENTS)' $* > $@.txt
+	$(BIN)/pip install --quiet --requirement $@.txt
+	touch $@
+
+.PHONY: help demo test ctest lint bench notebook sanitize clean
+.DELETE_ON_ERROR:
