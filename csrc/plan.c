@@ -33,9 +33,8 @@ static bool is_valid(const smm_call *c) {
 
 /* The stride of an axis of length 1 is never used: make it the one kernels like best. */
 static void normalise(smm_operand *x, intptr_t rows, intptr_t cols, intptr_t size) {
-    if (cols == 1 && x->row != size) x->col = size;
+    if (cols == 1) x->col = size;
     if (rows == 1) x->row = cols * size;
-    if (cols == 1 && rows == 1) x->col = size;
 }
 
 static smm_operand transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
@@ -49,6 +48,14 @@ static void swap(smm_call *c) {
     c->c = transposed(c->c);
     c->m = c->n;
     c->n = m;
+}
+
+/* Whether C^T = B^T A^T suits the kernels better: they want rows of C, and of B, contiguous. A C of one row or
+ * column is both ways, so the larger operand decides. */
+static bool by_columns(const smm_call *c, intptr_t size) {
+    if (c->n == 1) return c->a.row == size && c->a.col != size;
+    if (c->m == 1) return c->b.row == size && c->b.col != size;
+    return c->c.row == size && c->c.col != size;
 }
 
 static intptr_t greatest(intptr_t x, intptr_t y) { return x > y ? x : y; }
@@ -99,8 +106,7 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     normalise(&c->a, c->m, c->k, size);
     normalise(&c->b, c->k, c->n, size);
     normalise(&c->c, c->m, c->n, size);
-    const bool rows = c->c.col == size, cols = c->c.row == size;
-    if (cols && (!rows || (c->a.row == size && c->b.col != size))) {
+    if (by_columns(c, size)) {
         swap(c);
         plan->swapped = true;
     }

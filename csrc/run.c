@@ -17,7 +17,7 @@ static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t c
     return (smm_operand){buffer, x.batch ? rows * cols * size : 0, cols * size, size};
 }
 
-/* Room for one tile's packed operands; C is followed by one line that streaming carries over. */
+/* Room for one tile's packed operands; C has one line more, for what streaming carries over. */
 enum { LINE = 64 };
 typedef struct buffers {
     alignas(LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_BUFFER + LINE];
@@ -63,33 +63,52 @@ static void run_block(const smm_plan *plan, const smm_call *part, buffers *room)
     if (plan->staged & SMM_STAGE_C) plan->kernels->unpack(part, room->c);
 }
 
-/* Packed C, streamed: the buffer mirrors the cache lines of C. Whole lines are written around the caches;
- * the begun last line waits in the buffer for its rest. */
+/* A buffer that mirrors the cache lines of packed C on its way around the caches. */
+typedef struct mirror {
+    char *buffer;  /* SMM_BUFFER bytes; a line of C per line */
+    char *to;      /* where the buffer's first line belongs */
+    intptr_t skip; /* leading bytes of the first line of all, which are not ours to write */
+    intptr_t done; /* bytes of whole lines already streamed */
+    intptr_t held; /* bytes filled */
+} mirror;
+
+/* Stream the whole lines before `end`. */
+static void stream_to(mirror *x, intptr_t end, const smm_kernels *kernels) {
+    end &= -LINE;
+    if (x->skip && end > x->done) {
+        memcpy(x->to + x->skip, x->buffer + x->skip, LINE - x->skip);
+        x->done = LINE;
+        x->skip = 0;
+    }
+    if (end > x->done) kernels->stream(x->to + x->done, x->buffer + x->done, end - x->done);
+    if (end > x->done) x->done = end;
+}
+
+/* Packed C, streamed. The lines of one group are streamed after the next group is computed: by then they have
+ * left the store queue, and their way to memory overlaps the next group's reads. */
 static void run_streamed(const smm_plan *plan, intptr_t first, intptr_t last, buffers *room) {
-    char *to = (char *)plan->call.c.data + first * plan->call.c.batch;
-    intptr_t skip = (intptr_t)((uintptr_t)to % LINE); /* bytes of the first line that are not ours */
-    intptr_t held = skip;
-    to -= skip;
+    char *c = (char *)plan->call.c.data + first * plan->call.c.batch;
+    const intptr_t skip = (intptr_t)((uintptr_t)c % LINE);
+    mirror x = {room->c, c - skip, skip, 0, skip};
     for (intptr_t q = first; q < last; q += plan->group) {
         const smm_call part = part_of(plan, q, least(plan->group, last - q), 0, 0);
-        smm_call tile = packed_part(plan, &part, room);
-        tile.c.data = room->c + held;
-        plan->kernel->run(&tile, 0, part.batch, true);
-        if (part.alpha.data) plan->kernels->scale(&part, room->c + held);
-
-        const intptr_t end = held + part.batch * part.c.batch, whole = end & -LINE;
-        intptr_t begin = 0;
-        if (skip && whole) {
-            memcpy(to + skip, room->c + skip, LINE - skip);
-            begin = LINE;
-            skip = 0;
+        const intptr_t bytes = part.batch * part.c.batch;
+        if (x.held + bytes > SMM_BUFFER + LINE) { /* start again at the front, with the begun line */
+            stream_to(&x, x.held, plan->kernels);
+            const intptr_t whole = x.held & -LINE;
+            memcpy(x.buffer, x.buffer + whole, x.held - whole);
+            x = (mirror){x.buffer, x.to + whole, x.skip, 0, x.held - whole};
         }
-        plan->kernels->stream(to + begin, room->c + begin, whole - begin);
-        held = end - whole;
-        memcpy(room->c, room->c + whole, held);
-        to += whole;
+        smm_call tile = packed_part(plan, &part, room);
+        tile.c.data = x.buffer + x.held;
+        plan->kernel->run(&tile, 0, part.batch, true);
+        if (part.alpha.data) plan->kernels->scale(&part, tile.c.data);
+        stream_to(&x, x.held, plan->kernels);
+        x.held += bytes;
     }
-    memcpy(to + skip, room->c + skip, held - skip);
+    stream_to(&x, x.held, plan->kernels);
+    const intptr_t from = x.skip ? x.skip : x.done;
+    memcpy(x.to + from, x.buffer + from, x.held - from);
 }
 
 static void run_range(void *context, intptr_t first, intptr_t last) {
