@@ -90,8 +90,10 @@ static bool fits(const smm_kernel *kernel, const smm_call *c) {
            (!kernel->n || kernel->n == c->n);
 }
 
+/* Bytes that a stack touches: all of it, one matrix if it is broadcast, or less where matrices overlap. */
 static double distinct_bytes(const smm_operand *x, intptr_t batch, intptr_t elements, intptr_t size) {
-    return (double)(x->batch ? batch : 1) * (double)elements * (double)size;
+    const intptr_t matrix = elements * size, step = x->batch < 0 ? -x->batch : x->batch;
+    return (double)least(step, matrix) * (double)greatest(batch - 1, 0) + (double)matrix;
 }
 
 smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
@@ -111,8 +113,9 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
         plan->swapped = true;
     }
 
+    const bool gram = c->a.data == c->b.data && c->a.batch == c->b.batch; /* as in A^T A: one stack, read twice */
     plan->bytes = distinct_bytes(&c->a, c->batch, c->m * c->k, size) +
-                  distinct_bytes(&c->b, c->batch, c->k * c->n, size) +
+                  (gram ? 0 : distinct_bytes(&c->b, c->batch, c->k * c->n, size)) +
                   distinct_bytes(&c->c, c->batch, c->m * c->n, size);
     plan->flops = 2.0 * (double)c->batch * (double)c->m * (double)c->n * (double)c->k;
     const bool scaled = c->alpha.data || c->beta.data;

@@ -98,8 +98,8 @@ def colour_map(covariances: np.ndarray) -> np.ndarray:
     variances, axes = np.linalg.eigh(covariances)
     axis = np.abs(axes[..., -1])
     hue = axis / axis.max(axis=-1, keepdims=True)
-    deviation = np.sqrt(np.clip(variances[..., -1:], 2**2, 100**2))
-    return hue * np.log(deviation / 2) / np.log(100 / 2)
+    deviation = np.sqrt(np.maximum(variances[..., -1:], 2**2))
+    return hue * np.clip(np.log(deviation / 2) / np.log(100 / 2), 0, 1)
 
 
 def draw(image: np.ndarray, shown: np.ndarray, path: Path) -> None:

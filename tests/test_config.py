@@ -54,8 +54,15 @@ class TestExplain:
         assert smallmm.explain("matmul", a[:0], a[:0]).kernel is None
 
     def test_broadcast_operand_counts_once(self):
+        a, b = np.ones((2, 1000, 4, 4))
+        assert smallmm.explain("matmul", a, b).bytes == 3000 * 128
+        assert smallmm.explain("matmul", a, b[0]).bytes == 2001 * 128
+
+    def test_shared_data_counts_once(self):
         a = np.ones((1000, 4, 4))
-        assert smallmm.explain("matmul", a, a[0]).bytes == smallmm.explain("matmul", a, a).bytes - 999 * 128
+        assert smallmm.explain("matmul", a.mT, a).bytes == 2000 * 128
+        windows = np.lib.stride_tricks.sliding_window_view(np.ones((1003, 4)), 4, axis=0)  # share 3 of 4 rows
+        assert smallmm.explain("matmul", windows, a).bytes == (1003 * 4 + 2 * 1000 * 16) * 8
 
     def test_threads_and_streaming(self):
         a = np.broadcast_to(np.ones((4, 4)), (1_000_000, 4, 4))

@@ -661,7 +661,7 @@ static void test_arguments(void) {
                            .n = 2,
                            .k = 2,
                            .a = good,
-                           .b = good,
+                           .b = {x + 4, 32, 16, 8},
                            .c = {x + 8, 32, 16, 8}};
     smm_plan_info plan;
     CHECK(smm_run(&call) == SMM_OK, "a good call");
