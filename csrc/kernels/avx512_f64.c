@@ -9,6 +9,7 @@
 #include "matmul_group.h"
 #include "matmul_permute.h"
 #include "matmul_rows.h"
+#include "matmul_scalars.h"
 #include "matmul_strided.h"
 #include "matmul_vector.h"
 #include "pack.h"

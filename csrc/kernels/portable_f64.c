@@ -6,6 +6,7 @@
 
 #include "block.h"
 #include "matmul_rows.h"
+#include "matmul_scalars.h"
 #include "matmul_strided.h"
 #include "matmul_vector.h"
 #include "pack.h"

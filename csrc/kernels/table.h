@@ -21,6 +21,7 @@ static const smm_kernel list[] = {
 #include "../tuning.def"
 #undef MATMUL_GROUP
 #undef MATMUL_ROWS
+    ROW(matmul_scalars, SMM_OP_MATMUL, 1, 1, 1, strided_needs, SMM_MEMORY),
 #if defined(SMM_KERNELS_AVX512)
     ROW(matmul_permute, SMM_OP_MATMUL, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
 #endif
