@@ -80,6 +80,8 @@ void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *
 /* reference.c: the oracle of the tests. */
 void smm_reference(const smm_call *call);
 
+static inline intptr_t least(intptr_t x, intptr_t y) { return x < y ? x : y; }
+
 static inline intptr_t smm_size(smm_dtype dtype) { return dtype == SMM_F32 ? 4 : 8; }
 
 #endif

@@ -59,7 +59,6 @@ static bool by_columns(const smm_call *c, intptr_t size) {
 }
 
 static intptr_t greatest(intptr_t x, intptr_t y) { return x > y ? x : y; }
-static intptr_t least(intptr_t x, intptr_t y) { return x < y ? x : y; }
 
 /* Size the tile: `group` whole matrices, or one matrix in blocks of rows x cols (k stays whole) when a
  * staged operand is larger than its buffer. False if not even a block of one cache line of columns fits. */

@@ -4,8 +4,6 @@
 
 #include "core.h"
 
-static intptr_t least(intptr_t x, intptr_t y) { return x < y ? x : y; }
-
 /* x from matrix q, row i and column j on. */
 static smm_operand from(smm_operand x, intptr_t q, intptr_t i, intptr_t j) {
     if (x.data) x.data = (char *)x.data + q * x.batch + i * x.row + j * x.col;
@@ -80,8 +78,9 @@ static void stream_to(mirror *x, intptr_t end, const smm_kernels *kernels) {
         x->done = LINE;
         x->skip = 0;
     }
-    if (end > x->done) kernels->stream(x->to + x->done, x->buffer + x->done, end - x->done);
-    if (end > x->done) x->done = end;
+    if (end <= x->done) return;
+    kernels->stream(x->to + x->done, x->buffer + x->done, end - x->done);
+    x->done = end;
 }
 
 /* Packed C, streamed. The lines of one group are streamed after the next group is computed: by then they have

@@ -48,6 +48,4 @@ INLINE void prefetch(const T *p, intptr_t count) {
     for (intptr_t l = 0; l < count; l += 64 / (intptr_t)sizeof(T)) __builtin_prefetch(p + l);
 }
 
-INLINE intptr_t least(intptr_t x, intptr_t y) { return x < y ? x : y; }
-
 #endif

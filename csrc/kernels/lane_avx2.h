@@ -32,7 +32,6 @@ INLINE void lane_store(T *p, vec x) { I(storeu)(p, x); }
 INLINE void lane_store_part(T *p, vec x, intptr_t count) { I(maskstore)(p, first_lanes(count), x); }
 INLINE void lane_stream(T *p, vec x) { I(stream)(p, x); }
 INLINE vec lane_set(T x) { return I(set1)(x); }
-INLINE vec lane_zero(void) { return I(setzero)(); }
 INLINE vec lane_mul(vec x, vec y) { return I(mul)(x, y); }
 INLINE vec lane_fma(vec x, vec y, vec z) { return I(fmadd)(x, y, z); }
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }

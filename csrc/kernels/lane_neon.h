@@ -26,7 +26,6 @@ INLINE void lane_store_part(T *p, vec x, intptr_t count) {
 }
 INLINE void lane_stream(T *p, vec x) { lane_store(p, x); } /* ARM streams writes by itself */
 INLINE vec lane_set(T x) { return I(vdupq_n)(x); }
-INLINE vec lane_zero(void) { return I(vdupq_n)(0); }
 INLINE vec lane_mul(vec x, vec y) { return I(vmulq)(x, y); }
 INLINE vec lane_fma(vec x, vec y, vec z) { return I(vfmaq)(z, x, y); }
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }

@@ -18,7 +18,6 @@ INLINE void lane_store_part(T *p, vec x, intptr_t count) {
 }
 INLINE void lane_stream(T *p, vec x) { lane_store(p, x); } /* the extension has no streaming store */
 INLINE vec lane_set(T x) { return x - (vec){0}; }          /* minus zero, so that -0.0 stays -0.0 */
-INLINE vec lane_zero(void) { return (vec){0}; }
 INLINE vec lane_mul(vec x, vec y) { return x * y; }
 INLINE vec lane_fma(vec x, vec y, vec z) { return x * y + z; }
 INLINE T scalar_fma(T x, T y, T z) { return x * y + z; }
