@@ -59,7 +59,7 @@ class parallel_build_ext(build_ext):
 
 core = Extension(
     "smallmm._core",
-    sources=sorted(glob("csrc/*.c") + glob("csrc/kernels/*.c") + glob("csrc/python/*.c")),
+    sources=sorted(glob("csrc/**/*.c", recursive=True)),
     depends=sorted(glob("csrc/**/*.h", recursive=True) + glob("csrc/*.def")),
     include_dirs=[numpy.get_include()],
     extra_compile_args=compile_args,

@@ -19,10 +19,9 @@ enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8 };
 #define SMM_BEYOND_L2 (1.5 * (1 << 20))
 #define SMM_MEMORY (32.0 * (1 << 20))
 
-/* One row of an instruction set's kernel list. The first row that fits a call is its kernel. */
+/* One row of an operation's kernel list. The first row that fits a call is its kernel. */
 typedef struct smm_kernel {
     const char *name;
-    smm_op op;
     int16_t m, k, n; /* the shape it is compiled for; 0: any */
     smm_kernel_fn *run;
     unsigned (*needs)(const smm_call *call); /* SMM_PACK_A | ...: what must be packed for this call */
@@ -32,8 +31,11 @@ typedef struct smm_kernel {
 /* The kernels of one instruction set and dtype, and the conversions around them. Packed means dense
  * row-major matrices, one right after the other. */
 typedef struct smm_kernels {
-    const smm_kernel *list;
-    size_t count;
+    struct {
+        const smm_kernel *rows;
+        size_t count;
+    } lists[SMM_OPS];
+    intptr_t lanes; /* elements of a vector */
     /* Copy `count` matrices of x (rows x cols) to packed. */
     void (*pack)(void *packed, const smm_operand *x, intptr_t rows, intptr_t cols, intptr_t count);
     /* C = alpha packed + beta C for the whole call; clobbers packed. */
@@ -58,6 +60,8 @@ typedef struct smm_plan {
     const smm_kernel *kernel;
     unsigned staged;  /* SMM_PACK_A | SMM_PACK_B | SMM_STAGE_C */
     bool swapped;     /* C^T = B^T A^T is computed */
+    bool scaled;      /* by alpha or beta */
+    bool empty;       /* A or, of a product, C has no element */
     bool cold;        /* the operands are prefetched */
     bool nontemporal; /* C is streamed around the caches */
     int threads;
@@ -69,15 +73,19 @@ typedef struct smm_plan {
 
 smm_status smm_plan_call(const smm_call *call, smm_plan *plan);
 
-/* Bytes of each of the three buffers of a thread: A, B and C of a group stay in L1 together. */
-enum { SMM_BUFFER = 32768 };
+/* Bytes of a thread's buffers for A, B and C: of a group of small matrices, all three stay in L1 together. C has room
+ * for a matrix of the greatest order in each lane of the widest vector. */
+enum { SMM_BUFFER = 32768, SMM_C_BUFFER = 65536 };
 
 /* threads.c: run body(context, first, last) over the whole of 0 .. count-1, in chunks, on up to
  * `threads` threads, the caller among them. Returns when all is done. */
 typedef void smm_body_fn(void *context, intptr_t first, intptr_t last);
 void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context);
 
-/* reference.c: the oracle of the tests. */
+/* run.c: run r of a call's several. */
+smm_call smm_run_of(const smm_call *call, intptr_t r);
+
+/* reference/: the oracle of the tests, and what runs where a matrix has no element. */
 void smm_reference(const smm_call *call);
 
 static inline intptr_t least(intptr_t x, intptr_t y) { return x < y ? x : y; }

@@ -8,7 +8,8 @@
  * times, within it it loses 1.3-2.1 times (AMD Zen 5 with 32 MiB of L3, November 2026). */
 static const double STREAM_BYTES = SMM_MEMORY;
 
-/* A thread must have this much to do before waking another one pays (about 10 us of either). */
+/* A thread must have this much to do before waking another one pays (about 10 us of either; factorizations reach
+ * about a quarter of the flops that products do). */
 static const double THREAD_BYTES = 512.0 * 1024, THREAD_FLOPS = 1e6;
 
 /* Threads claim work in pieces of about this many bytes: long enough to hide the claim, short enough
@@ -18,24 +19,84 @@ static const double CHUNK_BYTES = 128.0 * 1024;
 /* What a group of matrices takes of a buffer: little, so that its streaming overlaps the next group's reads. */
 enum { GROUP_BYTES = 2048 };
 
-static bool splits_element(const smm_operand *x, intptr_t size) {
-    return (x->batch | x->row | x->col | (intptr_t)x->data) & (size - 1);
+/* --- Operands ------------------------------------------------------------------------------------ */
+
+/* The shapes of an operation's operands, as indices into the sizes of a call. */
+enum { NOTHING, ONE, M, N, K };
+#define NONE (NOTHING, NOTHING)
+#define SHAPE(rows, cols) {rows, cols}
+typedef struct shape {
+    unsigned char rows, cols;
+} shape;
+
+/* a, b, c, d, pivots of each operation */
+enum { OPERANDS = 5 };
+static const shape shapes[SMM_OPS][OPERANDS] = {
+#define SMM_OP(name, what, a, b, c, d, pivots, flops) {SHAPE a, SHAPE b, SHAPE c, SHAPE d, SHAPE pivots},
+#include "ops.def"
+#undef SMM_OP
+};
+
+static double flops_of(const smm_call *c) {
+    const double m = (double)c->m, n = (double)c->n, k = (double)c->k;
+    switch (c->op) {
+#define SMM_OP(name, what, a, b, c, d, pivots, flops) \
+    case SMM_OP_##name: return flops;
+#include "ops.def"
+#undef SMM_OP
+    case SMM_OPS: break;
+    }
+    return m * n * k;
 }
 
-static bool is_valid(const smm_call *c) {
-    if (!c || c->batch < 0 || c->m < 0 || c->n < 0 || c->k < 0) return false;
-    if (c->op != SMM_OP_MATMUL || (c->dtype != SMM_F32 && c->dtype != SMM_F64)) return false;
-    const intptr_t size = smm_size(c->dtype);
-    if (splits_element(&c->a, size) || splits_element(&c->b, size) || splits_element(&c->c, size)) return false;
-    const bool empty = !c->batch || !c->m || !c->n;
-    return empty || (c->c.data && (!c->k || (c->a.data && c->b.data)));
+/* One operand of a call: where it is described, its shape and the size of its elements. */
+typedef struct view {
+    smm_operand *x;
+    intptr_t rows, cols, size, run;
+} view;
+
+static view view_of(smm_call *c, int operand) {
+    smm_operand *const operands[OPERANDS] = {&c->a, &c->b, &c->c, &c->d, &c->pivots};
+    const intptr_t sizes[] = {0, 1, c->m, c->n, c->k};
+    const shape s = shapes[c->op][operand];
+    const intptr_t runs[OPERANDS] = {c->run.a, c->run.b, c->run.c, c->run.d, c->run.pivots};
+    const bool integers = operands[operand] == &c->pivots;
+    const intptr_t size = integers ? 4 : smm_size(c->dtype);
+    return (view){operands[operand], sizes[s.rows], sizes[s.cols], size, runs[operand]};
+}
+enum { OPERAND_A, OPERAND_B, OPERAND_C };
+
+static bool is_valid_view(const view *v, intptr_t batch) {
+    if ((v->run | v->x->batch | v->x->row | v->x->col | (intptr_t)v->x->data) & (v->size - 1)) return false;
+    return v->x->data || !batch || !v->rows || !v->cols;
+}
+
+static bool is_valid(const smm_call *call) {
+    if (!call || call->batch < 0 || call->runs < 0 || call->m < 0 || call->n < 0 || call->k < 0) return false;
+    if (call->op >= SMM_OPS || (call->dtype != SMM_F32 && call->dtype != SMM_F64)) return false;
+    smm_call c = *call;
+    for (int i = 0; i < OPERANDS; i++) {
+        const view v = view_of(&c, i);
+        if (!is_valid_view(&v, c.batch)) return false;
+    }
+    return true;
+}
+
+static bool is_too_large(const smm_call *call) {
+    smm_call c = *call;
+    const view a = view_of(&c, OPERAND_A);
+    return c.op != SMM_OP_MATMUL &&
+           (least(a.rows, a.cols) > SMM_MOST_ORDER || a.rows > SMM_MOST_ORDER * SMM_MOST_ORDER ||
+            a.cols > SMM_MOST_ORDER * SMM_MOST_ORDER || a.rows * a.cols > SMM_MOST_ORDER * SMM_MOST_ORDER);
 }
 
 /* The stride of an axis of length 1 is never used: make it the one kernels like best. */
-static void normalise(smm_operand *x, intptr_t rows, intptr_t cols, intptr_t size) {
-    if (cols == 1) x->col = size;
-    if (rows == 1) x->row = cols * size;
+static void normalise(const view *v) {
+    if (v->cols == 1) v->x->col = v->size;
+    if (v->rows == 1) v->x->row = v->cols * v->size;
 }
+
+/* --- Matmul ---------------------------------------------------------------------------------------- */
 
 static smm_operand transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
 
@@ -43,6 +104,9 @@ static smm_operand transposed(smm_operand x) { return (smm_operand){x.data, x.ba
 static void swap(smm_call *c) {
     const smm_operand a = c->a;
     const intptr_t m = c->m;
+    const intptr_t run_a = c->run.a;
+    c->run.a = c->run.b;
+    c->run.b = run_a;
     c->a = transposed(c->b);
     c->b = transposed(a);
     c->c = transposed(c->c);
@@ -84,57 +148,99 @@ static bool tile(smm_plan *plan, intptr_t size) {
     return true;
 }
 
+/* --- Any operation ---------------------------------------------------------------------------------- */
+
+/* The triangle above is the lower one of the transpose. Where that is all there is to it, kernels know no upper. */
+static void take_lower(smm_call *c) {
+    if (!(c->form & SMM_UPPER) || (c->op != SMM_OP_CHOLESKY && c->op != SMM_OP_CHO_SOLVE)) return;
+    c->form &= ~(unsigned)SMM_UPPER;
+    c->a = transposed(c->a);
+    if (c->op == SMM_OP_CHOLESKY) c->c = transposed(c->c);
+}
+
+/* Whether matrices of C lie one right after the other, without gaps. */
+static bool is_packed(const view *v) {
+    const bool by_rows = v->x->col == v->size && v->x->row == v->cols * v->size;
+    const bool by_cols = v->x->row == v->size && v->x->col == v->rows * v->size;
+    return (by_rows || by_cols) && v->x->batch == v->rows * v->cols * v->size;
+}
+
 static bool fits(const smm_kernel *kernel, const smm_call *c) {
-    return kernel->op == c->op && (!kernel->m || kernel->m == c->m) && (!kernel->k || kernel->k == c->k) &&
-           (!kernel->n || kernel->n == c->n);
+    return (!kernel->m || kernel->m == c->m) && (!kernel->k || kernel->k == c->k) && (!kernel->n || kernel->n == c->n);
 }
 
 /* Bytes that a stack touches: all of it, one matrix if it is broadcast, or less where matrices overlap. */
-static double distinct_bytes(const smm_operand *x, intptr_t batch, intptr_t elements, intptr_t size) {
-    const intptr_t matrix = elements * size, step = x->batch < 0 ? -x->batch : x->batch;
+static double distinct_bytes(const view *v, intptr_t batch) {
+    const intptr_t matrix = v->rows * v->cols * v->size, step = v->x->batch < 0 ? -v->x->batch : v->x->batch;
     return (double)least(step, matrix) * (double)greatest(batch - 1, 0) + (double)matrix;
+}
+
+/* Kernels of factorizations take any strides; streamed, they work on so many matrices at a time. */
+static bool group_for_streaming(smm_plan *plan, const view *out) {
+    const intptr_t matrix = out->rows * out->cols * out->size, lanes = plan->kernels->lanes;
+    plan->group = lanes * greatest(1, GROUP_BYTES / (lanes * matrix));
+    return plan->group * matrix <= SMM_C_BUFFER;
 }
 
 smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     if (!is_valid(call)) return SMM_ERR_ARGUMENT;
+    if (is_too_large(call)) return SMM_ERR_ORDER;
     memset(plan, 0, sizeof *plan);
     smm_status status = smm_kernels_of(call->dtype, &plan->kernels);
     if (status) return status;
 
     smm_call *c = &plan->call;
     *c = *call;
+    c->runs = greatest(1, call->runs);
     const intptr_t size = smm_size(c->dtype);
-    normalise(&c->a, c->m, c->k, size);
-    normalise(&c->b, c->k, c->n, size);
-    normalise(&c->c, c->m, c->n, size);
-    if (by_columns(c, size)) {
+    const bool matmul = c->op == SMM_OP_MATMUL;
+    take_lower(c);
+    view views[OPERANDS];
+    for (int i = 0; i < OPERANDS; i++) {
+        views[i] = view_of(c, i);
+        normalise(&views[i]);
+    }
+    if (matmul && by_columns(c, size)) {
         swap(c);
         plan->swapped = true;
+        for (int i = 0; i < OPERANDS; i++) views[i] = view_of(c, i);
     }
 
-    const bool gram = c->a.data == c->b.data && c->a.batch == c->b.batch; /* as in A^T A: one stack, read twice */
-    plan->bytes = distinct_bytes(&c->a, c->batch, c->m * c->k, size) +
-                  (gram ? 0 : distinct_bytes(&c->b, c->batch, c->k * c->n, size)) +
-                  distinct_bytes(&c->c, c->batch, c->m * c->n, size);
-    plan->flops = 2.0 * (double)c->batch * (double)c->m * (double)c->n * (double)c->k;
-    const bool scaled = c->alpha.data || c->beta.data;
-    const bool packed_c = c->c.col == size && c->c.row == c->n * size && c->c.batch == c->m * c->n * size;
-    plan->nontemporal = plan->bytes > STREAM_BYTES && packed_c && !c->beta.data && c->m * c->n * size <= SMM_BUFFER;
+    const bool gram = matmul && c->a.data == c->b.data && c->a.batch == c->b.batch &&
+                      c->run.a == c->run.b; /* as in A^T A: read twice */
+    double per_matrix = 1;
+    for (int i = 0; i < OPERANDS; i++) {
+        const view *v = &views[i];
+        if (!v->x->data) continue;
+        if (!gram || i != OPERAND_B) plan->bytes += distinct_bytes(v, c->batch) * (double)(v->run ? c->runs : 1);
+        per_matrix += (double)(v->rows * v->cols * v->size);
+    }
+    plan->flops = (double)c->runs * (double)c->batch * flops_of(c);
+    const view *out = &views[OPERAND_C];
+    plan->scaled = matmul && (c->alpha.data || c->beta.data);
+    plan->nontemporal =
+        plan->bytes > STREAM_BYTES && out->x->data && is_packed(out) &&
+        (matmul ? !c->beta.data && out->rows * out->cols * size <= SMM_BUFFER : group_for_streaming(plan, out));
 
-    /* The first kernel of the list that can be fed. The last of every list takes any operands as they are; where
-     * there is nothing to sum or to write, no other needs to know how. */
-    const bool empty = !c->batch || !c->m || !c->n || !c->k;
-    for (size_t i = empty ? plan->kernels->count - 1 : 0; i < plan->kernels->count; i++) {
-        plan->kernel = &plan->kernels->list[i];
+    /* The first kernel of the list that can be fed. The last takes any operands as they are; where a product has
+     * nothing to sum or to write, no other needs to know how. */
+    const view *has = matmul ? out : &views[OPERAND_A];
+    plan->empty = !has->rows || !has->cols;
+    const bool no_terms = matmul && (plan->empty || !c->batch || !c->k);
+    const size_t count = plan->kernels->lists[c->op].count;
+    for (size_t i = no_terms ? count - 1 : 0; i < count; i++) {
+        plan->kernel = &plan->kernels->lists[c->op].rows[i];
         if (!fits(plan->kernel, c)) continue;
-        plan->staged = plan->kernel->needs(c) | (scaled || plan->nontemporal ? SMM_STAGE_C : 0u);
-        if (!(plan->staged & SMM_UNFIT) && tile(plan, size)) break;
+        plan->staged = plan->kernel->needs(c) | (plan->scaled || plan->nontemporal ? SMM_STAGE_C : 0u);
+        if (!(plan->staged & SMM_UNFIT) && (!matmul || tile(plan, size))) break;
     }
+    if (!count) plan->empty = true;
+    if (!count) return SMM_OK;
+    if (!matmul) plan->rows = c->m, plan->cols = c->n;
     plan->cold = plan->bytes > plan->kernel->cold;
 
-    const double per_matrix = greatest(1, (c->m * c->k + c->k * c->n + c->m * c->n) * size);
     plan->chunk = greatest(16, (intptr_t)(CHUNK_BYTES / per_matrix) & -16);
-    const double share = plan->bytes / THREAD_BYTES + plan->flops / THREAD_FLOPS;
+    const double share = plan->bytes / THREAD_BYTES + plan->flops / (matmul ? THREAD_FLOPS : THREAD_FLOPS / 4);
     plan->threads = (int)greatest(1, least(smm_get_num_threads(), share < 1e6 ? (intptr_t)share : 1000000));
     return SMM_OK;
 }

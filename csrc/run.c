@@ -18,12 +18,28 @@ static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t c
 /* Room for one tile's packed operands; C has one line more, for what streaming carries over. */
 enum { LINE = 64 };
 typedef struct buffers {
-    alignas(LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_BUFFER + LINE];
+    alignas(LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + LINE];
 } buffers;
 
-/* The part of the planned call that is matrices q .. q+count-1 and the block of C from (i, j) on. */
-static smm_call part_of(const smm_plan *plan, intptr_t q, intptr_t count, intptr_t i, intptr_t j) {
-    const smm_call *whole = &plan->call;
+smm_call smm_run_of(const smm_call *call, intptr_t r) {
+    smm_call run = *call;
+    run.runs = 1;
+    const struct {
+        smm_operand *x;
+        intptr_t step;
+    } operands[] = {
+        {&run.a, call->run.a},           {&run.b, call->run.b},       {&run.c, call->run.c},
+        {&run.d, call->run.d},           {&run.info, call->run.info}, {&run.alpha, call->run.alpha},
+        {&run.pivots, call->run.pivots}, {&run.beta, call->run.beta},
+    };
+    for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
+        if (operands[i].x->data) operands[i].x->data = (char *)operands[i].x->data + r * operands[i].step;
+    return run;
+}
+
+/* Matrices q .. q+count-1 of a call, and the block of C from (i, j) on. */
+static smm_call part_of(const smm_plan *plan, const smm_call *whole, intptr_t q, intptr_t count, intptr_t i,
+                        intptr_t j) {
     smm_call part = *whole;
     part.batch = count;
     part.m = least(plan->rows, whole->m - i);
@@ -31,6 +47,9 @@ static smm_call part_of(const smm_plan *plan, intptr_t q, intptr_t count, intptr
     part.a = from(whole->a, q, i, 0);
     part.b = from(whole->b, q, 0, j);
     part.c = from(whole->c, q, i, j);
+    part.d = from(whole->d, q, 0, 0);
+    part.pivots = from(whole->pivots, q, 0, 0);
+    part.info = from(whole->info, q, 0, 0);
     part.alpha = from(whole->alpha, q, 0, 0);
     part.beta = from(whole->beta, q, 0, 0);
     return part;
@@ -63,7 +82,7 @@ static void run_block(const smm_plan *plan, const smm_call *part, buffers *room)
 
 /* A buffer that mirrors the cache lines of packed C on its way around the caches. */
 typedef struct mirror {
-    char *buffer;  /* SMM_BUFFER bytes; a line of C per line */
+    char *buffer;  /* SMM_C_BUFFER bytes and a line; a line of C per line */
     char *to;      /* where the buffer's first line belongs */
     intptr_t skip; /* leading bytes of the first line of all, which are not ours to write */
     intptr_t done; /* bytes of whole lines already streamed */
@@ -85,14 +104,14 @@ static void stream_to(mirror *x, intptr_t end, const smm_kernels *kernels) {
 
 /* Packed C, streamed. The lines of one group are streamed after the next group is computed: by then they have
  * left the store queue, and their way to memory overlaps the next group's reads. */
-static void run_streamed(const smm_plan *plan, intptr_t first, intptr_t last, buffers *room) {
-    char *c = (char *)plan->call.c.data + first * plan->call.c.batch;
+static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
+    char *c = (char *)call->c.data + first * call->c.batch;
     const intptr_t skip = (intptr_t)((uintptr_t)c % LINE);
     mirror x = {room->c, c - skip, skip, 0, skip};
     for (intptr_t q = first; q < last; q += plan->group) {
-        const smm_call part = part_of(plan, q, least(plan->group, last - q), 0, 0);
+        const smm_call part = part_of(plan, call, q, least(plan->group, last - q), 0, 0);
         const intptr_t bytes = part.batch * part.c.batch;
-        if (x.held + bytes > SMM_BUFFER + LINE) { /* start again at the front, with the begun line */
+        if (x.held + bytes > SMM_C_BUFFER + LINE) { /* start again at the front, with the begun line */
             stream_to(&x, x.held, plan->kernels);
             const intptr_t whole = x.held & -LINE;
             memcpy(x.buffer, x.buffer + whole, x.held - whole);
@@ -101,7 +120,7 @@ static void run_streamed(const smm_plan *plan, intptr_t first, intptr_t last, bu
         smm_call tile = packed_part(plan, &part, room);
         tile.c.data = x.buffer + x.held;
         plan->kernel->run(&tile, 0, part.batch, true);
-        if (part.alpha.data) plan->kernels->scale(&part, tile.c.data);
+        if (plan->scaled) plan->kernels->scale(&part, tile.c.data);
         stream_to(&x, x.held, plan->kernels);
         x.held += bytes;
     }
@@ -110,30 +129,49 @@ static void run_streamed(const smm_plan *plan, intptr_t first, intptr_t last, bu
     memcpy(x.to + from, x.buffer + from, x.held - from);
 }
 
-static void run_range(void *context, intptr_t first, intptr_t last) {
-    const smm_plan *plan = context;
+/* Matrices first .. last-1 of a call of one run. */
+static void run_matrices(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last) {
     if (!plan->staged) {
-        plan->kernel->run(&plan->call, first, last, plan->cold);
+        plan->kernel->run(call, first, last, plan->cold);
         return;
     }
     buffers room;
     if (plan->nontemporal) {
-        run_streamed(plan, first, last, &room);
+        run_streamed(plan, call, first, last, &room);
         return;
     }
     for (intptr_t q = first; q < last; q += plan->group)
-        for (intptr_t i = 0; i < plan->call.m; i += plan->rows)
-            for (intptr_t j = 0; j < plan->call.n; j += plan->cols) {
-                const smm_call part = part_of(plan, q, least(plan->group, last - q), i, j);
+        for (intptr_t i = 0; i < call->m; i += plan->rows)
+            for (intptr_t j = 0; j < call->n; j += plan->cols) {
+                const smm_call part = part_of(plan, call, q, least(plan->group, last - q), i, j);
                 run_block(plan, &part, &room);
             }
+}
+
+static void run_range(void *context, intptr_t first, intptr_t last) {
+    const smm_plan *plan = context;
+    const smm_call *call = &plan->call;
+    if (call->runs <= 1) {
+        run_matrices(plan, call, first, last);
+        return;
+    }
+    for (intptr_t q = first, to; q < last; q += to - q % call->batch) {
+        const intptr_t r = q / call->batch, from = q % call->batch;
+        const smm_call run = smm_run_of(call, r);
+        to = least(call->batch, from + last - q);
+        run_matrices(plan, &run, from, to);
+    }
 }
 
 smm_status smm_run(const smm_call *call) {
     smm_plan plan;
     const smm_status status = smm_plan_call(call, &plan);
-    if (status || !call->batch || !call->m || !call->n) return status;
-    smm_parallel_for(call->batch, plan.chunk, plan.threads, run_range, &plan);
+    if (status || !call->batch) return status;
+    if (plan.empty) { /* no elements, so nothing to hurry for; but there may be info, or a determinant, to say so */
+        if (call->op != SMM_OP_MATMUL) smm_reference(call);
+        return SMM_OK;
+    }
+    smm_parallel_for(plan.call.runs * call->batch, plan.chunk, plan.threads, run_range, &plan);
     return SMM_OK;
 }
 
@@ -161,6 +199,7 @@ const char *smm_status_text(smm_status status) {
     switch (status) {
     case SMM_OK: return "success";
     case SMM_ERR_ARGUMENT: return "an operand is null, a size is negative, or a stride splits an element";
+    case SMM_ERR_ORDER: return "a matrix is too large: factorizations take orders up to 32";
     case SMM_ERR_ISA: return "SMALLMM_ISA names an instruction set that is unknown or not available here";
     }
     return "unknown status";

@@ -18,19 +18,33 @@ extern "C" {
 
 #define SMM_VERSION "0.1.0"
 
+/* Factorizations and solves take matrices of m x n with min(m, n) <= SMM_MOST_ORDER and m n <= SMM_MOST_ORDER
+ * squared; MATMUL takes any. */
+enum { SMM_MOST_ORDER = 32 };
+
 typedef enum smm_status {
     SMM_OK = 0,
     SMM_ERR_ARGUMENT, /* a null pointer, a negative size, or a stride that splits an element */
+    SMM_ERR_ORDER,    /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER */
     SMM_ERR_ISA,      /* SMALLMM_ISA names an instruction set that is unknown or not available here */
 } smm_status;
 
 typedef enum smm_dtype { SMM_F32, SMM_F64 } smm_dtype;
 
+/* What each computes, and the shapes of its operands, are the rows of ops.def. */
 typedef enum smm_op {
 #define SMM_OP(name, ...) SMM_OP_##name,
 #include "ops.def"
 #undef SMM_OP
+    SMM_OPS
 } smm_op;
+
+/* Which form of a an operation takes; the sum of those that apply. */
+enum {
+    SMM_UPPER = 1,      /* a's upper triangle instead of its lower; CHOLESKY gives the upper factor */
+    SMM_UNIT = 2,       /* a's diagonal is taken to be 1 and not read */
+    SMM_TRANSPOSED = 4, /* LU_SOLVE: the factored matrix is transposed */
+};
 
 /* A stack of matrices: matrix q, row i, column j lies at data + q*batch + i*row + j*col bytes.
  * Data and strides are multiples of the element size. */
@@ -39,17 +53,28 @@ typedef struct smm_operand {
     intptr_t batch, row, col;
 } smm_operand;
 
-/* One batched operation. For matmul: C (m x n) = alpha A (m x k) B (k x n) + beta C.
+/* One batched operation. Operands that an operation does not have stay zero. Outputs must not overlap inputs.
  *
  * alpha and beta point at one scalar of the call's dtype per matrix, `batch` bytes apart (0: the same
- * for all; row and col are not used); data == NULL means alpha = 1 and beta = 0, and beta = 0 never
- * reads C. C must not overlap A or B. */
+ * for all; row and col are not used). MATMUL: C = alpha A B + beta C; data == NULL means alpha = 1 and beta = 0,
+ * and beta = 0 never reads C. LSTSQ: alpha is rtol.
+ *
+ * pivots and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i]. info is 0 or says what
+ * is wrong with a matrix, as in LAPACK: k > 0 means that pivot k (1-based) is zero or that the leading minor of
+ * order k is not positive definite. The other outputs of such a matrix are NaN. */
 typedef struct smm_call {
     smm_op op;
     smm_dtype dtype;
+    unsigned form;
     intptr_t batch, m, n, k;
-    smm_operand a, b, c;
+    smm_operand a, b, c, d;
+    smm_operand pivots, info;
     smm_operand alpha, beta;
+    /* The whole is `runs` such batches (0 or 1: just one), and operands lie so many bytes further in each. */
+    intptr_t runs;
+    struct {
+        intptr_t a, b, c, d, pivots, info, alpha, beta;
+    } run;
 } smm_call;
 
 /* What `smm_run` would do with a call: a pure look-up, for people and for tests. */

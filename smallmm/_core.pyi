@@ -6,6 +6,8 @@ import numpy as np
 __version__: str
 compiler: str
 
+direct: dict[str, Callable[..., Any]]
+
 matmul: np.ufunc
 batched_matmul: np.ufunc
 gemm: np.ufunc

@@ -1,16 +1,16 @@
-"""Matrix products of stacked arrays. Each function tries its gufunc at once, which is all that two NumPy
-arrays ever need; `_arrays.call` takes whatever that refuses: other libraries' arrays, and errors."""
+"""Matrix products of stacked arrays. Each function tries the direct way at once, which is all that two NumPy
+arrays mostly need; `_arrays.call` takes what that refuses: conversions, other libraries' arrays, errors."""
 
 from numbers import Number
 from typing import Any, Literal, TypedDict, Unpack
 
-from numpy import ndarray, ufunc
+from numpy import ufunc
 from numpy.typing import ArrayLike, DTypeLike
 
 from . import _core
 from ._arrays import call
 
-_batched_matmul = _core.batched_matmul
+_direct_batched_matmul = _core.direct["batched_matmul"]
 
 
 class UFuncKeywords(TypedDict, total=False):
@@ -80,12 +80,10 @@ def batched_matmul(
     """
     plain = type(alpha) is int and alpha == 1 and type(beta) is int and beta == 0
     if plain:
-        if type(a) is ndarray and type(b) is ndarray:
-            try:
-                return _batched_matmul(a, b, out)
-            except (TypeError, ValueError):
-                pass  # the call below finds out why
-        return call("batched_matmul", _batched_matmul, {"a": a, "b": b}, out, {})
+        result = _direct_batched_matmul(a, b, out)
+        if result is not NotImplemented:
+            return result
+        return call("batched_matmul", _core.batched_matmul, {"a": a, "b": b}, out, {})
     if out is None and not (isinstance(beta, Number) and beta == 0):
         raise ValueError(f"batched_matmul: beta is {beta!r}, which needs out: the array it multiplies")
     return call("batched_matmul", _core.gemm, {"a": a, "b": b, "alpha": alpha, "beta": beta}, out, {})
@@ -128,9 +126,9 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UF
 
     Parameters
     ----------
-    x1 : array_like, shape (..., m, n)
+    x1 : array_like, shape (..., m, k)
         A stack of matrices.
-    x2 : array_like, shape (..., n)
+    x2 : array_like, shape (..., k)
         A stack of vectors. Batch dimensions broadcast.
     out : array, shape (..., m), optional
         Where the result goes. It may be, or overlap, an input.
@@ -159,18 +157,18 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UF
 
     Parameters
     ----------
-    x1 : array_like, shape (..., n)
+    x1 : array_like, shape (..., k)
         A stack of vectors.
-    x2 : array_like, shape (..., n, m)
+    x2 : array_like, shape (..., k, n)
         A stack of matrices. Batch dimensions broadcast.
-    out : array, shape (..., m), optional
+    out : array, shape (..., n), optional
         Where the result goes. It may be, or overlap, an input.
     **kwargs
         As in `matmul`.
 
     Returns
     -------
-    array, shape (..., m)
+    array, shape (..., n)
         `out` if given.
 
     Raises
@@ -186,9 +184,8 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UF
 
 
 def _product(gufunc: ufunc, x1: Any, x2: Any, out: Any, kwargs: UFuncKeywords) -> Any:
-    if type(x1) is ndarray and type(x2) is ndarray:
-        try:
-            return gufunc(x1, x2, out, **kwargs)
-        except (TypeError, ValueError):
-            pass  # the call below finds out why
+    if not kwargs:
+        result = _core.direct[gufunc.__name__](x1, x2, out)
+        if result is not NotImplemented:
+            return result
     return call(gufunc.__name__, gufunc, {"x1": x1, "x2": x2}, out, kwargs)

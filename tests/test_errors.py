@@ -60,7 +60,7 @@ SHAPES = [
     ),
     (
         lambda: smallmm.vecmat(ONES(3), ONES((2, 4))),
-        "vecmat: x2 has shape (2, 4); expected (..., 3, m) to match x1 of shape (3,)",
+        "vecmat: x2 has shape (2, 4); expected (..., 3, n) to match x1 of shape (3,)",
     ),
     (
         lambda: smallmm.batched_matmul(ONES((4, 4)), ONES((4, 4)), read_only((4, 4))),

@@ -372,3 +372,66 @@ class TestNumPySemantics:
     def test_out_in_a_tuple(self):
         out = np.empty((2, 2))
         assert smallmm.matmul(np.eye(2), np.eye(2), out=(out,)) is out
+
+
+class TestDirect:
+    """The way past NumPy's machinery gives what the gufunc gives, or leaves the call to it."""
+
+    def test_batch_dimensions(self, rng):
+        """Any batch shapes and orders: merged, broadcast, transposed, sliced, empty."""
+        for _ in range(1500):
+            batch = [int(x) for x in rng.choice([0, 1, 1, 2, 3, 7, 40], rng.integers(0, 6))]
+            m, k, n = (int(x) for x in rng.choice([0, 1, 2, 3, 5], 3))
+            a, b = (_scrambled(rng, batch, core) for core in ((m, k), (k, n)))
+            expected = core.batched_matmul(a, b)
+            result = core.direct["batched_matmul"](a, b)
+            assert_same_bits(result, np.ascontiguousarray(expected))
+            out = np.full(expected.shape, np.nan)
+            assert core.direct["batched_matmul"](a, b, out) is out
+            assert_same_bits(out, result)
+
+    def test_what_it_leaves(self, rng):
+        a = rng.random((5, 3, 3))
+        read_only = a.copy()
+        read_only.flags.writeable = False
+        direct = core.direct["batched_matmul"]
+        for arguments in [
+            (a, a.astype(np.float32)),
+            (a.astype(int), a.astype(int)),
+            (a.astype(">f8"), a),
+            (a.tolist(), a),
+            (a, np.ones((5, 2, 3))),
+            (np.ones((4, 3, 3)), a),
+            (a, np.ones(3)),
+            (a, a, a),
+            (a, a, a[::-1]),
+            (a, a, read_only),
+            (a, a, np.empty((4, 3, 3))),
+            (a, a, np.empty((5, 3, 3), np.float32)),
+            (a, a, None, None),
+            (a,),
+        ]:
+            assert direct(*arguments) is NotImplemented
+
+    def test_runs_share_the_threads(self, rng):
+        """Batch dimensions that do not merge are one call, not one for each run."""
+        x = rng.random((20_000, 3, 4, 4))[:, :2]
+        assert smallmm.explain("batched_matmul", x, x).calls == 1
+        assert_same_bits(smallmm.batched_matmul(x, x), smallmm.batched_matmul(x.copy(), x.copy()))
+
+
+def _scrambled(rng, batch, core):
+    """Random matrices over some of the batch dimensions, some of length 1, with gaps, in any order."""
+    sizes = [size if rng.random() < 0.7 else 1 for size in batch][rng.integers(0, len(batch) + 1) :]
+    gaps = rng.random(len(sizes) + 2) < 0.3
+    shape = [*sizes, *core]
+    whole = rng.standard_normal(
+        [2 * size + 1 if gap else size for size, gap in zip(shape, gaps, strict=True)]
+    )
+    x = whole[
+        tuple(
+            slice(1, 2 * size + 1, 2) if gap else slice(None) for size, gap in zip(shape, gaps, strict=True)
+        )
+    ]
+    order = [*rng.permutation(len(sizes)), len(sizes), len(sizes) + 1]
+    return np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order)) if rng.random() < 0.4 else x

@@ -6,6 +6,7 @@
 #include "lane_avx2.h"
 
 #include "block.h"
+#include "lanes.h"
 #include "matmul_rows.h"
 #include "matmul_scalars.h"
 #include "matmul_strided.h"

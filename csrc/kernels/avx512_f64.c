@@ -6,6 +6,7 @@
 #include "lane_avx512.h"
 
 #include "block.h"
+#include "lanes.h"
 #include "matmul_group.h"
 #include "matmul_permute.h"
 #include "matmul_rows.h"

@@ -2,7 +2,8 @@
  *
  * Each csrc/kernels/<isa>_<dtype>.c includes one lane_<isa>.h, which defines the vector type `vec` of
  * LANES elements of type T and the lane verbs over it, and then the texts, once per algorithm. The
- * texts are ordinary C: constant shapes are constant arguments of inlined functions. */
+ * texts are ordinary C: constant shapes are constant arguments of inlined functions. A `mask` holds a truth
+ * value per lane; masks combine by & | ~, and lane_select(m, x, y) is x where m holds, else y. */
 #ifndef SMM_LANE_H
 #define SMM_LANE_H
 
@@ -18,10 +19,12 @@
 typedef double T;
 #define DTYPE f64
 #define FMA __builtin_fma
+#define SQRT __builtin_sqrt
 #else
 typedef float T;
 #define DTYPE f32
 #define FMA __builtin_fmaf
+#define SQRT __builtin_sqrtf
 #endif
 
 /* smm_<operation>_<strategy>_<dtype>_<isa> */

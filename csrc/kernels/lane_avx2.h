@@ -11,9 +11,11 @@
 #if defined(SMM_KERNELS_F64)
 #define I(verb) _mm256_##verb##_pd
 typedef __m256d vec;
+typedef int64_t mask __attribute__((vector_size(32)));
 #else
 #define I(verb) _mm256_##verb##_ps
 typedef __m256 vec;
+typedef int32_t mask __attribute__((vector_size(32)));
 #endif
 enum { LANES = sizeof(vec) / sizeof(T), VECTOR_REGISTERS = 16 };
 
@@ -34,6 +36,16 @@ INLINE void lane_stream(T *p, vec x) { I(stream)(p, x); }
 INLINE vec lane_set(T x) { return I(set1)(x); }
 INLINE vec lane_mul(vec x, vec y) { return I(mul)(x, y); }
 INLINE vec lane_fma(vec x, vec y, vec z) { return I(fmadd)(x, y, z); }
+INLINE vec lane_fnma(vec x, vec y, vec z) { return I(fnmadd)(x, y, z); }
+INLINE vec lane_add(vec x, vec y) { return I(add)(x, y); }
+INLINE vec lane_sub(vec x, vec y) { return I(sub)(x, y); }
+INLINE vec lane_div(vec x, vec y) { return I(div)(x, y); }
+INLINE vec lane_sqrt(vec x) { return I(sqrt)(x); }
+INLINE vec lane_abs(vec x) { return I(andnot)(I(set1)(-0.0), x); }
+INLINE mask lane_greater(vec x, vec y) { return (mask)I(cmp)(x, y, _CMP_GT_OQ); }
+INLINE mask lane_equal(vec x, vec y) { return (mask)I(cmp)(x, y, _CMP_EQ_OQ); }
+INLINE vec lane_select(mask m, vec x, vec y) { return I(blendv)(y, x, (vec)m); }
+INLINE bool lane_any(mask m) { return I(movemask)((vec)m) != 0; }
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
 
 /* Transposition of LANES x LANES blocks: x[i] lane j becomes x[j] lane i. */

@@ -12,10 +12,12 @@
 
 #if defined(SMM_KERNELS_F64)
 #define I(verb) _mm512_##verb##_pd
+#define I2(verb, suffix) _mm512_##verb##_pd_##suffix
 typedef __m512d vec;
 typedef __mmask8 mask;
 #else
 #define I(verb) _mm512_##verb##_ps
+#define I2(verb, suffix) _mm512_##verb##_ps_##suffix
 typedef __m512 vec;
 typedef __mmask16 mask;
 #endif
@@ -31,6 +33,16 @@ INLINE void lane_stream(T *p, vec x) { I(stream)(p, x); }
 INLINE vec lane_set(T x) { return I(set1)(x); }
 INLINE vec lane_mul(vec x, vec y) { return I(mul)(x, y); }
 INLINE vec lane_fma(vec x, vec y, vec z) { return I(fmadd)(x, y, z); }
+INLINE vec lane_fnma(vec x, vec y, vec z) { return I(fnmadd)(x, y, z); }
+INLINE vec lane_add(vec x, vec y) { return I(add)(x, y); }
+INLINE vec lane_sub(vec x, vec y) { return I(sub)(x, y); }
+INLINE vec lane_div(vec x, vec y) { return I(div)(x, y); }
+INLINE vec lane_sqrt(vec x) { return I(sqrt)(x); }
+INLINE vec lane_abs(vec x) { return I(abs)(x); }
+INLINE mask lane_greater(vec x, vec y) { return I2(cmp, mask)(x, y, _CMP_GT_OQ); }
+INLINE mask lane_equal(vec x, vec y) { return I2(cmp, mask)(x, y, _CMP_EQ_OQ); }
+INLINE vec lane_select(mask m, vec x, vec y) { return I(mask_blend)(m, y, x); }
+INLINE bool lane_any(mask m) { return m != 0; }
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
 
 /* Permutations, for the strategies that only AVX-512 has. An index holds an element number per lane. */
@@ -110,4 +122,29 @@ INLINE block_row block_set(T x) { return _mm256_set1_ps(x); }
 INLINE block_row block_mul(block_row x, block_row y) { return _mm256_mul_ps(x, y); }
 INLINE block_row block_fma(block_row x, block_row y, block_row z) { return _mm256_fmadd_ps(x, y, z); }
 #include "transpose_8x8_f32.h"
+
+/* Two block rows in a vector, and the transposition of the two blocks that such vectors hold. */
+#define SMM_LANE_PAIRS
+INLINE vec lane_pair(block_row low, block_row high) { return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1); }
+INLINE block_row lane_low(vec x) { return _mm512_castps512_ps256(x); }
+INLINE block_row lane_high(vec x) { return _mm512_extractf32x8_ps(x, 1); }
+INLINE void lane_transpose(vec x[BLOCK]) {
+    const __m512i even = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
+                  odd = _mm512_setr_epi32(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
+    vec p[BLOCK], q[BLOCK];
+    UNROLLED(int i = 0; i < 8; i += 2) { /* pairs of rows: 2 x 2 blocks */
+        p[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
+        p[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
+    }
+    UNROLLED(int i = 0; i < 8; i += 4) { /* fours: 4 x 4 blocks */
+        q[i] = _mm512_shuffle_ps(p[i], p[i + 2], 0x44);
+        q[i + 1] = _mm512_shuffle_ps(p[i], p[i + 2], 0xee);
+        q[i + 2] = _mm512_shuffle_ps(p[i + 1], p[i + 3], 0x44);
+        q[i + 3] = _mm512_shuffle_ps(p[i + 1], p[i + 3], 0xee);
+    }
+    UNROLLED(int j = 0; j < 4; j++) { /* eights */
+        x[j] = _mm512_permutex2var_ps(q[j], even, q[j + 4]);
+        x[j + 4] = _mm512_permutex2var_ps(q[j], odd, q[j + 4]);
+    }
+}
 #endif

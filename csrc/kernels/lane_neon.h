@@ -6,9 +6,11 @@
 #if defined(SMM_KERNELS_F64)
 #define I(verb) verb##_f64
 typedef float64x2_t vec;
+typedef uint64x2_t mask;
 #else
 #define I(verb) verb##_f32
 typedef float32x4_t vec;
+typedef uint32x4_t mask;
 #endif
 enum { LANES = sizeof(vec) / sizeof(T), VECTOR_REGISTERS = 32 };
 
@@ -28,4 +30,14 @@ INLINE void lane_stream(T *p, vec x) { lane_store(p, x); } /* ARM streams writes
 INLINE vec lane_set(T x) { return I(vdupq_n)(x); }
 INLINE vec lane_mul(vec x, vec y) { return I(vmulq)(x, y); }
 INLINE vec lane_fma(vec x, vec y, vec z) { return I(vfmaq)(z, x, y); }
+INLINE vec lane_fnma(vec x, vec y, vec z) { return I(vfmsq)(z, x, y); }
+INLINE vec lane_add(vec x, vec y) { return I(vaddq)(x, y); }
+INLINE vec lane_sub(vec x, vec y) { return I(vsubq)(x, y); }
+INLINE vec lane_div(vec x, vec y) { return I(vdivq)(x, y); }
+INLINE vec lane_sqrt(vec x) { return I(vsqrtq)(x); }
+INLINE vec lane_abs(vec x) { return I(vabsq)(x); }
+INLINE mask lane_greater(vec x, vec y) { return I(vcgtq)(x, y); }
+INLINE mask lane_equal(vec x, vec y) { return I(vceqq)(x, y); }
+INLINE vec lane_select(mask m, vec x, vec y) { return I(vbslq)(m, x, y); }
+INLINE bool lane_any(mask m) { return vmaxvq_u32((uint32x4_t)m) != 0; }
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }

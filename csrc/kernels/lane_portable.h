@@ -4,6 +4,11 @@
 
 typedef T vec __attribute__((vector_size(16)));
 typedef T unaligned_vec __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
+#if defined(SMM_KERNELS_F64)
+typedef int64_t mask __attribute__((vector_size(16)));
+#else
+typedef int32_t mask __attribute__((vector_size(16)));
+#endif
 enum { LANES = sizeof(vec) / sizeof(T), VECTOR_REGISTERS = 16 };
 
 INLINE vec lane_load(const T *p) { return *(const unaligned_vec *)p; }
@@ -20,4 +25,21 @@ INLINE void lane_stream(T *p, vec x) { lane_store(p, x); } /* the extension has 
 INLINE vec lane_set(T x) { return x - (vec){0}; }          /* minus zero, so that -0.0 stays -0.0 */
 INLINE vec lane_mul(vec x, vec y) { return x * y; }
 INLINE vec lane_fma(vec x, vec y, vec z) { return x * y + z; }
+INLINE vec lane_fnma(vec x, vec y, vec z) { return z - x * y; }
+INLINE vec lane_add(vec x, vec y) { return x + y; }
+INLINE vec lane_sub(vec x, vec y) { return x - y; }
+INLINE vec lane_div(vec x, vec y) { return x / y; }
+INLINE vec lane_sqrt(vec x) {
+    for (int l = 0; l < LANES; l++) x[l] = SQRT(x[l]);
+    return x;
+}
+INLINE vec lane_abs(vec x) { return (vec)((mask)x & ~(mask)lane_set(-(T)0)); }
+INLINE mask lane_greater(vec x, vec y) { return x > y; }
+INLINE mask lane_equal(vec x, vec y) { return x == y; }
+INLINE vec lane_select(mask m, vec x, vec y) { return (vec)((m & (mask)x) | (~m & (mask)y)); }
+INLINE bool lane_any(mask m) {
+    bool any = false;
+    for (int l = 0; l < LANES; l++) any |= m[l] != 0;
+    return any;
+}
 INLINE T scalar_fma(T x, T y, T z) { return x * y + z; }

@@ -6,6 +6,7 @@
 #include "lane_neon.h"
 
 #include "block.h"
+#include "lanes.h"
 #include "matmul_rows.h"
 #include "matmul_scalars.h"
 #include "matmul_strided.h"

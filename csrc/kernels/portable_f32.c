@@ -5,6 +5,7 @@
 #include "lane_portable.h"
 
 #include "block.h"
+#include "lanes.h"
 #include "matmul_rows.h"
 #include "matmul_scalars.h"
 #include "matmul_strided.h"

@@ -1,4 +1,4 @@
-/* table.h: the list of kernels of this instruction set and dtype, most specialised first. */
+/* table.h: the kernels of this instruction set and dtype, a list per operation, most specialised first. */
 #define MATMUL_ROWS(n, height, width) \
     static void KERNEL(matmul_rows_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
         rows_square(call, first, last, cold, n, height, width); \
@@ -13,25 +13,31 @@
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define ROW(stem, op, m, k, n, needs, cold) {TEXT(KERNEL(stem)), op, m, k, n, KERNEL(stem), needs, cold}
+#define ROW(stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold}
 
-static const smm_kernel list[] = {
-#define MATMUL_GROUP(n, width) ROW(matmul_group_##n, SMM_OP_MATMUL, n, n, n, group_needs, SMM_BEYOND_L2),
-#define MATMUL_ROWS(n, height, width) ROW(matmul_rows_##n, SMM_OP_MATMUL, n, n, n, rows_square_needs, SMM_BEYOND_L2),
+static const smm_kernel matmul_list[] = {
+#define MATMUL_GROUP(n, width) ROW(matmul_group_##n, n, n, n, group_needs, SMM_BEYOND_L2),
+#define MATMUL_ROWS(n, height, width) ROW(matmul_rows_##n, n, n, n, rows_square_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
 #undef MATMUL_GROUP
 #undef MATMUL_ROWS
-    ROW(matmul_scalars, SMM_OP_MATMUL, 1, 1, 1, strided_needs, SMM_MEMORY),
+    ROW(matmul_scalars, 1, 1, 1, strided_needs, SMM_MEMORY),
 #if defined(SMM_KERNELS_AVX512)
-    ROW(matmul_permute, SMM_OP_MATMUL, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
+    ROW(matmul_permute, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
 #endif
-    ROW(matmul_vector, SMM_OP_MATMUL, 0, 0, 1, vector_needs, SMM_BEYOND_L2),
-    ROW(matmul_rows, SMM_OP_MATMUL, 0, 0, 0, rows_needs, SMM_MEMORY),
-    ROW(matmul_strided, SMM_OP_MATMUL, 0, 0, 0, strided_needs, SMM_MEMORY),
+    ROW(matmul_vector, 0, 0, 1, vector_needs, SMM_BEYOND_L2),   ROW(matmul_rows, 0, 0, 0, rows_needs, SMM_MEMORY),
+    ROW(matmul_strided, 0, 0, 0, strided_needs, SMM_MEMORY),
 };
 
+#define LIST(x) {x, sizeof x / sizeof *x}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
-    list, sizeof list / sizeof *list, KERNEL(pack), KERNEL(unpack), KERNEL(scale), KERNEL(stream)};
+    .lists = {[SMM_OP_MATMUL] = LIST(matmul_list)},
+    .lanes = LANES,
+    .pack = KERNEL(pack),
+    .unpack = KERNEL(unpack),
+    .scale = KERNEL(scale),
+    .stream = KERNEL(stream),
+};
 
 #if defined(__clang__) && defined(__x86_64__)
 #pragma clang attribute pop

@@ -21,8 +21,36 @@
 /* module.c: raise the exception for a status; `name` is the instruction set asked for, or NULL. Takes the GIL. */
 void smm_raise(smm_status status, const char *name);
 
+/* One gufunc. The dimensions of its signature are sizes m, n, k of the call (1 if they do not occur); `fields` says
+ * which part of the call each operand is: a b c d, (p)ivots, (i)nfo, (s)calar alpha, (t)imes beta. A vector is a
+ * column; in upper case, a row. `k` is the dimension that k equals where the signature has none. */
+typedef struct smm_gufunc {
+    const char *name, *signature, *fields, *doc;
+    smm_op op;
+    unsigned form;
+    char k;
+} smm_gufunc;
+
+/* What a signature says, as the loops need it. */
+enum { SMM_MOST_OPERANDS = 7 };
+typedef struct smm_signature {
+    int inputs, operands, dimensions;
+    char dimension[3];               /* m, n, k in order of first appearance */
+    int core[SMM_MOST_OPERANDS];     /* core dimensions of each operand, */
+    char dims[SMM_MOST_OPERANDS][2]; /* and which they are */
+} smm_signature;
+
 /* gufuncs.c */
 int smm_add_gufuncs(PyObject *module);
+const smm_gufunc *smm_gufunc_of(PyObject *ufunc);
+const smm_signature *smm_signature_of(const smm_gufunc *g);
+bool smm_is_integer(char field);
+intptr_t *smm_size_in(smm_call *call, char dimension);
+smm_operand *smm_operand_in(smm_call *call, char field);
+smm_status smm_take(const smm_call *call); /* run it, or send it on the detour */
+
+/* direct.c: a gufunc's way past NumPy's machinery, as a function object. */
+PyObject *smm_direct_function(PyObject *ufunc);
 
 /* While a thread has a detour, its gufunc calls go there instead of to smm_run. So an explanation sees
  * exactly the calls, casts and copies of a real run, and the tests' oracle gets the same operands. */

@@ -79,7 +79,7 @@ static smm_status take_plan(smm_detour *detour, const smm_call *call) {
     const smm_status status = smm_explain(call, &plan);
     if (status) return status;
     if (!detour->calls++) detour->plan = plan;
-    detour->matrices += call->batch;
+    detour->matrices += call->batch * (call->runs > 1 ? call->runs : 1);
     detour->flops += plan.flops;
     detour->bytes += plan.bytes;
     return SMM_OK;

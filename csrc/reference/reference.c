@@ -1,0 +1,29 @@
+/* reference.c: the plain kernel of an operation. */
+#include "reference.h"
+
+static void run_one(const smm_call *call) {
+    switch (call->op) {
+    case SMM_OP_MATMUL: smm_reference_matmul(call); break;
+    case SMM_OP_LU:
+    case SMM_OP_LU_SOLVE:
+    case SMM_OP_SOLVE:
+    case SMM_OP_DET:
+    case SMM_OP_SLOGDET: smm_reference_lu(call); break;
+    case SMM_OP_INV: smm_reference_inv(call); break;
+    case SMM_OP_CHOLESKY:
+    case SMM_OP_CHO_SOLVE:
+    case SMM_OP_SOLVE_TRIANGULAR: smm_reference_cholesky(call); break;
+    case SMM_OP_QR:
+    case SMM_OP_QR_R:
+    case SMM_OP_QR_RAW:
+    case SMM_OP_LSTSQ: smm_reference_qr(call); break;
+    case SMM_OPS: break;
+    }
+}
+
+void smm_reference(const smm_call *call) {
+    for (intptr_t r = 0; r < (call->runs > 1 ? call->runs : 1); r++) {
+        const smm_call run = smm_run_of(call, r);
+        run_one(&run);
+    }
+}

@@ -1,0 +1,41 @@
+/* reference.h: each operation in the plainest form: the oracle of the tests, never fast. One matrix at a time, in the
+ * promised order of operations, rounded in the call's dtype, with the C library's fma(). */
+#ifndef SMM_REFERENCE_H
+#define SMM_REFERENCE_H
+
+#include <math.h>
+
+#include "../core.h"
+
+void smm_reference_matmul(const smm_call *call);
+void smm_reference_lu(const smm_call *call);       /* LU, LU_SOLVE, SOLVE, DET, SLOGDET */
+void smm_reference_inv(const smm_call *call);      /* INV */
+void smm_reference_cholesky(const smm_call *call); /* CHOLESKY, CHO_SOLVE, SOLVE_TRIANGULAR */
+void smm_reference_qr(const smm_call *call);       /* QR, QR_R, QR_RAW, LSTSQ */
+
+/* Elements of float32 are exact in double, so one text serves both. */
+static inline double get(const smm_operand *x, smm_dtype dtype, intptr_t q, intptr_t i, intptr_t j) {
+    const char *p = (const char *)x->data + q * x->batch + i * x->row + j * x->col;
+    return dtype == SMM_F32 ? *(const float *)p : *(const double *)p;
+}
+
+static inline void put(const smm_operand *x, smm_dtype dtype, intptr_t q, intptr_t i, intptr_t j, double v) {
+    char *p = (char *)x->data + q * x->batch + i * x->row + j * x->col;
+    if (dtype == SMM_F32)
+        *(float *)p = (float)v;
+    else
+        *(double *)p = v;
+}
+
+static inline void put_int(const smm_operand *x, intptr_t q, intptr_t i, intptr_t v) {
+    if (x->data) *(int32_t *)((char *)x->data + q * x->batch + i * x->row) = (int32_t)v;
+}
+
+static inline double fma_in(smm_dtype dtype, double x, double y, double z) {
+    return dtype == SMM_F32 ? fmaf((float)x, (float)y, (float)z) : fma(x, y, z);
+}
+
+/* Sums, products, quotients and square roots of float32 come out right when computed in double and then rounded. */
+static inline double round_in(smm_dtype dtype, double x) { return dtype == SMM_F32 ? (float)x : x; }
+
+#endif
