@@ -4,10 +4,9 @@
 
 #include "core.h"
 
-/* x from matrix q, row i and column j on. */
-static smm_operand from(smm_operand x, intptr_t q, intptr_t i, intptr_t j) {
-    if (x.data) x.data = (char *)x.data + q * x.batch + i * x.row + j * x.col;
-    return x;
+/* Where matrix q, row i, column j of x lies. */
+static void *at(const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
+    return x->data ? (char *)x->data + q * x->batch + i * x->row + j * x->col : NULL;
 }
 
 /* The packed form of a rows x cols operand; a broadcast operand (batch stride 0) stays one matrix. */
@@ -37,47 +36,48 @@ smm_call smm_run_of(const smm_call *call, intptr_t r) {
     return run;
 }
 
-/* Matrices q .. q+count-1 of a call, and the block of C from (i, j) on. */
-static smm_call part_of(const smm_plan *plan, const smm_call *whole, intptr_t q, intptr_t count, intptr_t i,
-                        intptr_t j) {
-    smm_call part = *whole;
-    part.batch = count;
-    part.m = least(plan->rows, whole->m - i);
-    part.n = least(plan->cols, whole->n - j);
-    part.a = from(whole->a, q, i, 0);
-    part.b = from(whole->b, q, 0, j);
-    part.c = from(whole->c, q, i, j);
-    part.d = from(whole->d, q, 0, 0);
-    part.pivots = from(whole->pivots, q, 0, 0);
-    part.info = from(whole->info, q, 0, 0);
-    part.alpha = from(whole->alpha, q, 0, 0);
-    part.beta = from(whole->beta, q, 0, 0);
-    return part;
-}
+/* One tile on its way: the part of the call it is, and that part as the kernel sees it, with packed operands. Both are
+ * copied from the call once and then only pointed elsewhere: copying them for each tile would take as long as a few
+ * small matrices. */
+typedef struct tile {
+    smm_call part, fed;
+} tile;
 
-/* The same with A and B packed where the kernel wants them so. */
-static smm_call packed_part(const smm_plan *plan, const smm_call *part, buffers *room) {
-    const intptr_t size = smm_size(part->dtype);
-    smm_call tile = *part;
+/* Make it matrices q .. q+count-1 of the call and the block of C from (i, j) on, A and B packed where the kernel wants
+ * them so. */
+static void move_to(tile *t, const smm_plan *plan, const smm_call *call, intptr_t q, intptr_t count, intptr_t i,
+                    intptr_t j, buffers *room) {
+    smm_call *part = &t->part, *fed = &t->fed;
+    fed->batch = part->batch = count;
+    fed->m = part->m = least(plan->rows, call->m - i);
+    fed->n = part->n = least(plan->cols, call->n - j);
+    fed->a.data = part->a.data = at(&call->a, q, i, 0);
+    fed->b.data = part->b.data = at(&call->b, q, 0, j);
+    fed->c.data = part->c.data = at(&call->c, q, i, j);
+    fed->d.data = at(&call->d, q, 0, 0);
+    fed->pivots.data = at(&call->pivots, q, 0, 0);
+    fed->info.data = at(&call->info, q, 0, 0);
+    fed->alpha.data = part->alpha.data = at(&call->alpha, q, 0, 0);
+    part->beta.data = at(&call->beta, q, 0, 0);
+    const intptr_t size = smm_size(call->dtype);
     if (plan->staged & SMM_PACK_A) {
-        tile.a = packed(room->a, part->a, part->m, part->k, size);
-        plan->kernels->pack(room->a, &part->a, part->m, part->k, part->a.batch ? part->batch : 1);
+        fed->a = packed(room->a, part->a, part->m, part->k, size);
+        plan->kernels->pack(room->a, &part->a, part->m, part->k, part->a.batch ? count : 1);
     }
     if (plan->staged & SMM_PACK_B) {
-        tile.b = packed(room->b, part->b, part->k, part->n, size);
-        plan->kernels->pack(room->b, &part->b, part->k, part->n, part->b.batch ? part->batch : 1);
+        fed->b = packed(room->b, part->b, part->k, part->n, size);
+        plan->kernels->pack(room->b, &part->b, part->k, part->n, part->b.batch ? count : 1);
     }
-    return tile;
 }
 
-static void run_block(const smm_plan *plan, const smm_call *part, buffers *room) {
-    smm_call tile = packed_part(plan, part, room);
-    if (plan->staged & SMM_STAGE_C) {
-        const intptr_t size = smm_size(part->dtype);
-        tile.c = (smm_operand){room->c, part->m * part->n * size, part->n * size, size};
-    }
-    plan->kernel->run(&tile, 0, part->batch, plan->cold);
-    if (plan->staged & SMM_STAGE_C) plan->kernels->unpack(part, room->c);
+/* Run the tile, C through a buffer where it is to be staged. */
+static void run_tile(tile *t, const smm_plan *plan, buffers *room) {
+    smm_call *fed = &t->fed;
+    const intptr_t size = smm_size(fed->dtype);
+    const bool staged = plan->staged & SMM_STAGE_C;
+    if (staged) fed->c = (smm_operand){room->c, fed->m * fed->n * size, fed->n * size, size};
+    plan->kernel->run(fed, 0, fed->batch, plan->cold);
+    if (staged) plan->kernels->unpack(&t->part, room->c);
 }
 
 /* A buffer that mirrors the cache lines of packed C on its way around the caches. */
@@ -108,19 +108,20 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
     char *c = (char *)call->c.data + first * call->c.batch;
     const intptr_t skip = (intptr_t)((uintptr_t)c % LINE);
     mirror x = {room->c, c - skip, skip, 0, skip};
+    const intptr_t most = plan->group * call->c.batch > SMM_BUFFER ? SMM_C_BUFFER : SMM_BUFFER; /* in L1 if possible */
+    tile t = {*call, *call};
     for (intptr_t q = first; q < last; q += plan->group) {
-        const smm_call part = part_of(plan, call, q, least(plan->group, last - q), 0, 0);
-        const intptr_t bytes = part.batch * part.c.batch;
-        if (x.held + bytes > SMM_C_BUFFER + LINE) { /* start again at the front, with the begun line */
+        const intptr_t count = least(plan->group, last - q), bytes = count * call->c.batch;
+        if (x.held + bytes > most + LINE) { /* start again at the front, with the begun line */
             stream_to(&x, x.held, plan->kernels);
             const intptr_t whole = x.held & -LINE;
             memcpy(x.buffer, x.buffer + whole, x.held - whole);
             x = (mirror){x.buffer, x.to + whole, x.skip, 0, x.held - whole};
         }
-        smm_call tile = packed_part(plan, &part, room);
-        tile.c.data = x.buffer + x.held;
-        plan->kernel->run(&tile, 0, part.batch, true);
-        if (plan->scaled) plan->kernels->scale(&part, tile.c.data);
+        move_to(&t, plan, call, q, count, 0, 0, room);
+        t.fed.c.data = x.buffer + x.held;
+        plan->kernel->run(&t.fed, 0, count, true);
+        if (plan->scaled) plan->kernels->scale(&t.part, t.fed.c.data);
         stream_to(&x, x.held, plan->kernels);
         x.held += bytes;
     }
@@ -140,11 +141,12 @@ static void run_matrices(const smm_plan *plan, const smm_call *call, intptr_t fi
         run_streamed(plan, call, first, last, &room);
         return;
     }
+    tile t = {*call, *call};
     for (intptr_t q = first; q < last; q += plan->group)
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
-                const smm_call part = part_of(plan, call, q, least(plan->group, last - q), i, j);
-                run_block(plan, &part, &room);
+                move_to(&t, plan, call, q, least(plan->group, last - q), i, j, &room);
+                run_tile(&t, plan, &room);
             }
 }
 
