@@ -184,7 +184,6 @@ static bool group_for_streaming(smm_plan *plan, const view *out) {
 
 smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     if (!is_valid(call)) return SMM_ERR_ARGUMENT;
-    if (is_too_large(call)) return SMM_ERR_ORDER;
     memset(plan, 0, sizeof *plan);
     smm_status status = smm_kernels_of(call->dtype, &plan->kernels);
     if (status) return status;
@@ -216,6 +215,7 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
         per_matrix += (double)(v->rows * v->cols * v->size);
     }
     plan->flops = (double)c->runs * (double)c->batch * flops_of(c);
+    if (is_too_large(c)) return SMM_ERR_ORDER;
     const view *out = &views[OPERAND_C];
     plan->scaled = matmul && (c->alpha.data || c->beta.data);
     plan->nontemporal =

@@ -180,9 +180,9 @@ smm_status smm_run(const smm_call *call) {
 smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
     smm_plan plan;
     const smm_status status = smm_plan_call(call, &plan);
-    if (status) return status;
+    if (status && status != SMM_ERR_ORDER) return status;
     *info = (smm_plan_info){
-        .kernel = plan.kernel->name,
+        .kernel = plan.kernel ? plan.kernel->name : NULL,
         .isa = smm_isa(),
         .swapped = plan.swapped,
         .pack_a = plan.staged & SMM_PACK_A,
@@ -194,7 +194,7 @@ smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
         .flops = plan.flops,
         .bytes = plan.bytes,
     };
-    return SMM_OK;
+    return status;
 }
 
 const char *smm_status_text(smm_status status) {

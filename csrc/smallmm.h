@@ -93,7 +93,7 @@ typedef struct smm_plan_info {
 /* Run a call. Returns once C is written; safe to call from several threads at once. */
 smm_status smm_run(const smm_call *call);
 
-/* Describe how a call would run. */
+/* Describe how a call would run. SMM_ERR_ORDER: by no kernel; the rest is described. */
 smm_status smm_explain(const smm_call *call, smm_plan_info *plan);
 
 /* The number of threads a call may use: SMALLMM_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs that

@@ -7,6 +7,9 @@
 
 #include "block.h"
 #include "lanes.h"
+
+#include "inv_lanes.h"
+#include "inv_within.h"
 #include "matmul_rows.h"
 #include "matmul_scalars.h"
 #include "matmul_strided.h"

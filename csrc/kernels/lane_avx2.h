@@ -46,6 +46,28 @@ INLINE mask lane_greater(vec x, vec y) { return (mask)I(cmp)(x, y, _CMP_GT_OQ); 
 INLINE mask lane_equal(vec x, vec y) { return (mask)I(cmp)(x, y, _CMP_EQ_OQ); }
 INLINE vec lane_select(mask m, vec x, vec y) { return I(blendv)(y, x, (vec)m); }
 INLINE bool lane_any(mask m) { return I(movemask)((vec)m) != 0; }
+INLINE vec lane_max(vec x, vec y) { return I(max)(x, y); }
+INLINE uint32_t lane_bits(mask m) { return (uint32_t)I(movemask)((vec)m); }
+#if defined(SMM_KERNELS_F64)
+INLINE mask lane_mask(uint32_t bits) {
+    const mask bit = {1, 2, 4, 8};
+    return (((mask){0} + bits) & bit) == bit;
+}
+INLINE vec lane_largest(vec x) {
+    x = I(max)(x, _mm256_permute2f128_pd(x, x, 1));
+    return I(max)(x, _mm256_permute_pd(x, 5));
+}
+#else
+INLINE mask lane_mask(uint32_t bits) {
+    const mask bit = {1, 2, 4, 8, 16, 32, 64, 128};
+    return (((mask){0} + (int32_t)bits) & bit) == bit;
+}
+INLINE vec lane_largest(vec x) {
+    x = I(max)(x, _mm256_permute2f128_ps(x, x, 1));
+    x = I(max)(x, _mm256_permute_ps(x, 0x4e));
+    return I(max)(x, _mm256_permute_ps(x, 0xb1));
+}
+#endif
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
 
 /* Transposition of LANES x LANES blocks: x[i] lane j becomes x[j] lane i. */

@@ -43,6 +43,21 @@ INLINE mask lane_greater(vec x, vec y) { return I2(cmp, mask)(x, y, _CMP_GT_OQ);
 INLINE mask lane_equal(vec x, vec y) { return I2(cmp, mask)(x, y, _CMP_EQ_OQ); }
 INLINE vec lane_select(mask m, vec x, vec y) { return I(mask_blend)(m, y, x); }
 INLINE bool lane_any(mask m) { return m != 0; }
+INLINE uint32_t lane_bits(mask m) { return m; }
+INLINE mask lane_mask(uint32_t bits) { return (mask)bits; }
+INLINE vec lane_max(vec x, vec y) { return I(max)(x, y); }
+INLINE vec lane_largest(vec x) {
+#if defined(SMM_KERNELS_F64)
+    x = I(max)(x, _mm512_shuffle_f64x2(x, x, 0x4e));
+    x = I(max)(x, _mm512_shuffle_f64x2(x, x, 0xb1));
+    return I(max)(x, _mm512_permute_pd(x, 0x55));
+#else
+    x = I(max)(x, _mm512_shuffle_f32x4(x, x, 0x4e));
+    x = I(max)(x, _mm512_shuffle_f32x4(x, x, 0xb1));
+    x = I(max)(x, _mm512_permute_ps(x, 0x4e));
+    return I(max)(x, _mm512_permute_ps(x, 0xb1));
+#endif
+}
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
 
 /* Permutations, for the strategies that only AVX-512 has. An index holds an element number per lane. */

@@ -40,4 +40,16 @@ INLINE mask lane_greater(vec x, vec y) { return I(vcgtq)(x, y); }
 INLINE mask lane_equal(vec x, vec y) { return I(vceqq)(x, y); }
 INLINE vec lane_select(mask m, vec x, vec y) { return I(vbslq)(m, x, y); }
 INLINE bool lane_any(mask m) { return vmaxvq_u32((uint32x4_t)m) != 0; }
+INLINE uint32_t lane_bits(mask m) {
+    uint32_t bits = 0;
+    for (int l = 0; l < LANES; l++) bits |= (uint32_t)(m[l] & 1) << l;
+    return bits;
+}
+INLINE mask lane_mask(uint32_t bits) {
+    mask m;
+    for (int l = 0; l < LANES; l++) m[l] = bits >> l & 1 ? -1 : 0;
+    return m;
+}
+INLINE vec lane_max(vec x, vec y) { return I(vmaxq)(x, y); }
+INLINE vec lane_largest(vec x) { return lane_set(I(vmaxvq)(x)); }
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }

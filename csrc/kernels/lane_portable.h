@@ -42,4 +42,20 @@ INLINE bool lane_any(mask m) {
     for (int l = 0; l < LANES; l++) any |= m[l] != 0;
     return any;
 }
+INLINE uint32_t lane_bits(mask m) {
+    uint32_t bits = 0;
+    for (int l = 0; l < LANES; l++) bits |= (uint32_t)(m[l] & 1) << l;
+    return bits;
+}
+INLINE mask lane_mask(uint32_t bits) {
+    mask m;
+    for (int l = 0; l < LANES; l++) m[l] = bits >> l & 1 ? -1 : 0;
+    return m;
+}
+INLINE vec lane_max(vec x, vec y) { return lane_select(x > y, x, y); }
+INLINE vec lane_largest(vec x) {
+    T most = x[0];
+    for (int l = 1; l < LANES; l++) most = x[l] > most ? x[l] : most;
+    return lane_set(most);
+}
 INLINE T scalar_fma(T x, T y, T z) { return x * y + z; }

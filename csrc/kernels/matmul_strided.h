@@ -13,8 +13,3 @@ static void KERNEL(matmul_strided)(const smm_call *call, intptr_t first, intptr_
                 ((T *)call->c.data)[q * cs.batch + i * cs.row + j * cs.col] = sum;
             }
 }
-
-static unsigned strided_needs(const smm_call *call) {
-    (void)call;
-    return 0;
-}

@@ -1,4 +1,11 @@
 /* table.h: the kernels of this instruction set and dtype, a list per operation, most specialised first. */
+
+/* Of kernels that take any operands as they are. */
+static unsigned any_needs(const smm_call *call) {
+    (void)call;
+    return 0;
+}
+
 #define MATMUL_ROWS(n, height, width) \
     static void KERNEL(matmul_rows_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
         rows_square(call, first, last, cold, n, height, width); \
@@ -7,9 +14,16 @@
     static void KERNEL(matmul_group_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
         group(call, first, last, cold, n, width); \
     }
+#define INV_LANES(n) \
+    static void KERNEL(inv_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+        inv_lanes(call, first, last, cold, n); \
+    }
+#define INV_WITHIN(vectors) \
+    static void KERNEL(inv_within_##vectors)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+        inv_within(call, first, last, cold, vectors); \
+    } \
+    static unsigned inv_within_##vectors##_needs(const smm_call *call) { return inv_within_needs(call, vectors); }
 #include "../tuning.def"
-#undef MATMUL_GROUP
-#undef MATMUL_ROWS
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -19,19 +33,24 @@ static const smm_kernel matmul_list[] = {
 #define MATMUL_GROUP(n, width) ROW(matmul_group_##n, n, n, n, group_needs, SMM_BEYOND_L2),
 #define MATMUL_ROWS(n, height, width) ROW(matmul_rows_##n, n, n, n, rows_square_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
-#undef MATMUL_GROUP
-#undef MATMUL_ROWS
-    ROW(matmul_scalars, 1, 1, 1, strided_needs, SMM_MEMORY),
+    ROW(matmul_scalars, 1, 1, 1, any_needs, SMM_MEMORY),
 #if defined(SMM_KERNELS_AVX512)
     ROW(matmul_permute, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
 #endif
-    ROW(matmul_vector, 0, 0, 1, vector_needs, SMM_BEYOND_L2),   ROW(matmul_rows, 0, 0, 0, rows_needs, SMM_MEMORY),
-    ROW(matmul_strided, 0, 0, 0, strided_needs, SMM_MEMORY),
+    ROW(matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),   ROW(matmul_rows, 0, 0, 0, rows_needs, SMM_MEMORY),
+    ROW(matmul_strided, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
+static const smm_kernel inv_list[] = {
+#define INV_LANES(n) ROW(inv_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
+#define INV_WITHIN(vectors) ROW(inv_within_##vectors, 0, 0, 0, inv_within_##vectors##_needs, SMM_BEYOND_L2),
+#include "../tuning.def"
+    ROW(inv_within, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
 #define LIST(x) {x, sizeof x / sizeof *x}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
-    .lists = {[SMM_OP_MATMUL] = LIST(matmul_list)},
+    .lists = {[SMM_OP_MATMUL] = LIST(matmul_list), [SMM_OP_INV] = LIST(inv_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

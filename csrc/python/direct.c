@@ -218,7 +218,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     }
 
     PyObject *results = NULL;
-    const int failed = take_outputs(arrays, g, s, &call, type, shape, dims, args, nargs);
+    int failed = take_outputs(arrays, g, s, &call, type, shape, dims, args, nargs);
     if (failed == 0) {
         const batch b = merge(shape, dims, s, arrays);
         if (call.m < 0) call.m = 1;
@@ -229,7 +229,9 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
         PyThreadState *state = quick ? NULL : PyEval_SaveThread();
         const smm_status status = run_all(&call, g, s, &b);
         if (state) PyEval_RestoreThread(state);
-        if (status)
+        if (status == SMM_ERR_ORDER)
+            failed = 1;
+        else if (status)
             smm_raise(status, NULL);
         else
             results = results_of(arrays, s);

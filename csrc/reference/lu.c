@@ -1,3 +1,175 @@
+/* lu.c: right-looking LU with partial pivoting, in place (Golub and Van Loan, Matrix Computations, algorithm 3.4.1),
+ * and what follows from it: solutions and determinants. */
+#include <float.h>
+
 #include "reference.h"
 
-void smm_reference_lu(const smm_call *call) { (void)call; }
+typedef double matrix[SMM_MOST_ORDER][SMM_MOST_ORDER];
+
+/* P A = L U: L below the diagonal of lu, U the rest; row k was exchanged with row pivots[k]. */
+typedef struct factors {
+    smm_dtype dtype;
+    intptr_t n;
+    matrix lu;
+    intptr_t pivots[SMM_MOST_ORDER];
+    intptr_t info; /* the first step, from 1, whose pivot is zero */
+} factors;
+
+static void exchange_rows(matrix a, intptr_t cols, intptr_t i, intptr_t p) {
+    for (intptr_t j = 0; j < cols && p != i; j++) {
+        const double x = a[i][j];
+        a[i][j] = a[p][j];
+        a[p][j] = x;
+    }
+}
+
+/* x / p, by the reciprocal where there is one. */
+static double quotient(smm_dtype dtype, double x, double p) {
+    const double r = round_in(dtype, 1 / p);
+    return round_in(dtype, isinf(r) ? x / p : x * r);
+}
+
+/* The row i >= k of the largest |a_ik|, the first of equals. Nothing is larger than a NaN at row k. */
+static intptr_t pivot_row(matrix a, intptr_t n, intptr_t k) {
+    intptr_t p = k;
+    for (intptr_t i = k + 1; i < n; i++)
+        if (fabs(a[i][k]) > fabs(a[p][k])) p = i;
+    return p;
+}
+
+/* Factor f->lu. A zero pivot ends it; the pivots that are left are those of no exchange. */
+static void factor(factors *f) {
+    const intptr_t n = f->n;
+    double (*a)[SMM_MOST_ORDER] = f->lu;
+    f->info = 0;
+    for (intptr_t k = 0; k < n; k++) {
+        f->pivots[k] = f->info ? k : pivot_row(a, n, k);
+        if (!f->info && a[f->pivots[k]][k] == 0) f->info = k + 1;
+        if (f->info) continue;
+        exchange_rows(a, n, k, f->pivots[k]);
+        for (intptr_t i = k + 1; i < n; i++) {
+            a[i][k] = quotient(f->dtype, a[i][k], a[k][k]);
+            for (intptr_t j = k + 1; j < n; j++) a[i][j] = fma_in(f->dtype, -a[i][k], a[k][j], a[i][j]);
+        }
+    }
+}
+
+/* x becomes the solution of A x = x. */
+static void solve(const factors *f, double *x) {
+    const intptr_t n = f->n;
+    for (intptr_t j = 0; j < n; j++)
+        for (intptr_t i = j + 1; i < n; i++) x[i] = fma_in(f->dtype, -f->lu[i][j], x[j], x[i]);
+    for (intptr_t j = n - 1; j >= 0; j--) {
+        x[j] = quotient(f->dtype, x[j], f->lu[j][j]);
+        for (intptr_t i = 0; i < j; i++) x[i] = fma_in(f->dtype, -f->lu[i][j], x[j], x[i]);
+    }
+}
+
+/* x becomes P y of A^T y = x. */
+static void solve_transposed(const factors *f, double *x) {
+    const intptr_t n = f->n;
+    for (intptr_t j = 0; j < n; j++) {
+        x[j] = quotient(f->dtype, x[j], f->lu[j][j]);
+        for (intptr_t i = j + 1; i < n; i++) x[i] = fma_in(f->dtype, -f->lu[j][i], x[j], x[i]);
+    }
+    for (intptr_t j = n - 1; j >= 0; j--)
+        for (intptr_t i = 0; i < j; i++) x[i] = fma_in(f->dtype, -f->lu[j][i], x[j], x[i]);
+}
+
+static void exchange(double *x, intptr_t i, intptr_t p) {
+    const double y = x[i];
+    x[i] = x[p];
+    x[p] = y;
+}
+
+/* Every right-hand side of matrix q, solved with its factors. */
+static void solve_all(const smm_call *call, const factors *f, intptr_t q) {
+    const bool transposed = call->form & SMM_TRANSPOSED;
+    for (intptr_t j = 0; j < call->k; j++) {
+        double x[SMM_MOST_ORDER];
+        for (intptr_t i = 0; i < f->n; i++) x[i] = get(&call->b, f->dtype, q, i, j);
+        for (intptr_t i = 0; i < f->n && !transposed; i++) exchange(x, i, f->pivots[i]);
+        (transposed ? solve_transposed : solve)(f, x);
+        for (intptr_t i = f->n - 1; i >= 0 && transposed; i--) exchange(x, i, f->pivots[i]);
+        for (intptr_t i = 0; i < f->n; i++) put(&call->c, f->dtype, q, i, j, f->info ? NAN : x[i]);
+    }
+}
+
+/* The factors that LU gave. A pivot that is no row exchanges nothing. */
+static void get_factors(const smm_call *call, factors *f, intptr_t q) {
+    f->info = 0;
+    for (intptr_t i = f->n - 1; i >= 0; i--) {
+        const intptr_t p =
+            *(const int32_t *)((const char *)call->pivots.data + q * call->pivots.batch + i * call->pivots.row);
+        f->pivots[i] = p >= 0 && p < f->n ? p : i;
+        if (f->lu[i][i] == 0) f->info = i + 1;
+    }
+}
+
+/* The product of the diagonal of U, negated for an odd number of exchanges: `plain`, and mantissa 2^exponent, which can
+ * neither over- nor underflow and otherwise has the same bits. */
+typedef struct product {
+    double plain, mantissa;
+    int exponent;
+    bool safe; /* nothing of the plain product over- or underflows, or a factor is not finite */
+} product;
+
+static product product_of(const factors *f) {
+    product p = {1, 1, 0, true};
+    const double least_normal = f->dtype == SMM_F32 ? FLT_MIN : DBL_MIN;
+    bool finite = true, odd = false;
+    for (intptr_t i = 0; i < f->n; i++) {
+        const double u = f->lu[i][i];
+        int exponent = 0;
+        p.plain = round_in(f->dtype, p.plain * u);
+        p.mantissa = round_in(f->dtype, p.mantissa * frexp(u, &exponent));
+        p.exponent += exponent;
+        p.safe &= isfinite(p.plain) && fabs(p.plain) >= least_normal;
+        finite &= (bool)isfinite(u);
+        odd ^= f->pivots[i] != i;
+    }
+    if (odd) p.plain = -p.plain, p.mantissa = -p.mantissa;
+    p.safe |= !finite;
+    return p;
+}
+
+static double determinant(const factors *f) {
+    const product p = product_of(f);
+    return f->info ? 0 : p.safe ? p.plain : ldexp(p.mantissa, p.exponent);
+}
+
+/* log |det A| and its sign; the logarithm is float64's, rounded. */
+static double log_determinant(const factors *f, double *sign) {
+    const product p = product_of(f);
+    const double x = p.safe ? p.plain : p.mantissa, log_x = log(fabs(x));
+    *sign = f->info ? 0 : isnan(x) ? x : copysign(1, x);
+    return f->info ? -INFINITY : round_in(f->dtype, p.safe ? log_x : log_x + p.exponent * M_LN2);
+}
+
+void smm_reference_lu(const smm_call *call) {
+    factors f = {.dtype = call->dtype, .n = call->n};
+    const intptr_t n = f.n;
+    for (intptr_t q = 0; q < call->batch; q++) {
+        for (intptr_t i = 0; i < n; i++)
+            for (intptr_t j = 0; j < n; j++) f.lu[i][j] = get(&call->a, f.dtype, q, i, j);
+        if (call->op == SMM_OP_LU_SOLVE)
+            get_factors(call, &f, q);
+        else
+            factor(&f);
+        put_int(&call->info, q, 0, f.info);
+        double sign = 0;
+        switch (call->op) {
+        case SMM_OP_LU:
+            for (intptr_t i = 0; i < n; i++) put_int(&call->pivots, q, i, f.pivots[i]);
+            for (intptr_t i = 0; i < n; i++)
+                for (intptr_t j = 0; j < n; j++) put(&call->c, f.dtype, q, i, j, f.info ? NAN : f.lu[i][j]);
+            break;
+        case SMM_OP_DET: put(&call->c, f.dtype, q, 0, 0, determinant(&f)); break;
+        case SMM_OP_SLOGDET:
+            put(&call->d, f.dtype, q, 0, 0, log_determinant(&f, &sign));
+            put(&call->c, f.dtype, q, 0, 0, sign);
+            break;
+        default: solve_all(call, &f, q);
+        }
+    }
+}
