@@ -3,78 +3,33 @@
     python benchmarks/bench_matmul.py --topic all
     python benchmarks/bench_matmul.py --topic square --dtype f64 --n 2 3 4 --quick
 
-Each topic runs in a process of its own, in an environment free of settings for BLAS and OpenMP, writes
-benchmarks/results/matmul-<machine>-<topic>.jsonl and prints its verdicts (verdicts.py).
+How topics run, and what else the command line takes, is suite.py's; the verdicts are verdicts.py's.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 import harness
 import kernels as core_kernels
 import numpy as np
 import peers
 import roofline
+import suite
 import verdicts
-
-try:
-    from tqdm import tqdm
-except ImportError:
-
-    def tqdm(items: Iterable, **_: object) -> Iterable:
-        return items
-
+from suite import Entry, tqdm
 
 Shape = tuple[int, int, int]  # m, k, n
 
 KERNEL_CACHE = 1 << 19  # bytes of A, B and C for kernels in C: half an L2 of 1 MB
 AVX2 = {"OPENBLAS_CORETYPE": "Haswell", "SMALLMM_ISA": "avx2"}
-FOREIGN = re.compile(r"(OPENBLAS|GOTO|MKL|OMP|KMP|BLIS|VECLIB|SMALLMM)_")
 
 
-@dataclass
-class Entry:
-    """A call of a case, and what its row says beside the time."""
-
-    call: harness.Call
-    fields: dict[str, object]
-
-
-class Bench:
-    """What the topics share: options, contenders, and the rows so far."""
-
-    def __init__(self, options: argparse.Namespace, topic: str):
-        self.options, self.run = options, harness.Run("matmul", topic, options.out or harness.RESULTS)
-        self.peers, missing = peers.available()
-        for line in missing:
-            print(line)
-        for peer in self.peers:
-            print(f"{peer.name} {peer.version}" + (f", {peer.isa()}" if peer.isa() else ""))
-        self.isa = os.environ.get("SMALLMM_ISA") or roofline.best_isa()
-        self.unsupported: dict[str, str] = {}  # by peer, the last reason
-        self.budget_s = 0.2 if options.quick else 1.5
-
-    def orders(self, wanted: Iterable[int]) -> list[int]:
-        if self.options.n:
-            return self.options.n
-        wanted = list(wanted)
-        return [n for n in wanted if n in (2, 3, 4, 8, 16, 32)] if self.options.quick else wanted
-
-    def only(self, *names: str) -> list[peers.Peer]:
-        return [peer for peer in self.peers if peer.name in names]
-
-    def set_threads(self, threads: int) -> None:
-        for peer in self.peers:
-            if peer.set_threads:
-                peer.set_threads(threads)
+class Bench(suite.Bench):
+    """The contenders of a product."""
 
     def contenders(
         self,
@@ -97,32 +52,12 @@ class Bench:
             except peers.Unsupported as reason:
                 self.unsupported[peer.name] = str(reason)
                 continue
-            call = multiply
-            if switch_threads:
-
-                def call(peer: peers.Peer = peer, multiply: harness.Call = multiply) -> None:
-                    if peer.set_threads:
-                        peer.set_threads(threads)
-                    multiply()
-
+            call = suite.with_threads(peer, multiply, threads) if switch_threads else multiply
             harness.validate_matmul(peer.name, call, a, b, out)
             work = {"flops": 2 * batch * m * k * n, "bytes": sum(x.nbytes for x in arrays)}
             case = {"op": "matmul", "dtype": dtype, "shape": (m, k, n), "batch": batch, "threads": threads}
             who = {"contender": peer.name, "version": peer.version, "isa": peer.isa()}
             yield Entry(call, case | who | work | fields)
-
-    def bound(self, op: str, bound: roofline.Bound, like: Entry, **fields: object) -> Entry:
-        """A limit of the machine as an entry of the same case."""
-        who = {"op": op, "contender": "roofline", "version": "", "isa": self.isa}
-        return Entry(bound.call, like.fields | who | {"flops": bound.flops, "bytes": bound.bytes} | fields)
-
-    def time(
-        self, entries: list[Entry], budget_s: float | None = None, least: int = 7
-    ) -> list[dict[str, object]]:
-        """Time the entries together and add their rows."""
-        calls = {str(i): entry.call for i, entry in enumerate(entries)}
-        times = harness.measure(calls, budget_s=self.budget_s if budget_s is None else budget_s, least=least)
-        return [self.run.add(harness.row(times[str(i)], **entry.fields)) for i, entry in enumerate(entries)]
 
 
 def squares(orders: Iterable[int]) -> list[Shape]:
@@ -144,27 +79,23 @@ def square(bench: Bench) -> None:
 
 def kernels(bench: Bench) -> None:
     """Square matrices in L2, one thread, called from C, beside FMA peak and L2 bandwidth."""
-    library = core_kernels.core()
     orders = bench.orders((*range(2, 9), 10, 12, 16, 20, 24, 28, 32))
-    isa = bench.isa if bench.isa in roofline.FLAGS else ""
-    if library.smm_select_isa(isa.encode() or None):
-        raise SystemExit(f"the core offers no {isa}")
+    isa = core_kernels.select_isa(bench.isa if bench.isa in roofline.FLAGS else "")
     for dtype in bench.options.dtype:
         arena = harness.arena_for(dtype, KERNEL_CACHE, squares(orders))
         fma, moved = roofline.fma(dtype, bench.isa), roofline.in_cache(dtype, bench.isa, KERNEL_CACHE)
         for n in tqdm(orders, desc=f"kernels {dtype}"):
             batch, times = harness.batch_for(KERNEL_CACHE, dtype, n, n, n), 16
             arrays = arena.matrices(batch, n, n, n)
-            harness.validate_matmul("core", core_kernels.bind(dtype, *arrays, 1), *arrays)
+            operands = dict(zip("abc", arrays, strict=True))
+
+            bind = partial(core_kernels.bind, "MATMUL", dtype, (n, n, n), **operands)
+            harness.validate_matmul("core", bind(times=1), *arrays)
             case = {"op": "matmul", "dtype": dtype, "shape": (n, n, n), "batch": batch, "threads": 1}
-            who = {
-                "contender": verdicts.OURS,
-                "version": core_kernels.version(),
-                "isa": library.smm_isa().decode(),
-            }
+            who = {"contender": verdicts.OURS, "version": core_kernels.version(), "isa": isa}
             work = {"flops": 2 * batch * n**3 * times, "bytes": sum(x.nbytes for x in arrays) * times}
             fields = case | who | work | {"regime": "kernel", "repeats": times}
-            ours = Entry(core_kernels.bind(dtype, *arrays, times), fields)
+            ours = Entry(bind(times=times), fields)
             rows = bench.time([ours, bench.bound("fma", fma, ours), bench.bound("2r1w", moved, ours)])
             scale = rows[1]["gflops"] / verdicts.KERNEL_PEAK[dtype]
             rows[0]["ns_normalised"] = float(f"{rows[0]['ns_per_matrix'] * scale:.4g}")
@@ -189,8 +120,7 @@ def memory(bench: Bench) -> None:
 def threads(bench: Bench) -> None:
     """Out of cache on 1, 2 and all CPUs, interleaved, beside the bandwidth of as many threads."""
     footprint = harness.OUT_OF_CACHE >> (2 if bench.options.quick else 0)
-    counts = sorted({1, 2, harness.cpus()} & set(range(1, harness.cpus() + 1)))
-    counts = bench.options.threads or counts
+    counts = bench.thread_counts()
     orders = bench.orders((3, 4, 8, 16, 32))
     for dtype in bench.options.dtype:
         arena = harness.arena_for(dtype, footprint, squares(orders))
@@ -297,87 +227,24 @@ def avx2(bench: Bench) -> None:
     kernels(bench)
 
 
-TOPICS: dict[str, tuple[Callable[[Bench], None], dict[str, str]]] = {
-    "square": (square, {}),
-    "kernels": (kernels, {}),
-    "memory": (memory, {}),
-    "threads": (threads, {}),
-    "rect": (rect, {}),
-    "layout": (layout, {}),
-    "overhead": (overhead, {}),
-    "avx2": (avx2, AVX2),
-}
-
-
-# --- command line ---------------------------------------------------------------------------------
-
-
-def environment(topic: str) -> dict[str, str]:
-    """The environment without settings for BLAS, OpenMP and smallmm, and with those of the topic.
-
-    A forgotten OPENBLAS_CORETYPE, say, would flatter us.
-    """
-    return {name: v for name, v in os.environ.items() if not FOREIGN.match(name)} | TOPICS[topic][1]
-
-
-def report(rows: list[dict[str, object]], topic: str) -> None:
-    judged = list(verdicts.JUDGES[topic](rows))
-    for verdict in judged:
-        print(verdict)
-    missed = sum(verdict.met is False for verdict in judged)
-    print(f"{topic}: {sum(v.met is True for v in judged)} met, {missed} missed\n")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--topic", choices=[*TOPICS, "all"], default="all", nargs="+")
-    parser.add_argument(
-        "--quick", action="store_true", help="fewer sizes, shorter: to see that it works, not for results"
-    )
-    parser.add_argument("--dtype", choices=list(harness.DTYPES), nargs="+", default=["f64", "f32"])
-    parser.add_argument("--n", type=int, nargs="+", help="orders of square matrices (default: the topic's)")
-    parser.add_argument(
-        "--threads", type=int, nargs="+", help="thread counts of the topic threads; must contain 1"
-    )
-    parser.add_argument(
-        "--footprint-kb", type=int, default=harness.IN_CACHE >> 10, help="bytes of A, B and C in cache, in KB"
-    )
-    parser.add_argument("--out", type=Path, help="folder of the rows (default: results; none if --quick)")
-    parser.add_argument(
-        "--report", action="store_true", help="judge the rows that are there, measure nothing"
-    )
-    parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    topics = [options.topic] if isinstance(options.topic, str) else options.topic
-    topics = list(TOPICS) if "all" in topics else topics
-    if options.threads and 1 not in options.threads:
-        parser.error("--threads must contain 1")
-    failed = False
-    for topic in topics:
-        if options.report:
-            path = harness.Run("matmul", topic, options.out or harness.RESULTS).path
-            if path.exists():
-                report(harness.read_rows(path)[1], topic)
-            else:
-                print(f"{topic}: no {path.name}")
-        elif options.in_process:
-            print(f"== {topic}: {TOPICS[topic][0].__doc__}")
-            bench = Bench(options, topic)
-            bench.set_threads(1)
-            try:
-                TOPICS[topic][0](bench)
-            except harness.NoCompiler as reason:
-                sys.exit(f"{topic}: {reason}")
-            if options.out or not options.quick:
-                bench.run.write()
-            for name, reason in bench.unsupported.items():
-                print(f"{name}, left out where {reason}")
-            report(bench.run.rows, topic)
-        else:
-            command = [sys.executable, *sys.argv, "--in-process", "--topic", topic]
-            failed |= subprocess.run(command, env=environment(topic), check=False).returncode != 0
-    sys.exit(failed)
+MATMUL = suite.Suite(
+    name="matmul",
+    summary=__doc__.splitlines()[0],
+    topics={
+        "square": (square, {}),
+        "kernels": (kernels, {}),
+        "memory": (memory, {}),
+        "threads": (threads, {}),
+        "rect": (rect, {}),
+        "layout": (layout, {}),
+        "overhead": (overhead, {}),
+        "avx2": (avx2, AVX2),
+    },
+    judges=verdicts.JUDGES,
+    peers=peers.PEERS,
+    bench=Bench,
+)
 
 
 if __name__ == "__main__":
-    main()
+    suite.main(MATMUL)

@@ -118,10 +118,14 @@ def aligned(x: np.ndarray) -> np.ndarray:
     return x[-x.ctypes.data % 64 // x.itemsize :]
 
 
-def batch_for(footprint: int, dtype: str, m: int, k: int, n: int) -> int:
-    """The batch whose A, B and C together have at least `footprint` bytes (in a cache: at most)."""
-    each = (m * k + k * n + m * n) * DTYPES[dtype].itemsize
+def count_for(footprint: int, each: int) -> int:
+    """How many matrices of `each` bytes have at least `footprint` bytes together (in a cache: at most)."""
     return max(1, footprint // each if footprint < OUT_OF_CACHE // 8 else -(-footprint // each))
+
+
+def batch_for(footprint: int, dtype: str, m: int, k: int, n: int) -> int:
+    """The batch whose A, B and C together have this footprint."""
+    return count_for(footprint, (m * k + k * n + m * n) * DTYPES[dtype].itemsize)
 
 
 class Arena:
@@ -163,6 +167,14 @@ def arena_for(dtype: str, footprint: int, shapes: Iterable[tuple[int, int, int]]
     )
 
 
+def some_of(batch: int, limit: int) -> np.ndarray:
+    """Up to `limit` indices of matrices: the first, the last, and random ones between."""
+    if batch <= limit:
+        return np.arange(batch)
+    ends = np.r_[: limit // 4, batch - limit // 4 : batch]
+    return np.unique(np.r_[ends, np.random.default_rng(batch).integers(0, batch, limit // 2)])
+
+
 def validate_matmul(
     name: str, call: Call, a: np.ndarray, b: np.ndarray, out: np.ndarray, limit: int = 2048
 ) -> None:
@@ -170,11 +182,7 @@ def validate_matmul(
     out.fill(np.nan)
     call()
     batch, k = out.shape[0], a.shape[-1]
-    if batch > limit:
-        ends = np.r_[: limit // 4, batch - limit // 4 : batch]
-        chosen = np.unique(np.r_[ends, np.random.default_rng(batch).integers(0, batch, limit // 2)])
-    else:
-        chosen = np.arange(batch)
+    chosen = some_of(batch, limit)
     wide = np.longdouble if out.dtype == np.float64 else np.float64
     a, b = (np.broadcast_to(x, (batch, *x.shape[-2:]))[chosen].astype(wide) for x in (a, b))
     bound = (k + 2) * np.finfo(out.dtype).eps / 2 * np.matmul(np.abs(a), np.abs(b))

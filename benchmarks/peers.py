@@ -11,7 +11,7 @@ import ctypes
 import ctypes.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -54,23 +54,25 @@ def _smallmm() -> Peer:
     return Peer("smallmm", smallmm.__version__, bind, smallmm.set_num_threads, isa)
 
 
-def _numpy() -> Peer:
+def blas_of(package: str) -> tuple[str, Callable[[int], object]]:
+    """The BLAS that an imported package brings along, or else uses, in words; and what sets its threads."""
     try:
         import threadpoolctl
-
-        threads = threadpoolctl.ThreadpoolController().select(user_api="blas")
-        own = [blas for blas in threads.info() if "numpy" in blas["filepath"]]
-        blas = ", ".join(
-            f"{b['internal_api']} {b['version']} {b.get('architecture', '')}".strip() for b in own
-        )
     except ImportError:
-        threads = None
-        built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-        blas = f"{built['name']} {built['version']}"
+        return "BLAS unknown without threadpoolctl", lambda count: None
+    every = threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
+    own = [library for library in every if f"/{package}" in library.filepath] or every
+    words = (f"{b.internal_api} {b.version} {getattr(b, 'architecture', '')}".strip() for b in own)
 
     def set_threads(count: int) -> None:
-        if threads:
-            threads.limit(limits=count)
+        for library in own:
+            library.set_num_threads(count)
+
+    return ", ".join(words), set_threads
+
+
+def _numpy() -> Peer:
+    blas, set_threads = blas_of("numpy")
 
     def bind(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> harness.Call:
         return lambda: np.matmul(a, b, out=out)
@@ -116,7 +118,7 @@ def blas_form(x: np.ndarray) -> Blas:
 
 
 @cache
-def _mkl_library() -> ctypes.CDLL:
+def mkl_library() -> ctypes.CDLL:
     """libmkl_rt from the `mkl` wheel of this environment, or from the system's search path."""
     names = sorted((Path(sys.prefix) / "lib").glob("libmkl_rt.so*"), reverse=True)
     for name in [str(n) for n in names] + [ctypes.util.find_library("mkl_rt")]:
@@ -125,7 +127,7 @@ def _mkl_library() -> ctypes.CDLL:
     raise Unavailable("libmkl_rt: not in this environment's lib (pip install mkl) nor on the system")
 
 
-def _mkl_version(mkl: ctypes.CDLL) -> str:
+def mkl_version(mkl: ctypes.CDLL) -> str:
     text = ctypes.create_string_buffer(198)
     mkl.mkl_get_version_string(text, len(text))
     words = text.value.decode().split()
@@ -133,7 +135,7 @@ def _mkl_version(mkl: ctypes.CDLL) -> str:
 
 
 def _mkl() -> Peer:
-    mkl = _mkl_library()
+    mkl = mkl_library()
     row_major, plain, transposed = 101, 111, 112
     types = {
         "f32": (mkl.cblas_sgemm_batch_strided, ctypes.c_float),
@@ -154,11 +156,11 @@ def _mkl() -> Peer:
         )
         return lambda keep=(a, b, out): function(*arguments)
 
-    return Peer("MKL batch_strided", _mkl_version(mkl), bind, mkl.MKL_Set_Num_Threads)
+    return Peer("MKL batch_strided", mkl_version(mkl), bind, mkl.MKL_Set_Num_Threads)
 
 
 @cache
-def _loops() -> ctypes.CDLL:
+def loops() -> ctypes.CDLL:
     try:
         return harness.compile_c("peers", [harness.HERE / "peers.c"])
     except harness.NoCompiler as missing:
@@ -175,7 +177,7 @@ def _batch_arguments(*stacks: tuple[np.ndarray, Blas]) -> list[ctypes._SimpleCDa
 
 
 def _mkl_jit() -> Peer:
-    mkl, loop = _mkl_library(), _loops().run_mkl_jit
+    mkl, loop = mkl_library(), loops().run_mkl_jit
     row_major, plain, transposed, jitted = 101, 111, 112, 0
     types = {"f32": ("s", ctypes.c_float), "f64": ("d", ctypes.c_double)}
     integer = ctypes.c_int
@@ -201,7 +203,7 @@ def _mkl_jit() -> Peer:
         )
         return lambda keep=(a, b, out): loop(*arguments)
 
-    return Peer("MKL JIT loop", _mkl_version(mkl), bind)
+    return Peer("MKL JIT loop", mkl_version(mkl), bind)
 
 
 class _GemmShape(ctypes.Structure):
@@ -220,7 +222,7 @@ def _libxsmm() -> Peer:
         raise Unavailable(str(missing)) from missing
     if not hasattr(library, "libxsmm_dispatch_gemm"):
         raise Unavailable("this LIBXSMM has no libxsmm_dispatch_gemm: version 2 is needed")
-    loop = _loops().run_libxsmm
+    loop = loops().run_libxsmm
     library.libxsmm_init()
     library.libxsmm_get_target_arch.restype = ctypes.c_char_p
     dispatch = library.libxsmm_dispatch_gemm
@@ -250,10 +252,10 @@ def _libxsmm() -> Peer:
 PEERS: tuple[Callable[[], Peer], ...] = (_smallmm, _numpy, _torch, _mkl, _mkl_jit, _libxsmm)
 
 
-def available() -> tuple[list[Peer], list[str]]:
+def available(makers: Iterable[Callable[[], Peer]]) -> tuple[list[Peer], list[str]]:
     """The peers that are here, smallmm first; and a line for each that is not."""
     here, missing = [], []
-    for make in PEERS:
+    for make in makers:
         try:
             here.append(make())
         except Unavailable as reason:

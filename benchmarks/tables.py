@@ -1,6 +1,6 @@
-"""Writes the tables of the README, and a plot, from the rows in benchmarks/results.
+"""Writes the tables of the README, and plots, from the rows in benchmarks/results.
 
-    python benchmarks/tables.py            rewrite README.md and draw results/matmul-<machine>.svg
+    python benchmarks/tables.py            rewrite README.md and draw results/<suite>-<machine>.svg
     python benchmarks/tables.py --check    exit 1 if README.md is not what the rows say
 
 Text between `<!-- begin: NAME -->` and `<!-- end: NAME -->` is replaced by section NAME of SECTIONS.
@@ -16,15 +16,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import harness
+import operations
 import verdicts
-from verdicts import NUMPY, OURS, Row
+import verdicts_linalg
+from verdicts import NUMPY, OURS, Row, ns
 
 COLUMNS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
 REGIMES = {"in-cache": "batch of about 1 MB, in cache", "out-of-cache": "batch of 1 GB, out of cache"}
 
 
 class Machine:
-    """One machine's rows by topic."""
+    """One machine's rows of a suite by topic."""
 
     def __init__(self, about: dict[str, object]):
         self.about = about
@@ -34,19 +36,19 @@ class Machine:
     def date(self) -> str:
         return max(r["date"] for rows in self.topics.values() for r in rows)
 
-    def cases(self, topic: str, dtype: str) -> dict[int, dict[str, Row]]:
+    def cases(self, topic: str, dtype: str, op: str = "matmul") -> dict[int, dict[str, Row]]:
         """The rows of one thread by n and contender."""
         found: dict[int, dict[str, Row]] = defaultdict(dict)
         for r in self.topics[topic]:
-            if r["dtype"] == dtype and r["threads"] == 1 and r["op"] in ("matmul", "2r1w-nt"):
+            if r["dtype"] == dtype and r["threads"] == 1 and r["op"] in (op, "2r1w-nt"):
                 found[r["n"]][r["op"] if r["contender"] == "roofline" else r["contender"]] = r
         return found
 
 
-def machines(folder: Path) -> list[Machine]:
-    """Every machine with rows, the latest first."""
+def machines(folder: Path, suite: str) -> list[Machine]:
+    """Every machine with rows of the suite, the latest first."""
     found: dict[str, Machine] = {}
-    for path in sorted(folder.glob("matmul-*.jsonl")):
+    for path in sorted(folder.glob(f"{suite}-*.jsonl")):
         about, rows = harness.read_rows(path)
         machine = found.setdefault(about["slug"], Machine(about))
         machine.topics[path.stem.rpartition("-")[2]] += rows
@@ -114,15 +116,15 @@ def losses(machine: Machine) -> str:
     return text
 
 
-def main_section(found: list[Machine]) -> str:
+def matmul_section(found: list[Machine]) -> str:
     machine = found[0]
     return "\n\n".join([table(machine, "square", "f64"), caption(machine, "square"), losses(machine)])
 
 
-def details_section(found: list[Machine]) -> str:
+def matmul_details(found: list[Machine]) -> str:
     parts = []
     for machine in found:
-        parts.append(f"![ns per matrix against n](benchmarks/results/{plot_name(machine)})")
+        parts.append(f"![ns per matrix against n](benchmarks/results/{plot_name(machine, 'matmul')})")
         for topic in ("square", "memory"):
             if machine.topics[topic]:
                 parts += [caption(machine, topic), *(table(machine, topic, d) for d in ("f64", "f32"))]
@@ -133,13 +135,102 @@ def details_section(found: list[Machine]) -> str:
     return "\n\n".join(parts)
 
 
-SECTIONS: dict[str, Callable[[list[Machine]], str]] = {
-    "matmul": main_section,
-    "matmul-details": details_section,
+# --- factorizations and solves ----------------------------------------------------------------------
+
+# Contenders as letters in a cell.
+LETTERS = {"NumPy": "N", "SciPy": "S", "PyTorch": "P", "LAPACKE loop (MKL)": "L", "MKL compact": "C"}
+
+
+def linalg_table(machine: Machine, topic: str, dtype: str, ops: Iterable[str]) -> str:
+    """For each operation and n: ours, the best other that does the same job, and the ratios."""
+    lines, columns = [], [n for n in verdicts_linalg.ORDERS if n in orders_of(machine, topic)]
+    for op in ops:
+        cases = machine.cases(topic, dtype, op)
+        if not any(OURS in case for case in cases.values()):
+            continue
+        ours, others, ratios, numpy = [], [], [], []
+        for n in columns:
+            case = cases.get(n, {})
+            own, best = case.get(OURS), verdicts_linalg.best_other(case)
+            reference = case.get(verdicts_linalg.NUMPY)
+            ours.append(f"**{number(ns(own))}**" if own else "")
+            others.append(f"{number(ns(best))} {LETTERS[best['contender']]}" if best else "")
+            ratios.append(f"{ns(best) / ns(own):.2g}x" if own and best else "")
+            numpy.append(f"{ns(reference) / ns(own):.2g}x" if own and reference else "")
+        called = next(c[verdicts_linalg.NUMPY]["call"] for c in cases.values() if verdicts_linalg.NUMPY in c)
+        lines += [[f"**{op}**", *ours], ["best other", *others], ["times faster", *ratios]]
+        lines.append([f"times faster than `{called}`", *numpy])
+    return markdown([f"{dtype}, ns per matrix, n =", *map(str, columns)], lines)
+
+
+def orders_of(machine: Machine, topic: str) -> set[int]:
+    return {r["n"] for r in machine.topics[topic]}
+
+
+def linalg_caption(machine: Machine, topic: str) -> str:
+    rows = machine.topics[topic]
+    versions = dict.fromkeys(f"{r['contender']} {r['version']}" for r in rows if r["contender"] != OURS)
+    letters = ", ".join(f"{letter}: {name}" for name, letter in LETTERS.items())
+    less = {(r["contender"], r["op"]): r["less"] for r in rows if r["less"]}
+    but = "; ".join(f"{who} for {op} {what}" for (who, op), what in less.items())
+    return (
+        f"{machine.about['cpu']}, one thread, {REGIMES[rows[0]['regime']]}, through Python. {letters} "
+        f"({'; '.join(versions)}). Best other: of those that do the same job ({but}). "
+        f"Commit {rows[0]['commit']}, {rows[0]['date']}."
+    )
+
+
+def linalg_losses(machine: Machine) -> str:
+    """Where another is faster, in words."""
+    lost: dict[str, list[str]] = defaultdict(list)
+    for ours, case in verdicts_linalg.cases(machine.topics["square"]):
+        for name, r in case.items():
+            if ns(r) < ns(ours):
+                where = f"{name}, {ours['op']} {ours['dtype']}"
+                lost[where].append(f"{ours['n']} ({ns(r) / ns(ours):.2f})")
+    lines = [f"{name}, n = {', '.join(at)}" for name, at in lost.items()]
+    return f"Where another is faster (its time / ours): {'; '.join(lines) or 'nowhere measured'}."
+
+
+def linalg_section(found: list[Machine]) -> str:
+    machine = found[0]
+    return "\n\n".join(
+        [
+            linalg_table(machine, "square", "f64", operations.OPERATIONS),
+            linalg_caption(machine, "square"),
+            linalg_losses(machine),
+        ]
+    )
+
+
+def linalg_details(found: list[Machine]) -> str:
+    parts = []
+    for machine in found:
+        parts.append(f"![ns per matrix against n](benchmarks/results/{plot_name(machine, 'linalg')})")
+        if machine.topics["square"]:
+            parts += [linalg_caption(machine, "square")]
+            parts += [linalg_table(machine, "square", "f32", operations.OPERATIONS)]
+        if machine.topics["memory"]:
+            tables = [linalg_table(machine, "memory", d, operations.OPERATIONS) for d in harness.DTYPES]
+            parts += [linalg_caption(machine, "memory"), *tables]
+        judged = list(verdicts_linalg.threads(machine.topics["threads"]))
+        if judged:
+            parts.append(markdown(["threads", "figure"], [[v.text, v.figure] for v in judged]))
+    return "\n\n".join(parts)
+
+
+# --- README and plots -------------------------------------------------------------------------------
+
+# section of the README -> the suite whose rows it is made from, what makes it
+SECTIONS: dict[str, tuple[str, Callable[[list[Machine]], str]]] = {
+    "matmul": ("matmul", matmul_section),
+    "matmul-details": ("matmul", matmul_details),
+    "linalg": ("linalg", linalg_section),
+    "linalg-details": ("linalg", linalg_details),
 }
 
 
-def rendered(readme: str, found: list[Machine]) -> str:
+def rendered(readme: str, found: dict[str, list[Machine]]) -> str:
     """The README with every section it marks replaced."""
     marked = set(re.findall(r"<!-- begin: (\S+) -->", readme))
     if "matmul" not in marked or not marked <= SECTIONS.keys():
@@ -148,42 +239,63 @@ def rendered(readme: str, found: list[Machine]) -> str:
         begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
         if readme.count(end) != 1:
             raise SystemExit(f"README: {end} must occur once")
+        suite, section = SECTIONS[name]
+        if not found[suite] or not found[suite][0].topics["square"]:
+            raise SystemExit(
+                f"no rows of topic square for the latest machine: run benchmarks/bench_{suite}.py first"
+            )
         before, _, rest = readme.partition(begin)
         after = rest.partition(end)[2]
-        readme = f"{before}{begin}\n{SECTIONS[name](found)}\n{end}{after}"
+        readme = f"{before}{begin}\n{section(found[suite])}\n{end}{after}"
     return readme
 
 
-def plot_name(machine: Machine) -> str:
-    return f"matmul-{machine.about['slug']}.svg"
+def plot_name(machine: Machine, suite: str) -> str:
+    return f"{suite}-{machine.about['slug']}.svg"
 
 
-def plot(machine: Machine, folder: Path) -> None:
-    """ns per matrix against n, in cache, ours beside the peers."""
+def draw_cases(axis: object, cases: dict[int, dict[str, Row]]) -> None:
+    """ns per matrix against n, a line for each contender, ours in black."""
+    lines: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for n, case in sorted(cases.items()):
+        for name, r in case.items():
+            lines[name].append((n, ns(r)))
+    for name in sorted(lines, key=lambda name: name == OURS):
+        ours = {"color": "black", "linewidth": 2.2} if name == OURS else {"linewidth": 1.2}
+        axis.plot(*zip(*lines[name], strict=True), marker=".", label=name, **ours)
+    axis.set(xscale="log", yscale="log")
+    axis.set_xticks([1, 2, 3, 4, 6, 8, 12, 16, 24, 32], minor=False)
+    axis.set_xticks([], minor=True)
+    axis.xaxis.set_major_formatter("{x:.0f}")
+    axis.grid(alpha=0.3)
+
+
+def plot(machine: Machine, suite: str, folder: Path) -> None:
+    """In cache, ours beside the peers: f64 and f32 of matmul, each operation of linalg in f64."""
     import matplotlib as mpl
 
     mpl.use("svg")
     import matplotlib.pyplot as plt
 
     mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "smallmm"}
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), sharey=True, layout="constrained")
-    for axis, dtype in zip(axes, ("f64", "f32"), strict=True):
-        lines: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for n, case in sorted(machine.cases("square", dtype).items()):
-            for name, r in case.items():
-                lines[name].append((n, r["ns_per_matrix"]))
-        for name in sorted(lines, key=lambda name: name == OURS):
-            ours = {"color": "black", "linewidth": 2.2} if name == OURS else {"linewidth": 1.2}
-            axis.plot(*zip(*lines[name], strict=True), marker=".", label=name, **ours)
-        axis.set(xscale="log", yscale="log", xlabel="n", title=dtype)
-        axis.set_xticks([1, 2, 3, 4, 6, 8, 12, 16, 24, 32], minor=False)
-        axis.set_xticks([], minor=True)
-        axis.xaxis.set_major_formatter("{x:.0f}")
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("ns per matrix")
-    axes[0].legend()
-    figure.suptitle(f"matmul, one thread, in cache: {machine.about['cpu']}", fontsize=10)
-    figure.savefig(folder / plot_name(machine), metadata={"Date": None})
+    if suite == "matmul":
+        panels = {dtype: machine.cases("square", dtype) for dtype in ("f64", "f32")}
+    else:
+        panels = {f"{op} f64": machine.cases("square", "f64", op) for op in operations.OPERATIONS}
+    rows, columns = -(-len(panels) // 3), min(3, len(panels))
+    figure, axes = plt.subplots(
+        rows, columns, squeeze=False, sharey=True, layout="constrained", figsize=(5.5 * columns, 4.5 * rows)
+    )
+    for axis, (title, cases) in zip(axes.flat, panels.items(), strict=True):
+        draw_cases(axis, cases)
+        axis.set_title(title)
+    for axis in axes[-1]:
+        axis.set_xlabel("n")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("ns per matrix")
+    axes[0, 0].legend()
+    figure.suptitle(f"{suite}, one thread, in cache: {machine.about['cpu']}", fontsize=10)
+    figure.savefig(folder / plot_name(machine, suite), metadata={"Date": None})
     plt.close(figure)
 
 
@@ -195,11 +307,7 @@ def main() -> None:
     parser.add_argument("--readme", type=Path, default=harness.ROOT / "README.md")
     parser.add_argument("--results", type=Path, default=harness.RESULTS)
     options = parser.parse_args()
-    found = machines(options.results)
-    if not found or not found[0].topics["square"]:
-        raise SystemExit(
-            "no rows of topic square for the latest machine: run benchmarks/bench_matmul.py first"
-        )
+    found = {suite: machines(options.results, suite) for suite, _ in SECTIONS.values()}
     old = options.readme.read_text(encoding="utf-8")
     new = rendered(old, found)
     if options.check:
@@ -208,8 +316,9 @@ def main() -> None:
         return
     options.readme.write_text(new, encoding="utf-8")
     try:
-        for machine in found:
-            plot(machine, options.results)
+        for suite, on_machines in found.items():
+            for machine in on_machines:
+                plot(machine, suite, options.results)
     except ImportError:
         print("matplotlib is not installed: no plot drawn")
 

@@ -51,15 +51,18 @@ class Verdict:
         return f"{self.text:<50} {self.figure:<52} {self.threshold:<14} {mark}"
 
 
-def _at_least(text: str, value: float, least: float, unit: str = "x", note: str = "") -> Verdict:
+Judge = Callable[[list[Row]], Iterator[Verdict]]
+
+
+def at_least(text: str, value: float, least: float, unit: str = "x", note: str = "") -> Verdict:
     return Verdict(text, f"{value:.3g}{unit}{note}", f">= {least:g}{unit}", value >= least)
 
 
-def _at_most(text: str, value: float, most: float, unit: str = "x", note: str = "") -> Verdict:
+def at_most(text: str, value: float, most: float, unit: str = "x", note: str = "") -> Verdict:
     return Verdict(text, f"{value:.3g}{unit}{note}", f"<= {most:g}{unit}", value <= most)
 
 
-def _ns(row: Row) -> float:
+def ns(row: Row) -> float:
     return row["ns_per_matrix"]
 
 
@@ -76,31 +79,31 @@ def _cases(rows: list[Row]) -> Iterator[tuple[Row, dict[str, Row]]]:
 
 def _bound_ns(ours: Row, gflops: float, gbytes: float) -> float:
     """The least time per matrix on one thread: its flops at the FMA peak, or its bytes at the bandwidth."""
-    return max(2 * ours["m"] * ours["k"] * ours["n"] / gflops, ours["gbytes"] * _ns(ours) / gbytes)
+    return max(2 * ours["m"] * ours["k"] * ours["n"] / gflops, ours["gbytes"] * ns(ours) / gbytes)
 
 
 def square(rows: list[Row]) -> Iterator[Verdict]:
     for ours, case in _cases(rows):
         dtype, n = ours["dtype"], ours["n"]
         if n in IN_CACHE[dtype] and NUMPY in case:
-            note = f" ({_ns(ours):.3g} ns, np.matmul {_ns(case[NUMPY]):.3g} ns)"
-            yield _at_least(
+            note = f" ({ns(ours):.3g} ns, np.matmul {ns(case[NUMPY]):.3g} ns)"
+            yield at_least(
                 f"in cache {dtype} n={n}: np.matmul / ours",
-                _ns(case[NUMPY]) / _ns(ours),
+                ns(case[NUMPY]) / ns(ours),
                 IN_CACHE[dtype][n],
                 note=note,
             )
     for peer in sorted({r["contender"] for r in rows} - {OURS, NUMPY, "roofline"}):
         for ours, case in _cases(rows):
             if peer in case:
-                ratio = _ns(case[peer]) / _ns(ours)
+                ratio = ns(case[peer]) / ns(ours)
                 least = 1 if ours["n"] <= 12 else 1 / 1.05
                 if peer.startswith("torch"):
                     yield Verdict(
                         f"in cache {ours['dtype']} n={ours['n']}: {peer} / ours", f"{ratio:.3g}x", "", None
                     )
                 else:
-                    yield _at_least(
+                    yield at_least(
                         f"in cache {ours['dtype']} n={ours['n']}: {peer} / ours", ratio, round(least, 3)
                     )
 
@@ -108,11 +111,11 @@ def square(rows: list[Row]) -> Iterator[Verdict]:
 def kernels(rows: list[Row]) -> Iterator[Verdict]:
     for ours, case in _cases(rows):
         dtype, n = ours["dtype"], ours["n"]
-        share = _bound_ns(ours, case["fma"]["gflops"], case["2r1w"]["gbytes"]) / _ns(ours)
-        note = f" (raw {_ns(ours):.3g} ns, {share:.0%} of this core's bound)"
+        share = _bound_ns(ours, case["fma"]["gflops"], case["2r1w"]["gbytes"]) / ns(ours)
+        note = f" (raw {ns(ours):.3g} ns, {share:.0%} of this core's bound)"
         name = f"in C {dtype} n={n}: ns on a {KERNEL_PEAK[dtype]} GFLOP/s core"
         if n in KERNEL_NS[dtype]:
-            yield _at_most(name, ours["ns_normalised"], round(1.1 * KERNEL_NS[dtype][n], 3), " ns", note)
+            yield at_most(name, ours["ns_normalised"], round(1.1 * KERNEL_NS[dtype][n], 3), " ns", note)
         else:
             yield Verdict(name, f"{ours['ns_normalised']:.3g} ns{note}", "", None)
 
@@ -124,11 +127,11 @@ def memory(rows: list[Row]) -> Iterator[Verdict]:
             peak[r["dtype"]] = max(peak[r["dtype"]], r["gflops"])
     for ours, case in _cases(rows):
         n, name = ours["n"], f"out of cache {ours['dtype']} n={ours['n']}"
-        share = 100 * _bound_ns(ours, peak[ours["dtype"]], case["2r1w-nt"]["gbytes"]) / _ns(ours)
-        note = f" ({_ns(ours):.3g} ns, {ours['gbytes']:.3g} of {case['2r1w-nt']['gbytes']:.3g} GB/s)"
-        yield _at_least(f"{name}: share of bound", share, 85 if n <= 8 else 75 if n <= 24 else 70, " %", note)
+        share = 100 * _bound_ns(ours, peak[ours["dtype"]], case["2r1w-nt"]["gbytes"]) / ns(ours)
+        note = f" ({ns(ours):.3g} ns, {ours['gbytes']:.3g} of {case['2r1w-nt']['gbytes']:.3g} GB/s)"
+        yield at_least(f"{name}: share of bound", share, 85 if n <= 8 else 75 if n <= 24 else 70, " %", note)
         if NUMPY in case:
-            yield _at_least(f"{name}: np.matmul / ours", _ns(case[NUMPY]) / _ns(ours), 1.3)
+            yield at_least(f"{name}: np.matmul / ours", ns(case[NUMPY]) / ns(ours), 1.3)
 
 
 def threads(rows: list[Row]) -> Iterator[Verdict]:
@@ -138,15 +141,15 @@ def threads(rows: list[Row]) -> Iterator[Verdict]:
             continue
         name = f"out of cache {dtype} n={n}, {count} threads"
         if count == 2:
-            yield _at_least(f"{name}: 1 thread / 2", _ns(ours[dtype, n, 1][0]) / _ns(row), 1.9)
+            yield at_least(f"{name}: 1 thread / 2", ns(ours[dtype, n, 1][0]) / ns(row), 1.9)
         share = 100 * row["gbytes"] / case["2r1w-nt"]["gbytes"]
         note = f" ({row['gbytes']:.3g} of {case['2r1w-nt']['gbytes']:.3g} GB/s)"
         if count >= 16 and n in (3, 8, 16):
-            yield _at_least(f"{name}: share of 2R1W", share, 80, " %", note)
+            yield at_least(f"{name}: share of 2R1W", share, 80, " %", note)
         else:
             yield Verdict(f"{name}: share of 2R1W", f"{share:.3g} %{note}", "", None)
         for peer in sorted(case.keys() - {OURS, "2r1w-nt"}):
-            yield Verdict(f"{name}: {peer} / ours", f"{_ns(case[peer]) / _ns(row):.3g}x", "", None)
+            yield Verdict(f"{name}: {peer} / ours", f"{ns(case[peer]) / ns(row):.3g}x", "", None)
 
 
 def rect(rows: list[Row]) -> Iterator[Verdict]:
@@ -154,17 +157,17 @@ def rect(rows: list[Row]) -> Iterator[Verdict]:
     for ours, case in _cases(rows):
         if NUMPY in case:
             name = ours["dtype"], ours["m"], ours["k"], ours["n"]
-            ratios[name] = _ns(case[NUMPY]) / _ns(ours)
+            ratios[name] = ns(case[NUMPY]) / ns(ours)
             if ours["quartiles"][0] > case[NUMPY]["quartiles"][1]:
                 clear.add(name)
     slower = {case: ratio for case, ratio in ratios.items() if ratio < 1}
     if ratios:
         worst = min(ratios, key=ratios.__getitem__)
         note = f" of {len(ratios)}, {len(clear)} beyond the quartiles; least ratio {ratios[worst]:.3g}"
-        yield _at_most("rectangular: shapes slower than np.matmul", len(slower), 0, "", note)
+        yield at_most("rectangular: shapes slower than np.matmul", len(slower), 0, "", note)
     for (dtype, m, k, n), ratio in sorted(slower.items(), key=lambda item: item[1]):
         note = "" if (dtype, m, k, n) in clear else " (within the quartiles)"
-        yield _at_least(f"  {dtype} ({m} x {k}) ({k} x {n}): np.matmul / ours", ratio, 1, note=note)
+        yield at_least(f"  {dtype} ({m} x {k}) ({k} x {n}): np.matmul / ours", ratio, 1, note=note)
 
 
 def layout(rows: list[Row]) -> Iterator[Verdict]:
@@ -174,10 +177,10 @@ def layout(rows: list[Row]) -> Iterator[Verdict]:
         plain = ours[dtype, n, "contiguous"][0]
         if kind == "contiguous":
             continue
-        note = f" ({_ns(row):.3g} ns" + (f", np.matmul {_ns(case[NUMPY]):.3g} ns)" if NUMPY in case else ")")
-        name, ratio = f"{kind} {dtype} n={n}: time / contiguous", _ns(row) / _ns(plain)
+        note = f" ({ns(row):.3g} ns" + (f", np.matmul {ns(case[NUMPY]):.3g} ns)" if NUMPY in case else ")")
+        name, ratio = f"{kind} {dtype} n={n}: time / contiguous", ns(row) / ns(plain)
         if kind in most:
-            yield _at_most(name, ratio, most[kind], note=note)
+            yield at_most(name, ratio, most[kind], note=note)
         else:
             yield Verdict(name, f"{ratio:.3g}x{note}", "", None)
 
@@ -185,24 +188,24 @@ def layout(rows: list[Row]) -> Iterator[Verdict]:
 def overhead(rows: list[Row]) -> Iterator[Verdict]:
     for ours, case in _cases([r for r in rows if r["op"] == "matmul"]):
         name = f"call (1, 4, 4) {ours['dtype']}, {ours['layout']}"
-        yield _at_most(f"{name}: ours", _ns(ours), OVERHEAD_NS, " ns")
+        yield at_most(f"{name}: ours", ns(ours), OVERHEAD_NS, " ns")
         if NUMPY in case:
-            yield _at_most(f"{name}: ours / np.matmul", _ns(ours) / _ns(case[NUMPY]), 2)
+            yield at_most(f"{name}: ours / np.matmul", ns(ours) / ns(case[NUMPY]), 2)
     for r in rows:
         if r["op"] == "import" and r["contender"] == OURS:
-            yield _at_most("import smallmm, after numpy", _ns(r) / 1e6, IMPORT_NS / 1e6, " ms")
+            yield at_most("import smallmm, after numpy", ns(r) / 1e6, IMPORT_NS / 1e6, " ms")
 
 
 def avx2(rows: list[Row]) -> Iterator[Verdict]:
     for ours, case in _cases(rows):
         name, n = f"AVX2 {ours['dtype']} n={ours['n']}", ours["n"]
         if NUMPY in case and n <= 24:
-            yield _at_least(f"{name}: np.matmul / ours", _ns(case[NUMPY]) / _ns(ours), 1.2)
+            yield at_least(f"{name}: np.matmul / ours", ns(case[NUMPY]) / ns(ours), 1.2)
         if ours["regime"] == "kernel" and n in (16, 24, 32):
             share = 100 * ours["gflops"] / case["fma"]["gflops"]
-            yield _at_least(f"{name}: share of the AVX2 FMA peak, in C", share, 75, " %")
+            yield at_least(f"{name}: share of the AVX2 FMA peak, in C", share, 75, " %")
 
 
-JUDGES: dict[str, Callable[[list[Row]], Iterator[Verdict]]] = {
+JUDGES: dict[str, Judge] = {
     judge.__name__: judge for judge in (square, memory, kernels, rect, layout, threads, overhead, avx2)
 }

@@ -85,9 +85,8 @@ static bool is_valid(const smm_call *call) {
 static bool is_too_large(const smm_call *call) {
     smm_call c = *call;
     const view a = view_of(&c, OPERAND_A);
-    return c.op != SMM_OP_MATMUL &&
-           (least(a.rows, a.cols) > SMM_MOST_ORDER || a.rows > SMM_MOST_ORDER * SMM_MOST_ORDER ||
-            a.cols > SMM_MOST_ORDER * SMM_MOST_ORDER || a.rows * a.cols > SMM_MOST_ORDER * SMM_MOST_ORDER);
+    return c.op != SMM_OP_MATMUL && (least(a.rows, a.cols) > SMM_MOST_ORDER ||
+                                     (a.cols && a.rows > SMM_MOST_ORDER * SMM_MOST_ORDER / a.cols));
 }
 
 /* The stride of an axis of length 1 is never used: make it the one kernels like best. */

@@ -1,4 +1,4 @@
-"""Multiply millions of tiny matrices held in stacked arrays, at the machine's limit.
+"""Multiply, factor and solve millions of tiny matrices held in stacked arrays, at the machine's limit.
 
 >>> import numpy as np
 >>> import smallmm
@@ -9,18 +9,54 @@
 
 from ._config import Explanation, explain, get_num_threads, set_num_threads, show_config, threads
 from ._core import __version__
+from ._errors import LinAlgError
+from ._linalg import (
+    cho_solve,
+    cholesky,
+    cholesky_ex,
+    det,
+    inv,
+    inv_ex,
+    lstsq,
+    lstsq_ex,
+    lu_factor,
+    lu_factor_ex,
+    lu_solve,
+    qr,
+    slogdet,
+    solve,
+    solve_ex,
+    solve_triangular,
+)
 from ._matmul import batched_matmul, matmul, matvec, vecmat
 
 __all__ = [
     "Explanation",
+    "LinAlgError",
     "__version__",
     "batched_matmul",
+    "cho_solve",
+    "cholesky",
+    "cholesky_ex",
+    "det",
     "explain",
     "get_num_threads",
+    "inv",
+    "inv_ex",
+    "lstsq",
+    "lstsq_ex",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
     "matmul",
     "matvec",
+    "qr",
     "set_num_threads",
     "show_config",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
     "threads",
     "vecmat",
 ]

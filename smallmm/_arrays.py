@@ -1,37 +1,47 @@
-"""Calls on arrays of any library. NumPy's and those that follow its `__array_ufunc__` protocol (subclasses,
-Dask, xarray, pandas) go to the gufunc as they are; those that only speak DLPack (PyTorch, JAX) are seen as
-NumPy arrays, without a copy, and get their results back in their own library."""
+"""Calls on arrays of any library. NumPy's and those that follow its `__array_ufunc__` protocol go to the
+gufunc as they are; Dask's are computed later, chunk by chunk; those that only speak DLPack (PyTorch, JAX) are
+seen as NumPy arrays, without a copy, and get their results back in their own library."""
 
+import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from . import _core
+from . import _lapack
 from ._errors import explain_failure
+from ._signatures import fixed_signature, output_dtypes
 
 # Devices whose memory the CPU reads and writes: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged of DLPack.
 _HOST_DEVICES = (1, 3, 11, 13)
 
 
 def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: dict[str, Any]) -> Any:
-    """``gufunc(*operands.values(), out, **kwargs)`` for arrays of any library."""
-    if isinstance(out, tuple) and len(out) == 1:
-        (out,) = out
-    arrays = operands if out is None else {**operands, "out": out}
+    """``gufunc(*operands.values(), *out, **kwargs)`` for arrays of any library.
+
+    out is an array, None, or a tuple of as many of them as the caller may give, in the order of the outputs.
+    """
+    outs = _named(out if isinstance(out, tuple) else (out,))
+    arrays = {**operands, **{name: x for name, x in outs.items() if x is not None}}
     for name, x in arrays.items():
         if _on_device(x):
             raise TypeError(
                 f"{op}: {name} is a {_type_name(x)} on a device; arrays on devices are not supported yet"
             )
+    if any(map(is_lazy, arrays.values())):
+        return _call_lazily(op, gufunc, operands, outs, kwargs)
     foreign = {name: x for name, x in arrays.items() if _is_foreign(x)}
     if not foreign:
-        return _call_numpy(op, gufunc, operands, out, kwargs)
+        return _call_numpy(op, gufunc, operands, outs, kwargs)
 
     library = _library_of_all(op, arrays, foreign)
     views = {name: _as_numpy(op, name, x) if name in foreign else x for name, x in arrays.items()}
-    view = views.pop("out", None)
-    result = _call_numpy(op, gufunc, views, view, kwargs)
-    return out if out is not None else library.from_dlpack(np.asarray(result))
+    out_views = {name: views.pop(name, None) for name in outs}
+    results = _call_numpy(op, gufunc, views, out_views, kwargs)
+    if gufunc.nout == 1:
+        return _given_or(library, next(iter(outs.values())), results)
+    given = (*outs.values(), *(None,) * gufunc.nout)
+    return tuple(_given_or(library, x, result) for x, result in zip(given, results, strict=False))
 
 
 def as_numpy(op: str, name: str, x: Any) -> np.ndarray:
@@ -39,26 +49,61 @@ def as_numpy(op: str, name: str, x: Any) -> np.ndarray:
     return _as_numpy(op, name, x) if _is_foreign(x) else np.asarray(x)
 
 
-def _call_numpy(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: dict[str, Any]) -> Any:
-    if gufunc is _core.matmul and any(_overrides_ufuncs(x) for x in operands.values()):
-        gufunc = _fixed_dimensions(*operands.values())
+def is_lazy(x: Any) -> bool:
+    """Whether x is an array of Dask, which computes when asked to."""
+    dask = sys.modules.get("dask.array")
+    return dask is not None and isinstance(x, dask.Array)
+
+
+def lazily(function: Any, signature: str, *arrays: Any, **kwargs: Any) -> Any:
+    """Dask arrays of what `function` will give chunk by chunk."""
+    from dask.array import apply_gufunc
+
+    return apply_gufunc(function, signature, *arrays, **kwargs)
+
+
+def _call_lazily(
+    op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any], kwargs: dict[str, Any]
+) -> Any:
+    for name, x in outs.items():
+        if x is not None:
+            raise TypeError(f"{op}: {name} is given, but a call of Dask arrays writes to none")
+    dtypes = output_dtypes(gufunc, operands, kwargs)
+    return lazily(
+        partial(_call_chunks, op, gufunc, tuple(operands)),
+        fixed_signature(gufunc, operands),
+        *operands.values(),
+        output_dtypes=dtypes if gufunc.nout > 1 else dtypes[0],
+        **kwargs,
+    )
+
+
+def _call_chunks(
+    op: str, gufunc: np.ufunc, names: tuple[str, ...], *chunks: np.ndarray, **kwargs: Any
+) -> Any:
+    return _call_numpy(op, gufunc, dict(zip(names, chunks, strict=True)), {}, kwargs)
+
+
+def _call_numpy(
+    op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any], kwargs: dict[str, Any]
+) -> Any:
     try:
-        return gufunc(*operands.values(), out, **kwargs)
+        return gufunc(*operands.values(), *outs.values(), **kwargs)
     except (TypeError, ValueError):
-        explanation = explain_failure(op, gufunc, operands, out, kwargs)
-        if explanation is None:
+        explanation = explain_failure(op, gufunc, operands, outs, kwargs)
+        if explanation is not None:
+            raise explanation from None  # NumPy's message numbers the operands; ours names them
+        if not _lapack.takes(gufunc, operands):
             raise
-        raise explanation from None  # NumPy's message numbers the operands; ours says more, with their names
+    return _lapack.call(op, gufunc, operands, outs)
 
 
-def _overrides_ufuncs(x: Any) -> bool:
-    return hasattr(x, "__array_ufunc__") and not isinstance(x, np.ndarray)
+def _named(outs: tuple[Any, ...]) -> dict[str, Any]:
+    return {"out": outs[0]} if len(outs) == 1 else {f"out[{i}]": x for i, x in enumerate(outs)}
 
 
-def _fixed_dimensions(x1: Any, x2: Any) -> np.ufunc:
-    """The gufunc for a matmul of these, without optional dimensions (?), which Dask does not know."""
-    shape = tuple(min(getattr(x, "ndim", 0), 2) for x in (x1, x2))
-    return {(2, 2): _core.batched_matmul, (2, 1): _core.matvec, (1, 2): _core.vecmat}.get(shape, _core.matmul)
+def _given_or(library: Any, given: Any, result: Any) -> Any:
+    return given if given is not None else library.from_dlpack(np.asarray(result))
 
 
 def _type_name(x: Any) -> str:
@@ -89,7 +134,7 @@ def _library_of_all(op: str, arrays: dict[str, Any], foreign: dict[str, Any]) ->
     (first_name, first), *_ = foreign.items()
     library = array_namespace(first)
     for name, x in arrays.items():
-        if np.isscalar(x):
+        if name not in foreign and np.ndim(x) == 0:
             continue
         if name not in foreign or array_namespace(x) is not library:
             raise TypeError(
@@ -102,7 +147,9 @@ def _library_of_all(op: str, arrays: dict[str, Any], foreign: dict[str, Any]) ->
 def _as_numpy(op: str, name: str, x: Any) -> np.ndarray:
     try:
         view = np.from_dlpack(x)
-        if name == "out" and not view.flags.writeable:  # as all of them before NumPy 2.1: try another way
+        if (
+            name.startswith("out") and not view.flags.writeable
+        ):  # as all of them before NumPy 2.1: try another way
             other = np.asarray(x)
             view = other if np.shares_memory(view, other) else view
         return view

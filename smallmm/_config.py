@@ -1,16 +1,43 @@
 """What smallmm runs on, with how many threads, and how it would run a call."""
 
 import os
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from . import _core
+from . import _core, _lapack, _linalg, _matmul
 from ._arrays import as_numpy
-from ._matmul import batched_matmul, matmul, matvec, vecmat
+from ._errors import LinAlgError
+
+_EXPLAINED = {
+    f.__name__: f
+    for f in (
+        _matmul.batched_matmul,
+        _matmul.matmul,
+        _matmul.matvec,
+        _matmul.vecmat,
+        _linalg.lu_factor,
+        _linalg.lu_factor_ex,
+        _linalg.lu_solve,
+        _linalg.solve,
+        _linalg.solve_ex,
+        _linalg.inv,
+        _linalg.inv_ex,
+        _linalg.det,
+        _linalg.slogdet,
+        _linalg.cholesky,
+        _linalg.cholesky_ex,
+        _linalg.cho_solve,
+        _linalg.solve_triangular,
+        _linalg.qr,
+        _linalg.lstsq,
+        _linalg.lstsq_ex,
+    )
+}
 
 
 def get_num_threads() -> int:
@@ -85,7 +112,7 @@ class Explanation:
     """How a call would run. `str` gives it in words."""
 
     op: str
-    kernel: str | None  # None: nothing to compute
+    kernel: str | None  # "lapack ..." beyond the order of our kernels; None: nothing to compute
     isa: str
     packed: tuple[str, ...]  # operands copied tile by tile into a form that the kernel reads
     staged: bool  # the output passes through a buffer
@@ -101,7 +128,9 @@ class Explanation:
     @property
     def strategy(self) -> str | None:
         """The kernel's family: the part of its name between operation and dtype."""
-        return self.kernel.split("_")[2] if self.kernel else None
+        if self.kernel is None or self.kernel.startswith("lapack"):
+            return None
+        return re.fullmatch(r"smm_\w+?_([a-z]+)(_\d+)?_f\d+_\w+", self.kernel)[1]
 
     @property
     def intensity(self) -> float:
@@ -130,13 +159,14 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     Parameters
     ----------
     op : str or function
-        ``"batched_matmul"`` or ``smallmm.batched_matmul``; `matmul`, `matvec`, `vecmat` likewise.
+        ``"solve"`` or ``smallmm.solve``; any other operation likewise.
     *arrays : array_like
-        The operands. Their shapes, dtypes, strides and alignment matter, their values do not.
-    out : array, optional
+        The operands, in tuples where the function takes them so. Their shapes, dtypes, strides and alignment
+        matter, their values do not.
+    out : array or tuple of arrays, optional
         The output, which is not written to.
     **kwargs
-        As the function itself takes, ``alpha`` and ``beta`` for example.
+        As the function itself takes, ``alpha`` or ``mode`` for example.
 
     Returns
     -------
@@ -149,16 +179,28 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     1000
     """
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
-    function = {f.__name__: f for f in (batched_matmul, matmul, matvec, vecmat)}.get(name)
-    if function is None:
-        raise ValueError(f"explain: op is {op!r}; expected batched_matmul, matmul, matvec or vecmat")
-    operands = [as_numpy(name, "an operand", x) for x in arrays]
+    if name not in _EXPLAINED:
+        raise ValueError(f"explain: op is {op!r}; expected one of {', '.join(_EXPLAINED)}")
+    operands = _each(lambda x: as_numpy(name, "an operand", x), arrays)
     if out is not None:
-        out = _scratch_like(as_numpy(name, "out", out))
-    plan = _core.explain(function, *operands, out=out, **kwargs)
+        out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)), out)
+    plan = _core.explain(_unchecked, _EXPLAINED[name], *operands, out=out, **kwargs)
     packed = tuple(x for x in "ab" if plan.pop(f"pack_{x}"))
     plan["isa"] = _core.isa()
+    if plan["kernel"] is None and plan["matrices"]:
+        plan["kernel"] = f"lapack {_lapack.ROUTINES[name.removesuffix('_ex')]}"
     return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), **plan)
+
+
+def _each(function: Callable[[Any], Any], x: Any) -> Any:
+    """function(x), of each member of tuples."""
+    return tuple(_each(function, y) for y in x) if isinstance(x, tuple) else function(x)
+
+
+def _unchecked(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Call a function whose outputs are not computed, so that what its checks say means nothing."""
+    with suppress(LinAlgError):
+        function(*args, **kwargs)
 
 
 def _scratch_like(x: np.ndarray) -> np.ndarray:

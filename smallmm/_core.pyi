@@ -13,6 +13,28 @@ batched_matmul: np.ufunc
 gemm: np.ufunc
 matvec: np.ufunc
 vecmat: np.ufunc
+lu_factor: np.ufunc
+lu_solve: np.ufunc
+lu_solve_transposed: np.ufunc
+solve: np.ufunc
+inv: np.ufunc
+det: np.ufunc
+slogdet: np.ufunc
+cholesky: np.ufunc
+cholesky_upper: np.ufunc
+cho_solve: np.ufunc
+cho_solve_upper: np.ufunc
+solve_lower: np.ufunc
+solve_upper: np.ufunc
+solve_unit_lower: np.ufunc
+solve_unit_upper: np.ufunc
+qr_tall: np.ufunc
+qr_complete: np.ufunc
+qr_r_tall: np.ufunc
+qr_r_wide: np.ufunc
+qr_raw_tall: np.ufunc
+qr_raw_wide: np.ufunc
+lstsq: np.ufunc
 
 def isa() -> str: ...
 def isas_available() -> tuple[str, ...]: ...

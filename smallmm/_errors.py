@@ -1,15 +1,59 @@
-"""Why a call failed, in the caller's words. Runs only after NumPy has refused the arguments."""
+"""Why a call failed, in the caller's words: what is wrong with arguments, once NumPy has refused them, and
+with matrices, by their info."""
 
-import re
 from typing import Any
 
 import numpy as np
 
+from ._signatures import core_dimensions, output_dtypes
+
 _DTYPES = "float16, float32, float64, an integer type or bool"
 
 
+class LinAlgError(np.linalg.LinAlgError):
+    """Some matrices of a stack have no answer. The others' answers are here.
+
+    Attributes
+    ----------
+    info : array of int32, shape (...)
+        For each matrix 0, or what is wrong with it as LAPACK says it: the pivot, counted from 1, that is
+        zero, or the order of the leading minor that is not positive.
+    result : array or named tuple
+        What the function would have returned: NaN for the matrices whose `info` is not 0.
+    """
+
+    def __init__(self, message: str, info: Any = None, result: Any = None) -> None:
+        super().__init__(message)
+        self.info = info
+        self.result = result
+
+
+# What is wrong with matrices whose info is not 0: all of them, and the first, whose info is k.
+SINGULAR = ("singular", "pivot {k} is zero")
+SINGULAR_TRIANGLE = ("singular", "element {k} of the diagonal is zero")
+NOT_POSITIVE_DEFINITE = ("not positive definite", "the leading minor of order {k} is not positive")
+
+
+def numerical_failure(
+    op: str, info: np.ndarray, own_info: Any, result: Any, reason: tuple[str, str]
+) -> LinAlgError:
+    """The exception for a call of which some info is not 0. own_info: the same in the caller's library."""
+    what, why = reason
+    first = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(info)))[: info.ndim]
+    why = why.format(k=info[first])
+    if info.ndim == 0:
+        message = f"{op}: the matrix is {what}: {why} (counted from 1)"
+    else:
+        count = np.count_nonzero(info)
+        message = (
+            f"{op}: {count} of {info.size} matrices {'is' if count == 1 else 'are'} {what}, the first at "
+            f"index {first}: {why} (counted from 1); info and result of this exception tell of all"
+        )
+    return LinAlgError(message, own_info, result)
+
+
 def explain_failure(
-    op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: dict[str, Any]
+    op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any], kwargs: dict[str, Any]
 ) -> Exception | None:
     """The exception that names the argument at fault, what was given and what was expected.
     None if the arguments are not to blame or NumPy's keywords are, which NumPy names itself."""
@@ -22,40 +66,39 @@ def explain_failure(
                 f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}"
             )
     for name, array in arrays.items():
-        if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        if name == "pivots":
+            if array.dtype.kind not in "iu":
+                return TypeError(f"{op}: {name} has dtype {array.dtype}; expected an integer type")
+        elif array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
             return TypeError(f"{op}: {name} has dtype {array.dtype}; expected {_DTYPES}")
-    if out is not None and not isinstance(out, np.ndarray):
-        return TypeError(f"{op}: out is a {type(out).__name__}; expected a numpy.ndarray")
-    if out is not None:
-        computed = np.dtype(kwargs.get("dtype") or _computed_dtype(arrays))
+    for (name, out), dtype in zip(outs.items(), output_dtypes(gufunc, operands, kwargs), strict=False):
+        if out is None:
+            continue
+        if not isinstance(out, np.ndarray):
+            return TypeError(f"{op}: {name} is a {type(out).__name__}; expected a numpy.ndarray")
         casting = kwargs.get("casting", "same_kind")
-        if not np.can_cast(computed, out.dtype, casting):
+        if not np.can_cast(dtype, out.dtype, casting):
             return TypeError(
-                f"{op}: out has dtype {out.dtype}; the result is {computed}, and casting is {casting!r}"
+                f"{op}: {name} has dtype {out.dtype}; the result is {dtype}, and casting is {casting!r}"
             )
         if not out.flags.writeable:
-            return ValueError(f"{op}: out is read-only; expected an array that can be written to")
+            return ValueError(f"{op}: {name} is read-only; expected an array that can be written to")
     if "axes" in kwargs:
         return None
-    return _explain_shapes(op, gufunc, arrays, out)
+    return _explain_shapes(op, gufunc, arrays, outs)
 
 
-def _computed_dtype(arrays: dict[str, np.ndarray]) -> np.dtype:
-    common = np.result_type(*arrays.values())
-    return np.dtype(np.float64 if common.kind in "biu" or common.itemsize == 8 else np.float32)
-
-
-def _explain_shapes(op: str, gufunc: np.ufunc, arrays: dict[str, np.ndarray], out: Any) -> Exception | None:
-    *core_dims, core_dims_out = (
-        core.split(",") if core else [] for core in re.findall(r"\((.*?)\)", gufunc.signature)
-    )
+def _explain_shapes(
+    op: str, gufunc: np.ufunc, arrays: dict[str, np.ndarray], outs: dict[str, Any]
+) -> Exception | None:
+    inputs, outputs = core_dimensions(gufunc.signature)
     sizes: dict[str, int] = {}
     owner: dict[str, str] = {}
     batch: tuple[int, ...] = ()
     batch_owner = ""
     absent = set()
 
-    for (name, array), dims in zip(arrays.items(), core_dims, strict=True):
+    for (name, array), dims in zip(arrays.items(), inputs, strict=True):
         if array.ndim < len(dims):  # optional dimensions (?) may be absent
             absent.update(dim for dim in dims if dim.endswith("?"))
             dims = [dim for dim in dims if not dim.endswith("?")]
@@ -66,12 +109,16 @@ def _explain_shapes(op: str, gufunc: np.ufunc, arrays: dict[str, np.ndarray], ou
                 f"{_shape_text(dims, {})}"
             )
         shape = array.shape[array.ndim - len(dims) :]
+        if len(set(dims)) < len(dims) and len(set(shape)) > 1:
+            return ValueError(
+                f"{op}: {name} has shape {array.shape}; expected square matrices, {_shape_text(dims, sizes)}"
+            )
         for dim, size in zip(dims, shape, strict=True):
             if sizes.setdefault(dim, size) != size:
                 other = owner[dim]
                 return ValueError(
                     f"{op}: {name} has shape {array.shape}; expected {_shape_text(dims, sizes)} "
-                    f"to match {other} of shape {arrays[other].shape}"
+                    f"to match {other} of shape {arrays[other].shape}{_hint(dims, shape, sizes)}"
                 )
             owner.setdefault(dim, name)
         stack = array.shape[: array.ndim - len(dims)]
@@ -84,16 +131,25 @@ def _explain_shapes(op: str, gufunc: np.ufunc, arrays: dict[str, np.ndarray], ou
             )
         batch_owner = f"{batch_owner} and {name}" if batch_owner else name
 
-    if out is not None:
-        core = tuple(sizes[dim] for dim in core_dims_out if dim not in absent)
+    for (name, out), dims in zip(outs.items(), outputs, strict=False):
+        if out is None:
+            continue
+        core = tuple(sizes[dim] for dim in dims if dim not in absent)
         stack = out.shape[: max(out.ndim - len(core), 0)]
         try:
             fits = out.shape[len(stack) :] == core and np.broadcast_shapes(batch, stack) == stack
         except ValueError:
             fits = False
         if not fits:
-            return ValueError(f"{op}: out has shape {out.shape}; expected {batch + core}")
+            return ValueError(f"{op}: {name} has shape {out.shape}; expected {batch + core}")
     return None
+
+
+def _hint(dims: list[str], shape: tuple[int, ...], sizes: dict[str, int]) -> str:
+    """For right-hand sides that look like a stack of vectors."""
+    if dims[-1:] == ["k?"] and shape[-1] == sizes.get(dims[0]):
+        return "; a stack of vectors is a stack of matrices of one column, b[..., None]"
+    return ""
 
 
 def _shape_text(dims: list[str], sizes: dict[str, int]) -> str:

@@ -1,11 +1,12 @@
 """The ways a stack of matrices may lie in memory: name -> function from a stack to an array of the same
-shape and dtype that lies so. Memory between the elements is NaN, so that a read of it shows."""
+shape and dtype that lies so. Memory between the elements is NaN, or the largest integer, so that a read of it
+shows."""
 
 import numpy as np
 
 
 def _framed(x, shape, index):
-    frame = np.full(shape, np.nan, x.dtype)
+    frame = np.full(shape, np.nan if x.dtype.kind == "f" else np.iinfo(x.dtype).max, x.dtype)
     frame[index] = x
     return frame[index]
 

@@ -77,8 +77,8 @@ class TestExplain:
             plan.threads = 3
 
     def test_errors(self):
-        with pytest.raises(ValueError, match="explain: op is 'solve'; expected batched_matmul"):
-            smallmm.explain("solve", np.eye(2), np.eye(2))
+        with pytest.raises(ValueError, match="explain: op is 'eigh'; expected one of batched_matmul"):
+            smallmm.explain("eigh", np.eye(2), np.eye(2))
         with pytest.raises(ValueError, match="batched_matmul: b has shape"):
             smallmm.explain("batched_matmul", np.eye(2), np.eye(3))
 
@@ -131,7 +131,7 @@ class TestImport:
         assert importlib.metadata.version("smallmm") == smallmm.__version__
 
 
-@pytest.mark.parametrize("name", ["smallmm", "smallmm._matmul", "smallmm._config"])
+@pytest.mark.parametrize("name", ["smallmm", "smallmm._matmul", "smallmm._linalg", "smallmm._config"])
 def test_docstring_examples(name):
     failures, tests = doctest.testmod(sys.modules[name], extraglobs={"np": np, "smallmm": smallmm})
     assert tests > 0

@@ -161,7 +161,7 @@ INLINE void inv_store(T *c, strides s, const inv_stream *x, intptr_t n, const in
             for (intptr_t i = 0; i < n; i++) c[step[i] * s.row + j * s.col] = x->w[step[j] * ld + i];
 }
 
-enum { INV_STREAMS = 2 };
+enum { INV_STREAMS = 4 };
 
 INLINE void inv_within(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t vectors) {
     (void)cold;
@@ -179,18 +179,14 @@ INLINE void inv_within(const smm_call *call, intptr_t first, intptr_t last, bool
             s->free = ~(uint32_t)0 >> (32 - n);
             inv_load(s->w, (const T *)call->a.data + (q + l) * a.batch, a, n, vectors);
         }
-        const intptr_t pairs = n / 2 * 2;
-        if (pairs) inv_begin(&streams[0], n, 0, vectors, 2);
-        for (intptr_t k = 0; k < pairs; k += 2)
-            for (intptr_t l = 0; l < count; l++) {
-                const intptr_t next = l + 1 < count ? l + 1 : 0, at = next ? k : k + 2;
-                if (at < pairs && count > 1) inv_begin(&streams[next], n, at, vectors, 2);
-                inv_pass(&streams[l], n, k, vectors, 2);
-                if (at < pairs && count == 1) inv_begin(&streams[next], n, at, vectors, 2);
-            }
-        for (intptr_t l = 0; pairs < n && l < count; l++) {
-            inv_begin(&streams[l], n, pairs, vectors, 1);
-            inv_pass(&streams[l], n, pairs, vectors, 1);
+        intptr_t k = 0;
+        for (; k + 1 < n; k += 2) {
+            for (intptr_t l = 0; l < count; l++) inv_begin(&streams[l], n, k, vectors, 2);
+            for (intptr_t l = 0; l < count; l++) inv_pass(&streams[l], n, k, vectors, 2);
+        }
+        for (intptr_t l = 0; k < n && l < count; l++) {
+            inv_begin(&streams[l], n, k, vectors, 1);
+            inv_pass(&streams[l], n, k, vectors, 1);
         }
         for (intptr_t l = 0; l < count; l++) {
             inv_store((T *)call->c.data + (q + l) * c.batch, c, &streams[l], n, vectors);

@@ -39,12 +39,9 @@ INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, boo
 }
 
 static void KERNEL(matmul_vector)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
-    switch (call->n) {
-    case 1: vector_loop(call, first, last, cold, 1); break;
-    case 2: vector_loop(call, first, last, cold, 2); break;
-    case 3: vector_loop(call, first, last, cold, 3); break;
-    case 4: vector_loop(call, first, last, cold, 4); break;
-    }
+    if (call->n == 1) vector_loop(call, first, last, cold, 1);
+    UNROLLED(int n = 2; 2 * n <= BLOCK; n++)
+        if (call->n == n) vector_loop(call, first, last, cold, n);
 }
 
 /* A by rows; C, a column, dense, or by rows. For several columns A must be worth transposing: about two full blocks
