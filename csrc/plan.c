@@ -17,7 +17,7 @@ static const double THREAD_BYTES = 512.0 * 1024, THREAD_FLOPS = 1e6;
 static const double CHUNK_BYTES = 128.0 * 1024;
 
 /* What a group of matrices takes of a buffer: little, so that its streaming overlaps the next group's reads. */
-enum { GROUP_BYTES = 1536 };
+enum { GROUP_BYTES = 1024 };
 
 /* --- Operands ------------------------------------------------------------------------------------ */
 
