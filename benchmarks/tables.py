@@ -46,13 +46,13 @@ class Machine:
 
 
 def machines(folder: Path, suite: str) -> list[Machine]:
-    """Every machine with rows of the suite, the latest first."""
+    """Every machine with rows of the suite: those of topic square first, of these the latest."""
     found: dict[str, Machine] = {}
     for path in sorted(folder.glob(f"{suite}-*.jsonl")):
         about, rows = harness.read_rows(path)
         machine = found.setdefault(about["slug"], Machine(about))
         machine.topics[path.stem.rpartition("-")[2]] += rows
-    return sorted(found.values(), key=lambda m: m.date, reverse=True)
+    return sorted(found.values(), key=lambda m: (bool(m.topics["square"]), m.date), reverse=True)
 
 
 def number(ns: float) -> str:
@@ -141,42 +141,64 @@ def matmul_details(found: list[Machine]) -> str:
 LETTERS = {"NumPy": "N", "SciPy": "S", "PyTorch": "P", "LAPACKE loop (MKL)": "L", "MKL compact": "C"}
 
 
-def linalg_table(machine: Machine, topic: str, dtype: str, ops: Iterable[str]) -> str:
-    """For each operation and n: ours, the best other that does the same job, and the ratios."""
-    lines, columns = [], [n for n in verdicts_linalg.ORDERS if n in orders_of(machine, topic)]
-    for op in ops:
-        cases = machine.cases(topic, dtype, op)
-        if not any(OURS in case for case in cases.values()):
+def factor(other: Row | None, ours: Row | None) -> str:
+    """How many times faster than the other."""
+    if not other or not ours:
+        return ""
+    ratio = ns(other) / ns(ours)
+    return f"{ratio:.2f}x" if ratio < 1.1 else f"{ratio:.1f}x" if ratio < 10 else f"{ratio:.0f}x"
+
+
+def linalg_table(machine: Machine, topic: str, dtype: str) -> str:
+    """For each operation and n: ours, the best other that does the same job, the faster in bold; ratios."""
+    rows = machine.topics[topic]
+    columns = [n for n in verdicts_linalg.ORDERS if n in {r["n"] for r in rows}]
+    lines = []
+    for op in dict.fromkeys(r["op"] for r in rows):
+        cases = [machine.cases(topic, dtype, op)[n] for n in columns]
+        pairs = [(case.get(OURS), verdicts_linalg.best_other(case)) for case in cases]
+        if not any(ours for ours, _ in pairs):
             continue
-        ours, others, ratios, numpy = [], [], [], []
-        for n in columns:
-            case = cases.get(n, {})
-            own, best = case.get(OURS), verdicts_linalg.best_other(case)
-            reference = case.get(verdicts_linalg.NUMPY)
-            ours.append(f"**{number(ns(own))}**" if own else "")
-            others.append(f"{number(ns(best))} {LETTERS[best['contender']]}" if best else "")
-            ratios.append(f"{ns(best) / ns(own):.2g}x" if own and best else "")
-            numpy.append(f"{ns(reference) / ns(own):.2g}x" if own and reference else "")
-        called = next(c[verdicts_linalg.NUMPY]["call"] for c in cases.values() if verdicts_linalg.NUMPY in c)
-        lines += [[f"**{op}**", *ours], ["best other", *others], ["times faster", *ratios]]
-        lines.append([f"times faster than `{called}`", *numpy])
+        times: tuple[list[str], list[str]] = [], []
+        for ours, best in pairs:
+            fastest = min((r for r in (ours, best) if r), key=ns, default=None)
+            for cells, r in zip(times, (ours, best), strict=True):
+                text = number(ns(r)) if r else ""
+                text = f"**{text}**" if r and r is fastest else text
+                cells.append(text if r is ours or not r else f"{text} {LETTERS[r['contender']]}")
+        lines += [[f"**{op}**", *times[0]], ["best other", *times[1]]]
+        lines.append(["times faster", *(factor(best, ours) for ours, best in pairs)])
+        numpy = [case.get(verdicts_linalg.NUMPY) for case in cases]
+        called = next((r["call"] for r in numpy if r), "")
+        lines.append(
+            [f"than `{called}`", *(factor(r, ours) for r, (ours, _) in zip(numpy, pairs, strict=True))]
+        )
     return markdown([f"{dtype}, ns per matrix, n =", *map(str, columns)], lines)
 
 
-def orders_of(machine: Machine, topic: str) -> set[int]:
-    return {r["n"] for r in machine.topics[topic]}
+def threads_table(machine: Machine) -> str:
+    """How many times faster ours is on several threads, for each operation and n."""
+    rows = {(r["op"], r["dtype"], r["n"], r["threads"]): r for r in machine.topics["threads"]}
+    orders = sorted({n for _, _, n, _ in rows})
+    lines = [
+        [
+            f"{op} {dtype}, {count} threads",
+            *(factor(rows.get((op, dtype, n, 1)), rows.get((op, dtype, n, count))) for n in orders),
+        ]
+        for op, dtype, count in dict.fromkeys((op, dtype, count) for op, dtype, _, count in rows if count > 1)
+    ]
+    return markdown(["times one thread, n =", *map(str, orders)], lines)
 
 
 def linalg_caption(machine: Machine, topic: str) -> str:
     rows = machine.topics[topic]
-    versions = dict.fromkeys(f"{r['contender']} {r['version']}" for r in rows if r["contender"] != OURS)
-    letters = ", ".join(f"{letter}: {name}" for name, letter in LETTERS.items())
+    versions = {r["contender"]: r["version"] for r in rows if r["contender"] != OURS}
+    others = ", ".join(f"{LETTERS[name]}: {name} {version}" for name, version in versions.items())
     less = {(r["contender"], r["op"]): r["less"] for r in rows if r["less"]}
-    but = "; ".join(f"{who} for {op} {what}" for (who, op), what in less.items())
+    but = "; ".join(f"not {who} for {op}, which {what}" for (who, op), what in less.items())
     return (
-        f"{machine.about['cpu']}, one thread, {REGIMES[rows[0]['regime']]}, through Python. {letters} "
-        f"({'; '.join(versions)}). Best other: of those that do the same job ({but}). "
-        f"Commit {rows[0]['commit']}, {rows[0]['date']}."
+        f"{machine.about['cpu']}, one thread, {REGIMES[rows[0]['regime']]}, through Python. {others}. "
+        f"Best other: of those that do the same job ({but}). Commit {rows[0]['commit']}, {rows[0]['date']}."
     )
 
 
@@ -186,36 +208,36 @@ def linalg_losses(machine: Machine) -> str:
     for ours, case in verdicts_linalg.cases(machine.topics["square"]):
         for name, r in case.items():
             if ns(r) < ns(ours):
-                where = f"{name}, {ours['op']} {ours['dtype']}"
-                lost[where].append(f"{ours['n']} ({ns(r) / ns(ours):.2f})")
+                what = f" (which {r['less']})" if r["less"] else ""
+                lost[f"{name}{what}, {ours['op']} {ours['dtype']}"].append(
+                    f"{ours['n']} ({ns(r) / ns(ours):.2f})"
+                )
     lines = [f"{name}, n = {', '.join(at)}" for name, at in lost.items()]
     return f"Where another is faster (its time / ours): {'; '.join(lines) or 'nowhere measured'}."
 
 
 def linalg_section(found: list[Machine]) -> str:
     machine = found[0]
-    return "\n\n".join(
-        [
-            linalg_table(machine, "square", "f64", operations.OPERATIONS),
-            linalg_caption(machine, "square"),
-            linalg_losses(machine),
-        ]
-    )
+    parts = [
+        linalg_table(machine, "square", "f64"),
+        linalg_caption(machine, "square"),
+        linalg_losses(machine),
+    ]
+    return "\n\n".join(parts)
 
 
 def linalg_details(found: list[Machine]) -> str:
     parts = []
     for machine in found:
-        parts.append(f"![ns per matrix against n](benchmarks/results/{plot_name(machine, 'linalg')})")
         if machine.topics["square"]:
-            parts += [linalg_caption(machine, "square")]
-            parts += [linalg_table(machine, "square", "f32", operations.OPERATIONS)]
+            parts.append(f"![ns per matrix against n](benchmarks/results/{plot_name(machine, 'linalg')})")
+            parts += [linalg_caption(machine, "square"), linalg_table(machine, "square", "f32")]
         if machine.topics["memory"]:
-            tables = [linalg_table(machine, "memory", d, operations.OPERATIONS) for d in harness.DTYPES]
-            parts += [linalg_caption(machine, "memory"), *tables]
-        judged = list(verdicts_linalg.threads(machine.topics["threads"]))
-        if judged:
-            parts.append(markdown(["threads", "figure"], [[v.text, v.figure] for v in judged]))
+            parts += [linalg_caption(machine, "memory")]
+            parts += [linalg_table(machine, "memory", dtype) for dtype in ("f64", "f32")]
+        if machine.topics["threads"]:
+            parts.append(f"{machine.about['cpu']}, in cache, 1.75 MB of operands for each thread:")
+            parts.append(threads_table(machine))
     return "\n\n".join(parts)
 
 
@@ -241,9 +263,8 @@ def rendered(readme: str, found: dict[str, list[Machine]]) -> str:
             raise SystemExit(f"README: {end} must occur once")
         suite, section = SECTIONS[name]
         if not found[suite] or not found[suite][0].topics["square"]:
-            raise SystemExit(
-                f"no rows of topic square for the latest machine: run benchmarks/bench_{suite}.py first"
-            )
+            print(f"section {name} stays as it is: bench_{suite}.py has left no rows of topic square")
+            continue
         before, _, rest = readme.partition(begin)
         after = rest.partition(end)[2]
         readme = f"{before}{begin}\n{section(found[suite])}\n{end}{after}"
@@ -318,7 +339,8 @@ def main() -> None:
     try:
         for suite, on_machines in found.items():
             for machine in on_machines:
-                plot(machine, suite, options.results)
+                if machine.topics["square"]:
+                    plot(machine, suite, options.results)
     except ImportError:
         print("matplotlib is not installed: no plot drawn")
 

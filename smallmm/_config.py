@@ -130,7 +130,7 @@ class Explanation:
         """The kernel's family: the part of its name between operation and dtype."""
         if self.kernel is None or self.kernel.startswith("lapack"):
             return None
-        return re.fullmatch(r"smm_\w+?_([a-z]+)(_\d+)?_f\d+_\w+", self.kernel)[1]
+        return re.sub(r"smm_\w+?_([a-z]+)(_\d+)?_f\d+_\w+", r"\1", self.kernel)
 
     @property
     def intensity(self) -> float:
@@ -189,6 +189,7 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     plan["isa"] = _core.isa()
     if plan["kernel"] is None and plan["matrices"]:
         plan["kernel"] = f"lapack {_lapack.ROUTINES[name.removesuffix('_ex')]}"
+        plan.update(threads=1, nontemporal=False)
     return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), **plan)
 
 

@@ -91,12 +91,12 @@ def explain_failure(
 def _explain_shapes(
     op: str, gufunc: np.ufunc, arrays: dict[str, np.ndarray], outs: dict[str, Any]
 ) -> Exception | None:
-    inputs, outputs = core_dimensions(gufunc.signature)
+    inputs, outputs = core_dimensions(gufunc)
     sizes: dict[str, int] = {}
     owner: dict[str, str] = {}
     batch: tuple[int, ...] = ()
     batch_owner = ""
-    absent = set()
+    absent: set[str] = set()
 
     for (name, array), dims in zip(arrays.items(), inputs, strict=True):
         if array.ndim < len(dims):  # optional dimensions (?) may be absent

@@ -188,4 +188,4 @@ def _product(gufunc: ufunc, x1: Any, x2: Any, out: Any, kwargs: UFuncKeywords) -
         result = _core.direct[gufunc.__name__](x1, x2, out)
         if result is not NotImplemented:
             return result
-    return call(gufunc.__name__, gufunc, {"x1": x1, "x2": x2}, out, kwargs)
+    return call(gufunc.__name__, gufunc, {"x1": x1, "x2": x2}, out, {**kwargs})

@@ -31,3 +31,25 @@ def test_more_than_2_to_31_elements(n):
     smallmm.batched_matmul(out[-7:], a, out[-7:])
     np.testing.assert_array_equal(out[-7:], factors[:, None, None] * (expected @ a))
     np.testing.assert_array_equal(out[:7], factors[:, None, None] * expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [3, 8])
+def test_inverses_of_more_than_2_to_31_elements(n):
+    batch = (2**31 + 1000) // (n * n) + 1
+    needed = 1.2 * batch * (n * n + 1) * 4
+    if available_memory() < needed:
+        pytest.skip(f"needs {needed / 1e9:.0f} GB of memory")
+    a = np.triu(np.ones((n, n), np.float32)) * 2
+    inverse = smallmm.inv(a)
+    out, info = smallmm.inv_ex(np.broadcast_to(a, (batch, n, n)))
+    assert not info.any()
+    step = 1_000_000
+    assert all((out[q : q + step] == inverse).all() for q in range(0, batch, step))
+    # In place over both ends of the stack, of which one begins with a singular matrix.
+    out[0] = 0
+    for part, bad in ((out[:7], 1), (out[-7:], 0)):
+        same, info = smallmm.inv_ex(part, out=(part, None))
+        assert same is part
+        assert info.tolist() == [bad, 0, 0, 0, 0, 0, 0]
+        np.testing.assert_array_equal(part[1:], np.broadcast_to(a, (6, n, n)))

@@ -8,12 +8,21 @@
 #include "block.h"
 #include "lanes.h"
 
+#include "cholesky_lanes.h"
 #include "inv_lanes.h"
 #include "inv_within.h"
+#include "lu_det.h"
+#include "lu_lanes.h"
+#include "lu_within.h"
+#include "lu_solve_lanes.h"
 #include "matmul_rows.h"
 #include "matmul_scalars.h"
 #include "matmul_strided.h"
 #include "matmul_vector.h"
 #include "pack.h"
+#include "qr_lanes.h"
+#include "lstsq_lanes.h"
+#include "triangular_lanes.h"
+
 #include "table.h"
 #endif

@@ -1,5 +1,23 @@
-/* inv_lanes.h: the inverse by Gauss-Jordan elimination in place, LANES matrices side by side: rows are exchanged lane by
- * lane by selection. For small orders; constant ones unroll. */
+/* inv_lanes.h: the inverse by Gauss-Jordan elimination in place, LANES matrices side by side; rows and columns change
+ * places lane by lane, by selection. For small orders, each a constant.
+ *
+ * Two steps are done per pass over the matrix, column by column: half the loads and stores. Up to INV_IN_REGISTERS the
+ * whole matrix stays in registers; then `groups` of matrices take turns, so that the divisions of one overlap with the
+ * sums of another. */
+
+enum { INV_LANES_MOST = 12, INV_LANES_GROUPS = 2, INV_IN_REGISTERS = 4 };
+
+/* LANES matrices under way: exchanged[k][i] says in which of them rows k and i > k have changed places. */
+typedef struct inv_lanes_state {
+    vec a[INV_LANES_MOST * INV_LANES_MOST], info;
+    mask exchanged[INV_LANES_MOST][INV_LANES_MOST];
+} inv_lanes_state;
+
+/* What a step does to a column: exchange rows, x_k = x_k r, x_i = x_i - f_i x_k. */
+typedef struct inv_lanes_step {
+    const mask *exchanged;
+    vec f[INV_LANES_MOST], r;
+} inv_lanes_step;
 
 /* Where m holds, x and y change places. */
 INLINE void lane_exchange(mask m, vec *x, vec *y) {
@@ -8,61 +26,131 @@ INLINE void lane_exchange(mask m, vec *x, vec *y) {
     *y = lane_select(m, z, *y);
 }
 
-/* The largest |a_ik|, i >= k, and its row: the first of equals. */
-INLINE vec inv_pivot(const vec *a, const int n, const int k, vec *row) {
-    vec most = lane_abs(a[k * n + k]);
-    *row = lane_set((T)k);
+/* Choose the pivot of step k in column f: the largest |f_i|, i >= k, the first of equals. */
+INLINE void inv_lanes_begin(inv_lanes_state *s, inv_lanes_step *step, const int n, const int k) {
+    vec *f = step->f, most = lane_abs(f[k]);
+    mask *exchanged = s->exchanged[k], later = lane_mask(0);
     UNROLLED(int i = k + 1; i < n; i++) {
-        const vec size = lane_abs(a[i * n + k]);
-        const mask larger = lane_greater(size, most);
-        most = lane_select(larger, size, most);
-        *row = lane_select(larger, lane_set((T)i), *row);
+        const vec size = lane_abs(f[i]);
+        exchanged[i] = lane_greater(size, most);
+        most = lane_max(size, most);
     }
-    return most;
+    UNROLLED(int i = n - 1; i > k; i--) { /* the last that was larger than all before is the pivot */
+        const mask larger = exchanged[i];
+        exchanged[i] = larger & ~later;
+        later |= larger;
+        lane_exchange(exchanged[i], &f[k], &f[i]);
+    }
+    step->exchanged = exchanged;
+    step->r = lane_div(lane_set(1), f[k]);
+    const mask singular = lane_equal(most, lane_set(0)) & lane_equal(s->info, lane_set(0));
+    s->info = lane_select(singular, lane_set((T)(k + 1)), s->info);
 }
 
-/* f_i = a_ik; column k = that of the identity; a_kj = a_kj / f_k; a_ij = a_ij - f_i a_kj for i != k. */
-INLINE void inv_step(vec *a, const int n, const int k) {
-    const vec r = lane_div(lane_set(1), a[k * n + k]);
-    UNROLLED(int j = 0; j < n; j++) a[k * n + j] = j == k ? r : lane_mul(a[k * n + j], r);
-    UNROLLED(int i = 0; i < n; i++) {
-        if (i == k) continue;
-        const vec f = a[i * n + k];
-        a[i * n + k] = lane_set(0);
-        UNROLLED(int j = 0; j < n; j++) a[i * n + j] = lane_fnma(f, a[k * n + j], a[i * n + j]);
+INLINE void inv_lanes_eliminate(const inv_lanes_step *step, vec *x, const int n, const int k) {
+    UNROLLED(int i = n - 1; i > k; i--) lane_exchange(step->exchanged[i], &x[k], &x[i]);
+    x[k] = lane_mul(x[k], step->r);
+    UNROLLED(int i = 0; i < n; i++)
+        if (i != k) x[i] = lane_fnma(step->f[i], x[k], x[i]);
+}
+
+/* The same on column k of the identity, which takes the place of column k of A; its row k is where it belongs. */
+INLINE void inv_lanes_invert(const inv_lanes_step *step, vec *x, const int n, const int k) {
+    UNROLLED(int i = 0; i < n; i++) x[i] = i == k ? step->r : lane_fnma(step->f[i], step->r, lane_set(0));
+}
+
+INLINE void inv_lanes_read(vec *x, const vec *column, const int n) {
+    UNROLLED(int i = 0; i < n; i++) x[i] = column[i * n];
+}
+
+INLINE void inv_lanes_write(vec *column, const vec *x, const int n) {
+    UNROLLED(int i = 0; i < n; i++) column[i * n] = x[i];
+}
+
+/* Steps k and, if there are 2, k + 1 on their own columns. */
+INLINE void inv_lanes_pivots(inv_lanes_state *s, inv_lanes_step *step, const int n, const int k, const int steps) {
+    vec *column = s->a + k, x[INV_LANES_MOST];
+    inv_lanes_read(step[0].f, column, n);
+    inv_lanes_begin(s, &step[0], n, k);
+    inv_lanes_invert(&step[0], x, n, k);
+    if (steps == 2) {
+        inv_lanes_read(step[1].f, column + 1, n);
+        inv_lanes_eliminate(&step[0], step[1].f, n, k);
+        inv_lanes_begin(s, &step[1], n, k + 1);
+        inv_lanes_eliminate(&step[1], x, n, k + 1);
+    }
+    inv_lanes_write(column, x, n);
+    if (steps == 2) {
+        inv_lanes_invert(&step[1], x, n, k + 1);
+        inv_lanes_write(column + 1, x, n);
     }
 }
 
-/* A becomes its inverse, or NaN where a pivot is zero; the result is info. */
-INLINE vec inv_in_lanes(vec *a, const int n) {
-    vec row[SMM_MOST_ORDER], info = lane_set(0);
-    UNROLLED(int k = 0; k < n; k++) {
-        const mask zero = lane_equal(inv_pivot(a, n, k, &row[k]), lane_set(0));
-        info = lane_select(zero & lane_equal(info, lane_set(0)), lane_set((T)(k + 1)), info);
-        UNROLLED(int i = k + 1; i < n; i++) {
-            const mask here = lane_equal(row[k], lane_set((T)i));
-            UNROLLED(int j = 0; j < n; j++) lane_exchange(here, &a[k * n + j], &a[i * n + j]);
-        }
-        inv_step(a, n, k);
+/* And on another column. */
+INLINE void inv_lanes_column(const inv_lanes_step *step, vec *column, const int n, const int k, const int steps) {
+    vec x[INV_LANES_MOST];
+    inv_lanes_read(x, column, n);
+    inv_lanes_eliminate(&step[0], x, n, k);
+    if (steps == 2) inv_lanes_eliminate(&step[1], x, n, k + 1);
+    inv_lanes_write(column, x, n);
+}
+
+INLINE void inv_lanes_pass(inv_lanes_state *s, const int n, const int k, const int steps) {
+    inv_lanes_step step[2];
+    inv_lanes_pivots(s, step, n, k, steps);
+    if (n <= INV_IN_REGISTERS) {
+        UNROLLED(int j = k + steps; j < n; j++) inv_lanes_column(step, s->a + j, n, k, steps);
+        UNROLLED(int j = 0; j < k; j++) inv_lanes_column(step, s->a + j, n, k, steps);
+    } else {
+        ROLLED(int j = k + steps; j < n; j++) inv_lanes_column(step, s->a + j, n, k, steps);
+        ROLLED(int j = 0; j < k; j++) inv_lanes_column(step, s->a + j, n, k, steps);
     }
+}
+
+/* Rows i and, if there is one, i + 1: columns change places as the rows did, backwards. Two at a time, as loading a
+ * mask costs as much as using it. */
+INLINE void inv_lanes_rows(inv_lanes_state *s, const int n, intptr_t i) {
+    vec *row[2] = {s->a + i * n, s->a + least(i + 1, n - 1) * n}, x[2][INV_LANES_MOST];
+    UNROLLED(int j = 0; j < n; j++) x[0][j] = row[0][j], x[1][j] = row[1][j];
     UNROLLED(int k = n - 2; k >= 0; k--)
-        UNROLLED(int j = k + 1; j < n; j++) {
-            const mask here = lane_equal(row[k], lane_set((T)j));
-            UNROLLED(int i = 0; i < n; i++) lane_exchange(here, &a[i * n + k], &a[i * n + j]);
-        }
-    const mask good = lane_equal(info, lane_set(0));
-    if (lane_any(~good))
-        UNROLLED(int i = 0; i < n * n; i++) a[i] = lane_select(good, a[i], lane_set(NAN));
-    return info;
+        UNROLLED(int j = n - 1; j > k; j--)
+            UNROLLED(int l = 0; l < 2; l++) lane_exchange(s->exchanged[k][j], &x[l][k], &x[l][j]);
+    UNROLLED(int j = 0; j < n; j++) row[0][j] = x[0][j], row[1][j] = x[1][j];
 }
 
-INLINE void inv_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
-    (void)cold;
-    for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
-        vec a[n * n];
-        lanes_load(a, &call->a, q, n, n, count);
-        lanes_store_int(&call->info, q, 0, inv_in_lanes(a, n), count);
-        lanes_store(&call->c, q, a, n, n, count);
+INLINE void inv_lanes_end(inv_lanes_state *s, const int n) {
+    if (n <= INV_IN_REGISTERS)
+        UNROLLED(int i = 0; i < n; i += 2) inv_lanes_rows(s, n, i);
+    else
+        ROLLED(int i = 0; i < n; i += 2) inv_lanes_rows(s, n, i);
+    const mask regular = lane_equal(s->info, lane_set(0));
+    if (lane_any(~regular))
+        ROLLED(int i = 0; i < n * n; i++) s->a[i] = lane_select(regular, s->a[i], lane_set(NAN));
+}
+
+INLINE void inv_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n, const int groups) {
+    const strides a = strides_of(&call->a);
+    for (intptr_t q = first; q < last; q += groups * LANES) {
+        inv_lanes_state s[INV_LANES_GROUPS];
+        const T *next = (const T *)call->a.data + q * a.batch + distance(groups * LANES * n * n);
+        if (cold && n <= INV_IN_REGISTERS) prefetch(next, groups * LANES * n * n);
+        UNROLLED(int g = 0; g < groups; g++) { /* a group of which there is nothing left repeats the last matrix */
+            const intptr_t from = least(q + g * LANES, last - 1);
+            lanes_load(s[g].a, &call->a, from, n, n, least(LANES, last - from));
+            s[g].info = lane_set(0);
+        }
+        UNROLLED(int k = 0; k < n; k += 2)
+            UNROLLED(int g = 0; g < groups; g++) {
+                if (cold && n > INV_IN_REGISTERS) /* as much as a pass does of its own */
+                    prefetch(next + (k * groups + 2 * g) * LANES * n, 2 * LANES * n);
+                inv_lanes_pass(&s[g], n, k, k + 1 < n ? 2 : 1);
+            }
+        UNROLLED(int g = 0; g < groups; g++) {
+            const intptr_t from = q + g * LANES, count = least(LANES, last - from);
+            if (count <= 0) break;
+            inv_lanes_end(&s[g], n);
+            lanes_store_int(&call->info, from, 0, s[g].info, count);
+            lanes_store(&call->c, from, s[g].a, n, n, count);
+        }
     }
 }

@@ -1,16 +1,17 @@
-/* inv_within.h: the inverse by Gauss-Jordan elimination, one matrix in the lanes: a column is `vectors` vectors, rows are
- * lanes. Rows are never exchanged: a set of bits says which have not been pivots yet, and rows and columns find their
- * places when the result is stored. Two steps are done per pass over the matrix, and the search for the pivots of one
- * matrix, which is all latency, overlaps with the passes over others. */
+/* inv_within.h: the inverse by Gauss-Jordan elimination, one matrix in the lanes: a column is `vectors` vectors, rows
+ * are lanes. Rows are never exchanged: a set of bits says which have not been pivots yet, and rows and columns find
+ * their places when the result is stored. Two steps are done per pass over the matrix, which halves loads and stores;
+ * the searches for the pivots of INV_STREAMS matrices, which are all latency, run side by side. */
 #include <stdalign.h>
 
 /* One matrix under way. */
 typedef struct inv_stream {
-    T *w;                                /* columns, each `vectors` vectors */
-    T r1, r2;                            /* reciprocals of the pivots of steps k and k + 1 */
-    uint32_t free;                       /* rows that have not been pivots */
+    T *w;          /* columns, each `vectors` vectors */
+    T r1, r2;      /* reciprocals of the pivots of steps k and k + 1 */
+    uint32_t free; /* rows that have not been pivots */
     int32_t info;
-    unsigned char pivot[SMM_MOST_ORDER]; /* row of each step */
+    unsigned char pivot[SMM_MOST_ORDER]; /* the row of each step */
+    unsigned char step[SMM_MOST_ORDER];  /* the step of each row */
 } inv_stream;
 
 /* The pivot of step k where the largest is not the only one or NaN is about: rows count in the order that the exchanges
@@ -49,6 +50,7 @@ INLINE T inv_search(inv_stream *s, const vec *x, intptr_t n, intptr_t k, const i
     if (__builtin_expect(largest & (largest - 1), 0)) p = KERNEL(inv_first_pivot)(column, s->pivot, n, k);
     if (column[p] == 0 && !s->info) s->info = (int32_t)(k + 1);
     s->pivot[k] = (unsigned char)p;
+    s->step[p] = (unsigned char)k;
     s->free &= ~((uint32_t)1 << p);
     return 1 / column[p];
 }
@@ -78,7 +80,7 @@ INLINE void inv_begin(inv_stream *s, intptr_t n, intptr_t k, const intptr_t vect
 /* What steps k and k + 1 do to all columns. */
 typedef struct inv_steps {
     intptr_t p1, p2;
-    vec r1, r2, f; /* f: what step k does to row p2 */
+    vec r1, r2, f; /* f: that of f1 in row p2 */
     mask others1[SMM_MOST_ORDER / LANES], others2[SMM_MOST_ORDER / LANES];
     vec f1[SMM_MOST_ORDER / LANES], f2[SMM_MOST_ORDER / LANES];
 } inv_steps;
@@ -126,7 +128,7 @@ INLINE void inv_pass(const inv_stream *x, intptr_t n, intptr_t k, const intptr_t
             lane_store(next + v * LANES, inv_update(s.others2[v], s.f2[v], s.r2, zero[v]));
 }
 
-/* Columns from a matrix of any strides. Rows beyond n are copies of others: what becomes of them does not matter. */
+/* Columns from a matrix of any strides. What is in rows beyond n does not matter. */
 INLINE void inv_load(T *w, const T *a, strides s, intptr_t n, const intptr_t vectors) {
     const intptr_t ld = vectors * LANES;
     if (s.col == 1)
@@ -135,15 +137,16 @@ INLINE void inv_load(T *w, const T *a, strides s, intptr_t n, const intptr_t vec
                 transpose_block(w + j * ld + i, ld, a + least(i, n - 1) * s.row + j, s.row, least(BLOCK, n - j), n - i,
                                 BLOCK);
     else
-        for (intptr_t j = 0; j < n; j++)
-            for (intptr_t i = 0; i < ld; i++) w[j * ld + i] = a[least(i, n - 1) * s.row + j * s.col];
+        for (intptr_t j = 0; j < n; j++) {
+            for (intptr_t i = 0; i < n; i++) w[j * ld + i] = a[i * s.row + j * s.col];
+            for (intptr_t i = n; i < ld; i++) w[j * ld + i] = 0;
+        }
 }
 
 /* Row i of w is row step[i] of the inverse, and the column that step[i] eliminated is column i. */
 INLINE void inv_store(T *c, strides s, const inv_stream *x, intptr_t n, const intptr_t vectors) {
     const intptr_t ld = vectors * LANES;
-    intptr_t step[SMM_MOST_ORDER];
-    for (intptr_t k = 0; k < n; k++) step[x->pivot[k]] = k;
+    const unsigned char *step = x->step;
     if (x->info)
         for (intptr_t i = 0; i < n; i++)
             for (intptr_t j = 0; j < n; j++) c[i * s.row + j * s.col] = NAN;
@@ -151,38 +154,39 @@ INLINE void inv_store(T *c, strides s, const inv_stream *x, intptr_t n, const in
         for (intptr_t j = 0; j < n; j += BLOCK)
             for (intptr_t i = 0; i < n; i += BLOCK) {
                 block_row y[BLOCK];
-                UNROLLED(int l = 0; l < BLOCK; l++) y[l] = block_load(x->w + step[least(j + l, n - 1)] * ld + i, BLOCK);
+                UNROLLED(int l = 0; l < BLOCK; l++) y[l] = block_load(x->w + step[j + l] * ld + i, BLOCK);
                 block_transpose(y);
                 UNROLLED(int l = 0; l < BLOCK; l++)
                     if (i + l < n) block_store(c + step[i + l] * s.row + j, y[l], least(BLOCK, n - j));
             }
     else
         for (intptr_t j = 0; j < n; j++)
-            for (intptr_t i = 0; i < n; i++) c[step[i] * s.row + j * s.col] = x->w[step[j] * ld + i];
+            for (intptr_t i = 0; i < n; i++) c[i * s.row + j * s.col] = x->w[step[j] * ld + x->pivot[i]];
 }
 
 enum { INV_STREAMS = 4 };
 
 INLINE void inv_within(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t vectors) {
-    (void)cold;
     const strides a = strides_of(&call->a), c = strides_of(&call->c);
     const intptr_t n = call->n;
     alignas(vec) T w[INV_STREAMS * SMM_MOST_ORDER * SMM_MOST_ORDER];
     inv_stream streams[INV_STREAMS];
     for (intptr_t q = first; q < last; q += INV_STREAMS) {
         const intptr_t count = least(INV_STREAMS, last - q);
+        const T *next = (const T *)call->a.data + q * a.batch + distance(INV_STREAMS * n * n);
         for (intptr_t l = 0; l < count; l++) {
             inv_stream *s = &streams[l];
-            s->w = w + l * n * vectors * LANES;
-            s->r2 = 0;
-            s->info = 0;
-            s->free = ~(uint32_t)0 >> (32 - n);
+            *s = (inv_stream){.w = w + l * n * vectors * LANES, .free = ~(uint32_t)0 >> (32 - n)};
             inv_load(s->w, (const T *)call->a.data + (q + l) * a.batch, a, n, vectors);
         }
         intptr_t k = 0;
         for (; k + 1 < n; k += 2) {
             for (intptr_t l = 0; l < count; l++) inv_begin(&streams[l], n, k, vectors, 2);
-            for (intptr_t l = 0; l < count; l++) inv_pass(&streams[l], n, k, vectors, 2);
+            for (intptr_t l = 0; l < count; l++) {
+                if (cold) /* as much as a pass does of its own */
+                    prefetch(next + l * a.batch + k * n, 2 * n);
+                inv_pass(&streams[l], n, k, vectors, 2);
+            }
         }
         for (intptr_t l = 0; k < n && l < count; l++) {
             inv_begin(&streams[l], n, k, vectors, 1);
@@ -190,8 +194,7 @@ INLINE void inv_within(const smm_call *call, intptr_t first, intptr_t last, bool
         }
         for (intptr_t l = 0; l < count; l++) {
             inv_store((T *)call->c.data + (q + l) * c.batch, c, &streams[l], n, vectors);
-            if (call->info.data)
-                *(int32_t *)((char *)call->info.data + (q + l) * call->info.batch) = streams[l].info;
+            if (call->info.data) *(int32_t *)((char *)call->info.data + (q + l) * call->info.batch) = streams[l].info;
         }
     }
 }

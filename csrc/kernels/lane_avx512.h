@@ -142,7 +142,12 @@ INLINE block_row block_fma(block_row x, block_row y, block_row z) { return _mm25
 #define SMM_LANE_PAIRS
 INLINE vec lane_pair(block_row low, block_row high) { return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1); }
 INLINE block_row lane_low(vec x) { return _mm512_castps512_ps256(x); }
-INLINE block_row lane_high(vec x) { return _mm512_extractf32x8_ps(x, 1); }
+/* Extracted straight into memory, a masked vextractf32x8 would fault at lanes that it does not write. */
+INLINE block_row lane_high(vec x) {
+    block_row high = _mm512_extractf32x8_ps(x, 1);
+    __asm__("" : "+v"(high));
+    return high;
+}
 INLINE void lane_transpose(vec x[BLOCK]) {
     const __m512i even = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
                   odd = _mm512_setr_epi32(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);

@@ -50,6 +50,6 @@ INLINE mask lane_mask(uint32_t bits) {
     for (int l = 0; l < LANES; l++) m[l] = bits >> l & 1 ? -1 : 0;
     return m;
 }
-INLINE vec lane_max(vec x, vec y) { return I(vmaxq)(x, y); }
+INLINE vec lane_max(vec x, vec y) { return lane_select(lane_greater(x, y), x, y); }
 INLINE vec lane_largest(vec x) { return lane_set(I(vmaxvq)(x)); }
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }

@@ -14,15 +14,42 @@ static unsigned any_needs(const smm_call *call) {
     static void KERNEL(matmul_group_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
         group(call, first, last, cold, n, width); \
     }
-#define INV_LANES(n) \
+#define INV_LANES(n, groups) \
     static void KERNEL(inv_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
-        inv_lanes(call, first, last, cold, n); \
+        inv_lanes(call, first, last, cold, n, groups); \
     }
 #define INV_WITHIN(vectors) \
     static void KERNEL(inv_within_##vectors)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
         inv_within(call, first, last, cold, vectors); \
     } \
     static unsigned inv_within_##vectors##_needs(const smm_call *call) { return inv_within_needs(call, vectors); }
+#define LU_LANES(height, groups) \
+    static intptr_t lu_begin_lanes_##height(const smm_call *call, intptr_t q, intptr_t last, vec *a, lu_group *g) { \
+        return lu_begin_lanes(call, q, last, a, g, height, groups); \
+    } \
+    static void KERNEL(lu_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+        lu_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
+    } \
+    static void KERNEL(solve_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+        solve_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
+    } \
+    static void KERNEL(det_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+        det_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
+    } \
+    static unsigned lu_lanes_##height##_needs(const smm_call *call) { return lu_lanes_needs(call, height); }
+#define LU_WITHIN(vectors) \
+    static void KERNEL(lu_within_##vectors)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+        lu_within(call, first, last, cold, vectors); \
+    } \
+    static unsigned lu_within_##vectors##_needs(const smm_call *call) { return lu_within_needs(call, vectors); }
+#define QR_LANES(n) \
+    static void KERNEL(qr_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+        qr_lanes_square(call, first, last, cold, n); \
+    }
+#define CHOLESKY_LANES(n) \
+    static void KERNEL(cholesky_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+        cholesky_lanes(call, first, last, cold, n); \
+    }
 #include "../tuning.def"
 
 #define TEXT_(x) #x
@@ -42,15 +69,65 @@ static const smm_kernel matmul_list[] = {
 };
 
 static const smm_kernel inv_list[] = {
-#define INV_LANES(n) ROW(inv_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
+#define INV_LANES(n, groups) ROW(inv_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
 #define INV_WITHIN(vectors) ROW(inv_within_##vectors, 0, 0, 0, inv_within_##vectors##_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
     ROW(inv_within, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
+static const smm_kernel lu_list[] = {
+#define LU_LANES(height, groups) ROW(lu_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
+#define LU_WITHIN(vectors) ROW(lu_within_##vectors, 0, 0, 0, lu_within_##vectors##_needs, SMM_BEYOND_L2),
+#include "../tuning.def"
+    ROW(lu_within, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
+static const smm_kernel solve_list[] = {
+#define LU_LANES(height, groups) ROW(solve_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
+#define LU_WITHIN(vectors) ROW(lu_within_##vectors, 0, 0, 0, lu_within_##vectors##_needs, SMM_BEYOND_L2),
+#include "../tuning.def"
+    ROW(lu_within, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
+static const smm_kernel det_list[] = {
+#define LU_LANES(height, groups) ROW(det_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
+#define LU_WITHIN(vectors) ROW(lu_within_##vectors, 0, 0, 0, lu_within_##vectors##_needs, SMM_BEYOND_L2),
+#include "../tuning.def"
+    ROW(lu_within, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
+static const smm_kernel lu_solve_list[] = {
+    ROW(lu_solve_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
+static const smm_kernel qr_list[] = { /* QR, QR_R, QR_RAW */
+#define QR_LANES(n) ROW(qr_lanes_##n, n, n, n, any_needs, SMM_BEYOND_L2),
+#include "../tuning.def"
+    ROW(qr_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
+static const smm_kernel lstsq_list[] = {
+    ROW(lstsq_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
+static const smm_kernel cholesky_list[] = {
+#define CHOLESKY_LANES(n) ROW(cholesky_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
+#include "../tuning.def"
+    ROW(cholesky_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
+static const smm_kernel triangular_list[] = { /* CHO_SOLVE, SOLVE_TRIANGULAR */
+    ROW(triangular_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
 #define LIST(x) {x, sizeof x / sizeof *x}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
-    .lists = {[SMM_OP_MATMUL] = LIST(matmul_list), [SMM_OP_INV] = LIST(inv_list)},
+    .lists = {[SMM_OP_MATMUL] = LIST(matmul_list), [SMM_OP_CHOLESKY] = LIST(cholesky_list),
+              [SMM_OP_CHO_SOLVE] = LIST(triangular_list), [SMM_OP_SOLVE_TRIANGULAR] = LIST(triangular_list),
+              [SMM_OP_INV] = LIST(inv_list),
+              [SMM_OP_LU] = LIST(lu_list), [SMM_OP_SOLVE] = LIST(solve_list), [SMM_OP_DET] = LIST(det_list),
+              [SMM_OP_SLOGDET] = LIST(det_list), [SMM_OP_LU_SOLVE] = LIST(lu_solve_list),
+              [SMM_OP_QR] = LIST(qr_list), [SMM_OP_QR_R] = LIST(qr_list), [SMM_OP_QR_RAW] = LIST(qr_list), [SMM_OP_LSTSQ] = LIST(lstsq_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

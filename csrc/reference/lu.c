@@ -117,18 +117,16 @@ typedef struct product {
 static product product_of(const factors *f) {
     product p = {1, 1, 0, true};
     const double least_normal = f->dtype == SMM_F32 ? FLT_MIN : DBL_MIN;
-    bool finite = true, odd = false;
+    bool finite = true;
     for (intptr_t i = 0; i < f->n; i++) {
-        const double u = f->lu[i][i];
+        const double u = f->pivots[i] == i ? f->lu[i][i] : -f->lu[i][i];
         int exponent = 0;
         p.plain = round_in(f->dtype, p.plain * u);
         p.mantissa = round_in(f->dtype, p.mantissa * frexp(u, &exponent));
         p.exponent += exponent;
         p.safe &= isfinite(p.plain) && fabs(p.plain) >= least_normal;
         finite &= (bool)isfinite(u);
-        odd ^= f->pivots[i] != i;
     }
-    if (odd) p.plain = -p.plain, p.mantissa = -p.mantissa;
     p.safe |= !finite;
     return p;
 }

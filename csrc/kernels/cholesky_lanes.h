@@ -1,0 +1,166 @@
+/* cholesky_lanes.h: the Cholesky factorization, LANES matrices side by side. Small constant orders have the whole
+ * matrix in registers. Others are done in square tiles, row of tiles after row of tiles (left-looking): a tile sums in
+ * registers all that is subtracted from it, and while one waits for its square roots and reciprocals the next begins. */
+
+enum { TILE = VECTOR_REGISTERS >= 32 ? 4 : 3 };
+
+/* A lower triangle in panels of TILE rows, column after column: element (i, j) of panel p, i counted from its first
+ * row, is at panel_of(p)[j * TILE + i], for j up to the panel's last row. */
+enum { PANELS = (SMM_MOST_ORDER + TILE - 1) / TILE, PANELS_SIZE = TILE * TILE * PANELS * (PANELS + 1) / 2 };
+
+INLINE vec *panel_of(const vec *l, intptr_t p) { return (vec *)l + TILE * TILE * p * (p + 1) / 2; }
+INLINE vec *panel_element(const vec *l, intptr_t i, intptr_t j) {
+    return panel_of(l, i / TILE) + j * TILE + i % TILE;
+}
+
+/* Rows or columns from .. from+count-1 of the lower triangle of matrices q .. q+lanes-1; of an upper one if reversed,
+ * both orders of rows and columns turned round, which makes it a lower one. Whole runs at a time where a row or a
+ * column has no gaps. */
+INLINE void panels_load_rows(vec *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed, intptr_t first,
+                      intptr_t last, intptr_t count) {
+    const strides s = strides_of(from);
+    const intptr_t sign = reversed ? -1 : 1;
+    const T *p = (const T *)from->data + q * s.batch + (reversed ? (n - 1) * (s.row + s.col) : 0);
+    for (intptr_t i = first; i < last; i++) {
+        const T *row = p + i * sign * s.row;
+        if (s.col == 1)
+            lanes_load_run(panel_element(l, i, reversed ? i : 0), sign * TILE, row - (reversed ? i : 0), s.batch, i + 1,
+                           count);
+        else
+            for (intptr_t j = 0; j <= i; j++) {
+                T lane[LANES];
+                for (int k = 0; k < LANES; k++) lane[k] = row[j * sign * s.col + lane_offset(k, s.batch, count)];
+                *panel_element(l, i, j) = lane_load(lane);
+            }
+    }
+}
+INLINE void panels_load_columns(vec *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed, intptr_t count) {
+    const strides s = strides_of(from);
+    const T *p = (const T *)from->data + q * s.batch;
+    for (intptr_t j = 0; j < n; j++) {
+        vec x[SMM_MOST_ORDER];
+        const T *column = p + (reversed ? (n - 1 - j) * s.col : j * s.col + j);
+        lanes_load_run(reversed ? x + n - 1 : x + j, reversed ? -1 : 1, column, s.batch, n - j, count);
+        for (intptr_t i = j; i < n; i++) *panel_element(l, i, j) = x[i];
+    }
+}
+
+/* c_ij = c_ij - sum a_ik b_jk, k < depth, of panels a and b. */
+INLINE void tile_subtract(vec c[TILE][TILE], const vec *a, const vec *b, intptr_t depth, const int rows,
+                          const int cols, const bool lower) {
+    ROLLED(intptr_t k = 0; k < depth; k++) {
+        vec y[TILE];
+        UNROLLED(int j = 0; j < cols; j++) y[j] = b[k * TILE + j];
+        UNROLLED(int i = 0; i < rows; i++) {
+            const vec x = lower ? y[i] : a[k * TILE + i];
+            UNROLLED(int j = 0; j < cols; j++)
+                if (!lower || j <= i) c[i][j] = lane_fnma(x, y[j], c[i][j]);
+        }
+    }
+}
+
+/* l_jj = sqrt(a_jj), r = 1 / l_jj. info becomes j + 1 where a_jj is not positive. */
+INLINE vec cholesky_pivot(vec *a_jj, vec *info, intptr_t j) {
+    const mask bad = ~lane_greater(*a_jj, lane_set(0));
+    if (__builtin_expect(lane_any(bad), 0))
+        *info = lane_select(bad & lane_equal(*info, lane_set(0)), lane_set((T)(j + 1)), *info);
+    *a_jj = lane_sqrt(*a_jj);
+    return lane_div(lane_set(1), *a_jj);
+}
+
+/* Rows i0 .. i0+rows-1, the rows above them done. r: the reciprocals of the diagonal. */
+INLINE void cholesky_rows(vec *l, vec *r, vec *info, intptr_t i0, const int rows) {
+    vec c[TILE][TILE], *a = panel_of(l, i0 / TILE);
+    ROLLED(intptr_t j0 = 0; j0 < i0; j0 += TILE) {
+        const vec *b = panel_of(l, j0 / TILE);
+        UNROLLED(int i = 0; i < rows; i++)
+            UNROLLED(int j = 0; j < TILE; j++) c[i][j] = a[(j0 + j) * TILE + i];
+        tile_subtract(c, a, b, j0, rows, TILE, false);
+        UNROLLED(int j = 0; j < TILE; j++)
+            UNROLLED(int i = 0; i < rows; i++) {
+                c[i][j] = lane_mul(c[i][j], r[j0 + j]);
+                a[(j0 + j) * TILE + i] = c[i][j];
+                UNROLLED(int k = j + 1; k < TILE; k++)
+                    c[i][k] = lane_fnma(c[i][j], b[(j0 + j) * TILE + k], c[i][k]);
+            }
+    }
+    UNROLLED(int i = 0; i < rows; i++)
+        UNROLLED(int j = 0; j <= i; j++) c[i][j] = a[(i0 + j) * TILE + i];
+    tile_subtract(c, a, a, i0, rows, rows, true);
+    UNROLLED(int j = 0; j < rows; j++) {
+        r[i0 + j] = cholesky_pivot(&c[j][j], info, i0 + j);
+        a[(i0 + j) * TILE + j] = c[j][j];
+        UNROLLED(int i = j + 1; i < rows; i++) {
+            a[(i0 + j) * TILE + i] = c[i][j] = lane_mul(c[i][j], r[i0 + j]);
+            UNROLLED(int k = j + 1; k <= i; k++) c[i][k] = lane_fnma(c[i][j], c[k][j], c[i][k]);
+        }
+    }
+}
+
+/* Row i of C: l_i0 .. l_ii, zeros. */
+INLINE void cholesky_store_row(const smm_operand *to, intptr_t q, const vec *l, intptr_t i, intptr_t n,
+                               intptr_t count) {
+    const vec *row = panel_element(l, i, 0);
+    vec x[SMM_MOST_ORDER];
+    UNROLLED_BY_4(intptr_t j = 0; j <= i; j++) x[j] = row[j * TILE];
+    UNROLLED_BY_4(intptr_t j = i + 1; j < n; j++) x[j] = lane_set(0);
+    smm_operand c = *to;
+    c.data = (char *)c.data + i * c.row;
+    lanes_store(&c, q, x, 1, n, count);
+}
+
+/* Matrices q .. q+count-1 of C (rows x cols) become NaN where info is not 0. */
+INLINE void lanes_spoil(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols, intptr_t count) {
+    const uint32_t bad = lane_bits(~lane_equal(info, lane_set(0)));
+    if (__builtin_expect(bad == 0, 1)) return;
+    for (intptr_t l = 0; l < count; l++)
+        for (intptr_t i = 0; i < rows && bad >> l & 1; i++)
+            for (intptr_t j = 0; j < cols; j++)
+                *(T *)((char *)c->data + (q + l) * c->batch + i * c->row + j * c->col) = NAN;
+}
+
+static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+    (void)cold;
+    const intptr_t n = call->n;
+    const strides s = strides_of(&call->a);
+    for (intptr_t q = first; q < last; q += LANES) {
+        const intptr_t count = least(LANES, last - q);
+        vec l[PANELS_SIZE], r[SMM_MOST_ORDER], info = lane_set(0);
+        const bool by_columns = s.row == 1 && s.col != 1;
+        if (by_columns) panels_load_columns(l, &call->a, q, n, false, count);
+        for (intptr_t i = 0; i < n; i += TILE) {
+            const intptr_t rows = least(TILE, n - i);
+            if (!by_columns) panels_load_rows(l, &call->a, q, n, false, i, i + rows, count);
+            switch (rows) {
+            case 1: cholesky_rows(l, r, &info, i, 1); break;
+            case 2: cholesky_rows(l, r, &info, i, 2); break;
+            case 3: cholesky_rows(l, r, &info, i, 3); break;
+            default: cholesky_rows(l, r, &info, i, TILE);
+            }
+            for (intptr_t j = i; j < i + rows; j++) cholesky_store_row(&call->c, q, l, j, n, count);
+        }
+        lanes_store_int(&call->info, q, 0, info, count);
+        lanes_spoil(&call->c, q, info, n, n, count);
+    }
+}
+
+/* The same for a small constant order, the whole matrix in registers. */
+INLINE void cholesky_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
+    (void)cold;
+    for (intptr_t q = first; q < last; q += LANES) {
+        const intptr_t count = least(LANES, last - q);
+        vec a[n * n], info = lane_set(0);
+        lanes_load(a, &call->a, q, n, n, count);
+        UNROLLED(int j = 0; j < n; j++) {
+            const vec r = cholesky_pivot(&a[j * n + j], &info, j);
+            UNROLLED(int i = j + 1; i < n; i++) {
+                a[i * n + j] = lane_mul(a[i * n + j], r);
+                a[j * n + i] = lane_set(0);
+                UNROLLED(int k = j + 1; k <= i; k++) a[i * n + k] = lane_fnma(a[i * n + j], a[k * n + j], a[i * n + k]);
+            }
+        }
+        lanes_store(&call->c, q, a, n, n, count);
+        lanes_store_int(&call->info, q, 0, info, count);
+        lanes_spoil(&call->c, q, info, n, n, count);
+    }
+}

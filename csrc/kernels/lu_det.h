@@ -1,0 +1,53 @@
+/* lu_det.h: from the diagonal of U to the determinant, or its sign and the logarithm of its magnitude. */
+#include <float.h>
+
+/* Where x is neither zero, subnormal, infinite nor NaN. */
+INLINE mask lane_normal(vec x) {
+    const T least_normal = sizeof(T) == 4 ? (T)FLT_MIN : (T)DBL_MIN;
+    const vec size = lane_abs(x);
+    return lane_greater(lane_set(INFINITY), size) & ~lane_greater(lane_set(least_normal), size);
+}
+
+/* The result for matrix q: p is the product of the factors u[0], u[step], ..., negated for an odd number of exchanges,
+ * and safe if every partial product is normal. If not, mantissas are multiplied and exponents added. */
+static void KERNEL(det_put)(const smm_call *call, intptr_t q, T p, bool safe, bool odd, const T *u, intptr_t step,
+                            intptr_t n) {
+    T *const det = (T *)((char *)call->c.data + q * call->c.batch);
+    bool singular = false, finite = true;
+    for (intptr_t i = 0; i < n && !safe; i++) {
+        singular |= u[i * step] == 0;
+        finite &= (bool)isfinite(u[i * step]);
+    }
+    const bool rescue = !safe && finite;
+    int exponent = 0;
+    if (rescue) {
+        p = odd ? -1 : 1;
+        for (intptr_t i = 0; i < n; i++) {
+            int e = 0;
+            p *= (T)frexp((double)u[i * step], &e);
+            exponent += e;
+        }
+    }
+    if (call->op == SMM_OP_DET) {
+        *det = singular ? 0 : rescue ? (T)ldexp((double)p, exponent) : p;
+        return;
+    }
+    T *const logarithm = (T *)((char *)call->d.data + q * call->d.batch);
+    const double log_p = log(fabs((double)p));
+    *det = singular ? 0 : isnan(p) ? p : p > 0 ? 1 : -1;
+    *logarithm = singular ? -INFINITY : (T)(rescue ? log_p + exponent * M_LN2 : log_p);
+}
+
+/* The same for matrices q .. q+count-1, a factor of each in the lanes at u, u + step, ... */
+INLINE void lanes_store_det(const smm_call *call, intptr_t q, intptr_t count, vec p, mask safe, mask odd, const T *u,
+                            intptr_t step, intptr_t n) {
+    T lane[LANES];
+    lane_store(lane, p);
+    if (call->op == SMM_OP_DET && __builtin_expect(!lane_any(~safe), 1)) {
+        char *det = (char *)call->c.data + q * call->c.batch;
+        for (intptr_t l = 0; l < count; l++) *(T *)(det + l * call->c.batch) = lane[l];
+        return;
+    }
+    for (intptr_t l = 0; l < count; l++)
+        KERNEL(det_put)(call, q + l, lane[l], lane_bits(safe) >> l & 1, lane_bits(odd) >> l & 1, u + l, step, n);
+}

@@ -1,0 +1,316 @@
+/* lu_lanes.h: LU, solves and determinants, LANES matrices side by side, for orders n up to a constant height (rows
+ * beyond n are zero, and stay out of everything; row i begins at i height). One column at a time is in registers and
+ * all earlier steps are done to it (left-looking: nothing but the column itself is written), in the order exchange,
+ * eliminate, exchange, eliminate, so that columns of L need not be exchanged to be used. Rows are exchanged by
+ * selection: masks say in which matrices row i was the pivot of step k. */
+
+/* What is known of LANES matrices besides their factors. */
+typedef struct lu_group {
+    vec r[SMM_MOST_ORDER];                      /* reciprocals of the pivots */
+    mask swap[SMM_MOST_ORDER * SMM_MOST_ORDER]; /* k height + i: step k exchanged rows k and i */
+    mask odd;                                   /* an odd number of exchanges */
+    vec info;
+    bool tiny; /* some pivot has no reciprocal, or is zero, or NaN */
+} lu_group;
+
+/* Find the rows of step k's pivots in column k: of the largest |x_i|, i >= k, the first. */
+INLINE mask lu_find(mask *swap, const vec *x, const int height, const int k) {
+    vec most[2] = {lane_set(0), lane_set(0)};
+    UNROLLED(int i = k + 1; i < height; i++) most[i & 1] = lane_max(lane_abs(x[i]), most[i & 1]);
+    const vec largest = lane_max(most[0], most[1]);
+    const mask any = lane_greater(largest, lane_abs(x[k])); /* false where x_k is NaN: it stays */
+    mask open = any;
+    UNROLLED(int i = k + 1; i < height; i++) {
+        swap[i] = open & lane_equal(lane_abs(x[i]), largest);
+        open &= ~swap[i];
+    }
+    return any;
+}
+
+/* Exchange row k with the pivot's. */
+INLINE void lu_exchange(vec *x, const mask *swap, const int height, const int k) {
+    const vec x_k = x[k];
+    UNROLLED(int i = k + 1; i < height; i++) {
+        const vec x_i = x[i];
+        x[i] = lane_select(swap[i], x_k, x_i);
+        x[k] = lane_select(swap[i], x_i, x[k]);
+    }
+}
+
+/* x_i = x_i - l_ik x_k, i > k */
+INLINE void lu_eliminate(vec *x, const vec *a, const int height, const int k) {
+    UNROLLED(int i = k + 1; i < height; i++) x[i] = lane_fnma(a[i * height + k], x[k], x[i]);
+}
+
+INLINE mask lu_infinite(vec r) { return lane_equal(lane_abs(r), lane_set(INFINITY)); }
+
+/* x / p by the reciprocal r of p, where there is one. */
+INLINE vec lu_quotient(vec x, vec p, vec r) { return lane_select(lu_infinite(r), lane_div(x, p), lane_mul(x, r)); }
+
+/* Divide column k by pivots of which some have no reciprocal; note which are zero. */
+static __attribute__((noinline)) void KERNEL(lu_divide)(vec *a, lu_group *g, intptr_t height, intptr_t k) {
+    const vec p = a[k * height + k];
+    for (intptr_t i = k + 1; i < height; i++) a[i * height + k] = lu_quotient(a[i * height + k], p, g->r[k]);
+    const mask first = lane_equal(p, lane_set(0)) & lane_equal(g->info, lane_set(0));
+    g->info = lane_select(first, lane_set((T)(k + 1)), g->info);
+    g->tiny = true;
+}
+
+/* Column j of A becomes that of L and U. */
+INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
+    vec x[SMM_MOST_ORDER], r = lane_set(0);
+    bool divide = false;
+    UNROLLED(int i = 0; i < height; i++) x[i] = a[i * height + j];
+    UNROLLED(int k = 0; k < height; k++) { /* no way out of the loop before its end, or it would not unroll */
+        mask *const swap = g->swap + k * height;
+        if (k < j) {
+            lu_exchange(x, swap, height, k);
+            lu_eliminate(x, a, height, k);
+        } else if (k == j) {
+            g->odd ^= lu_find(swap, x, height, k);
+            lu_exchange(x, swap, height, k);
+            r = lane_div(lane_set(1), x[k]);
+            divide = lane_any(~lane_greater(lane_set(INFINITY), lane_abs(r)));
+            if (__builtin_expect(!divide, 1))
+                UNROLLED(int i = k + 1; i < height; i++) x[i] = lane_mul(x[i], r);
+        }
+    }
+    UNROLLED(int i = 0; i < height; i++) a[i * height + j] = x[i];
+    g->r[j] = r;
+    if (__builtin_expect(divide, 0)) KERNEL(lu_divide)(a, g, height, j);
+}
+
+/* Arrays have constant sizes, or they would not be taken apart into registers. */
+enum { LU_GROUPS = 4, LU_ROOM = SMM_MOST_ORDER * SMM_MOST_ORDER };
+
+/* Up to this order the columns unroll, so that the whole matrix can be in registers. */
+enum { LU_IN_REGISTERS = 3 };
+/* Up to this height, n is the height. */
+enum { LU_EXACT = 8 };
+
+/* lanes_load and lanes_store of sizes that are not constant, once for all heights. */
+static __attribute__((noinline)) void KERNEL(lu_load)(vec *x, const smm_operand *from, intptr_t q, intptr_t rows,
+                                                      intptr_t cols, intptr_t count) {
+    lanes_load(x, from, q, rows, cols, count);
+}
+static __attribute__((noinline)) void KERNEL(lu_store)(const smm_operand *to, intptr_t q, const vec *x, intptr_t rows,
+                                                       intptr_t cols, intptr_t count) {
+    lanes_store(to, q, x, rows, cols, count);
+}
+
+/* Factor `groups` times LANES matrices, so that while one waits for its pivots there is work on others. */
+INLINE void lu_factor(vec *a, lu_group *g, const int height, intptr_t n, const intptr_t groups) {
+    for (intptr_t l = 0; l < groups; l++) {
+        g[l].info = lane_set(0);
+        g[l].odd = lane_greater(g[l].info, g[l].info);
+        g[l].tiny = false;
+    }
+    if (height <= LU_IN_REGISTERS)
+        UNROLLED(int j = 0; j < height; j++) lu_column(a, g, height, j);
+    else
+        ROLLED(int j = 0; j < n; j++)
+            ROLLED(intptr_t l = 0; l < groups; l++) lu_column(a + l * height * height, &g[l], height, j);
+}
+
+/* Load and factor the matrices from q on, at most `most` groups of them; how many groups it were. */
+INLINE intptr_t lu_begin_lanes(const smm_call *call, intptr_t q, intptr_t last, vec *a, lu_group *g, const int height,
+                               const int most) {
+    const intptr_t n = height <= LU_EXACT ? height : call->n;
+    const intptr_t groups = most == 1 ? 1 : least(most, (last - q + LANES - 1) / LANES);
+    for (intptr_t l = 0; l < groups; l++) {
+        vec *const to = a + l * height * height;
+        const intptr_t count = least(LANES, last - q - l * LANES);
+        if (height <= LU_EXACT)
+            lanes_load(to, &call->a, q + l * LANES, height, height, count);
+        else
+            KERNEL(lu_load)(to, &call->a, q + l * LANES, n, n, count);
+        for (intptr_t i = n; i-- > 0 && n < height;)
+            for (intptr_t j = n; j-- > 0;) to[i * height + j] = to[i * n + j];
+        for (intptr_t i = n; i < height; i++)
+            for (intptr_t j = 0; j < n; j++) to[i * height + j] = lane_set(0);
+    }
+    lu_factor(a, g, height, n, groups);
+    for (intptr_t l = 0; l < groups; l++)
+        lanes_store_int(&call->info, q + l * LANES, 0, g[l].info, least(LANES, last - q - l * LANES));
+    return groups;
+}
+
+/* x = the solution of A x = x */
+INLINE void lu_substitute(vec *x, const vec *a, const lu_group *g, const int height, intptr_t n) {
+    UNROLLED(int k = 0; k < height; k++)
+        if (k < n) {
+            lu_exchange(x, g->swap + k * height, height, k);
+            lu_eliminate(x, a, height, k);
+        }
+    UNROLLED(int j = height - 1; j >= 0; j--)
+        if (j < n) {
+            x[j] = lane_mul(x[j], g->r[j]);
+            UNROLLED(int i = 0; i < j; i++) x[i] = lane_fnma(a[i * height + j], x[j], x[i]);
+        }
+}
+
+/* The same where some pivot has no reciprocal; elements of x are `step` apart. */
+static __attribute__((noinline)) void KERNEL(lu_substitute_tiny)(vec *x, intptr_t step, const vec *a, const lu_group *g,
+                                                                 intptr_t height, intptr_t n) {
+    vec y[SMM_MOST_ORDER];
+    for (intptr_t i = 0; i < n; i++) y[i] = x[i * step];
+    for (intptr_t k = 0; k < n; k++) {
+        for (intptr_t i = k + 1; i < n; i++) {
+            const mask swap = g->swap[k * height + i];
+            const vec y_i = y[i], y_k = y[k];
+            y[i] = lane_select(swap, y_k, y_i);
+            y[k] = lane_select(swap, y_i, y_k);
+        }
+        for (intptr_t i = k + 1; i < n; i++) y[i] = lane_fnma(a[i * height + k], y[k], y[i]);
+    }
+    for (intptr_t j = n - 1; j >= 0; j--) {
+        y[j] = lu_quotient(y[j], a[j * height + j], g->r[j]);
+        for (intptr_t i = 0; i < j; i++) y[i] = lane_fnma(a[i * height + j], y[j], y[i]);
+    }
+    for (intptr_t i = 0; i < n; i++) x[i * step] = y[i];
+}
+
+/* Do the exchanges of the steps after k to column k of L. */
+INLINE void lu_permute(vec *a, const lu_group *g, const int height, intptr_t n, const int k) {
+    vec x[SMM_MOST_ORDER];
+    UNROLLED(int i = 1; i < height; i++) x[i] = a[i * height + k];
+    UNROLLED(int i = 1; i < height; i++)
+        if (i > k && i < n) lu_exchange(x, g->swap + i * height, height, i);
+    UNROLLED(int i = 1; i < height; i++)
+        if (i > k) a[i * height + k] = x[i];
+}
+
+/* NaN where info is not 0. */
+static __attribute__((noinline)) void KERNEL(lu_spoil)(vec *x, intptr_t size, vec info) {
+    const mask good = lane_equal(info, lane_set(0));
+    for (intptr_t i = 0; i < size; i++) x[i] = lane_select(good, x[i], lane_set(NAN));
+}
+INLINE void lu_spoil(vec *x, intptr_t size, vec info) {
+    if (__builtin_expect(lane_any(lane_greater(info, lane_set(0))), 0)) KERNEL(lu_spoil)(x, size, info);
+}
+
+/* Row exchanged with row k; from a zero pivot on, none. */
+INLINE vec lu_pivot(const lu_group *g, const int height, const int k) {
+    const vec here = lane_set((T)k);
+    vec row = here;
+    for (int i = k + 1; i < height; i++) row = lane_select(g->swap[k * height + i], lane_set((T)i), row);
+    const mask end = lane_greater(g->info, lane_set(0)) & lane_greater(lane_set((T)(k + 2)), g->info);
+    return lane_select(end, here, row);
+}
+
+INLINE void lu_end(const smm_call *call, intptr_t q, intptr_t count, vec *a, const lu_group *g, const int height) {
+    const intptr_t n = height <= LU_EXACT ? height : call->n;
+    if (height <= LU_IN_REGISTERS)
+        UNROLLED(int k = 0; k + 2 < height; k++) lu_permute(a, g, height, n, k);
+    else
+        ROLLED(int k = 0; k + 2 < n; k++) lu_permute(a, g, height, n, k);
+    for (intptr_t i = 0; i < n && n < height; i++)
+        for (intptr_t j = 0; j < n; j++) a[i * n + j] = a[i * height + j];
+    lu_spoil(a, n * n, g->info);
+    if (height <= LU_EXACT)
+        lanes_store(&call->c, q, a, height, height, count);
+    else
+        KERNEL(lu_store)(&call->c, q, a, n, n, count);
+    for (int k = 0; k < n; k++) lanes_store_int(&call->pivots, q, k, lu_pivot(g, height, k), count);
+}
+
+/* Each kernel is given its order's lu_begin_lanes, which the three share. */
+typedef intptr_t lu_begin_fn(const smm_call *call, intptr_t q, intptr_t last, vec *a, lu_group *g);
+INLINE intptr_t lu_call(lu_begin_fn *begin, const smm_call *call, intptr_t q, intptr_t last, vec *a, lu_group *g,
+                        const int height) {
+    return height <= LU_IN_REGISTERS ? lu_begin_lanes(call, q, last, a, g, height, 1) : begin(call, q, last, a, g);
+}
+
+INLINE void lu_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
+                     const int height) {
+    (void)cold;
+    for (intptr_t q = first; q < last;) {
+        vec a[LU_ROOM];
+        lu_group g[LU_GROUPS];
+        const intptr_t groups = lu_call(begin, call, q, last, a, g, height);
+        for (intptr_t l = 0; l < groups; l++, q += LANES)
+            lu_end(call, q, least(LANES, last - q), a + l * height * height, &g[l], height);
+    }
+}
+
+/* Columns j and on of an operand. */
+INLINE smm_operand lu_columns(smm_operand x, intptr_t j) {
+    x.data = (char *)x.data + j * x.col;
+    return x;
+}
+
+/* Right-hand sides j .. j+width-1 of matrices q .. q+count-1. */
+INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, intptr_t j, const intptr_t width,
+                           const vec *a, const lu_group *g, const int height) {
+    const intptr_t n = height <= LU_EXACT ? height : call->n;
+    const smm_operand b = lu_columns(call->b, j), c = lu_columns(call->c, j);
+    vec x[SMM_MOST_ORDER * BLOCK];
+    if (height <= LU_EXACT && width == 1)
+        lanes_load(x, &b, q, height, 1, count);
+    else
+        KERNEL(lu_load)(x, &b, q, n, width, count);
+    ROLLED(intptr_t l = 0; l < width; l++) {
+        if (__builtin_expect(g->tiny, 0)) {
+            KERNEL(lu_substitute_tiny)(x + l, width, a, g, height, n);
+            continue;
+        }
+        vec y[SMM_MOST_ORDER];
+        UNROLLED(int i = 0; i < height; i++) y[i] = i < n ? x[i * width + l] : lane_set(0);
+        lu_substitute(y, a, g, height, n);
+        UNROLLED(int i = 0; i < height; i++)
+            if (i < n) x[i * width + l] = y[i];
+    }
+    lu_spoil(x, n * width, g->info);
+    if (height <= LU_EXACT && width == 1)
+        lanes_store(&c, q, x, height, 1, count);
+    else
+        KERNEL(lu_store)(&c, q, x, n, width, count);
+}
+
+INLINE void solve_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
+                        const int height) {
+    (void)cold;
+    for (intptr_t q = first; q < last;) {
+        vec a[LU_ROOM];
+        lu_group g[LU_GROUPS];
+        const intptr_t groups = lu_call(begin, call, q, last, a, g, height);
+        for (intptr_t l = 0; l < groups; l++, q += LANES)
+            if (call->k == 1)
+                lu_solve_block(call, q, least(LANES, last - q), 0, 1, a + l * height * height, &g[l], height);
+            else
+                for (intptr_t j = 0; j < call->k; j += BLOCK)
+                    lu_solve_block(call, q, least(LANES, last - q), j, least(BLOCK, call->k - j),
+                                   a + l * height * height, &g[l], height);
+    }
+}
+
+/* From the diagonal of U. */
+INLINE void det_end(const smm_call *call, intptr_t q, intptr_t count, const vec *a, const lu_group *g,
+                    const int height) {
+    const intptr_t n = height <= LU_EXACT ? height : call->n;
+    vec p = a[0];
+    mask safe = lane_normal(p);
+    for (intptr_t k = 1; k < n; k++) {
+        p = lane_mul(p, a[k * height + k]);
+        safe &= lane_normal(p);
+    }
+    p = lane_select(g->odd, lane_sub(lane_set(-(T)0), p), p);
+    lanes_store_det(call, q, count, p, safe, g->odd, (const T *)a, (height + 1) * LANES, n);
+}
+
+INLINE void det_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
+                      const int height) {
+    (void)cold;
+    for (intptr_t q = first; q < last;) {
+        vec a[LU_ROOM];
+        lu_group g[LU_GROUPS];
+        const intptr_t groups = lu_call(begin, call, q, last, a, g, height);
+        for (intptr_t l = 0; l < groups; l++, q += LANES)
+            det_end(call, q, least(LANES, last - q), a + l * height * height, &g[l], height);
+    }
+}
+
+/* For orders above the height, not for this kernel. */
+INLINE unsigned lu_lanes_needs(const smm_call *call, intptr_t height) {
+    return call->n == height || (height > LU_EXACT && call->n < height) ? 0 : SMM_UNFIT;
+}

@@ -1,0 +1,68 @@
+/* lu_solve_lanes.h: solutions by the factors that LU gave, LANES matrices side by side, for any order. */
+
+/* lu_exchange with the rows of pivots that are given as numbers. */
+INLINE void lu_exchange_by(vec *x, const vec pivot, intptr_t n, intptr_t k) {
+    for (intptr_t i = k + 1; i < n; i++) {
+        const mask here = lane_equal(pivot, lane_set((T)i));
+        const vec x_i = x[i], x_k = x[k];
+        x[i] = lane_select(here, x_k, x_i);
+        x[k] = lane_select(here, x_i, x_k);
+    }
+}
+
+/* x = the solution of A x = x for row-major factors a; of A^T x = x, if a is transposed and so L the upper of them. */
+INLINE void lu_solve_one(vec *x, const vec *a, const vec *r, const vec *pivots, intptr_t n, bool transposed) {
+    for (intptr_t k = 0; k < n && !transposed; k++) lu_exchange_by(x, pivots[k], n, k);
+    for (intptr_t j = 0; j < n; j++) {
+        if (transposed) x[j] = lu_quotient(x[j], a[j * n + j], r[j]);
+        for (intptr_t i = j + 1; i < n; i++) x[i] = lane_fnma(a[i * n + j], x[j], x[i]);
+    }
+    for (intptr_t j = n - 1; j >= 0; j--) {
+        if (!transposed) x[j] = lu_quotient(x[j], a[j * n + j], r[j]);
+        for (intptr_t i = 0; i < j; i++) x[i] = lane_fnma(a[i * n + j], x[j], x[i]);
+    }
+    for (intptr_t k = n - 1; k >= 0 && transposed; k--) lu_exchange_by(x, pivots[k], n, k);
+}
+
+/* Row k of an int32 operand. */
+INLINE vec lanes_load_int(const smm_operand *from, intptr_t q, intptr_t k, intptr_t count) {
+    T lane[LANES];
+    const char *p = (const char *)from->data + q * from->batch + k * from->row;
+    for (intptr_t l = 0; l < LANES; l++)
+        lane[l] = (T) * (const int32_t *)(p + (l < count ? l : count - 1) * from->batch);
+    return lane_load(lane);
+}
+
+static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+    (void)cold;
+    const intptr_t n = call->n;
+    const bool transposed = call->form & SMM_TRANSPOSED;
+    smm_operand from = call->a;
+    if (transposed) from.row = call->a.col, from.col = call->a.row;
+    for (intptr_t q = first; q < last; q += LANES) {
+        const intptr_t count = least(LANES, last - q);
+        vec a[SMM_MOST_ORDER * SMM_MOST_ORDER], r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER], info = lane_set(0);
+        lanes_load(a, &from, q, n, n, count);
+        for (intptr_t k = n - 1; k >= 0; k--) {
+            const vec u = a[k * n + k];
+            pivots[k] = lanes_load_int(&call->pivots, q, k, count);
+            r[k] = lane_div(lane_set(1), u);
+            info = lane_select(lane_equal(u, lane_set(0)), lane_set((T)(k + 1)), info);
+        }
+        lanes_store_int(&call->info, q, 0, info, count);
+        for (intptr_t j = 0; j < call->k; j += BLOCK) {
+            const intptr_t width = least(BLOCK, call->k - j);
+            const smm_operand b = lu_columns(call->b, j), c = lu_columns(call->c, j);
+            vec x[SMM_MOST_ORDER * BLOCK];
+            lanes_load(x, &b, q, n, width, count);
+            for (intptr_t l = 0; l < width; l++) {
+                vec y[SMM_MOST_ORDER];
+                for (intptr_t i = 0; i < n; i++) y[i] = x[i * width + l];
+                lu_solve_one(y, a, r, pivots, n, transposed);
+                for (intptr_t i = 0; i < n; i++) x[i * width + l] = y[i];
+            }
+            lu_spoil(x, n * width, info);
+            lanes_store(&c, q, x, n, width, count);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+/* qr_lanes.h: Householder QR in place, LANES matrices side by side: without pivoting all of them take the same steps.
+ * As LAPACK's geqrf and orgqr (Golub and Van Loan, Matrix Computations, algorithm 5.2.1). Where `unrolled`, sizes are
+ * constants. */
+
+enum { QR_ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER, QR_ROOM = QR_ELEMENTS + SMM_MOST_ORDER };
+
+/* Columns that a reflector passes over at a time: they share the loads of v, and so many sums are in flight. */
+enum { REFLECTED = VECTOR_REGISTERS >= 32 ? 8 : 4 };
+
+/* Sums of squares outside of low .. high have lost digits to underflow, or may overflow; then x is scaled by a power of
+ * two, which loses none. */
+#if defined(SMM_KERNELS_F64)
+#define SQUARES_LOW 0x1p-900
+#define SQUARES_HIGH 0x1p1000
+#define SCALE_UP 0x1p600
+#define SCALE_DOWN 0x1p-600
+#else
+#define SQUARES_LOW 0x1p-100f
+#define SQUARES_HIGH 0x1p120f
+#define SCALE_UP 0x1p100f
+#define SCALE_DOWN 0x1p-100f
+#endif
+
+INLINE vec lane_negate(vec x) { return lane_sub(lane_set(-(T)0), x); }
+
+/* The sum of squares of x_1 .. x_count-1, in four parts, which need not wait for each other. */
+INLINE vec sum_of_squares(const vec *x, intptr_t step, intptr_t count, const bool unrolled) {
+    vec s[4] = {lane_set(0), lane_set(0), lane_set(0), lane_set(0)};
+    if (unrolled) {
+        UNROLLED(intptr_t i = 1; i < count; i++) s[(i - 1) % 4] = lane_fma(x[i * step], x[i * step], s[(i - 1) % 4]);
+    } else {
+        intptr_t i = 1;
+        ROLLED(; i + 3 < count; i += 4)
+            UNROLLED(int part = 0; part < 4; part++) {
+                const vec y = x[(i + part) * step];
+                s[part] = lane_fma(y, y, s[part]);
+            }
+        UNROLLED(int part = 0; part < 3; part++)
+            if (i + part < count) s[part] = lane_fma(x[(i + part) * step], x[(i + part) * step], s[part]);
+    }
+    return lane_add(lane_add(s[0], s[1]), lane_add(s[2], s[3]));
+}
+
+/* x = scale x. */
+INLINE void scale_column(vec *x, intptr_t step, vec scale, intptr_t count, const bool unrolled) {
+    if (unrolled)
+        UNROLLED(intptr_t i = 0; i < count; i++) x[i * step] = lane_mul(x[i * step], scale);
+    else
+        ROLLED(intptr_t i = 0; i < count; i++) x[i * step] = lane_mul(x[i * step], scale);
+}
+
+INLINE mask is_zero(const vec *x, intptr_t step, intptr_t count, const bool unrolled) {
+    mask zero = lane_equal(lane_set(0), lane_set(0));
+    if (unrolled)
+        UNROLLED(intptr_t i = 0; i < count; i++) zero &= lane_equal(x[i * step], lane_set(0));
+    else
+        ROLLED(intptr_t i = 0; i < count; i++) zero &= lane_equal(x[i * step], lane_set(0));
+    return zero;
+}
+
+/* H = I - tau v v^T, v_0 = 1, of which H x = (beta, 0, 0, ...): x_0 becomes beta, the others v; the result is tau, 0
+ * where there is nothing to annihilate. As LAPACK's larfg. */
+INLINE vec reflector(vec *x, intptr_t step, intptr_t count, const bool unrolled) {
+    const vec one = lane_set(1), low = lane_set(SQUARES_LOW), high = lane_set(SQUARES_HIGH);
+    if (count == 1) return lane_set(0);
+    const vec rest = sum_of_squares(x, step, count, unrolled);
+    vec squares = lane_fma(x[0], x[0], rest), back = one;
+    mask zero = lane_equal(one, lane_set(0));
+    if (lane_any(~(lane_greater(rest, lane_set(0)) & lane_greater(squares, low) & lane_greater(high, squares)))) {
+        zero = is_zero(x + step, step, count - 1, unrolled);
+        const mask small = lane_greater(low, squares) & ~zero, large = lane_greater(squares, high) & ~zero;
+        const vec up = lane_set(SCALE_UP), down = lane_set(SCALE_DOWN);
+        scale_column(x, step, lane_select(small, up, lane_select(large, down, one)), count, unrolled);
+        back = lane_select(small, down, lane_select(large, up, one));
+        squares = lane_fma(x[0], x[0], sum_of_squares(x, step, count, unrolled));
+    }
+    const vec norm = lane_sqrt(squares);
+    const vec beta = lane_select(lane_greater(lane_set(0), x[0]), norm, lane_negate(norm));
+    const vec tau = lane_div(lane_sub(beta, x[0]), beta), r = lane_div(one, lane_sub(x[0], beta));
+    x[0] = lane_select(zero, x[0], lane_mul(beta, back));
+    scale_column(x + step, step, lane_select(zero, one, r), count - 1, unrolled);
+    return lane_select(zero, lane_set(0), tau);
+}
+
+/* w += v_i x_i and x_i -= v_i w, for a row i of a few columns of x. */
+INLINE void add_products(vec *w, vec v, const vec *x, const int width) {
+    UNROLLED(int j = 0; j < width; j++) w[j] = lane_fma(v, x[j], w[j]);
+}
+INLINE void subtract_products(vec *x, vec v, const vec *w, const int width) {
+    UNROLLED(int j = 0; j < width; j++) x[j] = lane_fnma(v, w[j], x[j]);
+}
+
+/* H of the vectors v_0 = 1, v_1 .. v_count-1, which lie `step` vectors apart. */
+typedef struct reflection {
+    const vec *v;
+    intptr_t step, count;
+    vec tau;
+} reflection;
+
+/* x = H x, for a few columns: w = tau v^T x, x = x - v w. fresh: row 0 of x is zero, whatever it holds. */
+INLINE void reflect_columns(reflection h, vec *x, intptr_t step, const int width, const bool fresh,
+                            const bool unrolled) {
+    vec w[REFLECTED];
+    UNROLLED(int j = 0; j < width; j++) w[j] = fresh ? lane_mul(h.v[h.step], x[step + j]) : x[j];
+    if (unrolled)
+        UNROLLED(intptr_t i = fresh ? 2 : 1; i < h.count; i++) add_products(w, h.v[i * h.step], x + i * step, width);
+    else
+        ROLLED(intptr_t i = fresh ? 2 : 1; i < h.count; i++) add_products(w, h.v[i * h.step], x + i * step, width);
+    UNROLLED(int j = 0; j < width; j++) {
+        w[j] = lane_mul(h.tau, w[j]);
+        x[j] = fresh ? lane_negate(w[j]) : lane_sub(x[j], w[j]);
+    }
+    if (unrolled)
+        UNROLLED(intptr_t i = 1; i < h.count; i++) subtract_products(x + i * step, h.v[i * h.step], w, width);
+    else
+        ROLLED(intptr_t i = 1; i < h.count; i++) subtract_products(x + i * step, h.v[i * h.step], w, width);
+}
+
+/* The same for any number of columns. */
+INLINE void reflect(reflection h, vec *x, intptr_t step, intptr_t cols, const bool fresh, const bool unrolled) {
+    intptr_t j = 0;
+    for (; j + REFLECTED <= cols; j += REFLECTED) reflect_columns(h, x + j, step, REFLECTED, fresh, unrolled);
+    switch (cols - j) {
+    case 7: reflect_columns(h, x + j, step, REFLECTED - 1, fresh, unrolled); break;
+    case 6: reflect_columns(h, x + j, step, REFLECTED - 2, fresh, unrolled); break;
+    case 5: reflect_columns(h, x + j, step, REFLECTED - 3, fresh, unrolled); break;
+    case 4: reflect_columns(h, x + j, step, 4, fresh, unrolled); break;
+    case 3: reflect_columns(h, x + j, step, 3, fresh, unrolled); break;
+    case 2: reflect_columns(h, x + j, step, 2, fresh, unrolled); break;
+    case 1: reflect_columns(h, x + j, step, 1, fresh, unrolled); break;
+    }
+}
+
+/* An m x n matrix in each lane; rows begin `step` vectors apart. */
+typedef struct lanes_matrix {
+    vec *at;
+    intptr_t m, n, step;
+} lanes_matrix;
+
+/* Rows a multiple of 32 vectors apart would share so few sets of the L1 cache that a column evicts itself: these begin
+ * one vector further apart. */
+enum { CROWDED_ROW = 32 };
+INLINE intptr_t row_step(intptr_t n) { return n % CROWDED_ROW ? n : n + 1; }
+
+/* Rows from dense to `step` apart, and back. */
+INLINE void spread_rows(lanes_matrix a) {
+    for (intptr_t i = a.m - 1; i > 0 && a.step != a.n; i--)
+        for (intptr_t j = a.n - 1; j >= 0; j--) a.at[i * a.step + j] = a.at[i * a.n + j];
+}
+INLINE void gather_rows(lanes_matrix a, intptr_t n) {
+    for (intptr_t i = 1; i < a.m && a.step != n; i++)
+        for (intptr_t j = 0; j < n; j++) a.at[i * n + j] = a.at[i * a.step + j];
+}
+
+/* Step k: column k of A becomes r_kk and v, the columns right of it H A. */
+INLINE void qr_step(lanes_matrix a, vec *tau, intptr_t k, const bool unrolled) {
+    vec *x = a.at + k * a.step + k;
+    tau[k] = reflector(x, a.step, a.m - k, unrolled);
+    reflect((reflection){x, a.step, a.m - k, tau[k]}, x + 1, a.step, a.n - k - 1, false, unrolled);
+}
+
+/* A becomes R above the reflectors. */
+INLINE void qr_factor(lanes_matrix a, vec *tau, const bool unrolled) {
+    if (unrolled)
+        UNROLLED(intptr_t k = 0; k < least(a.m, a.n); k++) qr_step(a, tau, k, unrolled);
+    else
+        ROLLED(intptr_t k = 0; k < least(a.m, a.n); k++) qr_step(a, tau, k, unrolled);
+}
+
+/* Where anything overflows: that leaves its mark on the diagonal of R or, right of it, in the last row. */
+INLINE mask qr_overflows(lanes_matrix a) {
+    const intptr_t p = least(a.m, a.n);
+    vec nothing = lane_set(0);
+    for (intptr_t k = 0; k < p; k++) nothing = lane_fma(a.at[k * a.step + k], lane_set(0), nothing);
+    for (intptr_t j = p; j < a.n; j++) nothing = lane_fma(a.at[(p - 1) * a.step + j], lane_set(0), nothing);
+    return ~lane_equal(nothing, lane_set(0));
+}
+
+/* Load and factor; once more from a scaled A where products of elements near the largest number overflow. */
+INLINE void qr_load_and_factor(const smm_call *call, intptr_t q, lanes_matrix a, vec *tau, intptr_t count,
+                               const bool unrolled) {
+    lanes_load(a.at, &call->a, q, a.m, a.n, count);
+    spread_rows(a);
+    qr_factor(a, tau, unrolled);
+    const mask overflows = qr_overflows(a);
+    if (!lane_any(overflows)) return;
+    const vec one = lane_set(1), scale = lane_select(overflows, lane_set((T)0x1p-8), one);
+    lanes_load(a.at, &call->a, q, a.m, a.n, count);
+    scale_column(a.at, 1, scale, a.m * a.n, unrolled);
+    spread_rows(a);
+    qr_factor(a, tau, unrolled);
+    const vec back = lane_select(overflows, lane_set((T)0x1p8), one);
+    for (intptr_t i = 0; i < least(a.m, a.n); i++) scale_column(a.at + i * a.step + i, 1, back, a.n - i, unrolled);
+}
+
+/* Column k of the first p columns of Q from k on, which were those of I so far. */
+INLINE void q_step(lanes_matrix a, const vec *tau, intptr_t p, intptr_t k, const bool unrolled) {
+    vec *x = a.at + k * a.step + k;
+    reflect((reflection){x, a.step, a.m - k, tau[k]}, x + 1, a.step, p - k - 1, true, unrolled);
+    scale_column(x + a.step, a.step, lane_negate(tau[k]), a.m - k - 1, unrolled);
+    x[0] = lane_sub(lane_set(1), tau[k]);
+}
+
+/* The reflectors become the first p = min(m, n) columns of Q = H_0 H_1 ..., from the last on: rows above and columns
+ * left of step k are those of I until then. */
+INLINE void q_form(lanes_matrix a, const vec *tau, const bool unrolled) {
+    const intptr_t p = least(a.m, a.n);
+    if (unrolled)
+        UNROLLED(intptr_t k = p - 1; k >= 0; k--) q_step(a, tau, p, k, unrolled);
+    else
+        ROLLED(intptr_t k = p - 1; k >= 0; k--) q_step(a, tau, p, k, unrolled);
+}
+
+/* Columns of Q beyond n of the tall, as many at a time as there is room for in x. */
+INLINE void q_store_complement(const smm_call *call, intptr_t q, lanes_matrix a, const vec *tau, vec *x,
+                               intptr_t count) {
+    const intptr_t most = QR_ELEMENTS / a.m;
+    for (intptr_t j = a.n, width; j < call->k; j += width) {
+        width = least(most, call->k - j);
+        for (intptr_t i = 0; i < a.m * width; i++) x[i] = lane_set(i / width == j + i % width);
+        for (intptr_t k = a.n - 1; k >= 0; k--) {
+            const reflection h = {a.at + k * a.step + k, a.step, a.m - k, tau[k]};
+            reflect(h, x + k * width, width, width, true, false);
+        }
+        smm_operand c = call->c;
+        c.data = (char *)c.data + j * c.col;
+        lanes_store(&c, q, x, a.m, width, count);
+    }
+}
+
+/* D is R and zeros below its diagonal; r is room for it. */
+INLINE void r_store(const smm_call *call, intptr_t q, vec *r, lanes_matrix a, const intptr_t rows, intptr_t count) {
+    for (intptr_t i = 0; i < rows; i++)
+        for (intptr_t j = 0; j < a.n; j++) r[i * a.n + j] = i <= j ? a.at[i * a.step + j] : lane_set(0);
+    lanes_store(&call->d, q, r, rows, a.n, count);
+}
+
+/* QR, QR_R, QR_RAW of LANES matrices, with room for R. */
+INLINE void qr_group(const smm_call *call, intptr_t q, lanes_matrix a, vec *r, intptr_t count, const bool unrolled) {
+    const intptr_t p = least(a.m, a.n);
+    vec tau[SMM_MOST_ORDER];
+    qr_load_and_factor(call, q, a, tau, count, unrolled);
+    if (call->op == SMM_OP_QR_RAW) {
+        gather_rows(a, a.n);
+        lanes_store(&call->c, q, a.at, a.m, a.n, count);
+        lanes_store(&call->d, q, tau, p, 1, count);
+        return;
+    }
+    r_store(call, q, r, a, unrolled ? p : call->k, count);
+    if (call->op == SMM_OP_QR_R) return;
+    if (!unrolled && call->k > p) q_store_complement(call, q, a, tau, r, count);
+    q_form(a, tau, unrolled);
+    gather_rows(a, p);
+    lanes_store(&call->c, q, a.at, a.m, p, count);
+}
+
+/* Square matrices of a constant order. */
+INLINE void qr_lanes_square(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
+    (void)cold;
+    for (intptr_t q = first; q < last; q += LANES) {
+        vec a[n * n], r[n * n];
+        qr_group(call, q, (lanes_matrix){a, n, n, n}, r, least(LANES, last - q), true);
+    }
+}
+
+static void KERNEL(qr_lanes)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+    (void)cold;
+    vec a[QR_ROOM], r[QR_ELEMENTS];
+    const lanes_matrix x = {a, call->m, call->n, row_step(call->n)};
+    for (intptr_t q = first; q < last; q += LANES) qr_group(call, q, x, r, least(LANES, last - q), false);
+}

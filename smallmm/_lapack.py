@@ -1,0 +1,186 @@
+"""Matrices beyond the order of our kernels, one at a time through the LAPACK that SciPy or NumPy has. Each
+function does what the gufunc of its name does with one matrix; nothing here is fast."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ._signatures import fixed_signature, output_dtypes
+
+MOST_ORDER = 32  # SMM_MOST_ORDER of smallmm.h
+
+
+def takes(gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
+    """Whether the first operand's matrices are too large for the gufunc, which then raises ValueError."""
+    if gufunc.__name__ not in FUNCTIONS:
+        return False
+    m, n = np.shape(next(iter(operands.values())))[-2:]
+    return min(m, n) > MOST_ORDER or m * n > MOST_ORDER**2
+
+
+def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any]) -> Any:
+    """``gufunc(*operands.values(), *outs.values())``, whatever the order."""
+    dtypes = output_dtypes(gufunc, operands, {})
+    arrays = [np.asarray(x) if name == "pivots" else np.asarray(x, dtypes[0]) for name, x in operands.items()]
+    one = np.vectorize(FUNCTIONS[gufunc.__name__], dtypes, signature=fixed_signature(gufunc, operands))
+    try:
+        with np.errstate(all="ignore"):
+            results = one(*arrays)
+    except ImportError as error:
+        raise ImportError(
+            f"{op}: matrices of shape {arrays[0].shape[-2:]} are beyond smallmm's kernels, which go to order "
+            f"{MOST_ORDER}, and SciPy, which would take them, is not installed: pip install 'smallmm[large]'"
+        ) from error
+    results = results if gufunc.nout > 1 else (results,)
+    given = (*outs.values(), *(None,) * gufunc.nout)
+    results = tuple(_written(out, result) for out, result in zip(given, results, strict=False))
+    return results if gufunc.nout > 1 else results[0]
+
+
+def _written(out: np.ndarray | None, result: np.ndarray) -> Any:
+    if out is None:
+        return result[()]  # a scalar for one matrix, as gufuncs give it
+    np.copyto(out, result, casting="same_kind")
+    return out
+
+
+def _lapack(name: str, *arrays: np.ndarray) -> Callable[..., Any]:
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    return get_lapack_funcs((name,), arrays)[0]
+
+
+def _nan_like(x: np.ndarray) -> np.ndarray:
+    return np.full_like(x, np.nan)
+
+
+def _lu_factor(a):
+    lu, pivots, info = _lapack("getrf", a)(a)
+    if info > 0:
+        pivots[info - 1 :] = np.arange(info - 1, len(a))
+        lu = _nan_like(lu)
+    return lu, pivots, info
+
+
+def _lu_solve(lu, pivots, b, trans=0):
+    if b.size == 0:
+        return b
+    return _lapack("getrs", lu, b)(lu, pivots, b, trans=trans)[0]
+
+
+def _lu_solve_transposed(lu, pivots, b):
+    return _lu_solve(lu, pivots, b, trans=1)
+
+
+def _solve(a, b):
+    lu, pivots, info = _lu_factor(a)
+    return (_nan_like(b) if info else _lu_solve(lu, pivots, b)), info
+
+
+def _inv(a):
+    lu, pivots, info = _lu_factor(a)
+    return (lu if info else _lapack("getri", lu)(lu, pivots)[0]), info
+
+
+def _slogdet(a):
+    sign, logabsdet = np.linalg.slogdet(a)
+    return (logabsdet if np.isnan(logabsdet) else sign), logabsdet
+
+
+def _cholesky(a, lower=True):
+    c, info = _lapack("potrf", a)(a, lower=lower, clean=True)
+    nan = np.isnan(c.diagonal())
+    if info == 0 and nan.any():  # which some libraries do not look for
+        info = nan.argmax() + 1
+    return (_nan_like(c) if info else c), info
+
+
+def _cholesky_upper(a):
+    return _cholesky(a, lower=False)
+
+
+def _cho_solve(c, b, lower=True):
+    if b.size == 0:
+        return b
+    return _lapack("potrs", c, b)(c, b, lower=lower)[0]
+
+
+def _cho_solve_upper(c, b):
+    return _cho_solve(c, b, lower=False)
+
+
+def _triangular(lower: bool, unit: bool) -> Callable[..., Any]:
+    def solve(a, b):
+        if b.size == 0:
+            zeros = np.flatnonzero(a.diagonal() == 0)
+            return b, 0 if unit or not zeros.size else zeros[0] + 1
+        x, info = _lapack("trtrs", a, b)(a, b, lower=lower, unitdiag=unit)
+        return (_nan_like(b) if info else x), info
+
+    return solve
+
+
+def _qr(mode: str) -> Callable[..., Any]:
+    def qr(a):
+        from scipy.linalg import qr
+
+        result = qr(a, mode=mode, check_finite=False)
+        return result if mode in ("full", "economic") else result[0]
+
+    return qr
+
+
+def _qr_r_tall(a):
+    return _qr("r")(a)[: a.shape[1]]
+
+
+def _lstsq(a, b, rtol):
+    from scipy.linalg import lstsq
+
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):  # of which gelsy promises nothing
+        nan = _nan_like(b[0])
+        return np.full((a.shape[1], *b.shape[1:]), np.nan), nan, 0, 0
+    x, _, rank, _ = lstsq(a, b, cond=rtol, lapack_driver="gelsy", check_finite=False)
+    return x, np.linalg.norm(b - a @ x, axis=0), rank, 0
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "lu_factor": _lu_factor,
+    "lu_solve": _lu_solve,
+    "lu_solve_transposed": _lu_solve_transposed,
+    "solve": _solve,
+    "inv": _inv,
+    "det": np.linalg.det,
+    "slogdet": _slogdet,
+    "cholesky": _cholesky,
+    "cholesky_upper": _cholesky_upper,
+    "cho_solve": _cho_solve,
+    "cho_solve_upper": _cho_solve_upper,
+    "solve_lower": _triangular(lower=True, unit=False),
+    "solve_upper": _triangular(lower=False, unit=False),
+    "solve_unit_lower": _triangular(lower=True, unit=True),
+    "solve_unit_upper": _triangular(lower=False, unit=True),
+    "qr_tall": _qr("economic"),
+    "qr_complete": _qr("full"),
+    "qr_r_tall": _qr_r_tall,
+    "qr_r_wide": _qr("r"),
+    "qr_raw_tall": _qr("raw"),
+    "qr_raw_wide": _qr("raw"),
+    "lstsq": _lstsq,
+}
+
+# What does the work, for each public function.
+ROUTINES = {
+    "lu_factor": "getrf",
+    "lu_solve": "getrs",
+    "solve": "getrf and getrs",
+    "inv": "getrf and getri",
+    "det": "getrf",
+    "slogdet": "getrf",
+    "cholesky": "potrf",
+    "cho_solve": "potrs",
+    "solve_triangular": "trtrs",
+    "qr": "geqrf",
+    "lstsq": "gelsy",
+}

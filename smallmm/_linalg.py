@@ -1,0 +1,813 @@
+"""Factorizations and solves of stacked arrays. Each function tries the direct way at once, which is all that
+NumPy arrays mostly need; `_arrays.call` takes whatever that refuses: conversions, other libraries' arrays,
+errors."""
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy import count_nonzero
+from numpy.typing import ArrayLike
+
+from . import _core
+from ._arrays import as_numpy, call, is_lazy, lazily
+from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, numerical_failure
+from ._signatures import dtype_of
+
+_direct = _core.direct
+_direct_solve, _direct_inv, _direct_det = _direct["solve"], _direct["inv"], _direct["det"]
+_direct_cholesky, _direct_lu_factor = _direct["cholesky"], _direct["lu_factor"]
+
+
+class LUResult(NamedTuple):
+    """P A = L U: L, below its diagonal of ones, and U in one array; row i exchanged with row pivots[i]."""
+
+    LU: Any
+    pivots: Any
+
+
+class LUExResult(NamedTuple):
+    """As `LUResult`, and 0 or the pivot, counted from 1, that is zero."""
+
+    LU: Any
+    pivots: Any
+    info: Any
+
+
+class CholeskyExResult(NamedTuple):
+    """The factor, and 0 or the order of the leading minor that is not positive."""
+
+    L: Any
+    info: Any
+
+
+class SolveExResult(NamedTuple):
+    """The solution, and 0 or the pivot, counted from 1, that is zero."""
+
+    x: Any
+    info: Any
+
+
+class InvExResult(NamedTuple):
+    """The inverse, and 0 or the pivot, counted from 1, that is zero."""
+
+    inverse: Any
+    info: Any
+
+
+class SlogdetResult(NamedTuple):
+    """The determinant is sign * exp(logabsdet)."""
+
+    sign: Any
+    logabsdet: Any
+
+
+class QRResult(NamedTuple):
+    """A = Q R."""
+
+    Q: Any
+    R: Any
+
+
+class QRRawResult(NamedTuple):
+    """Householder reflectors as LAPACK's geqrf leaves them; `h` is the transpose of the factored matrix."""
+
+    h: Any
+    tau: Any
+
+
+class LstsqResult(NamedTuple):
+    """The solution, the 2-norm of what is left of each right-hand side, and the rank."""
+
+    x: Any
+    residual_norms: Any
+    rank: Any
+
+
+class LstsqExResult(NamedTuple):
+    """As `LstsqResult`, and info, which is 0."""
+
+    x: Any
+    residual_norms: Any
+    rank: Any
+    info: Any
+
+
+# --- LU ------------------------------------------------------------------------------------------------
+
+
+def lu_factor(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> LUResult:
+    """Factor each matrix as P A = L U, with partial pivoting.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of square matrices.
+    out : (array of shape (..., n, n), array of int32 of shape (..., n)), optional
+        Where the results go. They may be, or overlap, the input; either may be None.
+
+    Returns
+    -------
+    LUResult
+        ``LU``, shape (..., n, n): U, and below its diagonal L, whose diagonal of ones is not stored.
+        ``pivots``, int32, shape (..., n): for i = 0, 1, ... row i was exchanged with row ``pivots[i]``,
+        counted from 0 as in `scipy.linalg.lu_factor` (LAPACK and PyTorch count from 1).
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices are singular: a pivot is exactly zero. The exception has the other matrices' factors.
+    ValueError, TypeError
+        As `solve`.
+
+    See Also
+    --------
+    lu_solve : what the factors are for.
+    lu_factor_ex : the same, with singular matrices reported in an array.
+    solve : dtypes, accuracy, orders above 32.
+
+    Notes
+    -----
+    The pivot is the element of largest magnitude, the topmost of equals. ``|P A - L U|_1 <= 10 n u |A|_1``.
+    2/3 n^3 operations a matrix. Right-looking elimination, as LAPACK's getf2.
+
+    Examples
+    --------
+    >>> smallmm.lu_factor([[1.0, 2.0], [4.0, 4.0]])
+    LUResult(LU=array([[4.  , 4.  ],
+           [0.25, 1.  ]]), pivots=array([1, 1], dtype=int32))
+    """
+    outs = _several("lu_factor", out, LUResult)
+    results = _direct_lu_factor(a, *outs)
+    if results is NotImplemented:
+        results = call("lu_factor", _core.lu_factor, {"a": a}, outs, {})
+    return _checked("lu_factor", results, SINGULAR, LUResult)
+
+
+def lu_factor_ex(a: ArrayLike, /, *, out: tuple[Any, Any, Any] | None = None) -> LUExResult:
+    """`lu_factor` that never raises for singular matrices: ``(LU, pivots, info)``.
+
+    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero; LU of such
+    a matrix is NaN, and its pivots from the k-th on exchange nothing.
+
+    >>> smallmm.lu_factor_ex(np.ones((2, 2))).info
+    np.int32(2)
+    """
+    return LUExResult(
+        *_call("lu_factor_ex", "lu_factor", {"a": a}, _several("lu_factor_ex", out, LUExResult))
+    )
+
+
+def lu_solve(
+    lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: Literal[0, 1, 2] = 0, *, out: Any = None
+) -> Any:
+    """Solve A X = B from the factors of `lu_factor`.
+
+    Parameters
+    ----------
+    lu_and_piv : (LU, pivots)
+        What `lu_factor` returned: shapes (..., n, n) and (..., n).
+    b : array_like, shape (..., n, k) or (n,)
+        Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
+    trans : {0, 1, 2}
+        0: A X = B; 1 or 2: A^T X = B.
+    out : array, optional
+        Where the result goes. It may be, or overlap, an input.
+
+    Returns
+    -------
+    array, shape (..., n, k), or (..., n) for a vector
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; `lu_and_piv` is not a pair; `trans` is something else.
+
+    See Also
+    --------
+    scipy.linalg.lu_solve : takes the same arguments, whose factors work here too.
+
+    Notes
+    -----
+    2 n^2 k operations a matrix. Singular factors give NaN or infinities.
+
+    Examples
+    --------
+    >>> smallmm.lu_solve(smallmm.lu_factor([[2.0, 1.0], [1.0, 3.0]]), [3.0, 4.0])
+    array([1., 1.])
+    """
+    lu, pivots = _pair("lu_solve", "lu_and_piv", lu_and_piv, "(LU, pivots)")
+    gufunc = "lu_solve_transposed" if _is_transposed("lu_solve", trans) else "lu_solve"
+    return _call("lu_solve", gufunc, {"LU": lu, "pivots": pivots, "b": b}, (out,))
+
+
+def solve(a: ArrayLike, b: ArrayLike, /, *, out: Any = None) -> Any:
+    """Solve A X = B for each matrix of a stack.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of square matrices.
+    b : array_like, shape (..., n, k) or (n,)
+        Right-hand sides; a vector only if it has one dimension, so a stack of vectors is ``b[..., None]``.
+        The batch dimensions of `a` and `b` broadcast; a broadcast matrix is not copied.
+    out : array, optional
+        Where the result goes. It may be, or overlap, an input.
+
+    Returns
+    -------
+    array, shape (..., n, k), or (..., n) for a vector
+        `out` if given. Otherwise a new array of the library of `a` and `b`.
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices are singular: a pivot is exactly zero. The exception names how many and the first, and
+        has ``info`` and the others' solutions.
+    ValueError
+        Shapes do not fit, or `out` is read-only.
+    TypeError
+        An argument is complex, of extended precision or not numeric; arrays belong to different libraries, or
+        to a device.
+    ImportError
+        n is above 32 and SciPy is not installed.
+
+    See Also
+    --------
+    solve_ex : the same, with singular matrices reported in an array.
+    lu_factor, lu_solve : one matrix, several times.
+    cho_solve : positive definite matrices, in half the time.
+
+    Notes
+    -----
+    float32 and float64 are computed in their own precision, float16 in float32, integers and bools in
+    float64; mixtures follow NumPy's rules. NaN and infinities propagate, within their own matrix.
+
+    LU with partial pivoting, ``l = a * (1 / pivot)`` and ``fma(-l, u, a)`` in a fixed order: the same bits
+    whatever the batch, neighbours, strides, threads or instruction set (the portable kernels on a CPU without
+    FMA excepted). The normwise backward error is at most 20 n u, where u is the unit roundoff.
+
+    2/3 n^3 + 2 n^2 k operations a matrix. Any strides are taken as they are: transposing with ``.mT`` copies
+    nothing. Orders above 32 go to LAPACK, one matrix at a time: right, but neither fast nor with those bits.
+
+    Examples
+    --------
+    >>> smallmm.solve([[2.0, 1.0], [1.0, 3.0]], [3.0, 4.0])
+    array([1., 1.])
+    """
+    results = _direct_solve(a, b, out)
+    if results is NotImplemented:
+        results = call("solve", _core.solve, {"a": a, "b": b}, (out,), {})
+    return _checked("solve", results, SINGULAR)
+
+
+def solve_ex(a: ArrayLike, b: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> SolveExResult:
+    """`solve` that never raises for singular matrices: ``(x, info)``.
+
+    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero; x of such
+    a matrix is NaN.
+
+    >>> x, info = smallmm.solve_ex([np.eye(2), np.zeros((2, 2))], np.ones((2, 1)))
+    >>> info
+    array([0, 1], dtype=int32)
+    """
+    return SolveExResult(
+        *_call("solve_ex", "solve", {"a": a, "b": b}, _several("solve_ex", out, SolveExResult))
+    )
+
+
+def inv(a: ArrayLike, /, *, out: Any = None) -> Any:
+    """Invert each matrix of a stack.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of square matrices.
+    out : array, shape (..., n, n), optional
+        Where the result goes. It may be, or overlap, the input.
+
+    Returns
+    -------
+    array, shape (..., n, n)
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices are singular: a pivot is exactly zero. The exception has the other matrices' inverses.
+    ValueError, TypeError
+        As `solve`.
+
+    See Also
+    --------
+    inv_ex : the same, with singular matrices reported in an array.
+    solve : dtypes, orders above 32; and better than a product with an inverse.
+
+    Notes
+    -----
+    Gauss-Jordan elimination with partial pivoting, 2 n^3 operations a matrix.
+    ``|A X - I|_1 <= 50 n u cond_1(A)``.
+
+    Examples
+    --------
+    >>> smallmm.inv([[1.0, 2.0], [3.0, 4.0]])
+    array([[-2. ,  1. ],
+           [ 1.5, -0.5]])
+    """
+    results = _direct_inv(a, out)
+    if results is NotImplemented:
+        results = call("inv", _core.inv, {"a": a}, (out,), {})
+    return _checked("inv", results, SINGULAR)
+
+
+def inv_ex(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> InvExResult:
+    """`inv` that never raises for singular matrices: ``(inverse, info)``.
+
+    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero; the
+    inverse of such a matrix is NaN.
+
+    >>> smallmm.inv_ex(np.zeros((2, 2))).info
+    np.int32(1)
+    """
+    return InvExResult(*_call("inv_ex", "inv", {"a": a}, _several("inv_ex", out, InvExResult)))
+
+
+def det(a: ArrayLike, /, *, out: Any = None) -> Any:
+    """Determinant of each matrix of a stack.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of square matrices.
+    out : array, shape (...), optional
+        Where the result goes.
+
+    Returns
+    -------
+    array, shape (...)
+        0 for singular matrices, which are no error, and 1 where n = 0. No partial product over- or
+        underflows: infinite or zero only if the determinant is beyond the dtype.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`.
+
+    See Also
+    --------
+    slogdet : determinants of any magnitude.
+    solve : dtypes, orders above 32.
+
+    Notes
+    -----
+    The product of the pivots of LU, 2/3 n^3 operations a matrix.
+
+    Examples
+    --------
+    >>> smallmm.det([[[1.0, 2.0], [3.0, 4.0]], [[1.0, 1.0], [1.0, 1.0]]])
+    array([-2.,  0.])
+    """
+    result = _direct_det(a, out)
+    return call("det", _core.det, {"a": a}, (out,), {}) if result is NotImplemented else result
+
+
+def slogdet(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> SlogdetResult:
+    """Sign and logarithm of the magnitude of each determinant.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of square matrices.
+    out : (array of shape (...), array of shape (...)), optional
+        Where the results go; either may be None.
+
+    Returns
+    -------
+    SlogdetResult
+        ``sign``: -1, 0 or 1; ``logabsdet``: the natural logarithm of the magnitude, -inf where the sign is 0.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`.
+
+    See Also
+    --------
+    det, solve
+
+    Examples
+    --------
+    >>> sign, logabsdet = smallmm.slogdet(1e200 * np.eye(3))
+    >>> float(sign), float(logabsdet / np.log(10))
+    (1.0, 600.0)
+    """
+    return SlogdetResult(*_call("slogdet", "slogdet", {"a": a}, _several("slogdet", out, SlogdetResult)))
+
+
+# --- Cholesky and triangles ----------------------------------------------------------------------------
+
+
+def cholesky(a: ArrayLike, /, *, upper: bool = False, out: Any = None) -> Any:
+    """Factor each symmetric positive definite matrix as A = L L^T, or U^T U.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of symmetric matrices, of which only the lower triangle is read, or the upper one if `upper`.
+    upper : bool
+        Whether to return U instead of L.
+    out : array, shape (..., n, n), optional
+        Where the result goes. It may be, or overlap, the input.
+
+    Returns
+    -------
+    array, shape (..., n, n)
+        Triangular, zero in the other triangle.
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices are not positive definite, or not finite. The exception has the other matrices' factors.
+    ValueError, TypeError
+        As `solve`.
+
+    See Also
+    --------
+    cho_solve : what the factor is for.
+    cholesky_ex : the same, with bad matrices reported in an array.
+    solve : dtypes, orders above 32.
+
+    Notes
+    -----
+    ``|A - L L^T|_1 <= 10 n u |A|_1``. 1/3 n^3 operations a matrix.
+
+    Examples
+    --------
+    >>> smallmm.cholesky([[4.0, 2.0], [2.0, 5.0]])
+    array([[2., 0.],
+           [1., 2.]])
+    """
+    results = _direct["cholesky_upper"](a, out) if upper else _direct_cholesky(a, out)
+    if results is NotImplemented:
+        results = call("cholesky", _core.cholesky_upper if upper else _core.cholesky, {"a": a}, (out,), {})
+    return _checked("cholesky", results, NOT_POSITIVE_DEFINITE)
+
+
+def cholesky_ex(
+    a: ArrayLike, /, *, upper: bool = False, out: tuple[Any, Any] | None = None
+) -> CholeskyExResult:
+    """`cholesky` that never raises for matrices that are not positive definite: ``(L, info)``.
+
+    ``info``, int32, shape (...), is 0, or k if the leading minor of order k is the first that is not
+    positive; the factor of such a matrix is NaN.
+
+    >>> smallmm.cholesky_ex([[[4.0]], [[-1.0]]]).info
+    array([0, 1], dtype=int32)
+    """
+    outs = _several("cholesky_ex", out, CholeskyExResult)
+    gufunc = "cholesky_upper" if upper else "cholesky"
+    return CholeskyExResult(*_call("cholesky_ex", gufunc, {"a": a}, outs))
+
+
+def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, *, out: Any = None) -> Any:
+    """Solve A X = B from the factor of `cholesky`.
+
+    Parameters
+    ----------
+    c_and_lower : (c, lower)
+        A factor, shape (..., n, n), and whether it is the lower one; only that triangle is read. So
+        ``(cholesky(a), True)``, ``(cholesky(a, upper=True), False)`` or what `scipy.linalg.cho_factor`
+        returned.
+    b : array_like, shape (..., n, k) or (n,)
+        Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
+    out : array, optional
+        Where the result goes. It may be, or overlap, an input.
+
+    Returns
+    -------
+    array, shape (..., n, k), or (..., n) for a vector
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; `c_and_lower` is not a pair.
+
+    Notes
+    -----
+    2 n^2 k operations a matrix.
+
+    Examples
+    --------
+    >>> smallmm.cho_solve((smallmm.cholesky([[4.0, 2.0], [2.0, 5.0]]), True), [6.0, 7.0])
+    array([1., 1.])
+    """
+    c, lower = _pair("cho_solve", "c_and_lower", c_and_lower, "(c, lower)")
+    return _call("cho_solve", "cho_solve" if lower else "cho_solve_upper", {"c": c, "b": b}, (out,))
+
+
+def solve_triangular(
+    a: ArrayLike,
+    b: ArrayLike,
+    trans: Literal[0, 1, 2, "N", "T", "C"] = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    *,
+    out: Any = None,
+) -> Any:
+    """Solve A X = B for triangular matrices.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of matrices, of which only one triangle is read.
+    b : array_like, shape (..., n, k) or (n,)
+        Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
+    trans : {0, 1, 2, "N", "T", "C"}
+        0 or "N": A X = B; the others: A^T X = B.
+    lower : bool
+        Whether to read the lower triangle instead of the upper one.
+    unit_diagonal : bool
+        Whether to take the diagonal to be ones and not read it.
+    out : array, optional
+        Where the result goes. It may be, or overlap, an input.
+
+    Returns
+    -------
+    array, shape (..., n, k), or (..., n) for a vector
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices have a zero on the diagonal. The exception has the other matrices' solutions.
+    ValueError, TypeError
+        As `solve`; `trans` is something else.
+
+    Notes
+    -----
+    n^2 k operations a matrix.
+
+    Examples
+    --------
+    >>> smallmm.solve_triangular([[2.0, 0.0], [1.0, 1.0]], [2.0, 3.0], lower=True)
+    array([1., 2.])
+    """
+    if _is_transposed("solve_triangular", trans):
+        a, lower = _transposed(a), not lower
+    gufunc = f"solve_{'unit_' if unit_diagonal else ''}{'lower' if lower else 'upper'}"
+    return _checked(
+        "solve_triangular", _call("solve_triangular", gufunc, {"a": a, "b": b}, (out,)), SINGULAR_TRIANGLE
+    )
+
+
+# --- QR and least squares ------------------------------------------------------------------------------
+
+
+def qr(a: ArrayLike, mode: Literal["reduced", "complete", "r", "raw"] = "reduced", *, out: Any = None) -> Any:
+    """Factor each matrix as A = Q R, Q with orthonormal columns and R upper triangular.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices.
+    mode : {"reduced", "complete", "r", "raw"}
+        As `numpy.linalg.qr`, with k = min(m, n):
+        "reduced": Q (..., m, k) and R (..., k, n); "complete": Q (..., m, m) and R (..., m, n);
+        "r": R (..., k, n) only; "raw": ``h`` (..., n, m), the transpose of what LAPACK's geqrf leaves, and
+        ``tau`` (..., k).
+    out : array or tuple of them, optional
+        Where the results go: a tuple of two, or, for "r", one array.
+
+    Returns
+    -------
+    QRResult, QRRawResult, or array
+        ``(Q, R)``, ``(h, tau)``, or R.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; `mode` is something else.
+
+    See Also
+    --------
+    solve : dtypes; matrices with min(m, n) > 32 or m n > 1024 go to LAPACK as there.
+
+    Notes
+    -----
+    Householder reflections with LAPACK's signs (the diagonal of R may be negative) and norms that neither
+    overflow nor underflow. ``|A - Q R|_1 <= 20 n u |A|_1`` and ``|Q^T Q - I|_1 <= 20 n u``. 4 m n k
+    operations a matrix, 2 m n k without Q.
+
+    Examples
+    --------
+    >>> q, r = smallmm.qr([[3.0, 1.0], [4.0, 2.0]])
+    >>> np.allclose(r, [[-5, -2.2], [0, 0.4]])
+    True
+    """
+    if mode not in _QR_MODES:
+        raise ValueError(
+            f"qr: mode is {mode!r}; expected 'reduced', 'complete', 'r' or 'raw' "
+            "(SciPy's 'economic' is 'reduced', its 'full' is 'complete')"
+        )
+    m, n = _core_shape(a)
+    gufunc = _QR_MODES[mode][m < n]
+    if mode == "r":
+        return _call("qr", gufunc, {"a": a}, (out,))
+    if mode == "raw":
+        h, tau = _several("qr", out, QRRawResult)
+        h, tau = _call("qr", gufunc, {"a": a}, (h if h is None else _transposed(h), tau))
+        return QRRawResult(_transposed(h), tau)
+    return QRResult(*_call("qr", gufunc, {"a": a}, _several("qr", out, QRResult)))
+
+
+# mode: gufuncs for m >= n and for m < n
+_QR_MODES = {
+    "reduced": ("qr_tall", "qr_complete"),
+    "complete": ("qr_complete", "qr_complete"),
+    "r": ("qr_r_tall", "qr_r_wide"),
+    "raw": ("qr_raw_tall", "qr_raw_wide"),
+}
+
+
+def lstsq(
+    a: ArrayLike,
+    b: ArrayLike,
+    rcond: ArrayLike | None = None,
+    *,
+    rtol: ArrayLike | None = None,
+    out: tuple[Any, Any, Any] | None = None,
+) -> LstsqResult:
+    """Least-squares solution of A X = B, of minimum norm where there are many.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices, of any rank.
+    b : array_like, shape (..., m, k) or (m,)
+        Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
+    rtol : array_like, shape (...), optional
+        The rank is the number of diagonal elements of R, from QR with column pivoting, whose magnitude is
+        above `rtol` times that of the first. One number, or one per matrix; max(m, n) times the machine
+        epsilon if None.
+    rcond : array_like, optional
+        NumPy's name for `rtol`.
+    out : (array, array, array), optional
+        Where the results go; each may be None.
+
+    Returns
+    -------
+    LstsqResult
+        ``x``, shape (..., n, k), or (..., n) for a vector.
+        ``residual_norms``, shape (..., k), or (...): the 2-norm of each column of B - A X, for any rank.
+        ``rank``, int32, shape (...).
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; both `rtol` and `rcond` are given.
+
+    See Also
+    --------
+    lstsq_ex : the same with ``info``, which is 0.
+    solve : dtypes; matrices with min(m, n) > 32 or m n > 1024 go to LAPACK's gelsy as there.
+
+    Notes
+    -----
+    QR with column pivoting and a complete orthogonal factorization, as LAPACK's gelsy. Unlike
+    `numpy.linalg.lstsq` there are no singular values, and residual norms are neither squared nor left out.
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 1.0, 2.0, 3.0])
+    >>> line = smallmm.lstsq(np.stack([x, np.ones(4)], axis=-1), np.array([-1.0, 0.2, 0.9, 2.1]))
+    >>> line.x.round(2), line.residual_norms.round(3), int(line.rank)
+    (array([ 1.  , -0.95]), np.float64(0.224), 2)
+    """
+    results = _lstsq("lstsq", a, b, rcond, rtol, _several("lstsq", out, LstsqResult))
+    return LstsqResult(*results[:3])
+
+
+def lstsq_ex(
+    a: ArrayLike,
+    b: ArrayLike,
+    rcond: ArrayLike | None = None,
+    *,
+    rtol: ArrayLike | None = None,
+    out: tuple[Any, Any, Any, Any] | None = None,
+) -> LstsqExResult:
+    """`lstsq` with ``info``, int32, shape (...), which is 0: every matrix has a least-squares solution.
+
+    >>> smallmm.lstsq_ex(np.eye(2), np.ones(2)).info
+    np.int32(0)
+    """
+    return LstsqExResult(*_lstsq("lstsq_ex", a, b, rcond, rtol, _several("lstsq_ex", out, LstsqExResult)))
+
+
+def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]) -> tuple[Any, ...]:
+    if rcond is not None and rtol is not None:
+        raise ValueError(f"{op}: rcond and rtol are both given; expected one of them")
+    rtol = rcond if rtol is None else rtol
+    if rtol is None:
+        rtol = _default_rtol(a, b)
+    elif isinstance(rtol, int | float) and rtol < 0:
+        raise ValueError(f"{op}: rtol is {rtol}; expected a number >= 0")
+    return _call(op, "lstsq", {"a": a, "b": b, "rtol": rtol}, outs)
+
+
+# --- What the functions share --------------------------------------------------------------------------
+
+
+def _call(op: str, gufunc: str, operands: dict[str, Any], outs: tuple[Any, ...]) -> Any:
+    results = _direct[gufunc](*operands.values(), *outs)
+    if results is NotImplemented:
+        results = call(op, getattr(_core, gufunc), operands, outs, {})
+    return results
+
+
+def _checked(
+    op: str, results: tuple[Any, ...], reason: tuple[str, str], make: Callable[..., Any] | None = None
+) -> Any:
+    """The results but the last, info, if that is 0 everywhere: one alone, or several made a named tuple."""
+    info = results[-1]
+    if type(info) is not np.ndarray:
+        if is_lazy(info):
+            return _checked_lazily(op, results, reason, make)
+        info = as_numpy(op, "info", info)
+    answer = make(*results[:-1]) if make else results[0]
+    if count_nonzero(info):
+        raise numerical_failure(op, info, results[-1], answer, reason)
+    return answer
+
+
+def _checked_lazily(op: str, results: tuple[Any, ...], reason: tuple[str, str], make: Any) -> Any:
+    """Dask arrays that are checked when they are computed; an exception then counts within its chunk."""
+    batch_dims = results[-1].ndim
+    dims = [
+        "(" + ",".join(f"d{i}{j}" for j in range(x.ndim - batch_dims)) + ")" for i, x in enumerate(results)
+    ]
+    dtypes = [x.dtype for x in results[:-1]]
+    answer = lazily(
+        partial(_checked_chunks, op, reason, make),
+        f"{','.join(dims)}->{','.join(dims[:-1])}",
+        *results,
+        output_dtypes=dtypes if make else dtypes[0],
+    )
+    return make(*answer) if make else answer
+
+
+def _checked_chunks(op: str, reason: tuple[str, str], make: Any, *results: np.ndarray) -> Any:
+    return _checked(op, results, reason, make)
+
+
+def _several(op: str, out: Any, result: Any) -> tuple[Any, ...]:
+    """out as a tuple with an entry for each field of a named tuple."""
+    fields = result._fields
+    if out is None:
+        return (None,) * len(fields)
+    if not isinstance(out, tuple) or len(out) != len(fields):
+        given = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
+        raise TypeError(f"{op}: out is {given}; expected a tuple ({', '.join(fields)})")
+    return out
+
+
+def _pair(op: str, name: str, pair: Any, expected: str) -> tuple[Any, Any]:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        given = f"a {type(pair).__name__}" + (f" of {len(pair)}" if isinstance(pair, tuple | list) else "")
+        raise TypeError(f"{op}: {name} is {given}; expected a tuple {expected}")
+    first, second = pair
+    return first, second
+
+
+def _is_transposed(op: str, trans: Any) -> bool:
+    for values, transposed in (((0, "N"), False), ((1, 2, "T", "C"), True)):
+        if isinstance(trans, int | str) and trans in values:
+            return transposed
+    raise ValueError(f"{op}: trans is {trans!r}; expected 0, 1, 2, 'N', 'T' or 'C'")
+
+
+def _transposed(x: Any) -> Any:
+    x = x if hasattr(x, "swapaxes") else np.asarray(x)
+    return x.swapaxes(-1, -2) if x.ndim > 1 else x  # the call says what is wrong with one dimension
+
+
+def _core_shape(a: Any) -> tuple[int, int]:
+    """Rows and columns of a stack of matrices. If it is none, the call says so."""
+    try:
+        shape = np.shape(a)
+    except ValueError:
+        shape = ()
+    return shape[-2:] if len(shape) > 1 else (1, 1)
+
+
+def _default_rtol(a: Any, b: Any) -> np.ndarray:
+    """max(m, n) times the machine epsilon of the dtype that the call computes in, and of that dtype."""
+    try:
+        dtype, epsilon = _epsilon(dtype_of(a), dtype_of(b))
+    except (TypeError, ValueError):  # the call says why
+        return np.zeros(())
+    return np.asarray(max(_core_shape(a)) * epsilon, dtype)
+
+
+@cache
+def _epsilon(a: np.dtype, b: np.dtype) -> tuple[np.dtype, float]:
+    dtype = _core.solve.resolve_dtypes((a, b, None, None))[2]
+    return dtype, float(np.finfo(dtype).eps)

@@ -1,0 +1,494 @@
+/* test_linalg.c: the factorizations and what they solve, smm_run against smm_reference: every operation, instruction
+ * set, dtype, order and layout.
+ *
+ * With FMA every output must equal the reference to the bit, NaN aside; without it (portable on x86-64) good matrices
+ * must be within a bound. Every stack lies between two inaccessible pages, and no byte between an output's elements may
+ * change. "quick" as first argument: fewer cases, for valgrind and emulators. */
+#define _GNU_SOURCE
+#include "stacks.h"
+
+static bool quick;
+
+/* --- Operations and their operands --------------------------------------------------------------------- */
+
+/* What the sizes of a call are. */
+enum sizes { SQUARE, RIGHT_HAND_SIDES, REDUCED, COMPLETE, LEAST_SQUARES };
+
+static const struct operation {
+    smm_op op;
+    unsigned form;
+    enum sizes sizes;
+    const char *name;
+} operations[] = {
+    {SMM_OP_LU, 0, SQUARE, "LU"},
+    {SMM_OP_LU_SOLVE, 0, RIGHT_HAND_SIDES, "LU_SOLVE"},
+    {SMM_OP_LU_SOLVE, SMM_TRANSPOSED, RIGHT_HAND_SIDES, "LU_SOLVE transposed"},
+    {SMM_OP_SOLVE, 0, RIGHT_HAND_SIDES, "SOLVE"},
+    {SMM_OP_INV, 0, SQUARE, "INV"},
+    {SMM_OP_DET, 0, SQUARE, "DET"},
+    {SMM_OP_SLOGDET, 0, SQUARE, "SLOGDET"},
+    {SMM_OP_CHOLESKY, 0, SQUARE, "CHOLESKY"},
+    {SMM_OP_CHOLESKY, SMM_UPPER, SQUARE, "CHOLESKY upper"},
+    {SMM_OP_CHO_SOLVE, 0, RIGHT_HAND_SIDES, "CHO_SOLVE"},
+    {SMM_OP_CHO_SOLVE, SMM_UPPER, RIGHT_HAND_SIDES, "CHO_SOLVE upper"},
+    {SMM_OP_SOLVE_TRIANGULAR, 0, RIGHT_HAND_SIDES, "SOLVE_TRIANGULAR"},
+    {SMM_OP_SOLVE_TRIANGULAR, SMM_UPPER, RIGHT_HAND_SIDES, "SOLVE_TRIANGULAR upper"},
+    {SMM_OP_SOLVE_TRIANGULAR, SMM_UNIT, RIGHT_HAND_SIDES, "SOLVE_TRIANGULAR unit"},
+    {SMM_OP_SOLVE_TRIANGULAR, SMM_UPPER | SMM_UNIT, RIGHT_HAND_SIDES, "SOLVE_TRIANGULAR upper unit"},
+    {SMM_OP_QR, 0, REDUCED, "QR reduced"},
+    {SMM_OP_QR, 0, COMPLETE, "QR complete"},
+    {SMM_OP_QR_R, 0, REDUCED, "QR_R"},
+    {SMM_OP_QR_RAW, 0, REDUCED, "QR_RAW"},
+    {SMM_OP_LSTSQ, 0, LEAST_SQUARES, "LSTSQ"},
+};
+enum { OPERATIONS = sizeof operations / sizeof *operations };
+
+static bool is_rectangular(const struct operation *o) { return o->sizes >= REDUCED; }
+
+/* The shapes of a, b, c, d and pivots, as indices into the sizes of a call; info has one element. */
+enum operand { A, B, C, D, PIVOTS, INFO, OPERANDS };
+enum { NOTHING, ONE, M, N, K };
+#define NONE (NOTHING, NOTHING)
+#define SHAPE(rows, cols) {rows, cols}
+static const unsigned char shapes[SMM_OPS][OPERANDS][2] = {
+#define SMM_OP(name, what, a, b, c, d, pivots, flops) {SHAPE a, SHAPE b, SHAPE c, SHAPE d, SHAPE pivots, {ONE, ONE}},
+#include "../../csrc/ops.def"
+#undef SMM_OP
+};
+
+static struct arena arenas[OPERANDS];
+
+static bool is_output(smm_op op, enum operand i) { return i >= C && (i != PIVOTS || op != SMM_OP_LU_SOLVE); }
+
+/* --- A case: a call, what its outputs were and must become --------------------------------------------- */
+
+/* Of an output: its span and margins, copies of them, and of what they must become. */
+struct watch {
+    char *begin;
+    size_t bytes;
+    char *before, *expected;
+};
+
+struct problem {
+    const struct operation *operation;
+    smm_call call;
+    struct stack stacks[OPERANDS];
+    struct watch watches[OPERANDS];
+};
+
+static smm_operand *operand_of(smm_call *c, enum operand i) {
+    smm_operand *const operands[OPERANDS] = {&c->a, &c->b, &c->c, &c->d, &c->pivots, &c->info};
+    return operands[i];
+}
+
+/* Elements of pivots and info are int32. */
+static intptr_t size_of(const struct problem *p, enum operand i) {
+    return i >= PIVOTS ? (intptr_t)sizeof(int32_t) : smm_size(p->call.dtype);
+}
+
+static double value_of(const struct problem *p, enum operand i, const char *element) {
+    return i >= PIVOTS ? *(const int32_t *)element : load(element, p->call.dtype);
+}
+
+/* A call of these sizes without operands; k counts right-hand sides, if there are any. */
+static struct problem problem_of(const struct operation *o, smm_dtype dtype, intptr_t batch, intptr_t m, intptr_t n,
+                                 intptr_t k) {
+    struct problem p = {.operation = o};
+    if (!is_rectangular(o)) m = n;
+    if (o->sizes == SQUARE) k = 1;
+    if (o->sizes == REDUCED) k = least(m, n);
+    if (o->sizes == COMPLETE) k = m;
+    p.call = (smm_call){.op = o->op, .dtype = dtype, .form = o->form, .batch = batch, .m = m, .n = n, .k = k};
+    return p;
+}
+
+typedef struct stack layout_fn(const struct arena *arena, enum operand i, intptr_t batch, intptr_t rows, intptr_t cols,
+                               intptr_t size);
+
+static void lay_out_operands(struct problem *p, layout_fn *layout) {
+    const intptr_t sizes[] = {0, 1, p->call.m, p->call.n, p->call.k};
+    for (enum operand i = A; i < OPERANDS; i++) {
+        const unsigned char *shape = shapes[p->call.op][i];
+        if (shape[0] == NOTHING) continue;
+        p->stacks[i] = layout(&arenas[i], i, p->call.batch, sizes[shape[0]], sizes[shape[1]], size_of(p, i));
+        *operand_of(&p->call, i) = p->stacks[i].x;
+    }
+}
+
+/* --- Matrices, good and bad ------------------------------------------------------------------------------ */
+
+enum hardness {
+    GOOD,  /* well conditioned; in each row and column one element is much the largest */
+    MIXED, /* some of the matrices are all zero or all NaN */
+    HARD,  /* singular, ties, special values, near the ends of the range */
+};
+
+/* One matrix, element by element through `at`. */
+static void fill_matrix(const struct problem *p, const smm_operand *a, intptr_t q, enum hardness hardness) {
+    const intptr_t m = p->call.m, n = p->call.n, square = !is_rectangular(p->operation);
+    const smm_dtype dtype = p->call.dtype;
+    const bool by_lu = p->call.op <= SMM_OP_SLOGDET;
+    const intptr_t shift = by_lu && n ? random_below(n) : 0, odd = n && m ? random_below(m * n) : 0;
+    const int kind = hardness == HARD ? (int)random_below(12) : hardness == MIXED ? 12 + (int)random_below(6) : -1;
+    const double tiny = dtype == SMM_F32 ? 1e-40 : 1e-310, huge = dtype == SMM_F32 ? 1e36 : 1e306;
+    for (intptr_t i = 0; i < m; i++)
+        for (intptr_t j = 0; j < n; j++) {
+            double x = random_value() + (i == (square ? (j + shift) % n : j) ? (double)least(m, n) + 1 : 0);
+            const bool is_odd = i * n + j == odd;
+            switch (kind) {
+            case 0: x = random_value(); break;
+            case 1: x = (double)random_below(3) - 1; break;
+            case 2: x = j == odd % n ? 0 : x; break;
+            case 3: x = is_odd ? nan_value() : x; break;
+            case 4: x = is_odd ? (double)INFINITY : x; break;
+            case 5: x *= tiny; break;
+            case 6: x *= huge; break;
+            case 7: x = special_value(); break;
+            case 8: x = i == odd % m || j == odd % n ? x * tiny : x; break;
+            case 9: x = i == j && i == odd % n ? -x : x; break;
+            case 10: x = i == j && i == odd % n ? 0 : x; break;
+            case 11: x = (double)(i + 1) * (double)(j + 1); break;
+            case 12: x = 0; break;
+            case 13: x = nan_value(); break;
+            default: break;
+            }
+            store(element(a, q, i, j), dtype, x);
+        }
+}
+
+static void poison(const struct stack *s) { memset(s->low, 0xff, (size_t)(s->high - s->low)); }
+
+/* Matrices that LU_SOLVE takes as factors, with their pivots. */
+static void fill_factors(struct problem *p, enum hardness hardness) {
+    const intptr_t n = p->call.n, size = smm_size(p->call.dtype);
+    const bool one = !p->call.a.batch || !p->call.pivots.batch;
+    smm_call lu = p->call;
+    lu.op = SMM_OP_LU;
+    lu.batch = one ? least(1, p->call.batch) : p->call.batch;
+    lu.c = p->call.a;
+    lu.info = (smm_operand){0};
+    void *dense = malloc((size_t)(lu.batch * n * n * size + 1));
+    if (!dense) exit(2);
+    lu.a = (smm_operand){dense, n * n * size, n * size, size};
+    for (intptr_t q = 0; q < lu.batch; q++) fill_matrix(p, &lu.a, q, hardness);
+    smm_reference(&lu);
+    for (intptr_t q = 0; q < p->call.batch; q++) {
+        for (intptr_t i = 0; one && i < n; i++) {
+            for (intptr_t j = 0; p->call.a.batch && q && j < n; j++)
+                memcpy(element(&p->call.a, q, i, j), element(&p->call.a, 0, i, j), (size_t)size);
+            if (p->call.pivots.batch)
+                memcpy(element(&p->call.pivots, q, i, 0), element(&p->call.pivots, 0, i, 0), sizeof(int32_t));
+        }
+        if (hardness != HARD || !n) continue;
+        const intptr_t i = random_below(n);
+        if (!random_below(4)) store(element(&p->call.a, q, i, i), p->call.dtype, 0);
+        if (!random_below(4)) *(int32_t *)element(&p->call.pivots, q, i, 0) = (int32_t)random_bits();
+    }
+    free(dense);
+}
+
+static void fill_inputs(struct problem *p, enum hardness hardness) {
+    const struct stack *a = &p->stacks[A], *b = &p->stacks[B];
+    static double rtol[2];
+    poison(a);
+    if (p->call.op == SMM_OP_LU_SOLVE) {
+        poison(&p->stacks[PIVOTS]);
+        fill_factors(p, hardness);
+    } else {
+        for (intptr_t q = 0; q < (a->x.batch ? p->call.batch : least(1, p->call.batch)); q++)
+            fill_matrix(p, &a->x, q, hardness);
+    }
+    if (b->low) fill(b, p->call.dtype, hardness == HARD && !random_below(4) ? special_value : random_value);
+    if (p->call.op == SMM_OP_LSTSQ) {
+        store((char *)rtol, p->call.dtype, hardness == HARD && random_below(2) ? 0.3 : 1e-5);
+        p->call.alpha = (smm_operand){rtol, 0, 0, 0};
+    }
+}
+
+/* --- Running and comparing ------------------------------------------------------------------------------- */
+
+static void watch(struct problem *p) {
+    for (enum operand i = C; i < OPERANDS; i++) {
+        const struct stack *s = &p->stacks[i];
+        if (!s->low || !is_output(p->call.op, i)) continue;
+        struct watch *w = &p->watches[i];
+        const size_t before = smaller(MARGIN, (size_t)(s->low - arenas[i].begin));
+        const size_t after = smaller(MARGIN, (size_t)(arenas[i].end - s->high));
+        w->begin = s->low - before;
+        w->bytes = before + (size_t)(s->high - s->low) + after;
+        for (size_t b = 0; b < w->bytes; b++) w->begin[b] = (char)(0xa5 ^ b);
+        w->before = malloc(w->bytes + 1);
+        w->expected = malloc(w->bytes + 1);
+        if (!w->before || !w->expected) exit(2);
+        memcpy(w->before, w->begin, w->bytes);
+    }
+    smm_reference(&p->call);
+    for (enum operand i = C; i < OPERANDS; i++)
+        if (p->watches[i].begin) memcpy(p->watches[i].expected, p->watches[i].begin, p->watches[i].bytes);
+}
+
+static void finish(struct problem *p) {
+    for (enum operand i = C; i < OPERANDS; i++) {
+        free(p->watches[i].before);
+        free(p->watches[i].expected);
+    }
+}
+
+static void describe(const struct problem *p) {
+    static const char *const names[] = {"A", "B", "C", "D", "pivots", "info"};
+    const smm_call *c = &p->call;
+    smm_plan_info plan = {.kernel = NULL};
+    smm_explain(c, &plan);
+    size_t used = (size_t)snprintf(running, sizeof running, "%s %s %s m=%ld n=%ld k=%ld batch=%ld kernel=%s",
+                                   p->operation->name, c->dtype == SMM_F32 ? "f32" : "f64", smm_isa(), (long)c->m,
+                                   (long)c->n, (long)c->k, (long)c->batch, plan.kernel ? plan.kernel : "?");
+    for (enum operand i = A; i < OPERANDS; i++)
+        if (p->stacks[i].low)
+            used += (size_t)describe_stack(running + used, sizeof running - used, names[i], &p->stacks[i]);
+}
+
+/* Without FMA: how far an element of a matrix may be from the reference, if the matrix is well conditioned. */
+static double bound_of(const struct problem *p, enum operand i, const smm_operand *expected, intptr_t q) {
+    const double u = p->call.dtype == SMM_F32 ? 0x1p-24 : 0x1p-53;
+    const struct stack *s = &p->stacks[i];
+    double most = 1;
+    for (intptr_t r = 0; r < s->rows; r++)
+        for (intptr_t c = 0; c < s->cols; c++) most = fmax(most, fabs(value_of(p, i, element(expected, q, r, c))));
+    return i >= PIVOTS ? 0 : 50 * (double)(p->call.m + p->call.n) * u * most;
+}
+
+/* Compare an output, element by element; an element that is right is set to the expected bits, so that afterwards any
+ * byte that differs is one that should not have been written. */
+static bool compare(const struct problem *p, enum operand i, bool exactly) {
+    const struct stack *s = &p->stacks[i];
+    const struct watch *w = &p->watches[i];
+    const size_t size = (size_t)size_of(p, i);
+    smm_operand expected = s->x;
+    expected.data = w->expected + ((char *)s->x.data - w->begin);
+    for (intptr_t q = 0; q < s->batch; q++) {
+        const double bound = exactly ? 0 : bound_of(p, i, &expected, q);
+        for (intptr_t r = 0; r < s->rows; r++)
+            for (intptr_t c = 0; c < s->cols; c++) {
+                char *found = element(&s->x, q, r, c), *e = element(&expected, q, r, c);
+                const double x = value_of(p, i, found), y = value_of(p, i, e);
+                const bool right =
+                    !memcmp(found, e, size) || (isnan(x) && isnan(y)) || (!exactly && fabs(x - y) <= bound);
+                if (!CHECK(right, "%s: %c of matrix %ld, row %ld, column %ld is %a, not %a", running, "ABCDPI"[i],
+                           (long)q, (long)r, (long)c, x, y))
+                    return false;
+                memcpy(found, e, size);
+            }
+    }
+    return CHECK(!memcmp(w->begin, w->expected, w->bytes), "%s: a byte between the elements of %c was overwritten",
+                 running, "ABCDPI"[i]);
+}
+
+/* Run with each instruction set. */
+static void check(struct problem *p, enum hardness hardness) {
+    fill_inputs(p, hardness);
+    watch(p);
+    for (const char *const *isa = smm_isas_available(); *isa; isa++) {
+        if (hardness == HARD && !has_fma(*isa)) continue;
+        smm_select_isa(*isa);
+        for (enum operand i = C; i < OPERANDS; i++)
+            if (p->watches[i].begin) memcpy(p->watches[i].begin, p->watches[i].before, p->watches[i].bytes);
+        describe(p);
+        if (!CHECK(smm_run(&p->call) == SMM_OK, "%s", running)) continue;
+        for (enum operand i = C; i < OPERANDS; i++)
+            if (p->watches[i].begin && !compare(p, i, has_fma(*isa))) break;
+    }
+    finish(p);
+}
+
+static struct stack random_layout(const struct arena *arena, enum operand i, intptr_t batch, intptr_t rows,
+                                  intptr_t cols, intptr_t size) {
+    return random_stack(arena, i <= B ? REPEATED : LAYOUTS_OF_C, batch, rows, cols, size);
+}
+
+/* Rows and windows that overlap may make any matrix singular: not for bounds. */
+static struct stack random_hard_layout(const struct arena *arena, enum operand i, intptr_t batch, intptr_t rows,
+                                       intptr_t cols, intptr_t size) {
+    return random_stack(arena, i <= B ? LAYOUTS : LAYOUTS_OF_C, batch, rows, cols, size);
+}
+
+static struct stack dense_layout(const struct arena *arena, enum operand i, intptr_t batch, intptr_t rows,
+                                 intptr_t cols, intptr_t size) {
+    (void)i;
+    return lay_out(arena, ROW_MAJOR, AT_BEGIN, 0, batch, rows, cols, size);
+}
+
+static void check_random(const struct operation *o, smm_dtype dtype, intptr_t batch, intptr_t m, intptr_t n, intptr_t k,
+                         enum hardness hardness) {
+    struct problem p = problem_of(o, dtype, batch, m, n, k);
+    lay_out_operands(&p, hardness == HARD ? random_hard_layout : random_layout);
+    if (!random_below(4)) {
+        p.call.info = (smm_operand){0};
+        p.stacks[INFO] = (struct stack){.low = NULL};
+    }
+    check(&p, hardness);
+}
+
+/* Around the numbers of lanes that vectors have. */
+static const intptr_t batches[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33};
+static intptr_t random_batch(void) { return batches[random_below(sizeof batches / sizeof *batches)]; }
+
+static const intptr_t widths[] = {1, 2, 3, 4, 5, 8, 9, 16, 19};
+static intptr_t random_width(void) { return widths[random_below(sizeof widths / sizeof *widths)]; }
+
+/* --- The tests -------------------------------------------------------------------------------------------- */
+
+/* Every operation at every order, in all sorts of layouts. */
+static void check_orders(enum hardness hardness, int draws) {
+    for (int i = 0; i < OPERATIONS; i++)
+        for (intptr_t n = 1; n <= SMM_MOST_ORDER; n++)
+            for (int draw = 0; draw < draws; draw++) {
+                if (quick && n > 9 && (n + i) % 8) continue;
+                check_random(&operations[i], draw % 2 ? SMM_F32 : SMM_F64, random_batch(), n, n, random_width(),
+                             hardness);
+            }
+}
+static void test_good(void) { check_orders(GOOD, quick ? 2 : 12); }
+static void test_mixed(void) { check_orders(MIXED, quick ? 2 : 6); }
+static void test_hard(void) { check_orders(HARD, quick ? 2 : 16); }
+
+/* Every layout of A against every layout of C. */
+static enum layout layout_of_a, layout_of_c;
+static struct stack chosen_layout(const struct arena *arena, enum operand i, intptr_t batch, intptr_t rows,
+                                  intptr_t cols, intptr_t size) {
+    const enum layout layout = i == A ? layout_of_a : i == C ? layout_of_c : i == B ? layout_of_c : ROW_MAJOR;
+    return lay_out(arena, layout, (enum place)random_below(PLACES), (int)random_below(8), batch, rows, cols, size);
+}
+
+static void test_layouts(void) {
+    static const intptr_t orders[] = {3, 8, 17, 24};
+    for (int i = 0; i < OPERATIONS; i++)
+        for (int order = 0; order < (quick ? 1 : 4); order++)
+            for (int l = 0; l < REPEATED * LAYOUTS_OF_C; l++) {
+                if (quick && (l + i) % 4) continue;
+                struct problem p = problem_of(&operations[i], l % 2 ? SMM_F32 : SMM_F64, 1 + random_below(20),
+                                              orders[order], orders[order], random_width());
+                layout_of_a = (enum layout)(l % REPEATED);
+                layout_of_c = (enum layout)(l / REPEATED);
+                lay_out_operands(&p, chosen_layout);
+                check(&p, GOOD);
+            }
+}
+
+static void test_rectangular(void) {
+    static const intptr_t shapes_of_a[][2] = {{1, 32},  {32, 1},  {1, 1024}, {1024, 1}, {32, 32},
+                                              {2, 512}, {511, 2}, {100, 5},  {5, 100},  {60, 17}};
+    for (int i = 0; i < OPERATIONS; i++) {
+        if (!is_rectangular(&operations[i])) continue;
+        for (int draw = 0; draw < (quick ? 24 : 300); draw++) {
+            const intptr_t m = draw < 10 ? shapes_of_a[draw][0] : 1 + random_below(32);
+            const intptr_t n = draw < 10 ? shapes_of_a[draw][1] : 1 + random_below(32);
+            if (operations[i].sizes == COMPLETE && m > SMM_MOST_ORDER) continue;
+            const intptr_t batch = m * n > 512 ? 3 : random_batch();
+            check_random(&operations[i], draw % 2 ? SMM_F32 : SMM_F64, batch, m, n, random_width(), GOOD);
+            check_random(&operations[i], draw % 2 ? SMM_F32 : SMM_F64, batch, m, n, random_width(), HARD);
+        }
+    }
+}
+
+/* Nothing to factor, nothing to solve for, no matrix; and matrices that are too large. */
+static void test_sizes(void) {
+    for (int i = 0; i < OPERATIONS; i++) {
+        const struct operation *o = &operations[i];
+        check_random(o, SMM_F64, 5, 0, 0, 3, GOOD);
+        check_random(o, SMM_F32, 5, 4, 4, 0, GOOD);
+        check_random(o, SMM_F64, 0, 4, 4, 2, GOOD);
+        check_random(o, SMM_F32, 3, 6, 6, 200, GOOD);
+        if (is_rectangular(o)) {
+            check_random(o, SMM_F64, 5, 0, 3, 2, GOOD);
+            check_random(o, SMM_F64, 5, 3, 0, 2, GOOD);
+        }
+        struct problem p = problem_of(o, SMM_F64, 1, 33, 33, 1);
+        lay_out_operands(&p, dense_layout);
+        CHECK(smm_run(&p.call) == SMM_ERR_ORDER, "%s of order 33 runs", o->name);
+        p = problem_of(o, SMM_F64, 1, 32, 32, 1);
+        lay_out_operands(&p, dense_layout);
+        smm_plan_info plan;
+        CHECK(smm_explain(&p.call, &plan) == SMM_OK && plan.kernel, "%s has no kernel", o->name);
+    }
+}
+
+/* Run the whole as it is, and in parts of at most 1000 matrices, and compare all outputs. */
+static void check_whole(const struct operation *o, smm_dtype dtype, intptr_t n, intptr_t batch, bool streamed) {
+    struct problem p = problem_of(o, dtype, batch, n, n, 2);
+    lay_out_operands(&p, dense_layout);
+    fill_inputs(&p, MIXED);
+    describe(&p);
+    smm_set_num_threads(1);
+    for (intptr_t first = 0; first < batch; first += 1000) {
+        smm_call part = p.call;
+        part.batch = least(1000, batch - first);
+        for (enum operand i = A; i < OPERANDS; i++)
+            if (p.stacks[i].low) operand_of(&part, i)->data = element(&p.stacks[i].x, first, 0, 0);
+        CHECK(smm_run(&part) == SMM_OK, "%s: a part", running);
+    }
+    char *copies[OPERANDS] = {NULL};
+    for (enum operand i = C; i < OPERANDS; i++) {
+        const struct stack *s = &p.stacks[i];
+        if (!s->low || !is_output(o->op, i)) continue;
+        copies[i] = malloc((size_t)(s->high - s->low) + 1);
+        if (!copies[i]) exit(2);
+        memcpy(copies[i], s->low, (size_t)(s->high - s->low));
+    }
+    smm_plan_info plan = {.nontemporal = false};
+    CHECK(smm_explain(&p.call, &plan) == SMM_OK && (!streamed || !p.call.c.data || plan.nontemporal),
+          "%s: C is not streamed", running);
+    for (int threads = 1; threads <= 3; threads++) {
+        for (enum operand i = C; i < OPERANDS; i++)
+            if (copies[i]) poison(&p.stacks[i]);
+        smm_set_num_threads(threads);
+        CHECK(smm_run(&p.call) == SMM_OK, "%s", running);
+        for (enum operand i = C; i < OPERANDS; i++)
+            CHECK(!copies[i] || !memcmp(copies[i], p.stacks[i].low, (size_t)(p.stacks[i].high - p.stacks[i].low)),
+                  "%s: other bits in %c when whole, on %d threads", running, "ABCDPI"[i], threads);
+    }
+    for (enum operand i = C; i < OPERANDS; i++) free(copies[i]);
+    smm_set_num_threads(0);
+}
+
+static void check_wholes(const intptr_t orders[], int count, intptr_t bytes, bool streamed) {
+    for (const char *const *isa = smm_isas_available(); *isa; isa++) {
+        smm_select_isa(*isa);
+        for (int i = 0; i < OPERATIONS; i++)
+            for (int order = 0; order < count; order++) {
+                const smm_dtype dtype = (i + order) % 2 ? SMM_F32 : SMM_F64;
+                const intptr_t n = orders[order], batch = bytes / (n * n * smm_size(dtype));
+                check_whole(&operations[i], dtype, n, batch + 1, streamed);
+            }
+    }
+}
+
+static void test_threads(void) {
+    static const intptr_t orders[] = {3, 8, 13, 31};
+    check_wholes(orders, quick ? 2 : 4, quick ? 64 << 10 : 4 << 20, false);
+}
+
+static void test_streamed(void) {
+    static const intptr_t orders[] = {4, 11, 32};
+    check_wholes(orders, 3, 36 << 20, true);
+}
+
+int main(int argc, char **argv) {
+    static const struct test tests[] = {
+        {"good matrices", test_good},
+        {"bad matrices among good ones", test_mixed},
+        {"hard matrices", test_hard},
+        {"layouts", test_layouts},
+        {"rectangular", test_rectangular},
+        {"sizes", test_sizes},
+        {"parts and threads", test_threads},
+        /* Hundreds of megabytes: too much for valgrind and emulators. */
+        {"streamed", test_streamed},
+    };
+    const int count = sizeof tests / sizeof *tests;
+    quick = argc > 1 && !strcmp(argv[1], "quick");
+    for (enum operand i = A; i < OPERANDS; i++) arenas[i] = make_arena(ARENA_BYTES);
+    signal(SIGSEGV, on_crash);
+    signal(SIGBUS, on_crash);
+    signal(SIGFPE, on_crash);
+    return run_tests(tests, quick ? count - 1 : count);
+}

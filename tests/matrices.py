@@ -1,0 +1,129 @@
+"""Stacks of matrices of every kind: easy ones, those that are hard to compute with, and bad ones."""
+
+import numpy as np
+
+
+def normal(rng, shape, dtype):
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def orthonormal(rng, count, m, n):
+    """n orthonormal columns of m elements."""
+    return np.linalg.qr(rng.standard_normal((count, m, n)))[0]
+
+
+def conditioned(rng, count, m, n, condition):
+    """Singular values from 1 down to 1 / condition, spread evenly in the logarithm, in float64."""
+    k = min(m, n)
+    values = np.geomspace(1, 1 / condition, k)
+    return (orthonormal(rng, count, m, k) * values) @ orthonormal(rng, count, n, k).mT
+
+
+def graded(rng, count, m, n, dtype):
+    """Rows and columns whose magnitudes fall from 1 to 1e-6 and 1e-8."""
+    rows, cols = np.geomspace(1, 1e-6, m), np.geomspace(1, 1e-8, n)
+    return (rng.standard_normal((count, m, n)) * rows[:, None] * cols).astype(dtype)
+
+
+def good(rng, m, n, dtype):
+    """A stack of matrices of full rank, conditioned from 1 to 1e14 (float32: 1e5)."""
+    worst = 1e14 if dtype == np.float64 else 1e5
+    stacks = [
+        rng.standard_normal((6, m, n)),
+        conditioned(rng, 3, m, n, 10),
+        conditioned(rng, 3, m, n, worst),
+        graded(rng, 3, m, n, np.float64),
+        graded(rng, 3, m, n, np.float64)[:, ::-1, ::-1],
+        rng.standard_normal((2, m, n)) + 100 * np.eye(m, n),
+        np.triu(rng.standard_normal((1, m, n))) + np.eye(m, n),
+    ]
+    return np.concatenate(stacks).astype(dtype)
+
+
+def extreme(rng, m, n, dtype):
+    """Elements near the largest and the smallest of the dtype, zeros of both signs, and ties of magnitude."""
+    info = np.finfo(dtype)
+    x = rng.standard_normal((3, m, n)).clip(-2, 2)
+    stacks = [
+        x * (info.max / 4),
+        x * (info.max / (4 * max(m, n) ** 2)),
+        x * info.tiny,
+        np.round(x * 1e3) * info.smallest_subnormal,
+        np.where(rng.random((3, m, n)) < 0.5, x, x * info.tiny),
+        np.where(rng.random((3, m, n)) < 0.5, x, x * (info.max / 8)),
+        rng.integers(-1, 2, (4, m, n)),
+        rng.integers(-2, 3, (4, m, n)) * -0.0 + rng.integers(-2, 3, (4, m, n)),
+    ]
+    return np.concatenate(stacks).astype(dtype)
+
+
+def deficient(rng, m, n, dtype):
+    """Exactly singular: a zero column, a zero row, all zero, equal rows and columns of powers of two."""
+    x = rng.standard_normal((5, m, n))
+    x[0, :, n // 2] = 0
+    x[1, m // 2] = 0
+    x[2] = 0
+    x[3] = 2.0 if n > 1 else 0
+    x[4, :, n - 1] = -0.0
+    return x.astype(dtype)
+
+
+def not_finite(rng, m, n, dtype):
+    """A NaN or an infinity: at the start, at the end, in the middle, on the diagonal, and throughout."""
+    x = rng.standard_normal((8, m, n))
+    x[0, 0, 0] = x[1, m - 1, n - 1] = x[2, m // 2, n // 3] = np.nan
+    x[3, 0, 0] = x[4, m - 1, 0] = x[5, 0, n - 1] = np.inf
+    x[5, m - 1, n // 2] = -np.inf
+    x[6] = np.nan
+    x[7] = -np.inf
+    return x.astype(dtype)
+
+
+def every_kind(rng, m, n, dtype):
+    """All of the above in one stack, so that good ones have bad neighbours."""
+    x = np.concatenate([kind(rng, m, n, dtype) for kind in (good, extreme, deficient, not_finite)])
+    return np.ascontiguousarray(rng.permutation(x))
+
+
+def symmetric(x):
+    """Lower triangles of x made symmetric."""
+    lower = np.tril(x)
+    return lower + np.tril(x, -1).mT
+
+
+def good_definite(rng, n, dtype):
+    """Symmetric positive definite matrices, conditioned from 1 to 1e7 (float32: 1e3), and graded."""
+    worst = 1e7 if dtype == np.float64 else 1e3
+    x = np.concatenate(
+        [
+            rng.standard_normal((6, n, 2 * n + 1)),
+            conditioned(rng, 3, n, 2 * n + 1, 3),
+            conditioned(rng, 3, n, 2 * n + 1, worst**0.5),
+        ]
+    )
+    definite = x @ x.mT
+    scale = np.geomspace(1, 1e-8 if dtype == np.float64 else 1e-4, n)
+    return symmetric(np.concatenate([definite, scale[:, None] * definite[:6] * scale]).astype(dtype))
+
+
+def every_definite(rng, n, dtype):
+    """Symmetric matrices of every kind, most of them positive definite."""
+    fine = good_definite(rng, n, dtype)
+    info = np.finfo(dtype)
+    broken = fine[:6].copy()
+    broken[np.arange(6), np.arange(6) % n, np.arange(6) % n] = [-1, 0, np.nan, np.inf, -np.inf, -0.0]
+    off_diagonal = fine[:3].copy()
+    off_diagonal[np.arange(3), n - 1, 0] = [np.nan, np.inf, 1e30]
+    others = [
+        fine[:3] * dtype.type(info.tiny),
+        fine[:3] * dtype.type(info.max / (100 * n)),
+        broken,
+        symmetric(off_diagonal),
+        symmetric(normal(rng, (3, n, n), dtype)),
+        symmetric(extreme(rng, n, n, dtype)),
+        np.ones((1, n, n), dtype),
+        np.zeros((1, n, n), dtype),
+        np.broadcast_to(np.eye(n, dtype=dtype), (1, n, n)),
+    ]
+    with np.errstate(all="ignore"):
+        return np.ascontiguousarray(rng.permutation(np.concatenate([fine, *others])))

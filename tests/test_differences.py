@@ -1,0 +1,346 @@
+"""Every entry of docs/differences-from-numpy.md, agreement with NumPy and SciPy, and NumPy's own examples."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.linalg
+from accuracy import assert_same_bits
+from matrices import normal
+
+import smallmm
+
+EYE, ONES = np.eye, np.ones
+PAGE = Path(__file__).parents[1] / "docs" / "differences-from-numpy.md"
+
+
+def test_every_entry_has_its_test():
+    named = re.findall(r"\(`(test_\w+)`\)", PAGE.read_text())
+    assert len(named) > 20
+    assert set(named) <= set(globals())
+    assert PAGE.read_text().count("\n- ") == len(named)
+
+
+# --- Precision and dtypes ---------------------------------------------------------------------------------
+
+
+def test_float32_stays_float32(rng):
+    a, b = normal(rng, (50, 6, 6), np.float32), normal(rng, (50, 6, 1), np.float32)
+    exact = np.linalg.solve(a.astype(np.float64), b)
+    assert_same_bits(np.linalg.solve(a, b), exact.astype(np.float32))
+    x = smallmm.solve(a, b)
+    assert x.dtype == np.float32
+    assert np.any(x != exact.astype(np.float32))
+
+
+def test_float16_is_taken():
+    assert smallmm.inv(2 * EYE(2, dtype=np.float16)).dtype == np.float32
+    with pytest.raises(TypeError):
+        np.linalg.inv(EYE(2, dtype=np.float16))
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128, np.longdouble, np.clongdouble])
+def test_complex_is_refused(dtype):
+    for function in (smallmm.inv, smallmm.det, smallmm.qr, smallmm.cholesky, smallmm.lu_factor):
+        with pytest.raises(TypeError, match="expected float16, float32, float64"):
+            function(EYE(2, dtype=dtype))
+
+
+def test_integers_are_multiplied_in_float64():
+    a = np.full((2, 2), 100, np.int8)
+    assert smallmm.matmul(a, a).dtype == np.float64
+    assert smallmm.matmul(a, a)[0, 0] == 20000
+    assert np.matmul(a, a)[0, 0] == 20000 % 256
+    assert smallmm.det(a).dtype == np.linalg.det(a).dtype == np.float64
+
+
+def test_batched_matmul_takes_no_vectors():
+    with pytest.raises(ValueError, match="expected at least 2 dimensions"):
+        smallmm.batched_matmul(ONES(2), EYE(2))
+    np.testing.assert_array_equal(smallmm.matmul(ONES(2), EYE(2)), 1)
+
+
+# --- Matrices without an answer ---------------------------------------------------------------------------
+
+
+def test_error_tells_more():
+    a = np.stack([EYE(2), ONES((2, 2)), 2 * EYE(2)])
+    with pytest.raises(np.linalg.LinAlgError) as caught:
+        smallmm.inv(a)
+    assert "1 of 3 matrices is singular, the first at index (1,)" in str(caught.value)
+    assert caught.value.info.tolist() == [0, 2, 0]
+    np.testing.assert_array_equal(caught.value.result[2], EYE(2) / 2)
+    with pytest.raises(np.linalg.LinAlgError, match=r"^Singular matrix$"):
+        np.linalg.inv(a)
+
+
+def test_ex_functions_do_not_raise():
+    a, b = np.stack([EYE(2), np.diag([0.0, 1.0])]), ONES((2, 1))
+    for results in (
+        smallmm.solve_ex(a, b),
+        smallmm.inv_ex(a),
+        smallmm.cholesky_ex(a),
+        smallmm.lu_factor_ex(a),
+    ):
+        assert results.info.tolist() == [0, 1]
+        assert np.isnan(results[0][1]).all()
+        assert np.isfinite(results[0][0]).all()
+    assert smallmm.lstsq_ex(a, b).info.tolist() == [0, 0]
+
+
+def test_singular_factors_are_nan():
+    with pytest.raises(smallmm.LinAlgError):
+        smallmm.lu_factor(ONES((2, 2)))
+    assert np.isnan(smallmm.lu_factor_ex(ONES((2, 2))).LU).all()
+    with pytest.warns(scipy.linalg.LinAlgWarning):
+        assert scipy.linalg.lu_factor(ONES((2, 2)))[0][1, 1] == 0
+
+
+def test_cholesky_of_nan_raises():
+    a = np.diag([1.0, np.nan])
+    with pytest.raises(smallmm.LinAlgError, match="leading minor of order 2 "):
+        smallmm.cholesky(a)
+    assert np.isnan(np.linalg.cholesky(a)[1, 1])
+
+
+def test_not_finite_is_no_error():
+    a, b = np.full((2, 2), np.nan), ONES((2, 1))
+    assert np.isnan(smallmm.lstsq(a, b).x).all()
+    assert np.isnan(smallmm.solve(a, b)).all()
+    assert np.isnan(smallmm.lu_factor(a).LU).any()
+    assert np.isnan(smallmm.solve_triangular(a, b)).all()
+    with pytest.raises(ValueError, match="infs or NaNs"):
+        scipy.linalg.lu_factor(a)
+
+
+def test_no_warnings():
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        assert smallmm.det(1e200 * EYE(2)) == np.inf
+        assert np.isnan(smallmm.slogdet(np.full((2, 2), np.nan)).logabsdet)
+        assert smallmm.inv([[1e-310]])[0, 0] == np.inf
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        np.linalg.det(1e200 * EYE(2))
+
+
+# --- Functions --------------------------------------------------------------------------------------------
+
+
+def test_lstsq_has_three_fields(rng):
+    a, b = normal(rng, (6, 5, 3), np.float64), normal(rng, (6, 5, 2), np.float64)
+    a[3, :, 2] = a[3, :, 0]
+    result = smallmm.lstsq(a, b, rcond=1e-12)
+    assert result._fields == ("x", "residual_norms", "rank")
+    assert [x.shape for x in result] == [(6, 3, 2), (6, 2), (6,)]
+    assert result.rank.tolist() == [3, 3, 3, 2, 3, 3]
+    for x, y in zip(result, smallmm.lstsq(a, b, rtol=1e-12), strict=True):
+        assert_same_bits(x, y)
+    for q in range(6):
+        x, _, rank, values = np.linalg.lstsq(a[q], b[q], rcond=1e-12)
+        np.testing.assert_allclose(result.x[q], x, atol=1e-12)
+        assert result.rank[q] == rank
+        assert len(values) == 3
+
+
+def test_residual_norms_are_not_squared(rng):
+    a, b = normal(rng, (5, 3), np.float64), normal(rng, (5, 2), np.float64)
+    np.testing.assert_allclose(smallmm.lstsq(a, b).residual_norms ** 2, np.linalg.lstsq(a, b)[1])
+    a[:, 2] = a[:, 0]
+    x, norms, _ = smallmm.lstsq(a, b)
+    np.testing.assert_allclose(norms, np.linalg.norm(b - a @ x, axis=0))
+    assert np.linalg.lstsq(a, b)[1].size == 0
+    assert smallmm.lstsq(a, b[:, 0]).residual_norms.shape == ()
+
+
+def test_qr_has_no_old_modes():
+    for mode in ("full", "f", "economic", "e"):
+        with pytest.raises(ValueError, match=f"qr: mode is '{mode}'; expected 'reduced'"):
+            smallmm.qr(EYE(2), mode=mode)
+
+
+def test_cholesky_is_lower():
+    a = np.array([[4.0, 2.0], [2.0, 5.0]])
+    np.testing.assert_array_equal(smallmm.cholesky(a), np.linalg.cholesky(a))
+    np.testing.assert_array_equal(smallmm.cholesky(a, upper=True), scipy.linalg.cholesky(a))
+
+
+def test_out():
+    out = np.empty((2, 2)), np.empty((2, 2))
+    result = smallmm.qr(EYE(2), out=out)
+    assert result.Q is out[0]
+    assert result.R is out[1]
+    assert smallmm.inv(EYE(2), out=out[0]) is out[0]
+
+
+@pytest.mark.parametrize("keyword", ["overwrite_a", "overwrite_b", "check_finite", "assume_a"])
+def test_scipy_keywords_are_refused(keyword):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}'"):
+        smallmm.solve(EYE(2), ONES(2), **{keyword: False})
+
+
+def test_orders_above_32(rng):
+    a = normal(rng, (2, 33, 33), np.float64)
+    np.testing.assert_allclose(smallmm.inv(a), np.linalg.inv(a))
+    assert smallmm.explain("inv", a).kernel.startswith("lapack")
+    assert smallmm.explain("inv", a[:, 1:, 1:]).kernel.startswith("smm_inv")
+    assert smallmm.explain("qr", np.ones((2, 1024, 1))).kernel.startswith("smm_qr")
+    assert smallmm.explain("qr", np.ones((2, 1025, 1))).kernel.startswith("lapack")
+
+
+# --- The same as NumPy ------------------------------------------------------------------------------------
+
+
+def test_b_is_a_vector_only_with_one_dimension(rng):
+    a, b = normal(rng, (4, 4, 4), np.float64), normal(rng, (4, 4), np.float64)
+    np.testing.assert_allclose(smallmm.solve(a, b), np.linalg.solve(a, b))
+    np.testing.assert_allclose(smallmm.solve(a, b[0]), np.linalg.solve(a, b[0]))
+    np.testing.assert_allclose(smallmm.solve(a, b[..., None]), np.linalg.solve(a, b[..., None]))
+    for function in (smallmm.solve, np.linalg.solve):
+        with pytest.raises(ValueError):
+            function(a[:3], b[:3])
+
+
+def test_cholesky_reads_one_triangle():
+    a = np.array([[4.0, np.nan], [2.0, 5.0]])
+    np.testing.assert_array_equal(smallmm.cholesky(a), np.linalg.cholesky(a))
+    np.testing.assert_array_equal(smallmm.cholesky(a.T, upper=True), np.linalg.cholesky(a.T, upper=True))
+
+
+def test_singular_means_exactly():
+    a = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]) / 10
+    assert np.linalg.matrix_rank(a) == 2
+    assert np.abs(smallmm.inv(a)).max() > 1e14
+    assert np.abs(np.linalg.inv(a)).max() > 1e14
+
+
+def test_determinants_of_singular_matrices():
+    for library in (smallmm, np.linalg):
+        assert library.det(ONES((3, 3))) == 0
+        sign, logabsdet = library.slogdet(ONES((3, 3)))
+        assert (sign, logabsdet) == (0, -np.inf)
+
+
+# --- Agreement with SciPy and NumPy -----------------------------------------------------------------------
+
+
+def exact_ties(rng, n):
+    """Matrices with many ties for the pivot, of which rounding breaks none: elimination of order 3 with
+    elements -1, 0 and 1 is exact, so they are made of such blocks, their rows shuffled."""
+    blocks = rng.integers(-1, 2, (40 * n, 3, 3))
+    blocks = blocks[np.abs(np.linalg.det(blocks)) > 0.5]
+    count = n // 3
+    return np.stack(
+        [
+            rng.permutation(scipy.linalg.block_diag(*blocks[q * count : (q + 1) * count], np.eye(n % 3)))
+            for q in range(40)
+        ]
+    )
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32])
+def test_pivots_are_those_of_scipy(isa, dtype, n, rng):
+    """Of ties too: the first of equals."""
+    for a in (normal(rng, (40, n, n), dtype), exact_ties(rng, n).astype(dtype)):
+        lu, pivots, info = smallmm.lu_factor_ex(a)
+        assert not info.any()
+        for q in range(len(a)):
+            expected, expected_pivots = scipy.linalg.lu_factor(a[q])
+            np.testing.assert_array_equal(pivots[q], expected_pivots)
+            np.testing.assert_allclose(lu[q], expected, rtol=0, atol=2000 * n * np.finfo(dtype).eps)
+
+
+def test_factors_of_scipy_work(dtype, rng):
+    a = normal(rng, (5, 5), dtype)
+    a = a @ a.T + EYE(5, dtype=dtype)
+    b = normal(rng, (5, 2), dtype)
+    tolerance = {"rtol": 1e-3 if dtype == np.float32 else 1e-9}
+    x = smallmm.lu_solve(scipy.linalg.lu_factor(a), b)
+    np.testing.assert_allclose(x, scipy.linalg.lu_solve(smallmm.lu_factor(a), b), **tolerance)
+    for lower in (False, True):
+        factor = scipy.linalg.cho_factor(a, lower=lower)
+        np.testing.assert_allclose(smallmm.cho_solve(factor, b), x, **tolerance)
+
+
+@pytest.mark.parametrize("trans", [0, 1, 2, "N", "T", "C"])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("unit", [False, True])
+def test_solve_triangular_has_scipys_arguments(trans, lower, unit, rng):
+    a, b = normal(rng, (4, 4), np.float64) + 4 * EYE(4), normal(rng, (4,), np.float64)
+    np.testing.assert_allclose(
+        smallmm.solve_triangular(a, b, trans, lower, unit),
+        scipy.linalg.solve_triangular(a, b, trans, lower, unit),
+    )
+
+
+@pytest.mark.parametrize(("m", "n"), [(4, 4), (7, 3), (3, 7)])
+def test_qr_is_numpys(m, n, rng):
+    """LAPACK's signs and reflectors."""
+    a = normal(rng, (5, m, n), np.float64)
+    for mode in ("reduced", "complete", "raw"):
+        for ours, theirs in zip(smallmm.qr(a, mode), np.linalg.qr(a, mode), strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-13)
+    np.testing.assert_allclose(smallmm.qr(a, "r"), np.linalg.qr(a, "r"), atol=1e-13)
+    assert smallmm.qr(a)._fields == np.linalg.qr(a)._fields
+    assert smallmm.slogdet(EYE(2))._fields == np.linalg.slogdet(EYE(2))._fields
+
+
+class TestExamplesOfNumPy:
+    """What the documentation of numpy.linalg shows (without its complex numbers)."""
+
+    def test_cholesky(self):
+        a = np.array([[1, -2], [-2, 5]])
+        l = smallmm.cholesky(a)  # noqa: E741
+        np.testing.assert_array_equal(l, [[1, 0], [-2, 1]])
+        np.testing.assert_array_equal(np.dot(l, l.T), a)
+        np.testing.assert_array_equal(smallmm.cholesky(a, upper=True), l.T)
+
+    def test_det(self):
+        a = np.array([[[1, 2], [3, 4]], [[1, 2], [2, 1]], [[1, 3], [3, 1]]])
+        assert a.shape == (3, 2, 2)
+        np.testing.assert_allclose(smallmm.det(a), [-2, -3, -8])
+
+    def test_slogdet(self):
+        sign, logabsdet = smallmm.slogdet(np.array([[1, 2], [3, 4]]))
+        np.testing.assert_allclose((sign, logabsdet), (-1, 0.69314718055994529))
+        a = np.array([[[1, 2], [3, 4]], [[1, 2], [2, 1]], [[1, 3], [3, 1]]])
+        sign, logabsdet = smallmm.slogdet(a)
+        np.testing.assert_allclose(sign * np.exp(logabsdet), [-2, -3, -8])
+        sign, logabsdet = smallmm.slogdet(np.eye(500) * 0.1)
+        np.testing.assert_allclose((sign, logabsdet), (1, -1151.2925464970228))
+
+    def test_inv(self):
+        a = np.array([[1.0, 2.0], [3.0, 4.0]])
+        inverse = smallmm.inv(a)
+        assert np.allclose(a @ inverse, np.eye(2))
+        assert np.allclose(inverse @ a, np.eye(2))
+        a = np.array([[[1.0, 2.0], [3.0, 4.0]], [[1, 3], [3, 5]]])
+        expected = [[[-2, 1], [1.5, -0.5]], [[-1.25, 0.75], [0.75, -0.25]]]
+        np.testing.assert_allclose(smallmm.inv(a), expected)
+
+    def test_solve(self):
+        a, b = np.array([[1, 2], [3, 5]]), np.array([1, 2])
+        x = smallmm.solve(a, b)
+        np.testing.assert_allclose(x, [-1, 1], atol=1e-15)
+        assert np.allclose(np.dot(a, x), b)
+
+    def test_qr(self, rng):
+        a = rng.normal(size=(9, 6))
+        q, r = smallmm.qr(a)
+        assert np.allclose(a, np.dot(q, r))
+        assert np.allclose(r, smallmm.qr(a, mode="r"))
+        a = rng.normal(size=(3, 2, 2))
+        q, r = smallmm.qr(a)
+        assert q.shape == r.shape == (3, 2, 2)
+        assert np.allclose(a, np.matmul(q, r))
+        a, b = np.array([[0, 1], [1, 1], [1, 1], [2, 1]]), np.array([1, 2, 2, 3])
+        q, r = smallmm.qr(a)
+        p = np.dot(q.T, b)
+        np.testing.assert_allclose(np.dot(smallmm.inv(r), p), [1, 1])
+
+    def test_lstsq(self):
+        x, y = np.array([0, 1, 2, 3]), np.array([-1, 0.2, 0.9, 2.1])
+        a = np.vstack([x, np.ones(len(x))]).T
+        m, c = smallmm.lstsq(a, y)[0]
+        np.testing.assert_allclose((m, c), (1, -0.95))

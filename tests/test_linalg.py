@@ -1,0 +1,588 @@
+"""Factorizations and solves: every operation, instruction set, dtype, order, layout and batch size, on
+matrices of every kind, against the reference (to the bit) and against the table of error bounds."""
+
+import functools
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import pytest
+from accuracy import (
+    assert_accurate_cholesky,
+    assert_accurate_determinant,
+    assert_accurate_inverse,
+    assert_accurate_least_squares,
+    assert_accurate_lu,
+    assert_accurate_qr,
+    assert_accurate_solution,
+    assert_same,
+    assert_same_bits,
+    bound,
+    has_fma,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from layouts import LAYOUTS, WRITABLE
+from matrices import (
+    conditioned,
+    deficient,
+    every_definite,
+    every_kind,
+    good,
+    good_definite,
+    normal,
+    not_finite,
+)
+
+import smallmm
+import smallmm._core as core
+
+LANES = (4, 8, 16)
+BATCHES = sorted({0, 1, *(lanes + d for lanes in LANES for d in (-1, 0, 1))})
+SHAPES_OF_QR = [
+    *((n, n) for n in range(1, 33)),
+    *((2 * n + 1, n) for n in (*range(1, 9), 12, 16, 21)),
+    *((n, 2 * n + 1) for n in (*range(1, 9), 12, 16, 21)),
+    *[(1, 32), (32, 1), (1024, 1), (1, 1024), (100, 10), (10, 100), (33, 31), (31, 33), (341, 3), (3, 341)],
+]
+FEW_SHAPES_OF_QR = [(1, 1), (3, 3), (5, 2), (2, 5), (8, 8), (12, 4), (17, 9), (9, 17), (32, 32), (60, 6)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A gufunc and what to give it."""
+
+    gufunc: np.ufunc
+    operands: Any  # function of (rng, m, n, dtype): stacks of the same length
+    shapes: tuple = tuple((n, n) for n in range(1, 33))
+    few_shapes: tuple = tuple((n, n) for n in (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32))
+
+    @property
+    def name(self):
+        return self.gufunc.__name__
+
+
+def matrices(rng, m, n, dtype):
+    many = every_kind(rng, m, n, dtype)
+    return (many if m * n <= 256 else many[: LANES[-1] + 5],)  # the reference is slow
+
+
+def definite(rng, m, n, dtype):
+    return (every_definite(rng, n, dtype),)
+
+
+def with_right_sides(kind):
+    def operands(rng, m, n, dtype):
+        (a,) = kind(rng, m, n, dtype)
+        return a, normal(rng, (len(a), m, 3), dtype)
+
+    return operands
+
+
+def factored(rng, m, n, dtype):
+    a, b = with_right_sides(matrices)(rng, m, n, dtype)
+    lu, pivots, _ = core.reference(core.lu_factor, a)
+    return lu, pivots, b
+
+
+def factors(rng, m, n, dtype):
+    """Triangular factors, with anything in the other triangle."""
+    a, b = with_right_sides(definite)(rng, m, n, dtype)
+    c, _ = core.reference(core.cholesky, a)
+    return np.tril(c) + np.triu(a, 1), b
+
+
+def upper_factors(rng, m, n, dtype):
+    c, b = factors(rng, m, n, dtype)
+    return np.ascontiguousarray(c.mT), b
+
+
+def least_squares(rng, m, n, dtype):
+    a, b = with_right_sides(matrices)(rng, m, n, dtype)
+    return a, b, np.full(len(a), max(m, n) * np.finfo(dtype).eps, dtype)
+
+
+def tall(shapes):
+    return tuple((m, n) for m, n in shapes if m >= n)
+
+
+def wide(shapes):
+    return tuple((m, n) for m, n in shapes if m <= n)
+
+
+def qr_case(gufunc, of=tuple, operands=matrices):
+    return Case(gufunc, operands, of(SHAPES_OF_QR), of(FEW_SHAPES_OF_QR))
+
+
+def moderate(shapes):
+    """Without those whose square Q would be huge."""
+    return tuple((m, n) for m, n in shapes if m <= 128)
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case(core.lu_factor, matrices),
+        Case(core.lu_solve, factored),
+        Case(core.lu_solve_transposed, factored),
+        Case(core.solve, with_right_sides(matrices)),
+        Case(core.inv, matrices),
+        Case(core.det, matrices),
+        Case(core.slogdet, matrices),
+        Case(core.cholesky, definite),
+        Case(core.cholesky_upper, definite),
+        Case(core.cho_solve, factors),
+        Case(core.cho_solve_upper, upper_factors),
+        Case(core.solve_lower, with_right_sides(matrices)),
+        Case(core.solve_upper, with_right_sides(matrices)),
+        Case(core.solve_unit_lower, with_right_sides(matrices)),
+        Case(core.solve_unit_upper, with_right_sides(matrices)),
+        qr_case(core.qr_tall, tall),
+        qr_case(core.qr_complete, moderate),
+        qr_case(core.qr_r_tall, tall),
+        qr_case(core.qr_r_wide, wide),
+        qr_case(core.qr_raw_tall, tall),
+        qr_case(core.qr_raw_wide, wide),
+        qr_case(core.lstsq, operands=least_squares),
+    )
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    return CASES[request.param]
+
+
+@functools.cache
+def stacks(name, m, n, dtype):
+    """The operands of a case and what the reference makes of them."""
+    case = CASES[name]
+    operands = case.operands(np.random.default_rng([m, n]), m, n, dtype)
+    return operands, as_tuple(core.reference(case.gufunc, *operands))
+
+
+def as_tuple(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
+def placed(layout, x):
+    """A stack of matrices, vectors or scalars laid out so."""
+    return layout(x.reshape(*x.shape, *(1,) * (3 - x.ndim))).reshape(x.shape)
+
+
+def in_place(layout, x):
+    """The same, as a view into what the layout made."""
+    return layout(x.reshape(*x.shape, *(1,) * (3 - x.ndim)))[(..., *(0,) * (3 - x.ndim))]
+
+
+# --- Bits ----------------------------------------------------------------------------------------------
+
+
+def test_reference_to_the_bit(isa, dtype, case):
+    """Every order, operands and outputs in every layout, all kinds of matrices side by side."""
+    if not has_fma(isa):
+        pytest.skip("rounds twice where the reference rounds once")
+    layouts, outs = cycle(LAYOUTS.items()), cycle(WRITABLE.values())
+    for m, n in case.shapes:
+        operands, expected = stacks(case.name, m, n, dtype)
+        assert_same(as_tuple(case.gufunc(*operands)), expected)
+        for _ in range(4):
+            (name, layout), place_out = next(layouts), next(outs)
+            out = tuple(in_place(place_out, np.full_like(x, -5)) for x in expected)
+            if name == "broadcast":
+                q = n % len(operands[0])
+                given = [np.broadcast_to(x[q], x.shape) for x in operands]
+                assert_same(
+                    as_tuple(case.gufunc(*given, *out)),
+                    tuple(np.broadcast_to(x[q], x.shape) for x in expected),
+                )
+            else:
+                given = [in_place(layout, x) for x in operands]
+                assert_same(as_tuple(case.gufunc(*given, *out)), expected)
+
+
+def test_bits_do_not_depend_on_place(isa, dtype, case):
+    """Whatever the batch size, the position and the neighbours."""
+    for m, n in case.few_shapes:
+        operands, _ = stacks(case.name, m, n, dtype)
+        results = as_tuple(case.gufunc(*operands))
+        order = np.random.default_rng(n).permutation(np.resize(np.arange(len(operands[0])), 1000))
+        many = as_tuple(case.gufunc(*(x[order] for x in operands)))
+        assert_same(many, tuple(x[order] for x in results))
+        for batch in BATCHES:
+            some = as_tuple(case.gufunc(*(x[order[:batch]] for x in operands)))
+            assert_same(some, tuple(x[order[:batch]] for x in results))
+
+
+@pytest.mark.parametrize("n", [3, 8])
+def test_batch_beyond_16_bits(isa, dtype, case, n):
+    """70000 matrices, by threads, at order 8 streamed around the caches: the same bits as a few at a time."""
+    operands, _ = stacks(case.name, n, n, dtype)
+    results = as_tuple(case.gufunc(*operands))
+    order = np.resize(np.arange(len(operands[0])), 70000)
+    with smallmm.threads(3):
+        many = as_tuple(case.gufunc(*(x[order] for x in operands)))
+    assert_same(many, tuple(x[order] for x in results))
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 4, 7, 8, 9, 16, 17, 40, 300])
+@pytest.mark.parametrize(
+    "gufunc",
+    ["solve", "lu_solve", "lu_solve_transposed", "cho_solve", "cho_solve_upper", "solve_lower", "lstsq"],
+)
+def test_right_hand_sides(isa, dtype, gufunc, k):
+    """Columns do not know of each other."""
+    case = CASES[gufunc]
+    for m, n in case.few_shapes:
+        operands, _ = stacks(gufunc, m, n, dtype)
+        at = next(i for i, x in enumerate(operands) if x.ndim == 3 and x.shape[-1] == 3 and i > 0)
+        b = np.resize(operands[at].mT, (len(operands[0]), k, m)).mT if k else operands[at][:, :, :0]
+        wide = as_tuple(case.gufunc(*operands[:at], b, *operands[at + 1 :]))
+        narrow = as_tuple(case.gufunc(*operands[:at], b[:, :, -1:], *operands[at + 1 :]))
+        assert wide[0].shape[-1] == k
+        if k:
+            assert_same(np.ascontiguousarray(wide[0][:, :, -1:]), narrow[0])
+
+
+def test_bits_without_bad_neighbours(isa, dtype, case):
+    """The good matrices of a stack, computed without the bad ones."""
+    for m, n in case.few_shapes:
+        operands, _ = stacks(case.name, m, n, dtype)
+        results = as_tuple(case.gufunc(*operands))
+        fine = np.flatnonzero(
+            [all(np.isfinite(x[q]).all() for x in results) for q in range(len(operands[0]))]
+        )
+        alone = as_tuple(case.gufunc(*(x[fine] for x in operands)))
+        assert len(fine)
+        for x, y in zip(alone, results, strict=True):
+            assert_same_bits(x, y[fine])
+
+
+def strided_stack(data, x, batch):
+    """Matrices of x in some of the batch dimensions, in any order in memory, reversed or with gaps."""
+    own = [size if data.draw(st.booleans(), "there") else 1 for size in batch]
+    own = own[data.draw(st.integers(0, len(own)), "leading dimensions left out") :]
+    steps = [data.draw(st.sampled_from([1, -1, 2]), "step") for _ in own]
+    axes = data.draw(st.permutations(range(len(own))), "order in memory")
+    memory = [own[d] * abs(steps[d]) for d in axes]
+    some = np.reshape(x[np.arange(np.prod(memory, dtype=int)) % len(x)], (*memory, *x.shape[1:]))
+    ordered = np.moveaxis(some, range(len(own)), axes)
+    return np.asarray(ordered[tuple(slice(None, None, step) for step in steps)])
+
+
+@given(data=st.data())
+@settings(max_examples=200)
+def test_batch_dimensions(isa, dtype, data):
+    """Any number of them, each operand with some: what the same matrices give in a row."""
+    case = CASES[data.draw(st.sampled_from(sorted(CASES)), "operation")]
+    m, n = data.draw(st.sampled_from([s for s in case.few_shapes if s[0] * s[1] <= 64]), "shape")
+    batch = data.draw(st.lists(st.sampled_from([0, 1, 2, 3, 17]), max_size=3), "batch")
+    operands = stacks(case.name, m, n, dtype)[0]
+    strided = [strided_stack(data, x, batch) for x in operands]
+    cores = [x.shape[1:] for x in operands]
+    whole = np.broadcast_shapes(
+        *(x.shape[: x.ndim - len(core)] for x, core in zip(strided, cores, strict=True))
+    )
+    in_a_row = [
+        np.broadcast_to(x, (*whole, *core)).reshape(np.prod(whole, dtype=int), *core)
+        for x, core in zip(strided, cores, strict=True)
+    ]
+    expected = tuple(np.reshape(x, (*whole, *x.shape[1:])) for x in as_tuple(case.gufunc(*in_a_row)))
+    assert_same(as_tuple(case.gufunc(*strided)), expected)
+    direct = core.direct[case.name](*strided)
+    assert direct is not NotImplemented
+    assert_same(as_tuple(direct), expected)
+
+
+# --- Accuracy ------------------------------------------------------------------------------------------
+
+
+ORDERS = range(1, 34)  # the last is beyond our kernels
+
+
+@pytest.mark.parametrize("n", ORDERS)
+class TestAccuracy:
+    def test_lu(self, isa, dtype, n, rng):
+        a = good(rng, n, n, dtype)
+        lu, pivots = smallmm.lu_factor(a)
+        assert_accurate_lu(lu, pivots, a)
+        b = normal(rng, (len(a), n, 2), dtype)
+        assert_accurate_solution(smallmm.lu_solve((lu, pivots), b), a, b)
+        assert_accurate_solution(smallmm.lu_solve((lu, pivots), b, trans=1), a.mT, b)
+
+    def test_solve(self, isa, dtype, n, rng):
+        a = good(rng, n, n, dtype)
+        b = normal(rng, (len(a), n, 2), dtype)
+        assert_accurate_solution(smallmm.solve(a, b), a, b)
+
+    def test_inv(self, isa, dtype, n, rng):
+        a = good(rng, n, n, dtype)
+        assert_accurate_inverse(smallmm.inv(a), a)
+
+    def test_determinants(self, isa, dtype, n, rng):
+        a = good(rng, n, n, dtype)
+        assert_accurate_determinant(*smallmm.slogdet(a), a, smallmm.det(a))
+
+    def test_cholesky(self, isa, dtype, n, rng):
+        a = good_definite(rng, n, dtype)
+        for upper in (False, True):
+            c = smallmm.cholesky(a, upper=upper)
+            assert_accurate_cholesky(c, a, upper)
+            b = normal(rng, (len(a), n, 2), dtype)
+            assert_accurate_solution(smallmm.cho_solve((c, not upper), b), a, b)
+
+    def test_solve_triangular(self, isa, dtype, n, rng):
+        a = good(rng, n, n, dtype)
+        b = normal(rng, (len(a), n, 2), dtype)
+        for lower in (False, True):
+            for unit in (False, True):
+                t = np.tril(a) if lower else np.triu(a)
+                if unit:  # the growth of such solutions is what backward errors are made for
+                    t = np.where(np.eye(n, dtype=bool), dtype.type(1), t / n)
+                diagonal = t + np.where(np.eye(n, dtype=bool), np.nan, 0) if unit else t
+                given = {"lower": lower, "unit_diagonal": unit}
+                x = smallmm.solve_triangular(diagonal.astype(dtype), b, **given)
+                assert_accurate_solution(x, t, b)
+                x = smallmm.solve_triangular(diagonal.astype(dtype), b, "T", **given)
+                assert_accurate_solution(x, t.mT, b)
+
+    @pytest.mark.parametrize("shape", ["square", "tall", "wide"])
+    def test_qr(self, isa, dtype, n, shape, rng):
+        m, n = {"square": (n, n), "tall": (2 * n + 1, n), "wide": (n, n + 5)}[shape]
+        a = good(rng, m, n, dtype)
+        q, r = smallmm.qr(a)
+        assert q.shape[-1] == r.shape[-2] == min(m, n)
+        assert_accurate_qr(q, r, a)
+        assert_accurate_qr(*smallmm.qr(a, mode="complete"), a)
+        assert_same_bits(smallmm.qr(a, mode="r"), r)
+        h, tau = smallmm.qr(a, mode="raw")
+        np.testing.assert_array_equal(np.triu(h.mT)[:, : min(m, n)], r)
+        assert_same_bits(smallmm.qr(a.astype(dtype), mode="raw").tau, tau)
+
+    @pytest.mark.parametrize("shape", ["square", "tall", "wide"])
+    def test_lstsq(self, isa, dtype, n, shape, rng):
+        m, n = {"square": (n, n), "tall": (2 * n + 1, n), "wide": (n, 2 * n + 1)}[shape]
+        a = np.concatenate([normal(rng, (5, m, n), dtype), conditioned(rng, 5, m, n, 1e3).astype(dtype)])
+        b = normal(rng, (len(a), m, 2), dtype)
+        x, norms, rank = smallmm.lstsq(a, b)
+        assert np.all(rank == min(m, n))
+        assert_accurate_least_squares(x, norms, a, b)
+        if m < n:  # the solution of minimum norm lies in the row space
+            rows = np.linalg.qr(a.mT.astype(np.float64))[0]
+            beside = np.linalg.norm(x - rows @ (rows.mT @ x), axis=-2).max(-1)
+            assert np.all(
+                beside <= bound("lstsq", dtype, n) * condition_of_rows(a) * np.linalg.norm(x, axis=-2).max(-1)
+            )
+
+
+def condition_of_rows(a):
+    values = np.linalg.svd(a.astype(np.float64), compute_uv=False)
+    return values[:, 0] / values[:, -1]
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "rank"), [(6, 4, 2), (4, 6, 3), (5, 5, 1), (32, 32, 20), (12, 3, 0), (40, 20, 7)]
+)
+def test_rank_deficient_least_squares(isa, dtype, m, n, rank, rng):
+    rtol = 1e-10 if dtype == np.float64 else 1e-4
+    a = (rng.standard_normal((9, m, rank)) @ rng.standard_normal((9, rank, n))).astype(dtype)
+    b = normal(rng, (9, m, 2), dtype)
+    x, norms, found = smallmm.lstsq(a, b, rtol=rtol)
+    assert np.all(found == rank)
+    assert norms.shape == (9, 2)
+    for q in range(9):
+        expected, *_ = np.linalg.lstsq(a[q].astype(np.float64), b[q].astype(np.float64), rcond=rtol)
+        scale = np.linalg.norm(expected) + 1e-300
+        np.testing.assert_allclose(
+            x[q], expected, rtol=0, atol=scale * (1e-9 if dtype == np.float64 else 3e-2)
+        )
+        residual = np.linalg.norm(b[q] - a[q].astype(np.float64) @ expected, axis=0)
+        np.testing.assert_allclose(norms[q], residual, rtol=1e-3, atol=1e-4)
+
+
+def test_extremes_of_determinants(isa, dtype):
+    """Partial products may leave the dtype's range as long as the determinant does not."""
+    info = np.finfo(dtype)
+    big, small = np.sqrt(info.max) * 8, np.sqrt(info.tiny) / 8
+    for n in (3, 4, 8, 9, 17, 32):
+        diagonals = np.ones((6, n), dtype)
+        diagonals[0, :4][: min(4, n)] = [big, big, small, small][: min(4, n)]
+        diagonals[1, :3] = [small, small, big]
+        diagonals[2] = info.max
+        diagonals[3] = info.tiny
+        diagonals[4] = 2
+        diagonals[5, 0] = info.smallest_subnormal
+        a = np.zeros((6, n, n), dtype)
+        a[:, np.arange(n), np.arange(n)] = diagonals
+        exact = np.prod(diagonals.astype(np.longdouble), axis=1)
+        with np.errstate(over="ignore"):
+            np.testing.assert_allclose(smallmm.det(a), exact.astype(dtype), rtol=n * info.eps)
+        sign, logabsdet = smallmm.slogdet(a)
+        assert np.all(sign == 1)
+        logs = np.log(diagonals.astype(np.longdouble)).sum(1)
+        np.testing.assert_allclose(logabsdet, logs.astype(np.float64), rtol=8 * info.eps, atol=n * info.eps)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 16, 32])
+def test_near_overflow_and_underflow(isa, dtype, n, rng):
+    """Scaled by powers of two to the edges of the dtype, solutions are scaled and otherwise the same."""
+    a = normal(rng, (7, n, n), dtype) + dtype.type(3) * np.eye(n, dtype=dtype)
+    b = normal(rng, (7, n, 2), dtype)
+    x = smallmm.solve(a, b)
+    high, low = (dtype.type(2.0) ** e for e in ((1000, -990) if dtype == np.float64 else (110, -100)))
+    for scale in (high, low):
+        assert_same_bits(smallmm.solve(a * scale, b * scale), x)
+    q, r = smallmm.qr(a)
+    for scale in (high, low):
+        scaled_q, scaled_r = smallmm.qr(a * scale)
+        np.testing.assert_allclose(scaled_q, q, rtol=0, atol=40 * n * np.finfo(dtype).eps)
+        np.testing.assert_allclose(scaled_r / scale, r, rtol=0, atol=200 * n * n * np.finfo(dtype).eps)
+
+
+# --- Bad matrices --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 8, 12, 16, 24, 31, 32, 33])
+class TestBadMatrices:
+    def test_singular(self, isa, dtype, n, rng):
+        a = good(rng, n, n, dtype)
+        b = normal(rng, (len(a), n, 2), dtype)
+        bad = np.arange(len(a)) % 3 == 1
+        a[bad] = np.resize(deficient(rng, n, n, dtype), a[bad].shape)
+        fine = ~bad
+        x, info = smallmm.solve_ex(a, b)
+        assert np.all((info > 0) == bad)
+        assert np.all(info <= n)
+        assert np.isnan(x[bad]).all()
+        assert_same_bits(x[fine], smallmm.solve(a[fine], b[fine]))
+        inverse, info = smallmm.inv_ex(a)
+        assert np.all((info > 0) == bad)
+        assert np.isnan(inverse[bad]).all()
+        assert_same_bits(inverse[fine], smallmm.inv(a[fine]))
+        lu, pivots, info = smallmm.lu_factor_ex(a)
+        assert np.all((info > 0) == bad)
+        assert np.isnan(lu[bad]).all()
+        assert np.all((pivots >= np.arange(n)) & (pivots < n))
+        assert_same_bits(lu[fine], smallmm.lu_factor(a[fine]).LU)
+        assert np.all(smallmm.det(a[bad]) == 0)
+        sign, logabsdet = smallmm.slogdet(a)
+        assert np.all((sign == 0) == bad)
+        assert np.all((logabsdet == -np.inf) == bad)
+
+    def test_info_is_the_first_zero_pivot(self, isa, dtype, n):
+        a = np.zeros((n, n, n), dtype)
+        a[:, np.arange(n), np.arange(n)] = 2
+        a[np.arange(n), np.arange(n), np.arange(n)] = 0
+        a[:, n - 1, n - 1] = 0
+        first = np.arange(1, n + 1)
+        assert_same_bits(smallmm.solve_ex(a, np.ones((n, 1), dtype)).info, first.astype(np.int32))
+        assert_same_bits(smallmm.inv_ex(a).info, first.astype(np.int32))
+        _, pivots, info = smallmm.lu_factor_ex(a)
+        assert_same_bits(info, first.astype(np.int32))
+        assert_same_bits(pivots, np.broadcast_to(np.arange(n, dtype=np.int32), (n, n)).copy())
+        assert_same_bits(smallmm.cholesky_ex(a).info, first.astype(np.int32))
+        with pytest.raises(smallmm.LinAlgError) as caught:
+            smallmm.solve_triangular(a, np.ones((n, 1), dtype))
+        assert_same_bits(caught.value.info, first.astype(np.int32))
+
+    def test_not_definite(self, isa, dtype, n, rng):
+        a = good_definite(rng, n, dtype)
+        bad = np.arange(len(a)) % 3 == 1
+        where = np.arange(bad.sum()) % n
+        a[bad, where, where] = np.resize(np.array([-1, 0, np.nan, -np.inf], dtype), bad.sum())
+        for upper in (False, True):
+            c, info = smallmm.cholesky_ex(a, upper=upper)
+            assert np.all((info > 0) == bad)
+            assert np.all(info[bad] == where + 1)
+            assert np.isnan(c[bad]).all()
+            assert_same_bits(c[~bad], smallmm.cholesky(a[~bad], upper=upper))
+
+    def test_not_finite(self, isa, dtype, n, rng):
+        """NaN comes out where NaN went in, nothing hangs, and neighbours stay as they are."""
+        a = good(rng, n, n, dtype)
+        b = normal(rng, (len(a), n, 2), dtype)
+        bad = np.arange(len(a)) % 3 == 1
+        clean = {f: f(a[~bad]) for f in (smallmm.inv_ex, smallmm.det, smallmm.slogdet, smallmm.qr)}
+        clean_x = smallmm.solve_ex(a[~bad], b[~bad])
+        clean_lstsq = smallmm.lstsq(a[~bad], b[~bad])
+        a[bad] = np.resize(not_finite(rng, n, n, dtype), a[bad].shape)
+        nan = np.isnan(a).any((1, 2))
+        for f, expected in clean.items():
+            results = f(a)
+            for x, y in zip(as_tuple(results), as_tuple(expected), strict=True):
+                assert_same_bits(x[~bad], y)
+            finite = [np.isfinite(x[nan].reshape(nan.sum(), -1)).all(axis=1) for x in as_tuple(results)]
+            assert not np.all(finite, axis=0).any()
+        for results, expected in ((smallmm.solve_ex(a, b), clean_x), (smallmm.lstsq(a, b), clean_lstsq)):
+            for x, y in zip(results, expected, strict=True):
+                assert_same_bits(x[~bad], y)
+
+
+class TestLinAlgError:
+    def test_says_how_many_and_which(self):
+        a = np.broadcast_to(np.eye(3), (4, 5, 3, 3)).copy()
+        a[2, 1] = 0
+        a[3, 4, 1, 1] = 0
+        b = np.ones((3, 1))
+        with pytest.raises(smallmm.LinAlgError) as caught:
+            smallmm.solve(a, b)
+        assert str(caught.value) == (
+            "solve: 2 of 20 matrices are singular, the first at index (2, 1): pivot 1 is zero "
+            "(counted from 1); info and result of this exception tell of all"
+        )
+        assert isinstance(caught.value, np.linalg.LinAlgError)
+        assert caught.value.info.shape == (4, 5)
+        assert caught.value.info[3, 4] == 2
+        x = caught.value.result
+        assert np.isnan(x[2, 1]).all()
+        np.testing.assert_array_equal(x[0], 1)
+
+    @pytest.mark.parametrize(
+        ("make_call", "message"),
+        [
+            (
+                lambda a: smallmm.solve(a, [1, 2]),
+                "solve: the matrix is singular: pivot 2 is zero (counted from 1)",
+            ),
+            (smallmm.inv, "inv: the matrix is singular: pivot 2 is zero (counted from 1)"),
+            (smallmm.lu_factor, "lu_factor: the matrix is singular: pivot 2 is zero (counted from 1)"),
+            (
+                smallmm.cholesky,
+                "cholesky: the matrix is not positive definite: the leading minor of order 2 is not positive "
+                "(counted from 1)",
+            ),
+            (
+                lambda a: smallmm.solve_triangular(np.diag([1.0, 0.0]), [1, 2]),
+                "solve_triangular: the matrix is singular: element 2 of the diagonal is zero "
+                "(counted from 1)",
+            ),
+        ],
+    )
+    def test_of_one_matrix(self, make_call, message):
+        with pytest.raises(smallmm.LinAlgError) as caught:
+            make_call(np.ones((2, 2)))
+        assert str(caught.value) == message
+        assert caught.value.info == 2
+
+    def test_result_of_several(self):
+        with pytest.raises(smallmm.LinAlgError) as caught:
+            smallmm.lu_factor(np.stack([np.eye(2), np.ones((2, 2))]))
+        np.testing.assert_array_equal(caught.value.result.LU[0], np.eye(2))
+        np.testing.assert_array_equal(caught.value.result.pivots[0], [0, 1])
+
+    def test_result_goes_to_out(self):
+        out = np.empty((2, 2, 2))
+        with pytest.raises(smallmm.LinAlgError) as caught:
+            smallmm.inv(np.stack([np.eye(2), np.ones((2, 2))]), out=out)
+        assert caught.value.result is out
+        np.testing.assert_array_equal(out[0], np.eye(2))
+
+    def test_survives_pickling(self):
+        import pickle
+
+        with pytest.raises(smallmm.LinAlgError) as caught:
+            smallmm.inv(np.zeros((2, 2)))
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert str(again) == str(caught.value)
+        assert again.info == 1

@@ -1,0 +1,611 @@
+"""How factorizations and solves are called: shapes, dtypes, `out`, other libraries, errors, explanations, and
+orders beyond our kernels."""
+
+import re
+import warnings
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from accuracy import (
+    assert_accurate_cholesky,
+    assert_accurate_determinant,
+    assert_accurate_inverse,
+    assert_accurate_least_squares,
+    assert_accurate_lu,
+    assert_accurate_qr,
+    assert_accurate_solution,
+    assert_same,
+    assert_same_bits,
+)
+from layouts import WRITABLE
+from matrices import good, good_definite, normal
+
+import smallmm
+
+ONES, EYE = np.ones, np.eye
+
+
+def definite(rng, shape, dtype):
+    """Stacks that every operation takes."""
+    x = rng.standard_normal(shape)
+    return (x @ x.mT + shape[-1] * np.eye(shape[-1])).astype(dtype)
+
+
+# Every function as one of a square, well-conditioned, definite a and of b, and what its results are called
+FUNCTIONS = {
+    "lu_factor": lambda a, b, **k: smallmm.lu_factor(a, **k),
+    "lu_factor_ex": lambda a, b, **k: smallmm.lu_factor_ex(a, **k),
+    "lu_solve": lambda a, b, **k: smallmm.lu_solve(smallmm.lu_factor(a), b, **k),
+    "lu_solve, transposed": lambda a, b, **k: smallmm.lu_solve(smallmm.lu_factor(a), b, 1, **k),
+    "solve": lambda a, b, **k: smallmm.solve(a, b, **k),
+    "solve_ex": lambda a, b, **k: smallmm.solve_ex(a, b, **k),
+    "inv": lambda a, b, **k: smallmm.inv(a, **k),
+    "inv_ex": lambda a, b, **k: smallmm.inv_ex(a, **k),
+    "det": lambda a, b, **k: smallmm.det(a, **k),
+    "slogdet": lambda a, b, **k: smallmm.slogdet(a, **k),
+    "cholesky": lambda a, b, **k: smallmm.cholesky(a, **k),
+    "cholesky, upper": lambda a, b, **k: smallmm.cholesky(a, upper=True, **k),
+    "cholesky_ex": lambda a, b, **k: smallmm.cholesky_ex(a, **k),
+    "cho_solve": lambda a, b, **k: smallmm.cho_solve((a, True), b, **k),
+    "cho_solve, upper": lambda a, b, **k: smallmm.cho_solve((a, False), b, **k),
+    "solve_triangular": lambda a, b, **k: smallmm.solve_triangular(a, b, **k),
+    "solve_triangular, lower": lambda a, b, **k: smallmm.solve_triangular(a, b, lower=True, **k),
+    "solve_triangular, unit": lambda a, b, **k: smallmm.solve_triangular(a, b, 1, unit_diagonal=True, **k),
+    "qr": lambda a, b, **k: smallmm.qr(a, **k),
+    "qr, complete": lambda a, b, **k: smallmm.qr(a, "complete", **k),
+    "qr, r": lambda a, b, **k: smallmm.qr(a, mode="r", **k),
+    "qr, raw": lambda a, b, **k: smallmm.qr(a, mode="raw", **k),
+    "lstsq": lambda a, b, **k: smallmm.lstsq(a, b, **k),
+    "lstsq_ex": lambda a, b, **k: smallmm.lstsq_ex(a, b, **k),
+}
+WITH_B = [name for name in FUNCTIONS if "solve" in name or "lstsq" in name]
+
+
+def as_tuple(results):
+    return tuple(results) if isinstance(results, tuple) else (results,)
+
+
+def like(results, arrays):
+    """Arrays in the form in which results came."""
+    return tuple(arrays) if isinstance(results, tuple) else arrays[0]
+
+
+@pytest.fixture(params=FUNCTIONS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def function(name):
+    return FUNCTIONS[name]
+
+
+class TestShapes:
+    def test_one_matrix_and_nested_stacks(self, function, dtype, rng):
+        a, b = definite(rng, (2, 3, 4, 4), dtype), normal(rng, (2, 3, 4, 2), dtype)
+        whole = as_tuple(function(a, b))
+        for x in whole:
+            assert x.shape[:2] == (2, 3)
+        one = as_tuple(function(a[1, 2], b[1, 2]))
+        assert_same(one, tuple(x[1, 2] for x in whole))
+        flat = as_tuple(function(a.reshape(6, 4, 4), b.reshape(6, 4, 2)))
+        assert_same(flat, tuple(x.reshape(6, *x.shape[2:]) for x in whole))
+
+    @pytest.mark.parametrize("name", WITH_B)
+    def test_broadcasting(self, function, dtype, rng):
+        a, b = definite(rng, (3, 1, 4, 4), dtype), normal(rng, (1, 5, 4, 2), dtype)
+        together = function(*(np.ascontiguousarray(np.broadcast_to(x, (3, 5, *x.shape[2:]))) for x in (a, b)))
+        assert_same(as_tuple(function(a, b)), as_tuple(together))
+        assert_same(
+            as_tuple(function(a[0, 0], b)),
+            tuple(x[:1] for x in as_tuple(function(np.repeat(a[:1], 5, 1), b))),
+        )
+        assert as_tuple(function(a, b[0, 0]))[0].shape == (3, 1, 4, 2)
+
+    @pytest.mark.parametrize("name", WITH_B)
+    def test_a_vector_has_one_dimension(self, function, dtype, rng):
+        a, b = definite(rng, (4, 4, 4), dtype), normal(rng, (4, 4), dtype)
+        vector = as_tuple(function(a, b[0]))[0]
+        assert vector.shape == (4, 4)
+        assert_same_bits(vector, np.ascontiguousarray(as_tuple(function(a, b[0, :, None]))[0][..., 0]))
+        assert_same_bits(
+            as_tuple(function(a, b))[0], as_tuple(function(a, b[None]))[0]
+        )  # a matrix, not four vectors
+
+    def test_empty(self, function, isa, dtype):
+        for shape in [(0, 4, 4), (3, 0, 0), (0, 0, 0), (0, 3, 2, 2)]:
+            a, b = np.ones(shape, dtype), np.ones((*shape[:-1], 2), dtype)
+            for x in as_tuple(function(a, b)):
+                assert x.shape[: len(shape) - 2] == shape[:-2]
+
+    def test_no_elements(self, isa, dtype):
+        nothing = np.ones((3, 0, 0), dtype)
+        assert_same_bits(smallmm.det(nothing), np.ones(3, dtype))
+        assert_same(tuple(smallmm.slogdet(nothing)), (np.ones(3, dtype), np.zeros(3, dtype)))
+        assert_same(tuple(smallmm.solve_ex(nothing, nothing)), (nothing, np.zeros(3, np.int32)))
+        assert_same(tuple(smallmm.inv_ex(nothing)), (nothing, np.zeros(3, np.int32)))
+        assert_same(tuple(smallmm.lu_factor(nothing)), (nothing, np.zeros((3, 0), np.int32)))
+        assert_same_bits(smallmm.cholesky(nothing), nothing)
+        assert smallmm.solve(nothing, np.ones((0, 5), dtype)).shape == (3, 0, 5)
+
+    def test_no_rows_or_columns(self, isa, dtype):
+        for m, n in [(0, 3), (3, 0), (2000, 0), (0, 2000)]:
+            a = np.ones((2, m, n), dtype)
+            q, r = smallmm.qr(a)
+            assert (q.shape, r.shape) == ((2, m, 0), (2, 0, n))
+            assert smallmm.qr(a, mode="r").shape == (2, 0, n)
+            assert [x.shape for x in smallmm.qr(a, mode="raw")] == [(2, n, m), (2, 0)]
+            b = np.ones((2, m, 2), dtype)
+            x, norms, rank = smallmm.lstsq(a, b)
+            assert_same_bits(x, np.zeros((2, n, 2), dtype))
+            assert norms.shape == (2, 2)
+            np.testing.assert_allclose(norms, np.sqrt(m), rtol=1e-5)
+            assert_same_bits(rank, np.zeros(2, np.int32))
+        q, r = smallmm.qr(np.ones((2, 3, 0), dtype), mode="complete")
+        assert_same_bits(q, np.broadcast_to(np.eye(3, dtype=dtype), (2, 3, 3)).copy())
+        assert r.shape == (2, 3, 0)
+
+    def test_no_right_hand_sides(self, isa, dtype, rng):
+        a = definite(rng, (3, 4, 4), dtype)
+        for name in WITH_B:
+            x = as_tuple(FUNCTIONS[name](a, np.ones((3, 4, 0), dtype)))[0]
+            assert x.shape == (3, 4, 0)
+        assert smallmm.solve_ex(np.zeros((2, 4, 4), dtype), np.ones((4, 0), dtype)).info.tolist() == [1, 1]
+
+
+class TestDtypes:
+    @pytest.mark.parametrize(
+        ("given", "computed"),
+        [("?", "d"), ("b", "d"), ("Q", "d"), ("e", "f"), ("f", "f"), ("d", "d"), (">f4", "f")],
+    )
+    def test_of_results(self, function, given, computed):
+        a, b = EYE(3).astype(given), ONES((3, 2)).astype(given)
+        expected = as_tuple(function(a.astype(computed), b.astype(computed)))
+        assert_same(as_tuple(function(a, b)), expected)
+        floats = [x for x in expected if x.dtype.kind == "f"]
+        assert floats
+        assert all(x.dtype == computed for x in floats)
+        assert all(x.dtype == np.int32 for x in expected if x.dtype.kind != "f")
+
+    @pytest.mark.parametrize(("pair", "computed"), [("fd", "d"), ("fi", "d"), ("fb", "f"), ("ef", "f")])
+    def test_mixed(self, pair, computed):
+        a, b = EYE(2).astype(pair[0]), ONES((2, 1)).astype(pair[1])
+        assert smallmm.solve(a, b).dtype == computed
+        assert smallmm.solve(a.astype(pair[1]), b.astype(pair[0])).dtype == computed
+        assert smallmm.lstsq(a, b).x.dtype == computed
+
+    def test_wider_pivots(self, dtype):
+        lu, pivots = smallmm.lu_factor(np.array([[1, 2], [3, 4]], dtype))
+        x = smallmm.lu_solve((lu, pivots), np.ones(2, dtype))
+        assert_same_bits(smallmm.lu_solve((lu, pivots.astype(np.int64)), np.ones(2, dtype)), x)
+        assert x.dtype == dtype
+
+    def test_lists(self):
+        np.testing.assert_allclose(smallmm.solve([[2, 0], [0, 4]], [2, 8]), [1, 2])
+        assert smallmm.det([[2, 0], [0, 4]]) == 8
+
+
+class TestOut:
+    def test_is_what_is_returned(self, function, dtype, rng):
+        a, b = definite(rng, (5, 4, 4), dtype), normal(rng, (5, 4, 2), dtype)
+        results = function(a, b)
+        for place in WRITABLE.values():
+            outs = [
+                place(np.full((*x.shape, *(1,) * (3 - x.ndim)), -7, x.dtype))[(..., *(0,) * (3 - x.ndim))]
+                for x in as_tuple(results)
+            ]
+            returned = as_tuple(function(a, b, out=like(results, outs)))
+            for x, out, expected in zip(returned, outs, as_tuple(results), strict=True):
+                assert np.shares_memory(x, out)
+                assert_same_bits(np.ascontiguousarray(out), np.ascontiguousarray(expected))
+
+    def test_some_of_several(self, rng):
+        a = definite(rng, (5, 4, 4), np.float64)
+        pivots = np.empty((5, 4), np.int32)
+        lu, same = smallmm.lu_factor(a, out=(None, pivots))
+        assert same is pivots
+        assert_same_bits(lu, smallmm.lu_factor(a).LU)
+
+    @pytest.mark.parametrize("name", ["lu_factor", "inv", "cholesky", "qr", "solve", "cho_solve", "lstsq"])
+    @pytest.mark.parametrize("n", [1, 3, 8, 33])
+    def test_may_overlap_the_input(self, function, isa, dtype, n, rng):
+        x = definite(rng, (21, n, n), dtype)
+        for view, out in [(x, x), (x[:-1], x[1:]), (x, x.mT), (x, x[::-1])]:
+            a, target = view.copy(), None
+            expected = function(a, a)
+            memory = x.copy()
+            as_view = memory[:-1] if view.shape != x.shape else memory
+            target = {True: memory[1:]}.get(view.shape != x.shape)
+            if target is None:
+                target = memory if out is x else memory.mT if out.strides == x.mT.strides else memory[::-1]
+            outs = like(expected, [target, *(None,) * (len(as_tuple(expected)) - 1)])
+            assert_same(as_tuple(function(as_view, as_view, out=outs)), as_tuple(expected))
+
+    def test_surroundings_stay(self, isa, dtype, rng):
+        for n in (1, 3, 4, 8, 13, 17, 32):
+            a, b = definite(rng, (10, n, n), dtype), normal(rng, (10, n, 3), dtype)
+            for function in (
+                FUNCTIONS["inv"],
+                FUNCTIONS["solve"],
+                FUNCTIONS["cholesky"],
+                FUNCTIONS["lu_solve"],
+            ):
+                k = function(a, b).shape[-1]
+                frame = np.full((20, n + 2, k + 3), 7, dtype)
+                out = frame[::2, 1:-1, 2:-1]
+                function(a, b, out=out)
+                out[...] = 7
+                assert (frame == 7).all()
+
+    def test_of_a_vector(self, dtype, rng):
+        a, b = definite(rng, (5, 4, 4), dtype), normal(rng, (4,), dtype)
+        out = np.empty((5, 4), dtype)
+        assert smallmm.solve(a, b, out=out) is out
+        assert_same_bits(out, smallmm.solve(a, b))
+
+    def test_of_another_dtype(self, rng):
+        a = definite(rng, (5, 3, 3), np.float64)
+        out = np.empty((5, 3, 3), np.float32)
+        smallmm.inv(a, out=out)
+        assert_same_bits(out, smallmm.inv(a).astype(np.float32))
+
+
+def test_inputs_may_be_read_only(function, rng):
+    a, b = definite(rng, (5, 4, 4), np.float64), normal(rng, (5, 4, 2), np.float64)
+    expected = as_tuple(function(a, b))
+    before = a.copy(), b.copy()
+    a.flags.writeable = b.flags.writeable = False
+    assert_same(as_tuple(function(a, b)), expected)
+    assert_same((a, b), before)
+
+
+def test_no_warnings(function):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for bad in (0, np.nan, np.inf, 1e308, 1e-310):
+            with suppress(smallmm.LinAlgError):
+                function(np.full((3, 4, 4), bad), np.full((3, 4, 1), bad))
+
+
+def test_subclasses():
+    class Stack(np.ndarray):
+        pass
+
+    x = EYE(3)[None].view(Stack)
+    assert type(smallmm.solve(x, x)) is Stack
+    assert type(smallmm.qr(x).R) is Stack
+
+
+class TestTorch:
+    @pytest.fixture
+    def torch(self):
+        return pytest.importorskip("torch")
+
+    def test_same_library_back(self, function, torch, rng):
+        a, b = definite(rng, (5, 4, 4), np.float32), normal(rng, (5, 4, 2), np.float32)
+        expected = function(a, b)
+        results = function(torch.from_numpy(a), torch.from_numpy(b))
+        assert type(results) is type(expected) or isinstance(results, torch.Tensor)
+        for x, y in zip(as_tuple(results), as_tuple(expected), strict=True):
+            assert isinstance(x, torch.Tensor)
+            assert_same_bits(np.ascontiguousarray(x.numpy()), np.ascontiguousarray(y))
+
+    def test_out(self, function, torch, rng):
+        a, b = (
+            torch.from_numpy(definite(rng, (5, 4, 4), np.float64)),
+            torch.ones(5, 4, 2, dtype=torch.float64),
+        )
+        expected = function(a, b)
+        outs = [torch.full_like(x, -7) for x in as_tuple(expected)]
+        results = as_tuple(function(a, b, out=like(expected, outs)))
+        for x, out, y in zip(results, outs, as_tuple(expected), strict=True):
+            assert x.data_ptr() == out.data_ptr()
+            assert torch.equal(out, y)
+
+    def test_one_matrix(self, torch):
+        x = smallmm.det(torch.eye(3))
+        assert isinstance(x, torch.Tensor)
+        assert x.shape == ()
+        assert smallmm.solve(torch.eye(3), torch.ones(3)).shape == (3,)
+
+    def test_error_has_its_tensors(self, torch):
+        with pytest.raises(
+            smallmm.LinAlgError, match=r"inv: 1 of 2 matrices is singular, .* \(1,\)"
+        ) as caught:
+            smallmm.inv(torch.stack([torch.eye(2), torch.ones(2, 2)]))
+        assert caught.value.info.tolist() == [0, 2]
+        assert torch.equal(caught.value.result[0], torch.eye(2))
+
+    def test_mixing(self, torch):
+        with pytest.raises(TypeError, match=r"solve: b is a numpy.ndarray but a is a torch.Tensor"):
+            smallmm.solve(torch.eye(2), ONES((2, 1)))
+
+    def test_beyond_our_order(self, torch, rng):
+        a = torch.from_numpy(definite(rng, (2, 40, 40), np.float64))
+        x = smallmm.inv(a)
+        assert isinstance(x, torch.Tensor)
+        assert torch.allclose(x @ a, torch.eye(40, dtype=torch.float64))
+
+
+class TestDask:
+    def test_stays_lazy(self, name, function, rng):
+        da = pytest.importorskip("dask.array")
+        if name == "lu_solve":
+            pytest.importorskip("dask.array")
+        a, b = definite(rng, (20, 4, 4), np.float64), normal(rng, (20, 4, 2), np.float64)
+        results = function(da.from_array(a, chunks=(7, 4, 4)), da.from_array(b, chunks=(7, 4, 2)))
+        for x, y in zip(as_tuple(results), as_tuple(function(a, b)), strict=True):
+            assert isinstance(x, da.Array)
+            assert x.numblocks[0] == 3
+            assert (x.shape, x.dtype) == (y.shape, y.dtype)
+            assert_same_bits(np.ascontiguousarray(x.compute()), np.ascontiguousarray(y))
+
+    def test_vector_and_mixture(self, rng):
+        da = pytest.importorskip("dask.array")
+        a, b = definite(rng, (20, 4, 4), np.float64), normal(rng, (4,), np.float64)
+        lazy = smallmm.solve(da.from_array(a, chunks=(7, 4, 4)), b)
+        assert isinstance(lazy, da.Array)
+        assert_same_bits(lazy.compute(), smallmm.solve(a, b))
+
+    def test_failures_come_when_computed(self):
+        da = pytest.importorskip("dask.array")
+        a = np.stack([EYE(2)] * 5 + [ONES((2, 2))] * 2)
+        lazy = smallmm.inv(da.from_array(a, chunks=(4, 2, 2)))
+        with pytest.raises(
+            smallmm.LinAlgError, match=r"inv: 2 of 3 matrices are singular, the first at index \(1,\)"
+        ):
+            lazy.compute()
+        lazy = smallmm.lu_factor(da.from_array(a, chunks=(4, 2, 2))).pivots
+        with pytest.raises(smallmm.LinAlgError, match=r"lu_factor: 2 of 3"):
+            lazy.compute()
+        info = smallmm.inv_ex(da.from_array(a, chunks=(4, 2, 2))).info
+        assert info.compute().tolist() == [0] * 5 + [2] * 2
+
+    def test_beyond_our_order(self, rng):
+        da = pytest.importorskip("dask.array")
+        a = definite(rng, (4, 40, 40), np.float64)
+        assert_same_bits(smallmm.inv(da.from_array(a, chunks=(2, 40, 40))).compute(), smallmm.inv(a))
+
+    def test_out(self):
+        da = pytest.importorskip("dask.array")
+        with pytest.raises(TypeError, match=r"inv: out is given, but a call of Dask arrays writes to none"):
+            smallmm.inv(da.ones((3, 2, 2)), out=np.empty((3, 2, 2)))
+
+
+class OnDevice:
+    """As little of a device array as it takes to recognise one."""
+
+    shape = (2, 2)
+    ndim = 2
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __dlpack__(self):
+        raise AssertionError("moved off the device")
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {n for n in FUNCTIONS if n.startswith("lu_solve")}))
+def test_device_arrays_do_not_move(function):
+    with pytest.raises(TypeError, match=r"OnDevice on a device; arrays on devices are not supported yet"):
+        function(OnDevice(), OnDevice())
+
+
+DTYPES_EXPECTED = "expected float16, float32, float64, an integer type or bool"
+ERRORS = [
+    (lambda: smallmm.solve(ONES((10, 3, 4)), ONES((10, 4, 1))), ValueError,
+     "solve: a has shape (10, 3, 4); expected square matrices, (..., n, n)"),
+    (lambda: smallmm.solve(ONES((10, 4, 4)), ONES((10, 4))), ValueError,
+     "solve: b has shape (10, 4); expected (..., 4, k) to match a of shape (10, 4, 4); "
+     "a stack of vectors is a stack of matrices of one column, b[..., None]"),
+    (lambda: smallmm.solve(ONES((10, 4, 4)), ONES(3)), ValueError,
+     "solve: b has shape (3,); expected (..., 4) to match a of shape (10, 4, 4)"),
+    (lambda: smallmm.solve(ONES((10, 4, 4)), ONES((9, 4, 1))), ValueError,
+     "solve: b has shape (9, 4, 1), whose batch dimensions (9,) do not broadcast against (10,) of a"),
+    (lambda: smallmm.solve(ONES((4, 4)), 3), ValueError,
+     "solve: b has shape (); expected at least 1 dimension"),
+    (lambda: smallmm.inv(ONES(4)), ValueError,
+     "inv: a has shape (4,); expected at least 2 dimensions, (..., n, n)"),
+    (lambda: smallmm.inv([[1, 2], [3]]), ValueError, "inv: a is a list that NumPy cannot make an array of"),
+    (lambda: smallmm.det(ONES((2, 3))), ValueError, "det: a has shape (2, 3); expected square matrices"),
+    (lambda: smallmm.qr(ONES(3)), ValueError,
+     "qr: a has shape (3,); expected at least 2 dimensions, (..., m, n)"),
+    (lambda: smallmm.qr(EYE(3), mode="economic"), ValueError,
+     "qr: mode is 'economic'; expected 'reduced', 'complete', 'r' or 'raw' (SciPy's 'economic' is 'reduced'"),
+    (lambda: smallmm.lstsq(ONES((4, 2)), ONES((5, 1))), ValueError,
+     "lstsq: b has shape (5, 1); expected (..., 4, k) to match a of shape (4, 2)"),
+    (lambda: smallmm.lstsq(ONES((4, 2)), ONES(4), 0.1, rtol=0.1), ValueError,
+     "lstsq: rcond and rtol are both given; expected one of them"),
+    (lambda: smallmm.lstsq(ONES((4, 2)), ONES(4), rcond=-1), ValueError,
+     "lstsq: rtol is -1; expected a number >= 0"),
+    (lambda: smallmm.lu_solve((EYE(3), [0, 1]), ONES(3)), ValueError,
+     "lu_solve: pivots has shape (2,); expected (..., 3) to match LU of shape (3, 3)"),
+    (lambda: smallmm.lu_solve(EYE(3), ONES(3)), TypeError,
+     "lu_solve: lu_and_piv is a ndarray; expected a tuple (LU, pivots)"),
+    (lambda: smallmm.lu_solve(smallmm.lu_factor_ex(EYE(3)), ONES(3)), TypeError,
+     "lu_solve: lu_and_piv is a LUExResult of 3; expected a tuple (LU, pivots)"),
+    (lambda: smallmm.lu_solve((EYE(3), [0.0, 1.0, 2.0]), ONES(3)), TypeError,
+     "lu_solve: pivots has dtype float64; expected an integer type"),
+    (lambda: smallmm.lu_solve(smallmm.lu_factor(EYE(3)), ONES(3), trans=3), ValueError,
+     "lu_solve: trans is 3; expected 0, 1, 2, 'N', 'T' or 'C'"),
+    (lambda: smallmm.cho_solve(EYE(3), ONES(3)), TypeError,
+     "cho_solve: c_and_lower is a ndarray; expected a tuple (c, lower)"),
+    (lambda: smallmm.solve_triangular(EYE(3), ONES(3), trans="x"), ValueError,
+     "solve_triangular: trans is 'x'"),
+    (lambda: smallmm.inv(1j * EYE(2)), TypeError, f"inv: a has dtype complex128; {DTYPES_EXPECTED}"),
+    (lambda: smallmm.lstsq(EYE(2), 1j * ONES(2)), TypeError,
+     f"lstsq: b has dtype complex128; {DTYPES_EXPECTED}"),
+    (lambda: smallmm.det("text"), TypeError, f"det: a has dtype <U4; {DTYPES_EXPECTED}"),
+    (lambda: smallmm.qr(None), TypeError, f"qr: a has dtype object; {DTYPES_EXPECTED}"),
+    (lambda: smallmm.inv(EYE(2), out=ONES((2, 3))), ValueError, "inv: out has shape (2, 3); expected (2, 2)"),
+    (lambda: smallmm.inv(EYE(2), out=ONES((2, 2), int)), TypeError,
+     "inv: out has dtype int64; the result is float64, and casting is 'same_kind'"),
+    (lambda: smallmm.inv(EYE(2), out=np.broadcast_to(1.0, (2, 2))), ValueError, "inv: out is read-only"),
+    (lambda: smallmm.inv(EYE(2), out=[[0, 0], [0, 0]]), TypeError,
+     "inv: out is a list; expected a numpy.ndarray"),
+    (lambda: smallmm.lu_factor(EYE(2), out=EYE(2)), TypeError,
+     "lu_factor: out is a ndarray; expected a tuple (LU, pivots)"),
+    (lambda: smallmm.lu_factor_ex(EYE(2), out=(EYE(2), None)), TypeError,
+     "lu_factor_ex: out is a tuple of 2; expected a tuple (LU, pivots, info)"),
+    (lambda: smallmm.lu_factor(EYE(2), out=(None, ONES(3, np.int32))), ValueError,
+     "lu_factor: out[1] has shape (3,); expected (2,)"),
+    (lambda: smallmm.slogdet(EYE(2), out=(None, np.zeros((), int))), TypeError,
+     "slogdet: out[1] has dtype int64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make_call", "error", "message"), ERRORS, ids=[message for *_, message in ERRORS])
+def test_errors_name_the_argument(make_call, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        make_call()
+
+
+def test_failed_call_leaves_out_alone():
+    out = np.full((10, 4, 2), 7.0)
+    with pytest.raises(ValueError, match="b has shape"):
+        smallmm.solve(ONES((10, 4, 4)), ONES((10, 3, 2)), out=out)
+    assert (out == 7).all()
+
+
+def test_too_large_a_result_is_a_memory_error(function):
+    a = np.broadcast_to(np.float64(1), (2**50, 4, 4))
+    with pytest.raises(MemoryError):
+        function(a, a)
+
+
+@pytest.mark.parametrize("pivot", [-1, 4, 2**31 - 1, -(2**31)])
+def test_pivots_out_of_range(isa, dtype, pivot):
+    """What does not come from lu_factor must not lead outside the matrix."""
+    pivots = np.array([0, 1, pivot, 3], np.int32)
+    for trans in (0, 1):
+        x = smallmm.lu_solve(
+            (np.eye(4, dtype=dtype)[None].repeat(20, 0), pivots), np.ones((4, 1), dtype), trans
+        )
+        assert x.shape == (20, 4, 1)
+
+
+class TestExplain:
+    @pytest.mark.parametrize("n", [1, 4, 16, 32])
+    def test_kernels(self, name, function, isa, dtype, n, rng):
+        a, b = definite(rng, (100, n, n), dtype), normal(rng, (100, n, 2), dtype)
+        op, _, form = name.partition(", ")
+        pair = {"lu_solve": (a, np.zeros((100, n), np.int32)), "cho_solve": (a, form != "upper")}.get(op, a)
+        keywords = {"qr": {"mode": form or "reduced"}}.get(op, {})
+        plan = smallmm.explain(op, pair, *((b,) if name in WITH_B else ()), **keywords)
+        assert plan.op == op
+        assert plan.matrices == 100
+        assert plan.kernel.startswith("smm_")
+        assert plan.kernel.endswith(f"_f{8 * dtype.itemsize}_{isa}")
+        assert plan.strategy in plan.kernel
+        assert plan.flops > 0
+        assert plan.bytes >= a.nbytes
+
+    def test_functions(self):
+        a = np.ones((7, 4, 4))
+        assert smallmm.explain(smallmm.inv, a) == smallmm.explain("inv", a)
+
+    def test_computes_nothing(self):
+        a, out = np.zeros((7, 4, 4)), np.full((7, 4, 4), 5.0)
+        assert smallmm.explain("inv", a, out=out).matrices == 7
+        assert (out == 5).all()
+        pair = np.full((7, 4, 4), 5.0), np.full((7, 4), 5, np.int32)
+        assert smallmm.explain("lu_factor", a, out=pair).matrices == 7
+        assert (pair[0] == 5).all()
+        assert smallmm.explain("inv", a[:0]).kernel is None
+
+    def test_beyond_our_order(self):
+        plan = smallmm.explain("solve_ex", np.zeros((7, 40, 40)), np.zeros((40, 1)))
+        assert plan.kernel == "lapack getrf and getrs"
+        assert plan.strategy is None
+        assert plan.matrices == 7
+        assert plan.flops == pytest.approx(7 * (2 / 3 * 40**3 + 2 * 40**2))
+        assert "lapack getrf" in str(plan)
+
+    def test_large_calls_are_streamed(self):
+        """So test_batch_beyond_16_bits is about streaming too."""
+        for dtype in (np.float32, np.float64):
+            a = np.broadcast_to(dtype(1), (70000, 8, 8)).copy()
+            for op in ("inv", "lu_factor", "cholesky", "qr"):
+                assert smallmm.explain(op, a).nontemporal
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match="solve: b has shape"):
+            smallmm.explain("solve", np.eye(2), np.ones((3, 1)))
+
+
+class TestBeyondOurOrder:
+    """Orders above 32 go to LAPACK, with the same rules for bad matrices."""
+
+    def test_accuracy(self, dtype, rng):
+        for n in (33, 50):
+            a = good(rng, n, n, dtype)[:12]
+            b = normal(rng, (12, n, 2), dtype)
+            lu, pivots = smallmm.lu_factor(a)
+            assert_accurate_lu(lu, pivots, a)
+            assert_accurate_solution(smallmm.lu_solve((lu, pivots), b), a, b)
+            assert_accurate_solution(smallmm.lu_solve((lu, pivots), b, 1), a.mT, b)
+            assert_accurate_solution(smallmm.solve(a, b), a, b)
+            assert_accurate_inverse(smallmm.inv(a), a)
+            assert_accurate_determinant(*smallmm.slogdet(a), a, smallmm.det(a))
+            definite = good_definite(rng, n, dtype)
+            b = normal(rng, (len(definite), n, 2), dtype)
+            for upper in (False, True):
+                c = smallmm.cholesky(definite, upper=upper)
+                assert_accurate_cholesky(c, definite, upper)
+                assert_accurate_solution(smallmm.cho_solve((c, not upper), b), definite, b)
+                x = smallmm.solve_triangular(c, b, lower=not upper)
+                assert_accurate_solution(x, c, b)
+
+    @pytest.mark.parametrize(("m", "n"), [(50, 40), (40, 50), (1100, 1), (1, 1100), (200, 6)])
+    def test_rectangular(self, dtype, m, n, rng):
+        a = normal(rng, (3, m, n), dtype)
+        q, r = smallmm.qr(a)
+        assert q.shape == (3, m, min(m, n))
+        assert_accurate_qr(q, r, a)
+        assert_same(smallmm.qr(a, mode="r"), r)
+        h, tau = smallmm.qr(a, mode="raw")
+        assert (h.shape, tau.shape) == ((3, n, m), (3, min(m, n)))
+        q, r = smallmm.qr(a, mode="complete")
+        assert (q.shape, r.shape) == ((3, m, m), (3, m, n))
+        b = normal(rng, (3, m, 2), dtype)
+        x, norms, rank = smallmm.lstsq(a, b)
+        assert_accurate_least_squares(x, norms, a, b)
+        assert rank.tolist() == [min(m, n)] * 3
+
+    def test_results_have_the_same_form(self, function, dtype, rng):
+        large, small = definite(rng, (2, 3, 33, 33), dtype), definite(rng, (2, 3, 32, 32), dtype)
+        results, expected = function(large, large[..., :2]), function(small, small[..., :2])
+        assert type(results) is type(expected)
+        for x, y in zip(as_tuple(results), as_tuple(expected), strict=True):
+            assert x.dtype == y.dtype
+            assert x.shape == tuple({32: 33}.get(size, size) for size in y.shape)
+        for x in as_tuple(function(large[0, 0], large[0, 0, :, 0])):
+            assert x.shape == () or x.shape[0] == 33
+
+    def test_out(self, function, rng):
+        a = definite(rng, (3, 40, 40), np.float64)
+        expected = function(a, a)
+        outs = [np.full_like(x, -7) for x in as_tuple(expected)]
+        results = function(a, a, out=like(expected, outs))
+        for x, out, y in zip(as_tuple(results), outs, as_tuple(expected), strict=True):
+            assert np.shares_memory(x, out)
+            assert_same_bits(out, np.ascontiguousarray(y))
+
+    def test_without_scipy(self, run_python):
+        code = """
+            import sys
+            sys.modules["scipy"] = sys.modules["scipy.linalg"] = None
+            import numpy as np, smallmm
+            print(smallmm.det(np.eye(40)), smallmm.solve(np.eye(3), np.ones(3)).sum())
+            try:
+                smallmm.solve(np.eye(40), np.ones(40))
+            except ImportError as error:
+                print(error)
+        """
+        numbers, message = run_python(code).stdout.splitlines()
+        assert numbers == "1.0 3.0"
+        assert message == (
+            "solve: matrices of shape (40, 40) are beyond smallmm's kernels, which go to order 32, and "
+            "SciPy, which would take them, is not installed: pip install 'smallmm[large]'"
+        )
