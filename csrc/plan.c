@@ -85,8 +85,8 @@ static bool is_valid(const smm_call *call) {
 static bool is_too_large(const smm_call *call) {
     smm_call c = *call;
     const view a = view_of(&c, OPERAND_A);
-    return c.op != SMM_OP_MATMUL && (least(a.rows, a.cols) > SMM_MOST_ORDER ||
-                                     (a.cols && a.rows > SMM_MOST_ORDER * SMM_MOST_ORDER / a.cols));
+    return c.op != SMM_OP_MATMUL &&
+           (least(a.rows, a.cols) > SMM_MOST_ORDER || (a.cols && a.rows > SMM_MOST_ORDER * SMM_MOST_ORDER / a.cols));
 }
 
 /* The stride of an axis of length 1 is never used: make it the one kernels like best. */
@@ -174,10 +174,11 @@ static double distinct_bytes(const view *v, intptr_t batch) {
     return (double)least(step, matrix) * (double)greatest(batch - 1, 0) + (double)matrix;
 }
 
-/* Kernels of factorizations take any strides; streamed, they work on so many matrices at a time. */
+/* Kernels of factorizations take any strides; streamed, they work on so many matrices at a time: a pair of vectors'
+ * lanes full at least, where that is little, since some keep two in flight. */
 static bool group_for_streaming(smm_plan *plan, const view *out) {
-    const intptr_t matrix = out->rows * out->cols * out->size, lanes = plan->kernels->lanes;
-    plan->group = lanes * greatest(1, GROUP_BYTES / (lanes * matrix));
+    const intptr_t matrix = out->rows * out->cols * out->size, lanes = plan->kernels->lanes, pair = 2 * lanes * matrix;
+    plan->group = pair <= 8 * GROUP_BYTES ? 2 * lanes * greatest(1, 2 * GROUP_BYTES / pair) : lanes;
     return plan->group * matrix <= SMM_C_BUFFER;
 }
 
@@ -233,8 +234,6 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
         plan->staged = plan->kernel->needs(c) | (plan->scaled || plan->nontemporal ? SMM_STAGE_C : 0u);
         if (!(plan->staged & SMM_UNFIT) && (!matmul || tile(plan, size))) break;
     }
-    if (!count) plan->empty = true;
-    if (!count) return SMM_OK;
     if (!matmul) plan->rows = c->m, plan->cols = c->n;
     plan->cold = plan->bytes > plan->kernel->cold;
 

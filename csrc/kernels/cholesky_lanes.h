@@ -1,6 +1,7 @@
 /* cholesky_lanes.h: the Cholesky factorization, LANES matrices side by side. Small constant orders have the whole
  * matrix in registers. Others are done in square tiles, row of tiles after row of tiles (left-looking): a tile sums in
- * registers all that is subtracted from it, and while one waits for its square roots and reciprocals the next begins. */
+ * registers all that is subtracted from it, and while one waits for its square roots and reciprocals the next begins.
+ */
 
 enum { TILE = VECTOR_REGISTERS >= 32 ? 4 : 3 };
 
@@ -9,15 +10,12 @@ enum { TILE = VECTOR_REGISTERS >= 32 ? 4 : 3 };
 enum { PANELS = (SMM_MOST_ORDER + TILE - 1) / TILE, PANELS_SIZE = TILE * TILE * PANELS * (PANELS + 1) / 2 };
 
 INLINE vec *panel_of(const vec *l, intptr_t p) { return (vec *)l + TILE * TILE * p * (p + 1) / 2; }
-INLINE vec *panel_element(const vec *l, intptr_t i, intptr_t j) {
-    return panel_of(l, i / TILE) + j * TILE + i % TILE;
-}
+INLINE vec *panel_element(const vec *l, intptr_t i, intptr_t j) { return panel_of(l, i / TILE) + j * TILE + i % TILE; }
 
-/* Rows or columns from .. from+count-1 of the lower triangle of matrices q .. q+lanes-1; of an upper one if reversed,
- * both orders of rows and columns turned round, which makes it a lower one. Whole runs at a time where a row or a
- * column has no gaps. */
+/* Rows first .. last-1 of the lower triangles of matrices q .. q+count-1; or of upper triangles, if reversed: the order
+ * of rows and of columns turned round makes them lower ones. Best where rows have no gaps. */
 INLINE void panels_load_rows(vec *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed, intptr_t first,
-                      intptr_t last, intptr_t count) {
+                             intptr_t last, intptr_t count) {
     const strides s = strides_of(from);
     const intptr_t sign = reversed ? -1 : 1;
     const T *p = (const T *)from->data + q * s.batch + (reversed ? (n - 1) * (s.row + s.col) : 0);
@@ -34,7 +32,9 @@ INLINE void panels_load_rows(vec *l, const smm_operand *from, intptr_t q, intptr
             }
     }
 }
-INLINE void panels_load_columns(vec *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed, intptr_t count) {
+/* The same, all of it, by columns that have no gaps. */
+INLINE void panels_load_columns(vec *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed,
+                                intptr_t count) {
     const strides s = strides_of(from);
     const T *p = (const T *)from->data + q * s.batch;
     for (intptr_t j = 0; j < n; j++) {
@@ -46,8 +46,8 @@ INLINE void panels_load_columns(vec *l, const smm_operand *from, intptr_t q, int
 }
 
 /* c_ij = c_ij - sum a_ik b_jk, k < depth, of panels a and b. */
-INLINE void tile_subtract(vec c[TILE][TILE], const vec *a, const vec *b, intptr_t depth, const int rows,
-                          const int cols, const bool lower) {
+INLINE void tile_subtract(vec c[TILE][TILE], const vec *a, const vec *b, intptr_t depth, const int rows, const int cols,
+                          const bool lower) {
     ROLLED(intptr_t k = 0; k < depth; k++) {
         vec y[TILE];
         UNROLLED(int j = 0; j < cols; j++) y[j] = b[k * TILE + j];
@@ -80,8 +80,7 @@ INLINE void cholesky_rows(vec *l, vec *r, vec *info, intptr_t i0, const int rows
             UNROLLED(int i = 0; i < rows; i++) {
                 c[i][j] = lane_mul(c[i][j], r[j0 + j]);
                 a[(j0 + j) * TILE + i] = c[i][j];
-                UNROLLED(int k = j + 1; k < TILE; k++)
-                    c[i][k] = lane_fnma(c[i][j], b[(j0 + j) * TILE + k], c[i][k]);
+                UNROLLED(int k = j + 1; k < TILE; k++) c[i][k] = lane_fnma(c[i][j], b[(j0 + j) * TILE + k], c[i][k]);
             }
     }
     UNROLLED(int i = 0; i < rows; i++)

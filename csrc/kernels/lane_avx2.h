@@ -33,6 +33,13 @@ INLINE vec lane_load_part(const T *p, intptr_t count) { return I(maskload)(p, fi
 INLINE void lane_store(T *p, vec x) { I(storeu)(p, x); }
 INLINE void lane_store_part(T *p, vec x, intptr_t count) { I(maskstore)(p, first_lanes(count), x); }
 INLINE void lane_stream(T *p, vec x) { I(stream)(p, x); }
+INLINE void lane_store_int(int32_t *p, vec x) {
+#if defined(SMM_KERNELS_F64)
+    _mm_storeu_si128((__m128i *)p, _mm256_cvttpd_epi32(x));
+#else
+    _mm256_storeu_si256((__m256i *)p, _mm256_cvttps_epi32(x));
+#endif
+}
 INLINE vec lane_set(T x) { return I(set1)(x); }
 INLINE vec lane_mul(vec x, vec y) { return I(mul)(x, y); }
 INLINE vec lane_fma(vec x, vec y, vec z) { return I(fmadd)(x, y, z); }

@@ -27,6 +27,9 @@ INLINE void lane_store_part(T *p, vec x, intptr_t count) {
     for (intptr_t l = 0; l < count; l++) p[l] = y[l];
 }
 INLINE void lane_stream(T *p, vec x) { lane_store(p, x); } /* ARM streams writes by itself */
+INLINE void lane_store_int(int32_t *p, vec x) {
+    for (int l = 0; l < LANES; l++) p[l] = (int32_t)x[l];
+}
 INLINE vec lane_set(T x) { return I(vdupq_n)(x); }
 INLINE vec lane_mul(vec x, vec y) { return I(vmulq)(x, y); }
 INLINE vec lane_fma(vec x, vec y, vec z) { return I(vfmaq)(z, x, y); }

@@ -22,7 +22,10 @@ INLINE void lane_store_part(T *p, vec x, intptr_t count) {
     for (intptr_t l = 0; l < count; l++) p[l] = x[l];
 }
 INLINE void lane_stream(T *p, vec x) { lane_store(p, x); } /* the extension has no streaming store */
-INLINE vec lane_set(T x) { return x - (vec){0}; }          /* minus zero, so that -0.0 stays -0.0 */
+INLINE void lane_store_int(int32_t *p, vec x) {
+    for (int l = 0; l < LANES; l++) p[l] = (int32_t)x[l];
+}
+INLINE vec lane_set(T x) { return x - (vec){0}; } /* minus zero, so that -0.0 stays -0.0 */
 INLINE vec lane_mul(vec x, vec y) { return x * y; }
 INLINE vec lane_fma(vec x, vec y, vec z) { return x * y + z; }
 INLINE vec lane_fnma(vec x, vec y, vec z) { return z - x * y; }

@@ -115,8 +115,12 @@ INLINE void lanes_store(const smm_operand *to, intptr_t q, const vec *x, intptr_
 /* Row i of an int32 operand (pivots, info), from vectors of whole numbers. Nothing if nobody wants it. */
 INLINE void lanes_store_int(const smm_operand *to, intptr_t q, intptr_t i, vec x, intptr_t count) {
     if (!to->data) return;
+    char *p = (char *)to->data + q * to->batch + i * to->row;
+    if (to->batch == sizeof(int32_t) && count == LANES) {
+        lane_store_int((int32_t *)p, x);
+        return;
+    }
     T lane[LANES];
     lane_store(lane, x);
-    char *p = (char *)to->data + q * to->batch + i * to->row;
     for (intptr_t l = 0; l < count; l++) *(int32_t *)(p + l * to->batch) = (int32_t)lane[l];
 }

@@ -42,7 +42,7 @@ INLINE void lu_within_pivot(lu_stream *s, vec *x, intptr_t k, const intptr_t vec
     uint32_t largest = 0;
     for (intptr_t v = 0; v < vectors; v++) largest |= lane_bits(lane_equal(size[v], most)) << (v * LANES);
     const intptr_t first = s->order[k];
-    intptr_t p = __builtin_ctz(largest);
+    intptr_t p = __builtin_ctz(largest | (uint32_t)1 << 31); /* where all are NaN there is none */
     if (__builtin_expect((largest & (largest - 1)) || isnan(column[first]), 0))
         p = KERNEL(lu_first)(s, column, largest, k);
 

@@ -117,7 +117,7 @@ INLINE void reflect_columns(reflection h, vec *x, intptr_t step, const int width
 }
 
 /* The same for any number of columns. */
-INLINE void reflect(reflection h, vec *x, intptr_t step, intptr_t cols, const bool fresh, const bool unrolled) {
+INLINE void reflect_blocks(reflection h, vec *x, intptr_t step, intptr_t cols, const bool fresh, const bool unrolled) {
     intptr_t j = 0;
     for (; j + REFLECTED <= cols; j += REFLECTED) reflect_columns(h, x + j, step, REFLECTED, fresh, unrolled);
     switch (cols - j) {
@@ -129,6 +129,21 @@ INLINE void reflect(reflection h, vec *x, intptr_t step, intptr_t cols, const bo
     case 2: reflect_columns(h, x + j, step, 2, fresh, unrolled); break;
     case 1: reflect_columns(h, x + j, step, 1, fresh, unrolled); break;
     }
+}
+
+/* Where sizes are not constants, one copy serves all. */
+static __attribute__((noinline)) void KERNEL(reflect)(reflection h, vec *x, intptr_t step, intptr_t cols, bool fresh) {
+    if (fresh)
+        reflect_blocks(h, x, step, cols, true, false);
+    else
+        reflect_blocks(h, x, step, cols, false, false);
+}
+
+INLINE void reflect(reflection h, vec *x, intptr_t step, intptr_t cols, const bool fresh, const bool unrolled) {
+    if (unrolled)
+        reflect_blocks(h, x, step, cols, fresh, true);
+    else
+        KERNEL(reflect)(h, x, step, cols, fresh);
 }
 
 /* An m x n matrix in each lane; rows begin `step` vectors apart. */
@@ -179,16 +194,17 @@ INLINE mask qr_overflows(lanes_matrix a) {
 /* Load and factor; once more from a scaled A where products of elements near the largest number overflow. */
 INLINE void qr_load_and_factor(const smm_call *call, intptr_t q, lanes_matrix a, vec *tau, intptr_t count,
                                const bool unrolled) {
-    lanes_load(a.at, &call->a, q, a.m, a.n, count);
-    spread_rows(a);
-    qr_factor(a, tau, unrolled);
-    const mask overflows = qr_overflows(a);
-    if (!lane_any(overflows)) return;
-    const vec one = lane_set(1), scale = lane_select(overflows, lane_set((T)0x1p-8), one);
-    lanes_load(a.at, &call->a, q, a.m, a.n, count);
-    scale_column(a.at, 1, scale, a.m * a.n, unrolled);
-    spread_rows(a);
-    qr_factor(a, tau, unrolled);
+    const vec one = lane_set(1);
+    mask overflows = lane_equal(one, lane_set(0));
+    for (bool again = false;; again = true) {
+        lanes_load(a.at, &call->a, q, a.m, a.n, count);
+        if (again) scale_column(a.at, 1, lane_select(overflows, lane_set((T)0x1p-8), one), a.m * a.n, unrolled);
+        spread_rows(a);
+        qr_factor(a, tau, unrolled);
+        if (again) break;
+        overflows = qr_overflows(a);
+        if (!lane_any(overflows)) return;
+    }
     const vec back = lane_select(overflows, lane_set((T)0x1p8), one);
     for (intptr_t i = 0; i < least(a.m, a.n); i++) scale_column(a.at + i * a.step + i, 1, back, a.n - i, unrolled);
 }
@@ -240,6 +256,7 @@ INLINE void qr_group(const smm_call *call, intptr_t q, lanes_matrix a, vec *r, i
     const intptr_t p = least(a.m, a.n);
     vec tau[SMM_MOST_ORDER];
     qr_load_and_factor(call, q, a, tau, count, unrolled);
+    lanes_store_int(&call->info, q, 0, lane_set(0), count);
     if (call->op == SMM_OP_QR_RAW) {
         gather_rows(a, a.n);
         lanes_store(&call->c, q, a.at, a.m, a.n, count);

@@ -100,7 +100,8 @@ static const smm_kernel lu_solve_list[] = {
     ROW(lu_solve_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
-static const smm_kernel qr_list[] = { /* QR, QR_R, QR_RAW */
+static const smm_kernel qr_list[] = {
+    /* QR, QR_R, QR_RAW */
 #define QR_LANES(n) ROW(qr_lanes_##n, n, n, n, any_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
     ROW(qr_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
@@ -116,18 +117,27 @@ static const smm_kernel cholesky_list[] = {
     ROW(cholesky_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
-static const smm_kernel triangular_list[] = { /* CHO_SOLVE, SOLVE_TRIANGULAR */
+static const smm_kernel triangular_list[] = {
+    /* CHO_SOLVE, SOLVE_TRIANGULAR */
     ROW(triangular_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
 #define LIST(x) {x, sizeof x / sizeof *x}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
-    .lists = {[SMM_OP_MATMUL] = LIST(matmul_list), [SMM_OP_CHOLESKY] = LIST(cholesky_list),
-              [SMM_OP_CHO_SOLVE] = LIST(triangular_list), [SMM_OP_SOLVE_TRIANGULAR] = LIST(triangular_list),
+    .lists = {[SMM_OP_MATMUL] = LIST(matmul_list),
+              [SMM_OP_CHOLESKY] = LIST(cholesky_list),
+              [SMM_OP_CHO_SOLVE] = LIST(triangular_list),
+              [SMM_OP_SOLVE_TRIANGULAR] = LIST(triangular_list),
               [SMM_OP_INV] = LIST(inv_list),
-              [SMM_OP_LU] = LIST(lu_list), [SMM_OP_SOLVE] = LIST(solve_list), [SMM_OP_DET] = LIST(det_list),
-              [SMM_OP_SLOGDET] = LIST(det_list), [SMM_OP_LU_SOLVE] = LIST(lu_solve_list),
-              [SMM_OP_QR] = LIST(qr_list), [SMM_OP_QR_R] = LIST(qr_list), [SMM_OP_QR_RAW] = LIST(qr_list), [SMM_OP_LSTSQ] = LIST(lstsq_list)},
+              [SMM_OP_LU] = LIST(lu_list),
+              [SMM_OP_SOLVE] = LIST(solve_list),
+              [SMM_OP_DET] = LIST(det_list),
+              [SMM_OP_SLOGDET] = LIST(det_list),
+              [SMM_OP_LU_SOLVE] = LIST(lu_solve_list),
+              [SMM_OP_QR] = LIST(qr_list),
+              [SMM_OP_QR_R] = LIST(qr_list),
+              [SMM_OP_QR_RAW] = LIST(qr_list),
+              [SMM_OP_LSTSQ] = LIST(lstsq_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

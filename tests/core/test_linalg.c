@@ -253,11 +253,15 @@ static double bound_of(const struct problem *p, enum operand i, const smm_operan
     const struct stack *s = &p->stacks[i];
     double most = 1;
     for (intptr_t r = 0; r < s->rows; r++)
-        for (intptr_t c = 0; c < s->cols; c++) most = fmax(most, fabs(value_of(p, i, element(expected, q, r, c))));
+        for (intptr_t c = 0; c < s->cols; c++) {
+            const double size = fabs(value_of(p, i, element(expected, q, r, c)));
+            if (size > most) most = size;
+        }
     return i >= PIVOTS ? 0 : 50 * (double)(p->call.m + p->call.n) * u * most;
 }
 
-/* Compare an output, element by element; an element that is right is set to the expected bits, so that afterwards any
+/* Compare an output, element by element; but not the signs of zeros where valgrind may be at work, whose FMA gets some
+ * of them wrong. An element that is right is set to the expected bits, so that afterwards any
  * byte that differs is one that should not have been written. */
 static bool compare(const struct problem *p, enum operand i, bool exactly) {
     const struct stack *s = &p->stacks[i];
@@ -271,8 +275,8 @@ static bool compare(const struct problem *p, enum operand i, bool exactly) {
             for (intptr_t c = 0; c < s->cols; c++) {
                 char *found = element(&s->x, q, r, c), *e = element(&expected, q, r, c);
                 const double x = value_of(p, i, found), y = value_of(p, i, e);
-                const bool right =
-                    !memcmp(found, e, size) || (isnan(x) && isnan(y)) || (!exactly && fabs(x - y) <= bound);
+                const bool right = !memcmp(found, e, size) || (isnan(x) && isnan(y)) || (quick && x == y) ||
+                                   (!exactly && fabs(x - y) <= bound);
                 if (!CHECK(right, "%s: %c of matrix %ld, row %ld, column %ld is %a, not %a", running, "ABCDPI"[i],
                            (long)q, (long)r, (long)c, x, y))
                     return false;
@@ -347,9 +351,9 @@ static void check_orders(enum hardness hardness, int draws) {
                              hardness);
             }
 }
-static void test_good(void) { check_orders(GOOD, quick ? 2 : 12); }
+static void test_good(void) { check_orders(GOOD, quick ? 4 : 12); }
 static void test_mixed(void) { check_orders(MIXED, quick ? 2 : 6); }
-static void test_hard(void) { check_orders(HARD, quick ? 2 : 16); }
+static void test_hard(void) { check_orders(HARD, quick ? 4 : 16); }
 
 /* Every layout of A against every layout of C. */
 static enum layout layout_of_a, layout_of_c;
