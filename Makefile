@@ -5,13 +5,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-C_FILES := $(wildcard csrc/*.[ch] csrc/*/*.[ch] tests/core/*.[ch] benchmarks/*.c)
+C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/cuda/*.cuh tests/core/*.[ch] benchmarks/*.c))
 BUILT_FROM := pyproject.toml setup.py $(wildcard csrc/*.* csrc/*/*.*)
 REQUIREMENTS := import sys, tomllib; \
 	print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: $(VENV)/smallmm $(VENV)/extra-demo  ## build, and the colour covariance at every pixel of a photograph
 	$(BIN)/python -m smallmm.demo
@@ -34,6 +34,13 @@ bench: $(VENV)/smallmm $(VENV)/extra-bench  ## measure everything on this machin
 
 notebook: $(VENV)/smallmm $(VENV)/extra-notebook  ## execute the notebooks
 	$(BIN)/jupyter execute notebooks/*.ipynb
+
+test-cuda: $(VENV)/smallmm $(VENV)/extra-test  ## the tests of the CUDA side; needs a GPU and PyTorch in .venv
+	SMALLMM_TEST_CUDA=1 $(BIN)/python -m pytest tests/cuda
+
+sanitize-cuda: $(VENV)/smallmm  ## a small run under compute-sanitizer; needs a GPU and PyTorch in .venv
+	compute-sanitizer --tool memcheck --error-exitcode 1 $(BIN)/python tests/cuda/small_run.py
+	compute-sanitizer --tool racecheck --error-exitcode 1 $(BIN)/python tests/cuda/small_run.py
 
 sanitize:  ## the C tests under ASan, UBSan, TSan and valgrind
 	$(MAKE) -C tests/core sanitize valgrind
@@ -70,5 +77,5 @@ $(VENV)/extra-%: $(VENV)/created pyproject.toml
 	$(BIN)/pip install --quiet --requirement $@.txt
 	touch $@
 
-.PHONY: help demo test ctest lint bench notebook sanitize clean
+.PHONY: help demo test test-cuda ctest lint bench notebook sanitize sanitize-cuda clean
 .DELETE_ON_ERROR:

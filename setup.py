@@ -60,11 +60,11 @@ class parallel_build_ext(build_ext):
 core = Extension(
     "smallmm._core",
     sources=sorted(glob("csrc/**/*.c", recursive=True)),
-    depends=sorted(glob("csrc/**/*.h", recursive=True) + glob("csrc/*.def")),
+    depends=sorted(f for kind in ("h", "def", "cuh") for f in glob(f"csrc/**/*.{kind}", recursive=True)),
     include_dirs=[numpy.get_include()],
     extra_compile_args=compile_args,
     extra_link_args=link_args,
-    libraries=["m", "pthread"],
+    libraries=["m", "pthread", "dl"],
 )
 
 setup(version=VERSION, ext_modules=[core], cmdclass={"build_ext": parallel_build_ext})

@@ -7,6 +7,7 @@
 (1000000, 3, 3)
 """
 
+from . import cuda
 from ._config import Explanation, explain, get_num_threads, set_num_threads, show_config, threads
 from ._core import __version__
 from ._errors import LinAlgError
@@ -29,8 +30,10 @@ from ._linalg import (
     solve_triangular,
 )
 from ._matmul import batched_matmul, matmul, matvec, vecmat
+from .cuda import CudaUnavailableError
 
 __all__ = [
+    "CudaUnavailableError",
     "Explanation",
     "LinAlgError",
     "__version__",
@@ -38,6 +41,7 @@ __all__ = [
     "cho_solve",
     "cholesky",
     "cholesky_ex",
+    "cuda",
     "det",
     "explain",
     "get_num_threads",

@@ -23,11 +23,10 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
     """
     outs = _named(out if isinstance(out, tuple) else (out,))
     arrays = {**operands, **{name: x for name, x in outs.items() if x is not None}}
-    for name, x in arrays.items():
-        if _on_device(x):
-            raise TypeError(
-                f"{op}: {name} is a {_type_name(x)} on a device; arrays on devices are not supported yet"
-            )
+    if any(_on_device(x) for x in arrays.values()):
+        from . import _device
+
+        return _device.call(op, gufunc, operands, outs, kwargs, _on_device)
     if any(map(is_lazy, arrays.values())):
         return _call_lazily(op, gufunc, operands, outs, kwargs)
     foreign = {name: x for name, x in arrays.items() if _is_foreign(x)}
@@ -117,10 +116,8 @@ def _is_foreign(x: Any) -> bool:
 def _on_device(x: Any) -> bool:
     if isinstance(x, np.ndarray):
         return False
-    if hasattr(x, "__cuda_array_interface__"):
-        return True
     if not hasattr(x, "__dlpack_device__"):
-        return False
+        return hasattr(x, "__cuda_array_interface__")
     try:
         return x.__dlpack_device__()[0] not in _HOST_DEVICES
     except (BufferError, RuntimeError, ValueError):  # a device that DLPack has no number for

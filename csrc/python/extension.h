@@ -52,6 +52,9 @@ smm_status smm_take(const smm_call *call); /* run it, or send it on the detour *
 /* direct.c: a gufunc's way past NumPy's machinery, as a function object. */
 PyObject *smm_direct_function(PyObject *ufunc);
 
+/* buffers.c: arrays on CUDA devices */
+int smm_add_device_functions(PyObject *module);
+
 /* While a thread has a detour, its gufunc calls go there instead of to smm_run. So an explanation sees
  * exactly the calls, casts and copies of a real run, and the tests' oracle gets the same operands. */
 typedef struct smm_detour {

@@ -134,6 +134,7 @@ static int exec_module(PyObject *module) {
     if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0 || use_isa(NULL) < 0) return -1;
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
+    if (smm_add_device_functions(module) < 0) return -1;
     return smm_add_gufuncs(module);
 }
 

@@ -1,0 +1,277 @@
+"""Fill smallmm/tuned/: time the feasible kernels of each problem on this GPU, and keep the fastest.
+
+    python benchmarks/tune_cuda.py                        # orders 1..32
+    python benchmarks/tune_cuda.py --orders 3 16 --dry    # print, keep the table as it is
+
+For each problem it takes the feasible set (`candidates`), compiles it in parallel into the disk cache, checks
+every kernel's result against the bits of the first, and the first against the framework's product, then times
+each over operands of 1 GiB. Rows of other problems stay as they are. Needs PyTorch with a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+import json
+import math
+import os
+import re
+import statistics
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import smallmm
+from smallmm import _core, cuda
+
+FOOTPRINT = 1 << 30
+SIZES = {"f32": 4, "f64": 8}
+TUNED = Path(smallmm.__file__).parent / "tuned"
+PARAMETERS = ("rows", "cols", "threads", "unroll", "pad", "async", "through_shared")
+LAYOUT = ("order_a", "order_b", "source_a", "source_b")
+Row = dict[str, Any]
+
+
+def tiles(problem: Row, effort: int) -> list[tuple[int, int]]:
+    """Tile shapes with few reads per product and little waste, best first; none too large for registers."""
+    m, n = problem["m"], problem["n"]
+    most = 64 if effort > 2 and problem["dtype"] == "f32" else 32
+    vector = max(v for v in (1, 2, 16 // SIZES[problem["dtype"]]) if n % v == 0)
+    found = []
+    for rows, cols in itertools.product(range(1, min(m, 13) + 1), range(1, min(n, 12) + 1)):
+        if rows * cols > most or (cols % vector and cols != n):
+            continue
+        threads = math.ceil(m / rows) * math.ceil(n / cols)
+        waste = threads * rows * cols / (m * n)
+        found.append((waste * (1 + 2 * (rows + cols / vector) / (rows * cols)), rows, cols))
+    return [(rows, cols) for _, rows, cols in sorted(found)]
+
+
+def candidates(problem: Row, shared: int, effort: int) -> list[Row]:
+    """Parameters that fit the problem and are worth timing; more of them with more effort (1, 2 or 3)."""
+    size = SIZES[problem["dtype"]]
+    found: dict[tuple[Any, ...], Row] = {}
+
+    def consider(**row: Any) -> None:
+        row = {"unroll": 0, "pad": 0, "async": 1, "through_shared": 1, **row}
+        grid = _core.cuda_plan(problem, shared, row)
+        if grid is not None:
+            effect = (row["strategy"], row["rows"], row["cols"], grid["matrices"], grid["block"])
+            found.setdefault((*effect, *(row[x] for x in ("unroll", "pad", "async", "through_shared"))), row)
+
+    m, n = problem["m"], problem["n"]
+    line = n * size
+    shapes = tiles(problem, effort)
+    few = shapes[: (12 if size == 8 and n > 12 else 8, 12, 24)[effort - 1]]
+    if m <= 12 and effort > 1:
+        few += [(1, n), (m, n), (2, n), (1, 1), (m, 1)]
+    pads = (0, 1) if line % 32 == 0 or problem["k"] * size % 32 == 0 else (0,)
+    one = problem.get("source_a") or problem.get("source_b")  # worth staging for many matrices only
+    sizes = ((64, 128, 256) if one else (32, 64, 128), (32, 64, 96, 128), (32, 64, 96, 128, 160, 192, 256))[
+        effort - 1
+    ]
+    unrolls = (0,) if effort < 3 or n < 16 else (0, 5, 10)
+    for (rows, cols), threads, pad in itertools.product(dict.fromkeys(few), sizes, pads):
+        for through, unroll in itertools.product((1, 0) if line % 16 == 0 else (1,), unrolls):
+            shape = {"rows": rows, "cols": cols, "threads": threads, "pad": pad}
+            consider(strategy="staged", **shape, through_shared=through, unroll=unroll)
+        if line < 96 and n % 2 == 0:
+            consider(strategy="staged", rows=rows, cols=cols, threads=threads, pad=pad, **{"async": 0})
+    if line <= 128:
+        vector = 16 // size
+        for rows, cols, threads in itertools.product((1, 2, 4), (vector, 2 * vector, n), (64, 128, 256)):
+            consider(strategy="direct", rows=min(rows, m), cols=min(cols, n), threads=threads)
+    for rows, threads in itertools.product((1, 2, 4), (64, 128, 256)):
+        consider(strategy="whole", rows=rows, cols=1, threads=threads)
+    return list(found.values())
+
+
+def compile_one(job: tuple[Row, Row, int, int]) -> tuple[int, int]:
+    """In a process of its own: fill the disk cache. Returns registers and bytes spilled."""
+    problem, parameters, arch, shared = job
+    _, log, *_ = _core.cuda_build(problem, parameters, arch, shared)
+    registers = re.findall(r"Used (\d+) registers", log or "")
+    spills = re.findall(r"(\d+) bytes spill stores", log or "")
+    return int(registers[0]) if registers else 0, int(spills[0]) if spills else 0
+
+
+class Timer:
+    """Event-timed medians on the current stream."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch = torch
+        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(32)]
+
+    def __call__(self, call: Any, samples: int = 7, each: int = 3, warm: float = 0.03) -> float:
+        """Seconds of one call, after so many seconds of calls that bring the clocks up."""
+        start = time.perf_counter()
+        while True:
+            call()
+            self.torch.cuda.synchronize()
+            if time.perf_counter() - start > warm:
+                break
+        events = self.events[: samples + 1]
+        events[0].record()
+        for event in events[1:]:
+            for _ in range(each):
+                call()
+            event.record()
+        events[-1].synchronize()
+        return statistics.median(a.elapsed_time(b) for a, b in itertools.pairwise(events)) / each / 1e3
+
+
+def batch_of(problem: Row) -> int:
+    """An odd batch whose operands have about FOOTPRINT bytes."""
+    m, k, n = (problem[x] for x in "mkn")
+    return FOOTPRINT // ((m * k + k * n + m * n) * SIZES[problem["dtype"]]) | 1
+
+
+def traffic(problem: Row, batch: int) -> int:
+    """Compulsory bytes: operands read once, one for the whole batch counted once, and the result written."""
+    m, k, n = (problem[x] for x in "mkn")
+    a = m * k * (1 if problem.get("source_a") else batch)
+    b = k * n * (1 if problem.get("source_b") else batch)
+    return (a + b + m * n * batch) * SIZES[problem["dtype"]]
+
+
+def operands(problem: Row, torch: Any) -> tuple[Any, Any, Any]:
+    m, k, n = (problem[x] for x in "mkn")
+    dtype = {"f32": torch.float32, "f64": torch.float64}[problem["dtype"]]
+    batch = batch_of(problem)
+    pair = []
+    for name, rows, cols in (("a", m, k), ("b", k, n)):
+        shape = (cols, rows) if problem.get(f"order_{name}") else (rows, cols)
+        x = torch.rand(1 if problem.get(f"source_{name}") else batch, *shape, device="cuda", dtype=dtype)
+        x = x.mT if problem.get(f"order_{name}") else x
+        pair.append(x.expand(batch, rows, cols))
+    return (*pair, torch.empty(batch, m, n, device="cuda", dtype=dtype))
+
+
+def copy_speed(timer: Timer, dtype: str) -> float:
+    """Bytes a second of the framework's copy, read and write counted."""
+    torch = timer.torch
+    x = torch.rand(FOOTPRINT // 8, device="cuda", dtype=torch.float32)
+    y = torch.empty_like(x)
+    return 2 * x.numel() * 4 / timer(lambda: y.copy_(x), samples=15)
+
+
+def tune(problem: Row, rows: list[Row], timer: Timer) -> list[tuple[float, Row]]:
+    """Every candidate's time, fastest first. One with other bits is an error."""
+    torch = timer.torch
+    a, b, c = operands(problem, torch)
+    reference = None
+    times = []
+    for row in rows:
+        _core.cuda_tune([{**problem, **row}])
+        c.fill_(float("nan"))
+        smallmm.batched_matmul(a, b, out=c)
+        if reference is None:
+            expected = torch.bmm(a[:4096].double(), b[:4096].double())
+            if not torch.allclose(c[:4096].double(), expected, rtol=1e-4):
+                raise AssertionError(f"wrong: {problem} {row}")
+            reference = c.clone()
+        if not torch.equal(c, reference):
+            raise AssertionError(f"other bits: {problem} {row}")
+        times.append((timer(lambda: smallmm.batched_matmul(a, b, out=c), warm=0), row))  # is warm
+    return sorted(times, key=lambda x: x[0])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--orders", type=int, nargs="*", default=[*range(1, 33)])
+    parser.add_argument("--dtypes", nargs="*", default=["f32", "f64"])
+    parser.add_argument(
+        "--layouts", nargs="*", default=["0000"], help="order_a, order_b, source_a, source_b: 0 or 1"
+    )
+    parser.add_argument("--device", type=int, default=0)
+    parser.add_argument("--effort", type=int, choices=(1, 2, 3), default=2, help="how many kernels to try")
+    parser.add_argument("--dry", action="store_true", help="leave the table as it is")
+    parser.add_argument("--out", type=Path, default=TUNED)
+    parser.add_argument("--log", type=Path, help="every candidate's time")
+    arguments = parser.parse_args()
+
+    name, arch, shared = _core.cuda_device(arguments.device)
+    problems = [
+        {"dtype": dtype, "m": n, "k": n, "n": n, **dict(zip(LAYOUT, map(int, layout), strict=True))}
+        for layout in arguments.layouts
+        for dtype in arguments.dtypes
+        for n in arguments.orders
+    ]
+    known = {key(row): row for row in tuned_rows_of(name)}
+    sets = []
+    for problem in problems:
+        rows = candidates(problem, shared, arguments.effort)
+        plan = _core.cuda_plan(problem, shared)  # what a call runs now: a tuned row, or the nearest one
+        sets.append(
+            rows + [row for row in [{x: plan[x] for x in (*PARAMETERS, "strategy")}] if row not in rows]
+        )
+    jobs = [
+        (problem, row, arch, shared) for problem, rows in zip(problems, sets, strict=True) for row in rows
+    ]
+    print(f"{len(problems)} problems, {len(jobs)} kernels on {name}", flush=True)
+    # Spilling kernels are left out before they are ever timed.
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        usage = dict(
+            zip(
+                map(repr, jobs),
+                progress(pool.map(compile_one, jobs, chunksize=8), len(jobs), "compile"),
+                strict=True,
+            )
+        )
+
+    timer = Timer()
+    speed = copy_speed(timer, "f32")
+    print(f"copy: {speed / 1e12:.3f} TB/s", flush=True)
+    best, log = [], []
+    for problem, rows in zip(progress(problems, len(problems), "time"), sets, strict=True):
+        rows = [row for row in rows if usage[repr((problem, row, arch, shared))][1] <= 48]
+        times = tune(problem, rows, timer)
+        batch = batch_of(problem)
+        moved = traffic(problem, batch)
+        seconds, row = times[0]
+        best.append(
+            {
+                **problem,
+                **row,
+                "ns": round(seconds / batch * 1e9, 5),
+                "percent": round(100 * moved / seconds / speed, 1),
+            }
+        )
+        log += [{**problem, **x, "percent": round(100 * moved / t / speed, 1)} for t, x in times]
+        print(best[-1], flush=True)
+    if arguments.log:
+        arguments.log.write_text("\n".join(map(json.dumps, log)))
+    if not arguments.dry:
+        date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
+        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+        known |= {key(row): {**row, "date": date} for row in best}
+        lines = ",\n".join(json.dumps(known[x]) for x in sorted(known))
+        head = f'"device": {json.dumps(name)}'
+        arguments.out.mkdir(exist_ok=True)
+        (arguments.out / f"matmul-{slug}.json").write_text(f'{{{head},\n"rows": [\n{lines}\n]}}\n')
+
+
+def key(row: Row) -> tuple[Any, ...]:
+    return tuple(row[x] for x in (*LAYOUT, "dtype", "m", "k", "n"))
+
+
+def tuned_rows_of(device: str) -> list[Row]:
+    """The rows of the table for this device, without its name."""
+    return [{x: row[x] for x in row if x != "device"} for row in cuda.tuned_rows() if row["device"] == device]
+
+
+def progress(items: Any, count: int, name: str) -> Any:
+    """A progress bar, where tqdm is installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return items
+    return tqdm(items, total=count, desc=name, mininterval=5)
+
+
+if __name__ == "__main__":
+    main()

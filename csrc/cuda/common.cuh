@@ -1,0 +1,66 @@
+/* common.cuh: the words of the CUDA kernels: arithmetic with fixed rounding, vectors, asynchronous copies.
+ *
+ * A kernel is compiled for one problem. The macros SMM_* are its constants: SMM_T, SMM_NAME, the sizes, how each
+ * operand lies in memory, and the parameters that kernels.def lists. */
+#include "args.h"
+
+typedef SMM_T T;
+
+constexpr int VECTOR = 16 / sizeof(T); /* elements of the widest access */
+constexpr bool ALIGNED = SMM_ALIGNED;  /* flat operands begin at, and blocks advance by, multiples of 16 bytes */
+
+__host__ __device__ constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
+__host__ __device__ constexpr int least(int x, int y) { return x < y ? x : y; }
+__host__ __device__ constexpr int most(int x, int y) { return x > y ? x : y; }
+
+/* The widest vector that divides a length: 1, 2 or 4 elements. */
+__host__ __device__ constexpr int width_of(int length) {
+    return length % VECTOR == 0 ? VECTOR : length % 2 == 0 ? 2 : 1;
+}
+
+/* Rounded to nearest, never contracted: the same bits as the CPU's kernels. */
+__device__ inline double product(double x, double y) { return __dmul_rn(x, y); }
+__device__ inline float product(float x, float y) { return __fmul_rn(x, y); }
+__device__ inline double multiply_add(double x, double y, double z) { return __fma_rn(x, y, z); }
+__device__ inline float multiply_add(float x, float y, float z) { return __fmaf_rn(x, y, z); }
+
+template <int WIDTH> struct alignas(WIDTH * sizeof(T)) Vector {
+    T x[WIDTH];
+};
+
+template <int WIDTH> __device__ inline Vector<WIDTH> load(const T *from) {
+    return *reinterpret_cast<const Vector<WIDTH> *>(from);
+}
+template <int WIDTH> __device__ inline void store(T *to, Vector<WIDTH> x) {
+    *reinterpret_cast<Vector<WIDTH> *>(to) = x;
+}
+
+/* Global to shared memory without passing through registers; complete after copies_done() and a barrier. What all
+ * blocks read comes through L1: all of them asking one place of L2 is slower than the memory. */
+template <bool SHARED_BY_ALL> __device__ inline void copy_vector(T *to, const T *from) {
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    if (SHARED_BY_ALL)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
+    else
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
+}
+__device__ inline void copy_element(T *to, const T *from) {
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(sizeof(T)));
+}
+__device__ inline void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+/* Offset in elements of matrix q of an operand that lies anyhow. */
+__device__ inline long long offset_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long q) {
+    long long offset = 0;
+    for (int d = 0; d < args.dims; d++) {
+        offset += q % args.extent[d] * x.batch[d];
+        q /= args.extent[d];
+    }
+    return offset;
+}
+
+/* The factor of matrix q: an operand's, or the number that the call gave. */
+__device__ inline T factor_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long q, double otherwise) {
+    return x.data ? static_cast<const T *>(x.data)[offset_of(args, x, q)] : static_cast<T>(otherwise);
+}

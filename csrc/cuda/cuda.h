@@ -1,0 +1,156 @@
+/* cuda.h: what the files of the CUDA side know of each other, and the Python extension of them.
+ *
+ * Nothing is linked and nothing of the CUDA toolkit is needed to build: the driver and NVRTC are opened when a device
+ * is first used. Functions return a status; smm_cuda_message() then says in words what went wrong. All may be called
+ * from several threads at once. */
+#ifndef SMM_CUDA_H
+#define SMM_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../smallmm.h"
+#include "args.h"
+
+typedef enum smm_cuda_status {
+    SMM_CUDA_OK = 0,
+    SMM_CUDA_UNAVAILABLE, /* no driver, device or NVRTC */
+    SMM_CUDA_UNSUPPORTED, /* no kernel for this */
+    SMM_CUDA_MEMORY,
+    SMM_CUDA_FAILED,
+} smm_cuda_status;
+
+/* The message of the last failure on this thread. */
+const char *smm_cuda_message(void);
+smm_cuda_status smm_cuda_fail(smm_cuda_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* --- driver.c: libraries, devices, contexts --- */
+
+typedef struct smm_cuda_functions {
+#define SMM_CUDA_FUNCTION(symbol, name, parameters) int(*name) parameters;
+#include "functions.def"
+#undef SMM_CUDA_FUNCTION
+} smm_cuda_functions;
+
+typedef struct smm_nvrtc_functions {
+#define SMM_NVRTC_FUNCTION(symbol, name, parameters) int(*name) parameters;
+#include "functions.def"
+#undef SMM_NVRTC_FUNCTION
+} smm_nvrtc_functions;
+
+typedef struct smm_cuda_device {
+    void *context;     /* the primary one, retained for good */
+    int arch;          /* 90 for sm_90 */
+    int shared_memory; /* bytes that a block may use */
+    char name[96];
+} smm_cuda_device;
+
+enum { SMM_CUDA_DEVICES = 64 };
+
+smm_cuda_status smm_cuda_driver(const smm_cuda_functions **driver);
+/* path: the library to open, or NULL for the usual names. Counts before the first use only. */
+smm_cuda_status smm_cuda_nvrtc(const smm_nvrtc_functions **nvrtc);
+void smm_cuda_set_nvrtc_path(const char *path);
+smm_cuda_status smm_cuda_get_device(int ordinal, const smm_cuda_device **device);
+smm_cuda_status smm_cuda_check(int error, const char *what);
+
+/* --- plan.c: from a problem to a kernel, its parameters and its grid --- */
+
+/* What a kernel is compiled for. Bytes only, so that it can be compared and hashed as a whole. */
+typedef struct smm_cuda_problem {
+    uint8_t op, dtype, m, k, n;
+    uint8_t source_a, source_b, source_c, order_a, order_b;
+    uint8_t aligned;  /* the data of all flat operands is */
+    uint8_t scaled;   /* alpha and beta */
+    uint8_t in_place; /* the output is an input */
+    uint8_t device;
+} smm_cuda_problem;
+
+typedef struct smm_cuda_parameters {
+    int strategy; /* row of kernels.def */
+#define SMM_CUDA_PARAMETER(name, meaning) int name;
+#include "kernels.def"
+#undef SMM_CUDA_PARAMETER
+} smm_cuda_parameters;
+
+typedef struct smm_cuda_grid {
+    int matrices, threads; /* of a block */
+    int shared;            /* bytes of dynamic shared memory */
+    bool aligned;          /* blocks begin at multiples of 16 bytes, too */
+} smm_cuda_grid;
+
+/* A tuned row: the sizes and layout it was measured for, and what won. */
+typedef struct smm_cuda_row {
+    uint8_t op, dtype, m, k, n, order_a, order_b, source_a, source_b;
+    smm_cuda_parameters parameters;
+} smm_cuda_row;
+
+extern const char *const smm_cuda_strategies[];
+enum {
+#define SMM_CUDA_KERNEL(op, strategy) SMM_CUDA_KERNEL_##op##_##strategy,
+#include "kernels.def"
+#undef SMM_CUDA_KERNEL
+    SMM_CUDA_KERNELS
+};
+
+/* Can the kernel run the problem with these parameters, in this much shared memory? If so, in what grid. */
+bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
+                   smm_cuda_grid *grid);
+/* Choose: the tuned row of these sizes, else the baseline. */
+smm_cuda_status smm_cuda_plan(const smm_cuda_problem *problem, int shared_memory, smm_cuda_parameters *parameters,
+                              smm_cuda_grid *grid);
+/* Replace the tuned rows. */
+smm_cuda_status smm_cuda_tune(const smm_cuda_row *rows, size_t count);
+
+/* --- jit.c: from a plan to a cubin, by NVRTC or from the disk --- */
+
+typedef struct smm_cuda_cubin {
+    char *data; /* malloc'ed */
+    size_t bytes;
+    bool from_disk;
+    char *log; /* of the compiler, malloc'ed; NULL from disk */
+    char name[64];
+} smm_cuda_cubin;
+
+void smm_cuda_set_cache(const char *directory); /* NULL: none */
+smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
+                               const smm_cuda_grid *grid, int arch, smm_cuda_cubin *cubin);
+void smm_cuda_free_cubin(smm_cuda_cubin *cubin);
+
+/* --- launch.c: calls --- */
+
+typedef struct smm_cuda_call {
+    smm_op op;
+    smm_dtype dtype;
+    intptr_t m, k, n;
+    int dims;
+    intptr_t extent[SMM_CUDA_DIMS];
+    smm_cuda_operand a, b, c;     /* strides in elements */
+    smm_cuda_operand alpha, beta; /* data NULL: the numbers below */
+    double alpha_number, beta_number;
+    bool scaled;
+} smm_cuda_call;
+
+enum { SMM_CUDA_MOST = 64 }; /* the largest order with a kernel */
+
+typedef struct smm_cuda_kernel {
+    void *function;
+    smm_cuda_parameters parameters;
+    smm_cuda_grid grid;
+    bool from_disk;
+    bool swapped; /* of the call: C^T = B^T A^T */
+} smm_cuda_kernel;
+
+/* Find the kernel for a call, building it if it is new, and describe the call to it. */
+smm_cuda_status smm_cuda_prepare(const smm_cuda_call *call, int device, smm_cuda_kernel *kernel, smm_cuda_args *args);
+/* The same, and launch it on the stream. Neither waits nor allocates. */
+smm_cuda_status smm_cuda_run(const smm_cuda_call *call, int device, void *stream);
+/* Forget the kernels in memory, so that plans are made anew. */
+void smm_cuda_forget(void);
+/* Describe a call as a problem; false where no kernel takes it. Merges batch dimensions into args. */
+bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *problem, smm_cuda_args *args, bool *swapped);
+/* Does the output overlap an input other than matrix by matrix? */
+bool smm_cuda_overlaps(const smm_cuda_call *call, bool *in_place);
+
+#endif

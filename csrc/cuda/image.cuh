@@ -1,0 +1,102 @@
+/* image.cuh: the matrices of a block in shared memory, and moving them there and back in 16-byte vectors.
+ *
+ * An image holds COUNT matrices of LINES lines of LENGTH elements; a line is a row or a column, whichever is
+ * contiguous. Flat matrices keep their order in memory, so any number of bytes moves in whole vectors. Lines that are
+ * an even number of vectors long are padded to an odd one where PAD asks for it: then equal columns of neighbouring
+ * lines lie in different banks. All other lengths are free of conflicts by themselves. Where the memory is not
+ * aligned, the image is shifted by as many elements, so that vectors of the image are still vectors of the memory. */
+
+template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, bool PAD> struct Image {
+    static constexpr int LINES = LINES_, LENGTH = LENGTH_, SOURCE = SOURCE_;
+    static constexpr bool WHOLE = ALIGNED && LENGTH > 0 && LENGTH % VECTOR == 0; /* lines are whole vectors */
+    static constexpr int PITCH = PAD && WHOLE && LENGTH / VECTOR % 2 == 0 ? LENGTH + VECTOR : LENGTH;
+    static constexpr int MATRIX = LINES * PITCH;
+    static constexpr int COUNT = SOURCE == SMM_SOURCE_ONE ? 1 : MATRICES;
+    static constexpr int WIDTH = ALIGNED ? width_of(LENGTH) : 1; /* of vectors along a line */
+    static constexpr int ELEMENTS = ceil_div(COUNT * MATRIX + (ALIGNED ? 0 : VECTOR - 1), VECTOR) * VECTOR;
+    static constexpr int VECTORS = ceil_div(COUNT * LINES * LENGTH + (ALIGNED ? 0 : VECTOR - 1), VECTOR);
+
+    /* Where vector v of the memory lies in the image. */
+    __device__ static int place(int v) {
+        if (PITCH == LENGTH) return v * VECTOR;
+        constexpr int each = WHOLE ? LENGTH / VECTOR : 1;
+        return v / each * PITCH + v % each * VECTOR;
+    }
+    __device__ static int shift_of(const T *memory) {
+        return ALIGNED ? 0 : static_cast<int>(reinterpret_cast<unsigned long long>(memory) / sizeof(T) % VECTOR);
+    }
+};
+
+/* Start filling the image with matrices first .. first + count. Returns the shift. `where` are the matrices' offsets
+ * if they lie anyhow; line and step are then the strides of lines and within a line. */
+template <class I, int THREADS, bool ASYNC>
+__device__ inline int stage(T *image, const smm_cuda_operand &x, long long first, int count, const long long *where,
+                            long long line, long long step) {
+    const T *from = static_cast<const T *>(x.data);
+    if constexpr (I::SOURCE == SMM_SOURCE_STRIDED) {
+        constexpr int each = most(I::LINES * I::LENGTH, 1), length = most(I::LENGTH, 1);
+        for (int e = threadIdx.x; e < count * I::LINES * I::LENGTH; e += THREADS) {
+            const int q = e / each, l = e % each / length, j = e % length;
+            copy_element(image + q * I::MATRIX + l * I::PITCH + j, from + where[q] + l * line + j * step);
+        }
+        return 0;
+    }
+    if (I::SOURCE == SMM_SOURCE_FLAT) from += first * (I::LINES * I::LENGTH);
+    const int total = (I::SOURCE == SMM_SOURCE_ONE ? 1 : count) * I::LINES * I::LENGTH;
+    const int shift = I::shift_of(from);
+    constexpr int TURNS = ceil_div(I::VECTORS, THREADS);
+    if constexpr (!ASYNC && ALIGNED && TURNS <= 8) {
+        Vector<VECTOR> x[most(TURNS, 1)];
+#pragma unroll
+        for (int turn = 0; turn < TURNS; turn++) {
+            const int v = turn * THREADS + threadIdx.x;
+            if (v * VECTOR + VECTOR <= total) x[turn] = load<VECTOR>(from + v * VECTOR);
+        }
+#pragma unroll
+        for (int turn = 0; turn < TURNS; turn++) {
+            const int v = turn * THREADS + threadIdx.x;
+            if (v * VECTOR + VECTOR <= total) store<VECTOR>(image + I::place(v), x[turn]);
+        }
+        const int e = total / VECTOR * VECTOR + threadIdx.x; /* the last elements of the last block */
+        if (e < total) copy_element(image + e, from + e);
+        return 0;
+    }
+#pragma unroll 8
+    for (int turn = 0; turn < TURNS; turn++) {
+        const int v = turn * THREADS + threadIdx.x, e = v * VECTOR - shift;
+        if (v >= I::VECTORS) break;
+        if (e >= 0 && e + VECTOR <= total)
+            copy_vector<I::SOURCE == SMM_SOURCE_ONE>(image + I::place(v), from + e);
+        else
+            for (int j = 0; j < VECTOR; j++)
+                if (e + j >= 0 && e + j < total) copy_element(image + I::place(v) + j, from + e + j);
+    }
+    return shift;
+}
+
+/* Write the image, which begins `shift` elements into the buffer, to matrices first .. first + count. */
+template <class I, int THREADS>
+__device__ inline void unstage(const T *image, const smm_cuda_operand &x, long long first, int count,
+                               const long long *where) {
+    T *to = static_cast<T *>(x.data);
+    if constexpr (I::SOURCE == SMM_SOURCE_STRIDED) {
+        for (int e = threadIdx.x; e < count * I::LINES * I::LENGTH; e += THREADS) {
+            const int q = e / (I::LINES * I::LENGTH), i = e / I::LENGTH % I::LINES, j = e % I::LENGTH;
+            to[where[q] + i * x.row + j * x.col] = image[q * I::MATRIX + i * I::PITCH + j];
+        }
+        return;
+    }
+    to += first * (I::LINES * I::LENGTH);
+    const int total = count * I::LINES * I::LENGTH;
+    const int shift = I::shift_of(to);
+#pragma unroll 8
+    for (int turn = 0; turn < ceil_div(I::VECTORS, THREADS); turn++) {
+        const int v = turn * THREADS + threadIdx.x, e = v * VECTOR - shift;
+        if (v >= I::VECTORS) break;
+        if (e >= 0 && e + VECTOR <= total)
+            store<VECTOR>(to + e, load<VECTOR>(image + I::place(v)));
+        else
+            for (int j = 0; j < VECTOR; j++)
+                if (e + j >= 0 && e + j < total) to[e + j] = image[I::place(v) + j];
+    }
+}

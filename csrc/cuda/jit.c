@@ -1,0 +1,237 @@
+/* jit.c: compiles kernels by NVRTC, and keeps the cubins on disk.
+ *
+ * A file of the cache is named by a hash of its key: all that the cubin depends on, which is the texts, the options
+ * (the architecture among them) and the version of NVRTC. It holds the key itself and a checksum, so a collision, a
+ * torn or a damaged file is a miss and is written anew. Files appear by an atomic rename; processes do not disturb
+ * each other. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cuda.h"
+
+/* The texts as they are in csrc/cuda, put into the library by the assembler; the build runs at the top of the tree. */
+#define TEXT(name, file) \
+    __asm__(".section .rodata\n" \
+            "smm_text_" #name ": .incbin \"csrc/cuda/" file "\"\n" \
+            ".byte 0\n" \
+            ".previous\n"); \
+    extern const char smm_text_##name[] __attribute__((visibility("hidden")));
+TEXT(args, "args.h")
+TEXT(common, "common.cuh")
+TEXT(image, "image.cuh")
+TEXT(matmul_tile, "matmul_tile.cuh")
+#define SMM_CUDA_KERNEL(op, strategy) TEXT(op##_##strategy, #op "_" #strategy ".cuh")
+#include "kernels.def"
+#undef SMM_CUDA_KERNEL
+
+static const char *const header_names[] = {"args.h", "common.cuh", "image.cuh", "matmul_tile.cuh"};
+static const char *const header_texts[] = {smm_text_args, smm_text_common, smm_text_image, smm_text_matmul_tile};
+enum { HEADERS = sizeof header_names / sizeof *header_names };
+
+static const struct {
+    const char *op, *strategy, *text;
+} kernels[] = {
+#define SMM_CUDA_KERNEL(op, strategy) {#op, #strategy, smm_text_##op##_##strategy},
+#include "kernels.def"
+#undef SMM_CUDA_KERNEL
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char cache[3072];
+
+void smm_cuda_set_cache(const char *directory) {
+    pthread_mutex_lock(&lock);
+    snprintf(cache, sizeof cache, "%s", directory ? directory : "");
+    pthread_mutex_unlock(&lock);
+}
+
+/* FNV-1a of 64 bits. */
+static uint64_t hash(uint64_t h, const void *data, size_t bytes) {
+    for (const unsigned char *x = data; bytes--; x++) h = (h ^ *x) * 0x100000001b3;
+    return h;
+}
+static const uint64_t HASH_START = 0xcbf29ce484222325;
+
+/* --- options --- */
+
+enum { OPTIONS = 40, OPTION_LENGTH = 64 };
+typedef struct options {
+    char text[OPTIONS][OPTION_LENGTH];
+    int count;
+} options;
+
+static void __attribute__((format(printf, 2, 3))) add(options *o, const char *format, ...) {
+    va_list words;
+    va_start(words, format);
+    vsnprintf(o->text[o->count++], OPTION_LENGTH, format, words);
+    va_end(words);
+}
+
+static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int arch,
+                     bool virtual, const char *name, options *o) {
+    o->count = 0;
+    add(o, "--gpu-architecture=%s_%d", virtual ? "compute" : "sm", arch);
+    add(o, "--std=c++17");
+    add(o, "--ptxas-options=-v");
+    add(o, "-DSMM_NAME=%s", name);
+    add(o, "-DSMM_T=%s", p->dtype == SMM_F32 ? "float" : "double");
+    add(o, "-DSMM_M=%d", p->m);
+    add(o, "-DSMM_K=%d", p->k);
+    add(o, "-DSMM_N=%d", p->n);
+    add(o, "-DSMM_SOURCE_A=%d", p->source_a);
+    add(o, "-DSMM_SOURCE_B=%d", p->source_b);
+    add(o, "-DSMM_SOURCE_C=%d", p->source_c);
+    add(o, "-DSMM_ORDER_A=%d", p->order_a);
+    add(o, "-DSMM_ORDER_B=%d", p->order_b);
+    add(o, "-DSMM_SCALED=%d", p->scaled);
+    add(o, "-DSMM_ALIGNED=%d", grid->aligned);
+    add(o, "-DSMM_MATRICES=%d", grid->matrices);
+    add(o, "-DSMM_ROWS=%d", x->rows);
+    add(o, "-DSMM_COLS=%d", x->cols);
+    add(o, "-DSMM_THREADS=%d", grid->threads);
+    add(o, "-DSMM_UNROLL=%d", x->unroll ? x->unroll : p->k);
+    add(o, "-DSMM_PAD=%d", x->pad);
+    add(o, "-DSMM_ASYNC=%d", x->async);
+    add(o, "-DSMM_THROUGH_SHARED=%d", x->through_shared);
+}
+
+/* --- disk --- */
+
+typedef struct head {
+    char magic[8];
+    uint64_t key_bytes, cubin_bytes, checksum;
+} head;
+static const char MAGIC[8] = "SMMCUBN1";
+
+static bool read_file(const char *path, const char *key, smm_cuda_cubin *cubin) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return false;
+    head h;
+    char *data = NULL;
+    const size_t key_bytes = strlen(key);
+    struct stat about;
+    bool good = fread(&h, sizeof h, 1, file) == 1 && !memcmp(h.magic, MAGIC, sizeof MAGIC) &&
+                h.key_bytes == key_bytes && !fstat(fileno(file), &about) &&
+                h.cubin_bytes == (uint64_t)about.st_size - sizeof h - key_bytes &&
+                (data = malloc(key_bytes + h.cubin_bytes)) &&
+                fread(data, 1, key_bytes + h.cubin_bytes, file) == key_bytes + h.cubin_bytes &&
+                !memcmp(data, key, key_bytes) && hash(HASH_START, data, key_bytes + h.cubin_bytes) == h.checksum;
+    fclose(file);
+    if (good) {
+        memmove(data, data + key_bytes, h.cubin_bytes);
+        cubin->data = data;
+        cubin->bytes = h.cubin_bytes;
+        cubin->from_disk = true;
+    } else
+        free(data);
+    return good;
+}
+
+static void make_directories(char *path) {
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
+        mkdir(path, 0755);
+        *slash = '/';
+    }
+}
+
+/* A cache that cannot be written to is no error: the kernel is compiled again next time. */
+static void write_file(const char *path, const char *key, const smm_cuda_cubin *cubin) {
+    char temporary[4096 + 16];
+    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    make_directories(temporary);
+    const int descriptor = mkstemp(temporary);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
+    if (!file) {
+        if (descriptor >= 0) close(descriptor);
+        return;
+    }
+    head h = {.key_bytes = strlen(key), .cubin_bytes = cubin->bytes};
+    memcpy(h.magic, MAGIC, sizeof MAGIC);
+    h.checksum = hash(hash(HASH_START, key, h.key_bytes), cubin->data, cubin->bytes);
+    const bool written = fwrite(&h, sizeof h, 1, file) == 1 && fwrite(key, h.key_bytes, 1, file) == 1 &&
+                         fwrite(cubin->data, cubin->bytes, 1, file) == 1;
+    if (fclose(file) || !written || rename(temporary, path)) unlink(temporary);
+}
+
+/* --- NVRTC --- */
+
+static smm_cuda_status compile(const smm_nvrtc_functions *nvrtc, const char *text, const options *o, bool virtual,
+                               smm_cuda_cubin *cubin) {
+    const char *pointers[OPTIONS];
+    for (int i = 0; i < o->count; i++) pointers[i] = o->text[i];
+    void *program = NULL;
+    int error = nvrtc->create(&program, text, cubin->name, HEADERS, header_texts, header_names);
+    if (!error) error = nvrtc->compile(program, o->count, pointers);
+    size_t bytes = 0;
+    if (program && !nvrtc->log_size(program, &bytes) && (cubin->log = calloc(bytes + 1, 1)))
+        nvrtc->log(program, cubin->log);
+    if (error) {
+        smm_cuda_fail(SMM_CUDA_FAILED, "NVRTC could not compile %s (error %d): %.600s", cubin->name, error,
+                      cubin->log ? cubin->log : "");
+    } else {
+        error = virtual ? nvrtc->ptx_size(program, &cubin->bytes) : nvrtc->cubin_size(program, &cubin->bytes);
+        if (!error && cubin->bytes && (cubin->data = malloc(cubin->bytes)))
+            error = virtual ? nvrtc->ptx(program, cubin->data) : nvrtc->cubin(program, cubin->data);
+        if (error || !cubin->data)
+            smm_cuda_fail(SMM_CUDA_FAILED, "NVRTC gave no code for %s (error %d)", cubin->name, error);
+    }
+    if (program) nvrtc->destroy(&program);
+    return !error && cubin->data ? SMM_CUDA_OK : SMM_CUDA_FAILED;
+}
+
+/* The architecture itself if this NVRTC knows it, else the newest one before it: the driver compiles its PTX. */
+static int known_arch(const smm_nvrtc_functions *nvrtc, int arch) {
+    int count = 0, archs[256] = {0}, best = 0;
+    if (nvrtc->arch_count(&count) || count > 256 || nvrtc->archs(archs)) return arch;
+    for (int i = 0; i < count; i++)
+        if (archs[i] <= arch && archs[i] > best) best = archs[i];
+    return best ? best : arch;
+}
+
+smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
+                               const smm_cuda_grid *grid, int arch, smm_cuda_cubin *cubin) {
+    const smm_nvrtc_functions *nvrtc;
+    *cubin = (smm_cuda_cubin){0};
+    smm_cuda_status status = smm_cuda_nvrtc(&nvrtc);
+    if (status) return status;
+    int major = 0, minor = 0;
+    nvrtc->version(&major, &minor);
+    const int known = known_arch(nvrtc, arch);
+    const bool virtual = known != arch;
+
+    const int row = parameters->strategy;
+    snprintf(cubin->name, sizeof cubin->name, "smm_%s_%s_%s", kernels[row].op, kernels[row].strategy,
+             problem->dtype == SMM_F32 ? "f32" : "f64");
+    options o;
+    describe(problem, parameters, grid, known, virtual, cubin->name, &o);
+
+    uint64_t texts = hash(HASH_START, kernels[row].text, strlen(kernels[row].text));
+    for (int i = 0; i < HEADERS; i++) texts = hash(texts, header_texts[i], strlen(header_texts[i]));
+    char key[OPTIONS * OPTION_LENGTH + 128], path[4096], directory[sizeof cache];
+    int length = snprintf(key, sizeof key, "NVRTC %d.%d texts %016llx", major, minor, (unsigned long long)texts);
+    for (int i = 0; i < o.count; i++) length += snprintf(key + length, sizeof key - length, " %s", o.text[i]);
+    pthread_mutex_lock(&lock);
+    memcpy(directory, cache, sizeof cache);
+    pthread_mutex_unlock(&lock);
+    snprintf(path, sizeof path, "%s/%016llx.cubin", directory, (unsigned long long)hash(HASH_START, key, length));
+
+    if (*directory && read_file(path, key, cubin)) return SMM_CUDA_OK;
+    status = compile(nvrtc, kernels[row].text, &o, virtual, cubin);
+    if (status)
+        smm_cuda_free_cubin(cubin);
+    else if (*directory)
+        write_file(path, key, cubin);
+    return status;
+}
+
+void smm_cuda_free_cubin(smm_cuda_cubin *cubin) {
+    free(cubin->data);
+    free(cubin->log);
+    cubin->data = cubin->log = NULL;
+}

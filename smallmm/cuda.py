@@ -1,0 +1,133 @@
+"""NVIDIA GPUs: what is there, and kernels compiled ahead of their first use.
+
+Arrays on a device go to the same functions as those on the host; nothing here need be called. Nothing of CUDA
+is loaded before the first array on a device, or the first call of a function below.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from . import _core
+
+__all__ = ["CudaUnavailableError", "device_name", "is_available", "warmup"]
+
+LARGEST = 64  # the largest order with kernels; beyond it the array's own library multiplies
+_TUNED = Path(__file__).parent / "tuned"
+
+
+class CudaUnavailableError(RuntimeError):
+    """There is no driver, no usable GPU, or no NVRTC. The message says which, and what to install."""
+
+
+def is_available(device: int = 0) -> bool:
+    """Whether kernels can be compiled for this device and run on it."""
+    try:
+        warmup([(1, 1, 1)], dtypes=("f32",), device=device)
+    except CudaUnavailableError:
+        return False
+    return True
+
+
+def device_name(device: int = 0) -> str:
+    """The name of a device, as the driver gives it."""
+    return _core.cuda_device(device)[0]
+
+
+def warmup(
+    shapes: Iterable[tuple[int, int, int] | int],
+    *,
+    dtypes: Iterable[str] = ("f32", "f64"),
+    device: int = 0,
+    **layout: int,
+) -> list[dict[str, Any]]:
+    """Have the kernels for some shapes ready, so that the first call neither waits for them nor loads them,
+    which a CUDA graph does not allow while it is captured.
+
+    Parameters
+    ----------
+    shapes : iterable of (m, k, n) or n
+        Products of m x k and k x n matrices; n stands for (n, n, n).
+    dtypes : iterable of {"f32", "f64"}
+        Precisions.
+    device : int
+        The device's number.
+    **layout
+        What differs from contiguous, aligned operands, each 0 or 1: ``order_a`` and ``order_b`` (1: the
+        matrix is transposed), ``source_a`` and ``source_b`` (1: one matrix for the whole batch), ``aligned``
+        (0: the data begins at any element), ``scaled`` (1: with alpha and beta).
+
+    Returns
+    -------
+    list of dict
+        How each of them runs: strategy, parameters, threads and matrices of a block, whether it came from
+        disk.
+
+    Raises
+    ------
+    CudaUnavailableError
+        Without a driver, a device or NVRTC.
+    """
+    sizes = [(shape,) * 3 if isinstance(shape, int) else shape for shape in shapes]
+    problems = [{"dtype": dtype, "m": m, "k": k, "n": n, **layout} for dtype in dtypes for m, k, n in sizes]
+    return [{**problem, **_core.cuda_warm(problem, device)} for problem in problems]
+
+
+def compile_for(
+    problems: Iterable[dict[str, Any]],
+    arch: int,
+    parameters: Iterable[dict[str, Any] | None] | None = None,
+    *,
+    shared_memory: int = 160 << 10,
+    threads: int | None = None,
+) -> list[tuple[bytes, str | None, str, bool]]:
+    """Cubins of kernels for an architecture (90 for sm_90), which need not be here: for tests, and to fill
+    the cache for other machines. Each is (cubin, NVRTC's log or None, name, whether it came from disk)."""
+    problems = list(problems)
+    given = [None] * len(problems) if parameters is None else list(parameters)
+    with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(lambda p, x: _core.cuda_build(p, x, arch, shared_memory), problems, given))
+
+
+def cache_directory() -> Path | None:
+    """Where compiled kernels are kept: ``SMALLMM_CACHE_DIR`` (empty: nowhere), else the user's cache."""
+    chosen = os.environ.get("SMALLMM_CACHE_DIR")
+    if chosen is not None:
+        return Path(chosen).absolute() if chosen else None
+    try:
+        from platformdirs import user_cache_path
+
+        return user_cache_path("smallmm")
+    except ImportError:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smallmm"
+
+
+def tuned_rows() -> list[dict[str, Any]]:
+    """The rows of smallmm/tuned/*.json: problem, parameters, and the device, date and time of measuring."""
+    return [
+        {**row, "device": table["device"]}
+        for path in sorted(_TUNED.glob("*.json"))
+        for table in [json.loads(path.read_text(encoding="utf-8"))]
+        for row in table["rows"]
+    ]
+
+
+def _nvrtc_path() -> str | None:
+    try:
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
+        return load_nvidia_dynamic_lib("nvrtc").abs_path
+    except Exception:  # not installed, or it finds none: the usual names are tried
+        return None
+
+
+def _configure() -> None:
+    """Called by the C side once, before a device is first used."""
+    directory = cache_directory()
+    _core.cuda_configure(_nvrtc_path(), str(directory) if directory else None)
+    _core.cuda_tune(tuned_rows())

@@ -1,0 +1,101 @@
+"""The cache of compiled kernels on disk: damaged files, other versions, several processes. No GPU needed."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from smallmm import cuda
+
+CODE = """
+    from smallmm import cuda
+    (found,) = cuda.compile_for([{"dtype": "f32", "m": 3, "k": 2, "n": 3}], 90)
+    print(len(found[0]), sum(found[0]), found[3])
+"""
+
+
+@pytest.fixture
+def compile_once(run_python, tmp_path):
+    try:
+        cuda.compile_for([{"dtype": "f32", "m": 1, "k": 1, "n": 1}], 90)
+    except cuda.CudaUnavailableError as error:
+        pytest.skip(str(error))
+
+    def compile_once():
+        size, total, from_disk = run_python(CODE, {"SMALLMM_CACHE_DIR": str(tmp_path)}).stdout.split()
+        return int(size), int(total), from_disk == "True"
+
+    return compile_once
+
+
+def test_kept_on_disk(compile_once, tmp_path):
+    first = compile_once()
+    assert first[2] is False
+    assert compile_once() == (*first[:2], True)
+    (file,) = tmp_path.iterdir()
+    assert file.suffix == ".cubin"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:-1],
+        lambda data: data + b"x",
+        lambda data: b"",
+        lambda data: data[:200],
+        lambda data: bytes([data[0] ^ 1]) + data[1:],
+        lambda data: data[:-50] + bytes([data[-50] ^ 1]) + data[-49:],
+        lambda data: data[:8] + b"\xff" * 24 + data[32:],
+    ],
+    ids=["cut", "longer", "empty", "torn", "magic", "bit", "lengths"],
+)
+def test_damaged_file(compile_once, tmp_path, damage):
+    first = compile_once()
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert compile_once() == first
+    assert file.read_bytes() == whole
+
+
+def test_other_nvrtc(compile_once, tmp_path):
+    """A file that says it is of another version of NVRTC, whatever its name, is not used."""
+    first = compile_once()
+    (file,) = tmp_path.iterdir()
+    data = file.read_bytes()
+    assert re.search(rb"NVRTC \d+\.\d+ texts", data)
+    file.write_bytes(re.sub(rb"NVRTC \d", b"NVRTC 9", data, count=1))
+    assert compile_once() == first
+
+
+def test_two_processes(compile_once, tmp_path, run_python):
+    """Many processes at once, on an empty cache: all get the kernel and one whole file is left."""
+    environment = {**os.environ, "SMALLMM_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-P", "-c", textwrap.dedent(CODE)]
+    processes = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    found = {process.communicate(timeout=120)[0].rsplit(maxsplit=1)[0] for process in processes}
+    assert all(process.returncode == 0 for process in processes)
+    assert len(found) == 1
+    assert len(list(tmp_path.iterdir())) == 1
+    assert compile_once()[2] is True
+
+
+def test_unwritable_and_disabled(compile_once, tmp_path, run_python):
+    file = tmp_path / "a file"
+    file.write_text("in the way")
+    for directory in (str(file / "below"), ""):
+        assert run_python(CODE, {"SMALLMM_CACHE_DIR": directory}).stdout.split()[2] == "False"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_default_directory(monkeypatch, tmp_path):
+    monkeypatch.delenv("SMALLMM_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cuda.cache_directory() == tmp_path / "smallmm"
+    monkeypatch.setenv("SMALLMM_CACHE_DIR", "")
+    assert cuda.cache_directory() is None

@@ -1,0 +1,114 @@
+"""Without a GPU: every tuned kernel, and a sample of what could run, compiles for sm_80, sm_90 and sm_100."""
+
+import random
+import re
+
+import pytest
+
+from smallmm import _core, cuda
+
+ARCHS = {80: 163 << 10, 90: 227 << 10, 100: 227 << 10}  # bytes of shared memory that a block may use
+MOST_SPILLED = 48
+PROBLEM = ("dtype", "m", "k", "n", "order_a", "order_b", "source_a", "source_b")
+FLAGS = ("order_a", "order_b", "aligned", "scaled", "in_place")
+SOURCES = (0, 1, 2)  # flat, one for all, anyhow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nvrtc():
+    try:
+        cuda.compile_for([{"dtype": "f32", "m": 1, "k": 1, "n": 1}], 90)
+    except cuda.CudaUnavailableError as error:
+        pytest.skip(str(error))
+
+
+def compile_all(problems, arch, record_property):
+    """Cubins of the planned kernels; none may spill much. Records registers."""
+    found = cuda.compile_for(problems, arch, shared_memory=ARCHS[arch])
+    registers = []
+    for problem, (cubin, log, name, from_disk) in zip(problems, found, strict=True):
+        assert cubin[:4] == b"\x7fELF"
+        assert name.startswith("smm_matmul_")
+        if from_disk:
+            continue
+        (used,) = re.findall(r"Used (\d+) registers", log)
+        (spilled,) = re.findall(r"(\d+) bytes spill stores", log)
+        assert int(spilled) <= MOST_SPILLED, (problem, spilled)
+        registers.append(int(used))
+    record_property(f"registers on sm_{arch}", sorted(registers))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_planned_kernels(arch, record_property):
+    """What a call of each square order runs, on one architecture all of them, on the others a third."""
+    orders = range(1, 33) if arch == 90 else range(1 + arch // 10 % 3, 33, 3)
+    problems = [{"dtype": dtype, "m": n, "k": n, "n": n} for dtype in ("f32", "f64") for n in orders]
+    compile_all(problems, arch, record_property)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_sample_of_layouts(arch, record_property):
+    chance = random.Random(arch)
+    problems = [
+        {
+            "dtype": chance.choice(("f32", "f64")),
+            **{name: chance.randint(1, 34) for name in "mkn"},
+            **{name: chance.randint(0, 1) for name in FLAGS},
+            **{name: chance.choice(SOURCES) for name in ("source_a", "source_b")},
+            "source_c": chance.choice((0, 2)),
+        }
+        for _ in range(12)
+    ]
+    compile_all(problems, arch, record_property)
+
+
+def test_every_kernel_of_the_list():
+    for parameters in (
+        {"strategy": "staged", "rows": 2, "cols": 2, "threads": 64, "async": 1, "through_shared": 1},
+        {"strategy": "staged", "rows": 2, "cols": 2, "threads": 64, "async": 0, "through_shared": 0},
+        {"strategy": "direct", "rows": 2, "cols": 2, "threads": 64},
+        {"strategy": "whole", "rows": 1, "cols": 1, "threads": 64},
+    ):
+        n = 2 if parameters["strategy"] == "whole" else 4
+        (found,) = cuda.compile_for([{"dtype": "f64", "m": n, "k": n, "n": n}], 90, [parameters])
+        assert parameters["strategy"] in found[2]
+
+
+class TestPlan:
+    def test_tuned_rows_are_used(self):
+        rows = cuda.tuned_rows()
+        assert {row["dtype"] for row in rows} == {"f32", "f64"}
+        for row in rows:
+            plan = _core.cuda_plan({key: row[key] for key in PROBLEM}, ARCHS[90])
+            assert {key: plan[key] for key in ("strategy", "rows", "cols", "threads")} == {
+                key: row[key] for key in ("strategy", "rows", "cols", "threads")
+            }
+            assert row["device"]
+            assert re.fullmatch(r"\d{4}-\d\d-\d\d", row["date"])
+            assert row["ns"] > 0
+
+    @pytest.mark.parametrize("shared", [99 << 10, 163 << 10, 227 << 10])
+    def test_every_problem_has_a_kernel(self, shared):
+        chance = random.Random(shared)
+        for _ in range(2000):
+            problem = {
+                "dtype": chance.choice(("f32", "f64")),
+                **{name: chance.choice((1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 63, 64)) for name in "mn"},
+                "k": chance.choice((0, 1, 2, 3, 8, 16, 31, 64)),
+                **{name: chance.randint(0, 1) for name in FLAGS},
+                **{name: chance.choice(SOURCES) for name in ("source_a", "source_b")},
+                "source_c": chance.choice((0, 2)),
+            }
+            plan = _core.cuda_plan(problem, shared)
+            assert plan["shared"] <= shared
+            assert plan["block"] <= 1024
+            assert plan["matrices"] >= 1
+
+    def test_no_cliff_between_neighbours(self):
+        """Shapes without a row of their own keep most of their lanes busy with elements of the result."""
+        shares = []
+        for m, k, n in [(m, k, n) for m in range(4, 33, 3) for k in (4, 9, 16, 31) for n in range(4, 33, 3)]:
+            plan = _core.cuda_plan({"dtype": "f64", "m": m, "k": k, "n": n, "aligned": 0}, ARCHS[90])
+            shares.append(plan["matrices"] * m * n / (plan["block"] * plan["rows"] * plan["cols"]))
+        assert min(shares) > 0.3
+        assert sum(shares) / len(shares) > 0.7
