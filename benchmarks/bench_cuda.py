@@ -11,7 +11,7 @@ Device time is the median between events around several calls; operands far exce
 compulsory traffic (each operand read once, the result written once; a broadcast operand counts once) over the
 time, as a share of the framework's own device-to-device copy in the same run. Peers: cuBLAS strided batched
 (called directly), torch.bmm, cupy.matmul, jax.jit of jnp.matmul. Rows go to
-benchmarks/results/matmul-<device>-<topic>.jsonl.
+benchmarks/results/cuda/matmul-<device>-<topic>.jsonl.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tune_cuda import Timer, compile_one, copy_speed, operands, progress, traffi
 import smallmm
 from smallmm import _core
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "results" / "cuda"
 Row = dict[str, Any]
 Call = Callable[[], Any]
 

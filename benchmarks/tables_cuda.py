@@ -1,0 +1,163 @@
+"""The tables and the plot of docs/cuda.md, from the rows that bench_cuda.py wrote.
+
+python benchmarks/tables_cuda.py            # rewrite them
+python benchmarks/tables_cuda.py --check    # fail if they differ
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "cuda.md"
+RESULTS = HERE / "results" / "cuda"
+BEGIN, END = "<!-- begin: cuda -->", "<!-- end: cuda -->"
+PEERS = ("cuBLAS", "torch.bmm", "cupy.matmul", "jax")
+Row = dict[str, Any]
+
+
+def read(path: Path) -> tuple[Row, list[Row]]:
+    head, *rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return head["machine"], rows
+
+
+def table(head: list[str], lines: list[list[str]]) -> str:
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *lines])
+
+
+def square(about: Row, rows: list[Row], plot: str) -> list[str]:
+    found = {(r["contender"], r["dtype"], r["n"]): r for r in rows}
+    orders = sorted({n for *_, n in found})
+    parts = [
+        f"![percent of the copy against n](../benchmarks/results/cuda/{plot})",
+        f"{about['device']}, driver {about['driver']}, operands of 1 GiB, square matrices, `out=` "
+        f"preallocated; the copy moves {about['copy_bytes_per_s'] / 1e12:.2f} TB/s (read and write "
+        f"counted); commit {about['commit']}, {about['date']}. Percent: compulsory traffic over "
+        "time, as a share of the copy. "
+        "JAX allocates its results.",
+    ]
+    for dtype in ("f64", "f32"):
+        lines = []
+        for n in orders:
+            ours = found["smallmm", dtype, n]
+            ratios = [
+                f"{found[p, dtype, n]['ns_per_matrix'] / ours['ns_per_matrix']:.3g}x"
+                if (p, dtype, n) in found
+                else ""
+                for p in PEERS
+            ]
+            lines.append([str(n), f"{ours['ns_per_matrix']:.3g}", f"{ours['percent']:.0f}", *ratios])
+        parts.append(table([f"{dtype}, n", "ns", "% of copy", *(f"faster than {p}" for p in PEERS)], lines))
+    return parts
+
+
+def rect(rows: list[Row]) -> str:
+    ours = [r for r in rows if r["contender"] == "smallmm"]
+    theirs = [r for r in rows if r["contender"] == "torch.bmm"]
+    percents = [r["percent"] for r in ours]
+    ratios = [t["ns_per_matrix"] / o["ns_per_matrix"] for o, t in zip(ours, theirs, strict=True)]
+    return (
+        f"{len(ours)} random (m, k, n) in 1..32: {statistics.median(percents):.0f} % of the copy on the "
+        f"median, {min(percents):.0f} % at least; {statistics.median(ratios):.3g} times faster than "
+        f"`torch.bmm` on the median, {min(ratios):.3g} at least."
+    )
+
+
+def layout(rows: list[Row]) -> str:
+    base = {(r["dtype"], r["n"]): r["percent"] for r in rows if r["layout"] == "contiguous"}
+    lines = []
+    for kind in dict.fromkeys(r["layout"] for r in rows if r["layout"] != "contiguous"):
+        shares = [(r["percent"] / base[r["dtype"], r["n"]], r) for r in rows if r["layout"] == kind]
+        least, worst = min(shares, key=lambda x: x[0])
+        median = statistics.median(share for share, _ in shares)
+        lines.append([kind, f"{100 * median:.0f}", f"{100 * least:.0f} ({worst['dtype']} n = {worst['n']})"])
+    return table(["share of the contiguous figure, %", "median", "least"], lines)
+
+
+def small(rows: list[Row]) -> str:
+    names = [name for name in ("smallmm", *PEERS) if any(r["contender"] == name for r in rows)]
+    batches = sorted({r["batch"] for r in rows})
+    found = {
+        (r["contender"], r["dtype"], r["n"], r["batch"]): r["ns_per_matrix"] * r["batch"] / 1e3 for r in rows
+    }
+    lines = [
+        [
+            f"{dtype} n = {n}",
+            *(" / ".join(f"{found[name, dtype, n, batch]:.3g}" for name in names) for batch in batches),
+        ]
+        for dtype, n in dict.fromkeys((r["dtype"], r["n"]) for r in rows)
+    ]
+    return table([f"us, {' / '.join(names)}; batch =", *(f"{batch:,}" for batch in batches)], lines)
+
+
+def call(rows: list[Row]) -> str:
+    def median(contender: str) -> float:
+        return statistics.median(r["host_us"] for r in rows if "host_us" in r and r["contender"] == contender)
+
+    def most(what: str) -> float:
+        return max(r["ms"] for r in rows if r.get("what") == what)
+
+    return (
+        f"Host side of a call on tensors (1000, n, n): {median('smallmm'):.1f} us, `torch.bmm` "
+        f"{median('torch.bmm'):.1f}. First compile of a kernel at most {most('first compile'):.0f} ms, "
+        f"from disk {most('from disk'):.2g} ms."
+    )
+
+
+def draw(path: Path, about: Row, rows: list[Row]) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "smallmm"
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
+    for axis, dtype in zip(axes, ("f64", "f32"), strict=True):
+        for name in ("smallmm", *PEERS):
+            points = sorted(
+                (r["n"], r["percent"]) for r in rows if (r["contender"], r["dtype"]) == (name, dtype)
+            )
+            if points:
+                axis.plot(*zip(*points, strict=True), label=name, linewidth=2.5 if name == "smallmm" else 1.2)
+        axis.set(title=f"{dtype}, {about['device']}", xlabel="n", ylim=(0, None))
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("percent of a device-to-device copy")
+    axes[1].legend()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def page(drawing: bool) -> str:
+    parts = []
+    for path in sorted(RESULTS.glob("matmul-nvidia-*-square.jsonl")):
+        slug = path.name.removesuffix("-square.jsonl")
+        about, rows = read(path)
+        if drawing:
+            draw(RESULTS / f"{slug}.svg", about, rows)
+        parts += square(about, rows, f"{slug}.svg")
+        for topic, words in (("rect", rect), ("layout", layout), ("small", small), ("call", call)):
+            other = RESULTS / f"{slug}-{topic}.jsonl"
+            if other.exists():
+                parts.append(words(read(other)[1]))
+    text = PAGE.read_text(encoding="utf-8")
+    before, after = text.index(BEGIN) + len(BEGIN), text.index(END)
+    return text[:before] + "\n" + "\n\n".join(parts) + "\n" + text[after:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    text = page(drawing=not arguments.check)
+    if arguments.check:
+        sys.exit(text != PAGE.read_text(encoding="utf-8") and f"{PAGE} is not what its rows say")
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
