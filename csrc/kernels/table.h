@@ -101,7 +101,7 @@ static const smm_kernel lu_solve_list[] = {
 };
 
 static const smm_kernel qr_list[] = {
-    /* QR, QR_R, QR_RAW */
+/* QR, QR_R, QR_RAW */
 #define QR_LANES(n) ROW(qr_lanes_##n, n, n, n, any_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
     ROW(qr_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
