@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +89,8 @@ def compile_for(
     the cache for other machines. Each is (cubin, NVRTC's log or None, name, whether it came from disk)."""
     problems = list(problems)
     given = [None] * len(problems) if parameters is None else list(parameters)
+    from concurrent.futures import ThreadPoolExecutor  # here: it would double the time of an import
+
     with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(lambda p, x: _core.cuda_build(p, x, arch, shared_memory), problems, given))
 

@@ -2,8 +2,6 @@
  * triangular systems, by which it solves. */
 #include "reference.h"
 
-typedef double matrix[SMM_MOST_ORDER][SMM_MOST_ORDER];
-
 /* The lower triangle of A becomes L; or the step (from 1) whose pivot is not positive is returned. */
 static intptr_t factor(smm_dtype dtype, matrix a, intptr_t n) {
     for (intptr_t j = 0; j < n; j++) {
@@ -15,12 +13,6 @@ static intptr_t factor(smm_dtype dtype, matrix a, intptr_t n) {
             for (intptr_t i = k; i < n; i++) a[i][k] = fma_in(dtype, -a[i][j], a[k][j], a[i][k]);
     }
     return 0;
-}
-
-/* x / p, by the reciprocal where there is one. */
-static double quotient(smm_dtype dtype, double x, double p) {
-    const double r = round_in(dtype, 1 / p);
-    return round_in(dtype, isinf(r) ? x / p : x * r);
 }
 
 /* x becomes the solution of A x = x, A lower or upper triangular. */

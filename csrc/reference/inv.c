@@ -2,16 +2,6 @@
  * Numerical Algorithms, section 14.4). */
 #include "reference.h"
 
-typedef double matrix[SMM_MOST_ORDER][SMM_MOST_ORDER];
-
-/* The row i >= k of the largest |a_ik|, the first of equals. Nothing is larger than a NaN at row k. */
-static intptr_t pivot_row(matrix a, intptr_t n, intptr_t k) {
-    intptr_t p = k;
-    for (intptr_t i = k + 1; i < n; i++)
-        if (fabs(a[i][k]) > fabs(a[p][k])) p = i;
-    return p;
-}
-
 static void exchange(double *x, double *y) {
     const double z = *x;
     *x = *y;

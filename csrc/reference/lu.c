@@ -4,8 +4,6 @@
 
 #include "reference.h"
 
-typedef double matrix[SMM_MOST_ORDER][SMM_MOST_ORDER];
-
 /* P A = L U: L below the diagonal of lu, U the rest; row k was exchanged with row pivots[k]. */
 typedef struct factors {
     smm_dtype dtype;
@@ -21,20 +19,6 @@ static void exchange_rows(matrix a, intptr_t cols, intptr_t i, intptr_t p) {
         a[i][j] = a[p][j];
         a[p][j] = x;
     }
-}
-
-/* x / p, by the reciprocal where there is one. */
-static double quotient(smm_dtype dtype, double x, double p) {
-    const double r = round_in(dtype, 1 / p);
-    return round_in(dtype, isinf(r) ? x / p : x * r);
-}
-
-/* The row i >= k of the largest |a_ik|, the first of equals. Nothing is larger than a NaN at row k. */
-static intptr_t pivot_row(matrix a, intptr_t n, intptr_t k) {
-    intptr_t p = k;
-    for (intptr_t i = k + 1; i < n; i++)
-        if (fabs(a[i][k]) > fabs(a[p][k])) p = i;
-    return p;
 }
 
 /* Factor f->lu. A zero pivot ends it; the pivots that are left are those of no exchange. */

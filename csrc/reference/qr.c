@@ -203,12 +203,6 @@ static double norm_of(smm_dtype dtype, const double *x, intptr_t first, intptr_t
     return round_in(dtype, sqrt(s));
 }
 
-/* x / p, by the reciprocal where there is one. */
-static double quotient(smm_dtype dtype, double x, double p) {
-    const double r = round_in(dtype, 1 / p);
-    return round_in(dtype, isinf(r) ? x / p : x * r);
-}
-
 /* x, holding a right-hand side, becomes the solution of least norm, still permuted; the result is the residual norm. */
 static double solve(const factors *f, intptr_t rank, const double *tail_tau, double *x) {
     const intptr_t m = f->m, n = f->n;

@@ -38,4 +38,20 @@ static inline double fma_in(smm_dtype dtype, double x, double y, double z) {
 /* Sums, products, quotients and square roots of float32 come out right when computed in double and then rounded. */
 static inline double round_in(smm_dtype dtype, double x) { return dtype == SMM_F32 ? (float)x : x; }
 
+/* x / p, by the reciprocal where there is one. */
+static inline double quotient(smm_dtype dtype, double x, double p) {
+    const double r = round_in(dtype, 1 / p);
+    return round_in(dtype, isinf(r) ? x / p : x * r);
+}
+
+typedef double matrix[SMM_MOST_ORDER][SMM_MOST_ORDER];
+
+/* The row i >= k of the largest |a_ik|, the first of equals. Nothing is larger than a NaN at row k. */
+static inline intptr_t pivot_row(matrix a, intptr_t n, intptr_t k) {
+    intptr_t p = k;
+    for (intptr_t i = k + 1; i < n; i++)
+        if (fabs(a[i][k]) > fabs(a[p][k])) p = i;
+    return p;
+}
+
 #endif
