@@ -58,7 +58,7 @@ def candidates(problem: Row, shared: int, effort: int) -> list[Row]:
         row = {"unroll": 0, "pad": 0, "async": 1, "through_shared": 1, **row}
         grid = _core.cuda_plan(problem, shared, row)
         if grid is not None:
-            effect = (row["strategy"], row["rows"], row["cols"], grid["matrices"], grid["block"])
+            effect = (row["kernel"], row["rows"], row["cols"], grid["matrices"], grid["block"])
             found.setdefault((*effect, *(row[x] for x in ("unroll", "pad", "async", "through_shared"))), row)
 
     m, n = problem["m"], problem["n"]
@@ -76,15 +76,15 @@ def candidates(problem: Row, shared: int, effort: int) -> list[Row]:
     for (rows, cols), threads, pad in itertools.product(dict.fromkeys(few), sizes, pads):
         for through, unroll in itertools.product((1, 0) if line % 16 == 0 else (1,), unrolls):
             shape = {"rows": rows, "cols": cols, "threads": threads, "pad": pad}
-            consider(strategy="staged", **shape, through_shared=through, unroll=unroll)
+            consider(kernel="matmul_staged", **shape, through_shared=through, unroll=unroll)
         if line < 96 and n % 2 == 0:
-            consider(strategy="staged", rows=rows, cols=cols, threads=threads, pad=pad, **{"async": 0})
+            consider(kernel="matmul_staged", rows=rows, cols=cols, threads=threads, pad=pad, **{"async": 0})
     if line <= 128:
         vector = 16 // size
         for rows, cols, threads in itertools.product((1, 2, 4), (vector, 2 * vector, n), (64, 128, 256)):
-            consider(strategy="direct", rows=min(rows, m), cols=min(cols, n), threads=threads)
+            consider(kernel="matmul_direct", rows=min(rows, m), cols=min(cols, n), threads=threads)
     for rows, threads in itertools.product((1, 2, 4), (64, 128, 256)):
-        consider(strategy="whole", rows=rows, cols=1, threads=threads)
+        consider(kernel="matmul_whole", rows=rows, cols=1, threads=threads)
     return list(found.values())
 
 
@@ -207,7 +207,7 @@ def main() -> None:
         rows = candidates(problem, shared, arguments.effort)
         plan = _core.cuda_plan(problem, shared)  # what a call runs now: a tuned row, or the nearest one
         sets.append(
-            rows + [row for row in [{x: plan[x] for x in (*PARAMETERS, "strategy")}] if row not in rows]
+            rows + [row for row in [{x: plan[x] for x in (*PARAMETERS, "kernel")}] if row not in rows]
         )
     jobs = [
         (problem, row, arch, shared) for problem, rows in zip(problems, sets, strict=True) for row in rows

@@ -23,10 +23,10 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
     """
     outs = _named(out if isinstance(out, tuple) else (out,))
     arrays = {**operands, **{name: x for name, x in outs.items() if x is not None}}
-    if any(_on_device(x) for x in arrays.values()):
+    if any(on_device(x) for x in arrays.values()):
         from . import _device
 
-        return _device.call(op, gufunc, operands, outs, kwargs, _on_device)
+        return _device.call(op, gufunc, operands, outs, kwargs, on_device)
     if any(map(is_lazy, arrays.values())):
         return _call_lazily(op, gufunc, operands, outs, kwargs)
     foreign = {name: x for name, x in arrays.items() if _is_foreign(x)}
@@ -46,6 +46,18 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
 def as_numpy(op: str, name: str, x: Any) -> np.ndarray:
     """A NumPy array of x, without a copy where x is an array."""
     return _as_numpy(op, name, x) if _is_foreign(x) else np.asarray(x)
+
+
+def on_device(x: Any) -> bool:
+    """Whether x is an array whose memory the CPU does not read."""
+    if isinstance(x, np.ndarray):
+        return False
+    if not hasattr(x, "__dlpack_device__"):
+        return hasattr(x, "__cuda_array_interface__")
+    try:
+        return x.__dlpack_device__()[0] not in _HOST_DEVICES
+    except (BufferError, RuntimeError, ValueError):  # a device that DLPack has no number for
+        return True
 
 
 def is_lazy(x: Any) -> bool:
@@ -111,17 +123,6 @@ def _type_name(x: Any) -> str:
 
 def _is_foreign(x: Any) -> bool:
     return hasattr(x, "__dlpack__") and not hasattr(x, "__array_ufunc__")
-
-
-def _on_device(x: Any) -> bool:
-    if isinstance(x, np.ndarray):
-        return False
-    if not hasattr(x, "__dlpack_device__"):
-        return hasattr(x, "__cuda_array_interface__")
-    try:
-        return x.__dlpack_device__()[0] not in _HOST_DEVICES
-    except (BufferError, RuntimeError, ValueError):  # a device that DLPack has no number for
-        return True
 
 
 def _library_of_all(op: str, arrays: dict[str, Any], foreign: dict[str, Any]) -> Any:

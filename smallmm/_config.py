@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from . import _core, _lapack, _linalg, _matmul
-from ._arrays import as_numpy
+from ._arrays import as_numpy, on_device
 from ._errors import LinAlgError
 
 _EXPLAINED = {
@@ -113,13 +113,13 @@ class Explanation:
 
     op: str
     kernel: str | None  # "lapack ..." beyond the order of our kernels; None: nothing to compute
-    isa: str
+    isa: str  # or the architecture of a GPU, sm_90
     packed: tuple[str, ...]  # operands copied tile by tile into a form that the kernel reads
     staged: bool  # the output passes through a buffer
     nontemporal: bool  # the output is written around the caches
     swapped: bool  # computed as C^T = B^T A^T
-    threads: int
-    group: int  # matrices that share a buffer
+    threads: int  # on a GPU: of a block
+    group: int  # matrices that share a buffer; on a GPU: of a block
     calls: int  # runs of equally spaced matrices that the batch dimensions fall into
     matrices: int
     flops: float
@@ -181,12 +181,13 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
     if name not in _EXPLAINED:
         raise ValueError(f"explain: op is {op!r}; expected one of {', '.join(_EXPLAINED)}")
-    operands = _each(lambda x: as_numpy(name, "an operand", x), arrays)
+    operands = _each(lambda x: x if on_device(x) else as_numpy(name, "an operand", x), arrays)
     if out is not None:
-        out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)), out)
+        out = _each(lambda x: x if on_device(x) else _scratch_like(as_numpy(name, "out", x)), out)
     plan = _core.explain(_unchecked, _EXPLAINED[name], *operands, out=out, **kwargs)
     packed = tuple(x for x in "ab" if plan.pop(f"pack_{x}"))
-    plan["isa"] = _core.isa()
+    architecture = re.search(r"_sm(\d+)$", plan["kernel"] or "")
+    plan["isa"] = f"sm_{architecture[1]}" if architecture else _core.isa()
     if plan["kernel"] is None and plan["matrices"]:
         plan["kernel"] = f"lapack {_lapack.ROUTINES[name.removesuffix('_ex')]}"
         plan.update(threads=1, nontemporal=False)

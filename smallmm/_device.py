@@ -1,6 +1,6 @@
-"""Products of arrays on CUDA devices, where `_core.device_product` declined: libraries without DLPack's C
-exchange API, mixed dtypes, factors per matrix, outputs that overlap inputs, orders above 64, and errors. What
-a library calls its current stream, and how it makes an array, is all that is known of each here."""
+"""Calls on arrays of CUDA devices that `_core.direct` declined: libraries without DLPack's C exchange API,
+mixed dtypes, factors per matrix, outputs that overlap inputs, sizes without a kernel, and errors. What a
+library calls its current stream, and how it makes an array, is all that is known of each here."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import numpy as np
 
 from . import _core, cuda
 from ._errors import explain_failure
+from ._signatures import core_dimensions, core_sizes, output_dtypes, output_shapes
 
-FUNCTIONS = {"batched_matmul": 0, "matmul": 1, "matvec": 2, "vecmat": 3}
 _CUDA = 2  # DLPack's number
+_PRODUCTS = ("batched_matmul", "gemm", "matmul", "matvec", "vecmat")
 
 
 class _Library:
@@ -28,7 +29,11 @@ class _Library:
     def stream(self) -> int:
         return 0
 
-    def empty(self, shape: tuple[int, ...], bits: int) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        raise NotImplementedError
+
+    def asarray(self, x: np.ndarray) -> Any:
+        """A copy on the device."""
         raise NotImplementedError
 
     def finished(self, out: Any) -> Any:
@@ -70,9 +75,11 @@ class _Standard(_Library):
                 return cupy.cuda.get_current_stream().ptr
         return 0
 
-    def empty(self, shape: tuple[int, ...], bits: int) -> Any:
-        dtype = getattr(self._namespace, f"float{bits}")
-        return self._namespace.empty(shape, dtype=dtype, device=self._place)
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return self._namespace.empty(shape, dtype=getattr(self._namespace, dtype.name), device=self._place)
+
+    def asarray(self, x: np.ndarray) -> Any:
+        return self._namespace.asarray(x, device=self._place)
 
 
 class _Jax(_Standard):
@@ -86,8 +93,8 @@ class _Jax(_Standard):
     def stream(self) -> int:
         return self._jax_device.get_stream_for_external_ready_events()
 
-    def empty(self, shape: tuple[int, ...], bits: int) -> Any:
-        return _Memory(shape, bits, self.device, self.stream())
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return _Memory(shape, dtype, self.device, self.stream())
 
     def finished(self, out: Any) -> Any:
         import jax
@@ -101,22 +108,28 @@ class _Jax(_Standard):
 class _Numba(_Library):
     """Numba, which has no current stream: the default one."""
 
-    def empty(self, shape: tuple[int, ...], bits: int) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         from numba import cuda as numba_cuda
 
         with numba_cuda.gpus[self.device]:
-            return numba_cuda.device_array(shape, np.dtype(f"float{bits}"))
+            return numba_cuda.device_array(shape, dtype)
+
+    def asarray(self, x: np.ndarray) -> Any:
+        from numba import cuda as numba_cuda
+
+        with numba_cuda.gpus[self.device]:
+            return numba_cuda.to_device(x)
 
 
 class _Memory:
     """New memory of ours, to write to."""
 
-    def __init__(self, shape: tuple[int, ...], bits: int, device: int, stream: int):
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: int, stream: int):
         self.device = device
-        self.capsule, address = _core.device_empty(shape, bits, device, stream)
+        self.capsule, address = _core.device_empty(shape, dtype.str[1:], device, stream)
         self.__cuda_array_interface__ = {
             "shape": shape,
-            "typestr": f"<f{bits // 8}",
+            "typestr": dtype.str,
             "data": (address, False),
             "strides": None,
             "stream": None,
@@ -144,81 +157,180 @@ def library_of(x: Any, device: int) -> _Library:
     return _LIBRARIES.get(type(x).__module__.partition(".")[0], _Standard)(x, device)
 
 
+def any_nonzero(info: Any) -> bool:
+    """Whether any info is not 0, for which the device is waited for."""
+    return bool(info.any() if hasattr(info, "any") else info.copy_to_host().any())
+
+
+def to_host(x: Any) -> np.ndarray:
+    for name in ("cpu", "get", "copy_to_host"):  # PyTorch, CuPy, Numba
+        if hasattr(x, name):
+            return np.asarray(getattr(x, name)())
+    return np.asarray(x)
+
+
 def call(
     op: str,
-    gufunc: Any,
+    gufunc: np.ufunc,
     operands: dict[str, Any],
     outs: dict[str, Any],
     kwargs: dict[str, Any],
     on_device: Callable[[Any], bool],
 ) -> Any:
     """``gufunc(*operands.values(), *outs.values())`` where at least one of them is on a device."""
-    if op not in FUNCTIONS:
-        name, x = next((name, x) for name, x in {**operands, **outs}.items() if on_device(x))
-        raise TypeError(
-            f"{op}: {name} is a {_type_name(x)} on a device; arrays on devices are not supported yet"
-        )
-    (out,) = outs.values()
     if kwargs:
         raise TypeError(f"{op}: {', '.join(kwargs)} is for NumPy arrays, not for arrays on a device")
-    first_name, second_name, *factors = operands
-    numbers = {name: factor for name, factor in operands.items() if isinstance(factor, Number)}
-    arrays = {name: z for name, z in operands.items() if name not in numbers}
-    if out is not None:
-        arrays["out"] = out
+    operands = dict(operands)
+    given = {name: x for name, x in outs.items() if x is not None}
+    arrays = {**{name: x for name, x in operands.items() if not _is_number(x)}, **given}
     infos, library = _same_device(op, arrays, on_device)
-
-    shapes = {name: _shaped(info) for name, info in infos.items()}
-    out_shape = shapes.pop("out", None)
+    operands |= {name: x for name, x in arrays.items() if name in operands}
     for name, info in infos.items():
         if not _is_real(info.dtype):
             raise TypeError(
                 f"{op}: {name} has dtype {info.dtype}; expected float16, float32, float64, an integer or bool"
             )
-    factors_as_arrays = {name: np.zeros(()) if name in numbers else shapes[name] for name in factors}
-    common = np.result_type(*(np.dtype(infos[name].dtype) for name in infos if name != "out"))
-    bits = 32 if common.itemsize < 8 and common.kind == "f" else 64
-    explanation = explain_failure(op, gufunc, {**shapes, **factors_as_arrays}, {"out": out_shape}, {})
+
+    shaped = {name: _shaped(infos[name]) if name in infos else np.asarray(x) for name, x in operands.items()}
+    shaped_outs = {name: _shaped(infos[name]) if name in given else None for name in outs}
+    explanation = explain_failure(op, gufunc, shaped, shaped_outs, {})
     if explanation is not None:
         raise explanation
-    if out is not None and isinstance(library, _Jax):
-        raise TypeError(f"{op}: out is a {_type_name(out)}, which cannot be written to")
+    for name, x in given.items():
+        if isinstance(library, _Jax):
+            raise TypeError(f"{op}: {name} is a {_type_name(x)}, which cannot be written to")
 
-    converted = {
-        name: z
-        if name in numbers or infos[name].dtype == f"float{bits}"
-        else library.astype(z, f"float{bits}")
-        for name, z in operands.items()
-    }
-    sizes = _sizes(op, infos[first_name].shape, infos[second_name].shape)
-    if max(sizes) > cuda.LARGEST:
-        return _by_the_library(op, library, converted, out, numbers)
-
-    shape = _result_shape(
-        op,
-        infos[first_name].shape,
-        infos[second_name].shape,
-        *(infos[name].shape for name in factors if name in infos),
+    dtypes = output_dtypes(
+        gufunc, {name: shaped[name] if name in infos else x for name, x in operands.items()}, {}
     )
-    alpha, beta = (converted.get(name, default) for name, default in (("alpha", 1), ("beta", 0)))
+    computed = next(dtype for dtype in dtypes if dtype.kind == "f")
+    for name, info in infos.items():
+        wanted = "int32" if name == "pivots" else computed.name
+        if name in operands and info.dtype != wanted:
+            operands[name] = library.astype(operands[name], wanted)
+    outputs = [
+        _Output(out, shape, dtype, out is not None and infos[name].dtype == dtype.name)
+        for (name, out), shape, dtype in zip(
+            [*outs.items(), *[("", None)] * gufunc.nout],
+            output_shapes(gufunc, shaped),
+            dtypes,
+            strict=False,
+        )
+    ]
+    sizes = core_sizes(gufunc, shaped)
+    if gufunc.__name__ in _PRODUCTS:
+        results = (_run if max(sizes.values()) <= cuda.LARGEST else _by_the_library)(
+            library, gufunc, operands, outputs
+        )
+    elif 0 in (sizes.get("m"), sizes["n"]):
+        results = _of_nothing(library, gufunc, operands, shaped)
+    elif sizes.get("k") == 0:
+        results = _without_columns(library, gufunc, operands, infos["b"].shape, outputs)
+    elif _has_kernels(sizes.get("m", sizes["n"]), sizes["n"]):
+        results = _run(library, gufunc, operands, outputs)
+    else:
+        raise NotImplementedError(
+            f"{op}: no kernel takes {sizes.get('m', sizes['n'])} x {sizes['n']} matrices on a device (they "
+            f"take min(m, n) <= {cuda.LARGEST_FACTORED} and m n <= "
+            f"{cuda.LARGEST_FACTORED**2}); {library.name} may"
+        )
+    answers = []
+    for output, result in zip(outputs, results, strict=True):
+        if output.given is None:
+            answers.append(library.finished(result))
+        else:
+            if result is not output.given:
+                output.given[...] = result
+            answers.append(output.given)
+    return answers[0] if len(answers) == 1 else tuple(answers)
+
+
+class _Output(NamedTuple):
+    given: Any  # the caller's array, or None
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    usable: bool  # the caller's is of that dtype
+
+
+def _run(library: _Library, gufunc: np.ufunc, operands: dict[str, Any], outputs: list[_Output]) -> list[Any]:
+    """Launch. Results go to the caller's arrays, but to new ones where those overlap an operand."""
     stream = library.stream()
-    same_dtype = out is not None and infos["out"].dtype == f"float{bits}"
-    if same_dtype and _core.device_run(
-        FUNCTIONS[op], stream, converted[first_name], converted[second_name], out, alpha, beta
-    ):
-        return out
-    # A new array: the result if the caller gave none, else one to copy from, because the caller's overlaps an
-    # input or is of another dtype.
-    result = library.empty(shape, bits)
-    if out is not None and not (isinstance(beta, Number) and beta == 0):
-        result[...] = out
-    _core.device_run(
-        FUNCTIONS[op], stream, converted[first_name], converted[second_name], result, alpha, beta
-    )
-    if out is None:
-        return library.finished(result)
-    out[...] = result
-    return out
+    for aside in (False, True):
+        results = [x.given if x.usable and not aside else library.empty(x.shape, x.dtype) for x in outputs]
+        if (
+            gufunc.__name__ == "gemm"
+            and results[0] is not outputs[0].given
+            and not _is_zero(operands["beta"])
+        ):
+            results[0][...] = outputs[0].given
+        if _core.device_run(gufunc, stream, *operands.values(), *results):
+            break
+    return results
+
+
+def _by_the_library(
+    library: _Library, gufunc: np.ufunc, operands: dict[str, Any], outputs: list[_Output]
+) -> list[Any]:
+    """Products of orders above the largest with a kernel: the library's own."""
+    x, y, *_ = operands.values()
+    name = gufunc.__name__
+    x = x[..., None, :] if name == "vecmat" else x
+    y = y[..., :, None] if name == "matvec" else y
+    result = library.namespace.matmul(x, y)
+    result = result[..., 0, :] if name == "vecmat" else result[..., 0] if name == "matvec" else result
+    if name == "gemm":
+        result = _per_matrix(operands["alpha"]) * result
+        if not _is_zero(operands["beta"]):
+            result = result + _per_matrix(operands["beta"]) * outputs[0].given
+    return [result]
+
+
+def _of_nothing(
+    library: _Library, gufunc: np.ufunc, operands: dict[str, Any], shaped: dict[str, np.ndarray]
+) -> list[Any]:
+    """Matrices without an element: what the host says. No value matters but those of b, for its norm."""
+    results = gufunc(*(np.zeros(x.shape, x.dtype) for x in shaped.values()))
+    answers = [library.asarray(np.asarray(x)) for x in (results if gufunc.nout > 1 else (results,))]
+    if gufunc.__name__ == "lstsq":
+        b = operands["b"]
+        rows = -1 if b.ndim == 1 else -2
+        answers[1] = library.namespace.sqrt(library.namespace.sum(b * b, axis=rows))
+    return answers
+
+
+def _without_columns(
+    library: _Library,
+    gufunc: np.ufunc,
+    operands: dict[str, Any],
+    shape: tuple[int, ...],
+    outputs: list[_Output],
+) -> list[Any]:
+    """No right-hand side, where info still counts: one, which is dropped."""
+    has_columns = [dims[-1:] == ["k?"] for dims in core_dimensions(gufunc)[1]]
+    computed = outputs[0].dtype
+    widened = [
+        _Output(None, (*x.shape[:-1], 1) if columns else x.shape, x.dtype, False)
+        for x, columns in zip(outputs, has_columns, strict=True)
+    ]
+    b = library.asarray(np.zeros((*shape[:-1], 1), computed))
+    results = _run(library, gufunc, {**operands, "b": b}, widened)
+    return [x[..., :0] if columns else x for x, columns in zip(results, has_columns, strict=True)]
+
+
+def _has_kernels(m: int, n: int) -> bool:
+    return min(m, n) <= cuda.LARGEST_FACTORED and m * n <= cuda.LARGEST_FACTORED**2
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, Number) or (isinstance(x, np.ndarray) and x.ndim == 0)
+
+
+def _is_zero(x: Any) -> bool:
+    return _is_number(x) and x == 0
+
+
+def _per_matrix(factor: Any) -> Any:
+    return factor if _is_number(factor) else factor[..., None, None]
 
 
 class _Info(NamedTuple):
@@ -282,44 +394,6 @@ def _shaped(info: _Info) -> np.ndarray:
     """An array of that dtype and shape without memory of its own, for NumPy's rules and our messages."""
     dtype = np.dtype(info.dtype) if _is_real(info.dtype) else np.dtype("V1")
     return np.lib.stride_tricks.as_strided(np.zeros((), dtype), info.shape, (0,) * len(info.shape))
-
-
-def _sizes(op: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, int, int]:
-    m = 1 if op == "vecmat" or len(x) == 1 else x[-2]
-    n = 1 if op == "matvec" or len(y) == 1 else y[-1]
-    return m, x[-1], n
-
-
-def _result_shape(
-    op: str, x: tuple[int, ...], y: tuple[int, ...], *factors: tuple[int, ...]
-) -> tuple[int, ...]:
-    row, column = op == "vecmat" or len(x) == 1, op == "matvec" or len(y) == 1
-    batch = np.broadcast_shapes(x[: -1 if row else -2], y[: -1 if column else -2], *factors)
-    return batch + (() if row else x[-2:-1]) + (() if column else y[-1:])
-
-
-def _by_the_library(
-    op: str, library: _Library, operands: dict[str, Any], out: Any, numbers: dict[str, Any]
-) -> Any:
-    """Orders above the largest with a kernel: the library's own product."""
-    xp = library.namespace
-    x, y, *_ = operands.values()
-    x = x[..., None, :] if op == "vecmat" else x
-    y = y[..., :, None] if op == "matvec" else y
-    result = xp.matmul(x, y)
-    result = result[..., 0, :] if op == "vecmat" else result[..., 0] if op == "matvec" else result
-    if "alpha" in operands:
-        result = _per_matrix(operands["alpha"]) * result
-    if "beta" in operands and not ("beta" in numbers and numbers["beta"] == 0):
-        result = result + _per_matrix(operands["beta"]) * out
-    if out is None:
-        return result
-    out[...] = result
-    return out
-
-
-def _per_matrix(factor: Any) -> Any:
-    return factor if isinstance(factor, Number) else factor[..., None, None]
 
 
 def _type_name(x: Any) -> str:

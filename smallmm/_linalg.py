@@ -11,7 +11,7 @@ from numpy import count_nonzero
 from numpy.typing import ArrayLike
 
 from . import _core
-from ._arrays import as_numpy, call, is_lazy, lazily
+from ._arrays import as_numpy, call, is_lazy, lazily, on_device
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, numerical_failure
 from ._signatures import dtype_of
 
@@ -731,11 +731,20 @@ def _checked(
     if type(info) is not np.ndarray:
         if is_lazy(info):
             return _checked_lazily(op, results, reason, make)
-        info = as_numpy(op, "info", info)
+        info = _info_on_host(op, info)
     answer = make(*results[:-1]) if make else results[0]
     if count_nonzero(info):
         raise numerical_failure(op, info, results[-1], answer, reason)
     return answer
+
+
+def _info_on_host(op: str, info: Any) -> np.ndarray:
+    """As a NumPy array. A device is waited for; if all its info is 0, that stays there."""
+    if not on_device(info):
+        return as_numpy(op, "info", info)
+    from . import _device
+
+    return _device.to_host(info) if _device.any_nonzero(info) else np.zeros(0, np.int32)
 
 
 def _checked_lazily(op: str, results: tuple[Any, ...], reason: tuple[str, str], make: Any) -> Any:
@@ -785,7 +794,10 @@ def _is_transposed(op: str, trans: Any) -> bool:
 
 
 def _transposed(x: Any) -> Any:
-    x = x if hasattr(x, "swapaxes") else np.asarray(x)
+    if not hasattr(x, "swapaxes"):
+        if on_device(x):
+            raise TypeError(f"a {type(x).__name__} on a device cannot be transposed without a copy")
+        x = np.asarray(x)
     return x.swapaxes(-1, -2) if x.ndim > 1 else x  # the call says what is wrong with one dimension
 
 

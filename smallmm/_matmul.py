@@ -11,7 +11,7 @@ from . import _core
 from ._arrays import call
 
 _direct_batched_matmul = _core.direct["batched_matmul"]
-_DEVICE_FUNCTIONS = {"matmul": 1, "matvec": 2, "vecmat": 3}
+_direct_gemm = _core.direct["gemm"]
 
 
 class UFuncKeywords(TypedDict, total=False):
@@ -80,9 +80,7 @@ def batched_matmul(
     (2, 4, 4)
     """
     plain = type(alpha) is int and alpha == 1 and type(beta) is int and beta == 0
-    result = _direct_batched_matmul(a, b, out) if plain else NotImplemented
-    if result is NotImplemented:
-        result = _core.device_product(0, a, b, out, alpha, beta)
+    result = _direct_batched_matmul(a, b, out) if plain else _direct_gemm(a, b, alpha, beta, out)
     if result is not NotImplemented:
         return result
     if plain:
@@ -189,8 +187,6 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UF
 def _product(gufunc: ufunc, x1: Any, x2: Any, out: Any, kwargs: UFuncKeywords) -> Any:
     if not kwargs:
         result = _core.direct[gufunc.__name__](x1, x2, out)
-        if result is NotImplemented:
-            result = _core.device_product(_DEVICE_FUNCTIONS[gufunc.__name__], x1, x2, out, 1, 0)
         if result is not NotImplemented:
             return result
     return call(gufunc.__name__, gufunc, {"x1": x1, "x2": x2}, out, {**kwargs})

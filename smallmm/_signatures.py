@@ -15,20 +15,47 @@ def core_dimensions(gufunc: np.ufunc) -> tuple[list[list[str]], list[list[str]]]
     return inputs, outputs
 
 
-def fixed_signature(gufunc: np.ufunc, operands: dict[str, Any]) -> str:
-    """The signature for these operands: optional dimensions (?) are there if theirs suffice."""
+def _present_dimensions(
+    gufunc: np.ufunc, operands: dict[str, Any]
+) -> tuple[list[list[str]], list[list[str]]]:
+    """The core dimensions that these operands and their results have: optional ones (?) if theirs suffice."""
+    inputs, outputs = core_dimensions(gufunc)
     absent: set[str] = set()
-    for x, dims in zip(operands.values(), core_dimensions(gufunc)[0], strict=True):
+    for x, dims in zip(operands.values(), inputs, strict=True):
         if np.ndim(x) < len(dims):
             absent.update(dim for dim in dims if dim.endswith("?"))
-    kept = [
-        ",".join(
-            "(" + ",".join(dim.rstrip("?") for dim in dims if dim not in absent) + ")"
-            for dims in operands_of_side
-        )
-        for operands_of_side in core_dimensions(gufunc)
-    ]
-    return "->".join(kept)
+    return tuple(
+        [[dim.rstrip("?") for dim in dims if dim not in absent] for dims in side]
+        for side in (inputs, outputs)
+    )
+
+
+def fixed_signature(gufunc: np.ufunc, operands: dict[str, Any]) -> str:
+    """The signature for these operands, without optional dimensions."""
+    return "->".join(
+        ",".join("(" + ",".join(dims) + ")" for dims in side)
+        for side in _present_dimensions(gufunc, operands)
+    )
+
+
+def core_sizes(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> dict[str, int]:
+    """The size of each core dimension of operands that fit."""
+    inputs, _ = _present_dimensions(gufunc, operands)
+    return {
+        dim: size
+        for x, dims in zip(operands.values(), inputs, strict=True)
+        for dim, size in zip(dims, x.shape[x.ndim - len(dims) :], strict=True)
+    }
+
+
+def output_shapes(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> list[tuple[int, ...]]:
+    """The shapes of the outputs for operands that fit."""
+    inputs, outputs = _present_dimensions(gufunc, operands)
+    sizes = core_sizes(gufunc, operands)
+    batch = np.broadcast_shapes(
+        *(x.shape[: x.ndim - len(dims)] for x, dims in zip(operands.values(), inputs, strict=True))
+    )
+    return [batch + tuple(sizes[dim] for dim in dims) for dims in outputs]
 
 
 def output_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str, Any]) -> list[np.dtype]:
@@ -39,6 +66,8 @@ def output_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str, 
 
 
 def dtype_of(x: Any) -> np.dtype:
-    """The dtype that NumPy sees in an array of any library, or in what can become one."""
+    """The dtype that NumPy sees in an array of any library and device, or in what can become one."""
     dtype = getattr(x, "dtype", None)
-    return dtype if isinstance(dtype, np.dtype) else np.asarray(x).dtype
+    if dtype is None:
+        return np.asarray(x).dtype
+    return dtype if isinstance(dtype, np.dtype) else np.dtype(str(dtype).rpartition(".")[2])

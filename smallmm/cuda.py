@@ -16,7 +16,8 @@ from . import _core
 
 __all__ = ["CudaUnavailableError", "device_name", "is_available", "warmup"]
 
-LARGEST = 64  # the largest order with kernels; beyond it the array's own library multiplies
+LARGEST = 64  # the largest order of a product with kernels; beyond it the array's own library multiplies
+LARGEST_FACTORED = 32  # the same for factorizations and solves, which no other takes over
 _TUNED = Path(__file__).parent / "tuned"
 
 

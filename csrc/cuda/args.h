@@ -2,10 +2,12 @@
 #ifndef SMM_CUDA_ARGS_H
 #define SMM_CUDA_ARGS_H
 
-/* Inputs, outputs (several: factors, pivots, info) and per-matrix scalars; batch dimensions that do not merge. */
-enum { SMM_CUDA_OPERANDS = 6, SMM_CUDA_DIMS = 8 };
+/* Operands by the names of ops.def, and per-matrix scalars. Those that a call lacks have no data. */
+enum { SMM_A, SMM_B, SMM_C, SMM_D, SMM_PIVOTS, SMM_INFO, SMM_ALPHA, SMM_BETA, SMM_CUDA_OPERANDS };
+enum { SMM_CUDA_DIMS = 8 }; /* batch dimensions that do not merge, at most */
 
-/* Element (i, j) of matrix (q0, q1, ...) lies at data + q0 batch[0] + q1 batch[1] + ... + i row + j col elements. */
+/* Element (i, j) of matrix (q0, q1, ...) lies at data + q0 batch[0] + q1 batch[1] + ... + i row + j col elements, which
+ * are int32 for pivots and info. */
 typedef struct smm_cuda_operand {
     void *data;
     long long row, col;
@@ -15,6 +17,7 @@ typedef struct smm_cuda_operand {
 /* Matrix q of the call is (q % extent[0], q / extent[0] % extent[1], ...): the innermost dimension comes first. */
 typedef struct smm_cuda_args {
     long long batch;
+    long long k; /* columns of B and C of a solve, of which a kernel takes SMM_K at a time */
     int dims;
     long long extent[SMM_CUDA_DIMS];
     double alpha, beta; /* where the operands of that name have no data */

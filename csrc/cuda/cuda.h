@@ -57,19 +57,22 @@ smm_cuda_status smm_cuda_check(int error, const char *what);
 
 /* --- plan.c: from a problem to a kernel, its parameters and its grid --- */
 
-/* What a kernel is compiled for. Bytes only, so that it can be compared and hashed as a whole. */
+/* What a kernel is compiled for. No padding, so that it can be compared and hashed as a whole. */
 typedef struct smm_cuda_problem {
-    uint8_t op, dtype, m, k, n;
-    uint8_t source_a, source_b, source_c, order_a, order_b;
+    uint16_t m, k, n; /* k: columns of B that a kernel of a solve takes at a time */
+    uint8_t op, form, dtype, device;
+    uint8_t source_a, source_b, source_c, source_rest; /* rest: d, pivots and info together, FLAT or STRIDED */
+    uint8_t order_a, order_b, order_c;
     uint8_t aligned;  /* the data of all flat operands is */
     uint8_t scaled;   /* alpha and beta */
     uint8_t in_place; /* the output is an input */
-    uint8_t device;
+    uint8_t small;    /* too few matrices to fill a device: latency counts */
+    uint8_t unused[3];
 } smm_cuda_problem;
 
 typedef struct smm_cuda_parameters {
-    int strategy; /* row of kernels.def */
-#define SMM_CUDA_PARAMETER(name, meaning) int name;
+    int kernel; /* row of kernels.def */
+#define SMM_CUDA_PARAMETER(name, macro, meaning) int name;
 #include "kernels.def"
 #undef SMM_CUDA_PARAMETER
 } smm_cuda_parameters;
@@ -80,15 +83,15 @@ typedef struct smm_cuda_grid {
     bool aligned;          /* blocks begin at multiples of 16 bytes, too */
 } smm_cuda_grid;
 
-/* A tuned row: the sizes and layout it was measured for, and what won. */
+/* A tuned row: what it was measured for, and what won. */
 typedef struct smm_cuda_row {
-    uint8_t op, dtype, m, k, n, order_a, order_b, source_a, source_b;
+    smm_cuda_problem problem;
     smm_cuda_parameters parameters;
 } smm_cuda_row;
 
-extern const char *const smm_cuda_strategies[];
+extern const char *const smm_cuda_kernel_names[]; /* <family>_<strategy> */
 enum {
-#define SMM_CUDA_KERNEL(op, strategy) SMM_CUDA_KERNEL_##op##_##strategy,
+#define SMM_CUDA_KERNEL(family, strategy) SMM_CUDA_KERNEL_##family##_##strategy,
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
     SMM_CUDA_KERNELS
@@ -123,16 +126,18 @@ void smm_cuda_free_cubin(smm_cuda_cubin *cubin);
 typedef struct smm_cuda_call {
     smm_op op;
     smm_dtype dtype;
+    unsigned form;
     intptr_t m, k, n;
     int dims;
     intptr_t extent[SMM_CUDA_DIMS];
-    smm_cuda_operand a, b, c;     /* strides in elements */
-    smm_cuda_operand alpha, beta; /* data NULL: the numbers below */
-    double alpha_number, beta_number;
-    bool scaled;
+    smm_cuda_operand operand[SMM_CUDA_OPERANDS]; /* strides in elements; alpha and beta without data: the numbers */
+    double alpha, beta;
 } smm_cuda_call;
 
-enum { SMM_CUDA_MOST = 64 }; /* the largest order with a kernel */
+enum { SMM_CUDA_MOST = 64 }; /* the largest order of a product with a kernel */
+
+/* Is there a kernel for matrices of this size? */
+bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n);
 
 typedef struct smm_cuda_kernel {
     void *function;
@@ -144,13 +149,15 @@ typedef struct smm_cuda_kernel {
 
 /* Find the kernel for a call, building it if it is new, and describe the call to it. */
 smm_cuda_status smm_cuda_prepare(const smm_cuda_call *call, int device, smm_cuda_kernel *kernel, smm_cuda_args *args);
-/* The same, and launch it on the stream. Neither waits nor allocates. */
+/* The same for a problem. */
+smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int device, smm_cuda_kernel *kernel);
+/* Prepare, and launch on the stream. Neither waits nor allocates. */
 smm_cuda_status smm_cuda_run(const smm_cuda_call *call, int device, void *stream);
 /* Forget the kernels in memory, so that plans are made anew. */
 void smm_cuda_forget(void);
 /* Describe a call as a problem; false where no kernel takes it. Merges batch dimensions into args. */
 bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *problem, smm_cuda_args *args, bool *swapped);
-/* Does the output overlap an input other than matrix by matrix? */
+/* Does an output overlap another operand, other than C an input matrix by matrix? */
 bool smm_cuda_overlaps(const smm_cuda_call *call, bool *in_place);
 
 #endif

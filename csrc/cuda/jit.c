@@ -21,24 +21,34 @@
             ".byte 0\n" \
             ".previous\n"); \
     extern const char smm_text_##name[] __attribute__((visibility("hidden")));
-TEXT(args, "args.h")
-TEXT(common, "common.cuh")
-TEXT(image, "image.cuh")
-TEXT(matmul_tile, "matmul_tile.cuh")
-#define SMM_CUDA_KERNEL(op, strategy) TEXT(op##_##strategy, #op "_" #strategy ".cuh")
+#define SMM_CUDA_HEADER(name, file) TEXT(name, file)
+#define SMM_CUDA_KERNEL(family, strategy) TEXT(family##_##strategy, #family "_" #strategy ".cuh")
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
+#undef SMM_CUDA_HEADER
 
-static const char *const header_names[] = {"args.h", "common.cuh", "image.cuh", "matmul_tile.cuh"};
-static const char *const header_texts[] = {smm_text_args, smm_text_common, smm_text_image, smm_text_matmul_tile};
+static const char *const header_names[] = {
+#define SMM_CUDA_HEADER(name, file) file,
+#include "kernels.def"
+#undef SMM_CUDA_HEADER
+};
+static const char *const header_texts[] = {
+#define SMM_CUDA_HEADER(name, file) smm_text_##name,
+#include "kernels.def"
+#undef SMM_CUDA_HEADER
+};
 enum { HEADERS = sizeof header_names / sizeof *header_names };
 
-static const struct {
-    const char *op, *strategy, *text;
-} kernels[] = {
-#define SMM_CUDA_KERNEL(op, strategy) {#op, #strategy, smm_text_##op##_##strategy},
+static const char *const kernel_texts[] = {
+#define SMM_CUDA_KERNEL(family, strategy) smm_text_##family##_##strategy,
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
+};
+
+static const char *const op_names[] = {
+#define SMM_OP(name, ...) #name,
+#include "../ops.def"
+#undef SMM_OP
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -59,7 +69,7 @@ static const uint64_t HASH_START = 0xcbf29ce484222325;
 
 /* --- options --- */
 
-enum { OPTIONS = 40, OPTION_LENGTH = 64 };
+enum { OPTIONS = 80, OPTION_LENGTH = 64 };
 typedef struct options {
     char text[OPTIONS][OPTION_LENGTH];
     int count;
@@ -80,24 +90,27 @@ static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, co
     add(o, "--ptxas-options=-v");
     add(o, "-DSMM_NAME=%s", name);
     add(o, "-DSMM_T=%s", p->dtype == SMM_F32 ? "float" : "double");
+    for (int op = 0; op < SMM_OPS; op++) add(o, "-DSMM_OP_%s=%d", op_names[op], op);
+    add(o, "-DSMM_OP=%d", p->op);
+    add(o, "-DSMM_FORM=%d", p->form);
     add(o, "-DSMM_M=%d", p->m);
     add(o, "-DSMM_K=%d", p->k);
     add(o, "-DSMM_N=%d", p->n);
     add(o, "-DSMM_SOURCE_A=%d", p->source_a);
     add(o, "-DSMM_SOURCE_B=%d", p->source_b);
     add(o, "-DSMM_SOURCE_C=%d", p->source_c);
+    add(o, "-DSMM_SOURCE_REST=%d", p->source_rest);
     add(o, "-DSMM_ORDER_A=%d", p->order_a);
     add(o, "-DSMM_ORDER_B=%d", p->order_b);
+    add(o, "-DSMM_ORDER_C=%d", p->order_c);
     add(o, "-DSMM_SCALED=%d", p->scaled);
     add(o, "-DSMM_ALIGNED=%d", grid->aligned);
     add(o, "-DSMM_MATRICES=%d", grid->matrices);
-    add(o, "-DSMM_ROWS=%d", x->rows);
-    add(o, "-DSMM_COLS=%d", x->cols);
-    add(o, "-DSMM_THREADS=%d", grid->threads);
-    add(o, "-DSMM_UNROLL=%d", x->unroll ? x->unroll : p->k);
-    add(o, "-DSMM_PAD=%d", x->pad);
-    add(o, "-DSMM_ASYNC=%d", x->async);
-    add(o, "-DSMM_THROUGH_SHARED=%d", x->through_shared);
+    smm_cuda_parameters y = *x;
+    y.threads = grid->threads;
+#define SMM_CUDA_PARAMETER(name, macro, meaning) add(o, "-DSMM_" #macro "=%d", y.name);
+#include "kernels.def"
+#undef SMM_CUDA_PARAMETER
 }
 
 /* --- disk --- */
@@ -205,13 +218,13 @@ smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_p
     const int known = known_arch(nvrtc, arch);
     const bool virtual = known != arch;
 
-    const int row = parameters->strategy;
-    snprintf(cubin->name, sizeof cubin->name, "smm_%s_%s_%s", kernels[row].op, kernels[row].strategy,
+    const int row = parameters->kernel;
+    snprintf(cubin->name, sizeof cubin->name, "smm_%s_%s", smm_cuda_kernel_names[row],
              problem->dtype == SMM_F32 ? "f32" : "f64");
     options o;
     describe(problem, parameters, grid, known, virtual, cubin->name, &o);
 
-    uint64_t texts = hash(HASH_START, kernels[row].text, strlen(kernels[row].text));
+    uint64_t texts = hash(HASH_START, kernel_texts[row], strlen(kernel_texts[row]));
     for (int i = 0; i < HEADERS; i++) texts = hash(texts, header_texts[i], strlen(header_texts[i]));
     char key[OPTIONS * OPTION_LENGTH + 128], path[4096], directory[sizeof cache];
     int length = snprintf(key, sizeof key, "NVRTC %d.%d texts %016llx", major, minor, (unsigned long long)texts);
@@ -222,7 +235,7 @@ smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_p
     snprintf(path, sizeof path, "%s/%016llx.cubin", directory, (unsigned long long)hash(HASH_START, key, length));
 
     if (*directory && read_file(path, key, cubin)) return SMM_CUDA_OK;
-    status = compile(nvrtc, kernels[row].text, &o, virtual, cubin);
+    status = compile(nvrtc, kernel_texts[row], &o, virtual, cubin);
     if (status)
         smm_cuda_free_cubin(cubin);
     else if (*directory)

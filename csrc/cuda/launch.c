@@ -7,9 +7,39 @@
 
 /* --- describing operands --- */
 
+/* The shapes of an operation's operands, as indices into the sizes of a call. */
+enum { NOTHING, ONE, M, N, K };
+#define NONE (NOTHING, NOTHING)
+#define SHAPE(rows, cols) {rows, cols}
+typedef struct shape {
+    uint8_t rows, cols;
+} shape;
+static const shape shapes[SMM_OPS][SMM_INFO + 1] = {
+#define SMM_OP(name, what, a, b, c, d, pivots, flops) \
+    {SHAPE a, SHAPE b, SHAPE c, SHAPE d, SHAPE pivots, SHAPE(ONE, ONE)},
+#include "../ops.def"
+#undef SMM_OP
+};
+
+static bool is_output(const smm_cuda_call *call, int operand) {
+    return operand >= SMM_C && operand <= SMM_INFO && !(operand == SMM_PIVOTS && call->op == SMM_OP_LU_SOLVE);
+}
+
+/* Rows and columns of an operand; scalars are 1 x 1. */
+static void sizes_of(const smm_cuda_call *call, int operand, intptr_t *rows, intptr_t *cols) {
+    const intptr_t sizes[] = {0, 1, call->m, call->n, call->k};
+    const shape s = operand <= SMM_INFO ? shapes[call->op][operand] : (shape){ONE, ONE};
+    *rows = sizes[s.rows];
+    *cols = sizes[s.cols];
+}
+
+bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n) {
+    if (op == SMM_OP_MATMUL) return m <= SMM_CUDA_MOST && k <= SMM_CUDA_MOST && n <= SMM_CUDA_MOST;
+    return m > 0 && n > 0 && (m <= SMM_MOST_ORDER || n <= SMM_MOST_ORDER) && m * n <= SMM_MOST_ORDER * SMM_MOST_ORDER;
+}
+
 /* Batch dimensions of length 1 go; neighbours through which every operand steps evenly become one. */
-static void merge_dimensions(const smm_cuda_call *call, smm_cuda_operand *const x[], int operands,
-                             smm_cuda_args *args) {
+static void merge_dimensions(const smm_cuda_call *call, smm_cuda_args *args) {
     args->dims = 0;
     args->batch = 1;
     for (int d = 0; d < call->dims; d++) {
@@ -18,12 +48,15 @@ static void merge_dimensions(const smm_cuda_call *call, smm_cuda_operand *const 
         if (extent == 1) continue;
         const int last = args->dims - 1;
         bool merges = last >= 0;
-        for (int i = 0; i < operands && merges; i++) merges = x[i]->batch[d] == x[i]->batch[last] * args->extent[last];
+        for (int i = 0; i < SMM_CUDA_OPERANDS && merges; i++) {
+            const smm_cuda_operand *x = &args->operand[i];
+            merges = !x->data || x->batch[d] == x->batch[last] * args->extent[last];
+        }
         if (merges) {
             args->extent[last] *= extent;
             continue;
         }
-        for (int i = 0; i < operands; i++) x[i]->batch[args->dims] = x[i]->batch[d];
+        for (int i = 0; i < SMM_CUDA_OPERANDS; i++) args->operand[i].batch[args->dims] = args->operand[i].batch[d];
         args->extent[args->dims++] = extent;
     }
 }
@@ -35,21 +68,18 @@ static bool lies_by_cols(const smm_cuda_operand *x, int rows, int cols) {
     return (rows <= 1 || x->row == 1) && (cols <= 1 || x->col == rows);
 }
 
-static void classify(const smm_cuda_operand *x, const smm_cuda_args *args, int rows, int cols, uint8_t *source,
-                     uint8_t *order) {
-    const bool by_rows = lies_by_rows(x, rows, cols), by_cols = lies_by_cols(x, rows, cols);
-    *order = by_rows ? SMM_ORDER_ROW : SMM_ORDER_COL;
-    bool one = true;
-    for (int d = 0; d < args->dims; d++) one = one && x->batch[d] == 0;
-    if (by_rows || by_cols) {
-        if (args->dims == 0 || (args->dims == 1 && x->batch[0] == (long long)rows * cols))
-            *source = SMM_SOURCE_FLAT;
-        else
-            *source = one ? SMM_SOURCE_ONE : SMM_SOURCE_STRIDED;
-    } else {
-        *source = SMM_SOURCE_STRIDED;
-        *order = cols > 1 && (rows <= 1 || llabs(x->col) <= llabs(x->row)) ? SMM_ORDER_ROW : SMM_ORDER_COL;
-    }
+static uint8_t order_of(const smm_cuda_operand *x, int rows, int cols) {
+    if (lies_by_rows(x, rows, cols)) return SMM_ORDER_ROW;
+    if (lies_by_cols(x, rows, cols)) return SMM_ORDER_COL;
+    return cols > 1 && (rows <= 1 || llabs(x->col) <= llabs(x->row)) ? SMM_ORDER_ROW : SMM_ORDER_COL;
+}
+
+static uint8_t source_of(const smm_cuda_operand *x, const smm_cuda_args *args, int rows, int cols) {
+    if (!lies_by_rows(x, rows, cols) && !lies_by_cols(x, rows, cols)) return SMM_SOURCE_STRIDED;
+    if (args->dims == 0 || (args->dims == 1 && x->batch[0] == (long long)rows * cols)) return SMM_SOURCE_FLAT;
+    for (int d = 0; d < args->dims; d++)
+        if (x->batch[d]) return SMM_SOURCE_STRIDED;
+    return SMM_SOURCE_ONE;
 }
 
 static smm_cuda_operand transposed(smm_cuda_operand x) {
@@ -59,79 +89,111 @@ static smm_cuda_operand transposed(smm_cuda_operand x) {
     return x;
 }
 
-bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *p, smm_cuda_args *args, bool *swapped) {
-    if (call->m > SMM_CUDA_MOST || call->k > SMM_CUDA_MOST || call->n > SMM_CUDA_MOST) return false;
-    smm_cuda_operand *const x = args->operand;
-    x[0] = call->a;
-    x[1] = call->b;
-    x[2] = call->c;
-    x[3] = call->alpha;
-    x[4] = call->beta;
-    args->alpha = call->alpha_number;
-    args->beta = call->beta_number;
-    merge_dimensions(call, (smm_cuda_operand *const[]){&x[0], &x[1], &x[2], &x[3], &x[4]}, call->scaled ? 5 : 3, args);
-
-    memset(p, 0, sizeof *p);
-    p->op = call->op;
-    p->dtype = call->dtype;
-    p->m = call->m;
-    p->k = call->k;
-    p->n = call->n;
-    p->scaled = call->scaled;
-    uint8_t order_c;
-    classify(&x[2], args, p->m, p->n, &p->source_c, &order_c);
-    *swapped = order_c == SMM_ORDER_COL;
-    if (*swapped) {
-        const smm_cuda_operand a = x[0];
-        x[0] = transposed(x[1]);
-        x[1] = transposed(a);
-        x[2] = transposed(x[2]);
-        p->m = call->n;
-        p->n = call->m;
+/* What is said of an upper triangle is said of the lower one of the transpose; a product by columns is
+ * C^T = B^T A^T: then the answer is true. */
+static bool normalise(smm_cuda_call *c) {
+    smm_cuda_operand *const x = c->operand;
+    if (c->form & SMM_UPPER && (c->op == SMM_OP_CHOLESKY || c->op == SMM_OP_CHO_SOLVE)) {
+        x[SMM_A] = transposed(x[SMM_A]);
+        if (c->op == SMM_OP_CHOLESKY) x[SMM_C] = transposed(x[SMM_C]);
+        c->form &= ~SMM_UPPER;
     }
-    if (p->source_c == SMM_SOURCE_ONE) p->source_c = SMM_SOURCE_STRIDED;
-    classify(&x[0], args, p->m, p->k, &p->source_a, &p->order_a);
-    classify(&x[1], args, p->k, p->n, &p->source_b, &p->order_b);
+    if (c->op != SMM_OP_MATMUL || order_of(&x[SMM_C], (int)c->m, (int)c->n) == SMM_ORDER_ROW) return false;
+    const smm_cuda_operand a = x[SMM_A];
+    const intptr_t m = c->m;
+    x[SMM_A] = transposed(x[SMM_B]);
+    x[SMM_B] = transposed(a);
+    x[SMM_C] = transposed(x[SMM_C]);
+    c->m = c->n;
+    c->n = m;
+    return true;
+}
+
+bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *p, smm_cuda_args *args, bool *swapped) {
+    enum { MOST_COLUMNS = 16, FEW = 4096 };
+    if (!smm_cuda_takes(call->op, call->m, call->k, call->n)) return false;
+    smm_cuda_call c = *call;
+    smm_cuda_operand *const x = args->operand;
+    *swapped = normalise(&c);
+    memcpy(x, c.operand, sizeof c.operand);
+    args->alpha = c.alpha;
+    args->beta = c.beta;
+    args->k = c.k;
+    merge_dimensions(&c, args);
+
+    const bool product = c.op == SMM_OP_MATMUL, solve = !product && shapes[c.op][SMM_B].rows != NOTHING;
+    const bool in_parts = solve && c.k > MOST_COLUMNS;
+    memset(p, 0, sizeof *p);
+    p->op = c.op;
+    p->form = c.form;
+    p->dtype = c.dtype;
+    p->m = c.m;
+    p->k = in_parts ? MOST_COLUMNS : c.k;
+    p->n = c.n;
+    p->scaled = product && (x[SMM_ALPHA].data || x[SMM_BETA].data || c.alpha != 1 || c.beta != 0);
+    p->small = args->batch <= FEW;
+    uint8_t source[SMM_INFO + 1] = {0}, order[SMM_INFO + 1] = {0};
     uintptr_t bits = 0;
-    if (p->source_a != SMM_SOURCE_STRIDED) bits |= (uintptr_t)x[0].data;
-    if (p->source_b != SMM_SOURCE_STRIDED) bits |= (uintptr_t)x[1].data;
-    if (p->source_c != SMM_SOURCE_STRIDED) bits |= (uintptr_t)x[2].data;
+    for (int i = SMM_A; i <= SMM_INFO; i++) {
+        intptr_t rows, cols;
+        sizes_of(&c, i, &rows, &cols);
+        if (!x[i].data || !rows) continue;
+        order[i] = order_of(&x[i], (int)rows, (int)cols);
+        source[i] = source_of(&x[i], args, (int)rows, (int)cols);
+        if (is_output(&c, i) && source[i] == SMM_SOURCE_ONE) source[i] = SMM_SOURCE_STRIDED;
+        if (in_parts && (i == SMM_B || i == SMM_C)) source[i] = SMM_SOURCE_STRIDED;
+        if (i > SMM_C && (source[i] != SMM_SOURCE_FLAT || order[i] != SMM_ORDER_ROW))
+            p->source_rest = SMM_SOURCE_STRIDED;
+        if (i <= SMM_C && source[i] != SMM_SOURCE_STRIDED) bits |= (uintptr_t)x[i].data;
+    }
+    p->source_a = source[SMM_A];
+    p->source_b = source[SMM_B];
+    p->source_c = source[SMM_C];
+    p->order_a = order[SMM_A];
+    p->order_b = order[SMM_B];
+    p->order_c = order[SMM_C];
     p->aligned = bits % 16 == 0;
     return true;
 }
 
-/* First byte, and the one after the last, of an operand. */
-static void range(const smm_cuda_call *call, const smm_cuda_operand *x, intptr_t rows, intptr_t cols, intptr_t *low,
-                  intptr_t *high) {
-    const intptr_t size = call->dtype == SMM_F32 ? 4 : 8;
+/* --- operands that overlap --- */
+
+/* First byte, and the one after the last, of an operand; the same if it has no element. */
+static void range(const smm_cuda_call *call, int operand, intptr_t *low, intptr_t *high) {
+    const smm_cuda_operand *x = &call->operand[operand];
+    const intptr_t size = operand == SMM_PIVOTS || operand == SMM_INFO || call->dtype == SMM_F32 ? 4 : 8;
+    intptr_t rows, cols, reach[SMM_CUDA_DIMS + 2];
+    sizes_of(call, operand, &rows, &cols);
     *low = *high = (intptr_t)x->data;
+    if (!x->data || !rows || !cols) return;
     *high += size;
-    intptr_t reach[SMM_CUDA_DIMS + 2];
     reach[0] = (rows - 1) * x->row * size;
     reach[1] = (cols - 1) * x->col * size;
     for (int d = 0; d < call->dims; d++) reach[2 + d] = (call->extent[d] - 1) * x->batch[d] * size;
     for (int i = 0; i < 2 + call->dims; i++) *(reach[i] < 0 ? low : high) += reach[i];
 }
 
-static bool same_places(const smm_cuda_call *call, const smm_cuda_operand *x, const smm_cuda_operand *y) {
-    if (x->data != y->data) return false;
+static bool same_places(const smm_cuda_call *call, int i, int j) {
+    const smm_cuda_operand *x = &call->operand[i], *y = &call->operand[j];
+    intptr_t rows, cols, other_rows, other_cols;
+    sizes_of(call, i, &rows, &cols);
+    sizes_of(call, j, &other_rows, &other_cols);
+    if (x->data != y->data || rows != other_rows || cols != other_cols) return false;
     for (int d = 0; d < call->dims; d++)
         if (call->extent[d] > 1 && x->batch[d] != y->batch[d]) return false;
-    return (x->row == y->row && x->col == y->col) || (x->row == y->col && x->col == y->row);
+    return (x->row == y->row && x->col == y->col) || (rows == cols && x->row == y->col && x->col == y->row);
 }
 
 bool smm_cuda_overlaps(const smm_cuda_call *call, bool *in_place) {
-    const smm_cuda_operand *const x[] = {&call->a, &call->b};
-    const intptr_t rows[] = {call->m, call->k}, cols[] = {call->k, call->n};
-    intptr_t low, high, from, to;
+    intptr_t low[SMM_CUDA_OPERANDS], high[SMM_CUDA_OPERANDS];
     *in_place = false;
-    range(call, &call->c, call->m, call->n, &from, &to);
-    for (int i = 0; i < 2; i++) {
-        range(call, x[i], rows[i], cols[i], &low, &high);
-        if (low >= to || from >= high) continue;
-        if (rows[i] != call->m || cols[i] != call->n || !same_places(call, x[i], &call->c)) return true;
-        *in_place = true;
-    }
+    for (int i = 0; i < SMM_CUDA_OPERANDS; i++) range(call, i, &low[i], &high[i]);
+    for (int i = SMM_C; i <= SMM_INFO; i++)
+        for (int j = 0; j < SMM_CUDA_OPERANDS && is_output(call, i); j++) {
+            if (i == j || low[i] >= high[j] || low[j] >= high[i]) continue;
+            if (i != SMM_C || j > SMM_B || !same_places(call, i, j)) return true;
+            *in_place = true;
+        }
     return false;
 }
 
@@ -156,11 +218,12 @@ void smm_cuda_forget(void) {
 }
 
 static size_t slot_of(const entry *entries, size_t size, const smm_cuda_problem *problem) {
-    uint64_t words[2] = {0};
-    _Static_assert(sizeof *problem <= sizeof words, "a problem is at most two words");
-    memcpy(words, problem, sizeof *problem);
-    uint64_t h = (words[0] ^ words[1] * 0x9e3779b97f4a7c15) * 0xd6e8feb86659fd93;
-    size_t slot = (h >> 32) & (size - 1);
+    uint64_t words[3];
+    _Static_assert(sizeof *problem == sizeof words, "a problem is three words");
+    memcpy(words, problem, sizeof words);
+    uint64_t h = 0;
+    for (int i = 0; i < 3; i++) h = (h ^ words[i]) * 0xd6e8feb86659fd93, h ^= h >> 32;
+    size_t slot = h & (size - 1);
     while (entries[slot].used && memcmp(&entries[slot].problem, problem, sizeof *problem))
         slot = (slot + 1) & (size - 1);
     return slot;
@@ -239,7 +302,8 @@ static smm_cuda_status prepare(const smm_cuda_call *call, int ordinal, const smm
     smm_cuda_problem problem;
     bool swapped, in_place;
     if (!smm_cuda_describe(call, &problem, args, &swapped))
-        return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "orders above %d have no CUDA kernel", SMM_CUDA_MOST);
+        return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "no CUDA kernel takes %lld x %lld matrices", (long long)call->m,
+                             (long long)call->n);
     smm_cuda_overlaps(call, &in_place);
     problem.in_place = in_place;
     problem.device = ordinal;
@@ -248,15 +312,27 @@ static smm_cuda_status prepare(const smm_cuda_call *call, int ordinal, const smm
     return status;
 }
 
-smm_cuda_status smm_cuda_prepare(const smm_cuda_call *call, int ordinal, smm_cuda_kernel *kernel, smm_cuda_args *args) {
+/* Find the kernel of a call or of a problem, in the device's context. */
+static smm_cuda_status prepare_on(int ordinal, const smm_cuda_call *call, const smm_cuda_problem *problem,
+                                  smm_cuda_kernel *kernel, smm_cuda_args *args) {
     const smm_cuda_device *device;
     const smm_cuda_functions *driver;
     bool pushed;
     smm_cuda_status status = smm_cuda_get_device(ordinal, &device);
     if (status || (status = smm_cuda_driver(&driver)) || (status = enter(driver, device, &pushed))) return status;
-    status = prepare(call, ordinal, device, kernel, args);
+    status = call ? prepare(call, ordinal, device, kernel, args) : find(device, problem, kernel);
     if (pushed) driver->context_pop(&(void *){NULL});
     return status;
+}
+
+smm_cuda_status smm_cuda_prepare(const smm_cuda_call *call, int ordinal, smm_cuda_kernel *kernel, smm_cuda_args *args) {
+    return prepare_on(ordinal, call, NULL, kernel, args);
+}
+
+smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int ordinal, smm_cuda_kernel *kernel) {
+    smm_cuda_problem its = *problem;
+    its.device = ordinal;
+    return prepare_on(ordinal, NULL, &its, kernel, NULL);
 }
 
 static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_kernel *kernel, smm_cuda_args *args,
@@ -271,7 +347,7 @@ static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_k
 }
 
 smm_cuda_status smm_cuda_run(const smm_cuda_call *call, int ordinal, void *stream) {
-    if (call->m == 0 || call->n == 0) return SMM_CUDA_OK;
+    if (call->op == SMM_OP_MATMUL && (call->m == 0 || call->n == 0)) return SMM_CUDA_OK;
     for (int d = 0; d < call->dims; d++)
         if (call->extent[d] == 0) return SMM_CUDA_OK;
     const smm_cuda_device *device;

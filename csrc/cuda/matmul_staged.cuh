@@ -20,7 +20,7 @@ constexpr bool LIE_ANYHOW =
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     __shared__ long long where[3][LIE_ANYHOW ? MATRICES : 1];
-    const smm_cuda_operand &a = args.operand[0], &b = args.operand[1], &c = args.operand[2];
+    const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B], &c = args.operand[SMM_C];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
 

@@ -5,7 +5,7 @@
  * Order of operations, fixed: a_i0 b_0j, then fma(a_ik, b_kj, c) for k = 1, 2, ... */
 
 constexpr int M = SMM_M, K = SMM_K, N = SMM_N;
-constexpr int ROWS = SMM_ROWS, COLS = SMM_COLS;
+constexpr int ROWS = SMM_ROWS, COLS = SMM_COLS, UNROLL = SMM_UNROLL ? SMM_UNROLL : K;
 constexpr bool A_BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW, B_BY_ROWS = SMM_ORDER_B == SMM_ORDER_ROW;
 constexpr int ROW_TILES = ceil_div(M, ROWS), COL_TILES = ceil_div(N, COLS), TILES = ROW_TILES * COL_TILES;
 
@@ -38,7 +38,7 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
             for (int j = 0; j < COLS; j++) c[r][j] = 0;
         if (K == 0) return;
         add<true>(a, b, 0, a_row, b_col);
-#pragma unroll(most(1, SMM_UNROLL / STEP))
+#pragma unroll(most(1, UNROLL / STEP))
         for (int k = STEP; k < K; k += STEP) add<false>(a, b, k, a_row, b_col);
     }
 
@@ -97,8 +97,8 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
   public:
     /* c = fma(alpha, c, beta c_old); where beta is 0, c_old is not read. */
     __device__ void scale(const smm_cuda_args &args, long long q, const T *old, long long old_row, long long old_col) {
-        const T alpha = factor_of(args, args.operand[3], q, args.alpha);
-        const T beta = factor_of(args, args.operand[4], q, args.beta);
+        const T alpha = factor_of(args, args.operand[SMM_ALPHA], q, args.alpha);
+        const T beta = factor_of(args, args.operand[SMM_BETA], q, args.beta);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll

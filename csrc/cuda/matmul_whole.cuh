@@ -31,8 +31,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     if (first >= args.batch) return;
     const int count = static_cast<int>(args.batch - first < EACH ? args.batch - first : EACH);
     T a[EACH * M * K], b[EACH * K * N], c[EACH * M * N];
-    read<M * K>(a, static_cast<const T *>(args.operand[0].data) + first * (M * K), count);
-    read<K * N>(b, static_cast<const T *>(args.operand[1].data) + first * (K * N), count);
+    read<M * K>(a, static_cast<const T *>(args.operand[SMM_A].data) + first * (M * K), count);
+    read<K * N>(b, static_cast<const T *>(args.operand[SMM_B].data) + first * (K * N), count);
 #pragma unroll
     for (int q = 0; q < EACH; q++)
 #pragma unroll
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
                 }
                 c[q * M * N + i * N + j] = sum;
             }
-    T *to = static_cast<T *>(args.operand[2].data) + first * (M * N);
+    T *to = static_cast<T *>(args.operand[SMM_C].data) + first * (M * N);
 #pragma unroll
     for (int e = 0; e < EACH * M * N; e += VECTOR) {
         Vector<VECTOR> v;

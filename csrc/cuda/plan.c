@@ -1,245 +1,31 @@
-/* plan.c: chooses kernel, parameters and grid for a problem: the tuned row of its sizes, else the kernels' baselines,
- * which count what a tile costs. All choices give the same bits. */
+/* plan.c: chooses kernel, parameters and grid for a problem: the tuned row of its sizes, else the kernels' own
+ * baselines. All choices give the same bits. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda.h"
+#include "plan.h"
 
-const char *const smm_cuda_strategies[] = {
-#define SMM_CUDA_KERNEL(op, strategy) #strategy,
+const char *const smm_cuda_kernel_names[] = {
+#define SMM_CUDA_KERNEL(family, strategy) #family "_" #strategy,
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
     NULL,
 };
 
-static int least(int x, int y) { return x < y ? x : y; }
-static int most(int x, int y) { return x > y ? x : y; }
-static int ceil_div(int x, int y) { return (x + y - 1) / y; }
-static int bytes_of(const smm_cuda_problem *p) { return p->dtype == SMM_F32 ? 4 : 8; }
-
-/* Elements of the widest vector that divides a line. */
-static int width_of(const smm_cuda_problem *p, int length) {
-    const int vector = 16 / bytes_of(p);
-    return length % vector == 0 ? vector : length % 2 == 0 ? 2 : 1;
-}
-
-/* The fewest matrices after which an operand of so many elements is at a multiple of 16 bytes again. */
-static int group_of(const smm_cuda_problem *p, int elements) {
-    int group = 1;
-    while (group * elements * bytes_of(p) % 16) group *= 2;
-    return group;
-}
-
-/* The same for all flat operands together. */
-static int group(const smm_cuda_problem *p) {
-    int together = 1;
-    if (p->source_a == SMM_SOURCE_FLAT) together = most(together, group_of(p, p->m * p->k));
-    if (p->source_b == SMM_SOURCE_FLAT) together = most(together, group_of(p, p->k * p->n));
-    if (p->source_c == SMM_SOURCE_FLAT) together = most(together, group_of(p, p->m * p->n));
-    return together;
-}
-
-/* Bytes of a tile in registers: beyond 256 it spills; above 128 some are the best, but most are not, so that only
- * measuring can choose them. */
-enum { MOST_TILE_BYTES = 256, GOOD_TILE_BYTES = 128 };
-
-static bool good_tile(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    return x->rows >= 1 && x->cols >= 1 && x->rows <= p->m && x->cols <= p->n &&
-           x->rows * x->cols * bytes_of(p) <= MOST_TILE_BYTES;
-}
-
-/* As many matrices as fill the threads asked for, at least one. Whole groups keep blocks aligned, for which lines of
- * vectors give up any matrix, odd lines only few of many. */
-static bool fill_block(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    const int tiles = ceil_div(p->m, x->rows) * ceil_div(p->n, x->cols), g = group(p);
-    int matrices = most(1, x->threads / tiles);
-    if (matrices >= (width_of(p, p->k) == 1 && width_of(p, p->n) == 1 ? 4 * g : g)) matrices -= matrices % g;
-    *grid = (smm_cuda_grid){.matrices = matrices,
-                            .threads = ceil_div(matrices * tiles, 32) * 32,
-                            .aligned = p->aligned && matrices % g == 0};
-    return x->threads >= 32 && grid->threads <= 1024;
-}
-
-/* Bytes of an image, as Image::ELEMENTS of image.cuh. */
-static int image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
-                       int lines, int length) {
-    const int vector = 16 / bytes_of(p);
-    const bool pad = x->pad && grid->aligned && length && length % vector == 0 && length / vector % 2 == 0;
-    const int elements = (source == SMM_SOURCE_ONE ? 1 : grid->matrices) * lines * (length + (pad ? vector : 0)) +
-                         (grid->aligned ? 0 : vector - 1);
-    return ceil_div(elements, vector) * 16;
-}
-
-/* Bytes of shared memory of a block. */
-static int staged_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid) {
-    const bool a_rows = p->order_a == SMM_ORDER_ROW, b_rows = p->order_b == SMM_ORDER_ROW;
-    const int a = image_bytes(p, x, grid, p->source_a, a_rows ? p->m : p->k, a_rows ? p->k : p->m);
-    const int b = image_bytes(p, x, grid, p->source_b, b_rows ? p->k : p->n, b_rows ? p->n : p->k);
-    return most(a + b, image_bytes(p, x, grid, p->source_c, p->m, p->n));
-}
-
-static bool matmul_staged_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { ENOUGH = 24 << 10 }; /* bytes; more would leave too few blocks to a multiprocessor */
-    if (!good_tile(p, x) || !fill_block(p, x, grid)) return false;
-    if (!x->through_shared && (p->source_c != SMM_SOURCE_FLAT || (x->pad && !grid->aligned))) return false;
-    const int tiles = ceil_div(p->m, x->rows) * ceil_div(p->n, x->cols), g = group(p);
-    while ((grid->shared = staged_bytes(p, x, grid)) > ENOUGH && grid->matrices > g) {
-        grid->matrices = most(g, grid->matrices / 2 / g * g);
-        grid->threads = ceil_div(grid->matrices * tiles, 32) * 32;
-        grid->aligned = p->aligned;
-    }
-    return true;
-}
-
-static bool matmul_direct_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    return p->aligned && !p->in_place && p->source_a != SMM_SOURCE_STRIDED && p->source_b != SMM_SOURCE_STRIDED &&
-           p->source_c == SMM_SOURCE_FLAT && p->k > 0 && good_tile(p, x) && fill_block(p, x, grid);
-}
-
-/* rows counts groups of matrices here: a thread takes as many as make whole vectors, that many times. */
-static bool matmul_whole_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_BYTES = 192 }; /* of a thread's registers */
-    const int each = group(p) * x->rows;
-    *grid = (smm_cuda_grid){.matrices = x->threads * each, .threads = x->threads, .aligned = true};
-    return p->aligned && !p->scaled && p->source_a == SMM_SOURCE_FLAT && p->source_b == SMM_SOURCE_FLAT &&
-           p->source_c == SMM_SOURCE_FLAT && p->k > 0 && x->threads % 32 == 0 && x->threads >= 32 &&
-           x->threads <= 1024 && x->rows >= 1 && x->cols == 1 &&
-           each * (p->m * p->k + p->k * p->n + p->m * p->n) * bytes_of(p) <= MOST_BYTES;
-}
-
-/* --- the cost of a tile: passes of the shared memory ---
- *
- * What limits the staged kernel besides the memory is reading its images: the shared memory serves 32 banks of 4 bytes
- * a cycle, so a warp's read takes as many passes as its busiest bank has words, and reads of 8 and 16 bytes are served
- * by halves and quarters of the warp. Counting the passes of each tile, and choosing the fewest, comes within 3 % of
- * the best of thousands of timed kernels on the mean, 15 % at worst (one H200, orders 1 to 32, 2026-11-21). */
-
-enum { WARP = 32, BANKS = 32, MOST_THREADS_SIMULATED = 2 * WARP };
-
-/* Passes of one read by up to a warp of lanes, of `width` elements from these element addresses. */
-static int passes(const smm_cuda_problem *p, const int *address, int lanes, int width) {
-    const int words = width * bytes_of(p) / 4, together = BANKS / words;
-    int sum = 0;
-    for (int first = 0; first < lanes; first += together) {
-        int seen[BANKS], count = 0, of_bank[BANKS] = {0}, busiest = 0;
-        for (int l = first; l < least(lanes, first + together); l++) {
-            const int word = address[l] * (bytes_of(p) / 4);
-            bool known = false;
-            for (int i = 0; i < count && !known; i++) known = seen[i] == word;
-            if (known) continue;
-            seen[count++] = word;
-            for (int w = word; w < word + words; w++) busiest = most(busiest, ++of_bank[w % BANKS]);
-        }
-        sum += busiest;
-    }
-    return sum;
-}
-
-typedef struct lines { /* of an image, as in image.cuh */
-    int pitch, width, matrix;
-} lines;
-
-static lines lines_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
-                      int count, int length) {
-    const int vector = 16 / bytes_of(p);
-    const bool pad = x->pad && grid->aligned && length && length % vector == 0 && length / vector % 2 == 0;
-    const int pitch = length + (pad ? vector : 0);
-    return (lines){pitch, grid->aligned ? width_of(p, length) : 1, source == SMM_SOURCE_ONE ? 0 : count * pitch};
-}
-
-/* Passes for one step of k of one matrix, all its threads together, as Tile::add of matmul_tile.cuh reads. */
-static double passes_of_step(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid) {
-    const bool a_rows = p->order_a == SMM_ORDER_ROW, b_rows = p->order_b == SMM_ORDER_ROW;
-    const lines a = lines_of(p, x, grid, p->source_a, a_rows ? p->m : p->k, a_rows ? p->k : p->m);
-    const lines b = lines_of(p, x, grid, p->source_b, b_rows ? p->k : p->n, b_rows ? p->n : p->k);
-    const int row_tiles = ceil_div(p->m, x->rows), col_tiles = ceil_div(p->n, x->cols), tiles = row_tiles * col_tiles;
-    const int vr = a_rows ? 1 : least(a.width, width_of(p, x->rows));
-    const int vc = b_rows ? least(b.width, width_of(p, x->cols)) : 1;
-    const int threads = least(grid->matrices * tiles, MOST_THREADS_SIMULATED);
-    double sum = 0;
-    for (int first = 0; first < threads; first += WARP) {
-        const int lanes = least(WARP, threads - first);
-        int address[WARP];
-        for (int r = 0; r < x->rows; r += vr) {
-            for (int l = 0; l < lanes; l++) {
-                const int thread = first + l, tile = thread % tiles / col_tiles;
-                const int row = least((tile + r / vr * row_tiles) * vr, p->m - vr);
-                address[l] = thread / tiles * a.matrix + row * (a_rows ? a.pitch : 1);
-            }
-            sum += (double)passes(p, address, lanes, a_rows ? a.width : vr) / (a_rows ? a.width : 1);
-        }
-        for (int j = 0; j < x->cols; j += vc) {
-            for (int l = 0; l < lanes; l++) {
-                const int thread = first + l, tile = thread % tiles % col_tiles;
-                const int col = least((tile + j / vc * col_tiles) * vc, p->n - vc);
-                address[l] = thread / tiles * b.matrix + col * (b_rows ? 1 : b.pitch);
-            }
-            sum += (double)passes(p, address, lanes, b_rows ? vc : b.width) / (b_rows ? 1 : b.width);
-        }
-    }
-    return sum * tiles / threads;
-}
-
-/* Passes as a share of the cycles that the memory needs, and what small blocks cost. */
-static double staged_cost(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid) {
-    const double bytes_a_cycle = 18, enough = 6 << 10, small_block = 0.2; /* one H200, 2026-11-21 */
-    const double bytes = (double)(p->m * p->k + p->k * p->n + p->m * p->n) * bytes_of(p);
-    const double short_by = enough / (bytes * grid->matrices) - 1;
-    return passes_of_step(p, x, grid) * p->k * bytes_a_cycle / bytes + (short_by > 0 ? small_block * short_by : 0);
-}
-
-static void matmul_staged_baseline(const smm_cuda_problem *p, smm_cuda_parameters *best) {
-    static const int threads[] = {64, 128, 32, 96};
-    const int longest = most(p->order_a == SMM_ORDER_ROW ? p->k : p->m, p->order_b == SMM_ORDER_ROW ? p->n : p->k);
-    const int width = p->aligned && p->order_b == SMM_ORDER_ROW ? width_of(p, p->n) : 1;
-    double least_cost = 0;
-    *best = (smm_cuda_parameters){.strategy = SMM_CUDA_KERNEL_matmul_staged,
-                                  .rows = 1,
-                                  .cols = 1,
-                                  .threads = 128,
-                                  .async = 1,
-                                  .through_shared = 1};
-    smm_cuda_parameters x = *best;
-    x.unroll = p->k > 32 ? 16 : 0;
-    for (x.pad = 0; x.pad <= (longest * bytes_of(p) >= 96); x.pad++)
-        for (x.rows = 1; x.rows <= least(8, p->m); x.rows++)
-            for (x.cols = width; x.cols <= least(12, p->n); x.cols += width)
-                for (int i = 0; i < 4; i++) {
-                    smm_cuda_grid grid;
-                    x.threads = threads[i];
-                    if (x.rows * x.cols * bytes_of(p) > GOOD_TILE_BYTES || !matmul_staged_fits(p, &x, &grid)) continue;
-                    const double cost = staged_cost(p, &x, &grid);
-                    if (least_cost && cost >= least_cost) continue;
-                    least_cost = cost;
-                    *best = x;
-                }
-}
-
-/* Never without a tuned row: no threads fit nowhere. */
-static void matmul_direct_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    (void)p;
-    *x = (smm_cuda_parameters){.strategy = SMM_CUDA_KERNEL_matmul_direct};
-}
-
-static void matmul_whole_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    (void)p;
-    *x = (smm_cuda_parameters){.strategy = SMM_CUDA_KERNEL_matmul_whole, .rows = 1, .cols = 1, .threads = 128};
-}
-
 static const struct {
     bool (*fits)(const smm_cuda_problem *, const smm_cuda_parameters *, smm_cuda_grid *);
     void (*baseline)(const smm_cuda_problem *, smm_cuda_parameters *);
 } kernels[] = {
-#define SMM_CUDA_KERNEL(op, strategy) {op##_##strategy##_fits, op##_##strategy##_baseline},
+#define SMM_CUDA_KERNEL(family, strategy) {smm_##family##_##strategy##_fits, smm_##family##_##strategy##_baseline},
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
 };
 
 bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
                    smm_cuda_grid *grid) {
-    return parameters->strategy >= 0 && parameters->strategy < SMM_CUDA_KERNELS &&
-           kernels[parameters->strategy].fits(problem, parameters, grid) && grid->shared <= shared_memory;
+    return parameters->kernel >= 0 && parameters->kernel < SMM_CUDA_KERNELS &&
+           kernels[parameters->kernel].fits(problem, parameters, grid) && grid->shared <= shared_memory;
 }
 
 /* --- the tuned rows --- */
@@ -260,17 +46,23 @@ smm_cuda_status smm_cuda_tune(const smm_cuda_row *rows, size_t count) {
     return SMM_CUDA_OK;
 }
 
-/* The row of these sizes whose layout is most alike. Its parameters may not fit, when operands are strided,
- * not aligned, or larger than this device's shared memory allows. */
+/* How much of the layout a row was measured for is the problem's; negative: it is a row of another problem. */
+static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
+    if (row->op != p->op || row->dtype != p->dtype || row->m != p->m || row->k != p->k || row->n != p->n ||
+        (row->form ^ p->form) & SMM_TRANSPOSED)
+        return -1;
+    return 4 * (row->small == p->small) + 2 * (row->source_a == p->source_a) + 2 * (row->source_b == p->source_b) +
+           (row->order_a == p->order_a) + (row->order_b == p->order_b);
+}
+
+/* The row of these sizes that is most alike. Its parameters may not fit, when operands are strided, not aligned, or
+ * larger than this device's shared memory allows. */
 static bool tuned_for(const smm_cuda_problem *p, int shared_memory, smm_cuda_parameters *parameters,
                       smm_cuda_grid *grid) {
     int best = -1;
     for (size_t i = 0; i < tuned_count; i++) {
-        const smm_cuda_row *row = &tuned[i];
-        if (row->op != p->op || row->dtype != p->dtype || row->m != p->m || row->k != p->k || row->n != p->n) continue;
-        const int alike = 2 * (row->source_a == p->source_a) + 2 * (row->source_b == p->source_b) +
-                          (row->order_a == p->order_a) + (row->order_b == p->order_b);
-        smm_cuda_parameters x = row->parameters;
+        const int alike = alikeness(&tuned[i].problem, p);
+        smm_cuda_parameters x = tuned[i].parameters;
         if (p->source_c != SMM_SOURCE_FLAT) x.through_shared = 1;
         smm_cuda_grid its_grid;
         if (alike > best && smm_cuda_fits(p, &x, shared_memory, &its_grid)) {
@@ -292,5 +84,5 @@ smm_cuda_status smm_cuda_plan(const smm_cuda_problem *problem, int shared_memory
         kernels[i].baseline(problem, parameters);
         if (smm_cuda_fits(problem, parameters, shared_memory, grid)) return SMM_CUDA_OK;
     }
-    return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "no CUDA kernel for %d x %d x %d", problem->m, problem->k, problem->n);
+    return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "no CUDA kernel for %d x %d matrices", problem->m, problem->n);
 }

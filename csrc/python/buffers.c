@@ -1,18 +1,9 @@
 /* buffers.c: arrays on CUDA devices: what they are, by DLPack's C exchange API, DLPack capsules or the CUDA array
- * interface; their products, launched on a stream; outputs of the caller's own library.
- *
- * The short way, device_product(), takes arrays whose type has the C exchange API (PyTorch 2.10 and newer) from a
- * Python call to the launch without another Python object than the result. What does not go that way (other
- * libraries, mixed dtypes, wrong arguments) it declines by NotImplemented, and smallmm/_device.py looks closer. */
-#include "extension.h"
+ * interface; how long they live; memory for libraries whose arrays cannot be written to. */
+#include "buffers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-#include "../cuda/cuda.h"
-#include "dlpack.h"
-
-enum { MOST_DIMS = SMM_CUDA_DIMS + 2 };
 
 /* --- status to exception --- */
 
@@ -23,7 +14,7 @@ static PyObject *names_of(const char *module, const char *name) {
     return found;
 }
 
-static void raise_status(smm_cuda_status status) {
+void smm_raise_cuda(smm_cuda_status status) {
     PyObject *unavailable;
     switch (status) {
     case SMM_CUDA_UNAVAILABLE:
@@ -37,8 +28,7 @@ static void raise_status(smm_cuda_status status) {
     }
 }
 
-/* Paths and tuned rows come from Python, once, before the first use of a device. */
-static int configure(void) {
+int smm_configure_cuda(void) {
     static atomic_bool configured;
     if (configured) return 0;
     PyObject *function = names_of("smallmm.cuda", "_configure");
@@ -50,15 +40,6 @@ static int configure(void) {
 }
 
 /* --- what an array is --- */
-
-typedef struct buffer {
-    DLTensor x;
-    bool read_only;
-    const DLPackExchangeAPI *api;
-    DLManagedTensorVersioned *managed; /* held until the work is done */
-    DLManagedTensor *unversioned;
-    int64_t sizes[2 * MOST_DIMS];
-} buffer;
 
 typedef struct array_type {
     PyTypeObject *type;
@@ -105,15 +86,32 @@ static array_type type_of(PyObject *x) {
     return found;
 }
 
-/* 1: x is a plain array with the exchange API, described; 0: it is not; never an exception. */
-static int exchange(PyObject *x, buffer *b) {
+/* DLPack counts strides in elements; NULL strides mean C order, which is written out here. */
+static void write_strides(smm_buffer *b) {
+    if (b->x.strides || b->x.ndim > SMM_MOST_DIMS) return;
+    int64_t *strides = b->sizes + SMM_MOST_DIMS, stride = 1;
+    for (int i = b->x.ndim; i--; stride *= b->x.shape[i]) strides[i] = stride;
+    b->x.strides = strides;
+}
+
+static void resolve(smm_buffer *b) {
+    b->x.data = (char *)b->x.data + b->x.byte_offset;
+    b->x.byte_offset = 0;
+    write_strides(b);
+}
+
+bool smm_exchange(PyObject *x, smm_buffer *b) {
     const array_type type = type_of(x);
-    *b = (buffer){.api = type.api};
-    if (!type.api) return 0;
+    b->api = type.api;
+    b->read_only = false;
+    b->managed = NULL;
+    b->unversioned = NULL;
+    if (!type.api) return false;
     if (type.api->dltensor_from_py_object_no_sync(x, &b->x)) {
         PyErr_Clear();
-        return 0;
+        return false;
     }
+    if (b->x.device.device_type != kDLCUDA) return false;
     if (type.is_torch) {
         PyObject *gradient = PyObject_GetAttr(x, word_requires_grad);
         PyObject *negated = gradient == Py_False ? PyObject_CallMethodNoArgs(x, word_is_neg) : NULL;
@@ -121,24 +119,13 @@ static int exchange(PyObject *x, buffer *b) {
         Py_XDECREF(gradient);
         Py_XDECREF(negated);
         PyErr_Clear();
-        if (!plain) return 0;
+        if (!plain) return false;
     }
-    return 1;
+    resolve(b);
+    return true;
 }
 
-static bool is_float(const DLDataType *t) {
-    return t->code == kDLFloat && t->lanes == 1 && (t->bits == 32 || t->bits == 64);
-}
-
-/* DLPack counts strides in elements; NULL strides mean C order, which is written out here. */
-static void write_strides(buffer *b) {
-    if (b->x.strides || b->x.ndim > MOST_DIMS) return;
-    int64_t *strides = b->sizes + MOST_DIMS, stride = 1;
-    for (int i = b->x.ndim; i--; stride *= b->x.shape[i]) strides[i] = stride;
-    b->x.strides = strides;
-}
-
-static int open_capsule(PyObject *x, intptr_t stream, buffer *b) {
+static int open_capsule(PyObject *x, intptr_t stream, smm_buffer *b) {
     PyObject *method = PyObject_GetAttr(x, word_dlpack);
     PyObject *names = method ? Py_BuildValue("{s:n,s:(ii)}", "stream", (Py_ssize_t)(stream ? stream : 1), "max_version",
                                              DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION)
@@ -185,7 +172,7 @@ static smm_cuda_status wait_for(const smm_cuda_functions *driver, void *stream, 
 }
 
 /* Version 3 of the CUDA array interface; strides there are bytes. */
-static int read_interface(PyObject *x, intptr_t stream, buffer *b) {
+static int read_interface(PyObject *x, intptr_t stream, smm_buffer *b) {
     PyObject *d = PyObject_GetAttr(x, word_interface);
     if (!d) return -1;
     int done = -1;
@@ -208,14 +195,14 @@ static int read_interface(PyObject *x, intptr_t stream, buffer *b) {
     b->x.dtype = (DLDataType){.code = type[1] == 'c' ? kDLComplex : code, .bits = 8 * size, .lanes = 1};
     b->x.data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
     b->read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) == 1;
-    if (b->x.ndim > MOST_DIMS || (strides && strides != Py_None && PyTuple_GET_SIZE(strides) != b->x.ndim)) {
-        PyErr_Format(PyExc_BufferError, "it has %d dimensions; expected at most %d", b->x.ndim, MOST_DIMS);
+    if (b->x.ndim > SMM_MOST_DIMS || (strides && strides != Py_None && PyTuple_GET_SIZE(strides) != b->x.ndim)) {
+        PyErr_Format(PyExc_BufferError, "it has %d dimensions; expected at most %d", b->x.ndim, SMM_MOST_DIMS);
         goto end;
     }
     b->x.shape = b->sizes;
     for (int i = 0; i < b->x.ndim; i++) b->sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
     if (strides && strides != Py_None) {
-        b->x.strides = b->sizes + MOST_DIMS;
+        b->x.strides = b->sizes + SMM_MOST_DIMS;
         for (int i = 0; i < b->x.ndim; i++) {
             const int64_t bytes = PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i));
             if (size && bytes % size) {
@@ -244,7 +231,7 @@ static int read_interface(PyObject *x, intptr_t stream, buffer *b) {
         }
     }
     if (status)
-        raise_status(status);
+        smm_raise_cuda(status);
     else
         done = PyErr_Occurred() ? -1 : 0;
 end:
@@ -254,24 +241,15 @@ end:
 
 enum { NO_STREAM = -1 };
 
-/* Describe any device array, ready to be used on the stream. 0, or -1 with an exception. */
-static int open_buffer(PyObject *x, intptr_t stream, buffer *b) {
-    int failed = 0;
-    if (!exchange(x, b)) {
-        *b = (buffer){0};
-        if (PyObject_HasAttr(x, word_dlpack))
-            failed = open_capsule(x, stream, b);
-        else
-            failed = read_interface(x, stream, b);
-    }
-    if (failed) return -1;
-    b->x.data = (char *)b->x.data + b->x.byte_offset;
-    b->x.byte_offset = 0;
-    write_strides(b);
+int smm_open_buffer(PyObject *x, intptr_t stream, smm_buffer *b) {
+    if (smm_exchange(x, b)) return 0;
+    *b = (smm_buffer){0};
+    if (PyObject_HasAttr(x, word_dlpack) ? open_capsule(x, stream, b) : read_interface(x, stream, b)) return -1;
+    resolve(b);
     return 0;
 }
 
-static void close_buffer(buffer *b) {
+void smm_close_buffer(smm_buffer *b) {
     if (b->managed && b->managed->deleter) b->managed->deleter(b->managed);
     if (b->unversioned && b->unversioned->deleter) b->unversioned->deleter(b->unversioned);
     b->managed = NULL;
@@ -311,12 +289,12 @@ static void give_back(const smm_cuda_functions *driver) {
         held *h = done;
         done = h->next;
         driver->event_destroy(h->event);
-        close_buffer(&(buffer){.managed = h->managed, .unversioned = h->unversioned});
+        smm_close_buffer(&(smm_buffer){.managed = h->managed, .unversioned = h->unversioned});
         free(h);
     }
 }
 
-static void hold(const smm_cuda_functions *driver, buffer *b, void *stream) {
+static void hold(const smm_cuda_functions *driver, smm_buffer *b, void *stream) {
     enum { NO_TIMING = 2 };
     if (!b->managed && !b->unversioned) return;
     int capturing = 0;
@@ -335,266 +313,24 @@ static void hold(const smm_cuda_functions *driver, buffer *b, void *stream) {
         driver->event_destroy(h->event);
     }
     free(h);
-    close_buffer(b);
+    smm_close_buffer(b);
 }
 
-/* --- products --- */
-
-/* The functions that people call: whether their operands are vectors. */
-typedef enum function { BATCHED_MATMUL, MATMUL, MATVEC, VECMAT } function;
-
-typedef struct view { /* an operand as matrices */
-    int64_t rows, cols, row, col;
-    const int64_t *shape, *strides;
-    int batch_dims;
-    bool vector;
-} view;
-
-static bool view_of(const DLTensor *x, bool vector, bool as_row, view *v) {
-    const int core = vector ? 1 : 2;
-    if (x->ndim < core || x->ndim > MOST_DIMS) return false;
-    const int64_t *shape = x->shape + x->ndim - core, *strides = x->strides + x->ndim - core;
-    *v = (view){.shape = x->shape, .strides = x->strides, .batch_dims = x->ndim - core, .vector = vector};
-    if (!vector) {
-        v->rows = shape[0];
-        v->cols = shape[1];
-        v->row = strides[0];
-        v->col = strides[1];
-    } else if (as_row) {
-        v->rows = 1;
-        v->cols = shape[0];
-        v->col = strides[0];
-    } else {
-        v->rows = shape[0];
-        v->cols = 1;
-        v->row = strides[0];
-    }
-    return true;
-}
-
-/* Batch extents of the call, innermost first, from those of one operand; false if they do not broadcast. */
-static bool broadcast(smm_cuda_call *call, const int64_t *shape, int dims) {
-    if (dims > SMM_CUDA_DIMS) return false;
-    for (int d = 0; d < dims; d++) {
-        const int64_t extent = shape[dims - 1 - d];
-        if (d >= call->dims)
-            call->extent[d] = extent;
-        else if (call->extent[d] == 1)
-            call->extent[d] = extent;
-        else if (extent != 1 && extent != call->extent[d])
-            return false;
-    }
-    if (dims > call->dims) call->dims = dims;
-    return true;
-}
-
-static void step_through(const smm_cuda_call *call, const int64_t *shape, const int64_t *strides, int dims,
-                         smm_cuda_operand *to) {
-    for (int d = 0; d < call->dims; d++)
-        to->batch[d] = d < dims && shape[dims - 1 - d] != 1 ? strides[dims - 1 - d] : 0;
-}
-
-/* Everything but the output: sizes, extents, a and b, and the shape of the result. False: it does not fit. */
-static bool describe_inputs(function f, const buffer *a, const buffer *b, smm_cuda_call *call, int64_t *shape,
-                            int *ndim) {
-    view x, y;
-    const bool row = f == VECMAT || (f == MATMUL && a->x.ndim == 1),
-               column = f == MATVEC || (f == MATMUL && b->x.ndim == 1);
-    if (!is_float(&a->x.dtype) || a->x.dtype.bits != b->x.dtype.bits || !is_float(&b->x.dtype)) return false;
-    if (a->x.device.device_id != b->x.device.device_id) return false;
-    if (!view_of(&a->x, row, true, &x) || !view_of(&b->x, column, false, &y) || x.cols != y.rows) return false;
-    *call = (smm_cuda_call){.op = SMM_OP_MATMUL,
-                            .dtype = a->x.dtype.bits == 32 ? SMM_F32 : SMM_F64,
-                            .m = x.rows,
-                            .k = x.cols,
-                            .n = y.cols,
-                            .a = {.data = a->x.data, .row = x.row, .col = x.col},
-                            .b = {.data = b->x.data, .row = y.row, .col = y.col},
-                            .alpha_number = 1};
-    if (!broadcast(call, x.shape, x.batch_dims) || !broadcast(call, y.shape, y.batch_dims)) return false;
-    step_through(call, x.shape, x.strides, x.batch_dims, &call->a);
-    step_through(call, y.shape, y.strides, y.batch_dims, &call->b);
-    *ndim = 0;
-    for (int d = call->dims; d--;) shape[(*ndim)++] = call->extent[d];
-    if (!row) shape[(*ndim)++] = x.rows;
-    if (!column) shape[(*ndim)++] = y.cols;
-    return true;
-}
-
-/* The output, whose shape must be the result's. */
-static bool describe_output(function f, const buffer *c, int a_ndim, int b_ndim, const int64_t *shape, int ndim,
-                            smm_cuda_call *call) {
-    const bool row = f == VECMAT || (f == MATMUL && a_ndim == 1), column = f == MATVEC || (f == MATMUL && b_ndim == 1);
-    if (c->x.ndim != ndim || c->x.dtype.code != kDLFloat || c->x.dtype.lanes != 1 ||
-        c->x.dtype.bits != (call->dtype == SMM_F32 ? 32 : 64))
-        return false;
-    for (int i = 0; i < ndim; i++)
-        if (c->x.shape[i] != shape[i] || (shape[i] > 1 && c->x.strides[i] == 0)) return false;
-    int next = ndim;
-    call->c = (smm_cuda_operand){.data = c->x.data};
-    if (!column) call->c.col = c->x.strides[--next];
-    if (!row) call->c.row = c->x.strides[--next];
-    step_through(call, c->x.shape, c->x.strides, next, &call->c);
-    return true;
-}
-
-/* A C or Python number that is 1 (alpha) or 0 (beta) leaves the call unscaled. */
-static bool number(PyObject *x, double *value) {
-    if (PyLong_CheckExact(x))
-        *value = PyLong_AsDouble(x);
-    else if (PyFloat_CheckExact(x))
-        *value = PyFloat_AS_DOUBLE(x);
-    else
-        return false;
-    if (!PyErr_Occurred()) return true;
-    PyErr_Clear();
-    return false;
-}
-
-static void allocation_failed(void *Py_UNUSED(context), const char *kind, const char *message) {
-    const PyGILState_STATE gil = PyGILState_Ensure();
-    PyErr_Format(strcmp(kind, "MemoryError") ? PyExc_RuntimeError : PyExc_MemoryError, "%s", message);
-    PyGILState_Release(gil);
-}
-
-/* device_product(function, a, b, out, alpha, beta): the result, or NotImplemented where _device.py must look closer. */
-static PyObject *device_product(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
-    buffer a, b, c = {0};
-    smm_cuda_call call;
-    int64_t shape[MOST_DIMS];
-    int ndim;
-    double alpha, beta;
-    if (count != 6) return PyErr_Format(PyExc_TypeError, "device_product takes 6 arguments");
-    PyObject *const out = args[3];
-    if (!exchange(args[1], &a) || a.x.device.device_type != kDLCUDA) Py_RETURN_NOTIMPLEMENTED;
-    if (!exchange(args[2], &b) || b.x.device.device_type != kDLCUDA || b.api != a.api) Py_RETURN_NOTIMPLEMENTED;
-    if (!number(args[4], &alpha) || !number(args[5], &beta) || (beta != 0 && out == Py_None)) Py_RETURN_NOTIMPLEMENTED;
-    a.x.data = (char *)a.x.data + a.x.byte_offset;
-    b.x.data = (char *)b.x.data + b.x.byte_offset;
-    write_strides(&a);
-    write_strides(&b);
-    const function f = (function)PyLong_AsLong(args[0]);
-    if (!describe_inputs(f, &a, &b, &call, shape, &ndim)) Py_RETURN_NOTIMPLEMENTED;
-    if (call.m > SMM_CUDA_MOST || call.k > SMM_CUDA_MOST || call.n > SMM_CUDA_MOST) Py_RETURN_NOTIMPLEMENTED;
-    call.alpha_number = alpha;
-    call.beta_number = beta;
-    call.scaled = alpha != 1 || beta != 0;
-    if (configure() < 0) return NULL;
-
-    PyObject *result = NULL;
-    if (out != Py_None) {
-        bool in_place;
-        if (!exchange(out, &c) || c.api != a.api || c.x.device.device_type != kDLCUDA ||
-            c.x.device.device_id != a.x.device.device_id)
-            Py_RETURN_NOTIMPLEMENTED;
-        c.x.data = (char *)c.x.data + c.x.byte_offset;
-        write_strides(&c);
-        if (!describe_output(f, &c, a.x.ndim, b.x.ndim, shape, ndim, &call) || smm_cuda_overlaps(&call, &in_place))
-            Py_RETURN_NOTIMPLEMENTED;
-        result = Py_NewRef(out);
-    } else {
-        DLTensor prototype = {.device = a.x.device, .ndim = ndim, .dtype = a.x.dtype, .shape = shape};
-        DLManagedTensorVersioned *managed = NULL;
-        if (a.api->managed_tensor_allocator(&prototype, &managed, NULL, allocation_failed)) return NULL;
-        c.x = managed->dl_tensor;
-        c.x.data = (char *)c.x.data + c.x.byte_offset;
-        write_strides(&c);
-        const bool fits = describe_output(f, &c, a.x.ndim, b.x.ndim, shape, ndim, &call);
-        if (a.api->managed_tensor_to_py_object_no_sync(managed, (void **)&result)) return NULL;
-        if (!fits) {
-            Py_DECREF(result);
-            Py_RETURN_NOTIMPLEMENTED;
-        }
-    }
-    void *stream = NULL;
-    if (a.api->current_work_stream(kDLCUDA, a.x.device.device_id, &stream)) {
-        Py_DECREF(result);
-        return NULL;
-    }
-    smm_cuda_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = smm_cuda_run(&call, a.x.device.device_id, stream);
-    Py_END_ALLOW_THREADS;
-    if (status) {
-        Py_DECREF(result);
-        raise_status(status);
-        return NULL;
-    }
-    return result;
-}
-
-static bool describe_factor(const buffer *x, smm_cuda_call *call, smm_cuda_operand *to) {
-    if (!is_float(&x->x.dtype) || x->x.dtype.bits != (call->dtype == SMM_F32 ? 32 : 64)) return false;
-    to->data = x->x.data;
-    for (int i = 0; i < x->x.ndim; i++) {
-        const int d = x->x.ndim - 1 - i;
-        if (d >= call->dims || (x->x.shape[i] != 1 && x->x.shape[i] != call->extent[d])) return false;
-    }
-    step_through(call, x->x.shape, x->x.strides, x->x.ndim, to);
-    return true;
-}
-
-/* device_run(function, stream, a, b, out, alpha, beta): the product of arrays of any library, on a given stream. The
- * arguments have been checked; alpha and beta are numbers or arrays. False if out overlaps an input. */
-static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *args) {
-    int f;
-    Py_ssize_t stream;
-    PyObject *x[5];
-    if (!PyArg_ParseTuple(args, "inOOOOO", &f, &stream, &x[0], &x[1], &x[2], &x[3], &x[4])) return NULL;
-    if (configure() < 0) return NULL;
-    buffer open[5] = {0};
-    smm_cuda_call call;
-    int64_t shape[MOST_DIMS];
-    int ndim, opened = 0;
-    double factors[2] = {1, 0};
-    bool is_number[5] = {false, false, false, number(x[3], &factors[0]), number(x[4], &factors[1])};
-    bool fits, overlaps = false, in_place;
-    PyObject *result = NULL;
-    for (; opened < 5; opened++)
-        if (!is_number[opened] && open_buffer(x[opened], stream, &open[opened]) < 0) goto end;
-    if (open[2].read_only) {
-        PyErr_SetString(PyExc_ValueError, "out is read-only; expected an array that can be written to");
-        goto end;
-    }
-    fits = describe_inputs((function)f, &open[0], &open[1], &call, shape, &ndim) &&
-           describe_output((function)f, &open[2], open[0].x.ndim, open[1].x.ndim, shape, ndim, &call) &&
-           (is_number[3] || describe_factor(&open[3], &call, &call.alpha)) &&
-           (is_number[4] || describe_factor(&open[4], &call, &call.beta));
-    if (!fits) {
-        PyErr_SetString(PyExc_ValueError, "operands do not fit");
-        goto end;
-    }
-    call.alpha_number = factors[0];
-    call.beta_number = factors[1];
-    call.scaled = !is_number[3] || !is_number[4] || factors[0] != 1 || factors[1] != 0;
-    overlaps = smm_cuda_overlaps(&call, &in_place);
-    if (!overlaps) {
-        smm_cuda_status status;
-        Py_BEGIN_ALLOW_THREADS;
-        status = smm_cuda_run(&call, open[0].x.device.device_id, (void *)stream);
-        Py_END_ALLOW_THREADS;
-        if (status) {
-            raise_status(status);
-            goto end;
-        }
-    }
-    result = Py_NewRef(overlaps ? Py_False : Py_True);
-end:;
+void smm_hold_buffers(smm_buffer buffers[], int count, void *stream) {
     const smm_cuda_functions *driver;
-    const bool running = result && !overlaps && !smm_cuda_driver(&driver);
-    if (running) give_back(driver);
-    for (int i = 0; i < 5; i++)
-        if (running)
-            hold(driver, &open[i], (void *)stream);
+    const bool known = !smm_cuda_driver(&driver);
+    if (known) give_back(driver);
+    for (int i = 0; i < count; i++)
+        if (known)
+            hold(driver, &buffers[i], stream);
         else
-            close_buffer(&open[i]);
-    return result;
+            smm_close_buffer(&buffers[i]);
 }
 
 /* device_of(x): the device of an array that has the CUDA array interface alone. */
 static PyObject *device_of(PyObject *Py_UNUSED(module), PyObject *x) {
-    buffer b = {0};
-    if (configure() < 0 || read_interface(x, NO_STREAM, &b) < 0) return NULL;
+    smm_buffer b = {0};
+    if (smm_configure_cuda() < 0 || read_interface(x, NO_STREAM, &b) < 0) return NULL;
     return PyLong_FromLong(b.x.device.device_id);
 }
 
@@ -602,7 +338,7 @@ static PyObject *device_of(PyObject *Py_UNUSED(module), PyObject *x) {
 
 typedef struct memory {
     DLManagedTensor tensor;
-    int64_t shape[MOST_DIMS];
+    int64_t shape[SMM_MOST_DIMS];
     int device;
 } memory;
 
@@ -625,22 +361,24 @@ static void free_capsule(PyObject *capsule) {
     tensor->deleter(tensor);
 }
 
-/* device_empty(shape, bits, device, stream): (DLPack capsule, address) of new memory for floats. */
+/* device_empty(shape, dtype, device, stream): (DLPack capsule, address) of new memory; dtype as NumPy's "f4". */
 static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *shape;
-    int bits, ordinal;
+    const char *dtype;
+    int ordinal;
     Py_ssize_t stream;
-    if (!PyArg_ParseTuple(args, "O!iin", &PyTuple_Type, &shape, &bits, &ordinal, &stream)) return NULL;
-    if (PyTuple_GET_SIZE(shape) > MOST_DIMS) return PyErr_Format(PyExc_ValueError, "too many dimensions");
-    if (configure() < 0) return NULL;
+    if (!PyArg_ParseTuple(args, "O!sin", &PyTuple_Type, &shape, &dtype, &ordinal, &stream)) return NULL;
+    const int size = dtype[0] ? dtype[1] - '0' : 0;
+    if (PyTuple_GET_SIZE(shape) > SMM_MOST_DIMS) return PyErr_Format(PyExc_ValueError, "too many dimensions");
+    if (smm_configure_cuda() < 0) return NULL;
     memory *m = calloc(1, sizeof *m);
     if (!m) return PyErr_NoMemory();
-    size_t bytes = bits / 8;
+    size_t bytes = size;
     m->device = ordinal;
     m->tensor = (DLManagedTensor){.manager_ctx = m, .deleter = free_memory};
     m->tensor.dl_tensor = (DLTensor){.device = {kDLCUDA, ordinal},
                                      .ndim = (int32_t)PyTuple_GET_SIZE(shape),
-                                     .dtype = {kDLFloat, bits, 1},
+                                     .dtype = {dtype[0] == 'f' ? kDLFloat : kDLInt, 8 * size, 1},
                                      .shape = m->shape};
     for (int i = 0; i < m->tensor.dl_tensor.ndim; i++) {
         m->shape[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
@@ -658,7 +396,7 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
     }
     if (status || PyErr_Occurred()) {
         free(m);
-        if (status) raise_status(status);
+        if (status) smm_raise_cuda(status);
         return NULL;
     }
     m->tensor.dl_tensor.data = (void *)(uintptr_t)address;
@@ -670,216 +408,9 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
     return Py_BuildValue("(NK)", capsule, address);
 }
 
-/* --- kernels: what smallmm.cuda and the tests ask for --- */
-
-static PyObject *cuda_configure(PyObject *Py_UNUSED(module), PyObject *args) {
-    const char *nvrtc, *cache;
-    if (!PyArg_ParseTuple(args, "zz", &nvrtc, &cache)) return NULL;
-    smm_cuda_set_nvrtc_path(nvrtc);
-    smm_cuda_set_cache(cache);
-    Py_RETURN_NONE;
-}
-
-static int read_int(PyObject *d, const char *name, int otherwise) {
-    PyObject *x = PyDict_GetItemString(d, name);
-    return x ? (int)PyLong_AsLong(x) : otherwise;
-}
-
-static int read_parameters(PyObject *d, smm_cuda_parameters *p) {
-    PyObject *strategy = PyDict_GetItemString(d, "strategy");
-    const char *name = strategy && PyUnicode_Check(strategy) ? PyUnicode_AsUTF8(strategy) : "";
-    p->strategy = -1;
-    for (int i = 0; i < SMM_CUDA_KERNELS; i++)
-        if (!strcmp(name, smm_cuda_strategies[i])) p->strategy = i;
-    if (p->strategy < 0) {
-        PyErr_Format(PyExc_ValueError, "no CUDA kernel has the strategy '%s'", name);
-        return -1;
-    }
-#define SMM_CUDA_PARAMETER(name, meaning) p->name = read_int(d, #name, 0);
-#include "../cuda/kernels.def"
-#undef SMM_CUDA_PARAMETER
-    return PyErr_Occurred() ? -1 : 0;
-}
-
-/* The problem that a dictionary names: dtype, m, k, n; and, where not the usual, how the operands lie. */
-static int read_problem(PyObject *d, smm_cuda_problem *p) {
-    PyObject *dtype = PyDict_GetItemString(d, "dtype");
-    if (!dtype || !PyUnicode_Check(dtype)) {
-        PyErr_SetString(PyExc_ValueError, "expected a dtype, 'f32' or 'f64'");
-        return -1;
-    }
-    *p = (smm_cuda_problem){.op = SMM_OP_MATMUL,
-                            .dtype = PyUnicode_CompareWithASCIIString(dtype, "f32") ? SMM_F64 : SMM_F32,
-                            .m = read_int(d, "m", 0),
-                            .k = read_int(d, "k", 0),
-                            .n = read_int(d, "n", 0),
-                            .source_a = read_int(d, "source_a", 0),
-                            .source_b = read_int(d, "source_b", 0),
-                            .source_c = read_int(d, "source_c", 0),
-                            .order_a = read_int(d, "order_a", 0),
-                            .order_b = read_int(d, "order_b", 0),
-                            .aligned = read_int(d, "aligned", 1),
-                            .scaled = read_int(d, "scaled", 0),
-                            .in_place = read_int(d, "in_place", 0)};
-    return PyErr_Occurred() ? -1 : 0;
-}
-
-static PyObject *write_parameters(const smm_cuda_parameters *p, const smm_cuda_grid *grid) {
-    PyObject *d = Py_BuildValue("{s:s,s:i,s:i,s:i}", "strategy", smm_cuda_strategies[p->strategy], "matrices",
-                                grid->matrices, "block", grid->threads, "shared", grid->shared);
-#define SMM_CUDA_PARAMETER(name, meaning) \
-    if (d) { \
-        PyObject *value = PyLong_FromLong(p->name); \
-        if (!value || PyDict_SetItemString(d, #name, value) < 0) Py_CLEAR(d); \
-        Py_XDECREF(value); \
-    }
-#include "../cuda/kernels.def"
-#undef SMM_CUDA_PARAMETER
-    return d;
-}
-
-/* cuda_tune(rows): replace the tuned rows, dictionaries of a problem and parameters. */
-static PyObject *cuda_tune(PyObject *Py_UNUSED(module), PyObject *list) {
-    if (!PyList_Check(list)) return PyErr_Format(PyExc_TypeError, "expected a list of rows");
-    const Py_ssize_t count = PyList_GET_SIZE(list);
-    smm_cuda_row *rows = calloc(count + 1, sizeof *rows);
-    if (!rows) return PyErr_NoMemory();
-    smm_cuda_status status = SMM_CUDA_OK;
-    for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
-        smm_cuda_problem p;
-        PyObject *d = PyList_GET_ITEM(list, i);
-        if (!PyDict_Check(d))
-            PyErr_SetString(PyExc_TypeError, "a row must be a dictionary");
-        else if (!read_problem(d, &p) && !read_parameters(d, &rows[i].parameters))
-            rows[i] = (smm_cuda_row){p.op,      p.dtype,   p.m,        p.k,        p.n,
-                                     p.order_a, p.order_b, p.source_a, p.source_b, rows[i].parameters};
-    }
-    if (!PyErr_Occurred()) status = smm_cuda_tune(rows, count);
-    smm_cuda_forget();
-    free(rows);
-    if (status) raise_status(status);
-    if (PyErr_Occurred()) return NULL;
-    Py_RETURN_NONE;
-}
-
-/* cuda_plan(problem, shared_memory, parameters=None): the plan's parameters and grid; with parameters, whether they
- * fit: their grid or None. */
-static PyObject *cuda_plan(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *d, *given = NULL;
-    int shared;
-    smm_cuda_problem problem;
-    smm_cuda_parameters parameters;
-    smm_cuda_grid grid;
-    if (!PyArg_ParseTuple(args, "O!i|O!", &PyDict_Type, &d, &shared, &PyDict_Type, &given)) return NULL;
-    if (read_problem(d, &problem) < 0 || configure() < 0) return NULL;
-    if (given) {
-        if (read_parameters(given, &parameters) < 0) return NULL;
-        if (!smm_cuda_fits(&problem, &parameters, shared, &grid)) Py_RETURN_NONE;
-        return write_parameters(&parameters, &grid);
-    }
-    const smm_cuda_status status = smm_cuda_plan(&problem, shared, &parameters, &grid);
-    if (status) {
-        raise_status(status);
-        return NULL;
-    }
-    return write_parameters(&parameters, &grid);
-}
-
-/* cuda_build(problem, parameters or None, arch, shared_memory): compile for an architecture, which no device here
- * needs to have. Returns (cubin, log or None, name, from_disk). */
-static PyObject *cuda_build(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *d, *given;
-    int arch, shared;
-    smm_cuda_problem problem;
-    smm_cuda_parameters parameters;
-    smm_cuda_grid grid;
-    smm_cuda_cubin cubin;
-    if (!PyArg_ParseTuple(args, "O!Oii", &PyDict_Type, &d, &given, &arch, &shared)) return NULL;
-    if (read_problem(d, &problem) < 0 || configure() < 0) return NULL;
-    smm_cuda_status status = SMM_CUDA_OK;
-    if (given == Py_None)
-        status = smm_cuda_plan(&problem, shared, &parameters, &grid);
-    else if (read_parameters(given, &parameters) < 0)
-        return NULL;
-    else if (!smm_cuda_fits(&problem, &parameters, shared, &grid))
-        return PyErr_Format(PyExc_ValueError, "these parameters do not fit the problem");
-    if (!status) {
-        Py_BEGIN_ALLOW_THREADS;
-        status = smm_cuda_build(&problem, &parameters, &grid, arch, &cubin);
-        Py_END_ALLOW_THREADS;
-    }
-    if (status) {
-        raise_status(status);
-        return NULL;
-    }
-    PyObject *result = Py_BuildValue("(y#zsO)", cubin.data, (Py_ssize_t)cubin.bytes, cubin.log, cubin.name,
-                                     cubin.from_disk ? Py_True : Py_False);
-    smm_cuda_free_cubin(&cubin);
-    return result;
-}
-
-/* cuda_warm(problem, device): have the kernel for a problem ready on a device. Returns how it runs. */
-static PyObject *cuda_warm(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *d;
-    int ordinal;
-    smm_cuda_problem p;
-    if (!PyArg_ParseTuple(args, "O!i", &PyDict_Type, &d, &ordinal)) return NULL;
-    if (read_problem(d, &p) < 0 || configure() < 0) return NULL;
-    enum { SOMEWHERE = 1 << 20 }; /* never read: what matters of an address is its alignment */
-    smm_cuda_call call = {.op = SMM_OP_MATMUL,
-                          .dtype = p.dtype,
-                          .m = p.m,
-                          .k = p.k,
-                          .n = p.n,
-                          .dims = 1,
-                          .extent = {2},
-                          .scaled = p.scaled,
-                          .alpha_number = 1};
-    char *const base = (char *)(intptr_t)(SOMEWHERE + (p.aligned ? 0 : p.dtype == SMM_F32 ? 4 : 8));
-    call.a = (smm_cuda_operand){base, p.order_a ? 1 : p.k, p.order_a ? p.m : 1, {p.source_a ? 0 : p.m * p.k}};
-    call.b =
-        (smm_cuda_operand){base + SOMEWHERE, p.order_b ? 1 : p.n, p.order_b ? p.k : 1, {p.source_b ? 0 : p.k * p.n}};
-    call.c = (smm_cuda_operand){base + 2 * SOMEWHERE, p.n, 1, {p.m * p.n}};
-    smm_cuda_kernel kernel;
-    smm_cuda_args arguments;
-    smm_cuda_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = smm_cuda_prepare(&call, ordinal, &kernel, &arguments);
-    Py_END_ALLOW_THREADS;
-    if (status) {
-        raise_status(status);
-        return NULL;
-    }
-    PyObject *result = write_parameters(&kernel.parameters, &kernel.grid);
-    if (result && PyDict_SetItemString(result, "from_disk", kernel.from_disk ? Py_True : Py_False) < 0)
-        Py_CLEAR(result);
-    return result;
-}
-
-/* cuda_device(ordinal): (name, architecture, shared memory of a block). */
-static PyObject *cuda_device(PyObject *Py_UNUSED(module), PyObject *ordinal) {
-    const smm_cuda_device *device;
-    const long number = PyLong_AsLong(ordinal);
-    if ((number == -1 && PyErr_Occurred()) || configure() < 0) return NULL;
-    const smm_cuda_status status = smm_cuda_get_device((int)number, &device);
-    if (status) {
-        raise_status(status);
-        return NULL;
-    }
-    return Py_BuildValue("(sii)", device->name, device->arch, device->shared_memory);
-}
-
 static PyMethodDef methods[] = {
-    {"device_product", (PyCFunction)(void (*)(void))device_product, METH_FASTCALL, NULL},
-    {"device_run", device_run, METH_VARARGS, NULL},
     {"device_of", device_of, METH_O, NULL},
     {"device_empty", device_empty, METH_VARARGS, NULL},
-    {"cuda_configure", cuda_configure, METH_VARARGS, NULL},
-    {"cuda_tune", cuda_tune, METH_O, NULL},
-    {"cuda_plan", cuda_plan, METH_VARARGS, NULL},
-    {"cuda_build", cuda_build, METH_VARARGS, NULL},
-    {"cuda_warm", cuda_warm, METH_VARARGS, NULL},
-    {"cuda_device", cuda_device, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -889,5 +420,6 @@ int smm_add_device_functions(PyObject *module) {
     word_dlpack = PyUnicode_InternFromString("__dlpack__");
     word_interface = PyUnicode_InternFromString("__cuda_array_interface__");
     if (!word_requires_grad || !word_is_neg || !word_dlpack || !word_interface) return -1;
-    return PyModule_AddFunctions(module, methods);
+    if (PyModule_AddFunctions(module, methods) < 0 || smm_add_device_calls(module) < 0) return -1;
+    return smm_add_device_kernels(module);
 }

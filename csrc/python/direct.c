@@ -6,7 +6,7 @@
  * not merge into one still share the threads. */
 #include <string.h>
 
-#include "extension.h"
+#include "buffers.h"
 
 enum { MOST_DIMENSIONS = 8, QUICK_ELEMENTS = 1024 };
 
@@ -201,7 +201,8 @@ static PyObject *results_of(PyArrayObject *arrays[], const smm_signature *s) {
 static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
     const smm_signature *s = smm_signature_of(g);
-    if (nargs < s->inputs || nargs > s->operands || !PyArray_CheckExact(args[0])) Py_RETURN_NOTIMPLEMENTED;
+    if (nargs < s->inputs || nargs > s->operands) Py_RETURN_NOTIMPLEMENTED;
+    if (!PyArray_CheckExact(args[0])) return smm_device_direct(ufunc, args, nargs);
     const int type = PyArray_TYPE((PyArrayObject *)args[0]);
     if (type != NPY_FLOAT && type != NPY_DOUBLE) Py_RETURN_NOTIMPLEMENTED;
 

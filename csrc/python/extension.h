@@ -35,9 +35,10 @@ typedef struct smm_gufunc {
 enum { SMM_MOST_OPERANDS = 7 };
 typedef struct smm_signature {
     int inputs, operands, dimensions;
-    char dimension[3];               /* m, n, k in order of first appearance */
-    int core[SMM_MOST_OPERANDS];     /* core dimensions of each operand, */
-    char dims[SMM_MOST_OPERANDS][2]; /* and which they are */
+    char dimension[3];                   /* m, n, k in order of first appearance */
+    int core[SMM_MOST_OPERANDS];         /* core dimensions of each operand, */
+    char dims[SMM_MOST_OPERANDS][2];     /* and which they are; */
+    bool optional[SMM_MOST_OPERANDS][2]; /* and whether an operand may lack them ("?") */
 } smm_signature;
 
 /* gufuncs.c */
@@ -57,9 +58,18 @@ int smm_add_device_functions(PyObject *module);
 
 /* While a thread has a detour, its gufunc calls go there instead of to smm_run. So an explanation sees
  * exactly the calls, casts and copies of a real run, and the tests' oracle gets the same operands. */
+typedef struct smm_device_plan { /* how a call would run on a device */
+    char kernel[64];
+    int matrices, threads; /* of a block */
+    bool swapped;
+    smm_call sizes; /* as far as its work and traffic go: the addresses are the device's */
+} smm_device_plan;
+
 typedef struct smm_detour {
     smm_status (*take)(struct smm_detour *detour, const smm_call *call);
-    smm_plan_info plan; /* of the first call */
+    void (*take_device)(struct smm_detour *detour, const smm_device_plan *plan); /* NULL: calls on devices run */
+    smm_plan_info plan;                                                          /* of the first call */
+    char device_kernel[64];
     intptr_t calls, matrices;
     double flops, bytes;
 } smm_detour;

@@ -52,8 +52,9 @@ static smm_signature parse(const char *signature) {
     for (const char *c = signature; *c; c++) {
         if (*c == '(') s.core[s.operands++] = 0;
         if (*c == '>') s.inputs = s.operands;
-        if (*c < 'a' || *c > 'z') continue;
         const int operand = s.operands - 1;
+        if (*c == '?') s.optional[operand][s.core[operand] - 1] = true;
+        if (*c < 'a' || *c > 'z') continue;
         s.dims[operand][s.core[operand]++] = *c;
         if (!memchr(s.dimension, *c, (size_t)s.dimensions)) s.dimension[s.dimensions++] = *c;
     }

@@ -3,6 +3,8 @@
 #define SMM_IMPORTS_NUMPY
 #include "extension.h"
 
+#include <string.h>
+
 #include "../core.h"
 
 static PyObject *isas_available(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
@@ -85,10 +87,26 @@ static smm_status take_plan(smm_detour *detour, const smm_call *call) {
     return SMM_OK;
 }
 
+/* isa stays NULL: the kernel's name has the architecture. */
+static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
+    smm_plan_info work = {0};
+    smm_explain(&plan->sizes, &work);
+    if (!detour->calls++) {
+        memcpy(detour->device_kernel, plan->kernel, sizeof detour->device_kernel);
+        detour->plan = (smm_plan_info){.kernel = detour->device_kernel,
+                                       .swapped = plan->swapped,
+                                       .threads = plan->threads,
+                                       .group = plan->matrices};
+    }
+    detour->matrices += plan->sizes.batch;
+    detour->flops += work.flops;
+    detour->bytes += work.bytes;
+}
+
 static PyObject *flag(bool x) { return x ? Py_True : Py_False; }
 
 static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
-    smm_detour detour = {.take = take_plan};
+    smm_detour detour = {.take = take_plan, .take_device = take_device_plan};
     PyObject *result = call_with(&detour, args, kwargs);
     if (!result) return NULL;
     Py_DECREF(result);

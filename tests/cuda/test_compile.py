@@ -64,14 +64,14 @@ def test_sample_of_layouts(arch, record_property):
 
 def test_every_kernel_of_the_list():
     for parameters in (
-        {"strategy": "staged", "rows": 2, "cols": 2, "threads": 64, "async": 1, "through_shared": 1},
-        {"strategy": "staged", "rows": 2, "cols": 2, "threads": 64, "async": 0, "through_shared": 0},
-        {"strategy": "direct", "rows": 2, "cols": 2, "threads": 64},
-        {"strategy": "whole", "rows": 1, "cols": 1, "threads": 64},
+        {"kernel": "matmul_staged", "rows": 2, "cols": 2, "threads": 64, "async": 1, "through_shared": 1},
+        {"kernel": "matmul_staged", "rows": 2, "cols": 2, "threads": 64, "async": 0, "through_shared": 0},
+        {"kernel": "matmul_direct", "rows": 2, "cols": 2, "threads": 64},
+        {"kernel": "matmul_whole", "rows": 1, "cols": 1, "threads": 64},
     ):
-        n = 2 if parameters["strategy"] == "whole" else 4
+        n = 2 if parameters["kernel"] == "matmul_whole" else 4
         (found,) = cuda.compile_for([{"dtype": "f64", "m": n, "k": n, "n": n}], 90, [parameters])
-        assert parameters["strategy"] in found[2]
+        assert parameters["kernel"] in found[2]
 
 
 class TestPlan:
@@ -80,8 +80,8 @@ class TestPlan:
         assert {row["dtype"] for row in rows} == {"f32", "f64"}
         for row in rows:
             plan = _core.cuda_plan({key: row[key] for key in PROBLEM}, ARCHS[90])
-            assert {key: plan[key] for key in ("strategy", "rows", "cols", "threads")} == {
-                key: row[key] for key in ("strategy", "rows", "cols", "threads")
+            assert {key: plan[key] for key in ("kernel", "rows", "cols", "threads")} == {
+                key: row[key] for key in ("kernel", "rows", "cols", "threads")
             }
             assert row["device"]
             assert re.fullmatch(r"\d{4}-\d\d-\d\d", row["date"])

@@ -83,14 +83,15 @@ def test_messages_name_what_was_given():
         smallmm.batched_matmul(np.eye(3), Array())
 
 
-def test_unknown_strategy_and_parameters():
+def test_unknown_kernel_and_parameters():
     from smallmm import _core
 
     problem = {"dtype": "f32", "m": 4, "k": 4, "n": 4}
-    with pytest.raises(ValueError, match="no CUDA kernel has the strategy 'magic'"):
-        _core.cuda_plan(problem, 1 << 17, {"strategy": "magic"})
+    with pytest.raises(ValueError, match="there is no CUDA kernel 'magic'"):
+        _core.cuda_plan(problem, 1 << 17, {"kernel": "magic"})
     assert (
-        _core.cuda_plan(problem, 1 << 17, {"strategy": "staged", "rows": 5, "cols": 1, "threads": 64}) is None
+        _core.cuda_plan(problem, 1 << 17, {"kernel": "matmul_staged", "rows": 5, "cols": 1, "threads": 64})
+        is None
     )
     with pytest.raises(ValueError, match="expected a dtype"):
         _core.cuda_plan({"m": 1}, 1 << 17)

@@ -1,0 +1,35 @@
+/* lanes.cuh: LANES threads of a warp share a matrix. Row i is register i / LANES of lane i % LANES. All threads of a
+ * warp take part in every exchange, whatever their matrices are. */
+
+constexpr int LANES = SMM_LANES;
+constexpr unsigned WARP = 0xffffffff;
+
+__device__ inline int lane() { return threadIdx.x % LANES; }
+
+/* The x of a lane of the same matrix. */
+template <class X> __device__ inline X from_lane(X x, int lane) {
+    return LANES == 1 ? x : __shfl_sync(WARP, x, lane, LANES);
+}
+/* The x of the lane whose number differs by these bits. */
+template <class X> __device__ inline X across(X x, int bits) { return __shfl_xor_sync(WARP, x, bits, LANES); }
+
+/* Rounded to nearest, subnormal or not. */
+__device__ inline double quotient_of(double x, double y) { return __ddiv_rn(x, y); }
+__device__ inline float quotient_of(float x, float y) { return __fdiv_rn(x, y); }
+__device__ inline double reciprocal(double x) { return __drcp_rn(x); }
+__device__ inline float reciprocal(float x) { return __frcp_rn(x); }
+__device__ inline double root(double x) { return __dsqrt_rn(x); }
+__device__ inline float root(float x) { return __fsqrt_rn(x); }
+
+/* x / p for many x: by the reciprocal where there is one. */
+struct Divisor {
+    T p, r;
+    __device__ explicit Divisor(T pivot) : p(pivot), r(reciprocal(pivot)) {}
+    __device__ T divide(T x) const { return isinf(r) ? quotient_of(x, p) : product(x, r); }
+};
+
+/* Magnitudes as integers, in the same order; NaN is above all. */
+__device__ inline unsigned long long magnitude(double x) { return __double_as_longlong(x) & 0x7fffffffffffffff; }
+__device__ inline unsigned magnitude(float x) { return __float_as_uint(x) & 0x7fffffff; }
+
+__device__ inline T not_a_number() { return static_cast<T>(__longlong_as_double(0x7ff8000000000000)); }

@@ -1,0 +1,38 @@
+/* plan.h: what the files of the plan share: the kernels' own feasibility and baselines, and the arithmetic of vectors.
+ */
+#ifndef SMM_CUDA_PLAN_H
+#define SMM_CUDA_PLAN_H
+
+#include "cuda.h"
+
+/* Of each kernel: can it run the problem with these parameters, and in what grid; and its parameters where no row is
+ * tuned. */
+#define SMM_CUDA_KERNEL(family, strategy) \
+    bool smm_##family##_##strategy##_fits(const smm_cuda_problem *, const smm_cuda_parameters *, smm_cuda_grid *); \
+    void smm_##family##_##strategy##_baseline(const smm_cuda_problem *, smm_cuda_parameters *);
+#include "kernels.def"
+#undef SMM_CUDA_KERNEL
+
+static inline int least(int x, int y) { return x < y ? x : y; }
+static inline int most(int x, int y) { return x > y ? x : y; }
+static inline int ceil_div(int x, int y) { return (x + y - 1) / y; }
+static inline int bytes_of(const smm_cuda_problem *p) { return p->dtype == SMM_F32 ? 4 : 8; }
+
+/* Elements of the widest vector that divides a line. */
+static inline int width_of(const smm_cuda_problem *p, int length) {
+    const int vector = 16 / bytes_of(p);
+    return length % vector == 0 ? vector : length % 2 == 0 ? 2 : 1;
+}
+
+/* The fewest matrices after which an operand of so many elements is at a multiple of 16 bytes again. */
+static inline int group_of(const smm_cuda_problem *p, int elements) {
+    int group = 1;
+    while (group * elements * bytes_of(p) % 16) group *= 2;
+    return group;
+}
+
+/* Bytes of an image of some matrices, as Image::ELEMENTS of image.cuh. */
+int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
+                         int lines, int length);
+
+#endif

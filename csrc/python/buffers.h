@@ -1,0 +1,40 @@
+/* buffers.h: arrays on CUDA devices, as the files of the extension that use them see them. */
+#ifndef SMM_BUFFERS_H
+#define SMM_BUFFERS_H
+
+#include "extension.h"
+
+#include "../cuda/cuda.h"
+#include "dlpack.h"
+
+enum { SMM_MOST_DIMS = SMM_CUDA_DIMS + 2 };
+
+/* An array: shape and strides (in elements, never NULL), data (byte_offset is 0), and what keeps it alive. */
+typedef struct smm_buffer {
+    DLTensor x;
+    bool read_only;
+    const DLPackExchangeAPI *api;
+    DLManagedTensorVersioned *managed; /* held until the work is done */
+    DLManagedTensor *unversioned;
+    int64_t sizes[2 * SMM_MOST_DIMS];
+} smm_buffer;
+
+/* x is an array on a CUDA device that has DLPack's C exchange API: described. Never an exception. */
+bool smm_exchange(PyObject *x, smm_buffer *b);
+/* Describe any device array, ready to be used on the stream. 0, or -1 with an exception. */
+int smm_open_buffer(PyObject *x, intptr_t stream, smm_buffer *b);
+void smm_close_buffer(smm_buffer *b);
+/* Close buffers once the work that the stream has been given so far is done; and those of earlier calls. */
+void smm_hold_buffers(smm_buffer buffers[], int count, void *stream);
+
+/* Paths and tuned rows come from Python, once, before the first use of a device. 0, or -1 with an exception. */
+int smm_configure_cuda(void);
+void smm_raise_cuda(smm_cuda_status status);
+
+/* device.c: a gufunc's way to a device; NotImplemented where smallmm/_device.py must look closer. */
+PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs);
+int smm_add_device_calls(PyObject *module);
+/* device_kernels.c */
+int smm_add_device_kernels(PyObject *module);
+
+#endif
