@@ -33,7 +33,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tune_cuda import Timer, compile_one, copy_speed, operands, progress, traffic
+from device_suite import Stack, Timer, compile_one, copy_speed, problem_of, progress, traffic
 
 import smallmm
 from smallmm import _core
@@ -118,7 +118,7 @@ def jax_seconds(a: Any, b: Any, calls: int) -> float | None:
 class Run:
     """Rows of one topic."""
 
-    def __init__(self, topic: str, commit: str, folder: Path):
+    def __init__(self, topic: str, commit: str, folder: Path, suite: str = "matmul"):
         import torch
 
         self.timer = Timer()
@@ -136,13 +136,14 @@ class Run:
             "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         }
         slug = re.sub(r"[^a-z0-9]+", "-", self.about["device"].lower()).strip("-")
-        self.path = folder / f"matmul-{slug}-{topic}.jsonl"
-        self.copy = max(copy_speed(self.timer, "f32") for _ in range(3))
+        self.path = folder / f"{suite}-{slug}-{topic}.jsonl"
+        self.copy = max(copy_speed(self.timer) for _ in range(3))
 
     def add(self, contender: str, problem: Row, seconds: float, batch: int, moved: float, **more: Any) -> Row:
         row = {
-            "op": "matmul", "topic": self.topic, "contender": contender, "version": version_of(contender),
-            **problem, "batch": batch, "ns_per_matrix": float(f"{seconds / batch * 1e9:.5g}"),
+            **problem, "op": problem["op"].lower(), "topic": self.topic, "contender": contender,
+            "version": version_of(contender), "batch": batch,
+            "ns_per_matrix": float(f"{seconds / batch * 1e9:.5g}"),
             "gbytes": float(f"{moved / seconds / 1e9:.5g}"),
             "percent": round(100 * moved / seconds / self.copy, 1),
             **more, **self.about,
@@ -158,9 +159,8 @@ class Run:
 
 
 def version_of(contender: str) -> str:
-    name = {"cuBLAS": "torch", "torch.bmm": "torch", "cupy.matmul": "cupy", "jax": "jax"}.get(
-        contender, "smallmm"
-    )
+    name = contender.partition(".")[0] if contender in sys.modules or "." in contender else contender
+    name = {"cuBLAS": "torch", "cuSOLVER": "torch"}.get(name, name)
     return getattr(sys.modules.get(name), "__version__", "unknown")
 
 
@@ -175,6 +175,11 @@ def validate(c: Any, a: Any, b: Any) -> None:
     unit = torch.finfo(c.dtype).eps / 2
     bound = (a.shape[-1] + 2) * 1.01 * unit * torch.matmul(x.abs(), y.abs())
     assert bool(((z - torch.matmul(x, y)).abs() <= bound).all()), "wrong result"
+
+
+def operands(problem: Row) -> tuple[Any, Any, Any]:
+    stack = Stack(problem)
+    return (*stack.inputs, *stack.outputs)
 
 
 def precompile(problems: list[Row]) -> None:
@@ -192,10 +197,10 @@ def precompile(problems: list[Row]) -> None:
 
 
 def square(run: Run, orders: list[int]) -> None:
-    problems = [{"dtype": dtype, "m": n, "k": n, "n": n} for dtype in ("f32", "f64") for n in orders]
+    problems = [problem_of("MATMUL", dtype, n) for dtype in ("f32", "f64") for n in orders]
     precompile(problems)
     for problem in progress(problems, len(problems), run.topic):
-        a, b, c = operands(problem, run.timer.torch)
+        a, b, c = operands(problem)
         moved = traffic(problem, len(c))
         c.fill_(float("nan"))
         smallmm.batched_matmul(a, b, out=c)
@@ -221,11 +226,12 @@ def rect(run: Run) -> None:
     chance = random.Random(2026)
     shapes = [tuple(chance.randint(1, 32) for _ in range(3)) for _ in range(500)]
     problems = [
-        {"dtype": ("f32", "f64")[i % 2], "m": m, "k": k, "n": n} for i, (m, k, n) in enumerate(shapes)
+        {"op": "MATMUL", "dtype": ("f32", "f64")[i % 2], "m": m, "k": k, "n": n}
+        for i, (m, k, n) in enumerate(shapes)
     ]
     precompile(problems)
     for problem in progress(problems, len(problems), run.topic):
-        a, b, c = operands(problem, run.timer.torch)
+        a, b, c = operands(problem)
         moved = traffic(problem, len(c))
         c.fill_(float("nan"))
         smallmm.batched_matmul(a, b, out=c)
@@ -245,12 +251,12 @@ def layout(run: Run, orders: list[int]) -> None:
         "b broadcast": {"source_b": 1},
     }  # fmt: skip
     problems = [
-        {"dtype": dtype, "m": n, "k": n, "n": n, "layout": kind, **extra}
+        problem_of("MATMUL", dtype, n, layout=kind, **extra)
         for dtype in ("f32", "f64") for n in orders for kind, extra in kinds.items()
     ]  # fmt: skip
     precompile(problems)
     for problem in progress(problems, len(problems), run.topic):
-        a, b, c = operands(problem, run.timer.torch)
+        a, b, c = operands(problem)
         c.fill_(float("nan"))
         smallmm.batched_matmul(a, b, out=c)
         validate(c, a, b)
@@ -263,20 +269,14 @@ def small(run: Run) -> None:
     for dtype in ("f32", "f64"):
         for n in (2, 3, 4, 8, 16, 32):
             for batch in (100, 1000, 10_000, 100_000):
-                problem = {"dtype": dtype, "m": n, "k": n, "n": n}
+                problem = problem_of("MATMUL", dtype, n)
                 kind = {"f32": torch.float32, "f64": torch.float64}[dtype]
                 a, b = (torch.rand(batch, n, n, device="cuda", dtype=kind) for _ in range(2))
                 c = torch.empty_like(a)
                 calls = {"smallmm": partial(smallmm.batched_matmul, a, b, out=c), **peers(a, b, c)}
                 del calls["cupy.matmul"]
                 for name, call in calls.items():
-                    call()
-                    graph = torch.cuda.CUDAGraph()
-                    with torch.cuda.graph(graph):
-                        for _ in range(20):
-                            call()
-                    seconds = run.timer(graph.replay, samples=9, each=2) / 20
-                    run.add(name, problem, seconds, batch, traffic(problem, batch))
+                    run.add(name, problem, run.timer.replayed(call), batch, traffic(problem, batch))
 
 
 CALL = """
@@ -295,7 +295,7 @@ def call(run: Run, folder: Path) -> None:
     torch = run.timer.torch
     for dtype in (torch.float32, torch.float64):
         for n in (2, 3, 4, 8, 16, 32):
-            problem = {"dtype": {torch.float32: "f32", torch.float64: "f64"}[dtype], "m": n, "k": n, "n": n}
+            problem = problem_of("MATMUL", {torch.float32: "f32", torch.float64: "f64"}[dtype], n)
             x = torch.rand(1000, n, n, device="cuda", dtype=dtype)
             calls = {"smallmm": partial(smallmm.batched_matmul, x, x), "torch.bmm": partial(torch.bmm, x, x)}
             for name, f in calls.items():
@@ -320,7 +320,7 @@ def call(run: Run, folder: Path) -> None:
                 text=True,
                 check=True,
             )
-            problem = {"dtype": "f64", "m": n, "k": n, "n": n}
+            problem = problem_of("MATMUL", "f64", n)
             run.add(
                 "smallmm",
                 problem,

@@ -17,19 +17,38 @@ import json
 import math
 import os
 import re
-import statistics
-import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from device_suite import (
+    GUFUNCS,
+    SIZES,
+    Stack,
+    Timer,
+    compile_one,
+    copy_speed,
+    problem_of,
+    progress,
+    traffic,
+)
+
 import smallmm
 from smallmm import _core, cuda
 
-FOOTPRINT = 1 << 30
-SIZES = {"f32": 4, "f64": 8}
 TUNED = Path(smallmm.__file__).parent / "tuned"
-PARAMETERS = ("rows", "cols", "threads", "unroll", "pad", "async", "through_shared")
+PARAMETERS = (
+    "rows",
+    "cols",
+    "lanes",
+    "panel",
+    "threads",
+    "blocks",
+    "unroll",
+    "pad",
+    "async",
+    "through_shared",
+)
 LAYOUT = ("order_a", "order_b", "source_a", "source_b")
 Row = dict[str, Any]
 
@@ -88,104 +107,36 @@ def candidates(problem: Row, shared: int, effort: int) -> list[Row]:
     return list(found.values())
 
 
-def compile_one(job: tuple[Row, Row, int, int]) -> tuple[int, int]:
-    """In a process of its own: fill the disk cache. Returns registers and bytes spilled."""
-    problem, parameters, arch, shared = job
-    _, log, *_ = _core.cuda_build(problem, parameters, arch, shared)
-    registers = re.findall(r"Used (\d+) registers", log or "")
-    spills = re.findall(r"(\d+) bytes spill stores", log or "")
-    return int(registers[0]) if registers else 0, int(spills[0]) if spills else 0
-
-
-class Timer:
-    """Event-timed medians on the current stream."""
-
-    def __init__(self) -> None:
-        import torch
-
-        self.torch = torch
-        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(32)]
-
-    def __call__(self, call: Any, samples: int = 7, each: int = 3, warm: float = 0.03) -> float:
-        """Seconds of one call, after so many seconds of calls that bring the clocks up."""
-        start = time.perf_counter()
-        while True:
-            call()
-            self.torch.cuda.synchronize()
-            if time.perf_counter() - start > warm:
-                break
-        events = self.events[: samples + 1]
-        events[0].record()
-        for event in events[1:]:
-            for _ in range(each):
-                call()
-            event.record()
-        events[-1].synchronize()
-        return statistics.median(a.elapsed_time(b) for a, b in itertools.pairwise(events)) / each / 1e3
-
-
-def batch_of(problem: Row) -> int:
-    """An odd batch whose operands have about FOOTPRINT bytes."""
-    m, k, n = (problem[x] for x in "mkn")
-    return FOOTPRINT // ((m * k + k * n + m * n) * SIZES[problem["dtype"]]) | 1
-
-
-def traffic(problem: Row, batch: int) -> int:
-    """Compulsory bytes: operands read once, one for the whole batch counted once, and the result written."""
-    m, k, n = (problem[x] for x in "mkn")
-    a = m * k * (1 if problem.get("source_a") else batch)
-    b = k * n * (1 if problem.get("source_b") else batch)
-    return (a + b + m * n * batch) * SIZES[problem["dtype"]]
-
-
-def operands(problem: Row, torch: Any) -> tuple[Any, Any, Any]:
-    m, k, n = (problem[x] for x in "mkn")
-    dtype = {"f32": torch.float32, "f64": torch.float64}[problem["dtype"]]
-    batch = batch_of(problem)
-    pair = []
-    for name, rows, cols in (("a", m, k), ("b", k, n)):
-        shape = (cols, rows) if problem.get(f"order_{name}") else (rows, cols)
-        x = torch.rand(1 if problem.get(f"source_{name}") else batch, *shape, device="cuda", dtype=dtype)
-        x = x.mT if problem.get(f"order_{name}") else x
-        pair.append(x.expand(batch, rows, cols))
-    return (*pair, torch.empty(batch, m, n, device="cuda", dtype=dtype))
-
-
-def copy_speed(timer: Timer, dtype: str) -> float:
-    """Bytes a second of the framework's copy, read and write counted."""
+def tune(problem: Row, rows: list[Row], timer: Timer) -> tuple[int, list[tuple[float, Row]]]:
+    """The batch, and every candidate's time, fastest first. One with other bits is an error."""
     torch = timer.torch
-    x = torch.rand(FOOTPRINT // 8, device="cuda", dtype=torch.float32)
-    y = torch.empty_like(x)
-    return 2 * x.numel() * 4 / timer(lambda: y.copy_(x), samples=15)
-
-
-def tune(problem: Row, rows: list[Row], timer: Timer) -> list[tuple[float, Row]]:
-    """Every candidate's time, fastest first. One with other bits is an error."""
-    torch = timer.torch
-    a, b, c = operands(problem, torch)
-    reference = None
+    _core.cuda_tune([{**problem, **rows[0]}])
+    stack = Stack(problem)
+    stack.assert_cpu_bits()
+    reference = [x.clone() for x in stack.outputs]
     times = []
     for row in rows:
         _core.cuda_tune([{**problem, **row}])
-        c.fill_(float("nan"))
-        smallmm.batched_matmul(a, b, out=c)
-        if reference is None:
-            expected = torch.bmm(a[:4096].double(), b[:4096].double())
-            if not torch.allclose(c[:4096].double(), expected, rtol=1e-4):
-                raise AssertionError(f"wrong: {problem} {row}")
-            reference = c.clone()
-        if not torch.equal(c, reference):
+        for x in stack.outputs:
+            x.fill_(-1)
+        stack()
+        if not all(torch.equal(x, y) for x, y in zip(stack.outputs, reference, strict=True)):
             raise AssertionError(f"other bits: {problem} {row}")
-        times.append((timer(lambda: smallmm.batched_matmul(a, b, out=c), warm=0), row))  # is warm
-    return sorted(times, key=lambda x: x[0])
+        seconds = timer.replayed(stack) if problem.get("small") else timer(stack, warm=0)  # is warm
+        times.append((seconds, row))
+    return stack.batch, sorted(times, key=lambda x: x[0])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ops", nargs="*", default=list(GUFUNCS), choices=list(GUFUNCS))
     parser.add_argument("--orders", type=int, nargs="*", default=[*range(1, 33)])
     parser.add_argument("--dtypes", nargs="*", default=["f32", "f64"])
     parser.add_argument(
         "--layouts", nargs="*", default=["0000"], help="order_a, order_b, source_a, source_b: 0 or 1"
+    )
+    parser.add_argument(
+        "--small", type=int, nargs="*", default=[0], help="1: for batches too small to fill a GPU"
     )
     parser.add_argument("--device", type=int, default=0)
     parser.add_argument("--effort", type=int, choices=(1, 2, 3), default=2, help="how many kernels to try")
@@ -196,7 +147,9 @@ def main() -> None:
 
     name, arch, shared = _core.cuda_device(arguments.device)
     problems = [
-        {"dtype": dtype, "m": n, "k": n, "n": n, **dict(zip(LAYOUT, map(int, layout), strict=True))}
+        problem_of(op, dtype, n, small=small, **dict(zip(LAYOUT, map(int, layout), strict=True)))
+        for op in arguments.ops
+        for small in arguments.small
         for layout in arguments.layouts
         for dtype in arguments.dtypes
         for n in arguments.orders
@@ -224,13 +177,12 @@ def main() -> None:
         )
 
     timer = Timer()
-    speed = copy_speed(timer, "f32")
+    speed = copy_speed(timer)
     print(f"copy: {speed / 1e12:.3f} TB/s", flush=True)
     best, log = [], []
     for problem, rows in zip(progress(problems, len(problems), "time"), sets, strict=True):
         rows = [row for row in rows if usage[repr((problem, row, arch, shared))][1] <= 48]
-        times = tune(problem, rows, timer)
-        batch = batch_of(problem)
+        batch, times = tune(problem, rows, timer)
         moved = traffic(problem, batch)
         seconds, row = times[0]
         best.append(
@@ -249,28 +201,21 @@ def main() -> None:
         date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
         known |= {key(row): {**row, "date": date} for row in best}
-        lines = ",\n".join(json.dumps(known[x]) for x in sorted(known))
         head = f'"device": {json.dumps(name)}'
         arguments.out.mkdir(exist_ok=True)
-        (arguments.out / f"matmul-{slug}.json").write_text(f'{{{head},\n"rows": [\n{lines}\n]}}\n')
+        for op in {row["op"] for row in known.values()}:
+            lines = ",\n".join(json.dumps(known[x]) for x in sorted(known) if known[x]["op"] == op)
+            path = arguments.out / f"{op.lower().replace('_', '-')}-{slug}.json"
+            path.write_text(f'{{{head},\n"rows": [\n{lines}\n]}}\n')
 
 
 def key(row: Row) -> tuple[Any, ...]:
-    return tuple(row[x] for x in (*LAYOUT, "dtype", "m", "k", "n"))
+    return tuple(row[x] for x in ("op", "small", *LAYOUT, "dtype", "m", "k", "n"))
 
 
 def tuned_rows_of(device: str) -> list[Row]:
     """The rows of the table for this device, without its name."""
     return [{x: row[x] for x in row if x != "device"} for row in cuda.tuned_rows() if row["device"] == device]
-
-
-def progress(items: Any, count: int, name: str) -> Any:
-    """A progress bar, where tqdm is installed."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return items
-    return tqdm(items, total=count, desc=name, mininterval=5)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """What smallmm runs on, with how many threads, and how it would run a call."""
 
 import os
+import platform
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from . import _core, _lapack, _linalg, _matmul
+from . import _core, _lapack, _linalg, _matmul, cuda
 from ._arrays import as_numpy, on_device
 from ._errors import LinAlgError
 
@@ -78,20 +80,34 @@ def threads(threads: int, /) -> Iterator[None]:
 
 
 def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] | None:
-    """Show versions, instruction set and threads.
+    """Show versions, instruction set, threads, and what there is of NUMA, GPUs and their compiler.
 
     Parameters
     ----------
     mode : {"stdout", "dicts"}
         Print them, or return them as a dictionary, as in `numpy.show_config`.
+
+    Notes
+    -----
+    GPUs are those that the driver's library NVML lists: CUDA is not started, which a process that forks later
+    could not use in its children.
     """
+    if mode not in ("stdout", "dicts"):
+        raise ValueError(f"show_config: mode is {mode!r}; expected 'stdout' or 'dicts'")
     config = {
         "smallmm": _core.__version__,
         "numpy": np.__version__,
+        "python": platform.python_version(),
         "compiler": _core.compiler,
+        "system": f"{platform.system()} {platform.release()}",
+        "cpu": _cpu(),
         "isa": _core.isa(),
         "isas available": list(_core.isas_available()),
         "threads": _core.get_num_threads(),
+        "numa nodes": _numa_nodes(),
+        "gpus": _gpus(),
+        "nvrtc": cuda.nvrtc(),
+        "kernel cache": str(cuda.cache_directory() or "none"),
         "environment": {
             name: value
             for name, value in sorted(os.environ.items())
@@ -100,11 +116,50 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
     }
     if mode == "dicts":
         return config
-    if mode != "stdout":
-        raise ValueError(f"show_config: mode is {mode!r}; expected 'stdout' or 'dicts'")
     for name, value in config.items():
+        if isinstance(value, dict):
+            value = [f"{key}={x}" for key, x in value.items()]
+        if isinstance(value, list):
+            value = ", ".join(value) or "none"
         print(f"{name + ':':16}{value}")
     return None
+
+
+def _cpu() -> str:
+    """The CPU's name, else the machine's architecture."""
+    info = Path("/proc/cpuinfo")
+    text = info.read_text() if info.exists() else ""
+    found = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
+    return found[1] if found else platform.machine()
+
+
+def _numa_nodes() -> list[str]:
+    """The CPUs of each node, as the kernel lists them: "0-15"."""
+    files = Path("/sys/devices/system/node").glob("node[0-9]*/cpulist")
+    return [file.read_text().strip() for file in sorted(files, key=lambda file: (len(str(file)), file))]
+
+
+def _gpus() -> list[str]:
+    """Name and architecture of each NVIDIA GPU, by the driver's NVML."""
+    import ctypes  # here: seldom needed
+
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return []
+    if nvml.nvmlInit_v2():
+        return []
+    count, gpus = ctypes.c_uint(), []
+    nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+    for i in range(count.value):
+        device, name = ctypes.c_void_p(), ctypes.create_string_buffer(96)
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        nvml.nvmlDeviceGetHandleByIndex_v2(i, ctypes.byref(device))
+        nvml.nvmlDeviceGetName(device, name, len(name))
+        nvml.nvmlDeviceGetCudaComputeCapability(device, ctypes.byref(major), ctypes.byref(minor))
+        gpus.append(f"{name.value.decode()} (sm_{major.value}{minor.value})")
+    nvml.nvmlShutdown()
+    return gpus
 
 
 @dataclass(frozen=True)

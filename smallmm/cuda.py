@@ -39,9 +39,26 @@ def device_name(device: int = 0) -> str:
     return _core.cuda_device(device)[0]
 
 
+_OPS = {
+    "batched_matmul": "MATMUL",
+    "lu_factor": "LU",
+    "lu_solve": "LU_SOLVE",
+    "solve": "SOLVE",
+    "inv": "INV",
+    "det": "DET",
+    "slogdet": "SLOGDET",
+    "cholesky": "CHOLESKY",
+    "cho_solve": "CHO_SOLVE",
+    "solve_triangular": "SOLVE_TRIANGULAR",
+    "qr": "QR",
+    "lstsq": "LSTSQ",
+}
+
+
 def warmup(
     shapes: Iterable[tuple[int, int, int] | int],
     *,
+    op: str = "batched_matmul",
     dtypes: Iterable[str] = ("f32", "f64"),
     device: int = 0,
     **layout: int,
@@ -52,29 +69,43 @@ def warmup(
     Parameters
     ----------
     shapes : iterable of (m, k, n) or n
-        Products of m x k and k x n matrices; n stands for (n, n, n).
+        Products of m x k and k x n matrices. Otherwise matrices of m x n, with k right-hand sides or, of
+        "qr", k columns of Q. n alone stands for square matrices, with one right-hand side.
+    op : str
+        The function: "batched_matmul", "solve", "inv" and so on.
     dtypes : iterable of {"f32", "f64"}
         Precisions.
     device : int
         The device's number.
     **layout
-        What differs from contiguous, aligned operands, each 0 or 1: ``order_a`` and ``order_b`` (1: the
-        matrix is transposed), ``source_a`` and ``source_b`` (1: one matrix for the whole batch), ``aligned``
-        (0: the data begins at any element), ``scaled`` (1: with alpha and beta).
+        What differs from contiguous, aligned operands, each 0 or 1: ``order_a``, ``order_b`` and
+        ``order_c`` (1: the matrix is transposed), ``source_a`` and ``source_b`` (1: one matrix for the whole
+        batch), ``aligned`` (0: the data begins at any element), ``scaled`` (1: with alpha and beta); and
+        ``small`` (1: for a few thousand matrices at most, 0: for more; without it, both).
 
     Returns
     -------
     list of dict
-        How each of them runs: strategy, parameters, threads and matrices of a block, whether it came from
+        How each of them runs: kernel, parameters, threads and matrices of a block, whether it came from
         disk.
 
     Raises
     ------
     CudaUnavailableError
         Without a driver, a device or NVRTC.
+    ValueError
+        No such function.
     """
-    sizes = [(shape,) * 3 if isinstance(shape, int) else shape for shape in shapes]
-    problems = [{"dtype": dtype, "m": m, "k": k, "n": n, **layout} for dtype in dtypes for m, k, n in sizes]
+    if op not in _OPS:
+        raise ValueError(f"warmup: op is {op!r}; expected one of {', '.join(_OPS)}")
+    columns = op in ("batched_matmul", "qr")
+    sizes = [(n, n if columns else 1, n) if isinstance(n, int) else n for n in shapes]
+    problems = [
+        {"op": _OPS[op], "dtype": dtype, "m": m, "k": k, "n": n, "small": small, **layout}
+        for dtype in dtypes
+        for m, k, n in sizes
+        for small in ([layout["small"]] if "small" in layout else (0, 1))
+    ]
     return [{**problem, **_core.cuda_warm(problem, device)} for problem in problems]
 
 

@@ -11,6 +11,30 @@ import torch
 import smallmm
 
 
+def factor_and_solve(x: torch.Tensor, y: torch.Tensor) -> None:
+    """Every operation once, on matrices of which one is singular."""
+    x = x + x.shape[-1] * torch.eye(x.shape[-1], device="cuda", dtype=x.dtype)
+    x[3] = 0
+    symmetric = x @ x.mT
+    for a in (x, x.mT):
+        smallmm.lu_factor_ex(a)
+        smallmm.solve_ex(a, y)
+        smallmm.inv_ex(a)
+        smallmm.det(a)
+        smallmm.slogdet(a)
+        smallmm.cholesky_ex(symmetric)
+        smallmm.cho_solve((a, True), y[..., :1])
+        smallmm.cho_solve((a, False), y)
+        smallmm.solve_triangular(a, y, unit_diagonal=True)
+        lu, pivots, _ = smallmm.lu_factor_ex(a)
+        smallmm.lu_solve((lu, pivots), y)
+        smallmm.lu_solve((lu, pivots), y[..., :1], 1)
+        for mode in ("reduced", "r", "raw"):
+            smallmm.qr(a, mode)
+        smallmm.lstsq(a, y[..., :1])
+    smallmm.inv_ex(x, out=(x, None))
+
+
 def main() -> None:
     for dtype, n in itertools.product(
         (torch.float32, torch.float64), (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31, 32)
@@ -33,6 +57,8 @@ def main() -> None:
             torch.testing.assert_close(c.double().cpu(), expected, rtol=1e-4, atol=1e-5)
         smallmm.batched_matmul(x, y, out=odd, alpha=2, beta=1)
         smallmm.batched_matmul(x, y, out=x)
+        factor_and_solve(x, y)
+        factor_and_solve(odd, apart)
     torch.cuda.synchronize()
     print("done")
 

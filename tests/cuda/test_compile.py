@@ -28,7 +28,7 @@ def compile_all(problems, arch, record_property):
     registers = []
     for problem, (cubin, log, name, from_disk) in zip(problems, found, strict=True):
         assert cubin[:4] == b"\x7fELF"
-        assert name.startswith("smm_matmul_")
+        assert name.startswith("smm_")
         if from_disk:
             continue
         (used,) = re.findall(r"Used (\d+) registers", log)
@@ -43,6 +43,36 @@ def test_planned_kernels(arch, record_property):
     """What a call of each square order runs, on one architecture all of them, on the others a third."""
     orders = range(1, 33) if arch == 90 else range(1 + arch // 10 % 3, 33, 3)
     problems = [{"dtype": dtype, "m": n, "k": n, "n": n} for dtype in ("f32", "f64") for n in orders]
+    compile_all(problems, arch, record_property)
+
+
+FACTORIZATIONS = ("LU", "INV", "DET", "SLOGDET", "CHOLESKY", "QR", "QR_R", "QR_RAW")
+SOLVES = ("SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("op", FACTORIZATIONS + SOLVES)
+def test_planned_factorizations(op, arch, record_property):
+    """What a call of some orders runs: other orders on each architecture and for each operation."""
+    chance = random.Random(f"{op} {arch}")
+    orders = [chance.randint(1, 4), chance.randint(5, 9), chance.randint(10, 16), chance.randint(17, 32)]
+    problems = [
+        {
+            "op": op,
+            "dtype": dtype,
+            "m": n,
+            "k": chance.choice((1, 3, 16)) if op in SOLVES else n,
+            "n": n,
+            "form": chance.choice((0, 1, 2, 3)) if op == "SOLVE_TRIANGULAR" else 0,
+            "small": chance.randint(0, 1),
+            **{name: chance.randint(0, 1) for name in ("order_a", "order_b", "order_c")},
+            **{
+                name: chance.choice((0, 0, 2)) for name in ("source_a", "source_b", "source_c", "source_rest")
+            },
+        }
+        for n in orders
+        for dtype in ("f32", "f64")
+    ]
     compile_all(problems, arch, record_property)
 
 

@@ -1,0 +1,691 @@
+"""`smallmm.bench`: ours beside the libraries that are installed here. Validate, then time, then say where we lost.
+
+The timer (`measure`) and the operations with their checks are those of benchmarks/ too, which adds what a user
+does not have: the machine's limits, compiled contenders, records with machine and commit.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import smallmm
+
+from ._device import to_host
+
+try:
+    from tqdm import tqdm
+except ImportError:
+
+    def tqdm(items: Iterable, **_: object) -> Iterable:
+        return items
+
+
+Call = Callable[[], object]
+Row = dict[str, Any]
+
+DTYPES = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+ORDERS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+QUICK = (2, 4, 8, 16, 32)
+SECONDS, QUICK_SECONDS = 120.0, 25.0  # spent on timing, if no contender is slow
+FOOTPRINT, DEVICE_FOOTPRINT = 2 << 20, 256 << 20  # bytes of operands: in a host's caches, beyond a GPU's
+DISTINCT = 4093  # matrices of a larger stack that are random; prime, so that their period is none of the caches'
+OURS = "smallmm"
+
+
+# --- timing ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Nanoseconds of one call: the median and the quartiles of `samples` samples."""
+
+    median: float
+    low: float
+    high: float
+    samples: int
+
+
+def timing(samples: list[float]) -> Timing:
+    """Median and quartiles of samples in nanoseconds."""
+    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return Timing(median, low, high, len(samples))
+
+
+def _sample(call: Call, repetitions: int, wait: Call) -> float:
+    start = perf_counter_ns()
+    for _ in itertools.repeat(None, repetitions):
+        call()
+    wait()
+    return (perf_counter_ns() - start) / repetitions
+
+
+def _repetitions(call: Call, sample_ns: float, wait: Call) -> int:
+    """As many repetitions as make one sample last sample_ns."""
+    repetitions = 1
+    while True:
+        took = _sample(call, repetitions, wait) * repetitions
+        if took >= sample_ns / 2:
+            return max(1, round(repetitions * sample_ns / took))
+        repetitions *= 4
+
+
+def _settled(samples: list[float]) -> bool:
+    """The median is known to about half a percent."""
+    t = timing(samples)
+    return (t.high - t.low) / len(samples) ** 0.5 < 0.005 * t.median
+
+
+def measure(
+    calls: dict[str, Call],
+    *,
+    budget_s: float = 1.0,
+    sample_s: float = 1e-3,
+    least: int = 7,
+    wait: Call = lambda: None,
+) -> dict[str, Timing]:
+    """Time all calls round-robin, so that the drift of a noisy machine hits all alike: `least` rounds, then more
+    until all medians settle or the budget is spent.
+
+    Where one sample is several calls, an untimed call goes first and brings the data back into the cache.
+    `wait` ends a sample: on a device, the call that waits for it.
+    """
+    repetitions = {name: _repetitions(call, sample_s * 1e9, wait) for name, call in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    order = list(calls)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        stop = perf_counter_ns() + budget_s * 1e9
+        for done in itertools.count():
+            if done >= least and (perf_counter_ns() > stop or all(map(_settled, samples.values()))):
+                break
+            for name in order[done % len(order) :] + order[: done % len(order)]:
+                if repetitions[name] > 1:
+                    calls[name]()
+                samples[name].append(_sample(calls[name], repetitions[name], wait))
+    finally:
+        if collecting:
+            gc.enable()
+    return {name: timing(s) for name, s in samples.items()}
+
+
+# --- operations and their checks ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """What is timed, what it costs, and how a result is checked: check(u, a, b, *results) gets stacks in float64
+    and the unit roundoff u of the computation, and gives ratios, by matrix, which must not exceed 1."""
+
+    name: str
+    flops: Callable[[int], float]  # of order n
+    check: Callable[..., np.ndarray]
+    b: str = ""  # the second operand: none, "1" column, "n" columns
+    positive: bool = False  # on symmetric positive definite matrices
+
+    @property
+    def function(self) -> str:
+        return "batched_matmul" if self.name == "matmul" else self.name
+
+
+def _norm(x: np.ndarray) -> np.ndarray:
+    """1-norms."""
+    return np.abs(x).sum(-2).max(-1)
+
+
+def matmul_error(u: float, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """|C - AB| <= (k + 2) u |A||B|, by element, compared in a precision beyond that of u"""
+    wide = np.longdouble if u < 1e-10 else np.float64
+    a, b = a.astype(wide), b.astype(wide)
+    return np.abs(c - a @ b) / ((a.shape[-1] + 2) * u * (np.abs(a) @ np.abs(b)))
+
+
+def _matmul(u: float, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    return matmul_error(u, a, b, c).max((-1, -2))
+
+
+def _lu(u: float, a: np.ndarray, b: None, lu: np.ndarray, pivots: np.ndarray) -> np.ndarray:
+    """|P A - L U| <= 10 n u |A|"""
+    n, every = a.shape[-1], np.arange(len(a))
+    a = a.copy()
+    for i, p in enumerate(pivots.astype(int).T):
+        a[every, i], a[every, p] = a[every, p], a[every, i]
+    return _norm(a - (np.tril(lu, -1) + np.eye(n)) @ np.triu(lu)) / (10 * n * u * _norm(a))
+
+
+def _solve(u: float, a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """|b - A x| <= 20 n u (|A| |x| + |b|)"""
+    return _norm(b - a @ x) / (20 * a.shape[-1] * u * (_norm(a) * _norm(x) + _norm(b)))
+
+
+def _inv(u: float, a: np.ndarray, b: None, x: np.ndarray) -> np.ndarray:
+    """|A X - I| <= 50 n u |A| |X|"""
+    n = a.shape[-1]
+    return _norm(a @ x - np.eye(n)) / (50 * n * u * _norm(a) * _norm(x))
+
+
+def _det(u: float, a: np.ndarray, b: None, det: np.ndarray) -> np.ndarray:
+    """|d - det A| <= 20 n u |det A| |A| |A^-1|"""
+    exact = np.linalg.det(a)
+    return np.abs(det - exact) / (20 * a.shape[-1] * u * np.abs(exact) * _norm(a) * _norm(np.linalg.inv(a)))
+
+
+def _cholesky(u: float, a: np.ndarray, b: None, l: np.ndarray) -> np.ndarray:  # noqa: E741
+    """|A - L L^T| <= 10 n u |A|; of L the lower triangle"""
+    lower = np.tril(l)
+    return _norm(a - lower @ lower.mT) / (10 * a.shape[-1] * u * _norm(a))
+
+
+def _qr(u: float, a: np.ndarray, b: None, q: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """|A - Q R| <= 20 n u |A| and |Q^T Q - I| <= 20 n u"""
+    n = a.shape[-1]
+    return np.maximum(_norm(a - q @ r) / _norm(a), _norm(q.mT @ q - np.eye(n))) / (20 * n * u)
+
+
+OPERATIONS = {
+    op.name: op
+    for op in (
+        Operation("matmul", lambda n: 2 * n**3, _matmul, b="n"),
+        Operation("lu_factor", lambda n: 2 / 3 * n**3, _lu),
+        Operation("solve", lambda n: 2 / 3 * n**3 + 2 * n**2, _solve, b="1"),
+        Operation("inv", lambda n: 2 * n**3, _inv),
+        Operation("det", lambda n: 2 / 3 * n**3, _det),
+        Operation("cholesky", lambda n: n**3 / 3, _cholesky, positive=True),
+        Operation("qr", lambda n: 8 / 3 * n**3, _qr),
+    )
+}
+
+
+def some_of(batch: int, limit: int) -> np.ndarray:
+    """Up to `limit` indices of matrices: the first, the last, and random ones between."""
+    if batch <= limit:
+        return np.arange(batch)
+    ends = np.r_[: limit // 4, batch - limit // 4 : batch]
+    return np.unique(np.r_[ends, np.random.default_rng(batch).integers(0, batch, limit // 2)])
+
+
+def validate(
+    what: str,
+    op: Operation,
+    a: np.ndarray,
+    b: np.ndarray | None,
+    results: Iterable[np.ndarray],
+    limit: int = 2048,
+) -> None:
+    """Raise AssertionError unless the results are accurate for up to `limit` matrices: first, last, random."""
+    chosen = some_of(len(a), limit)
+    operands = (x if x is None else x[chosen].astype(np.float64) for x in (a, b))
+    ratio = op.check(np.finfo(a.dtype).eps / 2, *operands, *(x[chosen].astype(np.float64) for x in results))
+    wrong = np.flatnonzero(~(ratio <= 1))
+    if wrong.size:
+        raise AssertionError(
+            f"{what} of {a.shape[-2:]} {a.dtype}: {wrong.size} of {len(chosen)} matrices are wrong, "
+            f"the first {chosen[wrong[0]]}, by a factor of {ratio[wrong[0]]:.3g}"
+        )
+
+
+# --- contenders -----------------------------------------------------------------------------------
+
+
+class Job(NamedTuple):
+    """A contender's call, and how to see its result as NumPy arrays."""
+
+    call: Call
+    words: str  # what is called
+    read: Callable[[Any], Iterable[Any]] = lambda returned: (
+        returned if isinstance(returned, (tuple, list)) else (returned,)
+    )
+
+
+class Contender(NamedTuple):
+    """`bind` gives the job of an operation on operands, which are the device's; None: it has no function."""
+
+    name: str
+    version: str
+    bind: Callable[[Operation, list[Any]], Job | None]
+
+
+def _ours(op: Operation, operands: list[Any]) -> Job:
+    function = getattr(smallmm, op.function)
+    out = function(*operands)
+    out = tuple(out) if isinstance(out, tuple) else out
+    for x in out if isinstance(out, tuple) else (out,):
+        x[...] = 0  # what is validated is what the timed call leaves there
+    return Job(partial(function, *operands, out=out), f"smallmm.{op.function}")
+
+
+def _numpy() -> Contender:
+    def bind(op: Operation, operands: list[np.ndarray]) -> Job | None:
+        if op.name == "matmul":
+            return Job(partial(np.matmul, *operands, out=np.zeros_like(operands[0])), "np.matmul")
+        function = getattr(np.linalg, op.name, None)
+        return function and Job(partial(function, *operands), f"np.linalg.{op.name}")
+
+    return Contender("NumPy", np.__version__, bind)
+
+
+def _scipy() -> Contender:
+    import scipy
+    import scipy.linalg
+
+    options = {"cholesky": {"lower": True}, "qr": {"mode": "economic"}}
+
+    def bind(op: Operation, operands: list[np.ndarray]) -> Job | None:
+        function = getattr(scipy.linalg, op.name, None)
+        if function is None:
+            return None
+        function = partial(function, check_finite=False, **options.get(op.name, {}))
+        operands = [x[:1000] for x in operands]  # a loop, in SciPy or here: its time per matrix needs no more
+        words = f"scipy.linalg.{op.name}"
+        try:
+            function(*(x[:2] for x in operands))
+        except ValueError:  # versions that take no stacks
+            one = function(*(x[0] for x in operands))
+            several = isinstance(one, tuple)
+            return Job(
+                lambda: [function(*matrices) for matrices in zip(*operands, strict=True)],
+                f"{words} in a loop",
+                lambda returned: map(np.array, zip(*returned, strict=True)) if several else (np.array(returned),),
+            )
+        return Job(partial(function, *operands), words)
+
+    return Contender("SciPy", scipy.__version__, bind)
+
+
+def _torch() -> Contender:
+    import torch
+
+    names = {name: f"{name}_ex" for name in ("lu_factor", "solve", "inv", "cholesky")}  # ask for no wait
+    results = {"lu_factor": 2, "qr": 2}
+
+    def bind(op: Operation, operands: list[Any]) -> Job:
+        tensors = [torch.as_tensor(x) for x in operands]
+        if op.name == "matmul":
+            return Job(partial(torch.bmm, *tensors, out=torch.zeros_like(tensors[0])), "torch.bmm")
+        name = names.get(op.name, op.name)
+
+        def read(returned: Any) -> list[Any]:
+            found = list(returned) if isinstance(returned, tuple) else [returned]
+            if op.name == "lu_factor":
+                found[1] = found[1] - 1  # counted from 1
+            return found[: results.get(op.name, 1)]
+
+        return Job(partial(getattr(torch.linalg, name), *tensors), f"torch.linalg.{name}", read)
+
+    return Contender("PyTorch", torch.__version__, bind)
+
+
+def _cupy() -> Contender:
+    import cupy
+
+    def bind(op: Operation, operands: list[Any]) -> Job | None:
+        arrays = [cupy.from_dlpack(x) for x in operands]
+        if op.name == "matmul":
+            return Job(partial(cupy.matmul, *arrays, out=cupy.zeros_like(arrays[0])), "cupy.matmul")
+        function = getattr(cupy.linalg, op.name, None)
+        return function and Job(partial(function, *arrays), f"cupy.linalg.{op.name}")
+
+    return Contender("CuPy", cupy.__version__, bind)
+
+
+PEERS = {"NumPy": _numpy, "SciPy": _scipy, "PyTorch": _torch, "CuPy": _cupy}
+ON_HOST, ON_DEVICE = ("NumPy", "SciPy", "PyTorch"), ("PyTorch", "CuPy")
+
+
+class NoDevice(RuntimeError):
+    """The device that was asked for is not there, or nothing that makes arrays on it."""
+
+
+class Place(NamedTuple):
+    """Where operands lie: how they get there, and how to wait for what happens there."""
+
+    name: str
+    put: Callable[[np.ndarray], Any]
+    wait: Call
+
+
+def _place(device: str) -> Place:
+    """The host, or a GPU through PyTorch or else CuPy."""
+    if device == "cpu":
+        return Place("cpu", lambda x: x, lambda: None)
+    kind, _, number = device.partition(":")
+    if kind != "cuda" or not (number.isdecimal() or not number):
+        raise ValueError(f"bench: device is {device!r}; expected 'cpu', 'cuda' or 'cuda:1'")
+    index = int(number or 0)
+    name = f"{smallmm.cuda.device_name(index)} (cuda:{index})"
+    try:
+        import torch
+    except ImportError:
+        return _cupy_place(index, name)
+    if index >= torch.cuda.device_count():
+        raise NoDevice(f"bench: PyTorch {torch.__version__} sees {torch.cuda.device_count()} GPUs, not {device}")
+    place = torch.device("cuda", index)
+    torch.cuda.set_device(place)
+    return Place(name, lambda x: torch.from_numpy(x).to(place), torch.cuda.synchronize)
+
+
+def _cupy_place(index: int, name: str) -> Place:
+    try:
+        import cupy
+    except ImportError:
+        raise NoDevice("bench: arrays on a GPU need PyTorch or CuPy, and neither is installed") from None
+    cupy.cuda.Device(index).use()
+    return Place(name, cupy.asarray, lambda: cupy.cuda.get_current_stream().synchronize())
+
+
+# --- the benchmark --------------------------------------------------------------------------------
+
+
+def _stacks(op: Operation, dtype: str, n: int, batch: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """a, and b or None: uniform in -1 .. 1, or A A^T + n I of such."""
+    rng = np.random.default_rng(n)
+    a = rng.uniform(-1, 1, (min(batch, DISTINCT), n, n))
+    if op.positive:
+        a = a @ a.mT + n * np.eye(n)
+    a = np.resize(a.astype(DTYPES[dtype]), (batch, n, n))
+    if not op.b:
+        return a, None
+    columns = n if op.b == "n" else 1
+    b = rng.uniform(-1, 1, (min(batch, DISTINCT), n, columns))
+    return a, np.resize(b.astype(DTYPES[dtype]), (batch, n, columns))
+
+
+@dataclass(frozen=True)
+class Results:
+    """What `bench` found. Print it, for a table of each operation and where we lost; or take the rows."""
+
+    about: dict[str, Any]  # device, versions of the contenders, and show_config's
+    rows: list[Row]
+    left_out: dict[str, str]  # what was not timed, and why
+
+    def __str__(self) -> str:
+        groups = itertools.groupby(self.rows, lambda row: (row["op"], row["dtype"]))
+        return "\n\n".join([self.head(), *(table(list(rows)) for _, rows in groups), self.tail()])
+
+    __repr__ = __str__
+
+    def head(self) -> str:
+        """Where this is, and who takes part."""
+        about = self.about
+        versions = ", ".join(f"{name} {version}" for name, version in about["contenders"].items())
+        on = f"{about['cpu']}, {about['isa']}, {about['threads']} threads"
+        return f"{on if about['device'] == 'cpu' else about['device']}\n{versions}"
+
+    def tail(self) -> str:
+        """What was left out; in the last line, where we lost."""
+        return "\n".join([*(f"left out: {what}: {why}" for what, why in self.left_out.items()), self.lost()])
+
+    def lost(self) -> str:
+        """Where another is faster, in one line: its time / ours."""
+        cases, at = 0, []
+        for ours, others in _cases(self.rows):
+            cases += bool(others)
+            for r in others:
+                if r["ns_per_matrix"] < ours["ns_per_matrix"]:
+                    spread = " within the spread" if r["quartiles"][1] >= ours["quartiles"][0] else ""
+                    ratio = r["ns_per_matrix"] / ours["ns_per_matrix"]
+                    case = f"{ours['op']} {ours['dtype']} n = {ours['n']}"
+                    at.append(f"{case}: {r['contender']} ({ratio:.2f}{spread})")
+        if not cases:
+            return "Where we lost: there was nobody to compare with."
+        return f"Where we lost (their time / ours), of {cases} cases: {'; '.join(at) or 'nowhere'}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, ready for JSON."""
+        return {"about": self.about, "rows": self.rows, "left_out": self.left_out, "lost": self.lost()}
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw ns per matrix against n, an axis for each operation and dtype, ours in black, and the quartiles.
+
+        Returns the matplotlib Figure, which a notebook shows; with `path` it is written there too.
+        """
+        from matplotlib.figure import Figure
+
+        ops, dtypes = (list(dict.fromkeys(row[field] for row in self.rows)) for field in ("op", "dtype"))
+        columns = min(4, len(ops))
+        lines = -(-len(ops) // columns)
+        figure = Figure(figsize=(1 + 3.2 * columns, 1 + 2.8 * lines * len(dtypes)), layout="constrained")
+        axes = figure.subplots(lines * len(dtypes), columns, squeeze=False, sharex=True, sharey=True)
+        for axis in axes.flat:
+            axis.set_visible(False)
+        for (i, dtype), (j, op) in itertools.product(enumerate(dtypes), enumerate(ops)):
+            axis = axes[i * lines + j // columns, j % columns]
+            axis.set_visible(True)
+            axis.set_title(f"{op} {dtype}", fontsize=10)
+            _draw(axis, [row for row in self.rows if (row["op"], row["dtype"]) == (op, dtype)])
+        handles = {
+            label: line
+            for axis in axes.flat
+            for line, label in zip(*axis.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(handles.values(), handles.keys(), loc="outside upper right", ncols=len(handles))
+        figure.supxlabel("n", fontsize=10)
+        figure.supylabel("ns per matrix", fontsize=10)
+        figure.suptitle(self.head().partition("\n")[0], fontsize=10, x=0.02, ha="left")
+        if path is not None:
+            figure.savefig(path, dpi=120)
+        return figure
+
+
+def _draw(axis: Any, rows: list[Row]) -> None:
+    """ns per matrix against n, a line for each contender in a colour of its own, quartiles shaded."""
+    colours = {OURS: "black", **{name: f"C{i}" for i, name in enumerate(PEERS)}}
+    for name in [*PEERS, OURS]:
+        points = [(r["n"], r["ns_per_matrix"], *r["quartiles"]) for r in rows if r["contender"] == name]
+        if points:
+            n, median, low, high = zip(*sorted(points), strict=True)
+            style = {"color": colours[name], "linewidth": 2.2 if name == OURS else 1.2}
+            axis.plot(n, median, marker=".", label=name, **style)
+            axis.fill_between(n, low, high, color=colours[name], alpha=0.25, linewidth=0)
+    axis.set(xscale="log", yscale="log")
+    axis.set_xticks(sorted({r["n"] for r in rows}), minor=False)
+    axis.set_xticks([], minor=True)
+    axis.xaxis.set_major_formatter("{x:.0f}")
+    axis.tick_params(labelsize=8, labelbottom=True, labelleft=True)
+    axis.grid(alpha=0.3)
+
+
+def _cases(rows: list[Row]) -> Iterator[tuple[Row, list[Row]]]:
+    """Our row of each case, and the others'."""
+    for _, case in itertools.groupby(rows, lambda row: (row["op"], row["dtype"], row["n"])):
+        by_name = {row["contender"]: row for row in case}
+        if OURS in by_name:
+            yield by_name.pop(OURS), list(by_name.values())
+
+
+def table(rows: list[Row]) -> str:
+    """ns per matrix of one operation and dtype: a line for each n; quartiles after each median."""
+    names = list(dict.fromkeys(row["contender"] for row in rows))
+    heads = [*names, "times faster"]
+    lines = [[f"{rows[0]['op']} {rows[0]['dtype']}, ns (quartiles)", "n", "batch", *heads]]
+    for ours, others in _cases(rows):
+        cells = {row["contender"]: _cell(row) for row in (ours, *others)}
+        best = min((row["ns_per_matrix"] for row in others), default=None)
+        faster = f"{best / ours['ns_per_matrix']:.2f}" if best else ""
+        lines.append(["", str(ours["n"]), str(ours["batch"]), *(cells.get(name, "") for name in names), faster])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.rjust, line, widths)) for line in lines)
+
+
+def _cell(row: Row) -> str:
+    low, high = row["quartiles"]
+    return f"{row['ns_per_matrix']:.3g} ({low:.3g}-{high:.3g})"
+
+
+def _listed(x: Any) -> list[Any]:
+    """A list of one or several."""
+    return [x] if isinstance(x, str) or not hasattr(x, "__iter__") else list(x)
+
+
+def _unknown(name: str, given: Iterable[Any], known: Iterable[Any]) -> None:
+    for x in given:
+        if x not in known:
+            raise ValueError(f"bench: {name} {x!r} is unknown; expected one of {', '.join(map(str, known))}")
+
+
+def bench(
+    op: str | Iterable[str] | None = None,
+    n: int | Iterable[int] | None = None,
+    dtype: str | Iterable[str] = ("f64", "f32"),
+    *,
+    device: str = "cpu",
+    batch: int | None = None,
+    peers: Iterable[str] | None = None,
+    quick: bool = False,
+    seconds: float | None = None,
+    show: Callable[[str], object] | None = None,
+) -> Results:
+    """Time smallmm beside the libraries that are installed: NumPy, SciPy, PyTorch, and on a GPU PyTorch and CuPy.
+
+    Every contender is validated before it is timed, all contenders of a case are timed in turn, and each with the
+    threads that it takes by itself. Ours and the products write into memory that is there; other libraries'
+    factorizations allocate, as their users' do.
+
+    Parameters
+    ----------
+    op : str or iterable of str, optional
+        Of ``matmul``, ``lu_factor``, ``solve``, ``inv``, ``det``, ``cholesky``, ``qr``; all of them by default.
+    n : int or iterable of int, optional
+        Orders of the square matrices.
+    dtype : {"f32", "f64"} or iterable of them
+        Precisions.
+    device : str, optional
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Arrays on a GPU are PyTorch's, or else CuPy's.
+    batch : int, optional
+        Matrices of a stack; by default as many as make operands and results about 2 MB, on a GPU 256 MB.
+    peers : iterable of str, optional
+        The others: of ``NumPy``, ``SciPy``, ``PyTorch``, ``CuPy``; those installed by default.
+    quick : bool, optional
+        Fewer orders and less time for each: within a minute.
+    seconds : float, optional
+        How long the timing takes in all, about: 120 by default, 25 if quick.
+    show : callable, optional
+        Called with each table as it is done, `print` for example.
+
+    Returns
+    -------
+    Results
+        Print it for the tables; ``rows``, ``lost()``, ``plot()``, ``to_dict()`` for more.
+
+    Raises
+    ------
+    CudaUnavailableError, RuntimeError
+        The device is not there, or nothing that makes arrays on it.
+
+    Examples
+    --------
+    >>> results = smallmm.bench("matmul", 3, "f64", seconds=0.1, peers=["NumPy"])
+    >>> [row["contender"] for row in results.rows]
+    ['smallmm', 'NumPy']
+    """
+    ops = _listed(OPERATIONS if op is None else op)
+    orders = _listed((QUICK if quick else ORDERS) if n is None else n)
+    dtypes = _listed(dtype)
+    _unknown("op", ops, OPERATIONS)
+    _unknown("dtype", dtypes, DTYPES)
+    _unknown("peer", peers or (), PEERS)
+    for order in orders:
+        if order < 1:
+            raise ValueError(f"bench: n is {order}; expected orders of at least 1")
+    if batch is not None and batch < 1:
+        raise ValueError(f"bench: batch is {batch}; expected at least 1")
+    place = _place(device)
+    left_out: dict[str, str] = {}
+    contenders = [Contender(OURS, smallmm.__version__, _ours)]
+    for name in ON_HOST if device == "cpu" else ON_DEVICE:
+        if peers is None or name in peers:
+            try:
+                contenders.append(PEERS[name]())
+            except ImportError as missing:
+                left_out[name] = f"not installed ({missing})"
+    about = {
+        "device": place.name,
+        "contenders": {contender.name: contender.version for contender in contenders},
+        **smallmm.show_config("dicts"),
+    }
+    results = Results(about, [], left_out)
+    if show:
+        show(f"{results.head()}\n")
+    cases = len(ops) * len(dtypes) * len(orders)
+    seconds = (QUICK_SECONDS if quick else SECONDS) if seconds is None else seconds
+    for name, kind in itertools.product(ops, dtypes):
+        group: list[Row] = []
+        # A bar on a terminal alone (disable=None), gone when the table comes.
+        for order in tqdm(orders, desc=f"{name} {kind}", leave=False, disable=None):
+            group += _case(
+                OPERATIONS[name], kind, order, batch, place, contenders, left_out, budget_s=seconds / cases
+            )
+        results.rows.extend(group)
+        if show and group:
+            show(f"{table(group)}\n")
+    if show:
+        show(results.tail())
+    return results
+
+
+def _case(
+    op: Operation,
+    dtype: str,
+    n: int,
+    batch: int | None,
+    place: Place,
+    contenders: list[Contender],
+    left_out: dict[str, str],
+    budget_s: float,
+) -> list[Row]:
+    """Bind, validate and time all contenders of one case. No rows if ours does not take it."""
+    on_host = place.name == "cpu"
+    batch = batch or max(1, (FOOTPRINT if on_host else DEVICE_FOOTPRINT) // (3 * n * n * DTYPES[dtype].itemsize))
+    a, b = _stacks(op, dtype, n, batch)
+    operands = [place.put(x) for x in (a, b) if x is not None]
+    jobs, described = {}, {}
+    for contender in contenders:
+        what = f"{contender.name} {op.name}" + ("" if on_host else " on a device")
+        try:
+            job = contender.bind(op, operands)
+            if job is None:
+                continue
+            found = [to_host(x) for x in job.read(job.call())]
+        except (TypeError, NotImplementedError, ImportError) as reason:  # ImportError: what it is built upon
+            left_out[what] = str(reason)
+            if contender.name == OURS:
+                return []
+            continue
+        count = len(found[0])
+        try:
+            validate(job.words, op, a[:count], b if b is None else b[:count], found, limit=256)
+        except AssertionError as wrong:
+            if contender.name == OURS:
+                raise
+            left_out[what] = str(wrong)
+            continue
+        moved = sum(x.nbytes for x in (a[:count], *(() if b is None else (b[:count],)), *found))
+        jobs[contender.name] = job.call
+        described[contender.name] = {"call": job.words, "batch": count, "bytes": moved}
+    times = measure(jobs, budget_s=budget_s, sample_s=1e-3 if on_host else 1e-2, least=3, wait=place.wait)
+    return [
+        {
+            "op": op.name,
+            "dtype": dtype,
+            "n": n,
+            "batch": described[name]["batch"],
+            "contender": name,
+            "call": described[name]["call"],
+            "ns_per_matrix": float(f"{t.median / described[name]['batch']:.5g}"),
+            "quartiles": [float(f"{x / described[name]['batch']:.5g}") for x in (t.low, t.high)],
+            "samples": t.samples,
+            "gflops": float(f"{op.flops(n) * described[name]['batch'] / t.median:.4g}"),
+            "gbytes": float(f"{described[name]['bytes'] / t.median:.4g}"),
+        }
+        for name, t in times.items()
+    ]
