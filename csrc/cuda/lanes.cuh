@@ -24,6 +24,7 @@ __device__ inline float root(float x) { return __fsqrt_rn(x); }
 /* x / p for many x: by the reciprocal where there is one. */
 struct Divisor {
     T p, r;
+    Divisor() = default;
     __device__ explicit Divisor(T pivot) : p(pivot), r(reciprocal(pivot)) {}
     __device__ T divide(T x) const { return isinf(r) ? quotient_of(x, p) : product(x, r); }
 };

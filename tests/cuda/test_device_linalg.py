@@ -133,8 +133,8 @@ def test_right_hand_sides(torch, rng, dtype, name):
 @pytest.mark.parametrize("name", [*SQUARE, *TALL])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(torch, rng, name, layout):
-    for n in (1, 2, 3, 4, 7, 8, 12, 17, 32):
-        for dtype in (np.float32, np.float64) if n in (2, 8, 17) else (np.float64,):
+    for n in (1, 3, 8, 17, 32):
+        for dtype in (np.float32, np.float64) if n == 8 else (np.float64,):
             arrays = operands(rng, name, kinds(rng, n, n, dtype))
             x = [LAYOUTS[layout](torch, y) if y.ndim > 2 else y for y in arrays]
             x = [torch.from_numpy(y).cuda() if getattr(y, "ndim", 0) == 2 else y for y in x]
@@ -144,7 +144,7 @@ def test_layouts(torch, rng, name, layout):
 @pytest.mark.parametrize("name", [*SQUARE, *TALL])
 @pytest.mark.parametrize("layout", ["transposed", "padded", "batch last", "off by one element"])
 def test_layouts_of_out(torch, rng, name, layout):
-    for n in (1, 3, 4, 8, 17, 32):
+    for n in (3, 8, 17, 32):
         arrays = operands(rng, name, kinds(rng, n, n, np.float64))
         x = [torch.from_numpy(y).cuda() if y.ndim else y for y in arrays]
         expected = on_host(name, arrays)

@@ -1,0 +1,36 @@
+/* determinant.cuh: the determinant, or its sign and logarithm, from the diagonal of U: the same bits as the CPU's,
+ * except that the logarithm is CUDA's. Takes the factors one by one, those of exchanged rows negated. */
+
+struct Determinant {
+    T plain = 1, mantissa = 1;
+    int exponent = 0;
+    bool in_range = true, finite = true;
+
+    __device__ void multiply(T u) {
+        plain = product(plain, u);
+        in_range &= isfinite(plain) && fabs(plain) >= (sizeof(T) == 8 ? T(0x1p-1022) : T(0x1p-126));
+        finite &= isfinite(u);
+    }
+    /* Nothing over- or underflowed, or a factor is not finite. Otherwise multiply_scaled() by all factors, too. */
+    __device__ bool safe() const { return in_range || !finite; }
+
+    /* mantissa 2^exponent can neither over- nor underflow and otherwise has the same bits. */
+    __device__ void multiply_scaled(T u) {
+        int shift = 0;
+        mantissa = product(mantissa, frexp(u, &shift));
+        exponent += shift;
+    }
+
+    __device__ T value(int info) const { return info ? T(0) : safe() ? plain : ldexp(mantissa, exponent); }
+    __device__ T sign(int info) const {
+        const T x = safe() ? plain : mantissa;
+        return info ? T(0) : isnan(x) ? x : copysign(T(1), x);
+    }
+    /* The logarithm is float64's, rounded. */
+    __device__ T log_magnitude(int info) const {
+        constexpr double LN2 = 0.693147180559945309417;
+        if (info) return -static_cast<T>(__longlong_as_double(0x7ff0000000000000));
+        const double log_x = log(fabs(static_cast<double>(safe() ? plain : mantissa)));
+        return static_cast<T>(safe() ? log_x : __dadd_rn(log_x, __dmul_rn(exponent, LN2)));
+    }
+};

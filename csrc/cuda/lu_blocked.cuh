@@ -1,0 +1,627 @@
+/* lu_blocked.cuh: P A = L U (LU), X of A X = B (SOLVE), or the determinant (DET, SLOGDET), in shared memory.
+ *
+ * Blocked right-looking LU (Golub and Van Loan, Matrix Computations, section 3.4.7): a panel of SMM_PANEL columns is
+ * factored in registers, its exchanges and its triangle are applied to the columns beside it, the rest is updated.
+ * Every element still receives its products one by one in the order of the steps, so the bits are the plain order's.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix, a warp's matrices advance in step.
+ * Shared memory: an image of MATRIX elements for each matrix, [A | B] by rows; then its PIVOTS as int32; the offsets of
+ * matrices that lie anyhow.
+ * Operands: any that args.h can describe. B and C are taken SMM_K columns at a time.
+ * May overwrite A or B in place, matrix by matrix: a block has read all it needs before it writes.
+ * Limits: n <= 32; LANES and SMM_PANEL powers of two, SMM_PANEL a multiple of 4; MATRICES * LANES = THREADS. */
+#include "common.cuh"
+#include "lanes.cuh"
+#include "determinant.cuh"
+
+constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
+constexpr bool KEEPS = FACTORS || (SOLVES && SMM_SOURCE_B == SMM_SOURCE_STRIDED); /* L and the pivots */
+constexpr int N = SMM_N, K = SOLVES ? SMM_K : 0, PANEL = SMM_PANEL, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr int UNROLL = SMM_UNROLL ? SMM_UNROLL : 32, WIDE = 2;
+constexpr int ROWS = ceil_div(N, LANES); /* of a lane: k + lane() + LANES r, where k is the panel's first */
+
+/* Rows are an odd number of vectors long, so that equal columns of 8 rows lie in different banks; so are matrices, so
+ * that equal elements of 8 matrices do. */
+constexpr int RIGHT = ceil_div(N, VECTOR) * VECTOR; /* column of the image where B begins */
+constexpr int COLS = RIGHT + ceil_div(K, VECTOR) * VECTOR;
+constexpr int PITCH = SMM_PAD && COLS / VECTOR % 2 == 0 ? COLS + VECTOR : COLS;
+constexpr int BESIDE = 3 * VECTOR; /* elements: the Exchanges */
+constexpr int SKEW = BESIDE + ((N * PITCH + BESIDE) / VECTOR % 2 == 0 ? VECTOR : 0);
+constexpr int MATRIX = N * PITCH + SKEW;
+
+constexpr int PER_WARP = 32 / LANES; /* matrices */
+constexpr bool REST_FLAT = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
+constexpr bool LIE_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW &&
+                          (!SOLVES || (SMM_SOURCE_B == SMM_SOURCE_FLAT && SMM_ORDER_B == SMM_ORDER_ROW)) &&
+                          (!(FACTORS || SOLVES) || (SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW));
+
+extern __shared__ __align__(16) T all_images[];
+
+/* --- memory to image and back --- */
+
+template <int WIDTH> __device__ inline void copy(T *to, const T *from) {
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    if constexpr (WIDTH * sizeof(T) == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(WIDTH * sizeof(T)));
+}
+
+__host__ __device__ constexpr int common_divisor(int x, int y) { return y == 0 ? x : common_divisor(y, x % y); }
+
+/* Element of the images in this row, counted through all matrices. */
+__device__ inline int place(int row, int col) { return row * PITCH + row / N * SKEW + col; }
+
+/* The vectors of a warp's flat matrices of LENGTH columns, in the order of memory: a lane has one of them at each turn.
+ * After some turns, which are whole rows, the places repeat at a constant distance. */
+template <int LENGTH, int WIDTH> struct Walk {
+    static constexpr unsigned EACH = LENGTH / WIDTH, ALL = PER_WARP * N * EACH, TURNS = ceil_div(ALL, 32);
+    static constexpr unsigned PERIOD = EACH / common_divisor(EACH, 32), ROWS_A_PERIOD = 32 * PERIOD / EACH;
+    static constexpr bool EVEN = N % ROWS_A_PERIOD == 0;
+    unsigned lane; /* of rows of 4 vectors, 8 lanes have two that are 4 apart: in different banks */
+    __device__ Walk() : lane(threadIdx.x % 32) {
+        if (EACH == 4) lane = lane / 8 * 4 + lane / 4 % 2 * 16 + lane % 4;
+    }
+    __device__ unsigned vector(unsigned turn) const { return turn * 32 + lane; }
+    __device__ unsigned place(unsigned turn) const {
+        const unsigned later = EVEN ? turn / PERIOD * ROWS_A_PERIOD : 0, v = vector(EVEN ? turn % PERIOD : turn);
+        const unsigned row = v / EACH;
+        return row * PITCH + (EVEN ? 0 : row / N * SKEW) + v % EACH * WIDTH + later % N * PITCH + later / N * MATRIX;
+    }
+};
+
+/* Visit `cols` columns of matrices that lie anyhow: act(offset in memory, place of the element). */
+template <int ORDER, class Act>
+__device__ inline void each_element(const smm_cuda_operand &x, int count, int cols, const long long *where, int col,
+                                    Act act) {
+    for (int e = threadIdx.x % 32; e < count * N * cols; e += 32) {
+        const int q = e / (N * cols), rest = e % (N * cols);
+        const int i = ORDER == SMM_ORDER_COL ? rest % N : rest / cols;
+        const int j = ORDER == SMM_ORDER_COL ? rest / N : rest % cols;
+        act(where[q] + i * x.row + j * x.col, place(q * N + i, col + j));
+    }
+}
+
+/* Start copying LENGTH columns of matrices first .. first + count to column `col` of their images; of matrices that lie
+ * anyhow `cols` columns. */
+template <int LENGTH, int SOURCE, int ORDER>
+__device__ inline void stage(T *images, const smm_cuda_operand &x, long long first, int count, int cols,
+                             const long long *where, int col) {
+    const T *from = static_cast<const T *>(x.data);
+    if constexpr (SOURCE == SMM_SOURCE_FLAT && ORDER == SMM_ORDER_ROW) {
+        constexpr int WIDTH = ALIGNED ? width_of(LENGTH) : 1;
+        const Walk<LENGTH, WIDTH> walk;
+        from += first * (N * LENGTH) + walk.lane * WIDTH;
+        if (count == PER_WARP) {
+#pragma unroll 64
+            for (unsigned turn = 0; turn < walk.TURNS; turn++)
+                if (walk.ALL % 32 == 0 || walk.vector(turn) < walk.ALL)
+                    copy<WIDTH>(images + col + walk.place(turn), from + turn * (32 * WIDTH));
+        } else {
+#pragma unroll 1
+            for (unsigned turn = 0; walk.vector(turn) < count * N * walk.EACH; turn++)
+                copy<WIDTH>(images + col + walk.place(turn), from + turn * (32 * WIDTH));
+        }
+    } else {
+        each_element<ORDER>(x, count, cols, where, col,
+                            [&](long long offset, int to) { copy<1>(images + to, from + offset); });
+    }
+}
+
+/* Write the images to matrices first .. first + count. */
+template <int SOURCE, int ORDER>
+__device__ inline void unstage(const T *images, const smm_cuda_operand &x, long long first, int count,
+                               const long long *where) {
+    T *to = static_cast<T *>(x.data);
+    if constexpr (SOURCE == SMM_SOURCE_FLAT && ORDER == SMM_ORDER_ROW) {
+        constexpr int WIDTH = ALIGNED ? width_of(N) : 1;
+        const Walk<N, WIDTH> walk;
+        constexpr unsigned TOGETHER = 8; /* reads before the first write waits */
+        const unsigned all = count * N * walk.EACH;
+        to += first * (N * N) + walk.lane * WIDTH;
+#pragma unroll
+        for (unsigned turn = 0; turn < walk.TURNS; turn += TOGETHER) {
+            Vector<WIDTH> x[TOGETHER];
+#pragma unroll
+            for (unsigned t = 0; t < TOGETHER && turn + t < walk.TURNS; t++)
+                if (walk.ALL % 32 == 0 || walk.vector(turn + t) < walk.ALL)
+                    x[t] = load<WIDTH>(images + walk.place(turn + t));
+#pragma unroll
+            for (unsigned t = 0; t < TOGETHER && turn + t < walk.TURNS; t++)
+                if (walk.vector(turn + t) < all) store<WIDTH>(to + (turn + t) * (32 * WIDTH), x[t]);
+        }
+    } else {
+        each_element<ORDER>(x, count, N, where, 0, [&](long long offset, int from) { to[offset] = images[from]; });
+    }
+}
+
+/* --- the factorization of one matrix, by LANES lanes --- */
+
+/* What a lane knows of the panel: of its rows the elements in the panel's columns, the position where the exchanges
+ * before this step have brought the row, and whether it still waits to be a pivot row. */
+struct Panel {
+    T x[ROWS][PANEL];
+    int position[ROWS];  /* of the row after the exchanges before this step */
+    unsigned mask[ROWS]; /* of the leading bits that are compared; 0: is a pivot row already, or no row */
+};
+
+/* Beside the image of a matrix. A panel's exchanges come to this: row k + i is what was row from[i], and what it was
+ * itself goes to row to[i], which is k + i if it became a pivot row. */
+struct alignas(16) Exchanges {
+    unsigned char from[8], to[8];
+    unsigned char pivots[32]; /* step k exchanged rows k and pivots[k] */
+};
+
+/* Which of the warp's matrices this lane works on. Of 4 lanes to a matrix, 8 neighbours have matrices that are 4 apart,
+ * and the rows of both lie in different banks. */
+__device__ inline int matrix_of_lane() {
+    const int group = threadIdx.x % 32 / LANES;
+    return LANES == 4 ? group % 2 * 4 + group / 2 : group;
+}
+__device__ inline T *images_of_warp() { return all_images + threadIdx.x / 32 * PER_WARP * MATRIX; }
+
+constexpr unsigned INDEX_BITS = 31, INFINITE = sizeof(T) == 8 ? 0x7ff00000 : 0x7f800000;
+
+__device__ inline bool is_infinite(double x) { return (__double2hiint(x) & 0x7fffffff) == INFINITE; } /* or NaN */
+__device__ inline bool is_infinite(float x) { return isinf(x); }
+__device__ inline unsigned leading_bits(double x) { return __double2hiint(x); }
+__device__ inline unsigned leading_bits(float x) { return __float_as_uint(x); }
+
+template <int WIDTH> __device__ inline void load_row(T *x, const T *from) {
+#pragma unroll
+    for (int j = 0; j < WIDTH; j += VECTOR) {
+        const Vector<VECTOR> v = load<VECTOR>(from + j);
+#pragma unroll
+        for (int e = 0; e < VECTOR; e++) x[j + e] = v.x[e];
+    }
+}
+template <int WIDTH> __device__ inline void store_row(T *to, const T *x) {
+#pragma unroll
+    for (int j = 0; j < WIDTH; j += VECTOR) {
+        Vector<VECTOR> v;
+#pragma unroll
+        for (int e = 0; e < VECTOR; e++) v.x[e] = x[j + e];
+        store<VECTOR>(to + j, v);
+    }
+}
+
+/* x of the row of that index: LANES r + lane. */
+template <class X, class Element> __device__ inline X of_row(unsigned index, Element element) {
+    X x = element(0);
+#pragma unroll
+    for (int r = 1; r < ROWS; r++)
+        if ((index & INDEX_BITS) / LANES >= r) x = element(r);
+    return from_lane(x, index & (LANES - 1));
+}
+
+/* The maximum over the lanes of a matrix. */
+__device__ inline unsigned maximum(unsigned x) {
+    constexpr int GROUPS = 32 / LANES;
+    if constexpr (GROUPS <= SMM_ROWS) {
+        unsigned most = 0;
+#pragma unroll
+        for (int g = 0; g < GROUPS; g++) {
+            const bool mine = threadIdx.x % 32 / LANES == g;
+            const unsigned of_group = __reduce_max_sync(WARP, mine ? x : 0);
+            if (mine) most = of_group;
+        }
+        return most;
+    }
+#pragma unroll
+    for (int bits = LANES / 2; bits > 0; bits /= 2) x = max(x, across(x, bits));
+    return x;
+}
+
+/* What is rarely needed stays out of the steps' text, which has to fit the instruction cache. */
+__device__ __noinline__ T rare_quotient(T x, T y) { return quotient_of(x, y); }
+
+/* A lane's part of a step that needs care. In: its elements of the column, positions and masks; out: which row is the
+ * pivot, the keys that tell it, and the multipliers. */
+struct CarefulStep {
+    T x[ROWS], l[ROWS];
+    int position[ROWS];
+    unsigned mask[ROWS], key[ROWS], chosen;
+};
+
+/* Step k where leading bits do not tell the pivot row, or its reciprocal does not exist: the plain search in the order
+ * of positions, for the first of the largest magnitudes, and the plain quotients. */
+__device__ __noinline__ void take_careful_step(CarefulStep &step, int k) {
+    T *column = images_of_warp() + matrix_of_lane() * MATRIX + k;
+    __syncwarp();
+    for (int r = 0; r < ROWS; r++)
+        if (step.mask[r]) column[step.position[r] * PITCH] = step.x[r];
+    __syncwarp();
+    T pivot = column[k * PITCH];
+    int row = k;
+#pragma unroll 4
+    for (int i = k + 1; i < N; i++) {
+        const T x = column[i * PITCH];
+        if (fabs(x) > fabs(pivot)) pivot = x, row = i;
+    }
+    __syncwarp();
+    const Divisor divisor(pivot);
+    unsigned mine = 0;
+    for (int r = 0; r < ROWS; r++) {
+        step.key[r] = step.mask[r] && step.position[r] == row ? INDEX_BITS + 1 + lane() + LANES * r : 0;
+        mine = max(mine, step.key[r]);
+        step.l[r] = divisor.divide(step.x[r]);
+    }
+    step.chosen = maximum(mine);
+}
+
+/* Steps k .. k + WIDTH of the factorization on these columns of rows k .. N, which then go to their new places. */
+template <int WIDTH>
+__device__ inline void factor_panel(Panel &panel, T *a, int k, unsigned &exchanged) {
+    constexpr int WHOLE = ceil_div(WIDTH, VECTOR) * VECTOR;
+    Exchanges *exchanges = reinterpret_cast<Exchanges *>(a + N * PITCH);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        panel.position[r] = k + lane() + LANES * r;
+        panel.mask[r] = panel.position[r] < N ? 0x7fffffff & ~INDEX_BITS : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < WIDTH; j++) {
+        if (k + j == N - 1) { /* one row is left, in its place */
+            if (KEEPS && lane() == 0) exchanges->pivots[N - 1] = N - 1;
+            break;
+        }
+        /* Magnitude above index in one word: the maximum is the pivot row, unless another row shares the leading bits
+         * of its magnitude, or it is not finite. Its reciprocal is computed while it is looked for. */
+        unsigned key[ROWS], best = INDEX_BITS;
+        T candidate = 1;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (k + LANES * r >= N) continue;
+            key[r] = (leading_bits(panel.x[r][j]) & panel.mask[r]) | (lane() + LANES * r);
+            if (key[r] > best) candidate = panel.x[r][j];
+            best = max(best, key[r]);
+        }
+        unsigned chosen = maximum(best);
+        T inverse = reciprocal(candidate);
+        bool unsure = chosen - INDEX_BITS - 1 >= INFINITE - INDEX_BITS - 1 || is_infinite(inverse);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (k + LANES * r < N) unsure |= chosen - key[r] - 1 < (chosen & INDEX_BITS);
+        inverse = from_lane(inverse, chosen & (LANES - 1));
+        T l[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) l[r] = product(panel.x[r][j], inverse);
+        if (__any_sync(WARP, unsure)) {
+            CarefulStep step;
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                step.x[r] = panel.x[r][j], step.position[r] = panel.position[r], step.mask[r] = panel.mask[r];
+            take_careful_step(step, k + j);
+            chosen = step.chosen;
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) l[r] = step.l[r], key[r] = step.key[r];
+        }
+        const int pivot = of_row<int>(chosen, [&](int r) { return panel.position[r]; });
+        T u[PANEL];
+#pragma unroll
+        for (int jj = j + 1; jj < WIDTH; jj++) u[jj] = of_row<T>(chosen, [&](int r) { return panel.x[r][jj]; });
+        if (KEEPS && lane() == 0) exchanges->pivots[k + j] = pivot;
+        if (!FACTORS && !SOLVES) exchanged |= (pivot != k + j) << (k + j);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (k + LANES * r >= N) continue;
+            if (panel.position[r] == k + j) panel.position[r] = pivot;
+            if (key[r] == chosen) panel.position[r] = k + j, panel.mask[r] = 0;
+            if (panel.mask[r]) {
+                panel.x[r][j] = l[r];
+#pragma unroll
+                for (int jj = j + 1; jj < WIDTH; jj++) panel.x[r][jj] = multiply_add(-l[r], u[jj], panel.x[r][jj]);
+            }
+        }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int i = lane() + LANES * r, position = panel.position[r];
+        if (k + i >= N) continue;
+        store_row<WHOLE>(a + position * PITCH + k, panel.x[r]);
+        if (position < k + WIDTH) exchanges->from[position - k] = k + i;
+        if (i < WIDTH) exchanges->to[i] = position < k + WIDTH ? k + i : position;
+    }
+    __syncwarp();
+}
+
+__device__ inline int byte_of(unsigned low, unsigned high, int i) { return (i < 4 ? low : high) >> i % 4 * 8 & 255; }
+
+/* Apply the panel's exchanges to the columns beside it, and its triangle to those on the right: each lane takes
+ * columns, WIDTH of whose elements become rows k .. k + WIDTH of U (of L^-1 P B). */
+template <int WIDTH> __device__ inline void exchange_and_solve(T *a, int k, int first) {
+    const Exchanges &memory = *reinterpret_cast<const Exchanges *>(a + N * PITCH);
+    const uint4 exchanges = *reinterpret_cast<const uint4 *>(&memory);
+    const int left = KEEPS ? k / VECTOR : 0, from = first / VECTOR;
+    const int turns = ceil_div(left + COLS / VECTOR - from, LANES);
+#pragma unroll
+    for (int turn = 0; turn < turns; turn++) {
+        int v = turn * LANES + lane();
+        if (v >= left) v += from - left;
+        if (v >= COLS / VECTOR) continue;
+        T *column = a + v * VECTOR;
+        Vector<VECTOR> u[WIDTH], displaced[WIDTH];
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) {
+            u[i] = load<VECTOR>(column + (byte_of(exchanges.x, exchanges.y, i) * PITCH));
+            if (k + WIDTH < N) displaced[i] = load<VECTOR>(column + (k + i) * PITCH);
+        }
+#pragma unroll
+        for (int i = 0; i < WIDTH && k + WIDTH < N; i++)
+            store<VECTOR>(column + (byte_of(exchanges.z, exchanges.w, i) * PITCH), displaced[i]);
+        if (v >= left) {
+#pragma unroll
+            for (int i = 1; i < WIDTH; i++) {
+                T l[WIDTH + VECTOR];
+#pragma unroll
+                for (int j = 0; j < i; j += VECTOR) load_row<VECTOR>(l + j, a + (k + i) * PITCH + k + j);
+#pragma unroll
+                for (int j = 0; j < i; j++)
+#pragma unroll
+                    for (int e = 0; e < VECTOR; e++) u[i].x[e] = multiply_add(-l[j], u[j].x[e], u[i].x[e]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) store<VECTOR>(column + (k + i) * PITCH, u[i]);
+    }
+    __syncwarp();
+}
+
+/* Rows k .. N of some vectors of columns, less the PANEL products of the panel that ended at row k. */
+template <int WIDE, int WIDTH> struct Columns {
+    Vector<WIDTH> x[ROWS][WIDE];
+    __device__ Columns(const T *a, int k, int col, const T (&l)[ROWS][PANEL]) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int w = 0; w < WIDE; w++)
+                if (k + lane() + LANES * r < N)
+                    x[r][w] = load<WIDTH>(a + (k + lane() + LANES * r) * PITCH + col + w * WIDTH);
+#pragma unroll
+        for (int j = 0; j < PANEL; j++) {
+#pragma unroll
+            for (int w = 0; w < WIDE; w++) {
+                const Vector<WIDTH> u = load<WIDTH>(a + (k - PANEL + j) * PITCH + col + w * WIDTH);
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+                    if (k + LANES * r >= N) continue;
+#pragma unroll
+                    for (int e = 0; e < WIDTH; e++) x[r][w].x[e] = multiply_add(-l[r][j], u.x[e], x[r][w].x[e]);
+                }
+            }
+        }
+    }
+    __device__ void write(T *a, int k, int col) const {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int w = 0; w < WIDE; w++)
+                if (k + lane() + LANES * r < N)
+                    store<WIDTH>(a + (k + lane() + LANES * r) * PITCH + col + w * WIDTH, x[r][w]);
+    }
+};
+
+/* A22 -= L21 U12, for rows k .. N and the columns from k on. The next panel's stay in registers. */
+__device__ inline void update(Panel &panel, T *a, int k) {
+    constexpr int END = K == 1 ? RIGHT : COLS; /* one right-hand side is no vector */
+    T l[ROWS][PANEL];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int row = k + lane() + LANES * r;
+        if (row < N) load_row<PANEL>(l[r], a + row * PITCH + k - PANEL);
+    }
+#pragma unroll
+    for (int j = 0; j < PANEL; j += VECTOR) {
+        if (k + j >= RIGHT) continue;
+        const Columns<1, VECTOR> columns(a, k, k + j, l);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++) panel.x[r][j + e] = columns.x[r][0].x[e];
+    }
+    int col = least(k + PANEL, RIGHT);
+#pragma unroll UNROLL
+    for (; col + WIDE * VECTOR <= END; col += WIDE * VECTOR) Columns<WIDE, VECTOR>(a, k, col, l).write(a, k, col);
+#pragma unroll
+    for (; col < END; col += VECTOR) Columns<1, VECTOR>(a, k, col, l).write(a, k, col);
+    if (END < COLS) Columns<1, 1>(a, k, RIGHT, l).write(a, k, RIGHT);
+}
+
+/* One panel of the blocked factorization, and what it does to the rest. */
+template <int WIDTH> __device__ inline void eliminate(Panel &panel, T *a, int k, unsigned &exchanged) {
+    factor_panel<WIDTH>(panel, a, k, exchanged);
+    const int next = k + WIDTH < N ? k + WIDTH : RIGHT;
+    if (KEEPS || next < COLS) exchange_and_solve<WIDTH>(a, k, next);
+    if (next < N) update(panel, a, next);
+}
+
+/* All whole panels from column K on, each in a text of its own. */
+template <int K> __device__ inline void eliminate_all(Panel &panel, T *a, unsigned &exchanged) {
+    if constexpr (K + PANEL <= N) {
+        eliminate<PANEL>(panel, a, K, exchanged);
+        eliminate_all<K + PANEL>(panel, a, exchanged);
+    }
+}
+
+__device__ inline void factor(T *a, unsigned &exchanged) {
+    Panel panel;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int row = lane() + LANES * r;
+        if (row < N) load_row<least(PANEL, RIGHT)>(panel.x[r], a + row * PITCH);
+    }
+    if constexpr (SMM_UNROLL == 0) {
+        eliminate_all<0>(panel, a, exchanged);
+    } else {
+#pragma unroll 1
+        for (int k = 0; k + PANEL <= N; k += PANEL) eliminate<PANEL>(panel, a, k, exchanged);
+    }
+    if constexpr (N % PANEL) eliminate<N % PANEL>(panel, a, N - N % PANEL, exchanged);
+}
+
+/* --- what follows from the factors --- */
+
+/* The first step, from 1, whose pivot is zero, or 0. */
+__device__ inline int singular_step(const T *a) {
+    int info = 0;
+#pragma unroll
+    for (int r = ROWS - 1; r >= 0; r--) {
+        const int row = lane() + LANES * r;
+        const unsigned zeros = __ballot_sync(WARP, row < N && a[least(row, N - 1) * (PITCH + 1)] == 0);
+        const unsigned mine = zeros >> threadIdx.x % 32 / LANES * LANES & (LANES == 32 ? ~0u : (1u << LANES % 32) - 1);
+        if (mine) info = LANES * r + __ffs(mine);
+    }
+    return info;
+}
+
+/* Further columns on the right become L^-1 P B. */
+__device__ inline void solve_lower(T *a, const unsigned char *pivots) {
+    for (int c = RIGHT + lane(); c < RIGHT + K; c += LANES) {
+        for (int k = 0; k < N; k++) {
+            const T x = a[k * PITCH + c];
+            a[k * PITCH + c] = a[pivots[k] * PITCH + c];
+            a[pivots[k] * PITCH + c] = x;
+        }
+    }
+    for (int j = 0; j < N; j++) {
+        __syncwarp();
+        for (int i = j + 1 + lane(); i < N; i += LANES)
+            for (int c = i * PITCH + RIGHT; c < i * PITCH + RIGHT + K; c++)
+                a[c] = multiply_add(-a[i * PITCH + j], a[c + (j - i) * PITCH], a[c]);
+    }
+    __syncwarp();
+}
+
+/* U X = Y for the columns on the right. Gives x by act(row, column, x). */
+template <class Act> __device__ inline void solve_upper(const T *a, int cols, Act act) {
+    T reciprocals[ROWS];
+    bool rare = false;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int row = least(lane() + LANES * r, N - 1);
+        reciprocals[r] = reciprocal(a[row * (PITCH + 1)]);
+        rare |= isinf(reciprocals[r]);
+    }
+    rare = __any_sync(WARP, rare);
+#pragma unroll 1
+    for (int c = 0; c < cols; c++) {
+        T x[ROWS], u[ROWS][VECTOR];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) x[r] = a[least(lane() + LANES * r, N - 1) * PITCH + RIGHT + c];
+#pragma unroll
+        for (int j = RIGHT - 1; j >= 0; j--) {
+            const int owner = j / LANES;
+            if (j % VECTOR == VECTOR - 1)
+#pragma unroll
+                for (int r = 0; r < ROWS && r * LANES < j; r++)
+                    load_row<VECTOR>(u[r], a + least(lane() + LANES * r, N - 1) * PITCH + j / VECTOR * VECTOR);
+            if (j >= N) continue;
+            T quotient = product(x[owner], reciprocals[owner]);
+            if (rare && isinf(reciprocals[owner])) {
+                const int row = least(lane() + LANES * owner, N - 1);
+                quotient = rare_quotient(x[owner], a[row * PITCH + row]);
+            }
+            const T y = from_lane(quotient, j % LANES);
+            if (lane() == j % LANES) x[owner] = y;
+#pragma unroll
+            for (int r = 0; r <= owner; r++) {
+                if (r == owner && j % LANES == 0) continue;
+                const T less = multiply_add(-u[r][j % VECTOR], y, x[r]);
+                if (r < owner || lane() < j % LANES) x[r] = less;
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (lane() + LANES * r < N) act(lane() + LANES * r, c, x[r]);
+    }
+}
+
+__device__ inline Determinant determinant_of(const T *a, unsigned exchanged) {
+    Determinant det;
+    const auto factor = [&](int k) { return exchanged >> k & 1 ? -a[k * PITCH + k] : a[k * PITCH + k]; };
+#pragma unroll
+    for (int k = 0; k < N; k++) det.multiply(factor(k));
+    for (int k = 0; k < N && !det.safe(); k++) det.multiply_scaled(factor(k));
+    return det;
+}
+
+/* --- the kernel --- */
+
+/* Where row 0 of an output beside the matrices begins, whose matrices have so many rows. */
+template <class X> __device__ inline X *beside(const smm_cuda_args &args, int which, long long matrix, int rows) {
+    const smm_cuda_operand &x = args.operand[which];
+    return static_cast<X *>(x.data) + (REST_FLAT ? matrix * rows : offset_of(args, x, matrix));
+}
+
+#if SMM_BLOCKS > 0
+#define BOUNDS __launch_bounds__(THREADS, SMM_BLOCKS)
+#else
+#define BOUNDS __launch_bounds__(THREADS)
+#endif
+
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    __shared__ long long all_where[3][LIE_FLAT ? 1 : MATRICES];
+    const smm_cuda_operand &b = args.operand[SMM_B], &c = args.operand[SMM_C];
+    const int warp = threadIdx.x / 32, q = matrix_of_lane();
+    const long long first = static_cast<long long>(blockIdx.x) * MATRICES + warp * PER_WARP;
+    const int count = static_cast<int>(args.batch - first < PER_WARP ? args.batch - first : PER_WARP);
+    if (count <= 0) return;
+    T *images = images_of_warp(), *a = images + q * MATRIX;
+    long long *where[3];
+    for (int x = SMM_A; x <= SMM_C; x++) {
+        where[x] = all_where[x] + (LIE_FLAT ? 0 : warp * PER_WARP);
+        if (!LIE_FLAT && threadIdx.x % 32 < count)
+            where[x][threadIdx.x % 32] = offset_of(args, args.operand[x], first + threadIdx.x % 32);
+    }
+    __syncwarp();
+    stage<N, SMM_SOURCE_A, SMM_ORDER_A>(images, args.operand[SMM_A], first, count, N, where[SMM_A], 0);
+    if constexpr (SOLVES)
+        stage<K, SMM_SOURCE_B, SMM_ORDER_B>(images, b, first, count, static_cast<int>(args.k < K ? args.k : K),
+                                            where[SMM_B], RIGHT);
+    copies_done();
+    __syncwarp();
+
+    const long long matrix = first + q;
+    const bool mine = q < count, leader = mine && lane() == 0;
+    unsigned exchanged = 0;
+    factor(a, exchanged);
+    const int info = singular_step(a);
+    const unsigned char *pivots = reinterpret_cast<Exchanges *>(a + N * PITCH)->pivots;
+    if (leader && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
+
+    if constexpr (FACTORS) {
+        if (mine && args.operand[SMM_PIVOTS].data) {
+            int *to = beside<int>(args, SMM_PIVOTS, matrix, N);
+            for (int k = lane(); k < N; k += LANES)
+                to[REST_FLAT ? k : k * args.operand[SMM_PIVOTS].row] =
+                    info && k >= info - 1 ? k : pivots[k];
+        }
+        if (info)
+            for (int e = lane(); e < N * PITCH; e += LANES) a[e] = not_a_number();
+        __syncwarp();
+        unstage<SMM_SOURCE_C, SMM_ORDER_C>(images, c, first, count, where[SMM_C]);
+    } else if constexpr (SOLVES) {
+        constexpr bool FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW;
+        T *to = static_cast<T *>(c.data) + (FLAT ? matrix * (N * K) : mine ? where[SMM_C][q] : 0);
+        for (long long done = 0;;) {
+            solve_upper(a, static_cast<int>(args.k - done < K ? args.k - done : K), [&](int i, int j, T x) {
+                if (mine) to[FLAT ? i * K + j : i * c.row + (done + j) * c.col] = info ? not_a_number() : x;
+            });
+            done += K;
+            if (!KEEPS || done >= args.k) break;
+            __syncwarp();
+            if (threadIdx.x % 32 < count) where[SMM_B][threadIdx.x % 32] += K * b.col;
+            __syncwarp();
+            stage<K, SMM_SOURCE_B, SMM_ORDER_B>(images, b, first, count, static_cast<int>(args.k - done < K ? args.k - done : K), where[SMM_B], RIGHT);
+            copies_done();
+            __syncwarp();
+            solve_lower(a, pivots);
+        }
+    } else {
+        const Determinant det = determinant_of(a, exchanged);
+        T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
+        if (leader) *to = SMM_OP == SMM_OP_DET ? det.value(info) : det.sign(info);
+        if (leader && SMM_OP == SMM_OP_SLOGDET) *beside<T>(args, SMM_D, matrix, 1) = det.log_magnitude(info);
+    }
+}
