@@ -169,9 +169,9 @@ def compile_one(job: tuple[Problem, Problem | None, int, int]) -> tuple[int, int
     """In a process of its own: fill the disk cache. Returns registers and bytes spilled."""
     problem, parameters, arch, shared = job
     _, log, *_ = _core.cuda_build(problem, parameters, arch, shared)
-    registers = re.findall(r"Used (\d+) registers", log or "")
-    spills = re.findall(r"(\d+) bytes spill stores", log or "")
-    return int(registers[0]) if registers else 0, int(spills[0]) if spills else 0
+    registers = map(int, re.findall(r"Used (\d+) registers", log or ""))
+    spills = map(int, re.findall(r"(\d+) bytes spill stores", log or ""))
+    return max(registers, default=0), sum(spills)
 
 
 def progress(items: Any, count: int, name: str) -> Any:

@@ -1,11 +1,12 @@
 """Fill smallmm/tuned/: time the feasible kernels of each problem on this GPU, and keep the fastest.
 
     python benchmarks/tune_cuda.py                        # orders 1..32
+    python benchmarks/tune_cuda.py --ops SOLVE INV --orders 3 16 --small 0 1
     python benchmarks/tune_cuda.py --orders 3 16 --dry    # print, keep the table as it is
 
 For each problem it takes the feasible set (`candidates`), compiles it in parallel into the disk cache, checks
-every kernel's result against the bits of the first, and the first against the framework's product, then times
-each over operands of 1 GiB. Rows of other problems stay as they are. Needs PyTorch with a GPU.
+every kernel's result against the bits of the first, and the first's against the CPU's, then times each over
+operands of 1 GiB, or for small batches 1000 matrices in a CUDA graph. Rows of other problems stay as they are. Needs PyTorch with a GPU.
 """
 
 from __future__ import annotations
@@ -50,6 +51,14 @@ PARAMETERS = (
     "through_shared",
 )
 LAYOUT = ("order_a", "order_b", "source_a", "source_b")
+# Of each kernel but the product's: the values of its parameters that are tried.
+LANES, THREADS = (1, 2, 4, 8, 16, 32), (32, 64, 128)
+SPACE: dict[str, dict[str, tuple[int, ...]]] = {
+    "lu_lanes": {"lanes": LANES, "threads": THREADS, "through_shared": (0, 1)},
+    "lu_blocked": {"lanes": LANES, "panel": (4, 8), "threads": (32, 64), "unroll": (0, 2), "pad": (1,)},
+    "cholesky_lanes": {"lanes": LANES, "threads": THREADS, "pad": (1,)},
+    "triangular_lanes": {"lanes": LANES, "threads": THREADS, "pad": (1,)},
+}
 Row = dict[str, Any]
 
 
@@ -69,7 +78,21 @@ def tiles(problem: Row, effort: int) -> list[tuple[int, int]]:
 
 
 def candidates(problem: Row, shared: int, effort: int) -> list[Row]:
-    """Parameters that fit the problem and are worth timing; more of them with more effort (1, 2 or 3)."""
+    """Parameters that fit the problem and are worth timing."""
+    if problem["op"] == "MATMUL":
+        return candidates_of_product(problem, shared, effort)
+    found = []
+    for kernel, values in SPACE.items():
+        for chosen in itertools.product(*values.values()):
+            row = {**dict.fromkeys(PARAMETERS, 0), "async": 1, "through_shared": 1, "kernel": kernel}
+            row |= dict(zip(values, chosen, strict=True))
+            if row["lanes"] < 2 * problem["n"] and _core.cuda_plan(problem, shared, row) is not None:
+                found.append(row)
+    return found
+
+
+def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
+    """The same for products; more of them with more effort (1, 2 or 3)."""
     size = SIZES[problem["dtype"]]
     found: dict[tuple[Any, ...], Row] = {}
 
