@@ -22,8 +22,10 @@ import roofline
 import suite
 import verdicts_linalg
 from operations import Operation, Stack
-from suite import Entry, tqdm
+from suite import Entry
 from verdicts import KERNEL_PEAK, OURS
+
+from smallmm._bench import tqdm
 
 KERNEL_CACHE = 1 << 19  # bytes of operands for kernels in C: half an L2 of 1 MB
 THREAD_CACHE = 7 << 18  # bytes of operands per thread: 16 threads stay below the 32 MB from which we stream

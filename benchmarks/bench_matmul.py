@@ -20,7 +20,9 @@ import peers
 import roofline
 import suite
 import verdicts
-from suite import Entry, tqdm
+from suite import Entry
+
+from smallmm._bench import timing, tqdm
 
 Shape = tuple[int, int, int]  # m, k, n
 
@@ -212,7 +214,7 @@ def overhead(bench: Bench) -> None:
             samples.append(float(done.stdout))
         case = {"op": "import", "dtype": "", "shape": (0, 0, 0), "batch": 1, "threads": 1, "regime": "import"}
         who = {"contender": verdicts.OURS, "version": ours[0].version}
-        bench.run.add(harness.row(harness.timing(samples), **case, **who, flops=0, bytes=0))
+        bench.run.add(harness.row(timing(samples), **case, **who, flops=0, bytes=0))
 
 
 def avx2(bench: Bench) -> None:

@@ -1,114 +1,39 @@
-"""The only timer of the project: validate, then time, then write rows.
+"""Validate, then time, then write rows.
 
 A *contender* is a function without arguments that performs one case (op, dtype, shape, batch, layout).
-`validate` compares what it computes with extended precision, element by element; `measure` times all
-contenders of a case round-robin, so that the drift of a noisy machine hits all alike, and gives medians
-and quartiles. `Run` turns them into rows and writes benchmarks/results/<op>-<machine>-<topic>.jsonl.
-What compiled code loops over is timed from here as well: C files in this folder loop, they never time.
+`validate_matmul` compares what it computes with extended precision, element by element. The timer is the
+package's own, `measure` of smallmm/_bench.py, the only one on the host: it times all contenders of a case
+round-robin and gives medians and quartiles. `Run` turns them into rows and writes
+benchmarks/results/<op>-<machine>-<topic>.jsonl. What compiled code loops over is timed so as well: C files in
+this folder loop, they never time.
 """
 
 from __future__ import annotations
 
 import ctypes
 import datetime
-import gc
-import itertools
 import json
 import os
 import platform
 import re
 import shutil
-import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from time import perf_counter_ns
 
 import numpy as np
+
+from smallmm._bench import DTYPES, Call, Timing, matmul_error, some_of
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 RESULTS = HERE / "results"
 
-DTYPES = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 IN_CACHE = 1 << 20  # bytes of A, B and C together
 OUT_OF_CACHE = 1 << 30
-
-Call = Callable[[], object]
-
-
-# --- timing ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Nanoseconds of one call: the median and the quartiles of `samples` samples."""
-
-    median: float
-    low: float
-    high: float
-    samples: int
-
-
-def _sample(call: Call, repetitions: int) -> float:
-    start = perf_counter_ns()
-    for _ in itertools.repeat(None, repetitions):
-        call()
-    return (perf_counter_ns() - start) / repetitions
-
-
-def _repetitions(call: Call, sample_ns: float) -> int:
-    """As many repetitions as make one sample last sample_ns."""
-    repetitions = 1
-    while True:
-        took = _sample(call, repetitions) * repetitions
-        if took >= sample_ns / 2:
-            return max(1, round(repetitions * sample_ns / took))
-        repetitions *= 4
-
-
-def timing(samples: list[float]) -> Timing:
-    """Median and quartiles of samples in nanoseconds."""
-    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
-    return Timing(median, low, high, len(samples))
-
-
-def _settled(samples: list[float]) -> bool:
-    """The median is known to about half a percent."""
-    t = timing(samples)
-    return (t.high - t.low) / len(samples) ** 0.5 < 0.005 * t.median
-
-
-def measure(
-    calls: dict[str, Call], *, budget_s: float = 1.0, sample_s: float = 1e-3, least: int = 7
-) -> dict[str, Timing]:
-    """Time all calls round-robin: `least` rounds, then more until all medians settle or the budget is spent.
-
-    Where one sample is several calls, an untimed call goes first and brings the data back into the cache.
-    """
-    repetitions = {name: _repetitions(call, sample_s * 1e9) for name, call in calls.items()}
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    order = list(calls)
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        stop = perf_counter_ns() + budget_s * 1e9
-        for done in itertools.count():
-            if done >= least and (perf_counter_ns() > stop or all(map(_settled, samples.values()))):
-                break
-            for name in order[done % len(order) :] + order[: done % len(order)]:
-                if repetitions[name] > 1:
-                    calls[name]()
-                samples[name].append(_sample(calls[name], repetitions[name]))
-    finally:
-        if collecting:
-            gc.enable()
-    return {name: timing(s) for name, s in samples.items()}
-
 
 # --- data and validation --------------------------------------------------------------------------
 
@@ -167,26 +92,16 @@ def arena_for(dtype: str, footprint: int, shapes: Iterable[tuple[int, int, int]]
     )
 
 
-def some_of(batch: int, limit: int) -> np.ndarray:
-    """Up to `limit` indices of matrices: the first, the last, and random ones between."""
-    if batch <= limit:
-        return np.arange(batch)
-    ends = np.r_[: limit // 4, batch - limit // 4 : batch]
-    return np.unique(np.r_[ends, np.random.default_rng(batch).integers(0, batch, limit // 2)])
-
-
 def validate_matmul(
     name: str, call: Call, a: np.ndarray, b: np.ndarray, out: np.ndarray, limit: int = 2048
 ) -> None:
     """|C - AB| <= (k + 2) u |A||B|, element by element, for up to `limit` matrices: first, last, random."""
     out.fill(np.nan)
     call()
-    batch, k = out.shape[0], a.shape[-1]
+    batch = out.shape[0]
     chosen = some_of(batch, limit)
-    wide = np.longdouble if out.dtype == np.float64 else np.float64
-    a, b = (np.broadcast_to(x, (batch, *x.shape[-2:]))[chosen].astype(wide) for x in (a, b))
-    bound = (k + 2) * np.finfo(out.dtype).eps / 2 * np.matmul(np.abs(a), np.abs(b))
-    wrong = ~(np.abs(out[chosen] - np.matmul(a, b)) <= bound)
+    a, b = (np.broadcast_to(x, (batch, *x.shape[-2:]))[chosen] for x in (a, b))
+    wrong = ~(matmul_error(np.finfo(out.dtype).eps / 2, a, b, out[chosen]) <= 1)
     if wrong.any():
         q, i, j = np.argwhere(wrong)[0]
         raise AssertionError(

@@ -19,6 +19,8 @@ from pathlib import Path
 import harness
 import numpy as np
 
+import smallmm
+
 Bind = Callable[[np.ndarray, np.ndarray, np.ndarray], harness.Call]
 
 
@@ -40,11 +42,6 @@ class Peer:
 
 
 def _smallmm() -> Peer:
-    try:
-        import smallmm
-    except ImportError as missing:
-        raise Unavailable(f"import smallmm: {missing}") from missing
-
     def bind(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> harness.Call:
         return lambda: smallmm.batched_matmul(a, b, out=out)
 

@@ -14,17 +14,14 @@ import numpy as np
 from operations import CHOLESKY, DET, INV, LU, QR, QR_R, SOLVE, Arrays, Job, Operation, Stack
 from peers import Peer, Unavailable, Unsupported, blas_of, loops, mkl_library, mkl_version
 
+import smallmm
+
 
 def _as_tuple(returned: object) -> Arrays:
     return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
 
 
 def _smallmm() -> Peer:
-    try:
-        import smallmm
-    except ImportError as missing:
-        raise Unavailable(f"import smallmm: {missing}") from missing
-
     def bind(op: Operation, stack: Stack) -> Job:
         function = getattr(smallmm, op.name)
         out = stack.outs if len(stack.outs) > 1 else stack.outs[0]

@@ -20,13 +20,7 @@ import peers
 import roofline
 from verdicts import Judge, Row
 
-try:
-    from tqdm import tqdm
-except ImportError:
-
-    def tqdm(items: Iterable, **_: object) -> Iterable:
-        return items
-
+from smallmm import _bench
 
 FOREIGN = re.compile(r"(OPENBLAS|GOTO|MKL|OMP|KMP|BLIS|VECLIB|SMALLMM)_")
 QUICK = (2, 3, 4, 8, 16, 32)
@@ -82,7 +76,7 @@ class Bench:
         if not entries:
             return []
         calls = {str(i): entry.call for i, entry in enumerate(entries)}
-        times = harness.measure(calls, budget_s=self.budget_s if budget_s is None else budget_s, least=least)
+        times = _bench.measure(calls, budget_s=self.budget_s if budget_s is None else budget_s, least=least)
         return [self.run.add(harness.row(times[str(i)], **entry.fields)) for i, entry in enumerate(entries)]
 
 

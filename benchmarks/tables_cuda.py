@@ -1,4 +1,5 @@
-"""The tables and the plot of docs/cuda.md, from the rows that bench_cuda.py wrote.
+"""The tables and the plot of docs/cuda.md, from the rows that bench_cuda.py and
+bench_cuda_linalg.py wrote.
 
 python benchmarks/tables_cuda.py            # rewrite them
 python benchmarks/tables_cuda.py --check    # fail if they differ
@@ -110,13 +111,18 @@ def call(rows: list[Row]) -> str:
     )
 
 
-def draw(path: Path, about: Row, rows: list[Row]) -> None:
+def pyplot() -> Any:
     import matplotlib
 
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "smallmm"
     from matplotlib import pyplot as plt
 
+    return plt
+
+
+def draw(path: Path, about: Row, rows: list[Row]) -> None:
+    plt = pyplot()
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
     for axis, dtype in zip(axes, ("f64", "f32"), strict=True):
         for name in ("smallmm", *PEERS):
@@ -132,6 +138,106 @@ def draw(path: Path, about: Row, rows: list[Row]) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
+NAMES = {
+    "lu": "`lu_factor_ex`",
+    "cholesky": "`cholesky_ex`",
+    "inv": "`inv_ex`",
+    "solve": "`solve_ex`, 1 right-hand side",
+    "qr_raw": '`qr(mode="raw")`',
+    "qr": "`qr`",
+    "det": "`det`",
+    "lu_solve": "`lu_solve`",
+    "cho_solve": "`cho_solve`",
+    "solve_triangular": "`solve_triangular`",
+    "lstsq": "`lstsq`",
+}
+LISTED = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+
+
+def linalg(about: Row, rows: list[Row], plot: str) -> list[str]:
+    """A table for each dtype: of each operation ns a matrix, percent of the copy, the best of the others."""
+    parts = [
+        "### Factorizations and solves",
+        f"![percent of the copy against n](../benchmarks/results/cuda/{plot})",
+        f"{about['device']}, driver {about['driver']}, operands of 1 GiB, one matrix in and one out "
+        "(of solves, one right-hand side in and out), pivots, info and tau not counted; others timed on at "
+        f"most 100,000 matrices; commit {about['commit']}, {about['date']}. ns a matrix; percent of the "
+        "copy; times faster than the best other, which is named.",
+    ]
+    for dtype in ("f64", "f32"):
+        lines = []
+        for op in dict.fromkeys(r["op"] for r in rows):
+            line = [NAMES[op]]
+            for n in LISTED:
+                found = {r["contender"]: r for r in rows if (r["op"], r["dtype"], r["n"]) == (op, dtype, n)}
+                ours = found.pop("smallmm", None)
+                cell = f"{ours['ns_per_matrix']:.3g} ns, {ours['percent']:.0f} %" if ours else ""
+                if ours and found:
+                    best = min(found.values(), key=lambda r: r["ns_per_matrix"])
+                    ratio = best["ns_per_matrix"] / ours["ns_per_matrix"]
+                    cell += f", {ratio:.3g}x {short(best['contender'])}"
+                line.append(cell)
+            lines.append(line)
+        parts.append(table([f"{dtype}, n =", *map(str, LISTED)], lines))
+    return parts
+
+
+def short(contender: str) -> str:
+    """The library of a contender."""
+    return contender.partition(".")[0]
+
+
+def draw_linalg(path: Path, about: Row, rows: list[Row]) -> None:
+    plt = pyplot()
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
+    for axis, dtype in zip(axes, ("f64", "f32"), strict=True):
+        for op in ("lu", "cholesky", "inv", "solve", "qr_raw"):
+            points = sorted(
+                (r["n"], r["percent"])
+                for r in rows
+                if (r["contender"], r["dtype"], r["op"]) == ("smallmm", dtype, op)
+            )
+            if points:
+                axis.plot(*zip(*points, strict=True), label=NAMES[op].replace("`", ""))
+        axis.set(title=f"{dtype}, {about['device']}", xlabel="n", ylim=(0, None))
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("percent of a device-to-device copy")
+    axes[1].legend()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def call_linalg(rows: list[Row]) -> str:
+    def text(op: str, contender: str) -> str:
+        found = [r["host_us"] for r in rows if (r["op"], r["contender"]) == (op, contender)]
+        return f"{statistics.median(found):.1f}"
+
+    return (
+        f"Host side of `inv_ex` on tensors (1000, n, n): {text('inv', 'smallmm')} us, "
+        "PyTorch's "
+        f"{text('inv', 'torch.linalg.inv_ex')}; of `solve_ex`: {text('solve', 'smallmm')} and "
+        f"{text('solve', 'torch.linalg.solve_ex')}."
+    )
+
+
+def small_linalg(rows: list[Row]) -> str:
+    orders = sorted({r["n"] for r in rows})
+    found = {(r["op"], r["dtype"], r["n"], r["batch"]): r["ns_per_matrix"] * r["batch"] / 1e3 for r in rows}
+    lines = [
+        [
+            f"{NAMES[op]} {dtype}",
+            *(
+                " / ".join(
+                    f"{found[op, dtype, n, b]:.3g}" if (op, dtype, n, b) in found else ""
+                    for b in (100, 1000, 10_000)
+                )
+                for n in orders
+            ),
+        ]
+        for op, dtype in dict.fromkeys((r["op"], r["dtype"]) for r in rows)
+    ]
+    return table(["us for a batch of 100 / 1,000 / 10,000; n =", *map(str, orders)], lines)
+
+
 def page(drawing: bool) -> str:
     parts = []
     for path in sorted(RESULTS.glob("matmul-nvidia-*-square.jsonl")):
@@ -141,6 +247,16 @@ def page(drawing: bool) -> str:
             draw(RESULTS / f"{slug}.svg", about, rows)
         parts += square(about, rows, f"{slug}.svg")
         for topic, words in (("rect", rect), ("layout", layout), ("small", small), ("call", call)):
+            other = RESULTS / f"{slug}-{topic}.jsonl"
+            if other.exists():
+                parts.append(words(read(other)[1]))
+    for path in sorted(RESULTS.glob("linalg-nvidia-*-square.jsonl")):
+        slug = path.name.removesuffix("-square.jsonl")
+        about, rows = read(path)
+        if drawing:
+            draw_linalg(RESULTS / f"{slug}.svg", about, rows)
+        parts += linalg(about, rows, f"{slug}.svg")
+        for topic, words in (("small", small_linalg), ("call", call_linalg)):
             other = RESULTS / f"{slug}-{topic}.jsonl"
             if other.exists():
                 parts.append(words(read(other)[1]))

@@ -4,9 +4,10 @@
     python benchmarks/tune_cuda.py --ops SOLVE INV --orders 3 16 --small 0 1
     python benchmarks/tune_cuda.py --orders 3 16 --dry    # print, keep the table as it is
 
-For each problem it takes the feasible set (`candidates`), compiles it in parallel into the disk cache, checks
-every kernel's result against the bits of the first, and the first's against the CPU's, then times each over
-operands of 1 GiB, or for small batches 1000 matrices in a CUDA graph. Rows of other problems stay as they are. Needs PyTorch with a GPU.
+For each problem it takes the feasible set (`candidates`), compiles it in parallel into the disk cache,
+checks every kernel's result against the bits of the first, and the first's against the CPU's, then times each
+over operands of 1 GiB, or for small batches 1000 matrices in a CUDA graph. Rows of other problems stay as they are.
+Needs PyTorch with a GPU.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ LAYOUT = ("order_a", "order_b", "source_a", "source_b")
 LANES, THREADS = (1, 2, 4, 8, 16, 32), (32, 64, 128)
 SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     "lu_lanes": {"lanes": LANES, "threads": THREADS, "through_shared": (0, 1)},
-    "lu_blocked": {"lanes": LANES, "panel": (4, 8), "threads": (32, 64), "unroll": (0, 2), "pad": (1,)},
+    "lu_blocked": {"lanes": LANES, "panel": (4, 8), "threads": (32, 64)},
     "cholesky_lanes": {"lanes": LANES, "threads": THREADS, "pad": (1,)},
     "triangular_lanes": {"lanes": LANES, "threads": THREADS, "pad": (1,)},
 }

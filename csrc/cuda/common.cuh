@@ -35,6 +35,18 @@ template <int WIDTH> __device__ inline void store(T *to, Vector<WIDTH> x) {
     *reinterpret_cast<Vector<WIDTH> *>(to) = x;
 }
 
+/* To global memory, in one access even where the compiler would store element by element. */
+template <int WIDTH> __device__ inline void store_global(T *to, Vector<WIDTH> v) {
+    if constexpr (WIDTH == 4)
+        __stwb(reinterpret_cast<float4 *>(to), make_float4(v.x[0], v.x[1], v.x[2], v.x[3]));
+    else if constexpr (WIDTH == 2 && sizeof(T) == 8)
+        __stwb(reinterpret_cast<double2 *>(to), make_double2(v.x[0], v.x[1]));
+    else if constexpr (WIDTH == 2)
+        __stwb(reinterpret_cast<float2 *>(to), make_float2(v.x[0], v.x[1]));
+    else
+        *to = v.x[0];
+}
+
 /* Global to shared memory without passing through registers; complete after copies_done() and a barrier. What all
  * blocks read comes through L1: all of them asking one place of L2 is slower than the memory. */
 template <bool SHARED_BY_ALL> __device__ inline void copy_vector(T *to, const T *from) {

@@ -2,15 +2,17 @@
  *
  * An image holds COUNT matrices of LINES lines of LENGTH elements; a line is a row or a column, whichever is
  * contiguous. Flat matrices keep their order in memory, so any number of bytes moves in whole vectors. Lines that are
- * an even number of vectors long are padded to an odd one where PAD asks for it: then equal columns of neighbouring
- * lines lie in different banks. All other lengths are free of conflicts by themselves. Where the memory is not
- * aligned, the image is shifted by as many elements, so that vectors of the image are still vectors of the memory. */
+ * an even number of vectors long are padded to an odd one where PAD asks for it (to an odd multiple of PAD): then equal
+ * columns of neighbouring lines lie in different banks. All other lengths are free of conflicts by themselves. SKEW
+ * vectors lie between padded matrices. Where the memory is not aligned, the image is shifted by as many elements, so
+ * that vectors of the image are still vectors of the memory. */
 
-template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, bool PAD> struct Image {
+template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW = 0> struct Image {
     static constexpr int LINES = LINES_, LENGTH = LENGTH_, SOURCE = SOURCE_;
     static constexpr bool WHOLE = ALIGNED && LENGTH > 0 && LENGTH % VECTOR == 0; /* lines are whole vectors */
-    static constexpr int PITCH = PAD && WHOLE && LENGTH / VECTOR % 2 == 0 ? LENGTH + VECTOR : LENGTH;
-    static constexpr int MATRIX = LINES * PITCH;
+    static constexpr int PITCH =
+        PAD && WHOLE ? LENGTH + VECTOR * ((3 * PAD - LENGTH / VECTOR % most(2 * PAD, 1)) % most(2 * PAD, 1)) : LENGTH;
+    static constexpr int MATRIX = LINES * PITCH + (WHOLE ? SKEW * VECTOR : 0);
     static constexpr int COUNT = SOURCE == SMM_SOURCE_ONE ? 1 : MATRICES;
     static constexpr int WIDTH = ALIGNED ? width_of(LENGTH) : 1; /* of vectors along a line */
     static constexpr int ELEMENTS = ceil_div(COUNT * MATRIX + (ALIGNED ? 0 : VECTOR - 1), VECTOR) * VECTOR;
@@ -18,10 +20,12 @@ template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, bool PAD> struct I
 
     /* Where vector v of the memory lies in the image. */
     __device__ static int place(int v) {
-        if (PITCH == LENGTH) return v * VECTOR;
-        constexpr int each = WHOLE ? LENGTH / VECTOR : 1;
-        return v / each * PITCH + v % each * VECTOR;
+        constexpr int each = WHOLE ? LENGTH / VECTOR : 1, skew = MATRIX - LINES * PITCH;
+        const int skewed = skew ? v / (each * LINES) * skew : 0;
+        return skewed + (PITCH == LENGTH ? v * VECTOR : v / each * PITCH + v % each * VECTOR);
     }
+    /* Whether anything is read of the vector that begins with element e, which may be negative. */
+    __device__ static bool wanted(int e) { return true; }
     __device__ static int shift_of(const T *memory) {
         return ALIGNED ? 0 : static_cast<int>(reinterpret_cast<unsigned long long>(memory) / sizeof(T) % VECTOR);
     }
@@ -50,12 +54,12 @@ __device__ inline int stage(T *image, const smm_cuda_operand &x, long long first
 #pragma unroll
         for (int turn = 0; turn < TURNS; turn++) {
             const int v = turn * THREADS + threadIdx.x;
-            if (v * VECTOR + VECTOR <= total) x[turn] = load<VECTOR>(from + v * VECTOR);
+            if (v * VECTOR + VECTOR <= total && I::wanted(v * VECTOR)) x[turn] = load<VECTOR>(from + v * VECTOR);
         }
 #pragma unroll
         for (int turn = 0; turn < TURNS; turn++) {
             const int v = turn * THREADS + threadIdx.x;
-            if (v * VECTOR + VECTOR <= total) store<VECTOR>(image + I::place(v), x[turn]);
+            if (v * VECTOR + VECTOR <= total && I::wanted(v * VECTOR)) store<VECTOR>(image + I::place(v), x[turn]);
         }
         const int e = total / VECTOR * VECTOR + threadIdx.x; /* the last elements of the last block */
         if (e < total) copy_element(image + e, from + e);
@@ -65,6 +69,7 @@ __device__ inline int stage(T *image, const smm_cuda_operand &x, long long first
     for (int turn = 0; turn < TURNS; turn++) {
         const int v = turn * THREADS + threadIdx.x, e = v * VECTOR - shift;
         if (v >= I::VECTORS) break;
+        if (!I::wanted(e)) continue;
         if (e >= 0 && e + VECTOR <= total)
             copy_vector<I::SOURCE == SMM_SOURCE_ONE>(image + I::place(v), from + e);
         else

@@ -4,12 +4,13 @@
  * factored in registers, its exchanges and its triangle are applied to the columns beside it, the rest is updated.
  * Every element still receives its products one by one in the order of the steps, so the bits are the plain order's.
  *
- * Grid: one block per MATRICES matrices; LANES threads to a matrix, a warp's matrices advance in step.
- * Shared memory: an image of MATRIX elements for each matrix, [A | B] by rows; then its PIVOTS as int32; the offsets of
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix. A warp's matrices advance in step, the warps of a
+ * block on their own.
+ * Shared memory: MATRIX elements for each matrix: its image, [A | B] by rows, and its exchanges; the offsets of
  * matrices that lie anyhow.
  * Operands: any that args.h can describe. B and C are taken SMM_K columns at a time.
- * May overwrite A or B in place, matrix by matrix: a block has read all it needs before it writes.
- * Limits: n <= 32; LANES and SMM_PANEL powers of two, SMM_PANEL a multiple of 4; MATRICES * LANES = THREADS. */
+ * May overwrite A or B in place, matrix by matrix: a warp has read all it needs of its matrices before it writes.
+ * Limits: n and SMM_K from 1 to 32; LANES 4, 8, 16 or 32; SMM_PANEL 4 or 8; MATRICES LANES = THREADS. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "determinant.cuh"
@@ -17,14 +18,14 @@
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
 constexpr bool KEEPS = FACTORS || (SOLVES && SMM_SOURCE_B == SMM_SOURCE_STRIDED); /* L and the pivots */
 constexpr int N = SMM_N, K = SOLVES ? SMM_K : 0, PANEL = SMM_PANEL, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
-constexpr int UNROLL = SMM_UNROLL ? SMM_UNROLL : 32, WIDE = 2;
+constexpr int WIDE = 2;                  /* vectors of columns that are updated together */
 constexpr int ROWS = ceil_div(N, LANES); /* of a lane: k + lane() + LANES r, where k is the panel's first */
 
 /* Rows are an odd number of vectors long, so that equal columns of 8 rows lie in different banks; so are matrices, so
  * that equal elements of 8 matrices do. */
 constexpr int RIGHT = ceil_div(N, VECTOR) * VECTOR; /* column of the image where B begins */
 constexpr int COLS = RIGHT + ceil_div(K, VECTOR) * VECTOR;
-constexpr int PITCH = SMM_PAD && COLS / VECTOR % 2 == 0 ? COLS + VECTOR : COLS;
+constexpr int PITCH = COLS / VECTOR % 2 == 0 ? COLS + VECTOR : COLS;
 constexpr int BESIDE = 3 * VECTOR; /* elements: the Exchanges */
 constexpr int SKEW = BESIDE + ((N * PITCH + BESIDE) / VECTOR % 2 == 0 ? VECTOR : 0);
 constexpr int MATRIX = N * PITCH + SKEW;
@@ -52,21 +53,38 @@ __host__ __device__ constexpr int common_divisor(int x, int y) { return y == 0 ?
 /* Element of the images in this row, counted through all matrices. */
 __device__ inline int place(int row, int col) { return row * PITCH + row / N * SKEW + col; }
 
-/* The vectors of a warp's flat matrices of LENGTH columns, in the order of memory: a lane has one of them at each turn.
- * After some turns, which are whole rows, the places repeat at a constant distance. */
+__host__ __device__ constexpr int power_of_two(int least) { return least > 1 ? 2 * power_of_two((least + 1) / 2) : 1; }
+
+/* The vectors of a warp's flat matrices of LENGTH columns: a lane has one of them at each turn. In the order of memory,
+ * where the places repeat a constant distance further on every PERIOD turns; else by rows of so many matrices, a group
+ * of lanes to each. Either way few places have to be computed. */
 template <int LENGTH, int WIDTH> struct Walk {
-    static constexpr unsigned EACH = LENGTH / WIDTH, ALL = PER_WARP * N * EACH, TURNS = ceil_div(ALL, 32);
-    static constexpr unsigned PERIOD = EACH / common_divisor(EACH, 32), ROWS_A_PERIOD = 32 * PERIOD / EACH;
-    static constexpr bool EVEN = N % ROWS_A_PERIOD == 0;
+    static constexpr unsigned EACH = LENGTH / WIDTH, ALL = PER_WARP * N * EACH, TURNS_IN_ORDER = ceil_div(ALL, 32);
+    static constexpr unsigned TO_ROWS = EACH / common_divisor(EACH, 32), ROWS_THEN = 32 * TO_ROWS / EACH;
+    static constexpr unsigned PERIOD = N % ROWS_THEN == 0 ? TO_ROWS : TO_ROWS * N / common_divisor(N, ROWS_THEN);
+    static constexpr unsigned ROWS_A_PERIOD = 32 * PERIOD / EACH;
+    static constexpr unsigned GROUP = power_of_two(EACH), GROUPS = 32 / GROUP;
+    static constexpr bool BY_ROWS = WIDTH < VECTOR && EACH > 8 && 2 * PERIOD > TURNS_IN_ORDER &&GROUPS <= PER_WARP;
+    static constexpr unsigned TURNS = BY_ROWS ? N * PER_WARP / GROUPS : TURNS_IN_ORDER;
     unsigned lane; /* of rows of 4 vectors, 8 lanes have two that are 4 apart: in different banks */
     __device__ Walk() : lane(threadIdx.x % 32) {
         if (EACH == 4) lane = lane / 8 * 4 + lane / 4 % 2 * 16 + lane % 4;
     }
-    __device__ unsigned vector(unsigned turn) const { return turn * 32 + lane; }
+    /* Is there a vector of the first `count` matrices at this turn? */
+    __device__ bool within(unsigned turn, int count) const {
+        if (BY_ROWS) return lane % GROUP < EACH && turn / N * GROUPS + lane / GROUP < count;
+        return turn * 32 + lane < count * N * EACH;
+    }
+    __device__ long long memory(unsigned turn) const {
+        const unsigned mine = BY_ROWS ? lane / GROUP * (N * LENGTH) + lane % GROUP * WIDTH : lane * WIDTH;
+        return mine + static_cast<long long>(BY_ROWS ? (turn / N * GROUPS * N + turn % N) * LENGTH : turn * 32 * WIDTH);
+    }
     __device__ unsigned place(unsigned turn) const {
-        const unsigned later = EVEN ? turn / PERIOD * ROWS_A_PERIOD : 0, v = vector(EVEN ? turn % PERIOD : turn);
-        const unsigned row = v / EACH;
-        return row * PITCH + (EVEN ? 0 : row / N * SKEW) + v % EACH * WIDTH + later % N * PITCH + later / N * MATRIX;
+        if (BY_ROWS)
+            return lane / GROUP * MATRIX + lane % GROUP * WIDTH + turn / N * GROUPS * MATRIX + turn % N * PITCH;
+        const unsigned v = turn % PERIOD * 32 + lane, row = v / EACH, later = turn / PERIOD * ROWS_A_PERIOD;
+        return row * PITCH + (ROWS_A_PERIOD > N ? row / N * SKEW : 0) + v % EACH * WIDTH + later % N * PITCH +
+               later / N * MATRIX;
     }
 };
 
@@ -91,16 +109,15 @@ __device__ inline void stage(T *images, const smm_cuda_operand &x, long long fir
     if constexpr (SOURCE == SMM_SOURCE_FLAT && ORDER == SMM_ORDER_ROW) {
         constexpr int WIDTH = ALIGNED ? width_of(LENGTH) : 1;
         const Walk<LENGTH, WIDTH> walk;
-        from += first * (N * LENGTH) + walk.lane * WIDTH;
+        from += first * (N * LENGTH);
         if (count == PER_WARP) {
-#pragma unroll 64
+#pragma unroll 128
             for (unsigned turn = 0; turn < walk.TURNS; turn++)
-                if (walk.ALL % 32 == 0 || walk.vector(turn) < walk.ALL)
-                    copy<WIDTH>(images + col + walk.place(turn), from + turn * (32 * WIDTH));
+                if (walk.within(turn, PER_WARP)) copy<WIDTH>(images + col + walk.place(turn), from + walk.memory(turn));
         } else {
 #pragma unroll 1
-            for (unsigned turn = 0; walk.vector(turn) < count * N * walk.EACH; turn++)
-                copy<WIDTH>(images + col + walk.place(turn), from + turn * (32 * WIDTH));
+            for (unsigned turn = 0; turn < walk.TURNS; turn++)
+                if (walk.within(turn, count)) copy<WIDTH>(images + col + walk.place(turn), from + walk.memory(turn));
         }
     } else {
         each_element<ORDER>(x, count, cols, where, col,
@@ -117,18 +134,16 @@ __device__ inline void unstage(const T *images, const smm_cuda_operand &x, long 
         constexpr int WIDTH = ALIGNED ? width_of(N) : 1;
         const Walk<N, WIDTH> walk;
         constexpr unsigned TOGETHER = 8; /* reads before the first write waits */
-        const unsigned all = count * N * walk.EACH;
-        to += first * (N * N) + walk.lane * WIDTH;
+        to += first * (N * N);
 #pragma unroll
         for (unsigned turn = 0; turn < walk.TURNS; turn += TOGETHER) {
             Vector<WIDTH> x[TOGETHER];
 #pragma unroll
             for (unsigned t = 0; t < TOGETHER && turn + t < walk.TURNS; t++)
-                if (walk.ALL % 32 == 0 || walk.vector(turn + t) < walk.ALL)
-                    x[t] = load<WIDTH>(images + walk.place(turn + t));
+                if (walk.within(turn + t, PER_WARP)) x[t] = load<WIDTH>(images + walk.place(turn + t));
 #pragma unroll
             for (unsigned t = 0; t < TOGETHER && turn + t < walk.TURNS; t++)
-                if (walk.vector(turn + t) < all) store<WIDTH>(to + (turn + t) * (32 * WIDTH), x[t]);
+                if (walk.within(turn + t, count)) store<WIDTH>(to + walk.memory(turn + t), x[t]);
         }
     } else {
         each_element<ORDER>(x, count, N, where, 0, [&](long long offset, int from) { to[offset] = images[from]; });
@@ -196,20 +211,20 @@ template <class X, class Element> __device__ inline X of_row(unsigned index, Ele
 
 /* The maximum over the lanes of a matrix. */
 __device__ inline unsigned maximum(unsigned x) {
-    constexpr int GROUPS = 32 / LANES;
-    if constexpr (GROUPS <= SMM_ROWS) {
+    if constexpr (PER_WARP <= 2) { /* the whole warp's, of each in turn */
         unsigned most = 0;
 #pragma unroll
-        for (int g = 0; g < GROUPS; g++) {
+        for (int g = 0; g < PER_WARP; g++) {
             const bool mine = threadIdx.x % 32 / LANES == g;
             const unsigned of_group = __reduce_max_sync(WARP, mine ? x : 0);
             if (mine) most = of_group;
         }
         return most;
-    }
+    } else {
 #pragma unroll
-    for (int bits = LANES / 2; bits > 0; bits /= 2) x = max(x, across(x, bits));
-    return x;
+        for (int bits = LANES / 2; bits > 0; bits /= 2) x = max(x, across(x, bits));
+        return x;
+    }
 }
 
 /* What is rarely needed stays out of the steps' text, which has to fit the instruction cache. */
@@ -250,8 +265,7 @@ __device__ __noinline__ void take_careful_step(CarefulStep &step, int k) {
 }
 
 /* Steps k .. k + WIDTH of the factorization on these columns of rows k .. N, which then go to their new places. */
-template <int WIDTH>
-__device__ inline void factor_panel(Panel &panel, T *a, int k, unsigned &exchanged) {
+template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int k, unsigned &exchanged) {
     constexpr int WHOLE = ceil_div(WIDTH, VECTOR) * VECTOR;
     Exchanges *exchanges = reinterpret_cast<Exchanges *>(a + N * PITCH);
 #pragma unroll
@@ -421,7 +435,7 @@ __device__ inline void update(Panel &panel, T *a, int k) {
             for (int e = 0; e < VECTOR; e++) panel.x[r][j + e] = columns.x[r][0].x[e];
     }
     int col = least(k + PANEL, RIGHT);
-#pragma unroll UNROLL
+#pragma unroll
     for (; col + WIDE * VECTOR <= END; col += WIDE * VECTOR) Columns<WIDE, VECTOR>(a, k, col, l).write(a, k, col);
 #pragma unroll
     for (; col < END; col += VECTOR) Columns<1, VECTOR>(a, k, col, l).write(a, k, col);
@@ -451,12 +465,7 @@ __device__ inline void factor(T *a, unsigned &exchanged) {
         const int row = lane() + LANES * r;
         if (row < N) load_row<least(PANEL, RIGHT)>(panel.x[r], a + row * PITCH);
     }
-    if constexpr (SMM_UNROLL == 0) {
-        eliminate_all<0>(panel, a, exchanged);
-    } else {
-#pragma unroll 1
-        for (int k = 0; k + PANEL <= N; k += PANEL) eliminate<PANEL>(panel, a, k, exchanged);
-    }
+    eliminate_all<0>(panel, a, exchanged);
     if constexpr (N % PANEL) eliminate<N % PANEL>(panel, a, N - N % PANEL, exchanged);
 }
 
@@ -554,6 +563,9 @@ template <class X> __device__ inline X *beside(const smm_cuda_args &args, int wh
     return static_cast<X *>(x.data) + (REST_FLAT ? matrix * rows : offset_of(args, x, matrix));
 }
 
+/* Of so many columns of B that are left, those taken now. */
+__device__ inline int columns_of(long long left) { return static_cast<int>(left < K ? left : K); }
+
 #if SMM_BLOCKS > 0
 #define BOUNDS __launch_bounds__(THREADS, SMM_BLOCKS)
 #else
@@ -577,8 +589,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     __syncwarp();
     stage<N, SMM_SOURCE_A, SMM_ORDER_A>(images, args.operand[SMM_A], first, count, N, where[SMM_A], 0);
     if constexpr (SOLVES)
-        stage<K, SMM_SOURCE_B, SMM_ORDER_B>(images, b, first, count, static_cast<int>(args.k < K ? args.k : K),
-                                            where[SMM_B], RIGHT);
+        stage<K, SMM_SOURCE_B, SMM_ORDER_B>(images, b, first, count, columns_of(args.k), where[SMM_B], RIGHT);
     copies_done();
     __syncwarp();
 
@@ -594,9 +605,9 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         if (mine && args.operand[SMM_PIVOTS].data) {
             int *to = beside<int>(args, SMM_PIVOTS, matrix, N);
             for (int k = lane(); k < N; k += LANES)
-                to[REST_FLAT ? k : k * args.operand[SMM_PIVOTS].row] =
-                    info && k >= info - 1 ? k : pivots[k];
+                to[REST_FLAT ? k : k * args.operand[SMM_PIVOTS].row] = info && k >= info - 1 ? k : pivots[k];
         }
+        __syncwarp();
         if (info)
             for (int e = lane(); e < N * PITCH; e += LANES) a[e] = not_a_number();
         __syncwarp();
@@ -605,7 +616,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         constexpr bool FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW;
         T *to = static_cast<T *>(c.data) + (FLAT ? matrix * (N * K) : mine ? where[SMM_C][q] : 0);
         for (long long done = 0;;) {
-            solve_upper(a, static_cast<int>(args.k - done < K ? args.k - done : K), [&](int i, int j, T x) {
+            solve_upper(a, columns_of(args.k - done), [&](int i, int j, T x) {
                 if (mine) to[FLAT ? i * K + j : i * c.row + (done + j) * c.col] = info ? not_a_number() : x;
             });
             done += K;
@@ -613,7 +624,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
             __syncwarp();
             if (threadIdx.x % 32 < count) where[SMM_B][threadIdx.x % 32] += K * b.col;
             __syncwarp();
-            stage<K, SMM_SOURCE_B, SMM_ORDER_B>(images, b, first, count, static_cast<int>(args.k - done < K ? args.k - done : K), where[SMM_B], RIGHT);
+            stage<K, SMM_SOURCE_B, SMM_ORDER_B>(images, b, first, count, columns_of(args.k - done), where[SMM_B],
+                                                RIGHT);
             copies_done();
             __syncwarp();
             solve_lower(a, pivots);

@@ -63,9 +63,14 @@ static bool tuned_for(const smm_cuda_problem *p, int shared_memory, smm_cuda_par
     for (size_t i = 0; i < tuned_count; i++) {
         const int alike = alikeness(&tuned[i].problem, p);
         smm_cuda_parameters x = tuned[i].parameters;
-        if (p->source_c != SMM_SOURCE_FLAT) x.through_shared = 1;
         smm_cuda_grid its_grid;
-        if (alike > best && smm_cuda_fits(p, &x, shared_memory, &its_grid)) {
+        if (alike <= best) continue;
+        bool fits = smm_cuda_fits(p, &x, shared_memory, &its_grid);
+        if (!fits && !x.through_shared) { /* which any layout does */
+            x.through_shared = 1;
+            fits = smm_cuda_fits(p, &x, shared_memory, &its_grid);
+        }
+        if (fits) {
             best = alike;
             *parameters = x;
             *grid = its_grid;

@@ -14,13 +14,47 @@ static bool by_lu(const smm_cuda_problem *p) {
     return p->op == SMM_OP_LU || p->op == SMM_OP_SOLVE || p->op == SMM_OP_DET || p->op == SMM_OP_SLOGDET;
 }
 
+/* A length in elements, as whole vectors. */
+static int whole(const smm_cuda_problem *p, int elements) {
+    const int vector = 16 / bytes_of(p);
+    return ceil_div(elements, vector) * vector;
+}
+
+/* Rows in registers: not more than spill. */
+static bool rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    enum { MOST_BYTES = 640 };
+    return ceil_div(p->n, x->lanes) * p->n * bytes_of(p) <= MOST_BYTES;
+}
+
+bool smm_lu_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if (!by_lu(p) || !whole_matrices(p, x, grid) || !rows_fit(p, x)) return false;
+    const bool factors = p->op == SMM_OP_LU, carries = p->op == SMM_OP_SOLVE && p->k == 1;
+    const bool after = p->op == SMM_OP_SOLVE && !carries, shared = x->lanes > 1 || x->through_shared;
+    const bool out = (factors || carries) && shared;
+    const int vector = 16 / bytes_of(p), elements = p->n * p->n;
+    const int matrix = elements % vector ? elements : (elements / vector | 1) * vector;
+    grid->shared = 0;
+    if (x->async || x->lanes > 1 || after || (factors && out))
+        grid->shared += whole(p, grid->matrices * matrix) * bytes_of(p);
+    if (after || x->lanes > 1) grid->shared += whole(p, grid->matrices * p->n) * bytes_of(p);
+    if (carries && (x->async || out)) grid->shared += grid->matrices * p->n * bytes_of(p);
+    if ((factors && out) || after) grid->shared += grid->matrices * p->n * 4;
+    return true;
+}
+
+void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_lanes,
+                               .lanes = p->n <= 3 ? 1 : p->n <= 4 ? 2 : p->n <= 8 ? 4 : p->n <= 16 ? 8 : 32,
+                               .threads = 64,
+                               .async = 1,
+                               .through_shared = 1};
+}
+
 /* MATRIX of lu_blocked.cuh in bytes. */
-static int blocked_matrix_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    const int vector = 16 / bytes_of(p), right = ceil_div(p->n, vector) * vector;
-    const int cols = right + (p->op == SMM_OP_SOLVE ? ceil_div(p->k, vector) * vector : 0);
-    const int pitch = x->pad && cols / vector % 2 == 0 ? cols + vector : cols;
-    const int beside = (p->op == SMM_OP_SOLVE ? right : vector) + 3 * vector;
-    const int elements = p->n * pitch + beside;
+static int blocked_matrix_bytes(const smm_cuda_problem *p) {
+    const int vector = 16 / bytes_of(p), beside = 3 * vector;
+    const int cols = whole(p, p->n) + (p->op == SMM_OP_SOLVE ? whole(p, p->k) : 0);
+    const int elements = p->n * (cols / vector % 2 == 0 ? cols + vector : cols) + beside;
     return (elements + (elements / vector % 2 == 0 ? vector : 0)) * bytes_of(p);
 }
 
@@ -29,24 +63,66 @@ bool smm_lu_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     if (!by_lu(p) || x->lanes < 4 || (x->panel != 4 && x->panel != 8) || !whole_matrices(p, x, grid)) return false;
     if (x->lanes > 8 && x->lanes > p->n) return false;
     if (ceil_div(p->n, x->lanes) * x->panel * bytes_of(p) > MOST_PANEL_BYTES) return false;
-    grid->shared = grid->matrices * blocked_matrix_bytes(p, x);
+    grid->shared = grid->matrices * blocked_matrix_bytes(p);
     return true;
 }
 
+/* From order 10 on; below, lu_lanes is faster. */
 void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const bool few = p->dtype == SMM_F32 ? p->n <= 16 : p->n <= 13;
+    int lanes = few ? 4 : p->dtype == SMM_F64 && p->n >= 29 ? 16 : 8;
+    if (p->small && p->n > 8) lanes = p->n <= 16 ? 8 : p->n <= 24 ? 16 : 32;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_blocked,
-                               .lanes = p->n <= 8                           ? 4
-                                        : p->n <= 24 || p->dtype == SMM_F32 ? 8
-                                                                            : 16,
-                               .panel = p->n <= 16 ? 4 : 8,
+                               .lanes = p->n < 10 ? 0 : lanes,
+                               .panel = few ? 4 : 8,
+                               .threads = p->n <= 13 ? 32 : 64};
+}
+
+bool smm_inv_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if (p->op != SMM_OP_INV || !whole_matrices(p, x, grid) || !rows_fit(p, x)) return false;
+    const bool flat = p->source_a == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT &&
+                      p->order_a == SMM_ORDER_ROW && p->order_c == SMM_ORDER_ROW;
+    if (!x->through_shared) return flat && p->aligned;
+    grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
+    grid->shared = most(smm_cuda_image_bytes(p, x, grid, p->source_a, p->n, p->n),
+                        smm_cuda_image_bytes(p, x, grid, p->source_c, p->n, p->n));
+    return true;
+}
+
+void smm_inv_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_lanes,
+                               .lanes = p->n <= 3 ? 1 : p->n <= 4 ? 2 : p->n <= 8 ? 4 : p->n <= 16 ? 8 : 32,
+                               .threads = 64,
+                               .async = 1,
+                               .through_shared = 1};
+}
+
+bool smm_inv_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MOST_WORDS = 200 }; /* of a lane's registers */
+    if (p->op != SMM_OP_INV || (x->panel != 4 && x->panel != 8) || !whole_matrices(p, x, grid)) return false;
+    if (x->lanes > 4 && x->lanes >= 2 * p->n) return false;
+    if (2 * (ceil_div(p->n, x->lanes) + ceil_div(x->panel, x->lanes)) * x->panel * bytes_of(p) / 4 > MOST_WORDS)
+        return false;
+    const int vector = 16 / bytes_of(p), right = whole(p, p->n);
+    const int pitch = x->pad && right / vector % 2 == 0 ? right + vector : right;
+    const int order = ceil_div(2 * bytes_of(p) + 3 * p->n + 1, 16);
+    const int skew = x->lanes < 8 ? (x->lanes + 8 - (p->n * pitch / vector + order) % 8) % 8 : 0;
+    grid->shared = grid->matrices * (p->n * pitch * bytes_of(p) + (order + skew) * 16);
+    return true;
+}
+
+void smm_inv_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_blocked,
+                               .lanes = p->n < 8 ? 0 : p->n <= 10 ? 4 : p->n <= 24 ? 8 : 16,
+                               .panel = 4,
                                .threads = 32,
+                               .cols = 1,
+                               .unroll = 1,
                                .pad = 1};
 }
 
 bool smm_cholesky_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_BYTES = 640 }; /* of a lane's rows in registers */
-    if (p->op != SMM_OP_CHOLESKY || !whole_matrices(p, x, grid)) return false;
-    if (ceil_div(p->n, x->lanes) * p->n * bytes_of(p) > MOST_BYTES) return false;
+    if (p->op != SMM_OP_CHOLESKY || !whole_matrices(p, x, grid) || !rows_fit(p, x)) return false;
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
     grid->shared = most(smm_cuda_image_bytes(p, x, grid, p->source_a, p->n, p->n),
                         smm_cuda_image_bytes(p, x, grid, p->source_c, p->n, p->n));
@@ -85,4 +161,38 @@ void smm_triangular_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameter
                                .threads = 64,
                                .pad = 1,
                                .async = 1};
+}
+
+static int qr_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
+                          int elements) {
+    return smm_cuda_image_bytes(p, x, grid, SMM_SOURCE_FLAT, 1, elements);
+}
+
+bool smm_qr_columns_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MOST_BYTES = 640 }; /* of a lane's columns in registers */
+    const bool forms_q = p->op == SMM_OP_QR;
+    if (!forms_q && p->op != SMM_OP_QR_R && p->op != SMM_OP_QR_RAW) return false;
+    if (!whole_matrices(p, x, grid)) return false;
+    const int vector = 16 / bytes_of(p), wide = most(x->cols, 1), columns = forms_q ? most(p->n, p->k) : p->n;
+    if (wide > 1 && (p->n % wide || wide > vector)) return false;
+    if (ceil_div(ceil_div(columns, x->lanes), wide) * wide * p->m * bytes_of(p) > MOST_BYTES) return false;
+    const int kept = forms_q ? least(p->m, p->n) : x->lanes > 1 ? 2 : 0, pitch = whole(p, p->m);
+    const int reflectors = kept * pitch + (kept * pitch / vector % 2 ? 0 : vector);
+    grid->shared = kept ? grid->matrices * reflectors * bytes_of(p) : 0;
+    if (x->through_shared) {
+        grid->aligned = p->aligned && grid->matrices * p->m * p->n % vector == 0;
+        int image = qr_image_bytes(p, x, grid, p->m * p->n);
+        if (forms_q) image = most(image, qr_image_bytes(p, x, grid, p->m * p->k));
+        if (p->op != SMM_OP_QR_RAW) image = most(image, qr_image_bytes(p, x, grid, p->k * p->n));
+        grid->shared += image;
+    }
+    return true;
+}
+
+/* The fewest lanes whose registers hold the columns. */
+void smm_qr_columns_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    smm_cuda_grid grid;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_columns, .lanes = 1, .threads = 64, .pad = 1, .async = 1};
+    if (p->n > 4) x->lanes = p->n <= 8 ? 4 : p->n <= 16 ? 8 : 16;
+    while (x->lanes < 32 && !smm_qr_columns_fits(p, x, &grid)) x->lanes *= 2;
 }

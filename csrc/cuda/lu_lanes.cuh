@@ -1,0 +1,548 @@
+/* lu_lanes.cuh: P A = L U (LU), X of A X = B (SOLVE), or the determinant (DET, SLOGDET), in registers.
+ *
+ * Right-looking LU, one step after the other (Golub and Van Loan, Matrix Computations, algorithm 3.4.1). With LANES = 1
+ * a thread holds a matrix and exchanges its rows. With more, a lane holds whole rows, which never move: each pivot row
+ * is written to its place in shared memory when it is chosen, from where all lanes read it. That makes the image of the
+ * result, too. A single right-hand side is eliminated with A; more of them are solved from the factors, each by a lane.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix; MATRICES * LANES = THREADS.
+ * Shared memory: the images of the matrices (MATRIX elements each; none with LANES = 1 and THROUGH_SHARED = 0, where
+ * threads use vectors of the memory themselves); SOLVE: the pivots' RECIPROCALS; LU: the pivots, SOLVE: the right-hand
+ * side, or the order of the rows where there are more, N to a matrix; the offsets of matrices that lie anyhow.
+ * Operands: any that args.h can describe; a single right-hand side is SMM_K = 1.
+ * May overwrite A or B in place, matrix by matrix: a block has read all it needs before it writes.
+ * Limits: n <= 32; LANES a power of two. */
+#include "common.cuh"
+#include "lanes.cuh"
+#include "determinant.cuh"
+
+constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
+constexpr bool CARRIES = SOLVES && SMM_K == 1, SOLVES_AFTER = SOLVES && !CARRIES;
+constexpr bool KEEPS = FACTORS || SOLVES_AFTER; /* L */
+constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS, ROWS = ceil_div(N, LANES);
+constexpr bool STAGES = SMM_ASYNC, UNSTAGES = (FACTORS || CARRIES) && (LANES > 1 || SMM_THROUGH_SHARED);
+
+constexpr bool A_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
+constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT;
+constexpr bool C_FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && (SMM_ORDER_C == SMM_ORDER_ROW || !FACTORS);
+constexpr bool REST_FLAT = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
+constexpr bool LIE_FLAT = (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT);
+
+/* Images follow each other at an odd number of vectors, so that equal elements of 8 of them lie in different banks; where
+ * a matrix is no whole number of vectors, n is odd and so is that of elements. */
+constexpr bool WHOLE = N * N % VECTOR == 0; /* matrices are whole vectors */
+constexpr int MATRIX = WHOLE ? (N * N / VECTOR | 1) * VECTOR : N * N;
+constexpr int WIDTH = width_of(N); /* of a row's vectors in the image */
+constexpr bool HAS_IMAGES = STAGES || LANES > 1 || SOLVES_AFTER || (FACTORS && UNSTAGES);
+constexpr int IMAGES = HAS_IMAGES ? ceil_div(MATRICES * MATRIX, VECTOR) * VECTOR : 0;
+constexpr int RECIPROCALS = SOLVES_AFTER || LANES > 1 ? ceil_div(MATRICES * N, VECTOR) * VECTOR : 0;
+
+/* --- memory to image and back --- */
+
+/* Visit count * EACH elements in the order of memory, by vectors where they can be: act(is it a vector, offset in memory,
+ * place in shared memory), where EACH elements begin every STRIDE. */
+template <int EACH, int STRIDE, class Act> __device__ inline void each_vector(int count, Act act) {
+    constexpr bool BY_VECTORS = ALIGNED && MATRICES * EACH % VECTOR == 0 && (STRIDE == EACH || EACH % VECTOR == 0);
+    constexpr unsigned LENGTH = BY_VECTORS ? VECTOR : 1, TURN = THREADS * LENGTH;
+    constexpr bool REGULAR = STRIDE == EACH || TURN % EACH == 0; /* all turns do alike */
+    const auto place = [](unsigned e) { return STRIDE == EACH ? e : e + e / EACH * (STRIDE - EACH); };
+    const unsigned total = count * EACH, begin = threadIdx.x * LENGTH, there = place(begin);
+#pragma unroll 8
+    for (unsigned turn = 0; turn < ceil_div(MATRICES * EACH, TURN); turn++) {
+        const unsigned e = begin + turn * TURN;
+        if (e + LENGTH > total) continue;
+        act(BY_VECTORS, e, REGULAR ? there + turn * (TURN / EACH * STRIDE + TURN % EACH) : place(e));
+    }
+    const unsigned e = total / LENGTH * LENGTH + threadIdx.x; /* the last ones of the last block */
+    if (LENGTH > 1 && e < total) act(false, e, place(e));
+}
+
+/* Visit the rows x cols elements of matrices that lie anyhow: act(offset in memory, place of the element). */
+template <int ROWS_, int COLS, int STRIDE, int ORDER, class Act>
+__device__ inline void each_element(const smm_cuda_operand &x, int count, const long long *where, Act act) {
+    for (int e = threadIdx.x; e < count * ROWS_ * COLS; e += THREADS) {
+        const int q = e / (ROWS_ * COLS), rest = e % (ROWS_ * COLS);
+        const int i = ORDER == SMM_ORDER_COL ? rest % ROWS_ : rest / COLS;
+        const int j = ORDER == SMM_ORDER_COL ? rest / ROWS_ : rest % COLS;
+        act(where[q] + i * x.row + j * x.col, q * STRIDE + i * COLS + j);
+    }
+}
+
+/* Start copying matrices of N rows of COLS elements to shared memory. */
+template <bool FLAT, int COLS, int STRIDE, int ORDER>
+__device__ inline void stage(T *to, const smm_cuda_operand &x, long long first, int count, const long long *where) {
+    const T *from = static_cast<const T *>(x.data);
+    if constexpr (FLAT) {
+        from += first * (N * COLS);
+        each_vector<N * COLS, STRIDE>(count, [&](bool vector, unsigned e, unsigned place) {
+            vector ? copy_vector<false>(to + place, from + e) : copy_element(to + place, from + e);
+        });
+    } else
+        each_element<N, COLS, STRIDE, ORDER>(
+            x, count, where, [&](long long offset, int place) { copy_element(to + place, from + offset); });
+}
+
+/* Write them back. */
+template <bool FLAT, int COLS, int STRIDE, int ORDER>
+__device__ inline void unstage(const T *from, const smm_cuda_operand &x, long long first, int count,
+                               const long long *where) {
+    T *to = static_cast<T *>(x.data);
+    if constexpr (FLAT) {
+        to += first * (N * COLS);
+        each_vector<N * COLS, STRIDE>(count, [&](bool vector, unsigned e, unsigned place) {
+            if (vector)
+                store<VECTOR>(to + e, load<VECTOR>(from + place));
+            else
+                to[e] = from[place];
+        });
+    } else
+        each_element<N, COLS, STRIDE, ORDER>(
+            x, count, where, [&](long long offset, int place) { to[offset] = from[place]; });
+}
+
+/* Elements first .. COUNT of a row in shared memory, from the start of first's vector. */
+template <int COUNT, int LENGTH> __device__ inline void load_row(T *x, const T *from, int first = 0) {
+#pragma unroll
+    for (int j = first / LENGTH * LENGTH; j < COUNT; j += LENGTH) {
+        const Vector<LENGTH> v = load<LENGTH>(from + j);
+#pragma unroll
+        for (int e = 0; e < LENGTH; e++) x[j + e] = v.x[e];
+    }
+}
+template <int COUNT, int LENGTH> __device__ inline void store_row(T *to, const T *x, int first = 0) {
+#pragma unroll
+    for (int j = first / LENGTH * LENGTH; j < COUNT; j += LENGTH) {
+        Vector<LENGTH> v;
+#pragma unroll
+        for (int e = 0; e < LENGTH; e++) v.x[e] = x[j + e];
+        store<LENGTH>(to + j, v);
+    }
+}
+
+/* Where a matrix of so many elements begins. */
+template <bool FLAT>
+__device__ inline T *begin_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long matrix, int elements) {
+    return static_cast<T *>(x.data) + (FLAT ? matrix * elements : offset_of(args, x, matrix));
+}
+
+/* Where row 0 of an output beside the matrices begins, whose matrices have so many rows. */
+template <class X> __device__ inline X *beside(const smm_cuda_args &args, int which, long long matrix, int rows) {
+    const smm_cuda_operand &x = args.operand[which];
+    return static_cast<X *>(x.data) + (REST_FLAT ? matrix * rows : offset_of(args, x, matrix));
+}
+
+/* Integers of a matrix, by the widest vectors that they allow. */
+__device__ inline void store_integers(int *to, const int (&x)[N]) {
+    constexpr int LENGTH = N % 4 == 0 ? 4 : N % 2 == 0 ? 2 : 1;
+    struct alignas(LENGTH * sizeof(int)) Integers {
+        int x[LENGTH];
+    };
+    const bool aligned = reinterpret_cast<unsigned long long>(to) % sizeof(Integers) == 0;
+#pragma unroll
+    for (int i = 0; i < N; i += LENGTH) {
+        Integers v;
+#pragma unroll
+        for (int e = 0; e < LENGTH; e++) {
+            v.x[e] = x[i + e];
+            if (!aligned) to[i + e] = x[i + e];
+        }
+        if (aligned) *reinterpret_cast<Integers *>(to + i) = v;
+    }
+}
+
+/* --- the factorization --- */
+
+/* What a matrix has in shared memory: its image and N elements each of two lists. */
+struct Shared {
+    T *image, *reciprocals; /* of the pivots */
+    T *right;               /* b, then L^-1 P b, then the solution */
+    int *pivots;            /* in its place: the pivots, or the order of the rows where B is to follow */
+};
+
+/* What is known of the steps done. */
+struct Steps {
+    int info = 0;
+    unsigned exchanged = 0; /* bit k: step k exchanged rows */
+
+    __device__ void add(int k, int pivot, T u) {
+        if (u == 0 && !info) info = k + 1;
+        exchanged |= (pivot != k) << k;
+    }
+};
+
+/* The elements of column k below the pivot become multipliers. */
+template <int COUNT, class Of> __device__ inline void divide(T pivot, T inverse, int first, Of of) {
+    if (__builtin_expect(isinf(inverse), 0)) {
+#pragma unroll
+        for (int i = first; i < COUNT; i++) of(i) = quotient_of(of(i), pivot);
+    } else {
+#pragma unroll
+        for (int i = first; i < COUNT; i++) of(i) = product(of(i), inverse);
+    }
+}
+
+/* A matrix and a right-hand side in the registers of a thread. */
+struct OfThread {
+    T a[N][N], b[N], reciprocals[N];
+    int pivots[N], order[N];
+
+    /* From or to an image, or memory where matrices lie one after the other. */
+    template <int LENGTH> __device__ void read(const T *from) {
+#pragma unroll
+        for (int e = 0; e < N * N; e += LENGTH) {
+            const Vector<LENGTH> v = load<LENGTH>(from + e);
+#pragma unroll
+            for (int x = 0; x < LENGTH; x++) a[(e + x) / N][(e + x) % N] = v.x[x];
+        }
+    }
+    template <int LENGTH> __device__ void write(T *to) const {
+#pragma unroll
+        for (int e = 0; e < N * N; e += LENGTH) {
+            Vector<LENGTH> v;
+#pragma unroll
+            for (int x = 0; x < LENGTH; x++) v.x[x] = a[(e + x) / N][(e + x) % N];
+            store<LENGTH>(to + e, v);
+        }
+    }
+
+    __device__ int pivot_row(int k) const {
+        int p = k;
+        T largest = a[k][k];
+#pragma unroll
+        for (int i = k + 1; i < N; i++) {
+            const bool larger = fabs(a[i][k]) > fabs(largest);
+            largest = larger ? a[i][k] : largest;
+            p = larger ? i : p;
+        }
+        return p;
+    }
+
+    template <class X> __device__ static void exchange_if(bool condition, X &x, X &y) {
+        const X old = x;
+        x = condition ? y : x;
+        y = condition ? old : y;
+    }
+    __device__ void exchange_rows(int k, int p) {
+#pragma unroll
+        for (int i = k + 1; i < N; i++) {
+#pragma unroll
+            for (int j = KEEPS ? 0 : k; j < N; j++) exchange_if(i == p, a[k][j], a[i][j]);
+            if (CARRIES) exchange_if(i == p, b[k], b[i]);
+            if (SOLVES_AFTER) exchange_if(i == p, order[k], order[i]);
+        }
+    }
+
+    __device__ void factor(Steps &steps) {
+#pragma unroll
+        for (int i = 0; i < N; i++) order[i] = i;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            pivots[k] = pivot_row(k);
+            exchange_rows(k, pivots[k]);
+            steps.add(k, pivots[k], a[k][k]);
+            reciprocals[k] = reciprocal(a[k][k]);
+            divide<N>(a[k][k], reciprocals[k], k + 1, [&](int i) -> T & { return a[i][k]; });
+#pragma unroll
+            for (int i = k + 1; i < N; i++) {
+#pragma unroll
+                for (int j = k + 1; j < N; j++) a[i][j] = multiply_add(-a[i][k], a[k][j], a[i][j]);
+                if (CARRIES) b[i] = multiply_add(-a[i][k], b[k], b[i]);
+            }
+        }
+    }
+
+    /* b becomes U^-1 b. */
+    __device__ void solve_upper() {
+#pragma unroll
+        for (int j = N - 1; j >= 0; j--) {
+            divide<N>(a[j][j], reciprocals[j], N - 1, [&](int) -> T & { return b[j]; });
+#pragma unroll
+            for (int i = 0; i < j; i++) b[i] = multiply_add(-a[i][j], b[j], b[i]);
+        }
+    }
+};
+
+/* The rows of a matrix and of a right-hand side in the registers of a lane: lane() + LANES r. */
+struct OfLane {
+    T a[ROWS][N], b[ROWS];
+
+    __device__ void factor(const Shared &of, Steps &steps) {
+        PivotSearch<ROWS> search(N);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            T column[ROWS];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) column[r] = a[r][k];
+            if (k < N - 1)
+                search.choose(column, k);
+            else
+                search.choose_last(k);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                if (!search.found(r)) continue;
+                store_row<N, WIDTH>(of.image + k * N, a[r], KEEPS ? 0 : k);
+                if (CARRIES) of.right[k] = b[r];
+                if (SOLVES_AFTER) of.pivots[k] = lane() + LANES * r;
+            }
+            if (FACTORS && lane() == 0) of.pivots[k] = search.position();
+            const int pivot = search.position();
+            search.exchange(k);
+            __syncwarp();
+            T u[N];
+            load_row<N, WIDTH>(u, of.image + k * N, k);
+            steps.add(k, pivot, u[k]);
+            const T inverse = reciprocal(u[k]);
+            if (SOLVES && lane() == 0) of.reciprocals[k] = inverse;
+            if (k == N - 1) continue;
+            divide<ROWS>(u[k], inverse, 0, [&](int r) -> T & { return a[r][k]; });
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+                for (int j = k + 1; j < N; j++) a[r][j] = multiply_add(-a[r][k], u[j], a[r][j]);
+                if (CARRIES) b[r] = multiply_add(-a[r][k], of.right[k], b[r]);
+            }
+        }
+        __syncwarp();
+    }
+
+    /* The right-hand side becomes U^-1 of it: the rows in their places, read again. */
+    __device__ void solve_upper(const Shared &of) {
+        T inverse[ROWS];
+        bool rare = false;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const int row = least(lane() + LANES * r, N - 1);
+            load_row<N, WIDTH>(a[r], of.image + row * N, LANES * r);
+            b[r] = of.right[row];
+            inverse[r] = of.reciprocals[row];
+            rare |= isinf(inverse[r]);
+        }
+        rare = __any_sync(WARP, rare);
+#pragma unroll
+        for (int j = N - 1; j >= 0; j--) {
+            const int own = j / LANES;
+            const bool above = lane() < j % LANES;
+            T x = product(b[own], inverse[own]);
+            if (__builtin_expect(rare, 0) && isinf(inverse[own])) x = quotient_of(b[own], a[own][j]);
+            x = from_lane(x, j % LANES);
+            if (lane() == j % LANES) b[own] = x;
+#pragma unroll
+            for (int r = 0; r <= own; r++) {
+                const T less = multiply_add(-a[r][j], x, b[r]);
+                if (r < own || above) b[r] = less;
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (lane() + LANES * r < N) of.right[lane() + LANES * r] = b[r];
+    }
+};
+
+/* --- what follows from the factors --- */
+
+/* Each lane solves for columns of B, from the factors in the image. */
+__device__ inline void solve_columns(const smm_cuda_args &args, const Shared &of, long long matrix, int info) {
+    const smm_cuda_operand &b = args.operand[SMM_B], &c = args.operand[SMM_C];
+    const T *from = static_cast<const T *>(b.data) + offset_of(args, b, matrix);
+    T *to = static_cast<T *>(c.data) + offset_of(args, c, matrix);
+#pragma unroll 1
+    for (long long column = lane(); column < args.k; column += LANES) {
+        T x[N], row[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = from[of.pivots[i] * b.row + column * b.col];
+#pragma unroll
+        for (int i = 1; i < N; i++) {
+            load_row<N, WIDTH>(row, of.image + i * N);
+#pragma unroll
+            for (int j = 0; j < i; j++) x[i] = multiply_add(-row[j], x[j], x[i]);
+        }
+#pragma unroll
+        for (int i = N - 1; i >= 0; i--) {
+            load_row<N, WIDTH>(row, of.image + i * N, i);
+#pragma unroll
+            for (int j = N - 1; j > i; j--) x[i] = multiply_add(-row[j], x[j], x[i]);
+            divide<N>(row[i], of.reciprocals[i], N - 1, [&](int) -> T & { return x[i]; });
+            to[i * c.row + column * c.col] = info ? not_a_number() : x[i];
+        }
+    }
+}
+
+template <class Of> __device__ inline Determinant determinant_of(const Steps &steps, Of diagonal) {
+    Determinant det;
+    const auto factor = [&](int k) { return steps.exchanged >> k & 1 ? -diagonal(k) : diagonal(k); };
+#pragma unroll
+    for (int k = 0; k < N; k++) det.multiply(factor(k));
+    if (!det.safe()) {
+#pragma unroll
+        for (int k = 0; k < N; k++) det.multiply_scaled(factor(k));
+    }
+    return det;
+}
+
+__device__ inline void write_determinant(const smm_cuda_args &args, long long matrix, const Determinant &det,
+                                         int info) {
+    const smm_cuda_operand &c = args.operand[SMM_C];
+    T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
+    *to = SMM_OP == SMM_OP_DET ? det.value(info) : det.sign(info);
+    if (SMM_OP == SMM_OP_SLOGDET) *beside<T>(args, SMM_D, matrix, 1) = det.log_magnitude(info);
+}
+
+/* --- the kernel --- */
+
+/* A matrix by a thread. */
+__device__ inline void run_thread(const smm_cuda_args &args, const Shared &of, long long matrix, Steps &steps) {
+    const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B], &c = args.operand[SMM_C];
+    OfThread x;
+    if constexpr (STAGES || A_FLAT)
+        x.read<WHOLE && (STAGES || ALIGNED) ? VECTOR : 1>(STAGES ? of.image : begin_of<A_FLAT>(args, a, matrix, N * N));
+    else {
+        const T *from = begin_of<A_FLAT>(args, a, matrix, N * N);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+#pragma unroll
+            for (int j = 0; j < N; j++) x.a[i][j] = from[i * a.row + j * a.col];
+    }
+    if constexpr (CARRIES && (STAGES || B_FLAT))
+        load_row<N, STAGES || ALIGNED ? WIDTH : 1>(x.b, STAGES ? of.right : begin_of<B_FLAT>(args, b, matrix, N));
+    else if constexpr (CARRIES) {
+        const T *from = begin_of<B_FLAT>(args, b, matrix, N);
+#pragma unroll
+        for (int i = 0; i < N; i++) x.b[i] = from[i * b.row];
+    }
+    x.factor(steps);
+    if constexpr (SOLVES_AFTER) {
+        x.write<WHOLE ? VECTOR : 1>(of.image);
+        store_row<N, 1>(of.reciprocals, x.reciprocals);
+        store_integers(of.pivots, x.order);
+    } else if constexpr (CARRIES) {
+        x.solve_upper();
+#pragma unroll
+        for (int i = 0; i < N; i++) x.b[i] = steps.info ? not_a_number() : x.b[i];
+        if constexpr (UNSTAGES || C_FLAT)
+            store_row<N, UNSTAGES || ALIGNED ? WIDTH : 1>(UNSTAGES ? of.right : begin_of<C_FLAT>(args, c, matrix, N), x.b);
+        else {
+            T *to = begin_of<C_FLAT>(args, c, matrix, N);
+#pragma unroll
+            for (int i = 0; i < N; i++) to[i * c.row] = x.b[i];
+        }
+    } else if constexpr (FACTORS) {
+        if (__builtin_expect(steps.info, 0)) {
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                if (k >= steps.info) x.pivots[k] = k;
+#pragma unroll
+                for (int j = 0; j < N; j++) x.a[k][j] = not_a_number();
+            }
+        }
+        if constexpr (UNSTAGES || C_FLAT)
+            x.write<WHOLE && (UNSTAGES || ALIGNED) ? VECTOR : 1>(UNSTAGES ? of.image
+                                                                          : begin_of<C_FLAT>(args, c, matrix, N * N));
+        else {
+            T *to = begin_of<C_FLAT>(args, c, matrix, N * N);
+#pragma unroll
+            for (int i = 0; i < N; i++)
+#pragma unroll
+                for (int j = 0; j < N; j++) to[i * c.row + j * c.col] = x.a[i][j];
+        }
+        if constexpr (UNSTAGES)
+            store_integers(of.pivots, x.pivots);
+        else if (args.operand[SMM_PIVOTS].data) {
+            int *to = beside<int>(args, SMM_PIVOTS, matrix, N);
+            if constexpr (REST_FLAT)
+                store_integers(to, x.pivots);
+            else {
+#pragma unroll
+                for (int k = 0; k < N; k++) to[k * args.operand[SMM_PIVOTS].row] = x.pivots[k];
+            }
+        }
+    } else
+        write_determinant(args, matrix, determinant_of(steps, [&](int k) { return x.a[k][k]; }), steps.info);
+}
+
+/* A matrix by its lanes. */
+__device__ inline void run_lanes(const smm_cuda_args &args, const Shared &of, long long matrix, bool mine,
+                                 Steps &steps) {
+    const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
+    OfLane x;
+    const long long read = mine ? matrix : args.batch - 1;
+    const T *from = STAGES ? of.image : begin_of<A_FLAT>(args, a, read, N * N);
+    const T *right = STAGES || !CARRIES ? of.right : begin_of<B_FLAT>(args, b, read, N);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int row = least(lane() + LANES * r, N - 1);
+        if constexpr (STAGES || A_FLAT)
+            load_row<N, STAGES || ALIGNED ? WIDTH : 1>(x.a[r], from + row * N);
+        else
+#pragma unroll
+            for (int j = 0; j < N; j++) x.a[r][j] = from[row * a.row + j * a.col];
+        if (CARRIES) x.b[r] = right[STAGES || B_FLAT ? row : row * b.row];
+    }
+    __syncwarp();
+    x.factor(of, steps);
+    if constexpr (CARRIES) {
+        x.solve_upper(of);
+        if (__builtin_expect(steps.info, 0))
+            for (int i = lane(); i < N; i += LANES) of.right[i] = not_a_number();
+    } else if constexpr (FACTORS) {
+        if (__builtin_expect(steps.info, 0)) {
+            for (int e = lane(); e < N * N; e += LANES) of.image[e] = not_a_number();
+            for (int k = steps.info + lane(); k < N; k += LANES) of.pivots[k] = k;
+        }
+    } else if constexpr (!SOLVES) {
+        if (mine && lane() == 0)
+            write_determinant(args, matrix, determinant_of(steps, [&](int k) { return of.image[k * N + k]; }),
+                              steps.info);
+    }
+}
+
+#if SMM_BLOCKS > 0
+#define BOUNDS __launch_bounds__(THREADS, SMM_BLOCKS)
+#else
+#define BOUNDS __launch_bounds__(THREADS)
+#endif
+
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) T shared[];
+    __shared__ long long where[3][LIE_FLAT ? 1 : MATRICES];
+    const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
+    const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
+    T *list = shared + IMAGES + RECIPROCALS;
+
+    if constexpr (!LIE_FLAT) {
+        for (int q = threadIdx.x; q < count; q += THREADS)
+            for (int x = SMM_A; x <= SMM_C; x++) where[x][q] = offset_of(args, args.operand[x], first + q);
+        __syncthreads();
+    }
+    if constexpr (STAGES) {
+        stage<A_FLAT, N, MATRIX, SMM_ORDER_A>(shared, args.operand[SMM_A], first, count, where[SMM_A]);
+        if constexpr (CARRIES)
+            stage<B_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_B], first, count, where[SMM_B]);
+        copies_done();
+        __syncthreads();
+    }
+
+    const int q = threadIdx.x / LANES;
+    const long long matrix = first + q;
+    const bool mine = q < count;
+    const Shared of = {shared + q * MATRIX, shared + IMAGES + q * N, list + q * N, reinterpret_cast<int *>(list) + q * N};
+    Steps steps;
+    if constexpr (LANES > 1)
+        run_lanes(args, of, matrix, mine, steps);
+    else if (mine)
+        run_thread(args, of, matrix, steps);
+    if (mine && lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = steps.info;
+    if constexpr (SOLVES_AFTER)
+        if (mine) solve_columns(args, of, matrix, steps.info);
+
+    if constexpr (UNSTAGES) __syncthreads();
+    if constexpr (UNSTAGES && CARRIES)
+        unstage<C_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_C], first, count, where[SMM_C]);
+    if constexpr (UNSTAGES && FACTORS) {
+        unstage<C_FLAT, N, MATRIX, SMM_ORDER_C>(shared, args.operand[SMM_C], first, count, where[SMM_C]);
+        const smm_cuda_operand &x = args.operand[SMM_PIVOTS];
+        const int *pivots = reinterpret_cast<const int *>(list);
+        int *to = static_cast<int *>(x.data);
+        for (int e = threadIdx.x; to && e < count * N; e += THREADS)
+            to[REST_FLAT ? first * N + e : offset_of(args, x, first + e / N) + e % N * x.row] = pivots[e];
+    }
+}

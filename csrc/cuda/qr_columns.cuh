@@ -1,0 +1,368 @@
+/* qr_columns.cuh: A = Q R by Householder reflectors, in registers: R above the reflectors in C and tau in D (QR_RAW);
+ * Q in C and R in D (QR); R in D (QR_R). LAPACK's geqrf and orgqr (Golub and Van Loan, Matrix Computations, 5.2.1).
+ *
+ * A lane holds whole columns, so that v^T x is a sum within the lane, in the promised order of rows. What the lanes of
+ * a matrix exchange is v alone, through shared memory.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix.
+ * Shared memory: the vectors v of each matrix, two by turns or, to form Q, all; then the image of A, later those of the
+ * results, where SMM_THROUGH_SHARED moves flat matrices in whole vectors.
+ * Operands: any that args.h can describe; SMM_K is the number of columns of Q.
+ * May overwrite A in place, matrix by matrix: a block has read all it needs before it writes.
+ * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; M * ceil(N / LANES) elements stay in registers. */
+#include "common.cuh"
+#include "lanes.cuh"
+#include "image.cuh"
+#include "householder.cuh"
+
+constexpr bool RAW = SMM_OP == SMM_OP_QR_RAW, FORMS_Q = SMM_OP == SMM_OP_QR;
+constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = RAW ? P : SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr int WIDE = SMM_COLS ? SMM_COLS : 1; /* neighbouring columns of a lane */
+
+/* v_k .. of a matrix: element i belongs to row i, and tau takes the place of v_k = 1. */
+constexpr int KEPT = FORMS_Q ? P : LANES > 1 ? 2 : 0;
+constexpr int PITCH = ceil_div(M, VECTOR) * VECTOR;
+constexpr int REFLECTORS = KEPT * PITCH + (KEPT * PITCH / VECTOR % 2 ? 0 : VECTOR); /* odd: matrices differ in banks */
+
+constexpr bool REST_FLAT = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
+constexpr bool FLAT_A = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
+constexpr bool FLAT_C = SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW;
+typedef Image<1, M * N, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageA;
+typedef Image<1, M * K, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageQ;
+typedef Image<1, K * N, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageR;
+
+/* Column of slot c of this lane, and which columns slot c of all lanes is: the first .. last. */
+__device__ inline int column(int c) { return (c / WIDE * LANES + lane()) * WIDE + c % WIDE; }
+__device__ constexpr int first_column(int c) { return c / WIDE * LANES * WIDE + c % WIDE; }
+__device__ constexpr int last_column(int c) { return (c / WIDE * LANES + LANES - 1) * WIDE + c % WIDE; }
+/* Where column k is. */
+__device__ constexpr int slot_of(int k) { return k / (LANES * WIDE) * WIDE + k % WIDE; }
+__device__ constexpr int owner_of(int k) { return k % (LANES * WIDE) / WIDE; }
+
+__host__ __device__ constexpr int slots(int cols) { return ceil_div(ceil_div(cols, LANES), WIDE) * WIDE; }
+
+/* COLS columns of ROWS rows. */
+template <int COLS_> struct Columns {
+    static constexpr int COLS = COLS_, SLOTS = slots(COLS_);
+    T x[SLOTS][M];
+};
+typedef Columns<N> ColumnsA;
+typedef Columns<K> ColumnsQ;
+
+/* --- memory to registers and back --- */
+
+/* The matrix of a thread in an operand that lies anyhow. */
+struct Place {
+    T *data;
+    long long row, col;
+};
+__device__ inline Place place_of(const smm_cuda_args &args, int operand, long long q, bool flat, int rows, int cols) {
+    const smm_cuda_operand &x = args.operand[operand];
+    T *data = static_cast<T *>(x.data);
+    if (flat) return {data + q * (rows * cols), cols, 1};
+    return {data + offset_of(args, x, q), x.row, x.col};
+}
+
+template <class C, int ROWS, bool VECTORS> __device__ inline void load_columns(C &a, Place from) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+#pragma unroll
+        for (int c = 0; c < C::SLOTS; c += WIDE) {
+            const int j = column(c);
+            const T *at = from.data + i * from.row + j * from.col;
+            if constexpr (VECTORS) {
+                Vector<WIDE> v = {};
+                if (C::COLS > last_column(c) || j < C::COLS) v = load<WIDE>(at);
+#pragma unroll
+                for (int e = 0; e < WIDE; e++) a.x[c + e][i] = v.x[e];
+            } else {
+#pragma unroll
+                for (int e = 0; e < WIDE; e++) a.x[c + e][i] = j + e < C::COLS ? at[e * from.col] : T(0);
+            }
+        }
+}
+
+/* Rows 0 .. ROWS - 1, of which value(slot, row) is the element. */
+template <class C, int ROWS, bool VECTORS, class Value> __device__ inline void store_columns(Place to, Value value) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+#pragma unroll
+        for (int c = 0; c < C::SLOTS; c += WIDE) {
+            const int j = column(c);
+            T *at = to.data + i * to.row + j * to.col;
+            if constexpr (VECTORS) {
+                Vector<WIDE> v;
+#pragma unroll
+                for (int e = 0; e < WIDE; e++) v.x[e] = value(c + e, i);
+                if (C::COLS > last_column(c) || j < C::COLS) store<WIDE>(at, v);
+            } else {
+#pragma unroll
+                for (int e = 0; e < WIDE; e++)
+                    if (j + e < C::COLS) at[e * to.col] = value(c + e, i);
+            }
+        }
+}
+
+/* Whether rows of an operand or image are whole vectors of WIDE elements. */
+__host__ __device__ constexpr bool whole(int cols, bool flat) {
+    return WIDE > 1 && flat && ALIGNED && cols % WIDE == 0;
+}
+
+/* One result: through its image, or straight from registers. */
+template <class C, class I, int ROWS, bool FLAT, class Value>
+__device__ inline void put(const smm_cuda_args &args, int operand, long long first, int count, T *image, Value value) {
+    const int mine = threadIdx.x / LANES;
+    if constexpr (SMM_THROUGH_SHARED && FLAT) {
+        const smm_cuda_operand &x = args.operand[operand];
+        T *at = image + I::shift_of(static_cast<T *>(x.data) + first * (ROWS * C::COLS));
+        __syncthreads();
+        store_columns<C, ROWS, whole(C::COLS, true)>({at + mine * I::MATRIX, C::COLS, 1}, value);
+        __syncthreads();
+        unstage<I, THREADS>(at, x, first, count, nullptr);
+    } else if (mine < count) {
+        store_columns<C, ROWS, whole(C::COLS, FLAT)>(place_of(args, operand, first + mine, FLAT, ROWS, C::COLS), value);
+    }
+}
+
+/* --- the factorization --- */
+
+/* What is exchanged between the lanes of a matrix at step k. */
+__device__ inline T *reflector_at(T *reflectors, int k) { return reflectors + (KEPT ? k % KEPT : 0) * PITCH; }
+
+/* Rows k .. of a column to shared memory, tau first. */
+__device__ inline void publish(T *v, const T (&x)[M], int k, T tau) {
+#pragma unroll
+    for (int i = 0; i < M; i += VECTOR) {
+        if (i + VECTOR <= k) continue;
+        Vector<VECTOR> y;
+#pragma unroll
+        for (int e = 0; e < VECTOR; e++) y.x[e] = i + e == k ? tau : i + e < M ? x[i + e] : T(0);
+        store<VECTOR>(v + i, y);
+    }
+}
+__device__ inline void receive(T (&x)[M], const T *v, int k) {
+#pragma unroll
+    for (int i = 0; i < M; i += VECTOR) {
+        if (i + VECTOR <= k) continue;
+        const Vector<VECTOR> y = load<VECTOR>(v + i);
+#pragma unroll
+        for (int e = 0; e < VECTOR; e++)
+            if (i + e >= k && i + e < M) x[i + e] = y.x[e];
+    }
+}
+
+/* Rows k .. of x become beta and v, if that is no case for factor_carefully(), of which `good` tells; the result is
+ * tau. */
+__device__ inline T reflector(T (&x)[M], int k, bool &good) {
+    T s[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < M; i++)
+        if (i > k) s[(i - k - 1) % 4] = multiply_add(x[i], x[i], s[(i - k - 1) % 4]);
+    const T rest = (s[0] + s[1]) + (s[2] + s[3]), squares = multiply_add(x[k], x[k], rest);
+    good = good && is_ordinary(rest, squares);
+    const Reflector h(x[k], squares);
+    x[k] = h.beta;
+#pragma unroll
+    for (int i = 0; i < M; i++)
+        if (i > k) x[i] = product(x[i], h.r);
+    return h.tau;
+}
+
+/* v^T x */
+__device__ inline T along(const T (&v)[M], const T (&x)[M], int k) {
+    T w = x[k];
+#pragma unroll
+    for (int i = 0; i < M; i++)
+        if (i > k) w = multiply_add(v[i], x[i], w);
+    return w;
+}
+
+/* x = x - w v */
+__device__ inline void subtract(T (&x)[M], const T (&v)[M], T w, int k) {
+    x[k] = x[k] - w;
+#pragma unroll
+    for (int i = 0; i < M; i++)
+        if (i > k) x[i] = multiply_add(-v[i], w, x[i]);
+}
+
+/* A becomes R above the reflectors; whether that went well. */
+__device__ inline bool factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflectors) {
+    bool good = true;
+#pragma unroll
+    for (int k = 0; k < P; k++) {
+        T *v = reflector_at(reflectors, k), (&x)[M] = a.x[slot_of(k)], t = 0;
+        const bool last = k + 1 == M;
+        if (lane() == owner_of(k)) {
+            if (last)
+                good = good && is_finite(x[k]);
+            else
+                t = reflector(x, k, good);
+            tau[slot_of(k)] = t;
+            if (KEPT && (FORMS_Q || k + 1 < N)) publish(v, x, k, t);
+        }
+        if (last || k + 1 == N) continue;
+        T y[M], w[ColumnsA::SLOTS];
+        if (LANES > 1) {
+            __syncwarp();
+            receive(y, v, k);
+            t = y[k];
+        } else {
+#pragma unroll
+            for (int i = 0; i < M; i++) y[i] = x[i];
+        }
+#pragma unroll
+        for (int c = 0; c < ColumnsA::SLOTS; c++)
+            if (last_column(c) > k) w[c] = product(t, along(y, a.x[c], k));
+        if (LANES > 1 && SMM_ROWS) { /* not to keep it in registers */
+            int again = 0;
+            asm volatile("" : "+r"(again));
+            receive(y, v + again, k);
+        }
+#pragma unroll
+        for (int c = 0; c < ColumnsA::SLOTS; c++)
+            if (last_column(c) > k && (first_column(c) > k || column(c) > k)) subtract(a.x[c], y, w[c], k);
+    }
+#pragma unroll
+    for (int c = 0; c < ColumnsA::SLOTS; c++)
+        if (P < N && column(c) >= P && column(c) < N) good = good && is_finite(a.x[c][P - 1]);
+    return good;
+}
+
+/* The same for all matrices of a warp, columns in memory, with all that is rare: sums of squares that underflow or
+ * overflow, nothing to annihilate; and once more from a scaled matrix where products of elements near the largest
+ * number overflow, which leaves its mark on the diagonal of R or, right of it, in the last row. */
+__device__ __noinline__ void factor_carefully(T (*a)[M], T *tau, T *reflectors, Place from) {
+    const unsigned same_matrix = LANES == 32 ? WARP : ((1u << LANES % 32) - 1) << (threadIdx.x % 32 / LANES * LANES);
+    bool overflows = false;
+#pragma unroll 1
+    for (int turn = 0; turn < 2; turn++) {
+        if (turn && !__any_sync(WARP, overflows)) break;
+        bool finite = true;
+#pragma unroll 1
+        for (int c = 0; c < ColumnsA::SLOTS; c++)
+#pragma unroll 1
+            for (int i = 0; i < M && column(c) < N; i++)
+                a[c][i] = product(from.data[i * from.row + column(c) * from.col], overflows ? SCALE_AGAIN : T(1));
+#pragma unroll 1
+        for (int k = 0; k < P; k++) {
+            T *v = KEPT ? reflector_at(reflectors, k) : a[slot_of(k)];
+            __syncwarp();
+            if (lane() == owner_of(k)) {
+                T *x = a[slot_of(k)];
+                tau[slot_of(k)] = make_reflector(x + k, 1, M - k);
+                finite = finite && is_finite(x[k]);
+                for (int i = k + 1; KEPT && i < M; i++) v[i] = x[i];
+                if (KEPT) v[k] = tau[slot_of(k)];
+            }
+            __syncwarp();
+            const T t = KEPT ? v[k] : tau[slot_of(k)];
+#pragma unroll 1
+            for (int c = 0; c < ColumnsA::SLOTS; c++)
+                if (column(c) > k && column(c) < N) reflect(v + k, t, a[c] + k, 1, 1, M - k);
+        }
+#pragma unroll 1
+        for (int c = 0; c < ColumnsA::SLOTS; c++)
+            if (column(c) >= P && column(c) < N) finite = finite && is_finite(a[c][P - 1]);
+        if (turn) break;
+        overflows = __ballot_sync(WARP, !finite) & same_matrix;
+    }
+#pragma unroll 1
+    for (int c = 0; c < ColumnsA::SLOTS && overflows; c++)
+#pragma unroll 1
+        for (int i = 0; i < P && i <= column(c); i++) a[c][i] = product(a[c][i], SCALE_BACK);
+}
+
+/* Column j of Q = H_0 H_1 ... e_j, from the last reflector that changes it on. Where that makes column j its own
+ * w is tau, the rows below it having been -0, and 1 - tau comes on the diagonal. */
+__device__ inline void form(ColumnsQ &q, const T *reflectors) {
+#pragma unroll
+    for (int c = 0; c < ColumnsQ::SLOTS; c++)
+#pragma unroll
+        for (int i = 0; i < M; i++) q.x[c][i] = column(c) < P ? -T(0) : T(i == column(c));
+#pragma unroll
+    for (int k = P - 1; k >= 0; k--) {
+        T v[M];
+        receive(v, reflectors + k * PITCH, k);
+        const T tau = v[k];
+#pragma unroll
+        for (int c = 0; c < ColumnsQ::SLOTS; c++) {
+            if (last_column(c) < k) continue;
+            T(&x)[M] = q.x[c];
+            T w = 0;
+#pragma unroll
+            for (int i = 0; i < M; i++)
+                if (i > k) w = i == k + 1 ? product(v[i], x[i]) : multiply_add(v[i], x[i], w);
+            const bool own = column(c) == k;
+            w = own ? tau : product(tau, w);
+            if (first_column(c) >= k || column(c) >= k) {
+                x[k] = own ? 1 - tau : -w;
+#pragma unroll
+                for (int i = 0; i < M; i++)
+                    if (i > k) x[i] = multiply_add(-v[i], w, x[i]);
+            }
+        }
+    }
+}
+
+__device__ inline void load_and_factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflectors, Place from) {
+    load_columns<ColumnsA, M, whole(N, FLAT_A)>(a, from);
+    if (__builtin_expect(!__any_sync(WARP, !factor(a, tau, reflectors)), 1)) return;
+    ColumnsA b;
+    T t[ColumnsA::SLOTS];
+    factor_carefully(b.x, t, reflectors, from);
+#pragma unroll
+    for (int c = 0; c < ColumnsA::SLOTS; c++) {
+        tau[c] = t[c];
+#pragma unroll
+        for (int i = 0; i < M; i++) a.x[c][i] = b.x[c][i];
+    }
+}
+
+extern "C" __global__ void
+#if SMM_BLOCKS > 0
+__launch_bounds__(THREADS, SMM_BLOCKS)
+#else
+__launch_bounds__(THREADS)
+#endif
+    SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) T shared[];
+    const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
+    const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
+    const int mine = threadIdx.x / LANES;
+    const long long q = first + (mine < count ? mine : 0); /* beyond the batch: some matrix, which is not stored */
+    T *reflectors = shared + (KEPT ? mine * REFLECTORS : 0), *image = shared + (KEPT ? MATRICES * REFLECTORS : 0);
+
+    Place from;
+    if constexpr (SMM_THROUGH_SHARED && FLAT_A) {
+        T *at = image + stage<ImageA, THREADS, SMM_ASYNC>(image, args.operand[SMM_A], first, count, nullptr, 0, 0);
+        copies_done();
+        __syncthreads();
+        from = {at + (mine < count ? mine : 0) * ImageA::MATRIX, N, 1};
+    } else {
+        from = place_of(args, SMM_A, q, FLAT_A, M, N);
+    }
+    ColumnsA a;
+    T tau[ColumnsA::SLOTS];
+    load_and_factor(a, tau, reflectors, from);
+
+    if (RAW) {
+        put<ColumnsA, ImageA, M, FLAT_C>(args, SMM_C, first, count, image, [&](int c, int i) { return a.x[c][i]; });
+        const Place d = place_of(args, SMM_D, q, REST_FLAT, P, 1);
+#pragma unroll
+        for (int c = 0; c < ColumnsA::SLOTS; c++)
+            if (mine < count && column(c) < P) d.data[column(c) * d.row] = tau[c];
+    } else {
+        put<ColumnsA, ImageR, K, REST_FLAT>(args, SMM_D, first, count, image, [&](int c, int i) {
+            return i < P && i <= column(c) ? a.x[c][i < P ? i : 0] : T(0);
+        });
+    }
+    if constexpr (FORMS_Q) {
+        ColumnsQ x;
+        __syncwarp();
+        form(x, reflectors);
+        put<ColumnsQ, ImageQ, M, FLAT_C>(args, SMM_C, first, count, image, [&](int c, int i) { return x.x[c][i]; });
+    }
+    const smm_cuda_operand &info = args.operand[SMM_INFO];
+    if (info.data && lane() == 0 && mine < count)
+        static_cast<int *>(info.data)[REST_FLAT ? first + mine : offset_of(args, info, first + mine)] = 0;
+}

@@ -1,0 +1,89 @@
+/* qr_shared.cuh: what qr_columns.cuh does, in shared memory, for any shape: not fast, the same bits.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix, which take its columns by turns.
+ * Shared memory: of each matrix A by rows, then tau.
+ * Operands: any that args.h can describe; SMM_K is the number of columns of Q, which is formed in place in C.
+ * May overwrite A in place, matrix by matrix: a block has read all it needs before it writes.
+ * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
+#include "common.cuh"
+#include "lanes.cuh"
+#include "householder.cuh"
+
+constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr int MATRIX = M * N + P;
+
+/* The lanes of this thread's matrix. */
+__device__ inline unsigned same_matrix() {
+    return LANES == 32 ? WARP : ((1u << LANES % 32) - 1) << (threadIdx.x % 32 / LANES * LANES);
+}
+
+/* A becomes R above the reflectors; whether nothing overflowed. */
+__device__ inline bool factor(T *a, T *tau) {
+    for (int k = 0; k < P; k++) {
+        T *x = a + k * N + k;
+        if (lane() == 0) tau[k] = make_reflector(x, N, M - k);
+        __syncwarp(same_matrix());
+        for (int j = k + 1 + lane(); j < N; j += LANES) reflect(x, tau[k], x + j - k, N, N, M - k);
+        __syncwarp(same_matrix());
+    }
+    bool finite = true;
+    for (int k = lane(); k < P; k += LANES) finite = finite && is_finite(a[k * N + k]);
+    for (int j = P + lane(); P && j < N; j += LANES) finite = finite && is_finite(a[(P - 1) * N + j]);
+    return __all_sync(same_matrix(), finite);
+}
+
+/* q = column j of H_0 H_1 ... */
+__device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {
+    for (int i = 0; i < M; i++) q[i * step] = i == j;
+    for (int k = least(j, P - 1); k >= 0; k--) {
+        const T *v = a + k * N + k;
+        T *x = q + k * step;
+        T w = k + 1 < M ? product(v[N], x[step]) : T(0);
+        for (int i = 2; i < M - k; i++) w = multiply_add(v[i * N], x[i * step], w);
+        w = product(tau[k], w);
+        if (k == j) { /* x is still that of I */
+            x[0] = 1 - tau[k];
+            for (int i = 1; i < M - k; i++) x[i * step] = product(-tau[k], v[i * N]);
+        } else { /* x_0 is still zero */
+            x[0] = -w;
+            for (int i = 1; i < M - k; i++) x[i * step] = multiply_add(-v[i * N], w, x[i * step]);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) T shared[];
+    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
+    if (q >= args.batch) return;
+    T *a = shared + threadIdx.x / LANES * MATRIX, *tau = a + M * N;
+    const smm_cuda_operand &from = args.operand[SMM_A], &c = args.operand[SMM_C], &d = args.operand[SMM_D];
+    const T *data = static_cast<const T *>(from.data) + offset_of(args, from, q);
+
+    for (T scale = 1;; scale = SCALE_AGAIN) {
+        for (int e = lane(); e < M * N; e += LANES)
+            a[e] = product(data[e / most(N, 1) * from.row + e % most(N, 1) * from.col], scale);
+        __syncwarp(same_matrix());
+        const bool finite = factor(a, tau);
+        if (scale == 1 && finite) break;
+        if (scale == 1) continue;
+        for (int e = lane(); e < P * N; e += LANES)
+            if (e / most(N, 1) <= e % most(N, 1)) a[e] = product(a[e], SCALE_BACK);
+        __syncwarp(same_matrix());
+        break;
+    }
+
+    T *to_c = static_cast<T *>(c.data) + offset_of(args, c, q), *to_d = static_cast<T *>(d.data) + offset_of(args, d, q);
+    if (SMM_OP == SMM_OP_QR_RAW) {
+        for (int e = lane(); e < M * N; e += LANES) to_c[e / most(N, 1) * c.row + e % most(N, 1) * c.col] = a[e];
+        for (int k = lane(); k < P; k += LANES) to_d[k * d.row] = tau[k];
+    } else {
+        for (int e = lane(); e < K * N; e += LANES) {
+            const int i = e / most(N, 1), j = e % most(N, 1);
+            to_d[i * d.row + j * d.col] = i <= j ? a[e] : T(0);
+        }
+    }
+    if (SMM_OP == SMM_OP_QR)
+        for (int j = lane(); j < K; j += LANES) form_column(a, tau, j, to_c + j * c.col, c.row);
+    const smm_cuda_operand &info = args.operand[SMM_INFO];
+    if (info.data && lane() == 0) static_cast<int *>(info.data)[offset_of(args, info, q)] = 0;
+}
