@@ -14,7 +14,7 @@ help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: $(VENV)/smallmm $(VENV)/extra-demo  ## build, and the colour covariance at every pixel of a photograph
-	$(BIN)/python -m smallmm.demo
+	$(BIN)/python -m smallmm demo
 
 test: $(VENV)/smallmm $(VENV)/extra-test  ## build, and run the Python tests
 	$(BIN)/python -m pytest
@@ -34,6 +34,13 @@ bench: $(VENV)/smallmm $(VENV)/extra-bench  ## measure everything on this machin
 
 notebook: $(VENV)/smallmm $(VENV)/extra-notebook  ## execute the notebooks
 	$(BIN)/jupyter execute notebooks/*.ipynb
+
+docs: $(VENV)/smallmm $(VENV)/extra-docs  ## the pages of docs/ as HTML, in build/docs; fails on any warning
+	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/docs
+
+lib:  ## the C core as build/libsmallmm.a, for programs that include csrc/smallmm.h
+	$(MAKE) -C tests/core build/native/libsmallmm.a
+	mkdir -p build && cp tests/core/build/native/libsmallmm.a build
 
 test-cuda: $(VENV)/smallmm $(VENV)/extra-test  ## the tests of the CUDA side; needs a GPU and PyTorch in .venv
 	SMALLMM_TEST_CUDA=1 $(BIN)/python -m pytest tests/cuda
@@ -77,5 +84,5 @@ $(VENV)/extra-%: $(VENV)/created pyproject.toml
 	$(BIN)/pip install --quiet --requirement $@.txt
 	touch $@
 
-.PHONY: help demo test test-cuda ctest lint bench notebook sanitize sanitize-cuda clean
+.PHONY: help demo test test-cuda ctest lint bench notebook docs lib sanitize sanitize-cuda clean
 .DELETE_ON_ERROR:

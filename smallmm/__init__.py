@@ -7,6 +7,8 @@
 (1000000, 3, 3)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import cuda
 from ._config import Explanation, explain, get_num_threads, set_num_threads, show_config, threads
 from ._core import __version__
@@ -32,12 +34,16 @@ from ._linalg import (
 from ._matmul import batched_matmul, matmul, matvec, vecmat
 from .cuda import CudaUnavailableError
 
+if TYPE_CHECKING:
+    from ._bench import bench
+
 __all__ = [
     "CudaUnavailableError",
     "Explanation",
     "LinAlgError",
     "__version__",
     "batched_matmul",
+    "bench",
     "cho_solve",
     "cholesky",
     "cholesky_ex",
@@ -64,3 +70,17 @@ __all__ = [
     "threads",
     "vecmat",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`bench` is imported when first asked for: it would add to every import."""
+    if name != "bench":
+        raise AttributeError(f"module 'smallmm' has no attribute {name!r}")
+    from ._bench import bench
+
+    globals()["bench"] = bench
+    return bench
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,13 +1,14 @@
-"""`smallmm.bench`: ours beside the libraries that are installed here. Validate, then time, then say where we lost.
+"""`smallmm.bench`: ours beside the libraries that are installed. Validate, then time, then say where we lost.
 
-The timer (`measure`) and the operations with their checks are those of benchmarks/ too, which adds what a user
-does not have: the machine's limits, compiled contenders, records with machine and commit.
+The timer (`measure`) and the operations with their checks are those of benchmarks/ too, which adds what a
+user does not have: the machine's limits, compiled contenders, records with machine and commit.
 """
 
 from __future__ import annotations
 
 import gc
 import itertools
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ ORDERS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 QUICK = (2, 4, 8, 16, 32)
 SECONDS, QUICK_SECONDS = 120.0, 25.0  # spent on timing, if no contender is slow
 FOOTPRINT, DEVICE_FOOTPRINT = 2 << 20, 256 << 20  # bytes of operands: in a host's caches, beyond a GPU's
-DISTINCT = 4093  # matrices of a larger stack that are random; prime, so that their period is none of the caches'
+DISTINCT = 4093  # random matrices of a larger stack; prime, so that their period is none of the caches'
 OURS = "smallmm"
 
 
@@ -93,8 +94,8 @@ def measure(
     least: int = 7,
     wait: Call = lambda: None,
 ) -> dict[str, Timing]:
-    """Time all calls round-robin, so that the drift of a noisy machine hits all alike: `least` rounds, then more
-    until all medians settle or the budget is spent.
+    """Time all calls round-robin, so that the drift of a noisy machine hits all alike: `least` rounds, then
+    more until all medians settle or the budget is spent.
 
     Where one sample is several calls, an untimed call goes first and brings the data back into the cache.
     `wait` ends a sample: on a device, the call that waits for it.
@@ -124,8 +125,9 @@ def measure(
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """What is timed, what it costs, and how a result is checked: check(u, a, b, *results) gets stacks in float64
-    and the unit roundoff u of the computation, and gives ratios, by matrix, which must not exceed 1."""
+    """What is timed, what it costs, and how a result is checked: check(u, a, b, *results) gets stacks in
+    float64 and the unit roundoff u of the computation, and gives a ratio per matrix, which must not exceed 1.
+    """
 
     name: str
     flops: Callable[[int], float]  # of order n
@@ -138,7 +140,7 @@ class Operation:
         return "batched_matmul" if self.name == "matmul" else self.name
 
 
-def _norm(x: np.ndarray) -> np.ndarray:
+def norm(x: np.ndarray) -> np.ndarray:
     """1-norms."""
     return np.abs(x).sum(-2).max(-1)
 
@@ -160,36 +162,36 @@ def _lu(u: float, a: np.ndarray, b: None, lu: np.ndarray, pivots: np.ndarray) ->
     a = a.copy()
     for i, p in enumerate(pivots.astype(int).T):
         a[every, i], a[every, p] = a[every, p], a[every, i]
-    return _norm(a - (np.tril(lu, -1) + np.eye(n)) @ np.triu(lu)) / (10 * n * u * _norm(a))
+    return norm(a - (np.tril(lu, -1) + np.eye(n)) @ np.triu(lu)) / (10 * n * u * norm(a))
 
 
 def _solve(u: float, a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
     """|b - A x| <= 20 n u (|A| |x| + |b|)"""
-    return _norm(b - a @ x) / (20 * a.shape[-1] * u * (_norm(a) * _norm(x) + _norm(b)))
+    return norm(b - a @ x) / (20 * a.shape[-1] * u * (norm(a) * norm(x) + norm(b)))
 
 
 def _inv(u: float, a: np.ndarray, b: None, x: np.ndarray) -> np.ndarray:
     """|A X - I| <= 50 n u |A| |X|"""
     n = a.shape[-1]
-    return _norm(a @ x - np.eye(n)) / (50 * n * u * _norm(a) * _norm(x))
+    return norm(a @ x - np.eye(n)) / (50 * n * u * norm(a) * norm(x))
 
 
 def _det(u: float, a: np.ndarray, b: None, det: np.ndarray) -> np.ndarray:
     """|d - det A| <= 20 n u |det A| |A| |A^-1|"""
     exact = np.linalg.det(a)
-    return np.abs(det - exact) / (20 * a.shape[-1] * u * np.abs(exact) * _norm(a) * _norm(np.linalg.inv(a)))
+    return np.abs(det - exact) / (20 * a.shape[-1] * u * np.abs(exact) * norm(a) * norm(np.linalg.inv(a)))
 
 
 def _cholesky(u: float, a: np.ndarray, b: None, l: np.ndarray) -> np.ndarray:  # noqa: E741
     """|A - L L^T| <= 10 n u |A|; of L the lower triangle"""
     lower = np.tril(l)
-    return _norm(a - lower @ lower.mT) / (10 * a.shape[-1] * u * _norm(a))
+    return norm(a - lower @ lower.mT) / (10 * a.shape[-1] * u * norm(a))
 
 
 def _qr(u: float, a: np.ndarray, b: None, q: np.ndarray, r: np.ndarray) -> np.ndarray:
     """|A - Q R| <= 20 n u |A| and |Q^T Q - I| <= 20 n u"""
     n = a.shape[-1]
-    return np.maximum(_norm(a - q @ r) / _norm(a), _norm(q.mT @ q - np.eye(n))) / (20 * n * u)
+    return np.maximum(norm(a - q @ r) / norm(a), norm(q.mT @ q - np.eye(n))) / (20 * n * u)
 
 
 OPERATIONS = {
@@ -222,7 +224,7 @@ def validate(
     results: Iterable[np.ndarray],
     limit: int = 2048,
 ) -> None:
-    """Raise AssertionError unless the results are accurate for up to `limit` matrices: first, last, random."""
+    """Raise AssertionError unless the results are accurate for up to `limit` matrices."""
     chosen = some_of(len(a), limit)
     operands = (x if x is None else x[chosen].astype(np.float64) for x in (a, b))
     ratio = op.check(np.finfo(a.dtype).eps / 2, *operands, *(x[chosen].astype(np.float64) for x in results))
@@ -295,7 +297,9 @@ def _scipy() -> Contender:
             return Job(
                 lambda: [function(*matrices) for matrices in zip(*operands, strict=True)],
                 f"{words} in a loop",
-                lambda returned: map(np.array, zip(*returned, strict=True)) if several else (np.array(returned),),
+                lambda returned: (
+                    map(np.array, zip(*returned, strict=True)) if several else (np.array(returned),)
+                ),
             )
         return Job(partial(function, *operands), words)
 
@@ -367,8 +371,9 @@ def _place(device: str) -> Place:
         import torch
     except ImportError:
         return _cupy_place(index, name)
-    if index >= torch.cuda.device_count():
-        raise NoDevice(f"bench: PyTorch {torch.__version__} sees {torch.cuda.device_count()} GPUs, not {device}")
+    seen = torch.cuda.device_count()
+    if index >= seen:
+        raise NoDevice(f"bench: there is no {device} for PyTorch {torch.__version__}, which sees {seen} GPUs")
     place = torch.device("cuda", index)
     torch.cuda.set_device(place)
     return Place(name, lambda x: torch.from_numpy(x).to(place), torch.cuda.synchronize)
@@ -418,8 +423,9 @@ class Results:
         """Where this is, and who takes part."""
         about = self.about
         versions = ", ".join(f"{name} {version}" for name, version in about["contenders"].items())
-        on = f"{about['cpu']}, {about['isa']}, {about['threads']} threads"
-        return f"{on if about['device'] == 'cpu' else about['device']}\n{versions}"
+        on = f"{about['cpu']}, {about['isa']}, {about['threads']} thread(s)"
+        settings = [f"{name}={value}" for name, value in about["environment"].items()]  # may slow others down
+        return "\n".join([on if about["device"] == "cpu" else about["device"], versions, *settings])
 
     def tail(self) -> str:
         """What was left out; in the last line, where we lost."""
@@ -445,7 +451,7 @@ class Results:
         return {"about": self.about, "rows": self.rows, "left_out": self.left_out, "lost": self.lost()}
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Draw ns per matrix against n, an axis for each operation and dtype, ours in black, and the quartiles.
+        """Draw ns per matrix against n, for each operation and dtype, ours in black, with the quartiles.
 
         Returns the matplotlib Figure, which a notebook shows; with `path` it is written there too.
         """
@@ -468,7 +474,8 @@ class Results:
             for axis in axes.flat
             for line, label in zip(*axis.get_legend_handles_labels(), strict=True)
         }
-        figure.legend(handles.values(), handles.keys(), loc="outside upper right", ncols=len(handles))
+        names = [name for name in (OURS, *PEERS) if name in handles]
+        figure.legend([handles[name] for name in names], names, loc="outside upper right", ncols=len(names))
         figure.supxlabel("n", fontsize=10)
         figure.supylabel("ns per matrix", fontsize=10)
         figure.suptitle(self.head().partition("\n")[0], fontsize=10, x=0.02, ha="left")
@@ -506,20 +513,25 @@ def _cases(rows: list[Row]) -> Iterator[tuple[Row, list[Row]]]:
 def table(rows: list[Row]) -> str:
     """ns per matrix of one operation and dtype: a line for each n; quartiles after each median."""
     names = list(dict.fromkeys(row["contender"] for row in rows))
-    heads = [*names, "times faster"]
-    lines = [[f"{rows[0]['op']} {rows[0]['dtype']}, ns (quartiles)", "n", "batch", *heads]]
+    lines = [["n", "batch", *names, "times faster"]]
     for ours, others in _cases(rows):
         cells = {row["contender"]: _cell(row) for row in (ours, *others)}
         best = min((row["ns_per_matrix"] for row in others), default=None)
-        faster = f"{best / ours['ns_per_matrix']:.2f}" if best else ""
-        lines.append(["", str(ours["n"]), str(ours["batch"]), *(cells.get(name, "") for name in names), faster])
+        faster = _number(best / ours["ns_per_matrix"]) if best else ""
+        lines.append([str(ours["n"]), str(ours["batch"]), *(cells.get(name, "") for name in names), faster])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(map(str.rjust, line, widths)) for line in lines)
+    title = f"{rows[0]['op']} {rows[0]['dtype']}, ns per matrix (quartiles)"
+    return "\n".join([title, *("  ".join(map(str.rjust, line, widths)) for line in lines)])
 
 
 def _cell(row: Row) -> str:
     low, high = row["quartiles"]
-    return f"{row['ns_per_matrix']:.3g} ({low:.3g}-{high:.3g})"
+    return f"{_number(row['ns_per_matrix'])} ({_number(low)}-{_number(high)})"
+
+
+def _number(x: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{x:.{max(0, 2 - math.floor(math.log10(x)))}f}" if x else "0"
 
 
 def _listed(x: Any) -> list[Any]:
@@ -545,16 +557,16 @@ def bench(
     seconds: float | None = None,
     show: Callable[[str], object] | None = None,
 ) -> Results:
-    """Time smallmm beside the libraries that are installed: NumPy, SciPy, PyTorch, and on a GPU PyTorch and CuPy.
+    """Time smallmm beside the libraries that are installed.
 
-    Every contender is validated before it is timed, all contenders of a case are timed in turn, and each with the
-    threads that it takes by itself. Ours and the products write into memory that is there; other libraries'
-    factorizations allocate, as their users' do.
+    Every contender is validated before it is timed, all contenders of a case are timed in turn, and each with
+    the threads that it takes by itself. Ours and the products write into memory that is there; other
+    libraries' factorizations allocate, as their users' do.
 
     Parameters
     ----------
     op : str or iterable of str, optional
-        Of ``matmul``, ``lu_factor``, ``solve``, ``inv``, ``det``, ``cholesky``, ``qr``; all of them by default.
+        Of ``matmul``, ``lu_factor``, ``solve``, ``inv``, ``det``, ``cholesky``, ``qr``; by default all.
     n : int or iterable of int, optional
         Orders of the square matrices.
     dtype : {"f32", "f64"} or iterable of them
@@ -564,7 +576,8 @@ def bench(
     batch : int, optional
         Matrices of a stack; by default as many as make operands and results about 2 MB, on a GPU 256 MB.
     peers : iterable of str, optional
-        The others: of ``NumPy``, ``SciPy``, ``PyTorch``, ``CuPy``; those installed by default.
+        The others: of ``NumPy``, ``SciPy`` and ``PyTorch``, on a GPU of ``PyTorch`` and ``CuPy``; by default
+        those installed.
     quick : bool, optional
         Fewer orders and less time for each: within a minute.
     seconds : float, optional
@@ -645,7 +658,9 @@ def _case(
 ) -> list[Row]:
     """Bind, validate and time all contenders of one case. No rows if ours does not take it."""
     on_host = place.name == "cpu"
-    batch = batch or max(1, (FOOTPRINT if on_host else DEVICE_FOOTPRINT) // (3 * n * n * DTYPES[dtype].itemsize))
+    batch = batch or max(
+        1, (FOOTPRINT if on_host else DEVICE_FOOTPRINT) // (3 * n * n * DTYPES[dtype].itemsize)
+    )
     a, b = _stacks(op, dtype, n, batch)
     operands = [place.put(x) for x in (a, b) if x is not None]
     jobs, described = {}, {}

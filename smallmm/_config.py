@@ -1,8 +1,8 @@
 """What smallmm runs on, with how many threads, and how it would run a call."""
 
 import os
-import platform
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -97,21 +97,21 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
     config = {
         "smallmm": _core.__version__,
         "numpy": np.__version__,
-        "python": platform.python_version(),
+        "python": sys.version.partition(" ")[0],
         "compiler": _core.compiler,
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{os.uname().sysname} {os.uname().release}",
         "cpu": _cpu(),
         "isa": _core.isa(),
         "isas available": list(_core.isas_available()),
         "threads": _core.get_num_threads(),
         "numa nodes": _numa_nodes(),
         "gpus": _gpus(),
-        "nvrtc": cuda.nvrtc(),
+        "nvrtc": _nvrtc(),
         "kernel cache": str(cuda.cache_directory() or "none"),
         "environment": {
             name: value
             for name, value in sorted(os.environ.items())
-            if name.startswith("SMALLMM_") or name == "OMP_NUM_THREADS"
+            if name.startswith(("SMALLMM_", "OMP_", "OPENBLAS_", "MKL_"))  # ours, and what NumPy's BLAS heeds
         },
     }
     if mode == "dicts":
@@ -130,13 +130,20 @@ def _cpu() -> str:
     info = Path("/proc/cpuinfo")
     text = info.read_text() if info.exists() else ""
     found = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
-    return found[1] if found else platform.machine()
+    return found[1] if found else os.uname().machine
 
 
 def _numa_nodes() -> list[str]:
     """The CPUs of each node, as the kernel lists them: "0-15"."""
     files = Path("/sys/devices/system/node").glob("node[0-9]*/cpulist")
     return [file.read_text().strip() for file in sorted(files, key=lambda file: (len(str(file)), file))]
+
+
+def _nvrtc() -> str:
+    """Where NVRTC is."""
+    from ctypes.util import find_library  # here: seldom needed
+
+    return cuda._nvrtc_path() or find_library("nvrtc") or "none; pip install 'smallmm[cuda]' brings it"
 
 
 def _gpus() -> list[str]:

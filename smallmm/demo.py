@@ -1,6 +1,6 @@
 """The main job on real input: at every pixel of a photograph, the covariance of the colours around it.
 
-    python -m smallmm.demo [picture.png]
+    python -m smallmm demo [picture.png]
 
 The photograph comes with matplotlib. Its 307,200 covariances (3 x 3) are one product of overlapping windows
 (25 x 3) with themselves, checked against NumPy and timed beside it; the picture shows what they say.
@@ -9,13 +9,13 @@ The photograph comes with matplotlib. Its 307,200 covariances (3 x 3) are one pr
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
-from time import perf_counter
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 import smallmm
+
+from ._bench import measure
 
 SIZE = 5  # pixels across a neighbourhood
 
@@ -59,13 +59,7 @@ def covariance(x: np.ndarray) -> np.ndarray:
 
 def times(contenders: dict[str, Callable[[], object]], rounds: int = 9) -> dict[str, float]:
     """Median seconds of each contender, run in turn."""
-    samples: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, call in contenders.items():
-            start = perf_counter()
-            call()
-            samples[name].append(perf_counter() - start)
-    return {name: median(seconds) for name, seconds in samples.items()}
+    return {name: t.median / 1e9 for name, t in measure(contenders, budget_s=0, least=rounds).items()}
 
 
 def compare(x: np.ndarray) -> dict[str, float]:
@@ -135,7 +129,3 @@ def main(path: Path) -> None:
     print(table(compare(x), matrices))
     draw(image, colour_map(found), path)
     print(f"\npicture: {path.resolve()}")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "colour-covariance.png"))

@@ -1,0 +1,7 @@
+"""python -m smallmm"""
+
+import sys
+
+from ._cli import main
+
+sys.exit(main())

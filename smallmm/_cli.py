@@ -1,0 +1,227 @@
+"""The command line: python -m smallmm bench | info | cache | demo.
+
+Exit codes: 0; 1 if something is missing or wrong on this machine, said in one line; 2 for arguments that make
+no sense; 130 when interrupted.
+"""
+
+import argparse
+import json
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import smallmm
+
+from . import _bench
+
+PROGRAM = "python -m smallmm"
+
+BENCH = """\
+Time smallmm beside the libraries that are installed here: NumPy, SciPy, PyTorch; on a GPU PyTorch, CuPy.
+Everything is validated before it is timed. The tables give the median time for a matrix and its quartiles in
+nanoseconds; the last line says where another is faster."""
+EXAMPLES = f"""\
+examples:
+  {PROGRAM} bench --quick
+  {PROGRAM} bench --op solve inv --n 3 4 8-16 --dtype f64 --plot solve.png
+  {PROGRAM} bench --op matmul --device cuda --json > matmul.json"""
+CACHE = """\
+The compiled CUDA kernels that are kept on disk, in SMALLMM_CACHE_DIR or else the user's cache folder. They
+may be removed at any time, and are compiled again when needed."""
+DEMO = """\
+The colour covariance at every pixel of a photograph: checked against NumPy, timed beside it, and drawn. Needs
+matplotlib, which brings the photograph."""
+
+
+class Failure(Exception):
+    """What is missing or wrong, in one line."""
+
+
+def _needs(package: str, what: str) -> None:
+    if find_spec(package) is None:
+        raise Failure(f"{what} needs {package}, which is not installed: pip install {package}")
+
+
+# --- bench ----------------------------------------------------------------------------------------
+
+
+def _orders(text: str) -> list[int]:
+    """The orders of "3" or "2-8"."""
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and (last or first).isdecimal()) or text.endswith("-"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither an order like 3 nor a range like 2-8")
+    orders = list(range(int(first), int(last or first) + 1))
+    if not orders or orders[0] < 1 or orders[-1] > 64:
+        raise argparse.ArgumentTypeError(f"{text!r} is not within 1-64, or runs backwards")
+    return orders
+
+
+def _positive(kind: type[int] | type[float]) -> Callable[[str], float]:
+    """What parses a number greater than 0."""
+
+    def parse(text: str) -> float:
+        value = kind(text)
+        if not 0 < value < float("inf"):
+            raise argparse.ArgumentTypeError(f"{text} is not greater than 0, or not finite")
+        return value
+
+    parse.__name__ = kind.__name__  # argparse names it where the text is no number
+    return parse
+
+
+def _device(text: str) -> str:
+    kind, _, number = text.partition(":")
+    if text not in ("cpu", "cuda") and not (kind == "cuda" and number.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not cpu, cuda or cuda:1")
+    return text
+
+
+def _plot(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in .png, .svg or .pdf")
+    return path
+
+
+def _add_bench(parser: argparse.ArgumentParser) -> None:
+    def add_choice(option: str, choices: Sequence[str], default: str) -> None:
+        words = f"of {', '.join(choices)} (default: {default})"
+        parser.add_argument(option, nargs="+", choices=choices, metavar=option.strip("-").upper(), help=words)
+
+    add = parser.add_argument
+    add_choice("--op", list(_bench.OPERATIONS), "all")
+    add("--n", nargs="+", type=_orders, help="orders of the matrices, 3 or 2-8 (default: some up to 32)")
+    add_choice("--dtype", list(_bench.DTYPES), "all")
+    add("--device", type=_device, default="cpu", help="cpu, cuda or cuda:1 (default: cpu)")
+    add("--batch", type=_positive(int), help="matrices of a stack (default: 2 MB of them; on a GPU 256 MB)")
+    add_choice("--peers", list(_bench.PEERS), "all that are installed")
+    add("--quick", action="store_true", help="fewer orders, and less time for each: within a minute")
+    add("--seconds", type=_positive(float), help="time for all of it, about (default: 120; if quick 25)")
+    add("--json", action="store_true", help="print JSON and nothing else")
+    add("--plot", type=_plot, metavar="FILE", help="draw it, as .png, .svg or .pdf; needs matplotlib")
+    parser.set_defaults(run=_run_bench)
+
+
+def _run_bench(options: argparse.Namespace) -> None:
+    if options.plot:
+        _needs("matplotlib", "--plot")
+        if not options.plot.absolute().parent.is_dir():
+            raise Failure(f"--plot: there is no folder {options.plot.absolute().parent}")
+    try:
+        results = smallmm.bench(
+            options.op,
+            options.n and list(dict.fromkeys(n for orders in options.n for n in orders)),
+            options.dtype or list(_bench.DTYPES)[::-1],
+            device=options.device,
+            batch=options.batch,
+            peers=options.peers,
+            quick=options.quick,
+            seconds=options.seconds,
+            show=None if options.json else lambda text: print(text, flush=True),
+        )
+    except AssertionError as wrong:
+        raise Failure(f"a result of smallmm is wrong; please report it: {wrong}") from None
+    if options.plot:
+        results.plot(options.plot)
+    if options.json:
+        print(json.dumps(results.to_dict(), indent=1))
+
+
+# --- info, cache, demo ----------------------------------------------------------------------------
+
+
+def _run_info(options: argparse.Namespace) -> None:
+    if options.json:
+        print(json.dumps(smallmm.show_config("dicts"), indent=1))
+    else:
+        smallmm.show_config()
+
+
+def _kernels(folder: Path) -> Iterator[tuple[Path, str]]:
+    """The compiled kernels of the cache, and what each is, from the head that csrc/cuda/jit.c gives it."""
+    head = struct.Struct("=8s3Q")  # magic; bytes of the key and of the cubin; checksum
+    for path in folder.glob("*.cubin"):
+        data = path.read_bytes()
+        magic, key_bytes, *_ = head.unpack(data[: head.size].ljust(head.size, b"\0"))
+        key = data[head.size :][:key_bytes].decode(errors="replace") if magic == b"SMMCUBN1" else ""
+        words = dict(word.lstrip("-").split("=", 1) for word in key.split() if "=" in word)
+        try:
+            m, k, n = (words[f"DSMM_{size}"] for size in "MKN")
+            yield path, f"{words['DSMM_NAME']} m={m} k={k} n={n} {words['gpu-architecture']}"
+        except KeyError:
+            yield path, "damaged"
+
+
+def _run_cache(options: argparse.Namespace) -> None:
+    folder = smallmm.cuda.cache_directory()
+    if folder is None:
+        print("SMALLMM_CACHE_DIR is empty: compiled kernels are not kept")
+        return
+    found = sorted(_kernels(folder), key=lambda kernel: kernel[1])
+    size = sum(path.stat().st_size for path, _ in found)
+    for path, what in found:
+        if options.action == "clear":
+            path.unlink(missing_ok=True)
+        else:
+            print(f"{path.name} {path.stat().st_size:9}  {what}")
+    done = "removed from" if options.action == "clear" else "in"
+    print(f"{len(found)} compiled kernels, {size / 1e6:.1f} MB, {done} {folder}")
+
+
+def _run_demo(options: argparse.Namespace) -> None:
+    _needs("matplotlib", "the demo")
+    from . import demo
+
+    demo.main(options.picture)
+
+
+# --- main -----------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=PROGRAM, description=smallmm.__doc__.partition("\n")[0])
+    parser.add_argument("--version", action="version", version=f"smallmm {smallmm.__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_bench(
+        commands.add_parser(
+            "bench",
+            help="time smallmm beside the libraries that are installed",
+            description=BENCH,
+            epilog=EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
+
+    words = "versions, instruction set, threads, NUMA nodes, GPUs, NVRTC, cache folder"
+    info = commands.add_parser("info", help=words, description=f"Print {words}.")
+    info.add_argument("--json", action="store_true", help="print JSON")
+    info.set_defaults(run=_run_info)
+
+    cache = commands.add_parser("cache", help="list or clear the compiled CUDA kernels", description=CACHE)
+    cache.add_argument("action", choices=["list", "clear"], nargs="?", default="list", help="default: list")
+    cache.set_defaults(run=_run_cache)
+
+    demo = commands.add_parser("demo", help="a job on a photograph, timed beside NumPy", description=DEMO)
+    picture = Path("colour-covariance.png")
+    demo.add_argument("picture", type=Path, nargs="?", default=picture, help=f"to write (default: {picture})")
+    demo.set_defaults(run=_run_demo)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, by default sys.argv's, and return the exit code; arguments that make no sense exit."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # `| head`: what is left goes nowhere, at exit too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (Failure, RuntimeError, OSError) as failure:
+        print(f"{PROGRAM}: {failure}", file=sys.stderr)
+        return 1
+    return 0
