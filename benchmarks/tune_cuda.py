@@ -6,8 +6,8 @@
 
 For each problem it takes the feasible set (`candidates`), compiles it in parallel into the disk cache,
 checks every kernel's result against the bits of the first, and the first's against the CPU's, then times each
-over operands of 1 GiB, or for small batches 1000 matrices in a CUDA graph. Rows of other problems stay as they are.
-Needs PyTorch with a GPU.
+over operands of 1 GiB, or for small batches 1000 matrices in a CUDA graph. Rows of other problems stay as they
+are. Needs PyTorch with a GPU.
 """
 
 from __future__ import annotations
@@ -55,10 +55,28 @@ LAYOUT = ("order_a", "order_b", "source_a", "source_b")
 # Of each kernel but the product's: the values of its parameters that are tried.
 LANES, THREADS = (1, 2, 4, 8, 16, 32), (32, 64, 128)
 SPACE: dict[str, dict[str, tuple[int, ...]]] = {
-    "lu_lanes": {"lanes": LANES, "threads": THREADS, "through_shared": (0, 1)},
+    "lu_lanes": {"lanes": LANES, "threads": THREADS, "async": (0, 1), "cols": (0, 1)},
     "lu_blocked": {"lanes": LANES, "panel": (4, 8), "threads": (32, 64)},
-    "cholesky_lanes": {"lanes": LANES, "threads": THREADS, "pad": (1,)},
+    "inv_lanes": {"lanes": LANES, "threads": THREADS},
+    "inv_blocked": {
+        "lanes": LANES,
+        "panel": (4, 8),
+        "threads": (32, 64),
+        "cols": (1, 2),
+        "unroll": (1,),
+        "pad": (1,),
+    },
+    "cholesky_lanes": {"lanes": LANES, "cols": (1, 2, 4), "threads": THREADS, "pad": (1,)},
     "triangular_lanes": {"lanes": LANES, "threads": THREADS, "pad": (1,)},
+    "qr_columns": {
+        "lanes": LANES,
+        "threads": (32, 64),
+        "cols": (0, 2),
+        "rows": (0, 1),
+        "pad": (1,),
+        "through_shared": (0, 1),
+    },
+    "lstsq_shared": {"lanes": LANES, "threads": (32, 64)},
 }
 Row = dict[str, Any]
 

@@ -30,15 +30,69 @@ __device__ inline bool is_ordinary(T rest, T squares) {
 /* H x = (beta, 0, 0, ...), of which v_i = r x_i. */
 struct Reflector {
     T beta, tau, r;
-    __device__ Reflector(T first, T squares) {
-        const T norm = root(squares);
-        beta = first < 0 ? norm : -norm;
-        tau = quotient_of(beta - first, beta);
-        r = reciprocal(first - beta);
-    }
 };
 
-/* The sum of squares of x_1 .. x_count-1 in four parts, and that of x_0. */
+__device__ inline Reflector reflector_of(T first, T squares) {
+    const T norm = root(squares), beta = first < 0 ? norm : -norm;
+    return {beta, quotient_of(beta - first, beta), reciprocal(first - beta)};
+}
+
+/* What the multiprocessor's tables give: 20 bits and more, of doubles in the high word. What __dsqrt_rn(), __ddiv_rn()
+ * and __drcp_rn() put into the low one lets them round right even where the result is almost a tie. */
+__device__ inline double table_rsqrt(double x) {
+    double y;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    return __hiloint2double(__double2hiint(y), __double2hiint(x) - 0x3500000);
+}
+__device__ inline double table_reciprocal(double x, bool divides) {
+    double y;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    return __hiloint2double(__double2hiint(y), divides ? 1 : __double2hiint(x) + 0x300402);
+}
+__device__ inline float table_rsqrt(float x) {
+    float y;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+__device__ inline float table_reciprocal(float x, bool) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+__device__ inline double half(double x) { return __hiloint2double(__double2hiint(x) - (1 << 20), __double2loint(x)); }
+__device__ inline float half(float x) { return product(x, 0.5f); }
+
+/* root(), reciprocal() and quotient_of() step by step, less what these do for numbers out of range: the same bits. */
+__device__ inline T ordinary_root(T x) {
+    T y = table_rsqrt(x);
+    if (DOUBLE) {
+        const T e = multiply_add(-product(y, y), x, T(1));
+        y = multiply_add(multiply_add(e, T(0.375), T(0.5)), product(y, e), y);
+    }
+    const T near = product(y, x);
+    return multiply_add(multiply_add(-near, near, x), half(y), near);
+}
+__device__ inline T ordinary_reciprocal(T x, bool divides = false) {
+    T y = table_reciprocal(x, divides);
+    if (DOUBLE) {
+        const T e = multiply_add(-x, y, T(1));
+        y = multiply_add(y, multiply_add(e, e, e), y);
+    }
+    return multiply_add(y, multiply_add(-x, y, T(1)), y);
+}
+__device__ inline T ordinary_quotient(T x, T y) {
+    const T r = ordinary_reciprocal(y, true), near = product(x, r);
+    return multiply_add(r, multiply_add(-y, near, x), near);
+}
+
+/* reflector_of() where is_ordinary() says so. */
+__device__ inline Reflector ordinary_reflector_of(T first, T squares) {
+    const T norm = ordinary_root(squares), sum = fabs(first) + norm;
+    const T tau = ordinary_quotient(sum, norm), r = ordinary_reciprocal(sum);
+    return first < 0 ? Reflector{norm, tau, -r} : Reflector{-norm, tau, r};
+}
+
+/* The sum of squares of x_1 .. x_count-1 in four parts, to which that of x_0 comes last. */
 __device__ inline T sum_of_squares(const T *x, int step, int count) {
     T s[4] = {0, 0, 0, 0};
     int i = 1;
@@ -52,7 +106,7 @@ __device__ inline T sum_of_squares(const T *x, int step, int count) {
 #pragma unroll
     for (int part = 0; part < 3; part++)
         if (i + part < count) s[part] = multiply_add(x[(i + part) * step], x[(i + part) * step], s[part]);
-    return multiply_add(x[0], x[0], (s[0] + s[1]) + (s[2] + s[3]));
+    return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
 /* x in memory becomes beta, v_1 .. v_count-1; the result is tau, 0 where there is nothing to annihilate. */
@@ -60,17 +114,36 @@ __device__ __noinline__ T make_reflector(T *x, int step, int count) {
     int zeros = 1;
     while (zeros < count && x[zeros * step] == 0) zeros++;
     if (zeros >= count) return 0;
-    T squares = sum_of_squares(x, step, count), back = 1;
+    T squares = multiply_add(x[0], x[0], sum_of_squares(x, step, count)), back = 1;
     if (squares < SQUARES_LOW || squares > SQUARES_HIGH) {
         const bool small = squares < SQUARES_LOW;
         for (int i = 0; i < count; i++) x[i * step] = product(x[i * step], small ? SCALE_UP : SCALE_DOWN);
-        squares = sum_of_squares(x, step, count);
+        squares = multiply_add(x[0], x[0], sum_of_squares(x, step, count));
         back = small ? SCALE_DOWN : SCALE_UP;
     }
-    const Reflector h(x[0], squares);
+    const Reflector h = reflector_of(x[0], squares);
     for (int i = 1; i < count; i++) x[i * step] = product(x[i * step], h.r);
     x[0] = product(h.beta, back);
     return h.tau;
+}
+
+/* The lanes of this thread's matrix. */
+__device__ inline unsigned same_matrix() {
+    return LANES == 32 ? WARP : ((1u << LANES % 32) - 1) << (threadIdx.x % 32 / LANES * LANES);
+}
+
+/* make_reflector() by all lanes of a matrix, of x and tau in shared memory. */
+__device__ inline void make_reflector_together(T *x, int step, int count, T *tau) {
+    const T first = x[0], rest = sum_of_squares(x, step, count), squares = multiply_add(first, first, rest);
+    __syncwarp(same_matrix());
+    if (is_ordinary(rest, squares)) {
+        const Reflector h = ordinary_reflector_of(first, squares);
+        for (int i = 1 + lane(); i < count; i += LANES) x[i * step] = product(x[i * step], h.r);
+        if (lane() == 0) x[0] = h.beta, *tau = h.tau;
+    } else if (lane() == 0) {
+        *tau = make_reflector(x, step, count);
+    }
+    __syncwarp(same_matrix());
 }
 
 /* x = H x in memory, of v_1 .. v_count-1. */
@@ -82,4 +155,37 @@ __device__ inline void reflect(const T *v, T tau, T *x, int step_v, int step, in
     x[0] = x[0] - w;
 #pragma unroll 4
     for (int i = 1; i < count; i++) x[i * step] = multiply_add(-v[i * step_v], w, x[i * step]);
+}
+
+/* M x N elements in shared memory, by rows, become R above the reflectors; whether nothing overflowed: that would leave
+ * its mark on the diagonal of R or, right of it, in the last row. */
+template <int M, int N> __device__ inline bool factor_in_memory(T *a, T *tau) {
+    constexpr int P = least(M, N);
+    for (int k = 0; k < P; k++) {
+        T *x = a + k * N + k;
+        make_reflector_together(x, N, M - k, tau + k);
+        for (int j = k + 1 + lane(); j < N; j += LANES) reflect(x, tau[k], x + j - k, N, N, M - k);
+        __syncwarp(same_matrix());
+    }
+    bool finite = true;
+    for (int k = lane(); k < P; k += LANES) finite = finite && is_finite(a[k * N + k]);
+    for (int j = P + lane(); P && j < N; j += LANES) finite = finite && is_finite(a[(P - 1) * N + j]);
+    return __all_sync(same_matrix(), finite);
+}
+
+/* The same of elements from memory, once more from scaled ones where products of those near the largest number
+ * overflow. */
+template <int M, int N>
+__device__ inline void factor_safely(T *a, T *tau, const T *from, long long row, long long col) {
+#pragma unroll 1
+    for (T scale = 1;; scale = SCALE_AGAIN) {
+        for (int e = lane(); e < M * N; e += LANES)
+            a[e] = product(from[e / most(N, 1) * row + e % most(N, 1) * col], scale);
+        __syncwarp(same_matrix());
+        if (factor_in_memory<M, N>(a, tau) && scale == 1) return;
+        if (scale != 1) break;
+    }
+    for (int e = lane(); e < least(M, N) * N; e += LANES)
+        if (e / most(N, 1) <= e % most(N, 1)) a[e] = product(a[e], SCALE_BACK);
+    __syncwarp(same_matrix());
 }

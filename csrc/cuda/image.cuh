@@ -24,8 +24,29 @@ template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW 
         const int skewed = skew ? v / (each * LINES) * skew : 0;
         return skewed + (PITCH == LENGTH ? v * VECTOR : v / each * PITCH + v % each * VECTOR);
     }
-    /* Whether anything is read of the vector that begins with element e, which may be negative. */
-    __device__ static bool wanted(int e) { return true; }
+    /* Whether anything is read of the vector that begins at this place of a line. */
+    __device__ static bool wanted(int line, int place) { return true; }
+    /* Whether blocks with all their matrices, of aligned memory, move by a text of their own, without any checks. */
+    static constexpr bool QUICK = false;
+
+    /* The vectors of a thread, one at each turn. Where a turn is a whole number of lines that divides a matrix, or a
+     * whole number of matrices, the places of the turns are a constant apart. */
+    template <int THREADS> struct Walk {
+        static constexpr int EACH = WHOLE ? LENGTH / VECTOR : 1, AT_ONCE = most(THREADS / EACH, 1);
+        static constexpr int TURNS = ceil_div(VECTORS, THREADS);
+        static constexpr bool EVEN = WHOLE && THREADS % EACH == 0 && (LINES % AT_ONCE == 0 || AT_ONCE % LINES == 0);
+        __device__ static bool has(int turn) {
+            return VECTORS % THREADS == 0 || turn + 1 < TURNS || turn * THREADS + threadIdx.x < VECTORS;
+        }
+        __device__ static int place(int turn) {
+            if (!EVEN) return Image::place(turn * THREADS + threadIdx.x);
+            return Image::place(threadIdx.x) + turn * AT_ONCE % LINES * PITCH + turn * AT_ONCE / LINES * MATRIX;
+        }
+        template <class I> __device__ static bool wanted(int turn) {
+            const unsigned v = EVEN ? threadIdx.x : turn * THREADS + threadIdx.x, e = v * VECTOR;
+            return I::wanted(e / LENGTH % LINES + (EVEN ? turn * AT_ONCE % LINES : 0), e % LENGTH);
+        }
+    };
     __device__ static int shift_of(const T *memory) {
         return ALIGNED ? 0 : static_cast<int>(reinterpret_cast<unsigned long long>(memory) / sizeof(T) % VECTOR);
     }
@@ -49,17 +70,30 @@ __device__ inline int stage(T *image, const smm_cuda_operand &x, long long first
     const int total = (I::SOURCE == SMM_SOURCE_ONE ? 1 : count) * I::LINES * I::LENGTH;
     const int shift = I::shift_of(from);
     constexpr int TURNS = ceil_div(I::VECTORS, THREADS);
+    typedef typename I::template Walk<THREADS> Walk;
+    if constexpr (I::QUICK && ASYNC && ALIGNED && I::SOURCE == SMM_SOURCE_FLAT) {
+        if (count == I::COUNT) {
+            from += threadIdx.x * VECTOR;
+#pragma unroll 16
+            for (int turn = 0; turn < TURNS; turn++)
+                if (Walk::has(turn) && Walk::template wanted<I>(turn))
+                    copy_vector<false>(image + Walk::place(turn), from + turn * (THREADS * VECTOR));
+            return 0;
+        }
+    }
     if constexpr (!ASYNC && ALIGNED && TURNS <= 8) {
         Vector<VECTOR> x[most(TURNS, 1)];
 #pragma unroll
         for (int turn = 0; turn < TURNS; turn++) {
             const int v = turn * THREADS + threadIdx.x;
-            if (v * VECTOR + VECTOR <= total && I::wanted(v * VECTOR)) x[turn] = load<VECTOR>(from + v * VECTOR);
+            if (v * VECTOR + VECTOR <= total && Walk::template wanted<I>(turn))
+                x[turn] = load<VECTOR>(from + v * VECTOR);
         }
 #pragma unroll
         for (int turn = 0; turn < TURNS; turn++) {
             const int v = turn * THREADS + threadIdx.x;
-            if (v * VECTOR + VECTOR <= total && I::wanted(v * VECTOR)) store<VECTOR>(image + I::place(v), x[turn]);
+            if (v * VECTOR + VECTOR <= total && Walk::template wanted<I>(turn))
+                store<VECTOR>(image + I::place(v), x[turn]);
         }
         const int e = total / VECTOR * VECTOR + threadIdx.x; /* the last elements of the last block */
         if (e < total) copy_element(image + e, from + e);
@@ -69,7 +103,6 @@ __device__ inline int stage(T *image, const smm_cuda_operand &x, long long first
     for (int turn = 0; turn < TURNS; turn++) {
         const int v = turn * THREADS + threadIdx.x, e = v * VECTOR - shift;
         if (v >= I::VECTORS) break;
-        if (!I::wanted(e)) continue;
         if (e >= 0 && e + VECTOR <= total)
             copy_vector<I::SOURCE == SMM_SOURCE_ONE>(image + I::place(v), from + e);
         else
@@ -94,6 +127,24 @@ __device__ inline void unstage(const T *image, const smm_cuda_operand &x, long l
     to += first * (I::LINES * I::LENGTH);
     const int total = count * I::LINES * I::LENGTH;
     const int shift = I::shift_of(to);
+    if constexpr (I::QUICK && ALIGNED) {
+        typedef typename I::template Walk<THREADS> Walk;
+        constexpr int TOGETHER = 8; /* reads before the first write waits */
+        if (count == I::COUNT) {
+            to += threadIdx.x * VECTOR;
+#pragma unroll 2
+            for (int turn = 0; turn < Walk::TURNS; turn += TOGETHER) {
+                Vector<VECTOR> x[TOGETHER];
+#pragma unroll
+                for (int t = turn; t < turn + TOGETHER; t++)
+                    if (t < Walk::TURNS && Walk::has(t)) x[t - turn] = load<VECTOR>(image + Walk::place(t));
+#pragma unroll
+                for (int t = turn; t < turn + TOGETHER; t++)
+                    if (t < Walk::TURNS && Walk::has(t)) store<VECTOR>(to + t * (THREADS * VECTOR), x[t - turn]);
+            }
+            return;
+        }
+    }
 #pragma unroll 8
     for (int turn = 0; turn < ceil_div(I::VECTORS, THREADS); turn++) {
         const int v = turn * THREADS + threadIdx.x, e = v * VECTOR - shift;

@@ -13,10 +13,10 @@
 #include "lanes.cuh"
 
 constexpr int N = SMM_N, PANEL = SMM_PANEL, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
-constexpr int OF_WARP = 32 / LANES;          /* matrices */
-constexpr int ROWS = ceil_div(N, LANES);     /* of a lane: lane() + LANES r */
+constexpr int OF_WARP = 32 / LANES;           /* matrices */
+constexpr int ROWS = ceil_div(N, LANES);      /* of a lane: lane() + LANES r */
 constexpr int SLOTS = ceil_div(PANEL, LANES); /* of a lane, for pivot rows: that of step lane() + LANES s of a panel */
-constexpr int BATCH = most(SMM_COLS, 1);     /* vectors of a row that are updated at a time */
+constexpr int BATCH = most(SMM_COLS, 1);      /* vectors of a row that are updated at a time */
 constexpr int UNROLL = SMM_UNROLL ? SMM_UNROLL : 32, PANELS_UNROLLED = SMM_UNROLL ? 1 : 8;
 
 /* Rows are an odd number of vectors long, so that equal columns of 8 rows lie in different banks; where less than 8
@@ -27,8 +27,8 @@ constexpr int ORDER = ceil_div(2 * sizeof(T) + 3 * N + 1, 16); /* vectors */
 constexpr int SKEW = LANES < 8 ? (LANES + 8 - (N * PITCH / VECTOR + ORDER) % 8) % 8 : 0;
 constexpr int MATRIX = N * PITCH + (ORDER + SKEW) * VECTOR;
 
-/* The pivot row of each step; and, as of step `known`, where exchanges have brought each row, and the row that they have
- * brought to each place. */
+/* The pivot row of each step; and, as of step `known`, where exchanges have brought each row, and the row that they
+ * have brought to each place. */
 struct Order {
     T inverse[2]; /* of the pivots of the last two steps */
     unsigned char row[N], place[N], row_at[N], known;
@@ -208,8 +208,8 @@ struct Choice {
     T inverse;       /* of the pivot, where it is one of the lane's */
 };
 
-/* The pivot of step k, in this column. Magnitude above row in one word: the maximum is it, unless another row shares the
- * leading bits of its magnitude, or it is not finite. Each lane inverts its largest while they look for it. */
+/* The pivot of step k, in this column. Magnitude above row in one word: the maximum is it, unless another row shares
+ * the leading bits of its magnitude, or it is not finite. Each lane inverts its largest while they look for it. */
 __device__ inline Choice choose(Candidates &rows, const T (&x)[ROWS][PANEL], int column, Order *order, int k) {
     Choice choice;
     unsigned key[ROWS], best = TAG;
@@ -250,10 +250,10 @@ __device__ inline Choice choose(Candidates &rows, const T (&x)[ROWS][PANEL], int
 
 /* What the WIDTH steps of a panel need and leave behind. */
 struct Panel {
-    T x[ROWS][PANEL], f[ROWS][PANEL]; /* of the lane's rows: elements in the panel's columns, factor of each step */
+    T x[ROWS][PANEL], f[ROWS][PANEL];   /* of the lane's rows: elements in the panel's columns, factor of each step */
     T u[SLOTS][PANEL], g[SLOTS][PANEL]; /* the same of pivot rows, since they are; g of its own step: 1 / the pivot */
-    unsigned gone;    /* bit r: it is a pivot row of this panel */
-    int row[PANEL];   /* where the pivot row of each step begins in the image */
+    unsigned gone;                      /* bit r: it is a pivot row of this panel */
+    int row[PANEL];                     /* where the pivot row of each step begins in the image */
 };
 
 __device__ inline bool is_other(const Panel &panel, int r) { return is_row(r) && !(panel.gone >> r & 1); }

@@ -1,165 +1,148 @@
 /* inv_lanes.cuh: C = inverse of A, by Gauss-Jordan elimination in place with partial pivoting, in registers.
  *
- * Higham, Accuracy and Stability of Numerical Algorithms, section 14.4. LANES threads share a matrix, each with some of
- * its rows. No row is moved: each knows the place where the exchanges so far would have brought it.
+ * Higham, Accuracy and Stability of Numerical Algorithms, section 14.4. LANES threads share a matrix: row i is the
+ * registers i / LANES of lane i % LANES. Which rows are exchanged is not known to the compiler, so they are selected.
  *
- * Grid: one block per MATRICES matrices; LANES threads to a matrix.
- * Shared memory: with SMM_THROUGH_SHARED the image of A, later that of C in its place; else none.
- * Operands: any that args.h can describe; without SMM_THROUGH_SHARED flat ones by rows. May be in place: a block has
- * read its matrices before it writes.
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix. Warps have nothing to do with each other.
+ * Shared memory: for each matrix its image of MATRIX elements, first of A, then of C.
+ * Operands: any that args.h can describe. May be in place: a warp has read its matrices before it writes.
  * Limits: n <= 32; LANES a power of two; MATRICES * LANES = THREADS, whole warps. */
 #include "common.cuh"
-#include "image.cuh"
 #include "lanes.cuh"
 
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
-constexpr int ROWS = ceil_div(N, LANES); /* of a lane: lane() + LANES r */
-constexpr bool BY_ROWS_A = SMM_SOURCE_A == SMM_SOURCE_STRIDED || SMM_ORDER_A == SMM_ORDER_ROW;
-constexpr bool BY_ROWS_C = SMM_SOURCE_C == SMM_SOURCE_STRIDED || SMM_ORDER_C == SMM_ORDER_ROW;
-constexpr bool LIE_ANYHOW = SMM_SOURCE_A == SMM_SOURCE_STRIDED || SMM_SOURCE_C == SMM_SOURCE_STRIDED;
-typedef Image<N, N, SMM_SOURCE_A, MATRICES, SMM_PAD> ImageA;
-typedef Image<N, N, SMM_SOURCE_C, MATRICES, SMM_PAD> ImageC;
+constexpr int OF_WARP = 32 / LANES;      /* matrices */
+constexpr int ROWS = ceil_div(N, LANES); /* of a lane */
 
-constexpr int NOWHERE = -1;
+/* Rows of whole vectors are an odd number of them long, if several lanes read them; and images begin where that leaves
+ * banks free. Others need nothing. */
+constexpr bool WHOLE = N % VECTOR == 0;
+constexpr int PITCH = WHOLE && LANES > 1 && N / VECTOR % 2 == 0 ? N + VECTOR : N;
+constexpr int MATRIX = N * PITCH + (WHOLE && LANES < 8 ? (LANES + 8 - N * PITCH / VECTOR % 8) % 8 * VECTOR : 0);
+
+#include "inv_image.cuh"
 
 /* A lane's part of a matrix. */
 struct Rows {
     T x[ROWS][N];
-    int place[ROWS];              /* before step k at least k, if the row is to be chosen yet */
-    unsigned pivots[ceil_div(N, 4)]; /* byte k: the row that step k chose */
-    int info;
+    int origin[ROWS]; /* the row of A that this one was */
+    int info;         /* the first step, from 1, whose pivot is zero */
 
-    __device__ Rows() : pivots(), info(0) {
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) place[r] = lane() + LANES * r < N ? lane() + LANES * r : NOWHERE;
-    }
-    __device__ int pivot(int k) const { return pivots[k / 4] >> k % 4 * 8 & 0xff; }
+    __device__ bool is_row(int r) const { return N % LANES == 0 || r < ROWS - 1 || lane() + LANES * r < N; }
+    __device__ int row(int r) const { return lane() + LANES * r; }
 
-    /* Where the row of step k's pivot is: the largest magnitude, of equals the one in the first place. NaN is chosen
-     * only if it is in place k. The row is left in the last byte, its place in the others. */
-    __device__ int choose(int k) const {
-        auto largest = magnitude(T(0));
-        int at = N << 8;
+    __device__ explicit Rows(const T *a) : info(0) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const int candidate = place[r] << 8 | (lane() + LANES * r);
-            const auto size = isnan(x[r][k]) && place[r] != k ? magnitude(T(0)) : magnitude(x[r][k]);
-            if (place[r] >= k && (size > largest || (size == largest && candidate < at))) largest = size, at = candidate;
+            origin[r] = row(r);
+            if (is_row(r)) load_row<N, WIDTH>(x[r], a + row(r) * PITCH);
+        }
+    }
+
+    /* The pivot's row of step k: the largest magnitude, of equals the first. NaN is chosen only if it is in row k. */
+    __device__ int choose(int k) const {
+        T largest = 0;
+        int at = N;
+#pragma unroll
+        for (int r = k / LANES; r < ROWS; r++) {
+            const T size = fabs(x[r][k]);
+            const bool first = row(r) == k, later = row(r) > k && is_row(r) && size > largest;
+            if (first || later || (row(r) > k && is_row(r) && size == largest && at == N)) largest = size, at = row(r);
         }
 #pragma unroll
         for (int bits = LANES / 2; bits > 0; bits /= 2) {
-            const auto size = across(largest, bits);
-            const int candidate = across(at, bits);
-            if (size > largest || (size == largest && candidate < at)) largest = size, at = candidate;
+            const T size = across(largest, bits);
+            const int other = across(at, bits);
+            const auto theirs = magnitude(size), ours = magnitude(largest); /* integers: NaN, in row k, is above all */
+            if (theirs > ours || (theirs == ours && other < at)) largest = size, at = other;
         }
         return at;
     }
 
+    /* What step k needs to know of the exchange of row k, which is row k / LANES of lane k % LANES, and its pivot's. */
+    struct Exchange {
+        int k, p;
+        bool first, pivot[ROWS]; /* is the lane's row of that number one of the two? */
+    };
+
+    /* Exchange elements of one column. Returns the pivot row's; row k's place keeps its old one. */
+    template <class X> __device__ static X exchange(const Exchange &e, X (&y)[ROWS]) {
+        const int r0 = e.k / LANES;
+        X chosen = y[r0], left = from_lane(y[r0], e.k % LANES);
+#pragma unroll
+        for (int r = r0 + 1; r < ROWS; r++)
+            if (e.pivot[r]) chosen = y[r];
+        chosen = from_lane(chosen, e.p % LANES);
+#pragma unroll
+        for (int r = LANES == 1 ? r0 + 1 : r0; r < ROWS; r++)
+            if (e.pivot[r]) y[r] = left;
+        return chosen;
+    }
+
     /* Step k. Column k of the identity takes the place of column k of A. */
     __device__ void eliminate(int k) {
-        const int chosen = choose(k), from = chosen >> 8, row = chosen & 0xff;
-        T f[ROWS], pivot = x[0][k];
-        bool is_pivot[ROWS];
+        const int r0 = k / LANES;
+        Exchange e = {k, choose(k), lane() == k % LANES, {}};
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            is_pivot[r] = place[r] == from;
-            if (is_pivot[r])
-                place[r] = k;
-            else if (place[r] == k)
-                place[r] = from;
-            f[r] = x[r][k];
-            if (is_pivot[r]) pivot = f[r];
-            x[r][k] = 0;
-        }
-        pivot = from_lane(pivot, row % LANES);
-        pivots[k / 4] |= row << k % 4 * 8;
+        for (int r = r0; r < ROWS; r++) e.pivot[r] = row(r) == e.p;
+        const int from = exchange(e, origin);
+        if (e.first) origin[r0] = from;
+
+        T f[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) f[r] = x[r][k];
+        const T pivot = exchange(e, f), inverse = reciprocal(pivot);
         if (pivot == 0 && !info) info = k + 1;
-        const T inverse = reciprocal(pivot);
 #pragma unroll
         for (int j = 0; j < N; j++) {
-            T u = x[0][j];
+            T column[ROWS], u = inverse;
 #pragma unroll
-            for (int r = 1; r < ROWS; r++)
-                if (is_pivot[r]) u = x[r][j];
-            u = j == k ? inverse : product(from_lane(u, row % LANES), inverse);
+            for (int r = 0; r < ROWS; r++) column[r] = j == k ? T(0) : x[r][j];
+            if (j != k) u = product(exchange(e, column), inverse);
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) x[r][j] = is_pivot[r] ? u : multiply_add(-f[r], u, x[r][j]);
+            for (int r = 0; r < ROWS; r++) {
+                const T y = multiply_add(-f[r], u, column[r]);
+                x[r][j] = r == r0 && e.first ? u : y;
+            }
         }
     }
 
-    /* The row that a lane's row is of the inverse, and the column that column j is. */
-    __device__ T element(int r, int j) const { return info ? not_a_number() : x[r][j]; }
-
-    /* Row r with its columns in order. */
-    __device__ void ordered(int r, T (&y)[N]) const {
+    /* Column j of the inverse is the one that step k made, if j was the origin of row k. */
+    __device__ void write(T *c) const {
 #pragma unroll
-        for (int j = 0; j < N; j++)
+        for (int k = 0; k < N; k++) {
+            const int j = from_lane(origin[k / LANES], k % LANES);
 #pragma unroll
-            for (int k = 0; k < N; k++)
-                if (k == 0 || pivot(k) == j) y[j] = element(r, k);
+            for (int r = 0; r < ROWS; r++)
+                if (is_row(r)) c[row(r) * PITCH + j] = info ? not_a_number() : x[r][k];
+        }
     }
 };
 
-template <int WIDTH> __device__ inline void load_row(T *x, const T *from) {
-#pragma unroll
-    for (int j = 0; j < N; j += WIDTH) {
-        const Vector<WIDTH> v = load<WIDTH>(from + j);
-#pragma unroll
-        for (int e = 0; e < WIDTH; e++) x[j + e] = v.x[e];
-    }
-}
-
-/* --- memory to registers and back, without shared memory --- */
-
-constexpr int WIDTH = ALIGNED ? width_of(N) : 1;
-
-__device__ inline void read(Rows &rows, const T *a) {
-#pragma unroll
-    for (int r = 0; r < ROWS; r++)
-        if (rows.place[r] != NOWHERE) load_row<WIDTH>(rows.x[r], a + (lane() + LANES * r) * N);
-}
-
-__device__ inline void write(const Rows &rows, T *c) {
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        if (rows.place[r] == NOWHERE) continue;
-        T y[N];
-        rows.ordered(r, y);
-#pragma unroll
-        for (int j = 0; j < N; j += WIDTH) {
-            Vector<WIDTH> v;
-#pragma unroll
-            for (int e = 0; e < WIDTH; e++) v.x[e] = y[j + e];
-            store_global<WIDTH>(c + rows.place[r] * N + j, v);
+/* The images become matrices first .. first + count of C. */
+__device__ inline void write(const T *images, const smm_cuda_args &args, long long first, int count) {
+    const smm_cuda_operand &x = args.operand[SMM_C];
+    T *to = static_cast<T *>(x.data);
+    if constexpr (SMM_SOURCE_C != SMM_SOURCE_FLAT || SMM_ORDER_C != SMM_ORDER_ROW) {
+        each_element<SMM_ORDER_C>(args, x, first, count, [&](int q, int i, int j, long long offset) {
+            to[offset] = images[q * MATRIX + i * PITCH + j];
+        });
+    } else if constexpr (AS_IN_MEMORY) {
+        to += first * (N * N);
+        const int total = count * N * N;
+#pragma unroll 16
+        for (int e = threadIdx.x % 32 * VECTOR; e < OF_WARP * N * N; e += 32 * VECTOR) {
+            if (e + VECTOR <= total)
+                store_global<VECTOR>(to + e, load<VECTOR>(images + e));
+            else
+                for (int rest = e; rest < total; rest++) to[rest] = images[rest];
         }
+    } else {
+        to += first * (N * N);
+        each_vector(count, [&](int v, int q, int i, int j) {
+            store_global<WIDTH>(to + v * WIDTH, load<WIDTH>(images + q * MATRIX + i * PITCH + j));
+        });
     }
-}
-
-/* --- the same through the image --- */
-
-__device__ inline void read_image(Rows &rows, const T *a) {
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        const int row = lane() + LANES * r;
-        if (row >= N) continue;
-        if constexpr (BY_ROWS_A) {
-            load_row<ImageA::WIDTH>(rows.x[r], a + row * ImageA::PITCH);
-        } else {
-#pragma unroll
-            for (int j = 0; j < N; j++) rows.x[r][j] = a[j * ImageA::PITCH + row];
-        }
-    }
-}
-
-__device__ inline void write_image(const Rows &rows, T *c) {
-#pragma unroll
-    for (int r = 0; r < ROWS; r++)
-#pragma unroll
-        for (int j = 0; j < N; j++)
-            if (rows.place[r] != NOWHERE) {
-                const int line = BY_ROWS_C ? rows.place[r] : rows.pivot(j), e = BY_ROWS_C ? rows.pivot(j) : rows.place[r];
-                c[line * ImageC::PITCH + e] = rows.element(r, j);
-            }
 }
 
 #if SMM_BLOCKS > 0
@@ -170,44 +153,24 @@ __device__ inline void write_image(const Rows &rows, T *c) {
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
-    __shared__ long long where[2][LIE_ANYHOW ? MATRICES : 1];
-    const smm_cuda_operand &a = args.operand[SMM_A], &c = args.operand[SMM_C], &to = args.operand[SMM_INFO];
-    const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
-    const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
-    const int q = threadIdx.x / LANES;
-    const long long matrix = first + q;
+    const int of_block = threadIdx.x / 32 * OF_WARP, of_warp = threadIdx.x % 32 / LANES;
+    const long long first = static_cast<long long>(blockIdx.x) * MATRICES + of_block;
+    const int count = static_cast<int>(args.batch - first < OF_WARP ? args.batch - first : OF_WARP);
+    if (count <= 0) return;
+    T *images = shared + of_block * MATRIX, *image = images + of_warp * MATRIX;
 
-    Rows rows;
-    T *image = shared;
-    if constexpr (SMM_THROUGH_SHARED) {
-        if (LIE_ANYHOW) {
-            for (int e = threadIdx.x; e < count; e += THREADS) {
-                where[0][e] = offset_of(args, a, first + e);
-                where[1][e] = offset_of(args, c, first + e);
-            }
-            __syncthreads();
-        }
-        image += stage<ImageA, THREADS, SMM_ASYNC>(shared, a, first, count, where[0], a.row, a.col);
-        copies_done();
-        __syncthreads();
-        read_image(rows, image + (SMM_SOURCE_A == SMM_SOURCE_ONE ? 0 : q * ImageA::MATRIX));
-    } else if (q < count) {
-        read(rows, static_cast<const T *>(a.data) + matrix * (N * N));
-    }
-
+    read(images, args, first, count);
+    Rows rows(image);
 #pragma unroll
     for (int k = 0; k < N; k++) rows.eliminate(k);
 
-    if constexpr (SMM_THROUGH_SHARED) {
-        image = shared;
-        if (SMM_SOURCE_C == SMM_SOURCE_FLAT) image += ImageC::shift_of(static_cast<const T *>(c.data) + first * (N * N));
-        __syncthreads();
-        if (q < count) write_image(rows, image + q * ImageC::MATRIX);
-        __syncthreads();
-        unstage<ImageC, THREADS>(SMM_SOURCE_C == SMM_SOURCE_FLAT ? shared : image, c, first, count, where[1]);
-    } else if (q < count) {
-        write(rows, static_cast<T *>(c.data) + matrix * (N * N));
+    const smm_cuda_operand &to = args.operand[SMM_INFO];
+    if (lane() == 0 && of_warp < count && to.data) {
+        const long long q = first + of_warp;
+        static_cast<int *>(to.data)[SMM_SOURCE_REST == SMM_SOURCE_FLAT ? q : offset_of(args, to, q)] = rows.info;
     }
-    if (lane() == 0 && q < count && to.data)
-        static_cast<int *>(to.data)[SMM_SOURCE_REST == SMM_SOURCE_FLAT ? matrix : offset_of(args, to, matrix)] = rows.info;
+    __syncwarp();
+    rows.write(image);
+    __syncwarp();
+    write(images, args, first, count);
 }

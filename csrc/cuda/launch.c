@@ -181,7 +181,9 @@ static bool same_places(const smm_cuda_call *call, int i, int j) {
     if (x->data != y->data || rows != other_rows || cols != other_cols) return false;
     for (int d = 0; d < call->dims; d++)
         if (call->extent[d] > 1 && x->batch[d] != y->batch[d]) return false;
-    return (x->row == y->row && x->col == y->col) || (rows == cols && x->row == y->col && x->col == y->row);
+    const bool transposed_fits = j == SMM_A || call->op == SMM_OP_MATMUL; /* B is read column by column */
+    return (x->row == y->row && x->col == y->col) ||
+           (transposed_fits && rows == cols && x->row == y->col && x->col == y->row);
 }
 
 bool smm_cuda_overlaps(const smm_cuda_call *call, bool *in_place) {

@@ -20,6 +20,8 @@ constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
 constexpr bool CARRIES = SOLVES && SMM_K == 1, SOLVES_AFTER = SOLVES && !CARRIES;
 constexpr bool KEEPS = FACTORS || SOLVES_AFTER; /* L */
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS, ROWS = ceil_div(N, LANES);
+constexpr bool BY_COLUMNS = LANES == 1 || SMM_COLS;
+constexpr int COLUMNS = ceil_div(N + CARRIES, LANES); /* of a lane */
 constexpr bool STAGES = SMM_ASYNC, UNSTAGES = (FACTORS || CARRIES) && (LANES > 1 || SMM_THROUGH_SHARED);
 
 constexpr bool A_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
@@ -28,19 +30,19 @@ constexpr bool C_FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && (SMM_ORDER_C == SMM_O
 constexpr bool REST_FLAT = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
 constexpr bool LIE_FLAT = (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT);
 
-/* Images follow each other at an odd number of vectors, so that equal elements of 8 of them lie in different banks; where
- * a matrix is no whole number of vectors, n is odd and so is that of elements. */
+/* Images follow each other at an odd number of vectors, so that equal elements of 8 of them lie in different banks;
+ * where a matrix is no whole number of vectors, n is odd and so is that of elements. */
 constexpr bool WHOLE = N * N % VECTOR == 0; /* matrices are whole vectors */
 constexpr int MATRIX = WHOLE ? (N * N / VECTOR | 1) * VECTOR : N * N;
 constexpr int WIDTH = width_of(N); /* of a row's vectors in the image */
 constexpr bool HAS_IMAGES = STAGES || LANES > 1 || SOLVES_AFTER || (FACTORS && UNSTAGES);
 constexpr int IMAGES = HAS_IMAGES ? ceil_div(MATRICES * MATRIX, VECTOR) * VECTOR : 0;
-constexpr int RECIPROCALS = SOLVES_AFTER || LANES > 1 ? ceil_div(MATRICES * N, VECTOR) * VECTOR : 0;
+constexpr int RECIPROCALS = SOLVES_AFTER || !BY_COLUMNS ? ceil_div(MATRICES * N, VECTOR) * VECTOR : 0;
 
 /* --- memory to image and back --- */
 
-/* Visit count * EACH elements in the order of memory, by vectors where they can be: act(is it a vector, offset in memory,
- * place in shared memory), where EACH elements begin every STRIDE. */
+/* Visit count * EACH elements in the order of memory, by vectors where they can be: act(is it a vector, offset in
+ * memory, place in shared memory), where EACH elements begin every STRIDE. */
 template <int EACH, int STRIDE, class Act> __device__ inline void each_vector(int count, Act act) {
     constexpr bool BY_VECTORS = ALIGNED && MATRICES * EACH % VECTOR == 0 && (STRIDE == EACH || EACH % VECTOR == 0);
     constexpr unsigned LENGTH = BY_VECTORS ? VECTOR : 1, TURN = THREADS * LENGTH;
@@ -96,8 +98,8 @@ __device__ inline void unstage(const T *from, const smm_cuda_operand &x, long lo
                 to[e] = from[place];
         });
     } else
-        each_element<N, COLS, STRIDE, ORDER>(
-            x, count, where, [&](long long offset, int place) { to[offset] = from[place]; });
+        each_element<N, COLS, STRIDE, ORDER>(x, count, where,
+                                             [&](long long offset, int place) { to[offset] = from[place]; });
 }
 
 /* Elements first .. COUNT of a row in shared memory, from the start of first's vector. */
@@ -164,8 +166,8 @@ struct Steps {
     int info = 0;
     unsigned exchanged = 0; /* bit k: step k exchanged rows */
 
-    __device__ void add(int k, int pivot, T u) {
-        if (u == 0 && !info) info = k + 1;
+    __device__ void add(int k, int pivot, bool zero) {
+        if (zero && !info) info = k + 1;
         exchanged |= (pivot != k) << k;
     }
 };
@@ -181,40 +183,52 @@ template <int COUNT, class Of> __device__ inline void divide(T pivot, T inverse,
     }
 }
 
-/* A matrix and a right-hand side in the registers of a thread. */
-struct OfThread {
-    T a[N][N], b[N], reciprocals[N];
+/* The columns lane() + LANES c of [A | b] in the registers of a lane. What a lane holds beyond them does not matter. */
+struct OfColumns {
+    static constexpr int RIGHT = N % LANES, RIGHT_SLOT = N / LANES; /* lane that holds b, and where */
+    T a[N][COLUMNS], inverse[COLUMNS];                              /* of the pivots in these columns */
     int pivots[N], order[N];
 
-    /* From or to an image, or memory where matrices lie one after the other. */
+    __device__ static int column(int c) { return least(lane() + LANES * c, N - 1); }
+
+    /* From or to a matrix in rows of N, by vectors if a lane holds all of it. */
     template <int LENGTH> __device__ void read(const T *from) {
+        static_assert(LENGTH == 1 || LANES == 1, "");
 #pragma unroll
-        for (int e = 0; e < N * N; e += LENGTH) {
+        for (int e = 0; e < (LANES == 1 ? N * N : 0); e += LENGTH) {
             const Vector<LENGTH> v = load<LENGTH>(from + e);
 #pragma unroll
             for (int x = 0; x < LENGTH; x++) a[(e + x) / N][(e + x) % N] = v.x[x];
         }
+        if (LANES > 1) read(from, N, 1);
     }
     template <int LENGTH> __device__ void write(T *to) const {
 #pragma unroll
-        for (int e = 0; e < N * N; e += LENGTH) {
+        for (int e = 0; e < (LANES == 1 ? N * N : 0); e += LENGTH) {
             Vector<LENGTH> v;
 #pragma unroll
             for (int x = 0; x < LENGTH; x++) v.x[x] = a[(e + x) / N][(e + x) % N];
             store<LENGTH>(to + e, v);
         }
+        if (LANES > 1) write(to, N, 1);
     }
-
-    __device__ int pivot_row(int k) const {
-        int p = k;
-        T largest = a[k][k];
+    __device__ void read(const T *from, long long row, long long col) {
 #pragma unroll
-        for (int i = k + 1; i < N; i++) {
-            const bool larger = fabs(a[i][k]) > fabs(largest);
-            largest = larger ? a[i][k] : largest;
-            p = larger ? i : p;
-        }
-        return p;
+        for (int i = 0; i < N; i++)
+#pragma unroll
+            for (int c = 0; c < ceil_div(N, LANES); c++) a[i][c] = from[i * row + column(c) * col];
+    }
+    __device__ void write(T *to, long long row, long long col) const {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+#pragma unroll
+            for (int c = 0; c < ceil_div(N, LANES); c++)
+                if (lane() + LANES * c < N) to[i * row + column(c) * col] = a[i][c];
+    }
+    __device__ void set_right(const T (&b)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (lane() == RIGHT || LANES * RIGHT_SLOT >= N) a[i][RIGHT_SLOT] = b[i];
     }
 
     template <class X> __device__ static void exchange_if(bool condition, X &x, X &y) {
@@ -222,42 +236,76 @@ struct OfThread {
         x = condition ? y : x;
         y = condition ? old : y;
     }
-    __device__ void exchange_rows(int k, int p) {
-#pragma unroll
-        for (int i = k + 1; i < N; i++) {
-#pragma unroll
-            for (int j = KEEPS ? 0 : k; j < N; j++) exchange_if(i == p, a[k][j], a[i][j]);
-            if (CARRIES) exchange_if(i == p, b[k], b[i]);
-            if (SOLVES_AFTER) exchange_if(i == p, order[k], order[i]);
-        }
-    }
 
     __device__ void factor(Steps &steps) {
 #pragma unroll
         for (int i = 0; i < N; i++) order[i] = i;
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            pivots[k] = pivot_row(k);
-            exchange_rows(k, pivots[k]);
-            steps.add(k, pivots[k], a[k][k]);
-            reciprocals[k] = reciprocal(a[k][k]);
-            divide<N>(a[k][k], reciprocals[k], k + 1, [&](int i) -> T & { return a[i][k]; });
+            const int slot = k / LANES, owner = k % LANES;
+            const bool own = lane() == owner;
+            int p = k;
+            T u = a[k][slot];
+#pragma unroll
+            for (int i = k + 1; i < N; i++) {
+                const bool larger = fabs(a[i][slot]) > fabs(u);
+                u = larger ? a[i][slot] : u;
+                p = larger ? i : p;
+            }
+            if (k < N - 1) p = from_lane(p, owner);
+            pivots[k] = p;
 #pragma unroll
             for (int i = k + 1; i < N; i++) {
 #pragma unroll
-                for (int j = k + 1; j < N; j++) a[i][j] = multiply_add(-a[i][k], a[k][j], a[i][j]);
-                if (CARRIES) b[i] = multiply_add(-a[i][k], b[k], b[i]);
+                for (int c = KEEPS ? 0 : slot; c < COLUMNS; c++) exchange_if(i == p, a[k][c], a[i][c]);
+                if (SOLVES_AFTER) exchange_if(i == p, order[k], order[i]);
             }
+            steps.add(k, p, own && a[k][slot] == 0);
+            const T r = reciprocal(a[k][slot]);
+            inverse[slot] = own ? r : inverse[slot];
+            T m[N];
+#pragma unroll
+            for (int i = k + 1; i < N; i++) m[i] = a[i][slot];
+            divide<N>(a[k][slot], own ? r : T(1), k + 1, [&](int i) -> T & { return m[i]; });
+#pragma unroll
+            for (int i = k + 1; i < N; i++) {
+                m[i] = from_lane(m[i], owner);
+#pragma unroll
+                for (int c = slot; c < COLUMNS; c++) {
+                    if (KEEPS && c == slot && own) a[i][c] = m[i];
+                    if (c == slot && owner == LANES - 1) continue;
+                    const T less = multiply_add(-m[i], a[k][c], a[i][c]);
+                    if (!KEEPS || c > slot || lane() > owner) a[i][c] = less;
+                }
+            }
+        }
+#pragma unroll
+        for (int bits = LANES / 2; bits > 0; bits /= 2) {
+            const int other = across(steps.info, bits);
+            steps.info = steps.info && (!other || steps.info < other) ? steps.info : other;
         }
     }
 
-    /* b becomes U^-1 b. */
-    __device__ void solve_upper() {
+    /* b becomes U^-1 b, in the lane that has it. */
+    __device__ void solve_upper(T (&b)[N]) const {
+        bool rare = false;
+#pragma unroll
+        for (int i = 0; i < N; i++) b[i] = a[i][RIGHT_SLOT];
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) rare |= lane() + LANES * c < N && isinf(inverse[c]);
+        if (LANES > 1) rare = __any_sync(WARP, rare);
+        const auto here = [](T x, int owner) { return owner == RIGHT ? x : from_lane(x, owner); };
 #pragma unroll
         for (int j = N - 1; j >= 0; j--) {
-            divide<N>(a[j][j], reciprocals[j], N - 1, [&](int) -> T & { return b[j]; });
+            const int slot = j / LANES, owner = j % LANES;
+            const T r = here(inverse[slot], owner);
+            if (__builtin_expect(rare, 0)) {
+                const T u = here(a[j][slot], owner);
+                b[j] = isinf(r) ? quotient_of(b[j], u) : product(b[j], r);
+            } else
+                b[j] = product(b[j], r);
 #pragma unroll
-            for (int i = 0; i < j; i++) b[i] = multiply_add(-a[i][j], b[j], b[i]);
+            for (int i = 0; i < j; i++) b[i] = multiply_add(-here(a[i][slot], owner), b[j], b[i]);
         }
     }
 };
@@ -290,7 +338,7 @@ struct OfLane {
             __syncwarp();
             T u[N];
             load_row<N, WIDTH>(u, of.image + k * N, k);
-            steps.add(k, pivot, u[k]);
+            steps.add(k, pivot, u[k] == 0);
             const T inverse = reciprocal(u[k]);
             if (SOLVES && lane() == 0) of.reciprocals[k] = inverse;
             if (k == N - 1) continue;
@@ -389,41 +437,50 @@ __device__ inline void write_determinant(const smm_cuda_args &args, long long ma
 
 /* --- the kernel --- */
 
-/* A matrix by a thread. */
-__device__ inline void run_thread(const smm_cuda_args &args, const Shared &of, long long matrix, Steps &steps) {
+/* A matrix by columns. Of those beyond the batch, lanes work on the last one. */
+__device__ inline void run_columns(const smm_cuda_args &args, const Shared &of, long long matrix, bool mine,
+                                   Steps &steps) {
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B], &c = args.operand[SMM_C];
-    OfThread x;
+    const long long read = mine ? matrix : args.batch - 1;
+    OfColumns x;
+    T right[N];
     if constexpr (STAGES || A_FLAT)
-        x.read<WHOLE && (STAGES || ALIGNED) ? VECTOR : 1>(STAGES ? of.image : begin_of<A_FLAT>(args, a, matrix, N * N));
-    else {
-        const T *from = begin_of<A_FLAT>(args, a, matrix, N * N);
+        x.read<LANES == 1 && WHOLE && (STAGES || ALIGNED) ? VECTOR : 1>(
+            STAGES ? of.image : begin_of<A_FLAT>(args, a, read, N * N));
+    else
+        x.read(begin_of<A_FLAT>(args, a, read, N * N), a.row, a.col);
+    if constexpr (CARRIES) {
+        if constexpr (STAGES || B_FLAT)
+            load_row<N, STAGES || ALIGNED ? WIDTH : 1>(right, STAGES ? of.right : begin_of<B_FLAT>(args, b, read, N));
+        else {
+            const T *from = begin_of<B_FLAT>(args, b, read, N);
 #pragma unroll
-        for (int i = 0; i < N; i++)
-#pragma unroll
-            for (int j = 0; j < N; j++) x.a[i][j] = from[i * a.row + j * a.col];
+            for (int i = 0; i < N; i++) right[i] = from[i * b.row];
+        }
+        x.set_right(right);
     }
-    if constexpr (CARRIES && (STAGES || B_FLAT))
-        load_row<N, STAGES || ALIGNED ? WIDTH : 1>(x.b, STAGES ? of.right : begin_of<B_FLAT>(args, b, matrix, N));
-    else if constexpr (CARRIES) {
-        const T *from = begin_of<B_FLAT>(args, b, matrix, N);
-#pragma unroll
-        for (int i = 0; i < N; i++) x.b[i] = from[i * b.row];
-    }
+    if (LANES > 1) __syncwarp();
     x.factor(steps);
+
     if constexpr (SOLVES_AFTER) {
-        x.write<WHOLE ? VECTOR : 1>(of.image);
-        store_row<N, 1>(of.reciprocals, x.reciprocals);
-        store_integers(of.pivots, x.order);
-    } else if constexpr (CARRIES) {
-        x.solve_upper();
+        x.write<LANES == 1 && WHOLE ? VECTOR : 1>(of.image);
 #pragma unroll
-        for (int i = 0; i < N; i++) x.b[i] = steps.info ? not_a_number() : x.b[i];
+        for (int slot = 0; slot < COLUMNS; slot++)
+            if (lane() + LANES * slot < N) of.reciprocals[lane() + LANES * slot] = x.inverse[slot];
+        if (lane() == 0) store_integers(of.pivots, x.order);
+        if (LANES > 1) __syncwarp();
+    } else if constexpr (CARRIES) {
+        x.solve_upper(right);
+#pragma unroll
+        for (int i = 0; i < N; i++) right[i] = steps.info ? not_a_number() : right[i];
+        if (!mine || lane() != x.RIGHT) return;
         if constexpr (UNSTAGES || C_FLAT)
-            store_row<N, UNSTAGES || ALIGNED ? WIDTH : 1>(UNSTAGES ? of.right : begin_of<C_FLAT>(args, c, matrix, N), x.b);
+            store_row<N, UNSTAGES || ALIGNED ? WIDTH : 1>(UNSTAGES ? of.right : begin_of<C_FLAT>(args, c, matrix, N),
+                                                          right);
         else {
             T *to = begin_of<C_FLAT>(args, c, matrix, N);
 #pragma unroll
-            for (int i = 0; i < N; i++) to[i * c.row] = x.b[i];
+            for (int i = 0; i < N; i++) to[i * c.row] = right[i];
         }
     } else if constexpr (FACTORS) {
         if (__builtin_expect(steps.info, 0)) {
@@ -431,19 +488,16 @@ __device__ inline void run_thread(const smm_cuda_args &args, const Shared &of, l
             for (int k = 0; k < N; k++) {
                 if (k >= steps.info) x.pivots[k] = k;
 #pragma unroll
-                for (int j = 0; j < N; j++) x.a[k][j] = not_a_number();
+                for (int slot = 0; slot < COLUMNS; slot++) x.a[k][slot] = not_a_number();
             }
         }
+        if (!mine) return;
         if constexpr (UNSTAGES || C_FLAT)
-            x.write<WHOLE && (UNSTAGES || ALIGNED) ? VECTOR : 1>(UNSTAGES ? of.image
-                                                                          : begin_of<C_FLAT>(args, c, matrix, N * N));
-        else {
-            T *to = begin_of<C_FLAT>(args, c, matrix, N * N);
-#pragma unroll
-            for (int i = 0; i < N; i++)
-#pragma unroll
-                for (int j = 0; j < N; j++) to[i * c.row + j * c.col] = x.a[i][j];
-        }
+            x.write<LANES == 1 && WHOLE && (UNSTAGES || ALIGNED) ? VECTOR : 1>(
+                UNSTAGES ? of.image : begin_of<C_FLAT>(args, c, matrix, N * N));
+        else
+            x.write(begin_of<C_FLAT>(args, c, matrix, N * N), c.row, c.col);
+        if (lane() != 0) return;
         if constexpr (UNSTAGES)
             store_integers(of.pivots, x.pivots);
         else if (args.operand[SMM_PIVOTS].data) {
@@ -455,8 +509,13 @@ __device__ inline void run_thread(const smm_cuda_args &args, const Shared &of, l
                 for (int k = 0; k < N; k++) to[k * args.operand[SMM_PIVOTS].row] = x.pivots[k];
             }
         }
-    } else
-        write_determinant(args, matrix, determinant_of(steps, [&](int k) { return x.a[k][k]; }), steps.info);
+    } else {
+        T diagonal[N];
+#pragma unroll
+        for (int k = 0; k < N; k++) diagonal[k] = from_lane(x.a[k][k / LANES], k % LANES);
+        if (mine && lane() == 0)
+            write_determinant(args, matrix, determinant_of(steps, [&](int k) { return diagonal[k]; }), steps.info);
+    }
 }
 
 /* A matrix by its lanes. */
@@ -524,12 +583,13 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const int q = threadIdx.x / LANES;
     const long long matrix = first + q;
     const bool mine = q < count;
-    const Shared of = {shared + q * MATRIX, shared + IMAGES + q * N, list + q * N, reinterpret_cast<int *>(list) + q * N};
+    const Shared of = {shared + q * MATRIX, shared + IMAGES + q * N, list + q * N,
+                       reinterpret_cast<int *>(list) + q * N};
     Steps steps;
-    if constexpr (LANES > 1)
+    if constexpr (BY_COLUMNS)
+        run_columns(args, of, matrix, mine, steps);
+    else
         run_lanes(args, of, matrix, mine, steps);
-    else if (mine)
-        run_thread(args, of, matrix, steps);
     if (mine && lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = steps.info;
     if constexpr (SOLVES_AFTER)
         if (mine) solve_columns(args, of, matrix, steps.info);

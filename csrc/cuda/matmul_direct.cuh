@@ -19,7 +19,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     tile.col_tile = threadIdx.x % COL_TILES;
     T *c = static_cast<T *>(args.operand[SMM_C].data) + q * (M * N);
     tile.multiply(static_cast<const T *>(args.operand[SMM_A].data) + (SMM_SOURCE_A == SMM_SOURCE_ONE ? 0 : q * (M * K)),
-                  static_cast<const T *>(args.operand[SMM_B].data) + (SMM_SOURCE_B == SMM_SOURCE_ONE ? 0 : q * (K * N)));
+                  static_cast<const T *>(args.operand[SMM_B].data) +
+                      (SMM_SOURCE_B == SMM_SOURCE_ONE ? 0 : q * (K * N)));
     if (SMM_SCALED) tile.scale(args, q, c, N, 1);
     tile.write(c, N);
 }

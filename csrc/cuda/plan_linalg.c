@@ -20,9 +20,9 @@ static int whole(const smm_cuda_problem *p, int elements) {
     return ceil_div(elements, vector) * vector;
 }
 
-/* Rows in registers: not more than spill. */
+/* Rows in registers: not so many that they spill. */
 static bool rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    enum { MOST_BYTES = 640 };
+    enum { MOST_BYTES = 840 };
     return ceil_div(p->n, x->lanes) * p->n * bytes_of(p) <= MOST_BYTES;
 }
 
@@ -36,15 +36,17 @@ bool smm_lu_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
     grid->shared = 0;
     if (x->async || x->lanes > 1 || after || (factors && out))
         grid->shared += whole(p, grid->matrices * matrix) * bytes_of(p);
-    if (after || x->lanes > 1) grid->shared += whole(p, grid->matrices * p->n) * bytes_of(p);
+    if (after || !(x->cols || x->lanes == 1)) grid->shared += whole(p, grid->matrices * p->n) * bytes_of(p);
     if (carries && (x->async || out)) grid->shared += grid->matrices * p->n * bytes_of(p);
     if ((factors && out) || after) grid->shared += grid->matrices * p->n * 4;
     return true;
 }
 
 void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const int lanes = p->n <= 8 ? 1 : p->n <= 11 ? 2 : p->n <= 16 ? 4 : p->n <= 24 ? 8 : 32;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_lanes,
-                               .lanes = p->n <= 3 ? 1 : p->n <= 4 ? 2 : p->n <= 8 ? 4 : p->n <= 16 ? 8 : 32,
+                               .lanes = p->small && p->n > 3 ? least(32, 2 * lanes) : lanes,
+                               .cols = 1,
                                .threads = 64,
                                .async = 1,
                                .through_shared = 1};
@@ -67,34 +69,37 @@ bool smm_lu_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     return true;
 }
 
-/* From order 10 on; below, lu_lanes is faster. */
+/* From order 12 on; below, lu_lanes is faster. */
 void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const bool few = p->dtype == SMM_F32 ? p->n <= 16 : p->n <= 13;
     int lanes = few ? 4 : p->dtype == SMM_F64 && p->n >= 29 ? 16 : 8;
     if (p->small && p->n > 8) lanes = p->n <= 16 ? 8 : p->n <= 24 ? 16 : 32;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_blocked,
-                               .lanes = p->n < 10 ? 0 : lanes,
+                               .lanes = p->n < 12 ? 0 : lanes,
                                .panel = few ? 4 : 8,
                                .threads = p->n <= 13 ? 32 : 64};
 }
 
 bool smm_inv_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if (p->op != SMM_OP_INV || !whole_matrices(p, x, grid) || !rows_fit(p, x)) return false;
-    const bool flat = p->source_a == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT &&
-                      p->order_a == SMM_ORDER_ROW && p->order_c == SMM_ORDER_ROW;
-    if (!x->through_shared) return flat && p->aligned;
+    const int vector = 16 / bytes_of(p), vectors = p->n / vector;
+    const bool vectorised = p->n % vector == 0;
+    const int pitch = vectorised && x->lanes > 1 && vectors % 2 == 0 ? p->n + vector : p->n;
+    int matrix = p->n * pitch;
+    if (vectorised && x->lanes < 8) matrix += (x->lanes + 8 - matrix / vector % 8) % 8 * vector;
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
-    grid->shared = most(smm_cuda_image_bytes(p, x, grid, p->source_a, p->n, p->n),
-                        smm_cuda_image_bytes(p, x, grid, p->source_c, p->n, p->n));
+    grid->shared = whole(p, grid->matrices * matrix) * bytes_of(p);
     return true;
 }
 
 void smm_inv_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_lanes,
-                               .lanes = p->n <= 3 ? 1 : p->n <= 4 ? 2 : p->n <= 8 ? 4 : p->n <= 16 ? 8 : 32,
-                               .threads = 64,
-                               .async = 1,
-                               .through_shared = 1};
+                               .lanes = p->n <= 8    ? 1
+                                        : p->n <= 12 ? 2
+                                        : p->n <= 16 ? 4
+                                        : p->n <= 20 ? 8
+                                                     : 32,
+                               .threads = 64};
 }
 
 bool smm_inv_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -113,7 +118,9 @@ bool smm_inv_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *
 
 void smm_inv_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_blocked,
-                               .lanes = p->n < 8 ? 0 : p->n <= 10 ? 4 : p->n <= 24 ? 8 : 16,
+                               .lanes = p->n <= 16                          ? 0
+                                        : p->n <= 24 || p->dtype == SMM_F32 ? 8
+                                                                            : 16,
                                .panel = 4,
                                .threads = 32,
                                .cols = 1,
@@ -121,11 +128,33 @@ void smm_inv_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
                                .pad = 1};
 }
 
+/* Elements of an image, as Lay of cholesky_lanes.cuh. */
+static int cholesky_image(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
+                          int source, bool by_rows) {
+    const int n = p->n, vector = 16 / bytes_of(p), across = most(x->cols, 1), down = x->lanes / across;
+    int wide = grid->aligned ? vector : 1;
+    while (wide > 1 && (n % wide || (across > 1 && down % (across * wide)))) wide /= 2;
+    const bool vectorised = grid->aligned && n % vector == 0;
+    const int unit = x->pad ? most(across * wide / vector, 1) : 0, each = by_rows ? wide : 1;
+    const int pitch = unit && vectorised ? n + vector * ((3 * unit - n / vector % (2 * unit)) % (2 * unit)) : n;
+    const int together = 128 / (each * bytes_of(p)), wanted = by_rows ? down * (pitch / each) : x->lanes;
+    const int distance = (wanted - n * pitch / each) & (together - 1);
+    const int skew = x->pad && x->lanes < together && vectorised ? ceil_div(distance * each, vector) : 0;
+    const int matrices = source == SMM_SOURCE_ONE ? 1 : grid->matrices;
+    return whole(p, matrices * (n * pitch + skew * vector) + (grid->aligned ? 0 : vector - 1));
+}
+
 bool smm_cholesky_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    if (p->op != SMM_OP_CHOLESKY || !whole_matrices(p, x, grid) || !rows_fit(p, x)) return false;
+    enum { MOST_BYTES = 640 }; /* of a lane's registers */
+    const int across = most(x->cols, 1);
+    if (p->op != SMM_OP_CHOLESKY || !whole_matrices(p, x, grid) || across * across > x->lanes) return false;
+    if (ceil_div(p->n, x->lanes / across) * ceil_div(p->n, across) * bytes_of(p) > MOST_BYTES) return false;
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
-    grid->shared = most(smm_cuda_image_bytes(p, x, grid, p->source_a, p->n, p->n),
-                        smm_cuda_image_bytes(p, x, grid, p->source_c, p->n, p->n));
+    if (!x->through_shared) return x->lanes == 1 && p->source_a == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT;
+    const bool a_by_rows = p->order_a == SMM_ORDER_ROW;
+    const bool c_by_rows = p->order_c == SMM_ORDER_ROW || p->source_c == SMM_SOURCE_STRIDED;
+    grid->shared = bytes_of(p) * most(cholesky_image(p, x, grid, p->source_a, a_by_rows),
+                                      cholesky_image(p, x, grid, p->source_c, c_by_rows));
     return true;
 }
 
@@ -136,9 +165,13 @@ void smm_cholesky_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters 
                                         : p->n <= 9  ? 4
                                         : p->n <= 23 ? 8
                                                      : 16,
+                               .cols = p->n <= 11   ? 1
+                                       : p->n <= 23 ? 2
+                                                    : 4,
                                .threads = 64,
                                .pad = 1,
-                               .async = 1};
+                               .async = 1,
+                               .through_shared = 1};
 }
 
 bool smm_triangular_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -195,4 +228,35 @@ void smm_qr_columns_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_columns, .lanes = 1, .threads = 64, .pad = 1, .async = 1};
     if (p->n > 4) x->lanes = p->n <= 8 ? 4 : p->n <= 16 ? 8 : 16;
     while (x->lanes < 32 && !smm_qr_columns_fits(p, x, &grid)) x->lanes *= 2;
+}
+
+bool smm_qr_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if (p->op != SMM_OP_QR && p->op != SMM_OP_QR_R && p->op != SMM_OP_QR_RAW) return false;
+    if (!whole_matrices(p, x, grid)) return false;
+    grid->shared = grid->matrices * (p->m * p->n + least(p->m, p->n)) * bytes_of(p);
+    return true;
+}
+
+void smm_qr_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    (void)p;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_shared, .lanes = 8, .threads = 32};
+}
+
+/* Bytes of Work of lstsq_shared.cuh. */
+static int lstsq_matrix_bytes(const smm_cuda_problem *p) {
+    const int k = most(p->k, 1), least_mn = least(p->m, p->n);
+    const int elements = p->m * p->n + 1 + most(p->m, p->n) * k + 1 + 2 * (least_mn + 1) + p->n + 1 + k;
+    return ceil_div(elements * bytes_of(p) + (p->n + 1 + p->n % 2) * 4, bytes_of(p)) * bytes_of(p);
+}
+
+bool smm_lstsq_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if (p->op != SMM_OP_LSTSQ || !whole_matrices(p, x, grid)) return false;
+    grid->shared = grid->matrices * lstsq_matrix_bytes(p);
+    return true;
+}
+
+void smm_lstsq_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    int lanes = 1;
+    while (lanes < 16 && lanes < most(p->m, p->n)) lanes *= 2;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_shared, .lanes = lanes, .threads = 32};
 }

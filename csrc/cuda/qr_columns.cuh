@@ -16,7 +16,8 @@
 #include "householder.cuh"
 
 constexpr bool RAW = SMM_OP == SMM_OP_QR_RAW, FORMS_Q = SMM_OP == SMM_OP_QR;
-constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = RAW ? P : SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = RAW ? P : SMM_K, MATRICES = SMM_MATRICES,
+              THREADS = SMM_THREADS;
 constexpr int WIDE = SMM_COLS ? SMM_COLS : 1; /* neighbouring columns of a lane */
 
 /* v_k .. of a matrix: element i belongs to row i, and tau takes the place of v_k = 1. */
@@ -118,7 +119,7 @@ __device__ inline void put(const smm_cuda_args &args, int operand, long long fir
         __syncthreads();
         store_columns<C, ROWS, whole(C::COLS, true)>({at + mine * I::MATRIX, C::COLS, 1}, value);
         __syncthreads();
-        unstage<I, THREADS>(at, x, first, count, nullptr);
+        unstage<I, THREADS>(image, x, first, count, nullptr);
     } else if (mine < count) {
         store_columns<C, ROWS, whole(C::COLS, FLAT)>(place_of(args, operand, first + mine, FLAT, ROWS, C::COLS), value);
     }
@@ -151,6 +152,18 @@ __device__ inline void receive(T (&x)[M], const T *v, int k) {
     }
 }
 
+/* 0, but not before x is known: what is read there must be read after that. */
+__device__ inline int zero_after(double x) {
+    int zero = 0;
+    asm volatile("" : "+r"(zero) : "d"(x));
+    return zero;
+}
+__device__ inline int zero_after(float x) {
+    int zero = 0;
+    asm volatile("" : "+r"(zero) : "f"(x));
+    return zero;
+}
+
 /* Rows k .. of x become beta and v, if that is no case for factor_carefully(), of which `good` tells; the result is
  * tau. */
 __device__ inline T reflector(T (&x)[M], int k, bool &good) {
@@ -160,7 +173,7 @@ __device__ inline T reflector(T (&x)[M], int k, bool &good) {
         if (i > k) s[(i - k - 1) % 4] = multiply_add(x[i], x[i], s[(i - k - 1) % 4]);
     const T rest = (s[0] + s[1]) + (s[2] + s[3]), squares = multiply_add(x[k], x[k], rest);
     good = good && is_ordinary(rest, squares);
-    const Reflector h(x[k], squares);
+    const Reflector h = ordinary_reflector_of(x[k], squares);
     x[k] = h.beta;
 #pragma unroll
     for (int i = 0; i < M; i++)
@@ -200,7 +213,8 @@ __device__ inline bool factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflect
             tau[slot_of(k)] = t;
             if (KEPT && (FORMS_Q || k + 1 < N)) publish(v, x, k, t);
         }
-        if (last || k + 1 == N) continue;
+        if (k + 1 == N) continue;
+        if (SMM_PANEL && k % most(SMM_PANEL, 1) == 0) __syncthreads();
         T y[M], w[ColumnsA::SLOTS];
         if (LANES > 1) {
             __syncwarp();
@@ -213,11 +227,7 @@ __device__ inline bool factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflect
 #pragma unroll
         for (int c = 0; c < ColumnsA::SLOTS; c++)
             if (last_column(c) > k) w[c] = product(t, along(y, a.x[c], k));
-        if (LANES > 1 && SMM_ROWS) { /* not to keep it in registers */
-            int again = 0;
-            asm volatile("" : "+r"(again));
-            receive(y, v + again, k);
-        }
+        if (LANES > 1 && SMM_ROWS) receive(y, v + zero_after(w[ColumnsA::SLOTS - 1]), k); /* not to keep it meanwhile */
 #pragma unroll
         for (int c = 0; c < ColumnsA::SLOTS; c++)
             if (last_column(c) > k && (first_column(c) > k || column(c) > k)) subtract(a.x[c], y, w[c], k);
@@ -232,7 +242,6 @@ __device__ inline bool factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflect
  * overflow, nothing to annihilate; and once more from a scaled matrix where products of elements near the largest
  * number overflow, which leaves its mark on the diagonal of R or, right of it, in the last row. */
 __device__ __noinline__ void factor_carefully(T (*a)[M], T *tau, T *reflectors, Place from) {
-    const unsigned same_matrix = LANES == 32 ? WARP : ((1u << LANES % 32) - 1) << (threadIdx.x % 32 / LANES * LANES);
     bool overflows = false;
 #pragma unroll 1
     for (int turn = 0; turn < 2; turn++) {
@@ -264,7 +273,7 @@ __device__ __noinline__ void factor_carefully(T (*a)[M], T *tau, T *reflectors, 
         for (int c = 0; c < ColumnsA::SLOTS; c++)
             if (column(c) >= P && column(c) < N) finite = finite && is_finite(a[c][P - 1]);
         if (turn) break;
-        overflows = __ballot_sync(WARP, !finite) & same_matrix;
+        overflows = __ballot_sync(WARP, !finite) & same_matrix();
     }
 #pragma unroll 1
     for (int c = 0; c < ColumnsA::SLOTS && overflows; c++)

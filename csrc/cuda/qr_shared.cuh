@@ -12,26 +12,6 @@
 constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int MATRIX = M * N + P;
 
-/* The lanes of this thread's matrix. */
-__device__ inline unsigned same_matrix() {
-    return LANES == 32 ? WARP : ((1u << LANES % 32) - 1) << (threadIdx.x % 32 / LANES * LANES);
-}
-
-/* A becomes R above the reflectors; whether nothing overflowed. */
-__device__ inline bool factor(T *a, T *tau) {
-    for (int k = 0; k < P; k++) {
-        T *x = a + k * N + k;
-        if (lane() == 0) tau[k] = make_reflector(x, N, M - k);
-        __syncwarp(same_matrix());
-        for (int j = k + 1 + lane(); j < N; j += LANES) reflect(x, tau[k], x + j - k, N, N, M - k);
-        __syncwarp(same_matrix());
-    }
-    bool finite = true;
-    for (int k = lane(); k < P; k += LANES) finite = finite && is_finite(a[k * N + k]);
-    for (int j = P + lane(); P && j < N; j += LANES) finite = finite && is_finite(a[(P - 1) * N + j]);
-    return __all_sync(same_matrix(), finite);
-}
-
 /* q = column j of H_0 H_1 ... */
 __device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {
     for (int i = 0; i < M; i++) q[i * step] = i == j;
@@ -59,20 +39,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const smm_cuda_operand &from = args.operand[SMM_A], &c = args.operand[SMM_C], &d = args.operand[SMM_D];
     const T *data = static_cast<const T *>(from.data) + offset_of(args, from, q);
 
-    for (T scale = 1;; scale = SCALE_AGAIN) {
-        for (int e = lane(); e < M * N; e += LANES)
-            a[e] = product(data[e / most(N, 1) * from.row + e % most(N, 1) * from.col], scale);
-        __syncwarp(same_matrix());
-        const bool finite = factor(a, tau);
-        if (scale == 1 && finite) break;
-        if (scale == 1) continue;
-        for (int e = lane(); e < P * N; e += LANES)
-            if (e / most(N, 1) <= e % most(N, 1)) a[e] = product(a[e], SCALE_BACK);
-        __syncwarp(same_matrix());
-        break;
-    }
+    factor_safely<M, N>(a, tau, data, from.row, from.col);
 
-    T *to_c = static_cast<T *>(c.data) + offset_of(args, c, q), *to_d = static_cast<T *>(d.data) + offset_of(args, d, q);
+    T *to_c = static_cast<T *>(c.data) + offset_of(args, c, q),
+      *to_d = static_cast<T *>(d.data) + offset_of(args, d, q);
     if (SMM_OP == SMM_OP_QR_RAW) {
         for (int e = lane(); e < M * N; e += LANES) to_c[e / most(N, 1) * c.row + e % most(N, 1) * c.col] = a[e];
         for (int k = lane(); k < P; k += LANES) to_d[k * d.row] = tau[k];

@@ -49,16 +49,15 @@ FACTORIZATIONS = ("LU", "INV", "DET", "SLOGDET", "CHOLESKY", "QR", "QR_R", "QR_R
 SOLVES = ("SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
 
 
-@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("op", FACTORIZATIONS + SOLVES)
-def test_planned_factorizations(op, arch, record_property):
-    """What a call of some orders runs: other orders on each architecture and for each operation."""
-    chance = random.Random(f"{op} {arch}")
-    orders = [chance.randint(1, 4), chance.randint(5, 9), chance.randint(10, 16), chance.randint(17, 32)]
-    problems = [
-        {
+def test_planned_factorizations(op):
+    """What a call of some orders and layouts runs, each on one of the architectures; others for each operation."""
+    chance = random.Random(op)
+    for arch, shared in ARCHS.items():
+        n = chance.choice({80: range(1, 7), 90: range(7, 17), 100: range(17, 33)}[arch])
+        problem = {
             "op": op,
-            "dtype": dtype,
+            "dtype": chance.choice(("f32", "f64")),
             "m": n,
             "k": chance.choice((1, 3, 16)) if op in SOLVES else n,
             "n": n,
@@ -69,10 +68,33 @@ def test_planned_factorizations(op, arch, record_property):
                 name: chance.choice((0, 0, 2)) for name in ("source_a", "source_b", "source_c", "source_rest")
             },
         }
-        for n in orders
-        for dtype in ("f32", "f64")
-    ]
-    compile_all(problems, arch, record_property)
+        ((cubin, _, name, _),) = cuda.compile_for([problem], arch, shared_memory=shared)
+        assert cubin[:4] == b"\x7fELF"
+        assert name.startswith("smm_")
+
+
+@pytest.mark.parametrize("op", FACTORIZATIONS + SOLVES)
+def test_every_factorization_has_a_kernel(op):
+    """Whatever the sizes, layout and shared memory."""
+    chance = random.Random(op)
+    for _ in range(300):
+        m, n = chance.choice(((1, 1), (3, 3), (8, 8), (17, 17), (32, 32), (5, 200), (200, 5), (31, 33)))
+        if op not in ("QR", "QR_R", "QR_RAW", "LSTSQ"):
+            m = n = min(m, n)
+        problem = {
+            "op": op,
+            "dtype": chance.choice(("f32", "f64")),
+            "m": m,
+            "k": chance.randint(1, 16) if op in SOLVES else min(m, n),
+            "n": n,
+            "small": chance.randint(0, 1),
+            **{name: chance.randint(0, 1) for name in ("order_a", "order_b", "order_c", "aligned")},
+            **{name: chance.choice((0, 1, 2)) for name in ("source_a", "source_b")},
+            **{name: chance.choice((0, 2)) for name in ("source_c", "source_rest")},
+        }
+        plan = _core.cuda_plan(problem, 99 << 10)
+        assert plan["shared"] <= 99 << 10
+        assert plan["matrices"] >= 1
 
 
 @pytest.mark.parametrize("arch", ARCHS)

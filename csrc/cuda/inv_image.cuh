@@ -1,0 +1,87 @@
+/* inv_image.cuh: the square matrices of a warp in shared memory, by rows, and moving them there and back.
+ *
+ * Whoever includes this has defined N, LANES, OF_WARP (matrices of a warp), PITCH (elements from row to row of an
+ * image) and MATRIX (from image to image). A warp has nothing to do with the others of its block. */
+
+constexpr int WIDTH = ALIGNED ? width_of(N) : 1; /* of the vectors that rows are made of */
+
+template <int WIDTH> __device__ inline void copy(T *to, const T *from) {
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    if constexpr (WIDTH * sizeof(T) == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(WIDTH * sizeof(T)));
+}
+
+/* Consecutive elements of an image, in vectors. */
+template <int COUNT, int WIDTH = VECTOR> __device__ inline void load_row(T *x, const T *from) {
+#pragma unroll
+    for (int j = 0; j < COUNT; j += WIDTH) {
+        const Vector<WIDTH> v = load<WIDTH>(from + j);
+#pragma unroll
+        for (int e = 0; e < WIDTH; e++) x[j + e] = v.x[e];
+    }
+}
+template <int COUNT, int WIDTH = VECTOR> __device__ inline void store_row(T *to, const T *x) {
+#pragma unroll
+    for (int j = 0; j < COUNT; j += WIDTH) {
+        Vector<WIDTH> v;
+#pragma unroll
+        for (int e = 0; e < WIDTH; e++) v.x[e] = x[j + e];
+        store<WIDTH>(to + j, v);
+    }
+}
+
+/* Visit the flat matrices of a warp in vectors of rows, in the order of memory: act(vector, matrix, row, column). */
+template <class Act> __device__ inline void each_vector(int count, Act act) {
+    constexpr unsigned EACH = N / WIDTH, TURNS = ceil_div(OF_WARP * N * EACH, 32);
+#pragma unroll 16
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        const unsigned v = turn * 32 + threadIdx.x % 32, row = v / EACH;
+        if (v < count * N * EACH) act(v, row / N, row % N, v % EACH * WIDTH);
+    }
+}
+
+/* Visit matrices that lie anyhow: act(matrix, row, column, offset in memory). */
+template <int CONTIGUOUS, class Act>
+__device__ inline void each_element(const smm_cuda_args &args, const smm_cuda_operand &x, long long first, int count,
+                                    Act act) {
+    for (int q = 0; q < count; q++) {
+        const long long offset = offset_of(args, x, first + q);
+        for (int e = threadIdx.x % 32; e < N * N; e += 32) {
+            const int i = CONTIGUOUS == SMM_ORDER_COL ? e % N : e / N, j = CONTIGUOUS == SMM_ORDER_COL ? e / N : e % N;
+            act(q, i, j, offset + i * x.row + j * x.col);
+        }
+    }
+}
+
+/* Images that follow each other as the matrices do in memory move in whole vectors, whatever their rows are. */
+constexpr bool AS_IN_MEMORY = ALIGNED && PITCH == N && MATRIX == N * N && OF_WARP * N * N % VECTOR == 0;
+
+/* Matrices first .. first + count of A come to the images. */
+__device__ inline void read(T *images, const smm_cuda_args &args, long long first, int count) {
+    const smm_cuda_operand &x = args.operand[SMM_A];
+    const T *from = static_cast<const T *>(x.data);
+    if constexpr (SMM_SOURCE_A != SMM_SOURCE_FLAT || SMM_ORDER_A != SMM_ORDER_ROW) {
+        each_element<SMM_ORDER_A>(args, x, first, count, [&](int q, int i, int j, long long offset) {
+            copy<1>(images + q * MATRIX + i * PITCH + j, from + offset);
+        });
+    } else if constexpr (AS_IN_MEMORY) {
+        from += first * (N * N);
+        const int total = count * N * N;
+#pragma unroll 16
+        for (int e = threadIdx.x % 32 * VECTOR; e < OF_WARP * N * N; e += 32 * VECTOR) {
+            if (e + VECTOR <= total)
+                copy<VECTOR>(images + e, from + e);
+            else
+                for (int rest = e; rest < total; rest++) copy<1>(images + rest, from + rest);
+        }
+    } else {
+        from += first * (N * N);
+        each_vector(count, [&](int v, int q, int i, int j) {
+            copy<WIDTH>(images + q * MATRIX + i * PITCH + j, from + v * WIDTH);
+        });
+    }
+    copies_done();
+    __syncwarp();
+}
