@@ -30,6 +30,7 @@ lint: $(VENV)/extra-dev  ## ruff and clang-format, in the versions that pyprojec
 bench: $(VENV)/smallmm $(VENV)/extra-bench  ## measure everything on this machine (three quarters of an hour), write rows, tables and plots
 	$(BIN)/python benchmarks/bench_matmul.py --topic all
 	$(BIN)/python benchmarks/bench_linalg.py --topic all
+	$(BIN)/python benchmarks/bench_accuracy.py
 	$(BIN)/python benchmarks/tables.py
 
 notebook: $(VENV)/smallmm $(VENV)/extra-notebook  ## execute the notebooks

@@ -1,24 +1,31 @@
-"""Writes the tables of the README, and plots, from the rows in benchmarks/results.
+"""Writes the tables of README and docs, and plots, from the rows in benchmarks/results.
 
-    python benchmarks/tables.py            rewrite README.md and draw results/<suite>-<machine>.svg
-    python benchmarks/tables.py --check    exit 1 if README.md is not what the rows say
+    python benchmarks/tables.py            rewrite PAGES and draw results/*.svg
+    python benchmarks/tables.py --check    exit 1 if a page is not what the rows say
 
 Text between `<!-- begin: NAME -->` and `<!-- end: NAME -->` is replaced by section NAME of SECTIONS.
+(The figures of docs/cuda.md are those of tables_cuda.py.)
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import harness
 import operations
+import plots
 import verdicts
 import verdicts_linalg
+from plots import Cases
 from verdicts import NUMPY, OURS, Row, ns
 
 COLUMNS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
@@ -45,14 +52,27 @@ class Machine:
         return found
 
 
-def machines(folder: Path, suite: str) -> list[Machine]:
-    """Every machine with rows of the suite: those of topic square first, of these the latest."""
-    found: dict[str, Machine] = {}
-    for path in sorted(folder.glob(f"{suite}-*.jsonl")):
-        about, rows = harness.read_rows(path)
-        machine = found.setdefault(about["slug"], Machine(about))
-        machine.topics[path.stem.rpartition("-")[2]] += rows
-    return sorted(found.values(), key=lambda m: (bool(m.topics["square"]), m.date), reverse=True)
+@dataclass(frozen=True)
+class Results:
+    """The rows of a folder."""
+
+    folder: Path
+
+    @cache  # noqa: B019, there is one
+    def machines(self, suite: str) -> list[Machine]:
+        """Every machine with rows of the suite: those of topic square first, of these the latest."""
+        found: dict[str, Machine] = {}
+        for path in sorted(self.folder.glob(f"{suite}-*.jsonl")):
+            about, rows = harness.read_rows(path)
+            machine = found.setdefault(about["slug"], Machine(about))
+            machine.topics[path.stem.rpartition("-")[2]] += rows
+        return sorted(found.values(), key=lambda m: (bool(m.topics["square"]), m.date), reverse=True)
+
+    @property
+    def accuracy(self) -> tuple[Row, list[Row]]:
+        """The latest machine and rows of bench_accuracy.py."""
+        found = [harness.read_rows(path) for path in sorted(self.folder.glob("accuracy-*.jsonl"))]
+        return max(found, key=lambda x: x[1][0]["date"])
 
 
 def number(ns: float) -> str:
@@ -116,23 +136,190 @@ def losses(machine: Machine) -> str:
     return text
 
 
-def matmul_section(found: list[Machine]) -> str:
-    machine = found[0]
+def matmul_section(results: Results) -> str:
+    machine = results.machines("matmul")[0]
     return "\n\n".join([table(machine, "square", "f64"), caption(machine, "square"), losses(machine)])
 
 
-def matmul_details(found: list[Machine]) -> str:
+def matmul_details(results: Results) -> str:
     parts = []
-    for machine in found:
-        parts.append(f"![ns per matrix against n](benchmarks/results/{plot_name(machine, 'matmul')})")
+    for machine in results.machines("matmul"):
+        parts.append(f"### {machine.about['cpu']}")
+        parts.append(picture("ns per matrix against n", plot_name(machine, "matmul")))
         for topic in ("square", "memory"):
             if machine.topics[topic]:
-                parts += [caption(machine, topic), *(table(machine, topic, d) for d in ("f64", "f32"))]
+                tables = [table(machine, topic, d) for d in ("f64", "f32") if machine.cases(topic, d)]
+                parts += [caption(machine, topic), *tables]
         judged = list(verdicts.threads(machine.topics["threads"]))
         if judged:
             lines = [[v.text, v.figure] for v in judged]
             parts.append(markdown(["threads", "figure"], lines))
     return "\n\n".join(parts)
+
+
+# --- the headline -----------------------------------------------------------------------------------
+
+HEADLINE = {"matmul": "products", "solve": "systems"}  # op: what the README calls it
+
+
+def device_cases(folder: Path, op: str, dtype: str) -> tuple[Row, Cases] | None:
+    """The GPU that has rows of an operation, and its rows by n and contender."""
+    suite = "matmul" if op == "matmul" else "linalg"
+    for path in sorted((folder / "cuda").glob(f"{suite}-*-square.jsonl")):
+        about, rows = harness.read_rows(path)
+        cases: Cases = defaultdict(dict)
+        for r in rows:
+            if (r["op"], r["dtype"]) == (op, dtype):
+                cases[r["n"]][r["contender"]] = r
+        if cases:
+            return about, cases
+    return None
+
+
+def headline_panels(results: Results) -> dict[str, dict[str, Cases]]:
+    """f64: for each operation that both have rows of, its rows on the CPU and on the GPU, without those
+    who do less than was asked."""
+    panels = {}
+    for op, words in HEADLINE.items():
+        machine = results.machines("matmul" if op == "matmul" else "linalg")[0]
+        device = device_cases(results.folder, op, "f64")
+        if device:
+            on_cpu = {
+                n: {name: r for name, r in case.items() if not r.get("less")}
+                for n, case in machine.cases("square", "f64", op).items()
+            }
+            panels[f"{words}, f64"] = {
+                f"{machine.about['cpu']}, one core": on_cpu,
+                device[0]["device"]: device[1],
+            }
+    return panels
+
+
+def headline_section(results: Results) -> str:
+    lines = []
+    for title, by_machine in headline_panels(results).items():
+        for machine, cases in by_machine.items():
+            lost: dict[str, list[str]] = defaultdict(list)
+            for n, case in sorted(cases.items()):
+                for name, r in case.items():
+                    if ns(r) < ns(case[OURS]):
+                        lost[plots.library(name)].append(f"{n} ({ns(r) / ns(case[OURS]):.2f})")
+            where = " and ".join(f"{name} at n = {', '.join(at)}" for name, at in lost.items())
+            lines.append(f"{title}, {machine}: {where or 'nowhere'}")
+    return (
+        f"{picture('ns per matrix against n, CPU and GPU', 'headline.svg', docs=False)}\n\n"
+        f"Where another is faster (its time / ours): {'; '.join(lines)}. In cache on the CPU; operands of "
+        "1 GiB on the GPU, where PyTorch and CuPy call cuBLAS. Every size, precision and operation is in "
+        "[Performance](docs/performance.md) and [Arrays on NVIDIA GPUs](docs/cuda.md)."
+    )
+
+
+def small_losses(folder: Path) -> str:
+    """Where cuBLAS is faster on stacks of a few matrices, in words."""
+    lost = []
+    for path in sorted((folder / "cuda").glob("matmul-*-small.jsonl")):
+        cases: dict[tuple, dict[str, float]] = defaultdict(dict)
+        for r in harness.read_rows(path)[1]:
+            cases[r["dtype"], r["n"], r["batch"]][r["contender"]] = ns(r)
+        lost += [
+            f"{dtype} n = {n}, batch {batch:,} ({case['cuBLAS'] / case[OURS]:.2f})"
+            for (dtype, n, batch), case in cases.items()
+            if case["cuBLAS"] < case[OURS]
+        ]
+    return f"Small stacks on which cuBLAS is faster (its time / ours): {'; '.join(lost) or 'none measured'}."
+
+
+def device_table(op: str, cases: Cases) -> str:
+    """ns per matrix by contender on a GPU, f64, and ours as a share of a copy's speed."""
+    columns = [n for n in COLUMNS if n in cases]
+    names = list(dict.fromkeys(name for case in cases.values() for name in case))
+    lines = []
+    for name in sorted(names, key=lambda name: name == OURS):
+        cells = []
+        for n in columns:
+            case = {c: ns(r) for c, r in cases[n].items()}
+            text = f"{case[name]:.3g}" if name in case else ""
+            cells.append(f"**{text}**" if text and case[name] == min(case.values()) else text)
+        lines.append([f"`{name}`" if name != OURS else "**smallmm**", *cells])
+    lines.append(["share of a copy's speed", *(f"{cases[n][OURS]['percent']:.0f}%" for n in columns)])
+    return markdown([f"{op} f64, ns per matrix, n =", *map(str, columns)], lines)
+
+
+def device_section(results: Results) -> str:
+    parts = []
+    for op in HEADLINE:
+        found = device_cases(results.folder, op, "f64")
+        if found:
+            about, cases = found
+            parts.append(device_table(op, cases))
+            parts.append(
+                f"{about['device']}, operands of 1 GiB, `out=` preallocated (JAX allocates); "
+                f"commit {about['commit']}, {about['date']}."
+            )
+    return "\n\n".join([*parts, small_losses(results.folder)])
+
+
+# --- the roofline -----------------------------------------------------------------------------------
+
+
+def roofline_panels(machine: Machine) -> dict[str, dict[str, Any]]:
+    """f64 and f32: the limits of the machine as measured, and the rows that they limit."""
+    panels = {}
+    for dtype in ("f64", "f32"):
+        kernels = [r for r in machine.topics["kernels"] if r["dtype"] == dtype]
+        memory = [r for r in machine.topics["memory"] if r["dtype"] == dtype]
+
+        def median(rows: list[Row], op: str, field: str) -> float:
+            return statistics.median(r[field] for r in rows if r["op"] == op)
+
+        def of(rows: list[Row], name: str) -> list[Row]:
+            return [r for r in rows if r["contender"] == name]
+
+        peak = median(kernels, "fma", "gflops")
+        panels[dtype] = {
+            "roofs": {
+                "FMA peak and L2": (peak, median(kernels, "2r1w", "gbytes")),
+                "FMA peak and memory": (peak, median(memory, "2r1w-nt", "gbytes")),
+            },
+            "points": {
+                f"{OURS} in cache, from C": of(kernels, OURS),
+                f"{OURS} out of cache": of(memory, OURS),
+                f"{NUMPY} out of cache": of(memory, NUMPY),
+            },
+        }
+    return panels
+
+
+def roofline_section(results: Results) -> str:
+    machine = results.machines("matmul")[0]
+    panels = roofline_panels(machine)
+    lines = []
+    orders: list[int] = []
+    for dtype, panel in panels.items():
+        for topic, words, op in (
+            ("kernels", "in cache, from C", "2r1w"),
+            ("memory", "out of cache", "2r1w-nt"),
+        ):
+            rows = [r for r in machine.topics[topic] if r["dtype"] == dtype]
+            gbytes = {r["n"]: r["gbytes"] for r in rows if r["op"] == op}  # over the same buffers
+            gflops = panel["roofs"]["FMA peak and L2"][0]
+            ours = [r for r in rows if r["contender"] == OURS]
+            orders = [r["n"] for r in ours]
+            shares = [max(r["gflops"] / gflops, r["gbytes"] / gbytes[r["n"]]) for r in ours]
+            lines.append([f"{dtype}, {words}", *(f"{share:.0%}" for share in shares)])
+    limits = "; ".join(
+        f"{dtype}: {panel['roofs']['FMA peak and L2'][0]:.0f} GFLOP/s, L2 "
+        f"{panel['roofs']['FMA peak and L2'][1]:.0f} GB/s, memory "
+        f"{panel['roofs']['FMA peak and memory'][1]:.0f} GB/s"
+        for dtype, panel in panels.items()
+    )
+    return "\n\n".join(
+        [
+            picture("GFLOP/s against flops per byte", roofline_name(machine)),
+            markdown(["share of the roof, n =", *map(str, orders)], lines),
+            f"{machine.about['cpu']}, one thread. Its limits, medians over n: {limits}.",
+        ]
+    )
 
 
 # --- factorizations and solves ----------------------------------------------------------------------
@@ -216,8 +403,8 @@ def linalg_losses(machine: Machine) -> str:
     return f"Where another is faster (its time / ours): {'; '.join(lines) or 'nowhere measured'}."
 
 
-def linalg_section(found: list[Machine]) -> str:
-    machine = found[0]
+def linalg_section(results: Results) -> str:
+    machine = results.machines("linalg")[0]
     parts = [
         linalg_table(machine, "square", "f64"),
         linalg_caption(machine, "square"),
@@ -226,123 +413,133 @@ def linalg_section(found: list[Machine]) -> str:
     return "\n\n".join(parts)
 
 
-def linalg_details(found: list[Machine]) -> str:
+def linalg_details(results: Results) -> str:
     parts = []
-    for machine in found:
+    for machine in results.machines("linalg"):
+        parts.append(f"### {machine.about['cpu']}: factorizations and solves")
         if machine.topics["square"]:
-            parts.append(f"![ns per matrix against n](benchmarks/results/{plot_name(machine, 'linalg')})")
+            parts.append(picture("ns per matrix against n", plot_name(machine, "linalg")))
             parts += [linalg_caption(machine, "square"), linalg_table(machine, "square", "f32")]
         if machine.topics["memory"]:
             parts += [linalg_caption(machine, "memory")]
             parts += [linalg_table(machine, "memory", dtype) for dtype in ("f64", "f32")]
         if machine.topics["threads"]:
-            parts.append(f"{machine.about['cpu']}, in cache, 1.75 MB of operands for each thread:")
+            parts.append("In cache, 1.75 MB of operands for each thread:")
             parts.append(threads_table(machine))
     return "\n\n".join(parts)
 
 
-# --- README and plots -------------------------------------------------------------------------------
+# --- accuracy ---------------------------------------------------------------------------------------
 
-# section of the README -> the suite whose rows it is made from, what makes it
-SECTIONS: dict[str, tuple[str, Callable[[list[Machine]], str]]] = {
-    "matmul": ("matmul", matmul_section),
-    "matmul-details": ("matmul", matmul_details),
-    "linalg": ("linalg", linalg_section),
-    "linalg-details": ("linalg", linalg_details),
+
+def accuracy_section(results: Results) -> str:
+    """The largest errors in units of u, ours and LAPACK's, by operation, dtype and order."""
+    about, rows = results.accuracy
+    kinds = list(dict.fromkeys(r["kind"] for r in rows))
+    parts = [
+        picture(f"largest errors, {dtype}", f"accuracy-{about['slug']}-{dtype}.svg")
+        for dtype in harness.DTYPES
+    ]
+    found = {(r["op"], r["dtype"], r["n"], r["kind"]): r for r in rows}
+
+    def cell(r: Row) -> str:
+        return " / ".join("NaN" if r[field] is None else f"{r[field]:.2g}" for field in ("error", "lapack"))
+
+    lines = [
+        [
+            f"{op} {dtype} n = {n}",
+            *(cell(found[op, dtype, n, kind]) for kind in kinds),
+            f"{found[op, dtype, n, kinds[0]]['bound']}",
+        ]
+        for op, dtype, n, _ in found
+        if n in (4, 16, 32)
+    ]
+    lines = list(dict.fromkeys(map(tuple, lines)))
+    parts.append(markdown(["largest error / u, ours / LAPACK's", *kinds, "promised"], map(list, lines)))
+    parts.append(
+        f"{about['cpu']}, {rows[0]['isa']}; {rows[0]['count']} matrices of each kind and order. LAPACK: "
+        f"{rows[0]['version']}. Commit {rows[0]['commit']}, {rows[0]['date']}."
+    )
+    return "\n\n".join(parts)
+
+
+# --- pages and plots --------------------------------------------------------------------------------
+
+PAGES = ("README.md", "docs/performance.md", "docs/accuracy.md")
+SECTIONS: dict[str, Callable[[Results], str]] = {
+    "headline": headline_section,
+    "matmul": matmul_section,
+    "matmul-details": matmul_details,
+    "device": device_section,
+    "linalg": linalg_section,
+    "linalg-details": linalg_details,
+    "roofline": roofline_section,
+    "accuracy": accuracy_section,
 }
 
 
-def rendered(readme: str, found: dict[str, list[Machine]]) -> str:
-    """The README with every section it marks replaced."""
-    marked = set(re.findall(r"<!-- begin: (\S+) -->", readme))
-    if "matmul" not in marked or not marked <= SECTIONS.keys():
-        raise SystemExit(f"README sections: found {sorted(marked)}, know {sorted(SECTIONS)}, need matmul")
-    for name in marked:
+def rendered(page: str, results: Results) -> str:
+    """A page with every section it marks replaced."""
+    for name in re.findall(r"<!-- begin: (\S+) -->", page):
         begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
-        if readme.count(end) != 1:
-            raise SystemExit(f"README: {end} must occur once")
-        suite, section = SECTIONS[name]
-        if not found[suite] or not found[suite][0].topics["square"]:
-            print(f"section {name} stays as it is: bench_{suite}.py has left no rows of topic square")
-            continue
-        before, _, rest = readme.partition(begin)
+        if name not in SECTIONS or page.count(begin) != 1 or page.count(end) != 1:
+            raise SystemExit(f"section {name}: unknown (know {', '.join(SECTIONS)}), or not marked once")
+        before, _, rest = page.partition(begin)
         after = rest.partition(end)[2]
-        readme = f"{before}{begin}\n{section(found[suite])}\n{end}{after}"
-    return readme
+        page = f"{before}{begin}\n{SECTIONS[name](results)}\n{end}{after}"
+    return page
+
+
+def picture(words: str, name: str, *, docs: bool = True) -> str:
+    return f"![{words}]({'../' if docs else ''}benchmarks/results/{name})"
 
 
 def plot_name(machine: Machine, suite: str) -> str:
     return f"{suite}-{machine.about['slug']}.svg"
 
 
-def draw_cases(axis: object, cases: dict[int, dict[str, Row]]) -> None:
-    """ns per matrix against n, a line for each contender, ours in black."""
-    lines: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    for n, case in sorted(cases.items()):
-        for name, r in case.items():
-            lines[name].append((n, ns(r)))
-    for name in sorted(lines, key=lambda name: name == OURS):
-        ours = {"color": "black", "linewidth": 2.2} if name == OURS else {"linewidth": 1.2}
-        axis.plot(*zip(*lines[name], strict=True), marker=".", label=name, **ours)
-    axis.set(xscale="log", yscale="log")
-    axis.set_xticks([1, 2, 3, 4, 6, 8, 12, 16, 24, 32], minor=False)
-    axis.set_xticks([], minor=True)
-    axis.xaxis.set_major_formatter("{x:.0f}")
-    axis.grid(alpha=0.3)
+def roofline_name(machine: Machine) -> str:
+    return f"roofline-{machine.about['slug']}.svg"
 
 
-def plot(machine: Machine, suite: str, folder: Path) -> None:
-    """In cache, ours beside the peers: f64 and f32 of matmul, each operation of linalg in f64."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    import matplotlib.pyplot as plt
-
-    mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "smallmm"}
-    if suite == "matmul":
-        panels = {dtype: machine.cases("square", dtype) for dtype in ("f64", "f32")}
-    else:
-        panels = {f"{op} f64": machine.cases("square", "f64", op) for op in operations.OPERATIONS}
-    rows, columns = -(-len(panels) // 3), min(3, len(panels))
-    figure, axes = plt.subplots(
-        rows, columns, squeeze=False, sharey=True, layout="constrained", figsize=(5.5 * columns, 4.5 * rows)
-    )
-    for axis, (title, cases) in zip(axes.flat, panels.items(), strict=True):
-        draw_cases(axis, cases)
-        axis.set_title(title)
-    for axis in axes[-1]:
-        axis.set_xlabel("n")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("ns per matrix")
-    axes[0, 0].legend()
-    figure.suptitle(f"{suite}, one thread, in cache: {machine.about['cpu']}", fontsize=10)
-    figure.savefig(folder / plot_name(machine, suite), metadata={"Date": None})
-    plt.close(figure)
+def draw(results: Results) -> None:
+    plots.draw_headline(results.folder / "headline.svg", headline_panels(results))
+    for suite in ("matmul", "linalg"):
+        for machine in results.machines(suite):
+            if not machine.topics["square"]:
+                continue
+            if suite == "matmul":
+                panels = {dtype: machine.cases("square", dtype) for dtype in ("f64", "f32")}
+            else:
+                panels = {f"{op} f64": machine.cases("square", "f64", op) for op in operations.OPERATIONS}
+            title = f"{suite}, one thread, in cache: {machine.about['cpu']}"
+            plots.draw_suite(results.folder / plot_name(machine, suite), panels, title)
+    machine = results.machines("matmul")[0]
+    title = f"products on one thread: {machine.about['cpu']}"
+    plots.draw_roofline(results.folder / roofline_name(machine), roofline_panels(machine), title)
+    about, rows = results.accuracy
+    for dtype in harness.DTYPES:
+        title = f"{dtype}, {rows[0]['count']} matrices of each kind and order: {about['cpu']}"
+        of_dtype = [r for r in rows if r["dtype"] == dtype]
+        plots.draw_accuracy(results.folder / f"accuracy-{about['slug']}-{dtype}.svg", of_dtype, title)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--check", action="store_true", help="change nothing; exit 1 if the README is not up to date"
+        "--check", action="store_true", help="change nothing; exit 1 if a page is not up to date"
     )
-    parser.add_argument("--readme", type=Path, default=harness.ROOT / "README.md")
-    parser.add_argument("--results", type=Path, default=harness.RESULTS)
     options = parser.parse_args()
-    found = {suite: machines(options.results, suite) for suite, _ in SECTIONS.values()}
-    old = options.readme.read_text(encoding="utf-8")
-    new = rendered(old, found)
-    if options.check:
-        if new != old:
-            sys.exit(f"{options.readme.name} is not what the rows say: run benchmarks/tables.py")
-        return
-    options.readme.write_text(new, encoding="utf-8")
-    try:
-        for suite, on_machines in found.items():
-            for machine in on_machines:
-                if machine.topics["square"]:
-                    plot(machine, suite, options.results)
-    except ImportError:
-        print("matplotlib is not installed: no plot drawn")
+    results = Results(harness.RESULTS)
+    for name in PAGES:
+        path = harness.ROOT / name
+        old = path.read_text(encoding="utf-8")
+        new = rendered(old, results)
+        if options.check and new != old:
+            sys.exit(f"{name} is not what the rows say: run benchmarks/tables.py")
+        path.write_text(new, encoding="utf-8")
+    if not options.check:
+        draw(results)
 
 
 if __name__ == "__main__":

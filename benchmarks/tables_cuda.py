@@ -17,6 +17,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "cuda.md"
 RESULTS = HERE / "results" / "cuda"
+TUNED = HERE.parent / "smallmm" / "tuned"
 BEGIN, END = "<!-- begin: cuda -->", "<!-- end: cuda -->"
 PEERS = ("cuBLAS", "torch.bmm", "cupy.matmul", "jax")
 Row = dict[str, Any]
@@ -182,6 +183,38 @@ def linalg(about: Row, rows: list[Row], plot: str) -> list[str]:
     return parts
 
 
+def tuned() -> list[str]:
+    """Where there are no rows beside others yet: what the sweep that filled smallmm/tuned/ measured."""
+    rows: dict[str, dict[tuple[str, int], Row]] = {}
+    for path in sorted(TUNED.glob("*-nvidia-h200.json")):
+        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+            if row["op"] != "MATMUL" and not row["small"] and row["m"] == row["n"]:
+                rows.setdefault(row["op"].lower(), {})[row["dtype"], row["n"]] = row
+    parts = [
+        "### Factorizations and solves",
+        "NVIDIA H200; of operands of 1 GiB, as the sweep measured that chose the kernels' parameters: ns a "
+        "matrix, and percent of the copy (one matrix in and one out; of solves, one right-hand side in and out; "
+        "pivots, info and tau not counted). Not yet measured beside other libraries. The Cholesky kernel has another, "
+        "correctly rounded, square root since.",
+    ]
+    for dtype in ("f64", "f32"):
+        lines = [
+            [
+                NAMES[op],
+                *(
+                    f"{of[dtype, n]['ns']:.3g} ns, {of[dtype, n]['percent']:.0f} %"
+                    if (dtype, n) in of
+                    else ""
+                    for n in LISTED
+                ),
+            ]
+            for op, of in rows.items()
+            if op in NAMES
+        ]
+        parts.append(table([f"{dtype}, n =", *map(str, LISTED)], lines))
+    return parts
+
+
 def short(contender: str) -> str:
     """The library of a contender."""
     return contender.partition(".")[0]
@@ -250,7 +283,10 @@ def page(drawing: bool) -> str:
             other = RESULTS / f"{slug}-{topic}.jsonl"
             if other.exists():
                 parts.append(words(read(other)[1]))
-    for path in sorted(RESULTS.glob("linalg-nvidia-*-square.jsonl")):
+    measured = sorted(RESULTS.glob("linalg-nvidia-*-square.jsonl"))
+    if not measured:
+        parts += tuned()
+    for path in measured:
         slug = path.name.removesuffix("-square.jsonl")
         about, rows = read(path)
         if drawing:

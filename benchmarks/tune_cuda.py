@@ -6,8 +6,8 @@
 
 For each problem it takes the feasible set (`candidates`), compiles it in parallel into the disk cache,
 checks every kernel's result against the bits of the first, and the first's against the CPU's, then times each
-over operands of 1 GiB, or for small batches 1000 matrices in a CUDA graph. Rows of other problems stay as they
-are. Needs PyTorch with a GPU.
+over operands of 1 GiB, or for small batches 1000 matrices in a CUDA graph. Rows of other problems stay as
+they are. Needs PyTorch with a GPU.
 """
 
 from __future__ import annotations

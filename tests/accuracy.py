@@ -1,4 +1,7 @@
-"""What results must satisfy: the one table of error bounds, and equality to the bit."""
+"""What results must satisfy: the one table of error bounds, and equality to the bit.
+
+Errors are per matrix, in units of the roundoff u of the result's dtype, computed in extended precision.
+"""
 
 import numpy as np
 
@@ -38,15 +41,26 @@ def norm1(x):
 
 
 def condition(a):
-    """cond_1 of each matrix, from the inverse in float64."""
+    """cond_1 of each matrix, from the inverse in float64 of the matrix scaled to around 1."""
     a = a.astype(np.float64)
+    a = np.ldexp(a, -np.frexp(np.abs(a).max((-2, -1), keepdims=True, initial=0))[1])
     return norm1(a) * norm1(np.linalg.inv(a))
 
 
-def assert_accurate_matmul(c, a, b):
+def in_u(error, size, dtype):
+    """error / size in units of u; no error is 0 whatever the size, and one beside a size of 0 is infinite."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(error == 0, error, error / (size * unit_roundoff(dtype)))
+
+
+def matmul_error(c, a, b):
     dtype = c.dtype
     c, a, b = exactly(c, a, b)
-    assert np.all(np.abs(c - a @ b) <= bound("matmul", dtype, a.shape[-1]) * (np.abs(a) @ np.abs(b)))
+    return in_u(np.abs(c - a @ b), np.abs(a) @ np.abs(b), dtype)
+
+
+def assert_accurate_matmul(c, a, b):
+    assert np.all(matmul_error(c, a, b) <= BOUNDS["matmul"](a.shape[-1]))
 
 
 def permuted(x, pivots):
@@ -60,34 +74,50 @@ def permuted(x, pivots):
     return x
 
 
-def assert_accurate_lu(lu, pivots, a):
-    n, dtype = a.shape[-1], lu.dtype
-    assert np.all((pivots >= np.arange(n)) & (pivots < n))
+def lu_error(lu, pivots, a):
+    dtype, n = lu.dtype, a.shape[-1]
     a, lu = exactly(a, lu)
     lower, upper = np.tril(lu, -1) + np.eye(n), np.triu(lu)
-    assert np.all(np.abs(lower) <= 1)
-    assert np.all(norm1(permuted(a, pivots) - lower @ upper) <= bound("lu", dtype, n) * norm1(a))
+    return in_u(norm1(permuted(a, pivots) - lower @ upper), norm1(a), dtype)
+
+
+def assert_accurate_lu(lu, pivots, a):
+    n = a.shape[-1]
+    assert np.all((pivots >= np.arange(n)) & (pivots < n))
+    assert np.all(np.abs(np.tril(lu, -1)) <= 1)
+    assert np.all(lu_error(lu, pivots, a) <= BOUNDS["lu"](n))
+
+
+def cholesky_error(c, a, upper=False):
+    dtype = c.dtype
+    c, a = exactly(c, a)
+    return in_u(norm1(a - (c.mT @ c if upper else c @ c.mT)), norm1(a), dtype)
 
 
 def assert_accurate_cholesky(c, a, upper=False):
-    n, dtype = a.shape[-1], c.dtype
-    c, a = exactly(c, a)
     assert np.all((np.tril(c, -1) if upper else np.triu(c, 1)) == 0)
-    product = c.mT @ c if upper else c @ c.mT
-    assert np.all(norm1(a - product) <= bound("cholesky", dtype, n) * norm1(a))
+    assert np.all(cholesky_error(c, a, upper) <= BOUNDS["cholesky"](a.shape[-1]))
+
+
+def solution_error(x, a, b):
+    """Of each column."""
+    dtype = x.dtype
+    x, a, b = exactly(x, a, b)
+    size = norm1(a)[:, None] * np.abs(x).sum(-2) + np.abs(b).sum(-2)
+    return in_u(np.abs(b - a @ x).sum(-2), size, dtype)
 
 
 def assert_accurate_solution(x, a, b):
-    n, dtype = a.shape[-1], x.dtype
-    x, a, b = exactly(x, a, b)
-    size = norm1(a)[:, None] * np.abs(x).sum(-2) + np.abs(b).sum(-2)
-    assert np.all(np.abs(b - a @ x).sum(-2) <= bound("solve", dtype, n) * size)
+    assert np.all(solution_error(x, a, b) <= BOUNDS["solve"](a.shape[-1]))
+
+
+def inverse_error(x, a):
+    residual = norm1(np.matmul(*exactly(a, x)) - np.eye(a.shape[-1]))
+    return in_u(residual, condition(a), x.dtype)
 
 
 def assert_accurate_inverse(x, a):
-    n, dtype = a.shape[-1], x.dtype
-    residual = norm1(np.matmul(*exactly(a, x)) - np.eye(n))
-    assert np.all(residual <= bound("inv", dtype, n) * condition(a))
+    assert np.all(inverse_error(x, a) <= BOUNDS["inv"](a.shape[-1]))
 
 
 def assert_accurate_determinant(sign, logabsdet, a, det=None):
@@ -105,23 +135,40 @@ def assert_accurate_determinant(sign, logabsdet, a, det=None):
         assert np.all(np.abs(det - expected)[tells] <= (2 * allowed * np.abs(expected))[tells])
 
 
-def assert_accurate_qr(q, r, a):
-    n, dtype = a.shape[-1], q.dtype
+def qr_error(q, r, a):
+    """Of the product, and of the orthogonality of Q."""
+    dtype = q.dtype
     q, r, a = exactly(q, r, a)
+    orthogonality = norm1(q.mT @ q - np.eye(q.shape[-1]))
+    return in_u(norm1(a - q @ r), norm1(a), dtype), in_u(orthogonality, 1, dtype)
+
+
+def assert_accurate_qr(q, r, a):
     assert np.all(np.tril(r, -1) == 0)
-    assert np.all(norm1(a - q @ r) <= bound("qr", dtype, max(a.shape[-2:])) * norm1(a))
-    assert np.all(norm1(q.mT @ q - np.eye(q.shape[-1])) <= bound("qr", dtype, max(n, q.shape[-1])))
+    product, orthogonality = qr_error(q, r, a)
+    assert np.all(product <= BOUNDS["qr"](max(a.shape[-2:])))
+    assert np.all(orthogonality <= BOUNDS["qr"](max(a.shape[-1], q.shape[-1])))
+
+
+def least_squares_sizes(x, a, b):
+    """In extended precision: A, what is left of each column of B, |A|, and |A| |x| + |b|, in 2-norms."""
+    x, a, b = exactly(x, a, b)
+    norm_a = np.sqrt((a**2).sum((-2, -1)))[:, None]
+    return a, b - a @ x, norm_a, norm_a * np.sqrt((x**2).sum(-2)) + np.sqrt((b**2).sum(-2))
+
+
+def least_squares_error(x, a, b):
+    """Of each column: how far A^T times what is left is from 0."""
+    wide, left, norm_a, size = least_squares_sizes(x, a, b)
+    return in_u(np.sqrt(((wide.mT @ left) ** 2).sum(-2)), norm_a * size, x.dtype)
 
 
 def assert_accurate_least_squares(x, residual_norms, a, b):
-    dtype = x.dtype
-    x, a, b = exactly(x, a, b)
-    residual = b - a @ x
-    allowed = bound("lstsq", dtype, max(a.shape[-2:]))
-    norm_a = np.sqrt((a**2).sum((-2, -1)))[:, None]
-    size = norm_a * np.sqrt((x**2).sum(-2)) + np.sqrt((b**2).sum(-2))
-    assert np.all(np.sqrt(((a.mT @ residual) ** 2).sum(-2)) <= allowed * norm_a * size)
-    assert np.all(np.abs(residual_norms - np.sqrt((residual**2).sum(-2))) <= allowed * size)
+    larger = max(a.shape[-2:])
+    assert np.all(least_squares_error(x, a, b) <= BOUNDS["lstsq"](larger))
+    _, left, _, size = least_squares_sizes(x, a, b)
+    off = np.abs(residual_norms - np.sqrt((left**2).sum(-2)))
+    assert np.all(off <= bound("lstsq", x.dtype, larger) * size)
 
 
 def assert_same_bits(x, y):

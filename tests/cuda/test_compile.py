@@ -51,7 +51,7 @@ SOLVES = ("SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
 
 @pytest.mark.parametrize("op", FACTORIZATIONS + SOLVES)
 def test_planned_factorizations(op):
-    """What a call of some orders and layouts runs, each on one of the architectures; others for each operation."""
+    """What a call of some orders and layouts runs, each order for one of the architectures."""
     chance = random.Random(op)
     for arch, shared in ARCHS.items():
         n = chance.choice({80: range(1, 7), 90: range(7, 17), 100: range(17, 33)}[arch])

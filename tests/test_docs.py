@@ -1,0 +1,103 @@
+"""Every code block and command of README and docs runs, here or in .ci/run, or is skipped with a reason.
+
+Blocks of `python` and `pycon` run in the order of their page, in one namespace, as a reader would type them;
+one that needs something runs alone. What `pycon` shows must come out. `c` and the `text` after it are tested
+by tests/core/Makefile. Each command of `sh` is one that .ci/run or a test runs.
+"""
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+from pages import PAGES, ROOT, blocks
+
+import smallmm
+
+BLOCKS = [block for page in PAGES for block in blocks(page)]
+LANGUAGES = "python", "pycon", "sh", "c", "text"
+CODE = [block for block in BLOCKS if block.language in ("python", "pycon")]
+
+# Commands that neither .ci/run nor a test runs, and why
+NOT_RUN = {
+    ".ci/run": "runs this",
+    "make bench": "measures for three quarters of an hour",
+    "make lib": "make ctest makes what it copies",
+    "gcc -O2 -Icsrc program.c build/libsmallmm.a -lm -lpthread -o program": "make ctest does it so",
+    "python -m smallmm demo": "make demo runs it",
+    "pip install .": "make test installs it so, editable",
+    "pip install 'smallmm[cuda]'": "not on a package index yet",
+}
+
+
+def run(block, namespace):
+    """Run a block in a namespace. What a pycon block shows must come out."""
+    if block.language == "python":
+        code = "\n" * (block.line - 1) + block.text
+        exec(compile(code, block.page, "exec"), namespace)
+        return
+    test = doctest.DocTestParser().get_doctest(block.text, {}, str(block), str(block.page), block.line - 1)
+    test.globs = namespace
+    shown: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    runner.run(test, out=shown.append, clear_globs=False)
+    assert not runner.failures, "".join(shown)
+
+
+@pytest.fixture
+def surroundings(tmp_path, monkeypatch):
+    """An empty folder, and a JAX that leaves memory to others."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if any(b.page == p for b in CODE)], ids=lambda p: p.stem)
+@pytest.mark.usefixtures("surroundings")
+def test_page(page):
+    namespace = {"__name__": "__main__"}
+    with smallmm.threads(0):
+        for block in CODE:
+            if block.page == page and not block.needs:
+                run(block, namespace)
+
+
+@pytest.mark.parametrize("block", [block for block in CODE if block.needs], ids=str)
+@pytest.mark.usefixtures("surroundings")
+def test_block_that_needs(block):
+    for name in block.needs:
+        if name == "gpu":
+            if not smallmm.cuda.is_available():
+                pytest.skip("needs a GPU")
+        else:
+            pytest.importorskip(name)
+    run(block, {"__name__": "__main__"})
+
+
+def commands():
+    """The commands of all pages, without comments; a line that ends in a backslash goes on."""
+    for block in BLOCKS:
+        if block.language == "sh":
+            for line in block.text.replace("\\\n", " ").splitlines():
+                if words := shlex.split(line, comments=True):
+                    yield shlex.join(words)
+
+
+STEPS = re.findall(r"^step (.*)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+TARGETS = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", list(dict.fromkeys(commands())))
+def test_command(command, tmp_path):
+    program, *words = shlex.split(command)
+    assert program != "make" or words[0] in TARGETS
+    if command in NOT_RUN:
+        pytest.skip(NOT_RUN[command])
+    if command not in STEPS and f".venv/bin/{command}" not in STEPS:
+        assert program == "python", "neither a step of .ci/run, nor in NOT_RUN, nor Python's"
+        subprocess.run([sys.executable, *words], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+
+
+def test_languages():
+    assert {block.language for block in BLOCKS if block.language[:1] != "{"} == {*LANGUAGES}
