@@ -228,10 +228,12 @@ def solve(a: ArrayLike, b: ArrayLike, /, *, out: Any = None) -> Any:
     ValueError
         Shapes do not fit, or `out` is read-only.
     TypeError
-        An argument is complex, of extended precision or not numeric; arrays belong to different libraries, or
-        to a device.
+        An argument is complex, of extended precision or not numeric; arrays belong to different libraries or
+        devices.
     ImportError
         n is above 32 and SciPy is not installed.
+    NotImplementedError
+        n is above 32 and the arrays are on a GPU.
 
     See Also
     --------

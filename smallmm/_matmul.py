@@ -54,8 +54,8 @@ def batched_matmul(
     ValueError
         Shapes do not fit, `out` is read-only, or `beta` comes without `out`.
     TypeError
-        An argument is complex, of extended precision or not numeric; arrays belong to different libraries,
-        or to a device.
+        An argument is complex, of extended precision or not numeric; arrays belong to different libraries or
+        devices.
 
     See Also
     --------
