@@ -193,7 +193,7 @@ def tuned() -> list[str]:
     parts = [
         "### Factorizations and solves",
         "NVIDIA H200; of operands of 1 GiB, as the sweep measured that chose the kernels' parameters: ns a "
-        "matrix, and percent of the copy (one matrix in and one out; of solves, one right-hand side each way; "
+        "matrix, and percent of the copy (one matrix in and one out; of solves, a right-hand side each way; "
         "pivots, info and tau not counted). Not yet measured beside other libraries. Since then the Cholesky "
         "kernel has another, correctly rounded, square root.",
     ]
