@@ -22,8 +22,8 @@ INLINE void panels_load_rows(vec *l, const smm_operand *from, intptr_t q, intptr
     for (intptr_t i = first; i < last; i++) {
         const T *row = p + i * sign * s.row;
         if (s.col == 1)
-            lanes_load_run(panel_element(l, i, reversed ? i : 0), sign * TILE, row - (reversed ? i : 0), s.batch, i + 1,
-                           count);
+            KERNEL(lanes_load_run)(panel_element(l, i, reversed ? i : 0), sign * TILE, row - (reversed ? i : 0),
+                                   s.batch, i + 1, count);
         else
             for (intptr_t j = 0; j <= i; j++) {
                 T lane[LANES];
@@ -40,7 +40,7 @@ INLINE void panels_load_columns(vec *l, const smm_operand *from, intptr_t q, int
     for (intptr_t j = 0; j < n; j++) {
         vec x[SMM_MOST_ORDER];
         const T *column = p + (reversed ? (n - 1 - j) * s.col : j * s.col + j);
-        lanes_load_run(reversed ? x + n - 1 : x + j, reversed ? -1 : 1, column, s.batch, n - j, count);
+        KERNEL(lanes_load_run)(reversed ? x + n - 1 : x + j, reversed ? -1 : 1, column, s.batch, n - j, count);
         for (intptr_t i = j; i < n; i++) *panel_element(l, i, j) = x[i];
     }
 }
@@ -105,17 +105,11 @@ INLINE void cholesky_store_row(const smm_operand *to, intptr_t q, const vec *l, 
     UNROLLED_BY_4(intptr_t j = i + 1; j < n; j++) x[j] = lane_set(0);
     smm_operand c = *to;
     c.data = (char *)c.data + i * c.row;
-    lanes_store(&c, q, x, 1, n, count);
-}
-
-/* Matrices q .. q+count-1 of C (rows x cols) become NaN where info is not 0. */
-INLINE void lanes_spoil(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols, intptr_t count) {
-    const uint32_t bad = lane_bits(~lane_equal(info, lane_set(0)));
-    if (__builtin_expect(bad == 0, 1)) return;
-    for (intptr_t l = 0; l < count; l++)
-        for (intptr_t i = 0; i < rows && bad >> l & 1; i++)
-            for (intptr_t j = 0; j < cols; j++)
-                *(T *)((char *)c->data + (q + l) * c->batch + i * c->row + j * c->col) = NAN;
+    const strides s = strides_of(&c);
+    if (s.col == 1)
+        KERNEL(lanes_store_run)((T *)c.data + q * s.batch, s.batch, x, 1, n, count);
+    else
+        lanes_store(&c, q, x, 1, n, count);
 }
 
 static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
@@ -138,7 +132,7 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
             }
             for (intptr_t j = i; j < i + rows; j++) cholesky_store_row(&call->c, q, l, j, n, count);
         }
-        lanes_store_int(&call->info, q, 0, info, count);
+        lanes_store_int(&call->info, q, info, count);
         lanes_spoil(&call->c, q, info, n, n, count);
     }
 }
@@ -159,7 +153,7 @@ INLINE void cholesky_lanes(const smm_call *call, intptr_t first, intptr_t last, 
             }
         }
         lanes_store(&call->c, q, a, n, n, count);
-        lanes_store_int(&call->info, q, 0, info, count);
+        lanes_store_int(&call->info, q, info, count);
         lanes_spoil(&call->c, q, info, n, n, count);
     }
 }

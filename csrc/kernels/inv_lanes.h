@@ -123,9 +123,6 @@ INLINE void inv_lanes_end(inv_lanes_state *s, const int n) {
         UNROLLED(int i = 0; i < n; i += 2) inv_lanes_rows(s, n, i);
     else
         ROLLED(int i = 0; i < n; i += 2) inv_lanes_rows(s, n, i);
-    const mask regular = lane_equal(s->info, lane_set(0));
-    if (lane_any(~regular))
-        ROLLED(int i = 0; i < n * n; i++) s->a[i] = lane_select(regular, s->a[i], lane_set(NAN));
 }
 
 INLINE void inv_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n, const int groups) {
@@ -149,8 +146,9 @@ INLINE void inv_lanes(const smm_call *call, intptr_t first, intptr_t last, bool 
             const intptr_t from = q + g * LANES, count = least(LANES, last - from);
             if (count <= 0) break;
             inv_lanes_end(&s[g], n);
-            lanes_store_int(&call->info, from, 0, s[g].info, count);
+            lanes_store_int(&call->info, from, s[g].info, count);
             lanes_store(&call->c, from, s[g].a, n, n, count);
+            lanes_spoil(&call->c, from, s[g].info, n, n, count);
         }
     }
 }

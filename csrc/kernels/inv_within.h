@@ -16,7 +16,7 @@ typedef struct inv_stream {
 
 /* The pivot of step k where the largest is not the only one or NaN is about: rows count in the order that the exchanges
  * of the steps before have brought them into. */
-static __attribute__((noinline)) intptr_t KERNEL(inv_first_pivot)(const T *column, const unsigned char *pivot,
+SHARED intptr_t KERNEL(inv_first_pivot)(const T *column, const unsigned char *pivot,
                                                                   intptr_t n, intptr_t k) {
     unsigned char order[SMM_MOST_ORDER] = {0}, place[SMM_MOST_ORDER];
     for (intptr_t i = 0; i < n; i++) order[i] = place[i] = (unsigned char)i;

@@ -14,6 +14,12 @@
 #include "../core.h"
 
 #define INLINE static inline __attribute__((always_inline))
+/* One copy of the code for all its callers. */
+#if defined(__clang__)
+#define SHARED static __attribute__((noinline))
+#else
+#define SHARED static __attribute__((noinline, noclone))
+#endif
 /* A for loop that is unrolled completely, when its trip count is a constant, by four, or not at all. */
 #define UNROLLED(...) _Pragma("GCC unroll 32") for (__VA_ARGS__)
 #define UNROLLED_BY_4(...) _Pragma("GCC unroll 4") for (__VA_ARGS__)
@@ -30,6 +36,10 @@ typedef float T;
 #define FMA __builtin_fmaf
 #define SQRT __builtin_sqrtf
 #endif
+
+/* Forget where a pointer came from: for loops over blocks, in which GCC would otherwise keep a pointer for every row of
+ * a block, more than there are registers. */
+#define FORGET(pointer) __asm__("" : "+r"(pointer))
 
 /* smm_<operation>_<strategy>_<dtype>_<isa> */
 #define NAME_(stem, dtype, isa) smm_##stem##_##dtype##_##isa

@@ -35,9 +35,6 @@ INLINE void lanes_store_block(T *to, intptr_t batch, vec x[BLOCK], intptr_t widt
     }
 }
 
-/* Runs of a constant length up to this unroll, so that their vectors may stay in registers. */
-enum { UNROLLED_RUN = 4 * BLOCK };
-
 /* to[j * step] lane l = element j of lane l's run: `length` contiguous elements. */
 INLINE void lanes_load_part(vec *to, intptr_t step, const T *from, intptr_t batch, intptr_t width, intptr_t count) {
     vec x[BLOCK];
@@ -45,15 +42,28 @@ INLINE void lanes_load_part(vec *to, intptr_t step, const T *from, intptr_t batc
     UNROLLED(int l = 0; l < BLOCK; l++)
         if (l < width) to[l * step] = x[l];
 }
-INLINE void lanes_load_run(vec *to, intptr_t step, const T *from, intptr_t batch, intptr_t length, intptr_t count) {
-    const intptr_t whole = length & -BLOCK;
-    if (__builtin_constant_p(length) && length <= UNROLLED_RUN)
-        UNROLLED(intptr_t j = 0; j < whole; j += BLOCK)
-            lanes_load_part(to + j * step, step, from + j, batch, BLOCK, count);
+/* All of a run: where its end is not that of a block, the last block overlaps the one before. */
+INLINE void lanes_load_parts(vec *to, intptr_t step, const T *from, intptr_t batch, intptr_t length, intptr_t count) {
+    if (length < BLOCK) {
+        lanes_load_part(to, step, from, batch, length, count);
+        return;
+    }
+    const intptr_t rest = length % BLOCK;
+    ROLLED(; length >= BLOCK; length -= BLOCK, from += BLOCK, to += BLOCK * step) {
+        FORGET(from);
+        FORGET(to);
+        lanes_load_part(to, step, from, batch, BLOCK, count);
+    }
+    if (rest) lanes_load_part(to - (BLOCK - rest) * step, step, from - (BLOCK - rest), batch, BLOCK, count);
+}
+SHARED void KERNEL(lanes_load_run)(vec *to, intptr_t step, const T *from, intptr_t batch, intptr_t length,
+                                   intptr_t count) {
+    if (count == LANES && step == 1)
+        lanes_load_parts(to, 1, from, batch, length, LANES);
+    else if (count == LANES)
+        lanes_load_parts(to, step, from, batch, length, LANES);
     else
-        ROLLED(intptr_t j = 0; j < whole; j += BLOCK)
-            lanes_load_part(to + j * step, step, from + j, batch, BLOCK, count);
-    if (whole < length) lanes_load_part(to + whole * step, step, from + whole, batch, length - whole, count);
+        lanes_load_parts(to, step, from, batch, length, count);
 }
 
 /* Element j of lane l's run = from[j * step] lane l. */
@@ -62,65 +72,142 @@ INLINE void lanes_store_part(T *to, intptr_t batch, const vec *from, intptr_t st
     UNROLLED(int l = 0; l < BLOCK; l++) x[l] = from[(l < width ? l : 0) * step];
     lanes_store_block(to, batch, x, width, count);
 }
-INLINE void lanes_store_run(T *to, intptr_t batch, const vec *from, intptr_t step, intptr_t length, intptr_t count) {
-    const intptr_t whole = length & -BLOCK;
-    if (__builtin_constant_p(length) && length <= UNROLLED_RUN)
-        UNROLLED(intptr_t j = 0; j < whole; j += BLOCK)
-            lanes_store_part(to + j, batch, from + j * step, step, BLOCK, count);
+INLINE void lanes_store_parts(T *to, intptr_t batch, const vec *from, intptr_t step, intptr_t length, intptr_t count) {
+    if (length < BLOCK) {
+        lanes_store_part(to, batch, from, step, length, count);
+        return;
+    }
+    const intptr_t rest = length % BLOCK;
+    ROLLED(; length >= BLOCK; length -= BLOCK, to += BLOCK, from += BLOCK * step) {
+        FORGET(from);
+        FORGET(to);
+        lanes_store_part(to, batch, from, step, BLOCK, count);
+    }
+    if (rest) lanes_store_part(to - (BLOCK - rest), batch, from - (BLOCK - rest) * step, step, BLOCK, count);
+}
+SHARED void KERNEL(lanes_store_run)(T *to, intptr_t batch, const vec *from, intptr_t step, intptr_t length,
+                                    intptr_t count) {
+    if (count == LANES && step == 1)
+        lanes_store_parts(to, batch, from, 1, length, LANES);
+    else if (count == LANES)
+        lanes_store_parts(to, batch, from, step, length, LANES);
     else
-        ROLLED(intptr_t j = 0; j < whole; j += BLOCK)
-            lanes_store_part(to + j, batch, from + j * step, step, BLOCK, count);
-    if (whole < length) lanes_store_part(to + whole, batch, from + whole * step, step, length - whole, count);
+        lanes_store_parts(to, batch, from, step, length, count);
+}
+
+/* A matrix (rows x cols) as runs: run r begins `from` elements into the operand and `to` vectors into x, its elements
+ * `step` vectors apart. No runs where neither rows nor columns are contiguous. */
+typedef struct lanes_runs {
+    intptr_t count, length, from, to, step;
+} lanes_runs;
+
+INLINE lanes_runs runs_of(strides s, intptr_t rows, intptr_t cols) {
+    if (s.col == 1 && s.row == cols) return (lanes_runs){1, rows * cols, 0, 0, 1};
+    if (s.col == 1) return (lanes_runs){rows, cols, s.row, cols, 1};
+    if (s.row == 1) return (lanes_runs){cols, rows, s.col, 1, cols};
+    return (lanes_runs){0};
 }
 
 /* x (rows x cols) from matrices q .. q+count-1 of an operand, any strides. */
-INLINE void lanes_load(vec *x, const smm_operand *from, intptr_t q, intptr_t rows, intptr_t cols, intptr_t count) {
+SHARED void KERNEL(lanes_load)(vec *x, const smm_operand *from, intptr_t q, intptr_t rows, intptr_t cols,
+                               intptr_t count) {
     const strides s = strides_of(from);
     const T *p = (const T *)from->data + q * s.batch;
-    if (s.col == 1 && s.row == cols)
-        lanes_load_run(x, 1, p, s.batch, rows * cols, count);
-    else if (s.col == 1)
-        for (intptr_t i = 0; i < rows; i++) lanes_load_run(x + i * cols, 1, p + i * s.row, s.batch, cols, count);
-    else if (s.row == 1)
-        for (intptr_t j = 0; j < cols; j++) lanes_load_run(x + j, cols, p + j * s.col, s.batch, rows, count);
-    else
-        for (intptr_t i = 0; i < rows; i++)
-            for (intptr_t j = 0; j < cols; j++) {
-                T lane[LANES];
-                for (int l = 0; l < LANES; l++)
-                    lane[l] = p[(l < count ? l : count - 1) * s.batch + i * s.row + j * s.col];
-                x[i * cols + j] = lane_load(lane);
-            }
+    const lanes_runs runs = runs_of(s, rows, cols);
+    for (intptr_t r = 0; r < runs.count; r++)
+        KERNEL(lanes_load_run)(x + r * runs.to, runs.step, p + r * runs.from, s.batch, runs.length, count);
+    for (intptr_t i = 0; i < rows && !runs.count; i++)
+        for (intptr_t j = 0; j < cols; j++) {
+            T lane[LANES];
+            for (int l = 0; l < LANES; l++) lane[l] = p[lane_offset(l, s.batch, count) + i * s.row + j * s.col];
+            x[i * cols + j] = lane_load(lane);
+        }
 }
 
 /* Matrices q .. q+count-1 of an operand, any strides, from x (rows x cols). */
-INLINE void lanes_store(const smm_operand *to, intptr_t q, const vec *x, intptr_t rows, intptr_t cols, intptr_t count) {
+SHARED void KERNEL(lanes_store)(const smm_operand *to, intptr_t q, const vec *x, intptr_t rows, intptr_t cols,
+                                intptr_t count) {
     const strides s = strides_of(to);
     T *p = (T *)to->data + q * s.batch;
-    if (s.col == 1 && s.row == cols)
-        lanes_store_run(p, s.batch, x, 1, rows * cols, count);
-    else if (s.col == 1)
-        for (intptr_t i = 0; i < rows; i++) lanes_store_run(p + i * s.row, s.batch, x + i * cols, 1, cols, count);
-    else if (s.row == 1)
-        for (intptr_t j = 0; j < cols; j++) lanes_store_run(p + j * s.col, s.batch, x + j, cols, rows, count);
-    else
-        for (intptr_t i = 0; i < rows; i++)
-            for (intptr_t j = 0; j < cols; j++) {
-                T lane[LANES];
-                lane_store(lane, x[i * cols + j]);
-                for (int l = 0; l < count; l++) p[l * s.batch + i * s.row + j * s.col] = lane[l];
-            }
+    const lanes_runs runs = runs_of(s, rows, cols);
+    for (intptr_t r = 0; r < runs.count; r++)
+        KERNEL(lanes_store_run)(p + r * runs.from, s.batch, x + r * runs.to, runs.step, runs.length, count);
+    for (intptr_t i = 0; i < rows && !runs.count; i++)
+        for (intptr_t j = 0; j < cols; j++) {
+            T lane[LANES];
+            lane_store(lane, x[i * cols + j]);
+            for (int l = 0; l < count; l++) p[l * s.batch + i * s.row + j * s.col] = lane[l];
+        }
 }
 
-/* Row i of an int32 operand (pivots, info), from vectors of whole numbers. Nothing if nobody wants it. */
-INLINE void lanes_store_int(const smm_operand *to, intptr_t q, intptr_t i, vec x, intptr_t count) {
-    if (!to->data) return;
-    char *p = (char *)to->data + q * to->batch + i * to->row;
-    if (to->batch == sizeof(int32_t) && count == LANES) {
-        lane_store_int((int32_t *)p, x);
-        return;
+/* The same two for sizes that may be constants: then matrices without gaps, of up to so many elements, are loaded and
+ * stored without a call, so that they may stay in registers. */
+enum { IN_REGISTERS = 64 };
+
+/* All lanes have a matrix, and rows are one right after the other. */
+INLINE bool is_whole(strides s, intptr_t cols, intptr_t count) { return count == LANES && s.col == 1 && s.row == cols; }
+
+INLINE void lanes_load(vec *x, const smm_operand *from, intptr_t q, intptr_t rows, intptr_t cols, intptr_t count) {
+    const intptr_t size = rows * cols;
+    const strides s = strides_of(from);
+    if (!__builtin_constant_p(size) || size > IN_REGISTERS) {
+        KERNEL(lanes_load)(x, from, q, rows, cols, count);
+    } else if (is_whole(s, cols, count)) {
+        const T *p = (const T *)from->data + q * s.batch;
+        UNROLLED(intptr_t j = 0; j < size; j += BLOCK)
+            lanes_load_part(x + j, 1, p + j, s.batch, least(BLOCK, size - j), LANES);
+    } else { /* by way of y, or x could not be in registers */
+        vec y[IN_REGISTERS];
+        KERNEL(lanes_load)(y, from, q, rows, cols, count);
+        UNROLLED(intptr_t j = 0; j < size; j++) x[j] = y[j];
     }
-    T lane[LANES];
-    lane_store(lane, x);
-    for (intptr_t l = 0; l < count; l++) *(int32_t *)(p + l * to->batch) = (int32_t)lane[l];
+}
+
+INLINE void lanes_store(const smm_operand *to, intptr_t q, const vec *x, intptr_t rows, intptr_t cols, intptr_t count) {
+    const intptr_t size = rows * cols;
+    const strides s = strides_of(to);
+    if (!__builtin_constant_p(size) || size > IN_REGISTERS) {
+        KERNEL(lanes_store)(to, q, x, rows, cols, count);
+    } else if (is_whole(s, cols, count)) {
+        T *p = (T *)to->data + q * s.batch;
+        UNROLLED(intptr_t j = 0; j < size; j += BLOCK)
+            lanes_store_part(p + j, s.batch, x + j, 1, least(BLOCK, size - j), LANES);
+    } else {
+        vec y[IN_REGISTERS];
+        UNROLLED(intptr_t j = 0; j < size; j++) y[j] = x[j];
+        KERNEL(lanes_store)(to, q, y, rows, cols, count);
+    }
+}
+
+/* Rows 0 .. n-1 of an int32 operand, from vectors of whole numbers. */
+SHARED void KERNEL(lanes_store_ints)(const smm_operand *to, intptr_t q, const vec *x, intptr_t n, intptr_t count) {
+    for (intptr_t i = 0; i < n && to->data; i++) {
+        char *p = (char *)to->data + q * to->batch + i * to->row;
+        int32_t lane[LANES];
+        lane_store_int(lane, x[i]);
+        if (count == LANES)
+            UNROLLED(int l = 0; l < LANES; l++) *(int32_t *)(p + l * to->batch) = lane[l];
+        else
+            ROLLED(int l = 0; l < count; l++) *(int32_t *)(p + l * to->batch) = lane[l];
+    }
+}
+/* The same of a single row (info). Nothing if nobody wants it. */
+INLINE void lanes_store_int(const smm_operand *to, intptr_t q, vec x, intptr_t count) {
+    if (to->data && to->batch == sizeof(int32_t) && count == LANES)
+        lane_store_int((int32_t *)to->data + q, x);
+    else
+        KERNEL(lanes_store_ints)(to, q, &x, 1, count);
+}
+
+/* Matrices q .. q+count-1 of C (rows x cols) become NaN where info is not 0. */
+SHARED void KERNEL(lanes_spoil)(const smm_operand *c, intptr_t q, uint32_t bad, intptr_t rows, intptr_t cols,
+                                intptr_t count) {
+    for (intptr_t l = 0; l < count; l++)
+        for (intptr_t i = 0; i < rows && bad >> l & 1; i++)
+            for (intptr_t j = 0; j < cols; j++)
+                *(T *)((char *)c->data + (q + l) * c->batch + i * c->row + j * c->col) = NAN;
+}
+INLINE void lanes_spoil(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols, intptr_t count) {
+    const mask bad = ~lane_equal(info, lane_set(0));
+    if (__builtin_expect(lane_any(bad), 0)) KERNEL(lanes_spoil)(c, q, lane_bits(bad), rows, cols, count);
 }

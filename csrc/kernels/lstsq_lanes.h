@@ -227,7 +227,7 @@ static void KERNEL(lstsq_lanes)(const smm_call *call, intptr_t first, intptr_t l
         annihilate_tails(&f, x);
         const intptr_t most = least(REFLECTED, QR_ELEMENTS / (m > n ? m : n));
         for (intptr_t c = 0; c < call->k; c += most) lstsq_solve(call, q, &f, x, c, least(most, call->k - c), count);
-        lanes_store_int(&call->pivots, q, 0, f.rank, count);
-        lanes_store_int(&call->info, q, 0, lane_set(0), count);
+        lanes_store_int(&call->pivots, q, f.rank, count);
+        lanes_store_int(&call->info, q, lane_set(0), count);
     }
 }

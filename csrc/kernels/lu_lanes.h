@@ -48,7 +48,7 @@ INLINE mask lu_infinite(vec r) { return lane_equal(lane_abs(r), lane_set(INFINIT
 INLINE vec lu_quotient(vec x, vec p, vec r) { return lane_select(lu_infinite(r), lane_div(x, p), lane_mul(x, r)); }
 
 /* Divide column k by pivots of which some have no reciprocal; note which are zero. */
-static __attribute__((noinline)) void KERNEL(lu_divide)(vec *a, lu_group *g, intptr_t height, intptr_t k) {
+SHARED void KERNEL(lu_divide)(vec *a, lu_group *g, intptr_t height, intptr_t k) {
     const vec p = a[k * height + k];
     for (intptr_t i = k + 1; i < height; i++) a[i * height + k] = lu_quotient(a[i * height + k], p, g->r[k]);
     const mask first = lane_equal(p, lane_set(0)) & lane_equal(g->info, lane_set(0));
@@ -88,16 +88,6 @@ enum { LU_IN_REGISTERS = 3 };
 /* Up to this height, n is the height. */
 enum { LU_EXACT = 8 };
 
-/* lanes_load and lanes_store of sizes that are not constant, once for all heights. */
-static __attribute__((noinline)) void KERNEL(lu_load)(vec *x, const smm_operand *from, intptr_t q, intptr_t rows,
-                                                      intptr_t cols, intptr_t count) {
-    lanes_load(x, from, q, rows, cols, count);
-}
-static __attribute__((noinline)) void KERNEL(lu_store)(const smm_operand *to, intptr_t q, const vec *x, intptr_t rows,
-                                                       intptr_t cols, intptr_t count) {
-    lanes_store(to, q, x, rows, cols, count);
-}
-
 /* Factor `groups` times LANES matrices, so that while one waits for its pivots there is work on others. */
 INLINE void lu_factor(vec *a, lu_group *g, const int height, intptr_t n, const intptr_t groups) {
     for (intptr_t l = 0; l < groups; l++) {
@@ -120,10 +110,7 @@ INLINE intptr_t lu_begin_lanes(const smm_call *call, intptr_t q, intptr_t last, 
     for (intptr_t l = 0; l < groups; l++) {
         vec *const to = a + l * height * height;
         const intptr_t count = least(LANES, last - q - l * LANES);
-        if (height <= LU_EXACT)
-            lanes_load(to, &call->a, q + l * LANES, height, height, count);
-        else
-            KERNEL(lu_load)(to, &call->a, q + l * LANES, n, n, count);
+        lanes_load(to, &call->a, q + l * LANES, n, n, count);
         for (intptr_t i = n; i-- > 0 && n < height;)
             for (intptr_t j = n; j-- > 0;) to[i * height + j] = to[i * n + j];
         for (intptr_t i = n; i < height; i++)
@@ -131,7 +118,7 @@ INLINE intptr_t lu_begin_lanes(const smm_call *call, intptr_t q, intptr_t last, 
     }
     lu_factor(a, g, height, n, groups);
     for (intptr_t l = 0; l < groups; l++)
-        lanes_store_int(&call->info, q + l * LANES, 0, g[l].info, least(LANES, last - q - l * LANES));
+        lanes_store_int(&call->info, q + l * LANES, g[l].info, least(LANES, last - q - l * LANES));
     return groups;
 }
 
@@ -150,7 +137,7 @@ INLINE void lu_substitute(vec *x, const vec *a, const lu_group *g, const int hei
 }
 
 /* The same where some pivot has no reciprocal; elements of x are `step` apart. */
-static __attribute__((noinline)) void KERNEL(lu_substitute_tiny)(vec *x, intptr_t step, const vec *a, const lu_group *g,
+SHARED void KERNEL(lu_substitute_tiny)(vec *x, intptr_t step, const vec *a, const lu_group *g,
                                                                  intptr_t height, intptr_t n) {
     vec y[SMM_MOST_ORDER];
     for (intptr_t i = 0; i < n; i++) y[i] = x[i * step];
@@ -180,15 +167,6 @@ INLINE void lu_permute(vec *a, const lu_group *g, const int height, intptr_t n, 
         if (i > k) a[i * height + k] = x[i];
 }
 
-/* NaN where info is not 0. */
-static __attribute__((noinline)) void KERNEL(lu_spoil)(vec *x, intptr_t size, vec info) {
-    const mask good = lane_equal(info, lane_set(0));
-    for (intptr_t i = 0; i < size; i++) x[i] = lane_select(good, x[i], lane_set(NAN));
-}
-INLINE void lu_spoil(vec *x, intptr_t size, vec info) {
-    if (__builtin_expect(lane_any(lane_greater(info, lane_set(0))), 0)) KERNEL(lu_spoil)(x, size, info);
-}
-
 /* Row exchanged with row k; from a zero pivot on, none. */
 INLINE vec lu_pivot(const lu_group *g, const int height, const int k) {
     const vec here = lane_set((T)k);
@@ -206,12 +184,11 @@ INLINE void lu_end(const smm_call *call, intptr_t q, intptr_t count, vec *a, con
         ROLLED(int k = 0; k + 2 < n; k++) lu_permute(a, g, height, n, k);
     for (intptr_t i = 0; i < n && n < height; i++)
         for (intptr_t j = 0; j < n; j++) a[i * n + j] = a[i * height + j];
-    lu_spoil(a, n * n, g->info);
-    if (height <= LU_EXACT)
-        lanes_store(&call->c, q, a, height, height, count);
-    else
-        KERNEL(lu_store)(&call->c, q, a, n, n, count);
-    for (int k = 0; k < n; k++) lanes_store_int(&call->pivots, q, k, lu_pivot(g, height, k), count);
+    lanes_store(&call->c, q, a, n, n, count);
+    lanes_spoil(&call->c, q, g->info, n, n, count);
+    vec pivots[SMM_MOST_ORDER];
+    for (int k = 0; k < n; k++) pivots[k] = lu_pivot(g, height, k);
+    KERNEL(lanes_store_ints)(&call->pivots, q, pivots, n, count);
 }
 
 /* Each kernel is given its order's lu_begin_lanes, which the three share. */
@@ -245,10 +222,7 @@ INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, int
     const intptr_t n = height <= LU_EXACT ? height : call->n;
     const smm_operand b = lu_columns(call->b, j), c = lu_columns(call->c, j);
     vec x[SMM_MOST_ORDER * BLOCK];
-    if (height <= LU_EXACT && width == 1)
-        lanes_load(x, &b, q, height, 1, count);
-    else
-        KERNEL(lu_load)(x, &b, q, n, width, count);
+    lanes_load(x, &b, q, n, width, count);
     ROLLED(intptr_t l = 0; l < width; l++) {
         if (__builtin_expect(g->tiny, 0)) {
             KERNEL(lu_substitute_tiny)(x + l, width, a, g, height, n);
@@ -260,11 +234,8 @@ INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, int
         UNROLLED(int i = 0; i < height; i++)
             if (i < n) x[i * width + l] = y[i];
     }
-    lu_spoil(x, n * width, g->info);
-    if (height <= LU_EXACT && width == 1)
-        lanes_store(&c, q, x, height, 1, count);
-    else
-        KERNEL(lu_store)(&c, q, x, n, width, count);
+    lanes_store(&c, q, x, n, width, count);
+    lanes_spoil(&c, q, g->info, n, width, count);
 }
 
 INLINE void solve_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,

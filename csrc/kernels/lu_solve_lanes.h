@@ -49,7 +49,7 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
             r[k] = lane_div(lane_set(1), u);
             info = lane_select(lane_equal(u, lane_set(0)), lane_set((T)(k + 1)), info);
         }
-        lanes_store_int(&call->info, q, 0, info, count);
+        lanes_store_int(&call->info, q, info, count);
         for (intptr_t j = 0; j < call->k; j += BLOCK) {
             const intptr_t width = least(BLOCK, call->k - j);
             const smm_operand b = lu_columns(call->b, j), c = lu_columns(call->c, j);
@@ -61,8 +61,8 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
                 lu_solve_one(y, a, r, pivots, n, transposed);
                 for (intptr_t i = 0; i < n; i++) x[i * width + l] = y[i];
             }
-            lu_spoil(x, n * width, info);
             lanes_store(&c, q, x, n, width, count);
+            lanes_spoil(&c, q, info, n, width, count);
         }
     }
 }

@@ -22,7 +22,7 @@ typedef struct lu_stream {
 INLINE mask lu_rows(uint32_t rows, intptr_t v) { return lane_mask(rows >> (v * LANES)); }
 
 /* The pivot of step k in a column, where several are the largest or that in the first row is NaN. */
-static __attribute__((noinline)) intptr_t KERNEL(lu_first)(const lu_stream *s, const T *column, uint32_t largest,
+SHARED intptr_t KERNEL(lu_first)(const lu_stream *s, const T *column, uint32_t largest,
                                                            intptr_t k) {
     if (isnan(column[s->order[k]])) return s->order[k];
     while (!(largest >> s->order[k] & 1)) k++;

@@ -256,7 +256,7 @@ INLINE void qr_group(const smm_call *call, intptr_t q, lanes_matrix a, vec *r, i
     const intptr_t p = least(a.m, a.n);
     vec tau[SMM_MOST_ORDER];
     qr_load_and_factor(call, q, a, tau, count, unrolled);
-    lanes_store_int(&call->info, q, 0, lane_set(0), count);
+    lanes_store_int(&call->info, q, lane_set(0), count);
     if (call->op == SMM_OP_QR_RAW) {
         gather_rows(a, a.n);
         lanes_store(&call->c, q, a.at, a.m, a.n, count);

@@ -112,7 +112,7 @@ static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intpt
         const intptr_t count = least(LANES, last - q);
         triangle t;
         load_triangle(&t, call, q, count);
-        lanes_store_int(&call->info, q, 0, t.info, count);
+        lanes_store_int(&call->info, q, t.info, count);
         for (intptr_t k = 0; k < call->k; k += BLOCK) {
             const intptr_t width = least(BLOCK, call->k - k);
             smm_operand b = call->b, c = call->c;
