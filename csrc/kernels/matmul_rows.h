@@ -128,7 +128,7 @@ INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last
  * above it at most 5 % on AVX2, 3 % at f64 on AVX-512). */
 enum { ROWS_STRIDES = VECTOR_REGISTERS < 32 ? 8 : sizeof(T) == 8 ? 16 : 32 };
 
-/* Square matrices of constant order; small ones with code of their own for dense A and B, by rows or by columns. */
+/* Square matrices of constant order, with code of their own for dense A and B by rows; small ones also by columns. */
 INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n, const int height,
                         const int width) {
     const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
@@ -137,7 +137,7 @@ INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, boo
     const bool dense = cs.row == n, small = n <= ROWS_STRIDES;
     const bool a_is_rows = as.row == n && as.col == 1, b_is_rows = bs.row == n && bs.col == 1;
     const bool a_is_cols = as.row == 1 && as.col == n, b_is_cols = bs.row == 1 && bs.col == n;
-    if (small && dense && a_is_rows && b_is_rows && !cold)
+    if (dense && a_is_rows && b_is_rows && !cold)
         rows_square_loop(call, first, last, false, n, n, height, width, a_rows, b_rows, false, c_rows);
     else if (small && dense && a_is_rows && b_is_rows)
         rows_square_loop(call, first, last, true, n, n, height, width, a_rows, b_rows, false, c_rows);
