@@ -16,8 +16,7 @@ typedef struct inv_stream {
 
 /* The pivot of step k where the largest is not the only one or NaN is about: rows count in the order that the exchanges
  * of the steps before have brought them into. */
-SHARED intptr_t KERNEL(inv_first_pivot)(const T *column, const unsigned char *pivot,
-                                                                  intptr_t n, intptr_t k) {
+SHARED intptr_t KERNEL(inv_first_pivot)(const T *column, const unsigned char *pivot, intptr_t n, intptr_t k) {
     unsigned char order[SMM_MOST_ORDER] = {0}, place[SMM_MOST_ORDER];
     for (intptr_t i = 0; i < n; i++) order[i] = place[i] = (unsigned char)i;
     for (intptr_t i = 0; i < k; i++) {
@@ -128,42 +127,6 @@ INLINE void inv_pass(const inv_stream *x, intptr_t n, intptr_t k, const intptr_t
             lane_store(next + v * LANES, inv_update(s.others2[v], s.f2[v], s.r2, zero[v]));
 }
 
-/* Columns from a matrix of any strides. What is in rows beyond n does not matter. */
-INLINE void inv_load(T *w, const T *a, strides s, intptr_t n, const intptr_t vectors) {
-    const intptr_t ld = vectors * LANES;
-    if (s.col == 1)
-        for (intptr_t j = 0; j < n; j += BLOCK)
-            for (intptr_t i = 0; i < ld; i += BLOCK)
-                transpose_block(w + j * ld + i, ld, a + least(i, n - 1) * s.row + j, s.row, least(BLOCK, n - j), n - i,
-                                BLOCK);
-    else
-        for (intptr_t j = 0; j < n; j++) {
-            for (intptr_t i = 0; i < n; i++) w[j * ld + i] = a[i * s.row + j * s.col];
-            for (intptr_t i = n; i < ld; i++) w[j * ld + i] = 0;
-        }
-}
-
-/* Row i of w is row step[i] of the inverse, and the column that step[i] eliminated is column i. */
-INLINE void inv_store(T *c, strides s, const inv_stream *x, intptr_t n, const intptr_t vectors) {
-    const intptr_t ld = vectors * LANES;
-    const unsigned char *step = x->step;
-    if (x->info)
-        for (intptr_t i = 0; i < n; i++)
-            for (intptr_t j = 0; j < n; j++) c[i * s.row + j * s.col] = NAN;
-    else if (s.col == 1)
-        for (intptr_t j = 0; j < n; j += BLOCK)
-            for (intptr_t i = 0; i < n; i += BLOCK) {
-                block_row y[BLOCK];
-                UNROLLED(int l = 0; l < BLOCK; l++) y[l] = block_load(x->w + step[j + l] * ld + i, BLOCK);
-                block_transpose(y);
-                UNROLLED(int l = 0; l < BLOCK; l++)
-                    if (i + l < n) block_store(c + step[i + l] * s.row + j, y[l], least(BLOCK, n - j));
-            }
-    else
-        for (intptr_t j = 0; j < n; j++)
-            for (intptr_t i = 0; i < n; i++) c[i * s.row + j * s.col] = x->w[step[j] * ld + x->pivot[i]];
-}
-
 enum { INV_STREAMS = 4 };
 
 INLINE void inv_within(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t vectors) {
@@ -177,7 +140,7 @@ INLINE void inv_within(const smm_call *call, intptr_t first, intptr_t last, bool
         for (intptr_t l = 0; l < count; l++) {
             inv_stream *s = &streams[l];
             *s = (inv_stream){.w = w + l * n * vectors * LANES, .free = ~(uint32_t)0 >> (32 - n)};
-            inv_load(s->w, (const T *)call->a.data + (q + l) * a.batch, a, n, vectors);
+            within_load(s->w, vectors * LANES, (const T *)call->a.data + (q + l) * a.batch, a, n, n);
         }
         intptr_t k = 0;
         for (; k + 1 < n; k += 2) {
@@ -193,8 +156,9 @@ INLINE void inv_within(const smm_call *call, intptr_t first, intptr_t last, bool
             inv_pass(&streams[l], n, k, vectors, 1);
         }
         for (intptr_t l = 0; l < count; l++) {
-            inv_store((T *)call->c.data + (q + l) * c.batch, c, &streams[l], n, vectors);
-            if (call->info.data) *(int32_t *)((char *)call->info.data + (q + l) * call->info.batch) = streams[l].info;
+            const inv_stream *s = &streams[l]; /* row i of w is row step[i], and column step[i] of w is column i */
+            within_store((T *)call->c.data + (q + l) * c.batch, c, s->w, vectors * LANES, n, s->step, s->step, s->info);
+            if (call->info.data) *(int32_t *)((char *)call->info.data + (q + l) * call->info.batch) = s->info;
         }
     }
 }

@@ -22,8 +22,7 @@ typedef struct lu_stream {
 INLINE mask lu_rows(uint32_t rows, intptr_t v) { return lane_mask(rows >> (v * LANES)); }
 
 /* The pivot of step k in a column, where several are the largest or that in the first row is NaN. */
-SHARED intptr_t KERNEL(lu_first)(const lu_stream *s, const T *column, uint32_t largest,
-                                                           intptr_t k) {
+SHARED intptr_t KERNEL(lu_first)(const lu_stream *s, const T *column, uint32_t largest, intptr_t k) {
     if (isnan(column[s->order[k]])) return s->order[k];
     while (!(largest >> s->order[k] & 1)) k++;
     return s->order[k];
@@ -120,44 +119,12 @@ INLINE void lu_back(const lu_stream *s, intptr_t n, intptr_t width, T *c, stride
     }
 }
 
-/* Columns of a matrix of any strides, n x cols. What rows beyond n hold does not matter. */
-INLINE void lu_load(T *w, const T *a, strides s, intptr_t n, intptr_t cols, const intptr_t vectors) {
-    const intptr_t ld = vectors * LANES;
-    if (s.col == 1)
-        for (intptr_t j = 0; j < cols; j += BLOCK)
-            for (intptr_t i = 0; i < n; i += BLOCK) {
-                block_row y[BLOCK];
-                UNROLLED(int l = 0; l < BLOCK; l++)
-                    y[l] = block_load(a + least(i + l, n - 1) * s.row + j, least(BLOCK, cols - j));
-                block_transpose(y);
-                UNROLLED(int l = 0; l < BLOCK; l++)
-                    if (j + l < cols) block_store(w + (j + l) * ld + i, y[l], BLOCK);
-            }
-    else
-        for (intptr_t j = 0; j < cols; j++)
-            for (intptr_t i = 0; i < ld; i++) w[j * ld + i] = a[least(i, n - 1) * s.row + j * s.col];
-}
-
 /* Rows of w in the order of the steps. */
 INLINE void lu_store(T *c, strides s, const lu_stream *x, intptr_t n, const intptr_t vectors) {
-    const intptr_t ld = vectors * LANES;
-    intptr_t step[SMM_MOST_ORDER];
-    for (intptr_t k = 0; k < n; k++) step[x->pivot[k]] = k;
-    if (x->info)
-        for (intptr_t i = 0; i < n; i++)
-            for (intptr_t j = 0; j < n; j++) c[i * s.row + j * s.col] = NAN;
-    else if (s.col == 1)
-        for (intptr_t j = 0; j < n; j += BLOCK)
-            for (intptr_t i = 0; i < n; i += BLOCK) {
-                block_row y[BLOCK];
-                UNROLLED(int l = 0; l < BLOCK; l++) y[l] = block_load(x->w + least(j + l, n - 1) * ld + i, BLOCK);
-                block_transpose(y);
-                UNROLLED(int l = 0; l < BLOCK; l++)
-                    if (i + l < n) block_store(c + step[i + l] * s.row + j, y[l], least(BLOCK, n - j));
-            }
-    else
-        for (intptr_t j = 0; j < n; j++)
-            for (intptr_t i = 0; i < n; i++) c[step[i] * s.row + j * s.col] = x->w[j * ld + i];
+    unsigned char step[SMM_MOST_ORDER], column[SMM_MOST_ORDER];
+    for (intptr_t k = 0; k < n; k++) step[x->pivot[k]] = (unsigned char)k;
+    for (intptr_t j = 0; j < SMM_MOST_ORDER; j++) column[j] = (unsigned char)j;
+    within_store(c, s, x->w, vectors * LANES, n, step, column, x->info);
 }
 
 INLINE void lu_put_int(const smm_operand *to, intptr_t q, intptr_t i, intptr_t x) {
@@ -183,8 +150,8 @@ INLINE void lu_det(const smm_call *call, intptr_t q, const lu_stream *s, intptr_
 INLINE void lu_load_sides(const smm_call *call, intptr_t q, lu_stream *s, intptr_t j, intptr_t width,
                           const intptr_t vectors) {
     const strides b = strides_of(&call->b);
-    lu_load(s->w + call->n * vectors * LANES, (const T *)call->b.data + q * b.batch + j * b.col, b, call->n, width,
-            vectors);
+    within_load(s->w + call->n * vectors * LANES, vectors * LANES, (const T *)call->b.data + q * b.batch + j * b.col, b,
+                call->n, width);
 }
 
 INLINE void lu_store_sides(const smm_call *call, intptr_t q, lu_stream *s, intptr_t j, intptr_t width,
@@ -209,7 +176,7 @@ INLINE void lu_within(const smm_call *call, intptr_t first, intptr_t last, bool 
             s->info = 0;
             s->free[0] = ~(uint32_t)0 >> (32 - n);
             for (intptr_t i = 0; i < n; i++) s->order[i] = s->place[i] = (unsigned char)i;
-            lu_load(s->w, (const T *)call->a.data + (q + l) * a.batch, a, n, n, vectors);
+            within_load(s->w, vectors * LANES, (const T *)call->a.data + (q + l) * a.batch, a, n, n);
             if (width) lu_load_sides(call, q + l, s, 0, width, vectors);
         }
         intptr_t k = 0;

@@ -6,6 +6,7 @@
 
 #include "block.h"
 #include "lanes.h"
+#include "within.h"
 
 #include "cholesky_lanes.h"
 #include "inv_lanes.h"
