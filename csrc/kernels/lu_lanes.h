@@ -48,13 +48,19 @@ INLINE mask lu_infinite(vec r) { return lane_equal(lane_abs(r), lane_set(INFINIT
 INLINE vec lu_quotient(vec x, vec p, vec r) { return lane_select(lu_infinite(r), lane_div(x, p), lane_mul(x, r)); }
 
 /* Divide column k by pivots of which some have no reciprocal; note which are zero. */
-SHARED void KERNEL(lu_divide)(vec *a, lu_group *g, intptr_t height, intptr_t k) {
+INLINE void lu_divide(vec *a, lu_group *g, intptr_t height, intptr_t k) {
     const vec p = a[k * height + k];
-    for (intptr_t i = k + 1; i < height; i++) a[i * height + k] = lu_quotient(a[i * height + k], p, g->r[k]);
+    UNROLLED_BY_4(intptr_t i = k + 1; i < height; i++)
+        a[i * height + k] = lu_quotient(a[i * height + k], p, g->r[k]);
     const mask first = lane_equal(p, lane_set(0)) & lane_equal(g->info, lane_set(0));
     g->info = lane_select(first, lane_set((T)(k + 1)), g->info);
     g->tiny = true;
 }
+SHARED void KERNEL(lu_divide)(vec *a, lu_group *g, intptr_t height, intptr_t k) { lu_divide(a, g, height, k); }
+
+/* Up to this order the columns unroll, and nothing but rare inlined code follows a pointer to the matrix, so that the
+ * whole of it can be in registers. */
+enum { LU_IN_REGISTERS = 3 };
 
 /* Column j of A becomes that of L and U. */
 INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
@@ -77,14 +83,16 @@ INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
     }
     UNROLLED(int i = 0; i < height; i++) a[i * height + j] = x[i];
     g->r[j] = r;
-    if (__builtin_expect(divide, 0)) KERNEL(lu_divide)(a, g, height, j);
+    if (__builtin_expect(!divide, 1)) return;
+    if (height <= LU_IN_REGISTERS)
+        lu_divide(a, g, height, j);
+    else
+        KERNEL(lu_divide)(a, g, height, j);
 }
 
 /* Arrays have constant sizes, or they would not be taken apart into registers. */
 enum { LU_GROUPS = 4, LU_ROOM = SMM_MOST_ORDER * SMM_MOST_ORDER };
 
-/* Up to this order the columns unroll, so that the whole matrix can be in registers. */
-enum { LU_IN_REGISTERS = 3 };
 /* Up to this height, n is the height. */
 enum { LU_EXACT = 8 };
 
@@ -122,8 +130,8 @@ INLINE intptr_t lu_begin_lanes(const smm_call *call, intptr_t q, intptr_t last, 
     return groups;
 }
 
-/* x = the solution of A x = x */
-INLINE void lu_substitute(vec *x, const vec *a, const lu_group *g, const int height, intptr_t n) {
+/* x = the solution of A x = x; tiny: some pivot has no reciprocal */
+INLINE void lu_substitute(vec *x, const vec *a, const lu_group *g, const int height, intptr_t n, const bool tiny) {
     UNROLLED(int k = 0; k < height; k++)
         if (k < n) {
             lu_exchange(x, g->swap + k * height, height, k);
@@ -131,7 +139,7 @@ INLINE void lu_substitute(vec *x, const vec *a, const lu_group *g, const int hei
         }
     UNROLLED(int j = height - 1; j >= 0; j--)
         if (j < n) {
-            x[j] = lane_mul(x[j], g->r[j]);
+            x[j] = tiny ? lu_quotient(x[j], a[j * height + j], g->r[j]) : lane_mul(x[j], g->r[j]);
             UNROLLED(int i = 0; i < j; i++) x[i] = lane_fnma(a[i * height + j], x[j], x[i]);
         }
 }
@@ -171,7 +179,10 @@ INLINE void lu_permute(vec *a, const lu_group *g, const int height, intptr_t n, 
 INLINE vec lu_pivot(const lu_group *g, const int height, const int k) {
     const vec here = lane_set((T)k);
     vec row = here;
-    for (int i = k + 1; i < height; i++) row = lane_select(g->swap[k * height + i], lane_set((T)i), row);
+    if (height <= LU_IN_REGISTERS)
+        UNROLLED(int i = k + 1; i < height; i++) row = lane_select(g->swap[k * height + i], lane_set((T)i), row);
+    else
+        ROLLED(int i = k + 1; i < height; i++) row = lane_select(g->swap[k * height + i], lane_set((T)i), row);
     const mask end = lane_greater(g->info, lane_set(0)) & lane_greater(lane_set((T)(k + 2)), g->info);
     return lane_select(end, here, row);
 }
@@ -187,7 +198,10 @@ INLINE void lu_end(const smm_call *call, intptr_t q, intptr_t count, vec *a, con
     lanes_store(&call->c, q, a, n, n, count);
     lanes_spoil(&call->c, q, g->info, n, n, count);
     vec pivots[SMM_MOST_ORDER];
-    for (int k = 0; k < n; k++) pivots[k] = lu_pivot(g, height, k);
+    if (height <= LU_IN_REGISTERS)
+        UNROLLED(int k = 0; k < height; k++) pivots[k] = lu_pivot(g, height, k);
+    else
+        ROLLED(int k = 0; k < n; k++) pivots[k] = lu_pivot(g, height, k);
     KERNEL(lanes_store_ints)(&call->pivots, q, pivots, n, count);
 }
 
@@ -224,13 +238,16 @@ INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, int
     vec x[SMM_MOST_ORDER * BLOCK];
     lanes_load(x, &b, q, n, width, count);
     ROLLED(intptr_t l = 0; l < width; l++) {
-        if (__builtin_expect(g->tiny, 0)) {
+        if (__builtin_expect(g->tiny, 0) && height > LU_IN_REGISTERS) {
             KERNEL(lu_substitute_tiny)(x + l, width, a, g, height, n);
             continue;
         }
         vec y[SMM_MOST_ORDER];
         UNROLLED(int i = 0; i < height; i++) y[i] = i < n ? x[i * width + l] : lane_set(0);
-        lu_substitute(y, a, g, height, n);
+        if (__builtin_expect(g->tiny, 0) && height <= LU_IN_REGISTERS)
+            lu_substitute(y, a, g, height, n, true);
+        else
+            lu_substitute(y, a, g, height, n, false);
         UNROLLED(int i = 0; i < height; i++)
             if (i < n) x[i * width + l] = y[i];
     }
