@@ -50,8 +50,7 @@ INLINE vec lu_quotient(vec x, vec p, vec r) { return lane_select(lu_infinite(r),
 /* Divide column k by pivots of which some have no reciprocal; note which are zero. */
 INLINE void lu_divide(vec *a, lu_group *g, intptr_t height, intptr_t k) {
     const vec p = a[k * height + k];
-    UNROLLED_BY_4(intptr_t i = k + 1; i < height; i++)
-        a[i * height + k] = lu_quotient(a[i * height + k], p, g->r[k]);
+    UNROLLED_BY_4(intptr_t i = k + 1; i < height; i++) a[i * height + k] = lu_quotient(a[i * height + k], p, g->r[k]);
     const mask first = lane_equal(p, lane_set(0)) & lane_equal(g->info, lane_set(0));
     g->info = lane_select(first, lane_set((T)(k + 1)), g->info);
     g->tiny = true;
@@ -145,8 +144,8 @@ INLINE void lu_substitute(vec *x, const vec *a, const lu_group *g, const int hei
 }
 
 /* The same where some pivot has no reciprocal; elements of x are `step` apart. */
-SHARED void KERNEL(lu_substitute_tiny)(vec *x, intptr_t step, const vec *a, const lu_group *g,
-                                                                 intptr_t height, intptr_t n) {
+SHARED void KERNEL(lu_substitute_tiny)(vec *x, intptr_t step, const vec *a, const lu_group *g, intptr_t height,
+                                       intptr_t n) {
     vec y[SMM_MOST_ORDER];
     for (intptr_t i = 0; i < n; i++) y[i] = x[i * step];
     for (intptr_t k = 0; k < n; k++) {
