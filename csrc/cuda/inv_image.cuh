@@ -70,12 +70,10 @@ __device__ inline void read(T *images, const smm_cuda_args &args, long long firs
         from += first * (N * N);
         const int total = count * N * N;
 #pragma unroll 16
-        for (int e = threadIdx.x % 32 * VECTOR; e < OF_WARP * N * N; e += 32 * VECTOR) {
-            if (e + VECTOR <= total)
-                copy<VECTOR>(images + e, from + e);
-            else
-                for (int rest = e; rest < total; rest++) copy<1>(images + rest, from + rest);
-        }
+        for (int e = threadIdx.x % 32 * VECTOR; e < OF_WARP * N * N; e += 32 * VECTOR)
+            if (e + VECTOR <= total) copy<VECTOR>(images + e, from + e);
+        const int rest = total / VECTOR * VECTOR + threadIdx.x % 32;
+        if (rest < total) copy<1>(images + rest, from + rest);
     } else {
         from += first * (N * N);
         each_vector(count, [&](int v, int q, int i, int j) {

@@ -131,12 +131,10 @@ __device__ inline void write(const T *images, const smm_cuda_args &args, long lo
         to += first * (N * N);
         const int total = count * N * N;
 #pragma unroll 16
-        for (int e = threadIdx.x % 32 * VECTOR; e < OF_WARP * N * N; e += 32 * VECTOR) {
-            if (e + VECTOR <= total)
-                store_global<VECTOR>(to + e, load<VECTOR>(images + e));
-            else
-                for (int rest = e; rest < total; rest++) to[rest] = images[rest];
-        }
+        for (int e = threadIdx.x % 32 * VECTOR; e < OF_WARP * N * N; e += 32 * VECTOR)
+            if (e + VECTOR <= total) store_global<VECTOR>(to + e, load<VECTOR>(images + e));
+        const int rest = total / VECTOR * VECTOR + threadIdx.x % 32;
+        if (rest < total) to[rest] = images[rest];
     } else {
         to += first * (N * N);
         each_vector(count, [&](int v, int q, int i, int j) {

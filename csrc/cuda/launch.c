@@ -144,7 +144,7 @@ bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *p, smm_cuda_
         if (in_parts && (i == SMM_B || i == SMM_C)) source[i] = SMM_SOURCE_STRIDED;
         if (i > SMM_C && (source[i] != SMM_SOURCE_FLAT || order[i] != SMM_ORDER_ROW))
             p->source_rest = SMM_SOURCE_STRIDED;
-        if (i <= SMM_C && source[i] != SMM_SOURCE_STRIDED) bits |= (uintptr_t)x[i].data;
+        if (i <= SMM_D && source[i] != SMM_SOURCE_STRIDED) bits |= (uintptr_t)x[i].data;
     }
     p->source_a = source[SMM_A];
     p->source_b = source[SMM_B];

@@ -1,14 +1,14 @@
 /* lu_lanes.cuh: P A = L U (LU), X of A X = B (SOLVE), or the determinant (DET, SLOGDET), in registers.
  *
- * Right-looking LU, one step after the other (Golub and Van Loan, Matrix Computations, algorithm 3.4.1). With LANES = 1
- * a thread holds a matrix and exchanges its rows. With more, a lane holds whole rows, which never move: each pivot row
- * is written to its place in shared memory when it is chosen, from where all lanes read it. That makes the image of the
- * result, too. A single right-hand side is eliminated with A; more of them are solved from the factors, each by a lane.
+ * Right-looking LU, one step after the other (Golub and Van Loan, Matrix Computations, algorithm 3.4.1). LANES threads
+ * share a matrix: column j is the registers j / LANES of lane j % LANES, so that each looks for pivots by itself, and
+ * exchanges rows by selecting. A single right-hand side is one more column; more of them are solved from the factors,
+ * each by a lane.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix; MATRICES * LANES = THREADS.
  * Shared memory: the images of the matrices (MATRIX elements each; none with LANES = 1 and THROUGH_SHARED = 0, where
- * threads use vectors of the memory themselves); SOLVE: the pivots' RECIPROCALS; LU: the pivots, SOLVE: the right-hand
- * side, or the order of the rows where there are more, N to a matrix; the offsets of matrices that lie anyhow.
+ * threads use vectors of the memory themselves); RECIPROCALS of the pivots where right-hand sides follow; LU: the
+ * pivots, SOLVE: the right-hand side, or the order of the rows, N to a matrix; the offsets of matrices that lie anyhow.
  * Operands: any that args.h can describe; a single right-hand side is SMM_K = 1.
  * May overwrite A or B in place, matrix by matrix: a block has read all it needs before it writes.
  * Limits: n <= 32; LANES a power of two. */
@@ -19,8 +19,7 @@
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
 constexpr bool CARRIES = SOLVES && SMM_K == 1, SOLVES_AFTER = SOLVES && !CARRIES;
 constexpr bool KEEPS = FACTORS || SOLVES_AFTER; /* L */
-constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS, ROWS = ceil_div(N, LANES);
-constexpr bool BY_COLUMNS = LANES == 1 || SMM_COLS;
+constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int COLUMNS = ceil_div(N + CARRIES, LANES); /* of a lane */
 constexpr bool STAGES = SMM_ASYNC, UNSTAGES = (FACTORS || CARRIES) && (LANES > 1 || SMM_THROUGH_SHARED);
 
@@ -35,9 +34,9 @@ constexpr bool LIE_FLAT = (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNS
 constexpr bool WHOLE = N * N % VECTOR == 0; /* matrices are whole vectors */
 constexpr int MATRIX = WHOLE ? (N * N / VECTOR | 1) * VECTOR : N * N;
 constexpr int WIDTH = width_of(N); /* of a row's vectors in the image */
-constexpr bool HAS_IMAGES = STAGES || LANES > 1 || SOLVES_AFTER || (FACTORS && UNSTAGES);
+constexpr bool HAS_IMAGES = STAGES || SOLVES_AFTER || (FACTORS && UNSTAGES);
 constexpr int IMAGES = HAS_IMAGES ? ceil_div(MATRICES * MATRIX, VECTOR) * VECTOR : 0;
-constexpr int RECIPROCALS = SOLVES_AFTER || !BY_COLUMNS ? ceil_div(MATRICES * N, VECTOR) * VECTOR : 0;
+constexpr int RECIPROCALS = SOLVES_AFTER ? ceil_div(MATRICES * N, VECTOR) * VECTOR : 0;
 
 /* --- memory to image and back --- */
 
@@ -60,12 +59,12 @@ template <int EACH, int STRIDE, class Act> __device__ inline void each_vector(in
 }
 
 /* Visit the rows x cols elements of matrices that lie anyhow: act(offset in memory, place of the element). */
-template <int ROWS_, int COLS, int STRIDE, int ORDER, class Act>
+template <int ROWS, int COLS, int STRIDE, int ORDER, class Act>
 __device__ inline void each_element(const smm_cuda_operand &x, int count, const long long *where, Act act) {
-    for (int e = threadIdx.x; e < count * ROWS_ * COLS; e += THREADS) {
-        const int q = e / (ROWS_ * COLS), rest = e % (ROWS_ * COLS);
-        const int i = ORDER == SMM_ORDER_COL ? rest % ROWS_ : rest / COLS;
-        const int j = ORDER == SMM_ORDER_COL ? rest / ROWS_ : rest % COLS;
+    for (int e = threadIdx.x; e < count * ROWS * COLS; e += THREADS) {
+        const int q = e / (ROWS * COLS), rest = e % (ROWS * COLS);
+        const int i = ORDER == SMM_ORDER_COL ? rest % ROWS : rest / COLS;
+        const int j = ORDER == SMM_ORDER_COL ? rest / ROWS : rest % COLS;
         act(where[q] + i * x.row + j * x.col, q * STRIDE + i * COLS + j);
     }
 }
@@ -157,7 +156,7 @@ __device__ inline void store_integers(int *to, const int (&x)[N]) {
 /* What a matrix has in shared memory: its image and N elements each of two lists. */
 struct Shared {
     T *image, *reciprocals; /* of the pivots */
-    T *right;               /* b, then L^-1 P b, then the solution */
+    T *right;               /* b, then the solution */
     int *pivots;            /* in its place: the pivots, or the order of the rows where B is to follow */
 };
 
@@ -184,7 +183,7 @@ template <int COUNT, class Of> __device__ inline void divide(T pivot, T inverse,
 }
 
 /* The columns lane() + LANES c of [A | b] in the registers of a lane. What a lane holds beyond them does not matter. */
-struct OfColumns {
+struct Columns {
     static constexpr int RIGHT = N % LANES, RIGHT_SLOT = N / LANES; /* lane that holds b, and where */
     T a[N][COLUMNS], inverse[COLUMNS];                              /* of the pivots in these columns */
     int pivots[N], order[N];
@@ -310,82 +309,6 @@ struct OfColumns {
     }
 };
 
-/* The rows of a matrix and of a right-hand side in the registers of a lane: lane() + LANES r. */
-struct OfLane {
-    T a[ROWS][N], b[ROWS];
-
-    __device__ void factor(const Shared &of, Steps &steps) {
-        PivotSearch<ROWS> search(N);
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-            T column[ROWS];
-#pragma unroll
-            for (int r = 0; r < ROWS; r++) column[r] = a[r][k];
-            if (k < N - 1)
-                search.choose(column, k);
-            else
-                search.choose_last(k);
-#pragma unroll
-            for (int r = 0; r < ROWS; r++) {
-                if (!search.found(r)) continue;
-                store_row<N, WIDTH>(of.image + k * N, a[r], KEEPS ? 0 : k);
-                if (CARRIES) of.right[k] = b[r];
-                if (SOLVES_AFTER) of.pivots[k] = lane() + LANES * r;
-            }
-            if (FACTORS && lane() == 0) of.pivots[k] = search.position();
-            const int pivot = search.position();
-            search.exchange(k);
-            __syncwarp();
-            T u[N];
-            load_row<N, WIDTH>(u, of.image + k * N, k);
-            steps.add(k, pivot, u[k] == 0);
-            const T inverse = reciprocal(u[k]);
-            if (SOLVES && lane() == 0) of.reciprocals[k] = inverse;
-            if (k == N - 1) continue;
-            divide<ROWS>(u[k], inverse, 0, [&](int r) -> T & { return a[r][k]; });
-#pragma unroll
-            for (int r = 0; r < ROWS; r++) {
-#pragma unroll
-                for (int j = k + 1; j < N; j++) a[r][j] = multiply_add(-a[r][k], u[j], a[r][j]);
-                if (CARRIES) b[r] = multiply_add(-a[r][k], of.right[k], b[r]);
-            }
-        }
-        __syncwarp();
-    }
-
-    /* The right-hand side becomes U^-1 of it: the rows in their places, read again. */
-    __device__ void solve_upper(const Shared &of) {
-        T inverse[ROWS];
-        bool rare = false;
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const int row = least(lane() + LANES * r, N - 1);
-            load_row<N, WIDTH>(a[r], of.image + row * N, LANES * r);
-            b[r] = of.right[row];
-            inverse[r] = of.reciprocals[row];
-            rare |= isinf(inverse[r]);
-        }
-        rare = __any_sync(WARP, rare);
-#pragma unroll
-        for (int j = N - 1; j >= 0; j--) {
-            const int own = j / LANES;
-            const bool above = lane() < j % LANES;
-            T x = product(b[own], inverse[own]);
-            if (__builtin_expect(rare, 0) && isinf(inverse[own])) x = quotient_of(b[own], a[own][j]);
-            x = from_lane(x, j % LANES);
-            if (lane() == j % LANES) b[own] = x;
-#pragma unroll
-            for (int r = 0; r <= own; r++) {
-                const T less = multiply_add(-a[r][j], x, b[r]);
-                if (r < own || above) b[r] = less;
-            }
-        }
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            if (lane() + LANES * r < N) of.right[lane() + LANES * r] = b[r];
-    }
-};
-
 /* --- what follows from the factors --- */
 
 /* Each lane solves for columns of B, from the factors in the image. */
@@ -437,12 +360,11 @@ __device__ inline void write_determinant(const smm_cuda_args &args, long long ma
 
 /* --- the kernel --- */
 
-/* A matrix by columns. Of those beyond the batch, lanes work on the last one. */
-__device__ inline void run_columns(const smm_cuda_args &args, const Shared &of, long long matrix, bool mine,
-                                   Steps &steps) {
+/* All that is done to a matrix in registers. Of those beyond the batch, lanes work on the last one. */
+__device__ inline void run(const smm_cuda_args &args, const Shared &of, long long matrix, bool mine, Steps &steps) {
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B], &c = args.operand[SMM_C];
     const long long read = mine ? matrix : args.batch - 1;
-    OfColumns x;
+    Columns x;
     T right[N];
     if constexpr (STAGES || A_FLAT)
         x.read<LANES == 1 && WHOLE && (STAGES || ALIGNED) ? VECTOR : 1>(
@@ -518,42 +440,6 @@ __device__ inline void run_columns(const smm_cuda_args &args, const Shared &of, 
     }
 }
 
-/* A matrix by its lanes. */
-__device__ inline void run_lanes(const smm_cuda_args &args, const Shared &of, long long matrix, bool mine,
-                                 Steps &steps) {
-    const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
-    OfLane x;
-    const long long read = mine ? matrix : args.batch - 1;
-    const T *from = STAGES ? of.image : begin_of<A_FLAT>(args, a, read, N * N);
-    const T *right = STAGES || !CARRIES ? of.right : begin_of<B_FLAT>(args, b, read, N);
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        const int row = least(lane() + LANES * r, N - 1);
-        if constexpr (STAGES || A_FLAT)
-            load_row<N, STAGES || ALIGNED ? WIDTH : 1>(x.a[r], from + row * N);
-        else
-#pragma unroll
-            for (int j = 0; j < N; j++) x.a[r][j] = from[row * a.row + j * a.col];
-        if (CARRIES) x.b[r] = right[STAGES || B_FLAT ? row : row * b.row];
-    }
-    __syncwarp();
-    x.factor(of, steps);
-    if constexpr (CARRIES) {
-        x.solve_upper(of);
-        if (__builtin_expect(steps.info, 0))
-            for (int i = lane(); i < N; i += LANES) of.right[i] = not_a_number();
-    } else if constexpr (FACTORS) {
-        if (__builtin_expect(steps.info, 0)) {
-            for (int e = lane(); e < N * N; e += LANES) of.image[e] = not_a_number();
-            for (int k = steps.info + lane(); k < N; k += LANES) of.pivots[k] = k;
-        }
-    } else if constexpr (!SOLVES) {
-        if (mine && lane() == 0)
-            write_determinant(args, matrix, determinant_of(steps, [&](int k) { return of.image[k * N + k]; }),
-                              steps.info);
-    }
-}
-
 #if SMM_BLOCKS > 0
 #define BOUNDS __launch_bounds__(THREADS, SMM_BLOCKS)
 #else
@@ -586,10 +472,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const Shared of = {shared + q * MATRIX, shared + IMAGES + q * N, list + q * N,
                        reinterpret_cast<int *>(list) + q * N};
     Steps steps;
-    if constexpr (BY_COLUMNS)
-        run_columns(args, of, matrix, mine, steps);
-    else
-        run_lanes(args, of, matrix, mine, steps);
+    run(args, of, matrix, mine, steps);
     if (mine && lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = steps.info;
     if constexpr (SOLVES_AFTER)
         if (mine) solve_columns(args, of, matrix, steps.info);

@@ -20,7 +20,7 @@ static int whole(const smm_cuda_problem *p, int elements) {
     return ceil_div(elements, vector) * vector;
 }
 
-/* Rows in registers: not so many that they spill. */
+/* Rows or columns in registers: not so many that they spill. */
 static bool rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
     enum { MOST_BYTES = 840 };
     return ceil_div(p->n, x->lanes) * p->n * bytes_of(p) <= MOST_BYTES;
@@ -28,15 +28,15 @@ static bool rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
 
 bool smm_lu_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if (!by_lu(p) || !whole_matrices(p, x, grid) || !rows_fit(p, x)) return false;
+    if (x->lanes > 1 && !x->through_shared) return false;
     const bool factors = p->op == SMM_OP_LU, carries = p->op == SMM_OP_SOLVE && p->k == 1;
     const bool after = p->op == SMM_OP_SOLVE && !carries, shared = x->lanes > 1 || x->through_shared;
     const bool out = (factors || carries) && shared;
     const int vector = 16 / bytes_of(p), elements = p->n * p->n;
     const int matrix = elements % vector ? elements : (elements / vector | 1) * vector;
     grid->shared = 0;
-    if (x->async || x->lanes > 1 || after || (factors && out))
-        grid->shared += whole(p, grid->matrices * matrix) * bytes_of(p);
-    if (after || !(x->cols || x->lanes == 1)) grid->shared += whole(p, grid->matrices * p->n) * bytes_of(p);
+    if (x->async || after || (factors && out)) grid->shared += whole(p, grid->matrices * matrix) * bytes_of(p);
+    if (after) grid->shared += whole(p, grid->matrices * p->n) * bytes_of(p);
     if (carries && (x->async || out)) grid->shared += grid->matrices * p->n * bytes_of(p);
     if ((factors && out) || after) grid->shared += grid->matrices * p->n * 4;
     return true;
@@ -46,7 +46,6 @@ void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const int lanes = p->n <= 8 ? 1 : p->n <= 11 ? 2 : p->n <= 16 ? 4 : p->n <= 24 ? 8 : 32;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_lanes,
                                .lanes = p->small && p->n > 3 ? least(32, 2 * lanes) : lanes,
-                               .cols = 1,
                                .threads = 64,
                                .async = 1,
                                .through_shared = 1};
@@ -102,30 +101,28 @@ void smm_inv_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
                                .threads = 64};
 }
 
-bool smm_inv_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_WORDS = 200 }; /* of a lane's registers */
-    if (p->op != SMM_OP_INV || (x->panel != 4 && x->panel != 8) || !whole_matrices(p, x, grid)) return false;
-    if (x->lanes > 4 && x->lanes >= 2 * p->n) return false;
-    if (2 * (ceil_div(p->n, x->lanes) + ceil_div(x->panel, x->lanes)) * x->panel * bytes_of(p) / 4 > MOST_WORDS)
+bool smm_inv_rows_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if (p->op != SMM_OP_INV || p->n < 4 || x->lanes < 2 || x->lanes >= 2 * p->n || !whole_matrices(p, x, grid) ||
+        !rows_fit(p, x))
         return false;
-    const int vector = 16 / bytes_of(p), right = whole(p, p->n);
-    const int pitch = x->pad && right / vector % 2 == 0 ? right + vector : right;
-    const int order = ceil_div(2 * bytes_of(p) + 3 * p->n + 1, 16);
-    const int skew = x->lanes < 8 ? (x->lanes + 8 - (p->n * pitch / vector + order) % 8) % 8 : 0;
-    grid->shared = grid->matrices * (p->n * pitch * bytes_of(p) + (order + skew) * 16);
+    const int vector = 16 / bytes_of(p), vectors = p->n / vector, of_warp = 32 / x->lanes;
+    const bool vectorised = p->n % vector == 0;
+    int matrix = p->n * (vectorised && vectors % 2 == 0 ? p->n + vector : p->n);
+    if (vectorised && x->lanes < 8) matrix += (x->lanes + 8 - matrix / vector % 8) % 8 * vector;
+    const int images = whole(p, of_warp * most(matrix, 2 * whole(p, p->n) + vector)) * bytes_of(p);
+    grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
+    grid->shared = x->threads / 32 * (images + ceil_div(of_warp * 2 * p->n, 16) * 16);
     return true;
 }
 
-void smm_inv_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_blocked,
-                               .lanes = p->n <= 16                          ? 0
-                                        : p->n <= 24 || p->dtype == SMM_F32 ? 8
-                                                                            : 16,
-                               .panel = 4,
-                               .threads = 32,
-                               .cols = 1,
-                               .unroll = 1,
-                               .pad = 1};
+/* From order 9 on; below, a thread to a matrix is faster. */
+void smm_inv_rows_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const int lanes = p->n <= 16 ? 4 : p->dtype == SMM_F32 ? 8 : 16;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_rows,
+                               .lanes = p->n <= 8  ? 0
+                                        : p->small ? 2 * lanes
+                                                   : lanes,
+                               .threads = 64};
 }
 
 /* Elements of an image, as Lay of cholesky_lanes.cuh. */

@@ -49,14 +49,14 @@ __device__ inline void substitute(const T *a, const Divisor *diagonal, T (&x)[RO
     }
 }
 
-/* Where the exchanges bring each row. A pivot that is no row exchanges nothing. */
+/* Where the exchanges bring each row. A pivot that is no row, or one above, exchanges nothing. */
 __device__ inline void follow(const int *pivots, long long step, int (&position)[ROWS]) {
     int pivot[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         position[r] = row_of(r);
         pivot[r] = row_of(r) < N ? pivots[row_of(r) * step] : 0;
-        if (pivot[r] < 0 || pivot[r] >= N) pivot[r] = row_of(r);
+        if (pivot[r] < row_of(r) || pivot[r] >= N) pivot[r] = row_of(r);
     }
 #pragma unroll
     for (int k = 0; k < N; k++) {

@@ -101,11 +101,12 @@ static bool take_input(task *t, int operand) {
     return broadcast(&t->call, x->shape, batch_dims);
 }
 
-/* Sizes that no operand has are 1. False: no kernel takes them, or there is nothing to compute. */
+/* Sizes that no operand has: matrices are square, columns are one. False: no kernel takes them, or there is nothing to
+ * compute. */
 static bool take_sizes(task *t) {
     smm_cuda_call *call = &t->call;
-    if (call->m < 0) call->m = 1;
     if (call->n < 0) call->n = 1;
+    if (call->m < 0) call->m = call->op == SMM_OP_MATMUL ? 1 : call->n;
     if (call->k < 0) call->k = t->g->k ? *size_in(t, t->g->k) : 1;
     call->dtype = t->bits == 32 ? SMM_F32 : SMM_F64;
     return smm_cuda_takes(call->op, call->m, call->k, call->n) && (call->k || call->op == SMM_OP_MATMUL);

@@ -79,13 +79,13 @@ static void solve_all(const smm_call *call, const factors *f, intptr_t q) {
     }
 }
 
-/* The factors that LU gave. A pivot that is no row exchanges nothing. */
+/* The factors that LU gave. A pivot that is no row, or one above, exchanges nothing. */
 static void get_factors(const smm_call *call, factors *f, intptr_t q) {
     f->info = 0;
     for (intptr_t i = f->n - 1; i >= 0; i--) {
         const intptr_t p =
             *(const int32_t *)((const char *)call->pivots.data + q * call->pivots.batch + i * call->pivots.row);
-        f->pivots[i] = p >= 0 && p < f->n ? p : i;
+        f->pivots[i] = p >= i && p < f->n ? p : i;
         if (f->lu[i][i] == 0) f->info = i + 1;
     }
 }

@@ -21,6 +21,7 @@ TALL = ["qr_tall", "qr_complete", "qr_r_tall", "qr_raw_tall", "lstsq"]
 WIDE = ["qr_complete", "qr_r_wide", "qr_raw_wide", "lstsq"]
 WITH_COLUMNS = [*SOLVED, "lstsq"]
 ORDERS = [*range(1, 33)]
+MANY = 4321  # more matrices than those batches have that the plan takes for small
 RECTANGLES = [
     (3, 2),
     (5, 1),
@@ -100,8 +101,8 @@ def call(torch, name, arrays, *outs):
 def test_every_order(torch, rng, dtype, name):
     for n in ORDERS:
         arrays = operands(rng, name, kinds(rng, n, n, dtype))
-        for count in (1, len(arrays[0])):
-            part = [x[:count] if x.ndim else x for x in arrays]
+        for count in (1, len(arrays[0]), MANY):
+            part = [np.resize(x, (count, *x.shape[1:])) for x in arrays]
             assert_cpu_bits(name, call(torch, name, part), part)
 
 
@@ -109,7 +110,9 @@ def test_every_order(torch, rng, dtype, name):
 def test_every_order_of_qr(torch, rng, dtype, name):
     for n in ORDERS:
         arrays = operands(rng, name, kinds(rng, n, n, dtype))
-        assert_cpu_bits(name, call(torch, name, arrays), arrays)
+        for count in (len(arrays[0]), MANY):
+            part = [np.resize(x, (count, *x.shape[1:])) if x.ndim else x for x in arrays]
+            assert_cpu_bits(name, call(torch, name, part), part)
 
 
 @pytest.mark.parametrize(("m", "n"), RECTANGLES)
@@ -322,12 +325,14 @@ def test_no_allocation(torch):
 
 
 def test_stream(torch):
-    x = torch.zeros(200_000, 4, 4, device="cuda")
-    smallmm.inv_ex(x)
-    torch.cuda.synchronize()
+    x, twice = torch.zeros(200_000, 4, 4, device="cuda"), torch.eye(4, device="cuda") * 2
     with torch.cuda.stream(torch.cuda.Stream()):
-        torch.cuda._sleep(50_000_000)
-        x.copy_(torch.eye(4, device="cuda") * 2)
+        smallmm.inv_ex(x)  # whose memory serves the call that is watched
+        x.copy_(twice)
+        torch.cuda.synchronize()
+        x.zero_()
+        torch.cuda._sleep(1_000_000_000)
+        x.copy_(twice)
         inverse, _ = smallmm.inv_ex(x)
         done = torch.cuda.Event()
         done.record()

@@ -1,0 +1,265 @@
+/* inv_rows.cuh: C = inverse of A, by Gauss-Jordan elimination in place with partial pivoting, rows in registers.
+ *
+ * Higham, Accuracy and Stability of Numerical Algorithms, section 14.4. LANES threads share a matrix: row i is the
+ * registers i / LANES of lane i % LANES. Every step does the same to columns that rotate by one: a loop whose body is
+ * one step, the column that is eliminated in front, so that the text is short enough for the instruction cache.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix. Warps have nothing to do with each other.
+ * Shared memory: for each warp its images, MATRIX elements to a matrix, first of A, then of C, and two lists of N rows
+ * of each; between A and C, pivot rows are published where the images were.
+ * Operands: any that args.h can describe. May be in place: a warp has read its matrices before it writes.
+ * Limits: 4 <= n <= 32; 1 < LANES, a power of two; MATRICES * LANES = THREADS, whole warps. */
+#include "common.cuh"
+#include "lanes.cuh"
+
+constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr int OF_WARP = 32 / LANES; /* matrices */
+
+/* Rows of whole vectors are an odd number of them long, and images begin where that leaves banks free. */
+constexpr bool WHOLE = N % VECTOR == 0;
+constexpr int PITCH = WHOLE && N / VECTOR % 2 == 0 ? N + VECTOR : N;
+constexpr int MATRIX = N * PITCH + (WHOLE && LANES < 8 ? (LANES + 8 - N * PITCH / VECTOR % 8) % 8 * VECTOR : 0);
+
+/* Two rows, an odd number of vectors from those of the next matrix. */
+constexpr int ROW = ceil_div(N, VECTOR) * VECTOR, PUBLISHED = 2 * ROW + VECTOR;
+constexpr int IMAGES = ceil_div(OF_WARP * most(MATRIX, PUBLISHED), VECTOR) * VECTOR;
+constexpr int OF_WARP_SHARED = IMAGES + ceil_div(OF_WARP * 2 * N, 16) * VECTOR; /* elements */
+
+#include "inv_image.cuh"
+
+/* --- the choice of pivots --- */
+
+constexpr int ROWS = ceil_div(N, LANES); /* of a lane: lane() + LANES r */
+
+__device__ inline int row_of(int r) { return lane() + LANES * r; }
+__device__ inline bool is_row(int r) { return N % LANES == 0 || r < ROWS - 1 || row_of(r) < N; }
+
+typedef unsigned char Row;
+
+/* Where k exchanges bring a row. Exchange t puts the row that was in place t where its pivot row came from, which the
+ * exchanges before t had brought there in the same way. */
+__device__ inline int place_of(int row, int k, const Row *pivot_rows) {
+#pragma unroll 1
+    while (row < k) row = pivot_rows[row];
+    return row;
+}
+
+/* Which row is the next pivot row. Rows stay where they are: where exchanges would have brought them follows from the
+ * pivot rows so far. */
+struct Pivots {
+    static constexpr unsigned TAG = 31;
+    unsigned tag[ROWS];  /* TAG - row */
+    unsigned mask[ROWS]; /* of the leading bits that are compared; 0: has been a pivot row */
+    bool found[ROWS];    /* it is the lane's row r */
+    T inverse;           /* of the pivot, in the lane that has it */
+    int info = 0;        /* the first step, from 1, whose pivot is zero */
+
+    __device__ Pivots() {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            tag[r] = is_row(r) ? TAG - row_of(r) : 0;
+            mask[r] = is_row(r) ? 0x7fffffff & ~TAG : 0;
+        }
+    }
+
+    /* Choose among the rows with these elements in the column of step k. One word holds the leading bits of a magnitude
+     * above the tag, so the largest word is the pivot row's, unless another one shares those bits or is not finite.
+     * Each lane inverts its own largest while they look for it. */
+    __device__ void choose(const T (&x)[ROWS], int k, const Row *pivot_rows) {
+        constexpr unsigned INFINITE = sizeof(T) == 8 ? 0x7ff00000 : 0x7f800000;
+        unsigned key[ROWS], chosen = 0;
+        T candidate = x[0];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            key[r] = (leading_bits(x[r]) & mask[r]) | tag[r];
+            if (r > 0 && key[r] > chosen) candidate = x[r];
+            chosen = max(chosen, key[r]);
+        }
+        chosen = of_matrix(chosen);
+        inverse = reciprocal(candidate);
+        bool unsure = chosen - 1 - TAG >= INFINITE - 1 - TAG;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            found[r] = key[r] == chosen;
+            unsure |= (key[r] >= (chosen & ~TAG)) != found[r];
+        }
+        if (__builtin_expect(__any_sync(WARP, unsure), 0)) inverse = reciprocal(settle(x, k, pivot_rows));
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) mask[r] = found[r] ? 0 : mask[r];
+    }
+
+  private:
+    __device__ static unsigned leading_bits(double x) { return __double2hiint(x); }
+    __device__ static unsigned leading_bits(float x) { return __float_as_uint(x); }
+
+    /* The largest x of the lanes of a matrix. */
+    __device__ static unsigned of_matrix(unsigned x) {
+        if constexpr (LANES == 32) return __reduce_max_sync(WARP, x);
+#pragma unroll
+        for (int bits = LANES / 2; bits > 0; bits /= 2) x = max(x, across(x, bits));
+        return x;
+    }
+
+    /* The largest magnitude, of equals the first in place. NaN is chosen only if it is in place k. Returns the element,
+     * in the lane that has it. */
+    __device__ T settle(const T (&x)[ROWS], int k, const Row *pivot_rows) {
+        typedef decltype(magnitude(T(0))) Size;
+        Size largest = 0;
+        int place[ROWS], first = N;
+        const auto consider = [&](Size size, int place) {
+            if (size > largest || (size == largest && place < first)) largest = size, first = place;
+        };
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            place[r] = mask[r] ? place_of(row_of(r), k, pivot_rows) : N;
+            if (mask[r]) consider(isnan(x[r]) && place[r] != k ? 0 : magnitude(x[r]), place[r]);
+        }
+#pragma unroll 1
+        for (int bits = LANES / 2; bits > 0; bits /= 2) {
+            const Size size = across(largest, bits);
+            consider(size, across(first, bits));
+        }
+        if (largest == 0 && !info) info = k + 1;
+        T candidate = 1;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            found[r] = mask[r] && place[r] == first;
+            if (found[r]) candidate = x[r];
+        }
+        return candidate;
+    }
+};
+
+/* COUNT elements of a row in whole vectors, the last of which may hold others. */
+template <int COUNT> __device__ inline void load_vectors(T *x, const T *from) {
+#pragma unroll
+    for (int j = 0; j < COUNT; j += VECTOR) {
+        const Vector<VECTOR> v = load<VECTOR>(from + j);
+#pragma unroll
+        for (int e = 0; e < VECTOR && j + e < COUNT; e++) x[j + e] = v.x[e];
+    }
+}
+template <int COUNT> __device__ inline void store_vectors(T *to, const T *x) {
+#pragma unroll
+    for (int j = 0; j < COUNT; j += VECTOR) {
+        Vector<VECTOR> v;
+#pragma unroll
+        for (int e = 0; e < VECTOR; e++) v.x[e] = x[least(j + e, COUNT - 1)];
+        store<VECTOR>(to + j, v);
+    }
+}
+
+/* --- the elimination --- */
+
+/* A lane's rows; before step k, element j is that of column (k + j) % N. */
+struct Rows {
+    T x[ROWS][N];
+
+    __device__ explicit Rows(const T *a) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (is_row(r)) load_row<N, WIDTH>(x[r], a + row_of(r) * PITCH);
+    }
+
+    /* Step k. Column k of the identity takes the place of column k of A. */
+    __device__ void eliminate(int k, Pivots &pivots, Row *pivot_rows, T *published) {
+        T f[ROWS], u[N];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) f[r] = x[r][0];
+        pivots.choose(f, k, pivot_rows);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (!pivots.found[r]) continue;
+#pragma unroll
+            for (int j = 0; j + 1 < N; j++) x[r][j] = product(x[r][j + 1], pivots.inverse);
+            x[r][N - 1] = pivots.inverse;
+            store_vectors<N>(published, x[r]);
+            pivot_rows[k] = row_of(r);
+        }
+        __syncwarp();
+        load_vectors<N>(u, published);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (pivots.found[r]) continue;
+#pragma unroll
+            for (int j = 0; j < N; j++) x[r][j] = multiply_add(-f[r], u[j], j + 1 < N ? x[r][j + 1] : T(0));
+        }
+    }
+
+    /* Row i of the inverse is the pivot row of step i. Its column j is the one that step k made, if j was k's pivot
+     * row. */
+    __device__ void write(T *c, const Pivots &pivots, const Row *pivot_rows, Row *steps) const {
+        T *to[ROWS];
+        for (int k = lane(); k < N; k += LANES) steps[pivot_rows[k]] = k;
+        __syncwarp();
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) to[r] = c + steps[least(row_of(r), N - 1)] * PITCH;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const int column = pivot_rows[k];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                if (is_row(r)) to[r][column] = pivots.info ? not_a_number() : x[r][k];
+        }
+    }
+};
+
+/* --- the kernel --- */
+
+/* The images become matrices first .. first + count of C. */
+__device__ inline void write(const T *images, const smm_cuda_args &args, long long first, int count) {
+    const smm_cuda_operand &x = args.operand[SMM_C];
+    T *to = static_cast<T *>(x.data);
+    if constexpr (SMM_SOURCE_C != SMM_SOURCE_FLAT || SMM_ORDER_C != SMM_ORDER_ROW) {
+        each_element<SMM_ORDER_C>(args, x, first, count, [&](int q, int i, int j, long long offset) {
+            to[offset] = images[q * MATRIX + i * PITCH + j];
+        });
+    } else if constexpr (AS_IN_MEMORY) {
+        to += first * (N * N);
+        const int total = count * N * N;
+#pragma unroll 16
+        for (int e = threadIdx.x % 32 * VECTOR; e < OF_WARP * N * N; e += 32 * VECTOR)
+            if (e + VECTOR <= total) store_global<VECTOR>(to + e, load<VECTOR>(images + e));
+        const int rest = total / VECTOR * VECTOR + threadIdx.x % 32;
+        if (rest < total) to[rest] = images[rest];
+    } else {
+        to += first * (N * N);
+        each_vector(count, [&](int v, int q, int i, int j) {
+            store_global<WIDTH>(to + v * WIDTH, load<WIDTH>(images + q * MATRIX + i * PITCH + j));
+        });
+    }
+}
+
+#if SMM_BLOCKS > 0
+#define BOUNDS __launch_bounds__(THREADS, SMM_BLOCKS)
+#else
+#define BOUNDS __launch_bounds__(THREADS)
+#endif
+
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) T shared[];
+    const int of_block = threadIdx.x / 32 * OF_WARP, of_warp = threadIdx.x % 32 / LANES;
+    const long long first = static_cast<long long>(blockIdx.x) * MATRICES + of_block;
+    const int count = static_cast<int>(args.batch - first < OF_WARP ? args.batch - first : OF_WARP);
+    if (count <= 0) return;
+    T *images = shared + threadIdx.x / 32 * OF_WARP_SHARED, *image = images + of_warp * MATRIX;
+    T *published = images + of_warp * PUBLISHED;
+    Row *pivot_rows = reinterpret_cast<Row *>(images + IMAGES) + of_warp * 2 * N;
+
+    read(images, args, first, count);
+    Rows rows(image);
+    Pivots pivots;
+    __syncwarp();
+#pragma unroll 1
+    for (int k = 0; k < N; k++) rows.eliminate(k, pivots, pivot_rows, published + k % 2 * ROW);
+
+    const smm_cuda_operand &to = args.operand[SMM_INFO];
+    if (lane() == 0 && of_warp < count && to.data) {
+        const long long q = first + of_warp;
+        static_cast<int *>(to.data)[SMM_SOURCE_REST == SMM_SOURCE_FLAT ? q : offset_of(args, to, q)] = pivots.info;
+    }
+    __syncwarp();
+    rows.write(image, pivots, pivot_rows, pivot_rows + N);
+    __syncwarp();
+    write(images, args, first, count);
+}
