@@ -55,9 +55,9 @@ LAYOUT = ("order_a", "order_b", "source_a", "source_b")
 # Of each kernel but the product's: the values of its parameters that are tried.
 LANES, THREADS = (1, 2, 4, 8, 16, 32), (32, 64, 128)
 SPACE: dict[str, dict[str, tuple[int, ...]]] = {
-    "lu_lanes": {"lanes": LANES, "threads": THREADS, "async": (0, 1), "through_shared": (0, 1)},
+    "lu_lanes": {"lanes": (1, 2, 4, 8), "threads": THREADS, "async": (0, 1), "through_shared": (0, 1)},
     "lu_blocked": {"lanes": LANES, "panel": (4, 8), "threads": (32, 64)},
-    "inv_lanes": {"lanes": LANES, "threads": THREADS},
+    "inv_lanes": {"lanes": (1, 2, 4), "threads": THREADS},
     "inv_rows": {"lanes": LANES, "threads": THREADS},
     "cholesky_lanes": {"lanes": LANES, "cols": (1, 2, 4), "threads": THREADS, "pad": (1,), "async": (0, 1), "through_shared": (0, 1)},
     "triangular_lanes": {"lanes": LANES, "threads": THREADS, "pad": (1,)},

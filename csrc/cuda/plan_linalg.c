@@ -26,8 +26,13 @@ static bool rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
     return ceil_div(p->n, x->lanes) * p->n * bytes_of(p) <= MOST_BYTES;
 }
 
+/* All steps in one text: not so many operations that it takes seconds to compile. */
+static bool steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int most_operations) {
+    return ceil_div(p->n, x->lanes) * p->n * p->n <= most_operations;
+}
+
 bool smm_lu_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    if (!by_lu(p) || !whole_matrices(p, x, grid) || !rows_fit(p, x)) return false;
+    if (!by_lu(p) || !whole_matrices(p, x, grid) || !rows_fit(p, x) || !steps_fit(p, x, 2048)) return false;
     if (x->lanes > 1 && !x->through_shared) return false;
     const bool factors = p->op == SMM_OP_LU, carries = p->op == SMM_OP_SOLVE && p->k == 1;
     const bool after = p->op == SMM_OP_SOLVE && !carries, shared = x->lanes > 1 || x->through_shared;
@@ -80,7 +85,7 @@ void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
 }
 
 bool smm_inv_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    if (p->op != SMM_OP_INV || !whole_matrices(p, x, grid) || !rows_fit(p, x)) return false;
+    if (p->op != SMM_OP_INV || !whole_matrices(p, x, grid) || !rows_fit(p, x) || !steps_fit(p, x, 768)) return false;
     const int vector = 16 / bytes_of(p), vectors = p->n / vector;
     const bool vectorised = p->n % vector == 0;
     const int pitch = vectorised && x->lanes > 1 && vectors % 2 == 0 ? p->n + vector : p->n;
