@@ -20,10 +20,18 @@ constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = RAW ? P : SMM_K, MATRIC
               THREADS = SMM_THREADS;
 constexpr int WIDE = SMM_COLS ? SMM_COLS : 1; /* neighbouring columns of a lane */
 
-/* v_k .. of a matrix: element i belongs to row i, and tau takes the place of v_k = 1. */
-constexpr int KEPT = FORMS_Q ? P : LANES > 1 ? 2 : 0;
-constexpr int PITCH = ceil_div(M, VECTOR) * VECTOR;
-constexpr int REFLECTORS = KEPT * PITCH + (KEPT * PITCH / VECTOR % 2 ? 0 : VECTOR); /* odd: matrices differ in banks */
+/* So many steps share the text of a loop; or each has its own, which knows where row k is. In a loop the rows that wait
+ * move up by one register at each step, so that the next one finds its rows where the last one did, and what is final
+ * of R and V goes to shared memory, to stay there. */
+constexpr int STEPS = most(SMM_PANEL, 1);
+constexpr bool ROLLED = STEPS > 1;
+
+/* Columns in shared memory: tau, in the place of v_k = 1, and the rest of v of some steps. ROLLED: of all, R above them,
+ * its diagonal at the end; before that is space for the rows that a loop counts too many. An odd number of vectors, in
+ * order that columns differ in banks, as do matrices. */
+constexpr int KEPT = ROLLED ? N : FORMS_Q ? P : LANES > 1 ? 2 : 0;
+constexpr int PITCH = (ceil_div(ROLLED ? M + STEPS + VECTOR - 1 : M, VECTOR) | ROLLED) * VECTOR;
+constexpr int REFLECTORS = KEPT * PITCH + (KEPT * PITCH / VECTOR % 2 ? 0 : VECTOR);
 
 constexpr bool REST_FLAT = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
 constexpr bool FLAT_A = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
@@ -127,28 +135,31 @@ __device__ inline void put(const smm_cuda_args &args, int operand, long long fir
 
 /* --- the factorization --- */
 
-/* What is exchanged between the lanes of a matrix at step k. */
-__device__ inline T *reflector_at(T *reflectors, int k) { return reflectors + (KEPT ? k % KEPT : 0) * PITCH; }
+/* Where tau and v of step k are in shared memory, at the beginning of a vector; and, ROLLED, element (i, j). */
+__device__ inline int reflector_at(int k) {
+    return ROLLED ? k * PITCH + ceil_div(k, VECTOR) * VECTOR : KEPT ? k % KEPT * PITCH : 0;
+}
+__device__ inline int place(int i, int j) { return i == j ? j * PITCH + PITCH - 1 : reflector_at(j) + i - j; }
 
-/* Rows k .. of a column to shared memory, tau first. */
-__device__ inline void publish(T *v, const T (&x)[M], int k, T tau) {
+/* v of `rows` rows, tau first, to shared memory and back; element(r) is that of row k + r. */
+template <class Element> __device__ inline void publish(T *v, int rows, Element element) {
 #pragma unroll
-    for (int i = 0; i < M; i += VECTOR) {
-        if (i + VECTOR <= k) continue;
+    for (int r = 0; r < M; r += VECTOR) {
+        if (r >= rows) continue;
         Vector<VECTOR> y;
 #pragma unroll
-        for (int e = 0; e < VECTOR; e++) y.x[e] = i + e == k ? tau : i + e < M ? x[i + e] : T(0);
-        store<VECTOR>(v + i, y);
+        for (int e = 0; e < VECTOR; e++) y.x[e] = r + e < rows ? element(r + e) : T(0);
+        store<VECTOR>(v + r, y);
     }
 }
-__device__ inline void receive(T (&x)[M], const T *v, int k) {
+template <class Act> __device__ inline void receive(const T *v, int rows, Act act) {
 #pragma unroll
-    for (int i = 0; i < M; i += VECTOR) {
-        if (i + VECTOR <= k) continue;
-        const Vector<VECTOR> y = load<VECTOR>(v + i);
+    for (int r = 0; r < M; r += VECTOR) {
+        if (r >= rows) continue;
+        const Vector<VECTOR> y = load<VECTOR>(v + r);
 #pragma unroll
         for (int e = 0; e < VECTOR; e++)
-            if (i + e >= k && i + e < M) x[i + e] = y.x[e];
+            if (r + e < rows) act(r + e, y.x[e]);
     }
 }
 
@@ -164,77 +175,124 @@ __device__ inline int zero_after(float x) {
     return zero;
 }
 
-/* Rows k .. of x become beta and v, if that is no case for factor_carefully(), of which `good` tells; the result is
- * tau. */
-__device__ inline T reflector(T (&x)[M], int k, bool &good) {
+/* The reflector of rows top .. top + rows - 1 of x, if that is no case for factor_carefully(), of which `good` tells. */
+__device__ inline Reflector reflector(const T (&x)[M], int top, int rows, bool &good) {
     T s[4] = {0, 0, 0, 0};
 #pragma unroll
-    for (int i = 0; i < M; i++)
-        if (i > k) s[(i - k - 1) % 4] = multiply_add(x[i], x[i], s[(i - k - 1) % 4]);
-    const T rest = (s[0] + s[1]) + (s[2] + s[3]), squares = multiply_add(x[k], x[k], rest);
-    good = good && is_ordinary(rest, squares);
-    const Reflector h = ordinary_reflector_of(x[k], squares);
-    x[k] = h.beta;
-#pragma unroll
-    for (int i = 0; i < M; i++)
-        if (i > k) x[i] = product(x[i], h.r);
-    return h.tau;
+    for (int r = 1; r < M; r++)
+        if (r < rows) s[(r - 1) % 4] = multiply_add(x[top + r], x[top + r], s[(r - 1) % 4]);
+    const T rest = (s[0] + s[1]) + (s[2] + s[3]), squares = multiply_add(x[top], x[top], rest);
+    good = is_ordinary(rest, squares) && good;
+    return ordinary_reflector_of(x[top], squares);
 }
 
-/* v^T x */
-__device__ inline T along(const T (&v)[M], const T (&x)[M], int k) {
-    T w = x[k];
+/* Step k. */
+__device__ inline void step(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflectors, int k, bool &good) {
+    T *v = reflectors + reflector_at(k), (&x)[M] = a.x[slot_of(k)], y[M], w[ColumnsA::SLOTS], t = 0;
+    if (lane() == owner_of(k)) {
+        const Reflector h = reflector(x, k, M - k, good);
+        tau[slot_of(k)] = t = h.tau;
+        x[k] = h.beta;
 #pragma unroll
-    for (int i = 0; i < M; i++)
-        if (i > k) w = multiply_add(v[i], x[i], w);
-    return w;
+        for (int i = 0; i < M; i++)
+            if (i > k) x[i] = product(x[i], h.r);
+        if (KEPT && (FORMS_Q || k + 1 < N)) publish(v, M - k, [&](int r) { return r ? x[k + r] : t; });
+    }
+    if (k + 1 == N) return;
+    const auto keep = [&](int r, T element) { y[r] = element; };
+    if (LANES > 1) {
+        __syncwarp();
+        receive(v, M - k, keep);
+        t = y[0];
+    } else {
+#pragma unroll
+        for (int i = 0; i < M; i++)
+            if (i > k) y[i - k] = x[i];
+    }
+#pragma unroll
+    for (int c = 0; c < ColumnsA::SLOTS; c++) {
+        if (last_column(c) <= k) continue;
+        w[c] = a.x[c][k];
+#pragma unroll
+        for (int i = 0; i < M; i++)
+            if (i > k) w[c] = multiply_add(y[i - k], a.x[c][i], w[c]);
+        w[c] = product(t, w[c]);
+    }
+    if (LANES > 1 && SMM_ROWS) receive(v + zero_after(w[ColumnsA::SLOTS - 1]), M - k, keep); /* not to keep it meanwhile */
+#pragma unroll
+    for (int c = 0; c < ColumnsA::SLOTS; c++)
+        if (last_column(c) > k && (first_column(c) > k || column(c) > k)) {
+            a.x[c][k] = a.x[c][k] - w[c];
+#pragma unroll
+            for (int i = 0; i < M; i++)
+                if (i > k) a.x[c][i] = multiply_add(-y[i - k], w[c], a.x[c][i]);
+        }
 }
 
-/* x = x - w v */
-__device__ inline void subtract(T (&x)[M], const T (&v)[M], T w, int k) {
-    x[k] = x[k] - w;
+/* What a row that does not exist holds where a loop counts it, the element of v being 0. Its square vanishes in any sum,
+ * its product with 0 is -0, which is neutral, and it never changes. */
+constexpr T NOTHING = -static_cast<T>(DOUBLE ? 0x1p-1074 : 0x1p-149);
+
+/* Step k of the loop from step `first` on. Columns up to k are worked on like the others, to no effect. */
+__device__ inline void step_of_loop(ColumnsA &a, T *reflectors, int first, int k, bool &good) {
+    const int rows = M - first, own = slot_of(first);
+    T *v = reflectors + reflector_at(k), w[ColumnsA::SLOTS], tau = 0;
+    if (lane() == owner_of(k)) {
+        const T(&x)[M] = a.x[own];
+        const Reflector h = reflector(x, 0, rows, good);
+        publish(v, rows, [&](int r) {
+            return r == 0 ? h.tau : r > rows - STEPS && r >= M - k ? T(0) : product(x[r], h.r);
+        });
+        reflectors[place(k, k)] = h.beta;
+    }
+    if (first + 1 >= N) return;
+    __syncwarp();
 #pragma unroll
-    for (int i = 0; i < M; i++)
-        if (i > k) x[i] = multiply_add(-v[i], w, x[i]);
+    for (int c = own; c < ColumnsA::SLOTS; c++) w[c] = a.x[c][0];
+    receive(v, rows, [&](int r, T element) {
+        if (r == 0) tau = element;
+#pragma unroll
+        for (int c = own; c < ColumnsA::SLOTS && r; c++) w[c] = multiply_add(element, a.x[c][r], w[c]);
+    });
+#pragma unroll
+    for (int c = own; c < ColumnsA::SLOTS; c++) {
+        const int j = column(c);
+        w[c] = product(tau, w[c]);
+        if ((c > own || j > k) && j < N) reflectors[reflector_at(j) - j + k] = a.x[c][0] - w[c];
+    }
+    receive(v, rows, [&](int r, T element) { /* again, rather than to keep it meanwhile */
+#pragma unroll
+        for (int c = own; c < ColumnsA::SLOTS && r; c++) a.x[c][r - 1] = multiply_add(-element, w[c], a.x[c][r]);
+    });
+#pragma unroll
+    for (int c = own; c < ColumnsA::SLOTS; c++) a.x[c][rows - 1] = NOTHING;
 }
 
 /* A becomes R above the reflectors; whether that went well. */
 __device__ inline bool factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflectors) {
+    constexpr int END = least(N, M - 1); /* step M - 1 has nothing to annihilate */
     bool good = true;
 #pragma unroll
-    for (int k = 0; k < P; k++) {
-        T *v = reflector_at(reflectors, k), (&x)[M] = a.x[slot_of(k)], t = 0;
-        const bool last = k + 1 == M;
-        if (lane() == owner_of(k)) {
-            if (last)
-                good = good && is_finite(x[k]);
-            else
-                t = reflector(x, k, good);
-            tau[slot_of(k)] = t;
-            if (KEPT && (FORMS_Q || k + 1 < N)) publish(v, x, k, t);
+    for (int first = 0; first < END; first += STEPS) {
+        if (!ROLLED) {
+            step(a, tau, reflectors, first, good);
+            continue;
         }
-        if (k + 1 == N) continue;
-        if (SMM_PANEL && k % most(SMM_PANEL, 1) == 0) __syncthreads();
-        T y[M], w[ColumnsA::SLOTS];
-        if (LANES > 1) {
-            __syncwarp();
-            receive(y, v, k);
-            t = y[k];
-        } else {
-#pragma unroll
-            for (int i = 0; i < M; i++) y[i] = x[i];
-        }
-#pragma unroll
-        for (int c = 0; c < ColumnsA::SLOTS; c++)
-            if (last_column(c) > k) w[c] = product(t, along(y, a.x[c], k));
-        if (LANES > 1 && SMM_ROWS) receive(y, v + zero_after(w[ColumnsA::SLOTS - 1]), k); /* not to keep it meanwhile */
-#pragma unroll
-        for (int c = 0; c < ColumnsA::SLOTS; c++)
-            if (last_column(c) > k && (first_column(c) > k || column(c) > k)) subtract(a.x[c], y, w[c], k);
+#pragma unroll 1
+        for (int k = first; k < least(first + STEPS, END); k++) step_of_loop(a, reflectors, first, k, good);
     }
 #pragma unroll
-    for (int c = 0; c < ColumnsA::SLOTS; c++)
-        if (P < N && column(c) >= P && column(c) < N) good = good && is_finite(a.x[c][P - 1]);
+    for (int c = 0; c < ColumnsA::SLOTS; c++) {
+        const int j = column(c);
+        if (END == P || last_column(c) < END || j < END || j >= N) continue;
+        T &x = a.x[c][ROLLED ? 0 : END];
+        if (j > END) x = x - product(T(0), x); /* 0 of -0 */
+        good = is_finite(x) && good;
+        if (ROLLED) reflectors[place(END, j)] = x;
+        if (j > END) continue;
+        tau[c] = 0;
+        if (ROLLED || FORMS_Q) reflectors[reflector_at(j)] = 0;
+    }
     return good;
 }
 
@@ -254,20 +312,20 @@ __device__ __noinline__ void factor_carefully(T (*a)[M], T *tau, T *reflectors, 
                 a[c][i] = product(from.data[i * from.row + column(c) * from.col], overflows ? SCALE_AGAIN : T(1));
 #pragma unroll 1
         for (int k = 0; k < P; k++) {
-            T *v = KEPT ? reflector_at(reflectors, k) : a[slot_of(k)];
+            T *v = KEPT ? reflectors + reflector_at(k) : a[slot_of(k)] + k;
             __syncwarp();
             if (lane() == owner_of(k)) {
                 T *x = a[slot_of(k)];
                 tau[slot_of(k)] = make_reflector(x + k, 1, M - k);
                 finite = finite && is_finite(x[k]);
-                for (int i = k + 1; KEPT && i < M; i++) v[i] = x[i];
-                if (KEPT) v[k] = tau[slot_of(k)];
+                for (int i = k + 1; KEPT && i < M; i++) v[i - k] = x[i];
+                if (KEPT) v[0] = tau[slot_of(k)];
             }
             __syncwarp();
-            const T t = KEPT ? v[k] : tau[slot_of(k)];
+            const T t = KEPT ? v[0] : tau[slot_of(k)];
 #pragma unroll 1
             for (int c = 0; c < ColumnsA::SLOTS; c++)
-                if (column(c) > k && column(c) < N) reflect(v + k, t, a[c] + k, 1, 1, M - k);
+                if (column(c) > k && column(c) < N) reflect(v, t, a[c] + k, 1, 1, M - k);
         }
 #pragma unroll 1
         for (int c = 0; c < ColumnsA::SLOTS; c++)
@@ -291,8 +349,8 @@ __device__ inline void form(ColumnsQ &q, const T *reflectors) {
 #pragma unroll
     for (int k = P - 1; k >= 0; k--) {
         T v[M];
-        receive(v, reflectors + k * PITCH, k);
-        const T tau = v[k];
+        receive(reflectors + reflector_at(k), M - k, [&](int r, T element) { v[r] = element; });
+        const T tau = v[0];
 #pragma unroll
         for (int c = 0; c < ColumnsQ::SLOTS; c++) {
             if (last_column(c) < k) continue;
@@ -300,14 +358,14 @@ __device__ inline void form(ColumnsQ &q, const T *reflectors) {
             T w = 0;
 #pragma unroll
             for (int i = 0; i < M; i++)
-                if (i > k) w = i == k + 1 ? product(v[i], x[i]) : multiply_add(v[i], x[i], w);
+                if (i > k) w = i == k + 1 ? product(v[i - k], x[i]) : multiply_add(v[i - k], x[i], w);
             const bool own = column(c) == k;
             w = own ? tau : product(tau, w);
             if (first_column(c) >= k || column(c) >= k) {
                 x[k] = own ? 1 - tau : -w;
 #pragma unroll
                 for (int i = 0; i < M; i++)
-                    if (i > k) x[i] = multiply_add(-v[i], w, x[i]);
+                    if (i > k) x[i] = multiply_add(-v[i - k], w, x[i]);
             }
         }
     }
@@ -323,7 +381,11 @@ __device__ inline void load_and_factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T
     for (int c = 0; c < ColumnsA::SLOTS; c++) {
         tau[c] = t[c];
 #pragma unroll
-        for (int i = 0; i < M; i++) a.x[c][i] = b.x[c][i];
+        for (int i = 0; i < M; i++)
+            if (!ROLLED)
+                a.x[c][i] = b.x[c][i];
+            else if (i <= column(c) && column(c) < N)
+                reflectors[place(i, column(c))] = b.x[c][i];
     }
 }
 
@@ -354,15 +416,17 @@ __launch_bounds__(THREADS)
     T tau[ColumnsA::SLOTS];
     load_and_factor(a, tau, reflectors, from);
 
+    const auto element = [&](int c, int i) { return ROLLED ? reflectors[place(i, column(c))] : a.x[c][i]; };
     if (RAW) {
-        put<ColumnsA, ImageA, M, FLAT_C>(args, SMM_C, first, count, image, [&](int c, int i) { return a.x[c][i]; });
+        put<ColumnsA, ImageA, M, FLAT_C>(args, SMM_C, first, count, image, element);
         const Place d = place_of(args, SMM_D, q, REST_FLAT, P, 1);
 #pragma unroll
         for (int c = 0; c < ColumnsA::SLOTS; c++)
-            if (mine < count && column(c) < P) d.data[column(c) * d.row] = tau[c];
+            if (mine < count && column(c) < P)
+                d.data[column(c) * d.row] = ROLLED ? reflectors[reflector_at(column(c))] : tau[c];
     } else {
         put<ColumnsA, ImageR, K, REST_FLAT>(args, SMM_D, first, count, image, [&](int c, int i) {
-            return i < P && i <= column(c) ? a.x[c][i < P ? i : 0] : T(0);
+            return i < P && i <= column(c) ? element(c, i < P ? i : 0) : T(0);
         });
     }
     if constexpr (FORMS_Q) {
