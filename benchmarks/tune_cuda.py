@@ -64,6 +64,7 @@ SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     "qr_columns": {
         "lanes": LANES,
         "threads": (32, 64),
+        "panel": (0, 2, 4),
         "cols": (0, 2),
         "rows": (0, 1),
         "pad": (1,),

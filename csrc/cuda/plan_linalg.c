@@ -211,9 +211,9 @@ bool smm_qr_columns_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     const int vector = 16 / bytes_of(p), wide = most(x->cols, 1), columns = forms_q ? most(p->n, p->k) : p->n;
     if (wide > 1 && (p->n % wide || wide > vector)) return false;
     if (ceil_div(ceil_div(columns, x->lanes), wide) * wide * p->m * bytes_of(p) > MOST_BYTES) return false;
-    const int rolled = x->panel > 1, columns_kept = forms_q ? least(p->m, p->n) : x->lanes > 1 ? 2 : 0;
-    if (rolled && (wide > 1 || x->lanes % x->panel)) return false;
-    const int kept = rolled ? p->n : columns_kept;
+    const bool rolled = x->panel > 1;
+    if (rolled && (wide > 1 || x->rows || x->lanes % x->panel)) return false;
+    const int kept = rolled ? p->n : forms_q ? least(p->m, p->n) : x->lanes > 1 ? 2 : 0;
     const int pitch = rolled ? (ceil_div(p->m + x->panel + vector - 1, vector) | 1) * vector : whole(p, p->m);
     const int reflectors = kept * pitch + (kept * pitch / vector % 2 ? 0 : vector);
     grid->shared = kept ? grid->matrices * reflectors * bytes_of(p) : 0;

@@ -26,9 +26,9 @@ constexpr int WIDE = SMM_COLS ? SMM_COLS : 1; /* neighbouring columns of a lane 
 constexpr int STEPS = most(SMM_PANEL, 1);
 constexpr bool ROLLED = STEPS > 1;
 
-/* Columns in shared memory: tau, in the place of v_k = 1, and the rest of v of some steps. ROLLED: of all, R above them,
- * its diagonal at the end; before that is space for the rows that a loop counts too many. An odd number of vectors, in
- * order that columns differ in banks, as do matrices. */
+/* Columns in shared memory: tau, in the place of v_k = 1, and the rest of v of some steps. ROLLED: of all, R above
+ * them, its diagonal at the end; before that is space for the rows that a loop counts too many. An odd number of
+ * vectors, in order that columns differ in banks, as do matrices. */
 constexpr int KEPT = ROLLED ? N : FORMS_Q ? P : LANES > 1 ? 2 : 0;
 constexpr int PITCH = (ceil_div(ROLLED ? M + STEPS + VECTOR - 1 : M, VECTOR) | ROLLED) * VECTOR;
 constexpr int REFLECTORS = KEPT * PITCH + (KEPT * PITCH / VECTOR % 2 ? 0 : VECTOR);
@@ -175,7 +175,8 @@ __device__ inline int zero_after(float x) {
     return zero;
 }
 
-/* The reflector of rows top .. top + rows - 1 of x, if that is no case for factor_carefully(), of which `good` tells. */
+/* The reflector of rows top .. top + rows - 1 of x, if that is no case for factor_carefully(), of which `good` tells.
+ */
 __device__ inline Reflector reflector(const T (&x)[M], int top, int rows, bool &good) {
     T s[4] = {0, 0, 0, 0};
 #pragma unroll
@@ -218,7 +219,8 @@ __device__ inline void step(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflector
             if (i > k) w[c] = multiply_add(y[i - k], a.x[c][i], w[c]);
         w[c] = product(t, w[c]);
     }
-    if (LANES > 1 && SMM_ROWS) receive(v + zero_after(w[ColumnsA::SLOTS - 1]), M - k, keep); /* not to keep it meanwhile */
+    if (LANES > 1 && SMM_ROWS)
+        receive(v + zero_after(w[ColumnsA::SLOTS - 1]), M - k, keep); /* not to keep it meanwhile */
 #pragma unroll
     for (int c = 0; c < ColumnsA::SLOTS; c++)
         if (last_column(c) > k && (first_column(c) > k || column(c) > k)) {
@@ -229,8 +231,8 @@ __device__ inline void step(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflector
         }
 }
 
-/* What a row that does not exist holds where a loop counts it, the element of v being 0. Its square vanishes in any sum,
- * its product with 0 is -0, which is neutral, and it never changes. */
+/* What a row that does not exist holds where a loop counts it, the element of v being 0. Its square vanishes in any
+ * sum, its product with 0 is -0, which is neutral, and it never changes. */
 constexpr T NOTHING = -static_cast<T>(DOUBLE ? 0x1p-1074 : 0x1p-149);
 
 /* Step k of the loop from step `first` on. Columns up to k are worked on like the others, to no effect. */
@@ -262,7 +264,8 @@ __device__ inline void step_of_loop(ColumnsA &a, T *reflectors, int first, int k
     }
     receive(v, rows, [&](int r, T element) { /* again, rather than to keep it meanwhile */
 #pragma unroll
-        for (int c = own; c < ColumnsA::SLOTS && r; c++) a.x[c][r - 1] = multiply_add(-element, w[c], a.x[c][r]);
+                                             for (int c = own; c < ColumnsA::SLOTS && r; c++)
+                                                 a.x[c][r - 1] = multiply_add(-element, w[c], a.x[c][r]);
     });
 #pragma unroll
     for (int c = own; c < ColumnsA::SLOTS; c++) a.x[c][rows - 1] = NOTHING;

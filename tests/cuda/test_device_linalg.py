@@ -361,6 +361,17 @@ def test_explain(torch):
     assert smallmm.explain("batched_matmul", x, x).strategy in ("staged", "direct", "whole")
 
 
+def test_calls_find_the_tuned_rows(torch):
+    """A call describes its problem as the rows do."""
+    _, arch, shared = _core.cuda_device(0)
+    for name, op in (("lu_factor", "LU"), ("inv", "INV"), ("det", "DET"), ("cholesky", "CHOLESKY")):
+        for n in (5, 12, 24):
+            how = smallmm.explain(name, torch.rand(5000, n, n, device="cuda"))
+            plan = _core.cuda_plan({"op": op, "dtype": "f32", "m": n, "k": 1, "n": n}, shared)
+            assert how.kernel == f"smm_{plan['kernel']}_f32_sm{arch}"
+            assert (how.threads, how.group) == (plan["block"], plan["matrices"])
+
+
 def test_cupy(rng):
     cupy = pytest.importorskip("cupy")
     a, b = rng.standard_normal((50, 6, 6)), rng.standard_normal((50, 6, 2))
