@@ -59,7 +59,14 @@ SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     "lu_blocked": {"lanes": LANES, "panel": (4, 8), "threads": (32, 64)},
     "inv_lanes": {"lanes": (1, 2, 4), "threads": THREADS},
     "inv_rows": {"lanes": LANES, "threads": THREADS},
-    "cholesky_lanes": {"lanes": LANES, "cols": (1, 2, 4), "threads": THREADS, "pad": (1,), "async": (0, 1), "through_shared": (0, 1)},
+    "cholesky_lanes": {
+        "lanes": LANES,
+        "cols": (1, 2, 4),
+        "threads": THREADS,
+        "pad": (1,),
+        "async": (0, 1),
+        "through_shared": (0, 1),
+    },
     "triangular_lanes": {"lanes": LANES, "threads": THREADS, "pad": (1,)},
     "qr_columns": {
         "lanes": LANES,
