@@ -59,12 +59,19 @@ clean:  ## remove everything that was built
 
 # --- what the targets above need: files in .venv say when it was last done -----------------------------
 
+# pip, which comes with what Debian packs apart as python3-venv. Without it, pip's package is unpacked into .venv; no root
+# needed.
 $(VENV)/created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "smallmm needs Python 3.11 or newer")'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --without-pip $(VENV)
+	@$(BIN)/python -m ensurepip --default-pip > $@.log 2>&1 || \
+	{ echo "python3-venv is not installed: fetching python3-pip-whl into $(VENV)"; \
+	  cd $(VENV) && apt-get download -qq python3-pip-whl && dpkg -x python3-pip-whl_*.deb pip_files && \
+	  bin/python $$(ls pip_files/usr/share/python-wheels/pip-*.whl)/pip install --quiet pip; } || \
+	{ echo 'a virtual environment needs pip: install it (Debian: apt-get install python3-venv)'; exit 1; }
 	touch $@
 
-# The header of CPython, which Debian packs apart. Without it, its package is unpacked into .venv; no root needed.
+# The header of CPython, which Debian packs apart, too.
 $(VENV)/header: $(VENV)/created
 	@$(BIN)/python -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || \
 	{ echo "Python.h is not installed: fetching $(DEV_PACKAGE) into $(VENV)"; \
