@@ -16,7 +16,6 @@
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr bool A_BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW;
 constexpr bool C_BY_ROWS = SMM_ORDER_C == SMM_ORDER_ROW || SMM_SOURCE_C == SMM_SOURCE_STRIDED;
-constexpr bool REST_FLAT = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
 
 /* --- which elements a lane has --- */
 
@@ -146,12 +145,6 @@ __device__ inline int factor(Triangle &a) {
 
 /* --- the kernel --- */
 
-#if SMM_BLOCKS > 0
-#define BOUNDS __launch_bounds__(THREADS, SMM_BLOCKS)
-#else
-#define BOUNDS __launch_bounds__(THREADS)
-#endif
-
 /* A thread has all of a matrix, in whole vectors from memory. */
 __device__ inline void factor_flat(const T *from, T *to, int &info, bool mine) {
     constexpr int WIDTH = ALIGNED ? width_of(N * N) : 1;
@@ -185,7 +178,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     extern __shared__ __align__(16) T shared[];
     constexpr bool LIE_ANYHOW = SMM_SOURCE_A == SMM_SOURCE_STRIDED || SMM_SOURCE_C == SMM_SOURCE_STRIDED;
     __shared__ long long where[2][LIE_ANYHOW ? MATRICES : 1];
-    const smm_cuda_operand &a = args.operand[SMM_A], &c = args.operand[SMM_C], &to = args.operand[SMM_INFO];
+    const smm_cuda_operand &a = args.operand[SMM_A], &c = args.operand[SMM_C];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
     const int q = threadIdx.x / LANES;
@@ -221,6 +214,5 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         factor_flat(static_cast<const T *>(a.data) + matrix * (N * N), static_cast<T *>(c.data) + matrix * (N * N),
                     info, q < count);
     }
-    if (q < count && lane() == 0 && to.data)
-        static_cast<int *>(to.data)[REST_FLAT ? matrix : offset_of(args, to, matrix)] = info;
+    if (q < count && lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
 }

@@ -18,6 +18,13 @@ __host__ __device__ constexpr int width_of(int length) {
     return length % VECTOR == 0 ? VECTOR : length % 2 == 0 ? 2 : 1;
 }
 
+/* The bounds of a kernel of THREADS threads. */
+#if SMM_BLOCKS > 0
+#define BOUNDS __launch_bounds__(THREADS, SMM_BLOCKS)
+#else
+#define BOUNDS __launch_bounds__(THREADS)
+#endif
+
 /* Rounded to nearest, never contracted: the same bits as the CPU's kernels. */
 __device__ inline double product(double x, double y) { return __dmul_rn(x, y); }
 __device__ inline float product(float x, float y) { return __fmul_rn(x, y); }
@@ -56,10 +63,14 @@ template <bool SHARED_BY_ALL> __device__ inline void copy_vector(T *to, const T 
     else
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
 }
-__device__ inline void copy_element(T *to, const T *from) {
+template <int WIDTH> __device__ inline void copy(T *to, const T *from) {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(sizeof(T)));
+    if constexpr (WIDTH * sizeof(T) == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(WIDTH * sizeof(T)));
 }
+__device__ inline void copy_element(T *to, const T *from) { copy<1>(to, from); }
 __device__ inline void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /* Offset in elements of matrix q of an operand that lies anyhow. */
@@ -70,6 +81,13 @@ __device__ inline long long offset_of(const smm_cuda_args &args, const smm_cuda_
         q /= args.extent[d];
     }
     return offset;
+}
+
+/* Where row 0 of an output beside the matrices (pivots, info) begins, whose matrices have so many rows. */
+constexpr bool REST_FLAT = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
+template <class X> __device__ inline X *beside(const smm_cuda_args &args, int which, long long matrix, int rows) {
+    const smm_cuda_operand &x = args.operand[which];
+    return static_cast<X *>(x.data) + (REST_FLAT ? matrix * rows : offset_of(args, x, matrix));
 }
 
 /* The factor of matrix q: an operand's, or the number that the call gave. */

@@ -5,16 +5,8 @@
 
 constexpr int WIDTH = ALIGNED ? width_of(N) : 1; /* of the vectors that rows are made of */
 
-template <int WIDTH> __device__ inline void copy(T *to, const T *from) {
-    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    if constexpr (WIDTH * sizeof(T) == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(WIDTH * sizeof(T)));
-}
-
 /* Consecutive elements of an image, in vectors. */
-template <int COUNT, int WIDTH = VECTOR> __device__ inline void load_row(T *x, const T *from) {
+template <int COUNT, int WIDTH> __device__ inline void load_row(T *x, const T *from) {
 #pragma unroll
     for (int j = 0; j < COUNT; j += WIDTH) {
         const Vector<WIDTH> v = load<WIDTH>(from + j);
@@ -22,16 +14,6 @@ template <int COUNT, int WIDTH = VECTOR> __device__ inline void load_row(T *x, c
         for (int e = 0; e < WIDTH; e++) x[j + e] = v.x[e];
     }
 }
-template <int COUNT, int WIDTH = VECTOR> __device__ inline void store_row(T *to, const T *x) {
-#pragma unroll
-    for (int j = 0; j < COUNT; j += WIDTH) {
-        Vector<WIDTH> v;
-#pragma unroll
-        for (int e = 0; e < WIDTH; e++) v.x[e] = x[j + e];
-        store<WIDTH>(to + j, v);
-    }
-}
-
 /* Visit the flat matrices of a warp in vectors of rows, in the order of memory: act(vector, matrix, row, column). */
 template <class Act> __device__ inline void each_vector(int count, Act act) {
     constexpr unsigned EACH = N / WIDTH, TURNS = ceil_div(OF_WARP * N * EACH, 32);
@@ -82,4 +64,28 @@ __device__ inline void read(T *images, const smm_cuda_args &args, long long firs
     }
     copies_done();
     __syncwarp();
+}
+
+/* The images become matrices first .. first + count of C. */
+__device__ inline void write(const T *images, const smm_cuda_args &args, long long first, int count) {
+    const smm_cuda_operand &x = args.operand[SMM_C];
+    T *to = static_cast<T *>(x.data);
+    if constexpr (SMM_SOURCE_C != SMM_SOURCE_FLAT || SMM_ORDER_C != SMM_ORDER_ROW) {
+        each_element<SMM_ORDER_C>(args, x, first, count, [&](int q, int i, int j, long long offset) {
+            to[offset] = images[q * MATRIX + i * PITCH + j];
+        });
+    } else if constexpr (AS_IN_MEMORY) {
+        to += first * (N * N);
+        const int total = count * N * N;
+#pragma unroll 16
+        for (int e = threadIdx.x % 32 * VECTOR; e < OF_WARP * N * N; e += 32 * VECTOR)
+            if (e + VECTOR <= total) store_global<VECTOR>(to + e, load<VECTOR>(images + e));
+        const int rest = total / VECTOR * VECTOR + threadIdx.x % 32;
+        if (rest < total) to[rest] = images[rest];
+    } else {
+        to += first * (N * N);
+        each_vector(count, [&](int v, int q, int i, int j) {
+            store_global<WIDTH>(to + v * WIDTH, load<WIDTH>(images + q * MATRIX + i * PITCH + j));
+        });
+    }
 }

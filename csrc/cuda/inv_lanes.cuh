@@ -119,36 +119,6 @@ struct Rows {
     }
 };
 
-/* The images become matrices first .. first + count of C. */
-__device__ inline void write(const T *images, const smm_cuda_args &args, long long first, int count) {
-    const smm_cuda_operand &x = args.operand[SMM_C];
-    T *to = static_cast<T *>(x.data);
-    if constexpr (SMM_SOURCE_C != SMM_SOURCE_FLAT || SMM_ORDER_C != SMM_ORDER_ROW) {
-        each_element<SMM_ORDER_C>(args, x, first, count, [&](int q, int i, int j, long long offset) {
-            to[offset] = images[q * MATRIX + i * PITCH + j];
-        });
-    } else if constexpr (AS_IN_MEMORY) {
-        to += first * (N * N);
-        const int total = count * N * N;
-#pragma unroll 16
-        for (int e = threadIdx.x % 32 * VECTOR; e < OF_WARP * N * N; e += 32 * VECTOR)
-            if (e + VECTOR <= total) store_global<VECTOR>(to + e, load<VECTOR>(images + e));
-        const int rest = total / VECTOR * VECTOR + threadIdx.x % 32;
-        if (rest < total) to[rest] = images[rest];
-    } else {
-        to += first * (N * N);
-        each_vector(count, [&](int v, int q, int i, int j) {
-            store_global<WIDTH>(to + v * WIDTH, load<WIDTH>(images + q * MATRIX + i * PITCH + j));
-        });
-    }
-}
-
-#if SMM_BLOCKS > 0
-#define BOUNDS __launch_bounds__(THREADS, SMM_BLOCKS)
-#else
-#define BOUNDS __launch_bounds__(THREADS)
-#endif
-
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     const int of_block = threadIdx.x / 32 * OF_WARP, of_warp = threadIdx.x % 32 / LANES;
@@ -162,11 +132,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 #pragma unroll
     for (int k = 0; k < N; k++) rows.eliminate(k);
 
-    const smm_cuda_operand &to = args.operand[SMM_INFO];
-    if (lane() == 0 && of_warp < count && to.data) {
-        const long long q = first + of_warp;
-        static_cast<int *>(to.data)[SMM_SOURCE_REST == SMM_SOURCE_FLAT ? q : offset_of(args, to, q)] = rows.info;
-    }
+    if (lane() == 0 && of_warp < count && args.operand[SMM_INFO].data)
+        *beside<int>(args, SMM_INFO, first + of_warp, 1) = rows.info;
     __syncwarp();
     rows.write(image);
     __syncwarp();

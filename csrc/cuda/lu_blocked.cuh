@@ -31,7 +31,6 @@ constexpr int SKEW = BESIDE + ((N * PITCH + BESIDE) / VECTOR % 2 == 0 ? VECTOR :
 constexpr int MATRIX = N * PITCH + SKEW;
 
 constexpr int PER_WARP = 32 / LANES; /* matrices */
-constexpr bool REST_FLAT = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
 constexpr bool LIE_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW &&
                           (!SOLVES || (SMM_SOURCE_B == SMM_SOURCE_FLAT && SMM_ORDER_B == SMM_ORDER_ROW)) &&
                           (!(FACTORS || SOLVES) || (SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW));
@@ -39,14 +38,6 @@ constexpr bool LIE_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_
 extern __shared__ __align__(16) T all_images[];
 
 /* --- memory to image and back --- */
-
-template <int WIDTH> __device__ inline void copy(T *to, const T *from) {
-    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    if constexpr (WIDTH * sizeof(T) == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(WIDTH * sizeof(T)));
-}
 
 __host__ __device__ constexpr int common_divisor(int x, int y) { return y == 0 ? x : common_divisor(y, x % y); }
 
@@ -557,20 +548,8 @@ __device__ inline Determinant determinant_of(const T *a, unsigned exchanged) {
 
 /* --- the kernel --- */
 
-/* Where row 0 of an output beside the matrices begins, whose matrices have so many rows. */
-template <class X> __device__ inline X *beside(const smm_cuda_args &args, int which, long long matrix, int rows) {
-    const smm_cuda_operand &x = args.operand[which];
-    return static_cast<X *>(x.data) + (REST_FLAT ? matrix * rows : offset_of(args, x, matrix));
-}
-
 /* Of so many columns of B that are left, those taken now. */
 __device__ inline int columns_of(long long left) { return static_cast<int>(left < K ? left : K); }
-
-#if SMM_BLOCKS > 0
-#define BOUNDS __launch_bounds__(THREADS, SMM_BLOCKS)
-#else
-#define BOUNDS __launch_bounds__(THREADS)
-#endif
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     __shared__ long long all_where[3][LIE_FLAT ? 1 : MATRICES];

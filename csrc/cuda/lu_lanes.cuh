@@ -26,7 +26,6 @@ constexpr bool STAGES = SMM_ASYNC, UNSTAGES = (FACTORS || CARRIES) && (LANES > 1
 constexpr bool A_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
 constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT;
 constexpr bool C_FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && (SMM_ORDER_C == SMM_ORDER_ROW || !FACTORS);
-constexpr bool REST_FLAT = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
 constexpr bool LIE_FLAT = (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT);
 
 /* Images follow each other at an odd number of vectors, so that equal elements of 8 of them lie in different banks;
@@ -124,12 +123,6 @@ template <int COUNT, int LENGTH> __device__ inline void store_row(T *to, const T
 template <bool FLAT>
 __device__ inline T *begin_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long matrix, int elements) {
     return static_cast<T *>(x.data) + (FLAT ? matrix * elements : offset_of(args, x, matrix));
-}
-
-/* Where row 0 of an output beside the matrices begins, whose matrices have so many rows. */
-template <class X> __device__ inline X *beside(const smm_cuda_args &args, int which, long long matrix, int rows) {
-    const smm_cuda_operand &x = args.operand[which];
-    return static_cast<X *>(x.data) + (REST_FLAT ? matrix * rows : offset_of(args, x, matrix));
 }
 
 /* Integers of a matrix, by the widest vectors that they allow. */
@@ -439,12 +432,6 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
             write_determinant(args, matrix, determinant_of(steps, [&](int k) { return diagonal[k]; }), steps.info);
     }
 }
-
-#if SMM_BLOCKS > 0
-#define BOUNDS __launch_bounds__(THREADS, SMM_BLOCKS)
-#else
-#define BOUNDS __launch_bounds__(THREADS)
-#endif
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];

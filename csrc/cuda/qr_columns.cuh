@@ -33,7 +33,6 @@ constexpr int KEPT = ROLLED ? N : FORMS_Q ? P : LANES > 1 ? 2 : 0;
 constexpr int PITCH = (ceil_div(ROLLED ? M + STEPS + VECTOR - 1 : M, VECTOR) | ROLLED) * VECTOR;
 constexpr int REFLECTORS = KEPT * PITCH + (KEPT * PITCH / VECTOR % 2 ? 0 : VECTOR);
 
-constexpr bool REST_FLAT = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
 constexpr bool FLAT_A = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
 constexpr bool FLAT_C = SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW;
 typedef Image<1, M * N, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageA;
@@ -392,13 +391,7 @@ __device__ inline void load_and_factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T
     }
 }
 
-extern "C" __global__ void
-#if SMM_BLOCKS > 0
-__launch_bounds__(THREADS, SMM_BLOCKS)
-#else
-__launch_bounds__(THREADS)
-#endif
-    SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
@@ -438,7 +431,5 @@ __launch_bounds__(THREADS)
         form(x, reflectors);
         put<ColumnsQ, ImageQ, M, FLAT_C>(args, SMM_C, first, count, image, [&](int c, int i) { return x.x[c][i]; });
     }
-    const smm_cuda_operand &info = args.operand[SMM_INFO];
-    if (info.data && lane() == 0 && mine < count)
-        static_cast<int *>(info.data)[REST_FLAT ? first + mine : offset_of(args, info, first + mine)] = 0;
+    if (args.operand[SMM_INFO].data && lane() == 0 && mine < count) *beside<int>(args, SMM_INFO, first + mine, 1) = 0;
 }

@@ -136,16 +136,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         diagonal[r] = Divisor(UNIT || row_of(r) >= N ? T(1) : element(image, row_of(r), row_of(r)));
-    if (BY_LU) {
-        const smm_cuda_operand &p = args.operand[SMM_PIVOTS];
-        const bool flat = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
-        follow(static_cast<const int *>(p.data) + (flat ? matrix * N : offset_of(args, p, matrix)), flat ? 1 : p.row,
-               position);
-    }
-    if (args.operand[SMM_INFO].data && mine && lane() == 0) {
-        const smm_cuda_operand &to = args.operand[SMM_INFO];
-        static_cast<int *>(to.data)[SMM_SOURCE_REST == SMM_SOURCE_FLAT ? matrix : offset_of(args, to, matrix)] = info;
-    }
+    if (BY_LU) follow(beside<int>(args, SMM_PIVOTS, matrix, N), REST_FLAT ? 1 : args.operand[SMM_PIVOTS].row, position);
+    if (args.operand[SMM_INFO].data && mine && lane() == 0) *beside<int>(args, SMM_INFO, matrix, 1) = info;
 
     const Columns b = columns_of<SMM_SOURCE_B, SMM_ORDER_B>(args, SMM_B, matrix);
     const Columns c = columns_of<SMM_SOURCE_C, SMM_ORDER_C>(args, SMM_C, matrix);
