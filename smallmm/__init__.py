@@ -13,6 +13,7 @@ from . import cuda
 from ._config import Explanation, explain, get_num_threads, set_num_threads, show_config, threads
 from ._core import __version__
 from ._errors import LinAlgError
+from ._least_squares import lstsq, lstsq_ex, qr
 from ._linalg import (
     cho_solve,
     cholesky,
@@ -20,12 +21,9 @@ from ._linalg import (
     det,
     inv,
     inv_ex,
-    lstsq,
-    lstsq_ex,
     lu_factor,
     lu_factor_ex,
     lu_solve,
-    qr,
     slogdet,
     solve,
     solve_ex,

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import _core, _lapack, _linalg, _matmul, cuda
+from . import _core, _lapack, _least_squares, _linalg, _matmul, cuda
 from ._arrays import as_numpy, on_device
 from ._errors import LinAlgError
 
@@ -35,9 +35,9 @@ _EXPLAINED = {
         _linalg.cholesky_ex,
         _linalg.cho_solve,
         _linalg.solve_triangular,
-        _linalg.qr,
-        _linalg.lstsq,
-        _linalg.lstsq_ex,
+        _least_squares.qr,
+        _least_squares.lstsq,
+        _least_squares.lstsq_ex,
     )
 }
 

@@ -1,19 +1,14 @@
-"""Factorizations and solves of stacked arrays. Each function tries the direct way at once, which is all that
-NumPy arrays mostly need; `_arrays.call` takes whatever that refuses: conversions, other libraries' arrays,
-errors."""
+"""Linear systems of stacked arrays: factorizations, solves, inverses and determinants. Each function tries
+the direct way at once, which is all that NumPy arrays mostly need; `_arrays.call` takes what that refuses."""
 
-from collections.abc import Callable
-from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-from numpy import count_nonzero
 from numpy.typing import ArrayLike
 
 from . import _core
-from ._arrays import as_numpy, call, is_lazy, lazily, on_device
-from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, numerical_failure
-from ._signatures import dtype_of
+from ._arrays import call
+from ._calls import checked, run, several, transposed
+from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE
 
 _direct = _core.direct
 _direct_solve, _direct_inv, _direct_det = _direct["solve"], _direct["inv"], _direct["det"]
@@ -63,37 +58,6 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
-class QRResult(NamedTuple):
-    """A = Q R."""
-
-    Q: Any
-    R: Any
-
-
-class QRRawResult(NamedTuple):
-    """Householder reflectors as LAPACK's geqrf leaves them; `h` is the transpose of the factored matrix."""
-
-    h: Any
-    tau: Any
-
-
-class LstsqResult(NamedTuple):
-    """The solution, the 2-norm of what is left of each right-hand side, and the rank."""
-
-    x: Any
-    residual_norms: Any
-    rank: Any
-
-
-class LstsqExResult(NamedTuple):
-    """As `LstsqResult`, and info, which is 0."""
-
-    x: Any
-    residual_norms: Any
-    rank: Any
-    info: Any
-
-
 # --- LU ------------------------------------------------------------------------------------------------
 
 
@@ -138,11 +102,11 @@ def lu_factor(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> LUResul
     LUResult(LU=array([[4.  , 4.  ],
            [0.25, 1.  ]]), pivots=array([1, 1], dtype=int32))
     """
-    outs = _several("lu_factor", out, LUResult)
+    outs = several("lu_factor", out, LUResult)
     results = _direct_lu_factor(a, *outs)
     if results is NotImplemented:
         results = call("lu_factor", _core.lu_factor, {"a": a}, outs, {})
-    return _checked("lu_factor", results, SINGULAR, LUResult)
+    return checked("lu_factor", results, SINGULAR, LUResult)
 
 
 def lu_factor_ex(a: ArrayLike, /, *, out: tuple[Any, Any, Any] | None = None) -> LUExResult:
@@ -154,9 +118,7 @@ def lu_factor_ex(a: ArrayLike, /, *, out: tuple[Any, Any, Any] | None = None) ->
     >>> smallmm.lu_factor_ex(np.ones((2, 2))).info
     np.int32(2)
     """
-    return LUExResult(
-        *_call("lu_factor_ex", "lu_factor", {"a": a}, _several("lu_factor_ex", out, LUExResult))
-    )
+    return LUExResult(*run("lu_factor_ex", "lu_factor", {"a": a}, several("lu_factor_ex", out, LUExResult)))
 
 
 def lu_solve(
@@ -199,7 +161,7 @@ def lu_solve(
     """
     lu, pivots = _pair("lu_solve", "lu_and_piv", lu_and_piv, "(LU, pivots)")
     gufunc = "lu_solve_transposed" if _is_transposed("lu_solve", trans) else "lu_solve"
-    return _call("lu_solve", gufunc, {"LU": lu, "pivots": pivots, "b": b}, (out,))
+    return run("lu_solve", gufunc, {"LU": lu, "pivots": pivots, "b": b}, (out,))
 
 
 def solve(a: ArrayLike, b: ArrayLike, /, *, out: Any = None) -> Any:
@@ -261,7 +223,7 @@ def solve(a: ArrayLike, b: ArrayLike, /, *, out: Any = None) -> Any:
     results = _direct_solve(a, b, out)
     if results is NotImplemented:
         results = call("solve", _core.solve, {"a": a, "b": b}, (out,), {})
-    return _checked("solve", results, SINGULAR)
+    return checked("solve", results, SINGULAR)
 
 
 def solve_ex(a: ArrayLike, b: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> SolveExResult:
@@ -274,9 +236,7 @@ def solve_ex(a: ArrayLike, b: ArrayLike, /, *, out: tuple[Any, Any] | None = Non
     >>> info
     array([0, 1], dtype=int32)
     """
-    return SolveExResult(
-        *_call("solve_ex", "solve", {"a": a, "b": b}, _several("solve_ex", out, SolveExResult))
-    )
+    return SolveExResult(*run("solve_ex", "solve", {"a": a, "b": b}, several("solve_ex", out, SolveExResult)))
 
 
 def inv(a: ArrayLike, /, *, out: Any = None) -> Any:
@@ -319,7 +279,7 @@ def inv(a: ArrayLike, /, *, out: Any = None) -> Any:
     results = _direct_inv(a, out)
     if results is NotImplemented:
         results = call("inv", _core.inv, {"a": a}, (out,), {})
-    return _checked("inv", results, SINGULAR)
+    return checked("inv", results, SINGULAR)
 
 
 def inv_ex(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> InvExResult:
@@ -331,7 +291,7 @@ def inv_ex(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> InvExResul
     >>> smallmm.inv_ex(np.zeros((2, 2))).info
     np.int32(1)
     """
-    return InvExResult(*_call("inv_ex", "inv", {"a": a}, _several("inv_ex", out, InvExResult)))
+    return InvExResult(*run("inv_ex", "inv", {"a": a}, several("inv_ex", out, InvExResult)))
 
 
 def det(a: ArrayLike, /, *, out: Any = None) -> Any:
@@ -403,7 +363,7 @@ def slogdet(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> SlogdetRe
     >>> float(sign), round(float(logabsdet / np.log(10)))
     (1.0, 600)
     """
-    return SlogdetResult(*_call("slogdet", "slogdet", {"a": a}, _several("slogdet", out, SlogdetResult)))
+    return SlogdetResult(*run("slogdet", "slogdet", {"a": a}, several("slogdet", out, SlogdetResult)))
 
 
 # --- Cholesky and triangles ----------------------------------------------------------------------------
@@ -452,7 +412,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False, out: Any = None) -> Any:
     results = _direct["cholesky_upper"](a, out) if upper else _direct_cholesky(a, out)
     if results is NotImplemented:
         results = call("cholesky", _core.cholesky_upper if upper else _core.cholesky, {"a": a}, (out,), {})
-    return _checked("cholesky", results, NOT_POSITIVE_DEFINITE)
+    return checked("cholesky", results, NOT_POSITIVE_DEFINITE)
 
 
 def cholesky_ex(
@@ -466,9 +426,9 @@ def cholesky_ex(
     >>> smallmm.cholesky_ex([[[4.0]], [[-1.0]]]).info
     array([0, 1], dtype=int32)
     """
-    outs = _several("cholesky_ex", out, CholeskyExResult)
+    outs = several("cholesky_ex", out, CholeskyExResult)
     gufunc = "cholesky_upper" if upper else "cholesky"
-    return CholeskyExResult(*_call("cholesky_ex", gufunc, {"a": a}, outs))
+    return CholeskyExResult(*run("cholesky_ex", gufunc, {"a": a}, outs))
 
 
 def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, *, out: Any = None) -> Any:
@@ -504,7 +464,7 @@ def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, *, out: Any = N
     array([1., 1.])
     """
     c, lower = _pair("cho_solve", "c_and_lower", c_and_lower, "(c, lower)")
-    return _call("cho_solve", "cho_solve" if lower else "cho_solve_upper", {"c": c, "b": b}, (out,))
+    return run("cho_solve", "cho_solve" if lower else "cho_solve_upper", {"c": c, "b": b}, (out,))
 
 
 def solve_triangular(
@@ -554,230 +514,14 @@ def solve_triangular(
     array([1., 2.])
     """
     if _is_transposed("solve_triangular", trans):
-        a, lower = _transposed(a), not lower
+        a, lower = transposed(a), not lower
     gufunc = f"solve_{'unit_' if unit_diagonal else ''}{'lower' if lower else 'upper'}"
-    return _checked(
-        "solve_triangular", _call("solve_triangular", gufunc, {"a": a, "b": b}, (out,)), SINGULAR_TRIANGLE
+    return checked(
+        "solve_triangular", run("solve_triangular", gufunc, {"a": a, "b": b}, (out,)), SINGULAR_TRIANGLE
     )
 
 
-# --- QR and least squares ------------------------------------------------------------------------------
-
-
-def qr(a: ArrayLike, mode: Literal["reduced", "complete", "r", "raw"] = "reduced", *, out: Any = None) -> Any:
-    """Factor each matrix as A = Q R, Q with orthonormal columns and R upper triangular.
-
-    Parameters
-    ----------
-    a : array_like, shape (..., m, n)
-        A stack of matrices.
-    mode : {"reduced", "complete", "r", "raw"}
-        As `numpy.linalg.qr`, with k = min(m, n):
-        "reduced": Q (..., m, k) and R (..., k, n); "complete": Q (..., m, m) and R (..., m, n);
-        "r": R (..., k, n) only; "raw": ``h`` (..., n, m), the transpose of what LAPACK's geqrf leaves, and
-        ``tau`` (..., k).
-    out : array or tuple of them, optional
-        Where the results go: a tuple of two, or, for "r", one array.
-
-    Returns
-    -------
-    QRResult, QRRawResult, or array
-        ``(Q, R)``, ``(h, tau)``, or R.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `solve`; `mode` is something else.
-
-    See Also
-    --------
-    solve : dtypes; matrices with min(m, n) > 32 or m n > 1024 go to LAPACK as there.
-
-    Notes
-    -----
-    Householder reflections with LAPACK's signs (the diagonal of R may be negative) and norms that neither
-    overflow nor underflow. ``|A - Q R|_1 <= 20 n u |A|_1`` and ``|Q^T Q - I|_1 <= 20 n u``. 4 m n k
-    operations a matrix, 2 m n k without Q.
-
-    Examples
-    --------
-    >>> q, r = smallmm.qr([[3.0, 1.0], [4.0, 2.0]])
-    >>> np.allclose(r, [[-5, -2.2], [0, 0.4]])
-    True
-    """
-    if mode not in _QR_MODES:
-        raise ValueError(
-            f"qr: mode is {mode!r}; expected 'reduced', 'complete', 'r' or 'raw' "
-            "(SciPy's 'economic' is 'reduced', its 'full' is 'complete')"
-        )
-    m, n = _core_shape(a)
-    gufunc = _QR_MODES[mode][m < n]
-    if mode == "r":
-        return _call("qr", gufunc, {"a": a}, (out,))
-    if mode == "raw":
-        h, tau = _several("qr", out, QRRawResult)
-        h, tau = _call("qr", gufunc, {"a": a}, (h if h is None else _transposed(h), tau))
-        return QRRawResult(_transposed(h), tau)
-    return QRResult(*_call("qr", gufunc, {"a": a}, _several("qr", out, QRResult)))
-
-
-# mode: gufuncs for m >= n and for m < n
-_QR_MODES = {
-    "reduced": ("qr_tall", "qr_complete"),
-    "complete": ("qr_complete", "qr_complete"),
-    "r": ("qr_r_tall", "qr_r_wide"),
-    "raw": ("qr_raw_tall", "qr_raw_wide"),
-}
-
-
-def lstsq(
-    a: ArrayLike,
-    b: ArrayLike,
-    rcond: ArrayLike | None = None,
-    *,
-    rtol: ArrayLike | None = None,
-    out: tuple[Any, Any, Any] | None = None,
-) -> LstsqResult:
-    """Least-squares solution of A X = B, of minimum norm where there are many.
-
-    Parameters
-    ----------
-    a : array_like, shape (..., m, n)
-        A stack of matrices, of any rank.
-    b : array_like, shape (..., m, k) or (m,)
-        Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
-    rtol : array_like, shape (...), optional
-        The rank is the number of diagonal elements of R, from QR with column pivoting, whose magnitude is
-        above `rtol` times that of the first. One number, or one per matrix; max(m, n) times the machine
-        epsilon if None.
-    rcond : array_like, optional
-        NumPy's name for `rtol`.
-    out : (array, array, array), optional
-        Where the results go; each may be None.
-
-    Returns
-    -------
-    LstsqResult
-        ``x``, shape (..., n, k), or (..., n) for a vector.
-        ``residual_norms``, shape (..., k), or (...): the 2-norm of each column of B - A X, for any rank.
-        ``rank``, int32, shape (...).
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `solve`; both `rtol` and `rcond` are given.
-
-    See Also
-    --------
-    lstsq_ex : the same with ``info``, which is 0.
-    solve : dtypes; matrices with min(m, n) > 32 or m n > 1024 go to LAPACK's gelsy as there.
-
-    Notes
-    -----
-    QR with column pivoting and a complete orthogonal factorization, as LAPACK's gelsy. Unlike
-    `numpy.linalg.lstsq` there are no singular values, and residual norms are neither squared nor left out.
-
-    Examples
-    --------
-    >>> x = np.array([0.0, 1.0, 2.0, 3.0])
-    >>> line = smallmm.lstsq(np.stack([x, np.ones(4)], axis=-1), np.array([-1.0, 0.2, 0.9, 2.1]))
-    >>> line.x.round(2), line.residual_norms.round(3), int(line.rank)
-    (array([ 1.  , -0.95]), np.float64(0.224), 2)
-    """
-    results = _lstsq("lstsq", a, b, rcond, rtol, _several("lstsq", out, LstsqResult))
-    return LstsqResult(*results[:3])
-
-
-def lstsq_ex(
-    a: ArrayLike,
-    b: ArrayLike,
-    rcond: ArrayLike | None = None,
-    *,
-    rtol: ArrayLike | None = None,
-    out: tuple[Any, Any, Any, Any] | None = None,
-) -> LstsqExResult:
-    """`lstsq` with ``info``, int32, shape (...), which is 0: every matrix has a least-squares solution.
-
-    >>> smallmm.lstsq_ex(np.eye(2), np.ones(2)).info
-    np.int32(0)
-    """
-    return LstsqExResult(*_lstsq("lstsq_ex", a, b, rcond, rtol, _several("lstsq_ex", out, LstsqExResult)))
-
-
-def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]) -> tuple[Any, ...]:
-    if rcond is not None and rtol is not None:
-        raise ValueError(f"{op}: rcond and rtol are both given; expected one of them")
-    rtol = rcond if rtol is None else rtol
-    if rtol is None:
-        rtol = _default_rtol(a, b)
-    elif isinstance(rtol, int | float) and rtol < 0:
-        raise ValueError(f"{op}: rtol is {rtol}; expected a number >= 0")
-    return _call(op, "lstsq", {"a": a, "b": b, "rtol": rtol}, outs)
-
-
-# --- What the functions share --------------------------------------------------------------------------
-
-
-def _call(op: str, gufunc: str, operands: dict[str, Any], outs: tuple[Any, ...]) -> Any:
-    results = _direct[gufunc](*operands.values(), *outs)
-    if results is NotImplemented:
-        results = call(op, getattr(_core, gufunc), operands, outs, {})
-    return results
-
-
-def _checked(
-    op: str, results: tuple[Any, ...], reason: tuple[str, str], make: Callable[..., Any] | None = None
-) -> Any:
-    """The results but the last, info, if that is 0 everywhere: one alone, or several made a named tuple."""
-    info = results[-1]
-    if type(info) is not np.ndarray:
-        if is_lazy(info):
-            return _checked_lazily(op, results, reason, make)
-        info = _info_on_host(op, info)
-    answer = make(*results[:-1]) if make else results[0]
-    if count_nonzero(info):
-        raise numerical_failure(op, info, results[-1], answer, reason)
-    return answer
-
-
-def _info_on_host(op: str, info: Any) -> np.ndarray:
-    """As a NumPy array. A device is waited for; if all its info is 0, that stays there."""
-    if not on_device(info):
-        return as_numpy(op, "info", info)
-    from . import _device
-
-    return _device.to_host(info) if _device.any_nonzero(info) else np.zeros(0, np.int32)
-
-
-def _checked_lazily(op: str, results: tuple[Any, ...], reason: tuple[str, str], make: Any) -> Any:
-    """Dask arrays that are checked when they are computed; an exception then counts within its chunk."""
-    batch_dims = results[-1].ndim
-    dims = [
-        "(" + ",".join(f"d{i}{j}" for j in range(x.ndim - batch_dims)) + ")" for i, x in enumerate(results)
-    ]
-    dtypes = [x.dtype for x in results[:-1]]
-    answer = lazily(
-        partial(_checked_chunks, op, reason, make),
-        f"{','.join(dims)}->{','.join(dims[:-1])}",
-        *results,
-        output_dtypes=dtypes if make else dtypes[0],
-    )
-    return make(*answer) if make else answer
-
-
-def _checked_chunks(op: str, reason: tuple[str, str], make: Any, *results: np.ndarray) -> Any:
-    return _checked(op, results, reason, make)
-
-
-def _several(op: str, out: Any, result: Any) -> tuple[Any, ...]:
-    """out as a tuple with an entry for each field of a named tuple."""
-    fields = result._fields
-    if out is None:
-        return (None,) * len(fields)
-    if not isinstance(out, tuple) or len(out) != len(fields):
-        given = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
-        raise TypeError(f"{op}: out is {given}; expected a tuple ({', '.join(fields)})")
-    return out
+# --- The arguments of solves -----------------------------------------------------------------------------
 
 
 def _pair(op: str, name: str, pair: Any, expected: str) -> tuple[Any, Any]:
@@ -789,39 +533,7 @@ def _pair(op: str, name: str, pair: Any, expected: str) -> tuple[Any, Any]:
 
 
 def _is_transposed(op: str, trans: Any) -> bool:
-    for values, transposed in (((0, "N"), False), ((1, 2, "T", "C"), True)):
+    for values, answer in (((0, "N"), False), ((1, 2, "T", "C"), True)):
         if isinstance(trans, int | str) and trans in values:
-            return transposed
+            return answer
     raise ValueError(f"{op}: trans is {trans!r}; expected 0, 1, 2, 'N', 'T' or 'C'")
-
-
-def _transposed(x: Any) -> Any:
-    if not hasattr(x, "swapaxes"):
-        if on_device(x):
-            raise TypeError(f"a {type(x).__name__} on a device cannot be transposed without a copy")
-        x = np.asarray(x)
-    return x.swapaxes(-1, -2) if x.ndim > 1 else x  # the call says what is wrong with one dimension
-
-
-def _core_shape(a: Any) -> tuple[int, int]:
-    """Rows and columns of a stack of matrices. If it is none, the call says so."""
-    try:
-        shape = np.shape(a)
-    except ValueError:
-        shape = ()
-    return shape[-2:] if len(shape) > 1 else (1, 1)
-
-
-def _default_rtol(a: Any, b: Any) -> np.ndarray:
-    """max(m, n) times the machine epsilon of the dtype that the call computes in, and of that dtype."""
-    try:
-        dtype, epsilon = _epsilon(dtype_of(a), dtype_of(b))
-    except (TypeError, ValueError):  # the call says why
-        return np.zeros(())
-    return np.asarray(max(_core_shape(a)) * epsilon, dtype)
-
-
-@cache
-def _epsilon(a: np.dtype, b: np.dtype) -> tuple[np.dtype, float]:
-    dtype = _core.solve.resolve_dtypes((a, b, None, None))[2]
-    return dtype, float(np.finfo(dtype).eps)

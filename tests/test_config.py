@@ -131,9 +131,11 @@ class TestImport:
         assert importlib.metadata.version("smallmm") == smallmm.__version__
 
 
-@pytest.mark.parametrize("name", ["smallmm", "smallmm._matmul", "smallmm._linalg", "smallmm._config"])
+@pytest.mark.parametrize("name", ["", "._matmul", "._linalg", "._least_squares", "._config"])
 def test_docstring_examples(name):
-    failures, tests = doctest.testmod(sys.modules[name], extraglobs={"np": np, "smallmm": smallmm})
+    failures, tests = doctest.testmod(
+        sys.modules["smallmm" + name], extraglobs={"np": np, "smallmm": smallmm}
+    )
     assert tests > 0
     assert failures == 0
 

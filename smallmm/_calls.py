@@ -1,0 +1,85 @@
+"""What linear systems and least squares share: a gufunc is called, its results are checked."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy import count_nonzero
+
+from . import _core
+from ._arrays import as_numpy, call, is_lazy, lazily, on_device
+from ._errors import numerical_failure
+
+_direct = _core.direct
+
+
+def run(op: str, gufunc: str, operands: dict[str, Any], outs: tuple[Any, ...]) -> Any:
+    """The direct way; `_arrays.call` takes what it refuses: conversions, other libraries' arrays, errors."""
+    results = _direct[gufunc](*operands.values(), *outs)
+    if results is NotImplemented:
+        results = call(op, getattr(_core, gufunc), operands, outs, {})
+    return results
+
+
+def checked(
+    op: str, results: tuple[Any, ...], reason: tuple[str, str], make: Callable[..., Any] | None = None
+) -> Any:
+    """The results but the last, info, if that is 0 everywhere: one alone, or several made a named tuple."""
+    info = results[-1]
+    if type(info) is not np.ndarray:
+        if is_lazy(info):
+            return _checked_lazily(op, results, reason, make)
+        info = _info_on_host(op, info)
+    answer = make(*results[:-1]) if make else results[0]
+    if count_nonzero(info):
+        raise numerical_failure(op, info, results[-1], answer, reason)
+    return answer
+
+
+def _info_on_host(op: str, info: Any) -> np.ndarray:
+    """As a NumPy array. A device is waited for; if all its info is 0, that stays there."""
+    if not on_device(info):
+        return as_numpy(op, "info", info)
+    from . import _device
+
+    return _device.to_host(info) if _device.any_nonzero(info) else np.zeros(0, np.int32)
+
+
+def _checked_lazily(op: str, results: tuple[Any, ...], reason: tuple[str, str], make: Any) -> Any:
+    """Dask arrays that are checked when they are computed; an exception then counts within its chunk."""
+    batch_dims = results[-1].ndim
+    dims = [
+        "(" + ",".join(f"d{i}{j}" for j in range(x.ndim - batch_dims)) + ")" for i, x in enumerate(results)
+    ]
+    dtypes = [x.dtype for x in results[:-1]]
+    answer = lazily(
+        partial(_checked_chunks, op, reason, make),
+        f"{','.join(dims)}->{','.join(dims[:-1])}",
+        *results,
+        output_dtypes=dtypes if make else dtypes[0],
+    )
+    return make(*answer) if make else answer
+
+
+def _checked_chunks(op: str, reason: tuple[str, str], make: Any, *results: np.ndarray) -> Any:
+    return checked(op, results, reason, make)
+
+
+def several(op: str, out: Any, result: Any) -> tuple[Any, ...]:
+    """out as a tuple with an entry for each field of a named tuple."""
+    fields = result._fields
+    if out is None:
+        return (None,) * len(fields)
+    if not isinstance(out, tuple) or len(out) != len(fields):
+        given = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
+        raise TypeError(f"{op}: out is {given}; expected a tuple ({', '.join(fields)})")
+    return out
+
+
+def transposed(x: Any) -> Any:
+    if not hasattr(x, "swapaxes"):
+        if on_device(x):
+            raise TypeError(f"a {type(x).__name__} on a device cannot be transposed without a copy")
+        x = np.asarray(x)
+    return x.swapaxes(-1, -2) if x.ndim > 1 else x  # the call says what is wrong with one dimension

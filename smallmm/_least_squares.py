@@ -1,0 +1,217 @@
+"""QR and least squares of stacked arrays."""
+
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import _core
+from ._calls import run, several, transposed
+from ._signatures import dtype_of
+
+
+class QRResult(NamedTuple):
+    """A = Q R."""
+
+    Q: Any
+    R: Any
+
+
+class QRRawResult(NamedTuple):
+    """Householder reflectors as LAPACK's geqrf leaves them; `h` is the transpose of the factored matrix."""
+
+    h: Any
+    tau: Any
+
+
+class LstsqResult(NamedTuple):
+    """The solution, the 2-norm of what is left of each right-hand side, and the rank."""
+
+    x: Any
+    residual_norms: Any
+    rank: Any
+
+
+class LstsqExResult(NamedTuple):
+    """As `LstsqResult`, and info, which is 0."""
+
+    x: Any
+    residual_norms: Any
+    rank: Any
+    info: Any
+
+
+def qr(a: ArrayLike, mode: Literal["reduced", "complete", "r", "raw"] = "reduced", *, out: Any = None) -> Any:
+    """Factor each matrix as A = Q R, Q with orthonormal columns and R upper triangular.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices.
+    mode : {"reduced", "complete", "r", "raw"}
+        As `numpy.linalg.qr`, with k = min(m, n):
+        "reduced": Q (..., m, k) and R (..., k, n); "complete": Q (..., m, m) and R (..., m, n);
+        "r": R (..., k, n) only; "raw": ``h`` (..., n, m), the transpose of what LAPACK's geqrf leaves, and
+        ``tau`` (..., k).
+    out : array or tuple of them, optional
+        Where the results go: a tuple of two, or, for "r", one array.
+
+    Returns
+    -------
+    QRResult, QRRawResult, or array
+        ``(Q, R)``, ``(h, tau)``, or R.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; `mode` is something else.
+
+    See Also
+    --------
+    solve : dtypes; matrices with min(m, n) > 32 or m n > 1024 go to LAPACK as there.
+
+    Notes
+    -----
+    Householder reflections with LAPACK's signs (the diagonal of R may be negative) and norms that neither
+    overflow nor underflow. ``|A - Q R|_1 <= 20 n u |A|_1`` and ``|Q^T Q - I|_1 <= 20 n u``. 4 m n k
+    operations a matrix, 2 m n k without Q.
+
+    Examples
+    --------
+    >>> q, r = smallmm.qr([[3.0, 1.0], [4.0, 2.0]])
+    >>> np.allclose(r, [[-5, -2.2], [0, 0.4]])
+    True
+    """
+    if mode not in _QR_MODES:
+        raise ValueError(
+            f"qr: mode is {mode!r}; expected 'reduced', 'complete', 'r' or 'raw' "
+            "(SciPy's 'economic' is 'reduced', its 'full' is 'complete')"
+        )
+    m, n = _core_shape(a)
+    gufunc = _QR_MODES[mode][m < n]
+    if mode == "r":
+        return run("qr", gufunc, {"a": a}, (out,))
+    if mode == "raw":
+        h, tau = several("qr", out, QRRawResult)
+        h, tau = run("qr", gufunc, {"a": a}, (h if h is None else transposed(h), tau))
+        return QRRawResult(transposed(h), tau)
+    return QRResult(*run("qr", gufunc, {"a": a}, several("qr", out, QRResult)))
+
+
+# mode: gufuncs for m >= n and for m < n
+_QR_MODES = {
+    "reduced": ("qr_tall", "qr_complete"),
+    "complete": ("qr_complete", "qr_complete"),
+    "r": ("qr_r_tall", "qr_r_wide"),
+    "raw": ("qr_raw_tall", "qr_raw_wide"),
+}
+
+
+def lstsq(
+    a: ArrayLike,
+    b: ArrayLike,
+    rcond: ArrayLike | None = None,
+    *,
+    rtol: ArrayLike | None = None,
+    out: tuple[Any, Any, Any] | None = None,
+) -> LstsqResult:
+    """Least-squares solution of A X = B, of minimum norm where there are many.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices, of any rank.
+    b : array_like, shape (..., m, k) or (m,)
+        Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
+    rtol : array_like, shape (...), optional
+        The rank is the number of diagonal elements of R, from QR with column pivoting, whose magnitude is
+        above `rtol` times that of the first. One number, or one per matrix; max(m, n) times the machine
+        epsilon if None.
+    rcond : array_like, optional
+        NumPy's name for `rtol`.
+    out : (array, array, array), optional
+        Where the results go; each may be None.
+
+    Returns
+    -------
+    LstsqResult
+        ``x``, shape (..., n, k), or (..., n) for a vector.
+        ``residual_norms``, shape (..., k), or (...): the 2-norm of each column of B - A X, for any rank.
+        ``rank``, int32, shape (...).
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; both `rtol` and `rcond` are given.
+
+    See Also
+    --------
+    lstsq_ex : the same with ``info``, which is 0.
+    solve : dtypes; matrices with min(m, n) > 32 or m n > 1024 go to LAPACK's gelsy as there.
+
+    Notes
+    -----
+    QR with column pivoting and a complete orthogonal factorization, as LAPACK's gelsy. Unlike
+    `numpy.linalg.lstsq` there are no singular values, and residual norms are neither squared nor left out.
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 1.0, 2.0, 3.0])
+    >>> line = smallmm.lstsq(np.stack([x, np.ones(4)], axis=-1), np.array([-1.0, 0.2, 0.9, 2.1]))
+    >>> line.x.round(2), line.residual_norms.round(3), int(line.rank)
+    (array([ 1.  , -0.95]), np.float64(0.224), 2)
+    """
+    results = _lstsq("lstsq", a, b, rcond, rtol, several("lstsq", out, LstsqResult))
+    return LstsqResult(*results[:3])
+
+
+def lstsq_ex(
+    a: ArrayLike,
+    b: ArrayLike,
+    rcond: ArrayLike | None = None,
+    *,
+    rtol: ArrayLike | None = None,
+    out: tuple[Any, Any, Any, Any] | None = None,
+) -> LstsqExResult:
+    """`lstsq` with ``info``, int32, shape (...), which is 0: every matrix has a least-squares solution.
+
+    >>> smallmm.lstsq_ex(np.eye(2), np.ones(2)).info
+    np.int32(0)
+    """
+    return LstsqExResult(*_lstsq("lstsq_ex", a, b, rcond, rtol, several("lstsq_ex", out, LstsqExResult)))
+
+
+def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]) -> tuple[Any, ...]:
+    if rcond is not None and rtol is not None:
+        raise ValueError(f"{op}: rcond and rtol are both given; expected one of them")
+    rtol = rcond if rtol is None else rtol
+    if rtol is None:
+        rtol = _default_rtol(a, b)
+    elif isinstance(rtol, int | float) and rtol < 0:
+        raise ValueError(f"{op}: rtol is {rtol}; expected a number >= 0")
+    return run(op, "lstsq", {"a": a, "b": b, "rtol": rtol}, outs)
+
+
+def _core_shape(a: Any) -> tuple[int, int]:
+    """Rows and columns of a stack of matrices. If it is none, the call says so."""
+    try:
+        shape = np.shape(a)
+    except ValueError:
+        shape = ()
+    return shape[-2:] if len(shape) > 1 else (1, 1)
+
+
+def _default_rtol(a: Any, b: Any) -> np.ndarray:
+    """max(m, n) times the machine epsilon of the dtype that the call computes in, and of that dtype."""
+    try:
+        dtype, epsilon = _epsilon(dtype_of(a), dtype_of(b))
+    except (TypeError, ValueError):  # the call says why
+        return np.zeros(())
+    return np.asarray(max(_core_shape(a)) * epsilon, dtype)
+
+
+@cache
+def _epsilon(a: np.dtype, b: np.dtype) -> tuple[np.dtype, float]:
+    dtype = _core.solve.resolve_dtypes((a, b, None, None))[2]
+    return dtype, float(np.finfo(dtype).eps)
