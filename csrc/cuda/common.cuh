@@ -73,6 +73,35 @@ template <int WIDTH> __device__ inline void copy(T *to, const T *from) {
 __device__ inline void copy_element(T *to, const T *from) { copy<1>(to, from); }
 __device__ inline void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
+/* Bulk copies: whole blocks of 16-byte vectors from global to shared memory, by a unit of their own. An Arrival counts
+ * the bytes of those that name it; it serves once. */
+typedef unsigned long long Arrival;
+#if __CUDA_ARCH__ >= 900
+constexpr bool BULK_COPIES = true;
+#else
+constexpr bool BULK_COPIES = false;
+#endif
+/* By one thread, before the others begin to copy. */
+__device__ inline void expect(Arrival *arrival, unsigned bytes) {
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(arrival));
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;\n\tfence.proxy.async.shared::cta;\n\t"
+                 "mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(place),
+                 "r"(bytes)
+                 : "memory");
+}
+__device__ inline void copy_bulk(T *to, const T *from, unsigned bytes, Arrival *arrival) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(from), "r"(bytes), "r"(static_cast<unsigned>(__cvta_generic_to_shared(arrival)))
+                 : "memory");
+}
+__device__ inline void wait_for(Arrival *arrival) {
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(arrival));
+    asm volatile("{\n\t.reg .pred done;\n\tAGAIN:\n\tmbarrier.try_wait.parity.shared.b64 done, [%0], 0;\n\t"
+                 "@!done bra AGAIN;\n\t}" ::"r"(place)
+                 : "memory");
+}
+
 /* Offset in elements of matrix q of an operand that lies anyhow. */
 __device__ inline long long offset_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long q) {
     long long offset = 0;

@@ -40,14 +40,22 @@ __device__ inline void each_element(const smm_cuda_args &args, const smm_cuda_op
 /* Images that follow each other as the matrices do in memory move in whole vectors, whatever their rows are. */
 constexpr bool AS_IN_MEMORY = ALIGNED && PITCH == N && MATRIX == N * N && OF_WARP * N * N % VECTOR == 0;
 
-/* Matrices first .. first + count of A come to the images. */
-__device__ inline void read(T *images, const smm_cuda_args &args, long long first, int count) {
+/* Matrices first .. first + count of A come to the images; in bulk, where they may and there is an Arrival. */
+__device__ inline void read(T *images, const smm_cuda_args &args, long long first, int count,
+                            Arrival *arrival = nullptr) {
     const smm_cuda_operand &x = args.operand[SMM_A];
     const T *from = static_cast<const T *>(x.data);
     if constexpr (SMM_SOURCE_A != SMM_SOURCE_FLAT || SMM_ORDER_A != SMM_ORDER_ROW) {
         each_element<SMM_ORDER_A>(args, x, first, count, [&](int q, int i, int j, long long offset) {
             copy<1>(images + q * MATRIX + i * PITCH + j, from + offset);
         });
+    } else if (BULK_COPIES && ALIGNED && PITCH == N && N * N % VECTOR == 0 && MATRIX % VECTOR == 0 && arrival) {
+        constexpr int BYTES = N * N * sizeof(T);
+        if (threadIdx.x % 32 == 0) expect(arrival, count * BYTES);
+        __syncwarp();
+        for (int q = threadIdx.x % 32; q < count; q += 32)
+            copy_bulk(images + q * MATRIX, from + (first + q) * (N * N), BYTES, arrival);
+        wait_for(arrival);
     } else if constexpr (AS_IN_MEMORY) {
         from += first * (N * N);
         const int total = count * N * N;
