@@ -167,7 +167,8 @@ struct Pivots {
         if (__builtin_expect(largest - ROW - 1 >= INFINITE - ROW - 1 || (largest ^ second) <= ROW, 0))
             row = settle(panel, k, s);
         waiting &= ~(1u << row);
-        begin[(k + s) * OF_WARP] = row * N;
+        begin[(k + s) * OF_WARP] = row * N; /* every part does; settle() may read what another one wrote */
+        parts_meet();
         return row;
     }
 
