@@ -33,6 +33,14 @@ def table(head: list[str], lines: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *lines])
 
 
+def commits(rows: list[Row]) -> str:
+    """Of the rows, and which operations were measured again later, at another one."""
+    of_op = {r["op"]: r["commit"] for r in rows if r["contender"] == "smallmm"}
+    first, *later = dict.fromkeys(of_op.values())
+    again = [f"{', '.join(op for op in of_op if of_op[op] == x)} at {x}" for x in later]
+    return f"commit {first}" + (f" ({'; '.join(again)})" if again else "")
+
+
 def square(about: Row, rows: list[Row], plot: str) -> list[str]:
     found = {(r["contender"], r["dtype"], r["n"]): r for r in rows}
     orders = sorted({n for *_, n in found})
@@ -162,7 +170,7 @@ def linalg(about: Row, rows: list[Row], plot: str) -> list[str]:
         f"![percent of the copy against n](../benchmarks/results/cuda/{plot})",
         f"{about['device']}, driver {about['driver']}, operands of 1 GiB, one matrix in and one out "
         "(of solves, one right-hand side in and out), pivots, info and tau not counted; others timed on at "
-        f"most 100,000 matrices; commit {about['commit']}, {about['date']}. ns a matrix; percent of the "
+        f"most 100,000 matrices; {commits(rows)}, {about['date']}. ns a matrix; percent of the "
         "copy; times faster than the best other, which is named.",
     ]
     for dtype in ("f64", "f32"):
