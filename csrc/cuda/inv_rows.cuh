@@ -11,6 +11,7 @@
  * Limits: 4 <= n <= 32; 1 < LANES, a power of two; MATRICES * LANES = THREADS, whole warps. */
 #include "common.cuh"
 #include "lanes.cuh"
+#include "pivots.cuh"
 
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int OF_WARP = 32 / LANES; /* matrices */
@@ -36,19 +37,10 @@ __device__ inline bool is_row(int r) { return N % LANES == 0 || r < ROWS - 1 || 
 
 typedef unsigned char Row;
 
-/* Where k exchanges bring a row. Exchange t puts the row that was in place t where its pivot row came from, which the
- * exchanges before t had brought there in the same way. */
-__device__ inline int place_of(int row, int k, const Row *pivot_rows) {
-#pragma unroll 1
-    while (row < k) row = pivot_rows[row];
-    return row;
-}
-
 /* Which row is the next pivot row. Rows stay where they are: where exchanges would have brought them follows from the
  * pivot rows so far. */
 struct Pivots {
-    static constexpr unsigned TAG = 31;
-    unsigned tag[ROWS];  /* TAG - row */
+    unsigned tag[ROWS];  /* ROW_BITS - row */
     unsigned mask[ROWS]; /* of the leading bits that are compared; 0: has been a pivot row */
     bool found[ROWS];    /* it is the lane's row r */
     T inverse;           /* of the pivot, in the lane that has it */
@@ -57,16 +49,14 @@ struct Pivots {
     __device__ Pivots() {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            tag[r] = is_row(r) ? TAG - row_of(r) : 0;
-            mask[r] = is_row(r) ? 0x7fffffff & ~TAG : 0;
+            tag[r] = is_row(r) ? ROW_BITS - row_of(r) : 0;
+            mask[r] = is_row(r) ? MAGNITUDE_BITS : 0;
         }
     }
 
-    /* Choose among the rows with these elements in the column of step k. One word holds the leading bits of a magnitude
-     * above the tag, so the largest word is the pivot row's, unless another one shares those bits or is not finite.
-     * Each lane inverts its own largest while they look for it. */
+    /* Choose among the rows with these elements in the column of step k; an earlier row is the larger word. Each lane
+     * inverts its own largest while they look for it. */
     __device__ void choose(const T (&x)[ROWS], int k, const Row *pivot_rows) {
-        constexpr unsigned INFINITE = sizeof(T) == 8 ? 0x7ff00000 : 0x7f800000;
         unsigned key[ROWS], chosen = 0;
         T candidate = x[0];
 #pragma unroll
@@ -77,11 +67,11 @@ struct Pivots {
         }
         chosen = of_matrix(chosen);
         inverse = reciprocal(candidate);
-        bool unsure = chosen - 1 - TAG >= INFINITE - 1 - TAG;
+        bool unsure = is_special(chosen);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             found[r] = key[r] == chosen;
-            unsure |= (key[r] >= (chosen & ~TAG)) != found[r];
+            unsure |= (key[r] >= (chosen & ~ROW_BITS)) != found[r];
         }
         if (__builtin_expect(__any_sync(WARP, unsure), 0)) inverse = reciprocal(settle(x, k, pivot_rows));
 #pragma unroll
@@ -89,9 +79,6 @@ struct Pivots {
     }
 
   private:
-    __device__ static unsigned leading_bits(double x) { return __double2hiint(x); }
-    __device__ static unsigned leading_bits(float x) { return __float_as_uint(x); }
-
     /* The largest x of the lanes of a matrix. */
     __device__ static unsigned of_matrix(unsigned x) {
         if constexpr (LANES == 32) return __reduce_max_sync(WARP, x);
@@ -111,7 +98,7 @@ struct Pivots {
         };
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            place[r] = mask[r] ? place_of(row_of(r), k, pivot_rows) : N;
+            place[r] = mask[r] ? place_of(row_of(r), k, [&](int t) { return pivot_rows[t]; }) : N;
             if (mask[r]) consider(isnan(x[r]) && place[r] != k ? 0 : magnitude(x[r]), place[r]);
         }
 #pragma unroll 1

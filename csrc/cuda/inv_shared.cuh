@@ -15,6 +15,7 @@
  * Limits: n <= 32; LANES 1, 2, 4 or 8; SMM_PANEL a multiple of WIDTH; MATRICES * LANES = THREADS, whole warps. */
 #include "common.cuh"
 #include "lanes.cuh"
+#include "pivots.cuh"
 
 constexpr int N = SMM_N, PANEL = SMM_PANEL, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int OF_WARP = 32 / LANES;      /* matrices */
@@ -134,24 +135,19 @@ template <int STEPS> struct Panel {
 
 /* --- the choice of pivots --- */
 
-__device__ inline unsigned leading_bits(double x) { return __double2hiint(x); }
-__device__ inline unsigned leading_bits(float x) { return __float_as_uint(x); }
-
-/* Which row is the next pivot row. Where exchanges would have brought a row follows from the pivot rows so far. */
+/* Which row is the next pivot row. */
 struct Pivots {
     unsigned short *begin;                                 /* of Lists::pivot, of this matrix */
     unsigned waiting = N == 32 ? ~0u : (1u << N % 32) - 1; /* bit i: row i has not been a pivot row */
     int info = 0;                                          /* the first step, from 1, whose pivot is zero */
 
-    /* That of step k + s. One word holds the leading bits of a magnitude above the row, so the largest word is the
-     * pivot row's, unless another one shares those bits, or they are not those of a number other than zero. */
+    /* That of step k + s. */
     template <int STEPS> __device__ int choose(const Panel<STEPS> &panel, int k, int s) {
-        constexpr unsigned ROW = 31, INFINITE = sizeof(T) == 8 ? 0x7ff00000 : 0x7f800000;
         unsigned largest = 0, second = 0;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             if (!is_row(r)) continue;
-            const unsigned word = (leading_bits(panel.f[r][s]) & (0x7fffffff & ~ROW)) | LANES * r;
+            const unsigned word = (leading_bits(panel.f[r][s]) & MAGNITUDE_BITS) | LANES * r;
             const unsigned key = waiting >> part() >> LANES * r & 1 ? word : 0;
             second = max(second, min(largest, key));
             largest = max(largest, key);
@@ -163,9 +159,8 @@ struct Pivots {
             second = max(max(second, other), min(largest, one));
             largest = max(largest, one);
         }
-        int row = largest & ROW;
-        if (__builtin_expect(largest - ROW - 1 >= INFINITE - ROW - 1 || (largest ^ second) <= ROW, 0))
-            row = settle(panel, k, s);
+        int row = largest & ROW_BITS;
+        if (__builtin_expect(is_special(largest) || (largest ^ second) <= ROW_BITS, 0)) row = settle(panel, k, s);
         waiting &= ~(1u << row);
         begin[(k + s) * OF_WARP] = row * N; /* every part does; settle() may read what another one wrote */
         parts_meet();
@@ -182,20 +177,12 @@ struct Pivots {
             if (!(waiting >> row & 1)) continue;
             T x[STEPS];
             panel.find(x, row * N, s);
-            const int place = place_of(row, k + s);
+            const int place = place_of(row, k + s, [&](int t) { return begin[t * OF_WARP] / N; });
             const auto size = isnan(x[s]) && place != k + s ? 0 : magnitude(x[s]);
             if (size > largest || (size == largest && place < first)) largest = size, chosen = row, first = place;
         }
         if (largest == 0 && !info) info = k + s + 1;
         return chosen;
-    }
-
-    /* Where k exchanges bring a row. Exchange t puts the row that was in place t where its pivot row came from, which
-     * the exchanges before t had brought there in the same way. */
-    __device__ int place_of(int row, int k) const {
-#pragma unroll 1
-        while (row < k) row = begin[row * OF_WARP] / N;
-        return row;
     }
 };
 

@@ -13,6 +13,7 @@
  * Limits: n and SMM_K from 1 to 32; LANES 4, 8, 16 or 32; SMM_PANEL 4 or 8; MATRICES LANES = THREADS. */
 #include "common.cuh"
 #include "lanes.cuh"
+#include "pivots.cuh"
 #include "determinant.cuh"
 
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
@@ -166,12 +167,8 @@ __device__ inline int matrix_of_lane() {
 }
 __device__ inline T *images_of_warp() { return all_images + threadIdx.x / 32 * PER_WARP * MATRIX; }
 
-constexpr unsigned INDEX_BITS = 31, INFINITE = sizeof(T) == 8 ? 0x7ff00000 : 0x7f800000;
-
 __device__ inline bool is_infinite(double x) { return (__double2hiint(x) & 0x7fffffff) == INFINITE; } /* or NaN */
 __device__ inline bool is_infinite(float x) { return isinf(x); }
-__device__ inline unsigned leading_bits(double x) { return __double2hiint(x); }
-__device__ inline unsigned leading_bits(float x) { return __float_as_uint(x); }
 
 template <int WIDTH> __device__ inline void load_row(T *x, const T *from) {
 #pragma unroll
@@ -196,7 +193,7 @@ template <class X, class Element> __device__ inline X of_row(unsigned index, Ele
     X x = element(0);
 #pragma unroll
     for (int r = 1; r < ROWS; r++)
-        if ((index & INDEX_BITS) / LANES >= r) x = element(r);
+        if ((index & ROW_BITS) / LANES >= r) x = element(r);
     return from_lane(x, index & (LANES - 1));
 }
 
@@ -248,7 +245,7 @@ __device__ __noinline__ void take_careful_step(CarefulStep &step, int k) {
     const Divisor divisor(pivot);
     unsigned mine = 0;
     for (int r = 0; r < ROWS; r++) {
-        step.key[r] = step.mask[r] && step.position[r] == row ? INDEX_BITS + 1 + lane() + LANES * r : 0;
+        step.key[r] = step.mask[r] && step.position[r] == row ? ROW_BITS + 1 + lane() + LANES * r : 0;
         mine = max(mine, step.key[r]);
         step.l[r] = divisor.divide(step.x[r]);
     }
@@ -262,7 +259,7 @@ template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         panel.position[r] = k + lane() + LANES * r;
-        panel.mask[r] = panel.position[r] < N ? 0x7fffffff & ~INDEX_BITS : 0;
+        panel.mask[r] = panel.position[r] < N ? MAGNITUDE_BITS : 0;
     }
 #pragma unroll
     for (int j = 0; j < WIDTH; j++) {
@@ -270,9 +267,8 @@ template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int
             if (KEEPS && lane() == 0) exchanges->pivots[N - 1] = N - 1;
             break;
         }
-        /* Magnitude above index in one word: the maximum is the pivot row, unless another row shares the leading bits
-         * of its magnitude, or it is not finite. Its reciprocal is computed while it is looked for. */
-        unsigned key[ROWS], best = INDEX_BITS;
+        /* Each lane inverts its own largest while they look for the pivot row. */
+        unsigned key[ROWS], best = ROW_BITS;
         T candidate = 1;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
@@ -283,10 +279,10 @@ template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int
         }
         unsigned chosen = maximum(best);
         T inverse = reciprocal(candidate);
-        bool unsure = chosen - INDEX_BITS - 1 >= INFINITE - INDEX_BITS - 1 || is_infinite(inverse);
+        bool unsure = is_special(chosen) || is_infinite(inverse);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            if (k + LANES * r < N) unsure |= chosen - key[r] - 1 < (chosen & INDEX_BITS);
+            if (k + LANES * r < N) unsure |= chosen - key[r] - 1 < (chosen & ROW_BITS);
         inverse = from_lane(inverse, chosen & (LANES - 1));
         T l[ROWS];
 #pragma unroll

@@ -1,0 +1,22 @@
+/* pivots.cuh: what the kernels that share rows among threads know of the choice of pivots.
+ *
+ * A row that waits to be a pivot row is one word: the leading bits of its element's magnitude, above its index. So one
+ * maximum finds the pivot row, unless another row shares those bits, or they are not those of a number other than zero;
+ * then a slower search compares all bits, in the order in which exchanges would have brought the rows. */
+
+constexpr unsigned ROW_BITS = 31, MAGNITUDE_BITS = 0x7fffffff & ~ROW_BITS;
+constexpr unsigned INFINITE = sizeof(T) == 8 ? 0x7ff00000 : 0x7f800000;
+
+__device__ inline unsigned leading_bits(double x) { return __double2hiint(x); }
+__device__ inline unsigned leading_bits(float x) { return __float_as_uint(x); }
+
+/* Is it zero or too small to tell, infinite, or no number? */
+__device__ inline bool is_special(unsigned word) { return word - ROW_BITS - 1 >= INFINITE - ROW_BITS - 1; }
+
+/* Where k exchanges bring a row that no kernel moves. Exchange t puts the row that was in place t where its pivot row
+ * came from, which the exchanges before t had brought there in the same way. */
+template <class PivotRow> __device__ inline int place_of(int row, int k, PivotRow pivot_row) {
+#pragma unroll 1
+    while (row < k) row = pivot_row(row);
+    return row;
+}
