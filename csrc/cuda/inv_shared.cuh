@@ -12,7 +12,7 @@
  * Grid: one block per MATRICES matrices; LANES threads to a matrix. Warps have nothing to do with each other.
  * Shared memory: for each warp its matrices, and their Lists.
  * Operands: any that args.h can describe. May be in place: a warp has read its matrices before it writes.
- * Limits: n <= 32; LANES 1, 2, 4 or 8; SMM_PANEL a multiple of WIDTH; MATRICES * LANES = THREADS, whole warps. */
+ * Limits: n <= 32; LANES 1, 2, 4 or 8; SMM_PANEL a multiple of STRIDE; MATRICES * LANES = THREADS, whole warps. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "pivots.cuh"
