@@ -14,10 +14,11 @@ typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, 
 enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8 };
 
 /* Bytes of operands beyond which most of them miss a core's own caches, and beyond which they come from memory.
- * Below the first, prefetching costs up to 10 % at n <= 8 (AMD Zen 5 with 1 MiB of L2 and 32 MiB of L3 for two
- * cores, November 2026). */
+ * Below the first, prefetching costs up to 10 % at n <= 8. The second is less than the last cache: of 32 MiB that a
+ * machine shares, products without prefetching took two to four times as long from 18 MiB on, and streaming the output
+ * pays from 20 to 28 (AMD Zen 5 with 1 MiB of L2 and 32 MiB of L3 for two cores, November 2026). */
 #define SMM_BEYOND_L2 (1.5 * (1 << 20))
-#define SMM_MEMORY (32.0 * (1 << 20))
+#define SMM_MEMORY (24.0 * (1 << 20))
 
 /* One row of an operation's kernel list. The first row that fits a call is its kernel. */
 typedef struct smm_kernel {

@@ -5,7 +5,7 @@
 #include "core.h"
 
 /* The output of calls larger than this goes around the caches: beyond the last cache streaming wins 1.2-2.2
- * times, within it it loses 1.3-2.1 times (AMD Zen 5 with 32 MiB of L3, November 2026). */
+ * times, within it it loses 1.3-2.1 times (AMD Zen 5, November 2026). */
 static const double STREAM_BYTES = SMM_MEMORY;
 
 /* A thread must have this much to do before waking another one pays (about 10 us of either; factorizations reach

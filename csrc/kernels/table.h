@@ -64,7 +64,7 @@ static const smm_kernel matmul_list[] = {
 #if defined(SMM_KERNELS_AVX512)
     ROW(matmul_permute, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
 #endif
-    ROW(matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),   ROW(matmul_rows, 0, 0, 0, rows_needs, SMM_MEMORY),
+    ROW(matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),   ROW(matmul_rows, 0, 0, 0, rows_needs, SMM_BEYOND_L2),
     ROW(matmul_strided, 0, 0, 0, any_needs, SMM_MEMORY),
 };
 
