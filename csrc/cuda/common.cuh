@@ -54,23 +54,15 @@ template <int WIDTH> __device__ inline void store_global(T *to, Vector<WIDTH> v)
         *to = v.x[0];
 }
 
-/* Global to shared memory without passing through registers; complete after copies_done() and a barrier. What all
- * blocks read comes through L1: all of them asking one place of L2 is slower than the memory. */
-template <bool SHARED_BY_ALL> __device__ inline void copy_vector(T *to, const T *from) {
+/* Global to shared memory without passing through registers; complete after copies_done() and a barrier. Vectors that
+ * all blocks read come through L1: all of them asking one place of L2 is slower than the memory. */
+template <int WIDTH, bool SHARED_BY_ALL = false> __device__ inline void copy(T *to, const T *from) {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    if (SHARED_BY_ALL)
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
-    else
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
-}
-template <int WIDTH> __device__ inline void copy(T *to, const T *from) {
-    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    if constexpr (WIDTH * sizeof(T) == 16)
+    if constexpr (WIDTH * sizeof(T) == 16 && !SHARED_BY_ALL)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
     else
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(WIDTH * sizeof(T)));
 }
-__device__ inline void copy_element(T *to, const T *from) { copy<1>(to, from); }
 __device__ inline void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /* Bulk copies: whole blocks of 16-byte vectors from global to shared memory, by a unit of their own. An Arrival counts

@@ -62,7 +62,7 @@ __device__ inline int stage(T *image, const smm_cuda_operand &x, long long first
         constexpr int each = most(I::LINES * I::LENGTH, 1), length = most(I::LENGTH, 1);
         for (int e = threadIdx.x; e < count * I::LINES * I::LENGTH; e += THREADS) {
             const int q = e / each, l = e % each / length, j = e % length;
-            copy_element(image + q * I::MATRIX + l * I::PITCH + j, from + where[q] + l * line + j * step);
+            copy<1>(image + q * I::MATRIX + l * I::PITCH + j, from + where[q] + l * line + j * step);
         }
         return 0;
     }
@@ -77,7 +77,7 @@ __device__ inline int stage(T *image, const smm_cuda_operand &x, long long first
 #pragma unroll 16
             for (int turn = 0; turn < TURNS; turn++)
                 if (Walk::has(turn) && Walk::template wanted<I>(turn))
-                    copy_vector<false>(image + Walk::place(turn), from + turn * (THREADS * VECTOR));
+                    copy<VECTOR>(image + Walk::place(turn), from + turn * (THREADS * VECTOR));
             return 0;
         }
     }
@@ -96,7 +96,7 @@ __device__ inline int stage(T *image, const smm_cuda_operand &x, long long first
                 store<VECTOR>(image + I::place(v), x[turn]);
         }
         const int e = total / VECTOR * VECTOR + threadIdx.x; /* the last elements of the last block */
-        if (e < total) copy_element(image + e, from + e);
+        if (e < total) copy<1>(image + e, from + e);
         return 0;
     }
 #pragma unroll 8
@@ -104,10 +104,10 @@ __device__ inline int stage(T *image, const smm_cuda_operand &x, long long first
         const int v = turn * THREADS + threadIdx.x, e = v * VECTOR - shift;
         if (v >= I::VECTORS) break;
         if (e >= 0 && e + VECTOR <= total)
-            copy_vector<I::SOURCE == SMM_SOURCE_ONE>(image + I::place(v), from + e);
+            copy<VECTOR, I::SOURCE == SMM_SOURCE_ONE>(image + I::place(v), from + e);
         else
             for (int j = 0; j < VECTOR; j++)
-                if (e + j >= 0 && e + j < total) copy_element(image + I::place(v) + j, from + e + j);
+                if (e + j >= 0 && e + j < total) copy<1>(image + I::place(v) + j, from + e + j);
     }
     return shift;
 }

@@ -31,9 +31,9 @@ __device__ inline void parts_meet() {
 
 /* --- the matrices of a warp --- */
 
-/* An image is a matrix as it is in memory, in vectors that divide its rows; the next one begins an odd number of them
- * further. */
-constexpr int VECTORS = N / width_of(N), PITCH = N, MATRIX = (N * VECTORS | 1) * width_of(N);
+/* An image is a matrix as it is in memory, in vectors of STRIDE elements, which divide its rows; the next one begins an
+ * odd number of them further. */
+constexpr int STRIDE = width_of(N), PITCH = N, MATRIX = (N * N / STRIDE | 1) * STRIDE;
 constexpr int IMAGES = ceil_div(OF_WARP * MATRIX, VECTOR) * VECTOR; /* elements */
 
 #include "inv_image.cuh"
@@ -77,13 +77,6 @@ __device__ inline void write(const T *images, const Lists &lists, const smm_cuda
 
 /* --- the steps of a panel --- */
 
-constexpr int STRIDE = width_of(N); /* elements of the vectors of an image */
-
-/* As many elements as x has. */
-template <int COUNT> __device__ inline void load_elements(T (&x)[COUNT], const T *from) {
-    load_row<COUNT, STRIDE>(x, from);
-}
-
 /* A panel of STEPS columns, as the threads of a matrix know it. */
 template <int STEPS> struct Panel {
     T *image;            /* of its first column */
@@ -95,7 +88,7 @@ template <int STEPS> struct Panel {
 
     /* What step s finds in the row that begins here. */
     __device__ void find(T (&x)[STEPS], int begin, int s) const {
-        load_elements(x, image + begin);
+        load_row<STEPS, STRIDE>(x, image + begin);
 #pragma unroll
         for (int t = 0; t < s; t++)
 #pragma unroll
@@ -268,7 +261,7 @@ template <int STEPS> __device__ inline void eliminate(T *image, Pivots &pivots, 
     panel.image = image + k;
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-        if (is_row(r)) load_elements(panel.f[r], panel.image + row_of(r) * N);
+        if (is_row(r)) load_row<STEPS, STRIDE>(panel.f[r], panel.image + row_of(r) * N);
 #pragma unroll
     for (int s = 0; s < STEPS; s++) panel.take_step(s, pivots.choose(panel, k, s));
     parts_meet();

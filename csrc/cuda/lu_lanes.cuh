@@ -75,11 +75,11 @@ __device__ inline void stage(T *to, const smm_cuda_operand &x, long long first, 
     if constexpr (FLAT) {
         from += first * (N * COLS);
         each_vector<N * COLS, STRIDE>(count, [&](bool vector, unsigned e, unsigned place) {
-            vector ? copy_vector<false>(to + place, from + e) : copy_element(to + place, from + e);
+            vector ? copy<VECTOR>(to + place, from + e) : copy<1>(to + place, from + e);
         });
     } else
-        each_element<N, COLS, STRIDE, ORDER>(
-            x, count, where, [&](long long offset, int place) { copy_element(to + place, from + offset); });
+        each_element<N, COLS, STRIDE, ORDER>(x, count, where,
+                                             [&](long long offset, int place) { copy<1>(to + place, from + offset); });
 }
 
 /* Write them back. */

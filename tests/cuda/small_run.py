@@ -62,7 +62,7 @@ def main() -> None:
     for dtype, n in itertools.product((torch.float32, torch.float64), (3, 9, 12, 14, 16, 20, 24, 32)):
         x = torch.rand(4100, n, n, device="cuda", dtype=dtype)  # enough for the kernels of full batches
         smallmm.inv_ex(x)
-        smallmm.solve_ex(x, x[..., 0])
+        smallmm.solve_ex(x, x[..., :1])
         smallmm.lu_factor_ex(x)
         smallmm.cholesky_ex(x)
     torch.cuda.synchronize()
