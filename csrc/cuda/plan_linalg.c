@@ -230,10 +230,10 @@ bool smm_qr_columns_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     const int vector = 16 / bytes_of(p), wide = most(x->cols, 1), columns = forms_q ? most(p->n, p->k) : p->n;
     if (wide > 1 && (p->n % wide || wide > vector)) return false;
     if (ceil_div(ceil_div(columns, x->lanes), wide) * wide * p->m * bytes_of(p) > MOST_BYTES) return false;
-    const bool rolled = x->panel > 1;
-    if (rolled && (wide > 1 || x->rows || x->lanes % x->panel)) return false;
-    const int kept = rolled ? p->n : forms_q ? least(p->m, p->n) : x->lanes > 1 ? 2 : 0;
-    const int pitch = rolled ? (ceil_div(p->m + x->panel + vector - 1, vector) | 1) * vector : whole(p, p->m);
+    const bool in_loops = x->panel > 1;
+    if (in_loops && (wide > 1 || x->rows || x->lanes % x->panel)) return false;
+    const int kept = in_loops ? p->n : forms_q ? least(p->m, p->n) : x->lanes > 1 ? 2 : 0;
+    const int pitch = in_loops ? (ceil_div(p->m + x->panel + vector - 1, vector) | 1) * vector : whole(p, p->m);
     const int reflectors = kept * pitch + (kept * pitch / vector % 2 ? 0 : vector);
     grid->shared = kept ? grid->matrices * reflectors * bytes_of(p) : 0;
     if (x->through_shared) {
@@ -246,11 +246,12 @@ bool smm_qr_columns_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     return true;
 }
 
-/* The fewest lanes whose registers hold the columns. */
+/* The fewest lanes whose registers hold the columns; loops where a text for each step would be long. */
 void smm_qr_columns_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     smm_cuda_grid grid;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_columns, .lanes = 1, .threads = 64, .pad = 1, .async = 1};
     if (p->n > 4) x->lanes = p->n <= 8 ? 4 : p->n <= 16 ? 8 : 16;
+    if (least(p->m, p->n) > 16) x->panel = 4;
     while (x->lanes < 32 && !smm_qr_columns_fits(p, x, &grid)) x->lanes *= 2;
 }
 

@@ -2,14 +2,16 @@
  * Q in C and R in D (QR); R in D (QR_R). LAPACK's geqrf and orgqr (Golub and Van Loan, Matrix Computations, 5.2.1).
  *
  * A lane holds whole columns, so that v^T x is a sum within the lane, in the promised order of rows. What the lanes of
- * a matrix exchange is v alone, through shared memory.
+ * a matrix exchange is v alone, through shared memory. Small orders have a text for each step; larger ones, of which
+ * that would not fit the registers nor the instruction cache, go through loops of SMM_PANEL steps.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
- * Shared memory: the vectors v of each matrix, two by turns or, to form Q, all; then the image of A, later those of the
- * results, where SMM_THROUGH_SHARED moves flat matrices in whole vectors.
+ * Shared memory: of each matrix the vectors v, two by turns or, to form Q, all, or in loops R and V; then the image of
+ * A, later those of the results, where SMM_THROUGH_SHARED moves flat matrices in whole vectors.
  * Operands: any that args.h can describe; SMM_K is the number of columns of Q.
  * May overwrite A in place, matrix by matrix: a block has read all it needs before it writes.
- * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; M * ceil(N / LANES) elements stay in registers. */
+ * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; M * ceil(N / LANES) elements stay in registers;
+ * SMM_PANEL > 1 divides LANES, and SMM_COLS is then 0 or 1. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "image.cuh"
@@ -22,15 +24,15 @@ constexpr int WIDE = SMM_COLS ? SMM_COLS : 1; /* neighbouring columns of a lane 
 
 /* So many steps share the text of a loop; or each has its own, which knows where row k is. In a loop the rows that wait
  * move up by one register at each step, so that the next one finds its rows where the last one did, and what is final
- * of R and V goes to shared memory, to stay there. */
+ * of R and V goes to shared memory, to stay there until all is stored. */
 constexpr int STEPS = most(SMM_PANEL, 1);
-constexpr bool ROLLED = STEPS > 1;
+constexpr bool IN_LOOPS = STEPS > 1;
 
-/* Columns in shared memory: tau, in the place of v_k = 1, and the rest of v of some steps. ROLLED: of all, R above
- * them, its diagonal at the end; before that is space for the rows that a loop counts too many. An odd number of
- * vectors, in order that columns differ in banks, as do matrices. */
-constexpr int KEPT = ROLLED ? N : FORMS_Q ? P : LANES > 1 ? 2 : 0;
-constexpr int PITCH = (ceil_div(ROLLED ? M + STEPS + VECTOR - 1 : M, VECTOR) | ROLLED) * VECTOR;
+/* Columns in shared memory: tau, in the place of v_k = 1, and the rest of v of some steps. IN_LOOPS: of all steps, and
+ * what is above of R; then space for the rows that a loop counts too many and, in the last place, the element of R that
+ * belongs where tau is. An odd number of vectors, in order that columns differ in banks, as do matrices. */
+constexpr int KEPT = IN_LOOPS ? N : FORMS_Q ? P : LANES > 1 ? 2 : 0;
+constexpr int PITCH = (ceil_div(IN_LOOPS ? M + STEPS + VECTOR - 1 : M, VECTOR) | IN_LOOPS) * VECTOR;
 constexpr int REFLECTORS = KEPT * PITCH + (KEPT * PITCH / VECTOR % 2 ? 0 : VECTOR);
 
 constexpr bool FLAT_A = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
@@ -134,31 +136,35 @@ __device__ inline void put(const smm_cuda_args &args, int operand, long long fir
 
 /* --- the factorization --- */
 
-/* Where tau and v of step k are in shared memory, at the beginning of a vector; and, ROLLED, element (i, j). */
+/* Where tau and v of step k are in shared memory, and after how many elements of a vector; and, IN_LOOPS, where element
+ * (i, j) of R and V is. The same registers should make a vector at each step: in loops vectors begin at row k,
+ * otherwise at rows divisible by VECTOR. */
 __device__ inline int reflector_at(int k) {
-    return ROLLED ? k * PITCH + ceil_div(k, VECTOR) * VECTOR : KEPT ? k % KEPT * PITCH : 0;
+    return IN_LOOPS ? k * PITCH + ceil_div(k, VECTOR) * VECTOR : KEPT ? k % KEPT * PITCH + k : 0;
 }
-__device__ inline int place(int i, int j) { return i == j ? j * PITCH + PITCH - 1 : reflector_at(j) + i - j; }
+__device__ inline int skip_of(int k) { return IN_LOOPS ? 0 : k % VECTOR; }
+__device__ inline int place(int i, int j) { return reflector_at(j) - j + i; }
+__device__ inline int last_place(int j) { return j * PITCH + PITCH - 1; }
 
-/* v of `rows` rows, tau first, to shared memory and back; element(r) is that of row k + r. */
-template <class Element> __device__ inline void publish(T *v, int rows, Element element) {
+/* v of `rows` rows, tau first, to shared memory and back; element(r) is that of row k + r, of a row above k any. */
+template <class Element> __device__ inline void publish(T *v, int skip, int rows, Element element) {
 #pragma unroll
-    for (int r = 0; r < M; r += VECTOR) {
-        if (r >= rows) continue;
+    for (int i = 0; i < M + VECTOR; i += VECTOR) {
+        if (i >= skip + rows) continue;
         Vector<VECTOR> y;
 #pragma unroll
-        for (int e = 0; e < VECTOR; e++) y.x[e] = r + e < rows ? element(r + e) : T(0);
-        store<VECTOR>(v + r, y);
+        for (int e = 0; e < VECTOR; e++) y.x[e] = i + e < skip + rows ? element(i + e - skip) : T(0);
+        store<VECTOR>(v + i - skip, y);
     }
 }
-template <class Act> __device__ inline void receive(const T *v, int rows, Act act) {
+template <class Act> __device__ inline void receive(const T *v, int skip, int rows, Act act) {
 #pragma unroll
-    for (int r = 0; r < M; r += VECTOR) {
-        if (r >= rows) continue;
-        const Vector<VECTOR> y = load<VECTOR>(v + r);
+    for (int i = 0; i < M + VECTOR; i += VECTOR) {
+        if (i >= skip + rows) continue;
+        const Vector<VECTOR> y = load<VECTOR>(v + i - skip);
 #pragma unroll
         for (int e = 0; e < VECTOR; e++)
-            if (r + e < rows) act(r + e, y.x[e]);
+            if (i + e >= skip && i + e < skip + rows) act(i + e - skip, y.x[e]);
     }
 }
 
@@ -174,15 +180,14 @@ __device__ inline int zero_after(float x) {
     return zero;
 }
 
-/* The reflector of rows top .. top + rows - 1 of x, if that is no case for factor_carefully(), of which `good` tells.
- */
+/* The reflector of `rows` rows from x[top] on, if that is no case for factor_carefully(), of which `good` tells. */
 __device__ inline Reflector reflector(const T (&x)[M], int top, int rows, bool &good) {
     T s[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int r = 1; r < M; r++)
         if (r < rows) s[(r - 1) % 4] = multiply_add(x[top + r], x[top + r], s[(r - 1) % 4]);
     const T rest = (s[0] + s[1]) + (s[2] + s[3]), squares = multiply_add(x[top], x[top], rest);
-    good = is_ordinary(rest, squares) && good;
+    good = good && is_ordinary(rest, squares);
     return ordinary_reflector_of(x[top], squares);
 }
 
@@ -196,13 +201,13 @@ __device__ inline void step(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflector
 #pragma unroll
         for (int i = 0; i < M; i++)
             if (i > k) x[i] = product(x[i], h.r);
-        if (KEPT && (FORMS_Q || k + 1 < N)) publish(v, M - k, [&](int r) { return r ? x[k + r] : t; });
+        if (KEPT && (FORMS_Q || k + 1 < N)) publish(v, skip_of(k), M - k, [&](int r) { return r ? x[k + r] : t; });
     }
     if (k + 1 == N) return;
     const auto keep = [&](int r, T element) { y[r] = element; };
     if (LANES > 1) {
         __syncwarp();
-        receive(v, M - k, keep);
+        receive(v, skip_of(k), M - k, keep);
         t = y[0];
     } else {
 #pragma unroll
@@ -218,8 +223,8 @@ __device__ inline void step(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflector
             if (i > k) w[c] = multiply_add(y[i - k], a.x[c][i], w[c]);
         w[c] = product(t, w[c]);
     }
-    if (LANES > 1 && SMM_ROWS)
-        receive(v + zero_after(w[ColumnsA::SLOTS - 1]), M - k, keep); /* not to keep it meanwhile */
+    if (LANES > 1 && SMM_ROWS) /* again, rather than to keep it meanwhile */
+        receive(v + zero_after(w[ColumnsA::SLOTS - 1]), skip_of(k), M - k, keep);
 #pragma unroll
     for (int c = 0; c < ColumnsA::SLOTS; c++)
         if (last_column(c) > k && (first_column(c) > k || column(c) > k)) {
@@ -231,26 +236,29 @@ __device__ inline void step(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflector
 }
 
 /* What a row that does not exist holds where a loop counts it, the element of v being 0. Its square vanishes in any
- * sum, its product with 0 is -0, which is neutral, and it never changes. */
+ * sum, its product with 0 is -0, which is neutral even to -0, and it never changes. */
 constexpr T NOTHING = -static_cast<T>(DOUBLE ? 0x1p-1074 : 0x1p-149);
 
-/* Step k of the loop from step `first` on. Columns up to k are worked on like the others, to no effect. */
+/* Step k of the loop from step `first` on: row k + r is x[r]. Columns up to k, whose rows have left, are worked on like
+ * the others, to no effect: that is no slower, and their slot needs no branch. */
 __device__ inline void step_of_loop(ColumnsA &a, T *reflectors, int first, int k, bool &good) {
     const int rows = M - first, own = slot_of(first);
     T *v = reflectors + reflector_at(k), w[ColumnsA::SLOTS], tau = 0;
     if (lane() == owner_of(k)) {
         const T(&x)[M] = a.x[own];
-        const Reflector h = reflector(x, 0, rows, good);
-        publish(v, rows, [&](int r) {
+        bool ordinary = true;
+        const Reflector h = reflector(x, 0, rows, ordinary);
+        good &= ordinary; /* without a branch */
+        publish(v, 0, rows, [&](int r) {
             return r == 0 ? h.tau : r > rows - STEPS && r >= M - k ? T(0) : product(x[r], h.r);
         });
-        reflectors[place(k, k)] = h.beta;
+        reflectors[last_place(k)] = h.beta;
     }
     if (first + 1 >= N) return;
     __syncwarp();
 #pragma unroll
     for (int c = own; c < ColumnsA::SLOTS; c++) w[c] = a.x[c][0];
-    receive(v, rows, [&](int r, T element) {
+    receive(v, 0, rows, [&](int r, T element) {
         if (r == 0) tau = element;
 #pragma unroll
         for (int c = own; c < ColumnsA::SLOTS && r; c++) w[c] = multiply_add(element, a.x[c][r], w[c]);
@@ -259,12 +267,12 @@ __device__ inline void step_of_loop(ColumnsA &a, T *reflectors, int first, int k
     for (int c = own; c < ColumnsA::SLOTS; c++) {
         const int j = column(c);
         w[c] = product(tau, w[c]);
-        if ((c > own || j > k) && j < N) reflectors[reflector_at(j) - j + k] = a.x[c][0] - w[c];
+        if ((c > own || j > k) && j < N) reflectors[place(k, j)] = a.x[c][0] - w[c];
     }
-    receive(v, rows, [&](int r, T element) { /* again, rather than to keep it meanwhile */
+    receive(v, 0, rows, [&](int r, T element) { /* again, rather than to keep it meanwhile */
 #pragma unroll
-                                             for (int c = own; c < ColumnsA::SLOTS && r; c++)
-                                                 a.x[c][r - 1] = multiply_add(-element, w[c], a.x[c][r]);
+                                                for (int c = own; c < ColumnsA::SLOTS && r; c++)
+                                                    a.x[c][r - 1] = multiply_add(-element, w[c], a.x[c][r]);
     });
 #pragma unroll
     for (int c = own; c < ColumnsA::SLOTS; c++) a.x[c][rows - 1] = NOTHING;
@@ -276,24 +284,30 @@ __device__ inline bool factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflect
     bool good = true;
 #pragma unroll
     for (int first = 0; first < END; first += STEPS) {
-        if (!ROLLED) {
+        if (!IN_LOOPS) {
             step(a, tau, reflectors, first, good);
             continue;
         }
 #pragma unroll 1
         for (int k = first; k < least(first + STEPS, END); k++) step_of_loop(a, reflectors, first, k, good);
     }
+    if (IN_LOOPS) __syncwarp();
 #pragma unroll
     for (int c = 0; c < ColumnsA::SLOTS; c++) {
         const int j = column(c);
+        if (IN_LOOPS && j < END) { /* R and tau change places */
+            T &r = reflectors[last_place(j)], &t = reflectors[place(j, j)], kept = t;
+            t = r;
+            r = kept;
+        }
         if (END == P || last_column(c) < END || j < END || j >= N) continue;
-        T &x = a.x[c][ROLLED ? 0 : END];
+        T &x = a.x[c][IN_LOOPS ? 0 : END];
         if (j > END) x = x - product(T(0), x); /* 0 of -0 */
         good = is_finite(x) && good;
-        if (ROLLED) reflectors[place(END, j)] = x;
+        if (IN_LOOPS) reflectors[place(END, j)] = x;
         if (j > END) continue;
         tau[c] = 0;
-        if (ROLLED || FORMS_Q) reflectors[reflector_at(j)] = 0;
+        if (IN_LOOPS || FORMS_Q) reflectors[IN_LOOPS ? last_place(j) : reflector_at(j)] = 0;
     }
     return good;
 }
@@ -335,10 +349,17 @@ __device__ __noinline__ void factor_carefully(T (*a)[M], T *tau, T *reflectors, 
         if (turn) break;
         overflows = __ballot_sync(WARP, !finite) & same_matrix();
     }
+    __syncwarp();
 #pragma unroll 1
-    for (int c = 0; c < ColumnsA::SLOTS && overflows; c++)
+    for (int c = 0; c < ColumnsA::SLOTS; c++) {
+        const int j = column(c);
+        if (IN_LOOPS && j < P) reflectors[last_place(j)] = tau[c];
 #pragma unroll 1
-        for (int i = 0; i < P && i <= column(c); i++) a[c][i] = product(a[c][i], SCALE_BACK);
+        for (int i = 0; i < P && i <= j && j < N; i++) {
+            T &to = IN_LOOPS ? reflectors[place(i, j)] : a[c][i];
+            to = product(a[c][i], overflows ? SCALE_BACK : T(1));
+        }
+    }
 }
 
 /* Column j of Q = H_0 H_1 ... e_j, from the last reflector that changes it on. Where that makes column j its own
@@ -351,8 +372,8 @@ __device__ inline void form(ColumnsQ &q, const T *reflectors) {
 #pragma unroll
     for (int k = P - 1; k >= 0; k--) {
         T v[M];
-        receive(reflectors + reflector_at(k), M - k, [&](int r, T element) { v[r] = element; });
-        const T tau = v[0];
+        receive(reflectors + reflector_at(k), skip_of(k), M - k, [&](int r, T element) { v[r] = element; });
+        const T tau = IN_LOOPS ? reflectors[last_place(k)] : v[0];
 #pragma unroll
         for (int c = 0; c < ColumnsQ::SLOTS; c++) {
             if (last_column(c) < k) continue;
@@ -379,15 +400,12 @@ __device__ inline void load_and_factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T
     ColumnsA b;
     T t[ColumnsA::SLOTS];
     factor_carefully(b.x, t, reflectors, from);
+    if (IN_LOOPS) return;
 #pragma unroll
     for (int c = 0; c < ColumnsA::SLOTS; c++) {
         tau[c] = t[c];
 #pragma unroll
-        for (int i = 0; i < M; i++)
-            if (!ROLLED)
-                a.x[c][i] = b.x[c][i];
-            else if (i <= column(c) && column(c) < N)
-                reflectors[place(i, column(c))] = b.x[c][i];
+        for (int i = 0; i < M; i++) a.x[c][i] = b.x[c][i];
     }
 }
 
@@ -412,14 +430,14 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     T tau[ColumnsA::SLOTS];
     load_and_factor(a, tau, reflectors, from);
 
-    const auto element = [&](int c, int i) { return ROLLED ? reflectors[place(i, column(c))] : a.x[c][i]; };
+    const auto element = [&](int c, int i) { return IN_LOOPS ? reflectors[place(i, column(c))] : a.x[c][i]; };
     if (RAW) {
         put<ColumnsA, ImageA, M, FLAT_C>(args, SMM_C, first, count, image, element);
         const Place d = place_of(args, SMM_D, q, REST_FLAT, P, 1);
 #pragma unroll
         for (int c = 0; c < ColumnsA::SLOTS; c++)
             if (mine < count && column(c) < P)
-                d.data[column(c) * d.row] = ROLLED ? reflectors[reflector_at(column(c))] : tau[c];
+                d.data[column(c) * d.row] = IN_LOOPS ? reflectors[last_place(column(c))] : tau[c];
     } else {
         put<ColumnsA, ImageR, K, REST_FLAT>(args, SMM_D, first, count, image, [&](int c, int i) {
             return i < P && i <= column(c) ? element(c, i < P ? i : 0) : T(0);
