@@ -6,8 +6,8 @@
 
 For each problem it takes the feasible set (`candidates`), compiles it in parallel into the disk cache,
 checks every kernel's result against the bits of the first, and the first's against the CPU's, then times each
-over operands of 1 GiB, or for small batches 1000 matrices in a CUDA graph. Rows of other problems stay as
-they are. Needs PyTorch with a GPU.
+over operands of 1 GiB, or for small batches 100 and 1000 matrices in a CUDA graph, of whose times the
+geometric mean counts. Rows of other problems stay as they are. Needs PyTorch with a GPU.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import json
 import math
 import os
 import re
+import statistics
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ TUNED = Path(smallmm.__file__).parent / "tuned"
 PARAMETERS = (
     "rows",
     "cols",
+    "blocked",
     "lanes",
     "panel",
     "threads",
@@ -72,7 +74,8 @@ SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     "qr_columns": {
         "lanes": LANES,
         "threads": (32, 64),
-        "panel": (0, 2, 4),
+        "panel": (0, 4, 8),
+        "blocks": (0, 12, 18),
         "cols": (0, 2),
         "rows": (0, 1),
         "pad": (1,),
@@ -80,6 +83,7 @@ SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     },
     "lstsq_shared": {"lanes": LANES, "threads": (32, 64)},
 }
+SMALL_BATCHES = (100, 1000)
 Row = dict[str, Any]
 
 
@@ -151,23 +155,27 @@ def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
     return list(found.values())
 
 
-def tune(problem: Row, rows: list[Row], timer: Timer) -> tuple[int, list[tuple[float, Row]]]:
+def tune(problem: Row, rows: list[Row], timer: Timer) -> tuple[float, list[tuple[float, Row]]]:
     """The batch, and every candidate's time, fastest first. One with other bits is an error."""
+    small = problem.get("small")
     _core.cuda_tune([{**problem, **rows[0]}])
-    stack = Stack(problem)
-    stack.assert_cpu_bits()
-    reference = [x.clone() for x in stack.outputs]
+    stacks = [Stack(problem, batch) for batch in (SMALL_BATCHES if small else (None,))]
+    for stack in stacks:
+        stack.assert_cpu_bits()
+    references = [[x.clone() for x in stack.outputs] for stack in stacks]
     times = []
     for row in rows:
         _core.cuda_tune([{**problem, **row}])
-        for x in stack.outputs:
-            x.fill_(-1)
-        stack()
-        if not all(same_bits(x, y) for x, y in zip(stack.outputs, reference, strict=True)):
-            raise AssertionError(f"other bits: {problem} {row}")
-        seconds = timer.replayed(stack) if problem.get("small") else timer(stack, warm=0)  # is warm
-        times.append((seconds, row))
-    return stack.batch, sorted(times, key=lambda x: x[0])
+        seconds = []
+        for stack, reference in zip(stacks, references, strict=True):
+            for x in stack.outputs:
+                x.fill_(-1)
+            stack()
+            if not all(same_bits(x, y) for x, y in zip(stack.outputs, reference, strict=True)):
+                raise AssertionError(f"other bits: {problem} {row}")
+            seconds.append(timer.replayed(stack) if small else timer(stack, warm=0))  # is warm
+        times.append((statistics.geometric_mean(seconds), row))
+    return statistics.geometric_mean(stack.batch for stack in stacks), sorted(times, key=lambda x: x[0])
 
 
 def same_bits(x: Any, y: Any) -> bool:

@@ -1,7 +1,8 @@
 /* matmul_tile.cuh: one thread's tile of C, wherever the matrices are: c_ij = sum over k of a_ik b_kj.
  *
  * The tile has ROWS x COLS elements, spread over the matrix so that neighbouring lanes take neighbouring vectors:
- * its columns are VC wide groups COL_TILES groups apart, its rows likewise (VR is 1 unless A lies by columns).
+ * its columns are VC wide groups COL_TILES groups apart, its rows likewise (VR is 1 unless A lies by columns). BLOCKED,
+ * they follow each other: of scalars, neighbouring matrices of a warp are then in banks apart.
  * Order of operations, fixed: a_i0 b_0j, then fma(a_ik, b_kj, c) for k = 1, 2, ... */
 
 constexpr int M = SMM_M, K = SMM_K, N = SMM_N;
@@ -19,8 +20,12 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
     T c[ROWS][COLS];
     int row_tile, col_tile;
 
-    __device__ int row(int r) const { return (row_tile + r / VR * ROW_TILES) * VR + r % VR; }
-    __device__ int col(int j) const { return (col_tile + j / VC * COL_TILES) * VC + j % VC; }
+    __device__ int row(int r) const {
+        return SMM_BLOCKED ? row_tile * ROWS + r : (row_tile + r / VR * ROW_TILES) * VR + r % VR;
+    }
+    __device__ int col(int j) const {
+        return SMM_BLOCKED ? col_tile * COLS + j : (col_tile + j / VC * COL_TILES) * VC + j % VC;
+    }
     __device__ bool has(int r, int j) const {
         return (ROW_TILES * ROWS == M || row(r) < M) && (COL_TILES * COLS == N || col(j) < N);
     }

@@ -117,6 +117,7 @@ def test_every_kernel_of_the_list():
     for parameters in (
         {"kernel": "matmul_staged", "rows": 2, "cols": 2, "threads": 64, "async": 1, "through_shared": 1},
         {"kernel": "matmul_staged", "rows": 2, "cols": 2, "threads": 64, "async": 0, "through_shared": 0},
+        {"kernel": "matmul_staged", "rows": 2, "cols": 2, "blocked": 1, "threads": 64, "through_shared": 1},
         {"kernel": "matmul_direct", "rows": 2, "cols": 2, "threads": 64},
         {"kernel": "matmul_whole", "rows": 1, "cols": 1, "threads": 64},
     ):
