@@ -6,9 +6,19 @@
 
 #include "smallmm.h"
 
+enum { SMM_LINE = 64 };
+
+/* Cache lines of results computed before, to be streamed around the caches. */
+typedef struct smm_behind {
+    const char *from;
+    char *to;
+    intptr_t lines;
+} smm_behind;
+
 /* A kernel runs matrices first .. last-1 of a call, ignoring alpha and beta. It allocates nothing and cannot
- * fail. cold: the operands come from memory rather than from a cache, so prefetching pays. */
-typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, bool cold);
+ * fail. cold: NULL, or the operands come from memory rather than from a cache, so that prefetching pays; what is behind
+ * may then be streamed in between, so that memory has something to do all the time. The caller streams the rest. */
+typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold);
 
 /* Operands that must pass through a packed buffer before a kernel can use them; or it cannot run the call. */
 enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8 };

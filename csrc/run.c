@@ -15,9 +15,8 @@ static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t c
 }
 
 /* Room for one tile's packed operands; C has one line more, for what streaming carries over. */
-enum { LINE = 64 };
 typedef struct buffers {
-    alignas(LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + LINE];
+    alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE];
 } buffers;
 
 smm_call smm_run_of(const smm_call *call, intptr_t r) {
@@ -76,7 +75,7 @@ static void run_tile(tile *t, const smm_plan *plan, buffers *room) {
     const intptr_t size = smm_size(fed->dtype);
     const bool staged = plan->staged & SMM_STAGE_C;
     if (staged) fed->c = (smm_operand){room->c, fed->m * fed->n * size, fed->n * size, size};
-    plan->kernel->run(fed, 0, fed->batch, plan->cold);
+    plan->kernel->run(fed, 0, fed->batch, plan->cold ? &(smm_behind){0} : NULL);
     if (staged) plan->kernels->unpack(&t->part, room->c);
 }
 
@@ -89,43 +88,50 @@ typedef struct mirror {
     intptr_t held; /* bytes filled */
 } mirror;
 
-/* Stream the whole lines before `end`. */
-static void stream_to(mirror *x, intptr_t end, const smm_kernels *kernels) {
-    end &= -LINE;
+/* The whole lines that are not streamed yet, which now count as done. */
+static smm_behind take_lines(mirror *x) {
+    const intptr_t end = x->held & -SMM_LINE;
     if (x->skip && end > x->done) {
-        memcpy(x->to + x->skip, x->buffer + x->skip, LINE - x->skip);
-        x->done = LINE;
+        memcpy(x->to + x->skip, x->buffer + x->skip, SMM_LINE - x->skip);
+        x->done = SMM_LINE;
         x->skip = 0;
     }
-    if (end <= x->done) return;
-    kernels->stream(x->to + x->done, x->buffer + x->done, end - x->done);
-    x->done = end;
+    const smm_behind behind = {x->buffer + x->done, x->to + x->done, end > x->done ? (end - x->done) / SMM_LINE : 0};
+    x->done += behind.lines * SMM_LINE;
+    return behind;
 }
 
-/* Packed C, streamed. The lines of one group are streamed after the next group is computed: by then they have
- * left the store queue, and their way to memory overlaps the next group's reads. */
+static void stream(smm_behind *x, const smm_kernels *kernels) {
+    kernels->stream(x->to, x->from, x->lines * SMM_LINE);
+    x->lines = 0;
+}
+
+/* Packed C, streamed. The lines of one group are streamed while the next group is computed, or after that: by then they
+ * have left the store queue, and their way to memory overlaps the next group's reads. */
 static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
     char *c = (char *)call->c.data + first * call->c.batch;
-    const intptr_t skip = (intptr_t)((uintptr_t)c % LINE);
+    const intptr_t skip = (intptr_t)((uintptr_t)c % SMM_LINE);
     mirror x = {room->c, c - skip, skip, 0, skip};
     const intptr_t most = plan->group * call->c.batch > SMM_BUFFER ? SMM_C_BUFFER : SMM_BUFFER; /* in L1 if possible */
     tile t = {*call, *call};
     for (intptr_t q = first; q < last; q += plan->group) {
         const intptr_t count = least(plan->group, last - q), bytes = count * call->c.batch;
-        if (x.held + bytes > most + LINE) { /* start again at the front, with the begun line */
-            stream_to(&x, x.held, plan->kernels);
-            const intptr_t whole = x.held & -LINE;
+        smm_behind behind = take_lines(&x);
+        if (x.held + bytes > most + SMM_LINE) { /* start again at the front, with the begun line */
+            const intptr_t whole = x.held & -SMM_LINE;
+            if (behind.from < x.buffer + SMM_LINE + bytes) stream(&behind, plan->kernels);
             memcpy(x.buffer, x.buffer + whole, x.held - whole);
             x = (mirror){x.buffer, x.to + whole, x.skip, 0, x.held - whole};
         }
         move_to(&t, plan, call, q, count, 0, 0, room);
         t.fed.c.data = x.buffer + x.held;
-        plan->kernel->run(&t.fed, 0, count, true);
+        plan->kernel->run(&t.fed, 0, count, &behind);
         if (plan->scaled) plan->kernels->scale(&t.part, t.fed.c.data);
-        stream_to(&x, x.held, plan->kernels);
+        stream(&behind, plan->kernels);
         x.held += bytes;
     }
-    stream_to(&x, x.held, plan->kernels);
+    smm_behind behind = take_lines(&x);
+    stream(&behind, plan->kernels);
     const intptr_t from = x.skip ? x.skip : x.done;
     memcpy(x.to + from, x.buffer + from, x.held - from);
 }
@@ -133,7 +139,7 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
 /* Matrices first .. last-1 of a call of one run. */
 static void run_matrices(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last) {
     if (!plan->staged) {
-        plan->kernel->run(call, first, last, plan->cold);
+        plan->kernel->run(call, first, last, plan->cold ? &(smm_behind){0} : NULL);
         return;
     }
     buffers room;

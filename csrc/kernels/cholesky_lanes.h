@@ -112,7 +112,7 @@ INLINE void cholesky_store_row(const smm_operand *to, intptr_t q, const vec *l, 
         lanes_store(&c, q, x, 1, n, count);
 }
 
-static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     const intptr_t n = call->n;
     const strides s = strides_of(&call->a);

@@ -168,6 +168,6 @@ INLINE unsigned inv_within_needs(const smm_call *call, intptr_t vectors) {
     return call->n <= vectors * LANES ? 0 : SMM_UNFIT;
 }
 
-static void KERNEL(inv_within)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+static void KERNEL(inv_within)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     inv_within(call, first, last, cold, (call->n + LANES - 1) / LANES);
 }

@@ -62,7 +62,7 @@ enum { AHEAD_BYTES = 4096 };
 INLINE intptr_t distance(intptr_t count) { return count + AHEAD_BYTES / (intptr_t)sizeof(T); }
 
 INLINE void prefetch(const T *p, intptr_t count) {
-    for (intptr_t l = 0; l < count; l += 64 / (intptr_t)sizeof(T)) __builtin_prefetch(p + l);
+    for (intptr_t l = 0; l < count; l += SMM_LINE / (intptr_t)sizeof(T)) __builtin_prefetch(p + l);
 }
 
 #endif

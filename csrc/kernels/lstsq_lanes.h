@@ -214,7 +214,7 @@ INLINE void lstsq_solve(const smm_call *call, intptr_t q, const lstsq_factors *f
     for (intptr_t c = 0; c < width; c++) store_permuted(call, q, first + c, f, x + c, width, back[c], count);
 }
 
-static void KERNEL(lstsq_lanes)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+static void KERNEL(lstsq_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     vec a[QR_ROOM], perm[QR_ELEMENTS], x[QR_ELEMENTS];
     const intptr_t m = call->m, n = call->n;

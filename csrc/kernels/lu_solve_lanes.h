@@ -33,7 +33,7 @@ INLINE vec lanes_load_int(const smm_operand *from, intptr_t q, intptr_t k, intpt
     return lane_load(lane);
 }
 
-static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     const intptr_t n = call->n;
     const bool transposed = call->form & SMM_TRANSPOSED;

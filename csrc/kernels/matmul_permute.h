@@ -76,7 +76,7 @@ INLINE void permute_loop(const smm_call *call, intptr_t first, intptr_t last, co
     }
 }
 
-static void KERNEL(matmul_permute)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+static void KERNEL(matmul_permute)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     switch (call->k) {
     case 1: permute_loop(call, first, last, cold, 1); break;
     case 2: permute_loop(call, first, last, cold, 2); break;

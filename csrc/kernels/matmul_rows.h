@@ -37,12 +37,19 @@ INLINE columns columns_from(int v, const int max_width, const intptr_t n) {
 enum { MAX_HEIGHT = 16, MAX_WIDTH = 4 };
 
 /* What a tile prefetches of dense stacks that come from memory: as much of a later A and B as the tile reads
- * of its own, a_step and b_step elements for each k. Spread like this the prefetches cost next to nothing;
- * at once per matrix they stall. a == NULL: nothing. */
+ * of its own, a_step and b_step elements for each k, and of what is behind, if that is not NULL, it streams a line.
+ * Spread like this both cost next to nothing; at once per matrix they stall. a == NULL: nothing. */
 typedef struct ahead {
     const T *a, *b;
     intptr_t a_step, b_step;
+    smm_behind *behind;
 } ahead;
+
+INLINE void stream_line(smm_behind *x) {
+    UNROLLED(int e = 0; e < SMM_LINE / (int)sizeof(T); e += LANES)
+        lane_stream((T *)x->to + e, lane_load((const T *)x->from + e));
+    *x = (smm_behind){x->from + SMM_LINE, x->to + SMM_LINE, x->lines - 1};
+}
 
 /* One tile of one matrix: c (height x columns) = a (height x k) b (k x columns). A panel of B holds the
  * vectors of the tile whole and side by side. */
@@ -57,6 +64,7 @@ INLINE void rows_tile(const int height, const columns j, const intptr_t k, const
         if (next.a) {
             prefetch(next.a + p * next.a_step, next.a_step);
             prefetch(next.b + p * next.b_step, next.b_step);
+            if (next.behind && next.behind->lines) stream_line(next.behind);
         }
         const T *bp = b + p * bs.row;
         UNROLLED(int v = 0; v < vectors_of(j); v++)
@@ -86,16 +94,20 @@ INLINE void transpose_to_panel(T *panel, const int pitch, const T *b, intptr_t l
     }
 }
 
-INLINE ahead rows_ahead(const bool cold, const T *a, const T *b, const int n, intptr_t i, const int height) {
+enum { ROWS_STREAM = 16 }; /* above this order; below, steps are too short to wait for a store in between */
+
+INLINE ahead rows_ahead(const bool cold, const T *a, const T *b, const int n, intptr_t i, const int height,
+                        smm_behind *behind) {
     const intptr_t from = distance(n * n) + i * n;
-    return (ahead){cold ? a + from : NULL, b + from, height, height};
+    return (ahead){cold ? a + from : NULL, b + from, height, height, n > ROWS_STREAM ? behind : NULL};
 }
 
 /* n x n matrices; n, heights, widths and, by inlining, k and the strides within a matrix are constants where the
  * caller's are. */
 INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
                              const intptr_t k, const int max_height, const int max_width, const strides as,
-                             const strides bs, const bool b_cols, const strides cs) {
+                             const strides bs, const bool b_cols, const strides cs, smm_behind *known) {
+    smm_behind behind = known ? *known : (smm_behind){0};
     const int vectors = (n + LANES - 1) / LANES;
     const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
     T *c = (T *)call->c.data + first * cs.batch;
@@ -113,15 +125,16 @@ INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last
             /* tiles as equal in height as can be: first those of one row more */
             const int tiles = (n + max_height - 1) / max_height, height = n / tiles, taller = n % tiles * (height + 1);
             ROLLED(int i = 0; i < taller; i += height + 1) {
-                const ahead next = rows_ahead(cold, a, b, n, i, height + 1);
+                const ahead next = rows_ahead(cold, a, b, n, i, height + 1, &behind);
                 rows_tile(height + 1, j, k, a + i * as.row, as, bj, ps, b_cols, cj + i * cs.row, cs, next);
             }
             ROLLED(int i = taller; i < n; i += height) {
-                const ahead next = rows_ahead(cold, a, b, n, i, height);
+                const ahead next = rows_ahead(cold, a, b, n, i, height, &behind);
                 rows_tile(height, j, k, a + i * as.row, as, bj, ps, b_cols, cj + i * cs.row, cs, next);
             }
         }
     }
+    if (known) *known = behind;
 }
 
 /* Up to this order, constant strides save address arithmetic that does not hide behind the sums (EPYC, November 2026:
@@ -129,8 +142,8 @@ INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last
 enum { ROWS_STRIDES = VECTOR_REGISTERS < 32 ? 8 : sizeof(T) == 8 ? 16 : 32 };
 
 /* Square matrices of constant order, with code of their own for dense A and B by rows; small ones also by columns. */
-INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n, const int height,
-                        const int width) {
+INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold, const int n,
+                        const int height, const int width) {
     const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
     const strides a_rows = {as.batch, n, 1}, a_cols = {as.batch, 1, n}, b_rows = {bs.batch, n, 1},
                   b_cols = {bs.batch, 1, n}, c_rows = {cs.batch, n, 1};
@@ -138,21 +151,21 @@ INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, boo
     const bool a_is_rows = as.row == n && as.col == 1, b_is_rows = bs.row == n && bs.col == 1;
     const bool a_is_cols = as.row == 1 && as.col == n, b_is_cols = bs.row == 1 && bs.col == n;
     if (dense && a_is_rows && b_is_rows && !cold)
-        rows_square_loop(call, first, last, false, n, n, height, width, a_rows, b_rows, false, c_rows);
+        rows_square_loop(call, first, last, false, n, n, height, width, a_rows, b_rows, false, c_rows, cold);
     else if (small && dense && a_is_rows && b_is_rows)
-        rows_square_loop(call, first, last, true, n, n, height, width, a_rows, b_rows, false, c_rows);
+        rows_square_loop(call, first, last, true, n, n, height, width, a_rows, b_rows, false, c_rows, cold);
     else if (small && dense && a_is_cols && b_is_rows)
-        rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_rows, false, c_rows);
+        rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_rows, false, c_rows, cold);
     else if (small && dense && a_is_rows && b_is_cols)
-        rows_square_loop(call, first, last, true, n, n, height, width, a_rows, b_cols, true, c_rows);
+        rows_square_loop(call, first, last, true, n, n, height, width, a_rows, b_cols, true, c_rows, cold);
     else if (small && dense && a_is_cols && b_is_cols)
-        rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_cols, true, c_rows);
+        rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_cols, true, c_rows, cold);
     else if (!small && dense && (a_is_rows || a_is_cols) && b_is_cols)
-        rows_square_loop(call, first, last, true, n, n, height, width, as, b_cols, true, c_rows);
+        rows_square_loop(call, first, last, true, n, n, height, width, as, b_cols, true, c_rows, cold);
     else
         /* k at run time: unrolled, every a_ik would want an address register of its own */
         rows_square_loop(call, first, last, !small && cold && dense && a_is_rows && b_is_rows, n, call->k, height,
-                         width, as, bs, false, cs);
+                         width, as, bs, false, cs, cold);
 }
 
 /* Dense B by rows or by columns, or any B by rows; C by rows. */
@@ -206,7 +219,7 @@ static rows_tile_fn *const rows_tile_table[4][9] = {TILES(ENTRY)};
 INLINE intptr_t tallest(int width) { return least(8, (VECTOR_REGISTERS == 32 ? 24 : 12) / (width ? width : 1)); }
 
 /* Tile by tile, each over a few matrices at a time: enough to hide the call, few enough to stay in L1. */
-static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     enum { L1_BYTES = 16384, WIDTH = 3 };
     rows_shape s = {call->k, 0, strides_of(&call->a), strides_of(&call->b), strides_of(&call->c)};
     const intptr_t m = call->m, k = call->k, n = call->n;
@@ -223,7 +236,7 @@ static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t l
             for (intptr_t t = 0, i = 0; t < tiles; t++) {
                 const intptr_t height = (m - i) / (tiles - t), share = n * height / m + 1;
                 const ahead next = {cold && !v ? a + distance(group * m * k) + i * k : NULL,
-                                    b + distance(group * k * n) + i * n * k / m, height, share};
+                                    b + distance(group * k * n) + i * n * k / m, height, share, cold};
                 rows_tile_table[j.width][height](&s, a + i * s.a.row, b + v * LANES, c + i * s.c.row + v * LANES,
                                                  least(group, last - q), next);
                 i += height;

@@ -1,5 +1,5 @@
 /* matmul_scalars.h: matrices of order 1: the batch is the vector. */
-static void KERNEL(matmul_scalars)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+static void KERNEL(matmul_scalars)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold; /* two even streams: the hardware prefetches them */
     const intptr_t as = strides_of(&call->a).batch, bs = strides_of(&call->b).batch, cs = strides_of(&call->c).batch;
     const T *a = call->a.data, *b = call->b.data;

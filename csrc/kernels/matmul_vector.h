@@ -38,7 +38,7 @@ INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, boo
         }
 }
 
-static void KERNEL(matmul_vector)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+static void KERNEL(matmul_vector)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     if (call->n == 1) vector_loop(call, first, last, cold, 1);
     UNROLLED(int n = 2; 2 * n <= BLOCK; n++)
         if (call->n == n) vector_loop(call, first, last, cold, n);

@@ -280,7 +280,7 @@ INLINE void qr_lanes_square(const smm_call *call, intptr_t first, intptr_t last,
     }
 }
 
-static void KERNEL(qr_lanes)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+static void KERNEL(qr_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     vec a[QR_ROOM], r[QR_ELEMENTS];
     const lanes_matrix x = {a, call->m, call->n, row_step(call->n)};

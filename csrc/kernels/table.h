@@ -7,19 +7,19 @@ static unsigned any_needs(const smm_call *call) {
 }
 
 #define MATMUL_ROWS(n, height, width) \
-    static void KERNEL(matmul_rows_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+    static void KERNEL(matmul_rows_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         rows_square(call, first, last, cold, n, height, width); \
     }
 #define MATMUL_GROUP(n, width) \
-    static void KERNEL(matmul_group_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+    static void KERNEL(matmul_group_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         group(call, first, last, cold, n, width); \
     }
 #define INV_LANES(n, groups) \
-    static void KERNEL(inv_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+    static void KERNEL(inv_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         inv_lanes(call, first, last, cold, n, groups); \
     }
 #define INV_WITHIN(vectors) \
-    static void KERNEL(inv_within_##vectors)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+    static void KERNEL(inv_within_##vectors)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         inv_within(call, first, last, cold, vectors); \
     } \
     static unsigned inv_within_##vectors##_needs(const smm_call *call) { return inv_within_needs(call, vectors); }
@@ -27,27 +27,27 @@ static unsigned any_needs(const smm_call *call) {
     static intptr_t lu_begin_lanes_##height(const smm_call *call, intptr_t q, intptr_t last, vec *a, lu_group *g) { \
         return lu_begin_lanes(call, q, last, a, g, height, groups); \
     } \
-    static void KERNEL(lu_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+    static void KERNEL(lu_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         lu_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
     } \
-    static void KERNEL(solve_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+    static void KERNEL(solve_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         solve_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
     } \
-    static void KERNEL(det_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+    static void KERNEL(det_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         det_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
     } \
     static unsigned lu_lanes_##height##_needs(const smm_call *call) { return lu_lanes_needs(call, height); }
 #define LU_WITHIN(vectors) \
-    static void KERNEL(lu_within_##vectors)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+    static void KERNEL(lu_within_##vectors)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         lu_within(call, first, last, cold, vectors); \
     } \
     static unsigned lu_within_##vectors##_needs(const smm_call *call) { return lu_within_needs(call, vectors); }
 #define QR_LANES(n) \
-    static void KERNEL(qr_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+    static void KERNEL(qr_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         qr_lanes_square(call, first, last, cold, n); \
     }
 #define CHOLESKY_LANES(n) \
-    static void KERNEL(cholesky_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, bool cold) { \
+    static void KERNEL(cholesky_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         cholesky_lanes(call, first, last, cold, n); \
     }
 #include "../tuning.def"

@@ -104,7 +104,7 @@ static void KERNEL(solve_triangle)(const triangle *t, vec *x, intptr_t ld, intpt
 }
 
 /* SOLVE_TRIANGULAR: forward; CHO_SOLVE: forward, then backward. A reversed triangle meets its unknowns in reverse. */
-static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     const intptr_t n = call->n;
     const bool reversed = call->form & SMM_UPPER;
