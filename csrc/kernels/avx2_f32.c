@@ -5,6 +5,7 @@
 #define ISA avx2
 #include "lane_avx2.h"
 
+#include "memory.h"
 #include "block.h"
 #include "lanes.h"
 #include "within.h"

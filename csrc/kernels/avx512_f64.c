@@ -5,6 +5,7 @@
 #define ISA avx512
 #include "lane_avx512.h"
 
+#include "memory.h"
 #include "block.h"
 #include "lanes.h"
 #include "within.h"

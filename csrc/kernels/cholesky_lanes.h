@@ -113,11 +113,11 @@ INLINE void cholesky_store_row(const smm_operand *to, intptr_t q, const vec *l, 
 }
 
 static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    (void)cold;
     const intptr_t n = call->n;
     const strides s = strides_of(&call->a);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
+        const T *next = ahead_of(&call->a, q, LANES * n * n);
         vec l[PANELS_SIZE], r[SMM_MOST_ORDER], info = lane_set(0);
         const bool by_columns = s.row == 1 && s.col != 1;
         if (by_columns) panels_load_columns(l, &call->a, q, n, false, count);
@@ -130,7 +130,10 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
             case 3: cholesky_rows(l, r, &info, i, 3); break;
             default: cholesky_rows(l, r, &info, i, TILE);
             }
-            for (intptr_t j = i; j < i + rows; j++) cholesky_store_row(&call->c, q, l, j, n, count);
+            for (intptr_t j = i; j < i + rows; j++) {
+                if (cold) prefetch(next + j * LANES * n, LANES * n);
+                cholesky_store_row(&call->c, q, l, j, n, count);
+            }
         }
         lanes_store_int(&call->info, q, info, count);
         lanes_spoil(&call->c, q, info, n, n, count);
@@ -139,12 +142,14 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
 
 /* The same for a small constant order, the whole matrix in registers. */
 INLINE void cholesky_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
-    (void)cold;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
+        const T *next = ahead_of(&call->a, q, LANES * n * n);
         vec a[n * n], info = lane_set(0);
         lanes_load(a, &call->a, q, n, n, count);
         UNROLLED(int j = 0; j < n; j++) {
+            if (j % 4 == 0 && cold) /* not at each of these short steps */
+                prefetch(next + j * LANES * n, least(4, n - j) * LANES * n);
             const vec r = cholesky_pivot(&a[j * n + j], &info, j);
             UNROLLED(int i = j + 1; i < n; i++) {
                 a[i * n + j] = lane_mul(a[i * n + j], r);

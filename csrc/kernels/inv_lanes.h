@@ -126,10 +126,9 @@ INLINE void inv_lanes_end(inv_lanes_state *s, const int n) {
 }
 
 INLINE void inv_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n, const int groups) {
-    const strides a = strides_of(&call->a);
     for (intptr_t q = first; q < last; q += groups * LANES) {
         inv_lanes_state s[INV_LANES_GROUPS];
-        const T *next = (const T *)call->a.data + q * a.batch + distance(groups * LANES * n * n);
+        const T *next = ahead_of(&call->a, q, groups * LANES * n * n);
         if (cold && n <= INV_IN_REGISTERS) prefetch(next, groups * LANES * n * n);
         UNROLLED(int g = 0; g < groups; g++) { /* a group of which there is nothing left repeats the last matrix */
             const intptr_t from = least(q + g * LANES, last - 1);

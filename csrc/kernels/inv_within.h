@@ -136,7 +136,7 @@ INLINE void inv_within(const smm_call *call, intptr_t first, intptr_t last, bool
     inv_stream streams[INV_STREAMS];
     for (intptr_t q = first; q < last; q += INV_STREAMS) {
         const intptr_t count = least(INV_STREAMS, last - q);
-        const T *next = (const T *)call->a.data + q * a.batch + distance(INV_STREAMS * n * n);
+        const T *next = ahead_of(&call->a, q, INV_STREAMS * n * n);
         for (intptr_t l = 0; l < count; l++) {
             inv_stream *s = &streams[l];
             *s = (inv_stream){.w = w + l * n * vectors * LANES, .free = ~(uint32_t)0 >> (32 - n)};
@@ -146,8 +146,7 @@ INLINE void inv_within(const smm_call *call, intptr_t first, intptr_t last, bool
         for (; k + 1 < n; k += 2) {
             for (intptr_t l = 0; l < count; l++) inv_begin(&streams[l], n, k, vectors, 2);
             for (intptr_t l = 0; l < count; l++) {
-                if (cold) /* as much as a pass does of its own */
-                    prefetch(next + l * a.batch + k * n, 2 * n);
+                if (cold) prefetch(next + l * a.batch + k * n, 2 * n); /* as much as a pass does of its own */
                 inv_pass(&streams[l], n, k, vectors, 2);
             }
         }

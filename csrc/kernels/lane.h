@@ -56,13 +56,4 @@ INLINE strides strides_of(const smm_operand *x) {
     return (strides){x->batch / size, x->row / size, x->col / size};
 }
 
-/* How far before its use an operand that comes from memory is prefetched: in elements, at least a matrix of
- * `count` elements, and AHEAD_BYTES more. */
-enum { AHEAD_BYTES = 4096 };
-INLINE intptr_t distance(intptr_t count) { return count + AHEAD_BYTES / (intptr_t)sizeof(T); }
-
-INLINE void prefetch(const T *p, intptr_t count) {
-    for (intptr_t l = 0; l < count; l += SMM_LINE / (intptr_t)sizeof(T)) __builtin_prefetch(p + l);
-}
-
 #endif

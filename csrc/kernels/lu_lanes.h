@@ -96,22 +96,27 @@ enum { LU_GROUPS = 4, LU_ROOM = SMM_MOST_ORDER * SMM_MOST_ORDER };
 enum { LU_EXACT = 8 };
 
 /* Factor `groups` times LANES matrices, so that while one waits for its pivots there is work on others. */
-INLINE void lu_factor(vec *a, lu_group *g, const int height, intptr_t n, const intptr_t groups) {
+INLINE void lu_factor(vec *a, lu_group *g, const int height, intptr_t n, const intptr_t groups, bool cold,
+                      const T *next) {
     for (intptr_t l = 0; l < groups; l++) {
         g[l].info = lane_set(0);
         g[l].odd = lane_greater(g[l].info, g[l].info);
         g[l].tiny = false;
     }
-    if (height <= LU_IN_REGISTERS)
+    if (height <= LU_IN_REGISTERS) {
+        if (cold) prefetch(next, LANES * n * n);
         UNROLLED(int j = 0; j < height; j++) lu_column(a, g, height, j);
-    else
+    } else
         ROLLED(int j = 0; j < n; j++)
-            ROLLED(intptr_t l = 0; l < groups; l++) lu_column(a + l * height * height, &g[l], height, j);
+            ROLLED(intptr_t l = 0; l < groups; l++) {
+                if (cold) prefetch(next + (j * groups + l) * LANES * n, LANES * n);
+                lu_column(a + l * height * height, &g[l], height, j);
+            }
 }
 
 /* Load and factor the matrices from q on, at most `most` groups of them; how many groups it were. */
-INLINE intptr_t lu_begin_lanes(const smm_call *call, intptr_t q, intptr_t last, vec *a, lu_group *g, const int height,
-                               const int most) {
+INLINE intptr_t lu_begin_lanes(const smm_call *call, intptr_t q, intptr_t last, bool cold, vec *a, lu_group *g,
+                               const int height, const int most) {
     const intptr_t n = height <= LU_EXACT ? height : call->n;
     const intptr_t groups = most == 1 ? 1 : least(most, (last - q + LANES - 1) / LANES);
     for (intptr_t l = 0; l < groups; l++) {
@@ -123,7 +128,7 @@ INLINE intptr_t lu_begin_lanes(const smm_call *call, intptr_t q, intptr_t last, 
         for (intptr_t i = n; i < height; i++)
             for (intptr_t j = 0; j < n; j++) to[i * height + j] = lane_set(0);
     }
-    lu_factor(a, g, height, n, groups);
+    lu_factor(a, g, height, n, groups, cold, ahead_of(&call->a, q, groups * LANES * n * n));
     for (intptr_t l = 0; l < groups; l++)
         lanes_store_int(&call->info, q + l * LANES, g[l].info, least(LANES, last - q - l * LANES));
     return groups;
@@ -205,19 +210,19 @@ INLINE void lu_end(const smm_call *call, intptr_t q, intptr_t count, vec *a, con
 }
 
 /* Each kernel is given its order's lu_begin_lanes, which the three share. */
-typedef intptr_t lu_begin_fn(const smm_call *call, intptr_t q, intptr_t last, vec *a, lu_group *g);
-INLINE intptr_t lu_call(lu_begin_fn *begin, const smm_call *call, intptr_t q, intptr_t last, vec *a, lu_group *g,
-                        const int height) {
-    return height <= LU_IN_REGISTERS ? lu_begin_lanes(call, q, last, a, g, height, 1) : begin(call, q, last, a, g);
+typedef intptr_t lu_begin_fn(const smm_call *call, intptr_t q, intptr_t last, bool cold, vec *a, lu_group *g);
+INLINE intptr_t lu_call(lu_begin_fn *begin, const smm_call *call, intptr_t q, intptr_t last, bool cold, vec *a,
+                        lu_group *g, const int height) {
+    return height <= LU_IN_REGISTERS ? lu_begin_lanes(call, q, last, cold, a, g, height, 1)
+                                     : begin(call, q, last, cold, a, g);
 }
 
 INLINE void lu_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
                      const int height) {
-    (void)cold;
     for (intptr_t q = first; q < last;) {
         vec a[LU_ROOM];
         lu_group g[LU_GROUPS];
-        const intptr_t groups = lu_call(begin, call, q, last, a, g, height);
+        const intptr_t groups = lu_call(begin, call, q, last, cold, a, g, height);
         for (intptr_t l = 0; l < groups; l++, q += LANES)
             lu_end(call, q, least(LANES, last - q), a + l * height * height, &g[l], height);
     }
@@ -256,11 +261,10 @@ INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, int
 
 INLINE void solve_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
                         const int height) {
-    (void)cold;
     for (intptr_t q = first; q < last;) {
         vec a[LU_ROOM];
         lu_group g[LU_GROUPS];
-        const intptr_t groups = lu_call(begin, call, q, last, a, g, height);
+        const intptr_t groups = lu_call(begin, call, q, last, cold, a, g, height);
         for (intptr_t l = 0; l < groups; l++, q += LANES)
             if (call->k == 1)
                 lu_solve_block(call, q, least(LANES, last - q), 0, 1, a + l * height * height, &g[l], height);
@@ -287,11 +291,10 @@ INLINE void det_end(const smm_call *call, intptr_t q, intptr_t count, const vec 
 
 INLINE void det_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
                       const int height) {
-    (void)cold;
     for (intptr_t q = first; q < last;) {
         vec a[LU_ROOM];
         lu_group g[LU_GROUPS];
-        const intptr_t groups = lu_call(begin, call, q, last, a, g, height);
+        const intptr_t groups = lu_call(begin, call, q, last, cold, a, g, height);
         for (intptr_t l = 0; l < groups; l++, q += LANES)
             det_end(call, q, least(LANES, last - q), a + l * height * height, &g[l], height);
     }

@@ -34,17 +34,18 @@ INLINE vec lanes_load_int(const smm_operand *from, intptr_t q, intptr_t k, intpt
 }
 
 static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    (void)cold;
     const intptr_t n = call->n;
     const bool transposed = call->form & SMM_TRANSPOSED;
     smm_operand from = call->a;
     if (transposed) from.row = call->a.col, from.col = call->a.row;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
+        const T *next = ahead_of(&call->a, q, LANES * n * n);
         vec a[SMM_MOST_ORDER * SMM_MOST_ORDER], r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER], info = lane_set(0);
         lanes_load(a, &from, q, n, n, count);
         for (intptr_t k = n - 1; k >= 0; k--) {
             const vec u = a[k * n + k];
+            if (cold) prefetch(next + k * LANES * n, LANES * n);
             pivots[k] = lanes_load_int(&call->pivots, q, k, count);
             r[k] = lane_div(lane_set(1), u);
             info = lane_select(lane_equal(u, lane_set(0)), lane_set((T)(k + 1)), info);

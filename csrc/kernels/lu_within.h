@@ -162,7 +162,6 @@ INLINE void lu_store_sides(const smm_call *call, intptr_t q, lu_stream *s, intpt
 
 /* LU, SOLVE, DET or SLOGDET. */
 INLINE void lu_within(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t vectors) {
-    (void)cold;
     const strides a = strides_of(&call->a), c = strides_of(&call->c);
     const intptr_t n = call->n, sides = call->op == SMM_OP_SOLVE ? call->k : 0;
     const intptr_t width = least(LU_SIDES, sides), cols = n + width;
@@ -170,6 +169,7 @@ INLINE void lu_within(const smm_call *call, intptr_t first, intptr_t last, bool 
     lu_stream streams[LU_STREAMS];
     for (intptr_t q = first; q < last; q += LU_STREAMS) {
         const intptr_t count = least(LU_STREAMS, last - q);
+        const T *next = ahead_of(&call->a, q, LU_STREAMS * n * n);
         for (intptr_t l = 0; l < count; l++) {
             lu_stream *const s = &streams[l];
             s->w = w + l * cols * vectors * LANES;
@@ -182,7 +182,10 @@ INLINE void lu_within(const smm_call *call, intptr_t first, intptr_t last, bool 
         intptr_t k = 0;
         for (; k + 1 < n; k += 2) {
             for (intptr_t l = 0; l < count; l++) lu_begin(&streams[l], k, vectors, 2);
-            for (intptr_t l = 0; l < count; l++) lu_pass(&streams[l], k + 2, cols, k, vectors, 2);
+            for (intptr_t l = 0; l < count; l++) {
+                if (cold) prefetch(next + l * a.batch + k * n, 2 * n);
+                lu_pass(&streams[l], k + 2, cols, k, vectors, 2);
+            }
         }
         for (intptr_t l = 0; k < n && l < count; l++) {
             lu_begin(&streams[l], k, vectors, 1);

@@ -38,18 +38,12 @@ enum { MAX_HEIGHT = 16, MAX_WIDTH = 4 };
 
 /* What a tile prefetches of dense stacks that come from memory: as much of a later A and B as the tile reads
  * of its own, a_step and b_step elements for each k, and of what is behind, if that is not NULL, it streams a line.
- * Spread like this both cost next to nothing; at once per matrix they stall. a == NULL: nothing. */
+ * a == NULL: nothing. */
 typedef struct ahead {
     const T *a, *b;
     intptr_t a_step, b_step;
     smm_behind *behind;
 } ahead;
-
-INLINE void stream_line(smm_behind *x) {
-    UNROLLED(int e = 0; e < SMM_LINE / (int)sizeof(T); e += LANES)
-        lane_stream((T *)x->to + e, lane_load((const T *)x->from + e));
-    *x = (smm_behind){x->from + SMM_LINE, x->to + SMM_LINE, x->lines - 1};
-}
 
 /* One tile of one matrix: c (height x columns) = a (height x k) b (k x columns). A panel of B holds the
  * vectors of the tile whole and side by side. */
@@ -94,7 +88,7 @@ INLINE void transpose_to_panel(T *panel, const int pitch, const T *b, intptr_t l
     }
 }
 
-enum { ROWS_STREAM = 16 }; /* above this order; below, steps are too short to wait for a store in between */
+enum { ROWS_STREAM = 16 }; /* results are streamed in between above this order; below, that gained nothing */
 
 INLINE ahead rows_ahead(const bool cold, const T *a, const T *b, const int n, intptr_t i, const int height,
                         smm_behind *behind) {

@@ -5,6 +5,7 @@
 #define ISA neon
 #include "lane_neon.h"
 
+#include "memory.h"
 #include "block.h"
 #include "lanes.h"
 #include "within.h"

@@ -4,6 +4,7 @@
 #define ISA portable
 #include "lane_portable.h"
 
+#include "memory.h"
 #include "block.h"
 #include "lanes.h"
 #include "within.h"

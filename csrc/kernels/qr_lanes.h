@@ -175,11 +175,15 @@ INLINE void qr_step(lanes_matrix a, vec *tau, intptr_t k, const bool unrolled) {
 }
 
 /* A becomes R above the reflectors. */
-INLINE void qr_factor(lanes_matrix a, vec *tau, const bool unrolled) {
+INLINE void qr_factor(lanes_matrix a, vec *tau, const bool unrolled, bool cold, const T *next) {
+    const intptr_t p = least(a.m, a.n), share = p ? LANES * a.m * a.n / p : 0;
     if (unrolled)
-        UNROLLED(intptr_t k = 0; k < least(a.m, a.n); k++) qr_step(a, tau, k, unrolled);
+        UNROLLED(intptr_t k = 0; k < p; k++) qr_step(a, tau, k, unrolled);
     else
-        ROLLED(intptr_t k = 0; k < least(a.m, a.n); k++) qr_step(a, tau, k, unrolled);
+        ROLLED(intptr_t k = 0; k < p; k++) {
+            if (cold) prefetch(next + k * share, share);
+            qr_step(a, tau, k, unrolled);
+        }
 }
 
 /* Where anything overflows: that leaves its mark on the diagonal of R or, right of it, in the last row. */
@@ -193,14 +197,14 @@ INLINE mask qr_overflows(lanes_matrix a) {
 
 /* Load and factor; once more from a scaled A where products of elements near the largest number overflow. */
 INLINE void qr_load_and_factor(const smm_call *call, intptr_t q, lanes_matrix a, vec *tau, intptr_t count,
-                               const bool unrolled) {
+                               const bool unrolled, bool cold) {
     const vec one = lane_set(1);
     mask overflows = lane_equal(one, lane_set(0));
     for (bool again = false;; again = true) {
         lanes_load(a.at, &call->a, q, a.m, a.n, count);
         if (again) scale_column(a.at, 1, lane_select(overflows, lane_set((T)0x1p-8), one), a.m * a.n, unrolled);
         spread_rows(a);
-        qr_factor(a, tau, unrolled);
+        qr_factor(a, tau, unrolled, cold && !again, ahead_of(&call->a, q, LANES * a.m * a.n));
         if (again) break;
         overflows = qr_overflows(a);
         if (!lane_any(overflows)) return;
@@ -252,10 +256,11 @@ INLINE void r_store(const smm_call *call, intptr_t q, vec *r, lanes_matrix a, co
 }
 
 /* QR, QR_R, QR_RAW of LANES matrices, with room for R. */
-INLINE void qr_group(const smm_call *call, intptr_t q, lanes_matrix a, vec *r, intptr_t count, const bool unrolled) {
+INLINE void qr_group(const smm_call *call, intptr_t q, lanes_matrix a, vec *r, intptr_t count, const bool unrolled,
+                     bool cold) {
     const intptr_t p = least(a.m, a.n);
     vec tau[SMM_MOST_ORDER];
-    qr_load_and_factor(call, q, a, tau, count, unrolled);
+    qr_load_and_factor(call, q, a, tau, count, unrolled, cold);
     lanes_store_int(&call->info, q, lane_set(0), count);
     if (call->op == SMM_OP_QR_RAW) {
         gather_rows(a, a.n);
@@ -273,16 +278,15 @@ INLINE void qr_group(const smm_call *call, intptr_t q, lanes_matrix a, vec *r, i
 
 /* Square matrices of a constant order. */
 INLINE void qr_lanes_square(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
-    (void)cold;
     for (intptr_t q = first; q < last; q += LANES) {
         vec a[n * n], r[n * n];
-        qr_group(call, q, (lanes_matrix){a, n, n, n}, r, least(LANES, last - q), true);
+        if (cold) prefetch(ahead_of(&call->a, q, LANES * n * n), LANES * n * n); /* not at each of short steps */
+        qr_group(call, q, (lanes_matrix){a, n, n, n}, r, least(LANES, last - q), true, false);
     }
 }
 
 static void KERNEL(qr_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    (void)cold;
     vec a[QR_ROOM], r[QR_ELEMENTS];
     const lanes_matrix x = {a, call->m, call->n, row_step(call->n)};
-    for (intptr_t q = first; q < last; q += LANES) qr_group(call, q, x, r, least(LANES, last - q), false);
+    for (intptr_t q = first; q < last; q += LANES) qr_group(call, q, x, r, least(LANES, last - q), false, cold);
 }

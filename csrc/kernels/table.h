@@ -24,8 +24,9 @@ static unsigned any_needs(const smm_call *call) {
     } \
     static unsigned inv_within_##vectors##_needs(const smm_call *call) { return inv_within_needs(call, vectors); }
 #define LU_LANES(height, groups) \
-    static intptr_t lu_begin_lanes_##height(const smm_call *call, intptr_t q, intptr_t last, vec *a, lu_group *g) { \
-        return lu_begin_lanes(call, q, last, a, g, height, groups); \
+    static intptr_t lu_begin_lanes_##height(const smm_call *call, intptr_t q, intptr_t last, bool cold, vec *a, \
+                                            lu_group *g) { \
+        return lu_begin_lanes(call, q, last, cold, a, g, height, groups); \
     } \
     static void KERNEL(lu_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         lu_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \

@@ -9,10 +9,11 @@ typedef struct triangle {
     bool plain; /* every element of the diagonal has a reciprocal */
 } triangle;
 
-INLINE void load_triangle(triangle *t, const smm_call *call, intptr_t q, intptr_t count) {
+INLINE void load_triangle(triangle *t, const smm_call *call, intptr_t q, intptr_t count, bool cold) {
     const intptr_t n = call->n;
     const strides s = strides_of(&call->a);
     const bool reversed = call->form & SMM_UPPER;
+    const T *next = ahead_of(&call->a, q, LANES * n * n);
     if (s.row == 1 && s.col != 1)
         panels_load_columns(t->l, &call->a, q, n, reversed, count);
     else
@@ -20,6 +21,7 @@ INLINE void load_triangle(triangle *t, const smm_call *call, intptr_t q, intptr_
     t->info = lane_set(0);
     t->plain = true;
     for (intptr_t j = 0; j < n; j++) {
+        if (cold) prefetch(next + j * LANES * n, LANES * n);
         if (call->form & SMM_UNIT) *panel_element(t->l, j, j) = lane_set(1);
         const vec p = *panel_element(t->l, j, j);
         t->r[j] = lane_div(lane_set(1), p);
@@ -105,13 +107,12 @@ static void KERNEL(solve_triangle)(const triangle *t, vec *x, intptr_t ld, intpt
 
 /* SOLVE_TRIANGULAR: forward; CHO_SOLVE: forward, then backward. A reversed triangle meets its unknowns in reverse. */
 static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    (void)cold;
     const intptr_t n = call->n;
     const bool reversed = call->form & SMM_UPPER;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         triangle t;
-        load_triangle(&t, call, q, count);
+        load_triangle(&t, call, q, count, cold);
         lanes_store_int(&call->info, q, t.info, count);
         for (intptr_t k = 0; k < call->k; k += BLOCK) {
             const intptr_t width = least(BLOCK, call->k - k);
