@@ -100,7 +100,7 @@ INLINE ahead rows_ahead(const bool cold, const T *a, const T *b, const int n, in
 INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
                              const intptr_t k, const int max_height, const int max_width, const strides as,
                              const strides bs, const bool b_cols, const strides cs, smm_behind *known) {
-    smm_behind behind = known ? *known : (smm_behind){0}, *const to_stream = n > ROWS_STREAM ? &behind : NULL;
+    smm_behind behind = known ? *known : (smm_behind){0}, *const to_stream = known ? &behind : NULL;
     const int vectors = (n + LANES - 1) / LANES;
     const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
     T *c = (T *)call->c.data + first * cs.batch;
@@ -141,24 +141,25 @@ INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm
     const strides a_rows = {as.batch, n, 1}, a_cols = {as.batch, 1, n}, b_rows = {bs.batch, n, 1},
                   b_cols = {bs.batch, 1, n}, c_rows = {cs.batch, n, 1};
     const bool dense = cs.row == n, small = n <= ROWS_STRIDES;
+    smm_behind *const behind = n > ROWS_STREAM ? cold : NULL;
     const bool a_is_rows = as.row == n && as.col == 1, b_is_rows = bs.row == n && bs.col == 1;
     const bool a_is_cols = as.row == 1 && as.col == n, b_is_cols = bs.row == 1 && bs.col == n;
     if (dense && a_is_rows && b_is_rows && !cold)
-        rows_square_loop(call, first, last, false, n, n, height, width, a_rows, b_rows, false, c_rows, cold);
+        rows_square_loop(call, first, last, false, n, n, height, width, a_rows, b_rows, false, c_rows, behind);
     else if (small && dense && a_is_rows && b_is_rows)
-        rows_square_loop(call, first, last, true, n, n, height, width, a_rows, b_rows, false, c_rows, cold);
+        rows_square_loop(call, first, last, true, n, n, height, width, a_rows, b_rows, false, c_rows, behind);
     else if (small && dense && a_is_cols && b_is_rows)
-        rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_rows, false, c_rows, cold);
+        rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_rows, false, c_rows, behind);
     else if (small && dense && a_is_rows && b_is_cols)
-        rows_square_loop(call, first, last, true, n, n, height, width, a_rows, b_cols, true, c_rows, cold);
+        rows_square_loop(call, first, last, true, n, n, height, width, a_rows, b_cols, true, c_rows, behind);
     else if (small && dense && a_is_cols && b_is_cols)
-        rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_cols, true, c_rows, cold);
+        rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_cols, true, c_rows, behind);
     else if (!small && dense && (a_is_rows || a_is_cols) && b_is_cols)
-        rows_square_loop(call, first, last, true, n, n, height, width, as, b_cols, true, c_rows, cold);
+        rows_square_loop(call, first, last, true, n, n, height, width, as, b_cols, true, c_rows, behind);
     else
         /* k at run time: unrolled, every a_ik would want an address register of its own */
         rows_square_loop(call, first, last, !small && cold && dense && a_is_rows && b_is_rows, n, call->k, height,
-                         width, as, bs, false, cs, cold);
+                         width, as, bs, false, cs, behind);
 }
 
 /* Dense B by rows or by columns, or any B by rows; C by rows. */
