@@ -73,7 +73,7 @@ SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     "triangular_lanes": {"lanes": LANES, "threads": THREADS, "pad": (1,)},
     "qr_columns": {
         "lanes": LANES,
-        "threads": (32, 64),
+        "threads": (32,),
         "panel": (0, 4, 8),
         "blocks": (0, 12, 18),
         "cols": (0, 2),
@@ -122,11 +122,13 @@ def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
     found: dict[tuple[Any, ...], Row] = {}
 
     def consider(**row: Any) -> None:
-        row = {"unroll": 0, "pad": 0, "async": 1, "through_shared": 1, **row}
+        row = {"blocked": 0, "unroll": 0, "pad": 0, "async": 1, "through_shared": 1, **row}
         grid = _core.cuda_plan(problem, shared, row)
         if grid is not None:
             effect = (row["kernel"], row["rows"], row["cols"], grid["matrices"], grid["block"])
-            found.setdefault((*effect, *(row[x] for x in ("unroll", "pad", "async", "through_shared"))), row)
+            found.setdefault(
+                (*effect, *(row[x] for x in ("blocked", "unroll", "pad", "async", "through_shared"))), row
+            )
 
     m, n = problem["m"], problem["n"]
     line = n * size
@@ -143,7 +145,10 @@ def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
     for (rows, cols), threads, pad in itertools.product(dict.fromkeys(few), sizes, pads):
         for through, unroll in itertools.product((1, 0) if line % 16 == 0 else (1,), unrolls):
             shape = {"rows": rows, "cols": cols, "threads": threads, "pad": pad}
-            consider(kernel="matmul_staged", **shape, through_shared=through, unroll=unroll)
+            for blocked in (0, 1) if n % 2 else (0,):  # of scalars only
+                consider(
+                    kernel="matmul_staged", **shape, blocked=blocked, through_shared=through, unroll=unroll
+                )
         if line < 96 and n % 2 == 0:
             consider(kernel="matmul_staged", rows=rows, cols=cols, threads=threads, pad=pad, **{"async": 0})
     if line <= 128:

@@ -39,7 +39,7 @@ def process():
         command = [sys.executable, "-m", "smallmm", *arguments]
         environment = {**os.environ, **environment}
         return subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, timeout=600
+            command, env=environment, capture_output=True, text=True, check=False, timeout=100
         )
 
     return run

@@ -110,20 +110,17 @@ class TestInstructionSets:
 
 class TestImport:
     def test_light(self, run_python):
-        """Nothing is imported that NumPy does not import, and in less time than NumPy needs (generous)."""
+        """Nothing is imported that NumPy does not import, and in little time (a generous bound)."""
         code = """
-            import sys, time
-            start = time.perf_counter()
-            import numpy
-            of_numpy = time.perf_counter() - start
+            import sys, time, numpy
             before = set(sys.modules)
             start = time.perf_counter()
             import smallmm
-            print((time.perf_counter() - start) / of_numpy)
+            print(time.perf_counter() - start)
             print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
         """
-        share, modules = run_python(code).stdout.splitlines()
-        assert float(share) < 1
+        seconds, modules = run_python(code).stdout.splitlines()
+        assert float(seconds) < 0.2
         assert not {"torch", "dask", "array_api_compat", "scipy"} & set(modules.split())
 
     def test_silent(self, run_python):

@@ -100,6 +100,7 @@ INLINE ahead rows_ahead(const bool cold, const T *a, const T *b, const int n, in
 INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
                              const intptr_t k, const int max_height, const int max_width, const strides as,
                              const strides bs, const bool b_cols, const strides cs, smm_behind *known) {
+    /* a copy, which no store to C can change, so that it may stay in registers */
     smm_behind behind = known ? *known : (smm_behind){0}, *const to_stream = known ? &behind : NULL;
     const int vectors = (n + LANES - 1) / LANES;
     const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
