@@ -16,6 +16,28 @@ INLINE block_row block_mul(block_row x, block_row y) { return lane_mul(x, y); }
 INLINE block_row block_fma(block_row x, block_row y, block_row z) { return lane_fma(x, y, z); }
 #endif
 
+/* Four elements of LANES rows, row l at w + at[l]: x[j] has element j of each in its lane; and back. */
+#if !defined(SMM_LANE_QUADS)
+INLINE void quads_load(vec x[4], const T *w, const int32_t *at) {
+    enum { SOME = (int)LANES < 4 ? (int)LANES : 4 };
+    UNROLLED(int j = 0; j < 4; j += SOME) {
+        block_row y[BLOCK];
+        UNROLLED(int l = 0; l < BLOCK; l++) y[l] = block_load(w + at[l] + j, SOME);
+        block_transpose(y);
+        UNROLLED(int e = 0; e < SOME; e++) x[j + e] = y[e];
+    }
+}
+INLINE void quads_store(T *w, const int32_t *at, const vec x[4]) {
+    enum { SOME = (int)LANES < 4 ? (int)LANES : 4 };
+    UNROLLED(int j = 0; j < 4; j += SOME) {
+        block_row y[BLOCK];
+        UNROLLED(int e = 0; e < BLOCK; e++) y[e] = x[j + (e < SOME ? e : 0)];
+        block_transpose(y);
+        UNROLLED(int l = 0; l < BLOCK; l++) block_store(w + at[l] + j, y[l], SOME);
+    }
+}
+#endif
+
 /* One block: to[i * to_ld + j] = from[j * from_ld + i] for i < height, j < width; `store` >= width elements of
  * each row of `to` are written. */
 INLINE void transpose_block(T *to, intptr_t to_ld, const T *from, intptr_t from_ld, intptr_t height, intptr_t width,

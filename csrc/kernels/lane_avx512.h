@@ -175,3 +175,63 @@ INLINE void lane_transpose(vec x[BLOCK]) {
     }
 }
 #endif
+
+/* Four elements of LANES rows, row l at w + at[l]: x[j] has element j of each in its lane; and back. The 4 x 4 blocks
+ * that lie side by side in the vectors are transposed. */
+#define SMM_LANE_QUADS
+#if defined(SMM_KERNELS_F64)
+INLINE void quads_transpose(vec x[4], const vec y[4]) {
+    const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13),
+                  high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    const vec p[4] = {_mm512_permutex2var_pd(y[0], low, y[2]), _mm512_permutex2var_pd(y[1], low, y[3]),
+                      _mm512_permutex2var_pd(y[0], high, y[2]), _mm512_permutex2var_pd(y[1], high, y[3])};
+    UNROLLED(int i = 0; i < 4; i += 2) {
+        x[i] = _mm512_unpacklo_pd(p[i], p[i + 1]);
+        x[i + 1] = _mm512_unpackhi_pd(p[i], p[i + 1]);
+    }
+}
+INLINE void quads_load(vec x[4], const T *w, const int32_t *at) {
+    vec y[4];
+    UNROLLED(int l = 0; l < 4; l++)
+        y[l] =
+            _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(w + at[l])), _mm256_loadu_pd(w + at[l + 4]), 1);
+    quads_transpose(x, y);
+}
+INLINE void quads_store(T *w, const int32_t *at, const vec x[4]) {
+    vec y[4];
+    quads_transpose(y, x);
+    UNROLLED(int l = 0; l < 4; l++) {
+        _mm256_storeu_pd(w + at[l], _mm512_castpd512_pd256(y[l]));
+        _mm256_storeu_pd(w + at[l + 4], _mm512_extractf64x4_pd(y[l], 1));
+    }
+}
+#else
+INLINE void quads_transpose(vec x[4], const vec y[4]) {
+    const vec p[4] = {_mm512_unpacklo_ps(y[0], y[1]), _mm512_unpackhi_ps(y[0], y[1]), _mm512_unpacklo_ps(y[2], y[3]),
+                      _mm512_unpackhi_ps(y[2], y[3])};
+    UNROLLED(int i = 0; i < 2; i++) {
+        x[2 * i] = _mm512_shuffle_ps(p[i], p[i + 2], 0x44);
+        x[2 * i + 1] = _mm512_shuffle_ps(p[i], p[i + 2], 0xee);
+    }
+}
+INLINE void quads_load(vec x[4], const T *w, const int32_t *at) {
+    vec y[4];
+    UNROLLED(int l = 0; l < 4; l++) {
+        y[l] = _mm512_castps128_ps512(_mm_loadu_ps(w + at[l]));
+        y[l] = _mm512_mask_broadcast_f32x4(y[l], 0xf0, _mm_loadu_ps(w + at[l + 4]));
+        y[l] = _mm512_mask_broadcast_f32x4(y[l], 0xf00, _mm_loadu_ps(w + at[l + 8]));
+        y[l] = _mm512_mask_broadcast_f32x4(y[l], 0xf000, _mm_loadu_ps(w + at[l + 12]));
+    }
+    quads_transpose(x, y);
+}
+INLINE void quads_store(T *w, const int32_t *at, const vec x[4]) {
+    vec y[4];
+    quads_transpose(y, x);
+    UNROLLED(int l = 0; l < 4; l++) {
+        _mm_storeu_ps(w + at[l], _mm512_castps512_ps128(y[l]));
+        _mm_storeu_ps(w + at[l + 4], _mm512_extractf32x4_ps(y[l], 1));
+        _mm_storeu_ps(w + at[l + 8], _mm512_extractf32x4_ps(y[l], 2));
+        _mm_storeu_ps(w + at[l + 12], _mm512_extractf32x4_ps(y[l], 3));
+    }
+}
+#endif

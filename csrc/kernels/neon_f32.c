@@ -15,7 +15,7 @@
 #include "inv_within.h"
 #include "lu_det.h"
 #include "lu_lanes.h"
-#include "lu_within.h"
+#include "lu_panels.h"
 #include "lu_solve_lanes.h"
 #include "matmul_rows.h"
 #include "matmul_scalars.h"

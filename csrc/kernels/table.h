@@ -38,11 +38,6 @@ static unsigned any_needs(const smm_call *call) {
         det_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
     } \
     static unsigned lu_lanes_##height##_needs(const smm_call *call) { return lu_lanes_needs(call, height); }
-#define LU_WITHIN(vectors) \
-    static void KERNEL(lu_within_##vectors)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
-        lu_within(call, first, last, cold, vectors); \
-    } \
-    static unsigned lu_within_##vectors##_needs(const smm_call *call) { return lu_within_needs(call, vectors); }
 #define QR_LANES(n) \
     static void KERNEL(qr_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         qr_lanes_square(call, first, last, cold, n); \
@@ -78,23 +73,20 @@ static const smm_kernel inv_list[] = {
 
 static const smm_kernel lu_list[] = {
 #define LU_LANES(height, groups) ROW(lu_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
-#define LU_WITHIN(vectors) ROW(lu_within_##vectors, 0, 0, 0, lu_within_##vectors##_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
-    ROW(lu_within, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+    ROW(lu_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
 static const smm_kernel solve_list[] = {
 #define LU_LANES(height, groups) ROW(solve_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
-#define LU_WITHIN(vectors) ROW(lu_within_##vectors, 0, 0, 0, lu_within_##vectors##_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
-    ROW(lu_within, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+    ROW(lu_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
 static const smm_kernel det_list[] = {
 #define LU_LANES(height, groups) ROW(det_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
-#define LU_WITHIN(vectors) ROW(lu_within_##vectors, 0, 0, 0, lu_within_##vectors##_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
-    ROW(lu_within, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+    ROW(lu_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
 static const smm_kernel lu_solve_list[] = {
