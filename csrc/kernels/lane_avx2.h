@@ -107,4 +107,29 @@ INLINE void block_transpose(block_row x[BLOCK]) {
 }
 #else
 #include "transpose_8x8_f32.h"
+
+/* Four elements of LANES rows, row l at w + at[l]: x[j] has element j of each in its lane; and back. */
+#define SMM_LANE_QUADS
+INLINE void quads_transpose(vec x[4], const vec y[4]) {
+    const vec p[4] = {_mm256_unpacklo_ps(y[0], y[1]), _mm256_unpackhi_ps(y[0], y[1]), _mm256_unpacklo_ps(y[2], y[3]),
+                      _mm256_unpackhi_ps(y[2], y[3])};
+    UNROLLED(int i = 0; i < 2; i++) {
+        x[2 * i] = _mm256_shuffle_ps(p[i], p[i + 2], 0x44);
+        x[2 * i + 1] = _mm256_shuffle_ps(p[i], p[i + 2], 0xee);
+    }
+}
+INLINE void quads_load(vec x[4], const T *w, const int32_t *at) {
+    vec y[4];
+    UNROLLED(int l = 0; l < 4; l++)
+        y[l] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(w + at[l])), _mm_loadu_ps(w + at[l + 4]), 1);
+    quads_transpose(x, y);
+}
+INLINE void quads_store(T *w, const int32_t *at, const vec x[4]) {
+    vec y[4];
+    quads_transpose(y, x);
+    UNROLLED(int l = 0; l < 4; l++) {
+        _mm_storeu_ps(w + at[l], _mm256_castps256_ps128(y[l]));
+        _mm_storeu_ps(w + at[l + 4], _mm256_extractf128_ps(y[l], 1));
+    }
+}
 #endif

@@ -224,34 +224,33 @@ SHARED void KERNEL(lu_solve_panels)(const smm_call *call, lu_stack *s, intptr_t 
 
 /* --- operands --- */
 
-/* Columns 0 .. cols-1 of n rows. */
-INLINE void lu_load(T *w, intptr_t pitch, const T *a, strides s, intptr_t n, intptr_t cols) {
-    if (s.col == 1)
-        for (intptr_t i = 0; i < n; i++)
-            for (intptr_t j = 0; j < cols; j += LANES) {
-                const T *const x = a + i * s.row + j;
-                if (j + LANES <= cols)
-                    lane_store(w + i * pitch + j, lane_load(x));
-                else
-                    lane_store_part(w + i * pitch + j, lane_load_part(x, cols - j), cols - j);
-            }
-    else
-        for (intptr_t i = 0; i < n; i++)
-            for (intptr_t j = 0; j < cols; j++) w[i * pitch + j] = a[i * s.row + j * s.col];
+/* The rows of A into w. */
+INLINE void lu_load(T *w, intptr_t pitch, const T *a, strides s, intptr_t n) {
+    for (intptr_t i = 0; i < n; i += s.row == 1 && s.col != 1 ? BLOCK : 1)
+        if (s.col == 1)
+            for (intptr_t j = 0; j < n; j += LANES)
+                lane_store(w + i * pitch + j,
+                           j + LANES <= n ? lane_load(a + i * s.row + j) : lane_load_part(a + i * s.row + j, n - j));
+        else if (s.row == 1)
+            for (intptr_t j = 0; j < n; j += BLOCK)
+                transpose_block(w + i * pitch + j, pitch, a + j * s.col + i, s.col, least(BLOCK, n - i), n - j, BLOCK);
+        else
+            for (intptr_t j = 0; j < n; j++) w[i * pitch + j] = a[i * s.row + j * s.col];
 }
 
+/* And those of L and U out of it; the last vector of a row may overlap the one before. */
 INLINE void lu_store(const smm_call *call, intptr_t q, const lu_stack *s, intptr_t lane) {
     const strides c = strides_of(&call->c);
     const intptr_t n = s->n, end = (intptr_t)((const T *)&s->info)[lane];
-    T *const to = (T *)call->c.data + q * c.batch;
-    for (intptr_t i = 0; i < n; i++) {
+    const bool whole = c.col == 1 && n >= LANES && !end;
+    T *to = (T *)call->c.data + q * c.batch;
+    for (intptr_t i = 0; i < n; i++, to += c.row) {
         const T *const x = s->w + s->at[i][lane];
-        for (intptr_t j = 0; j < n && (end || c.col != 1); j++) to[i * c.row + j * c.col] = end ? (T)NAN : x[j];
-        for (intptr_t j = 0; j < n && !end && c.col == 1; j += LANES)
-            if (j + LANES <= n)
-                lane_store(to + i * c.row + j, lane_load(x + j));
-            else
-                lane_store_part(to + i * c.row + j, lane_load(x + j), n - j);
+        for (intptr_t j = 0; j < n && whole; j += LANES) {
+            const intptr_t from = least(j, n - LANES);
+            lane_store(to + from, lane_load(x + from));
+        }
+        for (intptr_t j = 0; j < n && !whole; j++) to[j * c.col] = end ? (T)NAN : x[j];
     }
     for (intptr_t k = 0; k < n && call->pivots.data; k++)
         *(int32_t *)((char *)call->pivots.data + q * call->pivots.batch + k * call->pivots.row) =
@@ -286,7 +285,7 @@ static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t las
         const T *const next = ahead_of(&call->a, q, LANES * n * n);
         s.info = lane_set(0);
         for (intptr_t l = 0; l < count; l++)
-            lu_load(w + l * s.size, s.pitch, (const T *)call->a.data + (q + l) * a.batch, a, n, n);
+            lu_load(w + l * s.size, s.pitch, (const T *)call->a.data + (q + l) * a.batch, a, n);
         for (intptr_t i = 0; i < n; i++)
             for (intptr_t l = 0; l < LANES; l++) s.at[i][l] = (int32_t)(least(l, count - 1) * s.size + i * s.pitch);
         for (intptr_t k = 0; k < n; k += LU_PANEL) {

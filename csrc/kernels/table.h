@@ -23,13 +23,10 @@ static unsigned any_needs(const smm_call *call) {
         inv_within(call, first, last, cold, vectors); \
     } \
     static unsigned inv_within_##vectors##_needs(const smm_call *call) { return inv_within_needs(call, vectors); }
-#define LU_LANES(height, groups) \
+#define SOLVE_LANES(height, groups) \
     static intptr_t lu_begin_lanes_##height(const smm_call *call, intptr_t q, intptr_t last, bool cold, vec *a, \
                                             lu_group *g) { \
         return lu_begin_lanes(call, q, last, cold, a, g, height, groups); \
-    } \
-    static void KERNEL(lu_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
-        lu_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
     } \
     static void KERNEL(solve_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         solve_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
@@ -38,6 +35,11 @@ static unsigned any_needs(const smm_call *call) {
         det_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
     } \
     static unsigned lu_lanes_##height##_needs(const smm_call *call) { return lu_lanes_needs(call, height); }
+#define LU_LANES(height, groups) \
+    SOLVE_LANES(height, groups) \
+    static void KERNEL(lu_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+        lu_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
+    }
 #define QR_LANES(n) \
     static void KERNEL(qr_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         qr_lanes_square(call, first, last, cold, n); \
@@ -78,13 +80,15 @@ static const smm_kernel lu_list[] = {
 };
 
 static const smm_kernel solve_list[] = {
-#define LU_LANES(height, groups) ROW(solve_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
+#define SOLVE_LANES(height, groups) ROW(solve_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
+#define LU_LANES SOLVE_LANES
 #include "../tuning.def"
     ROW(lu_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
 static const smm_kernel det_list[] = {
-#define LU_LANES(height, groups) ROW(det_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
+#define SOLVE_LANES(height, groups) ROW(det_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
+#define LU_LANES SOLVE_LANES
 #include "../tuning.def"
     ROW(lu_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
