@@ -130,8 +130,15 @@ class Timer:
         self.torch = torch
         self.events = [torch.cuda.Event(enable_timing=True) for _ in range(32)]
 
-    def __call__(self, call: Any, samples: int = 7, each: int = 3, warm: float = 0.03) -> float:
-        """Seconds of one call, after so many seconds of calls that bring the clocks up."""
+    def __call__(
+        self, call: Any, samples: int = 7, each: int = 3, warm: float = 0.03, rest: float = 0
+    ) -> float:
+        """Seconds of one call, after so many seconds of calls that bring the clocks up.
+
+        A device that draws its full power lowers its clock: cases that are timed one right after the other
+        need a rest before.
+        """
+        time.sleep(rest)
         start = time.perf_counter()
         while True:
             call()
