@@ -18,7 +18,7 @@ INLINE block_row block_fma(block_row x, block_row y, block_row z) { return lane_
 
 /* Four elements of LANES rows, row l at w + at[l]: x[j] has element j of each in its lane; and back. */
 #if !defined(SMM_LANE_QUADS)
-INLINE void quads_load(vec x[4], const T *w, const int32_t *at) {
+INLINE void lane_load_rows(vec x[4], const T *w, const int32_t *at) {
     enum { SOME = (int)LANES < 4 ? (int)LANES : 4 };
     UNROLLED(int j = 0; j < 4; j += SOME) {
         block_row y[BLOCK];
@@ -27,7 +27,7 @@ INLINE void quads_load(vec x[4], const T *w, const int32_t *at) {
         UNROLLED(int e = 0; e < SOME; e++) x[j + e] = y[e];
     }
 }
-INLINE void quads_store(T *w, const int32_t *at, const vec x[4]) {
+INLINE void lane_store_rows(T *w, const int32_t *at, const vec x[4]) {
     enum { SOME = (int)LANES < 4 ? (int)LANES : 4 };
     UNROLLED(int j = 0; j < 4; j += SOME) {
         block_row y[BLOCK];

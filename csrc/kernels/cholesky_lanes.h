@@ -140,12 +140,14 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
     }
 }
 
-/* The same for a small constant order, the whole matrix in registers. */
+/* The same for a small constant order, the whole matrix in registers: an array of n n would be one of variable size,
+ * and so in memory. */
+enum { CHOLESKY_ROOM = 12 * 12 };
 INLINE void cholesky_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *next = ahead_of(&call->a, q, LANES * n * n);
-        vec a[n * n], info = lane_set(0);
+        vec a[CHOLESKY_ROOM], info = lane_set(0);
         lanes_load(a, &call->a, q, n, n, count);
         UNROLLED(int j = 0; j < n; j++) {
             if (j % 4 == 0 && cold) /* not at each of these short steps */

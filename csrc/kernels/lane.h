@@ -40,6 +40,12 @@ typedef float T;
 /* Forget where a pointer came from: for loops over blocks, in which GCC would otherwise keep a pointer for every row of
  * a block, more than there are registers. */
 #define FORGET(pointer) __asm__("" : "+r"(pointer))
+/* Forget that a vector was loaded: GCC would load it once more for a second use. */
+#if defined(__x86_64__)
+#define LOADED(x) __asm__("" : "+v"(x))
+#else
+#define LOADED(x) (void)(x)
+#endif
 
 /* smm_<operation>_<strategy>_<dtype>_<isa> */
 #define NAME_(stem, dtype, isa) smm_##stem##_##dtype##_##isa

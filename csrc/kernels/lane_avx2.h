@@ -107,29 +107,140 @@ INLINE void block_transpose(block_row x[BLOCK]) {
 }
 #else
 #include "transpose_8x8_f32.h"
+#endif
 
-/* Four elements of LANES rows, row l at w + at[l]: x[j] has element j of each in its lane; and back. */
-#define SMM_LANE_QUADS
-INLINE void quads_transpose(vec x[4], const vec y[4]) {
-    const vec p[4] = {_mm256_unpacklo_ps(y[0], y[1]), _mm256_unpackhi_ps(y[0], y[1]), _mm256_unpacklo_ps(y[2], y[3]),
-                      _mm256_unpackhi_ps(y[2], y[3])};
+/* Few elements at a time: of x and y in turns make even and odd; and back. The same in threes. An element of each
+ * lane's, `step` elements apart. */
+#define SMM_LANE_ZIP
+#if defined(SMM_KERNELS_F64)
+INLINE void lane_unzip(vec *even, vec *odd, vec x, vec y) {
+    const vec low = _mm256_permute2f128_pd(x, y, 0x20), high = _mm256_permute2f128_pd(x, y, 0x31);
+    *even = _mm256_unpacklo_pd(low, high);
+    *odd = _mm256_unpackhi_pd(low, high);
+}
+INLINE void lane_zip(vec *x, vec *y, vec even, vec odd) {
+    const vec low = _mm256_unpacklo_pd(even, odd), high = _mm256_unpackhi_pd(even, odd);
+    *x = _mm256_permute2f128_pd(low, high, 0x20);
+    *y = _mm256_permute2f128_pd(low, high, 0x31);
+}
+INLINE void lane_unzip_3(vec *to, const vec x[3]) {
+    const vec p = _mm256_blend_pd(x[0], x[1], 0xc), q = _mm256_permute2f128_pd(x[0], x[2], 0x21),
+              r = _mm256_blend_pd(x[1], x[2], 0xc);
+    to[0] = _mm256_shuffle_pd(p, q, 0xa);
+    to[1] = _mm256_shuffle_pd(p, r, 0x5);
+    to[2] = _mm256_shuffle_pd(q, r, 0xa);
+}
+INLINE void lane_zip_3(vec *to, const vec x[3]) {
+    const vec p = _mm256_shuffle_pd(x[0], x[1], 0x0), q = _mm256_shuffle_pd(x[2], x[0], 0xa),
+              r = _mm256_shuffle_pd(x[1], x[2], 0xf);
+    to[0] = _mm256_permute2f128_pd(p, q, 0x20);
+    to[1] = _mm256_blend_pd(r, p, 0xc);
+    to[2] = _mm256_permute2f128_pd(q, r, 0x31);
+}
+INLINE vec lane_load_column(const T *p, intptr_t step) {
+    return _mm256_set_m128d(_mm_loadh_pd(_mm_load_sd(p + 2 * step), p + 3 * step),
+                            _mm_loadh_pd(_mm_load_sd(p), p + step));
+}
+INLINE void lane_store_column(T *p, vec x, intptr_t step) {
     UNROLLED(int i = 0; i < 2; i++) {
-        x[2 * i] = _mm256_shuffle_ps(p[i], p[i + 2], 0x44);
-        x[2 * i + 1] = _mm256_shuffle_ps(p[i], p[i + 2], 0xee);
+        const __m128d y = i ? _mm256_extractf128_pd(x, 1) : _mm256_castpd256_pd128(x);
+        _mm_storel_pd(p + 2 * i * step, y);
+        _mm_storeh_pd(p + (2 * i + 1) * step, y);
     }
 }
-INLINE void quads_load(vec x[4], const T *w, const int32_t *at) {
-    vec y[4];
-    UNROLLED(int l = 0; l < 4; l++)
-        y[l] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(w + at[l])), _mm_loadu_ps(w + at[l + 4]), 1);
-    quads_transpose(x, y);
+
+/* n whole numbers of each lane's, one lane's after the other's: pairs, of which the last may overlap the one before. */
+INLINE void lane_store_ints(int32_t *p, const vec *x, int n) {
+    if (n == 1) {
+        lane_store_int(p, x[0]);
+        return;
+    }
+    UNROLLED(int k = 0; k < n; k += 2) {
+        const int j = k + 1 < n ? k : n - 2;
+        const __m128i even = _mm256_cvttpd_epi32(x[j]), odd = _mm256_cvttpd_epi32(x[j + 1]);
+        UNROLLED(int i = 0; i < 2; i++) {
+            const __m128i pairs = i ? _mm_unpackhi_epi32(even, odd) : _mm_unpacklo_epi32(even, odd);
+            _mm_storeu_si64(p + 2 * i * n + j, pairs);
+            _mm_storeu_si64(p + (2 * i + 1) * n + j, _mm_unpackhi_epi64(pairs, pairs));
+        }
+    }
 }
-INLINE void quads_store(T *w, const int32_t *at, const vec x[4]) {
+#else
+INLINE void lane_unzip(vec *even, vec *odd, vec x, vec y) {
+    const vec low = _mm256_permute2f128_ps(x, y, 0x20), high = _mm256_permute2f128_ps(x, y, 0x31);
+    *even = _mm256_shuffle_ps(low, high, 0x88);
+    *odd = _mm256_shuffle_ps(low, high, 0xdd);
+}
+INLINE void lane_zip(vec *x, vec *y, vec even, vec odd) {
+    const vec low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
+    *x = _mm256_permute2f128_ps(low, high, 0x20);
+    *y = _mm256_permute2f128_ps(low, high, 0x31);
+}
+INLINE void lane_unzip_3(vec *to, const vec x[3]) {
+    const vec p = _mm256_blend_ps(x[0], x[1], 0xf0), q = _mm256_permute2f128_ps(x[0], x[2], 0x21),
+              r = _mm256_blend_ps(x[1], x[2], 0xf0);
+    const vec y = _mm256_shuffle_ps(q, r, 0x9e), z = _mm256_shuffle_ps(p, q, 0x49);
+    to[0] = _mm256_shuffle_ps(p, y, 0x8c);
+    to[1] = _mm256_shuffle_ps(z, y, 0xd8);
+    to[2] = _mm256_shuffle_ps(z, r, 0xcd);
+}
+INLINE void lane_zip_3(vec *to, const vec x[3]) {
+    const vec a = _mm256_shuffle_ps(x[0], x[1], 0x88), b = _mm256_shuffle_ps(x[1], x[2], 0xdd),
+              c = _mm256_shuffle_ps(x[2], x[0], 0xd8);
+    const vec p = _mm256_shuffle_ps(a, c, 0x88), q = _mm256_shuffle_ps(b, a, 0xd8), r = _mm256_shuffle_ps(c, b, 0xdd);
+    to[0] = _mm256_permute2f128_ps(p, q, 0x20);
+    to[1] = _mm256_blend_ps(r, p, 0xf0);
+    to[2] = _mm256_permute2f128_ps(q, r, 0x31);
+}
+INLINE vec lane_load_column(const T *p, intptr_t step) {
+    __m128 x[2];
+    UNROLLED(int i = 0; i < 2; i++) {
+        const T *from = p + 4 * i * step;
+        x[i] = _mm_insert_ps(_mm_load_ss(from), _mm_load_ss(from + step), 0x10);
+        x[i] = _mm_insert_ps(x[i], _mm_load_ss(from + 2 * step), 0x20);
+        x[i] = _mm_insert_ps(x[i], _mm_load_ss(from + 3 * step), 0x30);
+    }
+    return _mm256_set_m128(x[1], x[0]);
+}
+INLINE void lane_store_column(T *p, vec x, intptr_t step) {
+    UNROLLED(int l = 0; l < LANES; l++) p[l * step] = x[l];
+}
+
+/* Quads of four elements, of which x[i] element j becomes x[j] element i within each. */
+#define SMM_LANE_QUADS
+INLINE vec lane_load_quads(const T *p, intptr_t step) {
+    return _mm256_set_m128(_mm_loadu_ps(p + step), _mm_loadu_ps(p));
+}
+INLINE void lane_store_quads(T *p, vec x, intptr_t step) {
+    _mm_storeu_ps(p, _mm256_castps256_ps128(x));
+    _mm_storeu_ps(p + step, _mm256_extractf128_ps(x, 1));
+}
+INLINE void lane_transpose_quads(vec x[4]) {
     vec y[4];
-    quads_transpose(y, x);
+    UNROLLED(int i = 0; i < 4; i += 2) {
+        y[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+        y[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+    }
+    UNROLLED(int i = 0; i < 2; i++) {
+        x[2 * i] = _mm256_shuffle_ps(y[i], y[i + 2], 0x44);
+        x[2 * i + 1] = _mm256_shuffle_ps(y[i], y[i + 2], 0xee);
+    }
+}
+
+/* Four elements of LANES rows, row l at w + at[l]: x[j] has element j of each in its lane; and back. */
+INLINE void lane_load_rows(vec x[4], const T *w, const int32_t *at) {
+    UNROLLED(int l = 0; l < 4; l++) x[l] = _mm256_set_m128(_mm_loadu_ps(w + at[l + 4]), _mm_loadu_ps(w + at[l]));
+    lane_transpose_quads(x);
+}
+INLINE void lane_store_rows(T *w, const int32_t *at, const vec x[4]) {
+    vec y[4] = {x[0], x[1], x[2], x[3]};
+    lane_transpose_quads(y);
     UNROLLED(int l = 0; l < 4; l++) {
         _mm_storeu_ps(w + at[l], _mm256_castps256_ps128(y[l]));
         _mm_storeu_ps(w + at[l + 4], _mm256_extractf128_ps(y[l], 1));
     }
 }
+
+/* int32 in the place of x. */
+INLINE vec lane_int_bits(vec x) { return _mm256_castsi256_ps(_mm256_cvttps_epi32(x)); }
 #endif

@@ -176,57 +176,172 @@ INLINE void lane_transpose(vec x[BLOCK]) {
 }
 #endif
 
-/* Four elements of LANES rows, row l at w + at[l]: x[j] has element j of each in its lane; and back. The 4 x 4 blocks
- * that lie side by side in the vectors are transposed. */
-#define SMM_LANE_QUADS
+/* Few elements at a time. */
+#define SMM_LANE_ZIP
 #if defined(SMM_KERNELS_F64)
-INLINE void quads_transpose(vec x[4], const vec y[4]) {
-    const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13),
-                  high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
-    const vec p[4] = {_mm512_permutex2var_pd(y[0], low, y[2]), _mm512_permutex2var_pd(y[1], low, y[3]),
-                      _mm512_permutex2var_pd(y[0], high, y[2]), _mm512_permutex2var_pd(y[1], high, y[3])};
-    UNROLLED(int i = 0; i < 4; i += 2) {
-        x[i] = _mm512_unpacklo_pd(p[i], p[i + 1]);
-        x[i + 1] = _mm512_unpackhi_pd(p[i], p[i + 1]);
+typedef int64_t lane_numbers __attribute__((vector_size(64)));
+#define LANE_NUMBERS ((lane_numbers){0, 1, 2, 3, 4, 5, 6, 7})
+#else
+typedef int32_t lane_numbers __attribute__((vector_size(64)));
+#define LANE_NUMBERS ((lane_numbers){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+#endif
+
+/* Elements of x and y in turns make even and odd; and back. */
+INLINE void lane_unzip(vec *even, vec *odd, vec x, vec y) {
+    *even = lane_permute2((index_vec)(2 * LANE_NUMBERS), x, y);
+    *odd = lane_permute2((index_vec)(2 * LANE_NUMBERS + 1), x, y);
+}
+INLINE void lane_zip(vec *x, vec *y, vec even, vec odd) {
+    const lane_numbers from = LANE_NUMBERS / 2 + LANE_NUMBERS % 2 * LANES;
+    *x = lane_permute2((index_vec)from, even, odd);
+    *y = lane_permute2((index_vec)(from + LANES / 2), even, odd);
+}
+
+/* The same in threes. */
+INLINE vec lane_permute3(lane_numbers from, const vec x[3]) {
+    const lane_numbers early = from < 2 * LANES, then = (LANE_NUMBERS & early) | ((from - LANES) & ~early);
+    return lane_permute2((index_vec)then, lane_permute2((index_vec)from, x[0], x[1]), x[2]);
+}
+INLINE void lane_unzip_3(vec *to, const vec x[3]) {
+    UNROLLED(int j = 0; j < 3; j++) to[j] = lane_permute3(3 * LANE_NUMBERS + j, x);
+}
+INLINE void lane_zip_3(vec *to, const vec x[3]) {
+    UNROLLED(int i = 0; i < 3; i++) {
+        const lane_numbers e = LANE_NUMBERS + i * LANES;
+        to[i] = lane_permute3(e % 3 * LANES + e / 3, x);
     }
 }
-INLINE void quads_load(vec x[4], const T *w, const int32_t *at) {
-    vec y[4];
-    UNROLLED(int l = 0; l < 4; l++)
-        y[l] =
-            _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(w + at[l])), _mm256_loadu_pd(w + at[l + 4]), 1);
-    quads_transpose(x, y);
+
+/* An element of each lane's, `step` elements apart; and quads of four, of which x[i] element j becomes x[j] element i
+ * within each quad. Whole blocks of float64 by quads lost: 32-byte loads and stores are hardly faster than 64. */
+#define SMM_LANE_QUADS
+#if defined(SMM_KERNELS_F64)
+INLINE vec lane_load_column(const T *p, intptr_t step) {
+    __m128d x[4];
+    UNROLLED(int i = 0; i < 4; i++) x[i] = _mm_loadh_pd(_mm_load_sd(p + 2 * i * step), p + (2 * i + 1) * step);
+    return _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_set_m128d(x[1], x[0])), _mm256_set_m128d(x[3], x[2]), 1);
 }
-INLINE void quads_store(T *w, const int32_t *at, const vec x[4]) {
+INLINE void lane_store_column(T *p, vec x, intptr_t step) {
+    UNROLLED(int i = 0; i < 4; i++) {
+        const __m128d y = _mm512_extractf64x2_pd(x, i);
+        _mm_storel_pd(p + 2 * i * step, y);
+        _mm_storeh_pd(p + (2 * i + 1) * step, y);
+    }
+}
+INLINE vec lane_load_quads(const T *p, intptr_t step) {
+    return _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(p)), _mm256_loadu_pd(p + step), 1);
+}
+INLINE void lane_store_quads(T *p, vec x, intptr_t step) {
+    _mm256_storeu_pd(p, _mm512_castpd512_pd256(x));
+    _mm256_storeu_pd(p + step, _mm512_extractf64x4_pd(x, 1));
+}
+INLINE void lane_transpose_quads(vec x[4]) {
+    const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13),
+                  high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
     vec y[4];
-    quads_transpose(y, x);
+    UNROLLED(int i = 0; i < 4; i += 2) {
+        y[i] = _mm512_unpacklo_pd(x[i], x[i + 1]);
+        y[i + 1] = _mm512_unpackhi_pd(x[i], x[i + 1]);
+    }
+    UNROLLED(int i = 0; i < 2; i++) {
+        x[i] = _mm512_permutex2var_pd(y[i], low, y[i + 2]);
+        x[i + 2] = _mm512_permutex2var_pd(y[i], high, y[i + 2]);
+    }
+}
+
+/* Four elements of LANES rows, row l at w + at[l]: x[j] has element j of each in its lane; and back. */
+INLINE void lane_load_rows(vec x[4], const T *w, const int32_t *at) {
+    UNROLLED(int l = 0; l < 4; l++)
+        x[l] =
+            _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(w + at[l])), _mm256_loadu_pd(w + at[l + 4]), 1);
+    lane_transpose_quads(x);
+}
+INLINE void lane_store_rows(T *w, const int32_t *at, const vec x[4]) {
+    vec y[4] = {x[0], x[1], x[2], x[3]};
+    lane_transpose_quads(y);
     UNROLLED(int l = 0; l < 4; l++) {
         _mm256_storeu_pd(w + at[l], _mm512_castpd512_pd256(y[l]));
         _mm256_storeu_pd(w + at[l + 4], _mm512_extractf64x4_pd(y[l], 1));
     }
 }
+
+/* n <= 8 whole numbers of each lane's, one lane's after the other's. */
+INLINE void lane_store_ints(int32_t *p, const vec *x, int n) {
+    if (n == 1) {
+        lane_store_int(p, x[0]);
+        return;
+    }
+    typedef int32_t numbers __attribute__((vector_size(64)));
+    const numbers here = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    enum { COUNT = 2 * LANES };
+    __m512i pair[4]; /* x_k and x_k+1 side by side */
+    UNROLLED(int k = 0; k < n; k += 2) {
+        const __m512i even = _mm512_cvttpd_epi64(x[k]);
+        pair[k / 2] = k + 1 < n ? _mm512_or_si512(even, _mm512_slli_epi64(_mm512_cvttpd_epi64(x[k + 1]), 32)) : even;
+    }
+    UNROLLED(int i = 0; i < LANES * n; i += COUNT) {
+        const numbers e = here + i, j = e % n, from = j / 2 * COUNT + e / n * 2 + j % 2;
+        __m512i y = n == 2 ? pair[0] : _mm512_permutex2var_epi32(pair[0], (__m512i)from, pair[1]);
+        UNROLLED(int k = 2; 2 * k < n; k++) {
+            const numbers early = from < COUNT * k, then = (here & early) | ((from - COUNT * (k - 1)) & ~early);
+            y = _mm512_permutex2var_epi32(y, (__m512i)then, pair[k]);
+        }
+        if (i + COUNT <= LANES * n)
+            _mm512_storeu_si512(p + i, y);
+        else
+            _mm256_storeu_si256((__m256i *)(p + i), _mm512_castsi512_si256(y));
+    }
+}
 #else
-INLINE void quads_transpose(vec x[4], const vec y[4]) {
-    const vec p[4] = {_mm512_unpacklo_ps(y[0], y[1]), _mm512_unpackhi_ps(y[0], y[1]), _mm512_unpacklo_ps(y[2], y[3]),
-                      _mm512_unpackhi_ps(y[2], y[3])};
+INLINE vec lane_load_column(const T *p, intptr_t step) {
+    __m128 x[4];
+    UNROLLED(int i = 0; i < 4; i++) {
+        const T *from = p + 4 * i * step;
+        x[i] = _mm_insert_ps(_mm_load_ss(from), _mm_load_ss(from + step), 0x10);
+        x[i] = _mm_insert_ps(x[i], _mm_load_ss(from + 2 * step), 0x20);
+        x[i] = _mm_insert_ps(x[i], _mm_load_ss(from + 3 * step), 0x30);
+    }
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_set_m128(x[1], x[0])), _mm256_set_m128(x[3], x[2]), 1);
+}
+INLINE void lane_store_column(T *p, vec x, intptr_t step) {
+    UNROLLED(int i = 0; i < 4; i++) {
+        const __m128 y = _mm512_extractf32x4_ps(x, i);
+        UNROLLED(int l = 0; l < 4; l++) p[(4 * i + l) * step] = y[l];
+    }
+}
+INLINE vec lane_load_quads(const T *p, intptr_t step) {
+    vec x = _mm512_castps128_ps512(_mm_loadu_ps(p));
+    x = _mm512_insertf32x4(x, _mm_loadu_ps(p + step), 1);
+    x = _mm512_insertf32x4(x, _mm_loadu_ps(p + 2 * step), 2);
+    return _mm512_insertf32x4(x, _mm_loadu_ps(p + 3 * step), 3);
+}
+INLINE void lane_store_quads(T *p, vec x, intptr_t step) {
+    UNROLLED(int i = 0; i < 4; i++) _mm_storeu_ps(p + i * step, _mm512_extractf32x4_ps(x, i));
+}
+INLINE void lane_transpose_quads(vec x[4]) {
+    vec y[4];
+    UNROLLED(int i = 0; i < 4; i += 2) {
+        y[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
+        y[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
+    }
     UNROLLED(int i = 0; i < 2; i++) {
-        x[2 * i] = _mm512_shuffle_ps(p[i], p[i + 2], 0x44);
-        x[2 * i + 1] = _mm512_shuffle_ps(p[i], p[i + 2], 0xee);
+        x[2 * i] = _mm512_shuffle_ps(y[i], y[i + 2], 0x44);
+        x[2 * i + 1] = _mm512_shuffle_ps(y[i], y[i + 2], 0xee);
     }
 }
-INLINE void quads_load(vec x[4], const T *w, const int32_t *at) {
-    vec y[4];
+
+INLINE void lane_load_rows(vec x[4], const T *w, const int32_t *at) {
     UNROLLED(int l = 0; l < 4; l++) {
-        y[l] = _mm512_castps128_ps512(_mm_loadu_ps(w + at[l]));
-        y[l] = _mm512_mask_broadcast_f32x4(y[l], 0xf0, _mm_loadu_ps(w + at[l + 4]));
-        y[l] = _mm512_mask_broadcast_f32x4(y[l], 0xf00, _mm_loadu_ps(w + at[l + 8]));
-        y[l] = _mm512_mask_broadcast_f32x4(y[l], 0xf000, _mm_loadu_ps(w + at[l + 12]));
+        x[l] = _mm512_castps128_ps512(_mm_loadu_ps(w + at[l]));
+        x[l] = _mm512_mask_broadcast_f32x4(x[l], 0xf0, _mm_loadu_ps(w + at[l + 4]));
+        x[l] = _mm512_mask_broadcast_f32x4(x[l], 0xf00, _mm_loadu_ps(w + at[l + 8]));
+        x[l] = _mm512_mask_broadcast_f32x4(x[l], 0xf000, _mm_loadu_ps(w + at[l + 12]));
     }
-    quads_transpose(x, y);
+    lane_transpose_quads(x);
 }
-INLINE void quads_store(T *w, const int32_t *at, const vec x[4]) {
-    vec y[4];
-    quads_transpose(y, x);
+INLINE void lane_store_rows(T *w, const int32_t *at, const vec x[4]) {
+    vec y[4] = {x[0], x[1], x[2], x[3]};
+    lane_transpose_quads(y);
     UNROLLED(int l = 0; l < 4; l++) {
         _mm_storeu_ps(w + at[l], _mm512_castps512_ps128(y[l]));
         _mm_storeu_ps(w + at[l + 4], _mm512_extractf32x4_ps(y[l], 1));
@@ -234,4 +349,7 @@ INLINE void quads_store(T *w, const int32_t *at, const vec x[4]) {
         _mm_storeu_ps(w + at[l + 12], _mm512_extractf32x4_ps(y[l], 3));
     }
 }
+
+/* int32 in the place of x. */
+INLINE vec lane_int_bits(vec x) { return _mm512_castsi512_ps(_mm512_cvttps_epi32(x)); }
 #endif

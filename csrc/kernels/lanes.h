@@ -18,6 +18,7 @@ INLINE void lanes_load_block(vec x[BLOCK], const T *from, intptr_t batch, intptr
         x[l] = lane_pair(row, block_load(from + lane_offset(l + BLOCK, batch, count), width));
 #else
         x[l] = row;
+        LOADED(x[l]);
 #endif
     }
     lane_transpose(x);
@@ -140,22 +141,106 @@ SHARED void KERNEL(lanes_store)(const smm_operand *to, intptr_t q, const vec *x,
         }
 }
 
-/* The same two for sizes that may be constants: then matrices without gaps, of up to so many elements, are loaded and
- * stored without a call, so that they may stay in registers. */
+/* The same two for sizes that may be constants: then matrices of up to so many elements, one right after the other, are
+ * loaded and stored without a call, so that they may stay in registers. */
 enum { IN_REGISTERS = 64 };
 
-/* All lanes have a matrix, and rows are one right after the other. */
-INLINE bool is_whole(strides s, intptr_t cols, intptr_t count) { return count == LANES && s.col == 1 && s.row == cols; }
+INLINE bool is_dense(strides s, intptr_t rows, intptr_t cols) {
+    return s.col == 1 && s.row == cols && s.batch == rows * cols;
+}
+
+/* The last `width` elements of LANES dense matrices of `size`, less than a block: false where a block is best for them.
+ * Of all there is, up to four, whole vectors are taken apart; of larger square matrices one or four are left. */
+#if defined(SMM_LANE_ZIP)
+INLINE bool lanes_load_few(vec *x, const T *p, intptr_t width, intptr_t size) {
+    vec y[4];
+    if (width == size && size <= 4) {
+        UNROLLED(intptr_t i = 0; i < size; i++) y[i] = lane_load(p + i * LANES);
+        if (size == 1) {
+            x[0] = y[0];
+        } else if (size == 2) {
+            lane_unzip(&x[0], &x[1], y[0], y[1]);
+        } else if (size == 3) {
+            lane_unzip_3(x, y);
+        } else {
+            lane_unzip(&y[0], &y[1], y[0], y[1]);
+            lane_unzip(&y[2], &y[3], y[2], y[3]);
+            lane_unzip(&x[0], &x[2], y[0], y[2]);
+            lane_unzip(&x[1], &x[3], y[1], y[3]);
+        }
+        return true;
+    }
+    if (width == 1) x[0] = lane_load_column(p, size);
+#if defined(SMM_LANE_QUADS)
+    if (width == 4) {
+        UNROLLED(int i = 0; i < 4; i++) x[i] = lane_load_quads(p + i * size, 4 * size);
+        lane_transpose_quads(x);
+        return true;
+    }
+#endif
+    return width == 1;
+}
+INLINE bool lanes_store_few(T *p, const vec *x, intptr_t width, intptr_t size) {
+    vec y[4];
+    if (width == size && size <= 4) {
+        if (size == 1) {
+            y[0] = x[0];
+        } else if (size == 2) {
+            lane_zip(&y[0], &y[1], x[0], x[1]);
+        } else if (size == 3) {
+            lane_zip_3(y, x);
+        } else {
+            lane_zip(&y[0], &y[2], x[0], x[2]);
+            lane_zip(&y[1], &y[3], x[1], x[3]);
+            lane_zip(&y[0], &y[1], y[0], y[1]);
+            lane_zip(&y[2], &y[3], y[2], y[3]);
+        }
+        UNROLLED(intptr_t i = 0; i < size; i++) lane_store(p + i * LANES, y[i]);
+        return true;
+    }
+    if (width == 1) lane_store_column(p, x[0], size);
+#if defined(SMM_LANE_QUADS)
+    if (width == 4) {
+        UNROLLED(int i = 0; i < 4; i++) y[i] = x[i];
+        lane_transpose_quads(y);
+        UNROLLED(int i = 0; i < 4; i++) lane_store_quads(p + i * size, y[i], 4 * size);
+        return true;
+    }
+#endif
+    return width == 1;
+}
+#else
+INLINE bool lanes_load_few(vec *x, const T *p, intptr_t width, intptr_t size) {
+    (void)x, (void)p, (void)width, (void)size;
+    return false;
+}
+INLINE bool lanes_store_few(T *p, const vec *x, intptr_t width, intptr_t size) {
+    (void)x, (void)p, (void)width, (void)size;
+    return false;
+}
+#endif
+
+/* LANES matrices of `size` elements from p on, and to p. */
+INLINE void lanes_load_dense(vec *x, const T *p, intptr_t size) {
+    const intptr_t rest = size % BLOCK, whole = size - rest;
+    UNROLLED(intptr_t j = 0; j < whole; j += BLOCK) lanes_load_part(x + j, 1, p + j, size, BLOCK, LANES);
+    if (rest && !lanes_load_few(x + whole, p + whole, rest, size))
+        lanes_load_part(x + whole, 1, p + whole, size, rest, LANES);
+}
+INLINE void lanes_store_dense(T *p, const vec *x, intptr_t size) {
+    const intptr_t rest = size % BLOCK, whole = size - rest;
+    UNROLLED(intptr_t j = 0; j < whole; j += BLOCK) lanes_store_part(p + j, size, x + j, 1, BLOCK, LANES);
+    if (rest && !lanes_store_few(p + whole, x + whole, rest, size))
+        lanes_store_part(p + whole, size, x + whole, 1, rest, LANES);
+}
 
 INLINE void lanes_load(vec *x, const smm_operand *from, intptr_t q, intptr_t rows, intptr_t cols, intptr_t count) {
     const intptr_t size = rows * cols;
     const strides s = strides_of(from);
     if (!__builtin_constant_p(size) || size > IN_REGISTERS) {
         KERNEL(lanes_load)(x, from, q, rows, cols, count);
-    } else if (is_whole(s, cols, count)) {
-        const T *p = (const T *)from->data + q * s.batch;
-        UNROLLED(intptr_t j = 0; j < size; j += BLOCK)
-            lanes_load_part(x + j, 1, p + j, s.batch, least(BLOCK, size - j), LANES);
+    } else if (count == LANES && is_dense(s, rows, cols)) {
+        lanes_load_dense(x, (const T *)from->data + q * size, size);
     } else { /* by way of y, or x could not be in registers */
         vec y[IN_REGISTERS];
         KERNEL(lanes_load)(y, from, q, rows, cols, count);
@@ -168,16 +253,23 @@ INLINE void lanes_store(const smm_operand *to, intptr_t q, const vec *x, intptr_
     const strides s = strides_of(to);
     if (!__builtin_constant_p(size) || size > IN_REGISTERS) {
         KERNEL(lanes_store)(to, q, x, rows, cols, count);
-    } else if (is_whole(s, cols, count)) {
-        T *p = (T *)to->data + q * s.batch;
-        UNROLLED(intptr_t j = 0; j < size; j += BLOCK)
-            lanes_store_part(p + j, s.batch, x + j, 1, least(BLOCK, size - j), LANES);
+    } else if (count == LANES && is_dense(s, rows, cols)) {
+        lanes_store_dense((T *)to->data + q * size, x, size);
     } else {
         vec y[IN_REGISTERS];
         UNROLLED(intptr_t j = 0; j < size; j++) y[j] = x[j];
         KERNEL(lanes_store)(to, q, y, rows, cols, count);
     }
 }
+
+#if defined(SMM_LANE_ZIP) && !defined(SMM_KERNELS_F64)
+/* As lane_store_ints of float64: integers of the size of elements go the way of those. */
+INLINE void lane_store_ints(int32_t *p, const vec *x, int n) {
+    vec y[8];
+    UNROLLED(int i = 0; i < n; i++) y[i] = lane_int_bits(x[i]);
+    lanes_store_dense((T *)p, y, n);
+}
+#endif
 
 /* Rows 0 .. n-1 of an int32 operand, from vectors of whole numbers. */
 SHARED void KERNEL(lanes_store_ints)(const smm_operand *to, intptr_t q, const vec *x, intptr_t n, intptr_t count) {
@@ -190,6 +282,17 @@ SHARED void KERNEL(lanes_store_ints)(const smm_operand *to, intptr_t q, const ve
         else
             ROLLED(int l = 0; l < count; l++) *(int32_t *)(p + l * to->batch) = lane[l];
     }
+}
+/* The same for a constant n of at most 8. */
+INLINE void lanes_store_ints(const smm_operand *to, intptr_t q, const vec *x, intptr_t n, intptr_t count) {
+#if defined(SMM_LANE_ZIP)
+    const intptr_t size = sizeof(int32_t);
+    if (to->data && count == LANES && (n == 1 || to->row == size) && to->batch == n * size) {
+        lane_store_ints((int32_t *)to->data + q * n, x, (int)n);
+        return;
+    }
+#endif
+    KERNEL(lanes_store_ints)(to, q, x, n, count);
 }
 /* The same of a single row (info). Nothing if nobody wants it. */
 INLINE void lanes_store_int(const smm_operand *to, intptr_t q, vec x, intptr_t count) {

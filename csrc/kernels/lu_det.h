@@ -38,16 +38,23 @@ static void KERNEL(det_put)(const smm_call *call, intptr_t q, T p, bool safe, bo
     *logarithm = singular ? -INFINITY : (T)(rescue ? log_p + exponent * M_LN2 : log_p);
 }
 
-/* The same for matrices q .. q+count-1, a factor of each in the lanes at u, u + step, ... */
-INLINE void lanes_store_det(const smm_call *call, intptr_t q, intptr_t count, vec p, mask safe, mask odd, const T *u,
-                            intptr_t step, intptr_t n) {
+/* The same for matrices q .. q+count-1, a factor of each in the lanes of u[0], u[1], ... */
+SHARED void KERNEL(det_put_lanes)(const smm_call *call, intptr_t q, intptr_t count, vec p, mask safe, mask odd,
+                                  const vec *u, intptr_t n) {
     T lane[LANES];
     lane_store(lane, p);
-    if (call->op == SMM_OP_DET && __builtin_expect(!lane_any(~safe), 1)) {
-        char *det = (char *)call->c.data + q * call->c.batch;
-        for (intptr_t l = 0; l < count; l++) *(T *)(det + l * call->c.batch) = lane[l];
+    for (intptr_t l = 0; l < count; l++)
+        KERNEL(det_put)(call, q + l, lane[l], lane_bits(safe) >> l & 1, lane_bits(odd) >> l & 1, (const T *)u + l,
+                        LANES, n);
+}
+INLINE void lanes_store_det(const smm_call *call, intptr_t q, intptr_t count, vec p, mask safe, mask odd, const vec *u,
+                            intptr_t step, intptr_t n) {
+    if (call->op == SMM_OP_DET && call->c.batch == sizeof(T) && count == LANES &&
+        __builtin_expect(!lane_any(~safe), 1)) {
+        lane_store((T *)call->c.data + q, p);
         return;
     }
-    for (intptr_t l = 0; l < count; l++)
-        KERNEL(det_put)(call, q + l, lane[l], lane_bits(safe) >> l & 1, lane_bits(odd) >> l & 1, u + l, step, n);
+    vec diagonal[SMM_MOST_ORDER]; /* a copy, so that the matrix itself may be in registers */
+    for (intptr_t k = 0; k < n; k++) diagonal[k] = u[k * step];
+    KERNEL(det_put_lanes)(call, q, count, p, safe, odd, diagonal, n);
 }

@@ -206,7 +206,10 @@ INLINE void lu_end(const smm_call *call, intptr_t q, intptr_t count, vec *a, con
         UNROLLED(int k = 0; k < height; k++) pivots[k] = lu_pivot(g, height, k);
     else
         ROLLED(int k = 0; k < n; k++) pivots[k] = lu_pivot(g, height, k);
-    KERNEL(lanes_store_ints)(&call->pivots, q, pivots, n, count);
+    if (height <= LU_EXACT)
+        lanes_store_ints(&call->pivots, q, pivots, height, count);
+    else
+        KERNEL(lanes_store_ints)(&call->pivots, q, pivots, n, count);
 }
 
 /* Each kernel is given its order's lu_begin_lanes, which the three share. */
@@ -286,7 +289,7 @@ INLINE void det_end(const smm_call *call, intptr_t q, intptr_t count, const vec 
         safe &= lane_normal(p);
     }
     p = lane_select(g->odd, lane_sub(lane_set(-(T)0), p), p);
-    lanes_store_det(call, q, count, p, safe, g->odd, (const T *)a, (height + 1) * LANES, n);
+    lanes_store_det(call, q, count, p, safe, g->odd, a, height + 1, n);
 }
 
 INLINE void det_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,

@@ -74,14 +74,14 @@ INLINE lu_candidate lu_step(lu_stack *s, intptr_t k, const int t, const lu_candi
         *here = *there;
         *there = at;
     }
-    quads_store(s->w + k, s->at[k + t], pivot->y);
+    lane_store_rows(s->w + k, s->at[k + t], pivot->y);
     ROLLED(intptr_t row = t + 1; row < m; row++) {
         vec *const y = x + row * LU_PANEL, z[LU_PANEL];
         i = lane_add(i, lane_set(1));
         UNROLLED(int j = 0; j < LU_PANEL; j++) z[j] = y[j];
         lu_eliminate_row(z, t, i, pivot, old, factor);
         if (t + 1 == LU_PANEL) {
-            quads_store(s->w + k, s->at[k + row], z);
+            lane_store_rows(s->w + k, s->at[k + row], z);
             continue;
         }
         UNROLLED(int j = 0; j < LU_PANEL; j++) y[j] = z[j];
@@ -95,11 +95,11 @@ INLINE lu_candidate lu_step(lu_stack *s, intptr_t k, const int t, const lu_candi
 
 SHARED void KERNEL(lu_panel)(lu_stack *s, intptr_t k) {
     vec i = lane_set(0);
-    quads_load(s->x, s->w + k, s->at[k]);
+    lane_load_rows(s->x, s->w + k, s->at[k]);
     lu_candidate pivot = lu_first_row(s->x, 0);
     ROLLED(intptr_t row = 1; row < s->n - k; row++) {
         vec y[LU_PANEL];
-        quads_load(y, s->w + k, s->at[k + row]);
+        lane_load_rows(y, s->w + k, s->at[k + row]);
         UNROLLED(int j = 0; j < LU_PANEL; j++) s->x[row * LU_PANEL + j] = y[j];
         i = lane_add(i, lane_set(1));
         lu_consider(&pivot, y, 0, i);
@@ -165,7 +165,7 @@ SHARED void KERNEL(lu_update)(const lu_stack *s, intptr_t lane, intptr_t k) {
 INLINE void lu_less(const lu_stack *s, intptr_t i, intptr_t k, const intptr_t count, vec *x, const int cols,
                     const bool upwards) {
     vec l[LU_PANEL];
-    quads_load(l, s->w + k, s->at[i]);
+    lane_load_rows(l, s->w + k, s->at[i]);
     for (intptr_t e = 0; e < count; e++) {
         const intptr_t t = upwards ? count - 1 - e : e;
         UNROLLED(int j = 0; j < cols; j++) x[i * cols + j] = lane_fnma(l[t], x[(k + t) * cols + j], x[i * cols + j]);
@@ -183,7 +183,7 @@ INLINE void lu_substitute_panels(const lu_stack *s, vec *x, const int cols) {
         const intptr_t end = least(k + LU_PANEL, n);
         for (intptr_t i = end - 1; i >= k; i--) {
             vec u[LU_PANEL];
-            quads_load(u, s->w + k, s->at[i]);
+            lane_load_rows(u, s->w + k, s->at[i]);
             for (intptr_t t = end - 1; t > i; t--)
                 UNROLLED(int j = 0; j < cols; j++)
                     x[i * cols + j] = lane_fnma(u[t - k], x[t * cols + j], x[i * cols + j]);
@@ -209,7 +209,7 @@ SHARED void KERNEL(lu_solve_panels)(const smm_call *call, lu_stack *s, intptr_t 
     }
     for (intptr_t i = 0; i < n; i++) {
         vec y[LU_PANEL];
-        quads_load(y, s->w + n, s->at[i]);
+        lane_load_rows(y, s->w + n, s->at[i]);
         for (intptr_t e = 0; e < width; e++) x[i * width + e] = y[e];
     }
     switch (width) {

@@ -279,7 +279,7 @@ INLINE void qr_group(const smm_call *call, intptr_t q, lanes_matrix a, vec *r, i
 /* Square matrices of a constant order. */
 INLINE void qr_lanes_square(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     for (intptr_t q = first; q < last; q += LANES) {
-        vec a[n * n], r[n * n];
+        vec a[QR_ELEMENTS], r[QR_ELEMENTS];
         if (cold) prefetch(ahead_of(&call->a, q, LANES * n * n), LANES * n * n); /* not at each of short steps */
         qr_group(call, q, (lanes_matrix){a, n, n, n}, r, least(LANES, last - q), true, false);
     }
