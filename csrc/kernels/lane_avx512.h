@@ -148,6 +148,9 @@ INLINE block_row block_fma(block_row x, block_row y, block_row z) { return _mm25
 /* Two block rows in a vector, and the transposition of the two blocks that such vectors hold. */
 #define SMM_LANE_PAIRS
 INLINE vec lane_pair(block_row low, block_row high) { return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1); }
+/* The lower halves of two vectors, and the upper. */
+INLINE vec lane_lows(vec x, vec y) { return _mm512_shuffle_f32x4(x, y, 0x44); }
+INLINE vec lane_highs(vec x, vec y) { return _mm512_shuffle_f32x4(x, y, 0xee); }
 INLINE block_row lane_low(vec x) { return _mm512_castps512_ps256(x); }
 /* Extracted straight into memory, a masked vextractf32x8 would fault at lanes that it does not write. */
 INLINE block_row lane_high(vec x) {

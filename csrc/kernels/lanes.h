@@ -43,6 +43,33 @@ INLINE void lanes_load_part(vec *to, intptr_t step, const T *from, intptr_t batc
     UNROLLED(int l = 0; l < BLOCK; l++)
         if (l < width) to[l * step] = x[l];
 }
+#if defined(SMM_LANE_PAIRS)
+/* Two blocks, whole vectors of each lane's run: matrices of 4 KB share so few places of L1 that a line would be gone
+ * before its second block is asked for. */
+INLINE void lanes_load_two(vec *to, intptr_t step, const T *from, intptr_t batch, intptr_t count) {
+    vec x[LANES], low[BLOCK], high[BLOCK];
+    UNROLLED(int l = 0; l < LANES; l++) x[l] = lane_load(from + lane_offset(l, batch, count));
+    UNROLLED(int l = 0; l < BLOCK; l++) {
+        low[l] = lane_lows(x[l], x[l + BLOCK]);
+        high[l] = lane_highs(x[l], x[l + BLOCK]);
+    }
+    lane_transpose(low);
+    UNROLLED(int l = 0; l < BLOCK; l++) to[l * step] = low[l];
+    lane_transpose(high);
+    UNROLLED(int l = 0; l < BLOCK; l++) to[(l + BLOCK) * step] = high[l];
+}
+INLINE void lanes_store_two(T *to, intptr_t batch, const vec *from, intptr_t step, intptr_t count) {
+    vec low[BLOCK], high[BLOCK];
+    UNROLLED(int l = 0; l < BLOCK; l++) low[l] = from[l * step], high[l] = from[(l + BLOCK) * step];
+    lane_transpose(low);
+    lane_transpose(high);
+    UNROLLED(int l = 0; l < BLOCK; l++) {
+        if (l < count) lane_store(to + l * batch, lane_lows(low[l], high[l]));
+        if (l + BLOCK < count) lane_store(to + (l + BLOCK) * batch, lane_highs(low[l], high[l]));
+    }
+}
+#endif
+
 /* All of a run: where its end is not that of a block, the last block overlaps the one before. */
 INLINE void lanes_load_parts(vec *to, intptr_t step, const T *from, intptr_t batch, intptr_t length, intptr_t count) {
     if (length < BLOCK) {
@@ -50,6 +77,13 @@ INLINE void lanes_load_parts(vec *to, intptr_t step, const T *from, intptr_t bat
         return;
     }
     const intptr_t rest = length % BLOCK;
+#if defined(SMM_LANE_PAIRS)
+    ROLLED(; length >= LANES; length -= LANES, from += LANES, to += LANES * step) {
+        FORGET(from);
+        FORGET(to);
+        lanes_load_two(to, step, from, batch, count);
+    }
+#endif
     ROLLED(; length >= BLOCK; length -= BLOCK, from += BLOCK, to += BLOCK * step) {
         FORGET(from);
         FORGET(to);
@@ -79,6 +113,13 @@ INLINE void lanes_store_parts(T *to, intptr_t batch, const vec *from, intptr_t s
         return;
     }
     const intptr_t rest = length % BLOCK;
+#if defined(SMM_LANE_PAIRS)
+    ROLLED(; length >= LANES; length -= LANES, to += LANES, from += LANES * step) {
+        FORGET(from);
+        FORGET(to);
+        lanes_store_two(to, batch, from, step, count);
+    }
+#endif
     ROLLED(; length >= BLOCK; length -= BLOCK, to += BLOCK, from += BLOCK * step) {
         FORGET(from);
         FORGET(to);
