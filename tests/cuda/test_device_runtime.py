@@ -75,6 +75,68 @@ def test_threads(torch):
     assert not wrong
 
 
+@pytest.fixture
+def two_devices(torch):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one GPU")
+    return ["cuda:0", "cuda:1"]
+
+
+def test_second_device(torch, two_devices):
+    """What lies on a device is computed there, to the same bits, and the current device stays what it was."""
+    for n in (3, 8, 17, 32):
+        a = torch.rand(3000, n, n, dtype=torch.float64)
+        first, second = (
+            [f(a.to(d)) for d in two_devices] for f in (smallmm.inv, lambda x: smallmm.matmul(x, x))
+        )
+        for results in (first, second):
+            assert [str(x.device) for x in results] == two_devices
+            assert torch.equal(results[0].cpu(), results[1].cpu())
+        factors = smallmm.lu_factor(a.to("cuda:1"))
+        assert {str(x.device) for x in factors} == {"cuda:1"}
+        out = torch.empty_like(a, device="cuda:1")
+        assert smallmm.batched_matmul(a.to("cuda:1"), a.to("cuda:1"), out=out) is out
+        assert torch.equal(out, second[1])
+    assert torch.cuda.current_device() == 0
+
+
+def test_second_device_runs_on_its_own_stream(torch, two_devices):
+    x = torch.zeros(100_000, 8, 8, dtype=torch.float64, device="cuda:1")
+    smallmm.matmul(x, x)
+    torch.cuda.synchronize("cuda:1")
+    with torch.cuda.stream(torch.cuda.Stream("cuda:1")):
+        torch.cuda._sleep(50_000_000)
+        x.fill_(1)
+        c = smallmm.batched_matmul(x, x)
+        assert c.sum().item() == 100_000 * 64 * 8
+
+
+def test_devices_do_not_mix(torch, two_devices):
+    x, y = (torch.rand(10, 4, 4, device=d) for d in two_devices)
+    with pytest.raises(TypeError, match="device"):
+        smallmm.matmul(x, y)
+    with pytest.raises(TypeError, match="device"):
+        smallmm.batched_matmul(x, x, out=y)
+
+
+def test_threads_on_two_devices(torch, two_devices):
+    wrong = []
+
+    def work(device):
+        for n in (3, 9, 14, 21, 5):
+            x = torch.rand(5000, n, n, device=device, dtype=torch.float64)
+            a = x.cpu().numpy()
+            if not np.array_equal(smallmm.matmul(x, x).cpu().numpy(), smallmm.matmul(a, a)):
+                wrong.append((device, n))
+
+    threads = [threading.Thread(target=work, args=(device,)) for device in 2 * two_devices]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
 def test_warmup_builds_what_runs(torch):
     plan, _ = smallmm.cuda.warmup([(5, 6, 7)], dtypes=("f64",))
     assert plan["m"] == 5
