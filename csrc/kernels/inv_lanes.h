@@ -5,12 +5,13 @@
  * whole matrix stays in registers; then `groups` of matrices take turns, so that the divisions of one overlap with the
  * sums of another. */
 
-enum { INV_LANES_MOST = 12, INV_LANES_GROUPS = 2, INV_IN_REGISTERS = 4 };
+enum { INV_LANES_MOST = 16, INV_LANES_GROUPS = 2, INV_IN_REGISTERS = 4 };
 
 /* LANES matrices under way: exchanged[k][i] says in which of them rows k and i > k have changed places. */
 typedef struct inv_lanes_state {
-    vec a[INV_LANES_MOST * INV_LANES_MOST], info;
+    vec info;
     mask exchanged[INV_LANES_MOST][INV_LANES_MOST];
+    vec a[INV_LANES_MOST * INV_LANES_MOST];
 } inv_lanes_state;
 
 /* What a step does to a column: exchange rows, x_k = x_k r, x_i = x_i - f_i x_k. */

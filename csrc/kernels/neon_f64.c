@@ -8,11 +8,11 @@
 #include "memory.h"
 #include "block.h"
 #include "lanes.h"
-#include "within.h"
+#include "panels.h"
 
 #include "cholesky_lanes.h"
 #include "inv_lanes.h"
-#include "inv_within.h"
+#include "inv_panels.h"
 #include "lu_det.h"
 #include "lu_lanes.h"
 #include "lu_panels.h"

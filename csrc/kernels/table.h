@@ -18,11 +18,6 @@ static unsigned any_needs(const smm_call *call) {
     static void KERNEL(inv_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         inv_lanes(call, first, last, cold, n, groups); \
     }
-#define INV_WITHIN(vectors) \
-    static void KERNEL(inv_within_##vectors)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
-        inv_within(call, first, last, cold, vectors); \
-    } \
-    static unsigned inv_within_##vectors##_needs(const smm_call *call) { return inv_within_needs(call, vectors); }
 #define SOLVE_LANES(height, groups) \
     static intptr_t lu_begin_lanes_##height(const smm_call *call, intptr_t q, intptr_t last, bool cold, vec *a, \
                                             lu_group *g) { \
@@ -68,9 +63,8 @@ static const smm_kernel matmul_list[] = {
 
 static const smm_kernel inv_list[] = {
 #define INV_LANES(n, groups) ROW(inv_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
-#define INV_WITHIN(vectors) ROW(inv_within_##vectors, 0, 0, 0, inv_within_##vectors##_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
-    ROW(inv_within, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+    ROW(inv_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
 static const smm_kernel lu_list[] = {

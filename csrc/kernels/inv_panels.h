@@ -1,0 +1,205 @@
+/* inv_panels.h: the inverse by Gauss-Jordan elimination in place, by panels of columns. A step eliminates its column in
+ * all rows but its own, x_i = x_i - f_i u, u being the pivot row by the reciprocal of the pivot, and puts a column of
+ * the identity in its place. What f was is kept until the columns beside the panel have had the steps, too. */
+
+/* LANES matrices under way. */
+typedef struct inv_stack {
+    panel_stack p;       /* x becomes f of the panel's steps, and 1 / pivot in a pivot's row */
+    vec u[PANEL][PANEL]; /* u of the panel's steps */
+} inv_stack;
+
+/* --- a panel --- */
+
+/* Steps first .. last-1 on a row of the panel, z; f is what they multiply with. If `below`, its columns after that of a
+ * step have had the step. */
+INLINE void inv_row(vec *z, vec *f, const vec u[PANEL][PANEL], const int first, intptr_t last, const bool below) {
+    UNROLLED(int t = first; t < PANEL; t++) {
+        if (t >= last) break;
+        f[t] = z[t];
+        z[t] = lane_set(0);
+        UNROLLED(int j = 0; j < PANEL; j++)
+            if (j <= t || !below) z[j] = lane_fnma(f[t], u[t][j], z[j]);
+    }
+}
+
+/* The exchange of step k + t, whose pivot row is known, and its u. */
+INLINE void inv_begin(inv_stack *s, intptr_t k, const int t, const panel_candidate *pivot) {
+    const vec r = lane_div(lane_set(1), pivot->y[t]);
+    const mask first = lane_equal(pivot->y[t], lane_set(0)) & lane_equal(s->p.info, lane_set(0));
+    vec z[PANEL], *const f = s->p.x + (k + t) * PANEL;
+    s->p.info = lane_select(first, lane_set((T)(k + t + 1)), s->p.info);
+    panel_exchange(&s->p, k, t, pivot);
+    UNROLLED(int j = 0; j < PANEL; j++) z[j] = pivot->y[j];
+    inv_row(z, f, s->u, 0, t, true);
+    UNROLLED(int j = 0; j < PANEL; j++) s->u[t][j] = j == t ? r : lane_mul(z[j], r);
+    f[t] = r;
+}
+
+/* Step k + t on the rows below and the columns after its own. Returns the pivot row of the next one. */
+INLINE panel_candidate inv_step(inv_stack *s, intptr_t k, const int t, const panel_candidate *pivot, const vec *old) {
+    vec i = lane_set((T)t);
+    panel_candidate next = *pivot;
+    ROLLED(intptr_t row = k + t + 1; row < s->p.n; row++) {
+        vec *const x = s->p.x + row * PANEL, z[PANEL];
+        UNROLLED(int j = 0; j < PANEL; j++) z[j] = x[j];
+        i = lane_add(i, lane_set(1));
+        panel_exchange_row(z, i, pivot, old);
+        UNROLLED(int j = t + 1; j < PANEL; j++) z[j] = lane_fnma(z[t], s->u[t][j], z[j]);
+        UNROLLED(int j = 0; j < PANEL; j++) x[j] = z[j];
+        if (row == k + t + 1)
+            next = panel_first_row(z, t + 1);
+        else
+            panel_consider(&next, z, t + 1, i);
+    }
+    return next;
+}
+
+/* Row i of the panel that begins at column k is done. */
+INLINE void inv_put(inv_stack *s, intptr_t k, intptr_t i, const vec *z, const vec *f) {
+    UNROLLED(int j = 0; j < PANEL; j++) s->p.x[i * PANEL + j] = f[j];
+    lane_store_rows(s->p.w + k, s->p.at[i], z);
+}
+
+/* Steps k .. k+steps-1 in the panel that begins at column k. */
+SHARED void KERNEL(inv_panel)(inv_stack *s, intptr_t k, intptr_t steps) {
+    panel_stack *const p = &s->p;
+    vec z[PANEL], f[PANEL] = {0}, old[PANEL], i = lane_set((T)(steps - 1));
+    panel_candidate pivot = panel_begin(p, k);
+    UNROLLED(int t = 0; t < PANEL; t++) {
+        if (t > 0 && t >= steps) break;
+        UNROLLED(int j = 0; j < PANEL; j++) old[j] = p->x[(k + t) * PANEL + j];
+        inv_begin(s, k, t, &pivot);
+        if (t + 1 < PANEL && t + 1 < steps) pivot = inv_step(s, k, t, &pivot, old);
+    }
+    ROLLED(intptr_t row = 0; row < k; row++) {
+        lane_load_rows(z, p->w + k, p->at[row]);
+        inv_row(z, f, s->u, 0, steps, false);
+        inv_put(s, k, row, z, f);
+    }
+    ROLLED(intptr_t row = k + steps; row < p->n; row++) {
+        UNROLLED(int j = 0; j < PANEL; j++) z[j] = p->x[row * PANEL + j];
+        i = lane_add(i, lane_set(1));
+        panel_exchange_row(z, i, &pivot, old);
+        inv_row(z, f, s->u, 0, steps, true);
+        inv_put(s, k, row, z, f);
+    }
+    UNROLLED(int t = 0; t < PANEL; t++) {
+        if (t >= steps) break;
+        UNROLLED(int j = 0; j < PANEL; j++) z[j] = s->u[t][j], f[j] = p->x[(k + t) * PANEL + j];
+        inv_row(z, f, s->u, t + 1, steps, false);
+        inv_put(s, k, k + t, z, f);
+    }
+}
+
+/* --- the columns beside it --- */
+
+/* Steps k .. k+steps-1 on `wide` vectors of columns, from j on, of the matrix in a lane; not on those of the panel. */
+INLINE void inv_product(const panel_stack *s, intptr_t lane, const T *f, intptr_t k, const int steps, intptr_t j,
+                        const int wide, uint64_t panel) {
+    const intptr_t n = s->n;
+    const int32_t *const at = &s->at[0][lane];
+    T *const w = s->w + j;
+    vec u[PANEL][PANEL_WIDE], y[PANEL_WIDE];
+    mask other[PANEL_WIDE];
+    UNROLLED(int v = 0; v < wide; v++) other[v] = lane_mask(~(uint32_t)(panel >> j >> (v * LANES)));
+    UNROLLED(int i = 0; i < steps; i++) {
+        const T *const x = w + at[(k + i) * LANES], *const g = f + (k + i) * PANEL * LANES;
+        UNROLLED(int v = 0; v < wide; v++) u[i][v] = lane_load(x + v * LANES);
+        UNROLLED(int t = 0; t < i; t++)
+            UNROLLED(int v = 0; v < wide; v++) u[i][v] = lane_fnma(lane_set(g[t * LANES]), u[t][v], u[i][v]);
+        UNROLLED(int v = 0; v < wide; v++) u[i][v] = lane_mul(u[i][v], lane_set(g[i * LANES]));
+    }
+    UNROLLED(int i = 0; i < steps; i++) {
+        T *const x = w + at[(k + i) * LANES];
+        const T *const g = f + (k + i) * PANEL * LANES;
+        UNROLLED(int v = 0; v < wide; v++) y[v] = u[i][v];
+        UNROLLED(int t = i + 1; t < steps; t++)
+            UNROLLED(int v = 0; v < wide; v++) y[v] = lane_fnma(lane_set(g[t * LANES]), u[t][v], y[v]);
+        UNROLLED(int v = 0; v < wide; v++) panel_store(x + v * LANES, y[v], other[v]);
+    }
+    for (intptr_t first = 0, last = k; first < n; first = last + steps, last = n)
+        ROLLED(intptr_t i = first; i < last; i++) {
+            T *const x = w + at[i * LANES];
+            UNROLLED(int v = 0; v < wide; v++) y[v] = lane_load(x + v * LANES);
+            UNROLLED(int t = 0; t < steps; t++)
+                UNROLLED(int v = 0; v < wide; v++)
+                    y[v] = lane_fnma(lane_set(f[(i * PANEL + t) * LANES]), u[t][v], y[v]);
+            UNROLLED(int v = 0; v < wide; v++) panel_store(x + v * LANES, y[v], other[v]);
+        }
+}
+
+/* The same on columns first .. last-1. */
+INLINE void inv_columns(const panel_stack *s, intptr_t lane, const T *f, intptr_t k, const int steps, intptr_t first,
+                        intptr_t last, uint64_t panel) {
+    for (intptr_t j = first; j < last; j += PANEL_WIDE * LANES) {
+        const intptr_t vectors = (last - j + LANES - 1) / LANES;
+        if (vectors == 1)
+            inv_product(s, lane, f, k, steps, j, 1, panel);
+        else if (vectors == 2)
+            inv_product(s, lane, f, k, steps, j, 2, panel);
+        else if (vectors == 3 && PANEL_WIDE > 3)
+            inv_product(s, lane, f, k, steps, j, 3, panel);
+        else
+            inv_product(s, lane, f, k, steps, j, PANEL_WIDE, panel);
+    }
+}
+
+/* On all columns; those of the panel are left out or, where they are only a part of a vector, not stored. */
+SHARED void KERNEL(inv_update)(const inv_stack *s, intptr_t lane, intptr_t k, intptr_t steps) {
+    const panel_stack *const p = &s->p;
+    const T *const f = (const T *)p->x + lane;
+    const uint64_t panel = (uint64_t)0xf << k; /* its columns */
+    const intptr_t end = PANEL_APART ? k : p->n, next = PANEL_APART ? k + PANEL : p->n;
+    if (steps == PANEL) {
+        inv_columns(p, lane, f, k, PANEL, 0, end, panel);
+        inv_columns(p, lane, f, k, PANEL, next, p->n, panel);
+    }
+    for (intptr_t t = 0; t < steps && steps < PANEL; t++) {
+        inv_columns(p, lane, f + t * LANES, k + t, 1, 0, end, panel);
+        inv_columns(p, lane, f + t * LANES, k + t, 1, next, p->n, panel);
+    }
+}
+
+/* --- operands --- */
+
+/* The inverse of P A is there, P being the product of the exchanges: that of A has its columns exchanged. */
+INLINE void inv_put_matrix(const smm_operand *to, intptr_t q, const panel_stack *s, intptr_t lane) {
+    const strides c = strides_of(to);
+    const intptr_t n = s->n;
+    T *const x = (T *)to->data + q * c.batch;
+    int32_t from[SMM_MOST_ORDER];
+    for (intptr_t j = 0; j < SMM_MOST_ORDER; j++) from[j] = (int32_t)j;
+    for (intptr_t k = n - 1; k >= 0; k--) {
+        const int32_t p = s->swap[k][lane], j = from[k];
+        from[k] = from[p];
+        from[p] = j;
+    }
+    if (c.col == 1)
+        permute_columns(x, c.row, s->w, &s->at[0][lane], n, from);
+    else
+        for (intptr_t i = 0; i < n; i++)
+            for (intptr_t j = 0; j < n; j++) x[i * c.row + j * c.col] = s->w[s->at[i][lane] + from[j]];
+}
+
+static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+    alignas(64) T w[LANES * (SMM_MOST_ORDER * SMM_MOST_ORDER + PANEL_UNIT)];
+    const intptr_t n = call->n;
+    inv_stack s;
+    panel_stack_in(&s.p, w, n, n);
+    for (intptr_t q = first; q < last; q += LANES) {
+        const intptr_t count = least(LANES, last - q);
+        const T *const next = ahead_of(&call->a, q, LANES * n * n);
+        panel_load(&s.p, &call->a, q, count);
+        for (intptr_t k = 0; k < n; k += PANEL) {
+            const intptr_t steps = least(PANEL, n - k);
+            KERNEL(inv_panel)(&s, k, steps);
+            for (intptr_t l = 0; l < count; l++) {
+                if (cold) prefetch(next + (l * n + k) * n, steps * n);
+                KERNEL(inv_update)(&s, l, k, steps);
+            }
+        }
+        for (intptr_t l = 0; l < count; l++) inv_put_matrix(&call->c, q + l, &s.p, l);
+        lanes_store_int(&call->info, q, s.p.info, count);
+        lanes_spoil(&call->c, q, s.p.info, n, n, count);
+    }
+}
