@@ -233,10 +233,11 @@ INLINE vec lane_load_column(const T *p, intptr_t step) {
     return _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_set_m128d(x[1], x[0])), _mm256_set_m128d(x[3], x[2]), 1);
 }
 INLINE void lane_store_column(T *p, vec x, intptr_t step) {
+    const __m128d y[4] = {_mm512_extractf64x2_pd(x, 0), _mm512_extractf64x2_pd(x, 1), _mm512_extractf64x2_pd(x, 2),
+                          _mm512_extractf64x2_pd(x, 3)};
     UNROLLED(int i = 0; i < 4; i++) {
-        const __m128d y = _mm512_extractf64x2_pd(x, i);
-        _mm_storel_pd(p + 2 * i * step, y);
-        _mm_storeh_pd(p + (2 * i + 1) * step, y);
+        _mm_storel_pd(p + 2 * i * step, y[i]);
+        _mm_storeh_pd(p + (2 * i + 1) * step, y[i]);
     }
 }
 INLINE vec lane_load_quads(const T *p, intptr_t step) {
@@ -315,10 +316,7 @@ INLINE vec lane_load_column(const T *p, intptr_t step) {
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_set_m128(x[1], x[0])), _mm256_set_m128(x[3], x[2]), 1);
 }
 INLINE void lane_store_column(T *p, vec x, intptr_t step) {
-    UNROLLED(int i = 0; i < 4; i++) {
-        const __m128 y = _mm512_extractf32x4_ps(x, i);
-        UNROLLED(int l = 0; l < 4; l++) p[(4 * i + l) * step] = y[l];
-    }
+    UNROLLED(int l = 0; l < LANES; l++) p[l * step] = x[l];
 }
 INLINE vec lane_load_quads(const T *p, intptr_t step) {
     vec x = _mm512_castps128_ps512(_mm_loadu_ps(p));
@@ -327,7 +325,10 @@ INLINE vec lane_load_quads(const T *p, intptr_t step) {
     return _mm512_insertf32x4(x, _mm_loadu_ps(p + 3 * step), 3);
 }
 INLINE void lane_store_quads(T *p, vec x, intptr_t step) {
-    UNROLLED(int i = 0; i < 4; i++) _mm_storeu_ps(p + i * step, _mm512_extractf32x4_ps(x, i));
+    _mm_storeu_ps(p, _mm512_castps512_ps128(x));
+    _mm_storeu_ps(p + step, _mm512_extractf32x4_ps(x, 1));
+    _mm_storeu_ps(p + 2 * step, _mm512_extractf32x4_ps(x, 2));
+    _mm_storeu_ps(p + 3 * step, _mm512_extractf32x4_ps(x, 3));
 }
 INLINE void lane_transpose_quads(vec x[4]) {
     vec y[4];
