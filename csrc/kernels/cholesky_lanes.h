@@ -142,7 +142,7 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
 
 /* The same for a small constant order, the whole matrix in registers: an array of n n would be one of variable size,
  * and so in memory. */
-enum { CHOLESKY_ROOM = 12 * 12 };
+enum { CHOLESKY_ROOM = 16 * 16 };
 INLINE void cholesky_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
