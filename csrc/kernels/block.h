@@ -17,7 +17,7 @@ INLINE block_row block_fma(block_row x, block_row y, block_row z) { return lane_
 #endif
 
 /* Four elements of LANES rows, row l at w + at[l]: x[j] has element j of each in its lane; and back. */
-#if !defined(SMM_LANE_QUADS)
+#if !defined(SMM_LANE_ROWS)
 INLINE void lane_load_rows(vec x[4], const T *w, const int32_t *at) {
     enum { SOME = (int)LANES < 4 ? (int)LANES : 4 };
     UNROLLED(int j = 0; j < 4; j += SOME) {

@@ -106,22 +106,22 @@ INLINE void block_transpose(block_row x[BLOCK]) {
     }
 }
 #else
-#include "transpose_8x8_f32.h"
+#include "shuffles_f32.h"
 #endif
 
 /* Few elements at a time: of x and y in turns make even and odd; and back. The same in threes. An element of each
  * lane's, `step` elements apart. */
 #define SMM_LANE_ZIP
+INLINE void lane_zip(vec *x, vec *y, vec even, vec odd) {
+    const vec low = I(unpacklo)(even, odd), high = I(unpackhi)(even, odd);
+    *x = I(permute2f128)(low, high, 0x20);
+    *y = I(permute2f128)(low, high, 0x31);
+}
 #if defined(SMM_KERNELS_F64)
 INLINE void lane_unzip(vec *even, vec *odd, vec x, vec y) {
     const vec low = _mm256_permute2f128_pd(x, y, 0x20), high = _mm256_permute2f128_pd(x, y, 0x31);
     *even = _mm256_unpacklo_pd(low, high);
     *odd = _mm256_unpackhi_pd(low, high);
-}
-INLINE void lane_zip(vec *x, vec *y, vec even, vec odd) {
-    const vec low = _mm256_unpacklo_pd(even, odd), high = _mm256_unpackhi_pd(even, odd);
-    *x = _mm256_permute2f128_pd(low, high, 0x20);
-    *y = _mm256_permute2f128_pd(low, high, 0x31);
 }
 INLINE void lane_unzip_3(vec *to, const vec x[3]) {
     const vec p = _mm256_blend_pd(x[0], x[1], 0xc), q = _mm256_permute2f128_pd(x[0], x[2], 0x21),
@@ -171,11 +171,6 @@ INLINE void lane_unzip(vec *even, vec *odd, vec x, vec y) {
     *even = _mm256_shuffle_ps(low, high, 0x88);
     *odd = _mm256_shuffle_ps(low, high, 0xdd);
 }
-INLINE void lane_zip(vec *x, vec *y, vec even, vec odd) {
-    const vec low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
-    *x = _mm256_permute2f128_ps(low, high, 0x20);
-    *y = _mm256_permute2f128_ps(low, high, 0x31);
-}
 INLINE void lane_unzip_3(vec *to, const vec x[3]) {
     const vec p = _mm256_blend_ps(x[0], x[1], 0xf0), q = _mm256_permute2f128_ps(x[0], x[2], 0x21),
               r = _mm256_blend_ps(x[1], x[2], 0xf0);
@@ -193,40 +188,10 @@ INLINE void lane_zip_3(vec *to, const vec x[3]) {
     to[2] = _mm256_permute2f128_ps(q, r, 0x31);
 }
 INLINE vec lane_load_column(const T *p, intptr_t step) {
-    __m128 x[2];
-    UNROLLED(int i = 0; i < 2; i++) {
-        const T *from = p + 4 * i * step;
-        x[i] = _mm_insert_ps(_mm_load_ss(from), _mm_load_ss(from + step), 0x10);
-        x[i] = _mm_insert_ps(x[i], _mm_load_ss(from + 2 * step), 0x20);
-        x[i] = _mm_insert_ps(x[i], _mm_load_ss(from + 3 * step), 0x30);
-    }
-    return _mm256_set_m128(x[1], x[0]);
-}
-INLINE void lane_store_column(T *p, vec x, intptr_t step) {
-    UNROLLED(int l = 0; l < LANES; l++) p[l * step] = x[l];
+    return _mm256_set_m128(load_four(p + 4 * step, step), load_four(p, step));
 }
 
-/* Quads of four elements, of which x[i] element j becomes x[j] element i within each. */
-#define SMM_LANE_QUADS
-INLINE vec lane_load_quads(const T *p, intptr_t step) {
-    return _mm256_set_m128(_mm_loadu_ps(p + step), _mm_loadu_ps(p));
-}
-INLINE void lane_store_quads(T *p, vec x, intptr_t step) {
-    _mm_storeu_ps(p, _mm256_castps256_ps128(x));
-    _mm_storeu_ps(p + step, _mm256_extractf128_ps(x, 1));
-}
-INLINE void lane_transpose_quads(vec x[4]) {
-    vec y[4];
-    UNROLLED(int i = 0; i < 4; i += 2) {
-        y[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
-        y[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
-    }
-    UNROLLED(int i = 0; i < 2; i++) {
-        x[2 * i] = _mm256_shuffle_ps(y[i], y[i + 2], 0x44);
-        x[2 * i + 1] = _mm256_shuffle_ps(y[i], y[i + 2], 0xee);
-    }
-}
-
+#define SMM_LANE_ROWS
 /* Four elements of LANES rows, row l at w + at[l]: x[j] has element j of each in its lane; and back. */
 INLINE void lane_load_rows(vec x[4], const T *w, const int32_t *at) {
     UNROLLED(int l = 0; l < 4; l++) x[l] = _mm256_set_m128(_mm_loadu_ps(w + at[l + 4]), _mm_loadu_ps(w + at[l]));

@@ -151,7 +151,7 @@ INLINE void block_store(T *p, block_row x, intptr_t count) {
 INLINE block_row block_set(T x) { return _mm256_set1_ps(x); }
 INLINE block_row block_mul(block_row x, block_row y) { return _mm256_mul_ps(x, y); }
 INLINE block_row block_fma(block_row x, block_row y, block_row z) { return _mm256_fmadd_ps(x, y, z); }
-#include "transpose_8x8_f32.h"
+#include "shuffles_f32.h"
 
 /* Two block rows in a vector, and the transposition of the two blocks that such vectors hold. */
 #define SMM_LANE_PAIRS
@@ -225,7 +225,7 @@ INLINE void lane_zip_3(vec *to, const vec x[3]) {
 
 /* An element of each lane's, `step` elements apart; and quads of four, of which x[i] element j becomes x[j] element i
  * within each quad. Whole blocks of float64 by quads lost: 32-byte loads and stores are hardly faster than 64. */
-#define SMM_LANE_QUADS
+#define SMM_LANE_ROWS
 #if defined(SMM_KERNELS_F64)
 INLINE vec lane_load_column(const T *p, intptr_t step) {
     __m128d x[4];
@@ -239,13 +239,6 @@ INLINE void lane_store_column(T *p, vec x, intptr_t step) {
         _mm_storel_pd(p + 2 * i * step, y[i]);
         _mm_storeh_pd(p + (2 * i + 1) * step, y[i]);
     }
-}
-INLINE vec lane_load_quads(const T *p, intptr_t step) {
-    return _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(p)), _mm256_loadu_pd(p + step), 1);
-}
-INLINE void lane_store_quads(T *p, vec x, intptr_t step) {
-    _mm256_storeu_pd(p, _mm512_castpd512_pd256(x));
-    _mm256_storeu_pd(p + step, _mm512_extractf64x4_pd(x, 1));
 }
 INLINE void lane_transpose_quads(vec x[4]) {
     const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13),
@@ -306,42 +299,10 @@ INLINE void lane_store_ints(int32_t *p, const vec *x, int n) {
 }
 #else
 INLINE vec lane_load_column(const T *p, intptr_t step) {
-    __m128 x[4];
-    UNROLLED(int i = 0; i < 4; i++) {
-        const T *from = p + 4 * i * step;
-        x[i] = _mm_insert_ps(_mm_load_ss(from), _mm_load_ss(from + step), 0x10);
-        x[i] = _mm_insert_ps(x[i], _mm_load_ss(from + 2 * step), 0x20);
-        x[i] = _mm_insert_ps(x[i], _mm_load_ss(from + 3 * step), 0x30);
-    }
-    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_set_m128(x[1], x[0])), _mm256_set_m128(x[3], x[2]), 1);
+    const __m256 low = _mm256_set_m128(load_four(p + 4 * step, step), load_four(p, step)),
+                 high = _mm256_set_m128(load_four(p + 12 * step, step), load_four(p + 8 * step, step));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
 }
-INLINE void lane_store_column(T *p, vec x, intptr_t step) {
-    UNROLLED(int l = 0; l < LANES; l++) p[l * step] = x[l];
-}
-INLINE vec lane_load_quads(const T *p, intptr_t step) {
-    vec x = _mm512_castps128_ps512(_mm_loadu_ps(p));
-    x = _mm512_insertf32x4(x, _mm_loadu_ps(p + step), 1);
-    x = _mm512_insertf32x4(x, _mm_loadu_ps(p + 2 * step), 2);
-    return _mm512_insertf32x4(x, _mm_loadu_ps(p + 3 * step), 3);
-}
-INLINE void lane_store_quads(T *p, vec x, intptr_t step) {
-    _mm_storeu_ps(p, _mm512_castps512_ps128(x));
-    _mm_storeu_ps(p + step, _mm512_extractf32x4_ps(x, 1));
-    _mm_storeu_ps(p + 2 * step, _mm512_extractf32x4_ps(x, 2));
-    _mm_storeu_ps(p + 3 * step, _mm512_extractf32x4_ps(x, 3));
-}
-INLINE void lane_transpose_quads(vec x[4]) {
-    vec y[4];
-    UNROLLED(int i = 0; i < 4; i += 2) {
-        y[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
-        y[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
-    }
-    UNROLLED(int i = 0; i < 2; i++) {
-        x[2 * i] = _mm512_shuffle_ps(y[i], y[i + 2], 0x44);
-        x[2 * i + 1] = _mm512_shuffle_ps(y[i], y[i + 2], 0xee);
-    }
-}
-
 INLINE void lane_load_rows(vec x[4], const T *w, const int32_t *at) {
     UNROLLED(int l = 0; l < 4; l++) {
         x[l] = _mm512_castps128_ps512(_mm_loadu_ps(w + at[l]));

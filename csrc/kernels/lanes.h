@@ -212,14 +212,12 @@ INLINE bool lanes_load_few(vec *x, const T *p, intptr_t width, intptr_t size) {
         return true;
     }
     if (width == 1) x[0] = lane_load_column(p, size);
-#if defined(SMM_LANE_QUADS)
     if (width == 4) {
-        UNROLLED(int i = 0; i < 4; i++) x[i] = lane_load_quads(p + i * size, 4 * size);
-        lane_transpose_quads(x);
-        return true;
+        int32_t at[LANES];
+        UNROLLED(int l = 0; l < LANES; l++) at[l] = l * (int32_t)size;
+        lane_load_rows(x, p, at);
     }
-#endif
-    return width == 1;
+    return width == 1 || width == 4;
 }
 INLINE bool lanes_store_few(T *p, const vec *x, intptr_t width, intptr_t size) {
     vec y[4];
@@ -240,15 +238,12 @@ INLINE bool lanes_store_few(T *p, const vec *x, intptr_t width, intptr_t size) {
         return true;
     }
     if (width == 1) lane_store_column(p, x[0], size);
-#if defined(SMM_LANE_QUADS)
     if (width == 4) {
-        UNROLLED(int i = 0; i < 4; i++) y[i] = x[i];
-        lane_transpose_quads(y);
-        UNROLLED(int i = 0; i < 4; i++) lane_store_quads(p + i * size, y[i], 4 * size);
-        return true;
+        int32_t at[LANES];
+        UNROLLED(int l = 0; l < LANES; l++) at[l] = l * (int32_t)size;
+        lane_store_rows(p, at, x);
     }
-#endif
-    return width == 1;
+    return width == 1 || width == 4;
 }
 #else
 INLINE bool lanes_load_few(vec *x, const T *p, intptr_t width, intptr_t size) {
