@@ -18,6 +18,9 @@ __host__ __device__ constexpr int width_of(int length) {
     return length % VECTOR == 0 ? VECTOR : length % 2 == 0 ? 2 : 1;
 }
 
+/* The least power of two that is not less. */
+__host__ __device__ constexpr int power_of_two(int x) { return x > 1 ? 2 * power_of_two(ceil_div(x, 2)) : 1; }
+
 /* The bounds of a kernel of THREADS threads. */
 #if SMM_BLOCKS > 0
 #define BOUNDS __launch_bounds__(THREADS, SMM_BLOCKS)

@@ -8,8 +8,6 @@ __host__ __device__ constexpr int common_divisor(int x, int y) { return y == 0 ?
 /* Element of the images in this row, counted through all matrices. */
 __device__ inline int place(int row, int col) { return row * PITCH + row / N * SKEW + col; }
 
-__host__ __device__ constexpr int power_of_two(int least) { return least > 1 ? 2 * power_of_two((least + 1) / 2) : 1; }
-
 /* The vectors of a warp's flat matrices of LENGTH columns: a lane has one of them at each turn. In the order of memory,
  * where the places repeat a constant distance further on every PERIOD turns; else by rows of so many matrices, a group
  * of lanes to each. Either way few places have to be computed. */

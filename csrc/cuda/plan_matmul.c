@@ -42,11 +42,31 @@ int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x
     return ceil_div(elements, vector) * 16;
 }
 
+/* In the images: one matrix for all is turned so that a tile reads vectors. */
+static bool a_by_rows(const smm_cuda_problem *p) {
+    return p->order_a == SMM_ORDER_ROW && p->source_a != SMM_SOURCE_ONE;
+}
+static bool b_by_rows(const smm_cuda_problem *p) {
+    return p->order_b == SMM_ORDER_ROW || p->source_b == SMM_SOURCE_ONE;
+}
+
+/* Elements from line to line of the image of one matrix for all, as OneImage of image.cuh. */
+static int pitch_of_one(const smm_cuda_problem *p, int length) {
+    const int vector = 16 / bytes_of(p);
+    return (ceil_div(length, vector) | 1) * vector;
+}
+
+static int operand_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
+                         int lines, int length) {
+    if (source == SMM_SOURCE_ONE) return lines * pitch_of_one(p, length) * bytes_of(p);
+    return smm_cuda_image_bytes(p, x, grid, source, lines, length);
+}
+
 /* Bytes of shared memory of a block. */
 static int staged_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid) {
-    const bool a_rows = p->order_a == SMM_ORDER_ROW, b_rows = p->order_b == SMM_ORDER_ROW;
-    const int a = smm_cuda_image_bytes(p, x, grid, p->source_a, a_rows ? p->m : p->k, a_rows ? p->k : p->m);
-    const int b = smm_cuda_image_bytes(p, x, grid, p->source_b, b_rows ? p->k : p->n, b_rows ? p->n : p->k);
+    const bool a_rows = a_by_rows(p), b_rows = b_by_rows(p);
+    const int a = operand_bytes(p, x, grid, p->source_a, a_rows ? p->m : p->k, a_rows ? p->k : p->m);
+    const int b = operand_bytes(p, x, grid, p->source_b, b_rows ? p->k : p->n, b_rows ? p->n : p->k);
     return most(a + b, smm_cuda_image_bytes(p, x, grid, p->source_c, p->m, p->n));
 }
 
@@ -116,14 +136,15 @@ typedef struct lines { /* of an image, as in image.cuh */
 static lines lines_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
                       int count, int length) {
     const int vector = 16 / bytes_of(p);
+    if (source == SMM_SOURCE_ONE) return (lines){pitch_of_one(p, length), vector, 0};
     const bool pad = x->pad && grid->aligned && length && length % vector == 0 && length / vector % 2 == 0;
     const int pitch = length + (pad ? vector : 0);
-    return (lines){pitch, grid->aligned ? width_of(p, length) : 1, source == SMM_SOURCE_ONE ? 0 : count * pitch};
+    return (lines){pitch, grid->aligned ? width_of(p, length) : 1, count * pitch};
 }
 
 /* Passes for one step of k of one matrix, all its threads together, as Tile::add of matmul_tile.cuh reads. */
 static double passes_of_step(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid) {
-    const bool a_rows = p->order_a == SMM_ORDER_ROW, b_rows = p->order_b == SMM_ORDER_ROW;
+    const bool a_rows = a_by_rows(p), b_rows = b_by_rows(p);
     const lines a = lines_of(p, x, grid, p->source_a, a_rows ? p->m : p->k, a_rows ? p->k : p->m);
     const lines b = lines_of(p, x, grid, p->source_b, b_rows ? p->k : p->n, b_rows ? p->n : p->k);
     const int row_tiles = ceil_div(p->m, x->rows), col_tiles = ceil_div(p->n, x->cols), tiles = row_tiles * col_tiles;
@@ -137,7 +158,7 @@ static double passes_of_step(const smm_cuda_problem *p, const smm_cuda_parameter
         for (int r = 0; r < x->rows; r += vr) {
             for (int l = 0; l < lanes; l++) {
                 const int thread = first + l, tile = thread % tiles / col_tiles;
-                const int row = least((tile + r / vr * row_tiles) * vr, p->m - vr);
+                const int row = least((tile + r / vr * row_tiles) * vr, (p->m - 1) / vr * vr);
                 address[l] = thread / tiles * a.matrix + row * (a_rows ? a.pitch : 1);
             }
             sum += (double)passes(p, address, lanes, a_rows ? a.width : vr) / (a_rows ? a.width : 1);
@@ -145,7 +166,7 @@ static double passes_of_step(const smm_cuda_problem *p, const smm_cuda_parameter
         for (int j = 0; j < x->cols; j += vc) {
             for (int l = 0; l < lanes; l++) {
                 const int thread = first + l, tile = thread % tiles % col_tiles;
-                const int col = least((tile + j / vc * col_tiles) * vc, p->n - vc);
+                const int col = least((tile + j / vc * col_tiles) * vc, (p->n - 1) / vc * vc);
                 address[l] = thread / tiles * b.matrix + col * (b_rows ? 1 : b.pitch);
             }
             sum += (double)passes(p, address, lanes, b_rows ? vc : b.width) / (b_rows ? 1 : b.width);
