@@ -150,7 +150,7 @@ def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
     sizes = ((64, 128, 256) if one else (32, 64, 128), (32, 64, 96, 128), (32, 64, 96, 128, 160, 192, 256))[
         effort - 1
     ]
-    unrolls = (0,) if effort < 3 or n < 16 else (0, 5, 10)
+    unrolls = (0, 5, 10) if effort == 3 and n >= 16 else (0, 5) if one and n > 24 else (0,)
     for (rows, cols), threads, pad in itertools.product(dict.fromkeys(few), sizes, pads):
         for through, unroll in itertools.product((1, 0) if line % 16 == 0 else (1,), unrolls):
             shape = {"rows": rows, "cols": cols, "threads": threads, "pad": pad}

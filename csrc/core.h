@@ -30,6 +30,9 @@ enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8 };
 #define SMM_BEYOND_L2 (1.5 * (1 << 20))
 #define SMM_MEMORY (24.0 * (1 << 20))
 
+/* The usual group: little, so that streaming its results overlaps the next group's reads. */
+#define SMM_GROUP 1024
+
 /* One row of an operation's kernel list. The first row that fits a call is its kernel. */
 typedef struct smm_kernel {
     const char *name;
@@ -37,6 +40,7 @@ typedef struct smm_kernel {
     smm_kernel_fn *run;
     unsigned (*needs)(const smm_call *call); /* SMM_PACK_A | ...: what must be packed for this call */
     double cold;                             /* bytes of a call's operands from which prefetching them pays */
+    intptr_t group;                          /* bytes of matrices that share a buffer, where something is staged */
 } smm_kernel;
 
 /* The kernels of one instruction set and dtype, and the conversions around them. Packed means dense
@@ -78,7 +82,7 @@ typedef struct smm_plan {
     int threads;
     intptr_t group;      /* when something is staged: the matrices that share a buffer, */
     intptr_t rows, cols; /* or, if one is larger than the buffer, the block of C that is computed at a time */
-    intptr_t chunk;      /* matrices a thread claims at a time */
+    intptr_t chunk;      /* matrices a thread claims at least */
     double flops, bytes; /* work and compulsory traffic */
 } smm_plan;
 
@@ -88,7 +92,7 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan);
  * for a matrix of the greatest order in each lane of the widest vector. */
 enum { SMM_BUFFER = 32768, SMM_C_BUFFER = 65536 };
 
-/* threads.c: run body(context, first, last) over the whole of 0 .. count-1, in chunks, on up to
+/* threads.c: run body(context, first, last) over the whole of 0 .. count-1, in pieces of one or more chunks, on up to
  * `threads` threads, the caller among them. Returns when all is done. */
 typedef void smm_body_fn(void *context, intptr_t first, intptr_t last);
 void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context);

@@ -12,12 +12,9 @@ static const double STREAM_BYTES = SMM_MEMORY;
  * about a quarter of the flops that products do). */
 static const double THREAD_BYTES = 512.0 * 1024, THREAD_FLOPS = 1e6;
 
-/* Threads claim work in pieces of about this many bytes: long enough to hide the claim, short enough
- * to even out cores of unequal speed. */
-static const double CHUNK_BYTES = 128.0 * 1024;
-
-/* What a group of matrices takes of a buffer: little, so that its streaming overlaps the next group's reads. */
-enum { GROUP_BYTES = 1024 };
+/* The least that threads claim, in bytes: long enough to hide the claim, short enough for all to end at the same time.
+ */
+static const double CHUNK_BYTES = 32.0 * 1024;
 
 /* --- Operands ------------------------------------------------------------------------------------ */
 
@@ -136,7 +133,7 @@ static bool tile(smm_plan *plan, intptr_t size) {
     if (plan->staged & SMM_STAGE_C) elements = greatest(elements, c->m * c->n);
     if (elements * size <= SMM_BUFFER) {
         const intptr_t bytes = greatest(1, elements) * size;
-        plan->group = least(SMM_BUFFER / bytes, (GROUP_BYTES + bytes - 1) / bytes);
+        plan->group = least(SMM_BUFFER / bytes, (plan->kernel->group + bytes - 1) / bytes);
         return true;
     }
     if (plan->staged & SMM_PACK_A) return false;
@@ -178,7 +175,7 @@ static double distinct_bytes(const view *v, intptr_t batch) {
  * lanes full at least, where that is little, since some keep two in flight. */
 static bool group_for_streaming(smm_plan *plan, const view *out) {
     const intptr_t matrix = out->rows * out->cols * out->size, lanes = plan->kernels->lanes, pair = 2 * lanes * matrix;
-    plan->group = pair <= 8 * GROUP_BYTES ? 2 * lanes * greatest(1, 2 * GROUP_BYTES / pair) : lanes;
+    plan->group = pair <= 8 * SMM_GROUP ? 2 * lanes * greatest(1, 2 * SMM_GROUP / pair) : lanes;
     return plan->group * matrix <= SMM_C_BUFFER;
 }
 

@@ -35,6 +35,7 @@ enum {
     STACK = 1 << 20,     /* bytes of stack of a worker; kernels keep 3 SMM_BUFFER there */
     SPIN_NS = 30000,     /* longer than the gap between back-to-back calls, too short to be felt by others */
     SPINS_PER_LOOK = 32, /* pauses between two looks at the clock */
+    MOST_CHUNKS = 32,    /* of a claim */
 };
 
 enum { IDLE, ASLEEP, CALLED, WORKING, AWAITED };
@@ -110,16 +111,26 @@ static void wait_while(struct participant *p, int state, int asleep) {
     pthread_mutex_unlock(&p->mutex);
 }
 
-/* Work through one's own part, then take chunks from the others'. */
+/* Claim matrices first .. end-1 of a part, of which some are left at `first`: half of what is left, so that claims are
+ * few and yet the last ones small; but no more than makes others wait if this thread is held up. If another thread was
+ * faster, `first` is where it left the part. */
+static bool claim(const struct pool *pool, struct participant *part, intptr_t *first, intptr_t *end) {
+    const intptr_t chunks = (part->end - *first) / pool->chunk / 2;
+    *end = *first + pool->chunk * (chunks < 1 ? 1 : chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks);
+    /* Relaxed: a claim orders nothing but itself; the job came, and its results go, with the state. */
+    return atomic_compare_exchange_strong_explicit(&part->next, first, *end, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+/* Work through one's own part, then help with the others'. */
 static void work(struct pool *pool, int self) {
     for (int i = 0; i < pool->participants; i++) {
         struct participant *part = &pool->participant[(self + i) % pool->participants];
-        /* Relaxed: a claim orders nothing but itself; the job came, and its results go, with the state. The
-         * look before the claim keeps `next` from running far past `end`. */
-        while (atomic_load_explicit(&part->next, memory_order_relaxed) < part->end) {
-            const intptr_t first = atomic_fetch_add_explicit(&part->next, pool->chunk, memory_order_relaxed);
-            if (first >= part->end) break;
-            pool->body(pool->context, first, part->end - first < pool->chunk ? part->end : first + pool->chunk);
+        intptr_t first = atomic_load_explicit(&part->next, memory_order_relaxed), end;
+        while (first < part->end) {
+            if (!claim(pool, part, &first, &end)) continue;
+            pool->body(pool->context, first, end < part->end ? end : part->end);
+            first = atomic_load_explicit(&part->next, memory_order_relaxed);
         }
     }
 }

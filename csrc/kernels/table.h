@@ -47,17 +47,23 @@ static unsigned any_needs(const smm_call *call) {
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define ROW(stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold}
+#define ROW_WITH(group, stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold, group}
+#define ROW(...) ROW_WITH(SMM_GROUP, __VA_ARGS__)
+
+/* Groups of products: smaller where a call costs nothing, larger where it begins with computing index vectors. */
+enum { SMALL_GROUP = SMM_GROUP / 2, LARGE_GROUP = SMM_GROUP * 3 / 2 };
 
 static const smm_kernel matmul_list[] = {
-#define MATMUL_GROUP(n, width) ROW(matmul_group_##n, n, n, n, group_needs, SMM_BEYOND_L2),
+#define MATMUL_GROUP(n, width) \
+    ROW_WITH(n == 4 ? SMALL_GROUP : SMM_GROUP, matmul_group_##n, n, n, n, group_needs, SMM_BEYOND_L2),
 #define MATMUL_ROWS(n, height, width) ROW(matmul_rows_##n, n, n, n, rows_square_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
     ROW(matmul_scalars, 1, 1, 1, any_needs, SMM_MEMORY),
 #if defined(SMM_KERNELS_AVX512)
-    ROW(matmul_permute, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
+    ROW_WITH(LARGE_GROUP, matmul_permute, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
 #endif
-    ROW(matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),   ROW(matmul_rows, 0, 0, 0, rows_needs, SMM_BEYOND_L2),
+    ROW(matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),
+    ROW(matmul_rows, 0, 0, 0, rows_needs, SMM_BEYOND_L2),
     ROW(matmul_strided, 0, 0, 0, any_needs, SMM_MEMORY),
 };
 
