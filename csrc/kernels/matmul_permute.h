@@ -9,8 +9,8 @@
 enum { PERMUTE_MAX_K = 4 };
 
 /* Matrices per vector; 0 if not even one fits. */
-INLINE intptr_t permute_matrices(const smm_call *call) {
-    const intptr_t mk = call->m * call->k, kn = call->k * call->n, mn = call->m * call->n;
+INLINE intptr_t permute_matrices(intptr_t m, intptr_t k, intptr_t n) {
+    const intptr_t mk = m * k, kn = k * n, mn = m * n;
     const intptr_t most = mk > kn ? (mk > mn ? mk : mn) : (kn > mn ? kn : mn);
     return LANES / most;
 }
@@ -23,8 +23,8 @@ INLINE intptr_t extent(strides s, intptr_t count, intptr_t rows, intptr_t cols) 
 
 static unsigned permute_needs(const smm_call *call) {
     const intptr_t m = call->m, k = call->k, n = call->n;
-    if (k < 1 || k > PERMUTE_MAX_K || m > LANES || n > LANES || !permute_matrices(call)) return SMM_UNFIT;
-    const intptr_t count = permute_matrices(call);
+    if (k < 1 || k > PERMUTE_MAX_K || m > LANES || n > LANES || !permute_matrices(m, k, n)) return SMM_UNFIT;
+    const intptr_t count = permute_matrices(m, k, n);
     const strides c = strides_of(&call->c);
     const bool packed_c = c.col == 1 && c.row == n && (c.batch == m * n || call->batch == 1);
     return (extent(strides_of(&call->a), count, m, k) <= LANES ? 0u : SMM_PACK_A) |
@@ -37,8 +37,9 @@ INLINE vec permute_product(const int k, const index_vec *ia, const index_vec *ib
     return c;
 }
 
-INLINE void permute_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int k) {
-    const intptr_t m = call->m, n = call->n, step = permute_matrices(call);
+INLINE void permute_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int k,
+                         const intptr_t m, const intptr_t n) {
+    const intptr_t step = permute_matrices(m, k, n);
     const strides as = strides_of(&call->a), bs = strides_of(&call->b);
     index_vec ia[PERMUTE_MAX_K], ib[PERMUTE_MAX_K];
     UNROLLED(int p = 0; p < k; p++) {
@@ -77,10 +78,11 @@ INLINE void permute_loop(const smm_call *call, intptr_t first, intptr_t last, co
 }
 
 static void KERNEL(matmul_permute)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+    const intptr_t m = call->m, n = call->n;
     switch (call->k) {
-    case 1: permute_loop(call, first, last, cold, 1); break;
-    case 2: permute_loop(call, first, last, cold, 2); break;
-    case 3: permute_loop(call, first, last, cold, 3); break;
-    case 4: permute_loop(call, first, last, cold, 4); break;
+    case 1: permute_loop(call, first, last, cold, 1, m, n); break;
+    case 2: permute_loop(call, first, last, cold, 2, m, n); break;
+    case 3: permute_loop(call, first, last, cold, 3, m, n); break;
+    case 4: permute_loop(call, first, last, cold, 4, m, n); break;
     }
 }

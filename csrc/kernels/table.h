@@ -10,6 +10,10 @@ static unsigned any_needs(const smm_call *call) {
     static void KERNEL(matmul_rows_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         rows_square(call, first, last, cold, n, height, width); \
     }
+#define MATMUL_PERMUTE(n) \
+    static void KERNEL(matmul_permute_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+        permute_loop(call, first, last, cold, n, n, n); \
+    }
 #define MATMUL_GROUP(n, width) \
     static void KERNEL(matmul_group_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         group(call, first, last, cold, n, width); \
@@ -54,6 +58,7 @@ static unsigned any_needs(const smm_call *call) {
 enum { SMALL_GROUP = SMM_GROUP / 2, LARGE_GROUP = SMM_GROUP * 3 / 2 };
 
 static const smm_kernel matmul_list[] = {
+#define MATMUL_PERMUTE(n) ROW_WITH(LARGE_GROUP, matmul_permute_##n, n, n, n, permute_needs, SMM_BEYOND_L2),
 #define MATMUL_GROUP(n, width) \
     ROW_WITH(n == 4 ? SMALL_GROUP : SMM_GROUP, matmul_group_##n, n, n, n, group_needs, SMM_BEYOND_L2),
 #define MATMUL_ROWS(n, height, width) ROW(matmul_rows_##n, n, n, n, rows_square_needs, SMM_BEYOND_L2),
