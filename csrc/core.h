@@ -40,7 +40,7 @@ typedef struct smm_kernel {
     smm_kernel_fn *run;
     unsigned (*needs)(const smm_call *call); /* SMM_PACK_A | ...: what must be packed for this call */
     double cold;                             /* bytes of a call's operands from which prefetching them pays */
-    intptr_t group;                          /* bytes of matrices that share a buffer, where something is staged */
+    intptr_t group; /* bytes of matrices that share a buffer, where something is staged; 0: whole vectors of matrices */
 } smm_kernel;
 
 /* The kernels of one instruction set and dtype, and the conversions around them. Packed means dense

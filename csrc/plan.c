@@ -120,6 +120,12 @@ static bool by_columns(const smm_call *c, intptr_t size) {
 
 static intptr_t greatest(intptr_t x, intptr_t y) { return x > y ? x : y; }
 
+/* A group of a kernel whose lanes hold matrices: vectors that are full, several where matrices are small. */
+static intptr_t group_of_lanes(const smm_plan *plan, intptr_t bytes) {
+    const intptr_t lanes = plan->kernels->lanes, pair = 2 * lanes * bytes; /* some kernels keep two in flight */
+    return pair <= 8 * SMM_GROUP ? 2 * lanes * greatest(1, 2 * SMM_GROUP / pair) : lanes;
+}
+
 /* Size the tile: `group` whole matrices, or one matrix in blocks of rows x cols (k stays whole) when a
  * staged operand is larger than its buffer. False if not even a block of one cache line of columns fits. */
 static bool tile(smm_plan *plan, intptr_t size) {
@@ -133,7 +139,8 @@ static bool tile(smm_plan *plan, intptr_t size) {
     if (plan->staged & SMM_STAGE_C) elements = greatest(elements, c->m * c->n);
     if (elements * size <= SMM_BUFFER) {
         const intptr_t bytes = greatest(1, elements) * size;
-        plan->group = least(SMM_BUFFER / bytes, (plan->kernel->group + bytes - 1) / bytes);
+        const intptr_t group = plan->kernel->group;
+        plan->group = group ? least(SMM_BUFFER / bytes, (group + bytes - 1) / bytes) : group_of_lanes(plan, bytes);
         return true;
     }
     if (plan->staged & SMM_PACK_A) return false;
@@ -171,11 +178,10 @@ static double distinct_bytes(const view *v, intptr_t batch) {
     return (double)least(step, matrix) * (double)greatest(batch - 1, 0) + (double)matrix;
 }
 
-/* Kernels of factorizations take any strides; streamed, they work on so many matrices at a time: a pair of vectors'
- * lanes full at least, where that is little, since some keep two in flight. */
+/* Kernels of factorizations take any strides; streamed, they work on a group at a time. */
 static bool group_for_streaming(smm_plan *plan, const view *out) {
-    const intptr_t matrix = out->rows * out->cols * out->size, lanes = plan->kernels->lanes, pair = 2 * lanes * matrix;
-    plan->group = pair <= 8 * SMM_GROUP ? 2 * lanes * greatest(1, 2 * SMM_GROUP / pair) : lanes;
+    const intptr_t matrix = out->rows * out->cols * out->size;
+    plan->group = group_of_lanes(plan, matrix);
     return plan->group * matrix <= SMM_C_BUFFER;
 }
 

@@ -281,7 +281,7 @@ class TestNumPySemantics:
             assert type(result) is type(expected)
             assert result.dtype == dtype
 
-    @pytest.mark.parametrize("n", [1, 2, 5, 8, 16, 33])
+    @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 32, 33])
     def test_matvec_and_vecmat(self, isa, dtype, n, rng):
         a, x = rng.integers(-9, 9, (6, 4, n)).astype(dtype), rng.integers(-9, 9, (6, n)).astype(dtype)
         expected = np.einsum("bmn,bn->bm", a, x)

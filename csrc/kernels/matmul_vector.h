@@ -1,4 +1,4 @@
-/* matmul_vector.h: C = A B where B is one vector, or a few (n <= BLOCK / 2), and A lies by rows.
+/* matmul_vector.h: C = A B where B is one vector, or a few (n <= BLOCK / 2), and A lies by rows; or A is a vector.
  *
  * c_ij = a_i0 b_0j + a_i1 b_1j + ... must be summed in this order, so the lanes hold different rows i: blocks of A
  * are transposed in registers and each of their columns meets an element of each column of B. (Lanes that hold
@@ -51,4 +51,61 @@ static unsigned vector_needs(const smm_call *call) {
     if (call->a.col != size || (n > 1 && (2 * n > BLOCK || call->m * call->k * 4 < BLOCK * BLOCK * size)))
         return SMM_UNFIT;
     return (n == 1 ? call->c.row : call->c.col) == size ? 0u : SMM_STAGE_C;
+}
+
+/* --- one vector and dense matrices: each lane has a matrix, some rows of it at a time --- */
+
+/* elements of these rows; rows or columns of the matrix; its bytes from which memory makes a difference */
+enum { VECTOR_ROOM = 256, VECTOR_MOST = 64, VECTOR_COLD = 256 };
+
+/* z_i = a_i0 y_0 + a_i1 y_1 + ... of a few rows: element (i, l) of A at i * row + l * col. */
+INLINE void vector_rows(vec *z, const vec *a, intptr_t row, intptr_t col, const vec *y, intptr_t k, const int rows) {
+    vec sum[4];
+    UNROLLED(int i = 0; i < rows; i++) sum[i] = lane_mul(a[i * row], y[0]);
+    UNROLLED(intptr_t l = 1; l < k; l++)
+        UNROLLED(int i = 0; i < rows; i++) sum[i] = lane_fma(a[i * row + l * col], y[l], sum[i]);
+    UNROLLED(int i = 0; i < rows; i++) z[i] = sum[i];
+}
+
+/* z = A y, A of m x k; or from the left, z = y A, A of k x m, which must fit the room. Vectors lie as rows do. From
+ * memory larger matrices come faster one by one. */
+INLINE void vector_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t m,
+                         const intptr_t k, const bool left) {
+    const intptr_t size = sizeof(T), room = VECTOR_ROOM / k;
+    if (cold && !left && m * k * size > VECTOR_COLD && call->c.row == size) {
+        vector_loop(call, first, last, true, 1);
+        return;
+    }
+    const smm_operand *matrix = left ? &call->b : &call->a, *vector = left ? &call->a : &call->b, *to = &call->c;
+    const smm_operand in = {vector->data, vector->batch, k * size, left ? vector->col : vector->row};
+    const smm_operand out = {to->data, to->batch, m * size, left ? to->col : to->row};
+    for (intptr_t q = first; q < last; q += LANES) {
+        const intptr_t count = least(LANES, last - q);
+        if (cold) prefetch(ahead_of(matrix, q, LANES * m * k), LANES * m * k);
+        vec a[VECTOR_ROOM], y[VECTOR_MOST], z[VECTOR_MOST];
+        lanes_load(y, &in, q, 1, k, count);
+        for (intptr_t from = 0, rows; from < m; from += rows) {
+            rows = room < m ? least(room & -4, m - from) : m;
+            const smm_operand part = {(char *)matrix->data + from * matrix->row, matrix->batch, matrix->row, size};
+            lanes_load(a, &part, q, left ? k : rows, left ? m : k, count);
+            const intptr_t row = left ? 1 : k, col = left ? m : 1;
+            intptr_t i = 0;
+            UNROLLED(; i + 4 <= rows; i += 4) vector_rows(z + from + i, a + i * row, row, col, y, k, 4);
+            UNROLLED(; i < rows; i++) vector_rows(z + from + i, a + i * row, row, col, y, k, 1);
+        }
+        lanes_store(&out, q, z, 1, m, count);
+    }
+}
+
+static void KERNEL(matmul_vector_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+    vector_lanes(call, first, last, cold, call->m, call->k, false);
+}
+
+static unsigned vector_lanes_needs(const smm_call *call) {
+    const intptr_t size = sizeof(T), k = call->k;
+    const bool left = call->m == 1 && call->n > 1; /* only asked for of orders that fit the room */
+    const intptr_t rows = left ? k : call->m, cols = left ? call->n : k;
+    const smm_operand *matrix = left ? &call->b : &call->a;
+    const bool dense = matrix->col == size && matrix->row == cols * size && matrix->batch == rows * cols * size;
+    return dense && (left || call->n == 1) && k > 1 && k <= VECTOR_MOST && rows <= VECTOR_MOST ? 0u : SMM_UNFIT;
 }

@@ -14,6 +14,14 @@ static unsigned any_needs(const smm_call *call) {
     static void KERNEL(matmul_permute_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         permute_loop(call, first, last, cold, n, n, n); \
     }
+#define MATMUL_VECTOR(n) \
+    static void KERNEL(matmul_vector_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+        vector_lanes(call, first, last, cold, n, n, false); \
+    }
+#define VECTOR_MATMUL(n) \
+    static void KERNEL(vector_matmul_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+        vector_lanes(call, first, last, cold, n, n, true); \
+    }
 #define MATMUL_GROUP(n, width) \
     static void KERNEL(matmul_group_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         group(call, first, last, cold, n, width); \
@@ -51,25 +59,28 @@ static unsigned any_needs(const smm_call *call) {
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define ROW_WITH(group, stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold, group}
-#define ROW(...) ROW_WITH(SMM_GROUP, __VA_ARGS__)
+#define GROUPED(group, stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold, group}
+#define ROW(...) GROUPED(0, __VA_ARGS__)
 
 /* Groups of products: smaller where a call costs nothing, larger where it begins with computing index vectors. */
 enum { SMALL_GROUP = SMM_GROUP / 2, LARGE_GROUP = SMM_GROUP * 3 / 2 };
 
 static const smm_kernel matmul_list[] = {
-#define MATMUL_PERMUTE(n) ROW_WITH(LARGE_GROUP, matmul_permute_##n, n, n, n, permute_needs, SMM_BEYOND_L2),
+#define MATMUL_VECTOR(n) ROW(matmul_vector_##n, n, n, 1, vector_lanes_needs, SMM_BEYOND_L2),
+#define VECTOR_MATMUL(n) ROW(vector_matmul_##n, 1, n, n, vector_lanes_needs, SMM_BEYOND_L2),
+#define MATMUL_PERMUTE(n) GROUPED(LARGE_GROUP, matmul_permute_##n, n, n, n, permute_needs, SMM_BEYOND_L2),
 #define MATMUL_GROUP(n, width) \
-    ROW_WITH(n == 4 ? SMALL_GROUP : SMM_GROUP, matmul_group_##n, n, n, n, group_needs, SMM_BEYOND_L2),
-#define MATMUL_ROWS(n, height, width) ROW(matmul_rows_##n, n, n, n, rows_square_needs, SMM_BEYOND_L2),
+    GROUPED(n == 4 ? SMALL_GROUP : SMM_GROUP, matmul_group_##n, n, n, n, group_needs, SMM_BEYOND_L2),
+#define MATMUL_ROWS(n, height, width) GROUPED(SMM_GROUP, matmul_rows_##n, n, n, n, rows_square_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
-    ROW(matmul_scalars, 1, 1, 1, any_needs, SMM_MEMORY),
+    GROUPED(SMM_GROUP, matmul_scalars, 1, 1, 1, any_needs, SMM_MEMORY),
+    ROW(matmul_vector_lanes, 0, 0, 1, vector_lanes_needs, SMM_BEYOND_L2),
 #if defined(SMM_KERNELS_AVX512)
-    ROW_WITH(LARGE_GROUP, matmul_permute, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
+    GROUPED(LARGE_GROUP, matmul_permute, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
 #endif
-    ROW(matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),
-    ROW(matmul_rows, 0, 0, 0, rows_needs, SMM_BEYOND_L2),
-    ROW(matmul_strided, 0, 0, 0, any_needs, SMM_MEMORY),
+    GROUPED(SMM_GROUP, matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),
+    GROUPED(SMM_GROUP, matmul_rows, 0, 0, 0, rows_needs, SMM_BEYOND_L2),
+    GROUPED(SMM_GROUP, matmul_strided, 0, 0, 0, any_needs, SMM_MEMORY),
 };
 
 static const smm_kernel inv_list[] = {

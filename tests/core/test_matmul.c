@@ -211,6 +211,16 @@ static void test_square(void) {
     for (int i = 0; i < 5; i++) check_shape(larger[i], larger[i], larger[i], quick ? 1 : 4, quick ? 3e5 : 1e7);
 }
 
+/* A vector on either side has kernels of its own. */
+static void test_vectors(void) {
+    for (intptr_t n = 1; n <= 33; n++) {
+        check_shape(n, n, 1, quick ? 1 : 8, 1e6);
+        check_shape(1, n, n, quick ? 1 : 8, 1e6);
+        check_shape(1 + random_below(70), n, 1, quick ? 1 : 4, 1e6);
+        check_shape(n, 1 + random_below(70), 1, quick ? 1 : 4, 1e6);
+    }
+}
+
 /* Each layout and place against each, for a few shapes, so that none is left to chance. */
 static void test_layouts(void) {
     static const intptr_t shapes[][3] = {{3, 3, 3}, {4, 4, 4}, {8, 8, 8}, {5, 7, 9}, {16, 16, 16}, {17, 6, 33}};
@@ -362,12 +372,13 @@ static void check_same_bits(smm_dtype dtype, const char *isa, intptr_t m, intptr
 
 static void test_same_bits(void) {
     static const intptr_t shapes[][3] = {
-        {1, 1, 1},    {2, 2, 2},    {3, 3, 3},    {4, 4, 4},  {5, 5, 5}, {8, 8, 8}, {12, 12, 12}, {16, 16, 16},
-        {17, 17, 17}, {32, 32, 32}, {33, 33, 33}, {3, 25, 3}, {6, 1, 6}, {1, 9, 4}, {7, 3, 1},    {70, 9, 70},
+        {1, 1, 1},    {2, 2, 2},    {3, 3, 3},    {4, 4, 4},    {5, 5, 5},   {8, 8, 8}, {12, 12, 12},
+        {16, 16, 16}, {17, 17, 17}, {32, 32, 32}, {33, 33, 33}, {3, 25, 3},  {6, 1, 6}, {1, 9, 4},
+        {7, 3, 1},    {70, 9, 70},  {3, 3, 1},    {8, 8, 1},    {20, 31, 1}, {1, 4, 4},
     };
     for (const char *const *isa = smm_isas_available(); *isa; isa++) {
         smm_select_isa(*isa);
-        for (int i = 0; i < 16; i++) {
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
             const intptr_t m = shapes[i][0], k = shapes[i][1], n = shapes[i][2];
             const intptr_t most = (quick ? 20000 : 1000000) / (m * k + k * n + m * n),
                            batch = most < 3000 ? most + 1 : 3000;
@@ -378,18 +389,19 @@ static void test_same_bits(void) {
 }
 
 /* A stack larger than the caches, whose C is written around them, against the same in small calls. */
-static void check_streamed(smm_dtype dtype, const char *isa, intptr_t n, enum place place) {
-    const intptr_t size = smm_size(dtype), batch = (72 << 20) / (3 * n * n * size);
-    const struct stack a = lay_out(&arena_a, ROW_MAJOR, place, 0, batch, n, n, size);
-    const struct stack b = lay_out(&arena_b, ROW_MAJOR, place, 0, batch, n, n, size);
-    const struct stack c = lay_out(&arena_c, ROW_MAJOR, place, 0, batch, n, n, size);
+static void check_streamed(smm_dtype dtype, const char *isa, intptr_t m, intptr_t k, intptr_t n, enum place place) {
+    const intptr_t size = smm_size(dtype), batch = (72 << 20) / ((m * k + k * n + m * n) * size);
+    const struct stack a = lay_out(&arena_a, ROW_MAJOR, place, 0, batch, m, k, size);
+    const struct stack b = lay_out(&arena_b, ROW_MAJOR, place, 0, batch, k, n, size);
+    const struct stack c = lay_out(&arena_c, ROW_MAJOR, place, 0, batch, m, n, size);
     smm_call call = {
-        .op = SMM_OP_MATMUL, .dtype = dtype, .batch = batch, .m = n, .n = n, .k = n, .a = a.x, .b = b.x, .c = c.x};
+        .op = SMM_OP_MATMUL, .dtype = dtype, .batch = batch, .m = m, .n = n, .k = k, .a = a.x, .b = b.x, .c = c.x};
     fill(&a, dtype, random_value);
     fill(&b, dtype, random_value);
     fill(&c, dtype, nan_value);
-    snprintf(running, sizeof running, "matmul %s %s n=%ld batch=%ld, C %s", dtype == SMM_F32 ? "f32" : "f64", isa,
-             (long)n, (long)batch, place_names[place]);
+    snprintf(running, sizeof running, "matmul %s %s (%ld x %ld) (%ld x %ld) batch=%ld, C %s",
+             dtype == SMM_F32 ? "f32" : "f64", isa, (long)m, (long)k, (long)k, (long)n, (long)batch,
+             place_names[place]);
     smm_plan_info plan;
     for (intptr_t first = 0; first < batch; first += 1000) {
         smm_call part = call;
@@ -413,10 +425,13 @@ static void check_streamed(smm_dtype dtype, const char *isa, intptr_t n, enum pl
 static void test_streamed(void) {
     for (const char *const *isa = smm_isas_available(); *isa; isa++) {
         smm_select_isa(*isa);
-        check_streamed(SMM_F64, *isa, 3, AFTER_ONE);
-        check_streamed(SMM_F32, *isa, 5, AT_END);
-        check_streamed(SMM_F64, *isa, 8, AT_BEGIN);
-        check_streamed(SMM_F32, *isa, 31, AFTER_ONE);
+        check_streamed(SMM_F64, *isa, 3, 3, 3, AFTER_ONE);
+        check_streamed(SMM_F32, *isa, 5, 5, 5, AT_END);
+        check_streamed(SMM_F64, *isa, 8, 8, 8, AT_BEGIN);
+        check_streamed(SMM_F32, *isa, 31, 31, 31, AFTER_ONE);
+        check_streamed(SMM_F32, *isa, 3, 3, 3, AFTER_ONE);
+        check_streamed(SMM_F64, *isa, 3, 3, 1, AT_END);
+        check_streamed(SMM_F32, *isa, 20, 11, 1, AFTER_ONE);
     }
 }
 
@@ -532,6 +547,7 @@ int main(int argc, char **argv) {
         {"arguments", test_arguments},
         {"instruction sets", test_instruction_sets},
         {"square", test_square},
+        {"vectors", test_vectors},
         {"layouts", test_layouts},
         {"rectangular", test_rectangular},
         {"thin", test_thin},
