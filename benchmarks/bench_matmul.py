@@ -79,6 +79,16 @@ def square(bench: Bench) -> None:
             bench.time(list(bench.contenders(bench.peers, arrays, regime="in-cache")))
 
 
+def vector(bench: Bench) -> None:
+    """A square matrix times a vector in cache, one thread, through the Python API: every peer."""
+    footprint, orders = bench.options.footprint_kb << 10, bench.orders((2, 3, 4, 5, 6, 8, 12, 16, 24, 32))
+    for dtype in bench.options.dtype:
+        arena = harness.arena_for(dtype, footprint, [(n, n, 1) for n in orders])
+        for n in tqdm(orders, desc=f"vector {dtype}"):
+            arrays = arena.matrices(harness.batch_for(footprint, dtype, n, n, 1), n, n, 1)
+            bench.time(list(bench.contenders(bench.peers, arrays, regime="in-cache")))
+
+
 def kernels(bench: Bench) -> None:
     """Square matrices in L2, one thread, called from C, beside FMA peak and L2 bandwidth."""
     orders = bench.orders((*range(2, 9), 10, 12, 16, 20, 24, 28, 32))
@@ -234,6 +244,7 @@ MATMUL = suite.Suite(
     summary=__doc__.splitlines()[0],
     topics={
         "square": (square, {}),
+        "vector": (vector, {}),
         "kernels": (kernels, {}),
         "memory": (memory, {}),
         "threads": (threads, {}),

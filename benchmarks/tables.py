@@ -44,11 +44,11 @@ class Machine:
         return max(r["date"] for rows in self.topics.values() for r in rows)
 
     def cases(self, topic: str, dtype: str, op: str = "matmul") -> dict[int, dict[str, Row]]:
-        """The rows of one thread by n and contender."""
+        """The rows of one thread by order and contender; of a matrix times a vector n is 1."""
         found: dict[int, dict[str, Row]] = defaultdict(dict)
         for r in self.topics[topic]:
             if r["dtype"] == dtype and r["threads"] == 1 and r["op"] in (op, "2r1w-nt"):
-                found[r["n"]][r["op"] if r["contender"] == "roofline" else r["contender"]] = r
+                found[max(r["n"], r["k"])][r["op"] if r["contender"] == "roofline" else r["contender"]] = r
         return found
 
 
@@ -107,12 +107,12 @@ def table(machine: Machine, topic: str, dtype: str) -> str:
     return markdown([f"{dtype}, ns per matrix, n =", *map(str, orders)], lines)
 
 
-def caption(machine: Machine, topic: str) -> str:
+def caption(machine: Machine, topic: str, what: str) -> str:
     rows = machine.topics[topic]
     numpy = next((r["version"] for r in rows if r["contender"] == NUMPY), "none")
     about = machine.about
     return (
-        f"{about['cpu']}, one thread, {REGIMES[rows[0]['regime']]}, square matrices, `out=` preallocated; "
+        f"{about['cpu']}, one thread, {REGIMES[rows[0]['regime']]}, {what}, `out=` preallocated; "
         f"NumPy {numpy}; commit {rows[0]['commit']}, {rows[0]['date']}."
     )
 
@@ -138,7 +138,9 @@ def losses(machine: Machine) -> str:
 
 def matmul_section(results: Results) -> str:
     machine = results.machines("matmul")[0]
-    return "\n\n".join([table(machine, "square", "f64"), caption(machine, "square"), losses(machine)])
+    return "\n\n".join(
+        [table(machine, "square", "f64"), caption(machine, "square", "square matrices"), losses(machine)]
+    )
 
 
 def matmul_details(results: Results) -> str:
@@ -146,10 +148,14 @@ def matmul_details(results: Results) -> str:
     for machine in results.machines("matmul"):
         parts.append(f"### {machine.about['cpu']}")
         parts.append(picture("ns per matrix against n", plot_name(machine, "matmul")))
-        for topic in ("square", "memory"):
+        for topic, what in (
+            ("square", "square matrices"),
+            ("vector", "a square matrix times a vector"),
+            ("memory", "square matrices"),
+        ):
             if machine.topics[topic]:
                 tables = [table(machine, topic, d) for d in ("f64", "f32") if machine.cases(topic, d)]
-                parts += [caption(machine, topic), *tables]
+                parts += [caption(machine, topic, what), *tables]
         judged = list(verdicts.threads(machine.topics["threads"]))
         if judged:
             lines = [[v.text, v.figure] for v in judged]

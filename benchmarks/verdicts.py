@@ -170,6 +170,13 @@ def rect(rows: list[Row]) -> Iterator[Verdict]:
         yield at_least(f"  {dtype} ({m} x {k}) ({k} x {n}): np.matmul / ours", ratio, 1, note=note)
 
 
+def vector(rows: list[Row]) -> Iterator[Verdict]:
+    for ours, case in _cases(rows):
+        for peer in sorted(case.keys() - {OURS}):
+            name = f"matrix times vector {ours['dtype']} n={ours['k']}: {peer} / ours"
+            yield at_least(name, ns(case[peer]) / ns(ours), 1, note=f" ({ns(ours):.3g} ns)")
+
+
 def layout(rows: list[Row]) -> Iterator[Verdict]:
     most = {"A.mT": 1.1, "B.mT": 1.4, "broadcast A": 1.02, "broadcast B": 1.02}  # 1, and 2 % for noise
     ours = {(r["dtype"], r["n"], r["layout"]): (r, case) for r, case in _cases(rows)}
@@ -207,5 +214,6 @@ def avx2(rows: list[Row]) -> Iterator[Verdict]:
 
 
 JUDGES: dict[str, Judge] = {
-    judge.__name__: judge for judge in (square, memory, kernels, rect, layout, threads, overhead, avx2)
+    judge.__name__: judge
+    for judge in (square, vector, memory, kernels, rect, layout, threads, overhead, avx2)
 }
