@@ -62,8 +62,10 @@ static unsigned any_needs(const smm_call *call) {
 #define GROUPED(group, stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold, group}
 #define ROW(...) GROUPED(0, __VA_ARGS__)
 
-/* Groups of products: smaller where a call costs nothing, larger where it begins with computing index vectors. */
-enum { SMALL_GROUP = SMM_GROUP / 2, LARGE_GROUP = SMM_GROUP * 3 / 2 };
+/* Groups of products: smaller where a call costs nothing, larger where it begins with computing index vectors, or with
+ * finding its way through any shape (AMD Zen 5, out of cache, November 2026: up to 1.4 times as fast as in groups of
+ * one). */
+enum { SMALL_GROUP = SMM_GROUP / 2, LARGE_GROUP = SMM_GROUP * 3 / 2, LARGEST_GROUP = SMM_GROUP * 4 };
 
 static const smm_kernel matmul_list[] = {
 #define MATMUL_VECTOR(n) ROW(matmul_vector_##n, n, n, 1, vector_lanes_needs, SMM_BEYOND_L2),
@@ -78,8 +80,8 @@ static const smm_kernel matmul_list[] = {
 #if defined(SMM_KERNELS_AVX512)
     GROUPED(LARGE_GROUP, matmul_permute, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
 #endif
-    GROUPED(SMM_GROUP, matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),
-    GROUPED(SMM_GROUP, matmul_rows, 0, 0, 0, rows_needs, SMM_BEYOND_L2),
+    GROUPED(LARGEST_GROUP, matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),
+    GROUPED(LARGEST_GROUP, matmul_rows, 0, 0, 0, rows_needs, SMM_BEYOND_L2),
     GROUPED(SMM_GROUP, matmul_strided, 0, 0, 0, any_needs, SMM_MEMORY),
 };
 
