@@ -72,22 +72,26 @@ INLINE void vector_rows(vec *z, const vec *a, intptr_t row, intptr_t col, const 
 INLINE void vector_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t m,
                          const intptr_t k, const bool left) {
     const intptr_t size = sizeof(T), room = VECTOR_ROOM / k;
-    if (cold && !left && m * k * size > VECTOR_COLD && call->c.row == size) {
+    const smm_operand *matrix = left ? &call->b : &call->a, *vector = left ? &call->a : &call->b, *to = &call->c;
+    const bool one = !matrix->batch; /* for all vectors */
+    if (cold && !one && !left && m * k * size > VECTOR_COLD && call->c.row == size) {
         vector_loop(call, first, last, true, 1);
         return;
     }
-    const smm_operand *matrix = left ? &call->b : &call->a, *vector = left ? &call->a : &call->b, *to = &call->c;
+    vec a[VECTOR_ROOM];
+    if (one)
+        for (intptr_t e = 0; e < m * k; e++) a[e] = lane_set(((const T *)matrix->data)[e]);
     const smm_operand in = {vector->data, vector->batch, k * size, left ? vector->col : vector->row};
     const smm_operand out = {to->data, to->batch, m * size, left ? to->col : to->row};
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        if (cold) prefetch(ahead_of(matrix, q, LANES * m * k), LANES * m * k);
-        vec a[VECTOR_ROOM], y[VECTOR_MOST], z[VECTOR_MOST];
+        if (cold && !one) prefetch(ahead_of(matrix, q, LANES * m * k), LANES * m * k);
+        vec y[VECTOR_MOST], z[VECTOR_MOST];
         lanes_load(y, &in, q, 1, k, count);
         for (intptr_t from = 0, rows; from < m; from += rows) {
             rows = room < m ? least(room & -4, m - from) : m;
             const smm_operand part = {(char *)matrix->data + from * matrix->row, matrix->batch, matrix->row, size};
-            lanes_load(a, &part, q, left ? k : rows, left ? m : k, count);
+            if (!one) lanes_load(a, &part, q, left ? k : rows, left ? m : k, count);
             const intptr_t row = left ? 1 : k, col = left ? m : 1;
             intptr_t i = 0;
             UNROLLED(; i + 4 <= rows; i += 4) vector_rows(z + from + i, a + i * row, row, col, y, k, 4);
@@ -106,6 +110,8 @@ static unsigned vector_lanes_needs(const smm_call *call) {
     const bool left = call->m == 1 && call->n > 1; /* only asked for of orders that fit the room */
     const intptr_t rows = left ? k : call->m, cols = left ? call->n : k;
     const smm_operand *matrix = left ? &call->b : &call->a;
-    const bool dense = matrix->col == size && matrix->row == cols * size && matrix->batch == rows * cols * size;
+    const bool one = !matrix->batch && rows * cols <= VECTOR_ROOM;
+    const bool dense =
+        matrix->col == size && matrix->row == cols * size && (one || matrix->batch == rows * cols * size);
     return dense && (left || call->n == 1) && k > 1 && k <= VECTOR_MOST && rows <= VECTOR_MOST ? 0u : SMM_UNFIT;
 }
