@@ -12,8 +12,7 @@ static const double STREAM_BYTES = SMM_MEMORY;
  * about a quarter of the flops that products do). */
 static const double THREAD_BYTES = 512.0 * 1024, THREAD_FLOPS = 1e6;
 
-/* The least that threads claim, in bytes: long enough to hide the claim, short enough for all to end at the same time.
- */
+/* The least that threads claim, in bytes: long enough to hide the claim, short enough for all to end together. */
 static const double CHUNK_BYTES = 32.0 * 1024;
 
 /* --- Operands ------------------------------------------------------------------------------------ */

@@ -169,20 +169,12 @@ INLINE block_row lane_high(vec x) {
 INLINE void lane_transpose(vec x[BLOCK]) {
     const __m512i even = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
                   odd = _mm512_setr_epi32(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
-    vec p[BLOCK], q[BLOCK];
-    UNROLLED(int i = 0; i < 8; i += 2) { /* pairs of rows: 2 x 2 blocks */
-        p[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
-        p[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
-    }
-    UNROLLED(int i = 0; i < 8; i += 4) { /* fours: 4 x 4 blocks */
-        q[i] = _mm512_shuffle_ps(p[i], p[i + 2], 0x44);
-        q[i + 1] = _mm512_shuffle_ps(p[i], p[i + 2], 0xee);
-        q[i + 2] = _mm512_shuffle_ps(p[i + 1], p[i + 3], 0x44);
-        q[i + 3] = _mm512_shuffle_ps(p[i + 1], p[i + 3], 0xee);
-    }
+    lane_transpose_quads(x);
+    lane_transpose_quads(x + 4);
     UNROLLED(int j = 0; j < 4; j++) { /* eights */
-        x[j] = _mm512_permutex2var_ps(q[j], even, q[j + 4]);
-        x[j + 4] = _mm512_permutex2var_ps(q[j], odd, q[j + 4]);
+        const vec low = x[j], high = x[j + 4];
+        x[j] = _mm512_permutex2var_ps(low, even, high);
+        x[j + 4] = _mm512_permutex2var_ps(low, odd, high);
     }
 }
 #endif

@@ -55,8 +55,11 @@ static unsigned vector_needs(const smm_call *call) {
 
 /* --- one vector and dense matrices: each lane has a matrix, some rows of it at a time --- */
 
-/* elements of these rows; rows or columns of the matrix; its bytes from which memory makes a difference */
-enum { VECTOR_ROOM = 256, VECTOR_MOST = 64, VECTOR_COLD = 256 };
+enum {
+    VECTOR_ROOM = 256, /* elements of these rows */
+    VECTOR_MOST = 64,  /* rows or columns of the matrix */
+    VECTOR_LARGE = 256 /* bytes of a matrix that is not worth empty lanes, nor streams from memory in every lane */
+};
 
 /* z_i = a_i0 y_0 + a_i1 y_1 + ... of a few rows: element (i, l) of A at i * row + l * col. */
 INLINE void vector_rows(vec *z, const vec *a, intptr_t row, intptr_t col, const vec *y, intptr_t k, const int rows) {
@@ -67,15 +70,15 @@ INLINE void vector_rows(vec *z, const vec *a, intptr_t row, intptr_t col, const 
     UNROLLED(int i = 0; i < rows; i++) z[i] = sum[i];
 }
 
-/* z = A y, A of m x k; or from the left, z = y A, A of k x m, which must fit the room. Vectors lie as rows do. From
- * memory larger matrices come faster one by one. */
+/* z = A y, A of m x k; or from the left, z = y A, A of k x m, which must fit the room. Vectors lie as rows do. */
 INLINE void vector_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t m,
                          const intptr_t k, const bool left) {
     const intptr_t size = sizeof(T), room = VECTOR_ROOM / k;
     const smm_operand *matrix = left ? &call->b : &call->a, *vector = left ? &call->a : &call->b, *to = &call->c;
     const bool one = !matrix->batch; /* for all vectors */
-    if (cold && !one && !left && m * k * size > VECTOR_COLD && call->c.row == size) {
-        vector_loop(call, first, last, true, 1);
+    const bool singly = last - first < LANES || (cold && !one);
+    if (singly && m * k * size >= VECTOR_LARGE && !left && call->c.row == size) {
+        vector_loop(call, first, last, cold, 1);
         return;
     }
     vec a[VECTOR_ROOM];

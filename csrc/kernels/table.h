@@ -14,12 +14,14 @@ static unsigned any_needs(const smm_call *call) {
     static void KERNEL(matmul_permute_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         permute_loop(call, first, last, cold, n, n, n); \
     }
-#define MATMUL_VECTOR(n) \
-    static void KERNEL(matmul_vector_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+#define MATMUL_VECTOR_LANES(n) \
+    static void KERNEL(matmul_vector_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, \
+                                                smm_behind *cold) { \
         vector_lanes(call, first, last, cold, n, n, false); \
     }
-#define VECTOR_MATMUL(n) \
-    static void KERNEL(vector_matmul_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+#define MATMUL_VECTOR_LEFT(n) \
+    static void KERNEL(matmul_vector_left_##n)(const smm_call *call, intptr_t first, intptr_t last, \
+                                               smm_behind *cold) { \
         vector_lanes(call, first, last, cold, n, n, true); \
     }
 #define MATMUL_GROUP(n, width) \
@@ -68,8 +70,8 @@ static unsigned any_needs(const smm_call *call) {
 enum { SMALL_GROUP = SMM_GROUP / 2, LARGE_GROUP = SMM_GROUP * 3 / 2, LARGEST_GROUP = SMM_GROUP * 4 };
 
 static const smm_kernel matmul_list[] = {
-#define MATMUL_VECTOR(n) ROW(matmul_vector_##n, n, n, 1, vector_lanes_needs, SMM_BEYOND_L2),
-#define VECTOR_MATMUL(n) ROW(vector_matmul_##n, 1, n, n, vector_lanes_needs, SMM_BEYOND_L2),
+#define MATMUL_VECTOR_LANES(n) ROW(matmul_vector_lanes_##n, n, n, 1, vector_lanes_needs, SMM_BEYOND_L2),
+#define MATMUL_VECTOR_LEFT(n) ROW(matmul_vector_left_##n, 1, n, n, vector_lanes_needs, SMM_BEYOND_L2),
 #define MATMUL_PERMUTE(n) GROUPED(LARGE_GROUP, matmul_permute_##n, n, n, n, permute_needs, SMM_BEYOND_L2),
 #define MATMUL_GROUP(n, width) \
     GROUPED(n == 4 ? SMALL_GROUP : SMM_GROUP, matmul_group_##n, n, n, n, group_needs, SMM_BEYOND_L2),
