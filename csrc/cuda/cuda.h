@@ -40,8 +40,9 @@ typedef struct smm_nvrtc_functions {
 } smm_nvrtc_functions;
 
 typedef struct smm_cuda_device {
-    void *context;     /* the primary one, retained for good */
-    int arch;          /* 90 for sm_90 */
+    void *context; /* the primary one, retained for good */
+    int arch;      /* 90 for sm_90 */
+    int multiprocessors;
     int shared_memory; /* bytes that a block may use */
     char name[96];
 } smm_cuda_device;
@@ -67,7 +68,8 @@ typedef struct smm_cuda_problem {
     uint8_t scaled;   /* alpha and beta */
     uint8_t in_place; /* the output is an input */
     uint8_t small;    /* too few matrices to fill a device: latency counts */
-    uint8_t unused[3];
+    uint8_t arch;     /* of the device: 90 for sm_90 */
+    uint8_t unused[2];
 } smm_cuda_problem;
 
 typedef struct smm_cuda_parameters {
@@ -80,7 +82,8 @@ typedef struct smm_cuda_parameters {
 typedef struct smm_cuda_grid {
     int matrices, threads; /* of a block */
     int shared;            /* bytes of dynamic shared memory */
-    bool aligned;          /* blocks begin at multiples of 16 bytes, too */
+    int resident; /* blocks that stay on each multiprocessor until all is done; 0: as many as the batch needs */
+    bool aligned; /* blocks begin at multiples of 16 bytes, too */
 } smm_cuda_grid;
 
 /* A tuned row: what it was measured for, and what won. */
@@ -118,7 +121,7 @@ typedef struct smm_cuda_cubin {
 
 void smm_cuda_set_cache(const char *directory); /* NULL: none */
 smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
-                               const smm_cuda_grid *grid, int arch, smm_cuda_cubin *cubin);
+                               const smm_cuda_grid *grid, smm_cuda_cubin *cubin);
 void smm_cuda_free_cubin(smm_cuda_cubin *cubin);
 
 /* --- launch.c: calls --- */

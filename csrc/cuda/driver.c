@@ -138,7 +138,7 @@ smm_cuda_status smm_cuda_check(int error, const char *what) {
 }
 
 static smm_cuda_status open_device(int ordinal, smm_cuda_device *device) {
-    enum { SHARED_OPTIN = 97, MAJOR = 75, MINOR = 76 }; /* CUdevice_attribute */
+    enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, SHARED_OPTIN = 97 }; /* CUdevice_attribute */
     int count = 0, handle, major, minor;
     smm_cuda_status status = smm_cuda_check(driver.device_count(&count), "cuDeviceGetCount");
     if (status) return status;
@@ -148,6 +148,8 @@ static smm_cuda_status open_device(int ordinal, smm_cuda_device *device) {
         (status = smm_cuda_check(driver.device_attribute(&major, MAJOR, handle), "cuDeviceGetAttribute")) ||
         (status = smm_cuda_check(driver.device_attribute(&minor, MINOR, handle), "cuDeviceGetAttribute")) ||
         (status = smm_cuda_check(driver.device_attribute(&device->shared_memory, SHARED_OPTIN, handle),
+                                 "cuDeviceGetAttribute")) ||
+        (status = smm_cuda_check(driver.device_attribute(&device->multiprocessors, MULTIPROCESSORS, handle),
                                  "cuDeviceGetAttribute")) ||
         (status = smm_cuda_check(driver.device_name(device->name, sizeof device->name, handle), "cuDeviceGetName")))
         return status;

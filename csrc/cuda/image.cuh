@@ -26,7 +26,6 @@ template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW 
     }
     /* Whether anything is read of the vector that begins at this place of a line. */
     __device__ static bool wanted(int line, int place) { return true; }
-    static constexpr bool ROUNDED = false, TURNED = false; /* see OneImage */
     /* Whether blocks with all their matrices, of aligned memory, move by a text of their own, without any checks. */
     static constexpr bool QUICK = false;
 
@@ -53,53 +52,12 @@ template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW 
     }
 };
 
-/* One matrix that a block copies once and reads many times: what counts is reading it in vectors. So its lines are
- * rounded up to whole vectors, an odd number of them, whatever their length and wherever the matrix lies; and TURNED,
- * they are the columns of a matrix that lies by rows, or the other way round. */
-template <int LINES, int LENGTH, bool TURNED_> struct OneImage : Image<LINES, LENGTH, SMM_SOURCE_ONE, 1, 0> {
-    static constexpr bool ROUNDED = true, TURNED = TURNED_;
-    static constexpr int WIDTH = VECTOR, PITCH = (ceil_div(LENGTH, VECTOR) | 1) * VECTOR, ELEMENTS = LINES * PITCH;
-    static constexpr int MATRIX = 0; /* from one matrix of the block to the next */
-};
-
-/* Fill the image of a matrix whose lines lie across. A thread takes one element of VECTOR lines of the memory, which
- * are a vector of a line of the image; it asks for several of them before it waits for the first. */
-template <class I, int THREADS> __device__ inline void turn(T *image, const T *from) {
-    constexpr int across = least(power_of_two(I::LINES), 32), deep = THREADS / across * VECTOR; /* lines at a time */
-    constexpr int TOGETHER = least(ceil_div(I::LENGTH, deep), 8);
-    for (int j = threadIdx.x % across; j < I::LINES; j += across)
-        for (int l = threadIdx.x / across * VECTOR; l < I::LENGTH; l += TOGETHER * deep) {
-            Vector<VECTOR> x[TOGETHER];
-#pragma unroll
-            for (int t = 0; t < TOGETHER; t++)
-#pragma unroll
-                for (int e = 0; e < VECTOR; e++)
-                    x[t].x[e] = from[least(l + t * deep + e, I::LENGTH - 1) * I::LINES + j];
-#pragma unroll
-            for (int t = 0; t < TOGETHER; t++)
-                if (l + t * deep < I::LENGTH) store<VECTOR>(image + j * I::PITCH + l + t * deep, x[t]);
-        }
-}
-
 /* Start filling the image with matrices first .. first + count. Returns the shift. `where` are the matrices' offsets
  * if they lie anyhow; line and step are then the strides of lines and within a line. */
 template <class I, int THREADS, bool ASYNC>
 __device__ inline int stage(T *image, const smm_cuda_operand &x, long long first, int count, const long long *where,
                             long long line, long long step) {
     const T *from = static_cast<const T *>(x.data);
-    if constexpr (I::TURNED) {
-        turn<I, THREADS>(image, from);
-        return 0;
-    }
-    if constexpr (I::ROUNDED) {
-        constexpr int width = ALIGNED ? width_of(I::LENGTH) : 1, across = least(power_of_two(I::LENGTH / width), 32);
-#pragma unroll 8
-        for (int l = threadIdx.x / across; l < I::LINES; l += THREADS / across)
-#pragma unroll
-            for (int j = threadIdx.x % across * width; j < I::LENGTH; j += across * width)
-                copy<width, true>(image + l * I::PITCH + j, from + l * I::LENGTH + j);
-        return 0;
-    }
     if constexpr (I::SOURCE == SMM_SOURCE_STRIDED) {
         constexpr int each = most(I::LINES * I::LENGTH, 1), length = most(I::LENGTH, 1);
         for (int e = threadIdx.x; e < count * I::LINES * I::LENGTH; e += THREADS) {

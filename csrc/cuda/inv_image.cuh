@@ -51,11 +51,14 @@ __device__ inline void read(T *images, const smm_cuda_args &args, long long firs
         });
     } else if (BULK_COPIES && ALIGNED && PITCH == N && N * N % VECTOR == 0 && MATRIX % VECTOR == 0 && arrival) {
         constexpr int BYTES = N * N * sizeof(T);
-        if (threadIdx.x % 32 == 0) expect(arrival, count * BYTES);
+        if (threadIdx.x % 32 == 0) {
+            begin_arrivals(arrival);
+            expect(arrival, count * BYTES);
+        }
         __syncwarp();
         for (int q = threadIdx.x % 32; q < count; q += 32)
             copy_bulk(images + q * MATRIX, from + (first + q) * (N * N), BYTES, arrival);
-        wait_for(arrival);
+        wait_for(arrival, 0);
     } else if constexpr (AS_IN_MEMORY) {
         from += first * (N * N);
         const int total = count * N * N;

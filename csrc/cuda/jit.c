@@ -208,15 +208,15 @@ static int known_arch(const smm_nvrtc_functions *nvrtc, int arch) {
 }
 
 smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
-                               const smm_cuda_grid *grid, int arch, smm_cuda_cubin *cubin) {
+                               const smm_cuda_grid *grid, smm_cuda_cubin *cubin) {
     const smm_nvrtc_functions *nvrtc;
     *cubin = (smm_cuda_cubin){0};
     smm_cuda_status status = smm_cuda_nvrtc(&nvrtc);
     if (status) return status;
     int major = 0, minor = 0;
     nvrtc->version(&major, &minor);
-    const int known = known_arch(nvrtc, arch);
-    const bool virtual = known != arch;
+    const int known = known_arch(nvrtc, problem->arch);
+    const bool virtual = known != problem->arch;
 
     const int row = parameters->kernel;
     snprintf(cubin->name, sizeof cubin->name, "smm_%s_%s", smm_cuda_kernel_names[row],

@@ -244,7 +244,8 @@ static bool grow(void) {
 }
 
 static smm_cuda_status load(const smm_cuda_cubin *cubin, smm_cuda_kernel *kernel) {
-    enum { MAX_DYNAMIC_SHARED = 8, WITHOUT_ASKING = 48 << 10 }; /* CUfunction_attribute */
+    enum { MAX_DYNAMIC_SHARED = 8 };    /* CUfunction_attribute */
+    enum { WITHOUT_ASKING = 40 << 10 }; /* 48 KB, of which a kernel's own arrays are a part */
     const smm_cuda_functions *driver;
     void *module = NULL;
     smm_cuda_status status = smm_cuda_driver(&driver);
@@ -260,7 +261,7 @@ static smm_cuda_status load(const smm_cuda_cubin *cubin, smm_cuda_kernel *kernel
 static smm_cuda_status build(const smm_cuda_device *device, const smm_cuda_problem *problem, smm_cuda_kernel *kernel) {
     smm_cuda_cubin cubin;
     smm_cuda_status status = smm_cuda_plan(problem, device->shared_memory, &kernel->parameters, &kernel->grid);
-    if (!status) status = smm_cuda_build(problem, &kernel->parameters, &kernel->grid, device->arch, &cubin);
+    if (!status) status = smm_cuda_build(problem, &kernel->parameters, &kernel->grid, &cubin);
     if (status) return status;
     kernel->from_disk = cubin.from_disk;
     status = load(&cubin, kernel);
@@ -309,6 +310,7 @@ static smm_cuda_status prepare(const smm_cuda_call *call, int ordinal, const smm
     smm_cuda_overlaps(call, &in_place);
     problem.in_place = in_place;
     problem.device = ordinal;
+    problem.arch = device->arch;
     const smm_cuda_status status = find(device, &problem, kernel);
     kernel->swapped = swapped;
     return status;
@@ -322,7 +324,14 @@ static smm_cuda_status prepare_on(int ordinal, const smm_cuda_call *call, const 
     bool pushed;
     smm_cuda_status status = smm_cuda_get_device(ordinal, &device);
     if (status || (status = smm_cuda_driver(&driver)) || (status = enter(driver, device, &pushed))) return status;
-    status = call ? prepare(call, ordinal, device, kernel, args) : find(device, problem, kernel);
+    if (call)
+        status = prepare(call, ordinal, device, kernel, args);
+    else {
+        smm_cuda_problem its = *problem;
+        its.device = ordinal;
+        its.arch = device->arch;
+        status = find(device, &its, kernel);
+    }
     if (pushed) driver->context_pop(&(void *){NULL});
     return status;
 }
@@ -332,15 +341,16 @@ smm_cuda_status smm_cuda_prepare(const smm_cuda_call *call, int ordinal, smm_cud
 }
 
 smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int ordinal, smm_cuda_kernel *kernel) {
-    smm_cuda_problem its = *problem;
-    its.device = ordinal;
-    return prepare_on(ordinal, NULL, &its, kernel, NULL);
+    return prepare_on(ordinal, NULL, problem, kernel, NULL);
 }
 
-static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_kernel *kernel, smm_cuda_args *args,
-                              void *stream) {
+static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_device *device,
+                              const smm_cuda_kernel *kernel, smm_cuda_args *args, void *stream) {
     enum { MOST_BLOCKS = 0x7fffffff };
-    const long long matrices = kernel->grid.matrices, blocks = (args->batch + matrices - 1) / matrices;
+    const long long matrices = kernel->grid.matrices;
+    const long long resident = (long long)kernel->grid.resident * device->multiprocessors;
+    long long blocks = (args->batch + matrices - 1) / matrices;
+    if (resident && blocks > resident) blocks = resident;
     if (blocks > MOST_BLOCKS)
         return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "%lld matrices are more than one launch takes", args->batch);
     return smm_cuda_check(driver->launch(kernel->function, (unsigned)blocks, 1, 1, kernel->grid.threads, 1, 1,
@@ -360,7 +370,7 @@ smm_cuda_status smm_cuda_run(const smm_cuda_call *call, int ordinal, void *strea
     smm_cuda_status status = smm_cuda_get_device(ordinal, &device);
     if (status || (status = smm_cuda_driver(&driver)) || (status = enter(driver, device, &pushed))) return status;
     status = prepare(call, ordinal, device, &kernel, &args);
-    if (!status) status = launch(driver, &kernel, &args, stream);
+    if (!status) status = launch(driver, device, &kernel, &args, stream);
     if (pushed) driver->context_pop(&(void *){NULL});
     return status;
 }

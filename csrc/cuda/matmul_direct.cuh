@@ -8,11 +8,8 @@
 #include "matmul_tile.cuh"
 
 constexpr int THREADS = SMM_THREADS, MATRICES = SMM_MATRICES;
-constexpr bool A_BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW, B_BY_ROWS = SMM_ORDER_B == SMM_ORDER_ROW;
 constexpr int LENGTH_A = A_BY_ROWS ? K : M, LENGTH_B = B_BY_ROWS ? N : K;
-typedef Tile<Lines<A_BY_ROWS, LENGTH_A, width_of(LENGTH_A)>, Lines<B_BY_ROWS, LENGTH_B, width_of(LENGTH_B)>,
-             width_of(N)>
-    TileC;
+typedef Tile<width_of(LENGTH_A), LENGTH_A, width_of(LENGTH_B), LENGTH_B, width_of(N)> TileC;
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / TILES;

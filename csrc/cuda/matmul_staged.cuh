@@ -10,21 +10,10 @@
 #include "matmul_tile.cuh"
 
 constexpr int THREADS = SMM_THREADS, MATRICES = SMM_MATRICES;
-constexpr bool A_LIES_BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW, B_LIES_BY_ROWS = SMM_ORDER_B == SMM_ORDER_ROW;
-
-/* The images lie as the operands do, but one A for all by columns, one B by rows: so tiles read them by vectors. */
-constexpr bool A_BY_ROWS = A_LIES_BY_ROWS && SMM_SOURCE_A != SMM_SOURCE_ONE;
-constexpr bool B_BY_ROWS = B_LIES_BY_ROWS || SMM_SOURCE_B == SMM_SOURCE_ONE;
-template <int LINES, int LENGTH, int SOURCE, bool TURNED>
-struct Operand : Image<LINES, LENGTH, SOURCE, MATRICES, SMM_PAD> {};
-template <int LINES, int LENGTH, bool TURNED>
-struct Operand<LINES, LENGTH, SMM_SOURCE_ONE, TURNED> : OneImage<LINES, LENGTH, TURNED> {};
-typedef Operand<A_BY_ROWS ? M : K, A_BY_ROWS ? K : M, SMM_SOURCE_A, A_LIES_BY_ROWS> ImageA;
-typedef Operand<B_BY_ROWS ? K : N, B_BY_ROWS ? N : K, SMM_SOURCE_B, !B_LIES_BY_ROWS> ImageB;
+typedef Image<A_BY_ROWS ? M : K, A_BY_ROWS ? K : M, SMM_SOURCE_A, MATRICES, SMM_PAD> ImageA;
+typedef Image<B_BY_ROWS ? K : N, B_BY_ROWS ? N : K, SMM_SOURCE_B, MATRICES, SMM_PAD> ImageB;
 typedef Image<M, N, SMM_SOURCE_C, MATRICES, SMM_PAD> ImageC;
-typedef Tile<Lines<A_BY_ROWS, ImageA::PITCH, ImageA::WIDTH>, Lines<B_BY_ROWS, ImageB::PITCH, ImageB::WIDTH>,
-             ImageC::WIDTH>
-    TileC;
+typedef Tile<ImageA::WIDTH, ImageA::PITCH, ImageB::WIDTH, ImageB::PITCH, ImageC::WIDTH> TileC;
 constexpr bool LIE_ANYHOW =
     SMM_SOURCE_A == SMM_SOURCE_STRIDED || SMM_SOURCE_B == SMM_SOURCE_STRIDED || SMM_SOURCE_C == SMM_SOURCE_STRIDED;
 
@@ -41,15 +30,10 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         __syncthreads();
     }
     T *image_a = shared, *image_b = shared + ImageA::ELEMENTS;
-    const auto stage_a = [&] {
-        image_a += stage<ImageA, THREADS, SMM_ASYNC>(image_a, a, first, count, where[0], A_BY_ROWS ? a.row : a.col,
-                                                     A_BY_ROWS ? a.col : a.row);
-    };
-    /* First what has the longer way: one matrix for all comes from a cache. */
-    if (SMM_SOURCE_A != SMM_SOURCE_ONE) stage_a();
+    image_a += stage<ImageA, THREADS, SMM_ASYNC>(image_a, a, first, count, where[0], A_BY_ROWS ? a.row : a.col,
+                                                 A_BY_ROWS ? a.col : a.row);
     image_b += stage<ImageB, THREADS, SMM_ASYNC>(image_b, b, first, count, where[1], B_BY_ROWS ? b.row : b.col,
                                                  B_BY_ROWS ? b.col : b.row);
-    if (SMM_SOURCE_A == SMM_SOURCE_ONE) stage_a();
     copies_done();
     __syncthreads();
 
@@ -58,7 +42,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     tile.row_tile = threadIdx.x % TILES / COL_TILES;
     tile.col_tile = threadIdx.x % COL_TILES;
     if (q < count) {
-        tile.multiply(image_a + q * ImageA::MATRIX, image_b + q * ImageB::MATRIX);
+        tile.multiply(image_a + (SMM_SOURCE_A == SMM_SOURCE_ONE ? 0 : q * ImageA::MATRIX),
+                      image_b + (SMM_SOURCE_B == SMM_SOURCE_ONE ? 0 : q * ImageB::MATRIX));
         if (SMM_SCALED) {
             const bool anyhow = SMM_SOURCE_C == SMM_SOURCE_STRIDED;
             tile.scale(args, first + q, static_cast<const T *>(c.data) + (anyhow ? where[2][q] : (first + q) * (M * N)),

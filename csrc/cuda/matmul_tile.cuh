@@ -7,21 +7,15 @@
 
 constexpr int M = SMM_M, K = SMM_K, N = SMM_N;
 constexpr int ROWS = SMM_ROWS, COLS = SMM_COLS, UNROLL = SMM_UNROLL ? SMM_UNROLL : K;
+constexpr bool A_BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW, B_BY_ROWS = SMM_ORDER_B == SMM_ORDER_ROW;
 constexpr int ROW_TILES = ceil_div(M, ROWS), COL_TILES = ceil_div(N, COLS), TILES = ROW_TILES * COL_TILES;
 
-/* How a matrix lies that a tile reads: its lines are its rows or its columns, PITCH elements apart, and can be read by
- * vectors of WIDTH. */
-template <bool BY_ROWS_, int PITCH_, int WIDTH_> struct Lines {
-    static constexpr bool BY_ROWS = BY_ROWS_;
-    static constexpr int PITCH = PITCH_, WIDTH = WIDTH_;
-};
-
-/* WC: width of vectors along the rows of C. */
-template <class A, class B, int WC> struct Tile {
-    static constexpr int VR = A::BY_ROWS ? 1 : least(A::WIDTH, width_of(ROWS));
-    static constexpr int VC = B::BY_ROWS ? least(B::WIDTH, width_of(COLS)) : 1;
+/* WA, WB, WC: widths of vectors along the lines of A, B and C; PA, PB: elements from line to line. */
+template <int WA, int PA, int WB, int PB, int WC> struct Tile {
+    static constexpr int VR = A_BY_ROWS ? 1 : least(WA, width_of(ROWS));
+    static constexpr int VC = B_BY_ROWS ? least(WB, width_of(COLS)) : 1;
     static constexpr int VO = least(VC, WC); /* of vectors of the output */
-    static constexpr int KA = A::BY_ROWS ? A::WIDTH : 1, KB = B::BY_ROWS ? 1 : B::WIDTH, STEP = most(KA, KB);
+    static constexpr int KA = A_BY_ROWS ? WA : 1, KB = B_BY_ROWS ? 1 : WB, STEP = most(KA, KB);
 
     T c[ROWS][COLS];
     int row_tile, col_tile;
@@ -58,12 +52,12 @@ template <class A, class B, int WC> struct Tile {
     template <bool FIRST>
     __device__ void add(const T *a, const T *b, int k, const int (&a_row)[ROWS], const int (&b_col)[COLS]) {
         T x[ROWS][STEP], y[STEP][COLS];
-        if (A::BY_ROWS) {
+        if (A_BY_ROWS) {
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
 #pragma unroll
                 for (int s = 0; s < STEP; s += KA) {
-                    const Vector<KA> v = load<KA>(a + a_row[r] * A::PITCH + k + s);
+                    const Vector<KA> v = load<KA>(a + a_row[r] * PA + k + s);
 #pragma unroll
                     for (int e = 0; e < KA; e++) x[r][s + e] = v.x[e];
                 }
@@ -72,17 +66,17 @@ template <class A, class B, int WC> struct Tile {
             for (int s = 0; s < STEP; s++)
 #pragma unroll
                 for (int r = 0; r < ROWS; r += VR) {
-                    const Vector<VR> v = load<VR>(a + (k + s) * A::PITCH + a_row[r]);
+                    const Vector<VR> v = load<VR>(a + (k + s) * PA + a_row[r]);
 #pragma unroll
                     for (int e = 0; e < VR; e++) x[r + e][s] = v.x[e];
                 }
         }
-        if (B::BY_ROWS) {
+        if (B_BY_ROWS) {
 #pragma unroll
             for (int s = 0; s < STEP; s++)
 #pragma unroll
                 for (int j = 0; j < COLS; j += VC) {
-                    const Vector<VC> v = load<VC>(b + (k + s) * B::PITCH + b_col[j]);
+                    const Vector<VC> v = load<VC>(b + (k + s) * PB + b_col[j]);
 #pragma unroll
                     for (int e = 0; e < VC; e++) y[s][j + e] = v.x[e];
                 }
@@ -91,7 +85,7 @@ template <class A, class B, int WC> struct Tile {
             for (int j = 0; j < COLS; j++)
 #pragma unroll
                 for (int s = 0; s < STEP; s += KB) {
-                    const Vector<KB> v = load<KB>(b + b_col[j] * B::PITCH + k + s);
+                    const Vector<KB> v = load<KB>(b + b_col[j] * PB + k + s);
 #pragma unroll
                     for (int e = 0; e < KB; e++) y[s + e][j] = v.x[e];
                 }

@@ -42,31 +42,11 @@ int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x
     return ceil_div(elements, vector) * 16;
 }
 
-/* In the images: one matrix for all is turned so that a tile reads vectors. */
-static bool a_by_rows(const smm_cuda_problem *p) {
-    return p->order_a == SMM_ORDER_ROW && p->source_a != SMM_SOURCE_ONE;
-}
-static bool b_by_rows(const smm_cuda_problem *p) {
-    return p->order_b == SMM_ORDER_ROW || p->source_b == SMM_SOURCE_ONE;
-}
-
-/* Elements from line to line of the image of one matrix for all, as OneImage of image.cuh. */
-static int pitch_of_one(const smm_cuda_problem *p, int length) {
-    const int vector = 16 / bytes_of(p);
-    return (ceil_div(length, vector) | 1) * vector;
-}
-
-static int operand_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
-                         int lines, int length) {
-    if (source == SMM_SOURCE_ONE) return lines * pitch_of_one(p, length) * bytes_of(p);
-    return smm_cuda_image_bytes(p, x, grid, source, lines, length);
-}
-
 /* Bytes of shared memory of a block. */
 static int staged_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid) {
-    const bool a_rows = a_by_rows(p), b_rows = b_by_rows(p);
-    const int a = operand_bytes(p, x, grid, p->source_a, a_rows ? p->m : p->k, a_rows ? p->k : p->m);
-    const int b = operand_bytes(p, x, grid, p->source_b, b_rows ? p->k : p->n, b_rows ? p->n : p->k);
+    const bool a_rows = p->order_a == SMM_ORDER_ROW, b_rows = p->order_b == SMM_ORDER_ROW;
+    const int a = smm_cuda_image_bytes(p, x, grid, p->source_a, a_rows ? p->m : p->k, a_rows ? p->k : p->m);
+    const int b = smm_cuda_image_bytes(p, x, grid, p->source_b, b_rows ? p->k : p->n, b_rows ? p->n : p->k);
     return most(a + b, smm_cuda_image_bytes(p, x, grid, p->source_c, p->m, p->n));
 }
 
@@ -98,6 +78,42 @@ bool smm_matmul_whole_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
            p->source_b == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT && p->k > 0 && x->threads % 32 == 0 &&
            x->threads >= 32 && x->threads <= 1024 && x->rows >= 1 && x->cols == 1 &&
            each * (p->m * p->k + p->k * p->n + p->m * p->n) * bytes_of(p) <= MOST_BYTES;
+}
+
+/* One matrix for all, of which a thread holds some columns (rows, if it is A), and a stack that meets it line by line.
+ */
+typedef struct with_one {
+    bool is_b, along;  /* that one is B; the lines of the stack are contiguous */
+    int lines, length; /* of C of a matrix */
+} with_one;
+
+static with_one with_one_of(const smm_cuda_problem *p) {
+    if (p->source_b == SMM_SOURCE_ONE) return (with_one){true, p->order_a == SMM_ORDER_ROW, p->m, p->n};
+    return (with_one){false, p->order_b == SMM_ORDER_COL, p->n, p->m};
+}
+
+/* `lanes` threads to a matrix, or more where the groups of all blocks of a multiprocessor would not fit it. */
+bool smm_matmul_one_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { FIRST_ARCH = 90, MOST_HELD = 800, SHARED = 227 << 10, SHARED_OF_SYSTEM = 1 << 10 };
+    const with_one w = with_one_of(p);
+    const int held = w.is_b ? x->cols : x->rows, g = group(p);
+    if (p->op != SMM_OP_MATMUL || p->arch < FIRST_ARCH || !p->aligned || p->scaled || p->k == 0 ||
+        p->source_c != SMM_SOURCE_FLAT || p->source_a + p->source_b != SMM_SOURCE_FLAT + SMM_SOURCE_ONE)
+        return false;
+    if (x->rows < 1 || x->cols < 1 || x->lanes < 1 || x->stages < 2 || x->blocks < 1 || x->threads < 32 ||
+        x->threads > 1024 || x->threads % 32 || held * p->k * bytes_of(p) > MOST_HELD || held * 32 < w.length)
+        return false;
+    const bool in_place = w.along == w.is_b && p->k == w.length;
+    const int bytes = w.lines * (p->k + (in_place ? 0 : w.length)) * bytes_of(p);
+    const int room = SHARED / x->blocks - SHARED_OF_SYSTEM;
+    int matrices = most(g, x->threads / x->lanes / g * g);
+    while (x->stages * matrices * bytes > room && matrices > g) matrices = most(g, matrices / 2 / g * g);
+    *grid = (smm_cuda_grid){.matrices = matrices,
+                            .threads = x->threads,
+                            .shared = x->stages * matrices * bytes,
+                            .resident = x->blocks,
+                            .aligned = true};
+    return grid->shared <= room;
 }
 
 /* --- the cost of a tile: passes of the shared memory, and products ---
@@ -136,15 +152,14 @@ typedef struct lines { /* of an image, as in image.cuh */
 static lines lines_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
                       int count, int length) {
     const int vector = 16 / bytes_of(p);
-    if (source == SMM_SOURCE_ONE) return (lines){pitch_of_one(p, length), vector, 0};
     const bool pad = x->pad && grid->aligned && length && length % vector == 0 && length / vector % 2 == 0;
     const int pitch = length + (pad ? vector : 0);
-    return (lines){pitch, grid->aligned ? width_of(p, length) : 1, count * pitch};
+    return (lines){pitch, grid->aligned ? width_of(p, length) : 1, source == SMM_SOURCE_ONE ? 0 : count * pitch};
 }
 
 /* Passes for one step of k of one matrix, all its threads together, as Tile::add of matmul_tile.cuh reads. */
 static double passes_of_step(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid) {
-    const bool a_rows = a_by_rows(p), b_rows = b_by_rows(p);
+    const bool a_rows = p->order_a == SMM_ORDER_ROW, b_rows = p->order_b == SMM_ORDER_ROW;
     const lines a = lines_of(p, x, grid, p->source_a, a_rows ? p->m : p->k, a_rows ? p->k : p->m);
     const lines b = lines_of(p, x, grid, p->source_b, b_rows ? p->k : p->n, b_rows ? p->n : p->k);
     const int row_tiles = ceil_div(p->m, x->rows), col_tiles = ceil_div(p->n, x->cols), tiles = row_tiles * col_tiles;
@@ -220,4 +235,53 @@ void smm_matmul_direct_baseline(const smm_cuda_problem *p, smm_cuda_parameters *
 void smm_matmul_whole_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     (void)p;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_whole, .rows = 1, .cols = 1, .threads = 128};
+}
+
+/* What a warp does for the lines of one turn, in cycles of a multiprocessor's quarter: products, and the passes of
+ * shared memory, as multiply() of matmul_one.cuh reads and writes. */
+static double cost_of_turn(const smm_cuda_problem *p, const with_one *w, int held, int lines) {
+    const int lanes = ceil_div(w->length, held), teams = WARP / lanes, used = teams * lanes;
+    const int deep = w->along ? width_of(p, p->k) : 1, across = least(width_of(p, w->lines), width_of(p, lines));
+    int x[WARP], c[WARP];
+    for (int l = 0; l < used; l++) {
+        const int q = w->is_b ? l % lanes : l / teams, line = (w->is_b ? l / lanes : l % teams) * lines;
+        const int matrix = line / w->lines, its_line = line % w->lines;
+        x[l] = w->along ? line * p->k : matrix * w->lines * p->k + its_line;
+        c[l] = w->is_b ? line * w->length + q : matrix * w->lines * w->length + its_line + q * w->lines;
+    }
+    const int wide = w->along ? 1 : across, out = w->is_b ? 1 : across;
+    const double reads = (double)p->k * lines / (deep * wide), writes = (double)held * lines / out;
+    return (double)p->k * lines * held + 0.5 * reads * passes(p, x, used, deep * wide) +
+           writes * passes(p, c, used, out);
+}
+
+/* Of what registers hold, the tile with the least work for a line. Eight warps to a multiprocessor: fewer registers
+ * lose more than more warps gain (one H200, 2026-11-22). Too small a matrix is not worth the bulk copies. */
+void smm_matmul_one_baseline(const smm_cuda_problem *p, smm_cuda_parameters *best) {
+    enum { WARPS = 8, MOST_WORDS = 215, OF_A_TURN = 20, FEWEST_BYTES = 64 };
+    const with_one w = with_one_of(p);
+    const int words = bytes_of(p) / 4;
+    double least_cost = 0;
+    *best = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_one};
+    smm_cuda_parameters x = {.kernel = SMM_CUDA_KERNEL_matmul_one, .stages = 4};
+    if (p->k * w.lines * bytes_of(p) < FEWEST_BYTES) return;
+    for (int held = 1; held <= least(8, w.length); held++)
+        for (int lines = 1; lines <= 4; lines *= 2)
+            for (x.blocks = 4; x.blocks >= 1; x.blocks /= 2) {
+                const int deep = w.along ? width_of(p, p->k) : 1;
+                smm_cuda_grid grid;
+                x.rows = w.is_b ? lines : held;
+                x.cols = w.is_b ? held : lines;
+                x.threads = WARP * WARPS / x.blocks;
+                x.lanes = x.threads / 64;
+                if (words * (held * (p->k + lines) + 2 * lines * deep) > MOST_WORDS ||
+                    !smm_matmul_one_fits(p, &x, &grid))
+                    continue;
+                const int at_once = WARPS / x.blocks * (WARP / ceil_div(w.length, held)) * lines;
+                const int of_group = grid.matrices * w.lines, turns = ceil_div(of_group, at_once);
+                const double cost = turns * (cost_of_turn(p, &w, held, lines) + OF_A_TURN) / x.blocks / of_group;
+                if (least_cost && cost >= least_cost) continue;
+                least_cost = cost;
+                *best = x;
+            }
 }

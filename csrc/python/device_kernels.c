@@ -74,6 +74,7 @@ static int read_problem(PyObject *d, smm_cuda_problem *p) {
         READ(scaled, 0),
         READ(in_place, 0),
         READ(small, 0),
+        READ(arch, 90),
 #undef READ
     };
     return PyErr_Occurred() ? -1 : 0;
@@ -150,6 +151,7 @@ static PyObject *cuda_build(PyObject *Py_UNUSED(module), PyObject *args) {
     smm_cuda_cubin cubin;
     if (!PyArg_ParseTuple(args, "O!Oii", &PyDict_Type, &d, &given, &arch, &shared)) return NULL;
     if (read_problem(d, &problem) < 0 || smm_configure_cuda() < 0) return NULL;
+    problem.arch = arch;
     smm_cuda_status status = SMM_CUDA_OK;
     if (given == Py_None)
         status = smm_cuda_plan(&problem, shared, &parameters, &grid);
@@ -159,7 +161,7 @@ static PyObject *cuda_build(PyObject *Py_UNUSED(module), PyObject *args) {
         return PyErr_Format(PyExc_ValueError, "these parameters do not fit the problem");
     if (!status) {
         Py_BEGIN_ALLOW_THREADS;
-        status = smm_cuda_build(&problem, &parameters, &grid, arch, &cubin);
+        status = smm_cuda_build(&problem, &parameters, &grid, &cubin);
         Py_END_ALLOW_THREADS;
     }
     if (status) {

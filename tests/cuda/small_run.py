@@ -59,8 +59,12 @@ def main() -> None:
         smallmm.batched_matmul(x, y, out=x)
         factor_and_solve(x, y)
         factor_and_solve(odd, apart)
-    for dtype, n in itertools.product((torch.float32, torch.float64), (3, 9, 12, 14, 16, 20, 24, 32)):
-        x = torch.rand(4100, n, n, device="cuda", dtype=dtype)  # enough for the kernels of full batches
+    for dtype, n in itertools.product((torch.float32, torch.float64), (3, 9, 12, 14, 16, 20, 24, 29, 32)):
+        x = torch.rand(4099, n, n, device="cuda", dtype=dtype)  # enough for the kernels of full batches
+        for one in (x[0], x[0, :, : n // 2 + 1].contiguous()):
+            smallmm.batched_matmul(x, one)
+            smallmm.batched_matmul(one.mT, x)
+            smallmm.batched_matmul(one.mT, x.mT)
         smallmm.inv_ex(x)
         smallmm.solve_ex(x, x[..., :1])
         smallmm.lu_factor_ex(x)

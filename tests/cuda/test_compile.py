@@ -45,6 +45,26 @@ def test_planned_kernels(arch, record_property):
     compile_all(problems, arch, record_property)
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+def test_planned_kernels_with_one_matrix_for_all(arch, record_property):
+    """Bulk copies, which that kernel needs, came with sm_90."""
+    chance = random.Random(arch)
+    sizes = [(n, n, n) for n in chance.sample(range(8, 33), 6)]
+    sizes += [tuple(chance.randint(4, 64) for _ in range(3)) for _ in range(6)]
+    problems = [
+        {
+            **dict(zip("mkn", size, strict=True)),
+            "dtype": chance.choice(("f32", "f64")),
+            **{name: chance.randint(0, 1) for name in ("order_a", "order_b")},
+            **chance.choice(({"source_a": 1}, {"source_b": 1})),
+        }
+        for size in sizes
+    ]
+    compile_all(problems, arch, record_property)
+    kernels = {_core.cuda_plan({**p, "arch": arch}, ARCHS[arch])["kernel"] for p in problems}
+    assert ("matmul_one" in kernels) == (arch >= 90)
+
+
 FACTORIZATIONS = ("LU", "INV", "DET", "SLOGDET", "CHOLESKY", "QR", "QR_R", "QR_RAW")
 SOLVES = ("SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
 
@@ -120,9 +140,13 @@ def test_every_kernel_of_the_list():
         {"kernel": "matmul_staged", "rows": 2, "cols": 2, "blocked": 1, "threads": 64, "through_shared": 1},
         {"kernel": "matmul_direct", "rows": 2, "cols": 2, "threads": 64},
         {"kernel": "matmul_whole", "rows": 1, "cols": 1, "threads": 64},
-    ):
+        {
+            "kernel": "matmul_one", "rows": 2, "cols": 2, "lanes": 2, "threads": 64, "blocks": 4, "stages": 3
+        },
+    ):  # fmt: skip
         n = 2 if parameters["kernel"] == "matmul_whole" else 4
-        (found,) = cuda.compile_for([{"dtype": "f64", "m": n, "k": n, "n": n}], 90, [parameters])
+        problem = {"dtype": "f64", "m": n, "k": n, "n": n, "source_b": parameters["kernel"] == "matmul_one"}
+        (found,) = cuda.compile_for([problem], 90, [parameters])
         assert parameters["kernel"] in found[2]
 
 

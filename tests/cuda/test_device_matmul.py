@@ -105,6 +105,32 @@ def test_broadcasting(torch, rng, dtype, shape):
     assert_cpu_bits(smallmm.batched_matmul(x, torch.from_numpy(b).cuda()), np.broadcast_to(a, (9, m, k)), b)
 
 
+@pytest.mark.parametrize("n", range(1, 34))
+def test_one_matrix_for_many(torch, dtype, n):
+    """The bits of a full stack, where blocks come back several times and the last one is not full."""
+    batch, other = 40_003, n // 2 + 1
+
+    def random(*shape):
+        return torch.rand(*shape, device="cuda", dtype=getattr(torch, np.dtype(dtype).name))
+
+    for k, length in ((n, n), (other, n), (n, other)):
+        x, one = random(batch, n, k), random(k, length)
+        expected = smallmm.batched_matmul(x, one.expand(batch, k, length).contiguous())
+        assert_cpu_bits(expected[-9:], x[-9:].cpu().numpy(), one.cpu().numpy())
+        for a in (x, x.mT.contiguous().mT) if k == length else (x,):
+            for b in (one, one.mT.contiguous().mT):
+                assert torch.equal(smallmm.batched_matmul(a, b), expected)
+                turned = smallmm.batched_matmul(b.mT, a.mT.contiguous())  # (X B)^T = B^T X^T
+                assert torch.equal(turned, expected.mT)
+                assert torch.equal(smallmm.batched_matmul(b.mT, a.mT), expected.mT)
+    x, one = random(batch, n, n), random(n, n)
+    for a, b in ((x, one), (one, x)):
+        expected = smallmm.batched_matmul(a, b)
+        out = x.clone()
+        smallmm.batched_matmul(*((out, one) if a is x else (one, out)), out=out)
+        assert torch.equal(out, expected)
+
+
 @pytest.mark.parametrize("n", [1, 2, 4, 7, 16, 32])
 def test_scaling(torch, rng, dtype, n):
     a, b, c = (stack(rng, 33, n, n, dtype=dtype) for _ in range(3))
