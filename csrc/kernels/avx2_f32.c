@@ -17,6 +17,7 @@
 #include "lu_lanes.h"
 #include "lu_panels.h"
 #include "lu_solve_lanes.h"
+#include "matmul_permute.h"
 #include "matmul_rows.h"
 #include "matmul_scalars.h"
 #include "matmul_strided.h"

@@ -31,8 +31,12 @@ INLINE __m256i first_lanes(intptr_t count) {
 INLINE vec lane_load(const T *p) { return I(loadu)(p); }
 INLINE vec lane_load_part(const T *p, intptr_t count) { return I(maskload)(p, first_lanes(count)); }
 INLINE void lane_store(T *p, vec x) { I(storeu)(p, x); }
-/* Less than a vector; by halves, as a store under a mask takes AMD's cores before Zen 4 some twenty cycles. */
+/* By halves, as a store under a mask takes AMD's cores before Zen 4 some twenty cycles. */
 INLINE void lane_store_part(T *p, vec x, intptr_t count) {
+    if (count == LANES) {
+        lane_store(p, x);
+        return;
+    }
 #if defined(SMM_KERNELS_F64)
     __m128d rest = _mm256_castpd256_pd128(x);
     if (count & 2) {
@@ -100,6 +104,24 @@ INLINE vec lane_largest(vec x) {
 }
 #endif
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
+
+/* Permutations. An index holds the number of a float for each float. */
+typedef __m256i index_vec;
+INLINE index_vec lane_index(const int32_t element[LANES]) {
+#if defined(SMM_KERNELS_F64)
+    const __m256i low = _mm256_slli_epi64(_mm256_cvtepi32_epi64(_mm_loadu_si128((const __m128i *)element)), 1);
+    return _mm256_or_si256(low, _mm256_slli_epi64(_mm256_add_epi64(low, _mm256_set1_epi64x(1)), 32));
+#else
+    return _mm256_loadu_si256((const __m256i *)element);
+#endif
+}
+INLINE vec lane_permute(index_vec i, vec x) {
+#if defined(SMM_KERNELS_F64)
+    return _mm256_castps_pd(_mm256_permutevar8x32_ps(_mm256_castpd_ps(x), i));
+#else
+    return _mm256_permutevar8x32_ps(x, i);
+#endif
+}
 
 /* Transposition of LANES x LANES blocks: x[i] lane j becomes x[j] lane i. */
 #define SMM_LANE_BLOCKS

@@ -79,7 +79,7 @@ static const smm_kernel matmul_list[] = {
 #include "../tuning.def"
     GROUPED(SMM_GROUP, matmul_scalars, 1, 1, 1, any_needs, SMM_MEMORY),
     ROW(matmul_vector_lanes, 0, 0, 1, vector_lanes_needs, SMM_BEYOND_L2),
-#if defined(SMM_KERNELS_AVX512)
+#if defined(SMM_KERNELS_AVX512) || defined(SMM_KERNELS_AVX2)
     GROUPED(LARGE_GROUP, matmul_permute, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
 #endif
     GROUPED(LARGEST_GROUP, matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),
