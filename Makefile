@@ -84,7 +84,7 @@ DEV_PACKAGE = libpython$(PYTHON_VERSION)-dev
 HEADER_FILES = $(CURDIR)/$(VENV)/header_files/usr/include
 
 $(VENV)/smallmm: $(VENV)/header $(BUILT_FROM)
-	CPATH=$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES) $(BIN)/pip install --quiet --editable .
+	CPATH=$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES) SMALLMM_NATIVE=1 $(BIN)/pip install --quiet --editable .
 	touch $@
 
 $(VENV)/extra-%: $(VENV)/created pyproject.toml

@@ -5,6 +5,7 @@ Environment switches for those who work on it:
     SMALLMM_DEBUG=1      -O0 -g and assertions
     SMALLMM_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer (preload libasan to import it)
     SMALLMM_COVERAGE=1   gcov instrumentation
+    SMALLMM_NATIVE=1     do not optimise kernels that this processor cannot run, half of what there is to compile
     SMALLMM_JOBS=n       sources compiled at a time (default: the CPUs this process may use)
 """
 
@@ -40,6 +41,13 @@ if switched_on("SMALLMM_COVERAGE"):
     link_args += ["--coverage"]
 
 
+def foreign(source):
+    """Whether it holds kernels for an instruction set that this processor lacks (Linux; elsewhere: none)."""
+    isa = Path(source).stem.partition("_")[0]
+    cpu = Path("/proc/cpuinfo")
+    return isa in ("avx2", "avx512") and cpu.exists() and not re.search(rf"\b{isa}f?\b", cpu.read_text())
+
+
 class parallel_build_ext(build_ext):
     """build_ext that compiles the sources of an extension side by side."""
 
@@ -48,9 +56,13 @@ class parallel_build_ext(build_ext):
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         jobs = int(os.environ.get("SMALLMM_JOBS") or cpus or 1)
 
-        def compile(sources, *args, **kwargs):
+        def compile_one(source, extra_postargs=(), **kwargs):
+            unused = ["-O0"] if switched_on("SMALLMM_NATIVE") and foreign(source) else []
+            return compile_in_turn([source], extra_postargs=[*extra_postargs, *unused], **kwargs)
+
+        def compile(sources, **kwargs):
             with ThreadPoolExecutor(jobs) as pool:
-                objects = pool.map(lambda source: compile_in_turn([source], *args, **kwargs), sources)
+                objects = pool.map(lambda source: compile_one(source, **kwargs), sources)
                 return [name for names in objects for name in names]
 
         self.compiler.compile = compile
