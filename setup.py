@@ -5,7 +5,7 @@ Environment switches for those who work on it:
     SMALLMM_DEBUG=1      -O0 -g and assertions
     SMALLMM_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer (preload libasan to import it)
     SMALLMM_COVERAGE=1   gcov instrumentation
-    SMALLMM_NATIVE=1     do not optimise kernels that this processor cannot run, half of what there is to compile
+    SMALLMM_NATIVE=1     do not optimise kernels that this processor cannot run: much less to compile
     SMALLMM_JOBS=n       sources compiled at a time (default: the CPUs this process may use)
 """
 
