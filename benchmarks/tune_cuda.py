@@ -94,23 +94,14 @@ def tiles(problem: Row, effort: int) -> list[tuple[int, int]]:
     """Tile shapes with few reads per product and little waste, best first; none too large for registers."""
     m, n = problem["m"], problem["n"]
     most = 64 if effort > 2 and problem["dtype"] == "f32" else 32
-    widths = (1, 2, 16 // SIZES[problem["dtype"]])
-    vector = max(v for v in widths if n % v == 0)
-
-    def reads(count: int, widest: int) -> float:
-        return count / max(v for v in widths if v <= widest and count % v == 0)
-
-    # One matrix for all is read by the widest vectors, whatever its lines are.
-    down, across = (widths[-1] if problem.get(f"source_{x}") else y for x, y in (("a", 1), ("b", vector)))
+    vector = max(v for v in (1, 2, 16 // SIZES[problem["dtype"]]) if n % v == 0)
     found = []
     for rows, cols in itertools.product(range(1, min(m, 13) + 1), range(1, min(n, 12) + 1)):
         if rows * cols > most or (cols % vector and cols != n):
             continue
         threads = math.ceil(m / rows) * math.ceil(n / cols)
         waste = threads * rows * cols / (m * n)
-        found.append(
-            (waste * (1 + 2 * (reads(rows, down) + reads(cols, across)) / (rows * cols)), rows, cols)
-        )
+        found.append((waste * (1 + 2 * (rows + cols / vector) / (rows * cols)), rows, cols))
     return [(rows, cols) for _, rows, cols in sorted(found)]
 
 
@@ -151,7 +142,7 @@ def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
     sizes = ((64, 128, 256) if one else (32, 64, 128), (32, 64, 96, 128), (32, 64, 96, 128, 160, 192, 256))[
         effort - 1
     ]
-    unrolls = (0, 5, 10) if effort == 3 and n >= 16 else (0, 5) if one and n > 24 else (0,)
+    unrolls = (0,) if effort < 3 or n < 16 else (0, 5, 10)
     for (rows, cols), threads, pad in itertools.product(dict.fromkeys(few), sizes, pads):
         for through, unroll in itertools.product((1, 0) if line % 16 == 0 else (1,), unrolls):
             shape = {"rows": rows, "cols": cols, "threads": threads, "pad": pad}

@@ -45,8 +45,7 @@ typedef Stack<C_ALONG, Q> StackC;
 constexpr bool IN_PLACE = X_ALONG == C_ALONG && K == Q;
 constexpr int PLACE_C = IN_PLACE ? 0 : MATRICES * StackX::MATRIX, STAGE = PLACE_C + MATRICES * StackC::MATRIX;
 
-/* The lanes of a team are neighbours where C lies along its lines, else those of one column: so they write neighbours.
- */
+/* Neighbouring lanes are of one team where C lies along its lines, else of one column: they write neighbours. */
 constexpr int APART = C_ALONG ? 1 : TEAMS;
 __host__ __device__ constexpr unsigned mates(int lane = 0) {
     return lane < LANES ? 1u << lane * APART | mates(lane + 1) : 0;

@@ -80,8 +80,7 @@ bool smm_matmul_whole_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
            each * (p->m * p->k + p->k * p->n + p->m * p->n) * bytes_of(p) <= MOST_BYTES;
 }
 
-/* One matrix for all, of which a thread holds some columns (rows, if it is A), and a stack that meets it line by line.
- */
+/* One matrix for all, of which threads hold columns (rows, if it is A), and a stack that meets it line by line. */
 typedef struct with_one {
     bool is_b, along;  /* that one is B; the lines of the stack are contiguous */
     int lines, length; /* of C of a matrix */

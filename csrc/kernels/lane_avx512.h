@@ -67,7 +67,7 @@ INLINE vec lane_largest(vec x) {
 }
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
 
-/* Permutations, for the strategies that only AVX-512 has. An index holds an element number per lane. */
+/* Permutations. An index holds an element number per lane. */
 typedef __m512i index_vec;
 
 INLINE index_vec lane_index(const int32_t element[LANES]) {
