@@ -39,6 +39,7 @@ import smallmm
 from smallmm import _core
 
 RESULTS = Path(__file__).parent / "results" / "cuda"
+REST = 0.3  # s before each contender: a device that has just drawn its full power runs at a lower clock
 Row = dict[str, Any]
 Call = Callable[[], Any]
 
@@ -103,6 +104,7 @@ def jax_seconds(a: Any, b: Any, calls: int) -> float | None:
     product = jax.jit(lambda x, y: jax.numpy.matmul(x, y, precision="highest"))
     product(x, y).block_until_ready()
     samples = []
+    time.sleep(REST)
     for _ in range(3):
         start = time.perf_counter()
         for _ in range(calls):
@@ -205,18 +207,14 @@ def square(run: Run, orders: list[int]) -> None:
         c.fill_(float("nan"))
         smallmm.batched_matmul(a, b, out=c)
         validate(c, a, b)
-        run.add("smallmm", problem, run.timer(partial(smallmm.batched_matmul, a, b, out=c)), len(c), moved)
+        seconds = run.timer(partial(smallmm.batched_matmul, a, b, out=c), rest=REST)
+        run.add("smallmm", problem, seconds, len(c), moved)
         for name, call in peers(a, b, c).items():
             c.fill_(float("nan"))
             slow = run.timer(call, samples=1, each=1, warm=0) > 3e-3
             validate(c, a, b)
-            run.add(
-                name,
-                problem,
-                run.timer(call, samples=3 if slow else 7, each=1 if slow else 3, warm=0 if slow else 0.01),
-                len(c),
-                moved,
-            )
+            how = {"samples": 3, "each": 1, "warm": 0} if slow else {"rest": REST}
+            run.add(name, problem, run.timer(call, **how), len(c), moved)
         seconds = jax_seconds(a, b, 2 if problem["n"] < 6 else 8)
         if seconds is not None:
             run.add("jax", problem, seconds, len(c), moved)
@@ -260,7 +258,7 @@ def layout(run: Run, orders: list[int]) -> None:
         c.fill_(float("nan"))
         smallmm.batched_matmul(a, b, out=c)
         validate(c, a, b)
-        seconds = run.timer(partial(smallmm.batched_matmul, a, b, out=c), rest=0.3)
+        seconds = run.timer(partial(smallmm.batched_matmul, a, b, out=c), rest=REST)
         run.add("smallmm", problem, seconds, len(c), traffic(problem, len(c)))
 
 
