@@ -1,6 +1,7 @@
 """Products on a GPU beside the libraries a user has, and beside the copy: validate, time, write rows.
 
     python benchmarks/bench_cuda.py --topic square     # orders 1..32, operands of 1 GiB, every peer
+    python benchmarks/bench_cuda.py --topic larger     # orders to 64, likewise
     python benchmarks/bench_cuda.py --topic rect       # 500 random (m, k, n) beside torch.bmm
     python benchmarks/bench_cuda.py --topic layout     # transposed, broadcast, contiguous operands
     python benchmarks/bench_cuda.py --topic small      # batches of 100 to 100,000, replayed in a CUDA graph
@@ -272,7 +273,7 @@ def small(run: Run) -> None:
                 a, b = (torch.rand(batch, n, n, device="cuda", dtype=kind) for _ in range(2))
                 c = torch.empty_like(a)
                 calls = {"smallmm": partial(smallmm.batched_matmul, a, b, out=c), **peers(a, b, c)}
-                del calls["cupy.matmul"]
+                calls.pop("cupy.matmul", None)  # cuBLAS again, on a stream that is not captured
                 for name, call in calls.items():
                     run.add(name, problem, run.timer.replayed(call), batch, traffic(problem, batch))
 
@@ -281,10 +282,10 @@ CALL = """
 import time, sys
 import torch, smallmm
 smallmm.cuda.warmup([1], dtypes=("f32",))
-x = torch.rand(1000, {n}, {n}, device="cuda", dtype=torch.float64)
+x = torch.rand({batch}, {n}, {n}, device="cuda", dtype=torch.{dtype})
 torch.cuda.synchronize()
 start = time.perf_counter()
-smallmm.batched_matmul(x, x)
+smallmm.batched_matmul({operands})
 print(time.perf_counter() - start)
 """
 
@@ -308,26 +309,26 @@ def call(run: Run, folder: Path) -> None:
                     samples.append((time.perf_counter() - start) / 100)
                 seconds = statistics.median(samples)
                 run.add(name, problem, seconds, 1000, 0, host_us=round(seconds * 1e6, 3))
-    for n in (3, 8, 16, 21, 32):
-        environment = {**os.environ, "SMALLMM_CACHE_DIR": str(folder / f"{n}")}
+    cases = [("float64", n, 1000, "x, x") for n in (3, 8, 16, 21, 32)]
+    cases += [
+        ("float32", 31, 10_000, "x, x"),
+        ("float32", 29, 10_000, "x, x[0]"),
+        ("float64", 64, 1000, "x, x.mT"),
+    ]
+    for number, (dtype, n, batch, operands) in enumerate(cases):
+        environment = {**os.environ, "SMALLMM_CACHE_DIR": str(folder / f"{number}")}
+        code = CALL.format(dtype=dtype, n=n, batch=batch, operands=operands)
         for kind in ("first compile", "from disk"):
             done = subprocess.run(
-                [sys.executable, "-c", CALL.format(n=n)],
+                [sys.executable, "-c", code],
                 env=environment,
                 capture_output=True,
                 text=True,
                 check=True,
             )
-            problem = problem_of("MATMUL", "f64", n)
-            run.add(
-                "smallmm",
-                problem,
-                float(done.stdout),
-                1000,
-                0,
-                what=kind,
-                ms=round(float(done.stdout) * 1e3, 2),
-            )
+            problem = problem_of("MATMUL", {"float32": "f32", "float64": "f64"}[dtype], n, operands=operands)
+            seconds = float(done.stdout)
+            run.add("smallmm", problem, seconds, batch, 0, what=kind, ms=round(seconds * 1e3, 2))
 
 
 # --- verdicts -------------------------------------------------------------------------------------
@@ -394,7 +395,7 @@ def report(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--topic", nargs="*", choices=["square", "rect", "layout", "small", "call"], default=[]
+        "--topic", nargs="*", choices=["square", "larger", "rect", "layout", "small", "call"], default=[]
     )
     parser.add_argument("--orders", type=int, nargs="*", default=[*range(1, 33)])
     parser.add_argument("--commit", default="unknown")
@@ -406,9 +407,10 @@ def main() -> None:
         run = Run(topic, arguments.commit, arguments.out)
         if topic == "square":
             square(run, arguments.orders)
+        elif topic == "larger":
+            square(run, [36, 40, 44, 48, 52, 56, 60, 64])
         elif topic == "layout":
-            few = (2, 3, 4, 5, 7, 8, 12, 16, 17, 20, *range(24, 33))  # the large ones are the hard ones
-            layout(run, [n for n in arguments.orders if n in few])
+            layout(run, [n for n in arguments.orders if n > 1])
         elif topic == "call":
             call(run, Path("/tmp/smallmm-call") / str(os.getpid()))
         else:

@@ -67,6 +67,22 @@ def square(about: Row, rows: list[Row], plot: str) -> list[str]:
     return parts
 
 
+def larger(rows: list[Row]) -> str:
+    """Above the orders that the library is for."""
+    lines: dict[str, list[str]] = {}
+    for ours in (r for r in rows if r["contender"] == "smallmm"):
+        others = (
+            r for r in rows if r["contender"] in PEERS and r["dtype"] == ours["dtype"] and r["n"] == ours["n"]
+        )
+        best = min(others, key=lambda r: r["ns_per_matrix"])
+        ratio = best["ns_per_matrix"] / ours["ns_per_matrix"]
+        lines.setdefault(ours["dtype"], [ours["dtype"]]).append(
+            f"{ours['percent']:.0f} %, {ratio:.2f}x {best['contender']}"
+        )
+    orders = sorted({r["n"] for r in rows})
+    return table(["% of copy, times faster than the best other; n =", *map(str, orders)], [*lines.values()])
+
+
 def rect(rows: list[Row]) -> str:
     ours = [r for r in rows if r["contender"] == "smallmm"]
     theirs = [r for r in rows if r["contender"] == "torch.bmm"]
@@ -287,10 +303,14 @@ def page(drawing: bool) -> str:
         if drawing:
             draw(RESULTS / f"{slug}.svg", about, rows)
         parts += square(about, rows, f"{slug}.svg")
-        for topic, words in (("rect", rect), ("layout", layout), ("small", small), ("call", call)):
+        topics = {"larger": larger, "rect": rect, "layout": layout, "small": small, "call": call}
+        for topic, words in topics.items():
             other = RESULTS / f"{slug}-{topic}.jsonl"
             if other.exists():
-                parts.append(words(read(other)[1]))
+                its, of_topic = read(other)
+                parts.append(words(of_topic))
+                if (its["commit"], its["date"]) != (about["commit"], about["date"]):
+                    parts[-1] += f"\n\n(commit {its['commit']}, {its['date']})"
     measured = sorted(RESULTS.glob("linalg-nvidia-*-square.jsonl"))
     if not measured:
         parts += tuned()

@@ -10,10 +10,12 @@
 static bool has_portable(void) { return true; }
 #if defined(__x86_64__)
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#if !defined(SMM_WITHOUT_AVX512)
 static bool has_avx512(void) {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
+#endif
 #elif defined(__aarch64__)
 static bool has_neon(void) { return true; }
 #endif

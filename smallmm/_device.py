@@ -40,8 +40,15 @@ class _Library:
         """The result that the caller gets, from what `empty` made."""
         return out
 
+    def nearest(self, dtype: np.dtype) -> np.dtype:
+        """Itself, or what the library has in its place."""
+        return dtype
+
     def astype(self, x: Any, dtype: str) -> Any:
         return self.namespace.astype(x, getattr(self.namespace, dtype))
+
+    def matmul(self, x: Any, y: Any) -> Any:
+        return self.namespace.matmul(x, y)
 
     @property
     def namespace(self) -> ModuleType:
@@ -101,12 +108,22 @@ class _Jax(_Standard):
 
         return jax.dlpack.from_dlpack(_Export(out))
 
+    def nearest(self, dtype: np.dtype) -> np.dtype:
+        import jax
+
+        return np.dtype(jax.dtypes.canonicalize_dtype(dtype))  # float32 while jax_enable_x64 is off
+
     def astype(self, x: Any, dtype: str) -> Any:
         return x.astype(dtype)
 
+    def matmul(self, x: Any, y: Any) -> Any:
+        import jax
+
+        return jax.numpy.matmul(x, y, precision="highest")  # by default float32 has the precision of TF32
+
 
 class _Numba(_Library):
-    """Numba, which has no current stream: the default one."""
+    """Numba, which has no current stream (the default one is taken), no products and no conversions."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         from numba import cuda as numba_cuda
@@ -119,6 +136,17 @@ class _Numba(_Library):
 
         with numba_cuda.gpus[self.device]:
             return numba_cuda.to_device(x)
+
+    def astype(self, x: Any, dtype: str) -> Any:
+        raise TypeError(
+            f"Numba converts no arrays on a device: {x.dtype} to {dtype}; pass arrays of one dtype, "
+            "float32 or float64"
+        )
+
+    def matmul(self, x: Any, y: Any) -> Any:
+        raise NotImplementedError(
+            f"no kernel takes orders above {cuda.LARGEST}, and Numba has no product of its own"
+        )
 
 
 class _Memory:
@@ -203,6 +231,7 @@ def call(
     dtypes = output_dtypes(
         gufunc, {name: shaped[name] if name in infos else x for name, x in operands.items()}, {}
     )
+    dtypes = [library.nearest(dtype) for dtype in dtypes]
     computed = next(dtype for dtype in dtypes if dtype.kind == "f")
     for name, info in infos.items():
         wanted = "int32" if name == "pivots" else computed.name
@@ -236,12 +265,9 @@ def call(
         )
     answers = []
     for output, result in zip(outputs, results, strict=True):
-        if output.given is None:
-            answers.append(library.finished(result))
-        else:
-            if result is not output.given:
-                output.given[...] = result
-            answers.append(output.given)
+        if output.given is not None and result is not output.given:
+            output.given[...] = result
+        answers.append(result if output.given is None else output.given)
     return answers[0] if len(answers) == 1 else tuple(answers)
 
 
@@ -265,7 +291,9 @@ def _run(library: _Library, gufunc: np.ufunc, operands: dict[str, Any], outputs:
             results[0][...] = outputs[0].given
         if _core.device_run(gufunc, stream, *operands.values(), *results):
             break
-    return results
+    return [
+        x if x is output.given else library.finished(x) for x, output in zip(results, outputs, strict=True)
+    ]
 
 
 def _by_the_library(
@@ -276,7 +304,7 @@ def _by_the_library(
     name = gufunc.__name__
     x = x[..., None, :] if name == "vecmat" else x
     y = y[..., :, None] if name == "matvec" else y
-    result = library.namespace.matmul(x, y)
+    result = library.matmul(x, y)
     result = result[..., 0, :] if name == "vecmat" else result[..., 0] if name == "matvec" else result
     if name == "gemm":
         result = _per_matrix(operands["alpha"]) * result

@@ -53,6 +53,7 @@ _OPS = {
     "qr": "QR",
     "lstsq": "LSTSQ",
 }
+_LAYOUT = ("order_a", "order_b", "order_c", "source_a", "source_b", "aligned", "scaled", "small")
 
 
 def warmup(
@@ -95,9 +96,14 @@ def warmup(
         Without a driver, a device or NVRTC.
     ValueError
         No such function.
+    TypeError
+        No such keyword.
     """
     if op not in _OPS:
         raise ValueError(f"warmup: op is {op!r}; expected one of {', '.join(_OPS)}")
+    unknown = layout.keys() - set(_LAYOUT)
+    if unknown:
+        raise TypeError(f"warmup: there is no {min(unknown)!r}; expected some of {', '.join(_LAYOUT)}")
     columns = op in ("batched_matmul", "qr")
     sizes = [(n, n if columns else 1, n) if isinstance(n, int) else n for n in shapes]
     problems = [

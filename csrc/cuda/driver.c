@@ -80,8 +80,10 @@ static smm_cuda_status open_driver(void) {
     if (error) {
         const char *text = "unknown error";
         driver.error_text(error, &text);
-        return smm_cuda_fail(SMM_CUDA_UNAVAILABLE, "the CUDA driver finds no usable GPU (cuInit: %s, error %d)", text,
-                             error);
+        return smm_cuda_fail(
+            SMM_CUDA_UNAVAILABLE,
+            "the CUDA driver finds no usable GPU (cuInit: %s, error %d); nvidia-smi lists those that are there", text,
+            error);
     }
     driver_open = true;
     return SMM_CUDA_OK;
@@ -143,7 +145,9 @@ static smm_cuda_status open_device(int ordinal, smm_cuda_device *device) {
     smm_cuda_status status = smm_cuda_check(driver.device_count(&count), "cuDeviceGetCount");
     if (status) return status;
     if (ordinal < 0 || ordinal >= count || ordinal >= SMM_CUDA_DEVICES)
-        return smm_cuda_fail(SMM_CUDA_UNAVAILABLE, "no CUDA device %d; the driver sees %d", ordinal, count);
+        return smm_cuda_fail(SMM_CUDA_UNAVAILABLE,
+                             "no CUDA device %d; the driver sees %d (CUDA_VISIBLE_DEVICES may hide some)", ordinal,
+                             count);
     if ((status = smm_cuda_check(driver.device_get(&handle, ordinal), "cuDeviceGet")) ||
         (status = smm_cuda_check(driver.device_attribute(&major, MAJOR, handle), "cuDeviceGetAttribute")) ||
         (status = smm_cuda_check(driver.device_attribute(&minor, MINOR, handle), "cuDeviceGetAttribute")) ||
@@ -155,7 +159,8 @@ static smm_cuda_status open_device(int ordinal, smm_cuda_device *device) {
         return status;
     device->arch = 10 * major + minor;
     if (device->arch < 80)
-        return smm_cuda_fail(SMM_CUDA_UNAVAILABLE, "%s has compute capability %d.%d; 8.0 or newer is needed",
+        return smm_cuda_fail(SMM_CUDA_UNAVAILABLE,
+                             "%s has compute capability %d.%d; a GPU of 8.0 or newer (A100 and later) is needed",
                              device->name, major, minor);
     return smm_cuda_check(driver.context_retain(&device->context, handle), "cuDevicePrimaryCtxRetain");
 }

@@ -243,6 +243,20 @@ static bool grow(void) {
     return true;
 }
 
+/* Why a kernel cannot be loaded: as a rule because NVRTC is of a later CUDA than the driver. */
+static smm_cuda_status explain_load(const smm_cuda_functions *driver) {
+    const smm_nvrtc_functions *nvrtc;
+    int version = 0, major = 0, minor = 0;
+    if (driver->version(&version) || smm_cuda_nvrtc(&nvrtc) || nvrtc->version(&major, &minor) ||
+        version / 1000 >= major)
+        return SMM_CUDA_FAILED;
+    return smm_cuda_fail(
+        SMM_CUDA_UNAVAILABLE,
+        "the driver is of CUDA %d.%d and cannot load what NVRTC %d.%d compiles; install a newer driver, or "
+        "the NVRTC of the driver's CUDA: pip install nvidia-cuda-nvrtc-cu%d",
+        version / 1000, version % 1000 / 10, major, minor, version / 1000);
+}
+
 static smm_cuda_status load(const smm_cuda_cubin *cubin, smm_cuda_kernel *kernel) {
     enum { MAX_DYNAMIC_SHARED = 8 };    /* CUfunction_attribute */
     enum { WITHOUT_ASKING = 40 << 10 }; /* 48 KB, of which a kernel's own arrays are a part */
@@ -250,6 +264,7 @@ static smm_cuda_status load(const smm_cuda_cubin *cubin, smm_cuda_kernel *kernel
     void *module = NULL;
     smm_cuda_status status = smm_cuda_driver(&driver);
     if (!status) status = smm_cuda_check(driver->module_load(&module, cubin->data), "cuModuleLoadData");
+    if (status == SMM_CUDA_FAILED) status = explain_load(driver);
     if (!status)
         status = smm_cuda_check(driver->module_function(&kernel->function, module, cubin->name), "cuModuleGetFunction");
     if (!status && kernel->grid.shared > WITHOUT_ASKING)

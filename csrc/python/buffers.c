@@ -271,8 +271,10 @@ static held *all_held;
 static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void give_back(const smm_cuda_functions *driver) {
-    enum { NOT_READY = 600 };
+    enum { NOT_READY = 600, RELAXED = 2 };
     held *done = NULL;
+    int mode = RELAXED; /* otherwise asking for an event breaks off a capture, on whatever thread */
+    driver->capture_mode(&mode);
     pthread_mutex_lock(&held_lock);
     for (held **at = &all_held; *at;) {
         held *h = *at;
@@ -285,6 +287,7 @@ static void give_back(const smm_cuda_functions *driver) {
         done = h;
     }
     pthread_mutex_unlock(&held_lock);
+    driver->capture_mode(&mode);
     while (done) {
         held *h = done;
         done = h->next;
@@ -342,7 +345,8 @@ typedef struct memory {
     int device;
 } memory;
 
-/* May run on any thread, without the GIL. The default stream comes after the work of all others. */
+/* May run on any thread, without the GIL. JAX calls it when all that reads the memory is done, though Python may have
+ * dropped the array long before. */
 static void free_memory(DLManagedTensor *tensor) {
     memory *m = tensor->manager_ctx;
     const smm_cuda_functions *driver;

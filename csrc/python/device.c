@@ -65,6 +65,7 @@ static bool fits_others(task *t, int operand) {
     const DLTensor *x = &t->x[operand].x;
     if (t->device < 0) t->device = x->device.device_id;
     if (t->device != x->device.device_id || x->dtype.lanes != 1) return false;
+    if (x->dtype.bits >= 8 && (uintptr_t)x->data % (x->dtype.bits / 8)) return false;
     if (smm_is_integer(t->g->fields[operand])) return x->dtype.code == kDLInt && x->dtype.bits == 32;
     if (!t->bits) t->bits = x->dtype.bits;
     return x->dtype.code == kDLFloat && x->dtype.bits == t->bits && (t->bits == 32 || t->bits == 64);
@@ -310,7 +311,10 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
     fits = fits && take_sizes(&t);
     for (int i = t.s->inputs; i < t.s->operands && fits; i++) fits = take_output(&t, i);
     if (!fits) {
-        PyErr_SetString(PyExc_ValueError, "operands do not fit");
+        PyErr_Format(PyExc_ValueError,
+                     "operands do not fit: on a device they may have up to %d batch dimensions, and data that begin "
+                     "at a multiple of an element's size",
+                     SMM_CUDA_DIMS);
         goto end;
     }
     describe_all(&t);

@@ -1,5 +1,6 @@
 """Without a GPU: every tuned kernel, and a sample of what could run, compiles for sm_80, sm_90 and sm_100."""
 
+import itertools
 import random
 import re
 
@@ -16,37 +17,38 @@ SOURCES = (0, 1, 2)  # flat, one for all, anyhow
 
 @pytest.fixture(scope="module", autouse=True)
 def nvrtc():
+    """It is there, and its logs are seen: nothing comes from disk."""
     try:
         cuda.compile_for([{"dtype": "f32", "m": 1, "k": 1, "n": 1}], 90)
     except cuda.CudaUnavailableError as error:
         pytest.skip(str(error))
+    directory = cuda.cache_directory()
+    _core.cuda_configure(cuda._nvrtc_path(), None)
+    yield
+    _core.cuda_configure(cuda._nvrtc_path(), str(directory) if directory else None)
 
 
-def compile_all(problems, arch, record_property):
-    """Cubins of the planned kernels; none may spill much. Records registers."""
+def compile_all(problems, arch, registers):
+    """Cubins of the planned kernels; none may spill much."""
     found = cuda.compile_for(problems, arch, shared_memory=ARCHS[arch])
-    registers = []
-    for problem, (cubin, log, name, from_disk) in zip(problems, found, strict=True):
+    for problem, (cubin, log, name, _) in zip(problems, found, strict=True):
         assert cubin[:4] == b"\x7fELF"
-        assert name.startswith("smm_")
-        if from_disk:
-            continue
         spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))  # of all functions
         assert spilled <= MOST_SPILLED, (problem, spilled)
-        registers.append(max(map(int, re.findall(r"Used (\d+) registers", log))))
-    record_property(f"registers on sm_{arch}", sorted(registers))
+        used = max(map(int, re.findall(r"Used (\d+) registers", log)))
+        registers.setdefault(f"sm_{arch} {name}", []).append(used)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_planned_kernels(arch, record_property):
-    """What a call of each square order runs, on one architecture all of them, on the others a third."""
-    orders = range(1, 33) if arch == 90 else range(1 + arch // 10 % 3, 33, 3)
-    problems = [{"dtype": dtype, "m": n, "k": n, "n": n} for dtype in ("f32", "f64") for n in orders]
-    compile_all(problems, arch, record_property)
+def test_tuned_kernels(arch, registers):
+    """Products of every row of the tables, a third of them on each architecture."""
+    rows = [row for row in cuda.tuned_rows() if row["op"] == "MATMUL"]
+    rows = rows[list(ARCHS).index(arch) :: len(ARCHS)]
+    compile_all([{key: row[key] for key in PROBLEM} for row in rows], arch, registers)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_planned_kernels_with_one_matrix_for_all(arch, record_property):
+def test_planned_kernels_with_one_matrix_for_all(arch, registers):
     """Bulk copies, which that kernel needs, came with sm_90."""
     chance = random.Random(arch)
     sizes = [(n, n, n) for n in chance.sample(range(8, 33), 6)]
@@ -60,7 +62,7 @@ def test_planned_kernels_with_one_matrix_for_all(arch, record_property):
         }
         for size in sizes
     ]
-    compile_all(problems, arch, record_property)
+    compile_all(problems, arch, registers)
     kernels = {_core.cuda_plan({**p, "arch": arch}, ARCHS[arch])["kernel"] for p in problems}
     assert ("matmul_one" in kernels) == (arch >= 90)
 
@@ -118,7 +120,7 @@ def test_every_factorization_has_a_kernel(op):
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_sample_of_layouts(arch, record_property):
+def test_sample_of_layouts(arch, registers):
     chance = random.Random(arch)
     problems = [
         {
@@ -130,7 +132,32 @@ def test_sample_of_layouts(arch, record_property):
         }
         for _ in range(12)
     ]
-    compile_all(problems, arch, record_property)
+    compile_all(problems, arch, registers)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_sample_of_parameters(arch):
+    """Other tiles and blocks than those chosen: all that fits compiles."""
+    chance = random.Random(arch)
+    problems, parameters = [], []
+    while len(problems) < 12:
+        problem = {"dtype": chance.choice(("f32", "f64")), **{name: chance.randint(2, 32) for name in "mkn"}}
+        row = {
+            "kernel": chance.choice(("matmul_staged", "matmul_direct")),
+            "rows": chance.randint(1, 4),
+            "cols": chance.choice((1, 2, 4)),
+            "blocked": chance.randint(0, 1),
+            "threads": chance.choice((32, 64, 128, 256)),
+            "unroll": chance.randint(0, 1),
+            "pad": chance.randint(0, 1),
+            "async": chance.randint(0, 1),
+            "through_shared": chance.randint(0, 1),
+        }
+        if _core.cuda_plan(problem, ARCHS[arch], row):
+            problems.append(problem)
+            parameters.append(row)
+    for cubin, *_ in cuda.compile_for(problems, arch, parameters, shared_memory=ARCHS[arch]):
+        assert cubin[:4] == b"\x7fELF"
 
 
 def test_every_kernel_of_the_list():
@@ -180,11 +207,16 @@ class TestPlan:
             assert plan["block"] <= 1024
             assert plan["matrices"] >= 1
 
-    def test_no_cliff_between_neighbours(self):
+    @pytest.mark.parametrize("dtype", ["f32", "f64"])
+    @pytest.mark.parametrize("most", [32, 64])
+    @pytest.mark.parametrize("aligned", [0, 1])
+    def test_no_cliff_between_neighbours(self, dtype, most, aligned):
         """Shapes without a row of their own keep most of their lanes busy with elements of the result."""
         shares = []
-        for m, k, n in [(m, k, n) for m in range(4, 33, 3) for k in (4, 9, 16, 31) for n in range(4, 33, 3)]:
-            plan = _core.cuda_plan({"dtype": "f64", "m": m, "k": k, "n": n, "aligned": 0}, ARCHS[90])
+        sizes = range(4, most + 1, most // 10)
+        for m, k, n in itertools.product(sizes, (4, 9, 16, 31), sizes):
+            problem = {"dtype": dtype, "m": m, "k": k, "n": n, "aligned": aligned}
+            plan = _core.cuda_plan(problem, ARCHS[90])
             shares.append(plan["matrices"] * m * n / (plan["block"] * plan["rows"] * plan["cols"]))
         assert min(shares) > 0.3
         assert sum(shares) / len(shares) > 0.7

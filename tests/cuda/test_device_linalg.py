@@ -372,8 +372,8 @@ def test_calls_find_the_tuned_rows(torch):
             assert (how.threads, how.group) == (plan["block"], plan["matrices"])
 
 
-def test_cupy(rng):
-    cupy = pytest.importorskip("cupy")
+def test_cupy(required, rng):
+    cupy = required("cupy")
     a, b = rng.standard_normal((50, 6, 6)), rng.standard_normal((50, 6, 2))
     x, y = cupy.asarray(a), cupy.asarray(b)
     solution = smallmm.solve(x, y)
@@ -391,9 +391,9 @@ def test_cupy(rng):
         smallmm.inv(x)
 
 
-def test_jax(rng, monkeypatch):
+def test_jax(required, rng, monkeypatch):
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    jax = pytest.importorskip("jax")
+    jax = required("jax")
     if jax.default_backend() != "gpu":
         pytest.skip("JAX sees no GPU")
     a, b = (
@@ -406,8 +406,8 @@ def test_jax(rng, monkeypatch):
     np.testing.assert_array_equal(np.asarray(smallmm.solve(x, y)), smallmm.solve(a, b))
 
 
-def test_numba(rng):
-    cuda = pytest.importorskip("numba.cuda")
+def test_numba(required, rng):
+    cuda = required("numba.cuda")
     a = rng.standard_normal((50, 6, 6))
     x = cuda.to_device(a)
     np.testing.assert_array_equal(smallmm.inv(x).copy_to_host(), smallmm.inv(a))

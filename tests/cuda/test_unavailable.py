@@ -1,9 +1,16 @@
 """What is said where CUDA, or a part of it, is missing. Runs on any machine."""
 
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import smallmm
+from smallmm import cuda
 
 DEVICE_ARRAY = """
     import smallmm
@@ -37,21 +44,74 @@ def test_no_driver(no_driver, run_python):
     assert "install the NVIDIA driver" in said
 
 
-def test_no_nvrtc(run_python, tmp_path):
-    code = """
-        import smallmm
-        from smallmm import _core
-        _core.cuda_plan({"dtype": "f32", "m": 2, "k": 2, "n": 2}, 1 << 17)
-        _core.cuda_configure("/nowhere/libnvrtc.so", None)
+@pytest.fixture(scope="module")
+def drivers(tmp_path_factory):
+    """Folders with a CUDA driver that runs nothing, whole and without one of its functions."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    folders = {}
+    for name, flags in (("whole", []), ("old", ["-DcuMemAllocAsync=none"])):
+        folders[name] = tmp_path_factory.mktemp(name)
+        source = Path(__file__).with_name("fake_driver.c")
+        command = [compiler, "-shared", "-fPIC", *flags, "-o", folders[name] / "libcuda.so.1", source]
+        subprocess.run(command, check=True)
+    return folders
+
+
+@pytest.mark.parametrize(
+    ("driver", "settings", "device", "said"),
+    [
+        ("whole", {"FAKE_INIT": "100"}, 0, r"finds no usable GPU \(cuInit: .*error 100\); nvidia-smi"),
+        ("whole", {}, 3, r"no CUDA device 3; the driver sees 1 \(CUDA_VISIBLE_DEVICES"),
+        ("whole", {"FAKE_CC": "75"}, 0, r"compute capability 7\.5; a GPU of 8\.0 or newer"),
+        ("whole", {"FAKE_CUDA": "9020"}, 0, r"the driver is of CUDA 9\.2 and cannot load .*newer driver"),
+        ("old", {}, 0, r"has no cuMemAllocAsync; install the NVIDIA driver 525"),
+    ],
+    ids=["no GPU", "no such device", "old GPU", "old driver, new NVRTC", "old driver"],
+)
+def test_unusable_drivers(run_python, drivers, driver, settings, device, said):
+    if "FAKE_CUDA" in settings:
+        if cuda.is_available():
+            pytest.skip("there is a driver, of which NVRTC may want more than the fake one has")
         try:
-            _core.cuda_build({"dtype": "f32", "m": 2, "k": 2, "n": 2}, None, 90, 1 << 17)
+            cuda.compile_for([{"dtype": "f32", "m": 1, "k": 1, "n": 1}], 90)
+        except cuda.CudaUnavailableError as error:
+            pytest.skip(str(error))
+    code = f"""
+        import smallmm
+        try:
+            smallmm.cuda.warmup([2], device={device})
         except smallmm.CudaUnavailableError as error:
             print(error)
-        else:
-            print("found by its usual name")
     """
-    said = run_python(code).stdout
-    assert "usual name" in said or ("no NVRTC" in said and "pip install 'smallmm[cuda]'" in said)
+    folders = [str(drivers[driver]), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    done = run_python(code, {"LD_LIBRARY_PATH": os.pathsep.join(folders), **settings}, check=False)
+    assert re.search(said, done.stdout), done.stderr
+
+
+def test_no_nvrtc(run_python):
+    """Where neither cuda-pathfinder nor the usual names lead to one."""
+    code = """
+        import ctypes, smallmm
+        from smallmm import _core, cuda
+        cuda._nvrtc_path = lambda: "/nowhere/libnvrtc.so"
+        for name in ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"):
+            try:
+                ctypes.CDLL(name)
+                raise SystemExit("found by its usual name")
+            except OSError:
+                pass
+        try:
+            cuda.compile_for([{"dtype": "f32", "m": 2, "k": 2, "n": 2}], 90)
+        except smallmm.CudaUnavailableError as error:
+            print(error)
+    """
+    done = run_python(code, check=False)
+    if "usual name" in done.stderr:
+        pytest.skip("NVRTC is installed where the loader finds it")
+    assert "no NVRTC" in done.stdout
+    assert "pip install 'smallmm[cuda]'" in done.stdout
 
 
 def test_import_opens_nothing(run_python):
@@ -81,6 +141,13 @@ def test_messages_name_what_was_given():
         smallmm.batched_matmul(Array(), Array())
     with pytest.raises(TypeError, match=r"a is a numpy.ndarray on the host"):
         smallmm.batched_matmul(np.eye(3), Array())
+
+
+def test_warmup_refuses_what_it_does_not_know():
+    with pytest.raises(TypeError, match="there is no 'order_x'; expected some of order_a"):
+        cuda.warmup([3], order_x=1)
+    with pytest.raises(ValueError, match="op is 'magic'; expected one of batched_matmul"):
+        cuda.warmup([3], op="magic")
 
 
 def test_unknown_kernel_and_parameters():
