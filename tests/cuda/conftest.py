@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+os.environ["CUDA_CACHE_DISABLE"] = "1"  # NVRTC's own cache, which keeps no logs
 REGISTERS = pytest.StashKey[dict[str, list[int]]]()
 
 

@@ -35,8 +35,9 @@ def compile_all(problems, arch, registers):
         assert cubin[:4] == b"\x7fELF"
         spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))  # of all functions
         assert spilled <= MOST_SPILLED, (problem, spilled)
-        used = max(map(int, re.findall(r"Used (\d+) registers", log)))
-        registers.setdefault(f"sm_{arch} {name}", []).append(used)
+        used = re.findall(r"Used (\d+) registers", log)
+        if used:  # not from NVRTC's own cache
+            registers.setdefault(f"sm_{arch} {name}", []).append(max(map(int, used)))
 
 
 @pytest.mark.parametrize("arch", ARCHS)
