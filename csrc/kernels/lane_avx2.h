@@ -155,6 +155,35 @@ INLINE void block_transpose(block_row x[BLOCK]) {
 #include "shuffles_f32.h"
 #endif
 
+/* x[i] lane j = p[j * n + i]: of n or LANES columns as many rows as 128 bits hold. Halves of vectors are loaded to
+ * where they belong, so that nothing crosses lanes. */
+#define SMM_LANE_STRIPS
+enum { STRIP = LANES / 2 };
+#if defined(SMM_KERNELS_F64)
+INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
+    vec y[2];
+    UNROLLED(int j = 0; j < 2; j++) {
+        y[j] = _mm256_zextpd128_pd256(_mm_loadu_pd(p + j * n));
+        if (j + 2 < n) y[j] = _mm256_insertf128_pd(y[j], _mm_loadu_pd(p + (j + 2) * n), 1);
+    }
+    x[0] = _mm256_unpacklo_pd(y[0], y[1]);
+    x[1] = _mm256_unpackhi_pd(y[0], y[1]);
+}
+#else
+INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
+    if (n == 3) { /* elements 0, 3, 6 of what begins at row i */
+        UNROLLED(int i = 0; i < 3; i++)
+            x[i] = _mm256_zextps128_ps256(_mm_shuffle_ps(_mm_loadu_ps(p + i), _mm_loadu_ps(p + i + 3), 0xfc));
+        return;
+    }
+    UNROLLED(int j = 0; j < 4; j++) {
+        x[j] = _mm256_zextps128_ps256(_mm_loadu_ps(p + j * n));
+        if (j + 4 < n) x[j] = _mm256_insertf128_ps(x[j], _mm_loadu_ps(p + (j + 4) * n), 1);
+    }
+    lane_transpose_quads(x);
+}
+#endif
+
 /* Few elements at a time: of x and y in turns make even and odd; and back. The same in threes. An element of each
  * lane's, `step` elements apart. */
 #define SMM_LANE_ZIP

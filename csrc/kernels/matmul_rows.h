@@ -143,9 +143,80 @@ INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last
  * above it at most 5 % on AVX2, 3 % at f64 on AVX-512). */
 enum { ROWS_STRIDES = VECTOR_REGISTERS < 32 ? 8 : sizeof(T) == 8 ? 16 : 32 };
 
-/* Square matrices of constant order, with code of their own for dense A and B by rows; small ones also by columns. */
+#if defined(SMM_LANE_STRIPS)
+/* One tile of a small order, B by columns: rows of B are transposed a strip at a time, in registers and for each tile
+ * anew. */
+INLINE void rows_tile_columns(const int height, const columns j, const int n, const T *a, const strides as, const T *b,
+                              const strides bs, T *c, const strides cs) {
+    vec acc[MAX_HEIGHT][MAX_WIDTH], strip[MAX_WIDTH][STRIP];
+    UNROLLED(int p = 0; p < n; p++) {
+        const int begun = p / STRIP * STRIP, from = begun + STRIP <= n || n < STRIP ? begun : n - STRIP;
+        if (p == begun)
+            UNROLLED(int v = 0; v < vectors_of(j); v++)
+                lane_load_strip(strip[v], b + (j.width ? column(j, v) : 0) * bs.col + from, bs.col);
+        UNROLLED(int i = 0; i < height; i++) {
+            const vec x = lane_set(a[i * as.row + p * as.col]);
+            UNROLLED(int v = 0; v < vectors_of(j); v++) {
+                const vec y = strip[v][p - from];
+                acc[i][v] = p ? lane_fma(x, y, acc[i][v]) : lane_mul(x, y);
+            }
+        }
+    }
+    UNROLLED(int i = 0; i < height; i++)
+        UNROLLED(int v = 0; v < vectors_of(j); v++) store_columns(j, v, c + i * cs.row, acc[i][v]);
+}
+
+INLINE void rows_square_columns(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
+                                const int max_height, const strides as, const strides bs, const strides cs) {
+    const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
+    T *c = (T *)call->c.data + first * cs.batch;
+    const columns j = columns_from(0, MAX_WIDTH, n);
+    const int tiles = (n + max_height - 1) / max_height, height = n / tiles, taller = n % tiles * (height + 1);
+    for (intptr_t q = first; q < last; q++, a += as.batch, b += bs.batch, c += cs.batch) {
+        if (cold) prefetch(a + distance(n * n), n * n), prefetch(b + distance(n * n), n * n);
+        UNROLLED(int i = 0; i < taller; i += height + 1)
+            rows_tile_columns(height + 1, j, n, a + i * as.row, as, b, bs, c + i * cs.row, cs);
+        UNROLLED(int i = taller; i < n; i += height)
+            rows_tile_columns(height, j, n, a + i * as.row, as, b, bs, c + i * cs.row, cs);
+    }
+}
+
+/* Of a larger order: B is transposed, a few matrices at a time, and the kernel called as with a B by rows. By then most
+ * of the stores have left the store queue. */
+INLINE void rows_square_transposed(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold, const int n,
+                                   smm_kernel_fn *kernel) {
+    enum { ELEMENTS = 8192 / sizeof(T) };
+    T panels[ELEMENTS] __attribute__((aligned(64)));
+    const intptr_t square = n * n, group = call->b.batch ? ELEMENTS / square : last - first;
+    smm_call part = *call;
+    part.b = (smm_operand){panels, call->b.batch ? square * sizeof(T) : 0, n * sizeof(T), sizeof(T)};
+    for (intptr_t q = first; q < last; q += group) {
+        const intptr_t count = least(group, last - q);
+        part.a.data = (char *)call->a.data + q * call->a.batch;
+        part.c.data = (char *)call->c.data + q * call->c.batch;
+        for (intptr_t i = 0; i < (call->b.batch ? count : 1); i++) {
+            const T *b = (const T *)((const char *)call->b.data + (q + i) * call->b.batch);
+            T *to = panels + i * square;
+            if (cold) prefetch(b + distance(square), square);
+            UNROLLED(int v = 0; v < n; v += LANES) {
+                const int j = v + LANES <= n ? v : n - LANES;
+                UNROLLED_BY_4(int k = 0; k < n; k += STRIP) {
+                    const int p = k + STRIP <= n ? k : n - STRIP;
+                    vec strip[STRIP];
+                    lane_load_strip(strip, b + j * n + p, n);
+                    UNROLLED(int l = 0; l < STRIP; l++) lane_store(to + (p + l) * n + j, strip[l]);
+                }
+            }
+        }
+        kernel(&part, 0, count, cold);
+    }
+}
+#endif
+
+/* Square matrices of constant order, with code of their own for dense A and B by rows; small ones also by columns.
+ * `kernel` is what this becomes. */
 INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold, const int n,
-                        const int height, const int width) {
+                        const int height, const int width, smm_kernel_fn *kernel) {
     const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
     const strides a_rows = {as.batch, n, 1}, a_cols = {as.batch, 1, n}, b_rows = {bs.batch, n, 1},
                   b_cols = {bs.batch, 1, n}, c_rows = {cs.batch, n, 1};
@@ -157,6 +228,18 @@ INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm
         rows_square_loop(call, first, last, false, n, n, height, width, a_rows, b_rows, false, c_rows, behind);
     else if (small && dense && a_is_rows && b_is_rows)
         rows_square_loop(call, first, last, true, n, n, height, width, a_rows, b_rows, false, c_rows, behind);
+#if defined(SMM_LANE_STRIPS)
+    else if (dense && a_is_cols && b_is_rows && (!small || !cold))
+        rows_square_loop(call, first, last, false, n, n, height, width, a_cols, b_rows, false, c_rows, NULL);
+    else if (small && dense && a_is_cols && b_is_rows)
+        rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_rows, false, c_rows, behind);
+    else if (small && a_is_rows && b_is_cols)
+        rows_square_columns(call, first, last, cold, n, height, a_rows, b_cols, c_rows);
+    else if (small && b_is_cols)
+        rows_square_columns(call, first, last, cold, n, height, a_cols, b_cols, c_rows);
+    else if (b_is_cols)
+        rows_square_transposed(call, first, last, cold, n, kernel);
+#else
     else if (small && dense && a_is_cols && b_is_rows)
         rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_rows, false, c_rows, behind);
     else if (small && dense && a_is_rows && b_is_cols)
@@ -165,6 +248,7 @@ INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm
         rows_square_loop(call, first, last, true, n, n, height, width, a_cols, b_cols, true, c_rows, behind);
     else if (!small && dense && (a_is_rows || a_is_cols) && b_is_cols)
         rows_square_loop(call, first, last, true, n, n, height, width, as, b_cols, true, c_rows, behind);
+#endif
     else
         /* k at run time: unrolled, every a_ik would want an address register of its own */
         rows_square_loop(call, first, last, !small && cold && dense && a_is_rows && b_is_rows, n, call->k, height,

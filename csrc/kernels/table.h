@@ -8,7 +8,7 @@ static unsigned any_needs(const smm_call *call) {
 
 #define MATMUL_ROWS(n, height, width) \
     static void KERNEL(matmul_rows_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
-        rows_square(call, first, last, cold, n, height, width); \
+        rows_square(call, first, last, cold, n, height, width, KERNEL(matmul_rows_##n)); \
     }
 #define MATMUL_PERMUTE(n) \
     static void KERNEL(matmul_permute_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
