@@ -69,13 +69,18 @@ static unsigned any_needs(const smm_call *call) {
  * one). */
 enum { SMALL_GROUP = SMM_GROUP / 2, LARGE_GROUP = SMM_GROUP * 3 / 2, LARGEST_GROUP = SMM_GROUP * 4 };
 
+/* From how many bytes `rows` of constant order prefetches. On AVX2 what the last cache holds comes soon enough:
+ * prefetching 2 to 4 MB cost 10-25 %, 12 MB nothing from order 12 on, and orders 2 to 4 gained 20-30 % by it (AMD Zen
+ * 3, November 2026). */
+#define ROWS_COLD (VECTOR_REGISTERS < 32 ? 4 * SMM_BEYOND_L2 : SMM_BEYOND_L2)
+
 static const smm_kernel matmul_list[] = {
 #define MATMUL_VECTOR_LANES(n) ROW(matmul_vector_lanes_##n, n, n, 1, vector_lanes_needs, SMM_BEYOND_L2),
 #define MATMUL_VECTOR_LEFT(n) ROW(matmul_vector_left_##n, 1, n, n, vector_lanes_needs, SMM_BEYOND_L2),
 #define MATMUL_PERMUTE(n) GROUPED(LARGE_GROUP, matmul_permute_##n, n, n, n, permute_needs, SMM_BEYOND_L2),
 #define MATMUL_GROUP(n, width) \
     GROUPED(n == 4 ? SMALL_GROUP : SMM_GROUP, matmul_group_##n, n, n, n, group_needs, SMM_BEYOND_L2),
-#define MATMUL_ROWS(n, height, width) GROUPED(SMM_GROUP, matmul_rows_##n, n, n, n, rows_square_needs, SMM_BEYOND_L2),
+#define MATMUL_ROWS(n, height, width) GROUPED(SMM_GROUP, matmul_rows_##n, n, n, n, rows_square_needs, ROWS_COLD),
 #include "../tuning.def"
     GROUPED(SMM_GROUP, matmul_scalars, 1, 1, 1, any_needs, SMM_MEMORY),
     ROW(matmul_vector_lanes, 0, 0, 1, vector_lanes_needs, SMM_BEYOND_L2),
