@@ -196,17 +196,22 @@ INLINE void rows_square_columns(const smm_call *call, intptr_t first, intptr_t l
     }
 }
 
-/* A dense matrix; what would pass the end of its rows or columns overlaps. */
-INLINE void transpose_square(T *to, const T *from, const int n) {
-    ROLLED(int v = 0; v < n; v += LANES) {
-        const int j = v + LANES <= n ? v : n - LANES;
-        UNROLLED_BY_4(int k = 0; k < n; k += STRIP) {
-            const int i = k + STRIP <= n ? k : n - STRIP;
-            vec strip[STRIP];
-            lane_load_strip(strip, from + j * n + i, n);
-            UNROLLED(int l = 0; l < STRIP; l++) lane_store(to + (i + l) * n + j, strip[l]);
-        }
+/* A vector's width of columns of a dense matrix, and all of them; what would pass the end of rows or columns overlaps.
+ */
+INLINE void transpose_columns(T *to, const T *from, const int n, int v) {
+    const int j = v + LANES <= n ? v : n - LANES;
+    UNROLLED_BY_4(int k = 0; k < n; k += STRIP) {
+        const int i = k + STRIP <= n ? k : n - STRIP;
+        vec strip[STRIP];
+        lane_load_strip(strip, from + j * n + i, n);
+        UNROLLED(int l = 0; l < STRIP; l++) lane_store(to + (i + l) * n + j, strip[l]);
     }
+}
+INLINE void transpose_square(T *to, const T *from, const int n) {
+    if (n <= 3 * LANES)
+        UNROLLED(int v = 0; v < n; v += LANES) transpose_columns(to, from, n, v);
+    else
+        ROLLED(int v = 0; v < n; v += LANES) transpose_columns(to, from, n, v);
 }
 
 /* Of a larger order: B is transposed, a few matrices at a time, and the kernel called as with a B by rows. By then most
