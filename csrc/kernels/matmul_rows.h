@@ -71,30 +71,6 @@ INLINE void rows_tile(const int height, const columns j, const intptr_t k, const
         UNROLLED(int v = 0; v < vectors_of(j); v++) store_columns(j, v, c + i * cs.row, acc[i][v]);
 }
 
-/* Up to BLOCK x BLOCK elements of B of order n, from row k on; what would pass the end overlaps. */
-INLINE void transpose_rows_from(int k, T *panel, const int pitch, const T *b, intptr_t ld, const int n) {
-    const int width = n < BLOCK ? n : BLOCK, i = k + width <= n ? k : n - width;
-    transpose_block(panel + i * pitch, pitch, b + i, ld, width, width, BLOCK);
-}
-
-/* B of order n, given by columns `ld` elements apart, transposed to a panel: row k of B at panel + k pitch,
- * its vectors whole, so that no load straddles two stores. Many blocks are a loop: unrolled, they were no faster (EPYC
- * of family 25, AVX2, November 2026), and a quarter of the compiler's work. */
-INLINE void transpose_to_panel(T *panel, const int pitch, const T *b, intptr_t ld, const int n) {
-    const int width = n < BLOCK ? n : BLOCK;
-    UNROLLED(int v = 0; v < pitch; v += LANES) {
-        const int start = n < LANES ? 0 : v + LANES <= n ? v : n - LANES; /* of the vector, in B */
-        UNROLLED(int h = 0; h < LANES && h < n; h += BLOCK) {
-            const int j = start + h + width <= n ? start + h : n - width;
-            T *const to = panel + v + j - start;
-            if (n <= 3 * BLOCK)
-                UNROLLED(int k = 0; k < n; k += BLOCK) transpose_rows_from(k, to, pitch, b + j * ld, ld, n);
-            else
-                ROLLED(int k = 0; k < n; k += BLOCK) transpose_rows_from(k, to, pitch, b + j * ld, ld, n);
-        }
-    }
-}
-
 /* Above this order results are streamed in between. Below, that gained nothing; at any shape it cost up to 12 %. */
 enum { ROWS_STREAM = 16 };
 
@@ -103,62 +79,96 @@ INLINE ahead rows_ahead(const bool cold, const T *a, const T *b, const int n, in
     return (ahead){cold ? a + from : NULL, b + from, height, height};
 }
 
-/* The tiles of some columns of an n x n matrix, as equal in height as can be: first those of one row more. b_next:
- * where B lies, if it is read from a panel. */
-INLINE void rows_strip(const bool cold, const columns j, const int n, const intptr_t k, const int max_height,
-                       const T *a, const strides as, const T *b, const strides bs, const bool b_panel, T *c,
-                       const strides cs, const T *b_next, smm_behind *behind) {
-    const int tiles = (n + max_height - 1) / max_height, height = n / tiles, taller = n % tiles * (height + 1);
-    ROLLED(int i = 0; i < taller; i += height + 1) {
-        const ahead next = rows_ahead(cold, a, b_next, n, i, height + 1);
-        rows_tile(height + 1, j, k, a + i * as.row, as, b, bs, b_panel, c + i * cs.row, cs, next, behind);
-    }
-    ROLLED(int i = taller; i < n; i += height) {
-        const ahead next = rows_ahead(cold, a, b_next, n, i, height);
-        rows_tile(height, j, k, a + i * as.row, as, b, bs, b_panel, c + i * cs.row, cs, next, behind);
-    }
-}
-
-/* One n x n matrix, max_width vectors of columns at a time and then the rest. */
-INLINE void rows_matrix(const bool cold, const int n, const intptr_t k, const int max_height, const int max_width,
-                        const T *a, const strides as, const T *b, const strides bs, const bool b_panel, T *c,
-                        const strides cs, const T *b_next, smm_behind *behind) {
-    const int step = max_width * LANES, whole = n / step * step;
-    ROLLED(int v = 0; v < whole; v += step)
-        rows_strip(cold, (columns){max_width, step - LANES}, n, k, max_height, a, as, b + v, bs, b_panel, c + v, cs,
-                   b_next, behind);
-    if (whole < n)
-        rows_strip(cold, columns_from(whole / LANES, max_width, n), n, k, max_height, a, as, b + whole, bs, b_panel,
-                   c + whole, cs, b_next, behind);
-}
-
-/* n x n matrices; n, heights, widths and, by inlining, k and the strides within a matrix are constants where the
- * caller's are. */
-INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
-                             const intptr_t k, const int max_height, const int max_width, const strides as,
-                             const strides bs, const bool b_cols, const strides cs, smm_behind *known) {
-    /* a copy, which no store to C can change, so that it may stay in registers */
-    smm_behind behind = known ? *known : (smm_behind){0}, *const to_stream = known ? &behind : NULL;
-    const int pitch = (n + LANES - 1) / LANES * LANES;
-    const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
-    T *c = (T *)call->c.data + first * cs.batch;
-    /* the next matrix's panel is written while this one's is read: its stores have then left the store queue */
-    T panels[2][b_cols ? 32 * 32 : 1] __attribute__((aligned(64)));
-    if (b_cols) transpose_to_panel(panels[first & 1], pitch, b, bs.col, n);
-    const strides ps = b_cols ? (strides){0, pitch, 1} : bs;
-    for (intptr_t q = first; q < last; q++, a += as.batch, b += bs.batch, c += cs.batch) {
-        const T *panel = panels[q & 1];
-        if (b_cols && q + 1 < last) transpose_to_panel(panels[~q & 1], pitch, b + bs.batch, bs.col, n);
-        rows_matrix(cold, n, k, max_height, max_width, a, as, b_cols ? panel : b, ps, b_cols, c, cs, b, to_stream);
-    }
-    if (known) *known = behind;
-}
-
 /* Up to this order, constant strides save address arithmetic that does not hide behind the sums (EPYC, November 2026:
  * above it at most 5 % on AVX2, 3 % at f64 on AVX-512). */
 enum { ROWS_STRIDES = VECTOR_REGISTERS < 32 ? 8 : sizeof(T) == 8 ? 16 : 32 };
 
 #if defined(SMM_LANE_STRIPS)
+/* A vector's width of columns of a dense matrix; what would pass the end of rows or columns overlaps. And all of them.
+ */
+INLINE void transpose_columns(T *to, const T *from, const int n, int v) {
+    const int j = v + LANES <= n ? v : n - LANES;
+    UNROLLED_BY_4(int k = 0; k < n; k += STRIP) {
+        const int i = k + STRIP <= n ? k : n - STRIP;
+        vec strip[STRIP];
+        lane_load_strip(strip, from + j * n + i, n);
+        UNROLLED(int l = 0; l < STRIP; l++) lane_store(to + (i + l) * n + j, strip[l]);
+    }
+}
+INLINE void transpose_square(T *to, const T *from, const int n) {
+    if (n <= 3 * LANES)
+        UNROLLED(int v = 0; v < n; v += LANES) transpose_columns(to, from, n, v);
+    else
+        ROLLED(int v = 0; v < n; v += LANES) transpose_columns(to, from, n, v);
+}
+
+/* The tiles of some columns of an n x n matrix, as equal in height as can be: first those of one row more. b_next:
+ * where B lies, if what is read is a panel. */
+INLINE void rows_tiles_of(const bool cold, const columns j, const int n, const intptr_t k, const int max_height,
+                          const T *a, const strides as, const T *b, const strides bs, T *c, const strides cs,
+                          const T *b_next, smm_behind *behind) {
+    const int tiles = (n + max_height - 1) / max_height, height = n / tiles, taller = n % tiles * (height + 1);
+    ROLLED(int i = 0; i < taller; i += height + 1) {
+        const ahead next = rows_ahead(cold, a, b_next, n, i, height + 1);
+        rows_tile(height + 1, j, k, a + i * as.row, as, b, bs, false, c + i * cs.row, cs, next, behind);
+    }
+    ROLLED(int i = taller; i < n; i += height) {
+        const ahead next = rows_ahead(cold, a, b_next, n, i, height);
+        rows_tile(height, j, k, a + i * as.row, as, b, bs, false, c + i * cs.row, cs, next, behind);
+    }
+}
+
+/* One n x n matrix, max_width vectors of columns at a time and then the rest. */
+INLINE void rows_matrix(const bool cold, const int n, const intptr_t k, const int max_height, const int max_width,
+                        const T *a, const strides as, const T *b, const strides bs, T *c, const strides cs,
+                        const T *b_next, smm_behind *behind) {
+    const int step = max_width * LANES, whole = n / step * step;
+    ROLLED(int v = 0; v < whole; v += step)
+        rows_tiles_of(cold, (columns){max_width, step - LANES}, n, k, max_height, a, as, b + v, bs, c + v, cs, b_next,
+                      behind);
+    if (whole < n)
+        rows_tiles_of(cold, columns_from(whole / LANES, max_width, n), n, k, max_height, a, as, b + whole, bs,
+                      c + whole, cs, b_next, behind);
+}
+
+/* n x n matrices; n, heights, widths and, by inlining, k and the strides within a matrix are constants where the
+ * caller's are. b_cols: B is dense by columns, and bs what it becomes by transposing it, one matrix ahead. */
+INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
+                             const intptr_t k, const int max_height, const int max_width, const strides as,
+                             const strides bs, const bool b_cols, const strides cs, smm_behind *known) {
+    /* a copy, which no store to C can change, so that it may stay in registers */
+    smm_behind behind = known ? *known : (smm_behind){0}, *const to_stream = known ? &behind : NULL;
+    const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
+    T *c = (T *)call->c.data + first * cs.batch;
+    T panels[2][32 * 32] __attribute__((aligned(64)));
+    if (b_cols) transpose_square(panels[first & 1], b, n);
+    for (intptr_t q = first; q < last; q++, a += as.batch, b += bs.batch, c += cs.batch) {
+        const T *panel = panels[q & 1];
+        if (b_cols && q + 1 < last) transpose_square(panels[~q & 1], b + bs.batch, n);
+        rows_matrix(cold, n, k, max_height, max_width, a, as, b_cols ? panel : b, bs, c, cs, b, to_stream);
+    }
+    if (known) *known = behind;
+}
+
+/* Of a larger order: B is transposed, a few matrices at a time, and the kernel called as with a B by rows. By then most
+ * of the stores have left the store queue. */
+INLINE void rows_square_transposed(const smm_call *call, intptr_t first, intptr_t last, const int n,
+                                   smm_kernel_fn *kernel) {
+    enum { ELEMENTS = 8192 / sizeof(T) };
+    T panels[ELEMENTS] __attribute__((aligned(64)));
+    const intptr_t square = n * n, group = call->b.batch ? ELEMENTS / square : last - first;
+    smm_call part = *call;
+    part.b = (smm_operand){panels, call->b.batch ? square * sizeof(T) : 0, n * sizeof(T), sizeof(T)};
+    for (intptr_t q = first; q < last; q += group) {
+        const intptr_t count = least(group, last - q);
+        part.a.data = (char *)call->a.data + q * call->a.batch;
+        part.c.data = (char *)call->c.data + q * call->c.batch;
+        for (intptr_t i = 0; i < (call->b.batch ? count : 1); i++)
+            transpose_square(panels + i * square, (const T *)((char *)call->b.data + (q + i) * call->b.batch), n);
+        kernel(&part, 0, count, NULL);
+    }
+}
+
 /* One tile of a small order, B by columns: rows of B are transposed a strip at a time, in registers and for each tile
  * anew. */
 INLINE void rows_tile_columns(const int height, const columns j, const int n, const T *a, const strides as, const T *b,
@@ -181,6 +191,7 @@ INLINE void rows_tile_columns(const int height, const columns j, const int n, co
         UNROLLED(int v = 0; v < vectors_of(j); v++) store_columns(j, v, c + i * cs.row, acc[i][v]);
 }
 
+/* Dense matrices of a small order, B by columns. */
 INLINE void rows_square_columns(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
                                 const int max_height, const strides as, const strides bs, const strides cs) {
     const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
@@ -194,61 +205,6 @@ INLINE void rows_square_columns(const smm_call *call, intptr_t first, intptr_t l
         UNROLLED(int i = taller; i < n; i += height)
             rows_tile_columns(height, j, n, a + i * as.row, as, b, bs, c + i * cs.row, cs);
     }
-}
-
-/* A vector's width of columns of a dense matrix, and all of them; what would pass the end of rows or columns overlaps.
- */
-INLINE void transpose_columns(T *to, const T *from, const int n, int v) {
-    const int j = v + LANES <= n ? v : n - LANES;
-    UNROLLED_BY_4(int k = 0; k < n; k += STRIP) {
-        const int i = k + STRIP <= n ? k : n - STRIP;
-        vec strip[STRIP];
-        lane_load_strip(strip, from + j * n + i, n);
-        UNROLLED(int l = 0; l < STRIP; l++) lane_store(to + (i + l) * n + j, strip[l]);
-    }
-}
-INLINE void transpose_square(T *to, const T *from, const int n) {
-    if (n <= 3 * LANES)
-        UNROLLED(int v = 0; v < n; v += LANES) transpose_columns(to, from, n, v);
-    else
-        ROLLED(int v = 0; v < n; v += LANES) transpose_columns(to, from, n, v);
-}
-
-/* Of a larger order: B is transposed, a few matrices at a time, and the kernel called as with a B by rows. By then most
- * of the stores have left the store queue. */
-INLINE void rows_square_transposed(const smm_call *call, intptr_t first, intptr_t last, const int n,
-                                   smm_kernel_fn *kernel) {
-    enum { ELEMENTS = 8192 / sizeof(T) };
-    T panels[ELEMENTS] __attribute__((aligned(64)));
-    const intptr_t square = n * n, group = call->b.batch ? ELEMENTS / square : last - first;
-    smm_call part = *call;
-    part.b = (smm_operand){panels, call->b.batch ? square * sizeof(T) : 0, n * sizeof(T), sizeof(T)};
-    for (intptr_t q = first; q < last; q += group) {
-        const intptr_t count = least(group, last - q);
-        part.a.data = (char *)call->a.data + q * call->a.batch;
-        part.c.data = (char *)call->c.data + q * call->c.batch;
-        for (intptr_t i = 0; i < (call->b.batch ? count : 1); i++)
-            transpose_square(panels + i * square, (const T *)((char *)call->b.data + (q + i) * call->b.batch), n);
-        kernel(&part, 0, count, NULL);
-    }
-}
-
-/* Dense matrices of a larger order from memory, each operand by rows or by columns. A B by columns is transposed one
- * matrix ahead, because a few at a time would leave the memory idle in turns. */
-INLINE void rows_square_cold(const smm_call *call, intptr_t first, intptr_t last, const int n, const int height,
-                             const int width, const strides as, const strides bs, const bool b_cols, const strides cs,
-                             smm_behind *known) {
-    smm_behind behind = known ? *known : (smm_behind){0}, *const to_stream = known ? &behind : NULL;
-    const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
-    T *c = (T *)call->c.data + first * cs.batch;
-    T panels[2][32 * 32] __attribute__((aligned(64)));
-    if (b_cols) transpose_square(panels[first & 1], b, n);
-    for (intptr_t q = first; q < last; q++, a += as.batch, b += bs.batch, c += cs.batch) {
-        const T *panel = panels[q & 1];
-        if (b_cols && q + 1 < last) transpose_square(panels[~q & 1], b + bs.batch, n);
-        rows_matrix(true, n, n, height, width, a, as, b_cols ? panel : b, bs, false, c, cs, b, to_stream);
-    }
-    if (known) *known = behind;
 }
 
 /* Square matrices of constant order, with code of their own for dense operands by rows or by columns. `kernel` is what
@@ -274,7 +230,8 @@ INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm
     else if (small && a_is_cols && b_is_cols)
         rows_square_columns(call, first, last, cold, n, height, a_cols, b_cols, c_rows);
     else if (!small && cold && (a_is_rows || a_is_cols) && (b_is_rows || b_is_cols))
-        rows_square_cold(call, first, last, n, height, width, as, b_rows, b_is_cols, c_rows,
+        /* a few panels at a time would leave the memory idle in turns */
+        rows_square_loop(call, first, last, true, n, n, height, width, as, b_rows, b_is_cols, c_rows,
                          n > ROWS_STREAM ? cold : NULL);
     else if (!small && b_is_cols)
         rows_square_transposed(call, first, last, n, kernel);
@@ -282,7 +239,68 @@ INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm
         /* k at run time: unrolled, every a_ik would want an address register of its own */
         rows_square_loop(call, first, last, false, n, call->k, height, width, as, bs, false, cs, NULL);
 }
+
 #else
+/* Up to BLOCK x BLOCK elements of B of order n, from row k on; what would pass the end overlaps. */
+INLINE void transpose_rows_from(int k, T *panel, const int pitch, const T *b, intptr_t ld, const int n) {
+    const int width = n < BLOCK ? n : BLOCK, i = k + width <= n ? k : n - width;
+    transpose_block(panel + i * pitch, pitch, b + i, ld, width, width, BLOCK);
+}
+
+/* B of order n, given by columns `ld` elements apart, transposed to a panel: row k of B at panel + k pitch,
+ * its vectors whole, so that no load straddles two stores. Many blocks are a loop: unrolled, they were no faster (EPYC
+ * of family 25, AVX2, November 2026), and a quarter of the compiler's work. */
+INLINE void transpose_to_panel(T *panel, const int pitch, const T *b, intptr_t ld, const int n) {
+    const int width = n < BLOCK ? n : BLOCK;
+    UNROLLED(int v = 0; v < pitch; v += LANES) {
+        const int start = n < LANES ? 0 : v + LANES <= n ? v : n - LANES; /* of the vector, in B */
+        UNROLLED(int h = 0; h < LANES && h < n; h += BLOCK) {
+            const int j = start + h + width <= n ? start + h : n - width;
+            T *const to = panel + v + j - start;
+            if (n <= 3 * BLOCK)
+                UNROLLED(int k = 0; k < n; k += BLOCK) transpose_rows_from(k, to, pitch, b + j * ld, ld, n);
+            else
+                ROLLED(int k = 0; k < n; k += BLOCK) transpose_rows_from(k, to, pitch, b + j * ld, ld, n);
+        }
+    }
+}
+
+/* n x n matrices; n, heights, widths and, by inlining, k and the strides within a matrix are constants where the
+ * caller's are. */
+INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
+                             const intptr_t k, const int max_height, const int max_width, const strides as,
+                             const strides bs, const bool b_cols, const strides cs, smm_behind *known) {
+    /* a copy, which no store to C can change, so that it may stay in registers */
+    smm_behind behind = known ? *known : (smm_behind){0}, *const to_stream = known ? &behind : NULL;
+    const int vectors = (n + LANES - 1) / LANES;
+    const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
+    T *c = (T *)call->c.data + first * cs.batch;
+    /* the next matrix's panel is written while this one's is read: its stores have then left the store queue */
+    T panels[2][b_cols ? 32 * 32 : 1] __attribute__((aligned(64)));
+    if (b_cols) transpose_to_panel(panels[first & 1], vectors * LANES, b, bs.col, n);
+    const strides ps = b_cols ? (strides){0, vectors * LANES, 1} : bs;
+    for (intptr_t q = first; q < last; q++, a += as.batch, b += bs.batch, c += cs.batch) {
+        const T *panel = panels[q & 1];
+        if (b_cols && q + 1 < last) transpose_to_panel(panels[~q & 1], vectors * LANES, b + bs.batch, bs.col, n);
+        UNROLLED(int v = 0; v < vectors; v += max_width) {
+            const columns j = columns_from(v, max_width, n);
+            const T *bj = (b_cols ? panel : b) + v * LANES;
+            T *cj = c + v * LANES;
+            /* tiles as equal in height as can be: first those of one row more */
+            const int tiles = (n + max_height - 1) / max_height, height = n / tiles, taller = n % tiles * (height + 1);
+            ROLLED(int i = 0; i < taller; i += height + 1) {
+                const ahead next = rows_ahead(cold, a, b, n, i, height + 1);
+                rows_tile(height + 1, j, k, a + i * as.row, as, bj, ps, b_cols, cj + i * cs.row, cs, next, to_stream);
+            }
+            ROLLED(int i = taller; i < n; i += height) {
+                const ahead next = rows_ahead(cold, a, b, n, i, height);
+                rows_tile(height, j, k, a + i * as.row, as, bj, ps, b_cols, cj + i * cs.row, cs, next, to_stream);
+            }
+        }
+    }
+    if (known) *known = behind;
+}
+
 /* Square matrices of constant order, with code of their own for dense A and B by rows; small ones also by columns. */
 INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold, const int n,
                         const int height, const int width, smm_kernel_fn *kernel) {
