@@ -39,11 +39,9 @@ if switched_on("SMALLMM_SANITIZE"):
 if switched_on("SMALLMM_COVERAGE"):
     compile_args += ["-O0", "-g", "--coverage"]
     link_args += ["--coverage"]
-sources = sorted(glob("csrc/**/*.c", recursive=True))
 cpu = Path("/proc/cpuinfo")
 if switched_on("SMALLMM_NATIVE") and cpu.exists() and "avx512vl" not in cpu.read_text():
     compile_args += ["-DSMM_WITHOUT_AVX512"]
-    sources = [source for source in sources if "avx512" not in source]
 
 
 class parallel_build_ext(build_ext):
@@ -65,7 +63,7 @@ class parallel_build_ext(build_ext):
 
 core = Extension(
     "smallmm._core",
-    sources=sources,
+    sources=sorted(glob("csrc/**/*.c", recursive=True)),
     depends=sorted(f for kind in ("h", "def", "cuh") for f in glob(f"csrc/**/*.{kind}", recursive=True)),
     include_dirs=[numpy.get_include()],
     extra_compile_args=compile_args,

@@ -60,13 +60,17 @@ class Results:
 
     @cache  # noqa: B019, there is one
     def machines(self, suite: str) -> list[Machine]:
-        """Every machine with rows of the suite: those of topic square first, of these the latest."""
+        """Every machine with rows of the suite: the one that most was measured on first, then the latest."""
         found: dict[str, Machine] = {}
         for path in sorted(self.folder.glob(f"{suite}-*.jsonl")):
             about, rows = harness.read_rows(path)
             machine = found.setdefault(about["slug"], Machine(about))
             machine.topics[path.stem.rpartition("-")[2]] += rows
-        return sorted(found.values(), key=lambda m: (bool(m.topics["square"]), m.date), reverse=True)
+
+        def rank(machine: Machine) -> tuple[int, str]:
+            return len([*self.folder.glob(f"*-{machine.about['slug']}-*.jsonl")]), machine.date
+
+        return sorted(found.values(), key=rank, reverse=True)
 
     @property
     def accuracy(self) -> tuple[Row, list[Row]]:
