@@ -5,9 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -127,6 +125,8 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
 
 def _cpu() -> str:
     """The CPU's name, else the machine's architecture."""
+    from pathlib import Path  # here: it takes as long to import as the rest of smallmm does
+
     info = Path("/proc/cpuinfo")
     text = info.read_text() if info.exists() else ""
     found = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
@@ -135,6 +135,8 @@ def _cpu() -> str:
 
 def _numa_nodes() -> list[str]:
     """The CPUs of each node, as the kernel lists them: "0-15"."""
+    from pathlib import Path
+
     files = Path("/sys/devices/system/node").glob("node[0-9]*/cpulist")
     return [file.read_text().strip() for file in sorted(files, key=lambda file: (len(str(file)), file))]
 
@@ -169,8 +171,7 @@ def _gpus() -> list[str]:
     return gpus
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(NamedTuple):
     """How a call would run. `str` gives it in words."""
 
     op: str
@@ -233,7 +234,7 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     Returns
     -------
     Explanation
-        A frozen dataclass; print it for a summary.
+        A named tuple; print it for a summary.
 
     Examples
     --------

@@ -6,19 +6,19 @@ is loaded before the first array on a device, or the first call of a function be
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
+
+if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm does
+    from pathlib import Path
 
 __all__ = ["CudaUnavailableError", "device_name", "is_available", "warmup"]
 
 LARGEST = 64  # the largest order of a product with kernels; beyond it the array's own library multiplies
 LARGEST_FACTORED = 32  # the same for factorizations and solves, which no other takes over
-_TUNED = Path(__file__).parent / "tuned"
 
 
 class CudaUnavailableError(RuntimeError):
@@ -135,6 +135,8 @@ def compile_for(
 
 def cache_directory() -> Path | None:
     """Where compiled kernels are kept: ``SMALLMM_CACHE_DIR`` (empty: nowhere), else the user's cache."""
+    from pathlib import Path
+
     chosen = os.environ.get("SMALLMM_CACHE_DIR")
     if chosen is not None:
         return Path(chosen).absolute() if chosen else None
@@ -148,9 +150,12 @@ def cache_directory() -> Path | None:
 
 def tuned_rows() -> list[dict[str, Any]]:
     """The rows of smallmm/tuned/*.json: problem, parameters, and the device, date and time of measuring."""
+    import json
+    from pathlib import Path
+
     return [
         {**row, "device": table["device"]}
-        for path in sorted(_TUNED.glob("*.json"))
+        for path in sorted((Path(__file__).parent / "tuned").glob("*.json"))
         for table in [json.loads(path.read_text(encoding="utf-8"))]
         for row in table["rows"]
     ]

@@ -3,7 +3,6 @@
 import doctest
 import importlib.metadata
 import sys
-from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -73,7 +72,7 @@ class TestExplain:
 
     def test_frozen(self):
         plan = smallmm.explain("matmul", np.eye(2), np.eye(2))
-        with pytest.raises(FrozenInstanceError):
+        with pytest.raises(AttributeError):
             plan.threads = 3
 
     def test_errors(self):
