@@ -241,26 +241,18 @@ INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm
 }
 
 #else
-/* Up to BLOCK x BLOCK elements of B of order n, from row k on; what would pass the end overlaps. */
-INLINE void transpose_rows_from(int k, T *panel, const int pitch, const T *b, intptr_t ld, const int n) {
-    const int width = n < BLOCK ? n : BLOCK, i = k + width <= n ? k : n - width;
-    transpose_block(panel + i * pitch, pitch, b + i, ld, width, width, BLOCK);
-}
-
 /* B of order n, given by columns `ld` elements apart, transposed to a panel: row k of B at panel + k pitch,
- * its vectors whole, so that no load straddles two stores. Many blocks are a loop: unrolled, they were no faster (EPYC
- * of family 25, AVX2, November 2026), and a quarter of the compiler's work. */
+ * its vectors whole, so that no load straddles two stores. Blocks that would pass the end overlap. */
 INLINE void transpose_to_panel(T *panel, const int pitch, const T *b, intptr_t ld, const int n) {
     const int width = n < BLOCK ? n : BLOCK;
     UNROLLED(int v = 0; v < pitch; v += LANES) {
         const int start = n < LANES ? 0 : v + LANES <= n ? v : n - LANES; /* of the vector, in B */
         UNROLLED(int h = 0; h < LANES && h < n; h += BLOCK) {
             const int j = start + h + width <= n ? start + h : n - width;
-            T *const to = panel + v + j - start;
-            if (n <= 3 * BLOCK)
-                UNROLLED(int k = 0; k < n; k += BLOCK) transpose_rows_from(k, to, pitch, b + j * ld, ld, n);
-            else
-                ROLLED(int k = 0; k < n; k += BLOCK) transpose_rows_from(k, to, pitch, b + j * ld, ld, n);
+            UNROLLED(int k = 0; k < n; k += BLOCK) {
+                const int i = k + width <= n ? k : n - width;
+                transpose_block(panel + i * pitch + v + j - start, pitch, b + j * ld + i, ld, width, width, BLOCK);
+            }
         }
     }
 }
