@@ -83,6 +83,22 @@ INLINE ahead rows_ahead(const bool cold, const T *a, const T *b, const int n, in
  * above it at most 5 % on AVX2, 3 % at f64 on AVX-512). */
 enum { ROWS_STRIDES = VECTOR_REGISTERS < 32 ? 8 : sizeof(T) == 8 ? 16 : 32 };
 
+/* The tiles of some columns of an n x n matrix, as equal in height as can be: first those of one row more. b_next:
+ * where B itself lies, if what is read is a panel; b_panel: one of whole vectors. */
+INLINE void rows_tiles_of(const bool cold, const columns j, const int n, const intptr_t k, const int max_height,
+                          const T *a, const strides as, const T *b, const strides bs, const bool b_panel, T *c,
+                          const strides cs, const T *b_next, smm_behind *behind) {
+    const int tiles = (n + max_height - 1) / max_height, height = n / tiles, taller = n % tiles * (height + 1);
+    ROLLED(int i = 0; i < taller; i += height + 1) {
+        const ahead next = rows_ahead(cold, a, b_next, n, i, height + 1);
+        rows_tile(height + 1, j, k, a + i * as.row, as, b, bs, b_panel, c + i * cs.row, cs, next, behind);
+    }
+    ROLLED(int i = taller; i < n; i += height) {
+        const ahead next = rows_ahead(cold, a, b_next, n, i, height);
+        rows_tile(height, j, k, a + i * as.row, as, b, bs, b_panel, c + i * cs.row, cs, next, behind);
+    }
+}
+
 #if defined(SMM_LANE_STRIPS)
 /* A vector's width of columns of a dense matrix; what would pass the end of rows or columns overlaps. And all of them.
  */
@@ -102,32 +118,16 @@ INLINE void transpose_square(T *to, const T *from, const int n) {
         ROLLED(int v = 0; v < n; v += LANES) transpose_columns(to, from, n, v);
 }
 
-/* The tiles of some columns of an n x n matrix, as equal in height as can be: first those of one row more. b_next:
- * where B lies, if what is read is a panel. */
-INLINE void rows_tiles_of(const bool cold, const columns j, const int n, const intptr_t k, const int max_height,
-                          const T *a, const strides as, const T *b, const strides bs, T *c, const strides cs,
-                          const T *b_next, smm_behind *behind) {
-    const int tiles = (n + max_height - 1) / max_height, height = n / tiles, taller = n % tiles * (height + 1);
-    ROLLED(int i = 0; i < taller; i += height + 1) {
-        const ahead next = rows_ahead(cold, a, b_next, n, i, height + 1);
-        rows_tile(height + 1, j, k, a + i * as.row, as, b, bs, false, c + i * cs.row, cs, next, behind);
-    }
-    ROLLED(int i = taller; i < n; i += height) {
-        const ahead next = rows_ahead(cold, a, b_next, n, i, height);
-        rows_tile(height, j, k, a + i * as.row, as, b, bs, false, c + i * cs.row, cs, next, behind);
-    }
-}
-
 /* One n x n matrix, max_width vectors of columns at a time and then the rest. */
 INLINE void rows_matrix(const bool cold, const int n, const intptr_t k, const int max_height, const int max_width,
                         const T *a, const strides as, const T *b, const strides bs, T *c, const strides cs,
                         const T *b_next, smm_behind *behind) {
     const int step = max_width * LANES, whole = n / step * step;
     ROLLED(int v = 0; v < whole; v += step)
-        rows_tiles_of(cold, (columns){max_width, step - LANES}, n, k, max_height, a, as, b + v, bs, c + v, cs, b_next,
-                      behind);
+        rows_tiles_of(cold, (columns){max_width, step - LANES}, n, k, max_height, a, as, b + v, bs, false, c + v, cs,
+                      b_next, behind);
     if (whole < n)
-        rows_tiles_of(cold, columns_from(whole / LANES, max_width, n), n, k, max_height, a, as, b + whole, bs,
+        rows_tiles_of(cold, columns_from(whole / LANES, max_width, n), n, k, max_height, a, as, b + whole, bs, false,
                       c + whole, cs, b_next, behind);
 }
 
@@ -276,18 +276,8 @@ INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last
         if (b_cols && q + 1 < last) transpose_to_panel(panels[~q & 1], vectors * LANES, b + bs.batch, bs.col, n);
         UNROLLED(int v = 0; v < vectors; v += max_width) {
             const columns j = columns_from(v, max_width, n);
-            const T *bj = (b_cols ? panel : b) + v * LANES;
-            T *cj = c + v * LANES;
-            /* tiles as equal in height as can be: first those of one row more */
-            const int tiles = (n + max_height - 1) / max_height, height = n / tiles, taller = n % tiles * (height + 1);
-            ROLLED(int i = 0; i < taller; i += height + 1) {
-                const ahead next = rows_ahead(cold, a, b, n, i, height + 1);
-                rows_tile(height + 1, j, k, a + i * as.row, as, bj, ps, b_cols, cj + i * cs.row, cs, next, to_stream);
-            }
-            ROLLED(int i = taller; i < n; i += height) {
-                const ahead next = rows_ahead(cold, a, b, n, i, height);
-                rows_tile(height, j, k, a + i * as.row, as, bj, ps, b_cols, cj + i * cs.row, cs, next, to_stream);
-            }
+            const T *from = (b_cols ? panel : b) + v * LANES;
+            rows_tiles_of(cold, j, n, k, max_height, a, as, from, ps, b_cols, c + v * LANES, cs, b, to_stream);
         }
     }
     if (known) *known = behind;

@@ -65,7 +65,7 @@ static bool fits_others(task *t, int operand) {
     const DLTensor *x = &t->x[operand].x;
     if (t->device < 0) t->device = x->device.device_id;
     if (t->device != x->device.device_id || x->dtype.lanes != 1) return false;
-    if (x->dtype.bits >= 8 && (uintptr_t)x->data % (x->dtype.bits / 8)) return false;
+    if ((uintptr_t)x->data & (x->dtype.bits / 8 - 1)) return false; /* misaligned, or no size that we take */
     if (smm_is_integer(t->g->fields[operand])) return x->dtype.code == kDLInt && x->dtype.bits == 32;
     if (!t->bits) t->bits = x->dtype.bits;
     return x->dtype.code == kDLFloat && x->dtype.bits == t->bits && (t->bits == 32 || t->bits == 64);
