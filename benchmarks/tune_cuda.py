@@ -64,6 +64,7 @@ SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     "inv_lanes": {"lanes": (1, 2, 4), "threads": (*THREADS, 256)},
     "inv_rows": {"lanes": LANES, "threads": THREADS},
     "inv_shared": {"lanes": (1, 2, 4, 8), "panel": (4,), "threads": (32, 64)},
+    "inv_tiles": {"lanes": (16, 32), "threads": (32,), "blocks": (0, 12, 16, 20)},
     "cholesky_lanes": {
         "lanes": LANES,
         "cols": (1, 2, 4),

@@ -149,6 +149,33 @@ void smm_inv_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
         .kernel = SMM_CUDA_KERNEL_inv_shared, .lanes = serves ? p->n <= 20 ? 2 : 4 : 0, .panel = 4, .threads = 32};
 }
 
+enum { TILES_PANEL = 4 }; /* columns, of inv_tiles.cuh */
+
+/* Bytes of its Work. */
+static int tiles_work_bytes(const smm_cuda_problem *p, int lanes) {
+    const int n = p->n, down = lanes / TILES_PANEL, of_tile = ceil_div(n, down);
+    const int columns = lanes * ceil_div(n, lanes) + 4, pivot_rows = TILES_PANEL * whole(p, ceil_div(n, TILES_PANEL));
+    return 2 * TILES_PANEL * (columns + pivot_rows + 1) * bytes_of(p) + down * ceil_div(of_tile, 4) * 16;
+}
+
+bool smm_inv_tiles_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MOST_BYTES = 400 }; /* of a tile */
+    if (p->op != SMM_OP_INV || p->n <= 8 || !whole_matrices(p, x, grid) || x->lanes < 16) return false;
+    const int n = p->n, across = TILES_PANEL, down = x->lanes / across, of_warp = 32 / x->lanes;
+    if (ceil_div(n, down) * ceil_div(n, across) * bytes_of(p) > MOST_BYTES) return false;
+    const int pitch = n % (16 / bytes_of(p)) || n % 8 == 4 ? n : n + 8 - (n + 4) % 8;
+    const int images = of_warp * most(whole(p, n * pitch) * bytes_of(p), tiles_work_bytes(p, x->lanes));
+    grid->aligned = p->aligned && grid->matrices % group_of(p, n * n) == 0;
+    grid->shared = x->threads / 32 * (images + 16 + ceil_div(of_warp * n, 16) * 16);
+    return true;
+}
+
+/* From the orders on at which the shared memory of a multiprocessor holds too few matrices for inv_shared. */
+void smm_inv_tiles_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const bool serves = !p->small && p->n >= (p->dtype == SMM_F32 ? 30 : 26);
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_tiles, .lanes = serves ? 32 : 0, .threads = 32};
+}
+
 /* Elements of an image, as Lay of cholesky_lanes.cuh. */
 static int cholesky_image(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
                           int source, bool by_rows) {
