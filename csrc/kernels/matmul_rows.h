@@ -34,7 +34,7 @@ INLINE columns columns_from(int v, const int max_width, const intptr_t n) {
     return (columns){width, v + width < vectors ? (width - 1) * LANES : n - LANES - v * LANES};
 }
 
-enum { MAX_HEIGHT = 16, MAX_WIDTH = 4 };
+enum { MAX_HEIGHT = 16, MAX_WIDTH = 8 };
 
 /* What a tile prefetches of dense stacks that come from memory: as much of a later A and B as the tile reads
  * of its own, a_step and b_step elements for each k. a == NULL: nothing. */
@@ -322,8 +322,8 @@ static inline unsigned rows_square_needs(const smm_call *call) {
     return (b->col == size || dense_columns ? 0u : SMM_PACK_B) | (c->col == size ? 0u : SMM_STAGE_C);
 }
 
-/* Any shape: the same tile with run-time k and strides, one function per height and width, each with the
- * loop over the batch inside for matrices that are a single tile. */
+/* Any shape: the same tile with run-time k and strides, one function per height and width, wide ones for a vector times
+ * matrices, each with the loop over the batch inside for matrices that are a single tile. */
 typedef struct rows_shape {
     intptr_t k, last;
     strides a, b, c;
@@ -345,7 +345,8 @@ INLINE void rows_tiles(const int height, const int width, const rows_shape *s, c
 
 #define TILE_HEIGHTS(X, width) \
     X(1, width) X(2, width) X(3, width) X(4, width) X(5, width) X(6, width) X(7, width) X(8, width)
-#define TILES(X) TILE_HEIGHTS(X, 0) TILE_HEIGHTS(X, 1) TILE_HEIGHTS(X, 2) TILE_HEIGHTS(X, 3)
+#define TILES(X) \
+    TILE_HEIGHTS(X, 0) TILE_HEIGHTS(X, 1) TILE_HEIGHTS(X, 2) TILE_HEIGHTS(X, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
 #define FUNCTION(height, width) \
     static rows_tile_fn rows_tile_##height##x##width; \
     static void rows_tile_##height##x##width(const rows_shape *s, const T *a, const T *b, T *c, intptr_t count, \
@@ -354,7 +355,7 @@ INLINE void rows_tiles(const int height, const int width, const rows_shape *s, c
     }
 TILES(FUNCTION)
 #define ENTRY(height, width) [width][height] = rows_tile_##height##x##width,
-static rows_tile_fn *const rows_tile_table[4][9] = {TILES(ENTRY)};
+static rows_tile_fn *const rows_tile_table[MAX_WIDTH + 1][9] = {TILES(ENTRY)};
 #undef ENTRY
 #undef FUNCTION
 #undef TILES
@@ -365,16 +366,17 @@ INLINE intptr_t tallest(int width) { return least(8, (VECTOR_REGISTERS == 32 ? 2
 
 /* Tile by tile, each over a few matrices at a time: enough to hide the call, few enough to stay in L1. */
 static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    enum { L1_BYTES = 16384, WIDTH = 3 };
+    enum { L1_BYTES = 16384 };
     rows_shape s = {call->k, 0, strides_of(&call->a), strides_of(&call->b), strides_of(&call->c)};
     const intptr_t m = call->m, k = call->k, n = call->n;
     const intptr_t vectors = (n + LANES - 1) / LANES, bytes = (m * k + k * n + m * n) * (intptr_t)sizeof(T);
     const intptr_t group = bytes < L1_BYTES ? L1_BYTES / bytes : 1;
+    const int width = m == 1 ? MAX_WIDTH : 3; /* vectors: one row leaves registers for more, and B is read straight */
     for (intptr_t q = first; q < last; q += group) {
         const T *a = (const T *)call->a.data + q * s.a.batch, *b = (const T *)call->b.data + q * s.b.batch;
         T *c = (T *)call->c.data + q * s.c.batch;
-        for (int v = 0; v < vectors; v += WIDTH) {
-            const columns j = columns_from(v, WIDTH, n);
+        for (int v = 0; v < vectors; v += width) {
+            const columns j = columns_from(v, width, n);
             s.last = j.last;
             /* tiles as high as registers allow, and all about equally high */
             const intptr_t tiles = (m + tallest(j.width) - 1) / tallest(j.width);

@@ -64,9 +64,9 @@ static unsigned any_needs(const smm_call *call) {
 #define GROUPED(group, stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold, group}
 #define ROW(...) GROUPED(0, __VA_ARGS__)
 
-/* Groups of products, on AVX2 of 2 KB: up to 15 % faster out of cache at f32 than 1 KB, as fast at f64 (AMD Zen 3). Smaller
- * where a call costs nothing, larger where it begins with computing index vectors, or with finding its way through any
- * shape (AMD Zen 5, out of cache, November 2026: up to 1.4 times as fast as in groups of one). */
+/* Groups of products, on AVX2 of 2 KB: up to 15 % faster out of cache at f32 than 1 KB, as fast at f64 (AMD Zen 3).
+ * Smaller where a call costs nothing, larger where it begins with computing index vectors, or with finding its way
+ * through any shape (AMD Zen 5, out of cache, November 2026: up to 1.4 times as fast as in groups of one). */
 enum {
     GROUP = VECTOR_REGISTERS < 32 ? 2 * SMM_GROUP : SMM_GROUP,
     SMALL_GROUP = GROUP / 2,
