@@ -62,9 +62,27 @@ static view view_of(smm_call *c, int operand) {
 }
 enum { OPERAND_A, OPERAND_B, OPERAND_C };
 
-static bool is_valid_view(const view *v, intptr_t batch) {
-    if ((v->run | v->x->batch | v->x->row | v->x->col | (intptr_t)v->x->data) & (v->size - 1)) return false;
-    return v->x->data || !batch || !v->rows || !v->cols;
+/* Strides of axes that have one element, and of operands that have none, are never used and may be anything. */
+static bool is_valid_view(const view *v, const smm_call *c) {
+    if (!c->batch || !v->rows || !v->cols) return true;
+    const intptr_t used = (c->runs > 1 ? v->run : 0) | (c->batch > 1 ? v->x->batch : 0) |
+                          (v->rows > 1 ? v->x->row : 0) | (v->cols > 1 ? v->x->col : 0) | (intptr_t)v->x->data;
+    return v->x->data && !(used & (v->size - 1));
+}
+
+/* Numbers beside the matrices: one per matrix. */
+static bool is_valid_number(const smm_operand *x, intptr_t run, intptr_t size) {
+    return !((run | x->batch | (intptr_t)x->data) & (size - 1));
+}
+
+/* Columns of Q: as many as the shorter side has, or all. */
+static bool is_valid_k(const smm_call *c) {
+    switch (c->op) {
+    case SMM_OP_QR:
+    case SMM_OP_QR_R: return c->k == least(c->m, c->n) || c->k == c->m;
+    case SMM_OP_QR_RAW: return c->k == least(c->m, c->n);
+    default: return true;
+    }
 }
 
 static bool is_valid(const smm_call *call) {
@@ -73,9 +91,11 @@ static bool is_valid(const smm_call *call) {
     smm_call c = *call;
     for (int i = 0; i < OPERANDS; i++) {
         const view v = view_of(&c, i);
-        if (!is_valid_view(&v, c.batch)) return false;
+        if (!is_valid_view(&v, &c)) return false;
     }
-    return true;
+    const intptr_t size = smm_size(c.dtype);
+    return is_valid_k(&c) && is_valid_number(&c.alpha, c.run.alpha, size) &&
+           is_valid_number(&c.beta, c.run.beta, size) && is_valid_number(&c.info, c.run.info, sizeof(int32_t));
 }
 
 static bool is_too_large(const smm_call *call) {

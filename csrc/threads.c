@@ -14,6 +14,7 @@
  *     WORKING --caller--> AWAITED    the caller, asleep until the state changes
  */
 #define _GNU_SOURCE
+#include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -32,7 +33,7 @@
 enum {
     MAX_THREADS = 512,
     LINE = 128,          /* bytes: two cache lines, which x86 prefetchers fetch as one */
-    STACK = 1 << 20,     /* bytes of stack of a worker; kernels keep 3 SMM_BUFFER there */
+    STACK = 1 << 20,     /* bytes of stack of a worker; 128 KB of buffers and kernels' frames of up to 210 KB */
     SPIN_NS = 30000,     /* longer than the gap between back-to-back calls, too short to be felt by others */
     SPINS_PER_LOOK = 32, /* pauses between two looks at the clock */
     MOST_CHUNKS = 32,    /* of a claim */
@@ -55,6 +56,7 @@ struct pool {
     /* the job */
     smm_body_fn *body;
     void *context;
+    fenv_t environment; /* of the caller: rounding, and whether subnormal numbers are flushed to zero */
     intptr_t chunk;
     int participants;
     struct participant participant[MAX_THREADS];
@@ -140,6 +142,7 @@ static void *worker_main(void *argument) {
     for (;;) {
         wait_while(self, IDLE, ASLEEP);
         if (change_from(self, CALLED, WORKING)) {
+            fesetenv(&self->pool->environment);
             work(self->pool, (int)(self - self->pool->participant));
             change(self, IDLE);
         }
@@ -224,6 +227,7 @@ void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *
     if (pool && pool->workers) {
         pool->body = body;
         pool->context = context;
+        fegetenv(&pool->environment);
         pool->chunk = chunk;
         pool->participants = threads - 1 < pool->workers ? threads : pool->workers + 1;
         run_job(pool, chunks, count);

@@ -2,6 +2,7 @@
 gufunc as they are; Dask's are computed later, chunk by chunk; those that only speak DLPack (PyTorch, JAX) are
 seen as NumPy arrays, without a copy, and get their results back in their own library."""
 
+import re
 import sys
 from functools import partial
 from typing import Any
@@ -22,6 +23,8 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
     out is an array, None, or a tuple of as many of them as the caller may give, in the order of the outputs.
     """
     outs = _named(out if isinstance(out, tuple) else (out,))
+    if gufunc.nout == 1 and len(outs) != 1:
+        raise ValueError(f"{op}: out is a tuple of {len(outs)}; expected an array, or a tuple of one")
     arrays = {**operands, **{name: x for name, x in outs.items() if x is not None}}
     if any(on_device(x) for x in arrays.values()):
         from . import _device
@@ -67,9 +70,20 @@ def is_lazy(x: Any) -> bool:
 
 
 def lazily(function: Any, signature: str, *arrays: Any, **kwargs: Any) -> Any:
-    """Dask arrays of what `function` will give chunk by chunk."""
-    from dask.array import apply_gufunc
+    """Dask arrays of what `function` will give chunk by chunk, the chunks of the batch being those of all."""
+    from dask.array import apply_gufunc, asarray
+    from dask.array.core import unify_chunks
 
+    cores = [
+        part.count(",") + (part != "") for part in re.findall(r"\((.*?)\)", signature.partition("->")[0])
+    ]
+    pairs = []
+    for i, (x, core) in enumerate(zip(arrays, cores, strict=True)):
+        x = asarray(x)
+        batch = [("batch", d) for d in reversed(range(x.ndim - core))]
+        pairs += [x, (*batch, *((i, d) for d in range(core)))]
+    if "axes" not in kwargs:
+        arrays = unify_chunks(*pairs)[1]
     return apply_gufunc(function, signature, *arrays, **kwargs)
 
 
@@ -80,17 +94,18 @@ def _call_lazily(
         if x is not None:
             raise TypeError(f"{op}: {name} is given, but a call of Dask arrays writes to none")
     dtypes = output_dtypes(gufunc, operands, kwargs)
+    where = {name: kwargs.pop(name) for name in ("axes", "axis", "keepdims") if name in kwargs}  # Dask's part
     return lazily(
-        partial(_call_chunks, op, gufunc, tuple(operands)),
+        partial(_call_chunks, op, gufunc, tuple(operands), kwargs),
         fixed_signature(gufunc, operands),
-        *operands.values(),
+        *(np.asarray(x, dtypes[0]) if type(x) in (int, float) else x for x in operands.values()),
         output_dtypes=dtypes if gufunc.nout > 1 else dtypes[0],
-        **kwargs,
+        **where,
     )
 
 
 def _call_chunks(
-    op: str, gufunc: np.ufunc, names: tuple[str, ...], *chunks: np.ndarray, **kwargs: Any
+    op: str, gufunc: np.ufunc, names: tuple[str, ...], kwargs: dict[str, Any], *chunks: np.ndarray
 ) -> Any:
     return _call_numpy(op, gufunc, dict(zip(names, chunks, strict=True)), {}, kwargs)
 
@@ -98,6 +113,8 @@ def _call_chunks(
 def _call_numpy(
     op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any], kwargs: dict[str, Any]
 ) -> Any:
+    # masks mean nothing here, and would be laid over results of other shapes
+    operands = {name: x.data if isinstance(x, np.ma.MaskedArray) else x for name, x in operands.items()}
     try:
         return gufunc(*operands.values(), *outs.values(), **kwargs)
     except (TypeError, ValueError):
@@ -142,7 +159,19 @@ def _library_of_all(op: str, arrays: dict[str, Any], foreign: dict[str, Any]) ->
     return library
 
 
+def without_negation(op: str, name: str, x: Any) -> Any:
+    """x, which DLPack describes as it is in memory, though PyTorch may mean its negative."""
+    if not getattr(x, "is_neg", bool)():
+        return x
+    if name.startswith("out"):
+        raise TypeError(
+            f"{op}: {name} is a {_type_name(x)} with its negative bit set, which is not written to"
+        )
+    return x.resolve_neg()
+
+
 def _as_numpy(op: str, name: str, x: Any) -> np.ndarray:
+    x = without_negation(op, name, x)
     try:
         view = np.from_dlpack(x)
         if (

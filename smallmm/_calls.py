@@ -79,6 +79,8 @@ def several(op: str, out: Any, result: Any) -> tuple[Any, ...]:
 
 def transposed(x: Any) -> Any:
     if not hasattr(x, "swapaxes"):
+        if hasattr(x, "mT"):
+            return x.mT if x.ndim > 1 else x
         if on_device(x):
             raise TypeError(f"a {type(x).__name__} on a device cannot be transposed without a copy")
         x = np.asarray(x)

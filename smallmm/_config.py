@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from numbers import Number
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ def set_num_threads(threads: int, /) -> None:
 
 @contextmanager
 def threads(threads: int, /) -> Iterator[None]:
-    """Context in which calls of this process may use so many threads (0: the default).
+    """Context in which calls of this process, from whatever thread, may use so many threads (0: the default).
 
     >>> with smallmm.threads(1):
     ...     smallmm.get_num_threads()
@@ -244,9 +245,8 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
     if name not in _EXPLAINED:
         raise ValueError(f"explain: op is {op!r}; expected one of {', '.join(_EXPLAINED)}")
-    operands = _each(lambda x: x if on_device(x) else as_numpy(name, "an operand", x), arrays)
-    if out is not None:
-        out = _each(lambda x: x if on_device(x) else _scratch_like(as_numpy(name, "out", x)), out)
+    operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
+    out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
     plan = _core.explain(_unchecked, _EXPLAINED[name], *operands, out=out, **kwargs)
     packed = tuple(x for x in "ab" if plan.pop(f"pack_{x}"))
     architecture = re.search(r"_sm(\d+)$", plan["kernel"] or "")
@@ -255,6 +255,11 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
         plan["kernel"] = f"lapack {_lapack.ROUTINES[name.removesuffix('_ex')]}"
         plan.update(threads=1, nontemporal=False)
     return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), **plan)
+
+
+def _is_host_array(x: Any) -> bool:
+    """Not an array on a device; nor an option, "T" or "r", nor None for an output that is not given."""
+    return x is not None and not isinstance(x, str | Number) and not on_device(x)
 
 
 def _each(function: Callable[[Any], Any], x: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core, cuda
+from ._arrays import without_negation
 from ._errors import explain_failure
 from ._signatures import core_dimensions, core_sizes, output_dtypes, output_shapes
 
@@ -399,8 +400,7 @@ def _same_device(
                 f"{op}: {name} is a {_type_name(x)} that requires a gradient, which smallmm does not "
                 "compute; use .detach()"
             )
-        if getattr(x, "is_neg", bool)():
-            x = arrays[name] = x.resolve_neg()
+        x = arrays[name] = without_negation(op, name, x)
         infos[name] = _info(op, name, x)
         if infos[name].device != next(iter(infos.values())).device:
             raise TypeError(

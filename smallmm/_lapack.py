@@ -66,6 +66,10 @@ def _lu_factor(a):
 def _lu_solve(lu, pivots, b, trans=0):
     if b.size == 0:
         return b
+    rows = np.arange(len(lu))
+    pivots = np.where(
+        (pivots >= rows) & (pivots < len(lu)), pivots, rows
+    )  # LAPACK would leave the matrix with others
     return _lapack("getrs", lu, b)(lu, pivots, b, trans=trans)[0]
 
 
@@ -141,6 +145,8 @@ def _lstsq(a, b, rtol):
     if not (np.isfinite(a).all() and np.isfinite(b).all()):  # of which gelsy promises nothing
         nan = _nan_like(b[0])
         return np.full((a.shape[1], *b.shape[1:]), np.nan), nan, 0, 0
+    if b.size == 0:  # the rank is asked for all the same
+        return np.empty((a.shape[1], 0)), b[0], _lstsq(a, np.zeros(len(b)), rtol)[2], 0
     x, _, rank, _ = lstsq(a, b, cond=rtol, lapack_driver="gelsy", check_finite=False)
     return x, np.linalg.norm(b - a @ x, axis=0), rank, 0
 

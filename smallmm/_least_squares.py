@@ -1,6 +1,7 @@
 """QR and least squares of stacked arrays."""
 
 from functools import cache
+from numbers import Number
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -188,8 +189,10 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
     rtol = rcond if rtol is None else rtol
     if rtol is None:
         rtol = _default_rtol(a, b)
-    elif isinstance(rtol, int | float) and rtol < 0:
-        raise ValueError(f"{op}: rtol is {rtol}; expected a number >= 0")
+    elif isinstance(rtol, Number) or (isinstance(rtol, np.ndarray) and rtol.ndim == 0):
+        if not rtol >= 0:
+            raise ValueError(f"{op}: rtol is {rtol}; expected a number >= 0")
+        rtol = float(rtol)  # of no dtype: the matrices' counts
     return run(op, "lstsq", {"a": a, "b": b, "rtol": rtol}, outs)
 
 

@@ -1,6 +1,7 @@
 """Linear systems of stacked arrays: factorizations, solves, inverses and determinants. Each function tries
 the direct way at once, which is all that NumPy arrays mostly need; `_arrays.call` takes what that refuses."""
 
+from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike
@@ -122,7 +123,11 @@ def lu_factor_ex(a: ArrayLike, /, *, out: tuple[Any, Any, Any] | None = None) ->
 
 
 def lu_solve(
-    lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: Literal[0, 1, 2] = 0, *, out: Any = None
+    lu_and_piv: tuple[ArrayLike, ArrayLike],
+    b: ArrayLike,
+    trans: Literal[0, 1, 2, "N", "T", "C"] = 0,
+    *,
+    out: Any = None,
 ) -> Any:
     """Solve A X = B from the factors of `lu_factor`.
 
@@ -132,7 +137,7 @@ def lu_solve(
         What `lu_factor` returned: shapes (..., n, n) and (..., n).
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
-    trans : {0, 1, 2}
+    trans : {0, 1, 2, "N", "T", "C"}
         0: A X = B; 1 or 2: A^T X = B.
     out : array, optional
         Where the result goes. It may be, or overlap, an input.
@@ -534,6 +539,6 @@ def _pair(op: str, name: str, pair: Any, expected: str) -> tuple[Any, Any]:
 
 def _is_transposed(op: str, trans: Any) -> bool:
     for values, answer in (((0, "N"), False), ((1, 2, "T", "C"), True)):
-        if isinstance(trans, int | str) and trans in values:
+        if isinstance(trans, Integral | str) and trans in values:
             return answer
     raise ValueError(f"{op}: trans is {trans!r}; expected 0, 1, 2, 'N', 'T' or 'C'")

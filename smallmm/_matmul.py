@@ -85,7 +85,8 @@ def batched_matmul(
         return result
     if plain:
         return call("batched_matmul", _core.batched_matmul, {"a": a, "b": b}, out, {})
-    if out is None and not (isinstance(beta, Number) and beta == 0):
+    given = any(x is not None for x in (out if isinstance(out, tuple) else (out,)))
+    if not given and not (isinstance(beta, Number) and beta == 0):
         raise ValueError(f"batched_matmul: beta is {beta!r}, which needs out: the array it multiplies")
     return call("batched_matmul", _core.gemm, {"a": a, "b": b, "alpha": alpha, "beta": beta}, out, {})
 

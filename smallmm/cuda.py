@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from . import _core
@@ -51,9 +52,15 @@ _OPS = {
     "cho_solve": "CHO_SOLVE",
     "solve_triangular": "SOLVE_TRIANGULAR",
     "qr": "QR",
+    "qr_r": "QR_R",
+    "qr_raw": "QR_RAW",
     "lstsq": "LSTSQ",
 }
 _LAYOUT = ("order_a", "order_b", "order_c", "source_a", "source_b", "aligned", "scaled", "small")
+_FORMS = {"upper": 1, "unit": 2, "transposed": 4}  # as smallmm.h numbers them
+_DTYPES = {"f32": "f32", "f64": "f64", "float32": "f32", "float64": "f64"}
+_COLUMNS_AT_ONCE = 16  # of right-hand sides, by one kernel, for which they then lie anyhow
+_ANYHOW = 2
 
 
 def warmup(
@@ -73,16 +80,18 @@ def warmup(
         Products of m x k and k x n matrices. Otherwise matrices of m x n, with k right-hand sides or, of
         "qr", k columns of Q. n alone stands for square matrices, with one right-hand side.
     op : str
-        The function: "batched_matmul", "solve", "inv" and so on.
-    dtypes : iterable of {"f32", "f64"}
+        The function: "batched_matmul", "solve", "inv" and so on; "qr_r" and "qr_raw" for these modes of qr.
+    dtypes : iterable of {"f32", "f64", "float32", "float64"}
         Precisions.
     device : int
         The device's number.
     **layout
         What differs from contiguous, aligned operands, each 0 or 1: ``order_a``, ``order_b`` and
         ``order_c`` (1: the matrix is transposed), ``source_a`` and ``source_b`` (1: one matrix for the whole
-        batch), ``aligned`` (0: the data begins at any element), ``scaled`` (1: with alpha and beta); and
-        ``small`` (1: for a few thousand matrices at most, 0: for more; without it, both).
+        batch), ``aligned`` (0: the data begins at any element), ``scaled`` (1: with alpha and beta);
+        ``upper`` (which triangle; "solve_triangular" takes 1 if it is not said), ``unit`` (1: a diagonal of
+        ones), ``transposed`` (1: lu_solve's trans); and ``small`` (1: for a few thousand matrices at most,
+        0: for more; without it, both).
 
     Returns
     -------
@@ -95,24 +104,60 @@ def warmup(
     CudaUnavailableError
         Without a driver, a device or NVRTC.
     ValueError
-        No such function.
+        No such function or dtype, or no kernel for a shape.
     TypeError
         No such keyword.
     """
     if op not in _OPS:
         raise ValueError(f"warmup: op is {op!r}; expected one of {', '.join(_OPS)}")
-    unknown = layout.keys() - set(_LAYOUT)
+    words = (*_LAYOUT, *_FORMS)
+    unknown = layout.keys() - set(words)
     if unknown:
-        raise TypeError(f"warmup: there is no {min(unknown)!r}; expected some of {', '.join(_LAYOUT)}")
-    columns = op in ("batched_matmul", "qr")
+        raise TypeError(f"warmup: there is no {min(unknown)!r}; expected some of {', '.join(words)}")
+    dtypes = list(dtypes)
+    for dtype in dtypes:
+        if dtype not in _DTYPES:
+            raise ValueError(f"warmup: dtype is {dtype!r}; expected one of {', '.join(_DTYPES)}")
+    columns = op in ("batched_matmul", "qr", "qr_r", "qr_raw")
     sizes = [(n, n if columns else 1, n) if isinstance(n, int) else n for n in shapes]
+    for m, k, n in sizes:
+        if not _has_kernel(op, m, k, n):
+            raise ValueError(f"warmup: no kernel takes {op} of {(m, k, n)}")
+    placed = _as_kernels_see(op, layout)
     problems = [
-        {"op": _OPS[op], "dtype": dtype, "m": m, "k": k, "n": n, "small": small, **layout}
+        {"op": _OPS[op], "dtype": _DTYPES[dtype], "m": m, "n": n, "small": small, **_part(op, k), **placed}
         for dtype in dtypes
         for m, k, n in sizes
         for small in ([layout["small"]] if "small" in layout else (0, 1))
     ]
     return [{**problem, **_core.cuda_warm(problem, device)} for problem in problems]
+
+
+def _has_kernel(op: str, m: int, k: int, n: int) -> bool:
+    if min(m, k, n) < 1:
+        return False
+    if op == "batched_matmul":
+        return max(m, k, n) <= LARGEST
+    return min(m, n) <= LARGEST_FACTORED and m * n <= LARGEST_FACTORED**2
+
+
+def _as_kernels_see(op: str, layout: dict[str, int]) -> dict[str, int]:
+    """The words of `warmup` as a kernel's: Cholesky's upper triangle is the lower one of the transpose."""
+    given = {"upper": int(op == "solve_triangular"), **layout}
+    form = sum(bit for word, bit in _FORMS.items() if given.get(word))
+    placed = {word: value for word, value in layout.items() if word not in _FORMS}
+    if op in ("cholesky", "cho_solve") and form:
+        form, placed["order_a"] = 0, 1
+        if op == "cholesky":
+            placed["order_c"] = 1
+    return {"form": form, **placed}
+
+
+def _part(op: str, k: int) -> dict[str, int]:
+    """k right-hand sides, some at a time where they are many."""
+    if k <= _COLUMNS_AT_ONCE or op not in ("solve", "lu_solve", "cho_solve", "solve_triangular", "lstsq"):
+        return {"k": k}
+    return {"k": _COLUMNS_AT_ONCE, "source_b": _ANYHOW, "source_c": _ANYHOW}
 
 
 def compile_for(
@@ -145,7 +190,11 @@ def cache_directory() -> Path | None:
 
         return user_cache_path("smallmm")
     except ImportError:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smallmm"
+        with suppress(RuntimeError):
+            return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smallmm"
+    except RuntimeError:  # a user without a home
+        pass
+    return None
 
 
 def tuned_rows() -> list[dict[str, Any]]:
@@ -172,6 +221,5 @@ def _nvrtc_path() -> str | None:
 
 def _configure() -> None:
     """Called by the C side once, before a device is first used."""
-    directory = cache_directory()
-    _core.cuda_configure(_nvrtc_path(), str(directory) if directory else None)
+    _core.cuda_configure(os.fsencode(_nvrtc_path() or ""), os.fsencode(cache_directory() or ""))
     _core.cuda_tune(tuned_rows())

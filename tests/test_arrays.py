@@ -36,10 +36,29 @@ class TestDask:
             assert_same_bits(c.compute(), smallmm.matmul(x1, x2))
         assert_same_bits(smallmm.matvec(lazy_a, lazy_b[:, :, 0]).compute(), smallmm.matvec(a, b[:, :, 0]))
 
-    def test_scaling(self, stacks):
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_scaling(self, stacks, dtype):
+        a, b, lazy_a, lazy_b = (x.astype(dtype) for x in stacks)
+        c = smallmm.batched_matmul(lazy_a, lazy_b, alpha=2.5)
+        assert_same_bits(c.compute(), smallmm.batched_matmul(a, b, alpha=2.5))
+        x = smallmm.lstsq(lazy_a, lazy_a[:, :, :1], rtol=1e-3).x
+        assert_same_bits(x.compute(), smallmm.lstsq(a, a[:, :, :1], rtol=1e-3).x)
+
+    def test_keywords_of_gufuncs(self, stacks):
         a, b, lazy_a, lazy_b = stacks
-        c = smallmm.batched_matmul(lazy_a, lazy_b, alpha=2)
-        assert_same_bits(c.compute(), smallmm.batched_matmul(a, b, alpha=2))
+        c = smallmm.matmul(lazy_a, lazy_b, dtype=np.float32)
+        assert c.dtype == np.float32
+        assert_same_bits(c.compute(), smallmm.matmul(a, b, dtype=np.float32))
+        axes = [(-1, -2), (-1, -2), (-2, -1)]
+        c = smallmm.matmul(lazy_b, lazy_a, axes=axes)
+        assert_same_bits(c.compute(), smallmm.matmul(b, a, axes=axes))
+
+    def test_chunks_that_differ(self, stacks):
+        a, b, lazy_a, lazy_b = stacks
+        for other in (b, lazy_b.rechunk((20, 4, 2)), b[:1], lazy_b[0]):
+            c = smallmm.matmul(lazy_a, other)
+            expected = smallmm.matmul(a, other if isinstance(other, np.ndarray) else other.compute())
+            assert_same_bits(c.compute(), expected)
 
 
 class TestTorch:
@@ -89,6 +108,15 @@ class TestTorch:
             smallmm.batched_matmul(x.requires_grad_(), x)
         with pytest.raises(TypeError, match=r"x1 is a torch.Tensor that cannot be shared by DLPack"):
             smallmm.matmul(x.detach().bfloat16(), x.detach())
+
+    def test_negative_bit(self, torch):
+        """Memory that PyTorch means the negative of."""
+        x = torch.complex(torch.zeros(2, 2), torch.eye(2)).conj().imag
+        assert x.is_neg()
+        assert torch.equal(smallmm.matmul(x, torch.eye(2)), -torch.eye(2))
+        assert smallmm.det(x[:1, :1]) == -1
+        with pytest.raises(TypeError, match=r"out is a torch.Tensor with its negative bit set"):
+            smallmm.matmul(torch.eye(2), torch.eye(2), out=x)
 
     def test_errors_name_the_argument(self, torch):
         with pytest.raises(ValueError, match=r"b has shape \(4, 3\); expected \(..., 5, n\)"):

@@ -62,6 +62,19 @@ def test_batched_matmul_takes_no_vectors():
     np.testing.assert_array_equal(smallmm.matmul(ONES(2), EYE(2)), 1)
 
 
+def test_masks_are_ignored():
+    a = np.ma.array(2 * EYE(2), mask=[[True, False], [False, False]])
+    assert type(smallmm.inv(a)) is np.ndarray
+    np.testing.assert_array_equal(smallmm.inv(a), EYE(2) / 2)
+    np.testing.assert_array_equal(smallmm.matmul(a, a), 4 * EYE(2))
+
+
+@pytest.mark.parametrize("function", ["inv", "det", "cholesky", "lu_factor", "slogdet"])
+def test_matrices_are_positional(function):
+    with pytest.raises(TypeError, match="positional"):
+        getattr(smallmm, function)(a=EYE(2))
+
+
 # --- Matrices without an answer ---------------------------------------------------------------------------
 
 
@@ -121,8 +134,22 @@ def test_no_warnings():
         assert smallmm.det(1e200 * EYE(2)) == np.inf
         assert np.isnan(smallmm.slogdet(np.full((2, 2), np.nan)).logabsdet)
         assert smallmm.inv([[1e-310]])[0, 0] == np.inf
+    with pytest.warns(RuntimeWarning, match="overflow encountered in cast"):
+        smallmm.matmul(np.full((2, 2), 1e300), EYE(2), out=np.empty((2, 2), np.float32))
     with pytest.warns(RuntimeWarning, match="overflow"):
         np.linalg.det(1e200 * EYE(2))
+
+
+def test_inverses_find_other_matrices_singular():
+    rows, columns = np.array([[6.0, 1.0], [6.0, 1.0]]), np.array([[1.0, 1.0], [3.0, 3.0]])
+    assert smallmm.inv_ex(rows).info == 0
+    assert smallmm.lu_factor_ex(rows).info == 2
+    assert smallmm.det(rows) == 0
+    assert smallmm.inv_ex(columns).info == 2
+    assert smallmm.lu_factor_ex(columns).info == 0
+    for a in (rows, columns):
+        with pytest.raises(np.linalg.LinAlgError):
+            np.linalg.inv(a)
 
 
 # --- Functions --------------------------------------------------------------------------------------------

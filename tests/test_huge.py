@@ -34,6 +34,19 @@ def test_more_than_2_to_31_elements(n):
 
 
 @pytest.mark.slow
+def test_more_than_2_to_31_columns():
+    columns = 2**31 + 64
+    if available_memory() < 2.1 * columns * 4:
+        pytest.skip(f"needs {8.4 * columns / 1e9:.0f} GB of memory")
+    b = np.ones((1, columns), np.float32)
+    b[0, -1] = 2
+    c = smallmm.batched_matmul(np.full((1, 1), 3, np.float32), b)
+    assert c[0, -1] == 6
+    step = 1 << 24
+    assert all((c[0, j : min(j + step, columns - 1)] == 3).all() for j in range(0, columns, step))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [3, 8])
 def test_inverses_of_more_than_2_to_31_elements(n):
     batch = (2**31 + 1000) // (n * n) + 1

@@ -612,3 +612,85 @@ class TestBeyondOurOrder:
             "solve: matrices of shape (40, 40) are beyond smallmm's kernels, which go to order 32, and "
             "SciPy, which would take them, is not installed: pip install 'smallmm[large]'"
         )
+
+
+# --- What was found by trying --------------------------------------------------------------------------
+
+
+def test_masks_mean_nothing():
+    a = np.ma.array(np.stack([2 * EYE(2)] * 3))
+    assert_same_bits(smallmm.inv(a), np.asarray(a) / 4)
+    assert smallmm.det(a).tolist() == [4, 4, 4]
+    assert smallmm.det(a[0]) == 4
+    assert smallmm.slogdet(a).sign.tolist() == [1, 1, 1]
+    assert smallmm.lu_factor(a).pivots.shape == (3, 2)
+    assert smallmm.solve(a, a).shape == (3, 2, 2)
+    assert smallmm.lstsq(a, a).rank.tolist() == [2, 2, 2]
+
+
+def test_outputs_without_dimensions_are_returned():
+    out, other = np.empty(()), np.empty(())
+    assert smallmm.det(2 * EYE(3), out=out) is out
+    assert out == 8
+    result = smallmm.slogdet(2 * EYE(3), out=(out, other))
+    assert result.sign is out
+    assert result.logabsdet is other
+    assert type(smallmm.det(EYE(3))) is np.float64
+
+
+def test_strides_that_are_not_used():
+    """NumPy calls these arrays aligned, whatever the stride of an axis of one element."""
+    records = ONES(5, [("x", "f8"), ("id", "i4")])["x"]
+    assert smallmm.matvec(ONES((3, 1)), records[:1]).tolist() == [1, 1, 1]
+    assert smallmm.matvec(ONES((1, 3)), ONES(3), out=records[:1]).tolist() == [3]
+    odd = np.ndarray((3, 1, 1), "f8", np.zeros(100, "u1"), 0, (8, 5, 7))
+    odd[:] = 2
+    assert smallmm.inv(odd).ravel().tolist() == [0.5] * 3
+    nothing = np.zeros((3, 0, 0), [("p", "u1"), ("v", "f8")])["v"]
+    assert smallmm.det(nothing).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("n", [4, 33, 40])
+def test_pivots_that_are_no_rows_exchange_nothing(n):
+    for bad in (10**8, -1, n):
+        pivots = np.arange(n, dtype=np.int32)
+        pivots[n // 2] = bad
+        assert_same_bits(smallmm.lu_solve((2 * EYE(n), pivots), ONES(n)), ONES(n) / 2)
+
+
+def test_trans_by_any_name(rng):
+    a, b = rng.random((5, 4, 4)), rng.random((5, 4, 1))
+    factors = smallmm.lu_factor(a)
+    expected = smallmm.lu_solve(factors, b, 1)
+    for trans in (np.int64(1), "T", "C", 2):
+        assert_same_bits(smallmm.lu_solve(factors, b, trans), expected)
+
+
+@pytest.mark.parametrize("rtol", [np.float64(1e-6), np.finfo("f8").eps, np.array(1e-6), 1e-6])
+def test_tolerances_have_no_precision(rng, rtol):
+    a = rng.random((5, 4, 3), dtype=np.float32)
+    assert smallmm.lstsq(a, a, rtol).x.dtype == np.float32
+
+
+@pytest.mark.parametrize("rtol", [-1, np.float32(-1), np.array(-1.0), np.nan])
+def test_tolerances_are_not_negative(rtol):
+    with pytest.raises(ValueError, match=r"rtol is .*; expected a number >= 0"):
+        smallmm.lstsq(EYE(3), EYE(3), rtol)
+
+
+def test_rank_without_right_hand_sides_beyond_order_32():
+    result = smallmm.lstsq(ONES((2, 40, 40)), np.empty((2, 40, 0)))
+    assert result.x.shape == (2, 40, 0)
+    assert result.residual_norms.shape == (2, 0)
+    assert result.rank.tolist() == [1, 1]
+
+
+def test_options_and_missing_outputs_are_explained(rng):
+    a = rng.random((6, 3, 3))
+    for op, *arguments in (
+        ("qr", a, "r"),
+        ("solve_triangular", a, a, "T"),
+        ("lu_solve", smallmm.lu_factor(a), a, 1),
+    ):
+        assert smallmm.explain(op, *arguments).matrices == 6
+    assert smallmm.explain("slogdet", a, out=(np.empty(6), None)).matrices == 6

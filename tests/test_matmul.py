@@ -435,3 +435,14 @@ def _scrambled(rng, batch, core):
     ]
     order = [*rng.permutation(len(sizes)), len(sizes), len(sizes) + 1]
     return np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order)) if rng.random() < 0.4 else x
+
+
+def test_out_in_a_tuple(rng):
+    a = rng.random((5, 3, 3))
+    for out in ((None,), ()):
+        with pytest.raises(ValueError, match="beta is 1, which needs out"):
+            smallmm.batched_matmul(a, a, beta=1, out=out)
+    with pytest.raises(ValueError, match="out is a tuple of 0; expected an array, or a tuple of one"):
+        smallmm.matmul(a, a, out=())
+    out = np.zeros_like(a)
+    assert smallmm.batched_matmul(a, a, beta=1, out=(out,)) is out

@@ -119,7 +119,7 @@ typedef struct smm_cuda_cubin {
     char name[64];
 } smm_cuda_cubin;
 
-void smm_cuda_set_cache(const char *directory); /* NULL: none */
+void smm_cuda_set_cache(const char *directory); /* NULL, "" or too long for a path: none */
 smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
                                const smm_cuda_grid *grid, smm_cuda_cubin *cubin);
 void smm_cuda_free_cubin(smm_cuda_cubin *cubin);

@@ -99,7 +99,8 @@ smm_cuda_status smm_cuda_driver(const smm_cuda_functions **functions) {
 
 void smm_cuda_set_nvrtc_path(const char *path) {
     pthread_mutex_lock(&lock);
-    snprintf(nvrtc_path, sizeof nvrtc_path, "%s", path ? path : "");
+    const bool fits = path && strlen(path) < sizeof nvrtc_path;
+    strcpy(nvrtc_path, fits ? path : "");
     pthread_mutex_unlock(&lock);
 }
 

@@ -56,7 +56,8 @@ static char cache[3072];
 
 void smm_cuda_set_cache(const char *directory) {
     pthread_mutex_lock(&lock);
-    snprintf(cache, sizeof cache, "%s", directory ? directory : "");
+    const bool fits = directory && strlen(directory) < sizeof cache;
+    strcpy(cache, fits ? directory : "");
     pthread_mutex_unlock(&lock);
 }
 
@@ -128,12 +129,12 @@ static bool read_file(const char *path, const char *key, smm_cuda_cubin *cubin) 
     char *data = NULL;
     const size_t key_bytes = strlen(key);
     struct stat about;
-    bool good = fread(&h, sizeof h, 1, file) == 1 && !memcmp(h.magic, MAGIC, sizeof MAGIC) &&
-                h.key_bytes == key_bytes && !fstat(fileno(file), &about) &&
-                h.cubin_bytes == (uint64_t)about.st_size - sizeof h - key_bytes &&
-                (data = malloc(key_bytes + h.cubin_bytes)) &&
-                fread(data, 1, key_bytes + h.cubin_bytes, file) == key_bytes + h.cubin_bytes &&
-                !memcmp(data, key, key_bytes) && hash(HASH_START, data, key_bytes + h.cubin_bytes) == h.checksum;
+    bool good =
+        fread(&h, sizeof h, 1, file) == 1 && !memcmp(h.magic, MAGIC, sizeof MAGIC) && h.key_bytes == key_bytes &&
+        !fstat(fileno(file), &about) && (uint64_t)about.st_size >= sizeof h + key_bytes &&
+        h.cubin_bytes == (uint64_t)about.st_size - sizeof h - key_bytes && (data = malloc(key_bytes + h.cubin_bytes)) &&
+        fread(data, 1, key_bytes + h.cubin_bytes, file) == key_bytes + h.cubin_bytes && !memcmp(data, key, key_bytes) &&
+        hash(HASH_START, data, key_bytes + h.cubin_bytes) == h.checksum;
     fclose(file);
     if (good) {
         memmove(data, data + key_bytes, h.cubin_bytes);

@@ -28,9 +28,10 @@ INLINE void store_columns(columns j, int v, T *p, vec x) {
 }
 
 /* The tile that begins at vector v of rows of n elements. */
-INLINE columns columns_from(int v, const int max_width, const intptr_t n) {
+INLINE columns columns_from(intptr_t v, const int max_width, const intptr_t n) {
     if (n < LANES) return (columns){0, n};
-    const int vectors = (int)((n + LANES - 1) / LANES), width = vectors - v < max_width ? vectors - v : max_width;
+    const intptr_t vectors = (n + LANES - 1) / LANES;
+    const int width = (int)least(vectors - v, max_width);
     return (columns){width, v + width < vectors ? (width - 1) * LANES : n - LANES - v * LANES};
 }
 
@@ -375,7 +376,7 @@ static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t l
     for (intptr_t q = first; q < last; q += group) {
         const T *a = (const T *)call->a.data + q * s.a.batch, *b = (const T *)call->b.data + q * s.b.batch;
         T *c = (T *)call->c.data + q * s.c.batch;
-        for (int v = 0; v < vectors; v += width) {
+        for (intptr_t v = 0; v < vectors; v += width) {
             const columns j = columns_from(v, width, n);
             s.last = j.last;
             /* tiles as high as registers allow, and all about equally high */

@@ -184,9 +184,12 @@ static int read_interface(PyObject *x, intptr_t stream, smm_buffer *b) {
     PyObject *mask = data ? PyDict_GetItemString(d, "mask") : NULL;
     PyObject *own_stream = data ? PyDict_GetItemString(d, "stream") : NULL;
     const char *type = typestr && PyUnicode_Check(typestr) ? PyUnicode_AsUTF8(typestr) : NULL;
-    if (!type || !PyTuple_Check(shape) || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) != 2 ||
-        (mask && mask != Py_None)) {
-        PyErr_SetString(PyExc_BufferError, "its __cuda_array_interface__ is not of version 3, or masked");
+    const bool native = type && type[0] && type[0] != '>' && type[1]; /* devices are little-endian */
+    const bool strided = strides && strides != Py_None;
+    if (!native || !PyTuple_Check(shape) || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) != 2 ||
+        (strided && !PyTuple_Check(strides)) || (mask && mask != Py_None)) {
+        PyErr_SetString(PyExc_BufferError,
+                        "its __cuda_array_interface__ is not of version 3, or masked, or big-endian");
         goto end;
     }
     const int size = (int)strlen(type) > 2 ? atoi(type + 2) : 0;
@@ -195,13 +198,13 @@ static int read_interface(PyObject *x, intptr_t stream, smm_buffer *b) {
     b->x.dtype = (DLDataType){.code = type[1] == 'c' ? kDLComplex : code, .bits = 8 * size, .lanes = 1};
     b->x.data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
     b->read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) == 1;
-    if (b->x.ndim > SMM_MOST_DIMS || (strides && strides != Py_None && PyTuple_GET_SIZE(strides) != b->x.ndim)) {
+    if (b->x.ndim > SMM_MOST_DIMS || (strided && PyTuple_GET_SIZE(strides) != b->x.ndim)) {
         PyErr_Format(PyExc_BufferError, "it has %d dimensions; expected at most %d", b->x.ndim, SMM_MOST_DIMS);
         goto end;
     }
     b->x.shape = b->sizes;
     for (int i = 0; i < b->x.ndim; i++) b->sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
-    if (strides && strides != Py_None) {
+    if (strided) {
         b->x.strides = b->sizes + SMM_MOST_DIMS;
         for (int i = 0; i < b->x.ndim; i++) {
             const int64_t bytes = PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i));
@@ -301,9 +304,9 @@ static void hold(const smm_cuda_functions *driver, smm_buffer *b, void *stream) 
     enum { NO_TIMING = 2 };
     if (!b->managed && !b->unversioned) return;
     int capturing = 0;
+    const bool waits = !driver->stream_capturing(stream, &capturing) && !capturing;
     held *h = calloc(1, sizeof *h);
-    if (h && !driver->stream_capturing(stream, &capturing) && !capturing &&
-        !driver->event_create(&h->event, NO_TIMING)) {
+    if (h && waits && !driver->event_create(&h->event, NO_TIMING)) {
         if (!driver->event_record(h->event, stream)) {
             h->managed = b->managed;
             h->unversioned = b->unversioned;
@@ -316,18 +319,22 @@ static void hold(const smm_cuda_functions *driver, smm_buffer *b, void *stream) 
         driver->event_destroy(h->event);
     }
     free(h);
+    if (waits) driver->stream_synchronize(stream); /* there is no event */
     smm_close_buffer(b);
 }
 
-void smm_hold_buffers(smm_buffer buffers[], int count, void *stream) {
+void smm_hold_buffers(smm_buffer buffers[], int count, int device, void *stream) {
     const smm_cuda_functions *driver;
-    const bool known = !smm_cuda_driver(&driver);
-    if (known) give_back(driver);
+    const smm_cuda_device *of;
+    const bool current =
+        !smm_cuda_driver(&driver) && !smm_cuda_get_device(device, &of) && !driver->context_push(of->context);
+    if (current) give_back(driver);
     for (int i = 0; i < count; i++)
-        if (known)
+        if (current)
             hold(driver, &buffers[i], stream);
         else
             smm_close_buffer(&buffers[i]);
+    if (current) driver->context_pop(&(void *){NULL});
 }
 
 /* device_of(x): the device of an array that has the CUDA array interface alone. */

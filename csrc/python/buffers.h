@@ -24,8 +24,8 @@ bool smm_exchange(PyObject *x, smm_buffer *b);
 /* Describe any device array, ready to be used on the stream. 0, or -1 with an exception. */
 int smm_open_buffer(PyObject *x, intptr_t stream, smm_buffer *b);
 void smm_close_buffer(smm_buffer *b);
-/* Close buffers once the work that the stream has been given so far is done; and those of earlier calls. */
-void smm_hold_buffers(smm_buffer buffers[], int count, void *stream);
+/* Close buffers once the work that a device's stream has been given so far is done; and those of earlier calls. */
+void smm_hold_buffers(smm_buffer buffers[], int count, int device, void *stream);
 
 /* Paths and tuned rows come from Python, once, before the first use of a device. 0, or -1 with an exception. */
 int smm_configure_cuda(void);

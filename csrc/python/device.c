@@ -23,7 +23,7 @@ static task task_of(const smm_gufunc *g) {
                   .device = -1};
 }
 
-static int place_of(char field) {
+static int operand_of(char field) {
     switch (field | 0x20) { /* lower case */
     case 'a': return SMM_A;
     case 'b': return SMM_B;
@@ -49,9 +49,10 @@ static int core_of(const task *t, int operand) {
     return core;
 }
 
-/* Numbers, and NumPy's arrays of one of them. */
+/* Numbers, Python's and NumPy's, and NumPy's arrays of one of them. */
 static bool number(PyObject *x, double *value) {
-    if (PyLong_CheckExact(x) || PyFloat_CheckExact(x) || (PyArray_CheckExact(x) && PyArray_IsZeroDim(x)))
+    if (PyLong_Check(x) || PyFloat_Check(x) || PyArray_IsScalar(x, Floating) || PyArray_IsScalar(x, Integer) ||
+        PyArray_IsScalar(x, Bool) || (PyArray_CheckExact(x) && PyArray_IsZeroDim(x)))
         *value = PyFloat_AsDouble(x);
     else
         return false;
@@ -134,7 +135,7 @@ static bool take_output(task *t, int operand) {
 /* Where an operand's elements lie. A vector is a column; where the field is in upper case, a row. */
 static void describe(task *t, int operand) {
     const DLTensor *x = &t->x[operand].x;
-    smm_cuda_operand *to = &t->call.operand[place_of(t->g->fields[operand])];
+    smm_cuda_operand *to = &t->call.operand[operand_of(t->g->fields[operand])];
     int at = x->ndim - core_of(t, operand);
     to->data = x->data;
     for (int d = 0; d < t->call.dims; d++)
@@ -153,7 +154,7 @@ static void describe_all(task *t) {
 
 static void take_number(task *t, int operand, double value) {
     t->is_number[operand] = true;
-    *(place_of(t->g->fields[operand]) == SMM_ALPHA ? &t->call.alpha : &t->call.beta) = value;
+    *(operand_of(t->g->fields[operand]) == SMM_ALPHA ? &t->call.alpha : &t->call.beta) = value;
 }
 
 /* The call as one on the host would be, for what can be said of its work; of its batch dimensions, the innermost. */
@@ -321,10 +322,13 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
     overlaps = smm_cuda_overlaps(&t.call, &in_place);
     if (overlaps || run(&t, (void *)stream) == 0) result = Py_NewRef(overlaps ? Py_False : Py_True);
 end:
+    PyObject *type, *raised, *trace;
+    PyErr_Fetch(&type, &raised, &trace); /* libraries that take arrays back may run Python */
     if (result && !overlaps)
-        smm_hold_buffers(t.x, t.s->operands, (void *)stream);
+        smm_hold_buffers(t.x, t.s->operands, t.device, (void *)stream);
     else
         for (int i = 0; i < t.s->operands; i++) smm_close_buffer(&t.x[i]);
+    PyErr_Restore(type, raised, trace);
     return result;
 }
 

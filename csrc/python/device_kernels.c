@@ -4,7 +4,7 @@
 
 static PyObject *cuda_configure(PyObject *Py_UNUSED(module), PyObject *args) {
     const char *nvrtc, *cache;
-    if (!PyArg_ParseTuple(args, "zz", &nvrtc, &cache)) return NULL;
+    if (!PyArg_ParseTuple(args, "yy", &nvrtc, &cache)) return NULL; /* as the file system encodes them; b"": none */
     smm_cuda_set_nvrtc_path(nvrtc);
     smm_cuda_set_cache(cache);
     Py_RETURN_NONE;

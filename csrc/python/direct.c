@@ -8,13 +8,13 @@
 
 #include "buffers.h"
 
-enum { MOST_DIMENSIONS = 8, QUICK_ELEMENTS = 1024 };
+enum { MOST_BATCH_DIMS = 8, QUICK_ELEMENTS = 1024 };
 
 /* The operands of a call: arrays, and their batch dimensions, innermost first, merged where all operands step evenly.
  */
 typedef struct batch {
     int count;
-    npy_intp size[MOST_DIMENSIONS], stride[MOST_DIMENSIONS][SMM_MOST_OPERANDS];
+    npy_intp size[MOST_BATCH_DIMS], stride[MOST_BATCH_DIMS][SMM_MOST_OPERANDS];
 } batch;
 
 static bool is_plain(PyObject *x, int type) {
@@ -48,7 +48,7 @@ static bool overlap(PyArrayObject *x, PyArrayObject *y) {
 /* Set the sizes of the call from the core dimensions of x, or compare them. */
 static bool take_sizes(smm_call *call, const smm_signature *s, int operand, PyArrayObject *x) {
     const int batch_dims = PyArray_NDIM(x) - s->core[operand];
-    if (batch_dims < 0 || batch_dims > MOST_DIMENSIONS) return false;
+    if (batch_dims < 0 || batch_dims > MOST_BATCH_DIMS) return false;
     for (int i = 0; i < s->core[operand]; i++) {
         intptr_t *size = smm_size_in(call, s->dims[operand][i]);
         if (*size < 0) *size = PyArray_DIM(x, batch_dims + i);
@@ -133,7 +133,7 @@ static void describe(smm_call *call, const smm_gufunc *g, const smm_signature *s
 
 /* Run the call for every index of the batch dimensions from the third on; none, if there is no matrix. */
 static smm_status run_all(const smm_call *call, const smm_gufunc *g, const smm_signature *s, const batch *b) {
-    npy_intp index[MOST_DIMENSIONS] = {0};
+    npy_intp index[MOST_BATCH_DIMS] = {0};
     for (int d = 0; d < b->count; d++)
         if (b->size[d] == 0) return SMM_OK;
     for (;;) {
@@ -153,7 +153,7 @@ static smm_status run_all(const smm_call *call, const smm_gufunc *g, const smm_s
 static int take_outputs(PyArrayObject *arrays[], const smm_gufunc *g, const smm_signature *s, smm_call *call, int type,
                         const npy_intp shape[], int dims, PyObject *const *args, Py_ssize_t nargs) {
     for (int i = s->inputs; i < s->operands; i++) {
-        npy_intp whole[MOST_DIMENSIONS + 2];
+        npy_intp whole[MOST_BATCH_DIMS + 2];
         memcpy(whole, shape, (size_t)dims * sizeof *shape);
         for (int d = 0; d < s->core[i]; d++) whole[dims + d] = *smm_size_in(call, s->dims[i][d]);
         if (i >= nargs || Py_IsNone(args[i])) {
@@ -174,10 +174,14 @@ static int take_outputs(PyArrayObject *arrays[], const smm_gufunc *g, const smm_
     return 0;
 }
 
-/* One output, or a tuple of them; steals the references. */
-static PyObject *results_of(PyArrayObject *arrays[], const smm_signature *s) {
-    PyObject *first = PyArray_Return(arrays[s->inputs]);
-    arrays[s->inputs] = NULL;
+/* One output, or a tuple of them: those given, and of new ones without dimensions a scalar. Steals the references. */
+static PyObject *result_of(PyArrayObject *arrays[], int i, PyObject *const *args, Py_ssize_t nargs) {
+    PyArrayObject *x = arrays[i];
+    arrays[i] = NULL;
+    return i < nargs && args[i] == (PyObject *)x ? args[i] : PyArray_Return(x);
+}
+static PyObject *results_of(PyArrayObject *arrays[], const smm_signature *s, PyObject *const *args, Py_ssize_t nargs) {
+    PyObject *first = result_of(arrays, s->inputs, args, nargs);
     if (!first || s->operands == s->inputs + 1) return first;
     PyObject *results = PyTuple_New(s->operands - s->inputs);
     if (!results) {
@@ -186,8 +190,7 @@ static PyObject *results_of(PyArrayObject *arrays[], const smm_signature *s) {
     }
     PyTuple_SET_ITEM(results, 0, first);
     for (int i = s->inputs + 1; i < s->operands; i++) {
-        PyObject *result = PyArray_Return(arrays[i]);
-        arrays[i] = NULL;
+        PyObject *result = result_of(arrays, i, args, nargs);
         if (!result) {
             Py_DECREF(results);
             return NULL;
@@ -209,7 +212,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     PyArrayObject *arrays[SMM_MOST_OPERANDS] = {NULL};
     smm_call call = {.op = g->op, .form = g->form, .m = -1, .n = -1, .k = -1};
     call.dtype = type == NPY_FLOAT ? SMM_F32 : SMM_F64;
-    npy_intp shape[MOST_DIMENSIONS];
+    npy_intp shape[MOST_BATCH_DIMS];
     int dims = 0;
     for (int i = 0; i < s->inputs; i++) {
         arrays[i] = (PyArrayObject *)args[i];
@@ -235,7 +238,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
         else if (status)
             smm_raise(status, NULL);
         else
-            results = results_of(arrays, s);
+            results = results_of(arrays, s, args, nargs);
     }
     for (int i = s->inputs; i < s->operands; i++) Py_XDECREF(arrays[i]);
     return failed == 1 ? Py_NewRef(Py_NotImplemented) : results;

@@ -476,6 +476,44 @@ static void test_streamed(void) {
     check_wholes(orders, 3, 36 << 20, true);
 }
 
+/* Where a call does not fit itself. */
+static void test_refused(void) {
+    for (int i = 0; i < OPERATIONS; i++) {
+        const struct operation *o = &operations[i];
+        struct problem p = problem_of(o, SMM_F64, 3, 4, 4, 2);
+        lay_out_operands(&p, dense_layout);
+        smm_call bad = p.call;
+        bad.info.batch++;
+        CHECK(smm_run(&bad) == SMM_ERR_ARGUMENT, "%s takes an info whose stride splits elements", o->name);
+        bad = p.call;
+        bad.a.row++;
+        CHECK(smm_run(&bad) == SMM_ERR_ARGUMENT, "%s takes an A whose stride splits elements", o->name);
+        const bool qr = bad.op == SMM_OP_QR || bad.op == SMM_OP_QR_R || bad.op == SMM_OP_QR_RAW;
+        for (intptr_t k = 0; k < 40 && qr; k++) {
+            bad = p.call;
+            bad.k = k;
+            CHECK(k == 4 || smm_run(&bad) == SMM_ERR_ARGUMENT, "%s takes k = %d of 4 x 4", o->name, (int)k);
+        }
+    }
+}
+
+/* Strides that are never used may be anything. */
+static void test_unused_strides(void) {
+    double a = 4, c = 0;
+    int32_t info = -1;
+    const smm_operand x = {&a, 5, 7, 3}, y = {&c, 1, 9, 11};
+    const smm_call call = {.op = SMM_OP_INV,
+                           .dtype = SMM_F64,
+                           .batch = 1,
+                           .m = 1,
+                           .n = 1,
+                           .k = 1,
+                           .a = x,
+                           .c = y,
+                           .info = {&info, 4, 0, 0}};
+    CHECK(smm_run(&call) == SMM_OK && c == 0.25 && info == 0, "the inverse of 4 is %g", c);
+}
+
 int main(int argc, char **argv) {
     static const struct test tests[] = {
         {"good matrices", test_good},
@@ -484,6 +522,8 @@ int main(int argc, char **argv) {
         {"layouts", test_layouts},
         {"rectangular", test_rectangular},
         {"sizes", test_sizes},
+        {"refused", test_refused},
+        {"unused strides", test_unused_strides},
         {"parts and threads", test_threads},
         /* Hundreds of megabytes: too much for valgrind and emulators. */
         {"streamed", test_streamed},

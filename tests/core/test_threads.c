@@ -2,6 +2,7 @@
  * Made to run under ThreadSanitizer as well. First argument "quick": less of each, for sanitizers and
  * valgrind; "emulated": without forks as well. */
 #define _GNU_SOURCE
+#include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -119,6 +120,27 @@ static void test_all_threads_take_part(void) {
         const int came = threads_that_come(threads);
         CHECK(came == threads, "%d of %d threads took part", came, threads);
     }
+}
+
+static atomic_int rounded_otherwise;
+static void note_rounding(void *context, intptr_t first, intptr_t last) {
+    note(context, first, last);
+    rounded_otherwise += fegetround() != FE_UPWARD;
+}
+
+/* Workers compute as the caller does: rounding, and on x86 and ARM whether subnormal numbers are flushed to zero, are
+ * part of the same word. */
+static void test_floating_point_environment(void) {
+    threads_that_come(4); /* they exist before it changes */
+    struct record r;
+    clear(&r, 1);
+    r.nap_us = 2000;
+    const int before = fegetround();
+    fesetround(FE_UPWARD);
+    smm_parallel_for(16, 1, 4, note_rounding, &r);
+    fesetround(before);
+    CHECK(!rounded_otherwise, "%d of %d calls rounded another way than the caller", (int)rounded_otherwise,
+          (int)r.calls);
 }
 
 static void nest(void *context, intptr_t first, intptr_t last) {
@@ -343,6 +365,7 @@ int main(int argc, char **argv) {
         {"every index once", test_every_index_once},
         {"small jobs stay in the caller", test_small_jobs_stay_in_the_caller},
         {"all threads take part", test_all_threads_take_part},
+        {"floating-point environment", test_floating_point_environment},
         {"nested", test_nested},
         {"concurrent callers", test_concurrent_callers},
         {"signals stay with the caller", test_signals_stay_with_the_caller},

@@ -49,8 +49,13 @@ def test_kept_on_disk(compile_once, tmp_path):
         lambda data: bytes([data[0] ^ 1]) + data[1:],
         lambda data: data[:-50] + bytes([data[-50] ^ 1]) + data[-49:],
         lambda data: data[:8] + b"\xff" * 24 + data[32:],
+        lambda data: (
+            data[:16]
+            + (68 - int.from_bytes(data[8:16], "little")).to_bytes(8, "little", signed=True)
+            + data[24:100]
+        ),
     ],
-    ids=["cut", "longer", "empty", "torn", "magic", "bit", "lengths"],
+    ids=["cut", "longer", "empty", "torn", "magic", "bit", "lengths", "lengths that wrap"],
 )
 def test_damaged_file(compile_once, tmp_path, damage):
     first = compile_once()

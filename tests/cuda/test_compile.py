@@ -1,6 +1,7 @@
 """Without a GPU: every tuned kernel, and a sample of what could run, compiles for sm_80, sm_90 and sm_100."""
 
 import itertools
+import os
 import random
 import re
 
@@ -23,9 +24,10 @@ def nvrtc():
     except cuda.CudaUnavailableError as error:
         pytest.skip(str(error))
     directory = cuda.cache_directory()
-    _core.cuda_configure(cuda._nvrtc_path(), None)
+    nvrtc = os.fsencode(cuda._nvrtc_path() or "")
+    _core.cuda_configure(nvrtc, b"")
     yield
-    _core.cuda_configure(cuda._nvrtc_path(), str(directory) if directory else None)
+    _core.cuda_configure(nvrtc, os.fsencode(directory or ""))
 
 
 def compile_all(problems, arch, registers):

@@ -160,6 +160,81 @@ def test_warmup_builds_what_runs(torch):
     assert smallmm.cuda.is_available()
 
 
+@pytest.mark.parametrize(
+    ("op", "gufunc", "layout"),
+    [
+        ("solve", "solve", {}),
+        ("solve_triangular", "solve_upper", {}),
+        ("solve_triangular", "solve_lower", {"upper": 0}),
+        ("solve_triangular", "solve_unit_upper", {"unit": 1}),
+        ("lu_solve", "lu_solve_transposed", {"transposed": 1}),
+        ("cholesky", "cholesky_upper", {"upper": 1}),
+        ("qr_raw", "qr_raw_tall", {}),
+        ("inv", "inv", {}),
+    ],
+)
+@pytest.mark.parametrize("columns", [1, 17])
+def test_warmup_is_of_the_kernel_that_runs(torch, op, gufunc, layout, columns):
+    """A graph is captured after it, which cannot load kernels."""
+    a = torch.eye(13, device="cuda", dtype=torch.float64).repeat(50, 1, 1) * 2
+    b = torch.ones(50, 13, columns, device="cuda", dtype=torch.float64)
+    pivots = torch.arange(13, device="cuda", dtype=torch.int32).repeat(50, 1)
+    operands = {1: (a,), 2: (a, b), 3: (a, pivots, b)}[getattr(_core, gufunc).nin]
+    smallmm.cuda.warmup([(13, 13 if op == "qr_raw" else columns, 13)], op=op, dtypes=("float64",), **layout)
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        assert _core.direct[gufunc](*operands) is not NotImplemented
+
+
+def test_numbers_of_numpy(torch):
+    x = torch.rand(100, 5, 5, device="cuda")
+    out = torch.ones_like(x)
+    for alpha in (np.float64(2), np.float32(2), np.int64(2), np.array(2.0)):
+        assert torch.equal(smallmm.batched_matmul(x, x, alpha=alpha), smallmm.batched_matmul(x, x, alpha=2))
+    expected = smallmm.batched_matmul(x, x, out=out.clone(), beta=1)
+    assert torch.equal(smallmm.batched_matmul(x, x, out=out, beta=np.bool_(True)), expected)
+    assert torch.equal(smallmm.lstsq(x, x, np.float32(1e-6)).rank, smallmm.lstsq(x, x, 1e-6).rank)
+
+
+def test_arrays_stay_until_the_kernel_is_done(torch):
+    """On a thread on which no context is current, where an event cannot be had without making one so."""
+
+    class Given:
+        def __init__(self, x):
+            self.capsule = x.__dlpack__(stream=-1)
+
+        def __dlpack_device__(self):
+            return (2, 0)
+
+        def __dlpack__(self, **_):
+            return self.capsule
+
+    def given():
+        x = torch.eye(3, device="cuda").repeat(100_000, 1, 1)
+        return (
+            Given(x),
+            Given(torch.empty_like(x)),
+            Given(torch.empty(100_000, device="cuda", dtype=torch.int32)),
+        )
+
+    operands = given()
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    held = torch.cuda.memory_allocated()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(2_000_000_000)
+    thread = threading.Thread(target=lambda: _core.device_run(_core.inv, stream.cuda_stream, *operands))
+    thread.start()
+    thread.join()
+    assert not stream.query()
+    assert torch.cuda.memory_allocated() == held
+    stream.synchronize()
+    one = torch.eye(3, device="cuda")
+    _core.device_run(
+        _core.matmul, stream.cuda_stream, one, one, torch.empty_like(one)
+    )  # gives back what is done
+    assert torch.cuda.memory_allocated() < held
+
+
 def test_no_allocation(torch):
     x = torch.rand(1000, 6, 6, device="cuda")
     out = torch.empty_like(x)

@@ -152,6 +152,40 @@ def test_warmup_refuses_what_it_does_not_know():
         cuda.warmup([3], order_x=1)
     with pytest.raises(ValueError, match="op is 'magic'; expected one of batched_matmul"):
         cuda.warmup([3], op="magic")
+    with pytest.raises(ValueError, match="dtype is 'f16'; expected one of f32, f64"):
+        cuda.warmup([3], dtypes=("f16",))
+    for shape in ((65, 4, 4), (65540, 4, 4), (4, 4, 0)):
+        with pytest.raises(ValueError, match="no kernel takes batched_matmul of"):
+            cuda.warmup([shape])
+    with pytest.raises(ValueError, match="no kernel takes inv of"):
+        cuda.warmup([33], op="inv")
+
+
+@pytest.mark.parametrize(
+    "interface", [{"strides": [100000, 4000]}, {"typestr": ">f4"}, {"typestr": ""}, {"typestr": "<"}]
+)
+def test_interfaces_that_are_none(interface):
+    from smallmm import _core
+
+    class Array:
+        __cuda_array_interface__ = {
+            "shape": (3, 3),
+            "typestr": "<f4",
+            "data": (1 << 20, False),
+            "version": 3,
+        } | interface
+
+    with pytest.raises(BufferError, match="is not of version 3, or masked, or big-endian"):
+        _core.device_run(_core.matmul, 0, Array(), Array(), Array())
+
+
+def test_without_a_place_for_the_cache(run_python, tmp_path):
+    """No home, or a folder's name that is no text: no exception of its own."""
+    code = "import smallmm.cuda; print(smallmm.cuda.is_available() in (True, False))"
+    assert "True" in run_python(code, {"SMALLMM_CACHE_DIR": str(tmp_path) + "/\udcff"}).stdout
+    homeless = "import pathlib\ndef home(): raise RuntimeError('no home')\npathlib.Path.home = home\n"
+    nowhere = "import sys; sys.modules['platformdirs'] = None\n"
+    assert "True" in run_python(homeless + nowhere + code, {"XDG_CACHE_HOME": ""}).stdout
 
 
 def test_unknown_kernel_and_parameters():
