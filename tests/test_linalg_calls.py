@@ -694,3 +694,18 @@ def test_options_and_missing_outputs_are_explained(rng):
     ):
         assert smallmm.explain(op, *arguments).matrices == 6
     assert smallmm.explain("slogdet", a, out=(np.empty(6), None)).matrices == 6
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 8, 9, 12, 16, 17, 24, 32])
+def test_inverses_find_singular_what_factors_do(isa, rng, n, dtype):
+    """The pivots are LU's. Most of these have one that is exactly zero, but rounding hides some."""
+    a = rng.integers(1, 9, (4, 100, n, n)).astype(dtype)
+    a[0, :, -1] = a[0, :, 0]
+    a[1, :, :, -1] = a[1, :, :, 0]
+    a[2, :, -1] = 3 * a[2, :, 0]
+    a[3] = a[3, :, :1]
+    found = smallmm.lu_factor_ex(a).info
+    np.testing.assert_array_equal(smallmm.inv_ex(a).info, found)
+    assert np.count_nonzero(found[0]) > 50
+    assert np.count_nonzero(found[3]) > 50

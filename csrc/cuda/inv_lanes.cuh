@@ -94,15 +94,18 @@ struct Rows {
         const T pivot = exchange(e, f), inverse = reciprocal(pivot);
         if (pivot == 0 && !info) info = k + 1;
 #pragma unroll
+        for (int r = 0; r < ROWS; r++) f[r] = product(f[r], inverse);
+#pragma unroll
         for (int j = 0; j < N; j++) {
-            T column[ROWS], u = inverse;
+            T column[ROWS], u = 1;
 #pragma unroll
             for (int r = 0; r < ROWS; r++) column[r] = j == k ? T(0) : x[r][j];
-            if (j != k) u = product(exchange(e, column), inverse);
+            if (j != k) u = exchange(e, column);
+            const T in_the_end = product(u, inverse);
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 const T y = multiply_add(-f[r], u, column[r]);
-                x[r][j] = r == r0 && e.first ? u : y;
+                x[r][j] = r == r0 && e.first ? in_the_end : y;
             }
         }
     }

@@ -158,16 +158,20 @@ struct Rows {
         for (int r = 0; r < ROWS; r++) {
             if (!pivots.found[r]) continue;
 #pragma unroll
-            for (int j = 0; j + 1 < N; j++) x[r][j] = product(x[r][j + 1], pivots.inverse);
-            x[r][N - 1] = pivots.inverse;
+            for (int j = 0; j < N; j++) x[r][j] = j + 1 < N ? x[r][j + 1] : pivots.inverse;
             store_vectors<N>(published, x[r]);
+#pragma unroll
+            for (int j = 0; j + 1 < N; j++) x[r][j] = product(x[r][j], pivots.inverse);
             pivot_rows[k] = row_of(r);
         }
         __syncwarp();
         load_vectors<N>(u, published);
+        const T inverse = u[N - 1];
+        u[N - 1] = 1;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             if (pivots.found[r]) continue;
+            f[r] = product(f[r], inverse);
 #pragma unroll
             for (int j = 0; j < N; j++) x[r][j] = multiply_add(-f[r], u[j], j + 1 < N ? x[r][j + 1] : T(0));
         }

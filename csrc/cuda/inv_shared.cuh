@@ -83,16 +83,18 @@ template <int STEPS> struct Panel {
     T f[ROWS][STEPS];    /* a thread's rows: their multipliers */
     int pivot[STEPS];    /* where the pivot rows begin */
     T own[STEPS][STEPS]; /* their multipliers, right and left of the pivot */
-    T u[STEPS][STEPS];   /* they themselves as their steps leave them, right of the pivot */
+    T u[STEPS][STEPS];   /* they themselves as their steps find them, right of the pivot */
     T inverse[STEPS];    /* of the pivots */
 
     /* What step s finds in the row that begins here. */
     __device__ void find(T (&x)[STEPS], int begin, int s) const {
         load_row<STEPS, STRIDE>(x, image + begin);
 #pragma unroll
-        for (int t = 0; t < s; t++)
+        for (int t = 0; t < s; t++) {
+            x[t] = product(x[t], inverse[t]);
 #pragma unroll
             for (int j = t + 1; j < STEPS; j++) x[j] = multiply_add(-x[t], u[t][j], x[j]);
+        }
     }
 
     __device__ void take_step(int s, int pivot_row) {
@@ -100,8 +102,13 @@ template <int STEPS> struct Panel {
         find(own[s], pivot[s], s);
         inverse[s] = reciprocal(own[s][s]);
 #pragma unroll
+        for (int t = 0; t < s; t++) own[t][s] = product(own[t][s], inverse[s]);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) f[r][s] = product(f[r][s], inverse[s]);
+#pragma unroll
         for (int j = s + 1; j < STEPS; j++) {
-            u[s][j] = own[s][j] = product(own[s][j], inverse[s]);
+            u[s][j] = own[s][j];
+            own[s][j] = product(own[s][j], inverse[s]);
 #pragma unroll
             for (int t = 0; t < s; t++) own[t][j] = multiply_add(-own[t][s], u[s][j], own[t][j]);
 #pragma unroll
@@ -115,11 +122,10 @@ template <int STEPS> struct Panel {
         for (int s = first; s < STEPS; s++) {
 #pragma unroll
             for (int t = first; t < s; t++) x[s] = multiply_add(-own[s][t], x[t], x[s]);
-            x[s] = product(x[s], inverse[s]);
         }
     }
     __device__ T in_the_end(const T (&x)[STEPS], int s, int first) const {
-        T y = s < first ? T(0) : x[s];
+        T y = s < first ? T(0) : product(x[s], inverse[s]);
 #pragma unroll
         for (int t = most(s + 1, first); t < STEPS; t++) y = multiply_add(-own[s][t], x[t], y);
         return y;

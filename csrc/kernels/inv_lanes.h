@@ -14,7 +14,7 @@ typedef struct inv_lanes_state {
     vec a[INV_LANES_MOST * INV_LANES_MOST];
 } inv_lanes_state;
 
-/* What a step does to a column: exchange rows, x_k = x_k r, x_i = x_i - f_i x_k. */
+/* What a step does to a column: exchange rows, x_i = x_i - f_i x_k, x_k = x_k r. */
 typedef struct inv_lanes_step {
     const mask *exchanged;
     vec f[INV_LANES_MOST], r;
@@ -44,20 +44,22 @@ INLINE void inv_lanes_begin(inv_lanes_state *s, inv_lanes_step *step, const int 
     }
     step->exchanged = exchanged;
     step->r = lane_div(lane_set(1), f[k]);
+    UNROLLED(int i = 0; i < n; i++)
+        if (i != k) f[i] = lane_mul(f[i], step->r);
     const mask singular = lane_equal(most, lane_set(0)) & lane_equal(s->info, lane_set(0));
     s->info = lane_select(singular, lane_set((T)(k + 1)), s->info);
 }
 
 INLINE void inv_lanes_eliminate(const inv_lanes_step *step, vec *x, const int n, const int k) {
     UNROLLED(int i = n - 1; i > k; i--) lane_exchange(step->exchanged[i], &x[k], &x[i]);
-    x[k] = lane_mul(x[k], step->r);
     UNROLLED(int i = 0; i < n; i++)
         if (i != k) x[i] = lane_fnma(step->f[i], x[k], x[i]);
+    x[k] = lane_mul(x[k], step->r);
 }
 
 /* The same on column k of the identity, which takes the place of column k of A; its row k is where it belongs. */
 INLINE void inv_lanes_invert(const inv_lanes_step *step, vec *x, const int n, const int k) {
-    UNROLLED(int i = 0; i < n; i++) x[i] = i == k ? step->r : lane_fnma(step->f[i], step->r, lane_set(0));
+    UNROLLED(int i = 0; i < n; i++) x[i] = i == k ? step->r : lane_sub(lane_set(0), step->f[i]);
 }
 
 INLINE void inv_lanes_read(vec *x, const vec *column, const int n) {

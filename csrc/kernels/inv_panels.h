@@ -1,24 +1,26 @@
 /* inv_panels.h: the inverse by Gauss-Jordan elimination in place, by panels of columns. A step eliminates its column in
- * all rows but its own, x_i = x_i - f_i u, u being the pivot row by the reciprocal of the pivot, and puts a column of
- * the identity in its place. What f was is kept until the columns beside the panel have had the steps, too. */
+ * all rows but its own, x_i = x_i - f_i u, u being the pivot row, which the reciprocal of the pivot then multiplies,
+ * and puts a column of the identity in its place. What f was is kept until the columns beside the panel have had the
+ * steps, too. */
 
 /* LANES matrices under way. */
 typedef struct inv_stack {
     panel_stack p;       /* x becomes f of the panel's steps, and 1 / pivot in a pivot's row */
-    vec u[PANEL][PANEL]; /* u of the panel's steps */
+    vec u[PANEL][PANEL]; /* u of the panel's steps, 1 in their own columns */
+    vec r[PANEL];        /* 1 / pivot */
 } inv_stack;
 
 /* --- a panel --- */
 
 /* Steps first .. last-1 on a row of the panel, z; f is what they multiply with. If `below`, its columns after that of a
  * step have had the step. */
-INLINE void inv_row(vec *z, vec *f, const vec u[PANEL][PANEL], const int first, intptr_t last, const bool below) {
+INLINE void inv_row(const inv_stack *s, vec *z, vec *f, const int first, intptr_t last, const bool below) {
     UNROLLED(int t = first; t < PANEL; t++) {
         if (t >= last) break;
-        f[t] = z[t];
+        f[t] = lane_mul(z[t], s->r[t]);
         z[t] = lane_set(0);
         UNROLLED(int j = 0; j < PANEL; j++)
-            if (j <= t || !below) z[j] = lane_fnma(f[t], u[t][j], z[j]);
+            if (j <= t || !below) z[j] = lane_fnma(f[t], s->u[t][j], z[j]);
     }
 }
 
@@ -30,9 +32,9 @@ INLINE void inv_begin(inv_stack *s, intptr_t k, const int t, const panel_candida
     s->p.info = lane_select(first, lane_set((T)(k + t + 1)), s->p.info);
     panel_exchange(&s->p, k, t, pivot);
     UNROLLED(int j = 0; j < PANEL; j++) z[j] = pivot->y[j];
-    inv_row(z, f, s->u, 0, t, true);
-    UNROLLED(int j = 0; j < PANEL; j++) s->u[t][j] = j == t ? r : lane_mul(z[j], r);
-    f[t] = r;
+    inv_row(s, z, f, 0, t, true);
+    UNROLLED(int j = 0; j < PANEL; j++) s->u[t][j] = j == t ? lane_set(1) : z[j];
+    s->r[t] = f[t] = r;
 }
 
 /* Step k + t on the rows below and the columns after its own. Returns the pivot row of the next one. */
@@ -44,7 +46,8 @@ INLINE panel_candidate inv_step(inv_stack *s, intptr_t k, const int t, const pan
         UNROLLED(int j = 0; j < PANEL; j++) z[j] = x[j];
         i = lane_add(i, lane_set(1));
         panel_exchange_row(z, i, pivot, old);
-        UNROLLED(int j = t + 1; j < PANEL; j++) z[j] = lane_fnma(z[t], s->u[t][j], z[j]);
+        const vec f = lane_mul(z[t], s->r[t]);
+        UNROLLED(int j = t + 1; j < PANEL; j++) z[j] = lane_fnma(f, s->u[t][j], z[j]);
         UNROLLED(int j = 0; j < PANEL; j++) x[j] = z[j];
         if (row == k + t + 1)
             next = panel_first_row(z, t + 1);
@@ -73,20 +76,20 @@ SHARED void KERNEL(inv_panel)(inv_stack *s, intptr_t k, intptr_t steps) {
     }
     ROLLED(intptr_t row = 0; row < k; row++) {
         lane_load_rows(z, p->w + k, p->at[row]);
-        inv_row(z, f, s->u, 0, steps, false);
+        inv_row(s, z, f, 0, steps, false);
         inv_put(s, k, row, z, f);
     }
     ROLLED(intptr_t row = k + steps; row < p->n; row++) {
         UNROLLED(int j = 0; j < PANEL; j++) z[j] = p->x[row * PANEL + j];
         i = lane_add(i, lane_set(1));
         panel_exchange_row(z, i, &pivot, old);
-        inv_row(z, f, s->u, 0, steps, true);
+        inv_row(s, z, f, 0, steps, true);
         inv_put(s, k, row, z, f);
     }
     UNROLLED(int t = 0; t < PANEL; t++) {
         if (t >= steps) break;
-        UNROLLED(int j = 0; j < PANEL; j++) z[j] = s->u[t][j], f[j] = p->x[(k + t) * PANEL + j];
-        inv_row(z, f, s->u, t + 1, steps, false);
+        UNROLLED(int j = 0; j < PANEL; j++) z[j] = lane_mul(s->u[t][j], s->r[t]), f[j] = p->x[(k + t) * PANEL + j];
+        inv_row(s, z, f, t + 1, steps, false);
         inv_put(s, k, k + t, z, f);
     }
 }
@@ -107,12 +110,11 @@ INLINE void inv_product(const panel_stack *s, intptr_t lane, const T *f, intptr_
         UNROLLED(int v = 0; v < wide; v++) u[i][v] = lane_load(x + v * LANES);
         UNROLLED(int t = 0; t < i; t++)
             UNROLLED(int v = 0; v < wide; v++) u[i][v] = lane_fnma(lane_set(g[t * LANES]), u[t][v], u[i][v]);
-        UNROLLED(int v = 0; v < wide; v++) u[i][v] = lane_mul(u[i][v], lane_set(g[i * LANES]));
     }
     UNROLLED(int i = 0; i < steps; i++) {
         T *const x = w + at[(k + i) * LANES];
         const T *const g = f + (k + i) * PANEL * LANES;
-        UNROLLED(int v = 0; v < wide; v++) y[v] = u[i][v];
+        UNROLLED(int v = 0; v < wide; v++) y[v] = lane_mul(u[i][v], lane_set(g[i * LANES]));
         UNROLLED(int t = i + 1; t < steps; t++)
             UNROLLED(int v = 0; v < wide; v++) y[v] = lane_fnma(lane_set(g[t * LANES]), u[t][v], y[v]);
         UNROLLED(int v = 0; v < wide; v++) panel_store(x + v * LANES, y[v], other[v]);

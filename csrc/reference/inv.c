@@ -8,18 +8,19 @@ static void exchange(double *x, double *y) {
     *y = z;
 }
 
-/* Step k, a_kk being the pivot. Column k of the identity takes the place of column k of A, which is eliminated:
- * f_i = a_ik, a_ik = 0 or 1; a_kj = a_kj / f_k; a_ij = a_ij - f_i a_kj for i != k. */
+/* Step k, a_kk being the pivot. Column k of the identity takes the place of column k of A, which is eliminated with the
+ * multipliers of LU, so that the pivots are LU's: f_i = a_ik / a_kk, a_ik = 0 or 1; a_ij = a_ij - f_i a_kj for i != k;
+ * at last a_kj = a_kj / a_kk. */
 static void eliminate(smm_dtype dtype, matrix a, intptr_t n, intptr_t k) {
     const double r = round_in(dtype, 1 / a[k][k]);
     double f[SMM_MOST_ORDER];
     for (intptr_t i = 0; i < n; i++) {
-        f[i] = a[i][k];
+        f[i] = round_in(dtype, a[i][k] * r);
         a[i][k] = i == k;
     }
-    for (intptr_t j = 0; j < n; j++) a[k][j] = round_in(dtype, a[k][j] * r);
     for (intptr_t i = 0; i < n; i++)
         for (intptr_t j = 0; i != k && j < n; j++) a[i][j] = fma_in(dtype, -f[i], a[k][j], a[i][j]);
+    for (intptr_t j = 0; j < n; j++) a[k][j] = round_in(dtype, a[k][j] * r);
 }
 
 /* A becomes its inverse; or the step (from 1) whose pivot is zero is returned. */
