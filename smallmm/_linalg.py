@@ -272,7 +272,8 @@ def inv(a: ArrayLike, /, *, out: Any = None) -> Any:
 
     Notes
     -----
-    Gauss-Jordan elimination with partial pivoting, 2 n^3 operations a matrix.
+    Gauss-Jordan elimination with partial pivoting and the multipliers of LU, so that the pivots, and `info`,
+    are those of `lu_factor`; 2 n^3 operations a matrix.
     ``|A X - I|_1 <= 50 n u cond_1(A)``.
 
     Examples

@@ -503,7 +503,7 @@ static void test_arguments(void) {
     bad[6].c.data = NULL;
     bad[7].a.col = 4;
     bad[8].b.row = 12;
-    bad[9].c.batch = 33;
+    bad[9].batch = 2, bad[9].c.batch = 33; /* of a batch of one it is never used */
     bad[10].a.data = (char *)x + 4;
     bad[11].dtype = (smm_dtype)7;
     for (int i = 0; i < 12; i++) {
