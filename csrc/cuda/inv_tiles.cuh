@@ -241,18 +241,23 @@ __device__ inline bool eliminate(Work &work, Pivots &pivots, Row *pivot_rows, in
             T y[PANEL];
 #pragma unroll
             for (int j = 0; j < PANEL; j++)
-                y[j] = j < s ? f[r][j] : j == s ? pivots.inverse : product(f[r][j], pivots.inverse);
+                y[j] = j == s ? pivots.inverse : f[r][j];
             store_vectors<PANEL>(published, y, VECTOR);
             found_at[r] = s;
         }
         __syncwarp();
         load_vectors<PANEL>(own[s], published, VECTOR);
 #pragma unroll
+        for (int t = 0; t < s; t++) own[t][s] = product(own[t][s], own[s][s]);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) f[r][s] = product(f[r][s], own[s][s]);
+#pragma unroll
         for (int j = s + 1; j < PANEL; j++) {
 #pragma unroll
             for (int t = 0; t < s; t++) own[t][j] = multiply_add(-own[t][s], own[s][j], own[t][j]);
 #pragma unroll
             for (int r = 0; r < ROWS; r++) f[r][j] = multiply_add(-f[r][s], own[s][j], f[r][j]);
+            own[s][j] = product(own[s][j], own[s][s]);
         }
     }
     if (!BY_ALL_BITS && pivots.unsure()) return false;
@@ -281,11 +286,11 @@ __device__ inline void finish(Work &work, const Own &own, int k) {
 #pragma unroll
             for (int t = 0; t < s; t++)
                 if (t >= first && has_step(k, t)) x[s] = multiply_add(-own[s][t], x[t], x[s]);
-            if (s >= first) x[s] = product(x[s], own[s][s]);
             work.at_steps.x[s][p] = x[s];
         }
 #pragma unroll
         for (int s = 0; s < PANEL; s++) {
+            if (s >= first) x[s] = product(x[s], own[s][s]);
 #pragma unroll
             for (int t = s + 1; t < PANEL; t++)
                 if (t >= first && has_step(k, t)) x[s] = multiply_add(-own[s][t], x[t], x[s]);
