@@ -216,9 +216,15 @@ def test_arrays_stay_until_the_kernel_is_done(torch):
             Given(torch.empty(100_000, device="cuda", dtype=torch.int32)),
         )
 
+    def give_back():
+        stream.synchronize()
+        _core.device_run(_core.matmul, stream.cuda_stream, one, one, torch.empty_like(one))
+
+    stream, one = torch.cuda.Stream(), torch.eye(3, device="cuda")
+    _core.device_run(_core.inv, stream.cuda_stream, *given())  # compiles
+    give_back()
     operands = given()
     torch.cuda.synchronize()
-    stream = torch.cuda.Stream()
     held = torch.cuda.memory_allocated()
     with torch.cuda.stream(stream):
         torch.cuda._sleep(2_000_000_000)
@@ -227,11 +233,7 @@ def test_arrays_stay_until_the_kernel_is_done(torch):
     thread.join()
     assert not stream.query()
     assert torch.cuda.memory_allocated() == held
-    stream.synchronize()
-    one = torch.eye(3, device="cuda")
-    _core.device_run(
-        _core.matmul, stream.cuda_stream, one, one, torch.empty_like(one)
-    )  # gives back what is done
+    give_back()
     assert torch.cuda.memory_allocated() < held
 
 
