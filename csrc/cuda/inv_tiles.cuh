@@ -240,8 +240,7 @@ __device__ inline bool eliminate(Work &work, Pivots &pivots, Row *pivot_rows, in
             if (!pivots.found[r]) continue;
             T y[PANEL];
 #pragma unroll
-            for (int j = 0; j < PANEL; j++)
-                y[j] = j == s ? pivots.inverse : f[r][j];
+            for (int j = 0; j < PANEL; j++) y[j] = j == s ? pivots.inverse : f[r][j];
             store_vectors<PANEL>(published, y, VECTOR);
             found_at[r] = s;
         }
