@@ -295,7 +295,7 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
     PyObject *const *const operands = args + 2;
     if (PyErr_Occurred()) return NULL;
     if (nargs - 2 != t.s->operands) return PyErr_Format(PyExc_TypeError, "expected %d operands", t.s->operands);
-    PyObject *result = NULL;
+    PyObject *result = NULL, *type, *raised, *trace;
     bool in_place, fits = true, overlaps = false;
     double value;
     for (int i = 0; i < t.s->operands; i++) {
@@ -322,7 +322,6 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
     overlaps = smm_cuda_overlaps(&t.call, &in_place);
     if (overlaps || run(&t, (void *)stream) == 0) result = Py_NewRef(overlaps ? Py_False : Py_True);
 end:
-    PyObject *type, *raised, *trace;
     PyErr_Fetch(&type, &raised, &trace); /* libraries that take arrays back may run Python */
     if (result && !overlaps)
         smm_hold_buffers(t.x, t.s->operands, t.device, (void *)stream);
