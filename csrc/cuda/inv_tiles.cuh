@@ -1,25 +1,25 @@
 /* inv_tiles.cuh: C = inverse of A, by Gauss-Jordan elimination in place with partial pivoting, tiles in registers.
  *
- * Higham, Accuracy and Stability of Numerical Algorithms, section 14.4, a panel of columns at a time. LANES threads
- * share a matrix, PANEL of them across, to which columns are dealt out in turn. So a panel is one column of each
+ * Higham, Accuracy and Stability of Numerical Algorithms, section 14.4, a panel of columns at a time. The threads of a
+ * warp share a matrix, PANEL of them across, to which columns are dealt out in turn. So a panel is one column of each
  * thread's tile; the others move up after it: a loop whose body is one panel. Its columns go through shared memory to
  * threads that have whole rows of it, and are eliminated there; then a thread for each column finds what that does to
  * the pivot rows, and each thread updates its tile. Every element still goes through the steps one by one, so the bits
  * are the plain order's. No row changes its place: rows and columns are exchanged as the inverse is written.
  *
- * What limits this is the bandwidth of shared memory for f64, and the number of instructions for f32.
+ * What limits this is the number of instructions. For doubles tensor cores take fewer: inv_tensor.
  *
- * Grid: one block per MATRICES matrices; LANES threads to a matrix. Warps have nothing to do with each other.
- * Shared memory: for each warp its images, of A first, then of C, between these its Work; then an Arrival and lists.
- * Operands: any that args.h can describe. May be in place: a warp has read its matrices before it writes.
- * Limits: 8 < n <= 32; LANES 16 or 32; MATRICES * LANES = THREADS, whole warps. */
+ * Grid: one block per MATRICES matrices; a warp to each. Warps have nothing to do with each other.
+ * Shared memory: for each warp its image, of A first, then of C, between these its Work; then an Arrival and a list.
+ * Operands: any that args.h can describe. May be in place: a warp has read its matrix before it writes.
+ * Limits: 8 < n <= 32; LANES 32; MATRICES * LANES = THREADS. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "pivots.cuh"
 
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
-constexpr int OF_WARP = 32 / LANES; /* matrices */
-constexpr int PANEL = 4;            /* columns; as many threads across */
+constexpr int OF_WARP = 1; /* matrices */
+constexpr int PANEL = 4;   /* columns; as many threads across */
 
 /* The panel of column k has a step s: the last one may be short. */
 __device__ inline bool has_step(int k, int s) { return N % PANEL == 0 || s < N % PANEL || k + s < N; }
@@ -36,10 +36,11 @@ __device__ inline bool in_tile(int r, int j) {
            (N % PANEL == 0 || j < TILE_COLS - 1 || tile_col(j) < N);
 }
 
-/* A thread's rows of a panel. */
-constexpr int ROWS = ceil_div(N, LANES), ALL_ROWS = LANES * ROWS;
-__device__ inline int row_of(int r) { return lane() + LANES * r; }
-__device__ inline bool is_row(int r) { return N % LANES == 0 || r < ROWS - 1 || row_of(r) < N; }
+/* A thread's row of a panel. */
+__device__ inline int row() { return lane(); }
+__device__ inline bool is_row() { return row() < N; }
+
+#include "search.cuh"
 
 /* --- shared memory --- */
 
@@ -50,7 +51,7 @@ constexpr int PITCH = N % VECTOR || N % 8 == 4 ? N : N + 8 - (N + 4) % 8, MATRIX
 
 /* The columns of a panel: a vector of every row, then the next. */
 struct Columns {
-    static constexpr int EACH = (ALL_ROWS + 4) * VECTOR; /* half of the banks further */
+    static constexpr int EACH = (LANES + 4) * VECTOR; /* half of the banks further */
     T x[PANEL / VECTOR * EACH];
     __device__ T *at(int row, int col) { return x + col / VECTOR * EACH + row * VECTOR + col % VECTOR; }
 };
@@ -70,9 +71,8 @@ struct alignas(16) Work {
     int begin[DOWN][ceil_div(TILE_ROWS, 4) * 4]; /* of a row of a tile in PivotRows; or -1 */
 };
 
-typedef unsigned char Row;
-constexpr int IMAGES = OF_WARP * most(ceil_div(MATRIX, VECTOR) * VECTOR, sizeof(Work) / sizeof(T)); /* elements */
-constexpr int OF_WARP_SHARED = IMAGES + VECTOR + ceil_div(OF_WARP * N, 16) * VECTOR;
+constexpr int IMAGE = most(ceil_div(MATRIX, VECTOR) * VECTOR, sizeof(Work) / sizeof(T)); /* elements */
+constexpr int OF_WARP_SHARED = IMAGE + VECTOR + ceil_div(N, 16) * VECTOR;
 
 template <int COUNT> __device__ inline void load_vectors(T (&to)[COUNT], const T *from, int distance) {
 #pragma unroll
@@ -92,122 +92,6 @@ template <int COUNT> __device__ inline void store_vectors(T *to, const T (&from)
     }
 }
 
-/* --- the choice of pivots --- */
-
-/* The reciprocal as the compiler has it, without the branch for what is not above SMALL and below LARGE. */
-constexpr unsigned SMALL = sizeof(T) == 8 ? 0x00400000 : 0x01800000, LARGE = sizeof(T) == 8 ? 0x7fa00000 : 0x7d000000;
-__device__ inline double quick_reciprocal(double x) {
-    double y;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
-    y = __hiloint2double(__double2hiint(y), __double2hiint(x) + 0x300402);
-    double e = multiply_add(-x, y, 1.0);
-    e = multiply_add(e, e, e);
-    y = multiply_add(y, e, y);
-    return multiply_add(y, multiply_add(-x, y, 1.0), y);
-}
-__device__ inline float quick_reciprocal(float x) {
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return multiply_add(y, multiply_add(-x, y, 1.0f), y);
-}
-
-/* Which row is the next pivot row. */
-struct Pivots {
-    int step[ROWS]; /* of which the lane's row r was the pivot row; or -1 */
-    int info = 0;   /* the first step, from 1, whose pivot is zero */
-
-    unsigned tag[ROWS];                /* ROW_BITS - row */
-    unsigned mask[ROWS];               /* of the leading bits that are compared; 0: has been a pivot row */
-    bool found[ROWS];                  /* it is the lane's row r */
-    T inverse;                         /* of the pivot, in the lane that has it */
-    unsigned lowest, highest, closest; /* of a panel's largest words; the least distance of another one from those */
-
-    __device__ Pivots() {
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            step[r] = -1;
-            tag[r] = is_row(r) ? ROW_BITS - row_of(r) : 0;
-            asm volatile("mov.b32 %0, %0;" : "+r"(tag[r])); /* is kept, not computed each time */
-        }
-    }
-
-    __device__ void begin_panel() {
-        lowest = closest = ~0u, highest = 0;
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) mask[r] = is_row(r) && step[r] < 0 ? MAGNITUDE_BITS : 0;
-    }
-
-    /* Choose among the rows with these elements; an earlier row is the larger word. Each lane inverts its own largest
-     * while they look for it. */
-    __device__ void choose(const T (&x)[ROWS]) {
-        unsigned key[ROWS], chosen = 0;
-        T candidate = x[0];
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            key[r] = (leading_bits(x[r]) & mask[r]) | tag[r];
-            if (r > 0 && key[r] > chosen) candidate = x[r];
-            chosen = max(chosen, key[r]);
-        }
-        chosen = of_matrix(chosen);
-        inverse = quick_reciprocal(candidate);
-        lowest = min(lowest, chosen), highest = max(highest, chosen);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            found[r] = key[r] == chosen;
-            if (found[r]) mask[r] = 0;
-            closest = min(closest, chosen - key[r] - 1);
-        }
-    }
-    /* Whether leading bits may not have told which pivot rows a panel has; the same for the whole warp. */
-    __device__ bool unsure() const {
-        return __any_sync(WARP, lowest < SMALL || highest >= LARGE || closest < ROW_BITS);
-    }
-
-    /* The largest magnitude, of equals the first in place. NaN is chosen only if it is in place k. */
-    __device__ void choose_by_all_bits(const T (&x)[ROWS], int k, Row *pivot_rows) {
-        typedef decltype(magnitude(T(0))) Size;
-        Size largest = 0;
-        int place[ROWS], first = N;
-        const auto consider = [&](Size size, int place) {
-            if (size > largest || (size == largest && place < first)) largest = size, first = place;
-        };
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            place[r] = mask[r] ? place_of(row_of(r), k, [&](int t) { return pivot_rows[t]; }) : N;
-            if (mask[r]) consider(isnan(x[r]) && place[r] != k ? 0 : magnitude(x[r]), place[r]);
-        }
-#pragma unroll 1
-        for (int bits = LANES / 2; bits > 0; bits /= 2) {
-            const Size size = ::across(largest, bits);
-            consider(size, ::across(first, bits));
-        }
-        if (largest == 0 && !info) info = k + 1;
-        T candidate = 1;
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            found[r] = mask[r] && place[r] == first;
-            if (found[r]) candidate = x[r], mask[r] = 0, pivot_rows[k] = row_of(r);
-        }
-        inverse = reciprocal(candidate);
-    }
-
-    __device__ void list(Row *pivot_rows) const {
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            if (step[r] >= 0) pivot_rows[step[r]] = row_of(r);
-        __syncwarp();
-    }
-
-  private:
-    /* The largest x of the lanes of a matrix. */
-    __device__ static unsigned of_matrix(unsigned x) {
-        if constexpr (LANES == 32) return __reduce_max_sync(WARP, x);
-        const bool second = threadIdx.x & 16;
-        const unsigned a = __reduce_max_sync(WARP, second ? 0 : x), b = __reduce_max_sync(WARP, second ? x : 0);
-        return second ? b : a;
-    }
-};
-
 /* --- a panel --- */
 
 /* Its pivot rows, as every thread knows them: the pivots' reciprocals, left and right of them the multipliers. */
@@ -216,57 +100,44 @@ typedef T Own[PANEL][PANEL];
 /* Steps k .. k + PANEL of its columns. False, and nothing has changed, if leading bits do not do. */
 template <bool BY_ALL_BITS>
 __device__ inline bool eliminate(Work &work, Pivots &pivots, Row *pivot_rows, int k, Own &own) {
-    T f[ROWS][PANEL];
-    int found_at[ROWS];
+    T f[PANEL];
+    int found_at = PANEL;
     pivots.begin_panel();
     if (BY_ALL_BITS) pivots.list(pivot_rows);
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        load_vectors<PANEL>(f[r], work.columns.at(row_of(r), 0), Columns::EACH);
-        found_at[r] = PANEL;
-    }
+    load_vectors<PANEL>(f, work.columns.at(row(), 0), Columns::EACH);
 #pragma unroll
     for (int s = 0; s < PANEL; s++) {
         if (!has_step(k, s)) continue;
-        T *published = work.published[s % 2], x[ROWS];
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) x[r] = f[r][s];
+        T *published = work.published[s % 2];
         if (BY_ALL_BITS)
-            pivots.choose_by_all_bits(x, k + s, pivot_rows);
+            pivots.choose_by_all_bits(f[s], k + s, pivot_rows);
         else
-            pivots.choose(x);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            if (!pivots.found[r]) continue;
+            pivots.choose(f[s]);
+        if (pivots.found) {
             T y[PANEL];
 #pragma unroll
-            for (int j = 0; j < PANEL; j++) y[j] = j == s ? pivots.inverse : f[r][j];
+            for (int j = 0; j < PANEL; j++) y[j] = j == s ? pivots.inverse : f[j];
             store_vectors<PANEL>(published, y, VECTOR);
-            found_at[r] = s;
+            found_at = s;
         }
         __syncwarp();
         load_vectors<PANEL>(own[s], published, VECTOR);
 #pragma unroll
         for (int t = 0; t < s; t++) own[t][s] = product(own[t][s], own[s][s]);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) f[r][s] = product(f[r][s], own[s][s]);
+        f[s] = product(f[s], own[s][s]);
 #pragma unroll
         for (int j = s + 1; j < PANEL; j++) {
 #pragma unroll
             for (int t = 0; t < s; t++) own[t][j] = multiply_add(-own[t][s], own[s][j], own[t][j]);
-#pragma unroll
-            for (int r = 0; r < ROWS; r++) f[r][j] = multiply_add(-f[r][s], own[s][j], f[r][j]);
+            f[j] = multiply_add(-f[s], own[s][j], f[j]);
             own[s][j] = product(own[s][j], own[s][s]);
         }
     }
     if (!BY_ALL_BITS && pivots.unsure()) return false;
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        const bool pivot = found_at[r] < PANEL;
-        if (pivot) pivots.step[r] = k + found_at[r];
-        work.begin[row_of(r) % DOWN][row_of(r) / DOWN] = pivot ? found_at[r] * PivotRows::LENGTH : -1;
-        store_vectors<PANEL>(work.multipliers.at(row_of(r), 0), f[r], Columns::EACH);
-    }
+    const bool pivot = found_at < PANEL;
+    if (pivot) pivots.step = k + found_at;
+    work.begin[row() % DOWN][row() / DOWN] = pivot ? found_at * PivotRows::LENGTH : -1;
+    store_vectors<PANEL>(work.multipliers.at(row(), 0), f, Columns::EACH);
     return true;
 }
 
@@ -392,75 +263,67 @@ __device__ inline Vector<VECTOR> load_global(const T *from) {
     return v.x;
 }
 
-/* Flat matrices whose rows are padded in the images: through registers, in whole vectors. */
-__device__ inline void read_padded(T *images, const T *from, int count) {
-    constexpr int TURNS = ceil_div(OF_WARP * N * N / VECTOR, 32);
+/* A flat matrix whose rows are padded in the image: through registers, in whole vectors. */
+__device__ inline void read_padded(T *image, const T *from) {
+    constexpr int TURNS = ceil_div(N * N / VECTOR, 32);
     Vector<VECTOR> x[TURNS];
 #pragma unroll
     for (int t = 0; t < TURNS; t++) {
-        const int e = (t * 32 + threadIdx.x % 32) * VECTOR;
-        if (e < count * N * N) x[t] = load_global(from + e);
+        const int e = (t * 32 + lane()) * VECTOR;
+        if (e < N * N) x[t] = load_global(from + e);
     }
 #pragma unroll
     for (int t = 0; t < TURNS; t++) {
-        const int e = (t * 32 + threadIdx.x % 32) * VECTOR;
-        if (e < count * N * N) store<VECTOR>(images + e / (N * N) * MATRIX + e / N % N * PITCH + e % N, x[t]);
+        const int e = (t * 32 + lane()) * VECTOR;
+        if (e < N * N) store<VECTOR>(image + e / N * PITCH + e % N, x[t]);
     }
     __syncwarp();
 }
 
-/* A thread's tile of A. Flat matrices whose rows are no whole vectors are read where they lie. */
-__device__ inline Tile read_tile(T *images, int of_warp, Arrival *arrival, const smm_cuda_args &args, long long first,
-                                 int count) {
+/* A thread's tile of A. A flat matrix whose rows are no whole vectors is read where it lies. */
+__device__ inline Tile read_tile(T *image, Arrival *arrival, const smm_cuda_args &args, long long matrix) {
     constexpr bool FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
-    const T *from = static_cast<const T *>(args.operand[SMM_A].data) + first * (N * N);
-    if constexpr (FLAT && (N % VECTOR > 0 || !ALIGNED)) return Tile(from + least(of_warp, count - 1) * (N * N), N);
+    const T *from = static_cast<const T *>(args.operand[SMM_A].data) + matrix * (N * N);
+    if constexpr (FLAT && (N % VECTOR > 0 || !ALIGNED)) return Tile(from, N);
     if constexpr (FLAT && PITCH > N)
-        read_padded(images, from, count);
+        read_padded(image, from);
     else
-        read(images, args, first, count, arrival);
-    return Tile(images + of_warp * MATRIX, PITCH);
+        read(image, args, matrix, 1, arrival);
+    return Tile(image, PITCH);
 }
 
-/* The images become matrices first .. first + count of C. Row i of the inverse is the pivot row of step i; what step j
- * made is its column of the number of that step's pivot row. */
-__device__ inline void write(const T *images, const Row *pivot_rows, const smm_cuda_args &args, long long first,
-                             int count) {
+/* The image becomes C. Row i of the inverse is the pivot row of step i; what step j made is its column of the number of
+ * that step's pivot row. */
+__device__ inline void write(const T *image, const Row *rows, const smm_cuda_args &args, long long matrix) {
     const smm_cuda_operand &x = args.operand[SMM_C];
     constexpr bool FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW;
     constexpr int SPAN = FLAT ? power_of_two(N) : 32, TOGETHER = 32 / SPAN;
-    const int j = threadIdx.x % SPAN, begin = threadIdx.x % 32 / SPAN;
-    for (int q = 0; q < count && j < N; q++) {
-        const Row *rows = pivot_rows + q * N;
-        const T *column = images + q * MATRIX + j;
-        T *to = static_cast<T *>(x.data) + (FLAT ? (first + q) * (N * N) : offset_of(args, x, first + q));
-        to += rows[j] * (FLAT ? 1 : x.col);
+    const int j = lane() % SPAN, begin = lane() / SPAN;
+    if (j >= N) return;
+    T *to = static_cast<T *>(x.data) + (FLAT ? matrix * (N * N) : offset_of(args, x, matrix));
+    to += rows[j] * (FLAT ? 1 : x.col);
 #pragma unroll
-        for (int i = begin; i < N; i += TOGETHER) to[i * (FLAT ? N : x.row)] = column[rows[i] * PITCH];
-    }
+    for (int i = begin; i < N; i += TOGETHER) to[i * (FLAT ? N : x.row)] = image[rows[i] * PITCH + j];
 }
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
-    const int of_block = threadIdx.x / 32 * OF_WARP, of_warp = threadIdx.x % 32 / LANES;
-    const long long first = static_cast<long long>(blockIdx.x) * MATRICES + of_block;
-    const int count = static_cast<int>(args.batch - first < OF_WARP ? args.batch - first : OF_WARP);
-    if (count <= 0) return;
-    T *images = shared + threadIdx.x / 32 * OF_WARP_SHARED;
-    Work &work = reinterpret_cast<Work *>(images)[of_warp];
-    Arrival *arrival = reinterpret_cast<Arrival *>(images + IMAGES);
-    Row *lists = reinterpret_cast<Row *>(images + IMAGES + VECTOR), *pivot_rows = lists + of_warp * N;
+    const long long matrix = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / 32;
+    if (matrix >= args.batch) return;
+    T *image = shared + threadIdx.x / 32 * OF_WARP_SHARED;
+    Work &work = reinterpret_cast<Work &>(*image);
+    Arrival *arrival = reinterpret_cast<Arrival *>(image + IMAGE);
+    Row *pivot_rows = reinterpret_cast<Row *>(image + IMAGE + VECTOR);
 
-    Tile tile = read_tile(images, of_warp, arrival, args, first, count);
+    Tile tile = read_tile(image, arrival, args, matrix);
     Pivots pivots;
     __syncwarp();
 #pragma unroll 1
     for (int k = 0; k < N; k += PANEL) tile.take_panel(work, pivots, pivot_rows, k);
 
-    if (lane() == 0 && of_warp < count && args.operand[SMM_INFO].data)
-        *beside<int>(args, SMM_INFO, first + of_warp, 1) = pivots.info;
+    if (lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = pivots.info;
     pivots.list(pivot_rows);
-    tile.write(images + of_warp * MATRIX, pivots.info);
+    tile.write(image, pivots.info);
     __syncwarp();
-    write(images, lists, args, first, count);
+    write(image, pivot_rows, args, matrix);
 }

@@ -84,6 +84,26 @@ void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
                                .threads = p->n <= 13 ? 32 : 64};
 }
 
+/* A warp to a matrix of doubles, in the blocks of tensor.cuh. */
+static bool tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    return p->dtype == SMM_F64 && p->n > 8 && whole_matrices(p, x, grid) && x->lanes == 32;
+}
+
+/* Its PITCH. */
+static int tensor_pitch(const smm_cuda_problem *p) { return (8 * ceil_div(p->n, 8) + 4) * 8; }
+
+bool smm_lu_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if (p->op != SMM_OP_LU || !tensor_fits(p, x, grid)) return false;
+    grid->shared = grid->matrices * (p->n * tensor_pitch(p) + 2 * 32);
+    return true;
+}
+
+void smm_lu_tensor_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const bool serves = !p->small && p->n >= 28;
+    *x = (smm_cuda_parameters){
+        .kernel = SMM_CUDA_KERNEL_lu_tensor, .lanes = serves ? 32 : 0, .threads = 32, .blocks = 16};
+}
+
 bool smm_inv_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if (p->op != SMM_OP_INV || !whole_matrices(p, x, grid) || !rows_fit(p, x) || !steps_fit(p, x, 768)) return false;
     const int vector = 16 / bytes_of(p), vectors = p->n / vector;
@@ -149,31 +169,36 @@ void smm_inv_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
         .kernel = SMM_CUDA_KERNEL_inv_shared, .lanes = serves ? p->n <= 20 ? 2 : 4 : 0, .panel = 4, .threads = 32};
 }
 
-enum { TILES_PANEL = 4 }; /* columns, of inv_tiles.cuh */
-
-/* Bytes of its Work. */
-static int tiles_work_bytes(const smm_cuda_problem *p, int lanes) {
-    const int n = p->n, down = lanes / TILES_PANEL, of_tile = ceil_div(n, down);
-    const int columns = lanes * ceil_div(n, lanes) + 4, pivot_rows = TILES_PANEL * whole(p, ceil_div(n, TILES_PANEL));
-    return 2 * TILES_PANEL * (columns + pivot_rows + 1) * bytes_of(p) + down * ceil_div(of_tile, 4) * 16;
-}
-
 bool smm_inv_tiles_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_BYTES = 400 }; /* of a tile */
-    if (p->op != SMM_OP_INV || p->n <= 8 || !whole_matrices(p, x, grid) || x->lanes < 16) return false;
-    const int n = p->n, across = TILES_PANEL, down = x->lanes / across, of_warp = 32 / x->lanes;
-    if (ceil_div(n, down) * ceil_div(n, across) * bytes_of(p) > MOST_BYTES) return false;
-    const int pitch = n % (16 / bytes_of(p)) || n % 8 == 4 ? n : n + 8 - (n + 4) % 8;
-    const int images = of_warp * most(whole(p, n * pitch) * bytes_of(p), tiles_work_bytes(p, x->lanes));
+    enum { PANEL = 4, DOWN = 8 }; /* columns; threads of a warp */
+    if (p->op != SMM_OP_INV || p->dtype != SMM_F32 || p->n <= 8 || !whole_matrices(p, x, grid) || x->lanes < 32)
+        return false;
+    const int n = p->n, pitch = n % 4 || n % 8 == 4 ? n : n + 8 - (n + 4) % 8;
+    const int columns = 32 + 4, pivot_rows = PANEL * whole(p, ceil_div(n, PANEL));
+    const int work = 2 * PANEL * (columns + pivot_rows + 1) * 4 + DOWN * ceil_div(ceil_div(n, DOWN), 4) * 16;
     grid->aligned = p->aligned && grid->matrices % group_of(p, n * n) == 0;
-    grid->shared = x->threads / 32 * (images + 16 + ceil_div(of_warp * n, 16) * 16);
+    grid->shared = grid->matrices * (most(whole(p, n * pitch) * 4, work) + 16 + ceil_div(n, 16) * 16);
     return true;
 }
 
 /* From the orders on at which the shared memory of a multiprocessor holds too few matrices for inv_shared. */
 void smm_inv_tiles_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const bool serves = !p->small && p->n >= (p->dtype == SMM_F32 ? 30 : 26);
+    const bool serves = !p->small && p->n >= 30;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_tiles, .lanes = serves ? 32 : 0, .threads = 32};
+}
+
+bool smm_inv_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { PANEL = 4 }; /* columns */
+    if (p->op != SMM_OP_INV || !tensor_fits(p, x, grid)) return false;
+    const int of_panel = 2 * PANEL * tensor_pitch(p) + PANEL * PANEL * 8;
+    grid->shared = grid->matrices * (most(of_panel, p->n * tensor_pitch(p)) + 32);
+    return true;
+}
+
+void smm_inv_tensor_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const bool serves = !p->small && p->n >= 23;
+    *x = (smm_cuda_parameters){
+        .kernel = SMM_CUDA_KERNEL_inv_tensor, .lanes = serves ? 32 : 0, .threads = 32, .blocks = 16};
 }
 
 /* Elements of an image, as Lay of cholesky_lanes.cuh. */

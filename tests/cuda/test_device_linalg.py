@@ -162,6 +162,18 @@ def test_layouts_of_out(torch, rng, name, layout):
         assert_cpu_bits(name, results, arrays)
 
 
+@pytest.mark.parametrize("name", ["lu_factor", "inv"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_of_many(torch, rng, dtype, name, layout):
+    """In and out: of the larger orders kernels of their own factor many matrices."""
+    for n in (28, 31):
+        a = np.resize(kinds(rng, n, n, dtype), (MANY, n, n))
+        expected = on_host(name, [a])
+        outs = [torch.full(y.shape, -3, dtype=torch.from_numpy(y).dtype, device="cuda") for y in expected]
+        outs[0] = LAYOUTS[layout](torch, np.full_like(a, -3))
+        assert_cpu_bits(name, _core.direct[name](LAYOUTS[layout](torch, a), *outs), [a])
+
+
 def test_broadcast(torch, rng, dtype):
     for n in (3, 8, 20):
         a, b = good(rng, n, n, dtype)[:6], rng.standard_normal((5, 6, n, 2)).astype(dtype)

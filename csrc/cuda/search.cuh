@@ -1,0 +1,84 @@
+/* search.cuh: the choice of pivot rows of a matrix by a warp, each of whose threads has a row in registers.
+ *
+ * Whoever includes this has defined N, row() (which row of the matrix the thread has) and is_row() (whether it has
+ * one). */
+
+typedef unsigned char Row; /* of a list of rows */
+
+/* The reciprocal as the compiler has it, without the branch for what is not above SMALL and below LARGE. */
+constexpr unsigned SMALL = sizeof(T) == 8 ? 0x00400000 : 0x01800000, LARGE = sizeof(T) == 8 ? 0x7fa00000 : 0x7d000000;
+__device__ inline double quick_reciprocal(double x) {
+    double y;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    y = __hiloint2double(__double2hiint(y), __double2hiint(x) + 0x300402);
+    double e = multiply_add(-x, y, 1.0);
+    e = multiply_add(e, e, e);
+    y = multiply_add(y, e, y);
+    return multiply_add(y, multiply_add(-x, y, 1.0), y);
+}
+__device__ inline float quick_reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return multiply_add(y, multiply_add(-x, y, 1.0f), y);
+}
+
+/* Which row is the next pivot row. */
+struct Pivots {
+    int step = -1; /* of which the thread's row was the pivot row; or -1 */
+    int info = 0;  /* the first step, from 1, whose pivot is zero */
+
+    bool found;              /* the pivot row is the thread's */
+    int thread;              /* whose it is */
+    T inverse;               /* of the thread's element: of the pivot, if found */
+    unsigned mask;           /* of the leading bits that are compared; 0: it does not wait to be a pivot row */
+    unsigned number;         /* of the thread */
+    unsigned range, closest; /* of a panel: how far a chosen word lies above SMALL; the least distance of another one */
+
+    __device__ Pivots() : number(threadIdx.x % 32) {
+        asm volatile("" : "+r"(number)); /* is kept, not computed each time */
+    }
+    __device__ bool waits() const { return mask; }
+
+    __device__ void begin_panel() {
+        range = 0, closest = ~0u;
+        mask = is_row() && step < 0 ? MAGNITUDE_BITS : 0;
+    }
+
+    /* Choose among the rows with these elements: of words of leading bits and the thread's number, the largest. Each
+     * thread inverts its own while they look for it. */
+    __device__ void choose(T x) {
+        const unsigned key = (leading_bits(x) & mask) | number;
+        const unsigned chosen = __reduce_max_sync(WARP, key);
+        inverse = quick_reciprocal(x);
+        range = max(range, chosen - SMALL);
+        closest = min(closest, chosen - key - 1);
+        found = key == chosen;
+        thread = chosen; /* of which a shuffle takes the lowest bits */
+        if (found) mask = 0;
+    }
+    /* Whether leading bits may not have told which pivot rows a panel has; the same for the whole warp. */
+    __device__ bool unsure() const { return __any_sync(WARP, range >= LARGE - SMALL || closest < ROW_BITS); }
+
+    /* The largest magnitude, of equals the first in place. NaN is chosen only if it is in place k. */
+    __device__ void choose_by_all_bits(T x, int k, Row *pivot_rows) {
+        const int place = waits() ? place_of(row(), k, [&](int t) { return pivot_rows[t]; }) : N;
+        auto largest = waits() && !(isnan(x) && place != k) ? magnitude(x) : 0;
+        int first = place;
+#pragma unroll 1
+        for (int bits = 16; bits > 0; bits /= 2) {
+            const auto other = across(largest, bits);
+            const int other_first = across(first, bits);
+            if (other > largest || (other == largest && other_first < first)) largest = other, first = other_first;
+        }
+        if (largest == 0 && !info) info = k + 1;
+        found = waits() && place == first;
+        thread = __ffs(__ballot_sync(WARP, found)) - 1;
+        inverse = reciprocal(x);
+        if (found) mask = 0, pivot_rows[k] = row();
+    }
+
+    __device__ void list(Row *pivot_rows) const {
+        if (step >= 0) pivot_rows[step] = row();
+        __syncwarp();
+    }
+};

@@ -1,0 +1,154 @@
+/* tensor.cuh: a matrix of doubles in the registers of a warp, in the blocks of its tensor cores, and in its shared
+ * memory.
+ *
+ * Tensor cores round each product and sum as fma does, in the order of k: the bits of the plain loop (measured on sm_90
+ * with all kinds of numbers; NaN differ in sign only). A block of C is 8 x 8, of A 8 x 4, of B 4 x 8. Thread 4 i + j
+ * has elements (i, 2 j) and (i, 2 j + 1) of C, (i, j) of A, (j, i) of B. The columns of the matrix are dealt out so
+ * that four neighbouring ones, a panel, are one column of each thread of a quad.
+ *
+ * Whoever includes this has defined N, up to 32. */
+
+constexpr int BLOCKS = ceil_div(N, 8); /* down, and across */
+constexpr int PANEL = 4;               /* columns; two panels to a block */
+constexpr int SIZE = sizeof(T);
+
+/* A thread's place: quad() is its row of each block, and of() its number in the quad. */
+__device__ inline int quad() { return threadIdx.x % 32 / 4; }
+__device__ inline int of() { return threadIdx.x % 4; }
+
+/* The panel of column k has a step s: the last one may be short. */
+__device__ constexpr bool has_step(int k, int s) { return k + s < N; }
+
+/* --- products of blocks --- */
+
+#if __CUDA_ARCH__ >= 900
+/* C += A B */
+__device__ inline void add_block_product(double (&c)[2], double a, double b) {
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+d"(c[0]), "+d"(c[1])
+        : "d"(a), "d"(b));
+}
+/* The same for two neighbouring blocks of A and C at once, in the time of one. */
+__device__ inline void add_block_products(double (&c0)[2], double (&c1)[2], double a0, double a1, double b) {
+    asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+d"(c0[0]), "+d"(c0[1]), "+d"(c1[0]), "+d"(c1[1])
+        : "d"(a0), "d"(a1), "d"(b));
+}
+#else
+__device__ inline void add_block_product(double (&c)[2], double a, double b) {
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const double a_ik = __shfl_sync(WARP, a, 4 * quad() + k);
+#pragma unroll
+        for (int j = 0; j < 2; j++) c[j] = multiply_add(a_ik, __shfl_sync(WARP, b, 4 * (2 * of() + j) + k), c[j]);
+    }
+}
+__device__ inline void add_block_products(double (&c0)[2], double (&c1)[2], double a0, double a1, double b) {
+    add_block_product(c0, a0, b);
+    add_block_product(c1, a1, b);
+}
+#endif
+
+/* --- shared memory by its own addresses: the compiler would compute generic ones time and again --- */
+
+/* Rows in the order of a block of C, so far apart that what tensor cores take of four lies in different banks. */
+constexpr int PITCH = (8 * BLOCKS + 4) * SIZE;
+__device__ constexpr int place_of_col(int col) { return (col / 8 * 8 + col % 4 * 2 + col / 4 % 2) * SIZE; }
+
+__device__ inline T get(unsigned at) {
+    T x;
+    asm volatile("ld.shared.f64 %0, [%1];" : "=d"(x) : "r"(at));
+    return x;
+}
+__device__ inline Vector<2> get_vector(unsigned at) {
+    Vector<2> v;
+    asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(v.x[0]), "=d"(v.x[1]) : "r"(at));
+    return v;
+}
+__device__ inline void put(unsigned at, T x) { asm volatile("st.shared.f64 [%0], %1;" ::"r"(at), "d"(x)); }
+
+/* Without a branch. */
+#define SMM_IF(number, instruction) "{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %" #number ", 0;\n\t@p " instruction "\n\t}"
+__device__ inline void get_if(unsigned condition, unsigned at, T (&x)[2]) {
+    asm volatile(SMM_IF(3, "ld.shared.v2.f64 {%0, %1}, [%2];") : "+d"(x[0]), "+d"(x[1]) : "r"(at), "r"(condition));
+}
+__device__ inline void put_if(unsigned condition, unsigned at, T x) {
+    asm volatile(SMM_IF(2, "st.shared.f64 [%0], %1;")::"r"(at), "d"(x), "r"(condition));
+}
+__device__ inline void put_if(unsigned condition, unsigned at, const T (&x)[2]) {
+    asm volatile(SMM_IF(3, "st.shared.v2.f64 [%0], {%1, %2};")::"r"(at), "d"(x[0]), "d"(x[1]), "r"(condition));
+}
+
+/* --- a panel as rows: a thread has row quad() + 8 of() --- */
+
+__device__ inline int row() { return quad() + 8 * of(); }
+__device__ inline bool is_row() { return row() < N; }
+
+/* Thread c of a quad has what the others have for it: x[i] becomes what the thread i had as x[c]. */
+__device__ inline void exchange_in_quad(T (&x)[4]) {
+#pragma unroll
+    for (int bit = 1; bit < 4; bit *= 2) {
+        const bool upper = threadIdx.x & bit;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (i & bit) continue;
+            const T got = __shfl_xor_sync(WARP, upper ? x[i] : x[i | bit], bit);
+            x[i] = upper ? got : x[i], x[i | bit] = upper ? x[i | bit] : got;
+        }
+    }
+}
+
+/* A number below 16 of its row, as all threads of the quad know it: four bits for each block of rows. */
+__device__ inline unsigned tell_quad(unsigned x) {
+    unsigned all = x << 4 * of();
+    all |= __shfl_xor_sync(WARP, all, 1);
+    return all | __shfl_xor_sync(WARP, all, 2);
+}
+__device__ inline unsigned told(unsigned all, int block) { return all >> 4 * block & 15; }
+
+/* --- a thread's elements --- */
+
+struct Tile {
+    T x[BLOCKS][BLOCKS][2];
+
+    /* The thread's column of the panel of column K. */
+    template <int K> __device__ T &of_panel(int r) { return x[r][K / 8][K / PANEL % 2]; }
+
+    /* The panel of column K as rows. */
+    template <int K> __device__ void give(T (&f)[PANEL]) {
+#pragma unroll
+        for (int r = 0; r < 4; r++) f[r] = r < BLOCKS ? of_panel<K>(least(r, BLOCKS - 1)) : T(0);
+        exchange_in_quad(f);
+    }
+    /* Rows, less their factors times the pivot rows, which lie at `right` in the order of their steps. */
+    __device__ void update(int c, const T (&factor)[PANEL], T pivot_row) {
+#pragma unroll
+        for (int r = 0; r + 1 < BLOCKS; r += 2)
+            add_block_products(x[r][c], x[r + 1][c], factor[r], factor[r + 1], -pivot_row);
+        if (BLOCKS % 2) add_block_product(x[BLOCKS - 1][c], factor[BLOCKS - 1], -pivot_row);
+    }
+};
+
+/* Matrix by matrix. Meanwhile the one that is due when about this one is done may come to L2. */
+template <bool AHEAD> __device__ inline Tile read_tile(const smm_cuda_args &args, long long matrix) {
+    constexpr bool FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
+    const smm_cuda_operand &a = args.operand[SMM_A];
+    const T *from = static_cast<const T *>(a.data) + (FLAT ? matrix * (N * N) : offset_of(args, a, matrix));
+    from += FLAT ? quad() * N + of() : quad() * a.row + of() * a.col;
+    Tile tile;
+#pragma unroll
+    for (int r = 0; r < BLOCKS; r++)
+#pragma unroll
+        for (int j = 0; j < 2 * BLOCKS; j++) {
+            const bool in = (8 * (r + 1) <= N || quad() + 8 * r < N) && (PANEL * (j + 1) <= N || of() + PANEL * j < N);
+            const T *at = from + (FLAT ? 8 * r * N + PANEL * j : 8 * r * a.row + PANEL * j * a.col);
+            tile.x[r][j / 2][j % 2] = in ? *at : T(0);
+        }
+    constexpr int DUE = 2048, LINE = 128 / SIZE; /* matrices; elements */
+    if (AHEAD && FLAT && matrix + DUE < args.batch) {
+        from += DUE * N * N - quad() * N - of();
+        for (int e = threadIdx.x % 32 * LINE; e < N * N; e += 32 * LINE)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(from + e));
+    }
+    return tile;
+}
