@@ -50,9 +50,9 @@ __device__ inline unsigned eliminate(Pivots &pivots, Row *pivot_rows, T (&f)[PAN
 #pragma unroll
         for (int j = s + 1; j < PANEL; j++) {
             const T less = multiply_add(-l, from_lane(f[j], pivots.thread), f[j]);
-            f[j] = pivots.waits() ? less : f[j];
+            f[j] = pivots.waits ? less : f[j];
         }
-        f[s] = pivots.waits() ? l : f[s];
+        f[s] = pivots.waits ? l : f[s];
     }
     return found_at;
 }
