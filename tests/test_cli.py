@@ -327,6 +327,27 @@ class TestArguments:
         assert unwritable.returncode == 1
         assert "Traceback" not in bad.stderr + unwritable.stderr
 
+    @pytest.mark.parametrize(
+        "arguments", [(), ("info",), ("bench", "--n", "2"), ("cache", "clear"), ("--help",)]
+    )
+    def test_unknown_instruction_set(self, process, arguments):
+        done = process(*arguments, SMALLMM_ISA="sse9")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("python -m smallmm: instruction set 'sse9' (from SMALLMM_ISA")
+        assert len(done.stderr.splitlines()) == 1
+
+    def test_unknown_instruction_set_elsewhere(self, tmp_path):
+        """Another program of python -m gets the exception."""
+        (tmp_path / "program").mkdir()
+        (tmp_path / "program" / "__init__.py").write_text("import smallmm")
+        command = [sys.executable, "-m", "program", "smallmm"]
+        environment = {**os.environ, "SMALLMM_ISA": "sse9"}
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert "\nValueError: instruction set 'sse9'" in done.stderr
+
     def test_closed_pipe_and_interrupt(self, cli, monkeypatch):
         command = f"{sys.executable} -m smallmm info | true"
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
