@@ -13,6 +13,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -23,6 +24,7 @@ import smallmm
 
 from ._contenders import ON_DEVICE, ON_HOST, PEERS, Contender, Place, bind_ours, place_of
 from ._device import to_host
+from ._errors import flag, integer
 
 try:
     from tqdm import tqdm
@@ -385,12 +387,15 @@ def _number(x: float) -> str:
 
 def _listed(x: Any) -> list[Any]:
     """A list of one or several."""
-    return [x] if isinstance(x, str) or not hasattr(x, "__iter__") else list(x)
+    try:
+        return [x] if isinstance(x, str) else list(x)
+    except TypeError:
+        return [x]
 
 
 def _unknown(name: str, given: Iterable[Any], known: Iterable[Any]) -> None:
     for x in given:
-        if x not in known:
+        if not isinstance(x, str) or x not in known:
             raise ValueError(f"bench: {name} {x!r} is unknown; expected one of {', '.join(map(str, known))}")
 
 
@@ -450,17 +455,24 @@ def bench(
     >>> [row["contender"] for row in results.rows]
     ['smallmm', 'NumPy']
     """
+    quick = flag("bench", "quick", quick)
     ops = _listed(OPERATIONS if op is None else op)
-    orders = _listed((QUICK if quick else ORDERS) if n is None else n)
+    orders = [integer("bench", "n", x) for x in _listed((QUICK if quick else ORDERS) if n is None else n)]
     dtypes = _listed(dtype)
     _unknown("op", ops, OPERATIONS)
     _unknown("dtype", dtypes, DTYPES)
+    peers = None if peers is None else _listed(peers)
     _unknown("peer", peers or (), PEERS)
     for order in orders:
         if order < 1:
             raise ValueError(f"bench: n is {order}; expected orders of at least 1")
+    batch = None if batch is None else integer("bench", "batch", batch)
     if batch is not None and batch < 1:
         raise ValueError(f"bench: batch is {batch}; expected at least 1")
+    if seconds is not None and not (isinstance(seconds, Real) and seconds >= 0):
+        raise ValueError(f"bench: seconds is {seconds!r}; expected a number >= 0")
+    if show is not None and not callable(show):
+        raise TypeError(f"bench: show is {show!r}; expected a function")
     place = place_of(device)
     left_out: dict[str, str] = {}
     contenders = [Contender(OURS, smallmm.__version__, bind_ours)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _core, _lapack, _least_squares, _linalg, _matmul, cuda
 from ._arrays import as_numpy, on_device
-from ._errors import LinAlgError
+from ._errors import LinAlgError, integer
 
 _EXPLAINED = {
     f.__name__: f
@@ -59,7 +59,7 @@ def set_num_threads(threads: int, /) -> None:
     -----
     Results do not depend on it, to the bit. Small calls use fewer threads than they may.
     """
-    _core.set_num_threads(threads)
+    _core.set_num_threads(integer("set_num_threads", "threads", threads))
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def threads(threads: int, /) -> Iterator[None]:
     1
     """
     before = _core.get_num_threads()
-    _core.set_num_threads(threads)
+    _core.set_num_threads(integer("threads", "threads", threads))
     try:
         yield
     finally:
@@ -91,7 +91,7 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
     GPUs are those that the driver's library NVML lists: CUDA is not started, which a process that forks later
     could not use in its children.
     """
-    if mode not in ("stdout", "dicts"):
+    if not isinstance(mode, str) or mode not in ("stdout", "dicts"):
         raise ValueError(f"show_config: mode is {mode!r}; expected 'stdout' or 'dicts'")
     config = {
         "smallmm": _core.__version__,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -135,12 +136,11 @@ class Place(NamedTuple):
 
 def place_of(device: str) -> Place:
     """The host, or a GPU through PyTorch or else CuPy."""
+    if not isinstance(device, str) or not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise ValueError(f"bench: device is {device!r}; expected 'cpu', 'cuda' or 'cuda:1'")
     if device == "cpu":
         return Place("cpu", lambda x: x, lambda: None)
-    kind, _, number = device.partition(":")
-    if kind != "cuda" or not (number.isdecimal() or not number):
-        raise ValueError(f"bench: device is {device!r}; expected 'cpu', 'cuda' or 'cuda:1'")
-    index = int(number or 0)
+    index = int(device.partition(":")[2] or 0)
     name = f"{smallmm.cuda.device_name(index)} (cuda:{index})"
     try:
         import torch

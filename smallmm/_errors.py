@@ -1,6 +1,8 @@
-"""Why a call failed, in the caller's words: what is wrong with arguments, once NumPy has refused them, and
-with matrices, by their info."""
+"""Why a call failed, in the caller's words: what is wrong with options, with arrays, once NumPy has refused
+them, and with matrices, by their info."""
 
+import operator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,28 @@ def numerical_failure(
             f"index {first}: {why} (counted from 1); info and result of this exception tell of all"
         )
     return LinAlgError(message, own_info, result)
+
+
+def flag(op: str, name: str, x: Any) -> bool:
+    """An option that is on or off. Nothing else is taken by its truth: "no" and "upper" would be on."""
+    if type(x) is bool:
+        return x
+    if isinstance(x, np.ndarray) and x.ndim == 0:
+        x = x[()]
+    if not isinstance(x, Integral | np.bool_):
+        raise TypeError(f"{op}: {name} is {x!r}; expected True or False")
+    return bool(x)
+
+
+def integer(op: str, name: str, x: Any) -> int:
+    """An option that is an int of C."""
+    try:
+        number = operator.index(x)
+    except TypeError:
+        raise TypeError(f"{op}: {name} is {x!r}; expected an integer") from None
+    if number.bit_length() > 31:
+        raise ValueError(f"{op}: {name} is {x}; expected an integer of 32 bits")
+    return number
 
 
 def explain_failure(

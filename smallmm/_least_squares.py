@@ -1,7 +1,7 @@
 """QR and least squares of stacked arrays."""
 
 from functools import cache
-from numbers import Number
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -84,7 +84,7 @@ def qr(a: ArrayLike, mode: Literal["reduced", "complete", "r", "raw"] = "reduced
     >>> np.allclose(r, [[-5, -2.2], [0, 0.4]])
     True
     """
-    if mode not in _QR_MODES:
+    if not isinstance(mode, str) or mode not in _QR_MODES:
         raise ValueError(
             f"qr: mode is {mode!r}; expected 'reduced', 'complete', 'r' or 'raw' "
             "(SciPy's 'economic' is 'reduced', its 'full' is 'complete')"
@@ -189,7 +189,9 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
     rtol = rcond if rtol is None else rtol
     if rtol is None:
         rtol = _default_rtol(a, b)
-    elif isinstance(rtol, Number) or (isinstance(rtol, np.ndarray) and rtol.ndim == 0):
+    elif isinstance(rtol, Real) or (
+        isinstance(rtol, np.ndarray) and rtol.ndim == 0 and rtol.dtype.kind in "biuf"
+    ):
         if not rtol >= 0:
             raise ValueError(f"{op}: rtol is {rtol}; expected a number >= 0")
         rtol = float(rtol)  # of no dtype: the matrices' counts

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from . import _core
 from ._arrays import call
 from ._calls import checked, run, several, transposed
-from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE
+from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, flag
 
 _direct = _core.direct
 _direct_solve, _direct_inv, _direct_det = _direct["solve"], _direct["inv"], _direct["det"]
@@ -415,6 +415,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False, out: Any = None) -> Any:
     array([[2., 0.],
            [1., 2.]])
     """
+    upper = upper is not False and flag("cholesky", "upper", upper)
     results = _direct["cholesky_upper"](a, out) if upper else _direct_cholesky(a, out)
     if results is NotImplemented:
         results = call("cholesky", _core.cholesky_upper if upper else _core.cholesky, {"a": a}, (out,), {})
@@ -433,7 +434,7 @@ def cholesky_ex(
     array([0, 1], dtype=int32)
     """
     outs = several("cholesky_ex", out, CholeskyExResult)
-    gufunc = "cholesky_upper" if upper else "cholesky"
+    gufunc = "cholesky_upper" if flag("cholesky_ex", "upper", upper) else "cholesky"
     return CholeskyExResult(*run("cholesky_ex", gufunc, {"a": a}, outs))
 
 
@@ -470,7 +471,8 @@ def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, *, out: Any = N
     array([1., 1.])
     """
     c, lower = _pair("cho_solve", "c_and_lower", c_and_lower, "(c, lower)")
-    return run("cho_solve", "cho_solve" if lower else "cho_solve_upper", {"c": c, "b": b}, (out,))
+    gufunc = "cho_solve" if flag("cho_solve", "lower", lower) else "cho_solve_upper"
+    return run("cho_solve", gufunc, {"c": c, "b": b}, (out,))
 
 
 def solve_triangular(
@@ -519,9 +521,11 @@ def solve_triangular(
     >>> smallmm.solve_triangular([[2.0, 0.0], [1.0, 1.0]], [2.0, 3.0], lower=True)
     array([1., 2.])
     """
+    lower = flag("solve_triangular", "lower", lower)
+    unit = flag("solve_triangular", "unit_diagonal", unit_diagonal)
     if _is_transposed("solve_triangular", trans):
         a, lower = transposed(a), not lower
-    gufunc = f"solve_{'unit_' if unit_diagonal else ''}{'lower' if lower else 'upper'}"
+    gufunc = f"solve_{'unit_' if unit else ''}{'lower' if lower else 'upper'}"
     return checked(
         "solve_triangular", run("solve_triangular", gufunc, {"a": a, "b": b}, (out,)), SINGULAR_TRIANGLE
     )

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._errors import integer
 
 if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm does
     from pathlib import Path
@@ -37,7 +39,7 @@ def is_available(device: int = 0) -> bool:
 
 def device_name(device: int = 0) -> str:
     """The name of a device, as the driver gives it."""
-    return _core.cuda_device(device)[0]
+    return _core.cuda_device(integer("device_name", "device", device))[0]
 
 
 _OPS = {
@@ -106,20 +108,25 @@ def warmup(
     ValueError
         No such function or dtype, or no kernel for a shape.
     TypeError
-        No such keyword.
+        No such keyword, or its value is of another type.
     """
-    if op not in _OPS:
+    if not isinstance(op, str) or op not in _OPS:
         raise ValueError(f"warmup: op is {op!r}; expected one of {', '.join(_OPS)}")
     words = (*_LAYOUT, *_FORMS)
     unknown = layout.keys() - set(words)
     if unknown:
         raise TypeError(f"warmup: there is no {min(unknown)!r}; expected some of {', '.join(words)}")
-    dtypes = list(dtypes)
+    device = integer("warmup", "device", device)
+    layout = {word: integer("warmup", word, value) for word, value in layout.items()}
+    for word, value in layout.items():
+        if value not in (0, 1):
+            raise ValueError(f"warmup: {word} is {value}; expected 0 or 1")
+    dtypes = _list("dtypes", dtypes)
     for dtype in dtypes:
-        if dtype not in _DTYPES:
+        if not isinstance(dtype, str) or dtype not in _DTYPES:
             raise ValueError(f"warmup: dtype is {dtype!r}; expected one of {', '.join(_DTYPES)}")
     columns = op in ("batched_matmul", "qr", "qr_r", "qr_raw")
-    sizes = [(n, n if columns else 1, n) if isinstance(n, int) else n for n in shapes]
+    sizes = [_sizes(shape, columns) for shape in _list("shapes", shapes)]
     for m, k, n in sizes:
         if not _has_kernel(op, m, k, n):
             raise ValueError(f"warmup: no kernel takes {op} of {(m, k, n)}")
@@ -131,6 +138,22 @@ def warmup(
         for small in ([layout["small"]] if "small" in layout else (0, 1))
     ]
     return [{**problem, **_core.cuda_warm(problem, device)} for problem in problems]
+
+
+def _list(name: str, x: Any) -> list[Any]:
+    try:
+        return list(x)
+    except TypeError:
+        raise TypeError(f"warmup: {name} is {x!r}; expected a list of them") from None
+
+
+def _sizes(shape: Any, columns: bool) -> tuple[int, int, int]:
+    """m, k and n."""
+    try:
+        m, k, n = shape if isinstance(shape, Iterable) else (shape, shape if columns else 1, shape)
+        return index(m), index(k), index(n)
+    except (TypeError, ValueError):
+        raise TypeError(f"warmup: a shape is {shape!r}; expected (m, k, n) or n") from None
 
 
 def _has_kernel(op: str, m: int, k: int, n: int) -> bool:

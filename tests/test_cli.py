@@ -172,8 +172,18 @@ class TestBench:
             ({"batch": 0}, "batch is 0"),
             ({"peers": ["MATLAB"]}, "peer 'MATLAB' is unknown"),
             ({"device": "tpu"}, "device is 'tpu'"),
+            ({"op": [[]]}, r"op \[\] is unknown"),
+            ({"dtype": np.float32}, "dtype <class 'numpy.float32'> is unknown"),
+            ({"n": 2.5}, "n is 2.5"),
+            ({"batch": "many"}, "batch is 'many'"),
+            ({"batch": 2**40}, f"batch is {2**40}"),
+            ({"peers": 3}, "peer 3 is unknown"),
+            ({"device": 0}, "device is 0"),
+            ({"seconds": "all"}, "seconds is 'all'"),
+            ({"quick": "no"}, "quick is 'no'"),
+            ({"show": True}, "show is True"),
         ):
-            with pytest.raises(ValueError, match=f"bench: {words}"):
+            with pytest.raises((TypeError, ValueError), match=f"bench: {words}"):
                 smallmm.bench(**arguments)
 
     def test_docstring_example(self):

@@ -25,6 +25,8 @@ class TestShowConfig:
     def test_mode(self):
         with pytest.raises(ValueError, match="show_config: mode is 'xml'"):
             smallmm.show_config(mode="xml")
+        with pytest.raises(ValueError, match="show_config: mode is array"):
+            smallmm.show_config(mode=np.ones(2))
 
 
 class TestExplain:
@@ -78,6 +80,8 @@ class TestExplain:
     def test_errors(self):
         with pytest.raises(ValueError, match="explain: op is 'eigh'; expected one of batched_matmul"):
             smallmm.explain("eigh", np.eye(2), np.eye(2))
+        with pytest.raises(ValueError, match=r"explain: op is \[\]; expected one of batched_matmul"):
+            smallmm.explain([], np.eye(2), np.eye(2))
         with pytest.raises(ValueError, match="batched_matmul: b has shape"):
             smallmm.explain("batched_matmul", np.eye(2), np.eye(3))
 

@@ -416,12 +416,16 @@ ERRORS = [
      "qr: a has shape (3,); expected at least 2 dimensions, (..., m, n)"),
     (lambda: smallmm.qr(EYE(3), mode="economic"), ValueError,
      "qr: mode is 'economic'; expected 'reduced', 'complete', 'r' or 'raw' (SciPy's 'economic' is 'reduced'"),
+    (lambda: smallmm.qr(EYE(3), mode=[]), ValueError, "qr: mode is []; expected 'reduced'"),
+    (lambda: smallmm.qr(EYE(3), EYE(3)), ValueError, "qr: mode is array("),
     (lambda: smallmm.lstsq(ONES((4, 2)), ONES((5, 1))), ValueError,
      "lstsq: b has shape (5, 1); expected (..., 4, k) to match a of shape (4, 2)"),
     (lambda: smallmm.lstsq(ONES((4, 2)), ONES(4), 0.1, rtol=0.1), ValueError,
      "lstsq: rcond and rtol are both given; expected one of them"),
     (lambda: smallmm.lstsq(ONES((4, 2)), ONES(4), rcond=-1), ValueError,
      "lstsq: rtol is -1; expected a number >= 0"),
+    (lambda: smallmm.lstsq(ONES((4, 2)), ONES(4), rtol=1j), TypeError, "lstsq: rtol has dtype complex128"),
+    (lambda: smallmm.lstsq(ONES((4, 2)), ONES(4), np.array("N")), TypeError, "lstsq: rtol has dtype <U1"),
     (lambda: smallmm.lu_solve((EYE(3), [0, 1]), ONES(3)), ValueError,
      "lu_solve: pivots has shape (2,); expected (..., 3) to match LU of shape (3, 3)"),
     (lambda: smallmm.lu_solve(EYE(3), ONES(3)), TypeError,
@@ -432,6 +436,16 @@ ERRORS = [
      "lu_solve: pivots has dtype float64; expected an integer type"),
     (lambda: smallmm.lu_solve(smallmm.lu_factor(EYE(3)), ONES(3), trans=3), ValueError,
      "lu_solve: trans is 3; expected 0, 1, 2, 'N', 'T' or 'C'"),
+    (lambda: smallmm.lu_solve(smallmm.lu_factor(EYE(3)), ONES(3), trans=[]), ValueError,
+     "lu_solve: trans is []"),
+    (lambda: smallmm.cho_solve((EYE(3), "U"), ONES(3)), TypeError,
+     "cho_solve: lower is 'U'; expected True or False"),
+    (lambda: smallmm.cholesky(EYE(3), upper=ONES(2)), TypeError,
+     "cholesky: upper is array([1., 1.]); expected True or False"),
+    (lambda: smallmm.cholesky_ex(EYE(3), upper=None), TypeError, "cholesky_ex: upper is None"),
+    (lambda: smallmm.solve_triangular(EYE(3), ONES(3), lower={}), TypeError, "solve_triangular: lower is {}"),
+    (lambda: smallmm.solve_triangular(EYE(3), ONES(3), unit_diagonal="no"), TypeError,
+     "solve_triangular: unit_diagonal is 'no'"),
     (lambda: smallmm.cho_solve(EYE(3), ONES(3)), TypeError,
      "cho_solve: c_and_lower is a ndarray; expected a tuple (c, lower)"),
     (lambda: smallmm.solve_triangular(EYE(3), ONES(3), trans="x"), ValueError,
@@ -656,6 +670,16 @@ def test_pivots_that_are_no_rows_exchange_nothing(n):
         pivots = np.arange(n, dtype=np.int32)
         pivots[n // 2] = bad
         assert_same_bits(smallmm.lu_solve((2 * EYE(n), pivots), ONES(n)), ONES(n) / 2)
+
+
+@pytest.mark.parametrize("yes", [1, np.True_, np.array(True)])
+def test_true_by_any_name(yes):
+    a = np.array([[4.0, 2.0], [2.0, 5.0]])
+    upper = smallmm.cholesky(a, upper=yes)
+    assert_same_bits(upper, smallmm.cholesky(a).T)
+    assert_same_bits(
+        smallmm.cho_solve((upper.T, yes), ONES(2)), smallmm.cho_solve((upper, np.array(False)), ONES(2))
+    )
 
 
 def test_trans_by_any_name(rng):

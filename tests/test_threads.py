@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import sys
 import threading
 import time
@@ -125,14 +126,18 @@ class TestNumberOfThreads:
             raise RuntimeError("stop")
         assert smallmm.get_num_threads() == before
 
-    @pytest.mark.parametrize("number", [-1, 2**40])
+    @pytest.mark.parametrize("number", [-1, 2**40, 2**70])
     def test_wrong_numbers(self, number):
         with pytest.raises(ValueError, match=f"threads is {number}; expected"):
             smallmm.set_num_threads(number)
 
-    def test_wrong_types(self):
-        with pytest.raises(TypeError):
-            smallmm.set_num_threads("two")
+    @pytest.mark.parametrize("number", ["two", [], 2.0, None])
+    def test_wrong_types(self, number):
+        message = re.escape(f"threads: threads is {number!r}; expected an integer")
+        with pytest.raises(TypeError, match=message):
+            smallmm.set_num_threads(number)
+        with pytest.raises(TypeError, match=message), smallmm.threads(number):
+            pass
 
     @pytest.mark.skipif(sys.platform != "linux", reason="affinity is Linux's")
     @pytest.mark.parametrize(

@@ -154,6 +154,21 @@ def test_warmup_refuses_what_it_does_not_know():
         cuda.warmup([3], op="magic")
     with pytest.raises(ValueError, match="dtype is 'f16'; expected one of f32, f64"):
         cuda.warmup([3], dtypes=("f16",))
+    for shapes, keywords, words in (
+        ([3], {"op": []}, r"op is \[\]"),
+        ([3], {"dtypes": [[]]}, r"dtype is \[\]"),
+        ([3], {"dtypes": 32}, "dtypes is 32"),
+        ([3], {"device": "cuda"}, "device is 'cuda'; expected an integer"),
+        ([3], {"order_a": "F"}, "order_a is 'F'; expected an integer"),
+        ([3], {"order_a": 2}, "order_a is 2; expected 0 or 1"),
+        (3, {}, "shapes is 3"),
+        ([(3, 4)], {}, r"a shape is \(3, 4\); expected \(m, k, n\) or n"),
+        ([1.5], {}, "a shape is 1.5"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"warmup: {words}"):
+            cuda.warmup(shapes, **keywords)
+    with pytest.raises(TypeError, match="device_name: device is None; expected an integer"):
+        cuda.device_name(None)
     for shape in ((65, 4, 4), (65540, 4, 4), (4, 4, 0)):
         with pytest.raises(ValueError, match="no kernel takes batched_matmul of"):
             cuda.warmup([shape])
