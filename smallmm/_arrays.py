@@ -1,6 +1,7 @@
 """Calls on arrays of any library. NumPy's and those that follow its `__array_ufunc__` protocol go to the
 gufunc as they are; Dask's are computed later, chunk by chunk; those that only speak DLPack (PyTorch, JAX) are
-seen as NumPy arrays, without a copy, and get their results back in their own library."""
+seen as NumPy arrays, without a copy, and get their results back in their own library. Of pandas' objects the
+values are taken, as numpy.linalg does."""
 
 import re
 import sys
@@ -9,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from . import _lapack
+from . import _core, _lapack
 from ._errors import explain_failure
 from ._signatures import fixed_signature, output_dtypes
 
 # Devices whose memory the CPU reads and writes: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged of DLPack.
 _HOST_DEVICES = (1, 3, 11, 13)
+
+# What NumPy has as ufuncs too, which leave pandas' objects to pandas
+_NUMPY_UFUNCS = (_core.matmul, _core.matvec, _core.vecmat)
 
 
 def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: dict[str, Any]) -> Any:
@@ -23,6 +27,11 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
     out is an array, None, or a tuple of as many of them as the caller may give, in the order of the outputs.
     """
     outs = _named(out if isinstance(out, tuple) else (out,))
+    if gufunc not in _NUMPY_UFUNCS:
+        operands = {name: without_labels(x) for name, x in operands.items()}
+        for name, x in outs.items():
+            if without_labels(x) is not x:
+                raise TypeError(f"{op}: {name} is a {_type_name(x)}; expected a numpy.ndarray")
     if gufunc.nout == 1 and len(outs) != 1:
         raise ValueError(f"{op}: out is a tuple of {len(outs)}; expected an array, or a tuple of one")
     arrays = {**operands, **{name: x for name, x in outs.items() if x is not None}}
@@ -61,6 +70,15 @@ def on_device(x: Any) -> bool:
         return x.__dlpack_device__()[0] not in _HOST_DEVICES
     except (BufferError, RuntimeError, ValueError):  # a device that DLPack has no number for
         return True
+
+
+def without_labels(x: Any) -> Any:
+    """x, or the values of an object of pandas, which takes ufuncs it does not know for ufuncs of elements: it
+    aligns the operands' labels, and lays them on the result."""
+    if type(x) is np.ndarray:
+        return x
+    labelled = any(base.__module__.partition(".")[0] == "pandas" for base in type(x).__mro__)
+    return np.asarray(x) if labelled else x
 
 
 def is_lazy(x: Any) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy import count_nonzero
 
 from . import _core
-from ._arrays import as_numpy, call, is_lazy, lazily, on_device
+from ._arrays import as_numpy, call, is_lazy, lazily, on_device, without_labels
 from ._errors import numerical_failure
 
 _direct = _core.direct
@@ -78,6 +78,7 @@ def several(op: str, out: Any, result: Any) -> tuple[Any, ...]:
 
 
 def transposed(x: Any) -> Any:
+    x = without_labels(x)
     if not hasattr(x, "swapaxes"):
         if hasattr(x, "mT"):
             return x.mT if x.ndim > 1 else x

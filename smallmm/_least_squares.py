@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _core
+from ._arrays import without_labels
 from ._calls import run, several, transposed
 from ._signatures import dtype_of
 
@@ -186,7 +187,7 @@ def lstsq_ex(
 def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]) -> tuple[Any, ...]:
     if rcond is not None and rtol is not None:
         raise ValueError(f"{op}: rcond and rtol are both given; expected one of them")
-    rtol = rcond if rtol is None else rtol
+    a, b, rtol = (without_labels(x) for x in (a, b, rcond if rtol is None else rtol))
     if rtol is None:
         rtol = _default_rtol(a, b)
     elif isinstance(rtol, Real) or (

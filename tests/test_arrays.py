@@ -126,6 +126,38 @@ class TestTorch:
         assert smallmm.explain("matmul", torch.ones(9, 3, 3), torch.ones(9, 3, 3)).matrices == 9
 
 
+class TestPandas:
+    @pytest.fixture
+    def pd(self):
+        return pytest.importorskip("pandas")
+
+    def test_values(self, pd, rng):
+        a, b = rng.random((3, 3)), rng.random((3, 3))
+        for keywords in ({}, {"alpha": 2}):
+            c = smallmm.batched_matmul(pd.DataFrame(a), pd.DataFrame(b, columns=list("xyz")), **keywords)
+            assert type(c) is np.ndarray
+            assert_same_bits(c, smallmm.batched_matmul(a, b, **keywords))
+        with pytest.raises(TypeError, match=r"out is a pandas.*DataFrame; expected a numpy.ndarray"):
+            smallmm.batched_matmul(a, a, out=pd.DataFrame(a), beta=1)
+
+    def test_products_of_numpy_are_left_to_pandas(self, pd, rng):
+        a, b = pd.DataFrame(rng.random((3, 3)), columns=list("xyz")), rng.random((3, 3))
+        pd.testing.assert_frame_equal(smallmm.matmul(a, b), np.matmul(a, b))
+
+
+def test_whatever_numpy_makes_an_array_of(rng):
+    class Table:
+        def __init__(self, values):
+            self.values = values
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array(self.values, dtype)
+
+    a, b = rng.random((5, 3, 3)), rng.random((5, 3, 1))
+    assert_same_bits(smallmm.solve(Table(a), Table(b)), smallmm.solve(a, b))
+    assert_same_bits(smallmm.matmul(Table(a), b), smallmm.matmul(a, b))
+
+
 class OnDevice:
     """As little of a device array as it takes to recognise one."""
 

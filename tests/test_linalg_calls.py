@@ -277,6 +277,41 @@ def test_subclasses():
     assert type(smallmm.qr(x).R) is Stack
 
 
+class TestPandas:
+    @pytest.fixture
+    def pd(self):
+        return pytest.importorskip("pandas")
+
+    def test_values(self, name, function, pd, rng):
+        """As in numpy.linalg, whatever the labels."""
+        a, b = definite(rng, (3, 3), np.float64), normal(rng, (3, 2), np.float64)
+        frame = pd.DataFrame(a, columns=["dtype", "x", "y"])
+        series = pd.Series(b[:, 0], index=[2, 1, 0])
+        for x, y in ((b, pd.DataFrame(b)), (b[:, 0], series), (b[:, 0], series.array)):
+            for results in (function(frame, y), function(a, y)):
+                expected = function(a, x)
+                assert_same(results, expected)
+                assert [*map(type, as_tuple(results))] == [*map(type, as_tuple(expected))]
+
+    def test_factors(self, pd, rng):
+        lu, pivots = smallmm.lu_factor(definite(rng, (3, 3), np.float64))
+        x = smallmm.lu_solve((pd.DataFrame(lu), pd.Series(pivots)), pd.Series(lu[0]))
+        assert_same_bits(x, smallmm.lu_solve((lu, pivots), lu[0]))
+
+    def test_out(self, pd):
+        out = np.empty((3, 3))
+        assert smallmm.inv(pd.DataFrame(EYE(3)), out=out) is out
+        assert (out == EYE(3)).all()
+        with pytest.raises(TypeError, match=r"inv: out is a pandas.*DataFrame; expected a numpy.ndarray"):
+            smallmm.inv(EYE(3), out=pd.DataFrame(EYE(3)))
+
+    def test_errors(self, pd):
+        with pytest.raises(ValueError, match=r"solve: b has shape \(2,\); expected \(..., 3\)"):
+            smallmm.solve(pd.DataFrame(EYE(3)), pd.Series([1.0, 2.0]))
+        with pytest.raises(TypeError, match=f"solve: b has dtype object; {DTYPES_EXPECTED}"):
+            smallmm.solve(EYE(2), pd.Series(["p", "q"]))
+
+
 class TestTorch:
     @pytest.fixture
     def torch(self):
