@@ -16,6 +16,7 @@ from pathlib import Path
 import smallmm
 
 from . import _bench
+from ._contenders import DEVICE
 
 PROGRAM = "python -m smallmm"
 
@@ -53,19 +54,19 @@ def _orders(text: str) -> list[int]:
     first, _, last = text.partition("-")
     if not (first.isdecimal() and (last or first).isdecimal()) or text.endswith("-"):
         raise argparse.ArgumentTypeError(f"{text!r} is neither an order like 3 nor a range like 2-8")
-    orders = list(range(int(first), int(last or first) + 1))
-    if not orders or orders[0] < 1 or orders[-1] > 64:
+    low, high = int(first), int(last or first)
+    if not 1 <= low <= high <= 64:
         raise argparse.ArgumentTypeError(f"{text!r} is not within 1-64, or runs backwards")
-    return orders
+    return list(range(low, high + 1))
 
 
 def _positive(kind: type[int] | type[float]) -> Callable[[str], float]:
-    """What parses a number greater than 0."""
+    """What parses a number greater than 0, and no larger than what means anything here."""
 
     def parse(text: str) -> float:
         value = kind(text)
-        if not 0 < value < float("inf"):
-            raise argparse.ArgumentTypeError(f"{text} is not greater than 0, or not finite")
+        if not 0 < value <= 1e12:
+            raise argparse.ArgumentTypeError(f"{text} is not greater than 0, or above 1e12")
         return value
 
     parse.__name__ = kind.__name__  # argparse names it where the text is no number
@@ -73,8 +74,7 @@ def _positive(kind: type[int] | type[float]) -> Callable[[str], float]:
 
 
 def _device(text: str) -> str:
-    kind, _, number = text.partition(":")
-    if text not in ("cpu", "cuda") and not (kind == "cuda" and number.isdecimal()):
+    if not DEVICE.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not cpu, cuda or cuda:1")
     return text
 
@@ -105,11 +105,23 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run_bench)
 
 
+def _check_writable(path: Path) -> None:
+    """Before minutes are spent on what is to be written there."""
+    if not path.absolute().parent.is_dir():
+        raise Failure(f"--plot: there is no folder {path.absolute().parent}")
+    try:
+        there = path.exists()
+        path.open("ab").close()
+        if not there:
+            path.unlink()
+    except OSError as error:
+        raise Failure(f"--plot: {error}") from None
+
+
 def _run_bench(options: argparse.Namespace) -> None:
     if options.plot:
         _needs("matplotlib", "--plot")
-        if not options.plot.absolute().parent.is_dir():
-            raise Failure(f"--plot: there is no folder {options.plot.absolute().parent}")
+        _check_writable(options.plot)
     try:
         results = smallmm.bench(
             options.op,
@@ -124,10 +136,10 @@ def _run_bench(options: argparse.Namespace) -> None:
         )
     except AssertionError as wrong:
         raise Failure(f"a result of smallmm is wrong; please report it: {wrong}") from None
+    if options.json:  # first, for the plot may fail
+        print(json.dumps(results.to_dict(), indent=1))
     if options.plot:
         results.plot(options.plot)
-    if options.json:
-        print(json.dumps(results.to_dict(), indent=1))
 
 
 # --- info, cache, demo ----------------------------------------------------------------------------
@@ -206,7 +218,9 @@ def _parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="a job on a photograph, timed beside NumPy", description=DEMO)
     picture = Path("colour-covariance.png")
-    demo.add_argument("picture", type=Path, nargs="?", default=picture, help=f"to write (default: {picture})")
+    demo.add_argument(
+        "picture", type=_plot, nargs="?", default=picture, help=f"to write (default: {picture})"
+    )
     demo.set_defaults(run=_run_demo)
     return parser
 
@@ -216,12 +230,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
-        sys.stdout.flush()
+        if sys.stdout:  # None where it is closed
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `| head`: what is left goes nowhere, at exit too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (Failure, RuntimeError, OSError) as failure:
-        print(f"{PROGRAM}: {failure}", file=sys.stderr)
+    except (Failure, MemoryError, RuntimeError, OSError) as failure:
+        print(f"{PROGRAM}: {str(failure) or 'out of memory'}", file=sys.stderr)
         return 1
     return 0

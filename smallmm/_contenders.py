@@ -118,6 +118,7 @@ def _cupy() -> Contender:
     return Contender("CuPy", cupy.__version__, bind)
 
 
+DEVICE = re.compile(r"cpu|cuda(:\d{1,9})?")
 PEERS = {"NumPy": _numpy, "SciPy": _scipy, "PyTorch": _torch, "CuPy": _cupy}
 ON_HOST, ON_DEVICE = ("NumPy", "SciPy", "PyTorch"), ("PyTorch", "CuPy")
 
@@ -136,7 +137,7 @@ class Place(NamedTuple):
 
 def place_of(device: str) -> Place:
     """The host, or a GPU through PyTorch or else CuPy."""
-    if not isinstance(device, str) or not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+    if not isinstance(device, str) or not DEVICE.fullmatch(device):
         raise ValueError(f"bench: device is {device!r}; expected 'cpu', 'cuda' or 'cuda:1'")
     if device == "cpu":
         return Place("cpu", lambda x: x, lambda: None)

@@ -65,14 +65,14 @@ def flag(op: str, name: str, x: Any) -> bool:
     return bool(x)
 
 
-def integer(op: str, name: str, x: Any) -> int:
-    """An option that is an int of C."""
+def integer(op: str, name: str, x: Any, bits: int = 31) -> int:
+    """An option that is an integer of C, an int if nothing else is said."""
     try:
         number = operator.index(x)
     except TypeError:
         raise TypeError(f"{op}: {name} is {x!r}; expected an integer") from None
-    if number.bit_length() > 31:
-        raise ValueError(f"{op}: {name} is {x}; expected an integer of 32 bits")
+    if number.bit_length() > bits:
+        raise ValueError(f"{op}: {name} is {x}; expected an integer of {bits + 1} bits")
     return number
 
 

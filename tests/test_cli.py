@@ -121,6 +121,31 @@ class TestBench:
         assert code == 1
         assert "there is no folder" in err
 
+    def test_plot_that_cannot_be_written(self, cli, monkeypatch, tmp_path):
+        """Said before anything is timed; where it turns out later, JSON is printed nevertheless."""
+        pytest.importorskip("matplotlib")
+        (tmp_path / "folder.png").mkdir()
+        code, out, err = cli(*SMALL, "--json", "--plot", tmp_path / "folder.png")
+        assert (code, out) == (1, "")
+        assert err.startswith("python -m smallmm: --plot: [Errno 21] Is a directory")
+
+        def disk_full(*_):
+            raise OSError("disk full")
+
+        monkeypatch.setattr(_bench.Results, "plot", disk_full)
+        code, out, err = cli(*SMALL, "--json", "--plot", tmp_path / "bench.png")
+        assert (code, err) == (1, "python -m smallmm: disk full\n")
+        assert json.loads(out)["rows"]
+        assert not (tmp_path / "bench.png").exists()
+
+    def test_out_of_memory(self, cli, monkeypatch):
+        def fail(*_):
+            raise MemoryError
+
+        monkeypatch.setattr(_bench, "_stacks", fail)
+        code, _, err = cli(*SMALL)
+        assert (code, err) == (1, "python -m smallmm: out of memory\n")
+
     def test_no_gpu(self, cli):
         if smallmm.cuda.is_available():
             pytest.skip("there is a GPU")
@@ -176,7 +201,7 @@ class TestBench:
             ({"dtype": np.float32}, "dtype <class 'numpy.float32'> is unknown"),
             ({"n": 2.5}, "n is 2.5"),
             ({"batch": "many"}, "batch is 'many'"),
-            ({"batch": 2**40}, f"batch is {2**40}"),
+            ({"batch": 2**64}, f"batch is {2**64}"),
             ({"peers": 3}, "peer 3 is unknown"),
             ({"device": 0}, "device is 0"),
             ({"seconds": "all"}, "seconds is 'all'"),
@@ -310,17 +335,22 @@ class TestArguments:
             ("bench --op eigh", "invalid choice: 'eigh'"),
             ("bench --n 0", "'0' is not within 1-64"),
             ("bench --n 8-2", "'8-2' is not within 1-64, or runs backwards"),
+            ("bench --n 1000", "'1000' is not within 1-64"),
+            ("bench --n 1-99999999999999999999", "is not within 1-64"),
             ("bench --n 3-", "'3-' is neither an order like 3 nor a range like 2-8"),
             ("bench --n three", "'three' is neither"),
             ("bench --n", "expected at least one argument"),
             ("bench --dtype f16", "invalid choice: 'f16'"),
             ("bench --device gpu", "'gpu' is not cpu, cuda or cuda:1"),
             ("bench --device cuda:", "'cuda:' is not cpu"),
+            ("bench --device cuda:99999999999999999999", "is not cpu, cuda or cuda:1"),
+            ("bench --batch 99999999999999999999", "is not greater than 0, or above 1e12"),
             ("bench --batch 0", "0 is not greater than 0"),
             ("bench --batch many", "invalid int value: 'many'"),
             ("bench --seconds nan", "nan is not greater than 0"),
             ("bench --peers MATLAB", "invalid choice: 'MATLAB'"),
             ("bench --plot bench.bmp", "'bench.bmp' does not end in .png"),
+            ("demo picture.doc", "'picture.doc' does not end in .png"),
             ("cache remove", "invalid choice: 'remove'"),
             ("info extra", "unrecognized arguments: extra"),
         ],
@@ -357,6 +387,11 @@ class TestArguments:
         )
         assert done.returncode == 1
         assert "\nValueError: instruction set 'sse9'" in done.stderr
+
+    def test_closed_output(self):
+        command = f"{sys.executable} -m smallmm info >&-"
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
 
     def test_closed_pipe_and_interrupt(self, cli, monkeypatch):
         command = f"{sys.executable} -m smallmm info | true"
