@@ -65,9 +65,10 @@ def main() -> None:
             smallmm.batched_matmul(x, one)
             smallmm.batched_matmul(one.mT, x)
             smallmm.batched_matmul(one.mT, x.mT)
-        smallmm.inv_ex(x)
+        for a in (x, x.mT):
+            smallmm.inv_ex(a)
+            smallmm.lu_factor_ex(a)
         smallmm.solve_ex(x, x[..., :1])
-        smallmm.lu_factor_ex(x)
         smallmm.cholesky_ex(x)
     torch.cuda.synchronize()
     print("done")
