@@ -17,7 +17,7 @@ demo: $(VENV)/smallmm $(VENV)/extra-demo  ## build, and the colour covariance at
 	$(BIN)/python -m smallmm demo
 
 test: $(VENV)/smallmm $(VENV)/extra-test  ## build, and run the Python tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 ctest:  ## the tests of the C core, without Python
 	$(MAKE) -C tests/core run
