@@ -7,8 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/cuda/*.cuh tests/core/*.[ch] benchmarks/*.c))
 BUILT_FROM := pyproject.toml setup.py $(wildcard csrc/*.* csrc/*/*.*)
-REQUIREMENTS := import sys, tomllib; \
-	print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")
+REQUIREMENTS := import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
+	extras = {"build": project["build-system"]["requires"], **project["project"]["optional-dependencies"]}; \
+	print(*extras[sys.argv[1]], sep="\n")
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -83,8 +84,10 @@ PYTHON_VERSION = $(shell $(BIN)/python -c 'import sys; print("%d.%d" % sys.versi
 DEV_PACKAGE = libpython$(PYTHON_VERSION)-dev
 HEADER_FILES = $(CURDIR)/$(VENV)/header_files/usr/include
 
-$(VENV)/smallmm: $(VENV)/header $(BUILT_FROM)
-	CPATH=$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES) SMALLMM_NATIVE=1 $(BIN)/pip install --quiet --editable .
+# What builds it is in .venv, too: pip would install all of that once more, into a folder of its own for each build.
+$(VENV)/smallmm: $(VENV)/header $(VENV)/extra-build $(BUILT_FROM)
+	CPATH=$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES) SMALLMM_NATIVE=1 \
+	$(BIN)/pip install --quiet --no-build-isolation --editable .
 	touch $@
 
 $(VENV)/extra-%: $(VENV)/created pyproject.toml
