@@ -21,8 +21,7 @@ constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 #include "tensor.cuh"
 #include "search.cuh"
 
-/* Shared memory of a warp: the matrix in the order of its steps; the pivot row of each step, and the step of each row.
- */
+/* Shared memory of a warp: the matrix in the order of its steps; the pivot row of each step; the step of each row. */
 constexpr int IMAGE = N * PITCH, OF_WARP_SHARED = IMAGE + 2 * 32;
 struct Places {
     unsigned image;

@@ -1,5 +1,4 @@
-/* tensor.cuh: a matrix of doubles in the registers of a warp, in the blocks of its tensor cores, and in its shared
- * memory.
+/* tensor.cuh: a matrix of doubles in the registers of a warp, in the blocks of tensor cores, and in shared memory.
  *
  * Tensor cores round each product and sum as fma does, in the order of k: the bits of the plain loop (measured on sm_90
  * with all kinds of numbers; NaN differ in sign only). A block of C is 8 x 8, of A 8 x 4, of B 4 x 8. Thread 4 i + j
@@ -120,7 +119,8 @@ struct Tile {
         for (int r = 0; r < 4; r++) f[r] = r < BLOCKS ? of_panel<K>(least(r, BLOCKS - 1)) : T(0);
         exchange_in_quad(f);
     }
-    /* Rows, less their factors times the pivot rows, which lie at `right` in the order of their steps. */
+    /* Blocks down column c of them, less the rows' factors times the panel's pivot rows: of these, thread 4 i + j has
+     * column i at step j. */
     __device__ void update(int c, const T (&factor)[PANEL], T pivot_row) {
 #pragma unroll
         for (int r = 0; r + 1 < BLOCKS; r += 2)
@@ -129,7 +129,7 @@ struct Tile {
     }
 };
 
-/* Matrix by matrix. Meanwhile the one that is due when about this one is done may come to L2. */
+/* Of that matrix. If AHEAD, the one that is due when about this one is done comes to L2 meanwhile. */
 template <bool AHEAD> __device__ inline Tile read_tile(const smm_cuda_args &args, long long matrix) {
     constexpr bool FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
     const smm_cuda_operand &a = args.operand[SMM_A];
