@@ -20,7 +20,6 @@
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 
 #include "tensor.cuh"
-#include "search.cuh"
 
 /* Shared memory of a warp: a panel's pivot rows as they are at their steps, and in the end; and the panel's own columns
  * of them, of which the diagonal are the pivots' reciprocals, left and right of it the multipliers. Later on the image
@@ -54,19 +53,6 @@ __device__ inline unsigned eliminate(Pivots &pivots, Row *pivot_rows, T (&f)[PAN
         f[s] = pivots.found ? inverse : l;
     }
     return found_at;
-}
-
-/* The same where leading bits do not tell the pivot rows. */
-struct Careful {
-    T f[PANEL];
-    int step, info;
-    unsigned found_at;
-};
-__device__ __noinline__ void eliminate_carefully(Row *pivot_rows, Careful &x, int k) {
-    Pivots pivots;
-    pivots.info = x.info, pivots.step = x.step;
-    x.found_at = eliminate<true>(pivots, pivot_rows, x.f, k);
-    x.info = pivots.info;
 }
 
 /* The pivot rows: as each is at its step, and in the end. In the place of column c of the panel is that of the
@@ -120,18 +106,7 @@ __device__ __noinline__ T plain_sum(unsigned right, T factor, int k) {
 /* Steps K .. K + PANEL. */
 template <int K> __device__ inline void take_panel(Tile &tile, unsigned shared, Row *pivot_rows, Pivots &pivots) {
     T f[PANEL];
-    tile.give<K>(f);
-    unsigned found_at = eliminate<false>(pivots, pivot_rows, f, K);
-    if (__builtin_expect(pivots.unsure(), 0)) {
-        Careful careful;
-        tile.give<K>(careful.f);
-        careful.info = pivots.info, careful.step = pivots.step;
-        eliminate_carefully(pivot_rows, careful, K);
-        pivots.info = careful.info, found_at = careful.found_at;
-#pragma unroll
-        for (int j = 0; j < PANEL; j++) f[j] = careful.f[j];
-    }
-    if (found_at) pivots.step = K + found_at - 1;
+    const unsigned found_at = rows_of_panel<K>(tile, pivots, pivot_rows, f);
     const unsigned own = shared + OWN + (found_at - 1) * OWN_PITCH;
 #pragma unroll
     for (int j = 0; j < PANEL; j += 2) put_if(found_at, own + j * SIZE, {f[j], f[j + 1]});

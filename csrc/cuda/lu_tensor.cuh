@@ -19,7 +19,6 @@
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 
 #include "tensor.cuh"
-#include "search.cuh"
 
 /* Shared memory of a warp: the matrix in the order of its steps; the pivot row of each step; the step of each row. */
 constexpr int IMAGE = N * PITCH, OF_WARP_SHARED = IMAGE + 2 * 32;
@@ -56,19 +55,6 @@ __device__ inline unsigned eliminate(Pivots &pivots, Row *pivot_rows, T (&f)[PAN
     return found_at;
 }
 
-/* The same where leading bits do not tell the pivot rows. */
-struct Careful {
-    T f[PANEL];
-    int step, info;
-    unsigned found_at;
-};
-__device__ __noinline__ void eliminate_carefully(Row *pivot_rows, Careful &x, int k) {
-    Pivots pivots;
-    pivots.info = x.info, pivots.step = x.step;
-    x.found_at = eliminate<true>(pivots, pivot_rows, x.f, k);
-    x.info = pivots.info;
-}
-
 /* Columns of rows K .. K + PANEL behind the panel become U's. */
 template <int K> __device__ inline void finish(unsigned image) {
     constexpr int BEGIN = (K + PANEL) / 8 * 8; /* the first of them, or the other panel of its block */
@@ -93,18 +79,7 @@ template <int K> __device__ inline void finish(unsigned image) {
 /* Steps K .. K + PANEL. */
 template <int K> __device__ inline void take_panel(Tile &tile, const Places &places, Pivots &pivots) {
     T f[PANEL];
-    tile.give<K>(f);
-    unsigned found_at = eliminate<false>(pivots, places.pivot_rows, f, K);
-    if (__builtin_expect(pivots.unsure(), 0)) {
-        Careful careful;
-        tile.give<K>(careful.f);
-        careful.info = pivots.info, careful.step = pivots.step;
-        eliminate_carefully(places.pivot_rows, careful, K);
-        pivots.info = careful.info, found_at = careful.found_at;
-#pragma unroll
-        for (int j = 0; j < PANEL; j++) f[j] = careful.f[j];
-    }
-    if (found_at) pivots.step = K + found_at - 1;
+    const unsigned found_at = rows_of_panel<K>(tile, pivots, places.pivot_rows, f);
     const unsigned before = places.image + (K - 1) * PITCH; /* row of step 0, counted from 1 */
 #pragma unroll
     for (int j = 0; j < PANEL; j++) put_if(found_at, before + found_at * PITCH + place_of_col(K + j), f[j]);

@@ -5,7 +5,7 @@
  * has elements (i, 2 j) and (i, 2 j + 1) of C, (i, j) of A, (j, i) of B. The columns of the matrix are dealt out so
  * that four neighbouring ones, a panel, are one column of each thread of a quad.
  *
- * Whoever includes this has defined N, up to 32. */
+ * Whoever includes this has defined N, up to 32, and defines eliminate(). */
 
 constexpr int BLOCKS = ceil_div(N, 8); /* down, and across */
 constexpr int PANEL = 4;               /* columns; two panels to a block */
@@ -83,6 +83,8 @@ __device__ inline void put_if(unsigned condition, unsigned at, const T (&x)[2]) 
 __device__ inline int row() { return quad() + 8 * of(); }
 __device__ inline bool is_row() { return row() < N; }
 
+#include "search.cuh"
+
 /* Thread c of a quad has what the others have for it: x[i] becomes what the thread i had as x[c]. */
 __device__ inline void exchange_in_quad(T (&x)[4]) {
 #pragma unroll
@@ -128,6 +130,39 @@ struct Tile {
         if (BLOCKS % 2) add_block_product(x[BLOCKS - 1][c], factor[BLOCKS - 1], -pivot_row);
     }
 };
+
+/* Steps k .. k + PANEL of a panel's rows. Returns the step at which the thread's row became a pivot row, from 1. */
+template <bool BY_ALL_BITS> __device__ inline unsigned eliminate(Pivots &pivots, Row *pivot_rows, T (&f)[PANEL], int k);
+
+/* The same where leading bits do not tell the pivot rows: rare, so it stays out of the panels' text. */
+struct Careful {
+    T f[PANEL];
+    int step, info;
+    unsigned found_at;
+};
+__device__ __noinline__ void eliminate_carefully(Row *pivot_rows, Careful &x, int k) {
+    Pivots pivots;
+    pivots.info = x.info, pivots.step = x.step;
+    x.found_at = eliminate<true>(pivots, pivot_rows, x.f, k);
+    x.info = pivots.info;
+}
+
+/* The rows of the panel of column K after its steps, and what eliminate() returns. */
+template <int K> __device__ inline unsigned rows_of_panel(Tile &tile, Pivots &pivots, Row *pivot_rows, T (&f)[PANEL]) {
+    tile.give<K>(f);
+    unsigned found_at = eliminate<false>(pivots, pivot_rows, f, K);
+    if (__builtin_expect(pivots.unsure(), 0)) {
+        Careful careful;
+        tile.give<K>(careful.f);
+        careful.info = pivots.info, careful.step = pivots.step;
+        eliminate_carefully(pivot_rows, careful, K);
+        pivots.info = careful.info, found_at = careful.found_at;
+#pragma unroll
+        for (int j = 0; j < PANEL; j++) f[j] = careful.f[j];
+    }
+    if (found_at) pivots.step = K + found_at - 1;
+    return found_at;
+}
 
 /* Of that matrix. If AHEAD, the one that is due when about this one is done comes to L2 meanwhile. */
 template <bool AHEAD> __device__ inline Tile read_tile(const smm_cuda_args &args, long long matrix) {
