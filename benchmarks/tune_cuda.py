@@ -53,6 +53,7 @@ PARAMETERS = (
     "unroll",
     "pad",
     "async",
+    "ahead",
     "through_shared",
 )
 LAYOUT = ("order_a", "order_b", "source_a", "source_b")
@@ -60,13 +61,13 @@ LAYOUT = ("order_a", "order_b", "source_a", "source_b")
 LANES, THREADS = (1, 2, 4, 8, 16, 32), (32, 64, 128)
 SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     "lu_lanes": {"lanes": (1, 2, 4, 8), "threads": THREADS, "async": (0, 1), "through_shared": (0, 1)},
-    "lu_blocked": {"lanes": LANES, "panel": (4, 8), "threads": (32, 64)},
-    "lu_tensor": {"lanes": (32,), "threads": (32,), "blocks": (0, 16, 24)},
+    "lu_blocked": {"lanes": LANES, "panel": (4, 8), "threads": (32, 64), "ahead": (0, 1)},
+    "lu_tensor": {"lanes": (32,), "threads": (32,), "blocks": (0, 16, 20, 24), "ahead": (1,)},
     "inv_lanes": {"lanes": (1, 2, 4), "threads": (*THREADS, 256)},
     "inv_rows": {"lanes": LANES, "threads": THREADS},
     "inv_shared": {"lanes": (1, 2, 4, 8), "panel": (4,), "threads": (32, 64)},
-    "inv_tiles": {"lanes": (32,), "threads": (32,), "blocks": (0, 12, 16, 20)},
-    "inv_tensor": {"lanes": (32,), "threads": (32,), "blocks": (0, 16, 20)},
+    "inv_tiles": {"lanes": (32,), "threads": (32,), "blocks": (0, 12, 16, 20), "ahead": (1,)},
+    "inv_tensor": {"lanes": (32,), "threads": (32,), "blocks": (0, 16, 20), "ahead": (1,)},
     "cholesky_lanes": {
         "lanes": LANES,
         "cols": (1, 2, 4),
@@ -84,6 +85,7 @@ SPACE: dict[str, dict[str, tuple[int, ...]]] = {
         "cols": (0, 2),
         "rows": (0, 1),
         "pad": (1,),
+        "ahead": (0, 1),
         "through_shared": (0, 1),
     },
     "lstsq_shared": {"lanes": LANES, "threads": (32, 64)},

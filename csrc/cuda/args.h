@@ -17,7 +17,8 @@ typedef struct smm_cuda_operand {
 /* Matrix q of the call is (q % extent[0], q / extent[0] % extent[1], ...): the innermost dimension comes first. */
 typedef struct smm_cuda_args {
     long long batch;
-    long long k; /* columns of B and C of a solve, of which a kernel takes SMM_K at a time */
+    long long ahead; /* how many matrices further those are of the block that begins when this one ends */
+    long long k;     /* columns of B and C of a solve, of which a kernel takes SMM_K at a time */
     int dims;
     long long extent[SMM_CUDA_DIMS];
     double alpha, beta; /* where the operands of that name have no data */

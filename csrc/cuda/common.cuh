@@ -111,6 +111,19 @@ template <int LEFT> __device__ inline void stores_have_read() {
     asm volatile("cp.async.bulk.commit_group;\n\tcp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory");
 }
 
+/* What the block that begins when this one ends reads of a flat operand comes to L2, if the parameters say so: not long
+ * before, or other data take its place. By each warp, as far on from its own COUNT matrices of so many elements. */
+template <int SOURCE, int COUNT, int ELEMENTS>
+__device__ inline void fetch_ahead(const smm_cuda_args &args, const smm_cuda_operand &x, long long first) {
+    constexpr int LINE = 128 / sizeof(T);
+    first += args.ahead;
+    if (!SMM_AHEAD || SOURCE != SMM_SOURCE_FLAT || first + COUNT > args.batch) return;
+    const T *from = static_cast<const T *>(x.data) + first * ELEMENTS;
+#pragma unroll 1
+    for (int e = threadIdx.x % 32 * LINE; e < COUNT * ELEMENTS; e += 32 * LINE)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(from + e));
+}
+
 /* Offset in elements of matrix q of an operand that lies anyhow. */
 __device__ inline long long offset_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long q) {
     long long offset = 0;

@@ -146,6 +146,7 @@ typedef struct smm_cuda_kernel {
     void *function;
     smm_cuda_parameters parameters;
     smm_cuda_grid grid;
+    int at_once; /* blocks of it on a multiprocessor */
     bool from_disk;
     bool swapped; /* of the call: C^T = B^T A^T */
 } smm_cuda_kernel;

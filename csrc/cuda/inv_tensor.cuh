@@ -25,7 +25,9 @@ constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
  * of them, of which the diagonal are the pivots' reciprocals, left and right of it the multipliers. Later on the image
  * of C, in the order of A's rows. The pivot row of each step. */
 constexpr int IN_THE_END = PANEL * PITCH, OWN = 2 * PANEL * PITCH, OWN_PITCH = PANEL * SIZE;
-constexpr int LIST = most(OWN + PANEL * OWN_PITCH, N *PITCH), OF_WARP_SHARED = LIST + 32;
+/* From row to row of the image: an odd number of blocks, so that neighbouring quads write to different banks. */
+constexpr int IMAGE_PITCH = 8 * (BLOCKS | 1) * SIZE;
+constexpr int LIST = most(OWN + PANEL * OWN_PITCH, N *IMAGE_PITCH), OF_WARP_SHARED = LIST + 32;
 
 /* --- a panel --- */
 
@@ -171,7 +173,7 @@ __device__ inline void write(const Tile &tile, const smm_cuda_args &args, unsign
         const int row = quad() + 8 * r;
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++)
-            put_if(row < N, shared + row * PITCH + (8 * b + 2 * of()) * SIZE, tile.x[r][b]);
+            put_if(row < N, shared + row * IMAGE_PITCH + (8 * b + 2 * of()) * SIZE, tile.x[r][b]);
     }
     __syncwarp();
     if (j >= N) return;
@@ -180,7 +182,7 @@ __device__ inline void write(const Tile &tile, const smm_cuda_args &args, unsign
     const unsigned column = shared + place_of_col(j);
 #pragma unroll
     for (int i = begin; i < N; i += TOGETHER) {
-        const T x = get(column + rows[i] * PITCH);
+        const T x = get(column + rows[i] * IMAGE_PITCH);
         to[i * (FLAT ? N : c.row)] = info ? not_a_number() : x;
     }
 }
@@ -194,9 +196,10 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     unsigned shared = shared_address(of_warp);
     asm volatile("" : "+r"(shared)); /* is kept, not computed each time */
 
-    Tile tile = read_tile<false>(args, matrix);
+    Tile tile = read_tile(args, matrix);
     Pivots pivots;
     eliminate_all<0>(tile, shared, pivot_rows, pivots);
+    fetch_ahead<SMM_SOURCE_A, 1, N * N>(args, args.operand[SMM_A], matrix);
     if (threadIdx.x % 32 == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = pivots.info;
     pivots.list(pivot_rows);
     write(tile, args, shared, pivot_rows, pivots.info, matrix);

@@ -321,6 +321,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 #pragma unroll 1
     for (int k = 0; k < N; k += PANEL) tile.take_panel(work, pivots, pivot_rows, k);
 
+    fetch_ahead<SMM_SOURCE_A, 1, N * N>(args, args.operand[SMM_A], matrix);
     if (lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = pivots.info;
     pivots.list(pivot_rows);
     tile.write(image, pivots.info);

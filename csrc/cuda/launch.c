@@ -270,6 +270,10 @@ static smm_cuda_status load(const smm_cuda_cubin *cubin, smm_cuda_kernel *kernel
     if (!status && kernel->grid.shared > WITHOUT_ASKING)
         status = smm_cuda_check(driver->function_set(kernel->function, MAX_DYNAMIC_SHARED, kernel->grid.shared),
                                 "cuFuncSetAttribute");
+    if (!status)
+        status = smm_cuda_check(
+            driver->occupancy(&kernel->at_once, kernel->function, kernel->grid.threads, kernel->grid.shared),
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor");
     return status;
 }
 
@@ -366,6 +370,7 @@ static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_d
     const long long resident = (long long)kernel->grid.resident * device->multiprocessors;
     long long blocks = (args->batch + matrices - 1) / matrices;
     if (resident && blocks > resident) blocks = resident;
+    args->ahead = kernel->at_once * device->multiprocessors * matrices;
     if (blocks > MOST_BLOCKS)
         return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "%lld matrices are more than one launch takes", args->batch);
     return smm_cuda_check(driver->launch(kernel->function, (unsigned)blocks, 1, 1, kernel->grid.threads, 1, 1,

@@ -470,6 +470,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const bool mine = q < count, leader = mine && lane() == 0;
     unsigned exchanged = 0;
     factor(a, exchanged);
+    fetch_ahead<SMM_SOURCE_A, PER_WARP, N * N>(args, args.operand[SMM_A], first);
+    if (SOLVES) fetch_ahead<SMM_SOURCE_B, PER_WARP, N * K>(args, b, first);
     const int info = singular_step(a);
     const unsigned char *pivots = reinterpret_cast<Exchanges *>(a + N * PITCH)->pivots;
     if (leader && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;

@@ -48,9 +48,9 @@ __device__ inline unsigned eliminate(Pivots &pivots, Row *pivot_rows, T (&f)[PAN
 #pragma unroll
         for (int j = s + 1; j < PANEL; j++) {
             const T less = multiply_add(-l, from_lane(f[j], pivots.thread), f[j]);
-            f[j] = pivots.waits ? less : f[j];
+            f[j] = pivots.mask ? less : f[j];
         }
-        f[s] = pivots.waits ? l : f[s];
+        f[s] = pivots.mask ? l : f[s];
     }
     return found_at;
 }
@@ -76,10 +76,28 @@ template <int K> __device__ inline void finish(unsigned image) {
     }
 }
 
+/* As LAPACK counts: where exchanges have brought the thread's row, and the pivot of the step of the thread's number,
+ * which is where its pivot row was. */
+struct Exchanges {
+    int position = row(), pivot = 0;
+
+    __device__ void take_panel(int k, unsigned found_at) {
+#pragma unroll
+        for (int s = 0; s < PANEL; s++) {
+            if (!has_step(k, s)) continue;
+            const int place = from_lane(position, __ffs(__ballot_sync(WARP, found_at == s + 1)) - 1);
+            if (position == k + s) position = place;
+            if (threadIdx.x % 32 == k + s) pivot = place;
+        }
+    }
+};
+
 /* Steps K .. K + PANEL. */
-template <int K> __device__ inline void take_panel(Tile &tile, const Places &places, Pivots &pivots) {
+template <int K>
+__device__ inline void take_panel(Tile &tile, const Places &places, Pivots &pivots, Exchanges &exchanges) {
     T f[PANEL];
     const unsigned found_at = rows_of_panel<K>(tile, pivots, places.pivot_rows, f);
+    exchanges.take_panel(K, found_at);
     const unsigned before = places.image + (K - 1) * PITCH; /* row of step 0, counted from 1 */
 #pragma unroll
     for (int j = 0; j < PANEL; j++) put_if(found_at, before + found_at * PITCH + place_of_col(K + j), f[j]);
@@ -105,10 +123,10 @@ template <int K> __device__ inline void take_panel(Tile &tile, const Places &pla
 }
 
 /* All panels from column K on, each in a text of its own. */
-template <int K> __device__ inline void factor(Tile &tile, const Places &places, Pivots &pivots) {
+template <int K> __device__ inline void factor(Tile &tile, const Places &places, Pivots &pivots, Exchanges &exchanges) {
     if constexpr (K < N) {
-        take_panel<K>(tile, places, pivots);
-        factor<K + PANEL>(tile, places, pivots);
+        take_panel<K>(tile, places, pivots, exchanges);
+        factor<K + PANEL>(tile, places, pivots, exchanges);
     }
 }
 
@@ -133,18 +151,10 @@ __device__ inline void write_lower(const Places &places, const Tile &tile, const
     __syncwarp();
 }
 
-/* LAPACK's pivots: where the exchanges before step k have brought its pivot row, as place_of() tells, all threads
- * together. */
-__device__ inline void write_pivots(const smm_cuda_args &args, const Row *rows, int info, long long matrix) {
+__device__ inline void write_pivots(const smm_cuda_args &args, int pivot, int info, long long matrix) {
     const int k = threadIdx.x % 32;
-    int place = k < N ? rows[k] : k;
-#pragma unroll 1
-    while (__any_sync(WARP, place < k)) {
-        const int next = rows[least(place, N - 1)];
-        if (place < k) place = next;
-    }
     int *to = beside<int>(args, SMM_PIVOTS, matrix, N);
-    if (k < N) to[REST_FLAT ? k : k * args.operand[SMM_PIVOTS].row] = info && k >= info - 1 ? k : place;
+    if (k < N) to[REST_FLAT ? k : k * args.operand[SMM_PIVOTS].row] = info && k >= info - 1 ? k : pivot;
 }
 
 __device__ inline void write_image(const smm_cuda_args &args, unsigned image, int info, long long matrix) {
@@ -173,12 +183,13 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     Places places = {shared_address(of_warp), lists, lists + 32};
     asm volatile("" : "+r"(places.image)); /* is kept, not computed each time */
 
-    Tile tile = read_tile<true>(args, matrix);
+    Tile tile = read_tile(args, matrix);
     Pivots pivots;
-    factor<0>(tile, places, pivots);
+    Exchanges exchanges;
+    factor<0>(tile, places, pivots, exchanges);
+    fetch_ahead<SMM_SOURCE_A, 1, N * N>(args, args.operand[SMM_A], matrix);
     if (threadIdx.x % 32 == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = pivots.info;
-    pivots.list(places.pivot_rows);
-    if (args.operand[SMM_PIVOTS].data) write_pivots(args, places.pivot_rows, pivots.info, matrix);
+    if (args.operand[SMM_PIVOTS].data) write_pivots(args, exchanges.pivot, pivots.info, matrix);
     write_lower(places, tile, pivots);
     write_image(args, places.image, pivots.info, matrix);
 }

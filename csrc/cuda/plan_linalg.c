@@ -101,7 +101,7 @@ bool smm_lu_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x,
 void smm_lu_tensor_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const bool serves = !p->small && p->n >= 28;
     *x = (smm_cuda_parameters){
-        .kernel = SMM_CUDA_KERNEL_lu_tensor, .lanes = serves ? 32 : 0, .threads = 32, .blocks = 16};
+        .kernel = SMM_CUDA_KERNEL_lu_tensor, .lanes = serves ? 32 : 0, .threads = 32, .blocks = 16, .ahead = 1};
 }
 
 bool smm_inv_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -184,21 +184,22 @@ bool smm_inv_tiles_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x,
 /* From the orders on at which the shared memory of a multiprocessor holds too few matrices for inv_shared. */
 void smm_inv_tiles_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const bool serves = !p->small && p->n >= 30;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_tiles, .lanes = serves ? 32 : 0, .threads = 32};
+    *x =
+        (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_tiles, .lanes = serves ? 32 : 0, .threads = 32, .ahead = 1};
 }
 
 bool smm_inv_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { PANEL = 4 }; /* columns */
     if (p->op != SMM_OP_INV || !tensor_fits(p, x, grid)) return false;
     const int of_panel = 2 * PANEL * tensor_pitch(p) + PANEL * PANEL * 8;
-    grid->shared = grid->matrices * (most(of_panel, p->n * tensor_pitch(p)) + 32);
+    grid->shared = grid->matrices * (most(of_panel, p->n * 64 * (ceil_div(p->n, 8) | 1)) + 32);
     return true;
 }
 
 void smm_inv_tensor_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const bool serves = !p->small && p->n >= 23;
     *x = (smm_cuda_parameters){
-        .kernel = SMM_CUDA_KERNEL_inv_tensor, .lanes = serves ? 32 : 0, .threads = 32, .blocks = 16};
+        .kernel = SMM_CUDA_KERNEL_inv_tensor, .lanes = serves ? 32 : 0, .threads = 32, .blocks = 16, .ahead = 1};
 }
 
 /* Elements of an image, as Lay of cholesky_lanes.cuh. */

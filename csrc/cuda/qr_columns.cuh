@@ -429,6 +429,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     ColumnsA a;
     T tau[ColumnsA::SLOTS];
     load_and_factor(a, tau, reflectors, from);
+    fetch_ahead<SMM_SOURCE_A, 32 / LANES, M * N>(args, args.operand[SMM_A], first + threadIdx.x / 32 * (32 / LANES));
 
     const auto element = [&](int c, int i) { return IN_LOOPS ? reflectors[place(i, column(c))] : a.x[c][i]; };
     if (RAW) {

@@ -26,37 +26,40 @@ __device__ inline float quick_reciprocal(float x) {
 struct Pivots {
     int step = -1; /* of which the thread's row was the pivot row; or -1 */
     int info = 0;  /* the first step, from 1, whose pivot is zero */
+    unsigned number = threadIdx.x % 32;
 
     bool found;              /* the pivot row is the thread's */
     int thread;              /* whose it is */
     T inverse;               /* of the thread's element: of the pivot, if found */
-    bool waits;              /* to be a pivot row */
+    unsigned mask;           /* of the leading bits of the thread's row; 0: it is a pivot row already, or no row */
     unsigned range, closest; /* of a panel: how far a chosen word lies above SMALL; the least distance of another one */
+
+    __device__ Pivots() { asm volatile("" : "+r"(number)); } /* is kept, not computed each time */
 
     __device__ void begin_panel() {
         range = 0, closest = ~0u;
-        waits = is_row() && step < 0;
+        mask = is_row() && step < 0 ? MAGNITUDE_BITS : 0;
     }
 
     /* Choose among the rows with these elements: of words of leading bits and the thread's number, the largest. Each
      * thread inverts its own while they look for it. */
     __device__ void choose(T x) {
-        const unsigned key = (waits ? leading_bits(x) & MAGNITUDE_BITS : 0) | threadIdx.x % 32;
+        const unsigned key = (leading_bits(x) & mask) | number;
         const unsigned chosen = __reduce_max_sync(WARP, key);
         inverse = quick_reciprocal(x);
         range = max(range, chosen - SMALL);
         closest = min(closest, chosen - key - 1);
         found = key == chosen;
         thread = chosen & ROW_BITS;
-        if (found) waits = false;
+        if (found) mask = 0;
     }
     /* Whether leading bits may not have told which pivot rows a panel has; the same for the whole warp. */
     __device__ bool unsure() const { return __any_sync(WARP, range >= LARGE - SMALL || closest < ROW_BITS); }
 
     /* The largest magnitude, of equals the first in place. NaN is chosen only if it is in place k. */
     __device__ void choose_by_all_bits(T x, int k, Row *pivot_rows) {
-        const int place = waits ? place_of(row(), k, [&](int t) { return pivot_rows[t]; }) : N;
-        auto largest = waits && !(isnan(x) && place != k) ? magnitude(x) : 0;
+        const int place = mask ? place_of(row(), k, [&](int t) { return pivot_rows[t]; }) : N;
+        auto largest = mask && !(isnan(x) && place != k) ? magnitude(x) : 0;
         int first = place;
 #pragma unroll 1
         for (int bits = 16; bits > 0; bits /= 2) {
@@ -65,10 +68,10 @@ struct Pivots {
             if (other > largest || (other == largest && other_first < first)) largest = other, first = other_first;
         }
         if (largest == 0 && !info) info = k + 1;
-        found = waits && place == first;
+        found = mask && place == first;
         thread = __ffs(__ballot_sync(WARP, found)) - 1;
         inverse = reciprocal(x);
-        if (found) waits = false, pivot_rows[k] = row();
+        if (found) mask = 0, pivot_rows[k] = row();
     }
 
     __device__ void list(Row *pivot_rows) const {

@@ -164,8 +164,8 @@ template <int K> __device__ inline unsigned rows_of_panel(Tile &tile, Pivots &pi
     return found_at;
 }
 
-/* Of that matrix. If AHEAD, the one that is due when about this one is done comes to L2 meanwhile. */
-template <bool AHEAD> __device__ inline Tile read_tile(const smm_cuda_args &args, long long matrix) {
+/* Of that matrix. */
+__device__ inline Tile read_tile(const smm_cuda_args &args, long long matrix) {
     constexpr bool FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
     const smm_cuda_operand &a = args.operand[SMM_A];
     const T *from = static_cast<const T *>(a.data) + (FLAT ? matrix * (N * N) : offset_of(args, a, matrix));
@@ -179,11 +179,5 @@ template <bool AHEAD> __device__ inline Tile read_tile(const smm_cuda_args &args
             const T *at = from + (FLAT ? 8 * r * N + PANEL * j : 8 * r * a.row + PANEL * j * a.col);
             tile.x[r][j / 2][j % 2] = in ? *at : T(0);
         }
-    constexpr int DUE = 2048, LINE = 128 / SIZE; /* matrices; elements */
-    if (AHEAD && FLAT && matrix + DUE < args.batch) {
-        from += DUE * N * N - quad() * N - of();
-        for (int e = threadIdx.x % 32 * LINE; e < N * N; e += 32 * LINE)
-            asm volatile("prefetch.global.L2 [%0];" ::"l"(from + e));
-    }
     return tile;
 }
