@@ -92,7 +92,7 @@ $(VENV)/smallmm: $(VENV)/header $(VENV)/extra-build $(BUILT_FROM)
 
 $(VENV)/extra-%: $(VENV)/created pyproject.toml
 	$(BIN)/python -c '$(REQUIREMENTS)' $* > $@.txt
-	$(BIN)/pip install --quiet --requirement $@.txt
+	$(BIN)/pip install --quiet --no-compile --requirement $@.txt
 	touch $@
 
 .PHONY: help demo test test-cuda ctest lint bench notebook docs lib sanitize sanitize-cuda clean
