@@ -355,15 +355,17 @@ INLINE void rows_tiles(const int height, const int width, const rows_shape *s, c
         rows_tiles(height, width, s, a, b, c, count, next); \
     }
 TILES(FUNCTION)
-#define ENTRY(height, width) [width][height] = rows_tile_##height##x##width,
+/* Vectors of C that leave registers for B and for the broadcast of A; the compiler drops larger tiles. */
+enum { TILE_VECTORS = VECTOR_REGISTERS == 32 ? 24 : 12 };
+#define ENTRY(height, width) [width][height] = height * width <= TILE_VECTORS ? rows_tile_##height##x##width : NULL,
 static rows_tile_fn *const rows_tile_table[MAX_WIDTH + 1][9] = {TILES(ENTRY)};
 #undef ENTRY
 #undef FUNCTION
 #undef TILES
 #undef TILE_HEIGHTS
 
-/* The tallest tile of a width that leaves registers for B and for the broadcast of A. */
-INLINE intptr_t tallest(int width) { return least(8, (VECTOR_REGISTERS == 32 ? 24 : 12) / (width ? width : 1)); }
+/* The tallest tile of a width. */
+INLINE intptr_t tallest(int width) { return least(8, TILE_VECTORS / (width ? width : 1)); }
 
 /* Tile by tile, each over a few matrices at a time: enough to hide the call, few enough to stay in L1. */
 static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {

@@ -38,8 +38,12 @@ INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, boo
         }
 }
 
+SHARED void KERNEL(one_vector)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+    vector_loop(call, first, last, cold, 1);
+}
+
 static void KERNEL(matmul_vector)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    if (call->n == 1) vector_loop(call, first, last, cold, 1);
+    if (call->n == 1) KERNEL(one_vector)(call, first, last, cold);
     UNROLLED(int n = 2; 2 * n <= BLOCK; n++)
         if (call->n == n) vector_loop(call, first, last, cold, n);
 }
@@ -78,7 +82,7 @@ INLINE void vector_lanes(const smm_call *call, intptr_t first, intptr_t last, bo
     const bool one = !matrix->batch; /* for all vectors */
     const bool singly = last - first < LANES || (cold && !one);
     if (singly && m * k * size >= VECTOR_LARGE && !left && call->c.row == size) {
-        vector_loop(call, first, last, cold, 1);
+        KERNEL(one_vector)(call, first, last, cold);
         return;
     }
     vec a[VECTOR_ROOM];
