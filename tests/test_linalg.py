@@ -381,6 +381,14 @@ def condition_of_rows(a):
     return values[:, 0] / values[:, -1]
 
 
+def test_least_squares_far_from_one(isa, dtype):
+    """Scaled back by one power of two after the other, these would overflow on the way to x."""
+    a, b = ((830, 800), (1000, 1020)) if dtype == np.float64 else ((100, 85), (110, 122))
+    a, b = np.ldexp(1.0, a).astype(dtype), np.ldexp(1 + 2.0**-18, b).astype(dtype)
+    x = smallmm.lstsq(np.repeat(np.diag(a)[None], 9, axis=0), b, rtol=1e-12).x
+    assert_same_bits(x, np.repeat((b / a)[None], 9, axis=0))
+
+
 @pytest.mark.parametrize(
     ("m", "n", "rank"), [(6, 4, 2), (4, 6, 3), (5, 5, 1), (32, 32, 20), (12, 3, 0), (40, 20, 7)]
 )

@@ -177,12 +177,16 @@ INLINE vec residual_norm(const lstsq_factors *f, const vec *b, intptr_t width) {
     return lane_sqrt(s);
 }
 
-/* Column c of C: x, scaled back, its rows where the columns of A were. */
+/* Column c of C: x, scaled back, its rows where the columns of A were. By both powers of two at once where that is a
+ * number: one after the other, opposite ones may overflow on the way. */
 INLINE void store_permuted(const smm_call *call, intptr_t q, intptr_t c, const lstsq_factors *f, const vec *x,
                            intptr_t width, vec back, intptr_t count) {
+    const vec both = lane_mul(back, f->scale);
+    const mask at_once = lane_greater(both, lane_set(0)) & lane_greater(lane_set(INFINITY), both);
+    const vec first = lane_select(at_once, both, back), second = lane_select(at_once, lane_set(1), f->scale);
     for (intptr_t j = 0; j < f->a.n; j++) {
         T value[LANES], row[LANES];
-        const vec y = lane_mul(lane_mul(x[j * width], back), f->scale);
+        const vec y = lane_mul(lane_mul(x[j * width], first), second);
         lane_store(value, lane_select(f->finite, y, lane_set(NAN)));
         lane_store(row, f->perm[j]);
         for (int l = 0; l < count; l++)

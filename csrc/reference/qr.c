@@ -237,6 +237,14 @@ static double get_near_one(const smm_call *call, intptr_t q, factors *f) {
     return scale;
 }
 
+/* x times two powers of two: at once where their product is a number, for one after the other, opposite ones may
+ * overflow on the way. */
+static double scaled_back(smm_dtype dtype, double x, double first, double second) {
+    const double both = round_in(dtype, first * second);
+    return both > 0 && isfinite(both) ? round_in(dtype, x * both)
+                                      : round_in(dtype, round_in(dtype, x * first) * second);
+}
+
 static void least_squares(const smm_call *call, intptr_t q, factors *f) {
     const smm_dtype dtype = f->dtype;
     const intptr_t m = f->m, n = f->n;
@@ -261,8 +269,7 @@ static void least_squares(const smm_call *call, intptr_t q, factors *f) {
         const double norm = solve(f, rank, tail_tau, x);
         put(&call->d, dtype, q, j, 0, isnan(scale) ? NAN : round_in(dtype, norm * (1 / scale_b)));
         for (intptr_t i = 0; i < n; i++)
-            put(&call->c, dtype, q, perm[i], j,
-                isnan(scale) ? NAN : round_in(dtype, round_in(dtype, x[i] * (1 / scale_b)) * scale));
+            put(&call->c, dtype, q, perm[i], j, isnan(scale) ? NAN : scaled_back(dtype, x[i], 1 / scale_b, scale));
     }
 }
 
