@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _core, _lapack
 from ._errors import explain_failure
-from ._signatures import fixed_signature, output_dtypes
+from ._signatures import core_dimensions, fixed_signature, output_dtypes
 
 # Devices whose memory the CPU reads and writes: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged of DLPack.
 _HOST_DEVICES = (1, 3, 11, 13)
@@ -111,15 +111,30 @@ def _call_lazily(
     for name, x in outs.items():
         if x is not None:
             raise TypeError(f"{op}: {name} is given, but a call of Dask arrays writes to none")
-    dtypes = output_dtypes(gufunc, operands, kwargs)
-    where = {name: kwargs.pop(name) for name in ("axes", "axis", "keepdims") if name in kwargs}  # Dask's part
-    return lazily(
-        partial(_call_chunks, op, gufunc, tuple(operands), kwargs),
-        fixed_signature(gufunc, operands),
-        *(np.asarray(x, dtypes[0]) if type(x) in (int, float) else x for x in operands.values()),
-        output_dtypes=dtypes if gufunc.nout > 1 else dtypes[0],
-        **where,
-    )
+    dasks = ("axes", "axis", "keepdims")  # Dask's part
+    where = {name: x for name, x in kwargs.items() if name in dasks}
+    others = {name: x for name, x in kwargs.items() if name not in dasks}
+    try:
+        dtypes = output_dtypes(gufunc, operands, kwargs)
+        return lazily(
+            partial(_call_chunks, op, gufunc, tuple(operands), others),
+            fixed_signature(gufunc, operands),
+            *(np.asarray(x, dtypes[0]) if type(x) in (int, float) else x for x in operands.values()),
+            output_dtypes=dtypes if gufunc.nout > 1 else dtypes[0],
+            **where,
+        )
+    except (IndexError, OverflowError, TypeError, ValueError):
+        if any(n != n for x in operands.values() if is_lazy(x) for n in x.shape):  # NaN: not known yet
+            raise
+        explanation = explain_failure(op, gufunc, {k: _outline(x) for k, x in operands.items()}, {}, kwargs)
+        if explanation is None:
+            raise
+        raise explanation from None  # Dask's messages know of no operands
+
+
+def _outline(x: Any) -> Any:
+    """x, or an array of the shape and dtype of a lazy one, all of it one element."""
+    return np.broadcast_to(np.empty((), x.dtype), x.shape) if is_lazy(x) else x
 
 
 def _call_chunks(
@@ -131,17 +146,41 @@ def _call_chunks(
 def _call_numpy(
     op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any], kwargs: dict[str, Any]
 ) -> Any:
-    # masks mean nothing here, and would be laid over results of other shapes
-    operands = {name: x.data if isinstance(x, np.ma.MaskedArray) else x for name, x in operands.items()}
+    # numpy.matrix has two dimensions, which infos and determinants lack; its products are NumPy's own affair
+    matrices = gufunc not in _NUMPY_UFUNCS and any(isinstance(x, np.matrix) for x in operands.values())
+    operands = {
+        name: np.asarray(x) if matrices and isinstance(x, np.matrix) else _without_mask(x)
+        for name, x in operands.items()
+    }
+    targets = {name: _without_mask(x) for name, x in outs.items()}
     try:
-        return gufunc(*operands.values(), *outs.values(), **kwargs)
-    except (TypeError, ValueError):
-        explanation = explain_failure(op, gufunc, operands, outs, kwargs)
+        results = gufunc(*operands.values(), *targets.values(), **kwargs)
+    except (OverflowError, TypeError, ValueError):
+        explanation = explain_failure(op, gufunc, operands, targets, kwargs)
         if explanation is not None:
             raise explanation from None  # NumPy's message numbers the operands; ours names them
         if not _lapack.takes(gufunc, operands):
             raise
-    return _lapack.call(op, gufunc, operands, outs)
+        results = _lapack.call(op, gufunc, operands, targets)
+    if matrices or any(targets[name] is not x for name, x in outs.items()):
+        return _dressed(gufunc, outs, results, matrices)
+    return results
+
+
+def _without_mask(x: Any) -> Any:
+    """Masks mean nothing here, and would be laid over results of other shapes."""
+    return x.data if isinstance(x, np.ma.MaskedArray) else x
+
+
+def _dressed(gufunc: np.ufunc, outs: dict[str, Any], results: Any, matrices: bool) -> Any:
+    """The results, those written to a part of `out` as `out`; if `matrices`, single matrices as such."""
+    _, dims = core_dimensions(gufunc)
+    given = (*outs.values(), *(None,) * gufunc.nout)
+    dressed = tuple(
+        out if out is not None else x.view(np.matrix) if matrices and len(core) == x.ndim == 2 else x
+        for out, x, core in zip(given, results if gufunc.nout > 1 else (results,), dims, strict=False)
+    )
+    return dressed if gufunc.nout > 1 else dressed[0]
 
 
 def _named(outs: tuple[Any, ...]) -> dict[str, Any]:
@@ -167,7 +206,7 @@ def _library_of_all(op: str, arrays: dict[str, Any], foreign: dict[str, Any]) ->
     (first_name, first), *_ = foreign.items()
     library = array_namespace(first)
     for name, x in arrays.items():
-        if name not in foreign and np.ndim(x) == 0:
+        if name not in foreign and not isinstance(x, list | tuple) and np.ndim(x) == 0:
             continue
         if name not in foreign or array_namespace(x) is not library:
             raise TypeError(

@@ -11,6 +11,9 @@ from ._signatures import core_dimensions, output_dtypes
 
 _DTYPES = "float16, float32, float64, an integer type or bool"
 
+# The first output of these is the transpose of what the caller gave.
+_TRANSPOSING = ("qr_raw_tall", "qr_raw_wide")
+
 
 class LinAlgError(np.linalg.LinAlgError):
     """Some matrices of a stack have no answer. The others' answers are here.
@@ -155,6 +158,7 @@ def _explain_shapes(
             )
         batch_owner = f"{batch_owner} and {name}" if batch_owner else name
 
+    whole = None  # the batch dimensions of the first of several outputs, which all have
     for (name, out), dims in zip(outs.items(), outputs, strict=False):
         if out is None:
             continue
@@ -164,8 +168,12 @@ def _explain_shapes(
             fits = out.shape[len(stack) :] == core and np.broadcast_shapes(batch, stack) == stack
         except ValueError:
             fits = False
-        if not fits:
-            return ValueError(f"{op}: {name} has shape {out.shape}; expected {batch + core}")
+        if not fits or (whole is not None and stack != whole):
+            given, expected = out.shape, (batch if whole is None else whole) + core
+            if gufunc.__name__ in _TRANSPOSING and name == "out[0]":
+                given, expected = (shape[:-2] + shape[:-3:-1] for shape in (given, expected))
+            return ValueError(f"{op}: {name} has shape {given}; expected {expected}")
+        whole = stack
     return None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _core
-from ._arrays import without_labels
+from ._arrays import on_device, without_labels
 from ._calls import run, several, transposed
 from ._signatures import dtype_of
 
@@ -96,7 +96,8 @@ def qr(a: ArrayLike, mode: Literal["reduced", "complete", "r", "raw"] = "reduced
         return run("qr", gufunc, {"a": a}, (out,))
     if mode == "raw":
         h, tau = several("qr", out, QRRawResult)
-        h, tau = run("qr", gufunc, {"a": a}, (h if h is None else transposed(h), tau))
+        is_array = hasattr(h, "__dlpack__") or on_device(h)  # what is none, the call refuses
+        h, tau = run("qr", gufunc, {"a": a}, (transposed(h) if is_array else h, tau))
         return QRRawResult(transposed(h), tau)
     return QRResult(*run("qr", gufunc, {"a": a}, several("qr", out, QRResult)))
 
@@ -195,7 +196,10 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
     ):
         if not rtol >= 0:
             raise ValueError(f"{op}: rtol is {rtol}; expected a number >= 0")
-        rtol = float(rtol)  # of no dtype: the matrices' counts
+        try:
+            rtol = float(rtol)  # of no dtype: the matrices' counts
+        except OverflowError:
+            raise ValueError(f"{op}: rtol is above {np.finfo(float).max}; expected a number >= 0") from None
     return run(op, "lstsq", {"a": a, "b": b, "rtol": rtol}, outs)
 
 

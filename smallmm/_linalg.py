@@ -524,7 +524,10 @@ def solve_triangular(
     lower = flag("solve_triangular", "lower", lower)
     unit = flag("solve_triangular", "unit_diagonal", unit_diagonal)
     if _is_transposed("solve_triangular", trans):
-        a, lower = transposed(a), not lower
+        lower, flipped = not lower, transposed(a)
+        *_, rows, cols = (1, 1, *getattr(flipped, "shape", ()))
+        if not (rows < cols or rows > cols):  # others are refused as they were given; Dask's sizes may be NaN
+            a = flipped
     gufunc = f"solve_{'unit_' if unit else ''}{'lower' if lower else 'upper'}"
     return checked(
         "solve_triangular", run("solve_triangular", gufunc, {"a": a, "b": b}, (out,)), SINGULAR_TRIANGLE

@@ -94,6 +94,10 @@ TYPES = [
         f"alpha has dtype complex128; {EXPECTED_DTYPES}",
     ),
     (
+        lambda: smallmm.batched_matmul(ONES((2, 2)), ONES((2, 2)), alpha=10**400),
+        f"alpha has dtype object; {EXPECTED_DTYPES}",
+    ),
+    (
         lambda: smallmm.batched_matmul(ONES((2, 2)), ONES((2, 2)), ONES((2, 2), int)),
         "out has dtype int64; the result is float64, and casting is 'same_kind'",
     ),

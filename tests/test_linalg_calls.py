@@ -352,6 +352,10 @@ class TestTorch:
         assert caught.value.info.tolist() == [0, 2]
         assert torch.equal(caught.value.result[0], torch.eye(2))
 
+    def test_mixing_with_what_is_no_array(self, torch):
+        with pytest.raises(TypeError, match=r"solve: a is a list but b is a torch.Tensor"):
+            smallmm.solve([[1], [1, 2]], torch.eye(2))
+
     def test_mixing(self, torch):
         with pytest.raises(TypeError, match=r"solve: b is a numpy.ndarray but a is a torch.Tensor"):
             smallmm.solve(torch.eye(2), ONES((2, 1)))
@@ -401,6 +405,25 @@ class TestDask:
         da = pytest.importorskip("dask.array")
         a = definite(rng, (4, 40, 40), np.float64)
         assert_same_bits(smallmm.inv(da.from_array(a, chunks=(2, 40, 40))).compute(), smallmm.inv(a))
+
+    def test_errors_name_the_argument(self):
+        da = pytest.importorskip("dask.array")
+        for message, call in {
+            r"inv: a has shape \(3,\); expected at least 2": lambda: smallmm.inv(da.ones(3)),
+            r"det: a has shape \(4, 3\); expected square": lambda: smallmm.det(da.ones((4, 3))),
+            r"matmul: x1 has shape \(\)": lambda: smallmm.matmul(da.ones(()), EYE(3)),
+            r"solve: b has shape \(5, 1\)": lambda: smallmm.solve(EYE(3), da.ones((5, 1))),
+            r"solve: b has shape \(4, 3, 1\), whose batch": lambda: smallmm.solve(
+                da.ones((5, 3, 3)), da.ones((4, 3, 1))
+            ),
+            r"solve: b is a list that NumPy": lambda: smallmm.solve(da.ones((2, 2)), [[1], [1, 2]]),
+        }.items():
+            with pytest.raises(ValueError, match=message):
+                call()
+        with pytest.raises(TypeError, match="inv: a has dtype complex128"):
+            smallmm.inv(da.ones((3, 3), dtype=complex))
+        with pytest.raises(ValueError, match="multiple chunks"):  # Dask's own
+            smallmm.inv(da.ones((4, 4), chunks=2))
 
     def test_out(self):
         da = pytest.importorskip("dask.array")
@@ -504,6 +527,23 @@ ERRORS = [
      "lu_factor: out[1] has shape (3,); expected (2,)"),
     (lambda: smallmm.slogdet(EYE(2), out=(None, np.zeros((), int))), TypeError,
      "slogdet: out[1] has dtype int64"),
+    (lambda: smallmm.slogdet(EYE(2), out=(np.empty((1, 1)), np.empty((3, 1)))), ValueError,
+     "slogdet: out[1] has shape (3, 1); expected (1, 1)"),
+    (lambda: smallmm.solve_ex(EYE(2), EYE(2), out=(np.empty((3, 2, 2)), np.empty(4, int))), ValueError,
+     "solve_ex: out[1] has shape (4,); expected (3,)"),
+    (lambda: smallmm.qr(EYE(2), "raw", out=([[0, 0], [0, 0]], None)), TypeError,
+     "qr: out[0] is a list; expected a numpy.ndarray"),
+    (lambda: smallmm.qr(ONES((5, 3, 2)), "raw", out=(ONES((5, 3, 2)), None)), ValueError,
+     "qr: out[0] has shape (5, 3, 2); expected (5, 2, 3)"),
+    (lambda: smallmm.qr(ONES((3, 2)), "raw", out=(ONES(3), None)), ValueError,
+     "qr: out[0] has shape (3,); expected (2, 3)"),
+    (lambda: smallmm.solve_triangular(ONES((2, 3)), ONES(3), trans=1), ValueError,
+     "solve_triangular: a has shape (2, 3); expected square matrices"),
+    (lambda: smallmm.solve_triangular([[1], [1, 2]], ONES(2), trans=1), ValueError,
+     "solve_triangular: a is a list that NumPy cannot make an array of"),
+    (lambda: smallmm.lstsq(EYE(2), ONES(2), 10**400), ValueError,
+     "lstsq: rtol is above 1.797"),
+    (lambda: smallmm.solve(EYE(2), 10**400), TypeError, f"solve: b has dtype object; {DTYPES_EXPECTED}"),
 ]  # fmt: skip
 
 
@@ -675,6 +715,47 @@ def test_masks_mean_nothing():
     assert smallmm.lu_factor(a).pivots.shape == (3, 2)
     assert smallmm.solve(a, a).shape == (3, 2, 2)
     assert smallmm.lstsq(a, a).rank.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("n", [3, 33])
+def test_outputs_with_masks_are_written_under_them(n):
+    a, b = np.ma.array(np.stack([2 * EYE(n)] * 5)), ONES((5, n, 2))
+    for op, arguments, shapes in (
+        (smallmm.solve, (a, b), [(5, n, 2)]),
+        (smallmm.det, (a,), [(5,)]),
+        (smallmm.slogdet, (a,), [(5,), (5,)]),
+        (smallmm.lstsq, (a, b), [(5, n, 2), (5, 2), (5,)]),
+    ):
+        expected = as_tuple(op(*arguments))
+        outs = [np.ma.zeros(shape) for shape in shapes]
+        outs[0][0] = np.ma.masked
+        mask = outs[0].mask.copy()
+        results = as_tuple(op(*arguments, out=tuple(outs) if len(outs) > 1 else outs[0]))
+        for result, out, x in zip(results, outs, expected, strict=True):
+            assert result is out
+            np.testing.assert_array_equal(out.data, x)
+        np.testing.assert_array_equal(outs[0].mask, mask)
+
+
+@pytest.mark.parametrize("n", [2, 33])
+def test_numpys_matrices(n):
+    """As in numpy.linalg, what is no matrix does not become one."""
+    a = (2 * EYE(n)).view(np.matrix)
+    assert type(smallmm.det(a)) is np.float64
+    assert type(smallmm.slogdet(a).sign) is np.float64
+    lu, pivots = smallmm.lu_factor(a)
+    assert type(lu) is np.matrix
+    assert (type(pivots), pivots.shape) == (np.ndarray, (n,))
+    assert type(smallmm.lu_solve((lu, pivots), a)) is np.matrix
+    for x in (smallmm.inv(a), smallmm.solve(a, a), *smallmm.qr(a), *smallmm.qr(a, "raw")[:1]):
+        assert type(x) is np.matrix
+    assert smallmm.lstsq(a, a).rank == n
+    assert smallmm.solve(np.stack([2 * EYE(n)] * 3), a).shape == (3, n, n)
+    out = np.empty((n, n))
+    assert smallmm.inv(a, out=out) is out
+    with pytest.raises(smallmm.LinAlgError, match="inv: the matrix is singular") as caught:
+        smallmm.inv(0 * a)
+    assert caught.value.info == 1
 
 
 def test_outputs_without_dimensions_are_returned():
