@@ -395,7 +395,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False, out: Any = None) -> Any:
     Raises
     ------
     LinAlgError
-        Some matrices are not positive definite, or not finite. The exception has the other matrices' factors.
+        Some matrices are not positive definite, or have NaN. The exception has the other matrices' factors.
     ValueError, TypeError
         As `solve`.
 
