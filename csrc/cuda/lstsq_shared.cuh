@@ -205,7 +205,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
             });
         for (int e = lane(); e < N * K; e += LANES) {
             const int i = e / K, j = e % K;
-            const T x = product(product(w.x[e], reciprocal(w.scale[j])), scale);
+            /* By both powers of two at once where that is a number: opposite ones may overflow on the way. */
+            const T back = reciprocal(w.scale[j]), both = product(back, scale);
+            const bool at_once = both > 0 && !isinf(both);
+            const T x = product(product(w.x[e], at_once ? both : back), at_once ? T(1) : scale);
             if (j < cols) to_c[(finite ? w.owner[i] : i) * c.row + (first + j) * c.col] = finite ? x : not_a_number();
         }
         for (int j = lane(); j < cols && !finite; j += LANES) to_d[(first + j) * d.row] = not_a_number();

@@ -227,6 +227,8 @@ def test_what_people_call(torch, rng):
     for function in (sm.solve, sm.solve_ex, sm.lstsq, sm.lstsq_ex, sm.solve_triangular):
         same(function(x, y), function(a, b))
     same(sm.lstsq(x, y, rtol=0.5), sm.lstsq(a, b, rtol=0.5))
+    far, right = np.diag([1e250, 1e240]), np.full(2, 1e300)  # scaled back in two steps x would overflow
+    same(sm.lstsq(*(torch.from_numpy(z).cuda() for z in (far, right))), sm.lstsq(far, right))
     rtol = np.linspace(0, 1, 50)
     same(sm.lstsq(x, y, rtol=torch.from_numpy(rtol).cuda()), sm.lstsq(a, b, rtol=rtol))
     for trans in (0, 1):
