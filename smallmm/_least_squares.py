@@ -1,5 +1,6 @@
 """QR and least squares of stacked arrays."""
 
+from contextlib import suppress
 from functools import cache
 from numbers import Real
 from typing import Any, Literal, NamedTuple
@@ -146,7 +147,7 @@ def lstsq(
     Raises
     ------
     ValueError, TypeError
-        As `solve`; both `rtol` and `rcond` are given.
+        As `solve`; both `rtol` and `rcond` are given, or either is negative.
 
     See Also
     --------
@@ -189,8 +190,14 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
     if rcond is not None and rtol is not None:
         raise ValueError(f"{op}: rcond and rtol are both given; expected one of them")
     a, b, rtol = (without_labels(x) for x in (a, b, rcond if rtol is None else rtol))
+    if isinstance(rtol, list | tuple):
+        with suppress(ValueError):  # the call says what is wrong with it
+            rtol = np.asarray(rtol)
     if rtol is None:
         rtol = _default_rtol(a, b)
+    elif isinstance(rtol, np.ndarray) and rtol.ndim > 0 and rtol.dtype.kind in "biuf":
+        if not (rtol >= 0).all():
+            raise ValueError(f"{op}: rtol has {rtol.min()}; expected numbers >= 0")
     elif isinstance(rtol, Real) or (
         isinstance(rtol, np.ndarray) and rtol.ndim == 0 and rtol.dtype.kind in "biuf"
     ):

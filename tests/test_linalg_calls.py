@@ -818,6 +818,12 @@ def test_tolerances_are_not_negative(rtol):
         smallmm.lstsq(EYE(3), EYE(3), rtol)
 
 
+@pytest.mark.parametrize("rtol", [[0.1, -0.2], np.array([0.1, -0.2]), np.array([np.nan, 0.1])])
+def test_no_tolerance_of_many_is_negative(rtol):
+    with pytest.raises(ValueError, match=r"rtol has (-0.2|nan); expected numbers >= 0"):
+        smallmm.lstsq(ONES((2, 3, 3)), ONES((2, 3, 1)), rtol=rtol)
+
+
 def test_rank_without_right_hand_sides_beyond_order_32():
     result = smallmm.lstsq(ONES((2, 40, 40)), np.empty((2, 40, 0)))
     assert result.x.shape == (2, 40, 0)
