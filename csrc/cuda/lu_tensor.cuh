@@ -151,6 +151,7 @@ __device__ inline void write_lower(const Places &places, const Tile &tile, const
     __syncwarp();
 }
 
+/* Each thread that of its step. */
 __device__ inline void write_pivots(const smm_cuda_args &args, int pivot, int info, long long matrix) {
     const int k = threadIdx.x % 32;
     int *to = beside<int>(args, SMM_PIVOTS, matrix, N);

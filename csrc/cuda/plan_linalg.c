@@ -188,11 +188,14 @@ void smm_inv_tiles_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
         (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_tiles, .lanes = serves ? 32 : 0, .threads = 32, .ahead = 1};
 }
 
+/* Its IMAGE_PITCH. */
+static int inv_tensor_pitch(const smm_cuda_problem *p) { return 8 * (ceil_div(p->n, 8) | 1) * 8; }
+
 bool smm_inv_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { PANEL = 4 }; /* columns */
     if (p->op != SMM_OP_INV || !tensor_fits(p, x, grid)) return false;
     const int of_panel = 2 * PANEL * tensor_pitch(p) + PANEL * PANEL * 8;
-    grid->shared = grid->matrices * (most(of_panel, p->n * 64 * (ceil_div(p->n, 8) | 1)) + 32);
+    grid->shared = grid->matrices * (most(of_panel, p->n * inv_tensor_pitch(p)) + 32);
     return true;
 }
 
