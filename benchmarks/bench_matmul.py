@@ -166,30 +166,36 @@ def rect(bench: Bench) -> None:
 
 
 def layout(bench: Bench) -> None:
-    """Transposed and broadcast operands against contiguous ones, in cache, all in the same rounds."""
-    footprint, orders = bench.options.footprint_kb << 10, bench.orders((2, 3, 4, 5, 6, 8, 12, 16, 24, 32))
-    among = bench.only(verdicts.OURS, verdicts.NUMPY)
+    """Transposed and broadcast operands against contiguous ones in the same rounds, in and out of cache."""
+    in_cache = bench.options.footprint_kb << 10
+    out_of_cache = harness.OUT_OF_CACHE >> (2 if bench.options.quick else 0)
+    some = bench.orders((4, 8, 12, 16, 20, 24, 28, 32))
     for dtype in bench.options.dtype:
-        arena = harness.arena_for(dtype, footprint, squares(orders))
-        for n in tqdm(orders, desc=f"layout {dtype}"):
-            batch = harness.batch_for(footprint, dtype, n, n, n)
-            a, b, out = arena.matrices(batch, n, n, n)
-            layouts = {
-                "contiguous": (a, b),
-                "A.mT": (a.mT, b),
-                "B.mT": (a, b.mT),
-                "A.mT, B.mT": (a.mT, b.mT),
-                "broadcast A": (a[0], b),
-                "broadcast B": (a, b[0]),
-            }
-            entries: list[Entry] = []
-            for kind, operands in layouts.items():
-                entries += bench.contenders(among, (*operands, out), regime="in-cache", layout=kind)
-            misaligned = arena.matrices(batch, n, n, n, offset=1)
-            entries += bench.contenders(
-                among, misaligned, regime="in-cache", layout="one element off a cache line"
-            )
-            bench.time(entries, 2 * bench.budget_s)
+        among = bench.only(verdicts.OURS, verdicts.NUMPY)
+        layouts(bench, "in-cache", dtype, in_cache, bench.orders(range(2, 33)), among)
+        layouts(bench, "out-of-cache", dtype, out_of_cache, some, among[:1])
+
+
+def layouts(
+    bench: Bench, regime: str, dtype: str, footprint: int, orders: list[int], among: list[peers.Peer]
+) -> None:
+    arena = harness.arena_for(dtype, footprint, squares(orders))
+    for n in tqdm(orders, desc=f"layout {dtype}, {regime}"):
+        batch = harness.batch_for(footprint, dtype, n, n, n)
+        a, b, out = arena.matrices(batch, n, n, n)
+        operands = {
+            "contiguous": (a, b, out),
+            "A.mT": (a.mT, b, out),
+            "B.mT": (a, b.mT, out),
+            "A.mT, B.mT": (a.mT, b.mT, out),
+            "broadcast A": (a[0], b, out),
+            "broadcast B": (a, b[0], out),
+            "one element off a cache line": arena.matrices(batch, n, n, n, offset=1),
+        }
+        entries: list[Entry] = []
+        for kind, arrays in operands.items():
+            entries += bench.contenders(among, arrays, regime=regime, layout=kind)
+        bench.time(entries, 2 * bench.budget_s)
 
 
 IMPORT = """

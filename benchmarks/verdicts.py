@@ -179,13 +179,14 @@ def vector(rows: list[Row]) -> Iterator[Verdict]:
 
 def layout(rows: list[Row]) -> Iterator[Verdict]:
     most = {"A.mT": 1.1, "B.mT": 1.4, "broadcast A": 1.02, "broadcast B": 1.02}  # 1, and 2 % for noise
-    ours = {(r["dtype"], r["n"], r["layout"]): (r, case) for r, case in _cases(rows)}
-    for (dtype, n, kind), (row, case) in ours.items():
-        plain = ours[dtype, n, "contiguous"][0]
+    ours = {(r["regime"], r["dtype"], r["n"], r["layout"]): (r, case) for r, case in _cases(rows)}
+    for (regime, dtype, n, kind), (row, case) in ours.items():
+        plain = ours[regime, dtype, n, "contiguous"][0]
         if kind == "contiguous":
             continue
         note = f" ({ns(row):.3g} ns" + (f", np.matmul {ns(case[NUMPY]):.3g} ns)" if NUMPY in case else ")")
-        name, ratio = f"{kind} {dtype} n={n}: time / contiguous", ns(row) / ns(plain)
+        where = "" if regime == "in-cache" else ", out of cache"
+        name, ratio = f"{kind} {dtype} n={n}{where}: time / contiguous", ns(row) / ns(plain)
         if kind in most:
             yield at_most(name, ratio, most[kind], note=note)
         else:

@@ -16,6 +16,16 @@ INLINE block_row block_mul(block_row x, block_row y) { return lane_mul(x, y); }
 INLINE block_row block_fma(block_row x, block_row y, block_row z) { return lane_fma(x, y, z); }
 #endif
 
+/* x[i] lane j = p[j * n + i]: STRIP rows of n or LANES columns. */
+#if !defined(SMM_LANE_STRIPS)
+enum { STRIP = LANES };
+INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
+    const int width = n < LANES ? n : LANES;
+    UNROLLED(int j = 0; j < LANES; j++) x[j] = block_load(p + (j < width ? j : 0) * n, width);
+    block_transpose(x);
+}
+#endif
+
 /* Four elements of LANES rows, row l at w + at[l]: x[j] has element j of each in its lane; and back. */
 #if !defined(SMM_LANE_ROWS)
 INLINE void lane_load_rows(vec x[4], const T *w, const int32_t *at) {

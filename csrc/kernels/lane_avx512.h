@@ -246,6 +246,18 @@ INLINE void lane_transpose_quads(vec x[4]) {
     }
 }
 
+/* x[i] lane j = p[j * n + i]: four rows of n or LANES columns. Quarters and halves of vectors are loaded to where they
+ * belong, so that nothing crosses lanes. */
+#define SMM_LANE_STRIPS
+enum { STRIP = 4 };
+INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
+    UNROLLED(int j = 0; j < 4; j++) {
+        x[j] = _mm512_zextpd256_pd512(_mm256_loadu_pd(p + j * n));
+        if (j + 4 < n) x[j] = _mm512_insertf64x4(x[j], _mm256_loadu_pd(p + (j + 4) * n), 1);
+    }
+    lane_transpose_quads(x);
+}
+
 /* Four elements of LANES rows, row l at w + at[l]: x[j] has element j of each in its lane; and back. */
 INLINE void lane_load_rows(vec x[4], const T *w, const int32_t *at) {
     UNROLLED(int l = 0; l < 4; l++)
@@ -294,6 +306,17 @@ INLINE vec lane_load_column(const T *p, intptr_t step) {
     const __m256 low = _mm256_set_m128(load_four(p + 4 * step, step), load_four(p, step)),
                  high = _mm256_set_m128(load_four(p + 12 * step, step), load_four(p + 8 * step, step));
     return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+}
+#define SMM_LANE_STRIPS
+enum { STRIP = 4 };
+INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
+    UNROLLED(int j = 0; j < 4; j++) {
+        x[j] = _mm512_zextps128_ps512(_mm_loadu_ps(p + j * n));
+        if (j + 4 < n) x[j] = _mm512_mask_broadcast_f32x4(x[j], 0xf0, _mm_loadu_ps(p + (j + 4) * n));
+        if (j + 8 < n) x[j] = _mm512_mask_broadcast_f32x4(x[j], 0xf00, _mm_loadu_ps(p + (j + 8) * n));
+        if (j + 12 < n) x[j] = _mm512_mask_broadcast_f32x4(x[j], 0xf000, _mm_loadu_ps(p + (j + 12) * n));
+    }
+    lane_transpose_quads(x);
 }
 INLINE void lane_load_rows(vec x[4], const T *w, const int32_t *at) {
     UNROLLED(int l = 0; l < 4; l++) {
