@@ -140,6 +140,30 @@ def losses(machine: Machine) -> str:
     return text
 
 
+def layouts_table(machine: Machine) -> str:
+    """How many times as long as contiguous operands ours takes for transposed and broadcast ones."""
+    ours = [r for r in machine.topics["layout"] if r["contender"] == OURS]
+    contiguous = {
+        (r["regime"], r["dtype"], r["n"]): r["ns_per_matrix"] for r in ours if r["layout"] == "contiguous"
+    }
+    lines = []
+    for kind in dict.fromkeys(r["layout"] for r in ours if r["layout"] != "contiguous"):
+        line = [kind]
+        for regime in REGIMES:
+            ratios = [
+                (r["ns_per_matrix"] / contiguous[regime, r["dtype"], r["n"]], r["dtype"], r["n"])
+                for r in ours
+                if (r["layout"], r["regime"]) == (kind, regime)
+            ]
+            if ratios:
+                most, dtype, n = max(ratios)
+                line += [f"{statistics.median(x for x, *_ in ratios):.2f}", f"{most:.2f} ({dtype} n = {n})"]
+            else:
+                line += ["", ""]
+        lines.append(line)
+    return markdown(["time / contiguous", "in cache: median", "most", "out of cache: median", "most"], lines)
+
+
 def matmul_section(results: Results) -> str:
     machine = results.machines("matmul")[0]
     return "\n\n".join(
@@ -160,6 +184,8 @@ def matmul_details(results: Results) -> str:
             if machine.topics[topic]:
                 tables = [table(machine, topic, d) for d in ("f64", "f32") if machine.cases(topic, d)]
                 parts += [caption(machine, topic, what), *tables]
+        if machine.topics["layout"]:
+            parts += [caption(machine, "layout", "operands in other layouts"), layouts_table(machine)]
         judged = list(verdicts.threads(machine.topics["threads"]))
         if judged:
             lines = [[v.text, v.figure] for v in judged]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from accuracy import assert_same_bits
+from matrices import normal
 
 import smallmm
 
@@ -124,6 +125,26 @@ class TestTorch:
 
     def test_explain(self, torch):
         assert smallmm.explain("matmul", torch.ones(9, 3, 3), torch.ones(9, 3, 3)).matrices == 9
+
+
+class TestJax:
+    @pytest.fixture
+    def jnp(self):
+        return pytest.importorskip("jax.numpy")
+
+    def test_same_library_back(self, jnp, rng):
+        a, b = normal(rng, (9, 3, 4), np.float32), normal(rng, (9, 4, 2), np.float32)
+        x, y = jnp.asarray(a), jnp.asarray(b)
+        c = smallmm.batched_matmul(x, y, alpha=2)
+        assert isinstance(c, type(x))
+        assert_same_bits(np.asarray(c), smallmm.batched_matmul(a, b, alpha=2))
+        assert_same_bits(np.asarray(smallmm.matmul(y.mT, x.mT)), smallmm.matmul(b.mT, a.mT))
+        assert smallmm.matvec(x, y[0, :, 0]).shape == (9, 3)
+        assert (np.asarray(x) == a).all()
+
+    def test_mixing_libraries(self, jnp):
+        with pytest.raises(TypeError, match=r"matmul: x2 is a numpy.ndarray but x1 is a jax.*ArrayImpl"):
+            smallmm.matmul(jnp.eye(2), np.eye(2))
 
 
 class TestPandas:

@@ -367,6 +367,44 @@ class TestTorch:
         assert torch.allclose(x @ a, torch.eye(40, dtype=torch.float64))
 
 
+class TestJax:
+    @pytest.fixture
+    def jax(self):
+        return pytest.importorskip("jax")
+
+    def test_same_library_back(self, function, jax, rng):
+        a, b = definite(rng, (5, 4, 4), np.float32), normal(rng, (5, 4, 2), np.float32)
+        expected = function(a, b)
+        results = function(jax.numpy.asarray(a), jax.numpy.asarray(b))
+        for x, y in zip(as_tuple(results), as_tuple(expected), strict=True):
+            assert isinstance(x, jax.Array)
+            assert_same_bits(np.ascontiguousarray(x), np.ascontiguousarray(y))
+
+    def test_beyond_our_order(self, jax, rng):
+        a = jax.numpy.asarray(definite(rng, (2, 40, 40), np.float32))
+        x = smallmm.inv(a)
+        assert isinstance(x, jax.Array)
+        assert jax.numpy.allclose(x @ a, jax.numpy.eye(40), atol=1e-4)
+
+    def test_error_has_its_arrays(self, jax):
+        with pytest.raises(
+            smallmm.LinAlgError, match=r"inv: 1 of 2 matrices is singular, .* \(1,\)"
+        ) as caught:
+            smallmm.inv(jax.numpy.stack([jax.numpy.eye(2), jax.numpy.ones((2, 2))]))
+        assert isinstance(caught.value.result, jax.Array)
+        assert caught.value.info.tolist() == [0, 2]
+
+    def test_out_is_refused(self, jax):
+        """Its arrays are immutable."""
+        x = jax.numpy.eye(2)
+        with pytest.raises(ValueError, match=r"inv: out is read-only"):
+            smallmm.inv(x, out=x)
+
+    def test_tracers_are_refused(self, jax):
+        with pytest.raises(TypeError, match=r"inv: a is a .*Tracer"):
+            jax.jit(smallmm.inv)(jax.numpy.eye(2))
+
+
 class TestDask:
     def test_stays_lazy(self, name, function, rng):
         da = pytest.importorskip("dask.array")
