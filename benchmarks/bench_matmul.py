@@ -30,6 +30,7 @@ Shape = tuple[int, int, int]  # m, k, n
 
 KERNEL_CACHE = 1 << 19  # bytes of A, B and C for kernels in C: half an L2 of 1 MB
 AVX2 = {"OPENBLAS_CORETYPE": "Haswell", "SMALLMM_ISA": "avx2"}
+PASSIVE = {"OMP_WAIT_POLICY": "passive"}  # PyTorch's OpenMP would spin on while the next one is timed
 
 
 class Bench(suite.Bench):
@@ -257,7 +258,7 @@ MATMUL = suite.Suite(
         "vector": (vector, {}),
         "kernels": (kernels, {}),
         "memory": (memory, {}),
-        "threads": (threads, {}),
+        "threads": (threads, PASSIVE),
         "rect": (rect, {}),
         "layout": (layout, {}),
         "overhead": (overhead, {}),
