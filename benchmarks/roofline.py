@@ -75,18 +75,19 @@ def in_cache(dtype: str, isa: str, footprint: int, times: int = 64) -> Bound:
 
 
 def streamed(dtype: str, isa: str, arena: harness.Arena, footprint: int, threads: int) -> Bound:
-    """C = A + B with non-temporal stores, once, on the arena's buffers, each thread on its own part."""
+    """C = A + B with non-temporal stores, once, on the arena's buffers, in parts that threads share out."""
     library, vector = _library(dtype, isa), VECTOR_BYTES.get(isa, 16)
     a, b, c = arena.a, arena.b, arena.c
     bytes_each = min(footprint // 3, a.nbytes, b.nbytes, c.nbytes)
-    part = bytes_each // threads // vector // UNROLL * UNROLL  # vectors
+    parts = 1 if threads == 1 else 8 * threads  # a thread that is held up leaves its parts to the others
+    size = bytes_each // parts // vector // UNROLL * UNROLL  # of a part, in vectors
 
-    def work(thread: int) -> None:
-        start = thread * part * vector
-        library.add_streamed(*(x.ctypes.data + start for x in (a, b, c)), part)
+    def work(part: int) -> None:
+        start = part * size * vector
+        library.add_streamed(*(x.ctypes.data + start for x in (a, b, c)), size)
 
-    moved = 3 * threads * part * vector
+    moved = 3 * parts * size * vector
     if threads == 1:
         return Bound(lambda: work(0), moved / 3 // c.itemsize, moved)
     pool = ThreadPoolExecutor(threads)  # ctypes releases the GIL
-    return Bound(lambda: list(pool.map(work, range(threads))), moved / 3 // c.itemsize, moved)
+    return Bound(lambda: list(pool.map(work, range(parts))), moved / 3 // c.itemsize, moved)

@@ -36,7 +36,7 @@ enum {
     STACK = 1 << 20,     /* bytes of stack of a worker; 128 KB of buffers and kernels' frames of up to 210 KB */
     SPIN_NS = 30000,     /* longer than the gap between back-to-back calls, too short to be felt by others */
     SPINS_PER_LOOK = 32, /* pauses between two looks at the clock */
-    MOST_CHUNKS = 32,    /* of a claim */
+    MOST_CHUNKS = 8,     /* of a claim */
 };
 
 enum { IDLE, ASLEEP, CALLED, WORKING, AWAITED };
