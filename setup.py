@@ -2,7 +2,7 @@
 
 Environment switches for those who work on it:
 
-    SMALLMM_DEBUG=1      -O0 -g and assertions
+    SMALLMM_DEBUG=1      -O0 -g
     SMALLMM_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer (preload libasan to import it)
     SMALLMM_COVERAGE=1   gcov instrumentation
     SMALLMM_NATIVE=1     without AVX-512 if this processor lacks it: a quarter less to compile
@@ -31,7 +31,7 @@ compile_args = ["-std=gnu11", "-O3", "-g0", "-Wall", "-Wextra"]
 compile_args += ["-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden"]
 link_args = []
 if switched_on("SMALLMM_DEBUG"):
-    compile_args += ["-O0", "-g", "-UNDEBUG"]
+    compile_args += ["-O0", "-g"]
 if switched_on("SMALLMM_SANITIZE"):
     sanitize = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
     compile_args += ["-O1", "-g", *sanitize]

@@ -28,7 +28,7 @@ from verdicts import KERNEL_PEAK, OURS
 from smallmm._bench import tqdm
 
 KERNEL_CACHE = 1 << 19  # bytes of operands for kernels in C: half an L2 of 1 MB
-THREAD_CACHE = 7 << 18  # bytes of operands per thread: 16 threads stay below the 32 MB from which we stream
+THREAD_CACHE = 5 << 18  # bytes of operands per thread: 16 threads stay below the 24 MB from which we stream
 
 
 def case_of(op: Operation, stack: Stack, **fields: object) -> dict[str, object]:
@@ -120,7 +120,7 @@ def memory(bench: Bench) -> None:
 
 
 def threads(bench: Bench) -> None:
-    """Ours in cache on 1, 2 and all CPUs, interleaved, with 1.75 MB of operands for each thread."""
+    """Ours in cache on 1, 2 and all CPUs, interleaved, with 1.25 MB of operands for each thread."""
     among = bench.only(OURS)
     for op in bench.operations():
         for dtype in bench.options.dtype:

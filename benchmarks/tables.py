@@ -460,7 +460,7 @@ def linalg_details(results: Results) -> str:
             parts += [linalg_caption(machine, "memory")]
             parts += [linalg_table(machine, "memory", dtype) for dtype in ("f64", "f32")]
         if machine.topics["threads"]:
-            parts.append("In cache, 1.75 MB of operands for each thread:")
+            parts.append("In cache, between one and two megabytes of operands for each thread:")
             parts.append(threads_table(machine))
     return "\n\n".join(parts)
 

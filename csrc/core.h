@@ -15,9 +15,10 @@ typedef struct smm_behind {
     intptr_t lines;
 } smm_behind;
 
-/* A kernel runs matrices first .. last-1 of a call, ignoring alpha and beta. It allocates nothing and cannot
- * fail. cold: NULL, or the operands come from memory rather than from a cache, so that prefetching pays; what is behind
- * may then be streamed in between, so that memory has something to do all the time. The caller streams the rest. */
+/* A kernel runs matrices first .. last-1 of a call, ignoring a product's alpha and beta. It allocates nothing and
+ * cannot fail. cold: NULL, or the operands come from memory rather than from a cache, so that prefetching pays; what is
+ * behind may then be streamed in between, so that memory has something to do all the time. The caller streams the rest.
+ */
 typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold);
 
 /* Operands that must pass through a packed buffer before a kernel can use them; or it cannot run the call. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "shapes.h"
 
 /* The output of calls larger than this goes around the caches: beyond the last cache streaming wins 1.2-2.2
  * times, within it it loses 1.3-2.1 times (AMD Zen 5, November 2026). */
@@ -16,22 +17,6 @@ static const double THREAD_BYTES = 512.0 * 1024, THREAD_FLOPS = 1e6;
 static const double CHUNK_BYTES = 32.0 * 1024;
 
 /* --- Operands ------------------------------------------------------------------------------------ */
-
-/* The shapes of an operation's operands, as indices into the sizes of a call. */
-enum { NOTHING, ONE, M, N, K };
-#define NONE (NOTHING, NOTHING)
-#define SHAPE(rows, cols) {rows, cols}
-typedef struct shape {
-    unsigned char rows, cols;
-} shape;
-
-/* a, b, c, d, pivots of each operation */
-enum { OPERANDS = 5 };
-static const shape shapes[SMM_OPS][OPERANDS] = {
-#define SMM_OP(name, what, a, b, c, d, pivots, flops) {SHAPE a, SHAPE b, SHAPE c, SHAPE d, SHAPE pivots},
-#include "ops.def"
-#undef SMM_OP
-};
 
 static double flops_of(const smm_call *c) {
     const double m = (double)c->m, n = (double)c->n, k = (double)c->k;

@@ -206,7 +206,8 @@ smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
 const char *smm_status_text(smm_status status) {
     switch (status) {
     case SMM_OK: return "success";
-    case SMM_ERR_ARGUMENT: return "an operand is null, a size is negative, or a stride splits an element";
+    case SMM_ERR_ARGUMENT:
+        return "an operand is null, a size is negative or does not fit, or a stride splits an element";
     case SMM_ERR_ORDER: return "a matrix is too large: factorizations take m x n with min(m, n) <= 32 and m n <= 1024";
     case SMM_ERR_ISA: return "SMALLMM_ISA names an instruction set that is unknown or not available here";
     }

@@ -24,7 +24,7 @@ enum { SMM_MOST_ORDER = 32 };
 
 typedef enum smm_status {
     SMM_OK = 0,
-    SMM_ERR_ARGUMENT, /* a null pointer, a negative size, or a stride that splits an element */
+    SMM_ERR_ARGUMENT, /* a null pointer, a negative size or one that does not fit, a stride that splits an element */
     SMM_ERR_ORDER,    /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER */
     SMM_ERR_ISA,      /* SMALLMM_ISA names an instruction set that is unknown or not available here */
 } smm_status;
@@ -61,7 +61,8 @@ typedef struct smm_operand {
  *
  * pivots and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i]. info is 0 or says what
  * is wrong with a matrix, as in LAPACK: k > 0 means that pivot k (1-based) is zero or that the leading minor of
- * order k is not positive definite. The other outputs of such a matrix are NaN. */
+ * order k is not positive definite. The other outputs of such a matrix are NaN, but its pivots, and the answers of DET
+ * and SLOGDET: 0; 0 and -inf. */
 typedef struct smm_call {
     smm_op op;
     smm_dtype dtype;

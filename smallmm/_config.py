@@ -191,10 +191,11 @@ class Explanation(NamedTuple):
 
     @property
     def strategy(self) -> str | None:
-        """The kernel's family: the part of its name between operation and dtype."""
+        """The idea that the kernel follows, as ARCHITECTURE.md names it."""
         if self.kernel is None or self.kernel.startswith("lapack"):
             return None
-        return re.sub(r"smm_\w+?_([a-z]+)(_\d+)?_f\d+_\w+", r"\1", self.kernel)
+        idea = re.sub(r"smm_(\w+?)(_\d+)?_f\d+_\w+", r"\1", self.kernel)
+        return idea.removeprefix("matmul_") if idea.startswith("matmul_") else idea.rpartition("_")[2]
 
     @property
     def intensity(self) -> float:

@@ -157,7 +157,7 @@ def lu_solve(
 
     Notes
     -----
-    2 n^2 k operations a matrix. Singular factors give NaN or infinities.
+    2 n^2 k operations a matrix. A zero on the diagonal of U gives NaN, above order 32 infinities.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from ._errors import integer
 if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm does
     from pathlib import Path
 
-__all__ = ["CudaUnavailableError", "device_name", "is_available", "warmup"]
+__all__ = ["CudaUnavailableError", "cache_directory", "device_name", "is_available", "warmup"]
 
 LARGEST = 64  # the largest order of a product with kernels; beyond it the array's own library multiplies
 LARGEST_FACTORED = 32  # the same for factorizations and solves, which no other takes over

@@ -48,6 +48,20 @@ class TestExplain:
         assert smallmm.explain("matvec", a, x).matrices == 7
         assert smallmm.explain("vecmat", x, a).flops == 2 * 7 * 16
 
+    def test_strategy(self, isa):
+        a = np.ones((1000, 5, 5))
+        assert smallmm.explain("matvec", a, a[..., 0]).strategy == "vector_lanes"
+        assert smallmm.explain("lu_solve", (a, np.zeros((1000, 5), np.int32)), a).strategy == "lanes"
+
+    def test_flops_of_wide_matrices(self):
+        """As many as of the transposed ones: the shorter side has the reflectors."""
+        a = np.ones((2, 3, 100))
+        assert (
+            smallmm.explain("qr", a, mode="r").flops
+            == smallmm.explain("qr", a.mT, mode="r").flops
+            == 2 * 1800
+        )
+
     def test_computes_nothing(self):
         a, out = np.ones((7, 4, 4)), np.full((7, 9, 4), 5.0)
         assert smallmm.explain("batched_matmul", a, a, out=out[:, ::-2][:, :4], alpha=2, beta=3).matrices == 7

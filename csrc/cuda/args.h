@@ -4,7 +4,7 @@
 
 /* Operands by the names of ops.def, and per-matrix scalars. Those that a call lacks have no data. */
 enum { SMM_A, SMM_B, SMM_C, SMM_D, SMM_PIVOTS, SMM_INFO, SMM_ALPHA, SMM_BETA, SMM_CUDA_OPERANDS };
-enum { SMM_CUDA_DIMS = 8 }; /* batch dimensions that do not merge, at most */
+enum { SMM_CUDA_DIMS = 8 }; /* batch dimensions, at most */
 
 /* Element (i, j) of matrix (q0, q1, ...) lies at data + q0 batch[0] + q1 batch[1] + ... + i row + j col elements, which
  * are int32 for pivots and info. */

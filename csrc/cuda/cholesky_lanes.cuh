@@ -59,7 +59,7 @@ template <bool BY_ROWS, int SOURCE> struct Lay {
     struct I : Image<N, N, SOURCE, MATRICES, PAD, SKEW> {
         static constexpr bool QUICK = true;
         __device__ static bool wanted(int line, int place) {
-            return SMM_PANEL || place + VECTOR > N || (BY_ROWS ? place <= line : place + VECTOR > line);
+            return place + VECTOR > N || (BY_ROWS ? place <= line : place + VECTOR > line);
         }
     };
 };

@@ -50,8 +50,8 @@ typedef struct smm_cuda_device {
 enum { SMM_CUDA_DEVICES = 64 };
 
 smm_cuda_status smm_cuda_driver(const smm_cuda_functions **driver);
-/* path: the library to open, or NULL for the usual names. Counts before the first use only. */
 smm_cuda_status smm_cuda_nvrtc(const smm_nvrtc_functions **nvrtc);
+/* path: the library to open, or NULL for the usual names. Counts before the first use only. */
 void smm_cuda_set_nvrtc_path(const char *path);
 smm_cuda_status smm_cuda_get_device(int ordinal, const smm_cuda_device **device);
 smm_cuda_status smm_cuda_check(int error, const char *what);

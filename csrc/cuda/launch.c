@@ -3,32 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../shapes.h"
 #include "cuda.h"
 
 /* --- describing operands --- */
-
-/* The shapes of an operation's operands, as indices into the sizes of a call. */
-enum { NOTHING, ONE, M, N, K };
-#define NONE (NOTHING, NOTHING)
-#define SHAPE(rows, cols) {rows, cols}
-typedef struct shape {
-    uint8_t rows, cols;
-} shape;
-static const shape shapes[SMM_OPS][SMM_INFO + 1] = {
-#define SMM_OP(name, what, a, b, c, d, pivots, flops) \
-    {SHAPE a, SHAPE b, SHAPE c, SHAPE d, SHAPE pivots, SHAPE(ONE, ONE)},
-#include "../ops.def"
-#undef SMM_OP
-};
 
 static bool is_output(const smm_cuda_call *call, int operand) {
     return operand >= SMM_C && operand <= SMM_INFO && !(operand == SMM_PIVOTS && call->op == SMM_OP_LU_SOLVE);
 }
 
-/* Rows and columns of an operand; scalars are 1 x 1. */
+/* Rows and columns of an operand; info and scalars are 1 x 1. */
 static void sizes_of(const smm_cuda_call *call, int operand, intptr_t *rows, intptr_t *cols) {
     const intptr_t sizes[] = {0, 1, call->m, call->n, call->k};
-    const shape s = operand <= SMM_INFO ? shapes[call->op][operand] : (shape){ONE, ONE};
+    const shape s = operand < OPERANDS ? shapes[call->op][operand] : (shape){ONE, ONE};
     *rows = sizes[s.rows];
     *cols = sizes[s.cols];
 }

@@ -2,8 +2,8 @@
  * Q in C and R in D (QR); R in D (QR_R). LAPACK's geqrf and orgqr (Golub and Van Loan, Matrix Computations, 5.2.1).
  *
  * A lane holds whole columns, so that v^T x is a sum within the lane, in the promised order of rows. What the lanes of
- * a matrix exchange is v alone, through shared memory. Small orders have a text for each step; larger ones, of which
- * that would not fit the registers nor the instruction cache, go through loops of SMM_PANEL steps.
+ * a matrix exchange is v alone, through shared memory. Small orders have a text for each step; larger ones, where that
+ * would not fit the registers or the instruction cache, may go through loops of SMM_PANEL steps.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
  * Shared memory: of each matrix the vectors v, two by turns or, to form Q, all, or in loops R and V; then the image of

@@ -18,7 +18,7 @@ INLINE block_row block_fma(block_row x, block_row y, block_row z) { return lane_
 
 /* x[i] lane j = p[j * n + i]: STRIP rows of n or LANES columns. */
 #if !defined(SMM_LANE_STRIPS)
-enum { STRIP = LANES };
+enum { STRIP = LANES, STRIP_LEAST = 1 };
 INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
     const int width = n < LANES ? n : LANES;
     UNROLLED(int j = 0; j < LANES; j++) x[j] = block_load(p + (j < width ? j : 0) * n, width);

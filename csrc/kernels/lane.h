@@ -4,8 +4,8 @@
  * LANES elements of type T and the lane verbs over it, and then the texts, once per algorithm. The
  * texts are ordinary C: constant shapes are constant arguments of inlined functions. A `mask` holds a truth
  * value per lane; masks combine by & | ~, and lane_select(m, x, y) is x where m holds, else y. lane_bits and lane_mask
- * turn a mask into an integer, bit l for lane l, and back; lane_largest has the largest element in all lanes, or
- * any where NaN is about. lane_max(x, y) is x where it is greater, else y. */
+ * turn a mask into an integer, bit l for lane l, and back. lane_max(x, y) is x where it is greater,
+ * else y. */
 #ifndef SMM_LANE_H
 #define SMM_LANE_H
 

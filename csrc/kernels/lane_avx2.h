@@ -88,19 +88,10 @@ INLINE mask lane_mask(uint32_t bits) {
     const mask bit = {1, 2, 4, 8};
     return (((mask){0} + bits) & bit) == bit;
 }
-INLINE vec lane_largest(vec x) {
-    x = I(max)(x, _mm256_permute2f128_pd(x, x, 1));
-    return I(max)(x, _mm256_permute_pd(x, 5));
-}
 #else
 INLINE mask lane_mask(uint32_t bits) {
     const mask bit = {1, 2, 4, 8, 16, 32, 64, 128};
     return (((mask){0} + (int32_t)bits) & bit) == bit;
-}
-INLINE vec lane_largest(vec x) {
-    x = I(max)(x, _mm256_permute2f128_ps(x, x, 1));
-    x = I(max)(x, _mm256_permute_ps(x, 0x4e));
-    return I(max)(x, _mm256_permute_ps(x, 0xb1));
 }
 #endif
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
@@ -155,10 +146,10 @@ INLINE void block_transpose(block_row x[BLOCK]) {
 #include "shuffles_f32.h"
 #endif
 
-/* x[i] lane j = p[j * n + i]: of n or LANES columns as many rows as 128 bits hold. Halves of vectors are loaded to
- * where they belong, so that nothing crosses lanes. */
+/* x[i] lane j = p[j * n + i]: of n >= STRIP_LEAST columns, or LANES, as many rows as 128 bits hold. Halves of vectors
+ * are loaded to where they belong, so that nothing crosses lanes. */
 #define SMM_LANE_STRIPS
-enum { STRIP = LANES / 2 };
+enum { STRIP = LANES / 2, STRIP_LEAST = sizeof(T) == 8 ? 2 : 3 };
 #if defined(SMM_KERNELS_F64)
 INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
     vec y[2];

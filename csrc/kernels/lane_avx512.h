@@ -53,18 +53,6 @@ INLINE bool lane_any(mask m) { return m != 0; }
 INLINE uint32_t lane_bits(mask m) { return m; }
 INLINE mask lane_mask(uint32_t bits) { return (mask)bits; }
 INLINE vec lane_max(vec x, vec y) { return I(max)(x, y); }
-INLINE vec lane_largest(vec x) {
-#if defined(SMM_KERNELS_F64)
-    x = I(max)(x, _mm512_shuffle_f64x2(x, x, 0x4e));
-    x = I(max)(x, _mm512_shuffle_f64x2(x, x, 0xb1));
-    return I(max)(x, _mm512_permute_pd(x, 0x55));
-#else
-    x = I(max)(x, _mm512_shuffle_f32x4(x, x, 0x4e));
-    x = I(max)(x, _mm512_shuffle_f32x4(x, x, 0xb1));
-    x = I(max)(x, _mm512_permute_ps(x, 0x4e));
-    return I(max)(x, _mm512_permute_ps(x, 0xb1));
-#endif
-}
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
 
 /* Permutations. An index holds an element number per lane. */
@@ -246,10 +234,10 @@ INLINE void lane_transpose_quads(vec x[4]) {
     }
 }
 
-/* x[i] lane j = p[j * n + i]: four rows of n or LANES columns. Quarters and halves of vectors are loaded to where they
- * belong, so that nothing crosses lanes. */
+/* x[i] lane j = p[j * n + i]: four rows of n >= 4 columns, or LANES. Quarters and halves of vectors are loaded to where
+ * they belong, so that nothing crosses lanes. */
 #define SMM_LANE_STRIPS
-enum { STRIP = 4 };
+enum { STRIP = 4, STRIP_LEAST = 4 };
 INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
     UNROLLED(int j = 0; j < 4; j++) {
         x[j] = _mm512_zextpd256_pd512(_mm256_loadu_pd(p + j * n));
@@ -308,7 +296,7 @@ INLINE vec lane_load_column(const T *p, intptr_t step) {
     return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
 }
 #define SMM_LANE_STRIPS
-enum { STRIP = 4 };
+enum { STRIP = 4, STRIP_LEAST = 4 };
 INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
     UNROLLED(int j = 0; j < 4; j++) {
         x[j] = _mm512_zextps128_ps512(_mm_loadu_ps(p + j * n));

@@ -54,5 +54,4 @@ INLINE mask lane_mask(uint32_t bits) {
     return m;
 }
 INLINE vec lane_max(vec x, vec y) { return lane_select(lane_greater(x, y), x, y); }
-INLINE vec lane_largest(vec x) { return lane_set(I(vmaxvq)(x)); }
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }

@@ -56,9 +56,4 @@ INLINE mask lane_mask(uint32_t bits) {
     return m;
 }
 INLINE vec lane_max(vec x, vec y) { return lane_select(x > y, x, y); }
-INLINE vec lane_largest(vec x) {
-    T most = x[0];
-    for (int l = 1; l < LANES; l++) most = x[l] > most ? x[l] : most;
-    return lane_set(most);
-}
 INLINE T scalar_fma(T x, T y, T z) { return x * y + z; }

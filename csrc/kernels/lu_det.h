@@ -1,11 +1,12 @@
 /* lu_det.h: from the diagonal of U to the determinant, or its sign and the logarithm of its magnitude. */
 #include <float.h>
 
+INLINE T least_normal(void) { return sizeof(T) == 4 ? (T)FLT_MIN : (T)DBL_MIN; }
+
 /* Where x is neither zero, subnormal, infinite nor NaN. */
 INLINE mask lane_normal(vec x) {
-    const T least_normal = sizeof(T) == 4 ? (T)FLT_MIN : (T)DBL_MIN;
     const vec size = lane_abs(x);
-    return lane_greater(lane_set(INFINITY), size) & ~lane_greater(lane_set(least_normal), size);
+    return lane_greater(lane_set(INFINITY), size) & ~lane_greater(lane_set(least_normal()), size);
 }
 
 /* The result for matrix q: p is the product of the factors u[0], u[step], ..., negated for an odd number of exchanges,

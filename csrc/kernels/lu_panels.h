@@ -195,13 +195,12 @@ INLINE void lu_store(const smm_call *call, intptr_t q, const panel_stack *s, int
 /* det A from the diagonal of U. */
 INLINE void lu_det(const smm_call *call, intptr_t q, const panel_stack *s, intptr_t lane) {
     T u[SMM_MOST_ORDER], p = 1;
-    const T least_normal = sizeof(T) == 4 ? (T)FLT_MIN : (T)DBL_MIN;
     bool safe = true, odd = false;
     for (intptr_t k = 0; k < s->n; k++) {
         u[k] = s->w[s->at[k][lane] + k];
         p *= u[k];
         const T size = p < 0 ? -p : p;
-        safe &= size >= least_normal && size < (T)INFINITY;
+        safe &= size >= least_normal() && size < (T)INFINITY;
         odd ^= s->swap[k][lane] != k;
     }
     KERNEL(det_put)(call, q, odd ? -p : p, safe, odd, u, 1, s->n);

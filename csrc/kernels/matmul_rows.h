@@ -70,7 +70,8 @@ INLINE void rows_tile(const int height, const columns j, const intptr_t k, const
         UNROLLED(int v = 0; v < vectors_of(j); v++) store_columns(j, v, c + i * cs.row, acc[i][v]);
 }
 
-/* Above this order results are streamed in between. Below, that gained nothing; at any shape it cost up to 12 %. */
+/* Above this order results are streamed in between. Below, that gained nothing; at any shape it cost up to 12 % (EPYC,
+ * November 2026). */
 enum { ROWS_STREAM = 16 };
 
 INLINE ahead rows_ahead(const bool cold, const T *a, const T *b, const int n, intptr_t i, const int height) {
@@ -78,8 +79,8 @@ INLINE ahead rows_ahead(const bool cold, const T *a, const T *b, const int n, in
     return (ahead){cold ? a + from : NULL, b + from, height, height};
 }
 
-/* Up to this order, constant strides save address arithmetic that does not hide behind the sums (EPYC, November 2026:
- * above it at most 5 % on AVX2, 3 % at f64 on AVX-512). */
+/* From memory, up to this order, constant strides save address arithmetic that does not hide behind the sums (EPYC,
+ * November 2026: above it at most 5 % on AVX2, 3 % at f64 on AVX-512). */
 enum { ROWS_STRIDES = VECTOR_REGISTERS < 32 ? 8 : sizeof(T) == 8 ? 16 : 32 };
 
 /* The tiles of some columns of an n x n matrix, as equal in height as can be: first those of one row more. b_next:
@@ -209,7 +210,8 @@ INLINE void rows_square_columns(const smm_call *call, intptr_t first, intptr_t l
 enum { ROWS_COLUMNS = sizeof(vec) < 64 ? 8 : sizeof(T) == 8 ? 12 : 16 };
 
 /* Square matrices of constant order, with code of their own for dense operands by rows or by columns. `kernel` is what
- * this becomes. Small A by columns prefetches in cache, too, on AVX-512: 5-15 % faster (Xeon, family 6 model 207). */
+ * this becomes. Small A by columns prefetches in cache, too, with 32 registers: AVX-512 is 5-15 % faster (Xeon, family
+ * 6 model 207, November 2026). */
 INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold, const int n,
                         const int height, const int width, smm_kernel_fn *kernel) {
     const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);

@@ -7,6 +7,7 @@ static unsigned any_needs(const smm_call *call) {
 }
 
 #define MATMUL_ROWS(n, height, width) \
+    _Static_assert(n >= STRIP_LEAST && n <= 32, "orders of MATMUL_ROWS"); \
     static void KERNEL(matmul_rows_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         rows_square(call, first, last, cold, n, height, width, KERNEL(matmul_rows_##n)); \
     }
@@ -29,10 +30,12 @@ static unsigned any_needs(const smm_call *call) {
         group(call, first, last, cold, n, width); \
     }
 #define INV_LANES(n, groups) \
+    _Static_assert(n <= INV_LANES_MOST && groups <= INV_LANES_GROUPS, "orders and groups of INV_LANES"); \
     static void KERNEL(inv_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         inv_lanes(call, first, last, cold, n, groups); \
     }
 #define SOLVE_LANES(height, groups) \
+    _Static_assert(groups <= LU_GROUPS && groups * height * height <= LU_ROOM, "groups of LU_LANES"); \
     static intptr_t lu_begin_lanes_##height(const smm_call *call, intptr_t q, intptr_t last, bool cold, vec *a, \
                                             lu_group *g) { \
         return lu_begin_lanes(call, q, last, cold, a, g, height, groups); \
@@ -54,6 +57,7 @@ static unsigned any_needs(const smm_call *call) {
         qr_lanes_square(call, first, last, cold, n); \
     }
 #define CHOLESKY_LANES(n) \
+    _Static_assert(n * n <= CHOLESKY_ROOM, "orders of CHOLESKY_LANES"); \
     static void KERNEL(cholesky_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         cholesky_lanes(call, first, last, cold, n); \
     }

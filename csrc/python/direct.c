@@ -2,7 +2,7 @@
  * apart from the inputs. Whatever else, even an error, is not for here: the answer is NotImplemented, and the caller
  * asks the gufunc, which gives the same bits.
  *
- * It saves half of the time of a small call, and hands all batch dimensions to the core at once, so that those that do
+ * It saves half of the time of a small call, and hands two batch dimensions to the core at once, so that those that do
  * not merge into one still share the threads. */
 #include <string.h>
 

@@ -1,14 +1,16 @@
-"""Without a GPU: every tuned kernel, and a sample of what could run, compiles for sm_80, sm_90 and sm_100."""
+"""Without a GPU: every kernel, every tuned product, and a sample of the rest compile for three devices."""
 
 import itertools
 import os
 import random
 import re
+from pathlib import Path
 
 import pytest
 
 from smallmm import _core, cuda
 
+ROOT = Path(__file__).parents[2]
 ARCHS = {80: 163 << 10, 90: 227 << 10, 100: 227 << 10}  # bytes of shared memory that a block may use
 MOST_SPILLED = 48
 PROBLEM = ("op", "small", "dtype", "m", "k", "n", "order_a", "order_b", "source_a", "source_b")
@@ -72,6 +74,31 @@ def test_planned_kernels_with_one_matrix_for_all(arch, registers):
 
 FACTORIZATIONS = ("LU", "INV", "DET", "SLOGDET", "CHOLESKY", "QR", "QR_R", "QR_RAW")
 SOLVES = ("SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
+
+
+KERNELS = re.findall(
+    r"^SMM_CUDA_KERNEL\((\w+), (\w+)\)",
+    (ROOT / "csrc/cuda/kernels.def").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("kernel", ["_".join(words) for words in KERNELS if words[0] != "matmul"])
+def test_every_kernel_of_factorizations(kernel):
+    """The first problem that is planned for it."""
+    sizes = [(n, n) for n in range(1, 33)] + [(200, 5), (5, 200), (31, 33)]
+    for (m, n), op, dtype, small in itertools.product(sizes, FACTORIZATIONS + SOLVES, ("f32", "f64"), (0, 1)):
+        if m != n and not op.startswith(("QR", "LSTSQ")):
+            continue
+        problem = {"op": op, "dtype": dtype, "m": m, "k": 1 if op in SOLVES else n, "n": n, "small": small}
+        if _core.cuda_plan(problem, ARCHS[80])["kernel"] == kernel:
+            break
+    else:
+        pytest.fail(f"nothing is planned for {kernel}")
+    for arch in ARCHS:
+        ((cubin, _, name, _),) = cuda.compile_for([problem], arch, shared_memory=ARCHS[80])
+        assert cubin[:4] == b"\x7fELF"
+        assert kernel in name
 
 
 @pytest.mark.parametrize("op", FACTORIZATIONS + SOLVES)
