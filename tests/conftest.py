@@ -50,6 +50,15 @@ def rng():
 
 
 @pytest.fixture
+def jax(monkeypatch):
+    """JAX with its arrays on the host, also where it sees a GPU, whose memory it leaves to others."""
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax = pytest.importorskip("jax")
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield jax
+
+
+@pytest.fixture
 def run_python():
     """Run Python code in a process of its own, with more environment variables."""
 

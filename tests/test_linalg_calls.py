@@ -368,10 +368,6 @@ class TestTorch:
 
 
 class TestJax:
-    @pytest.fixture
-    def jax(self):
-        return pytest.importorskip("jax")
-
     def test_same_library_back(self, function, jax, rng):
         a, b = definite(rng, (5, 4, 4), np.float32), normal(rng, (5, 4, 2), np.float32)
         expected = function(a, b)
