@@ -172,11 +172,11 @@ def layout(bench: Bench) -> None:
     """Transposed and broadcast operands against contiguous ones in the same rounds, in and out of cache."""
     in_cache = bench.options.footprint_kb << 10
     out_of_cache = harness.OUT_OF_CACHE >> (2 if bench.options.quick else 0)
+    ours, both = bench.only(verdicts.OURS), bench.only(verdicts.OURS, verdicts.NUMPY)
     some = bench.orders((4, 8, 12, 16, 20, 24, 28, 32))
     for dtype in bench.options.dtype:
-        among = bench.only(verdicts.OURS, verdicts.NUMPY)
-        layouts(bench, "in-cache", dtype, in_cache, bench.orders(range(2, 33)), among)
-        layouts(bench, "out-of-cache", dtype, out_of_cache, some, among[:1])
+        layouts(bench, "in-cache", dtype, in_cache, bench.orders(range(2, 33)), both)
+        layouts(bench, "out-of-cache", dtype, out_of_cache, some, ours)
 
 
 def layouts(

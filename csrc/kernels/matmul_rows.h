@@ -5,7 +5,8 @@
  * vectors. A may have any strides; rows of B and C are contiguous.
  *
  * When n is not a multiple of LANES the last vector of a row overlaps the one before it: the columns in
- * both are computed twice, with the same bits, and no masks are needed. n < LANES is one partial vector.
+ * both are computed twice, with the same bits, and no masks are needed. n < LANES is one partial vector. At constant
+ * orders, B by columns is transposed in strips: small ones in registers, the others to panels of a few matrices.
  * (Loop order and register blocking after Masliah et al., Euro-Par 2016.) */
 
 /* Where the columns of a tile lie. width > 0: that many vectors, adjacent but for the last, which begins
