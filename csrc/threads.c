@@ -6,12 +6,17 @@
  * no pool. It is not a task scheduler, it binds no thread to a CPU, and results never depend on it.
  * The library must not be unloaded while workers exist.
  *
- * A worker and the caller speak through one word, the worker's state:
+ * The caller opens a job by one store to a word that all workers look at, and closes it when all work is taken, so that
+ * nobody waits for a worker who has yet to come. What a worker does is its state, which it writes itself: speaking to
+ * each of 15 workers in turn would take the caller longer than a small job.
  *
- *     IDLE or ASLEEP --caller--> CALLED --worker--> WORKING --worker--> IDLE
- *     CALLED --caller--> IDLE        all work is taken: do not wait for a worker that has yet to come
- *     IDLE --worker--> ASLEEP        asleep until the state changes
- *     WORKING --caller--> AWAITED    the caller, asleep until the state changes
+ *     IDLE --> ASLEEP       the job's word did not call it for a while: whoever opens a job that does must wake it
+ *     IDLE, ASLEEP --> WORKING --> IDLE
+ *     WORKING --caller--> AWAITED --> IDLE    the caller sleeps until the worker is done
+ *
+ * A worker says WORKING, then looks once more whether the job is open; the caller closes it, then looks who is WORKING.
+ * Both are sequentially consistent, so at least one of them sees the other. ASLEEP and opening a job meet in the same
+ * way.
  */
 #define _GNU_SOURCE
 #include <fenv.h>
@@ -36,16 +41,19 @@ enum {
     STACK = 1 << 20,     /* bytes of stack of a worker; 128 KB of buffers and kernels' frames of up to 210 KB */
     SPIN_NS = 30000,     /* longer than the gap between back-to-back calls, too short to be felt by others */
     SPINS_PER_LOOK = 32, /* pauses between two looks at the clock */
-    MOST_CHUNKS = 8,     /* of a claim */
+    MOST_CHUNKS = 4,     /* of a claim */
+    JOB = 1024,          /* from one job's number to the next */
 };
 
-enum { IDLE, ASLEEP, CALLED, WORKING, AWAITED };
+_Static_assert(JOB > MAX_THREADS, "a job's word says how many take part");
+
+enum { IDLE, ASLEEP, WORKING, AWAITED };
 
 /* Participant 0 is the caller, the others are workers. Each starts with its own part of the job. */
 struct participant {
     _Alignas(LINE) atomic_int state;
     pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    pthread_cond_t changed; /* the state, or the job */
     struct pool *pool;
     _Alignas(LINE) atomic_intptr_t next; /* the part's first matrix that nobody has claimed */
     intptr_t end;
@@ -53,12 +61,12 @@ struct participant {
 
 struct pool {
     int workers; /* that exist: participants 1 .. workers */
-    /* the job */
+    /* the job, while it is open */
     smm_body_fn *body;
     void *context;
     fenv_t environment; /* of the caller: rounding, and whether subnormal numbers are flushed to zero */
     intptr_t chunk;
-    int participants;
+    _Alignas(LINE) atomic_uint job; /* a multiple of JOB and how many take part: none while it is closed */
     struct participant participant[MAX_THREADS];
 };
 
@@ -80,37 +88,56 @@ static void pause_cpu(void) {
 #endif
 }
 
-/* Change the state; wake whoever sleeps on the old one. Taking the mutex makes sure the sleeper has come
- * as far as its cond_wait. Release: what was written before is seen by who acts on the new state. */
-static void change(struct participant *p, int state) {
-    const int old = atomic_exchange_explicit(&p->state, state, memory_order_acq_rel);
-    if (old == ASLEEP || old == AWAITED) {
-        pthread_mutex_lock(&p->mutex);
-        pthread_mutex_unlock(&p->mutex);
-        pthread_cond_signal(&p->changed);
-    }
+struct spin {
+    int looks;
+    int64_t end; /* 0: not yet known */
+};
+
+/* Pause; whether to look once more, which is so for SPIN_NS. */
+static bool spin(struct spin *s) {
+    pause_cpu();
+    if (++s->looks % SPINS_PER_LOOK) return true;
+    const int64_t now = now_ns();
+    if (!s->end) s->end = now + SPIN_NS;
+    return now < s->end;
 }
 
-/* Change the state if it is `from`. */
-static bool change_from(struct participant *p, int from, int to) {
-    return atomic_compare_exchange_strong_explicit(&p->state, &from, to, memory_order_acq_rel, memory_order_acquire);
-}
-
-/* Return when the state is no longer `state`: spin a while, then mark it `asleep` and sleep. Acquire: the
- * counterpart of change(). */
-static void wait_while(struct participant *p, int state, int asleep) {
-    const int64_t end = now_ns() + SPIN_NS;
-    do {
-        for (int i = 0; i < SPINS_PER_LOOK; i++) {
-            if (atomic_load_explicit(&p->state, memory_order_acquire) != state) return;
-            pause_cpu();
-        }
-    } while (now_ns() < end);
+/* Wake whoever sleeps on a participant. Taking the mutex makes sure that it has come as far as its cond_wait. */
+static void wake(struct participant *p) {
     pthread_mutex_lock(&p->mutex);
-    if (change_from(p, state, asleep))
-        while (atomic_load_explicit(&p->state, memory_order_acquire) == asleep)
-            pthread_cond_wait(&p->changed, &p->mutex);
     pthread_mutex_unlock(&p->mutex);
+    pthread_cond_signal(&p->changed);
+}
+
+/* The job that is open, if worker `number` takes part in it and it is another than `seen`; else 0. */
+static unsigned called(struct pool *pool, unsigned number, unsigned seen) {
+    const unsigned job = atomic_load(&pool->job);
+    return number < job % JOB && job != seen ? job : 0;
+}
+
+static unsigned wait_for_job(struct participant *self, unsigned number, unsigned seen) {
+    unsigned job;
+    struct spin s = {0};
+    do {
+        if ((job = called(self->pool, number, seen))) return job;
+    } while (spin(&s));
+    pthread_mutex_lock(&self->mutex);
+    atomic_store(&self->state, ASLEEP);
+    while (!(job = called(self->pool, number, seen))) pthread_cond_wait(&self->changed, &self->mutex);
+    pthread_mutex_unlock(&self->mutex);
+    return job;
+}
+
+static void wait_until_done(struct participant *worker) {
+    struct spin s = {0};
+    do {
+        if (atomic_load(&worker->state) != WORKING) return;
+    } while (spin(&s));
+    int working = WORKING;
+    pthread_mutex_lock(&worker->mutex);
+    if (atomic_compare_exchange_strong(&worker->state, &working, AWAITED))
+        while (atomic_load(&worker->state) == AWAITED) pthread_cond_wait(&worker->changed, &worker->mutex);
+    pthread_mutex_unlock(&worker->mutex);
 }
 
 /* Claim matrices first .. end-1 of a part, of which some are left at `first`: half of what is left, so that claims are
@@ -125,9 +152,9 @@ static bool claim(const struct pool *pool, struct participant *part, intptr_t *f
 }
 
 /* Work through one's own part, then help with the others'. */
-static void work(struct pool *pool, int self) {
-    for (int i = 0; i < pool->participants; i++) {
-        struct participant *part = &pool->participant[(self + i) % pool->participants];
+static void work(struct pool *pool, unsigned self, unsigned participants) {
+    for (unsigned i = 0; i < participants; i++) {
+        struct participant *part = &pool->participant[(self + i) % participants];
         intptr_t first = atomic_load_explicit(&part->next, memory_order_relaxed), end;
         while (first < part->end) {
             if (!claim(pool, part, &first, &end)) continue;
@@ -139,13 +166,16 @@ static void work(struct pool *pool, int self) {
 
 static void *worker_main(void *argument) {
     struct participant *self = argument;
-    for (;;) {
-        wait_while(self, IDLE, ASLEEP);
-        if (change_from(self, CALLED, WORKING)) {
-            fesetenv(&self->pool->environment);
-            work(self->pool, (int)(self - self->pool->participant));
-            change(self, IDLE);
+    struct pool *pool = self->pool;
+    const unsigned number = (unsigned)(self - pool->participant);
+    for (unsigned job = 0;;) {
+        job = wait_for_job(self, number, job);
+        atomic_store(&self->state, WORKING);
+        if (atomic_load(&pool->job) == job) {
+            fesetenv(&pool->environment);
+            work(pool, number, job % JOB);
         }
+        if (atomic_exchange(&self->state, IDLE) == AWAITED) wake(self);
     }
     return NULL;
 }
@@ -177,6 +207,7 @@ static struct pool *pool_with(int workers) {
         pool = aligned_alloc(LINE, sizeof *pool);
         if (!pool) return NULL;
         pool->workers = 0;
+        atomic_init(&pool->job, 0);
         atomic_store_explicit(&the_pool, pool, memory_order_relaxed);
     }
     while (pool->workers < workers) {
@@ -200,18 +231,21 @@ static void forget_pool(void) {
 
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_pool); }
 
-static void run_job(struct pool *pool, intptr_t chunks, intptr_t count) {
-    const intptr_t share = chunks / pool->participants, rest = chunks % pool->participants;
-    for (intptr_t i = 0, first = 0; i < pool->participants; i++) {
+static void run_job(struct pool *pool, unsigned participants, intptr_t chunks, intptr_t count) {
+    const intptr_t share = chunks / participants, rest = chunks % participants;
+    for (intptr_t i = 0, first = 0; i < participants; i++) {
         struct participant *p = &pool->participant[i];
         atomic_store_explicit(&p->next, first * pool->chunk, memory_order_relaxed);
         first += share + (i < rest);
         p->end = first == chunks ? count : first * pool->chunk;
     }
-    for (int i = 1; i < pool->participants; i++) change(&pool->participant[i], CALLED);
-    work(pool, 0);
-    for (int i = 1; i < pool->participants; i++)
-        if (!change_from(&pool->participant[i], CALLED, IDLE)) wait_while(&pool->participant[i], WORKING, AWAITED);
+    const unsigned job = atomic_load_explicit(&pool->job, memory_order_relaxed) + JOB;
+    atomic_store(&pool->job, job + participants);
+    for (unsigned i = 1; i < participants; i++)
+        if (atomic_load(&pool->participant[i].state) == ASLEEP) wake(&pool->participant[i]);
+    work(pool, 0, participants);
+    atomic_store(&pool->job, job);
+    for (unsigned i = 1; i < participants; i++) wait_until_done(&pool->participant[i]);
 }
 
 void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context) {
@@ -229,8 +263,7 @@ void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *
         pool->context = context;
         fegetenv(&pool->environment);
         pool->chunk = chunk;
-        pool->participants = threads - 1 < pool->workers ? threads : pool->workers + 1;
-        run_job(pool, chunks, count);
+        run_job(pool, threads - 1 < pool->workers ? threads : pool->workers + 1, chunks, count);
     } else {
         body(context, 0, count);
     }
