@@ -26,6 +26,7 @@ class Call(ctypes.Structure):
         *(("op", ctypes.c_int), ("dtype", ctypes.c_int), ("form", ctypes.c_uint)),
         *((f, ctypes.c_ssize_t) for f in ("batch", "m", "n", "k")),
         *((f, Operand) for f in ("a", "b", "c", "d", "pivots", "info", "alpha", "beta")),
+        ("failed", ctypes.POINTER(ctypes.c_bool)),
         *(("runs", ctypes.c_ssize_t), ("run", ctypes.c_ssize_t * 8)),
     ]
 

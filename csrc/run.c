@@ -156,11 +156,29 @@ static void run_matrices(const smm_plan *plan, const smm_call *call, intptr_t fi
             }
 }
 
+/* Whether any of `count` numbers, so many bytes apart, is not 0. */
+static inline bool any_nonzero(const char *x, intptr_t step, intptr_t count) {
+    int32_t any = 0;
+    for (intptr_t q = 0; q < count; q++) any |= *(const int32_t *)(x + q * step);
+    return any;
+}
+
+/* Whether matrices first .. last-1 of a call of one run failed, while their info is in this thread's cache. */
+static void look_for_failures(const smm_call *call, intptr_t first, intptr_t last) {
+    if (!call->failed || !call->info.data) return;
+    const char *info = at(&call->info, first, 0, 0);
+    const intptr_t step = call->info.batch, item = sizeof(int32_t);
+    /* The constant step is for the compiler, which then looks at vectors. */
+    if (step == item ? any_nonzero(info, item, last - first) : any_nonzero(info, step, last - first))
+        __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
+}
+
 static void run_range(void *context, intptr_t first, intptr_t last) {
     const smm_plan *plan = context;
     const smm_call *call = &plan->call;
     if (call->runs <= 1) {
         run_matrices(plan, call, first, last);
+        look_for_failures(call, first, last);
         return;
     }
     for (intptr_t q = first, to; q < last; q += to - q % call->batch) {
@@ -168,6 +186,7 @@ static void run_range(void *context, intptr_t first, intptr_t last) {
         const smm_call run = smm_run_of(call, r);
         to = least(call->batch, from + last - q);
         run_matrices(plan, &run, from, to);
+        look_for_failures(&run, from, to);
     }
 }
 
@@ -176,7 +195,12 @@ smm_status smm_run(const smm_call *call) {
     const smm_status status = smm_plan_call(call, &plan);
     if (status || !call->batch) return status;
     if (plan.empty) { /* no elements, so nothing to hurry for; but there may be info, or a determinant, to say so */
-        if (call->op != SMM_OP_MATMUL) smm_reference(call);
+        if (call->op == SMM_OP_MATMUL) return SMM_OK;
+        smm_reference(call);
+        for (intptr_t r = 0; r < plan.call.runs; r++) {
+            const smm_call run = smm_run_of(call, r);
+            look_for_failures(&run, 0, run.batch);
+        }
         return SMM_OK;
     }
     smm_parallel_for(plan.call.runs * call->batch, plan.chunk, plan.threads, run_range, &plan);

@@ -62,7 +62,8 @@ typedef struct smm_operand {
  * pivots and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i]. info is 0 or says what
  * is wrong with a matrix, as in LAPACK: k > 0 means that pivot k (1-based) is zero or that the leading minor of
  * order k is not positive definite. The other outputs of such a matrix are NaN, but its pivots, and the answers of DET
- * and SLOGDET: 0; 0 and -inf. */
+ * and SLOGDET: 0; 0 and -inf. `failed`, unless NULL, becomes true if info is not 0 for some matrix: each thread looks
+ * at its own, which is sooner done than looking at all of them afterwards. */
 typedef struct smm_call {
     smm_op op;
     smm_dtype dtype;
@@ -71,6 +72,7 @@ typedef struct smm_call {
     smm_operand a, b, c, d;
     smm_operand pivots, info;
     smm_operand alpha, beta;
+    bool *failed;
     /* The whole is `runs` such batches (0 or 1: just one), and operands lie so many bytes further in each. */
     intptr_t runs;
     struct {

@@ -25,8 +25,13 @@ def run(op: str, gufunc: str, operands: dict[str, Any], outs: tuple[Any, ...]) -
 def checked(
     op: str, results: tuple[Any, ...], reason: tuple[str, str], make: Callable[..., Any] | None = None
 ) -> Any:
-    """The results but the last, info, if that is 0 everywhere: one alone, or several made a named tuple."""
+    """The results but the last, info, if that is 0 everywhere: one alone, or several made a named tuple.
+
+    The direct way, which was not asked for info, gives None for one that is.
+    """
     info = results[-1]
+    if info is None:
+        return make(*results[:-1]) if make else results[0]
     if type(info) is not np.ndarray:
         if is_lazy(info):
             return _checked_lazily(op, results, reason, make)

@@ -290,9 +290,22 @@ def test_batch_dimensions(isa, dtype, data):
     ]
     expected = tuple(np.reshape(x, (*whole, *x.shape[1:])) for x in as_tuple(case.gufunc(*in_a_row)))
     assert_same(as_tuple(case.gufunc(*strided)), expected)
-    direct = core.direct[case.name](*strided)
+    direct = core.direct[case.name](*strided, *[None] * len(expected))
     assert direct is not NotImplemented
     assert_same(as_tuple(direct), expected)
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (1000,), (70_000,), (3, 5)])
+def test_info_that_is_not_asked_for(isa, batch):
+    """The direct way gives None in the place of an info that is 0 everywhere, on one thread or several."""
+    a = np.zeros((*batch, 2, 2)) + np.eye(2)
+    assert core.direct["inv"](a)[1] is None
+    assert core.direct["inv"](a, None)[1] is None
+    assert_same(core.direct["inv"](a, None, None)[1], np.zeros(batch, np.int32))
+    a[..., 1, 1][(-1,) * len(batch)] = 0
+    info = core.direct["inv"](a)[1]
+    assert np.count_nonzero(info) == 1
+    assert info[(-1,) * len(batch)] == 2
 
 
 # --- Accuracy ------------------------------------------------------------------------------------------

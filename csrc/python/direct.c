@@ -200,7 +200,7 @@ static PyObject *results_of(PyArrayObject *arrays[], const smm_signature *s, PyO
     return results;
 }
 
-/* direct(*inputs, *outputs): outputs may be None or missing. */
+/* direct(*inputs, *outputs): outputs may be None or missing. An info that is missing is None if it is 0 everywhere. */
 static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
     const smm_signature *s = smm_signature_of(g);
@@ -221,6 +221,11 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
             Py_RETURN_NOTIMPLEMENTED;
     }
 
+    const int last = s->operands - 1;
+    const bool only_failures = g->fields[last] == 'i' && nargs <= last;
+    bool some_failed = false;
+    if (only_failures) call.failed = &some_failed;
+
     PyObject *results = NULL;
     int failed = take_outputs(arrays, g, s, &call, type, shape, dims, args, nargs);
     if (failed == 0) {
@@ -239,6 +244,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
             smm_raise(status, NULL);
         else
             results = results_of(arrays, s, args, nargs);
+        if (results && only_failures && !some_failed) PyTuple_SetItem(results, last - s->inputs, Py_NewRef(Py_None));
     }
     for (int i = s->inputs; i < s->operands; i++) Py_XDECREF(arrays[i]);
     return failed == 1 ? Py_NewRef(Py_NotImplemented) : results;
