@@ -1,16 +1,16 @@
 /* roofline.c: what a machine can do at most, as loops that roofline.py compiles and harness.py times.
  *
  * Compiled once per instruction set and dtype with -DREAL=double -DVECTOR=64 (bytes of a vector) and the
- * flags of that instruction set. It measures no time and knows no kernel of smallmm.
+ * flags of that instruction set. It measures no time and knows no kernel of smallmm, only its threads.
  */
-#include <stdint.h>
+#include "core.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 typedef REAL vec __attribute__((vector_size(VECTOR)));
 
-enum { LANES = VECTOR / sizeof(REAL), CHAINS = 12, UNROLL = 4 };
+enum { LANES = VECTOR / sizeof(REAL), CHAINS = 12, UNROLL = 4, PART = (256 << 10) / VECTOR };
 
 /* Floating-point operations of one loop of `fma_chains`. */
 intptr_t fma_flops(void) { return 2 * CHAINS * LANES; }
@@ -50,13 +50,22 @@ void add(const REAL *a, const REAL *b, REAL *c, intptr_t vectors, intptr_t times
     }
 }
 
-/* The same, once, with non-temporal stores. */
-void add_streamed(const REAL *a, const REAL *b, REAL *c, intptr_t vectors) {
-    const vec *x = (const vec *)a, *y = (const vec *)b;
-    vec *z = (vec *)c;
-    for (intptr_t i = 0; i < vectors; i += UNROLL)
-        for (int u = 0; u < UNROLL; u++) stream(&z[i + u], x[i + u] + y[i + u]);
+struct operands {
+    const vec *x, *y;
+    vec *z;
+};
+
+static void add_parts(void *context, intptr_t first, intptr_t last) {
+    const struct operands *o = context;
+    for (intptr_t i = first * PART; i < last * PART; i += UNROLL)
+        for (int u = 0; u < UNROLL; u++) stream(&o->z[i + u], o->x[i + u] + o->y[i + u]);
 #if defined(__x86_64__)
     _mm_sfence();
 #endif
+}
+
+/* The same, once, with non-temporal stores, in parts of 256 KB that threads share out. */
+void add_streamed(const REAL *a, const REAL *b, REAL *c, intptr_t parts, int threads) {
+    struct operands o = {(const vec *)a, (const vec *)b, (vec *)c};
+    smm_parallel_for(parts, 1, threads, add_parts, &o);
 }

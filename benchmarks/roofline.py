@@ -6,7 +6,6 @@ They run in the same rounds, on the same buffers and threads as the contenders t
 from __future__ import annotations
 
 import ctypes
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,7 +14,7 @@ import numpy as np
 
 VECTOR_BYTES = {"avx512": 64, "avx2": 32}
 FLAGS = {"avx512": ["-mavx512f", "-mavx512vl", "-mavx2", "-mfma"], "avx2": ["-mavx2", "-mfma"]}
-CHAINS, UNROLL = 12, 4  # as in roofline.c
+CHAINS, UNROLL, PART = 12, 4, 256 << 10  # as in roofline.c
 
 
 def best_isa() -> str:
@@ -38,12 +37,14 @@ class Bound:
 @cache
 def _library(dtype: str, isa: str) -> ctypes.CDLL:
     real, vector = {"f32": "float", "f64": "double"}[dtype], VECTOR_BYTES.get(isa, 16)
-    flags = [f"-DREAL={real}", f"-DVECTOR={vector}", "-ffp-contract=fast", *FLAGS.get(isa, [])]
-    library = harness.compile_c(f"roofline-{dtype}-{isa}", [harness.HERE / "roofline.c"], flags)
+    csrc = harness.ROOT / "csrc"
+    flags = [f"-DREAL={real}", f"-DVECTOR={vector}", f"-I{csrc}", "-ffp-contract=fast", *FLAGS.get(isa, [])]
+    sources = [harness.HERE / "roofline.c", csrc / "threads.c"]
+    library = harness.compile_c(f"roofline-{dtype}-{isa}", sources, flags)
     library.fma_flops.restype = ctypes.c_ssize_t
     library.fma_chains.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t]
     library.add.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_ssize_t] * 2
-    library.add_streamed.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_ssize_t]
+    library.add_streamed.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_ssize_t, ctypes.c_int]
     return library
 
 
@@ -76,18 +77,11 @@ def in_cache(dtype: str, isa: str, footprint: int, times: int = 64) -> Bound:
 
 def streamed(dtype: str, isa: str, arena: harness.Arena, footprint: int, threads: int) -> Bound:
     """C = A + B with non-temporal stores, once, on the arena's buffers, in parts that threads share out."""
-    library, vector = _library(dtype, isa), VECTOR_BYTES.get(isa, 16)
+    library = _library(dtype, isa)
     a, b, c = arena.a, arena.b, arena.c
-    bytes_each = min(footprint // 3, a.nbytes, b.nbytes, c.nbytes)
-    parts = 1 if threads == 1 else 8 * threads  # a thread that is held up leaves its parts to the others
-    size = bytes_each // parts // vector // UNROLL * UNROLL  # of a part, in vectors
+    parts = min(footprint // 3, a.nbytes, b.nbytes, c.nbytes) // PART
 
-    def work(part: int) -> None:
-        start = part * size * vector
-        library.add_streamed(*(x.ctypes.data + start for x in (a, b, c)), size)
+    def call() -> None:
+        library.add_streamed(a.ctypes.data, b.ctypes.data, c.ctypes.data, parts, threads)
 
-    moved = 3 * parts * size * vector
-    if threads == 1:
-        return Bound(lambda: work(0), moved / 3 // c.itemsize, moved)
-    pool = ThreadPoolExecutor(threads)  # ctypes releases the GIL
-    return Bound(lambda: list(pool.map(work, range(parts))), moved / 3 // c.itemsize, moved)
+    return Bound(call, parts * PART // c.itemsize, 3 * parts * PART)
