@@ -5,9 +5,11 @@
 #include "core.h"
 #include "shapes.h"
 
-/* The output of calls larger than this goes around the caches: beyond the last cache streaming wins 1.2-2.2
- * times, within it it loses 1.3-2.1 times (AMD Zen 5, November 2026). */
-static const double STREAM_BYTES = SMM_MEMORY;
+/* The output goes around the caches where all operands together, or it alone, are larger than this: beyond the last
+ * cache streaming wins 1.2-2.5 times, within it it loses 1.3-2.1 times (AMD Zen 3 and 5, November 2026). The output
+ * counts more because what is written costs memory twice, unless streamed: products whose output is a third of their
+ * bytes gain from 22 MB on, those where it is two thirds from 11. */
+static const double STREAM_BYTES = SMM_MEMORY, STREAM_OUTPUT = SMM_MEMORY / 3;
 
 /* A thread must have this much to do before waking another one pays (about 10 us of either; factorizations reach
  * about a quarter of the flops that products do). */
@@ -225,8 +227,9 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     if (is_too_large(c)) return SMM_ERR_ORDER;
     const view *out = &views[OPERAND_C];
     plan->scaled = matmul && (c->alpha.data || c->beta.data);
+    const double written = (double)(out->rows * out->cols * size) * (double)c->batch * (double)c->runs;
     plan->nontemporal =
-        plan->bytes > STREAM_BYTES && out->x->data && is_packed(out) &&
+        (plan->bytes > STREAM_BYTES || written > STREAM_OUTPUT) && out->x->data && is_packed(out) &&
         (matmul ? !c->beta.data && out->rows * out->cols * size <= SMM_BUFFER : group_for_streaming(plan, out));
 
     /* The first kernel of the list that can be fed. The last takes any operands as they are; where a product has

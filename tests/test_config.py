@@ -86,6 +86,19 @@ class TestExplain:
         assert plan.threads == 2
         assert plan.nontemporal
 
+    @pytest.mark.parametrize(
+        ("m", "k", "n", "megabytes"), [(16, 16, 16, 24), (31, 2, 5, 11.8), (2, 31, 2, 24)]
+    )
+    def test_streaming_begins(self, m, k, n, megabytes):
+        """Where all operands take 24 MB, or the output 8."""
+        each = 8 * (m * k + k * n + m * n)
+        for factor, streamed in ((0.98, False), (1.02, True)):
+            batch = int(factor * megabytes * 2**20 / each)
+            assert (
+                smallmm.explain("matmul", np.ones((batch, m, k)), np.ones((batch, k, n))).nontemporal
+                == streamed
+            )
+
     def test_frozen(self):
         plan = smallmm.explain("matmul", np.eye(2), np.eye(2))
         with pytest.raises(AttributeError):
