@@ -306,6 +306,7 @@ def test_info_that_is_not_asked_for(isa, batch):
     info = core.direct["inv"](a)[1]
     assert np.count_nonzero(info) == 1
     assert info[(-1,) * len(batch)] == 2
+    assert_same(core.reference(core.direct["inv"], a)[1], info)
 
 
 # --- Accuracy ------------------------------------------------------------------------------------------

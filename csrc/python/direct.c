@@ -222,7 +222,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     }
 
     const int last = s->operands - 1;
-    const bool only_failures = g->fields[last] == 'i' && nargs <= last;
+    const bool only_failures = g->fields[last] == 'i' && nargs <= last && !smm_current_detour; /* which do not look */
     bool some_failed = false;
     if (only_failures) call.failed = &some_failed;
 
