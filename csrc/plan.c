@@ -8,8 +8,9 @@
 /* The output goes around the caches where all operands together, or it alone, are larger than this: beyond the last
  * cache streaming wins 1.2-2.5 times, within it it loses 1.3-2.1 times (AMD Zen 3 and 5, November 2026). The output
  * counts more because what is written costs memory twice, unless streamed: products whose output is a third of their
- * bytes gain from 22 MB on, those where it is two thirds from 11. */
-static const double STREAM_BYTES = SMM_MEMORY, STREAM_OUTPUT = SMM_MEMORY / 3;
+ * bytes gain from 22 MB on, those where it is two thirds from 11. Of many threads each has a cache of its own, which
+ * holds another megabyte of it. */
+static const double STREAM_BYTES = SMM_MEMORY, STREAM_OUTPUT = SMM_MEMORY / 3, STREAM_OUTPUT_EACH = 1 << 20;
 
 /* A thread must have this much to do before waking another one pays (about 10 us of either; factorizations reach
  * about a quarter of the flops that products do). */
@@ -227,9 +228,12 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     if (is_too_large(c)) return SMM_ERR_ORDER;
     const view *out = &views[OPERAND_C];
     plan->scaled = matmul && (c->alpha.data || c->beta.data);
+    const double share = plan->bytes / THREAD_BYTES + plan->flops / (matmul ? THREAD_FLOPS : THREAD_FLOPS / 4);
+    plan->threads = (int)greatest(1, least(smm_get_num_threads(), share < 1e6 ? (intptr_t)share : 1000000));
     const double written = (double)(out->rows * out->cols * size) * (double)c->batch * (double)c->runs;
+    const bool large = written > STREAM_OUTPUT && written > STREAM_OUTPUT_EACH * plan->threads;
     plan->nontemporal =
-        (plan->bytes > STREAM_BYTES || written > STREAM_OUTPUT) && out->x->data && is_packed(out) &&
+        (plan->bytes > STREAM_BYTES || large) && out->x->data && is_packed(out) &&
         (matmul ? !c->beta.data && out->rows * out->cols * size <= SMM_BUFFER : group_for_streaming(plan, out));
 
     /* The first kernel of the list that can be fed. The last takes any operands as they are; where a product has
@@ -248,7 +252,5 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     plan->cold = plan->bytes > plan->kernel->cold;
 
     plan->chunk = greatest(16, (intptr_t)(CHUNK_BYTES / per_matrix) & -16);
-    const double share = plan->bytes / THREAD_BYTES + plan->flops / (matmul ? THREAD_FLOPS : THREAD_FLOPS / 4);
-    plan->threads = (int)greatest(1, least(smm_get_num_threads(), share < 1e6 ? (intptr_t)share : 1000000));
     return SMM_OK;
 }

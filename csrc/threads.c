@@ -146,7 +146,7 @@ static void wait_until_done(struct participant *worker) {
 static bool claim(const struct pool *pool, struct participant *part, intptr_t *first, intptr_t *end) {
     const intptr_t chunks = (part->end - *first) / pool->chunk / 2;
     *end = *first + pool->chunk * (chunks < 1 ? 1 : chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks);
-    /* Relaxed: a claim orders nothing but itself; the job came, and its results go, with the state. */
+    /* Relaxed: a claim orders nothing but itself; the job came with its word, its results go with the state. */
     return atomic_compare_exchange_strong_explicit(&part->next, first, *end, memory_order_relaxed,
                                                    memory_order_relaxed);
 }

@@ -87,17 +87,23 @@ class TestExplain:
         assert plan.nontemporal
 
     @pytest.mark.parametrize(
-        ("m", "k", "n", "megabytes"), [(16, 16, 16, 24), (31, 2, 5, 11.8), (2, 31, 2, 24)]
+        ("m", "k", "n", "threads", "megabytes"),
+        [
+            (16, 16, 16, 1, 24),
+            (31, 2, 5, 1, 11.8),
+            (31, 2, 5, 8, 11.8),
+            (31, 2, 5, 12, 17.6),
+            (2, 31, 2, 1, 24),
+        ],
     )
-    def test_streaming_begins(self, m, k, n, megabytes):
-        """Where all operands take 24 MB, or the output 8."""
+    def test_streaming_begins(self, m, k, n, threads, megabytes):
+        """Where all operands take 24 MB, or the output 8, and 1 for each thread."""
         each = 8 * (m * k + k * n + m * n)
         for factor, streamed in ((0.98, False), (1.02, True)):
             batch = int(factor * megabytes * 2**20 / each)
-            assert (
-                smallmm.explain("matmul", np.ones((batch, m, k)), np.ones((batch, k, n))).nontemporal
-                == streamed
-            )
+            with smallmm.threads(threads):
+                plan = smallmm.explain("matmul", np.ones((batch, m, k)), np.ones((batch, k, n)))
+            assert plan.nontemporal == streamed
 
     def test_frozen(self):
         plan = smallmm.explain("matmul", np.eye(2), np.eye(2))
