@@ -20,9 +20,10 @@
 #else
 #define SHARED static __attribute__((noinline, noclone))
 #endif
-/* A for loop that is unrolled completely, when its trip count is a constant, by four, or not at all. */
+/* A for loop that is unrolled completely, when its trip count is a constant, by four or two, or not at all. */
 #define UNROLLED(...) _Pragma("GCC unroll 32") for (__VA_ARGS__)
 #define UNROLLED_BY_4(...) _Pragma("GCC unroll 4") for (__VA_ARGS__)
+#define UNROLLED_BY_2(...) _Pragma("GCC unroll 2") for (__VA_ARGS__)
 #define ROLLED(...) _Pragma("GCC unroll 1") for (__VA_ARGS__)
 
 #if defined(SMM_KERNELS_F64)

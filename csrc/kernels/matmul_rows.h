@@ -38,66 +38,82 @@ INLINE columns columns_from(intptr_t v, const int max_width, const intptr_t n) {
 
 enum { MAX_HEIGHT = 16, MAX_WIDTH = 8 };
 
-/* What a tile prefetches of dense stacks that come from memory: as much of a later A and B as the tile reads
- * of its own, a_step and b_step elements for each k. a == NULL: nothing. */
+/* What tiles prefetch of dense stacks that come from memory: as much of a later A as they read of their own and, for
+ * each element of that, `ratio` / 2^16 of a later B. a == NULL: nothing. */
 typedef struct ahead {
     const T *a, *b;
-    intptr_t a_step, b_step;
+    intptr_t ratio;
 } ahead;
+INLINE ahead ahead_by(const ahead next, intptr_t count) {
+    return (ahead){next.a ? next.a + count : NULL, next.b + (count * next.ratio >> 16), next.ratio};
+}
+/* At each k, in a tile of `height` rows. */
+INLINE void prefetch_next(const ahead next, intptr_t p, const int height) {
+    const intptr_t step = (height * next.ratio + 0xffff) >> 16;
+    prefetch(next.a + p * height, height);
+    prefetch(next.b + p * step, step);
+}
 
 /* One tile of one matrix: c (height x columns) = a (height x k) b (k x columns). At each k it streams a line of what is
  * behind, if that is not NULL. */
 INLINE void rows_tile(const int height, const columns j, const intptr_t k, const T *a, const strides as, const T *b,
                       const strides bs, T *c, const strides cs, const ahead next, smm_behind *behind) {
     vec acc[MAX_HEIGHT][MAX_WIDTH], bv[MAX_WIDTH];
+    const T *fours[MAX_HEIGHT / 4]; /* of rows of A: three run-time distances for all, or registers would not do */
+    UNROLLED(int i = 0; i < height; i += 4) {
+        fours[i / 4] = a + i * as.row;
+        if (!__builtin_constant_p(as.row)) FORGET(fours[i / 4]);
+    }
     UNROLLED(int v = 0; v < vectors_of(j); v++) bv[v] = load_columns(j, v, b);
     UNROLLED(int i = 0; i < height; i++)
-        UNROLLED(int v = 0; v < vectors_of(j); v++) acc[i][v] = lane_mul(lane_set(a[i * as.row]), bv[v]);
+        UNROLLED(int v = 0; v < vectors_of(j); v++) acc[i][v] = lane_mul(lane_set(fours[i / 4][i % 4 * as.row]), bv[v]);
 
-    UNROLLED_BY_4(intptr_t p = 1; p < k; p++) {
+    UNROLLED_BY_2(intptr_t p = 1; p < k; p++) {
         if (next.a) {
-            prefetch(next.a + p * next.a_step, next.a_step);
-            prefetch(next.b + p * next.b_step, next.b_step);
+            prefetch_next(next, p, height);
             if (behind && behind->lines) stream_line(behind);
         }
         const T *bp = b + p * bs.row;
         UNROLLED(int v = 0; v < vectors_of(j); v++) bv[v] = load_columns(j, v, bp);
         UNROLLED(int i = 0; i < height; i++)
             UNROLLED(int v = 0; v < vectors_of(j); v++)
-                acc[i][v] = lane_fma(lane_set(a[i * as.row + p * as.col]), bv[v], acc[i][v]);
+                acc[i][v] = lane_fma(lane_set(fours[i / 4][i % 4 * as.row + p * as.col]), bv[v], acc[i][v]);
     }
 
-    UNROLLED(int i = 0; i < height; i++)
-        UNROLLED(int v = 0; v < vectors_of(j); v++) store_columns(j, v, c + i * cs.row, acc[i][v]);
+    UNROLLED(int i = 0; i < height; i++, c += cs.row) {
+        if (!__builtin_constant_p(cs.row)) FORGET(c); /* or each row has a pointer, in memory */
+        UNROLLED(int v = 0; v < vectors_of(j); v++) store_columns(j, v, c, acc[i][v]);
+    }
 }
 
 /* Above this order results are streamed in between. Below, that gained nothing; at any shape it cost up to 12 % (EPYC,
  * November 2026). */
 enum { ROWS_STREAM = 16 };
 
-INLINE ahead rows_ahead(const bool cold, const T *a, const T *b, const int n, intptr_t i, const int height) {
-    const intptr_t from = distance(n * n) + i * n;
-    return (ahead){cold ? a + from : NULL, b + from, height, height};
-}
-
 /* From memory, up to this order, constant strides save address arithmetic that does not hide behind the sums (EPYC,
  * November 2026: above it at most 5 % on AVX2, 3 % at f64 on AVX-512). */
 enum { ROWS_STRIDES = VECTOR_REGISTERS < 32 ? 8 : sizeof(T) == 8 ? 16 : 32 };
 
-/* The tiles of some columns of an n x n matrix, as equal in height as can be: first those of one row more. b_next:
- * where B itself lies, if what is read is a panel. */
-INLINE void rows_tiles_of(const bool cold, const columns j, const int n, const intptr_t k, const int max_height,
-                          const T *a, const strides as, const T *b, const strides bs, T *c, const strides cs,
-                          const T *b_next, smm_behind *behind) {
-    const int tiles = (n + max_height - 1) / max_height, height = n / tiles, taller = n % tiles * (height + 1);
-    ROLLED(int i = 0; i < taller; i += height + 1) {
-        const ahead next = rows_ahead(cold, a, b_next, n, i, height + 1);
-        rows_tile(height + 1, j, k, a + i * as.row, as, b, bs, c + i * cs.row, cs, next, behind);
-    }
-    ROLLED(int i = taller; i < n; i += height) {
-        const ahead next = rows_ahead(cold, a, b_next, n, i, height);
-        rows_tile(height, j, k, a + i * as.row, as, b, bs, c + i * cs.row, cs, next, behind);
-    }
+/* All tiles of some columns: the first `tall` rows in those of `height` rows, the others in those of one less. */
+INLINE void rows_tiles(const int height, const columns j, const intptr_t tall, const intptr_t m, const intptr_t k,
+                       const T *a, const strides as, const T *b, const strides bs, T *c, const strides cs,
+                       const ahead next, smm_behind *behind) {
+    ROLLED(intptr_t i = 0; i < tall; i += height)
+        rows_tile(height, j, k, a + i * as.row, as, b, bs, c + i * cs.row, cs, ahead_by(next, i * k), behind);
+    if (height > 1)
+        ROLLED(intptr_t i = tall; i < m; i += height - 1)
+            rows_tile(height - 1, j, k, a + i * as.row, as, b, bs, c + i * cs.row, cs, ahead_by(next, i * k), behind);
+}
+
+/* Tiles as equal in height as can be, none of more than `highest` rows. */
+INLINE intptr_t height_of(intptr_t m, intptr_t highest) {
+    const intptr_t tiles = (m + highest - 1) / highest;
+    return (m + tiles - 1) / tiles;
+}
+/* How many of m rows are in tiles of the greatest height. */
+INLINE intptr_t tall_of(intptr_t m, intptr_t height) {
+    const intptr_t tiles = (m + height - 1) / height;
+    return (m - tiles * (height - 1)) * height;
 }
 
 /* A vector's width of columns of a dense matrix; what would pass the end of rows or columns overlaps. And all of them.
@@ -119,16 +135,16 @@ INLINE void transpose_square(T *to, const T *from, const int n) {
 }
 
 /* One n x n matrix, max_width vectors of columns at a time and then the rest. */
-INLINE void rows_matrix(const bool cold, const int n, const intptr_t k, const int max_height, const int max_width,
-                        const T *a, const strides as, const T *b, const strides bs, T *c, const strides cs,
-                        const T *b_next, smm_behind *behind) {
-    const int step = max_width * LANES, whole = n / step * step;
+INLINE void rows_matrix(const int n, const intptr_t k, const int max_height, const int max_width, const T *a,
+                        const strides as, const T *b, const strides bs, T *c, const strides cs, const ahead next,
+                        smm_behind *behind) {
+    const int step = max_width * LANES, whole = n / step * step, height = height_of(n, max_height);
+    const int tall = tall_of(n, height);
     ROLLED(int v = 0; v < whole; v += step)
-        rows_tiles_of(cold, (columns){max_width, step - LANES}, n, k, max_height, a, as, b + v, bs, c + v, cs, b_next,
-                      behind);
+        rows_tiles(height, (columns){max_width, step - LANES}, tall, n, k, a, as, b + v, bs, c + v, cs, next, behind);
     if (whole < n)
-        rows_tiles_of(cold, columns_from(whole / LANES, max_width, n), n, k, max_height, a, as, b + whole, bs,
-                      c + whole, cs, b_next, behind);
+        rows_tiles(height, columns_from(whole / LANES, max_width, n), tall, n, k, a, as, b + whole, bs, c + whole, cs,
+                   next, behind);
 }
 
 /* n x n matrices; n, heights, widths and, by inlining, k and the strides within a matrix are constants where the
@@ -145,7 +161,8 @@ INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last
     for (intptr_t q = first; q < last; q++, a += as.batch, b += bs.batch, c += cs.batch) {
         const T *panel = panels[q & 1];
         if (b_cols && q + 1 < last) transpose_square(panels[~q & 1], b + bs.batch, n);
-        rows_matrix(cold, n, k, max_height, max_width, a, as, b_cols ? panel : b, bs, c, cs, b, to_stream);
+        const ahead next = {cold ? a + distance(n * n) : NULL, b + distance(n * n), 1 << 16};
+        rows_matrix(n, k, max_height, max_width, a, as, b_cols ? panel : b, bs, c, cs, next, to_stream);
     }
     if (known) *known = behind;
 }
@@ -210,6 +227,10 @@ INLINE void rows_square_columns(const smm_call *call, intptr_t first, intptr_t l
 /* Up to this order B by columns stays in registers: on AVX-512 while a matrix is one tile, which transposes it once. */
 enum { ROWS_COLUMNS = sizeof(vec) < 64 ? 8 : sizeof(T) == 8 ? 12 : 16 };
 
+/* Above this order matrices with gaps are left to the kernel of any shape: in cache it is up to 10 % slower, from
+ * memory 15 % faster (AMD Zen 3, November 2026). */
+enum { ROWS_GAPS = 16 };
+
 /* Square matrices of constant order, with code of their own for dense operands by rows or by columns. `kernel` is what
  * this becomes. Small A by columns prefetches in cache, too, with 32 registers: AVX-512 is 5-15 % faster (Xeon, family
  * 6 model 207, November 2026). */
@@ -239,88 +260,105 @@ INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm
         rows_square_loop(call, first, last, true, n, n, height, width, as, b_rows, b_is_cols, c_rows, behind);
     else if (n > ROWS_COLUMNS && b_is_cols)
         rows_square_transposed(call, first, last, n, kernel);
-    else
+    else if (n <= ROWS_GAPS)
         /* k at run time: unrolled, every a_ik would want an address register of its own */
         rows_square_loop(call, first, last, false, n, call->k, height, width, as, bs, false, cs, NULL);
 }
 
 /* Dense B by rows or by columns, or any B by rows; C by rows. */
 static inline unsigned rows_square_needs(const smm_call *call) {
-    const intptr_t size = sizeof(T), n = call->n;
+    const intptr_t size = sizeof(T), n = call->n, row = n * size;
     const smm_operand *a = &call->a, *b = &call->b, *c = &call->c;
-    const bool dense_a = (a->col == size && a->row == n * size) || (a->row == size && a->col == n * size);
-    const bool dense_columns = dense_a && b->row == size && b->col == n * size && c->row == n * size;
+    const bool dense_a = (a->col == size && a->row == row) || (a->row == size && a->col == row);
+    const bool dense_columns = dense_a && b->row == size && b->col == row && c->row == row;
+    const bool gaps = !dense_a || (b->col == size && b->row != row) || (c->col == size && c->row != row);
+    if (n > ROWS_GAPS && gaps) return SMM_UNFIT;
     return (b->col == size || dense_columns ? 0u : SMM_PACK_B) | (c->col == size ? 0u : SMM_STAGE_C);
 }
 
-/* Any shape: the same tile with run-time k and strides, one function per height and width, wide ones for a vector times
- * matrices, each with the loop over the batch inside for matrices that are a single tile. */
+/* Any shape: the same tiles with run-time sizes and strides, those of some rows and columns of a few matrices. One
+ * function per height and width, wide ones for a vector times matrices. */
 typedef struct rows_shape {
+    intptr_t from, to; /* rows */
     intptr_t k, last;
     strides a, b, c;
 } rows_shape;
 
-typedef void rows_tile_fn(const rows_shape *s, const T *a, const T *b, T *c, intptr_t count, ahead next);
+typedef void rows_fn(const rows_shape *shape, const T *a, const T *b, T *c, intptr_t count, ahead next);
 
-INLINE void rows_tiles(const int height, const int width, const rows_shape *s, const T *a, const T *b, T *c,
-                       intptr_t count, ahead next) {
-    const strides as = s->a, bs = {s->b.batch, s->b.row, 1}, cs = {s->c.batch, s->c.row, 1};
-    for (; count--; a += as.batch, b += bs.batch, c += cs.batch) {
-        rows_tile(height, (columns){width, s->last}, s->k, a, as, b, bs, c, cs, next, NULL);
-        if (next.a) {
-            next.a += as.batch;
-            next.b += bs.batch;
-        }
-    }
+INLINE void rows_some(const int height, const int width, const rows_shape *shape, const T *a, const T *b, T *c,
+                      intptr_t count, ahead next) {
+    const rows_shape s = *shape;
+    const strides as = s.a, bs = {s.b.batch, s.b.row, 1}, cs = {s.c.batch, s.c.row, 1};
+    const columns j = {width, s.last};
+    if (!next.a)
+        for (; count--; a += as.batch, b += bs.batch, c += cs.batch)
+            ROLLED(intptr_t i = s.from; i < s.to; i += height)
+                rows_tile(height, j, s.k, a + i * as.row, as, b, bs, c + i * cs.row, cs, (ahead){0}, NULL);
+    else
+        for (; count--; a += as.batch, b += bs.batch, c += cs.batch, next.a += as.batch, next.b += bs.batch)
+            ROLLED(intptr_t i = s.from; i < s.to; i += height)
+                rows_tile(height, j, s.k, a + i * as.row, as, b, bs, c + i * cs.row, cs, ahead_by(next, i * s.k), NULL);
 }
 
-#define TILE_HEIGHTS(X, width) \
+#define HEIGHTS(X, width) \
     X(1, width) X(2, width) X(3, width) X(4, width) X(5, width) X(6, width) X(7, width) X(8, width)
-#define TILES(X) \
-    TILE_HEIGHTS(X, 0) TILE_HEIGHTS(X, 1) TILE_HEIGHTS(X, 2) TILE_HEIGHTS(X, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
+#define TILES(X) HEIGHTS(X, 0) HEIGHTS(X, 1) HEIGHTS(X, 2) HEIGHTS(X, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
+/* Vectors of C that leave registers for B and for the broadcast of A (of `portable`, which is there to be right, what
+ * is soon compiled); the compiler drops larger tiles. */
+#if defined(SMM_KERNELS_PORTABLE)
+enum { TILE_VECTORS = 8 };
+#else
+enum { TILE_VECTORS = VECTOR_REGISTERS == 32 ? 24 : 12 };
+#endif
 #define FUNCTION(height, width) \
-    static rows_tile_fn rows_tile_##height##x##width; \
-    static void rows_tile_##height##x##width(const rows_shape *s, const T *a, const T *b, T *c, intptr_t count, \
-                                             ahead next) { \
-        rows_tiles(height, width, s, a, b, c, count, next); \
+    static rows_fn rows_##height##x##width; \
+    static void rows_##height##x##width(const rows_shape *s, const T *a, const T *b, T *c, intptr_t count, \
+                                        ahead next) { \
+        rows_some(height, width, s, a, b, c, count, next); \
     }
 TILES(FUNCTION)
-/* Vectors of C that leave registers for B and for the broadcast of A; the compiler drops larger tiles. */
-enum { TILE_VECTORS = VECTOR_REGISTERS == 32 ? 24 : 12 };
-#define ENTRY(height, width) [width][height] = height * width <= TILE_VECTORS ? rows_tile_##height##x##width : NULL,
-static rows_tile_fn *const rows_tile_table[MAX_WIDTH + 1][9] = {TILES(ENTRY)};
+#define ENTRY(height, width) [width][height] = height * width <= TILE_VECTORS ? rows_##height##x##width : NULL,
+static rows_fn *const rows_table[MAX_WIDTH + 1][9] = {TILES(ENTRY)};
 #undef ENTRY
 #undef FUNCTION
 #undef TILES
-#undef TILE_HEIGHTS
+#undef HEIGHTS
 
-/* The tallest tile of a width. */
-INLINE intptr_t tallest(int width) { return least(8, TILE_VECTORS / (width ? width : 1)); }
+/* Some columns of a call: tiles of `run[0]` in its first rows, then those of `run[1]`, one row less. */
+typedef struct rows_part {
+    rows_fn *run[2];
+    rows_shape shape[2];
+} rows_part;
+INLINE rows_part rows_part_of(const smm_call *call, columns j) {
+    const intptr_t m = call->m, height = height_of(m, least(8, TILE_VECTORS / vectors_of(j))),
+                   tall = tall_of(m, height);
+    const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
+    rows_fn *const *of = rows_table[j.width];
+    return (rows_part){{of[height], of[height - 1]},
+                       {{0, tall, call->k, j.last, as, bs, cs}, {tall, m, call->k, j.last, as, bs, cs}}};
+}
 
-/* Tile by tile, each over a few matrices at a time: enough to hide the call, few enough to stay in L1. */
+/* Columns by columns, each time of a few matrices: enough to hide the call, few enough to stay in L1. */
 static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     enum { L1_BYTES = 16384 };
-    rows_shape s = {call->k, 0, strides_of(&call->a), strides_of(&call->b), strides_of(&call->c)};
-    const intptr_t m = call->m, k = call->k, n = call->n;
-    const intptr_t vectors = (n + LANES - 1) / LANES, bytes = (m * k + k * n + m * n) * (intptr_t)sizeof(T);
-    const intptr_t group = bytes < L1_BYTES ? L1_BYTES / bytes : 1;
-    const int width = m == 1 ? MAX_WIDTH : 3; /* vectors: one row leaves registers for more, and B is read straight */
+    const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
+    const intptr_t m = call->m, k = call->k, n = call->n, bytes = (m * k + k * n + m * n) * (intptr_t)sizeof(T);
+    const intptr_t group = bytes < L1_BYTES ? L1_BYTES / bytes : 1, ratio = (n << 16) / m;
+    /* vectors: one row leaves registers for more, and B is read straight */
+    const int width = m == 1 ? MAX_WIDTH : (int)height_of((n + LANES - 1) / LANES, 3);
+    const intptr_t step = width * LANES, whole = n / step * step;
+    const rows_part parts[] = {rows_part_of(call, (columns){width, step - LANES}),
+                               rows_part_of(call, columns_from(whole / LANES, width, n))};
     for (intptr_t q = first; q < last; q += group) {
-        const T *a = (const T *)call->a.data + q * s.a.batch, *b = (const T *)call->b.data + q * s.b.batch;
-        T *c = (T *)call->c.data + q * s.c.batch;
-        for (intptr_t v = 0; v < vectors; v += width) {
-            const columns j = columns_from(v, width, n);
-            s.last = j.last;
-            /* tiles as high as registers allow, and all about equally high */
-            const intptr_t tiles = (m + tallest(j.width) - 1) / tallest(j.width);
-            for (intptr_t t = 0, i = 0; t < tiles; t++) {
-                const intptr_t height = (m - i) / (tiles - t), share = n * height / m + 1;
-                const ahead next = {cold && !v ? a + distance(group * m * k) + i * k : NULL,
-                                    b + distance(group * k * n) + i * n * k / m, height, share};
-                rows_tile_table[j.width][height](&s, a + i * s.a.row, b + v * LANES, c + i * s.c.row + v * LANES,
-                                                 least(group, last - q), next);
-                i += height;
-            }
+        const T *a = (const T *)call->a.data + q * as.batch, *b = (const T *)call->b.data + q * bs.batch;
+        T *c = (T *)call->c.data + q * cs.batch;
+        for (intptr_t v = 0; v < n; v += step) {
+            const rows_part *part = &parts[v == whole];
+            const ahead next = {cold && !v ? a + distance(group * m * k) : NULL, b + distance(group * k * n), ratio};
+            for (int i = 0; i < 2; i++)
+                if (part->shape[i].from < part->shape[i].to)
+                    part->run[i](&part->shape[i], a, b + v, c + v, least(group, last - q), next);
         }
     }
 }
