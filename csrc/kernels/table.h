@@ -78,26 +78,29 @@ enum {
     LARGEST_GROUP = SMM_GROUP * 4
 };
 
-/* From how many bytes `rows` of constant order prefetches. On AVX2 what the last cache holds comes soon enough:
- * prefetching 2 to 4 MB cost 10-25 %, 12 MB nothing from order 12 on, and orders 2 to 4 gained 20-30 % by it (AMD Zen
- * 3, November 2026). */
-#define ROWS_COLD (VECTOR_REGISTERS < 32 ? 4 * SMM_BEYOND_L2 : SMM_BEYOND_L2)
+/* From how many bytes products of constant order prefetch, and vectors take one matrix at a time. On AVX2 what the last
+ * cache holds comes soon enough: prefetching 2 to 4 MB cost 10-25 %, 12 MB nothing from order 12 on, and orders 2 to 4
+ * gained 20-30 % by it; vectors took 1.2 to 3 times as long for 3 MB one matrix at a time, half as long for 20 MB. Any
+ * shape still lost 10-35 % at 12 MB (AMD Zen 3, November 2026; AVX-512 on a Xeon, family 6 model 207: no difference).
+ */
+#define CONSTANT_COLD (VECTOR_REGISTERS < 32 ? 4 * SMM_BEYOND_L2 : SMM_BEYOND_L2)
+#define ANY_COLD (VECTOR_REGISTERS < 32 ? SMM_MEMORY : SMM_BEYOND_L2)
 
 static const smm_kernel matmul_list[] = {
-#define MATMUL_VECTOR_LANES(n) ROW(matmul_vector_lanes_##n, n, n, 1, vector_lanes_needs, SMM_BEYOND_L2),
-#define MATMUL_VECTOR_LEFT(n) ROW(matmul_vector_left_##n, 1, n, n, vector_lanes_needs, SMM_BEYOND_L2),
+#define MATMUL_VECTOR_LANES(n) ROW(matmul_vector_lanes_##n, n, n, 1, vector_lanes_needs, CONSTANT_COLD),
+#define MATMUL_VECTOR_LEFT(n) ROW(matmul_vector_left_##n, 1, n, n, vector_lanes_needs, CONSTANT_COLD),
 #define MATMUL_PERMUTE(n) GROUPED(LARGE_GROUP, matmul_permute_##n, n, n, n, permute_needs, SMM_BEYOND_L2),
 #define MATMUL_GROUP(n, width) \
     GROUPED(n == 4 ? SMALL_GROUP : GROUP, matmul_group_##n, n, n, n, group_needs, SMM_BEYOND_L2),
-#define MATMUL_ROWS(n, height, width) GROUPED(GROUP, matmul_rows_##n, n, n, n, rows_square_needs, ROWS_COLD),
+#define MATMUL_ROWS(n, height, width) GROUPED(GROUP, matmul_rows_##n, n, n, n, rows_square_needs, CONSTANT_COLD),
 #include "../tuning.def"
     GROUPED(GROUP, matmul_scalars, 1, 1, 1, any_needs, SMM_MEMORY),
-    ROW(matmul_vector_lanes, 0, 0, 1, vector_lanes_needs, SMM_BEYOND_L2),
+    ROW(matmul_vector_lanes, 0, 0, 1, vector_lanes_needs, CONSTANT_COLD),
 #if defined(SMM_KERNELS_AVX512) || defined(SMM_KERNELS_AVX2)
     GROUPED(LARGE_GROUP, matmul_permute, 0, 0, 0, permute_needs, SMM_BEYOND_L2),
 #endif
     GROUPED(LARGEST_GROUP, matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),
-    GROUPED(LARGEST_GROUP, matmul_rows, 0, 0, 0, rows_needs, SMM_BEYOND_L2),
+    GROUPED(LARGEST_GROUP, matmul_rows, 0, 0, 0, rows_needs, ANY_COLD),
     GROUPED(GROUP, matmul_strided, 0, 0, 0, any_needs, SMM_MEMORY),
 };
 
