@@ -184,6 +184,7 @@ def matmul_details(results: Results) -> str:
             if machine.topics[topic]:
                 tables = [table(machine, topic, d) for d in ("f64", "f32") if machine.cases(topic, d)]
                 parts += [caption(machine, topic, what), *tables]
+        parts.append(losses(machine))
         if machine.topics["layout"]:
             parts += [caption(machine, "layout", "operands in other layouts"), layouts_table(machine)]
         judged = list(verdicts.threads(machine.topics["threads"]))
