@@ -44,8 +44,9 @@ typedef struct ahead {
     const T *a, *b;
     intptr_t ratio;
 } ahead;
-INLINE ahead ahead_by(const ahead next, intptr_t count) {
-    return (ahead){next.a ? next.a + count : NULL, next.b + (count * next.ratio >> 16), next.ratio};
+INLINE ahead ahead_by(ahead next, intptr_t count) {
+    if (next.a) next.a += count, next.b += count * next.ratio >> 16;
+    return next;
 }
 /* At each k, in a tile of `height` rows. */
 INLINE void prefetch_next(const ahead next, intptr_t p, const int height) {
@@ -94,23 +95,20 @@ enum { ROWS_STREAM = 16 };
  * November 2026: above it at most 5 % on AVX2, 3 % at f64 on AVX-512). */
 enum { ROWS_STRIDES = VECTOR_REGISTERS < 32 ? 8 : sizeof(T) == 8 ? 16 : 32 };
 
-/* All tiles of some columns: the first `tall` rows in those of `height` rows, the others in those of one less. */
-INLINE void rows_tiles(const int height, const columns j, const intptr_t tall, const intptr_t m, const intptr_t k,
-                       const T *a, const strides as, const T *b, const strides bs, T *c, const strides cs,
-                       const ahead next, smm_behind *behind) {
-    ROLLED(intptr_t i = 0; i < tall; i += height)
+/* Tiles of `height` rows, from one row to another. */
+INLINE void rows_tiles(const int height, const columns j, intptr_t from, intptr_t to, const intptr_t k, const T *a,
+                       const strides as, const T *b, const strides bs, T *c, const strides cs, const ahead next,
+                       smm_behind *behind) {
+    ROLLED(intptr_t i = from; i < to; i += height)
         rows_tile(height, j, k, a + i * as.row, as, b, bs, c + i * cs.row, cs, ahead_by(next, i * k), behind);
-    if (height > 1)
-        ROLLED(intptr_t i = tall; i < m; i += height - 1)
-            rows_tile(height - 1, j, k, a + i * as.row, as, b, bs, c + i * cs.row, cs, ahead_by(next, i * k), behind);
 }
 
-/* Tiles as equal in height as can be, none of more than `highest` rows. */
-INLINE intptr_t height_of(intptr_t m, intptr_t highest) {
-    const intptr_t tiles = (m + highest - 1) / highest;
-    return (m + tiles - 1) / tiles;
+/* The largest of as few parts as can be, none above `most` and all as equal as can be. */
+INLINE intptr_t largest_part(intptr_t count, intptr_t most) {
+    const intptr_t parts = (count + most - 1) / most;
+    return (count + parts - 1) / parts;
 }
-/* How many of m rows are in tiles of the greatest height. */
+/* How many of m rows are in tiles of the greatest height; the others are in those of one row less. */
 INLINE intptr_t tall_of(intptr_t m, intptr_t height) {
     const intptr_t tiles = (m + height - 1) / height;
     return (m - tiles * (height - 1)) * height;
@@ -138,13 +136,16 @@ INLINE void transpose_square(T *to, const T *from, const int n) {
 INLINE void rows_matrix(const int n, const intptr_t k, const int max_height, const int max_width, const T *a,
                         const strides as, const T *b, const strides bs, T *c, const strides cs, const ahead next,
                         smm_behind *behind) {
-    const int step = max_width * LANES, whole = n / step * step, height = height_of(n, max_height);
+    const int step = max_width * LANES, whole = n / step * step, height = largest_part(n, max_height);
     const int tall = tall_of(n, height);
-    ROLLED(int v = 0; v < whole; v += step)
-        rows_tiles(height, (columns){max_width, step - LANES}, tall, n, k, a, as, b + v, bs, c + v, cs, next, behind);
-    if (whole < n)
-        rows_tiles(height, columns_from(whole / LANES, max_width, n), tall, n, k, a, as, b + whole, bs, c + whole, cs,
-                   next, behind);
+    const columns full = {max_width, step - LANES}, rest = columns_from(whole / LANES, max_width, n);
+    ROLLED(int v = 0; v < whole; v += step) {
+        rows_tiles(height, full, 0, tall, k, a, as, b + v, bs, c + v, cs, next, behind);
+        if (tall < n) rows_tiles(height - 1, full, tall, n, k, a, as, b + v, bs, c + v, cs, next, behind);
+    }
+    if (whole == n) return;
+    rows_tiles(height, rest, 0, tall, k, a, as, b + whole, bs, c + whole, cs, next, behind);
+    if (tall < n) rows_tiles(height - 1, rest, tall, n, k, a, as, b + whole, bs, c + whole, cs, next, behind);
 }
 
 /* n x n matrices; n, heights, widths and, by inlining, k and the strides within a matrix are constants where the
@@ -227,8 +228,8 @@ INLINE void rows_square_columns(const smm_call *call, intptr_t first, intptr_t l
 /* Up to this order B by columns stays in registers: on AVX-512 while a matrix is one tile, which transposes it once. */
 enum { ROWS_COLUMNS = sizeof(vec) < 64 ? 8 : sizeof(T) == 8 ? 12 : 16 };
 
-/* Above this order matrices with gaps are left to the kernel of any shape: in cache it is up to 10 % slower, from
- * memory 15 % faster (AMD Zen 3, November 2026). */
+/* Above this order matrices with gaps are left to the kernel of any shape: in cache it is up to 10 % slower (13 % at
+ * f64 on AVX-512), from memory 15 % faster (AMD Zen 3 and a Xeon, family 6 model 207, November 2026). */
 enum { ROWS_GAPS = 16 };
 
 /* Square matrices of constant order, with code of their own for dense operands by rows or by columns. `kernel` is what
@@ -260,7 +261,7 @@ INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm
         rows_square_loop(call, first, last, true, n, n, height, width, as, b_rows, b_is_cols, c_rows, behind);
     else if (n > ROWS_COLUMNS && b_is_cols)
         rows_square_transposed(call, first, last, n, kernel);
-    else if (n <= ROWS_GAPS)
+    else if (n <= ROWS_GAPS) /* above, rows_square_needs lets nothing else through */
         /* k at run time: unrolled, every a_ik would want an address register of its own */
         rows_square_loop(call, first, last, false, n, call->k, height, width, as, bs, false, cs, NULL);
 }
@@ -293,12 +294,10 @@ INLINE void rows_some(const int height, const int width, const rows_shape *shape
     const columns j = {width, s.last};
     if (!next.a)
         for (; count--; a += as.batch, b += bs.batch, c += cs.batch)
-            ROLLED(intptr_t i = s.from; i < s.to; i += height)
-                rows_tile(height, j, s.k, a + i * as.row, as, b, bs, c + i * cs.row, cs, (ahead){0}, NULL);
+            rows_tiles(height, j, s.from, s.to, s.k, a, as, b, bs, c, cs, (ahead){0}, NULL);
     else
         for (; count--; a += as.batch, b += bs.batch, c += cs.batch, next.a += as.batch, next.b += bs.batch)
-            ROLLED(intptr_t i = s.from; i < s.to; i += height)
-                rows_tile(height, j, s.k, a + i * as.row, as, b, bs, c + i * cs.row, cs, ahead_by(next, i * s.k), NULL);
+            rows_tiles(height, j, s.from, s.to, s.k, a, as, b, bs, c, cs, next, NULL);
 }
 
 #define HEIGHTS(X, width) \
@@ -331,7 +330,7 @@ typedef struct rows_part {
     rows_shape shape[2];
 } rows_part;
 INLINE rows_part rows_part_of(const smm_call *call, columns j) {
-    const intptr_t m = call->m, height = height_of(m, least(8, TILE_VECTORS / vectors_of(j))),
+    const intptr_t m = call->m, height = largest_part(m, least(8, TILE_VECTORS / vectors_of(j))),
                    tall = tall_of(m, height);
     const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
     rows_fn *const *of = rows_table[j.width];
@@ -346,7 +345,7 @@ static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t l
     const intptr_t m = call->m, k = call->k, n = call->n, bytes = (m * k + k * n + m * n) * (intptr_t)sizeof(T);
     const intptr_t group = bytes < L1_BYTES ? L1_BYTES / bytes : 1, ratio = (n << 16) / m;
     /* vectors: one row leaves registers for more, and B is read straight */
-    const int width = m == 1 ? MAX_WIDTH : (int)height_of((n + LANES - 1) / LANES, 3);
+    const int width = m == 1 ? MAX_WIDTH : (int)largest_part((n + LANES - 1) / LANES, 3);
     const intptr_t step = width * LANES, whole = n / step * step;
     const rows_part parts[] = {rows_part_of(call, (columns){width, step - LANES}),
                                rows_part_of(call, columns_from(whole / LANES, width, n))};
