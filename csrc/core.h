@@ -52,8 +52,8 @@ typedef struct smm_kernels {
         size_t count;
     } lists[SMM_OPS];
     intptr_t lanes; /* elements of a vector */
-    /* Copy `count` matrices of x (rows x cols) to packed. */
-    void (*pack)(void *packed, const smm_operand *x, intptr_t rows, intptr_t cols, intptr_t count);
+    /* Copy `count` matrices of x (rows x cols) to packed; cold: x comes from memory. */
+    void (*pack)(void *packed, const smm_operand *x, intptr_t rows, intptr_t cols, intptr_t count, bool cold);
     /* C = alpha packed + beta C for the whole call; clobbers packed. */
     void (*unpack)(const smm_call *call, void *packed);
     /* packed = alpha packed for the whole call. */

@@ -61,11 +61,11 @@ static void move_to(tile *t, const smm_plan *plan, const smm_call *call, intptr_
     const intptr_t size = smm_size(call->dtype);
     if (plan->staged & SMM_PACK_A) {
         fed->a = packed(room->a, part->a, part->m, part->k, size);
-        plan->kernels->pack(room->a, &part->a, part->m, part->k, part->a.batch ? count : 1);
+        plan->kernels->pack(room->a, &part->a, part->m, part->k, part->a.batch ? count : 1, plan->cold);
     }
     if (plan->staged & SMM_PACK_B) {
         fed->b = packed(room->b, part->b, part->k, part->n, size);
-        plan->kernels->pack(room->b, &part->b, part->k, part->n, part->b.batch ? count : 1);
+        plan->kernels->pack(room->b, &part->b, part->k, part->n, part->b.batch ? count : 1, plan->cold);
     }
 }
 

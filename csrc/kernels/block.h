@@ -68,11 +68,15 @@ INLINE void transpose_block(T *to, intptr_t to_ld, const T *from, intptr_t from_
         if (l < height) block_store(to + l * to_ld, x[l], store);
 }
 
-/* to (rows x cols, dense) from columns that are contiguous and `ld` elements apart. */
-INLINE void transpose(T *to, const T *from, intptr_t ld, intptr_t rows, intptr_t cols) {
-    for (intptr_t i = 0; i < rows; i += BLOCK)
+/* to (rows x cols, dense) from columns that are contiguous and `ld` elements apart. With each row of blocks as many
+ * elements are prefetched from `next` on, if that is not NULL. */
+INLINE void transpose(T *to, const T *from, intptr_t ld, intptr_t rows, intptr_t cols, const T *next) {
+    for (intptr_t i = 0; i < rows; i += BLOCK) {
+        const intptr_t height = least(BLOCK, rows - i);
+        if (next) prefetch(next + i * cols, height * cols);
         for (intptr_t j = 0; j < cols; j += BLOCK) {
-            const intptr_t height = least(BLOCK, rows - i), width = least(BLOCK, cols - j);
+            const intptr_t width = least(BLOCK, cols - j);
             transpose_block(to + i * cols + j, cols, from + j * ld + i, ld, height, width, width);
         }
+    }
 }

@@ -81,10 +81,11 @@ enum {
 /* From how many bytes products of constant order prefetch, and vectors take one matrix at a time. On AVX2 what the last
  * cache holds comes soon enough: prefetching 2 to 4 MB cost 10-25 %, 12 MB nothing from order 12 on, and orders 2 to 4
  * gained 20-30 % by it; vectors took 1.2 to 3 times as long for 3 MB one matrix at a time, half as long for 20 MB. Any
- * shape still lost 10-35 % at 12 MB (AMD Zen 3, November 2026). On AVX-512 any shape made no difference, and vectors
- * above order 9 are up to 20 % faster one matrix at a time (Xeon, family 6 model 207). */
+ * shape still lost 10-35 % at 12 MB (AMD Zen 3, November 2026). On AVX-512 any shape lost 5-25 % at 3 to 12 MB, gained
+ * as much as it lost at 20, and B by columns gained 10-50 % there (Zen 5); vectors above order 9 are up to 20 % faster
+ * one matrix at a time (Xeon, family 6 model 207). */
 #define CONSTANT_COLD (VECTOR_REGISTERS < 32 ? 4 * SMM_BEYOND_L2 : SMM_BEYOND_L2)
-#define ANY_COLD (VECTOR_REGISTERS < 32 ? SMM_MEMORY : SMM_BEYOND_L2)
+#define ANY_COLD (VECTOR_REGISTERS < 32 ? SMM_MEMORY : SMM_MEMORY * 2 / 3)
 
 static const smm_kernel matmul_list[] = {
 #define MATMUL_VECTOR_LANES(n) ROW(matmul_vector_lanes_##n, n, n, 1, vector_lanes_needs, CONSTANT_COLD),
