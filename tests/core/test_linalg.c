@@ -428,6 +428,16 @@ static void test_sizes(void) {
     }
 }
 
+/* Whether an output that has no gaps has the bits of `copy`. Of NaN the sign may differ: C leaves it open from which
+ * operand of a sum a NaN comes, and a compiler that copies a loop chooses anew. */
+static bool same_as(const struct problem *p, enum operand i, const char *copy) {
+    const struct stack *s = &p->stacks[i];
+    const intptr_t size = size_of(p, i);
+    for (const char *x = s->low; x < s->high; x += size, copy += size)
+        if (memcmp(x, copy, (size_t)size) && !(isnan(value_of(p, i, x)) && isnan(value_of(p, i, copy)))) return false;
+    return true;
+}
+
 /* Run the whole as it is, and in parts of at most 1000 matrices, and compare all outputs. */
 static void check_whole(const struct operation *o, smm_dtype dtype, intptr_t n, intptr_t batch, bool streamed) {
     struct problem p = problem_of(o, dtype, batch, n, n, 2);
@@ -459,8 +469,8 @@ static void check_whole(const struct operation *o, smm_dtype dtype, intptr_t n, 
         smm_set_num_threads(threads);
         run(&p);
         for (enum operand i = C; i < OPERANDS; i++)
-            CHECK(!copies[i] || !memcmp(copies[i], p.stacks[i].low, (size_t)(p.stacks[i].high - p.stacks[i].low)),
-                  "%s: other bits in %c when whole, on %d threads", running, "ABCDPI"[i], threads);
+            CHECK(!copies[i] || same_as(&p, i, copies[i]), "%s: other bits in %c when whole, on %d threads", running,
+                  "ABCDPI"[i], threads);
     }
     for (enum operand i = C; i < OPERANDS; i++) free(copies[i]);
     smm_set_num_threads(0);
