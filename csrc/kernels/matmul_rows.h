@@ -87,8 +87,8 @@ INLINE void rows_tile(const int height, const columns j, const intptr_t k, const
     }
 }
 
-/* Above this order results are streamed in between. Below, that gained nothing; at any shape it cost up to 12 % (EPYC,
- * November 2026). */
+/* Above this order results of square matrices are streamed in between. Below, that gained nothing. Of any shape they
+ * are: up to 29 % less from memory, small ones up to 7 % more (AMD Zen 5, November 2026). */
 enum { ROWS_STREAM = 16 };
 
 /* From memory, up to this order, constant strides save address arithmetic that does not hide behind the sums (EPYC,
@@ -285,43 +285,53 @@ typedef struct rows_shape {
     strides a, b, c;
 } rows_shape;
 
-typedef void rows_fn(const rows_shape *shape, const T *a, const T *b, T *c, intptr_t count, ahead next);
+typedef void rows_fn(const rows_shape *shape, const T *a, const T *b, T *c, intptr_t count, ahead next,
+                     smm_behind *behind);
 
 INLINE void rows_some(const int height, const int width, const rows_shape *shape, const T *a, const T *b, T *c,
-                      intptr_t count, ahead next) {
+                      intptr_t count, ahead next, smm_behind *known) {
     const rows_shape s = *shape;
     const strides as = s.a, bs = {s.b.batch, s.b.row, 1}, cs = {s.c.batch, s.c.row, 1};
     const columns j = {width, s.last};
     if (!next.a)
         for (; count--; a += as.batch, b += bs.batch, c += cs.batch)
             rows_tiles(height, j, s.from, s.to, s.k, a, as, b, bs, c, cs, (ahead){0}, NULL);
-    else
+    else {
+        smm_behind behind = *known; /* a copy, as in rows_square_loop */
         for (; count--; a += as.batch, b += bs.batch, c += cs.batch, next.a += as.batch, next.b += bs.batch)
-            rows_tiles(height, j, s.from, s.to, s.k, a, as, b, bs, c, cs, next, NULL);
+            rows_tiles(height, j, s.from, s.to, s.k, a, as, b, bs, c, cs, next, &behind);
+        *known = behind;
+    }
 }
 
 #define HEIGHTS(X, width) \
     X(1, width) X(2, width) X(3, width) X(4, width) X(5, width) X(6, width) X(7, width) X(8, width)
-#define TILES(X) HEIGHTS(X, 0) HEIGHTS(X, 1) HEIGHTS(X, 2) HEIGHTS(X, 3) HEIGHTS(X, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
+#define TALL(X, width) \
+    HEIGHTS(X, width) \
+    X(9, width) X(10, width) X(11, width) X(12, width) X(13, width) X(14, width) X(15, width) X(16, width)
+#define TILES(X) TALL(X, 0) TALL(X, 1) HEIGHTS(X, 2) HEIGHTS(X, 3) HEIGHTS(X, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
 /* Vectors of C that leave registers for B and for the broadcast of A (of `portable`, which is there to be right, what
- * is soon compiled); the compiler drops larger tiles. */
+ * is soon compiled), and rows of C if they are one vector each; the compiler drops larger tiles. */
 #if defined(SMM_KERNELS_PORTABLE)
 enum { TILE_VECTORS = 8 };
 #else
 enum { TILE_VECTORS = VECTOR_REGISTERS == 32 ? 24 : 12 };
 #endif
+enum { TILE_ROWS = 8, TALL_ROWS = VECTOR_REGISTERS == 32 ? MAX_HEIGHT : TILE_ROWS };
 #define FUNCTION(height, width) \
     static rows_fn rows_##height##x##width; \
-    static void rows_##height##x##width(const rows_shape *s, const T *a, const T *b, T *c, intptr_t count, \
-                                        ahead next) { \
-        rows_some(height, width, s, a, b, c, count, next); \
+    static void rows_##height##x##width(const rows_shape *s, const T *a, const T *b, T *c, intptr_t count, ahead next, \
+                                        smm_behind *behind) { \
+        rows_some(height, width, s, a, b, c, count, next, behind); \
     }
 TILES(FUNCTION)
-#define ENTRY(height, width) [width][height] = height * width <= TILE_VECTORS ? rows_##height##x##width : NULL,
-static rows_fn *const rows_table[MAX_WIDTH + 1][9] = {TILES(ENTRY)};
+#define ENTRY(height, width) \
+    [width][height] = height <= TALL_ROWS && height * width <= TILE_VECTORS ? rows_##height##x##width : NULL,
+static rows_fn *const rows_table[MAX_WIDTH + 1][MAX_HEIGHT + 1] = {TILES(ENTRY)};
 #undef ENTRY
 #undef FUNCTION
 #undef TILES
+#undef TALL
 #undef HEIGHTS
 
 /* Some columns of a call: tiles of `run[0]` in its first rows, then those of `run[1]`, one row less. */
@@ -330,8 +340,8 @@ typedef struct rows_part {
     rows_shape shape[2];
 } rows_part;
 INLINE rows_part rows_part_of(const smm_call *call, columns j) {
-    const intptr_t m = call->m, height = largest_part(m, least(8, TILE_VECTORS / vectors_of(j))),
-                   tall = tall_of(m, height);
+    const intptr_t most = j.width > 1 ? least(TILE_ROWS, TILE_VECTORS / j.width) : TALL_ROWS;
+    const intptr_t m = call->m, height = largest_part(m, most), tall = tall_of(m, height);
     const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
     rows_fn *const *of = rows_table[j.width];
     return (rows_part){{of[height], of[height - 1]},
@@ -358,7 +368,7 @@ static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t l
             const ahead next = {cold && !v ? a + distance(group * m * k) : NULL, b + distance(group * k * n), ratio};
             for (int i = 0; i < 2; i++)
                 if (part->shape[i].from < part->shape[i].to)
-                    part->run[i](&part->shape[i], a, b + v, c + v, least(group, last - q), next);
+                    part->run[i](&part->shape[i], a, b + v, c + v, least(group, last - q), next, cold);
         }
     }
 }
