@@ -11,11 +11,10 @@ INLINE void copy_row(T *to, const T *from, intptr_t count) {
 
 static void KERNEL(pack)(void *packed, const smm_operand *x, intptr_t rows, intptr_t cols, intptr_t count, bool cold) {
     const strides s = strides_of(x);
-    const bool ahead = cold && s.batch == rows * cols;
     const T *from = x->data;
     T *to = packed;
     for (; count--; from += s.batch, to += rows * cols) {
-        const T *next = ahead ? from + distance(rows * cols) : NULL;
+        const T *next = cold && s.batch == rows * cols ? from + distance(rows * cols) : NULL;
         if (next && s.row != 1) prefetch(next, rows * cols);
         if (s.col == 1)
             for (intptr_t i = 0; i < rows; i++) copy_row(to + i * cols, from + i * s.row, cols);
