@@ -6,6 +6,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/cuda/*.cuh tests/core/*.[ch] benchmarks/*.c))
+# The demo makes do without AVX2 where there is AVX-512, which is half as much to compile, unless all has been built.
+HAS_AVX512 := $(shell grep -m1 -o avx512vl /proc/cpuinfo 2>/dev/null)
+BUILT_FOR_DEMO := $(VENV)/smallmm$(if $(HAS_AVX512),$(if $(wildcard $(VENV)/smallmm),,-best))
 BUILT_FROM := pyproject.toml setup.py $(wildcard csrc/*.* csrc/*/*.*)
 REQUIREMENTS := import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
 	extras = {"build": project["build-system"]["requires"], **project["project"]["optional-dependencies"]}; \
@@ -14,7 +17,7 @@ REQUIREMENTS := import sys, tomllib; project = tomllib.load(open("pyproject.toml
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: $(VENV)/smallmm $(VENV)/extra-demo  ## build, and the colour covariance at every pixel of a photograph
+demo: $(BUILT_FOR_DEMO) $(VENV)/extra-demo  ## build, and the colour covariance at every pixel of a photograph
 	$(BIN)/python -m smallmm demo
 
 test: $(VENV)/smallmm $(VENV)/extra-test  ## build, and run the Python tests
@@ -85,8 +88,11 @@ DEV_PACKAGE = libpython$(PYTHON_VERSION)-dev
 HEADER_FILES = $(CURDIR)/$(VENV)/header_files/usr/include
 
 # What builds it is in .venv, too: pip would install all of that once more, into a folder of its own for each build.
-$(VENV)/smallmm: $(VENV)/header $(VENV)/extra-build $(BUILT_FROM)
-	CPATH=$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES) SMALLMM_NATIVE=1 \
+# With the kernels of all instruction sets that this processor has, or of the best. The other's are no use: setuptools
+# would take them for this one's.
+$(VENV)/smallmm $(VENV)/smallmm-best: $(VENV)/header $(VENV)/extra-build $(BUILT_FROM)
+	rm -f smallmm/*.so
+	CPATH=$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES) SMALLMM_NATIVE=$(if $(filter %-best,$@),best,1) \
 	$(BIN)/pip install --quiet --no-build-isolation --editable .
 	touch $@
 

@@ -135,11 +135,12 @@ def _cpu() -> str:
 
 
 def _numa_nodes() -> list[str]:
-    """The CPUs of each node, as the kernel lists them: "0-15"."""
+    """The CPUs of each node, as the kernel lists them: "CPUs 0-15"."""
     from pathlib import Path
 
     files = Path("/sys/devices/system/node").glob("node[0-9]*/cpulist")
-    return [file.read_text().strip() for file in sorted(files, key=lambda file: (len(str(file)), file))]
+    in_order = sorted(files, key=lambda file: (len(str(file)), file))
+    return [f"CPUs {file.read_text().strip()}" for file in in_order]
 
 
 def _nvrtc() -> str:
