@@ -71,12 +71,15 @@ class Bench:
         who = {"op": op, "contender": "roofline", "version": "", "isa": self.isa}
         return Entry(bound.call, like.fields | who | {"flops": bound.flops, "bytes": bound.bytes} | fields)
 
-    def time(self, entries: list[Entry], budget_s: float | None = None, least: int = 7) -> list[Row]:
+    def time(
+        self, entries: list[Entry], budget_s: float | None = None, sample_s: float = 1e-3, least: int = 7
+    ) -> list[Row]:
         """Time the entries together and add their rows."""
         if not entries:
             return []
         calls = {str(i): entry.call for i, entry in enumerate(entries)}
-        times = _bench.measure(calls, budget_s=self.budget_s if budget_s is None else budget_s, least=least)
+        budget_s = self.budget_s if budget_s is None else budget_s
+        times = _bench.measure(calls, budget_s=budget_s, sample_s=sample_s, least=least)
         return [self.run.add(harness.row(times[str(i)], **entry.fields)) for i, entry in enumerate(entries)]
 
 
