@@ -121,7 +121,7 @@ def memory(bench: Bench) -> None:
 
 def threads(bench: Bench) -> None:
     """Ours in cache on 1, 2 and all CPUs, interleaved, with 1.25 MB of operands for each thread."""
-    sample_s = 1e-2  # as others fall asleep while one is timed: to wake them takes 0.05 to 0.15 ms of a sample
+    sample_s = 1e-2  # as others sleep while one is timed, and wake within 0.05 to 0.15 ms of a sample
     among = bench.only(OURS)
     for op in bench.operations():
         for dtype in bench.options.dtype:
