@@ -3,41 +3,63 @@
  * Whoever includes this has defined N, PER_WARP (matrices of a warp), PITCH (elements from row to row of an image),
  * MATRIX (from image to image) and SKEW (beside the rows of an image). */
 
-__host__ __device__ constexpr int common_divisor(int x, int y) { return y == 0 ? x : common_divisor(y, x % y); }
-
 /* Element of the images in this row, counted through all matrices. */
 __device__ inline int place(int row, int col) { return row * PITCH + row / N * SKEW + col; }
 
-/* The vectors of a warp's flat matrices of LENGTH columns: a lane has one of them at each turn. In the order of memory,
- * where the places repeat a constant distance further on every PERIOD turns; else by rows of so many matrices, a group
- * of lanes to each. Either way few places have to be computed. */
+/* The same pointer, computed here and not anew, with another constant, at each use. */
+__device__ inline T *kept(const T *global) {
+    unsigned long long at = __cvta_generic_to_global(global);
+    asm volatile("" : "+l"(at));
+    return static_cast<T *>(__cvta_global_to_generic(at));
+}
+
+/* How a warp walks through its flat matrices of LENGTH columns: in vectors, one of a lane at each turn. In the order of
+ * memory, UNIT matrices after UNIT matrices; or by rows of one or two matrices, a group of lanes to each, where rows
+ * are long and not made of whole vectors. All units, and all rows, are alike: what a lane computes are the few places
+ * at which they begin. */
 template <int LENGTH, int WIDTH> struct Walk {
-    static constexpr unsigned EACH = LENGTH / WIDTH, ALL = PER_WARP * N * EACH, TURNS_IN_ORDER = ceil_div(ALL, 32);
-    static constexpr unsigned TO_ROWS = EACH / common_divisor(EACH, 32), ROWS_THEN = 32 * TO_ROWS / EACH;
-    static constexpr unsigned PERIOD = N % ROWS_THEN == 0 ? TO_ROWS : TO_ROWS * N / common_divisor(N, ROWS_THEN);
-    static constexpr unsigned ROWS_A_PERIOD = 32 * PERIOD / EACH;
-    static constexpr unsigned GROUP = power_of_two(EACH), GROUPS = 32 / GROUP;
-    static constexpr bool BY_ROWS = WIDTH < VECTOR && EACH > 8 && 2 * PERIOD > TURNS_IN_ORDER &&GROUPS <= PER_WARP;
-    static constexpr unsigned TURNS = BY_ROWS ? N * PER_WARP / GROUPS : TURNS_IN_ORDER;
-    unsigned lane; /* of rows of 4 vectors, 8 lanes have two that are 4 apart: in different banks */
-    __device__ Walk() : lane(threadIdx.x % 32) {
+    static constexpr int EACH = LENGTH / WIDTH, OF_MATRIX = N * EACH;              /* vectors */
+    static constexpr int COMPUTE = 6, MOVE = WIDTH < VECTOR ? 5 : 8, MOVE_ROW = 4; /* what places and turns cost */
+    __host__ __device__ static constexpr int places_of(int unit) { return ceil_div(unit * OF_MATRIX, 32); }
+    __host__ __device__ static constexpr int cost_of(int unit) {
+        return places_of(unit) * (COMPUTE + PER_WARP / unit * MOVE);
+    }
+    __host__ __device__ static constexpr int best_of(int unit) { /* of it and its multiples */
+        return unit == PER_WARP || cost_of(unit) <= cost_of(best_of(2 * unit)) ? unit : best_of(2 * unit);
+    }
+    static constexpr int GROUP = power_of_two(EACH), AT_ONCE = 32 / GROUP;
+    static constexpr bool LONG = WIDTH < VECTOR && EACH > 8 && AT_ONCE <= PER_WARP;
+    static constexpr int UNIT = best_of(1), ROWS = LONG ? N * PER_WARP / AT_ONCE : 0;
+    static constexpr bool BY_ROWS = LONG && COMPUTE + ROWS * MOVE_ROW < cost_of(UNIT);
+    static constexpr int PLACES = BY_ROWS ? 1 : places_of(UNIT), REPEATS = BY_ROWS ? ROWS : PER_WARP / UNIT;
+
+    int memory;          /* a lane's first vector */
+    unsigned at[PLACES]; /* of the image, in shared memory */
+    bool in_row, in_last;
+
+    __device__ Walk(const T *image) {
+        unsigned lane = threadIdx.x % 32;
+        /* Of rows of 4 vectors, 8 lanes have two that are 4 apart: in different banks. */
         if (EACH == 4) lane = lane / 8 * 4 + lane / 4 % 2 * 16 + lane % 4;
+        const unsigned q = lane / GROUP, col = lane % GROUP;
+        memory = BY_ROWS ? q * (N * LENGTH) + col * WIDTH : lane * WIDTH;
+        in_row = col < EACH, in_last = (PLACES - 1) * 32 + lane < UNIT * OF_MATRIX;
+#pragma unroll
+        for (int p = 0; p < PLACES; p++) {
+            const unsigned v = p * 32 + lane, gaps = v / EACH * (PITCH - LENGTH) + v / OF_MATRIX * SKEW;
+            at[p] = shared_address(image) + (BY_ROWS ? q * MATRIX + col * WIDTH : v * WIDTH + gaps) * sizeof(T);
+            asm volatile("" : "+r"(at[p])); /* is kept: or each access would compute its own */
+        }
     }
-    /* Is there a vector of the first `count` matrices at this turn? */
-    __device__ bool within(unsigned turn, int count) const {
-        if (BY_ROWS) return lane % GROUP < EACH && turn / N * GROUPS + lane / GROUP < count;
-        return turn * 32 + lane < count * N * EACH;
+    __device__ bool has(int p) const { return BY_ROWS ? in_row : p + 1 < PLACES || in_last; }
+    /* Where place p of repeat r is: in memory, from a lane's first vector on; and in the image. */
+    __device__ static int further(int r, int p) {
+        if (BY_ROWS) return (r / N * AT_ONCE * N + r % N) * LENGTH;
+        return r * UNIT * N * LENGTH + p * 32 * WIDTH;
     }
-    __device__ long long memory(unsigned turn) const {
-        const unsigned mine = BY_ROWS ? lane / GROUP * (N * LENGTH) + lane % GROUP * WIDTH : lane * WIDTH;
-        return mine + static_cast<long long>(BY_ROWS ? (turn / N * GROUPS * N + turn % N) * LENGTH : turn * 32 * WIDTH);
-    }
-    __device__ unsigned place(unsigned turn) const {
-        if (BY_ROWS)
-            return lane / GROUP * MATRIX + lane % GROUP * WIDTH + turn / N * GROUPS * MATRIX + turn % N * PITCH;
-        const unsigned v = turn % PERIOD * 32 + lane, row = v / EACH, later = turn / PERIOD * ROWS_A_PERIOD;
-        return row * PITCH + (ROWS_A_PERIOD > N ? row / N * SKEW : 0) + v % EACH * WIDTH + later % N * PITCH +
-               later / N * MATRIX;
+    __device__ T *image(int r, int p) const {
+        const int beyond = BY_ROWS ? r / N * AT_ONCE * MATRIX + r % N * PITCH : r * UNIT * MATRIX;
+        return static_cast<T *>(__cvta_shared_to_generic(at[p] + beyond * sizeof(T)));
     }
 };
 
@@ -61,17 +83,20 @@ __device__ inline void stage(T *images, const smm_cuda_operand &x, long long fir
     const T *from = static_cast<const T *>(x.data);
     if constexpr (SOURCE == SMM_SOURCE_FLAT && ORDER == SMM_ORDER_ROW) {
         constexpr int WIDTH = ALIGNED ? width_of(LENGTH) : 1;
-        const Walk<LENGTH, WIDTH> walk;
         from += first * (N * LENGTH);
-        if (count == PER_WARP) {
-#pragma unroll 128
-            for (unsigned turn = 0; turn < walk.TURNS; turn++)
-                if (walk.within(turn, PER_WARP)) copy<WIDTH>(images + col + walk.place(turn), from + walk.memory(turn));
-        } else {
+        if (count < PER_WARP) {
 #pragma unroll 1
-            for (unsigned turn = 0; turn < walk.TURNS; turn++)
-                if (walk.within(turn, count)) copy<WIDTH>(images + col + walk.place(turn), from + walk.memory(turn));
+            for (int e = threadIdx.x % 32; e < count * N * LENGTH; e += 32)
+                copy<1>(images + place(e / LENGTH, col + e % LENGTH), from + e);
+            return;
         }
+        const Walk<LENGTH, WIDTH> walk(images + col);
+        from = kept(from + walk.memory);
+#pragma unroll
+        for (int r = 0; r < walk.REPEATS; r++)
+#pragma unroll
+            for (int p = 0; p < walk.PLACES; p++)
+                if (walk.has(p)) copy<WIDTH>(walk.image(r, p), from + walk.further(r, p));
     } else {
         each_element<ORDER>(x, count, cols, where, col,
                             [&](long long offset, int to) { copy<1>(images + to, from + offset); });
@@ -85,18 +110,27 @@ __device__ inline void unstage(const T *images, const smm_cuda_operand &x, long 
     T *to = static_cast<T *>(x.data);
     if constexpr (SOURCE == SMM_SOURCE_FLAT && ORDER == SMM_ORDER_ROW) {
         constexpr int WIDTH = ALIGNED ? width_of(N) : 1;
-        const Walk<N, WIDTH> walk;
-        constexpr unsigned TOGETHER = 8; /* reads before the first write waits */
+        constexpr int TOGETHER = 8; /* reads before the first write waits */
         to += first * (N * N);
+        if (count < PER_WARP) {
+#pragma unroll 1
+            for (int e = threadIdx.x % 32; e < count * N * N; e += 32) to[e] = images[place(e / N, e % N)];
+            return;
+        }
+        const Walk<N, WIDTH> walk(images);
+        to = kept(to + walk.memory);
+        constexpr int PLACES = walk.PLACES, TURNS = walk.REPEATS * PLACES;
 #pragma unroll
-        for (unsigned turn = 0; turn < walk.TURNS; turn += TOGETHER) {
+        for (int turn = 0; turn < TURNS; turn += TOGETHER) {
             Vector<WIDTH> x[TOGETHER];
 #pragma unroll
-            for (unsigned t = 0; t < TOGETHER && turn + t < walk.TURNS; t++)
-                if (walk.within(turn + t, PER_WARP)) x[t] = load<WIDTH>(images + walk.place(turn + t));
+            for (int t = 0; t < TOGETHER; t++)
+                if (turn + t < TURNS && walk.has((turn + t) % PLACES))
+                    x[t] = load<WIDTH>(walk.image((turn + t) / PLACES, (turn + t) % PLACES));
 #pragma unroll
-            for (unsigned t = 0; t < TOGETHER && turn + t < walk.TURNS; t++)
-                if (walk.within(turn + t, count)) store<WIDTH>(to + walk.memory(turn + t), x[t]);
+            for (int t = 0; t < TOGETHER; t++)
+                if (turn + t < TURNS && walk.has((turn + t) % PLACES))
+                    store<WIDTH>(to + walk.further((turn + t) / PLACES, (turn + t) % PLACES), x[t]);
         }
     } else {
         each_element<ORDER>(x, count, N, where, 0, [&](long long offset, int from) { to[offset] = images[from]; });
