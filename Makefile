@@ -88,10 +88,10 @@ DEV_PACKAGE = libpython$(PYTHON_VERSION)-dev
 HEADER_FILES = $(CURDIR)/$(VENV)/header_files/usr/include
 
 # What builds it is in .venv, too: pip would install all of that once more, into a folder of its own for each build.
-# With the kernels of all instruction sets that this processor has, or of the best. The other's are no use: setuptools
-# would take them for this one's.
+# With the kernels of all instruction sets that this processor has, or of the best. What the other one built goes:
+# setuptools would take it for this one's.
 $(VENV)/smallmm $(VENV)/smallmm-best: $(VENV)/header $(VENV)/extra-build $(BUILT_FROM)
-	rm -f smallmm/*.so
+	rm -f smallmm/*.so $(VENV)/smallmm $(VENV)/smallmm-best
 	CPATH=$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES) SMALLMM_NATIVE=$(if $(filter %-best,$@),best,1) \
 	$(BIN)/pip install --quiet --no-build-isolation --editable .
 	touch $@

@@ -3,6 +3,7 @@
 import doctest
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -246,6 +247,7 @@ class TestInfo:
         assert config["threads"] == 1
         assert config["kernel cache"] == str(tmp_path)
         assert all(isinstance(gpu, str) for gpu in config["gpus"])
+        assert all(re.fullmatch(r"CPUs [\d,-]*", node) for node in config["numa nodes"])
 
 
 class TestCache:
