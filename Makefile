@@ -5,7 +5,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/cuda/*.cuh tests/core/*.[ch] benchmarks/*.c))
+C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/cuda/*.cuh tests/core/*.[ch] \
+	tests/cuda/*.c $(addprefix tests/cuda/emulated/, *.h *.cuh *.cpp) benchmarks/*.c))
 # The demo makes do without AVX2 where there is AVX-512, which is half as much to compile, unless all has been built.
 HAS_AVX512 := $(shell grep -m1 -o avx512vl /proc/cpuinfo 2>/dev/null)
 BUILT_FOR_DEMO := $(VENV)/smallmm$(if $(HAS_AVX512),$(if $(wildcard $(VENV)/smallmm),,-best))

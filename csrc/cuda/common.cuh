@@ -1,4 +1,4 @@
-/* common.cuh: the words of the CUDA kernels: arithmetic with fixed rounding, vectors, asynchronous copies.
+/* common.cuh: the words of the CUDA kernels: arithmetic with fixed rounding, vectors, where operands lie.
  *
  * A kernel is compiled for one problem. The macros SMM_* are its constants: SMM_T, SMM_NAME, the sizes, how each
  * operand lies in memory, and the parameters that kernels.def lists. */
@@ -57,59 +57,7 @@ template <int WIDTH> __device__ inline void store_global(T *to, Vector<WIDTH> v)
         *to = v.x[0];
 }
 
-__device__ inline unsigned shared_address(const void *x) { return static_cast<unsigned>(__cvta_generic_to_shared(x)); }
-
-/* Global to shared memory without passing through registers; complete after copies_done() and a barrier. Vectors that
- * all blocks read come through L1: all of them asking one place of L2 is slower than the memory. */
-template <int WIDTH, bool SHARED_BY_ALL = false> __device__ inline void copy(T *to, const T *from) {
-    const unsigned place = shared_address(to);
-    if constexpr (WIDTH * sizeof(T) == 16 && !SHARED_BY_ALL)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(WIDTH * sizeof(T)));
-}
-__device__ inline void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
-/* Bulk copies: whole blocks of 16-byte vectors to shared memory and back, by a unit of their own. An Arrival counts the
- * bytes of those that name it; how often it was waited for says the parity. */
-typedef unsigned long long Arrival;
-#if __CUDA_ARCH__ >= 900
-constexpr bool BULK_COPIES = true;
-#else
-constexpr bool BULK_COPIES = false;
-#endif
-/* Each by one thread; the first before the others know of it. */
-__device__ inline void begin_arrivals(Arrival *arrival) {
-    asm volatile("mbarrier.init.shared.b64 [%0], 1;\n\tfence.proxy.async.shared::cta;" ::"r"(shared_address(arrival))
-                 : "memory");
-}
-__device__ inline void expect(Arrival *arrival, unsigned bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(arrival)), "r"(bytes)
-                 : "memory");
-}
-__device__ inline void copy_bulk(T *to, const T *from, unsigned bytes, Arrival *arrival) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(shared_address(arrival))
-                 : "memory");
-}
-__device__ inline void wait_for(Arrival *arrival, int parity) {
-    asm volatile("{\n\t.reg .pred done;\n\tAGAIN:\n\tmbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n\t"
-                 "@!done bra AGAIN;\n\t}" ::"r"(shared_address(arrival)),
-                 "r"(parity)
-                 : "memory");
-}
-/* By all threads, and then a barrier, before one stores in bulk what they wrote. */
-__device__ inline void written_for_bulk() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-__device__ inline void store_bulk(T *to, const T *from, unsigned bytes) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
-                 "r"(bytes)
-                 : "memory");
-}
-/* Closes a set of stores; all sets but the last LEFT have read what they store when it returns. */
-template <int LEFT> __device__ inline void stores_have_read() {
-    asm volatile("cp.async.bulk.commit_group;\n\tcp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory");
-}
+#include "ptx.cuh"
 
 /* What the block that begins when this one ends reads of a flat operand comes to L2, if the parameters say so: not long
  * before, or other data take its place. By each warp, as far on from its own COUNT matrices of so many elements. */
@@ -120,8 +68,7 @@ __device__ inline void fetch_ahead(const smm_cuda_args &args, const smm_cuda_ope
     if (!SMM_AHEAD || SOURCE != SMM_SOURCE_FLAT || first + COUNT > args.batch) return;
     const T *from = static_cast<const T *>(x.data) + first * ELEMENTS;
 #pragma unroll 1
-    for (int e = threadIdx.x % 32 * LINE; e < COUNT * ELEMENTS; e += 32 * LINE)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(from + e));
+    for (int e = threadIdx.x % 32 * LINE; e < COUNT * ELEMENTS; e += 32 * LINE) prefetch(from + e);
 }
 
 /* Offset in elements of matrix q of an operand that lies anyhow. */

@@ -37,34 +37,22 @@ __device__ inline Reflector reflector_of(T first, T squares) {
     return {beta, quotient_of(beta - first, beta), reciprocal(first - beta)};
 }
 
-/* What the multiprocessor's tables give: 20 bits and more, of doubles in the high word. What __dsqrt_rn(), __ddiv_rn()
- * and __drcp_rn() put into the low one lets them round right even where the result is almost a tie. */
-__device__ inline double table_rsqrt(double x) {
-    double y;
-    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
-    return __hiloint2double(__double2hiint(y), __double2hiint(x) - 0x3500000);
+/* From the multiprocessor's tables. What __dsqrt_rn(), __ddiv_rn() and __drcp_rn() put into the low word lets them
+ * round right even where the result is almost a tie. */
+__device__ inline double first_rsqrt(double x) {
+    return __hiloint2double(__double2hiint(table_rsqrt(x)), __double2hiint(x) - 0x3500000);
 }
-__device__ inline double table_reciprocal(double x, bool divides) {
-    double y;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
-    return __hiloint2double(__double2hiint(y), divides ? 1 : __double2hiint(x) + 0x300402);
+__device__ inline double first_reciprocal(double x, bool divides) {
+    return __hiloint2double(__double2hiint(table_reciprocal(x)), divides ? 1 : __double2hiint(x) + 0x300402);
 }
-__device__ inline float table_rsqrt(float x) {
-    float y;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-__device__ inline float table_reciprocal(float x, bool) {
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
+__device__ inline float first_rsqrt(float x) { return table_rsqrt(x); }
+__device__ inline float first_reciprocal(float x, bool) { return table_reciprocal(x); }
 __device__ inline double half(double x) { return __hiloint2double(__double2hiint(x) - (1 << 20), __double2loint(x)); }
 __device__ inline float half(float x) { return product(x, 0.5f); }
 
 /* root(), reciprocal() and quotient_of() step by step, less what these do for numbers out of range: the same bits. */
 __device__ inline T ordinary_root(T x) {
-    T y = table_rsqrt(x);
+    T y = first_rsqrt(x);
     if (DOUBLE) {
         const T e = multiply_add(-product(y, y), x, T(1));
         y = multiply_add(multiply_add(e, T(0.375), T(0.5)), product(y, e), y);
@@ -73,7 +61,7 @@ __device__ inline T ordinary_root(T x) {
     return multiply_add(multiply_add(-near, near, x), half(y), near);
 }
 __device__ inline T ordinary_reciprocal(T x, bool divides = false) {
-    T y = table_reciprocal(x, divides);
+    T y = first_reciprocal(x, divides);
     if (DOUBLE) {
         const T e = multiply_add(-x, y, T(1));
         y = multiply_add(y, multiply_add(e, e, e), y);

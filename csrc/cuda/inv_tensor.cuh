@@ -71,8 +71,9 @@ template <int K> __device__ inline void finish(unsigned shared) {
         x[s] = get(at + s * PITCH);
 #pragma unroll
         for (int t = 0; t < PANEL; t += 2) {
-            const Vector<2> v = get_vector(shared + OWN + s * OWN_PITCH + t * SIZE);
-            own[s][t] = v.x[0], own[s][t + 1] = v.x[1];
+            T v[2];
+            get(shared + OWN + s * OWN_PITCH + t * SIZE, v);
+            own[s][t] = v[0], own[s][t + 1] = v[1];
         }
     }
 #pragma unroll
@@ -193,8 +194,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     if (matrix >= args.batch) return;
     char *const of_warp = memory + threadIdx.x / 32 * OF_WARP_SHARED;
     Row *const pivot_rows = reinterpret_cast<Row *>(of_warp + LIST);
-    unsigned shared = shared_address(of_warp);
-    asm volatile("" : "+r"(shared)); /* is kept, not computed each time */
+    const unsigned shared = kept(shared_address(of_warp));
 
     Tile tile = read_tile(args, matrix);
     Pivots pivots;

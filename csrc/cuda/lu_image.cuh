@@ -6,13 +6,6 @@
 /* Element of the images in this row, counted through all matrices. */
 __device__ inline int place(int row, int col) { return row * PITCH + row / N * SKEW + col; }
 
-/* The same pointer, computed here and not anew, with another constant, at each use. */
-__device__ inline T *kept(const T *global) {
-    unsigned long long at = __cvta_generic_to_global(global);
-    asm volatile("" : "+l"(at));
-    return static_cast<T *>(__cvta_global_to_generic(at));
-}
-
 /* How a warp walks through its flat matrices of LENGTH columns: in vectors, one of a lane at each turn. In the order of
  * memory, UNIT matrices after UNIT matrices; or by rows of one or two matrices, a group of lanes to each, where rows
  * are long and not made of whole vectors. All units, and all rows, are alike: what a lane computes are the few places
@@ -47,8 +40,7 @@ template <int LENGTH, int WIDTH> struct Walk {
 #pragma unroll
         for (int p = 0; p < PLACES; p++) {
             const unsigned v = p * 32 + lane, gaps = v / EACH * (PITCH - LENGTH) + v / OF_MATRIX * SKEW;
-            at[p] = shared_address(image) + (BY_ROWS ? q * MATRIX + col * WIDTH : v * WIDTH + gaps) * sizeof(T);
-            asm volatile("" : "+r"(at[p])); /* is kept: or each access would compute its own */
+            at[p] = kept(shared_address(image) + (BY_ROWS ? q * MATRIX + col * WIDTH : v * WIDTH + gaps) * sizeof(T));
         }
     }
     __device__ bool has(int p) const { return BY_ROWS ? in_row : p + 1 < PLACES || in_last; }

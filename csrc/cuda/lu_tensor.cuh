@@ -181,8 +181,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     if (matrix >= args.batch) return;
     char *const of_warp = memory + threadIdx.x / 32 * OF_WARP_SHARED;
     Row *const lists = reinterpret_cast<Row *>(of_warp + IMAGE);
-    Places places = {shared_address(of_warp), lists, lists + 32};
-    asm volatile("" : "+r"(places.image)); /* is kept, not computed each time */
+    const Places places = {kept(shared_address(of_warp)), lists, lists + 32};
 
     Tile tile = read_tile(args, matrix);
     Pivots pivots;

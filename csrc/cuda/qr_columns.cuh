@@ -168,18 +168,6 @@ template <class Act> __device__ inline void receive(const T *v, int skip, int ro
     }
 }
 
-/* 0, but not before x is known: what is read there must be read after that. */
-__device__ inline int zero_after(double x) {
-    int zero = 0;
-    asm volatile("" : "+r"(zero) : "d"(x));
-    return zero;
-}
-__device__ inline int zero_after(float x) {
-    int zero = 0;
-    asm volatile("" : "+r"(zero) : "f"(x));
-    return zero;
-}
-
 /* The reflector of `rows` rows from x[top] on, if that is no case for factor_carefully(), of which `good` tells. */
 __device__ inline Reflector reflector(const T (&x)[M], int top, int rows, bool &good) {
     T s[4] = {0, 0, 0, 0};

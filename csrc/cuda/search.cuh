@@ -8,17 +8,14 @@ typedef unsigned char Row; /* of a list of rows */
 /* The reciprocal as the compiler has it, without the branch for what is not above SMALL and below LARGE. */
 constexpr unsigned SMALL = sizeof(T) == 8 ? 0x00400000 : 0x01800000, LARGE = sizeof(T) == 8 ? 0x7fa00000 : 0x7d000000;
 __device__ inline double quick_reciprocal(double x) {
-    double y;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
-    y = __hiloint2double(__double2hiint(y), __double2hiint(x) + 0x300402);
+    double y = __hiloint2double(__double2hiint(table_reciprocal(x)), __double2hiint(x) + 0x300402);
     double e = multiply_add(-x, y, 1.0);
     e = multiply_add(e, e, e);
     y = multiply_add(y, e, y);
     return multiply_add(y, multiply_add(-x, y, 1.0), y);
 }
 __device__ inline float quick_reciprocal(float x) {
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    const float y = table_reciprocal(x);
     return multiply_add(y, multiply_add(-x, y, 1.0f), y);
 }
 
@@ -34,7 +31,7 @@ struct Pivots {
     unsigned mask;           /* of the leading bits of the thread's row; 0: it is a pivot row already, or no row */
     unsigned range, closest; /* of a panel: how far a chosen word lies above SMALL; the least distance of another one */
 
-    __device__ Pivots() { asm volatile("" : "+r"(number)); } /* is kept, not computed each time */
+    __device__ Pivots() { number = kept(number); }
 
     __device__ void begin_panel() {
         range = 0, closest = ~0u;

@@ -20,63 +20,34 @@ __device__ constexpr bool has_step(int k, int s) { return k + s < N; }
 
 /* --- products of blocks --- */
 
-#if __CUDA_ARCH__ >= 900
 /* C += A B */
 __device__ inline void add_block_product(double (&c)[2], double a, double b) {
-    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-        : "+d"(c[0]), "+d"(c[1])
-        : "d"(a), "d"(b));
-}
-/* The same for two neighbouring blocks of A and C at once, in the time of one. */
-__device__ inline void add_block_products(double (&c0)[2], double (&c1)[2], double a0, double a1, double b) {
-    asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-        : "+d"(c0[0]), "+d"(c0[1]), "+d"(c1[0]), "+d"(c1[1])
-        : "d"(a0), "d"(a1), "d"(b));
-}
+#if __CUDA_ARCH__ >= 900
+    add_by_tensor_cores(c, a, b);
 #else
-__device__ inline void add_block_product(double (&c)[2], double a, double b) {
 #pragma unroll
     for (int k = 0; k < 4; k++) {
         const double a_ik = __shfl_sync(WARP, a, 4 * quad() + k);
 #pragma unroll
         for (int j = 0; j < 2; j++) c[j] = multiply_add(a_ik, __shfl_sync(WARP, b, 4 * (2 * of() + j) + k), c[j]);
     }
+#endif
 }
+/* The same for two neighbouring blocks of A and C at once. */
 __device__ inline void add_block_products(double (&c0)[2], double (&c1)[2], double a0, double a1, double b) {
+#if __CUDA_ARCH__ >= 900
+    add_by_tensor_cores(c0, c1, a0, a1, b);
+#else
     add_block_product(c0, a0, b);
     add_block_product(c1, a1, b);
-}
 #endif
+}
 
-/* --- shared memory by its own addresses: the compiler would compute generic ones time and again --- */
+/* --- places in shared memory --- */
 
 /* Rows in the order of a block of C, so far apart that what tensor cores take of four lies in different banks. */
 constexpr int PITCH = (8 * BLOCKS + 4) * SIZE;
 __device__ constexpr int place_of_col(int col) { return (col / 8 * 8 + col % 4 * 2 + col / 4 % 2) * SIZE; }
-
-__device__ inline T get(unsigned at) {
-    T x;
-    asm volatile("ld.shared.f64 %0, [%1];" : "=d"(x) : "r"(at));
-    return x;
-}
-__device__ inline Vector<2> get_vector(unsigned at) {
-    Vector<2> v;
-    asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(v.x[0]), "=d"(v.x[1]) : "r"(at));
-    return v;
-}
-__device__ inline void put(unsigned at, T x) { asm volatile("st.shared.f64 [%0], %1;" ::"r"(at), "d"(x)); }
-
-/* Without a branch. */
-#define SMM_IF(number, instruction) "{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %" #number ", 0;\n\t@p " instruction "\n\t}"
-__device__ inline void get_if(unsigned condition, unsigned at, T (&x)[2]) {
-    asm volatile(SMM_IF(3, "ld.shared.v2.f64 {%0, %1}, [%2];") : "+d"(x[0]), "+d"(x[1]) : "r"(at), "r"(condition));
-}
-__device__ inline void put_if(unsigned condition, unsigned at, T x) {
-    asm volatile(SMM_IF(2, "st.shared.f64 [%0], %1;")::"r"(at), "d"(x), "r"(condition));
-}
-__device__ inline void put_if(unsigned condition, unsigned at, const T (&x)[2]) {
-    asm volatile(SMM_IF(3, "st.shared.v2.f64 [%0], {%1, %2};")::"r"(at), "d"(x[0]), "d"(x[1]), "r"(condition));
-}
 
 /* --- a panel as rows: a thread has row quad() + 8 of() --- */
 

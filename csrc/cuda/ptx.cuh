@@ -1,0 +1,147 @@
+/* ptx.cuh: the words of PTX that CUDA C++ lacks, all inline assembly there is. What each of them does on a CPU, where
+ * the kernels are tested without a GPU, tests/cuda/emulated/ptx.cuh says. */
+
+__device__ inline unsigned shared_address(const void *x) { return static_cast<unsigned>(__cvta_generic_to_shared(x)); }
+
+/* The same number or address, but kept: the compiler would compute it anew, with another constant, at each use. */
+__device__ inline unsigned kept(unsigned x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+template <class X> __device__ inline X *kept(X *global) {
+    unsigned long long at = __cvta_generic_to_global(global);
+    asm volatile("" : "+l"(at));
+    return static_cast<X *>(__cvta_global_to_generic(at));
+}
+
+/* 0, but not before x is known: what is read there must be read after that. */
+__device__ inline int zero_after(double x) {
+    int zero = 0;
+    asm volatile("" : "+r"(zero) : "d"(x));
+    return zero;
+}
+__device__ inline int zero_after(float x) {
+    int zero = 0;
+    asm volatile("" : "+r"(zero) : "f"(x));
+    return zero;
+}
+
+/* --- copies --- */
+
+/* Global to shared memory without passing through registers; complete after copies_done() and a barrier. Vectors that
+ * all blocks read come through L1: all of them asking one place of L2 is slower than the memory. */
+template <int WIDTH, bool SHARED_BY_ALL = false> __device__ inline void copy(T *to, const T *from) {
+    const unsigned place = shared_address(to);
+    if constexpr (WIDTH * sizeof(T) == 16 && !SHARED_BY_ALL)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(WIDTH * sizeof(T)));
+}
+__device__ inline void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+/* Bulk copies: whole blocks of 16-byte vectors to shared memory and back, by a unit of their own. An Arrival counts the
+ * bytes of those that name it; how often it was waited for says the parity. */
+typedef unsigned long long Arrival;
+#if __CUDA_ARCH__ >= 900
+constexpr bool BULK_COPIES = true;
+#else
+constexpr bool BULK_COPIES = false;
+#endif
+/* Each by one thread; the first before the others know of it. */
+__device__ inline void begin_arrivals(Arrival *arrival) {
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;\n\tfence.proxy.async.shared::cta;" ::"r"(shared_address(arrival))
+                 : "memory");
+}
+__device__ inline void expect(Arrival *arrival, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(arrival)), "r"(bytes)
+                 : "memory");
+}
+__device__ inline void copy_bulk(T *to, const T *from, unsigned bytes, Arrival *arrival) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(shared_address(arrival))
+                 : "memory");
+}
+__device__ inline void wait_for(Arrival *arrival, int parity) {
+    asm volatile("{\n\t.reg .pred done;\n\tAGAIN:\n\tmbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n\t"
+                 "@!done bra AGAIN;\n\t}" ::"r"(shared_address(arrival)),
+                 "r"(parity)
+                 : "memory");
+}
+/* By all threads, and then a barrier, before one stores in bulk what they wrote. */
+__device__ inline void written_for_bulk() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ inline void store_bulk(T *to, const T *from, unsigned bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
+                 "r"(bytes)
+                 : "memory");
+}
+/* Closes a set of stores; all sets but the last LEFT have read what they store when it returns. */
+template <int LEFT> __device__ inline void stores_have_read() {
+    asm volatile("cp.async.bulk.commit_group;\n\tcp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory");
+}
+
+__device__ inline void prefetch(const T *global) { asm volatile("prefetch.global.L2 [%0];" ::"l"(global)); }
+
+/* --- what the multiprocessor's tables give: 20 bits and more, of doubles in the high word --- */
+
+__device__ inline double table_reciprocal(double x) {
+    double y;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    return y;
+}
+__device__ inline float table_reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+__device__ inline double table_rsqrt(double x) {
+    double y;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    return y;
+}
+__device__ inline float table_rsqrt(float x) {
+    float y;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* --- tensor cores: C += A B --- */
+
+#if __CUDA_ARCH__ >= 900
+/* Blocks of 8 x 8, 8 x 4 and 4 x 8 elements. */
+__device__ inline void add_by_tensor_cores(double (&c)[2], double a, double b) {
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+d"(c[0]), "+d"(c[1])
+        : "d"(a), "d"(b));
+}
+/* The same for two neighbouring blocks of A and C at once, in the time of one. */
+__device__ inline void add_by_tensor_cores(double (&c0)[2], double (&c1)[2], double a0, double a1, double b) {
+    asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+d"(c0[0]), "+d"(c0[1]), "+d"(c1[0]), "+d"(c1[1])
+        : "d"(a0), "d"(a1), "d"(b));
+}
+#endif
+
+/* --- shared memory by its own addresses: the compiler would compute generic ones time and again --- */
+
+__device__ inline double get(unsigned at) {
+    double x;
+    asm volatile("ld.shared.f64 %0, [%1];" : "=d"(x) : "r"(at));
+    return x;
+}
+__device__ inline void get(unsigned at, double (&x)[2]) {
+    asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(x[0]), "=d"(x[1]) : "r"(at));
+}
+__device__ inline void put(unsigned at, double x) { asm volatile("st.shared.f64 [%0], %1;" ::"r"(at), "d"(x)); }
+
+/* Without a branch. */
+#define SMM_IF(number, instruction) "{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %" #number ", 0;\n\t@p " instruction "\n\t}"
+__device__ inline void get_if(unsigned condition, unsigned at, double (&x)[2]) {
+    asm volatile(SMM_IF(3, "ld.shared.v2.f64 {%0, %1}, [%2];") : "+d"(x[0]), "+d"(x[1]) : "r"(at), "r"(condition));
+}
+__device__ inline void put_if(unsigned condition, unsigned at, double x) {
+    asm volatile(SMM_IF(2, "st.shared.f64 [%0], %1;")::"r"(at), "d"(x), "r"(condition));
+}
+__device__ inline void put_if(unsigned condition, unsigned at, const double (&x)[2]) {
+    asm volatile(SMM_IF(3, "st.shared.v2.f64 [%0], {%1, %2};")::"r"(at), "d"(x[0]), "d"(x[1]), "r"(condition));
+}

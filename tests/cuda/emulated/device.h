@@ -1,0 +1,146 @@
+/* device.h: what a kernel finds on the emulated GPU, included before its text in place of CUDA C++.
+ *
+ * A block's threads are contexts of one thread of the CPU (gpu.cpp). Each runs until it waits for others of its warp or
+ * block. They take turns in ascending or descending order; what a kernel computes must not depend on it. */
+#pragma once
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#define __host__
+#define __device__
+#define __global__
+#define __grid_constant__
+#define __noinline__ __attribute__((noinline))
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __launch_bounds__(...)
+
+using std::copysign;
+using std::fabs;
+using std::frexp;
+using std::isfinite;
+using std::isinf;
+using std::isnan;
+using std::ldexp;
+using std::log;
+inline unsigned max(unsigned x, unsigned y) { return x > y ? x : y; }
+inline unsigned min(unsigned x, unsigned y) { return x < y ? x : y; }
+inline int max(int x, int y) { return x > y ? x : y; }
+inline int min(int x, int y) { return x < y ? x : y; }
+
+struct emulated_index {
+    unsigned x;
+};
+
+/* --- what gpu.cpp does --- */
+
+extern "C" {
+extern emulated_index threadIdx, blockIdx, gridDim;
+extern char emulated_shared[];
+/* Waits for the others of the block, which are in the same line of the text. */
+void emulated_wait_for_block(int line);
+/* Waits for the others of a warp, each with some bytes; returns those of all, 8 apart. */
+const char *emulated_exchange(unsigned mask, const void *bytes, int count, int line);
+/* Copies when copies_done() is called: nobody may read before. */
+void emulated_copy_later(void *to, const void *from, int bytes);
+void emulated_copies_done();
+/* Lets others run. */
+void emulated_yield();
+void emulated_fail(const char *what);
+}
+
+/* --- warps and blocks --- */
+
+#define __syncthreads() emulated_wait_for_block(__LINE__)
+#define __syncwarp(...) emulated_meet(__LINE__, ##__VA_ARGS__)
+inline void emulated_meet(int line, unsigned mask = ~0u) { emulated_exchange(mask, "", 0, line); }
+
+template <class X> inline X emulated_of(const char *all, int thread) {
+    X x;
+    memcpy(&x, all + thread * 8, sizeof x);
+    return x;
+}
+inline int emulated_lane() { return threadIdx.x % 32; }
+template <class X> inline X emulated_from(unsigned mask, X x, int from, int line) {
+    if (!(mask >> from & 1)) emulated_fail("it asks a thread that takes no part");
+    return emulated_of<X>(emulated_exchange(mask, &x, sizeof x, line), from);
+}
+#define __shfl_sync(mask, x, from, ...) emulated_shuffle(mask, x, from, __LINE__, ##__VA_ARGS__)
+#define __shfl_xor_sync(mask, x, bits, ...) emulated_shuffle_xor(mask, x, bits, __LINE__, ##__VA_ARGS__)
+template <class X> inline X emulated_shuffle(unsigned mask, X x, int from, int line, int width = 32) {
+    return emulated_from(mask, x, emulated_lane() / width * width + from % width, line);
+}
+template <class X> inline X emulated_shuffle_xor(unsigned mask, X x, int bits, int line, int width = 32) {
+    const int from = emulated_lane() ^ bits;
+    return emulated_from(mask, x, from / width == emulated_lane() / width ? from : emulated_lane(), line);
+}
+/* Bit t: x of thread t, of those in the mask. */
+inline unsigned emulated_ballot(unsigned mask, bool x, int line) {
+    const char *all = emulated_exchange(mask, &x, sizeof x, line);
+    unsigned bits = 0;
+    for (int thread = 0; thread < 32; thread++)
+        if (mask >> thread & 1) bits |= static_cast<unsigned>(emulated_of<bool>(all, thread)) << thread;
+    return bits;
+}
+#define __ballot_sync(mask, x) emulated_ballot(mask, x, __LINE__)
+#define __any_sync(mask, x) (emulated_ballot(mask, x, __LINE__) != 0)
+#define __all_sync(mask, x) (emulated_ballot(mask, x, __LINE__) == (mask))
+inline unsigned emulated_most(unsigned mask, unsigned x, int line) {
+    const char *all = emulated_exchange(mask, &x, sizeof x, line);
+    unsigned most = 0;
+    for (int thread = 0; thread < 32; thread++)
+        if (mask >> thread & 1) most = max(most, emulated_of<unsigned>(all, thread));
+    return most;
+}
+#define __reduce_max_sync(mask, x) emulated_most(mask, x, __LINE__)
+
+/* --- numbers --- */
+
+template <class To, class From> inline To emulated_bits(From x) {
+    static_assert(sizeof(To) == sizeof x, "");
+    To y;
+    memcpy(&y, &x, sizeof y);
+    return y;
+}
+inline int __double2hiint(double x) { return static_cast<int>(emulated_bits<unsigned long long>(x) >> 32); }
+inline int __double2loint(double x) { return static_cast<int>(emulated_bits<unsigned long long>(x)); }
+inline double __hiloint2double(int high, int low) {
+    return emulated_bits<double>(static_cast<unsigned long long>(static_cast<unsigned>(high)) << 32 |
+                                 static_cast<unsigned>(low));
+}
+inline unsigned __float_as_uint(float x) { return emulated_bits<unsigned>(x); }
+inline float __uint_as_float(unsigned x) { return emulated_bits<float>(x); }
+inline long long __double_as_longlong(double x) { return emulated_bits<long long>(x); }
+inline double __longlong_as_double(long long x) { return emulated_bits<double>(x); }
+inline int __ffs(unsigned x) { return __builtin_ffs(static_cast<int>(x)); }
+inline double __dadd_rn(double x, double y) { return x + y; }
+inline double __dmul_rn(double x, double y) { return x * y; }
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline double __fma_rn(double x, double y, double z) { return std::fma(x, y, z); }
+inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
+inline double __ddiv_rn(double x, double y) { return x / y; }
+inline float __fdiv_rn(float x, float y) { return x / y; }
+inline double __drcp_rn(double x) { return 1 / x; }
+inline float __frcp_rn(float x) { return 1 / x; }
+inline double __dsqrt_rn(double x) { return std::sqrt(x); }
+inline float __fsqrt_rn(float x) { return std::sqrt(x); }
+
+/* --- memory --- */
+
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) double2 {
+    double x, y;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline double2 make_double2(double x, double y) { return {x, y}; }
+template <class X> inline void __stwb(X *to, X x) { *to = x; }
+template <class X> inline X __ldg(const X *from) { return *from; }

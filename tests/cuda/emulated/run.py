@@ -1,0 +1,187 @@
+"""Run a kernel on the emulated GPU (gpu.cpp), and hold its results to the CPU's bits: `run.py lu_blocked`.
+
+A case is an operation that the kernel serves, a dtype, an order or a shape, parameters that it can run this
+with, and how each operand lies in memory; the threads of a block run in both orders. test_emulated.py
+says in what environment."""
+
+import argparse
+import os
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+
+TESTS = Path(__file__).parents[2]
+sys.path[:0] = [str(TESTS), str(TESTS / "cuda")]
+
+from test_device_linalg import SQUARE, TALL, kinds, operands  # noqa: E402
+
+from smallmm import _core, cuda  # noqa: E402
+
+SHARED = 227 << 10
+COUNT = 69  # matrices, at most: as a rule more than a block takes, and its last one is not full
+SPACE = {
+    "rows": (0, 1, 2, 4),
+    "cols": (0, 1, 2, 4),
+    "blocked": (0, 1),
+    "lanes": (1, 2, 4, 8, 16, 32),
+    "panel": (0, 2, 4, 8),
+    "threads": (32, 64, 128),
+    "blocks": (0, 1),
+    "stages": (0, 2, 3),
+    "unroll": (0, 1, 5),
+    "pad": (0, 1),
+    "async": (0, 1),
+    "ahead": (0, 1),
+    "through_shared": (0, 1),
+}
+OPS = {
+    **dict.fromkeys(("cholesky_upper", "cholesky"), "CHOLESKY"),
+    **dict.fromkeys(("lu_solve_transposed", "lu_solve"), "LU_SOLVE"),
+    **dict.fromkeys(("cho_solve_upper", "cho_solve"), "CHO_SOLVE"),
+    **dict.fromkeys((x for x in SQUARE if x.startswith("solve_")), "SOLVE_TRIANGULAR"),
+    **dict.fromkeys(("qr_tall", "qr_complete"), "QR"),
+    **dict.fromkeys(("qr_r_tall", "qr_r_wide"), "QR_R"),
+    **dict.fromkeys(("qr_raw_tall", "qr_raw_wide"), "QR_RAW"),
+    **{"lu_factor": "LU", "solve": "SOLVE", "inv": "INV", "det": "DET", "slogdet": "SLOGDET"},
+    **{"lstsq": "LSTSQ", "batched_matmul": "MATMUL", "gemm": "MATMUL"},
+}  # fmt: skip
+
+SERVED = {
+    "lu": ("LU", "SOLVE", "DET", "SLOGDET"),
+    "triangular": ("LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR"),
+    "qr": ("QR", "QR_R", "QR_RAW"),
+}
+
+
+def frame(x):
+    """x within larger memory of NaN."""
+    around = np.full([size + 3 for size in x.shape], -7, x.dtype)
+    view = around[tuple(slice(1, size + 1) for size in x.shape)]
+    view[...] = x
+    return view
+
+
+def aligned(x, elements=0):
+    """A copy that begins so many elements after a multiple of 64 bytes."""
+    memory = np.empty(x.nbytes + 64 + elements * x.itemsize, np.uint8)
+    begin = -memory.ctypes.data % 64 + elements * x.itemsize
+    copy = memory[begin : begin + x.nbytes].view(x.dtype).reshape(x.shape)
+    copy[...] = x
+    return copy
+
+
+LAYOUTS = {
+    "flat": aligned,
+    "off by one element": lambda x: aligned(x, 1),
+    "transposed": lambda x: aligned(np.ascontiguousarray(x.mT)).mT if x.ndim > 2 else aligned(x),
+    "framed": frame,
+}
+OF_INPUTS = {**LAYOUTS, "one for all": lambda x: np.broadcast_to(aligned(x[:1]), x.shape)}
+
+
+class OnDevice:
+    """NumPy's memory, which is the emulated GPU's."""
+
+    def __init__(self, x):
+        self.__cuda_array_interface__ = {
+            "shape": x.shape,
+            "typestr": x.dtype.str,
+            "data": (x.ctypes.data, False),
+            "strides": x.strides,
+            "version": 3,
+        }
+
+
+def shape_of(chance, name):
+    if OPS[name] == "MATMUL":
+        m, k, n = (chance.randint(1, 36) for _ in "mkn")
+        return chance.choice(((m, k, n), (n, n, n)))
+    m = n = chance.choice((chance.randint(1, 12), chance.randint(9, 24), chance.randint(17, 32)))
+    if name not in SQUARE and chance.random() < 0.5:
+        x = chance.randint(1, min(100, 1024 // n))
+        m, n = (max(x, n), min(x, n)) if name in TALL else (min(x, n), max(x, n))
+    if name.startswith("qr"):
+        return m, m if name == "qr_complete" else min(m, n), n
+    with_columns = OPS[name].endswith(("SOLVE", "TRIANGULAR", "LSTSQ"))
+    return m, chance.choice((1, 1, 2, 3, 5, 16)) if with_columns else 1, n
+
+
+def parameters_of(chance, kernel, problem):
+    """Some that the kernel can run the problem with, or None."""
+    for _ in range(100):
+        row = {"kernel": kernel, **{name: chance.choice(values) for name, values in SPACE.items()}}
+        if _core.cuda_plan(problem, SHARED, row) is not None:
+            return row
+    return None
+
+
+def cases(chance, kernel):
+    """Every other one of flat operands, as some kernels want them."""
+    anyhow = True
+    family = kernel.partition("_")[0]
+    served = [name for name, op in OPS.items() if op in SERVED.get(family, (family.upper(),))]
+    while True:
+        name = chance.choice(served)
+        dtype = chance.choice(("f32", "f64"))
+        m, k, n = shape_of(chance, name)
+        one = kernel == "matmul_one"
+        problem = {"op": OPS[name], "dtype": dtype, "m": m, "k": k, "n": n}
+        problem |= {"source_b": int(one), "scaled": int(name == "gemm")}
+        row = parameters_of(chance, kernel, problem)
+        if row is None:
+            continue
+        anyhow = not anyhow
+        ways = [chance.choice(list(OF_INPUTS)) if anyhow else "flat" for _ in range(3)]
+        outs = [chance.choice(list(LAYOUTS)) if anyhow else "flat" for _ in range(4)]
+        if one:
+            ways[1] = "one for all"
+        in_place = name in ("lu_factor", "inv", "cholesky") and chance.random() < 0.3
+        yield row, (name, problem, ways, outs, in_place)
+
+
+def check(rng, name, problem, ways, outs, in_place):
+    m, k, n = (problem[x] for x in "mkn")
+    dtype = np.dtype(problem["dtype"].replace("f", "float"))
+    if problem["op"] == "MATMUL":
+        arrays = [rng.standard_normal((COUNT, *shape)).astype(dtype) for shape in ((m, k), (k, n))]
+        arrays += [np.asarray(x, dtype) for x in (1.5, -0.25)] if name == "gemm" else []
+    else:
+        arrays = operands(rng, name, kinds(rng, m, n, dtype)[:COUNT], k)
+    arrays = [OF_INPUTS[ways[i]](x) if x.ndim > 1 else aligned(x) for i, x in enumerate(arrays)]
+    gufunc = getattr(_core, name)
+    with np.errstate(all="ignore"):
+        expected = gufunc(*arrays, *([np.full((COUNT, m, n), -3, dtype)] if name == "gemm" else []))
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    results = [LAYOUTS[outs[i]](np.full(x.shape, -3, x.dtype)) for i, x in enumerate(expected)]
+    if in_place and arrays[0].shape == expected[0].shape and arrays[0].flags.writeable:
+        results[0] = arrays[0]
+    assert _core.device_run(gufunc, 0, *(OnDevice(x) for x in (*arrays, *results)))
+    for i, (x, y) in enumerate(zip(results, expected, strict=True)):
+        np.testing.assert_array_equal(x, y, f"output {i}")
+        assert (np.isnan(x) | (np.signbit(x) == np.signbit(y))).all(), f"output {i}: a zero of the other sign"
+        if x.base is not None and x.base.dtype == x.dtype and x.base.size > x.size:  # its frame
+            assert (x.base == -7).sum() >= x.base.size - x.size, f"output {i}: a write beside it"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kernel")
+    parser.add_argument("--cases", type=int, default=6)
+    parser.add_argument("--seed", default="0")
+    arguments = parser.parse_args()
+    cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
+    _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
+    chance = random.Random(f"{arguments.kernel} {arguments.seed}")
+    for number, (row, case) in zip(range(arguments.cases), cases(chance, arguments.kernel), strict=False):
+        print(number, row, *case, flush=True)
+        problem = case[1]
+        _core.cuda_tune([{**problem, **row, "small": x} for x in (0, 1)])
+        for order in ("ascending", "descending"):
+            os.environ["EMULATED_ORDER"] = order
+            check(np.random.default_rng(number), *case)
+
+
+if __name__ == "__main__":
+    main()
