@@ -284,7 +284,7 @@ int nvrtcCreateProgram(void **program, const char *text, const char *name, int h
     const std::string folder = setting("EMULATED_FOLDER", ".") + ("/" + std::to_string(number++) + "-" + name);
     mkdir(folder.c_str(), 0755);
     for (int i = 0; i < headers; i++)
-        if (strcmp(header_names[i], "ptx.cuh")) std::ofstream(folder + "/" + header_names[i]) << header_texts[i];
+        if (strcmp(header_names[i], "ptx.cuh")) std::ofstream(folder + "/" + header_names[i]) << for_cpu(header_texts[i]);
     std::ofstream(folder + "/kernel.cpp") << for_cpu(text);
     *program = new Program{folder, "", folder + "/kernel.so"};
     return 0;
