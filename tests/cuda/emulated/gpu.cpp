@@ -196,7 +196,7 @@ int cuDeviceGetCount(int *count) {
     return 0;
 }
 int cuDeviceGetName(char *name, int length, int) {
-    snprintf(name, length, "%s", setting("EMULATED_NAME", "emulated GPU"));
+    snprintf(name, length, "emulated GPU");
     return 0;
 }
 int cuDeviceGetAttribute(int *value, int attribute, int) {
@@ -284,7 +284,8 @@ int nvrtcCreateProgram(void **program, const char *text, const char *name, int h
     const std::string folder = setting("EMULATED_FOLDER", ".") + ("/" + std::to_string(number++) + "-" + name);
     mkdir(folder.c_str(), 0755);
     for (int i = 0; i < headers; i++)
-        if (strcmp(header_names[i], "ptx.cuh")) std::ofstream(folder + "/" + header_names[i]) << for_cpu(header_texts[i]);
+        if (strcmp(header_names[i], "ptx.cuh"))
+            std::ofstream(folder + "/" + header_names[i]) << for_cpu(header_texts[i]);
     std::ofstream(folder + "/kernel.cpp") << for_cpu(text);
     *program = new Program{folder, "", folder + "/kernel.so"};
     return 0;
