@@ -11,16 +11,16 @@ import pytest
 from test_compile import KERNELS
 
 HERE = Path(__file__).parent / "emulated"
+COMPILER = shutil.which("c++") or shutil.which("g++")
 CASES = int(os.environ.get("SMALLMM_EMULATED_CASES", "6"))  # of a kernel
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    compiler = shutil.which("c++") or shutil.which("g++")
-    if compiler is None:
+    if COMPILER is None:
         pytest.skip("no C++ compiler")
     library = tmp_path_factory.mktemp("emulated") / "libcuda.so.1"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-std=c++17", "-o", library, HERE / "gpu.cpp", "-ldl"]
+    command = [COMPILER, "-shared", "-fPIC", "-O1", "-std=c++17", "-o", library, HERE / "gpu.cpp", "-ldl"]
     subprocess.run(command, check=True)
     return library
 
@@ -35,6 +35,7 @@ def run(library, tmp_path):
             "EMULATED_HEADERS": str(HERE),
             "EMULATED_FOLDER": str(tmp_path),
             "EMULATED_CC": str(capability),
+            "CXX": str(COMPILER),
         }
         return subprocess.run(
             [sys.executable, HERE / "run.py", *map(str, arguments)],
