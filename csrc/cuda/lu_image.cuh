@@ -51,7 +51,7 @@ template <int LENGTH, int WIDTH> struct Walk {
     }
     __device__ T *image(int r, int p) const {
         const int beyond = BY_ROWS ? r / N * AT_ONCE * MATRIX + r % N * PITCH : r * UNIT * MATRIX;
-        return static_cast<T *>(__cvta_shared_to_generic(at[p] + beyond * sizeof(T)));
+        return at_shared_address(at[p] + beyond * sizeof(T));
     }
 };
 

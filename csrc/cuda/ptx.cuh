@@ -2,6 +2,7 @@
  * the kernels are tested without a GPU, tests/cuda/emulated/ptx.cuh says. */
 
 __device__ inline unsigned shared_address(const void *x) { return static_cast<unsigned>(__cvta_generic_to_shared(x)); }
+__device__ inline T *at_shared_address(unsigned x) { return static_cast<T *>(__cvta_shared_to_generic(x)); }
 
 /* The same number or address, but kept: the compiler would compute it anew, with another constant, at each use. */
 __device__ inline unsigned kept(unsigned x) {
@@ -42,11 +43,7 @@ __device__ inline void copies_done() { asm volatile("cp.async.wait_all;" ::: "me
 /* Bulk copies: whole blocks of 16-byte vectors to shared memory and back, by a unit of their own. An Arrival counts the
  * bytes of those that name it; how often it was waited for says the parity. */
 typedef unsigned long long Arrival;
-#if __CUDA_ARCH__ >= 900
-constexpr bool BULK_COPIES = true;
-#else
-constexpr bool BULK_COPIES = false;
-#endif
+constexpr bool BULK_COPIES = __CUDA_ARCH__ >= 900;
 /* Each by one thread; the first before the others know of it. */
 __device__ inline void begin_arrivals(Arrival *arrival) {
     asm volatile("mbarrier.init.shared.b64 [%0], 1;\n\tfence.proxy.async.shared::cta;" ::"r"(shared_address(arrival))

@@ -4,10 +4,7 @@ inline unsigned shared_address(const void *x) {
     return static_cast<unsigned>(static_cast<const char *>(x) - emulated_shared);
 }
 inline char *emulated_at(unsigned shared) { return emulated_shared + static_cast<int>(shared); }
-inline unsigned long long __cvta_shared_to_generic_(unsigned shared) {
-    return reinterpret_cast<unsigned long long>(emulated_at(shared));
-}
-#define __cvta_shared_to_generic(x) reinterpret_cast<void *>(__cvta_shared_to_generic_(static_cast<unsigned>(x)))
+inline T *at_shared_address(unsigned x) { return reinterpret_cast<T *>(emulated_at(x)); }
 
 inline unsigned kept(unsigned x) { return x; }
 template <class X> inline X *kept(X *global) { return global; }
