@@ -17,7 +17,8 @@
 #include "determinant.cuh"
 
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
-constexpr bool KEEPS = FACTORS || (SOLVES && SMM_SOURCE_B == SMM_SOURCE_STRIDED); /* L and the pivots */
+constexpr bool KEEPS = FACTORS || (SOLVES && SMM_SOURCE_B == SMM_SOURCE_STRIDED); /* L */
+constexpr bool LISTS = KEEPS || !SOLVES;                                          /* the pivots */
 constexpr int N = SMM_N, K = SOLVES ? SMM_K : 0, PANEL = SMM_PANEL, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int WIDE = 2;                  /* vectors of columns that are updated together */
 constexpr int ROWS = ceil_div(N, LANES); /* of a lane: k + lane() + LANES r, where k is the panel's first */
@@ -42,18 +43,24 @@ extern __shared__ __align__(16) T all_images[];
 
 /* --- the factorization of one matrix, by LANES lanes --- */
 
-/* What a lane knows of the panel: of its rows the elements in the panel's columns, the position where the exchanges
- * before this step have brought the row, and whether it still waits to be a pivot row. */
+/* What a lane knows of a panel of columns: its rows, which are those of index lane() + LANES r, counted from the
+ * panel's first; and of all rows, which were pivot rows. */
 struct Panel {
     T x[ROWS][PANEL];
-    int position[ROWS];  /* of the row after the exchanges before this step */
-    unsigned mask[ROWS]; /* of the leading bits that are compared; 0: is a pivot row already, or no row */
+    unsigned index[ROWS];
+    unsigned mask[ROWS];    /* of the bits to compare; of a pivot row its step; of no row ROW_BITS */
+    unsigned found[2] = {}; /* byte j: the pivot row of step j, by index */
+
+    __device__ Panel() {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) index[r] = from_lane(lane() + LANES * r, lane()); /* is not computed anew */
+    }
+    __device__ bool waits(int r) const { return mask[r] > ROW_BITS; }
 };
 
-/* Beside the image of a matrix. A panel's exchanges come to this: row k + i is what was row from[i], and what it was
- * itself goes to row to[i], which is k + i if it became a pivot row. */
+/* Beside the image of a matrix. */
 struct alignas(16) Exchanges {
-    unsigned char from[8], to[8];
+    unsigned char to[16];     /* where a panel's row of index i goes; i if it became a pivot row */
     unsigned char pivots[32]; /* step k exchanged rows k and pivots[k] */
 };
 
@@ -64,9 +71,6 @@ __device__ inline int matrix_of_lane() {
     return LANES == 4 ? group % 2 * 4 + group / 2 : group;
 }
 __device__ inline T *images_of_warp() { return all_images + threadIdx.x / 32 * PER_WARP * MATRIX; }
-
-__device__ inline bool is_infinite(double x) { return (__double2hiint(x) & 0x7fffffff) == INFINITE; } /* or NaN */
-__device__ inline bool is_infinite(float x) { return isinf(x); }
 
 template <int WIDTH> __device__ inline void load_row(T *x, const T *from) {
 #pragma unroll
@@ -84,15 +88,6 @@ template <int WIDTH> __device__ inline void store_row(T *to, const T *x) {
         for (int e = 0; e < VECTOR; e++) v.x[e] = x[j + e];
         store<VECTOR>(to + j, v);
     }
-}
-
-/* x of the row of that index: LANES r + lane. */
-template <class X, class Element> __device__ inline X of_row(unsigned index, Element element) {
-    X x = element(0);
-#pragma unroll
-    for (int r = 1; r < ROWS; r++)
-        if ((index & ROW_BITS) / LANES >= r) x = element(r);
-    return from_lane(x, index & (LANES - 1));
 }
 
 /* The maximum over the lanes of a matrix. */
@@ -113,142 +108,163 @@ __device__ inline unsigned maximum(unsigned x) {
     }
 }
 
-/* What is rarely needed stays out of the steps' text, which has to fit the instruction cache. */
-__device__ __noinline__ T rare_quotient(T x, T y) { return quotient_of(x, y); }
+/* Of step j, by index. */
+__device__ inline unsigned pivot_row(const unsigned (&found)[2], unsigned j) {
+    return __byte_perm(found[0], found[1], j) & 255;
+}
+__device__ inline void add_pivot_row(unsigned (&found)[2], int j, unsigned row) {
+    unsigned &bytes = found[j / 4];
+    const int digit = j % 4 * 4;
+    bytes = __byte_perm(bytes, row, (0x3210 & ~(15 << digit)) | 4 << digit);
+}
 
-/* A lane's part of a step that needs care. In: its elements of the column, positions and masks; out: which row is the
- * pivot, the keys that tell it, and the multipliers. */
+/* A lane's part of a step that needs care. In: its elements of the column; out: the multipliers, and which row is the
+ * pivot row, by index. */
 struct CarefulStep {
-    T x[ROWS], l[ROWS];
-    int position[ROWS];
-    unsigned mask[ROWS], key[ROWS], chosen;
+    T x[ROWS];
+    unsigned mask[ROWS], found[2], row;
 };
 
-/* Step k where leading bits do not tell the pivot row, or its reciprocal does not exist: the plain search in the order
- * of positions, for the first of the largest magnitudes, and the plain quotients. */
-__device__ __noinline__ void take_careful_step(CarefulStep &step, int k) {
-    T *column = images_of_warp() + matrix_of_lane() * MATRIX + k;
+/* Step k + j where leading bits do not tell the pivot row, or its reciprocal does not exist: the plain search in the
+ * order of places, for the first of the largest magnitudes, and the plain quotients. Rarely needed, so it stays out of
+ * the steps' text, which has to fit the instruction cache. */
+__device__ __noinline__ void take_careful_step(CarefulStep &step, int k, int j) {
+    T *column = images_of_warp() + matrix_of_lane() * MATRIX + k * (PITCH + 1) + j;
+    int place[ROWS];
     __syncwarp();
-    for (int r = 0; r < ROWS; r++)
-        if (step.mask[r]) column[step.position[r] * PITCH] = step.x[r];
+    for (int r = 0; r < ROWS; r++) {
+        place[r] = -1;
+        if (step.mask[r] <= ROW_BITS) continue;
+        place[r] = place_of(lane() + LANES * r, j, [&](int t) { return pivot_row(step.found, t); });
+        column[place[r] * PITCH] = step.x[r];
+    }
     __syncwarp();
-    T pivot = column[k * PITCH];
-    int row = k;
+    T pivot = column[j * PITCH];
+    int from = j;
 #pragma unroll 4
-    for (int i = k + 1; i < N; i++) {
+    for (int i = j + 1; i < N - k; i++) {
         const T x = column[i * PITCH];
-        if (fabs(x) > fabs(pivot)) pivot = x, row = i;
+        if (fabs(x) > fabs(pivot)) pivot = x, from = i;
     }
     __syncwarp();
     const Divisor divisor(pivot);
     unsigned mine = 0;
     for (int r = 0; r < ROWS; r++) {
-        step.key[r] = step.mask[r] && step.position[r] == row ? ROW_BITS + 1 + lane() + LANES * r : 0;
-        mine = max(mine, step.key[r]);
-        step.l[r] = divisor.divide(step.x[r]);
+        if (place[r] == from) mine = lane() + LANES * r;
+        step.x[r] = divisor.divide(step.x[r]);
     }
-    step.chosen = maximum(mine);
+    step.row = maximum(mine);
 }
 
-/* Steps k .. k + WIDTH of the factorization on these columns of rows k .. N, which then go to their new places. */
-template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int k, unsigned &exchanged) {
+/* Steps k .. k + WIDTH of the factorization on these columns of rows k .. N, which then go to their new places: that of
+ * index i is taken by the row of index from[i]. */
+template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int k, unsigned (&from)[WIDTH]) {
     constexpr int WHOLE = ceil_div(WIDTH, VECTOR) * VECTOR;
+    const bool ends = k + WIDTH == N;        /* the last row is in its place */
+    unsigned last = WIDTH * (WIDTH - 1) / 2; /* its index: all that there are, less the others */
+    __syncwarp();
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) panel.mask[r] = k + lane() + LANES * r < N ? MAGNITUDE_BITS : ROW_BITS;
+#pragma unroll
+    for (int j = 0; j < WIDTH - ends; j++) {
+        unsigned key[ROWS], best = 0;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (k + LANES * r >= N) continue;
+            key[r] = (leading_bits(panel.x[r][j]) & panel.mask[r]) | panel.index[r];
+            best = max(best, key[r]);
+        }
+        const unsigned chosen = maximum(best), below = kept(chosen - 1);
+        bool unsure = chosen - SMALL >= LARGE - SMALL;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (k + LANES * r < N) unsure |= below - key[r] < ROW_BITS;
+        from[j] = chosen & ROW_BITS;
+        /* An element of the pivot row, if that is the lane's. */
+        const auto of_row = [&](int jj) {
+            T x = panel.x[0][jj];
+#pragma unroll
+            for (int r = 1; r < ROWS; r++)
+                if (k + LANES * r < N && panel.index[r] == from[j]) x = panel.x[r][jj];
+            return x;
+        };
+        T inverse = from_lane(quick_reciprocal(of_row(j)), from[j]);
+        if (__any_sync(WARP, unsure)) {
+            CarefulStep step;
+            step.found[0] = panel.found[0], step.found[1] = panel.found[1];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) step.x[r] = panel.x[r][j], step.mask[r] = panel.mask[r];
+            take_careful_step(step, k, j);
+            from[j] = step.row, inverse = 1;
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                if (panel.waits(r) && panel.index[r] != from[j]) panel.x[r][j] = step.x[r];
+        }
+        T u[PANEL];
+#pragma unroll
+        for (int jj = j + 1; jj < WIDTH; jj++) u[jj] = from_lane(of_row(jj), from[j]);
+        last -= from[j];
+        add_pivot_row(panel.found, j, from[j]);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (k + LANES * r >= N) continue;
+            if (panel.index[r] == from[j]) panel.mask[r] = j;
+            if (!panel.waits(r)) continue;
+            panel.x[r][j] = product(panel.x[r][j], inverse);
+#pragma unroll
+            for (int jj = j + 1; jj < WIDTH; jj++) panel.x[r][jj] = multiply_add(-panel.x[r][j], u[jj], panel.x[r][jj]);
+        }
+    }
+    if (ends) from[WIDTH - 1] = last, add_pivot_row(panel.found, WIDTH - 1, last);
     Exchanges *exchanges = reinterpret_cast<Exchanges *>(a + N * PITCH);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        panel.position[r] = k + lane() + LANES * r;
-        panel.mask[r] = panel.position[r] < N ? MAGNITUDE_BITS : 0;
-    }
+        const unsigned i = panel.index[r];
+        if (k + LANES * r >= N) continue;
+        unsigned place = i;
+        if (LANES * r < WIDTH && i < WIDTH) {
+            /* Exchange i puts the row in place i where its pivot row comes from, as place_of() says. */
+            place = pivot_row(panel.found, i);
+            if (LISTS) {
 #pragma unroll
-    for (int j = 0; j < WIDTH; j++) {
-        if (k + j == N - 1) { /* one row is left, in its place */
-            if (KEEPS && lane() == 0) exchanges->pivots[N - 1] = N - 1;
-            break;
-        }
-        /* Each lane inverts its own largest while they look for the pivot row. */
-        unsigned key[ROWS], best = ROW_BITS;
-        T candidate = 1;
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            if (k + LANES * r >= N) continue;
-            key[r] = (leading_bits(panel.x[r][j]) & panel.mask[r]) | (lane() + LANES * r);
-            if (key[r] > best) candidate = panel.x[r][j];
-            best = max(best, key[r]);
-        }
-        unsigned chosen = maximum(best);
-        T inverse = reciprocal(candidate);
-        bool unsure = is_special(chosen) || is_infinite(inverse);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            if (k + LANES * r < N) unsure |= chosen - key[r] - 1 < (chosen & ROW_BITS);
-        inverse = from_lane(inverse, chosen & (LANES - 1));
-        T l[ROWS];
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) l[r] = product(panel.x[r][j], inverse);
-        if (__any_sync(WARP, unsure)) {
-            CarefulStep step;
-#pragma unroll
-            for (int r = 0; r < ROWS; r++)
-                step.x[r] = panel.x[r][j], step.position[r] = panel.position[r], step.mask[r] = panel.mask[r];
-            take_careful_step(step, k + j);
-            chosen = step.chosen;
-#pragma unroll
-            for (int r = 0; r < ROWS; r++) l[r] = step.l[r], key[r] = step.key[r];
-        }
-        const int pivot = of_row<int>(chosen, [&](int r) { return panel.position[r]; });
-        T u[PANEL];
-#pragma unroll
-        for (int jj = j + 1; jj < WIDTH; jj++) u[jj] = of_row<T>(chosen, [&](int r) { return panel.x[r][jj]; });
-        if (KEEPS && lane() == 0) exchanges->pivots[k + j] = pivot;
-        if (!FACTORS && !SOLVES) exchanged |= (pivot != k + j) << (k + j);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            if (k + LANES * r >= N) continue;
-            if (panel.position[r] == k + j) panel.position[r] = pivot;
-            if (key[r] == chosen) panel.position[r] = k + j, panel.mask[r] = 0;
-            if (panel.mask[r]) {
-                panel.x[r][j] = l[r];
-#pragma unroll
-                for (int jj = j + 1; jj < WIDTH; jj++) panel.x[r][jj] = multiply_add(-l[r], u[jj], panel.x[r][jj]);
+                for (int t = 1; t < WIDTH; t++)
+                    if (place < i) place = pivot_row(panel.found, place);
+                exchanges->pivots[k + i] = k + place;
             }
-        }
-    }
-    __syncwarp();
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        const int i = lane() + LANES * r, position = panel.position[r];
-        if (k + i >= N) continue;
-        store_row<WHOLE>(a + position * PITCH + k, panel.x[r]);
-        if (position < k + WIDTH) exchanges->from[position - k] = k + i;
-        if (i < WIDTH) exchanges->to[i] = position < k + WIDTH ? k + i : position;
+            for (int t = 1; t < WIDTH; t++)
+                if (place < WIDTH) place = pivot_row(panel.found, place);
+            if (ends) place = WIDTH - 1;
+            exchanges->to[i] = panel.waits(r) ? place : i;
+        }
+        if (!panel.waits(r)) place = panel.mask[r];
+        if (k + i < N) store_row<WHOLE>(a + (k + place) * PITCH + k, panel.x[r]);
     }
     __syncwarp();
 }
 
-__device__ inline int byte_of(unsigned low, unsigned high, int i) { return (i < 4 ? low : high) >> i % 4 * 8 & 255; }
-
 /* Apply the panel's exchanges to the columns beside it, and its triangle to those on the right: each lane takes
  * columns, WIDTH of whose elements become rows k .. k + WIDTH of U (of L^-1 P B). */
-template <int WIDTH> __device__ inline void exchange_and_solve(T *a, int k, int first) {
+template <int WIDTH> __device__ inline void exchange_and_solve(T *a, int k, int first, const unsigned (&from)[WIDTH]) {
     const Exchanges &memory = *reinterpret_cast<const Exchanges *>(a + N * PITCH);
-    const uint4 exchanges = *reinterpret_cast<const uint4 *>(&memory);
-    const int left = KEEPS ? k / VECTOR : 0, from = first / VECTOR;
-    const int turns = ceil_div(left + COLS / VECTOR - from, LANES);
+    const uint2 to = *reinterpret_cast<const uint2 *>(memory.to);
+    const int left = KEEPS ? k / VECTOR : 0, right = first / VECTOR;
+    const int turns = ceil_div(left + COLS / VECTOR - right, LANES);
 #pragma unroll
     for (int turn = 0; turn < turns; turn++) {
         int v = turn * LANES + lane();
-        if (v >= left) v += from - left;
+        if (v >= left) v += right - left;
         if (v >= COLS / VECTOR) continue;
-        T *column = a + v * VECTOR;
+        T *column = a + k * PITCH + v * VECTOR;
         Vector<VECTOR> u[WIDTH], displaced[WIDTH];
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) {
-            u[i] = load<VECTOR>(column + (byte_of(exchanges.x, exchanges.y, i) * PITCH));
-            if (k + WIDTH < N) displaced[i] = load<VECTOR>(column + (k + i) * PITCH);
+            u[i] = load<VECTOR>(column + from[i] * PITCH);
+            if (k + WIDTH < N) displaced[i] = load<VECTOR>(column + i * PITCH);
         }
 #pragma unroll
         for (int i = 0; i < WIDTH && k + WIDTH < N; i++)
-            store<VECTOR>(column + (byte_of(exchanges.z, exchanges.w, i) * PITCH), displaced[i]);
+            store<VECTOR>(column + ((i < 4 ? to.x : to.y) >> i % 4 * 8 & 255) * PITCH, displaced[i]);
         if (v >= left) {
 #pragma unroll
             for (int i = 1; i < WIDTH; i++) {
@@ -262,7 +278,7 @@ template <int WIDTH> __device__ inline void exchange_and_solve(T *a, int k, int 
             }
         }
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++) store<VECTOR>(column + (k + i) * PITCH, u[i]);
+        for (int i = 0; i < WIDTH; i++) store<VECTOR>(column + i * PITCH, u[i]);
     }
     __syncwarp();
 }
@@ -328,30 +344,31 @@ __device__ inline void update(Panel &panel, T *a, int k) {
 }
 
 /* One panel of the blocked factorization, and what it does to the rest. */
-template <int WIDTH> __device__ inline void eliminate(Panel &panel, T *a, int k, unsigned &exchanged) {
-    factor_panel<WIDTH>(panel, a, k, exchanged);
+template <int WIDTH> __device__ inline void eliminate(Panel &panel, T *a, int k) {
+    unsigned from[WIDTH];
+    factor_panel<WIDTH>(panel, a, k, from);
     const int next = k + WIDTH < N ? k + WIDTH : RIGHT;
-    if (KEEPS || next < COLS) exchange_and_solve<WIDTH>(a, k, next);
+    if (KEEPS || next < COLS) exchange_and_solve<WIDTH>(a, k, next, from);
     if (next < N) update(panel, a, next);
 }
 
 /* All whole panels from column K on, each in a text of its own. */
-template <int K> __device__ inline void eliminate_all(Panel &panel, T *a, unsigned &exchanged) {
+template <int K> __device__ inline void eliminate_all(Panel &panel, T *a) {
     if constexpr (K + PANEL <= N) {
-        eliminate<PANEL>(panel, a, K, exchanged);
-        eliminate_all<K + PANEL>(panel, a, exchanged);
+        eliminate<PANEL>(panel, a, K);
+        eliminate_all<K + PANEL>(panel, a);
     }
 }
 
-__device__ inline void factor(T *a, unsigned &exchanged) {
+__device__ inline void factor(T *a) {
     Panel panel;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const int row = lane() + LANES * r;
         if (row < N) load_row<least(PANEL, RIGHT)>(panel.x[r], a + row * PITCH);
     }
-    eliminate_all<0>(panel, a, exchanged);
-    if constexpr (N % PANEL) eliminate<N % PANEL>(panel, a, N - N % PANEL, exchanged);
+    eliminate_all<0>(panel, a);
+    if constexpr (N % PANEL) eliminate<N % PANEL>(panel, a, N - N % PANEL);
 }
 
 /* --- what follows from the factors --- */
@@ -359,6 +376,10 @@ __device__ inline void factor(T *a, unsigned &exchanged) {
 /* The first step, from 1, whose pivot is zero, or 0. */
 __device__ inline int singular_step(const T *a) {
     int info = 0;
+    bool zero = false;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) zero |= a[least(lane() + LANES * r, N - 1) * (PITCH + 1)] == 0;
+    if (!__any_sync(WARP, zero)) return info;
 #pragma unroll
     for (int r = ROWS - 1; r >= 0; r--) {
         const int row = lane() + LANES * r;
@@ -387,8 +408,20 @@ __device__ inline void solve_lower(T *a, const unsigned char *pivots) {
     __syncwarp();
 }
 
+/* U x = y, y being this column, by plain quotients where there is no reciprocal. */
+__device__ __noinline__ void solve_carefully(T *a, int column) {
+    for (int j = N - 1; j >= 0; j--) {
+        const T x = Divisor(a[j * (PITCH + 1)]).divide(a[j * PITCH + column]);
+        __syncwarp();
+        if (lane() == 0) a[j * PITCH + column] = x;
+        for (int i = lane(); i < j; i += LANES)
+            a[i * PITCH + column] = multiply_add(-a[i * PITCH + j], x, a[i * PITCH + column]);
+        __syncwarp();
+    }
+}
+
 /* U X = Y for the columns on the right. Gives x by act(row, column, x). */
-template <class Act> __device__ inline void solve_upper(const T *a, int cols, Act act) {
+template <class Act> __device__ inline void solve_upper(T *a, int cols, Act act) {
     T reciprocals[ROWS];
     bool rare = false;
 #pragma unroll
@@ -400,6 +433,12 @@ template <class Act> __device__ inline void solve_upper(const T *a, int cols, Ac
     rare = __any_sync(WARP, rare);
 #pragma unroll 1
     for (int c = 0; c < cols; c++) {
+        if (__builtin_expect(rare, 0)) {
+            solve_carefully(a, RIGHT + c);
+#pragma unroll 1
+            for (int i = lane(); i < N; i += LANES) act(i, c, a[i * PITCH + RIGHT + c]);
+            continue;
+        }
         T x[ROWS], u[ROWS][VECTOR];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) x[r] = a[least(lane() + LANES * r, N - 1) * PITCH + RIGHT + c];
@@ -411,29 +450,20 @@ template <class Act> __device__ inline void solve_upper(const T *a, int cols, Ac
                 for (int r = 0; r < ROWS && r * LANES < j; r++)
                     load_row<VECTOR>(u[r], a + least(lane() + LANES * r, N - 1) * PITCH + j / VECTOR * VECTOR);
             if (j >= N) continue;
-            T quotient = product(x[owner], reciprocals[owner]);
-            if (rare && isinf(reciprocals[owner])) {
-                const int row = least(lane() + LANES * owner, N - 1);
-                quotient = rare_quotient(x[owner], a[row * PITCH + row]);
-            }
-            const T y = from_lane(quotient, j % LANES);
-            if (lane() == j % LANES) x[owner] = y;
+            const T y = from_lane(product(x[owner], reciprocals[owner]), j % LANES);
 #pragma unroll
-            for (int r = 0; r <= owner; r++) {
-                if (r == owner && j % LANES == 0) continue;
-                const T less = multiply_add(-u[r][j % VECTOR], y, x[r]);
-                if (r < owner || lane() < j % LANES) x[r] = less;
-            }
+            for (int r = 0; r <= owner; r++)
+                if (LANES * r + lane() < j) x[r] = multiply_add(-u[r][j % VECTOR], y, x[r]);
         }
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            if (lane() + LANES * r < N) act(lane() + LANES * r, c, x[r]);
+            if (lane() + LANES * r < N) act(lane() + LANES * r, c, product(x[r], reciprocals[r]));
     }
 }
 
-__device__ inline Determinant determinant_of(const T *a, unsigned exchanged) {
+__device__ inline Determinant determinant_of(const T *a, const unsigned char *pivots) {
     Determinant det;
-    const auto factor = [&](int k) { return exchanged >> k & 1 ? -a[k * PITCH + k] : a[k * PITCH + k]; };
+    const auto factor = [&](int k) { return pivots[k] != k ? -a[k * PITCH + k] : a[k * PITCH + k]; };
 #pragma unroll
     for (int k = 0; k < N; k++) det.multiply(factor(k));
     for (int k = 0; k < N && !det.safe(); k++) det.multiply_scaled(factor(k));
@@ -468,8 +498,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 
     const long long matrix = first + q;
     const bool mine = q < count, leader = mine && lane() == 0;
-    unsigned exchanged = 0;
-    factor(a, exchanged);
+    factor(a);
     fetch_ahead<SMM_SOURCE_A, PER_WARP, N * N>(args, args.operand[SMM_A], first);
     if (SOLVES) fetch_ahead<SMM_SOURCE_B, PER_WARP, N * K>(args, b, first);
     const int info = singular_step(a);
@@ -506,7 +535,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
             solve_lower(a, pivots);
         }
     } else {
-        const Determinant det = determinant_of(a, exchanged);
+        const Determinant det = determinant_of(a, pivots);
         T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
         if (leader) *to = SMM_OP == SMM_OP_DET ? det.value(info) : det.sign(info);
         if (leader && SMM_OP == SMM_OP_SLOGDET) *beside<T>(args, SMM_D, matrix, 1) = det.log_magnitude(info);

@@ -13,6 +13,20 @@ __device__ inline unsigned leading_bits(float x) { return __float_as_uint(x); }
 /* Is it zero or too small to tell, infinite, or no number? */
 __device__ inline bool is_special(unsigned word) { return word - ROW_BITS - 1 >= INFINITE - ROW_BITS - 1; }
 
+/* The reciprocal as the compiler has it, without the branch for what is not above SMALL and below LARGE. */
+constexpr unsigned SMALL = sizeof(T) == 8 ? 0x00400000 : 0x01800000, LARGE = sizeof(T) == 8 ? 0x7fa00000 : 0x7d000000;
+__device__ inline double quick_reciprocal(double x) {
+    double y = __hiloint2double(__double2hiint(table_reciprocal(x)), __double2hiint(x) + 0x300402);
+    double e = multiply_add(-x, y, 1.0);
+    e = multiply_add(e, e, e);
+    y = multiply_add(y, e, y);
+    return multiply_add(y, multiply_add(-x, y, 1.0), y);
+}
+__device__ inline float quick_reciprocal(float x) {
+    const float y = table_reciprocal(x);
+    return multiply_add(y, multiply_add(-x, y, 1.0f), y);
+}
+
 /* Where k exchanges bring a row that no kernel moves. Exchange t puts the row that was in place t where its pivot row
  * came from, which the exchanges before t had brought there in the same way. */
 template <class PivotRow> __device__ inline int place_of(int row, int k, PivotRow pivot_row) {

@@ -5,20 +5,6 @@
 
 typedef unsigned char Row; /* of a list of rows */
 
-/* The reciprocal as the compiler has it, without the branch for what is not above SMALL and below LARGE. */
-constexpr unsigned SMALL = sizeof(T) == 8 ? 0x00400000 : 0x01800000, LARGE = sizeof(T) == 8 ? 0x7fa00000 : 0x7d000000;
-__device__ inline double quick_reciprocal(double x) {
-    double y = __hiloint2double(__double2hiint(table_reciprocal(x)), __double2hiint(x) + 0x300402);
-    double e = multiply_add(-x, y, 1.0);
-    e = multiply_add(e, e, e);
-    y = multiply_add(y, e, y);
-    return multiply_add(y, multiply_add(-x, y, 1.0), y);
-}
-__device__ inline float quick_reciprocal(float x) {
-    const float y = table_reciprocal(x);
-    return multiply_add(y, multiply_add(-x, y, 1.0f), y);
-}
-
 /* Which row is the next pivot row. */
 struct Pivots {
     int step = -1; /* of which the thread's row was the pivot row; or -1 */

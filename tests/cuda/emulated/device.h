@@ -112,6 +112,13 @@ inline unsigned __float_as_uint(float x) { return emulated_bits<unsigned>(x); }
 inline float __uint_as_float(unsigned x) { return emulated_bits<float>(x); }
 inline long long __double_as_longlong(double x) { return emulated_bits<long long>(x); }
 inline double __longlong_as_double(long long x) { return emulated_bits<double>(x); }
+/* Four of the bytes of y and x, as the digits of `which` say. */
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned which) {
+    const unsigned long long both = static_cast<unsigned long long>(y) << 32 | x;
+    unsigned bytes = 0;
+    for (int i = 0; i < 32; i += 8) bytes |= static_cast<unsigned>(both >> (which >> i / 2 & 7) * 8 & 255) << i;
+    return bytes;
+}
 inline int __ffs(unsigned x) { return __builtin_ffs(static_cast<int>(x)); }
 inline double __dadd_rn(double x, double y) { return x + y; }
 inline double __dmul_rn(double x, double y) { return x * y; }
@@ -136,8 +143,8 @@ struct alignas(16) float4 {
 struct alignas(16) double2 {
     double x, y;
 };
-struct alignas(16) uint4 {
-    unsigned x, y, z, w;
+struct alignas(8) uint2 {
+    unsigned x, y;
 };
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
