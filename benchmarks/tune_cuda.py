@@ -62,7 +62,6 @@ LANES, THREADS = (1, 2, 4, 8, 16, 32), (32, 64, 128)
 SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     "lu_lanes": {"lanes": (1, 2, 4, 8), "threads": THREADS, "async": (0, 1), "through_shared": (0, 1)},
     "lu_blocked": {"lanes": LANES, "panel": (4, 8), "threads": (32, 64), "ahead": (0, 1)},
-    "lu_tensor": {"lanes": (32,), "threads": (32,), "blocks": (0, 16, 20, 24), "ahead": (1,)},
     "inv_lanes": {"lanes": (1, 2, 4), "threads": (*THREADS, 256)},
     "inv_rows": {"lanes": LANES, "threads": THREADS},
     "inv_shared": {"lanes": (1, 2, 4, 8), "panel": (4,), "threads": (32, 64)},

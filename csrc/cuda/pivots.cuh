@@ -1,20 +1,19 @@
 /* pivots.cuh: what the kernels that share rows among threads know of the choice of pivots.
  *
  * A row that waits to be a pivot row is one word: the leading bits of its element's magnitude, above its index. So one
- * maximum finds the pivot row, unless another row shares those bits, or they are not those of a number other than zero;
- * then a slower search compares all bits, in the order in which exchanges would have brought the rows. */
+ * maximum finds the pivot row, unless another row shares those bits, or they are special: zero, infinite, too small or
+ * large for a quick reciprocal. Then a slower search compares all bits, in the order in which exchanges would have
+ * brought the rows. */
 
 constexpr unsigned ROW_BITS = 31, MAGNITUDE_BITS = 0x7fffffff & ~ROW_BITS;
-constexpr unsigned INFINITE = sizeof(T) == 8 ? 0x7ff00000 : 0x7f800000;
 
 __device__ inline unsigned leading_bits(double x) { return __double2hiint(x); }
 __device__ inline unsigned leading_bits(float x) { return __float_as_uint(x); }
 
-/* Is it zero or too small to tell, infinite, or no number? */
-__device__ inline bool is_special(unsigned word) { return word - ROW_BITS - 1 >= INFINITE - ROW_BITS - 1; }
-
-/* The reciprocal as the compiler has it, without the branch for what is not above SMALL and below LARGE. */
 constexpr unsigned SMALL = sizeof(T) == 8 ? 0x00400000 : 0x01800000, LARGE = sizeof(T) == 8 ? 0x7fa00000 : 0x7d000000;
+__device__ inline bool is_special(unsigned word) { return word - SMALL >= LARGE - SMALL; }
+
+/* The reciprocal as the compiler has it, without the branch for what is special. */
 __device__ inline double quick_reciprocal(double x) {
     double y = __hiloint2double(__double2hiint(table_reciprocal(x)), __double2hiint(x) + 0x300402);
     double e = multiply_add(-x, y, 1.0);

@@ -75,33 +75,13 @@ bool smm_lu_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
 
 /* From order 12 on; below, lu_lanes is faster. */
 void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const bool few = p->dtype == SMM_F32 ? p->n <= 16 : p->n <= 13;
+    const bool few = p->n <= (p->dtype == SMM_F32 ? 20 : 18);
     int lanes = few ? 4 : p->dtype == SMM_F64 && p->n >= 29 ? 16 : 8;
     if (p->small && p->n > 8) lanes = p->n <= 16 ? 8 : p->n <= 24 ? 16 : 32;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_blocked,
                                .lanes = p->n < 12 ? 0 : lanes,
                                .panel = few ? 4 : 8,
                                .threads = p->n <= 13 ? 32 : 64};
-}
-
-/* A warp to a matrix of doubles, in the blocks of tensor.cuh. */
-static bool tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    return p->dtype == SMM_F64 && p->n > 8 && whole_matrices(p, x, grid) && x->lanes == 32;
-}
-
-/* Its PITCH. */
-static int tensor_pitch(const smm_cuda_problem *p) { return (8 * ceil_div(p->n, 8) + 4) * 8; }
-
-bool smm_lu_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    if (p->op != SMM_OP_LU || !tensor_fits(p, x, grid)) return false;
-    grid->shared = grid->matrices * (p->n * tensor_pitch(p) + 2 * 32);
-    return true;
-}
-
-void smm_lu_tensor_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const bool serves = !p->small && p->n >= 28;
-    *x = (smm_cuda_parameters){
-        .kernel = SMM_CUDA_KERNEL_lu_tensor, .lanes = serves ? 32 : 0, .threads = 32, .blocks = 16, .ahead = 1};
 }
 
 bool smm_inv_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -188,14 +168,15 @@ void smm_inv_tiles_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
         (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_tiles, .lanes = serves ? 32 : 0, .threads = 32, .ahead = 1};
 }
 
-/* Its IMAGE_PITCH. */
-static int inv_tensor_pitch(const smm_cuda_problem *p) { return 8 * (ceil_div(p->n, 8) | 1) * 8; }
-
+/* A warp to a matrix of doubles, in blocks of 8 x 8. */
 bool smm_inv_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { PANEL = 4 }; /* columns */
-    if (p->op != SMM_OP_INV || !tensor_fits(p, x, grid)) return false;
-    const int of_panel = 2 * PANEL * tensor_pitch(p) + PANEL * PANEL * 8;
-    grid->shared = grid->matrices * (most(of_panel, p->n * inv_tensor_pitch(p)) + 32);
+    if (p->op != SMM_OP_INV || p->dtype != SMM_F64 || p->n <= 8 || x->lanes != 32) return false;
+    if (!whole_matrices(p, x, grid)) return false;
+    const int blocks = ceil_div(p->n, 8);
+    const int pitch = (8 * blocks + 4) * 8, image_pitch = 8 * (blocks | 1) * 8; /* its PITCH and IMAGE_PITCH */
+    const int of_panel = 2 * PANEL * pitch + PANEL * PANEL * 8;
+    grid->shared = grid->matrices * (most(of_panel, p->n * image_pitch) + 32);
     return true;
 }
 

@@ -136,9 +136,6 @@ __device__ inline void put(unsigned at, double x) { asm volatile("st.shared.f64 
 __device__ inline void get_if(unsigned condition, unsigned at, double (&x)[2]) {
     asm volatile(SMM_IF(3, "ld.shared.v2.f64 {%0, %1}, [%2];") : "+d"(x[0]), "+d"(x[1]) : "r"(at), "r"(condition));
 }
-__device__ inline void put_if(unsigned condition, unsigned at, double x) {
-    asm volatile(SMM_IF(2, "st.shared.f64 [%0], %1;")::"r"(at), "d"(x), "r"(condition));
-}
 __device__ inline void put_if(unsigned condition, unsigned at, const double (&x)[2]) {
     asm volatile(SMM_IF(3, "st.shared.v2.f64 [%0], {%1, %2};")::"r"(at), "d"(x[0]), "d"(x[1]), "r"(condition));
 }

@@ -53,7 +53,6 @@ def run(library, tmp_path):
     [
         *[("_".join(words), 90) for words in KERNELS],
         ("inv_shared", 80),
-        ("lu_tensor", 80),
         ("inv_tensor", 80),
     ],
 )

@@ -94,9 +94,6 @@ inline void put(unsigned at, double x) {
 inline void get_if(unsigned condition, unsigned at, double (&x)[2]) {
     if (condition) get(at, x);
 }
-inline void put_if(unsigned condition, unsigned at, double x) {
-    if (condition) put(at, x);
-}
 inline void put_if(unsigned condition, unsigned at, const double (&x)[2]) {
     emulated_aligned(emulated_at(at), condition ? 16 : 1);
     if (condition) memcpy(emulated_at(at), x, sizeof x);
