@@ -97,10 +97,10 @@ template <int STEPS> struct Panel {
         }
     }
 
-    __device__ void take_step(int s, int pivot_row, bool rare) {
+    __device__ void take_step(int s, int pivot_row) {
         pivot[s] = pivot_row * N;
         find(own[s], pivot[s], s);
-        inverse[s] = rare ? reciprocal(own[s][s]) : quick_reciprocal(own[s][s]);
+        inverse[s] = reciprocal(own[s][s]);
 #pragma unroll
         for (int t = 0; t < s; t++) own[t][s] = product(own[t][s], inverse[s]);
 #pragma unroll
@@ -138,38 +138,29 @@ template <int STEPS> struct Panel {
 struct Pivots {
     unsigned short *begin;                                 /* of Lists::pivot, of this matrix */
     unsigned waiting = N == 32 ? ~0u : (1u << N % 32) - 1; /* bit i: row i has not been a pivot row */
-    unsigned number[ROWS], mask[ROWS];                     /* of a thread's rows; and of the bits to compare, if any */
     int info = 0;                                          /* the first step, from 1, whose pivot is zero */
 
-    __device__ explicit Pivots(unsigned short *begin) : begin(begin) {
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            number[r] = __shfl_sync(WARP, row_of(r), threadIdx.x % 32); /* is not computed anew */
-            mask[r] = is_row(r) ? MAGNITUDE_BITS : 0;
-        }
-    }
-
-    /* That of step k + s; and whether bits had to be looked at one by one, or may not make a quick reciprocal. */
-    bool rare;
+    /* That of step k + s. */
     template <int STEPS> __device__ int choose(const Panel<STEPS> &panel, int k, int s) {
-        unsigned key[ROWS], chosen = 0, closest = ~0u;
+        unsigned largest = 0, second = 0;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            key[r] = (leading_bits(panel.f[r][s]) & mask[r]) | number[r];
-            chosen = max(chosen, key[r]);
+            if (!is_row(r)) continue;
+            const unsigned word = (leading_bits(panel.f[r][s]) & MAGNITUDE_BITS) | LANES * r;
+            const unsigned key = waiting >> part() >> LANES * r & 1 ? word : 0;
+            second = max(second, min(largest, key));
+            largest = max(largest, key);
         }
+        if (LANES > 1) largest |= part();
 #pragma unroll
-        for (int bits = OF_WARP; bits < 32; bits *= 2) chosen = max(chosen, __shfl_xor_sync(WARP, chosen, bits));
-        const unsigned below = kept(chosen - 1);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) closest = min(closest, below - key[r]);
-        unsigned row = chosen & ROW_BITS;
-        rare = __any_sync(WARP, is_special(chosen) || closest < ROW_BITS);
-        if (__builtin_expect(rare, 0)) row = settle(panel, k, s);
+        for (int bits = OF_WARP; bits < 32; bits *= 2) {
+            const unsigned one = __shfl_xor_sync(WARP, largest, bits), other = __shfl_xor_sync(WARP, second, bits);
+            second = max(max(second, other), min(largest, one));
+            largest = max(largest, one);
+        }
+        int row = largest & ROW_BITS;
+        if (__builtin_expect(is_special(largest) || (largest ^ second) <= ROW_BITS, 0)) row = settle(panel, k, s);
         waiting &= ~(1u << row);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            if (number[r] == row) mask[r] = 0;
         begin[(k + s) * OF_WARP] = row * N; /* every part does; settle() may read what another one wrote */
         parts_meet();
         return row;
@@ -278,10 +269,7 @@ template <int STEPS> __device__ inline void eliminate(T *image, Pivots &pivots, 
     for (int r = 0; r < ROWS; r++)
         if (is_row(r)) load_row<STEPS, STRIDE>(panel.f[r], panel.image + row_of(r) * N);
 #pragma unroll
-    for (int s = 0; s < STEPS; s++) {
-        const int row = pivots.choose(panel, k, s);
-        panel.take_step(s, row, pivots.rare);
-    }
+    for (int s = 0; s < STEPS; s++) panel.take_step(s, pivots.choose(panel, k, s));
     parts_meet();
     replace(panel);
 #pragma unroll 1
@@ -300,7 +288,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     Lists &lists = *reinterpret_cast<Lists *>(images + IMAGES);
 
     read(images, args, first, count, &lists.arrival);
-    Pivots pivots(&lists.pivot[0][matrix()]);
+    Pivots pivots{&lists.pivot[0][matrix()]};
 #pragma unroll 1
     for (int k = 0; k + PANEL <= N; k += PANEL) eliminate<PANEL>(image, pivots, k);
     if constexpr (N % PANEL > 0) eliminate<most(N % PANEL, 1)>(image, pivots, N - N % PANEL);

@@ -420,54 +420,44 @@ __device__ __noinline__ void solve_carefully(T *a, int column) {
     }
 }
 
-/* The pivots become their reciprocals, and true; unless one of the warp's has none. */
-__device__ inline bool invert_pivots(T *a) {
-    T inverse[ROWS];
-    bool finite = true;
+/* U X = Y for the columns on the right. Gives x by act(row, column, x). */
+template <class Act> __device__ inline void solve_upper(T *a, int cols, Act act) {
+    T reciprocals[ROWS];
+    bool rare = false;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        inverse[r] = reciprocal(a[least(lane() + LANES * r, N - 1) * (PITCH + 1)]);
-        finite &= !isinf(inverse[r]);
+        const int row = least(lane() + LANES * r, N - 1);
+        reciprocals[r] = reciprocal(a[row * (PITCH + 1)]);
+        rare |= isinf(reciprocals[r]);
     }
-    if (!__all_sync(WARP, finite)) return false;
+    rare = __any_sync(WARP, rare);
+#pragma unroll 1
+    for (int c = 0; c < cols; c++) {
+        if (__builtin_expect(rare, 0)) {
+            solve_carefully(a, RIGHT + c);
+#pragma unroll 1
+            for (int i = lane(); i < N; i += LANES) act(i, c, a[i * PITCH + RIGHT + c]);
+            continue;
+        }
+        T x[ROWS], u[ROWS][VECTOR];
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
-        if (lane() + LANES * r < N) a[(lane() + LANES * r) * (PITCH + 1)] = inverse[r];
-    __syncwarp();
-    return true;
-}
-
-/* U x = y, y being this column: x of a lane's rows. Four rows at a time are solved by all lanes alike, which so have to
- * be told only what those begin with. */
-__device__ inline void solve_upper(T (&x)[ROWS], T *a, int column, bool inverted) {
-    constexpr int FEW = 4;
-    if (__builtin_expect(!inverted, 0)) solve_carefully(a, column);
+        for (int r = 0; r < ROWS; r++) x[r] = a[least(lane() + LANES * r, N - 1) * PITCH + RIGHT + c];
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) x[r] = a[least(lane() + LANES * r, N - 1) * PITCH + column];
-    if (__builtin_expect(!inverted, 0)) return;
+        for (int j = RIGHT - 1; j >= 0; j--) {
+            const int owner = j / LANES;
+            if (j % VECTOR == VECTOR - 1)
 #pragma unroll
-    for (int k = (N - 1) / FEW * FEW; k >= 0; k -= FEW) {
-        T y[FEW], u[FEW];
+                for (int r = 0; r < ROWS && r * LANES < j; r++)
+                    load_row<VECTOR>(u[r], a + least(lane() + LANES * r, N - 1) * PITCH + j / VECTOR * VECTOR);
+            if (j >= N) continue;
+            const T y = from_lane(product(x[owner], reciprocals[owner]), j % LANES);
 #pragma unroll
-        for (int e = FEW - 1; e >= 0; e--)
-            if (k + e < N) y[e] = from_lane(x[k / LANES], (k + e) % LANES);
-#pragma unroll
-        for (int e = FEW - 1; e >= 0; e--) {
-            if (k + e >= N) continue;
-            load_row<FEW>(u, a + (k + e) * PITCH + k);
-#pragma unroll
-            for (int t = FEW - 1; t > e; t--)
-                if (k + t < N) y[e] = multiply_add(-u[t], y[t], y[e]);
-            y[e] = product(u[e], y[e]);
-            if (lane() == (k + e) % LANES) x[k / LANES] = y[e];
+            for (int r = 0; r <= owner; r++)
+                if (LANES * r + lane() < j) x[r] = multiply_add(-u[r][j % VECTOR], y, x[r]);
         }
 #pragma unroll
-        for (int r = 0; LANES * r < k; r++) {
-            load_row<FEW>(u, a + least(lane() + LANES * r, N - 1) * PITCH + k);
-#pragma unroll
-            for (int t = FEW - 1; t >= 0; t--)
-                if (k + t < N && lane() + LANES * r < k) x[r] = multiply_add(-u[t], y[t], x[r]);
-        }
+        for (int r = 0; r < ROWS; r++)
+            if (lane() + LANES * r < N) act(lane() + LANES * r, c, product(x[r], reciprocals[r]));
     }
 }
 
@@ -529,19 +519,10 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     } else if constexpr (SOLVES) {
         constexpr bool FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW;
         T *to = static_cast<T *>(c.data) + (FLAT ? matrix * (N * K) : mine ? where[SMM_C][q] : 0);
-        const bool inverted = invert_pivots(a);
         for (long long done = 0;;) {
-#pragma unroll 1
-            for (int j = 0; j < columns_of(args.k - done); j++) {
-                T x[ROWS];
-                solve_upper(x, a, RIGHT + j, inverted);
-#pragma unroll
-                for (int r = 0; r < ROWS; r++) {
-                    const int i = lane() + LANES * r;
-                    if (i < N && mine)
-                        to[FLAT ? i * K + j : i * c.row + (done + j) * c.col] = info ? not_a_number() : x[r];
-                }
-            }
+            solve_upper(a, columns_of(args.k - done), [&](int i, int j, T x) {
+                if (mine) to[FLAT ? i * K + j : i * c.row + (done + j) * c.col] = info ? not_a_number() : x;
+            });
             done += K;
             if (!KEEPS || done >= args.k) break;
             __syncwarp();
