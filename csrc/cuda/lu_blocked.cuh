@@ -59,9 +59,9 @@ struct Panel {
 };
 
 /* Beside the image of a matrix. */
-struct alignas(16) Exchanges {
-    unsigned char to[16];     /* where a panel's row of index i goes; i if it became a pivot row */
-    unsigned char pivots[32]; /* step k exchanged rows k and pivots[k] */
+struct Exchanges {
+    alignas(16) unsigned char to[8];      /* where a panel's row of index i goes; i if it became a pivot row */
+    alignas(16) unsigned char pivots[32]; /* step k exchanged rows k and pivots[k] */
 };
 
 /* Which of the warp's matrices this lane works on. Of 4 lanes to a matrix, 8 neighbours have matrices that are 4 apart,
@@ -125,9 +125,9 @@ struct CarefulStep {
     unsigned mask[ROWS], found[2], row;
 };
 
-/* Step k + j where leading bits do not tell the pivot row, or its reciprocal does not exist: the plain search in the
- * order of places, for the first of the largest magnitudes, and the plain quotients. Rarely needed, so it stays out of
- * the steps' text, which has to fit the instruction cache. */
+/* Step k + j where leading bits do not tell the pivot row, or are special: the plain search in the order of places, for
+ * the first of the largest magnitudes, and the plain quotients. Rarely needed, so it stays out of the steps' text,
+ * which has to fit the instruction cache. */
 __device__ __noinline__ void take_careful_step(CarefulStep &step, int k, int j) {
     T *column = images_of_warp() + matrix_of_lane() * MATRIX + k * (PITCH + 1) + j;
     int place[ROWS];

@@ -75,12 +75,12 @@ bool smm_lu_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
 
 /* From order 12 on; below, lu_lanes is faster. */
 void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const bool few = p->n <= (p->dtype == SMM_F32 ? 20 : 18);
-    int lanes = few ? 4 : p->dtype == SMM_F64 && p->n >= 29 ? 16 : 8;
-    if (p->small && p->n > 8) lanes = p->n <= 16 ? 8 : p->n <= 24 ? 16 : 32;
+    const int small = p->n <= 13 ? 4 : p->n <= 23 ? 8 : 16;
+    const int large = p->dtype == SMM_F32 ? (p->n <= 20 ? 4 : 8) : p->n <= 18 ? 4 : p->n <= 28 ? 8 : 16;
+    const int lanes = p->small ? small : large;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_blocked,
                                .lanes = p->n < 12 ? 0 : lanes,
-                               .panel = few ? 4 : 8,
+                               .panel = lanes == 4 ? 4 : 8,
                                .threads = p->n <= 13 ? 32 : 64};
 }
 
