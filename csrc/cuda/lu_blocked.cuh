@@ -6,11 +6,11 @@
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix. A warp's matrices advance in step, the warps of a
  * block on their own.
- * Shared memory: MATRIX elements for each matrix: its image, [A | B] by rows, and its exchanges; the offsets of
- * matrices that lie anyhow.
+ * Shared memory: MATRIX elements for each matrix: its image, [A | B] by rows, and its exchanges, after which comes a
+ * single column of B for which the rows have no room; the offsets of matrices that lie anyhow.
  * Operands: any that args.h can describe. B and C are taken SMM_K columns at a time.
  * May overwrite A or B in place, matrix by matrix: a warp has read all it needs of its matrices before it writes.
- * Limits: n and SMM_K from 1 to 32; LANES 4, 8, 16 or 32; SMM_PANEL 4 or 8; MATRICES LANES = THREADS. */
+ * Limits: n and SMM_K from 1 to 32; LANES 2, 4, 8, 16 or 32; SMM_PANEL 4 or 8; MATRICES LANES = THREADS. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "pivots.cuh"
@@ -23,14 +23,18 @@ constexpr int N = SMM_N, K = SOLVES ? SMM_K : 0, PANEL = SMM_PANEL, MATRICES = S
 constexpr int WIDE = 2;                  /* vectors of columns that are updated together */
 constexpr int ROWS = ceil_div(N, LANES); /* of a lane: k + lane() + LANES r, where k is the panel's first */
 
+/* One right-hand side is a column more of every panel, so that it goes with its rows; several are updated as A is. */
+constexpr bool IN_PANELS = K == 1;
+
 /* Rows are an odd number of vectors long, so that equal columns of 8 rows lie in different banks; so are matrices, so
  * that equal elements of 8 matrices do. */
 constexpr int RIGHT = ceil_div(N, VECTOR) * VECTOR; /* column of the image where B begins */
-constexpr int COLS = RIGHT + ceil_div(K, VECTOR) * VECTOR;
+constexpr int COLS = RIGHT + (IN_PANELS ? 0 : ceil_div(K, VECTOR) * VECTOR);
 constexpr int PITCH = COLS / VECTOR % 2 == 0 ? COLS + VECTOR : COLS;
-constexpr int BESIDE = 3 * VECTOR; /* elements: the Exchanges */
-constexpr int SKEW = BESIDE + ((N * PITCH + BESIDE) / VECTOR % 2 == 0 ? VECTOR : 0);
-constexpr int MATRIX = N * PITCH + SKEW;
+constexpr int BESIDE = 3 * VECTOR;                  /* elements: the Exchanges */
+constexpr bool B_LAST = IN_PANELS && COLS == PITCH; /* it has no room in the rows */
+constexpr int B = B_LAST ? N * PITCH + BESIDE : RIGHT, B_PITCH = B_LAST ? 1 : PITCH;
+constexpr int END = N * PITCH + BESIDE + (B_LAST ? RIGHT : 0), MATRIX = END / VECTOR % 2 == 0 ? END + VECTOR : END;
 
 constexpr int PER_WARP = 32 / LANES; /* matrices */
 constexpr bool LIE_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW &&
@@ -46,7 +50,7 @@ extern __shared__ __align__(16) T all_images[];
 /* What a lane knows of a panel of columns: its rows, which are those of index lane() + LANES r, counted from the
  * panel's first; and of all rows, which were pivot rows. */
 struct Panel {
-    T x[ROWS][PANEL];
+    T x[ROWS][PANEL + IN_PANELS];
     unsigned index[ROWS];
     unsigned mask[ROWS];    /* of the bits to compare; of a pivot row its step; of no row ROW_BITS */
     unsigned found[2] = {}; /* byte j: the pivot row of step j, by index */
@@ -64,11 +68,12 @@ struct Exchanges {
     alignas(16) unsigned char pivots[32]; /* step k exchanged rows k and pivots[k] */
 };
 
-/* Which of the warp's matrices this lane works on. Of 4 lanes to a matrix, 8 neighbours have matrices that are 4 apart,
- * and the rows of both lie in different banks. */
+/* Which of the warp's matrices this lane works on. Of few lanes to a matrix, 8 neighbours have matrices that are LANES
+ * apart, and their rows lie in different banks. */
 __device__ inline int matrix_of_lane() {
+    constexpr int NEAR = most(8 / LANES, 1); /* matrices of 8 lanes */
     const int group = threadIdx.x % 32 / LANES;
-    return LANES == 4 ? group % 2 * 4 + group / 2 : group;
+    return group % NEAR * LANES + group / NEAR % LANES + group / 8 * 8;
 }
 __device__ inline T *images_of_warp() { return all_images + threadIdx.x / 32 * PER_WARP * MATRIX; }
 
@@ -200,9 +205,10 @@ template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int
             for (int r = 0; r < ROWS; r++)
                 if (panel.waits(r) && panel.index[r] != from[j]) panel.x[r][j] = step.x[r];
         }
-        T u[PANEL];
+        T u[PANEL + IN_PANELS];
 #pragma unroll
-        for (int jj = j + 1; jj < WIDTH; jj++) u[jj] = from_lane(of_row(jj), from[j]);
+        for (int jj = j + 1; jj < PANEL + IN_PANELS; jj++)
+            if (jj < WIDTH || jj == PANEL) u[jj] = from_lane(of_row(jj), from[j]);
         last -= from[j];
         add_pivot_row(panel.found, j, from[j]);
 #pragma unroll
@@ -212,7 +218,8 @@ template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int
             if (!panel.waits(r)) continue;
             panel.x[r][j] = product(panel.x[r][j], inverse);
 #pragma unroll
-            for (int jj = j + 1; jj < WIDTH; jj++) panel.x[r][jj] = multiply_add(-panel.x[r][j], u[jj], panel.x[r][jj]);
+            for (int jj = j + 1; jj < PANEL + IN_PANELS; jj++)
+                if (jj < WIDTH || jj == PANEL) panel.x[r][jj] = multiply_add(-panel.x[r][j], u[jj], panel.x[r][jj]);
         }
     }
     if (ends) from[WIDTH - 1] = last, add_pivot_row(panel.found, WIDTH - 1, last);
@@ -238,7 +245,9 @@ template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int
             exchanges->to[i] = panel.waits(r) ? place : i;
         }
         if (!panel.waits(r)) place = panel.mask[r];
-        if (k + i < N) store_row<WHOLE>(a + (k + place) * PITCH + k, panel.x[r]);
+        if (k + i >= N) continue;
+        store_row<WHOLE>(a + (k + place) * PITCH + k, panel.x[r]);
+        if (IN_PANELS) a[B + (k + place) * B_PITCH] = panel.x[r][PANEL];
     }
     __syncwarp();
 }
@@ -284,25 +293,25 @@ template <int WIDTH> __device__ inline void exchange_and_solve(T *a, int k, int 
 }
 
 /* Rows k .. N of some vectors of columns, less the PANEL products of the panel that ended at row k. */
-template <int WIDE, int WIDTH> struct Columns {
-    Vector<WIDTH> x[ROWS][WIDE];
+template <int WIDE> struct Columns {
+    Vector<VECTOR> x[ROWS][WIDE];
     __device__ Columns(const T *a, int k, int col, const T (&l)[ROWS][PANEL]) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
             for (int w = 0; w < WIDE; w++)
                 if (k + lane() + LANES * r < N)
-                    x[r][w] = load<WIDTH>(a + (k + lane() + LANES * r) * PITCH + col + w * WIDTH);
+                    x[r][w] = load<VECTOR>(a + (k + lane() + LANES * r) * PITCH + col + w * VECTOR);
 #pragma unroll
         for (int j = 0; j < PANEL; j++) {
 #pragma unroll
             for (int w = 0; w < WIDE; w++) {
-                const Vector<WIDTH> u = load<WIDTH>(a + (k - PANEL + j) * PITCH + col + w * WIDTH);
+                const Vector<VECTOR> u = load<VECTOR>(a + (k - PANEL + j) * PITCH + col + w * VECTOR);
 #pragma unroll
                 for (int r = 0; r < ROWS; r++) {
                     if (k + LANES * r >= N) continue;
 #pragma unroll
-                    for (int e = 0; e < WIDTH; e++) x[r][w].x[e] = multiply_add(-l[r][j], u.x[e], x[r][w].x[e]);
+                    for (int e = 0; e < VECTOR; e++) x[r][w].x[e] = multiply_add(-l[r][j], u.x[e], x[r][w].x[e]);
                 }
             }
         }
@@ -313,23 +322,24 @@ template <int WIDE, int WIDTH> struct Columns {
 #pragma unroll
             for (int w = 0; w < WIDE; w++)
                 if (k + lane() + LANES * r < N)
-                    store<WIDTH>(a + (k + lane() + LANES * r) * PITCH + col + w * WIDTH, x[r][w]);
+                    store<VECTOR>(a + (k + lane() + LANES * r) * PITCH + col + w * VECTOR, x[r][w]);
     }
 };
 
 /* A22 -= L21 U12, for rows k .. N and the columns from k on. The next panel's stay in registers. */
 __device__ inline void update(Panel &panel, T *a, int k) {
-    constexpr int END = K == 1 ? RIGHT : COLS; /* one right-hand side is no vector */
     T l[ROWS][PANEL];
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const int row = k + lane() + LANES * r;
-        if (row < N) load_row<PANEL>(l[r], a + row * PITCH + k - PANEL);
+        if (row >= N) continue;
+        load_row<PANEL>(l[r], a + row * PITCH + k - PANEL);
+        if (IN_PANELS) panel.x[r][PANEL] = a[B + row * B_PITCH];
     }
 #pragma unroll
     for (int j = 0; j < PANEL; j += VECTOR) {
         if (k + j >= RIGHT) continue;
-        const Columns<1, VECTOR> columns(a, k, k + j, l);
+        const Columns<1> columns(a, k, k + j, l);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -337,10 +347,9 @@ __device__ inline void update(Panel &panel, T *a, int k) {
     }
     int col = least(k + PANEL, RIGHT);
 #pragma unroll
-    for (; col + WIDE * VECTOR <= END; col += WIDE * VECTOR) Columns<WIDE, VECTOR>(a, k, col, l).write(a, k, col);
+    for (; col + WIDE * VECTOR <= COLS; col += WIDE * VECTOR) Columns<WIDE>(a, k, col, l).write(a, k, col);
 #pragma unroll
-    for (; col < END; col += VECTOR) Columns<1, VECTOR>(a, k, col, l).write(a, k, col);
-    if (END < COLS) Columns<1, 1>(a, k, RIGHT, l).write(a, k, RIGHT);
+    for (; col < COLS; col += VECTOR) Columns<1>(a, k, col, l).write(a, k, col);
 }
 
 /* One panel of the blocked factorization, and what it does to the rest. */
@@ -350,6 +359,17 @@ template <int WIDTH> __device__ inline void eliminate(Panel &panel, T *a, int k)
     const int next = k + WIDTH < N ? k + WIDTH : RIGHT;
     if (KEEPS || next < COLS) exchange_and_solve<WIDTH>(a, k, next, from);
     if (next < N) update(panel, a, next);
+}
+
+/* A last panel of one column: the last row is in its place. */
+__device__ inline void take_last_row(const Panel &panel, T *a) {
+    constexpr int k = N - 1;
+    if (lane() == 0) {
+        a[k * (PITCH + 1)] = panel.x[0][0];
+        if (IN_PANELS) a[B + k * B_PITCH] = panel.x[0][PANEL];
+        if (LISTS) reinterpret_cast<Exchanges *>(a + N * PITCH)->pivots[k] = k;
+    }
+    __syncwarp();
 }
 
 /* All whole panels from column K on, each in a text of its own. */
@@ -365,10 +385,15 @@ __device__ inline void factor(T *a) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const int row = lane() + LANES * r;
-        if (row < N) load_row<least(PANEL, RIGHT)>(panel.x[r], a + row * PITCH);
+        if (row >= N) continue;
+        load_row<least(PANEL, RIGHT)>(panel.x[r], a + row * PITCH);
+        if (IN_PANELS) panel.x[r][PANEL] = a[B + row * B_PITCH];
     }
     eliminate_all<0>(panel, a);
-    if constexpr (N % PANEL) eliminate<N % PANEL>(panel, a, N - N % PANEL);
+    if constexpr (N % PANEL == 1)
+        take_last_row(panel, a);
+    else if constexpr (N % PANEL)
+        eliminate<N % PANEL>(panel, a, N - N % PANEL);
 }
 
 /* --- what follows from the factors --- */
@@ -390,74 +415,83 @@ __device__ inline int singular_step(const T *a) {
     return info;
 }
 
-/* Further columns on the right become L^-1 P B. */
+/* Further right-hand sides become L^-1 P B. */
 __device__ inline void solve_lower(T *a, const unsigned char *pivots) {
-    for (int c = RIGHT + lane(); c < RIGHT + K; c += LANES) {
+    for (T *b = a + B + lane(); b < a + B + K; b += LANES) {
         for (int k = 0; k < N; k++) {
-            const T x = a[k * PITCH + c];
-            a[k * PITCH + c] = a[pivots[k] * PITCH + c];
-            a[pivots[k] * PITCH + c] = x;
+            const T x = b[k * B_PITCH];
+            b[k * B_PITCH] = b[pivots[k] * B_PITCH];
+            b[pivots[k] * B_PITCH] = x;
         }
     }
     for (int j = 0; j < N; j++) {
         __syncwarp();
         for (int i = j + 1 + lane(); i < N; i += LANES)
-            for (int c = i * PITCH + RIGHT; c < i * PITCH + RIGHT + K; c++)
-                a[c] = multiply_add(-a[i * PITCH + j], a[c + (j - i) * PITCH], a[c]);
+            for (T *b = a + B + i * B_PITCH; b < a + B + i * B_PITCH + K; b++)
+                *b = multiply_add(-a[i * PITCH + j], b[(j - i) * B_PITCH], *b);
     }
     __syncwarp();
 }
 
-/* U x = y, y being this column, by plain quotients where there is no reciprocal. */
-__device__ __noinline__ void solve_carefully(T *a, int column) {
+/* U x = y, by plain quotients where there is no reciprocal. */
+__device__ __noinline__ void solve_carefully(T *a, T *y) {
     for (int j = N - 1; j >= 0; j--) {
-        const T x = Divisor(a[j * (PITCH + 1)]).divide(a[j * PITCH + column]);
+        const T x = Divisor(a[j * (PITCH + 1)]).divide(y[j * B_PITCH]);
         __syncwarp();
-        if (lane() == 0) a[j * PITCH + column] = x;
-        for (int i = lane(); i < j; i += LANES)
-            a[i * PITCH + column] = multiply_add(-a[i * PITCH + j], x, a[i * PITCH + column]);
+        if (lane() == 0) y[j * B_PITCH] = x;
+        for (int i = lane(); i < j; i += LANES) y[i * B_PITCH] = multiply_add(-a[i * PITCH + j], x, y[i * B_PITCH]);
         __syncwarp();
     }
 }
 
-/* U X = Y for the columns on the right. Gives x by act(row, column, x). */
-template <class Act> __device__ inline void solve_upper(T *a, int cols, Act act) {
-    T reciprocals[ROWS];
-    bool rare = false;
+/* The pivots become their reciprocals, and true; unless one of the warp's has none. */
+__device__ inline bool invert_pivots(T *a) {
+    T inverse[ROWS];
+    bool finite = true;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const int row = least(lane() + LANES * r, N - 1);
-        reciprocals[r] = reciprocal(a[row * (PITCH + 1)]);
-        rare |= isinf(reciprocals[r]);
+        inverse[r] = reciprocal(a[least(lane() + LANES * r, N - 1) * (PITCH + 1)]);
+        finite &= !isinf(inverse[r]);
     }
-    rare = __any_sync(WARP, rare);
-#pragma unroll 1
-    for (int c = 0; c < cols; c++) {
-        if (__builtin_expect(rare, 0)) {
-            solve_carefully(a, RIGHT + c);
-#pragma unroll 1
-            for (int i = lane(); i < N; i += LANES) act(i, c, a[i * PITCH + RIGHT + c]);
-            continue;
+    if (!__all_sync(WARP, finite)) return false;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        if (lane() + LANES * r < N) a[(lane() + LANES * r) * (PITCH + 1)] = inverse[r];
+    __syncwarp();
+    return true;
+}
+
+/* U x = y: x of a lane's rows. Four rows at a time are solved by all lanes alike, which so have to be told only what
+ * those begin with. */
+__device__ inline void solve_upper(T (&x)[ROWS], T *a, T *y_of_rows, bool inverted) {
+    constexpr int FEW = 4;
+    if (__builtin_expect(!inverted, 0)) solve_carefully(a, y_of_rows);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) x[r] = y_of_rows[least(lane() + LANES * r, N - 1) * B_PITCH];
+    if (__builtin_expect(!inverted, 0)) return;
+#pragma unroll
+    for (int k = (N - 1) / FEW * FEW; k >= 0; k -= FEW) {
+        T y[FEW], u[FEW];
+#pragma unroll
+        for (int e = FEW - 1; e >= 0; e--)
+            if (k + e < N) y[e] = from_lane(x[(k + e) / LANES], (k + e) % LANES);
+#pragma unroll
+        for (int e = FEW - 1; e >= 0; e--) {
+            if (k + e >= N) continue;
+            load_row<FEW>(u, a + (k + e) * PITCH + k);
+#pragma unroll
+            for (int t = FEW - 1; t > e; t--)
+                if (k + t < N) y[e] = multiply_add(-u[t], y[t], y[e]);
+            y[e] = product(u[e], y[e]);
+            if (lane() == (k + e) % LANES) x[(k + e) / LANES] = y[e];
         }
-        T x[ROWS], u[ROWS][VECTOR];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) x[r] = a[least(lane() + LANES * r, N - 1) * PITCH + RIGHT + c];
+        for (int r = 0; LANES * r < k; r++) {
+            load_row<FEW>(u, a + least(lane() + LANES * r, N - 1) * PITCH + k);
 #pragma unroll
-        for (int j = RIGHT - 1; j >= 0; j--) {
-            const int owner = j / LANES;
-            if (j % VECTOR == VECTOR - 1)
-#pragma unroll
-                for (int r = 0; r < ROWS && r * LANES < j; r++)
-                    load_row<VECTOR>(u[r], a + least(lane() + LANES * r, N - 1) * PITCH + j / VECTOR * VECTOR);
-            if (j >= N) continue;
-            const T y = from_lane(product(x[owner], reciprocals[owner]), j % LANES);
-#pragma unroll
-            for (int r = 0; r <= owner; r++)
-                if (LANES * r + lane() < j) x[r] = multiply_add(-u[r][j % VECTOR], y, x[r]);
+            for (int t = FEW - 1; t >= 0; t--)
+                if (k + t < N && lane() + LANES * r < k) x[r] = multiply_add(-u[t], y[t], x[r]);
         }
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            if (lane() + LANES * r < N) act(lane() + LANES * r, c, product(x[r], reciprocals[r]));
     }
 }
 
@@ -490,9 +524,9 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
             where[x][threadIdx.x % 32] = offset_of(args, args.operand[x], first + threadIdx.x % 32);
     }
     __syncwarp();
-    stage<N, SMM_SOURCE_A, SMM_ORDER_A>(images, args.operand[SMM_A], first, count, N, where[SMM_A], 0);
+    stage<N, N, PITCH, SMM_SOURCE_A, SMM_ORDER_A>(images, args.operand[SMM_A], first, count, N, where[SMM_A]);
     if constexpr (SOLVES)
-        stage<K, SMM_SOURCE_B, SMM_ORDER_B>(images, b, first, count, columns_of(args.k), where[SMM_B], RIGHT);
+        stage<N, K, B_PITCH, SMM_SOURCE_B, SMM_ORDER_B>(images + B, b, first, count, columns_of(args.k), where[SMM_B]);
     copies_done();
     __syncwarp();
 
@@ -515,21 +549,29 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         if (info)
             for (int e = lane(); e < N * PITCH; e += LANES) a[e] = not_a_number();
         __syncwarp();
-        unstage<SMM_SOURCE_C, SMM_ORDER_C>(images, c, first, count, where[SMM_C]);
+        unstage<N, N, PITCH, SMM_SOURCE_C, SMM_ORDER_C>(images, c, first, count, N, where[SMM_C]);
     } else if constexpr (SOLVES) {
-        constexpr bool FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW;
-        T *to = static_cast<T *>(c.data) + (FLAT ? matrix * (N * K) : mine ? where[SMM_C][q] : 0);
+        const bool inverted = invert_pivots(a);
         for (long long done = 0;;) {
-            solve_upper(a, columns_of(args.k - done), [&](int i, int j, T x) {
-                if (mine) to[FLAT ? i * K + j : i * c.row + (done + j) * c.col] = info ? not_a_number() : x;
-            });
+            const int cols = columns_of(args.k - done);
+#pragma unroll 1
+            for (int j = 0; j < cols; j++) {
+                T x[ROWS], *y = a + B + j;
+                solve_upper(x, a, y, inverted);
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+                    if (lane() + LANES * r < N) y[(lane() + LANES * r) * B_PITCH] = info ? not_a_number() : x[r];
+            }
+            __syncwarp();
+            unstage<N, K, B_PITCH, SMM_SOURCE_C, SMM_ORDER_C>(images + B, c, first, count, cols, where[SMM_C]);
             done += K;
             if (!KEEPS || done >= args.k) break;
             __syncwarp();
-            if (threadIdx.x % 32 < count) where[SMM_B][threadIdx.x % 32] += K * b.col;
+            if (threadIdx.x % 32 < count)
+                where[SMM_B][threadIdx.x % 32] += K * b.col, where[SMM_C][threadIdx.x % 32] += K * c.col;
             __syncwarp();
-            stage<K, SMM_SOURCE_B, SMM_ORDER_B>(images, b, first, count, columns_of(args.k - done), where[SMM_B],
-                                                RIGHT);
+            stage<N, K, B_PITCH, SMM_SOURCE_B, SMM_ORDER_B>(images + B, b, first, count, columns_of(args.k - done),
+                                                            where[SMM_B]);
             copies_done();
             __syncwarp();
             solve_lower(a, pivots);

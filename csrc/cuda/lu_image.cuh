@@ -1,17 +1,13 @@
 /* lu_image.cuh: the matrices of a warp in shared memory, some columns at a time, and moving them there and back.
  *
- * Whoever includes this has defined N, PER_WARP (matrices of a warp), PITCH (elements from row to row of an image),
- * MATRIX (from image to image) and SKEW (beside the rows of an image). */
+ * Whoever includes this has defined PER_WARP (matrices of a warp) and MATRIX (elements from image to image). */
 
-/* Element of the images in this row, counted through all matrices. */
-__device__ inline int place(int row, int col) { return row * PITCH + row / N * SKEW + col; }
-
-/* How a warp walks through its flat matrices of LENGTH columns: in vectors, one of a lane at each turn. In the order of
- * memory, UNIT matrices after UNIT matrices; or by rows of one or two matrices, a group of lanes to each, where rows
- * are long and not made of whole vectors. All units, and all rows, are alike: what a lane computes are the few places
- * at which they begin. */
-template <int LENGTH, int WIDTH> struct Walk {
-    static constexpr int EACH = LENGTH / WIDTH, OF_MATRIX = N * EACH;              /* vectors */
+/* How a warp walks through its flat matrices of so many rows and columns, rows of whose images are PITCH elements
+ * apart: in vectors, one of a lane at each turn. In the order of memory, UNIT matrices after UNIT matrices; or by rows
+ * of one or two matrices, a group of lanes to each, where rows are long and not made of whole vectors. All units, and
+ * all rows, are alike: what a lane computes are the few places at which they begin. */
+template <int HEIGHT, int LENGTH, int PITCH, int WIDTH> struct Walk {
+    static constexpr int EACH = LENGTH / WIDTH, OF_MATRIX = HEIGHT * EACH;         /* vectors */
     static constexpr int COMPUTE = 6, MOVE = WIDTH < VECTOR ? 5 : 8, MOVE_ROW = 4; /* what places and turns cost */
     __host__ __device__ static constexpr int places_of(int unit) { return ceil_div(unit * OF_MATRIX, 32); }
     __host__ __device__ static constexpr int cost_of(int unit) {
@@ -20,9 +16,9 @@ template <int LENGTH, int WIDTH> struct Walk {
     __host__ __device__ static constexpr int best_of(int unit) { /* of it and its multiples */
         return unit == PER_WARP || cost_of(unit) <= cost_of(best_of(2 * unit)) ? unit : best_of(2 * unit);
     }
-    static constexpr int GROUP = power_of_two(EACH), AT_ONCE = 32 / GROUP;
-    static constexpr bool LONG = WIDTH < VECTOR && EACH > 8 && AT_ONCE <= PER_WARP;
-    static constexpr int UNIT = best_of(1), ROWS = LONG ? N * PER_WARP / AT_ONCE : 0;
+    static constexpr int GROUP = least(power_of_two(EACH), 32), AT_ONCE = 32 / GROUP;
+    static constexpr bool LONG = WIDTH < VECTOR && EACH > 8 && EACH <= 32 && AT_ONCE <= PER_WARP;
+    static constexpr int UNIT = best_of(1), ROWS = LONG ? HEIGHT * PER_WARP / AT_ONCE : 0;
     static constexpr bool BY_ROWS = LONG && COMPUTE + ROWS * MOVE_ROW < cost_of(UNIT);
     static constexpr int PLACES = BY_ROWS ? 1 : places_of(UNIT), REPEATS = BY_ROWS ? ROWS : PER_WARP / UNIT;
 
@@ -35,81 +31,89 @@ template <int LENGTH, int WIDTH> struct Walk {
         /* Of rows of 4 vectors, 8 lanes have two that are 4 apart: in different banks. */
         if (EACH == 4) lane = lane / 8 * 4 + lane / 4 % 2 * 16 + lane % 4;
         const unsigned q = lane / GROUP, col = lane % GROUP;
-        memory = BY_ROWS ? q * (N * LENGTH) + col * WIDTH : lane * WIDTH;
+        memory = BY_ROWS ? q * (HEIGHT * LENGTH) + col * WIDTH : lane * WIDTH;
         in_row = col < EACH, in_last = (PLACES - 1) * 32 + lane < UNIT * OF_MATRIX;
 #pragma unroll
         for (int p = 0; p < PLACES; p++) {
-            const unsigned v = p * 32 + lane, gaps = v / EACH * (PITCH - LENGTH) + v / OF_MATRIX * SKEW;
+            const unsigned v = p * 32 + lane;
+            const unsigned gaps = v / EACH * (PITCH - LENGTH) + v / OF_MATRIX * (MATRIX - HEIGHT * PITCH);
             at[p] = kept(shared_address(image) + (BY_ROWS ? q * MATRIX + col * WIDTH : v * WIDTH + gaps) * sizeof(T));
         }
     }
     __device__ bool has(int p) const { return BY_ROWS ? in_row : p + 1 < PLACES || in_last; }
     /* Where place p of repeat r is: in memory, from a lane's first vector on; and in the image. */
     __device__ static int further(int r, int p) {
-        if (BY_ROWS) return (r / N * AT_ONCE * N + r % N) * LENGTH;
-        return r * UNIT * N * LENGTH + p * 32 * WIDTH;
+        if (BY_ROWS) return (r / HEIGHT * AT_ONCE * HEIGHT + r % HEIGHT) * LENGTH;
+        return r * UNIT * HEIGHT * LENGTH + p * 32 * WIDTH;
     }
     __device__ T *image(int r, int p) const {
-        const int beyond = BY_ROWS ? r / N * AT_ONCE * MATRIX + r % N * PITCH : r * UNIT * MATRIX;
+        const int beyond = BY_ROWS ? r / HEIGHT * AT_ONCE * MATRIX + r % HEIGHT * PITCH : r * UNIT * MATRIX;
         return at_shared_address(at[p] + beyond * sizeof(T));
     }
 };
 
-/* Visit `cols` columns of matrices that lie anyhow: act(offset in memory, place of the element). */
-template <int ORDER, class Act>
-__device__ inline void each_element(const smm_cuda_operand &x, int count, int cols, const long long *where, int col,
-                                    Act act) {
-    for (int e = threadIdx.x % 32; e < count * N * cols; e += 32) {
-        const int q = e / (N * cols), rest = e % (N * cols);
-        const int i = ORDER == SMM_ORDER_COL ? rest % N : rest / cols;
-        const int j = ORDER == SMM_ORDER_COL ? rest / N : rest % cols;
-        act(where[q] + i * x.row + j * x.col, place(q * N + i, col + j));
+/* Visit `cols` columns of matrices that lie anyhow: act(offset in memory, element of the images). */
+template <int HEIGHT, int PITCH, int ORDER, class Act>
+__device__ inline void each_element(const smm_cuda_operand &x, int count, int cols, const long long *where, Act act) {
+    for (int e = threadIdx.x % 32; e < count * HEIGHT * cols; e += 32) {
+        const int q = e / (HEIGHT * cols), rest = e % (HEIGHT * cols);
+        const int i = ORDER == SMM_ORDER_COL ? rest % HEIGHT : rest / cols;
+        const int j = ORDER == SMM_ORDER_COL ? rest / HEIGHT : rest % cols;
+        act(where[q] + i * x.row + j * x.col, q * MATRIX + i * PITCH + j);
     }
 }
 
-/* Start copying LENGTH columns of matrices first .. first + count to column `col` of their images; of matrices that lie
- * anyhow `cols` columns. */
-template <int LENGTH, int SOURCE, int ORDER>
-__device__ inline void stage(T *images, const smm_cuda_operand &x, long long first, int count, int cols,
-                             const long long *where, int col) {
-    const T *from = static_cast<const T *>(x.data);
-    if constexpr (SOURCE == SMM_SOURCE_FLAT && ORDER == SMM_ORDER_ROW) {
-        constexpr int WIDTH = ALIGNED ? width_of(LENGTH) : 1;
-        from += first * (N * LENGTH);
-        if (count < PER_WARP) {
+/* Visit the elements of a few flat matrices: act(offset in memory, element of the images). */
+template <int HEIGHT, int LENGTH, int PITCH, class Act> __device__ inline void each_of_few(int count, Act act) {
 #pragma unroll 1
-            for (int e = threadIdx.x % 32; e < count * N * LENGTH; e += 32)
-                copy<1>(images + place(e / LENGTH, col + e % LENGTH), from + e);
-            return;
-        }
-        const Walk<LENGTH, WIDTH> walk(images + col);
+    for (int e = threadIdx.x % 32; e < count * HEIGHT * LENGTH; e += 32) {
+        const int row = e / LENGTH;
+        act(e, row / HEIGHT * MATRIX + row % HEIGHT * PITCH + e % LENGTH);
+    }
+}
+
+/* Start copying matrices first .. first + count to their images; of matrices that lie anyhow `cols` columns. */
+template <int HEIGHT, int LENGTH, int PITCH, int SOURCE, int ORDER>
+__device__ inline void stage(T *images, const smm_cuda_operand &x, long long first, int count, int cols,
+                             const long long *where) {
+    const T *from = static_cast<const T *>(x.data);
+    if constexpr (SOURCE != SMM_SOURCE_FLAT || ORDER != SMM_ORDER_ROW) {
+        each_element<HEIGHT, PITCH, ORDER>(x, count, cols, where,
+                                           [&](long long offset, int to) { copy<1>(images + to, from + offset); });
+    } else if constexpr (HEIGHT > 1 && PITCH == LENGTH) { /* no gaps: the same as one row */
+        stage<1, HEIGHT * LENGTH, HEIGHT * LENGTH, SOURCE, ORDER>(images, x, first, count, HEIGHT * LENGTH, where);
+    } else {
+        constexpr int WIDTH = ALIGNED ? width_of(LENGTH) : 1;
+        from += first * (HEIGHT * LENGTH);
+        if (count < PER_WARP)
+            return each_of_few<HEIGHT, LENGTH, PITCH>(count, [&](int e, int to) { copy<1>(images + to, from + e); });
+        const Walk<HEIGHT, LENGTH, PITCH, WIDTH> walk(images);
         from = kept(from + walk.memory);
 #pragma unroll
         for (int r = 0; r < walk.REPEATS; r++)
 #pragma unroll
             for (int p = 0; p < walk.PLACES; p++)
                 if (walk.has(p)) copy<WIDTH>(walk.image(r, p), from + walk.further(r, p));
-    } else {
-        each_element<ORDER>(x, count, cols, where, col,
-                            [&](long long offset, int to) { copy<1>(images + to, from + offset); });
     }
 }
 
-/* Write the images to matrices first .. first + count. */
-template <int SOURCE, int ORDER>
-__device__ inline void unstage(const T *images, const smm_cuda_operand &x, long long first, int count,
+/* Write the images to matrices first .. first + count; of matrices that lie anyhow `cols` columns. */
+template <int HEIGHT, int LENGTH, int PITCH, int SOURCE, int ORDER>
+__device__ inline void unstage(const T *images, const smm_cuda_operand &x, long long first, int count, int cols,
                                const long long *where) {
     T *to = static_cast<T *>(x.data);
-    if constexpr (SOURCE == SMM_SOURCE_FLAT && ORDER == SMM_ORDER_ROW) {
-        constexpr int WIDTH = ALIGNED ? width_of(N) : 1;
+    if constexpr (SOURCE != SMM_SOURCE_FLAT || ORDER != SMM_ORDER_ROW) {
+        each_element<HEIGHT, PITCH, ORDER>(x, count, cols, where,
+                                           [&](long long offset, int from) { to[offset] = images[from]; });
+    } else if constexpr (HEIGHT > 1 && PITCH == LENGTH) {
+        unstage<1, HEIGHT * LENGTH, HEIGHT * LENGTH, SOURCE, ORDER>(images, x, first, count, HEIGHT * LENGTH, where);
+    } else {
+        constexpr int WIDTH = ALIGNED ? width_of(LENGTH) : 1;
         constexpr int TOGETHER = 8; /* reads before the first write waits */
-        to += first * (N * N);
-        if (count < PER_WARP) {
-#pragma unroll 1
-            for (int e = threadIdx.x % 32; e < count * N * N; e += 32) to[e] = images[place(e / N, e % N)];
-            return;
-        }
-        const Walk<N, WIDTH> walk(images);
+        to += first * (HEIGHT * LENGTH);
+        if (count < PER_WARP)
+            return each_of_few<HEIGHT, LENGTH, PITCH>(count, [&](int e, int from) { to[e] = images[from]; });
+        const Walk<HEIGHT, LENGTH, PITCH, WIDTH> walk(images);
         to = kept(to + walk.memory);
         constexpr int PLACES = walk.PLACES, TURNS = walk.REPEATS * PLACES;
 #pragma unroll
@@ -124,7 +128,5 @@ __device__ inline void unstage(const T *images, const smm_cuda_operand &x, long 
                 if (turn + t < TURNS && walk.has((turn + t) % PLACES))
                     store<WIDTH>(to + walk.further((turn + t) / PLACES, (turn + t) % PLACES), x[t]);
         }
-    } else {
-        each_element<ORDER>(x, count, N, where, 0, [&](long long offset, int from) { to[offset] = images[from]; });
     }
 }

@@ -58,15 +58,16 @@ void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
 
 /* MATRIX of lu_blocked.cuh in bytes. */
 static int blocked_matrix_bytes(const smm_cuda_problem *p) {
-    const int vector = 16 / bytes_of(p), beside = 3 * vector;
-    const int cols = whole(p, p->n) + (p->op == SMM_OP_SOLVE ? whole(p, p->k) : 0);
-    const int elements = p->n * (cols / vector % 2 == 0 ? cols + vector : cols) + beside;
+    const int vector = 16 / bytes_of(p), exchanges = 3 * vector, right = whole(p, p->n);
+    const int k = p->op == SMM_OP_SOLVE ? p->k : 0, cols = k > 1 ? right + whole(p, k) : right;
+    const bool padded = cols / vector % 2 == 0, b_last = k == 1 && !padded;
+    const int elements = p->n * (padded ? cols + vector : cols) + exchanges + (b_last ? right : 0);
     return (elements + (elements / vector % 2 == 0 ? vector : 0)) * bytes_of(p);
 }
 
 bool smm_lu_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MOST_PANEL_BYTES = 256 }; /* of a lane's registers */
-    if (!by_lu(p) || x->lanes < 4 || (x->panel != 4 && x->panel != 8) || !whole_matrices(p, x, grid)) return false;
+    if (!by_lu(p) || x->lanes < 2 || (x->panel != 4 && x->panel != 8) || !whole_matrices(p, x, grid)) return false;
     if (x->lanes > 8 && x->lanes > p->n) return false;
     if (ceil_div(p->n, x->lanes) * x->panel * bytes_of(p) > MOST_PANEL_BYTES) return false;
     grid->shared = grid->matrices * blocked_matrix_bytes(p);
