@@ -6,8 +6,8 @@
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix. A warp's matrices advance in step, the warps of a
  * block on their own.
- * Shared memory: MATRIX elements for each matrix: its image, [A | B] by rows, and its exchanges, after which comes a
- * single column of B for which the rows have no room; the offsets of matrices that lie anyhow.
+ * Shared memory: MATRIX elements for each matrix: its image, [A | B] by rows, and its exchanges, after which may come
+ * a single column of B; the offsets of matrices that lie anyhow.
  * Operands: any that args.h can describe. B and C are taken SMM_K columns at a time.
  * May overwrite A or B in place, matrix by matrix: a warp has read all it needs of its matrices before it writes.
  * Limits: n and SMM_K from 1 to 32; LANES 2, 4, 8, 16 or 32; SMM_PANEL 4 or 8; MATRICES LANES = THREADS. */
@@ -31,8 +31,9 @@ constexpr bool IN_PANELS = K == 1;
 constexpr int RIGHT = ceil_div(N, VECTOR) * VECTOR; /* column of the image where B begins */
 constexpr int COLS = RIGHT + (IN_PANELS ? 0 : ceil_div(K, VECTOR) * VECTOR);
 constexpr int PITCH = COLS / VECTOR % 2 == 0 ? COLS + VECTOR : COLS;
-constexpr int BESIDE = 3 * VECTOR;                  /* elements: the Exchanges */
-constexpr bool B_LAST = IN_PANELS && COLS == PITCH; /* it has no room in the rows */
+constexpr int BESIDE = 3 * VECTOR; /* elements: the Exchanges */
+/* The column of B that goes with the panels lies where rows end that are longer than A's; floats would share banks. */
+constexpr bool B_LAST = IN_PANELS && (COLS == PITCH || VECTOR == 4);
 constexpr int B = B_LAST ? N * PITCH + BESIDE : RIGHT, B_PITCH = B_LAST ? 1 : PITCH;
 constexpr int END = N * PITCH + BESIDE + (B_LAST ? RIGHT : 0), MATRIX = END / VECTOR % 2 == 0 ? END + VECTOR : END;
 

@@ -60,7 +60,7 @@ void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
 static int blocked_matrix_bytes(const smm_cuda_problem *p) {
     const int vector = 16 / bytes_of(p), exchanges = 3 * vector, right = whole(p, p->n);
     const int k = p->op == SMM_OP_SOLVE ? p->k : 0, cols = k > 1 ? right + whole(p, k) : right;
-    const bool padded = cols / vector % 2 == 0, b_last = k == 1 && !padded;
+    const bool padded = cols / vector % 2 == 0, b_last = k == 1 && (!padded || vector == 4);
     const int elements = p->n * (padded ? cols + vector : cols) + exchanges + (b_last ? right : 0);
     return (elements + (elements / vector % 2 == 0 ? vector : 0)) * bytes_of(p);
 }
