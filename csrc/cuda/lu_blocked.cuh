@@ -32,7 +32,8 @@ constexpr int RIGHT = ceil_div(N, VECTOR) * VECTOR; /* column of the image where
 constexpr int COLS = RIGHT + (IN_PANELS ? 0 : ceil_div(K, VECTOR) * VECTOR);
 constexpr int PITCH = COLS / VECTOR % 2 == 0 ? COLS + VECTOR : COLS;
 constexpr int BESIDE = 3 * VECTOR; /* elements: the Exchanges */
-/* The column of B that goes with the panels lies where rows end that are longer than A's; floats would share banks. */
+/* The column of B that goes with the panels lies in the padding of the rows, or, where there is none, after the
+ * exchanges; floats always do: in the padding they would share banks. */
 constexpr bool B_LAST = IN_PANELS && (COLS == PITCH || VECTOR == 4);
 constexpr int B = B_LAST ? N * PITCH + BESIDE : RIGHT, B_PITCH = B_LAST ? 1 : PITCH;
 constexpr int END = N * PITCH + BESIDE + (B_LAST ? RIGHT : 0), MATRIX = END / VECTOR % 2 == 0 ? END + VECTOR : END;
