@@ -28,15 +28,15 @@ constexpr bool IN_PANELS = K == 1;
 
 /* Rows are an odd number of vectors long, so that equal columns of 8 rows lie in different banks; so are matrices, so
  * that equal elements of 8 matrices do. */
+__host__ __device__ constexpr int odd_vectors(int elements) { return (elements / VECTOR | 1) * VECTOR; }
 constexpr int RIGHT = ceil_div(N, VECTOR) * VECTOR; /* column of the image where B begins */
-constexpr int COLS = RIGHT + (IN_PANELS ? 0 : ceil_div(K, VECTOR) * VECTOR);
-constexpr int PITCH = COLS / VECTOR % 2 == 0 ? COLS + VECTOR : COLS;
+constexpr int COLS = RIGHT + (IN_PANELS ? 0 : ceil_div(K, VECTOR) * VECTOR), PITCH = odd_vectors(COLS);
 constexpr int BESIDE = 3 * VECTOR; /* elements: the Exchanges */
 /* The column of B that goes with the panels lies in the padding of the rows, or, where there is none, after the
  * exchanges; floats always do: in the padding they would share banks. */
 constexpr bool B_LAST = IN_PANELS && (COLS == PITCH || VECTOR == 4);
 constexpr int B = B_LAST ? N * PITCH + BESIDE : RIGHT, B_PITCH = B_LAST ? 1 : PITCH;
-constexpr int END = N * PITCH + BESIDE + (B_LAST ? RIGHT : 0), MATRIX = END / VECTOR % 2 == 0 ? END + VECTOR : END;
+constexpr int MATRIX = odd_vectors(N * PITCH + BESIDE + (B_LAST ? RIGHT : 0)); /* elements */
 
 constexpr int PER_WARP = 32 / LANES; /* matrices */
 constexpr bool LIE_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW &&

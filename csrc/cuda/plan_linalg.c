@@ -58,11 +58,11 @@ void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
 
 /* MATRIX of lu_blocked.cuh in bytes. */
 static int blocked_matrix_bytes(const smm_cuda_problem *p) {
-    const int vector = 16 / bytes_of(p), exchanges = 3 * vector, right = whole(p, p->n);
-    const int k = p->op == SMM_OP_SOLVE ? p->k : 0, cols = k > 1 ? right + whole(p, k) : right;
-    const bool padded = cols / vector % 2 == 0, b_last = k == 1 && (!padded || vector == 4);
-    const int elements = p->n * (padded ? cols + vector : cols) + exchanges + (b_last ? right : 0);
-    return (elements + (elements / vector % 2 == 0 ? vector : 0)) * bytes_of(p);
+    const int vector = 16 / bytes_of(p), k = p->op == SMM_OP_SOLVE ? p->k : 0;
+    const int right = whole(p, p->n) / vector, cols = right + (k > 1 ? whole(p, k) / vector : 0); /* in vectors */
+    const bool b_last = k == 1 && (cols % 2 == 1 || p->dtype == SMM_F32);
+    const int exchanges = 3, vectors = p->n * (cols | 1) + exchanges + (b_last ? right : 0);
+    return (vectors | 1) * 16;
 }
 
 bool smm_lu_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {

@@ -101,6 +101,14 @@ def test_every_kernel_of_factorizations(kernel):
         assert kernel in name
 
 
+def test_images_without_gaps_of_what_is_not_aligned():
+    """They move as one row, element by element: of more elements than a warp has threads."""
+    problem = {"op": "LU", "dtype": "f32", "m": 20, "k": 1, "n": 20, "aligned": 0}
+    ((cubin, _, name, _),) = cuda.compile_for([problem], 90, shared_memory=ARCHS[90])
+    assert cubin[:4] == b"\x7fELF"
+    assert "lu_blocked" in name
+
+
 @pytest.mark.parametrize("op", FACTORIZATIONS + SOLVES)
 def test_planned_factorizations(op):
     """What a call of some orders and layouts runs, each order for one of the architectures."""
