@@ -61,9 +61,15 @@ LAYOUT = ("order_a", "order_b", "source_a", "source_b")
 LANES, THREADS = (1, 2, 4, 8, 16, 32), (32, 64, 128)
 SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     "lu_lanes": {"lanes": (1, 2, 4, 8), "threads": THREADS, "async": (0, 1), "through_shared": (0, 1)},
-    "lu_blocked": {"lanes": LANES, "panel": (4, 8), "threads": (32, 64), "ahead": (0, 1)},
-    "inv_lanes": {"lanes": (1, 2, 4), "threads": (*THREADS, 256)},
-    "inv_rows": {"lanes": LANES, "threads": THREADS},
+    "lu_blocked": {
+        "lanes": LANES,
+        "panel": (4, 8),
+        "threads": (32, 64, 96, 128),
+        "blocks": (0, 8, 10, 16),
+        "ahead": (0, 1),
+    },
+    "inv_lanes": {"lanes": (1, 2, 4), "threads": (*THREADS, 256), "blocks": (0, 24), "async": (0, 1)},
+    "inv_rows": {"lanes": LANES, "threads": THREADS, "blocks": (0, 18)},
     "inv_shared": {"lanes": (1, 2, 4, 8), "panel": (4,), "threads": (32, 64)},
     "inv_tiles": {"lanes": (32,), "threads": (32,), "blocks": (0, 12, 16, 20), "ahead": (1,)},
     "inv_tensor": {"lanes": (32,), "threads": (32,), "blocks": (0, 16, 20), "ahead": (1,)},
@@ -78,9 +84,9 @@ SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     "triangular_lanes": {"lanes": LANES, "threads": THREADS, "pad": (1,)},
     "qr_columns": {
         "lanes": LANES,
-        "threads": (32,),
+        "threads": (32, 64),
         "panel": (0, 4, 8),
-        "blocks": (0, 12, 18),
+        "blocks": (0, 8, 12, 18),
         "cols": (0, 2),
         "rows": (0, 1),
         "pad": (1,),

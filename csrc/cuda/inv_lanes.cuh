@@ -14,11 +14,16 @@ constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int OF_WARP = 32 / LANES;      /* matrices */
 constexpr int ROWS = ceil_div(N, LANES); /* of a lane */
 
-/* Rows of whole vectors are an odd number of them long, if several lanes read them; and images begin where that leaves
- * banks free. Others need nothing. */
+/* Rows of whole vectors are an odd number of them long, if several lanes read them; and images begin an odd number of
+ * times LANES vectors apart, so that 8 lanes find theirs in different banks. Others need nothing. */
 constexpr bool WHOLE = N % VECTOR == 0;
 constexpr int PITCH = WHOLE && LANES > 1 && N / VECTOR % 2 == 0 ? N + VECTOR : N;
-constexpr int MATRIX = N * PITCH + (WHOLE && LANES < 8 ? (LANES + 8 - N * PITCH / VECTOR % 8) % 8 * VECTOR : 0);
+constexpr int BEYOND = N * PITCH / VECTOR % (2 * LANES); /* vectors */
+constexpr int MATRIX = N * PITCH + (WHOLE && LANES < 8 ? (3 * LANES - BEYOND) % (2 * LANES) * VECTOR : 0);
+
+/* A thread with a whole matrix, whose rows are whole vectors, may read it where it lies. */
+constexpr bool STAGES =
+    SMM_ASYNC || LANES > 1 || !WHOLE || !ALIGNED || SMM_SOURCE_A != SMM_SOURCE_FLAT || SMM_ORDER_A != SMM_ORDER_ROW;
 
 #include "inv_image.cuh"
 
@@ -31,11 +36,11 @@ struct Rows {
     __device__ bool is_row(int r) const { return N % LANES == 0 || r < ROWS - 1 || lane() + LANES * r < N; }
     __device__ int row(int r) const { return lane() + LANES * r; }
 
-    __device__ explicit Rows(const T *a) : info(0) {
+    __device__ Rows(const T *a, int pitch) : info(0) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             origin[r] = row(r);
-            if (is_row(r)) load_row<N, WIDTH>(x[r], a + row(r) * PITCH);
+            if (is_row(r)) load_row<N, WIDTH>(x[r], a + row(r) * pitch);
         }
     }
 
@@ -130,8 +135,9 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     if (count <= 0) return;
     T *images = shared + of_block * MATRIX, *image = images + of_warp * MATRIX;
 
-    read(images, args, first, count);
-    Rows rows(image);
+    if (STAGES) read(images, args, first, count);
+    const T *from = static_cast<const T *>(args.operand[SMM_A].data) + (first + least(of_warp, count - 1)) * (N * N);
+    Rows rows(STAGES ? image : from, STAGES ? PITCH : N);
 #pragma unroll
     for (int k = 0; k < N; k++) rows.eliminate(k);
 

@@ -560,6 +560,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
             for (int j = 0; j < cols; j++) {
                 T x[ROWS], *y = a + B + j;
                 solve_upper(x, a, y, inverted);
+                __syncwarp(); /* lanes without a last row have read row N - 1 */
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
                     if (lane() + LANES * r < N) y[(lane() + LANES * r) * B_PITCH] = info ? not_a_number() : x[r];

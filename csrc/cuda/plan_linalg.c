@@ -91,7 +91,8 @@ bool smm_inv_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x,
     const bool vectorised = p->n % vector == 0;
     const int pitch = vectorised && x->lanes > 1 && vectors % 2 == 0 ? p->n + vector : p->n;
     int matrix = p->n * pitch;
-    if (vectorised && x->lanes < 8) matrix += (x->lanes + 8 - matrix / vector % 8) % 8 * vector;
+    if (vectorised && x->lanes < 8)
+        matrix += (3 * x->lanes - matrix / vector % (2 * x->lanes)) % (2 * x->lanes) * vector;
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
     grid->shared = whole(p, grid->matrices * matrix) * bytes_of(p);
     return true;
@@ -104,7 +105,8 @@ void smm_inv_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
                                         : p->n <= 16 ? 4
                                         : p->n <= 20 ? 8
                                                      : 32,
-                               .threads = 64};
+                               .threads = 64,
+                               .async = p->n * bytes_of(p) > 16};
 }
 
 bool smm_inv_rows_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
