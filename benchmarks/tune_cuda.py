@@ -64,8 +64,8 @@ SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     "lu_blocked": {
         "lanes": LANES,
         "panel": (4, 8),
-        "threads": (32, 64, 96, 128),
-        "blocks": (0, 8, 10, 16),
+        "threads": (32, 64, 96, 128, 192),
+        "blocks": (0, 8, 10),
         "ahead": (0, 1),
     },
     "inv_lanes": {"lanes": (1, 2, 4), "threads": (*THREADS, 256), "blocks": (0, 24), "async": (0, 1)},
@@ -95,6 +95,7 @@ SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     },
     "lstsq_shared": {"lanes": LANES, "threads": (32, 64)},
 }
+MOST_THREADS = 768  # asked of a multiprocessor by `blocks`: 80 registers for each; with fewer, kernels spill
 SMALL_BATCHES = (100, 1000)
 FINALISTS = 4
 Row = dict[str, Any]
@@ -124,6 +125,8 @@ def candidates(problem: Row, shared: int, effort: int) -> list[Row]:
         for chosen in itertools.product(*values.values()):
             row = {**dict.fromkeys(PARAMETERS, 0), "async": 1, "through_shared": 1, "kernel": kernel}
             row |= dict(zip(values, chosen, strict=True))
+            if row["blocks"] * row["threads"] > MOST_THREADS:
+                continue
             if row["lanes"] < 2 * problem["n"] and _core.cuda_plan(problem, shared, row) is not None:
                 found.append(row)
     return found

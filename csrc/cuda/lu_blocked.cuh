@@ -455,7 +455,7 @@ __device__ inline bool invert_pivots(T *a) {
         inverse[r] = reciprocal(a[least(lane() + LANES * r, N - 1) * (PITCH + 1)]);
         finite &= !isinf(inverse[r]);
     }
-    if (!__all_sync(WARP, finite)) return false;
+    if (!__all_sync(WARP, finite)) return false; /* who votes has read; racecheck does not know */
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         if (lane() + LANES * r < N) a[(lane() + LANES * r) * (PITCH + 1)] = inverse[r];
