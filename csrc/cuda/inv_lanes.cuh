@@ -4,7 +4,7 @@
  * registers i / LANES of lane i % LANES. Which rows are exchanged is not known to the compiler, so they are selected.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix. Warps have nothing to do with each other.
- * Shared memory: for each matrix its image of MATRIX elements, first of A, then of C.
+ * Shared memory: for each matrix its image of MATRIX elements, of A unless it is read where it lies, then of C.
  * Operands: any that args.h can describe. May be in place: a warp has read its matrices before it writes.
  * Limits: n <= 32; LANES a power of two; MATRICES * LANES = THREADS, whole warps. */
 #include "common.cuh"
