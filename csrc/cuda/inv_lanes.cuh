@@ -14,12 +14,10 @@ constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int OF_WARP = 32 / LANES;      /* matrices */
 constexpr int ROWS = ceil_div(N, LANES); /* of a lane */
 
-/* Rows of whole vectors are an odd number of them long, if several lanes read them; and images begin an odd number of
- * times LANES vectors apart, so that 8 lanes find theirs in different banks. Others need nothing. */
+/* Rows of whole vectors are an odd number of them long, if several lanes read them. Others need nothing. */
 constexpr bool WHOLE = N % VECTOR == 0;
 constexpr int PITCH = WHOLE && LANES > 1 && N / VECTOR % 2 == 0 ? N + VECTOR : N;
-constexpr int BEYOND = N * PITCH / VECTOR % (2 * LANES); /* vectors */
-constexpr int MATRIX = N * PITCH + (WHOLE && LANES < 8 ? (3 * LANES - BEYOND) % (2 * LANES) * VECTOR : 0);
+constexpr int MATRIX = WHOLE ? images_apart(N * PITCH) : N * PITCH;
 
 /* A thread with a whole matrix, whose rows are whole vectors, may read it where it lies. */
 constexpr bool STAGES =

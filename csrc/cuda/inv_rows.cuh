@@ -16,10 +16,10 @@
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int OF_WARP = 32 / LANES; /* matrices */
 
-/* Rows of whole vectors are an odd number of them long, and images begin where that leaves banks free. */
+/* Rows of whole vectors are an odd number of them long. */
 constexpr bool WHOLE = N % VECTOR == 0;
 constexpr int PITCH = WHOLE && N / VECTOR % 2 == 0 ? N + VECTOR : N;
-constexpr int MATRIX = N * PITCH + (WHOLE && LANES < 8 ? (LANES + 8 - N * PITCH / VECTOR % 8) % 8 * VECTOR : 0);
+constexpr int MATRIX = WHOLE ? images_apart(N * PITCH) : N * PITCH;
 
 /* Two rows, an odd number of vectors from those of the next matrix. */
 constexpr int ROW = ceil_div(N, VECTOR) * VECTOR, PUBLISHED = 2 * ROW + VECTOR;

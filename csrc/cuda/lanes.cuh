@@ -13,6 +13,12 @@ template <class X> __device__ inline X from_lane(X x, int lane) {
 /* The x of the lane whose number differs by these bits. */
 template <class X> __device__ inline X across(X x, int bits) { return __shfl_xor_sync(WARP, x, bits, LANES); }
 
+/* Elements from image to image of matrices of so many, whose rows are whole vectors, an odd number of them if several
+ * lanes read them: an odd number of times LANES vectors, so that 8 lanes find theirs in different banks. */
+__host__ __device__ constexpr int images_apart(int elements) {
+    return elements + (LANES < 8 ? (3 * LANES - elements / VECTOR % (2 * LANES)) % (2 * LANES) * VECTOR : 0);
+}
+
 /* Rounded to nearest, subnormal or not. */
 __device__ inline double quotient_of(double x, double y) { return __ddiv_rn(x, y); }
 __device__ inline float quotient_of(float x, float y) { return __fdiv_rn(x, y); }

@@ -85,16 +85,18 @@ void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
                                .threads = p->n <= 13 ? 32 : 64};
 }
 
+/* MATRIX of inv_lanes.cuh and inv_rows.cuh, in elements. */
+static int lanes_matrix(const smm_cuda_problem *p, int lanes) {
+    const int vector = 16 / bytes_of(p), vectors = p->n / vector;
+    if (p->n % vector) return p->n * p->n;
+    const int matrix = p->n * (lanes > 1 ? vectors | 1 : vectors); /* in vectors */
+    return (matrix + (lanes < 8 ? (3 * lanes - matrix % (2 * lanes)) % (2 * lanes) : 0)) * vector;
+}
+
 bool smm_inv_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if (p->op != SMM_OP_INV || !whole_matrices(p, x, grid) || !rows_fit(p, x) || !steps_fit(p, x, 768)) return false;
-    const int vector = 16 / bytes_of(p), vectors = p->n / vector;
-    const bool vectorised = p->n % vector == 0;
-    const int pitch = vectorised && x->lanes > 1 && vectors % 2 == 0 ? p->n + vector : p->n;
-    int matrix = p->n * pitch;
-    if (vectorised && x->lanes < 8)
-        matrix += (3 * x->lanes - matrix / vector % (2 * x->lanes)) % (2 * x->lanes) * vector;
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
-    grid->shared = whole(p, grid->matrices * matrix) * bytes_of(p);
+    grid->shared = whole(p, grid->matrices * lanes_matrix(p, x->lanes)) * bytes_of(p);
     return true;
 }
 
@@ -113,11 +115,8 @@ bool smm_inv_rows_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
     if (p->op != SMM_OP_INV || p->n < 4 || x->lanes < 2 || x->lanes >= 2 * p->n || !whole_matrices(p, x, grid) ||
         !rows_fit(p, x))
         return false;
-    const int vector = 16 / bytes_of(p), vectors = p->n / vector, of_warp = 32 / x->lanes;
-    const bool vectorised = p->n % vector == 0;
-    int matrix = p->n * (vectorised && vectors % 2 == 0 ? p->n + vector : p->n);
-    if (vectorised && x->lanes < 8) matrix += (x->lanes + 8 - matrix / vector % 8) % 8 * vector;
-    const int images = whole(p, of_warp * most(matrix, 2 * whole(p, p->n) + vector)) * bytes_of(p);
+    const int vector = 16 / bytes_of(p), of_warp = 32 / x->lanes, published = 2 * whole(p, p->n) + vector;
+    const int images = whole(p, of_warp * most(lanes_matrix(p, x->lanes), published)) * bytes_of(p);
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
     grid->shared = x->threads / 32 * (images + ceil_div(of_warp * 2 * p->n, 16) * 16);
     return true;
