@@ -71,7 +71,6 @@ SPACE: dict[str, dict[str, tuple[int, ...]]] = {
     "inv_lanes": {"lanes": (1, 2, 4), "threads": (*THREADS, 256), "blocks": (0, 24), "async": (0, 1)},
     "inv_rows": {"lanes": LANES, "threads": THREADS, "blocks": (0, 18)},
     "inv_shared": {"lanes": (1, 2, 4, 8), "panel": (4,), "threads": (32, 64)},
-    "inv_tiles": {"lanes": (32,), "threads": (32,), "blocks": (0, 12, 16, 20), "ahead": (1,)},
     "inv_tensor": {"lanes": (32,), "threads": (32,), "blocks": (0, 16, 20), "ahead": (1,)},
     "cholesky_lanes": {
         "lanes": LANES,

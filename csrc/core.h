@@ -101,6 +101,12 @@ void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *
 /* run.c: run r of a call's several. */
 smm_call smm_run_of(const smm_call *call, intptr_t r);
 
+/* settle.c: kernels of INV put these in the place of info where a matrix may be singular, or a pivot overflowed (then
+ * its inverse is wrong). Of matrices first .. last-1 of a call of one run, info becomes that of LU; bad inverses NaN.
+ */
+enum { SMM_DOUBT = -1, SMM_OVERFLOW = -2 };
+void smm_settle(const smm_call *call, intptr_t first, intptr_t last);
+
 /* reference/: the oracle of the tests, and what runs where a matrix has no element. */
 void smm_reference(const smm_call *call);
 

@@ -163,13 +163,19 @@ static inline bool any_nonzero(const char *x, intptr_t step, intptr_t count) {
     return any;
 }
 
-/* Whether matrices first .. last-1 of a call of one run failed, while their info is in this thread's cache. */
-static void look_for_failures(const smm_call *call, intptr_t first, intptr_t last) {
-    if (!call->failed || !call->info.data) return;
+static bool any_failed(const smm_call *call, intptr_t first, intptr_t last) {
     const char *info = at(&call->info, first, 0, 0);
     const intptr_t step = call->info.batch, item = sizeof(int32_t);
     /* The constant step is for the compiler, which then looks at vectors. */
-    if (step == item ? any_nonzero(info, item, last - first) : any_nonzero(info, step, last - first))
+    return step == item ? any_nonzero(info, item, last - first) : any_nonzero(info, step, last - first);
+}
+
+/* Look for failures among matrices first .. last-1 of a call of one run, while their info is in this thread's cache. */
+static void look_for_failures(const smm_call *call, intptr_t first, intptr_t last) {
+    const bool doubts = call->op == SMM_OP_INV;
+    if (!call->info.data || !(call->failed || doubts) || !any_failed(call, first, last)) return;
+    if (doubts) smm_settle(call, first, last);
+    if (call->failed && (!doubts || any_failed(call, first, last)))
         __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
 }
 
@@ -190,10 +196,27 @@ static void run_range(void *context, intptr_t first, intptr_t last) {
     }
 }
 
+/* Inverses of which nobody wants info, which they cannot do without: some at a time. */
+static smm_status run_with_info(const smm_call *call) {
+    int32_t info[1024];
+    smm_status status = SMM_OK;
+    for (intptr_t r = 0; r < call->runs || !r; r++)
+        for (intptr_t q = 0; q < call->batch && !status; q += 1024) {
+            smm_call part = smm_run_of(call, r);
+            part.batch = least(1024, call->batch - q);
+            part.a.data = at(&part.a, q, 0, 0);
+            part.c.data = at(&part.c, q, 0, 0);
+            part.info = (smm_operand){info, sizeof *info, 0, 0};
+            status = smm_run(&part);
+        }
+    return status;
+}
+
 smm_status smm_run(const smm_call *call) {
     smm_plan plan;
     const smm_status status = smm_plan_call(call, &plan);
     if (status || !call->batch) return status;
+    if (call->op == SMM_OP_INV && !call->info.data) return run_with_info(call);
     if (plan.empty) { /* no elements, so nothing to hurry for; but there may be info, or a determinant, to say so */
         if (call->op == SMM_OP_MATMUL) return SMM_OK;
         smm_reference(call);

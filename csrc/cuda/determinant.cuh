@@ -4,11 +4,12 @@
 struct Determinant {
     T plain = 1, mantissa = 1;
     int exponent = 0;
-    bool in_range = true, finite = true;
+    bool in_range = true, finite = true, singular = false; /* a factor is zero, all before are finite */
 
     __device__ void multiply(T u) {
         plain = product(plain, u);
         in_range &= isfinite(plain) && fabs(plain) >= (sizeof(T) == 8 ? T(0x1p-1022) : T(0x1p-126));
+        singular |= u == 0 && finite;
         finite &= isfinite(u);
     }
     /* Nothing over- or underflowed, or a factor is not finite. Otherwise multiply_scaled() by all factors, too. */
@@ -21,15 +22,15 @@ struct Determinant {
         exponent += shift;
     }
 
-    __device__ T value(int info) const { return info ? T(0) : safe() ? plain : ldexp(mantissa, exponent); }
-    __device__ T sign(int info) const {
+    __device__ T value() const { return singular ? T(0) : safe() ? plain : ldexp(mantissa, exponent); }
+    __device__ T sign() const {
         const T x = safe() ? plain : mantissa;
-        return info ? T(0) : isnan(x) ? x : copysign(T(1), x);
+        return singular ? T(0) : isnan(x) ? x : copysign(T(1), x);
     }
     /* The logarithm is float64's, rounded. */
-    __device__ T log_magnitude(int info) const {
+    __device__ T log_magnitude() const {
         constexpr double LN2 = 0.693147180559945309417;
-        if (info) return -static_cast<T>(__longlong_as_double(0x7ff0000000000000));
+        if (singular) return -static_cast<T>(__longlong_as_double(0x7ff0000000000000));
         const double log_x = log(fabs(static_cast<double>(safe() ? plain : mantissa)));
         return static_cast<T>(safe() ? log_x : __dadd_rn(log_x, __dmul_rn(exponent, LN2)));
     }

@@ -1,7 +1,11 @@
-/* inv_image.cuh: the square matrices of a warp in shared memory, by rows, and moving them there and back.
+/* inv_image.cuh: the square matrices of a warp in shared memory, and moving them there and back. Of flat matrices the
+ * lines of an image are rows or columns, whichever are contiguous in memory.
  *
- * Whoever includes this has defined N, LANES, OF_WARP (matrices of a warp), PITCH (elements from row to row of an
+ * Whoever includes this has defined N, LANES, OF_WARP (matrices of a warp), PITCH (elements from line to line of an
  * image) and MATRIX (from image to image). A warp has nothing to do with the others of its block. */
+
+/* From row to row, and from column to column, of an image of C. */
+constexpr int C_ROW = C_BY_COLUMNS ? 1 : PITCH, C_COL = C_BY_COLUMNS ? PITCH : 1;
 
 constexpr int WIDTH = ALIGNED ? width_of(N) : 1; /* of the vectors that rows are made of */
 
@@ -14,7 +18,30 @@ template <int COUNT, int WIDTH> __device__ inline void load_row(T *x, const T *f
         for (int e = 0; e < WIDTH; e++) x[j + e] = v.x[e];
     }
 }
-/* Visit the flat matrices of a warp in vectors of rows, in the order of memory: act(vector, matrix, row, column). */
+/* A lane's rows, row(r), from a matrix whose lines are PITCH apart: by vectors along them, or down the lines; of a
+ * matrix in a thread of its own all of it. */
+template <int ROWS, class Row> __device__ inline void load_rows(T (&x)[ROWS][N], const T *a, int pitch, Row row) {
+    if constexpr (ROWS == N) {
+#pragma unroll
+        for (int l = 0; l < N; l++) {
+            T line[N];
+            load_row<N, WIDTH>(line, a + l * pitch);
+#pragma unroll
+            for (int e = 0; e < N; e++) x[A_BY_COLUMNS ? e : l][A_BY_COLUMNS ? l : e] = line[e];
+        }
+        return;
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int i = row(r);
+        if (N % LANES && r == ROWS - 1 && i >= N) continue;
+        if (!A_BY_COLUMNS) load_row<N, WIDTH>(x[r], a + i * pitch);
+#pragma unroll
+        for (int j = 0; j < N && A_BY_COLUMNS; j++) x[r][j] = a[j * pitch + i];
+    }
+}
+
+/* Visit the flat matrices of a warp in vectors of lines, in the order of memory: act(vector, matrix, line, place). */
 template <class Act> __device__ inline void each_vector(int count, Act act) {
     constexpr unsigned EACH = N / WIDTH, TURNS = ceil_div(OF_WARP * N * EACH, 32);
 #pragma unroll 16
@@ -24,7 +51,7 @@ template <class Act> __device__ inline void each_vector(int count, Act act) {
     }
 }
 
-/* Visit matrices that lie anyhow: act(matrix, row, column, offset in memory). */
+/* Visit matrices that lie anyhow: act(matrix, row, column, offset in memory), of A and C as the caller has them. */
 template <int CONTIGUOUS, class Act>
 __device__ inline void each_element(const smm_cuda_args &args, const smm_cuda_operand &x, long long first, int count,
                                     Act act) {
@@ -45,9 +72,9 @@ __device__ inline void read(T *images, const smm_cuda_args &args, long long firs
                             Arrival *arrival = nullptr) {
     const smm_cuda_operand &x = args.operand[SMM_A];
     const T *from = static_cast<const T *>(x.data);
-    if constexpr (SMM_SOURCE_A != SMM_SOURCE_FLAT || SMM_ORDER_A != SMM_ORDER_ROW) {
+    if constexpr (SMM_SOURCE_A != SMM_SOURCE_FLAT) {
         each_element<SMM_ORDER_A>(args, x, first, count, [&](int q, int i, int j, long long offset) {
-            copy<1>(images + q * MATRIX + i * PITCH + j, from + offset);
+            copy<1>(images + q * MATRIX + (DIRECT ? i * PITCH + j : j * PITCH + i), from + offset);
         });
     } else if (BULK_COPIES && ALIGNED && PITCH == N && N * N % VECTOR == 0 && MATRIX % VECTOR == 0 && arrival) {
         constexpr int BYTES = N * N * sizeof(T);
@@ -77,13 +104,18 @@ __device__ inline void read(T *images, const smm_cuda_args &args, long long firs
     __syncwarp();
 }
 
+/* The lanes of a matrix make all of its image NaN. */
+__device__ inline void spoil(T *image) {
+    for (int e = lane(); e < N * PITCH; e += LANES) image[e] = not_a_number();
+}
+
 /* The images become matrices first .. first + count of C. */
 __device__ inline void write(const T *images, const smm_cuda_args &args, long long first, int count) {
     const smm_cuda_operand &x = args.operand[SMM_C];
     T *to = static_cast<T *>(x.data);
-    if constexpr (SMM_SOURCE_C != SMM_SOURCE_FLAT || SMM_ORDER_C != SMM_ORDER_ROW) {
+    if constexpr (SMM_SOURCE_C != SMM_SOURCE_FLAT) {
         each_element<SMM_ORDER_C>(args, x, first, count, [&](int q, int i, int j, long long offset) {
-            to[offset] = images[q * MATRIX + i * PITCH + j];
+            to[offset] = images[q * MATRIX + (DIRECT ? i * PITCH + j : j * PITCH + i)];
         });
     } else if constexpr (AS_IN_MEMORY) {
         to += first * (N * N);

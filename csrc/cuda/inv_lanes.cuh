@@ -2,6 +2,7 @@
  *
  * Higham, Accuracy and Stability of Numerical Algorithms, section 14.4. LANES threads share a matrix: row i is the
  * registers i / LANES of lane i % LANES. Which rows are exchanged is not known to the compiler, so they are selected.
+ * What is called A and C are their transposes, from order SMM_INV_DIRECT + 1 on.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix. Warps have nothing to do with each other.
  * Shared memory: for each matrix its image of MATRIX elements, of A unless it is read where it lies, then of C.
@@ -14,32 +15,30 @@ constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int OF_WARP = 32 / LANES;      /* matrices */
 constexpr int ROWS = ceil_div(N, LANES); /* of a lane */
 
-/* Rows of whole vectors are an odd number of them long, if several lanes read them. Others need nothing. */
+/* Lines of whole vectors are an odd number of them long, if several lanes read them. Others need nothing. */
 constexpr bool WHOLE = N % VECTOR == 0;
 constexpr int PITCH = WHOLE && LANES > 1 && N / VECTOR % 2 == 0 ? N + VECTOR : N;
 constexpr int MATRIX = WHOLE ? images_apart(N * PITCH) : N * PITCH;
 
-/* A thread with a whole matrix, whose rows are whole vectors, may read it where it lies. */
-constexpr bool STAGES =
-    SMM_ASYNC || LANES > 1 || !WHOLE || !ALIGNED || SMM_SOURCE_A != SMM_SOURCE_FLAT || SMM_ORDER_A != SMM_ORDER_ROW;
+/* A thread with a whole matrix, whose lines are whole vectors, may read it where it lies. */
+constexpr bool STAGES = SMM_ASYNC || LANES > 1 || !WHOLE || !ALIGNED || SMM_SOURCE_A != SMM_SOURCE_FLAT;
 
+#include "inv_doubts.cuh"
 #include "inv_image.cuh"
 
 /* A lane's part of a matrix. */
 struct Rows {
     T x[ROWS][N];
     int origin[ROWS]; /* the row of A that this one was */
-    int info;         /* the first step, from 1, whose pivot is zero */
+    Doubts doubts;
 
     __device__ bool is_row(int r) const { return N % LANES == 0 || r < ROWS - 1 || lane() + LANES * r < N; }
     __device__ int row(int r) const { return lane() + LANES * r; }
 
-    __device__ Rows(const T *a, int pitch) : info(0) {
+    __device__ Rows(const T *a, int pitch) {
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            origin[r] = row(r);
-            if (is_row(r)) load_row<N, WIDTH>(x[r], a + row(r) * pitch);
-        }
+        for (int r = 0; r < ROWS; r++) origin[r] = row(r);
+        load_rows(x, a, pitch, [&](int r) { return row(r); });
     }
 
     /* The pivot's row of step k: the largest magnitude, of equals the first. NaN is chosen only if it is in row k. */
@@ -94,8 +93,7 @@ struct Rows {
         T f[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) f[r] = x[r][k];
-        const T pivot = exchange(e, f), inverse = reciprocal(pivot);
-        if (pivot == 0 && !info) info = k + 1;
+        const T inverse = doubts.invert(exchange(e, f));
 #pragma unroll
         for (int r = 0; r < ROWS; r++) f[r] = product(f[r], inverse);
 #pragma unroll
@@ -114,14 +112,16 @@ struct Rows {
     }
 
     /* Column j of the inverse is the one that step k made, if j was the origin of row k. */
-    __device__ void write(T *c) const {
+    __device__ void write(T *c) {
 #pragma unroll
         for (int k = 0; k < N; k++) {
             const int j = from_lane(origin[k / LANES], k % LANES);
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
-                if (is_row(r)) c[row(r) * PITCH + j] = info ? not_a_number() : x[r][k];
+                if (is_row(r)) c[row(r) * C_ROW + j * C_COL] = x[r][k], doubts.add(x[r][k]);
         }
+#pragma unroll
+        for (int bits = LANES / 2; bits > 0; bits /= 2) doubts.squares += across(doubts.squares, bits);
     }
 };
 
@@ -139,10 +139,12 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 #pragma unroll
     for (int k = 0; k < N; k++) rows.eliminate(k);
 
-    if (lane() == 0 && of_warp < count && args.operand[SMM_INFO].data)
-        *beside<int>(args, SMM_INFO, first + of_warp, 1) = rows.info;
     __syncwarp();
     rows.write(image);
+    const int info = settle(args, first, count, of_warp, rows.doubts.any());
+    if (lane() == 0 && of_warp < count && args.operand[SMM_INFO].data)
+        *beside<int>(args, SMM_INFO, first + of_warp, 1) = info;
+    if (__builtin_expect(info || isinf(rows.doubts.size), 0)) spoil(image);
     __syncwarp();
     write(images, args, first, count);
 }

@@ -3,6 +3,7 @@
  * Higham, Accuracy and Stability of Numerical Algorithms, section 14.4. LANES threads share a matrix: row i is the
  * registers i / LANES of lane i % LANES. Every step does the same to columns that rotate by one: a loop whose body is
  * one step, the column that is eliminated in front, so that the text is short enough for the instruction cache.
+ * What is called A and C are their transposes (inverse.h).
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix. Warps have nothing to do with each other.
  * Shared memory: for each warp its images, MATRIX elements to a matrix, first of A, then of C, and two lists of N rows
@@ -16,7 +17,7 @@
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int OF_WARP = 32 / LANES; /* matrices */
 
-/* Rows of whole vectors are an odd number of them long. */
+/* Lines of whole vectors are an odd number of them long. */
 constexpr bool WHOLE = N % VECTOR == 0;
 constexpr int PITCH = WHOLE && N / VECTOR % 2 == 0 ? N + VECTOR : N;
 constexpr int MATRIX = WHOLE ? images_apart(N * PITCH) : N * PITCH;
@@ -26,6 +27,7 @@ constexpr int ROW = ceil_div(N, VECTOR) * VECTOR, PUBLISHED = 2 * ROW + VECTOR;
 constexpr int IMAGES = ceil_div(OF_WARP * most(MATRIX, PUBLISHED), VECTOR) * VECTOR;
 constexpr int OF_WARP_SHARED = IMAGES + ceil_div(OF_WARP * 2 * N, 16) * VECTOR; /* elements */
 
+#include "inv_doubts.cuh"
 #include "inv_image.cuh"
 
 /* --- the choice of pivots --- */
@@ -44,7 +46,7 @@ struct Pivots {
     unsigned mask[ROWS]; /* of the leading bits that are compared; 0: has been a pivot row */
     bool found[ROWS];    /* it is the lane's row r */
     T inverse;           /* of the pivot, in the lane that has it */
-    int info = 0;        /* the first step, from 1, whose pivot is zero */
+    Doubts doubts;       /* the size is that of the lane's pivots */
 
     __device__ Pivots() {
 #pragma unroll
@@ -75,7 +77,18 @@ struct Pivots {
         }
         if (__builtin_expect(__any_sync(WARP, unsure), 0)) inverse = reciprocal(settle(x, k, pivot_rows));
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) mask[r] = found[r] ? 0 : mask[r];
+        for (int r = 0; r < ROWS; r++) {
+            mask[r] = found[r] ? 0 : mask[r];
+            if (found[r]) doubts.size = fmax(doubts.size, fabs(x[r]));
+        }
+    }
+    /* What the lanes of a matrix know of it. */
+    __device__ void meet() {
+#pragma unroll
+        for (int bits = LANES / 2; bits > 0; bits /= 2) {
+            doubts.size = fmax(doubts.size, across(doubts.size, bits));
+            doubts.squares += across(doubts.squares, bits);
+        }
     }
 
   private:
@@ -88,7 +101,7 @@ struct Pivots {
     }
 
     /* The largest magnitude, of equals the first in place. NaN is chosen only if it is in place k. Returns the element,
-     * in the lane that has it. */
+     * or what takes its place, in the lane that has it. */
     __device__ T settle(const T (&x)[ROWS], int k, const Row *pivot_rows) {
         typedef decltype(magnitude(T(0))) Size;
         Size largest = 0;
@@ -106,14 +119,16 @@ struct Pivots {
             const Size size = across(largest, bits);
             consider(size, across(first, bits));
         }
-        if (largest == 0 && !info) info = k + 1;
+        meet();
         T candidate = 1;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             found[r] = mask[r] && place[r] == first;
             if (found[r]) candidate = x[r];
         }
-        return candidate;
+        if (largest != 0) return candidate;
+        doubts.singular = true;
+        return doubts.least();
     }
 };
 
@@ -142,11 +157,7 @@ template <int COUNT> __device__ inline void store_vectors(T *to, const T *x) {
 struct Rows {
     T x[ROWS][N];
 
-    __device__ explicit Rows(const T *a) {
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            if (is_row(r)) load_row<N, WIDTH>(x[r], a + row_of(r) * PITCH);
-    }
+    __device__ explicit Rows(const T *a) { load_rows(x, a, PITCH, row_of); }
 
     /* Step k. Column k of the identity takes the place of column k of A. */
     __device__ void eliminate(int k, Pivots &pivots, Row *pivot_rows, T *published) {
@@ -179,19 +190,20 @@ struct Rows {
 
     /* Row i of the inverse is the pivot row of step i. Its column j is the one that step k made, if j was k's pivot
      * row. */
-    __device__ void write(T *c, const Pivots &pivots, const Row *pivot_rows, Row *steps) const {
+    __device__ void write(T *c, Pivots &pivots, const Row *pivot_rows, Row *steps) const {
         T *to[ROWS];
         for (int k = lane(); k < N; k += LANES) steps[pivot_rows[k]] = k;
         __syncwarp();
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) to[r] = c + steps[least(row_of(r), N - 1)] * PITCH;
+        for (int r = 0; r < ROWS; r++) to[r] = c + steps[least(row_of(r), N - 1)] * C_ROW;
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            const int column = pivot_rows[k];
+            const int column = pivot_rows[k] * C_COL;
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
-                if (is_row(r)) to[r][column] = pivots.info ? not_a_number() : x[r][k];
+                if (is_row(r)) to[r][column] = x[r][k], pivots.doubts.add(x[r][k]);
         }
+        pivots.meet();
     }
 };
 
@@ -214,10 +226,13 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 #pragma unroll 1
     for (int k = 0; k < N; k++) rows.eliminate(k, pivots, pivot_rows, published + k % 2 * ROW);
 
-    if (lane() == 0 && of_warp < count && args.operand[SMM_INFO].data)
-        *beside<int>(args, SMM_INFO, first + of_warp, 1) = pivots.info;
     __syncwarp();
     rows.write(image, pivots, pivot_rows, pivot_rows + N);
+    const int info = settle(args, first, count, of_warp, pivots.doubts.any());
+    if (lane() == 0 && of_warp < count && args.operand[SMM_INFO].data)
+        *beside<int>(args, SMM_INFO, first + of_warp, 1) = info;
+    __syncwarp();
+    if (__builtin_expect(info || isinf(pivots.doubts.size), 0)) spoil(image);
     __syncwarp();
     write(images, args, first, count);
 }

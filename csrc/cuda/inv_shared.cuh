@@ -8,11 +8,12 @@
  * threads as will do, down to one, which share its rows: what they do not share they need not tell each other.
  * Neighbouring threads have neighbouring matrices, at the same place of each, which is in different banks. No row
  * changes its place: pivot rows are found by index, and rows and columns are exchanged as the inverse is written.
+ * What is called A and C are their transposes (inverse.h).
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix. Warps have nothing to do with each other.
  * Shared memory: for each warp its matrices, and their Lists.
  * Operands: any that args.h can describe. May be in place: a warp has read its matrices before it writes.
- * Limits: n <= 32; LANES 1, 2, 4 or 8; SMM_PANEL a multiple of STRIDE; MATRICES * LANES = THREADS, whole warps. */
+ * Limits: 4 <= n <= 32; LANES 1, 2, 4 or 8; SMM_PANEL a multiple of STRIDE; MATRICES * LANES = THREADS, whole warps. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "pivots.cuh"
@@ -31,12 +32,33 @@ __device__ inline void parts_meet() {
 
 /* --- the matrices of a warp --- */
 
-/* An image is a matrix as it is in memory, in vectors of STRIDE elements, which divide its rows; the next one begins an
- * odd number of them further. */
+/* An image is a matrix by rows, in vectors of STRIDE elements, which divide them; the next one begins an odd number of
+ * vectors further. */
 constexpr int STRIDE = width_of(N), PITCH = N, MATRIX = (N * N / STRIDE | 1) * STRIDE;
 constexpr int IMAGES = ceil_div(OF_WARP * MATRIX, VECTOR) * VECTOR; /* elements */
 
+#include "inv_doubts.cuh"
 #include "inv_image.cuh"
+
+/* Flat matrices first .. first + count of A, by columns, come to the images. The threads of a warp copy ACROSS columns
+ * of so few rows at a time that most of them lie in different banks. */
+__device__ inline void read_columns(T *images, const smm_cuda_args &args, long long first, int count) {
+    constexpr int DOWN = sizeof(T) == 4 ? 4 : 2, ACROSS = 32 / DOWN;
+    const T *from = static_cast<const T *>(args.operand[SMM_A].data) + first * (N * N);
+    const int down = threadIdx.x % DOWN, along = threadIdx.x % 32 / DOWN;
+#pragma unroll 1
+    for (int q = 0; q < count; q++) {
+#pragma unroll
+        for (int j = 0; j < N; j += ACROSS)
+#pragma unroll
+            for (int i = 0; i < N; i += DOWN)
+                if ((N % DOWN == 0 || i + down < N) && (N % ACROSS == 0 || j + along < N))
+                    copy<1>(images + q * MATRIX + (i + down) * N + j + along,
+                            from + q * (N * N) + (j + along) * N + i + down);
+    }
+    copies_done();
+    __syncwarp();
+}
 
 struct Lists {
     Arrival arrival;                   /* of the images */
@@ -55,9 +77,9 @@ __device__ inline void write(const T *images, const Lists &lists, const smm_cuda
     const auto element = [&](int q, int i, int j) {
         return images[q * MATRIX + lists.pivot[i][q] + lists.column[q][j]];
     };
-    if constexpr (SMM_SOURCE_C != SMM_SOURCE_FLAT || SMM_ORDER_C != SMM_ORDER_ROW) {
+    if constexpr (SMM_SOURCE_C != SMM_SOURCE_FLAT) {
         each_element<SMM_ORDER_C>(args, x, first, count,
-                                  [&](int q, int i, int j, long long offset) { to[offset] = element(q, i, j); });
+                                  [&](int q, int i, int j, long long offset) { to[offset] = element(q, j, i); });
     } else {
         to += first * (N * N);
 #pragma unroll TOGETHER
@@ -68,7 +90,10 @@ __device__ inline void write(const T *images, const Lists &lists, const smm_cuda
                 if (p >= PIECES) continue;
                 Vector<WIDTH> v;
 #pragma unroll
-                for (int e = 0; e < WIDTH; e++) v.x[e] = element(q, p / (N / WIDTH), p % (N / WIDTH) * WIDTH + e);
+                for (int e = 0; e < WIDTH; e++) {
+                    const int line = p / (N / WIDTH), place = p % (N / WIDTH) * WIDTH + e;
+                    v.x[e] = C_BY_COLUMNS ? element(q, place, line) : element(q, line, place);
+                }
                 store_global<WIDTH>(to + q * (N * N) + p * WIDTH, v);
             }
         }
@@ -97,10 +122,10 @@ template <int STEPS> struct Panel {
         }
     }
 
-    __device__ void take_step(int s, int pivot_row) {
+    __device__ void take_step(int s, int pivot_row, Doubts &doubts) {
         pivot[s] = pivot_row * N;
         find(own[s], pivot[s], s);
-        inverse[s] = reciprocal(own[s][s]);
+        inverse[s] = doubts.invert(own[s][s]);
 #pragma unroll
         for (int t = 0; t < s; t++) own[t][s] = product(own[t][s], inverse[s]);
 #pragma unroll
@@ -138,7 +163,6 @@ template <int STEPS> struct Panel {
 struct Pivots {
     unsigned short *begin;                                 /* of Lists::pivot, of this matrix */
     unsigned waiting = N == 32 ? ~0u : (1u << N % 32) - 1; /* bit i: row i has not been a pivot row */
-    int info = 0;                                          /* the first step, from 1, whose pivot is zero */
 
     /* That of step k + s. */
     template <int STEPS> __device__ int choose(const Panel<STEPS> &panel, int k, int s) {
@@ -180,7 +204,6 @@ struct Pivots {
             const auto size = isnan(x[s]) && place != k + s ? 0 : magnitude(x[s]);
             if (size > largest || (size == largest && place < first)) largest = size, chosen = row, first = place;
         }
-        if (largest == 0 && !info) info = k + s + 1;
         return chosen;
     }
 };
@@ -262,14 +285,14 @@ template <int STEPS> __device__ inline void update(const Panel<STEPS> &panel, T 
 }
 
 /* Steps k .. k + STEPS. */
-template <int STEPS> __device__ inline void eliminate(T *image, Pivots &pivots, int k) {
+template <int STEPS> __device__ inline void eliminate(T *image, Pivots &pivots, Doubts &doubts, int k) {
     Panel<STEPS> panel;
     panel.image = image + k;
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         if (is_row(r)) load_row<STEPS, STRIDE>(panel.f[r], panel.image + row_of(r) * N);
 #pragma unroll
-    for (int s = 0; s < STEPS; s++) panel.take_step(s, pivots.choose(panel, k, s));
+    for (int s = 0; s < STEPS; s++) panel.take_step(s, pivots.choose(panel, k, s), doubts);
     parts_meet();
     replace(panel);
 #pragma unroll 1
@@ -287,16 +310,29 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     T *images = shared + threadIdx.x / 32 * OF_WARP_SHARED, *image = images + matrix() * MATRIX;
     Lists &lists = *reinterpret_cast<Lists *>(images + IMAGES);
 
-    read(images, args, first, count, &lists.arrival);
+    if constexpr (SMM_SOURCE_A == SMM_SOURCE_FLAT && A_BY_COLUMNS)
+        read_columns(images, args, first, count);
+    else
+        read(images, args, first, count, &lists.arrival);
     Pivots pivots{&lists.pivot[0][matrix()]};
+    Doubts doubts;
 #pragma unroll 1
-    for (int k = 0; k + PANEL <= N; k += PANEL) eliminate<PANEL>(image, pivots, k);
-    if constexpr (N % PANEL > 0) eliminate<most(N % PANEL, 1)>(image, pivots, N - N % PANEL);
+    for (int k = 0; k + PANEL <= N; k += PANEL) eliminate<PANEL>(image, pivots, doubts, k);
+    if constexpr (N % PANEL > 0) eliminate<most(N % PANEL, 1)>(image, pivots, doubts, N - N % PANEL);
 
-    if (part() == 0 && matrix() < count && args.operand[SMM_INFO].data)
-        *beside<int>(args, SMM_INFO, first + matrix(), 1) = pivots.info;
     for (int k = part(); k < N; k += LANES) lists.column[matrix()][lists.pivot[k][matrix()] / N] = k;
-    if (__builtin_expect(pivots.info, 0))
+#pragma unroll 8
+    for (int e = part() * STRIDE; e < N * N; e += LANES * STRIDE) {
+        const Vector<STRIDE> x = load<STRIDE>(image + e);
+#pragma unroll
+        for (int v = 0; v < STRIDE; v++) doubts.add(x.x[v]);
+    }
+#pragma unroll
+    for (int bits = OF_WARP; bits < 32; bits *= 2) doubts.squares += __shfl_xor_sync(WARP, doubts.squares, bits);
+    const int info = settle(args, first, count, matrix(), doubts.any());
+    if (part() == 0 && matrix() < count && args.operand[SMM_INFO].data)
+        *beside<int>(args, SMM_INFO, first + matrix(), 1) = info;
+    if (__builtin_expect(info || isinf(doubts.size), 0))
         for (int e = part(); e < N * N; e += LANES) image[e] = not_a_number();
     __syncwarp();
     write(images, lists, args, first, count);

@@ -5,7 +5,8 @@
  * a quad exchange, until each has a whole row of the panel, eliminate, and exchange back: what they have then are the
  * factors of the update. The pivot rows pass through shared memory, where a thread for each column finds what the panel
  * does to them. Every element still goes through the steps one by one, so the bits are the plain order's. No row
- * changes its place: rows and columns are exchanged as the inverse is written.
+ * changes its place: rows and columns are exchanged as the inverse is written. What is called A and C are their
+ * transposes (inverse.h).
  *
  * Tensor cores round each product and sum as fma does, in the order of k: the bits of the plain loop (measured on sm_90
  * with all kinds of numbers; NaN differ in sign only). A block of C is 8 x 8, of A 8 x 4, of B 4 x 8. Thread 4 i + j
@@ -65,12 +66,15 @@ __device__ inline void add_block_products(double (&c0)[2], double (&c1)[2], doub
 constexpr int PITCH = (8 * BLOCKS + 4) * SIZE;
 __device__ constexpr int place_of_col(int col) { return (col / 8 * 8 + col % 4 * 2 + col / 4 % 2) * SIZE; }
 
+#include "inv_doubts.cuh"
+
 /* Shared memory of a warp: a panel's pivot rows as they are at their steps, and in the end; and the panel's own columns
  * of them, of which the diagonal are the pivots' reciprocals, left and right of it the multipliers. Later on the image
  * of C, in the order of A's rows. The pivot row of each step. */
 constexpr int IN_THE_END = PANEL * PITCH, OWN = 2 * PANEL * PITCH, OWN_PITCH = PANEL * SIZE;
-/* From row to row of the image: an odd number of blocks, so that neighbouring quads write to different banks. */
-constexpr int IMAGE_PITCH = 8 * (BLOCKS | 1) * SIZE;
+/* From row to row of the image: an odd number of blocks, so that neighbouring quads write to different banks; or, where
+ * threads then read down a column, of pairs. */
+constexpr int IMAGE_PITCH = (C_BY_COLUMNS ? 8 * BLOCKS + 2 : 8 * (BLOCKS | 1)) * SIZE;
 constexpr int LIST = most(OWN + PANEL * OWN_PITCH, N *IMAGE_PITCH), OF_WARP_SHARED = LIST + 32;
 
 /* --- a panel as rows: a thread has row quad() + 8 of() --- */
@@ -157,26 +161,28 @@ __device__ inline unsigned eliminate(Pivots &pivots, Row *pivot_rows, T (&f)[PAN
 /* The same where leading bits do not tell the pivot rows: rare, so it stays out of the panels' text. */
 struct Careful {
     T f[PANEL];
-    int step, info;
+    int step;
+    Doubts doubts;
     unsigned found_at;
 };
 __device__ __noinline__ void eliminate_carefully(Row *pivot_rows, Careful &x, int k) {
     Pivots pivots;
-    pivots.info = x.info, pivots.step = x.step;
+    pivots.doubts = x.doubts, pivots.step = x.step;
     x.found_at = eliminate<true>(pivots, pivot_rows, x.f, k);
-    x.info = pivots.info;
+    x.doubts = pivots.doubts;
 }
 
 /* The rows of the panel of column K after its steps, and what eliminate() returns. */
 template <int K> __device__ inline unsigned rows_of_panel(Tile &tile, Pivots &pivots, Row *pivot_rows, T (&f)[PANEL]) {
+    const Doubts before = pivots.doubts;
     tile.give<K>(f);
     unsigned found_at = eliminate<false>(pivots, pivot_rows, f, K);
     if (__builtin_expect(pivots.unsure(), 0)) {
         Careful careful;
         tile.give<K>(careful.f);
-        careful.info = pivots.info, careful.step = pivots.step;
+        careful.doubts = before, careful.step = pivots.step;
         eliminate_carefully(pivot_rows, careful, K);
-        pivots.info = careful.info, found_at = careful.found_at;
+        pivots.doubts = careful.doubts, found_at = careful.found_at;
 #pragma unroll
         for (int j = 0; j < PANEL; j++) f[j] = careful.f[j];
     }
@@ -290,46 +296,39 @@ template <int K> __device__ inline void eliminate_all(Tile &tile, unsigned share
 
 /* Of that matrix. */
 __device__ inline Tile read_tile(const smm_cuda_args &args, long long matrix) {
-    constexpr bool FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
+    constexpr bool FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT;
+    constexpr int ROW = A_BY_COLUMNS ? 1 : N, COL = A_BY_COLUMNS ? N : 1;
     const smm_cuda_operand &a = args.operand[SMM_A];
     const T *from = static_cast<const T *>(a.data) + (FLAT ? matrix * (N * N) : offset_of(args, a, matrix));
-    from += FLAT ? quad() * N + of() : quad() * a.row + of() * a.col;
+    from += FLAT ? quad() * ROW + of() * COL : quad() * a.col + of() * a.row;
     Tile tile;
 #pragma unroll
     for (int r = 0; r < BLOCKS; r++)
 #pragma unroll
         for (int j = 0; j < 2 * BLOCKS; j++) {
             const bool in = (8 * (r + 1) <= N || quad() + 8 * r < N) && (PANEL * (j + 1) <= N || of() + PANEL * j < N);
-            const T *at = from + (FLAT ? 8 * r * N + PANEL * j : 8 * r * a.row + PANEL * j * a.col);
+            const T *at = from + (FLAT ? 8 * r * ROW + PANEL * j * COL : 8 * r * a.col + PANEL * j * a.row);
             tile.x[r][j / 2][j % 2] = in ? *at : T(0);
         }
     return tile;
 }
 
-/* Row i of the inverse is the pivot row of step i; what step j made is its column of the number of that step's pivot
- * row. */
-__device__ inline void write(const Tile &tile, const smm_cuda_args &args, unsigned shared, const Row *rows, int info,
+/* The image becomes C. Row i of the inverse is the pivot row of step i; what step j made is its column of the number of
+ * that step's pivot row. Neighbouring threads write along the lines of C. */
+__device__ inline void write(const smm_cuda_args &args, unsigned shared, const Row *rows, bool spoilt,
                              long long matrix) {
-    constexpr bool FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW;
+    constexpr bool FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT;
     constexpr int SPAN = power_of_two(N), TOGETHER = 32 / SPAN;
     const smm_cuda_operand &c = args.operand[SMM_C];
-    const int j = threadIdx.x % SPAN, begin = threadIdx.x % 32 / SPAN;
-#pragma unroll
-    for (int r = 0; r < BLOCKS; r++) {
-        const int row = quad() + 8 * r;
-#pragma unroll
-        for (int b = 0; b < BLOCKS; b++)
-            put_if(row < N, shared + row * IMAGE_PITCH + (8 * b + 2 * of()) * SIZE, tile.x[r][b]);
-    }
-    __syncwarp();
-    if (j >= N) return;
+    const int place = threadIdx.x % SPAN, begin = threadIdx.x % 32 / SPAN;
+    if (place >= N) return;
     T *to = static_cast<T *>(c.data) + (FLAT ? matrix * (N * N) : offset_of(args, c, matrix));
-    to += rows[j] * (FLAT ? 1 : c.col);
-    const unsigned column = shared + place_of_col(j);
+    const long long row = C_BY_COLUMNS ? 1 : FLAT ? N : c.col, col = C_BY_COLUMNS ? N : FLAT ? 1 : c.row;
 #pragma unroll
-    for (int i = begin; i < N; i += TOGETHER) {
-        const T x = get(column + rows[i] * IMAGE_PITCH);
-        to[i * (FLAT ? N : c.row)] = info ? not_a_number() : x;
+    for (int line = begin; line < N; line += TOGETHER) {
+        const int i = C_BY_COLUMNS ? place : line, j = C_BY_COLUMNS ? line : place;
+        const T x = get(shared + place_of_col(j) + rows[i] * IMAGE_PITCH);
+        to[i * row + rows[j] * col] = spoilt ? not_a_number() : x;
     }
 }
 
@@ -345,7 +344,17 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     Pivots pivots;
     eliminate_all<0>(tile, shared, pivot_rows, pivots);
     fetch_ahead<SMM_SOURCE_A, 1, N * N>(args, args.operand[SMM_A], matrix);
-    if (threadIdx.x % 32 == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = pivots.info;
     pivots.list(pivot_rows);
-    write(tile, args, shared, pivot_rows, pivots.info, matrix);
+#pragma unroll
+    for (int r = 0; r < BLOCKS; r++)
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++) {
+            put_if(quad() + 8 * r < N, shared + (quad() + 8 * r) * IMAGE_PITCH + (8 * b + 2 * of()) * SIZE,
+                   tile.x[r][b]);
+            pivots.doubts.add(tile.x[r][b][0]), pivots.doubts.add(tile.x[r][b][1]);
+        }
+    pivots.meet();
+    const int info = settle(args, matrix, 1, 0, pivots.doubts.any());
+    if (threadIdx.x % 32 == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
+    write(args, shared, pivot_rows, info || isinf(pivots.doubts.size), matrix);
 }

@@ -27,12 +27,23 @@ __device__ inline float reciprocal(float x) { return __frcp_rn(x); }
 __device__ inline double root(double x) { return __dsqrt_rn(x); }
 __device__ inline float root(float x) { return __fsqrt_rn(x); }
 
-/* x / p for many x: by the reciprocal where there is one. */
+/* Neither zero, subnormal, infinite nor NaN. */
+__device__ inline bool is_normal(double x) {
+    return (__double2hiint(x) & 0x7fffffffu) - 0x00100000u < 0x7ff00000u - 0x00100000u;
+}
+__device__ inline bool is_normal(float x) {
+    return (__float_as_uint(x) & 0x7fffffffu) - 0x00800000u < 0x7f800000u - 0x00800000u;
+}
+
+/* Pivots of which there is no use: zero, or infinite; what overflowed would be finite again when divided by them. */
+__device__ inline bool is_useless(T pivot) { return pivot == 0 || isinf(pivot); }
+
+/* x / p for many x: by the reciprocal where it is as exact as numbers are. */
 struct Divisor {
     T p, r;
     Divisor() = default;
     __device__ explicit Divisor(T pivot) : p(pivot), r(reciprocal(pivot)) {}
-    __device__ T divide(T x) const { return isinf(r) ? quotient_of(x, p) : product(x, r); }
+    __device__ T divide(T x) const { return is_normal(r) ? product(x, r) : quotient_of(x, p); }
 };
 
 /* Magnitudes as integers, in the same order; NaN is above all. */

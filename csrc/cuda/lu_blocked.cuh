@@ -400,18 +400,18 @@ __device__ inline void factor(T *a) {
 
 /* --- what follows from the factors --- */
 
-/* The first step, from 1, whose pivot is zero, or 0. */
+/* The first step, from 1, whose pivot is of no use, or 0. */
 __device__ inline int singular_step(const T *a) {
     int info = 0;
-    bool zero = false;
+    bool useless = false;
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) zero |= a[least(lane() + LANES * r, N - 1) * (PITCH + 1)] == 0;
-    if (!__any_sync(WARP, zero)) return info;
+    for (int r = 0; r < ROWS; r++) useless |= is_useless(a[least(lane() + LANES * r, N - 1) * (PITCH + 1)]);
+    if (!__any_sync(WARP, useless)) return info;
 #pragma unroll
     for (int r = ROWS - 1; r >= 0; r--) {
         const int row = lane() + LANES * r;
-        const unsigned zeros = __ballot_sync(WARP, row < N && a[least(row, N - 1) * (PITCH + 1)] == 0);
-        const unsigned mine = zeros >> threadIdx.x % 32 / LANES * LANES & (LANES == 32 ? ~0u : (1u << LANES % 32) - 1);
+        const unsigned all = __ballot_sync(WARP, row < N && is_useless(a[least(row, N - 1) * (PITCH + 1)]));
+        const unsigned mine = all >> threadIdx.x % 32 / LANES * LANES & (LANES == 32 ? ~0u : (1u << LANES % 32) - 1);
         if (mine) info = LANES * r + __ffs(mine);
     }
     return info;
@@ -435,7 +435,7 @@ __device__ inline void solve_lower(T *a, const unsigned char *pivots) {
     __syncwarp();
 }
 
-/* U x = y, by plain quotients where there is no reciprocal. */
+/* U x = y, by plain quotients where there is no exact reciprocal. */
 __device__ __noinline__ void solve_carefully(T *a, T *y) {
     for (int j = N - 1; j >= 0; j--) {
         const T x = Divisor(a[j * (PITCH + 1)]).divide(y[j * B_PITCH]);
@@ -446,16 +446,16 @@ __device__ __noinline__ void solve_carefully(T *a, T *y) {
     }
 }
 
-/* The pivots become their reciprocals, and true; unless one of the warp's has none. */
+/* The pivots become their reciprocals, and true; unless one of the warp's has no exact one. */
 __device__ inline bool invert_pivots(T *a) {
     T inverse[ROWS];
-    bool finite = true;
+    bool exact = true;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         inverse[r] = reciprocal(a[least(lane() + LANES * r, N - 1) * (PITCH + 1)]);
-        finite &= !isinf(inverse[r]);
+        exact &= is_normal(inverse[r]);
     }
-    if (!__all_sync(WARP, finite)) return false; /* who votes has read; racecheck does not know */
+    if (!__all_sync(WARP, exact)) return false; /* who votes has read; racecheck does not know */
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         if (lane() + LANES * r < N) a[(lane() + LANES * r) * (PITCH + 1)] = inverse[r];
@@ -582,7 +582,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     } else {
         const Determinant det = determinant_of(a, pivots);
         T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
-        if (leader) *to = SMM_OP == SMM_OP_DET ? det.value(info) : det.sign(info);
-        if (leader && SMM_OP == SMM_OP_SLOGDET) *beside<T>(args, SMM_D, matrix, 1) = det.log_magnitude(info);
+        if (leader) *to = SMM_OP == SMM_OP_DET ? det.value() : det.sign();
+        if (leader && SMM_OP == SMM_OP_SLOGDET) *beside<T>(args, SMM_D, matrix, 1) = det.log_magnitude();
     }
 }

@@ -158,15 +158,15 @@ struct Steps {
     int info = 0;
     unsigned exchanged = 0; /* bit k: step k exchanged rows */
 
-    __device__ void add(int k, int pivot, bool zero) {
-        if (zero && !info) info = k + 1;
+    __device__ void add(int k, int pivot, bool useless) {
+        if (useless && !info) info = k + 1;
         exchanged |= (pivot != k) << k;
     }
 };
 
 /* The elements of column k below the pivot become multipliers. */
 template <int COUNT, class Of> __device__ inline void divide(T pivot, T inverse, int first, Of of) {
-    if (__builtin_expect(isinf(inverse), 0)) {
+    if (__builtin_expect(!is_normal(inverse), 0)) {
 #pragma unroll
         for (int i = first; i < COUNT; i++) of(i) = quotient_of(of(i), pivot);
     } else {
@@ -252,7 +252,7 @@ struct Columns {
                 for (int c = KEEPS ? 0 : slot; c < COLUMNS; c++) exchange_if(i == p, a[k][c], a[i][c]);
                 if (SOLVES_AFTER) exchange_if(i == p, order[k], order[i]);
             }
-            steps.add(k, p, own && a[k][slot] == 0);
+            steps.add(k, p, own && is_useless(a[k][slot]));
             const T r = reciprocal(a[k][slot]);
             inverse[slot] = own ? r : inverse[slot];
             T m[N];
@@ -284,7 +284,7 @@ struct Columns {
 #pragma unroll
         for (int i = 0; i < N; i++) b[i] = a[i][RIGHT_SLOT];
 #pragma unroll
-        for (int c = 0; c < COLUMNS; c++) rare |= lane() + LANES * c < N && isinf(inverse[c]);
+        for (int c = 0; c < COLUMNS; c++) rare |= lane() + LANES * c < N && !is_normal(inverse[c]);
         if (LANES > 1) rare = __any_sync(WARP, rare);
         const auto here = [](T x, int owner) { return owner == RIGHT ? x : from_lane(x, owner); };
 #pragma unroll
@@ -293,7 +293,7 @@ struct Columns {
             const T r = here(inverse[slot], owner);
             if (__builtin_expect(rare, 0)) {
                 const T u = here(a[j][slot], owner);
-                b[j] = isinf(r) ? quotient_of(b[j], u) : product(b[j], r);
+                b[j] = is_normal(r) ? product(b[j], r) : quotient_of(b[j], u);
             } else
                 b[j] = product(b[j], r);
 #pragma unroll
@@ -343,12 +343,11 @@ template <class Of> __device__ inline Determinant determinant_of(const Steps &st
     return det;
 }
 
-__device__ inline void write_determinant(const smm_cuda_args &args, long long matrix, const Determinant &det,
-                                         int info) {
+__device__ inline void write_determinant(const smm_cuda_args &args, long long matrix, const Determinant &det) {
     const smm_cuda_operand &c = args.operand[SMM_C];
     T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
-    *to = SMM_OP == SMM_OP_DET ? det.value(info) : det.sign(info);
-    if (SMM_OP == SMM_OP_SLOGDET) *beside<T>(args, SMM_D, matrix, 1) = det.log_magnitude(info);
+    *to = SMM_OP == SMM_OP_DET ? det.value() : det.sign();
+    if (SMM_OP == SMM_OP_SLOGDET) *beside<T>(args, SMM_D, matrix, 1) = det.log_magnitude();
 }
 
 /* --- the kernel --- */
@@ -401,7 +400,7 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
         if (__builtin_expect(steps.info, 0)) {
 #pragma unroll
             for (int k = 0; k < N; k++) {
-                if (k >= steps.info) x.pivots[k] = k;
+                if (k + 1 >= steps.info) x.pivots[k] = k;
 #pragma unroll
                 for (int slot = 0; slot < COLUMNS; slot++) x.a[k][slot] = not_a_number();
             }
@@ -429,7 +428,7 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
 #pragma unroll
         for (int k = 0; k < N; k++) diagonal[k] = from_lane(x.a[k][k / LANES], k % LANES);
         if (mine && lane() == 0)
-            write_determinant(args, matrix, determinant_of(steps, [&](int k) { return diagonal[k]; }), steps.info);
+            write_determinant(args, matrix, determinant_of(steps, [&](int k) { return diagonal[k]; }));
     }
 }
 

@@ -1,4 +1,5 @@
 /* plan_linalg.c: which of the kernels of factorizations and solves can run a problem, and in what grid. */
+#include "../inverse.h"
 #include "plan.h"
 
 /* Threads of a block hold whole matrices, `lanes` threads to each. */
@@ -135,7 +136,7 @@ void smm_inv_rows_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
 bool smm_inv_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MOST_BYTES = 800 }; /* of a thread's multipliers */
     const int of_warp = 32 / most(x->lanes, 1), wide = width_of(p, p->n);
-    if (p->op != SMM_OP_INV || !whole_matrices(p, x, grid) || x->lanes > 8) return false;
+    if (p->op != SMM_OP_INV || p->n <= SMM_INV_DIRECT || !whole_matrices(p, x, grid) || x->lanes > 8) return false;
     if (x->panel < 1 || x->panel > 8 || x->panel % wide) return false;
     if (ceil_div(p->n, x->lanes) * x->panel * bytes_of(p) > MOST_BYTES) return false;
     const int matrix = (p->n * p->n / wide | 1) * wide, beside = 8 + 4 * p->n * of_warp;
@@ -151,32 +152,15 @@ void smm_inv_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
         .kernel = SMM_CUDA_KERNEL_inv_shared, .lanes = serves ? p->n <= 20 ? 2 : 4 : 0, .panel = 4, .threads = 32};
 }
 
-bool smm_inv_tiles_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { PANEL = 4, DOWN = 8 }; /* columns; threads of a warp */
-    if (p->op != SMM_OP_INV || p->dtype != SMM_F32 || p->n <= 8 || !whole_matrices(p, x, grid) || x->lanes < 32)
-        return false;
-    const int n = p->n, pitch = n % 4 || n % 8 == 4 ? n : n + 8 - (n + 4) % 8;
-    const int columns = 32 + 4, pivot_rows = PANEL * whole(p, ceil_div(n, PANEL));
-    const int work = 2 * PANEL * (columns + pivot_rows + 1) * 4 + DOWN * ceil_div(ceil_div(n, DOWN), 4) * 16;
-    grid->aligned = p->aligned && grid->matrices % group_of(p, n * n) == 0;
-    grid->shared = grid->matrices * (most(whole(p, n * pitch) * 4, work) + 16 + ceil_div(n, 16) * 16);
-    return true;
-}
-
-/* From the orders on at which the shared memory of a multiprocessor holds too few matrices for inv_shared. */
-void smm_inv_tiles_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const bool serves = !p->small && p->n >= 30;
-    *x =
-        (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_tiles, .lanes = serves ? 32 : 0, .threads = 32, .ahead = 1};
-}
-
 /* A warp to a matrix of doubles, in blocks of 8 x 8. */
 bool smm_inv_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { PANEL = 4 }; /* columns */
     if (p->op != SMM_OP_INV || p->dtype != SMM_F64 || p->n <= 8 || x->lanes != 32) return false;
     if (!whole_matrices(p, x, grid)) return false;
     const int blocks = ceil_div(p->n, 8);
-    const int pitch = (8 * blocks + 4) * 8, image_pitch = 8 * (blocks | 1) * 8; /* its PITCH and IMAGE_PITCH */
+    const bool by_columns = p->source_c == SMM_SOURCE_FLAT && p->order_c == SMM_ORDER_ROW; /* of C^T */
+    const int pitch = (8 * blocks + 4) * 8; /* its PITCH and IMAGE_PITCH */
+    const int image_pitch = (by_columns ? 8 * blocks + 2 : 8 * (blocks | 1)) * 8;
     const int of_panel = 2 * PANEL * pitch + PANEL * PANEL * 8;
     grid->shared = grid->matrices * (most(of_panel, p->n * image_pitch) + 32);
     return true;

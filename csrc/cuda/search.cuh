@@ -8,7 +8,7 @@ typedef unsigned char Row; /* of a list of rows */
 /* Which row is the next pivot row. */
 struct Pivots {
     int step = -1; /* of which the thread's row was the pivot row; or -1 */
-    int info = 0;  /* the first step, from 1, whose pivot is zero */
+    Doubts doubts; /* the size is that of the thread's pivot */
     unsigned number = threadIdx.x % 32;
 
     bool found;              /* the pivot row is the thread's */
@@ -34,7 +34,7 @@ struct Pivots {
         closest = min(closest, chosen - key - 1);
         found = key == chosen;
         thread = chosen & ROW_BITS;
-        if (found) mask = 0;
+        if (found) mask = 0, doubts.size = fmax(doubts.size, fabs(x));
     }
     /* Whether leading bits may not have told which pivot rows a panel has; the same for the whole warp. */
     __device__ bool unsure() const { return __any_sync(WARP, range >= LARGE - SMALL || closest < ROW_BITS); }
@@ -50,11 +50,21 @@ struct Pivots {
             const int other_first = across(first, bits);
             if (other > largest || (other == largest && other_first < first)) largest = other, first = other_first;
         }
-        if (largest == 0 && !info) info = k + 1;
         found = mask && place == first;
         thread = __ffs(__ballot_sync(WARP, found)) - 1;
-        inverse = reciprocal(x);
-        if (found) mask = 0, pivot_rows[k] = row();
+        meet();
+        inverse = reciprocal(largest == 0 ? doubts.least() : x);
+        doubts.singular |= largest == 0;
+        if (found) mask = 0, pivot_rows[k] = row(), doubts.size = fmax(doubts.size, fabs(x));
+    }
+
+    /* What the threads know of the matrix. */
+    __device__ void meet() {
+#pragma unroll
+        for (int bits = 16; bits > 0; bits /= 2) {
+            doubts.size = fmax(doubts.size, across(doubts.size, bits));
+            doubts.squares += across(doubts.squares, bits);
+        }
     }
 
     __device__ void list(Row *pivot_rows) const {

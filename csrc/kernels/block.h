@@ -48,15 +48,6 @@ INLINE void lane_store_rows(T *w, const int32_t *at, const vec x[4]) {
 }
 #endif
 
-/* Columns of n rows in another order: to[i * to_ld + j] = from[at[i * LANES] + order[j]]. What is in `from` and `order`
- * is whole vectors. */
-#if !defined(SMM_LANE_PERMUTE)
-INLINE void permute_columns(T *to, intptr_t to_ld, const T *from, const int32_t *at, intptr_t n, const int32_t *order) {
-    ROLLED(intptr_t i = 0; i < n; i++)
-        for (intptr_t j = 0; j < n; j++) to[i * to_ld + j] = from[at[i * LANES] + order[j]];
-}
-#endif
-
 /* One block: to[i * to_ld + j] = from[j * from_ld + i] for i < height, j < width; `store` >= width elements of
  * each row of `to` are written. */
 INLINE void transpose_block(T *to, intptr_t to_ld, const T *from, intptr_t from_ld, intptr_t height, intptr_t width,

@@ -1,13 +1,15 @@
-/* inv_panels.h: the inverse by Gauss-Jordan elimination in place, by panels of columns. A step eliminates its column in
- * all rows but its own, x_i = x_i - f_i u, u being the pivot row, which the reciprocal of the pivot then multiplies,
- * and puts a column of the identity in its place. What f was is kept until the columns beside the panel have had the
- * steps, too. */
+/* inv_panels.h: the inverse by Gauss-Jordan elimination in place of the transpose, by panels of columns. A step
+ * eliminates its column in all rows but its own, x_i = x_i - f_i u, u being the pivot row, which the reciprocal of the
+ * pivot then multiplies, and puts a column of the identity in its place. What f was is kept until the columns beside
+ * the panel have had the steps, too. */
 
 /* LANES matrices under way. */
 typedef struct inv_stack {
     panel_stack p;       /* x becomes f of the panel's steps, and 1 / pivot in a pivot's row */
     vec u[PANEL][PANEL]; /* u of the panel's steps, 1 in their own columns */
     vec r[PANEL];        /* 1 / pivot */
+    vec size;            /* the largest magnitude of a pivot so far */
+    mask singular;       /* a pivot was zero */
 } inv_stack;
 
 /* --- a panel --- */
@@ -26,10 +28,11 @@ INLINE void inv_row(const inv_stack *s, vec *z, vec *f, const int first, intptr_
 
 /* The exchange of step k + t, whose pivot row is known, and its u. */
 INLINE void inv_begin(inv_stack *s, intptr_t k, const int t, const panel_candidate *pivot) {
-    const vec r = lane_div(lane_set(1), pivot->y[t]);
-    const mask first = lane_equal(pivot->y[t], lane_set(0)) & lane_equal(s->p.info, lane_set(0));
+    const mask zero = lane_equal(pivot->size, lane_set(0));
+    const vec r = lane_div(lane_set(1), lane_select(zero, inv_least_pivot(s->size), pivot->y[t]));
     vec z[PANEL], *const f = s->p.x + (k + t) * PANEL;
-    s->p.info = lane_select(first, lane_set((T)(k + t + 1)), s->p.info);
+    s->singular |= zero;
+    s->size = lane_max(pivot->size, s->size);
     panel_exchange(&s->p, k, t, pivot);
     UNROLLED(int j = 0; j < PANEL; j++) z[j] = pivot->y[j];
     inv_row(s, z, f, 0, t, true);
@@ -164,34 +167,61 @@ SHARED void KERNEL(inv_update)(const inv_stack *s, intptr_t lane, intptr_t k, in
 
 /* --- operands --- */
 
-/* The inverse of P A is there, P being the product of the exchanges: that of A has its columns exchanged. */
+/* The sum of squares of the matrix in a lane. */
+INLINE T inv_squares(const panel_stack *s, intptr_t lane) {
+    vec sum = lane_set(0);
+    T each[LANES], squares = 0;
+    for (intptr_t i = 0; i < s->n; i++) {
+        const T *const row = s->w + s->at[i][lane];
+        for (intptr_t j = 0; j < s->n; j += LANES) {
+            const vec x = lane_load_part(row + j, least(LANES, s->n - j));
+            sum = lane_fma(x, x, sum);
+        }
+    }
+    lane_store(each, sum);
+    UNROLLED(int l = 0; l < LANES; l++) squares += each[l];
+    return squares;
+}
+
+/* The inverse of P A^T is there, P being the product of the exchanges: that of A is its transpose, its rows
+ * exchanged. */
 INLINE void inv_put_matrix(const smm_operand *to, intptr_t q, const panel_stack *s, intptr_t lane) {
     const strides c = strides_of(to);
     const intptr_t n = s->n;
     T *const x = (T *)to->data + q * c.batch;
-    int32_t from[SMM_MOST_ORDER];
-    for (intptr_t j = 0; j < SMM_MOST_ORDER; j++) from[j] = (int32_t)j;
-    for (intptr_t k = n - 1; k >= 0; k--) {
-        const int32_t p = s->swap[k][lane], j = from[k];
-        from[k] = from[p];
-        from[p] = j;
+    int32_t row[SMM_MOST_ORDER]; /* of the result, which column j is */
+    for (int32_t j = 0; j < n; j++) row[j] = j;
+    for (intptr_t k = 0; k < n; k++) {
+        const int32_t p = s->swap[k][lane], j = row[k];
+        row[k] = row[p];
+        row[p] = j;
     }
-    if (c.col == 1)
-        permute_columns(x, c.row, s->w, &s->at[0][lane], n, from);
-    else
-        for (intptr_t i = 0; i < n; i++)
-            for (intptr_t j = 0; j < n; j++) x[i * c.row + j * c.col] = s->w[s->at[i][lane] + from[j]];
+    for (intptr_t i = 0; i < n && c.col == 1; i += BLOCK)
+        for (intptr_t j = 0; j < n; j += BLOCK) {
+            const intptr_t height = least(BLOCK, n - i), width = least(BLOCK, n - j);
+            block_row y[BLOCK];
+            UNROLLED(int l = 0; l < BLOCK; l++) y[l] = block_load(s->w + s->at[least(i + l, n - 1)][lane] + j, width);
+            block_transpose(y);
+            UNROLLED(int l = 0; l < BLOCK; l++)
+                if (l < width) block_store(x + row[j + l] * c.row + i, y[l], height);
+        }
+    for (intptr_t i = 0; i < n && c.col != 1; i++)
+        for (intptr_t j = 0; j < n; j++) x[row[j] * c.row + i * c.col] = s->w[s->at[i][lane] + j];
 }
 
 static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     alignas(64) T w[LANES * (SMM_MOST_ORDER * SMM_MOST_ORDER + PANEL_UNIT)];
     const intptr_t n = call->n;
+    const smm_operand transposed = {call->a.data, call->a.batch, call->a.col, call->a.row};
     inv_stack s;
     panel_stack_in(&s.p, w, n, n);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *const next = ahead_of(&call->a, q, LANES * n * n);
-        panel_load(&s.p, &call->a, q, count);
+        T squares[LANES] = {0};
+        panel_load(&s.p, &transposed, q, count);
+        s.size = lane_set(0);
+        s.singular = lane_mask(0);
         for (intptr_t k = 0; k < n; k += PANEL) {
             const intptr_t steps = least(PANEL, n - k);
             KERNEL(inv_panel)(&s, k, steps);
@@ -200,8 +230,10 @@ static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t la
                 KERNEL(inv_update)(&s, l, k, steps);
             }
         }
-        for (intptr_t l = 0; l < count; l++) inv_put_matrix(&call->c, q + l, &s.p, l);
-        lanes_store_int(&call->info, q, s.p.info, count);
-        lanes_spoil(&call->c, q, s.p.info, n, n, count);
+        for (intptr_t l = 0; l < count; l++) {
+            squares[l] = inv_squares(&s.p, l);
+            inv_put_matrix(&call->c, q + l, &s.p, l);
+        }
+        lanes_store_int(&call->info, q, inv_doubts(false, lane_load(squares), s.size, s.singular), count);
     }
 }

@@ -65,14 +65,6 @@ INLINE index_vec lane_index(const int32_t element[LANES]) {
     return _mm512_loadu_si512(element);
 #endif
 }
-/* Indices that have this bit. */
-INLINE mask index_mask(index_vec i, int bit) {
-#if defined(SMM_KERNELS_F64)
-    return _mm512_test_epi64_mask(i, _mm512_set1_epi64(bit));
-#else
-    return _mm512_test_epi32_mask(i, _mm512_set1_epi32(bit));
-#endif
-}
 INLINE vec lane_permute(index_vec i, vec x) { return I(permutexvar)(i, x); }
 /* Elements 0 .. LANES-1 are x's, LANES .. 2 LANES-1 are y's. */
 INLINE vec lane_permute2(index_vec i, vec x, vec y) { return I(permutex2var)(x, i, y); }
@@ -329,41 +321,3 @@ INLINE void lane_store_rows(T *w, const int32_t *at, const vec x[4]) {
 /* int32 in the place of x. */
 INLINE vec lane_int_bits(vec x) { return _mm512_castsi512_ps(_mm512_cvttps_epi32(x)); }
 #endif
-
-/* Columns of n rows in another order. */
-#define SMM_LANE_PERMUTE
-INLINE void permute_vectors(T *to, intptr_t to_ld, const T *from, const int32_t *at, intptr_t n, const int32_t *order,
-                            const int vectors) {
-    index_vec index[SMM_MOST_ORDER / LANES];
-    mask high[SMM_MOST_ORDER / LANES]; /* elements of the third vector and the fourth */
-    UNROLLED(int v = 0; v < vectors; v++) {
-        index[v] = lane_index(order + v * LANES);
-        high[v] = index_mask(index[v], 2 * LANES);
-    }
-    ROLLED(intptr_t i = 0; i < n; i++) {
-        vec x[SMM_MOST_ORDER / LANES], y;
-        UNROLLED(int v = 0; v < vectors; v++) x[v] = lane_load(from + at[i * LANES] + v * LANES);
-        UNROLLED(int v = 0; v < vectors; v++) {
-            y = vectors == 1 ? lane_permute(index[v], x[0]) : lane_permute2(index[v], x[0], x[1]);
-            if (vectors == 3) y = lane_select(high[v], lane_permute(index[v], x[2]), y);
-            if (vectors == 4) y = lane_select(high[v], lane_permute2(index[v], x[2], x[3]), y);
-            T *const c = to + i * to_ld + v * LANES;
-            if (v + 1 < vectors)
-                lane_store(c, y);
-            else
-                lane_store_part(c, y, n - v * LANES);
-        }
-    }
-}
-INLINE void permute_columns(T *to, intptr_t to_ld, const T *from, const int32_t *at, intptr_t n, const int32_t *order) {
-    if (n <= LANES)
-        permute_vectors(to, to_ld, from, at, n, order, 1);
-    else if (n <= 2 * LANES)
-        permute_vectors(to, to_ld, from, at, n, order, 2);
-#if defined(SMM_KERNELS_F64)
-    else if (n <= 3 * LANES)
-        permute_vectors(to, to_ld, from, at, n, order, 3);
-    else
-        permute_vectors(to, to_ld, from, at, n, order, 4);
-#endif
-}

@@ -2,6 +2,15 @@
  *
  * x[i * cols + j] holds element (i, j) of all of them. The algorithms of the factorizations are then those for one
  * matrix, written over vectors. When fewer than LANES matrices are left the last one fills the other lanes. */
+#include <float.h>
+
+INLINE T least_normal(void) { return sizeof(T) == 4 ? (T)FLT_MIN : (T)DBL_MIN; }
+
+/* Where x is neither zero, subnormal, infinite nor NaN. */
+INLINE mask lane_normal(vec x) {
+    const vec size = lane_abs(x);
+    return lane_greater(lane_set(INFINITY), size) & ~lane_greater(lane_set(least_normal()), size);
+}
 
 #if !defined(SMM_LANE_PAIRS) /* a block row is a whole vector */
 INLINE void lane_transpose(vec x[BLOCK]) { block_transpose(x); }

@@ -1,23 +1,13 @@
 /* lu_det.h: from the diagonal of U to the determinant, or its sign and the logarithm of its magnitude. */
-#include <float.h>
-
-INLINE T least_normal(void) { return sizeof(T) == 4 ? (T)FLT_MIN : (T)DBL_MIN; }
-
-/* Where x is neither zero, subnormal, infinite nor NaN. */
-INLINE mask lane_normal(vec x) {
-    const vec size = lane_abs(x);
-    return lane_greater(lane_set(INFINITY), size) & ~lane_greater(lane_set(least_normal()), size);
-}
-
 /* The result for matrix q: p is the product of the factors u[0], u[step], ..., negated for an odd number of exchanges,
  * and safe if every partial product is normal. If not, mantissas are multiplied and exponents added. */
 static void KERNEL(det_put)(const smm_call *call, intptr_t q, T p, bool safe, bool odd, const T *u, intptr_t step,
                             intptr_t n) {
     T *const det = (T *)((char *)call->c.data + q * call->c.batch);
-    bool singular = false, finite = true;
-    for (intptr_t i = 0; i < n && !safe; i++) {
-        singular |= u[i * step] == 0;
-        finite &= (bool)isfinite(u[i * step]);
+    bool singular = false, finite = true; /* which of the two comes first counts: what follows is of no use */
+    for (intptr_t i = 0; i < n && !safe && !singular && finite; i++) {
+        singular = u[i * step] == 0;
+        finite = isfinite(u[i * step]);
     }
     const bool rescue = !safe && finite;
     int exponent = 0;

@@ -10,7 +10,7 @@ typedef struct lu_group {
     mask swap[SMM_MOST_ORDER * SMM_MOST_ORDER]; /* k height + i: step k exchanged rows k and i */
     mask odd;                                   /* an odd number of exchanges */
     vec info;
-    bool tiny; /* some pivot has no reciprocal, or is zero, or NaN */
+    bool tiny; /* some pivot has no exact reciprocal, being tiny, huge, zero, infinite or NaN */
 } lu_group;
 
 /* Find the rows of step k's pivots in column k: of the largest |x_i|, i >= k, the first. */
@@ -42,16 +42,17 @@ INLINE void lu_eliminate(vec *x, const vec *a, const int height, const int k) {
     UNROLLED(int i = k + 1; i < height; i++) x[i] = lane_fnma(a[i * height + k], x[k], x[i]);
 }
 
-INLINE mask lu_infinite(vec r) { return lane_equal(lane_abs(r), lane_set(INFINITY)); }
+/* x / p by the reciprocal r of p, where it is as exact as numbers are. */
+INLINE vec lu_quotient(vec x, vec p, vec r) { return lane_select(lane_normal(r), lane_mul(x, r), lane_div(x, p)); }
 
-/* x / p by the reciprocal r of p, where there is one. */
-INLINE vec lu_quotient(vec x, vec p, vec r) { return lane_select(lu_infinite(r), lane_div(x, p), lane_mul(x, r)); }
+/* Pivots of which there is no use: zero, or infinite; what overflowed would be finite again when divided by them. */
+INLINE mask lu_useless(vec p) { return lane_equal(p, lane_set(0)) | lane_equal(lane_abs(p), lane_set(INFINITY)); }
 
-/* Divide column k by pivots of which some have no reciprocal; note which are zero. */
+/* Divide column k by pivots of which some have no exact reciprocal; note which are useless. */
 INLINE void lu_divide(vec *a, lu_group *g, intptr_t height, intptr_t k) {
     const vec p = a[k * height + k];
     UNROLLED_BY_4(intptr_t i = k + 1; i < height; i++) a[i * height + k] = lu_quotient(a[i * height + k], p, g->r[k]);
-    const mask first = lane_equal(p, lane_set(0)) & lane_equal(g->info, lane_set(0));
+    const mask first = lu_useless(p) & lane_equal(g->info, lane_set(0));
     g->info = lane_select(first, lane_set((T)(k + 1)), g->info);
     g->tiny = true;
 }
@@ -75,7 +76,7 @@ INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
             g->odd ^= lu_find(swap, x, height, k);
             lu_exchange(x, swap, height, k);
             r = lane_div(lane_set(1), x[k]);
-            divide = lane_any(~lane_greater(lane_set(INFINITY), lane_abs(r)));
+            divide = lane_any(~lane_normal(r));
             if (__builtin_expect(!divide, 1))
                 UNROLLED(int i = k + 1; i < height; i++) x[i] = lane_mul(x[i], r);
         }
@@ -134,7 +135,7 @@ INLINE intptr_t lu_begin_lanes(const smm_call *call, intptr_t q, intptr_t last, 
     return groups;
 }
 
-/* x = the solution of A x = x; tiny: some pivot has no reciprocal */
+/* x = the solution of A x = x; tiny: some pivot has no exact reciprocal */
 INLINE void lu_substitute(vec *x, const vec *a, const lu_group *g, const int height, intptr_t n, const bool tiny) {
     UNROLLED(int k = 0; k < height; k++)
         if (k < n) {
@@ -148,7 +149,7 @@ INLINE void lu_substitute(vec *x, const vec *a, const lu_group *g, const int hei
         }
 }
 
-/* The same where some pivot has no reciprocal; elements of x are `step` apart. */
+/* The same where some pivot has no exact reciprocal; elements of x are `step` apart. */
 SHARED void KERNEL(lu_substitute_tiny)(vec *x, intptr_t step, const vec *a, const lu_group *g, intptr_t height,
                                        intptr_t n) {
     vec y[SMM_MOST_ORDER];
@@ -179,7 +180,7 @@ INLINE void lu_permute(vec *a, const lu_group *g, const int height, intptr_t n, 
         if (i > k) a[i * height + k] = x[i];
 }
 
-/* Row exchanged with row k; from a zero pivot on, none. */
+/* Row exchanged with row k; from a useless pivot on, none. */
 INLINE vec lu_pivot(const lu_group *g, const int height, const int k) {
     const vec here = lane_set((T)k);
     vec row = here;

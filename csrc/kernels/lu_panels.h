@@ -3,9 +3,9 @@
 
 /* --- a panel --- */
 
-/* Some pivot of step k + t is so small that it has no reciprocal, or zero: divide the rows that wait, and `old`. */
+/* Some pivot of step k + t has no exact reciprocal, or is useless: divide the rows that wait, and `old`. */
 SHARED void KERNEL(lu_divide_panel)(panel_stack *s, intptr_t k, intptr_t t, vec pivot, vec *old) {
-    const mask first = lane_equal(pivot, lane_set(0)) & lane_equal(s->info, lane_set(0));
+    const mask first = lu_useless(pivot) & lane_equal(s->info, lane_set(0));
     s->info = lane_select(first, lane_set((T)(k + t + 1)), s->info);
     *old = lu_quotient(*old, pivot, s->r[k + t]);
     for (intptr_t i = t + 1; i < s->n - k; i++)
@@ -26,7 +26,7 @@ INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const pa
     panel_candidate next = *pivot;
     UNROLLED(int j = 0; j < PANEL; j++) old[j] = x[t * PANEL + j];
     s->r[k + t] = factor;
-    if (__builtin_expect(lane_any(~lane_greater(lane_set(INFINITY), lane_abs(factor))), 0)) {
+    if (__builtin_expect(lane_any(~lane_normal(factor)), 0)) {
         vec divided = old[t];
         KERNEL(lu_divide_panel)(s, k, t, pivot->y[t], &divided);
         old[t] = divided;

@@ -25,7 +25,7 @@ INLINE void load_triangle(triangle *t, const smm_call *call, intptr_t q, intptr_
         if (call->form & SMM_UNIT) *panel_element(t->l, j, j) = lane_set(1);
         const vec p = *panel_element(t->l, j, j);
         t->r[j] = lane_div(lane_set(1), p);
-        if (__builtin_expect(!lane_any(lane_equal(lane_abs(t->r[j]), lane_set(INFINITY))), 1)) continue;
+        if (__builtin_expect(!lane_any(~lane_normal(t->r[j])), 1)) continue;
         t->plain = false;
         const mask zero = lane_equal(p, lane_set(0));
         const intptr_t at = reversed ? n - 1 - j : j; /* the first in A's own order: the last, if reversed */
@@ -36,10 +36,7 @@ INLINE void load_triangle(triangle *t, const smm_call *call, intptr_t q, intptr_
 
 /* x / l_jj */
 INLINE vec triangle_quotient(const triangle *t, vec x, intptr_t j) {
-    const vec product = lane_mul(x, t->r[j]);
-    if (__builtin_expect(t->plain, 1)) return product;
-    const mask infinite = lane_equal(lane_abs(t->r[j]), lane_set(INFINITY));
-    return lane_select(infinite, lane_div(x, *panel_element(t->l, j, j)), product);
+    return __builtin_expect(t->plain, 1) ? lane_mul(x, t->r[j]) : lu_quotient(x, *panel_element(t->l, j, j), t->r[j]);
 }
 
 /* Unknowns i0 .. i0+rows-1 of L X = X, those before them known; `cols` of the `ld` columns of x. */

@@ -1,5 +1,6 @@
 /* inv.c: the inverse, by Gauss-Jordan elimination in place with partial pivoting (Higham, Accuracy and Stability of
- * Numerical Algorithms, section 14.4). */
+ * Numerical Algorithms, section 14.4), from order 4 on of the transpose (inverse.h). */
+#include "../inverse.h"
 #include "reference.h"
 
 static void exchange(double *x, double *y) {
@@ -8,11 +9,10 @@ static void exchange(double *x, double *y) {
     *y = z;
 }
 
-/* Step k, a_kk being the pivot. Column k of the identity takes the place of column k of A, which is eliminated with the
- * multipliers of LU, so that the pivots are LU's: f_i = a_ik / a_kk, a_ik = 0 or 1; a_ij = a_ij - f_i a_kj for i != k;
- * at last a_kj = a_kj / a_kk. */
-static void eliminate(smm_dtype dtype, matrix a, intptr_t n, intptr_t k) {
-    const double r = round_in(dtype, 1 / a[k][k]);
+/* Step k, r being the reciprocal of the pivot. Column k of the identity takes the place of column k of A, which is
+ * eliminated with the multipliers of LU: f_i = a_ik r, a_ik = 0 or 1; a_ij = a_ij - f_i a_kj for i != k; at last
+ * a_kj = a_kj r. */
+static void eliminate(smm_dtype dtype, matrix a, intptr_t n, intptr_t k, double r) {
     double f[SMM_MOST_ORDER];
     for (intptr_t i = 0; i < n; i++) {
         f[i] = round_in(dtype, a[i][k] * r);
@@ -23,30 +23,48 @@ static void eliminate(smm_dtype dtype, matrix a, intptr_t n, intptr_t k) {
     for (intptr_t j = 0; j < n; j++) a[k][j] = round_in(dtype, a[k][j] * r);
 }
 
-/* A becomes its inverse; or the step (from 1) whose pivot is zero is returned. */
-static intptr_t invert(smm_dtype dtype, matrix a, intptr_t n) {
+/* A becomes its inverse, or the transpose that of the transpose. A zero pivot is taken to be as small as rounding
+ * errors are. True: the matrix may be singular (inverse.h). Where a pivot overflows, all of the result is NaN. */
+static bool invert(smm_dtype dtype, matrix a, intptr_t n) {
+    const bool single = dtype == SMM_F32, direct = n <= SMM_INV_DIRECT;
+    const double doubtful = single ? SMM_DOUBTFUL(float) : SMM_DOUBTFUL(double);
     intptr_t pivots[SMM_MOST_ORDER];
+    double size = 0, largest = 0;
+    bool doubt = false;
     for (intptr_t k = 0; k < n; k++) {
         const intptr_t p = pivots[k] = pivot_row(a, n, k);
-        if (a[p][k] == 0) return k + 1;
         for (intptr_t j = 0; j < n && p != k; j++) exchange(&a[k][j], &a[p][j]);
-        eliminate(dtype, a, n, k);
+        const double least = size * (single ? SMM_ROUNDOFF(float) : SMM_ROUNDOFF(double));
+        const double r = reciprocal(dtype, a[k][k] == 0 && !direct ? round_in(dtype, least) : a[k][k]);
+        doubt |= direct ? !is_normal(dtype, r) : a[k][k] == 0;
+        size = fmax(size, fabs(a[k][k]));
+        eliminate(dtype, a, n, k, r);
     }
     /* This is the inverse of P A, P the product of the exchanges: the inverse of A has its columns exchanged. */
     for (intptr_t k = n - 1; k >= 0; k--)
         for (intptr_t i = 0; i < n && pivots[k] != k; i++) exchange(&a[i][k], &a[i][pivots[k]]);
-    return 0;
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j < n; j++) {
+            if (!direct && isinf(size)) a[i][j] = NAN;
+            doubt |= !direct && isnan(a[i][j]);
+            largest = fmax(largest, fabs(a[i][j]));
+        }
+    if (direct) return doubt;
+    const double least = single ? SMM_LEAST_SQUARES(float) : SMM_LEAST_SQUARES(double);
+    return doubt || (double)n * largest * size >= doubtful || largest * largest <= least;
 }
 
 void smm_reference_inv(const smm_call *call) {
     const intptr_t n = call->n;
     for (intptr_t q = 0; q < call->batch; q++) {
         matrix a;
+        const bool direct = n <= SMM_INV_DIRECT;
         for (intptr_t i = 0; i < n; i++)
-            for (intptr_t j = 0; j < n; j++) a[i][j] = get(&call->a, call->dtype, q, i, j);
-        const intptr_t info = invert(call->dtype, a, n);
+            for (intptr_t j = 0; j < n; j++) a[direct ? i : j][direct ? j : i] = get(&call->a, call->dtype, q, i, j);
+        const intptr_t info = invert(call->dtype, a, n) ? smm_reference_singular(call, q) : 0;
         for (intptr_t i = 0; i < n; i++)
-            for (intptr_t j = 0; j < n; j++) put(&call->c, call->dtype, q, i, j, info ? NAN : a[i][j]);
+            for (intptr_t j = 0; j < n; j++)
+                put(&call->c, call->dtype, q, i, j, info ? NAN : a[direct ? i : j][direct ? j : i]);
         put_int(&call->info, q, 0, info);
     }
 }

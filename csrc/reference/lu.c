@@ -10,7 +10,8 @@ typedef struct factors {
     intptr_t n;
     matrix lu;
     intptr_t pivots[SMM_MOST_ORDER];
-    intptr_t info; /* the first step, from 1, whose pivot is zero */
+    intptr_t info; /* the first step, from 1, whose pivot is zero or infinite */
+    bool singular; /* a pivot is zero, all before are finite */
 } factors;
 
 static void exchange_rows(matrix a, intptr_t cols, intptr_t i, intptr_t p) {
@@ -21,21 +22,26 @@ static void exchange_rows(matrix a, intptr_t cols, intptr_t i, intptr_t p) {
     }
 }
 
-/* Factor f->lu. A zero pivot ends it; the pivots that are left are those of no exchange. */
+/* Factor f->lu. A zero pivot ends it. An infinite one is as bad: what overflowed is divided by it and finite again. */
 static void factor(factors *f) {
     const intptr_t n = f->n;
     double (*a)[SMM_MOST_ORDER] = f->lu;
+    bool zero = false, finite = true;
     f->info = 0;
     for (intptr_t k = 0; k < n; k++) {
-        f->pivots[k] = f->info ? k : pivot_row(a, n, k);
-        if (!f->info && a[f->pivots[k]][k] == 0) f->info = k + 1;
-        if (f->info) continue;
+        f->pivots[k] = zero ? k : pivot_row(a, n, k);
+        const double pivot = a[f->pivots[k]][k];
+        zero |= pivot == 0;
+        if (!f->info && (zero || isinf(pivot))) f->info = k + 1;
+        finite &= zero || isfinite(pivot);
+        if (zero) continue;
         exchange_rows(a, n, k, f->pivots[k]);
         for (intptr_t i = k + 1; i < n; i++) {
             a[i][k] = quotient(f->dtype, a[i][k], a[k][k]);
             for (intptr_t j = k + 1; j < n; j++) a[i][j] = fma_in(f->dtype, -a[i][k], a[k][j], a[i][j]);
         }
     }
+    f->singular = zero && finite;
 }
 
 /* x becomes the solution of A x = x. */
@@ -117,23 +123,34 @@ static product product_of(const factors *f) {
 
 static double determinant(const factors *f) {
     const product p = product_of(f);
-    return f->info ? 0 : p.safe ? p.plain : ldexp(p.mantissa, p.exponent);
+    return f->singular ? 0 : p.safe ? p.plain : ldexp(p.mantissa, p.exponent);
 }
 
 /* log |det A| and its sign; the logarithm is float64's, rounded. */
 static double log_determinant(const factors *f, double *sign) {
     const product p = product_of(f);
     const double x = p.safe ? p.plain : p.mantissa, log_x = log(fabs(x));
-    *sign = f->info ? 0 : isnan(x) ? x : copysign(1, x);
-    return f->info ? -INFINITY : round_in(f->dtype, p.safe ? log_x : log_x + p.exponent * M_LN2);
+    *sign = f->singular ? 0 : isnan(x) ? x : copysign(1, x);
+    return f->singular ? -INFINITY : round_in(f->dtype, p.safe ? log_x : log_x + p.exponent * M_LN2);
+}
+
+static void get_matrix(const smm_call *call, factors *f, intptr_t q) {
+    for (intptr_t i = 0; i < f->n; i++)
+        for (intptr_t j = 0; j < f->n; j++) f->lu[i][j] = get(&call->a, f->dtype, q, i, j);
+}
+
+intptr_t smm_reference_singular(const smm_call *call, intptr_t q) {
+    factors f = {.dtype = call->dtype, .n = call->n};
+    get_matrix(call, &f, q);
+    factor(&f);
+    return f.info;
 }
 
 void smm_reference_lu(const smm_call *call) {
     factors f = {.dtype = call->dtype, .n = call->n};
     const intptr_t n = f.n;
     for (intptr_t q = 0; q < call->batch; q++) {
-        for (intptr_t i = 0; i < n; i++)
-            for (intptr_t j = 0; j < n; j++) f.lu[i][j] = get(&call->a, f.dtype, q, i, j);
+        get_matrix(call, &f, q);
         if (call->op == SMM_OP_LU_SOLVE)
             get_factors(call, &f, q);
         else
@@ -142,7 +159,7 @@ void smm_reference_lu(const smm_call *call) {
         double sign = 0;
         switch (call->op) {
         case SMM_OP_LU:
-            for (intptr_t i = 0; i < n; i++) put_int(&call->pivots, q, i, f.pivots[i]);
+            for (intptr_t i = 0; i < n; i++) put_int(&call->pivots, q, i, f.info && i + 1 >= f.info ? i : f.pivots[i]);
             for (intptr_t i = 0; i < n; i++)
                 for (intptr_t j = 0; j < n; j++) put(&call->c, f.dtype, q, i, j, f.info ? NAN : f.lu[i][j]);
             break;

@@ -8,10 +8,11 @@
 #include "../core.h"
 
 void smm_reference_matmul(const smm_call *call);
-void smm_reference_lu(const smm_call *call);       /* LU, LU_SOLVE, SOLVE, DET, SLOGDET */
-void smm_reference_inv(const smm_call *call);      /* INV */
-void smm_reference_cholesky(const smm_call *call); /* CHOLESKY, CHO_SOLVE, SOLVE_TRIANGULAR */
-void smm_reference_qr(const smm_call *call);       /* QR, QR_R, QR_RAW, LSTSQ */
+void smm_reference_lu(const smm_call *call);                       /* LU, LU_SOLVE, SOLVE, DET, SLOGDET */
+void smm_reference_inv(const smm_call *call);                      /* INV */
+intptr_t smm_reference_singular(const smm_call *call, intptr_t q); /* info of LU of matrix q of A */
+void smm_reference_cholesky(const smm_call *call);                 /* CHOLESKY, CHO_SOLVE, SOLVE_TRIANGULAR */
+void smm_reference_qr(const smm_call *call);                       /* QR, QR_R, QR_RAW, LSTSQ */
 
 /* Elements of float32 are exact in double, so one text serves both. */
 static inline double get(const smm_operand *x, smm_dtype dtype, intptr_t q, intptr_t i, intptr_t j) {
@@ -38,10 +39,15 @@ static inline double fma_in(smm_dtype dtype, double x, double y, double z) {
 /* Sums, products, quotients and square roots of float32 come out right when computed in double and then rounded. */
 static inline double round_in(smm_dtype dtype, double x) { return dtype == SMM_F32 ? (float)x : x; }
 
-/* x / p, by the reciprocal where there is one. */
+static inline double reciprocal(smm_dtype dtype, double p) { return round_in(dtype, 1 / p); }
+static inline bool is_normal(smm_dtype dtype, double x) {
+    return dtype == SMM_F32 ? isnormal((float)x) : (bool)isnormal(x);
+}
+
+/* x / p, by the reciprocal where it is as exact as numbers are. */
 static inline double quotient(smm_dtype dtype, double x, double p) {
-    const double r = round_in(dtype, 1 / p);
-    return round_in(dtype, isinf(r) ? x / p : x * r);
+    const double r = reciprocal(dtype, p);
+    return round_in(dtype, is_normal(dtype, r) ? x * r : x / p);
 }
 
 typedef double matrix[SMM_MOST_ORDER][SMM_MOST_ORDER];

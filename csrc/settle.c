@@ -1,0 +1,51 @@
+/* settle.c: are the matrices singular whose inverses were in doubt?
+ *
+ * The inverse eliminates the transpose of A, so it does not see the pivots of LU. Where these may be zero, the kernel
+ * says so, and LU itself decides: all functions agree on which matrices are singular. */
+#include <math.h>
+
+#include "core.h"
+
+static int32_t *info_of(const smm_call *call, intptr_t q) {
+    return (int32_t *)((char *)call->info.data + q * call->info.batch);
+}
+
+static void spoil(const smm_call *call, intptr_t q) {
+    char *const c = (char *)call->c.data + q * call->c.batch;
+    for (intptr_t i = 0; i < call->n; i++)
+        for (intptr_t j = 0; j < call->n; j++) {
+            char *const x = c + i * call->c.row + j * call->c.col;
+            if (call->dtype == SMM_F32)
+                *(float *)x = NAN;
+            else
+                *(double *)x = NAN;
+        }
+}
+
+/* Matrices q .. q+count-1, all in doubt. */
+enum { TOGETHER = 64 };
+static void settle(const smm_call *call, intptr_t q, intptr_t count) {
+    double det[TOGETHER];
+    int32_t info[TOGETHER];
+    const intptr_t size = smm_size(call->dtype);
+    smm_call lu = {.op = SMM_OP_DET, .dtype = call->dtype, .batch = count, .n = call->n};
+    lu.a = call->a;
+    lu.a.data = (char *)call->a.data + q * call->a.batch;
+    lu.c = (smm_operand){det, size, size, size};
+    lu.info = (smm_operand){info, sizeof *info, 0, 0};
+    smm_run(&lu);
+    for (intptr_t i = 0; i < count; i++) {
+        int32_t *const its = info_of(call, q + i);
+        if (info[i] || *its == SMM_OVERFLOW) spoil(call, q + i);
+        *its = info[i];
+    }
+}
+
+void smm_settle(const smm_call *call, intptr_t first, intptr_t last) {
+    for (intptr_t q = first; q < last;) {
+        intptr_t count = 0;
+        while (q + count < last && count < TOGETHER && *info_of(call, q + count)) count++;
+        if (count) settle(call, q, count);
+        q += count ? count : 1;
+    }
+}
