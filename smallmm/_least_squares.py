@@ -129,9 +129,9 @@ def lstsq(
     b : array_like, shape (..., m, k) or (m,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     rtol : array_like, shape (...), optional
-        The rank is the number of diagonal elements of R, from QR with column pivoting, whose magnitude is
-        above `rtol` times that of the first. One number, or one per matrix; max(m, n) times the machine
-        epsilon if None.
+        The rank is that of LAPACK's gelsy: columns of R, from QR with column pivoting, count up to the first
+        with which R's condition, by an estimate, is above 1 / `rtol`. One number, or one per matrix;
+        max(m, n) times the machine epsilon if None.
     rcond : array_like, optional
         NumPy's name for `rtol`.
     out : (array, array, array), optional

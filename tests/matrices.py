@@ -68,6 +68,32 @@ def deficient(rng, m, n, dtype):
     return x.astype(dtype)
 
 
+def nearly_deficient(rng, m, n, dtype):
+    """Of a rank that is hard to tell: graded, with small singular values, columns that nearly depend."""
+    eps, k = np.finfo(dtype).eps, min(m, n)
+    smallest = eps ** rng.uniform(0.3, 2)
+    rows, cols = np.geomspace(1, smallest, m)[:, None], np.geomspace(1, smallest, n)
+    x = rng.standard_normal((12, m, n))
+    x[:6] *= np.stack(
+        np.broadcast_arrays(rows, rows[::-1], rng.permutation(rows), cols, rows * cols, rows * cols[::-1])
+    )
+    x[6, :, -1] = x[6, :, 0] + eps * 10 ** rng.uniform(-1, 3) * x[6, :, -1]
+    x[7:9] = rng.standard_normal((2, m, (k + 1) // 2)) @ rng.standard_normal((2, (k + 1) // 2, n))
+    x[8] *= rows
+    x[9] = np.vander(np.sort(rng.uniform(size=m)), n, increasing=True)
+    x[10] = 1 / (1 + np.arange(m)[:, None] + np.arange(n))
+    x[11] = np.exp(-((rng.uniform(size=(m, 1)) - rng.uniform(size=n)) ** 2) * rng.uniform(1, 200))
+    values = np.where(np.arange(k) < k // 2, 1, max(m, n) * eps * 10 ** rng.uniform(-1, 1, (4, k)))
+    values[2:] = np.geomspace(1, max(m, n) * eps * 10 ** rng.uniform(-1, 2), k)
+    clustered = (orthonormal(rng, 4, m, k) * values[:, None]) @ orthonormal(rng, 4, n, k).mT
+    kahan = np.zeros((4, m, n))  # of which no diagonal element of R tells
+    for q, angle in enumerate([1e-3, *rng.uniform(0.1, 1.5, 3)]):
+        upper = np.eye(k) - np.cos(angle) * np.triu(np.ones((k, k)), 1)
+        kahan[q, :k, :k] = np.sin(angle) ** np.arange(k)[:, None] * upper
+    kahan *= 0.999 ** np.arange(n)  # one order of columns, whoever rounds
+    return np.concatenate([x, clustered, kahan]).astype(dtype)
+
+
 def not_finite(rng, m, n, dtype):
     """A NaN or an infinity: at the start, at the end, in the middle, on the diagonal, and throughout."""
     x = rng.standard_normal((8, m, n))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 from accuracy import (
     assert_accurate_cholesky,
     assert_accurate_determinant,
@@ -31,6 +32,7 @@ from matrices import (
     every_kind,
     good,
     good_definite,
+    nearly_deficient,
     normal,
     not_finite,
 )
@@ -99,8 +101,10 @@ def upper_factors(rng, m, n, dtype):
 
 
 def least_squares(rng, m, n, dtype):
-    a, b = with_right_sides(matrices)(rng, m, n, dtype)
-    return a, b, np.full(len(a), max(m, n) * np.finfo(dtype).eps, dtype)
+    a = np.concatenate([*matrices(rng, m, n, dtype), nearly_deficient(rng, m, n, dtype)])
+    a, b = with_right_sides(lambda *_: (rng.permutation(a),))(rng, m, n, dtype)
+    eps = np.finfo(dtype).eps
+    return a, b, np.resize(np.array([max(m, n) * eps, 1e-3, eps**2, 0], dtype), len(a))
 
 
 def tall(shapes):
@@ -460,6 +464,59 @@ def test_near_overflow_and_underflow(isa, dtype, n, rng):
         scaled_q, scaled_r = smallmm.qr(a * scale)
         np.testing.assert_allclose(scaled_q, q, rtol=0, atol=40 * n * np.finfo(dtype).eps)
         np.testing.assert_allclose(scaled_r / scale, r, rtol=0, atol=200 * n * n * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize(("m", "n"), [(2, 2), (8, 4), (4, 8), (12, 12), (32, 16), (16, 32), (32, 32)])
+def test_rank_as_gelsy(isa, dtype, m, n, rng):
+    """LAPACK's ranks at rtol or, where rounding decides, at an rtol nearby; and solutions as large."""
+    a = np.concatenate([nearly_deficient(rng, m, n, dtype) for _ in range(3)])
+    b = normal(rng, (len(a), m), dtype)
+    eps = max(m, n) * np.finfo(dtype).eps
+    for rtol in (eps, 3 * eps, 1e-3, 0.3):
+        off = 1 + 3 * eps / rtol
+        solutions, _, ranks = smallmm.lstsq(a, b[..., None], rtol)
+        for q, (x, rank) in enumerate(zip(solutions, ranks, strict=True)):
+            expected, _, same, _ = gelsy(a[q], b[q], cond=rtol)
+            assert gelsy(a[q], b[q], cond=rtol * off)[2] <= rank <= gelsy(a[q], b[q], cond=rtol / off)[2]
+            if rank == same:
+                assert 1 / 30 <= np.linalg.norm(x) / np.linalg.norm(expected) <= 30
+
+
+gelsy = functools.partial(scipy.linalg.lstsq, lapack_driver="gelsy", check_finite=False)
+
+
+def test_rank_far_from_one(isa, dtype, rng):
+    """The same ranks and solutions where A is near the largest or the smallest numbers of the dtype."""
+    eps = np.finfo(dtype).eps
+    a = np.concatenate([nearly_deficient(rng, 8, 6, dtype), conditioned(rng, 5, 8, 6, 10).astype(dtype)])
+    a = np.where(np.abs(a) < eps**2, 0, a)  # which stays normal
+    b = normal(rng, (len(a), 8, 1), dtype)
+    x, _, rank = smallmm.lstsq(a, b)
+    for exponent in (-900, 1000) if dtype == np.float64 else (-70, 100):
+        scale = dtype.type(2.0) ** exponent
+        scaled = smallmm.lstsq(a * scale, b)
+        assert_same_bits(scaled.rank, rank)
+        assert_same_bits(scaled.x[-5:] * scale, x[-5:])
+
+
+@pytest.mark.parametrize("rtol", [0, 1e-30])
+def test_rank_without_tolerance(isa, dtype, rtol):
+    """Zeros on the diagonal of R never count: solutions stay finite where gelsy's do not."""
+    a = np.zeros((9, 4, 4), dtype)
+    a[:, range(3), range(3)] = [1, 1e-6, 1e-12]
+    a[:4, :, 3] = a[:4, :, 2]
+    x, norms, rank = smallmm.lstsq(a, np.ones((9, 4, 1), dtype), rtol=rtol)
+    assert rank.tolist() == [3] * 9
+    np.testing.assert_allclose(x[4:, :3, 0], [[1, 1e6, 1e12]] * 5, rtol=1e-5)
+    np.testing.assert_allclose(x[:4, 2:, 0], 5e11, rtol=1e-5)
+    np.testing.assert_allclose(norms, 1, rtol=1e-5)
+
+
+def test_rank_at_a_large_tolerance():
+    """The first column counts, whatever rtol, unless it is zero: as LAPACK's."""
+    assert smallmm.lstsq(
+        np.stack([np.eye(3), np.zeros((3, 3))]), np.ones(3)[:, None], rtol=2
+    ).rank.tolist() == [1, 0]
 
 
 # --- Bad matrices --------------------------------------------------------------------------------------

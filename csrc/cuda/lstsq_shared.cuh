@@ -1,7 +1,7 @@
 /* lstsq_shared.cuh: the X of least norm of those of least |A X - B|, these norms in D, the rank of A in PIVOTS.
  *
- * QR with column pivoting, the rank by the diagonal of R, the rest of its rows annihilated from the right (LAPACK's
- * gelsy; Golub and Van Loan, Matrix Computations, sections 5.4.2 and 5.5.4), in shared memory.
+ * QR with column pivoting, the rank by estimates of R's condition, the rest of its rows annihilated from the right
+ * (LAPACK's gelsy; Golub and Van Loan, Matrix Computations, sections 5.4.2 and 5.5.4), in shared memory.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix, which take its columns and rows by turns.
  * Shared memory: of each matrix what `Work` names.
@@ -13,6 +13,8 @@
 #include "householder.cuh"
 
 constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = most(SMM_K, 1), MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+
+constexpr T ROUNDOFF = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
 
 struct Work {
     T a[M * N + 1];            /* by rows; the one element more keeps it from being empty */
@@ -108,6 +110,84 @@ __device__ inline void factor(Work &w) {
     }
 }
 
+/* Incremental condition estimation (LAPACK's laic1), as csrc/reference/qr.c has it. */
+struct Extension {
+    T sigma, s, c;
+};
+
+__device__ inline Extension of_unit_length(T sigma, T s, T c) {
+    const T length = root(multiply_add(s, s, product(c, c)));
+    return {sigma, quotient_of(s, length), quotient_of(c, length)};
+}
+
+__device__ inline T root_less_b(T root, T b, T c) { return b > 0 ? quotient_of(c, b + root) : root - b; }
+
+__device__ inline Extension largest_extension(T sigma, T alpha, T gamma) {
+    if (fabs(alpha) <= product(ROUNDOFF, sigma))
+        return fabs(gamma) > sigma ? Extension{fabs(gamma), 0, 1} : Extension{sigma, 1, 0};
+    const T y = quotient_of(alpha, sigma), z = quotient_of(gamma, sigma), yy = product(y, y), zz = product(z, z);
+    const T b = product(1 - (yy + zz), T(0.5)), t = root_less_b(root(multiply_add(b, b, yy)), b, yy), larger = 1 + t;
+    return of_unit_length(product(root(larger), sigma), quotient_of(y, t), quotient_of(z, larger));
+}
+
+__device__ inline Extension smallest_extension(T sigma, T alpha, T gamma) {
+    const T larger = fabs(alpha) > fabs(gamma) ? fabs(alpha) : fabs(gamma), small = product(ROUNDOFF, sigma);
+    if (fabs(alpha) <= small || fabs(gamma) <= small)
+        return fabs(gamma) > sigma ? Extension{sigma, 1, 0} : Extension{fabs(gamma), 0, 1};
+    if (sigma <= product(ROUNDOFF, larger)) {
+        Extension e = of_unit_length(0, -quotient_of(gamma, larger), quotient_of(alpha, larger));
+        e.sigma = product(sigma, fabs(e.s));
+        return e;
+    }
+    const T y = quotient_of(alpha, sigma), z = quotient_of(gamma, sigma), yy = product(y, y), zz = product(z, z);
+    const bool near_zero = zz - yy <= T(0.5);
+    const T b = product(yy + zz + (near_zero ? 1 : -1), T(0.5)), c = near_zero ? zz : yy;
+    const T t = root_less_b(root(fabs(multiply_add(b, b, near_zero ? -c : c))), b, c), rest = 1 - t;
+    const T ratio = near_zero ? t : rest, lost = near_zero ? rest : t;
+    const T norm = (1 + yy > zz ? 1 + yy : zz) + product(fabs(y), fabs(z));
+    const T squared = multiply_add(4 * ROUNDOFF * ROUNDOFF, norm, ratio);
+    return of_unit_length(product(root(squared), sigma), quotient_of(y, lost), -quotient_of(z, ratio));
+}
+
+/* Of the leading blocks of R up to the first whose estimated condition is above 1 / rtol, the largest. x, y: room for P
+ * elements each. */
+__device__ __noinline__ int estimate_rank(const T *a, T rtol, T *x, T *y) {
+    T largest = fabs(a[0]), smallest = largest;
+    if (!(largest > 0)) return 0;
+    wait();
+    if (lane() == 0) x[0] = y[0] = 1;
+    for (int k = 1; k < P; k++) {
+        wait();
+        T along_x = 0, along_y = 0;
+        for (int i = 0; i < k; i++) {
+            along_x = multiply_add(x[i], a[i * N + k], along_x);
+            along_y = multiply_add(y[i], a[i * N + k], along_y);
+        }
+        const Extension l = largest_extension(largest, along_x, a[k * N + k]);
+        const Extension s = smallest_extension(smallest, along_y, a[k * N + k]);
+        if (!(s.sigma > 0 && s.sigma >= product(rtol, l.sigma))) return k;
+        wait();
+        for (int i = lane(); i < k; i += LANES) x[i] = product(l.s, x[i]), y[i] = product(s.s, y[i]);
+        if (lane() == 0) x[k] = l.c, y[k] = s.c;
+        largest = l.sigma, smallest = s.sigma;
+    }
+    return P;
+}
+
+/* Where no estimate need be made: csrc/kernels/lstsq_lanes.h says why. r, y: room for P elements each. */
+__device__ inline bool has_full_rank(const T *a, T rtol, T *r, T *y) {
+    const T first = fabs(a[0]), allowed = rtol <= 64 * ROUNDOFF ? 64 * ROUNDOFF : rtol;
+    T squares = 0;
+    for (int k = lane(); k < P; k += LANES) r[k] = reciprocal(fabs(a[k * N + k])), y[k] = first;
+    for (int k = P - 1; k >= 0; k--) {
+        wait();
+        const T x = product(y[k], r[k]);
+        squares = multiply_add(x, x, squares);
+        for (int i = lane(); i < k; i += LANES) y[i] = multiply_add(fabs(a[i * N + k]), x, y[i]);
+    }
+    return product(product(T(4 * P), squares), product(allowed, allowed)) < 1;
+}
+
 /* y_0 and the tail of y, from column `rank` on, by the reflector in the tail of v. */
 __device__ inline void reflect_tail(const T *v, T tau, T &first, T *y, int step, int rank) {
     T s = first;
@@ -192,8 +272,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         if (finite && first == 0) {
             factor(w);
             const T rtol = factor_of(args, args.operand[SMM_ALPHA], q, args.alpha);
-            const T negligible = P ? product(rtol, fabs(w.a[0])) : T(0);
-            while (rank < P && fabs(w.a[rank * N + rank]) > negligible) rank++;
+            if (P) rank = has_full_rank(w.a, rtol, w.row, w.tail) ? P : estimate_rank(w.a, rtol, w.row, w.tail);
             wait();
             annihilate_tail(w, rank);
         } else if (finite) {

@@ -245,16 +245,104 @@ static double scaled_back(smm_dtype dtype, double x, double first, double second
                                       : round_in(dtype, round_in(dtype, x * first) * second);
 }
 
+/* Incremental condition estimation (LAPACK's laic1; Bischof, SIAM J. Matrix Anal. Appl. 11, 1990). Of a leading k x k
+ * block of R, sigma = |x^T R|_2, of a unit vector x, estimates the largest or the smallest singular value. */
+typedef struct estimate {
+    double sigma, x[SMM_MOST_ORDER];
+} estimate;
+
+/* One more column (w; gamma) makes (s x; c) of x. Of all unit vectors (s, c) it is that of the largest or the smallest
+ * sigma = |(s sigma, s alpha + c gamma)|_2, where alpha = x^T w. */
+typedef struct extension {
+    double sigma, s, c;
+} extension;
+
+static extension of_unit_length(smm_dtype dtype, double sigma, double s, double c) {
+    const double length = round_in(dtype, sqrt(fma_in(dtype, s, s, round_in(dtype, c * c))));
+    return (extension){sigma, round_in(dtype, s / length), round_in(dtype, c / length)};
+}
+
+/* root - b without cancellation, where root^2 = b^2 + c; where b > 0 also b - root, where root^2 = b^2 - c. */
+static double root_less_b(smm_dtype dtype, double root, double b, double c) {
+    return b > 0 ? round_in(dtype, c / round_in(dtype, b + root)) : round_in(dtype, root - b);
+}
+
+static double roundoff(smm_dtype dtype) { return dtype == SMM_F32 ? 0x1p-24 : 0x1p-53; }
+
+/* Without laic1's case of alpha or gamma large beside sigma: no column of R is longer than the first, whose length
+ * sigma begins with. */
+static extension largest_extension(smm_dtype dtype, double sigma, double alpha, double gamma) {
+    if (fabs(alpha) <= round_in(dtype, roundoff(dtype) * sigma))
+        return fabs(gamma) > sigma ? (extension){fabs(gamma), 0, 1} : (extension){sigma, 1, 0};
+    const double y = round_in(dtype, alpha / sigma), z = round_in(dtype, gamma / sigma);
+    const double yy = round_in(dtype, y * y), zz = round_in(dtype, z * z);
+    const double b = round_in(dtype, 1 - round_in(dtype, yy + zz)) / 2;
+    const double t = root_less_b(dtype, round_in(dtype, sqrt(fma_in(dtype, b, b, yy))), b, yy);
+    const double larger = round_in(dtype, 1 + t);
+    return of_unit_length(dtype, round_in(dtype, round_in(dtype, sqrt(larger)) * sigma), round_in(dtype, y / t),
+                          round_in(dtype, z / larger));
+}
+
+static extension smallest_extension(smm_dtype dtype, double sigma, double alpha, double gamma) {
+    const double u = roundoff(dtype), most = fmax(fabs(alpha), fabs(gamma)), small = round_in(dtype, u * sigma);
+    if (fabs(alpha) <= small || fabs(gamma) <= small)
+        return fabs(gamma) > sigma ? (extension){sigma, 1, 0} : (extension){fabs(gamma), 0, 1};
+    if (sigma <= round_in(dtype, u * most)) {
+        const extension e = of_unit_length(dtype, 0, -round_in(dtype, gamma / most), round_in(dtype, alpha / most));
+        return (extension){round_in(dtype, sigma * fabs(e.s)), e.s, e.c};
+    }
+    /* sigma^2 becomes `ratio` times what it was. Which is nearer to 0 comes first: that or 1 - ratio. */
+    const double y = round_in(dtype, alpha / sigma), z = round_in(dtype, gamma / sigma);
+    const double yy = round_in(dtype, y * y), zz = round_in(dtype, z * z);
+    const bool near_zero = round_in(dtype, zz - yy) <= 0.5;
+    const double b = round_in(dtype, round_in(dtype, yy + zz) + (near_zero ? 1 : -1)) / 2, c = near_zero ? zz : yy;
+    const double root = round_in(dtype, sqrt(fabs(fma_in(dtype, b, b, near_zero ? -c : c))));
+    const double t = root_less_b(dtype, root, b, c), rest = round_in(dtype, 1 - t);
+    const double ratio = near_zero ? t : rest, lost = near_zero ? rest : t;
+    const double norm = round_in(dtype, fmax(round_in(dtype, 1 + yy), zz) + round_in(dtype, fabs(y) * fabs(z)));
+    const double squared = fma_in(dtype, 4 * u * u, norm, ratio); /* no less than its rounding error */
+    return of_unit_length(dtype, round_in(dtype, round_in(dtype, sqrt(squared)) * sigma), round_in(dtype, y / lost),
+                          -round_in(dtype, z / ratio));
+}
+
+/* x^T w, of column k of R above its diagonal. */
+static double along(const factors *f, const double *x, intptr_t k) {
+    double alpha = 0;
+    for (intptr_t i = 0; i < k; i++) alpha = fma_in(f->dtype, x[i], f->a[i * f->n + k], alpha);
+    return alpha;
+}
+
+static void extend(smm_dtype dtype, estimate *of, intptr_t k, extension by) {
+    of->sigma = by.sigma;
+    for (intptr_t i = 0; i < k; i++) of->x[i] = round_in(dtype, by.s * of->x[i]);
+    of->x[k] = by.c;
+}
+
+/* As gelsy: of the leading blocks of R up to the first whose estimated condition is above 1 / rtol, the largest. Unlike
+ * gelsy, none counts whose smallest singular value is estimated to be 0, even if rtol is. */
+static intptr_t rank_of(const factors *f, double rtol) {
+    estimate largest = {.sigma = fabs(f->a[0]), .x = {1}}, smallest = largest;
+    if (!(largest.sigma > 0)) return 0;
+    for (intptr_t k = 1; k < least(f->m, f->n); k++) {
+        const double gamma = f->a[k * f->n + k];
+        const extension l = largest_extension(f->dtype, largest.sigma, along(f, largest.x, k), gamma);
+        const extension s = smallest_extension(f->dtype, smallest.sigma, along(f, smallest.x, k), gamma);
+        if (!(s.sigma > 0 && s.sigma >= round_in(f->dtype, rtol * l.sigma))) return k;
+        extend(f->dtype, &largest, k, l);
+        extend(f->dtype, &smallest, k, s);
+    }
+    return least(f->m, f->n);
+}
+
 static void least_squares(const smm_call *call, intptr_t q, factors *f) {
     const smm_dtype dtype = f->dtype;
     const intptr_t m = f->m, n = f->n;
     const double scale = get_near_one(call, q, f);
-    intptr_t perm[ELEMENTS], rank = 0;
+    intptr_t perm[ELEMENTS];
     double tail_tau[SMM_MOST_ORDER];
     factor_pivoting(f, perm);
     const double rtol = call->alpha.data ? get(&call->alpha, dtype, q, 0, 0) : 0;
-    const double negligible = round_in(dtype, rtol * fabs(f->a[0]));
-    while (!isnan(scale) && rank < least(m, n) && fabs(f->a[rank * n + rank]) > negligible) rank++;
+    const intptr_t rank = isnan(scale) ? 0 : rank_of(f, rtol);
     annihilate_tail(f, rank, tail_tau);
 
     put_int(&call->pivots, q, 0, rank);

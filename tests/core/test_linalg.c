@@ -129,7 +129,7 @@ static void fill_matrix(const struct problem *p, const smm_operand *a, intptr_t 
     const smm_dtype dtype = p->call.dtype;
     const bool by_lu = p->call.op <= SMM_OP_SLOGDET;
     const intptr_t shift = by_lu && n ? random_below(n) : 0, odd = n && m ? random_below(m * n) : 0;
-    const int kind = hardness == HARD ? (int)random_below(12) : hardness == MIXED ? 12 + (int)random_below(6) : -1;
+    const int kind = hardness == HARD ? (int)random_below(13) : hardness == MIXED ? 13 + (int)random_below(6) : -1;
     const double tiny = dtype == SMM_F32 ? 1e-40 : 1e-310, huge = dtype == SMM_F32 ? 1e36 : 1e306;
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) {
@@ -148,8 +148,9 @@ static void fill_matrix(const struct problem *p, const smm_operand *a, intptr_t 
             case 9: x = i == j && i == odd % n ? -x : x; break;
             case 10: x = i == j && i == odd % n ? 0 : x; break;
             case 11: x = (double)(i + 1) * (double)(j + 1); break;
-            case 12: x = 0; break;
-            case 13: x = nan_value(); break;
+            case 12: x = pow(0.6, (double)i) * (i == j ? 1 : i < j ? -0.8 : 0); break; /* Kahan's: its rank hides */
+            case 13: x = 0; break;
+            case 14: x = nan_value(); break;
             default: break;
             }
             store(element(a, q, i, j), dtype, x);

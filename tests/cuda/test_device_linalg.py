@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from matrices import deficient, extreme, good, not_finite
+from matrices import deficient, extreme, good, nearly_deficient, not_finite
 from test_device_matmul import LAYOUTS
 
 import smallmm
@@ -61,6 +61,7 @@ def operands(rng, name, a, k=2):
             lu, pivots, _ = _core.lu_factor(a)
         return [lu, pivots, rng.standard_normal((*a.shape[:-1], k)).astype(a.dtype)]
     if name == "lstsq":
+        a = np.concatenate([nearly_deficient(rng, *a.shape[-2:], a.dtype), a])[: len(a)]
         return [a, rng.standard_normal((*a.shape[:-1], k)).astype(a.dtype), np.asarray(1e-6, a.dtype)]
     if name in WITH_COLUMNS:
         return [a, rng.standard_normal((*a.shape[:-1], k)).astype(a.dtype)]
