@@ -51,8 +51,8 @@ compile_args = ["-std=gnu11", "-O3", "-g0", "-Wall", "-Wextra"]
 compile_args += ["-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden"]
 compile_args += without_isas(os.environ.get("SMALLMM_ISAS") or "native")
 link_args = ["-Wl,-z,relro,-z,now"]
-# Not of the kernels, which meet nothing but checked sizes: LU, products and inverses of order 2 would take 7 to 11 %
-# longer, all from order 4 on up to 3 % (AVX-512, AMD EPYC family 26 model 2, paired, November 2026).
+# Not of the kernels, which meet nothing but checked sizes: LU, products and inverses of order 2 would take
+# 7 to 11 % longer, anything from order 4 on up to 3 % (AMD EPYC family 25 model 17, paired, November 2026).
 protect_args = ["-fstack-protector-strong"]
 if switched_on("SMALLMM_DEBUG"):
     compile_args += ["-O0", "-g"]
@@ -92,7 +92,7 @@ class parallel_build_ext(build_ext):
         # setuptools takes a library that is newer than its sources for built, whatever it was built with.
         flags = " ".join([*self.compiler.compiler_so, *compile_args, *link_args])
         built_with = Path(self.build_temp, "flags")
-        self.force |= not built_with.exists() or built_with.read_text() != flags
+        self.force = self.force or not built_with.exists() or built_with.read_text() != flags
         self.compiler.compile = compile
         super().build_extension(ext)
         built_with.parent.mkdir(parents=True, exist_ok=True)
