@@ -93,7 +93,7 @@ HEADER_FILES = $(CURDIR)/$(VENV)/header_files/usr/include# may have blanks
 # only the progress is shown, and all of it where that fails.
 $(VENV)/smallmm $(VENV)/smallmm-best: $(VENV)/header $(VENV)/extra-build $(BUILT_FROM)
 	rm -f smallmm/*.so $(VENV)/smallmm $(VENV)/smallmm-best
-	@echo "compiling: about two minutes of a core"
+	@echo "compiling: two to three minutes of a core"
 	@{ CPATH="$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES)" SMALLMM_ISAS=$(if $(filter %-best,$@),best,native) \
 	$(BIN)/pip install --verbose --no-build-isolation --editable . 2>&1 && touch $@; } | tee $@.log | \
 	sed -nu 's/^ *\(\[[0-9]* of [0-9]*\] .*\)/\1/p'
