@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/cuda/*.cuh tests/core/*.[ch] \
 	tests/cuda/*.c $(addprefix tests/cuda/emulated/, *.h *.cuh *.cpp) benchmarks/*.c))
-# The demo makes do without AVX2 where there is AVX-512, which is half as much to compile, unless all has been built.
+# The demo makes do with the kernels of the best instruction set, unless all that this processor has are built.
 HAS_AVX512 := $(shell grep -m1 -o avx512vl /proc/cpuinfo 2>/dev/null)
 BUILT_FOR_DEMO := $(VENV)/smallmm$(if $(HAS_AVX512),$(if $(wildcard $(VENV)/smallmm),,-best))
 BUILT_FROM := pyproject.toml setup.py $(wildcard csrc/*.* csrc/*/*.*)
@@ -86,16 +86,18 @@ $(VENV)/header: $(VENV)/created
 
 PYTHON_VERSION = $(shell $(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 DEV_PACKAGE = libpython$(PYTHON_VERSION)-dev
-HEADER_FILES = $(CURDIR)/$(VENV)/header_files/usr/include
+HEADER_FILES = $(CURDIR)/$(VENV)/header_files/usr/include# may have blanks
 
 # What builds it is in .venv, too: pip would install all of that once more, into a folder of its own for each build.
-# With the kernels of all instruction sets that this processor has, or of the best. What the other one built goes:
-# setuptools would take it for this one's.
+# With the kernels of all instruction sets that this processor has, or of the best. pip is silent or says everything:
+# only the progress is shown, and all of it where that fails.
 $(VENV)/smallmm $(VENV)/smallmm-best: $(VENV)/header $(VENV)/extra-build $(BUILT_FROM)
 	rm -f smallmm/*.so $(VENV)/smallmm $(VENV)/smallmm-best
-	CPATH=$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES) SMALLMM_NATIVE=$(if $(filter %-best,$@),best,1) \
-	$(BIN)/pip install --quiet --no-build-isolation --editable .
-	touch $@
+	@echo "compiling: two to three minutes of a core"
+	@{ CPATH="$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES)" SMALLMM_ISAS=$(if $(filter %-best,$@),best,native) \
+	$(BIN)/pip install --verbose --no-build-isolation --editable . 2>&1 && touch $@; } | tee $@.log | \
+	sed -nu 's/^ *\(\[[0-9]* of [0-9]*\] .*\)/\1/p'
+	@test -e $@ || { cat $@.log; exit 1; }
 
 $(VENV)/extra-%: $(VENV)/created pyproject.toml
 	$(BIN)/python -c '$(REQUIREMENTS)' $* > $@.txt

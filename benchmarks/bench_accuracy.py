@@ -4,8 +4,8 @@ the same precision (SciPy's, one matrix at a time) and BLAS's product.
     python benchmarks/bench_accuracy.py [--count 200]
 
 Rows go to results/accuracy-<machine>-errors.jsonl: errors in units of the roundoff u, as tests/accuracy.py
-defines them, which has the bounds too; LAPACK's is null where its results are not finite. The operands are
-those of tests/matrices.py.
+measures them and smallmm/_bounds.py bounds them; LAPACK's is null where its results are not finite. The
+operands are those of tests/matrices.py.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import peers
 import scipy.linalg
 
 import smallmm
+from smallmm._bounds import BOUNDS
 
 sys.path.append(str(harness.ROOT / "tests"))
 import accuracy
@@ -115,7 +116,7 @@ def lapack_lstsq(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray]:
 @dataclass(frozen=True)
 class Operation:
     """`operands` makes them; `error` measures the results of `ours` and of `theirs`; `bound` is its row of
-    accuracy.BOUNDS."""
+    BOUNDS."""
 
     name: str
     operands: Callable[..., Arrays]
@@ -204,7 +205,7 @@ def rows(count: int) -> Iterator[dict[str, object]]:
                             for run in (op.ours, op.theirs)
                         )
                     larger = max(operands[0].shape[-2:])
-                    assert error <= accuracy.BOUNDS[op.bound](larger), (op.name, dtype, kind, n, error)
+                    assert error <= BOUNDS[op.bound](larger), (op.name, dtype, kind, n, error)
                     yield {
                         "op": op.name,
                         "dtype": dtype,
@@ -213,7 +214,7 @@ def rows(count: int) -> Iterator[dict[str, object]]:
                         "count": count,
                         "error": error,
                         "lapack": lapack if np.isfinite(lapack) else None,
-                        "bound": accuracy.BOUNDS[op.bound](larger),
+                        "bound": BOUNDS[op.bound](larger),
                         "isa": smallmm.show_config("dicts")["isa"],
                         "version": version,
                     }

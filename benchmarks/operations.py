@@ -13,6 +13,7 @@ import numpy as np
 
 from smallmm import _bench
 from smallmm._bench import norm
+from smallmm._bounds import BOUNDS
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -71,8 +72,8 @@ def _operation(name: str, core: str, outputs: dict[str, str], *, has_info: bool 
 
 
 def _r(u: float, a: np.ndarray, b: None, r: np.ndarray) -> np.ndarray:
-    """|A^T A - R^T R| <= 40 n u |A^T| |A|"""
-    return norm(a.mT @ a - r.mT @ r) / (40 * a.shape[-1] * u * norm(a) * norm(a.mT))
+    """|A^T A - R^T R|, which errors of A reach twice"""
+    return norm(a.mT @ a - r.mT @ r) / (2 * BOUNDS["qr"](a.shape[-1]) * u * norm(a) * norm(a.mT))
 
 
 LU = _operation("lu_factor", "LU", {"c": "n", "pivots": "p"})

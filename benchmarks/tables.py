@@ -1,4 +1,5 @@
-"""Writes the tables of README and docs, and plots, from the rows in benchmarks/results.
+"""Writes the tables of README and docs, and plots, from the rows in benchmarks/results; that of the promised
+bounds from smallmm/_bounds.py.
 
     python benchmarks/tables.py            rewrite PAGES and draw results/*.svg
     python benchmarks/tables.py --check    exit 1 if a page is not what the rows say
@@ -27,6 +28,8 @@ import verdicts
 import verdicts_linalg
 from plots import Cases
 from verdicts import NUMPY, OURS, Row, ns
+
+from smallmm._bounds import BOUNDS
 
 COLUMNS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
 REGIMES = {"in-cache": "batch of about 1 MB, in cache", "out-of-cache": "batch of 1 GB, out of cache"}
@@ -500,9 +503,15 @@ def accuracy_section(results: Results) -> str:
     return "\n\n".join(parts)
 
 
+def bounds_section(results: Results) -> str:
+    """The promised bounds: of docs/promises.md."""
+    lines = [(bound.functions, bound.words.replace("|", "\\|")) for bound in BOUNDS.values()]
+    return "\n".join(f"| {of} | {words} |" for of, words in [("function", "promise"), ("---", "---"), *lines])
+
+
 # --- pages and plots --------------------------------------------------------------------------------
 
-PAGES = ("README.md", "docs/performance.md", "docs/accuracy.md")
+PAGES = ("README.md", "docs/performance.md", "docs/accuracy.md", "docs/promises.md")
 SECTIONS: dict[str, Callable[[Results], str]] = {
     "headline": headline_section,
     "matmul": matmul_section,
@@ -512,6 +521,7 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
     "linalg-details": linalg_details,
     "roofline": roofline_section,
     "accuracy": accuracy_section,
+    "bounds": bounds_section,
 }
 
 

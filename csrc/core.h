@@ -98,6 +98,10 @@ enum { SMM_BUFFER = 32768, SMM_C_BUFFER = 65536 };
 typedef void smm_body_fn(void *context, intptr_t first, intptr_t last);
 void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context);
 
+/* threads.c: as many threads as a call may use unless smm_set_num_threads said; 0: SMALLMM_NUM_THREADS is no such
+ * number. */
+int smm_default_threads(void);
+
 /* run.c: run r of a call's several. */
 smm_call smm_run_of(const smm_call *call, intptr_t r);
 

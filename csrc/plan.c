@@ -197,6 +197,8 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     memset(plan, 0, sizeof *plan);
     smm_status status = smm_kernels_of(call->dtype, &plan->kernels);
     if (status) return status;
+    const int threads = smm_get_num_threads();
+    if (!threads) return SMM_ERR_THREADS;
 
     smm_call *c = &plan->call;
     *c = *call;
@@ -229,7 +231,7 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     const view *out = &views[OPERAND_C];
     plan->scaled = matmul && (c->alpha.data || c->beta.data);
     const double share = plan->bytes / THREAD_BYTES + plan->flops / (matmul ? THREAD_FLOPS : THREAD_FLOPS / 4);
-    plan->threads = (int)greatest(1, least(smm_get_num_threads(), share < 1e6 ? (intptr_t)share : 1000000));
+    plan->threads = (int)greatest(1, least(threads, share < 1e6 ? (intptr_t)share : 1000000));
     const double written = (double)(out->rows * out->cols * size) * (double)c->batch * (double)c->runs;
     const bool large = written > STREAM_OUTPUT && written > STREAM_OUTPUT_EACH * plan->threads;
     plan->nontemporal =

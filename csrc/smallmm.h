@@ -27,6 +27,7 @@ typedef enum smm_status {
     SMM_ERR_ARGUMENT, /* a null pointer, a negative size or one that does not fit, a stride that splits an element */
     SMM_ERR_ORDER,    /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER */
     SMM_ERR_ISA,      /* SMALLMM_ISA names an instruction set that is unknown or not available here */
+    SMM_ERR_THREADS,  /* SMALLMM_NUM_THREADS is not an integer of at least 1 */
 } smm_status;
 
 typedef enum smm_dtype { SMM_F32, SMM_F64 } smm_dtype;
@@ -100,7 +101,8 @@ smm_status smm_run(const smm_call *call);
 smm_status smm_explain(const smm_call *call, smm_plan_info *plan);
 
 /* The number of threads a call may use: SMALLMM_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs that
- * affinity and the cgroup allow. smm_set_num_threads(0) restores that default. */
+ * affinity and the cgroup allow. smm_set_num_threads(0) restores that default. Where SMALLMM_NUM_THREADS is
+ * wrong it is 0, and every call fails with SMM_ERR_THREADS. */
 int smm_get_num_threads(void);
 smm_status smm_set_num_threads(int threads);
 

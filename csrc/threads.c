@@ -331,20 +331,20 @@ static int cpus_allowed(void) {
     return limit > 1 ? limit : 1;
 }
 
-/* The positive integer that an environment variable begins with, 0 if it is none. Blanks, or one of `ends`
- * and anything, may follow. */
-static int positive(const char *name, const char *ends) {
-    const char *text = getenv(name);
-    if (!text) return 0;
+/* The positive integer that the text begins with, 0 if it is none. Blanks, or one of `ends` and anything, may
+ * follow. */
+static int positive(const char *text, const char *ends) {
     char *end;
     const long value = strtol(text, &end, 10);
     end += strspn(end, " \t\r\n");
     return end == text || value <= 0 || (*end && !strchr(ends, *end)) ? 0 : at_most(MAX_THREADS, (double)value);
 }
 
-static int default_threads(void) {
-    int threads = positive("SMALLMM_NUM_THREADS", "");
-    if (!threads) threads = positive("OMP_NUM_THREADS", ","); /* a list has one entry per level of nesting */
+/* What OMP_NUM_THREADS means is for OpenMP to check; it may be a list, of one entry per level of nesting. */
+int smm_default_threads(void) {
+    const char *ours = getenv("SMALLMM_NUM_THREADS"), *openmp = getenv("OMP_NUM_THREADS");
+    if (ours && *ours) return positive(ours, "");
+    const int threads = openmp ? positive(openmp, ",") : 0;
     return threads ? threads : cpus_allowed();
 }
 
@@ -354,7 +354,7 @@ int smm_get_num_threads(void) {
     int threads = atomic_load_explicit(&limit_in_use, memory_order_relaxed);
     if (!threads) {
         int unset = 0;
-        threads = default_threads();
+        threads = smm_default_threads();
         if (!atomic_compare_exchange_strong_explicit(&limit_in_use, &unset, threads, memory_order_relaxed,
                                                      memory_order_relaxed))
             threads = unset; /* another thread was faster */
@@ -364,7 +364,8 @@ int smm_get_num_threads(void) {
 
 smm_status smm_set_num_threads(int threads) {
     if (threads < 0) return SMM_ERR_ARGUMENT;
-    atomic_store_explicit(&limit_in_use, threads ? at_most(MAX_THREADS, threads) : default_threads(),
-                          memory_order_relaxed);
+    const int limit = threads ? at_most(MAX_THREADS, threads) : smm_default_threads();
+    if (!limit) return SMM_ERR_THREADS;
+    atomic_store_explicit(&limit_in_use, limit, memory_order_relaxed);
     return SMM_OK;
 }

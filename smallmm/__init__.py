@@ -7,16 +7,14 @@
 (1000000, 3, 3)
 """
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 try:
     from ._core import __version__
-except ValueError as refused:  # SMALLMM_ISA; python -m imports this package before __main__ could say so
-    if sys.argv[:1] != ["-m"] or sys.orig_argv[-len(sys.argv)].removeprefix("-m") != "smallmm":
-        raise
-    print(f"python -m smallmm: {refused}", file=sys.stderr)
-    sys.exit(2)
+except (ValueError, ModuleNotFoundError) as why:
+    from ._startup import explained
+
+    raise explained(why) from None
 
 from . import cuda
 from ._config import Explanation, explain, get_num_threads, set_num_threads, show_config, threads

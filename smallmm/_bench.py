@@ -22,6 +22,7 @@ import numpy as np
 
 import smallmm
 
+from ._bounds import BOUNDS
 from ._contenders import ON_DEVICE, ON_HOST, PEERS, Contender, Place, bind_ours, place_of
 from ._device import to_host
 from ._errors import flag, integer
@@ -148,11 +149,14 @@ def norm(x: np.ndarray) -> np.ndarray:
     return np.abs(x).sum(-2).max(-1)
 
 
+# Of results the largest error, in shares of what smallmm/_bounds.py allows.
+
+
 def matmul_error(u: float, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """|C - AB| <= (k + 2) u |A||B|, by element, compared in a precision beyond that of u"""
+    """Of each element, computed in a precision beyond that of u."""
     wide = np.longdouble if u < 1e-10 else np.float64
     a, b = a.astype(wide), b.astype(wide)
-    return np.abs(c - a @ b) / ((a.shape[-1] + 2) * u * (np.abs(a) @ np.abs(b)))
+    return np.abs(c - a @ b) / (BOUNDS["matmul"](a.shape[-1]) * u * (np.abs(a) @ np.abs(b)))
 
 
 def _matmul(u: float, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -160,41 +164,37 @@ def _matmul(u: float, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray
 
 
 def _lu(u: float, a: np.ndarray, b: None, lu: np.ndarray, pivots: np.ndarray) -> np.ndarray:
-    """|P A - L U| <= 10 n u |A|"""
     n, every = a.shape[-1], np.arange(len(a))
     a = a.copy()
     for i, p in enumerate(pivots.astype(int).T):
         a[every, i], a[every, p] = a[every, p], a[every, i]
-    return norm(a - (np.tril(lu, -1) + np.eye(n)) @ np.triu(lu)) / (10 * n * u * norm(a))
+    return norm(a - (np.tril(lu, -1) + np.eye(n)) @ np.triu(lu)) / (BOUNDS["lu"](n) * u * norm(a))
 
 
 def _solve(u: float, a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """|b - A x| <= 20 n u (|A| |x| + |b|)"""
-    return norm(b - a @ x) / (20 * a.shape[-1] * u * (norm(a) * norm(x) + norm(b)))
+    return norm(b - a @ x) / (BOUNDS["solve"](a.shape[-1]) * u * (norm(a) * norm(x) + norm(b)))
 
 
 def _inv(u: float, a: np.ndarray, b: None, x: np.ndarray) -> np.ndarray:
-    """|A X - I| <= 50 n u |A| |X|"""
     n = a.shape[-1]
-    return norm(a @ x - np.eye(n)) / (50 * n * u * norm(a) * norm(x))
+    return norm(a @ x - np.eye(n)) / (BOUNDS["inv"](n) * u * norm(a) * norm(x))
 
 
 def _det(u: float, a: np.ndarray, b: None, det: np.ndarray) -> np.ndarray:
-    """|d - det A| <= 20 n u |det A| |A| |A^-1|"""
     exact = np.linalg.det(a)
-    return np.abs(det - exact) / (20 * a.shape[-1] * u * np.abs(exact) * norm(a) * norm(np.linalg.inv(a)))
+    allowed = BOUNDS["det"](a.shape[-1]) * u * norm(a) * norm(np.linalg.inv(a)) * np.abs(exact)
+    return np.abs(det - exact) / allowed
 
 
 def _cholesky(u: float, a: np.ndarray, b: None, l: np.ndarray) -> np.ndarray:  # noqa: E741
-    """|A - L L^T| <= 10 n u |A|; of L the lower triangle"""
+    """Of l the lower triangle counts."""
     lower = np.tril(l)
-    return norm(a - lower @ lower.mT) / (10 * a.shape[-1] * u * norm(a))
+    return norm(a - lower @ lower.mT) / (BOUNDS["cholesky"](a.shape[-1]) * u * norm(a))
 
 
 def _qr(u: float, a: np.ndarray, b: None, q: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """|A - Q R| <= 20 n u |A| and |Q^T Q - I| <= 20 n u"""
     n = a.shape[-1]
-    return np.maximum(norm(a - q @ r) / norm(a), norm(q.mT @ q - np.eye(n))) / (20 * n * u)
+    return np.maximum(norm(a - q @ r) / norm(a), norm(q.mT @ q - np.eye(n))) / (BOUNDS["qr"](n) * u)
 
 
 OPERATIONS = {

@@ -4,6 +4,7 @@ import doctest
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -391,12 +392,12 @@ class TestArguments:
         assert "\nValueError: instruction set 'sse9'" in done.stderr
 
     def test_closed_output(self):
-        command = f"{sys.executable} -m smallmm info >&-"
+        command = f"{shlex.quote(sys.executable)} -m smallmm info >&-"
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
         assert done.stderr == ""
 
     def test_closed_pipe_and_interrupt(self, cli, monkeypatch):
-        command = f"{sys.executable} -m smallmm info | true"
+        command = f"{shlex.quote(sys.executable)} -m smallmm info | true"
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
         assert done.stderr == ""
 

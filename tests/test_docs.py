@@ -70,30 +70,39 @@ def test_block_that_needs(block):
     run(block, {"__name__": "__main__"})
 
 
-def commands():
-    """The commands of all pages, without comments; a line that ends in a backslash goes on."""
-    for block in BLOCKS:
+def commands(some):
+    """The commands of some blocks, without comments; a line that ends in a backslash goes on."""
+    for block in some:
         if block.language == "sh":
             for line in block.text.replace("\\\n", " ").splitlines():
                 if words := shlex.split(line, comments=True):
                     yield shlex.join(words)
 
 
-# A step may set a variable of the environment, and say from which bin/ its program comes.
-STEP = re.compile(r"^step (?:env \S+ )?(?:\S+/bin/)?(.*)$", re.MULTILINE)
-STEPS = STEP.findall((ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+STEPS = re.findall(r"^step (?:as_a_reader )?(?:\S+/bin/)?(.*)$", CI, re.MULTILINE)
+AS_A_READER = re.findall(r"^step ((?:as_a_reader|make) .*)$", CI, re.MULTILINE)
 TARGETS = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", list(dict.fromkeys(commands())))
+@pytest.mark.parametrize("command", list(dict.fromkeys(commands(BLOCKS))))
 def test_command(command, tmp_path):
     program, *words = shlex.split(command)
     assert program != "make" or words[0] in TARGETS
     if command in ELSEWHERE:
         pytest.skip(ELSEWHERE[command])
-    if command not in STEPS:
+    if command not in STEPS and command.replace("python -m", "python -P -m") not in STEPS:
         assert program == "python", "neither a step of .ci/run, nor ELSEWHERE, nor Python's"
         subprocess.run([sys.executable, *words], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_first_commands(page):
+    """They are run as they stand there, in a folder and an environment like a reader's."""
+    first = list(commands([block for block in BLOCKS if block.page == ROOT / page]))
+    assert first
+    for command in first:
+        assert command in AS_A_READER or f"as_a_reader {command}" in AS_A_READER
 
 
 def test_languages():

@@ -145,6 +145,8 @@ class TestNumberOfThreads:
         [
             ({"SMALLMM_NUM_THREADS": "7"}, 7),
             ({"OMP_NUM_THREADS": "5"}, 5),
+            ({"OMP_NUM_THREADS": "5,2"}, 5),
+            ({"OMP_NUM_THREADS": "5", "SMALLMM_NUM_THREADS": ""}, 5),
             ({"SMALLMM_NUM_THREADS": "7", "OMP_NUM_THREADS": "5"}, 7),
         ],
     )
@@ -153,3 +155,25 @@ class TestNumberOfThreads:
             int(run_python("import smallmm; print(smallmm.get_num_threads())", environment).stdout)
             == expected
         )
+
+    @pytest.mark.parametrize("value", ["abc", "0", "-1", "2.5", "4,2"])
+    def test_wrong_environment(self, value, run_python):
+        words = f"SMALLMM_NUM_THREADS is '{value}'; expected an integer of at least 1"
+        result = run_python("import smallmm", {"SMALLMM_NUM_THREADS": value}, check=False)
+        assert result.stderr.endswith(f"ValueError: {words}\n")
+        code = f"""
+            import os, smallmm
+            os.environ["SMALLMM_NUM_THREADS"] = "{value}"
+            for call in "smallmm.get_num_threads()", "smallmm.set_num_threads(0)", "smallmm.inv([[1]])":
+                try:
+                    eval(call)
+                except ValueError as error:
+                    print(error)
+        """
+        assert run_python(code).stdout == f"{words}\n" * 3
+
+    @pytest.mark.parametrize("value", ["abc", "0", ""])
+    def test_others_wrong_environment(self, value, run_python):
+        """What is wrong with OpenMP's variable is for OpenMP to say."""
+        code = "import smallmm; print(smallmm.get_num_threads())"
+        assert run_python(code, {"OMP_NUM_THREADS": value}).stdout == run_python(code).stdout

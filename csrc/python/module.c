@@ -21,11 +21,14 @@ static PyObject *isas_available(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
 void smm_raise(smm_status status, const char *name) {
     const PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *isas = status == SMM_ERR_ISA ? isas_available(NULL, NULL) : NULL;
+    const char *threads = status == SMM_ERR_THREADS ? getenv("SMALLMM_NUM_THREADS") : NULL;
     if (isas)
         PyErr_Format(PyExc_ValueError,
                      "instruction set '%s' (from SMALLMM_ISA or select_isa) is unknown or not available; "
                      "this build has on this CPU: %S",
                      name ? name : "", isas);
+    else if (threads)
+        PyErr_Format(PyExc_ValueError, "SMALLMM_NUM_THREADS is '%s'; expected an integer of at least 1", threads);
     else if (!PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, smm_status_text(status));
     Py_XDECREF(isas);
@@ -50,14 +53,22 @@ static PyObject *select_isa(PyObject *Py_UNUSED(module), PyObject *name) {
 }
 
 static PyObject *get_num_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
-    return PyLong_FromLong(smm_get_num_threads());
+    const int threads = smm_get_num_threads();
+    if (threads) return PyLong_FromLong(threads);
+    smm_raise(SMM_ERR_THREADS, NULL);
+    return NULL;
 }
 
 static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) {
     const long threads = PyLong_AsLong(number);
     if (threads == -1 && PyErr_Occurred()) return NULL;
-    if (threads != (int)threads || smm_set_num_threads((int)threads) != SMM_OK)
+    const smm_status status = threads == (int)threads ? smm_set_num_threads((int)threads) : SMM_ERR_ARGUMENT;
+    if (status == SMM_ERR_ARGUMENT)
         return PyErr_Format(PyExc_ValueError, "threads is %ld; expected a number >= 0 (0: the default)", threads);
+    if (status != SMM_OK) {
+        smm_raise(status, NULL);
+        return NULL;
+    }
     Py_RETURN_NONE;
 }
 
@@ -147,9 +158,13 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* An instruction set that SMALLMM_ISA names in vain is an error at import: no call could succeed. */
+/* What SMALLMM_ISA or SMALLMM_NUM_THREADS names in vain is an error at import: no call could succeed. */
 static int exec_module(PyObject *module) {
     if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0 || use_isa(NULL) < 0) return -1;
+    if (!smm_default_threads()) {
+        smm_raise(SMM_ERR_THREADS, NULL);
+        return -1;
+    }
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
     if (smm_add_device_functions(module) < 0) return -1;

@@ -488,6 +488,9 @@ static void test_arguments(void) {
                            .b = {x + 4, 32, 16, 8},
                            .c = {x + 8, 32, 16, 8}};
     smm_plan_info plan;
+    setenv("SMALLMM_NUM_THREADS", "two", 1); /* which the first call asks for, and then no other */
+    CHECK(smm_run(&call) == SMM_ERR_THREADS && smm_get_num_threads() == 0, "runs on \"two\" threads");
+    unsetenv("SMALLMM_NUM_THREADS");
     CHECK(smm_run(&call) == SMM_OK, "a good call");
     CHECK(smm_explain(&call, &plan) == SMM_OK && plan.flops == 16 && plan.bytes == 96 && plan.threads == 1,
           "explain: %g flops, %g bytes, %d threads", plan.flops, plan.bytes, plan.threads);
@@ -521,7 +524,7 @@ static void test_arguments(void) {
     x[8] = 1;
     strcpy(running, "k = 0, A and B null");
     CHECK(smm_run(&no_terms) == SMM_OK && x[8] == 0, "%s: C is %g", running, x[8]);
-    for (int status = SMM_OK; status <= SMM_ERR_ISA; status++)
+    for (int status = SMM_OK; status <= SMM_ERR_THREADS; status++)
         CHECK(strlen(smm_status_text((smm_status)status)) > 5, "status %d has no text", status);
 }
 

@@ -336,10 +336,11 @@ static void test_limits(void) {
         const char *ours, *openmp;
         int expected; /* 0: what the machine allows */
     } cases[] = {
-        {NULL, NULL, 0}, {"3", NULL, 3},  {"3", "5", 3},    {NULL, "5", 5},   {NULL, "6,2,1", 6}, {"", "5", 5},
-        {"x", "5", 5},   {"0", "5", 5},   {"-2", "5", 5},   {"4,2", "5", 5},  {"3x", "5", 5},     {" 7 ", NULL, 7},
-        {NULL, "0", 0},  {NULL, ",4", 0}, {NULL, "two", 0}, {"2.5", NULL, 0}, {"+2", NULL, 2},    {NULL, " 4 , 2", 4},
+        {NULL, NULL, 0}, {"3", NULL, 3},  {"3", "5", 3},    {NULL, "5", 5},      {NULL, "6,2,1", 6},
+        {"", "5", 5},    {"+2", NULL, 2}, {" 7 ", NULL, 7}, {NULL, " 4 , 2", 4}, {NULL, "0", 0},
+        {NULL, ",4", 0}, {NULL, "", 0},   {NULL, "two", 0}, {NULL, "2.5", 0},
     };
+    static const char *const wrong[] = {"x", "0", "-2", "4,2", "3x", "2.5", " "};
     set_variable("SMALLMM_NUM_THREADS", NULL);
     set_variable("OMP_NUM_THREADS", NULL);
     CHECK(smm_set_num_threads(0) == SMM_OK, "set 0");
@@ -354,6 +355,12 @@ static void test_limits(void) {
               cases[i].ours ? cases[i].ours : "(none)", cases[i].openmp ? cases[i].openmp : "(none)", found, expected);
     }
     CHECK(smm_set_num_threads(12) == SMM_OK && smm_get_num_threads() == 12, "set 12");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        set_variable("SMALLMM_NUM_THREADS", wrong[i]);
+        CHECK(smm_set_num_threads(0) == SMM_ERR_THREADS && smm_get_num_threads() == 12, "SMALLMM_NUM_THREADS=%s",
+              wrong[i]);
+    }
+    set_variable("SMALLMM_NUM_THREADS", NULL);
     CHECK(smm_set_num_threads(-1) == SMM_ERR_ARGUMENT && smm_get_num_threads() == 12, "set -1");
     CHECK(smm_set_num_threads(1 << 30) == SMM_OK && smm_get_num_threads() > 100, "set 2^30");
     smm_set_num_threads(0);

@@ -259,6 +259,13 @@ static std::string for_cpu(const std::string &text) {
     return "#include \"device.h\"\n" + std::regex_replace(once, other, "static");
 }
 
+/* One word of a shell's command, whatever is in it. */
+static std::string quoted(const std::string &word) {
+    std::string all = "'";
+    for (const char c : word) all += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return all + "'";
+}
+
 static std::string contents_of(const std::string &path) {
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
@@ -296,14 +303,15 @@ int nvrtcCompileProgram(void *program, int count, const char *const *options) {
     dladdr(reinterpret_cast<void *>(&emulated_fail), &self);
     std::string command = setting("CXX", "c++");
     command += " -shared -fPIC -O1 -w -std=gnu++17 -ffp-contract=off -fno-strict-aliasing -D__CUDA_ARCH__=" +
-               std::to_string(10 * compute_capability()) + " -I" + setting("EMULATED_HEADERS", ".");
+               std::to_string(10 * compute_capability()) + " -I" + quoted(setting("EMULATED_HEADERS", "."));
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("fma")) command += " -mfma";
 #endif
     for (int i = 0; i < count; i++)
-        if (!strncmp(options[i], "-D", 2)) command += std::string(" '") + options[i] + "'";
+        if (!strncmp(options[i], "-D", 2)) command += " " + quoted(options[i]);
     const std::string log = p.folder + "/log";
-    command += " " + p.folder + "/kernel.cpp " + self.dli_fname + " -o " + p.path + " 2> " + log;
+    command += " " + quoted(p.folder + "/kernel.cpp") + " " + quoted(self.dli_fname) + " -o " + quoted(p.path) +
+               " 2> " + quoted(log);
     const int error = system(command.c_str());
     p.log = contents_of(log);
     return error ? 6 : 0;

@@ -1,0 +1,46 @@
+"""The promised bounds on errors: the one table, by which `bench`, the tests and benchmarks/ judge, and from
+which benchmarks/tables.py writes that of docs/promises.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound on an error, in units of the roundoff u, where elements grow of g u; `words` say the same, and
+    of which error."""
+
+    functions: str
+    units: Callable[[int], float]  # of the inner dimension, the order, or the larger of m and n
+    words: str
+
+    def __call__(self, n: int) -> float:
+        return self.units(n)
+
+
+# g is the growth of elements, which docs/promises.md explains.
+BOUNDS = {
+    "matmul": Bound("products", lambda k: k + 2, "|C - A B| <= (k + 2) u |A| |B|, element by element"),
+    "lu": Bound("`lu_factor`", lambda n: 10 * n, "|P A - L U| <= 10 n u g |A|, and no element of L above 1"),
+    "solve": Bound(
+        "`solve`, `lu_solve`, `cho_solve`, `solve_triangular`",
+        lambda n: 20 * n,
+        "|B - A X| <= 20 n u (g |A| |X| + |B|), each column; g = 1 for the last two",
+    ),
+    "inv": Bound("`inv`", lambda n: 50 * n, "|A X - I| <= 50 n u g cond(A), wherever that is below 1"),
+    "cholesky": Bound("`cholesky`", lambda n: 10 * n, "|A - L L^T| <= 10 n u |A|"),
+    "qr": Bound("`qr`", lambda n: 20 * n, "|A - Q R| <= 20 n u |A|, and |Q^T Q - I| <= 20 n u"),
+    "det": Bound(
+        "`det`",
+        lambda n: 10 * n**2,
+        "|d - det A| <= 10 n^2 u g cond(A) |det A|, wherever that is below |det A|",
+    ),
+    "lstsq": Bound(
+        "`lstsq`",
+        lambda n: 50 * n,
+        "|A^T (B - A X)| <= 50 max(m, n) u |A| (|A| |X| + |B|), each column, in 2-norms",
+    ),
+}
