@@ -42,6 +42,7 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
         const intptr_t count = least(LANES, last - q);
         const T *next = ahead_of(&call->a, q, LANES * n * n);
         vec a[SMM_MOST_ORDER * SMM_MOST_ORDER], r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER], info = lane_set(0);
+        vec wrong = lane_set(0); /* the first step, negative, whose pivot is no row that it may exchange */
         lanes_load(a, &from, q, n, n, count);
         for (intptr_t k = n - 1; k >= 0; k--) {
             const vec u = a[k * n + k];
@@ -49,8 +50,13 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
             pivots[k] = lanes_load_int(&call->pivots, q, k, count);
             r[k] = lane_div(lane_set(1), u);
             info = lane_select(lane_equal(u, lane_set(0)), lane_set((T)(k + 1)), info);
+            const mask is_row = lane_greater(pivots[k], lane_set((T)(k - 1))) & lane_greater(lane_set((T)n), pivots[k]);
+            wrong = lane_select(is_row, wrong, lane_set((T)(-k - 1)));
         }
+        info = lane_select(lane_equal(wrong, lane_set(0)), info, wrong);
         lanes_store_int(&call->info, q, info, count);
+        if (call->failed && lane_any(~lane_equal(info, lane_set(0))))
+            __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
         for (intptr_t j = 0; j < call->k; j += BLOCK) {
             const intptr_t width = least(BLOCK, call->k - j);
             const smm_operand b = lu_columns(call->b, j), c = lu_columns(call->c, j);
