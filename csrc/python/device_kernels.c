@@ -10,6 +10,12 @@ static PyObject *cuda_configure(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* cuda_may_cache(directory): whether kernels may be kept there. */
+static PyObject *cuda_may_cache(PyObject *Py_UNUSED(module), PyObject *directory) {
+    const char *name = PyBytes_AsString(directory);
+    return name ? PyBool_FromLong(smm_cuda_may_cache(name)) : NULL;
+}
+
 static int read_int(PyObject *d, const char *name, int otherwise) {
     PyObject *x = PyDict_GetItemString(d, name);
     return x ? (int)PyLong_AsLong(x) : otherwise;
@@ -211,6 +217,7 @@ static PyObject *cuda_device(PyObject *Py_UNUSED(module), PyObject *ordinal) {
 
 static PyMethodDef methods[] = {
     {"cuda_configure", cuda_configure, METH_VARARGS, NULL},
+    {"cuda_may_cache", cuda_may_cache, METH_O, NULL},
     {"cuda_tune", cuda_tune, METH_O, NULL},
     {"cuda_plan", cuda_plan, METH_VARARGS, NULL},
     {"cuda_build", cuda_build, METH_VARARGS, NULL},
