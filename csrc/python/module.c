@@ -57,7 +57,8 @@ static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) 
     const long threads = PyLong_AsLong(number);
     if (threads == -1 && PyErr_Occurred()) return NULL;
     if (threads != (int)threads || smm_set_num_threads((int)threads) != SMM_OK)
-        return PyErr_Format(PyExc_ValueError, "threads is %ld; expected a number >= 0 (0: the default)", threads);
+        return PyErr_Format(PyExc_ValueError,
+                            "set_num_threads: threads is %ld; expected a number >= 0 (0: the default)", threads);
     Py_RETURN_NONE;
 }
 
