@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _core, _lapack
-from ._errors import explain_failure
+from ._errors import explain_failure, explain_pivots
 from ._signatures import core_dimensions, fixed_signature, output_dtypes
 
 # Devices whose memory the CPU reads and writes: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged of DLPack.
@@ -64,11 +64,11 @@ def on_device(x: Any) -> bool:
     """Whether x is an array whose memory the CPU does not read."""
     if isinstance(x, np.ndarray):
         return False
-    if not hasattr(x, "__dlpack_device__"):
-        return hasattr(x, "__cuda_array_interface__")
     try:
+        if not hasattr(x, "__dlpack_device__"):
+            return hasattr(x, "__cuda_array_interface__")
         return x.__dlpack_device__()[0] not in _HOST_DEVICES
-    except (BufferError, RuntimeError, ValueError):  # a device that DLPack has no number for
+    except Exception:  # a device that DLPack has no number for, or no answer, which `_device` refuses by name
         return True
 
 
@@ -153,10 +153,15 @@ def _call_numpy(
         for name, x in operands.items()
     }
     targets = {name: _without_mask(x) for name, x in outs.items()}
+    pivots = operands.get("pivots")
     try:
+        if pivots is not None:
+            operands["pivots"] = _narrowed(pivots)
         results = gufunc(*operands.values(), *targets.values(), **kwargs)
     except (OverflowError, TypeError, ValueError):
         explanation = explain_failure(op, gufunc, operands, targets, kwargs)
+        if explanation is None and pivots is not None:
+            explanation = explain_pivots(op, pivots)
         if explanation is not None:
             raise explanation from None  # NumPy's message numbers the operands; ours names them
         if not _lapack.takes(gufunc, operands):
@@ -165,6 +170,19 @@ def _call_numpy(
     if matrices or any(targets[name] is not x for name, x in outs.items()):
         return _dressed(gufunc, outs, results, matrices)
     return results
+
+
+def _narrowed(pivots: Any) -> Any:
+    """Pivots as int32, where NumPy would take them modulo 2^32: those beyond become others that are no rows.
+    Without an element they may be floats, as the array of an empty list is."""
+    if not isinstance(pivots, np.ndarray) and hasattr(pivots, "__array_ufunc__"):
+        return pivots
+    array = np.asarray(pivots)
+    if not array.size:
+        return array.astype(np.int32)
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 4 or array.dtype == np.int32:
+        return array
+    return np.clip(array, max(np.iinfo(array.dtype).min, -1), 2**31 - 1).astype(np.int32)
 
 
 def _without_mask(x: Any) -> Any:
@@ -204,7 +222,13 @@ def _library_of_all(op: str, arrays: dict[str, Any], foreign: dict[str, Any]) ->
     from array_api_compat import array_namespace
 
     (first_name, first), *_ = foreign.items()
-    library = array_namespace(first)
+    try:
+        library = array_namespace(first)
+    except TypeError as error:
+        raise TypeError(
+            f"{op}: {first_name} is a {_type_name(first)}; expected an array of NumPy or of another "
+            "library of the array API standard"
+        ) from error
     for name, x in arrays.items():
         if name not in foreign and not isinstance(x, list | tuple) and np.ndim(x) == 0:
             continue

@@ -168,9 +168,9 @@ def _kernels(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _run_cache(options: argparse.Namespace) -> None:
-    folder = smallmm.cuda.cache_directory()
+    folder, why = smallmm.cuda.find_cache()
     if folder is None:
-        print("SMALLMM_CACHE_DIR is empty: compiled kernels are not kept")
+        print(f"{why}: compiled kernels are not kept")
         return
     found = sorted(_kernels(folder), key=lambda kernel: kernel[1])
     size = sum(path.stat().st_size for path, _ in found)

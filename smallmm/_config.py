@@ -93,6 +93,7 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
     """
     if not isinstance(mode, str) or mode not in ("stdout", "dicts"):
         raise ValueError(f"show_config: mode is {mode!r}; expected 'stdout' or 'dicts'")
+    cache, why = cuda.find_cache()
     config = {
         "smallmm": _core.__version__,
         "numpy": np.__version__,
@@ -106,7 +107,7 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
         "numa nodes": _numa_nodes(),
         "gpus": _gpus(),
         "nvrtc": _nvrtc(),
-        "kernel cache": str(cuda.cache_directory() or "none"),
+        "kernel cache": str(cache or f"none: {why}"),
         "environment": {
             name: value
             for name, value in sorted(os.environ.items())

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Number
+from operator import index
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from ._errors import explain_failure
 from ._signatures import core_dimensions, core_sizes, output_dtypes, output_shapes
 
 _CUDA = 2  # DLPack's number
+_MOST_DIMS = 10  # SMM_MOST_DIMS of csrc/python/buffers.h: 8 batch dimensions and the matrix's
 _PRODUCTS = ("batched_matmul", "gemm", "matmul", "matvec", "vecmat")
 
 
@@ -47,6 +49,10 @@ class _Library:
 
     def astype(self, x: Any, dtype: str) -> Any:
         return self.namespace.astype(x, getattr(self.namespace, dtype))
+
+    def narrowed(self, pivots: Any) -> Any:
+        """int32; what does not fit that becomes another number that is no row."""
+        return self.astype(self.namespace.clip(self.astype(pivots, "int64"), -1, 2**31 - 1), "int32")
 
     def matmul(self, x: Any, y: Any) -> Any:
         return self.namespace.matmul(x, y)
@@ -144,6 +150,9 @@ class _Numba(_Library):
             "float32 or float64"
         )
 
+    def narrowed(self, pivots: Any) -> Any:
+        return self.astype(pivots, "int32")
+
     def matmul(self, x: Any, y: Any) -> Any:
         raise NotImplementedError(
             f"no kernel takes orders above {cuda.LARGEST}, and Numba has no product of its own"
@@ -219,9 +228,19 @@ def call(
             raise TypeError(
                 f"{op}: {name} has dtype {info.dtype}; expected float16, float32, float64, an integer or bool"
             )
+        if len(info.shape) > _MOST_DIMS:
+            raise ValueError(
+                f"{op}: {name} has {len(info.shape)} dimensions; expected at most {_MOST_DIMS} on a device, "
+                "2 of them a matrix's"
+            )
 
-    shaped = {name: _shaped(infos[name]) if name in infos else np.asarray(x) for name, x in operands.items()}
-    shaped_outs = {name: _shaped(infos[name]) if name in given else None for name in outs}
+    shaped = {
+        name: _shaped(op, name, infos[name]) if name in infos else np.asarray(x)
+        for name, x in operands.items()
+    }
+    shaped_outs = {name: _shaped(op, name, infos[name]) if name in given else None for name in outs}
+    if "pivots" in shaped and not shaped["pivots"].size:
+        shaped["pivots"] = shaped["pivots"].astype(np.int32)  # an empty array is one of floats by default
     explanation = explain_failure(op, gufunc, shaped, shaped_outs, {})
     if explanation is not None:
         raise explanation
@@ -236,12 +255,14 @@ def call(
     computed = next(dtype for dtype in dtypes if dtype.kind == "f")
     for name, info in infos.items():
         wanted = "int32" if name == "pivots" else computed.name
-        if name in operands and info.dtype != wanted:
-            operands[name] = library.astype(operands[name], wanted)
+        if name not in operands or info.dtype == wanted:
+            continue
+        wide = name == "pivots" and np.dtype(info.dtype).itemsize >= 4
+        operands[name] = library.narrowed(operands[name]) if wide else library.astype(operands[name], wanted)
     outputs = [
-        _Output(out, shape, dtype, out is not None and infos[name].dtype == dtype.name)
+        _Output(name, out, shape, dtype, out is not None and infos[name].dtype == dtype.name)
         for (name, out), shape, dtype in zip(
-            [*outs.items(), *[("", None)] * gufunc.nout],
+            [*outs.items(), *[("a new output", None)] * gufunc.nout],
             output_shapes(gufunc, shaped),
             dtypes,
             strict=False,
@@ -249,15 +270,16 @@ def call(
     ]
     sizes = core_sizes(gufunc, shaped)
     if gufunc.__name__ in _PRODUCTS:
-        results = (_run if max(sizes.values()) <= cuda.LARGEST else _by_the_library)(
-            library, gufunc, operands, outputs
-        )
+        if max(sizes.values()) <= cuda.LARGEST:
+            results = _run(op, library, gufunc, operands, outputs)
+        else:
+            results = _by_the_library(library, gufunc, operands, outputs)
     elif 0 in (sizes.get("m"), sizes["n"]):
         results = _of_nothing(library, gufunc, operands, shaped)
     elif sizes.get("k") == 0:
-        results = _without_columns(library, gufunc, operands, infos["b"].shape, outputs)
+        results = _without_columns(op, library, gufunc, operands, infos["b"].shape, outputs)
     elif _has_kernels(sizes.get("m", sizes["n"]), sizes["n"]):
-        results = _run(library, gufunc, operands, outputs)
+        results = _run(op, library, gufunc, operands, outputs)
     else:
         raise NotImplementedError(
             f"{op}: no kernel takes {sizes.get('m', sizes['n'])} x {sizes['n']} matrices on a device (they "
@@ -273,15 +295,19 @@ def call(
 
 
 class _Output(NamedTuple):
+    name: str
     given: Any  # the caller's array, or None
     shape: tuple[int, ...]
     dtype: np.dtype
     usable: bool  # the caller's is of that dtype
 
 
-def _run(library: _Library, gufunc: np.ufunc, operands: dict[str, Any], outputs: list[_Output]) -> list[Any]:
+def _run(
+    op: str, library: _Library, gufunc: np.ufunc, operands: dict[str, Any], outputs: list[_Output]
+) -> list[Any]:
     """Launch. Results go to the caller's arrays, but to new ones where those overlap an operand."""
     stream = library.stream()
+    labels = tuple(f"{op}: {name}" for name in (*operands, *(x.name for x in outputs)))
     for aside in (False, True):
         results = [x.given if x.usable and not aside else library.empty(x.shape, x.dtype) for x in outputs]
         if (
@@ -290,7 +316,7 @@ def _run(library: _Library, gufunc: np.ufunc, operands: dict[str, Any], outputs:
             and not _is_zero(operands["beta"])
         ):
             results[0][...] = outputs[0].given
-        if _core.device_run(gufunc, stream, *operands.values(), *results):
+        if _core.device_run(gufunc, stream, *operands.values(), *results, labels=labels):
             break
     return [
         x if x is output.given else library.finished(x) for x, output in zip(results, outputs, strict=True)
@@ -328,6 +354,7 @@ def _of_nothing(
 
 
 def _without_columns(
+    op: str,
     library: _Library,
     gufunc: np.ufunc,
     operands: dict[str, Any],
@@ -338,11 +365,11 @@ def _without_columns(
     has_columns = [dims[-1:] == ["k?"] for dims in core_dimensions(gufunc)[1]]
     computed = outputs[0].dtype
     widened = [
-        _Output(None, (*x.shape[:-1], 1) if columns else x.shape, x.dtype, False)
+        _Output(x.name, None, (*x.shape[:-1], 1) if columns else x.shape, x.dtype, False)
         for x, columns in zip(outputs, has_columns, strict=True)
     ]
     b = library.asarray(np.zeros((*shape[:-1], 1), computed))
-    results = _run(library, gufunc, {**operands, "b": b}, widened)
+    results = _run(op, library, gufunc, {**operands, "b": b}, widened)
     return [x[..., :0] if columns else x for x, columns in zip(results, has_columns, strict=True)]
 
 
@@ -369,12 +396,28 @@ class _Info(NamedTuple):
 
 
 def _info(op: str, name: str, x: Any) -> _Info:
-    kind, device = x.__dlpack_device__() if hasattr(x, "__dlpack_device__") else (_CUDA, None)
+    if not hasattr(x, "__dlpack_device__"):
+        return _Info(*_core.device_of(x, f"{op}: {name}"))
+    try:
+        kind, device = map(index, x.__dlpack_device__())
+        if device.bit_length() > 31 or device < 0:
+            raise ValueError(f"a device of number {device}")
+    except Exception as error:
+        raise TypeError(
+            f"{op}: {name} is a {_type_name(x)} whose __dlpack_device__ failed or returned no pair of a "
+            f"type and a number: {error!r:.200}"
+        ) from error
     if kind != _CUDA:
-        raise TypeError(f"{op}: {name} is a {_type_name(x)} on a device that is no CUDA GPU")
-    return _Info(
-        _core.device_of(x) if device is None else device, str(x.dtype).rpartition(".")[2], tuple(x.shape)
-    )
+        raise TypeError(
+            f"{op}: {name} is a {_type_name(x)} on a device that is no CUDA GPU: its DLPack type is {kind}; "
+            f"expected {_CUDA}"
+        )
+    try:
+        return _Info(device, str(x.dtype).rpartition(".")[2], tuple(map(index, x.shape)))
+    except Exception as error:
+        raise TypeError(
+            f"{op}: {name} is a {_type_name(x)} without a dtype and a shape of integers: {error!r:.200}"
+        ) from error
 
 
 def _same_device(
@@ -407,20 +450,26 @@ def _same_device(
                 f"{op}: {name} is on CUDA device {infos[name].device} but {next(iter(infos))} on "
                 f"{next(iter(infos.values())).device}; expected arrays of one device"
             )
-    device = infos[first_name].device
-    return infos, library_of(first, device)
+    try:
+        return infos, library_of(first, infos[first_name].device)
+    except TypeError as error:
+        raise TypeError(
+            f"{op}: {first_name} is a {_type_name(first)}; expected an array of PyTorch, CuPy, JAX or Numba"
+        ) from error
 
 
 def _is_real(dtype: str) -> bool:
     try:
         return np.dtype(dtype).kind in "biuf"
-    except TypeError:
+    except (SyntaxError, TypeError, ValueError):
         return False
 
 
-def _shaped(info: _Info) -> np.ndarray:
+def _shaped(op: str, name: str, info: _Info) -> np.ndarray:
     """An array of that dtype and shape without memory of its own, for NumPy's rules and our messages."""
     dtype = np.dtype(info.dtype) if _is_real(info.dtype) else np.dtype("V1")
+    if any(length < 0 for length in info.shape):
+        raise ValueError(f"{op}: {name} has shape {info.shape}; expected numbers >= 0")
     return np.lib.stride_tricks.as_strided(np.zeros((), dtype), info.shape, (0,) * len(info.shape))
 
 

@@ -115,6 +115,21 @@ def explain_failure(
     return _explain_shapes(op, gufunc, arrays, outs)
 
 
+def explain_pivots(op: str, pivots: Any) -> ValueError | None:
+    """The exception for the first pivot that is no row which its step may exchange, if there is one."""
+    array = np.asarray(pivots)
+    n = array.shape[-1]
+    wrong = np.argwhere((array < np.arange(n)) | (array >= n))
+    if not len(wrong):
+        return None
+    *matrix, step = wrong[0].tolist()
+    where = f" of the matrix at index {tuple(matrix)}" if matrix else ""
+    return ValueError(
+        f"{op}: pivots has {array[tuple(wrong[0])]} at step {step}{where}; expected one of the rows "
+        f"{step} to {n - 1}: pivots count from 0, as SciPy's; PyTorch's count from 1: subtract 1"
+    )
+
+
 def _explain_shapes(
     op: str, gufunc: np.ufunc, arrays: dict[str, np.ndarray], outs: dict[str, Any]
 ) -> Exception | None:

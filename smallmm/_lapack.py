@@ -66,10 +66,6 @@ def _lu_factor(a):
 def _lu_solve(lu, pivots, b, trans=0):
     if b.size == 0:
         return b
-    rows = np.arange(len(lu))
-    pivots = np.where(
-        (pivots >= rows) & (pivots < len(lu)), pivots, rows
-    )  # LAPACK would leave the matrix with others
     return _lapack("getrs", lu, b)(lu, pivots, b, trans=trans)[0]
 
 

@@ -77,7 +77,7 @@ def lu_factor(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> LUResul
     LUResult
         ``LU``, shape (..., n, n): U, and below its diagonal L, whose diagonal of ones is not stored.
         ``pivots``, int32, shape (..., n): for i = 0, 1, ... row i was exchanged with row ``pivots[i]``,
-        counted from 0 as in `scipy.linalg.lu_factor` (LAPACK and PyTorch count from 1).
+        counted from 0 as in `scipy.linalg.lu_factor` (those of LAPACK and PyTorch count from 1).
 
     Raises
     ------
@@ -134,7 +134,8 @@ def lu_solve(
     Parameters
     ----------
     lu_and_piv : (LU, pivots)
-        What `lu_factor` returned: shapes (..., n, n) and (..., n).
+        What `lu_factor` returned: shapes (..., n, n) and (..., n). Pivots count from 0, as SciPy's; those of
+        `torch.linalg.lu_factor` count from 1: subtract 1.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     trans : {0, 1, 2, "N", "T", "C"}
@@ -149,7 +150,8 @@ def lu_solve(
     Raises
     ------
     ValueError, TypeError
-        As `solve`; `lu_and_piv` is not a pair; `trans` is something else.
+        As `solve`; `lu_and_piv` is not a pair; `trans` is something else; pivot i of some matrix is not one
+        of the rows i to n - 1. On a GPU, which is not waited for, that gives NaN for the matrix instead.
 
     See Also
     --------

@@ -202,12 +202,37 @@ def compile_for(
 
 
 def cache_directory() -> Path | None:
-    """Where compiled kernels are kept: ``SMALLMM_CACHE_DIR`` (empty: nowhere), else the user's cache."""
+    """Where compiled kernels are kept: ``SMALLMM_CACHE_DIR`` (empty: nowhere), else the user's cache.
+
+    None if they are not kept: that is no absolute path, or a folder of another user or that others may write
+    to, who could put their own kernels there."""
+    return find_cache()[0]
+
+
+def find_cache() -> tuple[Path | None, str]:
+    """That folder and "", or None and why."""
     from pathlib import Path
 
     chosen = os.environ.get("SMALLMM_CACHE_DIR")
-    if chosen is not None:
-        return Path(chosen).absolute() if chosen else None
+    if chosen == "":
+        return None, "SMALLMM_CACHE_DIR is empty"
+    folder = _user_cache() if chosen is None else Path(chosen).absolute()
+    if folder is None or not folder.is_absolute():
+        return None, (
+            f"the user's cache folder is {folder or 'unknown'}; expected an absolute path (of HOME, "
+            "XDG_CACHE_HOME or SMALLMM_CACHE_DIR)"
+        )
+    if not _core.cuda_may_cache(os.fsencode(folder)):
+        return None, (
+            f"{folder} is no folder that belongs to this user and that no other may write to; chmod go-w "
+            "it, or set SMALLMM_CACHE_DIR to another"
+        )
+    return folder, ""
+
+
+def _user_cache() -> Path | None:
+    from pathlib import Path
+
     try:
         from platformdirs import user_cache_path
 
@@ -244,5 +269,12 @@ def _nvrtc_path() -> str | None:
 
 def _configure() -> None:
     """Called by the C side once, before a device is first used."""
-    _core.cuda_configure(os.fsencode(_nvrtc_path() or ""), os.fsencode(cache_directory() or ""))
+    cache, why = find_cache()
+    if cache is None and os.environ.get("SMALLMM_CACHE_DIR") != "":
+        import warnings
+
+        warnings.warn(
+            f"smallmm compiles each kernel anew in each process: {why}", RuntimeWarning, stacklevel=2
+        )
+    _core.cuda_configure(os.fsencode(_nvrtc_path() or ""), os.fsencode(cache or ""))
     _core.cuda_tune(tuned_rows())

@@ -120,6 +120,8 @@ typedef struct smm_cuda_cubin {
 } smm_cuda_cubin;
 
 void smm_cuda_set_cache(const char *directory); /* NULL, "" or too long for a path: none */
+/* Whether a folder is not there yet, or is this user's and no other may write to it. Others are not used. */
+bool smm_cuda_may_cache(const char *directory);
 smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
                                const smm_cuda_grid *grid, smm_cuda_cubin *cubin);
 void smm_cuda_free_cubin(smm_cuda_cubin *cubin);

@@ -3,7 +3,10 @@
  * A file of the cache is named by a hash of its key: all that the cubin depends on, which is the texts, the options
  * (the architecture among them) and the version of NVRTC. It holds the key itself and a checksum, so a collision, a
  * torn or a damaged file is a miss and is written anew. Files appear by an atomic rename; processes do not disturb
- * each other. */
+ * each other. What is in them runs on the GPU, so nothing is read that another user may have written. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -122,8 +125,38 @@ typedef struct head {
 } head;
 static const char MAGIC[8] = "SMMCUBN1";
 
-static bool read_file(const char *path, const char *key, smm_cuda_cubin *cubin) {
-    FILE *file = fopen(path, "rb");
+/* Open what is of this type (S_IFREG, S_IFDIR), belongs to this user and is written to by no other; -1: it is not so,
+ * errno says why. Never waits, as opening a pipe would. */
+static int open_own(int folder, const char *name, mode_t type) {
+    const int follow = type == S_IFDIR ? O_DIRECTORY : O_NOFOLLOW; /* a folder may be a link to where there is room */
+    const int descriptor = openat(folder, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | follow);
+    struct stat about;
+    if (descriptor < 0) return -1;
+    if (!fstat(descriptor, &about) && (about.st_mode & S_IFMT) == type && about.st_uid == geteuid() &&
+        !(about.st_mode & (S_IWGRP | S_IWOTH)))
+        return descriptor;
+    close(descriptor);
+    errno = EPERM;
+    return -1;
+}
+
+bool smm_cuda_may_cache(const char *directory) {
+    const int folder = open_own(AT_FDCWD, directory, S_IFDIR);
+    if (folder >= 0) close(folder);
+    return folder >= 0 || errno == ENOENT;
+}
+
+static FILE *open_file(const char *directory, const char *name) {
+    const int folder = open_own(AT_FDCWD, directory, S_IFDIR);
+    const int descriptor = folder < 0 ? -1 : open_own(folder, name, S_IFREG);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
+    if (!file && descriptor >= 0) close(descriptor);
+    if (folder >= 0) close(folder);
+    return file;
+}
+
+static bool read_file(const char *directory, const char *name, const char *key, smm_cuda_cubin *cubin) {
+    FILE *file = open_file(directory, name);
     if (!file) return false;
     head h;
     char *data = NULL;
@@ -149,17 +182,18 @@ static bool read_file(const char *path, const char *key, smm_cuda_cubin *cubin) 
 static void make_directories(char *path) {
     for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
         *slash = 0;
-        mkdir(path, 0755);
+        mkdir(path, 0700);
         *slash = '/';
     }
 }
 
 /* A cache that cannot be written to is no error: the kernel is compiled again next time. */
-static void write_file(const char *path, const char *key, const smm_cuda_cubin *cubin) {
-    char temporary[4096 + 16];
+static void write_file(const char *directory, const char *name, const char *key, const smm_cuda_cubin *cubin) {
+    char path[4096], temporary[sizeof path + 16];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     make_directories(temporary);
-    const int descriptor = mkstemp(temporary);
+    const int descriptor = smm_cuda_may_cache(directory) ? mkostemp(temporary, O_CLOEXEC) : -1;
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
     if (!file) {
         if (descriptor >= 0) close(descriptor);
@@ -227,20 +261,20 @@ smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_p
 
     uint64_t texts = hash(HASH_START, kernel_texts[row], strlen(kernel_texts[row]));
     for (int i = 0; i < HEADERS; i++) texts = hash(texts, header_texts[i], strlen(header_texts[i]));
-    char key[OPTIONS * OPTION_LENGTH + 128], path[4096], directory[sizeof cache];
+    char key[OPTIONS * OPTION_LENGTH + 128], name[32], directory[sizeof cache];
     int length = snprintf(key, sizeof key, "NVRTC %d.%d texts %016llx", major, minor, (unsigned long long)texts);
     for (int i = 0; i < o.count; i++) length += snprintf(key + length, sizeof key - length, " %s", o.text[i]);
     pthread_mutex_lock(&lock);
     memcpy(directory, cache, sizeof cache);
     pthread_mutex_unlock(&lock);
-    snprintf(path, sizeof path, "%s/%016llx.cubin", directory, (unsigned long long)hash(HASH_START, key, length));
+    snprintf(name, sizeof name, "%016llx.cubin", (unsigned long long)hash(HASH_START, key, length));
 
-    if (*directory && read_file(path, key, cubin)) return SMM_CUDA_OK;
+    if (*directory && read_file(directory, name, key, cubin)) return SMM_CUDA_OK;
     status = compile(nvrtc, kernel_texts[row], &o, virtual, cubin);
     if (status)
         smm_cuda_free_cubin(cubin);
     else if (*directory)
-        write_file(path, key, cubin);
+        write_file(directory, name, key, cubin);
     return status;
 }
 

@@ -49,14 +49,25 @@ __device__ inline void substitute(const T *a, const Divisor *diagonal, T (&x)[RO
     }
 }
 
-/* Where the exchanges bring each row. A pivot that is no row, or one above, exchanges nothing. */
-__device__ inline void follow(const int *pivots, long long step, int (&position)[ROWS]) {
-    int pivot[ROWS];
+/* The least number that a lane of the matrix has; or 0, if it is N + 1. */
+__device__ inline int first_of(int x) {
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
+    for (int bits = LANES / 2; bits > 0; bits /= 2) x = least(x, across(x, bits));
+    return x > N ? 0 : x;
+}
+
+/* Where the exchanges bring each row. Returns the first step, from 1, whose pivot is no row, or one above, and
+ * exchanges nothing; or 0. */
+__device__ inline int follow(const int *pivots, long long step, int (&position)[ROWS]) {
+    int pivot[ROWS], wrong = N + 1;
+#pragma unroll
+    for (int r = ROWS - 1; r >= 0; r--) {
         position[r] = row_of(r);
-        pivot[r] = row_of(r) < N ? pivots[row_of(r) * step] : 0;
-        if (pivot[r] < row_of(r) || pivot[r] >= N) pivot[r] = row_of(r);
+        pivot[r] = row_of(r) < N ? pivots[row_of(r) * step] : row_of(r);
+        if (row_of(r) < N && (pivot[r] < row_of(r) || pivot[r] >= N)) {
+            pivot[r] = row_of(r);
+            wrong = row_of(r) + 1;
+        }
     }
 #pragma unroll
     for (int k = 0; k < N; k++) {
@@ -64,6 +75,7 @@ __device__ inline void follow(const int *pivots, long long step, int (&position)
 #pragma unroll
         for (int r = 0; r < ROWS; r++) position[r] = position[r] == k ? p : position[r] == p ? k : position[r];
     }
+    return first_of(wrong);
 }
 
 /* Bring each row to its position, or back. */
@@ -88,9 +100,7 @@ __device__ inline int first_zero(const T *a) {
 #pragma unroll
     for (int r = ROWS - 1; r >= 0; r--)
         if (row_of(r) < N && element(a, row_of(r), row_of(r)) == 0) first = row_of(r) + 1;
-#pragma unroll
-    for (int bits = LANES / 2; bits > 0; bits /= 2) first = least(first, across(first, bits));
-    return first > N ? 0 : first;
+    return first_of(first);
 }
 
 /* The columns of a matrix of B or C. */
@@ -130,13 +140,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const long long matrix = first + q;
     const T *image = shared + shift + (SMM_SOURCE_A == SMM_SOURCE_ONE ? 0 : q * ImageA::MATRIX);
     T *places = shared + ImageA::ELEMENTS + threadIdx.x / LANES * (N * COLUMNS);
-    const int info = UNIT ? 0 : first_zero(image);
+    int info = UNIT ? 0 : first_zero(image);
     Divisor diagonal[ROWS];
     int position[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         diagonal[r] = Divisor(UNIT || row_of(r) >= N ? T(1) : element(image, row_of(r), row_of(r)));
-    if (BY_LU) follow(beside<int>(args, SMM_PIVOTS, matrix, N), REST_FLAT ? 1 : args.operand[SMM_PIVOTS].row, position);
+    if (BY_LU) {
+        const int *pivots = beside<int>(args, SMM_PIVOTS, matrix, N);
+        const int wrong = follow(pivots, REST_FLAT ? 1 : args.operand[SMM_PIVOTS].row, position);
+        info = wrong ? -wrong : info;
+    }
     if (args.operand[SMM_INFO].data && mine && lane() == 0) *beside<int>(args, SMM_INFO, matrix, 1) = info;
 
     const Columns b = columns_of<SMM_SOURCE_B, SMM_ORDER_B>(args, SMM_B, matrix);

@@ -27,10 +27,27 @@ INLINE void lu_solve_one(vec *x, const vec *a, const vec *r, const vec *pivots, 
 /* Row k of an int32 operand. */
 INLINE vec lanes_load_int(const smm_operand *from, intptr_t q, intptr_t k, intptr_t count) {
     T lane[LANES];
+    int32_t number[LANES]; /* which the compiler converts as one vector */
     const char *p = (const char *)from->data + q * from->batch + k * from->row;
-    for (intptr_t l = 0; l < LANES; l++)
-        lane[l] = (T) * (const int32_t *)(p + (l < count ? l : count - 1) * from->batch);
+    if (count == LANES)
+        UNROLLED(int l = 0; l < LANES; l++) number[l] = *(const int32_t *)(p + l * from->batch);
+    else
+        ROLLED(int l = 0; l < LANES; l++) number[l] = *(const int32_t *)(p + lane_offset(l, from->batch, count));
+    for (int l = 0; l < LANES; l++) lane[l] = (T)number[l];
     return lane_load(lane);
+}
+
+/* Some matrix has failed: that is told, and its info is returned, which so far knows of zeros alone: negative, the
+ * first step from 1 whose pivot is no row that it may exchange. */
+SHARED vec KERNEL(lu_solve_failed)(const smm_call *call, const vec *pivots, vec info) {
+    const vec last = lane_set((T)(call->n - 1));
+    vec wrong = lane_set(0);
+    for (intptr_t k = call->n - 1; k >= 0; k--) {
+        const mask bad = lane_greater(lane_set((T)k), pivots[k]) | lane_greater(pivots[k], last);
+        wrong = lane_select(bad, lane_set((T)(-k - 1)), wrong);
+    }
+    if (call->failed) __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
+    return lane_select(lane_equal(wrong, lane_set(0)), info, wrong);
 }
 
 static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
@@ -42,14 +59,22 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
         const intptr_t count = least(LANES, last - q);
         const T *next = ahead_of(&call->a, q, LANES * n * n);
         vec a[SMM_MOST_ORDER * SMM_MOST_ORDER], r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER], info = lane_set(0);
+        vec row = lane_set((T)n), most = lane_set(0);
+        mask above = lane_greater(info, info); /* where a pivot is above its row: nowhere so far */
         lanes_load(a, &from, q, n, n, count);
         for (intptr_t k = n - 1; k >= 0; k--) {
             const vec u = a[k * n + k];
             if (cold) prefetch(next + k * LANES * n, LANES * n);
             pivots[k] = lanes_load_int(&call->pivots, q, k, count);
             r[k] = lane_div(lane_set(1), u);
-            info = lane_select(lane_equal(u, lane_set(0)), lane_set((T)(k + 1)), info);
+            info = lane_select(lane_equal(u, lane_set(0)), row, info);
+            row = lane_sub(row, lane_set(1));
+            above |= lane_greater(row, pivots[k]);
+            most = lane_max(pivots[k], most);
         }
+        const mask beyond = lane_greater(most, lane_set((T)(n - 1)));
+        if (__builtin_expect(lane_any(above | beyond | ~lane_equal(info, lane_set(0))), 0))
+            info = KERNEL(lu_solve_failed)(call, pivots, info);
         lanes_store_int(&call->info, q, info, count);
         for (intptr_t j = 0; j < call->k; j += BLOCK) {
             const intptr_t width = least(BLOCK, call->k - j);

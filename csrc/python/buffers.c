@@ -3,7 +3,10 @@
 #include "buffers.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 /* --- status to exception --- */
 
@@ -86,24 +89,69 @@ static array_type type_of(PyObject *x) {
     return found;
 }
 
-/* DLPack counts strides in elements; NULL strides mean C order, which is written out here. */
-static void write_strides(smm_buffer *b) {
-    if (b->x.strides || b->x.ndim > SMM_MOST_DIMS) return;
-    int64_t *strides = b->sizes + SMM_MOST_DIMS, stride = 1;
-    for (int i = b->x.ndim; i--; stride *= b->x.shape[i]) strides[i] = stride;
-    b->x.strides = strides;
+enum { WHY = 160 }; /* characters of a reason, at most */
+
+static bool __attribute__((format(printf, 2, 3))) because(char why[WHY], const char *format, ...) {
+    va_list words;
+    va_start(words, format);
+    vsnprintf(why, WHY, format, words);
+    va_end(words);
+    return false;
 }
 
-static void resolve(smm_buffer *b) {
+/* Whether all that is read of a tensor is as it must be; if not, why. */
+static bool is_sound(const DLTensor *x, char why[WHY]) {
+    const int bytes = x->dtype.bits / 8;
+    if (x->device.device_type != kDLCUDA)
+        return because(why, "device type %d; expected %d, a CUDA GPU", (int)x->device.device_type, kDLCUDA);
+    if (x->device.device_id < 0) return because(why, "device %d; expected a number >= 0", x->device.device_id);
+    if (!bytes || x->dtype.bits % 8 || x->dtype.lanes != 1)
+        return because(why, "elements of %d bits in %d lanes; expected whole bytes in 1 lane", x->dtype.bits,
+                       x->dtype.lanes);
+    if (x->ndim < 0 || x->ndim > SMM_MOST_DIMS)
+        return because(why, "%d dimensions; expected at most %d", x->ndim, SMM_MOST_DIMS);
+    if (x->ndim && !x->shape) return because(why, "no shape for its %d dimensions", x->ndim);
+    bool empty = false, fits = true;
+    for (int i = 0; i < x->ndim; i++) {
+        if (x->shape[i] < 0) return because(why, "a length of %lld; expected numbers >= 0", (long long)x->shape[i]);
+        empty |= x->shape[i] == 0;
+    }
+    if (empty) return true; /* neither its strides nor its memory are used */
+    int64_t most = 1, reach = 0, step;
+    uint64_t end;
+    for (int i = x->ndim; i-- && fits;) {
+        const int64_t stride = x->strides ? x->strides[i] : most;
+        fits = !__builtin_mul_overflow(most, x->shape[i], &most) || x->strides;
+        fits &= stride != INT64_MIN && !__builtin_mul_overflow(llabs(stride), x->shape[i] - 1, &step) &&
+                !__builtin_add_overflow(reach, step, &reach);
+    }
+    fits = fits && reach < INT64_MAX / bytes - 1 &&
+           !__builtin_add_overflow((uint64_t)(uintptr_t)x->data, x->byte_offset, &end) &&
+           !__builtin_add_overflow(end, (uint64_t)((reach + 1) * bytes), &end);
+    if (!fits) return because(why, "lengths, strides or an offset beyond 64 bits of addresses");
+    return x->data || because(why, "no memory for its elements: the address 0");
+}
+
+/* DLPack counts strides in elements; NULL strides mean C order, which is written out here. */
+static void write_strides(smm_buffer *b) {
+    if (b->x.strides) return;
+    uint64_t stride = 1; /* may wrap where there is no element */
+    b->x.strides = b->sizes + SMM_MOST_DIMS;
+    for (int i = b->x.ndim; i--; stride *= (uint64_t)b->x.shape[i]) b->x.strides[i] = (int64_t)stride;
+}
+
+static bool resolve(smm_buffer *b, char why[WHY]) {
+    if (!is_sound(&b->x, why)) return false;
     b->x.data = (char *)b->x.data + b->x.byte_offset;
     b->x.byte_offset = 0;
     write_strides(b);
+    return true;
 }
 
 bool smm_exchange(PyObject *x, smm_buffer *b) {
     const array_type type = type_of(x);
     b->api = type.api;
-    b->read_only = false;
+    b->read_only = b->copied = false;
     b->managed = NULL;
     b->unversioned = NULL;
     if (!type.api) return false;
@@ -121,11 +169,46 @@ bool smm_exchange(PyObject *x, smm_buffer *b) {
         PyErr_Clear();
         if (!plain) return false;
     }
-    resolve(b);
-    return true;
+    char why[WHY];
+    return resolve(b, why);
 }
 
-static int open_capsule(PyObject *x, intptr_t stream, smm_buffer *b) {
+/* --- refusals --- */
+
+int smm_refuse(PyObject *exception, PyObject *label, PyObject *x, const char *format, ...) {
+    PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(x), "__module__");
+    PyObject *name = module ? PyObject_GetAttrString((PyObject *)Py_TYPE(x), "__qualname__") : NULL;
+    va_list words;
+    va_start(words, format);
+    PyObject *what = name ? PyUnicode_FromFormatV(format, words) : NULL;
+    va_end(words);
+    if (what) PyErr_Format(exception, "%S is a %S.%S %U", label, module, name, what);
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    Py_XDECREF(what);
+    return -1;
+}
+
+/* The same for an exception that a part of x has raised, which becomes the cause. */
+static int refuse_raised(PyObject *label, PyObject *x, const char *part) {
+    PyObject *type, *cause, *trace, *raised;
+    if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
+    PyErr_Fetch(&type, &cause, &trace);
+    PyErr_NormalizeException(&type, &cause, &trace);
+    if (trace) PyException_SetTraceback(cause, trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    smm_refuse(PyExc_BufferError, label, x, "whose %s raised %.200R", part, cause);
+    PyErr_Fetch(&type, &raised, &trace);
+    PyErr_NormalizeException(&type, &raised, &trace);
+    PyException_SetCause(raised, cause); /* takes the reference */
+    PyErr_Restore(type, raised, trace);
+    return -1;
+}
+
+/* --- DLPack --- */
+
+static int open_capsule(PyObject *x, PyObject *label, intptr_t stream, smm_buffer *b) {
     PyObject *method = PyObject_GetAttr(x, word_dlpack);
     PyObject *names = method ? Py_BuildValue("{s:n,s:(ii)}", "stream", (Py_ssize_t)(stream ? stream : 1), "max_version",
                                              DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION)
@@ -138,7 +221,7 @@ static int open_capsule(PyObject *x, intptr_t stream, smm_buffer *b) {
     Py_XDECREF(method);
     Py_XDECREF(names);
     Py_XDECREF(none);
-    if (!capsule) return -1;
+    if (!capsule) return refuse_raised(label, x, "__dlpack__");
     int failed = 0;
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         b->managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
@@ -146,17 +229,23 @@ static int open_capsule(PyObject *x, intptr_t stream, smm_buffer *b) {
         if (b->managed->version.major == DLPACK_MAJOR_VERSION) {
             b->x = b->managed->dl_tensor;
             b->read_only = b->managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
+            b->copied = b->managed->flags & DLPACK_FLAG_BITMASK_IS_COPIED;
         } else
-            failed = 1;
+            failed = smm_refuse(PyExc_BufferError, label, x,
+                                "whose __dlpack__ returned a tensor of DLPack %u.%u; expected version %d",
+                                b->managed->version.major, b->managed->version.minor, DLPACK_MAJOR_VERSION);
     } else if (PyCapsule_IsValid(capsule, "dltensor")) {
         b->unversioned = PyCapsule_GetPointer(capsule, "dltensor");
         PyCapsule_SetName(capsule, "used_dltensor");
         b->x = b->unversioned->dl_tensor;
     } else
-        failed = 1;
+        failed =
+            smm_refuse(PyExc_BufferError, label, x, "whose __dlpack__ returned a %s; expected a new capsule of DLPack",
+                       Py_TYPE(capsule)->tp_name);
     Py_DECREF(capsule);
-    if (failed) PyErr_SetString(PyExc_BufferError, "__dlpack__ returned no DLPack capsule of version 1");
-    return failed ? -1 : 0;
+    char why[WHY];
+    if (!failed && !resolve(b, why)) failed = smm_refuse(PyExc_BufferError, label, x, "whose __dlpack__ gave %s", why);
+    return failed;
 }
 
 /* Make the stream wait for what the array's own stream has been given so far. */
@@ -171,85 +260,163 @@ static smm_cuda_status wait_for(const smm_cuda_functions *driver, void *stream, 
     return status;
 }
 
-/* Version 3 of the CUDA array interface; strides there are bytes. */
-static int read_interface(PyObject *x, intptr_t stream, smm_buffer *b) {
-    PyObject *d = PyObject_GetAttr(x, word_interface);
-    if (!d) return -1;
-    int done = -1;
-    enum { DEVICE_ORDINAL = 9 };
-    PyObject *shape = PyDict_Check(d) ? PyDict_GetItemString(d, "shape") : NULL;
-    PyObject *typestr = shape ? PyDict_GetItemString(d, "typestr") : NULL;
-    PyObject *data = typestr ? PyDict_GetItemString(d, "data") : NULL;
-    PyObject *strides = data ? PyDict_GetItemString(d, "strides") : NULL;
-    PyObject *mask = data ? PyDict_GetItemString(d, "mask") : NULL;
-    PyObject *own_stream = data ? PyDict_GetItemString(d, "stream") : NULL;
-    const char *type = typestr && PyUnicode_Check(typestr) ? PyUnicode_AsUTF8(typestr) : NULL;
-    const bool native = type && type[0] && type[0] != '>' && type[1]; /* devices are little-endian */
-    const bool strided = strides && strides != Py_None;
-    if (!native || !PyTuple_Check(shape) || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) != 2 ||
-        (strided && !PyTuple_Check(strides)) || (mask && mask != Py_None)) {
-        PyErr_SetString(PyExc_BufferError,
-                        "its __cuda_array_interface__ is not of version 3, or masked, or big-endian");
-        goto end;
+/* --- the CUDA array interface --- */
+
+enum { NO_STREAM = -1 };
+#define INTERFACE "__cuda_array_interface__"
+
+/* An integer of at most so many; false, without an exception, if it is none. */
+static bool take_integer(PyObject *x, int64_t least, int64_t most, int64_t *value) {
+    PyObject *number = x && PyIndex_Check(x) ? PyNumber_Index(x) : NULL;
+    int overflow = 0;
+    *value = number ? PyLong_AsLongLongAndOverflow(number, &overflow) : 0;
+    const bool taken = number && !overflow && *value >= least && *value <= most;
+    Py_XDECREF(number);
+    PyErr_Clear();
+    return taken;
+}
+
+/* A tuple of up to `most` integers >= least; how many, or -1. */
+static int take_integers(PyObject *x, int most, int64_t least, int64_t *values) {
+    const bool is_tuple = x && PyTuple_Check(x) && PyTuple_GET_SIZE(x) <= most;
+    const int count = is_tuple ? (int)PyTuple_GET_SIZE(x) : -1;
+    for (int i = 0; i < count; i++)
+        if (!take_integer(PyTuple_GET_ITEM(x, i), least, INT64_MAX, &values[i])) return -1;
+    return count;
+}
+
+/* NumPy's numbers, little-endian, as all devices are. */
+static bool take_typestr(PyObject *x, DLDataType *dtype) {
+    static const struct {
+        const char *name;
+        DLDataType dtype;
+    } known[] = {
+        {"b1", {kDLBool, 8, 1}},     {"i1", {kDLInt, 8, 1}},        {"i2", {kDLInt, 16, 1}},
+        {"i4", {kDLInt, 32, 1}},     {"i8", {kDLInt, 64, 1}},       {"u1", {kDLUInt, 8, 1}},
+        {"u2", {kDLUInt, 16, 1}},    {"u4", {kDLUInt, 32, 1}},      {"u8", {kDLUInt, 64, 1}},
+        {"f2", {kDLFloat, 16, 1}},   {"f4", {kDLFloat, 32, 1}},     {"f8", {kDLFloat, 64, 1}},
+        {"c8", {kDLComplex, 64, 1}}, {"c16", {kDLComplex, 128, 1}},
+    };
+    const char *text = x && PyUnicode_Check(x) ? PyUnicode_AsUTF8(x) : NULL;
+    PyErr_Clear();
+    if (!text || !*text || !strchr("<|=", *text) || (size_t)PyUnicode_GET_LENGTH(x) != strlen(text)) return false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        *dtype = known[i].dtype;
+        if (!strcmp(text + 1, known[i].name)) return true;
     }
-    const int size = (int)strlen(type) > 2 ? atoi(type + 2) : 0;
-    const uint8_t code = type[1] == 'f' ? kDLFloat : type[1] == 'i' ? kDLInt : type[1] == 'b' ? kDLBool : kDLUInt;
-    b->x.ndim = (int32_t)PyTuple_GET_SIZE(shape);
-    b->x.dtype = (DLDataType){.code = type[1] == 'c' ? kDLComplex : code, .bits = 8 * size, .lanes = 1};
-    b->x.data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
-    b->read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) == 1;
-    if (b->x.ndim > SMM_MOST_DIMS || (strided && PyTuple_GET_SIZE(strides) != b->x.ndim)) {
-        PyErr_Format(PyExc_BufferError, "it has %d dimensions; expected at most %d", b->x.ndim, SMM_MOST_DIMS);
-        goto end;
-    }
+    return false;
+}
+
+/* Version 3 and those before, of which all that counts here has stayed; strides are bytes. Leaves the device open. */
+static int describe_interface(PyObject *d, PyObject *label, PyObject *x, smm_buffer *b, int64_t *own_stream) {
+    static const char *const required[] = {"version", "shape", "typestr", "data"};
+    for (size_t i = 0; i < sizeof required / sizeof *required; i++)
+        if (!PyDict_GetItemString(d, required[i]))
+            return smm_refuse(PyExc_BufferError, label, x,
+                              "whose " INTERFACE " has no '%s'; expected version, shape, typestr, data", required[i]);
+    PyObject *version = PyDict_GetItemString(d, "version"), *shape = PyDict_GetItemString(d, "shape");
+    PyObject *typestr = PyDict_GetItemString(d, "typestr"), *data = PyDict_GetItemString(d, "data");
+    PyObject *strides = PyDict_GetItemString(d, "strides"), *mask = PyDict_GetItemString(d, "mask");
+    PyObject *stream = PyDict_GetItemString(d, "stream");
+    int64_t number, *const steps = b->sizes + SMM_MOST_DIMS;
+
+    if (!take_integer(version, 0, 3, &number))
+        return smm_refuse(PyExc_BufferError, label, x,
+                          "whose " INTERFACE " is of version %.50R; expected 3 or one before", version);
+    if (mask && mask != Py_None)
+        return smm_refuse(PyExc_BufferError, label, x,
+                          "whose " INTERFACE " has a mask, which smallmm does not heed; expected None");
+    b->x.ndim = take_integers(shape, SMM_MOST_DIMS, 0, b->sizes);
     b->x.shape = b->sizes;
-    for (int i = 0; i < b->x.ndim; i++) b->sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
-    if (strided) {
-        b->x.strides = b->sizes + SMM_MOST_DIMS;
-        for (int i = 0; i < b->x.ndim; i++) {
-            const int64_t bytes = PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i));
-            if (size && bytes % size) {
-                PyErr_SetString(PyExc_BufferError, "its strides split elements");
-                goto end;
-            }
-            b->x.strides[i] = size ? bytes / size : 0;
+    if (b->x.ndim < 0)
+        return smm_refuse(PyExc_BufferError, label, x,
+                          "whose " INTERFACE " has the shape %.100R; expected a tuple of up to %d integers >= 0", shape,
+                          SMM_MOST_DIMS);
+    if (!take_typestr(typestr, &b->x.dtype))
+        return smm_refuse(PyExc_BufferError, label, x,
+                          "whose " INTERFACE " has the typestr %.50R; expected one of a little-endian number, "
+                          "such as '<f4'",
+                          typestr);
+    if (strides && strides != Py_None) {
+        const int size = b->x.dtype.bits / 8;
+        bool whole = take_integers(strides, b->x.ndim, INT64_MIN, steps) == b->x.ndim;
+        for (int i = 0; i < b->x.ndim && whole; i++) {
+            whole = steps[i] % size == 0;
+            steps[i] /= size;
         }
+        if (!whole)
+            return smm_refuse(PyExc_BufferError, label, x,
+                              "whose " INTERFACE " has the strides %.100R; expected None or a tuple of %d "
+                              "multiples of %d bytes",
+                              strides, b->x.ndim, size);
+        b->x.strides = steps;
     }
-    if (PyErr_Occurred()) goto end;
+    const bool is_pair = PyTuple_Check(data) && PyTuple_GET_SIZE(data) == 2;
+    const int read_only = is_pair ? PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) : -1;
+    if (read_only < 0 || !take_integer(PyTuple_GET_ITEM(data, 0), 0, INT64_MAX, &number)) {
+        PyErr_Clear();
+        return smm_refuse(PyExc_BufferError, label, x,
+                          "whose " INTERFACE " has the data %.100R; expected a tuple of an address and "
+                          "whether it is read-only",
+                          data);
+    }
+    b->x.data = (void *)(intptr_t)number;
+    b->read_only = read_only;
+    *own_stream = NO_STREAM;
+    if (stream && stream != Py_None && !take_integer(stream, 0, INT64_MAX, own_stream))
+        return smm_refuse(PyExc_BufferError, label, x,
+                          "whose " INTERFACE " has the stream %.50R; expected None or a stream's address", stream);
+    char why[WHY];
+    b->x.device.device_type = kDLCUDA;
+    return resolve(b, why) ? 0 : smm_refuse(PyExc_BufferError, label, x, "whose " INTERFACE " gave %s", why);
+}
+
+/* Whose memory it is; and the stream is made to wait for the array's own. */
+static int find_device(PyObject *label, PyObject *x, intptr_t stream, smm_buffer *b, int64_t own_stream) {
+    enum { DEVICE_ORDINAL = 9 };
     const smm_cuda_functions *driver;
     int ordinal = 0;
+    if (smm_configure_cuda() < 0) return -1;
     smm_cuda_status status = smm_cuda_driver(&driver);
-    if (!status && b->x.data)
-        status = smm_cuda_check(driver->pointer_attribute(&ordinal, DEVICE_ORDINAL, (uintptr_t)b->x.data),
-                                "cuPointerGetAttribute");
-    b->x.device = (DLDevice){kDLCUDA, ordinal};
-    if (!status && stream >= 0 && own_stream && own_stream != Py_None) {
-        void *other = PyLong_AsVoidPtr(own_stream);
+    if (!status && b->x.data &&
+        smm_cuda_check(driver->pointer_attribute(&ordinal, DEVICE_ORDINAL, (uintptr_t)b->x.data),
+                       "cuPointerGetAttribute"))
+        return smm_refuse(PyExc_BufferError, label, x,
+                          "whose " INTERFACE " has the address %p, which is not a GPU's: %s", b->x.data,
+                          smm_cuda_message());
+    b->x.device.device_id = ordinal;
+    if (!status && stream != NO_STREAM && own_stream != NO_STREAM && own_stream != stream) {
         const smm_cuda_device *device;
         void *before = NULL;
-        if ((intptr_t)other != stream && !(status = smm_cuda_get_device(ordinal, &device)) &&
+        if (!(status = smm_cuda_get_device(ordinal, &device)) &&
             !(status = smm_cuda_check(driver->context_push(device->context), "cuCtxPushCurrent"))) {
-            status = wait_for(driver, (void *)stream, other);
+            status = wait_for(driver, (void *)stream, (void *)(intptr_t)own_stream);
             driver->context_pop(&before);
         }
     }
-    if (status)
-        smm_raise_cuda(status);
-    else
-        done = PyErr_Occurred() ? -1 : 0;
-end:
-    Py_DECREF(d);
-    return done;
+    if (status) smm_raise_cuda(status);
+    return status ? -1 : 0;
 }
 
-enum { NO_STREAM = -1 };
+static int read_interface(PyObject *x, PyObject *label, intptr_t stream, smm_buffer *b) {
+    PyObject *given = PyObject_GetAttr(x, word_interface);
+    if (!given) return refuse_raised(label, x, INTERFACE);
+    PyObject *d = PyDict_Check(given) ? PyDict_Copy(given) : NULL; /* what is called below might change it */
+    if (!d && !PyErr_Occurred())
+        smm_refuse(PyExc_BufferError, label, x, "whose " INTERFACE " is a %s; expected a dict",
+                   Py_TYPE(given)->tp_name);
+    int64_t own_stream;
+    const int failed =
+        !d || describe_interface(d, label, x, b, &own_stream) < 0 || find_device(label, x, stream, b, own_stream) < 0;
+    Py_DECREF(given);
+    Py_XDECREF(d);
+    return failed ? -1 : 0;
+}
 
-int smm_open_buffer(PyObject *x, intptr_t stream, smm_buffer *b) {
+int smm_open_buffer(PyObject *x, PyObject *label, intptr_t stream, smm_buffer *b) {
     if (smm_exchange(x, b)) return 0;
     *b = (smm_buffer){0};
-    if (PyObject_HasAttr(x, word_dlpack) ? open_capsule(x, stream, b) : read_interface(x, stream, b)) return -1;
-    resolve(b);
-    return 0;
+    return PyObject_HasAttr(x, word_dlpack) ? open_capsule(x, label, stream, b) : read_interface(x, label, stream, b);
 }
 
 void smm_close_buffer(smm_buffer *b) {
@@ -337,11 +504,33 @@ void smm_hold_buffers(smm_buffer buffers[], int count, int device, void *stream)
     if (current) driver->context_pop(&(void *){NULL});
 }
 
-/* device_of(x): the device of an array that has the CUDA array interface alone. */
-static PyObject *device_of(PyObject *Py_UNUSED(module), PyObject *x) {
+PyObject *smm_shape_of(const DLTensor *x) {
+    PyObject *shape = PyTuple_New(x->ndim);
+    for (int i = 0; shape && i < x->ndim; i++) {
+        PyObject *length = PyLong_FromLongLong(x->shape[i]);
+        if (length)
+            PyTuple_SET_ITEM(shape, i, length);
+        else
+            Py_CLEAR(shape);
+    }
+    return shape;
+}
+
+const char *smm_dtype_name(DLDataType dtype, char name[SMM_DTYPE_NAME]) {
+    static const char *const kinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex"};
+    const bool is_known = dtype.code < sizeof kinds / sizeof *kinds;
+    if (dtype.code == kDLBool && dtype.bits == 8) return "bool";
+    snprintf(name, SMM_DTYPE_NAME, "%s%d", is_known ? kinds[dtype.code] : "other", dtype.bits);
+    return name;
+}
+
+/* device_of(x, label): (device, dtype's name, shape) of an array that has the CUDA array interface alone. */
+static PyObject *device_of(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *x, *label;
     smm_buffer b = {0};
-    if (smm_configure_cuda() < 0 || read_interface(x, NO_STREAM, &b) < 0) return NULL;
-    return PyLong_FromLong(b.x.device.device_id);
+    char name[SMM_DTYPE_NAME];
+    if (!PyArg_ParseTuple(args, "OU", &x, &label) || read_interface(x, label, NO_STREAM, &b) < 0) return NULL;
+    return Py_BuildValue("isN", b.x.device.device_id, smm_dtype_name(b.x.dtype, name), smm_shape_of(&b.x));
 }
 
 /* --- memory for libraries whose arrays cannot be written to (JAX) --- */
@@ -380,7 +569,9 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_ssize_t stream;
     if (!PyArg_ParseTuple(args, "O!sin", &PyTuple_Type, &shape, &dtype, &ordinal, &stream)) return NULL;
     const int size = dtype[0] ? dtype[1] - '0' : 0;
-    if (PyTuple_GET_SIZE(shape) > SMM_MOST_DIMS) return PyErr_Format(PyExc_ValueError, "too many dimensions");
+    if (PyTuple_GET_SIZE(shape) > SMM_MOST_DIMS)
+        return PyErr_Format(PyExc_ValueError, "device_empty: shape has %zd dimensions; expected at most %d",
+                            PyTuple_GET_SIZE(shape), SMM_MOST_DIMS);
     if (smm_configure_cuda() < 0) return NULL;
     memory *m = calloc(1, sizeof *m);
     if (!m) return PyErr_NoMemory();
@@ -420,7 +611,7 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
 }
 
 static PyMethodDef methods[] = {
-    {"device_of", device_of, METH_O, NULL},
+    {"device_of", device_of, METH_VARARGS, NULL},
     {"device_empty", device_empty, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -12,7 +12,7 @@ enum { SMM_MOST_DIMS = SMM_CUDA_DIMS + 2 };
 /* An array: shape and strides (in elements, never NULL), data (byte_offset is 0), and what keeps it alive. */
 typedef struct smm_buffer {
     DLTensor x;
-    bool read_only;
+    bool read_only, copied; /* written to in vain */
     const DLPackExchangeAPI *api;
     DLManagedTensorVersioned *managed; /* held until the work is done */
     DLManagedTensor *unversioned;
@@ -21,8 +21,15 @@ typedef struct smm_buffer {
 
 /* x is an array on a CUDA device that has DLPack's C exchange API: described. Never an exception. */
 bool smm_exchange(PyObject *x, smm_buffer *b);
-/* Describe any device array, ready to be used on the stream. 0, or -1 with an exception. */
-int smm_open_buffer(PyObject *x, intptr_t stream, smm_buffer *b);
+/* Describe any device array, ready to be used on the stream. 0, or -1 with an exception, which begins with the label:
+ * function and argument. */
+int smm_open_buffer(PyObject *x, PyObject *label, intptr_t stream, smm_buffer *b);
+/* Raise an exception: "<label> is a <type of x> <format>". Returns -1. */
+int smm_refuse(PyObject *exception, PyObject *label, PyObject *x, const char *format, ...);
+/* For messages. */
+enum { SMM_DTYPE_NAME = 32 };
+const char *smm_dtype_name(DLDataType dtype, char name[SMM_DTYPE_NAME]);
+PyObject *smm_shape_of(const DLTensor *x);
 void smm_close_buffer(smm_buffer *b);
 /* Close buffers once the work that a device's stream has been given so far is done; and those of earlier calls. */
 void smm_hold_buffers(smm_buffer buffers[], int count, int device, void *stream);

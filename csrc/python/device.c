@@ -285,37 +285,87 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
     Py_RETURN_NOTIMPLEMENTED;
 }
 
-/* device_run(gufunc, stream, *operands): a call on arrays of any library, outputs included, on a given stream. The
- * arguments have been checked. False if an output overlaps another operand. */
-static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs) {
+/* Why an operand does not fit: each is what its library said of it before, as a rule, and that has been checked. */
+static void explain_misfit(const task *t, int operand, PyObject *label, PyObject *x) {
+    const smm_buffer *b = &t->x[operand];
+    const bool integer = smm_is_integer(t->g->fields[operand]), output = operand >= t->s->inputs;
+    const int kind = integer ? kDLInt : kDLFloat, bits = b->x.dtype.bits, wanted = integer ? 32 : t->bits;
+    const int batch_dims = b->x.ndim - core_of(t, operand);
+    char name[SMM_DTYPE_NAME];
+    if (b->x.device.device_id != t->device) {
+        smm_refuse(PyExc_ValueError, label, x, "on CUDA device %d; expected device %d, as the operands before",
+                   b->x.device.device_id, t->device);
+    } else if (b->x.dtype.code != kind || (wanted && bits != wanted) || (!integer && bits != 32 && bits != 64)) {
+        smm_refuse(PyExc_ValueError, label, x, "of %s; expected %s", smm_dtype_name(b->x.dtype, name),
+                   integer                   ? "int32"
+                   : !operand || wanted % 32 ? "float32 or float64"
+                   : wanted == 32            ? "float32, as the operands before"
+                                             : "float64, as the operands before");
+    } else if ((uintptr_t)b->x.data % (bits / 8)) {
+        smm_refuse(PyExc_ValueError, label, x,
+                   "whose data begin at the address %p; expected a multiple of %d bytes, an element's size", b->x.data,
+                   bits / 8);
+    } else if (batch_dims > SMM_CUDA_DIMS) {
+        smm_refuse(PyExc_ValueError, label, x, "with %d batch dimensions; expected at most %d on a device", batch_dims,
+                   SMM_CUDA_DIMS);
+    } else {
+        int64_t shape[SMM_MOST_DIMS];
+        const DLTensor expected = {.ndim = output ? shape_of_output((task *)t, operand, shape) : 0, .shape = shape};
+        PyObject *given = smm_shape_of(&b->x), *fitting = smm_shape_of(&expected);
+        if (given && fitting && output)
+            smm_refuse(PyExc_ValueError, label, x, "of shape %R; expected %R, and no two elements in one place", given,
+                       fitting);
+        else if (given && fitting)
+            smm_refuse(PyExc_ValueError, label, x, "of shape %R, which does not fit the operands before it", given);
+        Py_XDECREF(given);
+        Py_XDECREF(fitting);
+    }
+}
+
+/* What messages call an operand: "<function>: <argument>", if the caller said so. */
+static PyObject *label_of(PyObject *labels, int operand) {
+    if (labels && operand < PyTuple_GET_SIZE(labels)) return Py_NewRef(PyTuple_GET_ITEM(labels, operand));
+    return PyUnicode_FromFormat("device_run: operand %d", operand);
+}
+
+/* device_run(gufunc, stream, *operands, labels=()): a call on arrays of any library, outputs included, on a given
+ * stream. The arguments have been checked. False if an output overlaps another operand. */
+static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
     if (nargs < 3 || !PyObject_TypeCheck(args[0], &PyUFunc_Type) || smm_configure_cuda() < 0)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "expected a gufunc, a stream and operands");
+        return PyErr_Occurred() ? NULL
+                                : PyErr_Format(PyExc_TypeError, "device_run: expected a gufunc, a stream and operands");
     task t = task_of(smm_gufunc_of(args[0]));
     const intptr_t stream = PyLong_AsSsize_t(args[1]);
     PyObject *const *const operands = args + 2;
     if (PyErr_Occurred()) return NULL;
-    if (nargs - 2 != t.s->operands) return PyErr_Format(PyExc_TypeError, "expected %d operands", t.s->operands);
-    PyObject *result = NULL, *type, *raised, *trace;
-    bool in_place, fits = true, overlaps = false;
+    if (nargs - 2 != t.s->operands)
+        return PyErr_Format(PyExc_TypeError, "device_run: %zd operands; expected %d", nargs - 2, t.s->operands);
+    PyObject *const labels = names && PyTuple_GET_SIZE(names) && PyTuple_Check(args[nargs]) ? args[nargs] : NULL;
+    PyObject *result = NULL, *label = NULL, *type, *raised, *trace;
+    bool in_place, overlaps = false;
     double value;
     for (int i = 0; i < t.s->operands; i++) {
+        Py_XSETREF(label, label_of(labels, i));
+        if (!label) goto end;
         if (i < t.s->inputs && t.s->core[i] == 0 && number(operands[i], &value))
             take_number(&t, i, value);
-        else if (smm_open_buffer(operands[i], stream, &t.x[i]) < 0)
+        else if (smm_open_buffer(operands[i], label, stream, &t.x[i]) < 0)
             goto end;
-        if (i >= t.s->inputs && t.x[i].read_only) {
-            PyErr_SetString(PyExc_ValueError, "out is read-only; expected an array that can be written to");
+        if (i >= t.s->inputs && (t.x[i].read_only || t.x[i].copied)) {
+            PyErr_Format(PyExc_ValueError, "%S is %s; expected an array that can be written to", label,
+                         t.x[i].read_only ? "read-only" : "an array that __dlpack__ gives a copy of");
             goto end;
         }
     }
-    for (int i = 0; i < t.s->inputs && fits; i++) fits = t.is_number[i] || take_input(&t, i);
-    fits = fits && take_sizes(&t);
-    for (int i = t.s->inputs; i < t.s->operands && fits; i++) fits = take_output(&t, i);
-    if (!fits) {
-        PyErr_Format(PyExc_ValueError,
-                     "operands do not fit: on a device they may have up to %d batch dimensions, and data that begin "
-                     "at a multiple of an element's size",
-                     SMM_CUDA_DIMS);
+    for (int i = 0; i < t.s->operands; i++) {
+        if (i == t.s->inputs && !take_sizes(&t)) {
+            PyErr_Format(PyExc_ValueError, "device_run: no kernel takes %s of m = %zd, k = %zd, n = %zd", t.g->name,
+                         t.call.m, t.call.k, t.call.n);
+            goto end;
+        }
+        if (t.is_number[i] || (i < t.s->inputs ? take_input : take_output)(&t, i)) continue;
+        Py_XSETREF(label, label_of(labels, i));
+        if (label) explain_misfit(&t, i, label, operands[i]);
         goto end;
     }
     describe_all(&t);
@@ -328,12 +378,13 @@ end:
     else
         for (int i = 0; i < t.s->operands; i++) smm_close_buffer(&t.x[i]);
     PyErr_Restore(type, raised, trace);
+    Py_XDECREF(label);
     return result;
 }
 
 int smm_add_device_calls(PyObject *module) {
     static PyMethodDef methods[] = {
-        {"device_run", (PyCFunction)(void (*)(void))device_run, METH_FASTCALL, NULL},
+        {"device_run", (PyCFunction)(void (*)(void))device_run, METH_FASTCALL | METH_KEYWORDS, NULL},
         {NULL, NULL, 0, NULL},
     };
     return PyModule_AddFunctions(module, methods);

@@ -10,6 +10,12 @@ static PyObject *cuda_configure(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* cuda_may_cache(directory): whether kernels may be kept there. */
+static PyObject *cuda_may_cache(PyObject *Py_UNUSED(module), PyObject *directory) {
+    const char *name = PyBytes_AsString(directory);
+    return name ? PyBool_FromLong(smm_cuda_may_cache(name)) : NULL;
+}
+
 static int read_int(PyObject *d, const char *name, int otherwise) {
     PyObject *x = PyDict_GetItemString(d, name);
     return x ? (int)PyLong_AsLong(x) : otherwise;
@@ -51,13 +57,15 @@ static int read_problem(PyObject *d, smm_cuda_problem *p) {
     PyObject *dtype = PyDict_GetItemString(d, "dtype");
     const int op = read_op(d);
     if (op < 0) return -1;
-    if (!dtype || !PyUnicode_Check(dtype)) {
-        PyErr_SetString(PyExc_ValueError, "expected a dtype, 'f32' or 'f64'");
+    const bool is_f32 = dtype && PyUnicode_Check(dtype) && !PyUnicode_CompareWithASCIIString(dtype, "f32");
+    if (!is_f32 && (!dtype || !PyUnicode_Check(dtype) || PyUnicode_CompareWithASCIIString(dtype, "f64"))) {
+        PyErr_Format(PyExc_ValueError, "the dtype of a problem is %.50R; expected a dtype of a kernel, 'f32' or 'f64'",
+                     dtype ? dtype : Py_None);
         return -1;
     }
     *p = (smm_cuda_problem){
         .op = op,
-        .dtype = PyUnicode_CompareWithASCIIString(dtype, "f32") ? SMM_F64 : SMM_F32,
+        .dtype = is_f32 ? SMM_F32 : SMM_F64,
 #define READ(name, otherwise) .name = read_int(d, #name, otherwise)
         READ(m, 0),
         READ(k, 1),
@@ -96,7 +104,9 @@ static PyObject *write_parameters(const smm_cuda_parameters *p, const smm_cuda_g
 
 /* cuda_tune(rows): replace the tuned rows, dictionaries of a problem and parameters. */
 static PyObject *cuda_tune(PyObject *Py_UNUSED(module), PyObject *list) {
-    if (!PyList_Check(list)) return PyErr_Format(PyExc_TypeError, "expected a list of rows");
+    if (!PyList_Check(list))
+        return PyErr_Format(PyExc_TypeError, "cuda_tune: rows is a %s; expected a list of rows",
+                            Py_TYPE(list)->tp_name);
     const Py_ssize_t count = PyList_GET_SIZE(list);
     smm_cuda_row *rows = calloc(count + 1, sizeof *rows);
     if (!rows) return PyErr_NoMemory();
@@ -105,7 +115,7 @@ static PyObject *cuda_tune(PyObject *Py_UNUSED(module), PyObject *list) {
         smm_cuda_problem p;
         PyObject *d = PyList_GET_ITEM(list, i);
         if (!PyDict_Check(d))
-            PyErr_SetString(PyExc_TypeError, "a row must be a dictionary");
+            PyErr_Format(PyExc_TypeError, "cuda_tune: row %zd is a %s; expected a dictionary", i, Py_TYPE(d)->tp_name);
         else if (!read_problem(d, &p) && !read_parameters(d, &rows[i].parameters))
             rows[i].problem = p;
     }
@@ -158,7 +168,9 @@ static PyObject *cuda_build(PyObject *Py_UNUSED(module), PyObject *args) {
     else if (read_parameters(given, &parameters) < 0)
         return NULL;
     else if (!smm_cuda_fits(&problem, &parameters, shared, &grid))
-        return PyErr_Format(PyExc_ValueError, "these parameters do not fit the problem");
+        return PyErr_Format(PyExc_ValueError,
+                            "cuda_build: %s does not take m = %d, k = %d, n = %d with these parameters",
+                            smm_cuda_kernel_names[parameters.kernel], problem.m, problem.k, problem.n);
     if (!status) {
         Py_BEGIN_ALLOW_THREADS;
         status = smm_cuda_build(&problem, &parameters, &grid, &cubin);
@@ -211,6 +223,7 @@ static PyObject *cuda_device(PyObject *Py_UNUSED(module), PyObject *ordinal) {
 
 static PyMethodDef methods[] = {
     {"cuda_configure", cuda_configure, METH_VARARGS, NULL},
+    {"cuda_may_cache", cuda_may_cache, METH_O, NULL},
     {"cuda_tune", cuda_tune, METH_O, NULL},
     {"cuda_plan", cuda_plan, METH_VARARGS, NULL},
     {"cuda_build", cuda_build, METH_VARARGS, NULL},

@@ -238,10 +238,8 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
         PyThreadState *state = quick ? NULL : PyEval_SaveThread();
         const smm_status status = run_all(&call, g, s, &b);
         if (state) PyEval_RestoreThread(state);
-        if (status == SMM_ERR_ORDER)
+        if (status)
             failed = 1;
-        else if (status)
-            smm_raise(status, NULL);
         else
             results = results_of(arrays, s, args, nargs);
         if (results && only_failures && !some_failed) PyTuple_SetItem(results, last - s->inputs, Py_NewRef(Py_None));

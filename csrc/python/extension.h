@@ -48,7 +48,8 @@ const smm_signature *smm_signature_of(const smm_gufunc *g);
 bool smm_is_integer(char field);
 intptr_t *smm_size_in(smm_call *call, char dimension);
 smm_operand *smm_operand_in(smm_call *call, char field);
-smm_status smm_take(const smm_call *call); /* run it, or send it on the detour */
+/* Run it, or send it on the detour. A pivot that is no row is SMM_ERR_ARGUMENT, of which the package says more. */
+smm_status smm_take(const smm_call *call);
 
 /* direct.c: a gufunc's way past NumPy's machinery, as a function object. */
 PyObject *smm_direct_function(PyObject *ufunc);

@@ -87,9 +87,27 @@ smm_operand *smm_operand_in(smm_call *call, char field) {
     }
 }
 
+/* Whether pivot i of each matrix is one of i .. n-1. Looked for where something has failed: a zero of U is no error. */
+static bool pivots_are_rows(const smm_call *call) {
+    for (intptr_t r = 0; r < (call->runs > 1 ? call->runs : 1); r++)
+        for (intptr_t q = 0; q < call->batch; q++)
+            for (intptr_t i = 0; i < call->n; i++) {
+                const intptr_t at = r * call->run.pivots + q * call->pivots.batch + i * call->pivots.row;
+                const int32_t pivot = *(const int32_t *)((const char *)call->pivots.data + at);
+                if (pivot < i || pivot >= call->n) return false;
+            }
+    return true;
+}
+
 smm_status smm_take(const smm_call *call) {
     smm_detour *detour = smm_current_detour;
-    return detour ? detour->take(detour, call) : smm_run(call);
+    if (detour) return detour->take(detour, call);
+    if (call->op != SMM_OP_LU_SOLVE) return smm_run(call);
+    bool failed = false;
+    smm_call watched = *call;
+    watched.failed = &failed;
+    const smm_status status = smm_run(&watched);
+    return !status && failed && !pivots_are_rows(call) ? SMM_ERR_ARGUMENT : status;
 }
 
 /* sizes = {batch, core dimensions in order of first appearance}, strides = {a batch stride per operand, then the core

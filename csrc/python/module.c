@@ -64,7 +64,7 @@ static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) 
     if (threads == -1 && PyErr_Occurred()) return NULL;
     const smm_status status = threads == (int)threads ? smm_set_num_threads((int)threads) : SMM_ERR_ARGUMENT;
     if (status == SMM_ERR_ARGUMENT)
-        return PyErr_Format(PyExc_ValueError, "threads is %ld; expected a number >= 0 (0: the default)", threads);
+        return PyErr_Format(PyExc_ValueError, "set_num_threads: threads is %ld; expected a number >= 0 (0: the default)", threads);
     if (status != SMM_OK) {
         smm_raise(status, NULL);
         return NULL;

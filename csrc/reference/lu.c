@@ -10,7 +10,7 @@ typedef struct factors {
     intptr_t n;
     matrix lu;
     intptr_t pivots[SMM_MOST_ORDER];
-    intptr_t info; /* the first step, from 1, whose pivot is zero or infinite */
+    intptr_t info; /* the first step, from 1, whose pivot is zero or infinite; negative: which exchanges no row left */
     bool singular; /* a pivot is zero, all before are finite */
 } factors;
 
@@ -85,15 +85,19 @@ static void solve_all(const smm_call *call, const factors *f, intptr_t q) {
     }
 }
 
-/* The factors that LU gave. A pivot that is no row, or one above, exchanges nothing. */
+/* The factors that LU gave. A pivot that is no row, or one above, is a failure and exchanges nothing. */
 static void get_factors(const smm_call *call, factors *f, intptr_t q) {
+    intptr_t wrong = 0;
     f->info = 0;
     for (intptr_t i = f->n - 1; i >= 0; i--) {
         const intptr_t p =
             *(const int32_t *)((const char *)call->pivots.data + q * call->pivots.batch + i * call->pivots.row);
-        f->pivots[i] = p >= i && p < f->n ? p : i;
+        const bool is_row = p >= i && p < f->n;
+        f->pivots[i] = is_row ? p : i;
+        if (!is_row) wrong = -(i + 1);
         if (f->lu[i][i] == 0) f->info = i + 1;
     }
+    if (wrong) f->info = wrong;
 }
 
 /* The product of the diagonal of U, negated for an odd number of exchanges: `plain`, and mantissa 2^exponent, which can

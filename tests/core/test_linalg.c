@@ -288,7 +288,7 @@ static bool compare(const struct problem *p, enum operand i, bool exactly) {
                  running, "ABCDPI"[i]);
 }
 
-/* Run; and does `failed` say what info says? Without info, it may of INV. */
+/* Run; and does `failed` say what info says? Without info, it may of LU_SOLVE and INV. */
 static bool run(struct problem *p) {
     const struct stack *info = &p->stacks[INFO];
     bool failed = false, some = false;
@@ -296,7 +296,7 @@ static bool run(struct problem *p) {
     const smm_status status = smm_run(&p->call);
     p->call.failed = NULL;
     for (intptr_t q = 0; info->low && q < info->batch; q++) some |= *(const int32_t *)element(&info->x, q, 0, 0) != 0;
-    const bool untold = !info->low && p->call.op == SMM_OP_INV;
+    const bool untold = !info->low && (p->call.op == SMM_OP_LU_SOLVE || p->call.op == SMM_OP_INV);
     return CHECK(status == SMM_OK && (failed == some || untold), "%s: %s, %s failed", running, smm_status_text(status),
                  failed ? "some" : "none");
 }
@@ -538,6 +538,51 @@ static void test_unused_strides(void) {
     CHECK(smm_run(&call) == SMM_OK && c == 0.25 && info == 0, "the inverse of 4 is %g", c);
 }
 
+/* Pivots of which one is no row that its step may exchange: the matrix is NaN, and info says which step, before a zero.
+ */
+static void test_pivots(void) {
+    enum { BATCH = 37, N = 3, KINDS = 5 };
+    static const int32_t pivots[KINDS][N] = {{1, 2, 2}, {1, 2, 3}, {-1, 1, 2}, {2, 0, 2}, {0, 1, INT32_MAX}};
+    static const int32_t expected[KINDS] = {0, -3, -1, -2, -3};
+    double a[BATCH][N][N] = {0}, b[BATCH][N], c[BATCH][N];
+    int32_t p[BATCH][N], info[BATCH];
+    for (int q = 0; q < BATCH; q++) {
+        memcpy(p[q], pivots[q % KINDS], sizeof p[q]);
+        for (int i = 0; i < N; i++) a[q][i][i] = b[q][i] = q % KINDS == KINDS - 1 && i == 0 ? 0 : 1;
+    }
+    smm_call call = {.op = SMM_OP_LU_SOLVE,
+                     .dtype = SMM_F64,
+                     .batch = BATCH,
+                     .m = N,
+                     .n = N,
+                     .k = 1,
+                     .a = {a, sizeof a[0], sizeof a[0][0], sizeof a[0][0][0]},
+                     .b = {b, sizeof b[0], sizeof b[0][0], 0},
+                     .c = {c, sizeof c[0], sizeof c[0][0], 0},
+                     .pivots = {p, sizeof p[0], sizeof p[0][0], 0},
+                     .info = {info, sizeof info[0], 0, 0}};
+    for (const char *const *isa = smm_isas_available(); *isa; isa++)
+        for (int transposed = 0; transposed < 2; transposed++) {
+            smm_select_isa(*isa);
+            call.form = transposed ? SMM_TRANSPOSED : 0;
+            CHECK(smm_run(&call) == SMM_OK, "%s: pivots", *isa);
+            for (int q = 0; q < BATCH; q++)
+                CHECK(info[q] == expected[q % KINDS] && isnan(c[q][0]) == (q % KINDS != 0),
+                      "%s: info of matrix %d is %d, not %d, and the solution %g", *isa, q, (int)info[q],
+                      (int)expected[q % KINDS], c[q][0]);
+            smm_call one = call;
+            one.info = (smm_operand){0};
+            for (int q = 0; q < KINDS; q++) {
+                bool failed = false;
+                one.batch = 1;
+                one.failed = &failed;
+                one.a.data = a[q], one.b.data = b[q], one.c.data = c[q], one.pivots.data = p[q];
+                CHECK(smm_run(&one) == SMM_OK && failed == (q != 0), "%s: without info, of matrix %d", *isa, q);
+            }
+        }
+    smm_select_isa(NULL);
+}
+
 int main(int argc, char **argv) {
     static const struct test tests[] = {
         {"good matrices", test_good},
@@ -548,6 +593,7 @@ int main(int argc, char **argv) {
         {"sizes", test_sizes},
         {"refused", test_refused},
         {"unused strides", test_unused_strides},
+        {"pivots", test_pivots},
         {"parts and threads", test_threads},
         /* Hundreds of megabytes: too much for valgrind and emulators. */
         {"streamed", test_streamed},

@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 import subprocess
 import sys
 import textwrap
@@ -66,6 +67,66 @@ def test_damaged_file(compile_once, tmp_path, damage):
     assert file.read_bytes() == whole
 
 
+def fifo(file, whole):
+    file.unlink()
+    os.mkfifo(file)
+
+
+def link(file, whole):
+    other = file.with_name("other")
+    file.rename(other)
+    file.symlink_to(other)
+
+
+def another_users(file, whole):
+    try:
+        os.chown(file, os.geteuid() + 1, -1)
+    except PermissionError:
+        pytest.skip("needs root")
+
+
+@pytest.mark.parametrize(
+    "replace",
+    [
+        fifo,
+        link,
+        another_users,
+        lambda file, whole: file.chmod(0o620),
+        lambda file, whole: file.chmod(0o602),
+    ],
+    ids=["fifo", "link", "of another user", "for a group to write to", "for all to write to"],
+)
+def test_other_than_an_own_plain_file(compile_once, tmp_path, replace):
+    """It is not read, nor waited for, and a whole one takes its place."""
+    first = compile_once()
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    replace(file, whole)
+    assert compile_once() == first
+    assert (file.read_bytes(), stat.S_IMODE(file.lstat().st_mode)) == (whole, 0o600)
+    assert stat.S_ISREG(file.lstat().st_mode)
+    assert compile_once() == (*first[:2], True)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777])
+def test_folder_that_others_write_to(compile_once, tmp_path, mode):
+    first = compile_once()
+    tmp_path.chmod(mode)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(b"")
+    assert compile_once() == first
+    assert (list(tmp_path.iterdir()), file.read_bytes()) == ([file], b"")
+
+
+def test_new_folder_is_private(compile_once, tmp_path, run_python):
+    folder = tmp_path / "a" / "b"
+    assert run_python(CODE, {"SMALLMM_CACHE_DIR": str(folder)}).stdout.split()[2] == "False"
+    assert len(list(folder.iterdir())) == 1
+    assert [stat.S_IMODE(x.stat().st_mode) for x in (folder, folder.parent)] == [0o700, 0o700]
+    (tmp_path / "link").symlink_to(folder)
+    assert run_python(CODE, {"SMALLMM_CACHE_DIR": str(tmp_path / "link")}).stdout.split()[2] == "True"
+
+
 def checksum(data):
     """FNV-1a of 64 bits, as jit.c."""
     h = 0xCBF29CE484222325
@@ -116,3 +177,45 @@ def test_default_directory(monkeypatch, tmp_path):
     assert cuda.cache_directory() == tmp_path / "smallmm"
     monkeypatch.setenv("SMALLMM_CACHE_DIR", "")
     assert cuda.cache_directory() is None
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SMALLMM_CACHE_DIR", "here")
+    assert cuda.cache_directory() == tmp_path / "here"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"XDG_CACHE_HOME": "relative"}, {"XDG_CACHE_HOME": "", "HOME": "relative"}],
+    ids=["XDG_CACHE_HOME", "HOME"],
+)
+@pytest.mark.parametrize("platformdirs", [True, False])
+def test_relative_home(monkeypatch, tmp_path, environment, platformdirs):
+    """Nothing is kept, rather than below whatever the working directory is."""
+    if platformdirs:
+        pytest.importorskip("platformdirs")
+    else:
+        monkeypatch.setitem(sys.modules, "platformdirs", None)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SMALLMM_CACHE_DIR", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert cuda.cache_directory() is None
+    assert re.match(
+        r"the user's cache folder is .*relative.*; expected an absolute path", cuda.find_cache()[1]
+    )
+
+
+def test_what_is_said_of_a_folder_that_is_not_used(monkeypatch, tmp_path, run_python):
+    tmp_path.chmod(0o777)
+    monkeypatch.setenv("SMALLMM_CACHE_DIR", str(tmp_path))
+    folder, why = cuda.find_cache()
+    assert folder is None
+    assert why.startswith(
+        f"{tmp_path} is no folder that belongs to this user and that no other may write to; chmod"
+    )
+    environment = {"SMALLMM_CACHE_DIR": str(tmp_path)}
+    warned = run_python("import smallmm.cuda; smallmm.cuda.is_available()", environment).stderr
+    assert f"RuntimeWarning: smallmm compiles each kernel anew in each process: {tmp_path} is no" in warned
+    said = run_python("import smallmm; smallmm.show_config()", environment).stdout
+    assert f"kernel cache:   none: {tmp_path} is no folder" in said
+    said = run_python("from smallmm._cli import main; main(['cache'])", environment).stdout
+    assert "compiled kernels are not kept" in said
