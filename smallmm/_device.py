@@ -13,11 +13,10 @@ import numpy as np
 
 from . import _core, cuda
 from ._arrays import without_negation
-from ._errors import explain_failure
+from ._errors import PRODUCTS, explain_failure
 from ._signatures import core_dimensions, core_sizes, output_dtypes, output_shapes
 
 _CUDA = 2  # DLPack's number
-_PRODUCTS = ("batched_matmul", "gemm", "matmul", "matvec", "vecmat")
 
 
 class _Library:
@@ -248,7 +247,7 @@ def call(
         )
     ]
     sizes = core_sizes(gufunc, shaped)
-    if gufunc.__name__ in _PRODUCTS:
+    if gufunc.__name__ in PRODUCTS:
         results = (_run if max(sizes.values()) <= cuda.LARGEST else _by_the_library)(
             library, gufunc, operands, outputs
         )

@@ -3,7 +3,7 @@ them, and with matrices, by their info."""
 
 import operator
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,12 +11,18 @@ from ._signatures import core_dimensions, output_dtypes
 
 _DTYPES = "float16, float32, float64, an integer type or bool"
 
+# Without a numpy.linalg.LinAlgError for shapes, as in NumPy
+PRODUCTS = ("batched_matmul", "gemm", "matmul", "matvec", "vecmat")
+
 # The first output of these is the transpose of what the caller gave.
 _TRANSPOSING = ("qr_raw_tall", "qr_raw_wide")
 
 
 class LinAlgError(np.linalg.LinAlgError):
     """Some matrices of a stack have no answer. The others' answers are here.
+
+    Arguments of a wrong shape are a plain `numpy.linalg.LinAlgError` where NumPy raises that, which is a
+    ValueError, and a ValueError elsewhere.
 
     Attributes
     ----------
@@ -27,31 +33,41 @@ class LinAlgError(np.linalg.LinAlgError):
         What the function would have returned: NaN for the matrices whose `info` is not 0.
     """
 
+    __module__ = "smallmm"
+
     def __init__(self, message: str, info: Any = None, result: Any = None) -> None:
         super().__init__(message)
         self.info = info
         self.result = result
 
 
-# What is wrong with matrices whose info is not 0: all of them, and the first, whose info is k.
-SINGULAR = ("singular", "pivot {k} is zero")
-SINGULAR_TRIANGLE = ("singular", "element {k} of the diagonal is zero")
-NOT_POSITIVE_DEFINITE = ("not positive definite", "the leading minor of order {k} is not positive")
+class Reason(NamedTuple):
+    """What is wrong with matrices whose info is not 0."""
+
+    numpys: str  # NumPy's own text, which callers compare with that of a single matrix
+    what: str
+    why: str  # of the first, whose info is k
 
 
-def numerical_failure(
-    op: str, info: np.ndarray, own_info: Any, result: Any, reason: tuple[str, str]
-) -> LinAlgError:
+SINGULAR = Reason("Singular matrix", "singular", "pivot {k} is zero")
+SINGULAR_TRIANGLE = Reason("Singular matrix", "singular", "element {k} of the diagonal is zero")
+NOT_POSITIVE_DEFINITE = Reason(
+    "Matrix is not positive definite",
+    "not positive definite",
+    "the leading minor of order {k} is not positive",
+)
+
+
+def numerical_failure(op: str, info: np.ndarray, own_info: Any, result: Any, reason: Reason) -> LinAlgError:
     """The exception for a call of which some info is not 0. own_info: the same in the caller's library."""
-    what, why = reason
     first = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(info)))[: info.ndim]
-    why = why.format(k=info[first])
+    why = reason.why.format(k=info[first])
     if info.ndim == 0:
-        message = f"{op}: the matrix is {what}: {why} (counted from 1)"
+        message = f"{reason.numpys} ({op}: {why}, counted from 1)"
     else:
         count = np.count_nonzero(info)
         message = (
-            f"{op}: {count} of {info.size} matrices {'is' if count == 1 else 'are'} {what}, the first at "
+            f"{op}: {count} of {info.size} matrices {'is' if count == 1 else 'are'} {reason.what}, the first at "
             f"index {first}: {why} (counted from 1); info and result of this exception tell of all"
         )
     return LinAlgError(message, own_info, result)
@@ -118,7 +134,9 @@ def explain_failure(
 def _explain_shapes(
     op: str, gufunc: np.ufunc, arrays: dict[str, np.ndarray], outs: dict[str, Any]
 ) -> Exception | None:
+    """LinAlgError, which is a ValueError, where numpy.linalg raises it."""
     inputs, outputs = core_dimensions(gufunc)
+    solves = gufunc.__name__ not in PRODUCTS
     sizes: dict[str, int] = {}
     owner: dict[str, str] = {}
     batch: tuple[int, ...] = ()
@@ -130,20 +148,20 @@ def _explain_shapes(
             absent.update(dim for dim in dims if dim.endswith("?"))
             dims = [dim for dim in dims if not dim.endswith("?")]
         if array.ndim < len(dims):
-            return ValueError(
+            return (np.linalg.LinAlgError if solves and len(dims) == 2 else ValueError)(
                 f"{op}: {name} has shape {array.shape}; expected at least {len(dims)} "
                 f"dimension{'s' if len(dims) > 1 else ''}, "
                 f"{_shape_text(dims, {})}"
             )
         shape = array.shape[array.ndim - len(dims) :]
         if len(set(dims)) < len(dims) and len(set(shape)) > 1:
-            return ValueError(
+            return np.linalg.LinAlgError(
                 f"{op}: {name} has shape {array.shape}; expected square matrices, {_shape_text(dims, sizes)}"
             )
         for dim, size in zip(dims, shape, strict=True):
             if sizes.setdefault(dim, size) != size:
                 other = owner[dim]
-                return ValueError(
+                return (np.linalg.LinAlgError if gufunc.__name__ == "lstsq" else ValueError)(
                     f"{op}: {name} has shape {array.shape}; expected {_shape_text(dims, sizes)} "
                     f"to match {other} of shape {arrays[other].shape}{_hint(dims, shape, sizes)}"
                 )

@@ -147,7 +147,8 @@ def lstsq(
     Raises
     ------
     ValueError, TypeError
-        As `solve`; both `rtol` and `rcond` are given, or either is negative.
+        As `solve`; `a` and `b` with different numbers of rows are a `numpy.linalg.LinAlgError`, too; both
+        `rtol` and `rcond` are given, or either is negative.
 
     See Also
     --------

@@ -192,8 +192,10 @@ def solve(a: ArrayLike, b: ArrayLike, /, *, out: Any = None) -> Any:
     LinAlgError
         Some matrices are singular: a pivot is exactly zero. The exception names how many and the first, and
         has ``info`` and the others' solutions.
+    numpy.linalg.LinAlgError
+        `a` has fewer than two dimensions or is not square. It is a ValueError, too.
     ValueError
-        Shapes do not fit, or `out` is read-only.
+        Other shapes do not fit, or `out` is read-only.
     TypeError
         An argument is complex, of extended precision or not numeric; arrays belong to different libraries or
         devices.

@@ -87,6 +87,8 @@ def test_error_tells_more():
     np.testing.assert_array_equal(caught.value.result[2], EYE(2) / 2)
     with pytest.raises(np.linalg.LinAlgError, match=r"^Singular matrix$"):
         np.linalg.inv(a)
+    with pytest.raises(np.linalg.LinAlgError, match=r"^Singular matrix \(inv: pivot 2 "):
+        smallmm.inv(a[1])
 
 
 def test_ex_functions_do_not_raise():

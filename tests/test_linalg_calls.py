@@ -787,7 +787,7 @@ def test_numpys_matrices(n):
     assert smallmm.solve(np.stack([2 * EYE(n)] * 3), a).shape == (3, n, n)
     out = np.empty((n, n))
     assert smallmm.inv(a, out=out) is out
-    with pytest.raises(smallmm.LinAlgError, match="inv: the matrix is singular") as caught:
+    with pytest.raises(smallmm.LinAlgError, match=r"^Singular matrix \(inv: ") as caught:
         smallmm.inv(0 * a)
     assert caught.value.info == 1
 
