@@ -23,6 +23,7 @@ from ._config import Explanation, explain, get_num_threads, set_num_threads, sho
 from ._errors import LinAlgError
 from ._least_squares import lstsq, lstsq_ex, qr
 from ._linalg import (
+    cho_factor,
     cho_solve,
     cholesky,
     cholesky_ex,
@@ -50,6 +51,7 @@ __all__ = [
     "__version__",
     "batched_matmul",
     "bench",
+    "cho_factor",
     "cho_solve",
     "cholesky",
     "cholesky_ex",

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _core, _lapack
 from ._errors import explain_failure
-from ._signatures import core_dimensions, fixed_signature, output_dtypes
+from ._signatures import core_dimensions, fixed_signature, narrow_dtype, output_dtypes
 
 # Devices whose memory the CPU reads and writes: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged of DLPack.
 _HOST_DEVICES = (1, 3, 11, 13)
@@ -53,6 +53,15 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
         return _given_or(library, next(iter(outs.values())), results)
     given = (*outs.values(), *(None,) * gufunc.nout)
     return tuple(_given_or(library, x, result) for x, result in zip(given, results, strict=False))
+
+
+def core_shape(a: Any) -> tuple[int, int]:
+    """Rows and columns of a stack of matrices. If it is none, the call says so."""
+    try:
+        shape = np.shape(a)
+    except ValueError:
+        shape = ()
+    return shape[-2:] if len(shape) > 1 else (1, 1)
 
 
 def as_numpy(op: str, name: str, x: Any) -> np.ndarray:
@@ -146,15 +155,14 @@ def _call_chunks(
 def _call_numpy(
     op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any], kwargs: dict[str, Any]
 ) -> Any:
-    # numpy.matrix has two dimensions, which infos and determinants lack; its products are NumPy's own affair
-    matrices = gufunc not in _NUMPY_UFUNCS and any(isinstance(x, np.matrix) for x in operands.values())
-    operands = {
-        name: np.asarray(x) if matrices and isinstance(x, np.matrix) else _without_mask(x)
-        for name, x in operands.items()
-    }
-    targets = {name: _without_mask(x) for name, x in outs.items()}
+    operands = {name: _without_mask(op, name, x) for name, x in operands.items()}
+    # numpy.matrix has two dimensions, unlike stacks, infos and determinants: results become it at the end
+    is_matrix = {name: isinstance(x, np.matrix) for name, x in operands.items()}
+    operands = {name: np.asarray(x) if is_matrix[name] else x for name, x in operands.items()}
+    matrices = any(is_matrix.values()) and kwargs.get("subok", True)
+    targets = {name: x.data if isinstance(x, np.ma.MaskedArray) else x for name, x in outs.items()}
     try:
-        results = gufunc(*operands.values(), *targets.values(), **kwargs)
+        results = _computed(gufunc, operands, targets, kwargs)
     except (OverflowError, TypeError, ValueError):
         explanation = explain_failure(op, gufunc, operands, targets, kwargs)
         if explanation is not None:
@@ -167,17 +175,49 @@ def _call_numpy(
     return results
 
 
-def _without_mask(x: Any) -> Any:
-    """Masks mean nothing here, and would be laid over results of other shapes."""
-    return x.data if isinstance(x, np.ma.MaskedArray) else x
+def _computed(
+    gufunc: np.ufunc, operands: dict[str, Any], targets: dict[str, Any], kwargs: dict[str, Any]
+) -> Any:
+    """The gufunc's results. Products of float16 or bool are computed in a wider dtype, and rounded once."""
+    if np.size(operands.get("pivots", 1)) == 0:  # an empty list is an array of floats
+        operands = {**operands, "pivots": np.zeros(np.shape(operands["pivots"]), np.int32)}
+    ours = not kwargs.keys() & {"dtype", "signature"} and not any(map(_overrides_ufuncs, operands.values()))
+    narrow = narrow_dtype(gufunc, operands) if ours else None
+    target = next(iter(targets.values()), None)
+    if narrow is None or (narrow == np.float16 and target is not None):  # to which NumPy rounds
+        return gufunc(*operands.values(), *targets.values(), **kwargs)
+    if target is None:
+        with np.errstate(all="ignore"):
+            return gufunc(*operands.values(), **kwargs).astype(narrow)
+    wide = np.empty(np.shape(target))  # NumPy casts no sums to bool
+    gufunc(*operands.values(), wide, **kwargs)
+    np.copyto(target, wide.astype(narrow), casting=kwargs.get("casting", "same_kind"))
+    return target
+
+
+def _overrides_ufuncs(x: Any) -> bool:
+    return hasattr(x, "__array_ufunc__") and not isinstance(x, np.ndarray | np.generic)
+
+
+def _without_mask(op: str, name: str, x: Any) -> Any:
+    """The values of a masked array. No kernel heeds a mask, so nothing may be masked."""
+    if not isinstance(x, np.ma.MaskedArray):
+        return x
+    if masked := np.count_nonzero(x.mask):
+        raise TypeError(
+            f"{op}: {name} is a masked array, {masked} of whose {x.size} elements are masked; expected none: "
+            f"pass {name}.filled(0), or whatever stands for them"
+        )
+    return x.data
 
 
 def _dressed(gufunc: np.ufunc, outs: dict[str, Any], results: Any, matrices: bool) -> Any:
     """The results, those written to a part of `out` as `out`; if `matrices`, single matrices as such."""
     _, dims = core_dimensions(gufunc)
     given = (*outs.values(), *(None,) * gufunc.nout)
+    single = {1, 2} if gufunc in _NUMPY_UFUNCS else {2}  # NumPy makes a row of a vector
     dressed = tuple(
-        out if out is not None else x.view(np.matrix) if matrices and len(core) == x.ndim == 2 else x
+        out if out is not None else x.view(np.matrix) if matrices and {x.ndim, len(core)} <= single else x
         for out, x, core in zip(given, results if gufunc.nout > 1 else (results,), dims, strict=False)
     )
     return dressed if gufunc.nout > 1 else dressed[0]

@@ -80,6 +80,23 @@ def several(op: str, out: Any, result: Any) -> tuple[Any, ...]:
     return out
 
 
+def run_from_the_right(op: str, gufunc: str, operands: dict[str, Any], out: Any) -> Any:
+    """`run` for X of X A = B, which is the transpose of that of A^T X^T = B^T. The caller transposes A; a
+    vector b is a row, as in a product."""
+    operands = {**operands, "b": transposed(operands["b"])}
+    is_vector = getattr(operands["b"], "ndim", 1) < 2
+    target = out if is_vector else transposed_out(out)
+    results = run(f"{op} with left=False, of the transposes", gufunc, operands, (target,))
+    x, *info = results if isinstance(results, tuple) else (results,)
+    x = x if is_vector else transposed(x) if out is None else out
+    return (x, *info) if info else x
+
+
+def transposed_out(out: Any) -> Any:
+    """`out` transposed if it is an array; what is none, the call refuses."""
+    return transposed(out) if hasattr(out, "__dlpack__") or on_device(out) else out
+
+
 def transposed(x: Any) -> Any:
     x = without_labels(x)
     if not hasattr(x, "swapaxes"):

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _core, _lapack, _least_squares, _linalg, _matmul, cuda
 from ._arrays import as_numpy, on_device
-from ._errors import LinAlgError, integer
+from ._errors import LinAlgError, integer, shown
 
 _EXPLAINED = {
     f.__name__: f
@@ -32,6 +32,7 @@ _EXPLAINED = {
         _linalg.slogdet,
         _linalg.cholesky,
         _linalg.cholesky_ex,
+        _linalg.cho_factor,
         _linalg.cho_solve,
         _linalg.solve_triangular,
         _least_squares.qr,
@@ -92,7 +93,7 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
     could not use in its children.
     """
     if not isinstance(mode, str) or mode not in ("stdout", "dicts"):
-        raise ValueError(f"show_config: mode is {mode!r}; expected 'stdout' or 'dicts'")
+        raise ValueError(f"show_config: mode is {shown(mode)}; expected 'stdout' or 'dicts'")
     config = {
         "smallmm": _core.__version__,
         "numpy": np.__version__,
@@ -246,7 +247,7 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     """
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
     if name not in _EXPLAINED:
-        raise ValueError(f"explain: op is {op!r}; expected one of {', '.join(_EXPLAINED)}")
+        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(_EXPLAINED)}")
     operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
     out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
     plan = _core.explain(_unchecked, _EXPLAINED[name], *operands, out=out, **kwargs)

@@ -13,8 +13,15 @@ import numpy as np
 
 from . import _core, cuda
 from ._arrays import without_negation
-from ._errors import PRODUCTS, explain_failure
-from ._signatures import core_dimensions, core_sizes, output_dtypes, output_shapes
+from ._errors import explain_failure
+from ._signatures import (
+    PRODUCTS,
+    computed_dtypes,
+    core_dimensions,
+    core_sizes,
+    narrow_dtype,
+    output_shapes,
+)
 
 _CUDA = 2  # DLPack's number
 
@@ -228,9 +235,9 @@ def call(
         if isinstance(library, _Jax):
             raise TypeError(f"{op}: {name} is a {_type_name(x)}, which cannot be written to")
 
-    dtypes = output_dtypes(
-        gufunc, {name: shaped[name] if name in infos else x for name, x in operands.items()}, {}
-    )
+    typed = {name: shaped[name] if name in infos else x for name, x in operands.items()}
+    narrow = narrow_dtype(gufunc, typed)
+    dtypes = computed_dtypes(gufunc, typed, {})
     dtypes = [library.nearest(dtype) for dtype in dtypes]
     computed = next(dtype for dtype in dtypes if dtype.kind == "f")
     for name, info in infos.items():
@@ -267,6 +274,8 @@ def call(
     for output, result in zip(outputs, results, strict=True):
         if output.given is not None and result is not output.given:
             output.given[...] = result
+        if narrow and output.given is None:
+            result = library.astype(result, narrow.name)
         answers.append(result if output.given is None else output.given)
     return answers[0] if len(answers) == 1 else tuple(answers)
 

@@ -7,12 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._signatures import core_dimensions, output_dtypes
+from ._signatures import PRODUCTS, core_dimensions, output_dtypes
 
 _DTYPES = "float16, float32, float64, an integer type or bool"
-
-# Without a numpy.linalg.LinAlgError for shapes, as in NumPy
-PRODUCTS = ("batched_matmul", "gemm", "matmul", "matvec", "vecmat")
 
 # The first output of these is the transpose of what the caller gave.
 _TRANSPOSING = ("qr_raw_tall", "qr_raw_wide")
@@ -67,10 +64,19 @@ def numerical_failure(op: str, info: np.ndarray, own_info: Any, result: Any, rea
     else:
         count = np.count_nonzero(info)
         message = (
-            f"{op}: {count} of {info.size} matrices {'is' if count == 1 else 'are'} {reason.what}, the first at "
-            f"index {first}: {why} (counted from 1); info and result of this exception tell of all"
+            f"{op}: {count} of {info.size} matrices {'is' if count == 1 else 'are'} {reason.what}, the first "
+            f"at index {first}: {why} (counted from 1); info and result of this exception tell of all"
         )
     return LinAlgError(message, own_info, result)
+
+
+def shown(x: Any) -> str:
+    """A wrong argument in a message: itself, or what it is where that would be long."""
+    shape = getattr(x, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"a {type(x).__name__} of shape {shape}"
+    text = repr(x)
+    return text if len(text) <= 60 else f"a {type(x).__name__}"
 
 
 def flag(op: str, name: str, x: Any) -> bool:
@@ -80,7 +86,7 @@ def flag(op: str, name: str, x: Any) -> bool:
     if isinstance(x, np.ndarray) and x.ndim == 0:
         x = x[()]
     if not isinstance(x, Integral | np.bool_):
-        raise TypeError(f"{op}: {name} is {x!r}; expected True or False")
+        raise TypeError(f"{op}: {name} is {shown(x)}; expected True or False")
     return bool(x)
 
 
@@ -89,9 +95,9 @@ def integer(op: str, name: str, x: Any, bits: int = 31) -> int:
     try:
         number = operator.index(x)
     except TypeError:
-        raise TypeError(f"{op}: {name} is {x!r}; expected an integer") from None
+        raise TypeError(f"{op}: {name} is {shown(x)}; expected an integer") from None
     if number.bit_length() > bits:
-        raise ValueError(f"{op}: {name} is {x}; expected an integer of {bits + 1} bits")
+        raise ValueError(f"{op}: {name} is {shown(x)}; expected an integer of {bits + 1} bits")
     return number
 
 
@@ -136,7 +142,7 @@ def _explain_shapes(
 ) -> Exception | None:
     """LinAlgError, which is a ValueError, where numpy.linalg raises it."""
     inputs, outputs = core_dimensions(gufunc)
-    solves = gufunc.__name__ not in PRODUCTS
+    solves = gufunc.__name__ not in PRODUCTS  # NumPy's products raise a plain ValueError
     sizes: dict[str, int] = {}
     owner: dict[str, str] = {}
     batch: tuple[int, ...] = ()

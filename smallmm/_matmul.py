@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from . import _core
 from ._arrays import call
+from ._errors import shown
 
 _direct_batched_matmul = _core.direct["batched_matmul"]
 _direct_gemm = _core.direct["gemm"]
@@ -87,7 +88,9 @@ def batched_matmul(
         return call("batched_matmul", _core.batched_matmul, {"a": a, "b": b}, out, {})
     given = any(x is not None for x in (out if isinstance(out, tuple) else (out,)))
     if not given and not (isinstance(beta, Number) and beta == 0):
-        raise ValueError(f"batched_matmul: beta is {beta!r}, which needs out: the array it multiplies")
+        raise ValueError(
+            f"batched_matmul: out is None, but beta is {shown(beta)}; expected the array that beta multiplies"
+        )
     return call("batched_matmul", _core.gemm, {"a": a, "b": b, "alpha": alpha, "beta": beta}, out, {})
 
 
