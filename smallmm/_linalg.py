@@ -202,15 +202,14 @@ def lu_solve(
     array([1., 1.])
     """
     lu, pivots = _pair("lu_solve", "lu_and_piv", lu_and_piv, "(LU, pivots)")
-    transpose = _is_transposed("lu_solve", trans) or flag("lu_solve", "adjoint", adjoint)
-    left = flag("lu_solve", "left", left)
+    transpose = _is_transposed("lu_solve", trans)
+    transpose = transpose or (adjoint is not False and flag("lu_solve", "adjoint", adjoint))
+    left = left is True or flag("lu_solve", "left", left)
     gufunc = "lu_solve_transposed" if transpose == left else "lu_solve"
     operands = {"LU": lu, "pivots": pivots, "b": b}
-    return (
-        run("lu_solve", gufunc, operands, (out,))
-        if left
-        else run_from_the_right("lu_solve", gufunc, operands, out)
-    )
+    if left:
+        return run("lu_solve", gufunc, operands, (out,))
+    return run_from_the_right("lu_solve", gufunc, operands, out)
 
 
 def solve(
@@ -293,7 +292,7 @@ def solve(
     results = _direct_solve(a, b, out)
     if results is NotImplemented:
         results = call("solve", _core.solve, {"a": a, "b": b}, (out,), {})
-    return checked("solve", results, SINGULAR)
+    return results[0] if results[1] is None else checked("solve", results, SINGULAR)
 
 
 def solve_ex(a: ArrayLike, b: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> SolveExResult:
@@ -352,7 +351,7 @@ def inv(a: ArrayLike, /, *, out: Any = None, overwrite_a: bool = False, check_fi
     results = _direct_inv(a, out)
     if results is NotImplemented:
         results = call("inv", _core.inv, {"a": a}, (out,), {})
-    return checked("inv", results, SINGULAR)
+    return results[0] if results[1] is None else checked("inv", results, SINGULAR)
 
 
 def inv_ex(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> InvExResult:
@@ -503,7 +502,7 @@ def cholesky(
     results = _direct["cholesky_upper"](a, out) if upper else _direct_cholesky(a, out)
     if results is NotImplemented:
         results = call("cholesky", _core.cholesky_upper if upper else _core.cholesky, {"a": a}, (out,), {})
-    return checked("cholesky", results, NOT_POSITIVE_DEFINITE)
+    return results[0] if results[1] is None else checked("cholesky", results, NOT_POSITIVE_DEFINITE)
 
 
 def cholesky_ex(
@@ -676,8 +675,8 @@ def solve_triangular(
     if upper is not None:
         lower = not _one_triangle("solve_triangular", "upper", upper, lower)
     unit = flag("solve_triangular", "unit_diagonal", unit_diagonal)
-    unit = unit or flag("solve_triangular", "unitriangular", unitriangular)
-    left = flag("solve_triangular", "left", left)
+    unit = unit or (unitriangular is not False and flag("solve_triangular", "unitriangular", unitriangular))
+    left = left is True or flag("solve_triangular", "left", left)
     if _is_transposed("solve_triangular", trans) == left:
         lower, flipped = not lower, transposed(a)
         *_, rows, cols = (1, 1, *getattr(flipped, "shape", ()))
@@ -702,9 +701,12 @@ def _pair(op: str, name: str, pair: Any, expected: str) -> tuple[Any, Any]:
     return first, second
 
 
+_INTEGER_OR_STR = (int, str, Integral)  # int first: an instance of Integral takes 0.3 us to recognise
+
+
 def _is_transposed(op: str, trans: Any) -> bool:
     for values, answer in (((0, "N"), False), ((1, 2, "T", "C"), True)):
-        if isinstance(trans, Integral | str) and trans in values:
+        if isinstance(trans, _INTEGER_OR_STR) and trans in values:
             return answer
     raise ValueError(f"{op}: trans is {shown(trans)}; expected 0, 1, 2, 'N', 'T' or 'C'")
 
