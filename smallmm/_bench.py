@@ -37,7 +37,7 @@ except ImportError:
 Call = Callable[[], object]
 Row = dict[str, Any]
 
-DTYPES = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+DTYPES: dict[str, np.dtype] = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 ORDERS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 QUICK = (2, 4, 8, 16, 32)
 SECONDS, QUICK_SECONDS = 120.0, 25.0  # spent on timing, if no contender is slow

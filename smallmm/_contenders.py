@@ -56,7 +56,7 @@ def _scipy() -> Contender:
     import scipy
     import scipy.linalg
 
-    options = {"cholesky": {"lower": True}, "qr": {"mode": "economic"}}
+    options: dict[str, dict[str, Any]] = {"cholesky": {"lower": True}, "qr": {"mode": "economic"}}
 
     def bind(op: Operation, operands: list[np.ndarray]) -> Job | None:
         function = getattr(scipy.linalg, op.name, None)

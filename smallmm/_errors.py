@@ -30,8 +30,6 @@ class LinAlgError(np.linalg.LinAlgError):
         What the function would have returned: NaN for the matrices whose `info` is not 0.
     """
 
-    __module__ = "smallmm"
-
     def __init__(self, message: str, info: Any = None, result: Any = None) -> None:
         super().__init__(message)
         self.info = info

@@ -47,7 +47,7 @@ class LstsqExResult(NamedTuple):
 
 
 def qr(
-    a: ArrayLike,
+    a: "ArrayLike",
     mode: Literal["reduced", "economic", "complete", "r", "raw"] = "reduced",
     *,
     out: Any = None,
@@ -124,11 +124,11 @@ _QR_MODES = {
 
 
 def lstsq(
-    a: ArrayLike,
-    b: ArrayLike,
-    rcond: ArrayLike | None = None,
+    a: "ArrayLike",
+    b: "ArrayLike",
+    rcond: "ArrayLike | None" = None,
     *,
-    rtol: ArrayLike | None = None,
+    rtol: "ArrayLike | None" = None,
     out: tuple[Any, Any, Any] | None = None,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
@@ -188,11 +188,11 @@ def lstsq(
 
 
 def lstsq_ex(
-    a: ArrayLike,
-    b: ArrayLike,
-    rcond: ArrayLike | None = None,
+    a: "ArrayLike",
+    b: "ArrayLike",
+    rcond: "ArrayLike | None" = None,
     *,
-    rtol: ArrayLike | None = None,
+    rtol: "ArrayLike | None" = None,
     out: tuple[Any, Any, Any, Any] | None = None,
 ) -> LstsqExResult:
     """`lstsq` with ``info``, int32, shape (...), which is 0: every matrix has a least-squares solution.
@@ -218,7 +218,7 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
     elif isinstance(rtol, Real) or (
         isinstance(rtol, np.ndarray) and rtol.ndim == 0 and rtol.dtype.kind in "biuf"
     ):
-        if not rtol >= 0:
+        if not rtol >= 0:  # type: ignore[operator]  # typeshed's Real compares with floats only
             raise ValueError(f"{op}: rtol is {rtol}; expected a number >= 0")
         try:
             rtol = float(rtol)  # of no dtype: the matrices' counts

@@ -4,7 +4,7 @@ the direct way at once, which is all that NumPy arrays mostly need; `_arrays.cal
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from . import _core
 from ._arrays import call, core_shape, on_device
@@ -70,7 +70,7 @@ class SlogdetResult(NamedTuple):
 
 
 def lu_factor(
-    a: ArrayLike,
+    a: "ArrayLike",
     /,
     *,
     out: tuple[Any, Any] | None = None,
@@ -126,7 +126,7 @@ def lu_factor(
     return checked("lu_factor", results, SINGULAR, LUResult)
 
 
-def lu_factor_ex(a: ArrayLike, /, *, out: tuple[Any, Any, Any] | None = None) -> LUExResult:
+def lu_factor_ex(a: "ArrayLike", /, *, out: tuple[Any, Any, Any] | None = None) -> LUExResult:
     """`lu_factor` that never raises for singular matrices: ``(LU, pivots, info)``.
 
     ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero; LU of such
@@ -150,8 +150,8 @@ def _lu_factor(op: str, a: Any, outs: tuple[Any, ...]) -> Any:
 
 
 def lu_solve(
-    lu_and_piv: tuple[ArrayLike, ArrayLike],
-    b: ArrayLike,
+    lu_and_piv: "tuple[ArrayLike, ArrayLike]",
+    b: "ArrayLike",
     trans: Literal[0, 1, 2, "N", "T", "C"] = 0,
     *,
     left: bool = True,
@@ -213,8 +213,8 @@ def lu_solve(
 
 
 def solve(
-    a: ArrayLike,
-    b: ArrayLike,
+    a: "ArrayLike",
+    b: "ArrayLike",
     /,
     *,
     left: bool = True,
@@ -295,7 +295,7 @@ def solve(
     return results[0] if results[1] is None else checked("solve", results, SINGULAR)
 
 
-def solve_ex(a: ArrayLike, b: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> SolveExResult:
+def solve_ex(a: "ArrayLike", b: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SolveExResult:
     """`solve` that never raises for singular matrices: ``(x, info)``.
 
     ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero; x of such
@@ -308,7 +308,7 @@ def solve_ex(a: ArrayLike, b: ArrayLike, /, *, out: tuple[Any, Any] | None = Non
     return SolveExResult(*run("solve_ex", "solve", {"a": a, "b": b}, several("solve_ex", out, SolveExResult)))
 
 
-def inv(a: ArrayLike, /, *, out: Any = None, overwrite_a: bool = False, check_finite: bool = False) -> Any:
+def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_finite: bool = False) -> Any:
     """Invert each matrix of a stack.
 
     Parameters
@@ -354,7 +354,7 @@ def inv(a: ArrayLike, /, *, out: Any = None, overwrite_a: bool = False, check_fi
     return results[0] if results[1] is None else checked("inv", results, SINGULAR)
 
 
-def inv_ex(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> InvExResult:
+def inv_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> InvExResult:
     """`inv` that never raises for singular matrices: ``(inverse, info)``.
 
     ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero; the
@@ -366,7 +366,7 @@ def inv_ex(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> InvExResul
     return InvExResult(*run("inv_ex", "inv", {"a": a}, several("inv_ex", out, InvExResult)))
 
 
-def det(a: ArrayLike, /, *, out: Any = None, overwrite_a: bool = False, check_finite: bool = False) -> Any:
+def det(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_finite: bool = False) -> Any:
     """Determinant of each matrix of a stack.
 
     Parameters
@@ -407,7 +407,7 @@ def det(a: ArrayLike, /, *, out: Any = None, overwrite_a: bool = False, check_fi
     return call("det", _core.det, {"a": a}, (out,), {}) if result is NotImplemented else result
 
 
-def slogdet(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> SlogdetResult:
+def slogdet(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SlogdetResult:
     """Sign and logarithm of the magnitude of each determinant.
 
     Parameters
@@ -444,7 +444,7 @@ def slogdet(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> SlogdetRe
 
 
 def cholesky(
-    a: ArrayLike,
+    a: "ArrayLike",
     /,
     *,
     upper: bool = False,
@@ -506,7 +506,7 @@ def cholesky(
 
 
 def cholesky_ex(
-    a: ArrayLike, /, *, upper: bool = False, out: tuple[Any, Any] | None = None
+    a: "ArrayLike", /, *, upper: bool = False, out: tuple[Any, Any] | None = None
 ) -> CholeskyExResult:
     """`cholesky` that never raises for matrices that are not positive definite: ``(L, info)``.
 
@@ -522,7 +522,7 @@ def cholesky_ex(
 
 
 def cho_factor(
-    a: ArrayLike,
+    a: "ArrayLike",
     lower: bool = False,
     *,
     out: Any = None,
@@ -569,8 +569,8 @@ def cho_factor(
 
 
 def cho_solve(
-    c_and_lower: tuple[ArrayLike, bool],
-    b: ArrayLike,
+    c_and_lower: "tuple[ArrayLike, bool]",
+    b: "ArrayLike",
     *,
     out: Any = None,
     overwrite_b: bool = False,
@@ -615,8 +615,8 @@ def cho_solve(
 
 
 def solve_triangular(
-    a: ArrayLike,
-    b: ArrayLike,
+    a: "ArrayLike",
+    b: "ArrayLike",
     trans: Literal[0, 1, 2, "N", "T", "C"] = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
@@ -679,7 +679,7 @@ def solve_triangular(
     left = left is True or flag("solve_triangular", "left", left)
     if _is_transposed("solve_triangular", trans) == left:
         lower, flipped = not lower, transposed(a)
-        *_, rows, cols = (1, 1, *getattr(flipped, "shape", ()))
+        rows, cols = core_shape(flipped)
         if not (rows < cols or rows > cols):  # others are refused as they were given; Dask's sizes may be NaN
             a = flipped
     gufunc = f"solve_{'unit_' if unit else ''}{'lower' if lower else 'upper'}"

@@ -27,7 +27,7 @@ class UFuncKeywords(TypedDict, total=False):
 
 
 def batched_matmul(
-    a: ArrayLike, b: ArrayLike, /, out: Any = None, *, alpha: ArrayLike = 1, beta: ArrayLike = 0
+    a: "ArrayLike", b: "ArrayLike", /, out: Any = None, *, alpha: "ArrayLike" = 1, beta: "ArrayLike" = 0
 ) -> Any:
     """Products of two stacks of matrices: ``alpha * a @ b + beta * out``.
 
@@ -94,7 +94,7 @@ def batched_matmul(
     return call("batched_matmul", _core.gemm, {"a": a, "b": b, "alpha": alpha, "beta": beta}, out, {})
 
 
-def matmul(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UFuncKeywords]) -> Any:
+def matmul(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
     """Matrix product as in the Python array API standard and `numpy.matmul`.
 
     Parameters
@@ -126,7 +126,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UF
     return _product(_core.matmul, x1, x2, out, kwargs)
 
 
-def matvec(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UFuncKeywords]) -> Any:
+def matvec(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
     """Products of a stack of matrices with a stack of column vectors, as `numpy.matvec`.
 
     Parameters
@@ -157,7 +157,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UF
     return _product(_core.matvec, x1, x2, out, kwargs)
 
 
-def vecmat(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UFuncKeywords]) -> Any:
+def vecmat(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
     """Products of a stack of row vectors with a stack of matrices, as `numpy.vecmat`.
 
     Parameters

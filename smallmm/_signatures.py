@@ -26,10 +26,11 @@ def _present_dimensions(
     for x, dims in zip(operands.values(), inputs, strict=True):
         if np.ndim(x) < len(dims):
             absent.update(dim for dim in dims if dim.endswith("?"))
-    return tuple(
+    inputs, outputs = (
         [[dim.rstrip("?") for dim in dims if dim not in absent] for dims in side]
         for side in (inputs, outputs)
     )
+    return inputs, outputs
 
 
 def fixed_signature(gufunc: np.ufunc, operands: dict[str, Any]) -> str:

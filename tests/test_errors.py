@@ -2,8 +2,12 @@
 
 import copy
 import pickle
+import pydoc
 import re
+import runpy
 import traceback
+import typing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -214,3 +218,38 @@ def test_linalg_error_by_its_public_name():
         assert str(again) == str(caught.value)
         assert again.info == 2
         assert np.isnan(again.result).all()
+
+
+@pytest.mark.parametrize("name", ["eigvals", "matrix_rank", "norm", "expm"])
+def test_functions_of_others_are_pointed_at(name):
+    library = "scipy" if name == "expm" else "numpy"
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; use {library}.linalg.{name}$"):
+        getattr(smallmm, name)
+
+
+def test_names_that_nobody_has():
+    with pytest.raises(AttributeError, match=r"^module 'smallmm' has no attribute 'sovle'$"):
+        smallmm.sovle  # noqa: B018
+    assert not hasattr(smallmm, "__array_namespace_info__")
+
+
+def test_names():
+    """What `dir` lists is public, and what `help` says is short."""
+    assert dir(smallmm) == sorted(smallmm.__all__)
+    for name in smallmm.__all__:
+        x = getattr(smallmm, name)
+        if isinstance(x, type):
+            assert (x.__module__, x.__name__) == ("smallmm", name)
+    for name in ("solve", "matmul", "lstsq", "explain"):
+        first = pydoc.plain(pydoc.render_doc(getattr(smallmm, name))).splitlines()[2]
+        assert first.startswith(f"{name}(")
+        assert len(first) < 300
+        assert "numpy._typing" not in first
+    assert typing.get_type_hints(smallmm.LUResult).keys() == {"LU", "pivots"}
+    assert typing.get_type_hints(smallmm.solve).keys() > {"a", "b", "out"}
+
+
+def test_users_script(capsys):
+    """Of which a type checker thinks well, in `make lint`."""
+    runpy.run_path(str(Path(__file__).parent / "typing" / "user.py"))
+    assert capsys.readouterr().out
