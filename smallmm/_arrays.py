@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _core, _lapack
-from ._errors import explain_failure
+from ._errors import explain_failure, wrong_dtype
 from ._signatures import core_dimensions, fixed_signature, narrow_dtype, output_dtypes
 
 # Devices whose memory the CPU reads and writes: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged of DLPack.
@@ -26,6 +26,7 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
 
     out is an array, None, or a tuple of as many of them as the caller may give, in the order of the outputs.
     """
+    leave_to_python()
     outs = _named(out if isinstance(out, tuple) else (out,))
     if gufunc not in _NUMPY_UFUNCS:
         operands = {name: without_labels(x) for name, x in operands.items()}
@@ -35,6 +36,9 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
     if gufunc.nout == 1 and len(outs) != 1:
         raise ValueError(f"{op}: out is a tuple of {len(outs)}; expected an array, or a tuple of one")
     arrays = {**operands, **{name: x for name, x in outs.items() if x is not None}}
+    for name, x in arrays.items():
+        if _is_foreign(x):
+            _refuse_traced(op, name, x)
     if any(on_device(x) for x in arrays.values()):
         from . import _device
 
@@ -55,8 +59,24 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
     return tuple(_given_or(library, x, result) for x, result in zip(given, results, strict=False))
 
 
+def leave_to_python() -> None:
+    """Have torch.compile break its graph here, and skip smallmm from here on: what reads memory has no graph.
+
+    It does not trace a function with the attribute below, but runs it. PyTorch is not imported for this.
+    """
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if rules is not None and not hasattr(rules, "_skips_smallmm"):
+        rules._skips_smallmm = True  # type: ignore[attr-defined]
+        rules.add("smallmm")
+
+
+leave_to_python._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+
 def core_shape(a: Any) -> tuple[int, int]:
     """Rows and columns of a stack of matrices. If it is none, the call says so."""
+    if type(a) is not np.ndarray:
+        leave_to_python()
     try:
         shape = np.shape(a)
     except ValueError:
@@ -86,6 +106,7 @@ def without_labels(x: Any) -> Any:
     aligns the operands' labels, and lays them on the result."""
     if type(x) is np.ndarray:
         return x
+    leave_to_python()
     labelled = any(base.__module__.partition(".")[0] == "pandas" for base in type(x).__mro__)
     return np.asarray(x) if labelled else x
 
@@ -256,8 +277,31 @@ def _library_of_all(op: str, arrays: dict[str, Any], foreign: dict[str, Any]) ->
     return library
 
 
-def without_negation(op: str, name: str, x: Any) -> Any:
-    """x, which DLPack describes as it is in memory, though PyTorch may mean its negative."""
+def _refuse_traced(op: str, name: str, x: Any) -> None:
+    """Arrays that stand for others while a function is traced or vectorised, and have no memory."""
+    kind = type(x).__module__.partition(".")[0]
+    if kind == "jax" and isinstance(x, sys.modules["jax"].core.Tracer):
+        raise TypeError(
+            f"{op}: {name} is a {_type_name(x)}, which has no elements yet: call smallmm outside jit, vmap "
+            "and grad, or through jax.pure_callback, as docs/integrations.md shows"
+        )
+    if kind == "torch" and sys.modules["torch"]._C._functorch.is_functorch_wrapped_tensor(x):
+        raise TypeError(
+            f"{op}: {name} is a {_type_name(x)} within torch.vmap or torch.func, which smallmm cannot "
+            f"follow; call it outside: {op} takes whole stacks"
+        )
+
+
+def shareable(op: str, name: str, x: Any) -> Any:
+    """x without what PyTorch means and DLPack does not describe: a gradient that is not wanted, a sign."""
+    if getattr(x, "requires_grad", False):
+        torch = sys.modules.get("torch")
+        if torch is None or torch.is_grad_enabled():
+            raise TypeError(
+                f"{op}: {name} is a {_type_name(x)} that requires a gradient, which smallmm does not "
+                f"compute: call it under torch.no_grad(), or pass {name}.detach()"
+            )
+        x = x.detach()
     if not getattr(x, "is_neg", bool)():
         return x
     if name.startswith("out"):
@@ -268,7 +312,9 @@ def without_negation(op: str, name: str, x: Any) -> Any:
 
 
 def _as_numpy(op: str, name: str, x: Any) -> np.ndarray:
-    x = without_negation(op, name, x)
+    x = shareable(op, name, x)
+    if str(getattr(x, "dtype", None)).endswith("bfloat16"):
+        raise wrong_dtype(op, name, "bfloat16")
     try:
         view = np.from_dlpack(x)
         if (

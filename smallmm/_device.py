@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core, cuda
-from ._arrays import without_negation
-from ._errors import explain_failure
+from ._arrays import shareable
+from ._errors import explain_failure, wrong_dtype
 from ._signatures import (
     PRODUCTS,
     computed_dtypes,
@@ -222,9 +222,7 @@ def call(
     operands |= {name: x for name, x in arrays.items() if name in operands}
     for name, info in infos.items():
         if not _is_real(info.dtype):
-            raise TypeError(
-                f"{op}: {name} has dtype {info.dtype}; expected float16, float32, float64, an integer or bool"
-            )
+            raise wrong_dtype(op, name, info.dtype)
 
     shaped = {name: _shaped(infos[name]) if name in infos else np.asarray(x) for name, x in operands.items()}
     shaped_outs = {name: _shaped(infos[name]) if name in given else None for name in outs}
@@ -247,7 +245,7 @@ def call(
     outputs = [
         _Output(out, shape, dtype, out is not None and infos[name].dtype == dtype.name)
         for (name, out), shape, dtype in zip(
-            [*outs.items(), *[("", None)] * gufunc.nout],
+            [*((name, arrays.get(name)) for name in outs), *[("", None)] * gufunc.nout],
             output_shapes(gufunc, shaped),
             dtypes,
             strict=False,
@@ -271,12 +269,12 @@ def call(
             f"{cuda.LARGEST_FACTORED**2}); {library.name} may"
         )
     answers = []
-    for output, result in zip(outputs, results, strict=True):
+    for output, result, out in zip(outputs, results, [*outs.values(), *[None] * gufunc.nout], strict=False):
         if output.given is not None and result is not output.given:
             output.given[...] = result
         if narrow and output.given is None:
             result = library.astype(result, narrow.name)
-        answers.append(result if output.given is None else output.given)
+        answers.append(result if out is None else out)
     return answers[0] if len(answers) == 1 else tuple(answers)
 
 
@@ -403,12 +401,7 @@ def _same_device(
                 f"{op}: {name} is a {_type_name(x)} but {first_name} is a {_type_name(first)}; "
                 "expected arrays of one library"
             )
-        if getattr(x, "requires_grad", False):
-            raise TypeError(
-                f"{op}: {name} is a {_type_name(x)} that requires a gradient, which smallmm does not "
-                "compute; use .detach()"
-            )
-        x = arrays[name] = without_negation(op, name, x)
+        x = arrays[name] = shareable(op, name, x)
         infos[name] = _info(op, name, x)
         if infos[name].device != next(iter(infos.values())).device:
             raise TypeError(

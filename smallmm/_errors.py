@@ -77,6 +77,11 @@ def shown(x: Any) -> str:
     return text if len(text) <= 60 else f"a {type(x).__name__}"
 
 
+def wrong_dtype(op: str, name: str, dtype: Any) -> TypeError:
+    advice = ": convert it to float32, which holds every bfloat16" if str(dtype) == "bfloat16" else ""
+    return TypeError(f"{op}: {name} has dtype {dtype}; expected {_DTYPES}{advice}")
+
+
 def flag(op: str, name: str, x: Any) -> bool:
     """An option that is on or off. Nothing else is taken by its truth: "no" and "upper" would be on."""
     if type(x) is bool:
@@ -117,7 +122,7 @@ def explain_failure(
             if array.dtype.kind not in "iu":
                 return TypeError(f"{op}: {name} has dtype {array.dtype}; expected an integer type")
         elif array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-            return TypeError(f"{op}: {name} has dtype {array.dtype}; expected {_DTYPES}")
+            return wrong_dtype(op, name, array.dtype)
     for (name, out), dtype in zip(outs.items(), output_dtypes(gufunc, operands, kwargs), strict=False):
         if out is None:
             continue
