@@ -66,8 +66,9 @@ def batched_matmul(
     -----
     float32 and float64 are computed in their own precision, float16 in float32, integers and bools in
     float64; mixtures follow NumPy's rules. Products of float16 are rounded to it once; those of bool, without
-    `alpha` and `beta`, are bool again: true where they are not zero. Each element is ``a[i, 0] * b[0, j]``, to which the products of
-    k = 1, 2, ... are added in this order by fused multiply-add, then ``fma(alpha, sum, beta * out[i, j])``:
+    `alpha` and `beta`, are bool again: true where they are not zero. Each element is
+    ``a[i, 0] * b[0, j]``, to which the products of k = 1, 2, ... are added in this order by fused
+    multiply-add, then ``fma(alpha, sum, beta * out[i, j])``:
     the same bits whatever the batch, strides, threads or instruction set (the portable kernels on a CPU
     without FMA excepted). So ``|c - ab| <= (k + 2) u |a| |b|`` elementwise, where u is the unit roundoff.
 
