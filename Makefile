@@ -27,9 +27,10 @@ test: $(VENV)/smallmm $(VENV)/extra-test  ## build, and run the Python tests
 ctest:  ## the tests of the C core, without Python
 	$(MAKE) -C tests/core run
 
-lint: $(VENV)/extra-dev  ## ruff and clang-format, in the versions that pyproject.toml pins
+lint: $(VENV)/extra-dev  ## ruff, mypy and clang-format, in the versions that pyproject.toml pins
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 
 bench: $(VENV)/smallmm $(VENV)/extra-bench  ## measure everything on this machine (three quarters of an hour), write rows, tables and plots

@@ -89,6 +89,7 @@ static bool is_valid(const smm_call *call) {
 static bool is_too_large(const smm_call *call) {
     smm_call c = *call;
     const view a = view_of(&c, OPERAND_A);
+    if (c.form & SMM_RECTANGULAR) return true;
     return c.op != SMM_OP_MATMUL &&
            (least(a.rows, a.cols) > SMM_MOST_ORDER || (a.cols && a.rows > SMM_MOST_ORDER * SMM_MOST_ORDER / a.cols));
 }

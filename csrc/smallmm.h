@@ -25,7 +25,7 @@ enum { SMM_MOST_ORDER = 32 };
 typedef enum smm_status {
     SMM_OK = 0,
     SMM_ERR_ARGUMENT, /* a null pointer, a negative size or one that does not fit, a stride that splits an element */
-    SMM_ERR_ORDER,    /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER */
+    SMM_ERR_ORDER,    /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER, SMM_RECTANGULAR */
     SMM_ERR_ISA,      /* SMALLMM_ISA names an instruction set that is unknown or not available here */
     SMM_ERR_THREADS,  /* SMALLMM_NUM_THREADS is not an integer of at least 1 */
 } smm_status;
@@ -45,6 +45,7 @@ enum {
     SMM_UPPER = 1,      /* a's upper triangle instead of its lower; CHOLESKY gives the upper factor */
     SMM_UNIT = 2,       /* a's diagonal is taken to be 1 and not read */
     SMM_TRANSPOSED = 4, /* LU_SOLVE: the factored matrix is transposed */
+    SMM_RECTANGULAR = 8 /* LU: of m x n matrices, for which there is no kernel yet: SMM_ERR_ORDER */
 };
 
 /* A stack of matrices: matrix q, row i, column j lies at data + q*batch + i*row + j*col bytes.

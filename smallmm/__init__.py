@@ -7,7 +7,7 @@
 (1000000, 3, 3)
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 try:
     from ._core import __version__
@@ -19,8 +19,16 @@ except (ValueError, ModuleNotFoundError) as why:
 from . import cuda
 from ._config import Explanation, explain, get_num_threads, set_num_threads, show_config, threads
 from ._errors import LinAlgError
-from ._least_squares import lstsq, lstsq_ex, qr
+from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
 from ._linalg import (
+    ChoFactorResult,
+    CholeskyExResult,
+    InvExResult,
+    LUExResult,
+    LUResult,
+    SlogdetResult,
+    SolveExResult,
+    cho_factor,
     cho_solve,
     cholesky,
     cholesky_ex,
@@ -42,12 +50,24 @@ if TYPE_CHECKING:
     from ._bench import bench
 
 __all__ = [
+    "ChoFactorResult",
+    "CholeskyExResult",
     "CudaUnavailableError",
     "Explanation",
+    "InvExResult",
+    "LUExResult",
+    "LUResult",
     "LinAlgError",
+    "LstsqExResult",
+    "LstsqResult",
+    "QRRawResult",
+    "QRResult",
+    "SlogdetResult",
+    "SolveExResult",
     "__version__",
     "batched_matmul",
     "bench",
+    "cho_factor",
     "cho_solve",
     "cholesky",
     "cholesky_ex",
@@ -75,16 +95,30 @@ __all__ = [
     "vecmat",
 ]
 
+# Types are known by their public names, in tracebacks and where they are pickled.
+for _name in __all__:
+    if isinstance(globals().get(_name), type):
+        globals()[_name].__module__ = "smallmm"
+del _name
 
-def __getattr__(name: str) -> Any:
-    """`bench` is imported when first asked for: it would add to every import."""
-    if name != "bench":
-        raise AttributeError(f"module 'smallmm' has no attribute {name!r}")
-    from ._bench import bench
+# What SciPy has, numpy.linalg has not, and neither has smallmm: the names that are asked for most
+_OF_SCIPY = ("expm", "ldl", "logm", "lu", "null_space", "orth", "polar", "schur", "sqrtm")
 
-    globals()["bench"] = bench
-    return bench
+if not TYPE_CHECKING:  # for a type checker every name would exist
+
+    def __getattr__(name):
+        """`bench` is imported when first asked for: it would add to every import."""
+        if name == "bench":
+            from ._bench import bench
+
+            globals()["bench"] = bench
+            return bench
+        from numpy.linalg import __all__ as of_numpy
+
+        library = "numpy" if name in of_numpy else "scipy" if name in _OF_SCIPY else None
+        advice = f"; use {library}.linalg.{name}" if library else ""
+        raise AttributeError(f"module 'smallmm' has no attribute {name!r}{advice}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from . import _core, _lapack
-from ._errors import explain_failure, explain_pivots
-from ._signatures import core_dimensions, fixed_signature, output_dtypes
+from ._errors import explain_failure, explain_pivots, wrong_dtype
+from ._signatures import core_dimensions, fixed_signature, narrow_dtype, output_dtypes
 
 # Devices whose memory the CPU reads and writes: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged of DLPack.
 _HOST_DEVICES = (1, 3, 11, 13)
@@ -26,6 +26,7 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
 
     out is an array, None, or a tuple of as many of them as the caller may give, in the order of the outputs.
     """
+    leave_to_python()
     outs = _named(out if isinstance(out, tuple) else (out,))
     if gufunc not in _NUMPY_UFUNCS:
         operands = {name: without_labels(x) for name, x in operands.items()}
@@ -35,6 +36,9 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
     if gufunc.nout == 1 and len(outs) != 1:
         raise ValueError(f"{op}: out is a tuple of {len(outs)}; expected an array, or a tuple of one")
     arrays = {**operands, **{name: x for name, x in outs.items() if x is not None}}
+    for name, x in arrays.items():
+        if _is_foreign(x):
+            _refuse_traced(op, name, x)
     if any(on_device(x) for x in arrays.values()):
         from . import _device
 
@@ -53,6 +57,31 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
         return _given_or(library, next(iter(outs.values())), results)
     given = (*outs.values(), *(None,) * gufunc.nout)
     return tuple(_given_or(library, x, result) for x, result in zip(given, results, strict=False))
+
+
+def leave_to_python() -> None:
+    """Have torch.compile break its graph here, and skip smallmm from here on: what reads memory has no graph.
+
+    It does not trace a function with the attribute below, but runs it. PyTorch is not imported for this.
+    """
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if rules is not None and not hasattr(rules, "_skips_smallmm"):
+        rules._skips_smallmm = True  # type: ignore[attr-defined]
+        rules.add("smallmm")
+
+
+leave_to_python._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+
+def core_shape(a: Any) -> tuple[int, int]:
+    """Rows and columns of a stack of matrices. If it is none, the call says so."""
+    if type(a) is not np.ndarray:
+        leave_to_python()
+    try:
+        shape = np.shape(a)
+    except ValueError:
+        shape = ()
+    return shape[-2:] if len(shape) > 1 else (1, 1)
 
 
 def as_numpy(op: str, name: str, x: Any) -> np.ndarray:
@@ -77,6 +106,7 @@ def without_labels(x: Any) -> Any:
     aligns the operands' labels, and lays them on the result."""
     if type(x) is np.ndarray:
         return x
+    leave_to_python()
     labelled = any(base.__module__.partition(".")[0] == "pandas" for base in type(x).__mro__)
     return np.asarray(x) if labelled else x
 
@@ -146,18 +176,17 @@ def _call_chunks(
 def _call_numpy(
     op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any], kwargs: dict[str, Any]
 ) -> Any:
-    # numpy.matrix has two dimensions, which infos and determinants lack; its products are NumPy's own affair
-    matrices = gufunc not in _NUMPY_UFUNCS and any(isinstance(x, np.matrix) for x in operands.values())
-    operands = {
-        name: np.asarray(x) if matrices and isinstance(x, np.matrix) else _without_mask(x)
-        for name, x in operands.items()
-    }
-    targets = {name: _without_mask(x) for name, x in outs.items()}
+    operands = {name: _without_mask(op, name, x) for name, x in operands.items()}
+    # numpy.matrix has two dimensions, unlike stacks, infos and determinants: results become it at the end
+    is_matrix = {name: isinstance(x, np.matrix) for name, x in operands.items()}
+    operands = {name: np.asarray(x) if is_matrix[name] else x for name, x in operands.items()}
+    matrices = any(is_matrix.values()) and kwargs.get("subok", True)
+    targets = {name: x.data if isinstance(x, np.ma.MaskedArray) else x for name, x in outs.items()}
     pivots = operands.get("pivots")
     try:
         if pivots is not None:
             operands["pivots"] = _narrowed(pivots)
-        results = gufunc(*operands.values(), *targets.values(), **kwargs)
+        results = _computed(gufunc, operands, targets, kwargs)
     except (OverflowError, TypeError, ValueError):
         explanation = explain_failure(op, gufunc, operands, targets, kwargs)
         if explanation is None and pivots is not None:
@@ -175,7 +204,7 @@ def _call_numpy(
 def _narrowed(pivots: Any) -> Any:
     """Pivots as int32, where NumPy would take them modulo 2^32: those beyond become others that are no rows.
     Without an element they may be floats, as the array of an empty list is."""
-    if not isinstance(pivots, np.ndarray) and hasattr(pivots, "__array_ufunc__"):
+    if _overrides_ufuncs(pivots):
         return pivots
     array = np.asarray(pivots)
     if not array.size:
@@ -185,17 +214,47 @@ def _narrowed(pivots: Any) -> Any:
     return np.clip(array, max(np.iinfo(array.dtype).min, -1), 2**31 - 1).astype(np.int32)
 
 
-def _without_mask(x: Any) -> Any:
-    """Masks mean nothing here, and would be laid over results of other shapes."""
-    return x.data if isinstance(x, np.ma.MaskedArray) else x
+def _computed(
+    gufunc: np.ufunc, operands: dict[str, Any], targets: dict[str, Any], kwargs: dict[str, Any]
+) -> Any:
+    """The gufunc's results. Products of float16 or bool are computed in a wider dtype, and rounded once."""
+    ours = not kwargs.keys() & {"dtype", "signature"} and not any(map(_overrides_ufuncs, operands.values()))
+    narrow = narrow_dtype(gufunc, operands) if ours else None
+    target = next(iter(targets.values()), None)
+    if narrow is None or (narrow == np.float16 and target is not None):  # to which NumPy rounds
+        return gufunc(*operands.values(), *targets.values(), **kwargs)
+    if target is None:
+        with np.errstate(all="ignore"):
+            return gufunc(*operands.values(), **kwargs).astype(narrow)
+    wide = np.empty(np.shape(target))  # NumPy casts no sums to bool
+    gufunc(*operands.values(), wide, **kwargs)
+    np.copyto(target, wide.astype(narrow), casting=kwargs.get("casting", "same_kind"))
+    return target
+
+
+def _overrides_ufuncs(x: Any) -> bool:
+    return hasattr(x, "__array_ufunc__") and not isinstance(x, np.ndarray | np.generic)
+
+
+def _without_mask(op: str, name: str, x: Any) -> Any:
+    """The values of a masked array. No kernel heeds a mask, so nothing may be masked."""
+    if not isinstance(x, np.ma.MaskedArray):
+        return x
+    if masked := np.count_nonzero(x.mask):
+        raise TypeError(
+            f"{op}: {name} is a masked array, {masked} of whose {x.size} elements are masked; expected none: "
+            f"pass {name}.filled(0), or whatever stands for them"
+        )
+    return x.data
 
 
 def _dressed(gufunc: np.ufunc, outs: dict[str, Any], results: Any, matrices: bool) -> Any:
     """The results, those written to a part of `out` as `out`; if `matrices`, single matrices as such."""
     _, dims = core_dimensions(gufunc)
     given = (*outs.values(), *(None,) * gufunc.nout)
+    single = {1, 2} if gufunc in _NUMPY_UFUNCS else {2}  # NumPy makes a row of a vector
     dressed = tuple(
-        out if out is not None else x.view(np.matrix) if matrices and len(core) == x.ndim == 2 else x
+        out if out is not None else x.view(np.matrix) if matrices and {x.ndim, len(core)} <= single else x
         for out, x, core in zip(given, results if gufunc.nout > 1 else (results,), dims, strict=False)
     )
     return dressed if gufunc.nout > 1 else dressed[0]
@@ -240,8 +299,31 @@ def _library_of_all(op: str, arrays: dict[str, Any], foreign: dict[str, Any]) ->
     return library
 
 
-def without_negation(op: str, name: str, x: Any) -> Any:
-    """x, which DLPack describes as it is in memory, though PyTorch may mean its negative."""
+def _refuse_traced(op: str, name: str, x: Any) -> None:
+    """Arrays that stand for others while a function is traced or vectorised, and have no memory."""
+    kind = type(x).__module__.partition(".")[0]
+    if kind == "jax" and isinstance(x, sys.modules["jax"].core.Tracer):
+        raise TypeError(
+            f"{op}: {name} is a {_type_name(x)}, which has no elements yet: call smallmm outside jit, vmap "
+            "and grad, or through jax.pure_callback, as docs/integrations.md shows"
+        )
+    if kind == "torch" and sys.modules["torch"]._C._functorch.is_functorch_wrapped_tensor(x):
+        raise TypeError(
+            f"{op}: {name} is a {_type_name(x)} within torch.vmap or torch.func, which smallmm cannot "
+            f"follow; call it outside: {op} takes whole stacks"
+        )
+
+
+def shareable(op: str, name: str, x: Any) -> Any:
+    """x without what PyTorch means and DLPack does not describe: a gradient that is not wanted, a sign."""
+    if getattr(x, "requires_grad", False):
+        torch = sys.modules.get("torch")
+        if torch is None or torch.is_grad_enabled():
+            raise TypeError(
+                f"{op}: {name} is a {_type_name(x)} that requires a gradient, which smallmm does not "
+                f"compute: call it under torch.no_grad(), or pass {name}.detach()"
+            )
+        x = x.detach()
     if not getattr(x, "is_neg", bool)():
         return x
     if name.startswith("out"):
@@ -252,7 +334,9 @@ def without_negation(op: str, name: str, x: Any) -> Any:
 
 
 def _as_numpy(op: str, name: str, x: Any) -> np.ndarray:
-    x = without_negation(op, name, x)
+    x = shareable(op, name, x)
+    if str(getattr(x, "dtype", None)).endswith("bfloat16"):
+        raise wrong_dtype(op, name, "bfloat16")
     try:
         view = np.from_dlpack(x)
         if (

@@ -25,7 +25,7 @@ import smallmm
 from ._bounds import BOUNDS
 from ._contenders import ON_DEVICE, ON_HOST, PEERS, Contender, Place, bind_ours, place_of
 from ._device import to_host
-from ._errors import flag, integer
+from ._errors import flag, integer, shown
 
 try:
     from tqdm import tqdm
@@ -38,7 +38,7 @@ except ImportError:
 Call = Callable[[], object]
 Row = dict[str, Any]
 
-DTYPES = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+DTYPES: dict[str, np.dtype] = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 ORDERS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 QUICK = (2, 4, 8, 16, 32)
 SECONDS, QUICK_SECONDS = 120.0, 25.0  # spent on timing, if no contender is slow
@@ -396,7 +396,9 @@ def _listed(x: Any) -> list[Any]:
 def _unknown(name: str, given: Iterable[Any], known: Iterable[Any]) -> None:
     for x in given:
         if not isinstance(x, str) or x not in known:
-            raise ValueError(f"bench: {name} {x!r} is unknown; expected one of {', '.join(map(str, known))}")
+            raise ValueError(
+                f"bench: {name} {shown(x)} is unknown; expected one of {', '.join(map(str, known))}"
+            )
 
 
 def bench(
@@ -470,9 +472,9 @@ def bench(
     if batch is not None and batch < 1:
         raise ValueError(f"bench: batch is {batch}; expected at least 1")
     if seconds is not None and not (isinstance(seconds, Real) and seconds >= 0):
-        raise ValueError(f"bench: seconds is {seconds!r}; expected a number >= 0")
+        raise ValueError(f"bench: seconds is {shown(seconds)}; expected a number >= 0")
     if show is not None and not callable(show):
-        raise TypeError(f"bench: show is {show!r}; expected a function")
+        raise TypeError(f"bench: show is {shown(show)}; expected a function")
     place = place_of(device)
     left_out: dict[str, str] = {}
     contenders = [Contender(OURS, smallmm.__version__, bind_ours)]

@@ -9,7 +9,7 @@ from numpy import count_nonzero
 
 from . import _core
 from ._arrays import as_numpy, call, is_lazy, lazily, on_device, without_labels
-from ._errors import numerical_failure
+from ._errors import Reason, numerical_failure
 
 _direct = _core.direct
 
@@ -22,9 +22,7 @@ def run(op: str, gufunc: str, operands: dict[str, Any], outs: tuple[Any, ...]) -
     return results
 
 
-def checked(
-    op: str, results: tuple[Any, ...], reason: tuple[str, str], make: Callable[..., Any] | None = None
-) -> Any:
+def checked(op: str, results: tuple[Any, ...], reason: Reason, make: Callable[..., Any] | None = None) -> Any:
     """The results but the last, info, if that is 0 everywhere: one alone, or several made a named tuple.
 
     The direct way, which was not asked for info, gives None for one that is.
@@ -51,7 +49,7 @@ def _info_on_host(op: str, info: Any) -> np.ndarray:
     return _device.to_host(info) if _device.any_nonzero(info) else np.zeros(0, np.int32)
 
 
-def _checked_lazily(op: str, results: tuple[Any, ...], reason: tuple[str, str], make: Any) -> Any:
+def _checked_lazily(op: str, results: tuple[Any, ...], reason: Reason, make: Any) -> Any:
     """Dask arrays that are checked when they are computed; an exception then counts within its chunk."""
     batch_dims = results[-1].ndim
     dims = [
@@ -67,7 +65,7 @@ def _checked_lazily(op: str, results: tuple[Any, ...], reason: tuple[str, str], 
     return make(*answer) if make else answer
 
 
-def _checked_chunks(op: str, reason: tuple[str, str], make: Any, *results: np.ndarray) -> Any:
+def _checked_chunks(op: str, reason: Reason, make: Any, *results: np.ndarray) -> Any:
     return checked(op, results, reason, make)
 
 
@@ -80,6 +78,23 @@ def several(op: str, out: Any, result: Any) -> tuple[Any, ...]:
         given = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
         raise TypeError(f"{op}: out is {given}; expected a tuple ({', '.join(fields)})")
     return out
+
+
+def run_from_the_right(op: str, gufunc: str, operands: dict[str, Any], out: Any) -> Any:
+    """`run` for X of X A = B, which is the transpose of that of A^T X^T = B^T. The caller transposes A; a
+    vector b is a row, as in a product."""
+    operands = {**operands, "b": transposed(operands["b"])}
+    is_vector = getattr(operands["b"], "ndim", 1) < 2
+    target = out if is_vector else transposed_out(out)
+    results = run(f"{op} with left=False, of the transposes", gufunc, operands, (target,))
+    x, *info = results if isinstance(results, tuple) else (results,)
+    x = x if is_vector else transposed(x) if out is None else out
+    return (x, *info) if info else x
+
+
+def transposed_out(out: Any) -> Any:
+    """`out` transposed if it is an array; what is none, the call refuses."""
+    return transposed(out) if hasattr(out, "__dlpack__") or on_device(out) else out
 
 
 def transposed(x: Any) -> Any:

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from numbers import Number
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from . import _core, _lapack, _least_squares, _linalg, _matmul, cuda
 from ._arrays import as_numpy, on_device
-from ._errors import LinAlgError, integer
+from ._errors import LinAlgError, integer, shown
 
 _EXPLAINED = {
     f.__name__: f
@@ -32,6 +32,7 @@ _EXPLAINED = {
         _linalg.slogdet,
         _linalg.cholesky,
         _linalg.cholesky_ex,
+        _linalg.cho_factor,
         _linalg.cho_solve,
         _linalg.solve_triangular,
         _least_squares.qr,
@@ -78,6 +79,10 @@ def threads(threads: int, /) -> Iterator[None]:
         _core.set_num_threads(before)
 
 
+@overload
+def show_config(mode: Literal["stdout"] = "stdout") -> None: ...
+@overload
+def show_config(mode: Literal["dicts"]) -> dict[str, Any]: ...
 def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] | None:
     """Show versions, instruction set, threads, and what there is of NUMA, GPUs and their compiler.
 
@@ -92,7 +97,7 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
     could not use in its children.
     """
     if not isinstance(mode, str) or mode not in ("stdout", "dicts"):
-        raise ValueError(f"show_config: mode is {mode!r}; expected 'stdout' or 'dicts'")
+        raise ValueError(f"show_config: mode is {shown(mode)}; expected 'stdout' or 'dicts'")
     cache, why = cuda.find_cache()
     config = {
         "smallmm": _core.__version__,
@@ -247,7 +252,7 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     """
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
     if name not in _EXPLAINED:
-        raise ValueError(f"explain: op is {op!r}; expected one of {', '.join(_EXPLAINED)}")
+        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(_EXPLAINED)}")
     operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
     out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
     plan = _core.explain(_unchecked, _EXPLAINED[name], *operands, out=out, **kwargs)

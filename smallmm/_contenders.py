@@ -11,6 +11,8 @@ import numpy as np
 
 import smallmm
 
+from ._errors import shown
+
 if TYPE_CHECKING:
     from ._bench import Call, Operation
 
@@ -56,7 +58,7 @@ def _scipy() -> Contender:
     import scipy
     import scipy.linalg
 
-    options = {"cholesky": {"lower": True}, "qr": {"mode": "economic"}}
+    options: dict[str, dict[str, Any]] = {"cholesky": {"lower": True}, "qr": {"mode": "economic"}}
 
     def bind(op: Operation, operands: list[np.ndarray]) -> Job | None:
         function = getattr(scipy.linalg, op.name, None)
@@ -138,7 +140,7 @@ class Place(NamedTuple):
 def place_of(device: str) -> Place:
     """The host, or a GPU through PyTorch or else CuPy."""
     if not isinstance(device, str) or not DEVICE.fullmatch(device):
-        raise ValueError(f"bench: device is {device!r}; expected 'cpu', 'cuda' or 'cuda:1'")
+        raise ValueError(f"bench: device is {shown(device)}; expected 'cpu', 'cuda' or 'cuda:1'")
     if device == "cpu":
         return Place("cpu", lambda x: x, lambda: None)
     index = int(device.partition(":")[2] or 0)

@@ -14,6 +14,8 @@ gemm: np.ufunc
 matvec: np.ufunc
 vecmat: np.ufunc
 lu_factor: np.ufunc
+lu_factor_tall: np.ufunc
+lu_factor_wide: np.ufunc
 lu_solve: np.ufunc
 lu_solve_transposed: np.ufunc
 solve: np.ufunc

@@ -13,13 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core, cuda
-from ._arrays import without_negation
-from ._errors import explain_failure
-from ._signatures import core_dimensions, core_sizes, output_dtypes, output_shapes
+from ._arrays import shareable
+from ._errors import explain_failure, wrong_dtype
+from ._signatures import (
+    PRODUCTS,
+    computed_dtypes,
+    core_dimensions,
+    core_sizes,
+    narrow_dtype,
+    output_shapes,
+)
 
 _CUDA = 2  # DLPack's number
 _MOST_DIMS = 10  # SMM_MOST_DIMS of csrc/python/buffers.h: 8 batch dimensions and the matrix's
-_PRODUCTS = ("batched_matmul", "gemm", "matmul", "matvec", "vecmat")
 
 
 class _Library:
@@ -225,9 +231,7 @@ def call(
     operands |= {name: x for name, x in arrays.items() if name in operands}
     for name, info in infos.items():
         if not _is_real(info.dtype):
-            raise TypeError(
-                f"{op}: {name} has dtype {info.dtype}; expected float16, float32, float64, an integer or bool"
-            )
+            raise wrong_dtype(op, name, info.dtype)
         if len(info.shape) > _MOST_DIMS:
             raise ValueError(
                 f"{op}: {name} has {len(info.shape)} dimensions; expected at most {_MOST_DIMS} on a device, "
@@ -248,9 +252,9 @@ def call(
         if isinstance(library, _Jax):
             raise TypeError(f"{op}: {name} is a {_type_name(x)}, which cannot be written to")
 
-    dtypes = output_dtypes(
-        gufunc, {name: shaped[name] if name in infos else x for name, x in operands.items()}, {}
-    )
+    typed = {name: shaped[name] if name in infos else x for name, x in operands.items()}
+    narrow = narrow_dtype(gufunc, typed)
+    dtypes = computed_dtypes(gufunc, typed, {})
     dtypes = [library.nearest(dtype) for dtype in dtypes]
     computed = next(dtype for dtype in dtypes if dtype.kind == "f")
     for name, info in infos.items():
@@ -262,14 +266,14 @@ def call(
     outputs = [
         _Output(name, out, shape, dtype, out is not None and infos[name].dtype == dtype.name)
         for (name, out), shape, dtype in zip(
-            [*outs.items(), *[("a new output", None)] * gufunc.nout],
+            [*((name, arrays.get(name)) for name in outs), *[("a new output", None)] * gufunc.nout],
             output_shapes(gufunc, shaped),
             dtypes,
             strict=False,
         )
     ]
     sizes = core_sizes(gufunc, shaped)
-    if gufunc.__name__ in _PRODUCTS:
+    if gufunc.__name__ in PRODUCTS:
         if max(sizes.values()) <= cuda.LARGEST:
             results = _run(op, library, gufunc, operands, outputs)
         else:
@@ -287,10 +291,12 @@ def call(
             f"{cuda.LARGEST_FACTORED**2}); {library.name} may"
         )
     answers = []
-    for output, result in zip(outputs, results, strict=True):
+    for output, result, out in zip(outputs, results, [*outs.values(), *[None] * gufunc.nout], strict=False):
         if output.given is not None and result is not output.given:
             output.given[...] = result
-        answers.append(result if output.given is None else output.given)
+        if narrow and output.given is None:
+            result = library.astype(result, narrow.name)
+        answers.append(result if out is None else out)
     return answers[0] if len(answers) == 1 else tuple(answers)
 
 
@@ -438,12 +444,7 @@ def _same_device(
                 f"{op}: {name} is a {_type_name(x)} but {first_name} is a {_type_name(first)}; "
                 "expected arrays of one library"
             )
-        if getattr(x, "requires_grad", False):
-            raise TypeError(
-                f"{op}: {name} is a {_type_name(x)} that requires a gradient, which smallmm does not "
-                "compute; use .detach()"
-            )
-        x = arrays[name] = without_negation(op, name, x)
+        x = arrays[name] = shareable(op, name, x)
         infos[name] = _info(op, name, x)
         if infos[name].device != next(iter(infos.values())).device:
             raise TypeError(

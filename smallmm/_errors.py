@@ -3,11 +3,11 @@ them, and with matrices, by their info."""
 
 import operator
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._signatures import core_dimensions, output_dtypes
+from ._signatures import PRODUCTS, core_dimensions, output_dtypes
 
 _DTYPES = "float16, float32, float64, an integer type or bool"
 
@@ -17,6 +17,9 @@ _TRANSPOSING = ("qr_raw_tall", "qr_raw_wide")
 
 class LinAlgError(np.linalg.LinAlgError):
     """Some matrices of a stack have no answer. The others' answers are here.
+
+    Arguments of a wrong shape are a plain `numpy.linalg.LinAlgError` where NumPy raises that, which is a
+    ValueError, and a ValueError elsewhere.
 
     Attributes
     ----------
@@ -33,28 +36,50 @@ class LinAlgError(np.linalg.LinAlgError):
         self.result = result
 
 
-# What is wrong with matrices whose info is not 0: all of them, and the first, whose info is k.
-SINGULAR = ("singular", "pivot {k} is zero")
-SINGULAR_TRIANGLE = ("singular", "element {k} of the diagonal is zero")
-NOT_POSITIVE_DEFINITE = ("not positive definite", "the leading minor of order {k} is not positive")
+class Reason(NamedTuple):
+    """What is wrong with matrices whose info is not 0."""
+
+    numpys: str  # NumPy's own text, which callers compare with that of a single matrix
+    what: str
+    why: str  # of the first, whose info is k
 
 
-def numerical_failure(
-    op: str, info: np.ndarray, own_info: Any, result: Any, reason: tuple[str, str]
-) -> LinAlgError:
+SINGULAR = Reason("Singular matrix", "singular", "pivot {k} is zero")
+SINGULAR_TRIANGLE = Reason("Singular matrix", "singular", "element {k} of the diagonal is zero")
+NOT_POSITIVE_DEFINITE = Reason(
+    "Matrix is not positive definite",
+    "not positive definite",
+    "the leading minor of order {k} is not positive",
+)
+
+
+def numerical_failure(op: str, info: np.ndarray, own_info: Any, result: Any, reason: Reason) -> LinAlgError:
     """The exception for a call of which some info is not 0. own_info: the same in the caller's library."""
-    what, why = reason
     first = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(info)))[: info.ndim]
-    why = why.format(k=info[first])
+    why = reason.why.format(k=info[first])
     if info.ndim == 0:
-        message = f"{op}: the matrix is {what}: {why} (counted from 1)"
+        message = f"{reason.numpys} ({op}: {why}, counted from 1)"
     else:
         count = np.count_nonzero(info)
         message = (
-            f"{op}: {count} of {info.size} matrices {'is' if count == 1 else 'are'} {what}, the first at "
-            f"index {first}: {why} (counted from 1); info and result of this exception tell of all"
+            f"{op}: {count} of {info.size} matrices {'is' if count == 1 else 'are'} {reason.what}, the first "
+            f"at index {first}: {why} (counted from 1); info and result of this exception tell of all"
         )
     return LinAlgError(message, own_info, result)
+
+
+def shown(x: Any) -> str:
+    """A wrong argument in a message: itself, or what it is where that would be long."""
+    shape = getattr(x, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"a {type(x).__name__} of shape {shape}"
+    text = repr(x)
+    return text if len(text) <= 60 else f"a {type(x).__name__}"
+
+
+def wrong_dtype(op: str, name: str, dtype: Any) -> TypeError:
+    advice = ": convert it to float32, which holds every bfloat16" if str(dtype) == "bfloat16" else ""
+    return TypeError(f"{op}: {name} has dtype {dtype}; expected {_DTYPES}{advice}")
 
 
 def flag(op: str, name: str, x: Any) -> bool:
@@ -64,7 +89,7 @@ def flag(op: str, name: str, x: Any) -> bool:
     if isinstance(x, np.ndarray) and x.ndim == 0:
         x = x[()]
     if not isinstance(x, Integral | np.bool_):
-        raise TypeError(f"{op}: {name} is {x!r}; expected True or False")
+        raise TypeError(f"{op}: {name} is {shown(x)}; expected True or False")
     return bool(x)
 
 
@@ -73,9 +98,9 @@ def integer(op: str, name: str, x: Any, bits: int = 31) -> int:
     try:
         number = operator.index(x)
     except TypeError:
-        raise TypeError(f"{op}: {name} is {x!r}; expected an integer") from None
+        raise TypeError(f"{op}: {name} is {shown(x)}; expected an integer") from None
     if number.bit_length() > bits:
-        raise ValueError(f"{op}: {name} is {x}; expected an integer of {bits + 1} bits")
+        raise ValueError(f"{op}: {name} is {shown(x)}; expected an integer of {bits + 1} bits")
     return number
 
 
@@ -97,7 +122,7 @@ def explain_failure(
             if array.dtype.kind not in "iu":
                 return TypeError(f"{op}: {name} has dtype {array.dtype}; expected an integer type")
         elif array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-            return TypeError(f"{op}: {name} has dtype {array.dtype}; expected {_DTYPES}")
+            return wrong_dtype(op, name, array.dtype)
     for (name, out), dtype in zip(outs.items(), output_dtypes(gufunc, operands, kwargs), strict=False):
         if out is None:
             continue
@@ -133,7 +158,9 @@ def explain_pivots(op: str, pivots: Any) -> ValueError | None:
 def _explain_shapes(
     op: str, gufunc: np.ufunc, arrays: dict[str, np.ndarray], outs: dict[str, Any]
 ) -> Exception | None:
+    """LinAlgError, which is a ValueError, where numpy.linalg raises it."""
     inputs, outputs = core_dimensions(gufunc)
+    solves = gufunc.__name__ not in PRODUCTS  # NumPy's products raise a plain ValueError
     sizes: dict[str, int] = {}
     owner: dict[str, str] = {}
     batch: tuple[int, ...] = ()
@@ -145,20 +172,20 @@ def _explain_shapes(
             absent.update(dim for dim in dims if dim.endswith("?"))
             dims = [dim for dim in dims if not dim.endswith("?")]
         if array.ndim < len(dims):
-            return ValueError(
+            return (np.linalg.LinAlgError if solves and len(dims) == 2 else ValueError)(
                 f"{op}: {name} has shape {array.shape}; expected at least {len(dims)} "
                 f"dimension{'s' if len(dims) > 1 else ''}, "
                 f"{_shape_text(dims, {})}"
             )
         shape = array.shape[array.ndim - len(dims) :]
         if len(set(dims)) < len(dims) and len(set(shape)) > 1:
-            return ValueError(
+            return np.linalg.LinAlgError(
                 f"{op}: {name} has shape {array.shape}; expected square matrices, {_shape_text(dims, sizes)}"
             )
         for dim, size in zip(dims, shape, strict=True):
             if sizes.setdefault(dim, size) != size:
                 other = owner[dim]
-                return ValueError(
+                return (np.linalg.LinAlgError if gufunc.__name__ == "lstsq" else ValueError)(
                     f"{op}: {name} has shape {array.shape}; expected {_shape_text(dims, sizes)} "
                     f"to match {other} of shape {arrays[other].shape}{_hint(dims, shape, sizes)}"
                 )

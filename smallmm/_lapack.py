@@ -16,6 +16,8 @@ def takes(gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
     if gufunc.__name__ not in FUNCTIONS:
         return False
     m, n = np.shape(next(iter(operands.values())))[-2:]
+    if gufunc.__name__ in RECTANGULAR:
+        return True
     return min(m, n) > MOST_ORDER or m * n > MOST_ORDER**2
 
 
@@ -28,9 +30,11 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, An
         with np.errstate(all="ignore"):
             results = one(*arrays)
     except ImportError as error:
+        shape, square = arrays[0].shape[-2:], " of square matrices" * (gufunc.__name__ in RECTANGULAR)
         raise ImportError(
-            f"{op}: matrices of shape {arrays[0].shape[-2:]} are beyond smallmm's kernels, which go to order "
-            f"{MOST_ORDER}, and SciPy, which would take them, is not installed: pip install 'smallmm[large]'"
+            f"{op}: matrices of shape {shape} are beyond smallmm's kernels, which go to order "
+            f"{MOST_ORDER}{square}, and SciPy, which would take them, is not installed: "
+            "pip install 'smallmm[large]'"
         ) from error
     results = results if gufunc.nout > 1 else (results,)
     given = (*outs.values(), *(None,) * gufunc.nout)
@@ -56,9 +60,11 @@ def _nan_like(x: np.ndarray) -> np.ndarray:
 
 
 def _lu_factor(a):
+    if a.size == 0:
+        return a, np.zeros(min(a.shape)), 0
     lu, pivots, info = _lapack("getrf", a)(a)
     if info > 0:
-        pivots[info - 1 :] = np.arange(info - 1, len(a))
+        pivots[info - 1 :] = np.arange(info - 1, len(pivots))
         lu = _nan_like(lu)
     return lu, pivots, info
 
@@ -149,6 +155,8 @@ def _lstsq(a, b, rtol):
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lu_factor": _lu_factor,
+    "lu_factor_tall": _lu_factor,
+    "lu_factor_wide": _lu_factor,
     "lu_solve": _lu_solve,
     "lu_solve_transposed": _lu_solve_transposed,
     "solve": _solve,
@@ -172,6 +180,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lstsq": _lstsq,
 }
 
+RECTANGULAR = ("lu_factor_tall", "lu_factor_wide")  # without a kernel at any order
+
 # What does the work, for each public function.
 ROUTINES = {
     "lu_factor": "getrf",
@@ -181,6 +191,7 @@ ROUTINES = {
     "det": "getrf",
     "slogdet": "getrf",
     "cholesky": "potrf",
+    "cho_factor": "potrf",
     "cho_solve": "potrs",
     "solve_triangular": "trtrs",
     "qr": "geqrf",

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _core
-from ._arrays import on_device, without_labels
-from ._calls import run, several, transposed
+from ._arrays import core_shape, without_labels
+from ._calls import run, several, transposed, transposed_out
+from ._errors import shown
 from ._signatures import dtype_of
 
 
@@ -45,20 +46,30 @@ class LstsqExResult(NamedTuple):
     info: Any
 
 
-def qr(a: ArrayLike, mode: Literal["reduced", "complete", "r", "raw"] = "reduced", *, out: Any = None) -> Any:
+def qr(
+    a: "ArrayLike",
+    mode: Literal["reduced", "economic", "complete", "r", "raw"] = "reduced",
+    *,
+    out: Any = None,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+) -> Any:
     """Factor each matrix as A = Q R, Q with orthonormal columns and R upper triangular.
 
     Parameters
     ----------
     a : array_like, shape (..., m, n)
         A stack of matrices.
-    mode : {"reduced", "complete", "r", "raw"}
+    mode : {"reduced", "economic", "complete", "r", "raw"}
         As `numpy.linalg.qr`, with k = min(m, n):
-        "reduced": Q (..., m, k) and R (..., k, n); "complete": Q (..., m, m) and R (..., m, n);
+        "reduced", or SciPy's "economic": Q (..., m, k) and R (..., k, n);
+        "complete": Q (..., m, m) and R (..., m, n);
         "r": R (..., k, n) only; "raw": ``h`` (..., n, m), the transpose of what LAPACK's geqrf leaves, and
         ``tau`` (..., k).
     out : array or tuple of them, optional
         Where the results go: a tuple of two, or, for "r", one array.
+    overwrite_a, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
 
     Returns
     -------
@@ -88,17 +99,16 @@ def qr(a: ArrayLike, mode: Literal["reduced", "complete", "r", "raw"] = "reduced
     """
     if not isinstance(mode, str) or mode not in _QR_MODES:
         raise ValueError(
-            f"qr: mode is {mode!r}; expected 'reduced', 'complete', 'r' or 'raw' "
-            "(SciPy's 'economic' is 'reduced', its 'full' is 'complete')"
+            f"qr: mode is {shown(mode)}; expected 'reduced', 'economic', 'complete', 'r' or 'raw' "
+            "(SciPy's 'full' is 'complete')"
         )
-    m, n = _core_shape(a)
+    m, n = core_shape(a)
     gufunc = _QR_MODES[mode][m < n]
     if mode == "r":
         return run("qr", gufunc, {"a": a}, (out,))
     if mode == "raw":
         h, tau = several("qr", out, QRRawResult)
-        is_array = hasattr(h, "__dlpack__") or on_device(h)  # what is none, the call refuses
-        h, tau = run("qr", gufunc, {"a": a}, (transposed(h) if is_array else h, tau))
+        h, tau = run("qr", gufunc, {"a": a}, (transposed_out(h), tau))
         return QRRawResult(transposed(h), tau)
     return QRResult(*run("qr", gufunc, {"a": a}, several("qr", out, QRResult)))
 
@@ -106,6 +116,7 @@ def qr(a: ArrayLike, mode: Literal["reduced", "complete", "r", "raw"] = "reduced
 # mode: gufuncs for m >= n and for m < n
 _QR_MODES = {
     "reduced": ("qr_tall", "qr_complete"),
+    "economic": ("qr_tall", "qr_complete"),
     "complete": ("qr_complete", "qr_complete"),
     "r": ("qr_r_tall", "qr_r_wide"),
     "raw": ("qr_raw_tall", "qr_raw_wide"),
@@ -113,12 +124,15 @@ _QR_MODES = {
 
 
 def lstsq(
-    a: ArrayLike,
-    b: ArrayLike,
-    rcond: ArrayLike | None = None,
+    a: "ArrayLike",
+    b: "ArrayLike",
+    rcond: "ArrayLike | None" = None,
     *,
-    rtol: ArrayLike | None = None,
+    rtol: "ArrayLike | None" = None,
     out: tuple[Any, Any, Any] | None = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = False,
 ) -> LstsqResult:
     """Least-squares solution of A X = B, of minimum norm where there are many.
 
@@ -136,6 +150,8 @@ def lstsq(
         NumPy's name for `rtol`.
     out : (array, array, array), optional
         Where the results go; each may be None.
+    overwrite_a, overwrite_b, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
 
     Returns
     -------
@@ -147,7 +163,8 @@ def lstsq(
     Raises
     ------
     ValueError, TypeError
-        As `solve`; both `rtol` and `rcond` are given, or either is negative.
+        As `solve`; `a` and `b` with different numbers of rows are a `numpy.linalg.LinAlgError`, too; both
+        `rtol` and `rcond` are given, or either is negative.
 
     See Also
     --------
@@ -171,11 +188,11 @@ def lstsq(
 
 
 def lstsq_ex(
-    a: ArrayLike,
-    b: ArrayLike,
-    rcond: ArrayLike | None = None,
+    a: "ArrayLike",
+    b: "ArrayLike",
+    rcond: "ArrayLike | None" = None,
     *,
-    rtol: ArrayLike | None = None,
+    rtol: "ArrayLike | None" = None,
     out: tuple[Any, Any, Any, Any] | None = None,
 ) -> LstsqExResult:
     """`lstsq` with ``info``, int32, shape (...), which is 0: every matrix has a least-squares solution.
@@ -201,7 +218,7 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
     elif isinstance(rtol, Real) or (
         isinstance(rtol, np.ndarray) and rtol.ndim == 0 and rtol.dtype.kind in "biuf"
     ):
-        if not rtol >= 0:
+        if not rtol >= 0:  # type: ignore[operator]  # typeshed's Real compares with floats only
             raise ValueError(f"{op}: rtol is {rtol}; expected a number >= 0")
         try:
             rtol = float(rtol)  # of no dtype: the matrices' counts
@@ -210,22 +227,13 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
     return run(op, "lstsq", {"a": a, "b": b, "rtol": rtol}, outs)
 
 
-def _core_shape(a: Any) -> tuple[int, int]:
-    """Rows and columns of a stack of matrices. If it is none, the call says so."""
-    try:
-        shape = np.shape(a)
-    except ValueError:
-        shape = ()
-    return shape[-2:] if len(shape) > 1 else (1, 1)
-
-
 def _default_rtol(a: Any, b: Any) -> np.ndarray:
     """max(m, n) times the machine epsilon of the dtype that the call computes in, and of that dtype."""
     try:
         dtype, epsilon = _epsilon(dtype_of(a), dtype_of(b))
     except (TypeError, ValueError):  # the call says why
         return np.zeros(())
-    return np.asarray(max(_core_shape(a)) * epsilon, dtype)
+    return np.asarray(max(core_shape(a)) * epsilon, dtype)
 
 
 @cache

@@ -4,12 +4,12 @@ the direct way at once, which is all that NumPy arrays mostly need; `_arrays.cal
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from . import _core
-from ._arrays import call
-from ._calls import checked, run, several, transposed
-from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, flag
+from ._arrays import call, core_shape, on_device
+from ._calls import checked, run, run_from_the_right, several, transposed
+from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, LinAlgError, flag, shown
 
 _direct = _core.direct
 _direct_solve, _direct_inv, _direct_det = _direct["solve"], _direct["inv"], _direct["det"]
@@ -29,6 +29,13 @@ class LUExResult(NamedTuple):
     LU: Any
     pivots: Any
     info: Any
+
+
+class ChoFactorResult(NamedTuple):
+    """The factor, and whether it is the lower one."""
+
+    c: Any
+    lower: bool
 
 
 class CholeskyExResult(NamedTuple):
@@ -62,22 +69,31 @@ class SlogdetResult(NamedTuple):
 # --- LU ------------------------------------------------------------------------------------------------
 
 
-def lu_factor(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> LUResult:
+def lu_factor(
+    a: "ArrayLike",
+    /,
+    *,
+    out: tuple[Any, Any] | None = None,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+) -> LUResult:
     """Factor each matrix as P A = L U, with partial pivoting.
 
     Parameters
     ----------
-    a : array_like, shape (..., n, n)
-        A stack of square matrices.
-    out : (array of shape (..., n, n), array of int32 of shape (..., n)), optional
+    a : array_like, shape (..., m, n)
+        A stack of matrices. Those that are not square go to LAPACK, as orders above 32 do.
+    out : (array of shape (..., m, n), array of int32 of shape (..., k)), optional
         Where the results go. They may be, or overlap, the input; either may be None.
+    overwrite_a, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
 
     Returns
     -------
     LUResult
-        ``LU``, shape (..., n, n): U, and below its diagonal L, whose diagonal of ones is not stored.
-        ``pivots``, int32, shape (..., n): for i = 0, 1, ... row i was exchanged with row ``pivots[i]``,
-        counted from 0 as in `scipy.linalg.lu_factor` (those of LAPACK and PyTorch count from 1).
+        ``LU``, shape (..., m, n): U, and below its diagonal L, whose diagonal of ones is not stored.
+        ``pivots``, int32, shape (..., k), k = min(m, n): for i = 0, 1, ... row i was exchanged with row
+        ``pivots[i]``, counted from 0 as in `scipy.linalg.lu_factor` (LAPACK and PyTorch count from 1).
 
     Raises
     ------
@@ -106,11 +122,11 @@ def lu_factor(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> LUResul
     outs = several("lu_factor", out, LUResult)
     results = _direct_lu_factor(a, *outs)
     if results is NotImplemented:
-        results = call("lu_factor", _core.lu_factor, {"a": a}, outs, {})
+        results = _lu_factor("lu_factor", a, outs)
     return checked("lu_factor", results, SINGULAR, LUResult)
 
 
-def lu_factor_ex(a: ArrayLike, /, *, out: tuple[Any, Any, Any] | None = None) -> LUExResult:
+def lu_factor_ex(a: "ArrayLike", /, *, out: tuple[Any, Any, Any] | None = None) -> LUExResult:
     """`lu_factor` that never raises for singular matrices: ``(LU, pivots, info)``.
 
     ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero; LU of such
@@ -119,15 +135,30 @@ def lu_factor_ex(a: ArrayLike, /, *, out: tuple[Any, Any, Any] | None = None) ->
     >>> smallmm.lu_factor_ex(np.ones((2, 2))).info
     np.int32(2)
     """
-    return LUExResult(*run("lu_factor_ex", "lu_factor", {"a": a}, several("lu_factor_ex", out, LUExResult)))
+    return LUExResult(*_lu_factor("lu_factor_ex", a, several("lu_factor_ex", out, LUExResult)))
+
+
+def _lu_factor(op: str, a: Any, outs: tuple[Any, ...]) -> Any:
+    m, n = core_shape(a)
+    if m < n or m > n:  # Dask's sizes may be NaN
+        if on_device(a):
+            raise NotImplementedError(
+                f"{op}: a has shape {tuple(a.shape)}; expected square matrices, (..., n, n), on a device"
+            )
+        return call(op, _core.lu_factor_tall if m > n else _core.lu_factor_wide, {"a": a}, outs, {})
+    return run(op, "lu_factor", {"a": a}, outs)
 
 
 def lu_solve(
-    lu_and_piv: tuple[ArrayLike, ArrayLike],
-    b: ArrayLike,
+    lu_and_piv: "tuple[ArrayLike, ArrayLike]",
+    b: "ArrayLike",
     trans: Literal[0, 1, 2, "N", "T", "C"] = 0,
     *,
+    left: bool = True,
+    adjoint: bool = False,
     out: Any = None,
+    overwrite_b: bool = False,
+    check_finite: bool = False,
 ) -> Any:
     """Solve A X = B from the factors of `lu_factor`.
 
@@ -139,9 +170,15 @@ def lu_solve(
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     trans : {0, 1, 2, "N", "T", "C"}
-        0: A X = B; 1 or 2: A^T X = B.
+        0 or "N": A X = B; the others: A^T X = B.
+    left : bool
+        False: X A = B, or X A^T = B, as in `solve`.
+    adjoint : bool
+        PyTorch's word for A^T X = B.
     out : array, optional
         Where the result goes. It may be, or overlap, an input.
+    overwrite_b, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
 
     Returns
     -------
@@ -167,11 +204,27 @@ def lu_solve(
     array([1., 1.])
     """
     lu, pivots = _pair("lu_solve", "lu_and_piv", lu_and_piv, "(LU, pivots)")
-    gufunc = "lu_solve_transposed" if _is_transposed("lu_solve", trans) else "lu_solve"
-    return run("lu_solve", gufunc, {"LU": lu, "pivots": pivots, "b": b}, (out,))
+    transpose = _is_transposed("lu_solve", trans)
+    transpose = transpose or (adjoint is not False and flag("lu_solve", "adjoint", adjoint))
+    left = left is True or flag("lu_solve", "left", left)
+    gufunc = "lu_solve_transposed" if transpose == left else "lu_solve"
+    operands = {"LU": lu, "pivots": pivots, "b": b}
+    if left:
+        return run("lu_solve", gufunc, operands, (out,))
+    return run_from_the_right("lu_solve", gufunc, operands, out)
 
 
-def solve(a: ArrayLike, b: ArrayLike, /, *, out: Any = None) -> Any:
+def solve(
+    a: "ArrayLike",
+    b: "ArrayLike",
+    /,
+    *,
+    left: bool = True,
+    out: Any = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = False,
+) -> Any:
     """Solve A X = B for each matrix of a stack.
 
     Parameters
@@ -181,8 +234,14 @@ def solve(a: ArrayLike, b: ArrayLike, /, *, out: Any = None) -> Any:
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension, so a stack of vectors is ``b[..., None]``.
         The batch dimensions of `a` and `b` broadcast; a broadcast matrix is not copied.
+    left : bool
+        False: solve X A = B, with `b` and the result of shape (..., k, n), or rows that are vectors. Both are
+        taken by their strides, without a copy.
     out : array, optional
         Where the result goes. It may be, or overlap, an input.
+    overwrite_a, overwrite_b, check_finite : bool
+        Taken for SciPy's sake, without effect: only `out` is written to, which may be `a` or `b`, and NaN
+        and infinities are not looked for but propagate.
 
     Returns
     -------
@@ -194,8 +253,10 @@ def solve(a: ArrayLike, b: ArrayLike, /, *, out: Any = None) -> Any:
     LinAlgError
         Some matrices are singular: a pivot is exactly zero. The exception names how many and the first, and
         has ``info`` and the others' solutions.
+    numpy.linalg.LinAlgError
+        `a` has fewer than two dimensions or is not square. It is a ValueError, too.
     ValueError
-        Shapes do not fit, or `out` is read-only.
+        Other shapes do not fit, or `out` is read-only.
     TypeError
         An argument is complex, of extended precision or not numeric; arrays belong to different libraries or
         devices.
@@ -227,13 +288,16 @@ def solve(a: ArrayLike, b: ArrayLike, /, *, out: Any = None) -> Any:
     >>> smallmm.solve([[2.0, 1.0], [1.0, 3.0]], [3.0, 4.0])
     array([1., 1.])
     """
+    if left is not True and not flag("solve", "left", left):
+        results = run_from_the_right("solve", "solve", {"a": transposed(a), "b": b}, out)
+        return checked("solve", results, SINGULAR)
     results = _direct_solve(a, b, out)
     if results is NotImplemented:
         results = call("solve", _core.solve, {"a": a, "b": b}, (out,), {})
-    return checked("solve", results, SINGULAR)
+    return results[0] if results[1] is None else checked("solve", results, SINGULAR)
 
 
-def solve_ex(a: ArrayLike, b: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> SolveExResult:
+def solve_ex(a: "ArrayLike", b: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SolveExResult:
     """`solve` that never raises for singular matrices: ``(x, info)``.
 
     ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero; x of such
@@ -246,7 +310,7 @@ def solve_ex(a: ArrayLike, b: ArrayLike, /, *, out: tuple[Any, Any] | None = Non
     return SolveExResult(*run("solve_ex", "solve", {"a": a, "b": b}, several("solve_ex", out, SolveExResult)))
 
 
-def inv(a: ArrayLike, /, *, out: Any = None) -> Any:
+def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_finite: bool = False) -> Any:
     """Invert each matrix of a stack.
 
     Parameters
@@ -255,6 +319,8 @@ def inv(a: ArrayLike, /, *, out: Any = None) -> Any:
         A stack of square matrices.
     out : array, shape (..., n, n), optional
         Where the result goes. It may be, or overlap, the input.
+    overwrite_a, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
 
     Returns
     -------
@@ -287,10 +353,10 @@ def inv(a: ArrayLike, /, *, out: Any = None) -> Any:
     results = _direct_inv(a, out)
     if results is NotImplemented:
         results = call("inv", _core.inv, {"a": a}, (out,), {})
-    return checked("inv", results, SINGULAR)
+    return results[0] if results[1] is None else checked("inv", results, SINGULAR)
 
 
-def inv_ex(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> InvExResult:
+def inv_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> InvExResult:
     """`inv` that never raises for singular matrices: ``(inverse, info)``.
 
     ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero; the
@@ -302,7 +368,7 @@ def inv_ex(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> InvExResul
     return InvExResult(*run("inv_ex", "inv", {"a": a}, several("inv_ex", out, InvExResult)))
 
 
-def det(a: ArrayLike, /, *, out: Any = None) -> Any:
+def det(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_finite: bool = False) -> Any:
     """Determinant of each matrix of a stack.
 
     Parameters
@@ -311,6 +377,8 @@ def det(a: ArrayLike, /, *, out: Any = None) -> Any:
         A stack of square matrices.
     out : array, shape (...), optional
         Where the result goes.
+    overwrite_a, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
 
     Returns
     -------
@@ -341,7 +409,7 @@ def det(a: ArrayLike, /, *, out: Any = None) -> Any:
     return call("det", _core.det, {"a": a}, (out,), {}) if result is NotImplemented else result
 
 
-def slogdet(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> SlogdetResult:
+def slogdet(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SlogdetResult:
     """Sign and logarithm of the magnitude of each determinant.
 
     Parameters
@@ -377,7 +445,16 @@ def slogdet(a: ArrayLike, /, *, out: tuple[Any, Any] | None = None) -> SlogdetRe
 # --- Cholesky and triangles ----------------------------------------------------------------------------
 
 
-def cholesky(a: ArrayLike, /, *, upper: bool = False, out: Any = None) -> Any:
+def cholesky(
+    a: "ArrayLike",
+    /,
+    *,
+    upper: bool = False,
+    lower: bool | None = None,
+    out: Any = None,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+) -> Any:
     """Factor each symmetric positive definite matrix as A = L L^T, or U^T U.
 
     Parameters
@@ -386,8 +463,12 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False, out: Any = None) -> Any:
         A stack of symmetric matrices, of which only the lower triangle is read, or the upper one if `upper`.
     upper : bool
         Whether to return U instead of L.
+    lower : bool, optional
+        SciPy's word for the opposite, where False is the default. Without it, `upper` counts.
     out : array, shape (..., n, n), optional
         Where the result goes. It may be, or overlap, the input.
+    overwrite_a, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
 
     Returns
     -------
@@ -418,14 +499,16 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False, out: Any = None) -> Any:
            [1., 2.]])
     """
     upper = upper is not False and flag("cholesky", "upper", upper)
+    if lower is not None:
+        upper = not _one_triangle("cholesky", "lower", lower, upper)
     results = _direct["cholesky_upper"](a, out) if upper else _direct_cholesky(a, out)
     if results is NotImplemented:
         results = call("cholesky", _core.cholesky_upper if upper else _core.cholesky, {"a": a}, (out,), {})
-    return checked("cholesky", results, NOT_POSITIVE_DEFINITE)
+    return results[0] if results[1] is None else checked("cholesky", results, NOT_POSITIVE_DEFINITE)
 
 
 def cholesky_ex(
-    a: ArrayLike, /, *, upper: bool = False, out: tuple[Any, Any] | None = None
+    a: "ArrayLike", /, *, upper: bool = False, out: tuple[Any, Any] | None = None
 ) -> CholeskyExResult:
     """`cholesky` that never raises for matrices that are not positive definite: ``(L, info)``.
 
@@ -440,19 +523,75 @@ def cholesky_ex(
     return CholeskyExResult(*run("cholesky_ex", gufunc, {"a": a}, outs))
 
 
-def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, *, out: Any = None) -> Any:
+def cho_factor(
+    a: "ArrayLike",
+    lower: bool = False,
+    *,
+    out: Any = None,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+) -> ChoFactorResult:
+    """`cholesky` with SciPy's name, default and result, which `cho_solve` takes.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of symmetric positive definite matrices, of which only the upper triangle is read, or the
+        lower one if `lower`.
+    lower : bool
+        Whether to return L of A = L L^T instead of U of A = U^T U.
+    out : array, shape (..., n, n), optional
+        Where the factor goes. It may be, or overlap, the input.
+    overwrite_a, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
+
+    Returns
+    -------
+    ChoFactorResult
+        ``c``, shape (..., n, n): the factor, zero in the other triangle (SciPy leaves that of `a` there);
+        ``lower``.
+
+    Raises
+    ------
+    LinAlgError, ValueError, TypeError
+        As `cholesky`.
+
+    Examples
+    --------
+    >>> smallmm.cho_solve(smallmm.cho_factor([[4.0, 2.0], [2.0, 5.0]]), [6.0, 7.0])
+    array([1., 1.])
+    """
+    lower = flag("cho_factor", "lower", lower)
+    results = run("cho_factor", "cholesky" if lower else "cholesky_upper", {"a": a}, (out,))
+    try:
+        return ChoFactorResult(checked("cho_factor", results, NOT_POSITIVE_DEFINITE), lower)
+    except LinAlgError as error:
+        error.result = ChoFactorResult(error.result, lower)
+        raise
+
+
+def cho_solve(
+    c_and_lower: "tuple[ArrayLike, bool]",
+    b: "ArrayLike",
+    *,
+    out: Any = None,
+    overwrite_b: bool = False,
+    check_finite: bool = False,
+) -> Any:
     """Solve A X = B from the factor of `cholesky`.
 
     Parameters
     ----------
     c_and_lower : (c, lower)
         A factor, shape (..., n, n), and whether it is the lower one; only that triangle is read. So
-        ``(cholesky(a), True)``, ``(cholesky(a, upper=True), False)`` or what `scipy.linalg.cho_factor`
+        ``(cholesky(a), True)``, ``(cholesky(a, upper=True), False)`` or what `cho_factor`, or SciPy's,
         returned.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     out : array, optional
         Where the result goes. It may be, or overlap, an input.
+    overwrite_b, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
 
     Returns
     -------
@@ -478,13 +617,18 @@ def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, *, out: Any = N
 
 
 def solve_triangular(
-    a: ArrayLike,
-    b: ArrayLike,
+    a: "ArrayLike",
+    b: "ArrayLike",
     trans: Literal[0, 1, 2, "N", "T", "C"] = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
     *,
+    left: bool = True,
+    upper: bool | None = None,
+    unitriangular: bool = False,
     out: Any = None,
+    overwrite_b: bool = False,
+    check_finite: bool = False,
 ) -> Any:
     """Solve A X = B for triangular matrices.
 
@@ -500,8 +644,14 @@ def solve_triangular(
         Whether to read the lower triangle instead of the upper one.
     unit_diagonal : bool
         Whether to take the diagonal to be ones and not read it.
+    left : bool
+        False: X A = B, or X A^T = B, as in `solve`.
+    upper, unitriangular : bool, optional
+        PyTorch's words for the opposite of `lower` and for `unit_diagonal`.
     out : array, optional
         Where the result goes. It may be, or overlap, an input.
+    overwrite_b, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
 
     Returns
     -------
@@ -524,16 +674,22 @@ def solve_triangular(
     array([1., 2.])
     """
     lower = flag("solve_triangular", "lower", lower)
+    if upper is not None:
+        lower = not _one_triangle("solve_triangular", "upper", upper, lower)
     unit = flag("solve_triangular", "unit_diagonal", unit_diagonal)
-    if _is_transposed("solve_triangular", trans):
+    unit = unit or (unitriangular is not False and flag("solve_triangular", "unitriangular", unitriangular))
+    left = left is True or flag("solve_triangular", "left", left)
+    if _is_transposed("solve_triangular", trans) == left:
         lower, flipped = not lower, transposed(a)
-        *_, rows, cols = (1, 1, *getattr(flipped, "shape", ()))
+        rows, cols = core_shape(flipped)
         if not (rows < cols or rows > cols):  # others are refused as they were given; Dask's sizes may be NaN
             a = flipped
     gufunc = f"solve_{'unit_' if unit else ''}{'lower' if lower else 'upper'}"
-    return checked(
-        "solve_triangular", run("solve_triangular", gufunc, {"a": a, "b": b}, (out,)), SINGULAR_TRIANGLE
-    )
+    if left:
+        results = run("solve_triangular", gufunc, {"a": a, "b": b}, (out,))
+    else:
+        results = run_from_the_right("solve_triangular", gufunc, {"a": a, "b": b}, out)
+    return checked("solve_triangular", results, SINGULAR_TRIANGLE)
 
 
 # --- The arguments of solves -----------------------------------------------------------------------------
@@ -547,8 +703,18 @@ def _pair(op: str, name: str, pair: Any, expected: str) -> tuple[Any, Any]:
     return first, second
 
 
+_INTEGER_OR_STR = (int, str, Integral)  # int first: an instance of Integral takes 0.3 us to recognise
+
+
 def _is_transposed(op: str, trans: Any) -> bool:
     for values, answer in (((0, "N"), False), ((1, 2, "T", "C"), True)):
-        if isinstance(trans, Integral | str) and trans in values:
+        if isinstance(trans, _INTEGER_OR_STR) and trans in values:
             return answer
-    raise ValueError(f"{op}: trans is {trans!r}; expected 0, 1, 2, 'N', 'T' or 'C'")
+    raise ValueError(f"{op}: trans is {shown(trans)}; expected 0, 1, 2, 'N', 'T' or 'C'")
+
+
+def _one_triangle(op: str, name: str, x: Any, other: bool) -> bool:
+    """`lower` or `upper`, where the other word for the triangle has a default."""
+    if flag(op, name, x) and other:
+        raise ValueError(f"{op}: lower and upper are both True; expected one of them")
+    return bool(x)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from . import _core
 from ._arrays import call
+from ._errors import shown
 
 _direct_batched_matmul = _core.direct["batched_matmul"]
 _direct_gemm = _core.direct["gemm"]
@@ -26,7 +27,7 @@ class UFuncKeywords(TypedDict, total=False):
 
 
 def batched_matmul(
-    a: ArrayLike, b: ArrayLike, /, out: Any = None, *, alpha: ArrayLike = 1, beta: ArrayLike = 0
+    a: "ArrayLike", b: "ArrayLike", /, out: Any = None, *, alpha: "ArrayLike" = 1, beta: "ArrayLike" = 0
 ) -> Any:
     """Products of two stacks of matrices: ``alpha * a @ b + beta * out``.
 
@@ -64,8 +65,10 @@ def batched_matmul(
     Notes
     -----
     float32 and float64 are computed in their own precision, float16 in float32, integers and bools in
-    float64; mixtures follow NumPy's rules. Each element is ``a[i, 0] * b[0, j]``, to which the products of
-    k = 1, 2, ... are added in this order by fused multiply-add, then ``fma(alpha, sum, beta * out[i, j])``:
+    float64; mixtures follow NumPy's rules. Products of float16 are rounded to it once; those of bool, without
+    `alpha` and `beta`, are bool again: true where they are not zero. Each element is
+    ``a[i, 0] * b[0, j]``, to which the products of k = 1, 2, ... are added in this order by fused
+    multiply-add, then ``fma(alpha, sum, beta * out[i, j])``:
     the same bits whatever the batch, strides, threads or instruction set (the portable kernels on a CPU
     without FMA excepted). So ``|c - ab| <= (k + 2) u |a| |b|`` elementwise, where u is the unit roundoff.
 
@@ -87,11 +90,13 @@ def batched_matmul(
         return call("batched_matmul", _core.batched_matmul, {"a": a, "b": b}, out, {})
     given = any(x is not None for x in (out if isinstance(out, tuple) else (out,)))
     if not given and not (isinstance(beta, Number) and beta == 0):
-        raise ValueError(f"batched_matmul: beta is {beta!r}, which needs out: the array it multiplies")
+        raise ValueError(
+            f"batched_matmul: out is None, but beta is {shown(beta)}; expected the array that beta multiplies"
+        )
     return call("batched_matmul", _core.gemm, {"a": a, "b": b, "alpha": alpha, "beta": beta}, out, {})
 
 
-def matmul(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UFuncKeywords]) -> Any:
+def matmul(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
     """Matrix product as in the Python array API standard and `numpy.matmul`.
 
     Parameters
@@ -123,7 +128,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UF
     return _product(_core.matmul, x1, x2, out, kwargs)
 
 
-def matvec(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UFuncKeywords]) -> Any:
+def matvec(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
     """Products of a stack of matrices with a stack of column vectors, as `numpy.matvec`.
 
     Parameters
@@ -154,7 +159,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UF
     return _product(_core.matvec, x1, x2, out, kwargs)
 
 
-def vecmat(x1: ArrayLike, x2: ArrayLike, /, out: Any = None, **kwargs: Unpack[UFuncKeywords]) -> Any:
+def vecmat(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
     """Products of a stack of row vectors with a stack of matrices, as `numpy.vecmat`.
 
     Parameters

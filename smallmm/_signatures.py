@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+PRODUCTS = ("batched_matmul", "gemm", "matmul", "matvec", "vecmat")
+
 
 def core_dimensions(gufunc: np.ufunc) -> tuple[list[list[str]], list[list[str]]]:
     """The core dimensions of each input and of each output, optional ones with their "?"."""
@@ -24,10 +26,11 @@ def _present_dimensions(
     for x, dims in zip(operands.values(), inputs, strict=True):
         if np.ndim(x) < len(dims):
             absent.update(dim for dim in dims if dim.endswith("?"))
-    return tuple(
+    inputs, outputs = (
         [[dim.rstrip("?") for dim in dims if dim not in absent] for dims in side]
         for side in (inputs, outputs)
     )
+    return inputs, outputs
 
 
 def fixed_signature(gufunc: np.ufunc, operands: dict[str, Any]) -> str:
@@ -59,6 +62,21 @@ def output_shapes(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> list[tup
 
 
 def output_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str, Any]) -> list[np.dtype]:
+    """The dtypes of the results: of the gufunc's outputs, or narrower ones."""
+    narrow = None if "dtype" in kwargs else narrow_dtype(gufunc, operands)
+    return [narrow] if narrow else computed_dtypes(gufunc, operands, kwargs)
+
+
+def narrow_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype | None:
+    """float16 or bool where a product has that dtype, as NumPy's has, but is computed in a wider one."""
+    if gufunc.__name__ not in PRODUCTS:
+        return None
+    common = np.result_type(*(dtype_of(x) for x in operands.values() if type(x) not in (int, float)))
+    scaled = gufunc.__name__ == "gemm"  # by numbers, which are no bools
+    return common if common == np.float16 or (common == np.bool_ and not scaled) else None
+
+
+def computed_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str, Any]) -> list[np.dtype]:
     """The dtypes of a gufunc's outputs. Python's numbers have none of their own and follow the arrays."""
     inputs = (type(x) if type(x) in (int, float) else dtype_of(x) for x in operands.values())
     dtypes = gufunc.resolve_dtypes((*inputs, *(None,) * gufunc.nout))[gufunc.nin :]

@@ -9,6 +9,7 @@ The photograph comes with matplotlib. Its 307,200 covariances (3 x 3) are one pr
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -57,7 +58,7 @@ def covariance(x: np.ndarray) -> np.ndarray:
     return smallmm.batched_matmul(mean.mT, mean, out=products, alpha=-1, beta=1 / count)
 
 
-def times(contenders: dict[str, Callable[[], object]], rounds: int = 9) -> dict[str, float]:
+def times(contenders: dict[str, Callable[[], Any]], rounds: int = 9) -> dict[str, float]:
     """Median seconds of each contender, run in turn."""
     return {name: t.median / 1e9 for name, t in measure(contenders, budget_s=0, least=rounds).items()}
 
@@ -71,7 +72,10 @@ def compare(x: np.ndarray) -> dict[str, float]:
             smallmm.batched_matmul(x.mT, x, out=out)
 
     most = smallmm.get_num_threads()
-    contenders = {"np.matmul": lambda: np.matmul(x.mT, x, out=out), "smallmm, 1 thread": lambda: ours(1)}
+    contenders: dict[str, Callable[[], Any]] = {
+        "np.matmul": lambda: np.matmul(x.mT, x, out=out),
+        "smallmm, 1 thread": lambda: ours(1),
+    }
     if most > 1:
         contenders[f"smallmm, {most} threads"] = lambda: ours(most)
     return times(contenders)

@@ -104,11 +104,54 @@ class TestTorch:
     def test_what_dlpack_does_not_share(self, torch):
         x = torch.ones(2, 2)
         with pytest.raises(
-            TypeError, match=r"a is a torch.Tensor that cannot be shared by DLPack: .*gradient"
+            TypeError, match=r"a is a torch.Tensor that requires a gradient.*no_grad.*a\.detach"
         ):
             smallmm.batched_matmul(x.requires_grad_(), x)
-        with pytest.raises(TypeError, match=r"x1 is a torch.Tensor that cannot be shared by DLPack"):
+        with pytest.raises(TypeError, match=r"x1 has dtype bfloat16; expected .* convert it to float32"):
             smallmm.matmul(x.detach().bfloat16(), x.detach())
+        with pytest.raises(TypeError, match=r"x1 is a torch.Tensor that cannot be shared by DLPack"):
+            smallmm.matmul(x.detach().to_sparse(), x.detach())
+
+    @pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
+    def test_gradients_that_nobody_wants(self, torch, mode):
+        x, out = (2 * torch.eye(3)).requires_grad_(), torch.empty(3, 3, requires_grad=True)
+        with getattr(torch, mode)():
+            assert torch.equal(smallmm.inv(x), torch.eye(3) / 2)
+            assert smallmm.solve(x, x, out=out) is out
+        assert torch.equal(out, torch.eye(3))
+        assert x.requires_grad
+
+    def test_transforms_are_refused(self, torch):
+        x = torch.eye(3).repeat(5, 1, 1)
+        for function in (torch.vmap(smallmm.inv), torch.func.grad(lambda x: smallmm.det(x).sum())):
+            with pytest.raises(
+                TypeError, match=r"(inv|det): a is a torch.Tensor within torch.vmap .*call it outside"
+            ):
+                function(x)
+
+    def test_compiled_functions_break_their_graph(self, run_python):
+        """In a process of its own: PyTorch is told once to skip smallmm, and logs what it finds."""
+        pytest.importorskip("torch")
+        code = """
+            import torch, smallmm
+            a = torch.rand(5, 3, 3) + 3 * torch.eye(3)
+            for function in (smallmm.inv, lambda x: smallmm.lstsq(x, x).x, lambda x: smallmm.qr(x).R,
+                             lambda x: smallmm.solve_triangular(x, x, 1), lambda x: smallmm.matmul(x, x)):
+                compiled = torch.compile(lambda x: function(x + 1) * 2, backend="eager")
+                for _ in range(2):
+                    assert torch.equal(compiled(a), function(a + 1) * 2)
+                torch._dynamo.reset()
+            print("same")
+        """
+        assert run_python(code).stdout == "same\n"
+
+    def test_pytorch_is_not_imported_for_it(self, run_python):
+        code = """
+            import sys, numpy as np, smallmm
+            smallmm.lstsq([[1.0]], [1.0]), smallmm.matmul(np.eye(2, dtype=int), [[1, 2], [3, 4]])
+            print("torch" in sys.modules)
+        """
+        assert run_python(code).stdout == "False\n"
 
     def test_negative_bit(self, torch):
         """Memory that PyTorch means the negative of."""
@@ -142,6 +185,24 @@ class TestJax:
     def test_mixing_libraries(self, jax):
         with pytest.raises(TypeError, match=r"matmul: x2 is a numpy.ndarray but x1 is a jax.*ArrayImpl"):
             smallmm.matmul(jax.numpy.eye(2), np.eye(2))
+
+    def test_tracers_are_refused(self, jax):
+        x = jax.numpy.eye(3)[None]
+        for transform in (jax.jit, jax.vmap):
+            for function in (
+                smallmm.inv,
+                smallmm.qr,
+                lambda a: smallmm.lstsq(a, a).x,
+                lambda a: smallmm.matmul(a, a),
+            ):
+                with pytest.raises(
+                    TypeError, match=r"(a|x1) is a jax.*Tracer, .*outside jit.*jax.pure_callback"
+                ):
+                    transform(function)(x)
+
+    def test_bfloat16_is_refused(self, jax):
+        with pytest.raises(TypeError, match=r"inv: a has dtype bfloat16; expected .* convert it to float32"):
+            smallmm.inv(jax.numpy.eye(2, dtype="bfloat16"))
 
 
 class TestPandas:

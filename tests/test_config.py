@@ -25,7 +25,7 @@ class TestShowConfig:
     def test_mode(self):
         with pytest.raises(ValueError, match="show_config: mode is 'xml'"):
             smallmm.show_config(mode="xml")
-        with pytest.raises(ValueError, match="show_config: mode is array"):
+        with pytest.raises(ValueError, match="show_config: mode is a ndarray"):
             smallmm.show_config(mode=np.ones(2))
 
 

@@ -1,5 +1,6 @@
 """Every entry of docs/differences-from-numpy.md, agreement with NumPy and SciPy, and NumPy's own examples."""
 
+import inspect
 import re
 import warnings
 from pathlib import Path
@@ -48,6 +49,33 @@ def test_complex_is_refused(dtype):
             function(EYE(2, dtype=dtype))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.bool_])
+def test_narrow_products_are_those_of_numpy(dtype, rng):
+    """float16 is summed in float32 and rounded once; NumPy may round in between."""
+    a, b = (rng.integers(-3, 4, shape).clip(0).astype(dtype) for shape in [(50, 6, 5), (50, 5, 4)])
+    for name, x, y in (
+        ("matmul", a, b),
+        ("matmul", a[0, 0], b[0, :, 0]),
+        ("matvec", a, b[..., 0]),
+        ("vecmat", a[:, 0], b),
+    ):
+        ours, theirs = getattr(smallmm, name)(x, y), getattr(np, name)(x, y)
+        assert ours.dtype == theirs.dtype == dtype
+        np.testing.assert_array_equal(ours, theirs)
+    assert smallmm.batched_matmul(a, b).dtype == dtype
+    out = np.empty((50, 6, 4), dtype)
+    assert smallmm.matmul(a, b, out=out) is out
+    np.testing.assert_array_equal(out, np.matmul(a, b))
+    assert smallmm.matmul(a, b, dtype=np.float64).dtype == np.float64
+
+
+def test_float16_is_rounded_once(rng):
+    a, b = (rng.random((20, 8, 8)).astype(np.float16) for _ in range(2))
+    wide = smallmm.matmul(a.astype(np.float32), b.astype(np.float32))
+    assert_same_bits(smallmm.matmul(a, b), wide.astype(np.float16))
+    assert_same_bits(smallmm.batched_matmul(a, b, alpha=2), (2 * wide).astype(np.float16))
+
+
 def test_integers_are_multiplied_in_float64():
     a = np.full((2, 2), 100, np.int8)
     assert smallmm.matmul(a, a).dtype == np.float64
@@ -62,11 +90,15 @@ def test_batched_matmul_takes_no_vectors():
     np.testing.assert_array_equal(smallmm.matmul(ONES(2), EYE(2)), 1)
 
 
-def test_masks_are_ignored():
+def test_masked_elements_are_refused():
     a = np.ma.array(2 * EYE(2), mask=[[True, False], [False, False]])
-    assert type(smallmm.inv(a)) is np.ndarray
-    np.testing.assert_array_equal(smallmm.inv(a), EYE(2) / 2)
-    np.testing.assert_array_equal(smallmm.matmul(a, a), 4 * EYE(2))
+    for call in (smallmm.inv, lambda a: smallmm.matmul(a, a), lambda a: smallmm.batched_matmul(EYE(2), a)):
+        with pytest.raises(
+            TypeError, match="is a masked array, 1 of whose 4 elements are masked; expected none"
+        ):
+            call(a)
+    np.testing.assert_array_equal(np.linalg.inv(a), EYE(2) / 2)  # as if there were no mask
+    assert type(smallmm.inv(a.filled(1))) is type(smallmm.inv(np.ma.array(EYE(2)))) is np.ndarray
 
 
 @pytest.mark.parametrize("function", ["inv", "det", "cholesky", "lu_factor", "slogdet"])
@@ -87,6 +119,8 @@ def test_error_tells_more():
     np.testing.assert_array_equal(caught.value.result[2], EYE(2) / 2)
     with pytest.raises(np.linalg.LinAlgError, match=r"^Singular matrix$"):
         np.linalg.inv(a)
+    with pytest.raises(np.linalg.LinAlgError, match=r"^Singular matrix \(inv: pivot 2 "):
+        smallmm.inv(a[1])
 
 
 def test_ex_functions_do_not_raise():
@@ -169,8 +203,11 @@ def test_residual_norms_are_not_squared(rng):
     assert smallmm.lstsq(a, b[:, 0]).residual_norms.shape == ()
 
 
-def test_qr_has_no_old_modes():
-    for mode in ("full", "f", "economic", "e"):
+def test_qr_has_no_old_modes(rng):
+    a = normal(rng, (5, 3), np.float64)
+    for ours, theirs in zip(smallmm.qr(a, "economic"), scipy.linalg.qr(a, mode="economic"), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-14)
+    for mode in ("full", "f", "e"):
         with pytest.raises(ValueError, match=f"qr: mode is '{mode}'; expected 'reduced'"):
             smallmm.qr(EYE(2), mode=mode)
 
@@ -179,6 +216,8 @@ def test_cholesky_is_lower():
     a = np.array([[4.0, 2.0], [2.0, 5.0]])
     np.testing.assert_array_equal(smallmm.cholesky(a), np.linalg.cholesky(a))
     np.testing.assert_array_equal(smallmm.cholesky(a, upper=True), scipy.linalg.cholesky(a))
+    np.testing.assert_array_equal(smallmm.cholesky(a, lower=False), scipy.linalg.cholesky(a, lower=False))
+    np.testing.assert_array_equal(smallmm.cho_factor(a)[0], scipy.linalg.cholesky(a))
 
 
 def test_out():
@@ -189,10 +228,32 @@ def test_out():
     assert smallmm.inv(EYE(2), out=out[0]) is out[0]
 
 
-@pytest.mark.parametrize("keyword", ["overwrite_a", "overwrite_b", "check_finite", "assume_a"])
-def test_scipy_keywords_are_refused(keyword):
-    with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}'"):
-        smallmm.solve(EYE(2), ONES(2), **{keyword: False})
+def test_scipy_keywords_have_no_effect():
+    """In every function that SciPy has, where SciPy has them."""
+    a, b = EYE(2), np.array([1.0, np.nan])
+    for function, arguments in {
+        "solve": (a, b),
+        "inv": (a,),
+        "det": (a,),
+        "lu_factor": (a,),
+        "lu_solve": (smallmm.lu_factor(a), b),
+        "cholesky": (a,),
+        "cho_factor": (a,),
+        "cho_solve": ((a, True), b),
+        "solve_triangular": (a, b),
+        "qr": (a,),
+        "lstsq": (a, b),
+    }.items():
+        ours, theirs = getattr(smallmm, function), getattr(scipy.linalg, function)
+        for keyword in ("overwrite_a", "overwrite_b", "check_finite"):
+            if keyword in inspect.signature(theirs).parameters:
+                for yes in (True, False):
+                    np.testing.assert_equal(ours(*arguments, **{keyword: yes}), ours(*arguments))
+    assert np.isnan(b[1])
+    with pytest.raises(ValueError, match="infs or NaNs"):
+        scipy.linalg.solve(a, b, check_finite=True)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'assume_a'"):
+        smallmm.solve(a, b, assume_a="pos")
 
 
 def test_orders_above_32(rng):
@@ -200,6 +261,7 @@ def test_orders_above_32(rng):
     np.testing.assert_allclose(smallmm.inv(a), np.linalg.inv(a))
     assert smallmm.explain("inv", a).kernel.startswith("lapack")
     assert smallmm.explain("inv", a[:, 1:, 1:]).kernel.startswith("smm_inv")
+    assert smallmm.explain("lu_factor", a[:, :3]).kernel == "lapack getrf"
     assert smallmm.explain("qr", np.ones((2, 1024, 1))).kernel.startswith("smm_qr")
     assert smallmm.explain("qr", np.ones((2, 1025, 1))).kernel.startswith("lapack")
 

@@ -1,6 +1,13 @@
 """Whatever is wrong with a call, the message names the argument, what was given and what was expected."""
 
+import copy
+import pickle
+import pydoc
 import re
+import runpy
+import traceback
+import typing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -136,3 +143,113 @@ def test_too_large_a_result_is_a_memory_error():
     a = np.broadcast_to(np.float64(1), (2**45, 8, 8))
     with pytest.raises(MemoryError):
         smallmm.batched_matmul(a, a)
+
+
+VECTOR, WIDE = ONES(3), ONES((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        *[
+            (name, (a,))
+            for name in ("inv", "det", "slogdet", "cholesky")
+            for a in (VECTOR, WIDE, ONES((5, 2, 3)), 3.0)
+        ],
+        *[("solve", (a, ONES(3))) for a in (VECTOR, WIDE, 3.0)],
+        *[("qr", (a,)) for a in (VECTOR, 3.0)],
+        *[("lstsq", (a, ONES(3))) for a in (VECTOR, WIDE, 3.0)],
+        ("lstsq", (WIDE, ONES((4, 1)))),
+    ],
+)
+def test_linalg_errors_are_those_of_numpy(function, arguments):
+    """They are ValueErrors too, as before."""
+    for library in (np.linalg, smallmm):
+        with pytest.raises(np.linalg.LinAlgError) as caught:
+            getattr(library, function)(*arguments)
+        assert isinstance(caught.value, ValueError)
+    assert str(caught.value).startswith(f"{function}: ")
+    assert not isinstance(caught.value, smallmm.LinAlgError)  # that one has info and result
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        ("solve", (np.eye(3), ONES((2, 1)))),
+        ("solve", (ONES((4, 3, 3)), ONES((5, 3, 1)))),
+        ("matmul", (WIDE, WIDE)),
+        ("matmul", (3.0, WIDE)),
+    ],
+)
+def test_value_errors_are_those_of_numpy(function, arguments):
+    library = np if function == "matmul" else np.linalg
+    for call in (getattr(library, function), getattr(smallmm, function)):
+        with pytest.raises(ValueError) as caught:
+            call(*arguments)
+        assert type(caught.value) is ValueError
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        ("inv", (ONES((2, 2)),)),
+        ("solve", (ONES((2, 2)), ONES(2))),
+        ("cholesky", (-np.eye(2),)),
+    ],
+)
+def test_text_of_one_matrix_begins_with_that_of_numpy(function, arguments):
+    with pytest.raises(np.linalg.LinAlgError) as theirs:
+        getattr(np.linalg, function)(*arguments)
+    with pytest.raises(smallmm.LinAlgError, match=f"^{theirs.value} ") as ours:
+        getattr(smallmm, function)(*arguments)
+    assert f"{function}: " in str(ours.value)
+
+
+def test_linalg_error_by_its_public_name():
+    with pytest.raises(smallmm.LinAlgError) as caught:
+        smallmm.inv(ONES((2, 2)))
+    assert traceback.format_exception_only(caught.value)[0].startswith("smallmm.LinAlgError: Singular matrix")
+    for again in (
+        copy.copy(caught.value),
+        copy.deepcopy(caught.value),
+        pickle.loads(pickle.dumps(caught.value)),
+    ):
+        assert type(again) is smallmm.LinAlgError
+        assert str(again) == str(caught.value)
+        assert again.info == 2
+        assert np.isnan(again.result).all()
+
+
+@pytest.mark.parametrize("name", ["eigvals", "matrix_rank", "norm", "expm"])
+def test_functions_of_others_are_pointed_at(name):
+    library = "scipy" if name == "expm" else "numpy"
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; use {library}.linalg.{name}$"):
+        getattr(smallmm, name)
+
+
+def test_names_that_nobody_has():
+    with pytest.raises(AttributeError, match=r"^module 'smallmm' has no attribute 'sovle'$"):
+        smallmm.sovle  # noqa: B018
+    assert not hasattr(smallmm, "__array_namespace_info__")
+
+
+def test_names():
+    """What `dir` lists is public, and what `help` says is short."""
+    assert dir(smallmm) == sorted(smallmm.__all__)
+    for name in smallmm.__all__:
+        x = getattr(smallmm, name)
+        if isinstance(x, type):
+            assert (x.__module__, x.__name__) == ("smallmm", name)
+    for name in ("solve", "matmul", "lstsq", "explain"):
+        first = pydoc.plain(pydoc.render_doc(getattr(smallmm, name))).splitlines()[2]
+        assert first.startswith(f"{name}(")
+        assert len(first) < 300
+        assert "numpy._typing" not in first
+    assert typing.get_type_hints(smallmm.LUResult).keys() == {"LU", "pivots"}
+    assert typing.get_type_hints(smallmm.solve).keys() > {"a", "b", "out"}
+
+
+def test_users_script(capsys):
+    """Of which a type checker thinks well, in `make lint`."""
+    runpy.run_path(str(Path(__file__).parent / "typing" / "user.py"))
+    assert capsys.readouterr().out

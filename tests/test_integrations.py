@@ -120,6 +120,7 @@ RESULTS = {
     "solve_ex": lambda a: smallmm.solve_ex(a, a),
     "inv_ex": smallmm.inv_ex,
     "slogdet": smallmm.slogdet,
+    "cho_factor": smallmm.cho_factor,
     "cholesky_ex": smallmm.cholesky_ex,
     "qr": smallmm.qr,
     "qr, raw": lambda a: smallmm.qr(a, mode="raw"),

@@ -622,19 +622,18 @@ class TestLinAlgError:
         [
             (
                 lambda a: smallmm.solve(a, [1, 2]),
-                "solve: the matrix is singular: pivot 2 is zero (counted from 1)",
+                "Singular matrix (solve: pivot 2 is zero, counted from 1)",
             ),
-            (smallmm.inv, "inv: the matrix is singular: pivot 2 is zero (counted from 1)"),
-            (smallmm.lu_factor, "lu_factor: the matrix is singular: pivot 2 is zero (counted from 1)"),
+            (smallmm.inv, "Singular matrix (inv: pivot 2 is zero, counted from 1)"),
+            (smallmm.lu_factor, "Singular matrix (lu_factor: pivot 2 is zero, counted from 1)"),
             (
                 smallmm.cholesky,
-                "cholesky: the matrix is not positive definite: the leading minor of order 2 is not positive "
-                "(counted from 1)",
+                "Matrix is not positive definite (cholesky: the leading minor of order 2 is not positive, "
+                "counted from 1)",
             ),
             (
                 lambda a: smallmm.solve_triangular(np.diag([1.0, 0.0]), [1, 2]),
-                "solve_triangular: the matrix is singular: element 2 of the diagonal is zero "
-                "(counted from 1)",
+                "Singular matrix (solve_triangular: element 2 of the diagonal is zero, counted from 1)",
             ),
         ],
     )

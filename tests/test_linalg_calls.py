@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+import scipy.linalg
 from accuracy import (
     assert_accurate_cholesky,
     assert_accurate_determinant,
@@ -46,6 +47,7 @@ FUNCTIONS = {
     "slogdet": lambda a, b, **k: smallmm.slogdet(a, **k),
     "cholesky": lambda a, b, **k: smallmm.cholesky(a, **k),
     "cholesky, upper": lambda a, b, **k: smallmm.cholesky(a, upper=True, **k),
+    "cho_factor": lambda a, b, **k: smallmm.cho_factor(a, **k)[0],
     "cholesky_ex": lambda a, b, **k: smallmm.cholesky_ex(a, **k),
     "cho_solve": lambda a, b, **k: smallmm.cho_solve((a, True), b, **k),
     "cho_solve, upper": lambda a, b, **k: smallmm.cho_solve((a, False), b, **k),
@@ -506,10 +508,10 @@ ERRORS = [
     (lambda: smallmm.det(ONES((2, 3))), ValueError, "det: a has shape (2, 3); expected square matrices"),
     (lambda: smallmm.qr(ONES(3)), ValueError,
      "qr: a has shape (3,); expected at least 2 dimensions, (..., m, n)"),
-    (lambda: smallmm.qr(EYE(3), mode="economic"), ValueError,
-     "qr: mode is 'economic'; expected 'reduced', 'complete', 'r' or 'raw' (SciPy's 'economic' is 'reduced'"),
+    (lambda: smallmm.qr(EYE(3), mode="full"), ValueError,
+     "qr: mode is 'full'; expected 'reduced', 'economic', 'complete', 'r' or 'raw' (SciPy's 'full'"),
     (lambda: smallmm.qr(EYE(3), mode=[]), ValueError, "qr: mode is []; expected 'reduced'"),
-    (lambda: smallmm.qr(EYE(3), EYE(3)), ValueError, "qr: mode is array("),
+    (lambda: smallmm.qr(EYE(3), EYE(3)), ValueError, "qr: mode is a ndarray of shape (3, 3); expected"),
     (lambda: smallmm.lstsq(ONES((4, 2)), ONES((5, 1))), ValueError,
      "lstsq: b has shape (5, 1); expected (..., 4, k) to match a of shape (4, 2)"),
     (lambda: smallmm.lstsq(ONES((4, 2)), ONES(4), 0.1, rtol=0.1), ValueError,
@@ -533,7 +535,22 @@ ERRORS = [
     (lambda: smallmm.cho_solve((EYE(3), "U"), ONES(3)), TypeError,
      "cho_solve: lower is 'U'; expected True or False"),
     (lambda: smallmm.cholesky(EYE(3), upper=ONES(2)), TypeError,
-     "cholesky: upper is array([1., 1.]); expected True or False"),
+     "cholesky: upper is a ndarray of shape (2,); expected True or False"),
+    (lambda: smallmm.cholesky(EYE(3), upper=True, lower=True), ValueError,
+     "cholesky: lower and upper are both True; expected one of them"),
+    (lambda: smallmm.cholesky(EYE(3), lower="L"), TypeError, "cholesky: lower is 'L'; expected True"),
+    (lambda: smallmm.solve_triangular(EYE(3), ONES(3), lower=True, upper=True), ValueError,
+     "solve_triangular: lower and upper are both True; expected one of them"),
+    (lambda: smallmm.solve(EYE(3), ONES((2, 4)), left=False), ValueError,
+     "solve with left=False, of the transposes: b has shape (4, 2); expected (..., 3, k) to match a"),
+    (lambda: smallmm.solve(EYE(3), ONES((2, 3)), left="no"), TypeError, "solve: left is 'no'"),
+    (lambda: smallmm.solve(EYE(3), ONES((2, 3)), left=False, out=[[0] * 3] * 2), TypeError,
+     "out is a list; expected a numpy.ndarray"),
+    (lambda: smallmm.lu_solve(smallmm.lu_factor(ONES((3, 2)) + EYE(3)[:, :2]), ONES(3)), ValueError,
+     "lu_solve: LU has shape (3, 2); expected square matrices"),
+    (lambda: smallmm.lu_factor(EYE(5)[:, :3], out=(EYE(5), None)), ValueError,
+     "lu_factor: out[0] has shape (5, 5); expected (5, 3)"),
+    (lambda: smallmm.lu_factor(EYE(3)[0]), ValueError, "lu_factor: a has shape (3,); expected at least 2"),
     (lambda: smallmm.cholesky_ex(EYE(3), upper=None), TypeError, "cholesky_ex: upper is None"),
     (lambda: smallmm.solve_triangular(EYE(3), ONES(3), lower={}), TypeError, "solve_triangular: lower is {}"),
     (lambda: smallmm.solve_triangular(EYE(3), ONES(3), unit_diagonal="no"), TypeError,
@@ -714,6 +731,108 @@ class TestExplain:
             smallmm.explain("solve", np.eye(2), np.ones((3, 1)))
 
 
+class TestFromTheRight:
+    """X A = B, by strides."""
+
+    @pytest.mark.parametrize("n", [1, 3, 8, 33])
+    @pytest.mark.parametrize("shape", [(), (5,), (2, 3)])
+    def test_same_bits(self, dtype, n, shape, rng):
+        a, b = definite(rng, (*shape, n, n), dtype), normal(rng, (*shape, 2, n), dtype)
+        lu = smallmm.lu_factor(a)
+        for x, y in (
+            (smallmm.solve(a, b, left=False), smallmm.solve(a.mT, b.mT)),
+            (smallmm.lu_solve(lu, b, left=False), smallmm.lu_solve(lu, b.mT, 1)),
+            (smallmm.lu_solve(lu, b, left=False, adjoint=True), smallmm.lu_solve(lu, b.mT)),
+            (smallmm.lu_solve(lu, b.mT, adjoint=True), smallmm.lu_solve(lu, b.mT, 2)),
+            (smallmm.solve_triangular(a, b, left=False), smallmm.solve_triangular(a.mT, b.mT, lower=True)),
+            (
+                smallmm.solve_triangular(a, b, 1, unitriangular=True, upper=False, left=False),
+                smallmm.solve_triangular(a, b.mT, 0, True, True),
+            ),
+        ):
+            assert_same_bits(*(np.ascontiguousarray(z if z.shape == x.shape else z.mT) for z in (x, y)))
+        np.testing.assert_allclose(smallmm.solve(a, b, left=False) @ a, b, rtol=1e-2, atol=1e-2)
+
+    def test_vectors_are_rows(self, rng):
+        a, b = definite(rng, (5, 3, 3), np.float64), normal(rng, (3,), np.float64)
+        x = smallmm.solve(a, b, left=False)
+        assert x.shape == (5, 3)
+        np.testing.assert_allclose(smallmm.vecmat(x, a), np.broadcast_to(b, (5, 3)))
+
+    def test_out(self, rng):
+        a, b = definite(rng, (5, 3, 3), np.float64), normal(rng, (5, 2, 3), np.float64)
+        for name in ("solve", "solve_triangular"):
+            out = np.empty((5, 2, 3))
+            function = getattr(smallmm, name)
+            assert function(a, b, left=False, out=out) is out
+            np.testing.assert_array_equal(out, function(a, b, left=False))
+        with pytest.raises(ValueError, match=r"out has shape \(3, 2\); expected \(5, 3, 2\)"):
+            smallmm.solve(a, b, left=False, out=np.empty((2, 3)))
+
+    def test_no_copy(self, rng):
+        out = np.empty((5, 3, 2)).mT
+        x = smallmm.solve(definite(rng, (5, 3, 3), np.float64), ONES((5, 2, 3)), left=False)
+        assert x.strides == out.strides
+
+    def test_failures(self):
+        a = np.stack([EYE(2), ONES((2, 2))])
+        with pytest.raises(smallmm.LinAlgError, match=r"^solve: 1 of 2 matrices is singular") as caught:
+            smallmm.solve(a, ONES((2, 3, 2)), left=False)
+        assert caught.value.result.shape == (2, 3, 2)
+        np.testing.assert_array_equal(caught.value.result[0], 1)
+
+    def test_other_libraries(self, rng):
+        a, b = definite(rng, (4, 3, 3), np.float64), normal(rng, (4, 2, 3), np.float64)
+        expected = smallmm.solve(a, b, left=False)
+        da = pytest.importorskip("dask.array")
+        np.testing.assert_array_equal(smallmm.solve(da.from_array(a), da.from_array(b), left=False), expected)
+        torch = pytest.importorskip("torch")
+        x = smallmm.solve(torch.from_numpy(a), torch.from_numpy(b), left=False)
+        assert isinstance(x, torch.Tensor)
+        np.testing.assert_array_equal(x, expected)
+
+
+class TestRectangularLU:
+    """By LAPACK, one matrix at a time."""
+
+    @pytest.mark.parametrize(("m", "n"), [(5, 3), (3, 5), (40, 2), (2, 40), (1, 3), (4, 0), (0, 4)])
+    def test_is_scipys(self, dtype, m, n, rng):
+        a = normal(rng, (2, 3, m, n), dtype)
+        lu, pivots, info = smallmm.lu_factor_ex(a)
+        assert (lu.shape, pivots.shape, info.shape) == ((2, 3, m, n), (2, 3, min(m, n)), (2, 3))
+        assert (lu.dtype, pivots.dtype, info.dtype) == (dtype, np.int32, np.int32)
+        assert not info.any()
+        assert_same(smallmm.lu_factor(a), (lu, pivots))
+        for q in np.ndindex(2, 3):
+            for ours, theirs in zip((lu[q], pivots[q]), scipy.linalg.lu_factor(a[q]), strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+
+    def test_failures(self):
+        a = np.stack([EYE(4)[:, :2], np.zeros((4, 2))])
+        with pytest.raises(smallmm.LinAlgError, match=r"lu_factor: 1 of 2 matrices is singular") as caught:
+            smallmm.lu_factor(a)
+        assert caught.value.info.tolist() == [0, 1]
+        assert_same_bits(caught.value.result.LU[0], a[0])
+        assert np.isnan(caught.value.result.LU[1]).all()
+        assert caught.value.result.pivots[1].tolist() == [0, 1]
+
+    def test_out_and_empty_stacks(self):
+        out = np.empty((3, 2)), np.empty(2, np.int32)
+        assert smallmm.lu_factor(EYE(3)[:, :2], out=out).LU is out[0]
+        assert smallmm.lu_factor(ONES((0, 3, 2))).pivots.shape == (0, 2)
+
+    def test_explained(self):
+        plan = smallmm.explain("lu_factor", ONES((7, 3, 2)))
+        assert (plan.kernel, plan.matrices) == ("lapack getrf", 7)
+
+    def test_on_a_device(self):
+        class Tall(OnDevice):
+            shape = (3, 2)
+
+        with pytest.raises(NotImplementedError, match=r"lu_factor: a has shape \(3, 2\); expected square"):
+            smallmm.lu_factor(Tall())
+
+
 class TestBeyondOurOrder:
     """Orders above 32 go to LAPACK, with the same rules for bad matrices."""
 
@@ -794,7 +913,7 @@ class TestBeyondOurOrder:
 # --- What was found by trying --------------------------------------------------------------------------
 
 
-def test_masks_mean_nothing():
+def test_masked_arrays_without_a_masked_element():
     a = np.ma.array(np.stack([2 * EYE(2)] * 3))
     assert_same_bits(smallmm.inv(a), np.asarray(a) / 4)
     assert smallmm.det(a).tolist() == [4, 4, 4]
@@ -803,6 +922,16 @@ def test_masks_mean_nothing():
     assert smallmm.lu_factor(a).pivots.shape == (3, 2)
     assert smallmm.solve(a, a).shape == (3, 2, 2)
     assert smallmm.lstsq(a, a).rank.tolist() == [2, 2, 2]
+
+
+def test_no_mask_is_ignored(function):
+    a, b = np.ma.array(2 * EYE(3)), ONES((3, 2))
+    function(a, b)
+    a[0, 1] = np.ma.masked
+    with pytest.raises(
+        TypeError, match=r"\w+: (a|c|LU) is a masked array, 1 of whose 9 elements are masked; .*filled"
+    ):
+        function(a, b)
 
 
 @pytest.mark.parametrize("n", [3, 33])
@@ -841,9 +970,27 @@ def test_numpys_matrices(n):
     assert smallmm.solve(np.stack([2 * EYE(n)] * 3), a).shape == (3, n, n)
     out = np.empty((n, n))
     assert smallmm.inv(a, out=out) is out
-    with pytest.raises(smallmm.LinAlgError, match="inv: the matrix is singular") as caught:
+    with pytest.raises(smallmm.LinAlgError, match=r"^Singular matrix \(inv: ") as caught:
         smallmm.inv(0 * a)
     assert caught.value.info == 1
+
+
+@pytest.mark.parametrize("n", [2, 33])
+def test_masked_matrices(n):
+    a = np.ma.array((2 * EYE(n)).view(np.matrix))
+    assert type(smallmm.inv(a)) is np.matrix
+    assert type(smallmm.det(a)) is np.float64
+    assert smallmm.lu_factor(a).pivots.shape == (n,)
+    assert smallmm.lstsq(a, a).rank == n
+    assert smallmm.solve_ex(a, a).info == 0
+    assert smallmm.solve(np.stack([2 * EYE(n)] * 3), a).shape == (3, n, n)
+    for function in (smallmm.matmul, smallmm.batched_matmul):
+        assert type(function(a, a)) is np.matrix
+        assert type(function(np.stack([EYE(n)] * 3), a)) is np.ndarray
+    a[0, 1] = np.ma.masked
+    for function in (smallmm.inv, smallmm.det, smallmm.qr):
+        with pytest.raises(TypeError, match=f"a is a masked array, 1 of whose {n * n} elements are masked"):
+            function(a)
 
 
 def test_outputs_without_dimensions_are_returned():
@@ -866,6 +1013,28 @@ def test_strides_that_are_not_used():
     assert smallmm.inv(odd).ravel().tolist() == [0.5] * 3
     nothing = np.zeros((3, 0, 0), [("p", "u1"), ("v", "f8")])["v"]
     assert smallmm.det(nothing).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("yes", [1, np.True_, np.array(True)])
+def test_cholesky_has_two_words_for_a_triangle(yes):
+    a = np.array([[4.0, 2.0], [2.0, 5.0]])
+    for lower in (True, False):
+        expected = scipy.linalg.cholesky(a, lower=lower)
+        assert_same_bits(smallmm.cholesky(a, lower=lower), expected)
+        assert_same_bits(smallmm.cholesky(a, upper=not lower), expected)
+        factor = smallmm.cho_factor(a, lower)
+        assert factor.lower is lower
+        assert_same_bits(factor.c, expected)
+    assert smallmm.cho_factor(a, yes).lower is True
+    assert smallmm.cho_factor(a).lower is scipy.linalg.cho_factor(a)[1]
+
+
+def test_cho_factor_fails_with_its_result():
+    a = np.stack([EYE(2), -EYE(2)])
+    with pytest.raises(smallmm.LinAlgError, match=r"^cho_factor: 1 of 2 matrices is not positive") as caught:
+        smallmm.cho_factor(a, lower=True)
+    assert_same_bits(caught.value.result.c[0], EYE(2))
+    assert caught.value.result.lower is True
 
 
 @pytest.mark.parametrize("yes", [1, np.True_, np.array(True)])

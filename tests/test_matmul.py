@@ -256,8 +256,15 @@ class TestScaling:
         assert smallmm.batched_matmul(a, a, alpha=np.array([0.5, 1, 2])).dtype == np.float64
 
     def test_beta_needs_out(self):
-        with pytest.raises(ValueError, match=r"batched_matmul: beta is 2, which needs out"):
-            smallmm.batched_matmul(np.eye(2), np.eye(2), beta=2)
+        for beta, shown in (
+            (2, "2"),
+            (np.ones((40, 25)), r"a ndarray of shape \(40, 25\)"),
+            ([0.5] * 99, "a list"),
+        ):
+            with pytest.raises(
+                ValueError, match=f"^batched_matmul: out is None, but beta is {shown}; expected"
+            ):
+                smallmm.batched_matmul(np.eye(2), np.eye(2), beta=beta)
 
 
 class TestNumPySemantics:
@@ -323,13 +330,13 @@ class TestNumPySemantics:
     @pytest.mark.parametrize(
         ("given", "computed"),
         [
-            ("?", "d"),
+            ("?", "?"),
             ("b", "d"),
             ("H", "d"),
             ("i", "d"),
             ("q", "d"),
             ("Q", "d"),
-            ("e", "f"),
+            ("e", "e"),
             ("f", "f"),
             ("d", "d"),
         ],
@@ -339,7 +346,7 @@ class TestNumPySemantics:
         for function in (smallmm.batched_matmul, smallmm.matmul):
             assert_same_bits(function(a, b), np.array([[1, 1], [1, 2]], computed))
         assert smallmm.matvec(a, b[0]).dtype == computed
-        assert smallmm.batched_matmul(a, b, alpha=2).dtype == computed
+        assert smallmm.batched_matmul(a, b, alpha=2).dtype == computed.replace("?", "d")
 
     @pytest.mark.parametrize(
         ("pair", "computed"), [("fd", "d"), ("fi", "d"), ("fb", "f"), ("ef", "f"), ("ei", "d")]
@@ -440,7 +447,7 @@ def _scrambled(rng, batch, core):
 def test_out_in_a_tuple(rng):
     a = rng.random((5, 3, 3))
     for out in ((None,), ()):
-        with pytest.raises(ValueError, match="beta is 1, which needs out"):
+        with pytest.raises(ValueError, match="out is None, but beta is 1; expected"):
             smallmm.batched_matmul(a, a, beta=1, out=out)
     with pytest.raises(ValueError, match="out is a tuple of 0; expected an array, or a tuple of one"):
         smallmm.matmul(a, a, out=())

@@ -1,4 +1,4 @@
-"""Which matrices are singular: all functions agree, and what overflows never becomes a finite wrong number."""
+"""Which matrices are singular: all functions agree, and nothing becomes finite again after overflow."""
 
 import numpy as np
 import pytest

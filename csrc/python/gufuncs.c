@@ -17,6 +17,8 @@ static const smm_gufunc gufuncs[] = {
     {"matvec", "(m,k),(k)->(m)", "abc", "a matrix times a column vector", SMM_OP_MATMUL, 0, 0},
     {"vecmat", "(k),(k,n)->(n)", "AbC", "a row vector times a matrix", SMM_OP_MATMUL, 0, 0},
     {"lu_factor", "(n,n)->(n,n),(n),()", "acpi", "LU, pivots, info", SMM_OP_LU, 0, 0},
+    {"lu_factor_tall", "(m,n)->(m,n),(n),()", "acpi", "the same for m >= n", SMM_OP_LU, SMM_RECTANGULAR, 0},
+    {"lu_factor_wide", "(m,n)->(m,n),(m),()", "acpi", "the same for m <= n", SMM_OP_LU, SMM_RECTANGULAR, 0},
     {"lu_solve", "(n,n),(n),(n,k?)->(n,k?)", "apbc", "X of A X = B", SMM_OP_LU_SOLVE, 0, 0},
     {"lu_solve_transposed", "(n,n),(n),(n,k?)->(n,k?)", "apbc", "X of A^T X = B", SMM_OP_LU_SOLVE, SMM_TRANSPOSED, 0},
     {"solve", "(n,n),(n,k?)->(n,k?),()", "abci", "X of A X = B, info", SMM_OP_SOLVE, 0, 0},

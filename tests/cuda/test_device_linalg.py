@@ -259,7 +259,7 @@ def test_bad_matrices(torch, rng):
     np.testing.assert_array_equal(e.value.result.cpu().numpy(), smallmm.inv_ex(a).inverse)
     with pytest.raises(smallmm.LinAlgError, match="not positive definite"):
         smallmm.cholesky(-x @ x.mT)
-    with pytest.raises(smallmm.LinAlgError, match="the matrix is singular"):
+    with pytest.raises(smallmm.LinAlgError, match=r"^Singular matrix"):
         smallmm.solve(x[7], x[0])
     with pytest.raises(smallmm.LinAlgError, match="element 1 of the diagonal is zero"):
         smallmm.solve_triangular(x, x)
