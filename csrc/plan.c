@@ -158,6 +158,18 @@ static bool tile(smm_plan *plan, intptr_t size) {
     return true;
 }
 
+/* Size the block of C of a deep product: all its partial sums fit their buffer, chunks of A and of B that are packed
+ * theirs. Of A in place few enough rows that a chunk of them stays in L1 with the next one behind it, of B at least a
+ * kernel's tile of columns. */
+static void deep_tile(smm_plan *plan, const smm_call *chunks, intptr_t size) {
+    const intptr_t room = SMM_C_BUFFER / size / smm_partial_sums(chunks->batch), lines = SMM_BUFFER / SMM_CHUNK / size;
+    const intptr_t cols = plan->staged & SMM_PACK_B ? lines : greatest(64, room / least(chunks->m, lines) & -64);
+    plan->staged |= SMM_STAGE_C;
+    plan->group = 1;
+    plan->cols = least(chunks->n, cols);
+    plan->rows = least(chunks->m, least(lines, room / plan->cols));
+}
+
 /* --- Any operation ---------------------------------------------------------------------------------- */
 
 /* The triangle above is the lower one of the transpose. Where that is all there is to it, kernels know no upper. */
@@ -226,29 +238,31 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     }
     plan->flops = (double)c->runs * (double)c->batch * flops_of(c);
     if (is_too_large(c)) return SMM_ERR_ORDER;
-    const view *out = &views[OPERAND_C];
+    const view *out = &views[OPERAND_C], *has = matmul ? out : &views[OPERAND_A];
+    plan->empty = !has->rows || !has->cols;
+    const bool no_terms = matmul && (plan->empty || !c->batch || !c->k);
+    plan->deep = matmul && !no_terms && c->k > SMM_DEEP;
     plan->scaled = matmul && (c->alpha.data || c->beta.data);
     const double share = plan->bytes / THREAD_BYTES + plan->flops / (matmul ? THREAD_FLOPS : THREAD_FLOPS / 4);
     plan->threads = (int)greatest(1, least(smm_get_num_threads(), share < 1e6 ? (intptr_t)share : 1000000));
     const double written = (double)(out->rows * out->cols * size) * (double)c->batch * (double)c->runs;
     const bool large = written > STREAM_OUTPUT && written > STREAM_OUTPUT_EACH * plan->threads;
     plan->nontemporal =
-        (plan->bytes > STREAM_BYTES || large) && out->x->data && is_packed(out) &&
+        !plan->deep && (plan->bytes > STREAM_BYTES || large) && out->x->data && is_packed(out) &&
         (matmul ? !c->beta.data && out->rows * out->cols * size <= SMM_BUFFER : group_for_streaming(plan, out));
 
-    /* The first kernel of the list that can be fed. The last takes any operands as they are; where a product has
-     * nothing to sum or to write, no other needs to know how. */
-    const view *has = matmul ? out : &views[OPERAND_A];
-    plan->empty = !has->rows || !has->cols;
-    const bool no_terms = matmul && (plan->empty || !c->batch || !c->k);
+    /* The first kernel of the list that can be fed, chunk by chunk if the sums are deep. The last takes any operands as
+     * they are; where a product has nothing to sum or to write, no other needs to know how. */
+    const smm_call asked = plan->deep ? smm_chunks_of(c, 0) : *c;
     const size_t count = plan->kernels->lists[c->op].count;
     for (size_t i = no_terms ? count - 1 : 0; i < count; i++) {
         plan->kernel = &plan->kernels->lists[c->op].rows[i];
-        if (!fits(plan->kernel, c)) continue;
-        plan->staged = plan->kernel->needs(c) | (plan->scaled || plan->nontemporal ? SMM_STAGE_C : 0u);
-        if (!(plan->staged & SMM_UNFIT) && (!matmul || tile(plan, size))) break;
+        if (!fits(plan->kernel, &asked)) continue;
+        plan->staged = plan->kernel->needs(&asked) | (plan->scaled || plan->nontemporal ? SMM_STAGE_C : 0u);
+        if (!(plan->staged & SMM_UNFIT) && (plan->deep || !matmul || tile(plan, size))) break;
     }
     if (!matmul) plan->rows = c->m, plan->cols = c->n;
+    if (plan->deep) deep_tile(plan, &asked, size);
     plan->cold = plan->bytes > plan->kernel->cold;
 
     plan->chunk = greatest(16, (intptr_t)(CHUNK_BYTES / per_matrix) & -16);

@@ -136,6 +136,41 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
     memcpy(x.to + from, x.buffer + from, x.held - from);
 }
 
+smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
+    smm_call chunks = *call;
+    chunks.batch = (call->k - 1) / SMM_CHUNK + 1;
+    chunks.k = SMM_CHUNK;
+    chunks.a = (smm_operand){at(&call->a, q, 0, 0), SMM_CHUNK * call->a.col, call->a.row, call->a.col};
+    chunks.b = (smm_operand){at(&call->b, q, 0, 0), SMM_CHUNK * call->b.row, call->b.row, call->b.col};
+    chunks.c = (smm_operand){at(&call->c, q, 0, 0), 0, call->c.row, call->c.col};
+    chunks.alpha = (smm_operand){.data = at(&call->alpha, q, 0, 0)};
+    chunks.beta = (smm_operand){.data = at(&call->beta, q, 0, 0)};
+    return chunks;
+}
+
+/* The block of C from (i, j) on of a deep product, by the order of reference/matmul.c: a stack of partial sums, of each
+ * size at most one and the smaller ones above, takes up one chunk after the other, and equal ones are added. */
+static void run_deep_block(const smm_plan *plan, const smm_call *call, intptr_t q, intptr_t i, intptr_t j,
+                           buffers *room) {
+    const smm_call chunks = smm_chunks_of(call, q);
+    const intptr_t size = smm_size(call->dtype), rest = call->k - (chunks.batch - 1) * SMM_CHUNK;
+    tile t = {chunks, chunks};
+    char *end = room->c; /* of the stack */
+    intptr_t bytes = 0;  /* of a sum */
+    for (intptr_t done = 0; done < chunks.batch; done++) {
+        if (done == chunks.batch - 1) t.part.k = t.fed.k = rest;
+        move_to(&t, plan, &chunks, done, 1, i, j, room);
+        bytes = t.part.m * t.part.n * size;
+        t.fed.c = (smm_operand){end, bytes, t.part.n * size, size};
+        plan->kernel->run(&t.fed, 0, 1, plan->cold ? &(smm_behind){0} : NULL);
+        end += bytes;
+        for (intptr_t equals = done; equals & 1; equals /= 2, end -= bytes)
+            plan->kernels->add(end - 2 * bytes, end - bytes, bytes / size);
+    }
+    for (; end - bytes > room->c; end -= bytes) plan->kernels->add(end - 2 * bytes, end - bytes, bytes / size);
+    plan->kernels->unpack(&t.part, room->c);
+}
+
 /* Matrices first .. last-1 of a call of one run. */
 static void run_matrices(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last) {
     if (!plan->staged) {
@@ -145,6 +180,12 @@ static void run_matrices(const smm_plan *plan, const smm_call *call, intptr_t fi
     buffers room;
     if (plan->nontemporal) {
         run_streamed(plan, call, first, last, &room);
+        return;
+    }
+    if (plan->deep) {
+        for (intptr_t q = first; q < last; q++)
+            for (intptr_t i = 0; i < call->m; i += plan->rows)
+                for (intptr_t j = 0; j < call->n; j += plan->cols) run_deep_block(plan, call, q, i, j, &room);
         return;
     }
     tile t = {*call, *call};
