@@ -8,11 +8,13 @@
 
 enum { SMM_LINE = 64 };
 
-/* Cache lines of results computed before, to be streamed around the caches. */
+/* Cache lines of results computed before, to be streamed around the caches. And where an A to prefetch begins, if that
+ * does not follow the A's of the call, as in a dense stack. */
 typedef struct smm_behind {
     const char *from;
     char *to;
     intptr_t lines;
+    const void *next_a;
 } smm_behind;
 
 /* A kernel runs matrices first .. last-1 of a call, ignoring a product's alpha and beta. It allocates nothing and
@@ -104,7 +106,7 @@ void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *
 /* run.c: run r of a call's several. */
 smm_call smm_run_of(const smm_call *call, intptr_t r);
 
-/* run.c: the chunks of a deep product's matrix q, themselves a stack of products; all have the same alpha, beta and C. */
+/* run.c: the chunks of a deep product's matrix q: a stack of products, all with its alpha, beta and C. */
 smm_call smm_chunks_of(const smm_call *call, intptr_t q);
 
 /* The most partial sums that exist at a time when so many chunks are added up: one for each power of two in a number of

@@ -160,14 +160,21 @@ static bool tile(smm_plan *plan, intptr_t size) {
 
 /* Size the block of C of a deep product: all its partial sums fit their buffer, chunks of A and of B that are packed
  * theirs. Of A in place few enough rows that a chunk of them stays in L1 with the next one behind it, of B at least a
- * kernel's tile of columns. */
+ * kernel's tile of columns. Of small blocks several chunks share the cost of a call. Chunks mostly lie so that the
+ * hardware prefetches them best (5 to 25 % less time from memory), but for rows of a matrix, short pieces of many:
+ * there the kernel prefetches the next matrix, chunk by chunk (AMD Zen 5, November 2026). */
 static void deep_tile(smm_plan *plan, const smm_call *chunks, intptr_t size) {
     const intptr_t room = SMM_C_BUFFER / size / smm_partial_sums(chunks->batch), lines = SMM_BUFFER / SMM_CHUNK / size;
     const intptr_t cols = plan->staged & SMM_PACK_B ? lines : greatest(64, room / least(chunks->m, lines) & -64);
+    const smm_call *c = &plan->call;
+    plan->cold &= c->a.col == size && c->a.row == c->k * size && c->a.batch == c->m * c->a.row && c->m > 1;
     plan->staged |= SMM_STAGE_C;
-    plan->group = 1;
-    plan->cols = least(chunks->n, cols);
-    plan->rows = least(chunks->m, least(lines, room / plan->cols));
+    plan->cols = least(c->n, cols);
+    plan->rows = least(c->m, least(lines, room / plan->cols));
+    plan->group = SMM_C_BUFFER / size / (plan->rows * plan->cols) - smm_partial_sums(chunks->batch) + 1;
+    plan->group = least(plan->group, plan->cold ? 1 : 16);
+    if (plan->staged & SMM_PACK_A) plan->group = least(plan->group, lines / plan->rows);
+    if (plan->staged & SMM_PACK_B) plan->group = least(plan->group, lines / plan->cols);
 }
 
 /* --- Any operation ---------------------------------------------------------------------------------- */
@@ -262,8 +269,8 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
         if (!(plan->staged & SMM_UNFIT) && (plan->deep || !matmul || tile(plan, size))) break;
     }
     if (!matmul) plan->rows = c->m, plan->cols = c->n;
-    if (plan->deep) deep_tile(plan, &asked, size);
     plan->cold = plan->bytes > plan->kernel->cold;
+    if (plan->deep) deep_tile(plan, &asked, size);
 
     plan->chunk = greatest(16, (intptr_t)(CHUNK_BYTES / per_matrix) & -16);
     return SMM_OK;

@@ -96,7 +96,8 @@ static smm_behind take_lines(mirror *x) {
         x->done = SMM_LINE;
         x->skip = 0;
     }
-    const smm_behind behind = {x->buffer + x->done, x->to + x->done, end > x->done ? (end - x->done) / SMM_LINE : 0};
+    const smm_behind behind = {
+        .from = x->buffer + x->done, .to = x->to + x->done, .lines = end > x->done ? (end - x->done) / SMM_LINE : 0};
     x->done += behind.lines * SMM_LINE;
     return behind;
 }
@@ -148,27 +149,50 @@ smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
     return chunks;
 }
 
-/* The block of C from (i, j) on of a deep product, by the order of reference/matmul.c: a stack of partial sums, of each
- * size at most one and the smaller ones above, takes up one chunk after the other, and equal ones are added. */
-static void run_deep_block(const smm_plan *plan, const smm_call *call, intptr_t q, intptr_t i, intptr_t j,
+/* The block of C from (i, j) on of a deep product of k terms, by the order of reference/matmul.c: a stack of partial
+ * sums, of each size at most one and the smaller ones above, takes up one chunk after the other, and equal ones are
+ * added. */
+static void run_deep_block(tile *t, const smm_plan *plan, const smm_call *chunks, intptr_t k, intptr_t i, intptr_t j,
                            buffers *room) {
-    const smm_call chunks = smm_chunks_of(call, q);
-    const intptr_t size = smm_size(call->dtype), rest = call->k - (chunks.batch - 1) * SMM_CHUNK;
-    tile t = {chunks, chunks};
+    const intptr_t size = smm_size(chunks->dtype), whole = k / SMM_CHUNK;
+    const intptr_t m = least(plan->rows, chunks->m - i), n = least(plan->cols, chunks->n - j), bytes = m * n * size;
+    const bool cold = plan->cold && !j;
     char *end = room->c; /* of the stack */
-    intptr_t bytes = 0;  /* of a sum */
-    for (intptr_t done = 0; done < chunks.batch; done++) {
-        if (done == chunks.batch - 1) t.part.k = t.fed.k = rest;
-        move_to(&t, plan, &chunks, done, 1, i, j, room);
-        bytes = t.part.m * t.part.n * size;
-        t.fed.c = (smm_operand){end, bytes, t.part.n * size, size};
-        plan->kernel->run(&t.fed, 0, 1, plan->cold ? &(smm_behind){0} : NULL);
-        end += bytes;
-        for (intptr_t equals = done; equals & 1; equals /= 2, end -= bytes)
-            plan->kernels->add(end - 2 * bytes, end - bytes, bytes / size);
+    t->part.k = t->fed.k = SMM_CHUNK;
+    for (intptr_t done = 0, count; done < chunks->batch; done += count) {
+        count = done < whole ? least(plan->group, whole - done) : 1;
+        if (done == whole) t->part.k = t->fed.k = k - whole * SMM_CHUNK;
+        move_to(t, plan, chunks, done, count, i, j, room);
+        t->fed.c = (smm_operand){end, bytes, n * size, size};
+        smm_behind behind = {0};
+        if (cold) /* as much of the next matrix of a dense stack as this is of its own */
+            behind.next_a = (char *)chunks->a.data + (chunks->m + i) * chunks->a.row + done * m * chunks->a.batch;
+        plan->kernel->run(&t->fed, 0, count, cold ? &behind : NULL);
+        char *sum = end;
+        for (intptr_t l = 0; l < count; l++, sum = (char *)t->fed.c.data + l * bytes) {
+            for (intptr_t equals = done + l; equals & 1; equals /= 2, sum = end)
+                plan->kernels->add(end -= bytes, sum, m * n);
+            if (sum != end) memcpy(end, sum, bytes);
+            end += bytes;
+        }
     }
-    for (; end - bytes > room->c; end -= bytes) plan->kernels->add(end - 2 * bytes, end - bytes, bytes / size);
-    plan->kernels->unpack(&t.part, room->c);
+    for (; end - bytes > room->c; end -= bytes) plan->kernels->add(end - 2 * bytes, end - bytes, m * n);
+    t->part.batch = 1;
+    plan->kernels->unpack(&t->part, room->c);
+}
+
+static void run_deep(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
+    smm_call chunks = smm_chunks_of(call, first);
+    tile t = {chunks, chunks};
+    for (intptr_t q = first; q < last; q++) {
+        chunks.a.data = at(&call->a, q, 0, 0);
+        chunks.b.data = at(&call->b, q, 0, 0);
+        chunks.c.data = at(&call->c, q, 0, 0);
+        chunks.alpha.data = at(&call->alpha, q, 0, 0);
+        chunks.beta.data = at(&call->beta, q, 0, 0);
+        for (intptr_t i = 0; i < call->m; i += plan->rows)
+            for (intptr_t j = 0; j < call->n; j += plan->cols) run_deep_block(&t, plan, &chunks, call->k, i, j, room);
+    }
 }
 
 /* Matrices first .. last-1 of a call of one run. */
@@ -183,9 +207,7 @@ static void run_matrices(const smm_plan *plan, const smm_call *call, intptr_t fi
         return;
     }
     if (plan->deep) {
-        for (intptr_t q = first; q < last; q++)
-            for (intptr_t i = 0; i < call->m; i += plan->rows)
-                for (intptr_t j = 0; j < call->n; j += plan->cols) run_deep_block(plan, call, q, i, j, &room);
+        run_deep(plan, call, first, last, &room);
         return;
     }
     tile t = {*call, *call};

@@ -3,13 +3,15 @@
 Errors are per matrix, in units of the roundoff u of the result's dtype, computed in extended precision.
 """
 
+from math import ceil, log2
+
 import numpy as np
 
 import smallmm._core as core
 
 # op: bound on the error of its result, in units of the roundoff u, from the inner dimension or the order n
 BOUNDS = {
-    "matmul": lambda k: (k if k <= 1024 else 256 + (-(-k // 256) - 1).bit_length()) + 2,  # |C - A B| <= |A||B|, elementwise
+    "matmul": lambda k: k + 2 if k <= 1024 else 258 + ceil(log2(k / 256)),  # |C - A B| <= |A||B|, elementwise
     "lu": lambda n: 10 * n,  # |P A - L U|_1 <= |A|_1, and |L| <= 1
     "cholesky": lambda n: 10 * n,  # |A - L L^T|_1 <= |A|_1
     "qr": lambda n: 20 * n,  # |A - Q R|_1 <= |A|_1, and |Q^T Q - I|_1
@@ -54,11 +56,12 @@ def in_u(error, size, dtype):
 
 
 def matmul_error(c, a, b):
-    dtype, deep = c.dtype, range(0, max(a.shape[-1], 1), 4096)  # sums in which extended precision loses little
+    dtype, k = c.dtype, a.shape[-1]
     c, a, b = exactly(c, a, b)
-    parts = [(a[..., k : k + 4096], b[..., k : k + 4096, :]) for k in deep]
-    size = sum(np.abs(x) @ np.abs(y) for x, y in parts)
-    return in_u(np.abs(c - sum(x @ y for x, y in parts)), size, dtype)
+    parts = [slice(p, p + 4096) for p in range(0, max(k, 1), 4096)]  # of which sums lose little
+    product = sum(a[..., p] @ b[..., p, :] for p in parts)
+    size = sum(np.abs(a[..., p]) @ np.abs(b[..., p, :]) for p in parts)
+    return in_u(np.abs(c - product), size, dtype)
 
 
 def assert_accurate_matmul(c, a, b):

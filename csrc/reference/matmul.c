@@ -37,8 +37,8 @@ void smm_reference_matmul(const smm_call *call) {
         for (intptr_t i = 0; i < call->m; i++)
             for (intptr_t j = 0; j < call->n; j++) {
                 const element e = {call, q, i, j};
-                double c = call->k > SMM_DEEP ? of_chunks(e, 0, (call->k - 1) / SMM_CHUNK + 1)
-                                              : in_a_row(e, 0, call->k);
+                double c =
+                    call->k > SMM_DEEP ? of_chunks(e, 0, (call->k - 1) / SMM_CHUNK + 1) : in_a_row(e, 0, call->k);
                 if (beta != 0)
                     c = fma_in(call->dtype, alpha, c,
                                round_in(call->dtype, beta * get(&call->c, call->dtype, q, i, j)));
