@@ -8,11 +8,13 @@
 
 enum { SMM_LINE = 64 };
 
-/* Cache lines of results computed before, to be streamed around the caches. */
+/* Cache lines of results computed before, to be streamed around the caches. And where an A to prefetch begins, if that
+ * does not follow the A's of the call, as in a dense stack. */
 typedef struct smm_behind {
     const char *from;
     char *to;
     intptr_t lines;
+    const void *next_a;
 } smm_behind;
 
 /* A kernel runs matrices first .. last-1 of a call, ignoring a product's alpha and beta. It allocates nothing and
@@ -58,6 +60,8 @@ typedef struct smm_kernels {
     void (*unpack)(const smm_call *call, void *packed);
     /* packed = alpha packed for the whole call. */
     void (*scale)(const smm_call *call, void *packed);
+    /* sum += x, of so many elements. */
+    void (*add)(void *sum, const void *x, intptr_t count);
     /* Copy whole cache lines, both sides aligned to them, around the caches. */
     void (*stream)(void *to, const void *from, size_t bytes);
 } smm_kernels;
@@ -77,12 +81,13 @@ typedef struct smm_plan {
     unsigned staged;  /* SMM_PACK_A | SMM_PACK_B | SMM_STAGE_C */
     bool swapped;     /* C^T = B^T A^T is computed */
     bool scaled;      /* by alpha or beta */
+    bool deep;        /* a product that is summed in chunks */
     bool empty;       /* A or, of a product, C has no element */
     bool cold;        /* the operands are prefetched */
     bool nontemporal; /* C is streamed around the caches */
     int threads;
     intptr_t group;      /* when something is staged: the matrices that share a buffer, */
-    intptr_t rows, cols; /* or, if one is larger than the buffer, the block of C that is computed at a time */
+    intptr_t rows, cols; /* or, if one is larger than the buffer or deep, the block of C that is computed at a time */
     intptr_t chunk;      /* matrices a thread claims at least */
     double flops, bytes; /* work and compulsory traffic */
 } smm_plan;
@@ -110,6 +115,16 @@ smm_call smm_run_of(const smm_call *call, intptr_t r);
  */
 enum { SMM_DOUBT = -1, SMM_OVERFLOW = -2 };
 void smm_settle(const smm_call *call, intptr_t first, intptr_t last);
+/* run.c: the chunks of a deep product's matrix q: a stack of products, all with its alpha, beta and C. */
+smm_call smm_chunks_of(const smm_call *call, intptr_t q);
+
+/* The most partial sums that exist at a time when so many chunks are added up: one for each power of two in a number of
+ * chunks below `chunks`, and the next chunk. */
+static inline intptr_t smm_partial_sums(intptr_t chunks) {
+    intptr_t most = 1;
+    for (intptr_t x = chunks - 1; x > 0; x /= 2) most++;
+    return most;
+}
 
 /* reference/: the oracle of the tests, and what runs where a matrix has no element. */
 void smm_reference(const smm_call *call);

@@ -96,7 +96,8 @@ static smm_behind take_lines(mirror *x) {
         x->done = SMM_LINE;
         x->skip = 0;
     }
-    const smm_behind behind = {x->buffer + x->done, x->to + x->done, end > x->done ? (end - x->done) / SMM_LINE : 0};
+    const smm_behind behind = {
+        .from = x->buffer + x->done, .to = x->to + x->done, .lines = end > x->done ? (end - x->done) / SMM_LINE : 0};
     x->done += behind.lines * SMM_LINE;
     return behind;
 }
@@ -136,6 +137,64 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
     memcpy(x.to + from, x.buffer + from, x.held - from);
 }
 
+smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
+    smm_call chunks = *call;
+    chunks.batch = (call->k - 1) / SMM_CHUNK + 1;
+    chunks.k = SMM_CHUNK;
+    chunks.a = (smm_operand){at(&call->a, q, 0, 0), SMM_CHUNK * call->a.col, call->a.row, call->a.col};
+    chunks.b = (smm_operand){at(&call->b, q, 0, 0), SMM_CHUNK * call->b.row, call->b.row, call->b.col};
+    chunks.c = (smm_operand){at(&call->c, q, 0, 0), 0, call->c.row, call->c.col};
+    chunks.alpha = (smm_operand){.data = at(&call->alpha, q, 0, 0)};
+    chunks.beta = (smm_operand){.data = at(&call->beta, q, 0, 0)};
+    return chunks;
+}
+
+/* The block of C from (i, j) on of a deep product of k terms, by the order of reference/matmul.c: a stack of partial
+ * sums, of each size at most one and the smaller ones above, takes up one chunk after the other, and equal ones are
+ * added. */
+static void run_deep_block(tile *t, const smm_plan *plan, const smm_call *chunks, intptr_t k, intptr_t i, intptr_t j,
+                           buffers *room) {
+    const intptr_t size = smm_size(chunks->dtype), whole = k / SMM_CHUNK;
+    const intptr_t m = least(plan->rows, chunks->m - i), n = least(plan->cols, chunks->n - j), bytes = m * n * size;
+    const bool cold = plan->cold && !j;
+    char *end = room->c; /* of the stack */
+    t->part.k = t->fed.k = SMM_CHUNK;
+    for (intptr_t done = 0, count; done < chunks->batch; done += count) {
+        count = done < whole ? least(plan->group, whole - done) : 1;
+        if (done == whole) t->part.k = t->fed.k = k - whole * SMM_CHUNK;
+        move_to(t, plan, chunks, done, count, i, j, room);
+        t->fed.c = (smm_operand){end, bytes, n * size, size};
+        smm_behind behind = {0};
+        if (cold) /* as much of the next matrix of a dense stack as this is of its own */
+            behind.next_a = (char *)chunks->a.data + (chunks->m + i) * chunks->a.row + done * m * chunks->a.batch;
+        plan->kernel->run(&t->fed, 0, count, cold ? &behind : NULL);
+        char *sum = end;
+        for (intptr_t l = 0; l < count; l++, sum = (char *)t->fed.c.data + l * bytes) {
+            for (intptr_t equals = done + l; equals & 1; equals /= 2, sum = end)
+                plan->kernels->add(end -= bytes, sum, m * n);
+            if (sum != end) memcpy(end, sum, bytes);
+            end += bytes;
+        }
+    }
+    for (; end - bytes > room->c; end -= bytes) plan->kernels->add(end - 2 * bytes, end - bytes, m * n);
+    t->part.batch = 1;
+    plan->kernels->unpack(&t->part, room->c);
+}
+
+static void run_deep(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
+    smm_call chunks = smm_chunks_of(call, first);
+    tile t = {chunks, chunks};
+    for (intptr_t q = first; q < last; q++) {
+        chunks.a.data = at(&call->a, q, 0, 0);
+        chunks.b.data = at(&call->b, q, 0, 0);
+        chunks.c.data = at(&call->c, q, 0, 0);
+        chunks.alpha.data = at(&call->alpha, q, 0, 0);
+        chunks.beta.data = at(&call->beta, q, 0, 0);
+        for (intptr_t i = 0; i < call->m; i += plan->rows)
+            for (intptr_t j = 0; j < call->n; j += plan->cols) run_deep_block(&t, plan, &chunks, call->k, i, j, room);
+    }
+}
+
 /* Matrices first .. last-1 of a call of one run. */
 static void run_matrices(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last) {
     if (!plan->staged) {
@@ -145,6 +204,10 @@ static void run_matrices(const smm_plan *plan, const smm_call *call, intptr_t fi
     buffers room;
     if (plan->nontemporal) {
         run_streamed(plan, call, first, last, &room);
+        return;
+    }
+    if (plan->deep) {
+        run_deep(plan, call, first, last, &room);
         return;
     }
     tile t = {*call, *call};

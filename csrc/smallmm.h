@@ -22,6 +22,9 @@ extern "C" {
  * squared; MATMUL takes any. */
 enum { SMM_MOST_ORDER = 32 };
 
+/* Sums of more products than SMM_DEEP are added up in chunks of SMM_CHUNK, in the order of reference/matmul.c. */
+enum { SMM_DEEP = 1024, SMM_CHUNK = 256 };
+
 typedef enum smm_status {
     SMM_OK = 0,
     SMM_ERR_ARGUMENT, /* a null pointer, a negative size or one that does not fit, a stride that splits an element */
@@ -88,11 +91,11 @@ typedef struct smm_plan_info {
     const char *kernel;  /* e.g. "smm_matmul_rows_f64_avx512" */
     const char *isa;     /* e.g. "avx512" */
     bool swapped;        /* computed as C^T = B^T A^T, because C is column-major */
-    bool pack_a, pack_b; /* copied tile by tile into a form the kernel reads */
-    bool stage_c;        /* C passes through a buffer in L1 (strided, scaled or streamed output) */
+    bool pack_a, pack_b; /* copied tile by tile, of deep sums chunk by chunk, into a form the kernel reads */
+    bool stage_c;        /* C passes through a buffer in L1 (strided, scaled or streamed output, deep sums) */
     bool nontemporal;    /* C is written around the caches */
     int threads;         /* threads that take part */
-    intptr_t group;      /* matrices per tile when packing or staging */
+    intptr_t group;      /* matrices, of deep sums chunks, per tile when packing or staging */
     double flops, bytes; /* work and compulsory traffic of the whole call */
 } smm_plan_info;
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil, log2
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,12 @@ class Bound:
 
 # g is the growth of elements, which docs/promises.md explains.
 BOUNDS = {
-    "matmul": Bound("products", lambda k: k + 2, "|C - A B| <= (k + 2) u |A| |B|, element by element"),
+    "matmul": Bound(
+        "products",
+        lambda k: k + 2 if k <= 1024 else 258 + ceil(log2(k / 256)),
+        "|C - A B| <= (k + 2) u |A| |B|, element by element; for k > 1024 (258 + log2(k / 256)) u, "
+        "the logarithm rounded up",
+    ),
     "lu": Bound("`lu_factor`", lambda n: 10 * n, "|P A - L U| <= 10 n u g |A|, and no element of L above 1"),
     "solve": Bound(
         "`solve`, `lu_solve`, `cho_solve`, `solve_triangular`",

@@ -68,9 +68,11 @@ def batched_matmul(
     float64; mixtures follow NumPy's rules. Products of float16 are rounded to it once; those of bool, without
     `alpha` and `beta`, are bool again: true where they are not zero. Each element is
     ``a[i, 0] * b[0, j]``, to which the products of k = 1, 2, ... are added in this order by fused
-    multiply-add, then ``fma(alpha, sum, beta * out[i, j])``:
-    the same bits whatever the batch, strides, threads or instruction set (the portable kernels on a CPU
-    without FMA excepted). So ``|c - ab| <= (k + 2) u |a| |b|`` elementwise, where u is the unit roundoff.
+    multiply-add; of more than 1024 products each 256 in a row are summed so, and these sums added in a
+    binary tree; then ``fma(alpha, sum, beta * out[i, j])``: the same bits whatever the batch, strides,
+    threads or instruction set (the portable kernels on a CPU without FMA excepted). So
+    ``|c - ab| <= (k + 2) u |a| |b|`` elementwise, where u is the unit roundoff, and beyond 1024
+    ``(258 + log2(k / 256)) u |a| |b|``, the logarithm rounded up.
 
     2 m n k operations a matrix. Any strides are taken as they are: transposing with ``.mT`` copies nothing.
     Unlike `numpy.matmul` it needs at least two dimensions, multiplies integers in float64, and gives no

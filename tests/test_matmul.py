@@ -66,6 +66,65 @@ def test_beyond_tiny(isa, dtype, shape, rng):
         assert_matches_reference(isa, core.batched_matmul, place(a), place(b))
 
 
+class TestDeepSums:
+    """Of more than 1024 products: chunks of 256, added in a binary tree."""
+
+    DEPTHS = (1024, 1025, 1279, 1280, 1281, 2048, 5000)
+
+    @pytest.mark.parametrize("k", DEPTHS)
+    @pytest.mark.parametrize(("m", "n"), [(1, 1), (3, 3), (8, 8), (33, 5), (5, 40), (70, 3)])
+    def test_bits(self, isa, dtype, m, k, n, rng):
+        a, b = normal(rng, (2, m, k), dtype), normal(rng, (2, k, n), dtype)
+        if (m, n) != (3, 3):
+            assert_matches_reference(isa, core.batched_matmul, a, b)
+            assert_matches_reference(isa, core.batched_matmul, LAYOUTS["f"](a), LAYOUTS["f"](b))
+            return
+        for place_a, place_b in product(LAYOUTS.values(), repeat=2):
+            assert_matches_reference(isa, core.batched_matmul, place_a(a), place_b(b))
+
+    @pytest.mark.parametrize("k", DEPTHS)
+    def test_scaling(self, isa, dtype, k, rng):
+        a, b, c = (normal(rng, shape, dtype) for shape in ((3, 4, k), (3, k, 5), (3, 4, 5)))
+        factors = normal(rng, (3,), dtype)
+        for place in WRITABLE.values():
+            for alpha, beta in [(2, 0), (0.5, -3), (factors, factors)]:
+                out, expected = place(c), c.copy()
+                smallmm.batched_matmul(a, b, out, alpha=alpha, beta=beta)
+                core.reference(core.gemm, a, b, alpha, beta, expected)
+                if has_fma(isa):
+                    assert_same_bits(out, expected)
+                else:
+                    np.testing.assert_allclose(out, expected, rtol=0, atol=10 * k * np.finfo(dtype).eps)
+
+    @pytest.mark.parametrize("k", [1500, 5000])
+    def test_vectors(self, isa, dtype, k, rng):
+        a, x = normal(rng, (2, 37, k), dtype), normal(rng, (2, k), dtype)
+        for place in LAYOUTS.values():
+            expected = smallmm.batched_matmul(place(a), x[..., None])
+            assert_matches_reference(isa, core.batched_matmul, place(a), x[..., None])
+            assert_same_bits(smallmm.matvec(place(a), x), expected[..., 0])
+            assert_same_bits(smallmm.vecmat(x, place(a).mT), expected[..., 0])
+
+    def test_threads_and_place(self, isa, dtype, rng):
+        a, b = normal(rng, (200, 4, 1300), dtype), normal(rng, (200, 1300, 6), dtype)
+        alone = np.stack([smallmm.batched_matmul(x, y) for x, y in zip(a, b, strict=True)])
+        for number in (1, 2, 3):
+            with smallmm.threads(number):
+                assert_same_bits(smallmm.batched_matmul(a, b), alone)
+
+    @pytest.mark.parametrize("k", [1025, 5000, 100_000, 1_000_000, 4_000_000])
+    def test_accuracy(self, isa, dtype, k, rng):
+        """Of numbers that are all alike the errors of a sum in a row are, too, and add up."""
+        for points in (normal(rng, (k, 3), dtype), np.full((k, 3), 0.1, dtype)):
+            assert_accurate_matmul(smallmm.matmul(points.T, points), points.T, points)
+
+    def test_explained(self):
+        a = np.ones((3, 5000))
+        plan = smallmm.explain("matmul", a, a.T)
+        assert plan.staged
+        assert plan.flops == 2 * 3 * 3 * 5000
+
+
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (8, 8, 8), (3, 5, 2), (5, 25, 3)]

@@ -2,6 +2,9 @@
  */
 #include "plan.h"
 
+/* All kernels sum in a row. */
+_Static_assert((int)SMM_CUDA_MOST <= (int)SMM_DEEP, "a kernel of deep products would have to sum in chunks");
+
 /* The fewest matrices after which all flat operands are at multiples of 16 bytes again. */
 static int group(const smm_cuda_problem *p) {
     int together = 1;

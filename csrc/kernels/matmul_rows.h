@@ -366,7 +366,7 @@ static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t l
         T *c = (T *)call->c.data + q * cs.batch;
         for (intptr_t v = 0; v < n; v += step) {
             const rows_part *part = &parts[v == whole];
-            const ahead next = {cold && !v ? a + distance(group * m * k) : NULL, b + distance(group * k * n), ratio};
+            const ahead next = {cold && !v ? next_a(cold, a, group * m * k) : NULL, b + distance(group * k * n), ratio};
             for (int i = 0; i < 2; i++)
                 if (part->shape[i].from < part->shape[i].to)
                     part->run[i](&part->shape[i], a, b + v, c + v, least(group, last - q), next, cold);

@@ -4,7 +4,7 @@
  * are transposed in registers and each of their columns meets an element of each column of B. (Lanes that hold
  * different columns, as in matmul_rows.h, would be empty half the time.) */
 
-INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
+INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, const smm_behind *cold, const int n) {
     const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
     const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
     T *c = (T *)call->c.data + first * cs.batch;
@@ -18,7 +18,7 @@ INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, boo
                 const intptr_t width = least(BLOCK, k - p);
                 const T *ap = a + i * as.row + p;
                 block_row x[BLOCK];
-                if (cold) prefetch(a + distance(m * k) + i * k + p * height, height * width);
+                if (cold) prefetch(next_a(cold, a, m * k) + i * k + p * height, height * width);
                 UNROLLED(int l = 0; l < BLOCK; l++) x[l] = block_load(ap + (l < height ? l : 0) * as.row, width);
                 block_transpose(x);
                 if (p == 0)
@@ -38,7 +38,7 @@ INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, boo
         }
 }
 
-SHARED void KERNEL(one_vector)(const smm_call *call, intptr_t first, intptr_t last, bool cold) {
+SHARED void KERNEL(one_vector)(const smm_call *call, intptr_t first, intptr_t last, const smm_behind *cold) {
     vector_loop(call, first, last, cold, 1);
 }
 
@@ -102,7 +102,7 @@ INLINE void vector_lanes_loop(const smm_call *call, intptr_t first, intptr_t las
         lanes_store(&out, q, z, 1, m, count);
     }
 }
-INLINE void vector_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t m,
+INLINE void vector_lanes(const smm_call *call, intptr_t first, intptr_t last, const smm_behind *cold, const intptr_t m,
                          const intptr_t k, const bool left) {
     const bool one = !(left ? &call->b : &call->a)->batch;
     const bool singly = last - first < LANES || (cold && !one);

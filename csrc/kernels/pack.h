@@ -50,6 +50,12 @@ static void KERNEL(scale)(const smm_call *call, void *packed) {
     for (intptr_t q = 0; q < call->batch; q++) scale_row((T *)packed + q * count, count, scalar_of(&call->alpha, q, 1));
 }
 
+static void KERNEL(add)(void *sum, const void *x, intptr_t count) {
+    T *to = sum;
+    const T *from = x;
+    for (intptr_t j = 0; j < count; j++) to[j] += from[j];
+}
+
 static void KERNEL(unpack)(const smm_call *call, void *packed) {
     const intptr_t m = call->m, n = call->n;
     const strides s = strides_of(&call->c);

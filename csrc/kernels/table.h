@@ -177,6 +177,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),
     .scale = KERNEL(scale),
+    .add = KERNEL(add),
     .stream = KERNEL(stream),
 };
 

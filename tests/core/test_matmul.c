@@ -111,8 +111,14 @@ static void describe(const struct watched *w, int threads) {
     describe_stack(running + used, sizeof running - used, "C", &w->c);
 }
 
-/* The element exactly, and the largest error that promise allows: (k + 2) u |A| |B|, two roundings more when
- * scaled. Smallest subnormals are added for the products that underflow. */
+/* Roundings of an element: of its products in a row, or of a chunk of them and then of the tree of chunks, and two. */
+static long double roundings_of(intptr_t k) {
+    if (k <= SMM_DEEP) return (long double)(k + 2);
+    return SMM_CHUNK + ceill(log2l(ceill((long double)k / SMM_CHUNK))) + 2;
+}
+
+/* The element exactly, and the largest error that promise allows: so many u |A| |B|, two roundings more when scaled.
+ * Smallest subnormals are added for the products that underflow. */
 static void exact_element(const struct watched *w, const smm_operand *before, intptr_t q, intptr_t i, intptr_t j,
                           long double *value, long double *bound) {
     const smm_call *c = &w->call;
@@ -130,7 +136,7 @@ static void exact_element(const struct watched *w, const smm_operand *before, in
                       tiny = c->dtype == SMM_F32 ? 0x1p-149L : 0x1p-1074L;
     const bool scaled = c->alpha.data || c->beta.data;
     *value = alpha * sum + added;
-    *bound = (c->k + (scaled ? 4 : 2)) * (u * (fabsl(alpha) * size + fabsl(added)) + tiny);
+    *bound = (roundings_of(c->k) + (scaled ? 2 : 0)) * u * (fabsl(alpha) * size + fabsl(added)) + (c->k + 4) * tiny;
 }
 
 /* Compare C, element by element, with what is expected; an element that is right is set to the expected bits,
@@ -272,6 +278,75 @@ static void test_large(void) {
             }
 }
 
+/* Around each number of products at which chunks begin, or are one more: every layout and scaling. */
+static void test_deep(void) {
+    static const intptr_t depths[] = {1024, 1025, 1279, 1280, 1281, 2048, 5000};
+    static const intptr_t sizes[][2] = {{1, 1}, {3, 3}, {1, 9}, {17, 1}, {8, 8}, {5, 70}, {40, 33}, {70, 3}, {2, 1100}};
+    for (int i = 0; i < 7; i++)
+        for (int j = 0; j < (quick ? 4 : 9); j++)
+            for (int draw = 0; draw < (quick ? 1 : 8); draw++) {
+                const intptr_t batch = draw % 3 && sizes[j][1] < 1000 ? 1 + random_below(5) : 1;
+                check_random(draw % 2 ? SMM_F64 : SMM_F32, sizes[j][0], depths[i], sizes[j][1], batch);
+            }
+    check_random(SMM_F32, 130, 1300, 129, 1); /* several blocks each way */
+    if (!quick) check_random(SMM_F64, 1, 1100, 3000, 1);
+}
+
+/* The error of sums of millions. All products of one sign and size are the worst: rounded one after the other, the
+ * errors of most are alike. */
+static void test_depths(void) {
+    static const intptr_t depths[] = {1025, 5000, 100000, 1000000, 4000000};
+    for (const char *const *isa = smm_isas_available(); *isa; isa++)
+        for (int i = 0; i < (quick ? 2 : 5); i++)
+            for (int dtype = SMM_F32; dtype <= SMM_F64; dtype++) {
+                const intptr_t k = depths[i], size = smm_size((smm_dtype)dtype);
+                const struct stack x = lay_out(&arena_a, ROW_MAJOR, AT_END, 0, 1, k, 2, size);
+                long double sum[2][2] = {{0}}, magnitude[2][2] = {{0}};
+                for (intptr_t p = 0; p < k; p++) {
+                    store(element(&x.x, 0, p, 0), (smm_dtype)dtype, dtype == SMM_F32 ? 0.1f : 0.125);
+                    store(element(&x.x, 0, p, 1), (smm_dtype)dtype, dtype == SMM_F32 ? random_value() : 1.3);
+                    for (int e = 0; e < 4; e++) {
+                        const long double product = (long double)load(element(&x.x, 0, p, e / 2), (smm_dtype)dtype) *
+                                                    load(element(&x.x, 0, p, e % 2), (smm_dtype)dtype);
+                        sum[e / 2][e % 2] += product;
+                        magnitude[e / 2][e % 2] += fabsl(product);
+                    }
+                }
+                const struct stack c = lay_out(&arena_c, ROW_MAJOR, AT_END, 0, 1, 2, 2, size);
+                const smm_call call = {.op = SMM_OP_MATMUL,
+                                       .dtype = (smm_dtype)dtype,
+                                       .batch = 1,
+                                       .m = 2,
+                                       .n = 2,
+                                       .k = k,
+                                       .a = {x.x.data, 0, x.x.col, x.x.row},
+                                       .b = x.x,
+                                       .c = c.x};
+                smm_select_isa(*isa);
+                CHECK(smm_run(&call) == SMM_OK, "A^T A, k = %ld", (long)k);
+                const long double u = dtype == SMM_F32 ? 0x1p-24L : 0x1p-53L, exact = (long double)k * 0x1p-64L;
+                for (int e = 0; e < 4; e++) {
+                    const long double found = load(element(&c.x, 0, e / 2, e % 2), (smm_dtype)dtype);
+                    const long double off = fabsl(found - sum[e / 2][e % 2]) / magnitude[e / 2][e % 2];
+                    CHECK(off <= roundings_of(k) * u + exact, "%s %s A^T A, k = %ld: an error of %Lg u", *isa,
+                          dtype == SMM_F32 ? "f32" : "f64", (long)k, off / u);
+                }
+            }
+}
+
+/* More chunks than any memory holds are added up in the same room: A and B are one element, all strides 0. */
+static void test_depth_of_one_element(void) {
+    double one = 1;
+    const intptr_t k = ((intptr_t)1 << (quick ? 18 : 26)) + 1, n = 70;
+    const struct stack c = lay_out(&arena_c, ROW_MAJOR, AT_END, 0, 1, 3, n, 8);
+    const smm_operand ones = {&one, 0, 0, 0};
+    const smm_call call = {
+        .op = SMM_OP_MATMUL, .dtype = SMM_F64, .batch = 1, .m = 3, .n = n, .k = k, .a = ones, .b = ones, .c = c.x};
+    CHECK(smm_run(&call) == SMM_OK, "sums of ones");
+    for (intptr_t e = 0; e < 3 * n; e++)
+        CHECK(((double *)c.x.data)[e] == (double)k, "a sum of ones is %g", ((double *)c.x.data)[e]);
+}
+
 /* NaN, infinities, signed zeros, subnormals and the largest numbers. Without FMA a product may overflow or
  * underflow on its own, so there only k = 1 is compared. */
 static void test_special_values(void) {
@@ -374,7 +449,7 @@ static void test_same_bits(void) {
     static const intptr_t shapes[][3] = {
         {1, 1, 1},    {2, 2, 2},    {3, 3, 3},    {4, 4, 4},    {5, 5, 5},   {8, 8, 8}, {12, 12, 12},
         {16, 16, 16}, {17, 17, 17}, {32, 32, 32}, {33, 33, 33}, {3, 25, 3},  {6, 1, 6}, {1, 9, 4},
-        {7, 3, 1},    {70, 9, 70},  {3, 3, 1},    {8, 8, 1},    {20, 31, 1}, {1, 4, 4},
+        {7, 3, 1},    {70, 9, 70},  {3, 3, 1},    {8, 8, 1},    {20, 31, 1}, {1, 4, 4}, {4, 1500, 4},
     };
     for (const char *const *isa = smm_isas_available(); *isa; isa++) {
         smm_select_isa(*isa);
@@ -555,6 +630,9 @@ int main(int argc, char **argv) {
         {"rectangular", test_rectangular},
         {"thin", test_thin},
         {"large", test_large},
+        {"deep", test_deep},
+        {"depths", test_depths},
+        {"depth of one element", test_depth_of_one_element},
         {"special values", test_special_values},
         {"same bits", test_same_bits},
         {"bad neighbours", test_bad_neighbours},
