@@ -18,7 +18,7 @@ typedef struct smm_behind {
 /* A kernel runs matrices first .. last-1 of a call, ignoring a product's alpha and beta. It allocates nothing and
  * cannot fail. cold: NULL, or the operands come from memory rather than from a cache, so that prefetching pays; what is
  * behind may then be streamed in between, so that memory has something to do all the time. The caller streams the rest.
- */
+ * Threads may have small stacks: a kernel takes up to 24 KB of it, and what is larger lies in its thread's room. */
 typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold);
 
 /* Operands that must pass through a packed buffer before a kernel can use them; or it cannot run the call. */
@@ -92,6 +92,10 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan);
 /* Bytes of a thread's buffers for A, B and C: of a group of small matrices, all three stay in L1 together. C has room
  * for a matrix of the greatest order in each lane of the widest vector. */
 enum { SMM_BUFFER = 32768, SMM_C_BUFFER = 65536 };
+
+/* run.c: that many bytes of the calling thread, aligned to cache lines, for the kernel that it runs. */
+enum { SMM_KERNEL_ROOM = 200 * 1024 };
+void *smm_kernel_room(void);
 
 /* threads.c: run body(context, first, last) over the whole of 0 .. count-1, in pieces of one or more chunks, on up to
  * `threads` threads, the caller among them. Returns when all is done. */

@@ -1,5 +1,8 @@
 /* run.c: a planned call, run: split over threads, then tile by tile through pack -> kernel -> unpack. */
+#include <pthread.h>
 #include <stdalign.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
@@ -14,10 +17,30 @@ static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t c
     return (smm_operand){buffer, x.batch ? rows * cols * size : 0, cols * size, size};
 }
 
-/* Room for one tile's packed operands; C has one line more, for what streaming carries over. */
+/* A thread's room: for one tile's packed operands, C having one line more for what streaming carries over, and for its
+ * kernel. Too large for the stacks that some threads have, it is allocated when a thread first needs it, and freed when
+ * the thread ends. */
 typedef struct buffers {
-    alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE];
+    alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE], kernel[SMM_KERNEL_ROOM];
 } buffers;
+
+static pthread_key_t room_key;
+static bool has_key;
+
+__attribute__((constructor)) static void create_key(void) { has_key = !pthread_key_create(&room_key, free); }
+
+/* The calling thread's room, or NULL if there is no memory for it. */
+static buffers *room_of_thread(void) {
+    buffers *room = has_key ? pthread_getspecific(room_key) : NULL;
+    if (room || !has_key) return room;
+    room = aligned_alloc(SMM_LINE, sizeof *room);
+    if (!room || !pthread_setspecific(room_key, room)) return room;
+    free(room);
+    return NULL;
+}
+
+/* There is one, or no kernel would run. */
+void *smm_kernel_room(void) { return ((buffers *)pthread_getspecific(room_key))->kernel; }
 
 smm_call smm_run_of(const smm_call *call, intptr_t r) {
     smm_call run = *call;
@@ -137,22 +160,21 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
 }
 
 /* Matrices first .. last-1 of a call of one run. */
-static void run_matrices(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last) {
+static void run_matrices(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
     if (!plan->staged) {
         plan->kernel->run(call, first, last, plan->cold ? &(smm_behind){0} : NULL);
         return;
     }
-    buffers room;
     if (plan->nontemporal) {
-        run_streamed(plan, call, first, last, &room);
+        run_streamed(plan, call, first, last, room);
         return;
     }
     tile t = {*call, *call};
     for (intptr_t q = first; q < last; q += plan->group)
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
-                move_to(&t, plan, call, q, least(plan->group, last - q), i, j, &room);
-                run_tile(&t, plan, &room);
+                move_to(&t, plan, call, q, least(plan->group, last - q), i, j, room);
+                run_tile(&t, plan, room);
             }
 }
 
@@ -173,11 +195,23 @@ static void look_for_failures(const smm_call *call, intptr_t first, intptr_t las
         __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
 }
 
+/* What the threads of a call share. */
+typedef struct job {
+    const smm_plan *plan;
+    _Atomic smm_status status; /* why it is not done, if it is not */
+} job;
+
 static void run_range(void *context, intptr_t first, intptr_t last) {
-    const smm_plan *plan = context;
+    job *const shared = context;
+    const smm_plan *plan = shared->plan;
     const smm_call *call = &plan->call;
+    buffers *const room = room_of_thread();
+    if (!room) {
+        atomic_store_explicit(&shared->status, SMM_ERR_MEMORY, memory_order_relaxed);
+        return;
+    }
     if (call->runs <= 1) {
-        run_matrices(plan, call, first, last);
+        run_matrices(plan, call, first, last, room);
         look_for_failures(call, first, last);
         return;
     }
@@ -185,7 +219,7 @@ static void run_range(void *context, intptr_t first, intptr_t last) {
         const intptr_t r = q / call->batch, from = q % call->batch;
         const smm_call run = smm_run_of(call, r);
         to = least(call->batch, from + last - q);
-        run_matrices(plan, &run, from, to);
+        run_matrices(plan, &run, from, to, room);
         look_for_failures(&run, from, to);
     }
 }
@@ -203,8 +237,9 @@ smm_status smm_run(const smm_call *call) {
         }
         return SMM_OK;
     }
-    smm_parallel_for(plan.call.runs * call->batch, plan.chunk, plan.threads, run_range, &plan);
-    return SMM_OK;
+    job shared = {.plan = &plan};
+    smm_parallel_for(plan.call.runs * call->batch, plan.chunk, plan.threads, run_range, &shared);
+    return shared.status;
 }
 
 smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
@@ -234,6 +269,7 @@ const char *smm_status_text(smm_status status) {
         return "an operand is null, a size is negative or does not fit, or a stride splits an element";
     case SMM_ERR_ORDER: return "a matrix is too large: factorizations take m x n with min(m, n) <= 32 and m n <= 1024";
     case SMM_ERR_ISA: return "SMALLMM_ISA names an instruction set that is unknown or not available here";
+    case SMM_ERR_MEMORY: return "no memory for the buffers of a thread";
     }
     return "unknown status";
 }

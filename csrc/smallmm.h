@@ -27,6 +27,7 @@ typedef enum smm_status {
     SMM_ERR_ARGUMENT, /* a null pointer, a negative size or one that does not fit, a stride that splits an element */
     SMM_ERR_ORDER,    /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER */
     SMM_ERR_ISA,      /* SMALLMM_ISA names an instruction set that is unknown or not available here */
+    SMM_ERR_MEMORY,   /* no memory for the buffers of a thread; outputs are undefined */
 } smm_status;
 
 typedef enum smm_dtype { SMM_F32, SMM_F64 } smm_dtype;

@@ -38,7 +38,7 @@
 enum {
     MAX_THREADS = 512,
     LINE = 128,          /* bytes: two cache lines, which x86 prefetchers fetch as one */
-    STACK = 1 << 20,     /* bytes of stack of a worker; 128 KB of buffers and kernels' frames of up to 210 KB */
+    STACK = 1 << 20,     /* bytes of stack of a worker; up to 48 KB are used, more in builds for debugging */
     SPIN_NS = 30000,     /* longer than the gap between back-to-back calls, too short to be felt by others */
     SPINS_PER_LOOK = 32, /* pauses between two looks at the clock */
     MOST_CHUNKS = 4,     /* of a claim */

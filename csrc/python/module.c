@@ -27,7 +27,7 @@ void smm_raise(smm_status status, const char *name) {
                      "this build has on this CPU: %S",
                      name ? name : "", isas);
     else if (!PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, smm_status_text(status));
+        PyErr_SetString(status == SMM_ERR_MEMORY ? PyExc_MemoryError : PyExc_ValueError, smm_status_text(status));
     Py_XDECREF(isas);
     PyGILState_Release(gil);
 }

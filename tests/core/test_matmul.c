@@ -521,7 +521,7 @@ static void test_arguments(void) {
     x[8] = 1;
     strcpy(running, "k = 0, A and B null");
     CHECK(smm_run(&no_terms) == SMM_OK && x[8] == 0, "%s: C is %g", running, x[8]);
-    for (int status = SMM_OK; status <= SMM_ERR_ISA; status++)
+    for (int status = SMM_OK; status <= SMM_ERR_MEMORY; status++)
         CHECK(strlen(smm_status_text((smm_status)status)) > 5, "status %d has no text", status);
 }
 
