@@ -78,12 +78,14 @@ typedef struct smm_plan {
     bool swapped;     /* C^T = B^T A^T is computed */
     bool scaled;      /* by alpha or beta */
     bool empty;       /* A or, of a product, C has no element */
+    bool nothing;     /* no output has an element */
     bool cold;        /* the operands are prefetched */
     bool nontemporal; /* C is streamed around the caches */
     int threads;
     intptr_t group;      /* when something is staged: the matrices that share a buffer, */
     intptr_t rows, cols; /* or, if one is larger than the buffer, the block of C that is computed at a time */
-    intptr_t chunk;      /* matrices a thread claims at least */
+    intptr_t chunk;      /* matrices a thread claims at least, */
+    intptr_t piece;      /* and computes at most before it looks whether the call goes on */
     double flops, bytes; /* work and compulsory traffic */
 } smm_plan;
 
@@ -101,6 +103,7 @@ void *smm_kernel_room(void);
  * `threads` threads, the caller among them. Returns when all is done. */
 typedef void smm_body_fn(void *context, intptr_t first, intptr_t last);
 void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context);
+int64_t smm_now_ns(void);
 
 /* run.c: run r of a call's several. */
 smm_call smm_run_of(const smm_call *call, intptr_t r);

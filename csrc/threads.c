@@ -74,7 +74,7 @@ struct pool {
 static atomic_bool in_use;
 static struct pool *_Atomic the_pool;
 
-static int64_t now_ns(void) {
+int64_t smm_now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -97,7 +97,7 @@ struct spin {
 static bool spin(struct spin *s) {
     pause_cpu();
     if (++s->looks % SPINS_PER_LOOK) return true;
-    const int64_t now = now_ns();
+    const int64_t now = smm_now_ns();
     if (!s->end) s->end = now + SPIN_NS;
     return now < s->end;
 }

@@ -131,11 +131,15 @@ static void describe(smm_call *call, const smm_gufunc *g, const smm_signature *s
     }
 }
 
-/* Run the call for every index of the batch dimensions from the third on; none, if there is no matrix. */
+static bool has_elements(PyArrayObject *const arrays[], const smm_signature *s) {
+    for (int i = s->inputs; i < s->operands; i++)
+        if (PyArray_SIZE(arrays[i])) return true;
+    return false;
+}
+
+/* Run the call for every index of the batch dimensions from the third on. */
 static smm_status run_all(const smm_call *call, const smm_gufunc *g, const smm_signature *s, const batch *b) {
     npy_intp index[MOST_BATCH_DIMS] = {0};
-    for (int d = 0; d < b->count; d++)
-        if (b->size[d] == 0) return SMM_OK;
     for (;;) {
         smm_call one = *call;
         for (int i = 0; i < s->operands; i++) {
@@ -236,7 +240,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
         describe(&call, g, s, arrays, &b);
         const bool quick = PyArray_SIZE(arrays[0]) < QUICK_ELEMENTS && PyArray_SIZE(arrays[s->inputs]) < QUICK_ELEMENTS;
         PyThreadState *state = quick ? NULL : PyEval_SaveThread();
-        const smm_status status = run_all(&call, g, s, &b);
+        const smm_status status = has_elements(arrays, s) ? run_all(&call, g, s, &b) : SMM_OK;
         if (state) PyEval_RestoreThread(state);
         if (status == SMM_ERR_ORDER)
             failed = 1;

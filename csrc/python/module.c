@@ -4,6 +4,10 @@
 #include "extension.h"
 
 #include <string.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 
 #include "../core.h"
 
@@ -34,6 +38,18 @@ void smm_raise(smm_status status, const char *name) {
 
 static PyObject *isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     return PyUnicode_FromString(smm_isa());
+}
+
+/* Whether a signal's handler ends the call by an exception, which is then set. Only Python's main thread runs handlers:
+ * the process's, as a rule. */
+static bool interrupted(void) {
+#if defined(__linux__)
+    if (getpid() != (pid_t)syscall(SYS_gettid)) return false;
+#endif
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    const bool raised = PyErr_CheckSignals() < 0;
+    PyGILState_Release(gil);
+    return raised;
 }
 
 static int use_isa(const char *name) {
@@ -150,6 +166,7 @@ static PyMethodDef methods[] = {
 /* An instruction set that SMALLMM_ISA names in vain is an error at import: no call could succeed. */
 static int exec_module(PyObject *module) {
     if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0 || use_isa(NULL) < 0) return -1;
+    smm_set_interrupt(interrupted);
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
     if (smm_add_device_functions(module) < 0) return -1;
