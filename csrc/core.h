@@ -100,8 +100,8 @@ enum { SMM_KERNEL_ROOM = 200 * 1024 };
 void *smm_kernel_room(void);
 
 /* threads.c: run body(context, first, last) over the whole of 0 .. count-1, in pieces of one or more chunks, on up to
- * `threads` threads, the caller among them. Returns when all is done. */
-typedef void smm_body_fn(void *context, intptr_t first, intptr_t last);
+ * `threads` threads, the caller among them. Returns when all is done, or what was begun when a body returned false. */
+typedef bool smm_body_fn(void *context, intptr_t first, intptr_t last);
 void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context);
 int64_t smm_now_ns(void);
 

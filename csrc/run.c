@@ -243,19 +243,19 @@ static void look_for_failures(const smm_call *call, intptr_t first, intptr_t las
         __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
 }
 
-static void run_range(void *context, intptr_t first, intptr_t last) {
+static bool run_range(void *context, intptr_t first, intptr_t last) {
     job *const shared = context;
     const smm_plan *plan = shared->plan;
     const intptr_t batch = plan->call.batch;
     buffers *const room = room_of_thread();
     if (!room) {
         end(shared, SMM_ERR_MEMORY);
-        return;
+        return false;
     }
     intptr_t look = first ? first : plan->piece; /* here, whether to go on */
     for (intptr_t q = first, count; q < last; q += count) {
         if (q >= look) {
-            if (!goes_on(shared)) return;
+            if (!goes_on(shared)) return false;
             look = q + plan->piece;
         }
         const intptr_t r = plan->call.runs > 1 ? q / batch : 0, from = q - r * batch;
@@ -266,6 +266,7 @@ static void run_range(void *context, intptr_t first, intptr_t last) {
         run_matrices(shared, call, from, from + count, room);
         look_for_failures(call, from, from + count);
     }
+    return true;
 }
 
 smm_status smm_run(const smm_call *call) {

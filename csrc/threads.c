@@ -151,6 +151,11 @@ static bool claim(const struct pool *pool, struct participant *part, intptr_t *f
                                                    memory_order_relaxed);
 }
 
+/* Leave nothing to claim. */
+static void give_up(struct pool *pool, unsigned participants) {
+    for (unsigned i = 0; i < participants; i++) atomic_store(&pool->participant[i].next, pool->participant[i].end);
+}
+
 /* Work through one's own part, then help with the others'. */
 static void work(struct pool *pool, unsigned self, unsigned participants) {
     for (unsigned i = 0; i < participants; i++) {
@@ -158,7 +163,7 @@ static void work(struct pool *pool, unsigned self, unsigned participants) {
         intptr_t first = atomic_load_explicit(&part->next, memory_order_relaxed), end;
         while (first < part->end) {
             if (!claim(pool, part, &first, &end)) continue;
-            pool->body(pool->context, first, end < part->end ? end : part->end);
+            if (!pool->body(pool->context, first, end < part->end ? end : part->end)) give_up(pool, participants);
             first = atomic_load_explicit(&part->next, memory_order_relaxed);
         }
     }
