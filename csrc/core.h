@@ -20,7 +20,7 @@ typedef struct smm_behind {
 /* A kernel runs matrices first .. last-1 of a call, ignoring a product's alpha and beta. It allocates nothing and
  * cannot fail. cold: NULL, or the operands come from memory rather than from a cache, so that prefetching pays; what is
  * behind may then be streamed in between, so that memory has something to do all the time. The caller streams the rest.
- */
+ * Threads may have small stacks: a kernel takes up to 24 KB of it, and what is larger lies in its thread's room. */
 typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold);
 
 /* Operands that must pass through a packed buffer before a kernel can use them; or it cannot run the call. */
@@ -83,12 +83,14 @@ typedef struct smm_plan {
     bool scaled;      /* by alpha or beta */
     bool deep;        /* a product that is summed in chunks */
     bool empty;       /* A or, of a product, C has no element */
+    bool nothing;     /* no output has an element */
     bool cold;        /* the operands are prefetched */
     bool nontemporal; /* C is streamed around the caches */
     int threads;
     intptr_t group;      /* when something is staged: the matrices that share a buffer, */
     intptr_t rows, cols; /* or, if one is larger than the buffer or deep, the block of C that is computed at a time */
-    intptr_t chunk;      /* matrices a thread claims at least */
+    intptr_t chunk;      /* matrices a thread claims at least, */
+    intptr_t piece;      /* and computes at most before it looks whether the call goes on */
     double flops, bytes; /* work and compulsory traffic */
 } smm_plan;
 
@@ -98,10 +100,15 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan);
  * for a matrix of the greatest order in each lane of the widest vector. */
 enum { SMM_BUFFER = 32768, SMM_C_BUFFER = 65536 };
 
+/* run.c: that many bytes of the calling thread, aligned to cache lines, for the kernel that it runs. */
+enum { SMM_KERNEL_ROOM = 200 * 1024 };
+void *smm_kernel_room(void);
+
 /* threads.c: run body(context, first, last) over the whole of 0 .. count-1, in pieces of one or more chunks, on up to
- * `threads` threads, the caller among them. Returns when all is done. */
-typedef void smm_body_fn(void *context, intptr_t first, intptr_t last);
+ * `threads` threads, the caller among them. Returns when all is done, or what was begun when a body returned false. */
+typedef bool smm_body_fn(void *context, intptr_t first, intptr_t last);
 void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context);
+int64_t smm_now_ns(void);
 
 /* threads.c: as many threads as a call may use unless smm_set_num_threads said; 0: SMALLMM_NUM_THREADS is no such
  * number. */

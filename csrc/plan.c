@@ -19,6 +19,9 @@ static const double THREAD_BYTES = 512.0 * 1024, THREAD_FLOPS = 1e6;
 /* The least that threads claim, in bytes: long enough to hide the claim, short enough for all to end together. */
 static const double CHUNK_BYTES = 32.0 * 1024;
 
+/* Flops after which it is time to look whether a call goes on: up to a tenth of a second. */
+static const double PIECE_FLOPS = 1e8;
+
 /* --- Operands ------------------------------------------------------------------------------------ */
 
 static double flops_of(const smm_call *c) {
@@ -48,11 +51,13 @@ static view view_of(smm_call *c, int operand) {
     const intptr_t size = integers ? 4 : smm_size(c->dtype);
     return (view){operands[operand], sizes[s.rows], sizes[s.cols], size, runs[operand]};
 }
-enum { OPERAND_A, OPERAND_B, OPERAND_C };
+enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_D, OPERAND_PIVOTS };
+
+static bool has_elements(const view *v) { return v->rows && v->cols; }
 
 /* Strides of axes that have one element, and of operands that have none, are never used and may be anything. */
 static bool is_valid_view(const view *v, const smm_call *c) {
-    if (!c->batch || !v->rows || !v->cols) return true;
+    if (!c->batch || !has_elements(v)) return true;
     const intptr_t used = (c->runs > 1 ? v->run : 0) | (c->batch > 1 ? v->x->batch : 0) |
                           (v->rows > 1 ? v->x->row : 0) | (v->cols > 1 ? v->x->col : 0) | (intptr_t)v->x->data;
     return v->x->data && !(used & (v->size - 1));
@@ -94,8 +99,10 @@ static bool is_too_large(const smm_call *call) {
            (least(a.rows, a.cols) > SMM_MOST_ORDER || (a.cols && a.rows > SMM_MOST_ORDER * SMM_MOST_ORDER / a.cols));
 }
 
-/* The stride of an axis of length 1 is never used: make it the one kernels like best. */
+/* The stride of an axis of length 1 is never used: make it the one kernels like best. What has no element has no
+ * address either: it may be any, with which there is nothing to compute. */
 static void normalise(const view *v) {
+    if (!has_elements(v)) *v->x = (smm_operand){0};
     if (v->cols == 1) v->x->col = v->size;
     if (v->rows == 1) v->x->row = v->cols * v->size;
 }
@@ -134,6 +141,15 @@ static intptr_t group_of_lanes(const smm_plan *plan, intptr_t bytes) {
     return pair <= 8 * SMM_GROUP ? 2 * lanes * greatest(1, 2 * SMM_GROUP / pair) : lanes;
 }
 
+/* Nothing is staged: the block of C is what takes not too long. */
+static void block(smm_plan *plan) {
+    const smm_call *c = &plan->call;
+    const intptr_t elements = (intptr_t)(PIECE_FLOPS / 2) / c->k;
+    plan->cols = least(c->n, greatest(64, elements / 64 & -64));
+    plan->rows = least(c->m, greatest(64, elements / plan->cols & -16));
+    plan->group = 1;
+}
+
 /* Size the tile: `group` whole matrices, or one matrix in blocks of rows x cols (k stays whole) when a
  * staged operand is larger than its buffer. False if not even a block of one cache line of columns fits. */
 static bool tile(smm_plan *plan, intptr_t size) {
@@ -149,6 +165,7 @@ static bool tile(smm_plan *plan, intptr_t size) {
         const intptr_t bytes = greatest(1, elements) * size;
         const intptr_t group = plan->kernel->group;
         plan->group = group ? least(SMM_BUFFER / bytes, (group + bytes - 1) / bytes) : group_of_lanes(plan, bytes);
+        if (!plan->staged && flops_of(c) > PIECE_FLOPS) block(plan);
         return true;
     }
     if (plan->staged & SMM_PACK_A) return false;
@@ -248,10 +265,13 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
         if (!gram || i != OPERAND_B) plan->bytes += distinct_bytes(v, c->batch) * (double)(v->run ? c->runs : 1);
         per_matrix += (double)(v->rows * v->cols * v->size);
     }
-    plan->flops = (double)c->runs * (double)c->batch * flops_of(c);
-    if (is_too_large(c)) return SMM_ERR_ORDER;
+    const double flops = flops_of(c);
+    plan->flops = (double)c->runs * (double)c->batch * flops;
     const view *out = &views[OPERAND_C], *has = matmul ? out : &views[OPERAND_A];
-    plan->empty = !has->rows || !has->cols;
+    plan->nothing = !c->batch || !(has_elements(out) || has_elements(&views[OPERAND_D]) || c->info.data ||
+                                   (has_elements(&views[OPERAND_PIVOTS]) && c->op != SMM_OP_LU_SOLVE));
+    if (is_too_large(c) && !plan->nothing) return SMM_ERR_ORDER;
+    plan->empty = !has_elements(has);
     const bool no_terms = matmul && (plan->empty || !c->batch || !c->k);
     plan->deep = matmul && !no_terms && c->k > SMM_DEEP;
     plan->scaled = matmul && (c->alpha.data || c->beta.data);
@@ -278,5 +298,7 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     if (plan->deep) deep_tile(plan, &asked, size);
 
     plan->chunk = greatest(16, (intptr_t)(CHUNK_BYTES / per_matrix) & -16);
+    plan->piece = greatest(1, least(16 * plan->chunk, (intptr_t)(PIECE_FLOPS / (1 + flops))));
+    plan->chunk = least(plan->chunk, plan->piece);
     return SMM_OK;
 }

@@ -1,5 +1,8 @@
 /* run.c: a planned call, run: split over threads, then tile by tile through pack -> kernel -> unpack. */
+#include <pthread.h>
 #include <stdalign.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
@@ -14,10 +17,30 @@ static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t c
     return (smm_operand){buffer, x.batch ? rows * cols * size : 0, cols * size, size};
 }
 
-/* Room for one tile's packed operands; C has one line more, for what streaming carries over. */
+/* A thread's room: for one tile's packed operands, C having one line more for what streaming carries over, and for its
+ * kernel. Too large for the stacks that some threads have, it is allocated when a thread first needs it, and freed when
+ * the thread ends. */
 typedef struct buffers {
-    alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE];
+    alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE], kernel[SMM_KERNEL_ROOM];
 } buffers;
+
+static pthread_key_t room_key;
+static bool has_key;
+
+__attribute__((constructor)) static void create_key(void) { has_key = !pthread_key_create(&room_key, free); }
+
+/* The calling thread's room, or NULL if there is no memory for it. */
+static buffers *room_of_thread(void) {
+    buffers *room = has_key ? pthread_getspecific(room_key) : NULL;
+    if (room || !has_key) return room;
+    room = aligned_alloc(SMM_LINE, sizeof *room);
+    if (!room || !pthread_setspecific(room_key, room)) return room;
+    free(room);
+    return NULL;
+}
+
+/* There is one, or no kernel would run. */
+void *smm_kernel_room(void) { return ((buffers *)pthread_getspecific(room_key))->kernel; }
 
 smm_call smm_run_of(const smm_call *call, intptr_t r) {
     smm_call run = *call;
@@ -137,6 +160,45 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
     memcpy(x.to + from, x.buffer + from, x.held - from);
 }
 
+/* What the threads of a call share. */
+typedef struct job {
+    const smm_plan *plan;
+    _Atomic smm_status status; /* why it is not to be completed */
+    pthread_t caller;
+    int64_t asked; /* when the caller was last asked whether to go on; 0: not yet */
+} job;
+
+static void end(job *x, smm_status why) { atomic_store_explicit(&x->status, why, memory_order_relaxed); }
+
+enum { ASK_NS = 50000000 };
+static bool (*_Atomic to_ask)(void);
+
+void smm_set_interrupt(bool (*interrupted)(void)) { atomic_store(&to_ask, interrupted); }
+
+/* Ask, this thread's room put aside: who is asked may have a call of its own run. */
+static bool is_interrupted(bool (*interrupted)(void)) {
+    buffers *const room = pthread_getspecific(room_key);
+    pthread_setspecific(room_key, NULL);
+    const bool answer = interrupted();
+    free(pthread_getspecific(room_key));
+    pthread_setspecific(room_key, room);
+    return answer;
+}
+
+/* Whether to go on; asked for by each thread between pieces of its work. */
+static bool goes_on(job *x) {
+    bool (*const interrupted)(void) = atomic_load_explicit(&to_ask, memory_order_relaxed);
+    if (interrupted && pthread_equal(pthread_self(), x->caller)) {
+        const int64_t now = smm_now_ns();
+        if (!x->asked) x->asked = now;
+        if (now - x->asked > ASK_NS) {
+            if (is_interrupted(interrupted)) end(x, SMM_ERR_STOPPED);
+            x->asked = now;
+        }
+    }
+    return atomic_load_explicit(&x->status, memory_order_relaxed) == SMM_OK;
+}
+
 smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
     smm_call chunks = *call;
     chunks.batch = (call->k - 1) / SMM_CHUNK + 1;
@@ -181,7 +243,8 @@ static void run_deep_block(tile *t, const smm_plan *plan, const smm_call *chunks
     plan->kernels->unpack(&t->part, room->c);
 }
 
-static void run_deep(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
+static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
+    const smm_plan *plan = shared->plan;
     smm_call chunks = smm_chunks_of(call, first);
     tile t = {chunks, chunks};
     for (intptr_t q = first; q < last; q++) {
@@ -191,31 +254,42 @@ static void run_deep(const smm_plan *plan, const smm_call *call, intptr_t first,
         chunks.alpha.data = at(&call->alpha, q, 0, 0);
         chunks.beta.data = at(&call->beta, q, 0, 0);
         for (intptr_t i = 0; i < call->m; i += plan->rows)
-            for (intptr_t j = 0; j < call->n; j += plan->cols) run_deep_block(&t, plan, &chunks, call->k, i, j, room);
+            for (intptr_t j = 0; j < call->n; j += plan->cols) {
+                if (i + j && !goes_on(shared)) return;
+                run_deep_block(&t, plan, &chunks, call->k, i, j, room);
+            }
     }
 }
 
 /* Matrices first .. last-1 of a call of one run. */
-static void run_matrices(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last) {
-    if (!plan->staged) {
-        plan->kernel->run(call, first, last, plan->cold ? &(smm_behind){0} : NULL);
-        return;
-    }
-    buffers room;
-    if (plan->nontemporal) {
-        run_streamed(plan, call, first, last, &room);
+static void run_matrices(job *shared, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
+    const smm_plan *plan = shared->plan;
+    if (plan->empty) { /* no elements, so nothing to hurry for; but there is info, or a determinant, to say so */
+        tile t = {*call, *call};
+        move_to(&t, plan, call, first, last - first, 0, 0, room);
+        t.fed.runs = 1;
+        smm_reference(&t.fed);
         return;
     }
     if (plan->deep) {
-        run_deep(plan, call, first, last, &room);
+        run_deep(shared, call, first, last, room);
+        return;
+    }
+    if (!plan->staged && plan->rows == call->m && plan->cols == call->n) {
+        plan->kernel->run(call, first, last, plan->cold ? &(smm_behind){0} : NULL);
+        return;
+    }
+    if (plan->nontemporal) {
+        run_streamed(plan, call, first, last, room);
         return;
     }
     tile t = {*call, *call};
     for (intptr_t q = first; q < last; q += plan->group)
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
-                move_to(&t, plan, call, q, least(plan->group, last - q), i, j, &room);
-                run_tile(&t, plan, &room);
+                if (i + j && !goes_on(shared)) return;
+                move_to(&t, plan, call, q, least(plan->group, last - q), i, j, room);
+                run_tile(&t, plan, room);
             }
 }
 
@@ -242,21 +316,30 @@ static void look_for_failures(const smm_call *call, intptr_t first, intptr_t las
         __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
 }
 
-static void run_range(void *context, intptr_t first, intptr_t last) {
-    const smm_plan *plan = context;
-    const smm_call *call = &plan->call;
-    if (call->runs <= 1) {
-        run_matrices(plan, call, first, last);
-        look_for_failures(call, first, last);
-        return;
+static bool run_range(void *context, intptr_t first, intptr_t last) {
+    job *const shared = context;
+    const smm_plan *plan = shared->plan;
+    const intptr_t batch = plan->call.batch;
+    buffers *const room = room_of_thread();
+    if (!room) {
+        end(shared, SMM_ERR_MEMORY);
+        return false;
     }
-    for (intptr_t q = first, to; q < last; q += to - q % call->batch) {
-        const intptr_t r = q / call->batch, from = q % call->batch;
-        const smm_call run = smm_run_of(call, r);
-        to = least(call->batch, from + last - q);
-        run_matrices(plan, &run, from, to);
-        look_for_failures(&run, from, to);
+    intptr_t look = first ? first : plan->piece; /* here, whether to go on */
+    for (intptr_t q = first, count; q < last; q += count) {
+        if (q >= look) {
+            if (!goes_on(shared)) return false;
+            look = q + plan->piece;
+        }
+        const intptr_t r = plan->call.runs > 1 ? q / batch : 0, from = q - r * batch;
+        smm_call run;
+        if (r) run = smm_run_of(&plan->call, r);
+        const smm_call *call = r ? &run : &plan->call;
+        count = least(least(plan->piece, last - q), batch - from);
+        run_matrices(shared, call, from, from + count, room);
+        look_for_failures(call, from, from + count);
     }
+    return true;
 }
 
 /* Inverses of which nobody wants info, which they cannot do without: some at a time. */
@@ -278,19 +361,11 @@ static smm_status run_with_info(const smm_call *call) {
 smm_status smm_run(const smm_call *call) {
     smm_plan plan;
     const smm_status status = smm_plan_call(call, &plan);
-    if (status || !call->batch) return status;
+    if (status || plan.nothing) return status;
     if (call->op == SMM_OP_INV && !call->info.data) return run_with_info(call);
-    if (plan.empty) { /* no elements, so nothing to hurry for; but there may be info, or a determinant, to say so */
-        if (call->op == SMM_OP_MATMUL) return SMM_OK;
-        smm_reference(call);
-        for (intptr_t r = 0; r < plan.call.runs; r++) {
-            const smm_call run = smm_run_of(call, r);
-            look_for_failures(&run, 0, run.batch);
-        }
-        return SMM_OK;
-    }
-    smm_parallel_for(plan.call.runs * call->batch, plan.chunk, plan.threads, run_range, &plan);
-    return SMM_OK;
+    job shared = {.plan = &plan, .caller = pthread_self()};
+    smm_parallel_for(plan.call.runs * plan.call.batch, plan.chunk, plan.threads, run_range, &shared);
+    return shared.status;
 }
 
 smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
@@ -321,6 +396,8 @@ const char *smm_status_text(smm_status status) {
     case SMM_ERR_ORDER: return "a matrix is too large: factorizations take m x n with min(m, n) <= 32 and m n <= 1024";
     case SMM_ERR_ISA: return "SMALLMM_ISA names an instruction set that is unknown or not available here";
     case SMM_ERR_THREADS: return "SMALLMM_NUM_THREADS is not an integer of at least 1";
+    case SMM_ERR_MEMORY: return "no memory for the buffers of a thread";
+    case SMM_ERR_STOPPED: return "the call was interrupted";
     }
     return "unknown status";
 }

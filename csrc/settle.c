@@ -26,7 +26,7 @@ static void spoil(const smm_call *call, intptr_t q) {
 enum { TOGETHER = 64 };
 static void settle(const smm_call *call, intptr_t q, intptr_t count) {
     double det[TOGETHER];
-    int32_t info[TOGETHER];
+    int32_t info[TOGETHER] = {0};
     const intptr_t size = smm_size(call->dtype);
     smm_call lu = {.op = SMM_OP_DET, .dtype = call->dtype, .batch = count, .n = call->n};
     lu.a = call->a;

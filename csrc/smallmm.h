@@ -31,6 +31,8 @@ typedef enum smm_status {
     SMM_ERR_ORDER,    /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER, SMM_RECTANGULAR */
     SMM_ERR_ISA,      /* SMALLMM_ISA names an instruction set that is unknown or not available here */
     SMM_ERR_THREADS,  /* SMALLMM_NUM_THREADS is not an integer of at least 1 */
+    SMM_ERR_MEMORY,   /* no memory for the buffers of a thread; outputs are undefined */
+    SMM_ERR_STOPPED,  /* by what smm_set_interrupt was given; outputs are undefined */
 } smm_status;
 
 typedef enum smm_dtype { SMM_F32, SMM_F64 } smm_dtype;
@@ -104,6 +106,11 @@ smm_status smm_run(const smm_call *call);
 
 /* Describe how a call would run. SMM_ERR_ORDER: by no kernel; the rest is described. */
 smm_status smm_explain(const smm_call *call, smm_plan_info *plan);
+
+/* Calls that take long ask about every 50 ms whether to go on: smm_run calls `interrupted` in the thread that called
+ * it, and if that returns true, soon returns SMM_ERR_STOPPED. `interrupted` may itself call smm_run. NULL: nobody is
+ * asked. */
+void smm_set_interrupt(bool (*interrupted)(void));
 
 /* The number of threads a call may use: SMALLMM_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs that
  * affinity and the cgroup allow. smm_set_num_threads(0) restores that default. Where SMALLMM_NUM_THREADS is

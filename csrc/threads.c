@@ -38,7 +38,7 @@
 enum {
     MAX_THREADS = 512,
     LINE = 128,          /* bytes: two cache lines, which x86 prefetchers fetch as one */
-    STACK = 1 << 20,     /* bytes of stack of a worker; 128 KB of buffers and kernels' frames of up to 210 KB */
+    STACK = 1 << 20,     /* bytes of stack of a worker; up to 48 KB are used, more in builds for debugging */
     SPIN_NS = 30000,     /* longer than the gap between back-to-back calls, too short to be felt by others */
     SPINS_PER_LOOK = 32, /* pauses between two looks at the clock */
     MOST_CHUNKS = 4,     /* of a claim */
@@ -74,7 +74,7 @@ struct pool {
 static atomic_bool in_use;
 static struct pool *_Atomic the_pool;
 
-static int64_t now_ns(void) {
+int64_t smm_now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -97,7 +97,7 @@ struct spin {
 static bool spin(struct spin *s) {
     pause_cpu();
     if (++s->looks % SPINS_PER_LOOK) return true;
-    const int64_t now = now_ns();
+    const int64_t now = smm_now_ns();
     if (!s->end) s->end = now + SPIN_NS;
     return now < s->end;
 }
@@ -151,6 +151,11 @@ static bool claim(const struct pool *pool, struct participant *part, intptr_t *f
                                                    memory_order_relaxed);
 }
 
+/* Leave nothing to claim. */
+static void give_up(struct pool *pool, unsigned participants) {
+    for (unsigned i = 0; i < participants; i++) atomic_store(&pool->participant[i].next, pool->participant[i].end);
+}
+
 /* Work through one's own part, then help with the others'. */
 static void work(struct pool *pool, unsigned self, unsigned participants) {
     for (unsigned i = 0; i < participants; i++) {
@@ -158,7 +163,7 @@ static void work(struct pool *pool, unsigned self, unsigned participants) {
         intptr_t first = atomic_load_explicit(&part->next, memory_order_relaxed), end;
         while (first < part->end) {
             if (!claim(pool, part, &first, &end)) continue;
-            pool->body(pool->context, first, end < part->end ? end : part->end);
+            if (!pool->body(pool->context, first, end < part->end ? end : part->end)) give_up(pool, participants);
             first = atomic_load_explicit(&part->next, memory_order_relaxed);
         }
     }

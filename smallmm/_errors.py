@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._signatures import PRODUCTS, core_dimensions, output_dtypes
+from ._signatures import PRODUCTS, broadcast_shapes, core_dimensions, output_dtypes
 
 _DTYPES = "float16, float32, float64, an integer type or bool"
 
@@ -192,7 +192,7 @@ def _explain_shapes(
             owner.setdefault(dim, name)
         stack = array.shape[: array.ndim - len(dims)]
         try:
-            batch = np.broadcast_shapes(batch, stack)
+            batch = broadcast_shapes(batch, stack)
         except ValueError:
             return ValueError(
                 f"{op}: {name} has shape {array.shape}, whose batch dimensions {stack} do not broadcast "
@@ -207,7 +207,7 @@ def _explain_shapes(
         core = tuple(sizes[dim] for dim in dims if dim not in absent)
         stack = out.shape[: max(out.ndim - len(core), 0)]
         try:
-            fits = out.shape[len(stack) :] == core and np.broadcast_shapes(batch, stack) == stack
+            fits = out.shape[len(stack) :] == core and broadcast_shapes(batch, stack) == stack
         except ValueError:
             fits = False
         if not fits or (whole is not None and stack != whole):

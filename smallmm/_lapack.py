@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._signatures import fixed_signature, output_dtypes
+from ._signatures import fixed_signature, output_dtypes, output_shapes, without_ones
 
 MOST_ORDER = 32  # SMM_MOST_ORDER of smallmm.h
 
@@ -25,10 +25,11 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, An
     """``gufunc(*operands.values(), *outs.values())``, whatever the order."""
     dtypes = output_dtypes(gufunc, operands, {})
     arrays = [np.asarray(x) if name == "pivots" else np.asarray(x, dtypes[0]) for name, x in operands.items()]
+    named = dict(zip(operands, arrays, strict=True))
     one = np.vectorize(FUNCTIONS[gufunc.__name__], dtypes, signature=fixed_signature(gufunc, operands))
     try:
         with np.errstate(all="ignore"):
-            results = one(*arrays)
+            results = one(*without_ones(gufunc, named))  # vectorize takes 32 batch dimensions
     except ImportError as error:
         shape, square = arrays[0].shape[-2:], " of square matrices" * (gufunc.__name__ in RECTANGULAR)
         raise ImportError(
@@ -37,6 +38,7 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, An
             "pip install 'smallmm[large]'"
         ) from error
     results = results if gufunc.nout > 1 else (results,)
+    results = map(np.reshape, results, output_shapes(gufunc, named))
     given = (*outs.values(), *(None,) * gufunc.nout)
     results = tuple(_written(out, result) for out, result in zip(given, results, strict=False))
     return results if gufunc.nout > 1 else results[0]

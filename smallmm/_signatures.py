@@ -1,6 +1,7 @@
 """What gufuncs say about their operands: dimensions and dtypes."""
 
 import re
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -51,11 +52,37 @@ def core_sizes(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> dict[str, i
     }
 
 
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """As NumPy's, which takes no more than 32 dimensions."""
+    result = []
+    for sizes in zip_longest(*map(reversed, shapes), fillvalue=1):
+        others = set(sizes) - {1}
+        if len(others) > 1:
+            raise ValueError(f"shapes {shapes} do not broadcast")
+        result.append(others.pop() if others else 1)
+    return tuple(result[::-1])
+
+
+def without_ones(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Operands that fit, without the batch dimensions that have length 1 in all of them."""
+    inputs, _ = _present_dimensions(gufunc, operands)
+    most = max(x.ndim - len(dims) for x, dims in zip(operands.values(), inputs, strict=True))
+    shapes = [
+        (1,) * (most - x.ndim + len(dims)) + x.shape
+        for x, dims in zip(operands.values(), inputs, strict=True)
+    ]
+    ones = {d for d in range(most) if all(shape[d] == 1 for shape in shapes)}
+    return [
+        x.reshape([size for d, size in enumerate(shape) if d not in ones])
+        for x, shape in zip(operands.values(), shapes, strict=True)
+    ]
+
+
 def output_shapes(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> list[tuple[int, ...]]:
     """The shapes of the outputs for operands that fit."""
     inputs, outputs = _present_dimensions(gufunc, operands)
     sizes = core_sizes(gufunc, operands)
-    batch = np.broadcast_shapes(
+    batch = broadcast_shapes(
         *(x.shape[: x.ndim - len(dims)] for x, dims in zip(operands.values(), inputs, strict=True))
     )
     return [batch + tuple(sizes[dim] for dim in dims) for dims in outputs]

@@ -1104,3 +1104,38 @@ def test_inverses_find_singular_what_factors_do(isa, rng, n, dtype):
     np.testing.assert_array_equal(smallmm.inv_ex(a).info, found)
     assert np.count_nonzero(found[0]) > 50
     assert np.count_nonzero(found[3]) > 50
+
+
+@pytest.mark.parametrize(("n", "dims"), [(3, 33), (3, 62), (40, 33), (40, 60)])
+def test_many_batch_dimensions(n, dims, rng):
+    """As many as NumPy's arrays have, and as its gufuncs where those are asked."""
+    batch = (2, *[1] * (dims - 3), 3, 2)
+    a, b = definite(rng, (12, n, n), np.float64), rng.random((12, n, 2))
+    x, y = a.reshape(*batch, n, n), b.reshape(*batch, n, 2)
+    for call in FUNCTIONS.values():
+        expected, results = (r if isinstance(r, tuple) else (r,) for r in (call(a, b), call(x, y)))
+        for result, flat in zip(results, expected, strict=True):
+            assert result.shape == batch + flat.shape[1:]
+            np.testing.assert_array_equal(result, flat.reshape(result.shape))
+    with pytest.raises(ValueError, match=r"^solve: b has shape .* do not broadcast"):
+        smallmm.solve(x, np.concatenate([y, y, y], axis=-4))
+
+
+def test_stacks_without_elements(run_python):
+    """More matrices than could be counted in an hour: nothing is to be written, so nothing is to be done."""
+    run_python("""
+        import numpy as np, smallmm
+        many = 2**41
+        a = np.broadcast_to(np.eye(3), (many, 3, 3))
+        for n, x in (0, np.empty((many, 0, 0))), (3, a), (40, np.broadcast_to(np.eye(40), (many, 40, 40))):
+            b = np.empty((many, n, 0))
+            assert smallmm.cho_solve((x, True), b).shape == b.shape
+            pivots = np.broadcast_to(np.arange(n, dtype=np.int32), (many, n))
+            assert smallmm.lu_solve((x, pivots), b).shape == b.shape
+            assert smallmm._core.cho_solve(x, b).shape == b.shape
+        assert smallmm.batched_matmul(a[:, :0], a).shape == (many, 0, 3)
+        assert smallmm.batched_matmul(a[:, :0], a, alpha=2).shape == (many, 0, 3)
+        assert smallmm.qr(np.empty((many, 0, 3)))[1].shape == (many, 0, 3)
+        halves = np.broadcast_to(np.eye(3), (2**20, 2**20, 2, 3, 3))[:, ::2]
+        assert smallmm.cho_solve((halves, True), np.empty((2**20, 2**19, 2, 3, 0))).size == 0
+    """)

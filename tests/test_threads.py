@@ -177,3 +177,164 @@ class TestNumberOfThreads:
         """What is wrong with OpenMP's variable is for OpenMP to say."""
         code = "import smallmm; print(smallmm.get_num_threads())"
         assert run_python(code, {"OMP_NUM_THREADS": value}).stdout == run_python(code).stdout
+
+
+# All operations, layouts that are packed or loaded element by element, and more right-hand sides than are
+# solved for at a time.
+EVERYTHING = """
+    import threading
+    import numpy as np, smallmm
+    from smallmm import _core as core
+
+    def run(dtype, n):
+        a = np.random.default_rng(n).random((37, n, n)).astype(dtype) + n * np.eye(n, dtype=dtype)
+        a += a.mT
+        for x in a, a.mT, np.broadcast_to(a[3], a.shape), a[::-1, ::-1, ::-1]:
+            factors, c = smallmm.lu_factor(x), smallmm.cholesky(x)
+            for k in 1, 2, 20:
+                b = x[..., :1] + np.arange(k, dtype=dtype)
+                smallmm.lu_solve(factors, b)
+                smallmm.cho_solve((c, True), b)
+                smallmm.solve_triangular(c, b)
+                smallmm.solve(x, b)
+                smallmm.lstsq(x, b)
+                smallmm.batched_matmul(x, b)
+            smallmm.batched_matmul(x, x, alpha=2)
+            smallmm.matmul(x.mT, x)
+            smallmm.matvec(x, x[..., 0])
+            smallmm.vecmat(x[..., 0], x)
+            smallmm.inv(x)
+            smallmm.det(x)
+            smallmm.slogdet(x)
+            for mode in "reduced", "complete", "r", "raw":
+                smallmm.qr(x[..., : n // 2 + 1], mode)
+
+    def run_all():
+        for isa in core.isas_available():
+            core.select_isa(isa)
+            for dtype in np.float32, np.float64:
+                for n in 1, 2, 3, 5, 8, 12, 16, 17, 32:
+                    run(dtype, n)
+        print("done")
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_small_stacks(threads, run_python):
+    """Threads may have stacks that are smaller than a few matrices of every lane."""
+    code = f"""{EVERYTHING}
+    smallmm.set_num_threads({threads})
+    threading.stack_size(128 * 1024)
+    thread = threading.Thread(target=run_all)
+    thread.start()
+    thread.join()
+    """
+    assert run_python(code).stdout == "done\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is Linux's")
+def test_no_memory_for_a_thread(run_python):
+    """What a thread lacks is asked for once, and a call without it is a MemoryError, no crash."""
+    code = """
+    import resource, threading
+    import numpy as np, smallmm
+
+    a = np.eye(8)
+
+    def call():
+        with open("/proc/self/statm") as sizes:
+            used = int(sizes.read().split()[0]) * resource.getpagesize()
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (used, limits[1]))
+        taken = []
+        try:
+            while True:
+                taken.append(bytearray(200_000))
+        except MemoryError:
+            pass
+        try:
+            smallmm.inv(a)
+        except MemoryError as error:
+            print(error)
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+        print(np.array_equal(smallmm.inv(a), a))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    """
+    assert run_python(code).stdout == "no memory for the buffers of a thread\nTrue\n"
+
+
+# Calls of many seconds: directly, through NumPy's gufunc, on strided operands by way of buffers, of one large
+# matrix, of another whose columns must be packed, and of orders that are not for our kernels.
+LONG = {
+    "direct": "smallmm.det(many)",
+    "gufunc": "smallmm._core.det(many)",
+    "buffered": "smallmm.batched_matmul(many[..., :2, ::-1], many[..., :2], alpha=2)",
+    "one": "smallmm.batched_matmul(tall, wide)",
+    "packed": "smallmm.batched_matmul(tall, tall.mT)",
+    "lapack": "smallmm.det(np.broadcast_to(np.eye(50), (10**7, 50, 50)))",
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("long", LONG)
+def test_interrupt(long, threads, run_python):
+    code = f"""
+    import os, signal, threading, time
+    import numpy as np, smallmm
+    smallmm.set_num_threads({threads})
+    many = np.broadcast_to(np.eye(32) + 1, (50_000_000, 32, 32))
+    tall, wide = np.ones((12_000, 800)), np.ones((800, 12_000))
+    before = smallmm.batched_matmul(many[:20000, :2, :2], many[:20000, :2, :2])
+    sent = []
+
+    def send():
+        sent.append(time.process_time())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Timer(0.3, send).start()
+    try:
+        {LONG[long]}
+    except KeyboardInterrupt:
+        print(time.process_time() - sent[0])
+    after = smallmm.batched_matmul(many[:20000, :2, :2], many[:20000, :2, :2])
+    print(np.array_equal(before, after))
+    """
+    seconds, same = run_python(code).stdout.split()
+    assert float(seconds) < 0.2 * threads  # of processors, which other processes may use, too
+    assert same == "True"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_handler_of_a_signal_may_call(run_python):
+    """A handler that raises nothing runs within a call, which then goes on with its own numbers."""
+    code = """
+    import signal
+    import numpy as np, smallmm
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 1000, 24, 24))[:, None]
+    a, b = np.broadcast_to(a, (30, 1000, 24, 24)), b[..., ::-1]
+    handled = []
+
+    def handle(number, frame):
+        handled.append(smallmm.batched_matmul(a[0, :9, :7, ::-1], b[0, :9, :, :5], alpha=3))
+        handled.append(smallmm.inv(a[0, :9]))
+
+    def call():
+        return smallmm.batched_matmul(a, b, alpha=2), smallmm.inv(a)
+
+    expected = call()
+    handle(0, None)
+    reference, handled = handled, []
+    signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+    for _ in range(5):
+        result = call()
+        assert all(np.array_equal(x, y) for x, y in zip(result, expected))
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert handled and all(np.array_equal(x, reference[i % 2]) for i, x in enumerate(handled))
+    """
+    run_python(code)

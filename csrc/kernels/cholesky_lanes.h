@@ -115,10 +115,12 @@ INLINE void cholesky_store_row(const smm_operand *to, intptr_t q, const vec *l, 
 static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     const intptr_t n = call->n;
     const strides s = strides_of(&call->a);
+    _Static_assert(PANELS_SIZE * sizeof(vec) <= SMM_KERNEL_ROOM, "room of cholesky_lanes");
+    vec *const l = smm_kernel_room();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *next = ahead_of(&call->a, q, LANES * n * n);
-        vec l[PANELS_SIZE], r[SMM_MOST_ORDER], info = lane_set(0);
+        vec r[SMM_MOST_ORDER], info = lane_set(0);
         const bool by_columns = s.row == 1 && s.col != 1;
         if (by_columns) panels_load_columns(l, &call->a, q, n, false, count);
         for (intptr_t i = 0; i < n; i += TILE) {

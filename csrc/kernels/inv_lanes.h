@@ -17,6 +17,7 @@ typedef struct inv_lanes_state {
     mask exchanged[INV_LANES_MOST][INV_LANES_MOST];
     vec a[INV_LANES_MOST * INV_LANES_MOST];
 } inv_lanes_state;
+_Static_assert(INV_LANES_GROUPS * sizeof(inv_lanes_state) <= SMM_KERNEL_ROOM, "room of inv_lanes");
 
 /* What a step does to a column: exchange rows, x_i = x_i - f_i x_k, x_k = x_k r. */
 typedef struct inv_lanes_step {
@@ -164,8 +165,9 @@ INLINE vec inv_lanes_end(inv_lanes_state *s, const int n) {
 }
 
 INLINE void inv_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n, const int groups) {
+    inv_lanes_state *const room = n <= INV_IN_REGISTERS ? NULL : smm_kernel_room();
     for (intptr_t q = first; q < last; q += groups * LANES) {
-        inv_lanes_state s[INV_LANES_GROUPS];
+        inv_lanes_state own[INV_LANES_GROUPS], *const s = n <= INV_IN_REGISTERS ? own : room;
         const T *next = ahead_of(&call->a, q, groups * LANES * n * n);
         if (cold && n <= INV_IN_REGISTERS) prefetch(next, groups * LANES * n * n);
         UNROLLED(int g = 0; g < groups; g++) { /* a group of which there is nothing left repeats the last matrix */

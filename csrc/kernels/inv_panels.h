@@ -210,11 +210,12 @@ INLINE void inv_put_matrix(const smm_operand *to, intptr_t q, const panel_stack 
 }
 
 static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    alignas(64) T w[LANES * (SMM_MOST_ORDER * SMM_MOST_ORDER + PANEL_UNIT)];
+    enum { ROOM = LANES * (SMM_MOST_ORDER * SMM_MOST_ORDER + PANEL_UNIT) * sizeof(T) };
+    _Static_assert((int)ROOM <= (int)SMM_KERNEL_ROOM, "room of inv_panels");
     const intptr_t n = call->n;
     const smm_operand transposed = {call->a.data, call->a.batch, call->a.col, call->a.row};
     inv_stack s;
-    panel_stack_in(&s.p, w, n, n);
+    panel_stack_in(&s.p, smm_kernel_room(), n, n);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *const next = ahead_of(&call->a, q, LANES * n * n);

@@ -93,6 +93,13 @@ INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
 /* Arrays have constant sizes, or they would not be taken apart into registers. */
 enum { LU_GROUPS = 4, LU_ROOM = SMM_MOST_ORDER * SMM_MOST_ORDER };
 
+/* Groups under way; those of small matrices are in registers. */
+typedef struct lu_stack {
+    vec a[LU_ROOM];
+    lu_group g[LU_GROUPS];
+} lu_stack;
+_Static_assert(sizeof(lu_stack) <= SMM_KERNEL_ROOM, "room of lu_lanes");
+
 /* Up to this height, n is the height. */
 enum { LU_EXACT = 8 };
 
@@ -223,9 +230,11 @@ INLINE intptr_t lu_call(lu_begin_fn *begin, const smm_call *call, intptr_t q, in
 
 INLINE void lu_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
                      const int height) {
+    lu_stack *const room = height <= LU_IN_REGISTERS ? NULL : smm_kernel_room();
     for (intptr_t q = first; q < last;) {
-        vec a[LU_ROOM];
-        lu_group g[LU_GROUPS];
+        lu_stack own, *const s = height <= LU_IN_REGISTERS ? &own : room;
+        vec *const a = s->a;
+        lu_group *const g = s->g;
         const intptr_t groups = lu_call(begin, call, q, last, cold, a, g, height);
         for (intptr_t l = 0; l < groups; l++, q += LANES)
             lu_end(call, q, least(LANES, last - q), a + l * height * height, &g[l], height);
@@ -265,9 +274,11 @@ INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, int
 
 INLINE void solve_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
                         const int height) {
+    lu_stack *const room = height <= LU_IN_REGISTERS ? NULL : smm_kernel_room();
     for (intptr_t q = first; q < last;) {
-        vec a[LU_ROOM];
-        lu_group g[LU_GROUPS];
+        lu_stack own, *const s = height <= LU_IN_REGISTERS ? &own : room;
+        vec *const a = s->a;
+        lu_group *const g = s->g;
         const intptr_t groups = lu_call(begin, call, q, last, cold, a, g, height);
         for (intptr_t l = 0; l < groups; l++, q += LANES)
             if (call->k == 1)
@@ -295,9 +306,11 @@ INLINE void det_end(const smm_call *call, intptr_t q, intptr_t count, const vec 
 
 INLINE void det_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
                       const int height) {
+    lu_stack *const room = height <= LU_IN_REGISTERS ? NULL : smm_kernel_room();
     for (intptr_t q = first; q < last;) {
-        vec a[LU_ROOM];
-        lu_group g[LU_GROUPS];
+        lu_stack own, *const s = height <= LU_IN_REGISTERS ? &own : room;
+        vec *const a = s->a;
+        lu_group *const g = s->g;
         const intptr_t groups = lu_call(begin, call, q, last, cold, a, g, height);
         for (intptr_t l = 0; l < groups; l++, q += LANES)
             det_end(call, q, least(LANES, last - q), a + l * height * height, &g[l], height);

@@ -55,10 +55,12 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
     const bool transposed = call->form & SMM_TRANSPOSED;
     smm_operand from = call->a;
     if (transposed) from.row = call->a.col, from.col = call->a.row;
+    _Static_assert(SMM_MOST_ORDER * SMM_MOST_ORDER * sizeof(vec) <= SMM_KERNEL_ROOM, "room of lu_solve_lanes");
+    vec *const a = smm_kernel_room();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *next = ahead_of(&call->a, q, LANES * n * n);
-        vec a[SMM_MOST_ORDER * SMM_MOST_ORDER], r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER], info = lane_set(0);
+        vec r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER], info = lane_set(0);
         vec row = lane_set((T)n), most = lane_set(0);
         mask above = lane_greater(info, info); /* where a pivot is above its row: nowhere so far */
         lanes_load(a, &from, q, n, n, count);

@@ -2,7 +2,6 @@
  * is short. What a panel does to the columns beside it is a product, of each matrix by itself, with columns in the
  * lanes (Golub and Van Loan, Matrix Computations, section 3.4.7). Rows never move there: at[] says which of them the
  * exchanges have brought where. */
-#include <stdalign.h>
 
 enum {
     PANEL = 4,                         /* columns */

@@ -277,16 +277,22 @@ INLINE void qr_group(const smm_call *call, intptr_t q, lanes_matrix a, vec *r, i
 }
 
 /* Square matrices of a constant order. */
+enum { QR_LANES_MOST = 10 };
 INLINE void qr_lanes_square(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     for (intptr_t q = first; q < last; q += LANES) {
-        vec a[QR_ELEMENTS], r[QR_ELEMENTS];
+        vec a[QR_LANES_MOST * QR_LANES_MOST], r[QR_LANES_MOST * QR_LANES_MOST];
         if (cold) prefetch(ahead_of(&call->a, q, LANES * n * n), LANES * n * n); /* not at each of short steps */
         qr_group(call, q, (lanes_matrix){a, n, n, n}, r, least(LANES, last - q), true, false);
     }
 }
 
-static void KERNEL(qr_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+typedef struct qr_room {
     vec a[QR_ROOM], r[QR_ELEMENTS];
-    const lanes_matrix x = {a, call->m, call->n, row_step(call->n)};
-    for (intptr_t q = first; q < last; q += LANES) qr_group(call, q, x, r, least(LANES, last - q), false, cold);
+} qr_room;
+_Static_assert(sizeof(qr_room) <= SMM_KERNEL_ROOM, "room of qr_lanes");
+
+static void KERNEL(qr_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+    qr_room *const room = smm_kernel_room();
+    const lanes_matrix x = {room->a, call->m, call->n, row_step(call->n)};
+    for (intptr_t q = first; q < last; q += LANES) qr_group(call, q, x, room->r, least(LANES, last - q), false, cold);
 }

@@ -53,6 +53,7 @@ static unsigned any_needs(const smm_call *call) {
         lu_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
     }
 #define QR_LANES(n) \
+    _Static_assert(n <= QR_LANES_MOST, "orders of QR_LANES"); \
     static void KERNEL(qr_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         qr_lanes_square(call, first, last, cold, n); \
     }

@@ -8,6 +8,7 @@ typedef struct triangle {
     vec l[PANELS_SIZE], r[SMM_MOST_ORDER], info;
     bool plain; /* every element of the diagonal has a reciprocal */
 } triangle;
+_Static_assert(sizeof(triangle) <= SMM_KERNEL_ROOM, "room of triangular_lanes");
 
 INLINE void load_triangle(triangle *t, const smm_call *call, intptr_t q, intptr_t count, bool cold) {
     const intptr_t n = call->n;
@@ -106,11 +107,11 @@ static void KERNEL(solve_triangle)(const triangle *t, vec *x, intptr_t ld, intpt
 static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     const intptr_t n = call->n;
     const bool reversed = call->form & SMM_UPPER;
+    triangle *const t = smm_kernel_room();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        triangle t;
-        load_triangle(&t, call, q, count, cold);
-        lanes_store_int(&call->info, q, t.info, count);
+        load_triangle(t, call, q, count, cold);
+        lanes_store_int(&call->info, q, t->info, count);
         for (intptr_t k = 0; k < call->k; k += BLOCK) {
             const intptr_t width = least(BLOCK, call->k - k);
             smm_operand b = call->b, c = call->c;
@@ -119,12 +120,12 @@ static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intpt
             c.data = (char *)c.data + k * c.col;
             lanes_load(x, &b, q, n, width, count);
             if (reversed)
-                KERNEL(solve_triangle)(&t, x + (n - 1) * width, -width, n, width, false);
+                KERNEL(solve_triangle)(t, x + (n - 1) * width, -width, n, width, false);
             else
-                KERNEL(solve_triangle)(&t, x, width, n, width, false);
-            if (call->op == SMM_OP_CHO_SOLVE) KERNEL(solve_triangle)(&t, x, width, n, width, true);
+                KERNEL(solve_triangle)(t, x, width, n, width, false);
+            if (call->op == SMM_OP_CHO_SOLVE) KERNEL(solve_triangle)(t, x, width, n, width, true);
             lanes_store(&c, q, x, n, width, count);
         }
-        lanes_spoil(&call->c, q, t.info, n, call->k, count);
+        lanes_spoil(&call->c, q, t->info, n, call->k, count);
     }
 }

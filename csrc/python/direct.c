@@ -8,7 +8,7 @@
 
 #include "buffers.h"
 
-enum { MOST_BATCH_DIMS = 8, QUICK_ELEMENTS = 1024 };
+enum { MOST_BATCH_DIMS = NPY_MAXDIMS, QUICK_ELEMENTS = 1024 };
 
 /* The operands of a call: arrays, and their batch dimensions, innermost first, merged where all operands step evenly.
  */
@@ -75,7 +75,8 @@ static bool broadcast(npy_intp shape[], int *dims, const smm_signature *s, int o
 }
 
 static batch merge(const npy_intp shape[], int dims, const smm_signature *s, PyArrayObject *const arrays[]) {
-    batch b = {.count = 0};
+    batch b;
+    b.count = 0;
     for (int d = dims - 1; d >= 0; d--) {
         if (shape[d] == 1) continue;
         npy_intp stride[SMM_MOST_OPERANDS];
@@ -131,11 +132,16 @@ static void describe(smm_call *call, const smm_gufunc *g, const smm_signature *s
     }
 }
 
-/* Run the call for every index of the batch dimensions from the third on; none, if there is no matrix. */
+static bool has_elements(PyArrayObject *const arrays[], const smm_signature *s) {
+    for (int i = s->inputs; i < s->operands; i++)
+        if (PyArray_SIZE(arrays[i])) return true;
+    return false;
+}
+
+/* Run the call for every index of the batch dimensions from the third on. */
 static smm_status run_all(const smm_call *call, const smm_gufunc *g, const smm_signature *s, const batch *b) {
-    npy_intp index[MOST_BATCH_DIMS] = {0};
-    for (int d = 0; d < b->count; d++)
-        if (b->size[d] == 0) return SMM_OK;
+    npy_intp index[MOST_BATCH_DIMS];
+    for (int d = 2; d < b->count; d++) index[d] = 0;
     for (;;) {
         smm_call one = *call;
         for (int i = 0; i < s->operands; i++) {
@@ -154,6 +160,7 @@ static int take_outputs(PyArrayObject *arrays[], const smm_gufunc *g, const smm_
                         const npy_intp shape[], int dims, PyObject *const *args, Py_ssize_t nargs) {
     for (int i = s->inputs; i < s->operands; i++) {
         npy_intp whole[MOST_BATCH_DIMS + 2];
+        if (dims + s->core[i] > NPY_MAXDIMS) return 1; /* NumPy says so */
         memcpy(whole, shape, (size_t)dims * sizeof *shape);
         for (int d = 0; d < s->core[i]; d++) whole[dims + d] = *smm_size_in(call, s->dims[i][d]);
         if (i >= nargs || Py_IsNone(args[i])) {
@@ -236,7 +243,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
         describe(&call, g, s, arrays, &b);
         const bool quick = PyArray_SIZE(arrays[0]) < QUICK_ELEMENTS && PyArray_SIZE(arrays[s->inputs]) < QUICK_ELEMENTS;
         PyThreadState *state = quick ? NULL : PyEval_SaveThread();
-        const smm_status status = run_all(&call, g, s, &b);
+        const smm_status status = has_elements(arrays, s) ? run_all(&call, g, s, &b) : SMM_OK;
         if (state) PyEval_RestoreThread(state);
         if (status)
             failed = 1;

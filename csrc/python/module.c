@@ -4,6 +4,10 @@
 #include "extension.h"
 
 #include <string.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 
 #include "../core.h"
 
@@ -30,13 +34,25 @@ void smm_raise(smm_status status, const char *name) {
     else if (threads)
         PyErr_Format(PyExc_ValueError, "SMALLMM_NUM_THREADS is '%s'; expected an integer of at least 1", threads);
     else if (!PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, smm_status_text(status));
+        PyErr_SetString(status == SMM_ERR_MEMORY ? PyExc_MemoryError : PyExc_ValueError, smm_status_text(status));
     Py_XDECREF(isas);
     PyGILState_Release(gil);
 }
 
 static PyObject *isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     return PyUnicode_FromString(smm_isa());
+}
+
+/* Whether a signal's handler ends the call by an exception, which is then set. Only Python's main thread runs handlers:
+ * the process's, as a rule. */
+static bool interrupted(void) {
+#if defined(__linux__)
+    if (getpid() != (pid_t)syscall(SYS_gettid)) return false;
+#endif
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    const bool raised = PyErr_CheckSignals() < 0;
+    PyGILState_Release(gil);
+    return raised;
 }
 
 static int use_isa(const char *name) {
@@ -64,7 +80,8 @@ static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) 
     if (threads == -1 && PyErr_Occurred()) return NULL;
     const smm_status status = threads == (int)threads ? smm_set_num_threads((int)threads) : SMM_ERR_ARGUMENT;
     if (status == SMM_ERR_ARGUMENT)
-        return PyErr_Format(PyExc_ValueError, "set_num_threads: threads is %ld; expected a number >= 0 (0: the default)", threads);
+        return PyErr_Format(PyExc_ValueError,
+                            "set_num_threads: threads is %ld; expected a number >= 0 (0: the default)", threads);
     if (status != SMM_OK) {
         smm_raise(status, NULL);
         return NULL;
@@ -165,6 +182,7 @@ static int exec_module(PyObject *module) {
         smm_raise(SMM_ERR_THREADS, NULL);
         return -1;
     }
+    smm_set_interrupt(interrupted);
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
     if (smm_add_device_functions(module) < 0) return -1;

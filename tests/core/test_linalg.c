@@ -583,6 +583,47 @@ static void test_pivots(void) {
     smm_select_isa(NULL);
 }
 
+/* Matrices without elements: their addresses are never used and may be anything. Where there is nothing to write, any
+ * number of them takes no time. */
+static void test_no_elements(void) {
+    enum { BATCH = 6 };
+    const intptr_t wild = INTPTR_MAX / 2 & -8;
+    double dets[BATCH], logs[BATCH];
+    int32_t info[BATCH], ranks[BATCH];
+    for (int i = 0; i < OPERATIONS; i++) {
+        const struct operation *o = &operations[i];
+        const bool det = o->op == SMM_OP_DET || o->op == SMM_OP_SLOGDET;
+        struct problem p = problem_of(o, SMM_F64, BATCH / 2, 0, 0, o->sizes == LEAST_SQUARES ? 0 : 3);
+        for (enum operand j = A; j < INFO; j++) *operand_of(&p.call, j) = (smm_operand){NULL, wild, wild, -wild};
+        p.call.run.a = p.call.run.b = p.call.run.c = p.call.run.d = p.call.run.pivots = wild;
+        p.call.runs = 2;
+        p.call.info = (smm_operand){info, 4, 0, 0};
+        p.call.run.info = BATCH / 2 * 4;
+        if (det) p.call.c = (smm_operand){dets, 8, 0, 0}, p.call.run.c = BATCH / 2 * 8;
+        if (o->op == SMM_OP_SLOGDET) p.call.d = (smm_operand){logs, 8, 0, 0}, p.call.run.d = BATCH / 2 * 8;
+        if (o->op == SMM_OP_LSTSQ) p.call.pivots = (smm_operand){ranks, 4, 0, 0}, p.call.run.pivots = BATCH / 2 * 4;
+        bool failed = false;
+        p.call.failed = &failed;
+        for (int q = 0; q < BATCH; q++) info[q] = ranks[q] = -1, dets[q] = logs[q] = -1;
+        CHECK(smm_run(&p.call) == SMM_OK && !failed, "%s of order 0", o->name);
+        for (int q = 0; q < BATCH; q++) {
+            CHECK(!info[q], "%s of order 0: info of matrix %d is %d", o->name, q, (int)info[q]);
+            CHECK(dets[q] == (det ? 1 : -1), "%s of order 0 is %g", o->name, dets[q]);
+            CHECK(logs[q] == (o->op == SMM_OP_SLOGDET ? 0 : -1), "%s of order 0: log %g", o->name, logs[q]);
+            CHECK(ranks[q] == (o->op == SMM_OP_LSTSQ ? 0 : -1), "%s of order 0: a rank is %d", o->name, (int)ranks[q]);
+        }
+        p.call.info = (smm_operand){0};
+        p.call.batch = (intptr_t)1 << 61;
+        if (!det && o->op != SMM_OP_LSTSQ) CHECK(smm_run(&p.call) == SMM_OK, "%s of order 0, many times", o->name);
+        if (o->op != SMM_OP_CHO_SOLVE) continue;
+        double a[16 * 16] = {0};
+        p.call.n = 16, p.call.k = 0;
+        p.call.a = (smm_operand){a, 0, 128, 8};
+        p.call.run.a = 0;
+        CHECK(smm_run(&p.call) == SMM_OK, "%s of no right-hand sides, many times", o->name);
+    }
+}
+
 int main(int argc, char **argv) {
     static const struct test tests[] = {
         {"good matrices", test_good},
@@ -594,6 +635,7 @@ int main(int argc, char **argv) {
         {"refused", test_refused},
         {"unused strides", test_unused_strides},
         {"pivots", test_pivots},
+        {"no elements", test_no_elements},
         {"parts and threads", test_threads},
         /* Hundreds of megabytes: too much for valgrind and emulators. */
         {"streamed", test_streamed},

@@ -599,8 +599,62 @@ static void test_arguments(void) {
     x[8] = 1;
     strcpy(running, "k = 0, A and B null");
     CHECK(smm_run(&no_terms) == SMM_OK && x[8] == 0, "%s: C is %g", running, x[8]);
-    for (int status = SMM_OK; status <= SMM_ERR_THREADS; status++)
+    for (int status = SMM_OK; status <= SMM_ERR_STOPPED; status++)
         CHECK(strlen(smm_status_text((smm_status)status)) > 5, "status %d has no text", status);
+}
+
+static int times_asked;
+
+/* Answers yes the second time; each time another call runs in between. */
+static bool ask(void) {
+    double x[] = {3, 2, 0};
+    const smm_operand of[] = {{x, 8, 8, 8}, {x + 1, 8, 8, 8}, {x + 2, 8, 8, 8}};
+    const double alpha = 5;
+    const smm_call call = {.op = SMM_OP_MATMUL,
+                           .dtype = SMM_F64,
+                           .batch = 1,
+                           .m = 1,
+                           .n = 1,
+                           .k = 1,
+                           .a = of[0],
+                           .b = of[1],
+                           .c = of[2],
+                           .alpha = {.data = (double *)&alpha}};
+    CHECK(smm_run(&call) == SMM_OK && x[2] == 30, "a call within another: C is %g", x[2]);
+    return ++times_asked >= 2;
+}
+
+/* A large matrix, many small ones, and calls that go through buffers. */
+static void test_interrupted(void) {
+    enum { LARGE = 4000, DEPTH = 1000, SMALL = 8 };
+    float *x = calloc(LARGE * DEPTH * 2 + LARGE * LARGE, sizeof *x);
+    if (!x) exit(2);
+    const smm_operand a = {x, 0, DEPTH * 4, 4}, b = {x + LARGE * DEPTH, 0, LARGE * 4, 4},
+                      c = {x + LARGE * DEPTH * 2, 0, LARGE * 4, 4};
+    const smm_call large = {
+        .op = SMM_OP_MATMUL, .dtype = SMM_F32, .batch = 1, .m = LARGE, .n = LARGE, .k = DEPTH, .a = a, .b = b, .c = c};
+    smm_call cases[] = {large, large, large, large};
+    cases[1].b = (smm_operand){b.data, 0, 4, DEPTH * 4}; /* packed */
+    cases[2].batch = (intptr_t)1 << 50;
+    cases[2].m = cases[2].n = cases[2].k = SMALL;
+    cases[3] = cases[2];
+    cases[3].a.col = 8; /* packed */
+    smm_set_interrupt(ask);
+    for (int threads = 1; threads <= 2; threads++)
+        for (int i = 0; i < 4; i++) {
+            smm_set_num_threads(threads);
+            times_asked = 0;
+            CHECK(smm_run(&cases[i]) == SMM_ERR_STOPPED && times_asked == 2,
+                  "interrupted call %d on %d threads: asked %d times", i, threads, times_asked);
+            smm_call shorter = cases[i];
+            shorter.batch = least(shorter.batch, 1000);
+            shorter.m = least(shorter.m, 100);
+            times_asked = -1000000;
+            CHECK(smm_run(&shorter) == SMM_OK, "call %d on %d threads after an interrupted one", i, threads);
+        }
+    smm_set_interrupt(NULL);
+    smm_set_num_threads(0);
+    free(x);
 }
 
 static void test_instruction_sets(void) {
@@ -623,6 +677,7 @@ static void test_instruction_sets(void) {
 int main(int argc, char **argv) {
     static const struct test tests[] = {
         {"arguments", test_arguments},
+        {"interrupted", test_interrupted},
         {"instruction sets", test_instruction_sets},
         {"square", test_square},
         {"vectors", test_vectors},

@@ -36,7 +36,7 @@ static _Thread_local long job_of_this_thread;
 
 static void sleep_us(int us) { nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000L}, NULL); }
 
-static void note(void *context, intptr_t first, intptr_t last) {
+static bool note(void *context, intptr_t first, intptr_t last) {
     struct record *r = context;
     atomic_fetch_add(&r->calls, 1);
     if (first % r->chunk) atomic_fetch_add(&r->misplaced, 1);
@@ -46,6 +46,7 @@ static void note(void *context, intptr_t first, intptr_t last) {
     }
     for (intptr_t i = first; i < last; i++) r->times[i]++;
     if (r->nap_us) sleep_us(r->nap_us);
+    return true;
 }
 
 static void clear(struct record *r, intptr_t chunk) {
@@ -86,9 +87,10 @@ static void test_every_index_once(void) {
     for (int i = 0; i < rounds; i++) CHECK(random_job_is_complete(&r, random_below(1 << 20)), "round %d", i);
 }
 
-static void note_whole(void *context, intptr_t first, intptr_t last) {
+static bool note_whole(void *context, intptr_t first, intptr_t last) {
     struct record *r = context;
     if (first == 0 && last == r->chunk && pthread_equal(pthread_self(), r->caller)) r->calls++;
+    return true;
 }
 
 static void test_small_jobs_stay_in_the_caller(void) {
@@ -123,9 +125,10 @@ static void test_all_threads_take_part(void) {
 }
 
 static atomic_int rounded_otherwise;
-static void note_rounding(void *context, intptr_t first, intptr_t last) {
+static bool note_rounding(void *context, intptr_t first, intptr_t last) {
     note(context, first, last);
     rounded_otherwise += fegetround() != FE_UPWARD;
+    return true;
 }
 
 /* Workers compute as the caller does: rounding, and on x86 and ARM whether subnormal numbers are flushed to zero, are
@@ -143,10 +146,28 @@ static void test_floating_point_environment(void) {
           (int)r.calls);
 }
 
-static void nest(void *context, intptr_t first, intptr_t last) {
+static bool nest(void *context, intptr_t first, intptr_t last) {
     for (intptr_t i = first; i < last; i++) {
         struct record r;
         if (!random_job_is_complete(&r, 3000 + i * 12345)) atomic_fetch_add((atomic_int *)context, 1);
+    }
+    return true;
+}
+
+/* Where a body returns false the job ends, however much of it is left, and the next one is whole. */
+static bool note_until_enough(void *context, intptr_t first, intptr_t last) {
+    (void)first, (void)last;
+    return atomic_fetch_add((atomic_int *)context, 1) < 100;
+}
+
+static void test_given_up(void) {
+    for (int threads = 1; threads <= 4; threads++) {
+        atomic_int calls = 0;
+        smm_parallel_for((intptr_t)1 << 60, 1, threads, note_until_enough, &calls);
+        CHECK(threads == 1 ? calls == 1 : calls > 100 && calls <= 100 + threads, "%d calls on %d threads", (int)calls,
+              threads);
+        struct record r;
+        CHECK(random_job_is_complete(&r, 1234567), "the job after it, on %d threads", threads);
     }
 }
 
@@ -373,6 +394,7 @@ int main(int argc, char **argv) {
         {"small jobs stay in the caller", test_small_jobs_stay_in_the_caller},
         {"all threads take part", test_all_threads_take_part},
         {"floating-point environment", test_floating_point_environment},
+        {"given up", test_given_up},
         {"nested", test_nested},
         {"concurrent callers", test_concurrent_callers},
         {"signals stay with the caller", test_signals_stay_with_the_caller},
