@@ -141,12 +141,13 @@ static intptr_t group_of_lanes(const smm_plan *plan, intptr_t bytes) {
     return pair <= 8 * SMM_GROUP ? 2 * lanes * greatest(1, 2 * SMM_GROUP / pair) : lanes;
 }
 
-/* Nothing is staged: the block of C is what takes not too long. */
+/* Nothing is staged: the block of C is what takes not too long; tall, for kernels go through all rows with a few
+ * columns of B. */
 static void block(smm_plan *plan) {
     const smm_call *c = &plan->call;
     const intptr_t elements = (intptr_t)(PIECE_FLOPS / 2) / c->k;
-    plan->cols = least(c->n, greatest(64, elements / 64 & -64));
-    plan->rows = least(c->m, greatest(64, elements / plan->cols & -16));
+    plan->rows = least(c->m, greatest(64, elements / 64 & -16));
+    plan->cols = least(c->n, greatest(64, elements / plan->rows & -64));
     plan->group = 1;
 }
 

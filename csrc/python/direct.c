@@ -74,26 +74,24 @@ static bool broadcast(npy_intp shape[], int *dims, const smm_signature *s, int o
     return true;
 }
 
-static batch merge(const npy_intp shape[], int dims, const smm_signature *s, PyArrayObject *const arrays[]) {
-    batch b;
-    b.count = 0;
+static void merge(batch *b, const npy_intp shape[], int dims, const smm_signature *s, PyArrayObject *const arrays[]) {
+    b->count = 0;
     for (int d = dims - 1; d >= 0; d--) {
         if (shape[d] == 1) continue;
         npy_intp stride[SMM_MOST_OPERANDS];
-        bool even = b.count > 0;
+        bool even = b->count > 0;
         for (int i = 0; i < s->operands; i++) {
             const int own = d - dims + PyArray_NDIM(arrays[i]) - s->core[i];
             stride[i] = own < 0 || PyArray_DIM(arrays[i], own) == 1 ? 0 : PyArray_STRIDE(arrays[i], own);
-            if (even) even = stride[i] == b.stride[b.count - 1][i] * b.size[b.count - 1];
+            if (even) even = stride[i] == b->stride[b->count - 1][i] * b->size[b->count - 1];
         }
         if (even) {
-            b.size[b.count - 1] *= shape[d];
+            b->size[b->count - 1] *= shape[d];
             continue;
         }
-        b.size[b.count] = shape[d];
-        memcpy(b.stride[b.count++], stride, sizeof stride);
+        b->size[b->count] = shape[d];
+        memcpy(b->stride[b->count++], stride, sizeof stride);
     }
-    return b;
 }
 
 static intptr_t *run_in(smm_call *call, char field) {
@@ -138,10 +136,12 @@ static bool has_elements(PyArrayObject *const arrays[], const smm_signature *s) 
     return false;
 }
 
-/* Run the call for every index of the batch dimensions from the third on. */
+/* Run the call for every index of the batch dimensions from the third on; none, if there is no matrix. */
 static smm_status run_all(const smm_call *call, const smm_gufunc *g, const smm_signature *s, const batch *b) {
     npy_intp index[MOST_BATCH_DIMS];
     for (int d = 2; d < b->count; d++) index[d] = 0;
+    for (int d = 0; d < b->count; d++)
+        if (b->size[d] == 0) return SMM_OK;
     for (;;) {
         smm_call one = *call;
         for (int i = 0; i < s->operands; i++) {
@@ -236,14 +236,16 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     PyObject *results = NULL;
     int failed = take_outputs(arrays, g, s, &call, type, shape, dims, args, nargs);
     if (failed == 0) {
-        const batch b = merge(shape, dims, s, arrays);
+        batch b;
+        merge(&b, shape, dims, s, arrays);
         if (call.m < 0) call.m = 1;
         if (call.n < 0) call.n = 1;
         if (call.k < 0) call.k = g->k ? *smm_size_in(&call, g->k) : 1;
         describe(&call, g, s, arrays, &b);
         const bool quick = PyArray_SIZE(arrays[0]) < QUICK_ELEMENTS && PyArray_SIZE(arrays[s->inputs]) < QUICK_ELEMENTS;
+        const bool nothing = (!call.m || !call.n || !call.k) && !has_elements(arrays, s);
         PyThreadState *state = quick ? NULL : PyEval_SaveThread();
-        const smm_status status = has_elements(arrays, s) ? run_all(&call, g, s, &b) : SMM_OK;
+        const smm_status status = nothing ? SMM_OK : run_all(&call, g, s, &b);
         if (state) PyEval_RestoreThread(state);
         if (status)
             failed = 1;
