@@ -214,15 +214,22 @@ smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
 /* The block of C from (i, j) on of a deep product of k terms, by the order of reference/matmul.c: a stack of partial
  * sums, of each size at most one and the smaller ones above, takes up one chunk after the other, and equal ones are
  * added. */
-static void run_deep_block(tile *t, const smm_plan *plan, const smm_call *chunks, intptr_t k, intptr_t i, intptr_t j,
+static void run_deep_block(tile *t, job *shared, const smm_call *chunks, intptr_t k, intptr_t i, intptr_t j,
                            buffers *room) {
+    const smm_plan *plan = shared->plan;
     const intptr_t size = smm_size(chunks->dtype), whole = k / SMM_CHUNK;
     const intptr_t m = least(plan->rows, chunks->m - i), n = least(plan->cols, chunks->n - j), bytes = m * n * size;
     const bool cold = plan->cold && !j;
-    char *end = room->c; /* of the stack */
+    const intptr_t each = 1 + 10000000 / (SMM_CHUNK * m * n); /* chunks, a few milliseconds' work */
+    intptr_t look = 0;                                        /* at which chunk, whether to go on */
+    char *end = room->c;                                      /* of the stack */
     t->part.k = t->fed.k = SMM_CHUNK;
     for (intptr_t done = 0, count; done < chunks->batch; done += count) {
         count = done < whole ? least(plan->group, whole - done) : 1;
+        if (done >= look) {
+            if (done && !goes_on(shared)) return;
+            look = done + each;
+        }
         if (done == whole) t->part.k = t->fed.k = k - whole * SMM_CHUNK;
         move_to(t, plan, chunks, done, count, i, j, room);
         t->fed.c = (smm_operand){end, bytes, n * size, size};
@@ -256,7 +263,7 @@ static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
                 if (i + j && !goes_on(shared)) return;
-                run_deep_block(&t, plan, &chunks, call->k, i, j, room);
+                run_deep_block(&t, shared, &chunks, call->k, i, j, room);
             }
     }
 }

@@ -247,8 +247,8 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
         PyThreadState *state = quick ? NULL : PyEval_SaveThread();
         const smm_status status = nothing ? SMM_OK : run_all(&call, g, s, &b);
         if (state) PyEval_RestoreThread(state);
-        if (status)
-            failed = 1;
+        if (status) /* an exception is there after Ctrl-C; what else is wrong the gufunc says */
+            failed = PyErr_Occurred() ? -1 : 1;
         else
             results = results_of(arrays, s, args, nargs);
         if (results && only_failures && !some_failed) PyTuple_SetItem(results, last - s->inputs, Py_NewRef(Py_None));
