@@ -38,6 +38,7 @@ from ._linalg import (
     solve_triangular,
 )
 from ._matmul import batched_matmul, matmul, matvec, vecmat
+from ._spectra import eigh, eigh_ex, eigvalsh, eigvalsh_ex
 from .cuda import CudaUnavailableError
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ __all__ = [
     "cholesky_ex",
     "cuda",
     "det",
+    "eigh",
+    "eigh_ex",
+    "eigvalsh",
+    "eigvalsh_ex",
     "explain",
     "get_num_threads",
     "inv",

@@ -22,7 +22,7 @@ class LinAlgError(np.linalg.LinAlgError):
     ----------
     info : array of int32, shape (...)
         For each matrix 0, or what is wrong with it as LAPACK says it: the pivot, counted from 1, that is
-        zero, or the order of the leading minor that is not positive.
+        zero, the order of the leading minor that is not positive, or how many eigenvalues did not converge.
     result : array or named tuple
         What the function would have returned: NaN for the matrices whose `info` is not 0.
     """
@@ -34,9 +34,13 @@ class LinAlgError(np.linalg.LinAlgError):
 
 
 # What is wrong with matrices whose info is not 0: all of them, and the first, whose info is k.
-SINGULAR = ("singular", "pivot {k} is zero")
-SINGULAR_TRIANGLE = ("singular", "element {k} of the diagonal is zero")
-NOT_POSITIVE_DEFINITE = ("not positive definite", "the leading minor of order {k} is not positive")
+SINGULAR = ("singular", "pivot {k} is zero (counted from 1)")
+SINGULAR_TRIANGLE = ("singular", "element {k} of the diagonal is zero (counted from 1)")
+NOT_POSITIVE_DEFINITE = (
+    "not positive definite",
+    "the leading minor of order {k} is not positive (counted from 1)",
+)
+NOT_CONVERGED = ("not converged", "elements beside the diagonal that are not negligible: {k}")
 
 
 def numerical_failure(
@@ -47,12 +51,12 @@ def numerical_failure(
     first = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(info)))[: info.ndim]
     why = why.format(k=info[first])
     if info.ndim == 0:
-        message = f"{op}: the matrix is {what}: {why} (counted from 1)"
+        message = f"{op}: the matrix is {what}: {why}"
     else:
         count = np.count_nonzero(info)
         message = (
             f"{op}: {count} of {info.size} matrices {'is' if count == 1 else 'are'} {what}, the first at "
-            f"index {first}: {why} (counted from 1); info and result of this exception tell of all"
+            f"index {first}: {why}; info and result of this exception tell of all"
         )
     return LinAlgError(message, own_info, result)
 
