@@ -17,7 +17,6 @@ from ._errors import explain_failure
 from ._signatures import core_dimensions, core_sizes, output_dtypes, output_shapes
 
 _CUDA = 2  # DLPack's number
-_HOST_ONLY = ("eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper")
 _PRODUCTS = ("batched_matmul", "gemm", "matmul", "matvec", "vecmat")
 
 
@@ -249,10 +248,6 @@ def call(
         )
     ]
     sizes = core_sizes(gufunc, shaped)
-    if gufunc.__name__ in _HOST_ONLY:
-        raise NotImplementedError(
-            f"{op}: there is no kernel for devices yet; copy the matrices to the host, as by .cpu() or .get()"
-        )
     if gufunc.__name__ in _PRODUCTS:
         results = (_run if max(sizes.values()) <= cuda.LARGEST else _by_the_library)(
             library, gufunc, operands, outputs

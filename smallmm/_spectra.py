@@ -62,7 +62,7 @@ def eigh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any]
     ValueError, TypeError
         As `solve`; `UPLO` is something else.
     NotImplementedError
-        The arrays are on a GPU, for which there is no kernel yet.
+        n is above 32 and the arrays are on a GPU.
 
     See Also
     --------

@@ -21,7 +21,6 @@ static void sizes_of(const smm_cuda_call *call, int operand, intptr_t *rows, int
 }
 
 bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n) {
-    if (op == SMM_OP_EIGH || op == SMM_OP_EIGVALSH) return false; /* there is no kernel yet */
     if (op == SMM_OP_MATMUL) return m <= SMM_CUDA_MOST && k <= SMM_CUDA_MOST && n <= SMM_CUDA_MOST;
     return m > 0 && n > 0 && (m <= SMM_MOST_ORDER || n <= SMM_MOST_ORDER) && m * n <= SMM_MOST_ORDER * SMM_MOST_ORDER;
 }
