@@ -44,6 +44,7 @@ from ._linalg import (
     solve_triangular,
 )
 from ._matmul import batched_matmul, matmul, matvec, vecmat
+from ._spectra import EighExResult, EighResult, EigvalshExResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex
 from .cuda import CudaUnavailableError
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ __all__ = [
     "ChoFactorResult",
     "CholeskyExResult",
     "CudaUnavailableError",
+    "EighExResult",
+    "EighResult",
+    "EigvalshExResult",
     "Explanation",
     "InvExResult",
     "LUExResult",
@@ -73,6 +77,10 @@ __all__ = [
     "cholesky_ex",
     "cuda",
     "det",
+    "eigh",
+    "eigh_ex",
+    "eigvalsh",
+    "eigvalsh_ex",
     "explain",
     "get_num_threads",
     "inv",

@@ -39,6 +39,11 @@ BOUNDS = {
     "inv": Bound("`inv`", lambda n: 50 * n, "|A X - I| <= 50 n u g cond(A), wherever that is below 1"),
     "cholesky": Bound("`cholesky`", lambda n: 10 * n, "|A - L L^T| <= 10 n u |A|"),
     "qr": Bound("`qr`", lambda n: 20 * n, "|A - Q R| <= 20 n u |A|, and |Q^T Q - I| <= 20 n u"),
+    "eigh": Bound(
+        "`eigh`, `eigvalsh`",
+        lambda n: 20 * n,
+        "|A V - V diag(w)| <= 20 n u |A|, |V^T V - I| <= 20 n u, and each eigenvalue within 10 n u |A|",
+    ),
     "det": Bound(
         "`det`",
         lambda n: 10 * n**2,

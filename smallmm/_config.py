@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from . import _core, _lapack, _least_squares, _linalg, _matmul, cuda
+from . import _core, _lapack, _least_squares, _linalg, _matmul, _spectra, cuda
 from ._arrays import as_numpy, on_device
 from ._errors import LinAlgError, integer, shown
 
@@ -38,6 +38,10 @@ _EXPLAINED = {
         _least_squares.qr,
         _least_squares.lstsq,
         _least_squares.lstsq_ex,
+        _spectra.eigh,
+        _spectra.eigh_ex,
+        _spectra.eigvalsh,
+        _spectra.eigvalsh_ex,
     )
 }
 

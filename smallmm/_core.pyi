@@ -37,6 +37,10 @@ qr_r_wide: np.ufunc
 qr_raw_tall: np.ufunc
 qr_raw_wide: np.ufunc
 lstsq: np.ufunc
+eigh: np.ufunc
+eigh_upper: np.ufunc
+eigvalsh: np.ufunc
+eigvalsh_upper: np.ufunc
 
 def isa() -> str: ...
 def isas_available() -> tuple[str, ...]: ...

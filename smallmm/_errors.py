@@ -25,7 +25,7 @@ class LinAlgError(np.linalg.LinAlgError):
     ----------
     info : array of int32, shape (...)
         For each matrix 0, or what is wrong with it as LAPACK says it: the pivot, counted from 1, that is
-        zero, or the order of the leading minor that is not positive.
+        zero, the order of the leading minor that is not positive, or how many eigenvalues did not converge.
     result : array or named tuple
         What the function would have returned: NaN for the matrices whose `info` is not 0.
     """
@@ -44,12 +44,19 @@ class Reason(NamedTuple):
     why: str  # of the first, whose info is k
 
 
-SINGULAR = Reason("Singular matrix", "singular", "pivot {k} is zero")
-SINGULAR_TRIANGLE = Reason("Singular matrix", "singular", "element {k} of the diagonal is zero")
+SINGULAR = Reason("Singular matrix", "singular", "pivot {k} is zero (counted from 1)")
+SINGULAR_TRIANGLE = Reason(
+    "Singular matrix", "singular", "element {k} of the diagonal is zero (counted from 1)"
+)
 NOT_POSITIVE_DEFINITE = Reason(
     "Matrix is not positive definite",
     "not positive definite",
-    "the leading minor of order {k} is not positive",
+    "the leading minor of order {k} is not positive (counted from 1)",
+)
+NOT_CONVERGED = Reason(
+    "Eigenvalues did not converge",
+    "not converged",
+    "elements beside the diagonal that are not negligible: {k}",
 )
 
 
@@ -58,12 +65,12 @@ def numerical_failure(op: str, info: np.ndarray, own_info: Any, result: Any, rea
     first = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(info)))[: info.ndim]
     why = reason.why.format(k=info[first])
     if info.ndim == 0:
-        message = f"{reason.numpys} ({op}: {why}, counted from 1)"
+        message = f"{reason.numpys} ({op}: {why})".replace(" (counted from 1))", ", counted from 1)")
     else:
         count = np.count_nonzero(info)
         message = (
             f"{op}: {count} of {info.size} matrices {'is' if count == 1 else 'are'} {reason.what}, the first "
-            f"at index {first}: {why} (counted from 1); info and result of this exception tell of all"
+            f"at index {first}: {why}; info and result of this exception tell of all"
         )
     return LinAlgError(message, own_info, result)
 

@@ -2,6 +2,7 @@
 function does what the gufunc of its name does with one matrix; nothing here is fast."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,26 @@ def _lstsq(a, b, rtol):
     return x, np.linalg.norm(b - a @ x, axis=0), rank, 0
 
 
+def _eigh(a):
+    a = np.tril(a)
+    if np.isfinite(a).all():  # LAPACK promises nothing of others
+        with suppress(np.linalg.LinAlgError):
+            w, v = np.linalg.eigh(a)
+            largest = np.take_along_axis(v, np.abs(v).argmax(axis=0)[None], axis=0)
+            return w, np.where(largest < 0, -v, v), 0
+        return _nan_like(a[0]), _nan_like(a), 1
+    return _nan_like(a[0]), _nan_like(a), 0
+
+
+def _eigvalsh(a):
+    a = np.tril(a)
+    if np.isfinite(a).all():
+        with suppress(np.linalg.LinAlgError):
+            return np.linalg.eigvalsh(a), 0
+        return _nan_like(a[0]), 1
+    return _nan_like(a[0]), 0
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lu_factor": _lu_factor,
     "lu_factor_tall": _lu_factor,
@@ -180,6 +201,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "qr_raw_tall": _qr("raw"),
     "qr_raw_wide": _qr("raw"),
     "lstsq": _lstsq,
+    "eigh": _eigh,
+    "eigh_upper": lambda a: _eigh(a.T),
+    "eigvalsh": _eigvalsh,
+    "eigvalsh_upper": lambda a: _eigvalsh(a.T),
 }
 
 RECTANGULAR = ("lu_factor_tall", "lu_factor_wide")  # without a kernel at any order
@@ -198,4 +223,6 @@ ROUTINES = {
     "solve_triangular": "trtrs",
     "qr": "geqrf",
     "lstsq": "gelsy",
+    "eigh": "syevd",
+    "eigvalsh": "syevd",
 }

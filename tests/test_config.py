@@ -111,8 +111,8 @@ class TestExplain:
             plan.threads = 3
 
     def test_errors(self):
-        with pytest.raises(ValueError, match="explain: op is 'eigh'; expected one of batched_matmul"):
-            smallmm.explain("eigh", np.eye(2), np.eye(2))
+        with pytest.raises(ValueError, match="explain: op is 'transform'; expected one of batched_matmul"):
+            smallmm.explain("transform", np.eye(2), np.eye(2))
         with pytest.raises(ValueError, match=r"explain: op is \[\]; expected one of batched_matmul"):
             smallmm.explain([], np.eye(2), np.eye(2))
         with pytest.raises(ValueError, match="batched_matmul: b has shape"):

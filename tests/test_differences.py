@@ -212,6 +212,13 @@ def test_qr_has_no_old_modes(rng):
             smallmm.qr(EYE(2), mode=mode)
 
 
+def test_eigenvectors_have_fixed_signs():
+    a = np.array([[2.0, 1.0], [1.0, 3.0]])
+    v = smallmm.eigh(a).eigenvectors
+    assert (v[np.abs(v).argmax(0), [0, 1]] > 0).all()
+    assert np.abs(v) == pytest.approx(np.abs(np.linalg.eigh(a).eigenvectors))
+
+
 def test_cholesky_is_lower():
     a = np.array([[4.0, 2.0], [2.0, 5.0]])
     np.testing.assert_array_equal(smallmm.cholesky(a), np.linalg.cholesky(a))

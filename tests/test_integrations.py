@@ -126,6 +126,9 @@ RESULTS = {
     "qr, raw": lambda a: smallmm.qr(a, mode="raw"),
     "lstsq": lambda a: smallmm.lstsq(a, a),
     "lstsq_ex": lambda a: smallmm.lstsq_ex(a, a),
+    "eigh": smallmm.eigh,
+    "eigh_ex": smallmm.eigh_ex,
+    "eigvalsh_ex": smallmm.eigvalsh_ex,
 }
 
 

@@ -149,6 +149,10 @@ CASES = {
         qr_case(core.qr_raw_tall, tall),
         qr_case(core.qr_raw_wide, wide),
         qr_case(core.lstsq, operands=least_squares),
+        Case(core.eigh, matrices),
+        Case(core.eigh_upper, matrices),
+        Case(core.eigvalsh, matrices),
+        Case(core.eigvalsh_upper, matrices),
     )
 }
 

@@ -60,6 +60,12 @@ FUNCTIONS = {
     "qr, raw": lambda a, b, **k: smallmm.qr(a, mode="raw", **k),
     "lstsq": lambda a, b, **k: smallmm.lstsq(a, b, **k),
     "lstsq_ex": lambda a, b, **k: smallmm.lstsq_ex(a, b, **k),
+    "eigh": lambda a, b, **k: smallmm.eigh(a, **k),
+    "eigh_ex": lambda a, b, **k: smallmm.eigh_ex(a, **k),
+    "eigh, upper": lambda a, b, **k: smallmm.eigh(a, UPLO="U", **k),
+    "eigvalsh": lambda a, b, **k: smallmm.eigvalsh(a, **k),
+    "eigvalsh_ex": lambda a, b, **k: smallmm.eigvalsh_ex(a, **k),
+    "eigvalsh, upper": lambda a, b, **k: smallmm.eigvalsh(a, UPLO="U", **k),
 }
 WITH_B = [name for name in FUNCTIONS if "solve" in name or "lstsq" in name]
 

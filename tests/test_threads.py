@@ -204,6 +204,8 @@ EVERYTHING = """
             smallmm.matvec(x, x[..., 0])
             smallmm.vecmat(x[..., 0], x)
             smallmm.inv(x)
+            smallmm.eigh(x)
+            smallmm.eigvalsh(x, UPLO="U")
             smallmm.det(x)
             smallmm.slogdet(x)
             for mode in "reduced", "complete", "r", "raw":

@@ -19,6 +19,18 @@ __device__ inline unsigned leading(float x) { return __float_as_uint(x); }
 
 __device__ inline bool is_finite(T x) { return (leading(x) & 0x7fffffff) < (DOUBLE ? 0x7ff00000 : 0x7f800000); }
 
+__device__ inline double power_of_two(int e, double) { return __hiloint2double((1023 + e) << 20, 0); }
+__device__ inline float power_of_two(int e, float) { return __uint_as_float((127u + e) << 23); }
+
+/* A power of two that brings the largest of these magnitudes to about 1, if they are far from it. */
+__device__ inline T scale_for(T largest) {
+    constexpr int FAR = DOUBLE ? 200 : 20, LIMIT = DOUBLE ? 1000 : 120;
+    if (!(largest > 0) || !is_finite(largest)) return 1;
+    if (largest >= power_of_two(-FAR, T()) && largest <= power_of_two(FAR, T())) return 1;
+    const int e = DOUBLE ? (leading(largest) >> 20) - 1023 : (leading(largest) >> 23) - 127;
+    return power_of_two(e > LIMIT ? -LIMIT : e < -LIMIT ? LIMIT : -e, T());
+}
+
 /* Whether a reflector needs neither scaling nor a closer look at zeros, of x_0 and the rest with these sums of squares.
  * What is said of a few that do not is no. */
 __device__ inline bool is_ordinary(T rest, T squares) {

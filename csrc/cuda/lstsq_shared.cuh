@@ -26,18 +26,6 @@ struct Work {
 
 __device__ inline void wait() { __syncwarp(same_matrix()); }
 
-__device__ inline double power_of_two(int e, double) { return __hiloint2double((1023 + e) << 20, 0); }
-__device__ inline float power_of_two(int e, float) { return __uint_as_float((127u + e) << 23); }
-
-/* A power of two that brings the largest of these magnitudes to about 1, if they are far from it. */
-__device__ inline T scale_for(T largest) {
-    constexpr int FAR = DOUBLE ? 200 : 20, LIMIT = DOUBLE ? 1000 : 120;
-    if (!(largest > 0) || !is_finite(largest)) return 1;
-    if (largest >= power_of_two(-FAR, T()) && largest <= power_of_two(FAR, T())) return 1;
-    const int e = DOUBLE ? (leading(largest) >> 20) - 1023 : (leading(largest) >> 23) - 127;
-    return power_of_two(e > LIMIT ? -LIMIT : e < -LIMIT ? LIMIT : -e, T());
-}
-
 /* The largest magnitude of A if it is finite, for all lanes of the matrix. */
 __device__ inline bool load(Work &w, const smm_cuda_args &args, long long q, T &largest) {
     const smm_cuda_operand &a = args.operand[SMM_A];

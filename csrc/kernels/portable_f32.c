@@ -23,6 +23,7 @@
 #include "pack.h"
 #include "qr_lanes.h"
 #include "lstsq_lanes.h"
+#include "eigh_lanes.h"
 #include "triangular_lanes.h"
 
 #include "table.h"

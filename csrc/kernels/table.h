@@ -62,6 +62,14 @@ static unsigned any_needs(const smm_call *call) {
     static void KERNEL(cholesky_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         cholesky_lanes(call, first, last, cold, n); \
     }
+#define EIGH_LANES(n) \
+    _Static_assert(n <= EIGH_FEW, "orders of EIGH_LANES"); \
+    static void KERNEL(eigh_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+        eigh_lanes_few(call, first, last, cold, n, true); \
+    } \
+    static void KERNEL(eigvalsh_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+        eigh_lanes_few(call, first, last, cold, n, false); \
+    }
 #include "../tuning.def"
 
 #define TEXT_(x) #x
@@ -147,6 +155,18 @@ static const smm_kernel lstsq_list[] = {
     ROW(lstsq_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
+static const smm_kernel eigh_list[] = {
+#define EIGH_LANES(n) ROW(eigh_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
+#include "../tuning.def"
+    ROW(eigh_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
+static const smm_kernel eigvalsh_list[] = {
+#define EIGH_LANES(n) ROW(eigvalsh_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
+#include "../tuning.def"
+    ROW(eigvalsh_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
 static const smm_kernel cholesky_list[] = {
 #define CHOLESKY_LANES(n) ROW(cholesky_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
@@ -173,7 +193,9 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_QR] = LIST(qr_list),
               [SMM_OP_QR_R] = LIST(qr_list),
               [SMM_OP_QR_RAW] = LIST(qr_list),
-              [SMM_OP_LSTSQ] = LIST(lstsq_list)},
+              [SMM_OP_LSTSQ] = LIST(lstsq_list),
+              [SMM_OP_EIGH] = LIST(eigh_list),
+              [SMM_OP_EIGVALSH] = LIST(eigvalsh_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

@@ -43,6 +43,10 @@ static const smm_gufunc gufuncs[] = {
     {"qr_raw_wide", "(m,n)->(m,n),(m)", "acd", "R above the reflectors, tau; m <= n", SMM_OP_QR_RAW, 0, 'm'},
     {"lstsq", "(m,n),(m,k?),()->(n,k?),(k?),(),()", "abscdpi", "X of least |A X - B|, those norms, rank, info",
      SMM_OP_LSTSQ, 0, 0},
+    {"eigh", "(n,n)->(n),(n,n),()", "adci", "eigenvalues, eigenvectors, info", SMM_OP_EIGH, 0, 0},
+    {"eigh_upper", "(n,n)->(n),(n,n),()", "adci", "the same of the upper triangle", SMM_OP_EIGH, SMM_UPPER, 0},
+    {"eigvalsh", "(n,n)->(n),()", "adi", "eigenvalues, info", SMM_OP_EIGVALSH, 0, 0},
+    {"eigvalsh_upper", "(n,n)->(n),()", "adi", "the same of the upper triangle", SMM_OP_EIGVALSH, SMM_UPPER, 0},
 };
 
 enum { GUFUNCS = sizeof gufuncs / sizeof *gufuncs };

@@ -32,7 +32,7 @@ static double sum_of_squares(smm_dtype dtype, const double *x, intptr_t step, in
 
 /* H = I - tau v v^T, v_0 = 1, of which H x = (beta, 0, 0, ...): x_0 becomes beta, the others v; the result is tau, 0
  * where there is nothing to annihilate. As LAPACK's larfg. */
-static double reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count) {
+double smm_reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count) {
     intptr_t zeros = 1;
     while (zeros < count && x[zeros * step] == 0) zeros++;
     if (zeros >= count) return 0;
@@ -72,7 +72,7 @@ static void factor(factors *f) {
     const intptr_t m = f->m, n = f->n;
     for (intptr_t k = 0; k < least(m, n); k++) {
         double *x = f->a + k * n + k;
-        f->tau[k] = reflector(f->dtype, x, n, m - k);
+        f->tau[k] = smm_reflector(f->dtype, x, n, m - k);
         for (intptr_t j = 1; j < n - k; j++) reflect(f->dtype, x, n, f->tau[k], x + j, n, m - k);
     }
 }
@@ -141,7 +141,7 @@ static void put_factors(const smm_call *call, intptr_t q, const factors *f) {
 /* --- Least squares ------------------------------------------------------------------------------------------------ */
 
 /* A power of two that brings the largest of these magnitudes to about 1, if they are far from it. */
-static double scale_for(smm_dtype dtype, double most) {
+double smm_scale_to_one(smm_dtype dtype, double most) {
     const int far = dtype == SMM_F32 ? 20 : 200, limit = dtype == SMM_F32 ? 120 : 1000;
     if (!(most > 0) || !isfinite(most)) return 1;
     const int e = ilogb(most);
@@ -170,7 +170,7 @@ static void factor_pivoting(factors *f, intptr_t *perm) {
         perm[k] = perm[longest];
         perm[longest] = j;
         double *x = f->a + k * n + k;
-        f->tau[k] = reflector(f->dtype, x, n, m - k);
+        f->tau[k] = smm_reflector(f->dtype, x, n, m - k);
         for (intptr_t j = 1; j < n - k; j++) reflect(f->dtype, x, n, f->tau[k], x + j, n, m - k);
     }
 }
@@ -182,7 +182,7 @@ static void annihilate_tail(factors *f, intptr_t rank, double *tau) {
     for (intptr_t i = rank - 1; i >= 0 && rank < n; i--) {
         double x[ELEMENTS], *row = f->a + i * n;
         for (intptr_t j = i; j < n; j++) x[j] = j == i || j >= rank ? row[j] : 0;
-        tau[i] = reflector(f->dtype, x + i, 1, n - i);
+        tau[i] = smm_reflector(f->dtype, x + i, 1, n - i);
         row[i] = x[i];
         for (intptr_t j = rank; j < n; j++) row[j] = x[j];
         for (intptr_t h = 0; h < i; h++) {
@@ -232,7 +232,7 @@ static double get_near_one(const smm_call *call, intptr_t q, factors *f) {
         if (!isfinite(f->a[i])) return NAN;
         if (fabs(f->a[i]) > most) most = fabs(f->a[i]);
     }
-    const double scale = scale_for(f->dtype, most);
+    const double scale = smm_scale_to_one(f->dtype, most);
     get_scaled(call, q, scale, f);
     return scale;
 }
@@ -352,7 +352,7 @@ static void least_squares(const smm_call *call, intptr_t q, factors *f) {
             x[i] = get(&call->b, dtype, q, i, j);
             if (fabs(x[i]) > most) most = fabs(x[i]);
         }
-        const double scale_b = scale_for(dtype, most);
+        const double scale_b = smm_scale_to_one(dtype, most);
         for (intptr_t i = 0; i < m; i++) x[i] = round_in(dtype, x[i] * scale_b);
         const double norm = solve(f, rank, tail_tau, x);
         put(&call->d, dtype, q, j, 0, isnan(scale) ? NAN : round_in(dtype, norm * (1 / scale_b)));

@@ -17,6 +17,8 @@ static void run_one(const smm_call *call) {
     case SMM_OP_QR_R:
     case SMM_OP_QR_RAW:
     case SMM_OP_LSTSQ: smm_reference_qr(call); break;
+    case SMM_OP_EIGH:
+    case SMM_OP_EIGVALSH: smm_reference_eigh(call); break;
     case SMM_OPS: break;
     }
 }

@@ -13,6 +13,11 @@ void smm_reference_inv(const smm_call *call);                      /* INV */
 intptr_t smm_reference_singular(const smm_call *call, intptr_t q); /* info of LU of matrix q of A */
 void smm_reference_cholesky(const smm_call *call);                 /* CHOLESKY, CHO_SOLVE, SOLVE_TRIANGULAR */
 void smm_reference_qr(const smm_call *call);                       /* QR, QR_R, QR_RAW, LSTSQ */
+void smm_reference_eigh(const smm_call *call);                     /* EIGH, EIGVALSH */
+
+/* qr.c: a Householder reflector in place of x; the power of two that brings a magnitude that is far from 1 near it. */
+double smm_reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count);
+double smm_scale_to_one(smm_dtype dtype, double most);
 
 /* Elements of float32 are exact in double, so one text serves both. */
 static inline double get(const smm_operand *x, smm_dtype dtype, intptr_t q, intptr_t i, intptr_t j) {

@@ -42,6 +42,8 @@ OPS = {
     **dict.fromkeys(("lu_solve_transposed", "lu_solve"), "LU_SOLVE"),
     **dict.fromkeys(("cho_solve_upper", "cho_solve"), "CHO_SOLVE"),
     **dict.fromkeys((x for x in SQUARE if x.startswith("solve_")), "SOLVE_TRIANGULAR"),
+    **dict.fromkeys(("eigh_upper", "eigh"), "EIGH"),
+    **dict.fromkeys(("eigvalsh_upper", "eigvalsh"), "EIGVALSH"),
     **dict.fromkeys(("qr_tall", "qr_complete"), "QR"),
     **dict.fromkeys(("qr_r_tall", "qr_r_wide"), "QR_R"),
     **dict.fromkeys(("qr_raw_tall", "qr_raw_wide"), "QR_RAW"),
@@ -52,6 +54,7 @@ SERVED = {
     "lu": ("LU", "SOLVE", "DET", "SLOGDET"),
     "triangular": ("LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR"),
     "qr": ("QR", "QR_R", "QR_RAW"),
+    "eigh": ("EIGH", "EIGVALSH"),
 }
 
 
