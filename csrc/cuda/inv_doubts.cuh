@@ -20,7 +20,7 @@ struct Doubts {
     __device__ T invert(T pivot) {
         const T inverse = reciprocal(DIRECT || pivot != 0 ? pivot : least());
         singular |= DIRECT ? !is_normal(inverse) : pivot == 0;
-        size = fmax(size, fabs(pivot));
+        if (!DIRECT) size = fmax(size, fabs(pivot));
         return inverse;
     }
     __device__ void add(T x) { squares = multiply_add(x, x, squares); }
