@@ -194,9 +194,9 @@ def framework_peers(op: str, a: Any, b: Any) -> dict[str, tuple[Call, Call | Non
 
         jax.config.update("jax_enable_x64", True)
         few = [x[:2000] for x in operands] if op == "QR" else operands
-        arrays = [jax.dlpack.from_dlpack(x) for x in few]
+        of_jax = [jax.dlpack.from_dlpack(x) for x in few]
         jitted = jax.jit(getattr(jax.numpy.linalg, names[op]))
-        found["jax.numpy.linalg." + names[op]] = (lambda: jax.block_until_ready(jitted(*arrays))), None
+        found["jax.numpy.linalg." + names[op]] = (lambda: jax.block_until_ready(jitted(*of_jax))), None
     except ImportError:
         pass
     return found

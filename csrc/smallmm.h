@@ -71,8 +71,8 @@ typedef struct smm_operand {
  * order k is not positive definite, or, of EIGH and EIGVALSH, that k elements beside the diagonal did not converge to
  * zero. -k, of LU_SOLVE: pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this counts
  * before a zero. The other outputs of such a matrix are NaN, but its pivots, and the answers of DET and SLOGDET: 0; 0
- * and -inf. `failed`, unless NULL, becomes true if info is not 0 for some matrix: each thread looks at its own, which is
- * sooner done than looking at all of them afterwards. It needs info, but for LU_SOLVE and INV. */
+ * and -inf. `failed`, unless NULL, becomes true if info is not 0 for some matrix: each thread looks at its own, which
+ * is sooner done than looking at all of them afterwards. It needs info, but for LU_SOLVE and INV. */
 typedef struct smm_call {
     smm_op op;
     smm_dtype dtype;
