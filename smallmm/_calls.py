@@ -8,7 +8,9 @@ import numpy as np
 from numpy import count_nonzero
 
 from . import _core
-from ._arrays import as_numpy, call, is_lazy, lazily, on_device, without_labels
+from ._adapters import on_device
+from ._adapters.dask import is_lazy, lazily
+from ._arrays import as_numpy, call, without_labels
 from ._errors import Reason, numerical_failure
 
 _direct = _core.direct

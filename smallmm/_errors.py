@@ -1,13 +1,11 @@
 """Why a call failed, in the caller's words: what is wrong with options, with arrays, once NumPy has refused
 them, and with matrices, by their info."""
 
-import operator
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._signatures import PRODUCTS, broadcast_shapes, core_dimensions, output_dtypes
+from ._shapes import PRODUCTS, broadcast_shapes, core_dimensions, output_dtypes
 
 _DTYPES = "float16, float32, float64, an integer type or bool"
 
@@ -87,28 +85,6 @@ def shown(x: Any) -> str:
 def wrong_dtype(op: str, name: str, dtype: Any) -> TypeError:
     advice = ": convert it to float32, which holds every bfloat16" if str(dtype) == "bfloat16" else ""
     return TypeError(f"{op}: {name} has dtype {dtype}; expected {_DTYPES}{advice}")
-
-
-def flag(op: str, name: str, x: Any) -> bool:
-    """An option that is on or off. Nothing else is taken by its truth: "no" and "upper" would be on."""
-    if type(x) is bool:
-        return x
-    if isinstance(x, np.ndarray) and x.ndim == 0:
-        x = x[()]
-    if not isinstance(x, Integral | np.bool_):
-        raise TypeError(f"{op}: {name} is {shown(x)}; expected True or False")
-    return bool(x)
-
-
-def integer(op: str, name: str, x: Any, bits: int = 31) -> int:
-    """An option that is an integer of C, an int if nothing else is said."""
-    try:
-        number = operator.index(x)
-    except TypeError:
-        raise TypeError(f"{op}: {name} is {shown(x)}; expected an integer") from None
-    if number.bit_length() > bits:
-        raise ValueError(f"{op}: {name} is {shown(x)}; expected an integer of {bits + 1} bits")
-    return number
 
 
 def explain_failure(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._signatures import fixed_signature, output_dtypes, output_shapes, without_ones
+from ._shapes import fixed_signature, output_dtypes, output_shapes, without_ones
 
 MOST_ORDER = 32  # SMM_MOST_ORDER of smallmm.h
 

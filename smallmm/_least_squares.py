@@ -12,7 +12,7 @@ from . import _core
 from ._arrays import core_shape, without_labels
 from ._calls import run, several, transposed, transposed_out
 from ._errors import shown
-from ._signatures import dtype_of
+from ._shapes import dtype_of
 
 
 class QRResult(NamedTuple):

@@ -13,7 +13,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._errors import integer
+from ._options import integer
 
 if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm does
     from pathlib import Path

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-PRODUCTS = ("batched_matmul", "gemm", "matmul", "matvec", "vecmat")
+NUMPYS = ("matmul", "matvec", "vecmat")  # gufuncs that NumPy has too
+PRODUCTS = ("batched_matmul", "gemm", *NUMPYS)
 
 
 def core_dimensions(gufunc: np.ufunc) -> tuple[list[list[str]], list[list[str]]]:

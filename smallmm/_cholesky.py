@@ -1,0 +1,199 @@
+"""Cholesky factorization, and solves from its factor."""
+
+from typing import Any, NamedTuple
+
+from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
+
+from . import _core
+from ._arrays import call
+from ._calls import checked, run, several
+from ._errors import NOT_POSITIVE_DEFINITE, LinAlgError
+from ._options import flag, one_triangle, pair
+
+_direct = _core.direct
+_direct_cholesky = _direct["cholesky"]
+
+
+class ChoFactorResult(NamedTuple):
+    """The factor, and whether it is the lower one."""
+
+    c: Any
+    lower: bool
+
+
+class CholeskyExResult(NamedTuple):
+    """The factor, and 0 or the order of the leading minor that is not positive."""
+
+    L: Any
+    info: Any
+
+
+def cholesky(
+    a: "ArrayLike",
+    /,
+    *,
+    upper: bool = False,
+    lower: bool | None = None,
+    out: Any = None,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+) -> Any:
+    """Factor each symmetric positive definite matrix as A = L L^T, or U^T U.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of symmetric matrices, of which only the lower triangle is read, or the upper one if `upper`.
+    upper : bool
+        Whether to return U instead of L.
+    lower : bool, optional
+        SciPy's word for the opposite, where False is the default. Without it, `upper` counts.
+    out : array, shape (..., n, n), optional
+        Where the result goes. It may be, or overlap, the input.
+    overwrite_a, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
+
+    Returns
+    -------
+    array, shape (..., n, n)
+        Triangular, zero in the other triangle.
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices are not positive definite, or have NaN. The exception has the other matrices' factors.
+    ValueError, TypeError
+        As `solve`.
+
+    See Also
+    --------
+    cho_solve : what the factor is for.
+    cholesky_ex : the same, with bad matrices reported in an array.
+    solve : dtypes, orders above 32.
+
+    Notes
+    -----
+    ``|A - L L^T|_1 <= 10 n u |A|_1``. 1/3 n^3 operations a matrix.
+
+    Examples
+    --------
+    >>> smallmm.cholesky([[4.0, 2.0], [2.0, 5.0]])
+    array([[2., 0.],
+           [1., 2.]])
+    """
+    upper = upper is not False and flag("cholesky", "upper", upper)
+    if lower is not None:
+        upper = not one_triangle("cholesky", "lower", lower, upper)
+    results = _direct["cholesky_upper"](a, out) if upper else _direct_cholesky(a, out)
+    if results is NotImplemented:
+        results = call("cholesky", _core.cholesky_upper if upper else _core.cholesky, {"a": a}, (out,), {})
+    return results[0] if results[1] is None else checked("cholesky", results, NOT_POSITIVE_DEFINITE)
+
+
+def cholesky_ex(
+    a: "ArrayLike", /, *, upper: bool = False, out: tuple[Any, Any] | None = None
+) -> CholeskyExResult:
+    """`cholesky` that never raises for matrices that are not positive definite: ``(L, info)``.
+
+    ``info``, int32, shape (...), is 0, or k if the leading minor of order k is the first that is not
+    positive; the factor of such a matrix is NaN.
+
+    >>> smallmm.cholesky_ex([[[4.0]], [[-1.0]]]).info
+    array([0, 1], dtype=int32)
+    """
+    outs = several("cholesky_ex", out, CholeskyExResult)
+    gufunc = "cholesky_upper" if flag("cholesky_ex", "upper", upper) else "cholesky"
+    return CholeskyExResult(*run("cholesky_ex", gufunc, {"a": a}, outs))
+
+
+def cho_factor(
+    a: "ArrayLike",
+    lower: bool = False,
+    *,
+    out: Any = None,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+) -> ChoFactorResult:
+    """`cholesky` with SciPy's name, default and result, which `cho_solve` takes.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of symmetric positive definite matrices, of which only the upper triangle is read, or the
+        lower one if `lower`.
+    lower : bool
+        Whether to return L of A = L L^T instead of U of A = U^T U.
+    out : array, shape (..., n, n), optional
+        Where the factor goes. It may be, or overlap, the input.
+    overwrite_a, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
+
+    Returns
+    -------
+    ChoFactorResult
+        ``c``, shape (..., n, n): the factor, zero in the other triangle (SciPy leaves that of `a` there);
+        ``lower``.
+
+    Raises
+    ------
+    LinAlgError, ValueError, TypeError
+        As `cholesky`.
+
+    Examples
+    --------
+    >>> smallmm.cho_solve(smallmm.cho_factor([[4.0, 2.0], [2.0, 5.0]]), [6.0, 7.0])
+    array([1., 1.])
+    """
+    lower = flag("cho_factor", "lower", lower)
+    results = run("cho_factor", "cholesky" if lower else "cholesky_upper", {"a": a}, (out,))
+    try:
+        return ChoFactorResult(checked("cho_factor", results, NOT_POSITIVE_DEFINITE), lower)
+    except LinAlgError as error:
+        error.result = ChoFactorResult(error.result, lower)
+        raise
+
+
+def cho_solve(
+    c_and_lower: "tuple[ArrayLike, bool]",
+    b: "ArrayLike",
+    *,
+    out: Any = None,
+    overwrite_b: bool = False,
+    check_finite: bool = False,
+) -> Any:
+    """Solve A X = B from the factor of `cholesky`.
+
+    Parameters
+    ----------
+    c_and_lower : (c, lower)
+        A factor, shape (..., n, n), and whether it is the lower one; only that triangle is read. So
+        ``(cholesky(a), True)``, ``(cholesky(a, upper=True), False)`` or what `cho_factor`, or SciPy's,
+        returned.
+    b : array_like, shape (..., n, k) or (n,)
+        Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
+    out : array, optional
+        Where the result goes. It may be, or overlap, an input.
+    overwrite_b, check_finite : bool
+        Taken for SciPy's sake, without effect, as in `solve`.
+
+    Returns
+    -------
+    array, shape (..., n, k), or (..., n) for a vector
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; `c_and_lower` is not a pair.
+
+    Notes
+    -----
+    2 n^2 k operations a matrix.
+
+    Examples
+    --------
+    >>> smallmm.cho_solve((smallmm.cholesky([[4.0, 2.0], [2.0, 5.0]]), True), [6.0, 7.0])
+    array([1., 1.])
+    """
+    c, lower = pair("cho_solve", "c_and_lower", c_and_lower, "(c, lower)")
+    gufunc = "cho_solve" if flag("cho_solve", "lower", lower) else "cho_solve_upper"
+    return run("cho_solve", gufunc, {"c": c, "b": b}, (out,))
