@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from . import _core
-from ._arrays import call
-from ._calls import checked, run, several
+from ._calls import finish, run, several
+from ._catalog import computed_by
 from ._errors import NOT_POSITIVE_DEFINITE, LinAlgError
 from ._options import flag, one_triangle, pair
 
-_direct = _core.direct
-_direct_cholesky = _direct["cholesky"]
+_direct_cholesky, _direct_cholesky_upper = _core.direct["cholesky"], _core.direct["cholesky_upper"]
 
 
 class ChoFactorResult(NamedTuple):
@@ -28,6 +27,7 @@ class CholeskyExResult(NamedTuple):
     info: Any
 
 
+@computed_by("cholesky", "cholesky_upper")
 def cholesky(
     a: "ArrayLike",
     /,
@@ -84,12 +84,14 @@ def cholesky(
     upper = upper is not False and flag("cholesky", "upper", upper)
     if lower is not None:
         upper = not one_triangle("cholesky", "lower", lower, upper)
-    results = _direct["cholesky_upper"](a, out) if upper else _direct_cholesky(a, out)
-    if results is NotImplemented:
-        results = call("cholesky", _core.cholesky_upper if upper else _core.cholesky, {"a": a}, (out,), {})
-    return results[0] if results[1] is None else checked("cholesky", results, NOT_POSITIVE_DEFINITE)
+    results = _direct_cholesky_upper(a, out) if upper else _direct_cholesky(a, out)
+    if results is not NotImplemented and results[1] is None:
+        return results[0]
+    gufunc = "cholesky_upper" if upper else "cholesky"
+    return finish(results, "cholesky", gufunc, {"a": a}, (out,), None, NOT_POSITIVE_DEFINITE)
 
 
+@computed_by("cholesky", "cholesky_upper")
 def cholesky_ex(
     a: "ArrayLike", /, *, upper: bool = False, out: tuple[Any, Any] | None = None
 ) -> CholeskyExResult:
@@ -103,9 +105,10 @@ def cholesky_ex(
     """
     outs = several("cholesky_ex", out, CholeskyExResult)
     gufunc = "cholesky_upper" if flag("cholesky_ex", "upper", upper) else "cholesky"
-    return CholeskyExResult(*run("cholesky_ex", gufunc, {"a": a}, outs))
+    return run("cholesky_ex", gufunc, {"a": a}, outs, CholeskyExResult)
 
 
+@computed_by("cholesky", "cholesky_upper")
 def cho_factor(
     a: "ArrayLike",
     lower: bool = False,
@@ -145,14 +148,16 @@ def cho_factor(
     array([1., 1.])
     """
     lower = flag("cho_factor", "lower", lower)
-    results = run("cho_factor", "cholesky" if lower else "cholesky_upper", {"a": a}, (out,))
+    gufunc = "cholesky" if lower else "cholesky_upper"
     try:
-        return ChoFactorResult(checked("cho_factor", results, NOT_POSITIVE_DEFINITE), lower)
+        c = run("cho_factor", gufunc, {"a": a}, (out,), None, NOT_POSITIVE_DEFINITE)
+        return ChoFactorResult(c, lower)
     except LinAlgError as error:
         error.result = ChoFactorResult(error.result, lower)
         raise
 
 
+@computed_by("cho_solve", "cho_solve_upper")
 def cho_solve(
     c_and_lower: "tuple[ArrayLike, bool]",
     b: "ArrayLike",

@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import _core
 from ._shapes import PRODUCTS, broadcast_shapes, core_dimensions, output_dtypes
 
 _DTYPES = "float16, float32, float64, an integer type or bool"
 
 # The first output of these is the transpose of what the caller gave.
-_TRANSPOSING = ("qr_raw_tall", "qr_raw_wide")
+_TRANSPOSING = [name for name, (operation, _) in _core.gufunc_rows.items() if operation == "QR_RAW"]
 
 
 class LinAlgError(np.linalg.LinAlgError):

@@ -8,41 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _cholesky, _core, _lapack, _least_squares, _lu, _products, _spectra, _systems
+from . import _core, _lapack
 from ._adapters import on_device
 from ._arrays import as_numpy
+from ._catalog import FUNCTIONS
 from ._errors import LinAlgError, shown
-
-_EXPLAINED = {
-    f.__name__: f
-    for f in (
-        _products.batched_matmul,
-        _products.matmul,
-        _products.matvec,
-        _products.vecmat,
-        _lu.lu_factor,
-        _lu.lu_factor_ex,
-        _lu.lu_solve,
-        _systems.solve,
-        _systems.solve_ex,
-        _systems.inv,
-        _systems.inv_ex,
-        _systems.det,
-        _systems.slogdet,
-        _cholesky.cholesky,
-        _cholesky.cholesky_ex,
-        _cholesky.cho_factor,
-        _cholesky.cho_solve,
-        _systems.solve_triangular,
-        _least_squares.qr,
-        _least_squares.lstsq,
-        _least_squares.lstsq_ex,
-        _spectra.eigh,
-        _spectra.eigh_ex,
-        _spectra.eigvalsh,
-        _spectra.eigvalsh_ex,
-    )
-}
 
 
 class Explanation(NamedTuple):
@@ -117,16 +87,17 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     1000
     """
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
-    if name not in _EXPLAINED:
-        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(_EXPLAINED)}")
+    if name not in FUNCTIONS:
+        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(sorted(FUNCTIONS))}")
+    function, (gufunc, *_) = FUNCTIONS[name]
     operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
     out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
-    plan = _core.explain(_unchecked, _EXPLAINED[name], *operands, out=out, **kwargs)
+    plan = _core.explain(_unchecked, function, *operands, out=out, **kwargs)
     packed = tuple(x for x in "ab" if plan.pop(f"pack_{x}"))
     architecture = re.search(r"_sm(\d+)$", plan["kernel"] or "")
     plan["isa"] = f"sm_{architecture[1]}" if architecture else _core.isa()
     if plan["kernel"] is None and plan["matrices"]:
-        plan["kernel"] = f"lapack {_lapack.ROUTINES[name.removesuffix('_ex')]}"
+        plan["kernel"] = f"lapack {_lapack.FALLBACKS[gufunc].routine}"
         plan.update(threads=1, nontemporal=False)
     return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), **plan)
 

@@ -3,23 +3,27 @@ function does what the gufunc of its name does with one matrix; nothing here is 
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._shapes import fixed_signature, output_dtypes, output_shapes, without_ones
-
-MOST_ORDER = 32  # SMM_MOST_ORDER of smallmm.h
+from ._shapes import (
+    MOST_ORDER,
+    fixed_signature,
+    has_kernel,
+    is_rectangular,
+    output_dtypes,
+    output_shapes,
+    without_ones,
+)
 
 
 def takes(gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
     """Whether the first operand's matrices are too large for the gufunc, which then raises ValueError."""
-    if gufunc.__name__ not in FUNCTIONS:
+    if gufunc.__name__ not in FALLBACKS:
         return False
     m, n = np.shape(next(iter(operands.values())))[-2:]
-    if gufunc.__name__ in RECTANGULAR:
-        return True
-    return min(m, n) > MOST_ORDER or m * n > MOST_ORDER**2
+    return is_rectangular(gufunc) or not has_kernel(m, n)
 
 
 def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any]) -> Any:
@@ -27,12 +31,13 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, An
     dtypes = output_dtypes(gufunc, operands, {})
     arrays = [np.asarray(x) if name == "pivots" else np.asarray(x, dtypes[0]) for name, x in operands.items()]
     named = dict(zip(operands, arrays, strict=True))
-    one = np.vectorize(FUNCTIONS[gufunc.__name__], dtypes, signature=fixed_signature(gufunc, operands))
+    function = FALLBACKS[gufunc.__name__].function
+    one = np.vectorize(function, dtypes, signature=fixed_signature(gufunc, operands))
     try:
         with np.errstate(all="ignore"):
             results = one(*without_ones(gufunc, named))  # vectorize takes 32 batch dimensions
     except ImportError as error:
-        shape, square = arrays[0].shape[-2:], " of square matrices" * (gufunc.__name__ in RECTANGULAR)
+        shape, square = arrays[0].shape[-2:], " of square matrices" * is_rectangular(gufunc)
         raise ImportError(
             f"{op}: matrices of shape {shape} are beyond smallmm's kernels, which go to order "
             f"{MOST_ORDER}{square}, and SciPy, which would take them, is not installed: "
@@ -176,53 +181,40 @@ def _eigvalsh(a):
     return _nan_like(a[0]), 0
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "lu_factor": _lu_factor,
-    "lu_factor_tall": _lu_factor,
-    "lu_factor_wide": _lu_factor,
-    "lu_solve": _lu_solve,
-    "lu_solve_transposed": _lu_solve_transposed,
-    "solve": _solve,
-    "inv": _inv,
-    "det": np.linalg.det,
-    "slogdet": _slogdet,
-    "cholesky": _cholesky,
-    "cholesky_upper": _cholesky_upper,
-    "cho_solve": _cho_solve,
-    "cho_solve_upper": _cho_solve_upper,
-    "solve_lower": _triangular(lower=True, unit=False),
-    "solve_upper": _triangular(lower=False, unit=False),
-    "solve_unit_lower": _triangular(lower=True, unit=True),
-    "solve_unit_upper": _triangular(lower=False, unit=True),
-    "qr_tall": _qr("economic"),
-    "qr_complete": _qr("full"),
-    "qr_r_tall": _qr_r_tall,
-    "qr_r_wide": _qr("r"),
-    "qr_raw_tall": _qr("raw"),
-    "qr_raw_wide": _qr("raw"),
-    "lstsq": _lstsq,
-    "eigh": _eigh,
-    "eigh_upper": lambda a: _eigh(a.T),
-    "eigvalsh": _eigvalsh,
-    "eigvalsh_upper": lambda a: _eigvalsh(a.T),
-}
+class Fallback(NamedTuple):
+    """Takes the place of a gufunc for one matrix."""
 
-RECTANGULAR = ("lu_factor_tall", "lu_factor_wide")  # without a kernel at any order
+    routine: str  # of LAPACK, which does the work
+    function: Callable[..., Any]
 
-# What does the work, for each public function.
-ROUTINES = {
-    "lu_factor": "getrf",
-    "lu_solve": "getrs",
-    "solve": "getrf and getrs",
-    "inv": "getrf and getri",
-    "det": "getrf",
-    "slogdet": "getrf",
-    "cholesky": "potrf",
-    "cho_factor": "potrf",
-    "cho_solve": "potrs",
-    "solve_triangular": "trtrs",
-    "qr": "geqrf",
-    "lstsq": "gelsy",
-    "eigh": "syevd",
-    "eigvalsh": "syevd",
+
+FALLBACKS = {
+    "lu_factor": Fallback("getrf", _lu_factor),
+    "lu_factor_tall": Fallback("getrf", _lu_factor),
+    "lu_factor_wide": Fallback("getrf", _lu_factor),
+    "lu_solve": Fallback("getrs", _lu_solve),
+    "lu_solve_transposed": Fallback("getrs", _lu_solve_transposed),
+    "solve": Fallback("getrf and getrs", _solve),
+    "inv": Fallback("getrf and getri", _inv),
+    "det": Fallback("getrf", np.linalg.det),
+    "slogdet": Fallback("getrf", _slogdet),
+    "cholesky": Fallback("potrf", _cholesky),
+    "cholesky_upper": Fallback("potrf", _cholesky_upper),
+    "cho_solve": Fallback("potrs", _cho_solve),
+    "cho_solve_upper": Fallback("potrs", _cho_solve_upper),
+    "solve_lower": Fallback("trtrs", _triangular(lower=True, unit=False)),
+    "solve_upper": Fallback("trtrs", _triangular(lower=False, unit=False)),
+    "solve_unit_lower": Fallback("trtrs", _triangular(lower=True, unit=True)),
+    "solve_unit_upper": Fallback("trtrs", _triangular(lower=False, unit=True)),
+    "qr_tall": Fallback("geqrf", _qr("economic")),
+    "qr_complete": Fallback("geqrf", _qr("full")),
+    "qr_r_tall": Fallback("geqrf", _qr_r_tall),
+    "qr_r_wide": Fallback("geqrf", _qr("r")),
+    "qr_raw_tall": Fallback("geqrf", _qr("raw")),
+    "qr_raw_wide": Fallback("geqrf", _qr("raw")),
+    "lstsq": Fallback("gelsy", _lstsq),
+    "eigh": Fallback("syevd", _eigh),
+    "eigh_upper": Fallback("syevd", lambda a: _eigh(a.T)),
+    "eigvalsh": Fallback("syevd", _eigvalsh),
+    "eigvalsh_upper": Fallback("syevd", lambda a: _eigvalsh(a.T)),
 }

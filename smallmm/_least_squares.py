@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from . import _core
 from ._arrays import core_shape, without_labels
 from ._calls import run, several, transposed, transposed_out
+from ._catalog import computed_by
 from ._errors import shown
 from ._shapes import dtype_of
 
@@ -46,6 +47,17 @@ class LstsqExResult(NamedTuple):
     info: Any
 
 
+# mode: gufuncs for m >= n and for m < n
+_QR_MODES = {
+    "reduced": ("qr_tall", "qr_complete"),
+    "economic": ("qr_tall", "qr_complete"),
+    "complete": ("qr_complete", "qr_complete"),
+    "r": ("qr_r_tall", "qr_r_wide"),
+    "raw": ("qr_raw_tall", "qr_raw_wide"),
+}
+
+
+@computed_by(*dict.fromkeys(gufunc for pair in _QR_MODES.values() for gufunc in pair))
 def qr(
     a: "ArrayLike",
     mode: Literal["reduced", "economic", "complete", "r", "raw"] = "reduced",
@@ -110,19 +122,10 @@ def qr(
         h, tau = several("qr", out, QRRawResult)
         h, tau = run("qr", gufunc, {"a": a}, (transposed_out(h), tau))
         return QRRawResult(transposed(h), tau)
-    return QRResult(*run("qr", gufunc, {"a": a}, several("qr", out, QRResult)))
+    return run("qr", gufunc, {"a": a}, several("qr", out, QRResult), QRResult)
 
 
-# mode: gufuncs for m >= n and for m < n
-_QR_MODES = {
-    "reduced": ("qr_tall", "qr_complete"),
-    "economic": ("qr_tall", "qr_complete"),
-    "complete": ("qr_complete", "qr_complete"),
-    "r": ("qr_r_tall", "qr_r_wide"),
-    "raw": ("qr_raw_tall", "qr_raw_wide"),
-}
-
-
+@computed_by("lstsq")
 def lstsq(
     a: "ArrayLike",
     b: "ArrayLike",
@@ -187,6 +190,7 @@ def lstsq(
     return LstsqResult(*results[:3])
 
 
+@computed_by("lstsq")
 def lstsq_ex(
     a: "ArrayLike",
     b: "ArrayLike",

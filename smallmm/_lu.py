@@ -1,14 +1,16 @@
 """LU factorization with partial pivoting, and solves from its factors."""
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from . import _core
 from ._adapters import on_device
-from ._arrays import call, core_shape
+from ._arrays import core_shape
 from ._calls import checked, run, run_from_the_right, several
-from ._errors import SINGULAR
+from ._catalog import computed_by
+from ._errors import SINGULAR, Reason
 from ._options import flag, is_transposed, pair
 
 _direct_lu_factor = _core.direct["lu_factor"]
@@ -29,6 +31,7 @@ class LUExResult(NamedTuple):
     info: Any
 
 
+@computed_by("lu_factor", "lu_factor_tall", "lu_factor_wide")
 def lu_factor(
     a: "ArrayLike",
     /,
@@ -81,11 +84,12 @@ def lu_factor(
     """
     outs = several("lu_factor", out, LUResult)
     results = _direct_lu_factor(a, *outs)
-    if results is NotImplemented:
-        results = _lu_factor("lu_factor", a, outs)
-    return checked("lu_factor", results, SINGULAR, LUResult)
+    if results is not NotImplemented:
+        return checked("lu_factor", results, SINGULAR, LUResult)
+    return _lu_factor("lu_factor", a, outs, LUResult, SINGULAR)
 
 
+@computed_by("lu_factor", "lu_factor_tall", "lu_factor_wide")
 def lu_factor_ex(a: "ArrayLike", /, *, out: tuple[Any, Any, Any] | None = None) -> LUExResult:
     """`lu_factor` that never raises for singular matrices: ``(LU, pivots, info)``.
 
@@ -95,20 +99,23 @@ def lu_factor_ex(a: "ArrayLike", /, *, out: tuple[Any, Any, Any] | None = None) 
     >>> smallmm.lu_factor_ex(np.ones((2, 2))).info
     np.int32(2)
     """
-    return LUExResult(*_lu_factor("lu_factor_ex", a, several("lu_factor_ex", out, LUExResult)))
+    return _lu_factor("lu_factor_ex", a, several("lu_factor_ex", out, LUExResult), LUExResult)
 
 
-def _lu_factor(op: str, a: Any, outs: tuple[Any, ...]) -> Any:
+def _lu_factor(
+    op: str, a: Any, outs: tuple[Any, ...], make: Callable[..., Any], reason: Reason | None = None
+) -> Any:
+    """`run` of the gufunc for matrices of a's shape."""
     m, n = core_shape(a)
-    if m < n or m > n:  # Dask's sizes may be NaN
-        if on_device(a):
-            raise NotImplementedError(
-                f"{op}: a has shape {tuple(a.shape)}; expected square matrices, (..., n, n), on a device"
-            )
-        return call(op, _core.lu_factor_tall if m > n else _core.lu_factor_wide, {"a": a}, outs, {})
-    return run(op, "lu_factor", {"a": a}, outs)
+    if (m < n or m > n) and on_device(a):  # Dask's sizes may be NaN
+        raise NotImplementedError(
+            f"{op}: a has shape {tuple(a.shape)}; expected square matrices, (..., n, n), on a device"
+        )
+    gufunc = "lu_factor_tall" if m > n else "lu_factor_wide" if m < n else "lu_factor"
+    return run(op, gufunc, {"a": a}, outs, make, reason)
 
 
+@computed_by("lu_solve", "lu_solve_transposed")
 def lu_solve(
     lu_and_piv: "tuple[ArrayLike, ArrayLike]",
     b: "ArrayLike",

@@ -1,18 +1,17 @@
-"""Matrix products of stacked arrays. Each function tries the direct way at once, which is all that two NumPy
-arrays mostly need; `_arrays.call` takes what that refuses: conversions, other libraries' arrays, errors."""
+"""Matrix products."""
 
 from numbers import Number
 from typing import Any, Literal, TypedDict, Unpack
 
-from numpy import ufunc
 from numpy.typing import ArrayLike, DTypeLike
 
 from . import _core
 from ._arrays import call
+from ._catalog import computed_by
 from ._errors import shown
 
-_direct_batched_matmul = _core.direct["batched_matmul"]
-_direct_gemm = _core.direct["gemm"]
+_direct = _core.direct
+_direct_batched_matmul, _direct_gemm = _direct["batched_matmul"], _direct["gemm"]
 
 
 class UFuncKeywords(TypedDict, total=False):
@@ -26,6 +25,7 @@ class UFuncKeywords(TypedDict, total=False):
     signature: Any
 
 
+@computed_by("batched_matmul", "gemm")
 def batched_matmul(
     a: "ArrayLike", b: "ArrayLike", /, out: Any = None, *, alpha: "ArrayLike" = 1, beta: "ArrayLike" = 0
 ) -> Any:
@@ -98,6 +98,7 @@ def batched_matmul(
     return call("batched_matmul", _core.gemm, {"a": a, "b": b, "alpha": alpha, "beta": beta}, out, {})
 
 
+@computed_by("matmul")
 def matmul(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
     """Matrix product as in the Python array API standard and `numpy.matmul`.
 
@@ -127,9 +128,10 @@ def matmul(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
     --------
     batched_matmul : dtypes, accuracy, cost, and how it differs from NumPy.
     """
-    return _product(_core.matmul, x1, x2, out, kwargs)
+    return _product("matmul", x1, x2, out, kwargs)
 
 
+@computed_by("matvec")
 def matvec(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
     """Products of a stack of matrices with a stack of column vectors, as `numpy.matvec`.
 
@@ -158,9 +160,10 @@ def matvec(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
     --------
     batched_matmul : dtypes, accuracy, cost, and how it differs from NumPy.
     """
-    return _product(_core.matvec, x1, x2, out, kwargs)
+    return _product("matvec", x1, x2, out, kwargs)
 
 
+@computed_by("vecmat")
 def vecmat(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
     """Products of a stack of row vectors with a stack of matrices, as `numpy.vecmat`.
 
@@ -189,12 +192,12 @@ def vecmat(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
     --------
     batched_matmul : dtypes, accuracy, cost, and how it differs from NumPy.
     """
-    return _product(_core.vecmat, x1, x2, out, kwargs)
+    return _product("vecmat", x1, x2, out, kwargs)
 
 
-def _product(gufunc: ufunc, x1: Any, x2: Any, out: Any, kwargs: UFuncKeywords) -> Any:
+def _product(gufunc: str, x1: Any, x2: Any, out: Any, kwargs: UFuncKeywords) -> Any:
     if not kwargs:
-        result = _core.direct[gufunc.__name__](x1, x2, out)
+        result = _direct[gufunc](x1, x2, out)
         if result is not NotImplemented:
             return result
-    return call(gufunc.__name__, gufunc, {"x1": x1, "x2": x2}, out, {**kwargs})
+    return call(gufunc, getattr(_core, gufunc), {"x1": x1, "x2": x2}, out, {**kwargs})

@@ -2,14 +2,12 @@
 
 from typing import Any, Literal, NamedTuple
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
-from . import _core
-from ._arrays import call
-from ._calls import checked, run, several
-from ._errors import NOT_CONVERGED
+from ._calls import run, several
+from ._catalog import computed_by
+from ._errors import NOT_CONVERGED, shown
 
-_direct = _core.direct
 _TRIANGLES = {"L": "", "l": "", "U": "_upper", "u": "_upper"}
 
 
@@ -35,7 +33,10 @@ class EigvalshExResult(NamedTuple):
     info: Any
 
 
-def eigh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None) -> EighResult:
+@computed_by("eigh", "eigh_upper")
+def eigh(
+    a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None
+) -> EighResult:
     """Eigenvalues and eigenvectors of each symmetric matrix of a stack: A V = V diag(w).
 
     Parameters
@@ -91,15 +92,12 @@ def eigh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any]
     True
     """
     outs = several("eigh", out, EighResult)
-    gufunc = "eigh" + _triangle("eigh", UPLO)
-    results = _direct[gufunc](a, *outs)
-    if results is NotImplemented:
-        results = call("eigh", getattr(_core, gufunc), {"a": a}, outs, {})
-    return checked("eigh", results, NOT_CONVERGED, EighResult)
+    return run("eigh", "eigh" + _triangle("eigh", UPLO), {"a": a}, outs, EighResult, NOT_CONVERGED)
 
 
+@computed_by("eigh", "eigh_upper")
 def eigh_ex(
-    a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any, Any] | None = None
+    a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any, Any] | None = None
 ) -> EighExResult:
     """`eigh` that never raises for matrices that did not converge: ``(eigenvalues, eigenvectors, info)``.
 
@@ -109,11 +107,12 @@ def eigh_ex(
     >>> smallmm.eigh_ex(np.eye(2)).info
     np.int32(0)
     """
-    gufunc = "eigh" + _triangle("eigh_ex", UPLO)
-    return EighExResult(*run("eigh_ex", gufunc, {"a": a}, several("eigh_ex", out, EighExResult)))
+    outs = several("eigh_ex", out, EighExResult)
+    return run("eigh_ex", "eigh" + _triangle("eigh_ex", UPLO), {"a": a}, outs, EighExResult)
 
 
-def eigvalsh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: Any = None) -> Any:
+@computed_by("eigvalsh", "eigvalsh_upper")
+def eigvalsh(a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: Any = None) -> Any:
     """Eigenvalues of each symmetric matrix of a stack.
 
     Parameters
@@ -151,14 +150,12 @@ def eigvalsh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: Any = None)
            [-5.,  5.]])
     """
     gufunc = "eigvalsh" + _triangle("eigvalsh", UPLO)
-    results = _direct[gufunc](a, out)
-    if results is NotImplemented:
-        results = call("eigvalsh", getattr(_core, gufunc), {"a": a}, (out,), {})
-    return checked("eigvalsh", results, NOT_CONVERGED)
+    return run("eigvalsh", gufunc, {"a": a}, (out,), None, NOT_CONVERGED)
 
 
+@computed_by("eigvalsh", "eigvalsh_upper")
 def eigvalsh_ex(
-    a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None
+    a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None
 ) -> EigvalshExResult:
     """`eigvalsh` that never raises for matrices that did not converge: ``(eigenvalues, info)``.
 
@@ -167,13 +164,12 @@ def eigvalsh_ex(
     >>> smallmm.eigvalsh_ex(np.diag([3.0, np.nan]))
     EigvalshExResult(eigenvalues=array([nan, nan]), info=np.int32(0))
     """
-    gufunc = "eigvalsh" + _triangle("eigvalsh_ex", UPLO)
     outs = several("eigvalsh_ex", out, EigvalshExResult)
-    return EigvalshExResult(*run("eigvalsh_ex", gufunc, {"a": a}, outs))
+    return run("eigvalsh_ex", "eigvalsh" + _triangle("eigvalsh_ex", UPLO), {"a": a}, outs, EigvalshExResult)
 
 
 def _triangle(op: str, uplo: Any) -> str:
     """What UPLO adds to the name of a gufunc."""
     if not isinstance(uplo, str) or uplo not in _TRIANGLES:
-        raise ValueError(f"{op}: UPLO is {uplo!r}; expected 'L' or 'U'")
+        raise ValueError(f"{op}: UPLO is {shown(uplo)}; expected 'L' or 'U'")
     return _TRIANGLES[uplo]

@@ -1,13 +1,13 @@
-"""Linear systems, inverses and determinants. Each function tries the direct way at once, which is all that
-NumPy arrays mostly need; `_arrays.call` takes what that refuses."""
+"""Linear systems, inverses and determinants."""
 
 from typing import Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from . import _core
-from ._arrays import call, core_shape
-from ._calls import checked, run, run_from_the_right, several, transposed
+from ._arrays import core_shape
+from ._calls import finish, run, run_from_the_right, several, transposed
+from ._catalog import computed_by
 from ._errors import SINGULAR, SINGULAR_TRIANGLE
 from ._options import flag, is_transposed, one_triangle
 
@@ -36,6 +36,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
+@computed_by("solve")
 def solve(
     a: "ArrayLike",
     b: "ArrayLike",
@@ -111,14 +112,14 @@ def solve(
     array([1., 1.])
     """
     if left is not True and not flag("solve", "left", left):
-        results = run_from_the_right("solve", "solve", {"a": transposed(a), "b": b}, out)
-        return checked("solve", results, SINGULAR)
+        return run_from_the_right("solve", "solve", {"a": transposed(a), "b": b}, out, SINGULAR)
     results = _direct_solve(a, b, out)
-    if results is NotImplemented:
-        results = call("solve", _core.solve, {"a": a, "b": b}, (out,), {})
-    return results[0] if results[1] is None else checked("solve", results, SINGULAR)
+    if results is not NotImplemented and results[1] is None:
+        return results[0]
+    return finish(results, "solve", "solve", {"a": a, "b": b}, (out,), None, SINGULAR)
 
 
+@computed_by("solve")
 def solve_ex(a: "ArrayLike", b: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SolveExResult:
     """`solve` that never raises for singular matrices: ``(x, info)``.
 
@@ -129,9 +130,11 @@ def solve_ex(a: "ArrayLike", b: "ArrayLike", /, *, out: tuple[Any, Any] | None =
     >>> info
     array([0, 1], dtype=int32)
     """
-    return SolveExResult(*run("solve_ex", "solve", {"a": a, "b": b}, several("solve_ex", out, SolveExResult)))
+    outs = several("solve_ex", out, SolveExResult)
+    return run("solve_ex", "solve", {"a": a, "b": b}, outs, SolveExResult)
 
 
+@computed_by("solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper")
 def solve_triangular(
     a: "ArrayLike",
     b: "ArrayLike",
@@ -201,13 +204,13 @@ def solve_triangular(
         if not (rows < cols or rows > cols):  # others are refused as they were given; Dask's sizes may be NaN
             a = flipped
     gufunc = f"solve_{'unit_' if unit else ''}{'lower' if lower else 'upper'}"
+    operands = {"a": a, "b": b}
     if left:
-        results = run("solve_triangular", gufunc, {"a": a, "b": b}, (out,))
-    else:
-        results = run_from_the_right("solve_triangular", gufunc, {"a": a, "b": b}, out)
-    return checked("solve_triangular", results, SINGULAR_TRIANGLE)
+        return run("solve_triangular", gufunc, operands, (out,), None, SINGULAR_TRIANGLE)
+    return run_from_the_right("solve_triangular", gufunc, operands, out, SINGULAR_TRIANGLE)
 
 
+@computed_by("inv")
 def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_finite: bool = False) -> Any:
     """Invert each matrix of a stack.
 
@@ -249,11 +252,12 @@ def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
            [ 1.5, -0.5]])
     """
     results = _direct_inv(a, out)
-    if results is NotImplemented:
-        results = call("inv", _core.inv, {"a": a}, (out,), {})
-    return results[0] if results[1] is None else checked("inv", results, SINGULAR)
+    if results is not NotImplemented and results[1] is None:
+        return results[0]
+    return finish(results, "inv", "inv", {"a": a}, (out,), None, SINGULAR)
 
 
+@computed_by("inv")
 def inv_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> InvExResult:
     """`inv` that never raises for singular matrices: ``(inverse, info)``.
 
@@ -263,9 +267,10 @@ def inv_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> InvExRes
     >>> smallmm.inv_ex(np.zeros((2, 2))).info
     np.int32(1)
     """
-    return InvExResult(*run("inv_ex", "inv", {"a": a}, several("inv_ex", out, InvExResult)))
+    return run("inv_ex", "inv", {"a": a}, several("inv_ex", out, InvExResult), InvExResult)
 
 
+@computed_by("det")
 def det(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_finite: bool = False) -> Any:
     """Determinant of each matrix of a stack.
 
@@ -304,9 +309,10 @@ def det(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
     array([-2.,  0.])
     """
     result = _direct_det(a, out)
-    return call("det", _core.det, {"a": a}, (out,), {}) if result is NotImplemented else result
+    return finish(result, "det", "det", {"a": a}, (out,)) if result is NotImplemented else result
 
 
+@computed_by("slogdet")
 def slogdet(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SlogdetResult:
     """Sign and logarithm of the magnitude of each determinant.
 
@@ -337,4 +343,4 @@ def slogdet(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> Slogdet
     >>> float(sign), round(float(logabsdet / np.log(10)))
     (1.0, 600)
     """
-    return SlogdetResult(*run("slogdet", "slogdet", {"a": a}, several("slogdet", out, SlogdetResult)))
+    return run("slogdet", "slogdet", {"a": a}, several("slogdet", out, SlogdetResult), SlogdetResult)
