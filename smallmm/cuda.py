@@ -114,7 +114,7 @@ def warmup(
     words = (*_LAYOUT, *_FORMS)
     unknown = layout.keys() - set(words)
     if unknown:
-        raise TypeError(f"warmup: there is no {shown(min(unknown))}; expected some of {', '.join(words)}")
+        raise TypeError(f"warmup: there is no {min(unknown)!r}; expected some of {', '.join(words)}")
     device = integer("warmup", "device", device)
     layout = {word: integer("warmup", word, value) for word, value in layout.items()}
     for word, value in layout.items():

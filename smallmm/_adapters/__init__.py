@@ -17,10 +17,10 @@ from .numpy import NumPy
 from .pandas import Pandas
 from .torch import Torch, leave_to_python
 
-__all__ = ["Library", "leave_to_python", "library_of", "on_device", "type_name"]
+__all__ = ["LIBRARIES", "Library", "leave_to_python", "library_of", "on_device", "type_name"]
 
 # The top-level module of an array's type, or of a base of it: the library
-_LIBRARIES: dict[str, type[Library]] = {
+LIBRARIES: dict[str, type[Library]] = {
     "cupy": CuPy,
     "dask": Dask,
     "jax": Jax,
@@ -47,7 +47,7 @@ def library_of(x: Any) -> Library:
 @lru_cache(maxsize=256)  # the types of a process, which may make new ones for ever
 def _known_library(kind: type) -> Library | None:
     modules = map(_module, kind.__mro__)
-    return next((_LIBRARIES[name](name) for name in modules if name in _LIBRARIES), None)
+    return next((LIBRARIES[name](name) for name in modules if name in LIBRARIES), None)
 
 
 def _module(kind: type) -> str:
