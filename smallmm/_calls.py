@@ -1,8 +1,8 @@
-"""How a public function calls a gufunc: the direct way first, then `_arrays.call`, which takes what that
-refuses (conversions, other libraries' arrays, errors); and its info is checked.
+"""How a public function calls a gufunc. It tries the direct path (`_core.direct`) first. `_arrays.call` takes
+what that declines: conversions, other libraries' arrays, errors. Then it checks info.
 
-`run` does all of it. A function whose calls must cost little tries the direct way itself, returns what that
-gave where nothing is wrong, and leaves all else to `finish`."""
+`run` does all of it. A function whose overhead matters tries the direct path itself, returns if nothing is
+wrong, and leaves everything else to `finish`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -44,7 +44,7 @@ def finish(
     make: Make = None,
     reason: Reason | None = None,
 ) -> Any:
-    """`run`, after the direct way, whose answer `results` is."""
+    """`run` after the direct path, which returned `results`."""
     if results is NotImplemented:
         results = call(op, getattr(_core, gufunc), operands, outs, {})
     if reason is not None:
@@ -53,9 +53,9 @@ def finish(
 
 
 def checked(op: str, results: tuple[Any, ...], reason: Reason, make: Make = None) -> Any:
-    """The results but the last, info, if that is 0 everywhere: one alone, or several made a named tuple.
+    """The results without the last, info, if that is 0 everywhere: one alone, or several as a named tuple.
 
-    The direct way, which was not asked for info, gives None for one that is.
+    The direct path, unless asked for info, gives None for an info that is 0 everywhere.
     """
     info = results[-1]
     if info is None:
@@ -71,7 +71,7 @@ def checked(op: str, results: tuple[Any, ...], reason: Reason, make: Make = None
 
 
 def _info_on_host(op: str, info: Any) -> np.ndarray:
-    """As a NumPy array. A device is waited for; if all its info is 0, that stays there."""
+    """info as a NumPy array. A device is waited for; info that is all 0 is not copied from it."""
     if not on_device(info):
         return as_numpy(op, "info", info)
     from . import _device
@@ -80,7 +80,7 @@ def _info_on_host(op: str, info: Any) -> np.ndarray:
 
 
 def _checked_lazily(op: str, results: tuple[Any, ...], reason: Reason, make: Make) -> Any:
-    """Dask arrays that are checked when they are computed; an exception then counts within its chunk."""
+    """Dask arrays that are checked when they are computed; the indices of an exception are a chunk's."""
     batch_dims = results[-1].ndim
     dims = [
         "(" + ",".join(f"d{i}{j}" for j in range(x.ndim - batch_dims)) + ")" for i, x in enumerate(results)
@@ -125,7 +125,7 @@ def run_from_the_right(
 
 
 def transposed_out(out: Any) -> Any:
-    """`out` transposed if it is an array; what is none, the call refuses."""
+    """`out` transposed if it is an array; the call refuses anything else."""
     return transposed(out) if hasattr(out, "__dlpack__") or on_device(out) else out
 
 

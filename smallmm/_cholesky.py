@@ -21,7 +21,7 @@ class ChoFactorResult(NamedTuple):
 
 
 class CholeskyExResult(NamedTuple):
-    """The factor, and 0 or the order of the leading minor that is not positive."""
+    """The factor, and info: 0, or the order of the first leading minor that is not positive."""
 
     L: Any
     info: Any
@@ -47,11 +47,11 @@ def cholesky(
     upper : bool
         Whether to return U instead of L.
     lower : bool, optional
-        SciPy's word for the opposite, where False is the default. Without it, `upper` counts.
+        SciPy's name for the opposite, whose default there is False. If it is None, `upper` decides.
     out : array, shape (..., n, n), optional
-        Where the result goes. It may be, or overlap, the input.
+        Where the result is written. It may be, or overlap, the input.
     overwrite_a, check_finite : bool
-        Taken for SciPy's sake, without effect, as in `solve`.
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
@@ -61,19 +61,20 @@ def cholesky(
     Raises
     ------
     LinAlgError
-        Some matrices are not positive definite, or have NaN. The exception has the other matrices' factors.
+        Some matrices are not positive definite, or have NaN. The exception holds the other matrices' factors.
     ValueError, TypeError
         As `solve`.
 
     See Also
     --------
-    cho_solve : what the factor is for.
-    cholesky_ex : the same, with bad matrices reported in an array.
+    cho_solve : solves with the factor.
+    cholesky_ex : the same, with matrices that are not positive definite reported in an array.
     solve : dtypes, orders above 32.
 
     Notes
     -----
-    ``|A - L L^T|_1 <= 10 n u |A|_1``. 1/3 n^3 operations a matrix.
+    ``|A - L L^T|_1 <= 10 n u |A|_1``. 1/3 n^3 operations per matrix. Right-looking, as in
+    Golub and Van Loan, Matrix Computations, section 4.2.
 
     Examples
     --------
@@ -117,7 +118,7 @@ def cho_factor(
     overwrite_a: bool = False,
     check_finite: bool = False,
 ) -> ChoFactorResult:
-    """`cholesky` with SciPy's name, default and result, which `cho_solve` takes.
+    """`cholesky` with the name, the default and the result of SciPy's function, which `cho_solve` takes.
 
     Parameters
     ----------
@@ -129,18 +130,26 @@ def cho_factor(
     out : array, shape (..., n, n), optional
         Where the factor goes. It may be, or overlap, the input.
     overwrite_a, check_finite : bool
-        Taken for SciPy's sake, without effect, as in `solve`.
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
     ChoFactorResult
-        ``c``, shape (..., n, n): the factor, zero in the other triangle (SciPy leaves that of `a` there);
-        ``lower``.
+        ``c``, shape (..., n, n): the factor, zero in the other triangle (SciPy leaves that of `a` there).
+        ``lower``: as given.
 
     Raises
     ------
     LinAlgError, ValueError, TypeError
         As `cholesky`.
+
+    See Also
+    --------
+    cho_solve : solves with the factor.
+
+    Notes
+    -----
+    Accuracy and operations are those of `cholesky`.
 
     Examples
     --------
@@ -171,15 +180,15 @@ def cho_solve(
     Parameters
     ----------
     c_and_lower : (c, lower)
-        A factor, shape (..., n, n), and whether it is the lower one; only that triangle is read. So
-        ``(cholesky(a), True)``, ``(cholesky(a, upper=True), False)`` or what `cho_factor`, or SciPy's,
-        returned.
+        A factor, shape (..., n, n), and whether it is the lower one; only that triangle is read. That is
+        ``(cholesky(a), True)``, ``(cholesky(a, upper=True), False)``, or the result of `cho_factor` here or
+        in SciPy.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     out : array, optional
-        Where the result goes. It may be, or overlap, an input.
+        Where the result is written. It may be, or overlap, an input.
     overwrite_b, check_finite : bool
-        Taken for SciPy's sake, without effect, as in `solve`.
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
@@ -190,9 +199,14 @@ def cho_solve(
     ValueError, TypeError
         As `solve`; `c_and_lower` is not a pair.
 
+    See Also
+    --------
+    cholesky, cho_factor : the factor.
+    solve : dtypes, orders above 32.
+
     Notes
     -----
-    2 n^2 k operations a matrix.
+    Two triangular solves. 2 n^2 k operations per matrix.
 
     Examples
     --------

@@ -67,19 +67,29 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     Parameters
     ----------
     op : str or function
-        ``"solve"`` or ``smallmm.solve``; any other operation likewise.
+        ``"solve"`` or ``smallmm.solve``, or another function that kernels compute.
     *arrays : array_like
-        The operands, in tuples where the function takes them so. Their shapes, dtypes, strides and alignment
+        The operands, in tuples where the function takes tuples. Their shapes, dtypes, strides and alignment
         matter, their values do not.
     out : array or tuple of arrays, optional
         The output, which is not written to.
     **kwargs
-        As the function itself takes, ``alpha`` or ``mode`` for example.
+        The function's own keywords, such as ``alpha`` or ``mode``.
 
     Returns
     -------
     Explanation
         A named tuple; print it for a summary.
+
+    Raises
+    ------
+    ValueError, TypeError
+        There is no such function; or the call itself would raise it.
+
+    Notes
+    -----
+    Nothing is computed. The plan is that of the first run of evenly spaced matrices; matrices, flops and
+    bytes are those of all.
 
     Examples
     --------
@@ -103,7 +113,7 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
 
 
 def _is_host_array(x: Any) -> bool:
-    """Not an array on a device; nor an option, "T" or "r", nor None for an output that is not given."""
+    """Neither an array on a device, nor an option ("T", "r"), nor None for an output that is not given."""
     return x is not None and not isinstance(x, str | Number) and not on_device(x)
 
 
@@ -113,7 +123,7 @@ def _each(function: Callable[[Any], Any], x: Any) -> Any:
 
 
 def _unchecked(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Call a function whose outputs are not computed, so that what its checks say means nothing."""
+    """Call a function whose outputs are not computed, and whose checks therefore mean nothing."""
     with suppress(LinAlgError):
         function(*args, **kwargs)
 

@@ -1,5 +1,5 @@
-"""Matrices beyond the order of our kernels, one at a time through the LAPACK that SciPy or NumPy has. Each
-function does what the gufunc of its name does with one matrix; nothing here is fast."""
+"""Matrices that no kernel takes, one at a time through the LAPACK of SciPy or NumPy. Each function does for
+one matrix what the gufunc of its name does; nothing here is fast."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -182,7 +182,7 @@ def _eigvalsh(a):
 
 
 class Fallback(NamedTuple):
-    """Takes the place of a gufunc for one matrix."""
+    """What takes the place of a gufunc, for one matrix."""
 
     routine: str  # of LAPACK, which does the work
     function: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""What gufuncs say about their operands: dimensions and dtypes."""
+"""Dimensions and dtypes of a gufunc's operands and results."""
 
 import re
 from itertools import zip_longest
@@ -19,7 +19,7 @@ def has_kernel(m: int, n: int) -> bool:
 
 
 def is_rectangular(gufunc: np.ufunc) -> bool:
-    """Whether it is one of those for which there are no kernels yet."""
+    """Whether the gufunc is of a form for which there are no kernels."""
     return bool(_core.gufunc_rows[gufunc.__name__][1] & _core.forms["rectangular"])
 
 

@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of stacked symmetric matrices."""
+"""Eigenvalues and eigenvectors of symmetric matrices."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +19,7 @@ class EighResult(NamedTuple):
 
 
 class EighExResult(NamedTuple):
-    """As `EighResult`, and 0 or how many eigenvalues did not converge."""
+    """`EighResult`, and info: 0, or how many off-diagonal elements did not become negligible."""
 
     eigenvalues: Any
     eigenvectors: Any
@@ -27,7 +27,7 @@ class EighExResult(NamedTuple):
 
 
 class EigvalshExResult(NamedTuple):
-    """The eigenvalues, and 0 or how many of them did not converge."""
+    """The eigenvalues, and info: 0, or how many off-diagonal elements did not become negligible."""
 
     eigenvalues: Any
     info: Any
@@ -44,24 +44,24 @@ def eigh(
     a : array_like, shape (..., n, n)
         A stack of symmetric matrices, of which only one triangle is read.
     UPLO : {"L", "U"}
-        Which: the lower or the upper one.
+        Whether that is the lower or the upper one.
     out : (array of shape (..., n), array of shape (..., n, n)), optional
-        Where the results go. They may be, or overlap, the input; either may be None.
+        Where the results are written. They may be, or overlap, the input; either may be None.
 
     Returns
     -------
     EighResult
         ``eigenvalues``, shape (..., n): ascending.
-        ``eigenvectors``, shape (..., n, n): column j belongs to eigenvalue j. Columns are orthonormal, and
-        the component of largest magnitude of each, the first of equals, is positive.
+        ``eigenvectors``, shape (..., n, n): column j belongs to eigenvalue j. Columns are orthonormal. The
+        component of largest magnitude of each, the first of equals, is positive.
 
     Raises
     ------
     LinAlgError
-        Some matrices did not converge in 30 n sweeps, of which none are known. The exception has the other
+        Some matrices did not converge in 30 n sweeps; no such matrix is known. The exception holds the other
         matrices' results.
     ValueError, TypeError
-        As `solve`; `UPLO` is something else.
+        As `solve`; `UPLO` is another value.
     NotImplementedError
         n is above 32 and the arrays are on a GPU.
 
@@ -73,15 +73,15 @@ def eigh(
 
     Notes
     -----
-    Householder tridiagonalisation and implicit QR with Wilkinson's shift, in a fixed order: the same bits
-    whatever the batch, neighbours, strides, threads or instruction set (the portable kernels on a CPU without
-    FMA excepted). ``|A V - V diag(w)|_1 <= 20 n u |A|_1``, ``|V^T V - I|_1 <= 20 n u``, and each eigenvalue
-    is within ``10 n u |A|_1``. So eigenvalues much smaller than the largest have fewer right digits, as with
-    LAPACK; no element over- or underflows on the way.
+    Householder tridiagonalisation and implicit QR with Wilkinson's shift, in a fixed order. Bits do not
+    depend on the batch, the neighbours, strides, threads or the instruction set, except for the portable
+    kernels on a CPU without FMA. ``|A V - V diag(w)|_1 <= 20 n u |A|_1``, ``|V^T V - I|_1 <= 20 n u``, and
+    each eigenvalue is within ``10 n u |A|_1``. Eigenvalues much smaller than the largest therefore have fewer
+    correct digits, as in LAPACK. No intermediate result over- or underflows.
 
-    NaN and infinities give NaN, within their own matrix, and are no error. Of equal or nearly equal
-    eigenvalues any orthonormal basis may be returned. About 9 n^3 operations a matrix. Orders above 32 go to
-    NumPy's LAPACK, one matrix at a time: right, but neither fast nor with those bits.
+    NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
+    eigenvalues any orthonormal basis may be returned. About 9 n^3 operations per matrix. Orders above 32 go
+    to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other bits.
 
     Examples
     --------
@@ -101,8 +101,8 @@ def eigh_ex(
 ) -> EighExResult:
     """`eigh` that never raises for matrices that did not converge: ``(eigenvalues, eigenvectors, info)``.
 
-    ``info``, int32, shape (...), is 0, or how many elements beside the diagonal did not become negligible;
-    the results of such a matrix are NaN.
+    ``info``, int32, shape (...), is 0, or how many off-diagonal elements did not become negligible; the
+    results of such a matrix are NaN.
 
     >>> smallmm.eigh_ex(np.eye(2)).info
     np.int32(0)
@@ -120,14 +120,14 @@ def eigvalsh(a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: Any = Non
     a : array_like, shape (..., n, n)
         A stack of symmetric matrices, of which only one triangle is read.
     UPLO : {"L", "U"}
-        Which: the lower or the upper one.
+        Whether that is the lower or the upper one.
     out : array, shape (..., n), optional
-        Where the result goes. It may be, or overlap, the input.
+        Where the result is written. It may be, or overlap, the input.
 
     Returns
     -------
     array, shape (..., n)
-        Ascending: up to order 32 the eigenvalues of `eigh`, to the bit.
+        Ascending. Up to order 32 they are those of `eigh`, bit for bit.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def eigvalsh(a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: Any = Non
 
     Notes
     -----
-    About 4/3 n^3 + 40 n^2 operations a matrix.
+    The method of `eigh`, without vectors. About 4/3 n^3 + 40 n^2 operations per matrix.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def eigvalsh_ex(
 ) -> EigvalshExResult:
     """`eigvalsh` that never raises for matrices that did not converge: ``(eigenvalues, info)``.
 
-    ``info`` is as of `eigh_ex`.
+    ``info``, int32, shape (...), is that of `eigh_ex`.
 
     >>> smallmm.eigvalsh_ex(np.diag([3.0, np.nan]))
     EigvalshExResult(eigenvalues=array([nan, nan]), info=np.int32(0))

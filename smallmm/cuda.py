@@ -1,7 +1,7 @@
-"""NVIDIA GPUs: what is there, and kernels compiled ahead of their first use.
+"""NVIDIA GPUs: what is available, and kernels compiled before their first use.
 
-Arrays on a device go to the same functions as those on the host; nothing here need be called. Nothing of CUDA
-is loaded before the first array on a device, or the first call of a function below.
+The functions of smallmm take arrays on a device as they take those on the host; nothing here needs to be
+called. No CUDA library is loaded before the first array on a device or the first call of a function below.
 """
 
 from __future__ import annotations
@@ -70,16 +70,17 @@ def warmup(
     device: int = 0,
     **layout: int,
 ) -> list[dict[str, Any]]:
-    """Have the kernels for some shapes ready, so that the first call neither waits for them nor loads them,
-    which a CUDA graph does not allow while it is captured.
+    """Compile and load the kernels for some shapes, so that the first call need not. While a CUDA graph is
+    captured, a call could not load a kernel.
 
     Parameters
     ----------
     shapes : iterable of (m, k, n) or n
-        Products of m x k and k x n matrices. Otherwise matrices of m x n, with k right-hand sides or, of
-        "qr", k columns of Q. n alone stands for square matrices, with one right-hand side.
+        For products, m x k and k x n matrices. Otherwise m x n matrices with k right-hand sides, or for
+        "qr" with k columns of Q. n alone stands for square matrices with one right-hand side.
     op : str
-        The function: "batched_matmul", "solve", "inv" and so on; "qr_r" and "qr_raw" for these modes of qr.
+        The function: "batched_matmul", "solve", "inv", "eigh" and so on; "qr_r" and "qr_raw" for these modes
+        of "qr".
     dtypes : iterable of {"f32", "f64", "float32", "float64"}
         Precisions.
     device : int
@@ -87,10 +88,10 @@ def warmup(
     **layout
         What differs from contiguous, aligned operands, each 0 or 1: ``order_a``, ``order_b`` and
         ``order_c`` (1: the matrix is transposed), ``source_a`` and ``source_b`` (1: one matrix for the whole
-        batch), ``aligned`` (0: the data begins at any element), ``scaled`` (1: with alpha and beta);
-        ``upper`` (which triangle; "solve_triangular" takes 1 if it is not said), ``unit`` (1: a diagonal of
-        ones), ``transposed`` (1: lu_solve's trans); and ``small`` (1: for a few thousand matrices at most,
-        0: for more; without it, both).
+        batch), ``aligned`` (0: the data begins at any element), ``scaled`` (1: with alpha and beta),
+        ``upper`` (which triangle; 1 by default for "solve_triangular"), ``unit`` (1: a unit diagonal),
+        ``transposed`` (1: lu_solve's trans), and ``small`` (1: for a few thousand matrices at most, 0: for
+        more; by default both).
 
     Returns
     -------
@@ -182,7 +183,7 @@ def _as_kernels_see(operation: str, layout: dict[str, int]) -> dict[str, int]:
 
 
 def _part(operation: str, k: int) -> dict[str, int]:
-    """k right-hand sides, some at a time where they are many; those have gaps between matrices then."""
+    """k right-hand sides. Many are solved in parts, which have gaps between matrices."""
     most, strided = _core.limits["cuda_columns"], _core.source_strided
     if k <= most or operation not in _SOLVES:
         return {"k": k}
@@ -197,8 +198,8 @@ def compile_for(
     shared_memory: int = 160 << 10,
     threads: int | None = None,
 ) -> list[tuple[bytes, str | None, str, bool]]:
-    """Cubins of kernels for an architecture (90 for sm_90), which need not be here: for tests, and to fill
-    the cache for other machines. Each is (cubin, NVRTC's log or None, name, whether it came from disk)."""
+    """Cubins of kernels for an architecture (90 for sm_90), of which no device is needed: for tests, and to
+    fill the cache for other machines. Each is (cubin, NVRTC's log or None, name, whether it was on disk)."""
     problems = list(problems)
     given = [None] * len(problems) if parameters is None else list(parameters)
     from concurrent.futures import ThreadPoolExecutor  # here: it would double the time of an import
@@ -208,10 +209,10 @@ def compile_for(
 
 
 def cache_directory() -> Path | None:
-    """Where compiled kernels are kept: ``SMALLMM_CACHE_DIR`` (empty: nowhere), else the user's cache.
+    """Where compiled kernels are kept: ``SMALLMM_CACHE_DIR`` (empty: nowhere), else the user's cache folder.
 
-    None if they are not kept: that is no absolute path, or a folder of another user or that others may write
-    to, who could put their own kernels there."""
+    None if they are not kept: the path is not absolute, or the folder belongs to another user or is writable
+    by others, who could put their own kernels there."""
     return find_cache()[0]
 
 

@@ -2,6 +2,7 @@
 adapters. Its modules import each other in no circle."""
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
@@ -34,6 +35,24 @@ def test_every_gufunc_computes_a_public_function():
 def test_functions_are_public(name):
     assert name in smallmm.__all__
     assert getattr(smallmm, name) is FUNCTIONS[name].function
+
+
+SECTIONS = ("Parameters", "Returns", "Raises", "See Also", "Notes", "Examples")
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_docstrings_have_one_structure(name):
+    """A function with info refers to the one without, and says only what is different."""
+    words = inspect.getdoc(getattr(smallmm, name))
+    found = re.findall(r"^([A-Z][A-Za-z ]+)\n-+$", words, re.MULTILINE)
+    if name.endswith("_ex"):
+        assert found == []
+        assert f"`{name.removesuffix('_ex')}`" in words
+        assert "``info``, int32, shape (...)," in words
+        assert re.search(rf"^>>> (x, info = )?smallmm\.{name}\(", words, re.MULTILINE)
+    else:
+        assert found == list(SECTIONS)
+        assert "operations" in words
 
 
 def test_every_gufunc_with_an_order_beyond_its_kernels_has_a_fallback():
