@@ -67,7 +67,7 @@ def _nan_like(x: np.ndarray) -> np.ndarray:
     return np.full_like(x, np.nan)
 
 
-def _lu_factor(a):
+def _lu_factor(a: np.ndarray) -> Any:
     if a.size == 0:
         return a, np.zeros(min(a.shape)), 0
     lu, pivots, info = _lapack("getrf", a)(a)
@@ -77,32 +77,32 @@ def _lu_factor(a):
     return lu, pivots, info
 
 
-def _lu_solve(lu, pivots, b, trans=0):
+def _lu_solve(lu: np.ndarray, pivots: np.ndarray, b: np.ndarray, trans: int = 0) -> Any:
     if b.size == 0:
         return b
     return _lapack("getrs", lu, b)(lu, pivots, b, trans=trans)[0]
 
 
-def _lu_solve_transposed(lu, pivots, b):
+def _lu_solve_transposed(lu: np.ndarray, pivots: np.ndarray, b: np.ndarray) -> Any:
     return _lu_solve(lu, pivots, b, trans=1)
 
 
-def _solve(a, b):
+def _solve(a: np.ndarray, b: np.ndarray) -> Any:
     lu, pivots, info = _lu_factor(a)
     return (_nan_like(b) if info else _lu_solve(lu, pivots, b)), info
 
 
-def _inv(a):
+def _inv(a: np.ndarray) -> Any:
     lu, pivots, info = _lu_factor(a)
     return (lu if info else _lapack("getri", lu)(lu, pivots)[0]), info
 
 
-def _slogdet(a):
+def _slogdet(a: np.ndarray) -> Any:
     sign, logabsdet = np.linalg.slogdet(a)
     return (logabsdet if np.isnan(logabsdet) else sign), logabsdet
 
 
-def _cholesky(a, lower=True):
+def _cholesky(a: np.ndarray, lower: bool = True) -> Any:
     c, info = _lapack("potrf", a)(a, lower=lower, clean=True)
     nan = np.isnan(c.diagonal())
     if info == 0 and nan.any():  # which some libraries do not look for
@@ -110,22 +110,22 @@ def _cholesky(a, lower=True):
     return (_nan_like(c) if info else c), info
 
 
-def _cholesky_upper(a):
+def _cholesky_upper(a: np.ndarray) -> Any:
     return _cholesky(a, lower=False)
 
 
-def _cho_solve(c, b, lower=True):
+def _cho_solve(c: np.ndarray, b: np.ndarray, lower: bool = True) -> Any:
     if b.size == 0:
         return b
     return _lapack("potrs", c, b)(c, b, lower=lower)[0]
 
 
-def _cho_solve_upper(c, b):
+def _cho_solve_upper(c: np.ndarray, b: np.ndarray) -> Any:
     return _cho_solve(c, b, lower=False)
 
 
 def _triangular(lower: bool, unit: bool) -> Callable[..., Any]:
-    def solve(a, b):
+    def solve(a: np.ndarray, b: np.ndarray) -> Any:
         if b.size == 0:
             zeros = np.flatnonzero(a.diagonal() == 0)
             return b, 0 if unit or not zeros.size else zeros[0] + 1
@@ -136,7 +136,7 @@ def _triangular(lower: bool, unit: bool) -> Callable[..., Any]:
 
 
 def _qr(mode: str) -> Callable[..., Any]:
-    def qr(a):
+    def qr(a: np.ndarray) -> Any:
         from scipy.linalg import qr
 
         result = qr(a, mode=mode, check_finite=False)
@@ -145,11 +145,11 @@ def _qr(mode: str) -> Callable[..., Any]:
     return qr
 
 
-def _qr_r_tall(a):
+def _qr_r_tall(a: np.ndarray) -> Any:
     return _qr("r")(a)[: a.shape[1]]
 
 
-def _lstsq(a, b, rtol):
+def _lstsq(a: np.ndarray, b: np.ndarray, rtol: np.ndarray) -> Any:
     from scipy.linalg import lstsq
 
     if not (np.isfinite(a).all() and np.isfinite(b).all()):  # of which gelsy promises nothing
@@ -161,7 +161,7 @@ def _lstsq(a, b, rtol):
     return x, np.linalg.norm(b - a @ x, axis=0), rank, 0
 
 
-def _eigh(a):
+def _eigh(a: np.ndarray) -> Any:
     a = np.tril(a)
     if np.isfinite(a).all():  # LAPACK promises nothing of others
         with suppress(np.linalg.LinAlgError):
@@ -172,7 +172,7 @@ def _eigh(a):
     return _nan_like(a[0]), _nan_like(a), 0
 
 
-def _eigvalsh(a):
+def _eigvalsh(a: np.ndarray) -> Any:
     a = np.tril(a)
     if np.isfinite(a).all():
         with suppress(np.linalg.LinAlgError):
