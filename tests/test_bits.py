@@ -40,8 +40,7 @@ def laid_out(x: np.ndarray, core: int, layout: int) -> np.ndarray:
     if layout == 1 and core == 2:  # column-major
         return x.swapaxes(-1, -2).copy().swapaxes(-1, -2)
     if layout == 2:  # gaps everywhere
-        wide = np.full([2 * n for n in x.shape], np.nan, x.dtype) if x.dtype.kind == "f" else None
-        wide = np.zeros([2 * n for n in x.shape], x.dtype) if wide is None else wide
+        wide = np.zeros([2 * n for n in x.shape], x.dtype)
         view = wide[tuple(slice(None, None, 2) for _ in x.shape)]
         view[...] = x
         return view
@@ -54,7 +53,7 @@ def laid_out(x: np.ndarray, core: int, layout: int) -> np.ndarray:
 
 
 def operands_of(name: str, m: int, n: int, k: int, batch: tuple[int, ...], dtype: type) -> list[np.ndarray]:
-    """The inputs of a gufunc in its signature's sizes: well-conditioned matrices, and one that is singular."""
+    """The inputs of a gufunc: well-conditioned matrices, and one that is singular."""
     ufunc = getattr(_core, name)
     inputs = ufunc.signature.split("->")[0][1:-1].split("),(")
     sizes = {"m": m, "n": n, "k": k}
@@ -142,6 +141,7 @@ if __name__ == "__main__":
         for name in GUFUNCS:
             for dtype in DTYPES:
                 found = hashes(isa, name, dtype)
-                if recorded.setdefault(key(isa, name, dtype), found) != found:
-                    print(f"{isa}: {key(isa, name, dtype)} is {found}, recorded {recorded[key(isa, name, dtype)]}")
+                before = recorded.setdefault(key(isa, name, dtype), found)
+                if before != found:
+                    print(f"{isa}: {key(isa, name, dtype)} is {found}, recorded {before}")
     RECORDED.write_text(json.dumps(recorded, indent=0, sort_keys=True) + "\n")
