@@ -69,7 +69,7 @@ typedef struct smm_device_plan { /* how a call would run on a device */
     char kernel[64];
     int matrices, threads; /* of a block */
     bool swapped;
-    smm_call sizes; /* as far as its work and traffic go: the addresses are the device's */
+    const smm_call *call; /* as far as its work and traffic go: the addresses are the device's */
 } smm_device_plan;
 
 typedef struct smm_detour {
