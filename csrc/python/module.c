@@ -25,12 +25,18 @@ static PyObject *isas_available(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
 void smm_raise(smm_status status, const char *name) {
     const PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *isas = status == SMM_ERR_ISA ? isas_available(NULL, NULL) : NULL;
+    const char *kernel = status == SMM_ERR_KERNEL ? name ? name : getenv("SMALLMM_KERNEL") : NULL;
     const char *threads = status == SMM_ERR_THREADS ? getenv("SMALLMM_NUM_THREADS") : NULL;
     if (isas)
         PyErr_Format(PyExc_ValueError,
                      "instruction set '%s' (from SMALLMM_ISA or select_isa) is unknown or not available; "
                      "this build has on this CPU: %S",
                      name ? name : "", isas);
+    else if (kernel)
+        PyErr_Format(PyExc_ValueError,
+                     "kernel '%s' (from SMALLMM_KERNEL or select_kernel) is unknown; expected an operation and a "
+                     "strategy, such as inv_panels",
+                     kernel);
     else if (threads)
         PyErr_Format(PyExc_ValueError, "SMALLMM_NUM_THREADS is '%s'; expected an integer of at least 1", threads);
     else if (!PyErr_Occurred())
@@ -65,6 +71,19 @@ static int use_isa(const char *name) {
 static PyObject *select_isa(PyObject *Py_UNUSED(module), PyObject *name) {
     const char *text = Py_IsNone(name) ? NULL : PyUnicode_AsUTF8(name);
     if (PyErr_Occurred() || use_isa(text) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+static int use_kernel(const char *name) {
+    const smm_status status = smm_select_kernel(name);
+    if (status == SMM_OK) return 0;
+    smm_raise(status, name);
+    return -1;
+}
+
+static PyObject *select_kernel(PyObject *Py_UNUSED(module), PyObject *name) {
+    const char *text = Py_IsNone(name) ? NULL : PyUnicode_AsUTF8(name);
+    if (PyErr_Occurred() || use_kernel(text) < 0) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -109,7 +128,7 @@ static smm_status take_plan(smm_detour *detour, const smm_call *call) {
     const smm_status status = smm_explain(call, &plan);
     if (status && status != SMM_ERR_ORDER) return status; /* of which the package takes care: no kernel */
     if (!detour->calls++) detour->plan = plan;
-    detour->matrices += call->batch * (call->runs > 1 ? call->runs : 1);
+    detour->matrices += call->batch * smm_runs(call);
     detour->flops += plan.flops;
     detour->bytes += plan.bytes;
     return SMM_OK;
@@ -118,7 +137,7 @@ static smm_status take_plan(smm_detour *detour, const smm_call *call) {
 /* isa stays NULL: the kernel's name has the architecture. */
 static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
     smm_plan_info work = {0};
-    smm_explain(&plan->sizes, &work);
+    smm_explain(plan->call, &work);
     if (!detour->calls++) {
         memcpy(detour->device_kernel, plan->kernel, sizeof detour->device_kernel);
         detour->plan = (smm_plan_info){.kernel = detour->device_kernel,
@@ -126,7 +145,7 @@ static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
                                        .threads = plan->threads,
                                        .group = plan->matrices};
     }
-    detour->matrices += plan->sizes.batch;
+    detour->matrices += plan->call->batch * smm_runs(plan->call);
     detour->flops += work.flops;
     detour->bytes += work.bytes;
 }
@@ -163,17 +182,54 @@ static int add(PyObject *module, const char *name, PyObject *value) {
     return status;
 }
 
+/* ((operand, "in" or "out", whether it is optional, element, rows, columns), ...) */
+static PyObject *operands_of(const smm_operation *operation) {
+    static const char *const elements[SMM_ELEMENTS] = {"number", "real", "int32"};
+    static const char *const sizes[SMM_SIZES] = {"1", "m", "n", "k"};
+    PyObject *rows = PyTuple_New(operation->count);
+    for (int i = 0; rows && i < operation->count; i++) {
+        const smm_operand_row *x = &operation->operand[i];
+        PyObject *row =
+            Py_BuildValue("(ssOsss)", x->name, x->direction & SMM_READ ? "in" : "out",
+                          flag(x->direction & SMM_OPTIONAL), elements[x->element], sizes[x->rows], sizes[x->cols]);
+        if (row)
+            PyTuple_SET_ITEM(rows, i, row);
+        else
+            Py_CLEAR(rows);
+    }
+    return rows;
+}
+
+/* {name: its operands} of the operations, in the order of the C enumeration. */
+static PyObject *operations(void) {
+    PyObject *all = PyDict_New();
+    for (int op = 0; all && op < SMM_OPS; op++) {
+        PyObject *rows = operands_of(&smm_operations[op]);
+        if (!rows || PyDict_SetItemString(all, smm_operations[op].name, rows) < 0) Py_CLEAR(all);
+        Py_XDECREF(rows);
+    }
+    return all;
+}
+
+/* The names of the element types, in the order of the C enumeration. */
+static PyObject *dtypes(void) {
+    PyObject *names = PyTuple_New(SMM_DTYPE_COUNT);
+    for (int dtype = 0; names && dtype < SMM_DTYPE_COUNT; dtype++) {
+        PyObject *name = PyUnicode_FromString(smm_dtypes[dtype].name);
+        if (name)
+            PyTuple_SET_ITEM(names, dtype, name);
+        else
+            Py_CLEAR(names);
+    }
+    return names;
+}
+
 /* {name: (operation, form)} of the gufuncs. */
 static PyObject *gufunc_rows(PyObject *direct) {
-    static const char *const operations[] = {
-#define SMM_OP(name, ...) #name,
-#include "../ops.def"
-#undef SMM_OP
-    };
     PyObject *rows = PyDict_New(), *name, *function;
     for (Py_ssize_t at = 0; rows && PyDict_Next(direct, &at, &name, &function);) {
         const smm_gufunc *g = smm_gufunc_of(PyCFunction_GET_SELF(function));
-        PyObject *row = Py_BuildValue("(sI)", operations[g->op], g->form);
+        PyObject *row = Py_BuildValue("(sI)", smm_operations[g->op].name, g->form);
         if (!row || PyDict_SetItem(rows, name, row) < 0) Py_CLEAR(rows);
         Py_XDECREF(row);
     }
@@ -182,6 +238,7 @@ static PyObject *gufunc_rows(PyObject *direct) {
 
 /* What the package needs of the lists and limits of the C side. */
 static int add_lists(PyObject *module) {
+    if (add(module, "operations", operations()) < 0 || add(module, "dtypes", dtypes()) < 0) return -1;
     PyObject *direct = PyObject_GetAttrString(module, "direct");
     PyObject *rows = direct ? gufunc_rows(direct) : NULL;
     Py_XDECREF(direct);
@@ -189,7 +246,7 @@ static int add_lists(PyObject *module) {
     PyObject *forms = Py_BuildValue("{s:i,s:i,s:i,s:i}", "upper", SMM_UPPER, "unit", SMM_UNIT, "transposed",
                                     SMM_TRANSPOSED, "rectangular", SMM_RECTANGULAR);
     if (add(module, "forms", forms) < 0) return -1;
-    PyObject *limits = Py_BuildValue("{s:i,s:i,s:i,s:i}", "order", SMM_MOST_ORDER, "cuda_product_order", SMM_CUDA_MOST,
+    PyObject *limits = Py_BuildValue("{s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order", SMM_MOST_ORDER, "cuda_product_order", SMM_CUDA_MOST,
                                      "cuda_columns", SMM_CUDA_COLUMNS, "cuda_dimensions", SMM_MOST_DIMS);
     if (add(module, "limits", limits) < 0) return -1;
     return PyModule_AddIntConstant(module, "source_strided", SMM_SOURCE_STRIDED);
@@ -201,6 +258,9 @@ static PyMethodDef methods[] = {
      "isas_available()\n--\n\nNames of the instruction sets of this build that this CPU has, best last."},
     {"select_isa", select_isa, METH_O,
      "select_isa(name, /)\n--\n\nForce an instruction set; None: SMALLMM_ISA if set, else the best."},
+    {"select_kernel", select_kernel, METH_O,
+     "select_kernel(name, /)\n--\n\nForce a kernel of the CPU wherever it can run; None: SMALLMM_KERNEL if set, else "
+     "none."},
     {"get_num_threads", get_num_threads, METH_NOARGS,
      "get_num_threads()\n--\n\nNumber of threads that a call may use."},
     {"set_num_threads", set_num_threads, METH_O,
@@ -214,9 +274,11 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* What SMALLMM_ISA or SMALLMM_NUM_THREADS names in vain is an error at import: no call could succeed. */
+/* What SMALLMM_ISA, SMALLMM_KERNEL or SMALLMM_NUM_THREADS names in vain is an error at import: no call could succeed.
+ */
 static int exec_module(PyObject *module) {
-    if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0 || use_isa(NULL) < 0) return -1;
+    if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0 || use_isa(NULL) < 0 || use_kernel(NULL) < 0)
+        return -1;
     if (!smm_default_threads()) {
         smm_raise(SMM_ERR_THREADS, NULL);
         return -1;
