@@ -162,8 +162,8 @@ const char *smm_isa(void);
 const char *const *smm_isas_available(void);
 smm_status smm_select_isa(const char *name);
 
-/* Force a kernel by operation and strategy ("inv_panels"), wherever it can run; other calls choose as usual. It gives
- * the bits of those it replaces. NULL: SMALLMM_KERNEL if set, else none. */
+/* Force a kernel by operation and strategy ("inv_panels"), wherever it can run; other calls choose as usual. Bits
+ * stay, but those of inv_panels at orders up to 3. NULL: SMALLMM_KERNEL if set, else none. */
 smm_status smm_select_kernel(const char *name);
 
 /* A sentence for a status. */

@@ -69,15 +69,15 @@ def test_a_forced_kernel_runs_and_gives_the_same_bits(isa, kernel, function, n):
 
 
 def test_a_kernel_that_cannot_run_a_call_leaves_it_alone():
-    a = np.random.default_rng(3).standard_normal((9, 3, 3))  # whose inverse has the order of others by rows
-    usual, expected = smallmm.explain(smallmm.inv, a).kernel, smallmm.inv(a)
-    _core.select_kernel("inv_panels")
-    assert smallmm.explain(smallmm.inv, a).kernel == usual
-    np.testing.assert_array_equal(smallmm.inv(a), expected)
+    a = np.eye(4)[None]
+    usual = smallmm.explain(smallmm.inv, a).kernel
+    for kernel in ("matmul_rows", "lu_panels"):
+        _core.select_kernel(kernel)
+        assert smallmm.explain(smallmm.inv, a).kernel == usual
 
 
 def test_an_unknown_kernel_is_an_error():
-    with pytest.raises(ValueError, match="kernel 'no_such' .* is unknown; expected an operation and a strategy"):
+    with pytest.raises(ValueError, match=r"kernel 'no_such' .* is unknown; expected an operation"):
         _core.select_kernel("no_such")
     done = run("", SMALLMM_KERNEL="no_such")
     assert "ValueError: kernel 'no_such' (from SMALLMM_KERNEL or select_kernel) is unknown" in done.stderr

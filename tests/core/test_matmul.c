@@ -102,7 +102,7 @@ static void describe(const struct watched *w, int threads) {
     smm_explain(c, &plan);
     size_t used = (size_t)snprintf(running, sizeof running,
                                    "matmul %s %s m=%ld k=%ld n=%ld batch=%ld threads=%d scaling=%s kernel=%s",
-                                   c->dtype == SMM_F32 ? "f32" : "f64", smm_isa(), (long)c->m, (long)c->k, (long)c->n,
+                                   smm_dtypes[c->dtype].name, smm_isa(), (long)c->m, (long)c->k, (long)c->n,
                                    (long)c->batch, threads, scaling_names[w->scaling], plan.kernel);
     used += (size_t)describe_stack(running + used, sizeof running - used, "A", &w->a);
     used += (size_t)describe_stack(running + used, sizeof running - used, "B", &w->b);
@@ -335,7 +335,7 @@ static void test_depths(void) {
                     const long double off =
                         fabsl(found - (sum[e / 2][e % 2] + lost[e / 2][e % 2])) / magnitude[e / 2][e % 2];
                     CHECK(off <= roundings_of(k) * u + oracle, "%s %s A^T A, k = %ld: an error of %Lg u", *isa,
-                          dtype == SMM_F32 ? "f32" : "f64", (long)k, off / u);
+                          smm_dtypes[dtype].name, (long)k, off / u);
                 }
             }
 }
@@ -423,8 +423,8 @@ static void check_same_bits(smm_dtype dtype, const char *isa, intptr_t m, intptr
                      .n = n,
                      .k = k,
                      .matmul = {.a = a.x, .b = b.x, .c = c.x}};
-    snprintf(running, sizeof running, "matmul %s %s m=%ld k=%ld n=%ld batch=%ld", dtype == SMM_F32 ? "f32" : "f64", isa,
-             (long)m, (long)k, (long)n, (long)batch);
+    snprintf(running, sizeof running, "matmul %s %s m=%ld k=%ld n=%ld batch=%ld", smm_dtypes[dtype].name, isa, (long)m,
+             (long)k, (long)n, (long)batch);
     smm_set_num_threads(1);
     CHECK(smm_run(&call) == SMM_OK, "%s", running);
     char *bits = dense_copy_of_c(&call);
@@ -495,9 +495,8 @@ static void check_streamed(smm_dtype dtype, const char *isa, intptr_t m, intptr_
     fill(&a, dtype, random_value);
     fill(&b, dtype, random_value);
     fill(&c, dtype, nan_value);
-    snprintf(running, sizeof running, "matmul %s %s (%ld x %ld) (%ld x %ld) batch=%ld, C %s",
-             dtype == SMM_F32 ? "f32" : "f64", isa, (long)m, (long)k, (long)k, (long)n, (long)batch,
-             place_names[place]);
+    snprintf(running, sizeof running, "matmul %s %s (%ld x %ld) (%ld x %ld) batch=%ld, C %s", smm_dtypes[dtype].name,
+             isa, (long)m, (long)k, (long)k, (long)n, (long)batch, place_names[place]);
     smm_plan_info plan;
     for (intptr_t first = 0; first < batch; first += 1000) {
         smm_call part = call;

@@ -27,7 +27,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture
 def run(library, tmp_path):
-    def run(*arguments, capability=90):
+    def run(*arguments, capability=90, script="run.py"):
         environment = {
             **{x: os.environ[x] for x in os.environ if not x.startswith("SMALLMM_")},
             "LD_LIBRARY_PATH": f"{library.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}",
@@ -38,7 +38,7 @@ def run(library, tmp_path):
             "CXX": str(COMPILER),
         }
         return subprocess.run(
-            [sys.executable, HERE / "run.py", *map(str, arguments)],
+            [sys.executable, HERE / script, *map(str, arguments)],
             env=environment,
             capture_output=True,
             text=True,
@@ -62,3 +62,9 @@ def test_kernel(run, tmp_path, kernel, capability):
     assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])
     ran = [path for path in tmp_path.iterdir() if f"smm_{kernel}_" in path.name]
     assert len(ran) >= CASES // 4, "others were planned"
+
+
+def test_batch_dimensions(run):
+    """Merged or not, in place, with a vector or a number for each matrix; and an overlap is refused."""
+    done = run(script="dimensions.py")
+    assert done.returncode == 0, done.stderr[-3000:]
