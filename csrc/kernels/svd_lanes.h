@@ -17,8 +17,8 @@ enum {
     SVD_FEW = 4 /* orders up to it may be unrolled */
 };
 
-/* Rows whose squared lengths are both below this are not rotated: the reciprocal might overflow. They are negligible
- * beside the largest element, which is about 1. */
+/* Rows of at most this squared length are not rotated: products with them would lose digits. They are negligible beside
+ * the largest element, which is about 1. */
 #if defined(SMM_KERNELS_F64)
 #define SVD_FLOOR 0x1p-1000
 #else
@@ -39,19 +39,23 @@ typedef struct svd_stack {
 typedef struct svd_operands {
     smm_operand a, large, small, s, info;
     intptr_t m, n, k; /* A is m x n; the columns of `large` */
-    bool wide;
 } svd_operands;
 
 INLINE smm_operand svd_transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
 
-INLINE svd_operands svd_operands_of(const smm_call *call) {
-    const smm_operand a = call->a, u = call->c, vt = call->b;
-    const bool full = call->k > least(call->m, call->n);
-    svd_operands o = {a, u, svd_transposed(vt), call->d, call->info, call->m, call->n, 0, false};
-    if (call->m < call->n) {
-        o = (svd_operands){svd_transposed(a), svd_transposed(vt), u, call->d, call->info, call->n, call->m, 0, true};
-    }
+/* Of SVD and SVD_FULL, or of SVDVALS, which has no vectors. */
+INLINE svd_operands svd_operands_of(const smm_call *call, const bool vectors) {
+    const bool wide = call->m < call->n, full = call->op == SMM_OP_SVD_FULL;
+    const smm_operand across = svd_transposed(call->a);
+    svd_operands o = {.a = wide ? across : call->a, .m = call->m, .n = call->n};
+    if (wide) o.m = call->n, o.n = call->m;
     o.k = full ? o.m : o.n;
+    o.s = vectors ? call->svd.s : call->svdvals.s;
+    o.info = vectors ? call->svd.info : call->svdvals.info;
+    if (!vectors) return o;
+    const smm_operand u = call->svd.u, v = svd_transposed(call->svd.vt);
+    o.large = wide ? v : u;
+    o.small = wide ? u : v;
     return o;
 }
 
@@ -199,7 +203,7 @@ INLINE void svd_turn(svd_pair *p, vec tolerance_squared) {
     const vec scale = lane_div(one, lane_sqrt(lane_fma(w, w, gg)));
     const vec large = lane_mul(w, scale), small = lane_mul(g, scale);
     p->rotates = lane_greater(gg, lane_mul(tolerance_squared, lane_mul(shorter, back))) &
-                 lane_greater(longer, lane_set(SVD_FLOOR));
+                 lane_greater(shorter, lane_set(SVD_FLOOR));
     p->c = lane_select(p->rotates, lane_select(y_longer, small, large), one);
     p->s = lane_select(p->rotates, lane_select(y_longer, large, small), zero);
 }
@@ -432,8 +436,7 @@ INLINE vec svd_store_values(const svd_operands *o, intptr_t q, svd_stack *x, int
 /* A constant order of at most SVD_FEW. Where matrices are left for one group, the other does the same. */
 INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t n,
                           const bool vectors) {
-    const svd_operands o = svd_operands_of(call);
-    const smm_operand vt = svd_transposed(o.small);
+    const svd_operands o = svd_operands_of(call, vectors);
     for (intptr_t q = first; q < last; q += SVD_GROUPS * LANES) {
         vec a[SVD_GROUPS][SVD_FEW * SVD_FEW], r[SVD_GROUPS][SVD_FEW * SVD_FEW], v[SVD_GROUPS][SVD_FEW * SVD_FEW];
         svd_stack x[SVD_GROUPS];
@@ -458,7 +461,7 @@ INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, b
             svd_form_large(&x[g], sign, true);
             UNROLLED(intptr_t i = 0; i < n; i++)
                 UNROLLED(intptr_t j = 0; j < n; j++) y[j * n + i] = v[g][i * n + j];
-            lanes_store(&vt, at, y, n, n, count);
+            lanes_store(&call->svd.vt, at, y, n, n, count);
             lanes_store(&o.large, at, a[g], n, n, count);
             lanes_spoil(&o.small, at, bad, n, n, count);
             lanes_spoil(&o.large, at, bad, n, n, count);
@@ -472,7 +475,7 @@ typedef struct svd_room {
 _Static_assert(sizeof(svd_room) <= SMM_KERNEL_ROOM, "room of svd_lanes");
 
 INLINE void svd_lanes_any(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors) {
-    const svd_operands o = svd_operands_of(call);
+    const svd_operands o = svd_operands_of(call, vectors);
     const intptr_t m = o.m, n = o.n;
     svd_room *const room = smm_kernel_room();
     svd_round rounds[SMM_MOST_ORDER];
