@@ -25,7 +25,8 @@ import smallmm
 from ._bounds import BOUNDS
 from ._contenders import ON_DEVICE, ON_HOST, PEERS, Contender, Place, bind_ours, place_of
 from ._device import to_host
-from ._errors import flag, integer, shown
+from ._errors import shown
+from ._options import flag, integer
 
 try:
     from tqdm import tqdm

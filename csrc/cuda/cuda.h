@@ -131,7 +131,8 @@ void smm_cuda_free_cubin(smm_cuda_cubin *cubin);
 /* Calls are those of the host, with addresses of the device. Those of their operands that are one number for all
  * matrices have no data: number[i] is operand i. */
 
-enum { SMM_CUDA_MOST = 64 }; /* the largest order of a product with a kernel */
+enum { SMM_CUDA_MOST = 64 };    /* the largest order of a product with a kernel */
+enum { SMM_CUDA_COLUMNS = 16 }; /* of right-hand sides, at most, that a kernel of a solve takes at a time */
 
 /* Is there a kernel for matrices of this size? */
 bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n);

@@ -83,7 +83,7 @@ static bool normalise(smm_call *c, smm_cuda_operand x[]) {
 
 bool smm_cuda_describe(const smm_call *call, const double number[], smm_cuda_problem *p, smm_cuda_args *args,
                        bool *swapped) {
-    enum { MOST_COLUMNS = 16, FEW = 4096 };
+    enum { FEW = 4096 };
     if (!smm_cuda_takes(call->op, call->m, call->k, call->n)) return false;
     smm_call c = *call;
     smm_cuda_operand *const x = args->operand;
@@ -92,13 +92,13 @@ bool smm_cuda_describe(const smm_call *call, const double number[], smm_cuda_pro
 
     const smm_roles *roles = &smm_roles_of[c.op];
     const bool product = c.op == SMM_OP_MATMUL, solve = !product && roles->b >= 0;
-    const bool in_parts = solve && c.k > MOST_COLUMNS;
+    const bool in_parts = solve && c.k > SMM_CUDA_COLUMNS;
     memset(p, 0, sizeof *p);
     p->op = c.op;
     p->form = c.form;
     p->dtype = c.dtype;
     p->m = c.m;
-    p->k = in_parts ? MOST_COLUMNS : c.k;
+    p->k = in_parts ? SMM_CUDA_COLUMNS : c.k;
     p->n = c.n;
     p->scaled = product && (x[SMM_MATMUL_alpha].data || x[SMM_MATMUL_beta].data || number[SMM_MATMUL_alpha] != 1 ||
                             number[SMM_MATMUL_beta] != 0);
