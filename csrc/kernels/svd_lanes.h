@@ -27,13 +27,18 @@ enum {
 
 /* LANES matrices under way: m x n, m >= n. */
 typedef struct svd_stack {
-    lanes_matrix a;           /* A, then A V, then U */
-    lanes_matrix x;           /* A P, then R, whose rows are rotated */
-    lanes_matrix v;           /* V */
+    vec *a;                   /* A, then A V, then U */
+    vec *x;                   /* A P, then R, whose rows are rotated */
+    vec *v;                   /* V */
     vec perm[SMM_MOST_ORDER]; /* the column of A that column j of A P was */
     vec s[SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
     vec back, info; /* back undoes the scaling of A, and is NaN where that is not finite */
 } svd_stack;
+
+/* One of the three; sizes are arguments, so that they may be constants. */
+INLINE lanes_matrix svd_matrix(vec *at, intptr_t m, intptr_t n, const bool unrolled) {
+    return (lanes_matrix){at, m, n, unrolled ? n : row_step(n)};
+}
 
 /* What a call's operands are to the tall matrix: A = (large) diag(s) (small)^T. */
 typedef struct svd_operands {
@@ -66,10 +71,11 @@ INLINE void svd_scale_part(vec x, vec *most, vec *nothing) {
     *most = lane_max(lane_abs(x), *most);
     *nothing = lane_fma(x, lane_set(0), *nothing);
 }
-INLINE void svd_load(const svd_operands *o, intptr_t q, svd_stack *x, intptr_t count, const bool unrolled) {
-    const intptr_t size = x->a.m * x->a.n;
-    vec *const a = x->a.at, most = lane_set(0), nothing = lane_set(0);
-    lanes_load(a, &o->a, q, x->a.m, x->a.n, count);
+INLINE void svd_load(const svd_operands *o, intptr_t q, svd_stack *x, intptr_t m, intptr_t n, intptr_t count,
+                     const bool unrolled) {
+    const intptr_t size = m * n;
+    vec *const a = x->a, most = lane_set(0), nothing = lane_set(0);
+    lanes_load(a, &o->a, q, m, n, count);
     if (unrolled)
         UNROLLED(intptr_t e = 0; e < size; e++) svd_scale_part(a[e], &most, &nothing);
     else
@@ -79,17 +85,17 @@ INLINE void svd_load(const svd_operands *o, intptr_t q, svd_stack *x, intptr_t c
     x->back = lane_select(finite, lane_div(lane_set(1), scale), lane_set(NAN));
     if (__builtin_expect(lane_any(~(finite & lane_equal(scale, lane_set(1)))), 0))
         ROLLED(intptr_t e = 0; e < size; e++) a[e] = lane_select(finite, lane_mul(a[e], scale), lane_set(0));
-    if (!unrolled) spread_rows(x->a);
+    if (!unrolled) spread_rows(svd_matrix(a, m, n, false));
 }
 
 /* Columns by length, the longest first. Few: neighbours are exchanged until all are in order. */
 INLINE void svd_sort_few(svd_stack *x, const intptr_t n) {
-    vec *const to = x->x.at, squares[SVD_FEW];
+    vec *const to = x->x, squares[SVD_FEW];
     UNROLLED(intptr_t j = 0; j < n; j++) {
         x->perm[j] = lane_set((T)j);
         squares[j] = lane_set(0);
         UNROLLED(intptr_t i = 0; i < n; i++) {
-            to[i * n + j] = x->a.at[i * n + j];
+            to[i * n + j] = x->a[i * n + j];
             squares[j] = lane_fma(to[i * n + j], to[i * n + j], squares[j]);
         }
     }
@@ -120,35 +126,36 @@ INLINE void svd_scatter(vec *to, const int32_t *place, vec x) {
     lane_store(lane, x);
     UNROLLED(int l = 0; l < LANES; l++) ((T *)to)[place[l] * LANES + l] = lane[l];
 }
-INLINE void svd_sort(svd_stack *x) {
+INLINE void svd_sort(svd_stack *x, intptr_t m, intptr_t n) {
+    const intptr_t step = row_step(n);
     int32_t place[SMM_MOST_ORDER][LANES];
     vec squares[SMM_MOST_ORDER];
-    for (intptr_t j = 0; j < x->a.n; j++) squares[j] = lane_set(0);
-    for (intptr_t i = 0; i < x->a.m; i++)
-        for (intptr_t j = 0; j < x->a.n; j++) {
-            const vec y = x->a.at[i * x->a.step + j];
+    for (intptr_t j = 0; j < n; j++) squares[j] = lane_set(0);
+    for (intptr_t i = 0; i < m; i++)
+        for (intptr_t j = 0; j < n; j++) {
+            const vec y = x->a[i * step + j];
             squares[j] = lane_fma(y, y, squares[j]);
         }
-    svd_places(place, squares, x->a.n);
-    for (intptr_t j = 0; j < x->a.n; j++) svd_scatter(x->perm, place[j], lane_set((T)j));
-    for (intptr_t i = 0; i < x->a.m; i++)
-        for (intptr_t j = 0; j < x->a.n; j++)
-            svd_scatter(x->x.at + i * x->x.step, place[j], x->a.at[i * x->a.step + j]);
+    svd_places(place, squares, n);
+    for (intptr_t j = 0; j < n; j++) svd_scatter(x->perm, place[j], lane_set((T)j));
+    for (intptr_t i = 0; i < m; i++)
+        for (intptr_t j = 0; j < n; j++)
+            svd_scatter(x->x + i * step, place[j], x->a[i * step + j]);
 }
 
-INLINE void svd_reduce(svd_stack *x, const bool unrolled, bool cold, const T *next) {
-    const intptr_t n = x->x.n, step = x->x.step;
+INLINE void svd_reduce(svd_stack *x, intptr_t m, intptr_t n, const bool unrolled, bool cold, const T *next) {
+    const lanes_matrix r = svd_matrix(x->x, m, n, unrolled);
     if (unrolled)
         svd_sort_few(x, n);
     else
-        svd_sort(x);
-    qr_factor(x->x, x->tau, unrolled, cold, next);
+        svd_sort(x, m, n);
+    qr_factor(r, x->tau, unrolled, cold, next);
     if (unrolled)
         UNROLLED(intptr_t i = 1; i < n; i++)
-            UNROLLED(intptr_t j = 0; j < i; j++) x->x.at[i * step + j] = lane_set(0);
+            UNROLLED(intptr_t j = 0; j < i; j++) r.at[i * r.step + j] = lane_set(0);
     else
         ROLLED(intptr_t i = 1; i < n; i++)
-            ROLLED(intptr_t j = 0; j < i; j++) x->x.at[i * step + j] = lane_set(0);
+            ROLLED(intptr_t j = 0; j < i; j++) r.at[i * r.step + j] = lane_set(0);
 }
 
 /* --- Rotations ---------------------------------------------------------------------------------------------------- */
@@ -252,10 +259,10 @@ INLINE void svd_plan_rounds(svd_round *rounds, intptr_t n) {
 }
 
 /* Info: in how many pairs the last sweep of all had to rotate. */
-INLINE void svd_iterate(svd_stack *x, const svd_round *rounds) {
-    const intptr_t n = x->x.n, step = x->x.step;
+INLINE void svd_iterate(svd_stack *x, const svd_round *rounds, intptr_t n) {
+    const intptr_t step = row_step(n);
     const vec tolerance_squared = svd_tolerance_squared(n);
-    vec *const a = x->x.at, *info[SVD_GROUPS] = {&x->info, &x->info};
+    vec *const a = x->x, *info[SVD_GROUPS] = {&x->info, &x->info};
     x->info = lane_set(0);
     for (int sweep = 0; sweep < SVD_SWEEPS && n > 1; sweep++) {
         x->info = lane_set(0);
@@ -292,7 +299,7 @@ INLINE void svd_iterate_few(svd_stack *x, const intptr_t n) {
                 if (i >= j || j >= n) continue;
                 svd_pair p[SVD_GROUPS];
                 UNROLLED(int g = 0; g < SVD_GROUPS; g++)
-                    p[g] = (svd_pair){.x = x[g].x.at + i * n, .y = x[g].x.at + j * n};
+                    p[g] = (svd_pair){.x = x[g].x + i * n, .y = x[g].x + j * n};
                 svd_rotate(p, info, tolerance_squared, n, SVD_GROUPS, true);
             }
         UNROLLED(int g = 0; g < SVD_GROUPS; g++) all = lane_add(all, x[g].info);
@@ -316,7 +323,7 @@ INLINE vec svd_length(const vec *x, intptr_t n, const bool unrolled) {
 
 /* Columns of V P in the order of their lengths. */
 INLINE void svd_arrange_few(svd_stack *x, const intptr_t n, const bool vectors) {
-    vec *const from = x->x.at;
+    vec *const from = x->x;
     UNROLLED(intptr_t j = 0; j < n; j++) x->s[j] = svd_length(from + j * n, n, true);
     UNROLLED(intptr_t last = n - 1; last > 0; last--)
         UNROLLED(intptr_t j = 0; j < last; j++) {
@@ -327,21 +334,21 @@ INLINE void svd_arrange_few(svd_stack *x, const intptr_t n, const bool vectors) 
         }
     if (!vectors) return;
     UNROLLED(intptr_t i = 0; i < n; i++) {
-        UNROLLED(intptr_t j = 0; j < n; j++) x->v.at[i * n + j] = from[j * n];
+        UNROLLED(intptr_t j = 0; j < n; j++) x->v[i * n + j] = from[j * n];
         UNROLLED(intptr_t k = 1; k < n; k++) {
             const mask here = lane_equal(x->perm[k], lane_set((T)i));
             UNROLLED(intptr_t j = 0; j < n; j++)
-                x->v.at[i * n + j] = lane_select(here, from[j * n + k], x->v.at[i * n + j]);
+                x->v[i * n + j] = lane_select(here, from[j * n + k], x->v[i * n + j]);
         }
     }
 }
-INLINE void svd_arrange(svd_stack *x, const bool vectors) {
-    const intptr_t n = x->x.n;
+INLINE void svd_arrange(svd_stack *x, intptr_t n, const bool vectors) {
+    const intptr_t step = row_step(n);
     int32_t place[SMM_MOST_ORDER][LANES], row[SMM_MOST_ORDER][LANES];
     vec s[SMM_MOST_ORDER];
     for (intptr_t j = 0; j < n; j++) {
-        s[j] = svd_length(x->x.at + j * x->x.step, n, false);
-        lane_store_int(row[j], lane_mul(x->perm[j], lane_set((T)x->v.step)));
+        s[j] = svd_length(x->x + j * step, n, false);
+        lane_store_int(row[j], lane_mul(x->perm[j], lane_set((T)step)));
     }
     svd_places(place, s, n);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->s, place[j], s[j]);
@@ -349,7 +356,7 @@ INLINE void svd_arrange(svd_stack *x, const bool vectors) {
         for (intptr_t k = 0; k < n; k++) {
             int32_t at[LANES];
             UNROLLED(int l = 0; l < LANES; l++) at[l] = row[k][l] + place[j][l];
-            svd_scatter(x->v.at, at, x->x.at[j * x->x.step + k]);
+            svd_scatter(x->v, at, x->x[j * step + k]);
         }
 }
 
@@ -364,8 +371,8 @@ INLINE void svd_sign_column(lanes_matrix a, intptr_t j, vec sign, const bool unr
 }
 
 /* V; the largest element of each column, the first of equals, is positive. */
-INLINE void svd_form_small(svd_stack *x, const bool unrolled) {
-    const lanes_matrix v = x->v;
+INLINE void svd_form_small(svd_stack *x, intptr_t n, const bool unrolled) {
+    const lanes_matrix v = svd_matrix(x->v, n, n, unrolled);
     qr_factor(v, x->tau, unrolled, false, NULL);
     q_form(v, x->tau, unrolled);
     if (unrolled)
@@ -400,35 +407,41 @@ INLINE void svd_multiply_row(vec *row, const vec *v, intptr_t step, intptr_t n, 
 }
 
 /* U of A V = U R, with a sign for each column that makes the diagonal of R positive. */
-INLINE void svd_factor_large(svd_stack *x, vec *sign, const bool unrolled) {
+INLINE void svd_factor_large(svd_stack *x, vec *sign, intptr_t m, intptr_t n, const bool unrolled) {
     const vec one = lane_set(1), zero = lane_set(0);
-    const lanes_matrix a = x->a, v = x->v;
+    const lanes_matrix a = svd_matrix(x->a, m, n, unrolled), v = svd_matrix(x->v, n, n, unrolled);
     if (unrolled)
         UNROLLED(intptr_t i = 0; i < a.m; i++) svd_multiply_row(a.at + i * a.step, v.at, v.step, a.n, true);
     else
         ROLLED(intptr_t i = 0; i < a.m; i++) svd_multiply_row(a.at + i * a.step, v.at, v.step, a.n, false);
     qr_factor(a, x->tau, unrolled, false, NULL);
-    for (intptr_t j = 0; j < a.n; j++)
-        sign[j] = lane_select(lane_greater(zero, a.at[j * a.step + j]), lane_set(-1), one);
-}
-INLINE void svd_form_large(svd_stack *x, const vec *sign, const bool unrolled) {
-    q_form(x->a, x->tau, unrolled);
     if (unrolled)
-        UNROLLED(intptr_t j = 0; j < x->a.n; j++) svd_sign_column(x->a, j, sign[j], true);
+        UNROLLED(intptr_t j = 0; j < n; j++)
+            sign[j] = lane_select(lane_greater(zero, a.at[j * a.step + j]), lane_set(-1), one);
     else
-        ROLLED(intptr_t j = 0; j < x->a.n; j++) svd_sign_column(x->a, j, sign[j], false);
+        ROLLED(intptr_t j = 0; j < n; j++)
+            sign[j] = lane_select(lane_greater(zero, a.at[j * a.step + j]), lane_set(-1), one);
+}
+INLINE void svd_form_large(svd_stack *x, const vec *sign, intptr_t m, intptr_t n, const bool unrolled) {
+    const lanes_matrix a = svd_matrix(x->a, m, n, unrolled);
+    q_form(a, x->tau, unrolled);
+    if (unrolled)
+        UNROLLED(intptr_t j = 0; j < n; j++) svd_sign_column(a, j, sign[j], true);
+    else
+        ROLLED(intptr_t j = 0; j < n; j++) svd_sign_column(a, j, sign[j], false);
 }
 
 /* --- Groups of matrices ------------------------------------------------------------------------------------------- */
 
 /* s, scaled back, and info; whether a lane has no result. */
-INLINE vec svd_store_values(const svd_operands *o, intptr_t q, svd_stack *x, intptr_t count, const bool unrolled) {
+INLINE vec svd_store_values(const svd_operands *o, intptr_t q, svd_stack *x, intptr_t n, intptr_t count,
+                          const bool unrolled) {
     const vec zero = lane_set(0), times = lane_select(lane_equal(x->info, zero), x->back, lane_set(NAN));
     if (unrolled)
-        UNROLLED(intptr_t j = 0; j < x->x.n; j++) x->s[j] = lane_mul(x->s[j], times);
+        UNROLLED(intptr_t j = 0; j < n; j++) x->s[j] = lane_mul(x->s[j], times);
     else
-        ROLLED(intptr_t j = 0; j < x->x.n; j++) x->s[j] = lane_mul(x->s[j], times);
-    lanes_store(&o->s, q, x->s, x->x.n, 1, count);
+        ROLLED(intptr_t j = 0; j < n; j++) x->s[j] = lane_mul(x->s[j], times);
+    lanes_store(&o->s, q, x->s, n, 1, count);
     lanes_store_int(&o->info, q, x->info, count);
     return lane_select(lane_equal(times, times), zero, lane_set(1));
 }
@@ -443,22 +456,22 @@ INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, b
         UNROLLED(int g = 0; g < SVD_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
             if (cold) prefetch(ahead_of(&o.a, at, LANES * n * n), LANES * n * n);
-            x[g].a = (lanes_matrix){a[g], n, n, n};
-            x[g].x = (lanes_matrix){r[g], n, n, n};
-            x[g].v = (lanes_matrix){v[g], n, n, n};
-            svd_load(&o, at, &x[g], least(LANES, last - at), true);
-            svd_reduce(&x[g], true, false, NULL);
+            x[g].a = a[g];
+            x[g].x = r[g];
+            x[g].v = v[g];
+            svd_load(&o, at, &x[g], n, n, least(LANES, last - at), true);
+            svd_reduce(&x[g], n, n, true, false, NULL);
         }
         svd_iterate_few(x, n);
         UNROLLED(int g = 0; g < SVD_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q, count = least(LANES, last - at);
             svd_arrange_few(&x[g], n, vectors);
-            const vec bad = svd_store_values(&o, at, &x[g], count, true);
+            const vec bad = svd_store_values(&o, at, &x[g], n, count, true);
             if (!vectors) continue;
             vec sign[SVD_FEW], y[SVD_FEW * SVD_FEW];
-            svd_form_small(&x[g], true);
-            svd_factor_large(&x[g], sign, true);
-            svd_form_large(&x[g], sign, true);
+            svd_form_small(&x[g], n, true);
+            svd_factor_large(&x[g], sign, n, n, true);
+            svd_form_large(&x[g], sign, n, n, true);
             UNROLLED(intptr_t i = 0; i < n; i++)
                 UNROLLED(intptr_t j = 0; j < n; j++) y[j * n + i] = v[g][i * n + j];
             lanes_store(&call->svd.vt, at, y, n, n, count);
@@ -479,27 +492,26 @@ INLINE void svd_lanes_any(const smm_call *call, intptr_t first, intptr_t last, b
     const intptr_t m = o.m, n = o.n;
     svd_room *const room = smm_kernel_room();
     svd_round rounds[SMM_MOST_ORDER];
-    svd_stack x = {.a = {room->a, m, n, row_step(n)},
-                   .x = {room->x, m, n, row_step(n)},
-                   .v = {room->v, n, n, row_step(n)}};
+    svd_stack x = {.a = room->a, .x = room->x, .v = room->v};
+    const lanes_matrix a = svd_matrix(x.a, m, n, false);
     svd_plan_rounds(rounds, n);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        svd_load(&o, q, &x, count, false);
-        svd_reduce(&x, false, cold, ahead_of(&o.a, q, LANES * m * n));
-        svd_iterate(&x, rounds);
-        svd_arrange(&x, vectors);
-        const vec bad = svd_store_values(&o, q, &x, count, false);
+        svd_load(&o, q, &x, m, n, count, false);
+        svd_reduce(&x, m, n, false, cold, ahead_of(&o.a, q, LANES * m * n));
+        svd_iterate(&x, rounds, n);
+        svd_arrange(&x, n, vectors);
+        const vec bad = svd_store_values(&o, q, &x, n, count, false);
         if (!vectors) continue;
         vec sign[SMM_MOST_ORDER];
-        svd_form_small(&x, false);
-        svd_factor_large(&x, sign, false);
-        gather_rows(x.v, n);
-        lanes_store(&o.small, q, x.v.at, n, n, count);
-        if (o.k > n) q_store_complement(&o.large, o.k, q, x.a, x.tau, room->x, count);
-        svd_form_large(&x, sign, false);
-        gather_rows(x.a, n);
-        lanes_store(&o.large, q, x.a.at, m, n, count);
+        svd_form_small(&x, n, false);
+        svd_factor_large(&x, sign, m, n, false);
+        gather_rows(svd_matrix(x.v, n, n, false), n);
+        lanes_store(&o.small, q, x.v, n, n, count);
+        if (o.k > n) q_store_complement(&o.large, o.k, q, a, x.tau, x.x, count);
+        svd_form_large(&x, sign, m, n, false);
+        gather_rows(a, n);
+        lanes_store(&o.large, q, x.a, m, n, count);
         lanes_spoil(&o.small, q, bad, n, n, count);
         lanes_spoil(&o.large, q, bad, m, o.k, count);
     }
