@@ -32,9 +32,7 @@ _VALUES = "svdvals_tall", "svdvals_wide"
 
 
 @computed_by(*_VECTORS, *_VALUES)
-def svd(
-    a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = True, out: Any = None
-) -> Any:
+def svd(a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = True, out: Any = None) -> Any:
     """Singular value decomposition of each matrix of a stack: A = U diag(S) Vh.
 
     Parameters

@@ -76,7 +76,10 @@ def assert_accurate(u, s, vh, a, name=""):
     size = norm(a)
     product = (u[..., :k].astype(np.longdouble) * s[..., None, :]) @ vh[..., :k, :].astype(np.longdouble)
     residual = norm(a - product)
-    assert (residual <= 20 * n * unit * size + grain).all(), (name, np.max(residual / (n * unit * size + grain)))
+    assert (residual <= 20 * n * unit * size + grain).all(), (
+        name,
+        np.max(residual / (n * unit * size + grain)),
+    )
     assert drift(u) <= 20 * n * unit, (name, drift(u) / (n * unit))
     assert drift(vh.mT) <= 20 * n * unit, (name, drift(vh.mT) / (n * unit))
     assert (np.diff(s) <= 0).all(), name
@@ -111,8 +114,8 @@ def test_values_of_float32(isa, shape, rng):
 
 
 def assert_values(s, a, limits):
-    """Each singular value is within its limit of the exact one: of A^T A, in rational numbers. The limits are no
-    round numbers, so that no pivot is zero."""
+    """Each singular value is within its limit of the exact one: of A^T A, in rational numbers. The limits are
+    no round numbers, so that no pivot is zero."""
     rows = [[Fraction(x) for x in row] for row in (a if len(a) >= a.shape[1] else a.T).tolist()]
     n = len(rows[0])
     gram = [[sum(row[i] * row[j] for row in rows) for j in range(n)] for i in range(n)]
@@ -127,7 +130,11 @@ def test_values(dtype, shape, rng):
     for a in kinds(rng, *shape, dtype).values():
         for x in a[: 3 if shape[0] < 5 else 1]:
             info, size = np.finfo(dtype), Fraction(*norm(x).as_integer_ratio())
-            limit = 10 * max(shape) * (Fraction(float(info.eps)) / 2 * size + Fraction(float(info.smallest_subnormal)))
+            limit = (
+                10
+                * max(shape)
+                * (Fraction(float(info.eps)) / 2 * size + Fraction(float(info.smallest_subnormal)))
+            )
             assert_values(smallmm.svdvals(x), x, [limit] * min(shape))
 
 

@@ -191,8 +191,7 @@ __device__ inline void factor_safely(T *a, T *tau, const T *from, long long row,
 }
 
 /* q = column j of H_0 H_1 ... of an M x N matrix's reflectors. */
-template <int M, int N>
-__device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {
+template <int M, int N> __device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {
     for (int i = 0; i < M; i++) q[i * step] = i == j;
     for (int k = least(j, least(M, N) - 1); k >= 0; k--) {
         const T *v = a + k * N + k;

@@ -1,5 +1,6 @@
 /* svd_shared.cuh: A = U diag(s) Vt, or s only: one-sided Jacobi rotations of a triangular factor (Hestenes, J. SIAM 6,
- * 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), in shared memory, as csrc/kernels/svd_lanes.h explains.
+ * 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), in shared memory, as csrc/kernels/svd_lanes.h
+ * explains.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix. Each rotates a pair of rows at a time; the pairs of
  * a round have no row in common. Of the rest they take columns and rows by turns.

@@ -8,8 +8,8 @@
  * for rounding.
  *
  * Each lane's rows converge by themselves: where two rows are orthogonal the rotation is the identity, which changes at
- * most the sign of a zero, and in the end all zeros are positive. Where `unrolled`, the order is a constant and matrices
- * are square; two groups of lanes go side by side, for a rotation takes long before it begins. */
+ * most the sign of a zero, and in the end all zeros are positive. Where `unrolled`, the order is a constant and
+ * matrices are square; two groups of lanes go side by side, for a rotation takes long before it begins. */
 
 enum {
     SVD_SWEEPS = 30, /* then a matrix is given up */
@@ -139,8 +139,7 @@ INLINE void svd_sort(svd_stack *x, intptr_t m, intptr_t n) {
     svd_places(place, squares, n);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->perm, place[j], lane_set((T)j));
     for (intptr_t i = 0; i < m; i++)
-        for (intptr_t j = 0; j < n; j++)
-            svd_scatter(x->x + i * step, place[j], x->a[i * step + j]);
+        for (intptr_t j = 0; j < n; j++) svd_scatter(x->x + i * step, place[j], x->a[i * step + j]);
 }
 
 INLINE void svd_reduce(svd_stack *x, intptr_t m, intptr_t n, const bool unrolled, bool cold, const T *next) {
@@ -198,8 +197,8 @@ INLINE void svd_measure(svd_pair *p, intptr_t n, const int width, const bool unr
 }
 
 /* The rotation that makes x and y orthogonal and x the longer, the identity if |x^T y| <= tolerance |x| |y|. With
- * cosine and sine the unit vector along (|d| + r, g), where g = x^T y and d = (x^T x - y^T y) / 2 over the larger square
- * and r^2 = d^2 + g^2; exchanged where y is longer. */
+ * cosine and sine the unit vector along (|d| + r, g), where g = x^T y and d = (x^T x - y^T y) / 2 over the larger
+ * square and r^2 = d^2 + g^2; exchanged where y is longer. */
 INLINE void svd_turn(svd_pair *p, vec tolerance_squared) {
     const vec zero = lane_set(0), one = lane_set(1);
     const mask y_longer = lane_greater(p->yy, p->xx);
@@ -298,8 +297,7 @@ INLINE void svd_iterate_few(svd_stack *x, const intptr_t n) {
                 const intptr_t j = i < r ? r - i : r + n - i;
                 if (i >= j || j >= n) continue;
                 svd_pair p[SVD_GROUPS];
-                UNROLLED(int g = 0; g < SVD_GROUPS; g++)
-                    p[g] = (svd_pair){.x = x[g].x + i * n, .y = x[g].x + j * n};
+                UNROLLED(int g = 0; g < SVD_GROUPS; g++) p[g] = (svd_pair){.x = x[g].x + i * n, .y = x[g].x + j * n};
                 svd_rotate(p, info, tolerance_squared, n, SVD_GROUPS, true);
             }
         UNROLLED(int g = 0; g < SVD_GROUPS; g++) all = lane_add(all, x[g].info);
@@ -337,8 +335,7 @@ INLINE void svd_arrange_few(svd_stack *x, const intptr_t n, const bool vectors) 
         UNROLLED(intptr_t j = 0; j < n; j++) x->v[i * n + j] = from[j * n];
         UNROLLED(intptr_t k = 1; k < n; k++) {
             const mask here = lane_equal(x->perm[k], lane_set((T)i));
-            UNROLLED(intptr_t j = 0; j < n; j++)
-                x->v[i * n + j] = lane_select(here, from[j * n + k], x->v[i * n + j]);
+            UNROLLED(intptr_t j = 0; j < n; j++) x->v[i * n + j] = lane_select(here, from[j * n + k], x->v[i * n + j]);
         }
     }
 }
@@ -363,11 +360,9 @@ INLINE void svd_arrange(svd_stack *x, intptr_t n, const bool vectors) {
 /* Column j of a times sign; zeros are positive. */
 INLINE void svd_sign_column(lanes_matrix a, intptr_t j, vec sign, const bool unrolled) {
     if (unrolled)
-        UNROLLED(intptr_t i = 0; i < a.m; i++)
-            a.at[i * a.step + j] = lane_fma(a.at[i * a.step + j], sign, lane_set(0));
+        UNROLLED(intptr_t i = 0; i < a.m; i++) a.at[i * a.step + j] = lane_fma(a.at[i * a.step + j], sign, lane_set(0));
     else
-        ROLLED(intptr_t i = 0; i < a.m; i++)
-            a.at[i * a.step + j] = lane_fma(a.at[i * a.step + j], sign, lane_set(0));
+        ROLLED(intptr_t i = 0; i < a.m; i++) a.at[i * a.step + j] = lane_fma(a.at[i * a.step + j], sign, lane_set(0));
 }
 
 /* V; the largest element of each column, the first of equals, is positive. */
@@ -435,7 +430,7 @@ INLINE void svd_form_large(svd_stack *x, const vec *sign, intptr_t m, intptr_t n
 
 /* s, scaled back, and info; whether a lane has no result. */
 INLINE vec svd_store_values(const svd_operands *o, intptr_t q, svd_stack *x, intptr_t n, intptr_t count,
-                          const bool unrolled) {
+                            const bool unrolled) {
     const vec zero = lane_set(0), times = lane_select(lane_equal(x->info, zero), x->back, lane_set(NAN));
     if (unrolled)
         UNROLLED(intptr_t j = 0; j < n; j++) x->s[j] = lane_mul(x->s[j], times);

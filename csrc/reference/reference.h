@@ -27,9 +27,9 @@ typedef struct smm_factors {
     intptr_t m, n;
     double a[SMM_MOST_ORDER * SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
 } smm_factors;
-void smm_factor(smm_factors *f);                                       /* A becomes R above the reflectors */
-void smm_column_of_q(const smm_factors *f, intptr_t j, double *q);     /* q = column j of H_0 H_1 ... */
-double smm_length(smm_dtype dtype, const double *x, intptr_t count);   /* |x|_2, scaled where squares are tiny */
+void smm_factor(smm_factors *f);                                     /* A becomes R above the reflectors */
+void smm_column_of_q(const smm_factors *f, intptr_t j, double *q);   /* q = column j of H_0 H_1 ... */
+double smm_length(smm_dtype dtype, const double *x, intptr_t count); /* |x|_2, scaled where squares are tiny */
 
 /* Elements of float32 are exact in double, so one text serves both. */
 static inline double get(const smm_operand *x, smm_dtype dtype, intptr_t q, intptr_t i, intptr_t j) {

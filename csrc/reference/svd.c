@@ -59,8 +59,7 @@ static void reduce(decomposition *x) {
     const intptr_t m = x->m, n = x->n;
     double squares[SMM_MOST_ORDER] = {0};
     for (intptr_t i = 0; i < m; i++)
-        for (intptr_t j = 0; j < n; j++)
-            squares[j] = fma_in(x->dtype, x->a[i * n + j], x->a[i * n + j], squares[j]);
+        for (intptr_t j = 0; j < n; j++) squares[j] = fma_in(x->dtype, x->a[i * n + j], x->a[i * n + j], squares[j]);
     smm_factors f = {.dtype = x->dtype, .m = m, .n = n};
     for (intptr_t j = 0; j < n; j++) {
         const intptr_t place = place_of(squares, n, j);
@@ -169,8 +168,7 @@ static void put_large(const decomposition *x, intptr_t q, matrix v) {
         double column[ELEMENTS];
         smm_column_of_q(&f, j, column);
         const double sign = j < n && f.a[j * n + j] < 0 ? -1 : 1;
-        for (intptr_t i = 0; i < m; i++)
-            put(&x->large, x->dtype, q, i, j, j < n ? column[i] * sign + 0.0 : column[i]);
+        for (intptr_t i = 0; i < m; i++) put(&x->large, x->dtype, q, i, j, j < n ? column[i] * sign + 0.0 : column[i]);
     }
 }
 
