@@ -164,11 +164,9 @@ def test_signs(isa, dtype, shape, rng):
             assert min(shape) > 32 or not np.signbit(x[x == 0]).any()
 
 
-@pytest.mark.parametrize("shape", FEW, ids=str)
+@pytest.mark.parametrize("shape", [(7, 4), (4, 7), (33, 31), (1, 5), (40, 8)], ids=str)
 def test_transposes(isa, dtype, shape, rng):
     """A wide matrix is the transpose of a tall one, to the bit."""
-    if shape[0] == shape[1] or min(shape) > 32:
-        pytest.skip("a square is not transposed")
     a = normal(rng, (19, *shape), dtype)
     for full in (False, True):
         u, s, vh = smallmm.svd(a, full_matrices=full)
