@@ -59,7 +59,7 @@ double smm_length(smm_dtype dtype, const double *x, intptr_t count) {
     const limits limit = limits_of[dtype];
     const double squares = sum_of_squares(dtype, x, 1, count);
     if (squares >= limit.low) return round_in(dtype, sqrt(squares));
-    double y[SMM_MOST_ORDER];
+    double y[SMM_MOST_ORDER] = {0};
     for (intptr_t i = 0; i < count; i++) y[i] = round_in(dtype, x[i] * limit.up);
     return round_in(dtype, round_in(dtype, sqrt(sum_of_squares(dtype, y, 1, count))) * limit.down);
 }
