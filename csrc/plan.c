@@ -67,12 +67,15 @@ static bool is_valid_view(const view *v, const smm_call *c, int i) {
     return !(used & (v->size - 1));
 }
 
-/* Columns of Q: as many as the shorter side has, or all. */
+/* Columns of Q: as many as the shorter side has, or all. Singular values: as many as the shorter side has. */
 static bool is_valid_k(const smm_call *c) {
     switch (c->op) {
     case SMM_OP_QR:
     case SMM_OP_QR_R: return c->k == least(c->m, c->n) || c->k == c->m;
-    case SMM_OP_QR_RAW: return c->k == least(c->m, c->n);
+    case SMM_OP_QR_RAW:
+    case SMM_OP_SVD:
+    case SMM_OP_SVD_FULL:
+    case SMM_OP_SVDVALS: return c->k == least(c->m, c->n);
     default: return true;
     }
 }

@@ -101,9 +101,9 @@ typedef struct smm_outer {
  *
  * info: 0, or what is wrong with a matrix, as in LAPACK: k > 0 means that pivot k (1-based) is zero or that the leading
  * minor of order k is not positive definite, or, of EIGH and EIGVALSH, that k elements beside the diagonal did not
- * converge to zero. -k, of LU_SOLVE: pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this
- * counts before a zero. The other outputs of such a matrix are NaN, but its pivots, and the answers of DET and SLOGDET:
- * 0; 0 and -inf.
+ * converge to zero, or, of SVD, SVD_FULL and SVDVALS, that k pairs of rows did not become orthogonal. -k, of LU_SOLVE:
+ * pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this counts before a zero. The other
+ * outputs of such a matrix are NaN, but its pivots, and the answers of DET and SLOGDET: 0; 0 and -inf.
  *
  * pivots, rank and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i].
  *

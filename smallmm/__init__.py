@@ -32,6 +32,7 @@ from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, l
 from ._lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
 from ._products import batched_matmul, matmul, matvec, vecmat
 from ._spectra import EighExResult, EighResult, EigvalshExResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex
+from ._svd import SVDExResult, SVDResult, svd, svd_ex, svdvals
 from ._systems import (
     InvExResult,
     SlogdetResult,
@@ -65,6 +66,8 @@ __all__ = [
     "LstsqResult",
     "QRRawResult",
     "QRResult",
+    "SVDExResult",
+    "SVDResult",
     "SlogdetResult",
     "SolveExResult",
     "__version__",
@@ -98,6 +101,9 @@ __all__ = [
     "solve",
     "solve_ex",
     "solve_triangular",
+    "svd",
+    "svd_ex",
+    "svdvals",
     "threads",
     "vecmat",
 ]

@@ -48,6 +48,12 @@ eigh: np.ufunc
 eigh_upper: np.ufunc
 eigvalsh: np.ufunc
 eigvalsh_upper: np.ufunc
+svd_tall: np.ufunc
+svd_wide: np.ufunc
+svd_full_tall: np.ufunc
+svd_full_wide: np.ufunc
+svdvals_tall: np.ufunc
+svdvals_wide: np.ufunc
 
 def isa() -> str: ...
 def isas_available() -> tuple[str, ...]: ...

@@ -63,7 +63,7 @@ def operands_of(name: str, m: int, n: int, k: int, batch: tuple[int, ...], dtype
         x = numbers(batch + core, seed + 7 * (m + 40 * n + 1600 * k))
         if seed == 0 and name not in ("matmul", "batched_matmul", "gemm", "matvec", "vecmat"):
             x += (min(m, n) + 1) * np.eye(*core)
-            if not name.startswith(("eig", "qr", "lstsq")):
+            if not name.startswith(("eig", "qr", "lstsq", "svd")):
                 x[(0,) * len(batch)] = 0
         if name.startswith("lu_solve") and len(core) == 1:  # pivots
             x = np.arange(n) + np.int64(numbers(batch + core, 5) > 0) * (n - 1 - np.arange(n))

@@ -231,18 +231,18 @@ INLINE void q_form(lanes_matrix a, const vec *tau, const bool unrolled) {
         ROLLED(intptr_t k = p - 1; k >= 0; k--) q_step(a, tau, p, k, unrolled);
 }
 
-/* Columns of Q beyond n of the tall, as many at a time as there is room for in x. */
-INLINE void q_store_complement(const smm_call *call, intptr_t q, lanes_matrix a, const vec *tau, vec *x,
+/* Columns n .. cols-1 of Q of the tall, as many at a time as there is room for in x. */
+INLINE void q_store_complement(const smm_operand *to, intptr_t cols, intptr_t q, lanes_matrix a, const vec *tau, vec *x,
                                intptr_t count) {
     const intptr_t most = QR_ELEMENTS / a.m;
-    for (intptr_t j = a.n, width; j < call->k; j += width) {
-        width = least(most, call->k - j);
+    for (intptr_t j = a.n, width; j < cols; j += width) {
+        width = least(most, cols - j);
         for (intptr_t i = 0; i < a.m * width; i++) x[i] = lane_set(i / width == j + i % width);
         for (intptr_t k = a.n - 1; k >= 0; k--) {
             const reflection h = {a.at + k * a.step + k, a.step, a.m - k, tau[k]};
             reflect(h, x + k * width, width, width, true, false);
         }
-        smm_operand c = call->qr.q;
+        smm_operand c = *to;
         c.data = (char *)c.data + j * c.col;
         lanes_store(&c, q, x, a.m, width, count);
     }
@@ -270,7 +270,7 @@ INLINE void qr_group(const smm_call *call, intptr_t q, lanes_matrix a, vec *r, i
     }
     r_store(call, q, r, a, unrolled ? p : call->k, count);
     if (call->op == SMM_OP_QR_R) return;
-    if (!unrolled && call->k > p) q_store_complement(call, q, a, tau, r, count);
+    if (!unrolled && call->k > p) q_store_complement(&call->qr.q, call->k, q, a, tau, r, count);
     q_form(a, tau, unrolled);
     gather_rows(a, p);
     lanes_store(&call->qr.q, q, a.at, a.m, p, count);

@@ -48,6 +48,12 @@ static const smm_gufunc gufuncs[] = {
     {"eigh_upper", "the same of the upper triangle", .op = SMM_OP_EIGH, .form = SMM_UPPER, .whole = true},
     {"eigvalsh", "eigenvalues, info", .op = SMM_OP_EIGVALSH, .whole = true},
     {"eigvalsh_upper", "the same of the upper triangle", .op = SMM_OP_EIGVALSH, .form = SMM_UPPER, .whole = true},
+    {"svd_tall", "U, s, V^T, info for m >= n", .op = SMM_OP_SVD, .k = 'n', .whole = true},
+    {"svd_wide", "the same for m <= n", .op = SMM_OP_SVD, .k = 'm', .whole = true},
+    {"svd_full_tall", "square U, s, square V^T, info for m >= n", .op = SMM_OP_SVD_FULL, .k = 'n', .whole = true},
+    {"svd_full_wide", "the same for m <= n", .op = SMM_OP_SVD_FULL, .k = 'm', .whole = true},
+    {"svdvals_tall", "singular values, info for m >= n", .op = SMM_OP_SVDVALS, .k = 'n', .whole = true},
+    {"svdvals_wide", "the same for m <= n", .op = SMM_OP_SVDVALS, .k = 'm', .whole = true},
 };
 
 enum { GUFUNCS = sizeof gufuncs / sizeof *gufuncs, SIGNATURE_LENGTH = 96 };

@@ -4,12 +4,7 @@
 
 enum { ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER };
 
-/* The reflectors of min(m, n) steps below R: row i of an m x n matrix begins at a + i * n. */
-typedef struct factors {
-    smm_dtype dtype;
-    intptr_t m, n;
-    double a[ELEMENTS], tau[SMM_MOST_ORDER];
-} factors;
+typedef smm_factors factors;
 
 /* Sums of squares outside of low .. high have lost digits to underflow, or may overflow; then x is scaled by a power of
  * two, which loses none. */
@@ -60,13 +55,22 @@ static void reflect(smm_dtype dtype, const double *v, intptr_t step_v, double ta
     for (intptr_t i = 1; i < count; i++) x[i * step] = fma_in(dtype, -v[i * step_v], w, x[i * step]);
 }
 
+double smm_length(smm_dtype dtype, const double *x, intptr_t count) {
+    const limits limit = limits_of[dtype];
+    const double squares = sum_of_squares(dtype, x, 1, count);
+    if (squares >= limit.low) return round_in(dtype, sqrt(squares));
+    double y[SMM_MOST_ORDER] = {0};
+    for (intptr_t i = 0; i < count; i++) y[i] = round_in(dtype, x[i] * limit.up);
+    return round_in(dtype, round_in(dtype, sqrt(sum_of_squares(dtype, y, 1, count))) * limit.down);
+}
+
 static void get_scaled(const smm_call *call, intptr_t q, double scale, factors *f) {
     for (intptr_t i = 0; i < f->m; i++)
         for (intptr_t j = 0; j < f->n; j++)
             f->a[i * f->n + j] = round_in(f->dtype, get(&call->a, f->dtype, q, i, j) * scale);
 }
 
-static void factor(factors *f) {
+void smm_factor(factors *f) {
     const intptr_t m = f->m, n = f->n;
     for (intptr_t k = 0; k < least(m, n); k++) {
         double *x = f->a + k * n + k;
@@ -88,16 +92,15 @@ static bool is_finite(const factors *f) {
 /* Factor matrix q; once more from a scaled one where products of elements near the largest number overflow. */
 static void factor_safely(const smm_call *call, intptr_t q, factors *f) {
     get_scaled(call, q, 1, f);
-    factor(f);
+    smm_factor(f);
     if (is_finite(f)) return;
     get_scaled(call, q, 0x1p-8, f);
-    factor(f);
+    smm_factor(f);
     for (intptr_t i = 0; i < least(f->m, f->n); i++)
         for (intptr_t j = i; j < f->n; j++) f->a[i * f->n + j] = round_in(f->dtype, f->a[i * f->n + j] * 0x1p8);
 }
 
-/* q = column j of H_0 H_1 ... */
-static void column_of_q(const factors *f, intptr_t j, double *q) {
+void smm_column_of_q(const factors *f, intptr_t j, double *q) {
     const intptr_t m = f->m, n = f->n, p = least(m, n);
     for (intptr_t i = 0; i < m; i++) q[i] = i == j;
     for (intptr_t k = least(j, p - 1); k >= 0; k--) {
@@ -129,7 +132,7 @@ static void put_factors(const smm_call *call, intptr_t q, const factors *f) {
     for (intptr_t j = 0; call->op == SMM_OP_QR && j < k; j++) {
         double x[ELEMENTS];
         if (n) {
-            column_of_q(f, j, x);
+            smm_column_of_q(f, j, x);
             for (intptr_t i = 0; i < m; i++) put(&call->qr.q, f->dtype, q, i, j, x[i]);
         } else {
             for (intptr_t i = 0; i < m; i++) put(&call->qr.q, f->dtype, q, i, j, i == j);

@@ -19,6 +19,9 @@ static void run_one(const smm_call *call) {
     case SMM_OP_LSTSQ: smm_reference_qr(call); break;
     case SMM_OP_EIGH:
     case SMM_OP_EIGVALSH: smm_reference_eigh(call); break;
+    case SMM_OP_SVD:
+    case SMM_OP_SVD_FULL:
+    case SMM_OP_SVDVALS: smm_reference_svd(call); break;
     case SMM_OPS: break;
     }
 }

@@ -15,10 +15,21 @@ intptr_t smm_reference_singular(const smm_call *call, intptr_t q); /* info of LU
 void smm_reference_cholesky(const smm_call *call);                 /* CHOLESKY, CHO_SOLVE, SOLVE_TRIANGULAR */
 void smm_reference_qr(const smm_call *call);                       /* QR, QR_R, QR_RAW, LSTSQ */
 void smm_reference_eigh(const smm_call *call);                     /* EIGH, EIGVALSH */
+void smm_reference_svd(const smm_call *call);                      /* SVD, SVD_FULL, SVDVALS */
 
 /* qr.c: a Householder reflector in place of x; the power of two that brings a magnitude that is far from 1 near it. */
 double smm_reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count);
 double smm_scale_to_one(smm_dtype dtype, double most);
+
+/* qr.c: the reflectors of min(m, n) steps below R: row i of an m x n matrix begins at a + i * n. */
+typedef struct smm_factors {
+    smm_dtype dtype;
+    intptr_t m, n;
+    double a[SMM_MOST_ORDER * SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
+} smm_factors;
+void smm_factor(smm_factors *f);                                     /* A becomes R above the reflectors */
+void smm_column_of_q(const smm_factors *f, intptr_t j, double *q);   /* q = column j of H_0 H_1 ... */
+double smm_length(smm_dtype dtype, const double *x, intptr_t count); /* |x|_2, scaled where squares are tiny */
 
 /* Elements of float32 are exact in double, so one text serves both. */
 static inline double get(const smm_operand *x, smm_dtype dtype, intptr_t q, intptr_t i, intptr_t j) {
