@@ -26,10 +26,24 @@ from ._cholesky import (
     cholesky_ex,
 )
 from ._config import get_num_threads, set_num_threads, show_config, threads
+from ._contractions import cross, diagonal, einsum, matrix_transpose, multi_dot, outer, trace
 from ._errors import LinAlgError
 from ._explain import Explanation, explain
 from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
 from ._lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
+from ._matrix_functions import (
+    MatrixFunctionExResult,
+    expm,
+    logm,
+    logm_ex,
+    matrix_power,
+    pinv,
+    powm,
+    powm_ex,
+    sqrtm,
+    sqrtm_ex,
+)
+from ._norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from ._products import batched_matmul, matmul, matvec, vecmat
 from ._spectra import EighExResult, EighResult, EigvalshExResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex
 from ._systems import (
@@ -63,6 +77,7 @@ __all__ = [
     "LinAlgError",
     "LstsqExResult",
     "LstsqResult",
+    "MatrixFunctionExResult",
     "QRRawResult",
     "QRResult",
     "SlogdetResult",
@@ -74,23 +89,40 @@ __all__ = [
     "cho_solve",
     "cholesky",
     "cholesky_ex",
+    "cond",
+    "cross",
     "cuda",
     "det",
+    "diagonal",
     "eigh",
     "eigh_ex",
     "eigvalsh",
     "eigvalsh_ex",
+    "einsum",
     "explain",
+    "expm",
     "get_num_threads",
     "inv",
     "inv_ex",
+    "logm",
+    "logm_ex",
     "lstsq",
     "lstsq_ex",
     "lu_factor",
     "lu_factor_ex",
     "lu_solve",
     "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
     "matvec",
+    "multi_dot",
+    "norm",
+    "outer",
+    "pinv",
+    "powm",
+    "powm_ex",
     "qr",
     "set_num_threads",
     "show_config",
@@ -98,8 +130,12 @@ __all__ = [
     "solve",
     "solve_ex",
     "solve_triangular",
+    "sqrtm",
+    "sqrtm_ex",
     "threads",
+    "trace",
     "vecmat",
+    "vector_norm",
 ]
 
 # Types are known by their public names, in tracebacks and where they are pickled.

@@ -1,0 +1,475 @@
+"""Products of several operands, of vectors, or by subscripts, and what is read off one matrix."""
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._arrays import without_labels
+from ._compose import Composition, composed, dimensions, namespace_of, permuted, sums
+from ._errors import shown
+from ._options import integer
+from ._products import matmul
+
+
+def matrix_transpose(x: ArrayLike, /) -> Any:
+    """The transpose of each matrix of a stack, a view: no element is copied or converted.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., m, n)
+        A stack of matrices, of any dtype.
+
+    Returns
+    -------
+    array, shape (..., n, m)
+
+    Raises
+    ------
+    ValueError
+        `x` has fewer than two dimensions.
+
+    Examples
+    --------
+    >>> smallmm.matrix_transpose(np.ones((5, 2, 3))).shape
+    (5, 3, 2)
+    """
+    x = _matrices("matrix_transpose", x)
+    ndim = dimensions(x)
+    return permuted(x, (*range(ndim - 2), ndim - 1, ndim - 2))
+
+
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
+    """A diagonal of each matrix of a stack, as `numpy.linalg.diagonal`.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., m, n)
+        A stack of matrices, of any dtype.
+    offset : int
+        0: the main diagonal; k > 0: that which begins in column k; k < 0: in row -k.
+
+    Returns
+    -------
+    array, shape (..., k)
+        A view of `x` where its library has views, NumPy's being read-only; else a copy.
+
+    Raises
+    ------
+    ValueError, TypeError
+        `x` has fewer than two dimensions; `offset` is no integer.
+
+    Examples
+    --------
+    >>> smallmm.diagonal([[1, 2], [3, 4]], offset=1)
+    array([2])
+    """
+    x = _matrices("diagonal", x)
+    return _diagonal(namespace_of(x), x, integer("diagonal", "offset", offset))
+
+
+def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
+    """Sum of a diagonal of each matrix of a stack, as `numpy.linalg.trace`.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., m, n)
+        A stack of matrices.
+    offset : int
+        Which diagonal, as in `diagonal`.
+    out : array, shape (...), optional
+        Where the result goes.
+
+    Returns
+    -------
+    array, shape (...)
+        0 of a diagonal without elements.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; `offset` is no integer.
+
+    Notes
+    -----
+    Elements are added from the top, of diagonals longer than 64 each 64 in a row, and then these sums: the
+    same bits whatever the batch, strides or threads. Integers are added in float64.
+
+    Examples
+    --------
+    >>> smallmm.trace([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]])
+    array([ 5., 13.])
+    """
+    offset = integer("trace", "offset", offset)
+    return composed(Composition("trace", "(m,n)->()", partial(_trace, offset)), {"x": x}, out)
+
+
+def outer(x1: ArrayLike, x2: ArrayLike, /, *, out: Any = None) -> Any:
+    """Outer product of each pair of vectors: column times row.
+
+    Parameters
+    ----------
+    x1 : array_like, shape (..., m)
+        A stack of vectors.
+    x2 : array_like, shape (..., n)
+        A stack of vectors. Batch dimensions broadcast.
+    out : array, shape (..., m, n), optional
+        Where the result goes.
+
+    Returns
+    -------
+    array, shape (..., m, n)
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `batched_matmul`; an operand has no dimension.
+
+    See Also
+    --------
+    batched_matmul : dtypes, and what computes it. `numpy.outer` takes one pair, and more dimensions as one.
+
+    Examples
+    --------
+    >>> smallmm.outer([1.0, 2.0], [3.0, 4.0, 5.0])
+    array([[ 3.,  4.,  5.],
+           [ 6.,  8., 10.]])
+    """
+    x1, x2 = (_array("outer", name, x) for name, x in (("x1", x1), ("x2", x2)))
+    return matmul(x1[..., :, None], x2[..., None, :], out)
+
+
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) -> Any:
+    """Cross product of each pair of vectors of three elements, as `numpy.linalg.cross`.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        Stacks of vectors, which broadcast.
+    axis : int
+        Where the three elements are.
+    out : array, optional
+        Where the result goes. It may be, or overlap, an input.
+
+    Returns
+    -------
+    array
+        Of the broadcast shape.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; `axis` is none, or has another length than 3.
+
+    Notes
+    -----
+    Each element is ``x1[i] * x2[j] - x1[j] * x2[i]``, both products rounded.
+
+    Examples
+    --------
+    >>> smallmm.cross([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [0.0, 0.0, 1.0])
+    array([[ 0., -1.,  0.],
+           [ 1.,  0.,  0.]])
+    """
+    axis = integer("cross", "axis", axis)
+    operands = {}
+    for name, x in (("x1", x1), ("x2", x2)):
+        x = _array("cross", name, x)
+        ndim, shape = dimensions(x), tuple(np.shape(x))
+        if not -ndim <= axis < ndim or shape[axis] != 3:
+            raise ValueError(f"cross: {name} has shape {shape}; expected length 3 along axis {axis}")
+        operands[name] = _moved(x, axis, -1)
+    result = composed(
+        Composition("cross", "(k),(k)->(k)", _cross), operands, None if out is None else _moved(out, axis, -1)
+    )
+    return _moved(result, -1, axis) if out is None else out
+
+
+def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
+    """Product of several stacks of matrices, in the order that needs fewest multiplications.
+
+    Parameters
+    ----------
+    arrays : sequence of array_like, shapes (..., m, k), (..., k, l), ..., (..., p, n)
+        At least two. Batch dimensions broadcast. The first may be a vector, taken as a row, and the last a
+        vector, taken as a column.
+    out : array, shape (..., m, n), optional
+        Where the result goes. It may be, or overlap, an input.
+
+    Returns
+    -------
+    array, shape (..., m, n), without m or n where that operand is a vector
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `batched_matmul`; `arrays` are fewer than two.
+
+    Notes
+    -----
+    The order depends on the sizes of the matrices alone, not on the batch: of equal ones the product that is
+    split furthest to the left (Cormen et al., Introduction to Algorithms, 15.2). Each product is one of
+    `matmul`.
+
+    Examples
+    --------
+    >>> a, b, c = np.ones((100, 2, 30)), np.ones((100, 30, 2)), np.ones((100, 2, 1))
+    >>> smallmm.multi_dot([a, b, c]).shape
+    (100, 2, 1)
+    """
+    operands = [_array("multi_dot", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
+    if len(operands) < 2:
+        raise ValueError(f"multi_dot: arrays has {len(operands)} arrays; expected at least two")
+    shapes = [tuple(x.shape) for x in operands]
+    is_row, is_column = (len(shape) == 1 for shape in (shapes[0], shapes[-1]))
+    if is_row:
+        operands[0] = operands[0][None, :]
+    if is_column:
+        operands[-1] = operands[-1][:, None]
+    sizes = list(operands[0].shape[-2:])
+    for i, x in enumerate(operands):
+        if x.ndim < 2:
+            raise ValueError(f"multi_dot: arrays[{i}] has shape {shapes[i]}; expected at least 2 dimensions")
+        if i and x.shape[-2] != sizes[-1]:
+            raise ValueError(
+                f"multi_dot: arrays[{i}] has shape {shapes[i]}; expected {sizes[-1]} rows to match "
+                f"arrays[{i - 1}] of shape {shapes[i - 1]}"
+            )
+        sizes[i + 1 :] = [x.shape[-1]]
+    splits = _cheapest_splits(sizes)
+
+    def product(first: int, last: int, out: Any = None) -> Any:
+        if first == last:
+            return operands[first]
+        split = splits[first, last]
+        return matmul(product(first, split), product(split + 1, last), out)
+
+    rows, columns = 0 if is_row else slice(None), 0 if is_column else slice(None)
+    if out is None:
+        return product(0, len(operands) - 1)[..., rows, columns]
+    if is_row:
+        target = out[..., None, None] if is_column else out[..., None, :]
+    else:
+        target = out[..., None] if is_column else out
+    product(0, len(operands) - 1, target)
+    return out
+
+
+def einsum(subscripts: str, /, *operands: ArrayLike, out: Any = None) -> Any:
+    """Products of two stacks of matrices or vectors, and transposes, by the subscripts of `numpy.einsum`.
+
+    Parameters
+    ----------
+    subscripts : str
+        As in `numpy.einsum`: a letter for each dimension, and ``...`` for others, which broadcast. What a
+        product of matrices is, or a permutation, is taken:
+
+        - of two operands, at most one letter that is summed, which both have; one that only the first and the
+          result have, one that only the second and the result have; and any that all three have, which are
+          batch dimensions. For instance ``"...ij,...jk->...ik"``, ``"...ij,...j->...i"``, ``"bji,bjk->bik"``,
+          ``"i,j->ij"``.
+        - of one operand, any order of its letters: ``"...ij->...ji"``, which is a view.
+
+        The result may be left out as in `numpy.einsum`: letters that occur once, in alphabetical order.
+    *operands : array_like
+        One or two arrays.
+    out : array, optional
+        Where the result of two operands goes. It may be, or overlap, an input.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    NotImplementedError
+        The subscripts are valid, but mean something else: a trace or diagonal, sums over one operand, several
+        summed letters, three operands. `numpy.einsum` takes them.
+    ValueError, TypeError
+        As `batched_matmul`; the subscripts are no such, or do not fit the operands.
+
+    Notes
+    -----
+    One call of `matmul`, with its bits, on views of the operands: nothing is copied.
+
+    Examples
+    --------
+    >>> a, x = np.ones((1000, 4, 3)), np.ones((1000, 3))
+    >>> smallmm.einsum("...ij,...j->...i", a, x).shape
+    (1000, 4)
+    >>> smallmm.einsum("bji,bjk->bik", a, a).shape
+    (1000, 3, 3)
+    """
+    inputs, result = _subscripts(subscripts, len(operands))
+    arrays = [_array("einsum", f"operand {i}", x) for i, x in enumerate(operands)]
+    if len(inputs) > 2:
+        raise _other_subscripts(subscripts, f"{len(inputs)} operands")
+    for i, letters in enumerate(inputs):
+        if repeated := {letter for letter in letters if letters.count(letter) > 1}:
+            raise _other_subscripts(subscripts, f"{min(repeated)} twice in operand {i}")
+    labels = [_labels(subscripts, i, x, letters) for i, (x, letters) in enumerate(zip(arrays, inputs, strict=True))]
+    if len(inputs) == 1:
+        if summed := set(inputs[0]) - set(result):
+            raise _other_subscripts(subscripts, f"a sum over {min(summed)} of one operand")
+        if out is not None:
+            raise TypeError("einsum: out is given, but the result is a view of the operand")
+        return permuted(arrays[0], tuple(labels[0].index(x) for x in _expanded(result, labels)))
+    first, second = map(set, labels)
+    kept = set(_expanded(result, labels))
+    groups = {
+        "i": [x for x in labels[0] if x not in second],
+        "k": [x for x in labels[1] if x not in first],
+        "j": [x for x in labels[0] if x in second and x not in kept],
+    }
+    ellipsis = sorted((first | second) & {x for x in first | second if isinstance(x, int)})
+    batch = [*ellipsis, *(x for x in labels[0] if x in second and x in kept and not isinstance(x, int))]
+    i, k, j = ([x for x in group if not isinstance(x, int)] for group in groups.values())
+    for letters in (i, k):
+        if summed := set(letters) - kept:
+            raise _other_subscripts(subscripts, f"a sum over {min(summed)} of one operand")
+    for letters, what in ((i, "letters of the first only"), (k, "letters of the second only"), (j, "sums")):
+        if len(letters) > 1:
+            raise _other_subscripts(subscripts, f"{len(letters)} {what}")
+    sizes = {x: s for x, s in zip(labels[0], np.shape(arrays[0]), strict=True)}
+    for x, s in zip(labels[1], np.shape(arrays[1]), strict=True):
+        if not isinstance(x, int) and sizes.get(x, s) != s:
+            raise ValueError(f"einsum: {x} is {sizes[x]} in operand 0 and {s} in operand 1; expected one length")
+    whole = [*batch, *i, *k]
+    a = _arranged(arrays[0], labels[0], batch, i, j)
+    b = _arranged(arrays[1], labels[1], batch, j, k)
+    order = _expanded(result, labels)
+    if out is None:
+        product = matmul(a, b)
+        product = product[(..., 0, slice(None)) if not i else (...,)]
+        product = product[(..., 0) if not k else (...,)]
+        return permuted(product, tuple(whole.index(x) for x in order))
+    if dimensions(out) != len(order):
+        raise ValueError(f"einsum: out has shape {tuple(np.shape(out))}; expected {len(order)} dimensions")
+    matmul(a, b, _arranged(out, order, batch, i, k))
+    return out
+
+
+# --- subscripts ----------------------------------------------------------------------------------------
+
+
+def _subscripts(subscripts: Any, count: int) -> tuple[list[str], str]:
+    """The letters of each operand and of the result, "." standing for an ellipsis."""
+    if not isinstance(subscripts, str):
+        raise TypeError(f"einsum: subscripts is {shown(subscripts)}; expected a str such as '...ij,...jk->...ik'")
+    text = subscripts.replace(" ", "").replace("...", ".")
+    left, arrow, result = text.partition("->")
+    inputs = left.split(",")
+    parts = [*inputs, result]
+    if not all(re.fullmatch(r"[A-Za-z]*\.?[A-Za-z]*", part) for part in parts):
+        raise ValueError(f"einsum: subscripts is {subscripts!r}; expected letters, '...', ',' and one '->'")
+    if len(inputs) != count:
+        raise ValueError(f"einsum: subscripts is {subscripts!r}, of {len(inputs)} operands; given are {count}")
+    letters = "".join(inputs).replace(".", "")
+    if not arrow:
+        once = "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
+        return inputs, "." * ("." in left) + once
+    if len(set(result)) < len(result) or set(result) - set(letters) - {"."}:
+        raise ValueError(
+            f"einsum: subscripts is {subscripts!r}; expected each letter of the result once, and in an operand"
+        )
+    if "." in left and "." not in result:
+        raise _other_subscripts(subscripts, "a sum over the dimensions of '...'")
+    return inputs, result
+
+
+def _other_subscripts(subscripts: str, what: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"einsum: subscripts is {subscripts!r}, with {what}; expected those of a product of two stacks of "
+        "matrices, or of a transpose. numpy.einsum takes others"
+    )
+
+
+def _labels(subscripts: str, i: int, x: Any, letters: str) -> list[Any]:
+    """A label for each dimension: its letter, or -1, -2, ... from the right where an ellipsis stands."""
+    others = dimensions(x) - len(letters.replace(".", ""))
+    if others < 0 or (others and "." not in letters):
+        raise ValueError(
+            f"einsum: operand {i} has shape {tuple(np.shape(x))}; expected the dimensions {letters.replace('.', '...')}"
+        )
+    return [y for letter in letters for y in (range(-others, 0) if letter == "." else [letter])]
+
+
+def _expanded(result: str, labels: list[list[Any]]) -> list[Any]:
+    most = max([0, *(-x for some in labels for x in some if isinstance(x, int))])
+    return [y for letter in result for y in (range(-most, 0) if letter == "." else [letter])]
+
+
+def _arranged(x: Any, labels: list[Any], batch: list[Any], rows: list[Any], columns: list[Any]) -> Any:
+    """x as a stack of matrices, those dimensions that it lacks being of length 1."""
+    order = [y for y in (*batch, *rows, *columns) if y in labels]
+    x = permuted(x, tuple(labels.index(y) for y in order))
+    inside = [slice(None) if y in labels else None for y in batch]
+    return x[(*inside, slice(None) if rows else None, slice(None) if columns else None)]
+
+
+# --- what the public functions share -------------------------------------------------------------------
+
+
+def _array(op: str, name: str, x: Any) -> Any:
+    """x, or the array that NumPy makes of it, which has at least one dimension."""
+    x = without_labels(x)
+    if not hasattr(x, "ndim"):
+        try:
+            x = np.asarray(x)
+        except Exception as error:
+            raise ValueError(
+                f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}"
+            ) from None
+    if not x.ndim and op != "einsum":
+        raise ValueError(f"{op}: {name} has no dimension; expected at least 1")
+    return x
+
+
+def _matrices(op: str, x: Any) -> Any:
+    x = _array(op, "x", x)
+    if x.ndim < 2:
+        raise ValueError(f"{op}: x has shape {tuple(x.shape)}; expected at least 2 dimensions, (..., m, n)")
+    return x
+
+
+def _moved(x: Any, source: int, target: int) -> Any:
+    """x with one axis elsewhere."""
+    axes = list(range(dimensions(x)))
+    axes.insert(target % len(axes), axes.pop(source))
+    return permuted(x, tuple(axes))
+
+
+def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """For each run of matrices the one after which it is split; matrix i is sizes[i] x sizes[i + 1]."""
+    count = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(count)}
+    splits = {}
+    for length in range(1, count):
+        for first in range(count - length):
+            last = first + length
+            cost[first, last], splits[first, last] = min(
+                (cost[first, split] + cost[split + 1, last] + sizes[first] * sizes[split + 1] * sizes[last + 1], split)
+                for split in range(first, last)
+            )
+    return splits
+
+
+# --- in terms of a library's namespace -----------------------------------------------------------------
+
+
+def _diagonal(xp: Any, x: Any, offset: int) -> Any:
+    return xp.linalg.diagonal(x, offset=offset)
+
+
+def _trace(offset: int, xp: Any, x: Any) -> Any:
+    return sums(xp, _diagonal(xp, x, offset))
+
+
+def _cross(xp: Any, a: Any, b: Any) -> Any:
+    a0, a1, a2 = (a[..., i] for i in range(3))
+    b0, b1, b2 = (b[..., i] for i in range(3))
+    return xp.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)
