@@ -145,7 +145,7 @@ for _name in __all__:
 del _name
 
 # What SciPy has, numpy.linalg has not, and neither has smallmm: the names that are asked for most
-_OF_SCIPY = ("expm", "ldl", "logm", "lu", "null_space", "orth", "polar", "schur", "sqrtm")
+_OF_SCIPY = ("ldl", "lu", "null_space", "orth", "polar", "schur", "signm")
 
 if not TYPE_CHECKING:  # for a type checker every name would exist
 

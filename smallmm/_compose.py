@@ -19,7 +19,10 @@ from ._arrays import call
 from ._products import matvec, vecmat
 from ._shapes import broadcast_shapes, core_dimensions
 
-_BLOCK = 1 << 16  # elements of the largest operand that a block has
+# Elements of the largest operand in a block: without a temporary of its size, with one or two, or with many
+NO_TEMPORARIES = 1 << 62
+FEW_TEMPORARIES = 1 << 18
+MANY_TEMPORARIES = 1 << 15
 _CHUNK = 64  # elements that are added in a row
 
 
@@ -31,7 +34,12 @@ class Composition:
     """
 
     def __init__(
-        self, name: str, signature: str, function: Callable[..., Any], dtypes: tuple[Any, ...] = (None,)
+        self,
+        name: str,
+        signature: str,
+        function: Callable[..., Any],
+        dtypes: tuple[Any, ...] = (None,),
+        block: int = FEW_TEMPORARIES,
     ) -> None:
         self.__name__ = name
         self.signature = signature
@@ -39,10 +47,12 @@ class Composition:
         self.nout = len(dtypes)
         self.nin = signature.count("(") - self.nout
         self._dtypes = dtypes
+        self._block = block
 
     def resolve_dtypes(self, dtypes: tuple[Any, ...]) -> tuple[np.dtype, ...]:
         """As of a gufunc: Python's numbers, given as types, follow the arrays."""
-        common = np.result_type(*(x for x in dtypes[: self.nin] if isinstance(x, np.dtype)))
+        arrays = [x for x in dtypes[: self.nin] if isinstance(x, np.dtype)]
+        common = np.result_type(*arrays or [float])
         own = _core.inv.resolve_dtypes((common, None, None))[1]
         return (*(own,) * self.nin, *(np.dtype(x or own) for x in self._dtypes))
 
@@ -73,7 +83,8 @@ class Composition:
             if out is not None:
                 np.copyto(out, result, casting="same_kind")
         answers = [
-            np.asarray(result)[()] if out is None else out for out, result in zip(outs, results, strict=True)
+            np.asarray(result, order="C")[()] if out is None else out
+            for out, result in zip(outs, results, strict=True)
         ]
         return answers[0] if self.nout == 1 else tuple(answers)
 
@@ -94,7 +105,7 @@ class Composition:
     def _in_blocks(self, arrays: list[np.ndarray], batch: tuple[int, ...]) -> tuple[np.ndarray, ...]:
         inputs, _ = core_dimensions(self)  # type: ignore[arg-type]
         cores = [x.shape[x.ndim - len(dims) :] for x, dims in zip(arrays, inputs, strict=True)]
-        count, step = prod(batch), max(1, _BLOCK // max(1, *map(prod, cores)))
+        count, step = prod(batch), max(1, self._block // max(1, *map(prod, cores)))
         if count <= step:
             return self.run(np, tuple(arrays))
         flat = [

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Sequence
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ._arrays import without_labels
-from ._compose import Composition, composed, dimensions, namespace_of, permuted, sums
+from ._compose import NO_TEMPORARIES, Composition, composed, dimensions, namespace_of, permuted, sums
 from ._errors import shown
 from ._options import integer
 from ._products import matmul
@@ -38,9 +37,9 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
     >>> smallmm.matrix_transpose(np.ones((5, 2, 3))).shape
     (5, 3, 2)
     """
-    x = _matrices("matrix_transpose", x)
-    ndim = dimensions(x)
-    return permuted(x, (*range(ndim - 2), ndim - 1, ndim - 2))
+    matrices = _matrices("matrix_transpose", x)
+    ndim = matrices.ndim
+    return permuted(matrices, (*range(ndim - 2), ndim - 1, ndim - 2))
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
@@ -68,8 +67,8 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
     >>> smallmm.diagonal([[1, 2], [3, 4]], offset=1)
     array([2])
     """
-    x = _matrices("diagonal", x)
-    return _diagonal(namespace_of(x), x, integer("diagonal", "offset", offset))
+    matrices = _matrices("diagonal", x)
+    return _diagonal(namespace_of(matrices), matrices, integer("diagonal", "offset", offset))
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
@@ -105,7 +104,8 @@ def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
     array([ 5., 13.])
     """
     offset = integer("trace", "offset", offset)
-    return composed(Composition("trace", "(m,n)->()", partial(_trace, offset)), {"x": x}, out)
+    composition = Composition("trace", "(m,n)->()", partial(_trace, offset), block=NO_TEMPORARIES)
+    return composed(composition, {"x": x}, out)
 
 
 def outer(x1: ArrayLike, x2: ArrayLike, /, *, out: Any = None) -> Any:
@@ -139,8 +139,8 @@ def outer(x1: ArrayLike, x2: ArrayLike, /, *, out: Any = None) -> Any:
     array([[ 3.,  4.,  5.],
            [ 6.,  8., 10.]])
     """
-    x1, x2 = (_array("outer", name, x) for name, x in (("x1", x1), ("x2", x2)))
-    return matmul(x1[..., :, None], x2[..., None, :], out)
+    column, row = _array("outer", "x1", x1), _array("outer", "x2", x2)
+    return matmul(column[..., :, None], row[..., None, :], out)
 
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) -> Any:
@@ -177,15 +177,13 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) -
     """
     axis = integer("cross", "axis", axis)
     operands = {}
-    for name, x in (("x1", x1), ("x2", x2)):
-        x = _array("cross", name, x)
-        ndim, shape = dimensions(x), tuple(np.shape(x))
-        if not -ndim <= axis < ndim or shape[axis] != 3:
-            raise ValueError(f"cross: {name} has shape {shape}; expected length 3 along axis {axis}")
+    for name, given in (("x1", x1), ("x2", x2)):
+        x = _array("cross", name, given)
+        if not -x.ndim <= axis < x.ndim or x.shape[axis] != 3:
+            raise ValueError(f"cross: {name} has shape {tuple(x.shape)}; expected length 3 along axis {axis}")
         operands[name] = _moved(x, axis, -1)
-    result = composed(
-        Composition("cross", "(k),(k)->(k)", _cross), operands, None if out is None else _moved(out, axis, -1)
-    )
+    target = _moved(out, axis, -1) if hasattr(out, "ndim") and out.ndim >= len(operands["x1"].shape) else out
+    result = composed(Composition("cross", "(k),(k)->(k)", _cross), operands, target)
     return _moved(result, -1, axis) if out is None else out
 
 
@@ -306,51 +304,15 @@ def einsum(subscripts: str, /, *operands: ArrayLike, out: Any = None) -> Any:
     """
     inputs, result = _subscripts(subscripts, len(operands))
     arrays = [_array("einsum", f"operand {i}", x) for i, x in enumerate(operands)]
-    if len(inputs) > 2:
-        raise _other_subscripts(subscripts, f"{len(inputs)} operands")
-    for i, letters in enumerate(inputs):
-        if repeated := {letter for letter in letters if letters.count(letter) > 1}:
-            raise _other_subscripts(subscripts, f"{min(repeated)} twice in operand {i}")
-    labels = [_labels(subscripts, i, x, letters) for i, (x, letters) in enumerate(zip(arrays, inputs, strict=True))]
-    if len(inputs) == 1:
-        if summed := set(inputs[0]) - set(result):
-            raise _other_subscripts(subscripts, f"a sum over {min(summed)} of one operand")
-        if out is not None:
-            raise TypeError("einsum: out is given, but the result is a view of the operand")
-        return permuted(arrays[0], tuple(labels[0].index(x) for x in _expanded(result, labels)))
-    first, second = map(set, labels)
-    kept = set(_expanded(result, labels))
-    groups = {
-        "i": [x for x in labels[0] if x not in second],
-        "k": [x for x in labels[1] if x not in first],
-        "j": [x for x in labels[0] if x in second and x not in kept],
-    }
-    ellipsis = sorted((first | second) & {x for x in first | second if isinstance(x, int)})
-    batch = [*ellipsis, *(x for x in labels[0] if x in second and x in kept and not isinstance(x, int))]
-    i, k, j = ([x for x in group if not isinstance(x, int)] for group in groups.values())
-    for letters in (i, k):
-        if summed := set(letters) - kept:
-            raise _other_subscripts(subscripts, f"a sum over {min(summed)} of one operand")
-    for letters, what in ((i, "letters of the first only"), (k, "letters of the second only"), (j, "sums")):
-        if len(letters) > 1:
-            raise _other_subscripts(subscripts, f"{len(letters)} {what}")
-    sizes = {x: s for x, s in zip(labels[0], np.shape(arrays[0]), strict=True)}
-    for x, s in zip(labels[1], np.shape(arrays[1]), strict=True):
-        if not isinstance(x, int) and sizes.get(x, s) != s:
-            raise ValueError(f"einsum: {x} is {sizes[x]} in operand 0 and {s} in operand 1; expected one length")
-    whole = [*batch, *i, *k]
-    a = _arranged(arrays[0], labels[0], batch, i, j)
-    b = _arranged(arrays[1], labels[1], batch, j, k)
+    labels = [_labels(i, x, letters) for i, (x, letters) in enumerate(zip(arrays, inputs, strict=True))]
     order = _expanded(result, labels)
-    if out is None:
-        product = matmul(a, b)
-        product = product[(..., 0, slice(None)) if not i else (...,)]
-        product = product[(..., 0) if not k else (...,)]
-        return permuted(product, tuple(whole.index(x) for x in order))
-    if dimensions(out) != len(order):
-        raise ValueError(f"einsum: out has shape {tuple(np.shape(out))}; expected {len(order)} dimensions")
-    matmul(a, b, _arranged(out, order, batch, i, k))
-    return out
+    if len(arrays) == 2:
+        return _product(subscripts, arrays, labels, order, out)
+    if summed := set(labels[0]) - set(order):
+        raise _other_subscripts(subscripts, f"a sum over {min(summed)} of one operand")
+    if out is not None:
+        raise TypeError("einsum: out is given, but the result is a view of the operand")
+    return permuted(arrays[0], tuple(labels[0].index(x) for x in order))
 
 
 # --- subscripts ----------------------------------------------------------------------------------------
@@ -359,7 +321,9 @@ def einsum(subscripts: str, /, *operands: ArrayLike, out: Any = None) -> Any:
 def _subscripts(subscripts: Any, count: int) -> tuple[list[str], str]:
     """The letters of each operand and of the result, "." standing for an ellipsis."""
     if not isinstance(subscripts, str):
-        raise TypeError(f"einsum: subscripts is {shown(subscripts)}; expected a str such as '...ij,...jk->...ik'")
+        raise TypeError(
+            f"einsum: subscripts is {shown(subscripts)}; expected a str such as '...ij,...jk->...ik'"
+        )
     text = subscripts.replace(" ", "").replace("...", ".")
     left, arrow, result = text.partition("->")
     inputs = left.split(",")
@@ -367,14 +331,16 @@ def _subscripts(subscripts: Any, count: int) -> tuple[list[str], str]:
     if not all(re.fullmatch(r"[A-Za-z]*\.?[A-Za-z]*", part) for part in parts):
         raise ValueError(f"einsum: subscripts is {subscripts!r}; expected letters, '...', ',' and one '->'")
     if len(inputs) != count:
-        raise ValueError(f"einsum: subscripts is {subscripts!r}, of {len(inputs)} operands; given are {count}")
+        raise ValueError(
+            f"einsum: subscripts is {subscripts!r}, of {len(inputs)} operands; given are {count}"
+        )
     letters = "".join(inputs).replace(".", "")
     if not arrow:
         once = "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
         return inputs, "." * ("." in left) + once
     if len(set(result)) < len(result) or set(result) - set(letters) - {"."}:
         raise ValueError(
-            f"einsum: subscripts is {subscripts!r}; expected each letter of the result once, and in an operand"
+            f"einsum: subscripts is {subscripts!r}; expected letters of operands in the result, each once"
         )
     if "." in left and "." not in result:
         raise _other_subscripts(subscripts, "a sum over the dimensions of '...'")
@@ -388,19 +354,47 @@ def _other_subscripts(subscripts: str, what: str) -> NotImplementedError:
     )
 
 
-def _labels(subscripts: str, i: int, x: Any, letters: str) -> list[Any]:
+def _labels(i: int, x: Any, letters: str) -> list[Any]:
     """A label for each dimension: its letter, or -1, -2, ... from the right where an ellipsis stands."""
-    others = dimensions(x) - len(letters.replace(".", ""))
+    others = x.ndim - len(letters.replace(".", ""))
     if others < 0 or (others and "." not in letters):
-        raise ValueError(
-            f"einsum: operand {i} has shape {tuple(np.shape(x))}; expected the dimensions {letters.replace('.', '...')}"
-        )
+        expected = letters.replace(".", "...")
+        raise ValueError(f"einsum: operand {i} has shape {tuple(x.shape)}; expected dimensions {expected}")
     return [y for letter in letters for y in (range(-others, 0) if letter == "." else [letter])]
 
 
 def _expanded(result: str, labels: list[list[Any]]) -> list[Any]:
     most = max([0, *(-x for some in labels for x in some if isinstance(x, int))])
     return [y for letter in result for y in (range(-most, 0) if letter == "." else [letter])]
+
+
+def _product(subscripts: str, arrays: list[Any], labels: list[list[Any]], order: list[Any], out: Any) -> Any:
+    """einsum of two operands, as `matmul` of the stacks of matrices that they are views of."""
+    (first, second), (a, b) = labels, arrays
+    batch = sorted(x for x in {*first, *second} if isinstance(x, int))
+    batch += [x for x in first if x in second and x in order and x not in batch]
+    rows = [x for x in first if x not in second and x not in batch]
+    columns = [x for x in second if x not in first and x not in batch]
+    summed = [x for x in first if x in second and x not in order]
+    if alone := {*rows, *columns} - {*order}:
+        raise _other_subscripts(subscripts, f"a sum over {min(alone)} of one operand")
+    for some, what in ((rows, "of the first operand alone"), (columns, "of the second"), (summed, "summed")):
+        if len(some) > 1:
+            raise _other_subscripts(subscripts, f"{len(some)} letters {what}")
+    sizes = dict(zip(first, a.shape, strict=True))
+    for x, size in zip(second, b.shape, strict=True):
+        if not isinstance(x, int) and sizes.get(x, size) != size:
+            raise ValueError(
+                f"einsum: {x} is {sizes[x]} in operand 0 and {size} in operand 1; expected one length"
+            )
+    a, b = _arranged(a, first, batch, rows, summed), _arranged(b, second, batch, summed, columns)
+    if out is not None:
+        if dimensions(out) != len(order):
+            raise ValueError(f"einsum: out has shape {np.shape(out)}; expected {len(order)} dimensions")
+        matmul(a, b, _arranged(out, order, batch, rows, columns))
+        return out
+    product = matmul(a, b)[..., slice(None) if rows else 0, slice(None) if columns else 0]
+    return permuted(product, tuple([*batch, *rows, *columns].index(x) for x in order))
 
 
 def _arranged(x: Any, labels: list[Any], batch: list[Any], rows: list[Any], columns: list[Any]) -> Any:
@@ -452,7 +446,12 @@ def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
         for first in range(count - length):
             last = first + length
             cost[first, last], splits[first, last] = min(
-                (cost[first, split] + cost[split + 1, last] + sizes[first] * sizes[split + 1] * sizes[last + 1], split)
+                (
+                    cost[first, split]
+                    + cost[split + 1, last]
+                    + sizes[first] * sizes[split + 1] * sizes[last + 1],
+                    split,
+                )
                 for split in range(first, last)
             )
     return splits

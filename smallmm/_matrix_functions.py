@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from math import factorial, log2
+from math import factorial, isfinite, log2
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from . import _spectra
 from ._calls import checked, several
 from ._compose import (
+    MANY_TEMPORARIES,
     Composition,
     column_sums,
     composed,
@@ -24,8 +25,8 @@ from ._compose import (
 )
 from ._errors import NOT_CONVERGED, SINGULAR, Reason, shown
 from ._options import flag, integer
-from ._systems import inv_ex, solve_ex
 from ._products import batched_matmul, vecmat
+from ._systems import inv_ex, solve_ex
 
 Assumption = Literal["gen", "general", "sym", "symmetric", "her", "hermitian", "pos", "positive definite"]
 
@@ -207,7 +208,7 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
            [ 1.,  0.]])
     """
     if not _is_symmetric("expm", assume_a):
-        return composed(Composition("expm", "(n,n)->(n,n)", _expm), {"a": a}, out)
+        return composed(Composition("expm", "(n,n)->(n,n)", _expm, block=MANY_TEMPORARIES), {"a": a}, out)
     return _of_symmetric("expm", a, _exponentials, (out,), NOT_CONVERGED)
 
 
@@ -413,15 +414,15 @@ def _is_symmetric(op: str, assume_a: Any) -> bool:
 
 def _needs_symmetric(op: str, assume_a: Any) -> None:
     if not _is_symmetric(op, assume_a):
-        name = {"powm": "fractional_matrix_power"}.get(op.removesuffix("_ex"), op.removesuffix("_ex"))
+        name = op.removesuffix("_ex").replace("powm", "fractional_matrix_power")
         raise NotImplementedError(
-            f"{op}: assume_a is {assume_a!r}, but only symmetric matrices are taken; expected assume_a='sym'. "
-            f"Of others scipy.linalg.{name} takes one at a time"
+            f"{op}: assume_a is {assume_a!r}; expected 'sym', as only symmetric matrices are taken. Others "
+            f"scipy.linalg.{name} takes, one at a time"
         )
 
 
 def _exponent(op: str, p: Any) -> float:
-    if not isinstance(p, Real | np.number) or isinstance(p, bool) or not np.isfinite(p):
+    if not isinstance(p, Real) or isinstance(p, bool) or not isfinite(p):
         raise ValueError(f"{op}: p is {shown(p)}; expected a finite number")
     return float(p)
 
@@ -429,14 +430,20 @@ def _exponent(op: str, p: Any) -> float:
 # --- symmetric matrices --------------------------------------------------------------------------------
 
 
-def _of_symmetric(op: str, a: Any, function: Callable[..., Any], outs: tuple[Any, ...], reason: Reason) -> Any:
-    composition = Composition(op, "(n,n)->(n,n),()", partial(_by_eigenvalues, function), (None, np.int32))
-    return checked(op, composed(composition, {"a": a}, outs), reason)
+def _of_symmetric(
+    op: str, a: Any, function: Callable[..., Any], outs: tuple[Any, ...], reason: Reason
+) -> Any:
+    return checked(op, composed(_composition(op, function), {"a": a}, outs), reason)
 
 
 def _of_symmetric_ex(op: str, a: Any, function: Callable[..., Any], out: Any) -> MatrixFunctionExResult:
-    composition = Composition(op, "(n,n)->(n,n),()", partial(_by_eigenvalues, function), (None, np.int32))
-    return MatrixFunctionExResult(*composed(composition, {"a": a}, several(op, out, MatrixFunctionExResult)))
+    outs = several(op, out, MatrixFunctionExResult)
+    return MatrixFunctionExResult(*composed(_composition(op, function), {"a": a}, outs))
+
+
+def _composition(op: str, function: Callable[..., Any]) -> Composition:
+    of_matrices = partial(_by_eigenvalues, function)
+    return Composition(op, "(n,n)->(n,n),()", of_matrices, (None, np.int32), MANY_TEMPORARIES)
 
 
 def _by_eigenvalues(function: Callable[..., Any], xp: Any, a: Any, *parameters: Any) -> tuple[Any, Any]:
@@ -530,48 +537,49 @@ def _power(n: int, xp: Any, a: Any) -> Any:
         return xp.zeros_like(a) + constant(xp, np.eye(a.shape[-1]), a)
     if n == 3:
         return batched_matmul(batched_matmul(a, a), a)
-    x = None
-    while True:
-        if n & 1:
-            x = a if x is None else batched_matmul(x, a)
-        n >>= 1
-        if not n:
-            return +x
+    while not n & 1:
+        a, n = batched_matmul(a, a), n >> 1
+    x = +a
+    while n := n >> 1:
         a = batched_matmul(a, a)
+        if n & 1:
+            x = batched_matmul(x, a)
+    return x
 
 
 # --- exponentials --------------------------------------------------------------------------------------
 
 
-class _Pade(NamedTuple):
-    """What [m/m] approximants need in a precision of roundoff u, by degree m."""
+class _Pade:
+    """What the [m/m] approximants of some degrees m need in a precision of roundoff u: the largest norms with
+    a backward error of at most u, and their coefficients."""
 
-    degrees: tuple[int, ...]
-    thetas: tuple[float, ...]  # largest norms with a backward error of at most u
-    log2_u: int
-
-    def coefficients(self) -> np.ndarray:
-        """For each degree those of I, A^2, A^4 and A^6 in the four sums of `_expm`; without the sums that
-        A^6 multiplies if no degree has them."""
-        table = np.zeros((len(self.degrees), 4, 4))
-        for row, m in zip(table, self.degrees, strict=True):
-            b = np.zeros(16)
-            b[: m + 1] = [
-                factorial(2 * m - k) // (factorial(m - k) * factorial(k)) for k in range(m + 1)
-            ]
+    def __init__(self, log2_u: int, thetas: dict[int, float]) -> None:
+        self.log2_u = log2_u
+        self.degrees = tuple(thetas)
+        self.log2_thetas = tuple(map(log2, thetas.values()))
+        # For each degree those of I, A^2, A^4 and A^6 in the four sums of `_expm`, or the first two
+        table = np.zeros((len(thetas), 4, 4))
+        for row, m in zip(table, thetas, strict=True):
+            b = np.zeros(14)
+            b[: m + 1] = [factorial(2 * m - k) // (factorial(m - k) * factorial(k)) for k in range(m + 1)]
             odd, even = b[1::2], b[0::2]
-            row[0], row[1] = odd[:4], even[:4]
-            row[2, 1:], row[3, 1:] = odd[4:7], even[4:7]
-        return table if self.degrees[-1] > 7 else table[:, :2]
+            row[0], row[1], row[2, 1:], row[3, 1:] = odd[:4], even[:4], odd[4:], even[4:]
+        self.coefficients = table if self.degrees[-1] > 7 else table[:, :2]
 
 
-# Al-Mohy and Higham 2009, table 3.1 and section 3; for single precision Higham, SIAM J. Matrix Anal. Appl. 26, 2005
+# Higham, SIAM J. Matrix Anal. Appl. 26, 2005, for single precision; Al-Mohy and Higham 2009
 _PADE = {
-    "float32": _Pade((3, 5, 7), (4.258730016922831e-1, 1.880152677804762, 3.925724783138660), -24),
+    "float32": _Pade(-24, {3: 4.258730016922831e-1, 5: 1.880152677804762, 7: 3.925724783138660}),
     "float64": _Pade(
-        (3, 5, 7, 9, 13),
-        (1.495585217958292e-2, 2.539398330063230e-1, 9.504178996162932e-1, 2.097847961257068, 4.25),
         -53,
+        {
+            3: 1.495585217958292e-2,
+            5: 2.539398330063230e-1,
+            7: 9.504178996162932e-1,
+            9: 2.097847961257068,
+            13: 4.25,
+        },
     ),
 }
 
@@ -603,7 +611,7 @@ def _expm(xp: Any, a: Any) -> Any:
         [power_of_two(xp, k * (exponent - squarings), a) for k in (0, 2, 4, 6)], axis=-1
     )  # of T^k
     f = power_of_two(xp, exponent - squarings, a)
-    table = constant(xp, pade.coefficients(), a)
+    table = constant(xp, pade.coefficients, a)
     rows = table.shape[1]
     chosen = xp.take(table, xp.reshape(degree, (-1,)), axis=0)
     chosen = xp.reshape(chosen, (*degree.shape, rows, 4)) * factors[..., None, :]
@@ -646,12 +654,12 @@ def _degree_and_scaling(
 
     more = _more_scaling(xp, pade, size, wide, t)
     last = len(pade.degrees) - 1
-    over = xp.maximum(xp.ceil(bounds[last] - log2(pade.thetas[last])), xp.zeros_like(size))
+    over = xp.maximum(xp.ceil(bounds[last] - pade.log2_thetas[last]), xp.zeros_like(size))
     # Of A / 2^over the error of rounding is 2^(-2 m over) times that of A
     needed = over + xp.maximum(xp.ceil(more[last] - over), xp.zeros_like(size))
     degree, squarings = xp.full_like(exponent, last), needed
     for index in reversed(range(last)):
-        enough = (bounds[index] <= log2(pade.thetas[index])) & (more[index] <= 0)
+        enough = (bounds[index] <= pade.log2_thetas[index]) & (more[index] <= 0)
         degree = xp.where(enough, xp.full_like(degree, index), degree)
         squarings = xp.where(enough, xp.zeros_like(size), squarings)
     return degree, xp.asarray(squarings, dtype=exponent.dtype)

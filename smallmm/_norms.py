@@ -4,7 +4,7 @@ array with itself, so that their order is fixed."""
 from collections.abc import Callable
 from functools import partial
 from math import inf, prod
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +28,7 @@ from ._compose import (
     sums,
 )
 from ._errors import NOT_CONVERGED, shown
-from ._options import flag
+from ._options import flag, integer
 from ._systems import inv_ex
 
 
@@ -85,7 +85,7 @@ def vector_norm(
     >>> smallmm.vector_norm([[3.0, 4.0], [1e200, 0.0]], axis=1)
     array([5.e+000, 1.e+200])
     """
-    return _vector_norm("vector_norm", x, axis, keepdims, ord, out)
+    return _vector_norm("vector_norm", without_labels(x), axis, keepdims, ord, out)
 
 
 def matrix_norm(
@@ -136,7 +136,9 @@ def matrix_norm(
     """
     x = without_labels(x)
     if dimensions(x) < 2:
-        raise ValueError(f"matrix_norm: x has shape {np.shape(x)}; expected at least 2 dimensions, (..., m, n)")
+        raise ValueError(
+            f"matrix_norm: x has shape {np.shape(x)}; expected at least 2 dimensions, (..., m, n)"
+        )
     return _matrix_norm("matrix_norm", x, (-2, -1), keepdims, ord, out)
 
 
@@ -205,9 +207,7 @@ def norm(
     return _matrix_norm("norm", x, tuple(axes), keepdims, "fro" if ord is None else ord, out)
 
 
-def cond(
-    x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: Any = None
-) -> Any:
+def cond(x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: Any = None) -> Any:
     """Condition number of each matrix of a stack, as `numpy.linalg.cond`.
 
     Parameters
@@ -307,7 +307,9 @@ def matrix_rank(
     hermitian = flag("matrix_rank", "hermitian", hermitian)
     if dimensions(A) < 2:
         dims = "(k)" if dimensions(A) else "()"
-        return composed(Composition("matrix_rank", f"{dims}->()", _rank_of_vector, (np.int64,)), {"A": A}, out)
+        return composed(
+            Composition("matrix_rank", f"{dims}->()", _rank_of_vector, (np.int64,)), {"A": A}, out
+        )
     operands, function = {"A": A}, partial(_rank, hermitian, tol is not None)
     tolerance = rtol if tol is None else tol
     if tolerance is not None:
@@ -322,13 +324,15 @@ def matrix_rank(
 
 
 def _vector_norm(op: str, x: Any, axis: Any, keepdims: Any, order: Any, out: Any) -> Any:
-    if isinstance(order, bool | str) or not isinstance(order, Real | np.number) or order != order:
+    if isinstance(order, bool | str) or not isinstance(order, Real) or order != order:
         raise ValueError(f"{op}: ord is {shown(order)}; expected a number, inf or -inf")
     axes = _axes(op, x, axis)
     names = ",".join(f"k{i}" for i in range(len(axes)))
     composition = Composition(op, f"({names})->()", partial(_norm_of_vectors, len(axes), float(order)))
     if order < 0 and prod(np.shape(x)[axis] for axis in axes) == 0:
-        raise ValueError(f"{op}: x has shape {tuple(np.shape(x))}; expected vectors with elements for ord < 0")
+        raise ValueError(
+            f"{op}: x has shape {tuple(np.shape(x))}; expected vectors with elements for ord < 0"
+        )
     return _reduced(op, composition, x, axes, keepdims, out)
 
 
@@ -345,14 +349,23 @@ def _matrix_norm(op: str, x: Any, axis: tuple[Any, ...], keepdims: Any, order: A
     return _reduced(op, composition, x, axes, keepdims, out)
 
 
-def _reduced(op: str, composition: Composition, x: Any, axes: tuple[int, ...], keepdims: Any, out: Any) -> Any:
+def _reduced(
+    op: str, composition: Composition, x: Any, axes: tuple[int, ...], keepdims: Any, out: Any
+) -> Any:
     """The composition of x, whose core dimensions are these axes, which stay with length 1 if `keepdims`."""
     keep = flag(op, "keepdims", keepdims)
     ndim = dimensions(x)
     rest = tuple(i for i in range(ndim) if i not in axes)
     inside = tuple(0 if i in axes else slice(None) for i in range(ndim))
-    target = out[inside] if keep and out is not None else out
-    result = composed(composition, {"x": permuted(x, (*rest, *axes))}, (target,) if composition.nout > 1 else target)
+    target = out
+    if keep and hasattr(out, "ndim"):
+        expected = tuple(1 if i in axes else size for i, size in enumerate(np.shape(x)))
+        if tuple(out.shape) != expected:
+            raise ValueError(f"{op}: out has shape {tuple(out.shape)}; expected {expected}")
+        target = out[inside]
+    result = composed(
+        composition, {"x": permuted(x, (*rest, *axes))}, (target,) if composition.nout > 1 else target
+    )
     if composition.nout > 1:
         result = checked(op, result, NOT_CONVERGED)
     if out is not None:
@@ -367,14 +380,12 @@ def _axes(op: str, x: Any, axis: Any) -> tuple[int, ...]:
         return tuple(range(ndim))
     given = axis if isinstance(axis, tuple | list) else (axis,)
     axes = []
-    for number in given:
-        if not isinstance(number, Integral) or isinstance(number, bool):
-            raise TypeError(f"{op}: axis is {shown(axis)}; expected an integer or a tuple of them")
+    for number in (integer(op, "axis", x) for x in given):
         if not -ndim <= number < ndim:
             raise np.exceptions.AxisError(
-                f"{op}: axis is {shown(axis)}; expected numbers from {-ndim} to {ndim - 1}, for {ndim} dimensions"
+                f"{op}: axis is {shown(axis)}; expected numbers from {-ndim} to {ndim - 1}, of x's dimensions"
             )
-        axes.append(int(number) % ndim)
+        axes.append(number % ndim)
     if len(set(axes)) < len(axes):
         raise ValueError(f"{op}: axis is {shown(axis)}; expected different axes")
     return tuple(axes)
@@ -385,11 +396,9 @@ def _matrix_order(op: str, name: str, order: Any) -> Any:
     if isinstance(order, str):
         if order in ("fro", "nuc"):
             return order
-    elif isinstance(order, Real | np.number) and not isinstance(order, bool) and abs(order) in (1, 2, inf):
+    elif isinstance(order, Real) and not isinstance(order, bool) and abs(order) in (1, 2, inf):
         return float(order)
-    raise ValueError(
-        f"{op}: {name} is {shown(order)}; expected 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
-    )
+    raise ValueError(f"{op}: {name} is {shown(order)}; expected 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
 
 
 # --- in terms of a library's namespace -----------------------------------------------------------------
@@ -423,28 +432,33 @@ def _norm_of_vectors(axes: int, order: float, xp: Any, x: Any) -> Any:
     size = xp.abs(x)
     if order == 1:
         return sums(xp, size)
-    most = extreme(xp, size, order)
     if order in (inf, -inf):
-        return most
-    usable = (most > 0) & xp.isfinite(most)
-    scale = xp.where(usable, most, xp.ones_like(most))
-    powers = (size / scale[..., None]) ** order  # the largest is 1
-    return xp.where(usable, scale * sums(xp, powers) ** (1 / order), most)
+        return extreme(xp, size, order)
+    return _norm_by_powers(xp, size, 1, order, lambda y: sums(xp, y**order), lambda y: y ** (1 / order))
 
 
 def _norm_2(xp: Any, x: Any, add: Callable[[Any], Any], axes: int) -> Any:
-    """The root of the sum of squares. Where that sum is not normal, elements are scaled by a power of two."""
-    squares = add(x * x)
+    """The root of the sum of squares."""
+    return _norm_by_powers(xp, x, axes, 2, lambda y: add(y * y), xp.sqrt)
+
+
+def _norm_by_powers(
+    xp: Any, x: Any, axes: int, order: float, powers: Callable[[Any], Any], root: Callable[[Any], Any]
+) -> Any:
+    """root(powers(x)), of elements divided by a power of two where that sum of powers is not normal."""
+    total = powers(x)
     info = np.finfo(dtype_name(x))
-    normal = (squares >= float(info.tiny / info.eps**2)) & (squares <= float(info.max))
-    norms = xp.sqrt(squares)
+    normal = (total >= float(info.tiny / info.eps**2)) & (total <= float(info.max))
+    norms = root(total)
     if xp is np and normal.all():
         return norms
-    largest = extreme(xp, xp.reshape(xp.abs(x), (*x.shape[: x.ndim - axes], prod(x.shape[x.ndim - axes :]))))
-    _, exponents = xp.frexp(xp.where(xp.isfinite(largest), largest, xp.ones_like(largest)))
+    size = xp.reshape(xp.abs(x), (*x.shape[: x.ndim - axes], prod(x.shape[x.ndim - axes :])))
+    most = extreme(xp, size, order)
+    usable = (most > 0) & xp.isfinite(most)
+    _, exponents = xp.frexp(xp.where(usable, most, xp.ones_like(most)))
     scale = power_of_two(xp, -exponents, x)
-    scaled = x * scale[(..., *(None,) * axes)]
-    return xp.where(normal, norms, xp.sqrt(add(scaled * scaled)) / scale)
+    scaled = root(powers(x * scale[(..., *(None,) * axes)])) / scale
+    return xp.where(normal, norms, xp.where(usable, scaled, most))
 
 
 def _cond(order: Any, xp: Any, x: Any) -> tuple[Any, Any]:
