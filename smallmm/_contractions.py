@@ -266,10 +266,10 @@ def einsum(subscripts: str, /, *operands: ArrayLike, out: Any = None) -> Any:
         As in `numpy.einsum`: a letter for each dimension, and ``...`` for others, which broadcast. What a
         product of matrices is, or a permutation, is taken:
 
-        - of two operands, at most one letter that is summed, which both have; one that only the first and the
-          result have, one that only the second and the result have; and any that all three have, which are
-          batch dimensions. For instance ``"...ij,...jk->...ik"``, ``"...ij,...j->...i"``, ``"bji,bjk->bik"``,
-          ``"i,j->ij"``.
+        - of two operands, at most one summed letter, which both have, and every other in the result. The last
+          letter of each that the other lacks counts the rows or columns of matrices, all others are batch
+          dimensions. For instance ``"...ij,...jk->...ik"``, ``"...ij,...j->...i"``, ``"bji,bjk->bik"``,
+          ``"bij,jk->bik"``, ``"i,j->ij"``.
         - of one operand, any order of its letters: ``"...ij->...ji"``, which is a view.
 
         The result may be left out as in `numpy.einsum`: letters that occur once, in alphabetical order.
@@ -324,7 +324,7 @@ def _subscripts(subscripts: Any, count: int) -> tuple[list[str], str]:
         raise TypeError(
             f"einsum: subscripts is {shown(subscripts)}; expected a str such as '...ij,...jk->...ik'"
         )
-    text = subscripts.replace(" ", "").replace("...", ".")
+    text = subscripts.replace(" ", "").replace(".", "?").replace("???", ".")
     left, arrow, result = text.partition("->")
     inputs = left.split(",")
     parts = [*inputs, result]
@@ -334,6 +334,11 @@ def _subscripts(subscripts: Any, count: int) -> tuple[list[str], str]:
         raise ValueError(
             f"einsum: subscripts is {subscripts!r}, of {len(inputs)} operands; given are {count}"
         )
+    if count > 2:
+        raise _other_subscripts(subscripts, f"{count} operands")
+    for i, some in enumerate(inputs):
+        if twice := {x for x in some if some.count(x) > 1}:
+            raise _other_subscripts(subscripts, f"{min(twice)} twice in operand {i}")
     letters = "".join(inputs).replace(".", "")
     if not arrow:
         once = "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
@@ -378,9 +383,10 @@ def _product(subscripts: str, arrays: list[Any], labels: list[list[Any]], order:
     summed = [x for x in first if x in second and x not in order]
     if alone := {*rows, *columns} - {*order}:
         raise _other_subscripts(subscripts, f"a sum over {min(alone)} of one operand")
-    for some, what in ((rows, "of the first operand alone"), (columns, "of the second"), (summed, "summed")):
-        if len(some) > 1:
-            raise _other_subscripts(subscripts, f"{len(some)} letters {what}")
+    if len(summed) > 1:
+        raise _other_subscripts(subscripts, f"{len(summed)} summed letters")
+    batch += rows[:-1] + columns[:-1]
+    rows, columns = rows[-1:], columns[-1:]
     sizes = dict(zip(first, a.shape, strict=True))
     for x, size in zip(second, b.shape, strict=True):
         if not isinstance(x, int) and sizes.get(x, size) != size:

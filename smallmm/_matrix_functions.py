@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from math import factorial, isfinite, log2
+from math import factorial, floor, isfinite, log2
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
@@ -563,6 +563,7 @@ class _Pade:
         for row, m in zip(table, thetas, strict=True):
             b = np.zeros(14)
             b[: m + 1] = [factorial(2 * m - k) // (factorial(m - k) * factorial(k)) for k in range(m + 1)]
+            b /= 2.0 ** floor(log2(b[0]))  # exactly, so that no term is much larger than A
             odd, even = b[1::2], b[0::2]
             row[0], row[1], row[2, 1:], row[3, 1:] = odd[:4], even[:4], odd[4:], even[4:]
         self.coefficients = table if self.degrees[-1] > 7 else table[:, :2]
