@@ -144,7 +144,7 @@ for _name in __all__:
         globals()[_name].__module__ = "smallmm"
 del _name
 
-# What SciPy has, numpy.linalg has not, and neither has smallmm: the names that are asked for most
+# Functions that only SciPy has: those that are asked for most
 _OF_SCIPY = ("ldl", "lu", "null_space", "orth", "polar", "schur", "signm")
 
 if not TYPE_CHECKING:  # for a type checker every name would exist

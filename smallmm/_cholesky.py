@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from . import _core
-from ._arrays import call
-from ._calls import checked, run, several
+from ._calls import finish, run, several
+from ._catalog import computed_by
 from ._errors import NOT_POSITIVE_DEFINITE, LinAlgError
 from ._options import flag, one_triangle, pair
 
-_direct = _core.direct
-_direct_cholesky = _direct["cholesky"]
+_direct_cholesky, _direct_cholesky_upper = _core.direct["cholesky"], _core.direct["cholesky_upper"]
 
 
 class ChoFactorResult(NamedTuple):
@@ -22,12 +21,13 @@ class ChoFactorResult(NamedTuple):
 
 
 class CholeskyExResult(NamedTuple):
-    """The factor, and 0 or the order of the leading minor that is not positive."""
+    """The factor, and info: 0, or the order of the first leading minor that is not positive."""
 
     L: Any
     info: Any
 
 
+@computed_by("cholesky", "cholesky_upper")
 def cholesky(
     a: "ArrayLike",
     /,
@@ -47,11 +47,11 @@ def cholesky(
     upper : bool
         Whether to return U instead of L.
     lower : bool, optional
-        SciPy's word for the opposite, where False is the default. Without it, `upper` counts.
+        SciPy's name for the opposite, whose default there is False. If it is None, `upper` decides.
     out : array, shape (..., n, n), optional
-        Where the result goes. It may be, or overlap, the input.
+        Where the result is written. It may be, or overlap, the input.
     overwrite_a, check_finite : bool
-        Taken for SciPy's sake, without effect, as in `solve`.
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
@@ -61,19 +61,20 @@ def cholesky(
     Raises
     ------
     LinAlgError
-        Some matrices are not positive definite, or have NaN. The exception has the other matrices' factors.
+        Some matrices are not positive definite, or have NaN. The exception holds the other matrices' factors.
     ValueError, TypeError
         As `solve`.
 
     See Also
     --------
-    cho_solve : what the factor is for.
-    cholesky_ex : the same, with bad matrices reported in an array.
+    cho_solve : solves with the factor.
+    cholesky_ex : the same, with matrices that are not positive definite reported in an array.
     solve : dtypes, orders above 32.
 
     Notes
     -----
-    ``|A - L L^T|_1 <= 10 n u |A|_1``. 1/3 n^3 operations a matrix.
+    ``|A - L L^T|_1 <= 10 n u |A|_1``. 1/3 n^3 operations per matrix. Right-looking, as in
+    Golub and Van Loan, Matrix Computations, section 4.2.
 
     Examples
     --------
@@ -84,12 +85,14 @@ def cholesky(
     upper = upper is not False and flag("cholesky", "upper", upper)
     if lower is not None:
         upper = not one_triangle("cholesky", "lower", lower, upper)
-    results = _direct["cholesky_upper"](a, out) if upper else _direct_cholesky(a, out)
-    if results is NotImplemented:
-        results = call("cholesky", _core.cholesky_upper if upper else _core.cholesky, {"a": a}, (out,), {})
-    return results[0] if results[1] is None else checked("cholesky", results, NOT_POSITIVE_DEFINITE)
+    results = _direct_cholesky_upper(a, out) if upper else _direct_cholesky(a, out)
+    if results is not NotImplemented and results[1] is None:
+        return results[0]
+    gufunc = "cholesky_upper" if upper else "cholesky"
+    return finish(results, "cholesky", gufunc, {"a": a}, (out,), None, NOT_POSITIVE_DEFINITE)
 
 
+@computed_by("cholesky", "cholesky_upper")
 def cholesky_ex(
     a: "ArrayLike", /, *, upper: bool = False, out: tuple[Any, Any] | None = None
 ) -> CholeskyExResult:
@@ -103,9 +106,10 @@ def cholesky_ex(
     """
     outs = several("cholesky_ex", out, CholeskyExResult)
     gufunc = "cholesky_upper" if flag("cholesky_ex", "upper", upper) else "cholesky"
-    return CholeskyExResult(*run("cholesky_ex", gufunc, {"a": a}, outs))
+    return run("cholesky_ex", gufunc, {"a": a}, outs, CholeskyExResult)
 
 
+@computed_by("cholesky", "cholesky_upper")
 def cho_factor(
     a: "ArrayLike",
     lower: bool = False,
@@ -114,7 +118,7 @@ def cho_factor(
     overwrite_a: bool = False,
     check_finite: bool = False,
 ) -> ChoFactorResult:
-    """`cholesky` with SciPy's name, default and result, which `cho_solve` takes.
+    """`cholesky` with the name, the default and the result of SciPy's function, which `cho_solve` takes.
 
     Parameters
     ----------
@@ -126,18 +130,26 @@ def cho_factor(
     out : array, shape (..., n, n), optional
         Where the factor goes. It may be, or overlap, the input.
     overwrite_a, check_finite : bool
-        Taken for SciPy's sake, without effect, as in `solve`.
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
     ChoFactorResult
-        ``c``, shape (..., n, n): the factor, zero in the other triangle (SciPy leaves that of `a` there);
-        ``lower``.
+        ``c``, shape (..., n, n): the factor, zero in the other triangle (SciPy leaves that of `a` there).
+        ``lower``: as given.
 
     Raises
     ------
     LinAlgError, ValueError, TypeError
         As `cholesky`.
+
+    See Also
+    --------
+    cho_solve : solves with the factor.
+
+    Notes
+    -----
+    Accuracy and operations are those of `cholesky`.
 
     Examples
     --------
@@ -145,14 +157,16 @@ def cho_factor(
     array([1., 1.])
     """
     lower = flag("cho_factor", "lower", lower)
-    results = run("cho_factor", "cholesky" if lower else "cholesky_upper", {"a": a}, (out,))
+    gufunc = "cholesky" if lower else "cholesky_upper"
     try:
-        return ChoFactorResult(checked("cho_factor", results, NOT_POSITIVE_DEFINITE), lower)
+        c = run("cho_factor", gufunc, {"a": a}, (out,), None, NOT_POSITIVE_DEFINITE)
+        return ChoFactorResult(c, lower)
     except LinAlgError as error:
         error.result = ChoFactorResult(error.result, lower)
         raise
 
 
+@computed_by("cho_solve", "cho_solve_upper")
 def cho_solve(
     c_and_lower: "tuple[ArrayLike, bool]",
     b: "ArrayLike",
@@ -166,15 +180,15 @@ def cho_solve(
     Parameters
     ----------
     c_and_lower : (c, lower)
-        A factor, shape (..., n, n), and whether it is the lower one; only that triangle is read. So
-        ``(cholesky(a), True)``, ``(cholesky(a, upper=True), False)`` or what `cho_factor`, or SciPy's,
-        returned.
+        A factor, shape (..., n, n), and whether it is the lower one; only that triangle is read. That is
+        ``(cholesky(a), True)``, ``(cholesky(a, upper=True), False)``, or the result of `cho_factor` here or
+        in SciPy.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     out : array, optional
-        Where the result goes. It may be, or overlap, an input.
+        Where the result is written. It may be, or overlap, an input.
     overwrite_b, check_finite : bool
-        Taken for SciPy's sake, without effect, as in `solve`.
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
@@ -185,9 +199,14 @@ def cho_solve(
     ValueError, TypeError
         As `solve`; `c_and_lower` is not a pair.
 
+    See Also
+    --------
+    cholesky, cho_factor : the factor.
+    solve : dtypes, orders above 32.
+
     Notes
     -----
-    2 n^2 k operations a matrix.
+    Two triangular solves. 2 n^2 k operations per matrix.
 
     Examples
     --------

@@ -30,14 +30,14 @@ def set_num_threads(threads: int, /) -> None:
 
     Notes
     -----
-    Results do not depend on it, to the bit. Small calls use fewer threads than they may.
+    Results do not depend on it, bit for bit. Small calls use fewer threads than they may.
     """
     _core.set_num_threads(integer("set_num_threads", "threads", threads))
 
 
 @contextmanager
 def threads(threads: int, /) -> Iterator[None]:
-    """Context in which calls of this process, from whatever thread, may use so many threads (0: the default).
+    """Context in which calls of this process, from any thread, may use so many threads (0: the default).
 
     >>> with smallmm.threads(1):
     ...     smallmm.get_num_threads()
@@ -56,7 +56,7 @@ def show_config(mode: Literal["stdout"] = "stdout") -> None: ...
 @overload
 def show_config(mode: Literal["dicts"]) -> dict[str, Any]: ...
 def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] | None:
-    """Show versions, instruction set, threads, and what there is of NUMA, GPUs and their compiler.
+    """Show versions, the instruction set, threads, NUMA nodes, GPUs and their compiler.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
 
     Notes
     -----
-    GPUs are those that the driver's library NVML lists: CUDA is not started, which a process that forks later
-    could not use in its children.
+    GPUs are listed by the driver's library NVML. CUDA is not started, because a process that forks later
+    could not use it in its children.
     """
     if not isinstance(mode, str) or mode not in ("stdout", "dicts"):
         raise ValueError(f"show_config: mode is {shown(mode)}; expected 'stdout' or 'dicts'")

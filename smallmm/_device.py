@@ -16,16 +16,18 @@ from ._adapters.base import CUDA, Device
 from ._compose import Composition
 from ._errors import explain_failure, wrong_dtype
 from ._shapes import (
+    MOST_ORDER,
     PRODUCTS,
     computed_dtypes,
     core_dimensions,
     core_sizes,
+    has_kernel,
     narrow_dtype,
     output_shapes,
     working_dtype,
 )
 
-_MOST_DIMS = 10  # SMM_MOST_DIMS of csrc/python/buffers.h: 8 batch dimensions and the matrix's
+_MOST_DIMS = _core.limits["cuda_dimensions"]  # batch dimensions and the matrix's
 
 
 def any_nonzero(info: Any) -> bool:
@@ -107,13 +109,13 @@ def call(
         results = _of_nothing(library, gufunc, operands, shaped)
     elif sizes.get("k") == 0:
         results = _without_columns(op, library, gufunc, operands, infos["b"].shape, outputs)
-    elif _has_kernels(sizes.get("m", sizes["n"]), sizes["n"]):
+    elif has_kernel(sizes.get("m", sizes["n"]), sizes["n"]):
         results = _run(op, library, gufunc, operands, outputs)
     else:
         raise NotImplementedError(
             f"{op}: no kernel takes {sizes.get('m', sizes['n'])} x {sizes['n']} matrices on a device (they "
-            f"take min(m, n) <= {cuda.LARGEST_FACTORED} and m n <= "
-            f"{cuda.LARGEST_FACTORED**2}); {library.name} may"
+            f"take min(m, n) <= {MOST_ORDER} and m n <= "
+            f"{MOST_ORDER**2}); {library.name} may"
         )
     answers = []
     for output, result, out in zip(outputs, results, [*outs.values(), *[None] * gufunc.nout], strict=False):
@@ -202,10 +204,6 @@ def _without_columns(
     b = library.asarray(np.zeros((*shape[:-1], 1), computed))
     results = _run(op, library, gufunc, {**operands, "b": b}, widened)
     return [x[..., :0] if columns else x for x, columns in zip(results, has_columns, strict=True)]
-
-
-def _has_kernels(m: int, n: int) -> bool:
-    return min(m, n) <= cuda.LARGEST_FACTORED and m * n <= cuda.LARGEST_FACTORED**2
 
 
 def _is_number(x: Any) -> bool:

@@ -8,41 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _cholesky, _core, _lapack, _least_squares, _lu, _products, _spectra, _systems
+from . import _core, _lapack
 from ._adapters import on_device
 from ._arrays import as_numpy
+from ._catalog import FUNCTIONS
 from ._errors import LinAlgError, shown
-
-_EXPLAINED = {
-    f.__name__: f
-    for f in (
-        _products.batched_matmul,
-        _products.matmul,
-        _products.matvec,
-        _products.vecmat,
-        _lu.lu_factor,
-        _lu.lu_factor_ex,
-        _lu.lu_solve,
-        _systems.solve,
-        _systems.solve_ex,
-        _systems.inv,
-        _systems.inv_ex,
-        _systems.det,
-        _systems.slogdet,
-        _cholesky.cholesky,
-        _cholesky.cholesky_ex,
-        _cholesky.cho_factor,
-        _cholesky.cho_solve,
-        _systems.solve_triangular,
-        _least_squares.qr,
-        _least_squares.lstsq,
-        _least_squares.lstsq_ex,
-        _spectra.eigh,
-        _spectra.eigh_ex,
-        _spectra.eigvalsh,
-        _spectra.eigvalsh_ex,
-    )
-}
 
 
 class Explanation(NamedTuple):
@@ -97,19 +67,29 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     Parameters
     ----------
     op : str or function
-        ``"solve"`` or ``smallmm.solve``; any other operation likewise.
+        ``"solve"`` or ``smallmm.solve``, or another function that kernels compute.
     *arrays : array_like
-        The operands, in tuples where the function takes them so. Their shapes, dtypes, strides and alignment
+        The operands, in tuples where the function takes tuples. Their shapes, dtypes, strides and alignment
         matter, their values do not.
     out : array or tuple of arrays, optional
         The output, which is not written to.
     **kwargs
-        As the function itself takes, ``alpha`` or ``mode`` for example.
+        The function's own keywords, such as ``alpha`` or ``mode``.
 
     Returns
     -------
     Explanation
         A named tuple; print it for a summary.
+
+    Raises
+    ------
+    ValueError, TypeError
+        There is no such function; or the call itself would raise it.
+
+    Notes
+    -----
+    Nothing is computed. The plan is that of the first run of evenly spaced matrices; matrices, flops and
+    bytes are those of all.
 
     Examples
     --------
@@ -117,22 +97,23 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     1000
     """
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
-    if name not in _EXPLAINED:
-        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(_EXPLAINED)}")
+    if name not in FUNCTIONS:
+        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(sorted(FUNCTIONS))}")
+    function, (gufunc, *_) = FUNCTIONS[name]
     operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
     out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
-    plan = _core.explain(_unchecked, _EXPLAINED[name], *operands, out=out, **kwargs)
+    plan = _core.explain(_unchecked, function, *operands, out=out, **kwargs)
     packed = tuple(x for x in "ab" if plan.pop(f"pack_{x}"))
     architecture = re.search(r"_sm(\d+)$", plan["kernel"] or "")
     plan["isa"] = f"sm_{architecture[1]}" if architecture else _core.isa()
     if plan["kernel"] is None and plan["matrices"]:
-        plan["kernel"] = f"lapack {_lapack.ROUTINES[name.removesuffix('_ex')]}"
+        plan["kernel"] = f"lapack {_lapack.FALLBACKS[gufunc].routine}"
         plan.update(threads=1, nontemporal=False)
     return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), **plan)
 
 
 def _is_host_array(x: Any) -> bool:
-    """Not an array on a device; nor an option, "T" or "r", nor None for an output that is not given."""
+    """Neither an array on a device, nor an option ("T", "r"), nor None for an output that is not given."""
     return x is not None and not isinstance(x, str | Number) and not on_device(x)
 
 
@@ -142,7 +123,7 @@ def _each(function: Callable[[Any], Any], x: Any) -> Any:
 
 
 def _unchecked(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Call a function whose outputs are not computed, so that what its checks say means nothing."""
+    """Call a function whose outputs are not computed, and whose checks therefore mean nothing."""
     with suppress(LinAlgError):
         function(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Options of the public functions: each is taken as what it stands for, or refused by name."""
+"""Options of the public functions: each is converted, or refused by name."""
 
 import operator
 from numbers import Integral
@@ -10,7 +10,7 @@ from ._errors import shown
 
 
 def flag(op: str, name: str, x: Any) -> bool:
-    """An option that is on or off. Nothing else is taken by its truth: "no" and "upper" would be on."""
+    """An option that is on or off. Other objects are refused: the truth of "no" or "upper" would be on."""
     if type(x) is bool:
         return x
     if isinstance(x, np.ndarray) and x.ndim == 0:
@@ -21,7 +21,7 @@ def flag(op: str, name: str, x: Any) -> bool:
 
 
 def integer(op: str, name: str, x: Any, bits: int = 31) -> int:
-    """An option that is an integer of C, an int if nothing else is said."""
+    """An option that is an integer of C, by default an int."""
     try:
         number = operator.index(x)
     except TypeError:
@@ -50,7 +50,7 @@ def is_transposed(op: str, trans: Any) -> bool:
 
 
 def one_triangle(op: str, name: str, x: Any, other: bool) -> bool:
-    """`lower` or `upper`, where the other word for the triangle has a default."""
+    """`lower` or `upper`, where the other name for the triangle has a default."""
     if flag(op, name, x) and other:
         raise ValueError(f"{op}: lower and upper are both True; expected one of them")
     return bool(x)

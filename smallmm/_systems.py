@@ -1,13 +1,13 @@
-"""Linear systems, inverses and determinants. Each function tries the direct way at once, which is all that
-NumPy arrays mostly need; `_arrays.call` takes what that refuses."""
+"""Linear systems, inverses and determinants."""
 
 from typing import Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from . import _core
-from ._arrays import call, core_shape
-from ._calls import checked, run, run_from_the_right, several, transposed
+from ._arrays import core_shape
+from ._calls import finish, run, run_from_the_right, several, transposed
+from ._catalog import computed_by
 from ._errors import SINGULAR, SINGULAR_TRIANGLE
 from ._options import flag, is_transposed, one_triangle
 
@@ -16,14 +16,14 @@ _direct_solve, _direct_inv, _direct_det = _direct["solve"], _direct["inv"], _dir
 
 
 class SolveExResult(NamedTuple):
-    """The solution, and 0 or the pivot, counted from 1, that is zero."""
+    """The solution, and info: 0, or the first pivot, counted from 1, that is zero."""
 
     x: Any
     info: Any
 
 
 class InvExResult(NamedTuple):
-    """The inverse, and 0 or the pivot, counted from 1, that is zero."""
+    """The inverse, and info: 0, or the first pivot, counted from 1, that is zero."""
 
     inverse: Any
     info: Any
@@ -36,6 +36,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
+@computed_by("solve")
 def solve(
     a: "ArrayLike",
     b: "ArrayLike",
@@ -57,13 +58,13 @@ def solve(
         Right-hand sides; a vector only if it has one dimension, so a stack of vectors is ``b[..., None]``.
         The batch dimensions of `a` and `b` broadcast; a broadcast matrix is not copied.
     left : bool
-        False: solve X A = B, with `b` and the result of shape (..., k, n), or rows that are vectors. Both are
-        taken by their strides, without a copy.
+        False: solve X A = B, with `b` and the result of shape (..., k, n), or of shape (n,) for one row.
+        Both are accessed by their strides, without a copy.
     out : array, optional
-        Where the result goes. It may be, or overlap, an input.
+        Where the result is written. It may be, or overlap, an input.
     overwrite_a, overwrite_b, check_finite : bool
-        Taken for SciPy's sake, without effect: only `out` is written to, which may be `a` or `b`, and NaN
-        and infinities are not looked for but propagate.
+        Accepted for compatibility with SciPy; without effect. Only `out` is written to, which may be `a` or
+        `b`. NaN and infinities are not searched for; they propagate.
 
     Returns
     -------
@@ -73,12 +74,12 @@ def solve(
     Raises
     ------
     LinAlgError
-        Some matrices are singular: a pivot is exactly zero. The exception names how many and the first, and
-        has ``info`` and the others' solutions.
+        Some matrices are singular: a pivot is exactly zero. The message says how many, and which is the
+        first. The exception holds ``info`` and the other matrices' solutions.
     numpy.linalg.LinAlgError
-        `a` has fewer than two dimensions or is not square. It is a ValueError, too.
+        `a` has fewer than two dimensions or is not square. This is also a ValueError.
     ValueError
-        Other shapes do not fit, or `out` is read-only.
+        Shapes do not match otherwise, or `out` is read-only.
     TypeError
         An argument is complex, of extended precision or not numeric; arrays belong to different libraries or
         devices.
@@ -90,7 +91,7 @@ def solve(
     See Also
     --------
     solve_ex : the same, with singular matrices reported in an array.
-    lu_factor, lu_solve : one matrix, several times.
+    lu_factor, lu_solve : several systems with one matrix.
     cho_solve : positive definite matrices, in half the time.
 
     Notes
@@ -98,12 +99,12 @@ def solve(
     float32 and float64 are computed in their own precision, float16 in float32, integers and bools in
     float64; mixtures follow NumPy's rules. NaN and infinities propagate, within their own matrix.
 
-    LU with partial pivoting, ``l = a * (1 / pivot)`` and ``fma(-l, u, a)`` in a fixed order: the same bits
-    whatever the batch, neighbours, strides, threads or instruction set (the portable kernels on a CPU without
-    FMA excepted). The normwise backward error is at most 20 n u, where u is the unit roundoff.
+    LU with partial pivoting, ``l = a * (1 / pivot)`` and ``fma(-l, u, a)`` in a fixed order. Bits do not
+    depend on the batch, the neighbours, strides, threads or the instruction set, except for the portable
+    kernels on a CPU without FMA. The normwise backward error is at most 20 n u, where u is the unit roundoff.
 
-    2/3 n^3 + 2 n^2 k operations a matrix. Any strides are taken as they are: transposing with ``.mT`` copies
-    nothing. Orders above 32 go to LAPACK, one matrix at a time: right, but neither fast nor with those bits.
+    2/3 n^3 + 2 n^2 k operations per matrix. Arbitrary strides are accepted: transposing with ``.mT`` copies
+    nothing. Orders above 32 go to LAPACK, one matrix at a time: correct, but slower, and with other bits.
 
     Examples
     --------
@@ -111,14 +112,14 @@ def solve(
     array([1., 1.])
     """
     if left is not True and not flag("solve", "left", left):
-        results = run_from_the_right("solve", "solve", {"a": transposed(a), "b": b}, out)
-        return checked("solve", results, SINGULAR)
+        return run_from_the_right("solve", "solve", {"a": transposed(a), "b": b}, out, SINGULAR)
     results = _direct_solve(a, b, out)
-    if results is NotImplemented:
-        results = call("solve", _core.solve, {"a": a, "b": b}, (out,), {})
-    return results[0] if results[1] is None else checked("solve", results, SINGULAR)
+    if results is not NotImplemented and results[1] is None:
+        return results[0]
+    return finish(results, "solve", "solve", {"a": a, "b": b}, (out,), None, SINGULAR)
 
 
+@computed_by("solve")
 def solve_ex(a: "ArrayLike", b: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SolveExResult:
     """`solve` that never raises for singular matrices: ``(x, info)``.
 
@@ -129,9 +130,11 @@ def solve_ex(a: "ArrayLike", b: "ArrayLike", /, *, out: tuple[Any, Any] | None =
     >>> info
     array([0, 1], dtype=int32)
     """
-    return SolveExResult(*run("solve_ex", "solve", {"a": a, "b": b}, several("solve_ex", out, SolveExResult)))
+    outs = several("solve_ex", out, SolveExResult)
+    return run("solve_ex", "solve", {"a": a, "b": b}, outs, SolveExResult)
 
 
+@computed_by("solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper")
 def solve_triangular(
     a: "ArrayLike",
     b: "ArrayLike",
@@ -163,11 +166,11 @@ def solve_triangular(
     left : bool
         False: X A = B, or X A^T = B, as in `solve`.
     upper, unitriangular : bool, optional
-        PyTorch's words for the opposite of `lower` and for `unit_diagonal`.
+        PyTorch's names for the opposite of `lower` and for `unit_diagonal`.
     out : array, optional
-        Where the result goes. It may be, or overlap, an input.
+        Where the result is written. It may be, or overlap, an input.
     overwrite_b, check_finite : bool
-        Taken for SciPy's sake, without effect, as in `solve`.
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
@@ -176,13 +179,18 @@ def solve_triangular(
     Raises
     ------
     LinAlgError
-        Some matrices have a zero on the diagonal. The exception has the other matrices' solutions.
+        Some matrices have a zero on the diagonal. The exception holds the other matrices' solutions.
     ValueError, TypeError
-        As `solve`; `trans` is something else.
+        As `solve`; `trans` is another value.
+
+    See Also
+    --------
+    solve : dtypes, orders above 32.
+    lu_solve, cho_solve : solves with both factors.
 
     Notes
     -----
-    n^2 k operations a matrix.
+    Substitution. n^2 k operations per matrix.
 
     Examples
     --------
@@ -201,13 +209,13 @@ def solve_triangular(
         if not (rows < cols or rows > cols):  # others are refused as they were given; Dask's sizes may be NaN
             a = flipped
     gufunc = f"solve_{'unit_' if unit else ''}{'lower' if lower else 'upper'}"
+    operands = {"a": a, "b": b}
     if left:
-        results = run("solve_triangular", gufunc, {"a": a, "b": b}, (out,))
-    else:
-        results = run_from_the_right("solve_triangular", gufunc, {"a": a, "b": b}, out)
-    return checked("solve_triangular", results, SINGULAR_TRIANGLE)
+        return run("solve_triangular", gufunc, operands, (out,), None, SINGULAR_TRIANGLE)
+    return run_from_the_right("solve_triangular", gufunc, operands, out, SINGULAR_TRIANGLE)
 
 
+@computed_by("inv")
 def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_finite: bool = False) -> Any:
     """Invert each matrix of a stack.
 
@@ -216,9 +224,9 @@ def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
     a : array_like, shape (..., n, n)
         A stack of square matrices.
     out : array, shape (..., n, n), optional
-        Where the result goes. It may be, or overlap, the input.
+        Where the result is written. It may be, or overlap, the input.
     overwrite_a, check_finite : bool
-        Taken for SciPy's sake, without effect, as in `solve`.
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
@@ -227,20 +235,19 @@ def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
     Raises
     ------
     LinAlgError
-        Some matrices are singular: a pivot is exactly zero. The exception has the other matrices' inverses.
+        Some matrices are singular: a pivot is exactly zero. The exception holds the other matrices' inverses.
     ValueError, TypeError
         As `solve`.
 
     See Also
     --------
     inv_ex : the same, with singular matrices reported in an array.
-    solve : dtypes, orders above 32; and better than a product with an inverse.
+    solve : dtypes, orders above 32. It is more accurate than a product with the inverse.
 
     Notes
     -----
-    Gauss-Jordan elimination with partial pivoting and the multipliers of LU, so that the pivots, and `info`,
-    are those of `lu_factor`; 2 n^3 operations a matrix.
-    ``|A X - I|_1 <= 50 n u cond_1(A)``.
+    Gauss-Jordan elimination with partial pivoting and the multipliers of LU: the pivots and `info` are those
+    of `lu_factor`. ``|A X - I|_1 <= 50 n u cond_1(A)``. 2 n^3 operations per matrix.
 
     Examples
     --------
@@ -249,11 +256,12 @@ def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
            [ 1.5, -0.5]])
     """
     results = _direct_inv(a, out)
-    if results is NotImplemented:
-        results = call("inv", _core.inv, {"a": a}, (out,), {})
-    return results[0] if results[1] is None else checked("inv", results, SINGULAR)
+    if results is not NotImplemented and results[1] is None:
+        return results[0]
+    return finish(results, "inv", "inv", {"a": a}, (out,), None, SINGULAR)
 
 
+@computed_by("inv")
 def inv_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> InvExResult:
     """`inv` that never raises for singular matrices: ``(inverse, info)``.
 
@@ -263,9 +271,10 @@ def inv_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> InvExRes
     >>> smallmm.inv_ex(np.zeros((2, 2))).info
     np.int32(1)
     """
-    return InvExResult(*run("inv_ex", "inv", {"a": a}, several("inv_ex", out, InvExResult)))
+    return run("inv_ex", "inv", {"a": a}, several("inv_ex", out, InvExResult), InvExResult)
 
 
+@computed_by("det")
 def det(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_finite: bool = False) -> Any:
     """Determinant of each matrix of a stack.
 
@@ -274,15 +283,15 @@ def det(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
     a : array_like, shape (..., n, n)
         A stack of square matrices.
     out : array, shape (...), optional
-        Where the result goes.
+        Where the result is written.
     overwrite_a, check_finite : bool
-        Taken for SciPy's sake, without effect, as in `solve`.
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
     array, shape (...)
-        0 for singular matrices, which are no error, and 1 where n = 0. No partial product over- or
-        underflows: infinite or zero only if the determinant is beyond the dtype.
+        0 for singular matrices, which are not an error, and 1 if n = 0. No partial product over- or
+        underflows: infinite or zero only if the determinant exceeds the range of the dtype.
 
     Raises
     ------
@@ -296,7 +305,7 @@ def det(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
 
     Notes
     -----
-    The product of the pivots of LU, 2/3 n^3 operations a matrix.
+    The product of the pivots of LU. 2/3 n^3 operations per matrix.
 
     Examples
     --------
@@ -304,9 +313,10 @@ def det(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
     array([-2.,  0.])
     """
     result = _direct_det(a, out)
-    return call("det", _core.det, {"a": a}, (out,), {}) if result is NotImplemented else result
+    return finish(result, "det", "det", {"a": a}, (out,)) if result is NotImplemented else result
 
 
+@computed_by("slogdet")
 def slogdet(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SlogdetResult:
     """Sign and logarithm of the magnitude of each determinant.
 
@@ -315,12 +325,13 @@ def slogdet(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> Slogdet
     a : array_like, shape (..., n, n)
         A stack of square matrices.
     out : (array of shape (...), array of shape (...)), optional
-        Where the results go; either may be None.
+        Where the results are written; either may be None.
 
     Returns
     -------
     SlogdetResult
-        ``sign``: -1, 0 or 1; ``logabsdet``: the natural logarithm of the magnitude, -inf where the sign is 0.
+        ``sign``, shape (...): -1, 0 or 1.
+        ``logabsdet``, shape (...): the natural logarithm of the magnitude, -inf where the sign is 0.
 
     Raises
     ------
@@ -329,7 +340,12 @@ def slogdet(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> Slogdet
 
     See Also
     --------
-    det, solve
+    det : the determinants themselves.
+    solve : dtypes, orders above 32.
+
+    Notes
+    -----
+    The logarithm of the product of the pivots of LU, computed in float64. 2/3 n^3 operations per matrix.
 
     Examples
     --------
@@ -337,4 +353,4 @@ def slogdet(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> Slogdet
     >>> float(sign), round(float(logabsdet / np.log(10)))
     (1.0, 600)
     """
-    return SlogdetResult(*run("slogdet", "slogdet", {"a": a}, several("slogdet", out, SlogdetResult)))
+    return run("slogdet", "slogdet", {"a": a}, several("slogdet", out, SlogdetResult), SlogdetResult)

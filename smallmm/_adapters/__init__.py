@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from .numpy import NumPy
 from .pandas import Pandas
 from .torch import Torch, leave_to_python
 
-__all__ = ["Library", "leave_to_python", "library_of", "on_device", "type_name"]
+__all__ = ["LIBRARIES", "Library", "leave_to_python", "library_of", "on_device", "type_name"]
 
-# The top-level module of an array's type, or of a base of it: the library
-_LIBRARIES: dict[str, type[Library]] = {
+# The module, or the package of it, that defines an array's type or a base of that: the library
+LIBRARIES: dict[str, type[Library]] = {
     "cupy": CuPy,
-    "dask": Dask,
+    "dask.array": Dask,
     "jax": Jax,
     "jaxlib": Jax,
     "numba": Numba,
@@ -41,14 +42,15 @@ def library_of(x: Any) -> Library:
     known = _known_library(type(x))  # type: ignore[arg-type]  # mypy: not Hashable
     if known is not None:
         return known
-    return DLPack(_module(type(x))) if is_foreign(x) or on_device(x) else _NUMPY
+    return DLPack(_packages(type(x))[0]) if is_foreign(x) or on_device(x) else _NUMPY
 
 
 @lru_cache(maxsize=256)  # the types of a process, which may make new ones for ever
 def _known_library(kind: type) -> Library | None:
-    modules = map(_module, kind.__mro__)
-    return next((_LIBRARIES[name](name) for name in modules if name in _LIBRARIES), None)
+    names = (name for base in kind.__mro__ for name in _packages(base))
+    return next((LIBRARIES[name](name) for name in names if name in LIBRARIES), None)
 
 
-def _module(kind: type) -> str:
-    return kind.__module__.partition(".")[0]
+def _packages(kind: type) -> list[str]:
+    """The packages that a type's module is in, the outermost first, and itself."""
+    return list(accumulate(kind.__module__.split("."), "{}.{}".format))
