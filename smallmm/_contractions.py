@@ -1,4 +1,4 @@
-"""Products of several operands, of vectors, or by subscripts, and what is read off one matrix."""
+"""Products of several operands, products of vectors, products by subscripts, and traces and diagonals."""
 
 import re
 from collections.abc import Sequence
@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._arrays import without_labels
-from ._compose import NO_TEMPORARIES, Composition, composed, dimensions, namespace_of, permuted, sums
+from ._catalog import composed_of_others
+from ._compose import composed, dimensions, namespace_of, permuted, sums
+from ._composition import NO_TEMPORARIES, Composition
 from ._errors import shown
 from ._options import integer
 from ._products import matmul
 
 
+@composed_of_others
 def matrix_transpose(x: ArrayLike, /) -> Any:
-    """The transpose of each matrix of a stack, a view: no element is copied or converted.
+    """The transpose of each matrix of a stack, as a view.
 
     Parameters
     ----------
@@ -32,6 +35,14 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
     ValueError
         `x` has fewer than two dimensions.
 
+    See Also
+    --------
+    einsum : other orders of dimensions.
+
+    Notes
+    -----
+    No operations: no element is copied or converted.
+
     Examples
     --------
     >>> smallmm.matrix_transpose(np.ones((5, 2, 3))).shape
@@ -42,6 +53,7 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
     return permuted(matrices, (*range(ndim - 2), ndim - 1, ndim - 2))
 
 
+@composed_of_others
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
     """A diagonal of each matrix of a stack, as `numpy.linalg.diagonal`.
 
@@ -50,17 +62,25 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
     x : array_like, shape (..., m, n)
         A stack of matrices, of any dtype.
     offset : int
-        0: the main diagonal; k > 0: that which begins in column k; k < 0: in row -k.
+        0: the main diagonal. k > 0: the one that begins in column k. k < 0: the one that begins in row -k.
 
     Returns
     -------
     array, shape (..., k)
-        A view of `x` where its library has views, NumPy's being read-only; else a copy.
+        A view of `x` if its library has views. NumPy's are read-only.
 
     Raises
     ------
     ValueError, TypeError
-        `x` has fewer than two dimensions; `offset` is no integer.
+        `x` has fewer than two dimensions; `offset` is not an integer.
+
+    See Also
+    --------
+    trace : the sum of a diagonal.
+
+    Notes
+    -----
+    No operations: no element is converted.
 
     Examples
     --------
@@ -71,6 +91,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
     return _diagonal(namespace_of(matrices), matrices, integer("diagonal", "offset", offset))
 
 
+@composed_of_others
 def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
     """Sum of a diagonal of each matrix of a stack, as `numpy.linalg.trace`.
 
@@ -79,24 +100,30 @@ def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
     x : array_like, shape (..., m, n)
         A stack of matrices.
     offset : int
-        Which diagonal, as in `diagonal`.
+        The diagonal, as in `diagonal`.
     out : array, shape (...), optional
-        Where the result goes.
+        Where the result is written.
 
     Returns
     -------
     array, shape (...)
-        0 of a diagonal without elements.
+        0 for a diagonal without elements.
 
     Raises
     ------
     ValueError, TypeError
-        As `solve`; `offset` is no integer.
+        As `solve`; `offset` is not an integer.
+
+    See Also
+    --------
+    diagonal : the elements.
+    solve : dtypes.
 
     Notes
     -----
-    Elements are added from the top, of diagonals longer than 64 each 64 in a row, and then these sums: the
-    same bits whatever the batch, strides or threads. Integers are added in float64.
+    min(m, n) operations per matrix. Elements are added from the top, in chunks of 64, and the sums of chunks
+    likewise. Bits do not depend on the batch, the neighbours, strides or threads. Integers are added in
+    float64.
 
     Examples
     --------
@@ -108,6 +135,7 @@ def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
     return composed(composition, {"x": x}, out)
 
 
+@composed_of_others
 def outer(x1: ArrayLike, x2: ArrayLike, /, *, out: Any = None) -> Any:
     """Outer product of each pair of vectors: column times row.
 
@@ -118,7 +146,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /, *, out: Any = None) -> Any:
     x2 : array_like, shape (..., n)
         A stack of vectors. Batch dimensions broadcast.
     out : array, shape (..., m, n), optional
-        Where the result goes.
+        Where the result is written.
 
     Returns
     -------
@@ -131,7 +159,12 @@ def outer(x1: ArrayLike, x2: ArrayLike, /, *, out: Any = None) -> Any:
 
     See Also
     --------
-    batched_matmul : dtypes, and what computes it. `numpy.outer` takes one pair, and more dimensions as one.
+    batched_matmul : dtypes.
+    numpy.outer : flattens its operands.
+
+    Notes
+    -----
+    m n operations per pair, in one call of `matmul`.
 
     Examples
     --------
@@ -143,6 +176,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /, *, out: Any = None) -> Any:
     return matmul(column[..., :, None], row[..., None, :], out)
 
 
+@composed_of_others
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) -> Any:
     """Cross product of each pair of vectors of three elements, as `numpy.linalg.cross`.
 
@@ -151,23 +185,27 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) -
     x1, x2 : array_like
         Stacks of vectors, which broadcast.
     axis : int
-        Where the three elements are.
+        The axis of the three elements.
     out : array, optional
-        Where the result goes. It may be, or overlap, an input.
+        Where the result is written. It may be, or overlap, an input.
 
     Returns
     -------
     array
-        Of the broadcast shape.
+        Has the broadcast shape.
 
     Raises
     ------
     ValueError, TypeError
-        As `solve`; `axis` is none, or has another length than 3.
+        As `solve`; an operand has no such `axis`, or not with length 3.
+
+    See Also
+    --------
+    solve : dtypes.
 
     Notes
     -----
-    Each element is ``x1[i] * x2[j] - x1[j] * x2[i]``, both products rounded.
+    9 operations per pair. Each element is ``x1[i] * x2[j] - x1[j] * x2[i]``. Both products are rounded.
 
     Examples
     --------
@@ -187,16 +225,17 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) -
     return _moved(result, -1, axis) if out is None else out
 
 
+@composed_of_others
 def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
-    """Product of several stacks of matrices, in the order that needs fewest multiplications.
+    """Product of several stacks of matrices, in the order with the fewest operations.
 
     Parameters
     ----------
     arrays : sequence of array_like, shapes (..., m, k), (..., k, l), ..., (..., p, n)
-        At least two. Batch dimensions broadcast. The first may be a vector, taken as a row, and the last a
-        vector, taken as a column.
+        At least two. Batch dimensions broadcast. The first may be a vector, which is a row, and the last may
+        be a vector, which is a column.
     out : array, shape (..., m, n), optional
-        Where the result goes. It may be, or overlap, an input.
+        Where the result is written. It may be, or overlap, an input.
 
     Returns
     -------
@@ -205,13 +244,17 @@ def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
     Raises
     ------
     ValueError, TypeError
-        As `batched_matmul`; `arrays` are fewer than two.
+        As `batched_matmul`; `arrays` has fewer than two.
+
+    See Also
+    --------
+    batched_matmul : dtypes, accuracy.
 
     Notes
     -----
-    The order depends on the sizes of the matrices alone, not on the batch: of equal ones the product that is
-    split furthest to the left (Cormen et al., Introduction to Algorithms, 15.2). Each product is one of
-    `matmul`.
+    The order depends only on the sizes of the matrices, not on the batch. It has the fewest operations. Of
+    equal orders it is the one that splits furthest to the left (Cormen et al., Introduction to Algorithms,
+    15.2). Each product is one call of `matmul`.
 
     Examples
     --------
@@ -257,26 +300,26 @@ def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
     return out
 
 
+@composed_of_others
 def einsum(subscripts: str, /, *operands: ArrayLike, out: Any = None) -> Any:
     """Products of two stacks of matrices or vectors, and transposes, by the subscripts of `numpy.einsum`.
 
     Parameters
     ----------
     subscripts : str
-        As in `numpy.einsum`: a letter for each dimension, and ``...`` for others, which broadcast. What a
-        product of matrices is, or a permutation, is taken:
+        As in `numpy.einsum`: a letter for each dimension, and ``...`` for other dimensions, which broadcast.
+        Only products of matrices and transposes are accepted:
 
-        - of two operands, at most one summed letter, which both have, and every other in the result. The last
-          letter of each that the other lacks counts the rows or columns of matrices, all others are batch
-          dimensions. For instance ``"...ij,...jk->...ik"``, ``"...ij,...j->...i"``, ``"bji,bjk->bik"``,
-          ``"bij,jk->bik"``, ``"i,j->ij"``.
-        - of one operand, any order of its letters: ``"...ij->...ji"``, which is a view.
+        - two operands with at most one summed letter, which both have. The result has all other letters.
+          Examples: ``"...ij,...jk->...ik"``, ``"...ij,...j->...i"``, ``"bji,bjk->bik"``, ``"bij,jk->bik"``,
+          ``"i,j->ij"``.
+        - one operand, with its letters in any order: ``"...ij->...ji"``. The result is a view.
 
-        The result may be left out as in `numpy.einsum`: letters that occur once, in alphabetical order.
+        The result may be omitted, as in `numpy.einsum`.
     *operands : array_like
         One or two arrays.
     out : array, optional
-        Where the result of two operands goes. It may be, or overlap, an input.
+        Where the result of two operands is written. It may be, or overlap, an input.
 
     Returns
     -------
@@ -285,14 +328,21 @@ def einsum(subscripts: str, /, *operands: ArrayLike, out: Any = None) -> Any:
     Raises
     ------
     NotImplementedError
-        The subscripts are valid, but mean something else: a trace or diagonal, sums over one operand, several
-        summed letters, three operands. `numpy.einsum` takes them.
+        The subscripts are valid but mean something else: a trace or diagonal, a sum over one operand, several
+        summed letters, three operands. `numpy.einsum` accepts them.
     ValueError, TypeError
-        As `batched_matmul`; the subscripts are no such, or do not fit the operands.
+        As `batched_matmul`; the subscripts are invalid or do not fit the operands.
+
+    See Also
+    --------
+    batched_matmul : dtypes, accuracy.
+    multi_dot : products of more than two matrices.
 
     Notes
     -----
-    One call of `matmul`, with its bits, on views of the operands: nothing is copied.
+    One call of `matmul`, with its operations and its bits, on views of the operands. The last letter that
+    only the first operand has counts rows, the last that only the second has counts columns. All other
+    letters of the result are batch dimensions.
 
     Examples
     --------

@@ -13,7 +13,7 @@ import numpy as np
 from . import _core, cuda
 from ._adapters import library_of, on_device, type_name
 from ._adapters.base import CUDA, Device
-from ._compose import Composition
+from ._composition import Composition
 from ._errors import explain_failure, wrong_dtype
 from ._shapes import (
     MOST_ORDER,

@@ -11,18 +11,9 @@ from numpy.typing import ArrayLike
 
 from . import _spectra
 from ._calls import checked, several
-from ._compose import (
-    MANY_TEMPORARIES,
-    Composition,
-    column_sums,
-    composed,
-    constant,
-    count,
-    dtype_name,
-    extreme,
-    norm_1,
-    power_of_two,
-)
+from ._catalog import composed_of_others
+from ._compose import column_sums, composed, count, dtype_name, extreme, norm_1, power_of_two
+from ._composition import MANY_TEMPORARIES, Composition, constant
 from ._errors import NOT_CONVERGED, SINGULAR, Reason, shown
 from ._options import flag, integer
 from ._products import batched_matmul, vecmat
@@ -43,12 +34,13 @@ _NOT_DEFINED = Reason(
 
 
 class MatrixFunctionExResult(NamedTuple):
-    """The function of each matrix, and 0 or how many eigenvalues have none or did not converge."""
+    """The function of each matrix, and info: 0, or how many eigenvalues have none or did not converge."""
 
     x: Any
     info: Any
 
 
+@composed_of_others
 def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
     """Each matrix of a stack to an integer power, as `numpy.linalg.matrix_power`.
 
@@ -57,9 +49,9 @@ def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
     a : array_like, shape (..., m, m)
         A stack of square matrices.
     n : int
-        The exponent: 0 gives the identity, a negative one powers of the inverse.
+        The exponent. 0 gives the identity; a negative number gives powers of the inverse.
     out : array, shape (..., m, m), optional
-        Where the result goes. It may be, or overlap, the input.
+        Where the result is written. It may be, or overlap, the input.
 
     Returns
     -------
@@ -68,19 +60,21 @@ def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
     Raises
     ------
     LinAlgError
-        `n` is negative and some matrices are singular. The exception has the other matrices' powers.
+        `n` is negative and some matrices are singular. The exception holds the other matrices' powers.
     ValueError, TypeError
-        As `solve`; `n` is no integer.
+        As `solve`; `n` is not an integer.
 
     See Also
     --------
     powm : fractional powers of symmetric matrices.
+    solve : dtypes, orders above 32.
 
     Notes
     -----
-    Squares A^2, A^4, A^8, ... are taken in turn, and those that the binary digits of `n` name are multiplied
-    from the right, lowest first; ``n = 3`` is (A A) A. At most 2 log2(n) products of `batched_matmul` a
-    matrix, after `inv` if `n` is negative. Integers become float64, which holds them exactly to 2^53.
+    The squares A^2, A^4, A^8, ... are computed in turn. Those that correspond to binary digits 1 of `n` are
+    multiplied, the lowest first, each from the right. n = 3 is (A A) A. At most 4 m^3 log2(n) operations per
+    matrix, after those of `inv` if `n` is negative. Integers become float64, which holds them exactly up to
+    2^53.
 
     Examples
     --------
@@ -96,6 +90,7 @@ def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
     return checked("matrix_power", composed(composition, {"a": a}, (out,)), SINGULAR)
 
 
+@composed_of_others
 def pinv(
     a: "ArrayLike",
     rcond: "ArrayLike | None" = None,
@@ -111,14 +106,15 @@ def pinv(
     a : array_like, shape (..., m, n)
         A stack of matrices, of any rank.
     rtol : array_like, shape (...), optional
-        Singular values up to `rtol` times the largest count as zero. One number, or one per matrix;
-        max(m, n) times the machine epsilon if None.
+        Singular values that do not exceed `rtol` times the largest count as zero. One number, or one per
+        matrix. If None, max(m, n) times the machine epsilon.
     rcond : array_like, optional
         NumPy's older name for `rtol`.
     hermitian : bool
-        Whether the matrices are symmetric, of which the lower triangle is read.
+        Whether the matrices are symmetric. Then only the lower triangle is read, and the result is symmetric
+        to the bit.
     out : array, shape (..., n, m), optional
-        Where the result goes.
+        Where the result is written.
 
     Returns
     -------
@@ -127,18 +123,20 @@ def pinv(
     Raises
     ------
     LinAlgError
-        Singular values of some matrices did not converge. The exception has the other matrices' results.
+        The singular values of some matrices did not converge. The exception holds the other results.
     ValueError, TypeError
         As `solve`; both `rtol` and `rcond` are given.
 
     See Also
     --------
     lstsq : least-squares solutions, in less time and with smaller errors.
-    svd, eigh : what it is computed from.
+    eigh : what it is computed from if `hermitian`.
+    solve : dtypes.
 
     Notes
     -----
-    ``V diag(1 / s) U^T`` of the singular values that count. NumPy's tolerance is 1e-15 where none is given.
+    ``V diag(1 / s) U^T``, of the singular values s that do not count as zero. The operations of `svd` or
+    `eigh`, and 2 m n min(m, n) operations per matrix. NumPy's default tolerance is 1e-15.
 
     Examples
     --------
@@ -158,6 +156,7 @@ def pinv(
     return checked("pinv", composed(composition, operands, (out,)), NOT_CONVERGED)
 
 
+@composed_of_others
 def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
     """Exponential of each matrix of a stack.
 
@@ -166,10 +165,10 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
     a : array_like, shape (..., n, n)
         A stack of square matrices.
     assume_a : {"gen", "sym"}
-        "sym": the matrices are symmetric, of which the lower triangle is read; the result is symmetric to the
-        bit. SciPy's longer words are taken too.
+        "sym": the matrices are symmetric. Then only the lower triangle is read, and the result is symmetric
+        to the bit. SciPy's longer words are accepted too.
     out : array, shape (..., n, n), optional
-        Where the result goes. It may be, or overlap, the input.
+        Where the result is written. It may be, or overlap, the input.
 
     Returns
     -------
@@ -178,9 +177,9 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
     Raises
     ------
     LinAlgError
-        Eigenvalues of some symmetric matrices did not converge.
+        The eigenvalues of some symmetric matrices did not converge.
     ValueError, TypeError
-        As `solve`; `assume_a` is something else.
+        As `solve`; `assume_a` is another value.
 
     See Also
     --------
@@ -189,17 +188,17 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
 
     Notes
     -----
-    General matrices: Pade approximants of degree 3, 5, 7, 9 or 13 (float32: 3, 5 or 7), scaling and squaring,
-    both chosen for each matrix by the norms of its powers so that the backward error stays within u (Al-Mohy
-    and Higham, SIAM J. Matrix Anal. Appl. 31, 2009, algorithm 5.1, with norms in place of their estimates).
-    The approximants of all degrees are evaluated by one formula, in a fixed order. Some 12 products, a solve,
-    and a product for each squaring. On a GPU the call waits for the largest number of squarings.
+    General matrices: scaling and squaring with Pade approximants of degree 3, 5, 7, 9 or 13; 3, 5 or 7 for
+    float32. The norms of its powers choose the degree and the scaling of each matrix, so that the backward
+    error of the approximant is at most u (Al-Mohy and Higham, SIAM J. Matrix Anal. Appl. 31, 2009, algorithm
+    5.1, with norms instead of estimates). One formula evaluates all degrees, in a fixed order. About 30 n^3
+    operations per matrix, and 2 n^3 for each squaring. On a GPU the call waits for the number of squarings.
 
-    Symmetric matrices: ``V diag(exp(w)) V^T`` of `eigh`. Exponentials are NumPy's, on a GPU those of the
-    caller's library, whose last bits may differ.
+    Symmetric matrices: ``V diag(exp(w)) V^T``, with the w and V of `eigh`. The exponentials are NumPy's, or
+    on a GPU those of the caller's library.
 
-    NaN and infinities make the whole of their own matrix NaN. A result beyond the dtype has infinities or
-    NaN.
+    Bits do not depend on the batch, the neighbours, strides or threads. A NaN or an infinity makes the result
+    of its own matrix NaN. A result that overflows has infinities or NaN.
 
     Examples
     --------
@@ -212,6 +211,7 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
     return _of_symmetric("expm", a, _exponentials, (out,), NOT_CONVERGED)
 
 
+@composed_of_others
 def sqrtm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
     """Square root of each symmetric positive semidefinite matrix of a stack: X X = A.
 
@@ -220,9 +220,9 @@ def sqrtm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -
     a : array_like, shape (..., n, n)
         A stack of symmetric matrices, of which the lower triangle is read.
     assume_a : {"sym"}
-        Must be said: roots of general matrices are not here. SciPy's longer words are taken too.
+        Required: smallmm has no roots of general matrices. SciPy's longer words are accepted too.
     out : array, shape (..., n, n), optional
-        Where the result goes. It may be, or overlap, the input.
+        Where the result is written. It may be, or overlap, the input.
 
     Returns
     -------
@@ -232,24 +232,25 @@ def sqrtm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -
     Raises
     ------
     LinAlgError
-        Some matrices have an eigenvalue below zero by more than `eigh` may err, ``10 n u`` times the one of
-        largest magnitude. The exception names how many and the first, and has ``info`` and the other
-        matrices' roots.
+        Some matrices have an eigenvalue below ``-10 n u`` times the largest magnitude of one, which is more
+        than the error of `eigh`. The exception says how many and which is the first, and holds ``info`` and
+        the other matrices' roots.
     NotImplementedError
         `assume_a` does not say that the matrices are symmetric.
     ValueError, TypeError
-        As `solve`; `assume_a` is something else.
+        As `solve`; `assume_a` is another value.
 
     See Also
     --------
     sqrtm_ex : the same, with matrices without a root reported in an array.
-    powm : other powers, the inverse root among them.
+    powm : other powers, such as the inverse root.
     eigh : accuracy, NaN, orders above 32.
 
     Notes
     -----
-    ``V diag(sqrt(w)) V^T`` of `eigh`, eigenvalues that are negative by rounding counting as zero. About
-    13 n^3 operations a matrix, in a fixed order.
+    ``V diag(sqrt(w)) V^T``, with the w and V of `eigh`. Eigenvalues that are negative but within its error
+    count as zero. About 11 n^3 operations per matrix, in a fixed order: bits do not depend on the batch, the
+    neighbours, strides or threads.
 
     Examples
     --------
@@ -261,6 +262,7 @@ def sqrtm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -
     return _of_symmetric("sqrtm", a, _roots, (out,), _NOT_DEFINED)
 
 
+@composed_of_others
 def sqrtm_ex(
     a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: tuple[Any, Any] | None = None
 ) -> MatrixFunctionExResult:
@@ -276,6 +278,7 @@ def sqrtm_ex(
     return _of_symmetric_ex("sqrtm_ex", a, _roots, out)
 
 
+@composed_of_others
 def logm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
     """Logarithm of each symmetric positive definite matrix of a stack.
 
@@ -284,9 +287,9 @@ def logm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
     a : array_like, shape (..., n, n)
         A stack of symmetric matrices, of which the lower triangle is read.
     assume_a : {"sym"}
-        Must be said: logarithms of general matrices are not here. SciPy's longer words are taken too.
+        Required: smallmm has no logarithms of general matrices. SciPy's longer words are accepted too.
     out : array, shape (..., n, n), optional
-        Where the result goes. It may be, or overlap, the input.
+        Where the result is written. It may be, or overlap, the input.
 
     Returns
     -------
@@ -296,8 +299,8 @@ def logm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
     Raises
     ------
     LinAlgError
-        Some matrices have an eigenvalue that is not positive. The exception names how many and the first, and
-        has ``info`` and the other matrices' logarithms.
+        Some matrices have an eigenvalue that is not positive. The exception says how many and which is the
+        first, and holds ``info`` and the other matrices' logarithms.
     NotImplementedError, ValueError, TypeError
         As `sqrtm`.
 
@@ -308,9 +311,10 @@ def logm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
 
     Notes
     -----
-    ``V diag(log(w)) V^T`` of `eigh`. Eigenvalues are within ``10 n u |A|``, so the logarithm of one that is
-    ``c`` times smaller than the largest within about ``10 n u c``. Logarithms are NumPy's, on a GPU those of
-    the caller's library, whose last bits may differ.
+    ``V diag(log(w)) V^T``, with the w and V of `eigh`. About 11 n^3 operations per matrix. Eigenvalues have
+    errors of up to ``10 n u |A|``, so the logarithm of one that is c times smaller than the largest has an
+    error of about ``10 n u c``. The logarithms of eigenvalues are NumPy's, or on a GPU those of the caller's
+    library. Bits do not depend on the batch, the neighbours, strides or threads.
 
     Examples
     --------
@@ -322,6 +326,7 @@ def logm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
     return _of_symmetric("logm", a, _logarithms, (out,), _NOT_DEFINED)
 
 
+@composed_of_others
 def logm_ex(
     a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: tuple[Any, Any] | None = None
 ) -> MatrixFunctionExResult:
@@ -337,6 +342,7 @@ def logm_ex(
     return _of_symmetric_ex("logm_ex", a, _logarithms, out)
 
 
+@composed_of_others
 def powm(a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
     """Each symmetric matrix of a stack to a real power.
 
@@ -347,9 +353,9 @@ def powm(a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: Any 
     p : float
         The exponent.
     assume_a : {"sym"}
-        Must be said unless `p` is an integer, for which `matrix_power` does the work without it.
+        Required, unless `p` is an integer: without it, `matrix_power` does the work.
     out : array, shape (..., n, n), optional
-        Where the result goes. It may be, or overlap, the input.
+        Where the result is written. It may be, or overlap, the input.
 
     Returns
     -------
@@ -359,9 +365,10 @@ def powm(a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: Any 
     Raises
     ------
     LinAlgError
-        Some matrices have an eigenvalue without a real power: below zero, if `p` is no integer, by more than
-        in `sqrtm`; zero, or not positive if `p` is no integer either, for negative `p`. The exception names
-        how many and the first, and has ``info`` and the other matrices' powers.
+        Some matrices have an eigenvalue without a real power. If `p` is positive and not an integer, these
+        are the negative ones, as in `sqrtm`. If `p` is negative, these are 0, and also negative ones if `p`
+        is not an integer. The exception says how many matrices and which is the first, and holds ``info`` and
+        the other matrices' powers.
     NotImplementedError, ValueError, TypeError
         As `sqrtm`; `p` is not finite.
 
@@ -372,8 +379,9 @@ def powm(a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: Any 
 
     Notes
     -----
-    ``V diag(w**p) V^T`` of `eigh`. Powers are NumPy's, on a GPU those of the caller's library, whose last
-    bits may differ.
+    ``V diag(w**p) V^T``, with the w and V of `eigh`. About 11 n^3 operations per matrix. The powers of
+    eigenvalues are NumPy's, or on a GPU those of the caller's library. Bits do not depend on the batch, the
+    neighbours, strides or threads.
 
     Examples
     --------
@@ -388,6 +396,7 @@ def powm(a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: Any 
     return _of_symmetric("powm", a, partial(_powers, p), (out,), _NOT_DEFINED)
 
 
+@composed_of_others
 def powm_ex(
     a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: tuple[Any, Any] | None = None
 ) -> MatrixFunctionExResult:

@@ -1,5 +1,5 @@
-"""Norms, condition numbers and ranks of stacked arrays. All sums are smallmm's products with ones, or of an
-array with itself, so that their order is fixed."""
+"""Norms, condition numbers and ranks of stacked arrays. All sums are smallmm's products with ones, in a fixed
+order."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,11 +13,10 @@ from numpy.typing import ArrayLike
 from . import _spectra
 from ._arrays import without_labels
 from ._calls import checked
+from ._catalog import composed_of_others
 from ._compose import (
-    Composition,
     column_sums,
     composed,
-    constant,
     count,
     dimensions,
     dtype_name,
@@ -27,11 +26,13 @@ from ._compose import (
     power_of_two,
     sums,
 )
+from ._composition import Composition, constant
 from ._errors import NOT_CONVERGED, shown
 from ._options import flag, integer
 from ._systems import inv_ex
 
 
+@composed_of_others
 def vector_norm(
     x: ArrayLike,
     /,
@@ -41,32 +42,32 @@ def vector_norm(
     ord: float = 2,
     out: Any = None,
 ) -> Any:
-    """Norms of vectors, as in the Python array API standard and `numpy.linalg.vector_norm`.
+    """Norms of vectors, as defined by the Python array API standard and by `numpy.linalg.vector_norm`.
 
     Parameters
     ----------
     x : array_like
-        An array whose vectors lie along `axis`.
+        An array that has its vectors along `axis`.
     axis : int or tuple of ints, optional
-        The axis of each vector, or the axes whose elements are one. All elements are one vector if None.
+        The axis of each vector, or several axes, whose elements form one vector. None: all axes.
     keepdims : bool
-        Whether the axes of the vectors stay, with length 1.
+        Whether the result keeps the axes of the vectors, with length 1.
     ord : number, inf or -inf
-        ``sum(abs(x)**ord)**(1 / ord)``; inf: the largest magnitude; -inf: the smallest; 0: how many elements
-        are not zero.
+        ``sum(abs(x)**ord)**(1 / ord)``. inf: the largest magnitude. -inf: the smallest. 0: the number of
+        elements that are not zero.
     out : array, optional
-        Where the result goes.
+        Where the result is written.
 
     Returns
     -------
     array
-        Of the shape of `x` without the axes of the vectors. No partial result over- or underflows: infinite
-        or zero only if the norm is beyond the dtype. The norm of no elements is 0.
+        Has the shape of `x` without the axes of the vectors. No intermediate result over- or underflows. The
+        norm of a vector without elements is 0.
 
     Raises
     ------
     ValueError, TypeError
-        As `solve`; `ord` is no number; `axis` is none of `x`; the smallest of no elements is asked for.
+        As `solve`; `ord` is not a number; `x` has no such `axis`; `ord` is negative for no elements.
 
     See Also
     --------
@@ -76,9 +77,9 @@ def vector_norm(
 
     Notes
     -----
-    Sums are added in the order of `batched_matmul`, after elements along several axes are put in C order: the
-    same bits whatever the batch, neighbours, strides or threads. The order of an `ord` other than 0, 1, 2 and
-    the infinities takes powers from NumPy, on a GPU from the caller's library, whose last bits differ.
+    About 2 operations per element. Elements are added in C order, in chunks of 64, and the sums of chunks
+    likewise. Bits do not depend on the batch, the neighbours, strides or threads. If `ord` is not 0, 1, 2 or
+    an infinity, powers are NumPy's, or on a GPU those of the caller's library.
 
     Examples
     --------
@@ -88,6 +89,7 @@ def vector_norm(
     return _vector_norm("vector_norm", without_labels(x), axis, keepdims, ord, out)
 
 
+@composed_of_others
 def matrix_norm(
     x: ArrayLike,
     /,
@@ -96,7 +98,7 @@ def matrix_norm(
     ord: Literal["fro", "nuc"] | float = "fro",
     out: Any = None,
 ) -> Any:
-    """Norm of each matrix of a stack, as in the Python array API standard and `numpy.linalg.matrix_norm`.
+    """Norm of each matrix of a stack, as defined by the Python array API standard.
 
     Parameters
     ----------
@@ -105,28 +107,34 @@ def matrix_norm(
     keepdims : bool
         True: the result has shape (..., 1, 1).
     ord : {"fro", "nuc", 1, -1, 2, -2, inf, -inf}
-        "fro": the root of the sum of squares; "nuc": the sum of singular values; 1, -1: the largest, the
-        smallest column sum of magnitudes; inf, -inf: the same of rows; 2, -2: the largest, the smallest
+        "fro": the square root of the sum of squares. "nuc": the sum of singular values. 1, -1: the largest or
+        smallest column sum of magnitudes. inf, -inf: the same for rows. 2, -2: the largest or smallest
         singular value.
     out : array, optional
-        Where the result goes.
+        Where the result is written.
 
     Returns
     -------
     array, shape (...)
-        The norm of no elements is 0.
+        The norm of a matrix without elements is 0. No intermediate result over- or underflows.
 
     Raises
     ------
     LinAlgError
-        Singular values of some matrices did not converge. The exception has the other matrices' norms.
+        The singular values of some matrices did not converge. The exception holds the other matrices' norms.
     ValueError, TypeError
-        As `solve`; `ord` is something else; the smallest of nothing is asked for.
+        As `solve`; `ord` is another value, or negative for matrices without elements.
 
     See Also
     --------
-    vector_norm : accuracy, order of sums.
-    svdvals : what "nuc", 2 and -2 are computed from.
+    norm : NumPy's older function, for vectors and matrices.
+    solve : dtypes.
+
+    Notes
+    -----
+    About 2 m n operations per matrix, and those of `svdvals` for "nuc", 2 and -2. Columns are added from the
+    top, rows from the left, and for "fro" squares in columns, then the sums of columns. Bits do not depend on
+    the batch, the neighbours, strides or threads.
 
     Examples
     --------
@@ -142,6 +150,7 @@ def matrix_norm(
     return _matrix_norm("matrix_norm", x, (-2, -1), keepdims, ord, out)
 
 
+@composed_of_others
 def norm(
     x: ArrayLike,
     ord: Literal["fro", "nuc"] | float | None = None,
@@ -155,21 +164,21 @@ def norm(
     Parameters
     ----------
     x : array_like
-        An array of any number of dimensions; of one or two if both `axis` and `ord` do not say otherwise.
+        An array; of one or two dimensions if `ord` is given and `axis` is not.
     ord : {"fro", "nuc"} or number, optional
-        Of vectors as in `vector_norm`, of matrices as in `matrix_norm`. None: the root of the sum of squares.
+        As in `vector_norm` for vectors, as in `matrix_norm` for matrices. None: the square root of the sum of
+        squares.
     axis : int or (int, int), optional
-        The axis of the vectors, or those of the rows and columns of matrices. None: with `ord` None all
-        elements, else those of one vector or of one matrix.
+        The axis of the vectors, or the axes of the rows and columns of matrices. None: all axes.
     keepdims : bool
-        Whether these axes stay, with length 1.
+        Whether the result keeps these axes, with length 1.
     out : array, optional
-        Where the result goes.
+        Where the result is written.
 
     Returns
     -------
     array
-        Of the shape of `x` without these axes.
+        Has the shape of `x` without these axes.
 
     Raises
     ------
@@ -180,11 +189,15 @@ def norm(
     --------
     vector_norm, matrix_norm : the same, by the names of the array API standard.
 
+    Notes
+    -----
+    About 2 operations per element, and those of `svdvals` for "nuc", 2 and -2.
+
     Examples
     --------
     >>> x = np.arange(12.0).reshape(2, 2, 3)
     >>> smallmm.norm(x, axis=(1, 2)).round(3)
-    array([ 7.416, 21.119])
+    array([ 7.416, 21.237])
     >>> smallmm.norm(x, 1, axis=2)
     array([[ 3., 12.],
            [21., 30.]])
@@ -207,6 +220,7 @@ def norm(
     return _matrix_norm("norm", x, tuple(axes), keepdims, "fro" if ord is None else ord, out)
 
 
+@composed_of_others
 def cond(x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: Any = None) -> Any:
     """Condition number of each matrix of a stack, as `numpy.linalg.cond`.
 
@@ -215,29 +229,33 @@ def cond(x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: A
     x : array_like, shape (..., m, n)
         A stack of matrices, square unless `p` is None, 2 or -2.
     p : {None, 1, -1, 2, -2, inf, -inf, "fro", "nuc"}
-        None, 2: the largest singular value over the smallest; -2: the smallest over the largest; the others:
+        None, 2: the largest singular value divided by the smallest. -2: the reciprocal of that. Others:
         ``matrix_norm(x, ord=p) * matrix_norm(inv(x), ord=p)``.
     out : array, shape (...), optional
-        Where the result goes.
+        Where the result is written.
 
     Returns
     -------
     array, shape (...)
-        Infinite for singular matrices, which are no error; NaN only where `x` has NaN.
+        Infinite for singular matrices, which are not an error. NaN only if the matrix has a NaN.
 
     Raises
     ------
     LinAlgError
-        Singular values of some matrices did not converge.
+        The singular values of some matrices did not converge. The exception holds the other results.
     numpy.linalg.LinAlgError
         `x` has fewer than two dimensions, no elements, or is not square where it must be.
     ValueError, TypeError
-        As `solve`; `p` is something else.
+        As `solve`; `p` is another value.
+
+    See Also
+    --------
+    matrix_norm, inv : what it is computed from.
+    solve : dtypes, orders above 32.
 
     Notes
     -----
-    With 1, -1, inf, -inf and "fro" about 2 n^3 operations a matrix, in the order of `inv` and
-    `matrix_norm`.
+    For 1, -1, inf, -inf and "fro" about 2 n^3 operations per matrix.
 
     Examples
     --------
@@ -255,6 +273,7 @@ def cond(x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: A
     return checked("cond", composed(composition, {"x": x}, (out,)), NOT_CONVERGED)
 
 
+@composed_of_others
 def matrix_rank(
     A: ArrayLike,
     tol: "ArrayLike | None" = None,
@@ -270,31 +289,36 @@ def matrix_rank(
     A : array_like, shape (..., m, n)
         A stack of matrices. A vector has rank 0 if it is zero, else 1.
     tol : array_like, shape (...), optional
-        Singular values up to it count as zero. One number, or one per matrix.
+        Singular values that do not exceed it count as zero. One number, or one per matrix.
     hermitian : bool
-        Whether the matrices are symmetric, of which the lower triangle is read. Magnitudes of eigenvalues are
-        their singular values, and cost less.
+        Whether the matrices are symmetric. Then only the lower triangle is read, and the magnitudes of
+        eigenvalues, which cost less, are the singular values.
     rtol : array_like, shape (...), optional
-        The tolerance in units of the largest singular value; max(m, n) times the machine epsilon if it and
-        `tol` are None.
+        The same, divided by the largest singular value. If both are None, max(m, n) times the machine
+        epsilon.
     out : array of int64, shape (...), optional
-        Where the result goes.
+        Where the result is written.
 
     Returns
     -------
     array of int64, shape (...)
-        0 where a matrix has a NaN or an infinity.
+        0 for a matrix with a NaN or an infinity.
 
     Raises
     ------
     LinAlgError
-        Singular values of some matrices did not converge.
+        The singular values of some matrices did not converge. The exception holds the other results.
     ValueError, TypeError
         As `solve`; both `tol` and `rtol` are given.
 
     See Also
     --------
     lstsq : its rank is that of QR with column pivoting.
+    solve : dtypes.
+
+    Notes
+    -----
+    The operations of `eigvalsh` or `svdvals`.
 
     Examples
     --------

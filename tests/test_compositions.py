@@ -15,6 +15,7 @@ from matrices import good_definite
 
 import smallmm
 import smallmm._compose as compose
+from smallmm._composition import Composition
 
 needs_svd = pytest.mark.skipif(not hasattr(smallmm._spectra, "svd_ex"), reason="there is no svd yet")
 
@@ -325,7 +326,7 @@ class TestLibraries:
             smallmm.expm(xr.DataArray(np.eye(3)))
 
     def test_pickle(self, rng):
-        composition = compose.Composition("trace", "(m,n)->()", smallmm._contractions._diagonal)
+        composition = Composition("trace", "(m,n)->()", smallmm._contractions._diagonal)
         assert pickle.loads(pickle.dumps(composition)).signature == "(m,n)->()"
 
 
