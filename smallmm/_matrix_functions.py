@@ -29,7 +29,7 @@ _SYMMETRIC = {
 _NOT_DEFINED = Reason(
     "Matrix has no real result",
     "without a real result",
-    "eigenvalues that are not positive enough, or did not converge: {k}",
+    "eigenvalues without a real result, or that did not converge: {k}",
 )
 
 
