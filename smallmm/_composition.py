@@ -54,7 +54,7 @@ class Composition:
 
     def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results, in the library of the operands. Some operands may be numbers."""
-        like = next(x for x in operands if not _is_number(x))
+        like, *_ = operands
         results = self.function(xp, *(constant(xp, x, like) if _is_number(x) else x for x in operands))
         return results if self.nout > 1 else (results,)
 
@@ -130,7 +130,7 @@ def constant(xp: Any, values: Any, like: Any) -> Any:
 
 
 def _is_number(x: Any) -> bool:
-    return isinstance(x, Number)
+    return isinstance(x, Number) or (isinstance(x, np.ndarray) and x.ndim == 0)
 
 
 def _flat(x: np.ndarray, batch: tuple[int, ...], core: tuple[int, ...]) -> np.ndarray:

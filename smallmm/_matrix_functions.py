@@ -548,7 +548,7 @@ def _power(n: int, xp: Any, a: Any) -> Any:
         return batched_matmul(batched_matmul(a, a), a)
     while not n & 1:
         a, n = batched_matmul(a, a), n >> 1
-    x = +a
+    x = xp.asarray(a, copy=True)
     while n := n >> 1:
         a = batched_matmul(a, a)
         if n & 1:
@@ -603,8 +603,8 @@ def _expm(xp: Any, a: Any) -> Any:
     into the coefficients.
     """
     n = a.shape[-1]
-    if not n:
-        return +a
+    if not n or 0 in a.shape[:-2]:
+        return xp.zeros_like(a)
     pade = _PADE[dtype_name(a)]
     size = norm_1(xp, a)
     finite = xp.isfinite(size)
@@ -635,7 +635,7 @@ def _expm(xp: Any, a: Any) -> Any:
     u = batched_matmul(t, odd) * f[..., None, None]
     x, _ = solve_ex(even - u, even + u)
 
-    for step in range(int(extreme(xp, xp.reshape(squarings, (-1,))))):
+    for step in range(int(xp.max(squarings))):
         todo = step < squarings
         squared = batched_matmul(x, x)
         x = squared if xp is np and todo.all() else xp.where(todo[..., None, None], squared, x)
