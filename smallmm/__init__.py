@@ -46,6 +46,7 @@ from ._matrix_functions import (
 from ._norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from ._products import batched_matmul, matmul, matvec, vecmat
 from ._spectra import EighExResult, EighResult, EigvalshExResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex
+from ._svd import SVDExResult, SVDResult, SVDvalsExResult, svd, svd_ex, svdvals, svdvals_ex
 from ._systems import (
     InvExResult,
     SlogdetResult,
@@ -80,6 +81,9 @@ __all__ = [
     "MatrixFunctionExResult",
     "QRRawResult",
     "QRResult",
+    "SVDExResult",
+    "SVDResult",
+    "SVDvalsExResult",
     "SlogdetResult",
     "SolveExResult",
     "__version__",
@@ -132,6 +136,10 @@ __all__ = [
     "solve_triangular",
     "sqrtm",
     "sqrtm_ex",
+    "svd",
+    "svd_ex",
+    "svdvals",
+    "svdvals_ex",
     "threads",
     "trace",
     "vecmat",

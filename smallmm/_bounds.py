@@ -44,6 +44,12 @@ BOUNDS = {
         lambda n: 20 * n,
         "|A V - V diag(w)| <= 20 n u |A|, |V^T V - I| <= 20 n u, and each eigenvalue within 10 n u |A|",
     ),
+    "svd": Bound(
+        "`svd`, `svdvals`",
+        lambda n: 20 * n,
+        "|A - U diag(s) Vh| <= 20 n u |A|, |U^T U - I| and |Vh Vh^T - I| <= 20 n u, and each singular value "
+        "within 10 n u |A|; n is the larger size",
+    ),
     "det": Bound(
         "`det`",
         lambda n: 10 * n**2,

@@ -7,6 +7,9 @@ __version__: str
 compiler: str
 
 direct: dict[str, Callable[..., Any]]
+operations: dict[str, tuple[tuple[str, str, bool, str, str, str], ...]]
+dtypes: tuple[str, ...]
+MOST_OPERANDS: int
 gufunc_rows: dict[str, tuple[str, int]]  # of each gufunc below: operation of ops.def, form
 forms: dict[str, int]
 limits: dict[str, int]
@@ -45,6 +48,12 @@ eigh: np.ufunc
 eigh_upper: np.ufunc
 eigvalsh: np.ufunc
 eigvalsh_upper: np.ufunc
+svd_tall: np.ufunc
+svd_wide: np.ufunc
+svd_full_tall: np.ufunc
+svd_full_wide: np.ufunc
+svdvals_tall: np.ufunc
+svdvals_wide: np.ufunc
 
 def isa() -> str: ...
 def isas_available() -> tuple[str, ...]: ...

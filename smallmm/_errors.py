@@ -53,6 +53,11 @@ NOT_POSITIVE_DEFINITE = Reason(
     "not positive definite",
     "the leading minor of order {k} is not positive (counted from 1)",
 )
+NOT_ORTHOGONAL = Reason(
+    "Singular values did not converge",
+    "not converged",
+    "pairs of rows that are not orthogonal: {k}",
+)
 NOT_CONVERGED = Reason(
     "Eigenvalues did not converge",
     "not converged",

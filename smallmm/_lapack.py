@@ -181,6 +181,37 @@ def _eigvalsh(a: np.ndarray) -> Any:
     return _nan_like(a[0]), 0
 
 
+def _svd(full_matrices: bool) -> Callable[..., Any]:
+    def svd(a: np.ndarray) -> Any:
+        m, n = a.shape
+        info = 0
+        if np.isfinite(a).all():  # LAPACK promises nothing of others
+            try:
+                u, s, vt = np.linalg.svd(a, full_matrices=full_matrices)
+            except np.linalg.LinAlgError:
+                info = 1
+            else:
+                fewer = vt.T if m >= n else u
+                largest = np.take_along_axis(fewer, np.abs(fewer).argmax(axis=0)[None], axis=0)[0]
+                signs = np.where(largest < 0, -1, 1).astype(a.dtype)
+                u[:, : len(s)] *= signs
+                vt[: len(s)] *= signs[:, None]
+                return u, s, vt, 0
+        k = min(m, n)
+        shapes = (m, m if full_matrices else k), (k,), (n if full_matrices else k, n)
+        return *(np.full(shape, np.nan, a.dtype) for shape in shapes), info
+
+    return svd
+
+
+def _svdvals(a: np.ndarray) -> Any:
+    if np.isfinite(a).all():
+        with suppress(np.linalg.LinAlgError):
+            return np.linalg.svd(a, compute_uv=False), 0
+        return np.full(min(a.shape), np.nan, a.dtype), 1
+    return np.full(min(a.shape), np.nan, a.dtype), 0
+
+
 class Fallback(NamedTuple):
     """What takes the place of a gufunc, for one matrix."""
 
@@ -217,4 +248,10 @@ FALLBACKS = {
     "eigh_upper": Fallback("syevd", lambda a: _eigh(a.T)),
     "eigvalsh": Fallback("syevd", _eigvalsh),
     "eigvalsh_upper": Fallback("syevd", lambda a: _eigvalsh(a.T)),
+    "svd_tall": Fallback("gesdd", _svd(full_matrices=False)),
+    "svd_wide": Fallback("gesdd", _svd(full_matrices=False)),
+    "svd_full_tall": Fallback("gesdd", _svd(full_matrices=True)),
+    "svd_full_wide": Fallback("gesdd", _svd(full_matrices=True)),
+    "svdvals_tall": Fallback("gesdd", _svdvals),
+    "svdvals_wide": Fallback("gesdd", _svdvals),
 }

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import _spectra
 from ._calls import checked, several
 from ._catalog import composed_of_others
 from ._compose import column_sums, composed, count, dtype_name, extreme, norm_1, power_of_two
@@ -17,6 +16,8 @@ from ._composition import MANY_TEMPORARIES, Composition, constant
 from ._errors import NOT_CONVERGED, SINGULAR, Reason, shown
 from ._options import flag, integer
 from ._products import batched_matmul, vecmat
+from ._spectra import eigh_ex
+from ._svd import svd_ex
 from ._systems import inv_ex, solve_ex
 
 Assumption = Literal["gen", "general", "sym", "symmetric", "her", "hermitian", "pos", "positive definite"]
@@ -130,7 +131,7 @@ def pinv(
     See Also
     --------
     lstsq : least-squares solutions, in less time and with smaller errors.
-    eigh : what it is computed from if `hermitian`.
+    svd, eigh : what it is computed from.
     solve : dtypes.
 
     Notes
@@ -458,7 +459,7 @@ def _composition(op: str, function: Callable[..., Any]) -> Composition:
 def _by_eigenvalues(function: Callable[..., Any], xp: Any, a: Any, *parameters: Any) -> tuple[Any, Any]:
     """V diag(f) V^T, symmetric to the bit, and info. The function of eigenvalues gives sqrt(abs(f)), the
     signs of f or None where all are positive, and where an eigenvalue has no f."""
-    w, v, info = _spectra.eigh_ex(a)
+    w, v, info = eigh_ex(a)
     roots, signs, undefined = function(xp, w, *parameters)
     if undefined is not None:
         wrong = count(xp, undefined)
@@ -526,7 +527,7 @@ def _pinv_of_symmetric(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
 
 
 def _pinv(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
-    u, s, vh, info = _spectra.svd_ex(a, full_matrices=False)
+    u, s, vh, info = svd_ex(a, full_matrices=False)
     roots, _ = _reciprocal_roots(xp, s, max(a.shape[-2:]), *tolerance)
     left = xp.matrix_transpose(vh) * roots[..., None, :]
     return batched_matmul(left, xp.matrix_transpose(u * roots[..., None, :])), info

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import _spectra
 from ._arrays import without_labels
 from ._calls import checked
 from ._catalog import composed_of_others
@@ -29,6 +28,8 @@ from ._compose import (
 from ._composition import Composition, constant
 from ._errors import NOT_CONVERGED, shown
 from ._options import flag, integer
+from ._spectra import eigvalsh_ex
+from ._svd import svdvals_ex
 from ._systems import inv_ex
 
 
@@ -438,7 +439,7 @@ def _norm_of_matrices(order: Any, xp: Any, x: Any) -> Any:
 
 def _norm_of_values(order: Any, xp: Any, x: Any) -> Any:
     """Norms that singular values make, and info."""
-    values, info = _spectra.svdvals_ex(x)
+    values, info = svdvals_ex(x)
     if order == "nuc" or not values.shape[-1]:
         return sums(xp, values), info
     return values[..., 0 if order > 0 else -1], info
@@ -488,7 +489,7 @@ def _norm_by_powers(
 def _cond(order: Any, xp: Any, x: Any) -> tuple[Any, Any]:
     """Condition numbers, and info."""
     if order in (2, -2):
-        values, info = _spectra.svdvals_ex(x)
+        values, info = svdvals_ex(x)
         largest, smallest = values[..., 0], values[..., -1]
         r = largest / smallest if order > 0 else smallest / largest
     else:
@@ -506,7 +507,7 @@ def _cond(order: Any, xp: Any, x: Any) -> tuple[Any, Any]:
 
 def _rank(hermitian: bool, absolute: bool, xp: Any, a: Any, *tolerances: Any) -> tuple[Any, Any]:
     """Ranks, and info."""
-    values, info = _spectra.eigvalsh_ex(a) if hermitian else _spectra.svdvals_ex(a)
+    values, info = eigvalsh_ex(a) if hermitian else svdvals_ex(a)
     values = xp.abs(values)
     limit = tolerances[0] if tolerances else constant(xp, max(a.shape[-2:]) * np.finfo(dtype_name(a)).eps, a)
     if not absolute:

@@ -3,6 +3,8 @@
 Errors are per matrix, in units of the roundoff u of the result's dtype, computed in extended precision.
 """
 
+from fractions import Fraction
+
 import numpy as np
 
 import smallmm
@@ -219,3 +221,19 @@ def assert_matches_reference(isa, gufunc, *operands):
     else:
         assert_accurate_matmul(result, *operands[:2])
     return result
+
+
+def eigenvalues_below(a, x):
+    """How many eigenvalues of a symmetric matrix are less than x: the negative pivots of A - x I, in rational
+    numbers."""
+    n = len(a)
+    rows = [[Fraction(a[i][j]) - (x if i == j else 0) for j in range(n)] for i in range(n)]
+    count = 0
+    for k in range(n):
+        pivot = rows[k][k]
+        count += pivot < 0
+        for i in range(k + 1, n):
+            factor = rows[i][k] / pivot
+            for j in range(i, n):
+                rows[j][i] = rows[i][j] = rows[i][j] - factor * rows[k][j]
+    return count

@@ -17,8 +17,6 @@ import smallmm
 import smallmm._compose as compose
 from smallmm._composition import Composition
 
-needs_svd = pytest.mark.skipif(not hasattr(smallmm._spectra, "svd_ex"), reason="there is no svd yet")
-
 # Every function as one of a stack of definite matrices
 FUNCTIONS = {
     "matrix_norm": smallmm.matrix_norm,
@@ -54,8 +52,6 @@ FUNCTIONS = {
     "outer": lambda a, **k: smallmm.outer(a[..., 0], a[..., 1, :], **k),
     "multi_dot": lambda a, **k: smallmm.multi_dot([a, a[..., :1], a[..., 1:2, :]], **k),
     "einsum": lambda a, **k: smallmm.einsum("...ij,...kj->...ki", a, a, **k),
-}
-OF_SINGULAR_VALUES = {
     "matrix_norm, 2": partial(smallmm.matrix_norm, ord=2),
     "matrix_norm, -2": partial(smallmm.matrix_norm, ord=-2),
     "matrix_norm, nuc": partial(smallmm.matrix_norm, ord="nuc"),
@@ -65,7 +61,6 @@ OF_SINGULAR_VALUES = {
     "matrix_rank": smallmm.matrix_rank,
     "pinv": smallmm.pinv,
 }
-FUNCTIONS |= OF_SINGULAR_VALUES
 SQUARE = [name for name in FUNCTIONS if name.startswith(("matrix_p", "expm", "sqrtm", "logm", "powm"))]
 COMPOSED = [name for name in FUNCTIONS if name not in ("outer", "multi_dot", "einsum")]
 
@@ -79,9 +74,7 @@ def stack(rng, n, dtype, count):
     return np.resize(good_definite(rng, n, dtype), (count, n, n))
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=needs_svd if name in OF_SINGULAR_VALUES else ()) for name in FUNCTIONS]
-)
+@pytest.fixture(params=FUNCTIONS)
 def name(request):
     return request.param
 
@@ -200,7 +193,7 @@ class TestOut:
         )
         assert_same_bits(a, expected)
 
-    @pytest.mark.parametrize("name", [x for x in COMPOSED if x not in OF_SINGULAR_VALUES and "_ex" not in x])
+    @pytest.mark.parametrize("name", [x for x in COMPOSED if "_ex" not in x])
     def test_wrong(self, function, name, rng):
         op = name.partition(",")[0]
         a = stack(rng, 4, np.float64, 3)
@@ -232,8 +225,6 @@ class TestShapes:
         "name", [x for x in COMPOSED if x[-3:] != "inf" and "cond" not in x and "-" not in x and x != "cross"]
     )
     def test_no_elements(self, function, name, dtype):
-        if name in OF_SINGULAR_VALUES and not hasattr(smallmm._spectra, "svd_ex"):
-            pytest.skip("there is no svd yet")
         for x in as_tuple(function(np.ones((3, 0, 0), dtype))):
             assert x.shape[0] == 3
             assert not x.any()
@@ -273,8 +264,6 @@ class TestLibraries:
     @pytest.mark.parametrize("name", COMPOSED)
     def test_in_the_namespace_of_another(self, name, monkeypatch, jax, rng):
         """As on a GPU: the composition of another library's functions, without NumPy."""
-        if name in OF_SINGULAR_VALUES:
-            pytest.skip("test_svd.py has it")
         a = stack(rng, 4, np.float64, 30)
         expected = as_tuple(FUNCTIONS[name](a))
 
@@ -313,8 +302,6 @@ class TestLibraries:
     @pytest.mark.parametrize("name", COMPOSED)
     def test_masked(self, function, name):
         a = np.ma.masked_array(np.eye(3), np.eye(3) > 0)
-        if name in OF_SINGULAR_VALUES and not hasattr(smallmm._spectra, "svd_ex"):
-            pytest.skip("there is no svd yet")
         with pytest.raises(
             TypeError, match=rf"^{name.partition(',')[0]}: .* is a masked array, 3 of whose 9"
         ):

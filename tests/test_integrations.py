@@ -129,6 +129,8 @@ RESULTS = {
     "eigh": smallmm.eigh,
     "eigh_ex": smallmm.eigh_ex,
     "eigvalsh_ex": smallmm.eigvalsh_ex,
+    "svd": smallmm.svd,
+    "svd_ex": smallmm.svd_ex,
 }
 
 

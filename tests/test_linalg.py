@@ -124,6 +124,11 @@ def moderate(shapes):
     return tuple((m, n) for m, n in shapes if m <= 128)
 
 
+def flat(shapes):
+    """Without those whose square Vh would be huge."""
+    return tuple((m, n) for m, n in shapes if n <= 128)
+
+
 CASES = {
     case.name: case
     for case in (
@@ -153,6 +158,12 @@ CASES = {
         Case(core.eigh_upper, matrices),
         Case(core.eigvalsh, matrices),
         Case(core.eigvalsh_upper, matrices),
+        qr_case(core.svd_tall, tall),
+        qr_case(core.svd_wide, wide),
+        qr_case(core.svd_full_tall, lambda shapes: moderate(tall(shapes))),
+        qr_case(core.svd_full_wide, lambda shapes: flat(wide(shapes))),
+        qr_case(core.svdvals_tall, tall),
+        qr_case(core.svdvals_wide, wide),
     )
 }
 

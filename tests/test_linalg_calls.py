@@ -68,6 +68,11 @@ FUNCTIONS = {
     "eigvalsh": lambda a, b, **k: smallmm.eigvalsh(a, **k),
     "eigvalsh_ex": lambda a, b, **k: smallmm.eigvalsh_ex(a, **k),
     "eigvalsh, upper": lambda a, b, **k: smallmm.eigvalsh(a, UPLO="U", **k),
+    "svd": lambda a, b, **k: smallmm.svd(a, **k),
+    "svd, reduced": lambda a, b, **k: smallmm.svd(a, full_matrices=False, **k),
+    "svd, values": lambda a, b, **k: smallmm.svd(a, compute_uv=False, **k),
+    "svd_ex": lambda a, b, **k: smallmm.svd_ex(a, **k),
+    "svdvals": lambda a, b, **k: smallmm.svdvals(a, **k),
 }
 WITH_B = [name for name in FUNCTIONS if "solve" in name or "lstsq" in name]
 
@@ -92,6 +97,7 @@ def test_the_catalogue_has_the_gufuncs_that_are_called(monkeypatch):
         lambda a, b: smallmm.solve_triangular(a, b, unit_diagonal=True),
         lambda a, b: smallmm.eigh_ex(a, UPLO="U"),
         lambda a, b: smallmm.eigvalsh_ex(a, UPLO="U"),
+        lambda a, b: smallmm.svd_ex(a, full_matrices=False),
     )
     for function in (*FUNCTIONS.values(), *other_forms):
         for m, n in ((3, 3), (3, 2), (2, 3)):  # of integers, which the direct way does not take

@@ -5,7 +5,6 @@ them."""
 import numpy as np
 import pytest
 from accuracy import assert_same_bits, unit_roundoff
-from test_compositions import needs_svd
 
 import smallmm
 
@@ -114,7 +113,6 @@ class TestPolar:
         assert np.abs(stretch - p).max() < 300 * unit_roundoff(dtype)
         assert np.abs(smallmm.matmul(f, smallmm.inv(stretch)) - r).max() < 1e3 * unit_roundoff(dtype)
 
-    @needs_svd
     def test_by_singular_values(self, dtype, bodies):
         r, p, f = bodies
         u, s, vh = smallmm.svd(f)

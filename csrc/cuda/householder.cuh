@@ -189,3 +189,22 @@ __device__ inline void factor_safely(T *a, T *tau, const T *from, long long row,
         if (e / most(N, 1) <= e % most(N, 1)) a[e] = product(a[e], SCALE_BACK);
     __syncwarp(same_matrix());
 }
+
+/* q = column j of H_0 H_1 ... of an M x N matrix's reflectors. */
+template <int M, int N> __device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {
+    for (int i = 0; i < M; i++) q[i * step] = i == j;
+    for (int k = least(j, least(M, N) - 1); k >= 0; k--) {
+        const T *v = a + k * N + k;
+        T *x = q + k * step;
+        T w = k + 1 < M ? product(v[N], x[step]) : T(0);
+        for (int i = 2; i < M - k; i++) w = multiply_add(v[i * N], x[i * step], w);
+        w = product(tau[k], w);
+        if (k == j) { /* x is still that of I */
+            x[0] = 1 - tau[k];
+            for (int i = 1; i < M - k; i++) x[i * step] = product(-tau[k], v[i * N]);
+        } else { /* x_0 is still zero */
+            x[0] = -w;
+            for (int i = 1; i < M - k; i++) x[i * step] = multiply_add(-v[i * N], w, x[i * step]);
+        }
+    }
+}

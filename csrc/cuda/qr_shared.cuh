@@ -11,32 +11,14 @@
 
 constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int MATRIX = M * N + P;
-
-/* q = column j of H_0 H_1 ... */
-__device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {
-    for (int i = 0; i < M; i++) q[i * step] = i == j;
-    for (int k = least(j, P - 1); k >= 0; k--) {
-        const T *v = a + k * N + k;
-        T *x = q + k * step;
-        T w = k + 1 < M ? product(v[N], x[step]) : T(0);
-        for (int i = 2; i < M - k; i++) w = multiply_add(v[i * N], x[i * step], w);
-        w = product(tau[k], w);
-        if (k == j) { /* x is still that of I */
-            x[0] = 1 - tau[k];
-            for (int i = 1; i < M - k; i++) x[i * step] = product(-tau[k], v[i * N]);
-        } else { /* x_0 is still zero */
-            x[0] = -w;
-            for (int i = 1; i < M - k; i++) x[i * step] = multiply_add(-v[i * N], w, x[i * step]);
-        }
-    }
-}
+constexpr int BESIDE = SMM_OP == SMM_OP_QR_RAW ? SMM_QR_RAW_tau : SMM_OP == SMM_OP_QR ? SMM_QR_r : SMM_QR_R_r;
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
     if (q >= args.batch) return;
     T *a = shared + threadIdx.x / LANES * MATRIX, *tau = a + M * N;
-    const smm_cuda_operand &from = args.operand[SMM_A], &c = args.operand[SMM_C], &d = args.operand[SMM_D];
+    const smm_cuda_operand &from = args.operand[SMM_A], &c = args.operand[SMM_C], &d = args.operand[BESIDE];
     const T *data = static_cast<const T *>(from.data) + offset_of(args, from, q);
 
     factor_safely<M, N>(a, tau, data, from.row, from.col);
@@ -53,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         }
     }
     if (SMM_OP == SMM_OP_QR)
-        for (int j = lane(); j < K; j += LANES) form_column(a, tau, j, to_c + j * c.col, c.row);
+        for (int j = lane(); j < K; j += LANES) form_column<M, N>(a, tau, j, to_c + j * c.col, c.row);
     const smm_cuda_operand &info = args.operand[SMM_INFO];
     if (info.data && lane() == 0) static_cast<int *>(info.data)[offset_of(args, info, q)] = 0;
 }

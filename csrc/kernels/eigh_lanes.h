@@ -386,21 +386,20 @@ INLINE void eigh_iterate(eigh_stack *x, eigh_turns *turns, intptr_t n, const int
 /* --- Order and signs ---------------------------------------------------------------------------------------------- */
 
 /* The sign that makes the largest element of column j, the first of equals, positive. */
-typedef struct eigh_largest {
+typedef struct lanes_largest {
     vec x, size;
-} eigh_largest;
-INLINE void eigh_consider(eigh_largest *most, vec x) {
+} lanes_largest;
+INLINE void lanes_consider(lanes_largest *most, vec x) {
     const vec size = lane_abs(x);
     most->x = lane_select(lane_greater(size, most->size), x, most->x);
     most->size = lane_max(size, most->size);
 }
-INLINE vec eigh_sign(const eigh_stack *x, intptr_t n, intptr_t j, const bool unrolled) {
-    const intptr_t step = eigh_step(n, unrolled);
-    eigh_largest most = {lane_set(0), lane_set(0)};
+INLINE vec lanes_sign(lanes_matrix a, intptr_t j, const bool unrolled) {
+    lanes_largest most = {lane_set(0), lane_set(0)};
     if (unrolled)
-        UNROLLED(intptr_t i = 0; i < n; i++) eigh_consider(&most, x->a[i * step + j]);
+        UNROLLED(intptr_t i = 0; i < a.m; i++) lanes_consider(&most, a.at[i * a.step + j]);
     else
-        ROLLED(intptr_t i = 0; i < n; i++) eigh_consider(&most, x->a[i * step + j]);
+        ROLLED(intptr_t i = 0; i < a.m; i++) lanes_consider(&most, a.at[i * a.step + j]);
     return lane_select(lane_greater(lane_set(0), most.x), lane_set(-1), lane_set(1));
 }
 
@@ -415,7 +414,7 @@ INLINE void eigh_arrange_few(eigh_stack *x, intptr_t n, const bool vectors) {
         }
     if (vectors)
         UNROLLED(intptr_t j = 0; j < n; j++) {
-            const vec sign = eigh_sign(x, n, j, true);
+            const vec sign = lanes_sign((lanes_matrix){x->a, n, n, n}, j, true);
             UNROLLED(intptr_t row = 0; row < n * n; row += n)
                 x->a[row + j] = lane_fma(x->a[row + j], sign, lane_set(0));
         }
@@ -443,7 +442,7 @@ INLINE void eigh_arrange(eigh_stack *x, intptr_t n, const bool vectors) {
         sign[j] = one;
     }
     eigh_arrange_row(x->d, n, place, sign);
-    for (intptr_t j = 0; j < n && vectors; j++) sign[j] = eigh_sign(x, n, j, false);
+    for (intptr_t j = 0; j < n && vectors; j++) sign[j] = lanes_sign((lanes_matrix){x->a, n, n, row_step(n)}, j, false);
     for (intptr_t i = 0; i < n && vectors; i++) eigh_arrange_row(x->a + i * row_step(n), n, place, sign);
 }
 
@@ -470,12 +469,12 @@ INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n
         UNROLLED(intptr_t j = 0; j < n; j++) x->d[j] = lane_fma(x->d[j], times, zero);
     else
         ROLLED(intptr_t j = 0; j < n; j++) x->d[j] = lane_fma(x->d[j], times, zero);
-    lanes_store(&call->d, q, x->d, n, 1, count);
-    lanes_store_int(&call->info, q, x->info, count);
+    lanes_store(vectors ? &call->eigh.w : &call->eigvalsh.w, q, x->d, n, 1, count);
+    lanes_store_int(vectors ? &call->eigh.info : &call->eigvalsh.info, q, x->info, count);
     if (!vectors) return;
     gather_rows((lanes_matrix){x->a, n, n, eigh_step(n, unrolled)}, n);
-    lanes_store(&call->c, q, x->a, n, n, count);
-    lanes_spoil(&call->c, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
+    lanes_store(&call->eigh.v, q, x->a, n, n, count);
+    lanes_spoil(&call->eigh.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
 }
 
 /* A constant order of at most EIGH_FEW. Where matrices are left for one group, the other does the same. */

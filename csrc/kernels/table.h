@@ -70,6 +70,14 @@ static unsigned any_needs(const smm_call *call) {
     static void KERNEL(eigvalsh_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         eigh_lanes_few(call, first, last, cold, n, false); \
     }
+#define SVD_LANES(n) \
+    _Static_assert(n <= SVD_FEW, "orders of SVD_LANES"); \
+    static void KERNEL(svd_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+        svd_lanes_few(call, first, last, cold, n, true); \
+    } \
+    static void KERNEL(svdvals_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+        svd_lanes_few(call, first, last, cold, n, false); \
+    }
 #include "../tuning.def"
 
 #define TEXT_(x) #x
@@ -167,6 +175,19 @@ static const smm_kernel eigvalsh_list[] = {
     ROW(eigvalsh_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
+static const smm_kernel svd_list[] = {
+/* SVD, SVD_FULL */
+#define SVD_LANES(n) ROW(svd_lanes_##n, n, 0, n, any_needs, SMM_BEYOND_L2),
+#include "../tuning.def"
+    ROW(svd_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
+static const smm_kernel svdvals_list[] = {
+#define SVD_LANES(n) ROW(svdvals_lanes_##n, n, 0, n, any_needs, SMM_BEYOND_L2),
+#include "../tuning.def"
+    ROW(svdvals_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
 static const smm_kernel cholesky_list[] = {
 #define CHOLESKY_LANES(n) ROW(cholesky_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
@@ -195,7 +216,10 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_QR_RAW] = LIST(qr_list),
               [SMM_OP_LSTSQ] = LIST(lstsq_list),
               [SMM_OP_EIGH] = LIST(eigh_list),
-              [SMM_OP_EIGVALSH] = LIST(eigvalsh_list)},
+              [SMM_OP_EIGVALSH] = LIST(eigvalsh_list),
+              [SMM_OP_SVD] = LIST(svd_list),
+              [SMM_OP_SVD_FULL] = LIST(svd_list),
+              [SMM_OP_SVDVALS] = LIST(svdvals_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

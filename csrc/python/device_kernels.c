@@ -38,16 +38,11 @@ static int read_parameters(PyObject *d, smm_cuda_parameters *p) {
 }
 
 static int read_op(PyObject *d) {
-    static const char *const names[] = {
-#define SMM_OP(name, ...) #name,
-#include "../ops.def"
-#undef SMM_OP
-    };
     PyObject *op = PyDict_GetItemString(d, "op");
     if (!op) return SMM_OP_MATMUL;
     const char *name = PyUnicode_Check(op) ? PyUnicode_AsUTF8(op) : "";
     for (int i = 0; i < SMM_OPS; i++)
-        if (!strcmp(name, names[i])) return i;
+        if (!strcmp(name, smm_operations[i].name)) return i;
     PyErr_Format(PyExc_ValueError, "there is no operation '%s'", name);
     return -1;
 }
@@ -57,15 +52,17 @@ static int read_problem(PyObject *d, smm_cuda_problem *p) {
     PyObject *dtype = PyDict_GetItemString(d, "dtype");
     const int op = read_op(d);
     if (op < 0) return -1;
-    const bool is_f32 = dtype && PyUnicode_Check(dtype) && !PyUnicode_CompareWithASCIIString(dtype, "f32");
-    if (!is_f32 && (!dtype || !PyUnicode_Check(dtype) || PyUnicode_CompareWithASCIIString(dtype, "f64"))) {
+    const char *name = dtype && PyUnicode_Check(dtype) ? PyUnicode_AsUTF8(dtype) : "";
+    int number = SMM_DTYPE_COUNT - 1;
+    while (number >= 0 && strcmp(name, smm_dtypes[number].name)) number--;
+    if (number < 0) {
         PyErr_Format(PyExc_ValueError, "the dtype of a problem is %.50R; expected a dtype of a kernel, 'f32' or 'f64'",
                      dtype ? dtype : Py_None);
         return -1;
     }
     *p = (smm_cuda_problem){
         .op = op,
-        .dtype = is_f32 ? SMM_F32 : SMM_F64,
+        .dtype = number,
 #define READ(name, otherwise) .name = read_int(d, #name, otherwise)
         READ(m, 0),
         READ(k, 1),

@@ -19,12 +19,15 @@ static void run_one(const smm_call *call) {
     case SMM_OP_LSTSQ: smm_reference_qr(call); break;
     case SMM_OP_EIGH:
     case SMM_OP_EIGVALSH: smm_reference_eigh(call); break;
+    case SMM_OP_SVD:
+    case SMM_OP_SVD_FULL:
+    case SMM_OP_SVDVALS: smm_reference_svd(call); break;
     case SMM_OPS: break;
     }
 }
 
 void smm_reference(const smm_call *call) {
-    for (intptr_t r = 0; r < (call->runs > 1 ? call->runs : 1); r++) {
+    for (intptr_t r = 0; r < smm_runs(call); r++) {
         const smm_call run = smm_run_of(call, r);
         run_one(&run);
     }

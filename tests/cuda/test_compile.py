@@ -73,6 +73,7 @@ def test_planned_kernels_with_one_matrix_for_all(arch, registers):
 
 
 FACTORIZATIONS = ("LU", "INV", "DET", "SLOGDET", "CHOLESKY", "QR", "QR_R", "QR_RAW", "EIGH", "EIGVALSH")
+FACTORIZATIONS += ("SVD", "SVD_FULL", "SVDVALS")
 SOLVES = ("SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
 
 
@@ -88,7 +89,7 @@ def test_every_kernel_of_factorizations(kernel):
     """The first problem that is planned for it."""
     sizes = [(n, n) for n in range(1, 33)] + [(200, 5), (5, 200), (31, 33)]
     for (m, n), op, dtype, small in itertools.product(sizes, FACTORIZATIONS + SOLVES, ("f32", "f64"), (0, 1)):
-        if m != n and not op.startswith(("QR", "LSTSQ")):
+        if m != n and not op.startswith(("QR", "LSTSQ", "SVD")):
             continue
         problem = {"op": op, "dtype": dtype, "m": m, "k": 1 if op in SOLVES else n, "n": n, "small": small}
         if _core.cuda_plan(problem, ARCHS[80])["kernel"] == kernel:

@@ -18,8 +18,17 @@ SOLVED = ["solve", "lu_solve", "lu_solve_transposed", "cho_solve", "cho_solve_up
 SOLVED += ["solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"]
 SPECTRA = ["eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper"]
 SQUARE = FACTORED + SOLVED + SPECTRA
-TALL = ["qr_tall", "qr_complete", "qr_r_tall", "qr_raw_tall", "lstsq"]
-WIDE = ["qr_complete", "qr_r_wide", "qr_raw_wide", "lstsq"]
+TALL = [
+    "qr_tall",
+    "qr_complete",
+    "qr_r_tall",
+    "qr_raw_tall",
+    "lstsq",
+    "svd_tall",
+    "svd_full_tall",
+    "svdvals_tall",
+]
+WIDE = ["qr_complete", "qr_r_wide", "qr_raw_wide", "lstsq", "svd_wide", "svd_full_wide", "svdvals_wide"]
 WITH_COLUMNS = [*SOLVED, "lstsq"]
 ORDERS = [*range(1, 33)]
 MANY = 4321  # more matrices than those batches have that the plan takes for small

@@ -47,6 +47,7 @@ SERVED = {
     "triangular": ("LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR"),
     "qr": ("QR", "QR_R", "QR_RAW"),
     "eigh": ("EIGH", "EIGVALSH"),
+    "svd": ("SVD", "SVD_FULL", "SVDVALS"),
 }
 
 
@@ -101,7 +102,7 @@ def shape_of(chance, name):
     if name not in SQUARE and chance.random() < 0.5:
         x = chance.randint(1, min(100, 1024 // n))
         m, n = (max(x, n), min(x, n)) if name in TALL else (min(x, n), max(x, n))
-    if name.startswith("qr"):
+    if name.startswith(("qr", "svd")):
         return m, m if name == "qr_complete" else min(m, n), n
     with_columns = OPS[name].endswith(("SOLVE", "TRIANGULAR", "LSTSQ"))
     return m, chance.choice((1, 1, 2, 3, 5, 16)) if with_columns else 1, n
