@@ -13,7 +13,7 @@ from ._calls import checked, several
 from ._catalog import composed_of_others
 from ._compose import column_sums, composed, count, dtype_name, extreme, norm_1, power_of_two
 from ._composition import MANY_TEMPORARIES, Composition, constant
-from ._errors import NOT_CONVERGED, SINGULAR, Reason, shown
+from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, shown
 from ._options import flag, integer
 from ._products import batched_matmul, vecmat
 from ._spectra import eigh_ex
@@ -154,7 +154,8 @@ def pinv(
     signature = f"{given}{',()' * (len(operands) - 1)}->{taken},()"
     function = _pinv_of_symmetric if hermitian else _pinv
     composition = Composition("pinv", signature, function, (None, np.int32))
-    return checked("pinv", composed(composition, operands, (out,)), NOT_CONVERGED)
+    reason = NOT_CONVERGED if hermitian else NOT_ORTHOGONAL
+    return checked("pinv", composed(composition, operands, (out,)), reason)
 
 
 @composed_of_others

@@ -26,7 +26,7 @@ from ._compose import (
     sums,
 )
 from ._composition import Composition, constant
-from ._errors import NOT_CONVERGED, shown
+from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, shown
 from ._options import flag, integer
 from ._spectra import eigvalsh_ex
 from ._svd import svdvals_ex
@@ -271,7 +271,7 @@ def cond(x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: A
         raise np.linalg.LinAlgError(f"cond: x has shape {tuple(shape)}; expected matrices with elements")
     signature = "(m,n)->(),()" if order in (2, -2) else "(n,n)->(),()"
     composition = Composition("cond", signature, partial(_cond, order), (None, np.int32))
-    return checked("cond", composed(composition, {"x": x}, (out,)), NOT_CONVERGED)
+    return checked("cond", composed(composition, {"x": x}, (out,)), NOT_ORTHOGONAL)
 
 
 @composed_of_others
@@ -342,7 +342,8 @@ def matrix_rank(
     matrices = "(n,n)" if hermitian else "(m,n)"
     signature = f"{matrices}{',()' * (len(operands) - 1)}->(),()"
     composition = Composition("matrix_rank", signature, function, (np.int64, np.int32))
-    return checked("matrix_rank", composed(composition, operands, (out,)), NOT_CONVERGED)
+    reason = NOT_CONVERGED if hermitian else NOT_ORTHOGONAL
+    return checked("matrix_rank", composed(composition, operands, (out,)), reason)
 
 
 # --- what the public functions share -------------------------------------------------------------------
@@ -392,7 +393,7 @@ def _reduced(
         composition, {"x": permuted(x, (*rest, *axes))}, (target,) if composition.nout > 1 else target
     )
     if composition.nout > 1:
-        result = checked(op, result, NOT_CONVERGED)
+        result = checked(op, result, NOT_ORTHOGONAL)
     if out is not None:
         return out
     return result[tuple(None if i in axes else slice(None) for i in range(ndim))] if keep else result
