@@ -2,7 +2,7 @@
 what that declines: conversions, other libraries' arrays, errors. Then it checks info.
 
 `run` does all of it. A function whose overhead matters tries the direct path itself, returns if nothing is
-wrong, and leaves everything else to `finish`."""
+wrong, and otherwise passes `run` what it got."""
 
 from collections.abc import Callable
 from functools import partial
@@ -28,23 +28,11 @@ def run(
     outs: tuple[Any, ...],
     make: Make = None,
     reason: Reason | None = None,
+    tried: Any = None,
 ) -> Any:
     """The results, of which `make` makes a named tuple. With a reason they are without info, and LinAlgError
-    is raised where that is not 0."""
-    results = _direct[gufunc](*operands.values(), *outs)
-    return finish(results, op, gufunc, operands, outs, make, reason)
-
-
-def finish(
-    results: Any,
-    op: str,
-    gufunc: str,
-    operands: dict[str, Any],
-    outs: tuple[Any, ...],
-    make: Make = None,
-    reason: Reason | None = None,
-) -> Any:
-    """`run` after the direct path, which returned `results`."""
+    is raised where that is not 0. `tried` is what the direct path returned, if the caller has tried it."""
+    results = _direct[gufunc](*operands.values(), *outs) if tried is None else tried
     if results is NotImplemented:
         results = call(op, getattr(_core, gufunc), operands, outs, {})
     if reason is not None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from . import _core
-from ._calls import finish, run, several
+from ._calls import run, several
 from ._catalog import computed_by
 from ._errors import NOT_POSITIVE_DEFINITE, LinAlgError
 from ._options import flag, one_triangle, pair
@@ -89,7 +89,7 @@ def cholesky(
     if results is not NotImplemented and results[1] is None:
         return results[0]
     gufunc = "cholesky_upper" if upper else "cholesky"
-    return finish(results, "cholesky", gufunc, {"a": a}, (out,), None, NOT_POSITIVE_DEFINITE)
+    return run("cholesky", gufunc, {"a": a}, (out,), None, NOT_POSITIVE_DEFINITE, results)
 
 
 @computed_by("cholesky", "cholesky_upper")

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 from . import _core
 from ._adapters import on_device
 from ._arrays import core_shape
-from ._calls import checked, run, run_from_the_right, several
+from ._calls import run, run_from_the_right, several
 from ._catalog import computed_by
 from ._errors import SINGULAR, Reason
 from ._options import flag, is_transposed, pair
@@ -84,9 +84,9 @@ def lu_factor(
     """
     outs = several("lu_factor", out, LUResult)
     results = _direct_lu_factor(a, *outs)
-    if results is not NotImplemented:
-        return checked("lu_factor", results, SINGULAR, LUResult)
-    return _lu_factor("lu_factor", a, outs, LUResult, SINGULAR)
+    if results is not NotImplemented and results[2] is None:
+        return LUResult(results[0], results[1])
+    return _lu_factor("lu_factor", a, outs, LUResult, SINGULAR, results)
 
 
 @computed_by("lu_factor", "lu_factor_tall", "lu_factor_wide")
@@ -103,7 +103,12 @@ def lu_factor_ex(a: "ArrayLike", /, *, out: tuple[Any, Any, Any] | None = None) 
 
 
 def _lu_factor(
-    op: str, a: Any, outs: tuple[Any, ...], make: Callable[..., Any], reason: Reason | None = None
+    op: str,
+    a: Any,
+    outs: tuple[Any, ...],
+    make: Callable[..., Any],
+    reason: Reason | None = None,
+    tried: Any = None,
 ) -> Any:
     """`run` of the gufunc for matrices of a's shape."""
     m, n = core_shape(a)
@@ -112,7 +117,7 @@ def _lu_factor(
             f"{op}: a has shape {tuple(a.shape)}; expected square matrices, (..., n, n), on a device"
         )
     gufunc = "lu_factor_tall" if m > n else "lu_factor_wide" if m < n else "lu_factor"
-    return run(op, gufunc, {"a": a}, outs, make, reason)
+    return run(op, gufunc, {"a": a}, outs, make, reason, tried)
 
 
 @computed_by("lu_solve", "lu_solve_transposed")

@@ -6,13 +6,14 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 
 from . import _core
 from ._arrays import core_shape
-from ._calls import finish, run, run_from_the_right, several, transposed
+from ._calls import run, run_from_the_right, several, transposed
 from ._catalog import computed_by
 from ._errors import SINGULAR, SINGULAR_TRIANGLE
 from ._options import flag, is_transposed, one_triangle
 
 _direct = _core.direct
-_direct_solve, _direct_inv, _direct_det = _direct["solve"], _direct["inv"], _direct["det"]
+_direct_solve, _direct_inv = _direct["solve"], _direct["inv"]
+_direct_det, _direct_slogdet = _direct["det"], _direct["slogdet"]
 
 
 class SolveExResult(NamedTuple):
@@ -116,7 +117,7 @@ def solve(
     results = _direct_solve(a, b, out)
     if results is not NotImplemented and results[1] is None:
         return results[0]
-    return finish(results, "solve", "solve", {"a": a, "b": b}, (out,), None, SINGULAR)
+    return run("solve", "solve", {"a": a, "b": b}, (out,), None, SINGULAR, results)
 
 
 @computed_by("solve")
@@ -258,7 +259,7 @@ def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
     results = _direct_inv(a, out)
     if results is not NotImplemented and results[1] is None:
         return results[0]
-    return finish(results, "inv", "inv", {"a": a}, (out,), None, SINGULAR)
+    return run("inv", "inv", {"a": a}, (out,), None, SINGULAR, results)
 
 
 @computed_by("inv")
@@ -313,7 +314,7 @@ def det(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
     array([-2.,  0.])
     """
     result = _direct_det(a, out)
-    return finish(result, "det", "det", {"a": a}, (out,)) if result is NotImplemented else result
+    return run("det", "det", {"a": a}, (out,), tried=result) if result is NotImplemented else result
 
 
 @computed_by("slogdet")
@@ -353,4 +354,8 @@ def slogdet(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> Slogdet
     >>> float(sign), round(float(logabsdet / np.log(10)))
     (1.0, 600)
     """
-    return run("slogdet", "slogdet", {"a": a}, several("slogdet", out, SlogdetResult), SlogdetResult)
+    outs = several("slogdet", out, SlogdetResult)
+    results = _direct_slogdet(a, *outs)
+    if results is not NotImplemented:
+        return SlogdetResult(*results)
+    return run("slogdet", "slogdet", {"a": a}, outs, SlogdetResult, tried=results)
