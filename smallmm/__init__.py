@@ -26,13 +26,27 @@ from ._cholesky import (
     cholesky_ex,
 )
 from ._config import get_num_threads, set_num_threads, show_config, threads
+from ._contractions import cross, diagonal, einsum, matrix_transpose, multi_dot, outer, trace
 from ._errors import LinAlgError
 from ._explain import Explanation, explain
 from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
 from ._lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
+from ._matrix_functions import (
+    MatrixFunctionExResult,
+    expm,
+    logm,
+    logm_ex,
+    matrix_power,
+    pinv,
+    powm,
+    powm_ex,
+    sqrtm,
+    sqrtm_ex,
+)
+from ._norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from ._products import batched_matmul, matmul, matvec, vecmat
 from ._spectra import EighExResult, EighResult, EigvalshExResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex
-from ._svd import SVDExResult, SVDResult, svd, svd_ex, svdvals
+from ._svd import SVDExResult, SVDResult, SVDvalsExResult, svd, svd_ex, svdvals, svdvals_ex
 from ._systems import (
     InvExResult,
     SlogdetResult,
@@ -64,10 +78,12 @@ __all__ = [
     "LinAlgError",
     "LstsqExResult",
     "LstsqResult",
+    "MatrixFunctionExResult",
     "QRRawResult",
     "QRResult",
     "SVDExResult",
     "SVDResult",
+    "SVDvalsExResult",
     "SlogdetResult",
     "SolveExResult",
     "__version__",
@@ -77,23 +93,40 @@ __all__ = [
     "cho_solve",
     "cholesky",
     "cholesky_ex",
+    "cond",
+    "cross",
     "cuda",
     "det",
+    "diagonal",
     "eigh",
     "eigh_ex",
     "eigvalsh",
     "eigvalsh_ex",
+    "einsum",
     "explain",
+    "expm",
     "get_num_threads",
     "inv",
     "inv_ex",
+    "logm",
+    "logm_ex",
     "lstsq",
     "lstsq_ex",
     "lu_factor",
     "lu_factor_ex",
     "lu_solve",
     "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
     "matvec",
+    "multi_dot",
+    "norm",
+    "outer",
+    "pinv",
+    "powm",
+    "powm_ex",
     "qr",
     "set_num_threads",
     "show_config",
@@ -101,11 +134,16 @@ __all__ = [
     "solve",
     "solve_ex",
     "solve_triangular",
+    "sqrtm",
+    "sqrtm_ex",
     "svd",
     "svd_ex",
     "svdvals",
+    "svdvals_ex",
     "threads",
+    "trace",
     "vecmat",
+    "vector_norm",
 ]
 
 # Types are known by their public names, in tracebacks and where they are pickled.
@@ -115,7 +153,7 @@ for _name in __all__:
 del _name
 
 # Functions that only SciPy has: those that are asked for most
-_OF_SCIPY = ("expm", "ldl", "logm", "lu", "null_space", "orth", "polar", "schur", "sqrtm")
+_OF_SCIPY = ("ldl", "lu", "null_space", "orth", "polar", "schur", "signm")
 
 if not TYPE_CHECKING:  # for a type checker every name would exist
 

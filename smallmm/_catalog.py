@@ -1,5 +1,6 @@
 """The catalogue: one row for each public function that gufuncs of the core compute, entered by the decorator
-`computed_by`. What _core lists (operations, forms, signatures) is not repeated."""
+`computed_by`. What _core lists (operations, forms, signatures) is not repeated. The decorator
+`composed_of_others` enters functions that call these."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -32,3 +33,12 @@ def computed_by(*gufuncs: str) -> Callable[[_F], _F]:
         return function
 
     return enter
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {}
+
+
+def composed_of_others(function: _F) -> _F:
+    """Enter a public function that calls other functions of smallmm, and no gufunc itself."""
+    COMPOSITIONS[function.__name__] = function
+    return function

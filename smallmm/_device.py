@@ -13,6 +13,7 @@ import numpy as np
 from . import _core, cuda
 from ._adapters import library_of, on_device, type_name
 from ._adapters.base import CUDA, Device
+from ._composition import Composition
 from ._errors import explain_failure, wrong_dtype
 from ._shapes import (
     MOST_ORDER,
@@ -23,6 +24,7 @@ from ._shapes import (
     has_kernel,
     narrow_dtype,
     output_shapes,
+    working_dtype,
 )
 
 _MOST_DIMS = _core.limits["cuda_dimensions"]  # batch dimensions and the matrix's
@@ -79,7 +81,7 @@ def call(
     narrow = narrow_dtype(gufunc, typed)
     dtypes = computed_dtypes(gufunc, typed, {})
     dtypes = [library.nearest(dtype) for dtype in dtypes]
-    computed = next(dtype for dtype in dtypes if dtype.kind == "f")
+    computed = library.nearest(working_dtype(gufunc, typed))
     for name, info in infos.items():
         wanted = "int32" if name == "pivots" else computed.name
         if name not in operands or info.dtype == wanted:
@@ -96,7 +98,9 @@ def call(
         )
     ]
     sizes = core_sizes(gufunc, shaped)
-    if gufunc.__name__ in PRODUCTS:
+    if isinstance(gufunc, Composition):
+        results = list(gufunc.run(library.namespace, tuple(operands.values())))
+    elif gufunc.__name__ in PRODUCTS:
         if max(sizes.values()) <= cuda.LARGEST:
             results = _run(op, library, gufunc, operands, outputs)
         else:

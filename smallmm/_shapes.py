@@ -118,10 +118,20 @@ def narrow_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype | None:
 
 
 def computed_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str, Any]) -> list[np.dtype]:
-    """The dtypes of a gufunc's outputs. Python's numbers have none of their own and follow the arrays."""
-    inputs = (type(x) if type(x) in (int, float) else dtype_of(x) for x in operands.values())
-    dtypes = gufunc.resolve_dtypes((*inputs, *(None,) * gufunc.nout))[gufunc.nin :]
+    """The dtypes of a gufunc's outputs."""
+    dtypes = _resolved_dtypes(gufunc, operands)[gufunc.nin :]
     return [np.dtype(kwargs.get("dtype") or dtype) for dtype in dtypes]
+
+
+def working_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype:
+    """The floating-point dtype that a gufunc computes in."""
+    return next(dtype for dtype in _resolved_dtypes(gufunc, operands) if dtype.kind == "f")
+
+
+def _resolved_dtypes(gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[np.dtype, ...]:
+    """Of inputs and outputs. Python's numbers have none of their own and follow the arrays."""
+    inputs = (type(x) if type(x) in (int, float) else dtype_of(x) for x in operands.values())
+    return gufunc.resolve_dtypes((*inputs, *(None,) * gufunc.nout))
 
 
 def dtype_of(x: Any) -> np.dtype:

@@ -27,6 +27,13 @@ class SVDExResult(NamedTuple):
     info: Any
 
 
+class SVDvalsExResult(NamedTuple):
+    """The singular values, and info: 0, or how many pairs of rows did not become orthogonal."""
+
+    S: Any
+    info: Any
+
+
 _VECTORS = "svd_tall", "svd_wide", "svd_full_tall", "svd_full_wide"
 _VALUES = "svdvals_tall", "svdvals_wide"
 
@@ -146,6 +153,7 @@ def svdvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
     See Also
     --------
     svd : the singular vectors too; accuracy, NaN, larger matrices.
+    svdvals_ex : the same, with matrices that did not converge reported in an array.
 
     Notes
     -----
@@ -157,6 +165,20 @@ def svdvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
     array([3., 2.])
     """
     return run("svdvals", _values(a), {"a": a}, (out,), None, NOT_ORTHOGONAL)
+
+
+@computed_by(*_VALUES)
+def svdvals_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SVDvalsExResult:
+    """`svdvals` that never raises for matrices that did not converge: ``(S, info)``.
+
+    ``info``, int32, shape (...), is 0, or how many pairs of rows did not become orthogonal; the result for
+    such a matrix is NaN.
+
+    >>> smallmm.svdvals_ex(np.diag([1.0, np.nan]))
+    SVDvalsExResult(S=array([nan, nan]), info=np.int32(0))
+    """
+    outs = several("svdvals_ex", out, SVDvalsExResult)
+    return run("svdvals_ex", _values(a), {"a": a}, outs, SVDvalsExResult)
 
 
 def _vectors(a: Any, full_matrices: bool) -> str:

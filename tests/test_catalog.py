@@ -14,7 +14,7 @@ import smallmm
 import smallmm._core as core
 from smallmm import _lapack, cuda
 from smallmm._adapters import LIBRARIES, library_of
-from smallmm._catalog import FUNCTIONS
+from smallmm._catalog import COMPOSITIONS, FUNCTIONS
 from smallmm._shapes import PRODUCTS
 
 PACKAGE = Path(smallmm.__file__).parent
@@ -37,10 +37,16 @@ def test_functions_are_public(name):
     assert getattr(smallmm, name) is FUNCTIONS[name].function
 
 
+def test_compositions_are_public_and_have_no_gufunc():
+    assert not COMPOSITIONS.keys() & FUNCTIONS.keys()
+    assert all(getattr(smallmm, name) is function for name, function in COMPOSITIONS.items())
+    assert COMPOSITIONS.keys() < set(smallmm.__all__)
+
+
 SECTIONS = ("Parameters", "Returns", "Raises", "See Also", "Notes", "Examples")
 
 
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("name", sorted(FUNCTIONS | COMPOSITIONS))
 def test_docstrings_have_one_structure(name):
     """A function with info refers to the one without, and says only what is different."""
     words = inspect.getdoc(getattr(smallmm, name))

@@ -233,6 +233,69 @@ def test_out():
     assert result.Q is out[0]
     assert result.R is out[1]
     assert smallmm.inv(EYE(2), out=out[0]) is out[0]
+    assert smallmm.matrix_transpose(out[0]).base is out[0]
+
+
+def test_norms_do_not_overflow(dtype):
+    x = np.array([3, 4], dtype) * dtype.type(np.finfo(dtype).max / 8)
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.linalg.norm(x))
+    np.testing.assert_allclose(smallmm.norm(x) / x[0], 5 / 3, rtol=1e-6)
+    tiny = np.array([3, 4], dtype) * np.finfo(dtype).tiny
+    assert np.linalg.norm(tiny) == 0
+    np.testing.assert_allclose(smallmm.norm(tiny), 5 * np.finfo(dtype).tiny, rtol=1e-6)
+
+
+def test_tolerance_of_pinv(dtype):
+    eps = np.finfo(dtype).eps
+    for smallest, counts in [(1.5 * eps, False), (3 * eps, True)]:
+        a = np.diag([1, smallest]).astype(dtype)
+        assert smallmm.matrix_rank(a, hermitian=True) == 1 + counts
+        assert (smallmm.pinv(a, hermitian=True)[1, 1] > 0) == counts
+        for theirs in (np.linalg.pinv(a, hermitian=True), smallmm.pinv(a, 1e-15, hermitian=True)):
+            assert (theirs[1, 1] > 0) == (smallest > 1e-15)
+
+
+def test_powers_of_integers_are_floats():
+    a = np.array([[1, 1], [1, 0]])
+    for function, arguments in [("matrix_power", (a, 5)), ("trace", (a,)), ("cross", ([1, 2, 3], [4, 5, 6]))]:
+        ours, theirs = getattr(smallmm, function)(*arguments), getattr(np.linalg, function)(*arguments)
+        assert ours.dtype == np.float64
+        assert theirs.dtype == np.int64
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_outer_accepts_stacks(rng):
+    x, y = rng.standard_normal((2, 7, 3))
+    assert smallmm.outer(x, y).shape == (7, 3, 3)
+    assert np.outer(x, y).shape == (21, 21)
+    assert_same_bits(smallmm.outer(x[2], y[2]), np.outer(x[2], y[2]))
+
+
+def test_multi_dot_accepts_stacks(rng):
+    a, b, c = rng.standard_normal((3, 7, 4, 4))
+    np.testing.assert_allclose(smallmm.multi_dot([a, b, c]), a @ b @ c)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.multi_dot([a, b, c])
+
+
+def test_einsum_computes_products(rng):
+    a, b = rng.standard_normal((2, 7, 4, 4))
+    np.testing.assert_allclose(smallmm.einsum("bij,bjk->bik", a, b), np.einsum("bij,bjk->bik", a, b))
+    with pytest.raises(NotImplementedError, match=r"numpy\.einsum"):
+        smallmm.einsum("bii->b", a)
+
+
+def test_roots_are_of_symmetric():
+    a = np.array([[2.0, 1.0], [1.0, 2.0]])
+    for name in ("sqrtm", "logm"):
+        theirs = getattr(scipy.linalg, name)
+        np.testing.assert_allclose(getattr(smallmm, name)(a, assume_a="sym"), theirs(a))
+        with pytest.raises(NotImplementedError, match="assume_a"):
+            getattr(smallmm, name)(a)
+        with pytest.raises(smallmm.LinAlgError):
+            getattr(smallmm, name)(-a, assume_a="sym")
+        assert np.iscomplexobj(theirs(-a))
 
 
 def test_scipy_keywords_have_no_effect():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import explain_failure
-from .._shapes import fixed_signature, output_dtypes
+from .._shapes import fixed_signature, output_dtypes, working_dtype
 from .base import Library
 from .numpy import NumPy
 
@@ -36,10 +36,11 @@ class Dask(Library):
         others = {name: x for name, x in kwargs.items() if name not in _DASKS_KEYWORDS}
         try:
             dtypes = output_dtypes(gufunc, operands, kwargs)
+            number = working_dtype(gufunc, operands)
             return lazily(
                 partial(_call_chunks, op, gufunc, tuple(operands), others),
                 fixed_signature(gufunc, operands),
-                *(np.asarray(x, dtypes[0]) if type(x) in (int, float) else x for x in operands.values()),
+                *(np.asarray(x, number) if type(x) in (int, float) else x for x in operands.values()),
                 output_dtypes=dtypes if gufunc.nout > 1 else dtypes[0],
                 **where,
             )

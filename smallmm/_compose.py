@@ -1,0 +1,105 @@
+"""What functions composed of others share: the call for arrays of any library, and sums and extremes in terms
+of a library's namespace."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ._arrays import call
+from ._composition import Composition, constant
+from ._products import matvec, vecmat
+
+_CHUNK = 64  # elements that are added in a row
+
+
+def composed(composition: Composition, operands: dict[str, Any], out: Any = None) -> Any:
+    """The composition of arrays of any library; `out` is an array, or a tuple with one for each output."""
+    return call(composition.__name__, composition, operands, out, {})  # type: ignore[arg-type]
+
+
+def dimensions(x: Any) -> int:
+    """How many dimensions x has, which may be what NumPy makes an array of."""
+    ndim = getattr(x, "ndim", None)
+    return np.ndim(x) if ndim is None else ndim
+
+
+def permuted(x: Any, axes: tuple[int, ...]) -> Any:
+    """x with its dimensions in this order, without a copy."""
+    if axes == tuple(range(len(axes))):
+        return x
+    if isinstance(x, np.ndarray) or not hasattr(x, "ndim"):
+        return np.transpose(x, axes)
+    return namespace_of(x).permute_dims(x, axes)
+
+
+def namespace_of(x: Any) -> Any:
+    """The array API namespace of an array's library."""
+    if isinstance(x, np.ndarray):
+        return np
+    from array_api_compat import array_namespace
+
+    return array_namespace(x)
+
+
+# --- in terms of a library's namespace -----------------------------------------------------------------
+
+
+def dtype_name(x: Any) -> str:
+    return "float32" if "32" in str(x.dtype) else "float64"
+
+
+def sums(xp: Any, x: Any) -> Any:
+    """Along the last axis. Each `_CHUNK` elements in a row are added in order, and so are their sums."""
+    k = x.shape[-1]
+    if k > _CHUNK:
+        whole = k - k % _CHUNK
+        parts = sums(xp, xp.reshape(x[..., :whole], (*x.shape[:-1], whole // _CHUNK, _CHUNK)))
+        return sums(xp, xp.concat([parts, sums(xp, x[..., whole:])[..., None]], axis=-1))
+    ones = constant(xp, np.ones(k), x)
+    if xp is np and x.ndim > 1:
+        return matvec(x, ones)  # a column of one large product: the order is the same, and it is faster
+    return matvec(x[..., None, :], ones)[..., 0]
+
+
+def column_sums(xp: Any, x: Any) -> Any:
+    """Of each matrix, its rows added in order."""
+    return vecmat(constant(xp, np.ones(x.shape[-2]), x), x)
+
+
+def norm_1(xp: Any, x: Any) -> Any:
+    """The largest column sum of magnitudes of each matrix, 0 without elements."""
+    return extreme(xp, column_sums(xp, xp.abs(x)))
+
+
+def extreme(xp: Any, x: Any, sign: float = 1) -> Any:
+    """The largest along the last axis, 0 of none, or with a negative sign the smallest. NaN propagates."""
+    if not x.shape[-1]:
+        return sums(xp, x)
+    return _reduced(xp, xp.max if sign > 0 else xp.min, x)
+
+
+def count(xp: Any, x: Any) -> Any:
+    """How many along the last axis are true."""
+    return _reduced(xp, xp.sum, x)
+
+
+def _reduced(xp: Any, reduce: Callable[..., Any], x: Any) -> Any:
+    """A reduction along the last axis whose order does not matter. NumPy is slow along short ones."""
+    if xp is np and x.shape[-1] <= _CHUNK:
+        return reduce(np.ascontiguousarray(np.moveaxis(x, -1, 0)), axis=0)
+    return reduce(x, axis=-1)
+
+
+def power_of_two(xp: Any, exponents: Any, like: Any) -> Any:
+    """2^exponents in the dtype of `like`, exactly. Exponents beyond the normal numbers become the nearest."""
+    least, values = _powers_of_two(dtype_name(like))
+    inside = xp.clip(exponents, least, least + len(values) - 1) - least
+    return xp.reshape(xp.take(constant(xp, values, like), xp.reshape(inside, (-1,))), inside.shape)
+
+
+@cache
+def _powers_of_two(dtype: str) -> tuple[int, np.ndarray]:
+    info = np.finfo(dtype)
+    return int(info.minexp), np.ldexp(1.0, np.arange(info.minexp, info.maxexp))

@@ -1,0 +1,146 @@
+"""Functions that are composed of smallmm's own and of element-wise operations of the caller's library. To
+`_arrays` and `_device` a composition is a gufunc: it has a signature and dtypes, and it broadcasts.
+
+NumPy arrays are computed in blocks of matrices that stay in the cache. Arrays on a device are computed as a
+whole, on the current stream of their library. A block has no influence on a result: sums are smallmm's
+products, whose order of additions is fixed, and every other operation computes each element by itself.
+"""
+
+from collections.abc import Callable
+from math import prod
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._shapes import broadcast_shapes, core_dimensions
+
+# Elements of the largest operand in a block: without a temporary of its size, with one or two, or with many
+NO_TEMPORARIES = 1 << 62
+FEW_TEMPORARIES = 1 << 18
+MANY_TEMPORARIES = 1 << 15
+
+
+class Composition:
+    """``function(xp, *arrays)`` for stacks of any library, where xp is the library's namespace.
+
+    The function broadcasts. It returns an array, or a tuple of them if the signature has several outputs. An
+    output has the dtype of the computation if its entry of `dtypes` is None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        signature: str,
+        function: Callable[..., Any],
+        dtypes: tuple[Any, ...] = (None,),
+        block: int = FEW_TEMPORARIES,
+    ) -> None:
+        self.__name__ = name
+        self.signature = signature
+        self.function = function
+        self.nout = len(dtypes)
+        self.nin = signature.count("(") - self.nout
+        self._dtypes = dtypes
+        self._block = block
+
+    def resolve_dtypes(self, dtypes: tuple[Any, ...]) -> tuple[np.dtype, ...]:
+        """As of a gufunc. Python's numbers are given as types, and follow the arrays."""
+        arrays = [x for x in dtypes[: self.nin] if isinstance(x, np.dtype)]
+        common = np.result_type(*arrays or [np.dtype(float)])
+        own = _core.inv.resolve_dtypes((common, None, None))[1]
+        return (*(own,) * self.nin, *(np.dtype(x or own) for x in self._dtypes))
+
+    def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The results, in the library of the operands. Some operands may be numbers."""
+        like, *_ = operands
+        results = self.function(xp, *(constant(xp, x, like) if _is_number(x) else x for x in operands))
+        return results if self.nout > 1 else (results,)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """On NumPy arrays: operands, then outputs or None for each. The caller explains what is raised."""
+        for x in arguments[: self.nin]:
+            if hasattr(x, "__array_ufunc__") and not isinstance(x, np.ndarray | np.generic):
+                raise TypeError(f"{self.__name__}: a {type(x).__name__} is not taken; pass its values")
+        arrays = [np.asarray(x) for x in arguments[: self.nin]]
+        numbers = (type(x) in (int, float) for x in arguments)
+        given = (float if number else x.dtype for x, number in zip(arrays, numbers, strict=False))
+        dtypes = self.resolve_dtypes(tuple(given))
+        arrays = [x.astype(dtypes[0], copy=False) for x in arrays]
+        batch, cores = self._shapes(arrays)
+        outs = (*arguments[self.nin :], *(None,) * self.nout)[: self.nout]
+        for out, dtype, core in zip(outs, dtypes[self.nin :], cores, strict=True):
+            if out is not None:
+                _check_output(out, dtype, batch, core)
+        with np.errstate(all="ignore"):
+            results = self._in_blocks(arrays, batch)
+        for out, result in zip(outs, results, strict=True):
+            if out is not None:
+                np.copyto(out, result, casting="same_kind")
+        answers = [
+            np.asarray(result, order="C")[()] if out is None else out
+            for out, result in zip(outs, results, strict=True)
+        ]
+        return answers[0] if self.nout == 1 else tuple(answers)
+
+    def _shapes(self, arrays: list[np.ndarray]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+        """The batch dimensions, and the core dimensions of each output."""
+        inputs, outputs = core_dimensions(self)  # type: ignore[arg-type]
+        sizes: dict[str, int] = {}
+        stacks = []
+        for x, dims in zip(arrays, inputs, strict=True):
+            stack = x.ndim - len(dims)
+            if stack < 0 or any(
+                sizes.setdefault(d, s) != s for d, s in zip(dims, x.shape[stack:], strict=True)
+            ):
+                raise ValueError("core dimensions do not fit")
+            stacks.append(x.shape[:stack])
+        return broadcast_shapes(*stacks), [tuple(sizes[dim] for dim in dims) for dims in outputs]
+
+    def _in_blocks(self, arrays: list[np.ndarray], batch: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+        inputs, _ = core_dimensions(self)  # type: ignore[arg-type]
+        cores = [x.shape[x.ndim - len(dims) :] for x, dims in zip(arrays, inputs, strict=True)]
+        count, step = prod(batch), max(1, self._block // max(1, *map(prod, cores)))
+        if count <= step:
+            return self.run(np, tuple(arrays))
+        flat = [
+            x.reshape(core) if x.size == prod(core) else _flat(x, batch, core)
+            for x, core in zip(arrays, cores, strict=True)
+        ]
+        wholes: list[np.ndarray] = []
+        for first in range(0, count, step):
+            part = slice(first, first + step)
+            results = self.run(
+                np, tuple(x if x.shape == core else x[part] for x, core in zip(flat, cores, strict=True))
+            )
+            wholes = wholes or [np.empty((count, *x.shape[1:]), x.dtype) for x in results]
+            for whole, result in zip(wholes, results, strict=True):
+                whole[part] = result
+        return tuple(x.reshape(batch + x.shape[1:]) for x in wholes)
+
+
+def constant(xp: Any, values: Any, like: Any) -> Any:
+    """Values as an array of the library, dtype and device of another."""
+    if xp is np:
+        return np.asarray(values, like.dtype)
+    from array_api_compat import device
+
+    return xp.asarray(np.asarray(values).tolist(), dtype=like.dtype, device=device(like))
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, Number) or (isinstance(x, np.ndarray) and x.ndim == 0)
+
+
+def _flat(x: np.ndarray, batch: tuple[int, ...], core: tuple[int, ...]) -> np.ndarray:
+    return np.broadcast_to(x, batch + core).reshape(-1, *core)
+
+
+def _check_output(out: Any, dtype: np.dtype, batch: tuple[int, ...], core: tuple[int, ...]) -> None:
+    if not isinstance(out, np.ndarray) or not np.can_cast(dtype, out.dtype, "same_kind"):
+        raise TypeError("out is no array for the result")
+    stack = out.shape[: max(out.ndim - len(core), 0)]
+    fits = out.shape[len(stack) :] == core and broadcast_shapes(batch, stack) == stack
+    if not fits or not out.flags.writeable:
+        raise ValueError("out does not take the result")

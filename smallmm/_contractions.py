@@ -1,0 +1,530 @@
+"""Products of several operands, products of vectors, products by subscripts, and traces and diagonals."""
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._arrays import without_labels
+from ._catalog import composed_of_others
+from ._compose import composed, dimensions, namespace_of, permuted, sums
+from ._composition import NO_TEMPORARIES, Composition
+from ._errors import shown
+from ._options import integer
+from ._products import matmul
+
+
+@composed_of_others
+def matrix_transpose(x: ArrayLike, /) -> Any:
+    """The transpose of each matrix of a stack, as a view.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., m, n)
+        A stack of matrices, of any dtype.
+
+    Returns
+    -------
+    array, shape (..., n, m)
+
+    Raises
+    ------
+    ValueError
+        `x` has fewer than two dimensions.
+
+    See Also
+    --------
+    einsum : other orders of dimensions.
+
+    Notes
+    -----
+    No operations: no element is copied or converted.
+
+    Examples
+    --------
+    >>> smallmm.matrix_transpose(np.ones((5, 2, 3))).shape
+    (5, 3, 2)
+    """
+    matrices = _matrices("matrix_transpose", x)
+    ndim = matrices.ndim
+    return permuted(matrices, (*range(ndim - 2), ndim - 1, ndim - 2))
+
+
+@composed_of_others
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
+    """A diagonal of each matrix of a stack, as `numpy.linalg.diagonal`.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., m, n)
+        A stack of matrices, of any dtype.
+    offset : int
+        0: the main diagonal. k > 0: the one that begins in column k. k < 0: the one that begins in row -k.
+
+    Returns
+    -------
+    array, shape (..., k)
+        A view of `x` if its library has views. NumPy's are read-only.
+
+    Raises
+    ------
+    ValueError, TypeError
+        `x` has fewer than two dimensions; `offset` is not an integer.
+
+    See Also
+    --------
+    trace : the sum of a diagonal.
+
+    Notes
+    -----
+    No operations: no element is converted.
+
+    Examples
+    --------
+    >>> smallmm.diagonal([[1, 2], [3, 4]], offset=1)
+    array([2])
+    """
+    matrices = _matrices("diagonal", x)
+    return _diagonal(namespace_of(matrices), matrices, integer("diagonal", "offset", offset))
+
+
+@composed_of_others
+def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
+    """Sum of a diagonal of each matrix of a stack, as `numpy.linalg.trace`.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., m, n)
+        A stack of matrices.
+    offset : int
+        The diagonal, as in `diagonal`.
+    out : array, shape (...), optional
+        Where the result is written.
+
+    Returns
+    -------
+    array, shape (...)
+        0 for a diagonal without elements.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; `offset` is not an integer.
+
+    See Also
+    --------
+    diagonal : the elements.
+    solve : dtypes.
+
+    Notes
+    -----
+    min(m, n) operations per matrix. Elements are added from the top, in chunks of 64, and the sums of chunks
+    likewise. Bits do not depend on the batch, the neighbours, strides or threads. Integers are added in
+    float64.
+
+    Examples
+    --------
+    >>> smallmm.trace([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]])
+    array([ 5., 13.])
+    """
+    offset = integer("trace", "offset", offset)
+    composition = Composition("trace", "(m,n)->()", partial(_trace, offset), block=NO_TEMPORARIES)
+    return composed(composition, {"x": x}, out)
+
+
+@composed_of_others
+def outer(x1: ArrayLike, x2: ArrayLike, /, *, out: Any = None) -> Any:
+    """Outer product of each pair of vectors: column times row.
+
+    Parameters
+    ----------
+    x1 : array_like, shape (..., m)
+        A stack of vectors.
+    x2 : array_like, shape (..., n)
+        A stack of vectors. Batch dimensions broadcast.
+    out : array, shape (..., m, n), optional
+        Where the result is written.
+
+    Returns
+    -------
+    array, shape (..., m, n)
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `batched_matmul`; an operand has no dimension.
+
+    See Also
+    --------
+    batched_matmul : dtypes.
+    numpy.outer : flattens its operands.
+
+    Notes
+    -----
+    m n operations per pair, in one call of `matmul`.
+
+    Examples
+    --------
+    >>> smallmm.outer([1.0, 2.0], [3.0, 4.0, 5.0])
+    array([[ 3.,  4.,  5.],
+           [ 6.,  8., 10.]])
+    """
+    column, row = _array("outer", "x1", x1), _array("outer", "x2", x2)
+    return matmul(column[..., :, None], row[..., None, :], out)
+
+
+@composed_of_others
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) -> Any:
+    """Cross product of each pair of vectors of three elements, as `numpy.linalg.cross`.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        Stacks of vectors, which broadcast.
+    axis : int
+        The axis of the three elements.
+    out : array, optional
+        Where the result is written. It may be, or overlap, an input.
+
+    Returns
+    -------
+    array
+        Has the broadcast shape.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; an operand has no such `axis`, or not with length 3.
+
+    See Also
+    --------
+    solve : dtypes.
+
+    Notes
+    -----
+    9 operations per pair. Each element is ``x1[i] * x2[j] - x1[j] * x2[i]``. Both products are rounded.
+
+    Examples
+    --------
+    >>> smallmm.cross([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [0.0, 0.0, 1.0])
+    array([[ 0., -1.,  0.],
+           [ 1.,  0.,  0.]])
+    """
+    axis = integer("cross", "axis", axis)
+    operands = {}
+    for name, given in (("x1", x1), ("x2", x2)):
+        x = _array("cross", name, given)
+        if not -x.ndim <= axis < x.ndim or x.shape[axis] != 3:
+            raise ValueError(f"cross: {name} has shape {tuple(x.shape)}; expected length 3 along axis {axis}")
+        operands[name] = _moved(x, axis, -1)
+    target = _moved(out, axis, -1) if hasattr(out, "ndim") and out.ndim >= len(operands["x1"].shape) else out
+    result = composed(Composition("cross", "(k),(k)->(k)", _cross), operands, target)
+    return _moved(result, -1, axis) if out is None else out
+
+
+@composed_of_others
+def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
+    """Product of several stacks of matrices, in the order with the fewest operations.
+
+    Parameters
+    ----------
+    arrays : sequence of array_like, shapes (..., m, k), (..., k, l), ..., (..., p, n)
+        At least two. Batch dimensions broadcast. The first may be a vector, which is a row, and the last may
+        be a vector, which is a column.
+    out : array, shape (..., m, n), optional
+        Where the result is written. It may be, or overlap, an input.
+
+    Returns
+    -------
+    array, shape (..., m, n), without m or n where that operand is a vector
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `batched_matmul`; `arrays` has fewer than two.
+
+    See Also
+    --------
+    batched_matmul : dtypes, accuracy.
+
+    Notes
+    -----
+    The order depends only on the sizes of the matrices, not on the batch. It has the fewest operations. Of
+    equal orders it is the one that splits furthest to the left (Cormen et al., Introduction to Algorithms,
+    15.2). Each product is one call of `matmul`.
+
+    Examples
+    --------
+    >>> a, b, c = np.ones((100, 2, 30)), np.ones((100, 30, 2)), np.ones((100, 2, 1))
+    >>> smallmm.multi_dot([a, b, c]).shape
+    (100, 2, 1)
+    """
+    operands = [_array("multi_dot", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
+    if len(operands) < 2:
+        raise ValueError(f"multi_dot: arrays has {len(operands)} arrays; expected at least two")
+    shapes = [tuple(x.shape) for x in operands]
+    is_row, is_column = (len(shape) == 1 for shape in (shapes[0], shapes[-1]))
+    if is_row:
+        operands[0] = operands[0][None, :]
+    if is_column:
+        operands[-1] = operands[-1][:, None]
+    sizes = list(operands[0].shape[-2:])
+    for i, x in enumerate(operands):
+        if x.ndim < 2:
+            raise ValueError(f"multi_dot: arrays[{i}] has shape {shapes[i]}; expected at least 2 dimensions")
+        if i and x.shape[-2] != sizes[-1]:
+            raise ValueError(
+                f"multi_dot: arrays[{i}] has shape {shapes[i]}; expected {sizes[-1]} rows to match "
+                f"arrays[{i - 1}] of shape {shapes[i - 1]}"
+            )
+        sizes[i + 1 :] = [x.shape[-1]]
+    splits = _cheapest_splits(sizes)
+
+    def product(first: int, last: int, out: Any = None) -> Any:
+        if first == last:
+            return operands[first]
+        split = splits[first, last]
+        return matmul(product(first, split), product(split + 1, last), out)
+
+    rows, columns = 0 if is_row else slice(None), 0 if is_column else slice(None)
+    if out is None:
+        return product(0, len(operands) - 1)[..., rows, columns]
+    if is_row:
+        target = out[..., None, None] if is_column else out[..., None, :]
+    else:
+        target = out[..., None] if is_column else out
+    product(0, len(operands) - 1, target)
+    return out
+
+
+@composed_of_others
+def einsum(subscripts: str, /, *operands: ArrayLike, out: Any = None) -> Any:
+    """Products of two stacks of matrices or vectors, and transposes, by the subscripts of `numpy.einsum`.
+
+    Parameters
+    ----------
+    subscripts : str
+        As in `numpy.einsum`: a letter for each dimension, and ``...`` for other dimensions, which broadcast.
+        Only products of matrices and transposes are accepted:
+
+        - two operands with at most one summed letter, which both have. The result has all other letters.
+          Examples: ``"...ij,...jk->...ik"``, ``"...ij,...j->...i"``, ``"bji,bjk->bik"``, ``"bij,jk->bik"``,
+          ``"i,j->ij"``.
+        - one operand, with its letters in any order: ``"...ij->...ji"``. The result is a view.
+
+        The result may be omitted, as in `numpy.einsum`.
+    *operands : array_like
+        One or two arrays.
+    out : array, optional
+        Where the result of two operands is written. It may be, or overlap, an input.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    NotImplementedError
+        The subscripts are valid but mean something else: a trace or diagonal, a sum over one operand, several
+        summed letters, three operands. `numpy.einsum` accepts them.
+    ValueError, TypeError
+        As `batched_matmul`; the subscripts are invalid or do not fit the operands.
+
+    See Also
+    --------
+    batched_matmul : dtypes, accuracy.
+    multi_dot : products of more than two matrices.
+
+    Notes
+    -----
+    One call of `matmul`, with its operations and its bits, on views of the operands. The last letter that
+    only the first operand has counts rows, the last that only the second has counts columns. All other
+    letters of the result are batch dimensions.
+
+    Examples
+    --------
+    >>> a, x = np.ones((1000, 4, 3)), np.ones((1000, 3))
+    >>> smallmm.einsum("...ij,...j->...i", a, x).shape
+    (1000, 4)
+    >>> smallmm.einsum("bji,bjk->bik", a, a).shape
+    (1000, 3, 3)
+    """
+    inputs, result = _subscripts(subscripts, len(operands))
+    arrays = [_array("einsum", f"operand {i}", x) for i, x in enumerate(operands)]
+    labels = [_labels(i, x, letters) for i, (x, letters) in enumerate(zip(arrays, inputs, strict=True))]
+    order = _expanded(result, labels)
+    if len(arrays) == 2:
+        return _product(subscripts, arrays, labels, order, out)
+    if summed := set(labels[0]) - set(order):
+        raise _other_subscripts(subscripts, f"a sum over {min(summed)} of one operand")
+    if out is not None:
+        raise TypeError("einsum: out is given, but the result is a view of the operand")
+    return permuted(arrays[0], tuple(labels[0].index(x) for x in order))
+
+
+# --- subscripts ----------------------------------------------------------------------------------------
+
+
+def _subscripts(subscripts: Any, count: int) -> tuple[list[str], str]:
+    """The letters of each operand and of the result, "." standing for an ellipsis."""
+    if not isinstance(subscripts, str):
+        raise TypeError(
+            f"einsum: subscripts is {shown(subscripts)}; expected a str such as '...ij,...jk->...ik'"
+        )
+    text = subscripts.replace(" ", "").replace(".", "?").replace("???", ".")
+    left, arrow, result = text.partition("->")
+    inputs = left.split(",")
+    parts = [*inputs, result]
+    if not all(re.fullmatch(r"[A-Za-z]*\.?[A-Za-z]*", part) for part in parts):
+        raise ValueError(f"einsum: subscripts is {subscripts!r}; expected letters, '...', ',' and one '->'")
+    if len(inputs) != count:
+        raise ValueError(
+            f"einsum: subscripts is {subscripts!r}, of {len(inputs)} operands; given are {count}"
+        )
+    if count > 2:
+        raise _other_subscripts(subscripts, f"{count} operands")
+    for i, some in enumerate(inputs):
+        if twice := {x for x in some if some.count(x) > 1}:
+            raise _other_subscripts(subscripts, f"{min(twice)} twice in operand {i}")
+    letters = "".join(inputs).replace(".", "")
+    if not arrow:
+        once = "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
+        return inputs, "." * ("." in left) + once
+    if len(set(result)) < len(result) or set(result) - set(letters) - {"."}:
+        raise ValueError(
+            f"einsum: subscripts is {subscripts!r}; expected letters of operands in the result, each once"
+        )
+    if "." in left and "." not in result:
+        raise _other_subscripts(subscripts, "a sum over the dimensions of '...'")
+    return inputs, result
+
+
+def _other_subscripts(subscripts: str, what: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"einsum: subscripts is {subscripts!r}, with {what}; expected those of a product of two stacks of "
+        "matrices, or of a transpose. numpy.einsum takes others"
+    )
+
+
+def _labels(i: int, x: Any, letters: str) -> list[Any]:
+    """A label for each dimension: its letter, or -1, -2, ... from the right where an ellipsis stands."""
+    others = x.ndim - len(letters.replace(".", ""))
+    if others < 0 or (others and "." not in letters):
+        expected = letters.replace(".", "...")
+        raise ValueError(f"einsum: operand {i} has shape {tuple(x.shape)}; expected dimensions {expected}")
+    return [y for letter in letters for y in (range(-others, 0) if letter == "." else [letter])]
+
+
+def _expanded(result: str, labels: list[list[Any]]) -> list[Any]:
+    most = max([0, *(-x for some in labels for x in some if isinstance(x, int))])
+    return [y for letter in result for y in (range(-most, 0) if letter == "." else [letter])]
+
+
+def _product(subscripts: str, arrays: list[Any], labels: list[list[Any]], order: list[Any], out: Any) -> Any:
+    """einsum of two operands, as `matmul` of the stacks of matrices that they are views of."""
+    (first, second), (a, b) = labels, arrays
+    batch = sorted(x for x in {*first, *second} if isinstance(x, int))
+    batch += [x for x in first if x in second and x in order and x not in batch]
+    rows = [x for x in first if x not in second and x not in batch]
+    columns = [x for x in second if x not in first and x not in batch]
+    summed = [x for x in first if x in second and x not in order]
+    if alone := {*rows, *columns} - {*order}:
+        raise _other_subscripts(subscripts, f"a sum over {min(alone)} of one operand")
+    if len(summed) > 1:
+        raise _other_subscripts(subscripts, f"{len(summed)} summed letters")
+    batch += rows[:-1] + columns[:-1]
+    rows, columns = rows[-1:], columns[-1:]
+    sizes = dict(zip(first, a.shape, strict=True))
+    for x, size in zip(second, b.shape, strict=True):
+        if not isinstance(x, int) and sizes.get(x, size) != size:
+            raise ValueError(
+                f"einsum: {x} is {sizes[x]} in operand 0 and {size} in operand 1; expected one length"
+            )
+    a, b = _arranged(a, first, batch, rows, summed), _arranged(b, second, batch, summed, columns)
+    if out is not None:
+        if dimensions(out) != len(order):
+            raise ValueError(f"einsum: out has shape {np.shape(out)}; expected {len(order)} dimensions")
+        matmul(a, b, _arranged(out, order, batch, rows, columns))
+        return out
+    product = matmul(a, b)[..., slice(None) if rows else 0, slice(None) if columns else 0]
+    return permuted(product, tuple([*batch, *rows, *columns].index(x) for x in order))
+
+
+def _arranged(x: Any, labels: list[Any], batch: list[Any], rows: list[Any], columns: list[Any]) -> Any:
+    """x as a stack of matrices, those dimensions that it lacks being of length 1."""
+    order = [y for y in (*batch, *rows, *columns) if y in labels]
+    x = permuted(x, tuple(labels.index(y) for y in order))
+    inside = [slice(None) if y in labels else None for y in batch]
+    return x[(*inside, slice(None) if rows else None, slice(None) if columns else None)]
+
+
+# --- what the public functions share -------------------------------------------------------------------
+
+
+def _array(op: str, name: str, x: Any) -> Any:
+    """x, or the array that NumPy makes of it, which has at least one dimension."""
+    x = without_labels(x)
+    if not hasattr(x, "ndim"):
+        try:
+            x = np.asarray(x)
+        except Exception as error:
+            raise ValueError(
+                f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}"
+            ) from None
+    if not x.ndim and op != "einsum":
+        raise ValueError(f"{op}: {name} has no dimension; expected at least 1")
+    return x
+
+
+def _matrices(op: str, x: Any) -> Any:
+    x = _array(op, "x", x)
+    if x.ndim < 2:
+        raise ValueError(f"{op}: x has shape {tuple(x.shape)}; expected at least 2 dimensions, (..., m, n)")
+    return x
+
+
+def _moved(x: Any, source: int, target: int) -> Any:
+    """x with one axis elsewhere."""
+    axes = list(range(dimensions(x)))
+    axes.insert(target % len(axes), axes.pop(source))
+    return permuted(x, tuple(axes))
+
+
+def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """For each run of matrices the one after which it is split; matrix i is sizes[i] x sizes[i + 1]."""
+    count = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(count)}
+    splits = {}
+    for length in range(1, count):
+        for first in range(count - length):
+            last = first + length
+            cost[first, last], splits[first, last] = min(
+                (
+                    cost[first, split]
+                    + cost[split + 1, last]
+                    + sizes[first] * sizes[split + 1] * sizes[last + 1],
+                    split,
+                )
+                for split in range(first, last)
+            )
+    return splits
+
+
+# --- in terms of a library's namespace -----------------------------------------------------------------
+
+
+def _diagonal(xp: Any, x: Any, offset: int) -> Any:
+    return xp.linalg.diagonal(x, offset=offset)
+
+
+def _trace(offset: int, xp: Any, x: Any) -> Any:
+    return sums(xp, _diagonal(xp, x, offset))
+
+
+def _cross(xp: Any, a: Any, b: Any) -> Any:
+    a0, a1, a2 = (a[..., i] for i in range(3))
+    b0, b1, b2 = (b[..., i] for i in range(3))
+    return xp.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)

@@ -1,0 +1,694 @@
+"""Powers, exponentials, roots and logarithms of stacked matrices, and pseudoinverses."""
+
+from collections.abc import Callable
+from functools import partial
+from math import factorial, floor, isfinite, log2
+from numbers import Real
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._calls import checked, several
+from ._catalog import composed_of_others
+from ._compose import column_sums, composed, count, dtype_name, extreme, norm_1, power_of_two
+from ._composition import MANY_TEMPORARIES, Composition, constant
+from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, shown
+from ._options import flag, integer
+from ._products import batched_matmul, vecmat
+from ._spectra import eigh_ex
+from ._svd import svd_ex
+from ._systems import inv_ex, solve_ex
+
+Assumption = Literal["gen", "general", "sym", "symmetric", "her", "hermitian", "pos", "positive definite"]
+
+_SYMMETRIC = {
+    **dict.fromkeys(("gen", "general"), False),
+    **dict.fromkeys(("sym", "symmetric", "her", "hermitian", "pos", "positive definite"), True),
+}
+
+_NOT_DEFINED = Reason(
+    "Matrix has no real result",
+    "without a real result",
+    "eigenvalues without a real result, or that did not converge: {k}",
+)
+
+
+class MatrixFunctionExResult(NamedTuple):
+    """The function of each matrix, and info: 0, or how many eigenvalues have none or did not converge."""
+
+    x: Any
+    info: Any
+
+
+@composed_of_others
+def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
+    """Each matrix of a stack to an integer power, as `numpy.linalg.matrix_power`.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, m)
+        A stack of square matrices.
+    n : int
+        The exponent. 0 gives the identity; a negative number gives powers of the inverse.
+    out : array, shape (..., m, m), optional
+        Where the result is written. It may be, or overlap, the input.
+
+    Returns
+    -------
+    array, shape (..., m, m)
+
+    Raises
+    ------
+    LinAlgError
+        `n` is negative and some matrices are singular. The exception holds the other matrices' powers.
+    ValueError, TypeError
+        As `solve`; `n` is not an integer.
+
+    See Also
+    --------
+    powm : fractional powers of symmetric matrices.
+    solve : dtypes, orders above 32.
+
+    Notes
+    -----
+    The squares A^2, A^4, A^8, ... are computed in turn. Those that correspond to binary digits 1 of `n` are
+    multiplied, the lowest first, each from the right. n = 3 is (A A) A. At most 4 m^3 log2(n) operations per
+    matrix, after those of `inv` if `n` is negative. Integers become float64, which holds them exactly up to
+    2^53.
+
+    Examples
+    --------
+    >>> smallmm.matrix_power([[1.0, 1.0], [1.0, 0.0]], 10)
+    array([[89., 55.],
+           [55., 34.]])
+    """
+    n = integer("matrix_power", "n", n, bits=63)
+    if n >= 0:
+        return composed(Composition("matrix_power", "(m,m)->(m,m)", partial(_power, n)), {"a": a}, out)
+    function = partial(_power_of_inverse, -n)
+    composition = Composition("matrix_power", "(m,m)->(m,m),()", function, (None, np.int32))
+    return checked("matrix_power", composed(composition, {"a": a}, (out,)), SINGULAR)
+
+
+@composed_of_others
+def pinv(
+    a: "ArrayLike",
+    rcond: "ArrayLike | None" = None,
+    hermitian: bool = False,
+    *,
+    rtol: "ArrayLike | None" = None,
+    out: Any = None,
+) -> Any:
+    """Moore-Penrose pseudoinverse of each matrix of a stack.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices, of any rank.
+    rtol : array_like, shape (...), optional
+        Singular values that do not exceed `rtol` times the largest count as zero. One number, or one per
+        matrix. If None, max(m, n) times the machine epsilon.
+    rcond : array_like, optional
+        NumPy's older name for `rtol`.
+    hermitian : bool
+        Whether the matrices are symmetric. Then only the lower triangle is read, and the result is symmetric
+        to the bit.
+    out : array, shape (..., n, m), optional
+        Where the result is written.
+
+    Returns
+    -------
+    array, shape (..., n, m)
+
+    Raises
+    ------
+    LinAlgError
+        The singular values of some matrices did not converge. The exception holds the other results.
+    ValueError, TypeError
+        As `solve`; both `rtol` and `rcond` are given.
+
+    See Also
+    --------
+    lstsq : least-squares solutions, in less time and with smaller errors.
+    svd, eigh : what it is computed from.
+    solve : dtypes.
+
+    Notes
+    -----
+    ``V diag(1 / s) U^T``, of the singular values s that do not count as zero. The operations of `svd` or
+    `eigh`, and 2 m n min(m, n) operations per matrix. NumPy's default tolerance is 1e-15.
+
+    Examples
+    --------
+    >>> smallmm.pinv([[2.0, 0.0], [0.0, 0.0]], hermitian=True)
+    array([[0.5, 0. ],
+           [0. , 0. ]])
+    """
+    if rcond is not None and rtol is not None:
+        raise ValueError("pinv: rcond and rtol are both given; expected one of them")
+    tolerance = rcond if rtol is None else rtol
+    operands = {"a": a} if tolerance is None else {"a": a, "rtol": tolerance}
+    hermitian = flag("pinv", "hermitian", hermitian)
+    given, taken = ("(n,n)", "(n,n)") if hermitian else ("(m,n)", "(n,m)")
+    signature = f"{given}{',()' * (len(operands) - 1)}->{taken},()"
+    function = _pinv_of_symmetric if hermitian else _pinv
+    composition = Composition("pinv", signature, function, (None, np.int32))
+    reason = NOT_CONVERGED if hermitian else NOT_ORTHOGONAL
+    return checked("pinv", composed(composition, operands, (out,)), reason)
+
+
+@composed_of_others
+def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
+    """Exponential of each matrix of a stack.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of square matrices.
+    assume_a : {"gen", "sym"}
+        "sym": the matrices are symmetric. Then only the lower triangle is read, and the result is symmetric
+        to the bit. SciPy's longer words are accepted too.
+    out : array, shape (..., n, n), optional
+        Where the result is written. It may be, or overlap, the input.
+
+    Returns
+    -------
+    array, shape (..., n, n)
+
+    Raises
+    ------
+    LinAlgError
+        The eigenvalues of some symmetric matrices did not converge.
+    ValueError, TypeError
+        As `solve`; `assume_a` is another value.
+
+    See Also
+    --------
+    logm : the inverse, of symmetric positive definite matrices.
+    solve : dtypes, orders above 32.
+
+    Notes
+    -----
+    General matrices: scaling and squaring with Pade approximants of degree 3, 5, 7, 9 or 13; 3, 5 or 7 for
+    float32. The norms of its powers choose the degree and the scaling of each matrix, so that the backward
+    error of the approximant is at most u (Al-Mohy and Higham, SIAM J. Matrix Anal. Appl. 31, 2009, algorithm
+    5.1, with norms instead of estimates). One formula evaluates all degrees, in a fixed order. About 30 n^3
+    operations per matrix, and 2 n^3 for each squaring. On a GPU the call waits for the number of squarings.
+
+    Symmetric matrices: ``V diag(exp(w)) V^T``, with the w and V of `eigh`. The exponentials are NumPy's, or
+    on a GPU those of the caller's library.
+
+    Bits do not depend on the batch, the neighbours, strides or threads. A NaN or an infinity makes the result
+    of its own matrix NaN. A result that overflows has infinities or NaN.
+
+    Examples
+    --------
+    >>> smallmm.expm([[0.0, -np.pi / 2], [np.pi / 2, 0.0]]).round(12) + 0.0
+    array([[ 0., -1.],
+           [ 1.,  0.]])
+    """
+    if not _is_symmetric("expm", assume_a):
+        return composed(Composition("expm", "(n,n)->(n,n)", _expm, block=MANY_TEMPORARIES), {"a": a}, out)
+    return _of_symmetric("expm", a, _exponentials, (out,), NOT_CONVERGED)
+
+
+@composed_of_others
+def sqrtm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
+    """Square root of each symmetric positive semidefinite matrix of a stack: X X = A.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of symmetric matrices, of which the lower triangle is read.
+    assume_a : {"sym"}
+        Required: smallmm has no roots of general matrices. SciPy's longer words are accepted too.
+    out : array, shape (..., n, n), optional
+        Where the result is written. It may be, or overlap, the input.
+
+    Returns
+    -------
+    array, shape (..., n, n)
+        The root that is positive semidefinite, symmetric to the bit.
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices have an eigenvalue below ``-10 n u`` times the largest magnitude of one, which is more
+        than the error of `eigh`. The exception says how many and which is the first, and holds ``info`` and
+        the other matrices' roots.
+    NotImplementedError
+        `assume_a` does not say that the matrices are symmetric.
+    ValueError, TypeError
+        As `solve`; `assume_a` is another value.
+
+    See Also
+    --------
+    sqrtm_ex : the same, with matrices without a root reported in an array.
+    powm : other powers, such as the inverse root.
+    eigh : accuracy, NaN, orders above 32.
+
+    Notes
+    -----
+    ``V diag(sqrt(w)) V^T``, with the w and V of `eigh`. Eigenvalues that are negative but within its error
+    count as zero. About 11 n^3 operations per matrix, in a fixed order: bits do not depend on the batch, the
+    neighbours, strides or threads.
+
+    Examples
+    --------
+    >>> smallmm.sqrtm([[4.0, 0.0], [0.0, 9.0]], assume_a="sym")
+    array([[2., 0.],
+           [0., 3.]])
+    """
+    _needs_symmetric("sqrtm", assume_a)
+    return _of_symmetric("sqrtm", a, _roots, (out,), _NOT_DEFINED)
+
+
+@composed_of_others
+def sqrtm_ex(
+    a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: tuple[Any, Any] | None = None
+) -> MatrixFunctionExResult:
+    """`sqrtm` that never raises for matrices without a root: ``(x, info)``.
+
+    ``info``, int32, shape (...), is 0, or how many eigenvalues are negative or did not converge; x of such a
+    matrix is NaN.
+
+    >>> smallmm.sqrtm_ex([[1.0, 0.0], [0.0, -4.0]], assume_a="sym").info
+    np.int32(1)
+    """
+    _needs_symmetric("sqrtm_ex", assume_a)
+    return _of_symmetric_ex("sqrtm_ex", a, _roots, out)
+
+
+@composed_of_others
+def logm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
+    """Logarithm of each symmetric positive definite matrix of a stack.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of symmetric matrices, of which the lower triangle is read.
+    assume_a : {"sym"}
+        Required: smallmm has no logarithms of general matrices. SciPy's longer words are accepted too.
+    out : array, shape (..., n, n), optional
+        Where the result is written. It may be, or overlap, the input.
+
+    Returns
+    -------
+    array, shape (..., n, n)
+        Symmetric to the bit.
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices have an eigenvalue that is not positive. The exception says how many and which is the
+        first, and holds ``info`` and the other matrices' logarithms.
+    NotImplementedError, ValueError, TypeError
+        As `sqrtm`.
+
+    See Also
+    --------
+    logm_ex : the same, with matrices without a logarithm reported in an array.
+    expm : the inverse.
+
+    Notes
+    -----
+    ``V diag(log(w)) V^T``, with the w and V of `eigh`. About 11 n^3 operations per matrix. Eigenvalues have
+    errors of up to ``10 n u |A|``, so the logarithm of one that is c times smaller than the largest has an
+    error of about ``10 n u c``. The logarithms of eigenvalues are NumPy's, or on a GPU those of the caller's
+    library. Bits do not depend on the batch, the neighbours, strides or threads.
+
+    Examples
+    --------
+    >>> smallmm.logm(np.diag([1.0, np.e]), assume_a="sym").round(12)
+    array([[0., 0.],
+           [0., 1.]])
+    """
+    _needs_symmetric("logm", assume_a)
+    return _of_symmetric("logm", a, _logarithms, (out,), _NOT_DEFINED)
+
+
+@composed_of_others
+def logm_ex(
+    a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: tuple[Any, Any] | None = None
+) -> MatrixFunctionExResult:
+    """`logm` that never raises for matrices without a logarithm: ``(x, info)``.
+
+    ``info``, int32, shape (...), is 0, or how many eigenvalues are not positive or did not converge; x of
+    such a matrix is NaN.
+
+    >>> smallmm.logm_ex(np.zeros((2, 2)), assume_a="sym").info
+    np.int32(2)
+    """
+    _needs_symmetric("logm_ex", assume_a)
+    return _of_symmetric_ex("logm_ex", a, _logarithms, out)
+
+
+@composed_of_others
+def powm(a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
+    """Each symmetric matrix of a stack to a real power.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of symmetric matrices, of which the lower triangle is read.
+    p : float
+        The exponent.
+    assume_a : {"sym"}
+        Required, unless `p` is an integer: without it, `matrix_power` does the work.
+    out : array, shape (..., n, n), optional
+        Where the result is written. It may be, or overlap, the input.
+
+    Returns
+    -------
+    array, shape (..., n, n)
+        Symmetric to the bit.
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices have an eigenvalue without a real power. If `p` is positive and not an integer, these
+        are the negative ones, as in `sqrtm`. If `p` is negative, these are 0, and also negative ones if `p`
+        is not an integer. The exception says how many matrices and which is the first, and holds ``info`` and
+        the other matrices' powers.
+    NotImplementedError, ValueError, TypeError
+        As `sqrtm`; `p` is not finite.
+
+    See Also
+    --------
+    powm_ex : the same, with matrices without a result reported in an array.
+    scipy.linalg.fractional_matrix_power : general matrices, one at a time.
+
+    Notes
+    -----
+    ``V diag(w**p) V^T``, with the w and V of `eigh`. About 11 n^3 operations per matrix. The powers of
+    eigenvalues are NumPy's, or on a GPU those of the caller's library. Bits do not depend on the batch, the
+    neighbours, strides or threads.
+
+    Examples
+    --------
+    >>> smallmm.powm([[4.0, 0.0], [0.0, 16.0]], -0.5, assume_a="sym")
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
+    p = _exponent("powm", p)
+    if not _is_symmetric("powm", assume_a) and p.is_integer():
+        return matrix_power(a, int(p), out=out)
+    _needs_symmetric("powm", assume_a)
+    return _of_symmetric("powm", a, partial(_powers, p), (out,), _NOT_DEFINED)
+
+
+@composed_of_others
+def powm_ex(
+    a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: tuple[Any, Any] | None = None
+) -> MatrixFunctionExResult:
+    """`powm` of symmetric matrices that never raises for those without a power: ``(x, info)``.
+
+    ``info``, int32, shape (...), is 0, or how many eigenvalues have no real power or did not converge; x of
+    such a matrix is NaN.
+
+    >>> smallmm.powm_ex(np.diag([1.0, -1.0]), 1 / 3, assume_a="sym").info
+    np.int32(1)
+    """
+    _needs_symmetric("powm_ex", assume_a)
+    return _of_symmetric_ex("powm_ex", a, partial(_powers, _exponent("powm_ex", p)), out)
+
+
+# --- options -------------------------------------------------------------------------------------------
+
+
+def _is_symmetric(op: str, assume_a: Any) -> bool:
+    if not isinstance(assume_a, str) or assume_a not in _SYMMETRIC:
+        raise ValueError(f"{op}: assume_a is {shown(assume_a)}; expected 'gen' or 'sym'")
+    return _SYMMETRIC[assume_a]
+
+
+def _needs_symmetric(op: str, assume_a: Any) -> None:
+    if not _is_symmetric(op, assume_a):
+        name = op.removesuffix("_ex").replace("powm", "fractional_matrix_power")
+        raise NotImplementedError(
+            f"{op}: assume_a is {assume_a!r}; expected 'sym', as only symmetric matrices are taken. Others "
+            f"scipy.linalg.{name} takes, one at a time"
+        )
+
+
+def _exponent(op: str, p: Any) -> float:
+    if not isinstance(p, Real) or isinstance(p, bool) or not isfinite(p):
+        raise ValueError(f"{op}: p is {shown(p)}; expected a finite number")
+    return float(p)
+
+
+# --- symmetric matrices --------------------------------------------------------------------------------
+
+
+def _of_symmetric(
+    op: str, a: Any, function: Callable[..., Any], outs: tuple[Any, ...], reason: Reason
+) -> Any:
+    return checked(op, composed(_composition(op, function), {"a": a}, outs), reason)
+
+
+def _of_symmetric_ex(op: str, a: Any, function: Callable[..., Any], out: Any) -> MatrixFunctionExResult:
+    outs = several(op, out, MatrixFunctionExResult)
+    return MatrixFunctionExResult(*composed(_composition(op, function), {"a": a}, outs))
+
+
+def _composition(op: str, function: Callable[..., Any]) -> Composition:
+    of_matrices = partial(_by_eigenvalues, function)
+    return Composition(op, "(n,n)->(n,n),()", of_matrices, (None, np.int32), MANY_TEMPORARIES)
+
+
+def _by_eigenvalues(function: Callable[..., Any], xp: Any, a: Any, *parameters: Any) -> tuple[Any, Any]:
+    """V diag(f) V^T, symmetric to the bit, and info. The function of eigenvalues gives sqrt(abs(f)), the
+    signs of f or None where all are positive, and where an eigenvalue has no f."""
+    w, v, info = eigh_ex(a)
+    roots, signs, undefined = function(xp, w, *parameters)
+    if undefined is not None:
+        wrong = count(xp, undefined)
+        info = info + xp.asarray(wrong, dtype=info.dtype)
+        roots = xp.where(wrong[..., None] > 0, constant(xp, np.nan, a), roots)
+    left = v * roots[..., None, :]
+    right = left if signs is None else left * signs[..., None, :]
+    return batched_matmul(left, xp.matrix_transpose(right)), info
+
+
+def _exponentials(xp: Any, w: Any) -> tuple[Any, Any, Any]:
+    return xp.exp(w / 2), None, None
+
+
+def _roots(xp: Any, w: Any) -> tuple[Any, Any, Any]:
+    w, undefined = _nonnegative(xp, w)
+    return xp.sqrt(xp.sqrt(w)), None, undefined
+
+
+def _logarithms(xp: Any, w: Any) -> tuple[Any, Any, Any]:
+    undefined = w <= 0
+    logs = xp.log(xp.where(undefined, xp.ones_like(w), w))
+    return xp.sqrt(xp.abs(logs)), xp.sign(logs), undefined
+
+
+def _powers(p: float, xp: Any, w: Any) -> tuple[Any, Any, Any]:
+    signs, undefined = None, None
+    if p.is_integer():
+        if p % 2:
+            signs = xp.sign(w)
+        if p < 0:
+            undefined = w == 0
+    elif p > 0:
+        w, undefined = _nonnegative(xp, w)
+    else:
+        undefined = w <= 0
+    return xp.abs(w) ** (p / 2), signs, undefined
+
+
+def _nonnegative(xp: Any, w: Any) -> tuple[Any, Any]:
+    """Eigenvalues, those that are negative by rounding as zeros, and where they are more negative."""
+    limit = 10 * w.shape[-1] * float(np.finfo(dtype_name(w)).eps) / 2
+    undefined = w < -limit * extreme(xp, xp.abs(w))[..., None]
+    return xp.where(w < 0, xp.zeros_like(w), w), undefined
+
+
+def _inverses(xp: Any, w: Any, *tolerance: Any) -> tuple[Any, Any, Any]:
+    return (*_reciprocal_roots(xp, w, w.shape[-1], *tolerance), None)
+
+
+def _reciprocal_roots(xp: Any, w: Any, most: int, *tolerance: Any) -> tuple[Any, Any]:
+    """sqrt(abs(1 / w)) and signs, 0 where w counts as zero."""
+    size = xp.abs(w)
+    rtol = tolerance[0] if tolerance else constant(xp, most * np.finfo(dtype_name(w)).eps, w)
+    zero = size <= (extreme(xp, size) * rtol)[..., None]
+    roots = 1 / xp.sqrt(xp.where(zero, xp.ones_like(w), size))
+    return xp.where(zero, xp.zeros_like(w), roots), xp.sign(w)
+
+
+# --- pseudoinverses ------------------------------------------------------------------------------------
+
+
+def _pinv_of_symmetric(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
+    return _by_eigenvalues(_inverses, xp, a, *tolerance)
+
+
+def _pinv(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
+    u, s, vh, info = svd_ex(a, full_matrices=False)
+    roots, _ = _reciprocal_roots(xp, s, max(a.shape[-2:]), *tolerance)
+    left = xp.matrix_transpose(vh) * roots[..., None, :]
+    return batched_matmul(left, xp.matrix_transpose(u * roots[..., None, :])), info
+
+
+# --- powers --------------------------------------------------------------------------------------------
+
+
+def _power_of_inverse(n: int, xp: Any, a: Any) -> tuple[Any, Any]:
+    """A^-n, and info."""
+    inverse, info = inv_ex(a)
+    return _power(n, xp, inverse), info
+
+
+def _power(n: int, xp: Any, a: Any) -> Any:
+    if n == 0:
+        return xp.zeros_like(a) + constant(xp, np.eye(a.shape[-1]), a)
+    if n == 3:
+        return batched_matmul(batched_matmul(a, a), a)
+    while not n & 1:
+        a, n = batched_matmul(a, a), n >> 1
+    x = xp.asarray(a, copy=True)
+    while n := n >> 1:
+        a = batched_matmul(a, a)
+        if n & 1:
+            x = batched_matmul(x, a)
+    return x
+
+
+# --- exponentials --------------------------------------------------------------------------------------
+
+
+class _Pade:
+    """What the [m/m] approximants of some degrees m need in a precision of roundoff u: the largest norms with
+    a backward error of at most u, and their coefficients."""
+
+    def __init__(self, log2_u: int, thetas: dict[int, float]) -> None:
+        self.log2_u = log2_u
+        self.degrees = tuple(thetas)
+        self.log2_thetas = tuple(map(log2, thetas.values()))
+        # For each degree those of I, A^2, A^4 and A^6 in the four sums of `_expm`, or the first two
+        table = np.zeros((len(thetas), 4, 4))
+        for row, m in zip(table, thetas, strict=True):
+            b = np.zeros(14)
+            b[: m + 1] = [factorial(2 * m - k) // (factorial(m - k) * factorial(k)) for k in range(m + 1)]
+            b /= 2.0 ** floor(log2(b[0]))  # exactly, so that no term is much larger than A
+            odd, even = b[1::2], b[0::2]
+            row[0], row[1], row[2, 1:], row[3, 1:] = odd[:4], even[:4], odd[4:], even[4:]
+        self.coefficients = table if self.degrees[-1] > 7 else table[:, :2]
+
+
+# Higham, SIAM J. Matrix Anal. Appl. 26, 2005, for single precision; Al-Mohy and Higham 2009
+_PADE = {
+    "float32": _Pade(-24, {3: 4.258730016922831e-1, 5: 1.880152677804762, 7: 3.925724783138660}),
+    "float64": _Pade(
+        -53,
+        {
+            3: 1.495585217958292e-2,
+            5: 2.539398330063230e-1,
+            7: 9.504178996162932e-1,
+            9: 2.097847961257068,
+            13: 4.25,
+        },
+    ),
+}
+
+
+def _expm(xp: Any, a: Any) -> Any:
+    """r = (V - U)^-1 (V + U), 2^s times squared, of A / 2^s.
+
+    U = A (odd + A^6 odd'), V = even + A^6 even', where the four sums are of I, A^2, A^4, A^6; even' has a
+    term A^8 as A^6 A^2. So all degrees are one formula, with coefficients that are 0 beyond their own.
+    Powers are those of T = A / 2^e, which do not overflow; what A / 2^s is multiplied by, f = 2^(e - s), goes
+    into the coefficients.
+    """
+    n = a.shape[-1]
+    if not n or 0 in a.shape[:-2]:
+        return xp.zeros_like(a)
+    pade = _PADE[dtype_name(a)]
+    size = norm_1(xp, a)
+    finite = xp.isfinite(size)
+    size = xp.where(finite, size, xp.ones_like(size))
+    exponent = xp.clip(xp.frexp(size)[1], 0, int(np.finfo(dtype_name(a)).maxexp) - 2)
+    t = a * power_of_two(xp, -exponent, a)[..., None, None]
+    t2 = batched_matmul(t, t)
+    t4 = batched_matmul(t2, t2)
+    t6 = batched_matmul(t4, t2)
+    degree, squarings = _degree_and_scaling(xp, pade, size, exponent, t, t4, t6)
+    degree, squarings = (xp.where(finite, x, xp.zeros_like(x)) for x in (degree, squarings))
+
+    factors = xp.stack(
+        [power_of_two(xp, k * (exponent - squarings), a) for k in (0, 2, 4, 6)], axis=-1
+    )  # of T^k
+    f = power_of_two(xp, exponent - squarings, a)
+    table = constant(xp, pade.coefficients, a)
+    rows = table.shape[1]
+    chosen = xp.take(table, xp.reshape(degree, (-1,)), axis=0)
+    chosen = xp.reshape(chosen, (*degree.shape, rows, 4)) * factors[..., None, :]
+    identity = xp.zeros_like(t) + constant(xp, np.eye(n), a)
+    powers = xp.reshape(xp.stack([identity, t2, t4, t6], axis=-3), (*a.shape[:-2], 4, n * n))
+    parts = xp.reshape(batched_matmul(chosen, powers), (*a.shape[:-2], rows, n, n))
+    odd, even = parts[..., 0, :, :], parts[..., 1, :, :]
+    if rows > 2:
+        both = batched_matmul(t6[..., None, :, :], parts[..., 2:, :, :]) * factors[..., 3, None, None, None]
+        odd, even = odd + both[..., 0, :, :], even + both[..., 1, :, :]
+    u = batched_matmul(t, odd) * f[..., None, None]
+    x, _ = solve_ex(even - u, even + u)
+
+    for step in range(int(xp.max(squarings))):
+        todo = step < squarings
+        squared = batched_matmul(x, x)
+        x = squared if xp is np and todo.all() else xp.where(todo[..., None, None], squared, x)
+    return x if xp is np and finite.all() else xp.where(finite[..., None, None], x, constant(xp, np.nan, a))
+
+
+def _degree_and_scaling(
+    xp: Any, pade: _Pade, size: Any, exponent: Any, t: Any, t4: Any, t6: Any
+) -> tuple[Any, Any]:
+    """The index of the degree for each matrix, and how often its exponential is squared.
+
+    In logarithms to base 2, d_k = log2 |A^k| / k; the approximant of degree m has a backward error of at most
+    u if max(d_k, d_(k + 2)) <= log2(theta) for some even k with k (k - 2) <= 4 m, and rounding does not
+    spoil it, which `_more_scaling` says.
+    """
+    wide = xp.asarray(exponent, dtype=size.dtype)
+
+    def root(x: Any, k: int) -> Any:
+        return xp.log2(norm_1(xp, x)) / k + wide
+
+    d4, d6, d8 = root(t4, 4), root(t6, 6), root(batched_matmul(t4, t4), 8)
+    bounds = [xp.maximum(d4, d6)] * 2 + [xp.maximum(d6, d8)] * (len(pade.degrees) - 2)
+    if pade.degrees[-1] == 13:
+        d10 = root(batched_matmul(t6, t4), 10)
+        bounds[-1] = xp.minimum(bounds[-1], xp.maximum(d8, d10))
+
+    more = _more_scaling(xp, pade, size, wide, t)
+    last = len(pade.degrees) - 1
+    over = xp.maximum(xp.ceil(bounds[last] - pade.log2_thetas[last]), xp.zeros_like(size))
+    # Of A / 2^over the error of rounding is 2^(-2 m over) times that of A
+    needed = over + xp.maximum(xp.ceil(more[last] - over), xp.zeros_like(size))
+    degree, squarings = xp.full_like(exponent, last), needed
+    for index in reversed(range(last)):
+        enough = (bounds[index] <= pade.log2_thetas[index]) & (more[index] <= 0)
+        degree = xp.where(enough, xp.full_like(degree, index), degree)
+        squarings = xp.where(enough, xp.zeros_like(size), squarings)
+    return degree, xp.asarray(squarings, dtype=exponent.dtype)
+
+
+def _more_scaling(xp: Any, pade: _Pade, size: Any, exponent: Any, t: Any) -> list[Any]:
+    """log2(alpha / u) / (2 m) for each degree m, where alpha = c |abs(A)^(2 m + 1)| / |A|, and c is the first
+    coefficient of the backward error's series, (m!)^2 / ((2 m)! (2 m + 1)!)."""
+    t1 = xp.abs(t)
+    t2 = batched_matmul(t1, t1)
+    t4 = batched_matmul(t2, t2)
+    sums = vecmat(column_sums(xp, t1), t2)
+    done, more = 3, []
+    for m in pade.degrees:
+        while done < 2 * m + 1:
+            sums, done = vecmat(sums, t4), done + 4
+        c = factorial(m) ** 2 / (factorial(2 * m) * factorial(2 * m + 1))
+        alpha = log2(c) + xp.log2(extreme(xp, sums)) + (2 * m + 1) * exponent - xp.log2(size)
+        more.append(xp.where(size > 0, (alpha - pade.log2_u) / (2 * m), xp.zeros_like(size)))
+    return more

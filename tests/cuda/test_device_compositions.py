@@ -1,0 +1,92 @@
+"""Norms, matrix functions and contractions on a GPU: the CPU's values, and its bits where the functions are
+products and comparisons alone; `out`, tolerances, and what is refused."""
+
+import numpy as np
+import pytest
+from test_compositions import FUNCTIONS, as_tuple, stack
+
+import smallmm
+
+pytestmark = pytest.mark.usefixtures("torch_cuda")
+
+SAME_BITS = [
+    "matrix_norm, 1",
+    "matrix_norm, -inf",
+    "vector_norm, inf",
+    "trace",
+    "matrix_power, 5",
+    "matrix_power, -3",
+    "cross",
+    "outer",
+    "multi_dot",
+    "einsum",
+]
+
+
+@pytest.fixture(params=["torch", "cupy"])
+def library(request, required):
+    """How an array gets to the device, and how it comes back."""
+    module = required(request.param)
+    if request.param == "torch":
+        return lambda x: module.asarray(x, device="cuda"), lambda x: x.cpu().numpy()
+    return module.asarray, module.asnumpy
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("n", [3, 8])
+def test_values(name, n, library, dtype, rng):
+    put, get = library
+    a = stack(rng, n, dtype, 1000)
+    given = put(a)
+    results = as_tuple(FUNCTIONS[name](given))
+    for x, expected in zip(results, as_tuple(FUNCTIONS[name](a)), strict=True):
+        assert type(x) is type(given)
+        assert x.device == given.device
+        x = get(x)
+        assert (x.shape, x.dtype) == (expected.shape, expected.dtype)
+        if name in SAME_BITS:
+            assert x.tobytes() == expected.tobytes()
+        else:
+            rtol = 1e-3 if dtype == np.float32 else 1e-9
+            size = np.abs(expected).max(axis=tuple(range(1, x.ndim)), keepdims=True)
+            np.testing.assert_array_less(np.abs(x - expected), rtol * size + 1e-30)
+
+
+def test_of_several_shapes(torch_cuda, rng):
+    a = torch_cuda.asarray(rng.standard_normal((2, 3, 4, 4)), device="cuda")
+    assert smallmm.norm(a).shape == ()
+    assert smallmm.norm(a, axis=0).shape == (3, 4, 4)
+    assert smallmm.matrix_norm(a, keepdims=True).shape == (2, 3, 1, 1)
+    assert smallmm.diagonal(a, offset=1).shape == (2, 3, 3)
+    assert smallmm.expm(a[:0]).shape == (0, 3, 4, 4)
+    assert smallmm.expm(a.to(torch_cuda.int32)).dtype == torch_cuda.float64
+    assert smallmm.matrix_rank(a @ a.mT, 1e-9, hermitian=True).tolist() == [[4] * 3] * 2
+
+
+def test_out(torch_cuda, rng):
+    a = torch_cuda.asarray(rng.standard_normal((5, 4, 4)), device="cuda")
+    expected = smallmm.expm(a)
+    out = torch_cuda.empty_like(a)
+    assert smallmm.expm(a, out=out) is out
+    assert torch_cuda.equal(out, expected)
+    assert smallmm.expm(a, out=a) is a
+    assert torch_cuda.equal(a, expected)
+    with pytest.raises(ValueError, match=r"expm: out has shape \(5, 4\); expected \(5, 4, 4\)"):
+        smallmm.expm(a, out=out[..., 0])
+
+
+def test_bad_matrices(torch_cuda):
+    a = torch_cuda.eye(3, dtype=torch_cuda.float64, device="cuda").repeat(5, 1, 1)
+    a[2] *= -1
+    x, info = smallmm.sqrtm_ex(a, assume_a="sym")
+    assert info.is_cuda
+    assert info.tolist() == [0, 0, 3, 0, 0]
+    assert x[2].isnan().all()
+    with pytest.raises(smallmm.LinAlgError, match=r"sqrtm: 1 of 5 matrices .* at index \(2,\)"):
+        smallmm.sqrtm(a, assume_a="sym")
+
+
+def test_numba_has_no_namespace(required):
+    cuda = required("numba.cuda")
+    with pytest.raises(TypeError, match=r"arrays of numba.* have no array API namespace"):
+        smallmm.expm(cuda.to_device(np.eye(3)))

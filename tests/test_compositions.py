@@ -1,0 +1,430 @@
+"""What all functions share that are composed of others: norms, functions of matrices, contractions. Bits,
+layouts, dtypes, `out`, other libraries' arrays, empty stacks, wrong arguments. Their values are in
+test_norms.py, test_matrix_functions.py and test_contractions.py."""
+
+import pickle
+import re
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from accuracy import assert_same, assert_same_bits
+from layouts import LAYOUTS, WRITABLE
+from matrices import good_definite
+
+import smallmm
+import smallmm._compose as compose
+from smallmm._composition import Composition
+
+# Every function as one of a stack of definite matrices
+FUNCTIONS = {
+    "matrix_norm": smallmm.matrix_norm,
+    "matrix_norm, 1": partial(smallmm.matrix_norm, ord=1),
+    "matrix_norm, -1": partial(smallmm.matrix_norm, ord=-1),
+    "matrix_norm, inf": partial(smallmm.matrix_norm, ord=np.inf),
+    "matrix_norm, -inf": partial(smallmm.matrix_norm, ord=-np.inf),
+    "norm, rows": lambda a, **k: smallmm.norm(a, axis=-1, **k),
+    "norm, columns": lambda a, **k: smallmm.norm(a, 1, axis=-2, **k),
+    "vector_norm, 3": lambda a, **k: smallmm.vector_norm(a, axis=(-1, -2), ord=3, **k),
+    "vector_norm, 0": lambda a, **k: smallmm.vector_norm(a, axis=-1, ord=0, **k),
+    "vector_norm, inf": lambda a, **k: smallmm.vector_norm(a, axis=-1, ord=np.inf, **k),
+    "cond, 1": lambda a, **k: smallmm.cond(a, 1, **k),
+    "cond, fro": lambda a, **k: smallmm.cond(a, "fro", **k),
+    "matrix_rank, hermitian": lambda a, **k: smallmm.matrix_rank(a, hermitian=True, **k),
+    "matrix_rank, tol": lambda a, **k: smallmm.matrix_rank(a, 1e-3, hermitian=True, **k),
+    "trace": smallmm.trace,
+    "trace, offset": partial(smallmm.trace, offset=1),
+    "matrix_power, 5": lambda a, **k: smallmm.matrix_power(a, 5, **k),
+    "matrix_power, 0": lambda a, **k: smallmm.matrix_power(a, 0, **k),
+    "matrix_power, -3": lambda a, **k: smallmm.matrix_power(a, -3, **k),
+    "pinv, hermitian": lambda a, **k: smallmm.pinv(a, hermitian=True, **k),
+    "pinv, rtol": lambda a, **k: smallmm.pinv(a, 1e-3, hermitian=True, **k),
+    "expm": smallmm.expm,
+    "expm, sym": partial(smallmm.expm, assume_a="sym"),
+    "sqrtm": partial(smallmm.sqrtm, assume_a="sym"),
+    "sqrtm_ex": partial(smallmm.sqrtm_ex, assume_a="sym"),
+    "logm": partial(smallmm.logm, assume_a="sym"),
+    "logm_ex": partial(smallmm.logm_ex, assume_a="sym"),
+    "powm": lambda a, **k: smallmm.powm(a, 0.3, assume_a="sym", **k),
+    "powm_ex": lambda a, **k: smallmm.powm_ex(a, -1.5, assume_a="sym", **k),
+    "cross": lambda a, **k: smallmm.cross(a[..., :3, :], a[..., -3:, :], axis=-2, **k),
+    "outer": lambda a, **k: smallmm.outer(a[..., 0], a[..., 1, :], **k),
+    "multi_dot": lambda a, **k: smallmm.multi_dot([a, a[..., :1], a[..., 1:2, :]], **k),
+    "einsum": lambda a, **k: smallmm.einsum("...ij,...kj->...ki", a, a, **k),
+    "matrix_norm, 2": partial(smallmm.matrix_norm, ord=2),
+    "matrix_norm, -2": partial(smallmm.matrix_norm, ord=-2),
+    "matrix_norm, nuc": partial(smallmm.matrix_norm, ord="nuc"),
+    "cond": smallmm.cond,
+    "cond, -2": lambda a, **k: smallmm.cond(a, -2, **k),
+    "cond, nuc": lambda a, **k: smallmm.cond(a, "nuc", **k),
+    "matrix_rank": smallmm.matrix_rank,
+    "pinv": smallmm.pinv,
+}
+SQUARE = [name for name in FUNCTIONS if name.startswith(("matrix_p", "expm", "sqrtm", "logm", "powm"))]
+COMPOSED = [name for name in FUNCTIONS if name not in ("outer", "multi_dot", "einsum")]
+
+
+def as_tuple(results):
+    return tuple(results) if isinstance(results, tuple) else (results,)
+
+
+def stack(rng, n, dtype, count):
+    """Definite matrices of every kind, repeated to that count."""
+    return np.resize(good_definite(rng, n, dtype), (count, n, n))
+
+
+@pytest.fixture(params=FUNCTIONS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def function(name):
+    return FUNCTIONS[name]
+
+
+class TestBits:
+    @pytest.mark.parametrize("n", [3, 7, 32])
+    def test_batch_and_place(self, function, dtype, n, rng):
+        """A matrix alone, in a small stack, and in one of several blocks."""
+        a = stack(rng, n, dtype, (1 << 18) // n**2 + 1003)
+        whole = as_tuple(function(a))
+        for x in (slice(0, 1), slice(0, 15), slice(101, 105), slice(len(a) - 5, None)):
+            assert_same(as_tuple(function(a[x])), tuple(w[x].copy() for w in whole))
+        for i in (0, 7, len(a) - 1):
+            assert_same(as_tuple(function(a[i])), tuple(w[i] for w in whole))
+        assert_same(as_tuple(function(a[::-1])), tuple(w[::-1].copy() for w in whole))
+
+    @pytest.mark.parametrize("n", [3, 8, 17])
+    def test_layouts(self, function, dtype, n, rng):
+        a = stack(rng, n, dtype, 21)
+        for name, place in LAYOUTS.items():
+            expected = a if name != "broadcast" else np.repeat(a[:1], 21, 0)
+            assert_same(as_tuple(function(place(a))), as_tuple(function(expected))), name
+
+    def test_threads(self, function, rng):
+        a = stack(rng, 4, np.float64, 50_000)
+        with smallmm.threads(1):
+            alone = as_tuple(function(a))
+        with smallmm.threads(2):
+            assert_same(as_tuple(function(a)), alone)
+
+    def test_nested_stacks(self, function, dtype, rng):
+        a = stack(rng, 4, dtype, 12)
+        flat = as_tuple(function(a))
+        nested = as_tuple(function(a.reshape(2, 3, 1, 2, 4, 4)))
+        assert_same(tuple(x.reshape(12, *x.shape[4:]) for x in nested), flat)
+        large = stack(rng, 4, dtype, 120_000)  # of several blocks
+        swapped = as_tuple(function(large.reshape(400, 300, 4, 4).swapaxes(0, 1)))
+        flat = as_tuple(function(large))
+        assert_same(
+            tuple(x.swapaxes(0, 1).reshape(y.shape) for x, y in zip(swapped, flat, strict=True)), flat
+        )
+
+    def test_neighbours(self, function, rng):
+        """NaN and infinities stay in their own matrix, and nothing warns of them."""
+        a = stack(rng, 4, np.float64, 15)
+        good = as_tuple(function(a))
+        bad = a.copy()
+        bad[3], bad[7, 1, 2], bad[9] = np.nan, np.inf, 1e300
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                results = as_tuple(function(bad))
+            except smallmm.LinAlgError as error:
+                results = as_tuple(error.result)
+        keep = np.delete(np.arange(15), [3, 7, 9])
+        for x, y in zip(results, good, strict=False):
+            assert_same_bits(x[keep], y[keep])
+
+
+class TestDtypes:
+    @pytest.mark.parametrize(
+        ("given", "computed"),
+        [("?", "d"), ("b", "d"), ("Q", "d"), ("e", "f"), ("f", "f"), ("d", "d"), (">f4", "f")],
+    )
+    def test_of_results(self, function, name, given, computed):
+        if given in ("?", "e") and name in ("outer", "multi_dot", "einsum"):
+            pytest.skip("as of products")
+        a = np.broadcast_to(np.eye(3), (2, 3, 3)).astype(given)
+        expected = as_tuple(function(a.astype(computed)))
+        assert_same(as_tuple(function(a)), expected)
+        if not name.startswith("matrix_rank"):
+            assert expected[0].dtype == computed
+
+    def test_lists(self, name):
+        if name in ("cross", "outer", "multi_dot", "einsum"):
+            return
+        a = [[2.0, 0.0], [0.0, 4.0]]
+        assert_same(as_tuple(FUNCTIONS[name](a)), as_tuple(FUNCTIONS[name](np.array(a))))
+
+    @pytest.mark.parametrize("dtype", ["D", "g", "O", "U3"])
+    def test_refused(self, function, name, dtype):
+        op = name.partition(",")[0]
+        with pytest.raises(TypeError, match=rf"{op if name in COMPOSED else ''}.* has dtype"):
+            function(np.zeros((3, 3), dtype))
+
+
+class TestOut:
+    def test_is_what_is_returned(self, function, dtype, rng):
+        a = stack(rng, 4, dtype, 5)
+        results = function(a)
+        for place in WRITABLE.values():
+            outs = [
+                place(np.full((*x.shape, *(1,) * (3 - x.ndim)), -7, x.dtype))[(..., *(0,) * (3 - x.ndim))]
+                for x in as_tuple(results)
+            ]
+            returned = as_tuple(function(a, out=tuple(outs) if isinstance(results, tuple) else outs[0]))
+            for x, out, expected in zip(returned, outs, as_tuple(results), strict=True):
+                assert np.shares_memory(x, out)
+                assert_same_bits(np.ascontiguousarray(out), np.ascontiguousarray(expected))
+
+    @pytest.mark.parametrize(
+        "name", [x for x in COMPOSED if x.startswith(("expm", "sqrtm", "powm", "matrix_p"))]
+    )
+    def test_may_be_the_input(self, function, rng):
+        a = stack(rng, 4, np.float64, 9000)
+        expected = as_tuple(function(a))[0]
+        (
+            function(a, out=(a, None))
+            if "_ex" in str(function) or isinstance(function(a), tuple)
+            else function(a, out=a)
+        )
+        assert_same_bits(a, expected)
+
+    @pytest.mark.parametrize("name", [x for x in COMPOSED if "_ex" not in x])
+    def test_wrong(self, function, name, rng):
+        op = name.partition(",")[0]
+        a = stack(rng, 4, np.float64, 3)
+        expected = function(a)
+        before = np.full((*expected.shape[:-1], expected.shape[-1] + 1), 7, expected.dtype)
+        for out, error, text in [
+            (before, ValueError, "has shape"),
+            (np.zeros(expected.shape, bool), TypeError, "has dtype bool"),
+            (list(expected), TypeError, "is a list"),
+        ]:
+            with pytest.raises(error, match=rf"^{op}: out(\[0\])? {text}"):
+                function(a, out=out)
+        assert (before == 7).all()
+        fixed = np.zeros_like(expected)
+        fixed.flags.writeable = False
+        with pytest.raises(ValueError, match=r"read-only"):
+            function(a, out=fixed)
+
+
+class TestShapes:
+    def test_empty_stacks(self, function, dtype):
+        for shape in [(0, 4, 4), (2, 0, 3, 3)]:
+            expected = as_tuple(function(np.broadcast_to(np.eye(shape[-1], dtype=dtype), (1, *shape[-2:]))))
+            for x, y in zip(as_tuple(function(np.ones(shape, dtype))), expected, strict=True):
+                assert x.shape == shape[:-2] + y.shape[1:]
+                assert x.dtype == y.dtype
+
+    @pytest.mark.parametrize(
+        "name", [x for x in COMPOSED if x[-3:] != "inf" and "cond" not in x and "-" not in x and x != "cross"]
+    )
+    def test_no_elements(self, function, name, dtype):
+        for x in as_tuple(function(np.ones((3, 0, 0), dtype))):
+            assert x.shape[0] == 3
+            assert not x.any()
+
+    @pytest.mark.parametrize(
+        "name", [x for x in COMPOSED if x.startswith(("matrix_p", "expm", "sqrtm", "logm"))]
+    )
+    def test_not_square(self, function, name):
+        op = name.partition(",")[0]
+        with pytest.raises(np.linalg.LinAlgError, match=rf"^{op}: a has shape \(2, 3\); expected square"):
+            function(np.ones((2, 3)))
+        with pytest.raises(np.linalg.LinAlgError, match=rf"^{op}: a has shape \(3,\); expected at least 2"):
+            function(np.ones(3))
+
+    def test_beyond_order_32(self, function, dtype, rng):
+        a = stack(rng, 40, dtype, 3)[1:] / 100
+        whole = as_tuple(function(a))
+        assert all(np.isfinite(x).all() for x in whole)
+        for x, y in zip(as_tuple(function(a[1])), whole, strict=True):
+            assert_same_bits(x, y[1])
+
+
+class TestLibraries:
+    @pytest.fixture(params=["torch", "jax"])
+    def convert(self, request):
+        library = pytest.importorskip(request.param)
+        return library.from_numpy if request.param == "torch" else library.numpy.asarray
+
+    def test_by_dlpack(self, function, convert, rng):
+        a = stack(rng, 4, np.float32, 15)
+        given = convert(a)
+        results = as_tuple(function(given))
+        for x, expected in zip(results, as_tuple(function(a)), strict=True):
+            assert type(x) is type(given)
+            np.testing.assert_allclose(np.asarray(x), expected, rtol=1e-4)
+
+    @pytest.mark.parametrize("name", COMPOSED)
+    def test_in_the_namespace_of_another(self, name, monkeypatch, jax, rng):
+        """As on a GPU: the composition of another library's functions, without NumPy."""
+        a = stack(rng, 4, np.float64, 30)
+        expected = as_tuple(FUNCTIONS[name](a))
+
+        def run(op, composition, operands, out, kwargs):
+            arrays = tuple(x if isinstance(x, float) else jax.numpy.asarray(x) for x in operands.values())
+            results = composition.run(jax.numpy, arrays)
+            assert all(isinstance(x, jax.Array) for x in results)
+            results = tuple(np.asarray(x) for x in results)
+            return results if len(results) > 1 else results[0]
+
+        monkeypatch.setattr(compose, "call", run)
+        with jax.enable_x64(True):
+            for x, y in zip(as_tuple(FUNCTIONS[name](a)), expected, strict=True):
+                assert x.dtype == y.dtype
+                np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11 * np.abs(y).max())
+
+    def test_dask(self, function, name, rng):
+        da = pytest.importorskip("dask.array")
+        a = stack(rng, 4, np.float64, 50)
+        lazy = da.from_array(a, chunks=(20, 4, 4))
+        results = as_tuple(function(lazy))
+        for x, expected in zip(results, as_tuple(function(a)), strict=True):
+            assert isinstance(x, da.Array)
+            assert x.shape == expected.shape
+            assert x.dtype == expected.dtype
+            assert_same_bits(x.compute(), expected)
+
+    def test_pandas(self, function, name):
+        pd = pytest.importorskip("pandas")
+        if name in ("cross", "outer", "multi_dot", "einsum"):
+            return
+        a = np.diag([2.0, 3.0])
+        for x, y in zip(as_tuple(function(pd.DataFrame(a))), as_tuple(function(a)), strict=True):
+            assert_same_bits(np.asarray(x), np.asarray(y))
+
+    @pytest.mark.parametrize("name", COMPOSED)
+    def test_masked(self, function, name):
+        a = np.ma.masked_array(np.eye(3), np.eye(3) > 0)
+        with pytest.raises(
+            TypeError, match=rf"^{name.partition(',')[0]}: .* is a masked array, 3 of whose 9"
+        ):
+            function(a)
+
+    def test_objects_of_ufuncs(self):
+        xr = pytest.importorskip("xarray")
+        with pytest.raises(TypeError, match=r"expm: a DataArray is not taken; pass its values"):
+            smallmm.expm(xr.DataArray(np.eye(3)))
+
+    def test_pickle(self, rng):
+        composition = Composition("trace", "(m,n)->()", smallmm._contractions._diagonal)
+        assert pickle.loads(pickle.dumps(composition)).signature == "(m,n)->()"
+
+
+class TestBroadcasting:
+    def test_tolerances(self, dtype, rng):
+        """One for each matrix, in several blocks too."""
+        a = stack(rng, 4, dtype, 70_000)
+        rtol = np.resize(np.array([1e-6, 1e-2, 0.5], dtype), 70_000)
+        for function in (smallmm.matrix_rank, smallmm.pinv):
+            whole = function(a, hermitian=True, rtol=rtol)
+            for i in (0, 1, 2, 69_998):
+                assert_same_bits(whole[i], function(a[i], hermitian=True, rtol=rtol[i]))
+        grid = smallmm.matrix_rank(a[:6].reshape(3, 2, 4, 4), hermitian=True, rtol=rtol[:3, None])
+        assert grid.shape == (3, 2)
+        with pytest.raises(ValueError, match=r"matrix_rank: rtol has shape \(4,\), whose batch dimensions"):
+            smallmm.matrix_rank(a[:3], hermitian=True, rtol=np.ones(4))
+
+    def test_vectors(self, dtype, rng):
+        x, y = rng.standard_normal((2, 50, 3)).astype(dtype)
+        whole = smallmm.cross(x[:, None], y)
+        assert whole.shape == (50, 50, 3)
+        assert_same_bits(whole[7, 9], smallmm.cross(x[7], y[9]))
+        large = smallmm.cross(np.resize(x, (500, 1, 3)), np.resize(y, (1, 400, 3)))  # in several blocks
+        assert_same_bits(large[:50, :50], whole)
+
+
+def test_arguments_are_named():
+    for call, error, text in [
+        (
+            lambda: smallmm.matrix_norm(np.ones(3)),
+            ValueError,
+            "matrix_norm: x has shape (3,); expected at least 2",
+        ),
+        (lambda: smallmm.matrix_norm(np.eye(2), ord="f"), ValueError, "matrix_norm: ord is 'f'; expected"),
+        (lambda: smallmm.matrix_norm(np.eye(2), ord=3), ValueError, "matrix_norm: ord is 3; expected"),
+        (lambda: smallmm.matrix_norm(np.eye(2), keepdims="no"), TypeError, "matrix_norm: keepdims is 'no'"),
+        (
+            lambda: smallmm.vector_norm(np.ones(2), ord="fro"),
+            ValueError,
+            "vector_norm: ord is 'fro'; expected",
+        ),
+        (
+            lambda: smallmm.vector_norm(np.ones(2), axis=1),
+            IndexError,
+            "vector_norm: axis is 1; expected numbers",
+        ),
+        (lambda: smallmm.vector_norm(np.ones(2), axis=0.0), TypeError, "vector_norm: axis is 0.0; expected"),
+        (lambda: smallmm.vector_norm(np.eye(2), axis=(0, -2)), ValueError, "vector_norm: axis is (0, -2)"),
+        (
+            lambda: smallmm.norm(np.ones((2, 2, 2)), 2),
+            ValueError,
+            "norm: x has 3 dimensions; expected 1 or 2",
+        ),
+        (lambda: smallmm.norm(np.ones((2, 2, 2)), axis=(0, 1, 2)), ValueError, "norm: axis is (0, 1, 2)"),
+        (
+            lambda: smallmm.vector_norm([], ord=-1),
+            ValueError,
+            "vector_norm: x has shape (0,); expected vectors",
+        ),
+        (lambda: smallmm.matrix_norm(np.ones((0, 2)), ord=-1), ValueError, "matrix_norm: x has shape (0, 2)"),
+        (lambda: smallmm.cond(np.eye(2), 3), ValueError, "cond: p is 3; expected 'fro'"),
+        (lambda: smallmm.cond(np.ones((2, 3)), 1), ValueError, "cond: x has shape (2, 3); expected square"),
+        (
+            lambda: smallmm.cond(np.ones((0, 0))),
+            ValueError,
+            "cond: x has shape (0, 0); expected matrices with",
+        ),
+        (lambda: smallmm.matrix_rank(np.eye(2), 1, rtol=1), ValueError, "matrix_rank: tol and rtol are both"),
+        (lambda: smallmm.pinv(np.eye(2), 1, rtol=1), ValueError, "pinv: rcond and rtol are both given"),
+        (
+            lambda: smallmm.pinv(np.eye(2), hermitian=None),
+            TypeError,
+            "pinv: hermitian is None; expected True",
+        ),
+        (
+            lambda: smallmm.matrix_power(np.eye(2), 0.5),
+            TypeError,
+            "matrix_power: n is 0.5; expected an integer",
+        ),
+        (
+            lambda: smallmm.expm(np.eye(2), assume_a="tri"),
+            ValueError,
+            "expm: assume_a is 'tri'; expected 'gen'",
+        ),
+        (lambda: smallmm.powm(np.eye(2), np.nan), ValueError, "powm: p is nan; expected a finite number"),
+        (lambda: smallmm.powm(np.eye(2), "1"), ValueError, "powm: p is '1'; expected a finite number"),
+        (
+            lambda: smallmm.trace(np.eye(2), offset=0.5),
+            TypeError,
+            "trace: offset is 0.5; expected an integer",
+        ),
+        (lambda: smallmm.trace(np.ones(2)), ValueError, "trace: x has shape (2,); expected at least 2"),
+        (lambda: smallmm.diagonal(np.ones(2)), ValueError, "diagonal: x has shape (2,); expected at least 2"),
+        (lambda: smallmm.matrix_transpose([1]), ValueError, "matrix_transpose: x has shape (1,); expected"),
+        (lambda: smallmm.outer(1.0, [1.0]), ValueError, "outer: x1 has no dimension; expected at least 1"),
+        (lambda: smallmm.cross([1, 2], [1, 2]), ValueError, "cross: x1 has shape (2,); expected length 3"),
+        (
+            lambda: smallmm.cross(np.ones(3), np.ones((3, 1))),
+            ValueError,
+            "cross: x2 has shape (3, 1); expected",
+        ),
+        (
+            lambda: smallmm.multi_dot([np.eye(2)]),
+            ValueError,
+            "multi_dot: arrays has 1 arrays; expected at least",
+        ),
+        (
+            lambda: smallmm.multi_dot([np.eye(2), np.ones((3, 2)), np.eye(2)]),
+            ValueError,
+            "multi_dot: arrays[1] has shape (3, 2); expected 2 rows to match arrays[0] of shape (2, 2)",
+        ),
+    ]:
+        with pytest.raises(error, match=re.escape(text)):
+            call()

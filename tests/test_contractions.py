@@ -1,0 +1,267 @@
+"""Products of several operands, of vectors and by subscripts, traces and diagonals: values, shapes, bits, and
+what is refused. dtypes, `out` and libraries are in test_compositions.py."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from accuracy import assert_same_bits, exactly, unit_roundoff
+from matrices import normal
+
+import smallmm
+
+PRODUCTS = [
+    "...ij,...jk->...ik",
+    "...ij,...j->...i",
+    "...i,...ij->...j",
+    "...i,...i->...",
+    "...i,...j->...ij",
+    "...i,...j->...ji",
+    "...ij,...kj->...ik",
+    "...ji,...jk->...ki",
+    "bij,bjk->bik",
+    "bij,bjk->kbi",
+    "bij,jk->bik",
+    "ij,bjk->bik",
+    "bij,bj->ib",
+    "ij,jk->ik",
+    "ij,jk",
+    "ji,jk",
+    "i,i",
+    "i,j",
+    "b...ij,...bjk->...ikb",
+    "abij,bajk->abik",
+    "abij,jabk->ikab",
+    "bi...,b...i->b...",
+    "bij,bji...->bij...",
+    "i,ij->ij",
+    "ij,kl->ijkl",
+    "ij,klj->ikl",
+    "abi,ick->kabc",
+    "ij,ij->ij",
+    "ab,ab->ba",
+    "ij->ji",
+    "...ij->...ji",
+    "ba",
+    "abc->cab",
+    "i...->...i",
+    ",->",
+]
+OTHERS = [
+    "ii->i",
+    "ii",
+    "ij->i",
+    "ij,ij->",
+    "ij,ij",
+    "ijk,jkl->il",
+    "ij,jk,kl->il",
+    "ij,k->k",
+    "ij,jj->i",
+    "...ij->ij",
+    "i...,i...->i",
+]
+SIZES = {"i": 3, "j": 4, "k": 5, "b": 7, "a": 2, "c": 6, "l": 2}
+
+
+def operands(rng, subscripts, dtype, others=(3, 2)):
+    inputs = subscripts.replace("...", ".").partition("->")[0].split(",")
+    shapes = [[n for x in part for n in (others if x == "." else [SIZES[x]])] for part in inputs]
+    return [normal(rng, shape, dtype) for shape in shapes]
+
+
+class TestEinsum:
+    @pytest.mark.parametrize("subscripts", PRODUCTS)
+    @pytest.mark.parametrize("others", [(), (3,), (3, 2)])
+    def test_values(self, dtype, subscripts, others, rng):
+        if subscripts == "bij,bji...->bij..." and others:
+            pytest.skip("numpy.einsum wants the ellipsis in both")
+        arrays = operands(rng, subscripts, dtype, others)
+        result = smallmm.einsum(subscripts, *arrays)
+        expected = np.einsum(subscripts, *map(np.longdouble, arrays))
+        size = np.einsum(subscripts, *map(np.abs, exactly(*arrays)))
+        assert result.shape == expected.shape
+        assert result.dtype == dtype
+        assert (np.abs(result - expected) <= 8 * unit_roundoff(dtype) * size).all()
+
+    @pytest.mark.parametrize("subscripts", [x for x in PRODUCTS if "," in x])
+    def test_out(self, subscripts, rng):
+        arrays = operands(rng, subscripts, np.float64)
+        expected = smallmm.einsum(subscripts, *arrays)
+        out = np.full(expected.shape, 7.0)
+        assert smallmm.einsum(subscripts, *arrays, out=out) is out
+        assert_same_bits(out, np.asarray(expected).copy())
+
+    def test_is_the_product(self, rng):
+        """The bits of `matmul` and `matvec`."""
+        a, b = rng.standard_normal((2, 100, 4, 4))
+        assert_same_bits(smallmm.einsum("...ij,...jk->...ik", a, b), smallmm.matmul(a, b))
+        assert_same_bits(smallmm.einsum("bij,bkj->bik", a, b), smallmm.matmul(a, b.mT))
+        assert_same_bits(smallmm.einsum("...ij,...j->...i", a, b[:, 0]), smallmm.matvec(a, b[:, 0]))
+
+    def test_every_pair_of_two_dimensions(self, rng):
+        """All are right but those with two summed letters, a sum over one operand, or one letter twice."""
+        taken = 0
+        for x, y in itertools.product(itertools.product("ijb", repeat=2), repeat=2):
+            for z in itertools.chain(*(itertools.permutations("ijb", length) for length in range(4))):
+                if {*z} - {*x, *y}:
+                    continue
+                subscripts = f"{''.join(x)},{''.join(y)}->{''.join(z)}"
+                arrays = operands(rng, subscripts, np.float64)
+                summed, alone = ({*x} & {*y}) - {*z}, ({*x} ^ {*y}) - {*z}
+                if len(summed) > 1 or alone or len({*x}) < 2 or len({*y}) < 2:
+                    with pytest.raises(NotImplementedError):
+                        smallmm.einsum(subscripts, *arrays)
+                    continue
+                result = smallmm.einsum(subscripts, *arrays)
+                np.testing.assert_allclose(result, np.einsum(subscripts, *arrays), atol=1e-12)
+                taken += 1
+        assert taken > 50
+
+    def test_ellipses_broadcast(self, rng):
+        a, b = rng.standard_normal((5, 1, 3, 4)), rng.standard_normal((2, 4, 3))
+        np.testing.assert_allclose(
+            smallmm.einsum("...ij,...jk->...ik", a, b), np.einsum("...ij,...jk->...ik", a, b)
+        )
+        c = rng.standard_normal((4, 6, 3))
+        subscripts = "i...j,jk...->k...i"
+        np.testing.assert_allclose(
+            smallmm.einsum(subscripts, a[:, 0], c), np.einsum(subscripts, a[:, 0], c), atol=1e-13
+        )
+
+    def test_transposes_are_views(self, rng):
+        a = rng.standard_normal((5, 3, 4))
+        assert np.shares_memory(smallmm.einsum("...ij->...ji", a), a)
+
+    @pytest.mark.parametrize("subscripts", OTHERS)
+    def test_others(self, subscripts, rng):
+        inputs = subscripts.partition("->")[0].replace("...", "").split(",")
+        text = rf"einsum: subscripts is '{re.escape(subscripts)}', with .*numpy.einsum"
+        with pytest.raises(NotImplementedError, match=text):
+            smallmm.einsum(subscripts, *(np.ones([3] * len(part)) for part in inputs))
+
+    @pytest.mark.parametrize(
+        ("subscripts", "shapes", "error", "text"),
+        [
+            ("ij,jk->iz", [(2, 2), (2, 2)], ValueError, "expected letters of operands in the result"),
+            ("ij,jk->ii", [(2, 2), (2, 2)], ValueError, "expected letters of operands in the result"),
+            ("ij,jk", [(2, 2)], ValueError, "of 2 operands; given are 1"),
+            ("i.j,jk", [(2, 2), (2, 2)], ValueError, "expected letters, '...', ',' and one '->'"),
+            ("ij->j->i", [(2, 2)], ValueError, "expected letters, '...', ',' and one '->'"),
+            ("......ij->ij", [(2, 2)], ValueError, "expected letters, '...', ',' and one '->'"),
+            (["ij"], [(2, 2)], TypeError, "expected a str such as"),
+            (
+                "ij,jk",
+                [(2, 3), (2, 2)],
+                ValueError,
+                "j is 3 in operand 0 and 2 in operand 1; expected one length",
+            ),
+            ("bij,bjk->bik", [(2, 3, 3), (1, 3, 3)], ValueError, "b is 2 in operand 0 and 1 in operand 1"),
+            ("ij,jk", [(2, 3), (2,)], ValueError, "operand 1 has shape (2,); expected dimensions jk"),
+            ("...ij->...ji", [(2,)], ValueError, "operand 0 has shape (2,); expected dimensions ...ij"),
+            (
+                "ij,jk",
+                [(2, 3, 4), (3, 2)],
+                ValueError,
+                "operand 0 has shape (2, 3, 4); expected dimensions ij",
+            ),
+        ],
+    )
+    def test_wrong(self, subscripts, shapes, error, text):
+        with pytest.raises(error, match=re.escape(text)):
+            smallmm.einsum(subscripts, *map(np.ones, shapes))
+
+    def test_wrong_out(self):
+        with pytest.raises(TypeError, match="out is given, but the result is a view"):
+            smallmm.einsum("ij->ji", np.eye(2), out=np.eye(2))
+        with pytest.raises(ValueError, match=r"einsum: out has shape \(2,\); expected 2 dimensions"):
+            smallmm.einsum("ij,jk", np.eye(2), np.eye(2), out=np.ones(2))
+        with pytest.raises(ValueError, match="out has shape"):
+            smallmm.einsum("ij,jk", np.eye(2), np.eye(2), out=np.ones((2, 3)))
+
+
+class TestMultiDot:
+    def test_values(self, dtype, rng):
+        for sizes in [(3, 4, 5), (2, 30, 2, 1), (7, 1, 7, 2, 3), (4, 4, 4, 4, 4, 4), (5, 1, 1, 5)]:
+            arrays = [normal(rng, (6, m, n), dtype) for m, n in itertools.pairwise(sizes)]
+            expected = np.linalg.multi_dot([x[2].astype(np.float64) for x in arrays])
+            result = smallmm.multi_dot(arrays)
+            assert result.dtype == dtype
+            np.testing.assert_allclose(result[2], expected, rtol=1e-4, atol=1e3 * unit_roundoff(dtype))
+
+    def test_order(self, rng):
+        """The cheapest by sizes; of equal ones that which is split furthest to the left."""
+        a, b, c = (rng.standard_normal((9, m, n)) for m, n in [(2, 30), (30, 3), (3, 1)])
+        mul = smallmm.matmul
+        assert_same_bits(smallmm.multi_dot([a, b, c]), mul(a, mul(b, c)))
+        assert_same_bits(smallmm.multi_dot([c.mT, b.mT, a.mT]), mul(mul(c.mT, b.mT), a.mT))
+        square = rng.standard_normal((4, 9, 3, 3))
+        expected = mul(square[0], mul(square[1], mul(square[2], square[3])))
+        assert_same_bits(smallmm.multi_dot(list(square)), expected)
+
+    def test_vectors_and_broadcasting(self, rng):
+        a, x, y = rng.standard_normal((9, 4, 3)), rng.standard_normal(4), rng.standard_normal(3)
+        np.testing.assert_allclose(smallmm.multi_dot([x, a, y]), np.einsum("i,bij,j->b", x, a, y))
+        np.testing.assert_allclose(smallmm.multi_dot([x, a]), x @ a)
+        np.testing.assert_allclose(smallmm.multi_dot([a, y]), a @ y)
+        np.testing.assert_allclose(smallmm.multi_dot([x, a, a.mT]), x @ (a @ a.mT))
+        np.testing.assert_allclose(
+            smallmm.multi_dot([a[:, None], a.mT[:1], a[0]]), a[:, None] @ a.mT[:1] @ a[0]
+        )
+        np.testing.assert_allclose(smallmm.multi_dot([x, x]), x @ x)
+        for arrays in ([x, a, y], [x, a], [a, y], [a, a.mT]):
+            expected = smallmm.multi_dot(arrays)
+            out = np.full(np.shape(expected), 7.0)
+            assert smallmm.multi_dot(arrays, out=out) is out
+            assert_same_bits(out, expected)
+
+
+class TestTraceAndDiagonal:
+    @pytest.mark.parametrize(
+        "shape", [(3, 3), (2, 5), (5, 2), (1, 1), (9, 32, 32), (2, 3, 200, 130), (4, 0, 3)]
+    )
+    def test_values(self, dtype, shape, rng):
+        a = normal(rng, shape, dtype)
+        for offset in (0, 1, -1, 3, -4, 40):
+            diagonal = np.linalg.diagonal(a, offset=offset)
+            assert_same_bits(smallmm.diagonal(a, offset=offset).copy(), diagonal.copy())
+            error = np.abs(smallmm.trace(a, offset=offset) - exactly(diagonal)[0].sum(-1))
+            assert (error <= 70 * unit_roundoff(dtype) * np.abs(diagonal).sum(-1)).all()
+
+    def test_order_of_sums(self, dtype, rng):
+        a = normal(rng, (50, 30, 30), dtype)
+        total = a[:, 0, 0].copy()
+        for i in range(1, 30):
+            total += a[:, i, i]
+        assert_same_bits(smallmm.trace(a), total)
+
+    def test_any_dtype(self):
+        a = np.array([["a", "b"], ["c", "d"]])
+        assert smallmm.diagonal(a).tolist() == ["a", "d"]
+        assert smallmm.matrix_transpose(a).tolist() == [["a", "c"], ["b", "d"]]
+        assert np.shares_memory(smallmm.matrix_transpose(a), a)
+        assert smallmm.trace([[1, 2], [3, 4]]) == 5.0
+
+    def test_other_libraries(self, jax):
+        a = jax.numpy.arange(12.0).reshape(3, 4)
+        assert smallmm.diagonal(a, offset=1).tolist() == [1, 6, 11]
+        assert smallmm.matrix_transpose(a).shape == (4, 3)
+        assert isinstance(smallmm.einsum("ij->ji", a), jax.Array)
+
+
+class TestVectors:
+    def test_cross(self, dtype, rng):
+        a, b = normal(rng, (2, 40, 3), dtype)
+        np.testing.assert_allclose(smallmm.cross(a, b), np.linalg.cross(a, b), rtol=1e-6)
+        assert_same_bits(smallmm.cross(a, b), -smallmm.cross(b, a))
+        assert_same_bits(smallmm.cross(a.T, b.T, axis=0), smallmm.cross(a, b).T.copy())
+        out = np.empty((3, 40), dtype)
+        assert smallmm.cross(a.T, b.T, axis=0, out=out) is out
+        assert_same_bits(out, np.ascontiguousarray(smallmm.cross(a, b).T))
+        assert_same_bits(smallmm.cross([1, 2, 3], [4, 5, 6]), np.array([-3.0, 6.0, -3.0]))
+
+    def test_outer(self, dtype, rng):
+        x, y = normal(rng, (40, 3), dtype), normal(rng, (40, 5), dtype)
+        assert_same_bits(smallmm.outer(x, y), x[:, :, None] * y[:, None, :])
+        assert smallmm.outer(x[:, None], y[None]).shape == (40, 40, 3, 5)
+        np.testing.assert_array_equal(smallmm.outer(x[0], y[0]), np.linalg.outer(x[0], y[0]))
