@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from numbers import Number
@@ -10,7 +11,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from . import _core, _lapack, _least_squares, _linalg, _matmul, _spectra, cuda
+from . import _core, _lapack, _least_squares, _linalg, _matmul, _spectra, _tuned, cuda
 from ._arrays import as_numpy, on_device
 from ._errors import LinAlgError, integer, shown
 
@@ -116,6 +117,7 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
         "numa nodes": _numa_nodes(),
         "gpus": _gpus(),
         "nvrtc": _nvrtc(),
+        "tuned rows": _tuned_rows(),
         "kernel cache": str(cache or f"none: {why}"),
         "environment": {
             name: value
@@ -160,6 +162,15 @@ def _nvrtc() -> str:
     return cuda._nvrtc_path() or find_library("nvrtc") or "none; pip install 'smallmm[cuda]' brings it"
 
 
+def _tuned_rows() -> list[str]:
+    """How many rows there are of each device, and what was skipped of which file."""
+    tuned = _tuned.load()
+    counts = Counter(f"{row['device']} (sm_{row['arch']})" for row in tuned.rows)
+    return [f"{count} of {device}" for device, count in counts.items()] + [
+        f"skipped {what} in {file}" for file, what in tuned.skipped.items()
+    ]
+
+
 def _gpus() -> list[str]:
     """Name and architecture of each NVIDIA GPU, by the driver's NVML."""
     import ctypes  # here: seldom needed
@@ -199,6 +210,8 @@ class Explanation(NamedTuple):
     matrices: int
     flops: float
     bytes: float  # compulsory memory traffic
+    source: str | None  # of a GPU's kernel: "tuned" or "baseline"
+    tuned_on: str | None  # the device whose tuned row it is: this one, or the nearest that has one
 
     @property
     def strategy(self) -> str | None:
@@ -220,6 +233,8 @@ class Explanation(NamedTuple):
         how += ["computed transposed"] if self.swapped else []
         how += ["output staged"] if self.staged else []
         how += ["output written around the caches"] if self.nontemporal else []
+        how += [f"tuned on {self.tuned_on}"] if self.tuned_on else []
+        how += ["the kernel's baseline"] if self.source == "baseline" else []
         return "\n".join(
             [
                 f"{self.op}: {self.matrices} matrices by {self.kernel} on {self.threads} thread(s)",

@@ -4,11 +4,11 @@
  * are a grid over which rows and columns are dealt out by turns, so that a column of L is passed on in two ways: each
  * lane needs its elements of the lane's rows and of the lane's columns. A grid one lane wide has whole rows in lanes.
  *
- * Grid: one block per MATRICES matrices; LANES threads to a matrix, SMM_COLS of them across (0: one).
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix, SMM_ACROSS of them across.
  * Shared memory: the image of A, later that of C in its place; none if SMM_THROUGH_SHARED is 0: then a thread has a
  * matrix of its own, and both operands are flat.
  * Operands: any that args.h can describe. May overwrite A in place, matrix by matrix.
- * Limits: LANES and SMM_COLS powers of two, SMM_COLS^2 <= LANES <= 32; MATRICES * LANES = THREADS. */
+ * Limits: LANES and SMM_ACROSS powers of two, SMM_ACROSS^2 <= LANES <= 32; MATRICES * LANES = THREADS. */
 #include "common.cuh"
 #include "image.cuh"
 #include "lanes.cuh"
@@ -19,7 +19,7 @@ constexpr bool C_BY_ROWS = SMM_ORDER_C == SMM_ORDER_ROW || SMM_SOURCE_C == SMM_S
 
 /* --- which elements a lane has --- */
 
-constexpr int ACROSS = SMM_COLS ? SMM_COLS : 1, DOWN = LANES / ACROSS;
+constexpr int ACROSS = SMM_ACROSS, DOWN = LANES / ACROSS;
 
 /* Neighbouring columns that one lane has. Those of a row of lanes must not go beyond a turn of the rows. */
 __host__ __device__ constexpr bool fits_turn(int wide) {

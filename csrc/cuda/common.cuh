@@ -4,6 +4,14 @@
  * operand lies in memory, and the parameters that kernels.def lists. */
 #include "args.h"
 
+/* Not every kernel has these parameters. */
+#ifndef SMM_BLOCKS
+#define SMM_BLOCKS 0
+#endif
+#ifndef SMM_AHEAD
+#define SMM_AHEAD 0
+#endif
+
 typedef SMM_T T;
 
 constexpr int VECTOR = 16 / sizeof(T); /* elements of the widest access */

@@ -112,9 +112,12 @@ static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, co
     add(o, "-DSMM_MATRICES=%d", grid->matrices);
     smm_cuda_parameters y = *x;
     y.threads = grid->threads;
-#define SMM_CUDA_PARAMETER(name, macro, meaning) add(o, "-DSMM_" #macro "=%d", y.name);
-#include "kernels.def"
-#undef SMM_CUDA_PARAMETER
+    for (int i = 0; i < smm_cuda_has_count; i++) {
+        const smm_cuda_has *has = &smm_cuda_has_list[i];
+        const smm_cuda_parameter *parameter = &smm_cuda_parameter_list[has->parameter];
+        if (has->kernel != y.kernel) continue;
+        add(o, "-DSMM_%s=%d", parameter->macro, *(const int *)((const char *)&y + parameter->offset));
+    }
 }
 
 /* --- disk --- */

@@ -175,7 +175,7 @@ void smm_inv_tensor_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
 /* Elements of an image, as Lay of cholesky_lanes.cuh. */
 static int cholesky_image(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
                           int source, bool by_rows) {
-    const int n = p->n, vector = 16 / bytes_of(p), across = most(x->cols, 1), down = x->lanes / across;
+    const int n = p->n, vector = 16 / bytes_of(p), across = x->across, down = x->lanes / across;
     int wide = grid->aligned ? vector : 1;
     while (wide > 1 && (n % wide || (across > 1 && down % (across * wide)))) wide /= 2;
     const bool vectorised = grid->aligned && n % vector == 0;
@@ -190,8 +190,9 @@ static int cholesky_image(const smm_cuda_problem *p, const smm_cuda_parameters *
 
 bool smm_cholesky_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MOST_BYTES = 640 }; /* of a lane's registers */
-    const int across = most(x->cols, 1);
-    if (p->op != SMM_OP_CHOLESKY || !whole_matrices(p, x, grid) || across * across > x->lanes) return false;
+    const int across = x->across;
+    if (p->op != SMM_OP_CHOLESKY || !whole_matrices(p, x, grid)) return false;
+    if (across < 1 || across & (across - 1) || across * across > x->lanes) return false;
     if (ceil_div(p->n, x->lanes / across) * ceil_div(p->n, across) * bytes_of(p) > MOST_BYTES) return false;
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
     if (!x->through_shared) return x->lanes == 1 && p->source_a == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT;
@@ -209,9 +210,9 @@ void smm_cholesky_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters 
                                         : p->n <= 9  ? 4
                                         : p->n <= 23 ? 8
                                                      : 16,
-                               .cols = p->n <= 11   ? 1
-                                       : p->n <= 23 ? 2
-                                                    : 4,
+                               .across = p->n <= 11   ? 1
+                                         : p->n <= 23 ? 2
+                                                      : 4,
                                .threads = 64,
                                .pad = 1,
                                .async = 1,
@@ -250,13 +251,13 @@ bool smm_qr_columns_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     const bool forms_q = p->op == SMM_OP_QR;
     if (!forms_q && p->op != SMM_OP_QR_R && p->op != SMM_OP_QR_RAW) return false;
     if (!whole_matrices(p, x, grid)) return false;
-    const int vector = 16 / bytes_of(p), wide = most(x->cols, 1), columns = forms_q ? most(p->n, p->k) : p->n;
-    if (wide > 1 && (p->n % wide || wide > vector)) return false;
+    const int vector = 16 / bytes_of(p), wide = x->wide, columns = forms_q ? most(p->n, p->k) : p->n;
+    if (wide < 1 || (wide > 1 && (p->n % wide || wide > vector))) return false;
     if (ceil_div(ceil_div(columns, x->lanes), wide) * wide * p->m * bytes_of(p) > MOST_BYTES) return false;
-    const bool in_loops = x->panel > 1;
-    if (in_loops && (wide > 1 || x->rows || x->lanes % x->panel)) return false;
+    const bool in_loops = x->steps > 1;
+    if (in_loops && (wide > 1 || x->refetch || x->lanes % x->steps)) return false;
     const int kept = in_loops ? p->n : forms_q ? least(p->m, p->n) : x->lanes > 1 ? 2 : 0;
-    const int pitch = in_loops ? (ceil_div(p->m + x->panel + vector - 1, vector) | 1) * vector : whole(p, p->m);
+    const int pitch = in_loops ? (ceil_div(p->m + x->steps + vector - 1, vector) | 1) * vector : whole(p, p->m);
     const int reflectors = kept * pitch + (kept * pitch / vector % 2 ? 0 : vector);
     grid->shared = kept ? grid->matrices * reflectors * bytes_of(p) : 0;
     if (x->through_shared) {
@@ -272,9 +273,10 @@ bool smm_qr_columns_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
 /* The fewest lanes whose registers hold the columns; loops where a text for each step would be long. */
 void smm_qr_columns_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     smm_cuda_grid grid;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_columns, .lanes = 1, .threads = 64, .pad = 1, .async = 1};
+    *x = (smm_cuda_parameters){
+        .kernel = SMM_CUDA_KERNEL_qr_columns, .lanes = 1, .wide = 1, .threads = 64, .pad = 1, .async = 1};
     if (p->n > 4) x->lanes = p->n <= 8 ? 4 : p->n <= 16 ? 8 : 16;
-    if (least(p->m, p->n) > 16) x->panel = 4;
+    if (least(p->m, p->n) > 16) x->steps = 4;
     while (x->lanes < 32 && !smm_qr_columns_fits(p, x, &grid)) x->lanes *= 2;
 }
 

@@ -72,14 +72,14 @@ bool smm_matmul_direct_fits(const smm_cuda_problem *p, const smm_cuda_parameters
            fill_block(p, x, grid);
 }
 
-/* rows counts groups of matrices here: a thread takes as many as make whole vectors, that many times. */
+/* A thread takes `groups` groups, each of as many matrices as make whole vectors. */
 bool smm_matmul_whole_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MOST_BYTES = 192 }; /* of a thread's registers */
-    const int each = group(p) * x->rows;
+    const int each = group(p) * x->groups;
     *grid = (smm_cuda_grid){.matrices = x->threads * each, .threads = x->threads, .aligned = true};
     return p->op == SMM_OP_MATMUL && p->aligned && !p->scaled && p->source_a == SMM_SOURCE_FLAT &&
            p->source_b == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT && p->k > 0 && x->threads % 32 == 0 &&
-           x->threads >= 32 && x->threads <= 1024 && x->rows >= 1 && x->cols == 1 &&
+           x->threads >= 32 && x->threads <= 1024 && x->groups >= 1 &&
            each * (p->m * p->k + p->k * p->n + p->m * p->n) * bytes_of(p) <= MOST_BYTES;
 }
 
@@ -236,7 +236,7 @@ void smm_matmul_direct_baseline(const smm_cuda_problem *p, smm_cuda_parameters *
 
 void smm_matmul_whole_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     (void)p;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_whole, .rows = 1, .cols = 1, .threads = 128};
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_whole, .groups = 1, .threads = 128};
 }
 
 /* What a warp does for the lines of one turn, in cycles of a multiprocessor's quarter: products, and the passes of

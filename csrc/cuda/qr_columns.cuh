@@ -3,7 +3,7 @@
  *
  * A lane holds whole columns, so that v^T x is a sum within the lane, in the promised order of rows. What the lanes of
  * a matrix exchange is v alone, through shared memory. Small orders have a text for each step; larger ones, where that
- * would not fit the registers or the instruction cache, may go through loops of SMM_PANEL steps.
+ * would not fit the registers or the instruction cache, may go through loops of SMM_STEPS steps.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
  * Shared memory: of each matrix the vectors v, two by turns or, to form Q, all, or in loops R and V; then the image of
@@ -11,7 +11,7 @@
  * Operands: any that args.h can describe; SMM_K is the number of columns of Q.
  * May overwrite A in place, matrix by matrix: a block has read all it needs before it writes.
  * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; M * ceil(N / LANES) elements stay in registers;
- * SMM_PANEL > 1 divides LANES, and SMM_COLS is then 0 or 1. */
+ * SMM_STEPS > 1 divides LANES, and SMM_WIDE is then 1. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "image.cuh"
@@ -20,12 +20,12 @@
 constexpr bool RAW = SMM_OP == SMM_OP_QR_RAW, FORMS_Q = SMM_OP == SMM_OP_QR;
 constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = RAW ? P : SMM_K, MATRICES = SMM_MATRICES,
               THREADS = SMM_THREADS;
-constexpr int WIDE = SMM_COLS ? SMM_COLS : 1; /* neighbouring columns of a lane */
+constexpr int WIDE = SMM_WIDE; /* neighbouring columns of a lane */
 
 /* So many steps share the text of a loop; or each has its own, which knows where row k is. In a loop the rows that wait
  * move up by one register at each step, so that the next one finds its rows where the last one did, and what is final
  * of R and V goes to shared memory, to stay there until all is stored. */
-constexpr int STEPS = most(SMM_PANEL, 1);
+constexpr int STEPS = most(SMM_STEPS, 1);
 constexpr bool IN_LOOPS = STEPS > 1;
 
 /* Columns in shared memory: tau, in the place of v_k = 1, and the rest of v of some steps. IN_LOOPS: of all steps, and
@@ -211,7 +211,7 @@ __device__ inline void step(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflector
             if (i > k) w[c] = multiply_add(y[i - k], a.x[c][i], w[c]);
         w[c] = product(t, w[c]);
     }
-    if (LANES > 1 && SMM_ROWS) /* again, rather than to keep it meanwhile */
+    if (LANES > 1 && SMM_REFETCH) /* again, rather than to keep it meanwhile */
         receive(v + zero_after(w[ColumnsA::SLOTS - 1]), skip_of(k), M - k, keep);
 #pragma unroll
     for (int c = 0; c < ColumnsA::SLOTS; c++)

@@ -182,7 +182,8 @@ static smm_cuda_status explain(smm_detour *detour, const task *t) {
     smm_cuda_status status = smm_cuda_get_device(t->device, &device);
     if (!status) status = smm_cuda_prepare(&t->call, t->device, &kernel, &args);
     if (status) return status;
-    smm_device_plan plan = {.matrices = kernel.grid.matrices,
+    smm_device_plan plan = {.tuned_on = kernel.tuned_on,
+                            .matrices = kernel.grid.matrices,
                             .threads = kernel.grid.threads,
                             .swapped = kernel.swapped,
                             .sizes = work_of(&t->call, args.batch)};
