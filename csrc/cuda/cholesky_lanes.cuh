@@ -65,6 +65,8 @@ template <bool BY_ROWS, int SOURCE> struct Lay {
 };
 typedef typename Lay<A_BY_ROWS, SMM_SOURCE_A>::I ImageA;
 typedef typename Lay<C_BY_ROWS, SMM_SOURCE_C>::I ImageC;
+static_assert(SMM_SHARED == (SMM_THROUGH_SHARED ? most(ImageA::ELEMENTS, ImageC::ELEMENTS) * sizeof(T) : 0),
+              "the plan counts otherwise");
 
 __device__ inline void read(Triangle &a, const T *image) {
 #pragma unroll

@@ -26,6 +26,7 @@ struct Work {
     T w[N], c[N], s[N];   /* room for a column; the rotations of a sweep, of columns i and i + 1 */
     int from, to;         /* the rows of a sweep */
 };
+static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
 
 __device__ inline void wait() { __syncwarp(same_matrix()); }
 

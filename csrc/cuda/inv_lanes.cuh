@@ -19,6 +19,7 @@ constexpr int ROWS = ceil_div(N, LANES); /* of a lane */
 constexpr bool WHOLE = N % VECTOR == 0;
 constexpr int PITCH = WHOLE && LANES > 1 && N / VECTOR % 2 == 0 ? N + VECTOR : N;
 constexpr int MATRIX = WHOLE ? images_apart(N * PITCH) : N * PITCH;
+static_assert(SMM_SHARED == ceil_div(MATRICES * MATRIX, VECTOR) * 16, "the plan counts otherwise");
 
 /* A thread with a whole matrix, whose lines are whole vectors, may read it where it lies. */
 constexpr bool STAGES = SMM_ASYNC || LANES > 1 || !WHOLE || !ALIGNED || SMM_SOURCE_A != SMM_SOURCE_FLAT;

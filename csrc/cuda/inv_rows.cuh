@@ -26,6 +26,7 @@ constexpr int MATRIX = WHOLE ? images_apart(N * PITCH) : N * PITCH;
 constexpr int ROW = ceil_div(N, VECTOR) * VECTOR, PUBLISHED = 2 * ROW + VECTOR;
 constexpr int IMAGES = ceil_div(OF_WARP * most(MATRIX, PUBLISHED), VECTOR) * VECTOR;
 constexpr int OF_WARP_SHARED = IMAGES + ceil_div(OF_WARP * 2 * N, 16) * VECTOR; /* elements */
+static_assert(SMM_SHARED == THREADS / 32 * OF_WARP_SHARED * sizeof(T), "the plan counts otherwise");
 
 #include "inv_doubts.cuh"
 #include "inv_image.cuh"

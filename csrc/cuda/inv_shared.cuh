@@ -66,6 +66,7 @@ struct Lists {
     unsigned short column[OF_WARP][N]; /* which step has made column j of the inverse: the one with pivot row j */
 };
 constexpr int OF_WARP_SHARED = IMAGES + ceil_div(sizeof(Lists), 16) * VECTOR; /* elements */
+static_assert(SMM_SHARED == THREADS / 32 * OF_WARP_SHARED * sizeof(T), "the plan counts otherwise");
 
 /* The images become matrices first .. first + count of C. Row i of the inverse is the pivot row of step i. Of flat
  * matrices, 8 threads write the same one: they reach memory together, and banks apart from those of the others. */

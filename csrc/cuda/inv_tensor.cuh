@@ -76,6 +76,7 @@ constexpr int IN_THE_END = PANEL * PITCH, OWN = 2 * PANEL * PITCH, OWN_PITCH = P
  * threads then read down a column, of pairs. */
 constexpr int IMAGE_PITCH = (C_BY_COLUMNS ? 8 * BLOCKS + 2 : 8 * (BLOCKS | 1)) * SIZE;
 constexpr int LIST = most(OWN + PANEL * OWN_PITCH, N *IMAGE_PITCH), OF_WARP_SHARED = LIST + 32;
+static_assert(SMM_SHARED == THREADS / 32 * OF_WARP_SHARED, "the plan counts otherwise");
 
 /* --- a panel as rows: a thread has row quad() + 8 of() --- */
 

@@ -110,6 +110,7 @@ static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, co
     add(o, "-DSMM_SCALED=%d", p->scaled);
     add(o, "-DSMM_ALIGNED=%d", grid->aligned);
     add(o, "-DSMM_MATRICES=%d", grid->matrices);
+    add(o, "-DSMM_SHARED=%d", grid->shared);
     smm_cuda_parameters y = *x;
     y.threads = grid->threads;
     for (int i = 0; i < smm_cuda_has_count; i++) {

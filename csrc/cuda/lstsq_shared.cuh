@@ -23,6 +23,7 @@ struct Work {
     T row[N + 1], scale[K];    /* room for a row; by which right-hand sides were scaled */
     int owner[N + 1 + N % 2];  /* column j was column owner[j] of A */
 };
+static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
 
 __device__ inline void wait() { __syncwarp(same_matrix()); }
 

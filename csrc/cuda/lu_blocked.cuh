@@ -37,6 +37,7 @@ constexpr int BESIDE = 3 * VECTOR; /* elements: the Exchanges */
 constexpr bool B_LAST = IN_PANELS && (COLS == PITCH || VECTOR == 4);
 constexpr int B = B_LAST ? N * PITCH + BESIDE : RIGHT, B_PITCH = B_LAST ? 1 : PITCH;
 constexpr int MATRIX = odd_vectors(N * PITCH + BESIDE + (B_LAST ? RIGHT : 0)); /* elements */
+static_assert(SMM_SHARED == MATRICES * MATRIX * sizeof(T), "the plan counts otherwise");
 
 constexpr int PER_WARP = 32 / LANES; /* matrices */
 constexpr bool LIE_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW &&

@@ -36,6 +36,13 @@ constexpr int WIDTH = width_of(N); /* of a row's vectors in the image */
 constexpr bool HAS_IMAGES = STAGES || SOLVES_AFTER || (FACTORS && UNSTAGES);
 constexpr int IMAGES = HAS_IMAGES ? ceil_div(MATRICES * MATRIX, VECTOR) * VECTOR : 0;
 constexpr int RECIPROCALS = SOLVES_AFTER ? ceil_div(MATRICES * N, VECTOR) * VECTOR : 0;
+/* After them come of each row an integer, or the right-hand side. */
+static_assert(SMM_SHARED == (IMAGES + RECIPROCALS) * sizeof(T) + MATRICES * N *
+                                                                     (SOLVES_AFTER || (FACTORS && UNSTAGES)
+                                                                          ? sizeof(int)
+                                                                      : CARRIES && (STAGES || UNSTAGES) ? sizeof(T)
+                                                                                                        : 0),
+              "the plan counts otherwise");
 
 /* --- memory to image and back --- */
 

@@ -8,6 +8,7 @@
 #include "matmul_tile.cuh"
 
 constexpr int THREADS = SMM_THREADS, MATRICES = SMM_MATRICES;
+static_assert(SMM_SHARED == 0, "the plan counts otherwise");
 constexpr int LENGTH_A = A_BY_ROWS ? K : M, LENGTH_B = B_BY_ROWS ? N : K;
 typedef Tile<width_of(LENGTH_A), LENGTH_A, width_of(LENGTH_B), LENGTH_B, width_of(N)> TileC;
 

@@ -44,6 +44,7 @@ typedef Stack<X_ALONG, K> StackX;
 typedef Stack<C_ALONG, Q> StackC;
 constexpr bool IN_PLACE = X_ALONG == C_ALONG && K == Q;
 constexpr int PLACE_C = IN_PLACE ? 0 : MATRICES * StackX::MATRIX, STAGE = PLACE_C + MATRICES * StackC::MATRIX;
+static_assert(SMM_SHARED == STAGES * STAGE * sizeof(T), "the plan counts otherwise");
 
 /* Neighbouring lanes are of one team where C lies along its lines, else of one column: they write neighbours. */
 constexpr int APART = C_ALONG ? 1 : TEAMS;

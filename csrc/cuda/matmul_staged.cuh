@@ -13,6 +13,8 @@ constexpr int THREADS = SMM_THREADS, MATRICES = SMM_MATRICES;
 typedef Image<A_BY_ROWS ? M : K, A_BY_ROWS ? K : M, SMM_SOURCE_A, MATRICES, SMM_PAD> ImageA;
 typedef Image<B_BY_ROWS ? K : N, B_BY_ROWS ? N : K, SMM_SOURCE_B, MATRICES, SMM_PAD> ImageB;
 typedef Image<M, N, SMM_SOURCE_C, MATRICES, SMM_PAD> ImageC;
+static_assert(SMM_SHARED == most(ImageA::ELEMENTS + ImageB::ELEMENTS, ImageC::ELEMENTS) * sizeof(T),
+              "the plan counts otherwise");
 typedef Tile<ImageA::WIDTH, ImageA::PITCH, ImageB::WIDTH, ImageB::PITCH, ImageC::WIDTH> TileC;
 constexpr bool LIE_ANYHOW =
     SMM_SOURCE_A == SMM_SOURCE_STRIDED || SMM_SOURCE_B == SMM_SOURCE_STRIDED || SMM_SOURCE_C == SMM_SOURCE_STRIDED;

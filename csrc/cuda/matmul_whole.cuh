@@ -9,6 +9,7 @@
 constexpr int M = SMM_M, K = SMM_K, N = SMM_N;
 constexpr bool A_BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW, B_BY_ROWS = SMM_ORDER_B == SMM_ORDER_ROW;
 constexpr int THREADS = SMM_THREADS, EACH = SMM_MATRICES / THREADS;
+static_assert(SMM_SHARED == 0, "the plan counts otherwise");
 
 /* Elements of EACH matrices; those of matrices beyond the batch are not touched. */
 template <int ELEMENTS> __device__ inline void read(T (&x)[EACH * ELEMENTS], const T *from, int count) {

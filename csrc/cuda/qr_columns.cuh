@@ -40,6 +40,12 @@ constexpr bool FLAT_C = SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_OR
 typedef Image<1, M * N, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageA;
 typedef Image<1, M * K, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageQ;
 typedef Image<1, K * N, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageR;
+static_assert(SMM_SHARED == sizeof(T) * ((KEPT ? MATRICES * REFLECTORS : 0) +
+                                         (SMM_THROUGH_SHARED
+                                              ? most(ImageA::ELEMENTS,
+                                                     most(FORMS_Q ? ImageQ::ELEMENTS : 0, RAW ? 0 : ImageR::ELEMENTS))
+                                              : 0)),
+              "the plan counts otherwise");
 
 /* Column of slot c of this lane, and which columns slot c of all lanes is: the first .. last. */
 __device__ inline int column(int c) { return (c / WIDE * LANES + lane()) * WIDE + c % WIDE; }

@@ -11,6 +11,7 @@
 
 constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int MATRIX = M * N + P;
+static_assert(SMM_SHARED == MATRICES * MATRIX * sizeof(T), "the plan counts otherwise");
 
 /* q = column j of H_0 H_1 ... */
 __device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {

@@ -17,6 +17,8 @@ constexpr int ROWS = ceil_div(N, LANES), COLUMNS = least(K, 4);
 constexpr bool UNIT = SMM_FORM & 2, TRANSPOSED = SMM_FORM & 4, BY_LU = SMM_OP == SMM_OP_LU_SOLVE;
 constexpr bool UPPER = SMM_OP == SMM_OP_SOLVE_TRIANGULAR && SMM_FORM & 1;
 typedef Image<N, N, SMM_SOURCE_A, MATRICES, SMM_PAD> ImageA;
+static_assert(SMM_SHARED == (ImageA::ELEMENTS + (BY_LU ? MATRICES * N * COLUMNS : 0)) * sizeof(T),
+              "the plan counts otherwise");
 
 __device__ inline int row_of(int r) { return lane() + LANES * r; }
 
