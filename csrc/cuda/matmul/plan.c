@@ -1,6 +1,6 @@
-/* plan_matmul.c: which of the product's kernels can run a problem, and with which tile, by counting what a tile costs.
+/* plan.c: which of the product's kernels can run a problem, and with which tile, by counting what a tile costs.
  */
-#include "plan.h"
+#include "../plan.h"
 
 /* All kernels sum in a row. */
 _Static_assert((int)SMM_CUDA_MOST <= (int)SMM_DEEP, "a kernel of deep products would have to sum in chunks");
@@ -33,16 +33,6 @@ static bool fill_block(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
                             .threads = ceil_div(matrices * tiles, 32) * 32,
                             .aligned = p->aligned && matrices % g == 0};
     return x->threads >= 32 && grid->threads <= 1024;
-}
-
-/* Bytes of an image, as Image::ELEMENTS of image.cuh. */
-int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
-                         int lines, int length) {
-    const int vector = 16 / bytes_of(p);
-    const bool pad = x->pad && grid->aligned && length && length % vector == 0 && length / vector % 2 == 0;
-    const int elements = (source == SMM_SOURCE_ONE ? 1 : grid->matrices) * lines * (length + (pad ? vector : 0)) +
-                         (grid->aligned ? 0 : vector - 1);
-    return ceil_div(elements, vector) * 16;
 }
 
 /* Bytes of shared memory of a block. */

@@ -1,0 +1,15 @@
+/* plan.c: whether the kernel of eigenvalues can run a problem, and in what grid. */
+#include "../plan.h"
+
+/* Work of eigh_shared.cuh. */
+bool smm_eigh_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    grid->shared = grid->matrices * ((p->n * (p->n | 1) + 6 * p->n) * bytes_of(p) + 8);
+    return true;
+}
+
+void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    int lanes = 1;
+    while (lanes < 16 && lanes < p->n) lanes *= 2;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_shared, .lanes = lanes, .threads = 32};
+}
