@@ -9,7 +9,8 @@ from functools import cache
 import harness
 import numpy as np
 
-DTYPE_CODES = {"f32": 0, "f64": 1}  # smm_dtype
+from smallmm import _core
+
 CSRC = harness.ROOT / "csrc"
 
 
@@ -25,22 +26,15 @@ class Call(ctypes.Structure):
     _fields_ = [
         *(("op", ctypes.c_int), ("dtype", ctypes.c_int), ("form", ctypes.c_uint)),
         *((f, ctypes.c_ssize_t) for f in ("batch", "m", "n", "k")),
-        *((f, Operand) for f in ("a", "b", "c", "d", "pivots", "info", "alpha", "beta")),
+        ("operand", Operand * _core.MOST_OPERANDS),
+        ("outer", ctypes.c_void_p),
         ("failed", ctypes.POINTER(ctypes.c_bool)),
-        *(("runs", ctypes.c_ssize_t), ("run", ctypes.c_ssize_t * 8)),
     ]
 
 
 def version() -> str:
     """SMM_VERSION."""
     return re.search(r'SMM_VERSION "(.*)"', (CSRC / "smallmm.h").read_text(encoding="utf-8")).group(1)
-
-
-@cache
-def op_codes() -> dict[str, int]:
-    """smm_op: the rows of ops.def in their order."""
-    rows = re.findall(r"^SMM_OP\((\w+)", (CSRC / "ops.def").read_text(encoding="utf-8"), re.MULTILINE)
-    return {name: code for code, name in enumerate(rows)}
 
 
 @cache
@@ -69,13 +63,15 @@ def bind(
 ) -> harness.Call:
     """A call that runs the operation on stacks `times` times; shape is (m, k, n) as the core counts them.
 
-    Operands are stacks of matrices, of vectors (columns) or of scalars, by their names in smm_call.
+    Operands are stacks of matrices, of vectors (columns) or of scalars, by their names in ops.def.
     """
     m, k, n = shape
     library, batch = core(), len(next(iter(operands.values())))
-    call = Call(op=op_codes()[op], dtype=DTYPE_CODES[dtype], batch=batch, m=m, n=n, k=k)
+    codes = {"op": [*_core.operations].index(op), "dtype": [*_core.dtypes].index(dtype)}
+    call = Call(**codes, batch=batch, m=m, n=n, k=k)
+    names = [name for name, *_ in _core.operations[op]]
     for name, x in operands.items():
-        setattr(call, name, Operand(x.ctypes.data, *x.strides))
+        call.operand[names.index(name)] = Operand(x.ctypes.data, *x.strides)
 
     def run(keep: dict[str, np.ndarray] = operands) -> None:
         if library.run_repeatedly(call, times):

@@ -20,7 +20,7 @@ Arrays = tuple[np.ndarray, ...]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operation(_bench.Operation):
-    """`core`: its row in ops.def. `outputs`: the names of the results in smm_call and their shapes,
+    """`core`: its row in ops.def. `outputs`: the names of the results in ops.def and their shapes,
     n: matrix, 1: column, p: pivots, s: scalar."""
 
     core: str
@@ -76,14 +76,14 @@ def _r(u: float, a: np.ndarray, b: None, r: np.ndarray) -> np.ndarray:
     return norm(a.mT @ a - r.mT @ r) / (2 * BOUNDS["qr"](a.shape[-1]) * u * norm(a) * norm(a.mT))
 
 
-LU = _operation("lu_factor", "LU", {"c": "n", "pivots": "p"})
-SOLVE = _operation("solve", "SOLVE", {"c": "1"})
-INV = _operation("inv", "INV", {"c": "n"})
-DET = _operation("det", "DET", {"c": "s"}, has_info=False)
-CHOLESKY = _operation("cholesky", "CHOLESKY", {"c": "n"})
-QR = _operation("qr", "QR", {"c": "n", "d": "n"}, has_info=False)
+LU = _operation("lu_factor", "LU", {"lu": "n", "pivots": "p"})
+SOLVE = _operation("solve", "SOLVE", {"x": "1"})
+INV = _operation("inv", "INV", {"inverse": "n"})
+DET = _operation("det", "DET", {"det": "s"}, has_info=False)
+CHOLESKY = _operation("cholesky", "CHOLESKY", {"l": "n"})
+QR = _operation("qr", "QR", {"q": "n", "r": "n"}, has_info=False)
 QR_R = Operation(  # of some peers only
-    name="qr_r", flops=lambda n: 4 / 3 * n**3, check=_r, core="QR_R", outputs={"d": "n"}, has_info=False
+    name="qr_r", flops=lambda n: 4 / 3 * n**3, check=_r, core="QR_R", outputs={"r": "n"}, has_info=False
 )
 
 OPERATIONS = {op.name: op for op in (LU, SOLVE, INV, DET, CHOLESKY, QR)}

@@ -23,11 +23,13 @@ static bool has_neon(void) { return true; }
 static const struct isa {
     const char *name;
     bool (*available)(void);
-    const smm_kernels *kernels[2]; /* by smm_dtype */
+    const smm_kernels *kernels[SMM_DTYPE_COUNT];
 } isas[] = {
-#define SMM_ISA(name, needs) {#name, has_##name, {&smm_kernels_##name##_f32, &smm_kernels_##name##_f64}},
+#define SMM_KERNELS(isa, NAME, name, ...) &smm_kernels_##isa##_##name,
+#define SMM_ISA(isa, needs) {#isa, has_##isa, {SMM_DTYPES(SMM_KERNELS, isa)}},
 #include "isa.def"
 #undef SMM_ISA
+#undef SMM_KERNELS
 };
 enum { ISAS = sizeof isas / sizeof *isas };
 

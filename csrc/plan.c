@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core.h"
-#include "shapes.h"
 
 /* The output goes around the caches where all operands together, or it alone, are larger than this: beyond the last
  * cache streaming wins 1.2-2.5 times, within it it loses 1.3-2.1 times (AMD Zen 3 and 5, November 2026). The output
@@ -27,10 +26,10 @@ static const double PIECE_FLOPS = 1e8;
 static double flops_of(const smm_call *c) {
     const double m = (double)c->m, n = (double)c->n, k = (double)c->k;
     switch (c->op) {
-#define SMM_OP(name, what, a, b, c, d, pivots, flops) \
-    case SMM_OP_##name: return flops;
+#define SMM_OPERATION(NAME, name, what, flops, operands) \
+    case SMM_OP_##NAME: return flops;
 #include "ops.def"
-#undef SMM_OP
+#undef SMM_OPERATION
     case SMM_OPS: break;
     }
     return m * n * k;
@@ -39,33 +38,28 @@ static double flops_of(const smm_call *c) {
 /* One operand of a call: where it is described, its shape and the size of its elements. */
 typedef struct view {
     smm_operand *x;
-    intptr_t rows, cols, size, run;
+    const smm_operand_row *row;
+    intptr_t rows, cols, size;
 } view;
 
-static view view_of(smm_call *c, int operand) {
-    smm_operand *const operands[OPERANDS] = {&c->a, &c->b, &c->c, &c->d, &c->pivots};
-    const intptr_t sizes[] = {0, 1, c->m, c->n, c->k};
-    const shape s = shapes[c->op][operand];
-    const intptr_t runs[OPERANDS] = {c->run.a, c->run.b, c->run.c, c->run.d, c->run.pivots};
-    const bool integers = operands[operand] == &c->pivots;
-    const intptr_t size = integers ? 4 : smm_size(c->dtype);
-    return (view){operands[operand], sizes[s.rows], sizes[s.cols], size, runs[operand]};
+static view view_of(smm_call *c, int i) {
+    view v = {.x = &c->operand[i], .row = &smm_operations[c->op].operand[i], .size = smm_size_of(c->op, c->dtype, i)};
+    smm_sizes_of(c->op, i, c->m, c->n, c->k, &v.rows, &v.cols);
+    return v;
 }
-enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_D, OPERAND_PIVOTS };
 
 static bool has_elements(const view *v) { return v->rows && v->cols; }
 
-/* Strides of axes that have one element, and of operands that have none, are never used and may be anything. */
-static bool is_valid_view(const view *v, const smm_call *c) {
+/* Strides of axes that have one element, and of operands that have none or are missing, are never used and may be
+ * anything. */
+static bool is_valid_view(const view *v, const smm_call *c, int i) {
     if (!c->batch || !has_elements(v)) return true;
-    const intptr_t used = (c->runs > 1 ? v->run : 0) | (c->batch > 1 ? v->x->batch : 0) |
-                          (v->rows > 1 ? v->x->row : 0) | (v->cols > 1 ? v->x->col : 0) | (intptr_t)v->x->data;
-    return v->x->data && !(used & (v->size - 1));
-}
-
-/* Numbers beside the matrices: one per matrix. */
-static bool is_valid_number(const smm_operand *x, intptr_t run, intptr_t size) {
-    return !((run | x->batch | (intptr_t)x->data) & (size - 1));
+    if (!v->x->data) return v->row->direction & SMM_OPTIONAL;
+    intptr_t used = (c->batch > 1 ? v->x->batch : 0) | (v->rows > 1 ? v->x->row : 0) | (v->cols > 1 ? v->x->col : 0) |
+                    (intptr_t)v->x->data;
+    for (int d = 0; c->outer && d < c->outer->dims; d++)
+        if (c->outer->extent[d] > 1) used |= c->outer->stride[d][i];
+    return !(used & (v->size - 1));
 }
 
 /* Columns of Q: as many as the shorter side has, or all. */
@@ -79,21 +73,22 @@ static bool is_valid_k(const smm_call *c) {
 }
 
 static bool is_valid(const smm_call *call) {
-    if (!call || call->batch < 0 || call->runs < 0 || call->m < 0 || call->n < 0 || call->k < 0) return false;
-    if (call->op >= SMM_OPS || (call->dtype != SMM_F32 && call->dtype != SMM_F64)) return false;
+    if (!call || call->batch < 0 || call->m < 0 || call->n < 0 || call->k < 0) return false;
+    if (call->op >= SMM_OPS || call->dtype >= SMM_DTYPE_COUNT) return false;
+    if (call->outer && (call->outer->dims < 0 || call->outer->dims > SMM_MOST_DIMS)) return false;
+    for (int d = 0; call->outer && d < call->outer->dims; d++)
+        if (call->outer->extent[d] < 0) return false;
     smm_call c = *call;
-    for (int i = 0; i < OPERANDS; i++) {
+    for (int i = 0; i < smm_operations[c.op].count; i++) {
         const view v = view_of(&c, i);
-        if (!is_valid_view(&v, &c)) return false;
+        if (!is_valid_view(&v, &c, i)) return false;
     }
-    const intptr_t size = smm_size(c.dtype);
-    return is_valid_k(&c) && is_valid_number(&c.alpha, c.run.alpha, size) &&
-           is_valid_number(&c.beta, c.run.beta, size) && is_valid_number(&c.info, c.run.info, sizeof(int32_t));
+    return is_valid_k(&c);
 }
 
 static bool is_too_large(const smm_call *call) {
     smm_call c = *call;
-    const view a = view_of(&c, OPERAND_A);
+    const view a = view_of(&c, 0);
     if (c.form & SMM_RECTANGULAR) return true;
     return c.op != SMM_OP_MATMUL &&
            (least(a.rows, a.cols) > SMM_MOST_ORDER || (a.cols && a.rows > SMM_MOST_ORDER * SMM_MOST_ORDER / a.cols));
@@ -112,25 +107,38 @@ static void normalise(const view *v) {
 static smm_operand transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
 
 /* C^T = B^T A^T: the same sums in the same order, so the same bits. */
-static void swap(smm_call *c) {
-    const smm_operand a = c->a;
+static void swap(smm_call *c, smm_outer *outer) {
+    smm_matmul_operands *const x = &c->matmul;
+    const smm_operand a = x->a;
     const intptr_t m = c->m;
-    const intptr_t run_a = c->run.a;
-    c->run.a = c->run.b;
-    c->run.b = run_a;
-    c->a = transposed(c->b);
-    c->b = transposed(a);
-    c->c = transposed(c->c);
+    const int b = smm_roles_of[SMM_OP_MATMUL].b;
+    for (int d = 0; c->outer && d < outer->dims; d++) {
+        const intptr_t step = outer->stride[d][0];
+        outer->stride[d][0] = outer->stride[d][b];
+        outer->stride[d][b] = step;
+    }
+    x->a = transposed(x->b);
+    x->b = transposed(a);
+    x->c = transposed(x->c);
     c->m = c->n;
     c->n = m;
+}
+
+/* As in A^T A: A is read twice. */
+static bool is_gram(const smm_call *c) {
+    const int b = smm_roles_of[SMM_OP_MATMUL].b;
+    bool same = c->matmul.a.data == c->matmul.b.data && c->matmul.a.batch == c->matmul.b.batch;
+    for (int d = 0; c->outer && d < c->outer->dims; d++) same &= c->outer->stride[d][0] == c->outer->stride[d][b];
+    return same;
 }
 
 /* Whether C^T = B^T A^T suits the kernels better: they want rows of C, and of B, contiguous. A C of one row or
  * column is both ways, so the larger operand decides. */
 static bool by_columns(const smm_call *c, intptr_t size) {
-    if (c->n == 1) return c->a.row == size && c->a.col != size;
-    if (c->m == 1) return c->b.row == size && c->b.col != size;
-    return c->c.row == size && c->c.col != size;
+    const smm_matmul_operands *x = &c->matmul;
+    if (c->n == 1) return x->a.row == size && x->a.col != size;
+    if (c->m == 1) return x->b.row == size && x->b.col != size;
+    return x->c.row == size && x->c.col != size;
 }
 
 static intptr_t greatest(intptr_t x, intptr_t y) { return x > y ? x : y; }
@@ -187,8 +195,9 @@ static void deep_tile(smm_plan *plan, const smm_call *chunks, intptr_t size) {
     const intptr_t room = SMM_C_BUFFER / size / smm_partial_sums(chunks->batch), lines = SMM_BUFFER / SMM_CHUNK / size;
     const intptr_t cols = plan->staged & SMM_PACK_B ? lines : greatest(64, room / least(chunks->m, lines) & -64);
     const smm_call *c = &plan->call;
-    const bool dense = c->a.col == size && c->a.row == c->k * size && c->a.batch == c->m * c->a.row;
-    plan->cold &= dense && c->m > 1 && c->batch > 1 && c->a.row <= (c->n > 1 ? 24 : 12) << 10;
+    const smm_operand *a = &c->matmul.a;
+    const bool dense = a->col == size && a->row == c->k * size && a->batch == c->m * a->row;
+    plan->cold &= dense && c->m > 1 && c->batch > 1 && a->row <= (c->n > 1 ? 24 : 12) << 10;
     plan->staged |= SMM_STAGE_C;
     plan->cols = least(c->n, cols);
     plan->rows = least(c->m, least(lines, room / plan->cols));
@@ -205,7 +214,7 @@ static void take_lower(smm_call *c) {
     if (!(c->form & SMM_UPPER) || (c->op != SMM_OP_CHOLESKY && c->op != SMM_OP_CHO_SOLVE)) return;
     c->form &= ~(unsigned)SMM_UPPER;
     c->a = transposed(c->a);
-    if (c->op == SMM_OP_CHOLESKY) c->c = transposed(c->c);
+    if (c->op == SMM_OP_CHOLESKY) c->cholesky.l = transposed(c->cholesky.l);
 }
 
 /* Whether matrices of C lie one right after the other, without gaps. */
@@ -225,6 +234,14 @@ static double distinct_bytes(const view *v, intptr_t batch) {
     return (double)least(step, matrix) * (double)greatest(batch - 1, 0) + (double)matrix;
 }
 
+/* How often the outer dimensions bring other matrices of operand i. */
+static double repetitions(const smm_call *c, int i) {
+    double count = 1;
+    for (int d = 0; c->outer && d < c->outer->dims; d++)
+        if (c->outer->stride[d][i]) count *= (double)c->outer->extent[d];
+    return count;
+}
+
 /* Kernels of factorizations take any strides; streamed, they work on a group at a time. */
 static bool group_for_streaming(smm_plan *plan, const view *out) {
     const intptr_t matrix = out->rows * out->cols * out->size;
@@ -234,7 +251,7 @@ static bool group_for_streaming(smm_plan *plan, const view *out) {
 
 smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     if (!is_valid(call)) return SMM_ERR_ARGUMENT;
-    memset(plan, 0, sizeof *plan);
+    memset(plan, 0, offsetof(smm_plan, outer));
     smm_status status = smm_kernels_of(call->dtype, &plan->kernels);
     if (status) return status;
     const int threads = smm_get_num_threads();
@@ -242,47 +259,55 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
 
     smm_call *c = &plan->call;
     *c = *call;
-    c->runs = greatest(1, call->runs);
+    plan->runs = smm_runs(call);
+    if (c->outer) {
+        plan->outer = *call->outer;
+        c->outer = &plan->outer;
+    }
     const intptr_t size = smm_size(c->dtype);
     const bool matmul = c->op == SMM_OP_MATMUL;
     take_lower(c);
-    view views[OPERANDS];
-    for (int i = 0; i < OPERANDS; i++) {
+    const int operands = smm_operations[c->op].count;
+    view views[SMM_MOST_OPERANDS];
+    for (int i = 0; i < operands; i++) {
         views[i] = view_of(c, i);
         normalise(&views[i]);
     }
     if (matmul && by_columns(c, size)) {
-        swap(c);
+        swap(c, &plan->outer);
         plan->swapped = true;
-        for (int i = 0; i < OPERANDS; i++) views[i] = view_of(c, i);
+        for (int i = 0; i < operands; i++) views[i] = view_of(c, i);
     }
 
-    const bool gram = matmul && c->a.data == c->b.data && c->a.batch == c->b.batch &&
-                      c->run.a == c->run.b; /* as in A^T A: read twice */
+    const smm_roles *roles = &smm_roles_of[c->op];
+    const bool gram = matmul && is_gram(c);
+    bool writes = false;
     double per_matrix = 1;
-    for (int i = 0; i < OPERANDS; i++) {
+    for (int i = 0; i < operands; i++) {
         const view *v = &views[i];
         if (!v->x->data) continue;
-        if (!gram || i != OPERAND_B) plan->bytes += distinct_bytes(v, c->batch) * (double)(v->run ? c->runs : 1);
+        if (v->row->direction & SMM_WRITTEN) writes = true;
+        if (v->row->direction & SMM_OPTIONAL) continue; /* a number per matrix */
+        if (!gram || i != roles->b) plan->bytes += distinct_bytes(v, c->batch) * repetitions(c, i);
         per_matrix += (double)(v->rows * v->cols * v->size);
     }
     const double flops = flops_of(c);
-    plan->flops = (double)c->runs * (double)c->batch * flops;
-    const view *out = &views[OPERAND_C], *has = matmul ? out : &views[OPERAND_A];
-    plan->nothing = !c->batch || !(has_elements(out) || has_elements(&views[OPERAND_D]) || c->info.data ||
-                                   (has_elements(&views[OPERAND_PIVOTS]) && c->op != SMM_OP_LU_SOLVE));
+    plan->flops = (double)plan->runs * (double)c->batch * flops;
+    plan->nothing = !c->batch || !plan->runs || !writes;
+    const view *out = roles->result < 0 ? NULL : &views[roles->result];
     if (is_too_large(c) && !plan->nothing) return SMM_ERR_ORDER;
-    plan->empty = !has_elements(has);
+    plan->empty = !has_elements(matmul ? out : &views[0]);
     const bool no_terms = matmul && (plan->empty || !c->batch || !c->k);
     plan->deep = matmul && !no_terms && c->k > SMM_DEEP;
-    plan->scaled = matmul && (c->alpha.data || c->beta.data);
+    plan->scaled = matmul && (c->matmul.alpha.data || c->matmul.beta.data);
     const double share = plan->bytes / THREAD_BYTES + plan->flops / (matmul ? THREAD_FLOPS : THREAD_FLOPS / 4);
     plan->threads = (int)greatest(1, least(threads, share < 1e6 ? (intptr_t)share : 1000000));
-    const double written = (double)(out->rows * out->cols * size) * (double)c->batch * (double)c->runs;
+    const double written =
+        out ? (double)(out->rows * out->cols * out->size) * (double)c->batch * (double)plan->runs : 0;
     const bool large = written > STREAM_OUTPUT && written > STREAM_OUTPUT_EACH * plan->threads;
     plan->nontemporal =
-        !plan->deep && (plan->bytes > STREAM_BYTES || large) && out->x->data && is_packed(out) &&
-        (matmul ? !c->beta.data && out->rows * out->cols * size <= SMM_BUFFER : group_for_streaming(plan, out));
+        !plan->deep && (plan->bytes > STREAM_BYTES || large) && out && out->x->data && is_packed(out) &&
+        (matmul ? !c->matmul.beta.data && out->rows * out->cols * size <= SMM_BUFFER : group_for_streaming(plan, out));
 
     /* The first kernel of the list that can be fed, chunk by chunk if the sums are deep. The last takes any operands as
      * they are; where a product has nothing to sum or to write, no other needs to know how. */

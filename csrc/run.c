@@ -42,19 +42,23 @@ static buffers *room_of_thread(void) {
 /* There is one, or no kernel would run. */
 void *smm_kernel_room(void) { return ((buffers *)pthread_getspecific(room_key))->kernel; }
 
+intptr_t smm_runs(const smm_call *call) {
+    intptr_t runs = 1;
+    for (int d = 0; call->outer && d < call->outer->dims; d++) runs *= call->outer->extent[d];
+    return runs;
+}
+
 smm_call smm_run_of(const smm_call *call, intptr_t r) {
     smm_call run = *call;
-    run.runs = 1;
-    const struct {
-        smm_operand *x;
-        intptr_t step;
-    } operands[] = {
-        {&run.a, call->run.a},           {&run.b, call->run.b},       {&run.c, call->run.c},
-        {&run.d, call->run.d},           {&run.info, call->run.info}, {&run.alpha, call->run.alpha},
-        {&run.pivots, call->run.pivots}, {&run.beta, call->run.beta},
-    };
-    for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
-        if (operands[i].x->data) operands[i].x->data = (char *)operands[i].x->data + r * operands[i].step;
+    run.outer = NULL;
+    intptr_t offset[SMM_MOST_OPERANDS] = {0};
+    for (int d = 0; call->outer && d < call->outer->dims; d++) {
+        const intptr_t index = r % call->outer->extent[d];
+        for (int i = 0; i < SMM_MOST_OPERANDS; i++) offset[i] += index * call->outer->stride[d][i];
+        r /= call->outer->extent[d];
+    }
+    for (int i = 0; i < smm_operations[call->op].count; i++)
+        if (run.operand[i].data) run.operand[i].data = (char *)run.operand[i].data + offset[i];
     return run;
 }
 
@@ -65,30 +69,35 @@ typedef struct tile {
     smm_call part, fed;
 } tile;
 
-/* Make it matrices q .. q+count-1 of the call and the block of C from (i, j) on, A and B packed where the kernel wants
- * them so. */
-static void move_to(tile *t, const smm_plan *plan, const smm_call *call, intptr_t q, intptr_t count, intptr_t i,
-                    intptr_t j, buffers *room) {
-    smm_call *part = &t->part, *fed = &t->fed;
-    fed->batch = part->batch = count;
-    fed->m = part->m = least(plan->rows, call->m - i);
-    fed->n = part->n = least(plan->cols, call->n - j);
-    fed->a.data = part->a.data = at(&call->a, q, i, 0);
-    fed->b.data = part->b.data = at(&call->b, q, 0, j);
-    fed->c.data = part->c.data = at(&call->c, q, i, j);
-    fed->d.data = at(&call->d, q, 0, 0);
-    fed->pivots.data = at(&call->pivots, q, 0, 0);
-    fed->info.data = at(&call->info, q, 0, 0);
-    fed->alpha.data = part->alpha.data = at(&call->alpha, q, 0, 0);
-    part->beta.data = at(&call->beta, q, 0, 0);
+/* Make it matrices q .. q+count-1 of the call. */
+static void move_to(tile *t, const smm_call *call, intptr_t q, intptr_t count) {
+    t->fed.batch = t->part.batch = count;
+    for (int i = 0; i < smm_operations[call->op].count; i++)
+        t->fed.operand[i].data = t->part.operand[i].data = at(&call->operand[i], q, 0, 0);
+}
+
+/* The same of a product, of which it is the block of C from (i, j) on; A and B packed where the kernel wants them so.
+ */
+static void move_to_block(tile *t, const smm_plan *plan, const smm_call *call, intptr_t q, intptr_t count, intptr_t i,
+                          intptr_t j, buffers *room) {
+    smm_matmul_operands *const part = &t->part.matmul, *const fed = &t->fed.matmul;
+    const smm_matmul_operands *const whole = &call->matmul;
     const intptr_t size = smm_size(call->dtype);
+    t->fed.batch = t->part.batch = count;
+    t->fed.m = t->part.m = least(plan->rows, call->m - i);
+    t->fed.n = t->part.n = least(plan->cols, call->n - j);
+    fed->a.data = part->a.data = at(&whole->a, q, i, 0);
+    fed->b.data = part->b.data = at(&whole->b, q, 0, j);
+    fed->c.data = part->c.data = at(&whole->c, q, i, j);
+    part->alpha.data = at(&whole->alpha, q, 0, 0);
+    part->beta.data = at(&whole->beta, q, 0, 0);
     if (plan->staged & SMM_PACK_A) {
-        fed->a = packed(room->a, part->a, part->m, part->k, size);
-        plan->kernels->pack(room->a, &part->a, part->m, part->k, part->a.batch ? count : 1, plan->cold);
+        fed->a = packed(room->a, part->a, t->part.m, t->part.k, size);
+        plan->kernels->pack(room->a, &part->a, t->part.m, t->part.k, part->a.batch ? count : 1, plan->cold);
     }
     if (plan->staged & SMM_PACK_B) {
-        fed->b = packed(room->b, part->b, part->k, part->n, size);
-        plan->kernels->pack(room->b, &part->b, part->k, part->n, part->b.batch ? count : 1, plan->cold);
+        fed->b = packed(room->b, part->b, t->part.k, t->part.n, size);
+        plan->kernels->pack(room->b, &part->b, t->part.k, t->part.n, part->b.batch ? count : 1, plan->cold);
     }
 }
 
@@ -97,7 +106,7 @@ static void run_tile(tile *t, const smm_plan *plan, buffers *room) {
     smm_call *fed = &t->fed;
     const intptr_t size = smm_size(fed->dtype);
     const bool staged = plan->staged & SMM_STAGE_C;
-    if (staged) fed->c = (smm_operand){room->c, fed->m * fed->n * size, fed->n * size, size};
+    if (staged) fed->matmul.c = (smm_operand){room->c, fed->m * fed->n * size, fed->n * size, size};
     plan->kernel->run(fed, 0, fed->batch, plan->cold ? &(smm_behind){0} : NULL);
     if (staged) plan->kernels->unpack(&t->part, room->c);
 }
@@ -130,16 +139,18 @@ static void stream(smm_behind *x, const smm_kernels *kernels) {
     x->lines = 0;
 }
 
-/* Packed C, streamed. The lines of one group are streamed while the next group is computed, or after that: by then they
- * have left the store queue, and their way to memory overlaps the next group's reads. */
+/* The RESULT, packed, streamed. The lines of one group are streamed while the next group is computed, or after that: by
+ * then they have left the store queue, and their way to memory overlaps the next group's reads. */
 static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
-    char *c = (char *)call->c.data + first * call->c.batch;
+    const int which = smm_roles_of[call->op].result;
+    const smm_operand *const result = &call->operand[which];
+    char *c = at(result, first, 0, 0);
     const intptr_t skip = (intptr_t)((uintptr_t)c % SMM_LINE);
     mirror x = {room->c, c - skip, skip, 0, skip};
-    const intptr_t most = plan->group * call->c.batch > SMM_BUFFER ? SMM_C_BUFFER : SMM_BUFFER; /* in L1 if possible */
+    const intptr_t most = plan->group * result->batch > SMM_BUFFER ? SMM_C_BUFFER : SMM_BUFFER; /* in L1 if possible */
     tile t = {*call, *call};
     for (intptr_t q = first; q < last; q += plan->group) {
-        const intptr_t count = least(plan->group, last - q), bytes = count * call->c.batch;
+        const intptr_t count = least(plan->group, last - q), bytes = count * result->batch;
         smm_behind behind = take_lines(&x);
         if (x.held + bytes > most + SMM_LINE) { /* start again at the front, with the begun line */
             const intptr_t whole = x.held & -SMM_LINE;
@@ -147,10 +158,13 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
             memcpy(x.buffer, x.buffer + whole, x.held - whole);
             x = (mirror){x.buffer, x.to + whole, x.skip, 0, x.held - whole};
         }
-        move_to(&t, plan, call, q, count, 0, 0, room);
-        t.fed.c.data = x.buffer + x.held;
+        if (call->op == SMM_OP_MATMUL)
+            move_to_block(&t, plan, call, q, count, 0, 0, room);
+        else
+            move_to(&t, call, q, count);
+        t.fed.operand[which].data = x.buffer + x.held;
         plan->kernel->run(&t.fed, 0, count, &behind);
-        if (plan->scaled) plan->kernels->scale(&t.part, t.fed.c.data);
+        if (plan->scaled) plan->kernels->scale(&t.part, t.fed.operand[which].data);
         stream(&behind, plan->kernels);
         x.held += bytes;
     }
@@ -203,11 +217,14 @@ smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
     smm_call chunks = *call;
     chunks.batch = (call->k - 1) / SMM_CHUNK + 1;
     chunks.k = SMM_CHUNK;
-    chunks.a = (smm_operand){at(&call->a, q, 0, 0), SMM_CHUNK * call->a.col, call->a.row, call->a.col};
-    chunks.b = (smm_operand){at(&call->b, q, 0, 0), SMM_CHUNK * call->b.row, call->b.row, call->b.col};
-    chunks.c = (smm_operand){at(&call->c, q, 0, 0), 0, call->c.row, call->c.col};
-    chunks.alpha = (smm_operand){.data = at(&call->alpha, q, 0, 0)};
-    chunks.beta = (smm_operand){.data = at(&call->beta, q, 0, 0)};
+    const smm_matmul_operands *x = &call->matmul;
+    chunks.matmul = (smm_matmul_operands){
+        .a = {at(&x->a, q, 0, 0), SMM_CHUNK * x->a.col, x->a.row, x->a.col},
+        .b = {at(&x->b, q, 0, 0), SMM_CHUNK * x->b.row, x->b.row, x->b.col},
+        .alpha = {.data = at(&x->alpha, q, 0, 0)},
+        .beta = {.data = at(&x->beta, q, 0, 0)},
+        .c = {at(&x->c, q, 0, 0), 0, x->c.row, x->c.col},
+    };
     return chunks;
 }
 
@@ -231,14 +248,14 @@ static void run_deep_block(tile *t, job *shared, const smm_call *chunks, intptr_
             look = done + each;
         }
         if (done == whole) t->part.k = t->fed.k = k - whole * SMM_CHUNK;
-        move_to(t, plan, chunks, done, count, i, j, room);
-        t->fed.c = (smm_operand){end, bytes, n * size, size};
+        move_to_block(t, plan, chunks, done, count, i, j, room);
+        t->fed.matmul.c = (smm_operand){end, bytes, n * size, size};
         smm_behind behind = {0};
         if (cold) /* as much of the next matrix of a dense stack as this is of its own */
-            behind.next_a = (char *)chunks->a.data + (chunks->m + i) * chunks->a.row + done * m * chunks->a.batch;
+            behind.next_a = at(&chunks->a, done * m, chunks->m + i, 0);
         plan->kernel->run(&t->fed, 0, count, cold ? &behind : NULL);
         char *sum = end;
-        for (intptr_t l = 0; l < count; l++, sum = (char *)t->fed.c.data + l * bytes) {
+        for (intptr_t l = 0; l < count; l++, sum = (char *)t->fed.matmul.c.data + l * bytes) {
             for (intptr_t equals = done + l; equals & 1; equals /= 2, sum = end)
                 plan->kernels->add(end -= bytes, sum, m * n);
             if (sum != end) memcpy(end, sum, bytes);
@@ -255,11 +272,8 @@ static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t
     smm_call chunks = smm_chunks_of(call, first);
     tile t = {chunks, chunks};
     for (intptr_t q = first; q < last; q++) {
-        chunks.a.data = at(&call->a, q, 0, 0);
-        chunks.b.data = at(&call->b, q, 0, 0);
-        chunks.c.data = at(&call->c, q, 0, 0);
-        chunks.alpha.data = at(&call->alpha, q, 0, 0);
-        chunks.beta.data = at(&call->beta, q, 0, 0);
+        for (int i = 0; i < smm_operations[call->op].count; i++)
+            chunks.operand[i].data = at(&call->operand[i], q, 0, 0);
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
                 if (i + j && !goes_on(shared)) return;
@@ -273,8 +287,7 @@ static void run_matrices(job *shared, const smm_call *call, intptr_t first, intp
     const smm_plan *plan = shared->plan;
     if (plan->empty) { /* no elements, so nothing to hurry for; but there is info, or a determinant, to say so */
         tile t = {*call, *call};
-        move_to(&t, plan, call, first, last - first, 0, 0, room);
-        t.fed.runs = 1;
+        move_to(&t, call, first, last - first);
         smm_reference(&t.fed);
         return;
     }
@@ -295,7 +308,7 @@ static void run_matrices(job *shared, const smm_call *call, intptr_t first, intp
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
                 if (i + j && !goes_on(shared)) return;
-                move_to(&t, plan, call, q, least(plan->group, last - q), i, j, room);
+                move_to_block(&t, plan, call, q, least(plan->group, last - q), i, j, room);
                 run_tile(&t, plan, room);
             }
 }
@@ -307,9 +320,11 @@ static inline bool any_nonzero(const char *x, intptr_t step, intptr_t count) {
     return any;
 }
 
+static bool has_info(const smm_call *call) { return smm_roles_of[call->op].info >= 0 && smm_info(call)->data; }
+
 static bool any_failed(const smm_call *call, intptr_t first, intptr_t last) {
-    const char *info = at(&call->info, first, 0, 0);
-    const intptr_t step = call->info.batch, item = sizeof(int32_t);
+    const char *info = at(smm_info(call), first, 0, 0);
+    const intptr_t step = smm_info(call)->batch, item = sizeof(int32_t);
     /* The constant step is for the compiler, which then looks at vectors. */
     return step == item ? any_nonzero(info, item, last - first) : any_nonzero(info, step, last - first);
 }
@@ -317,7 +332,7 @@ static bool any_failed(const smm_call *call, intptr_t first, intptr_t last) {
 /* Look for failures among matrices first .. last-1 of a call of one run, while their info is in this thread's cache. */
 static void look_for_failures(const smm_call *call, intptr_t first, intptr_t last) {
     const bool doubts = call->op == SMM_OP_INV;
-    if (!call->info.data || !(call->failed || doubts) || !any_failed(call, first, last)) return;
+    if (!(call->failed || doubts) || !has_info(call) || !any_failed(call, first, last)) return;
     if (doubts) smm_settle(call, first, last);
     if (call->failed && (!doubts || any_failed(call, first, last)))
         __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
@@ -338,10 +353,10 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
             if (!goes_on(shared)) return false;
             look = q + plan->piece;
         }
-        const intptr_t r = plan->call.runs > 1 ? q / batch : 0, from = q - r * batch;
+        const intptr_t r = plan->runs > 1 ? q / batch : 0, from = q - r * batch;
         smm_call run;
-        if (r) run = smm_run_of(&plan->call, r);
-        const smm_call *call = r ? &run : &plan->call;
+        if (plan->runs > 1) run = smm_run_of(&plan->call, r);
+        const smm_call *call = plan->runs > 1 ? &run : &plan->call;
         count = least(least(plan->piece, last - q), batch - from);
         run_matrices(shared, call, from, from + count, room);
         look_for_failures(call, from, from + count);
@@ -353,13 +368,13 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
 static smm_status run_with_info(const smm_call *call) {
     int32_t info[1024];
     smm_status status = SMM_OK;
-    for (intptr_t r = 0; r < call->runs || !r; r++)
+    for (intptr_t r = 0; r < smm_runs(call); r++)
         for (intptr_t q = 0; q < call->batch && !status; q += 1024) {
             smm_call part = smm_run_of(call, r);
             part.batch = least(1024, call->batch - q);
-            part.a.data = at(&part.a, q, 0, 0);
-            part.c.data = at(&part.c, q, 0, 0);
-            part.info = (smm_operand){info, sizeof *info, 0, 0};
+            part.inv.a.data = at(&part.inv.a, q, 0, 0);
+            part.inv.inverse.data = at(&part.inv.inverse, q, 0, 0);
+            part.inv.info = (smm_operand){info, sizeof *info, 0, 0};
             status = smm_run(&part);
         }
     return status;
@@ -369,9 +384,9 @@ smm_status smm_run(const smm_call *call) {
     smm_plan plan;
     const smm_status status = smm_plan_call(call, &plan);
     if (status || plan.nothing) return status;
-    if (call->op == SMM_OP_INV && !call->info.data) return run_with_info(call);
+    if (call->op == SMM_OP_INV && !call->inv.info.data) return run_with_info(call);
     job shared = {.plan = &plan, .caller = pthread_self()};
-    smm_parallel_for(plan.call.runs * plan.call.batch, plan.chunk, plan.threads, run_range, &shared);
+    smm_parallel_for(plan.runs * plan.call.batch, plan.chunk, plan.threads, run_range, &shared);
     return shared.status;
 }
 

@@ -7,19 +7,14 @@
 #include "core.h"
 
 static int32_t *info_of(const smm_call *call, intptr_t q) {
-    return (int32_t *)((char *)call->info.data + q * call->info.batch);
+    return (int32_t *)((char *)call->inv.info.data + q * call->inv.info.batch);
 }
 
 static void spoil(const smm_call *call, intptr_t q) {
-    char *const c = (char *)call->c.data + q * call->c.batch;
+    const smm_operand *c = &call->inv.inverse;
     for (intptr_t i = 0; i < call->n; i++)
-        for (intptr_t j = 0; j < call->n; j++) {
-            char *const x = c + i * call->c.row + j * call->c.col;
-            if (call->dtype == SMM_F32)
-                *(float *)x = NAN;
-            else
-                *(double *)x = NAN;
-        }
+        for (intptr_t j = 0; j < call->n; j++)
+            smm_put((char *)c->data + q * c->batch + i * c->row + j * c->col, call->dtype, NAN);
 }
 
 /* Matrices q .. q+count-1, all in doubt. */
@@ -29,10 +24,9 @@ static void settle(const smm_call *call, intptr_t q, intptr_t count) {
     int32_t info[TOGETHER] = {0};
     const intptr_t size = smm_size(call->dtype);
     smm_call lu = {.op = SMM_OP_DET, .dtype = call->dtype, .batch = count, .n = call->n};
-    lu.a = call->a;
+    lu.det = (smm_det_operands){
+        .a = call->a, .det = {det, size, size, size}, .info = {info, sizeof *info, sizeof *info, sizeof *info}};
     lu.a.data = (char *)call->a.data + q * call->a.batch;
-    lu.c = (smm_operand){det, size, size, size};
-    lu.info = (smm_operand){info, sizeof *info, 0, 0};
     smm_run(&lu);
     for (intptr_t i = 0; i < count; i++) {
         int32_t *const its = info_of(call, q + i);

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dtypes.def"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -35,13 +37,19 @@ typedef enum smm_status {
     SMM_ERR_STOPPED,  /* by what smm_set_interrupt was given; outputs are undefined */
 } smm_status;
 
-typedef enum smm_dtype { SMM_F32, SMM_F64 } smm_dtype;
+/* Element types: SMM_F32, SMM_F64, the rows of dtypes.def. */
+typedef enum smm_dtype {
+#define SMM_DTYPE(x, NAME, ...) SMM_##NAME,
+    SMM_DTYPES(SMM_DTYPE, _)
+#undef SMM_DTYPE
+        SMM_DTYPE_COUNT
+} smm_dtype;
 
-/* What each computes, and the shapes of its operands, are the rows of ops.def. */
+/* What each computes, and its operands with their shapes, are the rows of ops.def. */
 typedef enum smm_op {
-#define SMM_OP(name, ...) SMM_OP_##name,
+#define SMM_OPERATION(NAME, ...) SMM_OP_##NAME,
 #include "ops.def"
-#undef SMM_OP
+#undef SMM_OPERATION
     SMM_OPS
 } smm_op;
 
@@ -60,33 +68,59 @@ typedef struct smm_operand {
     intptr_t batch, row, col;
 } smm_operand;
 
-/* One batched operation. Operands that an operation does not have stay zero. Outputs must not overlap inputs.
+enum { SMM_MOST_OPERANDS = 8 };
+
+/* The operands of each operation by name, in the order of ops.def: smm_solve_operands {a, b, x, info}, for example. */
+#define SMM_OPERAND(OP, name, ...) smm_operand name;
+#define SMM_OPERATION(OP, op, what, flops, operands) \
+    typedef struct smm_##op##_operands { \
+        operands \
+    } smm_##op##_operands;
+#include "ops.def"
+#undef SMM_OPERATION
+#undef SMM_OPERAND
+
+/* Batch dimensions beyond one, innermost first: the whole call is repeated extent[0] extent[1] ... times, and operand i
+ * lies stride[d][i] bytes further at the next index of dimension d. */
+enum { SMM_MOST_DIMS = 8 };
+typedef struct smm_outer {
+    int dims;
+    intptr_t extent[SMM_MOST_DIMS];
+    intptr_t stride[SMM_MOST_DIMS][SMM_MOST_OPERANDS];
+} smm_outer;
+
+/* One batched operation. Outputs must not overlap inputs.
  *
- * alpha and beta point at one scalar of the call's dtype per matrix, `batch` bytes apart (0: the same
- * for all; row and col are not used). MATMUL: C = alpha A B + beta C; data == NULL means alpha = 1 and beta = 0,
- * and beta = 0 never reads C. LSTSQ: alpha is rtol.
+ * Its operands are the member named like the operation (call.solve.x for SMM_OP_SOLVE), or call.operand[i] in the order
+ * of ops.def. Those that may be missing are missing if their data is NULL. They are:
  *
- * pivots and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i]. info is 0 or says what
- * is wrong with a matrix, as in LAPACK: k > 0 means that pivot k (1-based) is zero or that the leading minor of
- * order k is not positive definite, or, of EIGH and EIGVALSH, that k elements beside the diagonal did not converge to
- * zero. -k, of LU_SOLVE: pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this counts
- * before a zero. The other outputs of such a matrix are NaN, but its pivots, and the answers of DET and SLOGDET: 0; 0
- * and -inf. `failed`, unless NULL, becomes true if info is not 0 for some matrix: each thread looks at its own, which
- * is sooner done than looking at all of them afterwards. It needs info, but for LU_SOLVE and INV. */
+ * alpha, beta (MATMUL: C = alpha A B + beta C) and rtol (LSTSQ): one number per matrix, `batch` bytes apart (0: the
+ * same for all). Missing: alpha = 1, beta = 0, rtol = 0. beta = 0 never reads C.
+ *
+ * info: 0, or what is wrong with a matrix, as in LAPACK: k > 0 means that pivot k (1-based) is zero or that the leading
+ * minor of order k is not positive definite, or, of EIGH and EIGVALSH, that k elements beside the diagonal did not
+ * converge to zero. -k, of LU_SOLVE: pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this
+ * counts before a zero. The other outputs of such a matrix are NaN, but its pivots, and the answers of DET and SLOGDET:
+ * 0; 0 and -inf.
+ *
+ * pivots, rank and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i].
+ *
+ * `failed`, unless NULL, becomes true if info is not 0 for some matrix: each thread looks at its own, which is sooner
+ * done than looking at all of them afterwards. It needs info, but for LU_SOLVE and INV. */
 typedef struct smm_call {
     smm_op op;
     smm_dtype dtype;
     unsigned form;
     intptr_t batch, m, n, k;
-    smm_operand a, b, c, d;
-    smm_operand pivots, info;
-    smm_operand alpha, beta;
+    union {
+        smm_operand operand[SMM_MOST_OPERANDS];
+        smm_operand a; /* the first of every operation */
+#define SMM_OPERATION(OP, op, ...) smm_##op##_operands op;
+#include "ops.def"
+#undef SMM_OPERATION
+    };
+    const smm_outer *outer; /* NULL: no more batch dimensions */
     bool *failed;
-    /* The whole is `runs` such batches (0 or 1: just one), and operands lie so many bytes further in each. */
-    intptr_t runs;
-    struct {
-        intptr_t a, b, c, d, pivots, info, alpha, beta;
-    } run;
 } smm_call;
 
 /* What `smm_run` would do with a call: a pure look-up, for people and for tests. */

@@ -7,6 +7,9 @@ __version__: str
 compiler: str
 
 direct: dict[str, Callable[..., Any]]
+operations: dict[str, tuple[tuple[str, str, bool, str, str, str], ...]]
+dtypes: tuple[str, ...]
+MOST_OPERANDS: int
 
 matmul: np.ufunc
 batched_matmul: np.ufunc

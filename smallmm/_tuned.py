@@ -52,7 +52,7 @@ def load(folder: Path | None = None) -> Tuned:
 
 def _is_known(row: dict[str, Any], catalog: dict[str, Any]) -> bool:
     parameters = catalog["kernels"].get(str(row["kernel"]))
-    if parameters is None or row["op"] not in catalog["ops"] or row["dtype"] not in ("f32", "f64"):
+    if parameters is None or row["op"] not in catalog["ops"] or row["dtype"] not in catalog["dtypes"]:
         return False
     numbers = row.keys() - MEASURED - {"op", "dtype", "kernel"}
     return numbers <= catalog["problem"].keys() | parameters.keys() and all(

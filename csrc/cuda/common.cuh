@@ -79,6 +79,9 @@ __device__ inline void fetch_ahead(const smm_cuda_args &args, const smm_cuda_ope
     for (int e = threadIdx.x % 32 * LINE; e < COUNT * ELEMENTS; e += 32 * LINE) prefetch(from + e);
 }
 
+/* The places of A, B and C, for x = 0, 1, 2. */
+__host__ __device__ constexpr int place_of_abc(int x) { return x == 0 ? SMM_A : x == 1 ? SMM_B : SMM_C; }
+
 /* Offset in elements of matrix q of an operand that lies anyhow. */
 __device__ inline long long offset_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long q) {
     long long offset = 0;
@@ -96,7 +99,8 @@ template <class X> __device__ inline X *beside(const smm_cuda_args &args, int wh
     return static_cast<X *>(x.data) + (REST_FLAT ? matrix * rows : offset_of(args, x, matrix));
 }
 
-/* The factor of matrix q: an operand's, or the number that the call gave. */
-__device__ inline T factor_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long q, double otherwise) {
-    return x.data ? static_cast<const T *>(x.data)[offset_of(args, x, q)] : static_cast<T>(otherwise);
+/* What matrix q has of an operand that is a number: its own, or that which the call gave for all. */
+__device__ inline T factor_of(const smm_cuda_args &args, int which, long long q) {
+    const smm_cuda_operand &x = args.operand[which];
+    return x.data ? static_cast<const T *>(x.data)[offset_of(args, x, q)] : static_cast<T>(args.number[which]);
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../smallmm.h"
+#include "../operations.h"
 #include "args.h"
 
 typedef enum smm_cuda_status {
@@ -167,8 +167,8 @@ typedef struct smm_cuda_call {
     intptr_t m, k, n;
     int dims;
     intptr_t extent[SMM_CUDA_DIMS];
-    smm_cuda_operand operand[SMM_CUDA_OPERANDS]; /* strides in elements; alpha and beta without data: the numbers */
-    double alpha, beta;
+    smm_cuda_operand operand[SMM_CUDA_OPERANDS]; /* strides in elements */
+    double number[SMM_CUDA_OPERANDS];            /* what those are that have no data */
 } smm_cuda_call;
 
 enum { SMM_CUDA_MOST = 64 }; /* the largest order of a product with a kernel */

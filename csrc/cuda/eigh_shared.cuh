@@ -192,12 +192,14 @@ __device__ inline void store_column(const Work &x, int j, T *to, long long step)
     for (int i = 0; i < N; i++) to[i * step] = (largest < 0 ? -x.a[i * PITCH + j] : x.a[i * PITCH + j]) + T(0);
 }
 
+static_assert(static_cast<int>(SMM_EIGH_w) == static_cast<int>(SMM_EIGVALSH_w), "EIGVALSH has the w of EIGH");
+
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
     if (q >= args.batch) return;
     Work &x = reinterpret_cast<Work *>(shared)[threadIdx.x / LANES];
-    const smm_cuda_operand &c = args.operand[SMM_C], &d = args.operand[SMM_D], &infos = args.operand[SMM_INFO];
+    const smm_cuda_operand &c = args.operand[SMM_C], &d = args.operand[SMM_EIGH_w], &infos = args.operand[SMM_INFO];
     T *to_c = VECTORS ? static_cast<T *>(c.data) + offset_of(args, c, q) : nullptr;
     T *to_d = static_cast<T *>(d.data) + offset_of(args, d, q);
 

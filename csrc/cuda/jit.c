@@ -48,12 +48,6 @@ static const char *const kernel_texts[] = {
 #undef SMM_CUDA_KERNEL
 };
 
-static const char *const op_names[] = {
-#define SMM_OP(name, ...) #name,
-#include "../ops.def"
-#undef SMM_OP
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char cache[3072];
 
@@ -93,8 +87,12 @@ static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, co
     add(o, "--std=c++17");
     add(o, "--ptxas-options=-v");
     add(o, "-DSMM_NAME=%s", name);
-    add(o, "-DSMM_T=%s", p->dtype == SMM_F32 ? "float" : "double");
-    for (int op = 0; op < SMM_OPS; op++) add(o, "-DSMM_OP_%s=%d", op_names[op], op);
+    add(o, "-DSMM_T=%s", smm_dtypes[p->dtype].c_type);
+    for (int op = 0; op < SMM_OPS; op++) add(o, "-DSMM_OP_%s=%d", smm_operations[op].name, op);
+    const smm_roles *roles = &smm_roles_of[p->op];
+    add(o, "-DSMM_B=%d", roles->b < 0 ? SMM_ABSENT : roles->b);
+    add(o, "-DSMM_C=%d", roles->result < 0 ? SMM_ABSENT : roles->result);
+    add(o, "-DSMM_INFO=%d", roles->info < 0 ? SMM_ABSENT : roles->info);
     add(o, "-DSMM_OP=%d", p->op);
     add(o, "-DSMM_FORM=%d", p->form);
     add(o, "-DSMM_M=%d", p->m);
@@ -258,8 +256,7 @@ smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_p
     const bool virtual = known != problem->arch;
 
     const int row = parameters->kernel;
-    snprintf(cubin->name, sizeof cubin->name, "smm_%s_%s", smm_cuda_kernel_names[row],
-             problem->dtype == SMM_F32 ? "f32" : "f64");
+    snprintf(cubin->name, sizeof cubin->name, "smm_%s_%s", smm_cuda_kernel_names[row], smm_dtypes[problem->dtype].name);
     options o;
     describe(problem, parameters, grid, known, virtual, cubin->name, &o);
 

@@ -3,21 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../shapes.h"
 #include "cuda.h"
 
 /* --- describing operands --- */
 
-static bool is_output(const smm_cuda_call *call, int operand) {
-    return operand >= SMM_C && operand <= SMM_INFO && !(operand == SMM_PIVOTS && call->op == SMM_OP_LU_SOLVE);
-}
+static const smm_operand_row *row_of(const smm_cuda_call *call, int i) { return &smm_operations[call->op].operand[i]; }
 
-/* Rows and columns of an operand; info and scalars are 1 x 1. */
-static void sizes_of(const smm_cuda_call *call, int operand, intptr_t *rows, intptr_t *cols) {
-    const intptr_t sizes[] = {0, 1, call->m, call->n, call->k};
-    const shape s = operand < OPERANDS ? shapes[call->op][operand] : (shape){ONE, ONE};
-    *rows = sizes[s.rows];
-    *cols = sizes[s.cols];
+static bool is_output(const smm_cuda_call *call, int i) { return row_of(call, i)->direction & SMM_WRITTEN; }
+
+static void sizes_of(const smm_cuda_call *call, int i, intptr_t *rows, intptr_t *cols) {
+    smm_sizes_of(call->op, i, call->m, call->n, call->k, rows, cols);
 }
 
 bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n) {
@@ -82,15 +77,15 @@ static bool normalise(smm_cuda_call *c) {
     smm_cuda_operand *const x = c->operand;
     if (c->form & SMM_UPPER && (c->op == SMM_OP_CHOLESKY || c->op == SMM_OP_CHO_SOLVE)) {
         x[SMM_A] = transposed(x[SMM_A]);
-        if (c->op == SMM_OP_CHOLESKY) x[SMM_C] = transposed(x[SMM_C]);
+        if (c->op == SMM_OP_CHOLESKY) x[SMM_CHOLESKY_l] = transposed(x[SMM_CHOLESKY_l]);
         c->form &= ~SMM_UPPER;
     }
-    if (c->op != SMM_OP_MATMUL || order_of(&x[SMM_C], (int)c->m, (int)c->n) == SMM_ORDER_ROW) return false;
+    if (c->op != SMM_OP_MATMUL || order_of(&x[SMM_MATMUL_c], (int)c->m, (int)c->n) == SMM_ORDER_ROW) return false;
     const smm_cuda_operand a = x[SMM_A];
     const intptr_t m = c->m;
-    x[SMM_A] = transposed(x[SMM_B]);
-    x[SMM_B] = transposed(a);
-    x[SMM_C] = transposed(x[SMM_C]);
+    x[SMM_A] = transposed(x[SMM_MATMUL_b]);
+    x[SMM_MATMUL_b] = transposed(a);
+    x[SMM_MATMUL_c] = transposed(x[SMM_MATMUL_c]);
     c->m = c->n;
     c->n = m;
     return true;
@@ -103,12 +98,12 @@ bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *p, smm_cuda_
     smm_cuda_operand *const x = args->operand;
     *swapped = normalise(&c);
     memcpy(x, c.operand, sizeof c.operand);
-    args->alpha = c.alpha;
-    args->beta = c.beta;
+    memcpy(args->number, c.number, sizeof c.number);
     args->k = c.k;
     merge_dimensions(&c, args);
 
-    const bool product = c.op == SMM_OP_MATMUL, solve = !product && shapes[c.op][SMM_B].rows != NOTHING;
+    const smm_roles *roles = &smm_roles_of[c.op];
+    const bool product = c.op == SMM_OP_MATMUL, solve = !product && roles->b >= 0;
     const bool in_parts = solve && c.k > MOST_COLUMNS;
     memset(p, 0, sizeof *p);
     p->op = c.op;
@@ -117,28 +112,29 @@ bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *p, smm_cuda_
     p->m = c.m;
     p->k = in_parts ? MOST_COLUMNS : c.k;
     p->n = c.n;
-    p->scaled = product && (x[SMM_ALPHA].data || x[SMM_BETA].data || c.alpha != 1 || c.beta != 0);
+    p->scaled = product && (x[SMM_MATMUL_alpha].data || x[SMM_MATMUL_beta].data || c.number[SMM_MATMUL_alpha] != 1 ||
+                            c.number[SMM_MATMUL_beta] != 0);
     p->small = args->batch <= FEW;
-    uint8_t source[SMM_INFO + 1] = {0}, order[SMM_INFO + 1] = {0};
     uintptr_t bits = 0;
-    for (int i = SMM_A; i <= SMM_INFO; i++) {
+    for (int i = 0; i < smm_operations[c.op].count; i++) {
+        const smm_operand_row *row = row_of(&c, i);
         intptr_t rows, cols;
         sizes_of(&c, i, &rows, &cols);
-        if (!x[i].data || !rows) continue;
-        order[i] = order_of(&x[i], (int)rows, (int)cols);
-        source[i] = source_of(&x[i], args, (int)rows, (int)cols);
-        if (is_output(&c, i) && source[i] == SMM_SOURCE_ONE) source[i] = SMM_SOURCE_STRIDED;
-        if (in_parts && (i == SMM_B || i == SMM_C)) source[i] = SMM_SOURCE_STRIDED;
-        if (i > SMM_C && (source[i] != SMM_SOURCE_FLAT || order[i] != SMM_ORDER_ROW))
+        if (!x[i].data || row->direction == SMM_OPTIONAL_IN) continue;
+        const uint8_t order = order_of(&x[i], (int)rows, (int)cols);
+        uint8_t source = source_of(&x[i], args, (int)rows, (int)cols);
+        if (is_output(&c, i) && source == SMM_SOURCE_ONE) source = SMM_SOURCE_STRIDED;
+        if (in_parts && (i == roles->b || i == roles->result)) source = SMM_SOURCE_STRIDED;
+        if (row->element != SMM_INT32 && source != SMM_SOURCE_STRIDED) bits |= (uintptr_t)x[i].data;
+        if (i == SMM_A)
+            p->source_a = source, p->order_a = order;
+        else if (i == roles->b)
+            p->source_b = source, p->order_b = order;
+        else if (i == roles->result)
+            p->source_c = source, p->order_c = order;
+        else if (source != SMM_SOURCE_FLAT || order != SMM_ORDER_ROW)
             p->source_rest = SMM_SOURCE_STRIDED;
-        if (i <= SMM_D && source[i] != SMM_SOURCE_STRIDED) bits |= (uintptr_t)x[i].data;
     }
-    p->source_a = source[SMM_A];
-    p->source_b = source[SMM_B];
-    p->source_c = source[SMM_C];
-    p->order_a = order[SMM_A];
-    p->order_b = order[SMM_B];
-    p->order_c = order[SMM_C];
     p->aligned = bits % 16 == 0;
     return true;
 }
@@ -148,7 +144,7 @@ bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *p, smm_cuda_
 /* First byte, and the one after the last, of an operand; the same if it has no element. */
 static void range(const smm_cuda_call *call, int operand, intptr_t *low, intptr_t *high) {
     const smm_cuda_operand *x = &call->operand[operand];
-    const intptr_t size = operand == SMM_PIVOTS || operand == SMM_INFO || call->dtype == SMM_F32 ? 4 : 8;
+    const intptr_t size = smm_size_of(call->op, call->dtype, operand);
     intptr_t rows, cols, reach[SMM_CUDA_DIMS + 2];
     sizes_of(call, operand, &rows, &cols);
     *low = *high = (intptr_t)x->data;
@@ -174,13 +170,16 @@ static bool same_places(const smm_cuda_call *call, int i, int j) {
 }
 
 bool smm_cuda_overlaps(const smm_cuda_call *call, bool *in_place) {
+    const int operands = smm_operations[call->op].count;
+    const smm_roles *roles = &smm_roles_of[call->op];
     intptr_t low[SMM_CUDA_OPERANDS], high[SMM_CUDA_OPERANDS];
     *in_place = false;
-    for (int i = 0; i < SMM_CUDA_OPERANDS; i++) range(call, i, &low[i], &high[i]);
-    for (int i = SMM_C; i <= SMM_INFO; i++)
-        for (int j = 0; j < SMM_CUDA_OPERANDS && is_output(call, i); j++) {
+    for (int i = 0; i < operands; i++) range(call, i, &low[i], &high[i]);
+    for (int i = 0; i < operands; i++)
+        for (int j = 0; j < operands && is_output(call, i); j++) {
             if (i == j || low[i] >= high[j] || low[j] >= high[i]) continue;
-            if (i != SMM_C || j > SMM_B || !same_places(call, i, j)) return true;
+            const bool may_be_replaced = i == roles->result && (j == SMM_A || j == roles->b);
+            if (!may_be_replaced || !same_places(call, i, j)) return true;
             *in_place = true;
         }
     return false;

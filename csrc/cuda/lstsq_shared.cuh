@@ -244,8 +244,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
     if (q >= args.batch) return;
     Work &w = reinterpret_cast<Work *>(shared)[threadIdx.x / LANES];
-    const smm_cuda_operand &b = args.operand[SMM_B], &c = args.operand[SMM_C], &d = args.operand[SMM_D];
-    const smm_cuda_operand &ranks = args.operand[SMM_PIVOTS], &info = args.operand[SMM_INFO];
+    const smm_cuda_operand &b = args.operand[SMM_B], &c = args.operand[SMM_C], &d = args.operand[SMM_LSTSQ_residuals];
+    const smm_cuda_operand &ranks = args.operand[SMM_LSTSQ_rank], &info = args.operand[SMM_INFO];
     const T *from = static_cast<const T *>(b.data) + offset_of(args, b, q);
     T *to_c = static_cast<T *>(c.data) + offset_of(args, c, q),
       *to_d = static_cast<T *>(d.data) + offset_of(args, d, q);
@@ -260,7 +260,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         load_sides(w, from + first * b.col, b, cols);
         if (finite && first == 0) {
             factor(w);
-            const T rtol = factor_of(args, args.operand[SMM_ALPHA], q, args.alpha);
+            const T rtol = factor_of(args, SMM_LSTSQ_rtol, q);
             if (P) rank = has_full_rank(w.a, rtol, w.row, w.tail) ? P : estimate_rank(w.a, rtol, w.row, w.tail);
             wait();
             annihilate_tail(w, rank);

@@ -521,15 +521,15 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     if (count <= 0) return;
     T *images = images_of_warp(), *a = images + q * MATRIX;
     long long *where[3];
-    for (int x = SMM_A; x <= SMM_C; x++) {
+    for (int x = 0; x < 3; x++) {
         where[x] = all_where[x] + (LIE_FLAT ? 0 : warp * PER_WARP);
         if (!LIE_FLAT && threadIdx.x % 32 < count)
-            where[x][threadIdx.x % 32] = offset_of(args, args.operand[x], first + threadIdx.x % 32);
+            where[x][threadIdx.x % 32] = offset_of(args, args.operand[place_of_abc(x)], first + threadIdx.x % 32);
     }
     __syncwarp();
-    stage<N, N, PITCH, SMM_SOURCE_A, SMM_ORDER_A>(images, args.operand[SMM_A], first, count, N, where[SMM_A]);
+    stage<N, N, PITCH, SMM_SOURCE_A, SMM_ORDER_A>(images, args.operand[SMM_A], first, count, N, where[0]);
     if constexpr (SOLVES)
-        stage<N, K, B_PITCH, SMM_SOURCE_B, SMM_ORDER_B>(images + B, b, first, count, columns_of(args.k), where[SMM_B]);
+        stage<N, K, B_PITCH, SMM_SOURCE_B, SMM_ORDER_B>(images + B, b, first, count, columns_of(args.k), where[1]);
     copies_done();
     __syncwarp();
 
@@ -543,16 +543,16 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     if (leader && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
 
     if constexpr (FACTORS) {
-        if (mine && args.operand[SMM_PIVOTS].data) {
-            int *to = beside<int>(args, SMM_PIVOTS, matrix, N);
+        if (mine && args.operand[SMM_LU_pivots].data) {
+            int *to = beside<int>(args, SMM_LU_pivots, matrix, N);
             for (int k = lane(); k < N; k += LANES)
-                to[REST_FLAT ? k : k * args.operand[SMM_PIVOTS].row] = info && k >= info - 1 ? k : pivots[k];
+                to[REST_FLAT ? k : k * args.operand[SMM_LU_pivots].row] = info && k >= info - 1 ? k : pivots[k];
         }
         __syncwarp();
         if (info)
             for (int e = lane(); e < N * PITCH; e += LANES) a[e] = not_a_number();
         __syncwarp();
-        unstage<N, N, PITCH, SMM_SOURCE_C, SMM_ORDER_C>(images, c, first, count, N, where[SMM_C]);
+        unstage<N, N, PITCH, SMM_SOURCE_C, SMM_ORDER_C>(images, c, first, count, N, where[2]);
     } else if constexpr (SOLVES) {
         const bool inverted = invert_pivots(a);
         for (long long done = 0;;) {
@@ -567,15 +567,15 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
                     if (lane() + LANES * r < N) y[(lane() + LANES * r) * B_PITCH] = info ? not_a_number() : x[r];
             }
             __syncwarp();
-            unstage<N, K, B_PITCH, SMM_SOURCE_C, SMM_ORDER_C>(images + B, c, first, count, cols, where[SMM_C]);
+            unstage<N, K, B_PITCH, SMM_SOURCE_C, SMM_ORDER_C>(images + B, c, first, count, cols, where[2]);
             done += K;
             if (!KEEPS || done >= args.k) break;
             __syncwarp();
             if (threadIdx.x % 32 < count)
-                where[SMM_B][threadIdx.x % 32] += K * b.col, where[SMM_C][threadIdx.x % 32] += K * c.col;
+                where[1][threadIdx.x % 32] += K * b.col, where[2][threadIdx.x % 32] += K * c.col;
             __syncwarp();
             stage<N, K, B_PITCH, SMM_SOURCE_B, SMM_ORDER_B>(images + B, b, first, count, columns_of(args.k - done),
-                                                            where[SMM_B]);
+                                                            where[1]);
             copies_done();
             __syncwarp();
             solve_lower(a, pivots);
@@ -584,6 +584,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         const Determinant det = determinant_of(a, pivots);
         T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
         if (leader) *to = SMM_OP == SMM_OP_DET ? det.value() : det.sign();
-        if (leader && SMM_OP == SMM_OP_SLOGDET) *beside<T>(args, SMM_D, matrix, 1) = det.log_magnitude();
+        if (leader && SMM_OP == SMM_OP_SLOGDET)
+            *beside<T>(args, SMM_SLOGDET_logabsdet, matrix, 1) = det.log_magnitude();
     }
 }

@@ -354,7 +354,7 @@ __device__ inline void write_determinant(const smm_cuda_args &args, long long ma
     const smm_cuda_operand &c = args.operand[SMM_C];
     T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
     *to = SMM_OP == SMM_OP_DET ? det.value() : det.sign();
-    if (SMM_OP == SMM_OP_SLOGDET) *beside<T>(args, SMM_D, matrix, 1) = det.log_magnitude();
+    if (SMM_OP == SMM_OP_SLOGDET) *beside<T>(args, SMM_SLOGDET_logabsdet, matrix, 1) = det.log_magnitude();
 }
 
 /* --- the kernel --- */
@@ -421,13 +421,13 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
         if (lane() != 0) return;
         if constexpr (UNSTAGES)
             store_integers(of.pivots, x.pivots);
-        else if (args.operand[SMM_PIVOTS].data) {
-            int *to = beside<int>(args, SMM_PIVOTS, matrix, N);
+        else if (args.operand[SMM_LU_pivots].data) {
+            int *to = beside<int>(args, SMM_LU_pivots, matrix, N);
             if constexpr (REST_FLAT)
                 store_integers(to, x.pivots);
             else {
 #pragma unroll
-                for (int k = 0; k < N; k++) to[k * args.operand[SMM_PIVOTS].row] = x.pivots[k];
+                for (int k = 0; k < N; k++) to[k * args.operand[SMM_LU_pivots].row] = x.pivots[k];
             }
         }
     } else {
@@ -448,13 +448,12 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 
     if constexpr (!LIE_FLAT) {
         for (int q = threadIdx.x; q < count; q += THREADS)
-            for (int x = SMM_A; x <= SMM_C; x++) where[x][q] = offset_of(args, args.operand[x], first + q);
+            for (int x = 0; x < 3; x++) where[x][q] = offset_of(args, args.operand[place_of_abc(x)], first + q);
         __syncthreads();
     }
     if constexpr (STAGES) {
-        stage<A_FLAT, N, MATRIX, SMM_ORDER_A>(shared, args.operand[SMM_A], first, count, where[SMM_A]);
-        if constexpr (CARRIES)
-            stage<B_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_B], first, count, where[SMM_B]);
+        stage<A_FLAT, N, MATRIX, SMM_ORDER_A>(shared, args.operand[SMM_A], first, count, where[0]);
+        if constexpr (CARRIES) stage<B_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_B], first, count, where[1]);
         copies_done();
         __syncthreads();
     }
@@ -472,10 +471,10 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 
     if constexpr (UNSTAGES) __syncthreads();
     if constexpr (UNSTAGES && CARRIES)
-        unstage<C_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_C], first, count, where[SMM_C]);
+        unstage<C_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_C], first, count, where[2]);
     if constexpr (UNSTAGES && FACTORS) {
-        unstage<C_FLAT, N, MATRIX, SMM_ORDER_C>(shared, args.operand[SMM_C], first, count, where[SMM_C]);
-        const smm_cuda_operand &x = args.operand[SMM_PIVOTS];
+        unstage<C_FLAT, N, MATRIX, SMM_ORDER_C>(shared, args.operand[SMM_C], first, count, where[2]);
+        const smm_cuda_operand &x = args.operand[SMM_LU_pivots];
         const int *pivots = reinterpret_cast<const int *>(list);
         int *to = static_cast<int *>(x.data);
         for (int e = threadIdx.x; to && e < count * N; e += THREADS)

@@ -102,8 +102,8 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
   public:
     /* c = fma(alpha, c, beta c_old); where beta is 0, c_old is not read. */
     __device__ void scale(const smm_cuda_args &args, long long q, const T *old, long long old_row, long long old_col) {
-        const T alpha = factor_of(args, args.operand[SMM_ALPHA], q, args.alpha);
-        const T beta = factor_of(args, args.operand[SMM_BETA], q, args.beta);
+        const T alpha = factor_of(args, SMM_MATMUL_alpha, q);
+        const T beta = factor_of(args, SMM_MATMUL_beta, q);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll

@@ -16,7 +16,7 @@
 static inline int least(int x, int y) { return x < y ? x : y; }
 static inline int most(int x, int y) { return x > y ? x : y; }
 static inline int ceil_div(int x, int y) { return (x + y - 1) / y; }
-static inline int bytes_of(const smm_cuda_problem *p) { return p->dtype == SMM_F32 ? 4 : 8; }
+static inline int bytes_of(const smm_cuda_problem *p) { return (int)smm_size(p->dtype); }
 
 /* Elements of the widest vector that divides a line. */
 static inline int width_of(const smm_cuda_problem *p, int length) {

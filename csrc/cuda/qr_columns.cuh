@@ -18,6 +18,7 @@
 #include "householder.cuh"
 
 constexpr bool RAW = SMM_OP == SMM_OP_QR_RAW, FORMS_Q = SMM_OP == SMM_OP_QR;
+constexpr int BESIDE = SMM_OP == SMM_OP_QR_RAW ? SMM_QR_RAW_tau : SMM_OP == SMM_OP_QR ? SMM_QR_r : SMM_QR_R_r;
 constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = RAW ? P : SMM_K, MATRICES = SMM_MATRICES,
               THREADS = SMM_THREADS;
 constexpr int WIDE = SMM_WIDE; /* neighbouring columns of a lane */
@@ -428,13 +429,13 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const auto element = [&](int c, int i) { return IN_LOOPS ? reflectors[place(i, column(c))] : a.x[c][i]; };
     if (RAW) {
         put<ColumnsA, ImageA, M, FLAT_C>(args, SMM_C, first, count, image, element);
-        const Place d = place_of(args, SMM_D, q, REST_FLAT, P, 1);
+        const Place d = place_of(args, BESIDE, q, REST_FLAT, P, 1);
 #pragma unroll
         for (int c = 0; c < ColumnsA::SLOTS; c++)
             if (mine < count && column(c) < P)
                 d.data[column(c) * d.row] = IN_LOOPS ? reflectors[last_place(column(c))] : tau[c];
     } else {
-        put<ColumnsA, ImageR, K, REST_FLAT>(args, SMM_D, first, count, image, [&](int c, int i) {
+        put<ColumnsA, ImageR, K, REST_FLAT>(args, BESIDE, first, count, image, [&](int c, int i) {
             return i < P && i <= column(c) ? element(c, i < P ? i : 0) : T(0);
         });
     }

@@ -12,6 +12,7 @@
 constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int MATRIX = M * N + P;
 static_assert(SMM_SHARED == MATRICES * MATRIX * sizeof(T), "the plan counts otherwise");
+constexpr int BESIDE = SMM_OP == SMM_OP_QR_RAW ? SMM_QR_RAW_tau : SMM_OP == SMM_OP_QR ? SMM_QR_r : SMM_QR_R_r;
 
 /* q = column j of H_0 H_1 ... */
 __device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {
@@ -37,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
     if (q >= args.batch) return;
     T *a = shared + threadIdx.x / LANES * MATRIX, *tau = a + M * N;
-    const smm_cuda_operand &from = args.operand[SMM_A], &c = args.operand[SMM_C], &d = args.operand[SMM_D];
+    const smm_cuda_operand &from = args.operand[SMM_A], &c = args.operand[SMM_C], &d = args.operand[BESIDE];
     const T *data = static_cast<const T *>(from.data) + offset_of(args, from, q);
 
     factor_safely<M, N>(a, tau, data, from.row, from.col);

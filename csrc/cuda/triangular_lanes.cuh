@@ -149,8 +149,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     for (int r = 0; r < ROWS; r++)
         diagonal[r] = Divisor(UNIT || row_of(r) >= N ? T(1) : element(image, row_of(r), row_of(r)));
     if (BY_LU) {
-        const int *pivots = beside<int>(args, SMM_PIVOTS, matrix, N);
-        const int wrong = follow(pivots, REST_FLAT ? 1 : args.operand[SMM_PIVOTS].row, position);
+        const int *pivots = beside<int>(args, SMM_LU_SOLVE_pivots, matrix, N);
+        const int wrong = follow(pivots, REST_FLAT ? 1 : args.operand[SMM_LU_SOLVE_pivots].row, position);
         info = wrong ? -wrong : info;
     }
     if (args.operand[SMM_INFO].data && mine && lane() == 0) *beside<int>(args, SMM_INFO, matrix, 1) = info;

@@ -2,31 +2,8 @@
 #if defined(__x86_64__) && !defined(SMM_WITHOUT_AVX2)
 #define SMM_KERNELS_AVX2
 #define SMM_KERNELS_F64
+#define DTYPE f64
 #define ISA avx2
 #include "lane_avx2.h"
-
-#include "memory.h"
-#include "block.h"
-#include "lanes.h"
-#include "panels.h"
-
-#include "cholesky_lanes.h"
-#include "inv_lanes.h"
-#include "inv_panels.h"
-#include "lu_det.h"
-#include "lu_lanes.h"
-#include "lu_panels.h"
-#include "lu_solve_lanes.h"
-#include "matmul_permute.h"
-#include "matmul_rows.h"
-#include "matmul_scalars.h"
-#include "matmul_strided.h"
-#include "matmul_vector.h"
-#include "pack.h"
-#include "qr_lanes.h"
-#include "lstsq_lanes.h"
-#include "eigh_lanes.h"
-#include "triangular_lanes.h"
-
-#include "table.h"
+#include "texts.h"
 #endif

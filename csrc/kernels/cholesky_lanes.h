@@ -114,18 +114,18 @@ INLINE void cholesky_store_row(const smm_operand *to, intptr_t q, const vec *l, 
 
 static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     const intptr_t n = call->n;
-    const strides s = strides_of(&call->a);
+    const strides s = strides_of(&call->cholesky.a);
     _Static_assert(PANELS_SIZE * sizeof(vec) <= SMM_KERNEL_ROOM, "room of cholesky_lanes");
     vec *const l = smm_kernel_room();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        const T *next = ahead_of(&call->a, q, LANES * n * n);
+        const T *next = ahead_of(&call->cholesky.a, q, LANES * n * n);
         vec r[SMM_MOST_ORDER], info = lane_set(0);
         const bool by_columns = s.row == 1 && s.col != 1;
-        if (by_columns) panels_load_columns(l, &call->a, q, n, false, count);
+        if (by_columns) panels_load_columns(l, &call->cholesky.a, q, n, false, count);
         for (intptr_t i = 0; i < n; i += TILE) {
             const intptr_t rows = least(TILE, n - i);
-            if (!by_columns) panels_load_rows(l, &call->a, q, n, false, i, i + rows, count);
+            if (!by_columns) panels_load_rows(l, &call->cholesky.a, q, n, false, i, i + rows, count);
             switch (rows) {
             case 1: cholesky_rows(l, r, &info, i, 1); break;
             case 2: cholesky_rows(l, r, &info, i, 2); break;
@@ -134,11 +134,11 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
             }
             for (intptr_t j = i; j < i + rows; j++) {
                 if (cold) prefetch(next + j * LANES * n, LANES * n);
-                cholesky_store_row(&call->c, q, l, j, n, count);
+                cholesky_store_row(&call->cholesky.l, q, l, j, n, count);
             }
         }
-        lanes_store_int(&call->info, q, info, count);
-        lanes_spoil(&call->c, q, info, n, n, count);
+        lanes_store_int(&call->cholesky.info, q, info, count);
+        lanes_spoil(&call->cholesky.l, q, info, n, n, count);
     }
 }
 
@@ -148,9 +148,9 @@ enum { CHOLESKY_ROOM = 16 * 16 };
 INLINE void cholesky_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        const T *next = ahead_of(&call->a, q, LANES * n * n);
+        const T *next = ahead_of(&call->cholesky.a, q, LANES * n * n);
         vec a[CHOLESKY_ROOM], info = lane_set(0);
-        lanes_load(a, &call->a, q, n, n, count);
+        lanes_load(a, &call->cholesky.a, q, n, n, count);
         UNROLLED(int j = 0; j < n; j++) {
             if (j % 4 == 0 && cold) /* not at each of these short steps */
                 prefetch(next + j * LANES * n, least(4, n - j) * LANES * n);
@@ -161,8 +161,8 @@ INLINE void cholesky_lanes(const smm_call *call, intptr_t first, intptr_t last, 
                 UNROLLED(int k = j + 1; k <= i; k++) a[i * n + k] = lane_fnma(a[i * n + j], a[k * n + j], a[i * n + k]);
             }
         }
-        lanes_store(&call->c, q, a, n, n, count);
-        lanes_store_int(&call->info, q, info, count);
-        lanes_spoil(&call->c, q, info, n, n, count);
+        lanes_store(&call->cholesky.l, q, a, n, n, count);
+        lanes_store_int(&call->cholesky.info, q, info, count);
+        lanes_spoil(&call->cholesky.l, q, info, n, n, count);
     }
 }

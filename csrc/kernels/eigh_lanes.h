@@ -470,12 +470,12 @@ INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n
         UNROLLED(intptr_t j = 0; j < n; j++) x->d[j] = lane_fma(x->d[j], times, zero);
     else
         ROLLED(intptr_t j = 0; j < n; j++) x->d[j] = lane_fma(x->d[j], times, zero);
-    lanes_store(&call->d, q, x->d, n, 1, count);
-    lanes_store_int(&call->info, q, x->info, count);
+    lanes_store(vectors ? &call->eigh.w : &call->eigvalsh.w, q, x->d, n, 1, count);
+    lanes_store_int(vectors ? &call->eigh.info : &call->eigvalsh.info, q, x->info, count);
     if (!vectors) return;
     gather_rows((lanes_matrix){x->a, n, n, eigh_step(n, unrolled)}, n);
-    lanes_store(&call->c, q, x->a, n, n, count);
-    lanes_spoil(&call->c, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
+    lanes_store(&call->eigh.v, q, x->a, n, n, count);
+    lanes_spoil(&call->eigh.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
 }
 
 /* A constant order of at most EIGH_FEW. Where matrices are left for one group, the other does the same. */

@@ -168,11 +168,11 @@ INLINE void inv_lanes(const smm_call *call, intptr_t first, intptr_t last, bool 
     inv_lanes_state *const room = n <= INV_IN_REGISTERS ? NULL : smm_kernel_room();
     for (intptr_t q = first; q < last; q += groups * LANES) {
         inv_lanes_state own[INV_LANES_GROUPS], *const s = n <= INV_IN_REGISTERS ? own : room;
-        const T *next = ahead_of(&call->a, q, groups * LANES * n * n);
+        const T *next = ahead_of(&call->inv.a, q, groups * LANES * n * n);
         if (cold && n <= INV_IN_REGISTERS) prefetch(next, groups * LANES * n * n);
         UNROLLED(int g = 0; g < groups; g++) { /* a group of which there is nothing left repeats the last matrix */
             const intptr_t from = least(q + g * LANES, last - 1);
-            lanes_load(s[g].a, &call->a, from, n, n, least(LANES, last - from));
+            lanes_load(s[g].a, &call->inv.a, from, n, n, least(LANES, last - from));
         }
         UNROLLED(int k = 0; k < n; k += 2)
             UNROLLED(int g = 0; g < groups; g++) {
@@ -184,9 +184,9 @@ INLINE void inv_lanes(const smm_call *call, intptr_t first, intptr_t last, bool 
             const intptr_t from = q + g * LANES, count = least(LANES, last - from);
             if (count <= 0) break;
             const vec squares = inv_lanes_end(&s[g], n);
-            lanes_store_int(&call->info, from, inv_doubts(n <= SMM_INV_DIRECT, squares, s[g].size, s[g].singular),
+            lanes_store_int(&call->inv.info, from, inv_doubts(n <= SMM_INV_DIRECT, squares, s[g].size, s[g].singular),
                             count);
-            lanes_store(&call->c, from, s[g].a, n, n, count);
+            lanes_store(&call->inv.inverse, from, s[g].a, n, n, count);
         }
     }
 }

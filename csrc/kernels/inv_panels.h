@@ -213,12 +213,12 @@ static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t la
     enum { ROOM = LANES * (SMM_MOST_ORDER * SMM_MOST_ORDER + PANEL_UNIT) * sizeof(T) };
     _Static_assert((int)ROOM <= (int)SMM_KERNEL_ROOM, "room of inv_panels");
     const intptr_t n = call->n;
-    const smm_operand transposed = {call->a.data, call->a.batch, call->a.col, call->a.row};
+    const smm_operand transposed = {call->inv.a.data, call->inv.a.batch, call->inv.a.col, call->inv.a.row};
     inv_stack s;
     panel_stack_in(&s.p, smm_kernel_room(), n, n);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        const T *const next = ahead_of(&call->a, q, LANES * n * n);
+        const T *const next = ahead_of(&call->inv.a, q, LANES * n * n);
         T squares[LANES] = {0};
         panel_load(&s.p, &transposed, q, count);
         s.size = lane_set(0);
@@ -233,8 +233,8 @@ static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t la
         }
         for (intptr_t l = 0; l < count; l++) {
             squares[l] = inv_squares(&s.p, l);
-            inv_put_matrix(&call->c, q + l, &s.p, l);
+            inv_put_matrix(&call->inv.inverse, q + l, &s.p, l);
         }
-        lanes_store_int(&call->info, q, inv_doubts(false, lane_load(squares), s.size, s.singular), count);
+        lanes_store_int(&call->inv.info, q, inv_doubts(false, lane_load(squares), s.size, s.singular), count);
     }
 }

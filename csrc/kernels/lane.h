@@ -1,7 +1,7 @@
 /* lane.h: what the kernel texts are written in, common to all instruction sets.
  *
  * Each csrc/kernels/<isa>_<dtype>.c includes one lane_<isa>.h, which defines the vector type `vec` of
- * LANES elements of type T and the lane verbs over it, and then the texts, once per algorithm. The
+ * LANES elements of type T and the lane verbs over it, and then texts.h, a text per algorithm. The
  * texts are ordinary C: constant shapes are constant arguments of inlined functions. A `mask` holds a truth
  * value per lane; masks combine by & | ~, and lane_select(m, x, y) is x where m holds, else y. lane_bits and lane_mask
  * turn a mask into an integer, bit l for lane l, and back. lane_max(x, y) is x where it is greater,
@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#include "../core.h"
+#include "../kernel.h"
 
 #define INLINE static inline __attribute__((always_inline))
 /* One copy of the code for all its callers. */
@@ -26,14 +26,17 @@
 #define UNROLLED_BY_2(...) _Pragma("GCC unroll 2") for (__VA_ARGS__)
 #define ROLLED(...) _Pragma("GCC unroll 1") for (__VA_ARGS__)
 
+/* DTYPE, the name of the element type, is defined by the file that is compiled. */
+#define MEMORY_OF_(name) name##_memory
+#define MEMORY_OF(name) MEMORY_OF_(name)
+#define ROW(x, NAME, name, in_memory, ...) typedef in_memory MEMORY_OF(name);
+SMM_DTYPES(ROW, _)
+#undef ROW
+typedef MEMORY_OF(DTYPE) T;
 #if defined(SMM_KERNELS_F64)
-typedef double T;
-#define DTYPE f64
 #define FMA __builtin_fma
 #define SQRT __builtin_sqrt
 #else
-typedef float T;
-#define DTYPE f32
 #define FMA __builtin_fmaf
 #define SQRT __builtin_sqrtf
 #endif

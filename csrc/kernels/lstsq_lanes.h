@@ -45,7 +45,7 @@ INLINE mask in_tail(const lstsq_factors *f, intptr_t j) { return ~lane_greater(f
 
 /* A, scaled to about 1. */
 INLINE void lstsq_load(const smm_call *call, intptr_t q, lstsq_factors *f, intptr_t count) {
-    lanes_load(f->a.at, &call->a, q, f->a.m, f->a.n, count);
+    lanes_load(f->a.at, &call->lstsq.a, q, f->a.m, f->a.n, count);
     vec most = lane_set(0), nothing = lane_set(0);
     for (intptr_t i = 0; i < f->a.m * f->a.n; i++) {
         most = lane_max(lane_abs(f->a.at[i]), most);
@@ -201,7 +201,7 @@ INLINE mask has_full_rank(const lanes_matrix *a, vec rtol, vec *y) {
  * min(m, n). */
 INLINE void find_rank(const smm_call *call, intptr_t q, lstsq_factors *f, vec *x, intptr_t count) {
     vec rtol = lane_set(0);
-    const smm_operand scalars = {call->alpha.data, call->alpha.batch, sizeof(T), sizeof(T)};
+    const smm_operand scalars = {call->lstsq.rtol.data, call->lstsq.rtol.batch, sizeof(T), sizeof(T)};
     if (scalars.data) lanes_load(&rtol, &scalars, q, 1, 1, count);
     const intptr_t p = least(f->a.m, f->a.n);
     if (lane_any(f->finite & ~has_full_rank(&f->a, rtol, x)))
@@ -290,8 +290,8 @@ INLINE void store_permuted(const smm_call *call, intptr_t q, intptr_t c, const l
         lane_store(value, lane_select(f->finite, y, lane_set(NAN)));
         lane_store(row, f->perm[j]);
         for (int l = 0; l < count; l++)
-            *(T *)((char *)call->c.data + (q + l) * call->c.batch + (intptr_t)row[l] * call->c.row + c * call->c.col) =
-                value[l];
+            *(T *)((char *)call->lstsq.x.data + (q + l) * call->lstsq.x.batch + (intptr_t)row[l] * call->lstsq.x.row +
+                   c * call->lstsq.x.col) = value[l];
     }
 }
 
@@ -299,7 +299,7 @@ INLINE void store_permuted(const smm_call *call, intptr_t q, intptr_t c, const l
 INLINE void lstsq_solve(const smm_call *call, intptr_t q, const lstsq_factors *f, vec *x, intptr_t first,
                         intptr_t width, intptr_t count) {
     const intptr_t m = f->a.m, step = f->a.step, p = least(m, f->a.n);
-    smm_operand b = call->b, d = call->d;
+    smm_operand b = call->lstsq.b, d = call->lstsq.residuals;
     b.data = (char *)b.data + first * b.col;
     d.data = (char *)d.data + first * d.row;
     lanes_load(x, &b, q, m, width, count);
@@ -337,7 +337,7 @@ static void KERNEL(lstsq_lanes)(const smm_call *call, intptr_t first, intptr_t l
         annihilate_tails(&f, x);
         const intptr_t most = least(REFLECTED, QR_ELEMENTS / (m > n ? m : n));
         for (intptr_t c = 0; c < call->k; c += most) lstsq_solve(call, q, &f, x, c, least(most, call->k - c), count);
-        lanes_store_int(&call->pivots, q, f.rank, count);
-        lanes_store_int(&call->info, q, lane_set(0), count);
+        lanes_store_int(&call->lstsq.rank, q, f.rank, count);
+        lanes_store_int(&call->lstsq.info, q, lane_set(0), count);
     }
 }

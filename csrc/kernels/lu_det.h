@@ -1,9 +1,11 @@
 /* lu_det.h: from the diagonal of U to the determinant, or its sign and the logarithm of its magnitude. */
+_Static_assert(offsetof(smm_call, det.det) == offsetof(smm_call, slogdet.sign), "the sign is stored as DET's result");
+
 /* The result for matrix q: p is the product of the factors u[0], u[step], ..., negated for an odd number of exchanges,
  * and safe if every partial product is normal. If not, mantissas are multiplied and exponents added. */
 static void KERNEL(det_put)(const smm_call *call, intptr_t q, T p, bool safe, bool odd, const T *u, intptr_t step,
                             intptr_t n) {
-    T *const det = (T *)((char *)call->c.data + q * call->c.batch);
+    T *const det = (T *)((char *)call->det.det.data + q * call->det.det.batch);
     bool singular = false, finite = true; /* which of the two comes first counts: what follows is of no use */
     for (intptr_t i = 0; i < n && !safe && !singular && finite; i++) {
         singular = u[i * step] == 0;
@@ -23,7 +25,7 @@ static void KERNEL(det_put)(const smm_call *call, intptr_t q, T p, bool safe, bo
         *det = singular ? 0 : rescue ? (T)ldexp((double)p, exponent) : p;
         return;
     }
-    T *const logarithm = (T *)((char *)call->d.data + q * call->d.batch);
+    T *const logarithm = (T *)((char *)call->slogdet.logabsdet.data + q * call->slogdet.logabsdet.batch);
     const double log_p = log(fabs((double)p));
     *det = singular ? 0 : isnan(p) ? p : p > 0 ? 1 : -1;
     *logarithm = singular ? -INFINITY : (T)(rescue ? log_p + exponent * M_LN2 : log_p);
@@ -40,9 +42,9 @@ SHARED void KERNEL(det_put_lanes)(const smm_call *call, intptr_t q, intptr_t cou
 }
 INLINE void lanes_store_det(const smm_call *call, intptr_t q, intptr_t count, vec p, mask safe, mask odd, const vec *u,
                             intptr_t step, intptr_t n) {
-    if (call->op == SMM_OP_DET && call->c.batch == sizeof(T) && count == LANES &&
+    if (call->op == SMM_OP_DET && call->det.det.batch == sizeof(T) && count == LANES &&
         __builtin_expect(!lane_any(~safe), 1)) {
-        lane_store((T *)call->c.data + q, p);
+        lane_store((T *)call->det.det.data + q, p);
         return;
     }
     vec diagonal[SMM_MOST_ORDER]; /* a copy, so that the matrix itself may be in registers */

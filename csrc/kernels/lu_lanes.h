@@ -138,7 +138,7 @@ INLINE intptr_t lu_begin_lanes(const smm_call *call, intptr_t q, intptr_t last, 
     }
     lu_factor(a, g, height, n, groups, cold, ahead_of(&call->a, q, groups * LANES * n * n));
     for (intptr_t l = 0; l < groups; l++)
-        lanes_store_int(&call->info, q + l * LANES, g[l].info, least(LANES, last - q - l * LANES));
+        lanes_store_int(smm_info(call), q + l * LANES, g[l].info, least(LANES, last - q - l * LANES));
     return groups;
 }
 
@@ -207,17 +207,17 @@ INLINE void lu_end(const smm_call *call, intptr_t q, intptr_t count, vec *a, con
         ROLLED(int k = 0; k + 2 < n; k++) lu_permute(a, g, height, n, k);
     for (intptr_t i = 0; i < n && n < height; i++)
         for (intptr_t j = 0; j < n; j++) a[i * n + j] = a[i * height + j];
-    lanes_store(&call->c, q, a, n, n, count);
-    lanes_spoil(&call->c, q, g->info, n, n, count);
+    lanes_store(&call->lu.lu, q, a, n, n, count);
+    lanes_spoil(&call->lu.lu, q, g->info, n, n, count);
     vec pivots[SMM_MOST_ORDER];
     if (height <= LU_IN_REGISTERS)
         UNROLLED(int k = 0; k < height; k++) pivots[k] = lu_pivot(g, height, k);
     else
         ROLLED(int k = 0; k < n; k++) pivots[k] = lu_pivot(g, height, k);
     if (height <= LU_EXACT)
-        lanes_store_ints(&call->pivots, q, pivots, height, count);
+        lanes_store_ints(&call->lu.pivots, q, pivots, height, count);
     else
-        KERNEL(lanes_store_ints)(&call->pivots, q, pivots, n, count);
+        KERNEL(lanes_store_ints)(&call->lu.pivots, q, pivots, n, count);
 }
 
 /* Each kernel is given its order's lu_begin_lanes, which the three share. */
@@ -251,7 +251,7 @@ INLINE smm_operand lu_columns(smm_operand x, intptr_t j) {
 INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, intptr_t j, const intptr_t width,
                            const vec *a, const lu_group *g, const int height) {
     const intptr_t n = height <= LU_EXACT ? height : call->n;
-    const smm_operand b = lu_columns(call->b, j), c = lu_columns(call->c, j);
+    const smm_operand b = lu_columns(call->solve.b, j), c = lu_columns(call->solve.x, j);
     vec x[SMM_MOST_ORDER * BLOCK];
     lanes_load(x, &b, q, n, width, count);
     ROLLED(intptr_t l = 0; l < width; l++) {

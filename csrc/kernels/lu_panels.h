@@ -143,15 +143,15 @@ INLINE void lu_substitute_panels(const panel_stack *s, vec *x, const int cols) {
     }
 }
 
-/* Columns j .. j+width-1 of C from those of B, for matrices q .. q+count-1. */
+/* Columns j .. j+width-1 of X from those of B, for matrices q .. q+count-1. */
 SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr_t q, intptr_t count, intptr_t j,
                                     intptr_t width) {
     const intptr_t n = s->n;
-    const strides b = strides_of(&call->b);
-    const smm_operand c = lu_columns(call->c, j);
+    const strides b = strides_of(&call->solve.b);
+    const smm_operand c = lu_columns(call->solve.x, j);
     vec x[SMM_MOST_ORDER * PANEL];
     for (intptr_t l = 0; l < count; l++) {
-        const T *const from = (const T *)call->b.data + (q + l) * b.batch + j * b.col;
+        const T *const from = (const T *)call->solve.b.data + (q + l) * b.batch + j * b.col;
         T *const to = s->w + l * s->size + n;
         for (intptr_t i = 0; i < n; i++)
             for (intptr_t e = 0; e < width; e++) to[i * s->pitch + e] = from[i * b.row + e * b.col];
@@ -175,10 +175,10 @@ SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr
 
 /* L and U and the pivots; the last vector of a row may overlap the one before. */
 INLINE void lu_store(const smm_call *call, intptr_t q, const panel_stack *s, intptr_t lane) {
-    const strides c = strides_of(&call->c);
+    const strides c = strides_of(&call->lu.lu);
     const intptr_t n = s->n, end = (intptr_t)((const T *)&s->info)[lane];
     const bool whole = c.col == 1 && n >= LANES && !end;
-    T *to = (T *)call->c.data + q * c.batch;
+    T *to = (T *)call->lu.lu.data + q * c.batch;
     for (intptr_t i = 0; i < n; i++, to += c.row) {
         const T *const x = s->w + s->at[i][lane];
         for (intptr_t j = 0; j < n && whole; j += LANES) {
@@ -187,8 +187,8 @@ INLINE void lu_store(const smm_call *call, intptr_t q, const panel_stack *s, int
         }
         for (intptr_t j = 0; j < n && !whole; j++) to[j * c.col] = end ? (T)NAN : x[j];
     }
-    for (intptr_t k = 0; k < n && call->pivots.data; k++)
-        *(int32_t *)((char *)call->pivots.data + q * call->pivots.batch + k * call->pivots.row) =
+    for (intptr_t k = 0; k < n && call->lu.pivots.data; k++)
+        *(int32_t *)((char *)call->lu.pivots.data + q * call->lu.pivots.batch + k * call->lu.pivots.row) =
             end && k + 1 >= end ? (int32_t)k : s->swap[k][lane];
 }
 
@@ -224,7 +224,7 @@ static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t las
                 KERNEL(lu_update)(&s, l, k);
             }
         }
-        lanes_store_int(&call->info, q, s.info, count);
+        lanes_store_int(smm_info(call), q, s.info, count);
         for (intptr_t j = 0; j < sides; j += PANEL)
             KERNEL(lu_solve_panels)(call, &s, q, count, j, least(PANEL, sides - j));
         for (intptr_t l = 0; l < count && call->op != SMM_OP_SOLVE; l++)

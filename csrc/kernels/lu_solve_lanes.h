@@ -53,13 +53,13 @@ SHARED vec KERNEL(lu_solve_failed)(const smm_call *call, const vec *pivots, vec 
 static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     const intptr_t n = call->n;
     const bool transposed = call->form & SMM_TRANSPOSED;
-    smm_operand from = call->a;
-    if (transposed) from.row = call->a.col, from.col = call->a.row;
+    smm_operand from = call->lu_solve.a;
+    if (transposed) from.row = call->lu_solve.a.col, from.col = call->lu_solve.a.row;
     _Static_assert(SMM_MOST_ORDER * SMM_MOST_ORDER * sizeof(vec) <= SMM_KERNEL_ROOM, "room of lu_solve_lanes");
     vec *const a = smm_kernel_room();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        const T *next = ahead_of(&call->a, q, LANES * n * n);
+        const T *next = ahead_of(&call->lu_solve.a, q, LANES * n * n);
         vec r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER], info = lane_set(0);
         vec row = lane_set((T)n), most = lane_set(0);
         mask above = lane_greater(info, info); /* where a pivot is above its row: nowhere so far */
@@ -67,7 +67,7 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
         for (intptr_t k = n - 1; k >= 0; k--) {
             const vec u = a[k * n + k];
             if (cold) prefetch(next + k * LANES * n, LANES * n);
-            pivots[k] = lanes_load_int(&call->pivots, q, k, count);
+            pivots[k] = lanes_load_int(&call->lu_solve.pivots, q, k, count);
             r[k] = lane_div(lane_set(1), u);
             info = lane_select(lane_equal(u, lane_set(0)), row, info);
             row = lane_sub(row, lane_set(1));
@@ -77,10 +77,10 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
         const mask beyond = lane_greater(most, lane_set((T)(n - 1)));
         if (__builtin_expect(lane_any(above | beyond | ~lane_equal(info, lane_set(0))), 0))
             info = KERNEL(lu_solve_failed)(call, pivots, info);
-        lanes_store_int(&call->info, q, info, count);
+        lanes_store_int(&call->lu_solve.info, q, info, count);
         for (intptr_t j = 0; j < call->k; j += BLOCK) {
             const intptr_t width = least(BLOCK, call->k - j);
-            const smm_operand b = lu_columns(call->b, j), c = lu_columns(call->c, j);
+            const smm_operand b = lu_columns(call->lu_solve.b, j), c = lu_columns(call->lu_solve.x, j);
             vec x[SMM_MOST_ORDER * BLOCK];
             lanes_load(x, &b, q, n, width, count);
             for (intptr_t l = 0; l < width; l++) {

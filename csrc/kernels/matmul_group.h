@@ -40,10 +40,11 @@ INLINE unsigned group_row(const int n, const int width, const int r) { return ((
 
 INLINE void group_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
                        const int width, const bool a_cols, const bool b_cols) {
-    const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
+    const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
     const int rows = LANES / width, vectors = (n + rows - 1) / rows;
-    const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
-    T *c = (T *)call->c.data + first * cs.batch;
+    const T *a = (const T *)call->matmul.a.data + first * as.batch,
+            *b = (const T *)call->matmul.b.data + first * bs.batch;
+    T *c = (T *)call->matmul.c.data + first * cs.batch;
 
     index_vec ai[16][16], bi[16], half[2];
     UNROLLED(int v = 0; v < vectors; v++)
@@ -91,7 +92,7 @@ INLINE void group_loop(const smm_call *call, intptr_t first, intptr_t last, cons
 
 INLINE void group(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n, const int width) {
     const intptr_t size = sizeof(T);
-    const bool a_cols = call->a.col != size, b_cols = call->b.col != size;
+    const bool a_cols = call->matmul.a.col != size, b_cols = call->matmul.b.col != size;
     if (!a_cols && !b_cols && !cold)
         group_loop(call, first, last, false, n, width, false, false);
     else if (!a_cols && !b_cols)
@@ -107,7 +108,7 @@ INLINE void group(const smm_call *call, intptr_t first, intptr_t last, bool cold
 /* A dense (rows or columns); B with contiguous rows a row or more apart, or dense columns;
  * C with contiguous rows. */
 static unsigned group_needs(const smm_call *call) {
-    const strides a = strides_of(&call->a), b = strides_of(&call->b), c = strides_of(&call->c);
+    const strides a = strides_of(&call->matmul.a), b = strides_of(&call->matmul.b), c = strides_of(&call->matmul.c);
     const intptr_t n = call->n;
     const bool a_fits = (a.col == 1 && a.row == n) || (a.row == 1 && a.col == n);
     const bool b_fits = (b.col == 1 && b.row >= n) || (b.row == 1 && b.col == n);

@@ -25,10 +25,11 @@ static unsigned permute_needs(const smm_call *call) {
     const intptr_t m = call->m, k = call->k, n = call->n;
     if (k < 1 || k > PERMUTE_MAX_K || m > LANES || n > LANES || !permute_matrices(m, k, n)) return SMM_UNFIT;
     const intptr_t count = permute_matrices(m, k, n);
-    const strides c = strides_of(&call->c);
+    const strides c = strides_of(&call->matmul.c);
     const bool packed_c = c.col == 1 && c.row == n && (c.batch == m * n || call->batch == 1);
-    return (extent(strides_of(&call->a), count, m, k) <= LANES ? 0u : SMM_PACK_A) |
-           (extent(strides_of(&call->b), count, k, n) <= LANES ? 0u : SMM_PACK_B) | (packed_c ? 0u : SMM_STAGE_C);
+    return (extent(strides_of(&call->matmul.a), count, m, k) <= LANES ? 0u : SMM_PACK_A) |
+           (extent(strides_of(&call->matmul.b), count, k, n) <= LANES ? 0u : SMM_PACK_B) |
+           (packed_c ? 0u : SMM_STAGE_C);
 }
 
 INLINE vec permute_product(const int k, const index_vec *ia, const index_vec *ib, vec a, vec b) {
@@ -40,7 +41,7 @@ INLINE vec permute_product(const int k, const index_vec *ia, const index_vec *ib
 INLINE void permute_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int k,
                          const intptr_t m, const intptr_t n) {
     const intptr_t step = permute_matrices(m, k, n);
-    const strides as = strides_of(&call->a), bs = strides_of(&call->b);
+    const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b);
     index_vec ia[PERMUTE_MAX_K], ib[PERMUTE_MAX_K];
     UNROLLED(int p = 0; p < k; p++) {
         int32_t a[LANES] = {0}, b[LANES] = {0};
@@ -55,8 +56,9 @@ INLINE void permute_loop(const smm_call *call, intptr_t first, intptr_t last, co
         ib[p] = lane_index(b);
     }
 
-    const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
-    T *c = (T *)call->c.data + first * m * n;
+    const T *a = (const T *)call->matmul.a.data + first * as.batch,
+            *b = (const T *)call->matmul.b.data + first * bs.batch;
+    T *c = (T *)call->matmul.c.data + first * m * n;
     const intptr_t a_count = extent(as, step, m, k), b_count = extent(bs, step, k, n);
     intptr_t q = first;
     if (a_count == LANES && b_count == LANES && step * m * n == LANES)

@@ -155,8 +155,9 @@ INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last
                              const strides bs, const bool b_cols, const strides cs, smm_behind *known) {
     /* a copy, which no store to C can change, so that it may stay in registers */
     smm_behind behind = known ? *known : (smm_behind){0}, *const to_stream = known ? &behind : NULL;
-    const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
-    T *c = (T *)call->c.data + first * cs.batch;
+    const T *a = (const T *)call->matmul.a.data + first * as.batch,
+            *b = (const T *)call->matmul.b.data + first * bs.batch;
+    T *c = (T *)call->matmul.c.data + first * cs.batch;
     T panels[2][32 * 32] __attribute__((aligned(64)));
     if (b_cols) transpose_square(panels[first & 1], b, n);
     for (intptr_t q = first; q < last; q++, a += as.batch, b += bs.batch, c += cs.batch) {
@@ -174,15 +175,16 @@ INLINE void rows_square_transposed(const smm_call *call, intptr_t first, intptr_
                                    smm_kernel_fn *kernel) {
     enum { ELEMENTS = 8192 / sizeof(T) };
     T panels[ELEMENTS] __attribute__((aligned(64)));
-    const intptr_t square = n * n, group = call->b.batch ? ELEMENTS / square : last - first;
+    const intptr_t square = n * n, group = call->matmul.b.batch ? ELEMENTS / square : last - first;
     smm_call part = *call;
-    part.b = (smm_operand){panels, call->b.batch ? square * sizeof(T) : 0, n * sizeof(T), sizeof(T)};
+    part.matmul.b = (smm_operand){panels, call->matmul.b.batch ? square * sizeof(T) : 0, n * sizeof(T), sizeof(T)};
     for (intptr_t q = first; q < last; q += group) {
         const intptr_t count = least(group, last - q);
-        part.a.data = (char *)call->a.data + q * call->a.batch;
-        part.c.data = (char *)call->c.data + q * call->c.batch;
-        for (intptr_t i = 0; i < (call->b.batch ? count : 1); i++)
-            transpose_square(panels + i * square, (const T *)((char *)call->b.data + (q + i) * call->b.batch), n);
+        part.matmul.a.data = (char *)call->matmul.a.data + q * call->matmul.a.batch;
+        part.matmul.c.data = (char *)call->matmul.c.data + q * call->matmul.c.batch;
+        for (intptr_t i = 0; i < (call->matmul.b.batch ? count : 1); i++)
+            transpose_square(panels + i * square,
+                             (const T *)((char *)call->matmul.b.data + (q + i) * call->matmul.b.batch), n);
         kernel(&part, 0, count, NULL);
     }
 }
@@ -212,8 +214,9 @@ INLINE void rows_tile_columns(const int height, const columns j, const int n, co
 /* Dense matrices of a small order, B by columns. */
 INLINE void rows_square_columns(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
                                 const int max_height, const strides as, const strides bs, const strides cs) {
-    const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
-    T *c = (T *)call->c.data + first * cs.batch;
+    const T *a = (const T *)call->matmul.a.data + first * as.batch,
+            *b = (const T *)call->matmul.b.data + first * bs.batch;
+    T *c = (T *)call->matmul.c.data + first * cs.batch;
     const columns j = columns_from(0, MAX_WIDTH, n);
     const int tiles = (n + max_height - 1) / max_height, height = n / tiles, taller = n % tiles * (height + 1);
     for (intptr_t q = first; q < last; q++, a += as.batch, b += bs.batch, c += cs.batch) {
@@ -237,7 +240,7 @@ enum { ROWS_GAPS = 16 };
  * 6 model 207, November 2026). */
 INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold, const int n,
                         const int height, const int width, smm_kernel_fn *kernel) {
-    const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
+    const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
     const strides a_rows = {as.batch, n, 1}, a_cols = {as.batch, 1, n}, b_rows = {bs.batch, n, 1},
                   b_cols = {bs.batch, 1, n}, c_rows = {cs.batch, n, 1};
     const bool small = n <= ROWS_STRIDES, dense = cs.row == n;
@@ -269,7 +272,7 @@ INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm
 /* Dense B by rows or by columns, or any B by rows; C by rows. */
 static inline unsigned rows_square_needs(const smm_call *call) {
     const intptr_t size = sizeof(T), n = call->n, row = n * size;
-    const smm_operand *a = &call->a, *b = &call->b, *c = &call->c;
+    const smm_operand *a = &call->matmul.a, *b = &call->matmul.b, *c = &call->matmul.c;
     const bool dense_a = (a->col == size && a->row == row) || (a->row == size && a->col == row);
     const bool dense_columns = dense_a && b->row == size && b->col == row && c->row == row;
     const bool gaps = !dense_a || (b->col == size && b->row != row) || (c->col == size && c->row != row);
@@ -343,7 +346,7 @@ typedef struct rows_part {
 INLINE rows_part rows_part_of(const smm_call *call, columns j) {
     const intptr_t most = j.width > 1 ? least(TILE_ROWS, TILE_VECTORS / j.width) : TALL_ROWS;
     const intptr_t m = call->m, height = largest_part(m, most), tall = tall_of(m, height);
-    const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
+    const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
     rows_fn *const *of = rows_table[j.width];
     return (rows_part){{of[height], of[height - 1]},
                        {{0, tall, call->k, j.last, as, bs, cs}, {tall, m, call->k, j.last, as, bs, cs}}};
@@ -352,7 +355,7 @@ INLINE rows_part rows_part_of(const smm_call *call, columns j) {
 /* Columns by columns, each time of a few matrices: enough to hide the call, few enough to stay in L1. */
 static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     enum { L1_BYTES = 16384 };
-    const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
+    const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
     const intptr_t m = call->m, k = call->k, n = call->n, bytes = (m * k + k * n + m * n) * (intptr_t)sizeof(T);
     const intptr_t group = bytes < L1_BYTES ? L1_BYTES / bytes : 1, ratio = (n << 16) / m;
     /* vectors: the wider, the fewer times B is walked through (25 to 32 columns of 8 lanes as 4 instead of 2 and 2: 15
@@ -362,8 +365,8 @@ static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t l
     const rows_part parts[] = {rows_part_of(call, (columns){width, step - LANES}),
                                rows_part_of(call, columns_from(whole / LANES, width, n))};
     for (intptr_t q = first; q < last; q += group) {
-        const T *a = (const T *)call->a.data + q * as.batch, *b = (const T *)call->b.data + q * bs.batch;
-        T *c = (T *)call->c.data + q * cs.batch;
+        const T *a = (const T *)call->matmul.a.data + q * as.batch, *b = (const T *)call->matmul.b.data + q * bs.batch;
+        T *c = (T *)call->matmul.c.data + q * cs.batch;
         for (intptr_t v = 0; v < n; v += step) {
             const rows_part *part = &parts[v == whole];
             const ahead next = {cold && !v ? next_a(cold, a, group * m * k) : NULL, b + distance(group * k * n), ratio};
@@ -375,5 +378,5 @@ static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t l
 }
 
 static unsigned rows_needs(const smm_call *call) {
-    return (call->b.col == sizeof(T) ? 0u : SMM_PACK_B) | (call->c.col == sizeof(T) ? 0u : SMM_STAGE_C);
+    return (call->matmul.b.col == sizeof(T) ? 0u : SMM_PACK_B) | (call->matmul.c.col == sizeof(T) ? 0u : SMM_STAGE_C);
 }

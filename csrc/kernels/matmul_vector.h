@@ -5,9 +5,10 @@
  * different columns, as in matmul_rows.h, would be empty half the time.) */
 
 INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, const smm_behind *cold, const int n) {
-    const strides as = strides_of(&call->a), bs = strides_of(&call->b), cs = strides_of(&call->c);
-    const T *a = (const T *)call->a.data + first * as.batch, *b = (const T *)call->b.data + first * bs.batch;
-    T *c = (T *)call->c.data + first * cs.batch;
+    const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
+    const T *a = (const T *)call->matmul.a.data + first * as.batch,
+            *b = (const T *)call->matmul.b.data + first * bs.batch;
+    T *c = (T *)call->matmul.c.data + first * cs.batch;
     const intptr_t m = call->m, k = call->k;
     for (intptr_t q = first; q < last; q++, a += as.batch, b += bs.batch, c += cs.batch)
         for (intptr_t i = 0; i < m; i += BLOCK) {
@@ -52,9 +53,9 @@ static void KERNEL(matmul_vector)(const smm_call *call, intptr_t first, intptr_t
  * of float64, one of float32 (C timings on an AMD EPYC, family 26 model 2). */
 static unsigned vector_needs(const smm_call *call) {
     const intptr_t size = sizeof(T), n = call->n;
-    if (call->a.col != size || (n > 1 && (2 * n > BLOCK || call->m * call->k * 4 < BLOCK * BLOCK * size)))
+    if (call->matmul.a.col != size || (n > 1 && (2 * n > BLOCK || call->m * call->k * 4 < BLOCK * BLOCK * size)))
         return SMM_UNFIT;
-    return (n == 1 ? call->c.row : call->c.col) == size ? 0u : SMM_STAGE_C;
+    return (n == 1 ? call->matmul.c.row : call->matmul.c.col) == size ? 0u : SMM_STAGE_C;
 }
 
 /* --- one vector and dense matrices: each lane has a matrix, some rows of it at a time --- */
@@ -79,7 +80,8 @@ INLINE void vector_rows(vec *z, const vec *a, intptr_t row, intptr_t col, const 
 INLINE void vector_lanes_loop(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t m,
                               const intptr_t k, const bool left, const bool one) {
     const intptr_t size = sizeof(T), room = VECTOR_ROOM / k;
-    const smm_operand *matrix = left ? &call->b : &call->a, *vector = left ? &call->a : &call->b, *to = &call->c;
+    const smm_operand *matrix = left ? &call->matmul.b : &call->matmul.a,
+                      *vector = left ? &call->matmul.a : &call->matmul.b, *to = &call->matmul.c;
     vec a[VECTOR_ROOM];
     if (one)
         for (intptr_t e = 0; e < m * k; e++) a[e] = lane_set(((const T *)matrix->data)[e]);
@@ -104,9 +106,9 @@ INLINE void vector_lanes_loop(const smm_call *call, intptr_t first, intptr_t las
 }
 INLINE void vector_lanes(const smm_call *call, intptr_t first, intptr_t last, const smm_behind *cold, const intptr_t m,
                          const intptr_t k, const bool left) {
-    const bool one = !(left ? &call->b : &call->a)->batch;
+    const bool one = !(left ? &call->matmul.b : &call->matmul.a)->batch;
     const bool singly = last - first < LANES || (cold && !one);
-    if (singly && m * k * (intptr_t)sizeof(T) >= VECTOR_LARGE && !left && call->c.row == sizeof(T))
+    if (singly && m * k * (intptr_t)sizeof(T) >= VECTOR_LARGE && !left && call->matmul.c.row == sizeof(T))
         KERNEL(one_vector)(call, first, last, cold);
     else if (one)
         vector_lanes_loop(call, first, last, cold, m, k, left, true);
@@ -122,7 +124,7 @@ static unsigned vector_lanes_needs(const smm_call *call) {
     const intptr_t size = sizeof(T), k = call->k;
     const bool left = call->m == 1 && call->n > 1; /* only asked for of orders that fit the room */
     const intptr_t rows = left ? k : call->m, cols = left ? call->n : k;
-    const smm_operand *matrix = left ? &call->b : &call->a;
+    const smm_operand *matrix = left ? &call->matmul.b : &call->matmul.a;
     const bool one = !matrix->batch && rows * cols <= VECTOR_ROOM;
     const bool dense =
         matrix->col == size && matrix->row == cols * size && (one || matrix->batch == rows * cols * size);

@@ -47,7 +47,8 @@ INLINE void combine_row(T *c, intptr_t step, const T *x, intptr_t count, T alpha
 
 static void KERNEL(scale)(const smm_call *call, void *packed) {
     const intptr_t count = call->m * call->n;
-    for (intptr_t q = 0; q < call->batch; q++) scale_row((T *)packed + q * count, count, scalar_of(&call->alpha, q, 1));
+    for (intptr_t q = 0; q < call->batch; q++)
+        scale_row((T *)packed + q * count, count, scalar_of(&call->matmul.alpha, q, 1));
 }
 
 static void KERNEL(add)(void *sum, const void *x, intptr_t count) {
@@ -58,11 +59,11 @@ static void KERNEL(add)(void *sum, const void *x, intptr_t count) {
 
 static void KERNEL(unpack)(const smm_call *call, void *packed) {
     const intptr_t m = call->m, n = call->n;
-    const strides s = strides_of(&call->c);
-    T *x = packed, *c = call->c.data;
+    const strides s = strides_of(&call->matmul.c);
+    T *x = packed, *c = call->matmul.c.data;
     for (intptr_t q = 0; q < call->batch; q++, c += s.batch, x += m * n) {
-        const T alpha = scalar_of(&call->alpha, q, 1), beta = scalar_of(&call->beta, q, 0);
-        if (beta == 0 && call->alpha.data) scale_row(x, m * n, alpha);
+        const T alpha = scalar_of(&call->matmul.alpha, q, 1), beta = scalar_of(&call->matmul.beta, q, 0);
+        if (beta == 0 && call->matmul.alpha.data) scale_row(x, m * n, alpha);
         for (intptr_t i = 0; i < m; i++) {
             T *row = c + i * s.row;
             if (beta != 0)

@@ -242,17 +242,17 @@ INLINE void q_store_complement(const smm_call *call, intptr_t q, lanes_matrix a,
             const reflection h = {a.at + k * a.step + k, a.step, a.m - k, tau[k]};
             reflect(h, x + k * width, width, width, true, false);
         }
-        smm_operand c = call->c;
+        smm_operand c = call->qr.q;
         c.data = (char *)c.data + j * c.col;
         lanes_store(&c, q, x, a.m, width, count);
     }
 }
 
-/* D is R and zeros below its diagonal; r is room for it. */
+/* R, and zeros below its diagonal; r is room for it. */
 INLINE void r_store(const smm_call *call, intptr_t q, vec *r, lanes_matrix a, const intptr_t rows, intptr_t count) {
     for (intptr_t i = 0; i < rows; i++)
         for (intptr_t j = 0; j < a.n; j++) r[i * a.n + j] = i <= j ? a.at[i * a.step + j] : lane_set(0);
-    lanes_store(&call->d, q, r, rows, a.n, count);
+    lanes_store(call->op == SMM_OP_QR ? &call->qr.r : &call->qr_r.r, q, r, rows, a.n, count);
 }
 
 /* QR, QR_R, QR_RAW of LANES matrices, with room for R. */
@@ -261,11 +261,11 @@ INLINE void qr_group(const smm_call *call, intptr_t q, lanes_matrix a, vec *r, i
     const intptr_t p = least(a.m, a.n);
     vec tau[SMM_MOST_ORDER];
     qr_load_and_factor(call, q, a, tau, count, unrolled, cold);
-    lanes_store_int(&call->info, q, lane_set(0), count);
+    lanes_store_int(smm_info(call), q, lane_set(0), count);
     if (call->op == SMM_OP_QR_RAW) {
         gather_rows(a, a.n);
-        lanes_store(&call->c, q, a.at, a.m, a.n, count);
-        lanes_store(&call->d, q, tau, p, 1, count);
+        lanes_store(&call->qr_raw.h, q, a.at, a.m, a.n, count);
+        lanes_store(&call->qr_raw.tau, q, tau, p, 1, count);
         return;
     }
     r_store(call, q, r, a, unrolled ? p : call->k, count);
@@ -273,7 +273,7 @@ INLINE void qr_group(const smm_call *call, intptr_t q, lanes_matrix a, vec *r, i
     if (!unrolled && call->k > p) q_store_complement(call, q, a, tau, r, count);
     q_form(a, tau, unrolled);
     gather_rows(a, p);
-    lanes_store(&call->c, q, a.at, a.m, p, count);
+    lanes_store(&call->qr.q, q, a.at, a.m, p, count);
 }
 
 /* Square matrices of a constant order. */

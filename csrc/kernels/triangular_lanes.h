@@ -12,13 +12,13 @@ _Static_assert(sizeof(triangle) <= SMM_KERNEL_ROOM, "room of triangular_lanes");
 
 INLINE void load_triangle(triangle *t, const smm_call *call, intptr_t q, intptr_t count, bool cold) {
     const intptr_t n = call->n;
-    const strides s = strides_of(&call->a);
+    const strides s = strides_of(&call->solve_triangular.a);
     const bool reversed = call->form & SMM_UPPER;
-    const T *next = ahead_of(&call->a, q, LANES * n * n);
+    const T *next = ahead_of(&call->solve_triangular.a, q, LANES * n * n);
     if (s.row == 1 && s.col != 1)
-        panels_load_columns(t->l, &call->a, q, n, reversed, count);
+        panels_load_columns(t->l, &call->solve_triangular.a, q, n, reversed, count);
     else
-        panels_load_rows(t->l, &call->a, q, n, reversed, 0, n, count);
+        panels_load_rows(t->l, &call->solve_triangular.a, q, n, reversed, 0, n, count);
     t->info = lane_set(0);
     t->plain = true;
     for (intptr_t j = 0; j < n; j++) {
@@ -103,6 +103,10 @@ static void KERNEL(solve_triangle)(const triangle *t, vec *x, intptr_t ld, intpt
     for (; k < width; k++) solve_columns(t, x + k, ld, n, backward, 1);
 }
 
+_Static_assert(offsetof(smm_call, solve_triangular.x) == offsetof(smm_call, cho_solve.x) &&
+                   offsetof(smm_call, solve_triangular.info) == offsetof(smm_call, cho_solve.info),
+               "CHO_SOLVE has the operands of SOLVE_TRIANGULAR");
+
 /* SOLVE_TRIANGULAR: forward; CHO_SOLVE: forward, then backward. A reversed triangle meets its unknowns in reverse. */
 static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     const intptr_t n = call->n;
@@ -111,10 +115,10 @@ static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intpt
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         load_triangle(t, call, q, count, cold);
-        lanes_store_int(&call->info, q, t->info, count);
+        lanes_store_int(&call->solve_triangular.info, q, t->info, count);
         for (intptr_t k = 0; k < call->k; k += BLOCK) {
             const intptr_t width = least(BLOCK, call->k - k);
-            smm_operand b = call->b, c = call->c;
+            smm_operand b = call->solve_triangular.b, c = call->solve_triangular.x;
             vec x[SMM_MOST_ORDER * BLOCK];
             b.data = (char *)b.data + k * b.col;
             c.data = (char *)c.data + k * c.col;
@@ -126,6 +130,6 @@ static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intpt
             if (call->op == SMM_OP_CHO_SOLVE) KERNEL(solve_triangle)(t, x, width, n, width, true);
             lanes_store(&c, q, x, n, width, count);
         }
-        lanes_spoil(&call->c, q, t->info, n, call->k, count);
+        lanes_spoil(&call->solve_triangular.x, q, t->info, n, call->k, count);
     }
 }

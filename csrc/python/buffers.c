@@ -108,8 +108,8 @@ static bool is_sound(const DLTensor *x, char why[WHY]) {
     if (!bytes || x->dtype.bits % 8 || x->dtype.lanes != 1)
         return because(why, "elements of %d bits in %d lanes; expected whole bytes in 1 lane", x->dtype.bits,
                        x->dtype.lanes);
-    if (x->ndim < 0 || x->ndim > SMM_MOST_DIMS)
-        return because(why, "%d dimensions; expected at most %d", x->ndim, SMM_MOST_DIMS);
+    if (x->ndim < 0 || x->ndim > SMM_MOST_AXES)
+        return because(why, "%d dimensions; expected at most %d", x->ndim, SMM_MOST_AXES);
     if (x->ndim && !x->shape) return because(why, "no shape for its %d dimensions", x->ndim);
     bool empty = false, fits = true;
     for (int i = 0; i < x->ndim; i++) {
@@ -136,7 +136,7 @@ static bool is_sound(const DLTensor *x, char why[WHY]) {
 static void write_strides(smm_buffer *b) {
     if (b->x.strides) return;
     uint64_t stride = 1; /* may wrap where there is no element */
-    b->x.strides = b->sizes + SMM_MOST_DIMS;
+    b->x.strides = b->sizes + SMM_MOST_AXES;
     for (int i = b->x.ndim; i--; stride *= (uint64_t)b->x.shape[i]) b->x.strides[i] = (int64_t)stride;
 }
 
@@ -318,7 +318,7 @@ static int describe_interface(PyObject *d, PyObject *label, PyObject *x, smm_buf
     PyObject *typestr = PyDict_GetItemString(d, "typestr"), *data = PyDict_GetItemString(d, "data");
     PyObject *strides = PyDict_GetItemString(d, "strides"), *mask = PyDict_GetItemString(d, "mask");
     PyObject *stream = PyDict_GetItemString(d, "stream");
-    int64_t number, *const steps = b->sizes + SMM_MOST_DIMS;
+    int64_t number, *const steps = b->sizes + SMM_MOST_AXES;
 
     if (!take_integer(version, 0, 3, &number))
         return smm_refuse(PyExc_BufferError, label, x,
@@ -326,12 +326,12 @@ static int describe_interface(PyObject *d, PyObject *label, PyObject *x, smm_buf
     if (mask && mask != Py_None)
         return smm_refuse(PyExc_BufferError, label, x,
                           "whose " INTERFACE " has a mask, which smallmm does not heed; expected None");
-    b->x.ndim = take_integers(shape, SMM_MOST_DIMS, 0, b->sizes);
+    b->x.ndim = take_integers(shape, SMM_MOST_AXES, 0, b->sizes);
     b->x.shape = b->sizes;
     if (b->x.ndim < 0)
         return smm_refuse(PyExc_BufferError, label, x,
                           "whose " INTERFACE " has the shape %.100R; expected a tuple of up to %d integers >= 0", shape,
-                          SMM_MOST_DIMS);
+                          SMM_MOST_AXES);
     if (!take_typestr(typestr, &b->x.dtype))
         return smm_refuse(PyExc_BufferError, label, x,
                           "whose " INTERFACE " has the typestr %.50R; expected one of a little-endian number, "
@@ -537,7 +537,7 @@ static PyObject *device_of(PyObject *Py_UNUSED(module), PyObject *args) {
 
 typedef struct memory {
     DLManagedTensor tensor;
-    int64_t shape[SMM_MOST_DIMS];
+    int64_t shape[SMM_MOST_AXES];
     int device;
 } memory;
 
@@ -569,9 +569,9 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_ssize_t stream;
     if (!PyArg_ParseTuple(args, "O!sin", &PyTuple_Type, &shape, &dtype, &ordinal, &stream)) return NULL;
     const int size = dtype[0] ? dtype[1] - '0' : 0;
-    if (PyTuple_GET_SIZE(shape) > SMM_MOST_DIMS)
+    if (PyTuple_GET_SIZE(shape) > SMM_MOST_AXES)
         return PyErr_Format(PyExc_ValueError, "device_empty: shape has %zd dimensions; expected at most %d",
-                            PyTuple_GET_SIZE(shape), SMM_MOST_DIMS);
+                            PyTuple_GET_SIZE(shape), SMM_MOST_AXES);
     if (smm_configure_cuda() < 0) return NULL;
     memory *m = calloc(1, sizeof *m);
     if (!m) return PyErr_NoMemory();

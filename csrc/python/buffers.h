@@ -7,7 +7,7 @@
 #include "../cuda/cuda.h"
 #include "dlpack.h"
 
-enum { SMM_MOST_DIMS = SMM_CUDA_DIMS + 2 };
+enum { SMM_MOST_AXES = SMM_CUDA_DIMS + 2 };
 
 /* An array: shape and strides (in elements, never NULL), data (byte_offset is 0), and what keeps it alive. */
 typedef struct smm_buffer {
@@ -16,7 +16,7 @@ typedef struct smm_buffer {
     const DLPackExchangeAPI *api;
     DLManagedTensorVersioned *managed; /* held until the work is done */
     DLManagedTensor *unversioned;
-    int64_t sizes[2 * SMM_MOST_DIMS];
+    int64_t sizes[2 * SMM_MOST_AXES];
 } smm_buffer;
 
 /* x is an array on a CUDA device that has DLPack's C exchange API: described. Never an exception. */

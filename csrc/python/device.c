@@ -12,28 +12,46 @@ typedef struct task {
     smm_cuda_call call;
     smm_buffer x[SMM_MOST_OPERANDS];
     bool is_number[SMM_MOST_OPERANDS];
-    char absent[4]; /* dimensions that an input lacks, so that no output has them */
-    int device, bits;
+    char absent[4];    /* dimensions that an input lacks, so that no output has them */
+    int device, dtype; /* -1: not known yet */
 } task;
 
 static task task_of(const smm_gufunc *g) {
-    return (task){.g = g,
-                  .s = smm_signature_of(g),
-                  .call = {.op = g->op, .form = g->form, .m = -1, .k = -1, .n = -1, .alpha = 1},
-                  .device = -1};
+    task t = {.g = g,
+              .s = smm_signature_of(g),
+              .call = {.op = g->op, .form = g->form, .m = -1, .k = -1, .n = -1},
+              .device = -1,
+              .dtype = -1};
+    if (g->op == SMM_OP_MATMUL) t.call.number[SMM_MATMUL_alpha] = 1;
+    return t;
 }
 
-static int operand_of(char field) {
-    switch (field | 0x20) { /* lower case */
-    case 'a': return SMM_A;
-    case 'b': return SMM_B;
-    case 'c': return SMM_C;
-    case 'd': return SMM_D;
-    case 'p': return SMM_PIVOTS;
-    case 'i': return SMM_INFO;
-    case 's': return SMM_ALPHA;
-    default: return SMM_BETA;
-    }
+/* DLPack's name of operand i's elements in calls of an element type. */
+static DLDataType element_of(const task *t, int i, smm_dtype dtype) {
+    static const uint8_t codes[SMM_DTYPE_COUNT] = {
+#define ROW(x, NAME, name, in_memory, computed, numpy, dlpack, ...) dlpack,
+        SMM_DTYPES(ROW, _)
+#undef ROW
+    };
+    const int place = t->s->place[i];
+    const smm_element element = smm_operations[t->g->op].operand[place].element;
+    return (DLDataType){.code = element == SMM_INT32  ? kDLInt
+                                : element == SMM_REAL ? codes[smm_dtypes[dtype].real]
+                                                      : codes[dtype],
+                        .bits = 8 * smm_size_of(t->g->op, dtype, place),
+                        .lanes = 1};
+}
+
+static bool is_element(const task *t, int i, smm_dtype dtype) {
+    const DLDataType x = t->x[i].x.dtype, y = element_of(t, i, dtype);
+    return x.code == y.code && x.bits == y.bits && x.lanes == y.lanes;
+}
+
+/* The element type of a call whose first operand has such elements, or -1. */
+static int dtype_of(const task *t, int i) {
+    int dtype = SMM_DTYPE_COUNT - 1;
+    while (dtype >= 0 && !is_element(t, i, dtype)) dtype--;
+    return dtype;
 }
 
 static intptr_t *size_in(task *t, char dimension) {
@@ -65,11 +83,9 @@ static bool number(PyObject *x, double *value) {
 static bool fits_others(task *t, int operand) {
     const DLTensor *x = &t->x[operand].x;
     if (t->device < 0) t->device = x->device.device_id;
-    if (t->device != x->device.device_id || x->dtype.lanes != 1) return false;
-    if ((uintptr_t)x->data & (x->dtype.bits / 8 - 1)) return false; /* misaligned, or no size that we take */
-    if (smm_is_integer(t->g->fields[operand])) return x->dtype.code == kDLInt && x->dtype.bits == 32;
-    if (!t->bits) t->bits = x->dtype.bits;
-    return x->dtype.code == kDLFloat && x->dtype.bits == t->bits && (t->bits == 32 || t->bits == 64);
+    if (t->dtype < 0) t->dtype = dtype_of(t, operand);
+    return t->device == x->device.device_id && t->dtype >= 0 && is_element(t, operand, t->dtype) &&
+           !((uintptr_t)x->data & (x->dtype.bits / 8 - 1)); /* aligned */
 }
 
 static bool broadcast(smm_cuda_call *call, const int64_t *shape, int dims) {
@@ -89,7 +105,7 @@ static bool broadcast(smm_cuda_call *call, const int64_t *shape, int dims) {
 static bool take_input(task *t, int operand) {
     const smm_signature *s = t->s;
     const DLTensor *x = &t->x[operand].x;
-    if (!fits_others(t, operand) || x->ndim > SMM_MOST_DIMS) return false;
+    if (!fits_others(t, operand) || x->ndim > SMM_MOST_AXES) return false;
     for (int i = 0; i < s->core[operand] && x->ndim < s->core[operand]; i++)
         if (s->optional[operand][i]) t->absent[strlen(t->absent)] = s->dims[operand][i];
     const int batch_dims = x->ndim - core_of(t, operand);
@@ -110,7 +126,7 @@ static bool take_sizes(task *t) {
     if (call->n < 0) call->n = 1;
     if (call->m < 0) call->m = call->op == SMM_OP_MATMUL ? 1 : call->n;
     if (call->k < 0) call->k = t->g->k ? *size_in(t, t->g->k) : 1;
-    call->dtype = t->bits == 32 ? SMM_F32 : SMM_F64;
+    call->dtype = t->dtype;
     return smm_cuda_takes(call->op, call->m, call->k, call->n) && (call->k || call->op == SMM_OP_MATMUL);
 }
 
@@ -124,7 +140,7 @@ static int shape_of_output(task *t, int operand, int64_t *shape) {
 
 static bool take_output(task *t, int operand) {
     const DLTensor *x = &t->x[operand].x;
-    int64_t shape[SMM_MOST_DIMS];
+    int64_t shape[SMM_MOST_AXES];
     const int ndim = shape_of_output(t, operand, shape);
     if (!fits_others(t, operand) || x->ndim != ndim) return false;
     for (int i = 0; i < ndim; i++)
@@ -132,17 +148,17 @@ static bool take_output(task *t, int operand) {
     return true;
 }
 
-/* Where an operand's elements lie. A vector is a column; where the field is in upper case, a row. */
+/* Where an operand's elements lie. A vector is a column; or where the gufunc says so, a row. */
 static void describe(task *t, int operand) {
     const DLTensor *x = &t->x[operand].x;
-    smm_cuda_operand *to = &t->call.operand[operand_of(t->g->fields[operand])];
+    smm_cuda_operand *to = &t->call.operand[t->s->place[operand]];
     int at = x->ndim - core_of(t, operand);
     to->data = x->data;
     for (int d = 0; d < t->call.dims; d++)
         to->batch[d] = d < at && x->shape[at - 1 - d] != 1 ? x->strides[at - 1 - d] : 0;
     for (int i = 0; i < t->s->core[operand]; i++) {
         if (is_absent(t, operand, i)) continue;
-        const bool is_column = t->s->core[operand] == 2 ? i == 1 : t->g->fields[operand] < 'a';
+        const bool is_column = t->s->core[operand] == 2 ? i == 1 : t->g->rows;
         *(is_column ? &to->col : &to->row) = x->strides[at++];
     }
 }
@@ -154,7 +170,7 @@ static void describe_all(task *t) {
 
 static void take_number(task *t, int operand, double value) {
     t->is_number[operand] = true;
-    *(operand_of(t->g->fields[operand]) == SMM_ALPHA ? &t->call.alpha : &t->call.beta) = value;
+    t->call.number[t->s->place[operand]] = value;
 }
 
 /* The call as one on the host would be, for what can be said of its work; of its batch dimensions, the innermost. */
@@ -166,11 +182,10 @@ static smm_call work_of(const smm_cuda_call *call, intptr_t batch) {
                   .m = call->m,
                   .n = call->n,
                   .k = call->k};
-    smm_operand *const to[] = {&c.a, &c.b, &c.c, &c.d, &c.pivots, &c.info};
-    for (int i = SMM_A; i <= SMM_INFO; i++) {
+    for (int i = 0; i < smm_operations[call->op].count; i++) {
         const smm_cuda_operand *x = &call->operand[i];
-        const intptr_t size = i >= SMM_PIVOTS || call->dtype == SMM_F32 ? 4 : 8;
-        *to[i] = (smm_operand){x->data, call->dims ? x->batch[0] * size : 0, x->row * size, x->col * size};
+        const intptr_t size = smm_size_of(call->op, call->dtype, i);
+        c.operand[i] = (smm_operand){x->data, call->dims ? x->batch[0] * size : 0, x->row * size, x->col * size};
     }
     return c;
 }
@@ -188,7 +203,7 @@ static smm_cuda_status explain(smm_detour *detour, const task *t) {
                             .swapped = kernel.swapped,
                             .sizes = work_of(&t->call, args.batch)};
     snprintf(plan.kernel, sizeof plan.kernel, "smm_%s_%s_sm%d", smm_cuda_kernel_names[kernel.parameters.kernel],
-             t->call.dtype == SMM_F32 ? "f32" : "f64", device->arch);
+             smm_dtypes[t->call.dtype].name, device->arch);
     detour->take_device(detour, &plan);
     return SMM_CUDA_OK;
 }
@@ -217,11 +232,10 @@ static void allocation_failed(void *Py_UNUSED(context), const char *kind, const 
 
 /* A new array of the same library. */
 static PyObject *new_output(task *t, int operand, const DLPackExchangeAPI *api) {
-    int64_t shape[SMM_MOST_DIMS];
-    const bool integer = smm_is_integer(t->g->fields[operand]);
+    int64_t shape[SMM_MOST_AXES];
     DLTensor prototype = {.device = {kDLCUDA, t->device},
                           .ndim = shape_of_output(t, operand, shape),
-                          .dtype = {integer ? kDLInt : kDLFloat, integer ? 32 : t->bits, 1},
+                          .dtype = element_of(t, operand, t->dtype),
                           .shape = shape};
     DLManagedTensorVersioned *managed = NULL;
     PyObject *result = NULL;
@@ -268,7 +282,7 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
         if (i < nargs && !Py_IsNone(args[i])) {
             declined = !smm_exchange(args[i], &t.x[i]) || t.x[i].api != t.x[0].api || !take_output(&t, i);
             outputs[i - inputs] = Py_NewRef(args[i]);
-        } else if (t.call.beta != 0) {
+        } else if (t.s->updates && t.call.number[SMM_MATMUL_beta] != 0) {
             declined = true;
         } else {
             outputs[i - inputs] = new_output(&t, i, t.x[0].api);
@@ -289,28 +303,32 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
 /* Why an operand does not fit: each is what its library said of it before, as a rule, and that has been checked. */
 static void explain_misfit(const task *t, int operand, PyObject *label, PyObject *x) {
     const smm_buffer *b = &t->x[operand];
-    const bool integer = smm_is_integer(t->g->fields[operand]), output = operand >= t->s->inputs;
-    const int kind = integer ? kDLInt : kDLFloat, bits = b->x.dtype.bits, wanted = integer ? 32 : t->bits;
+    const bool integer = smm_is_integer(t->g, operand), output = operand >= t->s->inputs;
+    const bool fits = t->dtype < 0 ? dtype_of(t, operand) >= 0 : is_element(t, operand, t->dtype);
     const int batch_dims = b->x.ndim - core_of(t, operand);
     char name[SMM_DTYPE_NAME];
     if (b->x.device.device_id != t->device) {
         smm_refuse(PyExc_ValueError, label, x, "on CUDA device %d; expected device %d, as the operands before",
                    b->x.device.device_id, t->device);
-    } else if (b->x.dtype.code != kind || (wanted && bits != wanted) || (!integer && bits != 32 && bits != 64)) {
-        smm_refuse(PyExc_ValueError, label, x, "of %s; expected %s", smm_dtype_name(b->x.dtype, name),
-                   integer                   ? "int32"
-                   : !operand || wanted % 32 ? "float32 or float64"
-                   : wanted == 32            ? "float32, as the operands before"
-                                             : "float64, as the operands before");
-    } else if ((uintptr_t)b->x.data % (bits / 8)) {
+    } else if (!fits) {
+        char expected[SMM_DTYPE_NAME];
+        if (integer)
+            smm_refuse(PyExc_ValueError, label, x, "of %s; expected int32", smm_dtype_name(b->x.dtype, name));
+        else if (t->dtype < 0)
+            smm_refuse(PyExc_ValueError, label, x, "of %s; expected float32 or float64",
+                       smm_dtype_name(b->x.dtype, name));
+        else
+            smm_refuse(PyExc_ValueError, label, x, "of %s; expected %s, as the operands before",
+                       smm_dtype_name(b->x.dtype, name), smm_dtype_name(element_of(t, operand, t->dtype), expected));
+    } else if ((uintptr_t)b->x.data % (b->x.dtype.bits / 8)) {
         smm_refuse(PyExc_ValueError, label, x,
                    "whose data begin at the address %p; expected a multiple of %d bytes, an element's size", b->x.data,
-                   bits / 8);
+                   b->x.dtype.bits / 8);
     } else if (batch_dims > SMM_CUDA_DIMS) {
         smm_refuse(PyExc_ValueError, label, x, "with %d batch dimensions; expected at most %d on a device", batch_dims,
                    SMM_CUDA_DIMS);
     } else {
-        int64_t shape[SMM_MOST_DIMS];
+        int64_t shape[SMM_MOST_AXES];
         const DLTensor expected = {.ndim = output ? shape_of_output((task *)t, operand, shape) : 0, .shape = shape};
         PyObject *given = smm_shape_of(&b->x), *fitting = smm_shape_of(&expected);
         if (given && fitting && output)

@@ -40,18 +40,12 @@ static int read_parameters(PyObject *d, smm_cuda_parameters *p) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static const char *const op_names[] = {
-#define SMM_OP(name, ...) #name,
-#include "../ops.def"
-#undef SMM_OP
-};
-
 static int read_op(PyObject *d) {
     PyObject *op = PyDict_GetItemString(d, "op");
     if (!op) return SMM_OP_MATMUL;
     const char *name = PyUnicode_Check(op) ? PyUnicode_AsUTF8(op) : "";
     for (int i = 0; i < SMM_OPS; i++)
-        if (!strcmp(name, op_names[i])) return i;
+        if (!strcmp(name, smm_operations[i].name)) return i;
     PyErr_Format(PyExc_ValueError, "there is no operation '%s'", name);
     return -1;
 }
@@ -80,14 +74,16 @@ static int read_problem(PyObject *d, smm_cuda_problem *p) {
     PyObject *dtype = PyDict_GetItemString(d, "dtype");
     const int op = read_op(d);
     if (op < 0) return -1;
-    const bool is_f32 = dtype && PyUnicode_Check(dtype) && !PyUnicode_CompareWithASCIIString(dtype, "f32");
-    if (!is_f32 && (!dtype || !PyUnicode_Check(dtype) || PyUnicode_CompareWithASCIIString(dtype, "f64"))) {
+    const char *name = dtype && PyUnicode_Check(dtype) ? PyUnicode_AsUTF8(dtype) : "";
+    int number = SMM_DTYPE_COUNT - 1;
+    while (number >= 0 && strcmp(name, smm_dtypes[number].name)) number--;
+    if (number < 0) {
         PyErr_Format(PyExc_ValueError, "the dtype of a problem is %.50R; expected a dtype of a kernel, 'f32' or 'f64'",
                      dtype ? dtype : Py_None);
         return -1;
     }
     *p = (smm_cuda_problem){.op = op,
-                            .dtype = is_f32 ? SMM_F32 : SMM_F64,
+                            .dtype = number,
 #define READ(name, otherwise) .name = read_int(d, #name, otherwise),
                             PROBLEM_NUMBERS(READ)
 #undef READ
@@ -135,14 +131,19 @@ static PyObject *values_of(const smm_cuda_has *has) {
     return values;
 }
 
-/* cuda_catalog(): what rows may name: "ops"; "problem", the numbers of a problem and the usual ones; "parameters" and
- * what they mean; "kernels", of each its parameters and the values that the tuner tries. */
+/* cuda_catalog(): what rows may name: "ops" and "dtypes"; "problem", the numbers of a problem and the usual ones;
+ * "parameters" and what they mean; "kernels", of each its parameters and the values that the tuner tries. */
 static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
-    PyObject *ops = PyTuple_New(SMM_OPS), *problem = PyDict_New(), *parameters = PyDict_New(), *kernels = PyDict_New();
-    bool done = ops && problem && parameters && kernels;
+    PyObject *ops = PyTuple_New(SMM_OPS), *dtypes = PyTuple_New(SMM_DTYPE_COUNT);
+    PyObject *problem = PyDict_New(), *parameters = PyDict_New(), *kernels = PyDict_New();
+    bool done = ops && dtypes && problem && parameters && kernels;
     for (int i = 0; i < SMM_OPS && done; i++) {
-        PyObject *name = PyUnicode_FromString(op_names[i]);
+        PyObject *name = PyUnicode_FromString(smm_operations[i].name);
         if ((done = name)) PyTuple_SET_ITEM(ops, i, name);
+    }
+    for (int i = 0; i < SMM_DTYPE_COUNT && done; i++) {
+        PyObject *name = PyUnicode_FromString(smm_dtypes[i].name);
+        if ((done = name)) PyTuple_SET_ITEM(dtypes, i, name);
     }
 #define NUMBER(name, usual) done = done && put(problem, #name, PyLong_FromLong(usual)) == 0;
     PROBLEM_NUMBERS(NUMBER)
@@ -157,10 +158,11 @@ static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(n
         PyObject *of = PyDict_GetItemString(kernels, smm_cuda_kernel_names[has->kernel]);
         done = put(of, smm_cuda_parameter_list[has->parameter].name, values_of(has)) == 0;
     }
-    PyObject *all = done ? Py_BuildValue("{s:O,s:O,s:O,s:O}", "ops", ops, "problem", problem, "parameters", parameters,
-                                         "kernels", kernels)
+    PyObject *all = done ? Py_BuildValue("{s:O,s:O,s:O,s:O,s:O}", "ops", ops, "dtypes", dtypes, "problem", problem,
+                                         "parameters", parameters, "kernels", kernels)
                          : NULL;
     Py_XDECREF(ops);
+    Py_XDECREF(dtypes);
     Py_XDECREF(problem);
     Py_XDECREF(parameters);
     Py_XDECREF(kernels);

@@ -2,7 +2,7 @@
  * apart from the inputs. Whatever else, even an error, is not for here: the answer is NotImplemented, and the caller
  * asks the gufunc, which gives the same bits.
  *
- * It saves half of the time of a small call, and hands two batch dimensions to the core at once, so that those that do
+ * It saves half of the time of a small call, and hands all batch dimensions to the core at once, so that those that do
  * not merge into one still share the threads. */
 #include <string.h>
 
@@ -10,20 +10,9 @@
 
 enum { MOST_BATCH_DIMS = NPY_MAXDIMS, QUICK_ELEMENTS = 1024 };
 
-/* The operands of a call: arrays, and their batch dimensions, innermost first, merged where all operands step evenly.
- */
-typedef struct batch {
-    int count;
-    npy_intp size[MOST_BATCH_DIMS], stride[MOST_BATCH_DIMS][SMM_MOST_OPERANDS];
-} batch;
-
 static bool is_plain(PyObject *x, int type) {
     return PyArray_CheckExact(x) && PyArray_TYPE((PyArrayObject *)x) == type && PyArray_ISALIGNED((PyArrayObject *)x) &&
            PyArray_ISNOTSWAPPED((PyArrayObject *)x);
-}
-
-static int type_of(const smm_gufunc *g, int operand, int type) {
-    return smm_is_integer(g->fields[operand]) ? NPY_INT32 : type;
 }
 
 /* The bytes that an array spans. */
@@ -74,60 +63,29 @@ static bool broadcast(npy_intp shape[], int *dims, const smm_signature *s, int o
     return true;
 }
 
-static void merge(batch *b, const npy_intp shape[], int dims, const smm_signature *s, PyArrayObject *const arrays[]) {
-    b->count = 0;
-    for (int d = dims - 1; d >= 0; d--) {
-        if (shape[d] == 1) continue;
-        npy_intp stride[SMM_MOST_OPERANDS];
-        bool even = b->count > 0;
-        for (int i = 0; i < s->operands; i++) {
-            const int own = d - dims + PyArray_NDIM(arrays[i]) - s->core[i];
-            stride[i] = own < 0 || PyArray_DIM(arrays[i], own) == 1 ? 0 : PyArray_STRIDE(arrays[i], own);
-            if (even) even = stride[i] == b->stride[b->count - 1][i] * b->size[b->count - 1];
-        }
-        if (even) {
-            b->size[b->count - 1] *= shape[d];
-            continue;
-        }
-        b->size[b->count] = shape[d];
-        memcpy(b->stride[b->count++], stride, sizeof stride);
-    }
-}
-
-static intptr_t *run_in(smm_call *call, char field) {
-    switch (field | 0x20) {
-    case 'a': return &call->run.a;
-    case 'b': return &call->run.b;
-    case 'c': return &call->run.c;
-    case 'd': return &call->run.d;
-    case 'p': return &call->run.pivots;
-    case 'i': return &call->run.info;
-    case 's': return &call->run.alpha;
-    default: return &call->run.beta;
-    }
-}
-
-/* Describe the operands, their two innermost batch dimensions included. */
-static void describe(smm_call *call, const smm_gufunc *g, const smm_signature *s, PyArrayObject *const arrays[],
-                     const batch *b) {
-    enum { FEW = 32 }; /* a run of fewer matrices is not worth a kernel's start if the other dimension is longer */
-    const bool other = b->count > 1 && b->size[0] < FEW && b->size[1] > b->size[0];
-    const int inner = other ? 1 : 0, outer = other ? 0 : 1;
-    call->batch = b->count ? b->size[inner] : 1;
-    call->runs = b->count > 1 ? b->size[outer] : 1;
+/* Describe the operands. False: they have too many batch dimensions that do not merge. */
+static bool describe(smm_call *call, smm_outer *batch, const smm_gufunc *g, const smm_signature *s,
+                     PyArrayObject *const arrays[], const npy_intp shape[], int dims) {
     for (int i = 0; i < s->operands; i++) {
         const npy_intp *core = PyArray_STRIDES(arrays[i]) + PyArray_NDIM(arrays[i]) - s->core[i];
-        const bool row = g->fields[i] < 'a';
-        *smm_operand_in(call, g->fields[i]) = (smm_operand){
-            .data = PyArray_DATA(arrays[i]),
-            .batch = b->count ? b->stride[inner][i] : 0,
-            .row = s->core[i] > 0 && !row ? core[0] : 0,
-            .col = row              ? core[0]
-                   : s->core[i] > 1 ? core[1]
-                                    : 0,
-        };
-        *run_in(call, g->fields[i]) = b->count > 1 ? b->stride[outer][i] : 0;
+        smm_operand *x = &call->operand[s->place[i]];
+        x->data = PyArray_DATA(arrays[i]);
+        if (s->core[i] > 1)
+            x->row = core[0], x->col = core[1];
+        else if (s->core[i] == 1)
+            *(g->rows ? &x->col : &x->row) = core[0];
     }
+    batch->dims = 0;
+    for (int d = dims - 1; d >= 0; d--) {
+        intptr_t stride[SMM_MOST_OPERANDS] = {0};
+        for (int i = 0; i < s->operands; i++) {
+            const int own = d - dims + PyArray_NDIM(arrays[i]) - s->core[i];
+            if (own >= 0 && PyArray_DIM(arrays[i], own) != 1) stride[s->place[i]] = PyArray_STRIDE(arrays[i], own);
+        }
+        if (!smm_add_dimension(batch, shape[d], stride)) return false;
+    }
+    smm_take_batch(call, batch);
+    return true;
 }
 
 static bool has_elements(PyArrayObject *const arrays[], const smm_signature *s) {
@@ -136,27 +94,8 @@ static bool has_elements(PyArrayObject *const arrays[], const smm_signature *s) 
     return false;
 }
 
-/* Run the call for every index of the batch dimensions from the third on; none, if there is no matrix. */
-static smm_status run_all(const smm_call *call, const smm_gufunc *g, const smm_signature *s, const batch *b) {
-    npy_intp index[MOST_BATCH_DIMS];
-    for (int d = 2; d < b->count; d++) index[d] = 0;
-    for (int d = 0; d < b->count; d++)
-        if (b->size[d] == 0) return SMM_OK;
-    for (;;) {
-        smm_call one = *call;
-        for (int i = 0; i < s->operands; i++) {
-            smm_operand *x = smm_operand_in(&one, g->fields[i]);
-            for (int d = 2; d < b->count; d++) x->data = (char *)x->data + index[d] * b->stride[d][i];
-        }
-        const smm_status status = smm_take(&one);
-        int d = 2;
-        for (; d < b->count && ++index[d] == b->size[d]; d++) index[d] = 0;
-        if (status || d >= b->count) return status;
-    }
-}
-
 /* Arrays for the outputs: those given, or new ones. 0: done, 1: not for here, -1: an exception is set. */
-static int take_outputs(PyArrayObject *arrays[], const smm_gufunc *g, const smm_signature *s, smm_call *call, int type,
+static int take_outputs(PyArrayObject *arrays[], const smm_gufunc *g, const smm_signature *s, smm_call *call,
                         const npy_intp shape[], int dims, PyObject *const *args, Py_ssize_t nargs) {
     for (int i = s->inputs; i < s->operands; i++) {
         npy_intp whole[MOST_BATCH_DIMS + 2];
@@ -164,12 +103,13 @@ static int take_outputs(PyArrayObject *arrays[], const smm_gufunc *g, const smm_
         memcpy(whole, shape, (size_t)dims * sizeof *shape);
         for (int d = 0; d < s->core[i]; d++) whole[dims + d] = *smm_size_in(call, s->dims[i][d]);
         if (i >= nargs || Py_IsNone(args[i])) {
-            if (memchr(g->fields, 't', (size_t)s->operands)) return 1; /* beta multiplies what the output holds */
-            arrays[i] = (PyArrayObject *)PyArray_SimpleNew(dims + s->core[i], whole, type_of(g, i, type));
+            if (s->updates) return 1;
+            const int type = smm_numpy_type(g, i, call->dtype);
+            arrays[i] = (PyArrayObject *)PyArray_SimpleNew(dims + s->core[i], whole, type);
             if (!arrays[i]) return -1;
             continue;
         }
-        if (!is_plain(args[i], type_of(g, i, type))) return 1;
+        if (!is_plain(args[i], smm_numpy_type(g, i, call->dtype))) return 1;
         PyArrayObject *out = (PyArrayObject *)Py_NewRef(args[i]);
         arrays[i] = out;
         if (!PyArray_ISWRITEABLE(out) || PyArray_NDIM(out) != dims + s->core[i] ||
@@ -213,39 +153,40 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     const smm_signature *s = smm_signature_of(g);
     if (nargs < s->inputs || nargs > s->operands) Py_RETURN_NOTIMPLEMENTED;
     if (!PyArray_CheckExact(args[0])) return smm_device_direct(ufunc, args, nargs);
-    const int type = PyArray_TYPE((PyArrayObject *)args[0]);
-    if (type != NPY_FLOAT && type != NPY_DOUBLE) Py_RETURN_NOTIMPLEMENTED;
+    const int dtype = smm_dtype_of_numpy(PyArray_TYPE((PyArrayObject *)args[0]));
+    if (dtype < 0) Py_RETURN_NOTIMPLEMENTED;
 
     PyArrayObject *arrays[SMM_MOST_OPERANDS] = {NULL};
-    smm_call call = {.op = g->op, .form = g->form, .m = -1, .n = -1, .k = -1};
-    call.dtype = type == NPY_FLOAT ? SMM_F32 : SMM_F64;
+    smm_call call = {.op = g->op, .dtype = dtype, .form = g->form, .m = -1, .n = -1, .k = -1};
+    smm_outer batch;
     npy_intp shape[MOST_BATCH_DIMS];
     int dims = 0;
     for (int i = 0; i < s->inputs; i++) {
         arrays[i] = (PyArrayObject *)args[i];
-        if (!is_plain(args[i], type_of(g, i, type)) || !take_sizes(&call, s, i, arrays[i]) ||
+        if (!is_plain(args[i], smm_numpy_type(g, i, dtype)) || !take_sizes(&call, s, i, arrays[i]) ||
             !broadcast(shape, &dims, s, i, arrays[i]))
             Py_RETURN_NOTIMPLEMENTED;
     }
 
     const int last = s->operands - 1;
-    const bool only_failures = g->fields[last] == 'i' && nargs <= last && !smm_current_detour; /* which do not look */
+    const bool only_failures =
+        s->place[last] == smm_roles_of[g->op].info && nargs <= last && !smm_current_detour; /* which do not look */
     bool some_failed = false;
     if (only_failures) call.failed = &some_failed;
 
     PyObject *results = NULL;
-    int failed = take_outputs(arrays, g, s, &call, type, shape, dims, args, nargs);
+    int failed = take_outputs(arrays, g, s, &call, shape, dims, args, nargs);
     if (failed == 0) {
-        batch b;
-        merge(&b, shape, dims, s, arrays);
         if (call.m < 0) call.m = 1;
         if (call.n < 0) call.n = 1;
         if (call.k < 0) call.k = g->k ? *smm_size_in(&call, g->k) : 1;
-        describe(&call, g, s, arrays, &b);
+        failed = !describe(&call, &batch, g, s, arrays, shape, dims);
+    }
+    if (failed == 0) {
         const bool quick = PyArray_SIZE(arrays[0]) < QUICK_ELEMENTS && PyArray_SIZE(arrays[s->inputs]) < QUICK_ELEMENTS;
         const bool nothing = (!call.m || !call.n || !call.k) && !has_elements(arrays, s);
         PyThreadState *state = quick ? NULL : PyEval_SaveThread();
-        const smm_status status = nothing ? SMM_OK : run_all(&call, g, s, &b);
+        const smm_status status = nothing ? SMM_OK : smm_take(&call);
         if (state) PyEval_RestoreThread(state);
         if (status) /* an exception is there after Ctrl-C; what else is wrong the gufunc says */
             failed = PyErr_Occurred() ? -1 : 1;

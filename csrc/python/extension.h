@@ -16,38 +16,44 @@
 #include <numpy/arrayobject.h>
 #include <numpy/ufuncobject.h>
 
-#include "../smallmm.h"
+#include "../core.h"
 
 /* module.c: raise the exception for a status; `name` is the instruction set asked for, or NULL. Takes the GIL. */
 void smm_raise(smm_status status, const char *name);
 
-/* One gufunc. The dimensions of its signature are sizes m, n, k of the call (1 if they do not occur); `fields` says
- * which part of the call each operand is: a b c d, (p)ivots, (i)nfo, (s)calar alpha, (t)imes beta. A vector is a
- * column; in upper case, a row. `k` is the dimension that k equals where the signature has none. */
+/* One gufunc: an operation, in one form. Its operands are those of ops.def, and so are the dimensions of its signature,
+ * which are sizes m, n, k of the call (1 if they do not occur). A vector is a column, or where `rows` says so, a row.
+ */
 typedef struct smm_gufunc {
-    const char *name, *signature, *fields, *doc;
+    const char *name, *doc;
     smm_op op;
     unsigned form;
-    char k;
+    bool whole;            /* with the operands that are optional, too */
+    char k;                /* the dimension that k equals; 0: k is one of its own, which vectors lack */
+    const char *signature; /* where dimensions are not those of ops.def */
+    bool rows;
 } smm_gufunc;
 
 /* What a signature says, as the loops need it. */
-enum { SMM_MOST_OPERANDS = 7 };
 typedef struct smm_signature {
     int inputs, operands, dimensions;
     char dimension[3];                   /* m, n, k in order of first appearance */
-    int core[SMM_MOST_OPERANDS];         /* core dimensions of each operand, */
+    int place[SMM_MOST_OPERANDS];        /* of each operand, that among the operation's; */
+    int core[SMM_MOST_OPERANDS];         /* its core dimensions, */
     char dims[SMM_MOST_OPERANDS][2];     /* and which they are; */
     bool optional[SMM_MOST_OPERANDS][2]; /* and whether an operand may lack them ("?") */
+    bool updates;                        /* the output is an input, too */
 } smm_signature;
 
 /* gufuncs.c */
 int smm_add_gufuncs(PyObject *module);
 const smm_gufunc *smm_gufunc_of(PyObject *ufunc);
 const smm_signature *smm_signature_of(const smm_gufunc *g);
-bool smm_is_integer(char field);
+/* NumPy's type of operand i of a gufunc in calls of an element type; the element type of NumPy's, -1 if it is none. */
+int smm_numpy_type(const smm_gufunc *g, int i, smm_dtype dtype);
+int smm_dtype_of_numpy(int type);
+bool smm_is_integer(const smm_gufunc *g, int i);
 intptr_t *smm_size_in(smm_call *call, char dimension);
-smm_operand *smm_operand_in(smm_call *call, char field);
 /* Run it, or send it on the detour. A pivot that is no row is SMM_ERR_ARGUMENT, of which the package says more. */
 smm_status smm_take(const smm_call *call);
 

@@ -11,59 +11,91 @@
 _Thread_local smm_detour *smm_current_detour;
 
 static const smm_gufunc gufuncs[] = {
-    {"matmul", "(m?,k),(k,n?)->(m?,n?)", "abc", "x1 @ x2", SMM_OP_MATMUL, 0, 0},
-    {"batched_matmul", "(m,k),(k,n)->(m,n)", "abc", "a @ b", SMM_OP_MATMUL, 0, 0},
-    {"gemm", "(m,k),(k,n),(),()->(m,n)", "abstc", "alpha a @ b + beta out", SMM_OP_MATMUL, 0, 0},
-    {"matvec", "(m,k),(k)->(m)", "abc", "a matrix times a column vector", SMM_OP_MATMUL, 0, 0},
-    {"vecmat", "(k),(k,n)->(n)", "AbC", "a row vector times a matrix", SMM_OP_MATMUL, 0, 0},
-    {"lu_factor", "(n,n)->(n,n),(n),()", "acpi", "LU, pivots, info", SMM_OP_LU, 0, 0},
-    {"lu_factor_tall", "(m,n)->(m,n),(n),()", "acpi", "the same for m >= n", SMM_OP_LU, SMM_RECTANGULAR, 0},
-    {"lu_factor_wide", "(m,n)->(m,n),(m),()", "acpi", "the same for m <= n", SMM_OP_LU, SMM_RECTANGULAR, 0},
-    {"lu_solve", "(n,n),(n),(n,k?)->(n,k?)", "apbc", "X of A X = B", SMM_OP_LU_SOLVE, 0, 0},
-    {"lu_solve_transposed", "(n,n),(n),(n,k?)->(n,k?)", "apbc", "X of A^T X = B", SMM_OP_LU_SOLVE, SMM_TRANSPOSED, 0},
-    {"solve", "(n,n),(n,k?)->(n,k?),()", "abci", "X of A X = B, info", SMM_OP_SOLVE, 0, 0},
-    {"inv", "(n,n)->(n,n),()", "aci", "inverse, info", SMM_OP_INV, 0, 0},
-    {"det", "(n,n)->()", "ac", "determinant", SMM_OP_DET, 0, 0},
-    {"slogdet", "(n,n)->(),()", "acd", "sign, log of the absolute determinant", SMM_OP_SLOGDET, 0, 0},
-    {"cholesky", "(n,n)->(n,n),()", "aci", "L of A = L L^T, info", SMM_OP_CHOLESKY, 0, 0},
-    {"cholesky_upper", "(n,n)->(n,n),()", "aci", "U of A = U^T U, info", SMM_OP_CHOLESKY, SMM_UPPER, 0},
-    {"cho_solve", "(n,n),(n,k?)->(n,k?)", "abc", "X of L L^T X = B", SMM_OP_CHO_SOLVE, 0, 0},
-    {"cho_solve_upper", "(n,n),(n,k?)->(n,k?)", "abc", "X of U^T U X = B", SMM_OP_CHO_SOLVE, SMM_UPPER, 0},
-    {"solve_lower", "(n,n),(n,k?)->(n,k?),()", "abci", "X of L X = B, info", SMM_OP_SOLVE_TRIANGULAR, 0, 0},
-    {"solve_upper", "(n,n),(n,k?)->(n,k?),()", "abci", "X of U X = B, info", SMM_OP_SOLVE_TRIANGULAR, SMM_UPPER, 0},
-    {"solve_unit_lower", "(n,n),(n,k?)->(n,k?),()", "abci", "the same, with a diagonal of ones",
-     SMM_OP_SOLVE_TRIANGULAR, SMM_UNIT, 0},
-    {"solve_unit_upper", "(n,n),(n,k?)->(n,k?),()", "abci", "the same, with a diagonal of ones",
-     SMM_OP_SOLVE_TRIANGULAR, SMM_UNIT | SMM_UPPER, 0},
-    {"qr_tall", "(m,n)->(m,n),(n,n)", "acd", "Q, R for m >= n", SMM_OP_QR, 0, 'n'},
-    {"qr_complete", "(m,n)->(m,m),(m,n)", "acd", "Q, R with a square Q", SMM_OP_QR, 0, 'm'},
-    {"qr_r_tall", "(m,n)->(n,n)", "ad", "R for m >= n", SMM_OP_QR_R, 0, 'n'},
-    {"qr_r_wide", "(m,n)->(m,n)", "ad", "R for m <= n", SMM_OP_QR_R, 0, 'm'},
-    {"qr_raw_tall", "(m,n)->(m,n),(n)", "acd", "R above the reflectors, tau; m >= n", SMM_OP_QR_RAW, 0, 'n'},
-    {"qr_raw_wide", "(m,n)->(m,n),(m)", "acd", "R above the reflectors, tau; m <= n", SMM_OP_QR_RAW, 0, 'm'},
-    {"lstsq", "(m,n),(m,k?),()->(n,k?),(k?),(),()", "abscdpi", "X of least |A X - B|, those norms, rank, info",
-     SMM_OP_LSTSQ, 0, 0},
-    {"eigh", "(n,n)->(n),(n,n),()", "adci", "eigenvalues, eigenvectors, info", SMM_OP_EIGH, 0, 0},
-    {"eigh_upper", "(n,n)->(n),(n,n),()", "adci", "the same of the upper triangle", SMM_OP_EIGH, SMM_UPPER, 0},
-    {"eigvalsh", "(n,n)->(n),()", "adi", "eigenvalues, info", SMM_OP_EIGVALSH, 0, 0},
-    {"eigvalsh_upper", "(n,n)->(n),()", "adi", "the same of the upper triangle", SMM_OP_EIGVALSH, SMM_UPPER, 0},
+    {"matmul", "x1 @ x2", .op = SMM_OP_MATMUL, .signature = "(m?,k),(k,n?)->(m?,n?)"},
+    {"batched_matmul", "a @ b", .op = SMM_OP_MATMUL, .signature = "(m,k),(k,n)->(m,n)"},
+    {"gemm", "alpha a @ b + beta out", .op = SMM_OP_MATMUL, .whole = true, .signature = "(m,k),(k,n),(),()->(m,n)"},
+    {"matvec", "a matrix times a column vector", .op = SMM_OP_MATMUL, .signature = "(m,k),(k)->(m)"},
+    {"vecmat", "a row vector times a matrix", .op = SMM_OP_MATMUL, .signature = "(k),(k,n)->(n)", .rows = true},
+    {"lu_factor", "LU, pivots, info", .op = SMM_OP_LU, .whole = true},
+    {"lu_factor_tall", "the same for m >= n", .op = SMM_OP_LU, .form = SMM_RECTANGULAR, .whole = true,
+     .signature = "(m,n)->(m,n),(n),()"},
+    {"lu_factor_wide", "the same for m <= n", .op = SMM_OP_LU, .form = SMM_RECTANGULAR, .whole = true,
+     .signature = "(m,n)->(m,n),(m),()"},
+    {"lu_solve", "X of A X = B", .op = SMM_OP_LU_SOLVE},
+    {"lu_solve_transposed", "X of A^T X = B", .op = SMM_OP_LU_SOLVE, .form = SMM_TRANSPOSED},
+    {"solve", "X of A X = B, info", .op = SMM_OP_SOLVE, .whole = true},
+    {"inv", "inverse, info", .op = SMM_OP_INV, .whole = true},
+    {"det", "determinant", .op = SMM_OP_DET},
+    {"slogdet", "sign, log of the absolute determinant", .op = SMM_OP_SLOGDET},
+    {"cholesky", "L of A = L L^T, info", .op = SMM_OP_CHOLESKY, .whole = true},
+    {"cholesky_upper", "U of A = U^T U, info", .op = SMM_OP_CHOLESKY, .form = SMM_UPPER, .whole = true},
+    {"cho_solve", "X of L L^T X = B", .op = SMM_OP_CHO_SOLVE},
+    {"cho_solve_upper", "X of U^T U X = B", .op = SMM_OP_CHO_SOLVE, .form = SMM_UPPER},
+    {"solve_lower", "X of L X = B, info", .op = SMM_OP_SOLVE_TRIANGULAR, .whole = true},
+    {"solve_upper", "X of U X = B, info", .op = SMM_OP_SOLVE_TRIANGULAR, .form = SMM_UPPER, .whole = true},
+    {"solve_unit_lower", "the same, with a diagonal of ones", .op = SMM_OP_SOLVE_TRIANGULAR, .form = SMM_UNIT,
+     .whole = true},
+    {"solve_unit_upper", "the same, with a diagonal of ones", .op = SMM_OP_SOLVE_TRIANGULAR,
+     .form = SMM_UNIT | SMM_UPPER, .whole = true},
+    {"qr_tall", "Q, R for m >= n", .op = SMM_OP_QR, .k = 'n'},
+    {"qr_complete", "Q, R with a square Q", .op = SMM_OP_QR, .k = 'm'},
+    {"qr_r_tall", "R for m >= n", .op = SMM_OP_QR_R, .k = 'n'},
+    {"qr_r_wide", "R for m <= n", .op = SMM_OP_QR_R, .k = 'm'},
+    {"qr_raw_tall", "R above the reflectors, tau; m >= n", .op = SMM_OP_QR_RAW, .k = 'n'},
+    {"qr_raw_wide", "R above the reflectors, tau; m <= n", .op = SMM_OP_QR_RAW, .k = 'm'},
+    {"lstsq", "X of least |A X - B|, those norms, rank, info", .op = SMM_OP_LSTSQ, .whole = true},
+    {"eigh", "eigenvalues, eigenvectors, info", .op = SMM_OP_EIGH, .whole = true},
+    {"eigh_upper", "the same of the upper triangle", .op = SMM_OP_EIGH, .form = SMM_UPPER, .whole = true},
+    {"eigvalsh", "eigenvalues, info", .op = SMM_OP_EIGVALSH, .whole = true},
+    {"eigvalsh_upper", "the same of the upper triangle", .op = SMM_OP_EIGVALSH, .form = SMM_UPPER, .whole = true},
 };
 
-enum { GUFUNCS = sizeof gufuncs / sizeof *gufuncs };
+enum { GUFUNCS = sizeof gufuncs / sizeof *gufuncs, SIGNATURE_LENGTH = 96 };
 
-static smm_signature signatures[GUFUNCS]; /* filled when the module is made */
+/* Filled when the module is made. */
+static smm_signature signatures[GUFUNCS];
+static char texts[GUFUNCS][SIGNATURE_LENGTH];
 
-static smm_signature parse(const char *signature) {
-    smm_signature s = {.operands = 0};
-    for (const char *c = signature; *c; c++) {
-        if (*c == '(') s.core[s.operands++] = 0;
-        if (*c == '>') s.inputs = s.operands;
-        const int operand = s.operands - 1;
-        if (*c == '?') s.optional[operand][s.core[operand] - 1] = true;
-        if (*c < 'a' || *c > 'z') continue;
-        s.dims[operand][s.core[operand]++] = *c;
-        if (!memchr(s.dimension, *c, (size_t)s.dimensions)) s.dimension[s.dimensions++] = *c;
+/* The dimensions of an operand. */
+static size_t write_dimensions(char *to, const smm_gufunc *g, const smm_operand_row *x) {
+    const char k[3] = {g->k ? g->k : 'k', g->k ? 0 : '?'};
+    const char *const names[SMM_SIZES] = {"", "m", "n", k};
+    const char *const rows = names[x->rows], *const cols = names[x->cols];
+    return (size_t)sprintf(to, "(%s%s%s)", rows, *rows && *cols ? "," : "", cols);
+}
+
+static void write_signature(char *to, const smm_gufunc *g, const smm_signature *s) {
+    for (int i = 0; i < s->operands; i++) {
+        if (i) to += sprintf(to, "%s", i == s->inputs ? "->" : ",");
+        to += write_dimensions(to, g, &smm_operations[g->op].operand[s->place[i]]);
     }
+}
+
+static void parse(smm_signature *s, const char *text) {
+    int operand = -1;
+    for (const char *c = text; *c; c++) {
+        if (*c == '(') s->core[++operand] = 0;
+        if (*c == '?') s->optional[operand][s->core[operand] - 1] = true;
+        if (*c < 'a' || *c > 'z') continue;
+        s->dims[operand][s->core[operand]++] = *c;
+        if (!memchr(s->dimension, *c, (size_t)s->dimensions)) s->dimension[s->dimensions++] = *c;
+    }
+}
+
+static smm_signature signature_of(const smm_gufunc *g, char text[SIGNATURE_LENGTH]) {
+    const smm_operation *operation = &smm_operations[g->op];
+    smm_signature s = {.updates = g->op == SMM_OP_MATMUL && g->whole};
+    for (int i = 0; i < operation->count; i++) {
+        const int direction = operation->operand[i].direction;
+        if (direction & SMM_OPTIONAL && !g->whole) continue;
+        s.place[s.operands++] = i;
+        if (direction & SMM_READ) s.inputs = s.operands;
+    }
+    if (g->signature)
+        strcpy(text, g->signature);
+    else
+        write_signature(text, g, &s);
+    parse(&s, text);
     return s;
 }
 
@@ -74,34 +106,46 @@ const smm_gufunc *smm_gufunc_of(PyObject *ufunc) {
 
 const smm_signature *smm_signature_of(const smm_gufunc *g) { return &signatures[g - gufuncs]; }
 
-bool smm_is_integer(char field) { return field == 'p' || field == 'i'; }
+static smm_element element_of(const smm_gufunc *g, int i) {
+    return smm_operations[g->op].operand[smm_signature_of(g)->place[i]].element;
+}
+
+bool smm_is_integer(const smm_gufunc *g, int i) { return element_of(g, i) == SMM_INT32; }
+
+static const int numpy_types[SMM_DTYPE_COUNT] = {
+#define ROW(x, NAME, name, in_memory, computed, numpy, ...) numpy,
+    SMM_DTYPES(ROW, _)
+#undef ROW
+};
+
+int smm_numpy_type(const smm_gufunc *g, int i, smm_dtype dtype) {
+    switch (element_of(g, i)) {
+    case SMM_INT32: return NPY_INT32;
+    case SMM_REAL: return numpy_types[smm_dtypes[dtype].real];
+    default: return numpy_types[dtype];
+    }
+}
+
+int smm_dtype_of_numpy(int type) {
+    for (int dtype = 0; dtype < SMM_DTYPE_COUNT; dtype++)
+        if (numpy_types[dtype] == type) return dtype;
+    return -1;
+}
 
 intptr_t *smm_size_in(smm_call *call, char dimension) {
     return dimension == 'm' ? &call->m : dimension == 'n' ? &call->n : &call->k;
 }
 
-smm_operand *smm_operand_in(smm_call *call, char field) {
-    switch (field | 0x20) { /* lower case */
-    case 'a': return &call->a;
-    case 'b': return &call->b;
-    case 'c': return &call->c;
-    case 'd': return &call->d;
-    case 'p': return &call->pivots;
-    case 'i': return &call->info;
-    case 's': return &call->alpha;
-    default: return &call->beta;
-    }
-}
-
 /* Whether pivot i of each matrix is one of i .. n-1. Looked for where something has failed: a zero of U is no error. */
 static bool pivots_are_rows(const smm_call *call) {
-    for (intptr_t r = 0; r < (call->runs > 1 ? call->runs : 1); r++)
+    for (intptr_t r = 0; r < smm_runs(call); r++) {
+        const smm_operand pivots = smm_run_of(call, r).lu_solve.pivots;
         for (intptr_t q = 0; q < call->batch; q++)
             for (intptr_t i = 0; i < call->n; i++) {
-                const intptr_t at = r * call->run.pivots + q * call->pivots.batch + i * call->pivots.row;
-                const int32_t pivot = *(const int32_t *)((const char *)call->pivots.data + at);
+                const int32_t pivot = *(const int32_t *)((const char *)pivots.data + q * pivots.batch + i * pivots.row);
                 if (pivot < i || pivot >= call->n) return false;
             }
+    }
     return true;
 }
 
@@ -123,20 +167,17 @@ static int loop(PyArrayMethod_Context *context, char *const *data, const npy_int
     const smm_gufunc *g = smm_gufunc_of(context->caller);
     const smm_signature *s = smm_signature_of(g);
     smm_call call = {.op = g->op, .form = g->form, .batch = sizes[0], .m = 1, .n = 1, .k = 1};
-    call.dtype = context->descriptors[0]->type_num == NPY_FLOAT ? SMM_F32 : SMM_F64;
+    call.dtype = (smm_dtype)smm_dtype_of_numpy(context->descriptors[0]->type_num);
     for (int i = 0; i < s->dimensions; i++) *smm_size_in(&call, s->dimension[i]) = sizes[1 + i];
     if (g->k) call.k = *smm_size_in(&call, g->k);
     const npy_intp *core = strides + s->operands;
     for (int i = 0; i < s->operands; core += s->core[i++]) {
-        const bool row = g->fields[i] < 'a';
-        *smm_operand_in(&call, g->fields[i]) = (smm_operand){
-            .data = data[i],
-            .batch = strides[i],
-            .row = s->core[i] > 0 && !row ? core[0] : 0,
-            .col = row              ? core[0]
-                   : s->core[i] > 1 ? core[1]
-                                    : 0,
-        };
+        smm_operand *x = &call.operand[s->place[i]];
+        *x = (smm_operand){.data = data[i], .batch = strides[i]};
+        if (s->core[i] > 1)
+            x->row = core[0], x->col = core[1];
+        else if (s->core[i] == 1)
+            *(g->rows ? &x->col : &x->row) = core[0];
     }
     const smm_status status = smm_take(&call);
 
@@ -167,7 +208,7 @@ static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_D
     PyArray_DTypeMeta *given[SMM_MOST_OPERANDS], *common = NULL;
     int count = 0;
     for (int i = 0; i < s->operands; i++) {
-        if (smm_is_integer(g->fields[i])) continue;
+        if (smm_is_integer(g, i)) continue;
         if (i < s->inputs) given[count++] = dtypes[i];
         if (i >= s->inputs && !common) common = signature[i];
     }
@@ -184,18 +225,22 @@ static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_D
         to = &PyArray_DoubleDType;
     Py_DECREF(common);
     for (int i = 0; i < s->operands; i++) {
-        PyArray_DTypeMeta *own = smm_is_integer(g->fields[i]) ? &PyArray_Int32DType : to;
+        PyArray_DTypeMeta *own = smm_is_integer(g, i) ? &PyArray_Int32DType : to;
         promoted[i] = own && !signature[i] ? own : dtypes[i];
         Py_XINCREF(promoted[i]);
     }
     return 0;
 }
 
-static int add_loop(PyObject *ufunc, PyArray_DTypeMeta *dtype) {
+static int add_loop(PyObject *ufunc, smm_dtype dtype) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
     const smm_signature *s = smm_signature_of(g);
     PyArray_DTypeMeta *dtypes[SMM_MOST_OPERANDS];
-    for (int i = 0; i < s->operands; i++) dtypes[i] = smm_is_integer(g->fields[i]) ? &PyArray_Int32DType : dtype;
+    for (int i = 0; i < s->operands; i++) {
+        PyArray_Descr *descriptor = PyArray_DescrFromType(smm_numpy_type(g, i, dtype));
+        dtypes[i] = NPY_DTYPE(descriptor); /* which NumPy keeps for good */
+        Py_DECREF(descriptor);
+    }
     PyType_Slot slots[] = {{NPY_METH_strided_loop, (void *)loop}, {0, NULL}};
     PyArrayMethod_Spec spec = {.name = g->name,
                                .nin = s->inputs,
@@ -229,17 +274,17 @@ int smm_add_gufuncs(PyObject *module) {
     for (int i = 0; i < GUFUNCS; i++) {
         const smm_gufunc *g = &gufuncs[i];
         const smm_signature *s = &signatures[i];
-        signatures[i] = parse(g->signature);
-        PyObject *ufunc = PyUFunc_FromFuncAndDataAndSignature(NULL, (void **)(uintptr_t)g, NULL, 0, s->inputs,
-                                                              s->operands - s->inputs, PyUFunc_None, g->name, g->doc, 0,
-                                                              g->signature);
+        signatures[i] = signature_of(g, texts[i]);
+        PyObject *ufunc =
+            PyUFunc_FromFuncAndDataAndSignature(NULL, (void **)(uintptr_t)g, NULL, 0, s->inputs,
+                                                s->operands - s->inputs, PyUFunc_None, g->name, g->doc, 0, texts[i]);
         if (!ufunc) return -1;
         for (int o = s->inputs; o < s->operands; o++) /* beta multiplies what the output holds */
-            ((PyUFuncObject *)ufunc)->op_flags[o] = strchr(g->fields, 't') ? UPDATED : WRITTEN;
+            ((PyUFuncObject *)ufunc)->op_flags[o] = s->updates ? UPDATED : WRITTEN;
         PyObject *function = smm_direct_function(ufunc);
-        const int failed = !function || PyDict_SetItemString(direct, g->name, function) < 0 ||
-                           add_loop(ufunc, &PyArray_FloatDType) < 0 || add_loop(ufunc, &PyArray_DoubleDType) < 0 ||
-                           add_promoter(ufunc) < 0 || PyModule_AddObjectRef(module, g->name, ufunc) < 0;
+        bool failed = !function || PyDict_SetItemString(direct, g->name, function) < 0;
+        for (int dtype = 0; dtype < SMM_DTYPE_COUNT && !failed; dtype++) failed = add_loop(ufunc, dtype) < 0;
+        failed = failed || add_promoter(ufunc) < 0 || PyModule_AddObjectRef(module, g->name, ufunc) < 0;
         Py_XDECREF(function);
         Py_DECREF(ufunc);
         if (failed) return -1;

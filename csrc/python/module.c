@@ -109,7 +109,7 @@ static smm_status take_plan(smm_detour *detour, const smm_call *call) {
     const smm_status status = smm_explain(call, &plan);
     if (status && status != SMM_ERR_ORDER) return status; /* of which the package takes care: no kernel */
     if (!detour->calls++) detour->plan = plan;
-    detour->matrices += call->batch * (call->runs > 1 ? call->runs : 1);
+    detour->matrices += call->batch * smm_runs(call);
     detour->flops += plan.flops;
     detour->bytes += plan.bytes;
     return SMM_OK;
@@ -178,6 +178,47 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* operations: {name: ((operand, "in" or "out", whether it is optional, element, rows, columns), ...)}; dtypes: the
+ * names of the element types; both in the order of the C enumerations. */
+static PyObject *operands_of(const smm_operation *operation) {
+    static const char *const elements[SMM_ELEMENTS] = {"number", "real", "int32"};
+    static const char *const sizes[SMM_SIZES] = {"1", "m", "n", "k"};
+    PyObject *rows = PyTuple_New(operation->count);
+    for (int i = 0; rows && i < operation->count; i++) {
+        const smm_operand_row *x = &operation->operand[i];
+        PyObject *row =
+            Py_BuildValue("(ssOsss)", x->name, x->direction & SMM_READ ? "in" : "out",
+                          flag(x->direction & SMM_OPTIONAL), elements[x->element], sizes[x->rows], sizes[x->cols]);
+        if (row)
+            PyTuple_SET_ITEM(rows, i, row);
+        else
+            Py_CLEAR(rows);
+    }
+    return rows;
+}
+
+static int add_tables(PyObject *module) {
+    PyObject *operations = PyDict_New(), *dtypes = PyTuple_New(SMM_DTYPE_COUNT);
+    for (int op = 0; operations && op < SMM_OPS; op++) {
+        PyObject *rows = operands_of(&smm_operations[op]);
+        if (!rows || PyDict_SetItemString(operations, smm_operations[op].name, rows) < 0) Py_CLEAR(operations);
+        Py_XDECREF(rows);
+    }
+    for (int dtype = 0; dtypes && dtype < SMM_DTYPE_COUNT; dtype++) {
+        PyObject *name = PyUnicode_FromString(smm_dtypes[dtype].name);
+        if (name)
+            PyTuple_SET_ITEM(dtypes, dtype, name);
+        else
+            Py_CLEAR(dtypes);
+    }
+    const int failed = PyModule_AddObjectRef(module, "operations", operations) < 0 ||
+                       PyModule_AddObjectRef(module, "dtypes", dtypes) < 0 ||
+                       PyModule_AddIntConstant(module, "MOST_OPERANDS", SMM_MOST_OPERANDS) < 0;
+    Py_XDECREF(operations);
+    Py_XDECREF(dtypes);
+    return failed ? -1 : 0;
+}
+
 /* What SMALLMM_ISA or SMALLMM_NUM_THREADS names in vain is an error at import: no call could succeed. */
 static int exec_module(PyObject *module) {
     if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0 || use_isa(NULL) < 0) return -1;
@@ -188,7 +229,7 @@ static int exec_module(PyObject *module) {
     smm_set_interrupt(interrupted);
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
-    if (smm_add_device_functions(module) < 0) return -1;
+    if (add_tables(module) < 0 || smm_add_device_functions(module) < 0) return -1;
     return smm_add_gufuncs(module);
 }
 

@@ -48,29 +48,32 @@ static void factor_one(const smm_call *call, intptr_t q) {
     const intptr_t info = factor(call->dtype, a, call->n);
     for (intptr_t i = 0; i < call->n; i++)
         for (intptr_t j = 0; j < call->n; j++)
-            put(&call->c, call->dtype, q, upper ? j : i, upper ? i : j, info ? NAN : i >= j ? a[i][j] : 0);
-    put_int(&call->info, q, 0, info);
+            put(&call->cholesky.l, call->dtype, q, upper ? j : i, upper ? i : j, info ? NAN : i >= j ? a[i][j] : 0);
+    put_int(smm_info(call), q, 0, info);
 }
 
 static void solve_one(const smm_call *call, intptr_t q) {
     const intptr_t n = call->n;
     const bool upper = call->form & SMM_UPPER, unit = call->form & SMM_UNIT;
+    const bool factored = call->op == SMM_OP_CHO_SOLVE;
+    const smm_operand *b = factored ? &call->cho_solve.b : &call->solve_triangular.b;
+    const smm_operand *to = factored ? &call->cho_solve.x : &call->solve_triangular.x;
     matrix a, transposed;
     get_triangle(call, q, false, a);
     get_triangle(call, q, true, transposed);
     const intptr_t info = unit ? 0 : zero_of(a, n);
     for (intptr_t k = 0; k < call->k; k++) {
         double x[SMM_MOST_ORDER];
-        for (intptr_t i = 0; i < n; i++) x[i] = get(&call->b, call->dtype, q, i, k);
-        if (call->op == SMM_OP_CHO_SOLVE) {
+        for (intptr_t i = 0; i < n; i++) x[i] = get(b, call->dtype, q, i, k);
+        if (factored) {
             solve(call->dtype, upper ? transposed : a, n, false, false, x);
             solve(call->dtype, upper ? a : transposed, n, true, false, x);
         } else {
             solve(call->dtype, a, n, upper, unit, x);
         }
-        for (intptr_t i = 0; i < n; i++) put(&call->c, call->dtype, q, i, k, info ? NAN : x[i]);
+        for (intptr_t i = 0; i < n; i++) put(to, call->dtype, q, i, k, info ? NAN : x[i]);
     }
-    put_int(&call->info, q, 0, info);
+    put_int(smm_info(call), q, 0, info);
 }
 
 void smm_reference_cholesky(const smm_call *call) {

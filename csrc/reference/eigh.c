@@ -14,7 +14,7 @@ typedef struct spectrum {
 } spectrum;
 
 /* Off-diagonal elements up to this are zero: their squares would lose digits. */
-static double floor_of(smm_dtype dtype) { return dtype == SMM_F32 ? 0x1p-55 : 0x1p-450; }
+static const double least_offdiagonal[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-55, [SMM_F64] = 0x1p-450};
 
 /* --- A = Q T Q^T -------------------------------------------------------------------------------------------------- */
 
@@ -89,10 +89,10 @@ static void form_q(spectrum *x) {
 
 /* Negligible elements become zero. The last block without any: e_from .. e_to-1. False if there is none. */
 static bool find_block(spectrum *x, intptr_t *from, intptr_t *to) {
-    const double u = x->dtype == SMM_F32 ? 0x1p-24 : 0x1p-53;
+    const double u = roundoff(x->dtype);
     for (intptr_t i = 0; i < x->n - 1; i++) {
         const double small = round_in(x->dtype, round_in(x->dtype, fabs(x->d[i]) + fabs(x->d[i + 1])) * u);
-        if (!(fabs(x->e[i]) > fmax(small, floor_of(x->dtype)))) x->e[i] = 0;
+        if (!(fabs(x->e[i]) > fmax(small, least_offdiagonal[x->dtype]))) x->e[i] = 0;
     }
     *to = x->n - 1;
     while (*to > 0 && x->e[*to - 1] == 0) --*to;
@@ -127,7 +127,7 @@ static void sweep_block(spectrum *x, intptr_t from, intptr_t to) {
         const double f = round_in(dtype, s * x->e[i]), b = round_in(dtype, c * x->e[i]);
         const double squares = fma_in(dtype, g, g, round_in(dtype, f * f)), r = round_in(dtype, sqrt(squares));
         const double back = round_in(dtype, r * round_in(dtype, 1 / squares));
-        const bool rotates = squares > floor_of(dtype) * floor_of(dtype);
+        const bool rotates = squares > least_offdiagonal[dtype] * least_offdiagonal[dtype];
         if (i > from) x->e[i - 1] = r;
         c = rotates ? round_in(dtype, g * back) : 1;
         s = rotates ? round_in(dtype, f * back) : 0;
@@ -160,22 +160,24 @@ static double sign_of(const spectrum *x, intptr_t j) {
     return x->a[largest][j] < 0 ? -1 : 1;
 }
 
+_Static_assert(offsetof(smm_call, eigh.w) == offsetof(smm_call, eigvalsh.w), "EIGVALSH has the w of EIGH");
+
 /* Ascending, equal eigenvalues in the order in which they were found. Zeros are positive. */
 static void put_spectrum(const smm_call *call, intptr_t q, const spectrum *x, double back) {
     for (intptr_t j = 0; j < x->n; j++) {
         intptr_t place = 0;
         for (intptr_t i = 0; i < x->n; i++) place += x->d[i] < x->d[j] || (i < j && x->d[i] == x->d[j]);
-        put(&call->d, x->dtype, q, place, 0, round_in(x->dtype, x->d[j] * back) + 0.0);
+        put(&call->eigh.w, x->dtype, q, place, 0, round_in(x->dtype, x->d[j] * back) + 0.0);
         const double sign = sign_of(x, j);
         for (intptr_t i = 0; i < x->n && call->op == SMM_OP_EIGH; i++)
-            put(&call->c, x->dtype, q, i, place, x->a[i][j] * sign + 0.0);
+            put(&call->eigh.v, x->dtype, q, i, place, x->a[i][j] * sign + 0.0);
     }
 }
 
 static void put_nan(const smm_call *call, intptr_t q) {
     for (intptr_t i = 0; i < call->n; i++) {
-        put(&call->d, call->dtype, q, i, 0, NAN);
-        for (intptr_t j = 0; j < call->n && call->op == SMM_OP_EIGH; j++) put(&call->c, call->dtype, q, i, j, NAN);
+        put(&call->eigh.w, call->dtype, q, i, 0, NAN);
+        for (intptr_t j = 0; j < call->n && call->op == SMM_OP_EIGH; j++) put(&call->eigh.v, call->dtype, q, i, j, NAN);
     }
 }
 
@@ -193,6 +195,6 @@ void smm_reference_eigh(const smm_call *call) {
             put_nan(call, q);
         else
             put_spectrum(call, q, &x, back);
-        put_int(&call->info, q, 0, info);
+        put_int(smm_info(call), q, 0, info);
     }
 }

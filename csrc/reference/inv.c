@@ -23,18 +23,27 @@ static void eliminate(smm_dtype dtype, matrix a, intptr_t n, intptr_t k, double 
     for (intptr_t j = 0; j < n; j++) a[k][j] = round_in(dtype, a[k][j] * r);
 }
 
+typedef struct limits {
+    double doubtful, least_squares;
+} limits;
+static const limits limits_of[SMM_DTYPE_COUNT] = {
+#define ROW(x, NAME, name, memory, computed, ...) {SMM_DOUBTFUL(computed), SMM_LEAST_SQUARES(computed)},
+    SMM_DTYPES(ROW, _)
+#undef ROW
+};
+
 /* A becomes its inverse, or the transpose that of the transpose. A zero pivot is taken to be as small as rounding
  * errors are. True: the matrix may be singular (inverse.h). Where a pivot overflows, all of the result is NaN. */
 static bool invert(smm_dtype dtype, matrix a, intptr_t n) {
-    const bool single = dtype == SMM_F32, direct = n <= SMM_INV_DIRECT;
-    const double doubtful = single ? SMM_DOUBTFUL(float) : SMM_DOUBTFUL(double);
+    const bool direct = n <= SMM_INV_DIRECT;
+    const limits its = limits_of[dtype];
     intptr_t pivots[SMM_MOST_ORDER];
     double size = 0, largest = 0;
     bool doubt = false;
     for (intptr_t k = 0; k < n; k++) {
         const intptr_t p = pivots[k] = pivot_row(a, n, k);
         for (intptr_t j = 0; j < n && p != k; j++) exchange(&a[k][j], &a[p][j]);
-        const double least = size * (single ? SMM_ROUNDOFF(float) : SMM_ROUNDOFF(double));
+        const double least = size * roundoff(dtype);
         const double r = reciprocal(dtype, a[k][k] == 0 && !direct ? round_in(dtype, least) : a[k][k]);
         doubt |= direct ? !is_normal(dtype, r) : a[k][k] == 0;
         size = fmax(size, fabs(a[k][k]));
@@ -50,8 +59,7 @@ static bool invert(smm_dtype dtype, matrix a, intptr_t n) {
             largest = fmax(largest, fabs(a[i][j]));
         }
     if (direct) return doubt;
-    const double least = single ? SMM_LEAST_SQUARES(float) : SMM_LEAST_SQUARES(double);
-    return doubt || (double)n * largest * size >= doubtful || largest * largest <= least;
+    return doubt || (double)n * largest * size >= its.doubtful || largest * largest <= its.least_squares;
 }
 
 void smm_reference_inv(const smm_call *call) {
@@ -60,11 +68,12 @@ void smm_reference_inv(const smm_call *call) {
         matrix a;
         const bool direct = n <= SMM_INV_DIRECT;
         for (intptr_t i = 0; i < n; i++)
-            for (intptr_t j = 0; j < n; j++) a[direct ? i : j][direct ? j : i] = get(&call->a, call->dtype, q, i, j);
+            for (intptr_t j = 0; j < n; j++)
+                a[direct ? i : j][direct ? j : i] = get(&call->inv.a, call->dtype, q, i, j);
         const intptr_t info = invert(call->dtype, a, n) ? smm_reference_singular(call, q) : 0;
         for (intptr_t i = 0; i < n; i++)
             for (intptr_t j = 0; j < n; j++)
-                put(&call->c, call->dtype, q, i, j, info ? NAN : a[direct ? i : j][direct ? j : i]);
-        put_int(&call->info, q, 0, info);
+                put(&call->inv.inverse, call->dtype, q, i, j, info ? NAN : a[direct ? i : j][direct ? j : i]);
+        put_int(&call->inv.info, q, 0, info);
     }
 }

@@ -74,24 +74,26 @@ static void exchange(double *x, intptr_t i, intptr_t p) {
 
 /* Every right-hand side of matrix q, solved with its factors. */
 static void solve_all(const smm_call *call, const factors *f, intptr_t q) {
-    const bool transposed = call->form & SMM_TRANSPOSED;
+    const bool transposed = call->form & SMM_TRANSPOSED, factored = call->op == SMM_OP_LU_SOLVE;
+    const smm_operand *b = factored ? &call->lu_solve.b : &call->solve.b;
+    const smm_operand *to = factored ? &call->lu_solve.x : &call->solve.x;
     for (intptr_t j = 0; j < call->k; j++) {
         double x[SMM_MOST_ORDER];
-        for (intptr_t i = 0; i < f->n; i++) x[i] = get(&call->b, f->dtype, q, i, j);
+        for (intptr_t i = 0; i < f->n; i++) x[i] = get(b, f->dtype, q, i, j);
         for (intptr_t i = 0; i < f->n && !transposed; i++) exchange(x, i, f->pivots[i]);
         (transposed ? solve_transposed : solve)(f, x);
         for (intptr_t i = f->n - 1; i >= 0 && transposed; i--) exchange(x, i, f->pivots[i]);
-        for (intptr_t i = 0; i < f->n; i++) put(&call->c, f->dtype, q, i, j, f->info ? NAN : x[i]);
+        for (intptr_t i = 0; i < f->n; i++) put(to, f->dtype, q, i, j, f->info ? NAN : x[i]);
     }
 }
 
 /* The factors that LU gave. A pivot that is no row, or one above, is a failure and exchanges nothing. */
 static void get_factors(const smm_call *call, factors *f, intptr_t q) {
+    const smm_operand *pivots = &call->lu_solve.pivots;
     intptr_t wrong = 0;
     f->info = 0;
     for (intptr_t i = f->n - 1; i >= 0; i--) {
-        const intptr_t p =
-            *(const int32_t *)((const char *)call->pivots.data + q * call->pivots.batch + i * call->pivots.row);
+        const intptr_t p = *(const int32_t *)((const char *)pivots->data + q * pivots->batch + i * pivots->row);
         const bool is_row = p >= i && p < f->n;
         f->pivots[i] = is_row ? p : i;
         if (!is_row) wrong = -(i + 1);
@@ -110,7 +112,7 @@ typedef struct product {
 
 static product product_of(const factors *f) {
     product p = {1, 1, 0, true};
-    const double least_normal = f->dtype == SMM_F32 ? FLT_MIN : DBL_MIN;
+    const double least = least_normal(f->dtype);
     bool finite = true;
     for (intptr_t i = 0; i < f->n; i++) {
         const double u = f->pivots[i] == i ? f->lu[i][i] : -f->lu[i][i];
@@ -118,7 +120,7 @@ static product product_of(const factors *f) {
         p.plain = round_in(f->dtype, p.plain * u);
         p.mantissa = round_in(f->dtype, p.mantissa * frexp(u, &exponent));
         p.exponent += exponent;
-        p.safe &= isfinite(p.plain) && fabs(p.plain) >= least_normal;
+        p.safe &= isfinite(p.plain) && fabs(p.plain) >= least;
         finite &= (bool)isfinite(u);
     }
     p.safe |= !finite;
@@ -159,18 +161,19 @@ void smm_reference_lu(const smm_call *call) {
             get_factors(call, &f, q);
         else
             factor(&f);
-        put_int(&call->info, q, 0, f.info);
+        put_int(smm_info(call), q, 0, f.info);
         double sign = 0;
         switch (call->op) {
         case SMM_OP_LU:
-            for (intptr_t i = 0; i < n; i++) put_int(&call->pivots, q, i, f.info && i + 1 >= f.info ? i : f.pivots[i]);
             for (intptr_t i = 0; i < n; i++)
-                for (intptr_t j = 0; j < n; j++) put(&call->c, f.dtype, q, i, j, f.info ? NAN : f.lu[i][j]);
+                put_int(&call->lu.pivots, q, i, f.info && i + 1 >= f.info ? i : f.pivots[i]);
+            for (intptr_t i = 0; i < n; i++)
+                for (intptr_t j = 0; j < n; j++) put(&call->lu.lu, f.dtype, q, i, j, f.info ? NAN : f.lu[i][j]);
             break;
-        case SMM_OP_DET: put(&call->c, f.dtype, q, 0, 0, determinant(&f)); break;
+        case SMM_OP_DET: put(&call->det.det, f.dtype, q, 0, 0, determinant(&f)); break;
         case SMM_OP_SLOGDET:
-            put(&call->d, f.dtype, q, 0, 0, log_determinant(&f, &sign));
-            put(&call->c, f.dtype, q, 0, 0, sign);
+            put(&call->slogdet.logabsdet, f.dtype, q, 0, 0, log_determinant(&f, &sign));
+            put(&call->slogdet.sign, f.dtype, q, 0, 0, sign);
             break;
         default: solve_all(call, &f, q);
         }

@@ -12,7 +12,7 @@ static double in_a_row(element e, intptr_t first, intptr_t last) {
     const smm_dtype dtype = e.call->dtype;
     double sum = 0;
     for (intptr_t k = first; k < last; k++) {
-        const double a = get(&e.call->a, dtype, e.q, e.i, k), b = get(&e.call->b, dtype, e.q, k, e.j);
+        const double a = get(&e.call->matmul.a, dtype, e.q, e.i, k), b = get(&e.call->matmul.b, dtype, e.q, k, e.j);
         sum = k > first ? fma_in(dtype, a, b, sum) : round_in(dtype, a * b);
     }
     return sum;
@@ -32,8 +32,8 @@ static double of_chunks(element e, intptr_t first, intptr_t count) {
  * fma(alpha, sum, beta c). */
 void smm_reference_matmul(const smm_call *call) {
     for (intptr_t q = 0; q < call->batch; q++) {
-        const double alpha = call->alpha.data ? get(&call->alpha, call->dtype, q, 0, 0) : 1;
-        const double beta = call->beta.data ? get(&call->beta, call->dtype, q, 0, 0) : 0;
+        const double alpha = call->matmul.alpha.data ? get(&call->matmul.alpha, call->dtype, q, 0, 0) : 1;
+        const double beta = call->matmul.beta.data ? get(&call->matmul.beta, call->dtype, q, 0, 0) : 0;
         for (intptr_t i = 0; i < call->m; i++)
             for (intptr_t j = 0; j < call->n; j++) {
                 const element e = {call, q, i, j};
@@ -41,10 +41,10 @@ void smm_reference_matmul(const smm_call *call) {
                     call->k > SMM_DEEP ? of_chunks(e, 0, (call->k - 1) / SMM_CHUNK + 1) : in_a_row(e, 0, call->k);
                 if (beta != 0)
                     c = fma_in(call->dtype, alpha, c,
-                               round_in(call->dtype, beta * get(&call->c, call->dtype, q, i, j)));
-                else if (call->alpha.data)
+                               round_in(call->dtype, beta * get(&call->matmul.c, call->dtype, q, i, j)));
+                else if (call->matmul.alpha.data)
                     c = round_in(call->dtype, alpha * c);
-                put(&call->c, call->dtype, q, i, j, c);
+                put(&call->matmul.c, call->dtype, q, i, j, c);
             }
     }
 }

@@ -17,10 +17,8 @@ typedef struct limits {
     double low, high, up, down;
 } limits;
 
-static limits limits_of(smm_dtype dtype) {
-    return dtype == SMM_F32 ? (limits){0x1p-100, 0x1p120, 0x1p100, 0x1p-100}
-                            : (limits){0x1p-900, 0x1p1000, 0x1p600, 0x1p-600};
-}
+static const limits limits_of[SMM_DTYPE_COUNT] = {[SMM_F32] = {0x1p-100, 0x1p120, 0x1p100, 0x1p-100},
+                                                  [SMM_F64] = {0x1p-900, 0x1p1000, 0x1p600, 0x1p-600}};
 
 /* The sum of squares of x_1 .. x_count-1 in four parts, and that of x_0. */
 static double sum_of_squares(smm_dtype dtype, const double *x, intptr_t step, intptr_t count) {
@@ -36,7 +34,7 @@ double smm_reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count) 
     intptr_t zeros = 1;
     while (zeros < count && x[zeros * step] == 0) zeros++;
     if (zeros >= count) return 0;
-    const limits limit = limits_of(dtype);
+    const limits limit = limits_of[dtype];
     double squares = sum_of_squares(dtype, x, step, count), back = 1;
     if (squares < limit.low || squares > limit.high) {
         const double scale = squares < limit.low ? limit.up : limit.down;
@@ -121,19 +119,20 @@ static void put_factors(const smm_call *call, intptr_t q, const factors *f) {
     const intptr_t m = f->m, n = f->n, p = least(m, n), k = call->k;
     if (call->op == SMM_OP_QR_RAW) {
         for (intptr_t i = 0; i < m; i++)
-            for (intptr_t j = 0; j < n; j++) put(&call->c, f->dtype, q, i, j, f->a[i * n + j]);
-        for (intptr_t i = 0; i < p; i++) put(&call->d, f->dtype, q, i, 0, f->tau[i]);
+            for (intptr_t j = 0; j < n; j++) put(&call->qr_raw.h, f->dtype, q, i, j, f->a[i * n + j]);
+        for (intptr_t i = 0; i < p; i++) put(&call->qr_raw.tau, f->dtype, q, i, 0, f->tau[i]);
         return;
     }
+    const smm_operand *r = call->op == SMM_OP_QR ? &call->qr.r : &call->qr_r.r;
     for (intptr_t i = 0; i < k; i++)
-        for (intptr_t j = 0; j < n; j++) put(&call->d, f->dtype, q, i, j, i <= j ? f->a[i * n + j] : 0);
+        for (intptr_t j = 0; j < n; j++) put(r, f->dtype, q, i, j, i <= j ? f->a[i * n + j] : 0);
     for (intptr_t j = 0; call->op == SMM_OP_QR && j < k; j++) {
         double x[ELEMENTS];
         if (n) {
             column_of_q(f, j, x);
-            for (intptr_t i = 0; i < m; i++) put(&call->c, f->dtype, q, i, j, x[i]);
+            for (intptr_t i = 0; i < m; i++) put(&call->qr.q, f->dtype, q, i, j, x[i]);
         } else {
-            for (intptr_t i = 0; i < m; i++) put(&call->c, f->dtype, q, i, j, i == j);
+            for (intptr_t i = 0; i < m; i++) put(&call->qr.q, f->dtype, q, i, j, i == j);
         }
     }
 }
@@ -142,7 +141,9 @@ static void put_factors(const smm_call *call, intptr_t q, const factors *f) {
 
 /* A power of two that brings the largest of these magnitudes to about 1, if they are far from it. */
 double smm_scale_to_one(smm_dtype dtype, double most) {
-    const int far = dtype == SMM_F32 ? 20 : 200, limit = dtype == SMM_F32 ? 120 : 1000;
+    static const int fars[SMM_DTYPE_COUNT] = {[SMM_F32] = 20, [SMM_F64] = 200};
+    static const int limits[SMM_DTYPE_COUNT] = {[SMM_F32] = 120, [SMM_F64] = 1000};
+    const int far = fars[dtype], limit = limits[dtype];
     if (!(most > 0) || !isfinite(most)) return 1;
     const int e = ilogb(most);
     return most < ldexp(1, -far) || most > ldexp(1, far) ? ldexp(1, e > limit ? -limit : e < -limit ? limit : -e) : 1;
@@ -267,8 +268,6 @@ static double root_less_b(smm_dtype dtype, double root, double b, double c) {
     return b > 0 ? round_in(dtype, c / round_in(dtype, b + root)) : round_in(dtype, root - b);
 }
 
-static double roundoff(smm_dtype dtype) { return dtype == SMM_F32 ? 0x1p-24 : 0x1p-53; }
-
 /* Without laic1's case of alpha or gamma large beside sigma: no column of R is longer than the first, whose length
  * sigma begins with. */
 static extension largest_extension(smm_dtype dtype, double sigma, double alpha, double gamma) {
@@ -341,34 +340,35 @@ static void least_squares(const smm_call *call, intptr_t q, factors *f) {
     intptr_t perm[ELEMENTS];
     double tail_tau[SMM_MOST_ORDER];
     factor_pivoting(f, perm);
-    const double rtol = call->alpha.data ? get(&call->alpha, dtype, q, 0, 0) : 0;
+    const double rtol = call->lstsq.rtol.data ? get(&call->lstsq.rtol, dtype, q, 0, 0) : 0;
     const intptr_t rank = isnan(scale) ? 0 : rank_of(f, rtol);
     annihilate_tail(f, rank, tail_tau);
 
-    put_int(&call->pivots, q, 0, rank);
+    put_int(&call->lstsq.rank, q, 0, rank);
     for (intptr_t j = 0; j < call->k; j++) {
         double x[ELEMENTS], most = 0;
         for (intptr_t i = 0; i < m; i++) {
-            x[i] = get(&call->b, dtype, q, i, j);
+            x[i] = get(&call->lstsq.b, dtype, q, i, j);
             if (fabs(x[i]) > most) most = fabs(x[i]);
         }
         const double scale_b = smm_scale_to_one(dtype, most);
         for (intptr_t i = 0; i < m; i++) x[i] = round_in(dtype, x[i] * scale_b);
         const double norm = solve(f, rank, tail_tau, x);
-        put(&call->d, dtype, q, j, 0, isnan(scale) ? NAN : round_in(dtype, norm * (1 / scale_b)));
+        put(&call->lstsq.residuals, dtype, q, j, 0, isnan(scale) ? NAN : round_in(dtype, norm * (1 / scale_b)));
         for (intptr_t i = 0; i < n; i++)
-            put(&call->c, dtype, q, perm[i], j, isnan(scale) ? NAN : scaled_back(dtype, x[i], 1 / scale_b, scale));
+            put(&call->lstsq.x, dtype, q, perm[i], j,
+                isnan(scale) ? NAN : scaled_back(dtype, x[i], 1 / scale_b, scale));
     }
 }
 
 /* Where A has no element nothing is solved: x is zero and what is left is b. */
 static void no_squares(const smm_call *call, intptr_t q) {
-    put_int(&call->pivots, q, 0, 0);
+    put_int(&call->lstsq.rank, q, 0, 0);
     for (intptr_t j = 0; j < call->k; j++) {
         double norm = 0;
-        for (intptr_t i = 0; i < call->m; i++) norm = hypot(norm, get(&call->b, call->dtype, q, i, j));
-        put(&call->d, call->dtype, q, j, 0, norm);
-        for (intptr_t i = 0; i < call->n; i++) put(&call->c, call->dtype, q, i, j, 0);
+        for (intptr_t i = 0; i < call->m; i++) norm = hypot(norm, get(&call->lstsq.b, call->dtype, q, i, j));
+        put(&call->lstsq.residuals, call->dtype, q, j, 0, norm);
+        for (intptr_t i = 0; i < call->n; i++) put(&call->lstsq.x, call->dtype, q, i, j, 0);
     }
 }
 
@@ -383,6 +383,6 @@ void smm_reference_qr(const smm_call *call) {
         } else {
             no_squares(call, q);
         }
-        put_int(&call->info, q, 0, 0);
+        put_int(smm_info(call), q, 0, 0);
     }
 }

@@ -24,7 +24,7 @@ static void run_one(const smm_call *call) {
 }
 
 void smm_reference(const smm_call *call) {
-    for (intptr_t r = 0; r < (call->runs > 1 ? call->runs : 1); r++) {
+    for (intptr_t r = 0; r < smm_runs(call); r++) {
         const smm_call run = smm_run_of(call, r);
         run_one(&run);
     }

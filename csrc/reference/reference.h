@@ -3,6 +3,7 @@
 #ifndef SMM_REFERENCE_H
 #define SMM_REFERENCE_H
 
+#include <float.h>
 #include <math.h>
 
 #include "../core.h"
@@ -21,33 +22,65 @@ double smm_scale_to_one(smm_dtype dtype, double most);
 
 /* Elements of float32 are exact in double, so one text serves both. */
 static inline double get(const smm_operand *x, smm_dtype dtype, intptr_t q, intptr_t i, intptr_t j) {
-    const char *p = (const char *)x->data + q * x->batch + i * x->row + j * x->col;
-    return dtype == SMM_F32 ? *(const float *)p : *(const double *)p;
+    return smm_get((const char *)x->data + q * x->batch + i * x->row + j * x->col, dtype);
 }
 
 static inline void put(const smm_operand *x, smm_dtype dtype, intptr_t q, intptr_t i, intptr_t j, double v) {
-    char *p = (char *)x->data + q * x->batch + i * x->row + j * x->col;
-    if (dtype == SMM_F32)
-        *(float *)p = (float)v;
-    else
-        *(double *)p = v;
+    smm_put((char *)x->data + q * x->batch + i * x->row + j * x->col, dtype, v);
 }
 
 static inline void put_int(const smm_operand *x, intptr_t q, intptr_t i, intptr_t v) {
     if (x->data) *(int32_t *)((char *)x->data + q * x->batch + i * x->row) = (int32_t)v;
 }
 
+/* In the type that an element type is computed in: x y + z rounded once, x rounded, whether x is normal, half the
+ * distance from 1 to the next number, the least normal number. Sums, products, quotients and square roots of float32
+ * come out right when computed in double and then rounded. */
+#define OF_TYPE(computed, single, other) _Generic((computed)0, float: single, double: other)
+#define BY_TYPE(ROW) \
+    switch (dtype) { \
+        SMM_DTYPES(ROW, _) \
+    case SMM_DTYPE_COUNT: break; \
+    }
 static inline double fma_in(smm_dtype dtype, double x, double y, double z) {
-    return dtype == SMM_F32 ? fmaf((float)x, (float)y, (float)z) : fma(x, y, z);
+#define ROW(_, NAME, name, memory, computed, ...) \
+    case SMM_##NAME: return OF_TYPE(computed, fmaf, fma)((computed)x, (computed)y, (computed)z);
+    BY_TYPE(ROW)
+#undef ROW
+    return NAN;
 }
-
-/* Sums, products, quotients and square roots of float32 come out right when computed in double and then rounded. */
-static inline double round_in(smm_dtype dtype, double x) { return dtype == SMM_F32 ? (float)x : x; }
+static inline double round_in(smm_dtype dtype, double x) {
+#define ROW(_, NAME, name, memory, computed, ...) \
+    case SMM_##NAME: return (computed)x;
+    BY_TYPE(ROW)
+#undef ROW
+    return NAN;
+}
+static inline bool is_normal(smm_dtype dtype, double x) {
+#define ROW(_, NAME, name, memory, computed, ...) \
+    case SMM_##NAME: return isnormal((computed)x);
+    BY_TYPE(ROW)
+#undef ROW
+    return false;
+}
+static inline double roundoff(smm_dtype dtype) {
+#define ROW(_, NAME, name, memory, computed, ...) \
+    case SMM_##NAME: return OF_TYPE(computed, FLT_EPSILON, DBL_EPSILON) / 2;
+    BY_TYPE(ROW)
+#undef ROW
+    return NAN;
+}
+static inline double least_normal(smm_dtype dtype) {
+#define ROW(_, NAME, name, memory, computed, ...) \
+    case SMM_##NAME: return OF_TYPE(computed, FLT_MIN, DBL_MIN);
+    BY_TYPE(ROW)
+#undef ROW
+    return NAN;
+}
+#undef BY_TYPE
+#undef OF_TYPE
 
 static inline double reciprocal(smm_dtype dtype, double p) { return round_in(dtype, 1 / p); }
-static inline bool is_normal(smm_dtype dtype, double x) {
-    return dtype == SMM_F32 ? isnormal((float)x) : (bool)isnormal(x);
-}
 
 /* x / p, by the reciprocal where it is as exact as numbers are. */
 static inline double quotient(smm_dtype dtype, double x, double p) {

@@ -123,16 +123,9 @@ static inline char *element(const smm_operand *x, intptr_t q, intptr_t i, intptr
     return (char *)x->data + q * x->batch + i * x->row + j * x->col;
 }
 
-static inline double load(const char *p, smm_dtype dtype) {
-    return dtype == SMM_F32 ? *(const float *)p : *(const double *)p;
-}
+static inline double load(const char *p, smm_dtype dtype) { return smm_get(p, dtype); }
 
-static inline void store(char *p, smm_dtype dtype, double value) {
-    if (dtype == SMM_F32)
-        *(float *)p = (float)value;
-    else
-        *(double *)p = value;
-}
+static inline void store(char *p, smm_dtype dtype, double value) { smm_put(p, dtype, value); }
 
 static inline double nan_value(void) { return (double)NAN; }
 

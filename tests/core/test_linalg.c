@@ -49,20 +49,14 @@ enum { OPERATIONS = sizeof operations / sizeof *operations };
 
 static bool is_rectangular(const struct operation *o) { return o->sizes >= REDUCED; }
 
-/* The shapes of a, b, c, d and pivots, as indices into the sizes of a call; info has one element. */
-enum operand { A, B, C, D, PIVOTS, INFO, OPERANDS };
-enum { NOTHING, ONE, M, N, K };
-#define NONE (NOTHING, NOTHING)
-#define SHAPE(rows, cols) {rows, cols}
-static const unsigned char shapes[SMM_OPS][OPERANDS][2] = {
-#define SMM_OP(name, what, a, b, c, d, pivots, flops) {SHAPE a, SHAPE b, SHAPE c, SHAPE d, SHAPE pivots, {ONE, ONE}},
-#include "../../csrc/ops.def"
-#undef SMM_OP
-};
+enum { A }; /* the first operand of all */
 
-static struct arena arenas[OPERANDS];
+static struct arena arenas[SMM_MOST_OPERANDS];
 
-static bool is_output(smm_op op, enum operand i) { return i >= C && (i != PIVOTS || op != SMM_OP_LU_SOLVE); }
+static int count_of(smm_op op) { return smm_operations[op].count; }
+static const smm_operand_row *row_of(smm_op op, int i) { return &smm_operations[op].operand[i]; }
+static bool is_output(smm_op op, int i) { return row_of(op, i)->direction & SMM_WRITTEN; }
+static bool is_integer(smm_op op, int i) { return row_of(op, i)->element == SMM_INT32; }
 
 /* --- A case: a call, what its outputs were and must become --------------------------------------------- */
 
@@ -76,23 +70,17 @@ struct watch {
 struct problem {
     const struct operation *operation;
     smm_call call;
-    struct stack stacks[OPERANDS];
-    struct watch watches[OPERANDS];
+    struct stack stacks[SMM_MOST_OPERANDS];
+    struct watch watches[SMM_MOST_OPERANDS];
 };
 
-static smm_operand *operand_of(smm_call *c, enum operand i) {
-    smm_operand *const operands[OPERANDS] = {&c->a, &c->b, &c->c, &c->d, &c->pivots, &c->info};
-    return operands[i];
+static intptr_t size_of(const struct problem *p, int i) { return smm_size_of(p->call.op, p->call.dtype, i); }
+
+static double value_of(const struct problem *p, int i, const char *element) {
+    return is_integer(p->call.op, i) ? *(const int32_t *)element : load(element, p->call.dtype);
 }
 
-/* Elements of pivots and info are int32. */
-static intptr_t size_of(const struct problem *p, enum operand i) {
-    return i >= PIVOTS ? (intptr_t)sizeof(int32_t) : smm_size(p->call.dtype);
-}
-
-static double value_of(const struct problem *p, enum operand i, const char *element) {
-    return i >= PIVOTS ? *(const int32_t *)element : load(element, p->call.dtype);
-}
+static struct stack *info_of(struct problem *p) { return &p->stacks[smm_roles_of[p->call.op].info]; }
 
 /* A call of these sizes without operands; k counts right-hand sides, if there are any. */
 static struct problem problem_of(const struct operation *o, smm_dtype dtype, intptr_t batch, intptr_t m, intptr_t n,
@@ -106,16 +94,17 @@ static struct problem problem_of(const struct operation *o, smm_dtype dtype, int
     return p;
 }
 
-typedef struct stack layout_fn(const struct arena *arena, enum operand i, intptr_t batch, intptr_t rows, intptr_t cols,
-                               intptr_t size);
+typedef struct stack layout_fn(smm_op op, int i, intptr_t batch, intptr_t rows, intptr_t cols, intptr_t size);
 
+/* All operands but numbers that inputs may lack. */
 static void lay_out_operands(struct problem *p, layout_fn *layout) {
-    const intptr_t sizes[] = {0, 1, p->call.m, p->call.n, p->call.k};
-    for (enum operand i = A; i < OPERANDS; i++) {
-        const unsigned char *shape = shapes[p->call.op][i];
-        if (shape[0] == NOTHING) continue;
-        p->stacks[i] = layout(&arenas[i], i, p->call.batch, sizes[shape[0]], sizes[shape[1]], size_of(p, i));
-        *operand_of(&p->call, i) = p->stacks[i].x;
+    smm_call *c = &p->call;
+    for (int i = 0; i < count_of(c->op); i++) {
+        intptr_t rows, cols;
+        if (row_of(c->op, i)->direction == SMM_OPTIONAL_IN) continue;
+        smm_sizes_of(c->op, i, c->m, c->n, c->k, &rows, &cols);
+        p->stacks[i] = layout(c->op, i, c->batch, rows, cols, size_of(p, i));
+        c->operand[i] = p->stacks[i].x;
     }
 }
 
@@ -166,54 +155,52 @@ static void poison(const struct stack *s) { memset(s->low, 0xff, (size_t)(s->hig
 /* Matrices that LU_SOLVE takes as factors, with their pivots. */
 static void fill_factors(struct problem *p, enum hardness hardness) {
     const intptr_t n = p->call.n, size = smm_size(p->call.dtype);
-    const bool one = !p->call.a.batch || !p->call.pivots.batch;
-    smm_call lu = p->call;
-    lu.op = SMM_OP_LU;
-    lu.batch = one ? least(1, p->call.batch) : p->call.batch;
-    lu.c = p->call.a;
-    lu.info = (smm_operand){0};
-    void *dense = malloc((size_t)(lu.batch * n * n * size + 1));
+    const smm_operand *a = &p->call.lu_solve.a, *pivots = &p->call.lu_solve.pivots;
+    const bool one = !a->batch || !pivots->batch;
+    void *dense = malloc((size_t)(p->call.batch * n * n * size + 1));
     if (!dense) exit(2);
-    lu.a = (smm_operand){dense, n * n * size, n * size, size};
+    smm_call lu = {.op = SMM_OP_LU, .dtype = p->call.dtype, .n = n};
+    lu.batch = one ? least(1, p->call.batch) : p->call.batch;
+    lu.lu = (smm_lu_operands){.a = {dense, n * n * size, n * size, size}, .lu = *a, .pivots = *pivots};
     for (intptr_t q = 0; q < lu.batch; q++) fill_matrix(p, &lu.a, q, hardness);
     smm_reference(&lu);
     for (intptr_t q = 0; q < p->call.batch; q++) {
         for (intptr_t i = 0; one && i < n; i++) {
-            for (intptr_t j = 0; p->call.a.batch && q && j < n; j++)
-                memcpy(element(&p->call.a, q, i, j), element(&p->call.a, 0, i, j), (size_t)size);
-            if (p->call.pivots.batch)
-                memcpy(element(&p->call.pivots, q, i, 0), element(&p->call.pivots, 0, i, 0), sizeof(int32_t));
+            for (intptr_t j = 0; a->batch && q && j < n; j++)
+                memcpy(element(a, q, i, j), element(a, 0, i, j), (size_t)size);
+            if (pivots->batch) memcpy(element(pivots, q, i, 0), element(pivots, 0, i, 0), sizeof(int32_t));
         }
         if (hardness != HARD || !n) continue;
         const intptr_t i = random_below(n);
-        if (!random_below(4)) store(element(&p->call.a, q, i, i), p->call.dtype, 0);
-        if (!random_below(4)) *(int32_t *)element(&p->call.pivots, q, i, 0) = (int32_t)random_bits();
+        if (!random_below(4)) store(element(a, q, i, i), p->call.dtype, 0);
+        if (!random_below(4)) *(int32_t *)element(pivots, q, i, 0) = (int32_t)random_bits();
     }
     free(dense);
 }
 
 static void fill_inputs(struct problem *p, enum hardness hardness) {
-    const struct stack *a = &p->stacks[A], *b = &p->stacks[B];
+    const struct stack *a = &p->stacks[A];
+    const int b = smm_roles_of[p->call.op].b;
     static double rtol[2];
-    poison(a);
+    for (int i = 0; i < count_of(p->call.op); i++)
+        if (!is_output(p->call.op, i) && p->stacks[i].low) poison(&p->stacks[i]);
     if (p->call.op == SMM_OP_LU_SOLVE) {
-        poison(&p->stacks[PIVOTS]);
         fill_factors(p, hardness);
     } else {
         for (intptr_t q = 0; q < (a->x.batch ? p->call.batch : least(1, p->call.batch)); q++)
             fill_matrix(p, &a->x, q, hardness);
     }
-    if (b->low) fill(b, p->call.dtype, hardness == HARD && !random_below(4) ? special_value : random_value);
+    if (b >= 0) fill(&p->stacks[b], p->call.dtype, hardness == HARD && !random_below(4) ? special_value : random_value);
     if (p->call.op == SMM_OP_LSTSQ) {
         store((char *)rtol, p->call.dtype, hardness == HARD && random_below(2) ? 0.3 : 1e-5);
-        p->call.alpha = (smm_operand){rtol, 0, 0, 0};
+        p->call.lstsq.rtol = (smm_operand){rtol, 0, 0, 0};
     }
 }
 
 /* --- Running and comparing ------------------------------------------------------------------------------- */
 
 static void watch(struct problem *p) {
-    for (enum operand i = C; i < OPERANDS; i++) {
+    for (int i = 0; i < SMM_MOST_OPERANDS; i++) {
         const struct stack *s = &p->stacks[i];
         if (!s->low || !is_output(p->call.op, i)) continue;
         struct watch *w = &p->watches[i];
@@ -228,49 +215,49 @@ static void watch(struct problem *p) {
         memcpy(w->before, w->begin, w->bytes);
     }
     smm_reference(&p->call);
-    for (enum operand i = C; i < OPERANDS; i++)
+    for (int i = 0; i < SMM_MOST_OPERANDS; i++)
         if (p->watches[i].begin) memcpy(p->watches[i].expected, p->watches[i].begin, p->watches[i].bytes);
 }
 
 static void finish(struct problem *p) {
-    for (enum operand i = C; i < OPERANDS; i++) {
+    for (int i = 0; i < SMM_MOST_OPERANDS; i++) {
         free(p->watches[i].before);
         free(p->watches[i].expected);
     }
 }
 
 static void describe(const struct problem *p) {
-    static const char *const names[] = {"A", "B", "C", "D", "pivots", "info"};
     const smm_call *c = &p->call;
     smm_plan_info plan = {.kernel = NULL};
     smm_explain(c, &plan);
     size_t used = (size_t)snprintf(running, sizeof running, "%s %s %s m=%ld n=%ld k=%ld batch=%ld kernel=%s",
-                                   p->operation->name, c->dtype == SMM_F32 ? "f32" : "f64", smm_isa(), (long)c->m,
-                                   (long)c->n, (long)c->k, (long)c->batch, plan.kernel ? plan.kernel : "?");
-    for (enum operand i = A; i < OPERANDS; i++)
+                                   p->operation->name, smm_dtypes[c->dtype].name, smm_isa(), (long)c->m, (long)c->n,
+                                   (long)c->k, (long)c->batch, plan.kernel ? plan.kernel : "?");
+    for (int i = 0; i < SMM_MOST_OPERANDS; i++)
         if (p->stacks[i].low)
-            used += (size_t)describe_stack(running + used, sizeof running - used, names[i], &p->stacks[i]);
+            used +=
+                (size_t)describe_stack(running + used, sizeof running - used, row_of(c->op, i)->name, &p->stacks[i]);
 }
 
 /* Without FMA: how far an element of a matrix may be from the reference, if the matrix is well conditioned. */
-static double bound_of(const struct problem *p, enum operand i, const smm_operand *expected, intptr_t q) {
+static double bound_of(const struct problem *p, int i, const smm_operand *expected, intptr_t q) {
     const double u = p->call.dtype == SMM_F32 ? 0x1p-24 : 0x1p-53;
     const struct stack *s = &p->stacks[i];
     double most = 1;
     /* Eigenvectors may be far off where eigenvalues are near each other, and have another sign. */
-    if (p->call.op == SMM_OP_EIGH && i == C) return 2;
+    if (p->call.op == SMM_OP_EIGH && row_of(SMM_OP_EIGH, i)->direction == SMM_RESULT) return 2;
     for (intptr_t r = 0; r < s->rows; r++)
         for (intptr_t c = 0; c < s->cols; c++) {
             const double size = fabs(value_of(p, i, element(expected, q, r, c)));
             if (size > most) most = size;
         }
-    return i >= PIVOTS ? 0 : 50 * (double)(p->call.m + p->call.n) * u * most;
+    return is_integer(p->call.op, i) ? 0 : 50 * (double)(p->call.m + p->call.n) * u * most;
 }
 
 /* Compare an output, element by element; but not the signs of zeros where valgrind may be at work, whose FMA gets some
  * of them wrong. An element that is right is set to the expected bits, so that afterwards any
  * byte that differs is one that should not have been written. */
-static bool compare(const struct problem *p, enum operand i, bool exactly) {
+static bool compare(const struct problem *p, int i, bool exactly) {
     const struct stack *s = &p->stacks[i];
     const struct watch *w = &p->watches[i];
     const size_t size = (size_t)size_of(p, i);
@@ -284,19 +271,19 @@ static bool compare(const struct problem *p, enum operand i, bool exactly) {
                 const double x = value_of(p, i, found), y = value_of(p, i, e);
                 const bool right = !memcmp(found, e, size) || (isnan(x) && isnan(y)) || (quick && x == y) ||
                                    (!exactly && fabs(x - y) <= bound);
-                if (!CHECK(right, "%s: %c of matrix %ld, row %ld, column %ld is %a, not %a", running, "ABCDPI"[i],
-                           (long)q, (long)r, (long)c, x, y))
+                if (!CHECK(right, "%s: %s of matrix %ld, row %ld, column %ld is %a, not %a", running,
+                           row_of(p->call.op, i)->name, (long)q, (long)r, (long)c, x, y))
                     return false;
                 memcpy(found, e, size);
             }
     }
-    return CHECK(!memcmp(w->begin, w->expected, w->bytes), "%s: a byte between the elements of %c was overwritten",
-                 running, "ABCDPI"[i]);
+    return CHECK(!memcmp(w->begin, w->expected, w->bytes), "%s: a byte between the elements of %s was overwritten",
+                 running, row_of(p->call.op, i)->name);
 }
 
 /* Run; and does `failed` say what info says? Without info, it may of LU_SOLVE and INV. */
 static bool run(struct problem *p) {
-    const struct stack *info = &p->stacks[INFO];
+    const struct stack *info = info_of(p);
     bool failed = false, some = false;
     p->call.failed = &failed;
     const smm_status status = smm_run(&p->call);
@@ -314,31 +301,29 @@ static void check(struct problem *p, enum hardness hardness) {
     for (const char *const *isa = smm_isas_available(); *isa; isa++) {
         if (hardness == HARD && !has_fma(*isa)) continue;
         smm_select_isa(*isa);
-        for (enum operand i = C; i < OPERANDS; i++)
+        for (int i = 0; i < SMM_MOST_OPERANDS; i++)
             if (p->watches[i].begin) memcpy(p->watches[i].begin, p->watches[i].before, p->watches[i].bytes);
         describe(p);
         if (!run(p)) continue;
-        for (enum operand i = C; i < OPERANDS; i++)
+        for (int i = 0; i < SMM_MOST_OPERANDS; i++)
             if (p->watches[i].begin && !compare(p, i, has_fma(*isa))) break;
     }
     finish(p);
 }
 
-static struct stack random_layout(const struct arena *arena, enum operand i, intptr_t batch, intptr_t rows,
-                                  intptr_t cols, intptr_t size) {
-    return random_stack(arena, i <= B ? REPEATED : LAYOUTS_OF_C, batch, rows, cols, size);
+static struct stack random_layout(smm_op op, int i, intptr_t batch, intptr_t rows, intptr_t cols, intptr_t size) {
+    return random_stack(&arenas[i], is_output(op, i) ? LAYOUTS_OF_C : REPEATED, batch, rows, cols, size);
 }
 
 /* Rows and windows that overlap may make any matrix singular: not for bounds. */
-static struct stack random_hard_layout(const struct arena *arena, enum operand i, intptr_t batch, intptr_t rows,
-                                       intptr_t cols, intptr_t size) {
-    return random_stack(arena, i <= B ? LAYOUTS : LAYOUTS_OF_C, batch, rows, cols, size);
+static struct stack random_hard_layout(smm_op op, int i, intptr_t batch, intptr_t rows, intptr_t cols, intptr_t size) {
+    if (is_output(op, i) || is_integer(op, i)) return random_layout(op, i, batch, rows, cols, size);
+    return random_stack(&arenas[i], LAYOUTS, batch, rows, cols, size);
 }
 
-static struct stack dense_layout(const struct arena *arena, enum operand i, intptr_t batch, intptr_t rows,
-                                 intptr_t cols, intptr_t size) {
-    (void)i;
-    return lay_out(arena, ROW_MAJOR, AT_BEGIN, 0, batch, rows, cols, size);
+static struct stack dense_layout(smm_op op, int i, intptr_t batch, intptr_t rows, intptr_t cols, intptr_t size) {
+    (void)op;
+    return lay_out(&arenas[i], ROW_MAJOR, AT_BEGIN, 0, batch, rows, cols, size);
 }
 
 static void check_random(const struct operation *o, smm_dtype dtype, intptr_t batch, intptr_t m, intptr_t n, intptr_t k,
@@ -346,8 +331,8 @@ static void check_random(const struct operation *o, smm_dtype dtype, intptr_t ba
     struct problem p = problem_of(o, dtype, batch, m, n, k);
     lay_out_operands(&p, hardness == HARD ? random_hard_layout : random_layout);
     if (!random_below(4)) {
-        p.call.info = (smm_operand){0};
-        p.stacks[INFO] = (struct stack){.low = NULL};
+        p.call.operand[smm_roles_of[o->op].info] = (smm_operand){0};
+        *info_of(&p) = (struct stack){.low = NULL};
     }
     check(&p, hardness);
 }
@@ -375,12 +360,12 @@ static void test_good(void) { check_orders(GOOD, quick ? 4 : 12); }
 static void test_mixed(void) { check_orders(MIXED, quick ? 2 : 6); }
 static void test_hard(void) { check_orders(HARD, quick ? 4 : 16); }
 
-/* Every layout of A against every layout of C. */
+/* Every layout of A against every layout of the result. */
 static enum layout layout_of_a, layout_of_c;
-static struct stack chosen_layout(const struct arena *arena, enum operand i, intptr_t batch, intptr_t rows,
-                                  intptr_t cols, intptr_t size) {
-    const enum layout layout = i == A ? layout_of_a : i == C ? layout_of_c : i == B ? layout_of_c : ROW_MAJOR;
-    return lay_out(arena, layout, (enum place)random_below(PLACES), (int)random_below(8), batch, rows, cols, size);
+static struct stack chosen_layout(smm_op op, int i, intptr_t batch, intptr_t rows, intptr_t cols, intptr_t size) {
+    const smm_roles *roles = &smm_roles_of[op];
+    const enum layout layout = i == A ? layout_of_a : i == roles->b || i == roles->result ? layout_of_c : ROW_MAJOR;
+    return lay_out(&arenas[i], layout, (enum place)random_below(PLACES), (int)random_below(8), batch, rows, cols, size);
 }
 
 static void test_layouts(void) {
@@ -438,7 +423,7 @@ static void test_sizes(void) {
 
 /* Whether an output that has no gaps has the bits of `copy`. Of NaN the sign may differ: C leaves it open from which
  * operand of a sum a NaN comes, and a compiler that copies a loop chooses anew. */
-static bool same_as(const struct problem *p, enum operand i, const char *copy) {
+static bool same_as(const struct problem *p, int i, const char *copy) {
     const struct stack *s = &p->stacks[i];
     const intptr_t size = size_of(p, i);
     for (const char *x = s->low; x < s->high; x += size, copy += size)
@@ -456,12 +441,12 @@ static void check_whole(const struct operation *o, smm_dtype dtype, intptr_t n, 
     for (intptr_t first = 0; first < batch; first += 1000) {
         smm_call part = p.call;
         part.batch = least(1000, batch - first);
-        for (enum operand i = A; i < OPERANDS; i++)
-            if (p.stacks[i].low) operand_of(&part, i)->data = element(&p.stacks[i].x, first, 0, 0);
+        for (int i = 0; i < SMM_MOST_OPERANDS; i++)
+            if (p.stacks[i].low) part.operand[i].data = element(&p.stacks[i].x, first, 0, 0);
         CHECK(smm_run(&part) == SMM_OK, "%s: a part", running);
     }
-    char *copies[OPERANDS] = {NULL};
-    for (enum operand i = C; i < OPERANDS; i++) {
+    char *copies[SMM_MOST_OPERANDS] = {NULL};
+    for (int i = 0; i < SMM_MOST_OPERANDS; i++) {
         const struct stack *s = &p.stacks[i];
         if (!s->low || !is_output(o->op, i)) continue;
         copies[i] = malloc((size_t)(s->high - s->low) + 1);
@@ -469,18 +454,18 @@ static void check_whole(const struct operation *o, smm_dtype dtype, intptr_t n, 
         memcpy(copies[i], s->low, (size_t)(s->high - s->low));
     }
     smm_plan_info plan = {.nontemporal = false};
-    CHECK(smm_explain(&p.call, &plan) == SMM_OK && (!streamed || !p.call.c.data || plan.nontemporal),
-          "%s: C is not streamed", running);
+    CHECK(smm_explain(&p.call, &plan) == SMM_OK && (!streamed || smm_roles_of[o->op].result < 0 || plan.nontemporal),
+          "%s: the result is not streamed", running);
     for (int threads = 1; threads <= 3; threads++) {
-        for (enum operand i = C; i < OPERANDS; i++)
+        for (int i = 0; i < SMM_MOST_OPERANDS; i++)
             if (copies[i]) poison(&p.stacks[i]);
         smm_set_num_threads(threads);
         run(&p);
-        for (enum operand i = C; i < OPERANDS; i++)
-            CHECK(!copies[i] || same_as(&p, i, copies[i]), "%s: other bits in %c when whole, on %d threads", running,
-                  "ABCDPI"[i], threads);
+        for (int i = 0; i < SMM_MOST_OPERANDS; i++)
+            CHECK(!copies[i] || same_as(&p, i, copies[i]), "%s: other bits in %s when whole, on %d threads", running,
+                  row_of(o->op, i)->name, threads);
     }
-    for (enum operand i = C; i < OPERANDS; i++) free(copies[i]);
+    for (int i = 0; i < SMM_MOST_OPERANDS; i++) free(copies[i]);
     smm_set_num_threads(0);
 }
 
@@ -513,7 +498,7 @@ static void test_refused(void) {
         struct problem p = problem_of(o, SMM_F64, 3, 4, 4, 2);
         lay_out_operands(&p, dense_layout);
         smm_call bad = p.call;
-        bad.info.batch++;
+        bad.operand[smm_roles_of[o->op].info].batch++;
         CHECK(smm_run(&bad) == SMM_ERR_ARGUMENT, "%s takes an info whose stride splits elements", o->name);
         bad = p.call;
         bad.a.row++;
@@ -538,9 +523,7 @@ static void test_unused_strides(void) {
                            .m = 1,
                            .n = 1,
                            .k = 1,
-                           .a = x,
-                           .c = y,
-                           .info = {&info, 4, 0, 0}};
+                           .inv = {.a = x, .inverse = y, .info = {&info, 4, 0, 0}}};
     CHECK(smm_run(&call) == SMM_OK && c == 0.25 && info == 0, "the inverse of 4 is %g", c);
 }
 
@@ -562,11 +545,11 @@ static void test_pivots(void) {
                      .m = N,
                      .n = N,
                      .k = 1,
-                     .a = {a, sizeof a[0], sizeof a[0][0], sizeof a[0][0][0]},
-                     .b = {b, sizeof b[0], sizeof b[0][0], 0},
-                     .c = {c, sizeof c[0], sizeof c[0][0], 0},
-                     .pivots = {p, sizeof p[0], sizeof p[0][0], 0},
-                     .info = {info, sizeof info[0], 0, 0}};
+                     .lu_solve = {.a = {a, sizeof a[0], sizeof a[0][0], sizeof a[0][0][0]},
+                                  .pivots = {p, sizeof p[0], sizeof p[0][0], 0},
+                                  .b = {b, sizeof b[0], sizeof b[0][0], 0},
+                                  .x = {c, sizeof c[0], sizeof c[0][0], 0},
+                                  .info = {info, sizeof info[0], 0, 0}}};
     for (const char *const *isa = smm_isas_available(); *isa; isa++)
         for (int transposed = 0; transposed < 2; transposed++) {
             smm_select_isa(*isa);
@@ -577,12 +560,13 @@ static void test_pivots(void) {
                       "%s: info of matrix %d is %d, not %d, and the solution %g", *isa, q, (int)info[q],
                       (int)expected[q % KINDS], c[q][0]);
             smm_call one = call;
-            one.info = (smm_operand){0};
+            one.lu_solve.info = (smm_operand){0};
             for (int q = 0; q < KINDS; q++) {
                 bool failed = false;
                 one.batch = 1;
                 one.failed = &failed;
-                one.a.data = a[q], one.b.data = b[q], one.c.data = c[q], one.pivots.data = p[q];
+                one.lu_solve.a.data = a[q], one.lu_solve.pivots.data = p[q];
+                one.lu_solve.b.data = b[q], one.lu_solve.x.data = c[q];
                 CHECK(smm_run(&one) == SMM_OK && failed == (q != 0), "%s: without info, of matrix %d", *isa, q);
             }
         }
@@ -600,14 +584,28 @@ static void test_no_elements(void) {
         const struct operation *o = &operations[i];
         const bool det = o->op == SMM_OP_DET || o->op == SMM_OP_SLOGDET;
         struct problem p = problem_of(o, SMM_F64, BATCH / 2, 0, 0, o->sizes == LEAST_SQUARES ? 0 : 3);
-        for (enum operand j = A; j < INFO; j++) *operand_of(&p.call, j) = (smm_operand){NULL, wild, wild, -wild};
-        p.call.run.a = p.call.run.b = p.call.run.c = p.call.run.d = p.call.run.pivots = wild;
-        p.call.runs = 2;
-        p.call.info = (smm_operand){info, 4, 0, 0};
-        p.call.run.info = BATCH / 2 * 4;
-        if (det) p.call.c = (smm_operand){dets, 8, 0, 0}, p.call.run.c = BATCH / 2 * 8;
-        if (o->op == SMM_OP_SLOGDET) p.call.d = (smm_operand){logs, 8, 0, 0}, p.call.run.d = BATCH / 2 * 8;
-        if (o->op == SMM_OP_LSTSQ) p.call.pivots = (smm_operand){ranks, 4, 0, 0}, p.call.run.pivots = BATCH / 2 * 4;
+        smm_outer outer = {.dims = 1, .extent = {2}};
+        for (int j = 0; j < count_of(o->op); j++) {
+            p.call.operand[j] = (smm_operand){NULL, wild, wild, -wild};
+            outer.stride[0][j] = wild;
+        }
+        p.call.outer = &outer;
+        const struct {
+            smm_op op;
+            smm_operand *operand;
+            smm_operand x;
+        } numbers[] = {
+            {o->op, &p.call.operand[smm_roles_of[o->op].info], {info, 4, 0, 0}},
+            {SMM_OP_DET, &p.call.det.det, {dets, 8, 0, 0}},
+            {SMM_OP_SLOGDET, &p.call.slogdet.sign, {dets, 8, 0, 0}},
+            {SMM_OP_SLOGDET, &p.call.slogdet.logabsdet, {logs, 8, 0, 0}},
+            {SMM_OP_LSTSQ, &p.call.lstsq.rank, {ranks, 4, 0, 0}},
+        };
+        for (size_t j = 0; j < sizeof numbers / sizeof *numbers; j++) {
+            if (numbers[j].op != o->op) continue;
+            *numbers[j].operand = numbers[j].x;
+            outer.stride[0][numbers[j].operand - p.call.operand] = BATCH / 2 * numbers[j].x.batch;
+        }
         bool failed = false;
         p.call.failed = &failed;
         for (int q = 0; q < BATCH; q++) info[q] = ranks[q] = -1, dets[q] = logs[q] = -1;
@@ -618,14 +616,14 @@ static void test_no_elements(void) {
             CHECK(logs[q] == (o->op == SMM_OP_SLOGDET ? 0 : -1), "%s of order 0: log %g", o->name, logs[q]);
             CHECK(ranks[q] == (o->op == SMM_OP_LSTSQ ? 0 : -1), "%s of order 0: a rank is %d", o->name, (int)ranks[q]);
         }
-        p.call.info = (smm_operand){0};
+        p.call.operand[smm_roles_of[o->op].info] = (smm_operand){0};
         p.call.batch = (intptr_t)1 << 61;
         if (!det && o->op != SMM_OP_LSTSQ) CHECK(smm_run(&p.call) == SMM_OK, "%s of order 0, many times", o->name);
         if (o->op != SMM_OP_CHO_SOLVE) continue;
         double a[16 * 16] = {0};
         p.call.n = 16, p.call.k = 0;
         p.call.a = (smm_operand){a, 0, 128, 8};
-        p.call.run.a = 0;
+        outer.stride[0][A] = 0;
         CHECK(smm_run(&p.call) == SMM_OK, "%s of no right-hand sides, many times", o->name);
     }
 }
@@ -648,7 +646,7 @@ int main(int argc, char **argv) {
     };
     const int count = sizeof tests / sizeof *tests;
     quick = argc > 1 && !strcmp(argv[1], "quick");
-    for (enum operand i = A; i < OPERANDS; i++) arenas[i] = make_arena(ARENA_BYTES);
+    for (int i = 0; i < SMM_MOST_OPERANDS; i++) arenas[i] = make_arena(ARENA_BYTES);
     signal(SIGSEGV, on_crash);
     signal(SIGBUS, on_crash);
     signal(SIGFPE, on_crash);

@@ -60,15 +60,13 @@ static struct watched prepare(smm_dtype dtype, const struct stack *a, const stru
                         .m = c->rows,
                         .n = c->cols,
                         .k = a->cols,
-                        .a = a->x,
-                        .b = b->x,
-                        .c = c->x};
+                        .matmul = {.a = a->x, .b = b->x, .c = c->x}};
     if (scaling == ALPHA || scaling == ALPHA_BETA || (scaling == BETA_ZERO && random_below(2)) || scaling == PER_MATRIX)
-        w.call.alpha = scalars(&arena_alpha, scaling == PER_MATRIX, dtype, c->batch, random_value);
+        w.call.matmul.alpha = scalars(&arena_alpha, scaling == PER_MATRIX, dtype, c->batch, random_value);
     if (scaling == ALPHA_BETA || scaling == BETA_ONLY)
-        w.call.beta = scalars(&arena_beta, false, dtype, c->batch, random_value);
-    if (scaling == BETA_ZERO) w.call.beta = scalars(&arena_beta, false, dtype, c->batch, zero_value);
-    if (scaling == PER_MATRIX) w.call.beta = scalars(&arena_beta, true, dtype, c->batch, zero_or_random_value);
+        w.call.matmul.beta = scalars(&arena_beta, false, dtype, c->batch, random_value);
+    if (scaling == BETA_ZERO) w.call.matmul.beta = scalars(&arena_beta, false, dtype, c->batch, zero_value);
+    if (scaling == PER_MATRIX) w.call.matmul.beta = scalars(&arena_beta, true, dtype, c->batch, zero_or_random_value);
 
     fill(a, dtype, value);
     fill(b, dtype, value);
@@ -78,7 +76,7 @@ static struct watched prepare(smm_dtype dtype, const struct stack *a, const stru
     w.bytes = before + (size_t)(c->high - c->low) + after;
     for (size_t i = 0; i < w.bytes; i++) w.begin[i] = (char)(0xa5 ^ i);
     for (intptr_t q = 0; q < c->batch; q++) {
-        const bool is_read = w.call.beta.data && load(element(&w.call.beta, q, 0, 0), dtype) != 0;
+        const bool is_read = w.call.matmul.beta.data && load(element(&w.call.matmul.beta, q, 0, 0), dtype) != 0;
         for (intptr_t i = 0; i < c->rows; i++)
             for (intptr_t j = 0; j < c->cols; j++)
                 store(element(&c->x, q, i, j), dtype, is_read ? value() : nan_value());
@@ -122,19 +120,19 @@ static long double roundings_of(intptr_t k) {
 static void exact_element(const struct watched *w, const smm_operand *before, intptr_t q, intptr_t i, intptr_t j,
                           long double *value, long double *bound) {
     const smm_call *c = &w->call;
-    const long double alpha = c->alpha.data ? load(element(&c->alpha, q, 0, 0), c->dtype) : 1;
-    const long double beta = c->beta.data ? load(element(&c->beta, q, 0, 0), c->dtype) : 0;
+    const long double alpha = c->matmul.alpha.data ? load(element(&c->matmul.alpha, q, 0, 0), c->dtype) : 1;
+    const long double beta = c->matmul.beta.data ? load(element(&c->matmul.beta, q, 0, 0), c->dtype) : 0;
     long double sum = 0, size = 0;
     for (intptr_t k = 0; k < c->k; k++) {
-        const long double product =
-            (long double)load(element(&c->a, q, i, k), c->dtype) * load(element(&c->b, q, k, j), c->dtype);
+        const long double product = (long double)load(element(&c->matmul.a, q, i, k), c->dtype) *
+                                    load(element(&c->matmul.b, q, k, j), c->dtype);
         sum += product;
         size += fabsl(product);
     }
     const long double added = beta != 0 ? beta * load(element(before, q, i, j), c->dtype) : 0;
     const long double u = c->dtype == SMM_F32 ? 0x1p-24L : 0x1p-53L,
                       tiny = c->dtype == SMM_F32 ? 0x1p-149L : 0x1p-1074L;
-    const bool scaled = c->alpha.data || c->beta.data;
+    const bool scaled = c->matmul.alpha.data || c->matmul.beta.data;
     *value = alpha * sum + added;
     *bound = (roundings_of(c->k) + (scaled ? 2 : 0)) * u * (fabsl(alpha) * size + fabsl(added)) + (c->k + 4) * tiny;
 }
@@ -144,13 +142,13 @@ static void exact_element(const struct watched *w, const smm_operand *before, in
 static void compare(const struct watched *w, bool exactly) {
     const smm_call *c = &w->call;
     const size_t size = (size_t)smm_size(c->dtype);
-    smm_operand expected = c->c, before = c->c;
-    expected.data = w->expected + ((char *)c->c.data - w->begin);
-    before.data = w->before + ((char *)c->c.data - w->begin);
+    smm_operand expected = c->matmul.c, before = c->matmul.c;
+    expected.data = w->expected + ((char *)c->matmul.c.data - w->begin);
+    before.data = w->before + ((char *)c->matmul.c.data - w->begin);
     for (intptr_t q = 0; q < c->batch; q++)
         for (intptr_t i = 0; i < c->m; i++)
             for (intptr_t j = 0; j < c->n; j++) {
-                char *p = element(&c->c, q, i, j), *e = element(&expected, q, i, j);
+                char *p = element(&c->matmul.c, q, i, j), *e = element(&expected, q, i, j);
                 const double x = load(p, c->dtype), y = load(e, c->dtype);
                 bool right = !memcmp(p, e, size) || (isnan(x) && isnan(y));
                 if (!exactly) {
@@ -328,15 +326,14 @@ static void test_depths(void) {
                                        .m = 2,
                                        .n = 2,
                                        .k = k,
-                                       .a = {x.x.data, 0, x.x.col, x.x.row},
-                                       .b = x.x,
-                                       .c = c.x};
+                                       .matmul = {.a = {x.x.data, 0, x.x.col, x.x.row}, .b = x.x, .c = c.x}};
                 smm_select_isa(*isa);
                 CHECK(smm_run(&call) == SMM_OK, "A^T A, k = %ld", (long)k);
                 const long double u = dtype == SMM_F32 ? 0x1p-24L : 0x1p-53L, oracle = 4 * 0x1p-53L;
                 for (int e = 0; e < 4; e++) {
                     const long double found = load(element(&c.x, 0, e / 2, e % 2), (smm_dtype)dtype);
-                    const long double off = fabsl(found - (sum[e / 2][e % 2] + lost[e / 2][e % 2])) / magnitude[e / 2][e % 2];
+                    const long double off =
+                        fabsl(found - (sum[e / 2][e % 2] + lost[e / 2][e % 2])) / magnitude[e / 2][e % 2];
                     CHECK(off <= roundings_of(k) * u + oracle, "%s %s A^T A, k = %ld: an error of %Lg u", *isa,
                           dtype == SMM_F32 ? "f32" : "f64", (long)k, off / u);
                 }
@@ -349,8 +346,13 @@ static void test_depth_of_one_element(void) {
     const intptr_t k = ((intptr_t)1 << (quick ? 18 : 26)) + 1, n = 70;
     const struct stack c = lay_out(&arena_c, ROW_MAJOR, AT_END, 0, 1, 3, n, 8);
     const smm_operand ones = {&one, 0, 0, 0};
-    const smm_call call = {
-        .op = SMM_OP_MATMUL, .dtype = SMM_F64, .batch = 1, .m = 3, .n = n, .k = k, .a = ones, .b = ones, .c = c.x};
+    const smm_call call = {.op = SMM_OP_MATMUL,
+                           .dtype = SMM_F64,
+                           .batch = 1,
+                           .m = 3,
+                           .n = n,
+                           .k = k,
+                           .matmul = {.a = ones, .b = ones, .c = c.x}};
     CHECK(smm_run(&call) == SMM_OK, "sums of ones");
     for (intptr_t e = 0; e < 3 * n; e++)
         CHECK(((double *)c.x.data)[e] == (double)k, "a sum of ones is %g", ((double *)c.x.data)[e]);
@@ -387,7 +389,7 @@ static void *dense_copy_of_c(const smm_call *c) {
     if (!copy) exit(2);
     for (intptr_t q = 0; q < c->batch; q++)
         for (intptr_t i = 0; i < c->m; i++)
-            for (intptr_t j = 0; j < c->n; j++, p += size) memcpy(p, element(&c->c, q, i, j), size);
+            for (intptr_t j = 0; j < c->n; j++, p += size) memcpy(p, element(&c->matmul.c, q, i, j), size);
     return copy;
 }
 
@@ -414,8 +416,13 @@ static void check_same_bits(smm_dtype dtype, const char *isa, intptr_t m, intptr
     const struct stack c = lay_out(&arena_c, ROW_MAJOR, AT_BEGIN, 0, batch, m, n, size);
     fill(&a, dtype, random_value);
     fill(&b, dtype, random_value);
-    smm_call call = {
-        .op = SMM_OP_MATMUL, .dtype = dtype, .batch = batch, .m = m, .n = n, .k = k, .a = a.x, .b = b.x, .c = c.x};
+    smm_call call = {.op = SMM_OP_MATMUL,
+                     .dtype = dtype,
+                     .batch = batch,
+                     .m = m,
+                     .n = n,
+                     .k = k,
+                     .matmul = {.a = a.x, .b = b.x, .c = c.x}};
     snprintf(running, sizeof running, "matmul %s %s m=%ld k=%ld n=%ld batch=%ld", dtype == SMM_F32 ? "f32" : "f64", isa,
              (long)m, (long)k, (long)n, (long)batch);
     smm_set_num_threads(1);
@@ -430,10 +437,10 @@ static void check_same_bits(smm_dtype dtype, const char *isa, intptr_t m, intptr
         const intptr_t first = random_below(batch), count = 1 + random_below(i % 2 ? batch - first : 1);
         smm_call part = call;
         part.batch = count;
-        part.a.data = element(&call.a, first, 0, 0);
-        part.b.data = element(&call.b, first, 0, 0);
+        part.matmul.a.data = element(&call.matmul.a, first, 0, 0);
+        part.matmul.b.data = element(&call.matmul.b, first, 0, 0);
         struct stack part_c = lay_out(&arena_c, ROW_MAJOR, (enum place)(i % PLACES), 0, count, m, n, size);
-        part.c = part_c.x;
+        part.matmul.c = part_c.x;
         CHECK(gives(&part, &part_c, bits + first * m * n * size), "%s: other bits for matrices %ld .. %ld alone",
               running, (long)first, (long)(first + count - 1));
     }
@@ -444,9 +451,9 @@ static void check_same_bits(smm_dtype dtype, const char *isa, intptr_t m, intptr
         copy_values(&other_a, &a, dtype);
         copy_values(&other_b, &b, dtype);
         smm_call other = call;
-        other.a = other_a.x;
-        other.b = other_b.x;
-        other.c = other_c.x;
+        other.matmul.a = other_a.x;
+        other.matmul.b = other_b.x;
+        other.matmul.c = other_c.x;
         CHECK(gives(&other, &other_c, bits), "%s: other bits for A %s, B %s, C %s", running,
               layout_names[other_a.layout], layout_names[other_b.layout], layout_names[other_c.layout]);
     }
@@ -478,8 +485,13 @@ static void check_streamed(smm_dtype dtype, const char *isa, intptr_t m, intptr_
     const struct stack a = lay_out(&arena_a, ROW_MAJOR, place, 0, batch, m, k, size);
     const struct stack b = lay_out(&arena_b, ROW_MAJOR, place, 0, batch, k, n, size);
     const struct stack c = lay_out(&arena_c, ROW_MAJOR, place, 0, batch, m, n, size);
-    smm_call call = {
-        .op = SMM_OP_MATMUL, .dtype = dtype, .batch = batch, .m = m, .n = n, .k = k, .a = a.x, .b = b.x, .c = c.x};
+    smm_call call = {.op = SMM_OP_MATMUL,
+                     .dtype = dtype,
+                     .batch = batch,
+                     .m = m,
+                     .n = n,
+                     .k = k,
+                     .matmul = {.a = a.x, .b = b.x, .c = c.x}};
     fill(&a, dtype, random_value);
     fill(&b, dtype, random_value);
     fill(&c, dtype, nan_value);
@@ -490,9 +502,9 @@ static void check_streamed(smm_dtype dtype, const char *isa, intptr_t m, intptr_
     for (intptr_t first = 0; first < batch; first += 1000) {
         smm_call part = call;
         part.batch = batch - first < 1000 ? batch - first : 1000;
-        part.a.data = element(&a.x, first, 0, 0);
-        part.b.data = element(&b.x, first, 0, 0);
-        part.c.data = element(&c.x, first, 0, 0);
+        part.matmul.a.data = element(&a.x, first, 0, 0);
+        part.matmul.b.data = element(&b.x, first, 0, 0);
+        part.matmul.c.data = element(&c.x, first, 0, 0);
         CHECK(smm_run(&part) == SMM_OK && smm_explain(&part, &plan) == SMM_OK && !plan.nontemporal, "%s: a part",
               running);
     }
@@ -533,9 +545,7 @@ static void test_bad_neighbours(void) {
                                .m = N,
                                .n = N,
                                .k = N,
-                               .a = a.x,
-                               .b = b.x,
-                               .c = c.x};
+                               .matmul = {.a = a.x, .b = b.x, .c = c.x}};
         fill(&a, SMM_F64, random_value);
         fill(&b, SMM_F64, random_value);
         CHECK(smm_run(&call) == SMM_OK, "run");
@@ -568,9 +578,7 @@ static void test_arguments(void) {
                            .m = 2,
                            .n = 2,
                            .k = 2,
-                           .a = good,
-                           .b = {x + 4, 32, 16, 8},
-                           .c = {x + 8, 32, 16, 8}};
+                           .matmul = {.a = good, .b = {x + 4, 32, 16, 8}, .c = {x + 8, 32, 16, 8}}};
     smm_plan_info plan;
     setenv("SMALLMM_NUM_THREADS", "two", 1); /* which the first call asks for, and then no other */
     CHECK(smm_run(&call) == SMM_ERR_THREADS && smm_get_num_threads() == 0, "runs on \"two\" threads");
@@ -585,13 +593,13 @@ static void test_arguments(void) {
     bad[1].m = -1;
     bad[2].n = -1;
     bad[3].k = -1;
-    bad[4].a.data = NULL;
-    bad[5].b.data = NULL;
-    bad[6].c.data = NULL;
-    bad[7].a.col = 4;
-    bad[8].b.row = 12;
-    bad[9].batch = 2, bad[9].c.batch = 33; /* of a batch of one it is never used */
-    bad[10].a.data = (char *)x + 4;
+    bad[4].matmul.a.data = NULL;
+    bad[5].matmul.b.data = NULL;
+    bad[6].matmul.c.data = NULL;
+    bad[7].matmul.a.col = 4;
+    bad[8].matmul.b.row = 12;
+    bad[9].batch = 2, bad[9].matmul.c.batch = 33; /* of a batch of one it is never used */
+    bad[10].matmul.a.data = (char *)x + 4;
     bad[11].dtype = (smm_dtype)7;
     for (int i = 0; i < 12; i++) {
         CHECK(smm_run(&bad[i]) == SMM_ERR_ARGUMENT, "bad call %d runs", i);
@@ -600,11 +608,11 @@ static void test_arguments(void) {
     CHECK(smm_run(NULL) == SMM_ERR_ARGUMENT, "no call runs");
     smm_call empty = call;
     empty.batch = 0;
-    empty.a.data = empty.b.data = empty.c.data = NULL;
+    empty.matmul.a.data = empty.matmul.b.data = empty.matmul.c.data = NULL;
     CHECK(smm_run(&empty) == SMM_OK, "an empty call of null pointers");
     smm_call no_terms = call;
     no_terms.k = 0;
-    no_terms.a.data = no_terms.b.data = NULL;
+    no_terms.matmul.a.data = no_terms.matmul.b.data = NULL;
     x[8] = 1;
     strcpy(running, "k = 0, A and B null");
     CHECK(smm_run(&no_terms) == SMM_OK && x[8] == 0, "%s: C is %g", running, x[8]);
@@ -625,10 +633,7 @@ static bool ask(void) {
                            .m = 1,
                            .n = 1,
                            .k = 1,
-                           .a = of[0],
-                           .b = of[1],
-                           .c = of[2],
-                           .alpha = {.data = (double *)&alpha}};
+                           .matmul = {.a = of[0], .b = of[1], .alpha = {.data = (double *)&alpha}, .c = of[2]}};
     CHECK(smm_run(&call) == SMM_OK && x[2] == 30, "a call within another: C is %g", x[2]);
     return ++times_asked >= 2;
 }
@@ -640,14 +645,19 @@ static void test_interrupted(void) {
     if (!x) exit(2);
     const smm_operand a = {x, 0, DEPTH * 4, 4}, b = {x + LARGE * DEPTH, 0, LARGE * 4, 4},
                       c = {x + LARGE * DEPTH * 2, 0, LARGE * 4, 4};
-    const smm_call large = {
-        .op = SMM_OP_MATMUL, .dtype = SMM_F32, .batch = 1, .m = LARGE, .n = LARGE, .k = DEPTH, .a = a, .b = b, .c = c};
+    const smm_call large = {.op = SMM_OP_MATMUL,
+                            .dtype = SMM_F32,
+                            .batch = 1,
+                            .m = LARGE,
+                            .n = LARGE,
+                            .k = DEPTH,
+                            .matmul = {.a = a, .b = b, .c = c}};
     smm_call cases[] = {large, large, large, large};
-    cases[1].b = (smm_operand){b.data, 0, 4, DEPTH * 4}; /* packed */
+    cases[1].matmul.b = (smm_operand){b.data, 0, 4, DEPTH * 4}; /* packed */
     cases[2].batch = (intptr_t)1 << 50;
     cases[2].m = cases[2].n = cases[2].k = SMALL;
     cases[3] = cases[2];
-    cases[3].a.col = 8; /* packed */
+    cases[3].matmul.a.col = 8; /* packed */
     smm_set_interrupt(ask);
     for (int threads = 1; threads <= 2; threads++)
         for (int i = 0; i < 4; i++) {

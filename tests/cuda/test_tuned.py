@@ -56,6 +56,7 @@ class TestPackage:
     def test_catalog(self):
         catalog = _core.cuda_catalog()
         assert "MATMUL" in catalog["ops"]
+        assert {"f32", "f64"} <= set(catalog["dtypes"])
         assert catalog["problem"]["aligned"] == 1
         for parameters in catalog["kernels"].values():
             assert parameters.keys() <= catalog["parameters"].keys()

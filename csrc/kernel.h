@@ -1,0 +1,82 @@
+/* kernel.h: what kernels and the core know of each other: calls, and the tables of kernels. Not installed. */
+#ifndef SMM_KERNEL_H
+#define SMM_KERNEL_H
+
+#include <stddef.h>
+
+#include "operations.h"
+
+enum { SMM_LINE = 64 };
+
+/* Cache lines of results computed before, to be streamed around the caches. And where an A to prefetch begins, if that
+ * does not follow the A's of the call, as in a dense stack. */
+typedef struct smm_behind {
+    const char *from;
+    char *to;
+    intptr_t lines;
+    const void *next_a;
+} smm_behind;
+
+/* A kernel runs matrices first .. last-1 of a call, ignoring a product's alpha and beta. It allocates nothing and
+ * cannot fail. cold: NULL, or the operands come from memory rather than from a cache, so that prefetching pays; what is
+ * behind may then be streamed in between, so that memory has something to do all the time. The caller streams the rest.
+ * Threads may have small stacks: a kernel takes up to 24 KB of it, and what is larger lies in its thread's room. */
+typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold);
+
+/* Operands that must pass through a packed buffer before a kernel can use them; or it cannot run the call. */
+enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8 };
+
+/* Bytes of operands beyond which most of them miss a core's own caches, and beyond which they come from memory.
+ * Below the first, prefetching costs up to 10 % at n <= 8. The second is less than the last cache: of 32 MiB that a
+ * machine shares, products without prefetching took two to four times as long from 18 MiB on, and streaming the output
+ * pays from 20 to 28 (AMD Zen 5 with 1 MiB of L2 and 32 MiB of L3 for two cores, November 2026). */
+#define SMM_BEYOND_L2 (1.5 * (1 << 20))
+#define SMM_MEMORY (24.0 * (1 << 20))
+
+/* The usual group: little, so that streaming its results overlaps the next group's reads. */
+#define SMM_GROUP 1024
+
+/* One row of an operation's kernel list. The first row that fits a call is its kernel. */
+typedef struct smm_kernel {
+    const char *name;
+    int16_t m, k, n; /* the shape it is compiled for; 0: any */
+    smm_kernel_fn *run;
+    unsigned (*needs)(const smm_call *call); /* SMM_PACK_A | ...: what must be packed for this call */
+    double cold;                             /* bytes of a call's operands from which prefetching them pays */
+    intptr_t group; /* bytes of matrices that share a buffer, where something is staged; 0: whole vectors of matrices */
+} smm_kernel;
+
+/* The kernels of one instruction set and dtype, and the conversions around them. Packed means dense
+ * row-major matrices, one right after the other. */
+typedef struct smm_kernels {
+    struct {
+        const smm_kernel *rows;
+        size_t count;
+    } lists[SMM_OPS];
+    intptr_t lanes; /* elements of a vector */
+    /* Copy `count` matrices of x (rows x cols) to packed; cold: x comes from memory. */
+    void (*pack)(void *packed, const smm_operand *x, intptr_t rows, intptr_t cols, intptr_t count, bool cold);
+    /* C = alpha packed + beta C for the whole call; clobbers packed. */
+    void (*unpack)(const smm_call *call, void *packed);
+    /* packed = alpha packed for the whole call. */
+    void (*scale)(const smm_call *call, void *packed);
+    /* sum += x, of so many elements. */
+    void (*add)(void *sum, const void *x, intptr_t count);
+    /* Copy whole cache lines, both sides aligned to them, around the caches. */
+    void (*stream)(void *to, const void *from, size_t bytes);
+} smm_kernels;
+
+/* run.c: that many bytes of the calling thread, aligned to cache lines, for the kernel that it runs. */
+enum { SMM_KERNEL_ROOM = 200 * 1024 };
+void *smm_kernel_room(void);
+
+/* info of an operation that has it. */
+static inline const smm_operand *smm_info(const smm_call *call) { return &call->operand[smm_roles_of[call->op].info]; }
+
+/* Kernels of INV put these in the place of info where a matrix may be singular, or a pivot overflowed (then its inverse
+ * is wrong). */
+enum { SMM_DOUBT = -1, SMM_OVERFLOW = -2 };
+
+static inline intptr_t least(intptr_t x, intptr_t y) { return x < y ? x : y; }
+
+#endif

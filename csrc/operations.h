@@ -1,0 +1,85 @@
+/* operations.h: the rows of ops.def and dtypes.def as tables, for those who turn calls into operands. */
+#ifndef SMM_OPERATIONS_H
+#define SMM_OPERATIONS_H
+
+#include "smallmm.h"
+
+/* Directions: sums of these. */
+enum { SMM_READ = 1, SMM_WRITTEN = 2, SMM_OPTIONAL = 4, SMM_LARGE = 8 };
+enum {
+    SMM_IN = SMM_READ,
+    SMM_OUT = SMM_WRITTEN,
+    SMM_RESULT = SMM_WRITTEN | SMM_LARGE,
+    SMM_OPTIONAL_IN = SMM_READ | SMM_OPTIONAL,
+    SMM_OPTIONAL_OUT = SMM_WRITTEN | SMM_OPTIONAL,
+};
+
+typedef enum smm_element { SMM_NUMBER, SMM_REAL, SMM_INT32, SMM_ELEMENTS } smm_element;
+
+/* Rows and columns, as indices into the sizes {1, m, n, k} of a call. */
+enum { SMM_SIZE_ONE, SMM_SIZE_M, SMM_SIZE_N, SMM_SIZE_K, SMM_SIZES };
+
+typedef struct smm_operand_row {
+    const char *name;
+    uint8_t direction, element, rows, cols;
+} smm_operand_row;
+
+typedef struct smm_operation {
+    const char *name, *what;
+    int count; /* of operands */
+    smm_operand_row operand[SMM_MOST_OPERANDS];
+} smm_operation;
+
+extern const smm_operation smm_operations[SMM_OPS];
+
+/* Which operand of each operation is the right-hand side or second factor, the RESULT, and info; -1: none. */
+typedef struct smm_roles {
+    int8_t b, result, info;
+} smm_roles;
+extern const smm_roles smm_roles_of[SMM_OPS];
+
+typedef struct smm_dtype_row {
+    const char *name, *c_type;
+    smm_dtype real;
+    uint8_t size[SMM_ELEMENTS]; /* bytes of an element of an operand */
+} smm_dtype_row;
+
+extern const smm_dtype_row smm_dtypes[SMM_DTYPE_COUNT];
+
+static inline intptr_t smm_size(smm_dtype dtype) { return smm_dtypes[dtype].size[SMM_NUMBER]; }
+
+/* Bytes of an element of operand i of a call. */
+static inline intptr_t smm_size_of(smm_op op, smm_dtype dtype, int i) {
+    return smm_dtypes[dtype].size[smm_operations[op].operand[i].element];
+}
+
+/* A number in memory: of a real type. */
+static inline double smm_get(const void *p, smm_dtype dtype) {
+    switch (dtype) {
+#define ROW(x, NAME, name, in_memory, ...) \
+    case SMM_##NAME: return (double)*(const in_memory *)p;
+        SMM_DTYPES(ROW, _)
+#undef ROW
+    case SMM_DTYPE_COUNT: break;
+    }
+    return 0;
+}
+static inline void smm_put(void *p, smm_dtype dtype, double value) {
+    switch (dtype) {
+#define ROW(x, NAME, name, in_memory, ...) \
+    case SMM_##NAME: *(in_memory *)p = (in_memory)value; break;
+        SMM_DTYPES(ROW, _)
+#undef ROW
+    case SMM_DTYPE_COUNT: break;
+    }
+}
+
+/* Rows and columns of operand i of a call with such sizes. */
+static inline void smm_sizes_of(smm_op op, int i, intptr_t m, intptr_t n, intptr_t k, intptr_t *rows, intptr_t *cols) {
+    const intptr_t sizes[SMM_SIZES] = {1, m, n, k};
+    const smm_operand_row *row = &smm_operations[op].operand[i];
+    *rows = sizes[row->rows];
+    *cols = sizes[row->cols];
+}
+
+#endif

@@ -1,0 +1,147 @@
+"""The bits of every gufunc's results are those recorded in bits.json.
+
+A record is a hash of all outputs over orders, layouts and batch sizes, one for each gufunc and element
+type, with and without fused multiply-add: all instruction sets but `portable` give the same bits.
+Inputs come from integers alone. What the C library's mathematical functions may change is left out.
+
+    python tests/test_bits.py     records what has no record yet
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from smallmm import _core
+
+RECORDED = Path(__file__).with_name("bits.json")
+GUFUNCS = sorted(name for name, x in vars(_core).items() if isinstance(x, np.ufunc))
+DTYPES = {"f32": np.float32, "f64": np.float64}
+INEXACT = {"slogdet": [0]}  # the outputs that are recorded: not the logarithm
+MATRICES = 19  # full vectors of all instruction sets, and a rest
+
+
+def numbers(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """Float64 in -1 .. 1 of 52 bits, by a hash of their places."""
+    x = np.arange(np.prod(shape, dtype=np.int64), dtype=np.uint64) + np.uint64(seed << 32)
+    for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):
+        x = (x ^ (x >> np.uint64(29))) * np.uint64(factor)
+    return ((x >> np.uint64(11)).astype(np.float64) / 2**52 - 1).reshape(shape)
+
+
+def laid_out(x: np.ndarray, core: int, layout: int) -> np.ndarray:
+    """The same stack in another layout; the leading axes count matrices, the last `core` are theirs."""
+    if layout == 1 and core == 2:  # column-major
+        return x.swapaxes(-1, -2).copy().swapaxes(-1, -2)
+    if layout == 2:  # gaps everywhere
+        wide = np.zeros([2 * n for n in x.shape], x.dtype)
+        view = wide[tuple(slice(None, None, 2) for _ in x.shape)]
+        view[...] = x
+        return view
+    if layout == 3:  # the batch innermost
+        return np.moveaxis(np.moveaxis(x, 0, -1).copy(), -1, 0)
+    if layout == 4:  # everything reversed
+        back = (slice(None, None, -1),) * x.ndim
+        return x[back].copy()[back]
+    return x
+
+
+def operands_of(name: str, m: int, n: int, k: int, batch: tuple[int, ...], dtype: type) -> list[np.ndarray]:
+    """The inputs of a gufunc: well-conditioned matrices, and one that is singular."""
+    ufunc = getattr(_core, name)
+    inputs = ufunc.signature.split("->")[0][1:-1].split("),(")
+    sizes = {"m": m, "n": n, "k": k}
+    operands = []
+    for seed, letters in enumerate(inputs):
+        core = tuple(sizes[c] for c in letters.replace("?", "").split(",") if c)
+        x = numbers(batch + core, seed + 7 * (m + 40 * n + 1600 * k))
+        if seed == 0 and name not in ("matmul", "batched_matmul", "gemm", "matvec", "vecmat"):
+            x += (min(m, n) + 1) * np.eye(*core)
+            if not name.startswith(("eig", "qr", "lstsq")):
+                x[(0,) * len(batch)] = 0
+        if name.startswith("lu_solve") and len(core) == 1:  # pivots
+            x = np.arange(n) + np.int64(numbers(batch + core, 5) > 0) * (n - 1 - np.arange(n))
+        if name == "lstsq" and not core:
+            x = np.full(batch, 2.0**-16)
+        operands.append(x.astype(np.int32 if x.dtype.kind == "i" else dtype))
+    return operands
+
+
+def calls(name: str, dtype: type) -> Iterator[tuple[np.ndarray, ...]]:
+    """The outputs of calls of all orders, with all layouts."""
+    ufunc = getattr(_core, name)
+
+    def run(m: int, n: int, k: int, batch: tuple[int, ...], layout: int) -> tuple[np.ndarray, ...]:
+        cores = [s.count(",") + 1 if s else 0 for s in ufunc.signature.split("->")[0][1:-1].split("),(")]
+        given = operands_of(name, m, n, k, batch, dtype)
+        if layout == 5:  # batch dimensions that do not merge
+            given = [np.swapaxes(np.swapaxes(x, 0, 1).copy(), 0, 1) for x in given[:1]] + given[1:]
+        else:
+            given = [laid_out(x, core, layout) for x, core in zip(given, cores, strict=True)]
+        out = [np.ones((*batch, m, n), dtype)] if name == "gemm" else []
+        through = _core.direct[name](*given, *out)
+        through = ufunc(*given, *out) if through is NotImplemented else through
+        through = through if isinstance(through, tuple) else (through,)
+        return tuple(np.asarray(x) for x in through if x is not None)
+
+    tall, wide = name.endswith("_tall"), name.endswith("_wide")
+    if name.startswith("lu_factor_"):
+        return  # no kernel takes them
+    for n in range(1, 33):
+        k = (n * 7) % 19 + 1
+        yield run(n, n, k, (MATRICES,), 0)
+        yield run(n, n, k, (MATRICES,), 1 + n % 4)
+        if n % 3 == 0:
+            yield run(n, n, 1, (3, 2, 4), 5)
+        m = n + n % 7 if tall or not wide else max(1, n - n % 7)
+        if "m" in ufunc.signature and m <= 32:
+            yield run(m, n, 3, (MATRICES,), n % 5)
+    if "matmul" in name or name == "gemm":
+        yield run(3, 2, 1500, (3,), 0)  # deep sums
+        yield run(90, 70, 50, (2,), 1)
+    yield run(4, 4, 2, (60000,), 0)  # out of cache, on several threads
+
+
+@cache
+def hashes(isa: str, name: str, dtype: str) -> str:
+    smallmm_isa = _core.isa()
+    _core.select_isa(isa)
+    try:
+        seen = hashlib.sha256()
+        for outputs in calls(name, DTYPES[dtype]):
+            for x in [outputs[i] for i in INEXACT.get(name, range(len(outputs)))]:
+                # -NaN, NaN and its payloads are one; zeros keep their signs
+                y = np.where(x != x, np.array(np.nan, x.dtype), x) if x.dtype.kind == "f" else x
+                seen.update(f"{y.dtype} {y.shape}".encode() + np.ascontiguousarray(y).tobytes())
+        return seen.hexdigest()[:16]
+    finally:
+        _core.select_isa(smallmm_isa)
+
+
+def key(isa: str, name: str, dtype: str) -> str:
+    return f"{name} {dtype} {'separate' if isa == 'portable' else 'fused'}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", GUFUNCS)
+@pytest.mark.parametrize("isa", _core.isas_available())
+def test_bits_are_those_recorded(isa: str, name: str, dtype: str) -> None:
+    assert hashes(isa, name, dtype) == json.loads(RECORDED.read_text())[key(isa, name, dtype)]
+
+
+if __name__ == "__main__":
+    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    for isa in _core.isas_available():
+        for name in GUFUNCS:
+            for dtype in DTYPES:
+                found = hashes(isa, name, dtype)
+                before = recorded.setdefault(key(isa, name, dtype), found)
+                if before != found:
+                    print(f"{isa}: {key(isa, name, dtype)} is {found}, recorded {before}")
+    RECORDED.write_text(json.dumps(recorded, indent=0, sort_keys=True) + "\n")
