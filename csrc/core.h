@@ -52,15 +52,22 @@ int64_t smm_now_ns(void);
  * number. */
 int smm_default_threads(void);
 
-/* run.c: how often a call is repeated by its outer dimensions, and repetition r of it, which has none. */
+/* call.c: how often a call is repeated by its outer dimensions, and repetition r of it, which has none. */
 intptr_t smm_runs(const smm_call *call);
 smm_call smm_run_of(const smm_call *call, intptr_t r);
 
-/* batch.c: add a dimension around those that a call has so far, of which it becomes a part if every operand steps
+/* call.c: add a dimension around those that a call has so far, of which it becomes a part if every operand steps
  * evenly through both. False: there are too many. */
 bool smm_add_dimension(smm_outer *to, intptr_t extent, const intptr_t stride[SMM_MOST_OPERANDS]);
-/* The batch of the call is one of these dimensions, the others are its outer ones. */
-void smm_take_batch(smm_call *call, smm_outer *from);
+/* One of these dimensions becomes the batch of the call, the others are its outer ones. On a CPU the batch is the
+ * longest where the innermost is short: each repetition starts a kernel. */
+void smm_take_batch(smm_call *call, smm_outer *from, int own);
+int smm_longest_dimension(const smm_outer *x);
+
+/* call.c: whether an output shares memory with another operand. In place: it is the RESULT, each matrix of which lies
+ * where one of A or B does. */
+typedef enum smm_overlap { SMM_APART, SMM_IN_PLACE, SMM_OVERLAPPING } smm_overlap;
+smm_overlap smm_overlap_of(const smm_call *call);
 
 /* settle.c: of matrices first .. last-1 of a call of one run whose info is a doubt, it becomes that of LU; bad inverses
  * become NaN. */

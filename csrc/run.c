@@ -42,26 +42,6 @@ static buffers *room_of_thread(void) {
 /* There is one, or no kernel would run. */
 void *smm_kernel_room(void) { return ((buffers *)pthread_getspecific(room_key))->kernel; }
 
-intptr_t smm_runs(const smm_call *call) {
-    intptr_t runs = 1;
-    for (int d = 0; call->outer && d < call->outer->dims; d++) runs *= call->outer->extent[d];
-    return runs;
-}
-
-smm_call smm_run_of(const smm_call *call, intptr_t r) {
-    smm_call run = *call;
-    run.outer = NULL;
-    intptr_t offset[SMM_MOST_OPERANDS] = {0};
-    for (int d = 0; call->outer && d < call->outer->dims; d++) {
-        const intptr_t index = r % call->outer->extent[d];
-        for (int i = 0; i < SMM_MOST_OPERANDS; i++) offset[i] += index * call->outer->stride[d][i];
-        r /= call->outer->extent[d];
-    }
-    for (int i = 0; i < smm_operations[call->op].count; i++)
-        if (run.operand[i].data) run.operand[i].data = (char *)run.operand[i].data + offset[i];
-    return run;
-}
-
 /* One tile on its way: the part of the call it is, and that part as the kernel sees it, with packed operands. Both are
  * copied from the call once and then only pointed elsewhere: copying them for each tile would take as long as a few
  * small matrices. */

@@ -160,16 +160,8 @@ void smm_cuda_free_cubin(smm_cuda_cubin *cubin);
 
 /* --- launch.c: calls --- */
 
-typedef struct smm_cuda_call {
-    smm_op op;
-    smm_dtype dtype;
-    unsigned form;
-    intptr_t m, k, n;
-    int dims;
-    intptr_t extent[SMM_CUDA_DIMS];
-    smm_cuda_operand operand[SMM_CUDA_OPERANDS]; /* strides in elements */
-    double number[SMM_CUDA_OPERANDS];            /* what those are that have no data */
-} smm_cuda_call;
+/* Calls are those of the host, with addresses of the device. Those of their operands that are one number for all
+ * matrices have no data: number[i] is operand i. */
 
 enum { SMM_CUDA_MOST = 64 }; /* the largest order of a product with a kernel */
 
@@ -177,16 +169,16 @@ enum { SMM_CUDA_MOST = 64 }; /* the largest order of a product with a kernel */
 bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n);
 
 /* Find the kernel for a call, building it if it is new, and describe the call to it. */
-smm_cuda_status smm_cuda_prepare(const smm_cuda_call *call, int device, smm_cuda_kernel *kernel, smm_cuda_args *args);
+smm_cuda_status smm_cuda_prepare(const smm_call *call, const double number[], int device, smm_cuda_kernel *kernel,
+                                 smm_cuda_args *args);
 /* The same for a problem. */
 smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int device, smm_cuda_kernel *kernel);
 /* Prepare, and launch on the stream. Neither waits nor allocates. */
-smm_cuda_status smm_cuda_run(const smm_cuda_call *call, int device, void *stream);
+smm_cuda_status smm_cuda_run(const smm_call *call, const double number[], int device, void *stream);
 /* Forget the kernels in memory, so that plans are made anew. */
 void smm_cuda_forget(void);
-/* Describe a call as a problem; false where no kernel takes it. Merges batch dimensions into args. */
-bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *problem, smm_cuda_args *args, bool *swapped);
-/* Does an output overlap another operand, other than C an input matrix by matrix? */
-bool smm_cuda_overlaps(const smm_cuda_call *call, bool *in_place);
+/* Describe a call as a problem, and to its kernel; false where no kernel takes it. */
+bool smm_cuda_describe(const smm_call *call, const double number[], smm_cuda_problem *problem, smm_cuda_args *args,
+                       bool *swapped);
 
 #endif

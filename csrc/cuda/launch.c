@@ -3,44 +3,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core.h"
 #include "cuda.h"
 
 /* --- describing operands --- */
-
-static const smm_operand_row *row_of(const smm_cuda_call *call, int i) { return &smm_operations[call->op].operand[i]; }
-
-static bool is_output(const smm_cuda_call *call, int i) { return row_of(call, i)->direction & SMM_WRITTEN; }
-
-static void sizes_of(const smm_cuda_call *call, int i, intptr_t *rows, intptr_t *cols) {
-    smm_sizes_of(call->op, i, call->m, call->n, call->k, rows, cols);
-}
 
 bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n) {
     if (op == SMM_OP_MATMUL) return m <= SMM_CUDA_MOST && k <= SMM_CUDA_MOST && n <= SMM_CUDA_MOST;
     return m > 0 && n > 0 && (m <= SMM_MOST_ORDER || n <= SMM_MOST_ORDER) && m * n <= SMM_MOST_ORDER * SMM_MOST_ORDER;
 }
 
-/* Batch dimensions of length 1 go; neighbours through which every operand steps evenly become one. */
-static void merge_dimensions(const smm_cuda_call *call, smm_cuda_args *args) {
-    args->dims = 0;
-    args->batch = 1;
-    for (int d = 0; d < call->dims; d++) {
-        const long long extent = call->extent[d];
-        args->batch *= extent;
-        if (extent == 1) continue;
-        const int last = args->dims - 1;
-        bool merges = last >= 0;
-        for (int i = 0; i < SMM_CUDA_OPERANDS && merges; i++) {
-            const smm_cuda_operand *x = &args->operand[i];
-            merges = !x->data || x->batch[d] == x->batch[last] * args->extent[last];
-        }
-        if (merges) {
-            args->extent[last] *= extent;
-            continue;
-        }
-        for (int i = 0; i < SMM_CUDA_OPERANDS; i++) args->operand[i].batch[args->dims] = args->operand[i].batch[d];
-        args->extent[args->dims++] = extent;
+/* Operands as a kernel is given them, with strides in elements, and batch dimensions, the innermost first. */
+static void describe_operands(const smm_call *call, const double number[], smm_cuda_args *args) {
+    const smm_outer *outer = call->outer;
+    const int own = call->batch != 1, dims = own + (outer ? outer->dims : 0);
+    memset(args->operand, 0, sizeof args->operand);
+    for (int i = 0; i < smm_operations[call->op].count; i++) {
+        const smm_operand *from = &call->operand[i];
+        const intptr_t size = smm_size_of(call->op, call->dtype, i);
+        smm_cuda_operand *to = &args->operand[i];
+        *to = (smm_cuda_operand){.data = from->data, .row = from->row / size, .col = from->col / size};
+        to->batch[0] = from->batch / size;
+        for (int d = own; d < dims; d++) to->batch[d] = outer->stride[d - own][i] / size;
+        args->number[i] = number[i];
     }
+    args->extent[0] = call->batch;
+    for (int d = own; d < dims; d++) args->extent[d] = outer->extent[d - own];
+    args->dims = dims;
+    args->batch = call->batch * smm_runs(call);
+    args->k = call->k;
 }
 
 static bool lies_by_rows(const smm_cuda_operand *x, int rows, int cols) {
@@ -73,8 +64,7 @@ static smm_cuda_operand transposed(smm_cuda_operand x) {
 
 /* What is said of an upper triangle is said of the lower one of the transpose; a product by columns is
  * C^T = B^T A^T: then the answer is true. */
-static bool normalise(smm_cuda_call *c) {
-    smm_cuda_operand *const x = c->operand;
+static bool normalise(smm_call *c, smm_cuda_operand x[]) {
     if (c->form & SMM_UPPER && (c->op == SMM_OP_CHOLESKY || c->op == SMM_OP_CHO_SOLVE)) {
         x[SMM_A] = transposed(x[SMM_A]);
         if (c->op == SMM_OP_CHOLESKY) x[SMM_CHOLESKY_l] = transposed(x[SMM_CHOLESKY_l]);
@@ -91,16 +81,14 @@ static bool normalise(smm_cuda_call *c) {
     return true;
 }
 
-bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *p, smm_cuda_args *args, bool *swapped) {
+bool smm_cuda_describe(const smm_call *call, const double number[], smm_cuda_problem *p, smm_cuda_args *args,
+                       bool *swapped) {
     enum { MOST_COLUMNS = 16, FEW = 4096 };
     if (!smm_cuda_takes(call->op, call->m, call->k, call->n)) return false;
-    smm_cuda_call c = *call;
+    smm_call c = *call;
     smm_cuda_operand *const x = args->operand;
-    *swapped = normalise(&c);
-    memcpy(x, c.operand, sizeof c.operand);
-    memcpy(args->number, c.number, sizeof c.number);
-    args->k = c.k;
-    merge_dimensions(&c, args);
+    describe_operands(call, number, args);
+    *swapped = normalise(&c, x);
 
     const smm_roles *roles = &smm_roles_of[c.op];
     const bool product = c.op == SMM_OP_MATMUL, solve = !product && roles->b >= 0;
@@ -112,18 +100,18 @@ bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *p, smm_cuda_
     p->m = c.m;
     p->k = in_parts ? MOST_COLUMNS : c.k;
     p->n = c.n;
-    p->scaled = product && (x[SMM_MATMUL_alpha].data || x[SMM_MATMUL_beta].data || c.number[SMM_MATMUL_alpha] != 1 ||
-                            c.number[SMM_MATMUL_beta] != 0);
+    p->scaled = product && (x[SMM_MATMUL_alpha].data || x[SMM_MATMUL_beta].data || number[SMM_MATMUL_alpha] != 1 ||
+                            number[SMM_MATMUL_beta] != 0);
     p->small = args->batch <= FEW;
     uintptr_t bits = 0;
     for (int i = 0; i < smm_operations[c.op].count; i++) {
-        const smm_operand_row *row = row_of(&c, i);
+        const smm_operand_row *row = &smm_operations[c.op].operand[i];
         intptr_t rows, cols;
-        sizes_of(&c, i, &rows, &cols);
+        smm_sizes_of(c.op, i, c.m, c.n, c.k, &rows, &cols);
         if (!x[i].data || row->direction == SMM_OPTIONAL_IN) continue;
         const uint8_t order = order_of(&x[i], (int)rows, (int)cols);
         uint8_t source = source_of(&x[i], args, (int)rows, (int)cols);
-        if (is_output(&c, i) && source == SMM_SOURCE_ONE) source = SMM_SOURCE_STRIDED;
+        if (row->direction & SMM_WRITTEN && source == SMM_SOURCE_ONE) source = SMM_SOURCE_STRIDED;
         if (in_parts && (i == roles->b || i == roles->result)) source = SMM_SOURCE_STRIDED;
         if (row->element != SMM_INT32 && source != SMM_SOURCE_STRIDED) bits |= (uintptr_t)x[i].data;
         if (i == SMM_A)
@@ -137,52 +125,6 @@ bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *p, smm_cuda_
     }
     p->aligned = bits % 16 == 0;
     return true;
-}
-
-/* --- operands that overlap --- */
-
-/* First byte, and the one after the last, of an operand; the same if it has no element. */
-static void range(const smm_cuda_call *call, int operand, intptr_t *low, intptr_t *high) {
-    const smm_cuda_operand *x = &call->operand[operand];
-    const intptr_t size = smm_size_of(call->op, call->dtype, operand);
-    intptr_t rows, cols, reach[SMM_CUDA_DIMS + 2];
-    sizes_of(call, operand, &rows, &cols);
-    *low = *high = (intptr_t)x->data;
-    if (!x->data || !rows || !cols) return;
-    *high += size;
-    reach[0] = (rows - 1) * x->row * size;
-    reach[1] = (cols - 1) * x->col * size;
-    for (int d = 0; d < call->dims; d++) reach[2 + d] = (call->extent[d] - 1) * x->batch[d] * size;
-    for (int i = 0; i < 2 + call->dims; i++) *(reach[i] < 0 ? low : high) += reach[i];
-}
-
-static bool same_places(const smm_cuda_call *call, int i, int j) {
-    const smm_cuda_operand *x = &call->operand[i], *y = &call->operand[j];
-    intptr_t rows, cols, other_rows, other_cols;
-    sizes_of(call, i, &rows, &cols);
-    sizes_of(call, j, &other_rows, &other_cols);
-    if (x->data != y->data || rows != other_rows || cols != other_cols) return false;
-    for (int d = 0; d < call->dims; d++)
-        if (call->extent[d] > 1 && x->batch[d] != y->batch[d]) return false;
-    const bool transposed_fits = j == SMM_A || call->op == SMM_OP_MATMUL; /* B is read column by column */
-    return (x->row == y->row && x->col == y->col) ||
-           (transposed_fits && rows == cols && x->row == y->col && x->col == y->row);
-}
-
-bool smm_cuda_overlaps(const smm_cuda_call *call, bool *in_place) {
-    const int operands = smm_operations[call->op].count;
-    const smm_roles *roles = &smm_roles_of[call->op];
-    intptr_t low[SMM_CUDA_OPERANDS], high[SMM_CUDA_OPERANDS];
-    *in_place = false;
-    for (int i = 0; i < operands; i++) range(call, i, &low[i], &high[i]);
-    for (int i = 0; i < operands; i++)
-        for (int j = 0; j < operands && is_output(call, i); j++) {
-            if (i == j || low[i] >= high[j] || low[j] >= high[i]) continue;
-            const bool may_be_replaced = i == roles->result && (j == SMM_A || j == roles->b);
-            if (!may_be_replaced || !same_places(call, i, j)) return true;
-            *in_place = true;
-        }
-    return false;
 }
 
 /* --- kernels in memory --- */
@@ -305,15 +247,14 @@ static smm_cuda_status enter(const smm_cuda_functions *driver, const smm_cuda_de
     return status;
 }
 
-static smm_cuda_status prepare(const smm_cuda_call *call, int ordinal, const smm_cuda_device *device,
+static smm_cuda_status prepare(const smm_call *call, const double number[], int ordinal, const smm_cuda_device *device,
                                smm_cuda_kernel *kernel, smm_cuda_args *args) {
     smm_cuda_problem problem;
-    bool swapped, in_place;
-    if (!smm_cuda_describe(call, &problem, args, &swapped))
+    bool swapped;
+    if (!smm_cuda_describe(call, number, &problem, args, &swapped))
         return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "no CUDA kernel takes %lld x %lld matrices", (long long)call->m,
                              (long long)call->n);
-    smm_cuda_overlaps(call, &in_place);
-    problem.in_place = in_place;
+    problem.in_place = smm_overlap_of(call) == SMM_IN_PLACE;
     problem.device = ordinal;
     problem.arch = device->arch;
     const smm_cuda_status status = find(device, &problem, kernel);
@@ -322,15 +263,15 @@ static smm_cuda_status prepare(const smm_cuda_call *call, int ordinal, const smm
 }
 
 /* Find the kernel of a call or of a problem, in the device's context. */
-static smm_cuda_status prepare_on(int ordinal, const smm_cuda_call *call, const smm_cuda_problem *problem,
-                                  smm_cuda_kernel *kernel, smm_cuda_args *args) {
+static smm_cuda_status prepare_on(int ordinal, const smm_call *call, const double number[],
+                                  const smm_cuda_problem *problem, smm_cuda_kernel *kernel, smm_cuda_args *args) {
     const smm_cuda_device *device;
     const smm_cuda_functions *driver;
     bool pushed;
     smm_cuda_status status = smm_cuda_get_device(ordinal, &device);
     if (status || (status = smm_cuda_driver(&driver)) || (status = enter(driver, device, &pushed))) return status;
     if (call)
-        status = prepare(call, ordinal, device, kernel, args);
+        status = prepare(call, number, ordinal, device, kernel, args);
     else {
         smm_cuda_problem its = *problem;
         its.device = ordinal;
@@ -341,12 +282,13 @@ static smm_cuda_status prepare_on(int ordinal, const smm_cuda_call *call, const 
     return status;
 }
 
-smm_cuda_status smm_cuda_prepare(const smm_cuda_call *call, int ordinal, smm_cuda_kernel *kernel, smm_cuda_args *args) {
-    return prepare_on(ordinal, call, NULL, kernel, args);
+smm_cuda_status smm_cuda_prepare(const smm_call *call, const double number[], int ordinal, smm_cuda_kernel *kernel,
+                                 smm_cuda_args *args) {
+    return prepare_on(ordinal, call, number, NULL, kernel, args);
 }
 
 smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int ordinal, smm_cuda_kernel *kernel) {
-    return prepare_on(ordinal, NULL, problem, kernel, NULL);
+    return prepare_on(ordinal, NULL, NULL, problem, kernel, NULL);
 }
 
 static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_device *device,
@@ -364,10 +306,9 @@ static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_d
                           "cuLaunchKernel");
 }
 
-smm_cuda_status smm_cuda_run(const smm_cuda_call *call, int ordinal, void *stream) {
+smm_cuda_status smm_cuda_run(const smm_call *call, const double number[], int ordinal, void *stream) {
     if (call->op == SMM_OP_MATMUL && (call->m == 0 || call->n == 0)) return SMM_CUDA_OK;
-    for (int d = 0; d < call->dims; d++)
-        if (call->extent[d] == 0) return SMM_CUDA_OK;
+    if (!call->batch || !smm_runs(call)) return SMM_CUDA_OK;
     const smm_cuda_device *device;
     const smm_cuda_functions *driver;
     smm_cuda_kernel kernel;
@@ -375,7 +316,7 @@ smm_cuda_status smm_cuda_run(const smm_cuda_call *call, int ordinal, void *strea
     bool pushed;
     smm_cuda_status status = smm_cuda_get_device(ordinal, &device);
     if (status || (status = smm_cuda_driver(&driver)) || (status = enter(driver, device, &pushed))) return status;
-    status = prepare(call, ordinal, device, &kernel, &args);
+    status = prepare(call, number, ordinal, device, &kernel, &args);
     if (!status) status = launch(driver, device, &kernel, &args, stream);
     if (pushed) driver->context_pop(&(void *){NULL});
     return status;

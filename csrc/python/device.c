@@ -3,27 +3,22 @@
  * The short way, smm_device_direct(), takes arrays whose type has DLPack's C exchange API (PyTorch 2.10 and newer) and
  * makes no other Python object than the results. What does not go that way (other libraries, mixed dtypes, wrong
  * arguments) it declines by NotImplemented; smallmm/_device.py looks closer, and comes back by device_run(). */
+#include "arrays.h"
 #include "buffers.h"
 
 /* A call as it is put together. */
 typedef struct task {
-    const smm_gufunc *g;
-    const smm_signature *s;
-    smm_cuda_call call;
+    smm_arrays a;
     smm_buffer x[SMM_MOST_OPERANDS];
-    bool is_number[SMM_MOST_OPERANDS];
-    char absent[4];    /* dimensions that an input lacks, so that no output has them */
-    int device, dtype; /* -1: not known yet */
+    double number[SMM_MOST_OPERANDS]; /* by place: what an operand is that is no array */
+    int device, dtype;                /* -1: not known yet */
 } task;
 
-static task task_of(const smm_gufunc *g) {
-    task t = {.g = g,
-              .s = smm_signature_of(g),
-              .call = {.op = g->op, .form = g->form, .m = -1, .k = -1, .n = -1},
-              .device = -1,
-              .dtype = -1};
-    if (g->op == SMM_OP_MATMUL) t.call.number[SMM_MATMUL_alpha] = 1;
-    return t;
+static void begin(task *t, const smm_gufunc *g) {
+    memset(t, 0, sizeof *t);
+    smm_arrays_of(&t->a, g, SMM_CUDA_DIMS);
+    if (g->op == SMM_OP_MATMUL) t->number[SMM_MATMUL_alpha] = 1;
+    t->device = t->dtype = -1;
 }
 
 /* DLPack's name of operand i's elements in calls of an element type. */
@@ -33,12 +28,12 @@ static DLDataType element_of(const task *t, int i, smm_dtype dtype) {
         SMM_DTYPES(ROW, _)
 #undef ROW
     };
-    const int place = t->s->place[i];
-    const smm_element element = smm_operations[t->g->op].operand[place].element;
+    const int place = t->a.s->place[i];
+    const smm_element element = smm_operations[t->a.g->op].operand[place].element;
     return (DLDataType){.code = element == SMM_INT32  ? kDLInt
                                 : element == SMM_REAL ? codes[smm_dtypes[dtype].real]
                                                       : codes[dtype],
-                        .bits = 8 * smm_size_of(t->g->op, dtype, place),
+                        .bits = 8 * smm_size_of(t->a.g->op, dtype, place),
                         .lanes = 1};
 }
 
@@ -52,19 +47,6 @@ static int dtype_of(const task *t, int i) {
     int dtype = SMM_DTYPE_COUNT - 1;
     while (dtype >= 0 && !is_element(t, i, dtype)) dtype--;
     return dtype;
-}
-
-static intptr_t *size_in(task *t, char dimension) {
-    return dimension == 'm' ? &t->call.m : dimension == 'n' ? &t->call.n : &t->call.k;
-}
-
-static bool is_absent(const task *t, int operand, int i) { return strchr(t->absent, t->s->dims[operand][i]); }
-
-/* Core dimensions that an operand has in this call. */
-static int core_of(const task *t, int operand) {
-    int core = t->s->core[operand];
-    for (int i = 0; i < t->s->core[operand]; i++) core -= is_absent(t, operand, i);
-    return core;
 }
 
 /* Numbers, Python's and NumPy's, and NumPy's arrays of one of them. */
@@ -88,106 +70,43 @@ static bool fits_others(task *t, int operand) {
            !((uintptr_t)x->data & (x->dtype.bits / 8 - 1)); /* aligned */
 }
 
-static bool broadcast(smm_cuda_call *call, const int64_t *shape, int dims) {
-    if (dims > SMM_CUDA_DIMS) return false;
-    for (; call->dims < dims; call->dims++) call->extent[call->dims] = 1;
-    for (int d = 0; d < dims; d++) { /* innermost first */
-        const int64_t extent = shape[dims - 1 - d];
-        if (call->extent[d] == 1)
-            call->extent[d] = extent;
-        else if (extent != 1 && extent != call->extent[d])
-            return false;
-    }
-    return true;
-}
-
-/* Take the sizes of an input. False: it does not fit. */
-static bool take_input(task *t, int operand) {
-    const smm_signature *s = t->s;
+/* As the front door sees a DLPack array. */
+static smm_array array_of(const task *t, int operand) {
     const DLTensor *x = &t->x[operand].x;
-    if (!fits_others(t, operand) || x->ndim > SMM_MOST_AXES) return false;
-    for (int i = 0; i < s->core[operand] && x->ndim < s->core[operand]; i++)
-        if (s->optional[operand][i]) t->absent[strlen(t->absent)] = s->dims[operand][i];
-    const int batch_dims = x->ndim - core_of(t, operand);
-    if (batch_dims < 0) return false;
-    for (int i = 0, at = batch_dims; i < s->core[operand]; i++) {
-        if (is_absent(t, operand, i)) continue;
-        intptr_t *size = size_in(t, s->dims[operand][i]);
-        if (*size < 0) *size = x->shape[at];
-        if (*size != x->shape[at++]) return false;
-    }
-    return broadcast(&t->call, x->shape, batch_dims);
+    _Static_assert(sizeof(intptr_t) == sizeof(int64_t), "shapes of DLPack are those of the core");
+    return (smm_array){.data = x->data,
+                       .ndim = x->ndim,
+                       .shape = (const intptr_t *)(const void *)x->shape,
+                       .strides = (const intptr_t *)(const void *)x->strides,
+                       .unit = x->dtype.bits / 8};
 }
 
-/* Sizes that no operand has: matrices are square, columns are one. False: no kernel takes them, or there is nothing to
- * compute. */
+static bool take_input(task *t, int operand) {
+    return fits_others(t, operand) && t->x[operand].x.ndim <= SMM_MOST_AXES &&
+           smm_take_input(&t->a, operand, array_of(t, operand));
+}
+
+static bool take_output(task *t, int operand) {
+    return fits_others(t, operand) && smm_take_output(&t->a, operand, array_of(t, operand));
+}
+
+/* False: no kernel takes these sizes, or there is nothing to compute. */
 static bool take_sizes(task *t) {
-    smm_cuda_call *call = &t->call;
-    if (call->n < 0) call->n = 1;
-    if (call->m < 0) call->m = call->op == SMM_OP_MATMUL ? 1 : call->n;
-    if (call->k < 0) call->k = t->g->k ? *size_in(t, t->g->k) : 1;
+    smm_call *call = &t->a.call;
+    smm_finish_sizes(&t->a);
     call->dtype = t->dtype;
     return smm_cuda_takes(call->op, call->m, call->k, call->n) && (call->k || call->op == SMM_OP_MATMUL);
 }
 
-static int shape_of_output(task *t, int operand, int64_t *shape) {
-    int ndim = 0;
-    for (int d = t->call.dims; d--;) shape[ndim++] = t->call.extent[d];
-    for (int i = 0; i < t->s->core[operand]; i++)
-        if (!is_absent(t, operand, i)) shape[ndim++] = *size_in(t, t->s->dims[operand][i]);
-    return ndim;
-}
-
-static bool take_output(task *t, int operand) {
-    const DLTensor *x = &t->x[operand].x;
-    int64_t shape[SMM_MOST_AXES];
-    const int ndim = shape_of_output(t, operand, shape);
-    if (!fits_others(t, operand) || x->ndim != ndim) return false;
-    for (int i = 0; i < ndim; i++)
-        if (x->shape[i] != shape[i] || (shape[i] > 1 && x->strides[i] == 0)) return false;
-    return true;
-}
-
-/* Where an operand's elements lie. A vector is a column; or where the gufunc says so, a row. */
-static void describe(task *t, int operand) {
-    const DLTensor *x = &t->x[operand].x;
-    smm_cuda_operand *to = &t->call.operand[t->s->place[operand]];
-    int at = x->ndim - core_of(t, operand);
-    to->data = x->data;
-    for (int d = 0; d < t->call.dims; d++)
-        to->batch[d] = d < at && x->shape[at - 1 - d] != 1 ? x->strides[at - 1 - d] : 0;
-    for (int i = 0; i < t->s->core[operand]; i++) {
-        if (is_absent(t, operand, i)) continue;
-        const bool is_column = t->s->core[operand] == 2 ? i == 1 : t->g->rows;
-        *(is_column ? &to->col : &to->row) = x->strides[at++];
-    }
-}
-
-static void describe_all(task *t) {
-    for (int i = 0; i < t->s->operands; i++)
-        if (!t->is_number[i]) describe(t, i);
-}
-
 static void take_number(task *t, int operand, double value) {
-    t->is_number[operand] = true;
-    t->call.number[t->s->place[operand]] = value;
+    smm_take_number(&t->a, operand);
+    t->number[t->a.s->place[operand]] = value;
 }
 
-/* The call as one on the host would be, for what can be said of its work; of its batch dimensions, the innermost. */
-static smm_call work_of(const smm_cuda_call *call, intptr_t batch) {
-    smm_call c = {.op = call->op,
-                  .dtype = call->dtype,
-                  .form = call->form,
-                  .batch = batch,
-                  .m = call->m,
-                  .n = call->n,
-                  .k = call->k};
-    for (int i = 0; i < smm_operations[call->op].count; i++) {
-        const smm_cuda_operand *x = &call->operand[i];
-        const intptr_t size = smm_size_of(call->op, call->dtype, i);
-        c.operand[i] = (smm_operand){x->data, call->dims ? x->batch[0] * size : 0, x->row * size, x->col * size};
-    }
-    return c;
+/* All is taken: the call. On a device the innermost dimension is its batch. */
+static void finish(task *t) {
+    smm_describe(&t->a); /* which takes as many dimensions as devices do */
+    smm_take_batch(&t->a.call, &t->a.outer, 0);
 }
 
 static smm_cuda_status explain(smm_detour *detour, const task *t) {
@@ -195,15 +114,15 @@ static smm_cuda_status explain(smm_detour *detour, const task *t) {
     smm_cuda_kernel kernel;
     smm_cuda_args args;
     smm_cuda_status status = smm_cuda_get_device(t->device, &device);
-    if (!status) status = smm_cuda_prepare(&t->call, t->device, &kernel, &args);
+    if (!status) status = smm_cuda_prepare(&t->a.call, t->number, t->device, &kernel, &args);
     if (status) return status;
     smm_device_plan plan = {.tuned_on = kernel.tuned_on,
                             .matrices = kernel.grid.matrices,
                             .threads = kernel.grid.threads,
                             .swapped = kernel.swapped,
-                            .sizes = work_of(&t->call, args.batch)};
+                            .call = &t->a.call};
     snprintf(plan.kernel, sizeof plan.kernel, "smm_%s_%s_sm%d", smm_cuda_kernel_names[kernel.parameters.kernel],
-             smm_dtypes[t->call.dtype].name, device->arch);
+             smm_dtypes[t->dtype].name, device->arch);
     detour->take_device(detour, &plan);
     return SMM_CUDA_OK;
 }
@@ -217,7 +136,7 @@ static int run(const task *t, void *stream) {
         status = explain(detour, t);
     } else {
         Py_BEGIN_ALLOW_THREADS;
-        status = smm_cuda_run(&t->call, t->device, stream);
+        status = smm_cuda_run(&t->a.call, t->number, t->device, stream);
         Py_END_ALLOW_THREADS;
     }
     if (status) smm_raise_cuda(status);
@@ -232,11 +151,11 @@ static void allocation_failed(void *Py_UNUSED(context), const char *kind, const 
 
 /* A new array of the same library. */
 static PyObject *new_output(task *t, int operand, const DLPackExchangeAPI *api) {
-    int64_t shape[SMM_MOST_AXES];
+    intptr_t shape[NPY_MAXDIMS + 2];
     DLTensor prototype = {.device = {kDLCUDA, t->device},
-                          .ndim = shape_of_output(t, operand, shape),
+                          .ndim = smm_output_shape(&t->a, operand, shape),
                           .dtype = element_of(t, operand, t->dtype),
-                          .shape = shape};
+                          .shape = (int64_t *)(void *)shape};
     DLManagedTensorVersioned *managed = NULL;
     PyObject *result = NULL;
     if (api->managed_tensor_allocator(&prototype, &managed, NULL, allocation_failed)) return NULL;
@@ -251,8 +170,8 @@ static PyObject *new_output(task *t, int operand, const DLPackExchangeAPI *api) 
 /* The inputs of a call; false if they are not for here. */
 static bool take_inputs(task *t, PyObject *const *args) {
     double value;
-    for (int i = 0; i < t->s->inputs; i++) {
-        if (t->s->core[i] == 0 && number(args[i], &value))
+    for (int i = 0; i < t->a.s->inputs; i++) {
+        if (t->a.s->core[i] == 0 && number(args[i], &value))
             take_number(t, i, value);
         else if (!smm_exchange(args[i], &t->x[i]) || t->x[i].api != t->x[0].api || !take_input(t, i))
             return false;
@@ -273,25 +192,27 @@ static PyObject *pack(PyObject *outputs[], int count) {
 }
 
 PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs) {
-    task t = task_of(smm_gufunc_of(ufunc));
-    const int inputs = t.s->inputs, count = t.s->operands - inputs;
+    task t;
+    begin(&t, smm_gufunc_of(ufunc));
+    const smm_signature *s = t.a.s;
+    const int inputs = s->inputs, count = s->operands - inputs;
     PyObject *outputs[SMM_MOST_OPERANDS] = {NULL};
     void *stream = NULL;
-    bool in_place, declined = !take_inputs(&t, args), failed = false;
-    for (int i = inputs; i < t.s->operands && !declined && !failed; i++) {
+    bool declined = !take_inputs(&t, args), failed = false;
+    for (int i = inputs; i < s->operands && !declined && !failed; i++) {
         if (i < nargs && !Py_IsNone(args[i])) {
             declined = !smm_exchange(args[i], &t.x[i]) || t.x[i].api != t.x[0].api || !take_output(&t, i);
             outputs[i - inputs] = Py_NewRef(args[i]);
-        } else if (t.s->updates && t.call.number[SMM_MATMUL_beta] != 0) {
+        } else if (s->updates && t.number[SMM_MATMUL_beta] != 0) {
             declined = true;
         } else {
             outputs[i - inputs] = new_output(&t, i, t.x[0].api);
-            failed = !outputs[i - inputs];
+            failed = !outputs[i - inputs] || !take_output(&t, i);
         }
     }
     if (!declined && !failed) {
-        describe_all(&t);
-        declined = smm_cuda_overlaps(&t.call, &in_place);
+        finish(&t);
+        declined = smm_overlap_of(&t.a.call) == SMM_OVERLAPPING;
         if (!declined) failed = t.x[0].api->current_work_stream(kDLCUDA, t.device, &stream) || run(&t, stream) < 0;
     }
     if (!declined && !failed) return pack(outputs, count);
@@ -303,9 +224,9 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
 /* Why an operand does not fit: each is what its library said of it before, as a rule, and that has been checked. */
 static void explain_misfit(const task *t, int operand, PyObject *label, PyObject *x) {
     const smm_buffer *b = &t->x[operand];
-    const bool integer = smm_is_integer(t->g, operand), output = operand >= t->s->inputs;
+    const bool integer = smm_is_integer(t->a.g, operand), output = operand >= t->a.s->inputs;
     const bool fits = t->dtype < 0 ? dtype_of(t, operand) >= 0 : is_element(t, operand, t->dtype);
-    const int batch_dims = b->x.ndim - core_of(t, operand);
+    const int batch_dims = b->x.ndim - smm_core_of(&t->a, operand);
     char name[SMM_DTYPE_NAME];
     if (b->x.device.device_id != t->device) {
         smm_refuse(PyExc_ValueError, label, x, "on CUDA device %d; expected device %d, as the operands before",
@@ -328,8 +249,9 @@ static void explain_misfit(const task *t, int operand, PyObject *label, PyObject
         smm_refuse(PyExc_ValueError, label, x, "with %d batch dimensions; expected at most %d on a device", batch_dims,
                    SMM_CUDA_DIMS);
     } else {
-        int64_t shape[SMM_MOST_AXES];
-        const DLTensor expected = {.ndim = output ? shape_of_output((task *)t, operand, shape) : 0, .shape = shape};
+        intptr_t shape[NPY_MAXDIMS + 2];
+        const DLTensor expected = {.ndim = output ? smm_output_shape(&t->a, operand, shape) : 0,
+                                   .shape = (int64_t *)(void *)shape};
         PyObject *given = smm_shape_of(&b->x), *fitting = smm_shape_of(&expected);
         if (given && fitting && output)
             smm_refuse(PyExc_ValueError, label, x, "of shape %R; expected %R, and no two elements in one place", given,
@@ -353,49 +275,51 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
     if (nargs < 3 || !PyObject_TypeCheck(args[0], &PyUFunc_Type) || smm_configure_cuda() < 0)
         return PyErr_Occurred() ? NULL
                                 : PyErr_Format(PyExc_TypeError, "device_run: expected a gufunc, a stream and operands");
-    task t = task_of(smm_gufunc_of(args[0]));
+    task t;
+    begin(&t, smm_gufunc_of(args[0]));
+    const smm_signature *s = t.a.s;
     const intptr_t stream = PyLong_AsSsize_t(args[1]);
     PyObject *const *const operands = args + 2;
     if (PyErr_Occurred()) return NULL;
-    if (nargs - 2 != t.s->operands)
-        return PyErr_Format(PyExc_TypeError, "device_run: %zd operands; expected %d", nargs - 2, t.s->operands);
+    if (nargs - 2 != s->operands)
+        return PyErr_Format(PyExc_TypeError, "device_run: %zd operands; expected %d", nargs - 2, s->operands);
     PyObject *const labels = names && PyTuple_GET_SIZE(names) && PyTuple_Check(args[nargs]) ? args[nargs] : NULL;
     PyObject *result = NULL, *label = NULL, *type, *raised, *trace;
-    bool in_place, overlaps = false;
+    bool overlaps = false;
     double value;
-    for (int i = 0; i < t.s->operands; i++) {
+    for (int i = 0; i < s->operands; i++) {
         Py_XSETREF(label, label_of(labels, i));
         if (!label) goto end;
-        if (i < t.s->inputs && t.s->core[i] == 0 && number(operands[i], &value))
+        if (i < s->inputs && s->core[i] == 0 && number(operands[i], &value))
             take_number(&t, i, value);
         else if (smm_open_buffer(operands[i], label, stream, &t.x[i]) < 0)
             goto end;
-        if (i >= t.s->inputs && (t.x[i].read_only || t.x[i].copied)) {
+        if (i >= s->inputs && (t.x[i].read_only || t.x[i].copied)) {
             PyErr_Format(PyExc_ValueError, "%S is %s; expected an array that can be written to", label,
                          t.x[i].read_only ? "read-only" : "an array that __dlpack__ gives a copy of");
             goto end;
         }
     }
-    for (int i = 0; i < t.s->operands; i++) {
-        if (i == t.s->inputs && !take_sizes(&t)) {
-            PyErr_Format(PyExc_ValueError, "device_run: no kernel takes %s of m = %zd, k = %zd, n = %zd", t.g->name,
-                         t.call.m, t.call.k, t.call.n);
+    for (int i = 0; i < s->operands; i++) {
+        if (i == s->inputs && !take_sizes(&t)) {
+            PyErr_Format(PyExc_ValueError, "device_run: no kernel takes %s of m = %zd, k = %zd, n = %zd", t.a.g->name,
+                         t.a.call.m, t.a.call.k, t.a.call.n);
             goto end;
         }
-        if (t.is_number[i] || (i < t.s->inputs ? take_input : take_output)(&t, i)) continue;
+        if (t.a.array[i].ndim < 0 || (i < s->inputs ? take_input : take_output)(&t, i)) continue;
         Py_XSETREF(label, label_of(labels, i));
         if (label) explain_misfit(&t, i, label, operands[i]);
         goto end;
     }
-    describe_all(&t);
-    overlaps = smm_cuda_overlaps(&t.call, &in_place);
+    finish(&t);
+    overlaps = smm_overlap_of(&t.a.call) == SMM_OVERLAPPING;
     if (overlaps || run(&t, (void *)stream) == 0) result = Py_NewRef(overlaps ? Py_False : Py_True);
 end:
     PyErr_Fetch(&type, &raised, &trace); /* libraries that take arrays back may run Python */
     if (result && !overlaps)
-        smm_hold_buffers(t.x, t.s->operands, t.device, (void *)stream);
+        smm_hold_buffers(t.x, s->operands, t.device, (void *)stream);
     else
-        for (int i = 0; i < t.s->operands; i++) smm_close_buffer(&t.x[i]);
+        for (int i = 0; i < s->operands; i++) smm_close_buffer(&t.x[i]);
     PyErr_Restore(type, raised, trace);
     Py_XDECREF(label);
     return result;

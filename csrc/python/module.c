@@ -118,7 +118,7 @@ static smm_status take_plan(smm_detour *detour, const smm_call *call) {
 /* isa stays NULL: the kernel's name has the architecture. */
 static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
     smm_plan_info work = {0};
-    smm_explain(&plan->sizes, &work);
+    smm_explain(plan->call, &work);
     if (!detour->calls++) {
         memcpy(detour->device_kernel, plan->kernel, sizeof detour->device_kernel);
         detour->source = plan->tuned_on ? "tuned" : "baseline";
@@ -128,7 +128,7 @@ static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
                                        .threads = plan->threads,
                                        .group = plan->matrices};
     }
-    detour->matrices += plan->sizes.batch;
+    detour->matrices += plan->call->batch * smm_runs(plan->call);
     detour->flops += work.flops;
     detour->bytes += work.bytes;
 }

@@ -1,0 +1,120 @@
+/* call.c: calls of several batch dimensions, merged where that changes nothing; and of operands that overlap. */
+#include <string.h>
+
+#include "core.h"
+
+bool smm_add_dimension(smm_outer *to, intptr_t extent, const intptr_t stride[SMM_MOST_OPERANDS]) {
+    if (extent == 1) return true;
+    const int last = to->dims - 1;
+    bool merges = last >= 0;
+    for (int i = 0; i < SMM_MOST_OPERANDS && merges; i++) merges = stride[i] == to->stride[last][i] * to->extent[last];
+    if (merges) {
+        to->extent[last] *= extent;
+        return true;
+    }
+    if (to->dims == SMM_MOST_DIMS) return false;
+    memcpy(to->stride[to->dims], stride, sizeof to->stride[0]);
+    to->extent[to->dims++] = extent;
+    return true;
+}
+
+int smm_longest_dimension(const smm_outer *x) {
+    enum { FEW = 32 }; /* matrices, of which a kernel's start is worth it */
+    int longest = 0;
+    for (int d = 1; d < x->dims && x->extent[0] < FEW; d++)
+        if (x->extent[d] > x->extent[longest]) longest = d;
+    return longest;
+}
+
+void smm_take_batch(smm_call *call, smm_outer *from, int own) {
+    call->batch = from->dims ? from->extent[own] : 1;
+    for (int i = 0; i < SMM_MOST_OPERANDS; i++) call->operand[i].batch = from->dims ? from->stride[own][i] : 0;
+    for (int d = own + 1; d < from->dims; d++) {
+        from->extent[d - 1] = from->extent[d];
+        memcpy(from->stride[d - 1], from->stride[d], sizeof from->stride[d]);
+    }
+    from->dims -= from->dims > 0;
+    call->outer = from->dims ? from : NULL;
+}
+
+intptr_t smm_runs(const smm_call *call) {
+    intptr_t runs = 1;
+    for (int d = 0; call->outer && d < call->outer->dims; d++) runs *= call->outer->extent[d];
+    return runs;
+}
+
+smm_call smm_run_of(const smm_call *call, intptr_t r) {
+    smm_call run = *call;
+    run.outer = NULL;
+    intptr_t offset[SMM_MOST_OPERANDS] = {0};
+    for (int d = 0; call->outer && d < call->outer->dims; d++) {
+        const intptr_t index = r % call->outer->extent[d];
+        for (int i = 0; i < SMM_MOST_OPERANDS; i++) offset[i] += index * call->outer->stride[d][i];
+        r /= call->outer->extent[d];
+    }
+    for (int i = 0; i < smm_operations[call->op].count; i++)
+        if (run.operand[i].data) run.operand[i].data = (char *)run.operand[i].data + offset[i];
+    return run;
+}
+
+/* --- operands that overlap --- */
+
+static void sizes_of(const smm_call *call, int i, intptr_t *rows, intptr_t *cols) {
+    smm_sizes_of(call->op, i, call->m, call->n, call->k, rows, cols);
+}
+
+/* First byte, and the one after the last, of an operand; the same if it has no element. */
+typedef struct span {
+    intptr_t low, high;
+} span;
+
+static void reach(span *x, intptr_t extent, intptr_t stride) {
+    const intptr_t bytes = (extent - 1) * stride;
+    *(bytes < 0 ? &x->low : &x->high) += bytes;
+}
+
+static span span_of(const smm_call *call, int i) {
+    const smm_operand *x = &call->operand[i];
+    intptr_t rows, cols;
+    sizes_of(call, i, &rows, &cols);
+    span s = {(intptr_t)x->data, (intptr_t)x->data};
+    if (!x->data || !rows || !cols || !call->batch || !smm_runs(call)) return s;
+    s.high += smm_size_of(call->op, call->dtype, i);
+    reach(&s, rows, x->row);
+    reach(&s, cols, x->col);
+    reach(&s, call->batch, x->batch);
+    for (int d = 0; call->outer && d < call->outer->dims; d++)
+        reach(&s, call->outer->extent[d], call->outer->stride[d][i]);
+    return s;
+}
+
+/* Whether every matrix of operand i lies where that of j is, or its transpose where nobody minds. */
+static bool are_same_places(const smm_call *call, int i, int j) {
+    const smm_operand *x = &call->operand[i], *y = &call->operand[j];
+    intptr_t rows, cols, other_rows, other_cols;
+    sizes_of(call, i, &rows, &cols);
+    sizes_of(call, j, &other_rows, &other_cols);
+    if (x->data != y->data || rows != other_rows || cols != other_cols) return false;
+    if (call->batch > 1 && x->batch != y->batch) return false;
+    for (int d = 0; call->outer && d < call->outer->dims; d++)
+        if (call->outer->extent[d] > 1 && call->outer->stride[d][i] != call->outer->stride[d][j]) return false;
+    const bool transposed_fits = j == 0 || call->op == SMM_OP_MATMUL; /* B is read column by column */
+    return (x->row == y->row && x->col == y->col) ||
+           (transposed_fits && rows == cols && x->row == y->col && x->col == y->row);
+}
+
+smm_overlap smm_overlap_of(const smm_call *call) {
+    const int operands = smm_operations[call->op].count;
+    const smm_roles *roles = &smm_roles_of[call->op];
+    smm_overlap found = SMM_APART;
+    span spans[SMM_MOST_OPERANDS];
+    for (int i = 0; i < operands; i++) spans[i] = span_of(call, i);
+    for (int i = 0; i < operands; i++)
+        for (int j = 0; j < operands && smm_operations[call->op].operand[i].direction & SMM_WRITTEN; j++) {
+            if (i == j || spans[i].low >= spans[j].high || spans[j].low >= spans[i].high) continue;
+            const bool may_be_replaced = i == roles->result && (j == 0 || j == roles->b);
+            if (!may_be_replaced || !are_same_places(call, i, j)) return SMM_OVERLAPPING;
+            found = SMM_IN_PLACE;
+        }
+    return found;
+}

@@ -1,0 +1,109 @@
+/* arrays.c: see arrays.h. */
+#include "arrays.h"
+
+static unsigned bit_of(char dimension) { return 1u << (dimension - 'a'); }
+
+static bool is_absent(const smm_arrays *x, int i, int d) { return x->absent & bit_of(x->s->dims[i][d]); }
+
+int smm_core_of(const smm_arrays *x, int i) {
+    int core = x->s->core[i];
+    for (int d = 0; x->absent && d < x->s->core[i]; d++) core -= is_absent(x, i, d);
+    return core;
+}
+
+void smm_arrays_of(smm_arrays *x, const smm_gufunc *g, int most_dims) {
+    x->g = g;
+    x->s = smm_signature_of(g);
+    x->call = (smm_call){.op = g->op, .form = g->form, .m = -1, .n = -1, .k = -1};
+    x->absent = 0;
+    x->dims = 0;
+    x->most_dims = most_dims;
+}
+
+static bool broadcast(smm_arrays *x, const intptr_t *shape, int dims) {
+    if (dims > x->most_dims) return false;
+    while (x->dims < dims) x->extent[x->dims++] = 1;
+    for (int d = 0; d < dims; d++) {
+        const intptr_t extent = shape[dims - 1 - d];
+        if (x->extent[d] == 1)
+            x->extent[d] = extent;
+        else if (extent != 1 && extent != x->extent[d])
+            return false;
+    }
+    return true;
+}
+
+bool smm_take_input(smm_arrays *x, int i, smm_array array) {
+    const smm_signature *s = x->s;
+    x->array[i] = array;
+    for (int d = 0; array.ndim < s->core[i] && d < s->core[i]; d++)
+        if (s->optional[i][d]) x->absent |= bit_of(s->dims[i][d]);
+    const int batch_dims = array.ndim - smm_core_of(x, i);
+    if (batch_dims < 0) return false;
+    for (int d = 0, at = batch_dims; d < s->core[i]; d++) {
+        if (is_absent(x, i, d)) continue;
+        intptr_t *size = smm_size_in(&x->call, s->dims[i][d]);
+        if (*size < 0) *size = array.shape[at];
+        if (*size != array.shape[at++]) return false;
+    }
+    return broadcast(x, array.shape, batch_dims);
+}
+
+void smm_take_number(smm_arrays *x, int i) { x->array[i] = (smm_array){.ndim = -1}; }
+
+void smm_finish_sizes(smm_arrays *x) {
+    smm_call *call = &x->call;
+    if (call->n < 0) call->n = 1;
+    if (call->m < 0) call->m = call->op == SMM_OP_MATMUL ? 1 : call->n;
+    if (call->k < 0) call->k = x->g->k ? *smm_size_in(call, x->g->k) : 1;
+}
+
+int smm_output_shape(const smm_arrays *x, int i, intptr_t shape[NPY_MAXDIMS + 2]) {
+    int ndim = 0;
+    for (int d = x->dims; d--;) shape[ndim++] = x->extent[d];
+    for (int d = 0; d < x->s->core[i]; d++)
+        if (!is_absent(x, i, d)) shape[ndim++] = *smm_size_in((smm_call *)&x->call, x->s->dims[i][d]);
+    return ndim;
+}
+
+bool smm_take_output(smm_arrays *x, int i, smm_array array) {
+    intptr_t shape[NPY_MAXDIMS + 2];
+    const int ndim = smm_output_shape(x, i, shape);
+    x->array[i] = array;
+    if (array.ndim != ndim) return false;
+    for (int d = 0; d < ndim; d++)
+        if (array.shape[d] != shape[d] || (shape[d] > 1 && array.strides[d] == 0)) return false;
+    return true;
+}
+
+/* A vector is a column; where the gufunc says so, a row. */
+static void describe_matrix(smm_arrays *x, int i, int batch_dims) {
+    const smm_array *array = &x->array[i];
+    smm_operand *to = &x->call.operand[x->s->place[i]];
+    to->data = array->data;
+    for (int d = 0, at = batch_dims; d < x->s->core[i]; d++) {
+        if (is_absent(x, i, d)) continue;
+        const bool is_column = x->s->core[i] == 2 ? d == 1 : x->g->rows;
+        *(is_column ? &to->col : &to->row) = array->strides[at++] * array->unit;
+    }
+}
+
+bool smm_describe(smm_arrays *x) {
+    const smm_signature *s = x->s;
+    int batch_dims[SMM_MOST_OPERANDS];
+    for (int i = 0; i < s->operands; i++) {
+        batch_dims[i] = x->array[i].ndim < 0 ? 0 : x->array[i].ndim - smm_core_of(x, i);
+        if (x->array[i].ndim >= 0) describe_matrix(x, i, batch_dims[i]);
+    }
+    x->outer.dims = 0;
+    for (int d = 0; d < x->dims; d++) {
+        intptr_t stride[SMM_MOST_OPERANDS] = {0};
+        for (int i = 0; i < s->operands; i++) {
+            const smm_array *array = &x->array[i];
+            const int own = batch_dims[i] - 1 - d;
+            if (own >= 0 && array->shape[own] != 1) stride[s->place[i]] = array->strides[own] * array->unit;
+        }
+        if (!smm_add_dimension(&x->outer, x->extent[d], stride)) return false;
+    }
+    return true;
+}
