@@ -26,6 +26,13 @@ static bool has_elements(PyArrayObject *const objects[], const smm_signature *s)
     return false;
 }
 
+/* Whether some outputs are given; new ones overlap nothing. */
+static bool are_some_given(const smm_signature *s, PyObject *const *args, Py_ssize_t nargs) {
+    for (Py_ssize_t i = s->inputs; i < nargs; i++)
+        if (!Py_IsNone(args[i])) return true;
+    return false;
+}
+
 /* Arrays for the outputs: those given, or new ones. 0: done, 1: not for here, -1: an exception is set. */
 static int take_outputs(smm_arrays *x, PyArrayObject *objects[], PyObject *const *args, Py_ssize_t nargs) {
     const smm_signature *s = x->s;
@@ -104,7 +111,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     if (failed == 0) {
         failed = !smm_describe(&x);
         smm_take_batch(call, &x.outer, smm_longest_dimension(&x.outer));
-        if (nargs > s->inputs && !failed) failed = smm_overlap_of(call) != SMM_APART;
+        failed = failed || (are_some_given(s, args, nargs) && smm_overlap_of(call) != SMM_APART);
     }
     if (failed == 0) {
         const bool quick =
