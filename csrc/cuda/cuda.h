@@ -106,7 +106,7 @@ typedef struct smm_cuda_kernel {
 
 extern const char *const smm_cuda_kernel_names[]; /* <family>_<strategy> */
 enum {
-#define SMM_CUDA_KERNEL(family, strategy) SMM_CUDA_KERNEL_##family##_##strategy,
+#define SMM_CUDA_KERNEL(folder, family, strategy) SMM_CUDA_KERNEL_##family##_##strategy,
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
     SMM_CUDA_KERNELS

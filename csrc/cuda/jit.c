@@ -24,26 +24,26 @@
             ".byte 0\n" \
             ".previous\n"); \
     extern const char smm_text_##name[] __attribute__((visibility("hidden")));
-#define SMM_CUDA_HEADER(name, file) TEXT(name, file)
-#define SMM_CUDA_KERNEL(family, strategy) TEXT(family##_##strategy, #family "_" #strategy ".cuh")
+#define SMM_CUDA_HEADER(name, folder, file) TEXT(name, folder file)
+#define SMM_CUDA_KERNEL(folder, family, strategy) TEXT(family##_##strategy, #folder "/" #family "_" #strategy ".cuh")
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
 #undef SMM_CUDA_HEADER
 
 static const char *const header_names[] = {
-#define SMM_CUDA_HEADER(name, file) file,
+#define SMM_CUDA_HEADER(name, folder, file) file,
 #include "kernels.def"
 #undef SMM_CUDA_HEADER
 };
 static const char *const header_texts[] = {
-#define SMM_CUDA_HEADER(name, file) smm_text_##name,
+#define SMM_CUDA_HEADER(name, folder, file) smm_text_##name,
 #include "kernels.def"
 #undef SMM_CUDA_HEADER
 };
 enum { HEADERS = sizeof header_names / sizeof *header_names };
 
 static const char *const kernel_texts[] = {
-#define SMM_CUDA_KERNEL(family, strategy) smm_text_##family##_##strategy,
+#define SMM_CUDA_KERNEL(folder, family, strategy) smm_text_##family##_##strategy,
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
 };

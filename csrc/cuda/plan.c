@@ -7,7 +7,7 @@
 #include "plan.h"
 
 const char *const smm_cuda_kernel_names[] = {
-#define SMM_CUDA_KERNEL(family, strategy) #family "_" #strategy,
+#define SMM_CUDA_KERNEL(folder, family, strategy) #family "_" #strategy,
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
     NULL,
@@ -32,7 +32,8 @@ static const struct {
     bool (*fits)(const smm_cuda_problem *, const smm_cuda_parameters *, smm_cuda_grid *);
     void (*baseline)(const smm_cuda_problem *, smm_cuda_parameters *);
 } kernels[] = {
-#define SMM_CUDA_KERNEL(family, strategy) {smm_##family##_##strategy##_fits, smm_##family##_##strategy##_baseline},
+#define SMM_CUDA_KERNEL(folder, family, strategy) \
+    {smm_##family##_##strategy##_fits, smm_##family##_##strategy##_baseline},
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
 };

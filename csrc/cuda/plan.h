@@ -7,7 +7,7 @@
 
 /* Of each kernel: can it run the problem with these parameters, and in what grid; and its parameters where no row is
  * tuned. */
-#define SMM_CUDA_KERNEL(family, strategy) \
+#define SMM_CUDA_KERNEL(folder, family, strategy) \
     bool smm_##family##_##strategy##_fits(const smm_cuda_problem *, const smm_cuda_parameters *, smm_cuda_grid *); \
     void smm_##family##_##strategy##_baseline(const smm_cuda_problem *, smm_cuda_parameters *);
 #include "kernels.def"

@@ -42,19 +42,14 @@ struct Pivots {
     /* The largest magnitude, of equals the first in place. NaN is chosen only if it is in place k. */
     __device__ void choose_by_all_bits(T x, int k, Row *pivot_rows) {
         const int place = mask ? place_of(row(), k, [&](int t) { return pivot_rows[t]; }) : N;
-        auto largest = mask && !(isnan(x) && place != k) ? magnitude(x) : 0;
-        int first = place;
+        Search search = {mask && !(isnan(x) && place != k) ? magnitude(x) : 0, place};
 #pragma unroll 1
-        for (int bits = 16; bits > 0; bits /= 2) {
-            const auto other = across(largest, bits);
-            const int other_first = across(first, bits);
-            if (other > largest || (other == largest && other_first < first)) largest = other, first = other_first;
-        }
-        found = mask && place == first;
+        for (int bits = 16; bits > 0; bits /= 2) search.consider_found(bits);
+        found = mask && place == search.first;
         thread = __ffs(__ballot_sync(WARP, found)) - 1;
         meet();
-        inverse = reciprocal(largest == 0 ? doubts.least() : x);
-        doubts.singular |= largest == 0;
+        inverse = reciprocal(search.largest == 0 ? doubts.least() : x);
+        doubts.singular |= search.largest == 0;
         if (found) mask = 0, pivot_rows[k] = row(), doubts.size = fmax(doubts.size, fabs(x));
     }
 

@@ -104,30 +104,23 @@ struct Pivots {
     /* The largest magnitude, of equals the first in place. NaN is chosen only if it is in place k. Returns the element,
      * or what takes its place, in the lane that has it. */
     __device__ T settle(const T (&x)[ROWS], int k, const Row *pivot_rows) {
-        typedef decltype(magnitude(T(0))) Size;
-        Size largest = 0;
-        int place[ROWS], first = N;
-        const auto consider = [&](Size size, int place) {
-            if (size > largest || (size == largest && place < first)) largest = size, first = place;
-        };
+        Search search = {0, N};
+        int place[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             place[r] = mask[r] ? place_of(row_of(r), k, [&](int t) { return pivot_rows[t]; }) : N;
-            if (mask[r]) consider(isnan(x[r]) && place[r] != k ? 0 : magnitude(x[r]), place[r]);
+            if (mask[r]) search.consider(isnan(x[r]) && place[r] != k ? 0 : magnitude(x[r]), place[r]);
         }
 #pragma unroll 1
-        for (int bits = LANES / 2; bits > 0; bits /= 2) {
-            const Size size = across(largest, bits);
-            consider(size, across(first, bits));
-        }
+        for (int bits = LANES / 2; bits > 0; bits /= 2) search.consider_found(bits);
         meet();
         T candidate = 1;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            found[r] = mask[r] && place[r] == first;
+            found[r] = mask[r] && place[r] == search.first;
             if (found[r]) candidate = x[r];
         }
-        if (largest != 0) return candidate;
+        if (search.largest != 0) return candidate;
         doubts.singular = true;
         return doubts.least();
     }

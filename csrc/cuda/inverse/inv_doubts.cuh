@@ -43,14 +43,11 @@ __device__ __noinline__ int info_of_lu(const smm_cuda_args &args, long long q) {
     for (int j = 0; j < N; j++) x[j] = from[place * a.row + j * a.col];
 #pragma unroll 1
     for (int k = 0; k < N; k++) {
-        auto largest = row < k || row >= N || (isnan(x[k]) && row != k) ? 0 : magnitude(x[k]);
-        int from_row = row < k || row >= N ? N : row;
+        Search search = {row < k || row >= N || (isnan(x[k]) && row != k) ? 0 : magnitude(x[k]),
+                         row < k || row >= N ? N : row};
 #pragma unroll 1
-        for (int bits = 16; bits > 0; bits /= 2) {
-            const auto other = __shfl_xor_sync(WARP, largest, bits);
-            const int other_row = __shfl_xor_sync(WARP, from_row, bits);
-            if (other > largest || (other == largest && other_row < from_row)) largest = other, from_row = other_row;
-        }
+        for (int bits = 16; bits > 0; bits /= 2) search.consider_found(bits);
+        const int from_row = search.first;
         const T pivot = __shfl_sync(WARP, x[k], from_row);
         if (is_useless(pivot)) return k + 1;
         const T left = __shfl_sync(WARP, x[k], k);

@@ -25,8 +25,6 @@ struct Work {
 };
 static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
 
-__device__ inline void wait() { __syncwarp(same_matrix()); }
-
 /* The largest magnitude of A if it is finite, for all lanes of the matrix. */
 __device__ inline bool load(Work &w, const smm_cuda_args &args, long long q, T &largest) {
     const smm_cuda_operand &a = args.operand[SMM_A];
@@ -39,11 +37,7 @@ __device__ inline bool load(Work &w, const smm_cuda_args &args, long long q, T &
         if (fabs(y) > largest) largest = fabs(y);
         w.a[e] = y;
     }
-    for (int bits = LANES / 2; bits > 0; bits /= 2) {
-        const T y = __shfl_xor_sync(same_matrix(), largest, bits);
-        if (y > largest) largest = y;
-    }
-    return __all_sync(same_matrix(), finite);
+    return meet(largest, finite);
 }
 
 /* H_k to the columns of [A | right-hand sides] from `first` on. */

@@ -132,6 +132,18 @@ __device__ inline unsigned same_matrix() {
     return LANES == 32 ? WARP : ((1u << LANES % 32) - 1) << (threadIdx.x % 32 / LANES * LANES);
 }
 
+/* The lanes of a matrix wait for each other. */
+__device__ inline void wait() { __syncwarp(same_matrix()); }
+
+/* The largest number of the lanes of a matrix comes to all of them, and whether something is true in all. */
+__device__ inline bool meet(T &largest, bool is_true) {
+    for (int bits = LANES / 2; bits > 0; bits /= 2) {
+        const T other = __shfl_xor_sync(same_matrix(), largest, bits);
+        if (other > largest) largest = other;
+    }
+    return __all_sync(same_matrix(), is_true);
+}
+
 /* make_reflector() by all lanes of a matrix, of x and tau in shared memory. */
 __device__ inline void make_reflector_together(T *x, int step, int count, T *tau) {
     const T first = x[0], rest = sum_of_squares(x, step, count), squares = multiply_add(first, first, rest);

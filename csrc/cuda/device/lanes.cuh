@@ -50,4 +50,20 @@ struct Divisor {
 __device__ inline unsigned long long magnitude(double x) { return __double_as_longlong(x) & 0x7fffffffffffffff; }
 __device__ inline unsigned magnitude(float x) { return __float_as_uint(x) & 0x7fffffff; }
 
+/* The search for a pivot where all bits count: of the largest magnitude, and of equals the first in place. */
+struct Search {
+    decltype(magnitude(T(0))) largest;
+    int first;
+
+    __device__ void consider(decltype(magnitude(T(0))) size, int place) {
+        if (size > largest || (size == largest && place < first)) largest = size, first = place;
+    }
+    /* What a thread has found whose number differs by these bits. */
+    __device__ void consider_found(int bits) {
+        const auto size = __shfl_xor_sync(WARP, largest, bits);
+        const int place = __shfl_xor_sync(WARP, first, bits);
+        consider(size, place);
+    }
+};
+
 __device__ inline T not_a_number() { return static_cast<T>(__longlong_as_double(0x7ff8000000000000)); }

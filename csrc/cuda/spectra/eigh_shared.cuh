@@ -28,8 +28,6 @@ struct Work {
 };
 static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
 
-__device__ inline void wait() { __syncwarp(same_matrix()); }
-
 /* The triangle in question as the upper one. The largest magnitude, and whether all are finite, for all lanes. */
 __device__ inline bool load(Work &x, const smm_cuda_args &args, long long q, T &largest) {
     const smm_cuda_operand &a = args.operand[SMM_A];
@@ -45,11 +43,7 @@ __device__ inline bool load(Work &x, const smm_cuda_args &args, long long q, T &
         if (fabs(y) > largest) largest = fabs(y);
         x.a[i * PITCH + j] = y;
     }
-    for (int bits = LANES / 2; bits > 0; bits /= 2) {
-        const T y = __shfl_xor_sync(same_matrix(), largest, bits);
-        if (y > largest) largest = y;
-    }
-    return __all_sync(same_matrix(), finite);
+    return meet(largest, finite);
 }
 
 /* --- A = Q T Q^T --- */
