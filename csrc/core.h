@@ -12,6 +12,9 @@
 
 /* dispatch.c: the kernels in use, chosen once. */
 smm_status smm_kernels_of(smm_dtype dtype, const smm_kernels **kernels);
+/* Whether a kernel is forced by name, and whether it is this one. */
+bool smm_is_kernel_forced(void);
+bool smm_is_forced(const smm_kernel *kernel, smm_dtype dtype);
 
 /* plan.c */
 typedef struct smm_plan {
@@ -23,6 +26,7 @@ typedef struct smm_plan {
     bool scaled;      /* by alpha or beta */
     bool deep;        /* a product that is summed in chunks */
     bool empty;       /* A or, of a product, C has no element */
+    bool no_terms;    /* a product of nothing, so zero */
     bool nothing;     /* no output has an element */
     bool cold;        /* the operands are prefetched */
     bool nontemporal; /* C is streamed around the caches */
@@ -31,7 +35,8 @@ typedef struct smm_plan {
     intptr_t rows, cols; /* or, if one is larger than the buffer or deep, the block of C that is computed at a time */
     intptr_t chunk;      /* matrices a thread claims at least, */
     intptr_t piece;      /* and computes at most before it looks whether the call goes on */
-    double flops, bytes; /* work and compulsory traffic */
+    double flops, bytes; /* work and compulsory traffic, */
+    double per_matrix;   /* bytes of all operands of a matrix */
     intptr_t runs;       /* how often the call's batch is repeated by its outer dimensions, */
     smm_outer outer;     /* which are these; undefined where it has none */
 } smm_plan;

@@ -1,6 +1,7 @@
 /* dispatch.c: which instruction set runs, chosen at the first call from what the CPU and the operating
- * system support, or forced by SMALLMM_ISA or smm_select_isa. */
+ * system support, or forced by SMALLMM_ISA or smm_select_isa; and which kernel is forced, if any. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,9 +69,54 @@ const char *const *smm_isas_available(void) {
     return names;
 }
 
+/* --- a kernel forced by name --- */
+
+enum { NAME_LENGTH = 64 };
+/* Its operation and strategy; "" if none is forced, NULL before the first call. A name is never freed: a plan may look
+ * at it. */
+static _Atomic(const char *) forced_kernel;
+
+static bool is_named(const smm_kernel *kernel, const char *stem, smm_dtype dtype, const char *isa) {
+    char name[2 * NAME_LENGTH];
+    snprintf(name, sizeof name, "smm_%s_%s_%s", stem, smm_dtypes[dtype].name, isa);
+    return !strcmp(name, kernel->name);
+}
+
+static bool has_kernel(const char *stem) {
+    for (int i = 0; i < ISAS; i++)
+        for (int dtype = 0; dtype < SMM_DTYPE_COUNT; dtype++)
+            for (int op = 0; op < SMM_OPS; op++)
+                for (size_t row = 0; row < isas[i].kernels[dtype]->lists[op].count; row++)
+                    if (is_named(&isas[i].kernels[dtype]->lists[op].rows[row], stem, dtype, isas[i].name)) return true;
+    return false;
+}
+
+smm_status smm_select_kernel(const char *name) {
+    const char *stem = name ? name : getenv("SMALLMM_KERNEL");
+    if (!stem) stem = "";
+    if (*stem && (strlen(stem) >= NAME_LENGTH || !has_kernel(stem))) return SMM_ERR_KERNEL;
+    const char *const copy = strdup(stem);
+    if (!copy) return SMM_ERR_MEMORY;
+    atomic_store(&forced_kernel, copy);
+    return SMM_OK;
+}
+
+bool smm_is_kernel_forced(void) {
+    const char *stem = atomic_load_explicit(&forced_kernel, memory_order_acquire);
+    return stem && *stem;
+}
+
+bool smm_is_forced(const smm_kernel *kernel, smm_dtype dtype) {
+    return is_named(kernel, atomic_load_explicit(&forced_kernel, memory_order_acquire), dtype, smm_isa());
+}
+
 smm_status smm_kernels_of(smm_dtype dtype, const smm_kernels **kernels) {
     const struct isa *isa = current();
     if (!isa) return SMM_ERR_ISA;
+    if (!atomic_load_explicit(&forced_kernel, memory_order_acquire)) {
+        const smm_status status = smm_select_kernel(NULL);
+        if (status) return status;
+    }
     *kernels = isa->kernels[dtype];
     return SMM_OK;
 }

@@ -1,5 +1,10 @@
 /* plan.c: from a call to how it runs: a pure look-up, no search and no timing.
- * The search for better rows of the lists it reads happens off line. */
+ * The search for better rows of the lists it reads happens off line.
+ *
+ * smm_plan_call() goes through it step by step: is_valid(), normalise(), weigh() (what the call costs and what there is
+ * to do), share_out() (threads), choose_stores() and choose_kernel(), divide() (among threads). */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
@@ -96,7 +101,7 @@ static bool is_too_large(const smm_call *call) {
 
 /* The stride of an axis of length 1 is never used: make it the one kernels like best. What has no element has no
  * address either: it may be any, with which there is nothing to compute. */
-static void normalise(const view *v) {
+static void normalise_view(const view *v) {
     if (!has_elements(v)) *v->x = (smm_operand){0};
     if (v->cols == 1) v->x->col = v->size;
     if (v->rows == 1) v->x->row = v->cols * v->size;
@@ -249,6 +254,132 @@ static bool group_for_streaming(smm_plan *plan, const view *out) {
     return plan->group * matrix <= SMM_C_BUFFER;
 }
 
+/* The operands of a planned call. */
+typedef struct views {
+    int count;
+    view of[SMM_MOST_OPERANDS];
+    const view *result; /* NULL: it has none */
+} views;
+
+static void look(views *x, smm_call *c) {
+    x->count = smm_operations[c->op].count;
+    for (int i = 0; i < x->count; i++) x->of[i] = view_of(c, i);
+    const int result = smm_roles_of[c->op].result;
+    x->result = result < 0 ? NULL : &x->of[result];
+}
+
+/* plan->call: the call as kernels like it best. */
+static void normalise(const smm_call *call, smm_plan *plan, views *x) {
+    smm_call *c = &plan->call;
+    *c = *call;
+    if (call->outer) {
+        plan->outer = *call->outer;
+        c->outer = &plan->outer;
+    }
+    take_lower(c);
+    look(x, c);
+    for (int i = 0; i < x->count; i++) normalise_view(&x->of[i]);
+    plan->swapped = c->op == SMM_OP_MATMUL && by_columns(c, smm_size(c->dtype));
+    if (!plan->swapped) return;
+    swap(c, &plan->outer);
+    look(x, c);
+}
+
+/* Work, traffic, and what there is to do. */
+static void weigh(smm_plan *plan, const views *x) {
+    const smm_call *c = &plan->call;
+    const bool matmul = c->op == SMM_OP_MATMUL, gram = matmul && is_gram(c);
+    bool writes = false;
+    plan->runs = smm_runs(c);
+    plan->per_matrix = 1;
+    for (int i = 0; i < x->count; i++) {
+        const view *v = &x->of[i];
+        if (!v->x->data) continue;
+        if (v->row->direction & SMM_WRITTEN) writes = true;
+        if (v->row->direction & SMM_OPTIONAL) continue; /* a number per matrix */
+        if (!gram || i != smm_roles_of[c->op].b) plan->bytes += distinct_bytes(v, c->batch) * repetitions(c, i);
+        plan->per_matrix += (double)(v->rows * v->cols * v->size);
+    }
+    plan->flops = (double)plan->runs * (double)c->batch * flops_of(c);
+    plan->nothing = !c->batch || !plan->runs || !writes;
+    plan->empty = !has_elements(matmul ? x->result : &x->of[0]);
+    plan->no_terms = matmul && (plan->empty || !c->batch || !c->k);
+    plan->deep = matmul && !plan->no_terms && c->k > SMM_DEEP;
+    plan->scaled = matmul && (c->matmul.alpha.data || c->matmul.beta.data);
+}
+
+static void share_out(smm_plan *plan, int threads) {
+    const double flops = plan->call.op == SMM_OP_MATMUL ? THREAD_FLOPS : THREAD_FLOPS / 4;
+    const double share = plan->bytes / THREAD_BYTES + plan->flops / flops;
+    plan->threads = (int)greatest(1, least(threads, share < 1e6 ? (intptr_t)share : 1000000));
+}
+
+/* Whether the result goes around the caches. */
+static void choose_stores(smm_plan *plan, const view *out) {
+    const smm_call *c = &plan->call;
+    if (!out || plan->deep || !out->x->data || !is_packed(out)) return;
+    const intptr_t matrix = out->rows * out->cols * out->size;
+    const double written = (double)matrix * (double)c->batch * (double)plan->runs;
+    const bool large = written > STREAM_OUTPUT && written > STREAM_OUTPUT_EACH * plan->threads;
+    if (plan->bytes <= STREAM_BYTES && !large) return;
+    plan->nontemporal =
+        c->op == SMM_OP_MATMUL ? !c->matmul.beta.data && matrix <= SMM_BUFFER : group_for_streaming(plan, out);
+}
+
+/* Make it the plan's kernel, if it can be fed; `asked` is what it would be called with. */
+static bool take_kernel(smm_plan *plan, const smm_kernel *kernel, const smm_call *asked) {
+    if (!fits(kernel, asked)) return false;
+    plan->kernel = kernel;
+    plan->staged = kernel->needs(asked) | (plan->scaled || plan->nontemporal ? SMM_STAGE_C : 0u);
+    return !(plan->staged & SMM_UNFIT) &&
+           (plan->deep || asked->op != SMM_OP_MATMUL || tile(plan, smm_size(asked->dtype)));
+}
+
+/* The kernel that SMALLMM_KERNEL names, if it can be fed, or the first of the list that can, chunk by chunk if the sums
+ * are deep. The last takes any operands as they are; where a product has nothing to sum or to write, no other needs to
+ * know how. */
+static void choose_kernel(smm_plan *plan) {
+    const smm_call *c = &plan->call, asked = plan->deep ? smm_chunks_of(c, 0) : *c;
+    const smm_kernel *rows = plan->kernels->lists[c->op].rows;
+    const size_t count = plan->kernels->lists[c->op].count;
+    bool found = false;
+    if (smm_is_kernel_forced() && !plan->no_terms)
+        for (size_t i = 0; i < count && !found; i++)
+            found = smm_is_forced(&rows[i], c->dtype) && take_kernel(plan, &rows[i], &asked);
+    for (size_t i = plan->no_terms ? count - 1 : 0; i < count && !found; i++)
+        found = take_kernel(plan, &rows[i], &asked);
+    if (c->op != SMM_OP_MATMUL) plan->rows = c->m, plan->cols = c->n;
+    plan->cold = plan->bytes > plan->kernel->cold;
+    if (plan->deep) deep_tile(plan, &asked, smm_size(c->dtype));
+}
+
+/* Matrices that threads claim, and compute at most before they look whether the call goes on. */
+static void divide(smm_plan *plan) {
+    const double flops = flops_of(&plan->call);
+    plan->chunk = greatest(16, (intptr_t)(CHUNK_BYTES / plan->per_matrix) & -16);
+    plan->piece = greatest(1, least(16 * plan->chunk, (intptr_t)(PIECE_FLOPS / (1 + flops))));
+    plan->chunk = least(plan->chunk, plan->piece);
+}
+
+/* --- SMALLMM_VERBOSE -------------------------------------------------------------------------------- */
+
+static bool is_verbose;
+__attribute__((constructor)) static void look_whether_verbose(void) {
+    const char *text = getenv("SMALLMM_VERBOSE");
+    is_verbose = text && *text && strcmp(text, "0") != 0;
+}
+
+static void print_plan(const smm_plan *plan) {
+    const smm_call *c = &plan->call;
+    fprintf(stderr,
+            "smallmm: %s %s m=%lld n=%lld k=%lld batch=%lld: %s, threads=%d%s%s%s%s%s%s, flops=%.4g, bytes=%.4g\n",
+            smm_operations[c->op].name, smm_dtypes[c->dtype].name, (long long)c->m, (long long)c->n, (long long)c->k,
+            (long long)(c->batch * plan->runs), plan->nothing ? "nothing to do" : plan->kernel->name, plan->threads,
+            plan->swapped ? ", swapped" : "", plan->staged & SMM_PACK_A ? ", packs a" : "",
+            plan->staged & SMM_PACK_B ? ", packs b" : "", plan->staged & SMM_STAGE_C ? ", stages c" : "",
+            plan->nontemporal ? ", nontemporal" : "", plan->deep ? ", in chunks" : "", plan->flops, plan->bytes);
+}
+
 smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     if (!is_valid(call)) return SMM_ERR_ARGUMENT;
     memset(plan, 0, offsetof(smm_plan, outer));
@@ -257,74 +388,14 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     const int threads = smm_get_num_threads();
     if (!threads) return SMM_ERR_THREADS;
 
-    smm_call *c = &plan->call;
-    *c = *call;
-    plan->runs = smm_runs(call);
-    if (c->outer) {
-        plan->outer = *call->outer;
-        c->outer = &plan->outer;
-    }
-    const intptr_t size = smm_size(c->dtype);
-    const bool matmul = c->op == SMM_OP_MATMUL;
-    take_lower(c);
-    const int operands = smm_operations[c->op].count;
-    view views[SMM_MOST_OPERANDS];
-    for (int i = 0; i < operands; i++) {
-        views[i] = view_of(c, i);
-        normalise(&views[i]);
-    }
-    if (matmul && by_columns(c, size)) {
-        swap(c, &plan->outer);
-        plan->swapped = true;
-        for (int i = 0; i < operands; i++) views[i] = view_of(c, i);
-    }
-
-    const smm_roles *roles = &smm_roles_of[c->op];
-    const bool gram = matmul && is_gram(c);
-    bool writes = false;
-    double per_matrix = 1;
-    for (int i = 0; i < operands; i++) {
-        const view *v = &views[i];
-        if (!v->x->data) continue;
-        if (v->row->direction & SMM_WRITTEN) writes = true;
-        if (v->row->direction & SMM_OPTIONAL) continue; /* a number per matrix */
-        if (!gram || i != roles->b) plan->bytes += distinct_bytes(v, c->batch) * repetitions(c, i);
-        per_matrix += (double)(v->rows * v->cols * v->size);
-    }
-    const double flops = flops_of(c);
-    plan->flops = (double)plan->runs * (double)c->batch * flops;
-    plan->nothing = !c->batch || !plan->runs || !writes;
-    const view *out = roles->result < 0 ? NULL : &views[roles->result];
-    if (is_too_large(c) && !plan->nothing) return SMM_ERR_ORDER;
-    plan->empty = !has_elements(matmul ? out : &views[0]);
-    const bool no_terms = matmul && (plan->empty || !c->batch || !c->k);
-    plan->deep = matmul && !no_terms && c->k > SMM_DEEP;
-    plan->scaled = matmul && (c->matmul.alpha.data || c->matmul.beta.data);
-    const double share = plan->bytes / THREAD_BYTES + plan->flops / (matmul ? THREAD_FLOPS : THREAD_FLOPS / 4);
-    plan->threads = (int)greatest(1, least(threads, share < 1e6 ? (intptr_t)share : 1000000));
-    const double written =
-        out ? (double)(out->rows * out->cols * out->size) * (double)c->batch * (double)plan->runs : 0;
-    const bool large = written > STREAM_OUTPUT && written > STREAM_OUTPUT_EACH * plan->threads;
-    plan->nontemporal =
-        !plan->deep && (plan->bytes > STREAM_BYTES || large) && out && out->x->data && is_packed(out) &&
-        (matmul ? !c->matmul.beta.data && out->rows * out->cols * size <= SMM_BUFFER : group_for_streaming(plan, out));
-
-    /* The first kernel of the list that can be fed, chunk by chunk if the sums are deep. The last takes any operands as
-     * they are; where a product has nothing to sum or to write, no other needs to know how. */
-    const smm_call asked = plan->deep ? smm_chunks_of(c, 0) : *c;
-    const size_t count = plan->kernels->lists[c->op].count;
-    for (size_t i = no_terms ? count - 1 : 0; i < count; i++) {
-        plan->kernel = &plan->kernels->lists[c->op].rows[i];
-        if (!fits(plan->kernel, &asked)) continue;
-        plan->staged = plan->kernel->needs(&asked) | (plan->scaled || plan->nontemporal ? SMM_STAGE_C : 0u);
-        if (!(plan->staged & SMM_UNFIT) && (plan->deep || !matmul || tile(plan, size))) break;
-    }
-    if (!matmul) plan->rows = c->m, plan->cols = c->n;
-    plan->cold = plan->bytes > plan->kernel->cold;
-    if (plan->deep) deep_tile(plan, &asked, size);
-
-    plan->chunk = greatest(16, (intptr_t)(CHUNK_BYTES / per_matrix) & -16);
-    plan->piece = greatest(1, least(16 * plan->chunk, (intptr_t)(PIECE_FLOPS / (1 + flops))));
-    plan->chunk = least(plan->chunk, plan->piece);
+    views x;
+    normalise(call, plan, &x);
+    weigh(plan, &x);
+    if (is_too_large(&plan->call) && !plan->nothing) return SMM_ERR_ORDER;
+    share_out(plan, threads);
+    choose_stores(plan, x.result);
+    choose_kernel(plan);
+    divide(plan);
+    if (is_verbose) print_plan(plan);
     return SMM_OK;
 }

@@ -1,7 +1,8 @@
 /* smallmm.h: the public C interface of smallmm.
  *
  * Batched operations on stacks of tiny matrices. A call is data: fill an `smm_call`, hand it to
- * `smm_run`. Nothing here depends on Python; nothing prints, exits or aborts.
+ * `smm_run`. Nothing here depends on Python; nothing exits or aborts, and nothing prints unless SMALLMM_VERBOSE=1 asks
+ * for a line on stderr for each call that is planned.
  *
  * Matrices are addressed by byte strides (batch, row, column), so row-major, column-major,
  * sliced, reversed and broadcast (stride 0) stacks are all described, never copied, by the caller.
@@ -32,6 +33,7 @@ typedef enum smm_status {
     SMM_ERR_ARGUMENT, /* a null pointer, a negative size or one that does not fit, a stride that splits an element */
     SMM_ERR_ORDER,    /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER, SMM_RECTANGULAR */
     SMM_ERR_ISA,      /* SMALLMM_ISA names an instruction set that is unknown or not available here */
+    SMM_ERR_KERNEL,   /* SMALLMM_KERNEL names a kernel that this build does not have */
     SMM_ERR_THREADS,  /* SMALLMM_NUM_THREADS is not an integer of at least 1 */
     SMM_ERR_MEMORY,   /* no memory for the buffers of a thread; outputs are undefined */
     SMM_ERR_STOPPED,  /* by what smm_set_interrupt was given; outputs are undefined */
@@ -159,6 +161,10 @@ smm_status smm_set_num_threads(int threads);
 const char *smm_isa(void);
 const char *const *smm_isas_available(void);
 smm_status smm_select_isa(const char *name);
+
+/* Force a kernel by operation and strategy ("inv_panels"), wherever it can run; other calls choose as usual. It gives
+ * the bits of those it replaces. NULL: SMALLMM_KERNEL if set, else none. */
+smm_status smm_select_kernel(const char *name);
 
 /* A sentence for a status. */
 const char *smm_status_text(smm_status status);

@@ -13,6 +13,8 @@ bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n) {
     return m > 0 && n > 0 && (m <= SMM_MOST_ORDER || n <= SMM_MOST_ORDER) && m * n <= SMM_MOST_ORDER * SMM_MOST_ORDER;
 }
 
+_Static_assert((int)SMM_ABSENT == (int)SMM_MOST_OPERANDS, "the place after all operands");
+
 /* Operands as a kernel is given them, with strides in elements, and batch dimensions, the innermost first. */
 static void describe_operands(const smm_call *call, const double number[], smm_cuda_args *args) {
     const smm_outer *outer = call->outer;
@@ -85,6 +87,7 @@ bool smm_cuda_describe(const smm_call *call, const double number[], smm_cuda_pro
                        bool *swapped) {
     enum { MOST_COLUMNS = 16, FEW = 4096 };
     if (!smm_cuda_takes(call->op, call->m, call->k, call->n)) return false;
+    if (call->outer && call->outer->dims >= SMM_CUDA_DIMS) return false; /* and the batch */
     smm_call c = *call;
     smm_cuda_operand *const x = args->operand;
     describe_operands(call, number, args);

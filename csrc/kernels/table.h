@@ -6,6 +6,9 @@ static unsigned any_needs(const smm_call *call) {
     return 0;
 }
 
+/* Smaller matrices are eliminated by rows: inverse.h. */
+static unsigned inv_panels_needs(const smm_call *call) { return call->n <= SMM_INV_DIRECT ? SMM_UNFIT : 0; }
+
 #define MATMUL_ROWS(n, height, width) \
     _Static_assert(n >= STRIP_LEAST && n <= 32, "orders of MATMUL_ROWS"); \
     static void KERNEL(matmul_rows_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
@@ -117,7 +120,7 @@ static const smm_kernel matmul_list[] = {
 static const smm_kernel inv_list[] = {
 #define INV_LANES(n, groups) ROW(inv_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
-    ROW(inv_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+    ROW(inv_panels, 0, 0, 0, inv_panels_needs, SMM_BEYOND_L2),
 };
 
 static const smm_kernel lu_list[] = {

@@ -25,12 +25,18 @@ static PyObject *isas_available(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
 void smm_raise(smm_status status, const char *name) {
     const PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *isas = status == SMM_ERR_ISA ? isas_available(NULL, NULL) : NULL;
+    const char *kernel = status == SMM_ERR_KERNEL ? name ? name : getenv("SMALLMM_KERNEL") : NULL;
     const char *threads = status == SMM_ERR_THREADS ? getenv("SMALLMM_NUM_THREADS") : NULL;
     if (isas)
         PyErr_Format(PyExc_ValueError,
                      "instruction set '%s' (from SMALLMM_ISA or select_isa) is unknown or not available; "
                      "this build has on this CPU: %S",
                      name ? name : "", isas);
+    else if (kernel)
+        PyErr_Format(PyExc_ValueError,
+                     "kernel '%s' (from SMALLMM_KERNEL or select_kernel) is unknown; expected an operation and a "
+                     "strategy, such as inv_panels",
+                     kernel);
     else if (threads)
         PyErr_Format(PyExc_ValueError, "SMALLMM_NUM_THREADS is '%s'; expected an integer of at least 1", threads);
     else if (!PyErr_Occurred())
@@ -65,6 +71,19 @@ static int use_isa(const char *name) {
 static PyObject *select_isa(PyObject *Py_UNUSED(module), PyObject *name) {
     const char *text = Py_IsNone(name) ? NULL : PyUnicode_AsUTF8(name);
     if (PyErr_Occurred() || use_isa(text) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+static int use_kernel(const char *name) {
+    const smm_status status = smm_select_kernel(name);
+    if (status == SMM_OK) return 0;
+    smm_raise(status, name);
+    return -1;
+}
+
+static PyObject *select_kernel(PyObject *Py_UNUSED(module), PyObject *name) {
+    const char *text = Py_IsNone(name) ? NULL : PyUnicode_AsUTF8(name);
+    if (PyErr_Occurred() || use_kernel(text) < 0) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -165,6 +184,9 @@ static PyMethodDef methods[] = {
      "isas_available()\n--\n\nNames of the instruction sets of this build that this CPU has, best last."},
     {"select_isa", select_isa, METH_O,
      "select_isa(name, /)\n--\n\nForce an instruction set; None: SMALLMM_ISA if set, else the best."},
+    {"select_kernel", select_kernel, METH_O,
+     "select_kernel(name, /)\n--\n\nForce a kernel of the CPU wherever it can run; None: SMALLMM_KERNEL if set, else "
+     "none."},
     {"get_num_threads", get_num_threads, METH_NOARGS,
      "get_num_threads()\n--\n\nNumber of threads that a call may use."},
     {"set_num_threads", set_num_threads, METH_O,
@@ -219,9 +241,11 @@ static int add_tables(PyObject *module) {
     return failed ? -1 : 0;
 }
 
-/* What SMALLMM_ISA or SMALLMM_NUM_THREADS names in vain is an error at import: no call could succeed. */
+/* What SMALLMM_ISA, SMALLMM_KERNEL or SMALLMM_NUM_THREADS names in vain is an error at import: no call could succeed.
+ */
 static int exec_module(PyObject *module) {
-    if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0 || use_isa(NULL) < 0) return -1;
+    if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0 || use_isa(NULL) < 0 || use_kernel(NULL) < 0)
+        return -1;
     if (!smm_default_threads()) {
         smm_raise(SMM_ERR_THREADS, NULL);
         return -1;

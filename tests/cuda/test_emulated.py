@@ -24,3 +24,9 @@ def test_kernel(emulated, tmp_path, kernel, capability):
     assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])
     ran = [path for path in tmp_path.iterdir() if f"smm_{kernel}_" in path.name]
     assert len(ran) >= CASES // 4, "others were planned"
+
+
+def test_batch_dimensions(emulated):
+    """Merged or not, in place, with a vector or a number for each matrix; and an overlap is refused."""
+    done = emulated("dimensions.py")
+    assert done.returncode == 0, done.stderr[-3000:]

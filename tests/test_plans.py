@@ -1,0 +1,151 @@
+"""Plans: kernels forced by name, what SMALLMM_VERBOSE prints, batch dimensions that do not merge, and the
+tables of operations and element types that the core exports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import smallmm
+from smallmm import _core
+
+GUFUNCS = [x for x in vars(_core).values() if isinstance(x, np.ufunc)]
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", f"import numpy as np, smallmm\n{code}"],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_kernel_is_forced_afterwards() -> Iterator[None]:
+    yield
+    _core.select_kernel(None)
+
+
+@pytest.mark.parametrize("isa", _core.isas_available())
+@pytest.mark.parametrize(
+    ("kernel", "function", "n"),
+    [
+        ("inv_panels", smallmm.inv, 5),
+        ("lu_panels", smallmm.lu_factor, 4),
+        ("lu_panels", smallmm.det, 4),
+        ("qr_lanes", smallmm.qr, 3),
+        ("cholesky_lanes", smallmm.cholesky, 2),
+        ("eigh_lanes", smallmm.eigh, 2),
+        ("matmul_strided", smallmm.matmul, 5),
+        ("matmul_rows", smallmm.matmul, 8),
+    ],
+)
+def test_a_forced_kernel_runs_and_gives_the_same_bits(isa, kernel, function, n):
+    before = _core.isa()
+    a = np.random.default_rng(n).standard_normal((37, n, n))
+    a = a @ a.mT + n * np.eye(n)
+    operands = [a, a] if function is smallmm.matmul else [a]
+    try:
+        _core.select_isa(isa)
+        expected = function(*operands)
+        _core.select_kernel(kernel)
+        forced = smallmm.explain(function, *operands).kernel
+        found = function(*operands)
+        other = smallmm.explain(smallmm.solve_triangular, a, a[0, 0]).kernel
+    finally:
+        _core.select_isa(before)
+    assert forced == f"smm_{kernel}_f64_{isa}"
+    assert kernel not in other
+    found, expected = (x if isinstance(x, tuple) else (x,) for x in (found, expected))
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_a_kernel_that_cannot_run_a_call_leaves_it_alone():
+    a = np.random.default_rng(3).standard_normal((9, 3, 3))  # whose inverse has the order of others by rows
+    usual, expected = smallmm.explain(smallmm.inv, a).kernel, smallmm.inv(a)
+    _core.select_kernel("inv_panels")
+    assert smallmm.explain(smallmm.inv, a).kernel == usual
+    np.testing.assert_array_equal(smallmm.inv(a), expected)
+
+
+def test_an_unknown_kernel_is_an_error():
+    with pytest.raises(ValueError, match=r"kernel 'no_such' .* is unknown; expected an operation"):
+        _core.select_kernel("no_such")
+    done = run("", SMALLMM_KERNEL="no_such")
+    assert "ValueError: kernel 'no_such' (from SMALLMM_KERNEL or select_kernel) is unknown" in done.stderr
+    done = run("print(smallmm.explain(smallmm.inv, np.eye(5)).kernel)", SMALLMM_KERNEL="inv_panels")
+    assert done.stdout.startswith("smm_inv_panels_f64_"), done.stderr
+
+
+def test_verbose_prints_a_line_for_each_plan():
+    code = "smallmm.matmul(np.ones((5, 2, 3)), np.ones((5, 3, 2))); smallmm.inv(np.eye(4, dtype=np.float32))"
+    lines = run(code, SMALLMM_VERBOSE="1").stderr.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("smallmm: MATMUL f64 m=2 n=2 k=3 batch=5: smm_matmul_")
+    assert lines[1].startswith("smallmm: INV f32 m=4 n=4 k=1 batch=1: smm_inv_")
+    for value in ("", "0"):
+        assert run(code, SMALLMM_VERBOSE=value).stderr == ""
+
+
+def test_batch_dimensions_that_do_not_merge_are_one_job():
+    a = np.random.default_rng(1).standard_normal((2, 3, 4, 5, 3, 3))
+    mixed = a.transpose(3, 1, 0, 2, 4, 5)
+    plan = _core.explain(_core.direct["matmul"], mixed, mixed)
+    assert (plan["calls"], plan["matrices"]) == (1, 120)
+    found = _core.direct["matmul"](mixed, mixed)
+    expected = smallmm.matmul(a, a).transpose(3, 1, 0, 2, 4, 5)
+    np.testing.assert_array_equal(found, expected)
+    out = np.zeros((3, 5, 4, 2, 3, 3)).transpose(1, 0, 3, 2, 4, 5)
+    assert _core.direct["inv"](mixed, out)[0] is out
+    np.testing.assert_array_equal(out, smallmm.inv(np.ascontiguousarray(mixed)))
+
+
+def test_more_dimensions_than_a_call_has_are_left_to_numpy():
+    a = np.ones([2, 1] * 10 + [2, 2])[(slice(None), 0) * 10]
+    spread = np.zeros([3] * 10 + [2, 2])[(slice(2),) * 10]
+    assert _core.direct["matmul"](spread, a) is NotImplemented
+    np.testing.assert_array_equal(smallmm.matmul(spread, a), np.matmul(spread, a))
+
+
+@pytest.mark.parametrize("name", ["solve", "lu_solve", "cho_solve", "solve_lower", "lstsq"])
+def test_a_vector_takes_the_direct_road(name):
+    rng = np.random.default_rng(2)
+    a, b = rng.standard_normal((6, 3, 3)) + 4 * np.eye(3), rng.standard_normal(3)
+    pivots = [np.tile(np.arange(3, dtype=np.int32), (6, 1))] if name == "lu_solve" else []
+    rtol = [np.full(6, 1e-9)] if name == "lstsq" else []
+    found = _core.direct[name](a, *pivots, b, *rtol)
+    expected = _core.direct[name](a, *pivots, b[:, None], *rtol)
+    assert found is not NotImplemented
+    found, expected = (x[0] if isinstance(x, tuple) else x for x in (found, expected))
+    assert found.shape == (6, 3)
+    np.testing.assert_array_equal(found, expected[..., 0])
+
+
+class TestTables:
+    def test_operations(self):
+        for name, operands in _core.operations.items():
+            names = [operand for operand, *_ in operands]
+            assert names[0] == "a"
+            assert len(set(names)) == len(names) <= _core.MOST_OPERANDS
+            assert ("info" in names) == (name != "MATMUL")
+            assert "info" not in names[:-1]
+            directions = [direction for _, direction, *_ in operands]
+            assert directions == sorted(directions), "inputs come first"
+            for _, direction, optional, element, rows, cols in operands:
+                assert direction in ("in", "out")
+                assert element in ("number", "real", "int32")
+                assert {rows, cols} <= {"1", "m", "n", "k"}
+                assert not optional or (rows, cols) == ("1", "1")
+
+    def test_each_gufunc_has_loops_for_each_dtype(self):
+        assert _core.dtypes == ("f32", "f64")
+        for gufunc in GUFUNCS:
+            assert len(gufunc.types) in (0, len(_core.dtypes)), gufunc.__name__
