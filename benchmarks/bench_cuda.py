@@ -191,10 +191,10 @@ def operands(problem: Row) -> tuple[Any, Any, Any]:
 
 def precompile(problems: list[Row]) -> None:
     """Kernels of all problems, compiled side by side into the disk cache."""
-    _, arch, shared = _core.cuda_device(0)
+    device, arch, shared = _core.cuda_device(0)
     jobs = []
     for problem in problems:
-        plan = _core.cuda_plan(problem, shared)
+        plan = _core.cuda_plan({**problem, "device": device, "arch": arch}, shared)
         jobs.append((problem, plan, arch, shared))
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         list(progress(pool.map(compile_one, jobs, chunksize=4), len(jobs), "compile"))
