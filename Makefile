@@ -5,12 +5,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/cuda/*.cuh tests/core/*.[ch] \
+C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/cuda/*/*.[ch] csrc/cuda/*/*.cuh tests/core/*.[ch] \
 	tests/cuda/*.c $(addprefix tests/cuda/emulated/, *.h *.cuh *.cpp) benchmarks/*.c))
 # The demo makes do with the kernels of the best instruction set, unless all that this processor has are built.
 HAS_AVX512 := $(shell grep -m1 -o avx512vl /proc/cpuinfo 2>/dev/null)
 BUILT_FOR_DEMO := $(VENV)/smallmm$(if $(HAS_AVX512),$(if $(wildcard $(VENV)/smallmm),,-best))
-BUILT_FROM := pyproject.toml setup.py $(wildcard csrc/*.* csrc/*/*.*)
+BUILT_FROM := pyproject.toml setup.py $(wildcard csrc/*.* csrc/*/*.* csrc/*/*/*.*)
 REQUIREMENTS := import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
 	extras = {"build": project["build-system"]["requires"], **project["project"]["optional-dependencies"]}; \
 	print(*extras[sys.argv[1]], sep="\n")

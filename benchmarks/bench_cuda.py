@@ -23,7 +23,6 @@ import datetime
 import json
 import os
 import random
-import re
 import statistics
 import subprocess
 import sys
@@ -34,7 +33,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from device_suite import Stack, Timer, compile_one, copy_speed, problem_of, progress, traffic
+from device_suite import (
+    Stack,
+    Timer,
+    compile_one,
+    copy_speed,
+    driver_version,
+    problem_of,
+    progress,
+    slug_of,
+    traffic,
+)
 
 import smallmm
 from smallmm import _core
@@ -127,19 +136,14 @@ class Run:
         self.timer = Timer()
         self.topic = topic
         self.rows: list[Row] = []
-        driver = subprocess.run(
-            ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-            capture_output=True, text=True, check=False,
-        ).stdout.split()  # fmt: skip
         self.about = {
             "device": torch.cuda.get_device_name(),
-            "driver": driver[0] if driver else "unknown",
+            "driver": driver_version() or "unknown",
             "cuda": torch.version.cuda,
             "commit": commit,
             "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         }
-        slug = re.sub(r"[^a-z0-9]+", "-", self.about["device"].lower()).strip("-")
-        self.path = folder / f"{suite}-{slug}-{topic}.jsonl"
+        self.path = folder / f"{suite}-{slug_of(self.about['device'])}-{topic}.jsonl"
         self.copy = max(copy_speed(self.timer) for _ in range(3))
 
     def add(self, contender: str, problem: Row, seconds: float, batch: int, moved: float, **more: Any) -> Row:
@@ -187,10 +191,10 @@ def operands(problem: Row) -> tuple[Any, Any, Any]:
 
 def precompile(problems: list[Row]) -> None:
     """Kernels of all problems, compiled side by side into the disk cache."""
-    _, arch, shared = _core.cuda_device(0)
+    device, arch, shared = _core.cuda_device(0)
     jobs = []
     for problem in problems:
-        plan = _core.cuda_plan(problem, shared)
+        plan = _core.cuda_plan({**problem, "device": device, "arch": arch}, shared)
         jobs.append((problem, plan, arch, shared))
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         list(progress(pool.map(compile_one, jobs, chunksize=4), len(jobs), "compile"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import statistics
+import subprocess
 import time
 from typing import Any
 
@@ -162,6 +163,21 @@ class Timer:
             for _ in range(calls):
                 call()
         return self(graph.replay, samples=9, each=2, warm=0) / calls
+
+
+def driver_version() -> str | None:
+    """Of the NVIDIA driver; None: nvidia-smi does not say."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    except FileNotFoundError:
+        return None
+    return said[0] if said else None
+
+
+def slug_of(device: str) -> str:
+    """A device's name in file names: nvidia-h200."""
+    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
 
 
 def copy_speed(timer: Timer) -> float:

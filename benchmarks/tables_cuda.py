@@ -210,7 +210,7 @@ def linalg(about: Row, rows: list[Row], plot: str) -> list[str]:
 def tuned() -> list[str]:
     """Where there are no rows beside others yet: what the sweep that filled smallmm/tuned/ measured."""
     rows: dict[str, dict[tuple[str, int], Row]] = {}
-    for path in sorted(TUNED.glob("*-nvidia-h200.json")):
+    for path in sorted(TUNED.glob("nvidia-h200-sm90/*.json")):
         for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
             if row["op"] != "MATMUL" and not row["small"] and row["m"] == row["n"]:
                 rows.setdefault(row["op"].lower(), {})[row["dtype"], row["n"]] = row

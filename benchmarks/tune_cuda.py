@@ -1,4 +1,4 @@
-"""Fill smallmm/tuned/: time the feasible kernels of each problem on this GPU, and keep the fastest.
+"""Fill smallmm/tuned/<device>/: time the feasible kernels of each problem on this GPU, and keep the fastest.
 
     python benchmarks/tune_cuda.py                        # orders 1..32
     python benchmarks/tune_cuda.py --ops SOLVE INV --orders 3 16 --small 0 1
@@ -18,7 +18,6 @@ import itertools
 import json
 import math
 import os
-import re
 import statistics
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -32,68 +31,20 @@ from device_suite import (
     Timer,
     compile_one,
     copy_speed,
+    driver_version,
     problem_of,
     progress,
+    slug_of,
     traffic,
 )
+from harness import commit
 
-import smallmm
-from smallmm import _core, cuda
+from smallmm import _core, _tuned
 
-TUNED = Path(smallmm.__file__).parent / "tuned"
-PARAMETERS = (
-    "rows",
-    "cols",
-    "blocked",
-    "lanes",
-    "panel",
-    "threads",
-    "blocks",
-    "stages",
-    "unroll",
-    "pad",
-    "async",
-    "ahead",
-    "through_shared",
-)
+TUNED = Path(_tuned.__file__).parent / "tuned"
+CATALOG = _core.cuda_catalog()
+KERNELS: dict[str, dict[str, tuple[int, ...]]] = CATALOG["kernels"]  # their parameters and values to try
 LAYOUT = ("order_a", "order_b", "source_a", "source_b")
-# Of each kernel but the product's: the values of its parameters that are tried.
-LANES, THREADS = (1, 2, 4, 8, 16, 32), (32, 64, 128)
-SPACE: dict[str, dict[str, tuple[int, ...]]] = {
-    "lu_lanes": {"lanes": (1, 2, 4, 8), "threads": THREADS, "async": (0, 1), "through_shared": (0, 1)},
-    "lu_blocked": {
-        "lanes": LANES,
-        "panel": (4, 8),
-        "threads": (32, 64, 96, 128, 192),
-        "blocks": (0, 8, 10),
-        "ahead": (0, 1),
-    },
-    "inv_lanes": {"lanes": (1, 2, 4), "threads": (*THREADS, 256), "blocks": (0, 24), "async": (0, 1)},
-    "inv_rows": {"lanes": LANES, "threads": THREADS, "blocks": (0, 18)},
-    "inv_shared": {"lanes": (1, 2, 4, 8), "panel": (4,), "threads": (32, 64)},
-    "inv_tensor": {"lanes": (32,), "threads": (32,), "blocks": (0, 16, 20), "ahead": (1,)},
-    "cholesky_lanes": {
-        "lanes": LANES,
-        "cols": (1, 2, 4),
-        "threads": THREADS,
-        "pad": (1,),
-        "async": (0, 1),
-        "through_shared": (0, 1),
-    },
-    "triangular_lanes": {"lanes": LANES, "threads": THREADS, "pad": (1,)},
-    "qr_columns": {
-        "lanes": LANES,
-        "threads": (32, 64),
-        "panel": (0, 4, 8),
-        "blocks": (0, 8, 12, 18),
-        "cols": (0, 2),
-        "rows": (0, 1),
-        "pad": (1,),
-        "ahead": (0, 1),
-        "through_shared": (0, 1),
-    },
-    "lstsq_shared": {"lanes": LANES, "threads": (32, 64)},
-}
 MOST_THREADS = 768  # asked of a multiprocessor by `blocks`: 80 registers for each; with fewer, kernels spill
 SMALL_BATCHES = (100, 1000)
 FINALISTS = 4
@@ -120,11 +71,12 @@ def candidates(problem: Row, shared: int, effort: int) -> list[Row]:
     if problem["op"] == "MATMUL":
         return candidates_of_product(problem, shared, effort)
     found = []
-    for kernel, values in SPACE.items():
+    for kernel, values in KERNELS.items():
+        if kernel.startswith("matmul"):
+            continue
         for chosen in itertools.product(*values.values()):
-            row = {**dict.fromkeys(PARAMETERS, 0), "async": 1, "through_shared": 1, "kernel": kernel}
-            row |= dict(zip(values, chosen, strict=True))
-            if row["blocks"] * row["threads"] > MOST_THREADS:
+            row = {"kernel": kernel, **dict(zip(values, chosen, strict=True))}
+            if row.get("blocks", 0) * row["threads"] > MOST_THREADS:
                 continue
             if row["lanes"] < 2 * problem["n"] and _core.cuda_plan(problem, shared, row) is not None:
                 found.append(row)
@@ -136,8 +88,10 @@ def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
     size = SIZES[problem["dtype"]]
     found: dict[tuple[Any, ...], Row] = {}
 
-    def consider(**row: Any) -> None:
-        row = {**dict.fromkeys(PARAMETERS, 0), "async": 1, "through_shared": 1, **row}
+    def consider(kernel: str, **chosen: Any) -> None:
+        usual = {"async": 1, "through_shared": 1}
+        row = {"kernel": kernel, **{x: chosen.get(x, usual.get(x, 0)) for x in KERNELS[kernel]}}
+        assert chosen.keys() <= row.keys(), f"{kernel} has no such parameter: {chosen}"
         grid = _core.cuda_plan(problem, shared, row)
         if grid is not None:
             effect = {**row, "lanes": 0, "threads": 0}
@@ -168,8 +122,8 @@ def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
         vector = 16 // size
         for rows, cols, threads in itertools.product((1, 2, 4), (vector, 2 * vector, n), (64, 128, 256)):
             consider(kernel="matmul_direct", rows=min(rows, m), cols=min(cols, n), threads=threads)
-    for rows, threads in itertools.product((1, 2, 4), (64, 128, 256)):
-        consider(kernel="matmul_whole", rows=rows, cols=1, threads=threads)
+    for groups, threads in itertools.product(*KERNELS["matmul_whole"].values()):
+        consider(kernel="matmul_whole", groups=groups, threads=threads)
     if problem.get("source_a", 0) + problem.get("source_b", 0) == 1:
         consider_one(problem, shared, effort, consider)
     return list(found.values())
@@ -192,7 +146,7 @@ def consider_one(problem: Row, shared: int, effort: int, consider: Callable[...,
         rows, cols = (held, lines) if a else (lines, held)
         row = {"rows": rows, "cols": cols, "threads": threads, "blocks": blocks, "stages": stages}
         row |= {"kernel": "matmul_one", "lanes": max(1, threads // matrices)}
-        grid = _core.cuda_plan(problem, shared, {**dict.fromkeys(PARAMETERS, 0), **row})
+        grid = _core.cuda_plan(problem, shared, row)
         if grid is not None and blocks * grid["shared"] > shared // 2:
             consider(**row)
 
@@ -254,6 +208,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     name, arch, shared = _core.cuda_device(arguments.device)
+    own = {"device": name, "arch": arch}
     problems = [
         problem_of(op, dtype, n, small=small, **dict(zip(LAYOUT, map(int, layout), strict=True)))
         for op in arguments.ops
@@ -262,15 +217,13 @@ def main() -> None:
         for dtype in arguments.dtypes
         for n in arguments.orders
     ]
-    known = {key(row): row for row in tuned_rows_of(name)}
     sets = []
     for problem in problems:
-        rows = candidates(problem, shared, arguments.effort)
+        rows = candidates({**problem, **own}, shared, arguments.effort)
         rows = [row for row in rows if not arguments.kernels or row["kernel"] in arguments.kernels]
-        plan = _core.cuda_plan(problem, shared)  # what a call runs now: a tuned row, or the nearest one
-        sets.append(
-            rows + [row for row in [{x: plan[x] for x in (*PARAMETERS, "kernel")}] if row not in rows]
-        )
+        plan = _core.cuda_plan({**problem, **own}, shared)  # what a call runs now
+        runs_now = {x: plan[x] for x in ("kernel", *KERNELS[plan["kernel"]])}
+        sets.append(rows if runs_now in rows else [*rows, runs_now])
     jobs = [
         (problem, row, arch, shared) for problem, rows in zip(problems, sets, strict=True) for row in rows
     ]
@@ -293,13 +246,14 @@ def main() -> None:
         rows = [row for row in rows if usage[repr((problem, row, arch, shared))][1] <= 48]
         batch, times = tune(problem, rows, timer)
         moved = traffic(problem, batch)
-        seconds, row = times[0]
+        in_ns = [(round(seconds / batch * 1e9, 5), row) for seconds, row in times]
         best.append(
             {
                 **problem,
-                **row,
-                "ns": round(seconds / batch * 1e9, 5),
-                "percent": round(100 * moved / seconds / speed, 1),
+                **in_ns[0][1],
+                "ns": in_ns[0][0],
+                "percent": round(100 * moved / times[0][0] / speed, 1),
+                "runner_up": {**in_ns[1][1], "ns": in_ns[1][0]} if len(in_ns) > 1 else None,
             }
         )
         log += [{**problem, **x, "percent": round(100 * moved / t / speed, 1)} for t, x in times]
@@ -307,24 +261,37 @@ def main() -> None:
     if arguments.log:
         arguments.log.write_text("\n".join(map(json.dumps, log)))
     if not arguments.dry:
-        date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
-        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-        known |= {key(row): {**row, "date": date} for row in best}
-        head = f'"device": {json.dumps(name)}'
-        arguments.out.mkdir(exist_ok=True)
-        for op in {row["op"] for row in known.values()}:
-            lines = ",\n".join(json.dumps(known[x]) for x in sorted(known) if known[x]["op"] == op)
-            path = arguments.out / f"{op.lower().replace('_', '-')}-{slug}.json"
-            path.write_text(f'{{{head},\n"rows": [\n{lines}\n]}}\n')
+        run = {
+            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+            "commit": commit(),
+            "driver": driver_version(),
+            "nvrtc": _core.cuda_nvrtc_version(),
+        }
+        write_tables(arguments.out / f"{slug_of(name)}-sm{arch}", name, arch, run, best)
+
+
+def write_tables(folder: Path, device: str, arch: int, run: Row, best: list[Row]) -> None:
+    """The best rows take the place of those of the same problems. A run without rows is forgotten."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for op in {row["op"] for row in best}:
+        path = folder / f"{op.lower().replace('_', '-')}.json"
+        table = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"runs": [], "rows": []}
+        rows = {key(row): (row, table["runs"][row["run"]]) for row in table["rows"]}
+        rows |= {key(row): (row, run) for row in best if row["op"] == op}
+        runs: list[Row] = []
+        for _, of in rows.values():
+            if of not in runs:
+                runs.append(of)
+        runs.sort(key=lambda x: x["date"])
+        lines = [json.dumps({**row, "run": runs.index(of)}) for _, (row, of) in sorted(rows.items())]
+        head = f'"device": {json.dumps(device)}, "compute_capability": {arch}'
+        lists = [",\n".join(x) for x in (map(json.dumps, runs), lines)]
+        text = '{{{},\n"runs": [\n{}\n],\n"rows": [\n{}\n]}}\n'.format(head, *lists)
+        path.write_text(text, encoding="utf-8")
 
 
 def key(row: Row) -> tuple[Any, ...]:
     return tuple(row[x] for x in ("op", "small", *LAYOUT, "dtype", "m", "k", "n"))
-
-
-def tuned_rows_of(device: str) -> list[Row]:
-    """The rows of the table for this device, without its name."""
-    return [{x: row[x] for x in row if x != "device"} for row in cuda.tuned_rows() if row["device"] == device]
 
 
 if __name__ == "__main__":

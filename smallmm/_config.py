@@ -3,13 +3,14 @@
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from . import _core, cuda
+from . import _core, _tuned, cuda
 from ._errors import shown
 from ._options import integer
 
@@ -84,6 +85,7 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
         "numa nodes": _numa_nodes(),
         "gpus": _gpus(),
         "nvrtc": _nvrtc(),
+        "tuned rows": _tuned_rows(),
         "kernel cache": str(cache or f"none: {why}"),
         "environment": {
             name: value
@@ -126,6 +128,15 @@ def _nvrtc() -> str:
     from ctypes.util import find_library  # here: seldom needed
 
     return cuda._nvrtc_path() or find_library("nvrtc") or "none; pip install 'smallmm[cuda]' brings it"
+
+
+def _tuned_rows() -> list[str]:
+    """How many rows there are of each device, and what was skipped of which file."""
+    tuned = _tuned.load()
+    counts = Counter(f"{row['device']} (sm_{row['arch']})" for row in tuned.rows)
+    return [f"{count} of {device}" for device, count in counts.items()] + [
+        f"skipped {what} in {file}" for file, what in tuned.skipped.items()
+    ]
 
 
 def _gpus() -> list[str]:

@@ -31,6 +31,8 @@ class Explanation(NamedTuple):
     matrices: int
     flops: float
     bytes: float  # compulsory memory traffic
+    source: str | None  # of a GPU's kernel: "tuned" or "baseline"
+    tuned_on: str | None  # the device whose tuned row it is: this one, or the nearest that has one
 
     @property
     def strategy(self) -> str | None:
@@ -52,6 +54,8 @@ class Explanation(NamedTuple):
         how += ["computed transposed"] if self.swapped else []
         how += ["output staged"] if self.staged else []
         how += ["output written around the caches"] if self.nontemporal else []
+        how += [f"tuned on {self.tuned_on}"] if self.tuned_on else []
+        how += ["the kernel's baseline"] if self.source == "baseline" else []
         return "\n".join(
             [
                 f"{self.op}: {self.matrices} matrices by {self.kernel} on {self.threads} thread(s)",

@@ -12,7 +12,7 @@ from contextlib import suppress
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from . import _core
+from . import _core, _tuned
 from ._catalog import FUNCTIONS
 from ._errors import shown
 from ._options import integer
@@ -96,8 +96,8 @@ def warmup(
     Returns
     -------
     list of dict
-        How each of them runs: kernel, parameters, threads and matrices of a block, whether it came from
-        disk.
+        How each of them runs: kernel, parameters, threads and matrices of a block, the device whose tuned
+        row it is (None: the kernel's baseline), whether it came from disk.
 
     Raises
     ------
@@ -252,19 +252,6 @@ def _user_cache() -> Path | None:
     return None
 
 
-def tuned_rows() -> list[dict[str, Any]]:
-    """The rows of smallmm/tuned/*.json: problem, parameters, and the device, date and time of measuring."""
-    import json
-    from pathlib import Path
-
-    return [
-        {**row, "device": table["device"]}
-        for path in sorted((Path(__file__).parent / "tuned").glob("*.json"))
-        for table in [json.loads(path.read_text(encoding="utf-8"))]
-        for row in table["rows"]
-    ]
-
-
 def _nvrtc_path() -> str | None:
     try:
         from cuda.pathfinder import load_nvidia_dynamic_lib
@@ -284,4 +271,4 @@ def _configure() -> None:
             f"smallmm compiles each kernel anew in each process: {why}", RuntimeWarning, stacklevel=2
         )
     _core.cuda_configure(os.fsencode(_nvrtc_path() or ""), os.fsencode(cache or ""))
-    _core.cuda_tune(tuned_rows())
+    _core.cuda_tune(_tuned.load().rows)

@@ -72,6 +72,7 @@ typedef struct smm_cuda_problem {
     uint8_t unused[2];
 } smm_cuda_problem;
 
+/* Those that the kernel does not have are 0. */
 typedef struct smm_cuda_parameters {
     int kernel; /* row of kernels.def */
 #define SMM_CUDA_PARAMETER(name, macro, meaning) int name;
@@ -86,27 +87,58 @@ typedef struct smm_cuda_grid {
     bool aligned; /* blocks begin at multiples of 16 bytes, too */
 } smm_cuda_grid;
 
-/* A tuned row: what it was measured for, and what won. */
+/* A tuned row: what it was measured for, what won, and on which device, whose compute capability is problem.arch. */
 typedef struct smm_cuda_row {
     smm_cuda_problem problem;
     smm_cuda_parameters parameters;
+    const char *device; /* its name */
 } smm_cuda_row;
+
+typedef struct smm_cuda_kernel {
+    void *function;
+    smm_cuda_parameters parameters;
+    smm_cuda_grid grid;
+    const char *tuned_on; /* the device whose tuned row it is; NULL: it is the baseline. Never freed */
+    int at_once;          /* blocks of it on a multiprocessor */
+    bool from_disk;
+    bool swapped; /* of the call: C^T = B^T A^T */
+} smm_cuda_kernel;
 
 extern const char *const smm_cuda_kernel_names[]; /* <family>_<strategy> */
 enum {
-#define SMM_CUDA_KERNEL(family, strategy) SMM_CUDA_KERNEL_##family##_##strategy,
+#define SMM_CUDA_KERNEL(folder, family, strategy) SMM_CUDA_KERNEL_##family##_##strategy,
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
     SMM_CUDA_KERNELS
 };
 
+/* The lists of kernels.def as data. */
+typedef struct smm_cuda_parameter {
+    const char *name, *macro, *meaning;
+    size_t offset; /* in smm_cuda_parameters */
+} smm_cuda_parameter;
+extern const smm_cuda_parameter smm_cuda_parameter_list[];
+enum {
+#define SMM_CUDA_PARAMETER(name, macro, meaning) SMM_CUDA_PARAMETER_##name,
+#include "kernels.def"
+#undef SMM_CUDA_PARAMETER
+    SMM_CUDA_PARAMETERS
+};
+typedef struct smm_cuda_has { /* a kernel has a parameter */
+    int kernel, parameter, count;
+    const int *values; /* so many that the tuner tries */
+} smm_cuda_has;
+extern const smm_cuda_has smm_cuda_has_list[];
+extern const int smm_cuda_has_count;
+
 /* Can the kernel run the problem with these parameters, in this much shared memory? If so, in what grid. */
 bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
                    smm_cuda_grid *grid);
-/* Choose: the tuned row of these sizes, else the baseline. */
-smm_cuda_status smm_cuda_plan(const smm_cuda_problem *problem, int shared_memory, smm_cuda_parameters *parameters,
-                              smm_cuda_grid *grid);
-/* Replace the tuned rows. */
+/* Choose kernel, parameters and grid: the tuned row of these sizes of the nearest device, else the baseline. Nearest
+ * are the device itself, then those of its compute capability (first whose name begins most alike), then the next lower
+ * compute capability, then the next higher one. */
+smm_cuda_status smm_cuda_plan(const smm_cuda_problem *problem, const smm_cuda_device *device, smm_cuda_kernel *kernel);
+/* Replace the tuned rows, which are copied. */
 smm_cuda_status smm_cuda_tune(const smm_cuda_row *rows, size_t count);
 
 /* --- jit.c: from a plan to a cubin, by NVRTC or from the disk --- */
@@ -136,15 +168,6 @@ enum { SMM_CUDA_COLUMNS = 16 }; /* of right-hand sides, at most, that a kernel o
 
 /* Is there a kernel for matrices of this size? */
 bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n);
-
-typedef struct smm_cuda_kernel {
-    void *function;
-    smm_cuda_parameters parameters;
-    smm_cuda_grid grid;
-    int at_once; /* blocks of it on a multiprocessor */
-    bool from_disk;
-    bool swapped; /* of the call: C^T = B^T A^T */
-} smm_cuda_kernel;
 
 /* Find the kernel for a call, building it if it is new, and describe the call to it. */
 smm_cuda_status smm_cuda_prepare(const smm_call *call, const double number[], int device, smm_cuda_kernel *kernel,

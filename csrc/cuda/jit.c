@@ -24,26 +24,26 @@
             ".byte 0\n" \
             ".previous\n"); \
     extern const char smm_text_##name[] __attribute__((visibility("hidden")));
-#define SMM_CUDA_HEADER(name, file) TEXT(name, file)
-#define SMM_CUDA_KERNEL(family, strategy) TEXT(family##_##strategy, #family "_" #strategy ".cuh")
+#define SMM_CUDA_HEADER(name, folder, file) TEXT(name, folder file)
+#define SMM_CUDA_KERNEL(folder, family, strategy) TEXT(family##_##strategy, #folder "/" #family "_" #strategy ".cuh")
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
 #undef SMM_CUDA_HEADER
 
 static const char *const header_names[] = {
-#define SMM_CUDA_HEADER(name, file) file,
+#define SMM_CUDA_HEADER(name, folder, file) file,
 #include "kernels.def"
 #undef SMM_CUDA_HEADER
 };
 static const char *const header_texts[] = {
-#define SMM_CUDA_HEADER(name, file) smm_text_##name,
+#define SMM_CUDA_HEADER(name, folder, file) smm_text_##name,
 #include "kernels.def"
 #undef SMM_CUDA_HEADER
 };
 enum { HEADERS = sizeof header_names / sizeof *header_names };
 
 static const char *const kernel_texts[] = {
-#define SMM_CUDA_KERNEL(family, strategy) smm_text_##family##_##strategy,
+#define SMM_CUDA_KERNEL(folder, family, strategy) smm_text_##family##_##strategy,
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
 };
@@ -108,11 +108,15 @@ static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, co
     add(o, "-DSMM_SCALED=%d", p->scaled);
     add(o, "-DSMM_ALIGNED=%d", grid->aligned);
     add(o, "-DSMM_MATRICES=%d", grid->matrices);
+    add(o, "-DSMM_SHARED=%d", grid->shared);
     smm_cuda_parameters y = *x;
     y.threads = grid->threads;
-#define SMM_CUDA_PARAMETER(name, macro, meaning) add(o, "-DSMM_" #macro "=%d", y.name);
-#include "kernels.def"
-#undef SMM_CUDA_PARAMETER
+    for (int i = 0; i < smm_cuda_has_count; i++) {
+        const smm_cuda_has *has = &smm_cuda_has_list[i];
+        const smm_cuda_parameter *parameter = &smm_cuda_parameter_list[has->parameter];
+        if (has->kernel != y.kernel) continue;
+        add(o, "-DSMM_%s=%d", parameter->macro, *(const int *)((const char *)&y + parameter->offset));
+    }
 }
 
 /* --- disk --- */

@@ -210,7 +210,7 @@ static smm_cuda_status load(const smm_cuda_cubin *cubin, smm_cuda_kernel *kernel
 
 static smm_cuda_status build(const smm_cuda_device *device, const smm_cuda_problem *problem, smm_cuda_kernel *kernel) {
     smm_cuda_cubin cubin;
-    smm_cuda_status status = smm_cuda_plan(problem, device->shared_memory, &kernel->parameters, &kernel->grid);
+    smm_cuda_status status = smm_cuda_plan(problem, device, kernel);
     if (!status) status = smm_cuda_build(problem, &kernel->parameters, &kernel->grid, &cubin);
     if (status) return status;
     kernel->from_disk = cubin.from_disk;

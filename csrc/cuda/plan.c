@@ -1,5 +1,5 @@
-/* plan.c: chooses kernel, parameters and grid for a problem: the tuned row of its sizes, else the kernels' own
- * baselines. All choices give the same bits. */
+/* plan.c: chooses kernel, parameters and grid for a problem: the tuned row of its sizes, of this device or the nearest
+ * one, else the kernels' own baselines. All choices give the same bits. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,17 +7,33 @@
 #include "plan.h"
 
 const char *const smm_cuda_kernel_names[] = {
-#define SMM_CUDA_KERNEL(family, strategy) #family "_" #strategy,
+#define SMM_CUDA_KERNEL(folder, family, strategy) #family "_" #strategy,
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
     NULL,
 };
 
+const smm_cuda_parameter smm_cuda_parameter_list[] = {
+#define SMM_CUDA_PARAMETER(name, macro, meaning) {#name, #macro, meaning, offsetof(smm_cuda_parameters, name)},
+#include "kernels.def"
+#undef SMM_CUDA_PARAMETER
+};
+
+const smm_cuda_has smm_cuda_has_list[] = {
+#define SMM_CUDA_HAS(family, strategy, name, ...) \
+    {SMM_CUDA_KERNEL_##family##_##strategy, SMM_CUDA_PARAMETER_##name, \
+     sizeof((const int[]){__VA_ARGS__}) / sizeof(int), (const int[]){__VA_ARGS__}},
+#include "kernels.def"
+#undef SMM_CUDA_HAS
+};
+const int smm_cuda_has_count = sizeof smm_cuda_has_list / sizeof *smm_cuda_has_list;
+
 static const struct {
     bool (*fits)(const smm_cuda_problem *, const smm_cuda_parameters *, smm_cuda_grid *);
     void (*baseline)(const smm_cuda_problem *, smm_cuda_parameters *);
 } kernels[] = {
-#define SMM_CUDA_KERNEL(family, strategy) {smm_##family##_##strategy##_fits, smm_##family##_##strategy##_baseline},
+#define SMM_CUDA_KERNEL(folder, family, strategy) \
+    {smm_##family##_##strategy##_fits, smm_##family##_##strategy##_baseline},
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
 };
@@ -34,16 +50,52 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static smm_cuda_row *tuned;
 static size_t tuned_count;
 
+/* The one copy of a device's name. Kernels point to it when the rows are replaced, so it is never freed; devices are
+ * few. NULL: out of memory. */
+static const char *kept_name(const char *name) {
+    static struct name {
+        struct name *next;
+        char text[sizeof((smm_cuda_device *)0)->name];
+    } *names;
+    struct name *x = names;
+    while (x && strncmp(x->text, name, sizeof x->text - 1)) x = x->next;
+    if (!x && (x = calloc(1, sizeof *x))) {
+        strncpy(x->text, name, sizeof x->text - 1);
+        x->next = names;
+        names = x;
+    }
+    return x ? x->text : NULL;
+}
+
 smm_cuda_status smm_cuda_tune(const smm_cuda_row *rows, size_t count) {
     smm_cuda_row *copy = malloc(count * sizeof *copy + 1);
-    if (!copy) return smm_cuda_fail(SMM_CUDA_MEMORY, "out of memory");
-    memcpy(copy, rows, count * sizeof *copy);
+    bool kept = copy;
     pthread_mutex_lock(&lock);
-    free(tuned);
-    tuned = copy;
-    tuned_count = count;
+    for (size_t i = 0; i < count && kept; i++) {
+        copy[i] = rows[i];
+        kept = (copy[i].device = kept_name(rows[i].device));
+    }
+    if (kept) {
+        free(tuned);
+        tuned = copy;
+        tuned_count = count;
+    }
     pthread_mutex_unlock(&lock);
-    return SMM_CUDA_OK;
+    if (kept) return SMM_CUDA_OK;
+    free(copy);
+    return smm_cuda_fail(SMM_CUDA_MEMORY, "out of memory");
+}
+
+/* How far the device of a row is from the one at hand; 0: it is of the same name. */
+static int distance(const smm_cuda_row *row, const smm_cuda_device *device) {
+    enum { LONGEST = sizeof device->name, ARCHS = 256 };
+    const int arch = row->problem.arch;
+    if (arch < device->arch) return LONGEST + device->arch - arch;
+    if (arch > device->arch) return LONGEST + ARCHS + arch - device->arch;
+    if (!strcmp(row->device, device->name)) return 0;
+    int alike = 0;
+    while (row->device[alike] && row->device[alike] == device->name[alike]) alike++;
+    return LONGEST - alike;
 }
 
 /* How much of the layout a row was measured for is the problem's; negative: it is a row of another problem. */
@@ -55,39 +107,38 @@ static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
            (row->order_a == p->order_a) + (row->order_b == p->order_b);
 }
 
-/* The row of these sizes that is most alike. Its parameters may not fit, when operands are strided, not aligned, or
- * larger than this device's shared memory allows. */
-static bool tuned_for(const smm_cuda_problem *p, int shared_memory, smm_cuda_parameters *parameters,
-                      smm_cuda_grid *grid) {
-    int best = -1;
+/* Of the nearest device, the row of these sizes that is most alike. Its parameters may not fit, when operands are
+ * strided, not aligned, or larger than this device's shared memory allows. */
+static void tuned_for(const smm_cuda_problem *p, const smm_cuda_device *device, smm_cuda_kernel *kernel) {
+    int best = -1, nearest = 0;
     for (size_t i = 0; i < tuned_count; i++) {
-        const int alike = alikeness(&tuned[i].problem, p);
+        const int alike = alikeness(&tuned[i].problem, p), far = distance(&tuned[i], device);
         smm_cuda_parameters x = tuned[i].parameters;
-        smm_cuda_grid its_grid;
-        if (alike <= best) continue;
-        bool fits = smm_cuda_fits(p, &x, shared_memory, &its_grid);
+        smm_cuda_grid grid;
+        if (alike < 0 || (best >= 0 && (far > nearest || (far == nearest && alike <= best)))) continue;
+        bool fits = smm_cuda_fits(p, &x, device->shared_memory, &grid);
         if (!fits && !x.through_shared) { /* which any layout does */
             x.through_shared = 1;
-            fits = smm_cuda_fits(p, &x, shared_memory, &its_grid);
+            fits = smm_cuda_fits(p, &x, device->shared_memory, &grid);
         }
-        if (fits) {
-            best = alike;
-            *parameters = x;
-            *grid = its_grid;
-        }
+        if (!fits) continue;
+        best = alike;
+        nearest = far;
+        kernel->parameters = x;
+        kernel->grid = grid;
+        kernel->tuned_on = tuned[i].device;
     }
-    return best >= 0;
 }
 
-smm_cuda_status smm_cuda_plan(const smm_cuda_problem *problem, int shared_memory, smm_cuda_parameters *parameters,
-                              smm_cuda_grid *grid) {
+smm_cuda_status smm_cuda_plan(const smm_cuda_problem *problem, const smm_cuda_device *device, smm_cuda_kernel *kernel) {
+    *kernel = (smm_cuda_kernel){0};
     pthread_mutex_lock(&lock);
-    const bool found = tuned_for(problem, shared_memory, parameters, grid);
+    tuned_for(problem, device, kernel);
     pthread_mutex_unlock(&lock);
-    if (found) return SMM_CUDA_OK;
+    if (kernel->tuned_on) return SMM_CUDA_OK;
     for (int i = SMM_CUDA_KERNELS - 1; i >= 0; i--) { /* the special ones first */
-        kernels[i].baseline(problem, parameters);
-        if (smm_cuda_fits(problem, parameters, shared_memory, grid)) return SMM_CUDA_OK;
+        kernels[i].baseline(problem, &kernel->parameters);
+        if (smm_cuda_fits(problem, &kernel->parameters, device->shared_memory, &kernel->grid)) return SMM_CUDA_OK;
     }
     return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "no CUDA kernel for %d x %d matrices", problem->m, problem->n);
 }

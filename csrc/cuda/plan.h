@@ -7,7 +7,7 @@
 
 /* Of each kernel: can it run the problem with these parameters, and in what grid; and its parameters where no row is
  * tuned. */
-#define SMM_CUDA_KERNEL(family, strategy) \
+#define SMM_CUDA_KERNEL(folder, family, strategy) \
     bool smm_##family##_##strategy##_fits(const smm_cuda_problem *, const smm_cuda_parameters *, smm_cuda_grid *); \
     void smm_##family##_##strategy##_baseline(const smm_cuda_problem *, smm_cuda_parameters *);
 #include "kernels.def"
@@ -31,6 +31,18 @@ static inline int group_of(const smm_cuda_problem *p, int elements) {
     return group;
 }
 
+/* A length in elements, as whole vectors. */
+static inline int whole(const smm_cuda_problem *p, int elements) {
+    const int vector = 16 / bytes_of(p);
+    return ceil_div(elements, vector) * vector;
+}
+
+/* device/plan.c. Threads of a block hold whole matrices, `lanes` threads to each: the grid, if so. */
+bool smm_cuda_whole_matrices(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid);
+/* Rows or columns in registers: not so many that they spill. */
+bool smm_cuda_rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x);
+/* All steps in one text: not so many operations that it takes seconds to compile. */
+bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int most_operations);
 /* Bytes of an image of some matrices, as Image::ELEMENTS of image.cuh. */
 int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
                          int lines, int length);

@@ -116,7 +116,8 @@ static smm_cuda_status explain(smm_detour *detour, const task *t) {
     smm_cuda_status status = smm_cuda_get_device(t->device, &device);
     if (!status) status = smm_cuda_prepare(&t->a.call, t->number, t->device, &kernel, &args);
     if (status) return status;
-    smm_device_plan plan = {.matrices = kernel.grid.matrices,
+    smm_device_plan plan = {.tuned_on = kernel.tuned_on,
+                            .matrices = kernel.grid.matrices,
                             .threads = kernel.grid.threads,
                             .swapped = kernel.swapped,
                             .call = &t->a.call};

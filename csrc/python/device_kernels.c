@@ -21,19 +21,22 @@ static int read_int(PyObject *d, const char *name, int otherwise) {
     return x ? (int)PyLong_AsLong(x) : otherwise;
 }
 
+/* Of the kernel's own parameters those that are missing are 0; others are not looked at. */
 static int read_parameters(PyObject *d, smm_cuda_parameters *p) {
     PyObject *kernel = PyDict_GetItemString(d, "kernel");
     const char *name = kernel && PyUnicode_Check(kernel) ? PyUnicode_AsUTF8(kernel) : "";
-    p->kernel = -1;
+    *p = (smm_cuda_parameters){.kernel = -1};
     for (int i = 0; i < SMM_CUDA_KERNELS; i++)
         if (!strcmp(name, smm_cuda_kernel_names[i])) p->kernel = i;
     if (p->kernel < 0) {
         PyErr_Format(PyExc_ValueError, "there is no CUDA kernel '%s'", name);
         return -1;
     }
-#define SMM_CUDA_PARAMETER(name, macro, meaning) p->name = read_int(d, #name, 0);
-#include "../cuda/kernels.def"
-#undef SMM_CUDA_PARAMETER
+    for (int i = 0; i < smm_cuda_has_count; i++) {
+        if (smm_cuda_has_list[i].kernel != p->kernel) continue;
+        const smm_cuda_parameter *parameter = &smm_cuda_parameter_list[smm_cuda_has_list[i].parameter];
+        *(int *)((char *)p + parameter->offset) = read_int(d, parameter->name, 0);
+    }
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -46,6 +49,25 @@ static int read_op(PyObject *d) {
     PyErr_Format(PyExc_ValueError, "there is no operation '%s'", name);
     return -1;
 }
+
+/* The numbers of a problem besides its operation and dtype, and the usual ones. */
+#define PROBLEM_NUMBERS(NUMBER) \
+    NUMBER(m, 0) \
+    NUMBER(k, 1) \
+    NUMBER(n, 0) \
+    NUMBER(form, 0) \
+    NUMBER(source_a, 0) \
+    NUMBER(source_b, 0) \
+    NUMBER(source_c, 0) \
+    NUMBER(source_rest, 0) \
+    NUMBER(order_a, 0) \
+    NUMBER(order_b, 0) \
+    NUMBER(order_c, 0) \
+    NUMBER(aligned, 1) \
+    NUMBER(scaled, 0) \
+    NUMBER(in_place, 0) \
+    NUMBER(small, 0) \
+    NUMBER(arch, 90)
 
 /* The problem that a dictionary names: op, dtype, m, k, n; and, where not the usual, how the operands lie. */
 static int read_problem(PyObject *d, smm_cuda_problem *p) {
@@ -60,46 +82,94 @@ static int read_problem(PyObject *d, smm_cuda_problem *p) {
                      dtype ? dtype : Py_None);
         return -1;
     }
-    *p = (smm_cuda_problem){
-        .op = op,
-        .dtype = number,
-#define READ(name, otherwise) .name = read_int(d, #name, otherwise)
-        READ(m, 0),
-        READ(k, 1),
-        READ(n, 0),
-        READ(form, 0),
-        READ(source_a, 0),
-        READ(source_b, 0),
-        READ(source_c, 0),
-        READ(source_rest, 0),
-        READ(order_a, 0),
-        READ(order_b, 0),
-        READ(order_c, 0),
-        READ(aligned, 1),
-        READ(scaled, 0),
-        READ(in_place, 0),
-        READ(small, 0),
-        READ(arch, 90),
+    *p = (smm_cuda_problem){.op = op,
+                            .dtype = number,
+#define READ(name, otherwise) .name = read_int(d, #name, otherwise),
+                            PROBLEM_NUMBERS(READ)
 #undef READ
     };
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static PyObject *write_parameters(const smm_cuda_parameters *p, const smm_cuda_grid *grid) {
-    PyObject *d = Py_BuildValue("{s:s,s:i,s:i,s:i}", "kernel", smm_cuda_kernel_names[p->kernel], "matrices",
-                                grid->matrices, "block", grid->threads, "shared", grid->shared);
-#define SMM_CUDA_PARAMETER(name, macro, meaning) \
-    if (d) { \
-        PyObject *value = PyLong_FromLong(p->name); \
-        if (!value || PyDict_SetItemString(d, #name, value) < 0) Py_CLEAR(d); \
-        Py_XDECREF(value); \
+/* The name of the device that a dictionary is about; "" if it does not say. NULL: it is no text. */
+static const char *read_device(PyObject *d) {
+    PyObject *device = PyDict_GetItemString(d, "device");
+    return device ? PyUnicode_AsUTF8(device) : "";
+}
+
+/* d[key] = value, whose reference it takes. -1 with an exception. */
+static int put(PyObject *d, const char *key, PyObject *value) {
+    const int status = d && value ? PyDict_SetItemString(d, key, value) : -1;
+    Py_XDECREF(value);
+    return status;
+}
+
+/* A kernel's parameters and grid, and whose row they are: None stands for the baseline. */
+static PyObject *write_kernel(const smm_cuda_kernel *kernel) {
+    const smm_cuda_parameters *p = &kernel->parameters;
+    PyObject *d = Py_BuildValue("{s:s,s:i,s:i,s:i,s:z}", "kernel", smm_cuda_kernel_names[p->kernel], "matrices",
+                                kernel->grid.matrices, "block", kernel->grid.threads, "shared", kernel->grid.shared,
+                                "tuned_on", kernel->tuned_on);
+    for (int i = 0; d && i < smm_cuda_has_count; i++) {
+        const smm_cuda_parameter *parameter = &smm_cuda_parameter_list[smm_cuda_has_list[i].parameter];
+        if (smm_cuda_has_list[i].kernel != p->kernel) continue;
+        if (put(d, parameter->name, PyLong_FromLong(*(const int *)((const char *)p + parameter->offset))) < 0)
+            Py_CLEAR(d);
     }
-#include "../cuda/kernels.def"
-#undef SMM_CUDA_PARAMETER
     return d;
 }
 
-/* cuda_tune(rows): replace the tuned rows, dictionaries of a problem and parameters. */
+static PyObject *values_of(const smm_cuda_has *has) {
+    PyObject *values = PyTuple_New(has->count);
+    for (int i = 0; values && i < has->count; i++) {
+        PyObject *value = PyLong_FromLong(has->values[i]);
+        if (!value)
+            Py_CLEAR(values);
+        else
+            PyTuple_SET_ITEM(values, i, value);
+    }
+    return values;
+}
+
+/* cuda_catalog(): what rows may name: "ops" and "dtypes"; "problem", the numbers of a problem and the usual ones;
+ * "parameters" and what they mean; "kernels", of each its parameters and the values that the tuner tries. */
+static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
+    PyObject *ops = PyTuple_New(SMM_OPS), *dtypes = PyTuple_New(SMM_DTYPE_COUNT);
+    PyObject *problem = PyDict_New(), *parameters = PyDict_New(), *kernels = PyDict_New();
+    bool done = ops && dtypes && problem && parameters && kernels;
+    for (int i = 0; i < SMM_OPS && done; i++) {
+        PyObject *name = PyUnicode_FromString(smm_operations[i].name);
+        if ((done = name)) PyTuple_SET_ITEM(ops, i, name);
+    }
+    for (int i = 0; i < SMM_DTYPE_COUNT && done; i++) {
+        PyObject *name = PyUnicode_FromString(smm_dtypes[i].name);
+        if ((done = name)) PyTuple_SET_ITEM(dtypes, i, name);
+    }
+#define NUMBER(name, usual) done = done && put(problem, #name, PyLong_FromLong(usual)) == 0;
+    PROBLEM_NUMBERS(NUMBER)
+#undef NUMBER
+    for (int i = 0; i < SMM_CUDA_PARAMETERS && done; i++) {
+        const smm_cuda_parameter *x = &smm_cuda_parameter_list[i];
+        done = put(parameters, x->name, PyUnicode_FromString(x->meaning)) == 0;
+    }
+    for (int i = 0; i < SMM_CUDA_KERNELS && done; i++) done = put(kernels, smm_cuda_kernel_names[i], PyDict_New()) == 0;
+    for (int i = 0; i < smm_cuda_has_count && done; i++) {
+        const smm_cuda_has *has = &smm_cuda_has_list[i];
+        PyObject *of = PyDict_GetItemString(kernels, smm_cuda_kernel_names[has->kernel]);
+        done = put(of, smm_cuda_parameter_list[has->parameter].name, values_of(has)) == 0;
+    }
+    PyObject *all = done ? Py_BuildValue("{s:O,s:O,s:O,s:O,s:O}", "ops", ops, "dtypes", dtypes, "problem", problem,
+                                         "parameters", parameters, "kernels", kernels)
+                         : NULL;
+    Py_XDECREF(ops);
+    Py_XDECREF(dtypes);
+    Py_XDECREF(problem);
+    Py_XDECREF(parameters);
+    Py_XDECREF(kernels);
+    return all;
+}
+
+/* cuda_tune(rows): replace the tuned rows, dictionaries of a problem, parameters and the device's name. */
 static PyObject *cuda_tune(PyObject *Py_UNUSED(module), PyObject *list) {
     if (!PyList_Check(list))
         return PyErr_Format(PyExc_TypeError, "cuda_tune: rows is a %s; expected a list of rows",
@@ -113,7 +183,7 @@ static PyObject *cuda_tune(PyObject *Py_UNUSED(module), PyObject *list) {
         PyObject *d = PyList_GET_ITEM(list, i);
         if (!PyDict_Check(d))
             PyErr_Format(PyExc_TypeError, "cuda_tune: row %zd is a %s; expected a dictionary", i, Py_TYPE(d)->tp_name);
-        else if (!read_problem(d, &p) && !read_parameters(d, &rows[i].parameters))
+        else if (!read_problem(d, &p) && !read_parameters(d, &rows[i].parameters) && (rows[i].device = read_device(d)))
             rows[i].problem = p;
     }
     if (!PyErr_Occurred()) status = smm_cuda_tune(rows, count);
@@ -124,27 +194,35 @@ static PyObject *cuda_tune(PyObject *Py_UNUSED(module), PyObject *list) {
     Py_RETURN_NONE;
 }
 
+/* A device that need not be here: the problem says its name and architecture. */
+static smm_cuda_device device_of(const smm_cuda_problem *problem, const char *name, int shared_memory) {
+    smm_cuda_device device = {.arch = problem->arch, .shared_memory = shared_memory};
+    snprintf(device.name, sizeof device.name, "%s", name);
+    return device;
+}
+
 /* cuda_plan(problem, shared_memory, parameters=None): the plan's parameters and grid; with parameters, whether they
  * fit: their grid or None. */
 static PyObject *cuda_plan(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *d, *given = NULL;
     int shared;
     smm_cuda_problem problem;
-    smm_cuda_parameters parameters;
-    smm_cuda_grid grid;
+    smm_cuda_kernel kernel = {0};
     if (!PyArg_ParseTuple(args, "O!i|O!", &PyDict_Type, &d, &shared, &PyDict_Type, &given)) return NULL;
-    if (read_problem(d, &problem) < 0 || smm_configure_cuda() < 0) return NULL;
+    const char *name = read_device(d);
+    if (!name || read_problem(d, &problem) < 0 || smm_configure_cuda() < 0) return NULL;
     if (given) {
-        if (read_parameters(given, &parameters) < 0) return NULL;
-        if (!smm_cuda_fits(&problem, &parameters, shared, &grid)) Py_RETURN_NONE;
-        return write_parameters(&parameters, &grid);
+        if (read_parameters(given, &kernel.parameters) < 0) return NULL;
+        if (!smm_cuda_fits(&problem, &kernel.parameters, shared, &kernel.grid)) Py_RETURN_NONE;
+        return write_kernel(&kernel);
     }
-    const smm_cuda_status status = smm_cuda_plan(&problem, shared, &parameters, &grid);
+    const smm_cuda_device device = device_of(&problem, name, shared);
+    const smm_cuda_status status = smm_cuda_plan(&problem, &device, &kernel);
     if (status) {
         smm_raise_cuda(status);
         return NULL;
     }
-    return write_parameters(&parameters, &grid);
+    return write_kernel(&kernel);
 }
 
 /* cuda_build(problem, parameters or None, arch, shared_memory): compile for an architecture, which no device here
@@ -153,24 +231,25 @@ static PyObject *cuda_build(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *d, *given;
     int arch, shared;
     smm_cuda_problem problem;
-    smm_cuda_parameters parameters;
-    smm_cuda_grid grid;
+    smm_cuda_kernel kernel;
     smm_cuda_cubin cubin;
     if (!PyArg_ParseTuple(args, "O!Oii", &PyDict_Type, &d, &given, &arch, &shared)) return NULL;
-    if (read_problem(d, &problem) < 0 || smm_configure_cuda() < 0) return NULL;
+    const char *name = read_device(d);
+    if (!name || read_problem(d, &problem) < 0 || smm_configure_cuda() < 0) return NULL;
     problem.arch = arch;
+    const smm_cuda_device device = device_of(&problem, name, shared);
     smm_cuda_status status = SMM_CUDA_OK;
     if (given == Py_None)
-        status = smm_cuda_plan(&problem, shared, &parameters, &grid);
-    else if (read_parameters(given, &parameters) < 0)
+        status = smm_cuda_plan(&problem, &device, &kernel);
+    else if (read_parameters(given, &kernel.parameters) < 0)
         return NULL;
-    else if (!smm_cuda_fits(&problem, &parameters, shared, &grid))
+    else if (!smm_cuda_fits(&problem, &kernel.parameters, shared, &kernel.grid))
         return PyErr_Format(PyExc_ValueError,
                             "cuda_build: %s does not take m = %d, k = %d, n = %d with these parameters",
-                            smm_cuda_kernel_names[parameters.kernel], problem.m, problem.k, problem.n);
+                            smm_cuda_kernel_names[kernel.parameters.kernel], problem.m, problem.k, problem.n);
     if (!status) {
         Py_BEGIN_ALLOW_THREADS;
-        status = smm_cuda_build(&problem, &parameters, &grid, &cubin);
+        status = smm_cuda_build(&problem, &kernel.parameters, &kernel.grid, &cubin);
         Py_END_ALLOW_THREADS;
     }
     if (status) {
@@ -199,7 +278,7 @@ static PyObject *cuda_warm(PyObject *Py_UNUSED(module), PyObject *args) {
         smm_raise_cuda(status);
         return NULL;
     }
-    PyObject *result = write_parameters(&kernel.parameters, &kernel.grid);
+    PyObject *result = write_kernel(&kernel);
     if (result && PyDict_SetItemString(result, "from_disk", kernel.from_disk ? Py_True : Py_False) < 0)
         Py_CLEAR(result);
     return result;
@@ -218,14 +297,30 @@ static PyObject *cuda_device(PyObject *Py_UNUSED(module), PyObject *ordinal) {
     return Py_BuildValue("(sii)", device->name, device->arch, device->shared_memory);
 }
 
+/* cuda_nvrtc_version(): of the NVRTC that compiles here, "13.0". */
+static PyObject *cuda_nvrtc_version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
+    const smm_nvrtc_functions *nvrtc;
+    int major = 0, minor = 0;
+    if (smm_configure_cuda() < 0) return NULL;
+    const smm_cuda_status status = smm_cuda_nvrtc(&nvrtc);
+    if (status) {
+        smm_raise_cuda(status);
+        return NULL;
+    }
+    nvrtc->version(&major, &minor);
+    return PyUnicode_FromFormat("%d.%d", major, minor);
+}
+
 static PyMethodDef methods[] = {
     {"cuda_configure", cuda_configure, METH_VARARGS, NULL},
     {"cuda_may_cache", cuda_may_cache, METH_O, NULL},
+    {"cuda_catalog", cuda_catalog, METH_NOARGS, NULL},
     {"cuda_tune", cuda_tune, METH_O, NULL},
     {"cuda_plan", cuda_plan, METH_VARARGS, NULL},
     {"cuda_build", cuda_build, METH_VARARGS, NULL},
     {"cuda_warm", cuda_warm, METH_VARARGS, NULL},
     {"cuda_device", cuda_device, METH_O, NULL},
+    {"cuda_nvrtc_version", cuda_nvrtc_version, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -67,6 +67,7 @@ int smm_add_device_functions(PyObject *module);
  * exactly the calls, casts and copies of a real run, and the tests' oracle gets the same operands. */
 typedef struct smm_device_plan { /* how a call would run on a device */
     char kernel[64];
+    const char *tuned_on;  /* the device whose tuned row it is; NULL: the baseline */
     int matrices, threads; /* of a block */
     bool swapped;
     const smm_call *call; /* as far as its work and traffic go: the addresses are the device's */
@@ -77,6 +78,7 @@ typedef struct smm_detour {
     void (*take_device)(struct smm_detour *detour, const smm_device_plan *plan); /* NULL: calls on devices run */
     smm_plan_info plan;                                                          /* of the first call */
     char device_kernel[64];
+    const char *source, *tuned_on; /* of the kernel of the first call on a device */
     intptr_t calls, matrices;
     double flops, bytes;
 } smm_detour;

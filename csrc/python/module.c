@@ -140,6 +140,8 @@ static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
     smm_explain(plan->call, &work);
     if (!detour->calls++) {
         memcpy(detour->device_kernel, plan->kernel, sizeof detour->device_kernel);
+        detour->source = plan->tuned_on ? "tuned" : "baseline";
+        detour->tuned_on = plan->tuned_on;
         detour->plan = (smm_plan_info){.kernel = detour->device_kernel,
                                        .swapped = plan->swapped,
                                        .threads = plan->threads,
@@ -158,11 +160,12 @@ static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args, PyObject *
     if (!result) return NULL;
     Py_DECREF(result);
     const smm_plan_info *plan = &detour.plan;
-    return Py_BuildValue("{s:z,s:z,s:O,s:O,s:O,s:O,s:O,s:i,s:n,s:n,s:n,s:d,s:d}", "kernel", plan->kernel, "isa",
+    return Py_BuildValue("{s:z,s:z,s:O,s:O,s:O,s:O,s:O,s:i,s:n,s:n,s:n,s:d,s:d,s:z,s:z}", "kernel", plan->kernel, "isa",
                          plan->isa, "swapped", flag(plan->swapped), "pack_a", flag(plan->pack_a), "pack_b",
                          flag(plan->pack_b), "stage_c", flag(plan->stage_c), "nontemporal", flag(plan->nontemporal),
                          "threads", plan->threads, "group", (Py_ssize_t)plan->group, "calls", (Py_ssize_t)detour.calls,
-                         "matrices", (Py_ssize_t)detour.matrices, "flops", detour.flops, "bytes", detour.bytes);
+                         "matrices", (Py_ssize_t)detour.matrices, "flops", detour.flops, "bytes", detour.bytes,
+                         "source", detour.source, "tuned_on", detour.tuned_on);
 }
 
 static smm_status take_reference(smm_detour *Py_UNUSED(detour), const smm_call *call) {

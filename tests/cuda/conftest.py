@@ -3,10 +3,16 @@ the others run wherever NVRTC is. `make test-cuda` runs them all and fails witho
 
 import importlib
 import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 os.environ["CUDA_CACHE_DISABLE"] = "1"  # NVRTC's own cache, which keeps no logs
+EMULATED = Path(__file__).parent / "emulated"
+COMPILER = shutil.which("c++") or shutil.which("g++")
 REGISTERS = pytest.StashKey[dict[str, list[int]]]()
 
 
@@ -24,6 +30,40 @@ def torch_cuda(required):
             pytest.fail("SMALLMM_TEST_CUDA is set but PyTorch sees no GPU")
         pytest.skip("no GPU")
     return torch
+
+
+@pytest.fixture(scope="session")
+def emulated_library(tmp_path_factory):
+    """A CUDA driver and NVRTC that run kernels on the CPU (emulated/gpu.cpp)."""
+    if COMPILER is None:
+        pytest.skip("no C++ compiler")
+    library = tmp_path_factory.mktemp("emulated") / "libcuda.so.1"
+    source = EMULATED / "gpu.cpp"
+    command = [COMPILER, "-shared", "-fPIC", "-O1", "-std=c++17", "-o", library, source, "-ldl"]
+    subprocess.run(command, check=True)
+    return library
+
+
+@pytest.fixture
+def emulated(emulated_library, tmp_path):
+    """Run a Python script of the folder emulated/, or another, where the emulated GPU is the only one.
+
+    Keywords are more environment variables. What is compiled lies in tmp_path."""
+
+    def run(script, *arguments, **settings):
+        environment = {
+            **{x: os.environ[x] for x in os.environ if not x.startswith("SMALLMM_")},
+            "LD_LIBRARY_PATH": f"{emulated_library.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+            "EMULATED_LIBRARY": str(emulated_library),
+            "EMULATED_HEADERS": str(EMULATED),
+            "EMULATED_FOLDER": str(tmp_path),
+            "CXX": str(COMPILER),
+            **{name: str(value) for name, value in settings.items()},
+        }
+        command = [sys.executable, EMULATED / script, *map(str, arguments)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ def factor_and_solve(x: torch.Tensor, y: torch.Tensor) -> None:
         smallmm.det(a)
         smallmm.slogdet(a)
         smallmm.cholesky_ex(symmetric)
+        smallmm.eigvalsh_ex(symmetric)
         smallmm.cho_solve((a, True), y[..., :1])
         smallmm.cho_solve((a, False), y)
         smallmm.solve_triangular(a, y, unit_diagonal=True)
@@ -32,6 +33,8 @@ def factor_and_solve(x: torch.Tensor, y: torch.Tensor) -> None:
         for mode in ("reduced", "r", "raw"):
             smallmm.qr(a, mode)
         smallmm.lstsq(a, y[..., :1])
+    for triangle in "LU":
+        smallmm.eigh_ex(x + x.mT, UPLO=triangle)
     smallmm.inv_ex(x, out=(x, None))
 
 

@@ -4,13 +4,11 @@ import itertools
 import os
 import random
 import re
-from pathlib import Path
 
 import pytest
 
-from smallmm import _core, cuda
+from smallmm import _core, _tuned, cuda
 
-ROOT = Path(__file__).parents[2]
 ARCHS = {80: 163 << 10, 90: 227 << 10, 100: 227 << 10}  # bytes of shared memory that a block may use
 MOST_SPILLED = 48
 PROBLEM = ("op", "small", "dtype", "m", "k", "n", "order_a", "order_b", "source_a", "source_b")
@@ -47,7 +45,7 @@ def compile_all(problems, arch, registers):
 @pytest.mark.parametrize("arch", ARCHS)
 def test_tuned_kernels(arch, registers):
     """Products of every row of the tables, a third of them on each architecture."""
-    rows = [row for row in cuda.tuned_rows() if row["op"] == "MATMUL"]
+    rows = [row for row in _tuned.load().rows if row["op"] == "MATMUL"]
     rows = rows[list(ARCHS).index(arch) :: len(ARCHS)]
     compile_all([{key: row[key] for key in PROBLEM} for row in rows], arch, registers)
 
@@ -77,14 +75,10 @@ FACTORIZATIONS += ("SVD", "SVD_FULL", "SVDVALS")
 SOLVES = ("SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
 
 
-KERNELS = re.findall(
-    r"^SMM_CUDA_KERNEL\((\w+), (\w+)\)",
-    (ROOT / "csrc/cuda/kernels.def").read_text(encoding="utf-8"),
-    re.MULTILINE,
-)
+KERNELS = _core.cuda_catalog()["kernels"]
 
 
-@pytest.mark.parametrize("kernel", ["_".join(words) for words in KERNELS if words[0] != "matmul"])
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if not kernel.startswith("matmul")])
 def test_every_kernel_of_factorizations(kernel):
     """The first problem that is planned for it."""
     sizes = [(n, n) for n in range(1, 33)] + [(200, 5), (5, 200), (31, 33)]
@@ -205,7 +199,7 @@ def test_every_kernel_of_the_list():
         {"kernel": "matmul_staged", "rows": 2, "cols": 2, "threads": 64, "async": 0, "through_shared": 0},
         {"kernel": "matmul_staged", "rows": 2, "cols": 2, "blocked": 1, "threads": 64, "through_shared": 1},
         {"kernel": "matmul_direct", "rows": 2, "cols": 2, "threads": 64},
-        {"kernel": "matmul_whole", "rows": 1, "cols": 1, "threads": 64},
+        {"kernel": "matmul_whole", "groups": 1, "threads": 64},
         {
             "kernel": "matmul_one", "rows": 2, "cols": 2, "lanes": 2, "threads": 64, "blocks": 4, "stages": 3
         },
@@ -218,14 +212,14 @@ def test_every_kernel_of_the_list():
 
 class TestPlan:
     def test_tuned_rows_are_used(self):
-        rows = cuda.tuned_rows()
+        rows = _tuned.load().rows
         assert {row["dtype"] for row in rows} == {"f32", "f64"}
         for row in rows:
-            plan = _core.cuda_plan({key: row[key] for key in PROBLEM}, ARCHS[90])
-            assert {key: plan[key] for key in ("kernel", "rows", "cols", "threads")} == {
-                key: row[key] for key in ("kernel", "rows", "cols", "threads")
-            }
-            assert row["device"]
+            problem = {key: row[key] for key in (*PROBLEM, "arch", "device")}
+            plan = _core.cuda_plan(problem, ARCHS[90])
+            names = ("kernel", *KERNELS[row["kernel"]])
+            assert {name: plan[name] for name in names} == {name: row[name] for name in names}
+            assert plan["tuned_on"] == row["device"]
             assert re.fullmatch(r"\d{4}-\d\d-\d\d", row["date"])
             assert row["ns"] > 0
 

@@ -388,13 +388,15 @@ def test_explain(torch):
 
 def test_calls_find_the_tuned_rows(torch):
     """A call describes its problem as the rows do."""
-    _, arch, shared = _core.cuda_device(0)
+    device, arch, shared = _core.cuda_device(0)
     for name, op in (("lu_factor", "LU"), ("inv", "INV"), ("det", "DET"), ("cholesky", "CHOLESKY")):
         for n in (5, 12, 24):
             how = smallmm.explain(name, torch.rand(5000, n, n, device="cuda"))
-            plan = _core.cuda_plan({"op": op, "dtype": "f32", "m": n, "k": 1, "n": n}, shared)
+            problem = {"op": op, "dtype": "f32", "m": n, "k": 1, "n": n, "device": device, "arch": arch}
+            plan = _core.cuda_plan(problem, shared)
             assert how.kernel == f"smm_{plan['kernel']}_f32_sm{arch}"
             assert (how.threads, how.group) == (plan["block"], plan["matrices"])
+            assert how.tuned_on == plan["tuned_on"]
 
 
 def test_cupy(required, rng):

@@ -5,7 +5,7 @@
  * block in turns, in descending order if EMULATED_ORDER says so. What a GPU does not forgive ends the process and says
  * why: addresses that are not aligned, copies that nobody waited for, writes beyond a block's shared memory, exchanges
  * in different lines of the text, and threads that wait for ever. EMULATED_HEADERS is this folder, EMULATED_FOLDER one
- * for what is compiled, EMULATED_CC the compute capability. */
+ * for what is compiled, EMULATED_CC the compute capability, EMULATED_NAME what the device is called. */
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <ucontext.h>
@@ -196,7 +196,7 @@ int cuDeviceGetCount(int *count) {
     return 0;
 }
 int cuDeviceGetName(char *name, int length, int) {
-    snprintf(name, length, "emulated GPU");
+    snprintf(name, length, "%s", setting("EMULATED_NAME", "emulated GPU"));
     return 0;
 }
 int cuDeviceGetAttribute(int *value, int attribute, int) {

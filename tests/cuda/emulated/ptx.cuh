@@ -1,4 +1,4 @@
-/* ptx.cuh of the emulated GPU: what the words of csrc/cuda/ptx.cuh do. */
+/* ptx.cuh of the emulated GPU: what the words of csrc/cuda/device/ptx.cuh do. */
 
 inline unsigned shared_address(const void *x) {
     return static_cast<unsigned>(static_cast<const char *>(x) - emulated_shared);

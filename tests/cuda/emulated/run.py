@@ -22,12 +22,17 @@ from smallmm import _core, cuda  # noqa: E402
 
 SHARED = 227 << 10
 COUNT = 69  # matrices, at most: as a rule more than a block takes, and its last one is not full
-SPACE = {
+SPACE = {  # of every parameter of kernels.def, of which a kernel has some
     "rows": (0, 1, 2, 4),
     "cols": (0, 1, 2, 4),
     "blocked": (0, 1),
+    "groups": (1, 2, 4),
     "lanes": (1, 2, 4, 8, 16, 32),
+    "across": (1, 2, 4),
+    "wide": (1, 2, 4),
     "panel": (0, 2, 4, 8),
+    "steps": (0, 2, 4, 8),
+    "refetch": (0, 1),
     "threads": (32, 64, 128),
     "blocks": (0, 1),
     "stages": (0, 2, 3),
@@ -110,8 +115,9 @@ def shape_of(chance, name):
 
 def parameters_of(chance, kernel, problem):
     """Some that the kernel can run the problem with, or None."""
+    names = _core.cuda_catalog()["kernels"][kernel]
     for _ in range(100):
-        row = {"kernel": kernel, **{name: chance.choice(values) for name, values in SPACE.items()}}
+        row = {"kernel": kernel, **{name: chance.choice(SPACE[name]) for name in names}}
         if _core.cuda_plan(problem, SHARED, row) is not None:
             return row
     return None

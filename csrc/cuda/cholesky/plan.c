@@ -1,0 +1,49 @@
+/* plan.c: whether the kernel of Cholesky can run a problem, and in what grid. */
+#include "../plan.h"
+
+/* Elements of an image, as Lay of cholesky_lanes.cuh. */
+static int cholesky_image(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
+                          int source, bool by_rows) {
+    const int n = p->n, vector = 16 / bytes_of(p), across = x->across, down = x->lanes / across;
+    int wide = grid->aligned ? vector : 1;
+    while (wide > 1 && (n % wide || (across > 1 && down % (across * wide)))) wide /= 2;
+    const bool vectorised = grid->aligned && n % vector == 0;
+    const int unit = x->pad ? most(across * wide / vector, 1) : 0, each = by_rows ? wide : 1;
+    const int pitch = unit && vectorised ? n + vector * ((3 * unit - n / vector % (2 * unit)) % (2 * unit)) : n;
+    const int together = 128 / (each * bytes_of(p)), wanted = by_rows ? down * (pitch / each) : x->lanes;
+    const int distance = (wanted - n * pitch / each) & (together - 1);
+    const int skew = x->pad && x->lanes < together && vectorised ? ceil_div(distance * each, vector) : 0;
+    const int matrices = source == SMM_SOURCE_ONE ? 1 : grid->matrices;
+    return whole(p, matrices * (n * pitch + skew * vector) + (grid->aligned ? 0 : vector - 1));
+}
+
+bool smm_cholesky_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MOST_BYTES = 640 }; /* of a lane's registers */
+    const int across = x->across;
+    if (p->op != SMM_OP_CHOLESKY || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    if (across < 1 || across & (across - 1) || across * across > x->lanes) return false;
+    if (ceil_div(p->n, x->lanes / across) * ceil_div(p->n, across) * bytes_of(p) > MOST_BYTES) return false;
+    grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
+    if (!x->through_shared) return x->lanes == 1 && p->source_a == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT;
+    const bool a_by_rows = p->order_a == SMM_ORDER_ROW;
+    const bool c_by_rows = p->order_c == SMM_ORDER_ROW || p->source_c == SMM_SOURCE_STRIDED;
+    grid->shared = bytes_of(p) * most(cholesky_image(p, x, grid, p->source_a, a_by_rows),
+                                      cholesky_image(p, x, grid, p->source_c, c_by_rows));
+    return true;
+}
+
+void smm_cholesky_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_cholesky_lanes,
+                               .lanes = p->n <= 2    ? 1
+                                        : p->n <= 4  ? 2
+                                        : p->n <= 9  ? 4
+                                        : p->n <= 23 ? 8
+                                                     : 16,
+                               .across = p->n <= 11   ? 1
+                                         : p->n <= 23 ? 2
+                                                      : 4,
+                               .threads = 64,
+                               .pad = 1,
+                               .async = 1,
+                               .through_shared = 1};
+}

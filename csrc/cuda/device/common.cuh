@@ -1,0 +1,106 @@
+/* common.cuh: the words of the CUDA kernels: arithmetic with fixed rounding, vectors, where operands lie.
+ *
+ * A kernel is compiled for one problem. The macros SMM_* are its constants: SMM_T, SMM_NAME, the sizes, how each
+ * operand lies in memory, and the parameters that kernels.def lists. */
+#include "args.h"
+
+/* Not every kernel has these parameters. */
+#ifndef SMM_BLOCKS
+#define SMM_BLOCKS 0
+#endif
+#ifndef SMM_AHEAD
+#define SMM_AHEAD 0
+#endif
+
+typedef SMM_T T;
+
+constexpr int VECTOR = 16 / sizeof(T); /* elements of the widest access */
+constexpr bool ALIGNED = SMM_ALIGNED;  /* flat operands begin at, and blocks advance by, multiples of 16 bytes */
+
+__host__ __device__ constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
+__host__ __device__ constexpr int least(int x, int y) { return x < y ? x : y; }
+__host__ __device__ constexpr int most(int x, int y) { return x > y ? x : y; }
+
+/* The widest vector that divides a length: 1, 2 or 4 elements. */
+__host__ __device__ constexpr int width_of(int length) {
+    return length % VECTOR == 0 ? VECTOR : length % 2 == 0 ? 2 : 1;
+}
+
+/* The least power of two that is not less. */
+__host__ __device__ constexpr int power_of_two(int x) { return x > 1 ? 2 * power_of_two(ceil_div(x, 2)) : 1; }
+
+/* The bounds of a kernel of THREADS threads. */
+#if SMM_BLOCKS > 0
+#define BOUNDS __launch_bounds__(THREADS, SMM_BLOCKS)
+#else
+#define BOUNDS __launch_bounds__(THREADS)
+#endif
+
+/* Rounded to nearest, never contracted: the same bits as the CPU's kernels. */
+__device__ inline double product(double x, double y) { return __dmul_rn(x, y); }
+__device__ inline float product(float x, float y) { return __fmul_rn(x, y); }
+__device__ inline double multiply_add(double x, double y, double z) { return __fma_rn(x, y, z); }
+__device__ inline float multiply_add(float x, float y, float z) { return __fmaf_rn(x, y, z); }
+
+template <int WIDTH> struct alignas(WIDTH * sizeof(T)) Vector {
+    T x[WIDTH];
+};
+
+template <int WIDTH> __device__ inline Vector<WIDTH> load(const T *from) {
+    return *reinterpret_cast<const Vector<WIDTH> *>(from);
+}
+template <int WIDTH> __device__ inline void store(T *to, Vector<WIDTH> x) {
+    *reinterpret_cast<Vector<WIDTH> *>(to) = x;
+}
+
+/* To global memory, in one access even where the compiler would store element by element. */
+template <int WIDTH> __device__ inline void store_global(T *to, Vector<WIDTH> v) {
+    if constexpr (WIDTH == 4)
+        __stwb(reinterpret_cast<float4 *>(to), make_float4(v.x[0], v.x[1], v.x[2], v.x[3]));
+    else if constexpr (WIDTH == 2 && sizeof(T) == 8)
+        __stwb(reinterpret_cast<double2 *>(to), make_double2(v.x[0], v.x[1]));
+    else if constexpr (WIDTH == 2)
+        __stwb(reinterpret_cast<float2 *>(to), make_float2(v.x[0], v.x[1]));
+    else
+        *to = v.x[0];
+}
+
+#include "ptx.cuh"
+
+/* What the block that begins when this one ends reads of a flat operand comes to L2, if the parameters say so: not long
+ * before, or other data take its place. By each warp, as far on from its own COUNT matrices of so many elements. */
+template <int SOURCE, int COUNT, int ELEMENTS>
+__device__ inline void fetch_ahead(const smm_cuda_args &args, const smm_cuda_operand &x, long long first) {
+    constexpr int LINE = 128 / sizeof(T);
+    first += args.ahead;
+    if (!SMM_AHEAD || SOURCE != SMM_SOURCE_FLAT || first + COUNT > args.batch) return;
+    const T *from = static_cast<const T *>(x.data) + first * ELEMENTS;
+#pragma unroll 1
+    for (int e = threadIdx.x % 32 * LINE; e < COUNT * ELEMENTS; e += 32 * LINE) prefetch(from + e);
+}
+
+/* The places of A, B and C, for x = 0, 1, 2. */
+__host__ __device__ constexpr int place_of_abc(int x) { return x == 0 ? SMM_A : x == 1 ? SMM_B : SMM_C; }
+
+/* Offset in elements of matrix q of an operand that lies anyhow. */
+__device__ inline long long offset_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long q) {
+    long long offset = 0;
+    for (int d = 0; d < args.dims; d++) {
+        offset += q % args.extent[d] * x.batch[d];
+        q /= args.extent[d];
+    }
+    return offset;
+}
+
+/* Where row 0 of an output beside the matrices (pivots, info) begins, whose matrices have so many rows. */
+constexpr bool REST_FLAT = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
+template <class X> __device__ inline X *beside(const smm_cuda_args &args, int which, long long matrix, int rows) {
+    const smm_cuda_operand &x = args.operand[which];
+    return static_cast<X *>(x.data) + (REST_FLAT ? matrix * rows : offset_of(args, x, matrix));
+}
+
+/* What matrix q has of an operand that is a number: its own, or that which the call gave for all. */
+__device__ inline T factor_of(const smm_cuda_args &args, int which, long long q) {
+    const smm_cuda_operand &x = args.operand[which];
+    return x.data ? static_cast<const T *>(x.data)[offset_of(args, x, q)] : static_cast<T>(args.number[which]);
+}

@@ -1,0 +1,222 @@
+/* householder.cuh: reflectors H = I - tau v v^T, v_0 = 1 (LAPACK's larfg; Golub and Van Loan, Matrix Computations,
+ * algorithm 5.1.1), in the order of operations of the CPU's. */
+
+constexpr bool DOUBLE = sizeof(T) == 8;
+
+/* Sums of squares outside of LOW .. HIGH have lost digits to underflow, or may overflow; then x is scaled by a power of
+ * two, which loses none. */
+constexpr T SQUARES_LOW = static_cast<T>(DOUBLE ? 0x1p-900 : 0x1p-100);
+constexpr T SQUARES_HIGH = static_cast<T>(DOUBLE ? 0x1p1000 : 0x1p120);
+constexpr T SCALE_UP = static_cast<T>(DOUBLE ? 0x1p600 : 0x1p100);
+constexpr T SCALE_DOWN = static_cast<T>(DOUBLE ? 0x1p-600 : 0x1p-100);
+
+/* Where products of elements near the largest number overflow, a matrix is factored once more, scaled by this. */
+constexpr T SCALE_AGAIN = static_cast<T>(0x1p-8), SCALE_BACK = static_cast<T>(0x1p8);
+
+/* The high word of a number, or all of it. */
+__device__ inline unsigned leading(double x) { return __double2hiint(x); }
+__device__ inline unsigned leading(float x) { return __float_as_uint(x); }
+
+__device__ inline bool is_finite(T x) { return (leading(x) & 0x7fffffff) < (DOUBLE ? 0x7ff00000 : 0x7f800000); }
+
+__device__ inline double power_of_two(int e, double) { return __hiloint2double((1023 + e) << 20, 0); }
+__device__ inline float power_of_two(int e, float) { return __uint_as_float((127u + e) << 23); }
+
+/* A power of two that brings the largest of these magnitudes to about 1, if they are far from it. */
+__device__ inline T scale_for(T largest) {
+    constexpr int FAR = DOUBLE ? 200 : 20, LIMIT = DOUBLE ? 1000 : 120;
+    if (!(largest > 0) || !is_finite(largest)) return 1;
+    if (largest >= power_of_two(-FAR, T()) && largest <= power_of_two(FAR, T())) return 1;
+    const int e = DOUBLE ? (leading(largest) >> 20) - 1023 : (leading(largest) >> 23) - 127;
+    return power_of_two(e > LIMIT ? -LIMIT : e < -LIMIT ? LIMIT : -e, T());
+}
+
+/* Whether a reflector needs neither scaling nor a closer look at zeros, of x_0 and the rest with these sums of squares.
+ * What is said of a few that do not is no. */
+__device__ inline bool is_ordinary(T rest, T squares) {
+    constexpr unsigned LOW = DOUBLE ? (1023u - 900) << 20 : (127u - 100) << 23;
+    constexpr unsigned HIGH = DOUBLE ? (1023u + 1000) << 20 : (127u + 120) << 23;
+    return leading(rest) != 0 && leading(squares) - LOW < HIGH - LOW;
+}
+
+/* H x = (beta, 0, 0, ...), of which v_i = r x_i. */
+struct Reflector {
+    T beta, tau, r;
+};
+
+__device__ inline Reflector reflector_of(T first, T squares) {
+    const T norm = root(squares), beta = first < 0 ? norm : -norm;
+    return {beta, quotient_of(beta - first, beta), reciprocal(first - beta)};
+}
+
+/* From the multiprocessor's tables. What __dsqrt_rn(), __ddiv_rn() and __drcp_rn() put into the low word lets them
+ * round right even where the result is almost a tie. */
+__device__ inline double first_rsqrt(double x) {
+    return __hiloint2double(__double2hiint(table_rsqrt(x)), __double2hiint(x) - 0x3500000);
+}
+__device__ inline double first_reciprocal(double x, bool divides) {
+    return __hiloint2double(__double2hiint(table_reciprocal(x)), divides ? 1 : __double2hiint(x) + 0x300402);
+}
+__device__ inline float first_rsqrt(float x) { return table_rsqrt(x); }
+__device__ inline float first_reciprocal(float x, bool) { return table_reciprocal(x); }
+__device__ inline double half(double x) { return __hiloint2double(__double2hiint(x) - (1 << 20), __double2loint(x)); }
+__device__ inline float half(float x) { return product(x, 0.5f); }
+
+/* root(), reciprocal() and quotient_of() step by step, less what these do for numbers out of range: the same bits. */
+__device__ inline T ordinary_root(T x) {
+    T y = first_rsqrt(x);
+    if (DOUBLE) {
+        const T e = multiply_add(-product(y, y), x, T(1));
+        y = multiply_add(multiply_add(e, T(0.375), T(0.5)), product(y, e), y);
+    }
+    const T near = product(y, x);
+    return multiply_add(multiply_add(-near, near, x), half(y), near);
+}
+__device__ inline T ordinary_reciprocal(T x, bool divides = false) {
+    T y = first_reciprocal(x, divides);
+    if (DOUBLE) {
+        const T e = multiply_add(-x, y, T(1));
+        y = multiply_add(y, multiply_add(e, e, e), y);
+    }
+    return multiply_add(y, multiply_add(-x, y, T(1)), y);
+}
+__device__ inline T ordinary_quotient(T x, T y) {
+    const T r = ordinary_reciprocal(y, true), near = product(x, r);
+    return multiply_add(r, multiply_add(-y, near, x), near);
+}
+
+/* reflector_of() where is_ordinary() says so. */
+__device__ inline Reflector ordinary_reflector_of(T first, T squares) {
+    const T norm = ordinary_root(squares), sum = fabs(first) + norm;
+    const T tau = ordinary_quotient(sum, norm), r = ordinary_reciprocal(sum);
+    return first < 0 ? Reflector{norm, tau, -r} : Reflector{-norm, tau, r};
+}
+
+/* The sum of squares of x_1 .. x_count-1 in four parts, to which that of x_0 comes last. */
+__device__ inline T sum_of_squares(const T *x, int step, int count) {
+    T s[4] = {0, 0, 0, 0};
+    int i = 1;
+#pragma unroll 1
+    for (; i + 3 < count; i += 4)
+#pragma unroll
+        for (int part = 0; part < 4; part++) {
+            const T y = x[(i + part) * step];
+            s[part] = multiply_add(y, y, s[part]);
+        }
+#pragma unroll
+    for (int part = 0; part < 3; part++)
+        if (i + part < count) s[part] = multiply_add(x[(i + part) * step], x[(i + part) * step], s[part]);
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+/* x in memory becomes beta, v_1 .. v_count-1; the result is tau, 0 where there is nothing to annihilate. */
+__device__ __noinline__ T make_reflector(T *x, int step, int count) {
+    int zeros = 1;
+    while (zeros < count && x[zeros * step] == 0) zeros++;
+    if (zeros >= count) return 0;
+    T squares = multiply_add(x[0], x[0], sum_of_squares(x, step, count)), back = 1;
+    if (squares < SQUARES_LOW || squares > SQUARES_HIGH) {
+        const bool small = squares < SQUARES_LOW;
+        for (int i = 0; i < count; i++) x[i * step] = product(x[i * step], small ? SCALE_UP : SCALE_DOWN);
+        squares = multiply_add(x[0], x[0], sum_of_squares(x, step, count));
+        back = small ? SCALE_DOWN : SCALE_UP;
+    }
+    const Reflector h = reflector_of(x[0], squares);
+    for (int i = 1; i < count; i++) x[i * step] = product(x[i * step], h.r);
+    x[0] = product(h.beta, back);
+    return h.tau;
+}
+
+/* The lanes of this thread's matrix. */
+__device__ inline unsigned same_matrix() {
+    return LANES == 32 ? WARP : ((1u << LANES % 32) - 1) << (threadIdx.x % 32 / LANES * LANES);
+}
+
+/* The lanes of a matrix wait for each other. */
+__device__ inline void wait() { __syncwarp(same_matrix()); }
+
+/* The largest number of the lanes of a matrix comes to all of them, and whether something is true in all. */
+__device__ inline bool meet(T &largest, bool is_true) {
+    for (int bits = LANES / 2; bits > 0; bits /= 2) {
+        const T other = __shfl_xor_sync(same_matrix(), largest, bits);
+        if (other > largest) largest = other;
+    }
+    return __all_sync(same_matrix(), is_true);
+}
+
+/* make_reflector() by all lanes of a matrix, of x and tau in shared memory. */
+__device__ inline void make_reflector_together(T *x, int step, int count, T *tau) {
+    const T first = x[0], rest = sum_of_squares(x, step, count), squares = multiply_add(first, first, rest);
+    __syncwarp(same_matrix());
+    if (is_ordinary(rest, squares)) {
+        const Reflector h = ordinary_reflector_of(first, squares);
+        for (int i = 1 + lane(); i < count; i += LANES) x[i * step] = product(x[i * step], h.r);
+        if (lane() == 0) x[0] = h.beta, *tau = h.tau;
+    } else if (lane() == 0) {
+        *tau = make_reflector(x, step, count);
+    }
+    __syncwarp(same_matrix());
+}
+
+/* x = H x in memory, of v_1 .. v_count-1. */
+__device__ inline void reflect(const T *v, T tau, T *x, int step_v, int step, int count) {
+    T w = x[0];
+#pragma unroll 4
+    for (int i = 1; i < count; i++) w = multiply_add(v[i * step_v], x[i * step], w);
+    w = product(tau, w);
+    x[0] = x[0] - w;
+#pragma unroll 4
+    for (int i = 1; i < count; i++) x[i * step] = multiply_add(-v[i * step_v], w, x[i * step]);
+}
+
+/* M x N elements in shared memory, by rows, become R above the reflectors; whether nothing overflowed: that would leave
+ * its mark on the diagonal of R or, right of it, in the last row. */
+template <int M, int N> __device__ inline bool factor_in_memory(T *a, T *tau) {
+    constexpr int P = least(M, N);
+    for (int k = 0; k < P; k++) {
+        T *x = a + k * N + k;
+        make_reflector_together(x, N, M - k, tau + k);
+        for (int j = k + 1 + lane(); j < N; j += LANES) reflect(x, tau[k], x + j - k, N, N, M - k);
+        __syncwarp(same_matrix());
+    }
+    bool finite = true;
+    for (int k = lane(); k < P; k += LANES) finite = finite && is_finite(a[k * N + k]);
+    for (int j = P + lane(); P && j < N; j += LANES) finite = finite && is_finite(a[(P - 1) * N + j]);
+    return __all_sync(same_matrix(), finite);
+}
+
+/* The same of elements from memory, once more from scaled ones where products of those near the largest number
+ * overflow. */
+template <int M, int N>
+__device__ inline void factor_safely(T *a, T *tau, const T *from, long long row, long long col) {
+#pragma unroll 1
+    for (T scale = 1;; scale = SCALE_AGAIN) {
+        for (int e = lane(); e < M * N; e += LANES)
+            a[e] = product(from[e / most(N, 1) * row + e % most(N, 1) * col], scale);
+        __syncwarp(same_matrix());
+        if (factor_in_memory<M, N>(a, tau) && scale == 1) return;
+        if (scale != 1) break;
+    }
+    for (int e = lane(); e < least(M, N) * N; e += LANES)
+        if (e / most(N, 1) <= e % most(N, 1)) a[e] = product(a[e], SCALE_BACK);
+    __syncwarp(same_matrix());
+}
+
+/* q = column j of H_0 H_1 ... of an M x N matrix's reflectors. */
+template <int M, int N> __device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {
+    for (int i = 0; i < M; i++) q[i * step] = i == j;
+    for (int k = least(j, least(M, N) - 1); k >= 0; k--) {
+        const T *v = a + k * N + k;
+        T *x = q + k * step;
+        T w = k + 1 < M ? product(v[N], x[step]) : T(0);
+        for (int i = 2; i < M - k; i++) w = multiply_add(v[i * N], x[i * step], w);
+        w = product(tau[k], w);
+        if (k == j) { /* x is still that of I */
+            x[0] = 1 - tau[k];
+            for (int i = 1; i < M - k; i++) x[i * step] = product(-tau[k], v[i * N]);
+        } else { /* x_0 is still zero */
+            x[0] = -w;
+            for (int i = 1; i < M - k; i++) x[i * step] = multiply_add(-v[i * N], w, x[i * step]);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+/* plan.c: what the plans of several families share: how matrices fill a block, registers and images. */
+#include "../plan.h"
+
+/* Threads of a block hold whole matrices, `lanes` threads to each. */
+bool smm_cuda_whole_matrices(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    const int lanes = x->lanes;
+    if (lanes < 1 || lanes > 32 || lanes & (lanes - 1) || x->threads % 32 || x->threads < 32 || x->threads > 1024)
+        return false;
+    *grid = (smm_cuda_grid){.matrices = x->threads / lanes, .threads = x->threads, .aligned = p->aligned};
+    return true;
+}
+
+/* Rows or columns in registers: not so many that they spill. */
+bool smm_cuda_rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    enum { MOST_BYTES = 840 };
+    return ceil_div(p->n, x->lanes) * p->n * bytes_of(p) <= MOST_BYTES;
+}
+
+/* All steps in one text: not so many operations that it takes seconds to compile. */
+bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int most_operations) {
+    return ceil_div(p->n, x->lanes) * p->n * p->n <= most_operations;
+}
+
+/* Bytes of an image, as Image::ELEMENTS of image.cuh. */
+int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
+                         int lines, int length) {
+    const int vector = 16 / bytes_of(p);
+    const bool pad = x->pad && grid->aligned && length && length % vector == 0 && length / vector % 2 == 0;
+    const int elements = (source == SMM_SOURCE_ONE ? 1 : grid->matrices) * lines * (length + (pad ? vector : 0)) +
+                         (grid->aligned ? 0 : vector - 1);
+    return ceil_div(elements, vector) * 16;
+}

@@ -1,0 +1,590 @@
+/* lu_blocked.cuh: P A = L U (LU), X of A X = B (SOLVE), or the determinant (DET, SLOGDET), in shared memory.
+ *
+ * Blocked right-looking LU (Golub and Van Loan, Matrix Computations, section 3.4.7): a panel of SMM_PANEL columns is
+ * factored in registers, its exchanges and its triangle are applied to the columns beside it, the rest is updated.
+ * Every element still receives its products one by one in the order of the steps, so the bits are the plain order's.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix. A warp's matrices advance in step, the warps of a
+ * block on their own.
+ * Shared memory: MATRIX elements for each matrix: its image, [A | B] by rows, and its exchanges, after which may come
+ * a single column of B; the offsets of matrices that lie anyhow.
+ * Operands: any that args.h can describe. B and C are taken SMM_K columns at a time.
+ * May overwrite A or B in place, matrix by matrix: a warp has read all it needs of its matrices before it writes.
+ * Limits: n and SMM_K from 1 to 32; LANES 2, 4, 8, 16 or 32; SMM_PANEL 4 or 8; MATRICES LANES = THREADS. */
+#include "common.cuh"
+#include "lanes.cuh"
+#include "pivots.cuh"
+#include "determinant.cuh"
+
+constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
+constexpr bool KEEPS = FACTORS || (SOLVES && SMM_SOURCE_B == SMM_SOURCE_STRIDED); /* L */
+constexpr bool LISTS = KEEPS || !SOLVES;                                          /* the pivots */
+constexpr int N = SMM_N, K = SOLVES ? SMM_K : 0, PANEL = SMM_PANEL, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr int WIDE = 2;                  /* vectors of columns that are updated together */
+constexpr int ROWS = ceil_div(N, LANES); /* of a lane: k + lane() + LANES r, where k is the panel's first */
+
+/* One right-hand side is a column more of every panel, so that it goes with its rows; several are updated as A is. */
+constexpr bool IN_PANELS = K == 1;
+
+/* Rows are an odd number of vectors long, so that equal columns of 8 rows lie in different banks; so are matrices, so
+ * that equal elements of 8 matrices do. */
+__host__ __device__ constexpr int odd_vectors(int elements) { return (elements / VECTOR | 1) * VECTOR; }
+constexpr int RIGHT = ceil_div(N, VECTOR) * VECTOR; /* column of the image where B begins */
+constexpr int COLS = RIGHT + (IN_PANELS ? 0 : ceil_div(K, VECTOR) * VECTOR), PITCH = odd_vectors(COLS);
+constexpr int BESIDE = 3 * VECTOR; /* elements: the Exchanges */
+/* The column of B that goes with the panels lies in the padding of the rows, or, where there is none, after the
+ * exchanges; floats always do: in the padding they would share banks. */
+constexpr bool B_LAST = IN_PANELS && (COLS == PITCH || VECTOR == 4);
+constexpr int B = B_LAST ? N * PITCH + BESIDE : RIGHT, B_PITCH = B_LAST ? 1 : PITCH;
+constexpr int MATRIX = odd_vectors(N * PITCH + BESIDE + (B_LAST ? RIGHT : 0)); /* elements */
+static_assert(SMM_SHARED == MATRICES * MATRIX * sizeof(T), "the plan counts otherwise");
+
+constexpr int PER_WARP = 32 / LANES; /* matrices */
+constexpr bool LIE_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW &&
+                          (!SOLVES || (SMM_SOURCE_B == SMM_SOURCE_FLAT && SMM_ORDER_B == SMM_ORDER_ROW)) &&
+                          (!(FACTORS || SOLVES) || (SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW));
+
+extern __shared__ __align__(16) T all_images[];
+
+#include "lu_image.cuh"
+
+/* --- the factorization of one matrix, by LANES lanes --- */
+
+/* What a lane knows of a panel of columns: its rows, which are those of index lane() + LANES r, counted from the
+ * panel's first; and of all rows, which were pivot rows. */
+struct Panel {
+    T x[ROWS][PANEL + IN_PANELS];
+    unsigned index[ROWS];
+    unsigned mask[ROWS];    /* of the bits to compare; of a pivot row its step; of no row ROW_BITS */
+    unsigned found[2] = {}; /* byte j: the pivot row of step j, by index */
+
+    __device__ Panel() {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) index[r] = from_lane(lane() + LANES * r, lane()); /* is not computed anew */
+    }
+    __device__ bool waits(int r) const { return mask[r] > ROW_BITS; }
+};
+
+/* Beside the image of a matrix. */
+struct Exchanges {
+    alignas(16) unsigned char to[8];      /* where a panel's row of index i goes; i if it became a pivot row */
+    alignas(16) unsigned char pivots[32]; /* step k exchanged rows k and pivots[k] */
+};
+
+/* Which of the warp's matrices this lane works on. Of few lanes to a matrix, 8 neighbours have matrices that are LANES
+ * apart, and their rows lie in different banks. */
+__device__ inline int matrix_of_lane() {
+    constexpr int NEAR = most(8 / LANES, 1); /* matrices of 8 lanes */
+    const int group = threadIdx.x % 32 / LANES;
+    return group % NEAR * LANES + group / NEAR % LANES + group / 8 * 8;
+}
+__device__ inline T *images_of_warp() { return all_images + threadIdx.x / 32 * PER_WARP * MATRIX; }
+
+template <int WIDTH> __device__ inline void load_row(T *x, const T *from) {
+#pragma unroll
+    for (int j = 0; j < WIDTH; j += VECTOR) {
+        const Vector<VECTOR> v = load<VECTOR>(from + j);
+#pragma unroll
+        for (int e = 0; e < VECTOR; e++) x[j + e] = v.x[e];
+    }
+}
+template <int WIDTH> __device__ inline void store_row(T *to, const T *x) {
+#pragma unroll
+    for (int j = 0; j < WIDTH; j += VECTOR) {
+        Vector<VECTOR> v;
+#pragma unroll
+        for (int e = 0; e < VECTOR; e++) v.x[e] = x[j + e];
+        store<VECTOR>(to + j, v);
+    }
+}
+
+/* The maximum over the lanes of a matrix. */
+__device__ inline unsigned maximum(unsigned x) {
+    if constexpr (PER_WARP <= 2) { /* the whole warp's, of each in turn */
+        unsigned most = 0;
+#pragma unroll
+        for (int g = 0; g < PER_WARP; g++) {
+            const bool mine = threadIdx.x % 32 / LANES == g;
+            const unsigned of_group = __reduce_max_sync(WARP, mine ? x : 0);
+            if (mine) most = of_group;
+        }
+        return most;
+    } else {
+#pragma unroll
+        for (int bits = LANES / 2; bits > 0; bits /= 2) x = max(x, across(x, bits));
+        return x;
+    }
+}
+
+/* Of step j, by index. */
+__device__ inline unsigned pivot_row(const unsigned (&found)[2], unsigned j) {
+    return __byte_perm(found[0], found[1], j) & 255;
+}
+__device__ inline void add_pivot_row(unsigned (&found)[2], int j, unsigned row) {
+    unsigned &bytes = found[j / 4];
+    const int digit = j % 4 * 4;
+    bytes = __byte_perm(bytes, row, (0x3210 & ~(15 << digit)) | 4 << digit);
+}
+
+/* A lane's part of a step that needs care. In: its elements of the column; out: the multipliers, and which row is the
+ * pivot row, by index. */
+struct CarefulStep {
+    T x[ROWS];
+    unsigned mask[ROWS], found[2], row;
+};
+
+/* Step k + j where leading bits do not tell the pivot row, or are special: the plain search in the order of places, for
+ * the first of the largest magnitudes, and the plain quotients. Rarely needed, so it stays out of the steps' text,
+ * which has to fit the instruction cache. */
+__device__ __noinline__ void take_careful_step(CarefulStep &step, int k, int j) {
+    T *column = images_of_warp() + matrix_of_lane() * MATRIX + k * (PITCH + 1) + j;
+    int place[ROWS];
+    __syncwarp();
+    for (int r = 0; r < ROWS; r++) {
+        place[r] = -1;
+        if (step.mask[r] <= ROW_BITS) continue;
+        place[r] = place_of(lane() + LANES * r, j, [&](int t) { return pivot_row(step.found, t); });
+        column[place[r] * PITCH] = step.x[r];
+    }
+    __syncwarp();
+    T pivot = column[j * PITCH];
+    int from = j;
+#pragma unroll 4
+    for (int i = j + 1; i < N - k; i++) {
+        const T x = column[i * PITCH];
+        if (fabs(x) > fabs(pivot)) pivot = x, from = i;
+    }
+    __syncwarp();
+    const Divisor divisor(pivot);
+    unsigned mine = 0;
+    for (int r = 0; r < ROWS; r++) {
+        if (place[r] == from) mine = lane() + LANES * r;
+        step.x[r] = divisor.divide(step.x[r]);
+    }
+    step.row = maximum(mine);
+}
+
+/* Steps k .. k + WIDTH of the factorization on these columns of rows k .. N, which then go to their new places: that of
+ * index i is taken by the row of index from[i]. */
+template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int k, unsigned (&from)[WIDTH]) {
+    constexpr int WHOLE = ceil_div(WIDTH, VECTOR) * VECTOR;
+    const bool ends = k + WIDTH == N;        /* the last row is in its place */
+    unsigned last = WIDTH * (WIDTH - 1) / 2; /* its index: all that there are, less the others */
+    __syncwarp();
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) panel.mask[r] = k + lane() + LANES * r < N ? MAGNITUDE_BITS : ROW_BITS;
+#pragma unroll
+    for (int j = 0; j < WIDTH - ends; j++) {
+        unsigned key[ROWS], best = 0;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (k + LANES * r >= N) continue;
+            key[r] = (leading_bits(panel.x[r][j]) & panel.mask[r]) | panel.index[r];
+            best = max(best, key[r]);
+        }
+        const unsigned chosen = maximum(best), below = kept(chosen - 1);
+        bool unsure = is_special(chosen);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (k + LANES * r < N) unsure |= below - key[r] < ROW_BITS;
+        from[j] = chosen & ROW_BITS;
+        /* An element of the pivot row, if that is the lane's. */
+        const auto of_row = [&](int jj) {
+            T x = panel.x[0][jj];
+#pragma unroll
+            for (int r = 1; r < ROWS; r++)
+                if (k + LANES * r < N && panel.index[r] == from[j]) x = panel.x[r][jj];
+            return x;
+        };
+        T inverse = from_lane(quick_reciprocal(of_row(j)), from[j]);
+        if (__any_sync(WARP, unsure)) {
+            CarefulStep step;
+            step.found[0] = panel.found[0], step.found[1] = panel.found[1];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) step.x[r] = panel.x[r][j], step.mask[r] = panel.mask[r];
+            take_careful_step(step, k, j);
+            from[j] = step.row, inverse = 1;
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                if (panel.waits(r) && panel.index[r] != from[j]) panel.x[r][j] = step.x[r];
+        }
+        T u[PANEL + IN_PANELS];
+#pragma unroll
+        for (int jj = j + 1; jj < PANEL + IN_PANELS; jj++)
+            if (jj < WIDTH || jj == PANEL) u[jj] = from_lane(of_row(jj), from[j]);
+        last -= from[j];
+        add_pivot_row(panel.found, j, from[j]);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (k + LANES * r >= N) continue;
+            if (panel.index[r] == from[j]) panel.mask[r] = j;
+            if (!panel.waits(r)) continue;
+            panel.x[r][j] = product(panel.x[r][j], inverse);
+#pragma unroll
+            for (int jj = j + 1; jj < PANEL + IN_PANELS; jj++)
+                if (jj < WIDTH || jj == PANEL) panel.x[r][jj] = multiply_add(-panel.x[r][j], u[jj], panel.x[r][jj]);
+        }
+    }
+    if (ends) from[WIDTH - 1] = last, add_pivot_row(panel.found, WIDTH - 1, last);
+    Exchanges *exchanges = reinterpret_cast<Exchanges *>(a + N * PITCH);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const unsigned i = panel.index[r];
+        if (k + LANES * r >= N) continue;
+        unsigned place = i;
+        if (LANES * r < WIDTH && i < WIDTH) {
+            /* Exchange i puts the row in place i where its pivot row comes from, as place_of() says. */
+            place = pivot_row(panel.found, i);
+            if (LISTS) {
+#pragma unroll
+                for (int t = 1; t < WIDTH; t++)
+                    if (place < i) place = pivot_row(panel.found, place);
+                exchanges->pivots[k + i] = k + place;
+            }
+#pragma unroll
+            for (int t = 1; t < WIDTH; t++)
+                if (place < WIDTH) place = pivot_row(panel.found, place);
+            if (ends) place = WIDTH - 1;
+            exchanges->to[i] = panel.waits(r) ? place : i;
+        }
+        if (!panel.waits(r)) place = panel.mask[r];
+        if (k + i >= N) continue;
+        store_row<WHOLE>(a + (k + place) * PITCH + k, panel.x[r]);
+        if (IN_PANELS) a[B + (k + place) * B_PITCH] = panel.x[r][PANEL];
+    }
+    __syncwarp();
+}
+
+/* Apply the panel's exchanges to the columns beside it, and its triangle to those on the right: each lane takes
+ * columns, WIDTH of whose elements become rows k .. k + WIDTH of U (of L^-1 P B). */
+template <int WIDTH> __device__ inline void exchange_and_solve(T *a, int k, int first, const unsigned (&from)[WIDTH]) {
+    const Exchanges &memory = *reinterpret_cast<const Exchanges *>(a + N * PITCH);
+    const uint2 to = *reinterpret_cast<const uint2 *>(memory.to);
+    const int left = KEEPS ? k / VECTOR : 0, right = first / VECTOR;
+    const int turns = ceil_div(left + COLS / VECTOR - right, LANES);
+#pragma unroll
+    for (int turn = 0; turn < turns; turn++) {
+        int v = turn * LANES + lane();
+        if (v >= left) v += right - left;
+        if (v >= COLS / VECTOR) continue;
+        T *column = a + k * PITCH + v * VECTOR;
+        Vector<VECTOR> u[WIDTH], displaced[WIDTH];
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) {
+            u[i] = load<VECTOR>(column + from[i] * PITCH);
+            if (k + WIDTH < N) displaced[i] = load<VECTOR>(column + i * PITCH);
+        }
+#pragma unroll
+        for (int i = 0; i < WIDTH && k + WIDTH < N; i++)
+            store<VECTOR>(column + ((i < 4 ? to.x : to.y) >> i % 4 * 8 & 255) * PITCH, displaced[i]);
+        if (v >= left) {
+#pragma unroll
+            for (int i = 1; i < WIDTH; i++) {
+                T l[WIDTH + VECTOR];
+#pragma unroll
+                for (int j = 0; j < i; j += VECTOR) load_row<VECTOR>(l + j, a + (k + i) * PITCH + k + j);
+#pragma unroll
+                for (int j = 0; j < i; j++)
+#pragma unroll
+                    for (int e = 0; e < VECTOR; e++) u[i].x[e] = multiply_add(-l[j], u[j].x[e], u[i].x[e]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) store<VECTOR>(column + i * PITCH, u[i]);
+    }
+    __syncwarp();
+}
+
+/* Rows k .. N of some vectors of columns, less the PANEL products of the panel that ended at row k. */
+template <int WIDE> struct Columns {
+    Vector<VECTOR> x[ROWS][WIDE];
+    __device__ Columns(const T *a, int k, int col, const T (&l)[ROWS][PANEL]) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int w = 0; w < WIDE; w++)
+                if (k + lane() + LANES * r < N)
+                    x[r][w] = load<VECTOR>(a + (k + lane() + LANES * r) * PITCH + col + w * VECTOR);
+#pragma unroll
+        for (int j = 0; j < PANEL; j++) {
+#pragma unroll
+            for (int w = 0; w < WIDE; w++) {
+                const Vector<VECTOR> u = load<VECTOR>(a + (k - PANEL + j) * PITCH + col + w * VECTOR);
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+                    if (k + LANES * r >= N) continue;
+#pragma unroll
+                    for (int e = 0; e < VECTOR; e++) x[r][w].x[e] = multiply_add(-l[r][j], u.x[e], x[r][w].x[e]);
+                }
+            }
+        }
+    }
+    __device__ void write(T *a, int k, int col) const {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int w = 0; w < WIDE; w++)
+                if (k + lane() + LANES * r < N)
+                    store<VECTOR>(a + (k + lane() + LANES * r) * PITCH + col + w * VECTOR, x[r][w]);
+    }
+};
+
+/* A22 -= L21 U12, for rows k .. N and the columns from k on. The next panel's stay in registers. */
+__device__ inline void update(Panel &panel, T *a, int k) {
+    T l[ROWS][PANEL];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int row = k + lane() + LANES * r;
+        if (row >= N) continue;
+        load_row<PANEL>(l[r], a + row * PITCH + k - PANEL);
+        if (IN_PANELS) panel.x[r][PANEL] = a[B + row * B_PITCH];
+    }
+#pragma unroll
+    for (int j = 0; j < PANEL; j += VECTOR) {
+        if (k + j >= RIGHT) continue;
+        const Columns<1> columns(a, k, k + j, l);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++) panel.x[r][j + e] = columns.x[r][0].x[e];
+    }
+    int col = least(k + PANEL, RIGHT);
+#pragma unroll
+    for (; col + WIDE * VECTOR <= COLS; col += WIDE * VECTOR) Columns<WIDE>(a, k, col, l).write(a, k, col);
+#pragma unroll
+    for (; col < COLS; col += VECTOR) Columns<1>(a, k, col, l).write(a, k, col);
+}
+
+/* One panel of the blocked factorization, and what it does to the rest. */
+template <int WIDTH> __device__ inline void eliminate(Panel &panel, T *a, int k) {
+    unsigned from[WIDTH];
+    factor_panel<WIDTH>(panel, a, k, from);
+    const int next = k + WIDTH < N ? k + WIDTH : RIGHT;
+    if (KEEPS || next < COLS) exchange_and_solve<WIDTH>(a, k, next, from);
+    if (next < N) update(panel, a, next);
+}
+
+/* A last panel of one column: the last row is in its place. */
+__device__ inline void take_last_row(const Panel &panel, T *a) {
+    constexpr int k = N - 1;
+    if (lane() == 0) {
+        a[k * (PITCH + 1)] = panel.x[0][0];
+        if (IN_PANELS) a[B + k * B_PITCH] = panel.x[0][PANEL];
+        if (LISTS) reinterpret_cast<Exchanges *>(a + N * PITCH)->pivots[k] = k;
+    }
+    __syncwarp();
+}
+
+/* All whole panels from column K on, each in a text of its own. */
+template <int K> __device__ inline void eliminate_all(Panel &panel, T *a) {
+    if constexpr (K + PANEL <= N) {
+        eliminate<PANEL>(panel, a, K);
+        eliminate_all<K + PANEL>(panel, a);
+    }
+}
+
+__device__ inline void factor(T *a) {
+    Panel panel;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int row = lane() + LANES * r;
+        if (row >= N) continue;
+        load_row<least(PANEL, RIGHT)>(panel.x[r], a + row * PITCH);
+        if (IN_PANELS) panel.x[r][PANEL] = a[B + row * B_PITCH];
+    }
+    eliminate_all<0>(panel, a);
+    if constexpr (N % PANEL == 1)
+        take_last_row(panel, a);
+    else if constexpr (N % PANEL)
+        eliminate<N % PANEL>(panel, a, N - N % PANEL);
+}
+
+/* --- what follows from the factors --- */
+
+/* The first step, from 1, whose pivot is of no use, or 0. */
+__device__ inline int singular_step(const T *a) {
+    int info = 0;
+    bool useless = false;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) useless |= is_useless(a[least(lane() + LANES * r, N - 1) * (PITCH + 1)]);
+    if (!__any_sync(WARP, useless)) return info;
+#pragma unroll
+    for (int r = ROWS - 1; r >= 0; r--) {
+        const int row = lane() + LANES * r;
+        const unsigned all = __ballot_sync(WARP, row < N && is_useless(a[least(row, N - 1) * (PITCH + 1)]));
+        const unsigned mine = all >> threadIdx.x % 32 / LANES * LANES & (LANES == 32 ? ~0u : (1u << LANES % 32) - 1);
+        if (mine) info = LANES * r + __ffs(mine);
+    }
+    return info;
+}
+
+/* Further right-hand sides become L^-1 P B. */
+__device__ inline void solve_lower(T *a, const unsigned char *pivots) {
+    for (T *b = a + B + lane(); b < a + B + K; b += LANES) {
+        for (int k = 0; k < N; k++) {
+            const T x = b[k * B_PITCH];
+            b[k * B_PITCH] = b[pivots[k] * B_PITCH];
+            b[pivots[k] * B_PITCH] = x;
+        }
+    }
+    for (int j = 0; j < N; j++) {
+        __syncwarp();
+        for (int i = j + 1 + lane(); i < N; i += LANES)
+            for (T *b = a + B + i * B_PITCH; b < a + B + i * B_PITCH + K; b++)
+                *b = multiply_add(-a[i * PITCH + j], b[(j - i) * B_PITCH], *b);
+    }
+    __syncwarp();
+}
+
+/* U x = y, by plain quotients where there is no exact reciprocal. */
+__device__ __noinline__ void solve_carefully(T *a, T *y) {
+    for (int j = N - 1; j >= 0; j--) {
+        const T x = Divisor(a[j * (PITCH + 1)]).divide(y[j * B_PITCH]);
+        __syncwarp();
+        if (lane() == 0) y[j * B_PITCH] = x;
+        for (int i = lane(); i < j; i += LANES) y[i * B_PITCH] = multiply_add(-a[i * PITCH + j], x, y[i * B_PITCH]);
+        __syncwarp();
+    }
+}
+
+/* The pivots become their reciprocals, and true; unless one of the warp's has no exact one. */
+__device__ inline bool invert_pivots(T *a) {
+    T inverse[ROWS];
+    bool exact = true;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        inverse[r] = reciprocal(a[least(lane() + LANES * r, N - 1) * (PITCH + 1)]);
+        exact &= is_normal(inverse[r]);
+    }
+    if (!__all_sync(WARP, exact)) return false; /* who votes has read; racecheck does not know */
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        if (lane() + LANES * r < N) a[(lane() + LANES * r) * (PITCH + 1)] = inverse[r];
+    __syncwarp();
+    return true;
+}
+
+/* U x = y: x of a lane's rows. Four rows at a time are solved by all lanes alike, which so have to be told only what
+ * those begin with. */
+__device__ inline void solve_upper(T (&x)[ROWS], T *a, T *y_of_rows, bool inverted) {
+    constexpr int FEW = 4;
+    if (__builtin_expect(!inverted, 0)) solve_carefully(a, y_of_rows);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) x[r] = y_of_rows[least(lane() + LANES * r, N - 1) * B_PITCH];
+    if (__builtin_expect(!inverted, 0)) return;
+#pragma unroll
+    for (int k = (N - 1) / FEW * FEW; k >= 0; k -= FEW) {
+        T y[FEW], u[FEW];
+#pragma unroll
+        for (int e = FEW - 1; e >= 0; e--)
+            if (k + e < N) y[e] = from_lane(x[(k + e) / LANES], (k + e) % LANES);
+#pragma unroll
+        for (int e = FEW - 1; e >= 0; e--) {
+            if (k + e >= N) continue;
+            load_row<FEW>(u, a + (k + e) * PITCH + k);
+#pragma unroll
+            for (int t = FEW - 1; t > e; t--)
+                if (k + t < N) y[e] = multiply_add(-u[t], y[t], y[e]);
+            y[e] = product(u[e], y[e]);
+            if (lane() == (k + e) % LANES) x[(k + e) / LANES] = y[e];
+        }
+#pragma unroll
+        for (int r = 0; LANES * r < k; r++) {
+            load_row<FEW>(u, a + least(lane() + LANES * r, N - 1) * PITCH + k);
+#pragma unroll
+            for (int t = FEW - 1; t >= 0; t--)
+                if (k + t < N && lane() + LANES * r < k) x[r] = multiply_add(-u[t], y[t], x[r]);
+        }
+    }
+}
+
+__device__ inline Determinant determinant_of(const T *a, const unsigned char *pivots) {
+    Determinant det;
+    const auto factor = [&](int k) { return pivots[k] != k ? -a[k * PITCH + k] : a[k * PITCH + k]; };
+#pragma unroll
+    for (int k = 0; k < N; k++) det.multiply(factor(k));
+    for (int k = 0; k < N && !det.safe(); k++) det.multiply_scaled(factor(k));
+    return det;
+}
+
+/* --- the kernel --- */
+
+/* Of so many columns of B that are left, those taken now. */
+__device__ inline int columns_of(long long left) { return static_cast<int>(left < K ? left : K); }
+
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    __shared__ long long all_where[3][LIE_FLAT ? 1 : MATRICES];
+    const smm_cuda_operand &b = args.operand[SMM_B], &c = args.operand[SMM_C];
+    const int warp = threadIdx.x / 32, q = matrix_of_lane();
+    const long long first = static_cast<long long>(blockIdx.x) * MATRICES + warp * PER_WARP;
+    const int count = static_cast<int>(args.batch - first < PER_WARP ? args.batch - first : PER_WARP);
+    if (count <= 0) return;
+    T *images = images_of_warp(), *a = images + q * MATRIX;
+    long long *where[3];
+    for (int x = 0; x < 3; x++) {
+        where[x] = all_where[x] + (LIE_FLAT ? 0 : warp * PER_WARP);
+        if (!LIE_FLAT && threadIdx.x % 32 < count)
+            where[x][threadIdx.x % 32] = offset_of(args, args.operand[place_of_abc(x)], first + threadIdx.x % 32);
+    }
+    __syncwarp();
+    stage<N, N, PITCH, SMM_SOURCE_A, SMM_ORDER_A>(images, args.operand[SMM_A], first, count, N, where[0]);
+    if constexpr (SOLVES)
+        stage<N, K, B_PITCH, SMM_SOURCE_B, SMM_ORDER_B>(images + B, b, first, count, columns_of(args.k), where[1]);
+    copies_done();
+    __syncwarp();
+
+    const long long matrix = first + q;
+    const bool mine = q < count, leader = mine && lane() == 0;
+    factor(a);
+    fetch_ahead<SMM_SOURCE_A, PER_WARP, N * N>(args, args.operand[SMM_A], first);
+    if (SOLVES) fetch_ahead<SMM_SOURCE_B, PER_WARP, N * K>(args, b, first);
+    const int info = singular_step(a);
+    const unsigned char *pivots = reinterpret_cast<Exchanges *>(a + N * PITCH)->pivots;
+    if (leader && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
+
+    if constexpr (FACTORS) {
+        if (mine && args.operand[SMM_LU_pivots].data) {
+            int *to = beside<int>(args, SMM_LU_pivots, matrix, N);
+            for (int k = lane(); k < N; k += LANES)
+                to[REST_FLAT ? k : k * args.operand[SMM_LU_pivots].row] = info && k >= info - 1 ? k : pivots[k];
+        }
+        __syncwarp();
+        if (info)
+            for (int e = lane(); e < N * PITCH; e += LANES) a[e] = not_a_number();
+        __syncwarp();
+        unstage<N, N, PITCH, SMM_SOURCE_C, SMM_ORDER_C>(images, c, first, count, N, where[2]);
+    } else if constexpr (SOLVES) {
+        const bool inverted = invert_pivots(a);
+        for (long long done = 0;;) {
+            const int cols = columns_of(args.k - done);
+#pragma unroll 1
+            for (int j = 0; j < cols; j++) {
+                T x[ROWS], *y = a + B + j;
+                solve_upper(x, a, y, inverted);
+                __syncwarp(); /* lanes without a last row have read row N - 1 */
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+                    if (lane() + LANES * r < N) y[(lane() + LANES * r) * B_PITCH] = info ? not_a_number() : x[r];
+            }
+            __syncwarp();
+            unstage<N, K, B_PITCH, SMM_SOURCE_C, SMM_ORDER_C>(images + B, c, first, count, cols, where[2]);
+            done += K;
+            if (!KEEPS || done >= args.k) break;
+            __syncwarp();
+            if (threadIdx.x % 32 < count)
+                where[1][threadIdx.x % 32] += K * b.col, where[2][threadIdx.x % 32] += K * c.col;
+            __syncwarp();
+            stage<N, K, B_PITCH, SMM_SOURCE_B, SMM_ORDER_B>(images + B, b, first, count, columns_of(args.k - done),
+                                                            where[1]);
+            copies_done();
+            __syncwarp();
+            solve_lower(a, pivots);
+        }
+    } else {
+        const Determinant det = determinant_of(a, pivots);
+        T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
+        if (leader) *to = SMM_OP == SMM_OP_DET ? det.value() : det.sign();
+        if (leader && SMM_OP == SMM_OP_SLOGDET)
+            *beside<T>(args, SMM_SLOGDET_logabsdet, matrix, 1) = det.log_magnitude();
+    }
+}

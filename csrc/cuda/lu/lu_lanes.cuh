@@ -1,0 +1,483 @@
+/* lu_lanes.cuh: P A = L U (LU), X of A X = B (SOLVE), or the determinant (DET, SLOGDET), in registers.
+ *
+ * Right-looking LU, one step after the other (Golub and Van Loan, Matrix Computations, algorithm 3.4.1). LANES threads
+ * share a matrix: column j is the registers j / LANES of lane j % LANES, so that each looks for pivots by itself, and
+ * exchanges rows by selecting. A single right-hand side is one more column; more of them are solved from the factors,
+ * each by a lane.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix; MATRICES * LANES = THREADS.
+ * Shared memory: the images of the matrices (MATRIX elements each; none with LANES = 1 and THROUGH_SHARED = 0, where
+ * threads use vectors of the memory themselves); RECIPROCALS of the pivots where right-hand sides follow; LU: the
+ * pivots, SOLVE: the right-hand side, or the order of the rows, N to a matrix; the offsets of matrices that lie anyhow.
+ * Operands: any that args.h can describe; a single right-hand side is SMM_K = 1.
+ * May overwrite A or B in place, matrix by matrix: a block has read all it needs before it writes.
+ * Limits: n <= 32; LANES a power of two. */
+#include "common.cuh"
+#include "lanes.cuh"
+#include "determinant.cuh"
+
+constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
+constexpr bool CARRIES = SOLVES && SMM_K == 1, SOLVES_AFTER = SOLVES && !CARRIES;
+constexpr bool KEEPS = FACTORS || SOLVES_AFTER; /* L */
+constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr int COLUMNS = ceil_div(N + CARRIES, LANES); /* of a lane */
+constexpr bool STAGES = SMM_ASYNC, UNSTAGES = (FACTORS || CARRIES) && (LANES > 1 || SMM_THROUGH_SHARED);
+
+constexpr bool A_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
+constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT;
+constexpr bool C_FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && (SMM_ORDER_C == SMM_ORDER_ROW || !FACTORS);
+constexpr bool LIE_FLAT = (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT);
+
+/* Images follow each other at an odd number of vectors, so that equal elements of 8 of them lie in different banks;
+ * where a matrix is no whole number of vectors, n is odd and so is that of elements. */
+constexpr bool WHOLE = N * N % VECTOR == 0; /* matrices are whole vectors */
+constexpr int MATRIX = WHOLE ? (N * N / VECTOR | 1) * VECTOR : N * N;
+constexpr int WIDTH = width_of(N); /* of a row's vectors in the image */
+constexpr bool HAS_IMAGES = STAGES || SOLVES_AFTER || (FACTORS && UNSTAGES);
+constexpr int IMAGES = HAS_IMAGES ? ceil_div(MATRICES * MATRIX, VECTOR) * VECTOR : 0;
+constexpr int RECIPROCALS = SOLVES_AFTER ? ceil_div(MATRICES * N, VECTOR) * VECTOR : 0;
+/* After them come of each row an integer, or the right-hand side. */
+static_assert(SMM_SHARED == (IMAGES + RECIPROCALS) * sizeof(T) + MATRICES * N *
+                                                                     (SOLVES_AFTER || (FACTORS && UNSTAGES)
+                                                                          ? sizeof(int)
+                                                                      : CARRIES && (STAGES || UNSTAGES) ? sizeof(T)
+                                                                                                        : 0),
+              "the plan counts otherwise");
+
+/* --- memory to image and back --- */
+
+/* Visit count * EACH elements in the order of memory, by vectors where they can be: act(is it a vector, offset in
+ * memory, place in shared memory), where EACH elements begin every STRIDE. */
+template <int EACH, int STRIDE, class Act> __device__ inline void each_vector(int count, Act act) {
+    constexpr bool BY_VECTORS = ALIGNED && MATRICES * EACH % VECTOR == 0 && (STRIDE == EACH || EACH % VECTOR == 0);
+    constexpr unsigned LENGTH = BY_VECTORS ? VECTOR : 1, TURN = THREADS * LENGTH;
+    constexpr bool REGULAR = STRIDE == EACH || TURN % EACH == 0; /* all turns do alike */
+    const auto place = [](unsigned e) { return STRIDE == EACH ? e : e + e / EACH * (STRIDE - EACH); };
+    const unsigned total = count * EACH, begin = threadIdx.x * LENGTH, there = place(begin);
+#pragma unroll 8
+    for (unsigned turn = 0; turn < ceil_div(MATRICES * EACH, TURN); turn++) {
+        const unsigned e = begin + turn * TURN;
+        if (e + LENGTH > total) continue;
+        act(BY_VECTORS, e, REGULAR ? there + turn * (TURN / EACH * STRIDE + TURN % EACH) : place(e));
+    }
+    const unsigned e = total / LENGTH * LENGTH + threadIdx.x; /* the last ones of the last block */
+    if (LENGTH > 1 && e < total) act(false, e, place(e));
+}
+
+/* Visit the rows x cols elements of matrices that lie anyhow: act(offset in memory, place of the element). */
+template <int ROWS, int COLS, int STRIDE, int ORDER, class Act>
+__device__ inline void each_element(const smm_cuda_operand &x, int count, const long long *where, Act act) {
+    for (int e = threadIdx.x; e < count * ROWS * COLS; e += THREADS) {
+        const int q = e / (ROWS * COLS), rest = e % (ROWS * COLS);
+        const int i = ORDER == SMM_ORDER_COL ? rest % ROWS : rest / COLS;
+        const int j = ORDER == SMM_ORDER_COL ? rest / ROWS : rest % COLS;
+        act(where[q] + i * x.row + j * x.col, q * STRIDE + i * COLS + j);
+    }
+}
+
+/* Start copying matrices of N rows of COLS elements to shared memory. */
+template <bool FLAT, int COLS, int STRIDE, int ORDER>
+__device__ inline void stage(T *to, const smm_cuda_operand &x, long long first, int count, const long long *where) {
+    const T *from = static_cast<const T *>(x.data);
+    if constexpr (FLAT) {
+        from += first * (N * COLS);
+        each_vector<N * COLS, STRIDE>(count, [&](bool vector, unsigned e, unsigned place) {
+            vector ? copy<VECTOR>(to + place, from + e) : copy<1>(to + place, from + e);
+        });
+    } else
+        each_element<N, COLS, STRIDE, ORDER>(x, count, where,
+                                             [&](long long offset, int place) { copy<1>(to + place, from + offset); });
+}
+
+/* Write them back. */
+template <bool FLAT, int COLS, int STRIDE, int ORDER>
+__device__ inline void unstage(const T *from, const smm_cuda_operand &x, long long first, int count,
+                               const long long *where) {
+    T *to = static_cast<T *>(x.data);
+    if constexpr (FLAT) {
+        to += first * (N * COLS);
+        each_vector<N * COLS, STRIDE>(count, [&](bool vector, unsigned e, unsigned place) {
+            if (vector)
+                store<VECTOR>(to + e, load<VECTOR>(from + place));
+            else
+                to[e] = from[place];
+        });
+    } else
+        each_element<N, COLS, STRIDE, ORDER>(x, count, where,
+                                             [&](long long offset, int place) { to[offset] = from[place]; });
+}
+
+/* Elements first .. COUNT of a row in shared memory, from the start of first's vector. */
+template <int COUNT, int LENGTH> __device__ inline void load_row(T *x, const T *from, int first = 0) {
+#pragma unroll
+    for (int j = first / LENGTH * LENGTH; j < COUNT; j += LENGTH) {
+        const Vector<LENGTH> v = load<LENGTH>(from + j);
+#pragma unroll
+        for (int e = 0; e < LENGTH; e++) x[j + e] = v.x[e];
+    }
+}
+template <int COUNT, int LENGTH> __device__ inline void store_row(T *to, const T *x, int first = 0) {
+#pragma unroll
+    for (int j = first / LENGTH * LENGTH; j < COUNT; j += LENGTH) {
+        Vector<LENGTH> v;
+#pragma unroll
+        for (int e = 0; e < LENGTH; e++) v.x[e] = x[j + e];
+        store<LENGTH>(to + j, v);
+    }
+}
+
+/* Where a matrix of so many elements begins. */
+template <bool FLAT>
+__device__ inline T *begin_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long matrix, int elements) {
+    return static_cast<T *>(x.data) + (FLAT ? matrix * elements : offset_of(args, x, matrix));
+}
+
+/* Integers of a matrix, by the widest vectors that they allow. */
+__device__ inline void store_integers(int *to, const int (&x)[N]) {
+    constexpr int LENGTH = N % 4 == 0 ? 4 : N % 2 == 0 ? 2 : 1;
+    struct alignas(LENGTH * sizeof(int)) Integers {
+        int x[LENGTH];
+    };
+    const bool aligned = reinterpret_cast<unsigned long long>(to) % sizeof(Integers) == 0;
+#pragma unroll
+    for (int i = 0; i < N; i += LENGTH) {
+        Integers v;
+#pragma unroll
+        for (int e = 0; e < LENGTH; e++) {
+            v.x[e] = x[i + e];
+            if (!aligned) to[i + e] = x[i + e];
+        }
+        if (aligned) *reinterpret_cast<Integers *>(to + i) = v;
+    }
+}
+
+/* --- the factorization --- */
+
+/* What a matrix has in shared memory: its image and N elements each of two lists. */
+struct Shared {
+    T *image, *reciprocals; /* of the pivots */
+    T *right;               /* b, then the solution */
+    int *pivots;            /* in its place: the pivots, or the order of the rows where B is to follow */
+};
+
+/* What is known of the steps done. */
+struct Steps {
+    int info = 0;
+    unsigned exchanged = 0; /* bit k: step k exchanged rows */
+
+    __device__ void add(int k, int pivot, bool useless) {
+        if (useless && !info) info = k + 1;
+        exchanged |= (pivot != k) << k;
+    }
+};
+
+/* The elements of column k below the pivot become multipliers. */
+template <int COUNT, class Of> __device__ inline void divide(T pivot, T inverse, int first, Of of) {
+    if (__builtin_expect(!is_normal(inverse), 0)) {
+#pragma unroll
+        for (int i = first; i < COUNT; i++) of(i) = quotient_of(of(i), pivot);
+    } else {
+#pragma unroll
+        for (int i = first; i < COUNT; i++) of(i) = product(of(i), inverse);
+    }
+}
+
+/* The columns lane() + LANES c of [A | b] in the registers of a lane. What a lane holds beyond them does not matter. */
+struct Columns {
+    static constexpr int RIGHT = N % LANES, RIGHT_SLOT = N / LANES; /* lane that holds b, and where */
+    T a[N][COLUMNS], inverse[COLUMNS];                              /* of the pivots in these columns */
+    int pivots[N], order[N];
+
+    __device__ static int column(int c) { return least(lane() + LANES * c, N - 1); }
+
+    /* From or to a matrix in rows of N, by vectors if a lane holds all of it. */
+    template <int LENGTH> __device__ void read(const T *from) {
+        static_assert(LENGTH == 1 || LANES == 1, "");
+#pragma unroll
+        for (int e = 0; e < (LANES == 1 ? N * N : 0); e += LENGTH) {
+            const Vector<LENGTH> v = load<LENGTH>(from + e);
+#pragma unroll
+            for (int x = 0; x < LENGTH; x++) a[(e + x) / N][(e + x) % N] = v.x[x];
+        }
+        if (LANES > 1) read(from, N, 1);
+    }
+    template <int LENGTH> __device__ void write(T *to) const {
+#pragma unroll
+        for (int e = 0; e < (LANES == 1 ? N * N : 0); e += LENGTH) {
+            Vector<LENGTH> v;
+#pragma unroll
+            for (int x = 0; x < LENGTH; x++) v.x[x] = a[(e + x) / N][(e + x) % N];
+            store<LENGTH>(to + e, v);
+        }
+        if (LANES > 1) write(to, N, 1);
+    }
+    __device__ void read(const T *from, long long row, long long col) {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+#pragma unroll
+            for (int c = 0; c < ceil_div(N, LANES); c++) a[i][c] = from[i * row + column(c) * col];
+    }
+    __device__ void write(T *to, long long row, long long col) const {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+#pragma unroll
+            for (int c = 0; c < ceil_div(N, LANES); c++)
+                if (lane() + LANES * c < N) to[i * row + column(c) * col] = a[i][c];
+    }
+    __device__ void set_right(const T (&b)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (lane() == RIGHT || LANES * RIGHT_SLOT >= N) a[i][RIGHT_SLOT] = b[i];
+    }
+
+    template <class X> __device__ static void exchange_if(bool condition, X &x, X &y) {
+        const X old = x;
+        x = condition ? y : x;
+        y = condition ? old : y;
+    }
+
+    __device__ void factor(Steps &steps) {
+#pragma unroll
+        for (int i = 0; i < N; i++) order[i] = i;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const int slot = k / LANES, owner = k % LANES;
+            const bool own = lane() == owner;
+            int p = k;
+            T u = a[k][slot];
+#pragma unroll
+            for (int i = k + 1; i < N; i++) {
+                const bool larger = fabs(a[i][slot]) > fabs(u);
+                u = larger ? a[i][slot] : u;
+                p = larger ? i : p;
+            }
+            if (k < N - 1) p = from_lane(p, owner);
+            pivots[k] = p;
+#pragma unroll
+            for (int i = k + 1; i < N; i++) {
+#pragma unroll
+                for (int c = KEEPS ? 0 : slot; c < COLUMNS; c++) exchange_if(i == p, a[k][c], a[i][c]);
+                if (SOLVES_AFTER) exchange_if(i == p, order[k], order[i]);
+            }
+            steps.add(k, p, own && is_useless(a[k][slot]));
+            const T r = reciprocal(a[k][slot]);
+            inverse[slot] = own ? r : inverse[slot];
+            T m[N];
+#pragma unroll
+            for (int i = k + 1; i < N; i++) m[i] = a[i][slot];
+            divide<N>(a[k][slot], own ? r : T(1), k + 1, [&](int i) -> T & { return m[i]; });
+#pragma unroll
+            for (int i = k + 1; i < N; i++) {
+                m[i] = from_lane(m[i], owner);
+#pragma unroll
+                for (int c = slot; c < COLUMNS; c++) {
+                    if (KEEPS && c == slot && own) a[i][c] = m[i];
+                    if (c == slot && owner == LANES - 1) continue;
+                    const T less = multiply_add(-m[i], a[k][c], a[i][c]);
+                    if (!KEEPS || c > slot || lane() > owner) a[i][c] = less;
+                }
+            }
+        }
+#pragma unroll
+        for (int bits = LANES / 2; bits > 0; bits /= 2) {
+            const int other = across(steps.info, bits);
+            steps.info = steps.info && (!other || steps.info < other) ? steps.info : other;
+        }
+    }
+
+    /* b becomes U^-1 b, in the lane that has it. */
+    __device__ void solve_upper(T (&b)[N]) const {
+        bool rare = false;
+#pragma unroll
+        for (int i = 0; i < N; i++) b[i] = a[i][RIGHT_SLOT];
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) rare |= lane() + LANES * c < N && !is_normal(inverse[c]);
+        if (LANES > 1) rare = __any_sync(WARP, rare);
+        const auto here = [](T x, int owner) { return owner == RIGHT ? x : from_lane(x, owner); };
+#pragma unroll
+        for (int j = N - 1; j >= 0; j--) {
+            const int slot = j / LANES, owner = j % LANES;
+            const T r = here(inverse[slot], owner);
+            if (__builtin_expect(rare, 0)) {
+                const T u = here(a[j][slot], owner);
+                b[j] = is_normal(r) ? product(b[j], r) : quotient_of(b[j], u);
+            } else
+                b[j] = product(b[j], r);
+#pragma unroll
+            for (int i = 0; i < j; i++) b[i] = multiply_add(-here(a[i][slot], owner), b[j], b[i]);
+        }
+    }
+};
+
+/* --- what follows from the factors --- */
+
+/* Each lane solves for columns of B, from the factors in the image. */
+__device__ inline void solve_columns(const smm_cuda_args &args, const Shared &of, long long matrix, int info) {
+    const smm_cuda_operand &b = args.operand[SMM_B], &c = args.operand[SMM_C];
+    const T *from = static_cast<const T *>(b.data) + offset_of(args, b, matrix);
+    T *to = static_cast<T *>(c.data) + offset_of(args, c, matrix);
+#pragma unroll 1
+    for (long long column = lane(); column < args.k; column += LANES) {
+        T x[N], row[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = from[of.pivots[i] * b.row + column * b.col];
+#pragma unroll
+        for (int i = 1; i < N; i++) {
+            load_row<N, WIDTH>(row, of.image + i * N);
+#pragma unroll
+            for (int j = 0; j < i; j++) x[i] = multiply_add(-row[j], x[j], x[i]);
+        }
+#pragma unroll
+        for (int i = N - 1; i >= 0; i--) {
+            load_row<N, WIDTH>(row, of.image + i * N, i);
+#pragma unroll
+            for (int j = N - 1; j > i; j--) x[i] = multiply_add(-row[j], x[j], x[i]);
+            divide<N>(row[i], of.reciprocals[i], N - 1, [&](int) -> T & { return x[i]; });
+            to[i * c.row + column * c.col] = info ? not_a_number() : x[i];
+        }
+    }
+}
+
+template <class Of> __device__ inline Determinant determinant_of(const Steps &steps, Of diagonal) {
+    Determinant det;
+    const auto factor = [&](int k) { return steps.exchanged >> k & 1 ? -diagonal(k) : diagonal(k); };
+#pragma unroll
+    for (int k = 0; k < N; k++) det.multiply(factor(k));
+    if (!det.safe()) {
+#pragma unroll
+        for (int k = 0; k < N; k++) det.multiply_scaled(factor(k));
+    }
+    return det;
+}
+
+__device__ inline void write_determinant(const smm_cuda_args &args, long long matrix, const Determinant &det) {
+    const smm_cuda_operand &c = args.operand[SMM_C];
+    T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
+    *to = SMM_OP == SMM_OP_DET ? det.value() : det.sign();
+    if (SMM_OP == SMM_OP_SLOGDET) *beside<T>(args, SMM_SLOGDET_logabsdet, matrix, 1) = det.log_magnitude();
+}
+
+/* --- the kernel --- */
+
+/* All that is done to a matrix in registers. Of those beyond the batch, lanes work on the last one. */
+__device__ inline void run(const smm_cuda_args &args, const Shared &of, long long matrix, bool mine, Steps &steps) {
+    const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B], &c = args.operand[SMM_C];
+    const long long read = mine ? matrix : args.batch - 1;
+    Columns x;
+    T right[N];
+    if constexpr (STAGES || A_FLAT)
+        x.read<LANES == 1 && WHOLE && (STAGES || ALIGNED) ? VECTOR : 1>(
+            STAGES ? of.image : begin_of<A_FLAT>(args, a, read, N * N));
+    else
+        x.read(begin_of<A_FLAT>(args, a, read, N * N), a.row, a.col);
+    if constexpr (CARRIES) {
+        if constexpr (STAGES || B_FLAT)
+            load_row<N, STAGES || ALIGNED ? WIDTH : 1>(right, STAGES ? of.right : begin_of<B_FLAT>(args, b, read, N));
+        else {
+            const T *from = begin_of<B_FLAT>(args, b, read, N);
+#pragma unroll
+            for (int i = 0; i < N; i++) right[i] = from[i * b.row];
+        }
+        x.set_right(right);
+    }
+    if (LANES > 1) __syncwarp();
+    x.factor(steps);
+
+    if constexpr (SOLVES_AFTER) {
+        x.write<LANES == 1 && WHOLE ? VECTOR : 1>(of.image);
+#pragma unroll
+        for (int slot = 0; slot < COLUMNS; slot++)
+            if (lane() + LANES * slot < N) of.reciprocals[lane() + LANES * slot] = x.inverse[slot];
+        if (lane() == 0) store_integers(of.pivots, x.order);
+        if (LANES > 1) __syncwarp();
+    } else if constexpr (CARRIES) {
+        x.solve_upper(right);
+#pragma unroll
+        for (int i = 0; i < N; i++) right[i] = steps.info ? not_a_number() : right[i];
+        if (!mine || lane() != x.RIGHT) return;
+        if constexpr (UNSTAGES || C_FLAT)
+            store_row<N, UNSTAGES || ALIGNED ? WIDTH : 1>(UNSTAGES ? of.right : begin_of<C_FLAT>(args, c, matrix, N),
+                                                          right);
+        else {
+            T *to = begin_of<C_FLAT>(args, c, matrix, N);
+#pragma unroll
+            for (int i = 0; i < N; i++) to[i * c.row] = right[i];
+        }
+    } else if constexpr (FACTORS) {
+        if (__builtin_expect(steps.info, 0)) {
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                if (k + 1 >= steps.info) x.pivots[k] = k;
+#pragma unroll
+                for (int slot = 0; slot < COLUMNS; slot++) x.a[k][slot] = not_a_number();
+            }
+        }
+        if (!mine) return;
+        if constexpr (UNSTAGES || C_FLAT)
+            x.write<LANES == 1 && WHOLE && (UNSTAGES || ALIGNED) ? VECTOR : 1>(
+                UNSTAGES ? of.image : begin_of<C_FLAT>(args, c, matrix, N * N));
+        else
+            x.write(begin_of<C_FLAT>(args, c, matrix, N * N), c.row, c.col);
+        if (lane() != 0) return;
+        if constexpr (UNSTAGES)
+            store_integers(of.pivots, x.pivots);
+        else if (args.operand[SMM_LU_pivots].data) {
+            int *to = beside<int>(args, SMM_LU_pivots, matrix, N);
+            if constexpr (REST_FLAT)
+                store_integers(to, x.pivots);
+            else {
+#pragma unroll
+                for (int k = 0; k < N; k++) to[k * args.operand[SMM_LU_pivots].row] = x.pivots[k];
+            }
+        }
+    } else {
+        T diagonal[N];
+#pragma unroll
+        for (int k = 0; k < N; k++) diagonal[k] = from_lane(x.a[k][k / LANES], k % LANES);
+        if (mine && lane() == 0)
+            write_determinant(args, matrix, determinant_of(steps, [&](int k) { return diagonal[k]; }));
+    }
+}
+
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) T shared[];
+    __shared__ long long where[3][LIE_FLAT ? 1 : MATRICES];
+    const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
+    const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
+    T *list = shared + IMAGES + RECIPROCALS;
+
+    if constexpr (!LIE_FLAT) {
+        for (int q = threadIdx.x; q < count; q += THREADS)
+            for (int x = 0; x < 3; x++) where[x][q] = offset_of(args, args.operand[place_of_abc(x)], first + q);
+        __syncthreads();
+    }
+    if constexpr (STAGES) {
+        stage<A_FLAT, N, MATRIX, SMM_ORDER_A>(shared, args.operand[SMM_A], first, count, where[0]);
+        if constexpr (CARRIES) stage<B_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_B], first, count, where[1]);
+        copies_done();
+        __syncthreads();
+    }
+
+    const int q = threadIdx.x / LANES;
+    const long long matrix = first + q;
+    const bool mine = q < count;
+    const Shared of = {shared + q * MATRIX, shared + IMAGES + q * N, list + q * N,
+                       reinterpret_cast<int *>(list) + q * N};
+    Steps steps;
+    run(args, of, matrix, mine, steps);
+    if (mine && lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = steps.info;
+    if constexpr (SOLVES_AFTER)
+        if (mine) solve_columns(args, of, matrix, steps.info);
+
+    if constexpr (UNSTAGES) __syncthreads();
+    if constexpr (UNSTAGES && CARRIES)
+        unstage<C_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_C], first, count, where[2]);
+    if constexpr (UNSTAGES && FACTORS) {
+        unstage<C_FLAT, N, MATRIX, SMM_ORDER_C>(shared, args.operand[SMM_C], first, count, where[2]);
+        const smm_cuda_operand &x = args.operand[SMM_LU_pivots];
+        const int *pivots = reinterpret_cast<const int *>(list);
+        int *to = static_cast<int *>(x.data);
+        for (int e = threadIdx.x; to && e < count * N; e += THREADS)
+            to[REST_FLAT ? first * N + e : offset_of(args, x, first + e / N) + e % N * x.row] = pivots[e];
+    }
+}

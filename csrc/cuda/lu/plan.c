@@ -1,0 +1,63 @@
+/* plan.c: which of the kernels of LU, solve and determinants can run a problem, and in what grid. */
+#include "../plan.h"
+
+static bool by_lu(const smm_cuda_problem *p) {
+    return p->op == SMM_OP_LU || p->op == SMM_OP_SOLVE || p->op == SMM_OP_DET || p->op == SMM_OP_SLOGDET;
+}
+
+bool smm_lu_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if (!by_lu(p) || !smm_cuda_whole_matrices(p, x, grid) || !smm_cuda_rows_fit(p, x) ||
+        !smm_cuda_steps_fit(p, x, 2048))
+        return false;
+    if (x->lanes > 1 && !x->through_shared) return false;
+    const bool factors = p->op == SMM_OP_LU, carries = p->op == SMM_OP_SOLVE && p->k == 1;
+    const bool after = p->op == SMM_OP_SOLVE && !carries, shared = x->lanes > 1 || x->through_shared;
+    const bool out = (factors || carries) && shared;
+    const int vector = 16 / bytes_of(p), elements = p->n * p->n;
+    const int matrix = elements % vector ? elements : (elements / vector | 1) * vector;
+    grid->shared = 0;
+    if (x->async || after || (factors && out)) grid->shared += whole(p, grid->matrices * matrix) * bytes_of(p);
+    if (after) grid->shared += whole(p, grid->matrices * p->n) * bytes_of(p);
+    if (carries && (x->async || out)) grid->shared += grid->matrices * p->n * bytes_of(p);
+    if ((factors && out) || after) grid->shared += grid->matrices * p->n * 4;
+    return true;
+}
+
+void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const int lanes = p->n <= 8 ? 1 : p->n <= 11 ? 2 : p->n <= 16 ? 4 : p->n <= 24 ? 8 : 32;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_lanes,
+                               .lanes = p->small && p->n > 3 ? least(32, 2 * lanes) : lanes,
+                               .threads = 64,
+                               .async = 1,
+                               .through_shared = 1};
+}
+
+/* MATRIX of lu_blocked.cuh in bytes. */
+static int blocked_matrix_bytes(const smm_cuda_problem *p) {
+    const int vector = 16 / bytes_of(p), k = p->op == SMM_OP_SOLVE ? p->k : 0;
+    const int right = whole(p, p->n) / vector, cols = right + (k > 1 ? whole(p, k) / vector : 0); /* in vectors */
+    const bool b_last = k == 1 && (cols % 2 == 1 || p->dtype == SMM_F32);
+    const int exchanges = 3, vectors = p->n * (cols | 1) + exchanges + (b_last ? right : 0);
+    return (vectors | 1) * 16;
+}
+
+bool smm_lu_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MOST_PANEL_BYTES = 256 }; /* of a lane's registers */
+    if (!by_lu(p) || x->lanes < 2 || (x->panel != 4 && x->panel != 8) || !smm_cuda_whole_matrices(p, x, grid))
+        return false;
+    if (x->lanes > 8 && x->lanes > p->n) return false;
+    if (ceil_div(p->n, x->lanes) * x->panel * bytes_of(p) > MOST_PANEL_BYTES) return false;
+    grid->shared = grid->matrices * blocked_matrix_bytes(p);
+    return true;
+}
+
+/* From order 12 on; below, lu_lanes is faster. */
+void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const int small = p->n <= 13 ? 4 : p->n <= 23 ? 8 : 16;
+    const int large = p->dtype == SMM_F32 ? (p->n <= 20 ? 4 : 8) : p->n <= 18 ? 4 : p->n <= 28 ? 8 : 16;
+    const int lanes = p->small ? small : large;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_blocked,
+                               .lanes = p->n < 12 ? 0 : lanes,
+                               .panel = lanes == 4 ? 4 : 8,
+                               .threads = p->n <= 13 ? 32 : 64};
+}

@@ -1,0 +1,72 @@
+/* plan.c: which of the kernels of QR and least squares can run a problem, and in what grid. */
+#include "../plan.h"
+
+static int qr_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
+                          int elements) {
+    return smm_cuda_image_bytes(p, x, grid, SMM_SOURCE_FLAT, 1, elements);
+}
+
+bool smm_qr_columns_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MOST_BYTES = 640 }; /* of a lane's columns in registers */
+    const bool forms_q = p->op == SMM_OP_QR;
+    if (!forms_q && p->op != SMM_OP_QR_R && p->op != SMM_OP_QR_RAW) return false;
+    if (!smm_cuda_whole_matrices(p, x, grid)) return false;
+    const int vector = 16 / bytes_of(p), wide = x->wide, columns = forms_q ? most(p->n, p->k) : p->n;
+    if (wide < 1 || (wide > 1 && (p->n % wide || wide > vector))) return false;
+    if (ceil_div(ceil_div(columns, x->lanes), wide) * wide * p->m * bytes_of(p) > MOST_BYTES) return false;
+    const bool in_loops = x->steps > 1;
+    if (in_loops && (wide > 1 || x->refetch || x->lanes % x->steps)) return false;
+    const int kept = in_loops ? p->n : forms_q ? least(p->m, p->n) : x->lanes > 1 ? 2 : 0;
+    const int pitch = in_loops ? (ceil_div(p->m + x->steps + vector - 1, vector) | 1) * vector : whole(p, p->m);
+    const int reflectors = kept * pitch + (kept * pitch / vector % 2 ? 0 : vector);
+    grid->shared = kept ? grid->matrices * reflectors * bytes_of(p) : 0;
+    if (x->through_shared) {
+        grid->aligned = p->aligned && grid->matrices * p->m * p->n % vector == 0;
+        int image = qr_image_bytes(p, x, grid, p->m * p->n);
+        if (forms_q) image = most(image, qr_image_bytes(p, x, grid, p->m * p->k));
+        if (p->op != SMM_OP_QR_RAW) image = most(image, qr_image_bytes(p, x, grid, p->k * p->n));
+        grid->shared += image;
+    }
+    return true;
+}
+
+/* The fewest lanes whose registers hold the columns; loops where a text for each step would be long. */
+void smm_qr_columns_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    smm_cuda_grid grid;
+    *x = (smm_cuda_parameters){
+        .kernel = SMM_CUDA_KERNEL_qr_columns, .lanes = 1, .wide = 1, .threads = 64, .pad = 1, .async = 1};
+    if (p->n > 4) x->lanes = p->n <= 8 ? 4 : p->n <= 16 ? 8 : 16;
+    if (least(p->m, p->n) > 16) x->steps = 4;
+    while (x->lanes < 32 && !smm_qr_columns_fits(p, x, &grid)) x->lanes *= 2;
+}
+
+bool smm_qr_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if (p->op != SMM_OP_QR && p->op != SMM_OP_QR_R && p->op != SMM_OP_QR_RAW) return false;
+    if (!smm_cuda_whole_matrices(p, x, grid)) return false;
+    grid->shared = grid->matrices * (p->m * p->n + least(p->m, p->n)) * bytes_of(p);
+    return true;
+}
+
+void smm_qr_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    (void)p;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_shared, .lanes = 8, .threads = 32};
+}
+
+/* Bytes of Work of lstsq_shared.cuh. */
+static int lstsq_matrix_bytes(const smm_cuda_problem *p) {
+    const int k = most(p->k, 1), least_mn = least(p->m, p->n);
+    const int elements = p->m * p->n + 1 + most(p->m, p->n) * k + 1 + 2 * (least_mn + 1) + p->n + 1 + k;
+    return ceil_div(elements * bytes_of(p) + (p->n + 1 + p->n % 2) * 4, bytes_of(p)) * bytes_of(p);
+}
+
+bool smm_lstsq_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if (p->op != SMM_OP_LSTSQ || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    grid->shared = grid->matrices * lstsq_matrix_bytes(p);
+    return true;
+}
+
+void smm_lstsq_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    int lanes = 1;
+    while (lanes < 16 && lanes < most(p->m, p->n)) lanes *= 2;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_shared, .lanes = lanes, .threads = 32};
+}

@@ -1,0 +1,34 @@
+/* plan.c: whether the kernels of eigenvalues and singular values can run a problem, and in what grid. */
+#include "../plan.h"
+
+/* Work of eigh_shared.cuh. */
+bool smm_eigh_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    grid->shared = grid->matrices * ((p->n * (p->n | 1) + 6 * p->n) * bytes_of(p) + 8);
+    return true;
+}
+
+void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    int lanes = 1;
+    while (lanes < 16 && lanes < p->n) lanes *= 2;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_shared, .lanes = lanes, .threads = 32};
+}
+
+/* Bytes of Work of svd_shared.cuh. */
+static int svd_matrix_bytes(const smm_cuda_problem *p) {
+    const int n = least(p->m, p->n), elements = 2 * p->m * p->n + n * (n | 1) + 2 * n, size = bytes_of(p);
+    return ceil_div(elements * size + 4 * n, size) * size;
+}
+
+bool smm_svd_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    const bool serves = p->op == SMM_OP_SVD || p->op == SMM_OP_SVD_FULL || p->op == SMM_OP_SVDVALS;
+    if (!serves || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    grid->shared = grid->matrices * svd_matrix_bytes(p);
+    return true;
+}
+
+void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    int lanes = 1;
+    while (lanes < 16 && lanes < least(p->m, p->n)) lanes *= 2;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_shared, .lanes = lanes, .threads = 32};
+}

@@ -1,0 +1,224 @@
+/* svd_shared.cuh: A = U diag(s) Vt, or s only: one-sided Jacobi rotations of a triangular factor (Hestenes, J. SIAM 6,
+ * 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), in shared memory, as csrc/kernels/svd_lanes.h
+ * explains.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix. Each rotates a pair of rows at a time; the pairs of
+ * a round have no row in common. Of the rest they take columns and rows by turns.
+ * Shared memory: of each matrix what `Work` names.
+ * Operands: any that args.h can describe; A that is wider than tall is transposed. May overwrite A in place, matrix by
+ * matrix: all of a matrix is read before anything of it is written.
+ * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
+#include "common.cuh"
+#include "lanes.cuh"
+#include "householder.cuh"
+
+constexpr bool WIDE = SMM_M < SMM_N, VECTORS = SMM_OP != SMM_OP_SVDVALS;
+constexpr int M = most(SMM_M, SMM_N), N = least(SMM_M, SMM_N); /* of the tall matrix */
+constexpr int COLUMNS = SMM_OP == SMM_OP_SVD_FULL ? M : N;     /* of its longer vectors */
+constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr int PITCH = N | 1; /* lanes have rows, or columns: either way in different banks */
+
+/* As in csrc/kernels/svd_lanes.h. */
+constexpr int SWEEPS = 30;
+constexpr T FLOOR = static_cast<T>(DOUBLE ? 0x1p-1000 : 0x1p-120);
+constexpr T TOLERANCE = static_cast<T>(most(N, 4) * (DOUBLE ? 0x1p-53 : 0x1p-24));
+
+struct Work {
+    T a[M * N];     /* A */
+    T x[M * N];     /* A P = Q R; then V P; then A V */
+    T r[N * PITCH]; /* the rows of R, which are rotated; then V */
+    T s[N], tau[N]; /* squared lengths of columns, then singular values; of reflectors */
+    int perm[N];    /* the column of A that column j of A P was */
+};
+static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
+
+/* A. The largest magnitude, and whether all are finite, for all lanes. */
+__device__ inline bool load(Work &w, const smm_cuda_args &args, long long q, T &largest) {
+    const smm_cuda_operand &a = args.operand[SMM_A];
+    const T *from = static_cast<const T *>(a.data) + offset_of(args, a, q);
+    const long long row = WIDE ? a.col : a.row, col = WIDE ? a.row : a.col;
+    bool finite = true;
+    largest = 0;
+    for (int e = lane(); e < M * N; e += LANES) {
+        const T y = from[e / N * row + e % N * col];
+        finite = finite && is_finite(y);
+        if (fabs(y) > largest) largest = fabs(y);
+        w.a[e] = y;
+    }
+    for (int bits = LANES / 2; bits > 0; bits /= 2) {
+        const T y = __shfl_xor_sync(same_matrix(), largest, bits);
+        if (y > largest) largest = y;
+    }
+    return __all_sync(same_matrix(), finite);
+}
+
+/* Where key j goes when keys descend and equal ones stay in order. */
+__device__ inline int place_of(const T *key, int j) {
+    int place = 0;
+    for (int i = 0; i < N; i++) place += key[i] > key[j] || (i < j && key[i] == key[j]);
+    return place;
+}
+
+/* A P = Q R: the columns of A P are sorted by length. */
+__device__ inline void reduce(Work &w) {
+    for (int j = lane(); j < N; j += LANES) {
+        T squares = 0;
+        for (int i = 0; i < M; i++) squares = multiply_add(w.a[i * N + j], w.a[i * N + j], squares);
+        w.s[j] = squares;
+    }
+    wait();
+    for (int j = lane(); j < N; j += LANES) {
+        const int place = place_of(w.s, j);
+        w.perm[place] = j;
+        for (int i = 0; i < M; i++) w.x[i * N + place] = w.a[i * N + j];
+    }
+    wait();
+    factor_in_memory<M, N>(w.x, w.tau);
+    for (int e = lane(); e < N * N; e += LANES) w.r[e / N * PITCH + e % N] = e / N <= e % N ? w.x[e] : T(0);
+    wait();
+}
+
+/* Make x and y orthogonal, and x the longer. False if |x^T y| <= tolerance |x| |y| already. */
+__device__ inline bool rotate(T *x, T *y) {
+    T xx[2], yy[2], xy[2];
+#pragma unroll
+    for (int k = 0; k < 2; k++) xx[k] = product(x[k], x[k]), yy[k] = product(y[k], y[k]), xy[k] = product(x[k], y[k]);
+#pragma unroll 4
+    for (int k = 2; k < N; k++) {
+        xx[k % 2] = multiply_add(x[k], x[k], xx[k % 2]);
+        yy[k % 2] = multiply_add(y[k], y[k], yy[k % 2]);
+        xy[k % 2] = multiply_add(x[k], y[k], xy[k % 2]);
+    }
+    const T of_x = xx[0] + xx[1], of_y = yy[0] + yy[1];
+    const bool y_longer = of_y > of_x;
+    const T longer = y_longer ? of_y : of_x, shorter = y_longer ? of_x : of_y, back = reciprocal(longer);
+    const T g = product(xy[0] + xy[1], back), gg = product(g, g);
+    if (!(gg > product(TOLERANCE * TOLERANCE, product(shorter, back)) && shorter > FLOOR)) return false;
+    const T d = product(longer - shorter, product(back, T(0.5)));
+    const T along = d + root(multiply_add(d, d, gg)), scale = reciprocal(root(multiply_add(along, along, gg)));
+    const T large = product(along, scale), small = product(g, scale);
+    const T c = y_longer ? small : large, s = y_longer ? large : small;
+#pragma unroll 4
+    for (int k = 0; k < N; k++) {
+        const T here = x[k], there = y[k];
+        x[k] = multiply_add(s, there, product(c, here));
+        y[k] = multiply_add(-s, here, product(c, there));
+    }
+    return true;
+}
+
+/* The rows of R become orthogonal; the result: in how many pairs the last sweep had to rotate. The pairs i < j of round
+ * r are those of which i + j is r or r + N. */
+__device__ inline int orthogonalise(Work &w) {
+    int rotated = 0;
+    for (int sweep = 0; sweep < SWEEPS && N > 1; sweep++) {
+        rotated = 0;
+        for (int round = 1; round <= N; round++) {
+            const int r = round % N, first = (r + 1) / 2; /* so many have the sum r */
+            for (int t = lane(); t < (N + 1) / 2; t += LANES) {
+                const int i = t < first ? t : r + 1 + t - first, j = t < first ? r - i : r + N - i;
+                if (i < j) rotated += rotate(w.r + i * PITCH, w.r + j * PITCH);
+            }
+            wait();
+        }
+        for (int bits = LANES / 2; bits > 0; bits /= 2) rotated += __shfl_xor_sync(same_matrix(), rotated, bits);
+        if (!rotated) break;
+    }
+    return rotated;
+}
+
+/* |x|, scaled where squares are tiny. */
+__device__ inline T length_of(T *x) {
+    T squares = multiply_add(x[0], x[0], sum_of_squares(x, 1, N));
+    if (squares >= SQUARES_LOW) return root(squares);
+    for (int k = 0; k < N; k++) x[k] = product(x[k], SCALE_UP);
+    squares = multiply_add(x[0], x[0], sum_of_squares(x, 1, N));
+    for (int k = 0; k < N; k++) x[k] = product(x[k], SCALE_DOWN);
+    return product(root(squares), SCALE_DOWN);
+}
+
+/* Singular values descend, and the rotated rows become columns of V P in that order, whose QR gives V: its largest
+ * elements, the first of equals, are positive. */
+__device__ inline void arrange(Work &w, T *to, long long step, T back) {
+    for (int j = lane(); j < N; j += LANES) w.s[j] = length_of(w.r + j * PITCH);
+    wait();
+    for (int j = lane(); j < N; j += LANES) {
+        const int place = place_of(w.s, j);
+        to[place * step] = product(w.s[j], back);
+        for (int i = 0; i < N; i++) w.x[w.perm[i] * N + place] = w.r[j * PITCH + i];
+    }
+    wait();
+}
+__device__ inline void form_small(Work &w, T *to, long long row, long long col) {
+    factor_in_memory<N, N>(w.x, w.tau);
+    for (int j = lane(); j < N; j += LANES) {
+        T *v = w.r + j;
+        form_column<N, N>(w.x, w.tau, j, v, PITCH);
+        T largest = v[0];
+        for (int i = 1; i < N; i++)
+            if (fabs(v[i * PITCH]) > fabs(largest)) largest = v[i * PITCH];
+        for (int i = 0; i < N; i++) {
+            v[i * PITCH] = (largest < 0 ? -v[i * PITCH] : v[i * PITCH]) + T(0);
+            to[i * row + j * col] = v[i * PITCH];
+        }
+    }
+    wait();
+}
+
+/* Q of A V = Q R, with the signs that make the diagonal of R positive. */
+__device__ inline void form_large(Work &w, T *to, long long row, long long col) {
+    for (int e = lane(); e < M * N; e += LANES) {
+        const T *a = w.a + e / N * N, *v = w.r + e % N;
+        T sum = product(a[0], v[0]);
+        for (int k = 1; k < N; k++) sum = multiply_add(a[k], v[k * PITCH], sum);
+        w.x[e] = sum;
+    }
+    wait();
+    factor_in_memory<M, N>(w.x, w.tau);
+    for (int j = lane(); j < COLUMNS; j += LANES) {
+        T *u = to + j * col;
+        form_column<M, N>(w.x, w.tau, j, u, row);
+        if (j >= N) continue;
+        const bool negative = w.x[j * N + j] < 0;
+        for (int i = 0; i < M; i++) u[i * row] = (negative ? -u[i * row] : u[i * row]) + T(0);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) T shared[];
+    constexpr int VALUES = VECTORS ? static_cast<int>(SMM_SVD_s) : static_cast<int>(SMM_SVDVALS_s);
+    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
+    if (q >= args.batch) return;
+    Work &w = reinterpret_cast<Work *>(shared)[threadIdx.x / LANES];
+    const smm_cuda_operand &s = args.operand[VALUES], &infos = args.operand[SMM_INFO];
+    const smm_cuda_operand &large = args.operand[WIDE ? SMM_SVD_vt : SMM_SVD_u];
+    const smm_cuda_operand &small = args.operand[WIDE ? SMM_SVD_u : SMM_SVD_vt];
+    const long long row = WIDE ? large.col : large.row, col = WIDE ? large.row : large.col;
+    const long long small_row = WIDE ? small.row : small.col, small_col = WIDE ? small.col : small.row;
+    T *to_s = static_cast<T *>(s.data) + offset_of(args, s, q);
+    T *to_large = VECTORS ? static_cast<T *>(large.data) + offset_of(args, large, q) : nullptr;
+    T *to_small = VECTORS ? static_cast<T *>(small.data) + offset_of(args, small, q) : nullptr;
+
+    T largest;
+    const bool finite = load(w, args, q, largest);
+    const T scale = finite ? scale_for(largest) : T(1);
+    int info = 0;
+    if (finite) {
+        for (int e = lane(); e < M * N && scale != 1; e += LANES) w.a[e] = product(w.a[e], scale);
+        wait();
+        reduce(w);
+        info = orthogonalise(w);
+    }
+    if (finite && !info) {
+        arrange(w, to_s, s.row, reciprocal(scale));
+        if (VECTORS) form_small(w, to_small, small_row, small_col);
+        if (VECTORS) form_large(w, to_large, row, col);
+    } else {
+        for (int j = lane(); j < N; j += LANES) to_s[j * s.row] = not_a_number();
+        for (int e = lane(); e < N * N && VECTORS; e += LANES)
+            to_small[e / N * small_row + e % N * small_col] = not_a_number();
+        for (int e = lane(); e < M * COLUMNS && VECTORS; e += LANES)
+            to_large[e / COLUMNS * row + e % COLUMNS * col] = not_a_number();
+    }
+    if (lane() == 0 && infos.data) static_cast<int *>(infos.data)[offset_of(args, infos, q)] = info;
+}
