@@ -68,20 +68,20 @@ def timing(samples: list[float]) -> Timing:
 Clock = Callable[[Call, int], float]  # nanoseconds of one of so many calls in a row
 
 
-def clock(wait: Call = lambda: None) -> Clock:
-    """The host's clock. `wait` ends the calls: on a device, it waits for what they started."""
+def clock(wait: Callable[[Any], object] = lambda last: None) -> Clock:
+    """The host's clock. `wait` ends the calls: on a device, it waits for the last result."""
 
     def sample(call: Call, repetitions: int) -> float:
         start = perf_counter_ns()
         for _ in itertools.repeat(None, repetitions):
-            call()
-        wait()
+            last = call()
+        wait(last)
         return (perf_counter_ns() - start) / repetitions
 
     return sample
 
 
-def _repetitions(call: Call, sample_ns: float, sample: Clock) -> int:
+def repetitions_of(call: Call, sample_ns: float, sample: Clock) -> int:
     """As many repetitions as make one sample last sample_ns."""
     repetitions = 1
     while True:
@@ -103,14 +103,17 @@ def measure(
     budget_s: float = 1.0,
     sample_s: float = 1e-3,
     least: int = 7,
+    repetitions: int | None = None,
     sample: Clock = clock(),  # noqa: B008, it has no state
 ) -> dict[str, Timing]:
     """Time all calls round-robin, so that the drift of a noisy machine hits all alike: `least` rounds, then
-    more until all medians settle or the budget is spent.
+    more until all medians settle or the budget is spent. A sample lasts sample_s, or is so many repetitions.
 
     Where one sample is several calls, an untimed call goes first and brings the data back into the cache.
     """
-    repetitions = {name: _repetitions(call, sample_s * 1e9, sample) for name, call in calls.items()}
+    often = {
+        name: repetitions or repetitions_of(call, sample_s * 1e9, sample) for name, call in calls.items()
+    }
     samples: dict[str, list[float]] = {name: [] for name in calls}
     order = list(calls)
     collecting = gc.isenabled()
@@ -121,9 +124,9 @@ def measure(
             if done >= least and (perf_counter_ns() > stop or all(map(_settled, samples.values()))):
                 break
             for name in order[done % len(order) :] + order[: done % len(order)]:
-                if repetitions[name] > 1:
+                if often[name] > 1:
                     calls[name]()
-                samples[name].append(sample(calls[name], repetitions[name]))
+                samples[name].append(sample(calls[name], often[name]))
     finally:
         if collecting:
             gc.enable()

@@ -160,8 +160,7 @@ def _jax() -> Contender:
             compiled = jax.jit(function).lower(*arrays).compile()
         finally:
             jax.config.update("jax_enable_x64", in_double)
-        # JAX has streams of its own, so each call waits.
-        return Job(lambda: jax.block_until_ready(compiled(*arrays)), f"{module}.{op.name}")
+        return Job(partial(compiled, *arrays), f"{module}.{op.name}")
 
     return Contender("JAX", jax.__version__, bind)
 
@@ -176,11 +175,17 @@ class NoDevice(RuntimeError):
 
 
 class Place(NamedTuple):
-    """Where operands lie: how they get there, and how to wait for what happens there."""
+    """Where operands lie: how they get there, and how to wait for a result."""
 
     name: str
     put: Callable[[np.ndarray], Any]
-    wait: Call
+    wait: Callable[[Any], object]
+
+
+def finish(last: Any) -> None:
+    """Wait for a result of JAX, which has streams of its own."""
+    for x in in_a_tuple(last):
+        getattr(x, "block_until_ready", lambda: None)()
 
 
 def place_of(device: str) -> Place:
@@ -188,7 +193,7 @@ def place_of(device: str) -> Place:
     if not isinstance(device, str) or not DEVICE.fullmatch(device):
         raise ValueError(f"bench: device is {shown(device)}; expected 'cpu', 'cuda' or 'cuda:1'")
     if device == "cpu":
-        return Place("cpu", lambda x: x, lambda: None)
+        return Place("cpu", lambda x: x, lambda last: None)
     index = int(device.partition(":")[2] or 0)
     name = f"{smallmm.cuda.device_name(index)} (cuda:{index})"
     try:
@@ -200,7 +205,12 @@ def place_of(device: str) -> Place:
         raise NoDevice(f"bench: there is no {device} for PyTorch {torch.__version__}, which sees {seen} GPUs")
     place = torch.device("cuda", index)
     torch.cuda.set_device(place)
-    return Place(name, lambda x: torch.from_numpy(x).to(place), torch.cuda.synchronize)
+
+    def wait(last: Any) -> None:
+        finish(last)
+        torch.cuda.synchronize()
+
+    return Place(name, lambda x: torch.from_numpy(x).to(place), wait)
 
 
 def _cupy_place(index: int, name: str) -> Place:
@@ -209,4 +219,9 @@ def _cupy_place(index: int, name: str) -> Place:
     except ImportError:
         raise NoDevice("bench: arrays on a GPU need PyTorch or CuPy, and neither is installed") from None
     cupy.cuda.Device(index).use()
-    return Place(name, cupy.asarray, lambda: cupy.cuda.get_current_stream().synchronize())
+
+    def wait(last: Any) -> None:
+        finish(last)
+        cupy.cuda.get_current_stream().synchronize()
+
+    return Place(name, cupy.asarray, wait)

@@ -1,4 +1,4 @@
-"""What the scripts about GPUs share: operations on stacks on a device, event timing, the copy for comparison.
+"""What the benchmarks on GPUs and the tuner share: operations on stacks, event timing, the copy, rows.
 
 A problem is a dictionary: ``op`` as in csrc/ops.def, ``dtype`` (f32, f64), ``m``, ``k``, ``n``, and what
 differs from contiguous operands (``order_a``, ``source_a`` and so on, ``small``).
@@ -6,13 +6,21 @@ differs from contiguous operands (``order_a``, ``source_a`` and so on, ``small``
 
 from __future__ import annotations
 
-import itertools
+import argparse
+import os
 import re
-import statistics
+import subprocess
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
-from smallmm import _core
+from smallmm import _bench, _core
+from smallmm._contenders import Contender
+
+from .. import records
+from ..records import Row
 
 FOOTPRINT = 1 << 30  # bytes of the operands of a large batch
 SIZES = {"f32": 4, "f64": 8}
@@ -35,7 +43,10 @@ GUFUNCS = {
     "QR_R": ("qr_r_tall", lambda m, k, n: m * n + k * n),
     "QR_RAW": ("qr_raw_tall", lambda m, k, n: 2 * m * n),
     "LSTSQ": ("lstsq", lambda m, k, n: m * n + m * k + n * k),
+    "EIGH": ("eigh", lambda m, k, n: 2 * n * n + n),
+    "EIGVALSH": ("eigvalsh", lambda m, k, n: n * n + n),
 }
+SYMMETRIC = ("EIGH", "EIGVALSH")
 DEFINITE = ("CHOLESKY", "CHO_SOLVE", "SOLVE_TRIANGULAR")
 
 
@@ -77,6 +88,8 @@ class Stack:
         if op in DEFINITE:
             a = a + a.mT
             a.diagonal(dim1=1, dim2=2).add_(2 * n)
+        if op in SYMMETRIC:
+            a = a + a.mT
         inputs = [a]
         if op == "LU_SOLVE":
             inputs = list(_core.direct["lu_factor"](a)[:2])
@@ -122,46 +135,51 @@ class Stack:
 
 
 class Timer:
-    """Event-timed medians on the current stream."""
+    """`measure` of smallmm/_bench.py by the events of the current stream, one call at a time: a device that
+    draws its full power lowers its clock, so that cases need a rest before rather than turns."""
 
     def __init__(self) -> None:
         import torch
 
         self.torch = torch
-        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(32)]
+        self.start, self.stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
-    def __call__(
-        self, call: Any, samples: int = 7, each: int = 3, warm: float = 0.03, rest: float = 0
-    ) -> float:
-        """Seconds of one call, after so many seconds of calls that bring the clocks up.
-
-        A device that draws its full power lowers its clock: cases that are timed one right after the other
-        need a rest before.
-        """
-        time.sleep(rest)
-        start = time.perf_counter()
-        while True:
+    def clock(self, call: Any, repetitions: int) -> float:
+        """A `Clock`: nanoseconds between two events. What ran before keeps the stream busy while the calls
+        are enqueued."""
+        self.start.record()
+        for _ in range(repetitions):
             call()
-            self.torch.cuda.synchronize()
-            if time.perf_counter() - start > warm:
-                break
-        events = self.events[: samples + 1]
-        events[0].record()
-        for event in events[1:]:
-            for _ in range(each):
-                call()
-            event.record()
-        events[-1].synchronize()
-        return statistics.median(a.elapsed_time(b) for a, b in itertools.pairwise(events)) / each / 1e3
+        self.stop.record()
+        self.stop.synchronize()
+        return self.start.elapsed_time(self.stop) * 1e6 / repetitions
 
-    def replayed(self, call: Any, calls: int = 20) -> float:
-        """Seconds of one call among several in a CUDA graph: without the host's part."""
+    def timing(
+        self, call: Any, samples: int = 7, each: int = 3, warm: float = 0.03, rest: float = 0
+    ) -> _bench.Timing:
+        """Of one call, after so many seconds of rest and then of calls that bring the clocks up."""
+        time.sleep(rest)
+        if warm:
+            _bench.repetitions_of(call, warm * 1e9, self.clock)
+        how = {"budget_s": 0, "least": samples, "repetitions": each, "sample": self.clock}
+        return _bench.measure({"call": call}, **how)["call"]
+
+    def __call__(self, call: Any, **how: Any) -> float:
+        """Seconds of one call."""
+        return self.timing(call, **how).median / 1e9
+
+    def replay(self, call: Any, calls: int = 20) -> _bench.Timing:
+        """Of so many calls in a CUDA graph: without the host's part."""
         call()
         graph = self.torch.cuda.CUDAGraph()
         with self.torch.cuda.graph(graph):
             for _ in range(calls):
                 call()
-        return self(graph.replay, samples=9, each=2, warm=0) / calls
+        return self.timing(graph.replay, samples=9, each=2, warm=0)
+
+    def replayed(self, call: Any, calls: int = 20) -> float:
+        """Seconds of one call among several in a CUDA graph."""
+        return self.replay(call, calls).median / calls / 1e9
 
 
 def copy_speed(timer: Timer) -> float:
@@ -188,3 +206,70 @@ def progress(items: Any, count: int, name: str) -> Any:
     except ImportError:
         return items
     return tqdm(items, total=count, desc=name, mininterval=5)
+
+
+def precompile(problems: list[Problem]) -> None:
+    """Kernels of all problems, compiled side by side into the disk cache."""
+    _, arch, shared = _core.cuda_device(0)
+    jobs = [(problem, _core.cuda_plan(problem, shared), arch, shared) for problem in problems]
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        list(progress(pool.map(compile_one, jobs, chunksize=4), len(jobs), "compile"))
+
+
+def op_of(problem: Problem) -> str:
+    """What rows call the operation: as the package does."""
+    return {"LU": "lu_factor"}.get(problem["op"], problem["op"].lower())
+
+
+class Run(records.Run):
+    """The rows of one topic, beside the speed of a copy."""
+
+    def __init__(self, suite: str, topic: str, options: argparse.Namespace):
+        import torch
+
+        self.timer, self.topic, self.quick = Timer(), topic, options.quick
+        driver = subprocess.run(
+            ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+            capture_output=True, text=True, check=False,
+        ).stdout.split()  # fmt: skip
+        self.copy = max(copy_speed(self.timer) for _ in range(3))
+        about = {
+            "device": torch.cuda.get_device_name(),
+            "driver": driver[0] if driver else "unknown",
+            "cuda": torch.version.cuda,
+            "copy_bytes_per_s": float(f"{self.copy:.5g}"),
+        }
+        slug = re.sub(r"[^a-z0-9]+", "-", about["device"].lower()).strip("-")
+        folder = options.out or records.RESULTS / "device"
+        super().__init__(folder / f"{suite}-{slug}-{topic}.json", about, options.commit or records.commit())
+
+    def time(self, who: Contender, problem: Problem, timing: _bench.Timing, batch: int, moved: float,
+             call: str = "", **more: Any) -> Row:  # fmt: skip
+        """Add the row of one contender."""
+        case = {**problem, "op": op_of(problem), "topic": self.topic}
+        whose = {"contender": who.name, "version": who.version, "call": call}
+        row = _bench.row(timing, batch=batch, bytes=moved, flops=0, **case, **whose, **more)
+        del row["gflops"]  # bytes are the limit
+        return self.add(row | {"percent": round(100e9 * moved / timing.median / self.copy, 1)})
+
+
+def main(suite: str, summary: str, topics: dict[str, Callable[[Run, argparse.Namespace], None]]) -> None:
+    """The command line of a suite."""
+    parser = argparse.ArgumentParser(description=summary)
+    parser.add_argument("--topic", nargs="*", choices=[*topics, "all"], default="all")
+    parser.add_argument("--n", type=int, nargs="*", default=[*range(1, 33)], help="orders")
+    parser.add_argument("--op", nargs="*", choices=list(GUFUNCS), help="rows of csrc/ops.def")
+    parser.add_argument("--quick", action="store_true", help="two orders: does it work here?")
+    parser.add_argument("--commit", help="where this is no clone")
+    parser.add_argument(
+        "--out", type=Path, help="folder of the rows (default: results/device; none if --quick)"
+    )
+    options = parser.parse_args()
+    if options.quick:
+        options.n = [3, 16]
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    for topic in topics if "all" in options.topic else options.topic:
+        run = Run(suite, topic, options)
+        topics[topic](run, options)
+        if options.out or not options.quick:
+            run.write()

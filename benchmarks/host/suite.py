@@ -22,6 +22,7 @@ from smallmm._contenders import Contender, Job
 
 from .. import records
 from ..records import Row
+from ..report.judge import report
 from ..report.results import LIMIT, OURS
 from ..report.verdict import KERNEL_PEAK, Judge
 from . import contenders, kernels, roofline
@@ -178,14 +179,6 @@ def environment(settings: dict[str, str]) -> dict[str, str]:
     A forgotten OPENBLAS_CORETYPE, say, would flatter us.
     """
     return {name: v for name, v in os.environ.items() if not FOREIGN.match(name)} | settings
-
-
-def report(rows: list[Row], topic: str, judge: Judge) -> None:
-    judged = list(judge(rows))
-    for verdict in judged:
-        print(verdict)
-    missed = sum(verdict.met is False for verdict in judged)
-    print(f"{topic}: {sum(v.met is True for v in judged)} met, {missed} missed\n")
 
 
 def measure(suite: Suite, topic: str, options: argparse.Namespace) -> None:

@@ -30,8 +30,8 @@ def suite_of(op: str) -> str:
     return "matmul" if op == "matmul" else "linalg"
 
 
-def origin(about: Row) -> tuple[str, str]:
-    return about["commit"], about["date"]
+def origin(rows: list[Row]) -> str:
+    return f"commit {rows[0]['commit']}, {rows[0]['date']}"
 
 
 # --- README ---------------------------------------------------------------------------------------
@@ -59,11 +59,10 @@ def section(results: Results) -> str:
     parts = []
     for op in HEADLINE:
         for machine in results.machines("device", suite_of(op)).values():
-            about = machine.heads["square"]
             parts.append(times(machine, op))
             parts.append(
                 f"{machine.name}, operands of 1 GiB, `out=` preallocated (JAX allocates); "
-                f"commit {about['commit']}, {about['date']}."
+                f"{origin(machine.topics['square'])}."
             )
     parts += map(lost_small_stacks, results.machines("device", "matmul").values())
     return "\n\n".join(parts)
@@ -79,7 +78,7 @@ def square(machine: Machine, slug: str) -> list[str]:
         picture("percent of the copy against n", f"device/matmul-{slug}.svg"),
         f"{machine.name}, driver {about['driver']}, operands of 1 GiB, square matrices, `out=` "
         f"preallocated; the copy moves {about['copy_bytes_per_s'] / 1e12:.2f} TB/s (read and write "
-        f"counted); commit {about['commit']}, {about['date']}. Percent: compulsory traffic over "
+        f"counted); {origin(rows)}. Percent: compulsory traffic over "
         "time, as a share of the copy. JAX allocates its results.",
     ]
     for dtype in ("f64", "f32"):
@@ -175,13 +174,12 @@ def call(rows: list[Row]) -> str:
 def factorizations(machine: Machine, slug: str) -> list[str]:
     """A table for each dtype: of each operation ns a matrix, percent of the copy, the best of the others."""
     about, rows = machine.heads["square"], machine.topics["square"]
-    commit, date = origin(rows[0])
     parts = [
         "### Factorizations and solves",
         picture("percent of the copy against n", f"device/linalg-{slug}.svg"),
         f"{machine.name}, driver {about['driver']}, operands of 1 GiB, one matrix in and one out "
         "(of solves, one right-hand side in and out), pivots, info and tau not counted; others timed on at "
-        f"most 100,000 matrices; commit {commit}, {date}. ns a matrix; percent of the "
+        f"most 100,000 matrices; {origin(rows)}. ns a matrix; percent of the "
         "copy; times faster than the best other, which is named.",
     ]
     for dtype in ("f64", "f32"):
@@ -242,9 +240,8 @@ def details(results: Results) -> str:
             parts += first(machine, slug)
             for topic, words in TOPICS[suite].items():
                 if machine.topics[topic]:
-                    text = words(machine.topics[topic])
-                    commit, date = origin(machine.heads[topic])
-                    if suite == "matmul" and (commit, date) != origin(machine.heads["square"]):
-                        text += f"\n\n(commit {commit}, {date})"
-                    parts.append(text)
+                    rows = machine.topics[topic]
+                    parts.append(words(rows))
+                    if suite == "matmul" and origin(rows) != origin(machine.topics["square"]):
+                        parts.append(f"({origin(rows)})")
     return "\n\n".join(parts)

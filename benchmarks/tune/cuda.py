@@ -25,7 +25,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from device_suite import (
+import smallmm
+from smallmm import _core, cuda
+
+from ..device.suite import (
     GUFUNCS,
     SIZES,
     Stack,
@@ -36,9 +39,6 @@ from device_suite import (
     progress,
     traffic,
 )
-
-import smallmm
-from smallmm import _core, cuda
 
 TUNED = Path(smallmm.__file__).parent / "tuned"
 PARAMETERS = (
