@@ -156,10 +156,6 @@ class Operation:
     def function(self) -> str:
         return "batched_matmul" if self.name == "matmul" else self.name
 
-    def sizes(self, n: int) -> tuple[int, int, int]:
-        """(m, k, n) of order n."""
-        return n, 1 if self.b == "1" else n, n
-
 
 def norm(x: np.ndarray) -> np.ndarray:
     """1-norms."""
@@ -347,6 +343,14 @@ def _repeat(x: np.ndarray, distinct: np.ndarray) -> None:
         x[first : first + len(distinct)] = distinct[: len(x) - first]
 
 
+def sizes_of(op: Operation, x: Stack) -> tuple[int, int, int]:
+    """(m, k, n) as the core counts them; k: the inner dimension of products, right-hand sides of solves."""
+    m, n = x.a.shape[-2:]
+    if op.name == "matmul":
+        return m, n, x.b.shape[-1]
+    return m, 1 if op.b == "1" else n, n
+
+
 @dataclass
 class Entry:
     """A call of a case, and what its row says: flops and bytes are the work and traffic of that call."""
@@ -381,9 +385,7 @@ def enter(
     batch = len(found[0])
     a = on_host.a if job.of is None else job.of
     validate(job.words, job.does or op, a, on_host.b, found, limit)
-    m, k, n = (*a.shape[-2:], on_host.b.shape[-1] if op.name == "matmul" else a.shape[-1])
-    if op.name != "matmul":
-        m, k, n = op.sizes(n)
+    m, k, n = sizes_of(op, on_host)
     who = {"contender": contender.name, "version": contender.version, "call": job.words, "less": job.less}
     case = {"op": op.name, "dtype": dtype, "m": m, "k": k, "n": n, "batch": batch}
     work = {"flops": op.flops(m, k, n) * batch, "bytes": on_host.nbytes(batch)}
@@ -663,7 +665,9 @@ def _case(
     on_host = place.name == "cpu"
     footprint = FOOTPRINT if on_host else DEVICE_FOOTPRINT
     operands = stack(op, dtype, n, batch or max(1, footprint // bytes_of(op, dtype, n)))
-    there = None if on_host else Stack(*(x if x is None else place.put(x) for x in (operands.a, operands.b)))
+    there = None
+    if not on_host:
+        there = Stack(place.put(operands.a), operands.b if operands.b is None else place.put(operands.b))
     entries = []
     for contender in contenders:
         what = f"{contender.name} {op.name}" + ("" if on_host else " on a device")

@@ -32,7 +32,7 @@ def best_isa() -> str:
 
 @dataclass(frozen=True)
 class Bound:
-    """A call for the harness, and the work it does."""
+    """A call, and the work it does."""
 
     call: Call
     flops: float

@@ -137,18 +137,11 @@ def core(isa: str) -> Contender:
         if row.has_info:
             operands["info"] = kernels.info_of(stack.batch)
         call = kernels.bind(
-            row.name, f"f{8 * stack.a.itemsize}", sizes(op, stack), times=KERNEL_TIMES, **operands
+            row.name, f"f{8 * stack.a.itemsize}", _bench.sizes_of(op, stack), times=KERNEL_TIMES, **operands
         )
         return Job(call, row.name, lambda _: stack.outs)
 
     return Contender(OURS, kernels.version(), bind, isa=lambda: isa)
-
-
-def sizes(op: Operation, stack: Stack) -> tuple[int, int, int]:
-    """(m, k, n) as the core counts them."""
-    if op.name == "matmul":
-        return (*stack.a.shape[-2:], stack.b.shape[-1])
-    return op.sizes(stack.a.shape[-1])
 
 
 def with_threads(who: Contender, call: Call, threads: int) -> Call:
