@@ -123,6 +123,8 @@ def draw_headline(path: Path, found: dict[str, dict[str, Cases]]) -> None:
             axis.axhline(1, color="black", linewidth=0.8)
             over_orders(axis)
             logarithmic(axis)
+            axis.set_yticks([1, 2, 5, 10, 20, 50, 100], minor=False)
+            axis.set_ylim(0.8, None)
             axis.set_title(f"{words}\n{machine}")
     labelled(axes, "n", "times faster")
     legend(figure, axes.flat, first=("than NumPy", BEST))
@@ -158,12 +160,13 @@ def draw_suite(path: Path, found: dict[str, Cases], title: str) -> None:
 def draw_shares(path: Path, found: dict[str, Cases], title: str) -> None:
     """Percent of the speed of a copy on a GPU against n, a panel for each operation or dtype."""
     figure, axes = panels(len(found), sharey=True)
+    most = max(r["percent"] for cases in found.values() for case in cases.values() for r in case.values())
     for axis, (name, cases) in zip(axes.flat, found.items(), strict=False):
         for who in reversed(ranked(who for case in cases.values() for who in case)):
             points = [(n, case[who]["percent"]) for n, case in sorted(cases.items()) if who in case]
             axis.plot(*zip(*points, strict=True), label=who, **style(who))
         over_orders(axis)
-        axis.set(title=name, ylim=(0, None))
+        axis.set(title=name, ylim=(0, 1.05 * most))
     labelled(axes, "n", "percent of a copy")
     legend(figure, axes.flat)
     figure.suptitle(title, fontsize=11)
