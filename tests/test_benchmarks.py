@@ -105,7 +105,7 @@ class TestOperations:
 
 def test_scripts_that_pages_name_exist():
     """`python -m benchmarks...`, benchmarks/....py and benchmarks/results/... in pages, sources and CI."""
-    others = ("Makefile", ".ci/run", "ARCHITECTURE.md", "NOTES.md", "benchmarks/README.md")
+    others = ("Makefile", ".ci/run", "ARCHITECTURE.md", "benchmarks/README.md")
     sources = [*PAGES, *(ROOT / name for name in others)]
     for page in [*sources, *BENCHMARKS.rglob("*.py")]:
         text = page.read_text(encoding="utf-8")

@@ -3,16 +3,19 @@
 Blocks of `python` and `pycon` run in the order of their page, in one namespace, as a reader would type them;
 one that needs something runs alone. What `pycon` shows must come out. `c` and the `text` after it are tested
 by tests/core/Makefile. Each command of `sh` is one that .ci/run or a test runs.
+
+.ci/run executes the notebooks. Here their outputs are checked, and the width of prose.
 """
 
 import doctest
+import json
 import re
 import shlex
 import subprocess
 import sys
 
 import pytest
-from pages import PAGES, ROOT, blocks
+from pages import FENCED, PAGES, ROOT, blocks
 
 import smallmm
 
@@ -107,3 +110,34 @@ def test_first_commands(page):
 
 def test_languages():
     assert {block.language for block in BLOCKS if block.language[:1] != "{"} == {*LANGUAGES}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebook_has_outputs(path):
+    """Those of one run from the first cell to the last, without errors and paths of a machine, and small."""
+    text = path.read_text(encoding="utf-8")
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert outputs
+    assert not [
+        output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"
+    ]
+    assert not re.search(r"/(home|root|tmp|usr|work)/", text)
+    assert len(text) < 1_000_000
+
+
+GENERATED = re.compile(r"^<!-- begin: .*?^<!-- end: .*?$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md"], ids=lambda p: p.stem
+)
+def test_prose_is_at_most_100_columns(page):
+    """Tables and what benchmarks/report writes may be wider."""
+    text = FENCED.sub("", GENERATED.sub("", page.read_text(encoding="utf-8")))
+    assert not [line for line in text.splitlines() if len(line) > 100 and not line.startswith("|")]
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110

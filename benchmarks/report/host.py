@@ -85,12 +85,6 @@ def layouts(machine: Machine) -> str:
     return table(["time / contiguous", "in cache: median", "most", "out of cache: median", "most"], lines)
 
 
-def matmul(results: Results) -> str:
-    machine = results.first("host", "matmul")
-    parts = [products(machine, "square", "f64"), caption(machine, "square", "square matrices")]
-    return "\n\n".join([*parts, lost_products(machine)])
-
-
 def matmul_details(results: Results) -> str:
     parts = []
     for slug, machine in results.machines("host", "matmul").items():
@@ -251,19 +245,15 @@ def lost_factorizations(machine: Machine) -> str:
     return f"Where another is faster (its time / ours): {lost}."
 
 
-def linalg(results: Results) -> str:
-    machine = results.first("host", "linalg")
-    parts = [factorizations(machine, "square", "f64"), linalg_caption(machine, "square")]
-    return "\n\n".join([*parts, lost_factorizations(machine)])
-
-
 def linalg_details(results: Results) -> str:
     parts = []
     for slug, machine in results.machines("host", "linalg").items():
         parts.append(f"### {machine.name}: factorizations and solves")
         if machine.topics["square"]:
             parts.append(picture("ns per matrix against n", f"host/linalg-{slug}.svg"))
-            parts += [linalg_caption(machine, "square"), factorizations(machine, "square", "f32")]
+            parts.append(linalg_caption(machine, "square"))
+            parts += [factorizations(machine, "square", dtype) for dtype in ("f64", "f32")]
+            parts.append(lost_factorizations(machine))
         if machine.topics["memory"]:
             parts += [linalg_caption(machine, "memory")]
             parts += [factorizations(machine, "memory", dtype) for dtype in ("f64", "f32")]

@@ -21,10 +21,8 @@ from .results import Results
 PAGES = ("README.md", "docs/performance.md", "docs/accuracy.md", "docs/promises.md", "docs/cuda.md")
 SECTIONS: dict[str, Callable[[Results], str]] = {
     "headline": headline.section,
-    "matmul": host.matmul,
     "matmul-details": host.matmul_details,
     "device": device.section,
-    "linalg": host.linalg,
     "linalg-details": host.linalg_details,
     "roofline": host.roofline,
     "accuracy": host.accuracy,

@@ -1,8 +1,8 @@
 """Fill smallmm/tuned/: time the feasible kernels of each problem on this GPU, and keep the fastest.
 
-    python benchmarks/tune_cuda.py                        # orders 1..32
-    python benchmarks/tune_cuda.py --ops SOLVE INV --orders 3 16 --small 0 1
-    python benchmarks/tune_cuda.py --orders 3 16 --dry    # print, keep the table as it is
+    python -m benchmarks.tune.cuda                        # orders 1..32
+    python -m benchmarks.tune.cuda --ops SOLVE INV --orders 3 16 --small 0 1
+    python -m benchmarks.tune.cuda --orders 3 16 --dry    # print, keep the table as it is
 
 For each problem it takes the feasible set (`candidates`), compiles it in parallel into the disk cache,
 checks every kernel's result against the bits of the first, and the first's against the CPU's, then times each

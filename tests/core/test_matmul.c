@@ -336,7 +336,8 @@ static void test_depths(void) {
                 const long double u = dtype == SMM_F32 ? 0x1p-24L : 0x1p-53L, oracle = 4 * 0x1p-53L;
                 for (int e = 0; e < 4; e++) {
                     const long double found = load(element(&c.x, 0, e / 2, e % 2), (smm_dtype)dtype);
-                    const long double off = fabsl(found - (sum[e / 2][e % 2] + lost[e / 2][e % 2])) / magnitude[e / 2][e % 2];
+                    const long double off =
+                        fabsl(found - (sum[e / 2][e % 2] + lost[e / 2][e % 2])) / magnitude[e / 2][e % 2];
                     CHECK(off <= roundings_of(k) * u + oracle, "%s %s A^T A, k = %ld: an error of %Lg u", *isa,
                           dtype == SMM_F32 ? "f32" : "f64", (long)k, off / u);
                 }
