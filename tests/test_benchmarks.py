@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pages import PAGES, ROOT
 
-from smallmm import _bench, _contenders
+from smallmm import _bench, _contenders, _plots
 
 sys.path.append(str(ROOT))
 BENCHMARKS = ROOT / "benchmarks"
@@ -19,6 +19,7 @@ if not (BENCHMARKS / "results").exists():
 
 from benchmarks import records  # noqa: E402
 from benchmarks.host.operations import CORE  # noqa: E402
+from benchmarks.report import judge  # noqa: E402
 
 FILES = sorted(records.RESULTS.rglob("*.json"))
 
@@ -101,6 +102,40 @@ class TestOperations:
         assert _bench.stack(op, "f32", 3, 10).nbytes(7) == 7 * 4 * (9 + 3 + 3)
         lu = _bench.OPERATIONS["lu_factor"]
         assert _bench.bytes_of(lu, "f64", 3) == 8 * 9 + 8 * 9 + 4 * 3
+
+
+class TestReport:
+    def test_every_topic_is_judged(self, capsys, monkeypatch):
+        """Of each machine, but accuracy, whose bounds are asserted while it is measured."""
+        monkeypatch.setattr(sys, "argv", ["judge"])
+        judge.main()
+        judged = re.findall(r"^(\w+): \d+ met, \d+ missed$", capsys.readouterr().out, re.MULTILINE)
+        assert len(judged) == len([path for path in FILES if not path.name.startswith("accuracy")])
+
+    def test_every_contender_has_a_colour(self):
+        """The same in every figure, and no other library's; LAPACKE is MKL's."""
+        names = {row["contender"] for path in FILES for row in records.read(path)[1] if "contender" in row}
+        names |= {"smallmm", *_contenders.PEERS}
+        names -= {"roofline"}
+        colours = {name: _plots.colour(name) for name in names}
+        mkl = {name for name in names if name.startswith(("MKL ", "LAPACKE")) and name != "MKL compact"}
+        others = [colour for name, colour in colours.items() if name not in mkl]
+        assert len({colours[name] for name in mkl}) == 1
+        assert len(set(others)) == len(others)
+
+    def test_a_figure_loses_bytes_not_words(self):
+        pytest.importorskip("matplotlib")
+        from benchmarks.report import figures
+
+        svg = (
+            '<svg xmlns="http://www.w3.org/2000/svg"><metadata>x</metadata><g id="a"><g id="b">'
+            '<path d="M 1.2345 2&#10;L 3.0001 4.987654"/></g><text x="10.123456">0.125</text></g></svg>'
+        )
+        short = figures.shorter(svg)
+        assert '<path d="M 1.2 2 L 3 5" />' in short
+        assert '<text x="10.1">0.125</text>' in short
+        assert "<g" not in short
+        assert "metadata" not in short
 
 
 def test_scripts_that_pages_name_exist():
