@@ -182,6 +182,21 @@ class Timer:
         return self.replay(call, calls).median / calls / 1e9
 
 
+def driver_version() -> str | None:
+    """Of the NVIDIA driver; None: nvidia-smi does not say."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    except FileNotFoundError:
+        return None
+    return said[0] if said else None
+
+
+def slug_of(device: str) -> str:
+    """A device's name in file names: nvidia-h200."""
+    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+
+
 def copy_speed(timer: Timer) -> float:
     """Bytes a second of the framework's copy, read and write counted."""
     torch = timer.torch
@@ -228,18 +243,14 @@ class Run(records.Run):
         import torch
 
         self.timer, self.topic, self.quick = Timer(), topic, options.quick
-        driver = subprocess.run(
-            ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-            capture_output=True, text=True, check=False,
-        ).stdout.split()  # fmt: skip
         self.copy = max(copy_speed(self.timer) for _ in range(3))
         about = {
             "device": torch.cuda.get_device_name(),
-            "driver": driver[0] if driver else "unknown",
+            "driver": driver_version() or "unknown",
             "cuda": torch.version.cuda,
             "copy_bytes_per_s": float(f"{self.copy:.5g}"),
         }
-        slug = re.sub(r"[^a-z0-9]+", "-", about["device"].lower()).strip("-")
+        slug = slug_of(about["device"])
         folder = options.out or records.RESULTS / "device"
         super().__init__(folder / f"{suite}-{slug}-{topic}.json", about, options.commit or records.commit())
 
