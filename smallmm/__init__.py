@@ -17,34 +17,33 @@ except (ValueError, ModuleNotFoundError) as why:
     raise explained(why) from None
 
 from . import cuda
-from ._config import Explanation, explain, get_num_threads, set_num_threads, show_config, threads
-from ._errors import LinAlgError
-from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
-from ._linalg import (
+from ._cholesky import (
     ChoFactorResult,
     CholeskyExResult,
-    InvExResult,
-    LUExResult,
-    LUResult,
-    SlogdetResult,
-    SolveExResult,
     cho_factor,
     cho_solve,
     cholesky,
     cholesky_ex,
+)
+from ._config import get_num_threads, set_num_threads, show_config, threads
+from ._errors import LinAlgError
+from ._explain import Explanation, explain
+from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
+from ._lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
+from ._products import batched_matmul, matmul, matvec, vecmat
+from ._spectra import EighExResult, EighResult, EigvalshExResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex
+from ._systems import (
+    InvExResult,
+    SlogdetResult,
+    SolveExResult,
     det,
     inv,
     inv_ex,
-    lu_factor,
-    lu_factor_ex,
-    lu_solve,
     slogdet,
     solve,
     solve_ex,
     solve_triangular,
 )
-from ._matmul import batched_matmul, matmul, matvec, vecmat
-from ._spectra import EighExResult, EighResult, EigvalshExResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex
 from .cuda import CudaUnavailableError
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ for _name in __all__:
         globals()[_name].__module__ = "smallmm"
 del _name
 
-# What SciPy has, numpy.linalg has not, and neither has smallmm: the names that are asked for most
+# Functions that only SciPy has: those that are asked for most
 _OF_SCIPY = ("expm", "ldl", "logm", "lu", "null_space", "orth", "polar", "schur", "sqrtm")
 
 if not TYPE_CHECKING:  # for a type checker every name would exist

@@ -24,7 +24,8 @@ import smallmm
 from ._bounds import BOUNDS
 from ._contenders import ON_DEVICE, ON_HOST, PEERS, Contender, Place, our_own, place_of
 from ._device import to_host
-from ._errors import flag, integer, shown
+from ._errors import shown
+from ._options import flag, integer
 from ._plots import OURS, draw_times, legend, over_orders
 
 try:

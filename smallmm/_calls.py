@@ -1,4 +1,8 @@
-"""What linear systems and least squares share: a gufunc is called, its results are checked."""
+"""How a public function calls a gufunc. It tries the direct path (`_core.direct`) first. `_arrays.call` takes
+what that declines: conversions, other libraries' arrays, errors. Then it checks info.
+
+`run` does all of it. A function whose overhead matters tries the direct path itself, returns if nothing is
+wrong, and leaves everything else to `finish`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,24 +12,50 @@ import numpy as np
 from numpy import count_nonzero
 
 from . import _core
-from ._arrays import as_numpy, call, is_lazy, lazily, on_device, without_labels
+from ._adapters import on_device
+from ._adapters.dask import is_lazy, lazily
+from ._arrays import as_numpy, call, without_labels
 from ._errors import Reason, numerical_failure
 
 _direct = _core.direct
+Make = Callable[..., Any] | None
 
 
-def run(op: str, gufunc: str, operands: dict[str, Any], outs: tuple[Any, ...]) -> Any:
-    """The direct way; `_arrays.call` takes what it refuses: conversions, other libraries' arrays, errors."""
+def run(
+    op: str,
+    gufunc: str,
+    operands: dict[str, Any],
+    outs: tuple[Any, ...],
+    make: Make = None,
+    reason: Reason | None = None,
+) -> Any:
+    """The results, of which `make` makes a named tuple. With a reason they are without info, and LinAlgError
+    is raised where that is not 0."""
     results = _direct[gufunc](*operands.values(), *outs)
+    return finish(results, op, gufunc, operands, outs, make, reason)
+
+
+def finish(
+    results: Any,
+    op: str,
+    gufunc: str,
+    operands: dict[str, Any],
+    outs: tuple[Any, ...],
+    make: Make = None,
+    reason: Reason | None = None,
+) -> Any:
+    """`run` after the direct path, which returned `results`."""
     if results is NotImplemented:
         results = call(op, getattr(_core, gufunc), operands, outs, {})
-    return results
+    if reason is not None:
+        return checked(op, results, reason, make)
+    return make(*results) if make else results
 
 
-def checked(op: str, results: tuple[Any, ...], reason: Reason, make: Callable[..., Any] | None = None) -> Any:
-    """The results but the last, info, if that is 0 everywhere: one alone, or several made a named tuple.
+def checked(op: str, results: tuple[Any, ...], reason: Reason, make: Make = None) -> Any:
+    """The results without the last, info, if that is 0 everywhere: one alone, or several as a named tuple.
 
-    The direct way, which was not asked for info, gives None for one that is.
+    The direct path, unless asked for info, gives None for an info that is 0 everywhere.
     """
     info = results[-1]
     if info is None:
@@ -41,7 +71,7 @@ def checked(op: str, results: tuple[Any, ...], reason: Reason, make: Callable[..
 
 
 def _info_on_host(op: str, info: Any) -> np.ndarray:
-    """As a NumPy array. A device is waited for; if all its info is 0, that stays there."""
+    """info as a NumPy array. A device is waited for; info that is all 0 is not copied from it."""
     if not on_device(info):
         return as_numpy(op, "info", info)
     from . import _device
@@ -49,8 +79,8 @@ def _info_on_host(op: str, info: Any) -> np.ndarray:
     return _device.to_host(info) if _device.any_nonzero(info) else np.zeros(0, np.int32)
 
 
-def _checked_lazily(op: str, results: tuple[Any, ...], reason: Reason, make: Any) -> Any:
-    """Dask arrays that are checked when they are computed; an exception then counts within its chunk."""
+def _checked_lazily(op: str, results: tuple[Any, ...], reason: Reason, make: Make) -> Any:
+    """Dask arrays that are checked when they are computed; the indices of an exception are a chunk's."""
     batch_dims = results[-1].ndim
     dims = [
         "(" + ",".join(f"d{i}{j}" for j in range(x.ndim - batch_dims)) + ")" for i, x in enumerate(results)
@@ -65,7 +95,7 @@ def _checked_lazily(op: str, results: tuple[Any, ...], reason: Reason, make: Any
     return make(*answer) if make else answer
 
 
-def _checked_chunks(op: str, reason: Reason, make: Any, *results: np.ndarray) -> Any:
+def _checked_chunks(op: str, reason: Reason, make: Make, *results: np.ndarray) -> Any:
     return checked(op, results, reason, make)
 
 
@@ -80,7 +110,9 @@ def several(op: str, out: Any, result: Any) -> tuple[Any, ...]:
     return out
 
 
-def run_from_the_right(op: str, gufunc: str, operands: dict[str, Any], out: Any) -> Any:
+def run_from_the_right(
+    op: str, gufunc: str, operands: dict[str, Any], out: Any, reason: Reason | None = None
+) -> Any:
     """`run` for X of X A = B, which is the transpose of that of A^T X^T = B^T. The caller transposes A; a
     vector b is a row, as in a product."""
     operands = {**operands, "b": transposed(operands["b"])}
@@ -89,11 +121,11 @@ def run_from_the_right(op: str, gufunc: str, operands: dict[str, Any], out: Any)
     results = run(f"{op} with left=False, of the transposes", gufunc, operands, (target,))
     x, *info = results if isinstance(results, tuple) else (results,)
     x = x if is_vector else transposed(x) if out is None else out
-    return (x, *info) if info else x
+    return checked(op, (x, *info), reason) if reason else x
 
 
 def transposed_out(out: Any) -> Any:
-    """`out` transposed if it is an array; what is none, the call refuses."""
+    """`out` transposed if it is an array; the call refuses anything else."""
     return transposed(out) if hasattr(out, "__dlpack__") or on_device(out) else out
 
 

@@ -1,49 +1,17 @@
-"""What smallmm runs on, with how many threads, and how it would run a call."""
+"""What smallmm runs on, and with how many threads."""
 
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from numbers import Number
-from typing import Any, Literal, NamedTuple, overload
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from . import _core, _lapack, _least_squares, _linalg, _matmul, _spectra, cuda
-from ._arrays import as_numpy, on_device
-from ._errors import LinAlgError, integer, shown
-
-_EXPLAINED = {
-    f.__name__: f
-    for f in (
-        _matmul.batched_matmul,
-        _matmul.matmul,
-        _matmul.matvec,
-        _matmul.vecmat,
-        _linalg.lu_factor,
-        _linalg.lu_factor_ex,
-        _linalg.lu_solve,
-        _linalg.solve,
-        _linalg.solve_ex,
-        _linalg.inv,
-        _linalg.inv_ex,
-        _linalg.det,
-        _linalg.slogdet,
-        _linalg.cholesky,
-        _linalg.cholesky_ex,
-        _linalg.cho_factor,
-        _linalg.cho_solve,
-        _linalg.solve_triangular,
-        _least_squares.qr,
-        _least_squares.lstsq,
-        _least_squares.lstsq_ex,
-        _spectra.eigh,
-        _spectra.eigh_ex,
-        _spectra.eigvalsh,
-        _spectra.eigvalsh_ex,
-    )
-}
+from . import _core, cuda
+from ._errors import shown
+from ._options import integer
 
 
 def get_num_threads() -> int:
@@ -62,14 +30,14 @@ def set_num_threads(threads: int, /) -> None:
 
     Notes
     -----
-    Results do not depend on it, to the bit. Small calls use fewer threads than they may.
+    Results do not depend on it, bit for bit. Small calls use fewer threads than they may.
     """
     _core.set_num_threads(integer("set_num_threads", "threads", threads))
 
 
 @contextmanager
 def threads(threads: int, /) -> Iterator[None]:
-    """Context in which calls of this process, from whatever thread, may use so many threads (0: the default).
+    """Context in which calls of this process, from any thread, may use so many threads (0: the default).
 
     >>> with smallmm.threads(1):
     ...     smallmm.get_num_threads()
@@ -88,7 +56,7 @@ def show_config(mode: Literal["stdout"] = "stdout") -> None: ...
 @overload
 def show_config(mode: Literal["dicts"]) -> dict[str, Any]: ...
 def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] | None:
-    """Show versions, instruction set, threads, and what there is of NUMA, GPUs and their compiler.
+    """Show versions, the instruction set, threads, NUMA nodes, GPUs and their compiler.
 
     Parameters
     ----------
@@ -97,8 +65,8 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
 
     Notes
     -----
-    GPUs are those that the driver's library NVML lists: CUDA is not started, which a process that forks later
-    could not use in its children.
+    GPUs are listed by the driver's library NVML. CUDA is not started, because a process that forks later
+    could not use it in its children.
     """
     if not isinstance(mode, str) or mode not in ("stdout", "dicts"):
         raise ValueError(f"show_config: mode is {shown(mode)}; expected 'stdout' or 'dicts'")
@@ -181,111 +149,3 @@ def _gpus() -> list[str]:
         gpus.append(f"{name.value.decode()} (sm_{major.value}{minor.value})")
     nvml.nvmlShutdown()
     return gpus
-
-
-class Explanation(NamedTuple):
-    """How a call would run. `str` gives it in words."""
-
-    op: str
-    kernel: str | None  # "lapack ..." beyond the order of our kernels; None: nothing to compute
-    isa: str  # or the architecture of a GPU, sm_90
-    packed: tuple[str, ...]  # operands copied tile by tile into a form that the kernel reads
-    staged: bool  # the output passes through a buffer
-    nontemporal: bool  # the output is written around the caches
-    swapped: bool  # computed as C^T = B^T A^T
-    threads: int  # on a GPU: of a block
-    group: int  # matrices that share a buffer; on a GPU: of a block
-    calls: int  # runs of equally spaced matrices that the batch dimensions fall into
-    matrices: int
-    flops: float
-    bytes: float  # compulsory memory traffic
-
-    @property
-    def strategy(self) -> str | None:
-        """The idea that the kernel follows, as ARCHITECTURE.md names it."""
-        if self.kernel is None or self.kernel.startswith("lapack"):
-            return None
-        idea = re.sub(r"smm_(\w+?)(_\d+)?_f\d+_\w+", r"\1", self.kernel)
-        return idea.removeprefix("matmul_") if idea.startswith("matmul_") else idea.rpartition("_")[2]
-
-    @property
-    def intensity(self) -> float:
-        """Arithmetic intensity in flops per byte."""
-        return self.flops / self.bytes if self.bytes else 0.0
-
-    def __str__(self) -> str:
-        if self.kernel is None:
-            return f"{self.op}: nothing to compute"
-        how = [f"packs {' and '.join(self.packed)}"] if self.packed else []
-        how += ["computed transposed"] if self.swapped else []
-        how += ["output staged"] if self.staged else []
-        how += ["output written around the caches"] if self.nontemporal else []
-        return "\n".join(
-            [
-                f"{self.op}: {self.matrices} matrices by {self.kernel} on {self.threads} thread(s)",
-                f"  {'; '.join(how) or 'operands used in place'}",
-                f"  {self.flops:.4g} flops, {self.bytes:.4g} bytes, {self.intensity:.3g} flops per byte",
-            ]
-        )
-
-
-def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kwargs: Any) -> Explanation:
-    """How a call would run: which kernel, on what, with which parameters.
-
-    Parameters
-    ----------
-    op : str or function
-        ``"solve"`` or ``smallmm.solve``; any other operation likewise.
-    *arrays : array_like
-        The operands, in tuples where the function takes them so. Their shapes, dtypes, strides and alignment
-        matter, their values do not.
-    out : array or tuple of arrays, optional
-        The output, which is not written to.
-    **kwargs
-        As the function itself takes, ``alpha`` or ``mode`` for example.
-
-    Returns
-    -------
-    Explanation
-        A named tuple; print it for a summary.
-
-    Examples
-    --------
-    >>> smallmm.explain("batched_matmul", np.ones((1000, 4, 4)), np.ones((4, 4))).matrices
-    1000
-    """
-    name = op if isinstance(op, str) else getattr(op, "__name__", "")
-    if name not in _EXPLAINED:
-        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(_EXPLAINED)}")
-    operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
-    out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
-    plan = _core.explain(_unchecked, _EXPLAINED[name], *operands, out=out, **kwargs)
-    packed = tuple(x for x in "ab" if plan.pop(f"pack_{x}"))
-    architecture = re.search(r"_sm(\d+)$", plan["kernel"] or "")
-    plan["isa"] = f"sm_{architecture[1]}" if architecture else _core.isa()
-    if plan["kernel"] is None and plan["matrices"]:
-        plan["kernel"] = f"lapack {_lapack.ROUTINES[name.removesuffix('_ex')]}"
-        plan.update(threads=1, nontemporal=False)
-    return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), **plan)
-
-
-def _is_host_array(x: Any) -> bool:
-    """Not an array on a device; nor an option, "T" or "r", nor None for an output that is not given."""
-    return x is not None and not isinstance(x, str | Number) and not on_device(x)
-
-
-def _each(function: Callable[[Any], Any], x: Any) -> Any:
-    """function(x), of each member of tuples."""
-    return tuple(_each(function, y) for y in x) if isinstance(x, tuple) else function(x)
-
-
-def _unchecked(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Call a function whose outputs are not computed, so that what its checks say means nothing."""
-    with suppress(LinAlgError):
-        function(*args, **kwargs)
-
-
-def _scratch_like(x: np.ndarray) -> np.ndarray:
-    """An array with the shape, dtype and strides of x and memory of its own."""
-    low, high = np.lib.array_utils.byte_bounds(x)
-    return np.ndarray(x.shape, x.dtype, np.empty(high - low, np.uint8), x.ctypes.data - low, x.strides)

@@ -7,6 +7,10 @@ __version__: str
 compiler: str
 
 direct: dict[str, Callable[..., Any]]
+gufunc_rows: dict[str, tuple[str, int]]  # of each gufunc below: operation of ops.def, form
+forms: dict[str, int]
+limits: dict[str, int]
+source_strided: int
 
 matmul: np.ufunc
 batched_matmul: np.ufunc

@@ -1,216 +1,40 @@
 """Calls on arrays of CUDA devices that `_core.direct` declined: libraries without DLPack's C exchange API,
-mixed dtypes, factors per matrix, outputs that overlap inputs, sizes without a kernel, and errors. What a
-library calls its current stream, and how it makes an array, is all that is known of each here."""
+mixed dtypes, factors per matrix, outputs that overlap inputs, sizes without a kernel, and errors. `_adapters`
+has what each library calls its current stream, and how it makes an array."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Number
 from operator import index
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _core, cuda
-from ._arrays import shareable
+from ._adapters import library_of, on_device, type_name
+from ._adapters.base import CUDA, Device
 from ._errors import explain_failure, wrong_dtype
-from ._signatures import (
+from ._shapes import (
+    MOST_ORDER,
     PRODUCTS,
     computed_dtypes,
     core_dimensions,
     core_sizes,
+    has_kernel,
     narrow_dtype,
     output_shapes,
 )
 
-_CUDA = 2  # DLPack's number
-_MOST_DIMS = 10  # SMM_MOST_DIMS of csrc/python/buffers.h: 8 batch dimensions and the matrix's
-
-
-class _Library:
-    """A library's arrays on one device: its current stream, new arrays, conversions."""
-
-    def __init__(self, x: Any, device: int):
-        self.device = device
-        self.name = type(x).__module__.partition(".")[0]
-
-    def stream(self) -> int:
-        return 0
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        raise NotImplementedError
-
-    def asarray(self, x: np.ndarray) -> Any:
-        """A copy on the device."""
-        raise NotImplementedError
-
-    def finished(self, out: Any) -> Any:
-        """The result that the caller gets, from what `empty` made."""
-        return out
-
-    def nearest(self, dtype: np.dtype) -> np.dtype:
-        """Itself, or what the library has in its place."""
-        return dtype
-
-    def astype(self, x: Any, dtype: str) -> Any:
-        return self.namespace.astype(x, getattr(self.namespace, dtype))
-
-    def narrowed(self, pivots: Any) -> Any:
-        """int32; what does not fit that becomes another number that is no row."""
-        return self.astype(self.namespace.clip(self.astype(pivots, "int64"), -1, 2**31 - 1), "int32")
-
-    def matmul(self, x: Any, y: Any) -> Any:
-        return self.namespace.matmul(x, y)
-
-    @property
-    def namespace(self) -> ModuleType:
-        raise TypeError(f"arrays of {self.name} have no array API namespace for this")
-
-
-class _Standard(_Library):
-    """A library with an array API namespace: PyTorch, CuPy."""
-
-    def __init__(self, x: Any, device: int):
-        super().__init__(x, device)
-        from array_api_compat import array_namespace
-        from array_api_compat import device as device_of
-
-        self._namespace = array_namespace(x)
-        self._place = device_of(x)
-
-    @property
-    def namespace(self) -> ModuleType:
-        return self._namespace
-
-    def stream(self) -> int:
-        if self.name == "torch":
-            import torch
-
-            return torch.cuda.current_stream(self.device).cuda_stream
-        if self.name == "cupy":
-            import cupy
-
-            with cupy.cuda.Device(self.device):
-                return cupy.cuda.get_current_stream().ptr
-        return 0
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        return self._namespace.empty(shape, dtype=getattr(self._namespace, dtype.name), device=self._place)
-
-    def asarray(self, x: np.ndarray) -> Any:
-        return self._namespace.asarray(x, device=self._place)
-
-
-class _Jax(_Standard):
-    """JAX, whose arrays cannot be written to: it is given memory of ours. Its runtime waits for the stream
-    that it names for external work, and the same stream is made to wait for its arrays."""
-
-    def __init__(self, x: Any, device: int):
-        super().__init__(x, device)
-        (self._jax_device,) = x.devices()
-
-    def stream(self) -> int:
-        return self._jax_device.get_stream_for_external_ready_events()
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        return _Memory(shape, dtype, self.device, self.stream())
-
-    def finished(self, out: Any) -> Any:
-        import jax
-
-        return jax.dlpack.from_dlpack(_Export(out))
-
-    def nearest(self, dtype: np.dtype) -> np.dtype:
-        import jax
-
-        return np.dtype(jax.dtypes.canonicalize_dtype(dtype))  # float32 while jax_enable_x64 is off
-
-    def astype(self, x: Any, dtype: str) -> Any:
-        return x.astype(dtype)
-
-    def matmul(self, x: Any, y: Any) -> Any:
-        import jax
-
-        return jax.numpy.matmul(x, y, precision="highest")  # by default float32 has the precision of TF32
-
-
-class _Numba(_Library):
-    """Numba, which has no current stream (the default one is taken), no products and no conversions."""
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        from numba import cuda as numba_cuda
-
-        with numba_cuda.gpus[self.device]:
-            return numba_cuda.device_array(shape, dtype)
-
-    def asarray(self, x: np.ndarray) -> Any:
-        from numba import cuda as numba_cuda
-
-        with numba_cuda.gpus[self.device]:
-            return numba_cuda.to_device(x)
-
-    def astype(self, x: Any, dtype: str) -> Any:
-        raise TypeError(
-            f"Numba converts no arrays on a device: {x.dtype} to {dtype}; pass arrays of one dtype, "
-            "float32 or float64"
-        )
-
-    def narrowed(self, pivots: Any) -> Any:
-        return self.astype(pivots, "int32")
-
-    def matmul(self, x: Any, y: Any) -> Any:
-        raise NotImplementedError(
-            f"no kernel takes orders above {cuda.LARGEST}, and Numba has no product of its own"
-        )
-
-
-class _Memory:
-    """New memory of ours, to write to."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: int, stream: int):
-        self.device = device
-        self.capsule, address = _core.device_empty(shape, dtype.str[1:], device, stream)
-        self.__cuda_array_interface__ = {
-            "shape": shape,
-            "typestr": dtype.str,
-            "data": (address, False),
-            "strides": None,
-            "stream": None,
-            "version": 3,
-        }
-
-
-class _Export:
-    """The same, for another library to take over by DLPack."""
-
-    def __init__(self, memory: _Memory):
-        self._memory = memory
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (_CUDA, self._memory.device)
-
-    def __dlpack__(self, **_: Any) -> Any:
-        return self._memory.capsule
-
-
-_LIBRARIES: dict[str, type[_Library]] = {"jax": _Jax, "jaxlib": _Jax, "numba": _Numba, "numba_cuda": _Numba}
-
-
-def library_of(x: Any, device: int) -> _Library:
-    return _LIBRARIES.get(type(x).__module__.partition(".")[0], _Standard)(x, device)
+_MOST_DIMS = _core.limits["cuda_dimensions"]  # batch dimensions and the matrix's
 
 
 def any_nonzero(info: Any) -> bool:
     """Whether any info is not 0, for which the device is waited for."""
-    return bool(info.any() if hasattr(info, "any") else info.copy_to_host().any())
+    return bool(info.any() if hasattr(info, "any") else to_host(info).any())
 
 
 def to_host(x: Any) -> np.ndarray:
-    for name in ("cpu", "get", "copy_to_host"):  # PyTorch, CuPy, Numba
-        if hasattr(x, name):
-            return np.asarray(getattr(x, name)())
-    return np.asarray(x)
+    return library_of(x).to_host(x)
 
 
 def call(
@@ -219,7 +43,6 @@ def call(
     operands: dict[str, Any],
     outs: dict[str, Any],
     kwargs: dict[str, Any],
-    on_device: Callable[[Any], bool],
 ) -> Any:
     """``gufunc(*operands.values(), *outs.values())`` where at least one of them is on a device."""
     if kwargs:
@@ -227,7 +50,7 @@ def call(
     operands = dict(operands)
     given = {name: x for name, x in outs.items() if x is not None}
     arrays = {**{name: x for name, x in operands.items() if not _is_number(x)}, **given}
-    infos, library = _same_device(op, arrays, on_device)
+    infos, library = _same_device(op, arrays)
     operands |= {name: x for name, x in arrays.items() if name in operands}
     for name, info in infos.items():
         if not _is_real(info.dtype):
@@ -249,8 +72,8 @@ def call(
     if explanation is not None:
         raise explanation
     for name, x in given.items():
-        if isinstance(library, _Jax):
-            raise TypeError(f"{op}: {name} is a {_type_name(x)}, which cannot be written to")
+        if not library.writable:
+            raise TypeError(f"{op}: {name} is a {type_name(x)}, which cannot be written to")
 
     typed = {name: shaped[name] if name in infos else x for name, x in operands.items()}
     narrow = narrow_dtype(gufunc, typed)
@@ -282,13 +105,13 @@ def call(
         results = _of_nothing(library, gufunc, operands, shaped)
     elif sizes.get("k") == 0:
         results = _without_columns(op, library, gufunc, operands, infos["b"].shape, outputs)
-    elif _has_kernels(sizes.get("m", sizes["n"]), sizes["n"]):
+    elif has_kernel(sizes.get("m", sizes["n"]), sizes["n"]):
         results = _run(op, library, gufunc, operands, outputs)
     else:
         raise NotImplementedError(
             f"{op}: no kernel takes {sizes.get('m', sizes['n'])} x {sizes['n']} matrices on a device (they "
-            f"take min(m, n) <= {cuda.LARGEST_FACTORED} and m n <= "
-            f"{cuda.LARGEST_FACTORED**2}); {library.name} may"
+            f"take min(m, n) <= {MOST_ORDER} and m n <= "
+            f"{MOST_ORDER**2}); {library.name} may"
         )
     answers = []
     for output, result, out in zip(outputs, results, [*outs.values(), *[None] * gufunc.nout], strict=False):
@@ -309,7 +132,7 @@ class _Output(NamedTuple):
 
 
 def _run(
-    op: str, library: _Library, gufunc: np.ufunc, operands: dict[str, Any], outputs: list[_Output]
+    op: str, library: Device, gufunc: np.ufunc, operands: dict[str, Any], outputs: list[_Output]
 ) -> list[Any]:
     """Launch. Results go to the caller's arrays, but to new ones where those overlap an operand."""
     stream = library.stream()
@@ -330,7 +153,7 @@ def _run(
 
 
 def _by_the_library(
-    library: _Library, gufunc: np.ufunc, operands: dict[str, Any], outputs: list[_Output]
+    library: Device, gufunc: np.ufunc, operands: dict[str, Any], outputs: list[_Output]
 ) -> list[Any]:
     """Products of orders above the largest with a kernel: the library's own."""
     x, y, *_ = operands.values()
@@ -347,7 +170,7 @@ def _by_the_library(
 
 
 def _of_nothing(
-    library: _Library, gufunc: np.ufunc, operands: dict[str, Any], shaped: dict[str, np.ndarray]
+    library: Device, gufunc: np.ufunc, operands: dict[str, Any], shaped: dict[str, np.ndarray]
 ) -> list[Any]:
     """Matrices without an element: what the host says. No value matters but those of b, for its norm."""
     results = gufunc(*(np.zeros(x.shape, x.dtype) for x in shaped.values()))
@@ -361,7 +184,7 @@ def _of_nothing(
 
 def _without_columns(
     op: str,
-    library: _Library,
+    library: Device,
     gufunc: np.ufunc,
     operands: dict[str, Any],
     shape: tuple[int, ...],
@@ -377,10 +200,6 @@ def _without_columns(
     b = library.asarray(np.zeros((*shape[:-1], 1), computed))
     results = _run(op, library, gufunc, {**operands, "b": b}, widened)
     return [x[..., :0] if columns else x for x, columns in zip(results, has_columns, strict=True)]
-
-
-def _has_kernels(m: int, n: int) -> bool:
-    return min(m, n) <= cuda.LARGEST_FACTORED and m * n <= cuda.LARGEST_FACTORED**2
 
 
 def _is_number(x: Any) -> bool:
@@ -410,41 +229,40 @@ def _info(op: str, name: str, x: Any) -> _Info:
             raise ValueError(f"a device of number {device}")
     except Exception as error:
         raise TypeError(
-            f"{op}: {name} is a {_type_name(x)} whose __dlpack_device__ failed or returned no pair of a "
+            f"{op}: {name} is a {type_name(x)} whose __dlpack_device__ failed or returned no pair of a "
             f"type and a number: {error!r:.200}"
         ) from error
-    if kind != _CUDA:
+    if kind != CUDA:
         raise TypeError(
-            f"{op}: {name} is a {_type_name(x)} on a device that is no CUDA GPU: its DLPack type is {kind}; "
-            f"expected {_CUDA}"
+            f"{op}: {name} is a {type_name(x)} on a device that is no CUDA GPU: its DLPack type is {kind}; "
+            f"expected {CUDA}"
         )
     try:
         return _Info(device, str(x.dtype).rpartition(".")[2], tuple(map(index, x.shape)))
     except Exception as error:
         raise TypeError(
-            f"{op}: {name} is a {_type_name(x)} without a dtype and a shape of integers: {error!r:.200}"
+            f"{op}: {name} is a {type_name(x)} without a dtype and a shape of integers: {error!r:.200}"
         ) from error
 
 
-def _same_device(
-    op: str, arrays: dict[str, Any], on_device: Callable[[Any], bool]
-) -> tuple[dict[str, Any], _Library]:
+def _same_device(op: str, arrays: dict[str, Any]) -> tuple[dict[str, _Info], Device]:
     """What each array is, and the library of all on their one device; TypeError if there are several."""
     first_name = next(name for name, x in arrays.items() if on_device(x))
     first = arrays[first_name]
-    infos: dict[str, Any] = {}
+    infos: dict[str, _Info] = {}
+    library = library_of(first)
     for name, x in arrays.items():
         if not on_device(x):
             raise TypeError(
-                f"{op}: {name} is a {_type_name(x)} on the host but {first_name} is a {_type_name(first)} "
+                f"{op}: {name} is a {type_name(x)} on the host but {first_name} is a {type_name(first)} "
                 "on a device; nothing moves between them by itself"
             )
-        if type(x).__module__.partition(".")[0] != type(first).__module__.partition(".")[0]:
+        if library_of(x).name != library.name:
             raise TypeError(
-                f"{op}: {name} is a {_type_name(x)} but {first_name} is a {_type_name(first)}; "
+                f"{op}: {name} is a {type_name(x)} but {first_name} is a {type_name(first)}; "
                 "expected arrays of one library"
             )
-        x = arrays[name] = shareable(op, name, x)
+        x = arrays[name] = library.shareable(op, name, x)
         infos[name] = _info(op, name, x)
         if infos[name].device != next(iter(infos.values())).device:
             raise TypeError(
@@ -452,10 +270,10 @@ def _same_device(
                 f"{next(iter(infos.values())).device}; expected arrays of one device"
             )
     try:
-        return infos, library_of(first, infos[first_name].device)
+        return infos, library.on(first, infos[first_name].device)
     except TypeError as error:
         raise TypeError(
-            f"{op}: {first_name} is a {_type_name(first)}; expected an array of PyTorch, CuPy, JAX or Numba"
+            f"{op}: {first_name} is a {type_name(first)}; expected an array of PyTorch, CuPy, JAX or Numba"
         ) from error
 
 
@@ -472,7 +290,3 @@ def _shaped(op: str, name: str, info: _Info) -> np.ndarray:
     if any(length < 0 for length in info.shape):
         raise ValueError(f"{op}: {name} has shape {info.shape}; expected numbers >= 0")
     return np.lib.stride_tricks.as_strided(np.zeros((), dtype), info.shape, (0,) * len(info.shape))
-
-
-def _type_name(x: Any) -> str:
-    return f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")

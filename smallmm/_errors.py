@@ -1,31 +1,31 @@
-"""Why a call failed, in the caller's words: what is wrong with options, with arrays, once NumPy has refused
-them, and with matrices, by their info."""
+"""Why a call failed: what is wrong with arrays, once NumPy has refused them, and with matrices, by their
+info. Messages name the argument, what was given and what was expected."""
 
-import operator
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._signatures import PRODUCTS, broadcast_shapes, core_dimensions, output_dtypes
+from . import _core
+from ._shapes import PRODUCTS, broadcast_shapes, core_dimensions, output_dtypes
 
 _DTYPES = "float16, float32, float64, an integer type or bool"
 
 # The first output of these is the transpose of what the caller gave.
-_TRANSPOSING = ("qr_raw_tall", "qr_raw_wide")
+_TRANSPOSING = [name for name, (operation, _) in _core.gufunc_rows.items() if operation == "QR_RAW"]
 
 
 class LinAlgError(np.linalg.LinAlgError):
-    """Some matrices of a stack have no answer. The others' answers are here.
+    """Some matrices of a stack have no result. The exception holds the results of the others.
 
-    Arguments of a wrong shape are a plain `numpy.linalg.LinAlgError` where NumPy raises that, which is a
-    ValueError, and a ValueError elsewhere.
+    For arguments of a wrong shape functions raise a plain `numpy.linalg.LinAlgError`, which is a ValueError,
+    where NumPy does, and a ValueError elsewhere.
 
     Attributes
     ----------
     info : array of int32, shape (...)
-        For each matrix 0, or what is wrong with it as LAPACK says it: the pivot, counted from 1, that is
-        zero, the order of the leading minor that is not positive, or how many eigenvalues did not converge.
+        For each matrix 0, or what is wrong with it in LAPACK's terms: the first pivot, counted from 1, that
+        is zero; the order of the first leading minor that is not positive; or how many eigenvalues did not
+        converge.
     result : array or named tuple
         What the function would have returned: NaN for the matrices whose `info` is not 0.
     """
@@ -61,7 +61,7 @@ NOT_CONVERGED = Reason(
 
 
 def numerical_failure(op: str, info: np.ndarray, own_info: Any, result: Any, reason: Reason) -> LinAlgError:
-    """The exception for a call of which some info is not 0. own_info: the same in the caller's library."""
+    """The exception for a call some of whose info is not 0. own_info: the same in the caller's library."""
     first = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(info)))[: info.ndim]
     why = reason.why.format(k=info[first])
     if info.ndim == 0:
@@ -70,7 +70,7 @@ def numerical_failure(op: str, info: np.ndarray, own_info: Any, result: Any, rea
         count = np.count_nonzero(info)
         message = (
             f"{op}: {count} of {info.size} matrices {'is' if count == 1 else 'are'} {reason.what}, the first "
-            f"at index {first}: {why}; info and result of this exception tell of all"
+            f"at index {first}: {why}; see .info and .result of this exception for every matrix"
         )
     return LinAlgError(message, own_info, result)
 
@@ -89,33 +89,11 @@ def wrong_dtype(op: str, name: str, dtype: Any) -> TypeError:
     return TypeError(f"{op}: {name} has dtype {dtype}; expected {_DTYPES}{advice}")
 
 
-def flag(op: str, name: str, x: Any) -> bool:
-    """An option that is on or off. Nothing else is taken by its truth: "no" and "upper" would be on."""
-    if type(x) is bool:
-        return x
-    if isinstance(x, np.ndarray) and x.ndim == 0:
-        x = x[()]
-    if not isinstance(x, Integral | np.bool_):
-        raise TypeError(f"{op}: {name} is {shown(x)}; expected True or False")
-    return bool(x)
-
-
-def integer(op: str, name: str, x: Any, bits: int = 31) -> int:
-    """An option that is an integer of C, an int if nothing else is said."""
-    try:
-        number = operator.index(x)
-    except TypeError:
-        raise TypeError(f"{op}: {name} is {shown(x)}; expected an integer") from None
-    if number.bit_length() > bits:
-        raise ValueError(f"{op}: {name} is {shown(x)}; expected an integer of {bits + 1} bits")
-    return number
-
-
 def explain_failure(
     op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any], kwargs: dict[str, Any]
 ) -> Exception | None:
-    """The exception that names the argument at fault, what was given and what was expected.
-    None if the arguments are not to blame or NumPy's keywords are, which NumPy names itself."""
+    """The exception that names the argument at fault, what was given and what was expected. None if no
+    argument is at fault, or one of NumPy's keywords is, which NumPy names itself."""
     arrays = {}
     for name, x in operands.items():
         try:
@@ -148,7 +126,7 @@ def explain_failure(
 
 
 def explain_pivots(op: str, pivots: Any) -> ValueError | None:
-    """The exception for the first pivot that is no row which its step may exchange, if there is one."""
+    """The exception for the first pivot that is not a row which its step may exchange, if there is one."""
     array = np.asarray(pivots)
     n = array.shape[-1]
     wrong = np.argwhere((array < np.arange(n)) | (array >= n))

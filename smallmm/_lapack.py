@@ -1,25 +1,29 @@
-"""Matrices beyond the order of our kernels, one at a time through the LAPACK that SciPy or NumPy has. Each
-function does what the gufunc of its name does with one matrix; nothing here is fast."""
+"""Matrices that no kernel takes, one at a time through the LAPACK of SciPy or NumPy. Each function does for
+one matrix what the gufunc of its name does; nothing here is fast."""
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._signatures import fixed_signature, output_dtypes, output_shapes, without_ones
-
-MOST_ORDER = 32  # SMM_MOST_ORDER of smallmm.h
+from ._shapes import (
+    MOST_ORDER,
+    fixed_signature,
+    has_kernel,
+    is_rectangular,
+    output_dtypes,
+    output_shapes,
+    without_ones,
+)
 
 
 def takes(gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
     """Whether the first operand's matrices are too large for the gufunc, which then raises ValueError."""
-    if gufunc.__name__ not in FUNCTIONS:
+    if gufunc.__name__ not in FALLBACKS:
         return False
     m, n = np.shape(next(iter(operands.values())))[-2:]
-    if gufunc.__name__ in RECTANGULAR:
-        return True
-    return min(m, n) > MOST_ORDER or m * n > MOST_ORDER**2
+    return is_rectangular(gufunc) or not has_kernel(m, n)
 
 
 def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any]) -> Any:
@@ -27,12 +31,13 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, An
     dtypes = output_dtypes(gufunc, operands, {})
     arrays = [np.asarray(x) if name == "pivots" else np.asarray(x, dtypes[0]) for name, x in operands.items()]
     named = dict(zip(operands, arrays, strict=True))
-    one = np.vectorize(FUNCTIONS[gufunc.__name__], dtypes, signature=fixed_signature(gufunc, operands))
+    function = FALLBACKS[gufunc.__name__].function
+    one = np.vectorize(function, dtypes, signature=fixed_signature(gufunc, operands))
     try:
         with np.errstate(all="ignore"):
             results = one(*without_ones(gufunc, named))  # vectorize takes 32 batch dimensions
     except ImportError as error:
-        shape, square = arrays[0].shape[-2:], " of square matrices" * (gufunc.__name__ in RECTANGULAR)
+        shape, square = arrays[0].shape[-2:], " of square matrices" * is_rectangular(gufunc)
         raise ImportError(
             f"{op}: matrices of shape {shape} are beyond smallmm's kernels, which go to order "
             f"{MOST_ORDER}{square}, and SciPy, which would take them, is not installed: "
@@ -62,7 +67,7 @@ def _nan_like(x: np.ndarray) -> np.ndarray:
     return np.full_like(x, np.nan)
 
 
-def _lu_factor(a):
+def _lu_factor(a: np.ndarray) -> Any:
     if a.size == 0:
         return a, np.zeros(min(a.shape)), 0
     lu, pivots, info = _lapack("getrf", a)(a)
@@ -72,32 +77,32 @@ def _lu_factor(a):
     return lu, pivots, info
 
 
-def _lu_solve(lu, pivots, b, trans=0):
+def _lu_solve(lu: np.ndarray, pivots: np.ndarray, b: np.ndarray, trans: int = 0) -> Any:
     if b.size == 0:
         return b
     return _lapack("getrs", lu, b)(lu, pivots, b, trans=trans)[0]
 
 
-def _lu_solve_transposed(lu, pivots, b):
+def _lu_solve_transposed(lu: np.ndarray, pivots: np.ndarray, b: np.ndarray) -> Any:
     return _lu_solve(lu, pivots, b, trans=1)
 
 
-def _solve(a, b):
+def _solve(a: np.ndarray, b: np.ndarray) -> Any:
     lu, pivots, info = _lu_factor(a)
     return (_nan_like(b) if info else _lu_solve(lu, pivots, b)), info
 
 
-def _inv(a):
+def _inv(a: np.ndarray) -> Any:
     lu, pivots, info = _lu_factor(a)
     return (lu if info else _lapack("getri", lu)(lu, pivots)[0]), info
 
 
-def _slogdet(a):
+def _slogdet(a: np.ndarray) -> Any:
     sign, logabsdet = np.linalg.slogdet(a)
     return (logabsdet if np.isnan(logabsdet) else sign), logabsdet
 
 
-def _cholesky(a, lower=True):
+def _cholesky(a: np.ndarray, lower: bool = True) -> Any:
     c, info = _lapack("potrf", a)(a, lower=lower, clean=True)
     nan = np.isnan(c.diagonal())
     if info == 0 and nan.any():  # which some libraries do not look for
@@ -105,22 +110,22 @@ def _cholesky(a, lower=True):
     return (_nan_like(c) if info else c), info
 
 
-def _cholesky_upper(a):
+def _cholesky_upper(a: np.ndarray) -> Any:
     return _cholesky(a, lower=False)
 
 
-def _cho_solve(c, b, lower=True):
+def _cho_solve(c: np.ndarray, b: np.ndarray, lower: bool = True) -> Any:
     if b.size == 0:
         return b
     return _lapack("potrs", c, b)(c, b, lower=lower)[0]
 
 
-def _cho_solve_upper(c, b):
+def _cho_solve_upper(c: np.ndarray, b: np.ndarray) -> Any:
     return _cho_solve(c, b, lower=False)
 
 
 def _triangular(lower: bool, unit: bool) -> Callable[..., Any]:
-    def solve(a, b):
+    def solve(a: np.ndarray, b: np.ndarray) -> Any:
         if b.size == 0:
             zeros = np.flatnonzero(a.diagonal() == 0)
             return b, 0 if unit or not zeros.size else zeros[0] + 1
@@ -131,7 +136,7 @@ def _triangular(lower: bool, unit: bool) -> Callable[..., Any]:
 
 
 def _qr(mode: str) -> Callable[..., Any]:
-    def qr(a):
+    def qr(a: np.ndarray) -> Any:
         from scipy.linalg import qr
 
         result = qr(a, mode=mode, check_finite=False)
@@ -140,11 +145,11 @@ def _qr(mode: str) -> Callable[..., Any]:
     return qr
 
 
-def _qr_r_tall(a):
+def _qr_r_tall(a: np.ndarray) -> Any:
     return _qr("r")(a)[: a.shape[1]]
 
 
-def _lstsq(a, b, rtol):
+def _lstsq(a: np.ndarray, b: np.ndarray, rtol: np.ndarray) -> Any:
     from scipy.linalg import lstsq
 
     if not (np.isfinite(a).all() and np.isfinite(b).all()):  # of which gelsy promises nothing
@@ -156,7 +161,7 @@ def _lstsq(a, b, rtol):
     return x, np.linalg.norm(b - a @ x, axis=0), rank, 0
 
 
-def _eigh(a):
+def _eigh(a: np.ndarray) -> Any:
     a = np.tril(a)
     if np.isfinite(a).all():  # LAPACK promises nothing of others
         with suppress(np.linalg.LinAlgError):
@@ -167,7 +172,7 @@ def _eigh(a):
     return _nan_like(a[0]), _nan_like(a), 0
 
 
-def _eigvalsh(a):
+def _eigvalsh(a: np.ndarray) -> Any:
     a = np.tril(a)
     if np.isfinite(a).all():
         with suppress(np.linalg.LinAlgError):
@@ -176,53 +181,40 @@ def _eigvalsh(a):
     return _nan_like(a[0]), 0
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "lu_factor": _lu_factor,
-    "lu_factor_tall": _lu_factor,
-    "lu_factor_wide": _lu_factor,
-    "lu_solve": _lu_solve,
-    "lu_solve_transposed": _lu_solve_transposed,
-    "solve": _solve,
-    "inv": _inv,
-    "det": np.linalg.det,
-    "slogdet": _slogdet,
-    "cholesky": _cholesky,
-    "cholesky_upper": _cholesky_upper,
-    "cho_solve": _cho_solve,
-    "cho_solve_upper": _cho_solve_upper,
-    "solve_lower": _triangular(lower=True, unit=False),
-    "solve_upper": _triangular(lower=False, unit=False),
-    "solve_unit_lower": _triangular(lower=True, unit=True),
-    "solve_unit_upper": _triangular(lower=False, unit=True),
-    "qr_tall": _qr("economic"),
-    "qr_complete": _qr("full"),
-    "qr_r_tall": _qr_r_tall,
-    "qr_r_wide": _qr("r"),
-    "qr_raw_tall": _qr("raw"),
-    "qr_raw_wide": _qr("raw"),
-    "lstsq": _lstsq,
-    "eigh": _eigh,
-    "eigh_upper": lambda a: _eigh(a.T),
-    "eigvalsh": _eigvalsh,
-    "eigvalsh_upper": lambda a: _eigvalsh(a.T),
-}
+class Fallback(NamedTuple):
+    """What takes the place of a gufunc, for one matrix."""
 
-RECTANGULAR = ("lu_factor_tall", "lu_factor_wide")  # without a kernel at any order
+    routine: str  # of LAPACK, which does the work
+    function: Callable[..., Any]
 
-# What does the work, for each public function.
-ROUTINES = {
-    "lu_factor": "getrf",
-    "lu_solve": "getrs",
-    "solve": "getrf and getrs",
-    "inv": "getrf and getri",
-    "det": "getrf",
-    "slogdet": "getrf",
-    "cholesky": "potrf",
-    "cho_factor": "potrf",
-    "cho_solve": "potrs",
-    "solve_triangular": "trtrs",
-    "qr": "geqrf",
-    "lstsq": "gelsy",
-    "eigh": "syevd",
-    "eigvalsh": "syevd",
+
+FALLBACKS = {
+    "lu_factor": Fallback("getrf", _lu_factor),
+    "lu_factor_tall": Fallback("getrf", _lu_factor),
+    "lu_factor_wide": Fallback("getrf", _lu_factor),
+    "lu_solve": Fallback("getrs", _lu_solve),
+    "lu_solve_transposed": Fallback("getrs", _lu_solve_transposed),
+    "solve": Fallback("getrf and getrs", _solve),
+    "inv": Fallback("getrf and getri", _inv),
+    "det": Fallback("getrf", np.linalg.det),
+    "slogdet": Fallback("getrf", _slogdet),
+    "cholesky": Fallback("potrf", _cholesky),
+    "cholesky_upper": Fallback("potrf", _cholesky_upper),
+    "cho_solve": Fallback("potrs", _cho_solve),
+    "cho_solve_upper": Fallback("potrs", _cho_solve_upper),
+    "solve_lower": Fallback("trtrs", _triangular(lower=True, unit=False)),
+    "solve_upper": Fallback("trtrs", _triangular(lower=False, unit=False)),
+    "solve_unit_lower": Fallback("trtrs", _triangular(lower=True, unit=True)),
+    "solve_unit_upper": Fallback("trtrs", _triangular(lower=False, unit=True)),
+    "qr_tall": Fallback("geqrf", _qr("economic")),
+    "qr_complete": Fallback("geqrf", _qr("full")),
+    "qr_r_tall": Fallback("geqrf", _qr_r_tall),
+    "qr_r_wide": Fallback("geqrf", _qr("r")),
+    "qr_raw_tall": Fallback("geqrf", _qr("raw")),
+    "qr_raw_wide": Fallback("geqrf", _qr("raw")),
+    "lstsq": Fallback("gelsy", _lstsq),
+    "eigh": Fallback("syevd", _eigh),
+    "eigh_upper": Fallback("syevd", lambda a: _eigh(a.T)),
+    "eigvalsh": Fallback("syevd", _eigvalsh),
+    "eigvalsh_upper": Fallback("syevd", lambda a: _eigvalsh(a.T)),
 }

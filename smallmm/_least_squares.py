@@ -1,4 +1,4 @@
-"""QR and least squares of stacked arrays."""
+"""QR factorization and least squares."""
 
 from contextlib import suppress
 from functools import cache
@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from . import _core
 from ._arrays import core_shape, without_labels
 from ._calls import run, several, transposed, transposed_out
+from ._catalog import computed_by
 from ._errors import shown
-from ._signatures import dtype_of
+from ._shapes import dtype_of
 
 
 class QRResult(NamedTuple):
@@ -23,14 +24,14 @@ class QRResult(NamedTuple):
 
 
 class QRRawResult(NamedTuple):
-    """Householder reflectors as LAPACK's geqrf leaves them; `h` is the transpose of the factored matrix."""
+    """Householder reflectors as LAPACK's geqrf returns them; `h` is the transpose of the factored matrix."""
 
     h: Any
     tau: Any
 
 
 class LstsqResult(NamedTuple):
-    """The solution, the 2-norm of what is left of each right-hand side, and the rank."""
+    """The solution, the 2-norm of each right-hand side's residual, and the rank."""
 
     x: Any
     residual_norms: Any
@@ -38,7 +39,7 @@ class LstsqResult(NamedTuple):
 
 
 class LstsqExResult(NamedTuple):
-    """As `LstsqResult`, and info, which is 0."""
+    """`LstsqResult`, and info, which is 0."""
 
     x: Any
     residual_norms: Any
@@ -46,6 +47,17 @@ class LstsqExResult(NamedTuple):
     info: Any
 
 
+# mode: gufuncs for m >= n and for m < n
+_QR_MODES = {
+    "reduced": ("qr_tall", "qr_complete"),
+    "economic": ("qr_tall", "qr_complete"),
+    "complete": ("qr_complete", "qr_complete"),
+    "r": ("qr_r_tall", "qr_r_wide"),
+    "raw": ("qr_raw_tall", "qr_raw_wide"),
+}
+
+
+@computed_by(*dict.fromkeys(gufunc for pair in _QR_MODES.values() for gufunc in pair))
 def qr(
     a: "ArrayLike",
     mode: Literal["reduced", "economic", "complete", "r", "raw"] = "reduced",
@@ -64,12 +76,12 @@ def qr(
         As `numpy.linalg.qr`, with k = min(m, n):
         "reduced", or SciPy's "economic": Q (..., m, k) and R (..., k, n);
         "complete": Q (..., m, m) and R (..., m, n);
-        "r": R (..., k, n) only; "raw": ``h`` (..., n, m), the transpose of what LAPACK's geqrf leaves, and
+        "r": R (..., k, n) only; "raw": ``h`` (..., n, m), the transpose of what LAPACK's geqrf returns, and
         ``tau`` (..., k).
     out : array or tuple of them, optional
-        Where the results go: a tuple of two, or, for "r", one array.
+        Where the results are written: a tuple of two, or one array for "r".
     overwrite_a, check_finite : bool
-        Taken for SciPy's sake, without effect, as in `solve`.
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
@@ -79,17 +91,17 @@ def qr(
     Raises
     ------
     ValueError, TypeError
-        As `solve`; `mode` is something else.
+        As `solve`; `mode` is another value.
 
     See Also
     --------
-    solve : dtypes; matrices with min(m, n) > 32 or m n > 1024 go to LAPACK as there.
+    solve : dtypes. Matrices with min(m, n) > 32 or m n > 1024 go to LAPACK as there.
 
     Notes
     -----
     Householder reflections with LAPACK's signs (the diagonal of R may be negative) and norms that neither
     overflow nor underflow. ``|A - Q R|_1 <= 20 n u |A|_1`` and ``|Q^T Q - I|_1 <= 20 n u``. 4 m n k
-    operations a matrix, 2 m n k without Q.
+    operations per matrix, 2 m n k without Q.
 
     Examples
     --------
@@ -110,19 +122,10 @@ def qr(
         h, tau = several("qr", out, QRRawResult)
         h, tau = run("qr", gufunc, {"a": a}, (transposed_out(h), tau))
         return QRRawResult(transposed(h), tau)
-    return QRResult(*run("qr", gufunc, {"a": a}, several("qr", out, QRResult)))
+    return run("qr", gufunc, {"a": a}, several("qr", out, QRResult), QRResult)
 
 
-# mode: gufuncs for m >= n and for m < n
-_QR_MODES = {
-    "reduced": ("qr_tall", "qr_complete"),
-    "economic": ("qr_tall", "qr_complete"),
-    "complete": ("qr_complete", "qr_complete"),
-    "r": ("qr_r_tall", "qr_r_wide"),
-    "raw": ("qr_raw_tall", "qr_raw_wide"),
-}
-
-
+@computed_by("lstsq")
 def lstsq(
     a: "ArrayLike",
     b: "ArrayLike",
@@ -134,7 +137,7 @@ def lstsq(
     overwrite_b: bool = False,
     check_finite: bool = False,
 ) -> LstsqResult:
-    """Least-squares solution of A X = B, of minimum norm where there are many.
+    """Least-squares solution of A X = B, of minimum norm if it is not unique.
 
     Parameters
     ----------
@@ -143,15 +146,15 @@ def lstsq(
     b : array_like, shape (..., m, k) or (m,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     rtol : array_like, shape (...), optional
-        The rank is that of LAPACK's gelsy: columns of R, from QR with column pivoting, count up to the first
-        with which R's condition, by an estimate, is above 1 / `rtol`. One number, or one per matrix;
-        max(m, n) times the machine epsilon if None.
+        Tolerance of the rank, as in LAPACK's gelsy: the rank is the number of leading columns of R, from QR
+        with column pivoting, whose estimated condition number is at most 1 / `rtol`. One number, or one per
+        matrix. None: max(m, n) times the machine epsilon.
     rcond : array_like, optional
         NumPy's name for `rtol`.
     out : (array, array, array), optional
-        Where the results go; each may be None.
+        Where the results are written; each may be None.
     overwrite_a, overwrite_b, check_finite : bool
-        Taken for SciPy's sake, without effect, as in `solve`.
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
@@ -163,18 +166,19 @@ def lstsq(
     Raises
     ------
     ValueError, TypeError
-        As `solve`; `a` and `b` with different numbers of rows are a `numpy.linalg.LinAlgError`, too; both
-        `rtol` and `rcond` are given, or either is negative.
+        As `solve`; `a` and `b` have different numbers of rows, which is also a `numpy.linalg.LinAlgError`;
+        both `rtol` and `rcond` are given, or either is negative.
 
     See Also
     --------
     lstsq_ex : the same with ``info``, which is 0.
-    solve : dtypes; matrices with min(m, n) > 32 or m n > 1024 go to LAPACK's gelsy as there.
+    solve : dtypes. Matrices with min(m, n) > 32 or m n > 1024 go to LAPACK's gelsy as there.
 
     Notes
     -----
     QR with column pivoting and a complete orthogonal factorization, as LAPACK's gelsy. Unlike
-    `numpy.linalg.lstsq` there are no singular values, and residual norms are neither squared nor left out.
+    `numpy.linalg.lstsq` it returns no singular values, and residual norms are always there and not squared.
+    About 2 m n (min(m, n) + k) operations per matrix.
 
     Examples
     --------
@@ -187,6 +191,7 @@ def lstsq(
     return LstsqResult(*results[:3])
 
 
+@computed_by("lstsq")
 def lstsq_ex(
     a: "ArrayLike",
     b: "ArrayLike",
@@ -228,7 +233,7 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
 
 
 def _default_rtol(a: Any, b: Any) -> np.ndarray:
-    """max(m, n) times the machine epsilon of the dtype that the call computes in, and of that dtype."""
+    """max(m, n) times the machine epsilon of the dtype that the call computes in, in that dtype."""
     try:
         dtype, epsilon = _epsilon(dtype_of(a), dtype_of(b))
     except (TypeError, ValueError):  # the call says why

@@ -1,15 +1,13 @@
-"""Eigenvalues and eigenvectors of stacked symmetric matrices."""
+"""Eigenvalues and eigenvectors of symmetric matrices."""
 
 from typing import Any, Literal, NamedTuple
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
-from . import _core
-from ._arrays import call
-from ._calls import checked, run, several
-from ._errors import NOT_CONVERGED
+from ._calls import run, several
+from ._catalog import computed_by
+from ._errors import NOT_CONVERGED, shown
 
-_direct = _core.direct
 _TRIANGLES = {"L": "", "l": "", "U": "_upper", "u": "_upper"}
 
 
@@ -21,7 +19,7 @@ class EighResult(NamedTuple):
 
 
 class EighExResult(NamedTuple):
-    """As `EighResult`, and 0 or how many eigenvalues did not converge."""
+    """`EighResult`, and info: 0, or how many off-diagonal elements did not become negligible."""
 
     eigenvalues: Any
     eigenvectors: Any
@@ -29,13 +27,16 @@ class EighExResult(NamedTuple):
 
 
 class EigvalshExResult(NamedTuple):
-    """The eigenvalues, and 0 or how many of them did not converge."""
+    """The eigenvalues, and info: 0, or how many off-diagonal elements did not become negligible."""
 
     eigenvalues: Any
     info: Any
 
 
-def eigh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None) -> EighResult:
+@computed_by("eigh", "eigh_upper")
+def eigh(
+    a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None
+) -> EighResult:
     """Eigenvalues and eigenvectors of each symmetric matrix of a stack: A V = V diag(w).
 
     Parameters
@@ -43,24 +44,24 @@ def eigh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any]
     a : array_like, shape (..., n, n)
         A stack of symmetric matrices, of which only one triangle is read.
     UPLO : {"L", "U"}
-        Which: the lower or the upper one.
+        Whether that is the lower or the upper one.
     out : (array of shape (..., n), array of shape (..., n, n)), optional
-        Where the results go. They may be, or overlap, the input; either may be None.
+        Where the results are written. They may be, or overlap, the input; either may be None.
 
     Returns
     -------
     EighResult
         ``eigenvalues``, shape (..., n): ascending.
-        ``eigenvectors``, shape (..., n, n): column j belongs to eigenvalue j. Columns are orthonormal, and
-        the component of largest magnitude of each, the first of equals, is positive.
+        ``eigenvectors``, shape (..., n, n): column j belongs to eigenvalue j. Columns are orthonormal. The
+        component of largest magnitude of each, the first of equals, is positive.
 
     Raises
     ------
     LinAlgError
-        Some matrices did not converge in 30 n sweeps, of which none are known. The exception has the other
+        Some matrices did not converge in 30 n sweeps; no such matrix is known. The exception holds the other
         matrices' results.
     ValueError, TypeError
-        As `solve`; `UPLO` is something else.
+        As `solve`; `UPLO` is another value.
     NotImplementedError
         n is above 32 and the arrays are on a GPU.
 
@@ -72,15 +73,15 @@ def eigh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any]
 
     Notes
     -----
-    Householder tridiagonalisation and implicit QR with Wilkinson's shift, in a fixed order: the same bits
-    whatever the batch, neighbours, strides, threads or instruction set (the portable kernels on a CPU without
-    FMA excepted). ``|A V - V diag(w)|_1 <= 20 n u |A|_1``, ``|V^T V - I|_1 <= 20 n u``, and each eigenvalue
-    is within ``10 n u |A|_1``. So eigenvalues much smaller than the largest have fewer right digits, as with
-    LAPACK; no element over- or underflows on the way.
+    Householder tridiagonalisation and implicit QR with Wilkinson's shift, in a fixed order. Bits do not
+    depend on the batch, the neighbours, strides, threads or the instruction set, except for the portable
+    kernels on a CPU without FMA. ``|A V - V diag(w)|_1 <= 20 n u |A|_1``, ``|V^T V - I|_1 <= 20 n u``, and
+    each eigenvalue is within ``10 n u |A|_1``. Eigenvalues much smaller than the largest therefore have fewer
+    correct digits, as in LAPACK. No intermediate result over- or underflows.
 
-    NaN and infinities give NaN, within their own matrix, and are no error. Of equal or nearly equal
-    eigenvalues any orthonormal basis may be returned. About 9 n^3 operations a matrix. Orders above 32 go to
-    NumPy's LAPACK, one matrix at a time: right, but neither fast nor with those bits.
+    NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
+    eigenvalues any orthonormal basis may be returned. About 9 n^3 operations per matrix. Orders above 32 go
+    to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other bits.
 
     Examples
     --------
@@ -91,29 +92,27 @@ def eigh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any]
     True
     """
     outs = several("eigh", out, EighResult)
-    gufunc = "eigh" + _triangle("eigh", UPLO)
-    results = _direct[gufunc](a, *outs)
-    if results is NotImplemented:
-        results = call("eigh", getattr(_core, gufunc), {"a": a}, outs, {})
-    return checked("eigh", results, NOT_CONVERGED, EighResult)
+    return run("eigh", "eigh" + _triangle("eigh", UPLO), {"a": a}, outs, EighResult, NOT_CONVERGED)
 
 
+@computed_by("eigh", "eigh_upper")
 def eigh_ex(
-    a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any, Any] | None = None
+    a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any, Any] | None = None
 ) -> EighExResult:
     """`eigh` that never raises for matrices that did not converge: ``(eigenvalues, eigenvectors, info)``.
 
-    ``info``, int32, shape (...), is 0, or how many elements beside the diagonal did not become negligible;
-    the results of such a matrix are NaN.
+    ``info``, int32, shape (...), is 0, or how many off-diagonal elements did not become negligible; the
+    results of such a matrix are NaN.
 
     >>> smallmm.eigh_ex(np.eye(2)).info
     np.int32(0)
     """
-    gufunc = "eigh" + _triangle("eigh_ex", UPLO)
-    return EighExResult(*run("eigh_ex", gufunc, {"a": a}, several("eigh_ex", out, EighExResult)))
+    outs = several("eigh_ex", out, EighExResult)
+    return run("eigh_ex", "eigh" + _triangle("eigh_ex", UPLO), {"a": a}, outs, EighExResult)
 
 
-def eigvalsh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: Any = None) -> Any:
+@computed_by("eigvalsh", "eigvalsh_upper")
+def eigvalsh(a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: Any = None) -> Any:
     """Eigenvalues of each symmetric matrix of a stack.
 
     Parameters
@@ -121,14 +120,14 @@ def eigvalsh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: Any = None)
     a : array_like, shape (..., n, n)
         A stack of symmetric matrices, of which only one triangle is read.
     UPLO : {"L", "U"}
-        Which: the lower or the upper one.
+        Whether that is the lower or the upper one.
     out : array, shape (..., n), optional
-        Where the result goes. It may be, or overlap, the input.
+        Where the result is written. It may be, or overlap, the input.
 
     Returns
     -------
     array, shape (..., n)
-        Ascending: up to order 32 the eigenvalues of `eigh`, to the bit.
+        Ascending. Up to order 32 they are those of `eigh`, bit for bit.
 
     Raises
     ------
@@ -142,7 +141,7 @@ def eigvalsh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: Any = None)
 
     Notes
     -----
-    About 4/3 n^3 + 40 n^2 operations a matrix.
+    The method of `eigh`, without vectors. About 4/3 n^3 + 40 n^2 operations per matrix.
 
     Examples
     --------
@@ -151,29 +150,26 @@ def eigvalsh(a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: Any = None)
            [-5.,  5.]])
     """
     gufunc = "eigvalsh" + _triangle("eigvalsh", UPLO)
-    results = _direct[gufunc](a, out)
-    if results is NotImplemented:
-        results = call("eigvalsh", getattr(_core, gufunc), {"a": a}, (out,), {})
-    return checked("eigvalsh", results, NOT_CONVERGED)
+    return run("eigvalsh", gufunc, {"a": a}, (out,), None, NOT_CONVERGED)
 
 
+@computed_by("eigvalsh", "eigvalsh_upper")
 def eigvalsh_ex(
-    a: ArrayLike, /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None
+    a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None
 ) -> EigvalshExResult:
     """`eigvalsh` that never raises for matrices that did not converge: ``(eigenvalues, info)``.
 
-    ``info`` is as of `eigh_ex`.
+    ``info``, int32, shape (...), is that of `eigh_ex`.
 
     >>> smallmm.eigvalsh_ex(np.diag([3.0, np.nan]))
     EigvalshExResult(eigenvalues=array([nan, nan]), info=np.int32(0))
     """
-    gufunc = "eigvalsh" + _triangle("eigvalsh_ex", UPLO)
     outs = several("eigvalsh_ex", out, EigvalshExResult)
-    return EigvalshExResult(*run("eigvalsh_ex", gufunc, {"a": a}, outs))
+    return run("eigvalsh_ex", "eigvalsh" + _triangle("eigvalsh_ex", UPLO), {"a": a}, outs, EigvalshExResult)
 
 
 def _triangle(op: str, uplo: Any) -> str:
     """What UPLO adds to the name of a gufunc."""
     if not isinstance(uplo, str) or uplo not in _TRIANGLES:
-        raise ValueError(f"{op}: UPLO is {uplo!r}; expected 'L' or 'U'")
+        raise ValueError(f"{op}: UPLO is {shown(uplo)}; expected 'L' or 'U'")
     return _TRIANGLES[uplo]

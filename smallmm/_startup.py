@@ -1,4 +1,4 @@
-"""What is said where the package cannot start: the compiled core refuses the environment, or is not there."""
+"""The error of a package that cannot start: the compiled core refuses the environment, or is missing."""
 
 import sys
 from importlib.machinery import PathFinder
@@ -8,7 +8,7 @@ FOLDER = Path(__file__).resolve().parent
 
 
 def explained(why: ValueError | ModuleNotFoundError) -> Exception:
-    """What to raise, the core not being imported for `why`; `python -m smallmm` ends here, with one line."""
+    """What to raise if the import of the core fails with `why`; `python -m smallmm` exits with one line."""
     refused: Exception = why
     if isinstance(why, ModuleNotFoundError) and (FOLDER.parent / "setup.py").exists():
         refused = ImportError(_without_core(), name=why.name, path=str(FOLDER))
@@ -20,7 +20,7 @@ def explained(why: ValueError | ModuleNotFoundError) -> Exception:
 
 
 def _without_core() -> str:
-    """Of a source folder in which nothing was built for this Python."""
+    """The message for a source folder in which nothing was built for this Python."""
     said = f"smallmm was imported from its source folder {FOLDER}, which has no core compiled for this Python"
     others = [entry for entry in sys.path if Path(entry).resolve() != FOLDER.parent]
     installed = PathFinder.find_spec("_core", [str(Path(entry, "smallmm")) for entry in others])

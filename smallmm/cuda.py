@@ -1,7 +1,7 @@
-"""NVIDIA GPUs: what is there, and kernels compiled ahead of their first use.
+"""NVIDIA GPUs: what is available, and kernels compiled before their first use.
 
-Arrays on a device go to the same functions as those on the host; nothing here need be called. Nothing of CUDA
-is loaded before the first array on a device, or the first call of a function below.
+The functions of smallmm take arrays on a device as they take those on the host; nothing here needs to be
+called. No CUDA library is loaded before the first array on a device or the first call of a function below.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._errors import integer
+from ._catalog import FUNCTIONS
+from ._errors import shown
+from ._options import integer
+from ._shapes import has_kernel
 
 if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm does
     from pathlib import Path
 
 __all__ = ["CudaUnavailableError", "cache_directory", "device_name", "is_available", "warmup"]
 
-LARGEST = 64  # the largest order of a product with kernels; beyond it the array's own library multiplies
-LARGEST_FACTORED = 32  # the same for factorizations and solves, which no other takes over
+# The largest order of a product with kernels; beyond it the array's own library multiplies.
+LARGEST = _core.limits["cuda_product_order"]
 
 
 class CudaUnavailableError(RuntimeError):
@@ -42,27 +45,21 @@ def device_name(device: int = 0) -> str:
     return _core.cuda_device(integer("device_name", "device", device))[0]
 
 
-_OPS = {
-    "batched_matmul": "MATMUL",
-    "lu_factor": "LU",
-    "lu_solve": "LU_SOLVE",
-    "solve": "SOLVE",
-    "inv": "INV",
-    "det": "DET",
-    "slogdet": "SLOGDET",
-    "cholesky": "CHOLESKY",
-    "cho_solve": "CHO_SOLVE",
-    "solve_triangular": "SOLVE_TRIANGULAR",
-    "qr": "QR",
-    "qr_r": "QR_R",
-    "qr_raw": "QR_RAW",
-    "lstsq": "LSTSQ",
-}
 _LAYOUT = ("order_a", "order_b", "order_c", "source_a", "source_b", "aligned", "scaled", "small")
-_FORMS = {"upper": 1, "unit": 2, "transposed": 4}  # as smallmm.h numbers them
+_FORMS = ("upper", "unit", "transposed")
 _DTYPES = {"f32": "f32", "f64": "f64", "float32": "f32", "float64": "f64"}
-_COLUMNS_AT_ONCE = 16  # of right-hand sides, by one kernel, for which they then lie anyhow
-_ANYHOW = 2
+# Operations with right-hand sides
+_SOLVES = {x for name, (x, _) in _core.gufunc_rows.items() if "k?" in str(getattr(_core, name).signature)}
+
+
+def _operations() -> dict[str, str]:
+    """The operations by what `warmup` calls them: their first function, or a mode of it (qr_raw)."""
+    named: dict[str, str] = {}
+    for name, row in FUNCTIONS.items():
+        first, *modes = row.operations
+        named.setdefault(first, name)
+        named |= {mode: mode.lower() for mode in modes}
+    return dict(sorted((name, operation) for operation, name in named.items()))
 
 
 def warmup(
@@ -73,16 +70,17 @@ def warmup(
     device: int = 0,
     **layout: int,
 ) -> list[dict[str, Any]]:
-    """Have the kernels for some shapes ready, so that the first call neither waits for them nor loads them,
-    which a CUDA graph does not allow while it is captured.
+    """Compile and load the kernels for some shapes, so that the first call need not. While a CUDA graph is
+    captured, a call could not load a kernel.
 
     Parameters
     ----------
     shapes : iterable of (m, k, n) or n
-        Products of m x k and k x n matrices. Otherwise matrices of m x n, with k right-hand sides or, of
-        "qr", k columns of Q. n alone stands for square matrices, with one right-hand side.
+        For products, m x k and k x n matrices. Otherwise m x n matrices with k right-hand sides, or for
+        "qr" with k columns of Q. n alone stands for square matrices with one right-hand side.
     op : str
-        The function: "batched_matmul", "solve", "inv" and so on; "qr_r" and "qr_raw" for these modes of qr.
+        The function: "batched_matmul", "solve", "inv", "eigh" and so on; "qr_r" and "qr_raw" for these modes
+        of "qr".
     dtypes : iterable of {"f32", "f64", "float32", "float64"}
         Precisions.
     device : int
@@ -90,10 +88,10 @@ def warmup(
     **layout
         What differs from contiguous, aligned operands, each 0 or 1: ``order_a``, ``order_b`` and
         ``order_c`` (1: the matrix is transposed), ``source_a`` and ``source_b`` (1: one matrix for the whole
-        batch), ``aligned`` (0: the data begins at any element), ``scaled`` (1: with alpha and beta);
-        ``upper`` (which triangle; "solve_triangular" takes 1 if it is not said), ``unit`` (1: a diagonal of
-        ones), ``transposed`` (1: lu_solve's trans); and ``small`` (1: for a few thousand matrices at most,
-        0: for more; without it, both).
+        batch), ``aligned`` (0: the data begins at any element), ``scaled`` (1: with alpha and beta),
+        ``upper`` (which triangle; 1 by default for "solve_triangular"), ``unit`` (1: a unit diagonal),
+        ``transposed`` (1: lu_solve's trans), and ``small`` (1: for a few thousand matrices at most, 0: for
+        more; by default both).
 
     Returns
     -------
@@ -110,8 +108,10 @@ def warmup(
     TypeError
         No such keyword, or its value is of another type.
     """
-    if not isinstance(op, str) or op not in _OPS:
-        raise ValueError(f"warmup: op is {op!r}; expected one of {', '.join(_OPS)}")
+    operations = _operations()
+    if not isinstance(op, str) or op not in operations:
+        raise ValueError(f"warmup: op is {shown(op)}; expected one of {', '.join(operations)}")
+    operation = operations[op]
     words = (*_LAYOUT, *_FORMS)
     unknown = layout.keys() - set(words)
     if unknown:
@@ -124,15 +124,23 @@ def warmup(
     dtypes = _list("dtypes", dtypes)
     for dtype in dtypes:
         if not isinstance(dtype, str) or dtype not in _DTYPES:
-            raise ValueError(f"warmup: dtype is {dtype!r}; expected one of {', '.join(_DTYPES)}")
-    columns = op in ("batched_matmul", "qr", "qr_r", "qr_raw")
+            raise ValueError(f"warmup: dtype is {shown(dtype)}; expected one of {', '.join(_DTYPES)}")
+    columns = operation == "MATMUL" or operation.startswith("QR")
     sizes = [_sizes(shape, columns) for shape in _list("shapes", shapes)]
     for m, k, n in sizes:
-        if not _has_kernel(op, m, k, n):
+        if not _has_kernel(operation, m, k, n):
             raise ValueError(f"warmup: no kernel takes {op} of {(m, k, n)}")
-    placed = _as_kernels_see(op, layout)
+    placed = _as_kernels_see(operation, layout)
     problems = [
-        {"op": _OPS[op], "dtype": _DTYPES[dtype], "m": m, "n": n, "small": small, **_part(op, k), **placed}
+        {
+            "op": operation,
+            "dtype": _DTYPES[dtype],
+            "m": m,
+            "n": n,
+            "small": small,
+            **_part(operation, k),
+            **placed,
+        }
         for dtype in dtypes
         for m, k, n in sizes
         for small in ([layout["small"]] if "small" in layout else (0, 1))
@@ -144,7 +152,7 @@ def _list(name: str, x: Any) -> list[Any]:
     try:
         return list(x)
     except TypeError:
-        raise TypeError(f"warmup: {name} is {x!r}; expected a list of them") from None
+        raise TypeError(f"warmup: {name} is {shown(x)}; expected a list of them") from None
 
 
 def _sizes(shape: Any, columns: bool) -> tuple[int, int, int]:
@@ -153,34 +161,33 @@ def _sizes(shape: Any, columns: bool) -> tuple[int, int, int]:
         m, k, n = shape if isinstance(shape, Iterable) else (shape, shape if columns else 1, shape)
         return index(m), index(k), index(n)
     except (TypeError, ValueError):
-        raise TypeError(f"warmup: a shape is {shape!r}; expected (m, k, n) or n") from None
+        raise TypeError(f"warmup: a shape is {shown(shape)}; expected (m, k, n) or n") from None
 
 
-def _has_kernel(op: str, m: int, k: int, n: int) -> bool:
+def _has_kernel(operation: str, m: int, k: int, n: int) -> bool:
     if min(m, k, n) < 1:
         return False
-    if op == "batched_matmul":
-        return max(m, k, n) <= LARGEST
-    return min(m, n) <= LARGEST_FACTORED and m * n <= LARGEST_FACTORED**2
+    return max(m, k, n) <= LARGEST if operation == "MATMUL" else has_kernel(m, n)
 
 
-def _as_kernels_see(op: str, layout: dict[str, int]) -> dict[str, int]:
+def _as_kernels_see(operation: str, layout: dict[str, int]) -> dict[str, int]:
     """The words of `warmup` as a kernel's: Cholesky's upper triangle is the lower one of the transpose."""
-    given = {"upper": int(op == "solve_triangular"), **layout}
-    form = sum(bit for word, bit in _FORMS.items() if given.get(word))
+    given = {"upper": int(operation == "SOLVE_TRIANGULAR"), **layout}
+    form = sum(_core.forms[word] for word in _FORMS if given.get(word))
     placed = {word: value for word, value in layout.items() if word not in _FORMS}
-    if op in ("cholesky", "cho_solve") and form:
+    if operation in ("CHOLESKY", "CHO_SOLVE") and form:
         form, placed["order_a"] = 0, 1
-        if op == "cholesky":
+        if operation == "CHOLESKY":
             placed["order_c"] = 1
     return {"form": form, **placed}
 
 
-def _part(op: str, k: int) -> dict[str, int]:
-    """k right-hand sides, some at a time where they are many."""
-    if k <= _COLUMNS_AT_ONCE or op not in ("solve", "lu_solve", "cho_solve", "solve_triangular", "lstsq"):
+def _part(operation: str, k: int) -> dict[str, int]:
+    """k right-hand sides. Many are solved in parts, which have gaps between matrices."""
+    most, strided = _core.limits["cuda_columns"], _core.source_strided
+    if k <= most or operation not in _SOLVES:
         return {"k": k}
-    return {"k": _COLUMNS_AT_ONCE, "source_b": _ANYHOW, "source_c": _ANYHOW}
+    return {"k": most, "source_b": strided, "source_c": strided}
 
 
 def compile_for(
@@ -191,8 +198,8 @@ def compile_for(
     shared_memory: int = 160 << 10,
     threads: int | None = None,
 ) -> list[tuple[bytes, str | None, str, bool]]:
-    """Cubins of kernels for an architecture (90 for sm_90), which need not be here: for tests, and to fill
-    the cache for other machines. Each is (cubin, NVRTC's log or None, name, whether it came from disk)."""
+    """Cubins of kernels for an architecture (90 for sm_90), of which no device is needed: for tests, and to
+    fill the cache for other machines. Each is (cubin, NVRTC's log or None, name, whether it was on disk)."""
     problems = list(problems)
     given = [None] * len(problems) if parameters is None else list(parameters)
     from concurrent.futures import ThreadPoolExecutor  # here: it would double the time of an import
@@ -202,10 +209,10 @@ def compile_for(
 
 
 def cache_directory() -> Path | None:
-    """Where compiled kernels are kept: ``SMALLMM_CACHE_DIR`` (empty: nowhere), else the user's cache.
+    """Where compiled kernels are kept: ``SMALLMM_CACHE_DIR`` (empty: nowhere), else the user's cache folder.
 
-    None if they are not kept: that is no absolute path, or a folder of another user or that others may write
-    to, who could put their own kernels there."""
+    None if they are not kept: the path is not absolute, or the folder belongs to another user or is writable
+    by others, who could put their own kernels there."""
     return find_cache()[0]
 
 

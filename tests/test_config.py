@@ -2,6 +2,7 @@
 
 import doctest
 import importlib.metadata
+import inspect
 import sys
 
 import numpy as np
@@ -167,11 +168,12 @@ class TestImport:
         assert importlib.metadata.version("smallmm") == smallmm.__version__
 
 
-@pytest.mark.parametrize("name", ["", "._matmul", "._linalg", "._least_squares", "._config"])
+MODULES = {function.__module__ for function in vars(smallmm).values() if inspect.isfunction(function)}
+
+
+@pytest.mark.parametrize("name", ["smallmm", *sorted(MODULES - {"smallmm._bench", "smallmm"})])
 def test_docstring_examples(name):
-    failures, tests = doctest.testmod(
-        sys.modules["smallmm" + name], extraglobs={"np": np, "smallmm": smallmm}
-    )
+    failures, tests = doctest.testmod(sys.modules[name], extraglobs={"np": np, "smallmm": smallmm})
     assert tests > 0
     assert failures == 0
 

@@ -612,7 +612,7 @@ class TestLinAlgError:
             smallmm.solve(a, b)
         assert str(caught.value) == (
             "solve: 2 of 20 matrices are singular, the first at index (2, 1): pivot 1 is zero "
-            "(counted from 1); info and result of this exception tell of all"
+            "(counted from 1); see .info and .result of this exception for every matrix"
         )
         assert isinstance(caught.value, np.linalg.LinAlgError)
         assert caught.value.info.shape == (4, 5)

@@ -23,6 +23,8 @@ from layouts import WRITABLE
 from matrices import good, good_definite, normal
 
 import smallmm
+from smallmm import _calls, _catalog
+from smallmm._shapes import PRODUCTS
 
 ONES, EYE = np.ones, np.eye
 
@@ -68,6 +70,35 @@ FUNCTIONS = {
     "eigvalsh, upper": lambda a, b, **k: smallmm.eigvalsh(a, UPLO="U", **k),
 }
 WITH_B = [name for name in FUNCTIONS if "solve" in name or "lstsq" in name]
+
+
+def test_every_function_is_here():
+    here = {name.partition(", ")[0] for name in FUNCTIONS}
+    assert here == {name for name, row in _catalog.FUNCTIONS.items() if not PRODUCTS.issuperset(row.gufuncs)}
+
+
+def test_the_catalogue_has_the_gufuncs_that_are_called(monkeypatch):
+    called = {op: set() for op in _catalog.FUNCTIONS}
+
+    def watched(op, gufunc, *others):
+        called[op].add(gufunc.__name__)
+        return call(op, gufunc, *others)
+
+    call = _calls.call
+    monkeypatch.setattr(_calls, "call", watched)
+    other_forms = (
+        lambda a, b: smallmm.cho_factor(a, lower=True),
+        lambda a, b: smallmm.cholesky_ex(a, upper=True),
+        lambda a, b: smallmm.solve_triangular(a, b, unit_diagonal=True),
+        lambda a, b: smallmm.eigh_ex(a, UPLO="U"),
+        lambda a, b: smallmm.eigvalsh_ex(a, UPLO="U"),
+    )
+    for function in (*FUNCTIONS.values(), *other_forms):
+        for m, n in ((3, 3), (3, 2), (2, 3)):  # of integers, which the direct way does not take
+            with suppress(ValueError):  # of the functions that take square matrices only
+                function(np.eye(m, n, dtype=int), np.ones((m, 1), int))
+    for op, row in _catalog.FUNCTIONS.items():
+        assert called[op] == (set() if PRODUCTS.issuperset(row.gufuncs) else {*row.gufuncs})
 
 
 def as_tuple(results):

@@ -139,7 +139,8 @@ typedef struct smm_cuda_call {
     double alpha, beta;
 } smm_cuda_call;
 
-enum { SMM_CUDA_MOST = 64 }; /* the largest order of a product with a kernel */
+enum { SMM_CUDA_MOST = 64 };    /* the largest order of a product with a kernel */
+enum { SMM_CUDA_COLUMNS = 16 }; /* of right-hand sides, at most, that a kernel of a solve takes at a time */
 
 /* Is there a kernel for matrices of this size? */
 bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n);

@@ -97,7 +97,7 @@ static bool normalise(smm_cuda_call *c) {
 }
 
 bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *p, smm_cuda_args *args, bool *swapped) {
-    enum { MOST_COLUMNS = 16, FEW = 4096 };
+    enum { FEW = 4096 };
     if (!smm_cuda_takes(call->op, call->m, call->k, call->n)) return false;
     smm_cuda_call c = *call;
     smm_cuda_operand *const x = args->operand;
@@ -109,13 +109,13 @@ bool smm_cuda_describe(const smm_cuda_call *call, smm_cuda_problem *p, smm_cuda_
     merge_dimensions(&c, args);
 
     const bool product = c.op == SMM_OP_MATMUL, solve = !product && shapes[c.op][SMM_B].rows != NOTHING;
-    const bool in_parts = solve && c.k > MOST_COLUMNS;
+    const bool in_parts = solve && c.k > SMM_CUDA_COLUMNS;
     memset(p, 0, sizeof *p);
     p->op = c.op;
     p->form = c.form;
     p->dtype = c.dtype;
     p->m = c.m;
-    p->k = in_parts ? MOST_COLUMNS : c.k;
+    p->k = in_parts ? SMM_CUDA_COLUMNS : c.k;
     p->n = c.n;
     p->scaled = product && (x[SMM_ALPHA].data || x[SMM_BETA].data || c.alpha != 1 || c.beta != 0);
     p->small = args->batch <= FEW;

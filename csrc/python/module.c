@@ -1,7 +1,7 @@
 /* module.c: the extension module smallmm._core: the gufuncs of gufuncs.c and a few functions around
  * them. Checks of arguments and messages for people are the Python package's; this is its C side only. */
 #define SMM_IMPORTS_NUMPY
-#include "extension.h"
+#include "buffers.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -156,6 +156,45 @@ static PyObject *reference(PyObject *Py_UNUSED(module), PyObject *args, PyObject
     return call_with(&detour, args, kwargs);
 }
 
+/* module.name = value, whose reference it takes. */
+static int add(PyObject *module, const char *name, PyObject *value) {
+    const int status = value ? PyModule_AddObjectRef(module, name, value) : -1;
+    Py_XDECREF(value);
+    return status;
+}
+
+/* {name: (operation, form)} of the gufuncs. */
+static PyObject *gufunc_rows(PyObject *direct) {
+    static const char *const operations[] = {
+#define SMM_OP(name, ...) #name,
+#include "../ops.def"
+#undef SMM_OP
+    };
+    PyObject *rows = PyDict_New(), *name, *function;
+    for (Py_ssize_t at = 0; rows && PyDict_Next(direct, &at, &name, &function);) {
+        const smm_gufunc *g = smm_gufunc_of(PyCFunction_GET_SELF(function));
+        PyObject *row = Py_BuildValue("(sI)", operations[g->op], g->form);
+        if (!row || PyDict_SetItem(rows, name, row) < 0) Py_CLEAR(rows);
+        Py_XDECREF(row);
+    }
+    return rows;
+}
+
+/* What the package needs of the lists and limits of the C side. */
+static int add_lists(PyObject *module) {
+    PyObject *direct = PyObject_GetAttrString(module, "direct");
+    PyObject *rows = direct ? gufunc_rows(direct) : NULL;
+    Py_XDECREF(direct);
+    if (add(module, "gufunc_rows", rows) < 0) return -1;
+    PyObject *forms = Py_BuildValue("{s:i,s:i,s:i,s:i}", "upper", SMM_UPPER, "unit", SMM_UNIT, "transposed",
+                                    SMM_TRANSPOSED, "rectangular", SMM_RECTANGULAR);
+    if (add(module, "forms", forms) < 0) return -1;
+    PyObject *limits = Py_BuildValue("{s:i,s:i,s:i,s:i}", "order", SMM_MOST_ORDER, "cuda_product_order", SMM_CUDA_MOST,
+                                     "cuda_columns", SMM_CUDA_COLUMNS, "cuda_dimensions", SMM_MOST_DIMS);
+    if (add(module, "limits", limits) < 0) return -1;
+    return PyModule_AddIntConstant(module, "source_strided", SMM_SOURCE_STRIDED);
+}
+
 static PyMethodDef methods[] = {
     {"isa", isa, METH_NOARGS, "isa()\n--\n\nName of the instruction set in use."},
     {"isas_available", isas_available, METH_NOARGS,
@@ -186,7 +225,7 @@ static int exec_module(PyObject *module) {
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
     if (smm_add_device_functions(module) < 0) return -1;
-    return smm_add_gufuncs(module);
+    return smm_add_gufuncs(module) < 0 ? -1 : add_lists(module);
 }
 
 static PyModuleDef_Slot slots[] = {

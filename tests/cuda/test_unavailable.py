@@ -164,6 +164,9 @@ def test_warmup_refuses_what_it_does_not_know():
         (3, {}, "shapes is 3"),
         ([(3, 4)], {}, r"a shape is \(3, 4\); expected \(m, k, n\) or n"),
         ([1.5], {}, "a shape is 1.5"),
+        ([3], {"op": "m" * 99}, "op is a str; expected one of batched_matmul"),
+        ([3], {"dtypes": ["f" * 99]}, "dtype is a str; expected one of f32"),
+        ([tuple(range(99))], {}, "a shape is a tuple; expected"),
     ):
         with pytest.raises((TypeError, ValueError), match=f"warmup: {words}"):
             cuda.warmup(shapes, **keywords)

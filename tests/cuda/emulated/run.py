@@ -37,19 +37,11 @@ SPACE = {
     "ahead": (0, 1),
     "through_shared": (0, 1),
 }
-OPS = {
-    **dict.fromkeys(("cholesky_upper", "cholesky"), "CHOLESKY"),
-    **dict.fromkeys(("lu_solve_transposed", "lu_solve"), "LU_SOLVE"),
-    **dict.fromkeys(("cho_solve_upper", "cho_solve"), "CHO_SOLVE"),
-    **dict.fromkeys((x for x in SQUARE if x.startswith("solve_")), "SOLVE_TRIANGULAR"),
-    **dict.fromkeys(("eigh_upper", "eigh"), "EIGH"),
-    **dict.fromkeys(("eigvalsh_upper", "eigvalsh"), "EIGVALSH"),
-    **dict.fromkeys(("qr_tall", "qr_complete"), "QR"),
-    **dict.fromkeys(("qr_r_tall", "qr_r_wide"), "QR_R"),
-    **dict.fromkeys(("qr_raw_tall", "qr_raw_wide"), "QR_RAW"),
-    **{"lu_factor": "LU", "solve": "SOLVE", "inv": "INV", "det": "DET", "slogdet": "SLOGDET"},
-    **{"lstsq": "LSTSQ", "batched_matmul": "MATMUL", "gemm": "MATMUL"},
-}  # fmt: skip
+OPS = {  # of each gufunc with kernels; those that NumPy has, too, are batched_matmul's
+    name: operation
+    for name, (operation, form) in _core.gufunc_rows.items()
+    if not form & _core.forms["rectangular"] and name not in ("matmul", "matvec", "vecmat")
+}
 SERVED = {
     "lu": ("LU", "SOLVE", "DET", "SLOGDET"),
     "triangular": ("LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR"),

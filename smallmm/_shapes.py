@@ -1,4 +1,4 @@
-"""What gufuncs say about their operands: dimensions and dtypes."""
+"""Dimensions and dtypes of a gufunc's operands and results."""
 
 import re
 from itertools import zip_longest
@@ -6,7 +6,21 @@ from typing import Any
 
 import numpy as np
 
-PRODUCTS = ("batched_matmul", "gemm", "matmul", "matvec", "vecmat")
+from . import _core
+
+NUMPYS = ("matmul", "matvec", "vecmat")  # gufuncs that NumPy has too
+PRODUCTS = frozenset(name for name, (operation, _) in _core.gufunc_rows.items() if operation == "MATMUL")
+MOST_ORDER = _core.limits["order"]  # of the kernels of all but products
+
+
+def has_kernel(m: int, n: int) -> bool:
+    """Whether kernels of all but products take m x n matrices."""
+    return min(m, n) <= MOST_ORDER and m * n <= MOST_ORDER**2
+
+
+def is_rectangular(gufunc: np.ufunc) -> bool:
+    """Whether the gufunc is of a form for which there are no kernels."""
+    return bool(_core.gufunc_rows[gufunc.__name__][1] & _core.forms["rectangular"])
 
 
 def core_dimensions(gufunc: np.ufunc) -> tuple[list[list[str]], list[list[str]]]:

@@ -1,18 +1,17 @@
-"""Matrix products of stacked arrays. Each function tries the direct way at once, which is all that two NumPy
-arrays mostly need; `_arrays.call` takes what that refuses: conversions, other libraries' arrays, errors."""
+"""Matrix products."""
 
 from numbers import Number
 from typing import Any, Literal, TypedDict, Unpack
 
-from numpy import ufunc
 from numpy.typing import ArrayLike, DTypeLike
 
 from . import _core
 from ._arrays import call
+from ._catalog import computed_by
 from ._errors import shown
 
-_direct_batched_matmul = _core.direct["batched_matmul"]
-_direct_gemm = _core.direct["gemm"]
+_direct = _core.direct
+_direct_batched_matmul, _direct_gemm = _direct["batched_matmul"], _direct["gemm"]
 
 
 class UFuncKeywords(TypedDict, total=False):
@@ -26,6 +25,7 @@ class UFuncKeywords(TypedDict, total=False):
     signature: Any
 
 
+@computed_by("batched_matmul", "gemm")
 def batched_matmul(
     a: "ArrayLike", b: "ArrayLike", /, out: Any = None, *, alpha: "ArrayLike" = 1, beta: "ArrayLike" = 0
 ) -> Any:
@@ -38,12 +38,12 @@ def batched_matmul(
     b : array_like, shape (..., k, n)
         A stack of matrices. The batch dimensions of `a` and `b` broadcast; a broadcast matrix is not copied.
     out : array, shape (..., m, n), optional
-        Where the result goes. It may be, or overlap, an input.
+        Where the result is written. It may be, or overlap, an input.
     alpha : array_like, shape (...), optional
         Factor of the product: one number, or one per matrix.
     beta : array_like, shape (...), optional
-        Factor of the present contents of `out`, which it needs: one number, or one per matrix. Where it is
-        zero, `out` is not read, so NaN in it does no harm.
+        Factor of the present contents of `out`, which must be given: one number, or one per matrix. Where it
+        is zero, `out` is not read, so that NaN in it does not matter.
 
     Returns
     -------
@@ -53,28 +53,29 @@ def batched_matmul(
     Raises
     ------
     ValueError
-        Shapes do not fit, `out` is read-only, or `beta` comes without `out`.
+        Shapes do not match, `out` is read-only, or `beta` is given without `out`.
     TypeError
         An argument is complex, of extended precision or not numeric; arrays belong to different libraries or
         devices.
 
     See Also
     --------
-    matmul : the same for vectors too, with NumPy's keywords.
+    matmul : takes vectors, too, and NumPy's keywords.
 
     Notes
     -----
     float32 and float64 are computed in their own precision, float16 in float32, integers and bools in
-    float64; mixtures follow NumPy's rules. Products of float16 are rounded to it once; those of bool, without
-    `alpha` and `beta`, are bool again: true where they are not zero. Each element is
-    ``a[i, 0] * b[0, j]``, to which the products of k = 1, 2, ... are added in this order by fused
-    multiply-add; of more than 1024 products each 256 in a row are summed so, and these sums added in a
-    binary tree; then ``fma(alpha, sum, beta * out[i, j])``: the same bits whatever the batch, strides,
-    threads or instruction set (the portable kernels on a CPU without FMA excepted). So
-    ``|c - ab| <= (k + 2) u |a| |b|`` elementwise, where u is the unit roundoff, and beyond 1024
+    float64; mixtures follow NumPy's rules. Products of float16 are rounded to it once. Products of bool,
+    without `alpha` and `beta`, are bool: true where they are not zero.
+
+    Each element is ``a[i, 0] * b[0, j]``, to which the products of k = 1, 2, ... are added in this order by
+    fused multiply-add. A sum of more than 1024 products is made of such sums of 256 products each, which are
+    added in a binary tree. The result is ``fma(alpha, sum, beta * out[i, j])``. Bits do not depend on the
+    batch, strides, threads or the instruction set, except for the portable kernels on a CPU without FMA.
+    ``|c - ab| <= (k + 2) u |a| |b|`` elementwise, where u is the unit roundoff; for k > 1024
     ``(258 + log2(k / 256)) u |a| |b|``, the logarithm rounded up.
 
-    2 m n k operations a matrix. Any strides are taken as they are: transposing with ``.mT`` copies nothing.
+    2 m n k operations per matrix. Arbitrary strides are accepted: transposing with ``.mT`` copies nothing.
     Unlike `numpy.matmul` it needs at least two dimensions, multiplies integers in float64, and gives no
     floating-point warnings.
 
@@ -98,6 +99,7 @@ def batched_matmul(
     return call("batched_matmul", _core.gemm, {"a": a, "b": b, "alpha": alpha, "beta": beta}, out, {})
 
 
+@computed_by("matmul")
 def matmul(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
     """Matrix product as in the Python array API standard and `numpy.matmul`.
 
@@ -108,7 +110,7 @@ def matmul(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
     x2 : array_like, shape (..., k, n) or (k,)
         A stack of matrices, or one vector, taken as a column. Batch dimensions broadcast.
     out : array, optional
-        Where the result goes. It may be, or overlap, an input.
+        Where the result is written. It may be, or overlap, an input.
     **kwargs
         ``axes``, ``casting``, ``dtype``, ``order``, ``subok`` and ``signature`` as in `numpy.matmul`, for
         NumPy arrays.
@@ -125,11 +127,21 @@ def matmul(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
 
     See Also
     --------
-    batched_matmul : dtypes, accuracy, cost, and how it differs from NumPy.
+    batched_matmul : dtypes, accuracy, and how it differs from NumPy.
+
+    Notes
+    -----
+    2 m n k operations per matrix.
+
+    Examples
+    --------
+    >>> smallmm.matmul(np.ones((5, 2, 3)), np.ones(3)).shape
+    (5, 2)
     """
-    return _product(_core.matmul, x1, x2, out, kwargs)
+    return _product("matmul", x1, x2, out, kwargs)
 
 
+@computed_by("matvec")
 def matvec(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
     """Products of a stack of matrices with a stack of column vectors, as `numpy.matvec`.
 
@@ -140,7 +152,7 @@ def matvec(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
     x2 : array_like, shape (..., k)
         A stack of vectors. Batch dimensions broadcast.
     out : array, shape (..., m), optional
-        Where the result goes. It may be, or overlap, an input.
+        Where the result is written. It may be, or overlap, an input.
     **kwargs
         As in `matmul`.
 
@@ -156,11 +168,21 @@ def matvec(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
 
     See Also
     --------
-    batched_matmul : dtypes, accuracy, cost, and how it differs from NumPy.
+    batched_matmul : dtypes, accuracy, and how it differs from NumPy.
+
+    Notes
+    -----
+    2 m k operations per matrix.
+
+    Examples
+    --------
+    >>> smallmm.matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
+    array([3., 7.])
     """
-    return _product(_core.matvec, x1, x2, out, kwargs)
+    return _product("matvec", x1, x2, out, kwargs)
 
 
+@computed_by("vecmat")
 def vecmat(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
     """Products of a stack of row vectors with a stack of matrices, as `numpy.vecmat`.
 
@@ -171,7 +193,7 @@ def vecmat(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
     x2 : array_like, shape (..., k, n)
         A stack of matrices. Batch dimensions broadcast.
     out : array, shape (..., n), optional
-        Where the result goes. It may be, or overlap, an input.
+        Where the result is written. It may be, or overlap, an input.
     **kwargs
         As in `matmul`.
 
@@ -187,14 +209,23 @@ def vecmat(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
 
     See Also
     --------
-    batched_matmul : dtypes, accuracy, cost, and how it differs from NumPy.
+    batched_matmul : dtypes, accuracy, and how it differs from NumPy.
+
+    Notes
+    -----
+    2 k n operations per matrix.
+
+    Examples
+    --------
+    >>> smallmm.vecmat([1.0, 1.0], [[1.0, 2.0], [3.0, 4.0]])
+    array([4., 6.])
     """
-    return _product(_core.vecmat, x1, x2, out, kwargs)
+    return _product("vecmat", x1, x2, out, kwargs)
 
 
-def _product(gufunc: ufunc, x1: Any, x2: Any, out: Any, kwargs: UFuncKeywords) -> Any:
+def _product(gufunc: str, x1: Any, x2: Any, out: Any, kwargs: UFuncKeywords) -> Any:
     if not kwargs:
-        result = _core.direct[gufunc.__name__](x1, x2, out)
+        result = _direct[gufunc](x1, x2, out)
         if result is not NotImplemented:
             return result
-    return call(gufunc.__name__, gufunc, {"x1": x1, "x2": x2}, out, {**kwargs})
+    return call(gufunc, getattr(_core, gufunc), {"x1": x1, "x2": x2}, out, {**kwargs})

@@ -1,0 +1,120 @@
+"""What calls ask of a library's arrays, on the host and on a device."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+CUDA = 2  # DLPack's number
+
+# Devices whose memory the CPU reads and writes: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged of DLPack.
+_HOST_DEVICES = (1, 3, 11, 13)
+
+
+class Library:
+    """The arrays of one library. On the host a call whose arrays are of several libraries is that of the
+    highest `rank`."""
+
+    rank = 0
+
+    def __init__(self, name: str):
+        self.name = name  # the top-level module of the arrays' type
+
+    def values(self, x: Any) -> Any:
+        """x, or the array of its values where x is more than an array and does not follow NumPy's rules."""
+        return x
+
+    def refuse_traced(self, op: str, name: str, x: Any) -> None:
+        """TypeError for an array without elements, which stands for others while a function is traced."""
+
+    def shareable(self, op: str, name: str, x: Any) -> Any:
+        """x without what the library means and DLPack does not describe; TypeError if that matters."""
+        return x
+
+    def as_numpy(self, op: str, name: str, x: Any) -> np.ndarray:
+        """A NumPy array of x, which is on the host, without a copy where x is an array."""
+        return np.asarray(x)
+
+    def to_host(self, x: Any) -> np.ndarray:
+        """A copy of x, which is on a device."""
+        return np.asarray(x)
+
+    def call(
+        self,
+        op: str,
+        gufunc: np.ufunc,
+        operands: dict[str, Any],
+        outs: dict[str, Any],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """``gufunc(*operands.values(), *outs.values(), **kwargs)`` on the host."""
+        raise NotImplementedError
+
+    def on(self, x: Any, device: int) -> Device:
+        """What x, which is on that device, needs there. TypeError if nothing is known of its library."""
+        raise TypeError(f"arrays of {self.name} on a device are unknown")
+
+
+class Device:
+    """A library's arrays on one CUDA device: its current stream, new arrays, conversions."""
+
+    writable = True
+
+    def __init__(self, name: str, device: int):
+        self.name = name
+        self.device = device
+
+    def stream(self) -> int:
+        """The current stream's handle; 0: the default one."""
+        return 0
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        raise NotImplementedError
+
+    def asarray(self, x: np.ndarray) -> Any:
+        """A copy on the device."""
+        raise NotImplementedError
+
+    def finished(self, out: Any) -> Any:
+        """The result that the caller gets, from what `empty` made."""
+        return out
+
+    def nearest(self, dtype: np.dtype) -> np.dtype:
+        """Itself, or what the library has in its place."""
+        return dtype
+
+    def astype(self, x: Any, dtype: str) -> Any:
+        return self.namespace.astype(x, getattr(self.namespace, dtype))
+
+    def narrowed(self, pivots: Any) -> Any:
+        """int32; what does not fit that becomes another number that is no row."""
+        return self.astype(self.namespace.clip(self.astype(pivots, "int64"), -1, 2**31 - 1), "int32")
+
+    def matmul(self, x: Any, y: Any) -> Any:
+        return self.namespace.matmul(x, y)
+
+    @property
+    def namespace(self) -> ModuleType:
+        raise TypeError(f"arrays of {self.name} have no array API namespace for this")
+
+
+def on_device(x: Any) -> bool:
+    """Whether x is an array whose memory the CPU does not read."""
+    if isinstance(x, np.ndarray):
+        return False
+    try:
+        if not hasattr(x, "__dlpack_device__"):
+            return hasattr(x, "__cuda_array_interface__")
+        return x.__dlpack_device__()[0] not in _HOST_DEVICES
+    except Exception:  # a device that DLPack has no number for, or no answer, which `_device` refuses by name
+        return True
+
+
+def overrides_ufuncs(x: Any) -> bool:
+    return hasattr(x, "__array_ufunc__") and not isinstance(x, np.ndarray | np.generic)
+
+
+def type_name(x: Any) -> str:
+    return f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")

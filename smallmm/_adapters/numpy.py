@@ -1,0 +1,102 @@
+"""NumPy's arrays, and whatever NumPy makes arrays of or follows its `__array_ufunc__` protocol: the gufunc
+takes them as they are. Masked arrays are their values, and matrices stay matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _lapack
+from .._errors import explain_failure, explain_pivots
+from .._shapes import NUMPYS, core_dimensions, narrow_dtype
+from .base import Library, overrides_ufuncs
+
+
+class NumPy(Library):
+    def call(
+        self,
+        op: str,
+        gufunc: np.ufunc,
+        operands: dict[str, Any],
+        outs: dict[str, Any],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        operands = {name: _without_mask(op, name, x) for name, x in operands.items()}
+        # numpy.matrix has two dimensions, unlike stacks, infos and determinants: results become it at the end
+        is_matrix = {name: isinstance(x, np.matrix) for name, x in operands.items()}
+        operands = {name: np.asarray(x) if is_matrix[name] else x for name, x in operands.items()}
+        matrices = any(is_matrix.values()) and kwargs.get("subok", True)
+        targets = {name: x.data if isinstance(x, np.ma.MaskedArray) else x for name, x in outs.items()}
+        pivots = operands.get("pivots")
+        try:
+            if pivots is not None:
+                operands["pivots"] = _narrowed(pivots)
+            results = _computed(gufunc, operands, targets, kwargs)
+        except (OverflowError, TypeError, ValueError):
+            explanation = explain_failure(op, gufunc, operands, targets, kwargs)
+            if explanation is None and pivots is not None:
+                explanation = explain_pivots(op, pivots)
+            if explanation is not None:
+                raise explanation from None  # NumPy's message numbers the operands; ours names them
+            if not _lapack.takes(gufunc, operands):
+                raise
+            results = _lapack.call(op, gufunc, operands, targets)
+        if matrices or any(targets[name] is not x for name, x in outs.items()):
+            return _dressed(gufunc, outs, results, matrices)
+        return results
+
+
+def _narrowed(pivots: Any) -> Any:
+    """Pivots as int32, where NumPy would take them modulo 2^32: those beyond become others that are no rows.
+    Without an element they may be floats, as the array of an empty list is."""
+    if overrides_ufuncs(pivots):
+        return pivots
+    array = np.asarray(pivots)
+    if not array.size:
+        return array.astype(np.int32)
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 4 or array.dtype == np.int32:
+        return array
+    return np.clip(array, max(np.iinfo(array.dtype).min, -1), 2**31 - 1).astype(np.int32)
+
+
+def _computed(
+    gufunc: np.ufunc, operands: dict[str, Any], targets: dict[str, Any], kwargs: dict[str, Any]
+) -> Any:
+    """The gufunc's results. Products of float16 or bool are computed in a wider dtype, and rounded once."""
+    ours = not kwargs.keys() & {"dtype", "signature"} and not any(map(overrides_ufuncs, operands.values()))
+    narrow = narrow_dtype(gufunc, operands) if ours else None
+    target = next(iter(targets.values()), None)
+    if narrow is None or (narrow == np.float16 and target is not None):  # to which NumPy rounds
+        return gufunc(*operands.values(), *targets.values(), **kwargs)
+    if target is None:
+        with np.errstate(all="ignore"):
+            return gufunc(*operands.values(), **kwargs).astype(narrow)
+    wide = np.empty(np.shape(target))  # NumPy casts no sums to bool
+    gufunc(*operands.values(), wide, **kwargs)
+    np.copyto(target, wide.astype(narrow), casting=kwargs.get("casting", "same_kind"))
+    return target
+
+
+def _without_mask(op: str, name: str, x: Any) -> Any:
+    """The values of a masked array. No kernel heeds a mask, so nothing may be masked."""
+    if not isinstance(x, np.ma.MaskedArray):
+        return x
+    if masked := np.count_nonzero(x.mask):
+        raise TypeError(
+            f"{op}: {name} is a masked array, {masked} of whose {x.size} elements are masked; expected none: "
+            f"pass {name}.filled(0), or whatever stands for them"
+        )
+    return x.data
+
+
+def _dressed(gufunc: np.ufunc, outs: dict[str, Any], results: Any, matrices: bool) -> Any:
+    """The results, those written to a part of `out` as `out`; if `matrices`, single matrices as such."""
+    _, dims = core_dimensions(gufunc)
+    given = (*outs.values(), *(None,) * gufunc.nout)
+    single = {1, 2} if gufunc.__name__ in NUMPYS else {2}  # NumPy makes a row of a vector
+    dressed = tuple(
+        out if out is not None else x.view(np.matrix) if matrices and {x.ndim, len(core)} <= single else x
+        for out, x, core in zip(given, results if gufunc.nout > 1 else (results,), dims, strict=False)
+    )
+    return dressed if gufunc.nout > 1 else dressed[0]

@@ -1,0 +1,34 @@
+"""The catalogue: one row for each public function that gufuncs of the core compute, entered by the decorator
+`computed_by`. What _core lists (operations, forms, signatures) is not repeated."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from . import _core
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Row(NamedTuple):
+    """A public function, and the gufuncs of _core that it calls, one or the other as its arguments ask."""
+
+    function: Callable[..., Any]
+    gufuncs: tuple[str, ...]
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The operations of ops.def behind it, each once; the first is what the function is named for."""
+        return tuple(dict.fromkeys(_core.gufunc_rows[name][0] for name in self.gufuncs))
+
+
+FUNCTIONS: dict[str, Row] = {}
+
+
+def computed_by(*gufuncs: str) -> Callable[[_F], _F]:
+    """Enter a public function into the catalogue."""
+
+    def enter(function: _F) -> _F:
+        FUNCTIONS[function.__name__] = Row(function, gufuncs)
+        return function
+
+    return enter

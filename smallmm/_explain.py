@@ -1,0 +1,134 @@
+"""How a call would run."""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from numbers import Number
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _core, _lapack
+from ._adapters import on_device
+from ._arrays import as_numpy
+from ._catalog import FUNCTIONS
+from ._errors import LinAlgError, shown
+
+
+class Explanation(NamedTuple):
+    """How a call would run. `str` gives it in words."""
+
+    op: str
+    kernel: str | None  # "lapack ..." beyond the order of our kernels; None: nothing to compute
+    isa: str  # or the architecture of a GPU, sm_90
+    packed: tuple[str, ...]  # operands copied tile by tile into a form that the kernel reads
+    staged: bool  # the output passes through a buffer
+    nontemporal: bool  # the output is written around the caches
+    swapped: bool  # computed as C^T = B^T A^T
+    threads: int  # on a GPU: of a block
+    group: int  # matrices that share a buffer; on a GPU: of a block
+    calls: int  # runs of equally spaced matrices that the batch dimensions fall into
+    matrices: int
+    flops: float
+    bytes: float  # compulsory memory traffic
+
+    @property
+    def strategy(self) -> str | None:
+        """The idea that the kernel follows, as ARCHITECTURE.md names it."""
+        if self.kernel is None or self.kernel.startswith("lapack"):
+            return None
+        idea = re.sub(r"smm_(\w+?)(_\d+)?_f\d+_\w+", r"\1", self.kernel)
+        return idea.removeprefix("matmul_") if idea.startswith("matmul_") else idea.rpartition("_")[2]
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic intensity in flops per byte."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+    def __str__(self) -> str:
+        if self.kernel is None:
+            return f"{self.op}: nothing to compute"
+        how = [f"packs {' and '.join(self.packed)}"] if self.packed else []
+        how += ["computed transposed"] if self.swapped else []
+        how += ["output staged"] if self.staged else []
+        how += ["output written around the caches"] if self.nontemporal else []
+        return "\n".join(
+            [
+                f"{self.op}: {self.matrices} matrices by {self.kernel} on {self.threads} thread(s)",
+                f"  {'; '.join(how) or 'operands used in place'}",
+                f"  {self.flops:.4g} flops, {self.bytes:.4g} bytes, {self.intensity:.3g} flops per byte",
+            ]
+        )
+
+
+def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kwargs: Any) -> Explanation:
+    """How a call would run: which kernel, on what, with which parameters.
+
+    Parameters
+    ----------
+    op : str or function
+        ``"solve"`` or ``smallmm.solve``, or another function that kernels compute.
+    *arrays : array_like
+        The operands, in tuples where the function takes tuples. Their shapes, dtypes, strides and alignment
+        matter, their values do not.
+    out : array or tuple of arrays, optional
+        The output, which is not written to.
+    **kwargs
+        The function's own keywords, such as ``alpha`` or ``mode``.
+
+    Returns
+    -------
+    Explanation
+        A named tuple; print it for a summary.
+
+    Raises
+    ------
+    ValueError, TypeError
+        There is no such function; or the call itself would raise it.
+
+    Notes
+    -----
+    Nothing is computed. The plan is that of the first run of evenly spaced matrices; matrices, flops and
+    bytes are those of all.
+
+    Examples
+    --------
+    >>> smallmm.explain("batched_matmul", np.ones((1000, 4, 4)), np.ones((4, 4))).matrices
+    1000
+    """
+    name = op if isinstance(op, str) else getattr(op, "__name__", "")
+    if name not in FUNCTIONS:
+        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(sorted(FUNCTIONS))}")
+    function, (gufunc, *_) = FUNCTIONS[name]
+    operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
+    out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
+    plan = _core.explain(_unchecked, function, *operands, out=out, **kwargs)
+    packed = tuple(x for x in "ab" if plan.pop(f"pack_{x}"))
+    architecture = re.search(r"_sm(\d+)$", plan["kernel"] or "")
+    plan["isa"] = f"sm_{architecture[1]}" if architecture else _core.isa()
+    if plan["kernel"] is None and plan["matrices"]:
+        plan["kernel"] = f"lapack {_lapack.FALLBACKS[gufunc].routine}"
+        plan.update(threads=1, nontemporal=False)
+    return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), **plan)
+
+
+def _is_host_array(x: Any) -> bool:
+    """Neither an array on a device, nor an option ("T", "r"), nor None for an output that is not given."""
+    return x is not None and not isinstance(x, str | Number) and not on_device(x)
+
+
+def _each(function: Callable[[Any], Any], x: Any) -> Any:
+    """function(x), of each member of tuples."""
+    return tuple(_each(function, y) for y in x) if isinstance(x, tuple) else function(x)
+
+
+def _unchecked(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Call a function whose outputs are not computed, and whose checks therefore mean nothing."""
+    with suppress(LinAlgError):
+        function(*args, **kwargs)
+
+
+def _scratch_like(x: np.ndarray) -> np.ndarray:
+    """An array with the shape, dtype and strides of x and memory of its own."""
+    low, high = np.lib.array_utils.byte_bounds(x)
+    return np.ndarray(x.shape, x.dtype, np.empty(high - low, np.uint8), x.ctypes.data - low, x.strides)

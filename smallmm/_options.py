@@ -1,0 +1,56 @@
+"""Options of the public functions: each is converted, or refused by name."""
+
+import operator
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ._errors import shown
+
+
+def flag(op: str, name: str, x: Any) -> bool:
+    """An option that is on or off. Other objects are refused: the truth of "no" or "upper" would be on."""
+    if type(x) is bool:
+        return x
+    if isinstance(x, np.ndarray) and x.ndim == 0:
+        x = x[()]
+    if not isinstance(x, Integral | np.bool_):
+        raise TypeError(f"{op}: {name} is {shown(x)}; expected True or False")
+    return bool(x)
+
+
+def integer(op: str, name: str, x: Any, bits: int = 31) -> int:
+    """An option that is an integer of C, by default an int."""
+    try:
+        number = operator.index(x)
+    except TypeError:
+        raise TypeError(f"{op}: {name} is {shown(x)}; expected an integer") from None
+    if number.bit_length() > bits:
+        raise ValueError(f"{op}: {name} is {shown(x)}; expected an integer of {bits + 1} bits")
+    return number
+
+
+def pair(op: str, name: str, pair: Any, expected: str) -> tuple[Any, Any]:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        given = f"a {type(pair).__name__}" + (f" of {len(pair)}" if isinstance(pair, tuple | list) else "")
+        raise TypeError(f"{op}: {name} is {given}; expected a tuple {expected}")
+    first, second = pair
+    return first, second
+
+
+_INTEGER_OR_STR = (int, str, Integral)  # int first: an instance of Integral takes 0.3 us to recognise
+
+
+def is_transposed(op: str, trans: Any) -> bool:
+    for values, answer in (((0, "N"), False), ((1, 2, "T", "C"), True)):
+        if isinstance(trans, _INTEGER_OR_STR) and trans in values:
+            return answer
+    raise ValueError(f"{op}: trans is {shown(trans)}; expected 0, 1, 2, 'N', 'T' or 'C'")
+
+
+def one_triangle(op: str, name: str, x: Any, other: bool) -> bool:
+    """`lower` or `upper`, where the other name for the triangle has a default."""
+    if flag(op, name, x) and other:
+        raise ValueError(f"{op}: lower and upper are both True; expected one of them")
+    return bool(x)

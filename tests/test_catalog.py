@@ -1,0 +1,160 @@
+"""The lists of the package agree with each other: functions, gufuncs, fallbacks, stub, documentation,
+adapters. Its modules import each other in no circle."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pages import ROOT
+
+import smallmm
+import smallmm._core as core
+from smallmm import _lapack, cuda
+from smallmm._adapters import LIBRARIES, library_of
+from smallmm._catalog import FUNCTIONS
+from smallmm._shapes import PRODUCTS
+
+PACKAGE = Path(smallmm.__file__).parent
+GUFUNCS = {name for name, x in vars(core).items() if isinstance(x, np.ufunc)}
+
+
+def test_every_gufunc_has_a_row_and_a_direct_way():
+    assert core.gufunc_rows.keys() == core.direct.keys() == GUFUNCS
+    forms = sum(core.forms.values())
+    assert all(0 <= form <= forms for _, form in core.gufunc_rows.values())
+
+
+def test_every_gufunc_computes_a_public_function():
+    assert {gufunc for row in FUNCTIONS.values() for gufunc in row.gufuncs} == GUFUNCS
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_functions_are_public(name):
+    assert name in smallmm.__all__
+    assert getattr(smallmm, name) is FUNCTIONS[name].function
+
+
+SECTIONS = ("Parameters", "Returns", "Raises", "See Also", "Notes", "Examples")
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_docstrings_have_one_structure(name):
+    """A function with info refers to the one without, and says only what is different."""
+    words = inspect.getdoc(getattr(smallmm, name))
+    found = re.findall(r"^([A-Z][A-Za-z ]+)\n-+$", words, re.MULTILINE)
+    if name.endswith("_ex"):
+        assert found == []
+        assert f"`{name.removesuffix('_ex')}`" in words
+        assert "``info``, int32, shape (...)," in words
+        assert re.search(rf"^>>> (x, info = )?smallmm\.{name}\(", words, re.MULTILINE)
+    else:
+        assert found == list(SECTIONS)
+        assert "operations" in words
+
+
+def test_every_gufunc_with_an_order_beyond_its_kernels_has_a_fallback():
+    assert _lapack.FALLBACKS.keys() == GUFUNCS - PRODUCTS
+
+
+def test_stub_has_every_name_of_the_core():
+    stub = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf-8"))
+    written = {
+        node.target.id if isinstance(node, ast.AnnAssign) else node.name
+        for node in stub.body
+        if isinstance(node, ast.AnnAssign | ast.FunctionDef)
+    }
+    assert written == {name for name in vars(core) if name == "__version__" or not name.startswith("__")}
+
+
+def test_api_page_has_every_public_name():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    modules = re.split(r"^\.\. currentmodule:: (\S+)$", page, flags=re.MULTILINE)[1:]
+    listed = [
+        f"{module}.{name}"
+        for module, text in zip(modules[::2], modules[1::2], strict=True)
+        for name in re.findall(r"^\.\. auto(?:function|class|exception):: (\w+)$", text, re.MULTILINE)
+    ]
+    public = [f"smallmm.{name}" for name in smallmm.__all__ if name not in ("__version__", "cuda")]
+    public += [f"smallmm.cuda.{name}" for name in cuda.__all__ if not hasattr(smallmm, name)]
+    assert sorted(listed) == sorted(public)
+
+
+def test_warmup_takes_every_operation():
+    operations = {operation for operation, _ in core.gufunc_rows.values()}
+    assert set(cuda._operations().values()) == operations
+
+
+ADAPTERS = {file.stem for file in (PACKAGE / "_adapters").glob("*.py")} - {"__init__", "base", "dlpack"}
+
+
+def test_every_adapter_is_registered():
+    assert {library.__module__.rpartition(".")[2] for library in LIBRARIES.values()} == ADAPTERS
+
+
+def test_libraries_are_known_by_the_bases_of_a_type():
+    class Array:
+        __module__ = "torch.nested"
+
+    class Own(Array):
+        pass
+
+    assert library_of(Own()).name == "torch"
+    assert type(library_of(Own())) is LIBRARIES["torch"]
+    assert library_of([1]) is library_of(np.eye(2))
+
+
+# --- imports --------------------------------------------------------------------------------------
+
+
+def is_for_types(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def imports(file):
+    """What a file imports, in functions too, but not what only a type checker reads."""
+    own = ("smallmm", *file.relative_to(PACKAGE).with_suffix("").parts)
+    package = own[:-1]
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    unread = {node for branch in ast.walk(tree) if is_for_types(branch) for node in ast.walk(branch)}
+    for node in set(ast.walk(tree)) - unread:
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else ()
+            base += tuple(node.module.split(".")) if node.module else ()
+            yield from ((*base, alias.name) for alias in node.names)
+
+
+def graph():
+    """The modules that each module imports. A package is its __init__.py; smallmm's stands above all."""
+    files = {("smallmm", *f.relative_to(PACKAGE).with_suffix("").parts): f for f in PACKAGE.rglob("*.py")}
+    modules = {name[:-1] if name[-1] == "__init__" else name: file for name, file in files.items()}
+
+    def module_of(name):
+        return next((name[:n] for n in range(len(name), 1, -1) if name[:n] in modules), None)
+
+    return {
+        module: {found for found in map(module_of, imports(file)) if found and found != module}
+        for module, file in modules.items()
+        if module != ("smallmm",)
+    }
+
+
+def circle(imported):
+    """Modules that import each other in a circle, if there are any."""
+    left = dict(imported)
+    while done := [module for module, others in left.items() if not others & left.keys()]:
+        for module in done:
+            del left[module]
+    return sorted(map(".".join, left))
+
+
+def test_modules_import_in_no_circle():
+    imported = graph()
+    assert imported["smallmm", "_calls"] >= {("smallmm", "_arrays"), ("smallmm", "_adapters", "dask")}
+    assert circle(imported) == []
+    lower = {**imported, ("smallmm", "_errors"): {("smallmm", "_calls")}}
+    assert circle(lower)  # it would be seen
