@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/cuda/*/*.[ch] csrc/cuda/*/*.cuh tests/core/*.[ch] \
-	tests/cuda/*.c $(addprefix tests/cuda/emulated/, *.h *.cuh *.cpp) benchmarks/*.c))
+	tests/cuda/*.c $(addprefix tests/cuda/emulated/, *.h *.cuh *.cpp) benchmarks/*/*.c))
 # The demo makes do with the kernels of the best instruction set, unless all that this processor has are built.
 HAS_AVX512 := $(shell grep -m1 -o avx512vl /proc/cpuinfo 2>/dev/null)
 BUILT_FOR_DEMO := $(VENV)/smallmm$(if $(HAS_AVX512),$(if $(wildcard $(VENV)/smallmm),,-best))
@@ -34,10 +34,10 @@ lint: $(VENV)/extra-dev  ## ruff, mypy and clang-format, in the versions that py
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 
 bench: $(VENV)/smallmm $(VENV)/extra-bench  ## measure everything on this machine (three quarters of an hour), write rows, tables and plots
-	$(BIN)/python benchmarks/bench_matmul.py --topic all
-	$(BIN)/python benchmarks/bench_linalg.py --topic all
-	$(BIN)/python benchmarks/bench_accuracy.py
-	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python -m benchmarks.host.matmul
+	$(BIN)/python -m benchmarks.host.linalg
+	$(BIN)/python -m benchmarks.host.accuracy
+	$(BIN)/python -m benchmarks.report.tables
 
 notebook: $(VENV)/smallmm $(VENV)/extra-notebook  ## execute the notebooks
 	$(BIN)/jupyter execute notebooks/*.ipynb

@@ -1,8 +1,7 @@
 """`smallmm.bench`: ours beside the libraries that are installed. Validate, then time, then say where we lost.
 
-The timer (`measure`) and the operations with their checks are those of benchmarks/ too, which adds what a
-user does not have: the machine's limits, compiled contenders, records with machine and commit. The libraries
-themselves are in `_contenders`.
+benchmarks/ uses the same timer (`measure`), operations, checks and rows. It adds what a user does not have:
+the machine's limits, compiled contenders, and files of rows. The libraries are in `_contenders`.
 """
 
 from __future__ import annotations
@@ -23,10 +22,11 @@ import numpy as np
 import smallmm
 
 from ._bounds import BOUNDS
-from ._contenders import ON_DEVICE, ON_HOST, PEERS, Contender, Place, bind_ours, place_of
+from ._contenders import ON_DEVICE, ON_HOST, PEERS, Contender, Place, our_own, place_of
 from ._device import to_host
 from ._errors import shown
 from ._options import flag, integer
+from ._plots import OURS, draw_times, legend, over_orders
 
 try:
     from tqdm import tqdm
@@ -45,7 +45,6 @@ QUICK = (2, 4, 8, 16, 32)
 SECONDS, QUICK_SECONDS = 120.0, 25.0  # spent on timing, if no contender is slow
 FOOTPRINT, DEVICE_FOOTPRINT = 2 << 20, 256 << 20  # bytes of operands: in a host's caches, beyond a GPU's
 DISTINCT = 4093  # random matrices of a larger stack; prime, so that their period is none of the caches'
-OURS = "smallmm"
 
 
 # --- timing ---------------------------------------------------------------------------------------
@@ -67,19 +66,27 @@ def timing(samples: list[float]) -> Timing:
     return Timing(median, low, high, len(samples))
 
 
-def _sample(call: Call, repetitions: int, wait: Call) -> float:
-    start = perf_counter_ns()
-    for _ in itertools.repeat(None, repetitions):
-        call()
-    wait()
-    return (perf_counter_ns() - start) / repetitions
+Clock = Callable[[Call, int], float]  # nanoseconds of one of so many calls in a row
 
 
-def _repetitions(call: Call, sample_ns: float, wait: Call) -> int:
+def clock(wait: Callable[[Any], object] = lambda last: None) -> Clock:
+    """The host's clock. `wait` ends the calls: on a device, it waits for the last result."""
+
+    def sample(call: Call, repetitions: int) -> float:
+        start = perf_counter_ns()
+        for _ in itertools.repeat(None, repetitions):
+            last = call()
+        wait(last)
+        return (perf_counter_ns() - start) / repetitions
+
+    return sample
+
+
+def repetitions_of(call: Call, sample_ns: float, sample: Clock) -> int:
     """As many repetitions as make one sample last sample_ns."""
     repetitions = 1
     while True:
-        took = _sample(call, repetitions, wait) * repetitions
+        took = sample(call, repetitions) * repetitions
         if took >= sample_ns / 2:
             return max(1, round(repetitions * sample_ns / took))
         repetitions *= 4
@@ -97,15 +104,17 @@ def measure(
     budget_s: float = 1.0,
     sample_s: float = 1e-3,
     least: int = 7,
-    wait: Call = lambda: None,
+    repetitions: int | None = None,
+    sample: Clock = clock(),  # noqa: B008, it has no state
 ) -> dict[str, Timing]:
     """Time all calls round-robin, so that the drift of a noisy machine hits all alike: `least` rounds, then
-    more until all medians settle or the budget is spent.
+    more until all medians settle or the budget is spent. A sample lasts sample_s, or is so many repetitions.
 
     Where one sample is several calls, an untimed call goes first and brings the data back into the cache.
-    `wait` ends a sample: on a device, the call that waits for it.
     """
-    repetitions = {name: _repetitions(call, sample_s * 1e9, wait) for name, call in calls.items()}
+    often = {
+        name: repetitions or repetitions_of(call, sample_s * 1e9, sample) for name, call in calls.items()
+    }
     samples: dict[str, list[float]] = {name: [] for name in calls}
     order = list(calls)
     collecting = gc.isenabled()
@@ -116,9 +125,9 @@ def measure(
             if done >= least and (perf_counter_ns() > stop or all(map(_settled, samples.values()))):
                 break
             for name in order[done % len(order) :] + order[: done % len(order)]:
-                if repetitions[name] > 1:
+                if often[name] > 1:
                     calls[name]()
-                samples[name].append(_sample(calls[name], repetitions[name], wait))
+                samples[name].append(sample(calls[name], often[name]))
     finally:
         if collecting:
             gc.enable()
@@ -132,13 +141,17 @@ def measure(
 class Operation:
     """What is timed, what it costs, and how a result is checked: check(u, a, b, *results) gets stacks in
     float64 and the unit roundoff u of the computation, and gives a ratio per matrix, which must not exceed 1.
+
+    `results` has a letter for each result, `b` for the second operand, if there is one: "n" a matrix, "1" a
+    column, "v" a vector, "p" pivots, "s" a scalar.
     """
 
     name: str
-    flops: Callable[[int], float]  # of order n
+    flops: Callable[[int, int, int], float]  # of (m, k, n); k: right-hand sides
     check: Callable[..., np.ndarray]
-    b: str = ""  # the second operand: none, "1" column, "n" columns
-    positive: bool = False  # on symmetric positive definite matrices
+    results: str
+    b: str = ""
+    matrices: str = "general"  # or "definite", "symmetric"
 
     @property
     def function(self) -> str:
@@ -198,16 +211,30 @@ def _qr(u: float, a: np.ndarray, b: None, q: np.ndarray, r: np.ndarray) -> np.nd
     return np.maximum(norm(a - q @ r) / norm(a), norm(q.mT @ q - np.eye(n))) / (BOUNDS["qr"](n) * u)
 
 
+def _eigh(u: float, a: np.ndarray, b: None, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+    n = a.shape[-1]
+    left = norm(a @ v - v * w[..., None, :]) / norm(a)
+    return np.maximum(left, norm(v.mT @ v - np.eye(n))) / (BOUNDS["eigh"](n) * u)
+
+
+def _eigvalsh(u: float, a: np.ndarray, b: None, w: np.ndarray) -> np.ndarray:
+    """Half of the bound of residuals is ours, the other half is left to those that it is compared with."""
+    off = np.abs(w - np.linalg.eigvalsh(a)).max(-1)
+    return off / (BOUNDS["eigh"](a.shape[-1]) * u * norm(a))
+
+
 OPERATIONS = {
     op.name: op
     for op in (
-        Operation("matmul", lambda n: 2 * n**3, _matmul, b="n"),
-        Operation("lu_factor", lambda n: 2 / 3 * n**3, _lu),
-        Operation("solve", lambda n: 2 / 3 * n**3 + 2 * n**2, _solve, b="1"),
-        Operation("inv", lambda n: 2 * n**3, _inv),
-        Operation("det", lambda n: 2 / 3 * n**3, _det),
-        Operation("cholesky", lambda n: n**3 / 3, _cholesky, positive=True),
-        Operation("qr", lambda n: 8 / 3 * n**3, _qr),
+        Operation("matmul", lambda m, k, n: 2 * m * k * n, _matmul, "n", b="n"),
+        Operation("lu_factor", lambda m, k, n: 2 / 3 * n**3, _lu, "np"),
+        Operation("solve", lambda m, k, n: 2 / 3 * n**3 + 2 * n**2 * k, _solve, "1", b="1"),
+        Operation("inv", lambda m, k, n: 2 * n**3, _inv, "n"),
+        Operation("det", lambda m, k, n: 2 / 3 * n**3, _det, "s"),
+        Operation("cholesky", lambda m, k, n: n**3 / 3, _cholesky, "n", matrices="definite"),
+        Operation("qr", lambda m, k, n: 8 / 3 * n**3, _qr, "nn"),
+        Operation("eigh", lambda m, k, n: 9 * n**3, _eigh, "vn", matrices="symmetric"),
+        Operation("eigvalsh", lambda m, k, n: 4 / 3 * n**3 + 40 * n**2, _eigvalsh, "v", matrices="symmetric"),
     )
 }
 
@@ -229,8 +256,13 @@ def validate(
     limit: int = 2048,
 ) -> None:
     """Raise AssertionError unless the results are accurate for up to `limit` matrices."""
-    chosen = some_of(len(a), limit)
-    operands = (x if x is None else x[chosen].astype(np.float64) for x in (a, b))
+    results = list(results)
+    chosen = some_of(len(results[0]), limit)
+
+    def some(x: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(x, (len(results[0]), *x.shape[-2:])) if x.ndim == 2 else x
+
+    operands = (x if x is None else some(x)[chosen].astype(np.float64) for x in (a, b))
     ratio = op.check(np.finfo(a.dtype).eps / 2, *operands, *(x[chosen].astype(np.float64) for x in results))
     wrong = np.flatnonzero(~(ratio <= 1))
     if wrong.size:
@@ -240,21 +272,151 @@ def validate(
         )
 
 
-# --- the benchmark --------------------------------------------------------------------------------
+# --- cases ----------------------------------------------------------------------------------------
 
 
-def _stacks(op: Operation, dtype: str, n: int, batch: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """a, and b or None: uniform in -1 .. 1, or A A^T + n I of such."""
+@dataclass(frozen=True)
+class Stack:
+    """The operands of one case: matrices a, right-hand sides b, and room for the results.
+
+    One matrix, without a batch dimension, stands for all. `outs` is empty where a contender makes its own.
+    """
+
+    a: Any
+    b: Any
+    outs: tuple[Any, ...] = ()
+
+    @property
+    def operands(self) -> list[Any]:
+        return [self.a] if self.b is None else [self.a, self.b]
+
+    @property
+    def batch(self) -> int:
+        return len(self.outs[0])
+
+    def nbytes(self, batch: int) -> int:
+        """The compulsory traffic of so many matrices: operands read once, results written once."""
+        return sum(x.nbytes if x.ndim == 2 else x[:batch].nbytes for x in (*self.operands, *self.outs))
+
+
+def _parts(op: Operation, dtype: str, n: int) -> list[tuple[np.dtype, tuple[int, ...]]]:
+    """Of a, b and the results: the type of an element, and the shape of one matrix."""
+    shapes: dict[str, tuple[int, ...]] = {"n": (n, n), "1": (n, 1), "v": (n,), "p": (n,), "s": ()}
+    real = DTYPES[dtype]
+    return [(np.dtype(np.int32) if kind == "p" else real, shapes[kind]) for kind in "n" + op.b + op.results]
+
+
+def bytes_of(op: Operation, dtype: str, n: int) -> int:
+    """Of the operands and the results of one matrix of order n."""
+    return sum(real.itemsize * math.prod(shape) for real, shape in _parts(op, dtype, n))
+
+
+def stack(op: Operation, dtype: str, n: int, batch: int) -> Stack:
+    """Matrices uniform in -1 .. 1, or A + A^T, or A A^T + n I of such; right-hand sides uniform in -1 .. 1.
+
+    All are parts of one block that begins at a page: how they lie to one another does not depend on chance.
+    """
+    parts = _parts(op, dtype, n)
+    starts = [0]
+    for real, shape in parts:
+        starts.append(starts[-1] + -(-batch * real.itemsize * math.prod(shape) // 64) * 64)
+    block = np.empty(starts[-1] + 4096, np.uint8)
+    block = block[-block.ctypes.data % 4096 :]
+    a, *rest = (
+        block[start : start + batch * real.itemsize * math.prod(shape)].view(real).reshape(batch, *shape)
+        for (real, shape), start in zip(parts, starts[:-1], strict=True)
+    )
     rng = np.random.default_rng(n)
-    a = rng.uniform(-1, 1, (min(batch, DISTINCT), n, n))
-    if op.positive:
-        a = a @ a.mT + n * np.eye(n)
-    a = np.resize(a.astype(DTYPES[dtype]), (batch, n, n))
-    if not op.b:
-        return a, None
-    columns = n if op.b == "n" else 1
-    b = rng.uniform(-1, 1, (min(batch, DISTINCT), n, columns))
-    return a, np.resize(b.astype(DTYPES[dtype]), (batch, n, columns))
+    distinct = rng.uniform(-1, 1, (min(batch, DISTINCT), n, n))
+    if op.matrices == "symmetric":
+        distinct = distinct + distinct.mT
+    if op.matrices == "definite":
+        distinct = distinct @ distinct.mT + n * np.eye(n)
+    _repeat(a, distinct)
+    b = rest.pop(0) if op.b else None
+    if b is not None:
+        _repeat(b, rng.uniform(-1, 1, (min(batch, DISTINCT), *b.shape[1:])))
+    return Stack(a, b, tuple(rest))
+
+
+def _repeat(x: np.ndarray, distinct: np.ndarray) -> None:
+    for first in range(0, len(x), len(distinct)):
+        x[first : first + len(distinct)] = distinct[: len(x) - first]
+
+
+def sizes_of(op: Operation, x: Stack) -> tuple[int, int, int]:
+    """(m, k, n) as the core counts them; k: the inner dimension of products, right-hand sides of solves."""
+    m, n = x.a.shape[-2:]
+    if op.name == "matmul":
+        return m, n, x.b.shape[-1]
+    return m, 1 if op.b == "1" else n, n
+
+
+@dataclass
+class Entry:
+    """A call of a case, and what its row says: flops and bytes are the work and traffic of that call."""
+
+    call: Call
+    fields: Row
+
+
+def enter(
+    contender: Contender,
+    op: Operation,
+    dtype: str,
+    on_host: Stack,
+    there: Stack | None = None,
+    *,
+    limit: int = 2048,
+    around: Callable[[Call], Call] = lambda call: call,
+    **fields: Any,
+) -> Entry | None:
+    """Bind a contender to a stack, which may lie elsewhere (`there`), and validate what it computes.
+
+    `around` changes the call that is validated and timed. None: it has no such function. A result that is
+    wrong is an AssertionError.
+    """
+    job = contender.bind(op, on_host if there is None else there)
+    if job is None:
+        return None
+    for out in on_host.outs if there is None else ():
+        out.fill(-1)
+    call = around(job.call)
+    found = [to_host(x) for x in job.read(call())]
+    batch = len(found[0])
+    a = on_host.a if job.of is None else job.of
+    validate(job.words, job.does or op, a, on_host.b, found, limit)
+    m, k, n = sizes_of(op, on_host)
+    who = {"contender": contender.name, "version": contender.version, "call": job.words, "less": job.less}
+    case = {"op": op.name, "dtype": dtype, "m": m, "k": k, "n": n, "batch": batch}
+    work = {"flops": op.flops(m, k, n) * batch, "bytes": on_host.nbytes(batch)}
+    return Entry(call, case | who | work | fields)
+
+
+def row(timing: Timing, *, batch: int, flops: float, bytes: float, repeats: int = 1, **fields: Any) -> Row:
+    """What was measured: `flops` and `bytes` are those of one timed call, which works `repeats` times through
+    the batch."""
+    each = batch * repeats
+    return {
+        **fields,
+        "batch": batch,
+        "ns_per_matrix": float(f"{timing.median / each:.5g}"),
+        "quartiles": [float(f"{t / each:.5g}") for t in (timing.low, timing.high)],
+        "samples": timing.samples,
+        "gflops": float(f"{flops / timing.median:.4g}"),
+        "gbytes": float(f"{bytes / timing.median:.4g}"),
+    }
+
+
+def timed(entries: list[Entry], **how: Any) -> list[Row]:
+    """Time the entries together: a row for each."""
+    if not entries:
+        return []
+    times = measure({str(i): entry.call for i, entry in enumerate(entries)}, **how)
+    return [row(times[str(i)], **entry.fields) for i, entry in enumerate(entries)]
+
+
+# --- the benchmark --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -320,38 +482,17 @@ class Results:
             axis = axes[i * lines + j // columns, j % columns]
             axis.set_visible(True)
             axis.set_title(f"{op} {dtype}", fontsize=10)
-            _draw(axis, [row for row in self.rows if (row["op"], row["dtype"]) == (op, dtype)])
-        handles = {
-            label: line
-            for axis in axes.flat
-            for line, label in zip(*axis.get_legend_handles_labels(), strict=True)
-        }
-        names = [name for name in (OURS, *PEERS) if name in handles]
-        figure.legend([handles[name] for name in names], names, loc="outside upper right", ncols=len(names))
+            of_case = [row for row in self.rows if (row["op"], row["dtype"]) == (op, dtype)]
+            draw_times(axis, of_case, marker=".")
+            over_orders(axis, sorted({row["n"] for row in of_case}))
+            axis.tick_params(labelsize=8, labelbottom=True, labelleft=True)
+        legend(figure, axes.flat)
         figure.supxlabel("n", fontsize=10)
         figure.supylabel("ns per matrix", fontsize=10)
         figure.suptitle(self.head().partition("\n")[0], fontsize=10, x=0.02, ha="left")
         if path is not None:
             figure.savefig(path, dpi=120)
         return figure
-
-
-def _draw(axis: Any, rows: list[Row]) -> None:
-    """ns per matrix against n, a line for each contender in a colour of its own, quartiles shaded."""
-    colours = {OURS: "black", **{name: f"C{i}" for i, name in enumerate(PEERS)}}
-    for name in [*PEERS, OURS]:
-        points = [(r["n"], r["ns_per_matrix"], *r["quartiles"]) for r in rows if r["contender"] == name]
-        if points:
-            n, median, low, high = zip(*sorted(points), strict=True)
-            style = {"color": colours[name], "linewidth": 2.2 if name == OURS else 1.2}
-            axis.plot(n, median, marker=".", label=name, **style)
-            axis.fill_between(n, low, high, color=colours[name], alpha=0.25, linewidth=0)
-    axis.set(xscale="log", yscale="log")
-    axis.set_xticks(sorted({r["n"] for r in rows}), minor=False)
-    axis.set_xticks([], minor=True)
-    axis.xaxis.set_major_formatter("{x:.0f}")
-    axis.tick_params(labelsize=8, labelbottom=True, labelleft=True)
-    axis.grid(alpha=0.3)
 
 
 def _cases(rows: list[Row]) -> Iterator[tuple[Row, list[Row]]]:
@@ -423,7 +564,8 @@ def bench(
     Parameters
     ----------
     op : str or iterable of str, optional
-        Of ``matmul``, ``lu_factor``, ``solve``, ``inv``, ``det``, ``cholesky``, ``qr``; by default all.
+        Of ``matmul``, ``lu_factor``, ``solve``, ``inv``, ``det``, ``cholesky``, ``qr``,
+        ``eigh``, ``eigvalsh``; by default all.
     n : int or iterable of int, optional
         Orders of the square matrices.
     dtype : {"f32", "f64"} or iterable of them
@@ -433,8 +575,8 @@ def bench(
     batch : int, optional
         Matrices of a stack; by default as many as make operands and results about 2 MB, on a GPU 256 MB.
     peers : iterable of str, optional
-        The others: of ``NumPy``, ``SciPy`` and ``PyTorch``, on a GPU of ``PyTorch`` and ``CuPy``; by default
-        those installed.
+        The others: of ``NumPy``, ``SciPy`` and ``PyTorch``, on a GPU of ``PyTorch``, ``CuPy`` and ``JAX``;
+        by default those installed.
     quick : bool, optional
         Fewer orders and less time for each: within a minute.
     seconds : float, optional
@@ -478,7 +620,7 @@ def bench(
         raise TypeError(f"bench: show is {shown(show)}; expected a function")
     place = place_of(device)
     left_out: dict[str, str] = {}
-    contenders = [Contender(OURS, smallmm.__version__, bind_ours)]
+    contenders = [our_own()]
     for name in ON_HOST if device == "cpu" else ON_DEVICE:
         if peers is None or name in peers:
             try:
@@ -522,49 +664,27 @@ def _case(
 ) -> list[Row]:
     """Bind, validate and time all contenders of one case. No rows if ours does not take it."""
     on_host = place.name == "cpu"
-    batch = batch or max(
-        1, (FOOTPRINT if on_host else DEVICE_FOOTPRINT) // (3 * n * n * DTYPES[dtype].itemsize)
-    )
-    a, b = _stacks(op, dtype, n, batch)
-    operands = [place.put(x) for x in (a, b) if x is not None]
-    jobs, described = {}, {}
+    footprint = FOOTPRINT if on_host else DEVICE_FOOTPRINT
+    operands = stack(op, dtype, n, batch or max(1, footprint // bytes_of(op, dtype, n)))
+    there = None
+    if not on_host:
+        there = Stack(place.put(operands.a), operands.b if operands.b is None else place.put(operands.b))
+    entries = []
     for contender in contenders:
         what = f"{contender.name} {op.name}" + ("" if on_host else " on a device")
         try:
-            job = contender.bind(op, operands)
-            if job is None:
-                continue
-            found = [to_host(x) for x in job.read(job.call())]
+            entry = enter(contender, op, dtype, operands, there, limit=256)
         except (TypeError, NotImplementedError, ImportError) as reason:  # ImportError: what it is built upon
             left_out[what] = str(reason)
             if contender.name == OURS:
                 return []
             continue
-        count = len(found[0])
-        try:
-            validate(job.words, op, a[:count], b if b is None else b[:count], found, limit=256)
         except AssertionError as wrong:
             if contender.name == OURS:
                 raise
             left_out[what] = str(wrong)
             continue
-        moved = sum(x.nbytes for x in (a[:count], *(() if b is None else (b[:count],)), *found))
-        jobs[contender.name] = job.call
-        described[contender.name] = {"call": job.words, "batch": count, "bytes": moved}
-    times = measure(jobs, budget_s=budget_s, sample_s=1e-3 if on_host else 1e-2, least=3, wait=place.wait)
-    return [
-        {
-            "op": op.name,
-            "dtype": dtype,
-            "n": n,
-            "batch": described[name]["batch"],
-            "contender": name,
-            "call": described[name]["call"],
-            "ns_per_matrix": float(f"{t.median / described[name]['batch']:.5g}"),
-            "quartiles": [float(f"{x / described[name]['batch']:.5g}") for x in (t.low, t.high)],
-            "samples": t.samples,
-            "gflops": float(f"{op.flops(n) * described[name]['batch'] / t.median:.4g}"),
-            "gbytes": float(f"{described[name]['bytes'] / t.median:.4g}"),
-        }
-        for name, t in times.items()
-    ]
+        if entry:
+            entries.append(entry)
+    sample_s = 1e-3 if on_host else 1e-2
+    return timed(entries, budget_s=budget_s, sample_s=sample_s, least=3, sample=clock(place.wait))

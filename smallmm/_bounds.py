@@ -1,5 +1,5 @@
 """The promised bounds on errors: the one table, by which `bench`, the tests and benchmarks/ judge, and from
-which benchmarks/tables.py writes that of docs/promises.md.
+which benchmarks/report writes that of docs/promises.md.
 """
 
 from __future__ import annotations

@@ -14,42 +14,62 @@ import smallmm
 from ._errors import shown
 
 if TYPE_CHECKING:
-    from ._bench import Call, Operation
+    from ._bench import Call, Operation, Stack
+
+ReadResult = Callable[[Any], Iterable[Any]]
+
+
+def in_a_tuple(returned: Any) -> Iterable[Any]:
+    return returned if isinstance(returned, (tuple, list)) else (returned,)
 
 
 class Job(NamedTuple):
-    """A contender's call, and how to see its result as NumPy arrays."""
+    """A contender's call, and how to see its result as NumPy arrays.
+
+    Some contenders do less than was asked, or another operation on other matrices: their results are checked
+    as those of `does` on `of`.
+    """
 
     call: Call
     words: str  # what is called
-    read: Callable[[Any], Iterable[Any]] = lambda returned: (
-        returned if isinstance(returned, (tuple, list)) else (returned,)
-    )
+    read: ReadResult = in_a_tuple
+    less: str = ""  # what it leaves undone
+    does: Operation | None = None
+    of: np.ndarray | None = None
 
 
 class Contender(NamedTuple):
-    """`bind` gives the job of an operation on operands, which are the device's; None: it has no function."""
+    """`bind` gives the job of an operation on a stack of the device's arrays; None: it has no function."""
 
     name: str
     version: str
-    bind: Callable[[Operation, list[Any]], Job | None]
+    bind: Callable[[Operation, Stack], Job | None]
+    set_threads: Callable[[int], object] | None = None  # None: it has one thread
+    isa: Callable[[], str] = lambda: ""
 
 
-def bind_ours(op: Operation, operands: list[Any]) -> Job:
+def bind_ours(op: Operation, stack: Stack) -> Job:
     function = getattr(smallmm, op.function)
-    out = function(*operands)
-    out = tuple(out) if isinstance(out, tuple) else out
-    for x in out if isinstance(out, tuple) else (out,):
+    outs = stack.outs or tuple(in_a_tuple(function(*stack.operands)))
+    for x in () if stack.outs else outs:
         x[...] = 0  # what is validated is what the timed call leaves there
-    return Job(partial(function, *operands, out=out), f"smallmm.{op.function}")
+    out = outs if len(outs) > 1 else outs[0]
+    return Job(partial(function, *stack.operands, out=out), f"smallmm.{op.function}", lambda _: outs)
+
+
+def our_own() -> Contender:
+    return Contender(
+        "smallmm", smallmm.__version__, bind_ours, smallmm.set_num_threads, lambda: smallmm._core.isa()
+    )
 
 
 def _numpy() -> Contender:
-    def bind(op: Operation, operands: list[np.ndarray]) -> Job | None:
+    def bind(op: Operation, stack: Stack) -> Job | None:
         if op.name == "matmul":
-            return Job(partial(np.matmul, *operands, out=np.zeros_like(operands[0])), "np.matmul")
+            (out,) = stack.outs
+            return Job(partial(np.matmul, *stack.operands, out=out), "np.matmul")
         function = getattr(np.linalg, op.name, None)
-        return function and Job(partial(function, *operands), f"np.linalg.{op.name}")
+        return function and Job(partial(function, *stack.operands), f"np.linalg.{op.name}")
 
     return Contender("NumPy", np.__version__, bind)
 
@@ -58,15 +78,21 @@ def _scipy() -> Contender:
     import scipy
     import scipy.linalg
 
-    options: dict[str, dict[str, Any]] = {"cholesky": {"lower": True}, "qr": {"mode": "economic"}}
+    # Eigenvectors of the default driver, evr, are not as orthogonal as is asked here; evd is NumPy's.
+    options: dict[str, dict[str, Any]] = {
+        "cholesky": {"lower": True},
+        "qr": {"mode": "economic"},
+        "eigh": {"driver": "evd"},
+    }
 
-    def bind(op: Operation, operands: list[np.ndarray]) -> Job | None:
+    def bind(op: Operation, stack: Stack) -> Job | None:
         function = getattr(scipy.linalg, op.name, None)
         if function is None:
             return None
         function = partial(function, check_finite=False, **options.get(op.name, {}))
-        operands = [x[:1000] for x in operands]  # a loop, in SciPy or here: its time per matrix needs no more
+        operands = [x[:1000] for x in stack.operands]  # a loop, in SciPy or here: its time needs no more
         words = f"scipy.linalg.{op.name}"
+        less = "returns a view" if op.name == "det" and stack.a.shape[-1] == 1 else ""
         try:
             function(*(x[:2] for x in operands))
         except ValueError:  # versions that take no stacks
@@ -79,7 +105,7 @@ def _scipy() -> Contender:
                     map(np.array, zip(*returned, strict=True)) if several else (np.array(returned),)
                 ),
             )
-        return Job(partial(function, *operands), words)
+        return Job(partial(function, *operands), words, less=less)
 
     return Contender("SciPy", scipy.__version__, bind)
 
@@ -88,30 +114,32 @@ def _torch() -> Contender:
     import torch
 
     names = {name: f"{name}_ex" for name in ("lu_factor", "solve", "inv", "cholesky")}  # ask for no wait
-    results = {"lu_factor": 2, "qr": 2}
 
-    def bind(op: Operation, operands: list[Any]) -> Job:
-        tensors = [torch.as_tensor(x) for x in operands]
+    def bind(op: Operation, stack: Stack) -> Job:
         if op.name == "matmul":
-            return Job(partial(torch.bmm, *tensors, out=torch.zeros_like(tensors[0])), "torch.bmm")
+            batch = len(stack.outs[0] if stack.outs else stack.a)
+            tensors = [torch.as_tensor(x).expand(batch, *x.shape[-2:]) for x in stack.operands]
+            out = torch.as_tensor(stack.outs[0]) if stack.outs else torch.zeros_like(tensors[0])
+            return Job(partial(torch.bmm, *tensors, out=out), "torch.bmm", lambda _: (out,))
         name = names.get(op.name, op.name)
 
         def read(returned: Any) -> list[Any]:
-            found = list(returned) if isinstance(returned, tuple) else [returned]
+            found = list(in_a_tuple(returned))
             if op.name == "lu_factor":
                 found[1] = found[1] - 1  # counted from 1
-            return found[: results.get(op.name, 1)]
+            return found[: len(op.results)]
 
+        tensors = [torch.as_tensor(x) for x in stack.operands]
         return Job(partial(getattr(torch.linalg, name), *tensors), f"torch.linalg.{name}", read)
 
-    return Contender("PyTorch", torch.__version__, bind)
+    return Contender("PyTorch", torch.__version__, bind, torch.set_num_threads)
 
 
 def _cupy() -> Contender:
     import cupy
 
-    def bind(op: Operation, operands: list[Any]) -> Job | None:
-        arrays = [cupy.from_dlpack(x) for x in operands]
+    def bind(op: Operation, stack: Stack) -> Job | None:
+        arrays = [cupy.from_dlpack(x) for x in stack.operands]
         if op.name == "matmul":
             return Job(partial(cupy.matmul, *arrays, out=cupy.zeros_like(arrays[0])), "cupy.matmul")
         function = getattr(cupy.linalg, op.name, None)
@@ -120,9 +148,31 @@ def _cupy() -> Contender:
     return Contender("CuPy", cupy.__version__, bind)
 
 
+def _jax() -> Contender:
+    import jax
+
+    def bind(op: Operation, stack: Stack) -> Job | None:
+        module = "jax.numpy" if op.name == "matmul" else "jax.numpy.linalg"
+        function = getattr(jax.numpy if op.name == "matmul" else jax.numpy.linalg, op.name, None)
+        if function is None:
+            return None
+        if op.name == "matmul":
+            function = partial(function, precision="highest")
+        in_double = jax.config.jax_enable_x64
+        jax.config.update("jax_enable_x64", True)
+        try:
+            arrays = [jax.dlpack.from_dlpack(x) for x in stack.operands]
+            compiled = jax.jit(function).lower(*arrays).compile()
+        finally:
+            jax.config.update("jax_enable_x64", in_double)
+        return Job(partial(compiled, *arrays), f"{module}.{op.name}")
+
+    return Contender("JAX", jax.__version__, bind)
+
+
 DEVICE = re.compile(r"cpu|cuda(:\d{1,9})?")
-PEERS = {"NumPy": _numpy, "SciPy": _scipy, "PyTorch": _torch, "CuPy": _cupy}
-ON_HOST, ON_DEVICE = ("NumPy", "SciPy", "PyTorch"), ("PyTorch", "CuPy")
+PEERS = {"NumPy": _numpy, "SciPy": _scipy, "PyTorch": _torch, "CuPy": _cupy, "JAX": _jax}
+ON_HOST, ON_DEVICE = ("NumPy", "SciPy", "PyTorch"), ("PyTorch", "CuPy", "JAX")
 
 
 class NoDevice(RuntimeError):
@@ -130,11 +180,17 @@ class NoDevice(RuntimeError):
 
 
 class Place(NamedTuple):
-    """Where operands lie: how they get there, and how to wait for what happens there."""
+    """Where operands lie: how they get there, and how to wait for a result."""
 
     name: str
     put: Callable[[np.ndarray], Any]
-    wait: Call
+    wait: Callable[[Any], object]
+
+
+def finish(last: Any) -> None:
+    """Wait for a result of JAX, which has streams of its own."""
+    for x in in_a_tuple(last):
+        getattr(x, "block_until_ready", lambda: None)()
 
 
 def place_of(device: str) -> Place:
@@ -142,7 +198,7 @@ def place_of(device: str) -> Place:
     if not isinstance(device, str) or not DEVICE.fullmatch(device):
         raise ValueError(f"bench: device is {shown(device)}; expected 'cpu', 'cuda' or 'cuda:1'")
     if device == "cpu":
-        return Place("cpu", lambda x: x, lambda: None)
+        return Place("cpu", lambda x: x, lambda last: None)
     index = int(device.partition(":")[2] or 0)
     name = f"{smallmm.cuda.device_name(index)} (cuda:{index})"
     try:
@@ -154,7 +210,12 @@ def place_of(device: str) -> Place:
         raise NoDevice(f"bench: there is no {device} for PyTorch {torch.__version__}, which sees {seen} GPUs")
     place = torch.device("cuda", index)
     torch.cuda.set_device(place)
-    return Place(name, lambda x: torch.from_numpy(x).to(place), torch.cuda.synchronize)
+
+    def wait(last: Any) -> None:
+        finish(last)
+        torch.cuda.synchronize()
+
+    return Place(name, lambda x: torch.from_numpy(x).to(place), wait)
 
 
 def _cupy_place(index: int, name: str) -> Place:
@@ -163,4 +224,9 @@ def _cupy_place(index: int, name: str) -> Place:
     except ImportError:
         raise NoDevice("bench: arrays on a GPU need PyTorch or CuPy, and neither is installed") from None
     cupy.cuda.Device(index).use()
-    return Place(name, cupy.asarray, lambda: cupy.cuda.get_current_stream().synchronize())
+
+    def wait(last: Any) -> None:
+        finish(last)
+        cupy.cuda.get_current_stream().synchronize()
+
+    return Place(name, cupy.asarray, wait)

@@ -144,7 +144,7 @@ class TestBench:
         def fail(*_):
             raise MemoryError
 
-        monkeypatch.setattr(_bench, "_stacks", fail)
+        monkeypatch.setattr(_bench, "stack", fail)
         code, _, err = cli(*SMALL)
         assert (code, err) == (1, "python -m smallmm: out of memory\n")
 
@@ -193,7 +193,7 @@ class TestBench:
 
     def test_bad_arguments(self):
         for arguments, words in (
-            ({"op": "eigh"}, "op 'eigh' is unknown; expected one of matmul, lu_factor"),
+            ({"op": "trace"}, "op 'trace' is unknown; expected one of matmul, lu_factor"),
             ({"dtype": ["f16"]}, "dtype 'f16' is unknown"),
             ({"n": 0}, "n is 0"),
             ({"batch": 0}, "batch is 0"),
@@ -231,8 +231,14 @@ class TestMeasure:
 
     def test_waits(self):
         done = []
-        _bench.measure({"a": lambda: None}, budget_s=0, sample_s=1e-9, least=2, wait=lambda: done.append(1))
-        assert len(done) == 3
+        sample = _bench.clock(done.append)
+        _bench.measure({"a": lambda: "last"}, budget_s=0, sample_s=1e-9, least=2, sample=sample)
+        assert done == ["last"] * 3
+
+    def test_so_many_repetitions(self):
+        calls = []
+        _bench.measure({"a": lambda: calls.append(1)}, budget_s=0, least=2, repetitions=5)
+        assert len(calls) == 2 * (1 + 5)  # an untimed one before each sample
 
 
 class TestInfo:
@@ -335,7 +341,7 @@ class TestArguments:
         [
             ("", "required: COMMAND"),
             ("measure", "invalid choice: 'measure'"),
-            ("bench --op eigh", "invalid choice: 'eigh'"),
+            ("bench --op trace", "invalid choice: 'trace'"),
             ("bench --n 0", "'0' is not within 1-64"),
             ("bench --n 8-2", "'8-2' is not within 1-64, or runs backwards"),
             ("bench --n 1000", "'1000' is not within 1-64"),

@@ -134,7 +134,7 @@ GENERATED = re.compile(r"^<!-- begin: .*?^<!-- end: .*?$", re.MULTILINE | re.DOT
     "page", [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md"], ids=lambda p: p.stem
 )
 def test_prose_is_at_most_100_columns(page):
-    """Tables and what tables.py writes may be wider."""
+    """Tables and what benchmarks/report writes may be wider."""
     text = FENCED.sub("", GENERATED.sub("", page.read_text(encoding="utf-8")))
     assert not [line for line in text.splitlines() if len(line) > 100 and not line.startswith("|")]
 

@@ -1,0 +1,287 @@
+"""What the benchmarks on GPUs and the tuner share: operations on stacks, event timing, the copy, rows.
+
+A problem is a dictionary: ``op`` as in csrc/ops.def, ``dtype`` (f32, f64), ``m``, ``k``, ``n``, and what
+differs from contiguous operands (``order_a``, ``source_a`` and so on, ``small``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from smallmm import _bench, _core
+from smallmm._contenders import Contender
+
+from .. import records
+from ..records import Row
+
+FOOTPRINT = 1 << 30  # bytes of the operands of a large batch
+SIZES = {"f32": 4, "f64": 8}
+Problem = dict[str, Any]
+
+# The gufunc of each operation, and the compulsory elements of a matrix as they are counted: not pivots, info
+# and tau.
+GUFUNCS = {
+    "MATMUL": ("batched_matmul", lambda m, k, n: m * k + k * n + m * n),
+    "LU": ("lu_factor", lambda m, k, n: 2 * n * n),
+    "LU_SOLVE": ("lu_solve", lambda m, k, n: n * n + 2 * n * k),
+    "SOLVE": ("solve", lambda m, k, n: n * n + 2 * n * k),
+    "INV": ("inv", lambda m, k, n: 2 * n * n),
+    "DET": ("det", lambda m, k, n: n * n + 1),
+    "SLOGDET": ("slogdet", lambda m, k, n: n * n + 2),
+    "CHOLESKY": ("cholesky", lambda m, k, n: 2 * n * n),
+    "CHO_SOLVE": ("cho_solve", lambda m, k, n: n * n + 2 * n * k),
+    "SOLVE_TRIANGULAR": ("solve_lower", lambda m, k, n: n * n + 2 * n * k),
+    "QR": ("qr_tall", lambda m, k, n: m * n + m * k + k * n),
+    "QR_R": ("qr_r_tall", lambda m, k, n: m * n + k * n),
+    "QR_RAW": ("qr_raw_tall", lambda m, k, n: 2 * m * n),
+    "LSTSQ": ("lstsq", lambda m, k, n: m * n + m * k + n * k),
+    "EIGH": ("eigh", lambda m, k, n: 2 * n * n + n),
+    "EIGVALSH": ("eigvalsh", lambda m, k, n: n * n + n),
+}
+SYMMETRIC = ("EIGH", "EIGVALSH")
+DEFINITE = ("CHOLESKY", "CHO_SOLVE", "SOLVE_TRIANGULAR")
+
+
+def problem_of(op: str, dtype: str, n: int, **more: Any) -> Problem:
+    """A square problem; solves have one right-hand side."""
+    k = n if op in ("MATMUL", "QR", "QR_R", "QR_RAW") else 1
+    return {"op": op, "dtype": dtype, "m": n, "k": k, "n": n, **more}
+
+
+def bytes_of(problem: Problem) -> int:
+    """Compulsory bytes of one matrix."""
+    return GUFUNCS[problem["op"]][1](*(problem[x] for x in "mkn")) * SIZES[problem["dtype"]]
+
+
+def traffic(problem: Problem, batch: int) -> int:
+    """Compulsory bytes of a batch; one matrix for all counts once."""
+    saved = 0
+    for name, (rows, cols) in (("a", "mk" if problem["op"] == "MATMUL" else "mn"), ("b", "kn")):
+        if problem.get(f"source_{name}"):
+            saved += problem[rows] * problem[cols] * (batch - 1)
+    return bytes_of(problem) * batch - saved * SIZES[problem["dtype"]]
+
+
+def batch_of(problem: Problem) -> int:
+    """An odd batch whose operands have about FOOTPRINT bytes; of small problems, 1000."""
+    return 1000 if problem.get("small") else FOOTPRINT // bytes_of(problem) | 1
+
+
+class Stack:
+    """Operands of a problem on the device; calling it computes, into the same outputs each time."""
+
+    def __init__(self, problem: Problem, batch: int | None = None):
+        import torch
+
+        self.batch = batch or batch_of(problem)
+        self.dtype = {"f32": torch.float32, "f64": torch.float64}[problem["dtype"]]
+        op, m, k, n = problem["op"], *(problem[x] for x in "mkn")
+        a = self._random(problem, "a", m, k if op == "MATMUL" else n)
+        if op in DEFINITE:
+            a = a + a.mT
+            a.diagonal(dim1=1, dim2=2).add_(2 * n)
+        if op in SYMMETRIC:
+            a = a + a.mT
+        inputs = [a]
+        if op == "LU_SOLVE":
+            inputs = list(_core.direct["lu_factor"](a)[:2])
+        if op in ("LU_SOLVE", "SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ"):
+            inputs.append(self._random(problem, "b", m, k))
+        if op == "MATMUL":
+            inputs.append(self._random(problem, "b", k, n))
+        if op == "LSTSQ":
+            inputs.append(1e-6)
+        self.inputs = inputs
+        self.gufunc = GUFUNCS[op][0]
+        self.outputs: tuple[Any, ...] = (None,) * getattr(_core, self.gufunc).nout
+        outputs = self()
+        self.outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+
+    def _random(self, problem: Problem, name: str, rows: int, cols: int) -> Any:
+        import torch
+
+        transposed, one = problem.get(f"order_{name}"), problem.get(f"source_{name}")
+        shape = (cols, rows) if transposed else (rows, cols)
+        x = torch.rand(1 if one else self.batch, *shape, device="cuda", dtype=self.dtype)
+        return (x.mT if transposed else x).expand(self.batch, rows, cols)
+
+    def __call__(self) -> Any:
+        return _core.direct[self.gufunc](*self.inputs, *self.outputs)
+
+    def assert_cpu_bits(self) -> None:
+        """The last results of the first, the last and some other matrices are those of the CPU."""
+        import numpy as np
+        import torch
+
+        few = (
+            torch.cat([torch.arange(40), torch.randint(0, self.batch, (200,)), torch.arange(-40, 0)])
+            % self.batch
+        )
+        inputs = [x[few.to(x.device)].cpu().numpy() if hasattr(x, "cpu") else x for x in self.inputs]
+        expected = getattr(_core, self.gufunc)(*inputs)
+        for x, y in zip(self.outputs, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            if self.gufunc == "slogdet":
+                np.testing.assert_allclose(x[few.to(x.device)].cpu().numpy(), y, rtol=1e-5)
+            else:
+                np.testing.assert_array_equal(x[few.to(x.device)].cpu().numpy(), y)
+
+
+class Timer:
+    """`measure` of smallmm/_bench.py by the events of the current stream, one call at a time: a device that
+    draws its full power lowers its clock, so that cases need a rest before rather than turns."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch = torch
+        self.start, self.stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def clock(self, call: Any, repetitions: int) -> float:
+        """A `Clock`: nanoseconds between two events. What ran before keeps the stream busy while the calls
+        are enqueued."""
+        self.start.record()
+        for _ in range(repetitions):
+            call()
+        self.stop.record()
+        self.stop.synchronize()
+        return self.start.elapsed_time(self.stop) * 1e6 / repetitions
+
+    def timing(
+        self, call: Any, samples: int = 7, each: int = 3, warm: float = 0.03, rest: float = 0
+    ) -> _bench.Timing:
+        """Of one call, after so many seconds of rest and then of calls that bring the clocks up."""
+        time.sleep(rest)
+        if warm:
+            _bench.repetitions_of(call, warm * 1e9, self.clock)
+        how = {"budget_s": 0, "least": samples, "repetitions": each, "sample": self.clock}
+        return _bench.measure({"call": call}, **how)["call"]
+
+    def __call__(self, call: Any, **how: Any) -> float:
+        """Seconds of one call."""
+        return self.timing(call, **how).median / 1e9
+
+    def replay(self, call: Any, calls: int = 20) -> _bench.Timing:
+        """Of so many calls in a CUDA graph: without the host's part."""
+        call()
+        graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.graph(graph):
+            for _ in range(calls):
+                call()
+        return self.timing(graph.replay, samples=9, each=2, warm=0)
+
+    def replayed(self, call: Any, calls: int = 20) -> float:
+        """Seconds of one call among several in a CUDA graph."""
+        return self.replay(call, calls).median / calls / 1e9
+
+
+def driver_version() -> str | None:
+    """Of the NVIDIA driver; None: nvidia-smi does not say."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    except FileNotFoundError:
+        return None
+    return said[0] if said else None
+
+
+def slug_of(device: str) -> str:
+    """A device's name in file names: nvidia-h200."""
+    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+
+
+def copy_speed(timer: Timer) -> float:
+    """Bytes a second of the framework's copy, read and write counted."""
+    torch = timer.torch
+    x = torch.rand(FOOTPRINT // 8, device="cuda", dtype=torch.float32)
+    y = torch.empty_like(x)
+    return 2 * x.numel() * 4 / timer(lambda: y.copy_(x), samples=15)
+
+
+def compile_one(job: tuple[Problem, Problem | None, int, int]) -> tuple[int, int]:
+    """In a process of its own: fill the disk cache. Returns registers and bytes spilled."""
+    problem, parameters, arch, shared = job
+    _, log, *_ = _core.cuda_build(problem, parameters, arch, shared)
+    registers = map(int, re.findall(r"Used (\d+) registers", log or ""))
+    spills = map(int, re.findall(r"(\d+) bytes spill stores", log or ""))
+    return max(registers, default=0), sum(spills)
+
+
+def progress(items: Any, count: int, name: str) -> Any:
+    """A progress bar, where tqdm is installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return items
+    return tqdm(items, total=count, desc=name, mininterval=5)
+
+
+def precompile(problems: list[Problem]) -> None:
+    """Kernels of all problems, compiled side by side into the disk cache."""
+    device, arch, shared = _core.cuda_device(0)
+    here = {"device": device, "arch": arch}
+    jobs = [(problem, _core.cuda_plan(problem | here, shared), arch, shared) for problem in problems]
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        list(progress(pool.map(compile_one, jobs, chunksize=4), len(jobs), "compile"))
+
+
+def op_of(problem: Problem) -> str:
+    """What rows call the operation: as the package does."""
+    return {"LU": "lu_factor"}.get(problem["op"], problem["op"].lower())
+
+
+class Run(records.Run):
+    """The rows of one topic, beside the speed of a copy."""
+
+    def __init__(self, suite: str, topic: str, options: argparse.Namespace):
+        import torch
+
+        self.timer, self.topic, self.quick = Timer(), topic, options.quick
+        self.copy = max(copy_speed(self.timer) for _ in range(3))
+        about = {
+            "device": torch.cuda.get_device_name(),
+            "driver": driver_version() or "unknown",
+            "cuda": torch.version.cuda,
+            "copy_bytes_per_s": float(f"{self.copy:.5g}"),
+        }
+        slug = slug_of(about["device"])
+        folder = options.out or records.RESULTS / "device"
+        super().__init__(folder / f"{suite}-{slug}-{topic}.json", about, options.commit or records.commit())
+
+    def time(self, who: Contender, problem: Problem, timing: _bench.Timing, batch: int, moved: float,
+             call: str = "", **more: Any) -> Row:  # fmt: skip
+        """Add the row of one contender."""
+        case = {**problem, "op": op_of(problem), "topic": self.topic}
+        whose = {"contender": who.name, "version": who.version, "call": call}
+        row = _bench.row(timing, batch=batch, bytes=moved, flops=0, **case, **whose, **more)
+        del row["gflops"]  # bytes are the limit
+        return self.add(row | {"percent": round(100e9 * moved / timing.median / self.copy, 1)})
+
+
+def main(suite: str, summary: str, topics: dict[str, Callable[[Run, argparse.Namespace], None]]) -> None:
+    """The command line of a suite."""
+    parser = argparse.ArgumentParser(description=summary)
+    parser.add_argument("--topic", nargs="*", choices=[*topics, "all"], default="all")
+    parser.add_argument("--n", type=int, nargs="*", default=[*range(1, 33)], help="orders")
+    parser.add_argument("--op", nargs="*", choices=list(GUFUNCS), help="rows of csrc/ops.def")
+    parser.add_argument("--quick", action="store_true", help="two orders: does it work here?")
+    parser.add_argument("--commit", help="where this is no clone")
+    parser.add_argument(
+        "--out", type=Path, help="folder of the rows (default: results/device; none if --quick)"
+    )
+    options = parser.parse_args()
+    if options.quick:
+        options.n = [3, 16]
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    for topic in topics if "all" in options.topic else options.topic:
+        run = Run(suite, topic, options)
+        topics[topic](run, options)
+        if options.out or not options.quick:
+            run.write()

@@ -1,0 +1,93 @@
+"""Benchmark of factorizations, solves and spectra: ours beside NumPy, SciPy, PyTorch and MKL, by topic.
+
+    python -m benchmarks.host.linalg --topic all
+    python -m benchmarks.host.linalg --topic square --op solve inv --n 3 4 8 --quick
+
+How topics run, and what else the command line takes, is suite.py's. The operations and their checks are the
+package's (smallmm/_bench.py), the verdicts those of report/verdicts_linalg.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from smallmm._bench import Entry, Operation, tqdm
+
+from ..report import verdicts_linalg
+from ..report.results import OURS
+from . import roofline, suite
+from .arena import OUT_OF_CACHE, stack_of
+from .operations import LINALG
+from .suite import KERNEL_CACHE, Bench
+
+THREAD_CACHE = 5 << 18  # bytes of operands per thread: 16 threads stay below the 24 MB from which we stream
+OUT_OF_CACHE_OPS = ("lu_factor", "cholesky")
+
+
+def cases(bench: Bench, topic: str, orders: list[int]) -> Iterator[tuple[Operation, str, int]]:
+    """Every operation, dtype and order."""
+    for name in bench.options.op:
+        for dtype in bench.options.dtype:
+            for n in tqdm(orders, desc=f"{topic} {name} {dtype}"):
+                yield LINALG[name], dtype, n
+
+
+# --- topics ---------------------------------------------------------------------------------------
+
+
+def square(bench: Bench) -> None:
+    """Every n in cache, one thread, through the Python API: every contender, every operation."""
+    footprint = bench.options.footprint_kb << 10
+    for op, dtype, n in cases(bench, "square", bench.orders(range(1, 33))):
+        stack = stack_of(op, dtype, n, footprint)
+        bench.time(list(bench.entries(bench.everybody, op, dtype, stack, regime="in-cache")))
+
+
+def kernels(bench: Bench) -> None:
+    """Ours in L2, one thread, called from C, beside the FMA peak."""
+    for op, dtype, n in cases(bench, "kernels", bench.orders((2, 3, 4, 6, 8, 12, 16, 24, 32))):
+        fma = roofline.fma(dtype, bench.isa)
+        bench.time_kernel(op, dtype, stack_of(op, dtype, n, KERNEL_CACHE), ("fma", fma))
+
+
+def memory(bench: Bench) -> None:
+    """LU and Cholesky out of cache, one thread."""
+    quick = bench.options.quick
+    among = bench.only(OURS, *verdicts_linalg.RIVALS)
+    for op, dtype, n in cases(bench, "memory", bench.orders((3, 8, 16))):
+        if op.name in OUT_OF_CACHE_OPS:
+            stack = stack_of(op, dtype, n, OUT_OF_CACHE >> (2 if quick else 0))
+            entries = list(bench.entries(among, op, dtype, stack, regime="out-of-cache"))
+            bench.time(entries, 0 if quick else 2, least=3 if quick else 5)
+
+
+def threads(bench: Bench) -> None:
+    """Ours in cache on 1, 2 and all CPUs, interleaved, with 1.25 MB of operands for each thread."""
+    sample_s = 1e-2  # as others sleep while one is timed, and wake within 0.05 to 0.15 ms of a sample
+    among = bench.only(OURS)
+    for op, dtype, n in cases(bench, "threads", bench.orders((4, 8, 16))):
+        entries: list[Entry] = []
+        for count in bench.thread_counts():
+            stack = stack_of(op, dtype, n, count * THREAD_CACHE)
+            same = {"regime": "in-cache", "threads": count, "switch_threads": True}
+            entries += bench.entries(among, op, dtype, stack, **same)
+        bench.time(entries, 2 * bench.budget_s, sample_s, least=21)
+    bench.set_threads(1)
+
+
+SUITE = suite.Suite(
+    name="linalg",
+    summary=__doc__.splitlines()[0],
+    topics={
+        "square": (square, {}),
+        "kernels": (kernels, {}),
+        "memory": (memory, {}),
+        "threads": (threads, {}),
+    },
+    judges=verdicts_linalg.JUDGES,
+    budget_s=0.35,
+)
+
+
+if __name__ == "__main__":
+    suite.main(SUITE, ops=LINALG)

@@ -1,0 +1,1 @@
+"""Tables, figures and verdicts from the rows in results/."""

@@ -1,0 +1,81 @@
+"""What the project asks of a GPU, judged from rows alone."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from .device import host_us, us
+from .results import OURS, Row, best_other, groups, label, ratio, with_ours
+from .verdict import Judge, Verdict, at_least
+
+# Percent of the copy that each must reach, f64 and f32, at these orders; elsewhere at most 8 points less than
+# the smaller of the two neighbours.
+AT = (2, 3, 4, 8, 12, 16, 24, 32)
+MUST = {
+    "lu_factor": ((79, 85, 85, 90, 86, 90, 77, 68), (68, 77, 80, 87, 92, 84, 68, 65)),
+    "cholesky": ((89, 93, 92, 92, 88, 94, 92, 93), (85, 90, 93, 92, 95, 88, 87, 94)),
+    "inv": ((88, 93, 90, 87, 82, 82, 60, 53), (79, 91, 89, 82, 76, 78, 53, 53)),
+    "qr_raw": ((72, 78, 82, 93, 88, 88, 65, 49), (70, 75, 78, 80, 85, 90, 65, 57)),
+    "solve": ((85, 85, 85, 85, 82, 82, 65, 58), (75, 80, 80, 80, 85, 78, 58, 55)),
+}
+
+
+def must(op: str, dtype: str, n: int) -> float:
+    """The percentage asked; 0 where nothing is."""
+    if op not in MUST or n < AT[0]:
+        return 0
+    line = MUST[op][dtype == "f32"]
+    if n in AT:
+        return line[AT.index(n)]
+    below = max(i for i, x in enumerate(AT) if x < n)
+    return min(line[below : below + 2]) - 8
+
+
+def square(rows: list[Row]) -> Iterator[Verdict]:
+    """Percent of the copy, and no other faster."""
+    for ours, case in with_ours(rows, "op", "dtype", "n"):
+        op, dtype, n = ours["op"], ours["dtype"], ours["n"]
+        asked, best = must(op, dtype, n), best_other(case)
+        note = f", {ratio(best, ours):.3g}x {label(best)}" if best else ""
+        name = f"{op} {dtype} n={n}: of the copy"
+        if asked:
+            yield at_least(name, ours["percent"], asked, " %", note)
+        else:
+            yield Verdict(name, f"{ours['percent']:.3g} %{note}")
+        if best:
+            yield at_least(f"{op} {dtype} n={n}: best other / ours", ratio(best, ours), 1)
+
+
+def rect(rows: list[Row]) -> Iterator[Verdict]:
+    ours = [r for r in rows if r["contender"] == OURS]
+    percents = sorted(r["percent"] for r in ours)
+    yield Verdict(
+        "rectangular: of the copy", f"{statistics.median(percents)} % on the median, least {percents[:5]}"
+    )
+    ratios = [ratio(case["PyTorch"], r) for r, case in with_ours(rows, "dtype", "m", "k", "n")]
+    yield at_least("rectangular: torch.bmm / ours, least", min(ratios), 1)
+
+
+def layout(rows: list[Row]) -> Iterator[Verdict]:
+    base = {(r["dtype"], r["n"]): r["percent"] for r in rows if r["layout"] == "contiguous"}
+    for r in rows:
+        share = 100 * r["percent"] / base[r["dtype"], r["n"]]
+        yield Verdict(f"{r['layout']} {r['dtype']} n={r['n']}: of the contiguous figure", f"{share:.1f} %")
+
+
+def small(rows: list[Row]) -> Iterator[Verdict]:
+    for (op, dtype, n, batch), case in groups(rows, "op", "dtype", "n", "batch").items():
+        times = ", ".join(f"{who} {us(r):.2f}" for who, r in case.items())
+        yield Verdict(f"{op} {dtype} n={n} batch={batch}: graph replay, us", times)
+
+
+def call(rows: list[Row]) -> Iterator[Verdict]:
+    for op, who in dict.fromkeys((r["op"], r["contender"]) for r in rows if "host_us" in r):
+        yield Verdict(f"{op}: host side of {who}", f"{host_us(rows, op, who):.2f} us")
+    for what in dict.fromkeys(r["what"] for r in rows if "what" in r):
+        yield Verdict(what, f"at most {max(r['ms'] for r in rows if r.get('what') == what):.3g} ms")
+
+
+JUDGES: dict[str, Judge] = {judge.__name__: judge for judge in (square, rect, layout, small, call)}
+JUDGES["larger"] = square

@@ -1,0 +1,1 @@
+"""Searches that fill the tables of smallmm."""
