@@ -24,8 +24,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import smallmm
-from smallmm import _core, _tuned, cuda
+from smallmm import _core, _tuned
 
 from ..device.suite import (
     GUFUNCS,
