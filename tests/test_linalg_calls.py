@@ -73,6 +73,7 @@ FUNCTIONS = {
     "svd, values": lambda a, b, **k: smallmm.svd(a, compute_uv=False, **k),
     "svd_ex": lambda a, b, **k: smallmm.svd_ex(a, **k),
     "svdvals": lambda a, b, **k: smallmm.svdvals(a, **k),
+    "svdvals_ex": lambda a, b, **k: smallmm.svdvals_ex(a, **k),
 }
 WITH_B = [name for name in FUNCTIONS if "solve" in name or "lstsq" in name]
 
