@@ -249,8 +249,9 @@ static int add_lists(PyObject *module) {
     PyObject *forms = Py_BuildValue("{s:i,s:i,s:i,s:i}", "upper", SMM_UPPER, "unit", SMM_UNIT, "transposed",
                                     SMM_TRANSPOSED, "rectangular", SMM_RECTANGULAR);
     if (add(module, "forms", forms) < 0) return -1;
-    PyObject *limits = Py_BuildValue("{s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order", SMM_MOST_ORDER, "cuda_product_order", SMM_CUDA_MOST,
-                                     "cuda_columns", SMM_CUDA_COLUMNS, "cuda_dimensions", SMM_MOST_DIMS);
+    PyObject *limits = Py_BuildValue("{s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order", SMM_MOST_ORDER,
+                                     "cuda_product_order", SMM_CUDA_MOST, "cuda_columns", SMM_CUDA_COLUMNS,
+                                     "cuda_dimensions", SMM_MOST_DIMS);
     if (add(module, "limits", limits) < 0) return -1;
     return PyModule_AddIntConstant(module, "source_strided", SMM_SOURCE_STRIDED);
 }
