@@ -288,6 +288,7 @@ def test_interrupt(long, threads, run_python):
     code = f"""
     import os, signal, threading, time
     import numpy as np, smallmm
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     smallmm.set_num_threads({threads})
     many = np.broadcast_to(np.eye(32) + 1, (50_000_000, 32, 32))
     tall, wide = np.ones((12_000, 800)), np.ones((800, 12_000))

@@ -71,9 +71,13 @@ bool smm_take_output(smm_arrays *x, int i, smm_array array) {
     const int ndim = smm_output_shape(x, i, shape);
     x->array[i] = array;
     if (array.ndim != ndim) return false;
-    for (int d = 0; d < ndim; d++)
-        if (array.shape[d] != shape[d] || (shape[d] > 1 && array.strides[d] == 0)) return false;
-    return true;
+    bool empty = false, repeats = false; /* several elements in one place; strides of empty arrays may be anything */
+    for (int d = 0; d < ndim; d++) {
+        if (array.shape[d] != shape[d]) return false;
+        empty |= shape[d] == 0;
+        repeats |= shape[d] > 1 && array.strides[d] == 0;
+    }
+    return empty || !repeats;
 }
 
 /* A vector is a column; where the gufunc says so, a row. */

@@ -99,6 +99,14 @@ static bool __attribute__((format(printf, 2, 3))) because(char why[WHY], const c
     return false;
 }
 
+/* Stride i of a tensor, in elements. CuPy 14 divides negative ones by the element size as unsigned numbers; as a number
+ * of bytes they are right. */
+static int64_t stride_of(const DLTensor *x, int i, int bytes) {
+    const int64_t in_bytes = (int64_t)((uint64_t)x->strides[i] * (uint64_t)bytes);
+    const bool by_cupy = in_bytes < 0 && (uint64_t)x->strides[i] == (uint64_t)in_bytes / (uint64_t)bytes;
+    return by_cupy ? in_bytes / bytes : x->strides[i];
+}
+
 /* Whether all that is read of a tensor is as it must be; if not, why. */
 static bool is_sound(const DLTensor *x, char why[WHY]) {
     const int bytes = x->dtype.bits / 8;
@@ -120,7 +128,7 @@ static bool is_sound(const DLTensor *x, char why[WHY]) {
     int64_t most = 1, reach = 0, step;
     uint64_t end;
     for (int i = x->ndim; i-- && fits;) {
-        const int64_t stride = x->strides ? x->strides[i] : most;
+        const int64_t stride = x->strides ? stride_of(x, i, bytes) : most;
         fits = !__builtin_mul_overflow(most, x->shape[i], &most) || x->strides;
         fits &= stride != INT64_MIN && !__builtin_mul_overflow(llabs(stride), x->shape[i] - 1, &step) &&
                 !__builtin_add_overflow(reach, step, &reach);
@@ -134,10 +142,11 @@ static bool is_sound(const DLTensor *x, char why[WHY]) {
 
 /* DLPack counts strides in elements; NULL strides mean C order, which is written out here. */
 static void write_strides(smm_buffer *b) {
-    if (b->x.strides) return;
+    int64_t *const steps = b->sizes + SMM_MOST_AXES;
     uint64_t stride = 1; /* may wrap where there is no element */
-    b->x.strides = b->sizes + SMM_MOST_AXES;
-    for (int i = b->x.ndim; i--; stride *= (uint64_t)b->x.shape[i]) b->x.strides[i] = (int64_t)stride;
+    for (int i = b->x.ndim; i--; stride *= (uint64_t)b->x.shape[i])
+        steps[i] = b->x.strides ? stride_of(&b->x, i, b->x.dtype.bits / 8) : (int64_t)stride;
+    b->x.strides = steps;
 }
 
 static bool resolve(smm_buffer *b, char why[WHY]) {

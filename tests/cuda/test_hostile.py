@@ -327,6 +327,11 @@ def test_capsule_on_device(fields, said, versioned):
             ("det: a", "det: out"),
             "det: out is a test_hostile.Array of shape (3, 3); expected (), and no two",
         ),
+        (
+            {"strides": (2**62 - 3, 1)},  # -3 as CuPy gives it: -12 bytes as an unsigned number, divided by 4
+            ("det: a", "det: out"),
+            "det: out is a test_hostile.Array of shape (3, 3); expected (), and no two",
+        ),
     ],
 )
 def test_operands_that_do_not_fit(fields, labels, said):
