@@ -172,6 +172,18 @@ def test_near_the_ends_of_the_range(isa, dtype, rng):
         assert_accurate(w[fine], v[fine], a[fine])
 
 
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 16])
+def test_eigenvalues_that_underflow_are_positive_zeros(isa, dtype, n, rng):
+    """As the reference has it; those of rank 1 are zero but for rounding, of either sign."""
+    x = rng.integers(-3, 4, (500, n, 1)).astype(dtype)
+    a = (x @ x.mT) * np.finfo(dtype).smallest_subnormal
+    values = smallmm.eigvalsh(a)
+    assert (values == 0).any()
+    assert not np.signbit(values[values == 0]).any()
+    if has_fma(isa):
+        assert_same_bits(values, core.reference(core.eigvalsh, a)[0])
+
+
 def test_powers_of_two(isa, dtype, rng):
     """Times one, a matrix has the same eigenvectors, to the bit."""
     a = symmetric(normal(rng, (9, 5, 5), dtype))
