@@ -459,6 +459,9 @@ INLINE void eigh_begin(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t
     if (vectors) eigh_form(x, tau, n, unrolled);
 }
 
+/* Scaled back. A product that underflows is a positive zero, too, which a fused sum with zero would not make it. */
+INLINE vec eigh_value(vec d, vec times) { return lane_add(lane_mul(d, times), lane_set(0)); }
+
 INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count, const bool vectors,
                      const bool unrolled) {
     const vec zero = lane_set(0), times = lane_select(lane_equal(x->info, zero), x->back, lane_set(NAN));
@@ -467,9 +470,9 @@ INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n
     else
         eigh_arrange(x, n, vectors);
     if (unrolled)
-        UNROLLED(intptr_t j = 0; j < n; j++) x->d[j] = lane_fma(x->d[j], times, zero);
+        UNROLLED(intptr_t j = 0; j < n; j++) x->d[j] = eigh_value(x->d[j], times);
     else
-        ROLLED(intptr_t j = 0; j < n; j++) x->d[j] = lane_fma(x->d[j], times, zero);
+        ROLLED(intptr_t j = 0; j < n; j++) x->d[j] = eigh_value(x->d[j], times);
     lanes_store(vectors ? &call->eigh.w : &call->eigvalsh.w, q, x->d, n, 1, count);
     lanes_store_int(vectors ? &call->eigh.info : &call->eigvalsh.info, q, x->info, count);
     if (!vectors) return;
