@@ -223,6 +223,21 @@ def _eigvalsh(u: float, a: np.ndarray, b: None, w: np.ndarray) -> np.ndarray:
     return off / (BOUNDS["eigh"](a.shape[-1]) * u * norm(a))
 
 
+def _svd(u: float, a: np.ndarray, b: None, left: np.ndarray, s: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """`right` is V transposed."""
+    n = a.shape[-1]
+    off = norm(a - (left * s[..., None, :]) @ right) / norm(a)
+    for q in (left.mT @ left, right @ right.mT):
+        off = np.maximum(off, norm(q - np.eye(n)))
+    return off / (BOUNDS["svd"](n) * u)
+
+
+def _svdvals(u: float, a: np.ndarray, b: None, s: np.ndarray) -> np.ndarray:
+    """As `_eigvalsh`."""
+    off = np.abs(s - np.linalg.svdvals(a)).max(-1)
+    return off / (BOUNDS["svd"](a.shape[-1]) * u * norm(a))
+
+
 OPERATIONS = {
     op.name: op
     for op in (
@@ -235,6 +250,8 @@ OPERATIONS = {
         Operation("qr", lambda m, k, n: 8 / 3 * n**3, _qr, "nn"),
         Operation("eigh", lambda m, k, n: 9 * n**3, _eigh, "vn", matrices="symmetric"),
         Operation("eigvalsh", lambda m, k, n: 4 / 3 * n**3 + 40 * n**2, _eigvalsh, "v", matrices="symmetric"),
+        Operation("svd", lambda m, k, n: 44 * n**3, _svd, "nvn"),
+        Operation("svdvals", lambda m, k, n: 32 * n**3, _svdvals, "v"),
     )
 }
 
@@ -565,7 +582,7 @@ def bench(
     ----------
     op : str or iterable of str, optional
         Of ``matmul``, ``lu_factor``, ``solve``, ``inv``, ``det``, ``cholesky``, ``qr``,
-        ``eigh``, ``eigvalsh``; by default all.
+        ``eigh``, ``eigvalsh``, ``svd``, ``svdvals``; by default all.
     n : int or iterable of int, optional
         Orders of the square matrices.
     dtype : {"f32", "f64"} or iterable of them

@@ -23,7 +23,7 @@ from .timing import host_side, time_all, time_one
 
 OPS = (
     *("LU", "CHOLESKY", "INV", "QR_RAW", "QR", "SOLVE", "DET", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR"),
-    *("LSTSQ", "EIGH", "EIGVALSH"),
+    *("LSTSQ", "EIGH", "EIGVALSH", "SVD", "SVDVALS"),
 )
 
 

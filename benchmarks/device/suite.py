@@ -45,6 +45,8 @@ GUFUNCS = {
     "LSTSQ": ("lstsq", lambda m, k, n: m * n + m * k + n * k),
     "EIGH": ("eigh", lambda m, k, n: 2 * n * n + n),
     "EIGVALSH": ("eigvalsh", lambda m, k, n: n * n + n),
+    "SVD": ("svd_tall", lambda m, k, n: m * n + m * k + k * n + k),
+    "SVDVALS": ("svdvals_tall", lambda m, k, n: m * n + k),
 }
 SYMMETRIC = ("EIGH", "EIGVALSH")
 DEFINITE = ("CHOLESKY", "CHO_SOLVE", "SOLVE_TRIANGULAR")
@@ -52,7 +54,7 @@ DEFINITE = ("CHOLESKY", "CHO_SOLVE", "SOLVE_TRIANGULAR")
 
 def problem_of(op: str, dtype: str, n: int, **more: Any) -> Problem:
     """A square problem; solves have one right-hand side."""
-    k = n if op in ("MATMUL", "QR", "QR_R", "QR_RAW") else 1
+    k = n if op in ("MATMUL", "QR", "QR_R", "QR_RAW", "SVD", "SVDVALS") else 1
     return {"op": op, "dtype": dtype, "m": n, "k": k, "n": n, **more}
 
 

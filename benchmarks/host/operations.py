@@ -34,6 +34,8 @@ CORE = {
     "qr": Core("QR", has_info=False),
     "eigh": Core("EIGH"),
     "eigvalsh": Core("EIGVALSH"),
+    "svd": Core("SVD"),
+    "svdvals": Core("SVDVALS"),
 }
 
 LINALG = {name: op for name, op in OPERATIONS.items() if name != "matmul"}
