@@ -224,9 +224,10 @@ def linalg_caption(machine: Machine, topic: str) -> str:
     others = ", ".join(f"{LETTERS[who]}: {who} {version}" for who, version in versions.items())
     less = {(r["contender"], r["op"]): r["less"] for r in rows if r["less"]}
     but = "; ".join(f"not {who} for {op}, which {what}" for (who, op), what in less.items())
+    best = f"Best other: of those that do the same job ({but}). " if less else ""
     return (
         f"{machine.name}, one thread, {REGIMES[rows[0]['regime']]}, through Python. {others}. "
-        f"Best other: of those that do the same job ({but}). C{provenance(rows)}"
+        f"{best}C{provenance(rows)}"
     )
 
 
