@@ -116,7 +116,8 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     if (failed == 0) {
         const bool quick =
             PyArray_SIZE(objects[0]) < QUICK_ELEMENTS && PyArray_SIZE(objects[s->inputs]) < QUICK_ELEMENTS;
-        const bool nothing = (!call->m || !call->n || !call->k) && !has_elements(objects, s);
+        const bool nothing =
+            !call->batch || !smm_runs(call) || ((!call->m || !call->n || !call->k) && !has_elements(objects, s));
         PyThreadState *state = quick ? NULL : PyEval_SaveThread();
         const smm_status status = nothing ? SMM_OK : smm_take(call);
         if (state) PyEval_RestoreThread(state);
