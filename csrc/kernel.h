@@ -44,6 +44,7 @@ typedef struct smm_kernel {
     unsigned (*needs)(const smm_call *call); /* SMM_PACK_A | ...: what must be packed for this call */
     double cold;                             /* bytes of a call's operands from which prefetching them pays */
     intptr_t group; /* bytes of matrices that share a buffer, where something is staged; 0: whole vectors of matrices */
+    intptr_t (*room)(const smm_call *call); /* bytes that it takes of its thread's room; NULL: SMM_KERNEL_ROOM */
 } smm_kernel;
 
 /* The kernels of one instruction set and dtype, and the conversions around them. Packed means dense
@@ -66,7 +67,8 @@ typedef struct smm_kernels {
     void (*stream)(void *to, const void *from, size_t bytes);
 } smm_kernels;
 
-/* run.c: that many bytes of the calling thread, aligned to cache lines, for the kernel that it runs. */
+/* run.c: that many bytes of the calling thread, or as many as the kernel's row says, aligned to cache lines, for the
+ * kernel that it runs. */
 enum { SMM_KERNEL_ROOM = 200 * 1024 };
 void *smm_kernel_room(void);
 

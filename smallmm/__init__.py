@@ -17,6 +17,7 @@ except (ValueError, ModuleNotFoundError) as why:
     raise explained(why) from None
 
 from . import cuda
+from ._banded import solve_banded, solve_tridiagonal, solveh_banded
 from ._cholesky import (
     ChoFactorResult,
     CholeskyExResult,
@@ -30,6 +31,7 @@ from ._contractions import cross, diagonal, einsum, matrix_transpose, multi_dot,
 from ._errors import LinAlgError
 from ._explain import Explanation, explain
 from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
+from ._linsolve import LinsolveExResult, linsolve, linsolve_ex
 from ._lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
 from ._matrix_functions import (
     MatrixFunctionExResult,
@@ -114,7 +116,10 @@ __all__ = [
     "lstsq_ex",
     "lu_factor",
     "lu_factor_ex",
+    "linsolve",
+    "linsolve_ex",
     "lu_solve",
+    "LinsolveExResult",
     "matmul",
     "matrix_norm",
     "matrix_power",
@@ -132,8 +137,11 @@ __all__ = [
     "show_config",
     "slogdet",
     "solve",
+    "solve_banded",
     "solve_ex",
     "solve_triangular",
+    "solve_tridiagonal",
+    "solveh_banded",
     "sqrtm",
     "sqrtm_ex",
     "svd",

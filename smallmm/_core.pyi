@@ -54,6 +54,13 @@ svd_full_tall: np.ufunc
 svd_full_wide: np.ufunc
 svdvals_tall: np.ufunc
 svdvals_wide: np.ufunc
+solve_pos: np.ufunc
+solve_pos_upper: np.ufunc
+solve_tridiagonal: np.ufunc
+solve_tridiagonal_unpivoted: np.ufunc
+solve_banded: np.ufunc
+solveh_banded: np.ufunc
+solveh_banded_upper: np.ufunc
 
 def isa() -> str: ...
 def isas_available() -> tuple[str, ...]: ...

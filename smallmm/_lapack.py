@@ -124,6 +124,14 @@ def _cho_solve_upper(c: np.ndarray, b: np.ndarray) -> Any:
     return _cho_solve(c, b, lower=False)
 
 
+def _solve_pos(lower: bool) -> Callable[..., Any]:
+    def solve(a: np.ndarray, b: np.ndarray) -> Any:
+        c, info = _cholesky(a, lower)
+        return (_nan_like(b) if info else _cho_solve(c, b, lower)), info
+
+    return solve
+
+
 def _triangular(lower: bool, unit: bool) -> Callable[..., Any]:
     def solve(a: np.ndarray, b: np.ndarray) -> Any:
         if b.size == 0:
@@ -237,6 +245,8 @@ FALLBACKS = {
     "solve_upper": Fallback("trtrs", _triangular(lower=False, unit=False)),
     "solve_unit_lower": Fallback("trtrs", _triangular(lower=True, unit=True)),
     "solve_unit_upper": Fallback("trtrs", _triangular(lower=False, unit=True)),
+    "solve_pos": Fallback("potrf and potrs", _solve_pos(lower=True)),
+    "solve_pos_upper": Fallback("potrf and potrs", _solve_pos(lower=False)),
     "qr_tall": Fallback("geqrf", _qr("economic")),
     "qr_complete": Fallback("geqrf", _qr("full")),
     "qr_r_tall": Fallback("geqrf", _qr_r_tall),

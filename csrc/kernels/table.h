@@ -82,7 +82,7 @@ static unsigned any_needs(const smm_call *call) {
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define GROUPED(group, stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold, group}
+#define GROUPED(group, stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold, group, NULL}
 #define ROW(...) GROUPED(0, __VA_ARGS__)
 
 /* Groups of products, on AVX2 of 2 KB: up to 15 % faster out of cache at f32 than 1 KB, as fast at f64 (AMD Zen 3).
@@ -199,6 +199,16 @@ static const smm_kernel triangular_list[] = {
     ROW(triangular_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
+static const smm_kernel solve_pos_list[] = {
+    ROW(solve_pos_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
+/* A kernel that says how much room it takes. */
+#define ROOMY(stem) {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), any_needs, SMM_BEYOND_L2, 0, KERNEL(stem##_room)}
+static const smm_kernel tridiagonal_list[] = {ROOMY(tridiagonal_lanes)};
+static const smm_kernel banded_list[] = {ROOMY(banded_lanes)};
+static const smm_kernel banded_pos_list[] = {ROOMY(banded_pos_lanes)};
+
 #define LIST(x) {x, sizeof x / sizeof *x}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .lists = {[SMM_OP_MATMUL] = LIST(matmul_list),
@@ -219,7 +229,11 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_list),
               [SMM_OP_SVD] = LIST(svd_list),
               [SMM_OP_SVD_FULL] = LIST(svd_list),
-              [SMM_OP_SVDVALS] = LIST(svdvals_list)},
+              [SMM_OP_SVDVALS] = LIST(svdvals_list),
+              [SMM_OP_SOLVE_POS] = LIST(solve_pos_list),
+              [SMM_OP_SOLVE_TRIDIAGONAL] = LIST(tridiagonal_list),
+              [SMM_OP_SOLVE_BANDED] = LIST(banded_list),
+              [SMM_OP_SOLVEH_BANDED] = LIST(banded_pos_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

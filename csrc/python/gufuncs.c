@@ -54,6 +54,14 @@ static const smm_gufunc gufuncs[] = {
     {"svd_full_wide", "the same for m <= n", .op = SMM_OP_SVD_FULL, .k = 'm', .whole = true},
     {"svdvals_tall", "singular values, info for m >= n", .op = SMM_OP_SVDVALS, .k = 'n', .whole = true},
     {"svdvals_wide", "the same for m <= n", .op = SMM_OP_SVDVALS, .k = 'm', .whole = true},
+    {"solve_pos", "X of A X = B by Cholesky, info", .op = SMM_OP_SOLVE_POS, .whole = true},
+    {"solve_pos_upper", "the same of the upper triangle", .op = SMM_OP_SOLVE_POS, .form = SMM_UPPER, .whole = true},
+    {"solve_tridiagonal", "X of A X = B, info", .op = SMM_OP_SOLVE_TRIDIAGONAL, .whole = true},
+    {"solve_tridiagonal_unpivoted", "the same, rows in place", .op = SMM_OP_SOLVE_TRIDIAGONAL, .form = SMM_UNPIVOTED,
+     .whole = true},
+    {"solve_banded", "X of A X = B, info", .op = SMM_OP_SOLVE_BANDED, .whole = true},
+    {"solveh_banded", "X of A X = B, ab lower, info", .op = SMM_OP_SOLVEH_BANDED, .whole = true},
+    {"solveh_banded_upper", "the same, ab upper", .op = SMM_OP_SOLVEH_BANDED, .form = SMM_UPPER, .whole = true},
 };
 
 enum { GUFUNCS = sizeof gufuncs / sizeof *gufuncs, SIGNATURE_LENGTH = 96 };
