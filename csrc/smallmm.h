@@ -107,6 +107,9 @@ typedef struct smm_outer {
  * pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this counts before a zero. The other
  * outputs of such a matrix are NaN, but its pivots, and the answers of DET and SLOGDET: 0; 0 and -inf.
  *
+ * -k of LDL_SOLVE: pivot k (1-based) is none that LDL gives. LDL's pivots count from 1; two that are equal and negative
+ * say that D has a block of order 2 (LAPACK's sytrf).
+ *
  * pivots, rank and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i].
  *
  * `failed`, unless NULL, becomes true if info is not 0 for some matrix: each thread looks at its own, which is sooner

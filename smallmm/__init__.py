@@ -31,6 +31,7 @@ from ._contractions import cross, diagonal, einsum, matrix_transpose, multi_dot,
 from ._errors import LinAlgError
 from ._explain import Explanation, explain
 from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
+from ._ldl import LDLExResult, LDLResult, ldl_factor, ldl_factor_ex, ldl_solve
 from ._linsolve import LinsolveExResult, linsolve, linsolve_ex
 from ._lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
 from ._matrix_functions import (
@@ -77,7 +78,10 @@ __all__ = [
     "InvExResult",
     "LUExResult",
     "LUResult",
+    "LDLExResult",
+    "LDLResult",
     "LinAlgError",
+    "LinsolveExResult",
     "LstsqExResult",
     "LstsqResult",
     "MatrixFunctionExResult",
@@ -110,16 +114,18 @@ __all__ = [
     "get_num_threads",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
+    "linsolve",
+    "linsolve_ex",
     "logm",
     "logm_ex",
     "lstsq",
     "lstsq_ex",
     "lu_factor",
     "lu_factor_ex",
-    "linsolve",
-    "linsolve_ex",
     "lu_solve",
-    "LinsolveExResult",
     "matmul",
     "matrix_norm",
     "matrix_power",

@@ -56,6 +56,10 @@ svdvals_tall: np.ufunc
 svdvals_wide: np.ufunc
 solve_pos: np.ufunc
 solve_pos_upper: np.ufunc
+ldl_factor: np.ufunc
+ldl_factor_upper: np.ufunc
+ldl_solve: np.ufunc
+ldl_solve_upper: np.ufunc
 solve_tridiagonal: np.ufunc
 solve_tridiagonal_unpivoted: np.ufunc
 solve_banded: np.ufunc

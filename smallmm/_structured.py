@@ -12,6 +12,7 @@ from ._arrays import as_numpy
 from ._banded import refuse_devices
 from ._calls import checked, run, transposed
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, Reason, shown
+from ._shapes import MOST_ORDER
 
 # SciPy's words, and their short forms
 WORDS = {
@@ -71,8 +72,10 @@ def solve_as_ex(
         gufunc = f"solve_{'unit_' * unit_diagonal}{'lower' if lower else 'upper'}"
         a = transposed(a) if transpose else a
         return *run(op, gufunc, {"a": a, "b": b}, (out, None)), SINGULAR_TRIANGLE
-    if word in ("general", "symmetric"):
-        a = _mirrored(op, a, lower) if word == "symmetric" else transposed(a) if transpose else a
+    if word == "symmetric":
+        return *_solve_symmetric(op, a, b, lower, out), SINGULAR
+    if word == "general":
+        a = transposed(a) if transpose else a
         return *run(op, "solve", {"a": a, "b": b}, (out, None)), SINGULAR
     a = on_host(op, "a", a)
     b = on_host(op, "b", b)
@@ -109,12 +112,16 @@ def _solve_pos(op: str, a: Any, b: Any, lower: bool, out: Any) -> tuple[Any, Any
     return run(op, f"cho_solve{upper}", {"c": factor, "b": b}, (out,)), info
 
 
-def _mirrored(op: str, a: Any, lower: bool) -> Any:
-    """The symmetric matrices of which one triangle is given."""
-    a = on_host(op, "a", a)
+def _solve_symmetric(op: str, a: Any, b: Any, lower: bool, out: Any) -> tuple[Any, Any]:
+    a, upper = on_host(op, "a", a), "" if lower else "_upper"
     _check_square(op, a)
-    half = np.tri(a.shape[-1], dtype=bool)
-    return np.where(half if lower else half.T, a, a.mT)
+    if a.shape[-1] > MOST_ORDER:  # no kernel takes them; LAPACK's takes whole ones
+        half = np.tri(a.shape[-1], dtype=bool)
+        whole = np.where(half if lower else half.T, a, a.mT)
+        return run(op, "solve", {"a": whole, "b": b}, (out, None))
+    factors, pivots, info = run(op, f"ldl_factor{upper}", {"a": a}, (None, None, None))
+    x, wrong = run(op, f"ldl_solve{upper}", {"a": factors, "pivots": pivots, "b": b}, (out, None))
+    return x, info + 0 * wrong  # of the batch dimensions of both
 
 
 def _divided(op: str, d: np.ndarray, b: np.ndarray, out: Any) -> tuple[Any, Any]:

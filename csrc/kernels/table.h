@@ -203,6 +203,14 @@ static const smm_kernel solve_pos_list[] = {
     ROW(solve_pos_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
+static const smm_kernel ldl_list[] = {
+    ROW(ldl_scalars, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
+static const smm_kernel ldl_solve_list[] = {
+    ROW(ldl_solve_scalars, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
 /* A kernel that says how much room it takes. */
 #define ROOMY(stem) {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), any_needs, SMM_BEYOND_L2, 0, KERNEL(stem##_room)}
 static const smm_kernel tridiagonal_list[] = {ROOMY(tridiagonal_lanes)};
@@ -233,7 +241,9 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_SOLVE_POS] = LIST(solve_pos_list),
               [SMM_OP_SOLVE_TRIDIAGONAL] = LIST(tridiagonal_list),
               [SMM_OP_SOLVE_BANDED] = LIST(banded_list),
-              [SMM_OP_SOLVEH_BANDED] = LIST(banded_pos_list)},
+              [SMM_OP_SOLVEH_BANDED] = LIST(banded_pos_list),
+              [SMM_OP_LDL] = LIST(ldl_list),
+              [SMM_OP_LDL_SOLVE] = LIST(ldl_solve_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

@@ -30,5 +30,6 @@
 #include "svd_lanes.h"
 #include "triangular_lanes.h"
 #include "banded_lanes.h"
+#include "ldl_scalars.h"
 
 #include "table.h"
