@@ -58,6 +58,7 @@ from ._systems import (
     solve,
     solve_ex,
     solve_triangular,
+    trace_core,
 )
 from .cuda import CudaUnavailableError
 
@@ -142,6 +143,7 @@ __all__ = [
     "svdvals_ex",
     "threads",
     "trace",
+    "trace_core",
     "vecmat",
     "vector_norm",
 ]

@@ -254,4 +254,5 @@ FALLBACKS = {
     "svd_full_wide": Fallback("gesdd", _svd(full_matrices=True)),
     "svdvals_tall": Fallback("gesdd", _svdvals),
     "svdvals_wide": Fallback("gesdd", _svdvals),
+    "trace": Fallback("none", np.trace),
 }

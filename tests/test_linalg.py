@@ -164,6 +164,7 @@ CASES = {
         qr_case(core.svd_full_wide, lambda shapes: flat(wide(shapes))),
         qr_case(core.svdvals_tall, tall),
         qr_case(core.svdvals_wide, wide),
+        Case(core.trace, matrices),
     )
 }
 
