@@ -43,11 +43,6 @@ def namespace_of(x: Any) -> Any:
     return array_namespace(x)
 
 
-def without_gradient(x: Any) -> Any:
-    """x as a constant, of what does not depend on it smoothly."""
-    return x.detach() if hasattr(x, "detach") else x
-
-
 # --- in terms of a library's namespace -----------------------------------------------------------------
 
 

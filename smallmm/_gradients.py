@@ -1,8 +1,8 @@
 """Derivatives: for each gufunc, what the gradient of its results makes of its operands (reverse mode).
 
-A rule is written in smallmm's own functions and the array API, so it has a derivative itself, and serves every
-library. `_adapters` calls it where the library records: PyTorch's autograd, JAX's transformations. Functions
-that are composed of others need no rule.
+A rule is written in smallmm's own functions and the array API, so it has a derivative itself, and serves
+every library. `_adapters` calls it where the library records: PyTorch's autograd, JAX's transformations.
+Functions that are composed of others need no rule.
 
 M. B. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
 (2008); S. F. Walter and L. Lehmann (2010) for QR; G. H. Golub and V. Pereyra (1973) for least squares.
@@ -17,6 +17,7 @@ from ._cholesky import cho_solve
 from ._composition import constant
 from ._least_squares import lstsq, qr
 from ._lu import lu_solve
+from ._matrix_functions import expm
 from ._products import matmul
 from ._shapes import core_dimensions
 from ._spectra import eigh_ex
@@ -66,7 +67,10 @@ def _is_vector(x: Any, dims: list[str]) -> bool:
 def _summed(xp: Any, gradient: Any, shape: tuple[int, ...]) -> Any:
     """The gradient of an operand of that shape, which was broadcast to the shape of this one."""
     extra = gradient.ndim - len(shape)
-    axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] > 1))
+    axes = (
+        *range(extra),
+        *(i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] > 1),
+    )
     return xp.reshape(xp.sum(gradient, axis=axes), shape) if axes else gradient
 
 
@@ -107,7 +111,7 @@ def _identity(x: Any, n: int) -> Any:
 
 
 def _inverse_gaps(xp: Any, w: Any) -> Any:
-    """1 / (w_j - w_i), and 0 on the diagonal. Infinite between equal ones, whose vectors have no derivative."""
+    """1 / (w_j - w_i), and 0 on the diagonal. Infinite between equal ones: their vectors have no derivative."""
     one = _identity(w, w.shape[-1])
     return (1 - one) / (w[..., None, :] - w[..., :, None] + one)
 
@@ -151,7 +155,7 @@ def _gemm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
 
 
 def _solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    a, b = operands
+    a, _ = operands
     x, g = results[0], grads[0]
     tb = solve_ex(a.mT, g).x
     return -matmul(tb, x.mT), tb
@@ -330,9 +334,17 @@ def _pinv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     a, p, g = operands[0], results[0], grads[0]
     h = p.mT
     left, right = matmul(g.mT, matmul(p, h)), matmul(matmul(h, p), g.mT)
-    return (
-        -_times(h, g, h) + left - _times(a, p, left) + right - _times(right, p, a),
-    )
+    return (-_times(h, g, h) + left - _times(a, p, left) + right - _times(right, p, a),)
+
+
+def _expm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """The derivative of expm at A^T in the direction G is the block above the diagonal of expm([[A^T, G],
+    [0, A^T]]): R. Mathias, "A chain rule for matrix functions" (1996)."""
+    h = operands[0].mT
+    n = h.shape[-1]
+    above = xp.concat([h, grads[0]], axis=-1)
+    below = xp.concat([xp.zeros_like(h), h], axis=-1)
+    return (expm(xp.concat([above, below], axis=-2))[..., :n, n:],)
 
 
 _RULES: dict[str, Rule] = {
@@ -370,4 +382,5 @@ _RULES: dict[str, Rule] = {
     "svdvals_tall": _svdvals,
     "svdvals_wide": _svdvals,
     "pinv": _pinv,
+    "expm": _expm,
 }

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ._calls import checked, several
 from ._catalog import composed_of_others
-from ._compose import column_sums, composed, count, dtype_name, extreme, norm_1, power_of_two, without_gradient
+from ._compose import column_sums, composed, count, dtype_name, extreme, norm_1, power_of_two
 from ._composition import MANY_TEMPORARIES, Composition, constant
 from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, shown
 from ._options import flag, integer
@@ -608,7 +608,7 @@ def _expm(xp: Any, a: Any) -> Any:
     if not n or 0 in a.shape[:-2]:
         return xp.zeros_like(a)
     pade = _PADE[dtype_name(a)]
-    size = norm_1(xp, without_gradient(a))
+    size = norm_1(xp, a)
     finite = xp.isfinite(size)
     size = xp.where(finite, size, xp.ones_like(size))
     exponent = xp.clip(xp.frexp(size)[1], 0, int(np.finfo(dtype_name(a)).maxexp) - 2)
@@ -616,8 +616,7 @@ def _expm(xp: Any, a: Any) -> Any:
     t2 = batched_matmul(t, t)
     t4 = batched_matmul(t2, t2)
     t6 = batched_matmul(t4, t2)
-    constants = (without_gradient(x) for x in (t, t4, t6))
-    degree, squarings = _degree_and_scaling(xp, pade, size, exponent, *constants)
+    degree, squarings = _degree_and_scaling(xp, pade, size, exponent, t, t4, t6)
     degree, squarings = (xp.where(finite, x, xp.zeros_like(x)) for x in (degree, squarings))
 
     factors = xp.stack(

@@ -23,9 +23,13 @@ class Torch(DLPack):
 
     def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
         torch = sys.modules["torch"]
-        if not torch.is_grad_enabled() or not any(getattr(x, "requires_grad", False) for x in operands.values()):
+        if not torch.is_grad_enabled() or not any(
+            getattr(x, "requires_grad", False) for x in operands.values()
+        ):
             return False
-        if any(map(torch._C._functorch.is_functorch_wrapped_tensor, filter(torch.is_tensor, operands.values()))):
+        if any(
+            map(torch._C._functorch.is_functorch_wrapped_tensor, filter(torch.is_tensor, operands.values()))
+        ):
             return False
         from .._gradients import has_rule
 
@@ -94,7 +98,7 @@ def _recorded() -> Any:
                 for x, value in zip(context.saved_tensors, context.values, strict=True)
             )
             operands, results = arrays[: context.gufunc.nin], arrays[context.gufunc.nin :]
-            namespace = namespace_of_all("backward", dict(enumerate(filter(torch.is_tensor, operands))))
+            namespace = namespace_of_all("backward", {"results": results[0]})
             if all(x is None for x in grads):
                 return (None,) * (3 + len(operands))
             return (None, None, None, *gradients(namespace, context.gufunc, operands, results, grads))
