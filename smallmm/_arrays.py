@@ -34,7 +34,7 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
                 f"{op}: {given or next(iter(kwargs))} is given, but a derivative is wanted of the result, "
                 "which is then a new array"
             )
-        return library.recorded(op, gufunc, operands)
+        return library.recorded(op, gufunc, operands, call)
     for name, other in libraries.items():
         other.refuse_traced(op, name, arrays[name])
     if any(map(on_device, arrays.values())):

@@ -1,78 +1,28 @@
 """Derivatives: for each gufunc, what the gradient of its results makes of its operands (reverse mode).
 
 A rule is written in smallmm's own functions and the array API, so it has a derivative itself, and serves
-every library. `_adapters` calls it where the library records: PyTorch's autograd, JAX's transformations.
-Functions that are composed of others need no rule.
+every library. This module enters its rules in `_adapters.recording`, for PyTorch's autograd and JAX's
+transformations. Functions that are composed of others need no rule.
 
 M. B. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
 (2008); S. F. Walter and L. Lehmann (2010) for QR; G. H. Golub and V. Pereyra (1973) for least squares.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ._adapters.recording import RULES, Arrays, Rule
 from ._cholesky import cho_solve
+from ._compose import namespace_of
 from ._composition import constant
 from ._least_squares import lstsq, qr
 from ._lu import lu_solve
 from ._matrix_functions import expm
 from ._products import matmul
-from ._shapes import core_dimensions
 from ._spectra import eigh_ex
 from ._svd import svd_ex
 from ._systems import inv_ex, solve_ex, solve_triangular
-
-Arrays = tuple[Any, ...]
-# (namespace, operands, results, gradients of the results, None for those that nothing depends on)
-#   -> gradients of the first operands
-Rule = Callable[[Any, Arrays, Arrays, Arrays], Arrays]
-
-
-def gradients(xp: Any, gufunc: Any, operands: Arrays, results: Arrays, grads: Arrays) -> list[Any]:
-    """The gradient of each operand, in its shape and dtype; None: of one that the results do not depend on.
-
-    operands, results: of the call. grads: of a function of the results with respect to each of them.
-    """
-    rule = _RULES[gufunc.__name__]
-    inputs, outputs = core_dimensions(gufunc)
-    vectors = [_is_vector(x, dims) for x, dims in zip(operands, inputs, strict=True)]
-    if any(vectors):  # b of one dimension: a column here
-        operands = tuple(x[..., None] if v else x for x, v in zip(operands, vectors, strict=True))
-        columns = [bool(dims) and dims[-1] == "k?" for dims in outputs]
-        results, grads = (
-            tuple(x[..., None] if c and x is not None else x for x, c in zip(side, columns, strict=False))
-            for side in (results, grads)
-        )
-    found = rule(xp, operands, results, grads)
-    answers = []
-    for x, gradient, is_vector in zip(operands, found, vectors, strict=False):
-        gradient = _summed(xp, gradient, x.shape) if gradient is not None else None
-        if gradient is not None:
-            gradient = gradient[..., 0] if is_vector else gradient
-            gradient = xp.astype(gradient, x.dtype) if gradient.dtype != x.dtype else gradient
-        answers.append(gradient)
-    return [*answers, *[None] * (len(operands) - len(answers))]
-
-
-def has_rule(gufunc: Any) -> bool:
-    return gufunc.__name__ in _RULES
-
-
-def _is_vector(x: Any, dims: list[str]) -> bool:
-    return "k?" in dims[-1:] and getattr(x, "ndim", 2) < len(dims)
-
-
-def _summed(xp: Any, gradient: Any, shape: tuple[int, ...]) -> Any:
-    """The gradient of an operand of that shape, which was broadcast to the shape of this one."""
-    extra = gradient.ndim - len(shape)
-    axes = (
-        *range(extra),
-        *(i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] > 1),
-    )
-    return xp.reshape(xp.sum(gradient, axis=axes), shape) if axes else gradient
-
 
 # --- the rules; g: the gradient of a result, t: of an operand, h: a transpose ------------------------------
 
@@ -105,13 +55,11 @@ def _symmetric(x: Any) -> Any:
 
 def _identity(x: Any, n: int) -> Any:
     """The identity of order n, in the library, dtype and place of x."""
-    from ._compose import namespace_of
-
     return constant(namespace_of(x), np.eye(n), x)
 
 
 def _inverse_gaps(xp: Any, w: Any) -> Any:
-    """1 / (w_j - w_i), and 0 on the diagonal. Infinite between equal ones: their vectors have no derivative."""
+    """1 / (w_j - w_i), and 0 on the diagonal. Infinite between equal ones: no derivative."""
     one = _identity(w, w.shape[-1])
     return (1 - one) / (w[..., None, :] - w[..., :, None] + one)
 
@@ -347,7 +295,7 @@ def _expm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     return (expm(xp.concat([above, below], axis=-2))[..., :n, n:],)
 
 
-_RULES: dict[str, Rule] = {
+RULES |= {
     "matmul": _product,
     "batched_matmul": _matmul,
     "gemm": _gemm,

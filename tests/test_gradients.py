@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import smallmm
-from smallmm import _core, _gradients
+from smallmm import _core
+from smallmm._adapters.recording import RULES as RULES_OF_ALL
+from smallmm._adapters.recording import gradients
 
 STEP = 1e-6
 
@@ -85,7 +87,7 @@ def check(rng, gufunc, operands, make, count, fixed=()):
     expected = (value(STEP) - value(-STEP)) / (2 * STEP)
     whole = (make(operands[0]), *operands[1:], *fixed)
     grads = (*weights, *[None] * (len(results) - count))
-    found = _gradients.gradients(np, gufunc, whole, results, grads)
+    found = gradients(np, gufunc, whole, results, grads)
     for x, gradient in zip(whole, found, strict=True):
         assert gradient is None or gradient.shape == np.shape(x)
     along = (make(operands[0] + STEP * moved[0]) - make(operands[0] - STEP * moved[0])) / (2 * STEP)
@@ -96,7 +98,7 @@ def check(rng, gufunc, operands, make, count, fixed=()):
 
 
 def test_every_rule_has_a_case():
-    assert {*RULES} | BY_FUNCTION == {*_gradients._RULES}
+    assert {*RULES} | BY_FUNCTION == {*RULES_OF_ALL}
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -109,7 +111,7 @@ def test_rule(rng, name):
 def test_scaled_product(rng, alpha):
     a, b = rng.standard_normal((2, 3, 4)), rng.standard_normal((4, 2))
     w = rng.standard_normal((2, 3, 2))
-    ta, tb, t_alpha, _ = _gradients.gradients(np, _core.gemm, (a, b, alpha, 0.0), (None,), (w,))
+    ta, tb, t_alpha, _ = gradients(np, _core.gemm, (a, b, alpha, 0.0), (None,), (w,))
     scale = np.reshape(alpha, (-1, 1, 1))
     np.testing.assert_allclose(ta, scale * w @ b.mT, rtol=1e-13)
     np.testing.assert_allclose(tb, (scale * a.mT @ w).sum(axis=0), rtol=1e-13)
@@ -122,7 +124,7 @@ def test_solutions_from_factors(rng, name):
     lu, pivots, _ = _core.lu_factor(rng.standard_normal((2, 3, 3)))
     b, w = rng.standard_normal((2, 3, 2)), rng.standard_normal((2, 3, 2))
     moved, gufunc = rng.standard_normal(lu.shape), getattr(_core, name)
-    found = _gradients.gradients(np, gufunc, (lu, pivots, b), (gufunc(lu, pivots, b),), (w,))
+    found = gradients(np, gufunc, (lu, pivots, b), (gufunc(lu, pivots, b),), (w,))
     ends = [(w * gufunc(lu + t * moved, pivots, b)).sum() for t in (STEP, -STEP)]
     assert (found[0] * moved).sum() == pytest.approx((ends[0] - ends[1]) / (2 * STEP), rel=1e-6)
     direction = rng.standard_normal(b.shape)
@@ -140,7 +142,7 @@ def test_least_squares(rng, shape, columns):
 def test_singular_matrices_harm_only_themselves(rng):
     a = rng.standard_normal((3, 3, 3))
     a[1] = 0
-    (found,) = _gradients.gradients(np, _core.det, (a,), (np.linalg.det(a),), (np.ones(3),))
+    (found,) = gradients(np, _core.det, (a,), (np.linalg.det(a),), (np.ones(3),))
     assert np.isnan(found[1]).all()
     assert np.isfinite(found[[0, 2]]).all()
 
@@ -149,7 +151,7 @@ def test_values_alone_of_repeated_eigenvalues(rng):
     """Only vectors have no derivative there."""
     a = np.broadcast_to(np.eye(3), (2, 3, 3))
     w, v, info = _core.eigh(a)
-    (found,) = _gradients.gradients(np, _core.eigh, (a,), (w, v, info), (np.ones_like(w), None, None))
+    (found,) = gradients(np, _core.eigh, (a,), (w, v, info), (np.ones_like(w), None, None))
     np.testing.assert_allclose(found, a, atol=1e-15)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+
+Call = Callable[..., Any]
 
 CUDA = 2  # DLPack's number
 
@@ -34,8 +37,8 @@ class Library:
         """Whether the library wants to know how the results depend on the operands, and can."""
         return False
 
-    def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any]) -> Any:
-        """`call` without outputs, where the library records it."""
+    def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
+        """`_arrays.call`, which is given, without outputs, where the library records it."""
         raise NotImplementedError
 
     def refuse_traced(self, op: str, name: str, x: Any) -> None:

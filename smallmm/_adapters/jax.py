@@ -12,8 +12,9 @@ from .. import _core
 from .._composition import Composition
 from .._errors import explain_failure, wrong_dtype
 from .._shapes import computed_dtypes, core_dimensions, output_shapes
-from .base import CUDA, type_name
+from .base import CUDA, Call, type_name
 from .dlpack import DLPack, StandardDevice
+from .recording import gradients, has_rule
 
 
 class Jax(DLPack):
@@ -24,16 +25,14 @@ class Jax(DLPack):
         """Within jit, vmap and grad, where all arrays are on the CPU: a callback would move others to it."""
         return any(map(self.is_traced, operands.values())) and sys.modules["jax"].default_backend() == "cpu"
 
-    def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any]) -> Any:
+    def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
         from jax import numpy as xp
-
-        from .._gradients import has_rule
 
         if isinstance(gufunc, Composition) and not has_rule(gufunc):
             results = gufunc.run(xp, tuple(operands.values()))
             return results if gufunc.nout > 1 else results[0]
         arrays = {name: xp.asarray(x) for name, x in operands.items()}
-        return _recorded(op, gufunc, tuple(arrays))(*arrays.values())
+        return _recorded(call, op, gufunc, tuple(arrays))(*arrays.values())
 
     def refuse_traced(self, op: str, name: str, x: Any) -> None:
         if self.is_traced(x):
@@ -47,11 +46,9 @@ class Jax(DLPack):
 
 
 @lru_cache(maxsize=256)
-def _recorded(op: str, gufunc: np.ufunc, names: tuple[str, ...]) -> Any:
+def _recorded(call: Call, op: str, gufunc: np.ufunc, names: tuple[str, ...]) -> Any:
     """The call as a function that JAX compiles, vectorizes and differentiates once."""
     import jax
-
-    from .._gradients import gradients, has_rule
 
     inputs, outputs = core_dimensions(gufunc)
 
@@ -64,7 +61,7 @@ def _recorded(op: str, gufunc: np.ufunc, names: tuple[str, ...]) -> Any:
             if dim.endswith("?")
         }
         whole = [_with_dimensions(x, dims, absent) for x, dims in zip(operands, inputs, strict=True)]
-        results = _called_back(op, gufunc, dict(zip(names, whole, strict=True)))
+        results = _called_back(call, op, gufunc, dict(zip(names, whole, strict=True)))
         results = tuple(
             x.reshape([n for n, dim in zip(x.shape, _names(x.ndim, dims), strict=True) if dim not in absent])
             for x, dims in zip(results, outputs, strict=True)
@@ -120,12 +117,10 @@ def _zeros(x: Any) -> Any:
     return jax.numpy.zeros_like(x) if floats else np.zeros(x.shape, jax.dtypes.float0)
 
 
-def _called_back(op: str, gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[Any, ...]:
+def _called_back(call: Call, op: str, gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[Any, ...]:
     """The results, which NumPy's arrays will be when the compiled program runs. Operands have all their
     dimensions; with as many batch dimensions each, they broadcast however JAX adds some."""
     import jax
-
-    from .._arrays import call
 
     inputs, _ = core_dimensions(gufunc)
     for name, x in operands.items():

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from .._composition import Composition
-from .base import type_name
+from .base import Call, type_name
 from .dlpack import DLPack, StandardDevice, namespace_of_all
+from .recording import gradients, has_rule
 
 
 class Torch(DLPack):
@@ -31,18 +32,16 @@ class Torch(DLPack):
             map(torch._C._functorch.is_functorch_wrapped_tensor, filter(torch.is_tensor, operands.values()))
         ):
             return False
-        from .._gradients import has_rule
 
         return isinstance(gufunc, Composition) or has_rule(gufunc)
 
-    def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any]) -> Any:
-        from .._gradients import has_rule
+    def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
 
         if not has_rule(gufunc):  # composed of what autograd records
             namespace = namespace_of_all(op, operands)
             results = gufunc.run(namespace, tuple(operands.values()))  # type: ignore[attr-defined]
         else:
-            results = _recorded().apply(op, gufunc, tuple(operands), *operands.values())
+            results = _recorded(call).apply(op, gufunc, tuple(operands), *operands.values())
         return results if gufunc.nout > 1 else results[0]
 
     def shareable(self, op: str, name: str, x: Any) -> Any:
@@ -70,12 +69,9 @@ class Torch(DLPack):
 
 
 @cache
-def _recorded() -> Any:
+def _recorded(call: Call) -> Any:
     """The autograd function that all calls are. Its backward pass is recorded, too, where that is wanted."""
     import torch
-
-    from .._arrays import call
-    from .._gradients import gradients
 
     class Recorded(torch.autograd.Function):
         @staticmethod
