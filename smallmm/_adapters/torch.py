@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from .base import type_name
-from .dlpack import DLPack, StandardDevice
+from .._composition import Composition
+from .base import Call, type_name
+from .dlpack import DLPack, StandardDevice, namespace_of_all
+from .recording import gradients, has_rule
 
 
 class Torch(DLPack):
@@ -19,13 +22,35 @@ class Torch(DLPack):
                 f"follow; call it outside: {op} takes whole stacks"
             )
 
+    def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
+        torch = sys.modules["torch"]
+        if not torch.is_grad_enabled() or not any(
+            getattr(x, "requires_grad", False) for x in operands.values()
+        ):
+            return False
+        if any(
+            map(torch._C._functorch.is_functorch_wrapped_tensor, filter(torch.is_tensor, operands.values()))
+        ):
+            return False
+
+        return isinstance(gufunc, Composition) or has_rule(gufunc)
+
+    def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
+
+        if not has_rule(gufunc):  # composed of what autograd records
+            namespace = namespace_of_all(op, operands)
+            results = gufunc.run(namespace, tuple(operands.values()))  # type: ignore[attr-defined]
+        else:
+            results = _recorded(call).apply(op, gufunc, tuple(operands), *operands.values())
+        return results if gufunc.nout > 1 else results[0]
+
     def shareable(self, op: str, name: str, x: Any) -> Any:
         """x without a gradient that is not wanted, and with the sign that its negative bit stands for."""
         if x.requires_grad:
             if sys.modules["torch"].is_grad_enabled():
                 raise TypeError(
                     f"{op}: {name} is a {type_name(x)} that requires a gradient, which smallmm does not "
-                    f"compute: call it under torch.no_grad(), or pass {name}.detach()"
+                    f"compute for this: call it under torch.no_grad(), or pass {name}.detach()"
                 )
             x = x.detach()
         if not x.is_neg():
@@ -41,6 +66,40 @@ class Torch(DLPack):
 
     def on(self, x: Any, device: int) -> TorchDevice:
         return TorchDevice(self.name, x, device)
+
+
+@cache
+def _recorded(call: Call) -> Any:
+    """The autograd function that all calls are. Its backward pass is recorded, too, where that is wanted."""
+    import torch
+
+    class Recorded(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, op: str, gufunc: np.ufunc, names: tuple[str, ...], *operands: Any) -> Any:
+            outs = None if gufunc.nout == 1 else ()
+            results = call(op, gufunc, dict(zip(names, operands, strict=True)), outs, {})
+            results = results if gufunc.nout > 1 else (results,)
+            arrays = (*operands, *results)
+            context.gufunc = gufunc
+            context.values = [None if torch.is_tensor(x) else x for x in arrays]
+            context.save_for_backward(*(x if torch.is_tensor(x) else None for x in arrays))
+            context.mark_non_differentiable(*(x for x in results if not x.is_floating_point()))
+            context.set_materialize_grads(False)
+            return results
+
+        @staticmethod
+        def backward(context: Any, *grads: Any) -> Any:
+            arrays = tuple(
+                x if x is not None else value
+                for x, value in zip(context.saved_tensors, context.values, strict=True)
+            )
+            operands, results = arrays[: context.gufunc.nin], arrays[context.gufunc.nin :]
+            namespace = namespace_of_all("backward", {"results": results[0]})
+            if all(x is None for x in grads):
+                return (None,) * (3 + len(operands))
+            return (None, None, None, *gradients(namespace, context.gufunc, operands, results, grads))
+
+    return Recorded
 
 
 class TorchDevice(StandardDevice):
