@@ -58,7 +58,6 @@ from ._systems import (
     solve,
     solve_ex,
     solve_triangular,
-    trace_core,
 )
 from .cuda import CudaUnavailableError
 
@@ -143,7 +142,6 @@ __all__ = [
     "svdvals_ex",
     "threads",
     "trace",
-    "trace_core",
     "vecmat",
     "vector_norm",
 ]

@@ -54,7 +54,6 @@ svd_full_tall: np.ufunc
 svd_full_wide: np.ufunc
 svdvals_tall: np.ufunc
 svdvals_wide: np.ufunc
-trace: np.ufunc
 
 def isa() -> str: ...
 def isas_available() -> tuple[str, ...]: ...

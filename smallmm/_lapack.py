@@ -254,5 +254,4 @@ FALLBACKS = {
     "svd_full_wide": Fallback("gesdd", _svd(full_matrices=True)),
     "svdvals_tall": Fallback("gesdd", _svdvals),
     "svdvals_wide": Fallback("gesdd", _svdvals),
-    "trace": Fallback("none", np.trace),
 }

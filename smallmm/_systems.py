@@ -317,43 +317,6 @@ def det(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
     return run("det", "det", {"a": a}, (out,), tried=result) if result is NotImplemented else result
 
 
-@computed_by("trace")
-def trace_core(a: "ArrayLike", /, *, out: Any = None) -> Any:
-    """Trace of each matrix of a stack.
-
-    Parameters
-    ----------
-    a : array_like, shape (..., n, n)
-        A stack of square matrices.
-    out : array, shape (...), optional
-        Where the result is written.
-
-    Returns
-    -------
-    array, shape (...)
-        The sums of the diagonals.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `solve`.
-
-    See Also
-    --------
-    trace : of other diagonals and shapes.
-
-    Notes
-    -----
-    From the first element on. n operations per matrix.
-
-    Examples
-    --------
-    >>> smallmm.trace_core([[1.0, 2.0], [3.0, 4.0]])
-    np.float64(5.0)
-    """
-    return run("trace_core", "trace", {"a": a}, (out,))
-
-
 @computed_by("slogdet")
 def slogdet(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SlogdetResult:
     """Sign and logarithm of the magnitude of each determinant.

@@ -164,7 +164,6 @@ CASES = {
         qr_case(core.svd_full_wide, lambda shapes: flat(wide(shapes))),
         qr_case(core.svdvals_tall, tall),
         qr_case(core.svdvals_wide, wide),
-        Case(core.trace, matrices),
     )
 }
 

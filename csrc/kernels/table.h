@@ -199,10 +199,6 @@ static const smm_kernel triangular_list[] = {
     ROW(triangular_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
-static const smm_kernel trace_list[] = {
-    ROW(trace_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
-};
-
 #define LIST(x) {x, sizeof x / sizeof *x}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .lists = {[SMM_OP_MATMUL] = LIST(matmul_list),
@@ -223,8 +219,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_list),
               [SMM_OP_SVD] = LIST(svd_list),
               [SMM_OP_SVD_FULL] = LIST(svd_list),
-              [SMM_OP_SVDVALS] = LIST(svdvals_list),
-              [SMM_OP_TRACE] = LIST(trace_list)},
+              [SMM_OP_SVDVALS] = LIST(svdvals_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

@@ -28,7 +28,6 @@
 #include "lstsq_lanes.h"
 #include "eigh_lanes.h"
 #include "svd_lanes.h"
-#include "trace_lanes.h"
 #include "triangular_lanes.h"
 
 #include "table.h"

@@ -22,7 +22,6 @@ static void run_one(const smm_call *call) {
     case SMM_OP_SVD:
     case SMM_OP_SVD_FULL:
     case SMM_OP_SVDVALS: smm_reference_svd(call); break;
-    case SMM_OP_TRACE: smm_reference_trace(call); break;
     case SMM_OPS: break;
     }
 }

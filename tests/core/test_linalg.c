@@ -47,7 +47,6 @@ static const struct operation {
     {SMM_OP_SVD, 0, REDUCED, "SVD"},
     {SMM_OP_SVD_FULL, 0, REDUCED, "SVD_FULL"},
     {SMM_OP_SVDVALS, 0, REDUCED, "SVDVALS"},
-    {SMM_OP_TRACE, 0, SQUARE, "TRACE"},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
