@@ -60,7 +60,7 @@ smm_status smm_take(const smm_call *call);
 /* direct.c: a gufunc's way past NumPy's machinery, as a function object. */
 PyObject *smm_direct_function(PyObject *ufunc);
 
-/* buffers.c: arrays on CUDA devices */
+/* buffers.c, with all that concerns arrays on CUDA devices */
 int smm_add_device_functions(PyObject *module);
 
 /* While a thread has a detour, its gufunc calls go there instead of to smm_run. So an explanation sees
