@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from .._composition import Composition
 from .base import Call, type_name
 from .dlpack import DLPack, StandardDevice, namespace_of_all
@@ -76,8 +77,12 @@ def _recorded(call: Call) -> Any:
     class Recorded(torch.autograd.Function):
         @staticmethod
         def forward(context: Any, op: str, gufunc: np.ufunc, names: tuple[str, ...], *operands: Any) -> Any:
-            outs = None if gufunc.nout == 1 else ()
-            results = call(op, gufunc, dict(zip(names, operands, strict=True)), outs, {})
+            arrays = tuple(map(_detached, operands))  # which the direct path takes
+            direct = _core.direct.get(gufunc.__name__)
+            results = direct(*arrays) if direct else NotImplemented
+            if results is NotImplemented:
+                outs = None if gufunc.nout == 1 else ()
+                results = call(op, gufunc, dict(zip(names, arrays, strict=True)), outs, {})
             results = results if gufunc.nout > 1 else (results,)
             arrays = (*operands, *results)
             context.gufunc = gufunc
@@ -93,6 +98,8 @@ def _recorded(call: Call) -> Any:
                 x if x is not None else value
                 for x, value in zip(context.saved_tensors, context.values, strict=True)
             )
+            if not torch.is_grad_enabled():  # nobody wants a second derivative
+                arrays, grads = (tuple(map(_detached, x)) for x in (arrays, grads))
             operands, results = arrays[: context.gufunc.nin], arrays[context.gufunc.nin :]
             namespace = namespace_of_all("backward", {"results": results[0]})
             if all(x is None for x in grads):
@@ -100,6 +107,10 @@ def _recorded(call: Call) -> Any:
             return (None, None, None, *gradients(namespace, context.gufunc, operands, results, grads))
 
     return Recorded
+
+
+def _detached(x: Any) -> Any:
+    return x.detach() if hasattr(x, "detach") else x
 
 
 class TorchDevice(StandardDevice):

@@ -6,7 +6,8 @@ import smallmm
 
 
 @pytest.mark.parametrize("name", ["solve", "inv", "cholesky", "eigh", "svd", "matmul", "lstsq"])
-def test_gradcheck(torch, name):
+def test_gradcheck(torch_cuda, name):
+    torch = torch_cuda
     generator = torch.Generator().manual_seed(0)
     functions = {
         "solve": lambda a, b: smallmm.solve(a, b),
@@ -24,7 +25,8 @@ def test_gradcheck(torch, name):
 
 
 @pytest.mark.parametrize("name", ["solve", "inv", "matmul"])
-def test_bits_of_the_cpu(torch, name):
+def test_bits_of_the_cpu(torch_cuda, name):
+    torch = torch_cuda
     generator = torch.Generator().manual_seed(0)
     x = [torch.randn(s, dtype=torch.float32, generator=generator) for s in ((1000, 5, 5), (1000, 5, 2))]
     found = []
