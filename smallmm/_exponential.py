@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ._compose import column_sums, dtype_name, extreme, norm_1, power_of_two
-from ._composition import constant
+from ._composition import constant, identity
 from ._products import batched_matmul, vecmat
 from ._systems import solve_ex
 
@@ -77,8 +77,8 @@ def exponential(xp: Any, a: Any) -> Any:
     rows = table.shape[1]
     chosen = xp.take(table, xp.reshape(degree, (-1,)), axis=0)
     chosen = xp.reshape(chosen, (*degree.shape, rows, 4)) * factors[..., None, :]
-    identity = xp.zeros_like(t) + constant(xp, np.eye(n), a)
-    powers = xp.reshape(xp.stack([identity, t2, t4, t6], axis=-3), (*a.shape[:-2], 4, n * n))
+    one = xp.zeros_like(t) + identity(xp, n, a)
+    powers = xp.reshape(xp.stack([one, t2, t4, t6], axis=-3), (*a.shape[:-2], 4, n * n))
     parts = xp.reshape(batched_matmul(chosen, powers), (*a.shape[:-2], rows, n, n))
     odd, even = parts[..., 0, :, :], parts[..., 1, :, :]
     if rows > 2:

@@ -10,12 +10,9 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 
 from typing import Any
 
-import numpy as np
-
 from ._adapters.recording import RULES, Arrays, Rule
 from ._cholesky import cho_solve
-from ._compose import namespace_of
-from ._composition import constant
+from ._composition import identity
 from ._least_squares import lstsq, qr
 from ._lu import lu_solve
 from ._matrix_functions import expm
@@ -53,14 +50,9 @@ def _symmetric(x: Any) -> Any:
     return (x + x.mT) / 2
 
 
-def _identity(x: Any, n: int) -> Any:
-    """The identity of order n, in the library, dtype and place of x."""
-    return constant(namespace_of(x), np.eye(n), x)
-
-
 def _inverse_gaps(xp: Any, w: Any) -> Any:
     """1 / (w_j - w_i), and 0 on the diagonal. Infinite between equal ones: no derivative."""
-    one = _identity(w, w.shape[-1])
+    one = identity(xp, w.shape[-1], w)
     return (1 - one) / (w[..., None, :] - w[..., :, None] + one)
 
 
@@ -68,17 +60,6 @@ def _matmul(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays
     a, b = operands
     (g,) = grads
     return matmul(g, b.mT), matmul(a.mT, g)
-
-
-def _product(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    """Of `matmul`, where one dimension is a row or a column."""
-    a, b = operands
-    (g,) = grads
-    row, column = a.ndim < 2, b.ndim < 2
-    g = g[..., None] if column else g
-    g = g[..., None, :] if row else g
-    ta, tb = _matmul(xp, (a[None, :] if row else a, b[:, None] if column else b), results, (g,))
-    return ta[..., 0, :] if row else ta, tb[..., 0] if column else tb
 
 
 def _matvec(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -125,7 +106,7 @@ def _slogdet(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Array
 
 def _lu_factor(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     lu, pivots, *_ = results
-    one = _identity(lu, lu.shape[-1])
+    one = identity(xp, lu.shape[-1], lu)
     permutation = lu_solve((one, pivots), one)
     lower, upper, g = xp.tril(lu, k=-1) + one, xp.triu(lu), grads[0]
     inner = xp.tril(matmul(lower.mT, xp.tril(g, k=-1)), k=-1) + xp.triu(matmul(xp.triu(g), upper.mT))
@@ -138,7 +119,7 @@ def _lu_solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, transpo
     lu, pivots, _ = operands
     x, g = results[0], grads[0]
     tb = lu_solve((lu, pivots), g, 0 if transposed else 1)
-    one = _identity(lu, lu.shape[-1])
+    one = identity(xp, lu.shape[-1], lu)
     ta = -(matmul(x, tb.mT) if transposed else matmul(tb, x.mT))
     ta = matmul(lu_solve((one, pivots), one), ta)
     lower, upper = xp.tril(lu, k=-1) + one, xp.triu(lu)
@@ -238,7 +219,7 @@ def _eigh(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     if gv is not None:
         inner = _inverse_gaps(xp, w) * matmul(v.mT, gv)
     if gw is not None:
-        inner = inner + gw[..., None, :] * _identity(w, w.shape[-1])
+        inner = inner + _scaled(identity(xp, w.shape[-1], w), gw)
     return (_symmetric(_times(v, inner, v.mT)),)
 
 
@@ -256,7 +237,7 @@ def _svd(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     m, n, k = u.shape[-2], vh.shape[-1], s.shape[-1]
     inner, outside = 0, 0
     if gs is not None:
-        inner = gs[..., None, :] * _identity(s, k)
+        inner = _scaled(identity(xp, k, s), gs)
     if gu is not None or gvh is not None:
         gaps = _inverse_gaps(xp, s * s)
     if gu is not None:
@@ -296,7 +277,7 @@ def _expm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
 
 
 RULES |= {
-    "matmul": _product,
+    "matmul": _matmul,
     "batched_matmul": _matmul,
     "gemm": _gemm,
     "matvec": _matvec,

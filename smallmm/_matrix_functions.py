@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ._calls import checked, several
 from ._catalog import composed_of_others
 from ._compose import composed, count, dtype_name, extreme
-from ._composition import MANY_TEMPORARIES, Composition, constant
+from ._composition import MANY_TEMPORARIES, Composition, constant, identity
 from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, shown
 from ._exponential import exponential
 from ._options import flag, integer
@@ -548,7 +548,7 @@ def _power_of_inverse(n: int, xp: Any, a: Any) -> tuple[Any, Any]:
 
 def _power(n: int, xp: Any, a: Any) -> Any:
     if n == 0:
-        return xp.zeros_like(a) + constant(xp, np.eye(a.shape[-1]), a)
+        return xp.zeros_like(a) + identity(xp, a.shape[-1], a)
     if n == 3:
         return batched_matmul(batched_matmul(a, a), a)
     while not n & 1:

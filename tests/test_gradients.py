@@ -222,6 +222,11 @@ class TestTorch:
         with pytest.raises(TypeError, match=r"svd: a .* requires a gradient, which smallmm does not compute"):
             smallmm.svd(x[:, :2])
 
+    def test_square_q_of_tall_matrices(self, torch):
+        q, _ = smallmm.qr(torch.rand(4, 3).requires_grad_(), mode="complete")
+        with pytest.raises(NotImplementedError, match="qr: no derivative of mode 'complete'"):
+            q.sum().backward()
+
     def test_a_singular_matrix(self, torch):
         x = torch.stack([torch.eye(3), torch.zeros(3, 3)]).double().requires_grad_()
         smallmm.inv_ex(x).inverse.nansum().backward()

@@ -11,7 +11,14 @@ import numpy as np
 from .. import _core
 from .._composition import Composition
 from .._errors import explain_failure, wrong_dtype
-from .._shapes import computed_dtypes, core_dimensions, output_shapes
+from .._shapes import (
+    absent_dimensions,
+    computed_dtypes,
+    core_dimensions,
+    output_shapes,
+    with_dimensions,
+    without_dimensions,
+)
 from .base import CUDA, Call, type_name
 from .dlpack import DLPack, StandardDevice
 from .recording import gradients, has_rule
@@ -28,7 +35,7 @@ class Jax(DLPack):
     def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
         from jax import numpy as xp
 
-        if isinstance(gufunc, Composition) and not has_rule(gufunc):
+        if isinstance(gufunc, Composition) and not has_rule(gufunc):  # composed of what JAX records
             results = gufunc.run(xp, tuple(operands.values()))
             return results if gufunc.nout > 1 else results[0]
         arrays = {name: xp.asarray(x) for name, x in operands.items()}
@@ -53,19 +60,10 @@ def _recorded(call: Call, op: str, gufunc: np.ufunc, names: tuple[str, ...]) -> 
     inputs, outputs = core_dimensions(gufunc)
 
     def plain(*operands: Any) -> Any:
-        absent = {
-            dim
-            for x, dims in zip(operands, inputs, strict=True)
-            if x.ndim < len(dims)
-            for dim in dims
-            if dim.endswith("?")
-        }
-        whole = [_with_dimensions(x, dims, absent) for x, dims in zip(operands, inputs, strict=True)]
+        absent = absent_dimensions(operands, inputs)
+        whole = [with_dimensions(x, dims, absent) for x, dims in zip(operands, inputs, strict=True)]
         results = _called_back(call, op, gufunc, dict(zip(names, whole, strict=True)))
-        results = tuple(
-            x.reshape([n for n, dim in zip(x.shape, _names(x.ndim, dims), strict=True) if dim not in absent])
-            for x, dims in zip(results, outputs, strict=True)
-        )
+        results = tuple(without_dimensions(x, dims, absent) for x, dims in zip(results, outputs, strict=True))
         return results if gufunc.nout > 1 else results[0]
 
     if not has_rule(gufunc):
@@ -88,19 +86,6 @@ def _recorded(call: Call, op: str, gufunc: np.ufunc, names: tuple[str, ...]) -> 
     function = jax.custom_vjp(plain)
     function.defvjp(forward, backward, symbolic_zeros=True)
     return function
-
-
-def _names(ndim: int, dims: list[str]) -> list[str]:
-    """The core dimensions of a result, after its batch dimensions, which have no name."""
-    return [""] * (ndim - len(dims)) + dims
-
-
-def _with_dimensions(x: Any, dims: list[str], absent: set[str]) -> Any:
-    """x with optional dimensions that a call lacks as ones of length 1."""
-    for i, dim in enumerate(dims):
-        if dim in absent:
-            x = x.reshape((*x.shape[: x.ndim - len(dims) + i + 1], 1, *x.shape[x.ndim - len(dims) + i + 1 :]))
-    return x
 
 
 def _is_zero(g: Any) -> bool:

@@ -4,7 +4,7 @@ know nothing of operands that were broadcast."""
 from collections.abc import Callable
 from typing import Any
 
-from .._shapes import core_dimensions
+from .._shapes import absent_dimensions, core_dimensions, with_dimensions, without_dimensions
 
 Arrays = tuple[Any, ...]
 # (namespace, operands, results, gradients of the results, None for those that nothing depends on)
@@ -18,33 +18,27 @@ def gradients(xp: Any, gufunc: Any, operands: Arrays, results: Arrays, grads: Ar
 
     operands, results: of the call. grads: of a function of the results with respect to each of them.
     """
-    rule = RULES[gufunc.__name__]
     inputs, outputs = core_dimensions(gufunc)
-    vectors = [_is_vector(x, dims) for x, dims in zip(operands, inputs, strict=True)]
-    if any(vectors):  # b of one dimension: a column here
-        operands = tuple(x[..., None] if v else x for x, v in zip(operands, vectors, strict=True))
-        columns = [bool(dims) and dims[-1] == "k?" for dims in outputs]
-        results, grads = (
-            tuple(x[..., None] if c and x is not None else x for x, c in zip(side, columns, strict=False))
-            for side in (results, grads)
+    absent = absent_dimensions(operands, inputs)
+    operands = tuple(with_dimensions(x, dims, absent) for x, dims in zip(operands, inputs, strict=True))
+    results, grads = (
+        tuple(
+            x if x is None else with_dimensions(x, dims, absent)
+            for x, dims in zip(side, outputs, strict=True)
         )
-    found = rule(xp, operands, results, grads)
-    answers = []
-    for x, gradient, is_vector in zip(operands, found, vectors, strict=False):
-        gradient = _summed(xp, gradient, x.shape) if gradient is not None else None
+        for side in (results, grads)
+    )
+    found = RULES[gufunc.__name__](xp, operands, results, grads)
+    answers: list[Any] = [None] * len(operands)
+    for i, (x, gradient) in enumerate(zip(operands, found, strict=False)):
         if gradient is not None:
-            gradient = gradient[..., 0] if is_vector else gradient
-            gradient = xp.astype(gradient, x.dtype) if gradient.dtype != x.dtype else gradient
-        answers.append(gradient)
-    return [*answers, *[None] * (len(operands) - len(answers))]
+            gradient = without_dimensions(_summed(xp, gradient, x.shape), inputs[i], absent)
+            answers[i] = xp.astype(gradient, x.dtype) if gradient.dtype != x.dtype else gradient
+    return answers
 
 
 def has_rule(gufunc: Any) -> bool:
     return gufunc.__name__ in RULES
-
-
-def _is_vector(x: Any, dims: list[str]) -> bool:
-    return "k?" in dims[-1:] and getattr(x, "ndim", 2) < len(dims)
 
 
 def _summed(xp: Any, gradient: Any, shape: tuple[int, ...]) -> Any:

@@ -16,33 +16,31 @@ from .recording import gradients, has_rule
 
 
 class Torch(DLPack):
+    def is_traced(self, x: Any) -> bool:
+        torch = sys.modules["torch"]
+        return torch.is_tensor(x) and torch._C._functorch.is_functorch_wrapped_tensor(x)
+
     def refuse_traced(self, op: str, name: str, x: Any) -> None:
-        if sys.modules["torch"]._C._functorch.is_functorch_wrapped_tensor(x):
+        if self.is_traced(x):
             raise TypeError(
                 f"{op}: {name} is a {type_name(x)} within torch.vmap or torch.func, which smallmm cannot "
                 f"follow; call it outside: {op} takes whole stacks"
             )
 
     def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
-        torch = sys.modules["torch"]
-        if not torch.is_grad_enabled() or not any(
-            getattr(x, "requires_grad", False) for x in operands.values()
-        ):
-            return False
-        if any(
-            map(torch._C._functorch.is_functorch_wrapped_tensor, filter(torch.is_tensor, operands.values()))
-        ):
-            return False
-
-        return isinstance(gufunc, Composition) or has_rule(gufunc)
+        return (
+            sys.modules["torch"].is_grad_enabled()
+            and any(getattr(x, "requires_grad", False) for x in operands.values())
+            and not any(map(self.is_traced, operands.values()))
+            and (isinstance(gufunc, Composition) or has_rule(gufunc))
+        )
 
     def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
-
-        if not has_rule(gufunc):  # composed of what autograd records
-            namespace = namespace_of_all(op, operands)
-            results = gufunc.run(namespace, tuple(operands.values()))  # type: ignore[attr-defined]
-        else:
+        if has_rule(gufunc):
             results = _recorded(call).apply(op, gufunc, tuple(operands), *operands.values())
+        else:  # composed of what autograd records
+            composition: Any = gufunc
+            results = composition.run(namespace_of_all(op, operands), tuple(operands.values()))
         return results if gufunc.nout > 1 else results[0]
 
     def shareable(self, op: str, name: str, x: Any) -> Any:
@@ -101,9 +99,9 @@ def _recorded(call: Call) -> Any:
             if not torch.is_grad_enabled():  # nobody wants a second derivative
                 arrays, grads = (tuple(map(_detached, x)) for x in (arrays, grads))
             operands, results = arrays[: context.gufunc.nin], arrays[context.gufunc.nin :]
-            namespace = namespace_of_all("backward", {"results": results[0]})
             if all(x is None for x in grads):
                 return (None,) * (3 + len(operands))
+            namespace = namespace_of_all("backward", {"results": results[0]})
             return (None, None, None, *gradients(namespace, context.gufunc, operands, results, grads))
 
     return Recorded
