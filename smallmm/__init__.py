@@ -16,7 +16,7 @@ except (ValueError, ModuleNotFoundError) as why:
 
     raise explained(why) from None
 
-from . import cuda
+from . import _gradients, cuda  # noqa: F401  # the rules
 from ._banded import solve_banded, solve_tridiagonal, solveh_banded
 from ._cholesky import (
     ChoFactorResult,
