@@ -83,7 +83,7 @@ static bool is_lower_valid(const smm_call *c) {
 }
 
 /* Columns of Q: as many as the shorter side has, or all. Singular values: as many as the shorter side has. Of three
- * diagonals, two are shorter by one. */
+ * diagonals, two are shorter by one. Of a band there is at least one. */
 static bool are_sizes_valid(const smm_call *c) {
     switch (c->op) {
     case SMM_OP_QR:
@@ -93,6 +93,8 @@ static bool are_sizes_valid(const smm_call *c) {
     case SMM_OP_SVD_FULL:
     case SMM_OP_SVDVALS: return c->k == least(c->m, c->n);
     case SMM_OP_SOLVE_TRIDIAGONAL: return c->m == (c->n ? c->n - 1 : 0);
+    case SMM_OP_SOLVE_BANDED:
+    case SMM_OP_SOLVEH_BANDED: return c->m || !c->n;
     default: return true;
     }
 }

@@ -1,175 +1,193 @@
 /* ldl_scalars.h: L D L^T with the pivoting of Bunch and Kaufman, and solves by it, one matrix after the other: which rows
- * a step exchanges and how large its block is differs from matrix to matrix. */
-#define ABS(x) ((x) < 0 ? -(x) : (x))
-#define MUL(x, y) ((x) * (y))
-#define DIV(x, y) ((x) / (y))
-#define FMA_(x, y, z) scalar_fma(x, y, z)
-#define FNMA_(x, y, z) scalar_fma(-(x), y, z)
-#define SWAP(x, y) do { const T was = (x); (x) = (y); (y) = was; } while (0)
+ * a step exchanges and how large its block is differs from matrix to matrix. The lower triangle lies by columns: what a
+ * step does to a column is a loop over neighbours. */
 
-/* The lower triangle of a (row-major, n x n) becomes L and D; returns info. Row and column k + s - 1 are exchanged with
- * those of pivot[k], s the order of the block at k (Golub and Van Loan, section 4.4; LAPACK's sytf2). */
-INLINE intptr_t ldl_factor(T *a, intptr_t n, int32_t *pivots) {
+INLINE T ldl_size(T x) { return x < 0 ? -x : x; }
+
+INLINE void ldl_swap(T *x, T *y) {
+    const T was = *x;
+    *x = *y;
+    *y = was;
+}
+
+/* y -= l x, from element `from` on. */
+INLINE void ldl_subtract(T *restrict y, T l, const T *restrict x, intptr_t from, intptr_t n) {
+    for (intptr_t i = from; i < n; i++) y[i] = scalar_fma(-x[i], l, y[i]);
+}
+
+/* The largest magnitude in row and column r of what is left at step k, without the diagonal. */
+INLINE T ldl_largest_beside(const T *a, intptr_t n, intptr_t k, intptr_t r) {
+    T most = 0;
+    for (intptr_t j = k; j < r; j++) most = ldl_size(a[j * n + r]) > most ? ldl_size(a[j * n + r]) : most;
+    for (intptr_t i = r + 1; i < n; i++) most = ldl_size(a[r * n + i]) > most ? ldl_size(a[r * n + i]) : most;
+    return most;
+}
+
+/* The order of the block at step k, 1 or 2, and the row p that comes to its end; 0: the pivot is zero or NaN. */
+INLINE intptr_t ldl_choose(const T *a, intptr_t n, intptr_t k, intptr_t *p) {
     const T alpha = (T)((1 + 4.1231056256176605498) / 8); /* the square root of 17 */
+    const T *const column = a + k * n;
+    intptr_t far = k;
+    T most = 0;
+    for (intptr_t i = k + 1; i < n; i++)
+        if (ldl_size(column[i]) > most) most = ldl_size(column[i]), far = i;
+    const T own = ldl_size(column[k]), bound = alpha * most;
+    *p = k;
+    if (!(own > 0 || most > 0) || own != own) return 0;
+    if (own >= bound) return 1;
+    const T row = ldl_largest_beside(a, n, k, far);
+    if (own >= bound * (most / row)) return 1;
+    *p = far;
+    return ldl_size(a[far * n + far]) >= alpha * row ? 1 : 2;
+}
+
+/* Exchanges rows and columns `last` and p > last of what is left at step k. */
+INLINE void ldl_exchange(T *a, intptr_t n, intptr_t k, intptr_t last, intptr_t p) {
+    for (intptr_t i = p + 1; i < n; i++) ldl_swap(&a[last * n + i], &a[p * n + i]);
+    for (intptr_t j = last + 1; j < p; j++) ldl_swap(&a[last * n + j], &a[j * n + p]);
+    ldl_swap(&a[last * n + last], &a[p * n + p]);
+    if (last > k) ldl_swap(&a[k * n + last], &a[k * n + p]);
+}
+
+/* The triangle becomes L and D; returns info. Step k exchanges the last row of its block with that of pivots[k], from 1
+ * (Golub and Van Loan, Matrix Computations, section 4.4; LAPACK's sytf2). */
+INLINE intptr_t ldl_factor(T *restrict a, intptr_t n, int32_t *pivots) {
     intptr_t info = 0;
-    for (intptr_t k = 0, step; k < n; k += step) {
-        intptr_t far = k, p = k;
-        T most = 0;
-        for (intptr_t i = k + 1; i < n; i++)
-            if (ABS(a[i * n + k]) > most) most = ABS(a[i * n + k]), far = i;
-        const T own = ABS(a[k * n + k]), bound = MUL(alpha, most);
-        step = 1;
-        if (!(own > 0 || most > 0) || own != own) {
-            if (!info) info = k + 1;
-        } else if (!(own >= bound)) {
-            T row = 0;
-            for (intptr_t j = k; j < far; j++) row = ABS(a[far * n + j]) > row ? ABS(a[far * n + j]) : row;
-            for (intptr_t i = far + 1; i < n; i++) row = ABS(a[i * n + far]) > row ? ABS(a[i * n + far]) : row;
-            if (!(own >= MUL(bound, DIV(most, row)))) {
-                p = far;
-                if (!(ABS(a[far * n + far]) >= MUL(alpha, row))) step = 2;
-            }
-        }
-        const intptr_t last = k + step - 1;
-        if (p != last) {
-            for (intptr_t i = p + 1; i < n; i++) SWAP(a[i * n + last], a[i * n + p]);
-            for (intptr_t j = last + 1; j < p; j++) SWAP(a[j * n + last], a[p * n + j]);
-            SWAP(a[last * n + last], a[p * n + p]);
-            if (step == 2) SWAP(a[last * n + k], a[p * n + k]);
-        }
-        if (step == 1) {
+    for (intptr_t k = 0, order; k < n; k += order) {
+        T *const x = a + k * n, *const y = x + n;
+        intptr_t p;
+        const intptr_t chosen = ldl_choose(a, n, k, &p);
+        order = chosen == 2 ? 2 : 1;
+        if (p != k + order - 1) ldl_exchange(a, n, k, k + order - 1, p);
+        if (order == 1) {
             pivots[k] = (int32_t)(p + 1);
-            if (info == k + 1) continue;
-            const T d = a[k * n + k];
-            for (intptr_t j = k + 1; j < n; j++) {
-                const T l = DIV(a[j * n + k], d); /* rows above are already those of L */
-                for (intptr_t i = j; i < n; i++) a[i * n + j] = FNMA_(a[i * n + k], l, a[i * n + j]);
-                a[j * n + k] = l;
+            if (!chosen) {
+                info = info ? info : k + 1;
+                continue;
+            }
+            for (intptr_t j = k + 1; j < n; j++) { /* x is of L above row j */
+                const T l = x[j] / x[k];
+                ldl_subtract(a + j * n, l, x, j, n);
+                x[j] = l;
             }
         } else {
             pivots[k] = pivots[k + 1] = -(int32_t)(p + 1);
-            const T e = a[(k + 1) * n + k], d1 = DIV(a[(k + 1) * n + k + 1], e), d0 = DIV(a[k * n + k], e);
-            const T scale = DIV(DIV(1, FMA_(d1, d0, -1)), e);
+            const T e = x[k + 1], d1 = y[k + 1] / e, d0 = x[k] / e, scale = 1 / scalar_fma(d1, d0, -1) / e;
             for (intptr_t j = k + 2; j < n; j++) {
-                const T x = a[j * n + k], y = a[j * n + k + 1];
-                const T l0 = MUL(scale, FMA_(d1, x, -y)), l1 = MUL(scale, FMA_(d0, y, -x));
-                for (intptr_t i = j; i < n; i++)
-                    a[i * n + j] = FNMA_(a[i * n + k + 1], l1, FNMA_(a[i * n + k], l0, a[i * n + j]));
-                a[j * n + k] = l0;
-                a[j * n + k + 1] = l1;
+                const T l0 = scale * scalar_fma(d1, x[j], -y[j]), l1 = scale * scalar_fma(d0, y[j], -x[j]);
+                ldl_subtract(a + j * n, l0, x, j, n);
+                ldl_subtract(a + j * n, l1, y, j, n);
+                x[j] = l0;
+                y[j] = l1;
             }
         }
     }
     return info;
 }
 
-/* x becomes the solution by the factors of which a holds the lower triangle (LAPACK's sytrs). */
+INLINE intptr_t ldl_order(int32_t pivot) { return pivot > 0 ? 1 : 2; }
+INLINE intptr_t ldl_row(int32_t pivot) { return (pivot > 0 ? pivot : -(intptr_t)pivot) - 1; }
+
+/* x becomes the solution (LAPACK's sytrs). */
 INLINE void ldl_solve(const T *a, const int32_t *pivots, intptr_t n, T *x) {
-    for (intptr_t k = 0, step; k < n; k += step) {
-        step = pivots[k] > 0 ? 1 : 2;
-        const intptr_t p = (pivots[k] > 0 ? pivots[k] : -pivots[k]) - 1;
-        SWAP(x[k + step - 1], x[p]);
-        for (intptr_t i = k + step; i < n; i++)
-            for (intptr_t s = 0; s < step; s++) x[i] = FNMA_(a[i * n + k + s], x[k + s], x[i]);
-        if (step == 1) {
-            x[k] = DIV(x[k], a[k * n + k]);
-        } else {
-            const T e = a[(k + 1) * n + k], d0 = DIV(a[k * n + k], e), d1 = DIV(a[(k + 1) * n + k + 1], e);
-            const T det = FMA_(d0, d1, -1), y0 = DIV(x[k], e), y1 = DIV(x[k + 1], e);
-            x[k] = DIV(FMA_(d1, y0, -y1), det);
-            x[k + 1] = DIV(FMA_(d0, y1, -y0), det);
+    for (intptr_t k = 0, order; k < n; k += order) {
+        const T *const column = a + k * n;
+        order = ldl_order(pivots[k]);
+        ldl_swap(&x[k + order - 1], &x[ldl_row(pivots[k])]);
+        ldl_subtract(x, x[k], column, k + order, n);
+        if (order == 1) {
+            x[k] /= column[k];
+            continue;
         }
+        ldl_subtract(x, x[k + 1], column + n, k + order, n);
+        const T e = column[k + 1], d0 = column[k] / e, d1 = column[n + k + 1] / e;
+        const T det = scalar_fma(d0, d1, -1), y0 = x[k] / e, y1 = x[k + 1] / e;
+        x[k] = scalar_fma(d1, y0, -y1) / det;
+        x[k + 1] = scalar_fma(d0, y1, -y0) / det;
     }
-    for (intptr_t end = n, step; end > 0; end -= step) {
-        step = pivots[end - 1] > 0 ? 1 : 2;
-        const intptr_t k = end - step, p = (pivots[k] > 0 ? pivots[k] : -pivots[k]) - 1;
-        for (intptr_t s = 0; s < step; s++)
-            for (intptr_t i = end; i < n; i++) x[k + s] = FNMA_(a[i * n + k + s], x[i], x[k + s]);
-        SWAP(x[end - 1], x[p]);
+    for (intptr_t end = n, order; end > 0; end -= order) {
+        order = ldl_order(pivots[end - 1]);
+        for (intptr_t j = end - order; j < end; j++)
+            for (intptr_t i = end; i < n; i++) x[j] = scalar_fma(-a[j * n + i], x[i], x[j]);
+        ldl_swap(&x[end - 1], &x[ldl_row(pivots[end - 1])]);
     }
 }
 
-/* Which row or column k of the lower triangle is A's: the upper triangle is the lower one with the order of both turned
- * round, and a pivot is counted from the other end. */
+/* --- of either triangle: the upper one is the lower one with the order of rows and columns turned round --- */
+
 INLINE intptr_t ldl_turned(const smm_call *call, intptr_t k) { return call->form & SMM_UPPER ? call->n - 1 - k : k; }
 
+/* A pivot counts from the other end. 0, which is none, if it is no row. */
 INLINE int32_t ldl_pivot(const smm_call *call, int32_t p) {
-    return !(call->form & SMM_UPPER) ? p : p > 0 ? (int32_t)call->n + 1 - p : -((int32_t)call->n + 1 + p);
+    const int32_t n = (int32_t)call->n;
+    if (p > n || p < -n || !p) return 0;
+    return !(call->form & SMM_UPPER) ? p : p > 0 ? n + 1 - p : -(n + 1) - p;
 }
 
-/* 0, or the first pivot, from 1 in A's order, that is none. */
+/* 0, or the first step, from 1 in A's order, whose pivot LDL does not give. */
 INLINE intptr_t ldl_wrong_pivot(const smm_call *call, const int32_t *pivots) {
     const intptr_t n = call->n;
-    for (intptr_t k = 0, step; k < n; k += step) {
-        step = pivots[k] > 0 ? 1 : 2;
-        const intptr_t p = pivots[k] > 0 ? pivots[k] : -(intptr_t)pivots[k];
-        if (p < k + step || p > n || k + step > n || pivots[k + step - 1] != pivots[k])
+    for (intptr_t k = 0, order; k < n; k += order) {
+        order = ldl_order(pivots[k]);
+        const intptr_t row = ldl_row(pivots[k]);
+        if (row < k + order - 1 || row >= n || k + order > n || pivots[k + order - 1] != pivots[k])
             return ldl_turned(call, k) + 1;
     }
     return 0;
 }
 
-INLINE T *ldl_at(const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
-    return (T *)((char *)x->data + q * x->batch + i * x->row + j * x->col);
+INLINE char *ldl_place(const smm_call *call, const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
+    return (char *)x->data + q * x->batch + ldl_turned(call, i) * x->row + ldl_turned(call, j) * x->col;
 }
-INLINE void ldl_put_int(const smm_operand *x, intptr_t q, intptr_t i, intptr_t value) {
-    if (x->data) *(int32_t *)((char *)x->data + q * x->batch + i * x->row) = (int32_t)value;
+
+INLINE void ldl_load(const smm_call *call, intptr_t q, T *a) {
+    const intptr_t n = call->n;
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j <= i; j++) a[j * n + i] = *(const T *)ldl_place(call, &call->a, q, i, j);
 }
-#define TURN(k) ldl_turned(call, k)
-#define GET(x, q, i, j) *ldl_at(x, q, i, j)
-#define PUT(x, q, i, j, value) *ldl_at(x, q, i, j) = (T)(value)
-#define PUT_INT(x, q, i, value) ldl_put_int(x, q, i, value)
-#define LDL_FACTOR(a, n, pivots) ldl_factor(a, n, pivots)
-#define LDL_SOLVE(a, pivots, n, x) ldl_solve(a, pivots, n, x)
 
 static void KERNEL(ldl_scalars)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     const intptr_t n = call->n;
+    const smm_ldl_operands *o = &call->ldl;
     for (intptr_t q = first; q < last; q++) {
         T a[SMM_MOST_ORDER * SMM_MOST_ORDER];
         int32_t pivots[SMM_MOST_ORDER];
-        for (intptr_t i = 0; i < n; i++)
-            for (intptr_t j = 0; j <= i; j++) a[i * n + j] = GET(&call->ldl.a, q, TURN(i), TURN(j));
-        const intptr_t info = LDL_FACTOR(a, n, pivots);
+        ldl_load(call, q, a);
+        const intptr_t info = ldl_factor(a, n, pivots);
         for (intptr_t i = 0; i < n; i++) {
             for (intptr_t j = 0; j < n; j++)
-                PUT(&call->ldl.ld, q, TURN(i), TURN(j), info ? NAN : j <= i ? a[i * n + j] : 0);
-            PUT_INT(&call->ldl.pivots, q, TURN(i), ldl_pivot(call, pivots[i]));
+                *(T *)ldl_place(call, &o->ld, q, i, j) = info ? NAN : j <= i ? a[j * n + i] : 0;
+            *(int32_t *)((char *)o->pivots.data + q * o->pivots.batch + ldl_turned(call, i) * o->pivots.row) =
+                ldl_pivot(call, pivots[i]);
         }
-        PUT_INT(&call->ldl.info, q, 0, info ? ldl_turned(call, info - 1) + 1 : 0);
+        if (o->info.data)
+            *(int32_t *)((char *)o->info.data + q * o->info.batch) =
+                info ? (int32_t)ldl_turned(call, info - 1) + 1 : 0;
     }
 }
 
 static void KERNEL(ldl_solve_scalars)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     const intptr_t n = call->n;
+    const smm_ldl_solve_operands *o = &call->ldl_solve;
     for (intptr_t q = first; q < last; q++) {
         T a[SMM_MOST_ORDER * SMM_MOST_ORDER], x[SMM_MOST_ORDER];
         int32_t pivots[SMM_MOST_ORDER];
-        for (intptr_t i = 0; i < n; i++) {
-            for (intptr_t j = 0; j <= i; j++) a[i * n + j] = GET(&call->ldl_solve.a, q, TURN(i), TURN(j));
-            const smm_operand *p = &call->ldl_solve.pivots;
-            const char *at = (const char *)p->data + q * p->batch + TURN(i) * p->row;
-            pivots[i] = ldl_pivot(call, *(const int32_t *)at);
-        }
+        ldl_load(call, q, a);
+        for (intptr_t i = 0; i < n; i++)
+            pivots[i] = ldl_pivot(call, *(const int32_t *)((const char *)o->pivots.data + q * o->pivots.batch +
+                                                           ldl_turned(call, i) * o->pivots.row));
         const intptr_t wrong = ldl_wrong_pivot(call, pivots);
         for (intptr_t k = 0; k < call->k; k++) {
-            for (intptr_t i = 0; i < n; i++) x[i] = GET(&call->ldl_solve.b, q, TURN(i), k);
-            if (!wrong) LDL_SOLVE(a, pivots, n, x);
-            for (intptr_t i = 0; i < n; i++) PUT(&call->ldl_solve.x, q, TURN(i), k, wrong ? NAN : x[i]);
+            smm_operand b = o->b, to = o->x;
+            b.data = (char *)b.data + k * b.col, to.data = (char *)to.data + k * to.col;
+            for (intptr_t i = 0; i < n; i++)
+                x[i] = *(const T *)((const char *)b.data + q * b.batch + ldl_turned(call, i) * b.row);
+            if (!wrong) ldl_solve(a, pivots, n, x);
+            for (intptr_t i = 0; i < n; i++)
+                *(T *)((char *)to.data + q * to.batch + ldl_turned(call, i) * to.row) = wrong ? NAN : x[i];
         }
-        PUT_INT(&call->ldl_solve.info, q, 0, -wrong);
+        if (o->info.data) *(int32_t *)((char *)o->info.data + q * o->info.batch) = (int32_t)-wrong;
     }
 }
-#undef ABS
-#undef MUL
-#undef DIV
-#undef FMA_
-#undef FNMA_
-#undef SWAP
-#undef TURN
-#undef GET
-#undef PUT
-#undef PUT_INT
-#undef LDL_FACTOR
-#undef LDL_SOLVE
