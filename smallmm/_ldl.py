@@ -2,13 +2,12 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from ._banded import refuse_devices
 from ._calls import run, several
 from ._catalog import computed_by
-from ._errors import SINGULAR
+from ._errors import SINGULAR, WRONG_PIVOTS
 from ._options import flag
 
 
@@ -54,7 +53,7 @@ def ldl_factor(a: "ArrayLike", /, *, lower: bool = True, out: tuple[Any, Any] | 
         Some matrices are singular: a block of D is exactly zero; or a pivot is NaN. The exception holds the
         other matrices' factors.
     ValueError, TypeError
-        As `solve`; n is above 32; an array is on a device.
+        As `solve`; an array is on a device.
 
     See Also
     --------
@@ -116,9 +115,9 @@ def ldl_solve(
 
     Raises
     ------
-    ValueError
-        A pivot is none that `ldl_factor` gives; as `solve`.
-    TypeError
+    LinAlgError
+        Pivots are none that `ldl_factor` gives. The exception holds the other matrices' solutions.
+    ValueError, TypeError
         As `solve`; an array is on a device.
 
     See Also
@@ -137,11 +136,4 @@ def ldl_solve(
     """
     gufunc = "ldl_solve" if flag("ldl_solve", "lower", lower) else "ldl_solve_upper"
     refuse_devices("ldl_solve", LD=LD, pivots=pivots, b=b)
-    x, info = run("ldl_solve", gufunc, {"LD": LD, "pivots": pivots, "b": b}, (out,))
-    if info is not None and np.any(info):
-        where = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(info)))
-        raise ValueError(
-            f"ldl_solve: pivots of the matrix at index {where[: np.ndim(info)]} has none that ldl_factor gives at "
-            f"{-int(np.atleast_1d(info)[where])} (counted from 1)"
-        )
-    return x
+    return run("ldl_solve", gufunc, {"LD": LD, "pivots": pivots, "b": b}, (out,), None, WRONG_PIVOTS)

@@ -5,12 +5,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
+from ._arrays import core_shape
 from ._calls import checked, several
+from ._calls import transposed as with_rows_as_columns
 from ._catalog import composed_of_others
-from ._errors import shown
+from ._compose import namespace_of
+from ._errors import SINGULAR, shown
 from ._least_squares import lstsq_ex
 from ._options import flag, integer, pair
-from ._structured import checked_word, on_host, solve_as_ex
+from ._structured import DIRECT, Structure, checked_word, solve_as
 
 
 class LinsolveExResult(NamedTuple):
@@ -35,74 +38,50 @@ def _refuse_later(op: str, **options: Any) -> None:
             raise NotImplementedError(f"{op}: {name} is {shown(value)}; only {usual!r} is implemented")
 
 
-def _unpacked(op: str, a: Any, lower: bool) -> np.ndarray:
-    """One triangle of each matrix, whose columns lie one after the other as LAPACK packs them."""
-    packed = on_host(op, "a", a)
-    size = packed.shape[-1] if packed.ndim else -1
+def _unpacked(op: str, a: Any, lower: bool) -> Any:
+    """Symmetric matrices, of which one triangle is packed as LAPACK packs it: its columns one after the other."""
+    a = a if hasattr(a, "ndim") else np.asarray(a)
+    size = a.shape[-1] if a.ndim else -1
     n = int((np.sqrt(8 * max(size, 0) + 1) - 1) / 2)
     if n * (n + 1) // 2 != size:
-        raise ValueError(f"{op}: a has shape {packed.shape}; expected (..., n (n + 1) / 2) if packed")
-    rows, columns = np.triu_indices(n) if lower else np.tril_indices(n)
-    full = np.zeros((*packed.shape[:-1], n, n), packed.dtype)
-    full[..., columns, rows] = packed
-    return full
+        raise ValueError(f"{op}: a has shape {tuple(a.shape)}; expected (..., n (n + 1) / 2) if packed")
+    i, j = np.indices((n, n))
+    first, second = np.minimum(i, j), np.maximum(i, j)
+    places = second + first * (2 * n - 1 - first) // 2 if lower else first + second * (second + 1) // 2
+    if isinstance(a, np.ndarray):
+        return a[..., places]
+    from array_api_compat import device
+
+    xp = namespace_of(a)
+    whole = xp.take(a, xp.asarray(places.ravel(), device=device(a)), axis=-1)
+    return xp.reshape(whole, (*a.shape[:-1], n, n))
 
 
-def _solved(
-    op: str,
-    a: Any,
-    b: Any,
-    assume_a: Any,
-    lower: Any,
-    unit_diagonal: Any,
-    transposed: Any,
-    bandwidths: Any,
-    packed: Any,
-    out: Any,
-) -> Any:
-    word = checked_word(op, assume_a)
-    lower, unit_diagonal, transposed, packed = (
-        flag(op, name, x)
-        for name, x in (
-            ("lower", lower),
-            ("unit_diagonal", unit_diagonal),
-            ("transposed", transposed),
-            ("packed", packed),
-        )
+def _solved(op: str, a: Any, b: Any, assume_a: Any, options: dict[str, Any], outs: tuple[Any, Any]) -> Any:
+    """X, info, and what an info that is not 0 means."""
+    word, widths = checked_word(op, assume_a), options["bandwidths"]
+    lower, unit_diagonal, transpose, packed = (
+        flag(op, name, options[name]) for name in ("lower", "unit_diagonal", "transposed", "packed")
     )
     if unit_diagonal and not word.endswith("triangular"):
         raise ValueError(f"{op}: unit_diagonal is True; expected False unless assume_a is triangular")
-    if bandwidths is not None:
+    if widths is not None:
         if word != "banded":
-            raise ValueError(f"{op}: bandwidths is {shown(bandwidths)}; expected None unless assume_a is 'banded'")
-        bandwidths = tuple(integer(op, "bandwidths", x) for x in pair(op, "bandwidths", bandwidths, "(l, u)"))
-        if min(bandwidths) < 0:
-            raise ValueError(f"{op}: bandwidths is {shown(bandwidths)}; expected (l, u) of at least 0")
+            raise ValueError(f"{op}: bandwidths is {shown(widths)}; expected None unless assume_a is 'banded'")
+        first, second = pair(op, "bandwidths", widths, "(l, u)")
+        widths = integer(op, "bandwidths", first), integer(op, "bandwidths", second)
+        if min(widths) < 0:
+            raise ValueError(f"{op}: bandwidths is {shown(widths)}; expected (l, u) of at least 0")
     if packed:
         if word not in ("symmetric", "positive definite", "upper triangular", "lower triangular"):
             raise ValueError(f"{op}: packed is True; expected False for assume_a {word!r}")
         a = _unpacked(op, a, lower or word == "lower triangular")
-    shape = np.shape(a) if word in ("general", "auto") else ()
-    if len(shape) > 1 and shape[-1] != shape[-2]:
-        a = np.swapaxes(on_host(op, "a", a), -1, -2) if transposed else a
-        result = lstsq_ex(a, b)
-        return result.x if out is None else _into(out, result.x), result.info, None
-    return solve_as_ex(
-        op,
-        a,
-        b,
-        word,
-        lower=lower,
-        unit_diagonal=unit_diagonal,
-        transpose=transposed,
-        bandwidths=bandwidths,
-        out=out,
-    )
-
-
-def _into(out: Any, x: Any) -> Any:
-    np.copyto(out, x, casting="same_kind")
-    return out
+    m, n = core_shape(a)
+    if m != n and word in ("general", "auto"):
+        a = with_rows_as_columns(a) if transpose else a
+        result = lstsq_ex(a, b, out=(outs[0], None, None, outs[1]))
+        return result.x, result.info, SINGULAR
+    return solve_as(op, a, b, Structure(word, lower, unit_diagonal, transpose, widths), outs)
 
 
 @composed_of_others
@@ -182,11 +161,26 @@ def linsolve(
     >>> smallmm.linsolve([[4.0, 2.0], [2.0, 5.0]], [6.0, 7.0], assume_a="pos")
     array([1., 1.])
     """
+    if (
+        isinstance(assume_a, str)
+        and assume_a in DIRECT
+        and precision == "fixed"
+        and lower is unit_diagonal is transposed is packed is ill_conditioned is return_rcond is False
+        and bandwidths is None
+    ):
+        results = DIRECT[assume_a](a, b, out)
+        if results is not NotImplemented and results[1] is None:
+            return results[0]
     _refuse_later("linsolve", precision=precision, ill_conditioned=ill_conditioned, return_rcond=return_rcond)
-    x, info, reason = _solved(
-        "linsolve", a, b, assume_a, lower, unit_diagonal, transposed, bandwidths, packed, out
-    )
-    return x if reason is None else checked("linsolve", (x, info), reason)
+    options = {
+        "lower": lower,
+        "unit_diagonal": unit_diagonal,
+        "transposed": transposed,
+        "bandwidths": bandwidths,
+        "packed": packed,
+    }
+    x, info, reason = _solved("linsolve", a, b, assume_a, options, (out, None))
+    return checked("linsolve", (x, info), reason)
 
 
 @composed_of_others
@@ -214,8 +208,12 @@ def linsolve_ex(
     np.int32(1)
     """
     _refuse_later("linsolve_ex", precision=precision, ill_conditioned=ill_conditioned)
-    x_out, info_out = several("linsolve_ex", out, LinsolveExResult)
-    x, info, _ = _solved(
-        "linsolve_ex", a, b, assume_a, lower, unit_diagonal, transposed, bandwidths, packed, x_out
-    )
-    return LinsolveExResult(x, info if info_out is None else _into(info_out, info))
+    options = {
+        "lower": lower,
+        "unit_diagonal": unit_diagonal,
+        "transposed": transposed,
+        "bandwidths": bandwidths,
+        "packed": packed,
+    }
+    x, info, _ = _solved("linsolve_ex", a, b, assume_a, options, several("linsolve_ex", out, LinsolveExResult))
+    return LinsolveExResult(x, info)

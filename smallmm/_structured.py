@@ -1,18 +1,21 @@
 """What `solve` and `linsolve` share: solutions of A X = B for what the caller says of A, or for what A's values say.
 
-Only the part of A that a word names is read. Every way is a gufunc, so that bits are those of the function of that
-name."""
+Only the part of A that a word names is read. Bits are those of the function for that structure."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._adapters import on_device
+from . import _core
 from ._arrays import as_numpy
 from ._banded import refuse_devices
-from ._calls import checked, run, transposed
+from ._calls import run, transposed
+from ._compose import composed, dimensions, extreme
+from ._composition import Composition, constant
+from ._contractions import diagonal
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, Reason, shown
-from ._shapes import MOST_ORDER
 
 # SciPy's words, and their short forms
 WORDS = {
@@ -31,8 +34,18 @@ WORDS = {
     "diagonal": "diagonal",
     "auto": "auto",
 }
-# What these call besides the gufunc of `solve`, whose own functions name them
-GUFUNCS = ("solve_pos", "solve_pos_upper")
+# What they call besides the gufuncs of `solve`, `solve_triangular`, `solve_tridiagonal` and `solve_banded`
+GUFUNCS = ("solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper")
+
+
+class Structure(NamedTuple):
+    """What is said of A."""
+
+    word: str  # a whole one
+    lower: bool = False  # the triangle that is read of symmetric and positive definite matrices
+    unit_diagonal: bool = False
+    transpose: bool = False  # solve A^T X = B
+    bandwidths: tuple[int, int] | None = None
 
 
 def checked_word(op: str, assume_a: Any) -> str:
@@ -43,55 +56,52 @@ def checked_word(op: str, assume_a: Any) -> str:
     return WORDS[word]
 
 
-def solve_as(op: str, a: Any, b: Any, assume_a: Any, *, out: Any = None, **options: Any) -> Any:
-    """X, or LinAlgError with those of the matrices that have one."""
-    x, info, reason = solve_as_ex(op, a, b, assume_a, out=out, **options)
-    return checked(op, (x, info), reason)
+def gufunc_of(s: Structure) -> tuple[str, Reason] | None:
+    """The gufunc of A and B, and what its info means; None: of other operands."""
+    if s.word == "general":
+        return "solve", SINGULAR
+    if s.word == "positive definite":
+        return f"solve_pos{'' if s.lower else '_upper'}", NOT_POSITIVE_DEFINITE
+    if s.word == "symmetric":
+        return f"solve_sym{'' if s.lower else '_upper'}", SINGULAR
+    if s.word.endswith("triangular"):
+        lower = (s.word == "lower triangular") != s.transpose
+        return f"solve_{'unit_' * s.unit_diagonal}{'lower' if lower else 'upper'}", SINGULAR_TRIANGLE
+    return None
 
 
-def solve_as_ex(
-    op: str,
-    a: Any,
-    b: Any,
-    assume_a: Any,
-    *,
-    lower: bool = False,
-    unit_diagonal: bool = False,
-    transpose: bool = False,
-    bandwidths: tuple[int, int] | None = None,
-    out: Any = None,
-) -> tuple[Any, Any, Reason]:
-    """X, info, and what an info that is not 0 means."""
-    word = checked_word(op, assume_a)
-    if word == "auto":
-        return _solve_each(op, a, b, transpose, out)
-    if word == "positive definite":
-        return *_solve_pos(op, a, b, lower, out), NOT_POSITIVE_DEFINITE
-    if word.endswith("triangular"):
-        lower = (word == "lower triangular") != transpose
-        gufunc = f"solve_{'unit_' * unit_diagonal}{'lower' if lower else 'upper'}"
-        a = transposed(a) if transpose else a
-        return *run(op, gufunc, {"a": a, "b": b}, (out, None)), SINGULAR_TRIANGLE
-    if word == "symmetric":
-        return *_solve_symmetric(op, a, b, lower, out), SINGULAR
-    if word == "general":
-        a = transposed(a) if transpose else a
-        return *run(op, "solve", {"a": a, "b": b}, (out, None)), SINGULAR
-    a = on_host(op, "a", a)
-    b = on_host(op, "b", b)
-    _check_square(op, a)
-    a = a.mT if transpose else a
-    if word == "diagonal":
-        return *_divided(op, a.diagonal(axis1=-2, axis2=-1), b, out), SINGULAR
-    if word == "tridiagonal":
-        diagonals = [a.diagonal(k, axis1=-2, axis2=-1) for k in (-1, 0, 1)]
-        operands = dict(zip(("dl", "d", "du"), diagonals, strict=True))
-        return *run(op, "solve_tridiagonal", {**operands, "b": b}, (out, None)), SINGULAR
-    if bandwidths is not None and transpose:
-        bandwidths = bandwidths[::-1]
-    below, above = bandwidths or bandwidths_of(a)
-    operands = {"ab": diagonals_of(a, below, above), "lower": np.array(below, np.int32), "b": b}
-    return *run(op, "solve_banded", operands, (out, None)), SINGULAR
+# The direct path of a word without any option
+DIRECT = {word: _core.direct[found[0]] for word in WORDS if (found := gufunc_of(Structure(WORDS[word])))}
+
+
+def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tuple[Any, Any, Reason]:
+    """X, info, and what an info that is not 0 means. outs: where X and info go, or None."""
+    found = gufunc_of(s)
+    if found is not None:
+        gufunc, reason = found
+        is_symmetric = s.word in ("symmetric", "positive definite")
+        a = transposed(a) if s.transpose and not is_symmetric else a
+        return *run(op, gufunc, {"a": a, "b": b}, outs), reason
+    a = transposed(a) if s.transpose else a
+    solution: Callable[..., Any] = {
+        "diagonal": _divided,
+        "tridiagonal": partial(_solve_tridiagonal, op),
+        "banded": partial(_solve_banded, op),
+        "auto": partial(_solve_each, op),
+    }[s.word]
+    if s.word == "banded":
+        widths = s.bandwidths[::-1] if s.bandwidths and s.transpose else s.bandwidths
+        solution = partial(solution, widths or bandwidths_of(on_host(op, "a", a)))
+    if s.word == "auto":
+        refuse_devices(op, a=a, b=b)
+    is_vector = dimensions(b) == 1
+    composition = Composition(
+        op,
+        "(n,n),(n)->(n),()" if is_vector else "(n,n),(n,k)->(n,k),()",
+        partial(_of_columns, solution) if is_vector else solution,
+        (None, np.int32),
+    )
+    return *composed(composition, {"a": a, "b": b}, outs), SINGULAR
 
 
 def on_host(op: str, name: str, x: Any) -> np.ndarray:
@@ -99,53 +109,55 @@ def on_host(op: str, name: str, x: Any) -> np.ndarray:
     return as_numpy(op, name, x)
 
 
-def _check_square(op: str, a: np.ndarray) -> None:
-    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise np.linalg.LinAlgError(f"{op}: a has shape {a.shape}; expected square matrices, (..., n, n)")
+# --- compositions: of A and B, X and info ----------------------------------------------------------------
 
 
-def _solve_pos(op: str, a: Any, b: Any, lower: bool, out: Any) -> tuple[Any, Any]:
-    upper = "" if lower else "_upper"
-    if not (on_device(a) or on_device(b)):
-        return run(op, f"solve_pos{upper}", {"a": a, "b": b}, (out, None))
-    factor, info = run(op, f"cholesky{upper}", {"a": a}, (None, None))  # devices have no kernel for both
-    return run(op, f"cho_solve{upper}", {"c": factor, "b": b}, (out,)), info
+def _of_columns(solution: Callable[..., Any], xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    x, info = solution(xp, a, b[..., None])
+    return x[..., 0], info
 
 
-def _solve_symmetric(op: str, a: Any, b: Any, lower: bool, out: Any) -> tuple[Any, Any]:
-    a, upper = on_host(op, "a", a), "" if lower else "_upper"
-    _check_square(op, a)
-    if a.shape[-1] > MOST_ORDER:  # no kernel takes them; LAPACK's takes whole ones
-        half = np.tri(a.shape[-1], dtype=bool)
-        whole = np.where(half if lower else half.T, a, a.mT)
-        return run(op, "solve", {"a": whole, "b": b}, (out, None))
-    factors, pivots, info = run(op, f"ldl_factor{upper}", {"a": a}, (None, None, None))
-    x, wrong = run(op, f"ldl_solve{upper}", {"a": factors, "pivots": pivots, "b": b}, (out, None))
-    return x, info + 0 * wrong  # of the batch dimensions of both
+def _divided(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Of diagonal matrices. info: the first element that is zero, from 1."""
+    d = diagonal(a)
+    n = d.shape[-1]
+    numbers, beyond, zero, nan = (constant(xp, x, b) for x in (np.arange(1, n + 1), n + 1, 0, np.nan))
+    first = extreme(xp, xp.where(d == 0, numbers, beyond), -1)
+    info = xp.where(first == beyond, zero, first)
+    x = xp.where((info == 0)[..., None, None], b / d[..., None], nan)
+    return x, info.astype(np.int32) if xp is np else xp.astype(info, xp.int32)
 
 
-def _divided(op: str, d: np.ndarray, b: np.ndarray, out: Any) -> tuple[Any, Any]:
-    """Of diagonal matrices: that is a triangle without anything else, one row of three diagonals at a time."""
-    none = np.zeros(max(0, d.shape[-1] - 1), d.dtype)
-    return run(op, "solve_tridiagonal_unpivoted", {"dl": none, "d": d, "du": none, "b": b}, (out, None))
+def _solve_tridiagonal(op: str, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    operands = {f"diagonal {k} of a": diagonal(a, offset=k) for k in (-1, 0, 1)}
+    return run(op, "solve_tridiagonal", {**operands, "b": b}, (None, None))
 
 
-# --- bands ---------------------------------------------------------------------------------------------
+def _solve_banded(op: str, bandwidths: tuple[int, int], xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    below, above = bandwidths
+    operands = {"diagonals of a": diagonals_of(xp, a, below, above), "lower": np.array(below, np.int32)}
+    return run(op, "solve_banded", {**operands, "b": b}, (None, None))
 
 
 def bandwidths_of(a: np.ndarray) -> tuple[int, int]:
     """How many diagonals below and above the main one some matrix has that are not zero."""
+    if a.ndim < 2:
+        return 0, 0  # the call says what is wrong
     rows, columns = np.nonzero((a != 0).reshape(-1, *a.shape[-2:]).any(axis=0))
     return max(0, *(rows - columns).tolist(), 0), max(0, *(columns - rows).tolist(), 0)
 
 
-def diagonals_of(a: np.ndarray, below: int, above: int) -> np.ndarray:
+def diagonals_of(xp: Any, a: Any, below: int, above: int) -> Any:
     """The diagonals of full matrices as SciPy stores them."""
     n = a.shape[-1]
-    ab = np.zeros((*a.shape[:-2], below + above + 1, n), a.dtype)
-    for k in range(-min(below, n - 1), min(above, n - 1) + 1):
-        ab[..., above - k, max(k, 0) : n + min(k, 0)] = a.diagonal(k, axis1=-2, axis2=-1)
-    return ab
+
+    def row(k: int) -> Any:
+        if abs(k) >= n:
+            return xp.zeros_like(a[..., 0, :])
+        before, after = (xp.zeros_like(a[..., 0, : max(0, part)]) for part in (k, -k))
+        return xp.concat([before, diagonal(a, offset=k), after], axis=-1)
+
+    return xp.stack([row(k) for k in range(above, -below - 1, -1)], axis=-2)
 
 
 # --- by value ------------------------------------------------------------------------------------------
@@ -169,29 +181,20 @@ def structures(a: np.ndarray) -> np.ndarray:
     return np.select([upper & lower, upper, lower, narrow, symmetric], range(5), 5)
 
 
-def _solve_each(op: str, a: Any, b: Any, transpose: bool, out: Any) -> tuple[Any, Any, Reason]:
+def _solve_each(op: str, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """Each matrix by what was found of it. One that is symmetric but not positive definite is a general one."""
-    a, b = on_host(op, "a", a), on_host(op, "b", b)
-    _check_square(op, a)
-    a = a.mT if transpose else a
-    is_vector = b.ndim == 1
-    right = b[:, None] if is_vector else b
-    batch = np.broadcast_shapes(a.shape[:-2], right.shape[:-2])
-    flat_a = np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
-    flat_b = np.broadcast_to(right, (*batch, *right.shape[-2:])).reshape(-1, *right.shape[-2:])
+    if xp is not np:
+        raise TypeError(f"{op}: assume_a is 'auto', which has no derivative; expected another word")
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     kinds = np.broadcast_to(structures(a), batch).ravel()
-    x, _ = run(op, "solve", {"a": flat_a[:0], "b": flat_b[:0]}, (None, None))  # its dtype, and what is wrong
-    x, info = np.empty((len(kinds), *x.shape[1:]), x.dtype), np.zeros(len(kinds), np.int32)
+    a, b = (np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(-1, *y.shape[-2:]) for y in (a, b))
+    x, info = np.empty(b.shape, b.dtype), np.zeros(len(kinds), np.int32)
     left = np.ones(len(kinds), bool)
     for kind in (_MAYBE_DEFINITE, *range(_MAYBE_DEFINITE), _GENERAL):
         these = np.flatnonzero(left if kind == _GENERAL else kinds == kind)
         if not len(these):
             continue
-        x[these], info[these], _ = solve_as_ex(op, flat_a[these], flat_b[these], FOUND[kind], lower=True)
+        structure = Structure(FOUND[kind], lower=True)
+        x[these], info[these], _ = solve_as(op, a[these], b[these], structure, (None, None))
         left[these] = (info[these] != 0) if kind == _MAYBE_DEFINITE else False
-    x, info = x.reshape(*batch, *x.shape[1:]), info.reshape(batch)
-    x = x[..., 0] if is_vector else x
-    if out is not None:
-        np.copyto(out, x, casting="same_kind")
-        x = out
-    return x[()], info[()], SINGULAR
+    return x.reshape(*batch, *x.shape[1:]), info.reshape(batch)

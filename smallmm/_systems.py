@@ -6,11 +6,11 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 
 from . import _core
 from ._arrays import core_shape
-from ._calls import run, run_from_the_right, several, transposed
+from ._calls import checked, run, run_from_the_right, several, transposed
 from ._catalog import computed_by
 from ._errors import SINGULAR, SINGULAR_TRIANGLE
 from ._options import flag, is_transposed, one_triangle
-from ._structured import GUFUNCS, checked_word, solve_as
+from ._structured import DIRECT, GUFUNCS, Structure, checked_word, solve_as
 
 _direct = _core.direct
 _direct_solve, _direct_inv = _direct["solve"], _direct["inv"]
@@ -124,9 +124,15 @@ def solve(
     array([1., 1.])
     """
     if assume_a != "general" and checked_word("solve", assume_a) != "general":
-        if not flag("solve", "left", left):
+        if left is not True and not flag("solve", "left", left):
             raise ValueError("solve: left is False; expected True with assume_a")
-        return solve_as("solve", a, b, assume_a, lower=flag("solve", "lower", lower), out=out)
+        if assume_a in DIRECT and lower is False:
+            results = DIRECT[assume_a](a, b, out)
+            if results is not NotImplemented and results[1] is None:
+                return results[0]
+        structure = Structure(checked_word("solve", assume_a), lower=flag("solve", "lower", lower))
+        x, info, reason = solve_as("solve", a, b, structure, (out,))
+        return checked("solve", (x, info), reason)
     if left is not True and not flag("solve", "left", left):
         return run_from_the_right("solve", "solve", {"a": transposed(a), "b": b}, out, SINGULAR)
     results = _direct_solve(a, b, out)

@@ -136,15 +136,39 @@ INLINE intptr_t ldl_wrong_pivot(const smm_call *call, const int32_t *pivots) {
     return 0;
 }
 
-INLINE char *ldl_place(const smm_call *call, const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
-    return (char *)x->data + q * x->batch + ldl_turned(call, i) * x->row + ldl_turned(call, j) * x->col;
+/* Row i of the lower triangle, or of a vector. */
+INLINE char *ldl_place(const smm_call *call, const smm_operand *x, intptr_t q, intptr_t i) {
+    return (char *)x->data + q * x->batch + ldl_turned(call, i) * x->row;
+}
+
+INLINE T *ldl_element(const smm_call *call, const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
+    return (T *)(ldl_place(call, x, q, i) + ldl_turned(call, j) * x->col);
 }
 
 INLINE void ldl_load(const smm_call *call, intptr_t q, T *a) {
     const intptr_t n = call->n;
     for (intptr_t i = 0; i < n; i++)
-        for (intptr_t j = 0; j <= i; j++) a[j * n + i] = *(const T *)ldl_place(call, &call->a, q, i, j);
+        for (intptr_t j = 0; j <= i; j++) a[j * n + i] = *ldl_element(call, &call->a, q, i, j);
 }
+
+/* X of matrix q; NaN if it has none. */
+INLINE void ldl_solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t q, const T *a,
+                          const int32_t *pivots, bool none) {
+    const intptr_t n = call->n;
+    for (intptr_t k = 0; k < call->k; k++) {
+        T x[SMM_MOST_ORDER];
+        for (intptr_t i = 0; i < n; i++) x[i] = *(const T *)(ldl_place(call, b, q, i) + k * b->col);
+        if (!none) ldl_solve(a, pivots, n, x);
+        for (intptr_t i = 0; i < n; i++) *(T *)(ldl_place(call, to, q, i) + k * to->col) = none ? NAN : x[i];
+    }
+}
+
+INLINE void ldl_store_info(const smm_operand *to, intptr_t q, intptr_t info) {
+    if (to->data) *(int32_t *)((char *)to->data + q * to->batch) = (int32_t)info;
+}
+
+/* A step, from 1, as A's row, from 1. */
+INLINE intptr_t ldl_info(const smm_call *call, intptr_t step) { return step ? ldl_turned(call, step - 1) + 1 : 0; }
 
 static void KERNEL(ldl_scalars)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
@@ -157,37 +181,37 @@ static void KERNEL(ldl_scalars)(const smm_call *call, intptr_t first, intptr_t l
         const intptr_t info = ldl_factor(a, n, pivots);
         for (intptr_t i = 0; i < n; i++) {
             for (intptr_t j = 0; j < n; j++)
-                *(T *)ldl_place(call, &o->ld, q, i, j) = info ? NAN : j <= i ? a[j * n + i] : 0;
-            *(int32_t *)((char *)o->pivots.data + q * o->pivots.batch + ldl_turned(call, i) * o->pivots.row) =
-                ldl_pivot(call, pivots[i]);
+                *ldl_element(call, &o->ld, q, i, j) = info ? NAN : j <= i ? a[j * n + i] : 0;
+            *(int32_t *)ldl_place(call, &o->pivots, q, i) = ldl_pivot(call, pivots[i]);
         }
-        if (o->info.data)
-            *(int32_t *)((char *)o->info.data + q * o->info.batch) =
-                info ? (int32_t)ldl_turned(call, info - 1) + 1 : 0;
+        ldl_store_info(&o->info, q, ldl_info(call, info));
     }
 }
 
 static void KERNEL(ldl_solve_scalars)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
-    const intptr_t n = call->n;
     const smm_ldl_solve_operands *o = &call->ldl_solve;
     for (intptr_t q = first; q < last; q++) {
-        T a[SMM_MOST_ORDER * SMM_MOST_ORDER], x[SMM_MOST_ORDER];
+        T a[SMM_MOST_ORDER * SMM_MOST_ORDER];
         int32_t pivots[SMM_MOST_ORDER];
         ldl_load(call, q, a);
-        for (intptr_t i = 0; i < n; i++)
-            pivots[i] = ldl_pivot(call, *(const int32_t *)((const char *)o->pivots.data + q * o->pivots.batch +
-                                                           ldl_turned(call, i) * o->pivots.row));
+        for (intptr_t i = 0; i < call->n; i++)
+            pivots[i] = ldl_pivot(call, *(const int32_t *)ldl_place(call, &o->pivots, q, i));
         const intptr_t wrong = ldl_wrong_pivot(call, pivots);
-        for (intptr_t k = 0; k < call->k; k++) {
-            smm_operand b = o->b, to = o->x;
-            b.data = (char *)b.data + k * b.col, to.data = (char *)to.data + k * to.col;
-            for (intptr_t i = 0; i < n; i++)
-                x[i] = *(const T *)((const char *)b.data + q * b.batch + ldl_turned(call, i) * b.row);
-            if (!wrong) ldl_solve(a, pivots, n, x);
-            for (intptr_t i = 0; i < n; i++)
-                *(T *)((char *)to.data + q * to.batch + ldl_turned(call, i) * to.row) = wrong ? NAN : x[i];
-        }
-        if (o->info.data) *(int32_t *)((char *)o->info.data + q * o->info.batch) = (int32_t)-wrong;
+        ldl_solve_all(call, &o->b, &o->x, q, a, pivots, wrong);
+        ldl_store_info(&o->info, q, -wrong);
+    }
+}
+
+static void KERNEL(solve_sym_scalars)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+    (void)cold;
+    const smm_solve_sym_operands *o = &call->solve_sym;
+    for (intptr_t q = first; q < last; q++) {
+        T a[SMM_MOST_ORDER * SMM_MOST_ORDER];
+        int32_t pivots[SMM_MOST_ORDER];
+        ldl_load(call, q, a);
+        const intptr_t info = ldl_factor(a, call->n, pivots);
+        ldl_solve_all(call, &o->b, &o->x, q, a, pivots, info);
+        ldl_store_info(&o->info, q, ldl_info(call, info));
     }
 }

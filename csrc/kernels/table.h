@@ -211,6 +211,10 @@ static const smm_kernel ldl_solve_list[] = {
     ROW(ldl_solve_scalars, 0, 0, 0, any_needs, SMM_MEMORY),
 };
 
+static const smm_kernel solve_sym_list[] = {
+    ROW(solve_sym_scalars, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
 /* A kernel that says how much room it takes. */
 #define ROOMY(stem) {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), any_needs, SMM_BEYOND_L2, 0, KERNEL(stem##_room)}
 static const smm_kernel tridiagonal_list[] = {ROOMY(tridiagonal_lanes)};
@@ -243,7 +247,8 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_SOLVE_BANDED] = LIST(banded_list),
               [SMM_OP_SOLVEH_BANDED] = LIST(banded_pos_list),
               [SMM_OP_LDL] = LIST(ldl_list),
-              [SMM_OP_LDL_SOLVE] = LIST(ldl_solve_list)},
+              [SMM_OP_LDL_SOLVE] = LIST(ldl_solve_list),
+              [SMM_OP_SOLVE_SYM] = LIST(solve_sym_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

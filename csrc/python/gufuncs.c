@@ -56,6 +56,8 @@ static const smm_gufunc gufuncs[] = {
     {"svdvals_wide", "the same for m <= n", .op = SMM_OP_SVDVALS, .k = 'm', .whole = true},
     {"solve_pos", "X of A X = B by Cholesky, info", .op = SMM_OP_SOLVE_POS, .whole = true},
     {"solve_pos_upper", "the same of the upper triangle", .op = SMM_OP_SOLVE_POS, .form = SMM_UPPER, .whole = true},
+    {"solve_sym", "X of A X = B by L D L^T, info", .op = SMM_OP_SOLVE_SYM, .whole = true},
+    {"solve_sym_upper", "the same of the upper triangle", .op = SMM_OP_SOLVE_SYM, .form = SMM_UPPER, .whole = true},
     {"ldl_factor", "L D L^T, pivots, info", .op = SMM_OP_LDL, .whole = true},
     {"ldl_factor_upper", "the same of the upper triangle", .op = SMM_OP_LDL, .form = SMM_UPPER, .whole = true},
     {"ldl_solve", "X of A X = B, info", .op = SMM_OP_LDL_SOLVE, .whole = true},

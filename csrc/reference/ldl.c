@@ -135,26 +135,42 @@ static void factor_one(const smm_call *call, intptr_t q) {
     put_int(&call->ldl.info, q, 0, info ? turned(call, info - 1) + 1 : 0);
 }
 
+/* X; NaN if there is none. */
+static void solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t q, matrix a,
+                      const int32_t *pivots, bool none) {
+    for (intptr_t k = 0; k < call->k; k++) {
+        double x[SMM_MOST_ORDER];
+        for (intptr_t i = 0; i < call->n; i++) x[i] = get(b, call->dtype, q, turned(call, i), k);
+        if (!none) solve(call->dtype, a, pivots, call->n, x);
+        for (intptr_t i = 0; i < call->n; i++) put(to, call->dtype, q, turned(call, i), k, none ? NAN : x[i]);
+    }
+}
+
 static void solve_one(const smm_call *call, intptr_t q) {
-    const intptr_t n = call->n;
     const smm_operand *from = &call->ldl_solve.pivots;
     matrix a;
     int32_t pivots[SMM_MOST_ORDER];
     get_lower(call, q, a);
-    for (intptr_t i = 0; i < n; i++)
+    for (intptr_t i = 0; i < call->n; i++)
         pivots[i] = turned_pivot(call, *(const int32_t *)((const char *)from->data + q * from->batch +
                                                           turned(call, i) * from->row));
     const intptr_t wrong = wrong_pivot(call, pivots);
-    for (intptr_t k = 0; k < call->k; k++) {
-        double x[SMM_MOST_ORDER];
-        for (intptr_t i = 0; i < n; i++) x[i] = get(&call->ldl_solve.b, call->dtype, q, turned(call, i), k);
-        if (!wrong) solve(call->dtype, a, pivots, n, x);
-        for (intptr_t i = 0; i < n; i++)
-            put(&call->ldl_solve.x, call->dtype, q, turned(call, i), k, wrong ? NAN : x[i]);
-    }
+    solve_all(call, &call->ldl_solve.b, &call->ldl_solve.x, q, a, pivots, wrong);
     put_int(&call->ldl_solve.info, q, 0, -wrong);
 }
 
+static void factor_and_solve_one(const smm_call *call, intptr_t q) {
+    matrix a;
+    int32_t pivots[SMM_MOST_ORDER];
+    get_lower(call, q, a);
+    const intptr_t info = factor(call->dtype, a, call->n, pivots);
+    solve_all(call, &call->solve_sym.b, &call->solve_sym.x, q, a, pivots, info);
+    put_int(&call->solve_sym.info, q, 0, info ? turned(call, info - 1) + 1 : 0);
+}
+
 void smm_reference_ldl(const smm_call *call) {
-    for (intptr_t q = 0; q < call->batch; q++) (call->op == SMM_OP_LDL ? factor_one : solve_one)(call, q);
+    for (intptr_t q = 0; q < call->batch; q++)
+        (call->op == SMM_OP_LDL         ? factor_one
+         : call->op == SMM_OP_SOLVE_SYM ? factor_and_solve_one
+                                        : solve_one)(call, q);
 }

@@ -24,7 +24,8 @@ static void run_one(const smm_call *call) {
     case SMM_OP_SVD_FULL:
     case SMM_OP_SVDVALS: smm_reference_svd(call); break;
     case SMM_OP_LDL:
-    case SMM_OP_LDL_SOLVE: smm_reference_ldl(call); break;
+    case SMM_OP_LDL_SOLVE:
+    case SMM_OP_SOLVE_SYM: smm_reference_ldl(call); break;
     case SMM_OP_SOLVE_TRIDIAGONAL:
     case SMM_OP_SOLVE_BANDED:
     case SMM_OP_SOLVEH_BANDED: smm_reference_banded(call); break;
