@@ -8,12 +8,12 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 from ._arrays import core_shape
 from ._calls import checked, several
 from ._calls import transposed as with_rows_as_columns
-from ._catalog import composed_of_others
+from ._catalog import computed_by
 from ._compose import namespace_of
 from ._errors import SINGULAR, shown
 from ._least_squares import lstsq_ex
 from ._options import flag, integer, pair
-from ._structured import DIRECT, Structure, checked_word, solve_as
+from ._structured import DIRECT, GUFUNCS, Structure, checked_word, solve_as
 
 
 class LinsolveExResult(NamedTuple):
@@ -84,7 +84,7 @@ def _solved(op: str, a: Any, b: Any, assume_a: Any, options: dict[str, Any], out
     return solve_as(op, a, b, Structure(word, lower, unit_diagonal, transpose, widths), outs)
 
 
-@composed_of_others
+@computed_by(*GUFUNCS, "solve_unit_lower", "solve_unit_upper")
 def linsolve(
     a: "ArrayLike",
     b: "ArrayLike",
@@ -183,7 +183,7 @@ def linsolve(
     return checked("linsolve", (x, info), reason)
 
 
-@composed_of_others
+@computed_by(*GUFUNCS, "solve_unit_lower", "solve_unit_upper")
 def linsolve_ex(
     a: "ArrayLike",
     b: "ArrayLike",

@@ -34,8 +34,18 @@ WORDS = {
     "diagonal": "diagonal",
     "auto": "auto",
 }
-# What they call besides the gufuncs of `solve`, `solve_triangular`, `solve_tridiagonal` and `solve_banded`
-GUFUNCS = ("solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper")
+# What they call
+GUFUNCS = (
+    "solve",
+    "solve_pos",
+    "solve_pos_upper",
+    "solve_sym",
+    "solve_sym_upper",
+    "solve_lower",
+    "solve_upper",
+    "solve_tridiagonal",
+    "solve_banded",
+)
 
 
 class Structure(NamedTuple):
@@ -179,6 +189,12 @@ def structures(a: np.ndarray) -> np.ndarray:
     upper, lower, narrow = without(offset < 0), without(offset > 0), without(abs(offset) > 1)
     symmetric = (a == a.mT).all(axis=(-2, -1)) & (a.diagonal(axis1=-2, axis2=-1) > 0).all(axis=-1)
     return np.select([upper & lower, upper, lower, narrow, symmetric], range(5), 5)
+
+
+def found_in(a: np.ndarray) -> tuple[tuple[str, int], ...]:
+    """The words for what is found of the matrices of a stack, and how many matrices each is said of."""
+    counts = np.bincount(structures(a).ravel(), minlength=len(FOUND)).tolist()
+    return tuple((word, count) for word, count in zip(FOUND, counts, strict=True) if count)
 
 
 def _solve_each(op: str, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:

@@ -38,7 +38,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
-@computed_by("solve", *GUFUNCS)
+@computed_by(*GUFUNCS)
 def solve(
     a: "ArrayLike",
     b: "ArrayLike",

@@ -1,6 +1,6 @@
-/* ldl_scalars.h: L D L^T with the pivoting of Bunch and Kaufman, and solves by it, one matrix after the other: which rows
- * a step exchanges and how large its block is differs from matrix to matrix. The lower triangle lies by columns: what a
- * step does to a column is a loop over neighbours. */
+/* ldl_scalars.h: L D L^T with the pivoting of Bunch and Kaufman, and solves by it, one matrix after the other: which
+ * rows a step exchanges and how large its block is differs from matrix to matrix. The lower triangle lies by columns:
+ * what a step does to a column is a loop over neighbours. */
 
 INLINE T ldl_size(T x) { return x < 0 ? -x : x; }
 

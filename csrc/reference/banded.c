@@ -59,7 +59,9 @@ static intptr_t tridiagonal(const smm_call *call, intptr_t q, double *w) {
 }
 
 /* Element (i, j) of a matrix of `lower` diagonals below the main one and `all` on either side of it at most. */
-static double *element(double *w, intptr_t n, intptr_t all, intptr_t i, intptr_t j) { return w + (all + i - j) * n + j; }
+static double *element(double *w, intptr_t n, intptr_t all, intptr_t i, intptr_t j) {
+    return w + (all + i - j) * n + j;
+}
 
 static intptr_t banded(const smm_call *call, intptr_t q, double *w) {
     const smm_dtype dtype = call->dtype;
@@ -112,7 +114,8 @@ static intptr_t definite(const smm_call *call, intptr_t q, double *w) {
     intptr_t info = 0;
     for (intptr_t j = 0; j < n; j++)
         for (intptr_t t = 0; t < m && j + t < n; t++)
-            w[t * n + j] = call->form & SMM_UPPER ? get(&o->ab, dtype, q, m - 1 - t, j + t) : get(&o->ab, dtype, q, t, j);
+            w[t * n + j] =
+                call->form & SMM_UPPER ? get(&o->ab, dtype, q, m - 1 - t, j + t) : get(&o->ab, dtype, q, t, j);
     for (intptr_t j = 0; j < n && !info; j++) {
         if (!(w[j] > 0)) info = j + 1;
         r[j] = round_in(dtype, 1 / round_in(dtype, sqrt(w[j])));
@@ -146,7 +149,7 @@ void smm_reference_banded(const smm_call *call) {
         intptr_t info = 0;
         if (n && w)
             info = call->op == SMM_OP_SOLVE_TRIDIAGONAL ? tridiagonal(call, q, w)
-                : call->op == SMM_OP_SOLVE_BANDED       ? banded(call, q, w)
+                   : call->op == SMM_OP_SOLVE_BANDED    ? banded(call, q, w)
                                                         : definite(call, q, w);
         put_int(smm_info(call), q, 0, info);
     }

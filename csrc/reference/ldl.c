@@ -152,8 +152,8 @@ static void solve_one(const smm_call *call, intptr_t q) {
     int32_t pivots[SMM_MOST_ORDER];
     get_lower(call, q, a);
     for (intptr_t i = 0; i < call->n; i++)
-        pivots[i] = turned_pivot(call, *(const int32_t *)((const char *)from->data + q * from->batch +
-                                                          turned(call, i) * from->row));
+        pivots[i] = turned_pivot(
+            call, *(const int32_t *)((const char *)from->data + q * from->batch + turned(call, i) * from->row));
     const intptr_t wrong = wrong_pivot(call, pivots);
     solve_all(call, &call->ldl_solve.b, &call->ldl_solve.x, q, a, pivots, wrong);
     put_int(&call->ldl_solve.info, q, 0, -wrong);

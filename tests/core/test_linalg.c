@@ -223,7 +223,9 @@ static void fill_diagonals(struct problem *p, enum hardness hardness) {
                                   : c->op == SMM_OP_SOLVE_BANDED
                                       ? c->m - 1 - lowers[c->solve_banded.lower.batch ? q : 0]
                                       : (i == 1 ? 0 : -1);
-            const int kind = hardness == HARD ? (int)random_below(8) : hardness == MIXED ? 8 + (int)random_below(6) : -1;
+            const int kind = hardness == HARD    ? (int)random_below(8)
+                             : hardness == MIXED ? 8 + (int)random_below(6)
+                                                 : -1;
             const bool upright = c->op == SMM_OP_SOLVE_TRIDIAGONAL; /* the diagonal is a column */
             for (intptr_t r = 0; r < s->rows; r++)
                 for (intptr_t j = 0; j < s->cols; j++) {
@@ -360,8 +362,8 @@ static bool run(struct problem *p) {
     const smm_status status = smm_run(&p->call);
     p->call.failed = NULL;
     for (intptr_t q = 0; info->low && q < info->batch; q++) some |= *(const int32_t *)element(&info->x, q, 0, 0) != 0;
-    const bool untold = !info->low && (p->call.op == SMM_OP_LU_SOLVE || p->call.op == SMM_OP_LDL_SOLVE ||
-                                       p->call.op == SMM_OP_INV);
+    const bool untold =
+        !info->low && (p->call.op == SMM_OP_LU_SOLVE || p->call.op == SMM_OP_LDL_SOLVE || p->call.op == SMM_OP_INV);
     return CHECK(status == SMM_OK && (failed == some || untold), "%s: %s, %s failed", running, smm_status_text(status),
                  failed ? "some" : "none");
 }
@@ -482,8 +484,8 @@ static void test_sizes(void) {
         if (is_rectangular(o)) check_random(o, SMM_F64, 5, 3, 0, 2, GOOD);
         if (has_diagonals(o)) {
             for (int draw = 0; draw < 8; draw++)
-                check_random(o, draw % 2 ? SMM_F32 : SMM_F64, random_batch(), 1 + random_below(9), 33 + random_below(200),
-                             random_width(), draw % 4 < 2 ? GOOD : HARD);
+                check_random(o, draw % 2 ? SMM_F32 : SMM_F64, random_batch(), 1 + random_below(9),
+                             33 + random_below(200), random_width(), draw % 4 < 2 ? GOOD : HARD);
             continue;
         }
         if (is_rectangular(o)) check_random(o, SMM_F64, 5, 0, 3, 2, GOOD);
