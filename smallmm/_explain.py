@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from numbers import Number
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,7 +98,7 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     Notes
     -----
     Nothing is computed. The plan is that of the first run of evenly spaced matrices; matrices, flops and
-    bytes are those of all.
+    bytes are those of all. With ``assume_a="auto"`` the plan is for the structure that most matrices have.
 
     Examples
     --------
@@ -110,6 +111,9 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     function = FUNCTIONS[name].function
     operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
     out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
+    found = found_in(operands[0]) if kwargs.get("assume_a", "general") in (None, "auto") else ()
+    if found:
+        kwargs |= {"assume_a": max(found, key=itemgetter(1))[0], "lower": True}
     plan = _core.explain(_unchecked, function, *operands, out=out, **kwargs)
     packed = tuple(x for x in "ab" if plan.pop(f"pack_{x}"))
     architecture = re.search(r"_sm(\d+)$", plan["kernel"] or "")
@@ -119,8 +123,6 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
         gufunc = next(gufunc for gufunc, its in _core.gufunc_rows.items() if its == row)
         plan["kernel"] = f"lapack {_lapack.FALLBACKS[gufunc].routine}"
         plan.update(threads=1, nontemporal=False)
-    looks = kwargs.get("assume_a", "general") in (None, "auto")
-    found = found_in(operands[0]) if looks else ()
     return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), found=found, **plan)
 
 

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from ._arrays import core_shape
-from ._calls import checked, several
+from ._calls import checked, run, several
 from ._calls import transposed as with_rows_as_columns
 from ._catalog import computed_by
 from ._compose import namespace_of
 from ._errors import SINGULAR, shown
 from ._least_squares import lstsq_ex
 from ._options import flag, integer, pair
-from ._structured import DIRECT, GUFUNCS, Structure, checked_word, solve_as
+from ._structured import GUFUNCS, PLAIN, Structure, checked_word, solve_as
 
 
 class LinsolveExResult(NamedTuple):
@@ -163,14 +163,17 @@ def linsolve(
     """
     if (
         isinstance(assume_a, str)
-        and assume_a in DIRECT
+        and assume_a in PLAIN
         and precision == "fixed"
         and lower is unit_diagonal is transposed is packed is ill_conditioned is return_rcond is False
         and bandwidths is None
     ):
-        results = DIRECT[assume_a](a, b, out)
-        if results is not NotImplemented and results[1] is None:
-            return results[0]
+        direct, gufunc, reason = PLAIN[assume_a]
+        results = direct(a, b, out)
+        if results is not NotImplemented:
+            if results[1] is None:
+                return results[0]
+            return run("linsolve", gufunc, {"a": a, "b": b}, (out,), None, reason, results)
     _refuse_later("linsolve", precision=precision, ill_conditioned=ill_conditioned, return_rcond=return_rcond)
     options = {
         "lower": lower,

@@ -16,6 +16,7 @@ from ._compose import composed, dimensions, extreme
 from ._composition import Composition, constant
 from ._contractions import diagonal
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, Reason, shown
+from ._shapes import broadcast_shapes
 
 # SciPy's words, and their short forms
 WORDS = {
@@ -34,7 +35,7 @@ WORDS = {
     "diagonal": "diagonal",
     "auto": "auto",
 }
-# What they call
+# What they call, besides what compositions do
 GUFUNCS = (
     "solve",
     "solve_pos",
@@ -43,8 +44,6 @@ GUFUNCS = (
     "solve_sym_upper",
     "solve_lower",
     "solve_upper",
-    "solve_tridiagonal",
-    "solve_banded",
 )
 
 
@@ -80,8 +79,10 @@ def gufunc_of(s: Structure) -> tuple[str, Reason] | None:
     return None
 
 
-# The direct path of a word without any option
-DIRECT = {word: _core.direct[found[0]] for word in WORDS if (found := gufunc_of(Structure(WORDS[word])))}
+# Of a word without any option: the direct path, the gufunc, and what its info means
+PLAIN = {
+    word: (_core.direct[found[0]], *found) for word in WORDS if (found := gufunc_of(Structure(WORDS[word])))
+}
 
 
 def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tuple[Any, Any, Reason]:
@@ -153,13 +154,15 @@ def bandwidths_of(a: np.ndarray) -> tuple[int, int]:
     """How many diagonals below and above the main one some matrix has that are not zero."""
     if a.ndim < 2:
         return 0, 0  # the call says what is wrong
-    rows, columns = np.nonzero((a != 0).reshape(-1, *a.shape[-2:]).any(axis=0))
+    rows, columns = np.nonzero((a != 0).any(axis=tuple(range(a.ndim - 2))))
     return max(0, *(rows - columns).tolist(), 0), max(0, *(columns - rows).tolist(), 0)
 
 
 def diagonals_of(xp: Any, a: Any, below: int, above: int) -> Any:
     """The diagonals of full matrices as SciPy stores them."""
     n = a.shape[-1]
+    if n == 0:
+        return a
 
     def row(k: int) -> Any:
         if abs(k) >= n:
@@ -172,6 +175,7 @@ def diagonals_of(xp: Any, a: Any, below: int, above: int) -> Any:
 
 # --- by value ------------------------------------------------------------------------------------------
 
+# The first that fits counts
 FOUND = ("diagonal", "upper triangular", "lower triangular", "tridiagonal", "positive definite", "general")
 _MAYBE_DEFINITE, _GENERAL = 4, 5
 
@@ -188,7 +192,10 @@ def structures(a: np.ndarray) -> np.ndarray:
 
     upper, lower, narrow = without(offset < 0), without(offset > 0), without(abs(offset) > 1)
     symmetric = (a == a.mT).all(axis=(-2, -1)) & (a.diagonal(axis1=-2, axis2=-1) > 0).all(axis=-1)
-    return np.select([upper & lower, upper, lower, narrow, symmetric], range(5), 5)
+    found = np.full(upper.shape, _GENERAL)
+    for kind, has in reversed([*enumerate((upper & lower, upper, lower, narrow, symmetric))]):
+        found[has] = kind
+    return found
 
 
 def found_in(a: np.ndarray) -> tuple[tuple[str, int], ...]:
@@ -201,9 +208,11 @@ def _solve_each(op: str, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """Each matrix by what was found of it. One that is symmetric but not positive definite is a general one."""
     if xp is not np:
         raise TypeError(f"{op}: assume_a is 'auto', which has no derivative; expected another word")
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     kinds = np.broadcast_to(structures(a), batch).ravel()
-    a, b = (np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(-1, *y.shape[-2:]) for y in (a, b))
+    a, b = (
+        np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(len(kinds), *y.shape[-2:]) for y in (a, b)
+    )
     x, info = np.empty(b.shape, b.dtype), np.zeros(len(kinds), np.int32)
     left = np.ones(len(kinds), bool)
     for kind in (_MAYBE_DEFINITE, *range(_MAYBE_DEFINITE), _GENERAL):

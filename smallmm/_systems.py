@@ -10,7 +10,7 @@ from ._calls import checked, run, run_from_the_right, several, transposed
 from ._catalog import computed_by
 from ._errors import SINGULAR, SINGULAR_TRIANGLE
 from ._options import flag, is_transposed, one_triangle
-from ._structured import DIRECT, GUFUNCS, Structure, checked_word, solve_as
+from ._structured import GUFUNCS, PLAIN, Structure, checked_word, solve_as
 
 _direct = _core.direct
 _direct_solve, _direct_inv = _direct["solve"], _direct["inv"]
@@ -126,10 +126,13 @@ def solve(
     if assume_a != "general" and checked_word("solve", assume_a) != "general":
         if left is not True and not flag("solve", "left", left):
             raise ValueError("solve: left is False; expected True with assume_a")
-        if assume_a in DIRECT and lower is False:
-            results = DIRECT[assume_a](a, b, out)
-            if results is not NotImplemented and results[1] is None:
-                return results[0]
+        if assume_a in PLAIN and lower is False:
+            direct, gufunc, reason = PLAIN[assume_a]
+            results = direct(a, b, out)
+            if results is not NotImplemented:
+                if results[1] is None:
+                    return results[0]
+                return run("solve", gufunc, {"a": a, "b": b}, (out,), None, reason, results)
         structure = Structure(checked_word("solve", assume_a), lower=flag("solve", "lower", lower))
         x, info, reason = solve_as("solve", a, b, structure, (out,))
         return checked("solve", (x, info), reason)
