@@ -24,7 +24,14 @@ def refuse_devices(op: str, **operands: Any) -> None:
 
 @computed_by("solve_tridiagonal", "solve_tridiagonal_unpivoted")
 def solve_tridiagonal(
-    dl: "ArrayLike", d: "ArrayLike", du: "ArrayLike", b: "ArrayLike", /, *, pivot: bool = True, out: Any = None
+    dl: "ArrayLike",
+    d: "ArrayLike",
+    du: "ArrayLike",
+    b: "ArrayLike",
+    /,
+    *,
+    pivot: bool = True,
+    out: Any = None,
 ) -> Any:
     """Solve A X = B for each matrix of three diagonals, of any order.
 
@@ -210,4 +217,7 @@ def solveh_banded(
     """
     gufunc = "solveh_banded" if flag("solveh_banded", "lower", lower) else "solveh_banded_upper"
     refuse_devices("solveh_banded", ab=ab, b=b)
+    shape = np.shape(ab)
+    if len(shape) > 1 and shape[-2] == 0 < shape[-1]:
+        raise ValueError(f"solveh_banded: ab has shape {shape}; expected (..., u + 1, n)")
     return run("solveh_banded", gufunc, {"ab": ab, "b": b}, (out,), None, NOT_POSITIVE_DEFINITE)

@@ -67,7 +67,9 @@ def _solved(op: str, a: Any, b: Any, assume_a: Any, options: dict[str, Any], out
         raise ValueError(f"{op}: unit_diagonal is True; expected False unless assume_a is triangular")
     if widths is not None:
         if word != "banded":
-            raise ValueError(f"{op}: bandwidths is {shown(widths)}; expected None unless assume_a is 'banded'")
+            raise ValueError(
+                f"{op}: bandwidths is {shown(widths)}; expected None unless assume_a is 'banded'"
+            )
         first, second = pair(op, "bandwidths", widths, "(l, u)")
         widths = integer(op, "bandwidths", first), integer(op, "bandwidths", second)
         if min(widths) < 0:
@@ -218,5 +220,7 @@ def linsolve_ex(
         "bandwidths": bandwidths,
         "packed": packed,
     }
-    x, info, _ = _solved("linsolve_ex", a, b, assume_a, options, several("linsolve_ex", out, LinsolveExResult))
+    x, info, _ = _solved(
+        "linsolve_ex", a, b, assume_a, options, several("linsolve_ex", out, LinsolveExResult)
+    )
     return LinsolveExResult(x, info)

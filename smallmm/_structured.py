@@ -61,7 +61,9 @@ def checked_word(op: str, assume_a: Any) -> str:
     """The whole word for what is said of A."""
     word = "auto" if assume_a is None else assume_a
     if not isinstance(word, str) or word not in WORDS:
-        raise ValueError(f"{op}: assume_a is {shown(assume_a)}; expected one of {', '.join(map(repr, WORDS))}")
+        raise ValueError(
+            f"{op}: assume_a is {shown(assume_a)}; expected one of {', '.join(map(repr, WORDS))}"
+        )
     return WORDS[word]
 
 
@@ -210,9 +212,7 @@ def _solve_each(op: str, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
         raise TypeError(f"{op}: assume_a is 'auto', which has no derivative; expected another word")
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     kinds = np.broadcast_to(structures(a), batch).ravel()
-    a, b = (
-        np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(len(kinds), *y.shape[-2:]) for y in (a, b)
-    )
+    a, b = (np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(len(kinds), *y.shape[-2:]) for y in (a, b))
     x, info = np.empty(b.shape, b.dtype), np.zeros(len(kinds), np.int32)
     left = np.ones(len(kinds), bool)
     for kind in (_MAYBE_DEFINITE, *range(_MAYBE_DEFINITE), _GENERAL):

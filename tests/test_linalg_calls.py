@@ -581,7 +581,17 @@ class OnDevice:
         raise AssertionError("moved off the device")
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_B if "lu_solve" not in name and "unit" not in name and name in OF_MATRICES and name not in ("ldl_solve", "linsolve, auto", "linsolve, banded")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in WITH_B
+        if "lu_solve" not in name
+        and "unit" not in name
+        and name in OF_MATRICES
+        and name not in ("ldl_solve", "linsolve, auto", "linsolve, banded")
+    ],
+)
 def test_device_arrays_do_not_move(function):
     with pytest.raises(
         TypeError, match=r"is a numpy.ndarray on the host but \w+ is a .*OnDevice on a device"
@@ -784,7 +794,9 @@ class TestPivots:
 
 class TestExplain:
     @pytest.mark.parametrize("n", [1, 4, 16, 32])
-    @pytest.mark.parametrize("name", [name for name in OF_MATRICES if not name.endswith(("diagonal", "banded", "auto"))])
+    @pytest.mark.parametrize(
+        "name", [name for name in OF_MATRICES if not name.endswith(("diagonal", "banded", "auto"))]
+    )
     def test_kernels(self, name, function, isa, dtype, n, rng):
         a, b = definite(rng, (100, n, n), dtype), normal(rng, (100, n, 2), dtype)
         op, _, form = name.partition(", ")

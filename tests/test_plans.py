@@ -134,7 +134,9 @@ class TestTables:
     def test_operations(self):
         for name, operands in _core.operations.items():
             names = [operand for operand, *_ in operands]
-            assert names[0] == {"SOLVE_TRIDIAGONAL": "dl", "SOLVE_BANDED": "ab", "SOLVEH_BANDED": "ab"}.get(name, "a")
+            assert names[0] == {"SOLVE_TRIDIAGONAL": "dl", "SOLVE_BANDED": "ab", "SOLVEH_BANDED": "ab"}.get(
+                name, "a"
+            )
             assert len(set(names)) == len(names) <= _core.limits["operands"]
             assert ("info" in names) == (name != "MATMUL")
             assert "info" not in names[:-1]
