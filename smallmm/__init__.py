@@ -30,8 +30,8 @@ from ._config import get_num_threads, set_num_threads, show_config, threads
 from ._contractions import cross, diagonal, einsum, matrix_transpose, multi_dot, outer, trace
 from ._errors import LinAlgError
 from ._explain import Explanation, explain
-from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
 from ._ldl import LDLExResult, LDLResult, ldl_factor, ldl_factor_ex, ldl_solve
+from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
 from ._linsolve import LinsolveExResult, linsolve, linsolve_ex
 from ._lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
 from ._matrix_functions import (
@@ -76,10 +76,10 @@ __all__ = [
     "EigvalshExResult",
     "Explanation",
     "InvExResult",
-    "LUExResult",
-    "LUResult",
     "LDLExResult",
     "LDLResult",
+    "LUExResult",
+    "LUResult",
     "LinAlgError",
     "LinsolveExResult",
     "LstsqExResult",

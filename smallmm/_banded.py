@@ -53,7 +53,7 @@ def solve_tridiagonal(
     Raises
     ------
     LinAlgError
-        Some matrices are singular: a pivot is exactly zero. The exception holds the other matrices' solutions.
+        Some matrices are singular: a pivot is exactly zero. The exception holds the other solutions.
     ValueError
         Shapes do not match; n is above 2^24.
     TypeError
@@ -86,8 +86,8 @@ def solve_tridiagonal(
         shape = np.shape(operands[name])
         if length and shape and shape[-1] != max(0, length[0] - 1):
             raise ValueError(
-                f"solve_tridiagonal: {name} has shape {shape}; expected (..., {max(0, length[0] - 1)}) to match "
-                f"d of shape {np.shape(d)}"
+                f"solve_tridiagonal: {name} has shape {shape}; expected (..., {max(0, length[0] - 1)}) to "
+                f"match d of shape {np.shape(d)}"
             )
     gufunc = "solve_tridiagonal" if pivot else "solve_tridiagonal_unpivoted"
     return run("solve_tridiagonal", gufunc, operands, (out,), None, SINGULAR)
@@ -112,8 +112,8 @@ def solve_banded(
     l_and_u : (int, int)
         How many diagonals are below the main one, and how many above it.
     ab : array_like, shape (..., l + u + 1, n)
-        The diagonals as SciPy stores them: ``ab[..., u + i - j, j]`` is a_ij. What is outside of the matrix is
-        not read.
+        The diagonals as SciPy stores them: ``ab[..., u + i - j, j]`` is a_ij. What is outside of the matrix
+        is not read.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     out : array, optional
@@ -128,7 +128,7 @@ def solve_banded(
     Raises
     ------
     LinAlgError
-        Some matrices are singular: a pivot is exactly zero. The exception holds the other matrices' solutions.
+        Some matrices are singular: a pivot is exactly zero. The exception holds the other solutions.
     ValueError
         Shapes do not match, also with `l_and_u`; n is above 2^24.
     TypeError
@@ -155,7 +155,8 @@ def solve_banded(
     shape = np.shape(ab)
     if min(lower, upper) < 0 or (len(shape) > 1 and shape[-2] != lower + upper + 1):
         raise ValueError(
-            f"solve_banded: l_and_u is {shown(l_and_u)}, and ab has shape {shape}; expected (..., l + u + 1, n)"
+            f"solve_banded: l_and_u is {shown(l_and_u)}, and ab has shape {shape}; expected (..., l + u + 1, "
+            "n)"
         )
     operands = {"ab": ab, "lower": np.array(lower, np.int32), "b": b}
     return run("solve_banded", "solve_banded", operands, (out,), None, SINGULAR)
@@ -178,8 +179,8 @@ def solveh_banded(
     Parameters
     ----------
     ab : array_like, shape (..., u + 1, n)
-        Half of the diagonals as SciPy stores them: ``ab[..., u + i - j, j]`` is a_ij for i <= j, or if `lower`,
-        ``ab[..., i - j, j]`` for i >= j. What is outside of the matrix is not read.
+        Half of the diagonals as SciPy stores them: ``ab[..., u + i - j, j]`` is a_ij for i <= j, or if
+        `lower`, ``ab[..., i - j, j]`` for i >= j. What is outside of the matrix is not read.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     lower : bool

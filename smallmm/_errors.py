@@ -136,8 +136,8 @@ def explain_failure(
 
 
 def explain_pivots(op: str, gufunc: np.ufunc, pivots: Any) -> ValueError | None:
-    """The exception for the first pivot of LU that is not a row which its step may exchange, if there is one. Of
-    other factorizations, info says it."""
+    """The exception for the first pivot of LU that is not a row which its step may exchange, if there is one.
+    Of other factorizations, info says it."""
     if _core.gufunc_rows[gufunc.__name__][0] != "LU_SOLVE":
         return None
     array = np.asarray(pivots)

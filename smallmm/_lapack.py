@@ -143,13 +143,14 @@ def _ldl_factor(a: np.ndarray, lower: bool = True) -> Any:
 
 
 def _ldl_solve(ld: np.ndarray, pivots: np.ndarray, b: np.ndarray, lower: bool = True) -> Any:
-    """As sytrs, which SciPy has from 1.17 on. The upper triangle is the lower one of the matrix turned round."""
+    """As sytrs, which SciPy has from 1.17 on. An upper triangle is the lower one of the matrix turned round."""
     n, pivots = len(ld), pivots.astype(np.int64)
     if not lower:
         turned = np.where(pivots > 0, n + 1 - pivots, -(n + 1) - pivots)[::-1]
         x, info = _ldl_solve(ld[::-1, ::-1], np.where(abs(pivots[::-1]) <= n, turned, 0), b[::-1])
         return x[::-1], info and -(n + 1 + info)
-    x, blocks = b.copy(), []
+    x = b.copy()
+    blocks: list[int] = []
     while sum(blocks) < n:
         k = sum(blocks)
         order, row = (1, pivots[k] - 1) if pivots[k] > 0 else (2, -pivots[k] - 1)
@@ -302,7 +303,7 @@ FALLBACKS = {
     "ldl_factor": Fallback("sytrf", _ldl_factor),
     "ldl_factor_upper": Fallback("sytrf", lambda a: _ldl_factor(a, lower=False)),
     "ldl_solve": Fallback("substitution", _ldl_solve),
-    "ldl_solve_upper": Fallback("substitution", lambda *x: _ldl_solve(*x, lower=False)),
+    "ldl_solve_upper": Fallback("substitution", lambda ld, pivots, b: _ldl_solve(ld, pivots, b, lower=False)),
     "qr_tall": Fallback("geqrf", _qr("economic")),
     "qr_complete": Fallback("geqrf", _qr("full")),
     "qr_r_tall": Fallback("geqrf", _qr_r_tall),

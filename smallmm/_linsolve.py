@@ -39,7 +39,7 @@ def _refuse_later(op: str, **options: Any) -> None:
 
 
 def _unpacked(op: str, a: Any, lower: bool) -> Any:
-    """Symmetric matrices, of which one triangle is packed as LAPACK packs it: its columns one after the other."""
+    """Symmetric matrices of which one triangle is packed, as LAPACK packs it: one column after the other."""
     a = a if hasattr(a, "ndim") else np.asarray(a)
     size = a.shape[-1] if a.ndim else -1
     n = int((np.sqrt(8 * max(size, 0) + 1) - 1) / 2)

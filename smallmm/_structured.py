@@ -1,4 +1,5 @@
-"""What `solve` and `linsolve` share: solutions of A X = B for what the caller says of A, or for what A's values say.
+"""What `solve` and `linsolve` share: solutions of A X = B for what the caller says of A, or for what A's
+values say.
 
 Only the part of A that a word names is read. Bits are those of the function for that structure."""
 
@@ -96,12 +97,13 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
         a = transposed(a) if s.transpose and not is_symmetric else a
         return *run(op, gufunc, {"a": a, "b": b}, outs), reason
     a = transposed(a) if s.transpose else a
-    solution: Callable[..., Any] = {
+    solutions: dict[str, Callable[..., Any]] = {
         "diagonal": _divided,
         "tridiagonal": partial(_solve_tridiagonal, op),
         "banded": partial(_solve_banded, op),
         "auto": partial(_solve_each, op),
-    }[s.word]
+    }
+    solution = solutions[s.word]
     if s.word == "banded":
         widths = s.bandwidths[::-1] if s.bandwidths and s.transpose else s.bandwidths
         solution = partial(solution, widths or bandwidths_of(on_host(op, "a", a)))
@@ -183,8 +185,8 @@ _MAYBE_DEFINITE, _GENERAL = 4, 5
 
 
 def structures(a: np.ndarray) -> np.ndarray:
-    """For each matrix of a stack the place in FOUND of what its zeros and its symmetry say, exactly. Of "positive
-    definite" they say only that it may be: the matrix is symmetric, and its diagonal positive."""
+    """For each matrix of a stack the place in FOUND of what its zeros and its symmetry say, exactly. Of
+    "positive definite" they say only that it may be: the matrix is symmetric, and its diagonal positive."""
     n = a.shape[-1]
     zero = a == 0
     offset = np.arange(n) - np.arange(n)[:, None]
@@ -207,7 +209,7 @@ def found_in(a: np.ndarray) -> tuple[tuple[str, int], ...]:
 
 
 def _solve_each(op: str, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """Each matrix by what was found of it. One that is symmetric but not positive definite is a general one."""
+    """Each matrix by what was found of it. A symmetric one that is not positive definite is a general one."""
     if xp is not np:
         raise TypeError(f"{op}: assume_a is 'auto', which has no derivative; expected another word")
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])

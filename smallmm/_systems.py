@@ -134,7 +134,7 @@ def solve(
                     return results[0]
                 return run("solve", gufunc, {"a": a, "b": b}, (out,), None, reason, results)
         structure = Structure(checked_word("solve", assume_a), lower=flag("solve", "lower", lower))
-        x, info, reason = solve_as("solve", a, b, structure, (out,))
+        x, info, reason = solve_as("solve", a, b, structure, (out, None))
         return checked("solve", (x, info), reason)
     if left is not True and not flag("solve", "left", left):
         return run_from_the_right("solve", "solve", {"a": transposed(a), "b": b}, out, SINGULAR)
