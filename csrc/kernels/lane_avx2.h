@@ -1,8 +1,8 @@
 /* lane_avx2.h: the lane verbs on AVX2 with FMA: one vector is 4 float64 or 8 float32. */
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 #endif
 #include <immintrin.h>
 
@@ -270,6 +270,13 @@ INLINE void lane_store_rows(T *w, const int32_t *at, const vec x[4]) {
         _mm_storeu_ps(w + at[l], _mm256_castps256_ps128(y[l]));
         _mm_storeu_ps(w + at[l + 4], _mm256_extractf128_ps(y[l], 1));
     }
+}
+
+/* float16: see half.h. */
+#define SMM_LANE_F16
+INLINE vec lane_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+INLINE void lane_store_f16(uint16_t *p, vec x) {
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
 /* int32 in the place of x. */

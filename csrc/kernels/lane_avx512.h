@@ -318,6 +318,13 @@ INLINE void lane_store_rows(T *w, const int32_t *at, const vec x[4]) {
     }
 }
 
+/* float16: see half.h. */
+#define SMM_LANE_F16
+INLINE vec lane_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+INLINE void lane_store_f16(uint16_t *p, vec x) {
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
 /* int32 in the place of x. */
 INLINE vec lane_int_bits(vec x) { return _mm512_castsi512_ps(_mm512_cvttps_epi32(x)); }
 #endif

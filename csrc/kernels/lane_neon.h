@@ -55,3 +55,10 @@ INLINE mask lane_mask(uint32_t bits) {
 }
 INLINE vec lane_max(vec x, vec y) { return lane_select(lane_greater(x, y), x, y); }
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
+
+#if defined(SMM_KERNELS_F32)
+/* float16: see half.h. */
+#define SMM_LANE_F16
+INLINE vec lane_load_f16(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
+INLINE void lane_store_f16(uint16_t *p, vec x) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(x))); }
+#endif
