@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._shapes import PRODUCTS, broadcast_shapes, core_dimensions, output_dtypes
+from ._shapes import PRODUCTS, broadcast_shapes, core_dimensions, is_bfloat16, output_dtypes
 
-_DTYPES = "float16, float32, float64, an integer type or bool"
+_DTYPES = "float16, bfloat16, float32, float64, an integer type or bool"
 
 # The first output of these is the transpose of what the caller gave.
 _TRANSPOSING = [name for name, (operation, _) in _core.gufunc_rows.items() if operation == "QR_RAW"]
@@ -111,7 +111,7 @@ def explain_failure(
         if name == "pivots":
             if array.dtype.kind not in "iu":
                 return TypeError(f"{op}: {name} has dtype {array.dtype}; expected an integer type")
-        elif array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        elif (array.dtype.kind not in "biuf" or array.dtype.itemsize > 8) and not is_bfloat16(array.dtype):
             return wrong_dtype(op, name, array.dtype)
     for (name, out), dtype in zip(outs.items(), output_dtypes(gufunc, operands, kwargs), strict=False):
         if out is None:
