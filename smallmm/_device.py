@@ -14,7 +14,7 @@ from . import _core, cuda
 from ._adapters import library_of, on_device, type_name
 from ._adapters.base import CUDA, Device
 from ._composition import Composition
-from ._errors import explain_failure, wrong_dtype
+from ._errors import explain_failure, wrong_dtype_on_device
 from ._shapes import (
     MOST_ORDER,
     PRODUCTS,
@@ -57,7 +57,7 @@ def call(
     operands |= {name: x for name, x in arrays.items() if name in operands}
     for name, info in infos.items():
         if not _is_real(info.dtype):
-            raise wrong_dtype(op, name, info.dtype)
+            raise wrong_dtype_on_device(op, name, info.dtype)
         if len(info.shape) > _MOST_DIMS:
             raise ValueError(
                 f"{op}: {name} has {len(info.shape)} dimensions; expected at most {_MOST_DIMS} on a device, "

@@ -205,6 +205,10 @@ enum {
     UPDATED = (WRITTEN & ~NPY_ITER_WRITEONLY) | NPY_ITER_READWRITE,
 };
 
+static bool is_abstract(PyArray_DTypeMeta *x) {
+    return x == &PyArray_PyFloatDType || x == &PyArray_PyLongDType || x == &PyArray_PyComplexDType;
+}
+
 /* Whatever is not of one of our types throughout: integers, bools and mixtures as NumPy mixes them with float64; a
  * dtype asked for by the caller wins. Other dtypes stay as they are, for which NumPy then finds no loop. */
 static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_DTypeMeta *const signature[],
@@ -215,7 +219,8 @@ static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_D
     int count = 0;
     for (int i = 0; i < s->operands; i++) {
         if (smm_is_integer(g, i)) continue;
-        if (i < s->inputs) given[count++] = dtypes[i];
+        /* Python's numbers, beyond the matrices, follow these; with bfloat16 NumPy would make float64 of them. */
+        if (i < s->inputs && (!count || !is_abstract(dtypes[i]))) given[count++] = dtypes[i];
         if (i >= s->inputs && !common) common = signature[i];
     }
     if (common)
