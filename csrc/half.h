@@ -1,6 +1,6 @@
 /* half.h: float16 and bfloat16 to float32, which is exact, and back, rounded to nearest, ties to even. In integers, so
  * that neither the rounding mode nor a flush of subnormal numbers matters. A NaN keeps its sign and its first digits,
- * and becomes quiet: bits are those of F16C, AVX-512 and NEON. */
+ * and is quiet when it is stored: bits are those of F16C, AVX-512 and NEON. */
 #ifndef SMM_HALF_H
 #define SMM_HALF_H
 
@@ -41,9 +41,7 @@ static inline uint16_t smm_f32_to_f16(float x) {
 }
 
 /* The first half of a float32. */
-static inline float smm_bf16_to_f32(uint16_t x) {
-    return smm_of_bits((uint32_t)x << 16 | ((x & 0x7fffu) > 0x7f80 ? 1u << 22 : 0));
-}
+static inline float smm_bf16_to_f32(uint16_t x) { return smm_of_bits((uint32_t)x << 16); }
 
 static inline uint16_t smm_f32_to_bf16(float x) {
     const uint32_t bits = smm_bits_of(x), nan = bits >> 16 | 0x40u;

@@ -70,10 +70,11 @@ typedef struct smm_kernels {
     void (*add)(void *sum, const void *x, intptr_t count);
     /* Copy whole cache lines, both sides aligned to them, around the caches. */
     void (*stream)(void *to, const void *from, size_t bytes);
-    /* Of each type that is only stored, and computed in this one: its numbers made dense ones of this, and back. */
+    /* Of each type that is only stored, and computed in this one: its numbers made dense ones of this, and back,
+     * streamed around the caches or not. */
     struct {
         void (*widen)(void *dense, const smm_grid *from);
-        void (*narrow)(const smm_grid *to, const void *dense);
+        void (*narrow)(const smm_grid *to, const void *dense, bool streamed);
     } stored[SMM_STORED_TYPES];
 } smm_kernels;
 

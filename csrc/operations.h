@@ -46,7 +46,7 @@ enum { SMM_COMPUTED_TYPES = 0 SMM_COMPUTED(ROW, _), SMM_STORED_TYPES = 0 SMM_STO
 
 typedef struct smm_dtype_row {
     const char *name, *c_type;
-    smm_dtype real, computed; /* itself, or the types of real results and of the kernels */
+    smm_dtype real, computed;   /* itself, or the types of real results and of the kernels */
     uint8_t size[SMM_ELEMENTS]; /* bytes of an element of an operand */
 } smm_dtype_row;
 

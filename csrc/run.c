@@ -21,8 +21,8 @@ static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t c
 enum { CONVERTED_ROOM = 512 << 10 };
 
 /* A thread's room: for one tile's packed operands, C having one line more for what streaming carries over, for its
- * kernel, and for operands that are converted. Too large for the stacks that some threads have, it is allocated when a thread first needs it, and freed when
- * the thread ends. */
+ * kernel, and for operands that are converted. Too large for the stacks that some threads have, it is allocated when a
+ * thread first needs it, and freed when the thread ends. */
 typedef struct buffers {
     alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE], kernel[SMM_KERNEL_ROOM];
     alignas(SMM_LINE) char converted[CONVERTED_ROOM];
@@ -160,9 +160,9 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
 
 /* What the threads of a call share. */
 typedef struct job {
-    const smm_plan *whole;  /* of the call, */
-    const smm_plan *plan;   /* and of what the kernels are called with: the same, or a tile's, */
-    const smm_tiles *tiles; /* which is NULL or one of these */
+    const smm_plan *whole;     /* of the call, */
+    const smm_plan *plan;      /* and of what the kernels are called with: the same, or a tile's, */
+    const smm_tiles *tiles;    /* which is NULL or one of these */
     _Atomic smm_status status; /* why it is not to be completed */
     pthread_t caller;
     int64_t asked; /* when the caller was last asked whether to go on; 0: not yet */
@@ -346,6 +346,16 @@ static smm_grid grid_of(const smm_operand *x, intptr_t q, intptr_t rows, intptr_
     return grid;
 }
 
+/* What of the next tile lies in one piece is fetched while this one is computed. */
+static void prefetch_matrices(const smm_call *call, int i, intptr_t q, intptr_t count) {
+    intptr_t rows, cols;
+    smm_sizes_of(call->op, i, call->m, call->n, call->k, &rows, &cols);
+    const intptr_t size = smm_size_of(call->op, call->dtype, i);
+    const smm_grid grid = grid_of(&call->operand[i], q, rows, cols, count);
+    if (grid.extent[1] != 1 || grid.step[0] != size) return;
+    for (intptr_t j = 0; j < grid.extent[0] * size; j += SMM_LINE) __builtin_prefetch((const char *)grid.data + j);
+}
+
 /* Operand i of matrices q .. q+count-1, converted to where it lies in the buffer, or back. */
 static void convert(const job *shared, const smm_call *call, int i, intptr_t q, intptr_t count, char *buffer,
                     bool back) {
@@ -356,7 +366,7 @@ static void convert(const job *shared, const smm_call *call, int i, intptr_t q, 
     smm_sizes_of(call->op, i, call->m, call->n, call->k, &rows, &cols);
     const smm_grid grid = grid_of(&call->operand[i], q, rows, cols, count);
     if (back)
-        kernels->stored[stored].narrow(&grid, dense);
+        kernels->stored[stored].narrow(&grid, dense, shared->whole->nontemporal);
     else
         kernels->stored[stored].widen(dense, &grid);
 }
@@ -382,6 +392,10 @@ static void run_tiles(job *shared, const smm_call *call, intptr_t first, intptr_
             else if (is_read && tiles->place[i] && (x->batch || q == first))
                 convert(shared, call, i, q, count, buffer, false);
         }
+        const intptr_t next = least(tiles->batch, last - q - count);
+        for (int i = 0; i < operation->count && next > 0 && shared->whole->cold; i++)
+            if (operation->operand[i].direction == SMM_IN && call->operand[i].batch)
+                prefetch_matrices(call, i, q + count, next);
         run_matrices(shared, &tile, 0, count, room);
         look_for_failures(&tile, 0, count);
         for (int i = 0; i < operation->count; i++)
@@ -485,7 +499,7 @@ smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
         .pack_a = of_kernel->staged & SMM_PACK_A,
         .pack_b = of_kernel->staged & SMM_PACK_B,
         .stage_c = of_kernel->staged & SMM_STAGE_C,
-        .nontemporal = of_kernel->nontemporal,
+        .nontemporal = plan.nontemporal,
         .threads = plan.threads,
         .group = in_tiles ? tiles.batch : plan.group,
         .flops = plan.flops,

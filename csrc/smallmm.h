@@ -128,16 +128,16 @@ typedef struct smm_call {
 
 /* What `smm_run` would do with a call: a pure look-up, for people and for tests. */
 typedef struct smm_plan_info {
-    const char *kernel;  /* e.g. "smm_matmul_rows_f64_avx512" */
-    const char *isa;     /* e.g. "avx512" */
+    const char *kernel;   /* e.g. "smm_matmul_rows_f64_avx512" */
+    const char *isa;      /* e.g. "avx512" */
     const char *computed; /* "f32": the type that operands are converted to and results rounded from; NULL: their own */
-    bool swapped;        /* computed as C^T = B^T A^T, because C is column-major */
-    bool pack_a, pack_b; /* copied tile by tile, of deep sums chunk by chunk, into a form the kernel reads */
-    bool stage_c;        /* C passes through a buffer in L1 (strided, scaled or streamed output, deep sums) */
-    bool nontemporal;    /* C is written around the caches */
-    int threads;         /* threads that take part */
-    intptr_t group;      /* matrices, of deep sums chunks, per tile when packing, staging or converting */
-    double flops, bytes; /* work and compulsory traffic of the whole call */
+    bool swapped;         /* computed as C^T = B^T A^T, because C is column-major */
+    bool pack_a, pack_b;  /* copied tile by tile, of deep sums chunk by chunk, into a form the kernel reads */
+    bool stage_c;         /* C passes through a buffer in L1 (strided, scaled or streamed output, deep sums) */
+    bool nontemporal;     /* C is written around the caches */
+    int threads;          /* threads that take part */
+    intptr_t group;       /* matrices, of deep sums chunks, per tile when packing, staging or converting */
+    double flops, bytes;  /* work and compulsory traffic of the whole call */
 } smm_plan_info;
 
 /* Run a call. Returns once C is written; safe to call from several threads at once. */

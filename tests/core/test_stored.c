@@ -23,9 +23,7 @@ static double meaning_of(unsigned code, smm_dtype dtype) {
     return code & 0x8000u ? -size : size;
 }
 
-static bool is_nan(unsigned code, smm_dtype dtype) {
-    return (code & 0x7fffu) > (dtype == SMM_F16 ? 0x7c00u : 0x7f80u);
-}
+static bool is_nan(unsigned code, smm_dtype dtype) { return (code & 0x7fffu) > (dtype == SMM_F16 ? 0x7c00u : 0x7f80u); }
 
 static void check_meanings(smm_dtype dtype) {
     const unsigned quiet = 1u << (fraction_of(dtype) - 1);
@@ -48,7 +46,8 @@ static void check_rounding(smm_dtype dtype) {
     for (unsigned code = 0; code < infinity; code++) {
         const double low = meaning_of(code, dtype);
         const double high = code + 1 == infinity ? 2 * low - meaning_of(code - 1, dtype) : meaning_of(code + 1, dtype);
-        const float middle = (float)((low + high) / 2), below = nextafterf(middle, 0), above = nextafterf(middle, INFINITY);
+        const float middle = (float)((low + high) / 2), below = nextafterf(middle, 0),
+                    above = nextafterf(middle, INFINITY);
         const unsigned even = code & 1 ? code + 1 : code;
         for (int sign = 0; sign < 2; sign++) {
             const unsigned bit = sign ? 0x8000u : 0;
@@ -101,7 +100,7 @@ static void check_grid(const smm_kernels *kernels, smm_dtype dtype, intptr_t len
     memset(written, 0xa5, sizeof written);
     memset(stored, 0xa5, sizeof stored);
     for (intptr_t i = 0; i < count; i++) *number(stored, i, length, step, gap) = code_of(wide[i], dtype);
-    kernels->stored[dtype - SMM_COMPUTED_TYPES].narrow(&to, wide);
+    kernels->stored[dtype - SMM_COMPUTED_TYPES].narrow(&to, wide, random_below(2));
     CHECK(!memcmp(written, stored, sizeof stored), "%s: to type %d, rows of %ld", smm_isa(), dtype, (long)length);
 }
 
