@@ -280,6 +280,13 @@ def test_torch(rng):
         assert torch.equal(out, smallmm.matmul(half.float().mT, half.float()).to(dtype))
 
 
+def test_torch_without_ml_dtypes(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr("smallmm._adapters.dlpack.find_spec", lambda name: None)
+    with pytest.raises(TypeError, match="inv: a has dtype bfloat16, .*ml_dtypes.* or convert it to float32"):
+        smallmm.inv(torch.eye(2, dtype=torch.bfloat16))
+
+
 def test_jax(jax):
     x = jax.numpy.eye(3, dtype="bfloat16") * 3
     result = smallmm.inv(x)
