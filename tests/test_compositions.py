@@ -149,7 +149,9 @@ class TestDtypes:
             pytest.skip("as of products")
         a = np.broadcast_to(np.eye(3), (2, 3, 3)).astype(given)
         expected = as_tuple(function(a.astype(computed)))
-        assert_same(as_tuple(function(a)), tuple(x.astype(own) if x.dtype == computed else x for x in expected))
+        assert_same(
+            as_tuple(function(a)), tuple(x.astype(own) if x.dtype == computed else x for x in expected)
+        )
         if not name.startswith("matrix_rank"):
             assert expected[0].dtype == computed
 

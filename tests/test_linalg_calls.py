@@ -211,7 +211,9 @@ class TestDtypes:
         floats = [x for x in expected if x.dtype.kind == "f"]
         assert floats
         assert all(x.dtype == computed for x in floats)
-        assert_same(as_tuple(function(a, b)), tuple(x.astype(own) if x.dtype == computed else x for x in expected))
+        assert_same(
+            as_tuple(function(a, b)), tuple(x.astype(own) if x.dtype == computed else x for x in expected)
+        )
         assert all(x.dtype == np.int32 for x in expected if x.dtype.kind != "f")
 
     @pytest.mark.parametrize(("pair", "computed"), [("fd", "d"), ("fi", "d"), ("fb", "f"), ("ef", "f")])
