@@ -47,6 +47,12 @@ typedef struct smm_kernel {
     intptr_t (*room)(const smm_call *call); /* bytes that it takes of its thread's room; NULL: SMM_KERNEL_ROOM */
 } smm_kernel;
 
+/* Numbers that lie evenly spaced in each of three directions, the innermost first: so many, so many bytes apart. */
+typedef struct smm_grid {
+    void *data;
+    intptr_t extent[3], step[3];
+} smm_grid;
+
 /* The kernels of one instruction set and dtype, and the conversions around them. Packed means dense
  * row-major matrices, one right after the other. */
 typedef struct smm_kernels {
@@ -65,6 +71,12 @@ typedef struct smm_kernels {
     void (*add)(void *sum, const void *x, intptr_t count);
     /* Copy whole cache lines, both sides aligned to them, around the caches. */
     void (*stream)(void *to, const void *from, size_t bytes);
+    /* Of each type that is only stored, and computed in this one: its numbers made dense ones of this, and back,
+     * streamed around the caches or not. */
+    struct {
+        void (*widen)(void *dense, const smm_grid *from);
+        void (*narrow)(const smm_grid *to, const void *dense, bool streamed);
+    } stored[SMM_STORED_TYPES];
 } smm_kernels;
 
 /* run.c: that many bytes of the calling thread, or as many as the kernel's row says, aligned to cache lines, for the

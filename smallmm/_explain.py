@@ -22,6 +22,7 @@ class Explanation(NamedTuple):
 
     op: str
     kernel: str | None  # "lapack ..." beyond the order of our kernels; None: nothing to compute
+    computed: str | None  # the dtype that float16 and bfloat16 are converted to; None: the operands' own
     isa: str  # or the architecture of a GPU, sm_90
     packed: tuple[str, ...]  # operands copied tile by tile into a form that the kernel reads
     staged: bool  # the output passes through a buffer
@@ -57,6 +58,7 @@ class Explanation(NamedTuple):
         how += ["computed transposed"] if self.swapped else []
         how += ["output staged"] if self.staged else []
         how += ["output written around the caches"] if self.nontemporal else []
+        how += [f"computed in {self.computed}, and rounded once"] if self.computed else []
         how += [f"tuned on {self.tuned_on}"] if self.tuned_on else []
         how += ["the kernel's baseline"] if self.source == "baseline" else []
         found = [f"  found: {', '.join(f'{many} {word}' for word, many in self.found)}"] if self.found else []
@@ -123,6 +125,8 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
         gufunc = next(gufunc for gufunc, its in _core.gufunc_rows.items() if its == row)
         plan["kernel"] = f"lapack {_lapack.FALLBACKS[gufunc].routine}"
         plan.update(threads=1, nontemporal=False)
+    if plan["computed"] is not None:
+        plan["computed"] = f"float{plan['computed'].removeprefix('f')}"
     return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), found=found, **plan)
 
 

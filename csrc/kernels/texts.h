@@ -32,4 +32,8 @@
 #include "banded_lanes.h"
 #include "ldl_scalars.h"
 
+#if defined(SMM_KERNELS_F32)
+#include "stored.h"
+#endif
+
 #include "table.h"
