@@ -144,7 +144,7 @@ def linsolve(
     ValueError
         As `solve`; a word is unknown, or options contradict each other.
     TypeError
-        As `solve`; arrays are on a device, but for general, triangular and positive definite matrices.
+        As `solve`; arrays are on a device and `assume_a` is "tridiagonal", "banded" or "auto".
     NotImplementedError
         An option that is not implemented; as `solve`.
 
