@@ -2,36 +2,36 @@
  * (SOLVE_SYM), or from what LDL gave (LDL_SOLVE).
  *
  * The steps are those of kernels/ldl_scalars.h. Which rows one exchanges and how large its block is differs from matrix
- * to matrix, so each thread has a matrix of its own. Its lower triangle is in shared memory; in the form UPPER that is
- * A's upper triangle, with the order of rows and columns turned round.
+ * to matrix, so one thread has a matrix. Its lower triangle is in shared memory; in the form UPPER that is A's upper
+ * triangle, with the order of rows and columns turned round.
  *
- * Grid: one block per THREADS matrices; a thread to a matrix.
- * Shared memory: of each thread N (N + 1) / 2 elements of the triangle, N of X unless of LDL, and N pivots, each beside
- * those of the other threads.
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix, of which the first works: the others are idle where
+ * shared memory would not hold a matrix for each.
+ * Shared memory: of each matrix N (N + 1) / 2 elements of the triangle, N of X unless of LDL, and N pivots, each beside
+ * those of the other matrices.
  * Operands: any that args.h can describe. May overwrite A or B in place, matrix by matrix. */
 #include "common.cuh"
-#undef SMM_LANES
-#define SMM_LANES 1
 #include "lanes.cuh"
 
-constexpr int N = SMM_N, THREADS = SMM_THREADS, TRIANGLE = N * (N + 1) / 2;
+constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS, TRIANGLE = N * (N + 1) / 2;
 constexpr bool UPPER = SMM_FORM & 1, FACTORS = SMM_OP != SMM_OP_LDL_SOLVE, SOLVES = SMM_OP != SMM_OP_LDL;
 constexpr int ELEMENTS = TRIANGLE + (SOLVES ? N : 0);
-static_assert(SMM_SHARED == THREADS * (ELEMENTS * sizeof(T) + N * sizeof(int)), "the plan counts otherwise");
+static_assert(SMM_SHARED == MATRICES * (ELEMENTS * sizeof(T) + N * sizeof(int)), "the plan counts otherwise");
 
 __host__ __device__ constexpr int turned(int i) { return UPPER ? N - 1 - i : i; }
 
-/* What a thread has. */
+/* What a matrix has. */
 struct Own {
     T *elements;
     int *pivots;
 
     __device__ explicit Own(T *shared)
-        : elements(shared + threadIdx.x), pivots(reinterpret_cast<int *>(shared + ELEMENTS * THREADS) + threadIdx.x) {}
+        : elements(shared + threadIdx.x / LANES),
+          pivots(reinterpret_cast<int *>(shared + ELEMENTS * MATRICES) + threadIdx.x / LANES) {}
     /* i >= j */
-    __device__ T &a(int i, int j) const { return elements[(j * (2 * N - 1 - j) / 2 + i) * THREADS]; }
-    __device__ T &x(int i) const { return elements[(TRIANGLE + i) * THREADS]; }
-    __device__ int &pivot(int i) const { return pivots[i * THREADS]; }
+    __device__ T &a(int i, int j) const { return elements[(j * (2 * N - 1 - j) / 2 + i) * MATRICES]; }
+    __device__ T &x(int i) const { return elements[(TRIANGLE + i) * MATRICES]; }
+    __device__ int &pivot(int i) const { return pivots[i * MATRICES]; }
 };
 
 __device__ inline void swap(T &x, T &y) {
@@ -167,8 +167,8 @@ constexpr int PIVOTS = SMM_OP == SMM_OP_LDL ? int(SMM_LDL_pivots) : int(SMM_LDL_
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
-    const long long q = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
-    if (q >= args.batch) return;
+    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
+    if (q >= args.batch || lane()) return;
     const Own o(shared);
     const Matrix<const T> a(args, SMM_A, q);
     for (int i = 0; i < N; i++)

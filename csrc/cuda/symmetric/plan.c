@@ -3,15 +3,15 @@
 
 bool smm_ldl_threads_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if (p->op != SMM_OP_LDL && p->op != SMM_OP_LDL_SOLVE && p->op != SMM_OP_SOLVE_SYM) return false;
-    if (x->threads < 32 || x->threads > 1024 || x->threads % 32) return false;
+    if (!smm_cuda_whole_matrices(p, x, grid)) return false;
     const int elements = p->n * (p->n + 1) / 2 + (p->op == SMM_OP_LDL ? 0 : p->n);
-    *grid = (smm_cuda_grid){.matrices = x->threads,
-                            .threads = x->threads,
-                            .shared = x->threads * (elements * bytes_of(p) + p->n * (int)sizeof(int)),
-                            .aligned = p->aligned};
+    grid->shared = grid->matrices * (elements * bytes_of(p) + p->n * (int)sizeof(int));
     return true;
 }
 
 void smm_ldl_threads_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_ldl_threads, .threads = p->n <= 12 ? 64 : 32};
+    enum { HALF_A_WARP = 25 }; /* orders of doubles from which shared memory holds no matrix for each thread */
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_ldl_threads,
+                               .lanes = bytes_of(p) == 8 && p->n > HALF_A_WARP ? 2 : 1,
+                               .threads = p->n <= 12 ? 64 : 32};
 }
