@@ -515,7 +515,7 @@ static bool run_part(job *shared, const smm_call *call, intptr_t matrix, intptr_
 static bool run_parts(void *context, intptr_t first, intptr_t last) {
     job *const shared = context;
     const smm_plan *plan = shared->plan;
-    buffers *const room = room_of_thread();
+    buffers *const room = room_of_thread(room_of(plan));
     if (!room) {
         end(shared, SMM_ERR_MEMORY);
         return false;
