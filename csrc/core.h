@@ -69,6 +69,9 @@ static inline bool smm_is_stored(smm_dtype dtype) { return smm_dtypes[dtype].com
  * for a matrix of the greatest order in each lane of the widest vector. */
 enum { SMM_BUFFER = 32768, SMM_C_BUFFER = 65536 };
 
+/* And of those for the partial sums of a deep product's block of C, which stay in L2. */
+enum { SMM_SUMS = 512 << 10 };
+
 /* threads.c: run body(context, first, last) over the whole of 0 .. count-1, in pieces of one or more chunks, on up to
  * `threads` threads, the caller among them. Returns when all is done, or what was begun when a body returned false. */
 typedef bool smm_body_fn(void *context, intptr_t first, intptr_t last);

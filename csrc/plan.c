@@ -196,23 +196,27 @@ static bool tile(smm_plan *plan, intptr_t size) {
     return true;
 }
 
+/* The most rows and columns of a deep product's block of C: a chunk of A and of B stay in L2. */
+enum { DEEP_ROWS = 64, DEEP_COLS = 256 };
+
 /* Size the block of C of a deep product: all its partial sums fit their buffer, chunks of A and of B that are packed
- * theirs. Of A in place few enough rows that a chunk of them stays in L1 with the next one behind it, of B at least a
- * kernel's tile of columns. Of small blocks several chunks share the cost of a call. Most chunks lie so that the
- * hardware prefetches them best (5 to 25 % less time from memory). Not those of many rows that are short: there the
- * kernel prefetches the next matrix, chunk by chunk (up to a third less time; of A y up to shorter ones. AMD Zen 5, not
- * quiet, November 2026). */
+ * theirs. Of B at least a kernel's tile of columns. Of small blocks several chunks share the cost of a call. Most
+ * chunks lie so that the hardware prefetches them best (5 to 25 % less time from memory). Not those of many rows that
+ * are short: there the kernel prefetches the next matrix, chunk by chunk (up to a third less time; of A y up to shorter
+ * ones. AMD Zen 5, not quiet, November 2026). */
 static void deep_tile(smm_plan *plan, const smm_call *chunks, intptr_t size) {
-    const intptr_t room = SMM_C_BUFFER / size / smm_partial_sums(chunks->batch), lines = SMM_BUFFER / SMM_CHUNK / size;
-    const intptr_t cols = plan->staged & SMM_PACK_B ? lines : greatest(64, room / least(chunks->m, lines) & -64);
+    const intptr_t room = SMM_SUMS / size / smm_partial_sums(chunks->batch), lines = SMM_BUFFER / SMM_CHUNK / size;
+    const intptr_t most = plan->staged & SMM_PACK_A ? lines : DEEP_ROWS;
+    const intptr_t cols =
+        plan->staged & SMM_PACK_B ? lines : greatest(64, least(DEEP_COLS, room / least(chunks->m, most)) & -64);
     const smm_call *c = &plan->call;
     const smm_operand *a = &c->matmul.a;
     const bool dense = a->col == size && a->row == c->k * size && a->batch == c->m * a->row;
     plan->cold &= dense && c->m > 1 && c->batch > 1 && a->row <= (c->n > 1 ? 24 : 12) << 10;
     plan->staged |= SMM_STAGE_C;
     plan->cols = least(c->n, cols);
-    plan->rows = least(c->m, least(lines, room / plan->cols));
-    plan->group = SMM_C_BUFFER / size / (plan->rows * plan->cols) - smm_partial_sums(chunks->batch) + 1;
+    plan->rows = least(c->m, least(most, room / plan->cols));
+    plan->group = SMM_SUMS / size / (plan->rows * plan->cols) - smm_partial_sums(chunks->batch) + 1;
     plan->group = least(plan->group, plan->cold ? 1 : 16);
     if (plan->staged & SMM_PACK_A) plan->group = least(plan->group, lines / plan->rows);
     if (plan->staged & SMM_PACK_B) plan->group = least(plan->group, lines / plan->cols);
