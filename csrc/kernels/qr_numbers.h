@@ -37,9 +37,9 @@ INLINE num numbers_reflector(num *x, intptr_t step, intptr_t count) {
     const vec beta = lane_select(lane_greater(nothing, x[0].re), norm, lane_negate(norm));
     const num tau = {lane_div(lane_sub(beta, x[0].re), beta), lane_div(lane_negate(x[0].im), beta)};
     const divisor d = divisor_of((num){lane_sub(x[0].re, beta), x[0].im});
-    const num r = num_select(zero, num_set(1), num_reciprocal(&d));
+    const num r = num_reciprocal(&d);
     x[0] = num_select(zero, x[0], (num){lane_mul(beta, back), nothing});
-    for (intptr_t i = 1; i < count; i++) x[i * step] = num_mul(x[i * step], r);
+    for (intptr_t i = 1; i < count; i++) x[i * step] = num_select(zero, x[i * step], num_mul(x[i * step], r));
     return num_select(zero, num_set(0), tau);
 }
 

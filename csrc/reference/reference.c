@@ -29,6 +29,6 @@ static void run_one(const smm_call *call) {
 void smm_reference(const smm_call *call) {
     for (intptr_t r = 0; r < smm_runs(call); r++) {
         const smm_call run = smm_run_of(call, r);
-        run_one(&run);
+        (smm_is_complex(call->dtype) ? smm_reference_complex : run_one)(&run);
     }
 }
