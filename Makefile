@@ -11,9 +11,6 @@ C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/cu
 HAS_AVX512 := $(shell grep -m1 -o avx512vl /proc/cpuinfo 2>/dev/null)
 BUILT_FOR_DEMO := $(VENV)/smallmm$(if $(HAS_AVX512),$(if $(wildcard $(VENV)/smallmm),,-best))
 BUILT_FROM := pyproject.toml setup.py $(wildcard csrc/*.* csrc/*/*.* csrc/*/*/*.*)
-REQUIREMENTS := import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
-	extras = {"build": project["build-system"]["requires"], **project["project"]["optional-dependencies"]}; \
-	print(*extras[sys.argv[1]], sep="\n")
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -65,28 +62,15 @@ clean:  ## remove everything that was built
 
 # --- what the targets above need: files in .venv say when it was last done -----------------------------
 
-# pip, which comes with what Debian packs apart as python3-venv. Without it, pip's package is unpacked into .venv; no root
-# needed.
 $(VENV)/created:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "smallmm needs Python 3.11 or newer")'
-	$(PYTHON) -m venv --without-pip $(VENV)
-	@$(BIN)/python -m ensurepip --default-pip > $@.log 2>&1 || \
-	{ echo "python3-venv is not installed: fetching python3-pip-whl into $(VENV)"; \
-	  cd $(VENV) && apt-get download -qq python3-pip-whl && dpkg -x python3-pip-whl_*.deb pip_files && \
-	  bin/python $$(ls pip_files/usr/share/python-wheels/pip-*.whl)/pip install --quiet pip; } || \
-	{ echo 'a virtual environment needs pip: install it (Debian: apt-get install python3-venv)'; exit 1; }
+	@sh tools/create_venv.sh $(PYTHON) $(VENV)
 	touch $@
 
-# The header of CPython, which Debian packs apart, too.
 $(VENV)/header: $(VENV)/created
-	@$(BIN)/python -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || \
-	{ echo "Python.h is not installed: fetching $(DEV_PACKAGE) into $(VENV)"; \
-	  cd $(VENV) && apt-get download -qq $(DEV_PACKAGE) && dpkg -x $(DEV_PACKAGE)_*.deb header_files; } || \
-	{ echo 'smallmm is built from C and needs Python.h: install it (Debian: apt-get install python3-dev)'; exit 1; }
+	@sh tools/fetch_header.sh $(VENV)
 	touch $@
 
 PYTHON_VERSION = $(shell $(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-DEV_PACKAGE = libpython$(PYTHON_VERSION)-dev
 HEADER_FILES = $(CURDIR)/$(VENV)/header_files/usr/include# may have blanks
 
 # What builds it is in .venv, too: pip would install all of that once more, into a folder of its own for each build.
@@ -101,7 +85,7 @@ $(VENV)/smallmm $(VENV)/smallmm-best: $(VENV)/header $(VENV)/extra-build $(BUILT
 	@test -e $@ || { cat $@.log; exit 1; }
 
 $(VENV)/extra-%: $(VENV)/created pyproject.toml
-	$(BIN)/python -c '$(REQUIREMENTS)' $* > $@.txt
+	$(BIN)/python tools/requirements.py $* > $@.txt
 	$(BIN)/pip install --quiet --no-compile --requirement $@.txt
 	touch $@
 

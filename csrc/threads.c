@@ -1,8 +1,8 @@
 /* threads.c: the thread pool behind smm_parallel_for, and how many threads a call may use.
  *
- * One pool per process and one job at a time. Whoever finds the pool in use, another thread or a nested
- * call, runs its whole range alone: nobody ever waits for a pool. Workers are created when first needed,
- * spin for some microseconds after a job, then sleep; they are never joined. A forked child starts with
+ * One pool per process and one job at a time. A caller that finds the pool in use (by another thread, or
+ * by the call that it is nested in) runs its whole range alone, so nobody waits for the pool. Workers are created when
+ * first needed, spin for some microseconds after a job, then sleep; they are never joined. A forked child starts with
  * no pool. It is not a task scheduler, it binds no thread to a CPU, and results never depend on it.
  * The library must not be unloaded while workers exist.
  *
@@ -93,7 +93,7 @@ struct spin {
     int64_t end; /* 0: not yet known */
 };
 
-/* Pause; whether to look once more, which is so for SPIN_NS. */
+/* Pause. True until SPIN_NS have passed: look once more. */
 static bool spin(struct spin *s) {
     pause_cpu();
     if (++s->looks % SPINS_PER_LOOK) return true;
@@ -109,7 +109,7 @@ static void wake(struct participant *p) {
     pthread_cond_signal(&p->changed);
 }
 
-/* The job that is open, if worker `number` takes part in it and it is another than `seen`; else 0. */
+/* The open job if worker `number` takes part in it and it is not `seen`; otherwise 0. */
 static unsigned called(struct pool *pool, unsigned number, unsigned seen) {
     const unsigned job = atomic_load(&pool->job);
     return number < job % JOB && job != seen ? job : 0;
@@ -140,9 +140,9 @@ static void wait_until_done(struct participant *worker) {
     pthread_mutex_unlock(&worker->mutex);
 }
 
-/* Claim matrices first .. end-1 of a part, of which some are left at `first`: half of what is left, so that claims are
- * few and yet the last ones small; but no more than makes others wait if this thread is held up. If another thread was
- * faster, `first` is where it left the part. */
+/* Claim matrices first .. end-1 of a part that has some left from `first` on. A claim is half of what is left, so
+ * claims are few and the last ones are small. It has a limit, so that a thread that is held up does not make the others
+ * wait. If another thread was faster, `first` becomes the place where that thread left the part. */
 static bool claim(const struct pool *pool, struct participant *part, intptr_t *first, intptr_t *end) {
     const intptr_t chunks = (part->end - *first) / pool->chunk / 2;
     *end = *first + pool->chunk * (chunks < 1 ? 1 : chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks);
@@ -205,7 +205,7 @@ static bool create_worker(struct participant *p) {
     return created;
 }
 
-/* The pool with as many of `workers` workers as can be had, or NULL. */
+/* The pool with `workers` workers, or as many as can be created. NULL: there is no memory for a pool. */
 static struct pool *pool_with(int workers) {
     struct pool *pool = atomic_load_explicit(&the_pool, memory_order_relaxed);
     if (!pool) {
@@ -280,7 +280,8 @@ void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *
 static int at_most(int limit, double cpus) { return cpus < limit ? (int)cpus : limit; }
 
 #if defined(__linux__)
-/* The first numbers of a file: "quota period" in cgroup v2's cpu.max, one number in v1's files; how many. */
+/* Read the first numbers of a file: "quota period" in cgroup v2's cpu.max, one number in v1's files. Returns how many
+ * it read. */
 static int read_numbers(const char *root, const char *path, const char *name, double *x, double *y) {
     char file[4096 + 64];
     snprintf(file, sizeof file, "%s%s/%s", root, path, name);
@@ -336,8 +337,8 @@ static int cpus_allowed(void) {
     return limit > 1 ? limit : 1;
 }
 
-/* The positive integer that the text begins with, 0 if it is none. Blanks, or one of `ends` and anything, may
- * follow. */
+/* The positive integer at the beginning of a text. Blanks may follow it, or one of `ends` and then anything. 0: the
+ * text is something else. */
 static int positive(const char *text, const char *ends) {
     char *end;
     const long value = strtol(text, &end, 10);

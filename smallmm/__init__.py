@@ -16,7 +16,7 @@ except (ValueError, ModuleNotFoundError) as why:
 
     raise explained(why) from None
 
-from . import cuda
+from . import _gradients, cuda  # noqa: F401  # the rules
 from ._cholesky import (
     ChoFactorResult,
     CholeskyExResult,

@@ -26,13 +26,21 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
         raise ValueError(f"{op}: out is a tuple of {len(outs)}; expected an array, or a tuple of one")
     arrays = {**operands, **{name: x for name, x in outs.items() if x is not None}}
     libraries = {name: library_of(x) for name, x in arrays.items()}
-    for name, library in libraries.items():
-        library.refuse_traced(op, name, arrays[name])
+    library = max(libraries.values(), key=lambda library: library.rank)
+    if library.records(gufunc, operands):
+        given = next((name for name, x in outs.items() if x is not None), None)
+        if given is not None or kwargs:
+            raise TypeError(
+                f"{op}: {given or next(iter(kwargs))} is given, but a derivative is wanted of the result, "
+                "which is then a new array"
+            )
+        return library.recorded(op, gufunc, operands, call)
+    for name, other in libraries.items():
+        other.refuse_traced(op, name, arrays[name])
     if any(map(on_device, arrays.values())):
         from . import _device  # here: most processes need none of it
 
         return _device.call(op, gufunc, operands, outs, kwargs)
-    library = max(libraries.values(), key=lambda library: library.rank)
     return library.call(op, gufunc, operands, outs, kwargs)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy import count_nonzero
 
 from . import _core
-from ._adapters import on_device
+from ._adapters import library_of, on_device
 from ._adapters.dask import is_lazy, lazily
 from ._arrays import as_numpy, call, without_labels
 from ._errors import Reason, numerical_failure
@@ -59,7 +59,10 @@ def checked(op: str, results: tuple[Any, ...], reason: Reason, make: Make = None
 
 
 def _info_on_host(op: str, info: Any) -> np.ndarray:
-    """info as a NumPy array. A device is waited for; info that is all 0 is not copied from it."""
+    """info as a NumPy array. A device is waited for; info that is all 0 is not copied from it. While a
+    function is traced nothing is known of it."""
+    if library_of(info).is_traced(info):
+        return np.zeros(0, np.int32)
     if not on_device(info):
         return as_numpy(op, "info", info)
     from . import _device

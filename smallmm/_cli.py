@@ -15,7 +15,7 @@ from pathlib import Path
 
 import smallmm
 
-from . import _bench
+from . import _bench, _operations
 from ._contenders import DEVICE
 
 PROGRAM = "python -m smallmm"
@@ -92,9 +92,9 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(option, nargs="+", choices=choices, metavar=option.strip("-").upper(), help=words)
 
     add = parser.add_argument
-    add_choice("--op", list(_bench.OPERATIONS), "all")
+    add_choice("--op", list(_operations.OPERATIONS), "all")
     add("--n", nargs="+", type=_orders, help="orders of the matrices, 3 or 2-8 (default: some up to 32)")
-    add_choice("--dtype", list(_bench.DTYPES), "all")
+    add_choice("--dtype", list(_operations.DTYPES), "all")
     add("--device", type=_device, default="cpu", help="cpu, cuda or cuda:1 (default: cpu)")
     add("--batch", type=_positive(int), help="matrices of a stack (default: 2 MB of them; on a GPU 256 MB)")
     add_choice("--peers", list(_bench.PEERS), "all that are installed")
@@ -126,7 +126,7 @@ def _run_bench(options: argparse.Namespace) -> None:
         results = smallmm.bench(
             options.op,
             options.n and list(dict.fromkeys(n for orders in options.n for n in orders)),
-            options.dtype or list(_bench.DTYPES)[::-1],
+            options.dtype or list(_operations.DTYPES)[::-1],
             device=options.device,
             batch=options.batch,
             peers=options.peers,

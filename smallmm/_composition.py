@@ -129,6 +129,15 @@ def constant(xp: Any, values: Any, like: Any) -> Any:
     return xp.asarray(np.asarray(values).tolist(), dtype=like.dtype, device=device(like))
 
 
+def identity(xp: Any, n: int, like: Any) -> Any:
+    """The identity of order n, as an array of the library, dtype and device of another."""
+    if xp is np:
+        return np.eye(n, dtype=like.dtype)
+    from array_api_compat import device
+
+    return xp.eye(n, dtype=like.dtype, device=device(like))
+
+
 def _is_number(x: Any) -> bool:
     return isinstance(x, Number) or (isinstance(x, np.ndarray) and x.ndim == 0)
 

@@ -14,7 +14,8 @@ import smallmm
 from ._errors import shown
 
 if TYPE_CHECKING:
-    from ._bench import Call, Operation, Stack
+    from ._bench import Call
+    from ._operations import Operation, Stack
 
 ReadResult = Callable[[Any], Iterable[Any]]
 

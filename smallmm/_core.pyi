@@ -10,51 +10,12 @@ direct: dict[str, Callable[..., Any]]
 # of each operation of ops.def: operand, "in" or "out", whether it is optional, element type, rows, columns
 operations: dict[str, tuple[tuple[str, str, bool, str, str, str], ...]]
 dtypes: tuple[str, ...]
-gufunc_rows: dict[str, tuple[str, int]]  # of each gufunc below: operation of ops.def, form
+gufunc_rows: dict[str, tuple[str, int]]  # of each gufunc: operation of ops.def, form
 forms: dict[str, int]
 limits: dict[str, int]
 source_strided: int
 
-matmul: np.ufunc
-batched_matmul: np.ufunc
-gemm: np.ufunc
-matvec: np.ufunc
-vecmat: np.ufunc
-lu_factor: np.ufunc
-lu_factor_tall: np.ufunc
-lu_factor_wide: np.ufunc
-lu_solve: np.ufunc
-lu_solve_transposed: np.ufunc
-solve: np.ufunc
-inv: np.ufunc
-det: np.ufunc
-slogdet: np.ufunc
-cholesky: np.ufunc
-cholesky_upper: np.ufunc
-cho_solve: np.ufunc
-cho_solve_upper: np.ufunc
-solve_lower: np.ufunc
-solve_upper: np.ufunc
-solve_unit_lower: np.ufunc
-solve_unit_upper: np.ufunc
-qr_tall: np.ufunc
-qr_complete: np.ufunc
-qr_r_tall: np.ufunc
-qr_r_wide: np.ufunc
-qr_raw_tall: np.ufunc
-qr_raw_wide: np.ufunc
-lstsq: np.ufunc
-eigh: np.ufunc
-eigh_upper: np.ufunc
-eigvalsh: np.ufunc
-eigvalsh_upper: np.ufunc
-svd_tall: np.ufunc
-svd_wide: np.ufunc
-svd_full_tall: np.ufunc
-svd_full_wide: np.ufunc
-svdvals_tall: np.ufunc
-svdvals_wide: np.ufunc
-
+def __getattr__(gufunc: str) -> np.ufunc: ...  # those of gufunc_rows
 def isa() -> str: ...
 def isas_available() -> tuple[str, ...]: ...
 def select_isa(name: str | None, /) -> None: ...

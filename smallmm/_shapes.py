@@ -1,6 +1,7 @@
 """Dimensions and dtypes of a gufunc's operands and results."""
 
 import re
+from collections.abc import Iterable
 from itertools import zip_longest
 from typing import Any
 
@@ -32,15 +33,41 @@ def core_dimensions(gufunc: np.ufunc) -> tuple[list[list[str]], list[list[str]]]
     return inputs, outputs
 
 
+def absent_dimensions(operands: Iterable[Any], inputs: list[list[str]]) -> set[str]:
+    """The optional core dimensions (?) that these operands lack."""
+    return {
+        dim
+        for x, dims in zip(operands, inputs, strict=True)
+        if np.ndim(x) < len(dims)
+        for dim in dims
+        if dim.endswith("?")
+    }
+
+
+def with_dimensions(x: Any, dims: list[str], absent: set[str]) -> Any:
+    """An array, or a number, with a length of 1 for each of its core dimensions that is absent."""
+    if absent.isdisjoint(dims):
+        return x
+    batch = x.ndim - sum(dim not in absent for dim in dims)
+    lengths = iter(x.shape[batch:])
+    return x.reshape((*x.shape[:batch], *(1 if dim in absent else next(lengths) for dim in dims)))
+
+
+def without_dimensions(x: Any, dims: list[str], absent: set[str]) -> Any:
+    """The array that `with_dimensions` was given."""
+    if absent.isdisjoint(dims):
+        return x
+    batch = x.ndim - len(dims)
+    lengths = [n for n, dim in zip(x.shape[batch:], dims, strict=True) if dim not in absent]
+    return x.reshape((*x.shape[:batch], *lengths))
+
+
 def _present_dimensions(
     gufunc: np.ufunc, operands: dict[str, Any]
 ) -> tuple[list[list[str]], list[list[str]]]:
     """The core dimensions that these operands and their results have: optional ones (?) if theirs suffice."""
     inputs, outputs = core_dimensions(gufunc)
-    absent: set[str] = set()
-    for x, dims in zip(operands.values(), inputs, strict=True):
-        if np.ndim(x) < len(dims):
-            absent.update(dim for dim in dims if dim.endswith("?"))
+    absent = absent_dimensions(operands.values(), inputs)
     inputs, outputs = (
         [[dim.rstrip("?") for dim in dims if dim not in absent] for dims in side]
         for side in (inputs, outputs)

@@ -106,7 +106,7 @@ class TestTorch:
         with pytest.raises(
             TypeError, match=r"a is a torch.Tensor that requires a gradient.*no_grad.*a\.detach"
         ):
-            smallmm.batched_matmul(x.requires_grad_(), x)
+            smallmm.qr(torch.ones(2, 2).requires_grad_(), mode="raw")
         with pytest.raises(TypeError, match=r"x1 has dtype bfloat16; expected .* convert it to float32"):
             smallmm.matmul(x.detach().bfloat16(), x.detach())
         with pytest.raises(TypeError, match=r"x1 is a torch.Tensor that cannot be shared by DLPack"):
@@ -186,18 +186,12 @@ class TestJax:
         with pytest.raises(TypeError, match=r"matmul: x2 is a numpy.ndarray but x1 is a jax.*ArrayImpl"):
             smallmm.matmul(jax.numpy.eye(2), np.eye(2))
 
-    def test_tracers_are_refused(self, jax):
+    def test_tracers_on_a_gpu_are_refused(self, jax, monkeypatch):
+        monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
         x = jax.numpy.eye(3)[None]
         for transform in (jax.jit, jax.vmap):
-            for function in (
-                smallmm.inv,
-                smallmm.qr,
-                lambda a: smallmm.lstsq(a, a).x,
-                lambda a: smallmm.matmul(a, a),
-            ):
-                with pytest.raises(
-                    TypeError, match=r"(a|x1) is a jax.*Tracer, .*outside jit.*jax.pure_callback"
-                ):
+            for function in (smallmm.inv, smallmm.qr, lambda a: smallmm.matmul(a, a)):
+                with pytest.raises(TypeError, match=r"(a|x1) is a jax.*Tracer, .*outside jit"):
                     transform(function)(x)
 
     def test_bfloat16_is_refused(self, jax):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pages import PAGES, ROOT
 
-from smallmm import _bench, _contenders, _core, _plots
+from smallmm import _contenders, _core, _operations, _plots
 
 sys.path.append(str(ROOT))
 BENCHMARKS = ROOT / "benchmarks"
@@ -69,38 +69,38 @@ class TestRecords:
 
 class TestOperations:
     def test_the_core_has_a_row_for_each(self):
-        assert CORE.keys() == _bench.OPERATIONS.keys()
+        assert CORE.keys() == _operations.OPERATIONS.keys()
         for name, core in CORE.items():
             assert core.name in _core.operations
-            assert len(core.results) == len(_bench.OPERATIONS[name].results)
+            assert len(core.results) == len(_operations.OPERATIONS[name].results)
 
-    @pytest.mark.parametrize("name", _bench.OPERATIONS)
+    @pytest.mark.parametrize("name", _operations.OPERATIONS)
     def test_a_wrong_result_is_found(self, name):
         """NumPy's results pass, and not one that is off by a thousandth."""
-        op = _bench.OPERATIONS[name]
+        op = _operations.OPERATIONS[name]
         numpy = _contenders.PEERS["NumPy"]()
-        stack = _bench.stack(op, "f64", 5, 50)
+        stack = _operations.stack(op, "f64", 5, 50)
         job = numpy.bind(op, stack) or _contenders.PEERS["SciPy"]().bind(op, stack)
         results = [np.array(x) for x in job.read(job.call())]
-        _bench.validate(job.words, op, stack.a, stack.b, results)
+        _operations.validate(job.words, op, stack.a, stack.b, results)
         results[0][7] *= 1.001
         with pytest.raises(AssertionError, match="1 of 50 matrices are wrong, the first 7"):
-            _bench.validate(job.words, op, stack.a, stack.b, results)
+            _operations.validate(job.words, op, stack.a, stack.b, results)
 
     def test_symmetric_matrices(self):
         for name, matrices in (("eigh", "symmetric"), ("cholesky", "definite")):
-            op = _bench.OPERATIONS[name]
-            a = _bench.stack(op, "f32", 4, 9).a
+            op = _operations.OPERATIONS[name]
+            a = _operations.stack(op, "f32", 4, 9).a
             assert op.matrices == matrices
             assert np.array_equal(a, a.mT)
 
     def test_traffic(self):
         """Of solve: the matrix and a column in, a column out."""
-        op = _bench.OPERATIONS["solve"]
-        assert _bench.bytes_of(op, "f32", 3) == 4 * (9 + 3 + 3)
-        assert _bench.stack(op, "f32", 3, 10).nbytes(7) == 7 * 4 * (9 + 3 + 3)
-        lu = _bench.OPERATIONS["lu_factor"]
-        assert _bench.bytes_of(lu, "f64", 3) == 8 * 9 + 8 * 9 + 4 * 3
+        op = _operations.OPERATIONS["solve"]
+        assert _operations.bytes_of(op, "f32", 3) == 4 * (9 + 3 + 3)
+        assert _operations.stack(op, "f32", 3, 10).nbytes(7) == 7 * 4 * (9 + 3 + 3)
+        lu = _operations.OPERATIONS["lu_factor"]
+        assert _operations.bytes_of(lu, "f64", 3) == 8 * 9 + 8 * 9 + 4 * 3
 
 
 class TestReport:

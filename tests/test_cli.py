@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import smallmm
-from smallmm import _bench, _cli
+from smallmm import _bench, _cli, _operations
 
 COMMANDS = ("bench", "info", "cache", "demo")
 SMALL = ("bench", "--op", "matmul", "solve", "--n", "2-3", "--dtype", "f64", "--seconds", "0.05")
@@ -93,7 +93,7 @@ class TestBench:
     def test_quick_takes_part_in_everything(self):
         results = smallmm.bench(quick=True, n=4, seconds=0.1, batch=50)
         ours = {(row["op"], row["dtype"]) for row in results.rows if row["contender"] == "smallmm"}
-        assert ours == {(op, dtype) for op in _bench.OPERATIONS for dtype in ("f64", "f32")}
+        assert ours == {(op, dtype) for op in _operations.OPERATIONS for dtype in ("f64", "f32")}
         assert {row["batch"] for row in results.rows} == {50}
 
     def test_only_numpy(self, cli, without):

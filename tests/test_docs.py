@@ -2,15 +2,18 @@
 
 Blocks of `python` and `pycon` run in the order of their page, in one namespace, as a reader would type them;
 one that needs something runs alone. What `pycon` shows must come out. `c` and the `text` after it are tested
-by tests/core/Makefile. Each command of `sh` is one that .ci/run or a test runs.
+by tests/core/Makefile. Each command of `sh` is one that .ci/run or a test runs. A `diff` applies, and what it
+makes compiles.
 
 .ci/run executes the notebooks. Here their outputs are checked, and the width of prose.
 """
 
+import ast
 import doctest
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -20,7 +23,7 @@ from pages import FENCED, PAGES, ROOT, blocks
 import smallmm
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
-LANGUAGES = "python", "pycon", "sh", "c", "text"
+LANGUAGES = "python", "pycon", "sh", "c", "diff", "text"
 CODE = [block for block in BLOCKS if block.language in ("python", "pycon")]
 
 # Commands that are run elsewhere than in a step of .ci/run or here
@@ -71,6 +74,28 @@ def test_block_that_needs(block):
         else:
             pytest.importorskip(name)
     run(block, {"__name__": "__main__"})
+
+
+@pytest.mark.skipif(not (shutil.which("git") and shutil.which("cc")), reason="needs git and a C compiler")
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "diff"], ids=str)
+def test_diff(block, tmp_path):
+    shutil.copytree(ROOT / "csrc", tmp_path / "csrc")
+    shutil.copytree(
+        ROOT / "tests" / "core", tmp_path / "tests" / "core", ignore=shutil.ignore_patterns("build")
+    )
+    changed = re.findall(r"^\+\+\+ b/(.+)$", block.text, re.MULTILINE)
+    for name in changed:
+        if (ROOT / name).exists() and not (tmp_path / name).exists():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "diff").write_text(block.text, encoding="utf-8")
+    subprocess.run(["git", "apply", "diff"], cwd=tmp_path, check=True)
+    for name in changed:
+        if name.endswith(".py"):
+            ast.parse((tmp_path / name).read_text(encoding="utf-8"))
+    sources = "csrc/*.c", "csrc/reference/*.c", "csrc/kernels/portable_*.c", "tests/core/test_linalg.c"
+    check = "cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"
+    subprocess.run([*check, *(file for some in sources for file in tmp_path.glob(some))], check=True)
 
 
 def commands(some):

@@ -442,9 +442,8 @@ class TestJax:
         with pytest.raises(ValueError, match=r"inv: out is read-only"):
             smallmm.inv(x, out=x)
 
-    def test_tracers_are_refused(self, jax):
-        with pytest.raises(TypeError, match=r"inv: a is a .*Tracer"):
-            jax.jit(smallmm.inv)(jax.numpy.eye(2))
+    def test_singular_matrices_do_not_stop_a_compiled_function(self, jax):
+        assert np.isnan(jax.jit(smallmm.inv)(jax.numpy.zeros((2, 2)))).all()
 
 
 class TestDask:

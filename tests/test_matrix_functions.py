@@ -9,7 +9,7 @@ from accuracy import assert_same, assert_same_bits, exactly, norm1, unit_roundof
 from matrices import conditioned, good, normal, orthonormal, symmetric
 
 import smallmm
-from smallmm._matrix_functions import _PADE
+from smallmm._exponential import PADE
 
 ORDERS = [1, 2, 3, 4, 5, 8, 13, 16, 32]
 
@@ -133,11 +133,11 @@ class TestExpm:
         assert_same_bits(smallmm.expm(lower, assume_a="sym"), x)
         assert_same_bits(smallmm.expm(lower, assume_a="positive definite"), x)
 
-    @pytest.mark.parametrize("name", _PADE)
+    @pytest.mark.parametrize("name", PADE)
     def test_thetas(self, name):
         """The largest theta with a backward error of at most u: the series of log(exp(-x) r(x)) / x in
         magnitude. That of degree 13 is reduced to 4.25, as the paper has it."""
-        pade = _PADE[name]
+        pade = PADE[name]
         with mpmath.workdps(60):
             for m, log2_theta in zip(pade.degrees, pade.log2_thetas, strict=True):
                 p = [

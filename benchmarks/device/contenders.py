@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from smallmm import _bench
+from smallmm import _bench, _operations
 from smallmm._contenders import PEERS, Contender, Job, our_own
 
 from .suite import Problem, Stack, op_of
@@ -218,7 +218,7 @@ def frameworks(problem: Problem, inputs: list[Any], out: Any) -> Iterator[Timed]
     """PyTorch, CuPy and JAX."""
     name, n = op_of(problem), problem["n"]
     for who in available():
-        if name not in _bench.OPERATIONS:
+        if name not in _operations.OPERATIONS:
             functions = torch_functions(inputs)
             if who.name == "PyTorch" and problem["op"] in functions:
                 words, call, batch = functions[problem["op"]]
@@ -230,7 +230,9 @@ def frameworks(problem: Problem, inputs: list[Any], out: Any) -> Iterator[Timed]
             continue
         few = [x[:LOOPS] if loops else x for x in inputs]
         a, b = few if len(few) == 2 else (few[0], None)
-        job = who.bind(_bench.OPERATIONS[name], _bench.Stack(a, b, (out,) if name == "matmul" else ()))
+        job = who.bind(
+            _operations.OPERATIONS[name], _operations.Stack(a, b, (out,) if name == "matmul" else ())
+        )
         if job:
             yield Timed(who, job.words, job.call, len(a), job.read)
 
@@ -250,12 +252,12 @@ def validate(problem: Problem, inputs: list[Any], timed: Timed, returned: Any) -
     import torch
 
     name = op_of(problem)
-    if timed.read is None or name not in _bench.OPERATIONS:
+    if timed.read is None or name not in _operations.OPERATIONS:
         return
-    op = _bench.OPERATIONS[name]
+    op = _operations.OPERATIONS[name]
     found = list(timed.read(returned))[: len(op.results)]  # ours has info, too
     results = [x if isinstance(x, torch.Tensor) else torch.from_dlpack(x) for x in found]
-    chosen = torch.as_tensor(_bench.some_of(len(results[0]), 512), device=results[0].device)
+    chosen = torch.as_tensor(_operations.some_of(len(results[0]), 512), device=results[0].device)
     a, b = (timed.of if timed.of is not None else inputs[0]), (inputs[1] if len(inputs) > 1 else None)
     some = [x if x is None else x[chosen].cpu().numpy() for x in (a, b, *results)]
-    _bench.validate(timed.words or timed.who.name, op, *some[:2], some[2:])
+    _operations.validate(timed.words or timed.who.name, op, *some[:2], some[2:])

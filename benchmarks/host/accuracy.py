@@ -20,8 +20,8 @@ import numpy as np
 import scipy.linalg
 
 import smallmm
-from smallmm._bench import DTYPES
 from smallmm._bounds import BOUNDS
+from smallmm._operations import DTYPES
 
 from .. import records
 from .contenders import blas_of

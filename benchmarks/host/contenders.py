@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from smallmm._bench import OPERATIONS, Operation, Stack
 from smallmm._contenders import PEERS, Contender, Job, our_own
+from smallmm._operations import OPERATIONS, Operation, Stack
 
 from .arena import aligned
 from .machine import HERE, NoCompiler, compile_c

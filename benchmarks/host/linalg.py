@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smallmm._bench import Entry, Operation, tqdm
+from smallmm._bench import Entry, tqdm
+from smallmm._operations import Operation
 
 from ..report import verdicts_linalg
 from ..report.results import OURS

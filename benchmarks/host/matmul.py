@@ -19,8 +19,9 @@ import numpy as np
 
 import smallmm
 from smallmm import _bench
-from smallmm._bench import Entry, Stack, timing, tqdm
+from smallmm._bench import Entry, timing, tqdm
 from smallmm._contenders import Contender
+from smallmm._operations import Stack
 
 from ..report import verdicts_matmul
 from ..report.results import NUMPY, OURS

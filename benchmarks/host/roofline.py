@@ -11,7 +11,8 @@ from functools import cache
 
 import numpy as np
 
-from smallmm._bench import DTYPES, Call
+from smallmm._bench import Call
+from smallmm._operations import DTYPES
 
 from .. import records
 from .arena import Arena, aligned

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from smallmm import _bench
-from smallmm._bench import DTYPES, Call, Entry, Operation, Stack
+from smallmm import _bench, _operations
+from smallmm._bench import Call, Entry
 from smallmm._contenders import Contender, Job
+from smallmm._operations import DTYPES, Operation, Stack
 
 from .. import records
 from ..records import Row
@@ -139,7 +140,11 @@ def core(isa: str) -> Contender:
         if row.has_info:
             operands["info"] = kernels.info_of(stack.batch)
         call = kernels.bind(
-            row.name, f"f{8 * stack.a.itemsize}", _bench.sizes_of(op, stack), times=KERNEL_TIMES, **operands
+            row.name,
+            f"f{8 * stack.a.itemsize}",
+            _operations.sizes_of(op, stack),
+            times=KERNEL_TIMES,
+            **operands,
         )
         return Job(call, row.name, lambda _: stack.outs)
 

@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 
 import matplotlib as mpl
 
-from smallmm._bench import DTYPES, OPERATIONS, OURS
+from smallmm._bench import OURS
+from smallmm._operations import DTYPES, OPERATIONS
 from smallmm._plots import colour, draw_times, legend, logarithmic, over_orders, ranked, style
 
 from . import headline

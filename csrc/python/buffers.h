@@ -31,7 +31,8 @@ enum { SMM_DTYPE_NAME = 32 };
 const char *smm_dtype_name(DLDataType dtype, char name[SMM_DTYPE_NAME]);
 PyObject *smm_shape_of(const DLTensor *x);
 void smm_close_buffer(smm_buffer *b);
-/* Close buffers once the work that a device's stream has been given so far is done; and those of earlier calls. */
+/* device_memory.c: close buffers once the work that a device's stream has been given so far is done; and those of
+ * earlier calls. */
 void smm_hold_buffers(smm_buffer buffers[], int count, int device, void *stream);
 
 /* Paths and tuned rows come from Python, once, before the first use of a device. 0, or -1 with an exception. */
@@ -41,7 +42,8 @@ void smm_raise_cuda(smm_cuda_status status);
 /* device.c: a gufunc's way to a device; NotImplemented where smallmm/_device.py must look closer. */
 PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs);
 int smm_add_device_calls(PyObject *module);
-/* device_kernels.c */
+/* device_memory.c, device_kernels.c */
+int smm_add_device_memory(PyObject *module);
 int smm_add_device_kernels(PyObject *module);
 
 #endif

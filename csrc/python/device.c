@@ -179,18 +179,6 @@ static bool take_inputs(task *t, PyObject *const *args) {
     return take_sizes(t);
 }
 
-/* One output, or a tuple of them; takes the references. */
-static PyObject *pack(PyObject *outputs[], int count) {
-    if (count == 1) return outputs[0];
-    PyObject *results = PyTuple_New(count);
-    for (int i = 0; i < count; i++)
-        if (results)
-            PyTuple_SET_ITEM(results, i, outputs[i]);
-        else
-            Py_DECREF(outputs[i]);
-    return results;
-}
-
 PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs) {
     task t;
     begin(&t, smm_gufunc_of(ufunc));
@@ -215,7 +203,7 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
         declined = smm_overlap_of(&t.a.call) == SMM_OVERLAPPING;
         if (!declined) failed = t.x[0].api->current_work_stream(kDLCUDA, t.device, &stream) || run(&t, stream) < 0;
     }
-    if (!declined && !failed) return pack(outputs, count);
+    if (!declined && !failed) return smm_pack(outputs, count);
     for (int i = 0; i < count; i++) Py_XDECREF(outputs[i]);
     if (failed) return NULL;
     Py_RETURN_NOTIMPLEMENTED;

@@ -53,30 +53,27 @@ static int take_outputs(smm_arrays *x, PyArrayObject *objects[], PyObject *const
     return 0;
 }
 
-/* One output, or a tuple of them: those given, and of new ones without dimensions a scalar. Steals the references. */
-static PyObject *result_of(PyArrayObject *objects[], int i, PyObject *const *args, Py_ssize_t nargs) {
-    PyArrayObject *x = objects[i];
-    objects[i] = NULL;
-    return i < nargs && args[i] == (PyObject *)x ? args[i] : PyArray_Return(x);
-}
-static PyObject *results_of(PyArrayObject *objects[], const smm_signature *s, PyObject *const *args, Py_ssize_t nargs) {
-    PyObject *first = result_of(objects, s->inputs, args, nargs);
-    if (!first || s->operands == s->inputs + 1) return first;
-    PyObject *results = PyTuple_New(s->operands - s->inputs);
-    if (!results) {
-        Py_DECREF(first);
-        return NULL;
-    }
-    PyTuple_SET_ITEM(results, 0, first);
-    for (int i = s->inputs + 1; i < s->operands; i++) {
-        PyObject *result = result_of(objects, i, args, nargs);
-        if (!result) {
-            Py_DECREF(results);
-            return NULL;
+PyObject *smm_pack(PyObject *outputs[], int count) {
+    PyObject *results = count == 1 ? outputs[0] : PyTuple_New(count);
+    for (int i = 0; i < count && count > 1; i++)
+        if (results && outputs[i])
+            PyTuple_SET_ITEM(results, i, outputs[i]);
+        else { /* out of memory */
+            Py_XDECREF(outputs[i]);
+            Py_CLEAR(results);
         }
-        PyTuple_SET_ITEM(results, i - s->inputs, result);
-    }
     return results;
+}
+
+/* The outputs: those given, and of new ones without dimensions scalars. Steals the references. */
+static PyObject *results_of(PyArrayObject *objects[], const smm_signature *s, PyObject *const *args, Py_ssize_t nargs) {
+    PyObject *outputs[SMM_MOST_OPERANDS];
+    for (int i = s->inputs; i < s->operands; i++) {
+        PyArrayObject *x = objects[i];
+        objects[i] = NULL;
+        outputs[i] = i < nargs && args[i] == (PyObject *)x ? args[i] : PyArray_Return(x);
+    }
+    return smm_pack(outputs + s->inputs, s->operands - s->inputs);
 }
 
 /* direct(*inputs, *outputs): outputs may be None or missing. An info that is missing is None if it is 0 everywhere. */

@@ -59,8 +59,10 @@ smm_status smm_take(const smm_call *call);
 
 /* direct.c: a gufunc's way past NumPy's machinery, as a function object. */
 PyObject *smm_direct_function(PyObject *ufunc);
+/* One output, or a tuple of them; takes the references. NULL, with an exception, if there is none or one is NULL. */
+PyObject *smm_pack(PyObject *outputs[], int count);
 
-/* buffers.c: arrays on CUDA devices */
+/* buffers.c, with all that concerns arrays on CUDA devices */
 int smm_add_device_functions(PyObject *module);
 
 /* While a thread has a detour, its gufunc calls go there instead of to smm_run. So an explanation sees

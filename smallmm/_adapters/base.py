@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+
+Call = Callable[..., Any]
 
 CUDA = 2  # DLPack's number
 
@@ -25,6 +28,18 @@ class Library:
     def values(self, x: Any) -> Any:
         """x, or the array of its values where x is more than an array and does not follow NumPy's rules."""
         return x
+
+    def is_traced(self, x: Any) -> bool:
+        """Whether x has no elements, and stands for others while a function is traced."""
+        return False
+
+    def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
+        """Whether the library wants to know how the results depend on the operands, and can."""
+        return False
+
+    def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
+        """`_arrays.call`, which is given, without outputs, where the library records it."""
+        raise NotImplementedError
 
     def refuse_traced(self, op: str, name: str, x: Any) -> None:
         """TypeError for an array without elements, which stands for others while a function is traced."""

@@ -44,7 +44,7 @@ class DLPack(NumPy):
         kwargs: dict[str, Any],
     ) -> Any:
         arrays = {**operands, **{name: x for name, x in outs.items() if x is not None}}
-        namespace = _namespace_of_all(op, arrays)
+        namespace = namespace_of_all(op, arrays)
         views = {name: self.as_numpy(op, name, x) if is_foreign(x) else x for name, x in arrays.items()}
         out_views = {name: views.pop(name, None) for name in outs}
         results = super().call(op, gufunc, views, out_views, kwargs)
@@ -86,7 +86,7 @@ def is_foreign(x: Any) -> bool:
     return hasattr(x, "__dlpack__") and not hasattr(x, "__array_ufunc__")
 
 
-def _namespace_of_all(op: str, arrays: dict[str, Any]) -> Any:
+def namespace_of_all(op: str, arrays: dict[str, Any]) -> Any:
     """The array API namespace that all arrays share. Numbers belong to every library."""
     from array_api_compat import array_namespace
 

@@ -3,25 +3,134 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .. import _core
-from .base import CUDA, type_name
+from .._composition import Composition
+from .._errors import explain_failure, wrong_dtype
+from .._shapes import (
+    absent_dimensions,
+    computed_dtypes,
+    core_dimensions,
+    output_shapes,
+    with_dimensions,
+    without_dimensions,
+)
+from .base import CUDA, Call, type_name
 from .dlpack import DLPack, StandardDevice
+from .recording import gradients, has_rule
 
 
 class Jax(DLPack):
+    def is_traced(self, x: Any) -> bool:
+        return isinstance(x, sys.modules["jax"].core.Tracer)
+
+    def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
+        """Within jit, vmap and grad, where all arrays are on the CPU: a callback would move others to it."""
+        return any(map(self.is_traced, operands.values())) and sys.modules["jax"].default_backend() == "cpu"
+
+    def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
+        from jax import numpy as xp
+
+        if isinstance(gufunc, Composition) and not has_rule(gufunc):  # composed of what JAX records
+            results = gufunc.run(xp, tuple(operands.values()))
+            return results if gufunc.nout > 1 else results[0]
+        arrays = {name: xp.asarray(x) for name, x in operands.items()}
+        return _recorded(call, op, gufunc, tuple(arrays))(*arrays.values())
+
     def refuse_traced(self, op: str, name: str, x: Any) -> None:
-        if isinstance(x, sys.modules["jax"].core.Tracer):
+        if self.is_traced(x):
             raise TypeError(
-                f"{op}: {name} is a {type_name(x)}, which has no elements yet: call smallmm outside jit, "
-                "vmap and grad, or through jax.pure_callback, as docs/integrations.md shows"
+                f"{op}: {name} is a {type_name(x)}, which has no elements yet: on a GPU call smallmm outside "
+                "jit, vmap and grad"
             )
 
     def on(self, x: Any, device: int) -> JaxDevice:
         return JaxDevice(self.name, x, device)
+
+
+@lru_cache(maxsize=256)
+def _recorded(call: Call, op: str, gufunc: np.ufunc, names: tuple[str, ...]) -> Any:
+    """The call as a function that JAX compiles, vectorizes and differentiates once."""
+    import jax
+
+    inputs, outputs = core_dimensions(gufunc)
+
+    def plain(*operands: Any) -> Any:
+        absent = absent_dimensions(operands, inputs)
+        whole = [with_dimensions(x, dims, absent) for x, dims in zip(operands, inputs, strict=True)]
+        results = _called_back(call, op, gufunc, dict(zip(names, whole, strict=True)))
+        results = tuple(without_dimensions(x, dims, absent) for x, dims in zip(results, outputs, strict=True))
+        return results if gufunc.nout > 1 else results[0]
+
+    if not has_rule(gufunc):
+        return plain
+
+    def forward(*operands: Any) -> Any:
+        arrays = tuple(x.value for x in operands)
+        results = function(*arrays)  # which has a derivative, for second ones
+        return results, (arrays, results if gufunc.nout > 1 else (results,))
+
+    def backward(saved: Any, grads: Any) -> Any:
+        arrays, results = saved
+        grads = grads if gufunc.nout > 1 else (grads,)
+        given = tuple(None if _is_zero(g) else jax.numpy.asarray(g) for g in grads)
+        if all(g is None for g in given):
+            return tuple(map(_zeros, arrays))
+        found = gradients(jax.numpy, gufunc, arrays, results, given)
+        return tuple(_zeros(x) if g is None else g for x, g in zip(arrays, found, strict=True))
+
+    function = jax.custom_vjp(plain)
+    function.defvjp(forward, backward, symbolic_zeros=True)
+    return function
+
+
+def _is_zero(g: Any) -> bool:
+    """Whether nothing depends on a result; integers have no gradient."""
+    import jax
+
+    return isinstance(g, jax.custom_derivatives.SymbolicZero) or g.dtype == jax.dtypes.float0
+
+
+def _zeros(x: Any) -> Any:
+    import jax
+
+    floats = jax.numpy.issubdtype(x.dtype, np.floating)
+    return jax.numpy.zeros_like(x) if floats else np.zeros(x.shape, jax.dtypes.float0)
+
+
+def _called_back(call: Call, op: str, gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[Any, ...]:
+    """The results, which NumPy's arrays will be when the compiled program runs. Operands have all their
+    dimensions; with as many batch dimensions each, they broadcast however JAX adds some."""
+    import jax
+
+    inputs, _ = core_dimensions(gufunc)
+    for name, x in operands.items():
+        if x.dtype.kind not in "biuf":
+            raise wrong_dtype(op, name, x.dtype)
+    shaped = {name: np.broadcast_to(np.zeros((), x.dtype), x.shape) for name, x in operands.items()}
+    explanation = explain_failure(op, gufunc, shaped, {}, {})
+    if explanation is not None:
+        raise explanation
+    most = max(x.ndim - len(dims) for x, dims in zip(operands.values(), inputs, strict=True))
+    widened = [
+        x.reshape((*(1,) * (most - x.ndim + len(dims)), *x.shape))
+        for x, dims in zip(operands.values(), inputs, strict=True)
+    ]
+    dtypes = [jax.dtypes.canonicalize_dtype(dtype) for dtype in computed_dtypes(gufunc, shaped, {})]
+
+    def compute(*arrays: Any) -> tuple[np.ndarray, ...]:
+        views = dict(zip(operands, map(np.asarray, arrays), strict=True))
+        results = call(op, gufunc, views, None if gufunc.nout == 1 else (), {})
+        results = results if gufunc.nout > 1 else (results,)
+        return tuple(np.asarray(x, dtype) for x, dtype in zip(results, dtypes, strict=True))
+
+    shapes = output_shapes(gufunc, shaped)
+    wanted = tuple(jax.ShapeDtypeStruct(s, t) for s, t in zip(shapes, dtypes, strict=True))
+    return jax.pure_callback(compute, wanted, *widened, vmap_method="expand_dims")
 
 
 class JaxDevice(StandardDevice):

@@ -188,7 +188,7 @@ def test_empty(torch):
 def test_dtypes(torch, rng):
     a = stack(rng, 8, 3, 3, dtype=np.float32)
     x = torch.from_numpy(a).cuda()
-    assert smallmm.batched_matmul(x.half(), x.half()).dtype == torch.float32
+    assert smallmm.batched_matmul(x.half(), x.half()).dtype == torch.float16
     assert smallmm.batched_matmul(x, x.double()).dtype == torch.float64
     ones = torch.ones(8, 3, 3, dtype=torch.int32, device="cuda")
     assert smallmm.batched_matmul(ones, ones).dtype == torch.float64

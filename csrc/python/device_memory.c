@@ -1,0 +1,169 @@
+/* device_memory.c: how long the memory of arrays on CUDA devices lives: that of operands until a launch is done with
+ * it, and that of new arrays for libraries whose own cannot be written to. */
+#include "buffers.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* --- arrays that a launch still uses ---
+ *
+ * Their libraries may not know of our stream, so they are given back when an event after the launch has passed,
+ * which is looked at whenever a later call comes along. */
+
+typedef struct held {
+    void *event;
+    DLManagedTensorVersioned *managed;
+    DLManagedTensor *unversioned;
+    struct held *next;
+} held;
+static held *all_held;
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void give_back(const smm_cuda_functions *driver) {
+    enum { NOT_READY = 600, RELAXED = 2 };
+    held *done = NULL;
+    int mode = RELAXED; /* otherwise asking for an event breaks off a capture, on whatever thread */
+    driver->capture_mode(&mode);
+    pthread_mutex_lock(&held_lock);
+    for (held **at = &all_held; *at;) {
+        held *h = *at;
+        if (driver->event_query(h->event) == NOT_READY) {
+            at = &h->next;
+            continue;
+        }
+        *at = h->next;
+        h->next = done;
+        done = h;
+    }
+    pthread_mutex_unlock(&held_lock);
+    driver->capture_mode(&mode);
+    while (done) {
+        held *h = done;
+        done = h->next;
+        driver->event_destroy(h->event);
+        smm_close_buffer(&(smm_buffer){.managed = h->managed, .unversioned = h->unversioned});
+        free(h);
+    }
+}
+
+static void hold(const smm_cuda_functions *driver, smm_buffer *b, void *stream) {
+    enum { NO_TIMING = 2 };
+    if (!b->managed && !b->unversioned) return;
+    int capturing = 0;
+    const bool waits = !driver->stream_capturing(stream, &capturing) && !capturing;
+    held *h = calloc(1, sizeof *h);
+    if (h && waits && !driver->event_create(&h->event, NO_TIMING)) {
+        if (!driver->event_record(h->event, stream)) {
+            h->managed = b->managed;
+            h->unversioned = b->unversioned;
+            pthread_mutex_lock(&held_lock);
+            h->next = all_held;
+            all_held = h;
+            pthread_mutex_unlock(&held_lock);
+            return;
+        }
+        driver->event_destroy(h->event);
+    }
+    free(h);
+    if (waits) driver->stream_synchronize(stream); /* there is no event */
+    smm_close_buffer(b);
+}
+
+void smm_hold_buffers(smm_buffer buffers[], int count, int device, void *stream) {
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *of;
+    const bool current =
+        !smm_cuda_driver(&driver) && !smm_cuda_get_device(device, &of) && !driver->context_push(of->context);
+    if (current) give_back(driver);
+    for (int i = 0; i < count; i++)
+        if (current)
+            hold(driver, &buffers[i], stream);
+        else
+            smm_close_buffer(&buffers[i]);
+    if (current) driver->context_pop(&(void *){NULL});
+}
+
+/* --- memory for libraries whose arrays cannot be written to (JAX) --- */
+
+typedef struct memory {
+    DLManagedTensor tensor;
+    int64_t shape[SMM_MOST_AXES];
+    int device;
+} memory;
+
+/* May run on any thread, without the GIL. JAX calls it when all that reads the memory is done, though Python may have
+ * dropped the array long before. */
+static void free_memory(DLManagedTensor *tensor) {
+    memory *m = tensor->manager_ctx;
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *device;
+    if (!smm_cuda_driver(&driver) && !smm_cuda_get_device(m->device, &device) &&
+        !driver->context_push(device->context)) {
+        driver->release((uintptr_t)tensor->dl_tensor.data, NULL);
+        driver->context_pop(&(void *){NULL});
+    }
+    free(m);
+}
+
+static void free_capsule(PyObject *capsule) {
+    if (!PyCapsule_IsValid(capsule, "dltensor")) return; /* taken */
+    DLManagedTensor *tensor = PyCapsule_GetPointer(capsule, "dltensor");
+    tensor->deleter(tensor);
+}
+
+/* device_empty(shape, dtype, device, stream): (DLPack capsule, address) of new memory; dtype as NumPy's "f4". */
+static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *shape;
+    const char *dtype;
+    int ordinal;
+    Py_ssize_t stream;
+    if (!PyArg_ParseTuple(args, "O!sin", &PyTuple_Type, &shape, &dtype, &ordinal, &stream)) return NULL;
+    const int size = dtype[0] ? dtype[1] - '0' : 0;
+    if (PyTuple_GET_SIZE(shape) > SMM_MOST_AXES)
+        return PyErr_Format(PyExc_ValueError, "device_empty: shape has %zd dimensions; expected at most %d",
+                            PyTuple_GET_SIZE(shape), SMM_MOST_AXES);
+    if (smm_configure_cuda() < 0) return NULL;
+    memory *m = calloc(1, sizeof *m);
+    if (!m) return PyErr_NoMemory();
+    size_t bytes = size;
+    m->device = ordinal;
+    m->tensor = (DLManagedTensor){.manager_ctx = m, .deleter = free_memory};
+    m->tensor.dl_tensor = (DLTensor){.device = {kDLCUDA, ordinal},
+                                     .ndim = (int32_t)PyTuple_GET_SIZE(shape),
+                                     .dtype = {dtype[0] == 'f' ? kDLFloat : kDLInt, 8 * size, 1},
+                                     .shape = m->shape};
+    for (int i = 0; i < m->tensor.dl_tensor.ndim; i++) {
+        m->shape[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
+        bytes *= m->shape[i];
+    }
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *device;
+    unsigned long long address = 0;
+    smm_cuda_status status = smm_cuda_get_device(ordinal, &device);
+    if (!status) status = smm_cuda_driver(&driver);
+    if (!status) status = smm_cuda_check(driver->context_push(device->context), "cuCtxPushCurrent");
+    if (!status) {
+        status = smm_cuda_check(driver->allocate(&address, bytes ? bytes : 1, (void *)stream), "cuMemAllocAsync");
+        driver->context_pop(&(void *){NULL});
+    }
+    if (status || PyErr_Occurred()) {
+        free(m);
+        if (status) smm_raise_cuda(status);
+        return NULL;
+    }
+    m->tensor.dl_tensor.data = (void *)(uintptr_t)address;
+    PyObject *capsule = PyCapsule_New(&m->tensor, "dltensor", free_capsule);
+    if (!capsule) {
+        free_memory(&m->tensor);
+        return NULL;
+    }
+    return Py_BuildValue("(NK)", capsule, address);
+}
+
+int smm_add_device_memory(PyObject *module) {
+    static PyMethodDef methods[] = {
+        {"device_empty", device_empty, METH_VARARGS, NULL},
+        {NULL, NULL, 0, NULL},
+    };
+    return PyModule_AddFunctions(module, methods);
+}

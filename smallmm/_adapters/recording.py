@@ -1,0 +1,51 @@
+"""How libraries that record calls differentiate them: by rules, which `_gradients` enters here, and which
+know nothing of operands that were broadcast."""
+
+from collections.abc import Callable
+from typing import Any
+
+from .._shapes import absent_dimensions, core_dimensions, with_dimensions, without_dimensions
+
+Arrays = tuple[Any, ...]
+# (namespace, operands, results, gradients of the results, None for those that nothing depends on)
+#   -> gradients of the first operands
+Rule = Callable[[Any, Arrays, Arrays, Arrays], Arrays]
+RULES: dict[str, Rule] = {}  # by the gufunc's name
+
+
+def gradients(xp: Any, gufunc: Any, operands: Arrays, results: Arrays, grads: Arrays) -> list[Any]:
+    """The gradient of each operand, in its shape and dtype; None: of one that the results do not depend on.
+
+    operands, results: of the call. grads: of a function of the results with respect to each of them.
+    """
+    inputs, outputs = core_dimensions(gufunc)
+    absent = absent_dimensions(operands, inputs)
+    operands = tuple(with_dimensions(x, dims, absent) for x, dims in zip(operands, inputs, strict=True))
+    results, grads = (
+        tuple(
+            x if x is None else with_dimensions(x, dims, absent)
+            for x, dims in zip(side, outputs, strict=True)
+        )
+        for side in (results, grads)
+    )
+    found = RULES[gufunc.__name__](xp, operands, results, grads)
+    answers: list[Any] = [None] * len(operands)
+    for i, (x, gradient) in enumerate(zip(operands, found, strict=False)):
+        if gradient is not None:
+            gradient = without_dimensions(_summed(xp, gradient, x.shape), inputs[i], absent)
+            answers[i] = xp.astype(gradient, x.dtype) if gradient.dtype != x.dtype else gradient
+    return answers
+
+
+def has_rule(gufunc: Any) -> bool:
+    return gufunc.__name__ in RULES
+
+
+def _summed(xp: Any, gradient: Any, shape: tuple[int, ...]) -> Any:
+    """The gradient of an operand of that shape, which was broadcast to the shape of this one."""
+    extra = gradient.ndim - len(shape)
+    axes = (
+        *range(extra),
+        *(i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] > 1),
+    )
+    return xp.reshape(xp.sum(gradient, axis=axes), shape) if axes else gradient

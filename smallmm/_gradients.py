@@ -1,0 +1,315 @@
+"""Derivatives: for each gufunc, what the gradient of its results makes of its operands (reverse mode).
+
+A rule is written in smallmm's own functions and the array API, so it has a derivative itself, and serves
+every library. This module enters its rules in `_adapters.recording`, for PyTorch's autograd and JAX's
+transformations. Functions that are composed of others need no rule.
+
+M. B. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
+(2008); S. F. Walter and L. Lehmann (2010) for QR; G. H. Golub and V. Pereyra (1973) for least squares.
+"""
+
+from typing import Any
+
+from ._adapters.recording import RULES, Arrays, Rule
+from ._cholesky import cho_solve
+from ._composition import identity
+from ._least_squares import lstsq, qr
+from ._lu import lu_solve
+from ._matrix_functions import expm
+from ._products import matmul
+from ._spectra import eigh_ex
+from ._svd import svd_ex
+from ._systems import inv_ex, solve_ex, solve_triangular
+
+# --- the rules; g: the gradient of a result, t: of an operand, h: a transpose ------------------------------
+
+
+def _times(*factors: Any) -> Any:
+    """The product of matrices, from the left."""
+    product, *others = factors
+    for x in others:
+        product = matmul(product, x)
+    return product
+
+
+def _scaled(x: Any, s: Any) -> Any:
+    """The columns of x times the elements of s."""
+    return x * s[..., None, :]
+
+
+def _half(xp: Any, x: Any) -> Any:
+    """The lower triangle of x, with half of its diagonal."""
+    return (xp.tril(x) + xp.tril(x, k=-1)) / 2
+
+
+def _skew(x: Any) -> Any:
+    return x - x.mT
+
+
+def _symmetric(x: Any) -> Any:
+    return (x + x.mT) / 2
+
+
+def _inverse_gaps(xp: Any, w: Any) -> Any:
+    """1 / (w_j - w_i), and 0 on the diagonal. Infinite between equal ones: no derivative."""
+    one = identity(xp, w.shape[-1], w)
+    return (1 - one) / (w[..., None, :] - w[..., :, None] + one)
+
+
+def _matmul(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    a, b = operands
+    (g,) = grads
+    return matmul(g, b.mT), matmul(a.mT, g)
+
+
+def _matvec(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    a, x = operands
+    g = grads[0][..., None]
+    return matmul(g, x[..., None, :]), matmul(a.mT, g)[..., 0]
+
+
+def _vecmat(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    x, a = operands
+    g = grads[0][..., None, :]
+    return matmul(g, a.mT)[..., 0, :], matmul(x[..., None], g)
+
+
+def _gemm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """alpha A B: there is no C where there is a derivative."""
+    a, b, alpha, _ = operands
+    (g,) = grads
+    is_stack = getattr(alpha, "ndim", 0) > 0
+    ta, tb = _matmul(xp, (a, b), results, (g * (alpha[..., None, None] if is_stack else alpha),))
+    return ta, tb, xp.sum(g * matmul(a, b), axis=(-2, -1)) if hasattr(alpha, "ndim") else None
+
+
+def _solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    a, _ = operands
+    x, g = results[0], grads[0]
+    tb = solve_ex(a.mT, g).x
+    return -matmul(tb, x.mT), tb
+
+
+def _inv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    h = results[0].mT
+    return (-_times(h, grads[0], h),)
+
+
+def _det(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    return ((grads[0] * results[0])[..., None, None] * inv_ex(operands[0]).inverse.mT,)
+
+
+def _slogdet(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    _, g = grads
+    return (g[..., None, None] * inv_ex(operands[0]).inverse.mT if g is not None else None,)
+
+
+def _lu_factor(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    lu, pivots, *_ = results
+    one = identity(xp, lu.shape[-1], lu)
+    permutation = lu_solve((one, pivots), one)
+    lower, upper, g = xp.tril(lu, k=-1) + one, xp.triu(lu), grads[0]
+    inner = xp.tril(matmul(lower.mT, xp.tril(g, k=-1)), k=-1) + xp.triu(matmul(xp.triu(g), upper.mT))
+    left = solve_triangular(lower, inner, trans=1, lower=True, unit_diagonal=True)
+    return (matmul(permutation.mT, solve_triangular(upper, left.mT, lower=False).mT),)
+
+
+def _lu_solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, transposed: bool = False) -> Arrays:
+    """Through the gradient of P A = L U, of which this is the solution's."""
+    lu, pivots, _ = operands
+    x, g = results[0], grads[0]
+    tb = lu_solve((lu, pivots), g, 0 if transposed else 1)
+    one = identity(xp, lu.shape[-1], lu)
+    ta = -(matmul(x, tb.mT) if transposed else matmul(tb, x.mT))
+    ta = matmul(lu_solve((one, pivots), one), ta)
+    lower, upper = xp.tril(lu, k=-1) + one, xp.triu(lu)
+    return xp.tril(matmul(ta, upper.mT), k=-1) + xp.triu(matmul(lower.mT, ta)), None, tb
+
+
+def _lu_solve_transposed(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    return _lu_solve(xp, operands, results, grads, True)
+
+
+def _cholesky(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    lower = results[0]
+    inner = _half(xp, matmul(lower.mT, xp.tril(grads[0])))
+    left = solve_triangular(lower, inner, trans=1, lower=True)
+    return (_symmetric(solve_triangular(lower, left.mT, trans=1, lower=True)),)
+
+
+def _cholesky_upper(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    return _cholesky(xp, operands, (results[0].mT,), (grads[0].mT,))
+
+
+def _cho_solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, lower: bool = True) -> Arrays:
+    c, _ = operands
+    x, g = results[0], grads[0]
+    tb = cho_solve((c, lower), g)
+    ta = -2 * _symmetric(matmul(tb, x.mT))
+    return xp.tril(matmul(ta, xp.tril(c))) if lower else xp.triu(matmul(xp.triu(c), ta)), tb
+
+
+def _cho_solve_upper(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    return _cho_solve(xp, operands, results, grads, False)
+
+
+def _triangular(lower: bool, unit: bool) -> Rule:
+    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+        a, _ = operands
+        tb = solve_triangular(a, grads[0], trans=1, lower=lower, unit_diagonal=unit)
+        ta = -matmul(tb, results[0].mT)
+        return xp.tril(ta, k=-int(unit)) if lower else xp.triu(ta, k=int(unit)), tb
+
+    return rule
+
+
+def _qr(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """A of full rank, and Q with as many columns as the smaller of m and n."""
+    q, r, *_ = results
+    gq, gr = grads[:2]
+    m, n = operands[0].shape[-2:]
+    gq = xp.zeros_like(q) if gq is None else gq
+    gr = xp.zeros_like(r) if gr is None else gr
+    if m < n:  # A = Q (U V): what Q V depends on by Q goes to the first columns
+        first = _qr(
+            xp, (operands[0][..., :m],), (q, r[..., :m]),
+            (gq + matmul(operands[0][..., m:], gr[..., m:].mT), gr[..., :m]),
+        )[0]  # fmt: skip
+        return (xp.concat([first, matmul(q, gr[..., m:])], axis=-1),)
+    inner = matmul(r, xp.triu(gr).mT) - matmul(gq.mT, q)
+    right = gq + matmul(q, 2 * _symmetric(_half(xp, inner)))
+    return (solve_triangular(r, right.mT, lower=False).mT,)
+
+
+def _qr_complete(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    m, n = operands[0].shape[-2:]
+    if m > n:
+        raise NotImplementedError("qr: no derivative of mode 'complete' where m > n; use 'reduced'")
+    return _qr(xp, operands, results, grads)
+
+
+def _qr_r(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    return _qr(xp, operands, qr(operands[0]), (None, grads[0]))
+
+
+def _lstsq(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """Where the rank does not change: x = A^+ b, and the norms of r = b - A x."""
+    a, b, *_ = operands
+    x, norms, *_ = results
+    g, g_norms, *_ = grads
+    residual = b - matmul(a, x)
+    ta, tb = xp.zeros_like(a), xp.zeros_like(b)
+    if g is not None:
+        tb = lstsq(a.mT, g).x
+        ta = (
+            matmul(residual, lstsq(a, tb).x.mT)
+            - matmul(tb, x.mT)
+            + matmul(lstsq(a.mT, x).x, (g - matmul(a.mT, tb)).mT)
+        )
+    if g_norms is not None:
+        along = _scaled(residual, g_norms / norms)
+        ta, tb = ta - matmul(along, x.mT), tb + along
+    return ta, tb
+
+
+def _eigh(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    w, v, *_ = results
+    gw, gv = grads[:2]
+    inner = 0
+    if gv is not None:
+        inner = _inverse_gaps(xp, w) * matmul(v.mT, gv)
+    if gw is not None:
+        inner = inner + _scaled(identity(xp, w.shape[-1], w), gw)
+    return (_symmetric(_times(v, inner, v.mT)),)
+
+
+def _eigvalsh(upper: bool) -> Rule:
+    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+        v = eigh_ex(operands[0], UPLO="U" if upper else "L").eigenvectors
+        return (matmul(_scaled(v, grads[0]), v.mT),)
+
+    return rule
+
+
+def _svd(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    u, s, vh, *_ = results
+    gu, gs, gvh = grads[:3]
+    m, n, k = u.shape[-2], vh.shape[-1], s.shape[-1]
+    inner, outside = 0, 0
+    if gs is not None:
+        inner = _scaled(identity(xp, k, s), gs)
+    if gu is not None or gvh is not None:
+        gaps = _inverse_gaps(xp, s * s)
+    if gu is not None:
+        own = matmul(u.mT, gu)
+        inner = inner + _scaled(gaps * _skew(own), s)
+        if m > k:
+            outside = _times(_scaled(gu - matmul(u, own), 1 / s), vh)
+    if gvh is not None:
+        own = matmul(vh, gvh.mT)
+        inner = inner + s[..., :, None] * (gaps * _skew(own))
+        if n > k:
+            outside = outside + matmul(_scaled(u, 1 / s), gvh - matmul(own.mT, vh))
+    return (_times(u, inner, vh) + outside,)
+
+
+def _svdvals(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    u, _, vh, _ = svd_ex(operands[0], full_matrices=False)
+    return (matmul(_scaled(u, grads[0]), vh),)
+
+
+def _pinv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """Where the rank does not change."""
+    a, p, g = operands[0], results[0], grads[0]
+    h = p.mT
+    left, right = matmul(g.mT, matmul(p, h)), matmul(matmul(h, p), g.mT)
+    return (-_times(h, g, h) + left - _times(a, p, left) + right - _times(right, p, a),)
+
+
+def _expm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """The derivative of expm at A^T in the direction G is the block above the diagonal of expm([[A^T, G],
+    [0, A^T]]): R. Mathias, "A chain rule for matrix functions" (1996)."""
+    h = operands[0].mT
+    n = h.shape[-1]
+    above = xp.concat([h, grads[0]], axis=-1)
+    below = xp.concat([xp.zeros_like(h), h], axis=-1)
+    return (expm(xp.concat([above, below], axis=-2))[..., :n, n:],)
+
+
+RULES |= {
+    "matmul": _matmul,
+    "batched_matmul": _matmul,
+    "gemm": _gemm,
+    "matvec": _matvec,
+    "vecmat": _vecmat,
+    "solve": _solve,
+    "inv": _inv,
+    "det": _det,
+    "slogdet": _slogdet,
+    "lu_factor": _lu_factor,
+    "lu_solve": _lu_solve,
+    "lu_solve_transposed": _lu_solve_transposed,
+    "cholesky": _cholesky,
+    "cholesky_upper": _cholesky_upper,
+    "cho_solve": _cho_solve,
+    "cho_solve_upper": _cho_solve_upper,
+    "solve_lower": _triangular(True, False),
+    "solve_upper": _triangular(False, False),
+    "solve_unit_lower": _triangular(True, True),
+    "solve_unit_upper": _triangular(False, True),
+    "qr_tall": _qr,
+    "qr_complete": _qr_complete,
+    "qr_r_tall": _qr_r,
+    "qr_r_wide": _qr_r,
+    "lstsq": _lstsq,
+    "eigh": _eigh,
+    "eigh_upper": _eigh,
+    "eigvalsh": _eigvalsh(False),
+    "eigvalsh_upper": _eigvalsh(True),
+    "svd_tall": _svd,
+    "svd_wide": _svd,
+    "svdvals_tall": _svdvals,
+    "svdvals_wide": _svdvals,
+    "pinv": _pinv,
+    "expm": _expm,
+}

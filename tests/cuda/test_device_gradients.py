@@ -1,0 +1,39 @@
+"""Derivatives of functions of tensors on a GPU: PyTorch's own check, and the bits of the CPU's."""
+
+import pytest
+
+import smallmm
+
+
+@pytest.mark.parametrize("name", ["solve", "inv", "cholesky", "eigh", "svd", "matmul", "lstsq"])
+def test_gradcheck(torch_cuda, name):
+    torch = torch_cuda
+    generator = torch.Generator().manual_seed(0)
+    functions = {
+        "solve": lambda a, b: smallmm.solve(a, b),
+        "inv": lambda a, b: smallmm.inv(a),
+        "cholesky": lambda a, b: smallmm.cholesky(a @ a.mT + torch.eye(4, dtype=a.dtype, device=a.device)),
+        "eigh": lambda a, b: smallmm.eigh(a + a.mT),
+        "svd": lambda a, b: smallmm.svd(a, full_matrices=False),
+        "matmul": smallmm.matmul,
+        "lstsq": lambda a, b: smallmm.lstsq(a, b).x,
+    }
+    x = [torch.randn(s, dtype=torch.float64, generator=generator) for s in ((3, 4, 4), (4, 2))]
+    on_device = [y.cuda().requires_grad_() for y in x]
+    assert torch.autograd.gradcheck(functions[name], on_device)
+    assert torch.autograd.gradgradcheck(functions[name], on_device)
+
+
+@pytest.mark.parametrize("name", ["solve", "inv", "matmul"])
+def test_bits_of_the_cpu(torch_cuda, name):
+    torch = torch_cuda
+    generator = torch.Generator().manual_seed(0)
+    x = [torch.randn(s, dtype=torch.float32, generator=generator) for s in ((1000, 5, 5), (1000, 5, 2))]
+    found = []
+    for device in ("cpu", "cuda"):
+        a, b = (y.to(device).detach().requires_grad_() for y in x)
+        result = smallmm.inv(a) if name == "inv" else getattr(smallmm, name)(a, b)
+        result.backward(torch.ones_like(result))
+        found.append([y.grad.cpu() for y in (a, b) if y.grad is not None])
+    for y, z in zip(*found, strict=True):
+        assert torch.equal(y, z)

@@ -1,0 +1,292 @@
+"""Derivatives: each rule against central differences in NumPy; PyTorch's and JAX's own checks where they are
+installed, of first and second order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import smallmm
+from smallmm import _core
+from smallmm._adapters.recording import RULES as RULES_OF_ALL
+from smallmm._adapters.recording import gradients
+
+STEP = 1e-6
+
+
+def symmetric(a):
+    return (a + a.mT) / 2
+
+
+def lower(a):
+    return np.tril(a, -1) + np.eye(a.shape[-1]) * (3 + a * a)
+
+
+def definite(a):
+    return a @ a.mT + 3 * np.eye(a.shape[-1])
+
+
+def same(a):
+    return a
+
+
+# gufunc: (shapes of its operands, what makes the first of random numbers, how many results have a derivative)
+RULES = {
+    "matmul": ([(2, 3, 4), (4, 2)], same, 1),
+    "batched_matmul": ([(1, 3, 4), (2, 4, 2)], same, 1),
+    "matvec": ([(2, 3, 4), (4,)], same, 1),
+    "vecmat": ([(2, 3), (3, 4)], same, 1),
+    "solve": ([(2, 3, 3), (1, 3, 2)], same, 1),
+    "inv": ([(2, 3, 3)], same, 1),
+    "det": ([(2, 3, 3)], same, 1),
+    "slogdet": ([(2, 3, 3)], same, 2),
+    "lu_factor": ([(2, 3, 3)], same, 1),
+    "cholesky": ([(2, 3, 3)], definite, 1),
+    "cholesky_upper": ([(2, 3, 3)], definite, 1),
+    "cho_solve": ([(2, 3, 3), (3, 2)], lower, 1),
+    "cho_solve_upper": ([(2, 3, 3), (3,)], lambda a: lower(a).mT, 1),
+    "solve_lower": ([(2, 3, 3), (3, 2)], lower, 1),
+    "solve_upper": ([(2, 3, 3), (3,)], lambda a: lower(a).mT, 1),
+    "solve_unit_lower": ([(2, 3, 3), (3, 2)], lower, 1),
+    "solve_unit_upper": ([(2, 3, 3), (3, 2)], lambda a: lower(a).mT, 1),
+    "qr_tall": ([(2, 4, 3)], same, 2),
+    "qr_complete": ([(2, 3, 5)], same, 2),
+    "qr_r_tall": ([(2, 4, 3)], same, 1),
+    "qr_r_wide": ([(2, 3, 5)], same, 1),
+    "eigh": ([(2, 4, 4)], symmetric, 2),
+    "eigh_upper": ([(2, 4, 4)], symmetric, 2),
+    "eigvalsh": ([(2, 4, 4)], symmetric, 1),
+    "eigvalsh_upper": ([(2, 4, 4)], symmetric, 1),
+    "svd_tall": ([(2, 4, 3)], same, 3),
+    "svd_wide": ([(2, 3, 4)], same, 3),
+    "svdvals_tall": ([(2, 4, 3)], same, 1),
+    "svdvals_wide": ([(2, 3, 4)], same, 1),
+}
+# Rules whose gufuncs take operands that are no random numbers; the functions below cover them
+BY_FUNCTION = {"gemm", "lu_solve", "lu_solve_transposed", "lstsq", "pinv", "expm"}
+
+
+def weighted(weights, results):
+    return sum(float((w * x).sum()) for w, x in zip(weights, results, strict=False))
+
+
+def as_tuple(x):
+    return x if isinstance(x, tuple) else (x,)
+
+
+def check(rng, gufunc, operands, make, count, fixed=()):
+    """The derivative of a random linear function of the results, along a random direction."""
+    results = as_tuple(gufunc(make(operands[0]), *operands[1:], *fixed))
+    weights = [rng.standard_normal(x.shape) for x in results[:count]]
+    moved = [rng.standard_normal(x.shape) for x in operands]
+
+    def value(t):
+        first, *others = (x + t * d for x, d in zip(operands, moved, strict=True))
+        return weighted(weights, as_tuple(gufunc(make(first), *others, *fixed)))
+
+    expected = (value(STEP) - value(-STEP)) / (2 * STEP)
+    whole = (make(operands[0]), *operands[1:], *fixed)
+    grads = (*weights, *[None] * (len(results) - count))
+    found = gradients(np, gufunc, whole, results, grads)
+    for x, gradient in zip(whole, found, strict=True):
+        assert gradient is None or gradient.shape == np.shape(x)
+    along = (make(operands[0] + STEP * moved[0]) - make(operands[0] - STEP * moved[0])) / (2 * STEP)
+    total = sum(
+        float((g * d).sum()) for g, d in zip(found, (along, *moved[1:]), strict=False) if g is not None
+    )
+    assert total == pytest.approx(expected, rel=1e-6, abs=1e-7)
+
+
+def test_every_rule_has_a_case():
+    assert {*RULES} | BY_FUNCTION == {*RULES_OF_ALL}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rule(rng, name):
+    shapes, make, count = RULES[name]
+    check(rng, getattr(_core, name), [rng.standard_normal(s) for s in shapes], make, count)
+
+
+@pytest.mark.parametrize("alpha", [2.5, np.array([2.0, -3.0])])
+def test_scaled_product(rng, alpha):
+    a, b = rng.standard_normal((2, 3, 4)), rng.standard_normal((4, 2))
+    w = rng.standard_normal((2, 3, 2))
+    ta, tb, t_alpha, _ = gradients(np, _core.gemm, (a, b, alpha, 0.0), (None,), (w,))
+    scale = np.reshape(alpha, (-1, 1, 1))
+    np.testing.assert_allclose(ta, scale * w @ b.mT, rtol=1e-13)
+    np.testing.assert_allclose(tb, (scale * a.mT @ w).sum(axis=0), rtol=1e-13)
+    if np.ndim(alpha):
+        np.testing.assert_allclose(t_alpha, (w * (a @ b)).sum(axis=(1, 2)), rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["lu_solve", "lu_solve_transposed"])
+def test_solutions_from_factors(rng, name):
+    lu, pivots, _ = _core.lu_factor(rng.standard_normal((2, 3, 3)))
+    b, w = rng.standard_normal((2, 3, 2)), rng.standard_normal((2, 3, 2))
+    moved, gufunc = rng.standard_normal(lu.shape), getattr(_core, name)
+    found = gradients(np, gufunc, (lu, pivots, b), (gufunc(lu, pivots, b),), (w,))
+    ends = [(w * gufunc(lu + t * moved, pivots, b)).sum() for t in (STEP, -STEP)]
+    assert (found[0] * moved).sum() == pytest.approx((ends[0] - ends[1]) / (2 * STEP), rel=1e-6)
+    direction = rng.standard_normal(b.shape)
+    assert (found[2] * direction).sum() == pytest.approx((w * gufunc(lu, pivots, direction)).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 3), (2, 3, 5), (2, 3, 3)])
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_least_squares(rng, shape, columns):
+    a, b = rng.standard_normal(shape), rng.standard_normal((shape[1], *columns))
+    count = 2 if shape[1] > shape[2] else 1  # otherwise the residual is rounding errors
+    check(rng, _core.lstsq, [a, b], same, count, (np.asarray(1e-12),))
+
+
+def test_singular_matrices_harm_only_themselves(rng):
+    a = rng.standard_normal((3, 3, 3))
+    a[1] = 0
+    (found,) = gradients(np, _core.det, (a,), (np.linalg.det(a),), (np.ones(3),))
+    assert np.isnan(found[1]).all()
+    assert np.isfinite(found[[0, 2]]).all()
+
+
+def test_values_alone_of_repeated_eigenvalues(rng):
+    """Only vectors have no derivative there."""
+    a = np.broadcast_to(np.eye(3), (2, 3, 3))
+    w, v, info = _core.eigh(a)
+    (found,) = gradients(np, _core.eigh, (a,), (w, v, info), (np.ones_like(w), None, None))
+    np.testing.assert_allclose(found, a, atol=1e-15)
+
+
+# --- whole functions, as PyTorch and JAX call them ---------------------------------------------------------
+
+
+def cases(xp, eye):
+    """name: (function, shapes of its arguments)"""
+
+    def sym(a):
+        return (a + a.mT) / 2
+
+    def low(a):
+        return xp.tril(a) + 3 * eye(a.shape[-1])
+
+    def spd(a):
+        return a @ a.mT + 3 * eye(a.shape[-1])
+
+    return {
+        "matmul": (smallmm.matmul, [(2, 3, 4), (4,)]),
+        "batched_matmul": (lambda a, b: smallmm.batched_matmul(a, b, alpha=2.5), [(3, 4), (2, 4, 2)]),
+        "solve": (smallmm.solve, [(2, 3, 3), (3,)]),
+        "solve left": (lambda a, b: smallmm.solve(a, b, left=False), [(2, 3, 3), (2, 3)]),
+        "inv": (smallmm.inv, [(2, 3, 3)]),
+        "slogdet": (lambda a: smallmm.slogdet(a)[1], [(2, 3, 3)]),
+        "cholesky": (lambda a: smallmm.cholesky(spd(a)), [(2, 3, 3)]),
+        "cho_solve": (lambda a, b: smallmm.cho_solve((low(a), True), b), [(2, 3, 3), (3, 2)]),
+        "lu": (lambda a, b: smallmm.lu_solve(smallmm.lu_factor(a)[:2], b, 1), [(2, 3, 3), (3, 2)]),
+        "solve_triangular": (
+            lambda a, b: smallmm.solve_triangular(low(a), b, lower=True, trans=1), [(2, 3, 3), (3, 2)]
+        ),
+        "qr": (smallmm.qr, [(2, 4, 3)]),
+        "lstsq": (lambda a, b: smallmm.lstsq(a, b)[:2], [(2, 5, 3), (5, 2)]),
+        "eigh": (lambda a: smallmm.eigh(sym(a)), [(2, 4, 4)]),
+        "svd": (lambda a: smallmm.svd(a, full_matrices=False), [(2, 4, 3)]),
+        "svdvals": (smallmm.svdvals, [(2, 3, 4)]),
+        "pinv": (smallmm.pinv, [(2, 4, 3)]),
+        "expm": (smallmm.expm, [(2, 3, 3)]),
+        "sqrtm": (lambda a: smallmm.sqrtm(spd(a), assume_a="sym"), [(2, 3, 3)]),
+        "matrix_norm": (smallmm.matrix_norm, [(2, 4, 3)]),
+        "cond": (smallmm.cond, [(2, 3, 3)]),
+        "trace": (smallmm.trace, [(2, 4, 4)]),
+        "matrix_power": (lambda a: smallmm.matrix_power(a, -2), [(2, 3, 3)]),
+        "multi_dot": (lambda a, b, c: smallmm.multi_dot([a, b, c]), [(2, 3), (3, 4), (4, 2)]),
+        "einsum": (lambda a, b: smallmm.einsum("bij,bjk->bik", a, b), [(2, 3, 3), (2, 3, 2)]),
+    }  # fmt: skip
+
+
+NAMES = sorted(cases(np, np.eye))
+
+
+class TestTorch:
+    @pytest.fixture
+    def torch(self):
+        return pytest.importorskip("torch")
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_gradcheck(self, torch, rng, name):
+        function, shapes = cases(torch, lambda n: torch.eye(n, dtype=torch.float64))[name]
+        x = [torch.from_numpy(rng.standard_normal(shape)).requires_grad_() for shape in shapes]
+        assert torch.autograd.gradcheck(function, x)
+        assert torch.autograd.gradgradcheck(function, x)
+
+    def test_what_it_refuses(self, torch):
+        x = torch.eye(3).repeat(2, 1, 1).requires_grad_()
+        with pytest.raises(TypeError, match=r"inv: out is given, but a derivative is wanted"):
+            smallmm.inv(x, out=torch.empty(2, 3, 3))
+        with pytest.raises(TypeError, match=r"svd: a .* requires a gradient, which smallmm does not compute"):
+            smallmm.svd(x[:, :2])
+
+    def test_square_q_of_tall_matrices(self, torch):
+        q, _ = smallmm.qr(torch.rand(4, 3).requires_grad_(), mode="complete")
+        with pytest.raises(NotImplementedError, match="qr: no derivative of mode 'complete'"):
+            q.sum().backward()
+
+    def test_a_singular_matrix(self, torch):
+        x = torch.stack([torch.eye(3), torch.zeros(3, 3)]).double().requires_grad_()
+        smallmm.inv_ex(x).inverse.nansum().backward()
+        assert torch.isfinite(x.grad[0]).all()
+        with pytest.raises(smallmm.LinAlgError, match="inv: 1 of 2 matrices"):
+            smallmm.inv(x)
+
+    def test_training(self, torch, rng):
+        """Parameters of a linear filter are found again from what it gave."""
+        a = torch.from_numpy(rng.standard_normal((50, 3, 3))) + 4 * torch.eye(3, dtype=torch.float64)
+        truth = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+        target = smallmm.solve(a, truth[:, None])
+        guess = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+        optimizer = torch.optim.LBFGS([guess], max_iter=50)
+
+        def loss():
+            optimizer.zero_grad()
+            error = ((smallmm.solve(a, guess[:, None]) - target) ** 2).sum()
+            error.backward()
+            return error
+
+        optimizer.step(loss)
+        assert torch.allclose(guess, truth, atol=1e-6)
+
+
+class TestJax:
+    @pytest.fixture
+    def jax(self):
+        jax = pytest.importorskip("jax")
+        pytest.importorskip("jax.test_util")
+        with jax.enable_x64(True):
+            yield jax
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_transformations(self, jax, rng, name):
+        xp = jax.numpy
+        function, shapes = cases(xp, xp.eye)[name]
+        x = [xp.asarray(rng.standard_normal(shape)) for shape in shapes]
+        expected = jax.tree.leaves(function(*x))
+        for found in (jax.jit(function)(*x), [y[1] for y in jax.tree.leaves(jax.vmap(function)(
+            *(xp.stack([y + 1, y]) for y in x)
+        ))]):  # fmt: skip
+            for y, z in zip(jax.tree.leaves(found), expected, strict=True):
+                assert y.dtype == z.dtype
+                np.testing.assert_allclose(y, z, rtol=1e-10, atol=1e-12)
+        jax.test_util.check_grads(
+            lambda *x: function(*map(xp.asarray, x)), x, order=2, modes=["rev"], rtol=1e-3, atol=1e-4
+        )
+
+    def test_some_are_mapped(self, jax, rng):
+        a, b = (jax.numpy.asarray(rng.standard_normal(s)) for s in ((5, 3, 3), (2, 3, 4)))
+        found = jax.vmap(smallmm.solve, in_axes=(0, None))(a, b)
+        np.testing.assert_array_equal(found, smallmm.solve(a[:, None], b))
+        vectors = jax.vmap(smallmm.solve, in_axes=(None, 0))(a[0], b[0].T)
+        np.testing.assert_array_equal(vectors, smallmm.solve(a[0], b[0].T[..., None])[..., 0])
+
+    def test_a_singular_matrix_is_nan(self, jax):
+        x = jax.numpy.stack([jax.numpy.eye(2), jax.numpy.zeros((2, 2))])
+        assert np.isnan(jax.jit(smallmm.inv)(x)).tolist() == [[[False] * 2] * 2, [[True] * 2] * 2]
+
+    def test_errors(self, jax):
+        with pytest.raises(ValueError, match=r"solve: b has shape \(2, 3\)"):
+            jax.jit(smallmm.solve)(jax.numpy.eye(3), jax.numpy.ones((2, 3)))
