@@ -56,7 +56,7 @@ def call(
     operands |= {name: x for name, x in arrays.items() if name in operands}
     for name, info in infos.items():
         if not _is_real(info.dtype):
-            raise wrong_dtype(op, name, info.dtype)
+            raise wrong_dtype(op, name, info.dtype, where=" on a device")
         if len(info.shape) > _MOST_DIMS:
             raise ValueError(
                 f"{op}: {name} has {len(info.shape)} dimensions; expected at most {_MOST_DIMS} on a device, "
@@ -67,6 +67,9 @@ def call(
         name: _shaped(op, name, infos[name]) if name in infos else np.asarray(x)
         for name, x in operands.items()
     }
+    for name, x in shaped.items():
+        if x.dtype.kind == "c":
+            raise wrong_dtype(op, name, x.dtype, where=" on a device")
     shaped_outs = {name: _shaped(op, name, infos[name]) if name in given else None for name in outs}
     if "pivots" in shaped and not shaped["pivots"].size:
         shaped["pivots"] = shaped["pivots"].astype(np.int32)  # an empty array is one of floats by default

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._shapes import PRODUCTS, broadcast_shapes, core_dimensions, output_dtypes
+from ._shapes import PRODUCTS, broadcast_shapes, core_dimensions, output_dtypes, takes_complex
 
 _DTYPES = "float16, float32, float64, an integer type or bool"
+_COMPLEX = "float16, float32, float64, complex64, complex128, an integer type or bool"
 
 # The first output of these is the transpose of what the caller gave.
 _TRANSPOSING = [name for name, (operation, _) in _core.gufunc_rows.items() if operation == "QR_RAW"]
@@ -89,9 +90,9 @@ def shown(x: Any) -> str:
     return text if len(text) <= 60 else f"a {type(x).__name__}"
 
 
-def wrong_dtype(op: str, name: str, dtype: Any) -> TypeError:
+def wrong_dtype(op: str, name: str, dtype: Any, takes_complex: bool = False, where: str = "") -> TypeError:
     advice = ": convert it to float32, which holds every bfloat16" if str(dtype) == "bfloat16" else ""
-    return TypeError(f"{op}: {name} has dtype {dtype}; expected {_DTYPES}{advice}")
+    return TypeError(f"{op}: {name} has dtype {dtype}; expected {_COMPLEX if takes_complex else _DTYPES}{where}{advice}")
 
 
 def explain_failure(
@@ -111,8 +112,8 @@ def explain_failure(
         if name == "pivots":
             if array.dtype.kind not in "iu":
                 return TypeError(f"{op}: {name} has dtype {array.dtype}; expected an integer type")
-        elif array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-            return wrong_dtype(op, name, array.dtype)
+        elif not _is_taken(array.dtype, takes_complex(gufunc)):
+            return wrong_dtype(op, name, array.dtype, takes_complex(gufunc))
     for (name, out), dtype in zip(outs.items(), output_dtypes(gufunc, operands, kwargs), strict=False):
         if out is None:
             continue
@@ -128,6 +129,12 @@ def explain_failure(
     if "axes" in kwargs:
         return None
     return _explain_shapes(op, gufunc, arrays, outs)
+
+
+def _is_taken(dtype: np.dtype, with_complex: bool) -> bool:
+    if dtype.kind == "c":
+        return with_complex and dtype.itemsize <= 16
+    return dtype.kind in "biuf" and dtype.itemsize <= 8
 
 
 def explain_pivots(op: str, pivots: Any) -> ValueError | None:

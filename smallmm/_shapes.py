@@ -151,14 +151,26 @@ def computed_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str
 
 
 def working_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype:
-    """The floating-point dtype that a gufunc computes in."""
-    return next(dtype for dtype in _resolved_dtypes(gufunc, operands) if dtype.kind == "f")
+    """The dtype that a gufunc computes in."""
+    return next(dtype for dtype in _resolved_dtypes(gufunc, operands) if dtype.kind in "fc")
+
+
+def takes_complex(gufunc: Any) -> bool:
+    """Whether a gufunc, or a composition, takes complex numbers."""
+    row = _core.gufunc_rows.get(gufunc.__name__)
+    return row[0] in _core.complex_operations if isinstance(gufunc, np.ufunc) and row else gufunc.takes_complex
 
 
 def _resolved_dtypes(gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[np.dtype, ...]:
     """Of inputs and outputs. Python's numbers have none of their own and follow the arrays."""
-    inputs = (type(x) if type(x) in (int, float) else dtype_of(x) for x in operands.values())
+    inputs = (type(x) if type(x) in (int, float, complex) else dtype_of(x) for x in operands.values())
     return gufunc.resolve_dtypes((*inputs, *(None,) * gufunc.nout))
+
+
+def is_complex(x: Any) -> bool:
+    """Whether an array of any library has complex elements."""
+    dtype = getattr(x, "dtype", None)
+    return dtype.kind == "c" if isinstance(dtype, np.dtype) else "complex" in str(dtype)
 
 
 def dtype_of(x: Any) -> np.dtype:

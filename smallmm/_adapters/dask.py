@@ -40,7 +40,7 @@ class Dask(Library):
             return lazily(
                 partial(_call_chunks, op, gufunc, tuple(operands), others),
                 fixed_signature(gufunc, operands),
-                *(np.asarray(x, number) if type(x) in (int, float) else x for x in operands.values()),
+                *(np.asarray(x, number) if type(x) in (int, float, complex) else x for x in operands.values()),
                 output_dtypes=dtypes if gufunc.nout > 1 else dtypes[0],
                 **where,
             )
