@@ -112,8 +112,10 @@ INLINE void numbers_store_q(const smm_call *call, intptr_t q, const num *a, cons
     for (intptr_t j = 0, width; j < call->k; j += width) {
         width = least(most, call->k - j);
         for (intptr_t e = 0; e < m * width; e++) x[e] = num_set(e / width == j + e % width);
-        for (intptr_t k = least(least(m, n), j + width) - 1; k >= 0; k--)
-            KERNEL(numbers_reflect)(a + k * n + k, n, tau[k], x + k * width, width, m - k, width);
+        for (intptr_t k = least(least(m, n), j + width) - 1; k >= 0; k--) {
+            const intptr_t first = k > j ? k - j : 0; /* columns before are zero from row k on */
+            KERNEL(numbers_reflect)(a + k * n + k, n, tau[k], x + k * width + first, width, m - k, width - first);
+        }
         const smm_operand c = numbers_columns(call->qr.q, j);
         KERNEL(numbers_store)(&c, q, x, m, width, count);
     }

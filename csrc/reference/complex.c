@@ -215,14 +215,15 @@ static void get_triangle(const smm_call *call, intptr_t q, bool conjugated, numb
         }
 }
 
-/* The upper triangle U of A = U^H U is the conjugate transpose of L. */
+/* U of A = U^H U is the transpose of L of A^T = L L^H. */
 static void by_cholesky(const smm_call *call, intptr_t q) {
     const smm_dtype t = call->dtype;
     const intptr_t n = call->n;
     const bool upper = call->form & SMM_UPPER;
     numbers a;
     intptr_t info = 0;
-    get_triangle(call, q, upper, a);
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j <= i; j++) a[i][j] = get_number(&call->a, t, q, upper ? j : i, upper ? i : j);
     for (intptr_t j = 0; j < n && !info; j++) {
         if (!(a[j][j].re > 0)) info = j + 1;
         a[j][j] = (number){round_in(t, sqrt(a[j][j].re)), 0};
@@ -234,8 +235,7 @@ static void by_cholesky(const smm_call *call, intptr_t q) {
     for (intptr_t i = 0; i < n; i++)
         for (intptr_t j = 0; j < n; j++) {
             const number l = i > j ? a[i][j] : i == j ? (number){a[i][i].re, 0} : zero;
-            const number x = info ? not_a_number : upper && i > j ? conjugate(l) : l;
-            put_number(&call->cholesky.l, t, q, upper ? j : i, upper ? i : j, x);
+            put_number(&call->cholesky.l, t, q, upper ? j : i, upper ? i : j, info ? not_a_number : l);
         }
     put_int(smm_info(call), q, 0, info);
 }
