@@ -69,14 +69,14 @@ typedef number numbers[SMM_MOST_ORDER][SMM_MOST_ORDER];
 /* Elements of an operand: pairs of numbers of the real type. */
 static inline number get_number(const smm_operand *x, smm_dtype t, intptr_t q, intptr_t i, intptr_t j) {
     const smm_dtype real = smm_dtypes[t].real;
-    const char *p = (const char *)x->data + q * x->batch + i * x->row + j * x->col;
-    return (number){smm_get(p, real), smm_get(p + smm_size(real), real)};
+    const char *p = (const char *)x->data + q * x->batch + i * x->row + j * x->col, *im = p + smm_size(real);
+    return (number){smm_get(p, real), smm_get(im, real)};
 }
 static inline void put_number(const smm_operand *x, smm_dtype t, intptr_t q, intptr_t i, intptr_t j, number v) {
     const smm_dtype real = smm_dtypes[t].real;
-    char *p = (char *)x->data + q * x->batch + i * x->row + j * x->col;
+    char *p = (char *)x->data + q * x->batch + i * x->row + j * x->col, *im = p + smm_size(real);
     smm_put(p, real, v.re);
-    smm_put(p + smm_size(real), real, v.im);
+    smm_put(im, real, v.im);
 }
 
 #endif
