@@ -141,7 +141,9 @@ def test_slogdet_is_on_the_unit_circle(isa, dtype, rng):
 def test_diagonals_of_hermitian_matrices(isa, dtype, rng):
     """Of A only one triangle is read, and of its diagonal the real part; that of L is real."""
     a = good_definite(rng, 5, dtype)
-    lower = smallmm.cholesky((np.tril(a) + np.triu(np.full((5, 5), np.nan), 1) + 7j * np.eye(5)).astype(dtype))
+    lower = smallmm.cholesky(
+        (np.tril(a) + np.triu(np.full((5, 5), np.nan), 1) + 7j * np.eye(5)).astype(dtype)
+    )
     assert_same_bits(lower, smallmm.cholesky(a))
     assert_same_bits(smallmm.cholesky(a, upper=True), smallmm.cholesky(a.mT).mT.copy())
     assert np.all(np.diagonal(lower, axis1=-2, axis2=-1).imag == 0)
@@ -188,10 +190,13 @@ def test_vector_norms(dtype, order, rng):
     for given in (x, x[:, ::-1], x.T):
         axis = 0 if given.shape[0] == 130 else 1
         assert_close(
-            smallmm.vector_norm(given, axis=axis, ord=order), np.linalg.vector_norm(given, axis=axis, ord=order), dtype
+            smallmm.vector_norm(given, axis=axis, ord=order),
+            np.linalg.vector_norm(given, axis=axis, ord=order),
+            dtype,
         )
     assert_same_bits(
-        smallmm.vector_norm(x[:, ::3], axis=1, ord=order), smallmm.vector_norm(x[:, ::3].copy(), axis=1, ord=order)
+        smallmm.vector_norm(x[:, ::3], axis=1, ord=order),
+        smallmm.vector_norm(x[:, ::3].copy(), axis=1, ord=order),
     )
 
 
@@ -260,7 +265,9 @@ REFUSED = [
 
 @pytest.mark.parametrize(("op", "name", "call"), REFUSED, ids=[f"{op} {name}" for op, name, _ in REFUSED])
 def test_refused(op, name, call):
-    with pytest.raises(TypeError, match=f"^{op}: {name} has dtype complex128; expected float16, float32, float64, an"):
+    with pytest.raises(
+        TypeError, match=f"^{op}: {name} has dtype complex128; expected float16, float32, float64, an"
+    ):
         call(np.eye(3) + 1j)
 
 
@@ -277,7 +284,9 @@ def test_out_must_hold_complex_numbers():
 
 
 def test_extended_precision_is_refused():
-    with pytest.raises(TypeError, match="inv: a has dtype complex256; expected float16, float32, float64, complex64"):
+    with pytest.raises(
+        TypeError, match="inv: a has dtype complex256; expected float16, float32, float64, complex64"
+    ):
         smallmm.inv(np.eye(2, dtype=np.clongdouble))
 
 
@@ -298,12 +307,16 @@ def test_torch(dtype, rng):
     assert_same_bits(smallmm.matmul(x.mH, x).numpy(), smallmm.matmul(a.conj().mT, a))
     with pytest.raises(TypeError, match="out is a .* with its conjugate bit set"):
         smallmm.inv(x, out=torch.empty_like(x).conj())
-    with pytest.raises(TypeError, match="inv: a has dtype torch.complex.* where PyTorch or JAX records the call"):
+    with pytest.raises(
+        TypeError, match="inv: a has dtype torch.complex.* where PyTorch or JAX records the call"
+    ):
         smallmm.inv(x.requires_grad_())
 
 
 def test_jax(jax, rng):
     x = jax.numpy.asarray(normal(rng, (3, 3), np.dtype(np.complex64)))
     assert_same_bits(np.asarray(smallmm.inv(x)), smallmm.inv(np.asarray(x)))
-    with pytest.raises(TypeError, match="inv: a has dtype complex64; .* where PyTorch or JAX records the call"):
+    with pytest.raises(
+        TypeError, match="inv: a has dtype complex64; .* where PyTorch or JAX records the call"
+    ):
         jax.jit(smallmm.inv)(x)

@@ -1,5 +1,6 @@
 /* lu_numbers.h: LU of complex matrices and what follows from it: solutions, the inverse, determinants. LANES matrices
- * side by side, right-looking, any order. Pivots are compared by |re| + |im|. The inverse is the solution of A X = I. */
+ * side by side, right-looking, any order. Pivots are compared by |re| + |im|. The inverse is the solution of A X = I.
+ */
 
 enum { NUMBERS = SMM_MOST_ORDER * SMM_MOST_ORDER, SIDES = 16 };
 
@@ -151,9 +152,7 @@ INLINE int numbers_exponent(one x) {
     if (size > 0 && size < INFINITY) frexp(size, &e);
     return e;
 }
-INLINE one one_scaled(one x, int e) {
-    return (one){(T)ldexp((double)x.re, e), (T)ldexp((double)x.im, e)};
-}
+INLINE one one_scaled(one x, int e) { return (one){(T)ldexp((double)x.re, e), (T)ldexp((double)x.im, e)}; }
 
 /* The product of the diagonal of a lane's U, with exponents apart, so that it neither over- nor underflows. */
 INLINE one numbers_product(const num *a, int l, bool odd, intptr_t n, intptr_t *exponent) {

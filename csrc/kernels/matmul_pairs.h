@@ -11,9 +11,7 @@ extern const smm_kernels NAME(kernels, ISA, REAL_DTYPE);
 enum { PAIRS_ROOM = SMM_KERNEL_ROOM / 2 / sizeof(T), PAIRS_GROUP = 12 * 1024 / sizeof(T) };
 
 /* The kernel writes C by rows without gaps. */
-static unsigned pairs_needs(const smm_call *call) {
-    return call->matmul.c.col == PARTS * sizeof(T) ? 0 : SMM_STAGE_C;
-}
+static unsigned pairs_needs(const smm_call *call) { return call->matmul.c.col == PARTS * sizeof(T) ? 0 : SMM_STAGE_C; }
 
 /* x (rows x cols) as 2 rows x 2 cols reals. */
 INLINE void pairs_expand(T *to, const T *from, strides s, intptr_t rows, intptr_t cols) {
@@ -91,7 +89,7 @@ static void KERNEL(matmul_pairs)(const smm_call *call, intptr_t first, intptr_t 
                 real.matmul.c = x->c;
                 real.matmul.c.data = c + q * cs.batch + i * cs.row + j * cs.col;
                 real.matmul.c.col = sizeof(T);
-                pairs_kernel(&real)(&real, 0, count, NULL);
+                pairs_kernel (&real)(&real, 0, count, NULL);
             }
         }
     }

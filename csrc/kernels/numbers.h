@@ -1,8 +1,9 @@
 /* numbers.h: complex numbers in lanes: a vector of real parts and one of imaginary parts, and the verbs over them.
  *
- * The order of operations is fixed (docs/promises.md) and the same as in csrc/reference/number.h: each part of a product
- * adds the term of the first factor's real part, then that of its imaginary part. Nothing rescues infinities (C99, Annex
- * G). Quotients are those of Smith (Communications of the ACM 5, 1962). Numbers in memory are pairs, real part first. */
+ * The order of operations is fixed (docs/promises.md) and the same as in csrc/reference/number.h: each part of a
+ * product adds the term of the first factor's real part, then that of its imaginary part. Nothing rescues infinities
+ * (C99, Annex G). Quotients are those of Smith (Communications of the ACM 5, 1962). Numbers in memory are pairs, real
+ * part first. */
 
 typedef struct num {
     vec re, im;
@@ -17,9 +18,7 @@ INLINE num num_negate(num x) { return (num){lane_negate(x.re), lane_negate(x.im)
 INLINE num num_add(num x, num y) { return (num){lane_add(x.re, y.re), lane_add(x.im, y.im)}; }
 INLINE num num_sub(num x, num y) { return (num){lane_sub(x.re, y.re), lane_sub(x.im, y.im)}; }
 INLINE num num_scale(num x, vec s) { return (num){lane_mul(x.re, s), lane_mul(x.im, s)}; }
-INLINE num num_select(mask m, num x, num y) {
-    return (num){lane_select(m, x.re, y.re), lane_select(m, x.im, y.im)};
-}
+INLINE num num_select(mask m, num x, num y) { return (num){lane_select(m, x.re, y.re), lane_select(m, x.im, y.im)}; }
 
 /* x y, z + x y, z - x y */
 INLINE num num_mul(num x, num y) {

@@ -231,7 +231,8 @@ static PyObject *dtypes(void) {
 static PyObject *complex_operations(void) {
     PyObject *names = PyList_New(0);
     for (int op = 0; names && op < SMM_OPS; op++) {
-        PyObject *name = smm_takes((smm_op)op, SMM_C128) ? PyUnicode_FromString(smm_operations[op].name) : Py_NewRef(Py_None);
+        PyObject *name =
+            smm_takes((smm_op)op, SMM_C128) ? PyUnicode_FromString(smm_operations[op].name) : Py_NewRef(Py_None);
         if (!name || (name != Py_None && PyList_Append(names, name) < 0)) Py_CLEAR(names);
         Py_XDECREF(name);
     }

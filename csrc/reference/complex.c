@@ -1,6 +1,6 @@
-/* complex.c: the operations on complex matrices: products, LU and what follows from it, Cholesky and triangular systems,
- * QR. As for reals, but that pivots are compared by |re| + |im|, that the inverse is the solution of A X = I, and that
- * determinants are products whose exponents are apart. */
+/* complex.c: the operations on complex matrices: products, LU and what follows from it, Cholesky and triangular
+ * systems, QR. As for reals, but that pivots are compared by |re| + |im|, that the inverse is the solution of A X = I,
+ * and that determinants are products whose exponents are apart. */
 #include "number.h"
 
 static const number not_a_number = {NAN, NAN}, zero = {0, 0}, one = {1, 0};
@@ -190,8 +190,7 @@ static void by_lu(const smm_call *call, intptr_t q) {
     put_int(smm_info(call), q, 0, f.info);
     switch (call->op) {
     case SMM_OP_LU:
-        for (intptr_t i = 0; i < f.n; i++)
-            put_int(&call->lu.pivots, q, i, f.info && i + 1 >= f.info ? i : f.pivots[i]);
+        for (intptr_t i = 0; i < f.n; i++) put_int(&call->lu.pivots, q, i, f.info && i + 1 >= f.info ? i : f.pivots[i]);
         for (intptr_t i = 0; i < f.n; i++)
             for (intptr_t j = 0; j < f.n; j++)
                 put_number(&call->lu.lu, f.dtype, q, i, j, f.info ? not_a_number : f.lu[i][j]);
@@ -244,8 +243,7 @@ static void solve_triangle(smm_dtype t, numbers a, intptr_t n, bool upper, bool 
     for (intptr_t step = 0; step < n; step++) {
         const intptr_t j = upper ? n - 1 - step : step;
         if (!unit) x[j] = quotient_of(t, x[j], a[j][j]);
-        for (intptr_t i = upper ? 0 : j + 1; i < (upper ? j : n); i++)
-            x[i] = subtract_product(t, a[i][j], x[j], x[i]);
+        for (intptr_t i = upper ? 0 : j + 1; i < (upper ? j : n); i++) x[i] = subtract_product(t, a[i][j], x[j], x[i]);
     }
 }
 

@@ -128,12 +128,8 @@ static inline smm_dtype dtype_in_turn(intptr_t turn) {
     static const smm_dtype turns[] = {SMM_F64, SMM_C64, SMM_F32, SMM_C128};
     return turns[turn % 4];
 }
-static inline double roundoff_of(smm_dtype dtype) {
-    return smm_dtypes[dtype].real == SMM_F64 ? 0x1p-53 : 0x1p-24;
-}
-static inline double smallest_of(smm_dtype dtype) {
-    return smm_dtypes[dtype].real == SMM_F64 ? 0x1p-1074 : 0x1p-149;
-}
+static inline double roundoff_of(smm_dtype dtype) { return smm_dtypes[dtype].real == SMM_F64 ? 0x1p-53 : 0x1p-24; }
+static inline double smallest_of(smm_dtype dtype) { return smm_dtypes[dtype].real == SMM_F64 ? 0x1p-1074 : 0x1p-149; }
 
 /* A part of a number in memory: 0, the real one, or 1, the imaginary one of a complex number. */
 static inline double load_part(const char *p, smm_dtype dtype, int part) {

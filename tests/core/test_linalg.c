@@ -407,8 +407,8 @@ static void test_layouts(void) {
         for (int order = 0; order < (quick ? 1 : 4); order++)
             for (int l = 0; l < REPEATED * LAYOUTS_OF_C; l++) {
                 if (quick && (l + i) % 4) continue;
-                struct problem p = problem_of(&operations[i], dtype_of(&operations[i], l + l / REPEATED), 1 + random_below(20),
-                                              orders[order], orders[order], random_width());
+                struct problem p = problem_of(&operations[i], dtype_of(&operations[i], l + l / REPEATED),
+                                              1 + random_below(20), orders[order], orders[order], random_width());
                 layout_of_a = (enum layout)(l % REPEATED);
                 layout_of_c = (enum layout)(l / REPEATED);
                 lay_out_operands(&p, chosen_layout);
