@@ -53,7 +53,7 @@ def dtype_name(x: Any) -> str:
 
 
 def magnitudes(xp: Any, x: Any) -> Any:
-    """The absolute value of each element, in a fixed order: NumPy's of a complex number depends on strides."""
+    """Absolute values, in a fixed order: the bits of NumPy's of complex numbers depend on strides."""
     if not is_complex(x):
         return xp.abs(x)
     re, im = xp.abs(xp.real(x)), xp.abs(xp.imag(x))
@@ -80,7 +80,7 @@ def joined(xp: Any, re: Any, im: Any) -> Any:
 
 
 def products(xp: Any, x: Any, y: Any) -> Any:
-    """Element by element, every operation rounded: NumPy's of complex numbers depend on strides."""
+    """Element by element, every operation rounded: so are NumPy's of complex numbers or not, by strides."""
     if not is_complex(x):
         return x * y
     a, b, c, d = xp.real(x), xp.imag(x), xp.real(y), xp.imag(y)

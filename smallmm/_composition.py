@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._shapes import broadcast_shapes, core_dimensions
+from ._shapes import NUMBERS, broadcast_shapes, core_dimensions
 
 # Elements of the largest operand in a block: without a temporary of its size, with one or two, or with many
 NO_TEMPORARIES = 1 << 62
@@ -73,7 +73,7 @@ class Composition:
             if hasattr(x, "__array_ufunc__") and not isinstance(x, np.ndarray | np.generic):
                 raise TypeError(f"{self.__name__}: a {type(x).__name__} is not taken; pass its values")
         arrays = [np.asarray(x) for x in arguments[: self.nin]]
-        numbers = (type(x) if type(x) in (int, float, complex) else None for x in arguments)
+        numbers = (type(x) if type(x) in NUMBERS else None for x in arguments)
         given = (number or x.dtype for x, number in zip(arrays, numbers, strict=False))
         dtypes = self.resolve_dtypes(tuple(given))
         arrays = [x.astype(dtypes[0], copy=False) for x in arrays]

@@ -92,7 +92,8 @@ def shown(x: Any) -> str:
 
 def wrong_dtype(op: str, name: str, dtype: Any, takes_complex: bool = False, where: str = "") -> TypeError:
     advice = ": convert it to float32, which holds every bfloat16" if str(dtype) == "bfloat16" else ""
-    return TypeError(f"{op}: {name} has dtype {dtype}; expected {_COMPLEX if takes_complex else _DTYPES}{where}{advice}")
+    expected = _COMPLEX if takes_complex else _DTYPES
+    return TypeError(f"{op}: {name} has dtype {dtype}; expected {expected}{where}{advice}")
 
 
 def explain_failure(

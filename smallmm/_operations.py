@@ -223,8 +223,8 @@ def bytes_of(op: Operation, dtype: str, n: int) -> int:
 
 
 def stack(op: Operation, dtype: str, n: int, batch: int) -> Stack:
-    """Matrices uniform in -1 .. 1, or A + A^H, or A A^H + n I of such; right-hand sides uniform in -1 .. 1. So
-    are both parts of complex numbers.
+    """Matrices uniform in -1 .. 1, or A + A^H, or A A^H + n I of such; right-hand sides uniform in -1 .. 1.
+    Both parts of complex numbers are.
 
     All are parts of one block that begins at a page: how they lie to one another does not depend on chance.
     """

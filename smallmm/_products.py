@@ -66,8 +66,8 @@ def batched_matmul(
     Notes
     -----
     float32, float64, complex64 and complex128 are computed in their own precision, float16 in float32,
-    integers and bools in float64; mixtures follow NumPy's rules. Products of float16 are rounded to it once. Products of bool,
-    without `alpha` and `beta`, are bool: true where they are not zero.
+    integers and bools in float64; mixtures follow NumPy's rules. Products of float16 are rounded to it once.
+    Products of bool, without `alpha` and `beta`, are bool: true where they are not zero.
 
     Each element is ``a[i, 0] * b[0, j]``, to which the products of k = 1, 2, ... are added in this order by
     fused multiply-add. A sum of more than 1024 products is made of such sums of 256 products each, which are

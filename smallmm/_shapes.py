@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _core
 
+NUMBERS = (int, float, complex)  # Python's, which have no dtype of their own and follow the arrays
 NUMPYS = ("matmul", "matvec", "vecmat")  # gufuncs that NumPy has too
 PRODUCTS = frozenset(name for name, (operation, _) in _core.gufunc_rows.items() if operation == "MATMUL")
 MOST_ORDER = _core.limits["order"]  # of the kernels of all but products
@@ -157,13 +158,14 @@ def working_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype:
 
 def takes_complex(gufunc: Any) -> bool:
     """Whether a gufunc, or a composition, takes complex numbers."""
-    row = _core.gufunc_rows.get(gufunc.__name__)
-    return row[0] in _core.complex_operations if isinstance(gufunc, np.ufunc) and row else gufunc.takes_complex
+    if isinstance(gufunc, np.ufunc):
+        return _core.gufunc_rows[gufunc.__name__][0] in _core.complex_operations
+    return bool(gufunc.takes_complex)
 
 
 def _resolved_dtypes(gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[np.dtype, ...]:
-    """Of inputs and outputs. Python's numbers have none of their own and follow the arrays."""
-    inputs = (type(x) if type(x) in (int, float, complex) else dtype_of(x) for x in operands.values())
+    """Of inputs and outputs."""
+    inputs = (type(x) if type(x) in NUMBERS else dtype_of(x) for x in operands.values())
     return gufunc.resolve_dtypes((*inputs, *(None,) * gufunc.nout))
 
 

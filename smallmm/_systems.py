@@ -103,7 +103,8 @@ def solve(
 
     LU with partial pivoting, ``l = a * (1 / pivot)`` and ``fma(-l, u, a)`` in a fixed order. Bits do not
     depend on the batch, the neighbours, strides, threads or the instruction set, except for the portable
-    kernels on a CPU without FMA. Quotients of complex numbers are those of Smith. The normwise backward error is at most 20 n u, where u is the unit roundoff.
+    kernels on a CPU without FMA. Quotients of complex numbers are those of Smith. The normwise backward error
+    is at most 20 n u, where u is the unit roundoff.
 
     2/3 n^3 + 2 n^2 k operations per matrix. Arbitrary strides are accepted: transposing with ``.mT`` copies
     nothing. Orders above 32 go to LAPACK, one matrix at a time: correct, but slower, and with other bits.
@@ -251,7 +252,8 @@ def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
     Notes
     -----
     Gauss-Jordan elimination with partial pivoting and the multipliers of LU: the pivots and `info` are those
-    of `lu_factor`. Complex matrices: the solutions for the columns of the identity. ``|A X - I|_1 <= 50 n u cond_1(A)``. 2 n^3 operations per matrix.
+    of `lu_factor`. Complex matrices: the solutions for the columns of the identity. ``|A X - I|_1 <= 50 n u
+    cond_1(A)``. 2 n^3 operations per matrix.
 
     Examples
     --------

@@ -1,5 +1,5 @@
-"""Complex numbers: what is said of them alone. Bits, layouts and bounds of the operations are in test_matmul.py and
-test_linalg.py, beside those of real numbers."""
+"""Complex numbers: what is said of them alone. Bits, layouts and bounds of the operations are in
+test_matmul.py and test_linalg.py, beside those of real numbers."""
 
 import numpy as np
 import pytest
@@ -305,10 +305,10 @@ def test_torch(dtype, rng):
     x = torch.from_numpy(a)
     assert_same_bits(smallmm.inv(x).numpy(), smallmm.inv(a))
     assert_same_bits(smallmm.matmul(x.mH, x).numpy(), smallmm.matmul(a.conj().mT, a))
-    with pytest.raises(TypeError, match="out is a .* with its conjugate bit set"):
+    with pytest.raises(TypeError, match=r"out is a .* with its conjugate bit set"):
         smallmm.inv(x, out=torch.empty_like(x).conj())
     with pytest.raises(
-        TypeError, match="inv: a has dtype torch.complex.* where PyTorch or JAX records the call"
+        TypeError, match=r"inv: a has dtype torch\.complex.* where PyTorch or JAX records the call"
     ):
         smallmm.inv(x.requires_grad_())
 
@@ -317,6 +317,6 @@ def test_jax(jax, rng):
     x = jax.numpy.asarray(normal(rng, (3, 3), np.dtype(np.complex64)))
     assert_same_bits(np.asarray(smallmm.inv(x)), smallmm.inv(np.asarray(x)))
     with pytest.raises(
-        TypeError, match="inv: a has dtype complex64; .* where PyTorch or JAX records the call"
+        TypeError, match=r"inv: a has dtype complex64; .* where PyTorch or JAX records the call"
     ):
         jax.jit(smallmm.inv)(x)

@@ -223,8 +223,8 @@ static int dtype_of_common(const PyArray_DTypeMeta *common) {
     return is_double ? SMM_F64 : -1;
 }
 
-/* Whatever has no loop of its own: mixtures as NumPy mixes them; a dtype asked for by the caller wins. Other dtypes stay
- * as they are, for which NumPy then finds no loop. */
+/* Whatever has no loop of its own: mixtures as NumPy mixes them; a dtype asked for by the caller wins. Other dtypes
+ * stay as they are, for which NumPy then finds no loop. */
 static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_DTypeMeta *const signature[],
                    PyArray_DTypeMeta *promoted[]) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);

@@ -44,7 +44,7 @@ class Torch(DLPack):
         return results if gufunc.nout > 1 else results[0]
 
     def shareable(self, op: str, name: str, x: Any) -> Any:
-        """x without a gradient that is not wanted, and with what its negative and its conjugate bit stand for."""
+        """x without a gradient that is not wanted, and with what its negative and conjugate bits mean."""
         if x.requires_grad:
             if sys.modules["torch"].is_grad_enabled():
                 raise TypeError(
