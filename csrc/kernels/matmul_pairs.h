@@ -66,7 +66,8 @@ static void KERNEL(matmul_pairs)(const smm_call *call, intptr_t first, intptr_t 
     const bool copies = as.col != PARTS;
     const intptr_t width = least(n, PAIRS_ROOM / (4 * k)), height = copies ? least(m, PAIRS_ROOM / (2 * k)) : m;
     const intptr_t most = 4 * k * width + (copies ? 2 * k * height : 0);
-    const intptr_t group = width < n || height < m ? 1 : least(PAIRS_ROOM / most, (PAIRS_GROUP + most - 1) / most);
+    const bool some = width == n && height == m && 2 * most <= PAIRS_ROOM; /* else one at a time, perhaps in parts */
+    const intptr_t group = some ? least(PAIRS_ROOM / most, (PAIRS_GROUP + most - 1) / most) : 1;
     smm_call real = {.op = SMM_OP_MATMUL, .k = 2 * k};
     intptr_t ready = -1; /* the column of B from which on the room holds all matrices' */
     for (intptr_t q = first; q < last; q += group) {
