@@ -6,10 +6,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._shapes import PRODUCTS, broadcast_shapes, core_dimensions, output_dtypes, takes_complex
+from ._shapes import (
+    PRODUCTS,
+    broadcast_shapes,
+    core_dimensions,
+    is_bfloat16,
+    output_dtypes,
+    takes_complex,
+)
 
-_DTYPES = "float16, float32, float64, an integer type or bool"
-_COMPLEX = "float16, float32, float64, complex64, complex128, an integer type or bool"
+_DTYPES = "float16, bfloat16, float32, float64, an integer type or bool"
+_COMPLEX = _DTYPES.replace("float64", "float64, complex64, complex128")
 
 # The first output of these is the transpose of what the caller gave.
 _TRANSPOSING = [name for name, (operation, _) in _core.gufunc_rows.items() if operation == "QR_RAW"]
@@ -91,9 +98,14 @@ def shown(x: Any) -> str:
 
 
 def wrong_dtype(op: str, name: str, dtype: Any, takes_complex: bool = False, where: str = "") -> TypeError:
-    advice = ": convert it to float32, which holds every bfloat16" if str(dtype) == "bfloat16" else ""
     expected = _COMPLEX if takes_complex else _DTYPES
-    return TypeError(f"{op}: {name} has dtype {dtype}; expected {expected}{where}{advice}")
+    return TypeError(f"{op}: {name} has dtype {dtype}; expected {expected}{where}")
+
+
+def wrong_dtype_on_device(op: str, name: str, dtype: Any) -> TypeError:
+    advice = ": convert it to float32, which holds every bfloat16" if str(dtype) == "bfloat16" else ""
+    expected = _DTYPES.replace("bfloat16, ", "")
+    return TypeError(f"{op}: {name} has dtype {dtype}; expected {expected} on a device{advice}")
 
 
 def explain_failure(
@@ -115,6 +127,8 @@ def explain_failure(
                 return TypeError(f"{op}: {name} has dtype {array.dtype}; expected an integer type")
         elif not _is_taken(array.dtype, takes_complex(gufunc)):
             return wrong_dtype(op, name, array.dtype, takes_complex(gufunc))
+    if (mixed := _without_common_dtype(op, arrays)) is not None:
+        return mixed
     for (name, out), dtype in zip(outs.items(), output_dtypes(gufunc, operands, kwargs), strict=False):
         if out is None:
             continue
@@ -135,7 +149,19 @@ def explain_failure(
 def _is_taken(dtype: np.dtype, with_complex: bool) -> bool:
     if dtype.kind == "c":
         return with_complex and dtype.itemsize <= 16
-    return dtype.kind in "biuf" and dtype.itemsize <= 8
+    return (dtype.kind in "biuf" and dtype.itemsize <= 8) or is_bfloat16(dtype)
+
+
+def _without_common_dtype(op: str, arrays: dict[str, np.ndarray]) -> TypeError | None:
+    """NumPy has no dtype that holds float16 and bfloat16."""
+    names = [name for name, x in arrays.items() if is_bfloat16(x.dtype)]
+    halves = [name for name, x in arrays.items() if x.dtype == np.float16 and x.ndim]
+    if not names or not halves:
+        return None
+    return TypeError(
+        f"{op}: {halves[0]} has dtype float16 but {names[0]} has bfloat16; expected one of them, or float32, "
+        "which holds both"
+    )
 
 
 def explain_pivots(op: str, pivots: Any) -> ValueError | None:

@@ -118,7 +118,8 @@ static smm_element element_of(const smm_gufunc *g, int i) {
 
 bool smm_is_integer(const smm_gufunc *g, int i) { return element_of(g, i) == SMM_INT32; }
 
-static const int numpy_types[SMM_DTYPE_COUNT] = {
+/* That of bfloat16 is set when it is known, and never again: add_bfloat16. */
+static int numpy_types[SMM_DTYPE_COUNT] = {
 #define ROW(x, NAME, name, in_memory, computed, numpy, ...) numpy,
     SMM_DTYPES(ROW, _)
 #undef ROW
@@ -212,19 +213,20 @@ static PyArray_DTypeMeta *dtype_meta(int type) {
     return meta;
 }
 
-/* The element type that a common dtype is computed in: float16 in float32, integers and bools in float64. -1: none. */
+/* The element type of a common dtype: integers and bools are computed in float64. -1: none. */
 static int dtype_of_common(const PyArray_DTypeMeta *common) {
-    if (common == &PyArray_HalfDType || common == &PyArray_FloatDType) return SMM_F32;
-    if (common == &PyArray_CFloatDType) return SMM_C64;
-    if (common == &PyArray_CDoubleDType || common == &PyArray_PyComplexDType) return SMM_C128;
-    const bool is_double = common == &PyArray_DoubleDType || common == &PyArray_PyFloatDType ||
-                           common == &PyArray_BoolDType ||
+    const int own = smm_dtype_of_numpy(common->type_num);
+    if (own >= 0) return own;
+    if (common == &PyArray_PyComplexDType) return SMM_C128;
+    const bool is_double = common == &PyArray_PyFloatDType || common == &PyArray_BoolDType ||
                            PyType_IsSubtype((PyTypeObject *)common, (PyTypeObject *)&PyArray_IntAbstractDType);
     return is_double ? SMM_F64 : -1;
 }
 
-/* Whatever has no loop of its own: mixtures as NumPy mixes them; a dtype asked for by the caller wins. Other dtypes
- * stay as they are, for which NumPy then finds no loop. */
+static bool is_real_number(PyArray_DTypeMeta *x) { return x == &PyArray_PyFloatDType || x == &PyArray_PyLongDType; }
+
+/* Whatever is not of one of our types throughout: integers, bools and mixtures as NumPy mixes them with float64; a
+ * dtype asked for by the caller wins. Other dtypes stay as they are, for which NumPy then finds no loop. */
 static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_DTypeMeta *const signature[],
                    PyArray_DTypeMeta *promoted[]) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
@@ -234,7 +236,8 @@ static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_D
     for (int i = 0; i < s->operands; i++) {
         const smm_element element = element_of(g, i);
         if (element == SMM_INT32) continue;
-        if (i < s->inputs) given[count++] = dtypes[i];
+        /* Python's numbers, beyond the matrices, follow these; with bfloat16 NumPy would make float64 of them. */
+        if (i < s->inputs && (!count || !is_real_number(dtypes[i]))) given[count++] = dtypes[i];
         if (i >= s->inputs && !common && element == SMM_NUMBER) common = signature[i];
     }
     if (common)
@@ -282,6 +285,22 @@ static int add_promoter(PyObject *ufunc) {
     return failed;
 }
 
+/* add_bfloat16(dtype): loops for the dtype of ml_dtypes, which is one of NumPy's only once that is imported. The caller
+ * sees to it that this happens once. */
+PyObject *smm_add_bfloat16(PyObject *module, PyObject *dtype) {
+    PyObject *direct = PyObject_GetAttrString(module, "direct"), *name, *function;
+    bool failed = !direct;
+    if (!failed && (!PyArray_DescrCheck(dtype) || !PyTypeNum_ISUSERDEF(((PyArray_Descr *)dtype)->type_num))) {
+        PyErr_Format(PyExc_TypeError, "add_bfloat16: dtype is %R; expected ml_dtypes.bfloat16", dtype);
+        failed = true;
+    }
+    if (!failed) numpy_types[SMM_BF16] = ((PyArray_Descr *)dtype)->type_num;
+    for (Py_ssize_t at = 0; !failed && PyDict_Next(direct, &at, &name, &function);)
+        failed = add_loop(PyCFunction_GET_SELF(function), SMM_BF16) < 0;
+    Py_XDECREF(direct);
+    return failed ? NULL : Py_NewRef(Py_None);
+}
+
 int smm_add_gufuncs(PyObject *module) {
     PyObject *direct = PyDict_New();
     if (!direct || PyModule_AddObjectRef(module, "direct", direct) < 0) {
@@ -302,7 +321,7 @@ int smm_add_gufuncs(PyObject *module) {
         PyObject *function = smm_direct_function(ufunc);
         bool failed = !function || PyDict_SetItemString(direct, g->name, function) < 0;
         for (int dtype = 0; dtype < SMM_DTYPE_COUNT && !failed; dtype++)
-            failed = smm_takes(g->op, dtype) && add_loop(ufunc, dtype) < 0;
+            failed = numpy_types[dtype] != NPY_NOTYPE && smm_takes(g->op, dtype) && add_loop(ufunc, dtype) < 0;
         failed = failed || add_promoter(ufunc) < 0 || PyModule_AddObjectRef(module, g->name, ufunc) < 0;
         Py_XDECREF(function);
         Py_DECREF(ufunc);

@@ -125,11 +125,18 @@ static inline char *element(const smm_operand *x, intptr_t q, intptr_t i, intptr
 
 /* Element types in turns; half the distance from 1 to the next number, and the smallest one. */
 static inline smm_dtype dtype_in_turn(intptr_t turn) {
-    static const smm_dtype turns[] = {SMM_F64, SMM_C64, SMM_F32, SMM_C128};
-    return turns[turn % 4];
+    static const smm_dtype turns[] = {SMM_F64, SMM_C64, SMM_F32, SMM_C128, SMM_F16,
+                                      SMM_F64, SMM_C128, SMM_F32, SMM_C64, SMM_BF16};
+    return turns[turn % 10];
 }
-static inline double roundoff_of(smm_dtype dtype) { return smm_dtypes[dtype].real == SMM_F64 ? 0x1p-53 : 0x1p-24; }
-static inline double smallest_of(smm_dtype dtype) { return smm_dtypes[dtype].real == SMM_F64 ? 0x1p-1074 : 0x1p-149; }
+static inline double roundoff_of(smm_dtype dtype) {
+    const smm_dtype real = smm_dtypes[dtype].real;
+    return real == SMM_F64 ? 0x1p-53 : real == SMM_F32 ? 0x1p-24 : real == SMM_F16 ? 0x1p-11 : 0x1p-8;
+}
+static inline double smallest_of(smm_dtype dtype) {
+    const smm_dtype real = smm_dtypes[dtype].real;
+    return real == SMM_F64 ? 0x1p-1074 : real == SMM_F32 ? 0x1p-149 : real == SMM_F16 ? 0x1p-24 : 0x1p-133;
+}
 
 /* A part of a number in memory: 0, the real one, or 1, the imaginary one of a complex number. */
 static inline double load_part(const char *p, smm_dtype dtype, int part) {

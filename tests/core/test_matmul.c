@@ -138,11 +138,13 @@ static void exact_element(const struct watched *w, const smm_operand *before, in
         size += cabsl(product);
     }
     const long double _Complex added = beta != 0 ? beta * number(element(before, q, i, j), c->dtype) : 0;
-    const long double u = roundoff_of(c->dtype), tiny = smallest_of(c->dtype);
+    const smm_dtype computed = smm_dtypes[c->dtype].computed;
+    const long double u = roundoff_of(computed), tiny = smallest_of(computed);
     const bool scaled = c->matmul.alpha.data || c->matmul.beta.data;
     *value = alpha * sum + added;
     *bound = (roundings_of(c->k) + (scaled ? 2 : 0)) * u * (cabsl(alpha) * size + cabsl(added)) + (c->k + 4) * tiny;
     if (smm_is_complex(c->dtype)) *bound *= 3;
+    if (computed != c->dtype) *bound += roundoff_of(c->dtype) * (cabsl(*value) + *bound) + smallest_of(c->dtype);
 }
 
 /* Compare C, element by element, with what is expected; an element that is right is set to the expected bits,
@@ -217,6 +219,7 @@ static void check_shape(intptr_t m, intptr_t k, intptr_t n, int draws, double mo
                 check_random(SMM_F32, m, k, n, batches[i]);
                 check_random(SMM_F64, m, k, n, batches[i]);
                 check_random((i + draw) % 2 ? SMM_C64 : SMM_C128, m, k, n, batches[i]);
+                check_random((i + draw) % 2 ? SMM_F16 : SMM_BF16, m, k, n, batches[i]);
             }
 }
 
@@ -301,6 +304,21 @@ static void test_deep(void) {
             }
     check_random(SMM_F32, 130, 1300, 129, 1); /* several blocks each way */
     if (!quick) check_random(SMM_F64, 1, 1100, 3000, 1);
+}
+
+/* Few matrices that threads share in parts: blocks of C, chunks of deep sums, or both. */
+static void test_parts(void) {
+    static const intptr_t shapes[][3] = {
+        {150, 150, 150}, {3, 200000, 3}, {1, 1000000, 1}, {70, 3000, 33},
+        {2, 500, 1100},  {1100, 500, 2}, {40, 70001, 9},
+    };
+    const int before = smm_get_num_threads();
+    for (int i = 0; i < (quick ? 3 : 7); i++)
+        for (int draw = 0; draw < (quick ? 2 : 8); draw++) {
+            smm_set_num_threads(2 + draw % 3);
+            check_random(dtype_in_turn(draw), shapes[i][0], shapes[i][1], shapes[i][2], 1 + draw % 2);
+        }
+    smm_set_num_threads(before);
 }
 
 /* sum + lost = sum + lost + x, where lost collects what each addition rounds off (Neumaier, ZAMM 54, 1974): the sum of
@@ -490,6 +508,7 @@ static void test_same_bits(void) {
             check_same_bits(SMM_F64, *isa, m, k, n, batch);
             check_same_bits(SMM_C64, *isa, m, k, n, batch);
             check_same_bits(SMM_C128, *isa, m, k, n, batch);
+            check_same_bits(SMM_F16, *isa, m, k, n, batch);
         }
     }
 }
@@ -721,6 +740,7 @@ int main(int argc, char **argv) {
         {"thin", test_thin},
         {"large", test_large},
         {"deep", test_deep},
+        {"parts", test_parts},
         {"depths", test_depths},
         {"depth of one element", test_depth_of_one_element},
         {"special values", test_special_values},
