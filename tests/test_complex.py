@@ -266,7 +266,8 @@ REFUSED = [
 @pytest.mark.parametrize(("op", "name", "call"), REFUSED, ids=[f"{op} {name}" for op, name, _ in REFUSED])
 def test_refused(op, name, call):
     with pytest.raises(
-        TypeError, match=f"^{op}: {name} has dtype complex128; expected float16, bfloat16, float32, float64, an"
+        TypeError,
+        match=f"^{op}: {name} has dtype complex128; expected float16, bfloat16, float32, float64, an",
     ):
         call(np.eye(3) + 1j)
 
@@ -285,7 +286,8 @@ def test_out_must_hold_complex_numbers():
 
 def test_extended_precision_is_refused():
     with pytest.raises(
-        TypeError, match="inv: a has dtype complex256; expected float16, bfloat16, float32, float64, complex64"
+        TypeError,
+        match="inv: a has dtype complex256; expected float16, bfloat16, float32, float64, complex64",
     ):
         smallmm.inv(np.eye(2, dtype=np.clongdouble))
 

@@ -79,7 +79,9 @@ SHAPES = [
     ),
 ]
 
-EXPECTED_DTYPES = "expected float16, bfloat16, float32, float64, complex64, complex128, an integer type or bool"
+EXPECTED_DTYPES = (
+    "expected float16, bfloat16, float32, float64, complex64, complex128, an integer type or bool"
+)
 TYPES = [
     (
         lambda: smallmm.batched_matmul(ONES((2, 2), np.clongdouble), ONES((2, 2))),
