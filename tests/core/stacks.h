@@ -125,8 +125,8 @@ static inline char *element(const smm_operand *x, intptr_t q, intptr_t i, intptr
 
 /* Element types in turns; half the distance from 1 to the next number, and the smallest one. */
 static inline smm_dtype dtype_in_turn(intptr_t turn) {
-    static const smm_dtype turns[] = {SMM_F64, SMM_C64, SMM_F32, SMM_C128, SMM_F16,
-                                      SMM_F64, SMM_C128, SMM_F32, SMM_C64, SMM_BF16};
+    static const smm_dtype turns[] = {SMM_F64, SMM_C64,  SMM_F32, SMM_C128, SMM_F16,
+                                      SMM_F64, SMM_C128, SMM_F32, SMM_C64,  SMM_BF16};
     return turns[turn % 10];
 }
 static inline double roundoff_of(smm_dtype dtype) {
