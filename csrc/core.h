@@ -12,6 +12,8 @@
 
 /* dispatch.c: the kernels in use, chosen once. */
 smm_status smm_kernels_of(smm_dtype dtype, const smm_kernels **kernels);
+/* Whether an operation is for numbers of such a type. */
+bool smm_takes(smm_op op, smm_dtype dtype);
 /* Whether a kernel is forced by name, and whether it is this one. */
 bool smm_is_kernel_forced(void);
 bool smm_is_forced(const smm_kernel *kernel, smm_dtype dtype);

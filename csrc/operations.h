@@ -52,6 +52,8 @@ typedef struct smm_dtype_row {
 
 extern const smm_dtype_row smm_dtypes[SMM_DTYPE_COUNT];
 
+static inline bool smm_is_complex(smm_dtype dtype) { return smm_dtypes[dtype].real != dtype; }
+
 static inline intptr_t smm_size(smm_dtype dtype) { return smm_dtypes[dtype].size[SMM_NUMBER]; }
 
 /* Bytes of an element of operand i of a call. */
@@ -59,7 +61,7 @@ static inline intptr_t smm_size_of(smm_op op, smm_dtype dtype, int i) {
     return smm_dtypes[dtype].size[smm_operations[op].operand[i].element];
 }
 
-/* A number in memory: of a real type. */
+/* A number in memory; of a complex one its real part, the other being zero. */
 static inline double smm_get(const void *p, smm_dtype dtype) {
     switch (dtype) {
 #define ROW(x, NAME, name, in_memory, ...) \

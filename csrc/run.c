@@ -613,6 +613,7 @@ const char *smm_status_text(smm_status status) {
     case SMM_ERR_ARGUMENT:
         return "an operand is null, a size is negative or does not fit, or a stride splits an element";
     case SMM_ERR_ORDER: return "a matrix is too large: factorizations take m x n with min(m, n) <= 32 and m n <= 1024";
+    case SMM_ERR_DTYPE: return "the operation does not take numbers of this element type";
     case SMM_ERR_ISA: return "SMALLMM_ISA names an instruction set that is unknown or not available here";
     case SMM_ERR_KERNEL: return "SMALLMM_KERNEL names a kernel that this build does not have";
     case SMM_ERR_THREADS: return "SMALLMM_NUM_THREADS is not an integer of at least 1";

@@ -32,6 +32,7 @@ typedef enum smm_status {
     SMM_OK = 0,
     SMM_ERR_ARGUMENT, /* a null pointer, a negative size or one that does not fit, a stride that splits an element */
     SMM_ERR_ORDER,    /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER, SMM_RECTANGULAR */
+    SMM_ERR_DTYPE,    /* the operation is not for numbers of this element type */
     SMM_ERR_ISA,      /* SMALLMM_ISA names an instruction set that is unknown or not available here */
     SMM_ERR_KERNEL,   /* SMALLMM_KERNEL names a kernel that this build does not have */
     SMM_ERR_THREADS,  /* SMALLMM_NUM_THREADS is not an integer of at least 1 */
@@ -39,8 +40,8 @@ typedef enum smm_status {
     SMM_ERR_STOPPED,  /* by what smm_set_interrupt was given; outputs are undefined */
 } smm_status;
 
-/* Element types: SMM_F32, SMM_F64, SMM_F16, SMM_BF16, the rows of dtypes.def. Operands of the last two hold 16 bits;
- * they are computed as float32, and results are rounded once, to nearest, ties to even. */
+/* Element types: SMM_F32, SMM_F64, SMM_C64, SMM_C128, SMM_F16, SMM_BF16, the rows of dtypes.def. Operands of the last
+ * two hold 16 bits; they are computed as float32, and results are rounded once, to nearest, ties to even. */
 typedef enum smm_dtype {
 #define SMM_DTYPE(x, NAME, ...) SMM_##NAME,
     SMM_DTYPES(SMM_DTYPE, _)
@@ -65,7 +66,7 @@ enum {
 };
 
 /* A stack of matrices: matrix q, row i, column j lies at data + q*batch + i*row + j*col bytes.
- * Data and strides are multiples of the element size. */
+ * Data and strides are multiples of the element size; of complex numbers, of the size of their parts. */
 typedef struct smm_operand {
     void *data;
     intptr_t batch, row, col;

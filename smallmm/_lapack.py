@@ -68,7 +68,7 @@ def _lapack(name: str, *arrays: np.ndarray) -> Callable[..., Any]:
 
 
 def _nan_like(x: np.ndarray) -> np.ndarray:
-    return np.full_like(x, np.nan)
+    return np.full_like(x, complex(np.nan, np.nan) if x.dtype.kind == "c" else np.nan)
 
 
 def _lu_factor(a: np.ndarray) -> Any:

@@ -32,6 +32,6 @@ void smm_reference(const smm_call *call) {
         if (smm_is_stored(run.dtype))
             smm_reference_stored(&run);
         else
-            run_one(&run);
+            (smm_is_complex(run.dtype) ? smm_reference_complex : run_one)(&run);
     }
 }

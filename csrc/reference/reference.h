@@ -16,11 +16,19 @@ void smm_reference_cholesky(const smm_call *call);                 /* CHOLESKY, 
 void smm_reference_qr(const smm_call *call);                       /* QR, QR_R, QR_RAW, LSTSQ */
 void smm_reference_eigh(const smm_call *call);                     /* EIGH, EIGVALSH */
 void smm_reference_svd(const smm_call *call);                      /* SVD, SVD_FULL, SVDVALS */
+void smm_reference_complex(const smm_call *call);                  /* any of a complex type */
 void smm_reference_stored(const smm_call *call);                   /* any, of a type that is only stored */
 
 /* qr.c: a Householder reflector in place of x; the power of two that brings a magnitude that is far from 1 near it. */
 double smm_reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count);
 double smm_scale_to_one(smm_dtype dtype, double most);
+
+/* qr.c: sums of squares outside of low .. high have lost digits to underflow, or may overflow; then x is scaled by a
+ * power of two, which loses none. */
+typedef struct smm_squares {
+    double low, high, up, down;
+} smm_squares;
+smm_squares smm_squares_of(smm_dtype dtype);
 
 /* qr.c: the reflectors of min(m, n) steps below R: row i of an m x n matrix begins at a + i * n. */
 typedef struct smm_factors {
