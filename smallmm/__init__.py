@@ -158,12 +158,16 @@ _OF_SCIPY = ("ldl", "lu", "null_space", "orth", "polar", "schur", "signm")
 if not TYPE_CHECKING:  # for a type checker every name would exist
 
     def __getattr__(name):
-        """`bench` is imported when first asked for: it would add to every import."""
+        """`bench` and `testing` are imported when first asked for: they would add to every import."""
         if name == "bench":
             from ._bench import bench
 
             globals()["bench"] = bench
             return bench
+        if name == "testing":
+            from importlib import import_module
+
+            return import_module(".testing", __name__)
         from numpy.linalg import __all__ as of_numpy
 
         library = "numpy" if name in of_numpy else "scipy" if name in _OF_SCIPY else None
