@@ -5,9 +5,10 @@
 #include "smallmm.h"
 
 /* Directions: sums of these. */
-enum { SMM_READ = 1, SMM_WRITTEN = 2, SMM_OPTIONAL = 4, SMM_LARGE = 8 };
+enum { SMM_READ = 1, SMM_WRITTEN = 2, SMM_OPTIONAL = 4, SMM_LARGE = 8, SMM_FURTHER = 32 };
 enum {
     SMM_IN = SMM_READ,
+    SMM_FURTHER_IN = SMM_READ | SMM_FURTHER,
     SMM_OUT = SMM_WRITTEN,
     SMM_RESULT = SMM_WRITTEN | SMM_LARGE,
     SMM_OPTIONAL_IN = SMM_READ | SMM_OPTIONAL,

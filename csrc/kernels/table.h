@@ -199,6 +199,18 @@ static const smm_kernel triangular_list[] = {
     ROW(triangular_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
+static const smm_kernel lu_rcond_list[] = {
+    ROW(lu_rcond_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
+static const smm_kernel backward_error_list[] = {
+    ROW(backward_error_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
+static const smm_kernel refine_list[] = {
+    ROW(refine_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
 #define LIST(x) {x, sizeof x / sizeof *x}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .lists = {[SMM_OP_MATMUL] = LIST(matmul_list),
@@ -219,7 +231,10 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_list),
               [SMM_OP_SVD] = LIST(svd_list),
               [SMM_OP_SVD_FULL] = LIST(svd_list),
-              [SMM_OP_SVDVALS] = LIST(svdvals_list)},
+              [SMM_OP_SVDVALS] = LIST(svdvals_list),
+              [SMM_OP_LU_RCOND] = LIST(lu_rcond_list),
+              [SMM_OP_BACKWARD_ERROR] = LIST(backward_error_list),
+              [SMM_OP_REFINE] = LIST(refine_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

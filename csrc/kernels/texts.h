@@ -29,5 +29,6 @@
 #include "eigh_lanes.h"
 #include "svd_lanes.h"
 #include "triangular_lanes.h"
+#include "refinement_lanes.h"
 
 #include "table.h"

@@ -22,6 +22,9 @@ static void run_one(const smm_call *call) {
     case SMM_OP_SVD:
     case SMM_OP_SVD_FULL:
     case SMM_OP_SVDVALS: smm_reference_svd(call); break;
+    case SMM_OP_LU_RCOND:
+    case SMM_OP_BACKWARD_ERROR:
+    case SMM_OP_REFINE: smm_reference_refinement(call); break;
     case SMM_OPS: break;
     }
 }
