@@ -45,6 +45,7 @@ from ._matrix_functions import (
 )
 from ._norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from ._products import batched_matmul, matmul, matvec, vecmat
+from ._refinement import RefineResult, backward_error, lu_rcond, rcond, refine
 from ._spectra import EighExResult, EighResult, EigvalshExResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex
 from ._svd import SVDExResult, SVDResult, SVDvalsExResult, svd, svd_ex, svdvals, svdvals_ex
 from ._systems import (
@@ -81,12 +82,14 @@ __all__ = [
     "MatrixFunctionExResult",
     "QRRawResult",
     "QRResult",
+    "RefineResult",
     "SVDExResult",
     "SVDResult",
     "SVDvalsExResult",
     "SlogdetResult",
     "SolveExResult",
     "__version__",
+    "backward_error",
     "batched_matmul",
     "bench",
     "cho_factor",
@@ -114,6 +117,7 @@ __all__ = [
     "lstsq_ex",
     "lu_factor",
     "lu_factor_ex",
+    "lu_rcond",
     "lu_solve",
     "matmul",
     "matrix_norm",
@@ -128,6 +132,8 @@ __all__ = [
     "powm",
     "powm_ex",
     "qr",
+    "rcond",
+    "refine",
     "set_num_threads",
     "show_config",
     "slogdet",

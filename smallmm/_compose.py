@@ -50,6 +50,10 @@ def dtype_name(x: Any) -> str:
     return "float32" if "32" in str(x.dtype) else "float64"
 
 
+def cast(xp: Any, x: Any, dtype: str) -> Any:
+    return x.astype(dtype) if xp is np else xp.astype(x, getattr(xp, dtype))  # NumPy 2.0 has no such function
+
+
 def sums(xp: Any, x: Any) -> Any:
     """Along the last axis. Each `_CHUNK` elements in a row are added in order, and so are their sums."""
     k = x.shape[-1]

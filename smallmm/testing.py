@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from ._adapters import library_of, on_device
 from ._arrays import as_numpy, without_labels
-from ._compose import namespace_of
+from ._compose import cast, namespace_of
 from ._composition import identity
 from ._errors import explain_pivots, shown, wrong_dtype
 from ._lu import lu_solve
@@ -237,8 +237,8 @@ def _wide(op: str, given: dict[str, Any], results: tuple[str, ...]) -> _Wide:
     where = {on_device(x) for x in given.values()}
     if where == {True}:
         xp = namespace_of(next(iter(given.values())))
-        to = xp.complex128 if is_complex else xp.float64
-        return _Wide(xp, [xp.astype(x, to) for x in given.values()], u)
+        to = "complex128" if is_complex else "float64"
+        return _Wide(xp, [cast(xp, x, to) for x in given.values()], u)
     if len(where) > 1:
         raise TypeError(f"{op}: {', '.join(given)} are partly on a device; expected all there, or none")
     wide = np.result_type(
@@ -275,7 +275,7 @@ def _ratio(xp: Any, error: Any, size: Any) -> Any:
     """error / size in float64: no error is 0, whatever the size, and one beside a size of 0 is infinite."""
     with np.errstate(all="ignore"):
         ratio = error / xp.where(error == 0, xp.ones_like(size), size)
-    return xp.astype(ratio, xp.float64)
+    return cast(xp, ratio, "float64")
 
 
 def _adjoint(xp: Any, x: Any) -> Any:
@@ -366,7 +366,7 @@ def _permuted(a: np.ndarray, pivots: np.ndarray) -> np.ndarray:
 def _on_device_permuted(xp: Any, lu: Any, a: Any, pivots: Any) -> Any:
     """The same by the matrix P, which solves with the factors I and I and these pivots."""
     one = identity(xp, a.shape[-1], lu)
-    return xp.matmul(xp.astype(lu_solve((one, pivots), one), a.dtype), a)
+    return xp.matmul(cast(xp, lu_solve((one, pivots), one), str(a.dtype).rpartition(".")[2]), a)
 
 
 def _cholesky(op: str, a: Any, c: Any, lower: bool | None = None) -> Any:
@@ -387,7 +387,7 @@ def _qr(op: str, a: Any, q: Any, r: Any) -> Any:
     off = _norm(xp, _difference(op, "a", a, _product(op, xp, q, xp.triu(r))))
     return xp.maximum(
         _ratio(xp, off, m * _norm(xp, a) * u),
-        xp.astype(_off_identity(xp, _product(op, xp, _adjoint(xp, q), q)) / (m * u), xp.float64),
+        cast(xp, _off_identity(xp, _product(op, xp, _adjoint(xp, q), q)) / (m * u), "float64"),
     )
 
 
@@ -400,7 +400,7 @@ def _eigh(op: str, a: Any, w: Any, v: Any) -> Any:
     off = _norm(xp, _difference(op, "a", a, _product(op, xp, v * w[..., None, :], _adjoint(xp, v))))
     return xp.maximum(
         _ratio(xp, off, n * _norm(xp, a) * u),
-        xp.astype(_off_identity(xp, _product(op, xp, _adjoint(xp, v), v)) / (n * u), xp.float64),
+        cast(xp, _off_identity(xp, _product(op, xp, _adjoint(xp, v), v)) / (n * u), "float64"),
     )
 
 
@@ -411,7 +411,7 @@ def _svd(op: str, a: Any, left: Any, s: Any, right: Any) -> Any:
     product = _product(op, xp, left[..., :k] * s[..., None, :], right[..., :k, :])
     ratio = _ratio(xp, _norm(xp, _difference(op, "a", a, product)), larger * _norm(xp, a) * u)
     for q in (_product(op, xp, _adjoint(xp, left), left), _product(op, xp, right, _adjoint(xp, right))):
-        ratio = xp.maximum(ratio, xp.astype(_off_identity(xp, q) / (larger * u), xp.float64))
+        ratio = xp.maximum(ratio, cast(xp, _off_identity(xp, q) / (larger * u), "float64"))
     return ratio
 
 
