@@ -43,6 +43,7 @@ from ._matrix_functions import (
     sqrtm,
     sqrtm_ex,
 )
+from ._mixed_least_squares import LstsqMixedExResult
 from ._norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from ._products import batched_matmul, matmul, matvec, vecmat
 from ._refinement import RefineResult, backward_error, lu_rcond, rcond, refine
@@ -78,6 +79,7 @@ __all__ = [
     "LUResult",
     "LinAlgError",
     "LstsqExResult",
+    "LstsqMixedExResult",
     "LstsqResult",
     "MatrixFunctionExResult",
     "QRRawResult",

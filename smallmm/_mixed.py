@@ -195,8 +195,8 @@ def mixed_solve_ex(
 
 
 def _scale_of(xp: Any, most: Any) -> Any:
-    """The exponents of powers of two that bring largest magnitudes to 1/2 .. 1; 0 for those that cannot
-    be.""" good = (most > 0) & (most < inf)
+    """The exponents of powers of two that bring largest magnitudes to 1/2 .. 1; 0 where none can."""
+    good = (most > 0) & (most < inf)
     return xp.where(good, -xp.frexp(xp.where(good, most, xp.ones_like(most)))[1], 0)
 
 

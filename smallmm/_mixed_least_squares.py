@@ -13,7 +13,7 @@ import numpy as np
 from ._calls import run
 from ._compose import cast, extreme, sums
 from ._composition import Composition
-from ._mixed import UNIT, placed_as, solved, refuse_single, replaced, scaled, single
+from ._mixed import UNIT, placed_as, refuse_single, replaced, scaled, single, solved
 from ._norms import vector_norm
 from ._products import batched_matmul
 from ._refinement import lu_rcond
@@ -40,8 +40,8 @@ def _by_qr(a: Any, b: Any) -> tuple[Any, ...]:
 
 
 def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
-    """Every column stops by itself: where a correction is small enough, or does not shrink and is not
-    added.""" m, n = a.shape[-2:]
+    """Every column stops by itself: where a correction is small, or does not shrink and is left out."""
+    m, n = a.shape[-2:]
     if m < n or not n or not b.shape[-1]:
         x, norms, rank = _by_qr(a, b)
         return x, norms, rank, xp.zeros_like(rank), xp.full_like(rank, REFUSED)

@@ -61,11 +61,13 @@ def operands_of(name: str, m: int, n: int, k: int, batch: tuple[int, ...], dtype
     for seed, letters in enumerate(inputs):
         core = tuple(sizes[c] for c in letters.replace("?", "").split(",") if c)
         x = numbers(batch + core, seed + 7 * (m + 40 * n + 1600 * k))
-        if seed == 0 and name not in ("matmul", "batched_matmul", "gemm", "matvec", "vecmat"):
+        if name.startswith("refine") and seed in (1, 2):  # the factors of the first
+            x = _core.lu_factor(operands[0])[seed - 1]
+        elif seed == 0 and name not in ("matmul", "batched_matmul", "gemm", "matvec", "vecmat"):
             x += (min(m, n) + 1) * np.eye(*core)
             if not name.startswith(("eig", "qr", "lstsq", "svd")):
                 x[(0,) * len(batch)] = 0
-        if name.startswith("lu_solve") and len(core) == 1:  # pivots
+        if name.startswith(("lu_solve", "lu_rcond")) and len(core) == 1:  # pivots
             x = np.arange(n) + np.int64(numbers(batch + core, 5) > 0) * (n - 1 - np.arange(n))
         if name == "lstsq" and not core:
             x = np.full(batch, 2.0**-16)

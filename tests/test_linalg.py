@@ -107,6 +107,28 @@ def least_squares(rng, m, n, dtype):
     return a, b, np.resize(np.array([max(m, n) * eps, 1e-3, eps**2, 0], dtype), len(a))
 
 
+def conditions(rng, m, n, dtype):
+    """Factors, and norms of what was factored."""
+    (a,) = matrices(rng, m, n, dtype)
+    lu, pivots, _ = core.reference(core.lu_factor, a)
+    with np.errstate(all="ignore"):
+        return lu, pivots, np.abs(a).sum(-2).max(-1).astype(dtype)
+
+
+def inexact(rng, m, n, dtype):
+    """Solutions that refinement needs several steps for."""
+    a, b = with_right_sides(matrices)(rng, m, n, dtype)
+    lu, pivots, _ = core.reference(core.lu_factor, a)
+    x = core.reference(core.lu_solve, lu, pivots, b)
+    with np.errstate(all="ignore"):
+        return a, lu, pivots, b, x + x * (normal(rng, x.shape, dtype) / 128)
+
+
+def solutions(rng, m, n, dtype):
+    a, _, _, b, x = inexact(rng, m, n, dtype)
+    return a, x, b
+
+
 def tall(shapes):
     return tuple((m, n) for m, n in shapes if m >= n)
 
@@ -164,6 +186,14 @@ CASES = {
         qr_case(core.svd_full_wide, lambda shapes: flat(wide(shapes))),
         qr_case(core.svdvals_tall, tall),
         qr_case(core.svdvals_wide, wide),
+        Case(core.lu_rcond, conditions),
+        Case(core.lu_rcond_inf, conditions),
+        Case(core.backward_error, solutions),
+        Case(core.backward_error_extra, solutions),
+        Case(core.backward_error_norm, solutions),
+        Case(core.backward_error_norm_extra, solutions),
+        Case(core.refine, inexact),
+        Case(core.refine_extra, inexact),
     )
 }
 

@@ -47,6 +47,12 @@ static const struct operation {
     {SMM_OP_SVD, 0, REDUCED, "SVD"},
     {SMM_OP_SVD_FULL, 0, REDUCED, "SVD_FULL"},
     {SMM_OP_SVDVALS, 0, REDUCED, "SVDVALS"},
+    {SMM_OP_LU_RCOND, 0, SQUARE, "LU_RCOND"},
+    {SMM_OP_LU_RCOND, SMM_TRANSPOSED, SQUARE, "LU_RCOND transposed"},
+    {SMM_OP_BACKWARD_ERROR, 0, RIGHT_HAND_SIDES, "BACKWARD_ERROR"},
+    {SMM_OP_BACKWARD_ERROR, SMM_NORMWISE | SMM_EXTRA, RIGHT_HAND_SIDES, "BACKWARD_ERROR normwise extra"},
+    {SMM_OP_REFINE, 0, RIGHT_HAND_SIDES, "REFINE"},
+    {SMM_OP_REFINE, SMM_EXTRA, RIGHT_HAND_SIDES, "REFINE extra"},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
@@ -61,7 +67,15 @@ static const smm_operand_row *row_of(smm_op op, int i) { return &smm_operations[
 static bool is_output(smm_op op, int i) { return row_of(op, i)->direction & SMM_WRITTEN; }
 static bool is_integer(smm_op op, int i) { return row_of(op, i)->element == SMM_INT32; }
 static bool is_one_number(smm_op op, int i) {
-    return is_output(op, i) && row_of(op, i)->rows == SMM_SIZE_ONE && row_of(op, i)->cols == SMM_SIZE_ONE;
+    return row_of(op, i)->direction != SMM_OPTIONAL_IN && row_of(op, i)->rows == SMM_SIZE_ONE &&
+           row_of(op, i)->cols == SMM_SIZE_ONE;
+}
+/* Some output has an element for each right-hand side. */
+static bool has_column_results(smm_op op) {
+    bool has = false;
+    for (int i = 0; i < count_of(op); i++)
+        has |= is_output(op, i) && row_of(op, i)->rows == SMM_SIZE_K && row_of(op, i)->cols == SMM_SIZE_ONE;
+    return has;
 }
 
 /* --- A case: a call, what its outputs were and must become --------------------------------------------- */
@@ -86,7 +100,21 @@ static double value_of(const struct problem *p, int i, const char *element) {
     return is_integer(p->call.op, i) ? *(const int32_t *)element : load(element, p->call.dtype);
 }
 
+static bool has_info(smm_op op) { return smm_roles_of[op].info >= 0; }
 static struct stack *info_of(struct problem *p) { return &p->stacks[smm_roles_of[p->call.op].info]; }
+
+/* The factors of LU that a call is given, and the matrices that they are of, if it is given these, too. */
+struct given {
+    const smm_operand *a, *lu, *pivots;
+};
+static struct given given_to(const smm_call *c) {
+    switch (c->op) {
+    case SMM_OP_LU_SOLVE: return (struct given){NULL, &c->lu_solve.a, &c->lu_solve.pivots};
+    case SMM_OP_LU_RCOND: return (struct given){NULL, &c->lu_rcond.a, &c->lu_rcond.pivots};
+    case SMM_OP_REFINE: return (struct given){&c->refine.a, &c->refine.lu, &c->refine.pivots};
+    default: return (struct given){NULL, NULL, NULL};
+    }
+}
 
 /* A call of these sizes without operands; k counts right-hand sides, if there are any. */
 static struct problem problem_of(const struct operation *o, smm_dtype dtype, intptr_t batch, intptr_t m, intptr_t n,
@@ -156,13 +184,17 @@ static void fill_matrix(const struct problem *p, const smm_operand *a, intptr_t 
         }
 }
 
+/* A norm. */
+static double size_value(void) { return 1 + fabs(random_value()); }
+
 static void poison(const struct stack *s) { memset(s->low, 0xff, (size_t)(s->high - s->low)); }
 
-/* Matrices that LU_SOLVE takes as factors, with their pivots. */
+/* Matrices that a call takes as factors, with their pivots. */
 static void fill_factors(struct problem *p, enum hardness hardness) {
     const intptr_t n = p->call.n, size = smm_size(p->call.dtype);
-    const smm_operand *a = &p->call.lu_solve.a, *pivots = &p->call.lu_solve.pivots;
-    const bool one = !a->batch || !pivots->batch;
+    const struct given given = given_to(&p->call);
+    const smm_operand *a = given.lu, *pivots = given.pivots;
+    const bool one = !a->batch || !pivots->batch || (given.a && !given.a->batch);
     void *dense = malloc((size_t)(p->call.batch * n * n * size + 1));
     if (!dense) exit(2);
     smm_call lu = {.op = SMM_OP_LU, .dtype = p->call.dtype, .n = n};
@@ -176,6 +208,9 @@ static void fill_factors(struct problem *p, enum hardness hardness) {
                 memcpy(element(a, q, i, j), element(a, 0, i, j), (size_t)size);
             if (pivots->batch) memcpy(element(pivots, q, i, 0), element(pivots, 0, i, 0), sizeof(int32_t));
         }
+        for (intptr_t i = 0; given.a && i < n; i++)
+            for (intptr_t j = 0; j < n; j++)
+                memcpy(element(given.a, q, i, j), element(&lu.lu.a, one ? 0 : q, i, j), (size_t)size);
         if (hardness != HARD || !n) continue;
         const intptr_t i = random_below(n);
         if (!random_below(4)) store(element(a, q, i, i), p->call.dtype, 0);
@@ -190,13 +225,16 @@ static void fill_inputs(struct problem *p, enum hardness hardness) {
     static double rtol[2];
     for (int i = 0; i < count_of(p->call.op); i++)
         if (!is_output(p->call.op, i) && p->stacks[i].low) poison(&p->stacks[i]);
-    if (p->call.op == SMM_OP_LU_SOLVE) {
+    if (given_to(&p->call).lu) {
         fill_factors(p, hardness);
     } else {
         for (intptr_t q = 0; q < (a->x.batch ? p->call.batch : least(1, p->call.batch)); q++)
             fill_matrix(p, &a->x, q, hardness);
     }
     if (b >= 0) fill(&p->stacks[b], p->call.dtype, hardness == HARD && !random_below(4) ? special_value : random_value);
+    for (int i = 0; i < count_of(p->call.op); i++)
+        if (row_of(p->call.op, i)->direction == SMM_FURTHER_IN && &p->call.operand[i] != given_to(&p->call).lu)
+            fill(&p->stacks[i], p->call.dtype, row_of(p->call.op, i)->cols == SMM_SIZE_ONE ? size_value : random_value);
     if (p->call.op == SMM_OP_LSTSQ) {
         store((char *)rtol, p->call.dtype, hardness == HARD && random_below(2) ? 0.3 : 1e-5);
         p->call.lstsq.rtol = (smm_operand){rtol, 0, 0, 0};
@@ -288,15 +326,15 @@ static bool compare(const struct problem *p, int i, bool exactly) {
                  running, row_of(p->call.op, i)->name);
 }
 
-/* Run; and does `failed` say what info says? Without info, it may of LU_SOLVE and INV. */
+/* Run; and does `failed` say what info says? Without info, it may of INV and what takes factors of LU. */
 static bool run(struct problem *p) {
-    const struct stack *info = info_of(p);
+    const struct stack none = {.low = NULL}, *info = has_info(p->call.op) ? info_of(p) : &none;
     bool failed = false, some = false;
     p->call.failed = &failed;
     const smm_status status = smm_run(&p->call);
     p->call.failed = NULL;
     for (intptr_t q = 0; info->low && q < info->batch; q++) some |= *(const int32_t *)element(&info->x, q, 0, 0) != 0;
-    const bool untold = !info->low && (p->call.op == SMM_OP_LU_SOLVE || p->call.op == SMM_OP_INV);
+    const bool untold = !info->low && (given_to(&p->call).lu || p->call.op == SMM_OP_INV);
     return CHECK(status == SMM_OK && (failed == some || untold), "%s: %s, %s failed", running, smm_status_text(status),
                  failed ? "some" : "none");
 }
@@ -337,7 +375,7 @@ static void check_random(const struct operation *o, smm_dtype dtype, intptr_t ba
                          enum hardness hardness) {
     struct problem p = problem_of(o, dtype, batch, m, n, k);
     lay_out_operands(&p, hardness == HARD ? random_hard_layout : random_layout);
-    if (!random_below(4)) {
+    if (has_info(o->op) && !random_below(4)) {
         p.call.operand[smm_roles_of[o->op].info] = (smm_operand){0};
         *info_of(&p) = (struct stack){.low = NULL};
     }
@@ -505,8 +543,8 @@ static void test_refused(void) {
         struct problem p = problem_of(o, SMM_F64, 3, 4, 4, 2);
         lay_out_operands(&p, dense_layout);
         smm_call bad = p.call;
-        bad.operand[smm_roles_of[o->op].info].batch++;
-        CHECK(smm_run(&bad) == SMM_ERR_ARGUMENT, "%s takes an info whose stride splits elements", o->name);
+        if (has_info(o->op)) bad.operand[smm_roles_of[o->op].info].batch++;
+        CHECK(!has_info(o->op) || smm_run(&bad) == SMM_ERR_ARGUMENT, "%s takes an info whose stride splits elements", o->name);
         bad = p.call;
         bad.a.row++;
         CHECK(smm_run(&bad) == SMM_ERR_ARGUMENT, "%s takes an A whose stride splits elements", o->name);
@@ -588,7 +626,7 @@ static void test_no_elements(void) {
     static double values[SMM_MOST_OPERANDS][BATCH]; /* of the outputs that are one number per matrix */
     for (int i = 0; i < OPERATIONS; i++) {
         const struct operation *o = &operations[i];
-        struct problem p = problem_of(o, SMM_F64, BATCH / 2, 0, 0, o->sizes == LEAST_SQUARES ? 0 : 3);
+        struct problem p = problem_of(o, SMM_F64, BATCH / 2, 0, 0, has_column_results(o->op) ? 0 : 3);
         smm_outer outer = {.dims = 1, .extent = {2}};
         for (int j = 0; j < count_of(o->op); j++) {
             const intptr_t size = size_of(&p, j);
@@ -602,14 +640,16 @@ static void test_no_elements(void) {
         memset(values, 0xff, sizeof values);
         CHECK(smm_run(&p.call) == SMM_OK && !failed, "%s of order 0", o->name);
         for (int j = 0; j < count_of(o->op); j++) {
-            writes |= is_one_number(o->op, j) && j != smm_roles_of[o->op].info;
-            const bool det = (o->op == SMM_OP_DET || o->op == SMM_OP_SLOGDET) && j == smm_roles_of[o->op].result;
-            for (int q = 0; q < BATCH && is_one_number(o->op, j); q++) {
+            if (!is_output(o->op, j) || !is_one_number(o->op, j)) continue;
+            writes |= j != smm_roles_of[o->op].info;
+            const bool det = ((o->op == SMM_OP_DET || o->op == SMM_OP_SLOGDET) && j == smm_roles_of[o->op].result) ||
+                             (o->op == SMM_OP_LU_RCOND && !is_integer(o->op, j));
+            for (int q = 0; q < BATCH; q++) {
                 const double x = value_of(&p, j, (const char *)values[j] + q * size_of(&p, j));
                 CHECK(x == det, "%s of order 0: %s of matrix %d is %g", o->name, row_of(o->op, j)->name, q, x);
             }
         }
-        p.call.operand[smm_roles_of[o->op].info] = (smm_operand){0};
+        if (has_info(o->op)) p.call.operand[smm_roles_of[o->op].info] = (smm_operand){0};
         p.call.batch = (intptr_t)1 << 61;
         if (!writes) CHECK(smm_run(&p.call) == SMM_OK, "%s of order 0, many times", o->name);
         if (o->op != SMM_OP_CHO_SOLVE) continue;
