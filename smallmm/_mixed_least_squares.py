@@ -20,6 +20,7 @@ from ._refinement import lu_rcond
 
 STEPS = 15  # of refinement, at most
 GATE = 1e-5  # the least rcond of R
+STALLED = 2.0**-30  # the largest correction, beside x, that may end the refinement by not shrinking
 REFUSED = -1  # in the place of the steps
 
 
@@ -57,8 +58,8 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
         return cast(xp, d, "float64") * size
 
     x = corrected(batched_matmul(a.mT, b))
-    last = xp.max(xp.abs(x), axis=-2)
-    goes_on = xp.isfinite(last)
+    goes_on = xp.isfinite(xp.max(xp.abs(x), axis=-2))
+    last = xp.full_like(x[..., 0, :], inf)
     refused = ~(rcond >= GATE) | xp.any(~goes_on, axis=-1)
     steps = xp.zeros_like(refused, dtype=xp.int32)
     r = b - batched_matmul(a, x)
@@ -68,7 +69,8 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
             break
         steps = xp.where(xp.any(goes_on, axis=-1), xp.full_like(steps, step), steps)
         d = corrected(batched_matmul(a.mT, r))
-        size = xp.max(xp.abs(d), axis=-2)
+        size, whole = xp.max(xp.abs(d), axis=-2), xp.max(xp.abs(x), axis=-2)
+        refused = refused | xp.any(goes_on & ~(size < last) & ~(size <= STALLED * whole), axis=-1)
         goes_on = goes_on & (size < last)
         x = xp.where(goes_on[..., None, :], x + d, x)
         last = size
