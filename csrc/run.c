@@ -17,11 +17,15 @@ static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t c
     return (smm_operand){buffer, x.batch ? rows * cols * size : 0, cols * size, size};
 }
 
-/* A thread's room: for one tile's packed operands, C having one line more for what streaming carries over, and for its
- * kernel. Too large for the stacks that some threads have, it is allocated when a thread first needs it, and freed when
- * the thread ends. */
+/* Bytes for a tile's converted operands: most tiles. Memory that no call needs is never touched. */
+enum { CONVERTED_ROOM = 512 << 10 };
+
+/* A thread's room: for one tile's packed operands, C having one line more for what streaming carries over, for its
+ * kernel, and for operands that are converted. Too large for the stacks that some threads have, it is allocated when a
+ * thread first needs it, and freed when the thread ends. */
 typedef struct buffers {
     alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE], kernel[SMM_KERNEL_ROOM];
+    alignas(SMM_LINE) char converted[CONVERTED_ROOM];
 } buffers;
 
 static pthread_key_t room_key;
@@ -156,7 +160,9 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
 
 /* What the threads of a call share. */
 typedef struct job {
-    const smm_plan *plan;
+    const smm_plan *whole;     /* of the call, */
+    const smm_plan *plan;      /* and of what the kernels are called with: the same, or a tile's, */
+    const smm_tiles *tiles;    /* which is NULL or one of these */
     _Atomic smm_status status; /* why it is not to be completed */
     pthread_t caller;
     int64_t asked; /* when the caller was last asked whether to go on; 0: not yet */
@@ -318,9 +324,101 @@ static void look_for_failures(const smm_call *call, intptr_t first, intptr_t las
         __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
 }
 
+/* --- Types that are only stored ---------------------------------------------------------------------- */
+
+/* `count` matrices of x from number q on, in the order in which they lie in a tile: dimensions that step evenly into
+ * each other are one. */
+static smm_grid grid_of(const smm_operand *x, intptr_t q, intptr_t rows, intptr_t cols, intptr_t count) {
+    const bool by_cols = smm_is_by_columns(x, rows, cols);
+    const intptr_t extent[3] = {by_cols ? rows : cols, by_cols ? cols : rows, x->batch ? count : 1};
+    const intptr_t step[3] = {by_cols ? x->row : x->col, by_cols ? x->col : x->row, x->batch};
+    smm_grid grid = {at(x, q, 0, 0), {1, 1, 1}, {0}};
+    int last = -1;
+    for (int d = 0; d < 3; d++) {
+        if (extent[d] == 1) continue;
+        if (last >= 0 && step[d] == grid.step[last] * grid.extent[last]) {
+            grid.extent[last] *= extent[d];
+        } else {
+            grid.extent[++last] = extent[d];
+            grid.step[last] = step[d];
+        }
+    }
+    return grid;
+}
+
+/* What of the next tile lies in one piece is fetched while this one is computed. */
+static void prefetch_matrices(const smm_call *call, int i, intptr_t q, intptr_t count) {
+    intptr_t rows, cols;
+    smm_sizes_of(call->op, i, call->m, call->n, call->k, &rows, &cols);
+    const intptr_t size = smm_size_of(call->op, call->dtype, i);
+    const smm_grid grid = grid_of(&call->operand[i], q, rows, cols, count);
+    if (grid.extent[1] != 1 || grid.step[0] != size) return;
+    for (intptr_t j = 0; j < grid.extent[0] * size; j += SMM_LINE) __builtin_prefetch((const char *)grid.data + j);
+}
+
+/* Operand i of matrices q .. q+count-1, converted to where it lies in the buffer, or back. */
+static void convert(const job *shared, const smm_call *call, int i, intptr_t q, intptr_t count, char *buffer,
+                    bool back) {
+    char *const dense = buffer + (shared->tiles->place[i] - (char *)SMM_LINE);
+    const int stored = call->dtype - SMM_COMPUTED_TYPES;
+    const smm_kernels *kernels = shared->plan->kernels;
+    intptr_t rows, cols;
+    smm_sizes_of(call->op, i, call->m, call->n, call->k, &rows, &cols);
+    const smm_grid grid = grid_of(&call->operand[i], q, rows, cols, count);
+    if (back)
+        kernels->stored[stored].narrow(&grid, dense, shared->whole->nontemporal);
+    else
+        kernels->stored[stored].widen(dense, &grid);
+}
+
+/* Matrices first .. last-1 of a call of one run, a tile at a time: inputs are converted, and of a product with beta C,
+ * too; the tile is run as any other call, and its outputs are rounded. What all matrices share is converted once. */
+static void run_tiles(job *shared, const smm_call *call, intptr_t first, intptr_t last, char *buffer, buffers *room) {
+    const smm_operation *operation = &smm_operations[call->op];
+    const smm_tiles *tiles = shared->tiles;
+    const bool updates = call->op == SMM_OP_MATMUL && call->matmul.beta.data;
+    smm_call tile = tiles->plan.call;
+    tile.failed = call->failed;
+    for (int i = 0; i < operation->count; i++)
+        if (operation->operand[i].element != SMM_INT32 && tile.operand[i].data)
+            tile.operand[i].data = buffer + ((char *)tile.operand[i].data - (char *)SMM_LINE);
+    for (intptr_t q = first; q < last; q += tiles->batch) {
+        const intptr_t count = tile.batch = least(tiles->batch, last - q);
+        for (int i = 0; i < operation->count; i++) {
+            const smm_operand *x = &call->operand[i];
+            const bool is_read = operation->operand[i].direction & SMM_READ || (updates && x == &call->matmul.c);
+            if (operation->operand[i].element == SMM_INT32)
+                tile.operand[i].data = at(x, q, 0, 0);
+            else if (is_read && tiles->place[i] && (x->batch || q == first))
+                convert(shared, call, i, q, count, buffer, false);
+        }
+        const intptr_t next = least(tiles->batch, last - q - count);
+        for (int i = 0; i < operation->count && next > 0 && shared->whole->cold; i++)
+            if (operation->operand[i].direction == SMM_IN && call->operand[i].batch)
+                prefetch_matrices(call, i, q + count, next);
+        run_matrices(shared, &tile, 0, count, room);
+        look_for_failures(&tile, 0, count);
+        for (int i = 0; i < operation->count; i++)
+            if (operation->operand[i].direction & SMM_WRITTEN && tiles->place[i])
+                convert(shared, call, i, q, count, buffer, true);
+    }
+}
+
+/* The same in a buffer that is large enough. False: there is no memory for it. */
+static bool run_stored(job *shared, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
+    const intptr_t bytes = shared->tiles->bytes;
+    char *const own = bytes > CONVERTED_ROOM ? aligned_alloc(SMM_LINE, bytes) : NULL;
+    if (bytes > CONVERTED_ROOM && !own) return false;
+    run_tiles(shared, call, first, last, own ? own : room->converted, room);
+    free(own);
+    return true;
+}
+
+/* --- Any call ---------------------------------------------------------------------------------------- */
+
 static bool run_range(void *context, intptr_t first, intptr_t last) {
     job *const shared = context;
-    const smm_plan *plan = shared->plan;
+    const smm_plan *plan = shared->whole;
     const intptr_t batch = plan->call.batch;
     buffers *const room = room_of_thread();
     if (!room) {
@@ -338,8 +436,13 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
         if (plan->runs > 1) run = smm_run_of(&plan->call, r);
         const smm_call *call = plan->runs > 1 ? &run : &plan->call;
         count = least(least(plan->piece, last - q), batch - from);
-        run_matrices(shared, call, from, from + count, room);
-        look_for_failures(call, from, from + count);
+        if (!shared->tiles) {
+            run_matrices(shared, call, from, from + count, room);
+            look_for_failures(call, from, from + count);
+        } else if (!run_stored(shared, call, from, from + count, room)) {
+            end(shared, SMM_ERR_MEMORY);
+            return false;
+        }
     }
     return true;
 }
@@ -365,25 +468,40 @@ smm_status smm_run(const smm_call *call) {
     const smm_status status = smm_plan_call(call, &plan);
     if (status || plan.nothing) return status;
     if (call->op == SMM_OP_INV && !call->inv.info.data) return run_with_info(call);
-    job shared = {.plan = &plan, .caller = pthread_self()};
+    smm_tiles tiles;
+    job shared = {.whole = &plan, .plan = &plan, .caller = pthread_self()};
+    if (smm_is_stored(call->dtype)) {
+        const smm_status none = smm_plan_tiles(&plan, &tiles);
+        if (none) return none;
+        shared.plan = &tiles.plan;
+        shared.tiles = &tiles;
+    }
     smm_parallel_for(plan.runs * plan.call.batch, plan.chunk, plan.threads, run_range, &shared);
     return shared.status;
 }
 
 smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
     smm_plan plan;
+    smm_tiles tiles;
     const smm_status status = smm_plan_call(call, &plan);
     if (status && status != SMM_ERR_ORDER) return status;
+    const bool in_tiles = smm_is_stored(call->dtype) && !status && !plan.nothing;
+    if (in_tiles) {
+        const smm_status none = smm_plan_tiles(&plan, &tiles);
+        if (none) return none;
+    }
+    const smm_plan *of_kernel = in_tiles ? &tiles.plan : &plan;
     *info = (smm_plan_info){
-        .kernel = plan.kernel ? plan.kernel->name : NULL,
+        .kernel = of_kernel->kernel ? of_kernel->kernel->name : NULL,
         .isa = smm_isa(),
-        .swapped = plan.swapped,
-        .pack_a = plan.staged & SMM_PACK_A,
-        .pack_b = plan.staged & SMM_PACK_B,
-        .stage_c = plan.staged & SMM_STAGE_C,
+        .computed = in_tiles ? smm_dtypes[tiles.plan.call.dtype].name : NULL,
+        .swapped = plan.swapped != (in_tiles && tiles.plan.swapped),
+        .pack_a = of_kernel->staged & SMM_PACK_A,
+        .pack_b = of_kernel->staged & SMM_PACK_B,
+        .stage_c = of_kernel->staged & SMM_STAGE_C,
         .nontemporal = plan.nontemporal,
         .threads = plan.threads,
-        .group = plan.group,
+        .group = in_tiles ? tiles.batch : plan.group,
         .flops = plan.flops,
         .bytes = plan.bytes,
     };

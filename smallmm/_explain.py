@@ -20,6 +20,7 @@ class Explanation(NamedTuple):
 
     op: str
     kernel: str | None  # "lapack ..." beyond the order of our kernels; None: nothing to compute
+    computed: str | None  # the dtype that float16 and bfloat16 are converted to; None: the operands' own
     isa: str  # or the architecture of a GPU, sm_90
     packed: tuple[str, ...]  # operands copied tile by tile into a form that the kernel reads
     staged: bool  # the output passes through a buffer
@@ -54,6 +55,7 @@ class Explanation(NamedTuple):
         how += ["computed transposed"] if self.swapped else []
         how += ["output staged"] if self.staged else []
         how += ["output written around the caches"] if self.nontemporal else []
+        how += [f"computed in {self.computed}, and rounded once"] if self.computed else []
         how += [f"tuned on {self.tuned_on}"] if self.tuned_on else []
         how += ["the kernel's baseline"] if self.source == "baseline" else []
         return "\n".join(
@@ -113,6 +115,8 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     if plan["kernel"] is None and plan["matrices"]:
         plan["kernel"] = f"lapack {_lapack.FALLBACKS[gufunc].routine}"
         plan.update(threads=1, nontemporal=False)
+    if plan["computed"] is not None:
+        plan["computed"] = f"float{plan['computed'].removeprefix('f')}"
     return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), **plan)
 
 

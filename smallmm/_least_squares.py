@@ -15,7 +15,7 @@ from ._catalog import computed_by
 from ._errors import shown
 from ._mixed_least_squares import LstsqMixedExResult, mixed_lstsq_ex
 from ._options import one_of
-from ._shapes import dtype_of
+from ._shapes import arithmetic, dtype_of, meet
 
 
 class QRResult(NamedTuple):
@@ -263,6 +263,7 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
 def _default_rtol(a: Any, b: Any) -> np.ndarray:
     """max(m, n) times the machine epsilon of the dtype that the call computes in, in that dtype."""
     try:
+        meet(dtype_of(a))
         dtype, epsilon = _epsilon(dtype_of(a), dtype_of(b))
     except (TypeError, ValueError):  # the call says why
         return np.zeros(())
@@ -272,4 +273,4 @@ def _default_rtol(a: Any, b: Any) -> np.ndarray:
 @cache
 def _epsilon(a: np.dtype, b: np.dtype) -> tuple[np.dtype, float]:
     dtype = _core.solve.resolve_dtypes((a, b, None, None))[2]
-    return dtype, float(np.finfo(dtype).eps)
+    return dtype, float(np.finfo(arithmetic(dtype)).eps)

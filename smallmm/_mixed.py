@@ -19,7 +19,7 @@ from ._composition import Composition
 from ._lu import lu_factor_ex, lu_solve
 from ._products import batched_matmul
 from ._refinement import lu_rcond, refine
-from ._shapes import dtype_of
+from ._shapes import dtype_of, is_number_type
 from ._systems import solve_ex
 
 STEPS = 30  # of refinement, at most
@@ -53,7 +53,7 @@ def refuse_single(op: str, **operands: Any) -> None:
     """TypeError unless the call is computed in float64."""
     for name, x in operands.items():
         dtype = dtype_of(x)
-        if dtype.kind == "c" or (dtype.kind == "f" and dtype.itemsize < 8):
+        if dtype.kind == "c" or (is_number_type(dtype) and dtype.itemsize < 8):
             raise TypeError(f"{op}: {name} has dtype {dtype}; expected float64 with precision 'mixed'")
 
 

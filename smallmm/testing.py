@@ -31,7 +31,7 @@ from ._compose import cast, namespace_of
 from ._composition import identity
 from ._errors import explain_pivots, shown, wrong_dtype
 from ._lu import lu_solve
-from ._shapes import dtype_of
+from ._shapes import dtype_of, is_bfloat16, is_number_type
 
 __all__ = [
     "assert_factors",
@@ -231,8 +231,8 @@ def _wide(op: str, given: dict[str, Any], results: tuple[str, ...]) -> _Wide:
     """u is of the results; of integers and bools as they were computed, in float64."""
     given = {name: without_labels(x) for name, x in given.items()}
     dtypes = {name: _dtype(op, name, x) for name, x in given.items()}
-    floats = [dtypes[name] for name in results if dtypes[name].kind in "fc"]
-    u = max((float(np.finfo(dtype).eps) / 2 for dtype in floats), default=2.0**-53)
+    floats = [dtypes[name] for name in results if dtypes[name].kind not in "biu"]
+    u = max(map(_roundoff, floats), default=2.0**-53)
     is_complex = any(dtype.kind == "c" for dtype in dtypes.values())
     where = {on_device(x) for x in given.values()}
     if where == {True}:
@@ -252,9 +252,13 @@ def _dtype(op: str, name: str, x: Any) -> np.dtype:
         dtype = dtype_of(x)
     except TypeError:  # one that NumPy does not have
         raise wrong_dtype(op, name, x.dtype) from None
-    if dtype.kind not in "biufc":
+    if dtype.kind not in "biuc" and not is_number_type(dtype):
         raise wrong_dtype(op, name, dtype)
     return dtype
+
+
+def _roundoff(dtype: np.dtype) -> float:
+    return 2.0**-8 if is_bfloat16(dtype) else float(np.finfo(dtype).eps) / 2
 
 
 def _matrices(op: str, name: str, x: Any) -> None:

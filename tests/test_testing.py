@@ -150,11 +150,14 @@ class TestOtherLibraries:
         with pytest.raises(TypeError, match="a, x, b are partly on a device"):
             testing.assert_solves(put(a), x, b)
 
-    def test_bfloat16_is_refused(self):
-        torch = pytest.importorskip("torch")
-        x = torch.ones((2, 2), dtype=torch.bfloat16)
-        with pytest.raises(TypeError, match=r"inverse_ratio: a has dtype torch\.bfloat16"):
-            testing.inverse_ratio(x, x)
+    @pytest.mark.parametrize("half", ["float16", "bfloat16"])
+    def test_halves(self, half, rng):
+        dtype = np.float16 if half == "float16" else pytest.importorskip("ml_dtypes").bfloat16
+        a, b = (rng.standard_normal((9, 4, k)).astype(dtype) for k in (4, 2))
+        x = smallmm.solve(a, b)
+        assert x.dtype == dtype
+        testing.assert_solves(a, x, b)
+        assert testing.solution_ratio(a, x, b).max() > 0.01
 
     def test_integers_and_lists(self):
         testing.assert_solves([[2, 0], [0, 4]], [0.5, 0.5], [1, 2])

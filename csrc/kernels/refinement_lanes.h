@@ -200,6 +200,7 @@ static void KERNEL(backward_error_lanes)(const smm_call *call, intptr_t first, i
         const intptr_t count = least(LANES, last - q);
         lanes_load(t->a, &call->backward_error.a, q, n, n, count);
         const vec norm = in_norms ? infinity_norm(t->a, n) : lane_set(0);
+        lanes_store_int(&call->backward_error.info, q, lane_set(0), count);
         for (intptr_t j = 0; j < call->k; j++) {
             const smm_operand x = lu_columns(call->backward_error.x, j), b = lu_columns(call->backward_error.b, j);
             lanes_load(t->x, &x, q, n, 1, count);

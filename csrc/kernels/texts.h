@@ -31,4 +31,8 @@
 #include "triangular_lanes.h"
 #include "refinement_lanes.h"
 
+#if defined(SMM_KERNELS_F32)
+#include "stored.h"
+#endif
+
 #include "table.h"

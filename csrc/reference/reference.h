@@ -17,6 +17,7 @@ void smm_reference_qr(const smm_call *call);                       /* QR, QR_R, 
 void smm_reference_eigh(const smm_call *call);                     /* EIGH, EIGVALSH */
 void smm_reference_svd(const smm_call *call);                      /* SVD, SVD_FULL, SVDVALS */
 void smm_reference_refinement(const smm_call *call);               /* LU_RCOND, BACKWARD_ERROR, REFINE */
+void smm_reference_stored(const smm_call *call);                   /* any, of a type that is only stored */
 
 /* qr.c: a Householder reflector in place of x; the power of two that brings a magnitude that is far from 1 near it. */
 double smm_reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count);

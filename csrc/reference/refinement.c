@@ -174,6 +174,7 @@ static void backward_error(const smm_call *call, intptr_t q) {
     double x[SMM_MOST_ORDER], b[SMM_MOST_ORDER], r[SMM_MOST_ORDER], w[SMM_MOST_ORDER];
     matrix a;
     get_all(call, a, q);
+    put_int(&call->backward_error.info, q, 0, 0);
     for (intptr_t j = 0; j < call->k; j++) {
         get_column(call, &call->backward_error.x, x, q, j);
         get_column(call, &call->backward_error.b, b, q, j);

@@ -294,6 +294,7 @@ __device__ inline void backward_error(const smm_cuda_args &args, long long matri
     const View a = view_of(args, SMM_BACKWARD_ERROR_a, matrix), x = view_of(args, SMM_BACKWARD_ERROR_x, matrix);
     const View b = view_of(args, SMM_BACKWARD_ERROR_b, matrix), berr = view_of(args, SMM_BACKWARD_ERROR_berr, matrix);
     Column column;
+    put_info(args, SMM_BACKWARD_ERROR_info, matrix, 0);
 #pragma unroll 1
     for (long long j = 0; j < args.k; j++) {
         column.load(x, b, j);
