@@ -17,6 +17,7 @@ except (ValueError, ModuleNotFoundError) as why:
     raise explained(why) from None
 
 from . import _gradients, cuda  # noqa: F401  # the rules
+from ._banded import solve_banded, solve_tridiagonal, solveh_banded
 from ._cholesky import (
     ChoFactorResult,
     CholeskyExResult,
@@ -29,7 +30,9 @@ from ._config import get_num_threads, set_num_threads, show_config, threads
 from ._contractions import cross, diagonal, einsum, matrix_transpose, multi_dot, outer, trace
 from ._errors import LinAlgError
 from ._explain import Explanation, explain
+from ._ldl import LDLExResult, LDLResult, ldl_factor, ldl_factor_ex, ldl_solve
 from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
+from ._linsolve import LinsolveExpertResult, LinsolveExResult, linsolve, linsolve_ex
 from ._lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
 from ._matrix_functions import (
     MatrixFunctionExResult,
@@ -75,9 +78,13 @@ __all__ = [
     "EigvalshExResult",
     "Explanation",
     "InvExResult",
+    "LDLExResult",
+    "LDLResult",
     "LUExResult",
     "LUResult",
     "LinAlgError",
+    "LinsolveExResult",
+    "LinsolveExpertResult",
     "LstsqExResult",
     "LstsqMixedExResult",
     "LstsqResult",
@@ -113,6 +120,11 @@ __all__ = [
     "get_num_threads",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
+    "linsolve",
+    "linsolve_ex",
     "logm",
     "logm_ex",
     "lstsq",
@@ -140,8 +152,11 @@ __all__ = [
     "show_config",
     "slogdet",
     "solve",
+    "solve_banded",
     "solve_ex",
     "solve_triangular",
+    "solve_tridiagonal",
+    "solveh_banded",
     "sqrtm",
     "sqrtm_ex",
     "svd",

@@ -6,7 +6,7 @@ techniques for the solution of dense linear systems", Int. J. High Perform. Comp
 """
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from math import inf, sqrt
 from typing import Any, NamedTuple
 
@@ -27,6 +27,11 @@ UNIT = 2.0**-53
 OVERFLOWED, SINGULAR, NOT_CONVERGED = -2, -3, -STEPS - 1  # what LAPACK says in the place of the steps
 
 Fallback = Callable[[Any, Any], tuple[Any, Any]]  # a and b to x and info
+Whole = Callable[[Any, Any], Any]  # in a namespace, what is given of a matrix to all of it
+
+
+def as_given(xp: Any, a: Any) -> Any:
+    return a
 
 
 class MixedResult(NamedTuple):
@@ -96,8 +101,11 @@ def _factor_positive(a: Any) -> tuple[Callable[[Any], Any], Any]:
     return partial(cho_solve, (c, True)), info
 
 
-def _mixed(factor: Callable[[Any], Any], fallback: Fallback, xp: Any, a: Any, b: Any) -> MixedResult:
+def _mixed(
+    factor: Callable[[Any], Any], whole: Whole, fallback: Fallback, xp: Any, given: Any, b: Any
+) -> MixedResult:
     """A column that has converged stays as it is, so columns do not know of each other."""
+    a = whole(xp, given)
     narrow = single(xp, a)
     solve, info = factor(narrow)
     overflowed = xp.any(xp.isinf(narrow) & xp.isfinite(a), axis=(-2, -1))
@@ -120,7 +128,7 @@ def _mixed(factor: Callable[[Any], Any], fallback: Fallback, xp: Any, a: Any, b:
     codes = xp.where(xp.all(done, axis=-1), steps, xp.full_like(steps, NOT_CONVERGED))
     codes = xp.where(info != 0, xp.full_like(codes, SINGULAR), codes)
     codes = xp.where(overflowed, xp.full_like(codes, OVERFLOWED), codes)
-    x, info = replaced(xp, codes < 0, (x, xp.zeros_like(codes)), fallback, a, b)
+    x, info = replaced(xp, codes < 0, (x, xp.zeros_like(codes)), fallback, given, b)
     return MixedResult(x, info, codes)
 
 
@@ -161,20 +169,13 @@ def _nothing(function: Callable[..., Any], shapes: str, xp: Any, a: Any, b: Any)
     return tuple({"x": x, "k": column, "i": number, "1": xp.ones_like(each)}[shape] for shape in shapes)
 
 
-@cache
-def _mixed_composition(op: str, positive: bool, fallback: Fallback) -> Composition:
-    function = partial(_mixed, _factor_positive if positive else _factor, fallback)
-    return Composition(
-        op, "(n,n),(n,k)->(n,k),(),()", partial(_nothing, function, "xii"), (None, np.int32, np.int32)
-    )
-
-
 def mixed_solve_ex(
     op: str,
     a: Any,
     b: Any,
     *,
     positive: bool = False,
+    whole: Whole = as_given,
     fallback: Fallback | None = None,
     out: Any = None,
 ) -> MixedResult:
@@ -188,7 +189,10 @@ def mixed_solve_ex(
     """
     refuse_single(op, a=a, b=b)
     fallback = fallback or (_positive_fallback if positive else solve_ex)
-    return MixedResult(*solved(op, _mixed_composition(op, positive, fallback), a, b, out))
+    function = partial(_mixed, _factor_positive if positive else _factor, whole, fallback)
+    signature, dtypes = "(n,n),(n,k)->(n,k),(),()", (None, np.int32, np.int32)
+    composition = Composition(op, signature, partial(_nothing, function, "xii"), dtypes)
+    return MixedResult(*solved(op, composition, a, b, out))
 
 
 # --- gesvx ---------------------------------------------------------------------------------------------
@@ -200,7 +204,8 @@ def _scale_of(xp: Any, most: Any) -> Any:
     return xp.where(good, -xp.frexp(xp.where(good, most, xp.ones_like(most)))[1], 0)
 
 
-def _expert(xp: Any, a: Any, b: Any) -> ExpertResult:
+def _expert(whole: Whole, xp: Any, given: Any, b: Any) -> ExpertResult:
+    a = whole(xp, given)
     n = a.shape[-1]
     rows = _scale_of(xp, xp.max(xp.abs(a), axis=-1))
     of_rows = power_of_two(xp, rows, a)[..., :, None]
@@ -221,18 +226,13 @@ def _expert(xp: Any, a: Any, b: Any) -> ExpertResult:
     return ExpertResult(x, xp.broadcast_to(rcond, batch), ferr, berr, xp.broadcast_to(info, batch))
 
 
-@cache
-def _expert_composition(op: str) -> Composition:
-    signature = "(n,n),(n,k)->(n,k),(),(k),(k),()"
-    dtypes = (None, None, None, None, np.int32)
-    return Composition(op, signature, partial(_nothing, _expert, "x1kki"), dtypes)
-
-
-def expert_solve_ex(op: str, a: Any, b: Any, *, out: Any = None) -> ExpertResult:
+def expert_solve_ex(op: str, a: Any, b: Any, *, whole: Whole = as_given, out: Any = None) -> ExpertResult:
     """X of A X = B for matrices that may be ill-conditioned, as LAPACK's gesvx: rows and columns are scaled
     by powers of two, the solution is refined, and rcond (of the scaled matrix) and errors are estimated.
 
     info is k if pivot k, counted from 1, is zero: then x is NaN and rcond 0; or n + 1 where rcond is below
     the unit roundoff: x is what it is.
     """
-    return ExpertResult(*solved(op, _expert_composition(op), a, b, out))
+    signature, dtypes = "(n,n),(n,k)->(n,k),(),(k),(k),()", (None, None, None, None, np.int32)
+    composition = Composition(op, signature, partial(_nothing, partial(_expert, whole), "x1kki"), dtypes)
+    return ExpertResult(*solved(op, composition, a, b, out))

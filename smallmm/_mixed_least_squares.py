@@ -96,8 +96,12 @@ def mixed_lstsq_ex(op: str, a: Any, b: Any, outs: tuple[Any, ...] = (None,) * 5)
     """
     refuse_single(op, a=a, b=b)
     results = solved(op, _composition(op), a, b, outs[0])
-    for out, result in zip(outs[1:], results[1:], strict=True):
-        if out is not None:
-            out[...] = result
-    answers = (result if out is None else out for out, result in zip(outs, results, strict=True))
-    return LstsqMixedExResult(*answers)
+    return LstsqMixedExResult(results[0], *map(written, outs[1:], results[1:]))
+
+
+def written(out: Any, result: Any) -> Any:
+    """The result, in `out` if that is given."""
+    if out is None:
+        return result
+    out[...] = result
+    return out

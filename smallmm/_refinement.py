@@ -1,5 +1,6 @@
 """How good a solution is, how well conditioned its matrix, and how a solution is made better."""
 
+from functools import partial
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -81,17 +82,15 @@ def lu_rcond(
     return run("lu_rcond", gufunc, {"LU": lu, "pivots": pivots, "norm_a": norm_a}, (out,))
 
 
-def _rcond(order: float, xp: Any, a: Any) -> Any:
+def rcond_in(xp: Any, a: Any, order: float = 1) -> Any:
+    """`rcond` in terms of a library's namespace."""
     norm = extreme(xp, column_sums(xp, xp.abs(a)) if order == 1 else sums(xp, xp.abs(a)))
     lu, pivots, info = lu_factor_ex(a)
     found = lu_rcond(lu, pivots, norm, order)
     return xp.where((info != 0) & ~xp.isnan(norm), xp.zeros_like(found), found)
 
 
-_RCOND = {
-    order: Composition("rcond", "(n,n)->()", lambda xp, a, order=order: _rcond(order, xp, a))
-    for order in _ORDERS
-}
+_RCOND = {order: Composition("rcond", "(n,n)->()", partial(rcond_in, order=order)) for order in _ORDERS}
 
 
 @composed_of_others

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from . import _core
 from ._adapters import library_of, on_device
 from ._arrays import as_numpy, without_labels
 from ._compose import cast, namespace_of
@@ -335,7 +336,7 @@ def _inverse(op: str, a: Any, inverse: Any) -> Any:
 
 def _lu(op: str, a: Any, lu: Any, pivots: Any) -> Any:
     on_host = pivots if not on_device(pivots) else library_of(pivots).to_host(pivots)
-    wrong = explain_pivots(op, as_numpy(op, "pivots", on_host))
+    wrong = explain_pivots(op, _core.lu_solve, as_numpy(op, "pivots", on_host))
     if wrong is not None:
         raise wrong
     own = lu

@@ -62,7 +62,10 @@ def test_docstrings_have_one_structure(name):
 
 
 def test_every_gufunc_with_an_order_beyond_its_kernels_has_a_fallback():
-    assert _lapack.FALLBACKS.keys() == GUFUNCS - PRODUCTS
+    any_order = {
+        name for name in GUFUNCS if name.startswith(("solve_tridiagonal", "solve_banded", "solveh_banded"))
+    }
+    assert _lapack.FALLBACKS.keys() == GUFUNCS - PRODUCTS - any_order
 
 
 def test_stub_has_every_name_of_the_core():

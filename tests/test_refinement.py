@@ -530,3 +530,203 @@ class TestMixedLeastSquaresArguments:
         found = smallmm.lstsq(a, b, precision="mixed", out=out)
         assert all(y is z for y, z in zip(found, out, strict=True))
         assert_same(out, (x, np.asarray(norms), np.asarray(rank)))
+
+
+# --- linsolve with options of accuracy -----------------------------------------------------------------
+
+WORDS = (
+    "general",
+    "symmetric",
+    "positive definite",
+    "upper triangular",
+    "lower triangular",
+    "tridiagonal",
+    "banded",
+    "diagonal",
+    "auto",
+)
+
+
+def of_structure(word, rng, n):
+    """Matrices, what of them is read, and a b. Elsewhere is NaN."""
+    a = rng.standard_normal((9, n, n)) + 3 * np.sqrt(n) * np.eye(n)
+    offset = np.arange(n) - np.arange(n)[:, None]
+    reads = {
+        "symmetric": offset >= 0,
+        "positive definite": offset >= 0,
+        "upper triangular": offset >= 0,
+        "lower triangular": offset <= 0,
+        "tridiagonal": abs(offset) <= 1,
+        "banded": (offset >= -1) & (offset <= 2),
+        "diagonal": offset == 0,
+    }.get(word, offset == offset)
+    if word == "positive definite":
+        a = a @ a.mT
+    part = np.where(reads, a, 0)
+    whole = part + np.triu(part, 1).mT if word in ("symmetric", "positive definite") else part
+    return (
+        np.where(reads, a, 0 if word in ("banded", "auto") else np.nan),
+        whole,
+        rng.standard_normal((9, n, 2)),
+    )
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 16, 33])
+class TestLinsolve:
+    @pytest.mark.parametrize("transposed", [False, True])
+    @pytest.mark.parametrize("word", WORDS)
+    def test_rcond(self, word, transposed, n, rng):
+        given, whole, b = of_structure(word, rng, n)
+        x, rcond = smallmm.linsolve(given, b, assume_a=word, transposed=transposed, return_rcond=True)
+        assert_same_bits(x, smallmm.linsolve(given, b, assume_a=word, transposed=transposed))
+        assert_same_bits(rcond, smallmm.rcond(whole.mT if transposed else whole))
+        found = smallmm.linsolve_ex(given, b, assume_a=word, transposed=transposed, return_rcond=True)
+        assert_same_bits(found.x, x)
+        assert_same_bits(found.rcond, rcond)
+        assert found.iterations is None
+
+    @pytest.mark.parametrize("transposed", [False, True])
+    @pytest.mark.parametrize("word", WORDS[:3])
+    def test_mixed(self, isa, word, transposed, n, rng):
+        given, whole, b = of_structure(word, rng, n)
+        turned = whole.mT if transposed else whole
+        options = {"assume_a": word, "transposed": transposed}
+        found = smallmm.linsolve_ex(given, b, precision="mixed", **options)
+        assert found.iterations.min() >= 0
+        assert found.rcond is None
+        assert np.all(residual_test(turned, found.x, b) <= 1 + n)
+        assert_same_bits(smallmm.linsolve(given, b, precision="mixed", **options), found.x)
+        given[4] = given[4] * 1e60  # which float32 does not hold
+        x, rcond, info, iterations = smallmm.linsolve_ex(
+            given, b, precision="mixed", return_rcond=True, **options
+        )
+        assert iterations[4] == -2
+        assert_same_bits(x[4], smallmm.linsolve(given[4], b[4], **options))
+        assert_same_bits(np.delete(x, 4, 0), np.delete(found.x, 4, 0))
+        assert not info.any()
+        assert rcond.shape == (9,)
+
+    @pytest.mark.parametrize("word", WORDS[:3])
+    def test_ill_conditioned(self, isa, dtype, word, n, rng):
+        given, whole, b = (y.astype(dtype) for y in of_structure(word, rng, n))
+        x, rcond = smallmm.linsolve(given, b, assume_a=word, ill_conditioned=True, return_rcond=True)
+        expected = expert_solve_ex("solve", whole, b)
+        assert_same((x, rcond), (expected.x, expected.rcond))
+        singular = whole.copy()
+        singular[2] = 0
+        with pytest.raises(smallmm.LinAlgError, match=r"linsolve: 1 of 9 .* at index \(2,\)") as error:
+            smallmm.linsolve(singular, b, ill_conditioned=True, return_rcond=True)
+        x, rcond = error.value.result
+        assert rcond[2] == 0
+        assert np.isnan(x[2]).all()
+
+    def test_failures(self, isa, n, rng):
+        given, _, b = of_structure("positive definite", rng, n)
+        given[3] = -given[3]
+        given[5] = 0
+        found = smallmm.linsolve_ex(given, b, assume_a="pos", precision="mixed")
+        assert found.info[[3, 5]].tolist() == [1, 1]
+        assert found.iterations[[3, 5]].tolist() == [-3, -3]
+        assert np.isnan(found.x[[3, 5]]).all()
+        with pytest.raises(smallmm.LinAlgError, match="linsolve: 2 of 9 matrices are not positive definite"):
+            smallmm.linsolve(given, b, assume_a="pos", precision="mixed")
+
+
+class TestLinsolveArguments:
+    def test_rectangular(self, rng):
+        a, b = rng.standard_normal((5, 9, 4)), rng.standard_normal((5, 9, 2))
+        expected = smallmm.lstsq_ex(a, b, precision="mixed")
+        found = smallmm.linsolve_ex(a, b, precision="mixed")
+        assert_same((found.x, found.info, found.iterations), (expected.x, expected.info, expected.iterations))
+        assert_same_bits(smallmm.linsolve(a.mT, b, transposed=True, precision="mixed"), expected.x)
+        assert_same_bits(smallmm.linsolve(a, b, ill_conditioned=True), smallmm.lstsq(a, b).x)
+        with pytest.raises(
+            ValueError, match="linsolve: return_rcond is True; expected False for matrices that"
+        ):
+            smallmm.linsolve(a, b, return_rcond=True)
+
+    def test_singular_to_the_precision(self):
+        a = np.array([[1, 1], [1, 1 + 2.0**-52]])
+        found = smallmm.linsolve_ex(a, [1.0, 2.0], ill_conditioned=True)
+        assert (int(found.info), bool(0 < found.rcond < 2.0**-53)) == (3, True)
+        assert np.isfinite(smallmm.linsolve(a, [1.0, 2.0], ill_conditioned=True)).all()
+
+    def test_contradictions(self):
+        a, b = np.eye(3), np.ones(3)
+        with pytest.raises(
+            ValueError, match="ill_conditioned is True; expected False with precision 'mixed'"
+        ):
+            smallmm.linsolve(a, b, precision="mixed", ill_conditioned=True)
+        with pytest.raises(
+            ValueError, match="precision is 'mixed' and assume_a 'banded'; expected 'general'"
+        ):
+            smallmm.linsolve(a, b, assume_a="banded", precision="mixed")
+        with pytest.raises(ValueError, match="ill_conditioned is True and assume_a 'auto'; expected"):
+            smallmm.linsolve_ex(a, b, assume_a="auto", ill_conditioned=True)
+        with pytest.raises(TypeError, match="linsolve: return_rcond is 'yes'; expected True or False"):
+            smallmm.linsolve(a, b, return_rcond="yes")
+        with pytest.raises(TypeError, match="linsolve: a has dtype float32; expected float64"):
+            smallmm.linsolve(a.astype("f"), b, precision="mixed")
+
+    def test_out(self, rng):
+        a, b = rng.standard_normal((5, 4, 4)) + 4 * np.eye(4), rng.standard_normal((5, 4, 2))
+        expected = smallmm.linsolve_ex(a, b, precision="mixed", return_rcond=True)
+        out = np.empty((5, 4, 2)), np.empty(5), np.empty(5, np.int32), np.empty(5, np.int32)
+        found = smallmm.linsolve_ex(a, b, precision="mixed", return_rcond=True, out=out)
+        assert all(x is y for x, y in zip(found, out, strict=True))
+        assert_same(out, tuple(expected))
+        x = np.empty((5, 4, 2))
+        assert smallmm.linsolve(a, b, precision="mixed", out=x) is x
+        assert_same(x, expected.x)
+
+    def test_dask(self, rng):
+        da = pytest.importorskip("dask.array")
+        a, b = rng.standard_normal((6, 4, 4)) + 4 * np.eye(4), rng.standard_normal((6, 4, 2))
+        lazy_a, lazy_b = (da.from_array(y, chunks=(3, -1, -1)) for y in (a, b))
+        x, rcond = smallmm.linsolve(lazy_a, lazy_b, precision="mixed", return_rcond=True)
+        expected = smallmm.linsolve(a, b, precision="mixed", return_rcond=True)
+        assert_same((np.asarray(x), np.asarray(rcond)), expected)
+
+    def test_torch(self, rng):
+        torch = pytest.importorskip("torch")
+        a, b = rng.standard_normal((6, 4, 4)) + 4 * np.eye(4), rng.standard_normal((6, 4, 2))
+        a[3] *= 1e60
+        for options in (
+            {"precision": "mixed"},
+            {"ill_conditioned": True},
+            {"precision": "mixed", "assume_a": "sym"},
+        ):
+            found = smallmm.linsolve_ex(torch.asarray(a), torch.asarray(b), return_rcond=True, **options)
+            assert all(y is None or isinstance(y, torch.Tensor) for y in found)
+            expected = smallmm.linsolve_ex(a, b, return_rcond=True, **options)
+            for x, y in zip(found, expected, strict=True):
+                assert (x is None) == (y is None)
+                assert x is None or assert_same(x.numpy(), y) is None
+        lu, pivots = smallmm.lu_factor(torch.asarray(a))
+        assert isinstance(
+            smallmm.refine(torch.asarray(a), lu, pivots, torch.asarray(b), torch.asarray(b)).x, torch.Tensor
+        )
+
+    @pytest.mark.parametrize("shape", [(6, 4, 4), (4, 4)])
+    def test_in_a_namespace(self, rng, shape):
+        """What arrays on a device run: the functions over another library's namespace, with the same bits."""
+        torch = pytest.importorskip("torch")
+        from array_api_compat import torch as xp
+
+        from smallmm import _mixed, _mixed_least_squares
+
+        a, b = rng.standard_normal(shape) + 4 * np.eye(4), rng.standard_normal((*shape[:-1], 2))
+        a[..., :1] *= 1e20
+        if len(shape) > 2:
+            a[3] *= 1e60
+            a[4] = 0
+        functions = [
+            lambda xp, a, b: _mixed._mixed(_mixed._factor, _mixed.as_given, smallmm.solve_ex, xp, a, b),
+            lambda xp, a, b: _mixed._expert(_mixed.as_given, xp, a, b),
+            _mixed_least_squares._mixed,
+        ]
+        for function in functions:
+            with np.errstate(all="ignore"):
+                expected = function(np, a, b)
+            found = function(xp, torch.asarray(a), torch.asarray(b))
+            assert_same(tuple(y.numpy() for y in found), tuple(np.asarray(y) for y in expected))

@@ -12,7 +12,7 @@ static bool quick;
 /* --- Operations and their operands --------------------------------------------------------------------- */
 
 /* What the sizes of a call are. */
-enum sizes { SQUARE, RIGHT_HAND_SIDES, REDUCED, COMPLETE, LEAST_SQUARES };
+enum sizes { SQUARE, RIGHT_HAND_SIDES, TRIDIAGONAL, BANDED, REDUCED, COMPLETE, LEAST_SQUARES };
 
 static const struct operation {
     smm_op op;
@@ -47,6 +47,19 @@ static const struct operation {
     {SMM_OP_SVD, 0, REDUCED, "SVD"},
     {SMM_OP_SVD_FULL, 0, REDUCED, "SVD_FULL"},
     {SMM_OP_SVDVALS, 0, REDUCED, "SVDVALS"},
+    {SMM_OP_SOLVE_POS, 0, RIGHT_HAND_SIDES, "SOLVE_POS"},
+    {SMM_OP_SOLVE_POS, SMM_UPPER, RIGHT_HAND_SIDES, "SOLVE_POS upper"},
+    {SMM_OP_SOLVE_SYM, 0, RIGHT_HAND_SIDES, "SOLVE_SYM"},
+    {SMM_OP_SOLVE_SYM, SMM_UPPER, RIGHT_HAND_SIDES, "SOLVE_SYM upper"},
+    {SMM_OP_LDL, 0, SQUARE, "LDL"},
+    {SMM_OP_LDL, SMM_UPPER, SQUARE, "LDL upper"},
+    {SMM_OP_LDL_SOLVE, 0, RIGHT_HAND_SIDES, "LDL_SOLVE"},
+    {SMM_OP_LDL_SOLVE, SMM_UPPER, RIGHT_HAND_SIDES, "LDL_SOLVE upper"},
+    {SMM_OP_SOLVE_TRIDIAGONAL, 0, TRIDIAGONAL, "SOLVE_TRIDIAGONAL"},
+    {SMM_OP_SOLVE_TRIDIAGONAL, SMM_UNPIVOTED, TRIDIAGONAL, "SOLVE_TRIDIAGONAL unpivoted"},
+    {SMM_OP_SOLVE_BANDED, 0, BANDED, "SOLVE_BANDED"},
+    {SMM_OP_SOLVEH_BANDED, 0, BANDED, "SOLVEH_BANDED"},
+    {SMM_OP_SOLVEH_BANDED, SMM_UPPER, BANDED, "SOLVEH_BANDED upper"},
     {SMM_OP_LU_RCOND, 0, SQUARE, "LU_RCOND"},
     {SMM_OP_LU_RCOND, SMM_TRANSPOSED, SQUARE, "LU_RCOND transposed"},
     {SMM_OP_BACKWARD_ERROR, 0, RIGHT_HAND_SIDES, "BACKWARD_ERROR"},
@@ -56,7 +69,9 @@ static const struct operation {
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
-static bool is_rectangular(const struct operation *o) { return o->sizes >= REDUCED; }
+/* Whether m is a size of its own. */
+static bool is_rectangular(const struct operation *o) { return o->sizes >= BANDED; }
+static bool has_diagonals(const struct operation *o) { return o->sizes == TRIDIAGONAL || o->sizes == BANDED; }
 
 enum { A }; /* the first operand of all */
 
@@ -102,13 +117,14 @@ static double value_of(const struct problem *p, int i, const char *element) {
 
 static struct stack *info_of(struct problem *p) { return &p->stacks[smm_roles_of[p->call.op].info]; }
 
-/* The factors of LU that a call is given, and the matrices that they are of, if it is given these, too. */
+/* The factors of LU or LDL that a call is given, and the matrices that they are of, if it is given these, too. */
 struct given {
     const smm_operand *a, *lu, *pivots;
 };
 static struct given given_to(const smm_call *c) {
     switch (c->op) {
     case SMM_OP_LU_SOLVE: return (struct given){NULL, &c->lu_solve.a, &c->lu_solve.pivots};
+    case SMM_OP_LDL_SOLVE: return (struct given){NULL, &c->ldl_solve.a, &c->ldl_solve.pivots};
     case SMM_OP_LU_RCOND: return (struct given){NULL, &c->lu_rcond.a, &c->lu_rcond.pivots};
     case SMM_OP_REFINE: return (struct given){&c->refine.a, &c->refine.lu, &c->refine.pivots};
     default: return (struct given){NULL, NULL, NULL};
@@ -120,6 +136,7 @@ static struct problem problem_of(const struct operation *o, smm_dtype dtype, int
                                  intptr_t k) {
     struct problem p = {.operation = o};
     if (!is_rectangular(o)) m = n;
+    if (o->sizes == TRIDIAGONAL) m = n ? n - 1 : 0;
     if (o->sizes == SQUARE) k = 1;
     if (o->sizes == REDUCED) k = least(m, n);
     if (o->sizes == COMPLETE) k = m;
@@ -190,14 +207,17 @@ static double size_value(void) { return 1 + fabs(random_value()); }
 static void poison(const struct stack *s) { memset(s->low, 0xff, (size_t)(s->high - s->low)); }
 
 /* Matrices that a call takes as factors, with their pivots. */
+_Static_assert(offsetof(smm_call, lu.pivots) == offsetof(smm_call, ldl.pivots), "LDL has the operands of LU");
 static void fill_factors(struct problem *p, enum hardness hardness) {
     const intptr_t n = p->call.n, size = smm_size(p->call.dtype);
+    const bool symmetric = p->call.op == SMM_OP_LDL_SOLVE;
     const struct given given = given_to(&p->call);
     const smm_operand *a = given.lu, *pivots = given.pivots;
     const bool one = !a->batch || !pivots->batch || (given.a && !given.a->batch);
     void *dense = malloc((size_t)(p->call.batch * n * n * size + 1));
     if (!dense) exit(2);
-    smm_call lu = {.op = SMM_OP_LU, .dtype = p->call.dtype, .n = n};
+    smm_call lu = {.op = symmetric ? SMM_OP_LDL : SMM_OP_LU, .dtype = p->call.dtype, .n = n};
+    lu.form = symmetric ? p->call.form : 0;
     lu.batch = one ? least(1, p->call.batch) : p->call.batch;
     lu.lu = (smm_lu_operands){.a = {dense, n * n * size, n * size, size}, .lu = *a, .pivots = *pivots};
     for (intptr_t q = 0; q < lu.batch; q++) fill_matrix(p, &lu.a, q, hardness);
@@ -219,6 +239,50 @@ static void fill_factors(struct problem *p, enum hardness hardness) {
     free(dense);
 }
 
+/* Diagonals, the main one of which outweighs the others if that is asked for. */
+static void fill_diagonals(struct problem *p, enum hardness hardness) {
+    enum { MANY = 64 };
+    static int32_t lowers[MANY];
+    smm_call *c = &p->call;
+    if (c->op == SMM_OP_SOLVE_BANDED) {
+        for (int q = 0; q < MANY; q++) lowers[q] = (int32_t)random_below(c->m ? c->m : 1);
+        const bool own = c->batch <= MANY && random_below(2) && p->stacks[A].x.batch;
+        c->solve_banded.lower = (smm_operand){lowers, own ? (intptr_t)sizeof *lowers : 0, 0, 0};
+    }
+    const bool is_wide = c->dtype == SMM_F64, is_half = c->dtype == SMM_F16;
+    const double tiny = is_wide ? 1e-310 : is_half ? 3e-7 : 1e-40, huge = is_wide ? 1e306 : is_half ? 1e3 : 1e36;
+    for (int i = 0; i < count_of(c->op); i++) {
+        const struct stack *s = &p->stacks[i];
+        for (intptr_t q = 0; s->low && row_of(c->op, i)->direction == SMM_DIAGONALS && q < s->batch; q++) {
+            const intptr_t main = c->op == SMM_OP_SOLVEH_BANDED ? (c->form & SMM_UPPER ? c->m - 1 : 0)
+                                  : c->op == SMM_OP_SOLVE_BANDED
+                                      ? c->m - 1 - lowers[c->solve_banded.lower.batch ? q : 0]
+                                      : (i == 1 ? 0 : -1);
+            const int kind = hardness == HARD    ? (int)random_below(8)
+                             : hardness == MIXED ? 8 + (int)random_below(6)
+                                                 : -1;
+            const bool upright = c->op == SMM_OP_SOLVE_TRIDIAGONAL; /* the diagonal is a column */
+            for (intptr_t r = 0; r < s->rows; r++)
+                for (intptr_t j = 0; j < s->cols; j++) {
+                    double x = random_value();
+                    if ((upright ? main == 0 : r == main) && kind) x += 2 * (double)c->m + 3;
+                    switch (kind) {
+                    case 1: x = (double)random_below(3) - 1; break;
+                    case 2: x = random_below(9) ? x : 0; break;
+                    case 3: x = random_below(9) ? x : nan_value(); break;
+                    case 4: x *= tiny; break;
+                    case 5: x *= huge; break;
+                    case 6: x = special_value(); break;
+                    case 8: x = 0; break;
+                    case 9: x = nan_value(); break;
+                    default: break;
+                    }
+                    store(element(&s->x, q, r, j), c->dtype, x);
+                }
+        }
+    }
+}
+
 static void fill_inputs(struct problem *p, enum hardness hardness) {
     const struct stack *a = &p->stacks[A];
     const int b = smm_roles_of[p->call.op].b;
@@ -227,6 +291,8 @@ static void fill_inputs(struct problem *p, enum hardness hardness) {
         if (!is_output(p->call.op, i) && p->stacks[i].low) poison(&p->stacks[i]);
     if (given_to(&p->call).lu) {
         fill_factors(p, hardness);
+    } else if (has_diagonals(p->operation)) {
+        fill_diagonals(p, hardness);
     } else {
         for (intptr_t q = 0; q < (a->x.batch ? p->call.batch : least(1, p->call.batch)); q++)
             fill_matrix(p, &a->x, q, hardness);
@@ -454,10 +520,14 @@ static void test_sizes(void) {
         check_random(o, SMM_F16, 5, 0, 0, 3, GOOD);
         check_random(o, SMM_BF16, 5, 4, 4, 0, MIXED);
         check_random(o, SMM_F16, 40, 32, 32, 300, GOOD); /* more than a thread's buffer holds */
-        if (is_rectangular(o)) {
-            check_random(o, SMM_F64, 5, 0, 3, 2, GOOD);
-            check_random(o, SMM_F64, 5, 3, 0, 2, GOOD);
+        if (is_rectangular(o)) check_random(o, SMM_F64, 5, 3, 0, 2, GOOD);
+        if (has_diagonals(o)) {
+            for (int draw = 0; draw < 8; draw++)
+                check_random(o, dtype_in_turn(draw), random_batch(), 1 + random_below(9), 33 + random_below(200),
+                             random_width(), draw % 4 < 2 ? GOOD : HARD);
+            continue;
         }
+        if (is_rectangular(o)) check_random(o, SMM_F64, 5, 0, 3, 2, GOOD);
         struct problem p = problem_of(o, SMM_F64, 1, 33, 33, 1);
         lay_out_operands(&p, dense_layout);
         CHECK(smm_run(&p.call) == SMM_ERR_ORDER, "%s of order 33 runs", o->name);
@@ -523,7 +593,8 @@ static void check_wholes(const intptr_t orders[], int count, intptr_t bytes, boo
         for (int i = 0; i < OPERATIONS; i++)
             for (int order = 0; order < count; order++) {
                 const smm_dtype dtype = dtype_in_turn(i + order);
-                const intptr_t n = orders[order], batch = bytes / (n * n * smm_size(dtype));
+                const intptr_t n = orders[order], diagonals = operations[i].sizes == TRIDIAGONAL ? 3 : n;
+                const intptr_t batch = bytes / (n * diagonals * smm_size(dtype));
                 check_whole(&operations[i], dtype, n, batch + 1, streamed);
             }
     }
