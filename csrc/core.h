@@ -33,7 +33,9 @@ typedef struct smm_plan {
     int threads;
     intptr_t group;      /* when something is staged: the matrices that share a buffer, */
     intptr_t rows, cols; /* or, if one is larger than the buffer or deep, the block of C that is computed at a time */
-    intptr_t chunk;      /* matrices a thread claims at least, */
+    intptr_t parts;      /* in which each matrix of a product is computed where there are few: a block of C, */
+    intptr_t span;       /* of deep sums so many chunks of it */
+    intptr_t chunk;      /* matrices, or parts, a thread claims at least, */
     intptr_t piece;      /* and computes at most before it looks whether the call goes on */
     double flops, bytes; /* work and compulsory traffic, */
     double per_matrix;   /* bytes of all operands of a matrix */
@@ -108,6 +110,9 @@ static inline intptr_t smm_partial_sums(intptr_t chunks) {
     for (intptr_t x = chunks - 1; x > 0; x /= 2) most++;
     return most;
 }
+
+/* How many pieces of that length make up a whole. */
+static inline intptr_t smm_pieces(intptr_t whole, intptr_t length) { return (whole + length - 1) / length; }
 
 /* reference/: the oracle of the tests, and what runs where a matrix has no element. */
 void smm_reference(const smm_call *call);

@@ -23,6 +23,9 @@ static const double THREAD_BYTES = 512.0 * 1024, THREAD_FLOPS = 1e6;
 /* The least that threads claim, in bytes: long enough to hide the claim, short enough for all to end together. */
 static const double CHUNK_BYTES = 32.0 * 1024;
 
+/* So many parts for each thread, where matrices are computed in parts. */
+static const intptr_t PARTS = 4;
+
 /* Flops after which it is time to look whether a call goes on: up to a tenth of a second. */
 static const double PIECE_FLOPS = 1e8;
 
@@ -381,8 +384,33 @@ static void choose_kernel(smm_plan *plan) {
     if (plan->deep) deep_tile(plan, &asked, smm_size(c->dtype));
 }
 
-/* Matrices that threads claim, and compute at most before they look whether the call goes on. */
+/* A product of few matrices is shared in parts, some for each thread so that all end together: blocks of C, which
+ * become smaller for that, but stay worth what is packed for them, and of deep sums a power of two of chunks. */
+static void divide_matrices(smm_plan *plan) {
+    const smm_call *c = &plan->call;
+    const intptr_t matrices = plan->runs * c->batch, parts = smm_pieces(PARTS * plan->threads, greatest(1, matrices));
+    plan->parts = 1;
+    if (plan->threads == 1 || parts <= 1 || c->op != SMM_OP_MATMUL || !plan->kernel || plan->nontemporal) return;
+    const intptr_t by_rows = smm_pieces(c->m, plan->rows);
+    plan->cols = least(plan->cols, (smm_pieces(c->n, smm_pieces(parts, by_rows)) + 63) & -64);
+    const intptr_t by_cols = smm_pieces(c->n, plan->cols);
+    plan->rows = least(plan->rows, (smm_pieces(c->m, smm_pieces(parts, by_cols)) + 15) & -16);
+    const intptr_t blocks = smm_pieces(c->m, plan->rows) * by_cols;
+    plan->span = smm_pieces(c->k, SMM_CHUNK);
+    if (plan->deep && blocks < parts) {
+        plan->span = 1;
+        while (blocks * smm_pieces(smm_pieces(c->k, SMM_CHUNK), plan->span) > 2 * parts) plan->span *= 2;
+    }
+    plan->parts = blocks * smm_pieces(smm_pieces(c->k, SMM_CHUNK), plan->span);
+}
+
+/* What threads claim, and compute at most before they look whether the call goes on. */
 static void divide(smm_plan *plan) {
+    divide_matrices(plan);
+    if (plan->parts > 1) {
+        plan->chunk = plan->piece = 1;
+        return;
+    }
     const double flops = flops_of(&plan->call);
     plan->chunk = greatest(16, (intptr_t)(CHUNK_BYTES / plan->per_matrix) & -16);
     plan->piece = greatest(1, least(16 * plan->chunk, (intptr_t)(PIECE_FLOPS / (1 + flops))));

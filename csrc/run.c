@@ -174,6 +174,7 @@ typedef struct job {
     const smm_plan *whole;     /* of the call, */
     const smm_plan *plan;      /* and of what the kernels are called with: the same, or a tile's, */
     const smm_tiles *tiles;    /* which is NULL or one of these */
+    char *sums;                /* of a deep product's spans, if they are shared */
     _Atomic smm_status status; /* why it is not to be completed */
     pthread_t caller;
     int64_t asked; /* when the caller was last asked whether to go on; 0: not yet */
@@ -225,26 +226,30 @@ smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
     return chunks;
 }
 
-/* The block of C from (i, j) on of a deep product of k terms, by the order of reference/matmul.c: a stack of partial
- * sums, of each size at most one and the smaller ones above, takes up one chunk after the other, and equal ones are
- * added. */
-static void run_deep_block(tile *t, job *shared, const smm_call *chunks, intptr_t k, intptr_t i, intptr_t j,
-                           buffers *room) {
+/* Which chunks of a deep product of k terms are added up. */
+typedef struct span {
+    intptr_t k, first, last;
+} span;
+
+/* The sum of some chunks, for the block of C from (i, j) on, at the front of the thread's room for C. By the order of
+ * reference/matmul.c: a stack of partial sums, of each size at most one and the smaller ones above, takes up one chunk
+ * after the other, and equal ones are added. False: the call does not go on. */
+static bool sum_chunks(tile *t, job *shared, const smm_call *chunks, span x, intptr_t i, intptr_t j, buffers *room) {
     const smm_plan *plan = shared->plan;
-    const intptr_t size = smm_size(chunks->dtype), whole = k / SMM_CHUNK;
+    const intptr_t size = smm_size(chunks->dtype), whole = x.k / SMM_CHUNK;
     const intptr_t m = least(plan->rows, chunks->m - i), n = least(plan->cols, chunks->n - j), bytes = m * n * size;
     const bool cold = plan->cold && !j;
     const intptr_t each = 1 + 10000000 / (SMM_CHUNK * m * n); /* chunks, a few milliseconds' work */
-    intptr_t look = 0;                                        /* at which chunk, whether to go on */
+    intptr_t look = x.first + each;                           /* at which chunk, whether to go on */
     char *end = room->c;                                      /* of the stack */
     t->part.k = t->fed.k = SMM_CHUNK;
-    for (intptr_t done = 0, count; done < chunks->batch; done += count) {
-        count = done < whole ? least(plan->group, whole - done) : 1;
+    for (intptr_t done = x.first, count; done < x.last; done += count) {
+        count = done < whole ? least(plan->group, least(whole, x.last) - done) : 1;
         if (done >= look) {
-            if (done && !goes_on(shared)) return;
+            if (!goes_on(shared)) return false;
             look = done + each;
         }
-        if (done == whole) t->part.k = t->fed.k = k - whole * SMM_CHUNK;
+        if (done == whole) t->part.k = t->fed.k = x.k - whole * SMM_CHUNK;
         move_to_block(t, plan, chunks, done, count, i, j, room);
         t->fed.matmul.c = (smm_operand){end, bytes, n * size, size};
         smm_behind behind = {0};
@@ -253,7 +258,7 @@ static void run_deep_block(tile *t, job *shared, const smm_call *chunks, intptr_
         plan->kernel->run(&t->fed, 0, count, cold ? &behind : NULL);
         char *sum = end;
         for (intptr_t l = 0; l < count; l++, sum = (char *)t->fed.matmul.c.data + l * bytes) {
-            for (intptr_t equals = done + l; equals & 1; equals /= 2, sum = end)
+            for (intptr_t equals = done - x.first + l; equals & 1; equals /= 2, sum = end)
                 plan->kernels->add(end -= bytes, sum, m * n);
             if (sum != end) memcpy(end, sum, bytes);
             end += bytes;
@@ -261,7 +266,7 @@ static void run_deep_block(tile *t, job *shared, const smm_call *chunks, intptr_
     }
     for (; end - bytes > room->c; end -= bytes) plan->kernels->add(end - 2 * bytes, end - bytes, m * n);
     t->part.batch = 1;
-    plan->kernels->unpack(&t->part, room->c);
+    return true;
 }
 
 static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
@@ -274,7 +279,8 @@ static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
                 if (i + j && !goes_on(shared)) return;
-                run_deep_block(&t, shared, &chunks, call->k, i, j, room);
+                if (!sum_chunks(&t, shared, &chunks, (span){call->k, 0, chunks.batch}, i, j, room)) return;
+                plan->kernels->unpack(&t.part, room->c);
             }
     }
 }
@@ -458,6 +464,96 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
     return true;
 }
 
+/* --- Few matrices, each in parts --------------------------------------------------------------------- */
+
+/* Repetition x / batch of a call, whose matrix x % batch becomes its only one. */
+static smm_call matrix_of(const smm_call *call, intptr_t x) {
+    smm_call one = smm_run_of(call, x / call->batch);
+    for (int i = 0; i < smm_operations[call->op].count; i++)
+        one.operand[i].data = at(&one.operand[i], x % call->batch, 0, 0);
+    one.batch = 1;
+    return one;
+}
+
+/* Where the sums of one span of a matrix's chunks lie, a matrix like C, but dense. */
+static char *sums_of(const job *x, intptr_t matrix, intptr_t span) {
+    const smm_call *c = &x->plan->call;
+    const intptr_t blocks = smm_pieces(c->m, x->plan->rows) * smm_pieces(c->n, x->plan->cols);
+    return x->sums + (matrix * (x->plan->parts / blocks) + span) * c->m * c->n * smm_size(c->dtype);
+}
+
+static void put_aside(const job *shared, const buffers *room, intptr_t matrix, intptr_t span, intptr_t i, intptr_t j) {
+    const smm_plan *plan = shared->plan;
+    const smm_call *c = &plan->call;
+    const intptr_t size = smm_size(c->dtype);
+    const intptr_t m = least(plan->rows, c->m - i), n = least(plan->cols, c->n - j);
+    char *to = sums_of(shared, matrix, span) + (i * c->n + j) * size;
+    for (intptr_t l = 0; l < m; l++) memcpy(to + l * c->n * size, room->c + l * n * size, n * size);
+}
+
+static bool run_part(job *shared, const smm_call *call, intptr_t matrix, intptr_t part, buffers *room) {
+    const smm_plan *plan = shared->plan;
+    const intptr_t by_cols = smm_pieces(call->n, plan->cols), blocks = smm_pieces(call->m, plan->rows) * by_cols;
+    const intptr_t block = part % blocks, i = block / by_cols * plan->rows, j = block % by_cols * plan->cols;
+    if (!plan->deep) {
+        tile t = {*call, *call};
+        move_to_block(&t, plan, call, 0, 1, i, j, room);
+        run_tile(&t, plan, room);
+        return true;
+    }
+    const smm_call chunks = smm_chunks_of(call, 0);
+    const intptr_t first = part / blocks * plan->span, last = least(chunks.batch, first + plan->span);
+    tile t = {chunks, chunks};
+    if (!sum_chunks(&t, shared, &chunks, (span){call->k, first, last}, i, j, room)) return false;
+    if (shared->sums)
+        put_aside(shared, room, matrix, part / blocks, i, j);
+    else
+        plan->kernels->unpack(&t.part, room->c);
+    return true;
+}
+
+static bool run_parts(void *context, intptr_t first, intptr_t last) {
+    job *const shared = context;
+    const smm_plan *plan = shared->plan;
+    buffers *const room = room_of_thread(room_of(plan));
+    if (!room) {
+        end(shared, SMM_ERR_MEMORY);
+        return false;
+    }
+    for (intptr_t x = first; x < last; x++) {
+        const smm_call one = matrix_of(&plan->call, x / plan->parts);
+        if (!goes_on(shared) || !run_part(shared, &one, x / plan->parts, x % plan->parts, room)) return false;
+    }
+    return true;
+}
+
+/* Add the sums of all spans, level by level neighbours, as the chunks within them were. */
+static void add_spans(const job *shared, intptr_t matrices, intptr_t spans) {
+    const smm_plan *plan = shared->plan;
+    for (intptr_t q = 0; q < matrices; q++) {
+        for (intptr_t step = 1; step < spans; step *= 2)
+            for (intptr_t s = 0; s + step < spans; s += 2 * step)
+                plan->kernels->add(sums_of(shared, q, s), sums_of(shared, q, s + step), plan->call.m * plan->call.n);
+        const smm_call one = matrix_of(&plan->call, q);
+        plan->kernels->unpack(&one, sums_of(shared, q, 0));
+    }
+}
+
+static smm_status run_in_parts(job *shared) {
+    const smm_plan *plan = shared->plan;
+    const smm_call *c = &plan->call;
+    const intptr_t matrices = plan->runs * c->batch,
+                   spans = plan->deep ? smm_pieces(smm_pieces(c->k, SMM_CHUNK), plan->span) : 1;
+    if (spans > 1) {
+        shared->sums = malloc(matrices * spans * c->m * c->n * smm_size(c->dtype));
+        if (!shared->sums) return SMM_ERR_MEMORY;
+    }
+    smm_parallel_for(matrices * plan->parts, plan->chunk, plan->threads, run_parts, shared);
+    if (spans > 1 && shared->status == SMM_OK) add_spans(shared, matrices, spans);
+    free(shared->sums);
+    return shared->status;
+}
+
 /* Inverses of which nobody wants info, which they cannot do without: some at a time. */
 static smm_status run_with_info(const smm_call *call) {
     int32_t info[1024];
@@ -487,6 +583,7 @@ smm_status smm_run(const smm_call *call) {
         shared.plan = &tiles.plan;
         shared.tiles = &tiles;
     }
+    if (plan.parts > 1) return run_in_parts(&shared);
     smm_parallel_for(plan.runs * plan.call.batch, plan.chunk, plan.threads, run_range, &shared);
     return shared.status;
 }
@@ -512,6 +609,7 @@ smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
         .stage_c = of_kernel->staged & SMM_STAGE_C,
         .nontemporal = plan.nontemporal,
         .threads = plan.threads,
+        .parts = plan.parts,
         .group = in_tiles ? tiles.batch : plan.group,
         .flops = plan.flops,
         .bytes = plan.bytes,

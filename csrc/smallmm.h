@@ -144,6 +144,7 @@ typedef struct smm_plan_info {
     bool stage_c;         /* C passes through a buffer in L1 (strided, scaled or streamed output, deep sums) */
     bool nontemporal;     /* C is written around the caches */
     int threads;          /* threads that take part */
+    intptr_t parts;       /* that threads share of each matrix, where there are few: blocks of C, spans of deep sums */
     intptr_t group;       /* matrices, of deep sums chunks, per tile when packing, staging or converting */
     double flops, bytes;  /* work and compulsory traffic of the whole call */
 } smm_plan_info;

@@ -29,6 +29,7 @@ class Explanation(NamedTuple):
     nontemporal: bool  # the output is written around the caches
     swapped: bool  # computed as C^T = B^T A^T
     threads: int  # on a GPU: of a block
+    parts: int  # that threads share of each matrix, where there are few; on a GPU: 1
     group: int  # matrices that share a buffer; on a GPU: of a block
     calls: int  # runs of equally spaced matrices that the batch dimensions fall into
     matrices: int
@@ -55,6 +56,7 @@ class Explanation(NamedTuple):
         if self.kernel is None:
             return f"{self.op}: nothing to compute"
         how = [f"packs {' and '.join(self.packed)}"] if self.packed else []
+        how += [f"each matrix in {self.parts} parts"] if self.parts > 1 else []
         how += ["computed transposed"] if self.swapped else []
         how += ["output staged"] if self.staged else []
         how += ["output written around the caches"] if self.nontemporal else []

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
-from ._banded import refuse_devices
 from ._calls import run, several
 from ._catalog import computed_by
 from ._errors import SINGULAR, WRONG_PIVOTS
@@ -53,7 +52,7 @@ def ldl_factor(a: "ArrayLike", /, *, lower: bool = True, out: tuple[Any, Any] | 
         Some matrices are singular: a block of D is exactly zero; or a pivot is NaN. The exception holds the
         other matrices' factors.
     ValueError, TypeError
-        As `solve`; an array is on a device.
+        As `solve`.
 
     See Also
     --------
@@ -71,7 +70,6 @@ def ldl_factor(a: "ArrayLike", /, *, lower: bool = True, out: tuple[Any, Any] | 
     array([-2, -2], dtype=int32)
     """
     gufunc = "ldl_factor" if flag("ldl_factor", "lower", lower) else "ldl_factor_upper"
-    refuse_devices("ldl_factor", a=a)
     return run("ldl_factor", gufunc, {"a": a}, several("ldl_factor", out, LDLResult), LDLResult, SINGULAR)
 
 
@@ -88,7 +86,6 @@ def ldl_factor_ex(
     np.int32(1)
     """
     gufunc = "ldl_factor" if flag("ldl_factor_ex", "lower", lower) else "ldl_factor_upper"
-    refuse_devices("ldl_factor_ex", a=a)
     return run("ldl_factor_ex", gufunc, {"a": a}, several("ldl_factor_ex", out, LDLExResult), LDLExResult)
 
 
@@ -118,7 +115,7 @@ def ldl_solve(
     LinAlgError
         Pivots are none that `ldl_factor` gives. The exception holds the other matrices' solutions.
     ValueError, TypeError
-        As `solve`; an array is on a device.
+        As `solve`.
 
     See Also
     --------
@@ -135,5 +132,4 @@ def ldl_solve(
     array([4., 3.])
     """
     gufunc = "ldl_solve" if flag("ldl_solve", "lower", lower) else "ldl_solve_upper"
-    refuse_devices("ldl_solve", LD=LD, pivots=pivots, b=b)
     return run("ldl_solve", gufunc, {"LD": LD, "pivots": pivots, "b": b}, (out,), None, WRONG_PIVOTS)

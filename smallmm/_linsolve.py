@@ -243,7 +243,7 @@ def linsolve(
     ValueError
         As `solve`; a word is unknown, or options contradict each other.
     TypeError
-        As `solve`; arrays are on a device, but for general, triangular and positive definite matrices.
+        As `solve`; arrays are on a device and `assume_a` is "tridiagonal", "banded" or "auto".
     NotImplementedError
         As `solve`.
 

@@ -66,9 +66,14 @@ def single(xp: Any, x: Any) -> Any:
     return cast(xp, x, "float32")
 
 
+def largest(xp: Any, x: Any) -> Any:
+    """The largest magnitude of each column, NaN if one is."""
+    return extreme(xp, xp.abs(x).mT)
+
+
 def scaled(xp: Any, x: Any) -> tuple[Any, Any]:
     """Columns with a largest magnitude of 1 in float32, and what they were divided by."""
-    size = xp.max(xp.abs(x), axis=-2)[..., None, :]
+    size = largest(xp, x)[..., None, :]
     size = xp.where((size > 0) & (size < inf), size, xp.ones_like(size))
     return single(xp, x / size), size
 
@@ -108,21 +113,22 @@ def _mixed(
     a = whole(xp, given)
     narrow = single(xp, a)
     solve, info = factor(narrow)
-    overflowed = xp.any(xp.isinf(narrow) & xp.isfinite(a), axis=(-2, -1))
+    overflowed = (extreme(xp, largest(xp, narrow)) == inf) & (extreme(xp, largest(xp, a)) < inf)
     bound = (extreme(xp, sums(xp, xp.abs(a))) * (UNIT * sqrt(a.shape[-1])))[..., None]
     r = b + xp.zeros_like(a[..., :1])  # with the batch of both
     x = xp.zeros_like(r)
     done = xp.zeros(r.shape[:-2] + r.shape[-1:], dtype=xp.bool, **placed_as(xp, r))
     steps = xp.zeros_like(xp.any(done, axis=-1), dtype=xp.int32)
-    hopeless = overflowed | (info != 0) | xp.any(~xp.isfinite(r), axis=(-2, -1))
+    hopeless = overflowed | (info != 0)
     for step in range(STEPS + 1):
         right, size = scaled(xp, r)
         d = cast(xp, solve(right), "float64") * size
         steps = xp.where(xp.all(done, axis=-1), steps, xp.full_like(steps, step))
         x = xp.where(done[..., None, :], x, x + d)
         r = b - batched_matmul(a, x)
-        done = done | (xp.max(xp.abs(r), axis=-2) <= xp.max(xp.abs(x), axis=-2) * bound)
-        hopeless = hopeless | xp.any(~xp.isfinite(r), axis=(-2, -1))
+        left = largest(xp, r)
+        done = done | (left <= largest(xp, x) * bound)
+        hopeless = hopeless | xp.any(~xp.isfinite(left), axis=-1)
         if bool(xp.all(xp.all(done, axis=-1) | hopeless)):
             break
     codes = xp.where(xp.all(done, axis=-1), steps, xp.full_like(steps, NOT_CONVERGED))
@@ -207,10 +213,10 @@ def _scale_of(xp: Any, most: Any) -> Any:
 def _expert(whole: Whole, xp: Any, given: Any, b: Any) -> ExpertResult:
     a = whole(xp, given)
     n = a.shape[-1]
-    rows = _scale_of(xp, xp.max(xp.abs(a), axis=-1))
+    rows = _scale_of(xp, extreme(xp, xp.abs(a)))
     of_rows = power_of_two(xp, rows, a)[..., :, None]
     equal = a * of_rows
-    columns = _scale_of(xp, xp.max(xp.abs(equal), axis=-2))
+    columns = _scale_of(xp, largest(xp, equal))
     of_columns = power_of_two(xp, columns, a)
     equal = equal * of_columns[..., None, :]
     lu, pivots, info = lu_factor_ex(equal)

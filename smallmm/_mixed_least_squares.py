@@ -13,7 +13,7 @@ import numpy as np
 from ._calls import run
 from ._compose import cast, extreme, sums
 from ._composition import Composition
-from ._mixed import UNIT, placed_as, refuse_single, replaced, scaled, single, solved
+from ._mixed import UNIT, largest, placed_as, refuse_single, replaced, scaled, single, solved
 from ._norms import vector_norm
 from ._products import batched_matmul
 from ._refinement import lu_rcond
@@ -58,7 +58,7 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
         return cast(xp, d, "float64") * size
 
     x = corrected(batched_matmul(a.mT, b))
-    goes_on = xp.isfinite(xp.max(xp.abs(x), axis=-2))
+    goes_on = xp.isfinite(largest(xp, x))
     last = xp.full_like(x[..., 0, :], inf)
     refused = ~(rcond >= GATE) | xp.any(~goes_on, axis=-1)
     steps = xp.zeros_like(refused, dtype=xp.int32)
@@ -69,12 +69,12 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
             break
         steps = xp.where(xp.any(goes_on, axis=-1), xp.full_like(steps, step), steps)
         d = corrected(batched_matmul(a.mT, r))
-        size, whole = xp.max(xp.abs(d), axis=-2), xp.max(xp.abs(x), axis=-2)
+        size, whole = largest(xp, d), largest(xp, x)
         refused = refused | xp.any(goes_on & ~(size < last) & ~(size <= STALLED * whole), axis=-1)
         goes_on = goes_on & (size < last)
         x = xp.where(goes_on[..., None, :], x + d, x)
         last = size
-        goes_on = goes_on & (size > 2 * sqrt(n) * UNIT * xp.max(xp.abs(x), axis=-2))
+        goes_on = goes_on & (size > 2 * sqrt(n) * UNIT * largest(xp, x))
         r = b - batched_matmul(a, x)
     codes = xp.where(refused, xp.full_like(steps, REFUSED), steps)
     rank = xp.full_like(codes, n)

@@ -107,7 +107,7 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
     if s.word == "banded":
         widths = s.bandwidths[::-1] if s.bandwidths and s.transpose else s.bandwidths
         solution = partial(solution, widths or bandwidths_of(on_host(op, "a", a)))
-    if s.word == "auto":
+    if s.word != "diagonal":
         refuse_devices(op, a=a, b=b)
     is_vector = dimensions(b) == 1
     composition = Composition(

@@ -166,7 +166,7 @@ def _sizes(shape: Any, columns: bool) -> tuple[int, int, int]:
 
 
 def _has_kernel(operation: str, m: int, k: int, n: int) -> bool:
-    if min(m, k, n) < 1:
+    if min(m, k, n) < 1 or _core.operations[operation][0][0] != "a":  # but diagonals of A
         return False
     return max(m, k, n) <= LARGEST if operation == "MATMUL" else has_kernel(m, n)
 
@@ -176,7 +176,7 @@ def _as_kernels_see(operation: str, layout: dict[str, int]) -> dict[str, int]:
     given = {"upper": int(operation == "SOLVE_TRIANGULAR"), **layout}
     form = sum(_core.forms[word] for word in _FORMS if given.get(word))
     placed = {word: value for word, value in layout.items() if word not in _FORMS}
-    if operation in ("CHOLESKY", "CHO_SOLVE") and form:
+    if operation in ("CHOLESKY", "CHO_SOLVE", "SOLVE_POS") and form:
         form, placed["order_a"] = 0, 1
         if operation == "CHOLESKY":
             placed["order_c"] = 1

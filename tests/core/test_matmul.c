@@ -292,6 +292,21 @@ static void test_deep(void) {
     if (!quick) check_random(SMM_F64, 1, 1100, 3000, 1);
 }
 
+/* Few matrices that threads share in parts: blocks of C, chunks of deep sums, or both. */
+static void test_parts(void) {
+    static const intptr_t shapes[][3] = {
+        {150, 150, 150}, {3, 200000, 3}, {1, 1000000, 1}, {70, 3000, 33},
+        {2, 500, 1100},  {1100, 500, 2}, {40, 70001, 9},
+    };
+    const int before = smm_get_num_threads();
+    for (int i = 0; i < (quick ? 3 : 7); i++)
+        for (int draw = 0; draw < (quick ? 2 : 8); draw++) {
+            smm_set_num_threads(2 + draw % 3);
+            check_random(dtype_in_turn(draw), shapes[i][0], shapes[i][1], shapes[i][2], 1 + draw % 2);
+        }
+    smm_set_num_threads(before);
+}
+
 /* sum + lost = sum + lost + x, where lost collects what each addition rounds off (Neumaier, ZAMM 54, 1974): the sum of
  * any number of terms is right to a few units of a double even where long double is no more than that, as under
  * valgrind. */
@@ -707,6 +722,7 @@ int main(int argc, char **argv) {
         {"thin", test_thin},
         {"large", test_large},
         {"deep", test_deep},
+        {"parts", test_parts},
         {"depths", test_depths},
         {"depth of one element", test_depth_of_one_element},
         {"special values", test_special_values},

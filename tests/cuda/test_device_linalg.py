@@ -14,8 +14,10 @@ from smallmm import _core
 pytestmark = pytest.mark.usefixtures("torch_cuda")
 
 FACTORED = ["lu_factor", "inv", "det", "slogdet", "cholesky", "cholesky_upper"]
+FACTORED += ["ldl_factor", "ldl_factor_upper"]
 SOLVED = ["solve", "lu_solve", "lu_solve_transposed", "cho_solve", "cho_solve_upper"]
 SOLVED += ["solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"]
+SOLVED += ["solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper", "ldl_solve", "ldl_solve_upper"]
 SPECTRA = ["eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper"]
 CONDITIONS = ["lu_rcond", "lu_rcond_inf"]
 REFINED = ["refine", "refine_extra"]
@@ -86,6 +88,9 @@ def operands(rng, name, a, k=2):
             if name in REFINED
             else [a, x, b]
         )
+    if name.startswith("ldl_solve"):
+        ld, pivots, _ = getattr(_core, name.replace("solve", "factor"))(a)
+        return [ld, pivots, rng.standard_normal((*a.shape[:-1], k)).astype(a.dtype)]
     if name == "lstsq":
         a = np.concatenate([nearly_deficient(rng, *a.shape[-2:], a.dtype), a])[: len(a)]
         return [a, rng.standard_normal((*a.shape[:-1], k)).astype(a.dtype), np.asarray(1e-6, a.dtype)]

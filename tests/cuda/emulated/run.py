@@ -49,7 +49,8 @@ OPS = {  # of each gufunc with kernels; those that NumPy has, too, are batched_m
 }
 SERVED = {
     "lu": ("LU", "SOLVE", "DET", "SLOGDET"),
-    "triangular": ("LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR"),
+    "triangular": ("LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "SOLVE_POS"),
+    "ldl": ("LDL", "LDL_SOLVE", "SOLVE_SYM"),
     "qr": ("QR", "QR_R", "QR_RAW"),
     "eigh": ("EIGH", "EIGVALSH"),
     "svd": ("SVD", "SVD_FULL", "SVDVALS"),
@@ -110,7 +111,7 @@ def shape_of(chance, name):
         m, n = (max(x, n), min(x, n)) if name in TALL else (min(x, n), max(x, n))
     if name.startswith(("qr", "svd")):
         return m, m if name == "qr_complete" else min(m, n), n
-    with_columns = OPS[name].endswith(("SOLVE", "TRIANGULAR", "LSTSQ", "ERROR", "REFINE"))
+    with_columns = any(operand == "b" for operand, *_ in _core.operations[OPS[name]])
     return m, chance.choice((1, 1, 2, 3, 5, 16)) if with_columns else 1, n
 
 
@@ -144,7 +145,7 @@ def cases(chance, kernel):
         outs = [chance.choice(list(LAYOUTS)) if anyhow else "flat" for _ in range(4)]
         if one:
             ways[1] = "one for all"
-        in_place = name in ("lu_factor", "inv", "cholesky") and chance.random() < 0.3
+        in_place = name in ("lu_factor", "inv", "cholesky", "ldl_factor") and chance.random() < 0.3
         yield row, (name, problem, ways, outs, in_place)
 
 
@@ -160,6 +161,8 @@ def check(rng, name, problem, ways, outs, in_place):
     if takes_pivots:  # some are no rows: NaN on a device, where the host raises
         pivots = next(x for x in arrays if x.dtype == np.int32)
         pivots[::7, n // 2] = rng.choice([-1, n, 2**31 - 1, -(2**31), n // 2 - 1], len(pivots[::7]))
+    if problem["op"] == "LDL_SOLVE":
+        arrays[1][::7, n // 2] = rng.choice([-1, 0, n + 1, 2**31 - 1, -(2**31)], len(arrays[1][::7]))
     arrays = [OF_INPUTS[ways[i]](x) if x.ndim > 1 else aligned(x) for i, x in enumerate(arrays)]
     gufunc = getattr(_core, name)
     with np.errstate(all="ignore"):
