@@ -107,9 +107,9 @@ typedef struct smm_outer {
  * info: 0, or what is wrong with a matrix, as in LAPACK: k > 0 means that pivot k (1-based) is zero or that the leading
  * minor of order k is not positive definite, or, of EIGH and EIGVALSH, that k elements beside the diagonal did not
  * converge to zero, or, of SVD, SVD_FULL and SVDVALS, that k pairs of rows did not become orthogonal. -k, of LU_SOLVE,
- * LU_RCOND and REFINE: pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this counts before a zero. The other
- * outputs of such a matrix are NaN, but its pivots, and where a pivot is zero the answers of DET, SLOGDET and LU_RCOND:
- * 0; 0 and -inf; 0.
+ * LU_RCOND and REFINE: pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this counts before
+ * a zero. The other outputs of such a matrix are NaN, but its pivots, and where a pivot is zero the answers of DET,
+ * SLOGDET and LU_RCOND: 0; 0 and -inf; 0.
  *
  * -k of LDL_SOLVE: pivot k (1-based) is none that LDL gives. LDL's pivots count from 1; two that are equal and negative
  * say that D has a block of order 2 (LAPACK's sytrf).

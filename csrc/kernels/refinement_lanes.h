@@ -70,8 +70,7 @@ SHARED vec KERNEL(inverse_norm)(const inverse_of *b, vec *x, vec *signs) {
     largest_of(x, n, &j);
     mask goes_on = lane_equal(lane_set(0), lane_set(0));
     for (int step = 0; step < STEPS && lane_any(goes_on); step++) {
-        for (intptr_t i = 0; i < n; i++)
-            x[i] = lane_select(lane_equal(j, lane_set((T)i)), lane_set(1), lane_set(0));
+        for (intptr_t i = 0; i < n; i++) x[i] = lane_select(lane_equal(j, lane_set((T)i)), lane_set(1), lane_set(0));
         inverse_times(b, x);
         const vec next = vector_norm_1(x, n);
         const mask grew = goes_on & lane_greater(next, found);
@@ -80,8 +79,7 @@ SHARED vec KERNEL(inverse_norm)(const inverse_of *b, vec *x, vec *signs) {
         if (!lane_any(goes_on)) break;
         inverse_times_transposed(b, x);
         vec last = lane_set(0);
-        for (intptr_t i = 0; i < n; i++)
-            last = lane_select(lane_equal(j, lane_set((T)i)), lane_abs(x[i]), last);
+        for (intptr_t i = 0; i < n; i++) last = lane_select(lane_equal(j, lane_set((T)i)), lane_abs(x[i]), last);
         goes_on &= lane_greater(largest_of(x, n, &j), last);
     }
     for (intptr_t i = 0; i < n; i++) {

@@ -36,7 +36,7 @@ static double largest(const double *x, intptr_t n, intptr_t *at) {
     double most = fabs(x[0]);
     *at = 0;
     for (intptr_t i = 1; i < n; i++)
-        if (fabs(x[i]) > most) most = fabs(x[*at = i]);
+        if (fabs(x[i]) > most) most = fabs(x[ *at = i]);
     return most;
 }
 
@@ -115,8 +115,8 @@ static void residual(const smm_call *call, matrix a, const double *x, const doub
             }
             const double p = round_in(dtype, a[i][j] * x[j]), of_product = fma_in(dtype, -a[i][j], x[j], p);
             const double next = round_in(dtype, sum - p), moved = round_in(dtype, next - sum);
-            const double of_sum = round_in(dtype, round_in(dtype, sum - round_in(dtype, next - moved)) -
-                                                      round_in(dtype, p + moved));
+            const double of_sum =
+                round_in(dtype, round_in(dtype, sum - round_in(dtype, next - moved)) - round_in(dtype, p + moved));
             rest = round_in(dtype, rest + round_in(dtype, of_sum + of_product));
             sum = next;
         }
@@ -135,8 +135,8 @@ static double componentwise(const smm_call *call, const double *r, const double 
     bool is_nan = false;
     for (intptr_t i = 0; i < call->n; i++) {
         const double size = fabs(r[i]);
-        const double all = w[i] > safe ? size / w[i]
-                                       : round_in(call->dtype, size + small) / round_in(call->dtype, w[i] + small);
+        const double all =
+            w[i] > safe ? size / w[i] : round_in(call->dtype, size + small) / round_in(call->dtype, w[i] + small);
         const double ratio = size == 0 ? 0 : round_in(call->dtype, all);
         is_nan |= (bool)isnan(ratio);
         if (ratio > most) most = ratio;
@@ -212,7 +212,8 @@ static double improve(const smm_call *call, const smm_lu_factors *f, matrix a, c
 /* |x - A^-1 b| / |x| in infinity norms is at most | |A^-1| (|r| + c w) | / |x|, where c w bounds the error of r. */
 static double forward_error(const smm_call *call, const smm_lu_factors *f, const double *x, const double *r,
                             const double *w) {
-    const double of_sum = (double)(f->n + 1) * roundoff(f->dtype), c = call->form & SMM_EXTRA ? of_sum * of_sum : of_sum;
+    const double of_sum = (double)(f->n + 1) * roundoff(f->dtype),
+                 c = call->form & SMM_EXTRA ? of_sum * of_sum : of_sum;
     double scale[SMM_MOST_ORDER];
     intptr_t at;
     for (intptr_t i = 0; i < f->n; i++) {

@@ -37,9 +37,8 @@ struct Factors {
     int info; /* as LU_SOLVE's */
 
     __device__ Factors(const smm_cuda_args &args, int of_lu, int of_pivots, long long matrix)
-        : lu(view_of(args, of_lu, matrix)),
-          pivots(static_cast<const int *>(args.operand[of_pivots].data) +
-                 offset_of(args, args.operand[of_pivots], matrix)),
+        : lu(view_of(args, of_lu, matrix)), pivots(static_cast<const int *>(args.operand[of_pivots].data) +
+                                                   offset_of(args, args.operand[of_pivots], matrix)),
           step(args.operand[of_pivots].row), info(0) {
         int wrong = 0;
 #pragma unroll 1
@@ -69,8 +68,7 @@ struct Factors {
         for (int j = 0; j < N; j++) {
             if (transposed) x[j] = divided(x[j], j);
 #pragma unroll 1
-            for (int i = j + 1; i < N; i++)
-                x[i] = multiply_add(-(transposed ? lu.at(j, i) : lu.at(i, j)), x[j], x[i]);
+            for (int i = j + 1; i < N; i++) x[i] = multiply_add(-(transposed ? lu.at(j, i) : lu.at(i, j)), x[j], x[i]);
         }
 #pragma unroll 1
         for (int j = N - 1; j >= 0; j--) {
