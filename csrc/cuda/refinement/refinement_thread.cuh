@@ -17,6 +17,7 @@ __device__ inline T least_size() {
     return T(N + 1) * static_cast<T>(sizeof(T) == 4 ? __longlong_as_double(0x3810000000000000)
                                                     : __longlong_as_double(0x0010000000000000));
 }
+__device__ inline T infinity() { return static_cast<T>(__longlong_as_double(0x7ff0000000000000)); }
 __device__ inline T safe_size() { return least_size() / UNIT; }
 
 /* A matrix where it lies. */
@@ -232,7 +233,7 @@ struct Column {
     /* x becomes better; returns its backward error. */
     __device__ T improve(const View &a, const Factors &f) {
         constexpr int STEPS = EXTRA ? 10 : 5;
-        T last = EXTRA ? T(INFINITY) : T(3);
+        T last = EXTRA ? infinity() : T(3);
 #pragma unroll 1
         for (int step = 0;; step++) {
             find_residual(a);
