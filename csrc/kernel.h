@@ -44,6 +44,7 @@ typedef struct smm_kernel {
     unsigned (*needs)(const smm_call *call); /* SMM_PACK_A | ...: what must be packed for this call */
     double cold;                             /* bytes of a call's operands from which prefetching them pays */
     intptr_t group; /* bytes of matrices that share a buffer, where something is staged; 0: whole vectors of matrices */
+    intptr_t (*room)(const smm_call *call); /* bytes that it takes of its thread's room; NULL: SMM_KERNEL_ROOM */
 } smm_kernel;
 
 /* Numbers that lie evenly spaced in each of three directions, the innermost first: so many, so many bytes apart. */
@@ -78,7 +79,8 @@ typedef struct smm_kernels {
     } stored[SMM_STORED_TYPES];
 } smm_kernels;
 
-/* run.c: that many bytes of the calling thread, aligned to cache lines, for the kernel that it runs. */
+/* run.c: that many bytes of the calling thread, or as many as the kernel's row says, aligned to cache lines, for the
+ * kernel that it runs. */
 enum { SMM_KERNEL_ROOM = 272 * 1024 };
 void *smm_kernel_room(void);
 

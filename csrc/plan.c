@@ -75,8 +75,24 @@ static bool is_valid_view(const view *v, const smm_call *c, int i) {
     return !(used & (v->align - 1));
 }
 
-/* Columns of Q: as many as the shorter side has, or all. Singular values: as many as the shorter side has. */
-static bool is_valid_k(const smm_call *c) {
+/* SOLVE_BANDED: how many diagonals of each matrix are below the main one. */
+static bool is_lower_valid(const smm_call *c) {
+    if (c->op != SMM_OP_SOLVE_BANDED || !c->batch || !c->n) return true;
+    if (!c->solve_banded.lower.data) return false;
+    for (intptr_t r = 0; r < smm_runs(c); r++) {
+        const smm_operand x = smm_run_of(c, r).solve_banded.lower;
+        for (intptr_t q = 0; q < (x.batch ? c->batch : 1); q++) {
+            const int32_t lower = *(const int32_t *)((const char *)x.data + q * x.batch);
+            if (lower < 0 || lower >= c->m) return false;
+        }
+        if (!x.batch && r == 0 && !c->outer) break;
+    }
+    return true;
+}
+
+/* Columns of Q: as many as the shorter side has, or all. Singular values: as many as the shorter side has. Of three
+ * diagonals, two are shorter by one. Of a band there is at least one. */
+static bool are_sizes_valid(const smm_call *c) {
     switch (c->op) {
     case SMM_OP_QR:
     case SMM_OP_QR_R: return c->k == least(c->m, c->n) || c->k == c->m;
@@ -84,6 +100,9 @@ static bool is_valid_k(const smm_call *c) {
     case SMM_OP_SVD:
     case SMM_OP_SVD_FULL:
     case SMM_OP_SVDVALS: return c->k == least(c->m, c->n);
+    case SMM_OP_SOLVE_TRIDIAGONAL: return c->m == (c->n ? c->n - 1 : 0);
+    case SMM_OP_SOLVE_BANDED:
+    case SMM_OP_SOLVEH_BANDED: return c->m || !c->n;
     default: return true;
     }
 }
@@ -99,13 +118,14 @@ static bool is_valid(const smm_call *call) {
         const view v = view_of(&c, i);
         if (!is_valid_view(&v, &c, i)) return false;
     }
-    return is_valid_k(&c);
+    return are_sizes_valid(&c) && is_lower_valid(&c);
 }
 
 static bool is_too_large(const smm_call *call) {
     smm_call c = *call;
     const view a = view_of(&c, 0);
     if (c.form & SMM_RECTANGULAR) return true;
+    if (a.row->direction & SMM_LONG) return c.n > SMM_LONGEST;
     return c.op != SMM_OP_MATMUL &&
            (least(a.rows, a.cols) > SMM_MOST_ORDER || (a.cols && a.rows > SMM_MOST_ORDER * SMM_MOST_ORDER / a.cols));
 }
@@ -234,7 +254,7 @@ static void deep_tile(smm_plan *plan, const smm_call *chunks, intptr_t size) {
 /* The triangle above is the lower one of the transpose. Where that is all there is to it, kernels know no upper. Of a
  * Hermitian matrix the transpose is the conjugate: so is its factor, but not what that solves. */
 static void take_lower(smm_call *c) {
-    const bool solves = c->op == SMM_OP_CHO_SOLVE && !smm_is_complex(c->dtype);
+    const bool solves = (c->op == SMM_OP_CHO_SOLVE || c->op == SMM_OP_SOLVE_POS) && !smm_is_complex(c->dtype);
     if (!(c->form & SMM_UPPER) || !(c->op == SMM_OP_CHOLESKY || solves)) return;
     c->form &= ~(unsigned)SMM_UPPER;
     c->a = transposed(c->a);
@@ -321,7 +341,7 @@ static void weigh(smm_plan *plan, const views *x) {
     }
     plan->flops = (double)plan->runs * (double)c->batch * flops_of(c);
     plan->nothing = !c->batch || !plan->runs || !writes;
-    plan->empty = !has_elements(matmul ? x->result : &x->of[0]);
+    plan->empty = matmul ? !has_elements(x->result) : !c->n || !has_elements(&x->of[0]);
     plan->no_terms = matmul && (plan->empty || !c->batch || !c->k);
     plan->deep = matmul && !plan->no_terms && c->k > SMM_DEEP;
     plan->scaled = matmul && (c->matmul.alpha.data || c->matmul.beta.data);

@@ -24,9 +24,11 @@ enum { CONVERTED_ROOM = 512 << 10 };
  * kernel, for partial sums, and for operands that are converted. Too large for the stacks that some threads have, it is
  * allocated when a thread first needs it, and freed when the thread ends. */
 typedef struct buffers {
-    alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE], kernel[SMM_KERNEL_ROOM];
+    alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE];
     alignas(SMM_LINE) char sums[SMM_SUMS];
     alignas(SMM_LINE) char converted[CONVERTED_ROOM];
+    size_t size; /* of kernel */
+    alignas(SMM_LINE) char kernel[];
 } buffers;
 
 static pthread_key_t room_key;
@@ -34,11 +36,20 @@ static bool has_key;
 
 __attribute__((constructor)) static void create_key(void) { has_key = !pthread_key_create(&room_key, free); }
 
-/* The calling thread's room, or NULL if there is no memory for it. */
-static buffers *room_of_thread(void) {
+/* Bytes of a kernel's room, in whole lines. */
+static size_t room_of(const smm_plan *plan) {
+    const intptr_t asked = plan->kernel->room ? plan->kernel->room(&plan->call) : 0;
+    return (size_t)(asked > SMM_KERNEL_ROOM ? (asked + SMM_LINE - 1) & -SMM_LINE : SMM_KERNEL_ROOM);
+}
+
+/* The calling thread's room, with so much for its kernel, or NULL if there is no memory for it. */
+static buffers *room_of_thread(size_t size) {
     buffers *room = has_key ? pthread_getspecific(room_key) : NULL;
-    if (room || !has_key) return room;
-    room = aligned_alloc(SMM_LINE, sizeof *room);
+    if ((room && room->size >= size) || !has_key) return room;
+    if (room) pthread_setspecific(room_key, NULL);
+    free(room);
+    room = aligned_alloc(SMM_LINE, sizeof *room + size);
+    if (room) room->size = size;
     if (!room || !pthread_setspecific(room_key, room)) return room;
     free(room);
     return NULL;
@@ -427,7 +438,7 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
     job *const shared = context;
     const smm_plan *plan = shared->whole;
     const intptr_t batch = plan->call.batch;
-    buffers *const room = room_of_thread();
+    buffers *const room = room_of_thread(room_of(shared->plan));
     if (!room) {
         end(shared, SMM_ERR_MEMORY);
         return false;
@@ -505,7 +516,7 @@ static bool run_part(job *shared, const smm_call *call, intptr_t matrix, intptr_
 static bool run_parts(void *context, intptr_t first, intptr_t last) {
     job *const shared = context;
     const smm_plan *plan = shared->plan;
-    buffers *const room = room_of_thread();
+    buffers *const room = room_of_thread(room_of(plan));
     if (!room) {
         end(shared, SMM_ERR_MEMORY);
         return false;
@@ -612,7 +623,9 @@ const char *smm_status_text(smm_status status) {
     case SMM_OK: return "success";
     case SMM_ERR_ARGUMENT:
         return "an operand is null, a size is negative or does not fit, or a stride splits an element";
-    case SMM_ERR_ORDER: return "a matrix is too large: factorizations take m x n with min(m, n) <= 32 and m n <= 1024";
+    case SMM_ERR_ORDER:
+        return "a matrix is too large: factorizations take m x n with min(m, n) <= 32 and m n <= 1024, "
+               "diagonals n <= 2^24";
     case SMM_ERR_DTYPE: return "the operation does not take numbers of this element type";
     case SMM_ERR_ISA: return "SMALLMM_ISA names an instruction set that is unknown or not available here";
     case SMM_ERR_KERNEL: return "SMALLMM_KERNEL names a kernel that this build does not have";

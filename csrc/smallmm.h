@@ -22,8 +22,8 @@ extern "C" {
 #define SMM_VERSION "0.1.0"
 
 /* Factorizations and solves take matrices of m x n with min(m, n) <= SMM_MOST_ORDER and m n <= SMM_MOST_ORDER
- * squared; MATMUL takes any. */
-enum { SMM_MOST_ORDER = 32 };
+ * squared; MATMUL takes any, and so do solves with DIAGONALS, up to SMM_LONGEST: info is counted in float32. */
+enum { SMM_MOST_ORDER = 32, SMM_LONGEST = 1 << 24 };
 
 /* Sums of more products than SMM_DEEP are added up in chunks of SMM_CHUNK, in the order of reference/matmul.c. */
 enum { SMM_DEEP = 1024, SMM_CHUNK = 256 };
@@ -61,7 +61,10 @@ typedef enum smm_op {
 enum {
     SMM_UPPER = 1,      /* a's upper triangle instead of its lower; CHOLESKY gives the upper factor */
     SMM_UNIT = 2,       /* a's diagonal is taken to be 1 and not read */
-    SMM_TRANSPOSED = 4, /* LU_SOLVE: the factored matrix is transposed */
+    SMM_TRANSPOSED = 4, /* LU_SOLVE, LU_RCOND: the factored matrix is transposed */
+    SMM_UNPIVOTED = 16, /* SOLVE_TRIDIAGONAL: rows are not exchanged */
+    SMM_NORMWISE = 32,  /* BACKWARD_ERROR: in norms, not component by component */
+    SMM_EXTRA = 64,     /* REFINE, BACKWARD_ERROR: residuals in twice the precision */
     SMM_RECTANGULAR = 8 /* LU: of m x n matrices, for which there is no kernel yet: SMM_ERR_ORDER */
 };
 
@@ -72,7 +75,7 @@ typedef struct smm_operand {
     intptr_t batch, row, col;
 } smm_operand;
 
-enum { SMM_MOST_OPERANDS = 8 };
+enum { SMM_MOST_OPERANDS = 10 };
 
 /* The operands of each operation by name, in the order of ops.def: smm_solve_operands {a, b, x, info}, for example. */
 #define SMM_OPERAND(OP, name, ...) smm_operand name;
@@ -100,17 +103,22 @@ typedef struct smm_outer {
  *
  * alpha, beta (MATMUL: C = alpha A B + beta C) and rtol (LSTSQ): one number per matrix, `batch` bytes apart (0: the
  * same for all). Missing: alpha = 1, beta = 0, rtol = 0. beta = 0 never reads C.
+ * lower (SOLVE_BANDED), which is never missing: int32, from 0 to m - 1.
  *
  * info: 0, or what is wrong with a matrix, as in LAPACK: k > 0 means that pivot k (1-based) is zero or that the leading
  * minor of order k is not positive definite, or, of EIGH and EIGVALSH, that k elements beside the diagonal did not
- * converge to zero, or, of SVD, SVD_FULL and SVDVALS, that k pairs of rows did not become orthogonal. -k, of LU_SOLVE:
- * pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this counts before a zero. The other
- * outputs of such a matrix are NaN, but its pivots, and the answers of DET and SLOGDET: 0; 0 and -inf.
+ * converge to zero, or, of SVD, SVD_FULL and SVDVALS, that k pairs of rows did not become orthogonal. -k, of LU_SOLVE,
+ * LU_RCOND and REFINE: pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this counts before
+ * a zero. The other outputs of such a matrix are NaN, but its pivots, and where a pivot is zero the answers of DET,
+ * SLOGDET and LU_RCOND: 0; 0 and -inf; 0.
+ *
+ * -k of LDL_SOLVE: pivot k (1-based) is none that LDL gives. LDL's pivots count from 1; two that are equal and negative
+ * say that D has a block of order 2 (LAPACK's sytrf).
  *
  * pivots, rank and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i].
  *
  * `failed`, unless NULL, becomes true if info is not 0 for some matrix: each thread looks at its own, which is sooner
- * done than looking at all of them afterwards. It needs info, but for LU_SOLVE and INV. */
+ * done than looking at all of them afterwards. It needs info, but for INV and what takes the factors of LU. */
 typedef struct smm_call {
     smm_op op;
     smm_dtype dtype;

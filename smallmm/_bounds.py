@@ -35,9 +35,10 @@ BOUNDS = {
     ),
     "lu": Bound("`lu_factor`", lambda n: 10 * n, "|P A - L U| <= 10 n u g |A|, and no element of L above 1"),
     "solve": Bound(
-        "`solve`, `lu_solve`, `cho_solve`, `solve_triangular`",
+        "`solve`, `linsolve`, `lu_solve`, `ldl_solve`, `solve_tridiagonal`, `solve_banded`, `solveh_banded`, "
+        "`cho_solve`, `solve_triangular`",
         lambda n: 20 * n,
-        "|B - A X| <= 20 n u (g |A| |X| + |B|), each column; g = 1 for the last two",
+        "|B - A X| <= 20 n u (g |A| |X| + |B|), each column; g = 1 for the last three",
     ),
     "inv": Bound("`inv`", lambda n: 50 * n, "|A X - I| <= 50 n u g cond(A), wherever that is below 1"),
     "cholesky": Bound("`cholesky`", lambda n: 10 * n, "|A - L L^T| <= 10 n u |A|"),

@@ -87,6 +87,10 @@ def products(xp: Any, x: Any, y: Any) -> Any:
     return joined(xp, a * c - b * d, a * d + b * c)
 
 
+def cast(xp: Any, x: Any, dtype: str) -> Any:
+    return x.astype(dtype) if xp is np else xp.astype(x, getattr(xp, dtype))  # NumPy 2.0 has no such function
+
+
 def sums(xp: Any, x: Any) -> Any:
     """Along the last axis. Each `_CHUNK` elements in a row are added in order, and so are their sums."""
     if is_complex(x):

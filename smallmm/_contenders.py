@@ -51,11 +51,13 @@ class Contender(NamedTuple):
 
 def bind_ours(op: Operation, stack: Stack) -> Job:
     function = getattr(smallmm, op.function)
-    outs = stack.outs or tuple(in_a_tuple(function(*stack.operands)))
+    outs = stack.outs or tuple(in_a_tuple(function(*stack.operands, **op.options)))
     for x in () if stack.outs else outs:
         x[...] = 0  # what is validated is what the timed call leaves there
     out = outs if len(outs) > 1 else outs[0]
-    return Job(partial(function, *stack.operands, out=out), f"smallmm.{op.function}", lambda _: outs)
+    return Job(
+        partial(function, *stack.operands, **op.options, out=out), f"smallmm.{op.function}", lambda _: outs
+    )
 
 
 def our_own() -> Contender:
@@ -69,8 +71,8 @@ def _numpy() -> Contender:
         if op.name == "matmul":
             (out,) = stack.outs
             return Job(partial(np.matmul, *stack.operands, out=out), "np.matmul")
-        function = getattr(np.linalg, op.name, None)
-        return function and Job(partial(function, *stack.operands), f"np.linalg.{op.name}")
+        function = getattr(np.linalg, op.function, None)
+        return function and Job(partial(function, *stack.operands), f"np.linalg.{op.function}")
 
     return Contender("NumPy", np.__version__, bind)
 
@@ -87,12 +89,12 @@ def _scipy() -> Contender:
     }
 
     def bind(op: Operation, stack: Stack) -> Job | None:
-        function = getattr(scipy.linalg, op.name, None)
+        function = getattr(scipy.linalg, op.function, None)
         if function is None:
             return None
-        function = partial(function, check_finite=False, **options.get(op.name, {}))
+        function = partial(function, check_finite=False, **options.get(op.name, op.options))
         operands = [x[:1000] for x in stack.operands]  # a loop, in SciPy or here: its time needs no more
-        words = f"scipy.linalg.{op.name}"
+        words = f"scipy.linalg.{op.function}"
         less = "returns a view" if op.name == "det" and stack.a.shape[-1] == 1 else ""
         try:
             function(*(x[:2] for x in operands))
@@ -122,7 +124,7 @@ def _torch() -> Contender:
             tensors = [torch.as_tensor(x).expand(batch, *x.shape[-2:]) for x in stack.operands]
             out = torch.as_tensor(stack.outs[0]) if stack.outs else torch.zeros_like(tensors[0])
             return Job(partial(torch.bmm, *tensors, out=out), "torch.bmm", lambda _: (out,))
-        name = names.get(op.name, op.name)
+        name = names.get(op.function, op.function)
 
         def read(returned: Any) -> list[Any]:
             found = list(in_a_tuple(returned))
@@ -143,8 +145,8 @@ def _cupy() -> Contender:
         arrays = [cupy.from_dlpack(x) for x in stack.operands]
         if op.name == "matmul":
             return Job(partial(cupy.matmul, *arrays, out=cupy.zeros_like(arrays[0])), "cupy.matmul")
-        function = getattr(cupy.linalg, op.name, None)
-        return function and Job(partial(function, *arrays), f"cupy.linalg.{op.name}")
+        function = getattr(cupy.linalg, op.function, None)
+        return function and Job(partial(function, *arrays), f"cupy.linalg.{op.function}")
 
     return Contender("CuPy", cupy.__version__, bind)
 
@@ -153,8 +155,8 @@ def _jax() -> Contender:
     import jax
 
     def bind(op: Operation, stack: Stack) -> Job | None:
-        module = "jax.numpy" if op.name == "matmul" else "jax.numpy.linalg"
-        function = getattr(jax.numpy if op.name == "matmul" else jax.numpy.linalg, op.name, None)
+        module, name = ("numpy", op.name) if op.name == "matmul" else ("numpy.linalg", op.function)
+        function = getattr(jax.numpy if op.name == "matmul" else jax.numpy.linalg, name, None)
         if function is None:
             return None
         if op.name == "matmul":
@@ -166,7 +168,7 @@ def _jax() -> Contender:
             compiled = jax.jit(function).lower(*arrays).compile()
         finally:
             jax.config.update("jax_enable_x64", in_double)
-        return Job(partial(compiled, *arrays), f"{module}.{op.name}")
+        return Job(partial(compiled, *arrays), f"jax.{module}.{name}")
 
     return Contender("JAX", jax.__version__, bind)
 

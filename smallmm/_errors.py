@@ -49,7 +49,7 @@ class Reason(NamedTuple):
 
     numpys: str  # NumPy's own text, which callers compare with that of a single matrix
     what: str
-    why: str  # of the first, whose info is k
+    why: str  # of the first, whose info is k, or -step
 
 
 SINGULAR = Reason("Singular matrix", "singular", "pivot {k} is zero (counted from 1)")
@@ -60,6 +60,11 @@ NOT_POSITIVE_DEFINITE = Reason(
     "Matrix is not positive definite",
     "not positive definite",
     "the leading minor of order {k} is not positive (counted from 1)",
+)
+WRONG_PIVOTS = Reason(
+    "Wrong pivots",
+    "given with pivots that ldl_factor does not give",
+    "pivot {step} is none of its (counted from 1)",
 )
 NOT_ORTHOGONAL = Reason(
     "Singular values did not converge",
@@ -76,7 +81,7 @@ NOT_CONVERGED = Reason(
 def numerical_failure(op: str, info: np.ndarray, own_info: Any, result: Any, reason: Reason) -> LinAlgError:
     """The exception for a call some of whose info is not 0. own_info: the same in the caller's library."""
     first = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(info)))[: info.ndim]
-    why = reason.why.format(k=info[first])
+    why = reason.why.format(k=info[first], step=abs(int(info[first])))
     if info.ndim == 0:
         message = f"{reason.numpys} ({op}: {why})".replace(" (counted from 1))", ", counted from 1)")
     else:
@@ -164,8 +169,11 @@ def _without_common_dtype(op: str, arrays: dict[str, np.ndarray]) -> TypeError |
     )
 
 
-def explain_pivots(op: str, pivots: Any) -> ValueError | None:
-    """The exception for the first pivot that is not a row which its step may exchange, if there is one."""
+def explain_pivots(op: str, gufunc: np.ufunc, pivots: Any) -> ValueError | None:
+    """The exception for the first pivot of LU that is not a row which its step may exchange, if there is one.
+    Of other factorizations, info says it."""
+    if _core.gufunc_rows[gufunc.__name__][0] not in ("LU_SOLVE", "LU_RCOND", "REFINE"):
+        return None
     array = np.asarray(pivots)
     n = array.shape[-1]
     wrong = np.argwhere((array < np.arange(n)) | (array >= n))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from numbers import Number
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from ._adapters import on_device
 from ._arrays import as_numpy
 from ._catalog import FUNCTIONS
 from ._errors import LinAlgError, shown
+from ._structured import found_in
 
 
 class Explanation(NamedTuple):
@@ -35,6 +37,7 @@ class Explanation(NamedTuple):
     bytes: float  # compulsory memory traffic
     source: str | None  # of a GPU's kernel: "tuned" or "baseline"
     tuned_on: str | None  # the device whose tuned row it is: this one, or the nearest that has one
+    found: tuple[tuple[str, int], ...] = ()  # of assume_a="auto": structures, and how many matrices have them
 
     @property
     def strategy(self) -> str | None:
@@ -60,9 +63,11 @@ class Explanation(NamedTuple):
         how += [f"computed in {self.computed}, and rounded once"] if self.computed else []
         how += [f"tuned on {self.tuned_on}"] if self.tuned_on else []
         how += ["the kernel's baseline"] if self.source == "baseline" else []
+        found = [f"  found: {', '.join(f'{many} {word}' for word, many in self.found)}"] if self.found else []
         return "\n".join(
             [
                 f"{self.op}: {self.matrices} matrices by {self.kernel} on {self.threads} thread(s)",
+                *found,
                 f"  {'; '.join(how) or 'operands used in place'}",
                 f"  {self.flops:.4g} flops, {self.bytes:.4g} bytes, {self.intensity:.3g} flops per byte",
             ]
@@ -78,7 +83,7 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
         ``"solve"`` or ``smallmm.solve``, or another function that kernels compute.
     *arrays : array_like
         The operands, in tuples where the function takes tuples. Their shapes, dtypes, strides and alignment
-        matter, their values do not.
+        matter, their values do not, unless the function is asked to look for structure.
     out : array or tuple of arrays, optional
         The output, which is not written to.
     **kwargs
@@ -97,7 +102,7 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     Notes
     -----
     Nothing is computed. The plan is that of the first run of evenly spaced matrices; matrices, flops and
-    bytes are those of all.
+    bytes are those of all. With ``assume_a="auto"`` the plan is for the structure that most matrices have.
 
     Examples
     --------
@@ -107,19 +112,24 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
     if name not in FUNCTIONS:
         raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(sorted(FUNCTIONS))}")
-    function, (gufunc, *_) = FUNCTIONS[name]
+    function = FUNCTIONS[name].function
     operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
     out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
+    found = found_in(operands[0]) if kwargs.get("assume_a", "general") in (None, "auto") else ()
+    if found:
+        kwargs |= {"assume_a": max(found, key=itemgetter(1))[0], "lower": True}
     plan = _core.explain(_unchecked, function, *operands, out=out, **kwargs)
     packed = tuple(x for x in "ab" if plan.pop(f"pack_{x}"))
     architecture = re.search(r"_sm(\d+)$", plan["kernel"] or "")
     plan["isa"] = f"sm_{architecture[1]}" if architecture else _core.isa()
+    row = plan.pop("operation"), plan.pop("form")
     if plan["kernel"] is None and plan["matrices"]:
+        gufunc = next(gufunc for gufunc, its in _core.gufunc_rows.items() if its == row)
         plan["kernel"] = f"lapack {_lapack.FALLBACKS[gufunc].routine}"
         plan.update(threads=1, nontemporal=False)
     if plan["computed"] is not None:
         plan["computed"] = f"float{plan['computed'].removeprefix('f')}"
-    return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), **plan)
+    return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), found=found, **plan)
 
 
 def _is_host_array(x: Any) -> bool:

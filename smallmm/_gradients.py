@@ -11,6 +11,7 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 from typing import Any
 
 from ._adapters.recording import RULES, Arrays, Rule
+from ._calls import run
 from ._cholesky import cho_solve
 from ._composition import identity
 from ._least_squares import lstsq, qr
@@ -163,6 +164,46 @@ def _triangular(lower: bool, unit: bool) -> Rule:
     return rule
 
 
+def _solve_symmetric(gufunc: str) -> Rule:
+    """Of the symmetric matrix that a triangle of A stands for."""
+
+    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+        tb = run(gufunc, gufunc, {"a": operands[0], "b": grads[0]}, (None, None))[0]
+        return -_symmetric(matmul(tb, results[0].mT)), tb
+
+    return rule
+
+
+def _solve_tridiagonal(gufunc: str) -> Rule:
+    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+        dl, d, du, _ = operands
+        x = results[0]
+        tb = run(gufunc, gufunc, {"dl": du, "d": d, "du": dl, "b": grads[0]}, (None, None))[0]
+        below = -xp.sum(tb[..., 1:, :] * x[..., :-1, :], axis=-1)
+        above = -xp.sum(tb[..., :-1, :] * x[..., 1:, :], axis=-1)
+        return below, -xp.sum(tb * x, axis=-1), above, tb
+
+    return rule
+
+
+def _solveh_banded(gufunc: str) -> Rule:
+    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+        ab, _ = operands
+        x, (m, n) = results[0], ab.shape[-2:]
+        tb = run(gufunc, gufunc, {"ab": ab, "b": grads[0]}, (None, None))[0]
+        rows = [-xp.sum(tb * x, axis=-1)]
+        for k in range(1, m):  # both triangles of which a row of ab is
+            both = tb[..., k:, :] * x[..., : n - k, :] + tb[..., : n - k, :] * x[..., k:, :]
+            rows.append(-xp.sum(both, axis=-1))
+        upper = gufunc.endswith("_upper")
+        zeros = [xp.zeros_like(rows[0][..., : n - row.shape[-1]]) for row in rows]
+        pairs = [(y, x) if upper else (x, y) for x, y in zip(rows, zeros, strict=True)]
+        whole = [xp.concat(list(pair), axis=-1) for pair in pairs]
+        return xp.stack(whole[::-1] if upper else whole, axis=-2), tb
+
+    return rule
+
+
 def _qr(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     """A of full rank, and Q with as many columns as the smaller of m and n."""
     q, r, *_ = results
@@ -297,6 +338,12 @@ RULES |= {
     "solve_upper": _triangular(False, False),
     "solve_unit_lower": _triangular(True, True),
     "solve_unit_upper": _triangular(False, True),
+    **{
+        name: _solve_symmetric(name)
+        for name in ("solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper")
+    },
+    **{name: _solve_tridiagonal(name) for name in ("solve_tridiagonal", "solve_tridiagonal_unpivoted")},
+    **{name: _solveh_banded(name) for name in ("solveh_banded", "solveh_banded_upper")},
     "qr_tall": _qr,
     "qr_complete": _qr_complete,
     "qr_r_tall": _qr_r,

@@ -101,6 +101,88 @@ def _inv(a: np.ndarray) -> Any:
     return (lu if info else _lapack("getri", lu)(lu, pivots)[0]), info
 
 
+def _lu_rcond(norm: str) -> Callable[..., Any]:
+    def rcond(lu: np.ndarray, pivots: np.ndarray, norm_a: np.ndarray) -> Any:
+        if np.isnan(norm_a) or np.isnan(lu).any():
+            return np.nan
+        return _lapack("gecon", lu)(lu, norm_a, norm=norm)[0] if norm_a and lu.diagonal().all() else 0
+
+    return rcond
+
+
+def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x as a sum of two numbers of half its digits (Veltkamp)."""
+    far = x * (2 ** (np.finfo(x.dtype).nmant // 2 + 1) + 1)
+    high = far - (far - x)
+    return high, x - high
+
+
+def _residual(a: np.ndarray, x: np.ndarray, b: np.ndarray, extra: bool) -> np.ndarray:
+    """b - A x of columns, or of one; `extra`: by error-free transformations, products by Dekker's."""
+    if not extra:
+        return b - a @ x
+    total, rest = b.copy(), np.zeros_like(b)
+    for of_a, of_x in zip(a.T, x, strict=True):
+        column = of_a.reshape(-1, *(1,) * (x.ndim - 1))
+        (a1, a2), (x1, x2) = _halves(column), _halves(of_x)
+        p = column * of_x
+        of_product = ((p - a1 * x1) - a1 * x2 - a2 * x1) - a2 * x2
+        following = total - p
+        moved = following - total
+        rest += (total - (following - moved)) - (p + moved) + of_product
+        total = following
+    return total + rest
+
+
+def _backward_error(normwise: bool, extra: bool) -> Callable[..., Any]:
+    def error(a: np.ndarray, x: np.ndarray, b: np.ndarray) -> Any:
+        left = np.abs(_residual(a, x, b, extra))
+        if normwise:
+            size = np.abs(a).sum(-1).max() * np.abs(x).max(0) + np.abs(b).max(0)
+            left = left.max(0)
+            return np.where(left == 0, 0, left / size)
+        size = np.abs(a) @ np.abs(x) + np.abs(b)
+        small = (len(a) + 1) * np.finfo(a.dtype).tiny
+        add = np.where(size > small / (np.finfo(a.dtype).eps / 2), 0, small)
+        return np.where(left == 0, 0, (left + add) / (size + add)).max(0)
+
+    return error
+
+
+def _refine(extra: bool) -> Callable[..., Any]:
+    """gerfs, which SciPy does not have; the norm of its bound by the inverse itself."""
+    error = _backward_error(normwise=False, extra=extra)
+
+    def column(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray, b: np.ndarray, x: np.ndarray) -> Any:
+        u = np.finfo(a.dtype).eps / 2
+        last = np.inf if extra else 3
+        for step in range(11 if extra else 6):
+            r, berr = _residual(a, x, b, extra), error(a, x, b)
+            d = _lu_solve(lu, pivots, r)
+            size, least = (np.abs(d).max(), u * np.abs(x).max()) if extra else (berr, u)
+            if not (size > least and 2 * size <= last) or step == (10 if extra else 5):
+                break
+            x, last = x + d, size
+        c = ((len(a) + 1) * u) ** (2 if extra else 1)
+        bound = np.abs(r) + c * (np.abs(a) @ np.abs(x) + np.abs(b))
+        inverse = _lu_solve(lu, pivots, np.eye(len(a), dtype=a.dtype))
+        most = np.abs(x).max()
+        return x, (np.abs(inverse) @ bound).max() / (most or 1), berr
+
+    def refine(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray, b: np.ndarray, x: np.ndarray) -> Any:
+        if not lu.diagonal().all():
+            return _nan_like(x), _nan_like(x[0]), _nan_like(x[0])
+        if x.ndim == 1:
+            return column(a, lu, pivots, b, x)
+        parts = [column(a, lu, pivots, *y) for y in zip(b.T, x.T, strict=True)]
+        if not parts:
+            return x, x[0], x[0]
+        columns, ferr, berr = (np.array(part, a.dtype) for part in zip(*parts, strict=True))
+        return columns.T, ferr, berr
+
+    return refine
+
+
 def _slogdet(a: np.ndarray) -> Any:
     sign, logabsdet = np.linalg.slogdet(a)
     return (logabsdet if np.isnan(logabsdet) else sign), logabsdet
@@ -126,6 +208,65 @@ def _cho_solve(c: np.ndarray, b: np.ndarray, lower: bool = True) -> Any:
 
 def _cho_solve_upper(c: np.ndarray, b: np.ndarray) -> Any:
     return _cho_solve(c, b, lower=False)
+
+
+def _solve_pos(lower: bool) -> Callable[..., Any]:
+    def solve(a: np.ndarray, b: np.ndarray) -> Any:
+        c, info = _cholesky(a, lower)
+        return (_nan_like(b) if info else _cho_solve(c, b, lower)), info
+
+    return solve
+
+
+def _ldl_factor(a: np.ndarray, lower: bool = True) -> Any:
+    if a.size == 0:
+        return a, np.zeros(len(a)), 0
+    ld, pivots, info = _lapack("sytrf", a)(a, lower=lower)
+    ld = np.tril(ld) if lower else np.triu(ld)
+    nan = np.isnan(ld).any(axis=0)  # of which sytrf says nothing
+    info = info or (nan.any() and 1 + (nan.argmax() if lower else len(nan) - 1 - nan[::-1].argmax()))
+    return (_nan_like(ld) if info else ld), pivots, info
+
+
+def _ldl_solve(ld: np.ndarray, pivots: np.ndarray, b: np.ndarray, lower: bool = True) -> Any:
+    """As sytrs, which SciPy has from 1.17 on. An upper triangle is a lower one turned round."""
+    n, pivots = len(ld), pivots.astype(np.int64)
+    if not lower:
+        turned = np.where(pivots > 0, n + 1 - pivots, -(n + 1) - pivots)[::-1]
+        x, info = _ldl_solve(ld[::-1, ::-1], np.where(abs(pivots[::-1]) <= n, turned, 0), b[::-1])
+        return x[::-1], info and -(n + 1 + info)
+    x = b.copy()
+    blocks: list[int] = []
+    while sum(blocks) < n:
+        k = sum(blocks)
+        order, row = (1, pivots[k] - 1) if pivots[k] > 0 else (2, -pivots[k] - 1)
+        last = k + order - 1
+        if not last <= row < n or pivots[min(last, n - 1)] != pivots[k]:
+            return _nan_like(x), -(k + 1)
+        x[[last, row]] = x[[row, last]]
+        x[last + 1 :] -= ld[last + 1 :, k : last + 1] @ x[k : last + 1]
+        if order == 1:
+            x[k] /= ld[k, k]
+        else:
+            e = ld[last, k]
+            d0, d1, y0, y1 = ld[k, k] / e, ld[last, last] / e, x[k] / e, x[last] / e
+            x[k], x[last] = (d1 * y0 - y1) / (d0 * d1 - 1), (d0 * y1 - y0) / (d0 * d1 - 1)
+        blocks.append(order)
+    for order in blocks[::-1]:
+        k = sum(blocks) - order
+        last = blocks.pop() + k - 1
+        x[k : last + 1] -= ld[last + 1 :, k : last + 1].T @ x[last + 1 :]
+        row = abs(pivots[k]) - 1
+        x[[last, row]] = x[[row, last]]
+    return x, 0
+
+
+def _solve_sym(lower: bool) -> Callable[..., Any]:
+    def solve(a: np.ndarray, b: np.ndarray) -> Any:
+        ld, pivots, info = _ldl_factor(a, lower)
+        return (_nan_like(b) if info else _ldl_solve(ld, pivots, b, lower)[0]), info
+
+    return solve
 
 
 def _triangular(lower: bool, unit: bool) -> Callable[..., Any]:
@@ -229,6 +370,14 @@ FALLBACKS = {
     "lu_factor_wide": Fallback("getrf", _lu_factor),
     "lu_solve": Fallback("getrs", _lu_solve),
     "lu_solve_transposed": Fallback("getrs", _lu_solve_transposed),
+    "lu_rcond": Fallback("gecon", _lu_rcond("1")),
+    "lu_rcond_inf": Fallback("gecon", _lu_rcond("I")),
+    "backward_error": Fallback("none", _backward_error(normwise=False, extra=False)),
+    "backward_error_extra": Fallback("none", _backward_error(normwise=False, extra=True)),
+    "backward_error_norm": Fallback("none", _backward_error(normwise=True, extra=False)),
+    "backward_error_norm_extra": Fallback("none", _backward_error(normwise=True, extra=True)),
+    "refine": Fallback("getrs", _refine(extra=False)),
+    "refine_extra": Fallback("getrs", _refine(extra=True)),
     "solve": Fallback("getrf and getrs", _solve),
     "inv": Fallback("getrf and getri", _inv),
     "det": Fallback("getrf", np.linalg.det),
@@ -241,6 +390,14 @@ FALLBACKS = {
     "solve_upper": Fallback("trtrs", _triangular(lower=False, unit=False)),
     "solve_unit_lower": Fallback("trtrs", _triangular(lower=True, unit=True)),
     "solve_unit_upper": Fallback("trtrs", _triangular(lower=False, unit=True)),
+    "solve_pos": Fallback("potrf and potrs", _solve_pos(lower=True)),
+    "solve_pos_upper": Fallback("potrf and potrs", _solve_pos(lower=False)),
+    "solve_sym": Fallback("sytrf", _solve_sym(lower=True)),
+    "solve_sym_upper": Fallback("sytrf", _solve_sym(lower=False)),
+    "ldl_factor": Fallback("sytrf", _ldl_factor),
+    "ldl_factor_upper": Fallback("sytrf", lambda a: _ldl_factor(a, lower=False)),
+    "ldl_solve": Fallback("substitution", _ldl_solve),
+    "ldl_solve_upper": Fallback("substitution", lambda ld, pivots, b: _ldl_solve(ld, pivots, b, lower=False)),
     "qr_tall": Fallback("geqrf", _qr("economic")),
     "qr_complete": Fallback("geqrf", _qr("full")),
     "qr_r_tall": Fallback("geqrf", _qr_r_tall),

@@ -36,10 +36,15 @@ class Operation:
     results: str
     b: str = ""
     matrices: str = "general"  # or "definite", "symmetric"
+    assume_a: str = ""  # of `solve`: what it is told of them
 
     @property
     def function(self) -> str:
-        return "batched_matmul" if self.name == "matmul" else self.name
+        return "batched_matmul" if self.name == "matmul" else "solve" if self.assume_a else self.name
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {"assume_a": self.assume_a} if self.assume_a else {}
 
 
 def norm(x: np.ndarray) -> np.ndarray:
@@ -132,6 +137,15 @@ OPERATIONS = {
         Operation("matmul", lambda m, k, n: 2 * m * k * n, _matmul, "n", b="n"),
         Operation("lu_factor", lambda m, k, n: 2 / 3 * n**3, _lu, "np"),
         Operation("solve", lambda m, k, n: 2 / 3 * n**3 + 2 * n**2 * k, _solve, "1", b="1"),
+        Operation(
+            "solve_pos",
+            lambda m, k, n: 1 / 3 * n**3 + 2 * n**2 * k,
+            _solve,
+            "1",
+            b="1",
+            matrices="definite",
+            assume_a="pos",
+        ),
         Operation("inv", lambda m, k, n: 2 * n**3, _inv, "n"),
         Operation("det", lambda m, k, n: 2 / 3 * n**3, _det, "s"),
         Operation("cholesky", lambda m, k, n: n**3 / 3, _cholesky, "n", matrices="definite"),

@@ -6,10 +6,11 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 
 from . import _core
 from ._arrays import core_shape
-from ._calls import conjugated, run, run_from_the_right, several, transposed
+from ._calls import checked, conjugated, run, run_from_the_right, several, transposed
 from ._catalog import computed_by
 from ._errors import SINGULAR, SINGULAR_TRIANGLE
 from ._options import flag, is_conjugated, is_transposed, one_triangle
+from ._structured import GUFUNCS, PLAIN, Structure, checked_word, solve_as
 
 _direct = _core.direct
 _direct_solve, _direct_inv = _direct["solve"], _direct["inv"]
@@ -37,12 +38,14 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
-@computed_by("solve")
+@computed_by(*GUFUNCS)
 def solve(
     a: "ArrayLike",
     b: "ArrayLike",
     /,
     *,
+    assume_a: str | None = "general",
+    lower: bool = False,
     left: bool = True,
     out: Any = None,
     overwrite_a: bool = False,
@@ -58,6 +61,13 @@ def solve(
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension, so a stack of vectors is ``b[..., None]``.
         The batch dimensions of `a` and `b` broadcast; a broadcast matrix is not copied.
+    assume_a : str or None
+        What each matrix is, in SciPy's words: "general" ("gen"), "symmetric" ("sym"), "hermitian" ("her"),
+        "positive definite" ("pos"), "upper triangular", "lower triangular", "tridiagonal", "banded" or
+        "diagonal". None: each matrix is looked at, as by "auto" of `linsolve`. Only the part that is named is
+        read.
+    lower : bool
+        Whether to read the lower triangle of symmetric and positive definite matrices, not the upper one.
     left : bool
         False: solve X A = B, with `b` and the result of shape (..., k, n), or of shape (n,) for one row.
         Both are accessed by their strides, without a copy.
@@ -93,7 +103,8 @@ def solve(
     --------
     solve_ex : the same, with singular matrices reported in an array.
     lu_factor, lu_solve : several systems with one matrix.
-    cho_solve : positive definite matrices, in half the time.
+    linsolve : more structures, with a report for each matrix.
+    solve_tridiagonal, solve_banded, solveh_banded : diagonals of any order.
 
     Notes
     -----
@@ -114,6 +125,19 @@ def solve(
     >>> smallmm.solve([[2.0, 1.0], [1.0, 3.0]], [3.0, 4.0])
     array([1., 1.])
     """
+    if assume_a != "general" and checked_word("solve", assume_a) != "general":
+        if left is not True and not flag("solve", "left", left):
+            raise ValueError("solve: left is False; expected True with assume_a")
+        if assume_a in PLAIN and lower is False:
+            direct, gufunc, reason = PLAIN[assume_a]
+            results = direct(a, b, out)
+            if results is not NotImplemented:
+                if results[1] is None:
+                    return results[0]
+                return run("solve", gufunc, {"a": a, "b": b}, (out,), None, reason, results)
+        structure = Structure(checked_word("solve", assume_a), lower=flag("solve", "lower", lower))
+        x, info, reason = solve_as("solve", a, b, structure, (out, None))
+        return checked("solve", (x, info), reason)
     if left is not True and not flag("solve", "left", left):
         return run_from_the_right("solve", "solve", {"a": transposed(a), "b": b}, out, SINGULAR)
     results = _direct_solve(a, b, out)

@@ -46,7 +46,7 @@ def device_name(device: int = 0) -> str:
 
 
 _LAYOUT = ("order_a", "order_b", "order_c", "source_a", "source_b", "aligned", "scaled", "small")
-_FORMS = ("upper", "unit", "transposed")
+_FORMS = ("upper", "unit", "transposed", "normwise", "extra")
 _DTYPES = {"f32": "f32", "f64": "f64", "float32": "f32", "float64": "f64"}
 # Operations with right-hand sides
 _SOLVES = {x for name, (x, _) in _core.gufunc_rows.items() if "k?" in str(getattr(_core, name).signature)}
@@ -90,7 +90,8 @@ def warmup(
         ``order_c`` (1: the matrix is transposed), ``source_a`` and ``source_b`` (1: one matrix for the whole
         batch), ``aligned`` (0: the data begins at any element), ``scaled`` (1: with alpha and beta),
         ``upper`` (which triangle; 1 by default for "solve_triangular"), ``unit`` (1: a unit diagonal),
-        ``transposed`` (1: lu_solve's trans), and ``small`` (1: for a few thousand matrices at most, 0: for
+        ``transposed`` (1: lu_solve's trans), ``normwise`` and ``extra`` (1: of backward_error, refine), and
+        ``small`` (1: for a few thousand matrices at most, 0: for
         more; by default both).
 
     Returns
@@ -165,7 +166,7 @@ def _sizes(shape: Any, columns: bool) -> tuple[int, int, int]:
 
 
 def _has_kernel(operation: str, m: int, k: int, n: int) -> bool:
-    if min(m, k, n) < 1:
+    if min(m, k, n) < 1 or _core.operations[operation][0][0] != "a":  # but diagonals of A
         return False
     return max(m, k, n) <= LARGEST if operation == "MATMUL" else has_kernel(m, n)
 
@@ -175,7 +176,7 @@ def _as_kernels_see(operation: str, layout: dict[str, int]) -> dict[str, int]:
     given = {"upper": int(operation == "SOLVE_TRIANGULAR"), **layout}
     form = sum(_core.forms[word] for word in _FORMS if given.get(word))
     placed = {word: value for word, value in layout.items() if word not in _FORMS}
-    if operation in ("CHOLESKY", "CHO_SOLVE") and form:
+    if operation in ("CHOLESKY", "CHO_SOLVE", "SOLVE_POS") and form:
         form, placed["order_a"] = 0, 1
         if operation == "CHOLESKY":
             placed["order_c"] = 1

@@ -30,6 +30,7 @@ ROWS = [
     if dtype[0] == "f" or _core.gufunc_rows[name][0] in _core.complex_operations
 ]
 INEXACT = {"slogdet": [0]}  # the outputs that are recorded: not the logarithm
+OF_DIAGONALS = "solve_tridiagonal", "solve_banded", "solveh_banded"
 MATRICES = 19  # full vectors of all instruction sets, and a rest
 
 
@@ -58,11 +59,21 @@ def laid_out(x: np.ndarray, core: int, layout: int) -> np.ndarray:
     return x
 
 
+def outweigh(x: np.ndarray, name: str, seed: int) -> None:
+    """Make the main diagonal larger than the others, where operands are diagonals."""
+    m = x.shape[-2]
+    if name.startswith("solve_tridiagonal"):
+        x += 3 * (seed == 1)
+    else:
+        main = {"solve_banded": m - 1 - (m - 1) // 2, "solveh_banded": 0, "solveh_banded_upper": m - 1}[name]
+        x[..., main, :] += 2 * m + 1
+
+
 def operands_of(name: str, m: int, n: int, k: int, batch: tuple[int, ...], dtype: type) -> list[np.ndarray]:
     """The inputs of a gufunc: well-conditioned matrices, and one that is singular."""
     ufunc = getattr(_core, name)
     inputs = ufunc.signature.split("->")[0][1:-1].split("),(")
-    sizes = {"m": m, "n": n, "k": k}
+    sizes = {"m": n - 1 if name.startswith("solve_tridiagonal") else m, "n": n, "k": k}
     operands = []
     for seed, letters in enumerate(inputs):
         core = tuple(sizes[c] for c in letters.replace("?", "").split(",") if c)
@@ -70,11 +81,21 @@ def operands_of(name: str, m: int, n: int, k: int, batch: tuple[int, ...], dtype
         x = numbers(batch + core, place)
         if np.dtype(dtype).kind == "c":
             x = x + 1j * numbers(batch + core, place + (1 << 20))
-        if seed == 0 and name not in ("matmul", "batched_matmul", "gemm", "matvec", "vecmat"):
+        if name.startswith("refine") and seed in (1, 2):  # the factors of the first
+            x = _core.lu_factor(operands[0])[seed - 1]
+        elif name.startswith(OF_DIAGONALS) and core and "k?" not in letters:
+            outweigh(x, name, seed)
+            x[(0,) * len(batch)] = 0
+        elif seed == 0 and name not in ("matmul", "batched_matmul", "gemm", "matvec", "vecmat"):
             x += (min(m, n) + 1) * np.eye(*core)
             if not name.startswith(("eig", "qr", "lstsq", "svd")):
                 x[(0,) * len(batch)] = 0
-        if name.startswith("lu_solve") and len(core) == 1:  # pivots
+        if name == "solve_banded" and not core:  # how many are below the main one
+            x = np.full(batch, (m - 1) // 2)
+        if name.startswith("ldl_solve") and len(core) == 1:  # pivots, of blocks of order 1 and 2
+            pairs = (np.arange(n) < n // 2 * 2) & (numbers((*batch, 1), 5) > 0)
+            x = np.where(pairs, -1 - np.arange(n) // 2 * 2 - (name == "ldl_solve"), 1 + np.arange(n))
+        if name.startswith(("lu_solve", "lu_rcond")) and len(core) == 1:  # pivots
             x = np.arange(n) + np.int64(numbers(batch + core, 5) > 0) * (n - 1 - np.arange(n))
         if name == "lstsq" and not core:
             x = np.full(batch, 2.0**-16)

@@ -35,6 +35,7 @@ from matrices import (
     nearly_deficient,
     normal,
     not_finite,
+    symmetric,
 )
 
 import smallmm
@@ -49,6 +50,7 @@ SHAPES_OF_QR = [
     *((n, 2 * n + 1) for n in (*range(1, 9), 12, 16, 21)),
     *[(1, 32), (32, 1), (1024, 1), (1, 1024), (100, 10), (10, 100), (33, 31), (31, 33), (341, 3), (3, 341)],
 ]
+OF_ANY_ORDER = tuple((n, n) for n in (*range(1, 12), 16, 23, 32, 33, 70))
 FEW_SHAPES_OF_QR = [(1, 1), (3, 3), (5, 2), (2, 5), (8, 8), (12, 4), (17, 9), (9, 17), (32, 32), (60, 6)]
 
 
@@ -101,11 +103,71 @@ def upper_factors(rng, m, n, dtype):
     return np.ascontiguousarray(c.mT), b
 
 
+def ldl_factored(lower):
+    """Factors, with anything in the other triangle, and some pivots that are none."""
+
+    def operands(rng, m, n, dtype):
+        a, b = with_right_sides(matrices)(rng, m, n, dtype)
+        ld, pivots, _ = core.reference(core.ldl_factor if lower else core.ldl_factor_upper, a)
+        pivots[::7, n // 2] = rng.choice([-1, 0, n + 1, 2**31 - 1, -(2**31), -n], len(pivots[::7]))
+        return ld + (np.triu(a, 1) if lower else np.tril(a, -1)), pivots, b
+
+    return operands
+
+
+def tridiagonal(rng, m, n, dtype):
+    a, b = with_right_sides(matrices)(rng, m, n, dtype)
+    return *(np.ascontiguousarray(a.diagonal(k, 1, 2)) for k in (-1, 0, 1)), b
+
+
+def banded(rng, m, n, dtype):
+    """Some more of the diagonals below the main one, and some fewer."""
+    a, b = with_right_sides(matrices)(rng, m, n, dtype)
+    ab = np.ascontiguousarray(a[:, : 1 + n % 5])
+    return ab, rng.integers(0, ab.shape[1], len(ab)).astype(np.int32), b
+
+
+def definite_banded(lower):
+    def operands(rng, m, n, dtype):
+        a, b = with_right_sides(definite)(rng, m, n, dtype)
+        ab = np.zeros((len(a), 1 + n % 4, n), dtype)
+        for k in range(min(n, ab.shape[1])):
+            if lower:
+                ab[:, k, : n - k] = a.diagonal(k, 1, 2)
+            else:
+                ab[:, -1 - k, k:] = a.diagonal(k, 1, 2)
+        return ab, b
+
+    return operands
+
+
 def least_squares(rng, m, n, dtype):
     a = np.concatenate([*matrices(rng, m, n, dtype), nearly_deficient(rng, m, n, dtype)])
     a, b = with_right_sides(lambda *_: (rng.permutation(a),))(rng, m, n, dtype)
     eps = np.finfo(dtype).eps
     return a, b, np.resize(np.array([max(m, n) * eps, 1e-3, eps**2, 0], dtype), len(a))
+
+
+def conditions(rng, m, n, dtype):
+    """Factors, and norms of what was factored."""
+    (a,) = matrices(rng, m, n, dtype)
+    lu, pivots, _ = core.reference(core.lu_factor, a)
+    with np.errstate(all="ignore"):
+        return lu, pivots, np.abs(a).sum(-2).max(-1).astype(dtype)
+
+
+def inexact(rng, m, n, dtype):
+    """Solutions that refinement needs several steps for."""
+    a, b = with_right_sides(matrices)(rng, m, n, dtype)
+    lu, pivots, _ = core.reference(core.lu_factor, a)
+    x = core.reference(core.lu_solve, lu, pivots, b)
+    with np.errstate(all="ignore"):
+        return a, lu, pivots, b, x + x * (normal(rng, x.shape, dtype) / 128)
+
+
+def solutions(rng, m, n, dtype):
+    a, _, _, b, x = inexact(rng, m, n, dtype)
+    return a, x, b
 
 
 def tall(shapes):
@@ -165,6 +227,27 @@ CASES = {
         qr_case(core.svd_full_wide, lambda shapes: flat(wide(shapes))),
         qr_case(core.svdvals_tall, tall),
         qr_case(core.svdvals_wide, wide),
+        Case(core.solve_pos, with_right_sides(definite)),
+        Case(core.solve_pos_upper, with_right_sides(definite)),
+        Case(core.solve_sym, with_right_sides(matrices)),
+        Case(core.solve_sym_upper, with_right_sides(matrices)),
+        Case(core.ldl_factor, matrices),
+        Case(core.ldl_factor_upper, matrices),
+        Case(core.ldl_solve, ldl_factored(lower=True)),
+        Case(core.ldl_solve_upper, ldl_factored(lower=False)),
+        Case(core.solve_tridiagonal, tridiagonal, OF_ANY_ORDER),
+        Case(core.solve_tridiagonal_unpivoted, tridiagonal, OF_ANY_ORDER),
+        Case(core.solve_banded, banded, OF_ANY_ORDER),
+        Case(core.solveh_banded, definite_banded(lower=True), OF_ANY_ORDER),
+        Case(core.solveh_banded_upper, definite_banded(lower=False), OF_ANY_ORDER),
+        Case(core.lu_rcond, conditions),
+        Case(core.lu_rcond_inf, conditions),
+        Case(core.backward_error, solutions),
+        Case(core.backward_error_extra, solutions),
+        Case(core.backward_error_norm, solutions),
+        Case(core.backward_error_norm_extra, solutions),
+        Case(core.refine, inexact),
+        Case(core.refine_extra, inexact),
     )
 }
 
@@ -262,7 +345,21 @@ def test_batch_beyond_16_bits(isa, number, case, n):
 @pytest.mark.parametrize("k", [0, 1, 2, 4, 7, 8, 9, 16, 17, 40, 300])
 @pytest.mark.parametrize(
     "gufunc",
-    ["solve", "lu_solve", "lu_solve_transposed", "cho_solve", "cho_solve_upper", "solve_lower", "lstsq"],
+    [
+        "solve",
+        "lu_solve",
+        "lu_solve_transposed",
+        "cho_solve",
+        "cho_solve_upper",
+        "solve_lower",
+        "lstsq",
+        "solve_pos",
+        "solve_sym",
+        "ldl_solve",
+        "solve_tridiagonal",
+        "solve_banded",
+        "solveh_banded",
+    ],
 )
 def test_right_hand_sides(isa, number, gufunc, k):
     """Columns do not know of each other."""
@@ -398,6 +495,24 @@ class TestAccuracy:
                 assert_accurate_solution(x, t.mT, b)
                 x = smallmm.solve_triangular(diagonal.astype(number), b, "C", **given)
                 assert_accurate_solution(x, t.conj().mT, b)
+
+    def test_ldl(self, isa, dtype, n, rng):
+        a = symmetric(good(rng, n, n, dtype))
+        b = normal(rng, (len(a), n, 2), dtype)
+        for lower in (False, True):
+            ld, pivots = smallmm.ldl_factor(np.tril(a) if lower else np.triu(a), lower=lower)
+            x = smallmm.ldl_solve(ld, pivots, b, lower=lower)
+            assert_accurate_solution(x, a, b)
+            assert_same_bits(smallmm.solve(a, b, assume_a="sym", lower=lower), x)
+
+    def test_solve_pos(self, isa, dtype, n, rng):
+        a = good_definite(rng, n, dtype)
+        b = normal(rng, (len(a), n, 2), dtype)
+        for lower in (False, True):
+            x = smallmm.solve(np.tril(a) if lower else np.triu(a), b, assume_a="pos", lower=lower)
+            assert_accurate_solution(x, a, b)
+            factor = smallmm.cholesky(a, upper=not lower)
+            assert_same_bits(smallmm.cho_solve((factor, lower), b), x)
 
     @pytest.mark.parametrize("shape", ["square", "tall", "wide"])
     def test_qr(self, isa, number, n, shape, rng):

@@ -35,6 +35,18 @@ def definite(rng, shape, dtype):
     return (x @ x.mT + shape[-1] * np.eye(shape[-1])).astype(dtype)
 
 
+def diagonals(a):
+    return [a.diagonal(k, -2, -1) for k in (-1, 0, 1)]
+
+
+def banded(a):
+    """Three diagonals, as SciPy stores them."""
+    below, main, above = diagonals(a)
+    ab = np.zeros((*a.shape[:-2], 3, a.shape[-1]), a.dtype)
+    ab[..., 0, 1:], ab[..., 1, : main.shape[-1]], ab[..., 2, :-1] = above, main, below
+    return ab
+
+
 # Every function as one of a square, well-conditioned, definite a and of b, and what its results are called
 FUNCTIONS = {
     "lu_factor": lambda a, b, **k: smallmm.lu_factor(a, **k),
@@ -73,9 +85,28 @@ FUNCTIONS = {
     "svd, values": lambda a, b, **k: smallmm.svd(a, compute_uv=False, **k),
     "svd_ex": lambda a, b, **k: smallmm.svd_ex(a, **k),
     "svdvals": lambda a, b, **k: smallmm.svdvals(a, **k),
+    "ldl_factor": lambda a, b, **k: smallmm.ldl_factor(a, **k),
+    "ldl_factor, upper": lambda a, b, **k: smallmm.ldl_factor(a, lower=False, **k),
+    "ldl_factor_ex": lambda a, b, **k: smallmm.ldl_factor_ex(a, **k),
+    "ldl_solve": lambda a, b, **k: smallmm.ldl_solve(*smallmm.ldl_factor(a), b, **k),
+    "solve_tridiagonal": lambda a, b, **k: smallmm.solve_tridiagonal(*diagonals(a), b, **k),
+    "solve_banded": lambda a, b, **k: smallmm.solve_banded((1, 1), banded(a), b, **k),
+    "solveh_banded": lambda a, b, **k: smallmm.solveh_banded(banded(a)[..., :2, :], b, **k),
     "svdvals_ex": lambda a, b, **k: smallmm.svdvals_ex(a, **k),
 }
+FUNCTIONS |= {
+    f"{op}, {word}": lambda a, b, op=op, word=word, **k: getattr(smallmm, op)(a, b, assume_a=word, **k)
+    for op, words in {
+        "solve": ("symmetric", "pos", "lower triangular", "upper triangular"),
+        "linsolve": ("general", "sym", "banded", "tridiagonal", "diagonal", "auto"),
+        "linsolve_ex": ("general", "tridiagonal", "positive definite"),
+    }.items()
+    for word in words
+}
 WITH_B = [name for name in FUNCTIONS if "solve" in name or "lstsq" in name]
+# Their first operands are made of a by NumPy
+OF_DIAGONALS = {"solve_tridiagonal", "solve_banded", "solveh_banded"}
+OF_MATRICES = [name for name in FUNCTIONS if name not in OF_DIAGONALS]
 
 
 def test_every_function_is_here():
@@ -99,6 +130,27 @@ def test_the_catalogue_has_the_gufuncs_that_are_called(monkeypatch):
         lambda a, b: smallmm.eigh_ex(a, UPLO="U"),
         lambda a, b: smallmm.eigvalsh_ex(a, UPLO="U"),
         lambda a, b: smallmm.svd_ex(a, full_matrices=False),
+        *(
+            lambda a, b, options=options, function=function: function(a, b, **options)
+            for function in (smallmm.solve, smallmm.linsolve, smallmm.linsolve_ex)
+            for options in (
+                {"assume_a": "pos"},
+                {"assume_a": "pos", "lower": True},
+                {"assume_a": "sym"},
+                {"assume_a": "sym", "lower": True},
+                {"assume_a": "upper triangular"},
+                {"assume_a": "lower triangular"},
+            )
+        ),
+        *(
+            lambda a, b, word=word, function=function: function(a, b, assume_a=word, unit_diagonal=True)
+            for function in (smallmm.linsolve, smallmm.linsolve_ex)
+            for word in ("upper triangular", "lower triangular")
+        ),
+        lambda a, b: smallmm.ldl_factor_ex(a, lower=False),
+        lambda a, b: smallmm.ldl_solve(a, range(1, len(a) + 1), b, lower=False),
+        lambda a, b: smallmm.solve_tridiagonal(*diagonals(a), b, pivot=False),
+        lambda a, b: smallmm.solveh_banded(banded(a)[1:], b, lower=True),
     )
     for function in (*FUNCTIONS.values(), *other_forms):
         for m, n in ((3, 3), (3, 2), (2, 3)):  # of integers, which the direct way does not take
@@ -330,6 +382,7 @@ class TestPandas:
     def pd(self):
         return pytest.importorskip("pandas")
 
+    @pytest.mark.parametrize("name", OF_MATRICES)
     def test_values(self, name, function, pd, rng):
         """As in numpy.linalg, whatever the labels."""
         a, b = definite(rng, (3, 3), np.float64), normal(rng, (3, 2), np.float64)
@@ -365,6 +418,7 @@ class TestTorch:
     def torch(self):
         return pytest.importorskip("torch")
 
+    @pytest.mark.parametrize("name", OF_MATRICES)
     def test_same_library_back(self, function, torch, rng):
         a, b = definite(rng, (5, 4, 4), np.float32), normal(rng, (5, 4, 2), np.float32)
         expected = function(a, b)
@@ -374,6 +428,7 @@ class TestTorch:
             assert isinstance(x, torch.Tensor)
             assert_same_bits(np.ascontiguousarray(x.numpy()), np.ascontiguousarray(y))
 
+    @pytest.mark.parametrize("name", OF_MATRICES)
     def test_out(self, function, torch, rng):
         a, b = (
             torch.from_numpy(definite(rng, (5, 4, 4), np.float64)),
@@ -416,6 +471,7 @@ class TestTorch:
 
 
 class TestJax:
+    @pytest.mark.parametrize("name", OF_MATRICES)
     def test_same_library_back(self, function, jax, rng):
         a, b = definite(rng, (5, 4, 4), np.float32), normal(rng, (5, 4, 2), np.float32)
         expected = function(a, b)
@@ -449,6 +505,7 @@ class TestJax:
 
 
 class TestDask:
+    @pytest.mark.parametrize("name", OF_MATRICES)
     def test_stays_lazy(self, name, function, rng):
         da = pytest.importorskip("dask.array")
         if name == "lu_solve":
@@ -526,7 +583,17 @@ class OnDevice:
         raise AssertionError("moved off the device")
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_B if "lu_solve" not in name and "unit" not in name])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in WITH_B
+        if "lu_solve" not in name
+        and "unit" not in name
+        and name in OF_MATRICES
+        and not name.endswith(("auto", "banded", "tridiagonal"))
+    ],
+)
 def test_device_arrays_do_not_move(function):
     with pytest.raises(
         TypeError, match=r"is a numpy.ndarray on the host but \w+ is a .*OnDevice on a device"
@@ -730,12 +797,18 @@ class TestPivots:
 
 class TestExplain:
     @pytest.mark.parametrize("n", [1, 4, 16, 32])
+    @pytest.mark.parametrize(
+        "name", [name for name in OF_MATRICES if not name.endswith(("diagonal", "banded", "auto"))]
+    )
     def test_kernels(self, name, function, isa, dtype, n, rng):
         a, b = definite(rng, (100, n, n), dtype), normal(rng, (100, n, 2), dtype)
         op, _, form = name.partition(", ")
-        pair = {"lu_solve": (a, np.zeros((100, n), np.int32)), "cho_solve": (a, form != "upper")}.get(op, a)
-        keywords = {"qr": {"mode": form or "reduced"}}.get(op, {})
-        plan = smallmm.explain(op, pair, *((b,) if name in WITH_B else ()), **keywords)
+        pivots = np.zeros((100, n), np.int32)
+        pair = {"lu_solve": (a, pivots), "cho_solve": (a, form != "upper")}.get(op, a)
+        keywords = {"qr": {"mode": form or "reduced"}, "ldl_factor": {"lower": form != "upper"}}.get(op, {})
+        keywords |= {"assume_a": form} if op in ("solve", "linsolve", "linsolve_ex") and form else {}
+        others = (pivots,) if op == "ldl_solve" else ()
+        plan = smallmm.explain(op, pair, *others, *((b,) if name in WITH_B else ()), **keywords)
         assert plan.op == op
         assert plan.matrices == 100
         assert plan.kernel.startswith("smm_")
@@ -970,12 +1043,13 @@ def test_masked_arrays_without_a_masked_element():
     assert smallmm.lstsq(a, a).rank.tolist() == [2, 2, 2]
 
 
+@pytest.mark.parametrize("name", OF_MATRICES)
 def test_no_mask_is_ignored(function):
     a, b = np.ma.array(2 * EYE(3)), ONES((3, 2))
     function(a, b)
     a[0, 1] = np.ma.masked
     with pytest.raises(
-        TypeError, match=r"\w+: (a|c|LU) is a masked array, 1 of whose 9 elements are masked; .*filled"
+        TypeError, match=r"\w+: (a|c|LU|LD) is a masked array, 1 of whose 9 elements are masked; .*filled"
     ):
         function(a, b)
 

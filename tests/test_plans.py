@@ -43,6 +43,7 @@ def no_kernel_is_forced_afterwards() -> Iterator[None]:
         ("qr_lanes", smallmm.qr, 3),
         ("cholesky_lanes", smallmm.cholesky, 2),
         ("eigh_lanes", smallmm.eigh, 2),
+        ("ldl_scalars", smallmm.ldl_factor, 3),
         ("matmul_strided", smallmm.matmul, 5),
         ("matmul_rows", smallmm.matmul, 8),
     ],
@@ -133,7 +134,9 @@ class TestTables:
     def test_operations(self):
         for name, operands in _core.operations.items():
             names = [operand for operand, *_ in operands]
-            assert names[0] == "a"
+            assert names[0] == {"SOLVE_TRIDIAGONAL": "dl", "SOLVE_BANDED": "ab", "SOLVEH_BANDED": "ab"}.get(
+                name, "a"
+            )
             assert len(set(names)) == len(names) <= _core.limits["operands"]
             assert ("info" in names) == (name != "MATMUL")
             assert "info" not in names[:-1]

@@ -28,6 +28,7 @@ CORE = {
     "matmul": Core("MATMUL", has_info=False),
     "lu_factor": Core("LU"),
     "solve": Core("SOLVE"),
+    "solve_pos": Core("SOLVE_POS"),
     "inv": Core("INV"),
     "det": Core("DET", has_info=False),
     "cholesky": Core("CHOLESKY"),

@@ -9,6 +9,7 @@
 /* --- describing operands --- */
 
 bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n) {
+    if (smm_operations[op].operand[0].direction & SMM_LONG) return false; /* there are kernels on the CPU only */
     if (op == SMM_OP_MATMUL) return m <= SMM_CUDA_MOST && k <= SMM_CUDA_MOST && n <= SMM_CUDA_MOST;
     return m > 0 && n > 0 && (m <= SMM_MOST_ORDER || n <= SMM_MOST_ORDER) && m * n <= SMM_MOST_ORDER * SMM_MOST_ORDER;
 }
@@ -67,7 +68,7 @@ static smm_cuda_operand transposed(smm_cuda_operand x) {
 /* What is said of an upper triangle is said of the lower one of the transpose; a product by columns is
  * C^T = B^T A^T: then the answer is true. */
 static bool normalise(smm_call *c, smm_cuda_operand x[]) {
-    if (c->form & SMM_UPPER && (c->op == SMM_OP_CHOLESKY || c->op == SMM_OP_CHO_SOLVE)) {
+    if (c->form & SMM_UPPER && (c->op == SMM_OP_CHOLESKY || c->op == SMM_OP_CHO_SOLVE || c->op == SMM_OP_SOLVE_POS)) {
         x[SMM_A] = transposed(x[SMM_A]);
         if (c->op == SMM_OP_CHOLESKY) x[SMM_CHOLESKY_l] = transposed(x[SMM_CHOLESKY_l]);
         c->form &= ~SMM_UPPER;

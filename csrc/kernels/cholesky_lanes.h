@@ -96,6 +96,15 @@ INLINE void cholesky_rows(vec *l, vec *r, vec *info, intptr_t i0, const int rows
     }
 }
 
+INLINE void cholesky_panel(vec *l, vec *r, vec *info, intptr_t i0, intptr_t rows) {
+    switch (rows) {
+    case 1: cholesky_rows(l, r, info, i0, 1); break;
+    case 2: cholesky_rows(l, r, info, i0, 2); break;
+    case 3: cholesky_rows(l, r, info, i0, 3); break;
+    default: cholesky_rows(l, r, info, i0, TILE);
+    }
+}
+
 /* Row i of C: l_i0 .. l_ii, zeros. */
 INLINE void cholesky_store_row(const smm_operand *to, intptr_t q, const vec *l, intptr_t i, intptr_t n,
                                intptr_t count) {
@@ -126,12 +135,7 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
         for (intptr_t i = 0; i < n; i += TILE) {
             const intptr_t rows = least(TILE, n - i);
             if (!by_columns) panels_load_rows(l, &call->cholesky.a, q, n, false, i, i + rows, count);
-            switch (rows) {
-            case 1: cholesky_rows(l, r, &info, i, 1); break;
-            case 2: cholesky_rows(l, r, &info, i, 2); break;
-            case 3: cholesky_rows(l, r, &info, i, 3); break;
-            default: cholesky_rows(l, r, &info, i, TILE);
-            }
+            cholesky_panel(l, r, &info, i, rows);
             for (intptr_t j = i; j < i + rows; j++) {
                 if (cold) prefetch(next + j * LANES * n, LANES * n);
                 cholesky_store_row(&call->cholesky.l, q, l, j, n, count);

@@ -82,7 +82,7 @@ static unsigned any_needs(const smm_call *call) {
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define GROUPED(group, stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold, group}
+#define GROUPED(group, stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold, group, NULL}
 #define ROW(...) GROUPED(0, __VA_ARGS__)
 
 /* Groups of products, on AVX2 of 2 KB: up to 15 % faster out of cache at f32 than 1 KB, as fast at f64 (AMD Zen 3).
@@ -199,6 +199,40 @@ static const smm_kernel triangular_list[] = {
     ROW(triangular_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
+static const smm_kernel solve_pos_list[] = {
+    ROW(solve_pos_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+};
+
+static const smm_kernel ldl_list[] = {
+    ROW(ldl_scalars, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
+static const smm_kernel ldl_solve_list[] = {
+    ROW(ldl_solve_scalars, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
+static const smm_kernel solve_sym_list[] = {
+    ROW(solve_sym_scalars, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
+/* A kernel that says how much room it takes. */
+#define ROOMY(stem) {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), any_needs, SMM_BEYOND_L2, 0, KERNEL(stem##_room)}
+static const smm_kernel tridiagonal_list[] = {ROOMY(tridiagonal_lanes)};
+static const smm_kernel banded_list[] = {ROOMY(banded_lanes)};
+static const smm_kernel banded_pos_list[] = {ROOMY(banded_pos_lanes)};
+
+static const smm_kernel lu_rcond_list[] = {
+    ROW(lu_rcond_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
+static const smm_kernel backward_error_list[] = {
+    ROW(backward_error_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
+static const smm_kernel refine_list[] = {
+    ROW(refine_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
 #define LIST(x) {x, sizeof x / sizeof *x}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .lists = {[SMM_OP_MATMUL] = LIST(matmul_list),
@@ -219,7 +253,17 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_list),
               [SMM_OP_SVD] = LIST(svd_list),
               [SMM_OP_SVD_FULL] = LIST(svd_list),
-              [SMM_OP_SVDVALS] = LIST(svdvals_list)},
+              [SMM_OP_SVDVALS] = LIST(svdvals_list),
+              [SMM_OP_SOLVE_POS] = LIST(solve_pos_list),
+              [SMM_OP_SOLVE_TRIDIAGONAL] = LIST(tridiagonal_list),
+              [SMM_OP_SOLVE_BANDED] = LIST(banded_list),
+              [SMM_OP_SOLVEH_BANDED] = LIST(banded_pos_list),
+              [SMM_OP_LDL] = LIST(ldl_list),
+              [SMM_OP_LDL_SOLVE] = LIST(ldl_solve_list),
+              [SMM_OP_SOLVE_SYM] = LIST(solve_sym_list),
+              [SMM_OP_LU_RCOND] = LIST(lu_rcond_list),
+              [SMM_OP_BACKWARD_ERROR] = LIST(backward_error_list),
+              [SMM_OP_REFINE] = LIST(refine_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

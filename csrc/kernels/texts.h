@@ -29,6 +29,9 @@
 #include "eigh_lanes.h"
 #include "svd_lanes.h"
 #include "triangular_lanes.h"
+#include "banded_lanes.h"
+#include "ldl_scalars.h"
+#include "refinement_lanes.h"
 
 #if defined(SMM_KERNELS_F32)
 #include "stored.h"

@@ -106,30 +106,64 @@ static void KERNEL(solve_triangle)(const triangle *t, vec *x, intptr_t ld, intpt
 _Static_assert(offsetof(smm_call, solve_triangular.x) == offsetof(smm_call, cho_solve.x) &&
                    offsetof(smm_call, solve_triangular.info) == offsetof(smm_call, cho_solve.info),
                "CHO_SOLVE has the operands of SOLVE_TRIANGULAR");
+_Static_assert(offsetof(smm_call, solve_triangular.x) == offsetof(smm_call, solve_pos.x) &&
+                   offsetof(smm_call, solve_triangular.b) == offsetof(smm_call, solve_pos.b),
+               "so has SOLVE_POS");
+
+/* X of matrices q .. q+count-1, by the triangle alone or by its transpose, too. */
+INLINE void solve_right_sides(const triangle *t, const smm_call *call, intptr_t q, intptr_t count, bool reversed,
+                              bool both) {
+    const intptr_t n = call->n;
+    for (intptr_t k = 0; k < call->k; k += BLOCK) {
+        const intptr_t width = least(BLOCK, call->k - k);
+        smm_operand b = call->solve_triangular.b, c = call->solve_triangular.x;
+        vec x[SMM_MOST_ORDER * BLOCK];
+        b.data = (char *)b.data + k * b.col;
+        c.data = (char *)c.data + k * c.col;
+        lanes_load(x, &b, q, n, width, count);
+        if (reversed)
+            KERNEL(solve_triangle)(t, x + (n - 1) * width, -width, n, width, false);
+        else
+            KERNEL(solve_triangle)(t, x, width, n, width, false);
+        if (both) KERNEL(solve_triangle)(t, x, width, n, width, true);
+        lanes_store(&c, q, x, n, width, count);
+    }
+    lanes_spoil(&call->solve_triangular.x, q, t->info, n, call->k, count);
+}
 
 /* SOLVE_TRIANGULAR: forward; CHO_SOLVE: forward, then backward. A reversed triangle meets its unknowns in reverse. */
 static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    const intptr_t n = call->n;
     const bool reversed = call->form & SMM_UPPER;
     triangle *const t = smm_kernel_room();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         load_triangle(t, call, q, count, cold);
         lanes_store_int(&call->solve_triangular.info, q, t->info, count);
-        for (intptr_t k = 0; k < call->k; k += BLOCK) {
-            const intptr_t width = least(BLOCK, call->k - k);
-            smm_operand b = call->solve_triangular.b, c = call->solve_triangular.x;
-            vec x[SMM_MOST_ORDER * BLOCK];
-            b.data = (char *)b.data + k * b.col;
-            c.data = (char *)c.data + k * c.col;
-            lanes_load(x, &b, q, n, width, count);
-            if (reversed)
-                KERNEL(solve_triangle)(t, x + (n - 1) * width, -width, n, width, false);
-            else
-                KERNEL(solve_triangle)(t, x, width, n, width, false);
-            if (call->op == SMM_OP_CHO_SOLVE) KERNEL(solve_triangle)(t, x, width, n, width, true);
-            lanes_store(&c, q, x, n, width, count);
+        solve_right_sides(t, call, q, count, reversed, call->op == SMM_OP_CHO_SOLVE);
+    }
+}
+
+/* SOLVE_POS: the factor of cholesky_lanes, which then solves as that of CHO_SOLVE. */
+static void KERNEL(solve_pos_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+    const intptr_t n = call->n;
+    const smm_operand *a = &call->solve_pos.a;
+    const strides s = strides_of(a);
+    const bool by_columns = s.row == 1 && s.col != 1;
+    triangle *const t = smm_kernel_room();
+    for (intptr_t q = first; q < last; q += LANES) {
+        const intptr_t count = least(LANES, last - q);
+        const T *next = ahead_of(a, q, LANES * n * n);
+        t->info = lane_set(0);
+        t->plain = true;
+        if (by_columns) panels_load_columns(t->l, a, q, n, false, count);
+        for (intptr_t i = 0; i < n; i += TILE) {
+            const intptr_t rows = least(TILE, n - i);
+            if (!by_columns) panels_load_rows(t->l, a, q, n, false, i, i + rows, count);
+            if (cold) prefetch(next + i * LANES * n, rows * LANES * n);
+            cholesky_panel(t->l, t->r, &t->info, i, rows);
+            for (intptr_t j = i; j < i + rows; j++) t->plain &= !lane_any(~lane_normal(t->r[j]));
         }
-        lanes_spoil(&call->solve_triangular.x, q, t->info, n, call->k, count);
+        lanes_store_int(&call->solve_pos.info, q, t->info, count);
+        solve_right_sides(t, call, q, count, false, true);
     }
 }

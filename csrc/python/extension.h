@@ -79,7 +79,9 @@ typedef struct smm_device_plan { /* how a call would run on a device */
 typedef struct smm_detour {
     smm_status (*take)(struct smm_detour *detour, const smm_call *call);
     void (*take_device)(struct smm_detour *detour, const smm_device_plan *plan); /* NULL: calls on devices run */
-    smm_plan_info plan;                                                          /* of the first call */
+    smm_plan_info plan;                                                          /* of the first call, with */
+    smm_op op;
+    unsigned form;
     char device_kernel[64];
     const char *source, *tuned_on; /* of the kernel of the first call on a device */
     intptr_t calls, matrices;

@@ -54,6 +54,29 @@ static const smm_gufunc gufuncs[] = {
     {"svd_full_wide", "the same for m <= n", .op = SMM_OP_SVD_FULL, .k = 'm', .whole = true},
     {"svdvals_tall", "singular values, info for m >= n", .op = SMM_OP_SVDVALS, .k = 'n', .whole = true},
     {"svdvals_wide", "the same for m <= n", .op = SMM_OP_SVDVALS, .k = 'm', .whole = true},
+    {"solve_pos", "X of A X = B by Cholesky, info", .op = SMM_OP_SOLVE_POS, .whole = true},
+    {"solve_pos_upper", "the same of the upper triangle", .op = SMM_OP_SOLVE_POS, .form = SMM_UPPER, .whole = true},
+    {"solve_sym", "X of A X = B by L D L^T, info", .op = SMM_OP_SOLVE_SYM, .whole = true},
+    {"solve_sym_upper", "the same of the upper triangle", .op = SMM_OP_SOLVE_SYM, .form = SMM_UPPER, .whole = true},
+    {"ldl_factor", "L D L^T, pivots, info", .op = SMM_OP_LDL, .whole = true},
+    {"ldl_factor_upper", "the same of the upper triangle", .op = SMM_OP_LDL, .form = SMM_UPPER, .whole = true},
+    {"ldl_solve", "X of A X = B, info", .op = SMM_OP_LDL_SOLVE, .whole = true},
+    {"ldl_solve_upper", "the same of the upper triangle", .op = SMM_OP_LDL_SOLVE, .form = SMM_UPPER, .whole = true},
+    {"solve_tridiagonal", "X of A X = B, info", .op = SMM_OP_SOLVE_TRIDIAGONAL, .whole = true},
+    {"solve_tridiagonal_unpivoted", "the same, rows in place", .op = SMM_OP_SOLVE_TRIDIAGONAL, .form = SMM_UNPIVOTED,
+     .whole = true},
+    {"solve_banded", "X of A X = B, info", .op = SMM_OP_SOLVE_BANDED, .whole = true},
+    {"solveh_banded", "X of A X = B, ab lower, info", .op = SMM_OP_SOLVEH_BANDED, .whole = true},
+    {"solveh_banded_upper", "the same, ab upper", .op = SMM_OP_SOLVEH_BANDED, .form = SMM_UPPER, .whole = true},
+    {"lu_rcond", "1 / (|A| |A^-1|) in 1-norms", .op = SMM_OP_LU_RCOND},
+    {"lu_rcond_inf", "the same in infinity norms", .op = SMM_OP_LU_RCOND, .form = SMM_TRANSPOSED},
+    {"backward_error", "max |B - A X| / (|A| |X| + |B|)", .op = SMM_OP_BACKWARD_ERROR},
+    {"backward_error_extra", "the same, accurately", .op = SMM_OP_BACKWARD_ERROR, .form = SMM_EXTRA},
+    {"backward_error_norm", "the same in norms", .op = SMM_OP_BACKWARD_ERROR, .form = SMM_NORMWISE},
+    {"backward_error_norm_extra", "the same in norms, accurately", .op = SMM_OP_BACKWARD_ERROR,
+     .form = SMM_NORMWISE | SMM_EXTRA},
+    {"refine", "a better X, ferr, berr", .op = SMM_OP_REFINE},
+    {"refine_extra", "the same, with accurate residuals", .op = SMM_OP_REFINE, .form = SMM_EXTRA},
 };
 
 enum { GUFUNCS = sizeof gufuncs / sizeof *gufuncs, SIGNATURE_LENGTH = 96 };
@@ -143,10 +166,21 @@ intptr_t *smm_size_in(smm_call *call, char dimension) {
     return dimension == 'm' ? &call->m : dimension == 'n' ? &call->n : &call->k;
 }
 
+/* The pivots of LU that a call is given, NULL if none. */
+static const smm_operand *pivots_of_lu(const smm_call *call) {
+    switch (call->op) {
+    case SMM_OP_LU_SOLVE: return &call->lu_solve.pivots;
+    case SMM_OP_LU_RCOND: return &call->lu_rcond.pivots;
+    case SMM_OP_REFINE: return &call->refine.pivots;
+    default: return NULL;
+    }
+}
+
 /* Whether pivot i of each matrix is one of i .. n-1. Looked for where something has failed: a zero of U is no error. */
 static bool pivots_are_rows(const smm_call *call) {
     for (intptr_t r = 0; r < smm_runs(call); r++) {
-        const smm_operand pivots = smm_run_of(call, r).lu_solve.pivots;
+        const smm_call run = smm_run_of(call, r);
+        const smm_operand pivots = *pivots_of_lu(&run);
         for (intptr_t q = 0; q < call->batch; q++)
             for (intptr_t i = 0; i < call->n; i++) {
                 const int32_t pivot = *(const int32_t *)((const char *)pivots.data + q * pivots.batch + i * pivots.row);
@@ -159,7 +193,7 @@ static bool pivots_are_rows(const smm_call *call) {
 smm_status smm_take(const smm_call *call) {
     smm_detour *detour = smm_current_detour;
     if (detour) return detour->take(detour, call);
-    if (call->op != SMM_OP_LU_SOLVE) return smm_run(call);
+    if (!pivots_of_lu(call)) return smm_run(call);
     bool failed = false;
     smm_call watched = *call;
     watched.failed = &failed;

@@ -127,7 +127,7 @@ static smm_status take_plan(smm_detour *detour, const smm_call *call) {
     smm_plan_info plan;
     const smm_status status = smm_explain(call, &plan);
     if (status && status != SMM_ERR_ORDER) return status; /* of which the package takes care: no kernel */
-    if (!detour->calls++) detour->plan = plan;
+    if (!detour->calls++) detour->plan = plan, detour->op = call->op, detour->form = call->form;
     detour->matrices += call->batch * smm_runs(call);
     detour->flops += plan.flops;
     detour->bytes += plan.bytes;
@@ -139,6 +139,8 @@ static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
     smm_plan_info work = {0};
     smm_explain(plan->call, &work);
     if (!detour->calls++) {
+        detour->op = plan->call->op;
+        detour->form = plan->call->form;
         memcpy(detour->device_kernel, plan->kernel, sizeof detour->device_kernel);
         detour->source = plan->tuned_on ? "tuned" : "baseline";
         detour->tuned_on = plan->tuned_on;
@@ -161,13 +163,14 @@ static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args, PyObject *
     if (!result) return NULL;
     Py_DECREF(result);
     const smm_plan_info *plan = &detour.plan;
-    return Py_BuildValue("{s:z,s:z,s:z,s:O,s:O,s:O,s:O,s:O,s:i,s:n,s:n,s:n,s:n,s:d,s:d,s:z,s:z}", "kernel",
-                         plan->kernel, "isa", plan->isa, "computed", plan->computed, "swapped", flag(plan->swapped),
-                         "pack_a", flag(plan->pack_a), "pack_b", flag(plan->pack_b), "stage_c", flag(plan->stage_c),
-                         "nontemporal", flag(plan->nontemporal), "threads", plan->threads, "parts",
-                         (Py_ssize_t)plan->parts, "group", (Py_ssize_t)plan->group, "calls", (Py_ssize_t)detour.calls,
-                         "matrices", (Py_ssize_t)detour.matrices, "flops", detour.flops, "bytes", detour.bytes,
-                         "source", detour.source, "tuned_on", detour.tuned_on);
+    return Py_BuildValue("{s:s,s:I,s:z,s:z,s:z,s:O,s:O,s:O,s:O,s:O,s:i,s:n,s:n,s:n,s:n,s:d,s:d,s:z,s:z}", "operation",
+                         smm_operations[detour.op].name, "form", detour.form, "kernel", plan->kernel, "isa", plan->isa,
+                         "computed", plan->computed, "swapped", flag(plan->swapped), "pack_a", flag(plan->pack_a),
+                         "pack_b", flag(plan->pack_b), "stage_c", flag(plan->stage_c), "nontemporal",
+                         flag(plan->nontemporal), "threads", plan->threads, "parts", (Py_ssize_t)plan->parts, "group",
+                         (Py_ssize_t)plan->group, "calls", (Py_ssize_t)detour.calls, "matrices",
+                         (Py_ssize_t)detour.matrices, "flops", detour.flops, "bytes", detour.bytes, "source",
+                         detour.source, "tuned_on", detour.tuned_on);
 }
 
 static smm_status take_reference(smm_detour *Py_UNUSED(detour), const smm_call *call) {
@@ -264,8 +267,9 @@ static int add_lists(PyObject *module) {
     PyObject *rows = direct ? gufunc_rows(direct) : NULL;
     Py_XDECREF(direct);
     if (add(module, "gufunc_rows", rows) < 0) return -1;
-    PyObject *forms = Py_BuildValue("{s:i,s:i,s:i,s:i}", "upper", SMM_UPPER, "unit", SMM_UNIT, "transposed",
-                                    SMM_TRANSPOSED, "rectangular", SMM_RECTANGULAR);
+    PyObject *forms = Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "upper", SMM_UPPER, "unit", SMM_UNIT, "transposed",
+                                    SMM_TRANSPOSED, "rectangular", SMM_RECTANGULAR, "unpivoted", SMM_UNPIVOTED,
+                                    "normwise", SMM_NORMWISE, "extra", SMM_EXTRA);
     if (add(module, "forms", forms) < 0) return -1;
     PyObject *limits = Py_BuildValue("{s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order", SMM_MOST_ORDER,
                                      "cuda_product_order", SMM_CUDA_MOST, "cuda_columns", SMM_CUDA_COLUMNS,

@@ -76,6 +76,28 @@ static void solve_one(const smm_call *call, intptr_t q) {
     put_int(smm_info(call), q, 0, info);
 }
 
+static void factor_and_solve_one(const smm_call *call, intptr_t q) {
+    const intptr_t n = call->n;
+    matrix a, transposed;
+    get_triangle(call, q, call->form & SMM_UPPER, a);
+    const intptr_t info = factor(call->dtype, a, n);
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j < n; j++) transposed[j][i] = a[i][j];
+    for (intptr_t k = 0; k < call->k; k++) {
+        double x[SMM_MOST_ORDER];
+        for (intptr_t i = 0; i < n; i++) x[i] = get(&call->solve_pos.b, call->dtype, q, i, k);
+        if (!info) {
+            solve(call->dtype, a, n, false, false, x);
+            solve(call->dtype, transposed, n, true, false, x);
+        }
+        for (intptr_t i = 0; i < n; i++) put(&call->solve_pos.x, call->dtype, q, i, k, info ? NAN : x[i]);
+    }
+    put_int(smm_info(call), q, 0, info);
+}
+
 void smm_reference_cholesky(const smm_call *call) {
-    for (intptr_t q = 0; q < call->batch; q++) (call->op == SMM_OP_CHOLESKY ? factor_one : solve_one)(call, q);
+    for (intptr_t q = 0; q < call->batch; q++)
+        (call->op == SMM_OP_CHOLESKY        ? factor_one
+             : call->op == SMM_OP_SOLVE_POS ? factor_and_solve_one
+                                            : solve_one)(call, q);
 }

@@ -12,6 +12,7 @@ static void run_one(const smm_call *call) {
     case SMM_OP_INV: smm_reference_inv(call); break;
     case SMM_OP_CHOLESKY:
     case SMM_OP_CHO_SOLVE:
+    case SMM_OP_SOLVE_POS:
     case SMM_OP_SOLVE_TRIANGULAR: smm_reference_cholesky(call); break;
     case SMM_OP_QR:
     case SMM_OP_QR_R:
@@ -22,6 +23,15 @@ static void run_one(const smm_call *call) {
     case SMM_OP_SVD:
     case SMM_OP_SVD_FULL:
     case SMM_OP_SVDVALS: smm_reference_svd(call); break;
+    case SMM_OP_LDL:
+    case SMM_OP_LDL_SOLVE:
+    case SMM_OP_SOLVE_SYM: smm_reference_ldl(call); break;
+    case SMM_OP_SOLVE_TRIDIAGONAL:
+    case SMM_OP_SOLVE_BANDED:
+    case SMM_OP_SOLVEH_BANDED: smm_reference_banded(call); break;
+    case SMM_OP_LU_RCOND:
+    case SMM_OP_BACKWARD_ERROR:
+    case SMM_OP_REFINE: smm_reference_refinement(call); break;
     case SMM_OPS: break;
     }
 }

@@ -105,7 +105,7 @@ class Device:
 
     def narrowed(self, pivots: Any) -> Any:
         """int32; what does not fit that becomes another number that is no row."""
-        return self.astype(self.namespace.clip(self.astype(pivots, "int64"), -1, 2**31 - 1), "int32")
+        return self.astype(self.namespace.clip(self.astype(pivots, "int64"), -(2**31), 2**31 - 1), "int32")
 
     def matmul(self, x: Any, y: Any) -> Any:
         return self.namespace.matmul(x, y)

@@ -39,7 +39,7 @@ class NumPy(Library):
         except (OverflowError, TypeError, ValueError):
             explanation = explain_failure(op, gufunc, operands, targets, kwargs)
             if explanation is None and pivots is not None:
-                explanation = explain_pivots(op, pivots)
+                explanation = explain_pivots(op, gufunc, pivots)
             if explanation is not None:
                 raise explanation from None  # NumPy's message numbers the operands; ours names them
             if not _lapack.takes(gufunc, operands):
@@ -60,7 +60,7 @@ def _narrowed(pivots: Any) -> Any:
         return array.astype(np.int32)
     if array.dtype.kind not in "iu" or array.dtype.itemsize < 4 or array.dtype == np.int32:
         return array
-    return np.clip(array, max(np.iinfo(array.dtype).min, -1), 2**31 - 1).astype(np.int32)
+    return np.clip(array, max(np.iinfo(array.dtype).min, -(2**31)), 2**31 - 1).astype(np.int32)
 
 
 def _computed(

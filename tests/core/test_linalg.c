@@ -12,7 +12,7 @@ static bool quick;
 /* --- Operations and their operands --------------------------------------------------------------------- */
 
 /* What the sizes of a call are. */
-enum sizes { SQUARE, RIGHT_HAND_SIDES, REDUCED, COMPLETE, LEAST_SQUARES };
+enum sizes { SQUARE, RIGHT_HAND_SIDES, TRIDIAGONAL, BANDED, REDUCED, COMPLETE, LEAST_SQUARES };
 
 static const struct operation {
     smm_op op;
@@ -47,10 +47,31 @@ static const struct operation {
     {SMM_OP_SVD, 0, REDUCED, "SVD"},
     {SMM_OP_SVD_FULL, 0, REDUCED, "SVD_FULL"},
     {SMM_OP_SVDVALS, 0, REDUCED, "SVDVALS"},
+    {SMM_OP_SOLVE_POS, 0, RIGHT_HAND_SIDES, "SOLVE_POS"},
+    {SMM_OP_SOLVE_POS, SMM_UPPER, RIGHT_HAND_SIDES, "SOLVE_POS upper"},
+    {SMM_OP_SOLVE_SYM, 0, RIGHT_HAND_SIDES, "SOLVE_SYM"},
+    {SMM_OP_SOLVE_SYM, SMM_UPPER, RIGHT_HAND_SIDES, "SOLVE_SYM upper"},
+    {SMM_OP_LDL, 0, SQUARE, "LDL"},
+    {SMM_OP_LDL, SMM_UPPER, SQUARE, "LDL upper"},
+    {SMM_OP_LDL_SOLVE, 0, RIGHT_HAND_SIDES, "LDL_SOLVE"},
+    {SMM_OP_LDL_SOLVE, SMM_UPPER, RIGHT_HAND_SIDES, "LDL_SOLVE upper"},
+    {SMM_OP_SOLVE_TRIDIAGONAL, 0, TRIDIAGONAL, "SOLVE_TRIDIAGONAL"},
+    {SMM_OP_SOLVE_TRIDIAGONAL, SMM_UNPIVOTED, TRIDIAGONAL, "SOLVE_TRIDIAGONAL unpivoted"},
+    {SMM_OP_SOLVE_BANDED, 0, BANDED, "SOLVE_BANDED"},
+    {SMM_OP_SOLVEH_BANDED, 0, BANDED, "SOLVEH_BANDED"},
+    {SMM_OP_SOLVEH_BANDED, SMM_UPPER, BANDED, "SOLVEH_BANDED upper"},
+    {SMM_OP_LU_RCOND, 0, SQUARE, "LU_RCOND"},
+    {SMM_OP_LU_RCOND, SMM_TRANSPOSED, SQUARE, "LU_RCOND transposed"},
+    {SMM_OP_BACKWARD_ERROR, 0, RIGHT_HAND_SIDES, "BACKWARD_ERROR"},
+    {SMM_OP_BACKWARD_ERROR, SMM_NORMWISE | SMM_EXTRA, RIGHT_HAND_SIDES, "BACKWARD_ERROR normwise extra"},
+    {SMM_OP_REFINE, 0, RIGHT_HAND_SIDES, "REFINE"},
+    {SMM_OP_REFINE, SMM_EXTRA, RIGHT_HAND_SIDES, "REFINE extra"},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
-static bool is_rectangular(const struct operation *o) { return o->sizes >= REDUCED; }
+/* Whether m is a size of its own. */
+static bool is_rectangular(const struct operation *o) { return o->sizes >= BANDED; }
+static bool has_diagonals(const struct operation *o) { return o->sizes == TRIDIAGONAL || o->sizes == BANDED; }
 
 enum { A }; /* the first operand of all */
 
@@ -61,7 +82,15 @@ static const smm_operand_row *row_of(smm_op op, int i) { return &smm_operations[
 static bool is_output(smm_op op, int i) { return row_of(op, i)->direction & SMM_WRITTEN; }
 static bool is_integer(smm_op op, int i) { return row_of(op, i)->element == SMM_INT32; }
 static bool is_one_number(smm_op op, int i) {
-    return is_output(op, i) && row_of(op, i)->rows == SMM_SIZE_ONE && row_of(op, i)->cols == SMM_SIZE_ONE;
+    return row_of(op, i)->direction != SMM_OPTIONAL_IN && row_of(op, i)->rows == SMM_SIZE_ONE &&
+           row_of(op, i)->cols == SMM_SIZE_ONE;
+}
+/* Some output has an element for each right-hand side. */
+static bool has_column_results(smm_op op) {
+    bool has = false;
+    for (int i = 0; i < count_of(op); i++)
+        has |= is_output(op, i) && row_of(op, i)->rows == SMM_SIZE_K && row_of(op, i)->cols == SMM_SIZE_ONE;
+    return has;
 }
 
 /* --- A case: a call, what its outputs were and must become --------------------------------------------- */
@@ -107,11 +136,26 @@ static double apart(const struct problem *p, int i, const char *x, const char *y
 
 static struct stack *info_of(struct problem *p) { return &p->stacks[smm_roles_of[p->call.op].info]; }
 
+/* The factors of LU or LDL that a call is given, and the matrices that they are of, if it is given these, too. */
+struct given {
+    const smm_operand *a, *lu, *pivots;
+};
+static struct given given_to(const smm_call *c) {
+    switch (c->op) {
+    case SMM_OP_LU_SOLVE: return (struct given){NULL, &c->lu_solve.a, &c->lu_solve.pivots};
+    case SMM_OP_LDL_SOLVE: return (struct given){NULL, &c->ldl_solve.a, &c->ldl_solve.pivots};
+    case SMM_OP_LU_RCOND: return (struct given){NULL, &c->lu_rcond.a, &c->lu_rcond.pivots};
+    case SMM_OP_REFINE: return (struct given){&c->refine.a, &c->refine.lu, &c->refine.pivots};
+    default: return (struct given){NULL, NULL, NULL};
+    }
+}
+
 /* A call of these sizes without operands; k counts right-hand sides, if there are any. */
 static struct problem problem_of(const struct operation *o, smm_dtype dtype, intptr_t batch, intptr_t m, intptr_t n,
                                  intptr_t k) {
     struct problem p = {.operation = o};
     if (!is_rectangular(o)) m = n;
+    if (o->sizes == TRIDIAGONAL) m = n ? n - 1 : 0;
     if (o->sizes == SQUARE) k = 1;
     if (o->sizes == REDUCED) k = least(m, n);
     if (o->sizes == COMPLETE) k = m;
@@ -176,16 +220,23 @@ static void fill_matrix(const struct problem *p, const smm_operand *a, intptr_t 
         }
 }
 
+/* A norm. */
+static double size_value(void) { return 1 + fabs(random_value()); }
+
 static void poison(const struct stack *s) { memset(s->low, 0xff, (size_t)(s->high - s->low)); }
 
-/* Matrices that LU_SOLVE takes as factors, with their pivots. */
+/* Matrices that a call takes as factors, with their pivots. */
+_Static_assert(offsetof(smm_call, lu.pivots) == offsetof(smm_call, ldl.pivots), "LDL has the operands of LU");
 static void fill_factors(struct problem *p, enum hardness hardness) {
     const intptr_t n = p->call.n, size = smm_size(p->call.dtype);
-    const smm_operand *a = &p->call.lu_solve.a, *pivots = &p->call.lu_solve.pivots;
-    const bool one = !a->batch || !pivots->batch;
+    const bool symmetric = p->call.op == SMM_OP_LDL_SOLVE;
+    const struct given given = given_to(&p->call);
+    const smm_operand *a = given.lu, *pivots = given.pivots;
+    const bool one = !a->batch || !pivots->batch || (given.a && !given.a->batch);
     void *dense = malloc((size_t)(p->call.batch * n * n * size + 1));
     if (!dense) exit(2);
-    smm_call lu = {.op = SMM_OP_LU, .dtype = p->call.dtype, .n = n};
+    smm_call lu = {.op = symmetric ? SMM_OP_LDL : SMM_OP_LU, .dtype = p->call.dtype, .n = n};
+    lu.form = symmetric ? p->call.form : 0;
     lu.batch = one ? least(1, p->call.batch) : p->call.batch;
     lu.lu = (smm_lu_operands){.a = {dense, n * n * size, n * size, size}, .lu = *a, .pivots = *pivots};
     for (intptr_t q = 0; q < lu.batch; q++) fill_matrix(p, &lu.a, q, hardness);
@@ -196,6 +247,9 @@ static void fill_factors(struct problem *p, enum hardness hardness) {
                 memcpy(element(a, q, i, j), element(a, 0, i, j), (size_t)size);
             if (pivots->batch) memcpy(element(pivots, q, i, 0), element(pivots, 0, i, 0), sizeof(int32_t));
         }
+        for (intptr_t i = 0; given.a && i < n; i++)
+            for (intptr_t j = 0; j < n; j++)
+                memcpy(element(given.a, q, i, j), element(&lu.lu.a, one ? 0 : q, i, j), (size_t)size);
         if (hardness != HARD || !n) continue;
         const intptr_t i = random_below(n);
         if (!random_below(4)) store(element(a, q, i, i), p->call.dtype, 0);
@@ -204,19 +258,68 @@ static void fill_factors(struct problem *p, enum hardness hardness) {
     free(dense);
 }
 
+/* Diagonals, the main one of which outweighs the others if that is asked for. */
+static void fill_diagonals(struct problem *p, enum hardness hardness) {
+    enum { MANY = 64 };
+    static int32_t lowers[MANY];
+    smm_call *c = &p->call;
+    if (c->op == SMM_OP_SOLVE_BANDED) {
+        for (int q = 0; q < MANY; q++) lowers[q] = (int32_t)random_below(c->m ? c->m : 1);
+        const bool own = c->batch <= MANY && random_below(2) && p->stacks[A].x.batch;
+        c->solve_banded.lower = (smm_operand){lowers, own ? (intptr_t)sizeof *lowers : 0, 0, 0};
+    }
+    const bool is_wide = c->dtype == SMM_F64, is_half = c->dtype == SMM_F16;
+    const double tiny = is_wide ? 1e-310 : is_half ? 3e-7 : 1e-40, huge = is_wide ? 1e306 : is_half ? 1e3 : 1e36;
+    for (int i = 0; i < count_of(c->op); i++) {
+        const struct stack *s = &p->stacks[i];
+        for (intptr_t q = 0; s->low && row_of(c->op, i)->direction == SMM_DIAGONALS && q < s->batch; q++) {
+            const intptr_t main = c->op == SMM_OP_SOLVEH_BANDED ? (c->form & SMM_UPPER ? c->m - 1 : 0)
+                                  : c->op == SMM_OP_SOLVE_BANDED
+                                      ? c->m - 1 - lowers[c->solve_banded.lower.batch ? q : 0]
+                                      : (i == 1 ? 0 : -1);
+            const int kind = hardness == HARD    ? (int)random_below(8)
+                             : hardness == MIXED ? 8 + (int)random_below(6)
+                                                 : -1;
+            const bool upright = c->op == SMM_OP_SOLVE_TRIDIAGONAL; /* the diagonal is a column */
+            for (intptr_t r = 0; r < s->rows; r++)
+                for (intptr_t j = 0; j < s->cols; j++) {
+                    double x = random_value();
+                    if ((upright ? main == 0 : r == main) && kind) x += 2 * (double)c->m + 3;
+                    switch (kind) {
+                    case 1: x = (double)random_below(3) - 1; break;
+                    case 2: x = random_below(9) ? x : 0; break;
+                    case 3: x = random_below(9) ? x : nan_value(); break;
+                    case 4: x *= tiny; break;
+                    case 5: x *= huge; break;
+                    case 6: x = special_value(); break;
+                    case 8: x = 0; break;
+                    case 9: x = nan_value(); break;
+                    default: break;
+                    }
+                    store(element(&s->x, q, r, j), c->dtype, x);
+                }
+        }
+    }
+}
+
 static void fill_inputs(struct problem *p, enum hardness hardness) {
     const struct stack *a = &p->stacks[A];
     const int b = smm_roles_of[p->call.op].b;
     static double rtol[2];
     for (int i = 0; i < count_of(p->call.op); i++)
         if (!is_output(p->call.op, i) && p->stacks[i].low) poison(&p->stacks[i]);
-    if (p->call.op == SMM_OP_LU_SOLVE) {
+    if (given_to(&p->call).lu) {
         fill_factors(p, hardness);
+    } else if (has_diagonals(p->operation)) {
+        fill_diagonals(p, hardness);
     } else {
         for (intptr_t q = 0; q < (a->x.batch ? p->call.batch : least(1, p->call.batch)); q++)
             fill_matrix(p, &a->x, q, hardness);
     }
     if (b >= 0) fill(&p->stacks[b], p->call.dtype, hardness == HARD && !random_below(4) ? special_value : random_value);
+    for (int i = 0; i < count_of(p->call.op); i++)
+        if (row_of(p->call.op, i)->direction == SMM_FURTHER_IN && &p->call.operand[i] != given_to(&p->call).lu)
+            fill(&p->stacks[i], p->call.dtype, row_of(p->call.op, i)->cols == SMM_SIZE_ONE ? size_value : random_value);
     if (p->call.op == SMM_OP_LSTSQ) {
         store((char *)rtol, smm_dtypes[p->call.dtype].real, hardness == HARD && random_below(2) ? 0.3 : 1e-5);
         p->call.lstsq.rtol = (smm_operand){rtol, 0, 0, 0};
@@ -308,7 +411,7 @@ static bool compare(const struct problem *p, int i, bool exactly) {
                  running, row_of(p->call.op, i)->name);
 }
 
-/* Run; and does `failed` say what info says? Without info, it may of LU_SOLVE and INV. */
+/* Run; and does `failed` say what info says? Without info, it may of INV and what takes factors of LU. */
 static bool run(struct problem *p) {
     const struct stack *info = info_of(p);
     bool failed = false, some = false;
@@ -316,7 +419,7 @@ static bool run(struct problem *p) {
     const smm_status status = smm_run(&p->call);
     p->call.failed = NULL;
     for (intptr_t q = 0; info->low && q < info->batch; q++) some |= *(const int32_t *)element(&info->x, q, 0, 0) != 0;
-    const bool untold = !info->low && (p->call.op == SMM_OP_LU_SOLVE || p->call.op == SMM_OP_INV);
+    const bool untold = !info->low && (given_to(&p->call).lu || p->call.op == SMM_OP_INV);
     return CHECK(status == SMM_OK && (failed == some || untold), "%s: %s, %s failed", running, smm_status_text(status),
                  failed ? "some" : "none");
 }
@@ -446,10 +549,14 @@ static void test_sizes(void) {
         check_random(o, SMM_F16, 5, 0, 0, 3, GOOD);
         check_random(o, SMM_BF16, 5, 4, 4, 0, MIXED);
         check_random(o, SMM_F16, 40, 32, 32, 300, GOOD); /* more than a thread's buffer holds */
-        if (is_rectangular(o)) {
-            check_random(o, SMM_F64, 5, 0, 3, 2, GOOD);
-            check_random(o, SMM_F64, 5, 3, 0, 2, GOOD);
+        if (is_rectangular(o)) check_random(o, SMM_F64, 5, 3, 0, 2, GOOD);
+        if (has_diagonals(o)) {
+            for (int draw = 0; draw < 8; draw++)
+                check_random(o, dtype_in_turn(draw), random_batch(), 1 + random_below(9), 33 + random_below(200),
+                             random_width(), draw % 4 < 2 ? GOOD : HARD);
+            continue;
         }
+        if (is_rectangular(o)) check_random(o, SMM_F64, 5, 0, 3, 2, GOOD);
         struct problem p = problem_of(o, SMM_F64, 1, 33, 33, 1);
         lay_out_operands(&p, dense_layout);
         CHECK(smm_run(&p.call) == SMM_ERR_ORDER, "%s of order 33 runs", o->name);
@@ -515,7 +622,8 @@ static void check_wholes(const intptr_t orders[], int count, intptr_t bytes, boo
         for (int i = 0; i < OPERATIONS; i++)
             for (int order = 0; order < count; order++) {
                 const smm_dtype dtype = dtype_of(&operations[i], i + order);
-                const intptr_t n = orders[order], batch = bytes / (n * n * smm_size(dtype));
+                const intptr_t n = orders[order], diagonals = operations[i].sizes == TRIDIAGONAL ? 3 : n;
+                const intptr_t batch = bytes / (n * diagonals * smm_size(dtype));
                 check_whole(&operations[i], dtype, n, batch + 1, streamed);
             }
     }
@@ -626,7 +734,7 @@ static void test_no_elements(void) {
     static double values[SMM_MOST_OPERANDS][BATCH]; /* of the outputs that are one number per matrix */
     for (int i = 0; i < OPERATIONS; i++) {
         const struct operation *o = &operations[i];
-        struct problem p = problem_of(o, SMM_F64, BATCH / 2, 0, 0, o->sizes == LEAST_SQUARES ? 0 : 3);
+        struct problem p = problem_of(o, SMM_F64, BATCH / 2, 0, 0, has_column_results(o->op) ? 0 : 3);
         smm_outer outer = {.dims = 1, .extent = {2}};
         for (int j = 0; j < count_of(o->op); j++) {
             const intptr_t size = size_of(&p, j);
@@ -640,9 +748,11 @@ static void test_no_elements(void) {
         memset(values, 0xff, sizeof values);
         CHECK(smm_run(&p.call) == SMM_OK && !failed, "%s of order 0", o->name);
         for (int j = 0; j < count_of(o->op); j++) {
-            writes |= is_one_number(o->op, j) && j != smm_roles_of[o->op].info;
-            const bool det = (o->op == SMM_OP_DET || o->op == SMM_OP_SLOGDET) && j == smm_roles_of[o->op].result;
-            for (int q = 0; q < BATCH && is_one_number(o->op, j); q++) {
+            if (!is_output(o->op, j) || !is_one_number(o->op, j)) continue;
+            writes |= j != smm_roles_of[o->op].info;
+            const bool det = ((o->op == SMM_OP_DET || o->op == SMM_OP_SLOGDET) && j == smm_roles_of[o->op].result) ||
+                             (o->op == SMM_OP_LU_RCOND && !is_integer(o->op, j));
+            for (int q = 0; q < BATCH; q++) {
                 const double x = value_of(&p, j, (const char *)values[j] + q * size_of(&p, j));
                 CHECK(x == det, "%s of order 0: %s of matrix %d is %g", o->name, row_of(o->op, j)->name, q, x);
             }

@@ -3,7 +3,9 @@
 
 bool smm_triangular_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MOST_ROWS = 16, COLUMNS = 4 };
-    if (p->op != SMM_OP_LU_SOLVE && p->op != SMM_OP_CHO_SOLVE && p->op != SMM_OP_SOLVE_TRIANGULAR) return false;
+    if (p->op != SMM_OP_LU_SOLVE && p->op != SMM_OP_CHO_SOLVE && p->op != SMM_OP_SOLVE_TRIANGULAR &&
+        p->op != SMM_OP_SOLVE_POS)
+        return false;
     if (!smm_cuda_whole_matrices(p, x, grid) || ceil_div(p->n, x->lanes) > MOST_ROWS) return false;
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
     grid->shared = smm_cuda_image_bytes(p, x, grid, p->source_a, p->n, p->n);

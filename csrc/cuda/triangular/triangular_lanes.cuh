@@ -1,5 +1,6 @@
-/* triangular_lanes.cuh: X of A X = B by substitution: A triangular (SOLVE_TRIANGULAR), A = L L^T (CHO_SOLVE, a is L),
- * or P A = L U (LU_SOLVE, a and the pivots are what LU gave; of A^T in the form TRANSPOSED).
+/* triangular_lanes.cuh: X of A X = B by substitution: A triangular (SOLVE_TRIANGULAR), A = L L^T (CHO_SOLVE, a is L;
+ * SOLVE_POS, a is A, which is factored first), or P A = L U (LU_SOLVE, a and the pivots are what LU gave; of A^T in the
+ * form TRANSPOSED).
  *
  * Column by column, as the reference: once x_j is known, every row below (or above) takes its product with it. A stays
  * in shared memory, where each element is read once for COLUMNS right-hand sides, whose rows are spread over the lanes.
@@ -15,6 +16,7 @@
 constexpr int N = SMM_N, K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int ROWS = ceil_div(N, LANES), COLUMNS = least(K, 4);
 constexpr bool UNIT = SMM_FORM & 2, TRANSPOSED = SMM_FORM & 4, BY_LU = SMM_OP == SMM_OP_LU_SOLVE;
+constexpr bool DEFINITE = SMM_OP == SMM_OP_SOLVE_POS;
 constexpr bool UPPER = SMM_OP == SMM_OP_SOLVE_TRIANGULAR && SMM_FORM & 1;
 typedef Image<N, N, SMM_SOURCE_A, MATRICES, SMM_PAD> ImageA;
 static_assert(SMM_SHARED == (ImageA::ELEMENTS + (BY_LU ? MATRICES * N * COLUMNS : 0)) * sizeof(T),
@@ -105,6 +107,49 @@ __device__ inline int first_zero(const T *a) {
     return first_of(first);
 }
 
+/* A's lower triangle becomes L, in place, by the steps of cholesky_lanes.cuh; rows are spread over the lanes. Returns
+ * the first step, from 1, whose pivot is not positive; or 0. `keep`: store nothing. */
+__device__ inline int factor(T *a, bool keep) {
+    constexpr bool BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW;
+    constexpr int ROW = BY_ROWS ? ImageA::PITCH : 1, COL = BY_ROWS ? 1 : ImageA::PITCH;
+    int info = 0;
+#pragma unroll 1
+    for (int j = 0; j < N; j++) {
+        const T pivot = a[j * ROW + j * COL], diagonal = root(pivot), inverse = reciprocal(diagonal);
+        T l[ROWS];
+        if (!(pivot > 0) && !info) info = j + 1;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const int i = row_of(r);
+            l[r] = i > j && i < N ? product(a[i * ROW + j * COL], inverse) : T(0);
+            if (i > j && i < N && !keep) a[i * ROW + j * COL] = l[r];
+        }
+        __syncwarp(); /* all have read the pivot, and each row's l is there */
+        if (lane() == j % LANES && !keep) a[j * ROW + j * COL] = diagonal;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const int i = row_of(r);
+            if (i <= j || i >= N || keep) continue;
+            for (int c = j + 1; c <= i; c++)
+                a[i * ROW + c * COL] = multiply_add(-l[r], a[c * ROW + j * COL], a[i * ROW + c * COL]);
+        }
+        __syncwarp();
+    }
+    return info;
+}
+
+/* Of each matrix of a block, or of the one for all, by the first warp. */
+__device__ inline int factor_all(T *shared_image, bool mine) {
+    if constexpr (SMM_SOURCE_A != SMM_SOURCE_ONE) return factor(shared_image, !mine);
+    __shared__ int found;
+    if (threadIdx.x < 32) {
+        const int info = factor(shared_image, threadIdx.x >= LANES);
+        if (threadIdx.x == 0) found = info;
+    }
+    __syncthreads();
+    return found;
+}
+
 /* The columns of a matrix of B or C. */
 struct Columns {
     T *data;
@@ -140,9 +185,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const int q = least(threadIdx.x / LANES, count - 1);
     const bool mine = threadIdx.x / LANES < count;
     const long long matrix = first + q;
-    const T *image = shared + shift + (SMM_SOURCE_A == SMM_SOURCE_ONE ? 0 : q * ImageA::MATRIX);
+    T *image = shared + shift + (SMM_SOURCE_A == SMM_SOURCE_ONE ? 0 : q * ImageA::MATRIX);
     T *places = shared + ImageA::ELEMENTS + threadIdx.x / LANES * (N * COLUMNS);
-    int info = UNIT ? 0 : first_zero(image);
+    int info = DEFINITE ? factor_all(image, mine) : UNIT ? 0 : first_zero(image);
     Divisor diagonal[ROWS];
     int position[ROWS];
 #pragma unroll
@@ -169,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
             substitute<true, TRANSPOSED, !TRANSPOSED>(image, diagonal, x);
             substitute<false, TRANSPOSED, TRANSPOSED>(image, diagonal, x);
             if (TRANSPOSED) exchange(places, position, true, x);
-        } else if (SMM_OP == SMM_OP_CHO_SOLVE) {
+        } else if (DEFINITE || SMM_OP == SMM_OP_CHO_SOLVE) {
             substitute<true, false, false>(image, diagonal, x);
             substitute<false, true, false>(image, diagonal, x);
         } else {

@@ -1,0 +1,135 @@
+"""L D L^T of symmetric matrices, and solves from it."""
+
+from typing import Any, NamedTuple
+
+from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
+
+from ._calls import run, several
+from ._catalog import computed_by
+from ._errors import SINGULAR, WRONG_PIVOTS
+from ._options import flag
+
+
+class LDLResult(NamedTuple):
+    """L and D in one triangle, and the pivots."""
+
+    LD: Any
+    pivots: Any
+
+
+class LDLExResult(NamedTuple):
+    """L and D in one triangle, the pivots, and info: 0, or the first block of D, from 1, that is zero."""
+
+    LD: Any
+    pivots: Any
+    info: Any
+
+
+@computed_by("ldl_factor", "ldl_factor_upper")
+def ldl_factor(a: "ArrayLike", /, *, lower: bool = True, out: tuple[Any, Any] | None = None) -> LDLResult:
+    """Factor each symmetric matrix as P A P^T = L D L^T.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of symmetric matrices, of which only the lower triangle is read, or the upper one.
+    lower : bool
+        False: read the upper triangle, and give U of U D U^T.
+    out : (array of shape (..., n, n), array of int32 of shape (..., n)), optional
+        Where the results are written; either may be None.
+
+    Returns
+    -------
+    LDLResult
+        ``LD``, shape (..., n, n): D, whose blocks have order 1 or 2, and L without its unit diagonal, in one
+        triangle; zeros in the other.
+        ``pivots``, int32, shape (..., n): as LAPACK's sytrf gives them, from 1. Two neighbours that are equal
+        and negative say that their block has order 2.
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices are singular: a block of D is exactly zero; or a pivot is NaN. The exception holds the
+        other matrices' factors.
+    ValueError, TypeError
+        As `solve`.
+
+    See Also
+    --------
+    ldl_solve : solves with the factors.
+    ldl_factor_ex : the same, with singular matrices reported in an array.
+    cholesky : positive definite matrices, in less time.
+
+    Notes
+    -----
+    The pivoting of Bunch and Kaufman, as LAPACK's sytf2. 1/3 n^3 operations per matrix, one matrix at a time.
+
+    Examples
+    --------
+    >>> smallmm.ldl_factor([[0.0, 1.0], [1.0, 0.0]]).pivots
+    array([-2, -2], dtype=int32)
+    """
+    gufunc = "ldl_factor" if flag("ldl_factor", "lower", lower) else "ldl_factor_upper"
+    return run("ldl_factor", gufunc, {"a": a}, several("ldl_factor", out, LDLResult), LDLResult, SINGULAR)
+
+
+@computed_by("ldl_factor", "ldl_factor_upper")
+def ldl_factor_ex(
+    a: "ArrayLike", /, *, lower: bool = True, out: tuple[Any, Any, Any] | None = None
+) -> LDLExResult:
+    """`ldl_factor` that never raises for singular matrices: ``(LD, pivots, info)``.
+
+    ``info``, int32, shape (...), is 0, or k if block k of D, counted from 1, is zero or has NaN; LD of such a
+    matrix is NaN.
+
+    >>> smallmm.ldl_factor_ex(np.zeros((2, 2))).info
+    np.int32(1)
+    """
+    gufunc = "ldl_factor" if flag("ldl_factor_ex", "lower", lower) else "ldl_factor_upper"
+    return run("ldl_factor_ex", gufunc, {"a": a}, several("ldl_factor_ex", out, LDLExResult), LDLExResult)
+
+
+@computed_by("ldl_solve", "ldl_solve_upper")
+def ldl_solve(
+    LD: "ArrayLike", pivots: "ArrayLike", b: "ArrayLike", /, *, lower: bool = True, out: Any = None
+) -> Any:
+    """Solve A X = B from the factors of `ldl_factor`.
+
+    Parameters
+    ----------
+    LD, pivots : array_like, shapes (..., n, n) and (..., n)
+        What `ldl_factor` gave, or LAPACK's sytrf. Of LD only one triangle is read.
+    b : array_like, shape (..., n, k) or (n,)
+        Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
+    lower : bool
+        As given to `ldl_factor`.
+    out : array, optional
+        Where the result is written. It may be, or overlap, an input.
+
+    Returns
+    -------
+    array, shape (..., n, k), or (..., n) for a vector
+
+    Raises
+    ------
+    LinAlgError
+        Pivots are none that `ldl_factor` gives. The exception holds the other matrices' solutions.
+    ValueError, TypeError
+        As `solve`.
+
+    See Also
+    --------
+    ldl_factor : the factors.
+    solve : with ``assume_a="sym"``, both.
+
+    Notes
+    -----
+    2 n^2 k operations per matrix, one matrix at a time.
+
+    Examples
+    --------
+    >>> smallmm.ldl_solve(*smallmm.ldl_factor([[0.0, 1.0], [1.0, 0.0]]), [3.0, 4.0])
+    array([4., 3.])
+    """
+    gufunc = "ldl_solve" if flag("ldl_solve", "lower", lower) else "ldl_solve_upper"
+    return run("ldl_solve", gufunc, {"LD": LD, "pivots": pivots, "b": b}, (out,), None, WRONG_PIVOTS)

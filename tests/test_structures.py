@@ -1,0 +1,418 @@
+"""Solves by structure: against SciPy's `assume_a`, against NumPy in a higher precision, what is read, what is
+refused, and what is said of bad matrices."""
+
+import re
+
+import numpy as np
+import pytest
+import scipy.linalg
+from accuracy import assert_accurate_solution, assert_same, assert_same_bits
+from matrices import good, good_definite, normal
+
+import smallmm
+from smallmm import _core
+
+EYE, ONES = np.eye, np.ones
+WORDS = {
+    "general": ("general", "gen"),
+    "symmetric": ("symmetric", "sym", "hermitian", "her"),
+    "definite": ("positive definite", "pos"),
+    "upper": ("upper triangular",),
+    "lower": ("lower triangular",),
+    "tridiagonal": ("tridiagonal",),
+    "banded": ("banded",),
+    "diagonal": ("diagonal",),
+}
+ORDERS = [1, 2, 3, 5, 8, 13, 32, 33, 50]
+
+
+def matrices_of(kind, rng, n, dtype):
+    """A stack of well-conditioned matrices of a structure."""
+    x = rng.standard_normal((6, n, n)) + 2 * n * np.eye(n)
+    x = {
+        "symmetric": lambda: x + x.mT - 3 * n * np.eye(n),
+        "definite": lambda: x @ x.mT,
+        "upper": lambda: np.triu(x),
+        "lower": lambda: np.tril(x),
+        "tridiagonal": lambda: np.tril(np.triu(x, -1), 1),
+        "banded": lambda: np.tril(np.triu(x, -2), 1),
+        "diagonal": lambda: x * np.eye(n),
+    }.get(kind, lambda: x)()
+    return x.astype(dtype)
+
+
+def part_that_is_read(kind, a, lower):
+    """The matrices with NaN where nothing is read."""
+    keep = {
+        "symmetric": np.tril if lower else np.triu,
+        "definite": np.tril if lower else np.triu,
+        "upper": np.triu,
+        "lower": np.tril,
+        "tridiagonal": lambda x: np.tril(np.triu(x, -1), 1),
+        "diagonal": lambda x: x * np.eye(x.shape[-1]),
+    }.get(kind)
+    return a if keep is None else np.where(keep(np.ones_like(a)) != 0, a, np.nan).astype(a.dtype)
+
+
+def diagonals(a):
+    return [a.diagonal(k, -2, -1) for k in (-1, 0, 1)]
+
+
+def stored(a, below, above):
+    """Diagonals as SciPy stores them, with NaN outside of the matrix."""
+    n = a.shape[-1]
+    ab = np.full((*a.shape[:-2], below + above + 1, n), np.nan, a.dtype)
+    for k in range(-min(below, n - 1), min(above, n - 1) + 1):
+        ab[..., above - k, max(k, 0) : n + min(k, 0)] = a.diagonal(k, -2, -1)
+    return ab
+
+
+@pytest.mark.parametrize(("kind", "word"), [(kind, word) for kind, words in WORDS.items() for word in words])
+class TestWords:
+    @pytest.mark.parametrize("n", ORDERS)
+    def test_as_scipys(self, isa, dtype, kind, word, n, rng):
+        """Only the part is read that is named. LAPACK is the judge of order and sign."""
+        a, b = matrices_of(kind, rng, n, dtype), normal(rng, (6, n, 2), dtype)
+        for lower in (False, True):
+            given = part_that_is_read(kind, a, lower)
+            x = smallmm.solve(given, b, assume_a=word, lower=lower)
+            assert_accurate_solution(x, a, b)
+            assert_same_bits(smallmm.linsolve(given, b, assume_a=word, lower=lower), x)
+            result, info = smallmm.linsolve_ex(given, b, assume_a=word, lower=lower)
+            assert_same_bits(result, x)
+            assert_same_bits(info, np.zeros(6, np.int32))
+            for q in range(6):
+                expected = scipy.linalg.solve(
+                    a[q].astype(float), b[q].astype(float), assume_a=word, lower=lower
+                )
+                np.testing.assert_allclose(
+                    x[q], expected, rtol=1e-3 if dtype == np.float32 else 1e-9, atol=1e-6
+                )
+
+    def test_vectors_transposes_and_out(self, kind, word, rng):
+        a, b = matrices_of(kind, rng, 5, np.float64), normal(rng, (5,), np.float64)
+        x = smallmm.linsolve(a, b, assume_a=word)
+        assert x.shape == (6, 5)
+        assert_same_bits(x, smallmm.linsolve(a, b[:, None], assume_a=word)[..., 0])
+        transposed = smallmm.linsolve(a, b, assume_a=word, transposed=True)
+        np.testing.assert_allclose(smallmm.matvec(a.mT, transposed), np.broadcast_to(b, (6, 5)), atol=1e-12)
+        out = np.full((6, 10), 7.0)[:, ::2]
+        assert smallmm.linsolve(a, b, assume_a=word, out=out) is out
+        assert_same_bits(np.ascontiguousarray(out), x)
+        assert smallmm.solve(a[0], b, assume_a=word).shape == (5,)
+
+    def test_one_bad_matrix(self, isa, dtype, kind, word, rng):
+        a, b = matrices_of(kind, rng, 4, dtype), normal(rng, (6, 4, 3), dtype)
+        good_ones = smallmm.solve(a, b, assume_a=word)
+        a[2] = 0
+        with pytest.raises(smallmm.LinAlgError, match=r"solve: 1 of 6 matrices is .* index \(2,\)") as caught:
+            smallmm.solve(a, b, assume_a=word)
+        info = smallmm.linsolve_ex(a, b, assume_a=word).info
+        # which of the triangles of a symmetric matrix is eliminated from the other end
+        assert info.tolist() == [0, 0, 4 if kind == "symmetric" else 1, 0, 0, 0]
+        assert_same_bits(caught.value.info, info)
+        assert np.isnan(caught.value.result[2]).all()
+        others = [0, 1, 3, 4, 5]
+        assert_same_bits(caught.value.result[others], good_ones[others])
+
+
+@pytest.mark.parametrize("n", ORDERS)
+class TestDiagonals:
+    def test_tridiagonal(self, isa, dtype, n, rng):
+        a = np.tril(np.triu(good(rng, n, n, dtype), -1), 1)
+        b = normal(rng, (len(a), n, 3), dtype)
+        x = smallmm.solve_tridiagonal(*diagonals(a), b)
+        assert_accurate_solution(x, a, b)
+        assert_same_bits(smallmm.solve(a, b, assume_a="tridiagonal"), x)
+        dominant = a + np.where(np.eye(n), 4 * abs(a).max((-2, -1), keepdims=True), 0).astype(dtype)
+        assert_accurate_solution(smallmm.solve_tridiagonal(*diagonals(dominant), b, pivot=False), dominant, b)
+
+    @pytest.mark.parametrize(("below", "above"), [(0, 0), (1, 1), (2, 0), (0, 3), (5, 2), (1, 6)])
+    def test_banded(self, isa, dtype, n, below, above, rng):
+        a = np.tril(np.triu(good(rng, n, n, dtype), -below), above)
+        a[..., range(n), range(n)] += 1
+        b = normal(rng, (len(a), n, 3), dtype)
+        x = smallmm.solve_banded((below, above), stored(a, below, above), b)
+        assert_accurate_solution(x, a, b)
+        assert_same_bits(smallmm.linsolve(a, b, assume_a="banded", bandwidths=(below, above)), x)
+        flipped = smallmm.linsolve(a, b, assume_a="banded", bandwidths=(below, above), transposed=True)
+        assert_accurate_solution(flipped, a.mT, b)
+
+    @pytest.mark.parametrize("width", [0, 1, 2, 6])
+    def test_definite_banded(self, isa, dtype, n, width, rng):
+        a = np.tril(np.triu(good_definite(rng, n, dtype), -width), width)
+        a[..., range(n), range(n)] += abs(a).sum(-1)
+        b = normal(rng, (len(a), n, 3), dtype)
+        for lower in (False, True):
+            ab = stored(a, width, 0) if lower else stored(a, 0, width)
+            x = smallmm.solveh_banded(ab, b, lower=lower)
+            assert_accurate_solution(x, a, b)
+            for q in range(3 if n > 1 else 0):  # of order 1 SciPy takes no second diagonal
+                expected = scipy.linalg.solveh_banded(np.nan_to_num(ab[q]).astype(float), b[q], lower=lower)
+                np.testing.assert_allclose(x[q], expected, rtol=1e-3, atol=1e-6)
+
+
+def test_long_systems(dtype, rng):
+    """The room of a thread grows with the order, and others use it afterwards."""
+    n = 20_000
+    d, b = normal(rng, (5, n), dtype) + 5, normal(rng, (5, n, 1), dtype)
+    off = normal(rng, (5, n - 1), dtype)
+    x = smallmm.solve_tridiagonal(off, d, off, b)
+    back = d[..., None] * x
+    back[:, 1:] += off[..., None] * x[:, :-1]
+    back[:, :-1] += off[..., None] * x[:, 1:]
+    np.testing.assert_allclose(back, b, atol=1e-4 if dtype == np.float32 else 1e-12)
+    ab = np.zeros((5, 3, n), dtype)
+    ab[:, 0, 1:], ab[:, 1], ab[:, 2, :-1] = off, d, off
+    np.testing.assert_allclose(smallmm.solve_banded((1, 1), ab, b), x, rtol=1e-3, atol=1e-4)
+    a = good(rng, 8, 8, dtype)
+    assert_accurate_solution(smallmm.solve(a, a), a, a)
+
+
+def test_longer_than_infos_count():
+    with pytest.raises(ValueError, match="diagonals n <= 2\\^24"):
+        smallmm.solve_tridiagonal(*(np.broadcast_to(1.0, n) for n in (2**25 - 1, 2**25, 2**25 - 1, 2**25)))
+
+
+def test_different_numbers_of_diagonals_below_in_one_stack(isa, dtype, rng):
+    ab, b = normal(rng, (40, 4, 9), dtype), normal(rng, (40, 9, 2), dtype)
+    lower = rng.integers(0, 4, 40).astype(np.int32)
+    ab[range(40), 3 - lower] += 9
+    x, info = _core.solve_banded(ab, lower, b)
+    assert not info.any()
+    for q in range(40):
+        assert_same_bits(x[q], smallmm.solve_banded((int(lower[q]), 3 - int(lower[q])), ab[q], b[q]))
+    with pytest.raises(ValueError, match="does not fit"):
+        _core.solve_banded(ab, lower + 2, b)
+
+
+class TestLDL:
+    def test_pivots_are_lapacks(self, rng):
+        for n in (1, 2, 5, 17, 32, 40):
+            a = normal(rng, (9, n, n), np.float64)
+            for lower in (False, True):
+                ld, pivots, info = smallmm.ldl_factor_ex(a, lower=lower)
+                assert not info.any()
+                for q in range(9):
+                    expected, its_pivots, _ = scipy.linalg.lapack.dsytrf(a[q], lower=lower)
+                    np.testing.assert_array_equal(pivots[q], its_pivots)
+                    half = np.tril if lower else np.triu
+                    np.testing.assert_allclose(ld[q], half(expected), atol=1e-9)
+                    assert not (np.triu if lower else np.tril)(ld[q], 1 if lower else -1).any()
+
+    @pytest.mark.parametrize("n", [3, 33])
+    def test_bad_matrices(self, isa, dtype, n):
+        a = np.stack([np.eye(n), np.zeros((n, n)), np.diag(np.arange(n)), np.full((n, n), np.nan)]).astype(
+            dtype
+        )
+        with pytest.raises(smallmm.LinAlgError, match=r"ldl_factor: 3 of 4 matrices are singular") as caught:
+            smallmm.ldl_factor(a)
+        assert caught.value.info.tolist() == [0, 1, 1, 1]
+        assert np.isnan(caught.value.result.LD[1:]).all()
+        assert_same_bits(caught.value.result.LD[0], np.eye(n, dtype=dtype))
+        upper = smallmm.ldl_factor_ex(a, lower=False).info.tolist()
+        assert upper == [0, n, 1, n]
+
+    @pytest.mark.parametrize("n", [3, 33])
+    @pytest.mark.parametrize("lower", [True, False])
+    @pytest.mark.parametrize("wide", [np.int32, np.int64])
+    def test_wrong_pivots(self, isa, dtype, n, lower, wide, rng):
+        a = normal(rng, (7, n, n), dtype)
+        ld, pivots = smallmm.ldl_factor(a, lower=lower)
+        pivots = pivots.astype(wide)
+        b = normal(rng, (7, n, 2), dtype)
+        expected = smallmm.ldl_solve(ld, pivots, b, lower=lower)
+        for pivot in (0, n + 1, -n - 1, -(2**31), 2**31 - 1):
+            wrong = pivots.copy()
+            wrong[4, 1] = pivot
+            with pytest.raises(
+                smallmm.LinAlgError, match=r"ldl_solve: 1 of 7 .* index \(4,\): pivot \d+ is none"
+            ) as caught:
+                smallmm.ldl_solve(ld, wrong, b, lower=lower)
+            assert caught.value.info[4] < 0
+            assert np.isnan(caught.value.result[4]).all()
+            assert_same_bits(np.delete(caught.value.result, 4, 0), np.delete(expected, 4, 0))
+
+
+class TestAuto:
+    KINDS = ("diagonal", "upper", "lower", "tridiagonal", "definite", "general")
+
+    def stack(self, rng, n=6):
+        a = np.concatenate([matrices_of(kind, rng, n, np.float64) for kind in self.KINDS])
+        return a, normal(rng, (len(a), n, 2), np.float64)
+
+    def test_bits_are_those_of_each_structure(self, isa, rng):
+        a, b = self.stack(rng)
+        x = smallmm.linsolve(a, b, assume_a="auto")
+        assert_same_bits(smallmm.solve(a, b, assume_a=None), x)
+        for i, kind in enumerate(self.KINDS):
+            part = slice(6 * i, 6 * i + 6)
+            expected = smallmm.solve(a[part], b[part], assume_a=WORDS[kind][0], lower=True)
+            assert_same_bits(x[part], expected)
+        order = rng.permutation(len(a))
+        assert_same_bits(smallmm.linsolve(a[order], b[order], assume_a="auto"), x[order])
+
+    def test_symmetric_but_not_definite(self, rng):
+        a = matrices_of("symmetric", rng, 5, np.float64)
+        a[..., range(5), range(5)] = 1
+        b = normal(rng, (5,), np.float64)
+        assert_same_bits(smallmm.linsolve(a, b, assume_a="auto"), smallmm.solve(a, b))
+
+    def test_broadcasting_and_bad_ones(self, rng):
+        a, b = self.stack(rng)
+        b = normal(rng, (3, 1, 6, 2), np.float64)
+        a[7] = 0
+        x, info = smallmm.linsolve_ex(a, b, assume_a="auto")
+        assert x.shape == (3, 36, 6, 2)
+        assert info.shape == (3, 36)
+        assert (info != 0).sum() == 3
+        assert (info[:, 7] == 1).all()
+        assert np.isnan(x[:, 7]).all()
+
+    def test_explained(self, rng):
+        a, b = self.stack(rng)
+        a, b = np.concatenate([a, a[24:30]]), np.concatenate([b, b[24:30]])
+        plan = smallmm.explain("linsolve", a, b, assume_a="auto")
+        assert dict(plan.found) == {
+            "diagonal": 6,
+            "upper triangular": 6,
+            "lower triangular": 6,
+            "tridiagonal": 6,
+            "positive definite": 12,
+            "general": 6,
+        }
+        assert plan.kernel.startswith("smm_solve_pos_lanes")
+        assert "12 positive definite" in str(plan)
+        assert smallmm.explain("solve", a, b, assume_a="sym").kernel.startswith("smm_solve_sym_scalars")
+        assert smallmm.explain("solve", EYE(40), ONES(40), assume_a="sym").kernel == "lapack sytrf"
+
+
+class TestOptions:
+    def test_packed(self, dtype, rng):
+        n = 5
+        a, b = matrices_of("definite", rng, n, dtype), normal(rng, (6, n, 2), dtype)
+        for lower in (False, True):
+            places = [(i, j) for j in range(n) for i in (range(j, n) if lower else range(j + 1))]
+            packed = np.stack([a[:, i, j] for i, j in places], axis=-1)
+            for word in ("pos", "sym"):
+                x = smallmm.linsolve(packed, b, assume_a=word, packed=True, lower=lower)
+                assert_same_bits(x, smallmm.solve(a, b, assume_a=word, lower=lower))
+            word = "lower triangular" if lower else "upper triangular"
+            x = smallmm.linsolve(packed, b, assume_a=word, packed=True)
+            assert_same_bits(x, smallmm.solve(a, b, assume_a=word))
+
+    def test_unit_diagonal(self, dtype, rng):
+        a, b = normal(rng, (6, 4, 4), dtype), normal(rng, (6, 4, 2), dtype)
+        for lower, word in ((True, "lower triangular"), (False, "upper triangular")):
+            x = smallmm.linsolve(a, b, assume_a=word, unit_diagonal=True)
+            assert_same_bits(x, smallmm.solve_triangular(a, b, lower=lower, unit_diagonal=True))
+            x = smallmm.linsolve(a, b, assume_a=word, unit_diagonal=True, transposed=True)
+            assert_same_bits(x, smallmm.solve_triangular(a, b, 1, lower=lower, unit_diagonal=True))
+
+    def test_rectangular(self, dtype, rng):
+        a, b = normal(rng, (6, 7, 4), dtype), normal(rng, (6, 7, 2), dtype)
+        assert_same_bits(smallmm.linsolve(a, b), smallmm.lstsq(a, b).x)
+        out = np.empty((6, 7, 2), dtype)
+        assert smallmm.linsolve(a, b[:, :4], transposed=True, out=out) is out
+        assert_same_bits(out, smallmm.lstsq(a.mT, b[:, :4]).x)
+        assert_same(smallmm.linsolve_ex(a, b).info, np.zeros(6, np.int32))
+
+
+ERRORS = [
+    (lambda: smallmm.solve(EYE(2), ONES(2), assume_a="posdef"), ValueError,
+     "solve: assume_a is 'posdef'; expected one of 'general', 'gen', 'symmetric'"),
+    (lambda: smallmm.solve(EYE(2), ONES(2), assume_a=["pos"]), ValueError, "solve: assume_a is ['pos']"),
+    (lambda: smallmm.linsolve(EYE(2), ONES(2), assume_a="band"), ValueError, "linsolve: assume_a is 'band'"),
+    (lambda: smallmm.solve(EYE(2), ONES(2), assume_a="pos", lower="L"), TypeError,
+     "solve: lower is 'L'; expected True or False"),
+    (lambda: smallmm.solve(EYE(2), ONES(2), assume_a="pos", left=False), ValueError,
+     "solve: left is False; expected True with assume_a"),
+    (lambda: smallmm.solve(ONES((3, 2)), ONES(3), assume_a="pos"), np.linalg.LinAlgError,
+     "solve: a has shape (3, 2); expected square matrices"),
+    (lambda: smallmm.solve(ONES((3, 2)), ONES(3), assume_a="tridiagonal"), np.linalg.LinAlgError,
+     "solve: a has shape (3, 2); expected square matrices"),
+    (lambda: smallmm.solve(EYE(3), ONES(2), assume_a="diagonal"), ValueError,
+     "solve: b has shape (2,); expected (..., 3) to match a of shape (3, 3)"),
+    (lambda: smallmm.solve(EYE(3) * 1j, ONES(3), assume_a="sym"), TypeError,
+     "solve: a has dtype complex128"),
+    (lambda: smallmm.solve(EYE(3) * 1j, ONES(3), assume_a="banded"), TypeError,
+     "solve: a has dtype complex128"),
+    (lambda: smallmm.linsolve(EYE(2), ONES(2), unit_diagonal=True), ValueError,
+     "linsolve: unit_diagonal is True; expected False unless assume_a is triangular"),
+    (lambda: smallmm.linsolve(EYE(2), ONES(2), bandwidths=(1, 1)), ValueError,
+     "linsolve: bandwidths is (1, 1); expected None unless assume_a is 'banded'"),
+    (lambda: smallmm.linsolve(EYE(2), ONES(2), assume_a="banded", bandwidths=(-1, 1)), ValueError,
+     "linsolve: bandwidths is (-1, 1); expected (l, u) of at least 0"),
+    (lambda: smallmm.linsolve(EYE(2), ONES(2), assume_a="banded", bandwidths=1), TypeError,
+     "linsolve: bandwidths is a int; expected a tuple (l, u)"),
+    (lambda: smallmm.linsolve(ONES(3), ONES(2), packed=True), ValueError,
+     "linsolve: packed is True; expected False for assume_a 'general'"),
+    (lambda: smallmm.linsolve(ONES(4), ONES(2), assume_a="pos", packed=True), ValueError,
+     "linsolve: a has shape (4,); expected (..., n (n + 1) / 2) if packed"),
+    (lambda: smallmm.linsolve(EYE(2), ONES(2), precision="half"), ValueError,
+     "linsolve: precision is 'half'; expected 'fixed' or 'mixed'"),
+    (lambda: smallmm.linsolve_ex(EYE(2), ONES(2), out=ONES(2)), TypeError,
+     "linsolve_ex: out is a ndarray; expected a tuple (x, info)"),
+    (lambda: smallmm.solve_tridiagonal(ONES(3), ONES(3), ONES(2), ONES(3)), ValueError,
+     "solve_tridiagonal: dl has shape (3,); expected (..., 2) to match d of shape (3,)"),
+    (lambda: smallmm.solve_tridiagonal(ONES(2), ONES(3), ONES(2), ONES(4)), ValueError,
+     "solve_tridiagonal: b has shape (4,); expected (..., 3) to match d of shape (3,)"),
+    (lambda: smallmm.solve_tridiagonal(ONES(2), ONES(3), ONES(2), ONES(3), pivot="no"), TypeError,
+     "solve_tridiagonal: pivot is 'no'"),
+    (lambda: smallmm.solve_tridiagonal(ONES(2), 1j * ONES(3), ONES(2), ONES(3)), TypeError,
+     "solve_tridiagonal: d has dtype complex128"),
+    (lambda: smallmm.solve_banded((1, 1), ONES((2, 3)), ONES(3)), ValueError,
+     "solve_banded: l_and_u is (1, 1), and ab has shape (2, 3); expected (..., l + u + 1, n)"),
+    (lambda: smallmm.solve_banded((-1, 1), ONES((1, 3)), ONES(3)), ValueError,
+     "solve_banded: l_and_u is (-1, 1)"),
+    (lambda: smallmm.solve_banded((1, "u"), ONES((1, 3)), ONES(3)), TypeError, "solve_banded: u is 'u'"),
+    (lambda: smallmm.solve_banded(1, ONES((1, 3)), ONES(3)), TypeError, "solve_banded: l_and_u is a int"),
+    (lambda: smallmm.solve_banded((1, 1), ONES((3, 3)), ONES(2)), ValueError,
+     "solve_banded: b has shape (2,); expected (..., 3) to match ab of shape (3, 3)"),
+    (lambda: smallmm.solveh_banded(ONES(3), ONES(3)), ValueError, "solveh_banded: ab has shape (3,)"),
+    (lambda: smallmm.solveh_banded(ONES((0, 3)), ONES(3)), ValueError, "solveh_banded: ab has shape (0, 3)"),
+    (lambda: smallmm.solveh_banded(ONES((1, 3)), ONES(3), lower="L"), TypeError,
+     "solveh_banded: lower is 'L'"),
+    (lambda: smallmm.ldl_factor(ONES((3, 2))), np.linalg.LinAlgError, "ldl_factor: a has shape (3, 2)"),
+    (lambda: smallmm.ldl_factor(EYE(2), lower=2.5), TypeError, "ldl_factor: lower is 2.5"),
+    (lambda: smallmm.ldl_solve(EYE(3), [1, 2], ONES(3)), ValueError,
+     "ldl_solve: pivots has shape (2,); expected (..., 3) to match LD of shape (3, 3)"),
+    (lambda: smallmm.ldl_solve(EYE(3), [1.0, 2.0, 3.0], ONES(3)), TypeError,
+     "ldl_solve: pivots has dtype float64; expected an integer type"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make_call", "error", "message"), ERRORS, ids=[message for *_, message in ERRORS])
+def test_errors_name_the_argument(make_call, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        make_call()
+
+
+def test_dask(rng):
+    da = pytest.importorskip("dask.array")
+    a, b = matrices_of("tridiagonal", rng, 5, np.float64), normal(rng, (6, 5, 2), np.float64)
+    expected = smallmm.solve(a, b, assume_a="tridiagonal")
+    lazy = [da.from_array(np.ascontiguousarray(x), chunks=(2, -1)) for x in diagonals(a)]
+    right = da.from_array(b, chunks=(2, -1, -1))
+    x = smallmm.solve_tridiagonal(*lazy, right)
+    assert isinstance(x, da.Array)
+    assert_same_bits(x.compute(), expected)
+    ab = np.nan_to_num(stored(a, 1, 1))
+    assert_same_bits(smallmm.solve_banded((1, 1), da.from_array(ab, chunks=(3, -1, -1)), right).compute(),
+                     smallmm.solve_banded((1, 1), ab, b))  # fmt: skip
+
+
+class TestTorch:
+    @pytest.fixture
+    def torch(self):
+        return pytest.importorskip("torch")
+
+    def test_diagonals(self, torch, rng):
+        a, b = matrices_of("tridiagonal", rng, 5, np.float64), normal(rng, (6, 5, 2), np.float64)
+        tensors = [torch.from_numpy(np.ascontiguousarray(x)) for x in (*diagonals(a), b)]
+        x = smallmm.solve_tridiagonal(*tensors)
+        assert isinstance(x, torch.Tensor)
+        assert_same_bits(x.numpy(), smallmm.solve_tridiagonal(*diagonals(a), b))
+        packed = torch.from_numpy(np.ascontiguousarray(a[:, [0, 0, 1], [0, 1, 1]]))
+        x = smallmm.linsolve(packed, tensors[3][:, :2], assume_a="sym", packed=True)
+        assert isinstance(x, torch.Tensor)
