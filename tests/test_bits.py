@@ -99,11 +99,11 @@ def operands_of(name: str, m: int, n: int, k: int, batch: tuple[int, ...], dtype
             x = np.arange(n) + np.int64(numbers(batch + core, 5) > 0) * (n - 1 - np.arange(n))
         if name == "lstsq" and not core:
             x = np.full(batch, 2.0**-16)
-        if name.startswith(("lu_solve", "lstsq")) and x.dtype.kind != np.dtype(dtype).kind:
-            dtype_of_x = np.int32 if x.dtype.kind == "i" else np.finfo(dtype).dtype
+        if x.dtype.kind == "i":
+            operands.append(x.astype(np.int32))
         else:
-            dtype_of_x = dtype
-        operands.append(x.astype(dtype_of_x))
+            is_real = x.dtype.kind == "f" and name == "lstsq" and not core
+            operands.append(x.astype(np.finfo(dtype).dtype if is_real else dtype))
     return operands
 
 

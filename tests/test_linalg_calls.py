@@ -93,6 +93,9 @@ FUNCTIONS = {
     "solve_banded": lambda a, b, **k: smallmm.solve_banded((1, 1), banded(a), b, **k),
     "solveh_banded": lambda a, b, **k: smallmm.solveh_banded(banded(a)[..., :2, :], b, **k),
     "svdvals_ex": lambda a, b, **k: smallmm.svdvals_ex(a, **k),
+    "lu_rcond": lambda a, b, **k: smallmm.lu_rcond(*smallmm.lu_factor(a), 1, **k),
+    "backward_error": lambda a, b, **k: smallmm.backward_error(a, b, b, **k),
+    "refine": lambda a, b, **k: smallmm.refine(a, *smallmm.lu_factor(a), b, b, **k),
 }
 FUNCTIONS |= {
     f"{op}, {word}": lambda a, b, op=op, word=word, **k: getattr(smallmm, op)(a, b, assume_a=word, **k)
@@ -151,6 +154,11 @@ def test_the_catalogue_has_the_gufuncs_that_are_called(monkeypatch):
         lambda a, b: smallmm.ldl_solve(a, range(1, len(a) + 1), b, lower=False),
         lambda a, b: smallmm.solve_tridiagonal(*diagonals(a), b, pivot=False),
         lambda a, b: smallmm.solveh_banded(banded(a)[1:], b, lower=True),
+        lambda a, b: smallmm.lu_rcond(*smallmm.lu_factor(a), 1, np.inf),
+        lambda a, b: smallmm.backward_error(a, b, b, precision="extra"),
+        lambda a, b: smallmm.backward_error(a, b, b, "normwise"),
+        lambda a, b: smallmm.backward_error(a, b, b, "normwise", precision="extra"),
+        lambda a, b: smallmm.refine(a, *smallmm.lu_factor(a), b, b, precision="extra"),
     )
     for function in (*FUNCTIONS.values(), *other_forms):
         for m, n in ((3, 3), (3, 2), (2, 3)):  # of integers, which the direct way does not take
@@ -588,7 +596,7 @@ class OnDevice:
     [
         name
         for name in WITH_B
-        if "lu_solve" not in name
+        if not name.startswith(("lu_solve", "ldl_solve"))  # factors are computed first
         and "unit" not in name
         and name in OF_MATRICES
         and not name.endswith(("auto", "banded", "tridiagonal"))
@@ -807,7 +815,12 @@ class TestExplain:
         pair = {"lu_solve": (a, pivots), "cho_solve": (a, form != "upper")}.get(op, a)
         keywords = {"qr": {"mode": form or "reduced"}, "ldl_factor": {"lower": form != "upper"}}.get(op, {})
         keywords |= {"assume_a": form} if op in ("solve", "linsolve", "linsolve_ex") and form else {}
-        others = (pivots,) if op == "ldl_solve" else ()
+        others = {
+            "ldl_solve": (pivots,),
+            "lu_rcond": (pivots, 1),
+            "backward_error": (b, b),
+            "refine": (a, pivots, b, b),
+        }.get(op, ())
         plan = smallmm.explain(op, pair, *others, *((b,) if name in WITH_B else ()), **keywords)
         assert plan.op == op
         assert plan.matrices == 100

@@ -8,7 +8,7 @@ static unsigned any_needs(const smm_call *call) {
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define ROW(stem, needs, group) {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), needs, SMM_MEMORY, group}
+#define ROW(stem, needs, group) {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), needs, SMM_MEMORY, group, NULL}
 #define LIST(stem) static const smm_kernel stem##_list[] = {ROW(stem, any_needs, 0)}
 
 static const smm_kernel matmul_pairs_list[] = {ROW(matmul_pairs, pairs_needs, SMM_GROUP * 4)};
