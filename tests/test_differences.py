@@ -330,6 +330,8 @@ def test_scipy_keywords_have_no_effect():
     assert np.isnan(b[1])
     with pytest.raises(ValueError, match="infs or NaNs"):
         scipy.linalg.solve(a, b, check_finite=True)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'transposed'"):
+        smallmm.solve(a, b, transposed=True)
 
 
 def test_orders_above_32(rng):

@@ -596,7 +596,7 @@ class OnDevice:
     [
         name
         for name in WITH_B
-        if not name.startswith(("lu_solve", "ldl_solve"))  # factors are computed first
+        if not name.startswith(("lu_solve", "ldl_solve"))  # whose factors are computed first
         and "unit" not in name
         and name in OF_MATRICES
         and not name.endswith(("auto", "banded", "tridiagonal"))

@@ -97,7 +97,7 @@ static void factor_and_solve_one(const smm_call *call, intptr_t q) {
 
 void smm_reference_cholesky(const smm_call *call) {
     for (intptr_t q = 0; q < call->batch; q++)
-        (call->op == SMM_OP_CHOLESKY        ? factor_one
-             : call->op == SMM_OP_SOLVE_POS ? factor_and_solve_one
-                                            : solve_one)(call, q);
+        (call->op == SMM_OP_CHOLESKY    ? factor_one
+         : call->op == SMM_OP_SOLVE_POS ? factor_and_solve_one
+                                        : solve_one)(call, q);
 }
