@@ -12,6 +12,8 @@
 
 /* dispatch.c: the kernels in use, chosen once. */
 smm_status smm_kernels_of(smm_dtype dtype, const smm_kernels **kernels);
+/* Whether an operation is for numbers of such a type. */
+bool smm_takes(smm_op op, smm_dtype dtype);
 /* Whether a kernel is forced by name, and whether it is this one. */
 bool smm_is_kernel_forced(void);
 bool smm_is_forced(const smm_kernel *kernel, smm_dtype dtype);
@@ -68,6 +70,9 @@ static inline bool smm_is_stored(smm_dtype dtype) { return smm_dtypes[dtype].com
 /* Bytes of a thread's buffers for A, B and C: of a group of small matrices, all three stay in L1 together. C has room
  * for a matrix of the greatest order in each lane of the widest vector. */
 enum { SMM_BUFFER = 32768, SMM_C_BUFFER = 65536 };
+
+/* And of those for the partial sums of a deep product's block of C, which stay in L2. */
+enum { SMM_SUMS = 512 << 10 };
 
 /* threads.c: run body(context, first, last) over the whole of 0 .. count-1, in pieces of one or more chunks, on up to
  * `threads` threads, the caller among them. Returns when all is done, or what was begun when a body returned false. */

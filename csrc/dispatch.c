@@ -118,6 +118,9 @@ bool smm_is_forced(const smm_kernel *kernel, smm_dtype dtype) {
     return is_named(kernel, atomic_load_explicit(&forced_kernel, memory_order_acquire), dtype, smm_isa());
 }
 
+/* Instruction sets differ in their kernels, not in that. */
+bool smm_takes(smm_op op, smm_dtype dtype) { return isas[0].kernels[smm_dtypes[dtype].computed]->lists[op].count; }
+
 smm_status smm_kernels_of(smm_dtype dtype, const smm_kernels **kernels) {
     const struct isa *isa = current();
     if (!isa) return SMM_ERR_ISA;

@@ -6,9 +6,10 @@
 #include "smallmm.h"
 
 /* Directions: sums of these. */
-enum { SMM_READ = 1, SMM_WRITTEN = 2, SMM_OPTIONAL = 4, SMM_LARGE = 8, SMM_LONG = 16 };
+enum { SMM_READ = 1, SMM_WRITTEN = 2, SMM_OPTIONAL = 4, SMM_LARGE = 8, SMM_LONG = 16, SMM_FURTHER = 32 };
 enum {
     SMM_IN = SMM_READ,
+    SMM_FURTHER_IN = SMM_READ | SMM_FURTHER,
     SMM_DIAGONALS = SMM_READ | SMM_LONG,
     SMM_OUT = SMM_WRITTEN,
     SMM_RESULT = SMM_WRITTEN | SMM_LARGE,
@@ -53,6 +54,8 @@ typedef struct smm_dtype_row {
 
 extern const smm_dtype_row smm_dtypes[SMM_DTYPE_COUNT];
 
+static inline bool smm_is_complex(smm_dtype dtype) { return smm_dtypes[dtype].real != dtype; }
+
 static inline intptr_t smm_size(smm_dtype dtype) { return smm_dtypes[dtype].size[SMM_NUMBER]; }
 
 /* Bytes of an element of operand i of a call. */
@@ -60,7 +63,7 @@ static inline intptr_t smm_size_of(smm_op op, smm_dtype dtype, int i) {
     return smm_dtypes[dtype].size[smm_operations[op].operand[i].element];
 }
 
-/* A number in memory: of a real type. */
+/* A number in memory; of a complex one its real part, the other being zero. */
 static inline double smm_get(const void *p, smm_dtype dtype) {
     switch (dtype) {
 #define ROW(x, NAME, name, in_memory, ...) \

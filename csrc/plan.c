@@ -31,7 +31,7 @@ static const double PIECE_FLOPS = 1e8;
 
 /* --- Operands ------------------------------------------------------------------------------------ */
 
-static double flops_of(const smm_call *c) {
+static double operations_of(const smm_call *c) {
     const double m = (double)c->m, n = (double)c->n, k = (double)c->k;
     switch (c->op) {
 #define SMM_OPERATION(NAME, name, what, flops, operands) \
@@ -43,15 +43,20 @@ static double flops_of(const smm_call *c) {
     return m * n * k;
 }
 
-/* One operand of a call: where it is described, its shape and the size of its elements. */
+/* The same, where a product of two complex numbers is four of reals. */
+static double flops_of(const smm_call *c) { return (smm_is_complex(c->dtype) ? 4 : 1) * operations_of(c); }
+
+/* One operand of a call: where it is described, its shape, the size of its elements and what their addresses are
+ * multiples of. */
 typedef struct view {
     smm_operand *x;
     const smm_operand_row *row;
-    intptr_t rows, cols, size;
+    intptr_t rows, cols, size, align;
 } view;
 
 static view view_of(smm_call *c, int i) {
     view v = {.x = &c->operand[i], .row = &smm_operations[c->op].operand[i], .size = smm_size_of(c->op, c->dtype, i)};
+    v.align = v.row->element == SMM_NUMBER ? smm_dtypes[c->dtype].size[SMM_REAL] : v.size; /* parts of complex ones */
     smm_sizes_of(c->op, i, c->m, c->n, c->k, &v.rows, &v.cols);
     return v;
 }
@@ -67,7 +72,7 @@ static bool is_valid_view(const view *v, const smm_call *c, int i) {
                     (intptr_t)v->x->data;
     for (int d = 0; c->outer && d < c->outer->dims; d++)
         if (c->outer->extent[d] > 1) used |= c->outer->stride[d][i];
-    return !(used & (v->size - 1));
+    return !(used & (v->align - 1));
 }
 
 /* SOLVE_BANDED: how many diagonals of each matrix are below the main one. */
@@ -164,9 +169,11 @@ static bool is_gram(const smm_call *c) {
 }
 
 /* Whether C^T = B^T A^T suits the kernels better: they want rows of C, and of B, contiguous. A C of one row or
- * column is both ways, so the larger operand decides. */
+ * column is both ways, so the larger operand decides. Not of complex numbers: the terms of an imaginary part would come
+ * in another order. */
 static bool by_columns(const smm_call *c, intptr_t size) {
     const smm_matmul_operands *x = &c->matmul;
+    if (smm_is_complex(c->dtype)) return false;
     if (c->n == 1) return x->a.row == size && x->a.col != size;
     if (c->m == 1) return x->b.row == size && x->b.col != size;
     return x->c.row == size && x->c.col != size;
@@ -216,23 +223,27 @@ static bool tile(smm_plan *plan, intptr_t size) {
     return true;
 }
 
+/* The most rows and columns of a deep product's block of C: a chunk of A and of B stay in L2. */
+enum { DEEP_ROWS = 64, DEEP_COLS = 256 };
+
 /* Size the block of C of a deep product: all its partial sums fit their buffer, chunks of A and of B that are packed
- * theirs. Of A in place few enough rows that a chunk of them stays in L1 with the next one behind it, of B at least a
- * kernel's tile of columns. Of small blocks several chunks share the cost of a call. Most chunks lie so that the
- * hardware prefetches them best (5 to 25 % less time from memory). Not those of many rows that are short: there the
- * kernel prefetches the next matrix, chunk by chunk (up to a third less time; of A y up to shorter ones. AMD Zen 5, not
- * quiet, November 2026). */
+ * theirs. Of B at least a kernel's tile of columns. Of small blocks several chunks share the cost of a call. Most
+ * chunks lie so that the hardware prefetches them best (5 to 25 % less time from memory). Not those of many rows that
+ * are short: there the kernel prefetches the next matrix, chunk by chunk (up to a third less time; of A y up to shorter
+ * ones. AMD Zen 5, not quiet, November 2026). */
 static void deep_tile(smm_plan *plan, const smm_call *chunks, intptr_t size) {
-    const intptr_t room = SMM_C_BUFFER / size / smm_partial_sums(chunks->batch), lines = SMM_BUFFER / SMM_CHUNK / size;
-    const intptr_t cols = plan->staged & SMM_PACK_B ? lines : greatest(64, room / least(chunks->m, lines) & -64);
+    const intptr_t room = SMM_SUMS / size / smm_partial_sums(chunks->batch), lines = SMM_BUFFER / SMM_CHUNK / size;
+    const intptr_t most = plan->staged & SMM_PACK_A ? lines : DEEP_ROWS;
+    const intptr_t cols =
+        plan->staged & SMM_PACK_B ? lines : greatest(64, least(DEEP_COLS, room / least(chunks->m, most)) & -64);
     const smm_call *c = &plan->call;
     const smm_operand *a = &c->matmul.a;
     const bool dense = a->col == size && a->row == c->k * size && a->batch == c->m * a->row;
     plan->cold &= dense && c->m > 1 && c->batch > 1 && a->row <= (c->n > 1 ? 24 : 12) << 10;
     plan->staged |= SMM_STAGE_C;
     plan->cols = least(c->n, cols);
-    plan->rows = least(c->m, least(lines, room / plan->cols));
-    plan->group = SMM_C_BUFFER / size / (plan->rows * plan->cols) - smm_partial_sums(chunks->batch) + 1;
+    plan->rows = least(c->m, least(most, room / plan->cols));
+    plan->group = SMM_SUMS / size / (plan->rows * plan->cols) - smm_partial_sums(chunks->batch) + 1;
     plan->group = least(plan->group, plan->cold ? 1 : 16);
     if (plan->staged & SMM_PACK_A) plan->group = least(plan->group, lines / plan->rows);
     if (plan->staged & SMM_PACK_B) plan->group = least(plan->group, lines / plan->cols);
@@ -240,10 +251,11 @@ static void deep_tile(smm_plan *plan, const smm_call *chunks, intptr_t size) {
 
 /* --- Any operation ---------------------------------------------------------------------------------- */
 
-/* The triangle above is the lower one of the transpose. Where that is all there is to it, kernels know no upper. */
+/* The triangle above is the lower one of the transpose. Where that is all there is to it, kernels know no upper. Of a
+ * Hermitian matrix the transpose is the conjugate: so is its factor, but not what that solves. */
 static void take_lower(smm_call *c) {
-    if (!(c->form & SMM_UPPER) || (c->op != SMM_OP_CHOLESKY && c->op != SMM_OP_CHO_SOLVE && c->op != SMM_OP_SOLVE_POS))
-        return;
+    const bool solves = (c->op == SMM_OP_CHO_SOLVE || c->op == SMM_OP_SOLVE_POS) && !smm_is_complex(c->dtype);
+    if (!(c->form & SMM_UPPER) || !(c->op == SMM_OP_CHOLESKY || solves)) return;
     c->form &= ~(unsigned)SMM_UPPER;
     c->a = transposed(c->a);
     if (c->op == SMM_OP_CHOLESKY) c->cholesky.l = transposed(c->cholesky.l);
@@ -444,6 +456,7 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     memset(plan, 0, offsetof(smm_plan, outer));
     smm_status status = smm_kernels_of(call->dtype, &plan->kernels);
     if (status) return status;
+    if (!smm_takes(call->op, call->dtype)) return SMM_ERR_DTYPE;
     const int threads = smm_get_num_threads();
     if (!threads) return SMM_ERR_THREADS;
 

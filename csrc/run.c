@@ -21,10 +21,11 @@ static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t c
 enum { CONVERTED_ROOM = 512 << 10 };
 
 /* A thread's room: for one tile's packed operands, C having one line more for what streaming carries over, for its
- * kernel, and for operands that are converted. Too large for the stacks that some threads have, it is allocated when a
- * thread first needs it, and freed when the thread ends. */
+ * kernel, for partial sums, and for operands that are converted. Too large for the stacks that some threads have, it is
+ * allocated when a thread first needs it, and freed when the thread ends. */
 typedef struct buffers {
     alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE];
+    alignas(SMM_LINE) char sums[SMM_SUMS];
     alignas(SMM_LINE) char converted[CONVERTED_ROOM];
     size_t size; /* of kernel */
     alignas(SMM_LINE) char kernel[];
@@ -231,9 +232,9 @@ typedef struct span {
     intptr_t k, first, last;
 } span;
 
-/* The sum of some chunks, for the block of C from (i, j) on, at the front of the thread's room for C. By the order of
- * reference/matmul.c: a stack of partial sums, of each size at most one and the smaller ones above, takes up one chunk
- * after the other, and equal ones are added. False: the call does not go on. */
+/* The sum of some chunks, for the block of C from (i, j) on, at the front of the thread's room for sums. By the order
+ * of reference/matmul.c: a stack of partial sums, of each size at most one and the smaller ones above, takes up one
+ * chunk after the other, and equal ones are added. False: the call does not go on. */
 static bool sum_chunks(tile *t, job *shared, const smm_call *chunks, span x, intptr_t i, intptr_t j, buffers *room) {
     const smm_plan *plan = shared->plan;
     const intptr_t size = smm_size(chunks->dtype), whole = x.k / SMM_CHUNK;
@@ -241,7 +242,7 @@ static bool sum_chunks(tile *t, job *shared, const smm_call *chunks, span x, int
     const bool cold = plan->cold && !j;
     const intptr_t each = 1 + 10000000 / (SMM_CHUNK * m * n); /* chunks, a few milliseconds' work */
     intptr_t look = x.first + each;                           /* at which chunk, whether to go on */
-    char *end = room->c;                                      /* of the stack */
+    char *end = room->sums;                                   /* of the stack */
     t->part.k = t->fed.k = SMM_CHUNK;
     for (intptr_t done = x.first, count; done < x.last; done += count) {
         count = done < whole ? least(plan->group, least(whole, x.last) - done) : 1;
@@ -264,7 +265,7 @@ static bool sum_chunks(tile *t, job *shared, const smm_call *chunks, span x, int
             end += bytes;
         }
     }
-    for (; end - bytes > room->c; end -= bytes) plan->kernels->add(end - 2 * bytes, end - bytes, m * n);
+    for (; end - bytes > room->sums; end -= bytes) plan->kernels->add(end - 2 * bytes, end - bytes, m * n);
     t->part.batch = 1;
     return true;
 }
@@ -280,7 +281,7 @@ static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
                 if (i + j && !goes_on(shared)) return;
                 if (!sum_chunks(&t, shared, &chunks, (span){call->k, 0, chunks.batch}, i, j, room)) return;
-                plan->kernels->unpack(&t.part, room->c);
+                plan->kernels->unpack(&t.part, room->sums);
             }
     }
 }
@@ -488,7 +489,7 @@ static void put_aside(const job *shared, const buffers *room, intptr_t matrix, i
     const intptr_t size = smm_size(c->dtype);
     const intptr_t m = least(plan->rows, c->m - i), n = least(plan->cols, c->n - j);
     char *to = sums_of(shared, matrix, span) + (i * c->n + j) * size;
-    for (intptr_t l = 0; l < m; l++) memcpy(to + l * c->n * size, room->c + l * n * size, n * size);
+    for (intptr_t l = 0; l < m; l++) memcpy(to + l * c->n * size, room->sums + l * n * size, n * size);
 }
 
 static bool run_part(job *shared, const smm_call *call, intptr_t matrix, intptr_t part, buffers *room) {
@@ -508,7 +509,7 @@ static bool run_part(job *shared, const smm_call *call, intptr_t matrix, intptr_
     if (shared->sums)
         put_aside(shared, room, matrix, part / blocks, i, j);
     else
-        plan->kernels->unpack(&t.part, room->c);
+        plan->kernels->unpack(&t.part, room->sums);
     return true;
 }
 
@@ -625,6 +626,7 @@ const char *smm_status_text(smm_status status) {
     case SMM_ERR_ORDER:
         return "a matrix is too large: factorizations take m x n with min(m, n) <= 32 and m n <= 1024, "
                "diagonals n <= 2^24";
+    case SMM_ERR_DTYPE: return "the operation does not take numbers of this element type";
     case SMM_ERR_ISA: return "SMALLMM_ISA names an instruction set that is unknown or not available here";
     case SMM_ERR_KERNEL: return "SMALLMM_KERNEL names a kernel that this build does not have";
     case SMM_ERR_THREADS: return "SMALLMM_NUM_THREADS is not an integer of at least 1";

@@ -38,7 +38,7 @@ static void settle(const smm_call *call, intptr_t q, intptr_t count) {
 void smm_settle(const smm_call *call, intptr_t first, intptr_t last) {
     for (intptr_t q = first; q < last;) {
         intptr_t count = 0;
-        while (q + count < last && count < TOGETHER && *info_of(call, q + count)) count++;
+        while (q + count < last && count < TOGETHER && *info_of(call, q + count) < 0) count++;
         if (count) settle(call, q, count);
         q += count ? count : 1;
     }

@@ -32,6 +32,7 @@ typedef enum smm_status {
     SMM_OK = 0,
     SMM_ERR_ARGUMENT, /* a null pointer, a negative size or one that does not fit, a stride that splits an element */
     SMM_ERR_ORDER,    /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER, SMM_RECTANGULAR */
+    SMM_ERR_DTYPE,    /* the operation is not for numbers of this element type */
     SMM_ERR_ISA,      /* SMALLMM_ISA names an instruction set that is unknown or not available here */
     SMM_ERR_KERNEL,   /* SMALLMM_KERNEL names a kernel that this build does not have */
     SMM_ERR_THREADS,  /* SMALLMM_NUM_THREADS is not an integer of at least 1 */
@@ -39,8 +40,8 @@ typedef enum smm_status {
     SMM_ERR_STOPPED,  /* by what smm_set_interrupt was given; outputs are undefined */
 } smm_status;
 
-/* Element types: SMM_F32, SMM_F64, SMM_F16, SMM_BF16, the rows of dtypes.def. Operands of the last two hold 16 bits;
- * they are computed as float32, and results are rounded once, to nearest, ties to even. */
+/* Element types: SMM_F32, SMM_F64, SMM_C64, SMM_C128, SMM_F16, SMM_BF16, the rows of dtypes.def. Operands of the last
+ * two hold 16 bits; they are computed as float32, and results are rounded once, to nearest, ties to even. */
 typedef enum smm_dtype {
 #define SMM_DTYPE(x, NAME, ...) SMM_##NAME,
     SMM_DTYPES(SMM_DTYPE, _)
@@ -60,19 +61,21 @@ typedef enum smm_op {
 enum {
     SMM_UPPER = 1,      /* a's upper triangle instead of its lower; CHOLESKY gives the upper factor */
     SMM_UNIT = 2,       /* a's diagonal is taken to be 1 and not read */
-    SMM_TRANSPOSED = 4, /* LU_SOLVE: the factored matrix is transposed */
+    SMM_TRANSPOSED = 4, /* LU_SOLVE, LU_RCOND: the factored matrix is transposed */
     SMM_UNPIVOTED = 16, /* SOLVE_TRIDIAGONAL: rows are not exchanged */
+    SMM_NORMWISE = 32,  /* BACKWARD_ERROR: in norms, not component by component */
+    SMM_EXTRA = 64,     /* REFINE, BACKWARD_ERROR: residuals in twice the precision */
     SMM_RECTANGULAR = 8 /* LU: of m x n matrices, for which there is no kernel yet: SMM_ERR_ORDER */
 };
 
 /* A stack of matrices: matrix q, row i, column j lies at data + q*batch + i*row + j*col bytes.
- * Data and strides are multiples of the element size. */
+ * Data and strides are multiples of the element size; of complex numbers, of the size of their parts. */
 typedef struct smm_operand {
     void *data;
     intptr_t batch, row, col;
 } smm_operand;
 
-enum { SMM_MOST_OPERANDS = 8 };
+enum { SMM_MOST_OPERANDS = 10 };
 
 /* The operands of each operation by name, in the order of ops.def: smm_solve_operands {a, b, x, info}, for example. */
 #define SMM_OPERAND(OP, name, ...) smm_operand name;
@@ -104,9 +107,10 @@ typedef struct smm_outer {
  *
  * info: 0, or what is wrong with a matrix, as in LAPACK: k > 0 means that pivot k (1-based) is zero or that the leading
  * minor of order k is not positive definite, or, of EIGH and EIGVALSH, that k elements beside the diagonal did not
- * converge to zero, or, of SVD, SVD_FULL and SVDVALS, that k pairs of rows did not become orthogonal. -k, of LU_SOLVE:
- * pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this counts before a zero. The other
- * outputs of such a matrix are NaN, but its pivots, and the answers of DET and SLOGDET: 0; 0 and -inf.
+ * converge to zero, or, of SVD, SVD_FULL and SVDVALS, that k pairs of rows did not become orthogonal. -k, of LU_SOLVE,
+ * LU_RCOND and REFINE: pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this counts before
+ * a zero. The other outputs of such a matrix are NaN, but its pivots, and where a pivot is zero the answers of DET,
+ * SLOGDET and LU_RCOND: 0; 0 and -inf; 0.
  *
  * -k of LDL_SOLVE: pivot k (1-based) is none that LDL gives. LDL's pivots count from 1; two that are equal and negative
  * say that D has a block of order 2 (LAPACK's sytrf).
@@ -114,7 +118,7 @@ typedef struct smm_outer {
  * pivots, rank and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i].
  *
  * `failed`, unless NULL, becomes true if info is not 0 for some matrix: each thread looks at its own, which is sooner
- * done than looking at all of them afterwards. It needs info, but for LU_SOLVE and INV. */
+ * done than looking at all of them afterwards. It needs info, but for INV and what takes the factors of LU. */
 typedef struct smm_call {
     smm_op op;
     smm_dtype dtype;

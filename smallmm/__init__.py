@@ -32,7 +32,7 @@ from ._errors import LinAlgError
 from ._explain import Explanation, explain
 from ._ldl import LDLExResult, LDLResult, ldl_factor, ldl_factor_ex, ldl_solve
 from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
-from ._linsolve import LinsolveExResult, linsolve, linsolve_ex
+from ._linsolve import LinsolveExpertResult, LinsolveExResult, linsolve, linsolve_ex
 from ._lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
 from ._matrix_functions import (
     MatrixFunctionExResult,
@@ -46,8 +46,10 @@ from ._matrix_functions import (
     sqrtm,
     sqrtm_ex,
 )
+from ._mixed_least_squares import LstsqMixedExResult
 from ._norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from ._products import batched_matmul, matmul, matvec, vecmat
+from ._refinement import RefineResult, backward_error, lu_rcond, rcond, refine
 from ._spectra import EighExResult, EighResult, EigvalshExResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex
 from ._svd import SVDExResult, SVDResult, SVDvalsExResult, svd, svd_ex, svdvals, svdvals_ex
 from ._systems import (
@@ -82,17 +84,21 @@ __all__ = [
     "LUResult",
     "LinAlgError",
     "LinsolveExResult",
+    "LinsolveExpertResult",
     "LstsqExResult",
+    "LstsqMixedExResult",
     "LstsqResult",
     "MatrixFunctionExResult",
     "QRRawResult",
     "QRResult",
+    "RefineResult",
     "SVDExResult",
     "SVDResult",
     "SVDvalsExResult",
     "SlogdetResult",
     "SolveExResult",
     "__version__",
+    "backward_error",
     "batched_matmul",
     "bench",
     "cho_factor",
@@ -125,6 +131,7 @@ __all__ = [
     "lstsq_ex",
     "lu_factor",
     "lu_factor_ex",
+    "lu_rcond",
     "lu_solve",
     "matmul",
     "matrix_norm",
@@ -139,6 +146,8 @@ __all__ = [
     "powm",
     "powm_ex",
     "qr",
+    "rcond",
+    "refine",
     "set_num_threads",
     "show_config",
     "slogdet",
@@ -172,12 +181,16 @@ _OF_SCIPY = ("ldl", "lu", "null_space", "orth", "polar", "schur", "signm")
 if not TYPE_CHECKING:  # for a type checker every name would exist
 
     def __getattr__(name):
-        """`bench` is imported when first asked for: it would add to every import."""
+        """`bench` and `testing` are imported when first asked for: they would add to every import."""
         if name == "bench":
             from ._bench import bench
 
             globals()["bench"] = bench
             return bench
+        if name == "testing":
+            from importlib import import_module
+
+            return import_module(".testing", __name__)
         from numpy.linalg import __all__ as of_numpy
 
         library = "numpy" if name in of_numpy else "scipy" if name in _OF_SCIPY else None

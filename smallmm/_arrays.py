@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ._adapters import leave_to_python, library_of, on_device, type_name
-from ._shapes import NUMPYS
+from ._errors import wrong_dtype
+from ._shapes import NUMPYS, is_complex
 
 
 def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: dict[str, Any]) -> Any:
@@ -28,6 +29,9 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
     libraries = {name: library_of(x) for name, x in arrays.items()}
     library = max(libraries.values(), key=lambda library: library.rank)
     if library.records(gufunc, operands):
+        for name, x in operands.items():
+            if is_complex(x):
+                raise wrong_dtype(op, name, x.dtype, where=" where PyTorch or JAX records the call")
         given = next((name for name, x in outs.items() if x is not None), None)
         if given is not None or kwargs:
             raise TypeError(

@@ -23,7 +23,7 @@ import smallmm
 from ._contenders import ON_DEVICE, ON_HOST, PEERS, Contender, Place, our_own, place_of
 from ._device import to_host
 from ._errors import shown
-from ._operations import DTYPES, OPERATIONS, Operation, Stack, bytes_of, sizes_of, stack, validate
+from ._operations import NUMBERS, OPERATIONS, Operation, Stack, bytes_of, sizes_of, stack, validate
 from ._options import flag, integer
 from ._plots import OURS, draw_times, legend, over_orders
 
@@ -171,7 +171,8 @@ def enter(
     m, k, n = sizes_of(op, on_host)
     who = {"contender": contender.name, "version": contender.version, "call": job.words, "less": job.less}
     case = {"op": op.name, "dtype": dtype, "m": m, "k": k, "n": n, "batch": batch}
-    work = {"flops": op.flops(m, k, n) * batch, "bytes": on_host.nbytes(batch)}
+    times = 4 if on_host.a.dtype.kind == "c" else 1  # a product of complex numbers is four of reals
+    work = {"flops": times * op.flops(m, k, n) * batch, "bytes": on_host.nbytes(batch)}
     return Entry(call, case | who | work | fields)
 
 
@@ -350,8 +351,8 @@ def bench(
         ``eigh``, ``eigvalsh``, ``svd``, ``svdvals``; by default all.
     n : int or iterable of int, optional
         Orders of the square matrices.
-    dtype : {"f32", "f64"} or iterable of them
-        Precisions.
+    dtype : {"f32", "f64", "c64", "c128"} or iterable of them
+        Precisions; "c64" and "c128" are complex.
     device : str, optional
         ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Arrays on a GPU are PyTorch's, or else CuPy's.
     batch : int, optional
@@ -387,7 +388,7 @@ def bench(
     orders = [integer("bench", "n", x) for x in _listed((QUICK if quick else ORDERS) if n is None else n)]
     dtypes = _listed(dtype)
     _unknown("op", ops, OPERATIONS)
-    _unknown("dtype", dtypes, DTYPES)
+    _unknown("dtype", dtypes, NUMBERS)
     peers = None if peers is None else _listed(peers)
     _unknown("peer", peers or (), PEERS)
     for order in orders:

@@ -22,6 +22,9 @@ class Bound:
         return self.units(n)
 
 
+# Of complex numbers, whose magnitude is the modulus, a bound is so many times as large.
+COMPLEX_FACTOR = 3
+
 # g is the growth of elements, which docs/promises.md explains.
 BOUNDS = {
     "matmul": Bound(

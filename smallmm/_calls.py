@@ -16,6 +16,7 @@ from ._adapters import library_of, on_device
 from ._adapters.dask import is_lazy, lazily
 from ._arrays import as_numpy, call, without_labels
 from ._errors import Reason, numerical_failure
+from ._shapes import is_complex
 
 _direct = _core.direct
 Make = Callable[..., Any] | None
@@ -118,6 +119,17 @@ def run_from_the_right(
 def transposed_out(out: Any) -> Any:
     """`out` transposed if it is an array; the call refuses anything else."""
     return transposed(out) if hasattr(out, "__dlpack__") or on_device(out) else out
+
+
+def conjugated(x: Any) -> Any:
+    """x, or its complex conjugate if it is complex."""
+    values = without_labels(x)
+    if not hasattr(values, "dtype"):
+        try:
+            values = np.asarray(values)
+        except Exception:  # the call says why
+            return x
+    return values.conj() if is_complex(values) and hasattr(values, "conj") else x
 
 
 def transposed(x: Any) -> Any:

@@ -38,12 +38,13 @@ def cholesky(
     overwrite_a: bool = False,
     check_finite: bool = False,
 ) -> Any:
-    """Factor each symmetric positive definite matrix as A = L L^T, or U^T U.
+    """Factor each symmetric, or Hermitian, positive definite matrix as A = L L^H, or U^H U.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        A stack of symmetric matrices, of which only the lower triangle is read, or the upper one if `upper`.
+        A stack of symmetric or Hermitian matrices, of which only the lower triangle is read, or the upper one
+        if `upper`. Of the diagonal only the real part is read.
     upper : bool
         Whether to return U instead of L.
     lower : bool, optional
@@ -73,7 +74,7 @@ def cholesky(
 
     Notes
     -----
-    ``|A - L L^T|_1 <= 10 n u |A|_1``. 1/3 n^3 operations per matrix. Right-looking, as in
+    ``|A - L L^H|_1 <= 10 n u |A|_1``. 1/3 n^3 operations per matrix. Right-looking, as in
     Golub and Van Loan, Matrix Computations, section 4.2.
 
     Examples
@@ -126,7 +127,7 @@ def cho_factor(
         A stack of symmetric positive definite matrices, of which only the upper triangle is read, or the
         lower one if `lower`.
     lower : bool
-        Whether to return L of A = L L^T instead of U of A = U^T U.
+        Whether to return L of A = L L^H instead of U of A = U^H U.
     out : array, shape (..., n, n), optional
         Where the factor goes. It may be, or overlap, the input.
     overwrite_a, check_finite : bool

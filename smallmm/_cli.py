@@ -94,7 +94,7 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_choice("--op", list(_operations.OPERATIONS), "all")
     add("--n", nargs="+", type=_orders, help="orders of the matrices, 3 or 2-8 (default: some up to 32)")
-    add_choice("--dtype", list(_operations.DTYPES), "all")
+    add_choice("--dtype", list(_operations.NUMBERS), "f64 f32")
     add("--device", type=_device, default="cpu", help="cpu, cuda or cuda:1 (default: cpu)")
     add("--batch", type=_positive(int), help="matrices of a stack (default: 2 MB of them; on a GPU 256 MB)")
     add_choice("--peers", list(_bench.PEERS), "all that are installed")

@@ -10,6 +10,7 @@ import numpy as np
 from ._arrays import call
 from ._composition import Composition, constant
 from ._products import matvec, vecmat
+from ._shapes import is_complex
 
 _CHUNK = 64  # elements that are added in a row
 
@@ -47,11 +48,53 @@ def namespace_of(x: Any) -> Any:
 
 
 def dtype_name(x: Any) -> str:
-    return "float32" if "32" in str(x.dtype) else "float64"
+    """Of the numbers that x consists of."""
+    return "float32" if str(x.dtype).endswith(("float32", "complex64")) else "float64"
+
+
+def magnitudes(xp: Any, x: Any) -> Any:
+    """Absolute values, in a fixed order: the bits of NumPy's of complex numbers depend on strides."""
+    if not is_complex(x):
+        return xp.abs(x)
+    re, im = xp.abs(xp.real(x)), xp.abs(xp.imag(x))
+    most = xp.maximum(re, im)
+    usable = (most > 0) & xp.isfinite(most)
+    _, exponents = xp.frexp(xp.where(usable, most, xp.ones_like(most)))
+    scale = power_of_two(xp, -exponents, most)
+    re, im = re * scale, im * scale
+    return xp.where(usable, xp.sqrt(re * re + im * im) / scale, most)
+
+
+def parts(xp: Any, x: Any) -> Any:
+    """Complex numbers as pairs of real ones along the last axis; real ones are themselves."""
+    if not is_complex(x):
+        return x
+    return xp.reshape(xp.stack([xp.real(x), xp.imag(x)], axis=-1), (*x.shape[:-1], 2 * x.shape[-1]))
+
+
+def joined(xp: Any, re: Any, im: Any) -> Any:
+    """Complex numbers of these parts. NumPy's sum re + 1j * im would make NaN of infinities."""
+    x = xp.empty(re.shape, dtype=xp.result_type(re, xp.complex64))
+    x.real, x.imag = re, im
+    return x
+
+
+def products(xp: Any, x: Any, y: Any) -> Any:
+    """Element by element, every operation rounded: so are NumPy's of complex numbers or not, by strides."""
+    if not is_complex(x):
+        return x * y
+    a, b, c, d = xp.real(x), xp.imag(x), xp.real(y), xp.imag(y)
+    return joined(xp, a * c - b * d, a * d + b * c)
+
+
+def cast(xp: Any, x: Any, dtype: str) -> Any:
+    return x.astype(dtype) if xp is np else xp.astype(x, getattr(xp, dtype))  # NumPy 2.0 has no such function
 
 
 def sums(xp: Any, x: Any) -> Any:
     """Along the last axis. Each `_CHUNK` elements in a row are added in order, and so are their sums."""
+    if is_complex(x):
+        return joined(xp, sums(xp, xp.real(x)), sums(xp, xp.imag(x)))
     k = x.shape[-1]
     if k > _CHUNK:
         whole = k - k % _CHUNK
@@ -64,13 +107,13 @@ def sums(xp: Any, x: Any) -> Any:
 
 
 def column_sums(xp: Any, x: Any) -> Any:
-    """Of each matrix, its rows added in order."""
+    """Of each real matrix, its rows added in order."""
     return vecmat(constant(xp, np.ones(x.shape[-2]), x), x)
 
 
 def norm_1(xp: Any, x: Any) -> Any:
     """The largest column sum of magnitudes of each matrix, 0 without elements."""
-    return extreme(xp, column_sums(xp, xp.abs(x)))
+    return extreme(xp, column_sums(xp, magnitudes(xp, x)))
 
 
 def extreme(xp: Any, x: Any, sign: float = 1) -> Any:

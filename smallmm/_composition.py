@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._shapes import arithmetic, broadcast_shapes, core_dimensions, meet
+from ._shapes import NUMBERS, arithmetic, broadcast_shapes, core_dimensions, meet
 
 # Elements of the largest operand in a block: without a temporary of its size, with one or two, or with many
 NO_TEMPORARIES = 1 << 62
@@ -22,11 +22,15 @@ FEW_TEMPORARIES = 1 << 18
 MANY_TEMPORARIES = 1 << 15
 
 
+REAL = "real"  # the dtype of an output: that of the magnitudes of what is computed
+
+
 class Composition:
     """``function(xp, *arrays)`` for stacks of any library, where xp is the library's namespace.
 
     The function broadcasts. It returns an array, or a tuple of them if the signature has several outputs. An
-    output has the dtype of the computation if its entry of `dtypes` is None.
+    output has the dtype of the computation if its entry of `dtypes` is None. Complex arrays, if the function
+    takes them, are NumPy's.
     """
 
     def __init__(
@@ -36,6 +40,7 @@ class Composition:
         function: Callable[..., Any],
         dtypes: tuple[Any, ...] = (None,),
         block: int = FEW_TEMPORARIES,
+        takes_complex: bool = False,
     ) -> None:
         self.__name__ = name
         self.signature = signature
@@ -44,14 +49,19 @@ class Composition:
         self.nin = signature.count("(") - self.nout
         self._dtypes = dtypes
         self._block = block
+        self.takes_complex = takes_complex
 
     def resolve_dtypes(self, dtypes: tuple[Any, ...]) -> tuple[np.dtype, ...]:
         """As of a gufunc. Python's numbers are given as types, and follow the arrays."""
         arrays = [x for x in dtypes[: self.nin] if isinstance(x, np.dtype)]
-        common = np.result_type(*arrays or [np.dtype(float)])
+        common = np.result_type(*arrays or [np.dtype(float)], *[1j] * (complex in dtypes))
         meet(common)
         own = _core.inv.resolve_dtypes((common, None, None))[1]
-        return (*(arithmetic(own),) * self.nin, *(np.dtype(x or own) for x in self._dtypes))
+        if own.kind == "c" and not self.takes_complex:
+            raise TypeError(f"{self.__name__}: complex numbers are not taken")
+        real = np.finfo(own).dtype if own.kind == "c" else own
+        outputs = (real if x is REAL else np.dtype(x or own) for x in self._dtypes)
+        return (*(arithmetic(own),) * self.nin, *outputs)
 
     def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results, in the library of the operands. Some operands may be numbers."""
@@ -65,8 +75,8 @@ class Composition:
             if hasattr(x, "__array_ufunc__") and not isinstance(x, np.ndarray | np.generic):
                 raise TypeError(f"{self.__name__}: a {type(x).__name__} is not taken; pass its values")
         arrays = [np.asarray(x) for x in arguments[: self.nin]]
-        numbers = (type(x) in (int, float) for x in arguments)
-        given = (float if number else x.dtype for x, number in zip(arrays, numbers, strict=False))
+        numbers = (type(x) if type(x) in NUMBERS else None for x in arguments)
+        given = (number or x.dtype for x, number in zip(arrays, numbers, strict=False))
         dtypes = self.resolve_dtypes(tuple(given))
         arrays = [x.astype(dtypes[0], copy=False) for x in arrays]
         batch, cores = self._shapes(arrays)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ._arrays import without_labels
 from ._catalog import composed_of_others
-from ._compose import composed, dimensions, namespace_of, permuted, sums
+from ._compose import composed, dimensions, namespace_of, permuted, products, sums
 from ._composition import NO_TEMPORARIES, Composition
 from ._errors import shown
 from ._options import integer
@@ -131,7 +131,8 @@ def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
     array([ 5., 13.])
     """
     offset = integer("trace", "offset", offset)
-    composition = Composition("trace", "(m,n)->()", partial(_trace, offset), block=NO_TEMPORARIES)
+    function = partial(_trace, offset)
+    composition = Composition("trace", "(m,n)->()", function, block=NO_TEMPORARIES, takes_complex=True)
     return composed(composition, {"x": x}, out)
 
 
@@ -221,7 +222,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) -
             raise ValueError(f"cross: {name} has shape {tuple(x.shape)}; expected length 3 along axis {axis}")
         operands[name] = _moved(x, axis, -1)
     target = _moved(out, axis, -1) if hasattr(out, "ndim") and out.ndim >= len(operands["x1"].shape) else out
-    result = composed(Composition("cross", "(k),(k)->(k)", _cross), operands, target)
+    result = composed(Composition("cross", "(k),(k)->(k)", _cross, takes_complex=True), operands, target)
     return _moved(result, -1, axis) if out is None else out
 
 
@@ -527,4 +528,5 @@ def _trace(offset: int, xp: Any, x: Any) -> Any:
 def _cross(xp: Any, a: Any, b: Any) -> Any:
     a0, a1, a2 = (a[..., i] for i in range(3))
     b0, b1, b2 = (b[..., i] for i in range(3))
-    return xp.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)
+    pairs = ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
+    return xp.stack([products(xp, p, q) - products(xp, r, s) for p, q, r, s in pairs], axis=-1)

@@ -68,6 +68,9 @@ def call(
         name: _shaped(op, name, infos[name]) if name in infos else np.asarray(x)
         for name, x in operands.items()
     }
+    for name, x in shaped.items():
+        if x.dtype.kind == "c":
+            raise wrong_dtype_on_device(op, name, x.dtype)
     shaped_outs = {name: _shaped(op, name, infos[name]) if name in given else None for name in outs}
     if "pivots" in shaped and not shaped["pivots"].size:
         shaped["pivots"] = shaped["pivots"].astype(np.int32)  # an empty array is one of floats by default

@@ -6,9 +6,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._shapes import PRODUCTS, broadcast_shapes, core_dimensions, is_bfloat16, output_dtypes
+from ._shapes import (
+    PRODUCTS,
+    broadcast_shapes,
+    core_dimensions,
+    is_bfloat16,
+    output_dtypes,
+    takes_complex,
+)
 
 _DTYPES = "float16, bfloat16, float32, float64, an integer type or bool"
+_COMPLEX = _DTYPES.replace("float64", "float64, complex64, complex128")
 
 # The first output of these is the transpose of what the caller gave.
 _TRANSPOSING = [name for name, (operation, _) in _core.gufunc_rows.items() if operation == "QR_RAW"]
@@ -94,8 +102,9 @@ def shown(x: Any) -> str:
     return text if len(text) <= 60 else f"a {type(x).__name__}"
 
 
-def wrong_dtype(op: str, name: str, dtype: Any) -> TypeError:
-    return TypeError(f"{op}: {name} has dtype {dtype}; expected {_DTYPES}")
+def wrong_dtype(op: str, name: str, dtype: Any, takes_complex: bool = False, where: str = "") -> TypeError:
+    expected = _COMPLEX if takes_complex else _DTYPES
+    return TypeError(f"{op}: {name} has dtype {dtype}; expected {expected}{where}")
 
 
 def wrong_dtype_on_device(op: str, name: str, dtype: Any) -> TypeError:
@@ -121,8 +130,8 @@ def explain_failure(
         if name == "pivots":
             if array.dtype.kind not in "iu":
                 return TypeError(f"{op}: {name} has dtype {array.dtype}; expected an integer type")
-        elif (array.dtype.kind not in "biuf" or array.dtype.itemsize > 8) and not is_bfloat16(array.dtype):
-            return wrong_dtype(op, name, array.dtype)
+        elif not _is_taken(array.dtype, takes_complex(gufunc)):
+            return wrong_dtype(op, name, array.dtype, takes_complex(gufunc))
     if (mixed := _without_common_dtype(op, arrays)) is not None:
         return mixed
     for (name, out), dtype in zip(outs.items(), output_dtypes(gufunc, operands, kwargs), strict=False):
@@ -142,6 +151,12 @@ def explain_failure(
     return _explain_shapes(op, gufunc, arrays, outs)
 
 
+def _is_taken(dtype: np.dtype, with_complex: bool) -> bool:
+    if dtype.kind == "c":
+        return with_complex and dtype.itemsize <= 16
+    return (dtype.kind in "biuf" and dtype.itemsize <= 8) or is_bfloat16(dtype)
+
+
 def _without_common_dtype(op: str, arrays: dict[str, np.ndarray]) -> TypeError | None:
     """NumPy has no dtype that holds float16 and bfloat16."""
     names = [name for name, x in arrays.items() if is_bfloat16(x.dtype)]
@@ -157,7 +172,7 @@ def _without_common_dtype(op: str, arrays: dict[str, np.ndarray]) -> TypeError |
 def explain_pivots(op: str, gufunc: np.ufunc, pivots: Any) -> ValueError | None:
     """The exception for the first pivot of LU that is not a row which its step may exchange, if there is one.
     Of other factorizations, info says it."""
-    if _core.gufunc_rows[gufunc.__name__][0] != "LU_SOLVE":
+    if _core.gufunc_rows[gufunc.__name__][0] not in ("LU_SOLVE", "LU_RCOND", "REFINE"):
         return None
     array = np.asarray(pivots)
     n = array.shape[-1]

@@ -44,7 +44,7 @@ class Explanation(NamedTuple):
         """The idea that the kernel follows, as ARCHITECTURE.md names it."""
         if self.kernel is None or self.kernel.startswith("lapack"):
             return None
-        idea = re.sub(r"smm_(\w+?)(_\d+)?_f\d+_\w+", r"\1", self.kernel)
+        idea = re.sub(r"smm_(\w+?)(_\d+)?_[cf]\d+_\w+", r"\1", self.kernel)
         return idea.removeprefix("matmul_") if idea.startswith("matmul_") else idea.rpartition("_")[2]
 
     @property

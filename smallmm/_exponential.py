@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ._compose import column_sums, dtype_name, extreme, norm_1, power_of_two
+from ._compose import column_sums, dtype_name, extreme, magnitudes, norm_1, power_of_two
 from ._composition import constant, identity
 from ._products import batched_matmul, vecmat
 from ._systems import solve_ex
@@ -130,7 +130,7 @@ def _degree_and_scaling(
 def _more_scaling(xp: Any, pade: _Pade, size: Any, exponent: Any, t: Any) -> list[Any]:
     """log2(alpha / u) / (2 m) for each degree m, where alpha = c |abs(A)^(2 m + 1)| / |A|, and c is the first
     coefficient of the backward error's series, (m!)^2 / ((2 m)! (2 m + 1)!)."""
-    t1 = xp.abs(t)
+    t1 = magnitudes(xp, t)
     t2 = batched_matmul(t1, t1)
     t4 = batched_matmul(t2, t2)
     sums = vecmat(column_sums(xp, t1), t2)

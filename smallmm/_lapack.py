@@ -68,7 +68,7 @@ def _lapack(name: str, *arrays: np.ndarray) -> Callable[..., Any]:
 
 
 def _nan_like(x: np.ndarray) -> np.ndarray:
-    return np.full_like(x, np.nan)
+    return np.full_like(x, complex(np.nan, np.nan) if x.dtype.kind == "c" else np.nan)
 
 
 def _lu_factor(a: np.ndarray) -> Any:
@@ -99,6 +99,88 @@ def _solve(a: np.ndarray, b: np.ndarray) -> Any:
 def _inv(a: np.ndarray) -> Any:
     lu, pivots, info = _lu_factor(a)
     return (lu if info else _lapack("getri", lu)(lu, pivots)[0]), info
+
+
+def _lu_rcond(norm: str) -> Callable[..., Any]:
+    def rcond(lu: np.ndarray, pivots: np.ndarray, norm_a: np.ndarray) -> Any:
+        if np.isnan(norm_a) or np.isnan(lu).any():
+            return np.nan
+        return _lapack("gecon", lu)(lu, norm_a, norm=norm)[0] if norm_a and lu.diagonal().all() else 0
+
+    return rcond
+
+
+def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x as a sum of two numbers of half its digits (Veltkamp)."""
+    far = x * (2 ** (np.finfo(x.dtype).nmant // 2 + 1) + 1)
+    high = far - (far - x)
+    return high, x - high
+
+
+def _residual(a: np.ndarray, x: np.ndarray, b: np.ndarray, extra: bool) -> np.ndarray:
+    """b - A x of columns, or of one; `extra`: by error-free transformations, products by Dekker's."""
+    if not extra:
+        return b - a @ x
+    total, rest = b.copy(), np.zeros_like(b)
+    for of_a, of_x in zip(a.T, x, strict=True):
+        column = of_a.reshape(-1, *(1,) * (x.ndim - 1))
+        (a1, a2), (x1, x2) = _halves(column), _halves(of_x)
+        p = column * of_x
+        of_product = ((p - a1 * x1) - a1 * x2 - a2 * x1) - a2 * x2
+        following = total - p
+        moved = following - total
+        rest += (total - (following - moved)) - (p + moved) + of_product
+        total = following
+    return total + rest
+
+
+def _backward_error(normwise: bool, extra: bool) -> Callable[..., Any]:
+    def error(a: np.ndarray, x: np.ndarray, b: np.ndarray) -> Any:
+        left = np.abs(_residual(a, x, b, extra))
+        if normwise:
+            size = np.abs(a).sum(-1).max() * np.abs(x).max(0) + np.abs(b).max(0)
+            left = left.max(0)
+            return np.where(left == 0, 0, left / size)
+        size = np.abs(a) @ np.abs(x) + np.abs(b)
+        small = (len(a) + 1) * np.finfo(a.dtype).tiny
+        add = np.where(size > small / (np.finfo(a.dtype).eps / 2), 0, small)
+        return np.where(left == 0, 0, (left + add) / (size + add)).max(0)
+
+    return error
+
+
+def _refine(extra: bool) -> Callable[..., Any]:
+    """gerfs, which SciPy does not have; the norm of its bound by the inverse itself."""
+    error = _backward_error(normwise=False, extra=extra)
+
+    def column(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray, b: np.ndarray, x: np.ndarray) -> Any:
+        u = np.finfo(a.dtype).eps / 2
+        last = np.inf if extra else 3
+        for step in range(11 if extra else 6):
+            r, berr = _residual(a, x, b, extra), error(a, x, b)
+            d = _lu_solve(lu, pivots, r)
+            size, least = (np.abs(d).max(), u * np.abs(x).max()) if extra else (berr, u)
+            if not (size > least and 2 * size <= last) or step == (10 if extra else 5):
+                break
+            x, last = x + d, size
+        c = ((len(a) + 1) * u) ** (2 if extra else 1)
+        bound = np.abs(r) + c * (np.abs(a) @ np.abs(x) + np.abs(b))
+        inverse = _lu_solve(lu, pivots, np.eye(len(a), dtype=a.dtype))
+        most = np.abs(x).max()
+        return x, (np.abs(inverse) @ bound).max() / (most or 1), berr
+
+    def refine(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray, b: np.ndarray, x: np.ndarray) -> Any:
+        if not lu.diagonal().all():
+            return _nan_like(x), _nan_like(x[0]), _nan_like(x[0])
+        if x.ndim == 1:
+            return column(a, lu, pivots, b, x)
+        parts = [column(a, lu, pivots, *y) for y in zip(b.T, x.T, strict=True)]
+        if not parts:
+            return x, x[0], x[0]
+        columns, ferr, berr = (np.array(part, a.dtype) for part in zip(*parts, strict=True))
+        return columns.T, ferr, berr
+
+    return refine
 
 
 def _slogdet(a: np.ndarray) -> Any:
@@ -288,6 +370,14 @@ FALLBACKS = {
     "lu_factor_wide": Fallback("getrf", _lu_factor),
     "lu_solve": Fallback("getrs", _lu_solve),
     "lu_solve_transposed": Fallback("getrs", _lu_solve_transposed),
+    "lu_rcond": Fallback("gecon", _lu_rcond("1")),
+    "lu_rcond_inf": Fallback("gecon", _lu_rcond("I")),
+    "backward_error": Fallback("none", _backward_error(normwise=False, extra=False)),
+    "backward_error_extra": Fallback("none", _backward_error(normwise=False, extra=True)),
+    "backward_error_norm": Fallback("none", _backward_error(normwise=True, extra=False)),
+    "backward_error_norm_extra": Fallback("none", _backward_error(normwise=True, extra=True)),
+    "refine": Fallback("getrs", _refine(extra=False)),
+    "refine_extra": Fallback("getrs", _refine(extra=True)),
     "solve": Fallback("getrf and getrs", _solve),
     "inv": Fallback("getrf and getri", _inv),
     "det": Fallback("getrf", np.linalg.det),

@@ -1,5 +1,6 @@
 """`linsolve`: one call for every structure of A."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,10 +10,14 @@ from ._arrays import core_shape
 from ._calls import checked, run, several
 from ._calls import transposed as with_rows_as_columns
 from ._catalog import computed_by
-from ._compose import namespace_of
-from ._errors import SINGULAR, shown
+from ._compose import composed, namespace_of
+from ._composition import Composition, identity
+from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, shown
 from ._least_squares import lstsq_ex
+from ._mixed import expert_solve_ex, mixed_solve_ex
+from ._mixed_least_squares import mixed_lstsq_ex, written
 from ._options import flag, integer, pair
+from ._refinement import rcond_in
 from ._structured import GUFUNCS, PLAIN, Structure, checked_word, solve_as
 
 
@@ -23,19 +28,97 @@ class LinsolveExResult(NamedTuple):
     info: Any
 
 
-# Options that ask for another way than elimination in the input's precision: name, its usual value
-_LATER = {"precision": "fixed", "ill_conditioned": False, "return_rcond": False}
+class LinsolveExpertResult(NamedTuple):
+    """What `linsolve_ex` returns with options of accuracy: the solution; the reciprocal condition number, or
+    None if it was not asked for; info; and the steps of refinement in mixed precision, or None."""
+
+    x: Any
+    rcond: Any
+    info: Any
+    iterations: Any
 
 
-def _refuse_later(op: str, **options: Any) -> None:
-    for name, value in options.items():
-        usual = _LATER[name]
-        if isinstance(usual, bool):
-            value = flag(op, name, value)
-        elif value not in ("fixed", "mixed"):
-            raise ValueError(f"{op}: {name} is {shown(value)}; expected 'fixed' or 'mixed'")
-        if value != usual:
-            raise NotImplementedError(f"{op}: {name} is {shown(value)}; only {usual!r} is implemented")
+class _Accuracy(NamedTuple):
+    """Options that ask for more than elimination in the input's precision."""
+
+    mixed: bool
+    ill_conditioned: bool
+    return_rcond: bool
+
+
+def _accuracy(op: str, precision: Any, ill_conditioned: Any, return_rcond: Any) -> _Accuracy:
+    if not isinstance(precision, str) or precision not in ("fixed", "mixed"):
+        raise ValueError(f"{op}: precision is {shown(precision)}; expected 'fixed' or 'mixed'")
+    asked = _Accuracy(
+        precision == "mixed",
+        flag(op, "ill_conditioned", ill_conditioned),
+        flag(op, "return_rcond", return_rcond),
+    )
+    if asked.mixed and asked.ill_conditioned:
+        raise ValueError(f"{op}: ill_conditioned is True; expected False with precision 'mixed'")
+    return asked
+
+
+def _whole(s: Structure, xp: Any, a: Any) -> Any:
+    """The matrix of which a part is read, transposed if it is to be."""
+    below, above = s.bandwidths or ((1, 1) if s.word == "tridiagonal" else (0, 0))
+    if s.word in ("symmetric", "positive definite"):
+        part = xp.tril(a) if s.lower else xp.triu(a)
+        return part + (xp.tril(a, k=-1) if s.lower else xp.triu(a, k=1)).mT
+    if s.word.endswith("triangular"):
+        strict = xp.tril(a, k=-1) if s.word == "lower triangular" else xp.triu(a, k=1)
+        inner = identity(xp, a.shape[-1], a) if s.unit_diagonal else xp.tril(xp.triu(a))
+        a = strict + inner
+    elif s.word in ("diagonal", "tridiagonal", "banded") and (s.bandwidths or s.word != "banded"):
+        a = xp.tril(xp.triu(a, k=-below), k=above)
+    return a.mT if s.transpose else a
+
+
+def _rcond(op: str, a: Any, s: Structure) -> Any:
+    composition = Composition(op, "(n,n)->()", lambda xp, a: rcond_in(xp, _whole(s, xp, a)))
+    return composed(composition, {"a": a})
+
+
+def _accurately(
+    op: str, a: Any, b: Any, s: Structure, asked: _Accuracy, outs: tuple[Any, Any]
+) -> tuple[LinsolveExpertResult, Any]:
+    """The results, and what an info that is not 0 means."""
+    m, n = core_shape(a)
+    rcond = iterations = None
+    if m != n and s.word in ("general", "auto"):
+        if asked.return_rcond:
+            raise ValueError(f"{op}: return_rcond is True; expected False for matrices that are not square")
+        if not asked.mixed:
+            x, info, reason = _by_structure(op, a, b, s, outs)
+            return LinsolveExpertResult(x, None, info, None), reason
+        found = mixed_lstsq_ex(op, _turned(a, s), b, (outs[0], None, None, outs[1], None))
+        return LinsolveExpertResult(found.x, None, found.info, found.iterations), SINGULAR
+    if (asked.mixed or asked.ill_conditioned) and s.word not in ("general", "symmetric", "positive definite"):
+        name = "precision is 'mixed'" if asked.mixed else "ill_conditioned is True"
+        raise ValueError(
+            f"{op}: {name} and assume_a {s.word!r}; expected 'general', 'symmetric' or 'positive definite'"
+        )
+    whole = partial(_whole, s)
+    if asked.mixed:
+        positive = s.word == "positive definite"
+        x, info, iterations = mixed_solve_ex(
+            op,
+            a,
+            b,
+            positive=positive,
+            whole=whole,
+            fallback=lambda a, b: _by_structure(op, a, b, s, (None, None))[:2],
+            out=outs[0],
+        )
+        reason = NOT_POSITIVE_DEFINITE if positive else SINGULAR
+    elif asked.ill_conditioned:
+        x, rcond, _, _, info = expert_solve_ex(op, a, b, whole=whole, out=outs[0])
+        reason = SINGULAR
+    else:
+        x, info, reason = _by_structure(op, a, b, s, outs)
+    if asked.return_rcond and rcond is None:
+        rcond = _rcond(op, a, s)
+    return LinsolveExpertResult(x, rcond, info, iterations), reason
 
 
 def _unpacked(op: str, a: Any, lower: bool) -> Any:
@@ -57,8 +140,8 @@ def _unpacked(op: str, a: Any, lower: bool) -> Any:
     return xp.reshape(whole, (*a.shape[:-1], n, n))
 
 
-def _solved(op: str, a: Any, b: Any, assume_a: Any, options: dict[str, Any], outs: tuple[Any, Any]) -> Any:
-    """X, info, and what an info that is not 0 means."""
+def _structure(op: str, a: Any, assume_a: Any, options: dict[str, Any]) -> tuple[Any, Structure]:
+    """The matrices, unpacked, and what is said of them."""
     word, widths = checked_word(op, assume_a), options["bandwidths"]
     lower, unit_diagonal, transpose, packed = (
         flag(op, name, options[name]) for name in ("lower", "unit_diagonal", "transposed", "packed")
@@ -78,12 +161,20 @@ def _solved(op: str, a: Any, b: Any, assume_a: Any, options: dict[str, Any], out
         if word not in ("symmetric", "positive definite", "upper triangular", "lower triangular"):
             raise ValueError(f"{op}: packed is True; expected False for assume_a {word!r}")
         a = _unpacked(op, a, lower or word == "lower triangular")
+    return a, Structure(word, lower, unit_diagonal, transpose, widths)
+
+
+def _turned(a: Any, s: Structure) -> Any:
+    return with_rows_as_columns(a) if s.transpose else a
+
+
+def _by_structure(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> Any:
+    """X, info, and what an info that is not 0 means."""
     m, n = core_shape(a)
-    if m != n and word in ("general", "auto"):
-        a = with_rows_as_columns(a) if transpose else a
-        result = lstsq_ex(a, b, out=(outs[0], None, None, outs[1]))
+    if m != n and s.word in ("general", "auto"):
+        result = lstsq_ex(_turned(a, s), b, out=(outs[0], None, None, outs[1]))
         return result.x, result.info, SINGULAR
-    return solve_as(op, a, b, Structure(word, lower, unit_diagonal, transpose, widths), outs)
+    return solve_as(op, a, b, s, outs)
 
 
 @computed_by(*GUFUNCS, "solve_unit_lower", "solve_unit_upper")
@@ -127,14 +218,22 @@ def linsolve(
     packed : bool
         Whether `a` has shape (..., n (n + 1) / 2): the columns of one triangle of symmetric, positive
         definite or triangular matrices, one after the other, as LAPACK packs them. They are unpacked first.
-    precision, ill_conditioned, return_rcond
-        Only "fixed", False and False are implemented.
+    precision : {"fixed", "mixed"}
+        "mixed", of float64 and general, symmetric, positive definite or rectangular matrices: factors in
+        float32, refined with residuals in float64. A matrix for which that does not do is solved in float64.
+    ill_conditioned : bool
+        Whether to scale rows and columns of general, symmetric or positive definite matrices by powers of
+        two, and to refine the solution, as LAPACK's gesvx.
+    return_rcond : bool
+        Whether to estimate the reciprocal condition number of each matrix, as `rcond`.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
 
     Returns
     -------
     array, shape (..., n, k), or (..., n) for a vector
+        With `return_rcond` a tuple of it and rcond, shape (...), of the matrices; of the scaled ones with
+        `ill_conditioned`.
 
     Raises
     ------
@@ -146,7 +245,7 @@ def linsolve(
     TypeError
         As `solve`; arrays are on a device and `assume_a` is "tridiagonal", "banded" or "auto".
     NotImplementedError
-        An option that is not implemented; as `solve`.
+        As `solve`.
 
     See Also
     --------
@@ -157,6 +256,10 @@ def linsolve(
     -----
     Bits are those of the function for the structure, and so are accuracy and operations: 1/3 n^3 for positive
     definite matrices, 2/3 n^3 for general and symmetric ones, n^2 k for triangular ones.
+
+    "mixed" is LAPACK's dsgesv, for positive definite matrices dsposv, matrix by matrix: right-hand sides have
+    converged where ``|b - A x| <= sqrt(n) |x| |A| 2^-53`` in infinity norms. Where it falls back, bits are
+    those of "fixed".
 
     Examples
     --------
@@ -176,7 +279,7 @@ def linsolve(
             if results[1] is None:
                 return results[0]
             return run("linsolve", gufunc, {"a": a, "b": b}, (out,), None, reason, results)
-    _refuse_later("linsolve", precision=precision, ill_conditioned=ill_conditioned, return_rcond=return_rcond)
+    asked = _accuracy("linsolve", precision, ill_conditioned, return_rcond)
     options = {
         "lower": lower,
         "unit_diagonal": unit_diagonal,
@@ -184,7 +287,15 @@ def linsolve(
         "bandwidths": bandwidths,
         "packed": packed,
     }
-    x, info, reason = _solved("linsolve", a, b, assume_a, options, (out, None))
+    a, structure = _structure("linsolve", a, assume_a, options)
+    if not any(asked):
+        x, info, reason = _by_structure("linsolve", a, b, structure, (out, None))
+        return checked("linsolve", (x, info), reason)
+    (x, rcond, info, _), reason = _accurately("linsolve", a, b, structure, asked, (out, None))
+    if asked.ill_conditioned:
+        info = info * (info <= core_shape(a)[1])  # n + 1: singular to the precision, with a solution
+    if asked.return_rcond:
+        return checked("linsolve", (x, rcond, info), reason, lambda x, rcond: (x, rcond))
     return checked("linsolve", (x, info), reason)
 
 
@@ -202,17 +313,25 @@ def linsolve_ex(
     packed: bool = False,
     precision: str = "fixed",
     ill_conditioned: bool = False,
-    out: tuple[Any, Any] | None = None,
-) -> LinsolveExResult:
+    return_rcond: bool = False,
+    out: tuple[Any, ...] | None = None,
+) -> Any:
     """`linsolve` that never raises for bad matrices: ``(x, info)``.
 
     ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero, or if the
-    leading minor of order k is the first that is not positive; x of such a matrix is NaN.
+    leading minor of order k is the first that is not positive; x of such a matrix is NaN. With
+    `ill_conditioned` it is n + 1, and x what it is, where rcond is below the unit roundoff.
+
+    With any of the options `precision`, `ill_conditioned` and `return_rcond` the result is a
+    `LinsolveExpertResult`: ``(x, rcond, info, iterations)``. ``iterations`` counts the steps in mixed
+    precision, or says why a matrix was solved in float64: -2, its elements overflow float32; -3, it is
+    singular or not positive definite there;
+    -31, it did not converge in 30 steps; -1, the condition of a rectangular one, or more columns than rows.
 
     >>> smallmm.linsolve_ex([[0.0]], [1.0], assume_a="pos").info
     np.int32(1)
     """
-    _refuse_later("linsolve_ex", precision=precision, ill_conditioned=ill_conditioned)
+    asked = _accuracy("linsolve_ex", precision, ill_conditioned, return_rcond)
     options = {
         "lower": lower,
         "unit_diagonal": unit_diagonal,
@@ -220,7 +339,11 @@ def linsolve_ex(
         "bandwidths": bandwidths,
         "packed": packed,
     }
-    x, info, _ = _solved(
-        "linsolve_ex", a, b, assume_a, options, several("linsolve_ex", out, LinsolveExResult)
-    )
-    return LinsolveExResult(x, info)
+    a, structure = _structure("linsolve_ex", a, assume_a, options)
+    if not any(asked):
+        outs = several("linsolve_ex", out, LinsolveExResult)
+        x, info, _ = _by_structure("linsolve_ex", a, b, structure, outs)
+        return LinsolveExResult(x, info)
+    outs = several("linsolve_ex", out, LinsolveExpertResult)
+    found, _ = _accurately("linsolve_ex", a, b, structure, asked, (outs[0], None))
+    return LinsolveExpertResult(found.x, *map(written, outs[1:], found[1:]))

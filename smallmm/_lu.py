@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 from . import _core
 from ._adapters import on_device
 from ._arrays import core_shape
-from ._calls import run, run_from_the_right, several
+from ._calls import conjugated, run, run_from_the_right, several
 from ._catalog import computed_by
 from ._errors import SINGULAR, Reason
-from ._options import flag, is_transposed, pair
+from ._options import flag, is_conjugated, is_transposed, pair
 
 _direct_lu_factor = _core.direct["lu_factor"]
 
@@ -73,7 +73,8 @@ def lu_factor(
 
     Notes
     -----
-    The pivot is the element of largest magnitude, the topmost of equals. ``|P A - L U|_1 <= 10 n u |A|_1``.
+    The pivot is the element of largest magnitude, the topmost of equals; of complex ones the magnitude is
+    ``|re| + |im|``, as in LAPACK. ``|P A - L U|_1 <= 10 n u |A|_1``.
     2/3 n^3 operations per matrix. Right-looking elimination, as LAPACK's getf2.
 
     Examples
@@ -142,11 +143,11 @@ def lu_solve(
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     trans : {0, 1, 2, "N", "T", "C"}
-        0 or "N": A X = B; the others: A^T X = B.
+        0 or "N": A X = B; 1 or "T": A^T X = B; 2 or "C": A^H X = B.
     left : bool
-        False: X A = B, or X A^T = B, as in `solve`.
+        False: X A = B, X A^T = B or X A^H = B, as in `solve`.
     adjoint : bool
-        PyTorch's name for A^T X = B.
+        PyTorch's name for A^H X = B.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
     overwrite_b, check_finite : bool
@@ -176,8 +177,10 @@ def lu_solve(
     array([1., 1.])
     """
     lu, pivots = pair("lu_solve", "lu_and_piv", lu_and_piv, "(LU, pivots)")
-    transpose = is_transposed("lu_solve", trans)
-    transpose = transpose or (adjoint is not False and flag("lu_solve", "adjoint", adjoint))
+    adjoint = adjoint is not False and flag("lu_solve", "adjoint", adjoint)
+    transpose = is_transposed("lu_solve", trans) or adjoint
+    if adjoint or is_conjugated(trans):
+        lu = conjugated(lu)
     left = left is True or flag("lu_solve", "left", left)
     gufunc = "lu_solve_transposed" if transpose == left else "lu_solve"
     operands = {"LU": lu, "pivots": pivots, "b": b}

@@ -86,9 +86,15 @@ def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
     """
     n = integer("matrix_power", "n", n, bits=63)
     if n >= 0:
-        return composed(Composition("matrix_power", "(m,m)->(m,m)", partial(_power, n)), {"a": a}, out)
-    function = partial(_power_of_inverse, -n)
-    composition = Composition("matrix_power", "(m,m)->(m,m),()", function, (None, np.int32))
+        composition = Composition("matrix_power", "(m,m)->(m,m)", partial(_power, n), takes_complex=True)
+        return composed(composition, {"a": a}, out)
+    composition = Composition(
+        "matrix_power",
+        "(m,m)->(m,m),()",
+        partial(_power_of_inverse, -n),
+        (None, np.int32),
+        takes_complex=True,
+    )
     return checked("matrix_power", composed(composition, {"a": a}, (out,)), SINGULAR)
 
 
@@ -210,9 +216,10 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
            [ 1.,  0.]])
     """
     if not _is_symmetric("expm", assume_a):
-        return composed(
-            Composition("expm", "(n,n)->(n,n)", exponential, block=MANY_TEMPORARIES), {"a": a}, out
+        composition = Composition(
+            "expm", "(n,n)->(n,n)", exponential, block=MANY_TEMPORARIES, takes_complex=True
         )
+        return composed(composition, {"a": a}, out)
     return _of_symmetric("expm", a, _exponentials, (out,), NOT_CONVERGED)
 
 

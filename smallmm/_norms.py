@@ -20,14 +20,17 @@ from ._compose import (
     dimensions,
     dtype_name,
     extreme,
+    magnitudes,
     norm_1,
+    parts,
     permuted,
     power_of_two,
     sums,
 )
-from ._composition import Composition, constant
+from ._composition import REAL, Composition, constant
 from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, shown
 from ._options import flag, integer
+from ._shapes import is_complex
 from ._spectra import eigvalsh_ex
 from ._svd import svdvals_ex
 from ._systems import inv_ex
@@ -270,7 +273,9 @@ def cond(x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: A
     if dimensions(x) > 1 and prod(shape[-2:]) == 0:
         raise np.linalg.LinAlgError(f"cond: x has shape {tuple(shape)}; expected matrices with elements")
     signature = "(m,n)->(),()" if order in (2, -2) else "(n,n)->(),()"
-    composition = Composition("cond", signature, partial(_cond, order), (None, np.int32))
+    composition = Composition(
+        "cond", signature, partial(_cond, order), (REAL, np.int32), takes_complex=order not in (2, -2, "nuc")
+    )
     return checked("cond", composed(composition, {"x": x}, (out,)), NOT_ORTHOGONAL)
 
 
@@ -332,9 +337,10 @@ def matrix_rank(
     hermitian = flag("matrix_rank", "hermitian", hermitian)
     if dimensions(A) < 2:
         dims = "(k)" if dimensions(A) else "()"
-        return composed(
-            Composition("matrix_rank", f"{dims}->()", _rank_of_vector, (np.int64,)), {"A": A}, out
+        composition = Composition(
+            "matrix_rank", f"{dims}->()", _rank_of_vector, (np.int64,), takes_complex=True
         )
+        return composed(composition, {"A": A}, out)
     operands, function = {"A": A}, partial(_rank, hermitian, tol is not None)
     tolerance = rtol if tol is None else tol
     if tolerance is not None:
@@ -354,7 +360,9 @@ def _vector_norm(op: str, x: Any, axis: Any, keepdims: Any, order: Any, out: Any
         raise ValueError(f"{op}: ord is {shown(order)}; expected a number, inf or -inf")
     axes = _axes(op, x, axis)
     names = ",".join(f"k{i}" for i in range(len(axes)))
-    composition = Composition(op, f"({names})->()", partial(_norm_of_vectors, len(axes), float(order)))
+    composition = Composition(
+        op, f"({names})->()", partial(_norm_of_vectors, len(axes), float(order)), (REAL,), takes_complex=True
+    )
     if order < 0 and prod(np.shape(x)[axis] for axis in axes) == 0:
         raise ValueError(
             f"{op}: x has shape {tuple(np.shape(x))}; expected vectors with elements for ord < 0"
@@ -371,7 +379,9 @@ def _matrix_norm(op: str, x: Any, axis: tuple[Any, ...], keepdims: Any, order: A
     if order in (2, -2, "nuc"):
         composition = Composition(op, "(m,n)->(),()", partial(_norm_of_values, order), (None, np.int32))
     else:
-        composition = Composition(op, "(m,n)->()", partial(_norm_of_matrices, order))
+        composition = Composition(
+            op, "(m,n)->()", partial(_norm_of_matrices, order), (REAL,), takes_complex=True
+        )
     return _reduced(op, composition, x, axes, keepdims, out)
 
 
@@ -432,10 +442,9 @@ def _matrix_order(op: str, name: str, order: Any) -> Any:
 
 def _norm_of_matrices(order: Any, xp: Any, x: Any) -> Any:
     if order == "fro":
-        return _norm_2(xp, x, lambda squares: sums(xp, column_sums(xp, squares)), 2)
-    if abs(order) == 1:
-        return extreme(xp, column_sums(xp, xp.abs(x)), order)
-    return extreme(xp, sums(xp, xp.abs(x)), order)
+        return _norm_2(xp, parts(xp, x), lambda squares: sums(xp, column_sums(xp, squares)), 2)
+    size = magnitudes(xp, x)
+    return extreme(xp, column_sums(xp, size) if abs(order) == 1 else sums(xp, size), order)
 
 
 def _norm_of_values(order: Any, xp: Any, x: Any) -> Any:
@@ -449,6 +458,10 @@ def _norm_of_values(order: Any, xp: Any, x: Any) -> Any:
 def _norm_of_vectors(axes: int, order: float, xp: Any, x: Any) -> Any:
     """Of the elements of that many last axes."""
     x = xp.reshape(x, (*x.shape[: x.ndim - axes], prod(x.shape[x.ndim - axes :])))
+    if order == 2:
+        x = parts(xp, x)
+    elif is_complex(x):
+        x = magnitudes(xp, x)
     if not x.shape[-1]:
         return sums(xp, x)
     if order == 0:
@@ -503,7 +516,7 @@ def _cond(order: Any, xp: Any, x: Any) -> tuple[Any, Any]:
             info = xp.zeros_like(singular)
         r = first * second
     undefined = xp.isnan(r) & ~xp.isnan(norm_1(xp, x)) & (info == 0)
-    return xp.where(undefined, constant(xp, inf, x), r), info
+    return xp.where(undefined, constant(xp, inf, r), r), info
 
 
 def _rank(hermitian: bool, absolute: bool, xp: Any, a: Any, *tolerances: Any) -> tuple[Any, Any]:
@@ -517,4 +530,4 @@ def _rank(hermitian: bool, absolute: bool, xp: Any, a: Any, *tolerances: Any) ->
 
 
 def _rank_of_vector(xp: Any, x: Any) -> Any:
-    return count(xp, (extreme(xp, xp.abs(x)) if x.ndim else x)[..., None] != 0)
+    return count(xp, (extreme(xp, magnitudes(xp, x)) if x.ndim else x)[..., None] != 0)

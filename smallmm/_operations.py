@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ._bounds import BOUNDS
+from ._bounds import BOUNDS, COMPLEX_FACTOR
 
 DTYPES: dict[str, np.dtype] = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+NUMBERS = DTYPES | {"c64": np.dtype(np.complex64), "c128": np.dtype(np.complex128)}
 DISTINCT = 4093  # random matrices of a larger stack; prime, so that their period is none of the caches'
 
 
@@ -22,7 +23,8 @@ DISTINCT = 4093  # random matrices of a larger stack; prime, so that their perio
 @dataclass(frozen=True, eq=False)
 class Operation:
     """What is timed, what it costs, and how a result is checked: check(u, a, b, *results) gets stacks in
-    float64 and the unit roundoff u of the computation, and gives a ratio per matrix, which must not exceed 1.
+    float64 or complex128 and the unit roundoff u of the computation, and gives a ratio per matrix, which must
+    not exceed 1. `flops` are those of real matrices.
 
     `results` has a letter for each result, `b` for the second operand, if there is one: "n" a matrix, "1" a
     column, "v" a vector, "p" pivots, "s" a scalar.
@@ -50,12 +52,16 @@ def norm(x: np.ndarray) -> np.ndarray:
     return np.abs(x).sum(-2).max(-1)
 
 
+def adjoint(x: np.ndarray) -> np.ndarray:
+    return x.conj().mT
+
+
 # Of results the largest error, in shares of what smallmm/_bounds.py allows.
 
 
 def matmul_error(u: float, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Of each element, computed in a precision beyond that of u."""
-    wide = np.longdouble if u < 1e-10 else np.float64
+    wide = np.result_type(a, b, np.longdouble if u < 1e-10 else np.float64)
     a, b = a.astype(wide), b.astype(wide)
     return np.abs(c - a @ b) / (BOUNDS["matmul"](a.shape[-1]) * u * (np.abs(a) @ np.abs(b)))
 
@@ -90,12 +96,12 @@ def _det(u: float, a: np.ndarray, b: None, det: np.ndarray) -> np.ndarray:
 def _cholesky(u: float, a: np.ndarray, b: None, l: np.ndarray) -> np.ndarray:  # noqa: E741
     """Of l the lower triangle counts."""
     lower = np.tril(l)
-    return norm(a - lower @ lower.mT) / (BOUNDS["cholesky"](a.shape[-1]) * u * norm(a))
+    return norm(a - lower @ adjoint(lower)) / (BOUNDS["cholesky"](a.shape[-1]) * u * norm(a))
 
 
 def _qr(u: float, a: np.ndarray, b: None, q: np.ndarray, r: np.ndarray) -> np.ndarray:
     n = a.shape[-1]
-    return np.maximum(norm(a - q @ r) / norm(a), norm(q.mT @ q - np.eye(n))) / (BOUNDS["qr"](n) * u)
+    return np.maximum(norm(a - q @ r) / norm(a), norm(adjoint(q) @ q - np.eye(n))) / (BOUNDS["qr"](n) * u)
 
 
 def _eigh(u: float, a: np.ndarray, b: None, w: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -175,14 +181,19 @@ def validate(
     def some(x: np.ndarray) -> np.ndarray:
         return np.broadcast_to(x, (len(results[0]), *x.shape[-2:])) if x.ndim == 2 else x
 
-    operands = (x if x is None else some(x)[chosen].astype(np.float64) for x in (a, b))
-    ratio = op.check(np.finfo(a.dtype).eps / 2, *operands, *(x[chosen].astype(np.float64) for x in results))
+    operands = (x if x is None else _wide(some(x)[chosen]) for x in (a, b))
+    factor = COMPLEX_FACTOR if a.dtype.kind == "c" else 1
+    ratio = op.check(factor * np.finfo(a.dtype).eps / 2, *operands, *(_wide(x[chosen]) for x in results))
     wrong = np.flatnonzero(~(ratio <= 1))
     if wrong.size:
         raise AssertionError(
             f"{what} of {a.shape[-2:]} {a.dtype}: {wrong.size} of {len(chosen)} matrices are wrong, "
             f"the first {chosen[wrong[0]]}, by a factor of {ratio[wrong[0]]:.3g}"
         )
+
+
+def _wide(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.result_type(x, np.float64))
 
 
 # --- cases ----------------------------------------------------------------------------------------
@@ -215,8 +226,9 @@ class Stack:
 def _parts(op: Operation, dtype: str, n: int) -> list[tuple[np.dtype, tuple[int, ...]]]:
     """Of a, b and the results: the type of an element, and the shape of one matrix."""
     shapes: dict[str, tuple[int, ...]] = {"n": (n, n), "1": (n, 1), "v": (n,), "p": (n,), "s": ()}
-    real = DTYPES[dtype]
-    return [(np.dtype(np.int32) if kind == "p" else real, shapes[kind]) for kind in "n" + op.b + op.results]
+    number = NUMBERS[dtype]
+    types = {"p": np.dtype(np.int32), "v": np.finfo(number).dtype}
+    return [(types.get(kind, number), shapes[kind]) for kind in "n" + op.b + op.results]
 
 
 def bytes_of(op: Operation, dtype: str, n: int) -> int:
@@ -225,7 +237,8 @@ def bytes_of(op: Operation, dtype: str, n: int) -> int:
 
 
 def stack(op: Operation, dtype: str, n: int, batch: int) -> Stack:
-    """Matrices uniform in -1 .. 1, or A + A^T, or A A^T + n I of such; right-hand sides uniform in -1 .. 1.
+    """Matrices uniform in -1 .. 1, or A + A^H, or A A^H + n I of such; right-hand sides uniform in -1 .. 1.
+    Both parts of complex numbers are.
 
     All are parts of one block that begins at a page: how they lie to one another does not depend on chance.
     """
@@ -240,16 +253,21 @@ def stack(op: Operation, dtype: str, n: int, batch: int) -> Stack:
         for (real, shape), start in zip(parts, starts[:-1], strict=True)
     )
     rng = np.random.default_rng(n)
-    distinct = rng.uniform(-1, 1, (min(batch, DISTINCT), n, n))
+    distinct = _uniform(rng, (min(batch, DISTINCT), n, n), a.dtype)
     if op.matrices == "symmetric":
-        distinct = distinct + distinct.mT
+        distinct = distinct + adjoint(distinct)
     if op.matrices == "definite":
-        distinct = distinct @ distinct.mT + n * np.eye(n)
+        distinct = distinct @ adjoint(distinct) + n * np.eye(n)
     _repeat(a, distinct)
     b = rest.pop(0) if op.b else None
     if b is not None:
-        _repeat(b, rng.uniform(-1, 1, (min(batch, DISTINCT), *b.shape[1:])))
+        _repeat(b, _uniform(rng, (min(batch, DISTINCT), *b.shape[1:]), b.dtype))
     return Stack(a, b, tuple(rest))
+
+
+def _uniform(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    x = rng.uniform(-1, 1, shape)
+    return x + 1j * rng.uniform(-1, 1, shape) if dtype.kind == "c" else x
 
 
 def _repeat(x: np.ndarray, distinct: np.ndarray) -> None:

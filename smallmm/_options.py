@@ -49,6 +49,21 @@ def is_transposed(op: str, trans: Any) -> bool:
     raise ValueError(f"{op}: trans is {shown(trans)}; expected 0, 1, 2, 'N', 'T' or 'C'")
 
 
+def is_conjugated(trans: Any) -> bool:
+    """Of what `is_transposed` takes."""
+    return trans in (2, "C")
+
+
+def one_of(op: str, name: str, x: Any, words: tuple[Any, ...]) -> Any:
+    """An option that is one of some words or numbers."""
+    for word in words:
+        if type(x) in (str, int, float) and x == word:
+            return word
+    raise ValueError(
+        f"{op}: {name} is {shown(x)}; expected {', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
+    )
+
+
 def one_triangle(op: str, name: str, x: Any, other: bool) -> bool:
     """`lower` or `upper`, where the other name for the triangle has a default."""
     if flag(op, name, x) and other:

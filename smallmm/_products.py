@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from . import _core
 from ._arrays import call
+from ._calls import conjugated
 from ._catalog import computed_by
 from ._errors import shown
 
@@ -55,8 +56,8 @@ def batched_matmul(
     ValueError
         Shapes do not match, `out` is read-only, or `beta` is given without `out`.
     TypeError
-        An argument is complex, of extended precision or not numeric; arrays belong to different libraries or
-        devices.
+        An argument is of extended precision or not numeric, or complex and on a GPU; arrays belong to
+        different libraries or devices.
 
     See Also
     --------
@@ -64,10 +65,10 @@ def batched_matmul(
 
     Notes
     -----
-    float32 and float64 are computed in their own precision, integers and bools in float64; mixtures follow
-    NumPy's rules. float16 and bfloat16 are computed in float32, and the result is rounded to them once;
-    `alpha` and `beta` have their type, too. Products of bool, without `alpha` and `beta`, are bool: true
-    where they are not zero.
+    float32, float64, complex64 and complex128 are computed in their own precision, integers and bools in
+    float64; mixtures follow NumPy's rules. float16 and bfloat16 are computed in float32, and the result is
+    rounded to them once; `alpha` and `beta` have their type, too. Products of bool, without `alpha` and
+    `beta`, are bool: true where they are not zero.
 
     Each element is ``a[i, 0] * b[0, j]``, to which the products of k = 1, 2, ... are added in this order by
     fused multiply-add. A sum of more than 1024 products is made of such sums of 256 products each, which are
@@ -77,6 +78,10 @@ def batched_matmul(
     ``(258 + log2(k / 256)) u |a| |b|``, the logarithm rounded up.
 
     2 m n k operations per matrix. Arbitrary strides are accepted: transposing with ``.mT`` copies nothing.
+    Complex numbers: each part of a product adds the term of the first factor's real part, then that of its
+    imaginary part, by fused multiply-add; infinities are not rescued. ``|x|`` is the modulus, and the bounds
+    are three times as large.
+
     Unlike `numpy.matmul` it needs at least two dimensions, multiplies integers in float64, and gives no
     floating-point warnings.
 
@@ -190,7 +195,7 @@ def vecmat(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
     Parameters
     ----------
     x1 : array_like, shape (..., k)
-        A stack of vectors.
+        A stack of vectors, of which the complex conjugate is taken.
     x2 : array_like, shape (..., k, n)
         A stack of matrices. Batch dimensions broadcast.
     out : array, shape (..., n), optional
@@ -221,7 +226,7 @@ def vecmat(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
     >>> smallmm.vecmat([1.0, 1.0], [[1.0, 2.0], [3.0, 4.0]])
     array([4., 6.])
     """
-    return _product("vecmat", x1, x2, out, kwargs)
+    return _product("vecmat", conjugated(x1), x2, out, kwargs)
 
 
 def _product(gufunc: str, x1: Any, x2: Any, out: Any, kwargs: UFuncKeywords) -> Any:

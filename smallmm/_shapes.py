@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _core
 
+NUMBERS = (int, float, complex)  # Python's, which have no dtype of their own and follow the arrays
 NUMPYS = ("matmul", "matvec", "vecmat")  # gufuncs that NumPy has too
 PRODUCTS = frozenset(name for name, (operation, _) in _core.gufunc_rows.items() if operation == "MATMUL")
 MOST_ORDER = _core.limits["order"]  # of the kernels of all but products
@@ -151,13 +152,13 @@ def computed_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str
 
 
 def working_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype:
-    """The floating-point dtype that a gufunc computes in."""
+    """The dtype that a gufunc computes in."""
     return next(arithmetic(dtype) for dtype in _resolved_dtypes(gufunc, operands) if is_number_type(dtype))
 
 
 def is_number_type(dtype: np.dtype) -> bool:
     """Whether it is one of the core's element types."""
-    return dtype.kind == "f" or is_bfloat16(dtype)
+    return dtype.kind in "fc" or is_bfloat16(dtype)
 
 
 def is_bfloat16(dtype: np.dtype) -> bool:
@@ -183,10 +184,23 @@ def meet(dtype: np.dtype) -> None:
                 _met.append(dtype)
 
 
+def takes_complex(gufunc: Any) -> bool:
+    """Whether a gufunc, or a composition, takes complex numbers."""
+    if isinstance(gufunc, np.ufunc):
+        return _core.gufunc_rows[gufunc.__name__][0] in _core.complex_operations
+    return bool(gufunc.takes_complex)
+
+
 def _resolved_dtypes(gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[np.dtype, ...]:
-    """Of inputs and outputs. Python's numbers have none of their own and follow the arrays."""
-    inputs = (type(x) if type(x) in (int, float) else dtype_of(x) for x in operands.values())
+    """Of inputs and outputs."""
+    inputs = (type(x) if type(x) in NUMBERS else dtype_of(x) for x in operands.values())
     return gufunc.resolve_dtypes((*inputs, *(None,) * gufunc.nout))
+
+
+def is_complex(x: Any) -> bool:
+    """Whether an array of any library has complex elements."""
+    dtype = getattr(x, "dtype", None)
+    return dtype.kind == "c" if isinstance(dtype, np.dtype) else "complex" in str(dtype)
 
 
 def dtype_of(x: Any) -> np.dtype:

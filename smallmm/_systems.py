@@ -6,10 +6,10 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 
 from . import _core
 from ._arrays import core_shape
-from ._calls import checked, run, run_from_the_right, several, transposed
+from ._calls import checked, conjugated, run, run_from_the_right, several, transposed
 from ._catalog import computed_by
 from ._errors import SINGULAR, SINGULAR_TRIANGLE
-from ._options import flag, is_transposed, one_triangle
+from ._options import flag, is_conjugated, is_transposed, one_triangle
 from ._structured import GUFUNCS, PLAIN, Structure, checked_word, solve_as
 
 _direct = _core.direct
@@ -92,8 +92,8 @@ def solve(
     ValueError
         Shapes do not match otherwise, or `out` is read-only.
     TypeError
-        An argument is complex, of extended precision or not numeric; arrays belong to different libraries or
-        devices.
+        An argument is of extended precision or not numeric, or complex and on a GPU; arrays belong to
+        different libraries or devices.
     ImportError
         n is above 32 and SciPy is not installed.
     NotImplementedError
@@ -108,13 +108,14 @@ def solve(
 
     Notes
     -----
-    float32 and float64 are computed in their own precision, integers and bools in float64; mixtures follow
-    NumPy's rules. float16 and bfloat16 are computed in float32, and results are rounded to them once. NaN
-    and infinities propagate, within their own matrix.
+    float32, float64, complex64 and complex128 are computed in their own precision, integers and bools in
+    float64; mixtures follow NumPy's rules. float16 and bfloat16 are computed in float32, and results are
+    rounded to them once. NaN and infinities propagate, within their own matrix.
 
     LU with partial pivoting, ``l = a * (1 / pivot)`` and ``fma(-l, u, a)`` in a fixed order. Bits do not
     depend on the batch, the neighbours, strides, threads or the instruction set, except for the portable
-    kernels on a CPU without FMA. The normwise backward error is at most 20 n u, where u is the unit roundoff.
+    kernels on a CPU without FMA. Quotients of complex numbers are those of Smith. The normwise backward error
+    is at most 20 n u, where u is the unit roundoff.
 
     2/3 n^3 + 2 n^2 k operations per matrix. Arbitrary strides are accepted: transposing with ``.mT`` copies
     nothing. Orders above 32 go to LAPACK, one matrix at a time: correct, but slower, and with other bits.
@@ -184,13 +185,13 @@ def solve_triangular(
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     trans : {0, 1, 2, "N", "T", "C"}
-        0 or "N": A X = B; the others: A^T X = B.
+        0 or "N": A X = B; 1 or "T": A^T X = B; 2 or "C": A^H X = B.
     lower : bool
         Whether to read the lower triangle instead of the upper one.
     unit_diagonal : bool
         Whether to take the diagonal to be ones and not read it.
     left : bool
-        False: X A = B, or X A^T = B, as in `solve`.
+        False: X A = B, X A^T = B or X A^H = B, as in `solve`.
     upper, unitriangular : bool, optional
         PyTorch's names for the opposite of `lower` and for `unit_diagonal`.
     out : array, optional
@@ -229,6 +230,8 @@ def solve_triangular(
     unit = flag("solve_triangular", "unit_diagonal", unit_diagonal)
     unit = unit or (unitriangular is not False and flag("solve_triangular", "unitriangular", unitriangular))
     left = left is True or flag("solve_triangular", "left", left)
+    if is_conjugated(trans):
+        a = conjugated(a)
     if is_transposed("solve_triangular", trans) == left:
         lower, flipped = not lower, transposed(a)
         rows, cols = core_shape(flipped)
@@ -273,7 +276,8 @@ def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
     Notes
     -----
     Gauss-Jordan elimination with partial pivoting and the multipliers of LU: the pivots and `info` are those
-    of `lu_factor`. ``|A X - I|_1 <= 50 n u cond_1(A)``. 2 n^3 operations per matrix.
+    of `lu_factor`. Complex matrices: the solutions for the columns of the identity. ``|A X - I|_1 <= 50 n u
+    cond_1(A)``. 2 n^3 operations per matrix.
 
     Examples
     --------
@@ -356,7 +360,7 @@ def slogdet(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> Slogdet
     Returns
     -------
     SlogdetResult
-        ``sign``, shape (...): -1, 0 or 1.
+        ``sign``, shape (...): -1, 0 or 1; of complex matrices 0 or a number of magnitude 1.
         ``logabsdet``, shape (...): the natural logarithm of the magnitude, -inf where the sign is 0.
 
     Raises

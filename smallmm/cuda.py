@@ -46,7 +46,7 @@ def device_name(device: int = 0) -> str:
 
 
 _LAYOUT = ("order_a", "order_b", "order_c", "source_a", "source_b", "aligned", "scaled", "small")
-_FORMS = ("upper", "unit", "transposed")
+_FORMS = ("upper", "unit", "transposed", "normwise", "extra")
 _DTYPES = {"f32": "f32", "f64": "f64", "float32": "f32", "float64": "f64"}
 # Operations with right-hand sides
 _SOLVES = {x for name, (x, _) in _core.gufunc_rows.items() if "k?" in str(getattr(_core, name).signature)}
@@ -90,7 +90,8 @@ def warmup(
         ``order_c`` (1: the matrix is transposed), ``source_a`` and ``source_b`` (1: one matrix for the whole
         batch), ``aligned`` (0: the data begins at any element), ``scaled`` (1: with alpha and beta),
         ``upper`` (which triangle; 1 by default for "solve_triangular"), ``unit`` (1: a unit diagonal),
-        ``transposed`` (1: lu_solve's trans), and ``small`` (1: for a few thousand matrices at most, 0: for
+        ``transposed`` (1: lu_solve's trans), ``normwise`` and ``extra`` (1: of backward_error, refine), and
+        ``small`` (1: for a few thousand matrices at most, 0: for
         more; by default both).
 
     Returns

@@ -9,9 +9,10 @@ import numpy as np
 
 import smallmm
 import smallmm._core as core
-from smallmm._bounds import BOUNDS
+from smallmm._bounds import BOUNDS, COMPLEX_FACTOR
 
 DTYPES = (np.float32, np.float64)
+COMPLEX = (np.complex64, np.complex128)
 
 
 def unit_roundoff(dtype):
@@ -19,12 +20,30 @@ def unit_roundoff(dtype):
 
 
 def bound(op, dtype, n):
-    return BOUNDS[op](n) * unit_roundoff(dtype)
+    return units(op, dtype, n) * unit_roundoff(dtype)
+
+
+def units(op, dtype, n):
+    """The bound in units of the roundoff."""
+    return BOUNDS[op](n) * (COMPLEX_FACTOR if is_complex(dtype) else 1)
+
+
+def is_complex(dtype):
+    return np.dtype(dtype).kind == "c"
+
+
+def real(dtype):
+    """The dtype of magnitudes."""
+    return np.finfo(dtype).dtype
+
+
+def adjoint(x):
+    return x.conj().mT
 
 
 def exactly(*arrays):
     """Arrays in extended precision, in which residuals lose nothing that counts."""
-    return [np.asarray(x, np.longdouble) for x in arrays]
+    return [np.asarray(x, np.clongdouble if np.iscomplexobj(x) else np.longdouble) for x in arrays]
 
 
 def norm1(x):
@@ -34,8 +53,9 @@ def norm1(x):
 
 def condition(a):
     """cond_1 of each matrix, in float64 of the matrix scaled to around 1."""
-    a = a.astype(np.float64)
-    return np.linalg.cond(np.ldexp(a, -np.frexp(np.abs(a).max((-2, -1), keepdims=True, initial=0))[1]), 1)
+    a = a.astype(np.result_type(a, np.float64))
+    scale = np.ldexp(1.0, -np.frexp(np.abs(a).max((-2, -1), keepdims=True, initial=0))[1])
+    return np.linalg.cond(a * scale, 1)
 
 
 def growth(a):
@@ -46,7 +66,7 @@ def growth(a):
 def determinant(a):
     """Of each matrix, in extended precision, by elimination."""
     (a,) = exactly(a)
-    a, det = a.copy(), np.ones(len(a), np.longdouble)
+    a, det = a.copy(), np.ones(len(a), a.dtype)
     stack = np.arange(len(a))
     for k in range(a.shape[-1]):
         p = k + np.abs(a[:, k:, k]).argmax(-1)
@@ -74,7 +94,7 @@ def matmul_error(c, a, b):
 
 
 def assert_accurate_matmul(c, a, b):
-    assert np.all(matmul_error(c, a, b) <= BOUNDS["matmul"](a.shape[-1]))
+    assert np.all(matmul_error(c, a, b) <= units("matmul", c.dtype, a.shape[-1]))
 
 
 def permuted(x, pivots):
@@ -98,19 +118,21 @@ def lu_error(lu, pivots, a):
 def assert_accurate_lu(lu, pivots, a):
     n = a.shape[-1]
     assert np.all((pivots >= np.arange(n)) & (pivots < n))
-    assert np.all(np.abs(np.tril(lu, -1)) <= 1)
-    assert np.all(lu_error(lu, pivots, a) <= BOUNDS["lu"](n))
+    assert np.all(np.abs(np.tril(lu, -1)) <= (1.415 if is_complex(lu.dtype) else 1))
+    assert np.all(lu_error(lu, pivots, a) <= units("lu", lu.dtype, n))
 
 
 def cholesky_error(c, a, upper=False):
     dtype = c.dtype
     c, a = exactly(c, a)
-    return in_u(norm1(a - (c.mT @ c if upper else c @ c.mT)), norm1(a), dtype)
+    return in_u(norm1(a - (adjoint(c) @ c if upper else c @ adjoint(c))), norm1(a), dtype)
 
 
 def assert_accurate_cholesky(c, a, upper=False):
     assert np.all((np.tril(c, -1) if upper else np.triu(c, 1)) == 0)
-    assert np.all(cholesky_error(c, a, upper) <= BOUNDS["cholesky"](a.shape[-1]))
+    assert np.all(cholesky_error(c, a, upper) <= units("cholesky", c.dtype, a.shape[-1]))
+    if is_complex(c.dtype):
+        assert np.all(np.diagonal(c, axis1=-2, axis2=-1).imag == 0)
 
 
 def solution_error(x, a, b):
@@ -122,7 +144,7 @@ def solution_error(x, a, b):
 
 
 def assert_accurate_solution(x, a, b):
-    assert np.all(solution_error(x, a, b) <= BOUNDS["solve"](a.shape[-1]))
+    assert np.all(solution_error(x, a, b) <= units("solve", x.dtype, a.shape[-1]))
 
 
 def inverse_error(x, a):
@@ -131,7 +153,7 @@ def inverse_error(x, a):
 
 
 def assert_accurate_inverse(x, a):
-    assert np.all(inverse_error(x, a) <= BOUNDS["inv"](a.shape[-1]))
+    assert np.all(inverse_error(x, a) <= units("inv", x.dtype, a.shape[-1]))
 
 
 def determinant_error(det, a):
@@ -141,30 +163,37 @@ def determinant_error(det, a):
 
 def assert_accurate_determinant(sign, logabsdet, a, det=None):
     dtype, exact = logabsdet.dtype, determinant(a)
-    allowed = bound("det", dtype, a.shape[-1]) * condition(a)
+    allowed = bound("det", sign.dtype, a.shape[-1]) * condition(a)
     tells = allowed < 0.5
-    assert np.array_equal(sign[tells], np.sign(exact)[tells])
+    if is_complex(sign.dtype):
+        off_circle = np.abs(np.abs(sign[tells]) - 1)
+        off_sign = np.abs(sign[tells] - (exact / np.abs(exact))[tells])
+        lapacks = a.shape[-1] if a.shape[-1] > 32 else 0
+        assert np.all(off_circle <= (4 + lapacks) * unit_roundoff(dtype))
+        assert np.all(off_sign <= 2 * allowed[tells] + 4 * unit_roundoff(dtype))
+    else:
+        assert np.array_equal(sign[tells], np.sign(exact)[tells])
     log = np.log(np.abs(exact[tells]))  # which an error of x changes by at most 2 x, if x is at most 1/2
     off = np.abs(logabsdet[tells] - log)
     assert np.all(off <= 2 * allowed[tells] + 4 * unit_roundoff(dtype) * np.abs(log))
     if det is not None:
         tells = (allowed < 1) & (np.abs(exact) < np.finfo(dtype).max) & (np.abs(exact) > np.finfo(dtype).tiny)
-        assert np.all(determinant_error(det, a)[tells] <= BOUNDS["det"](a.shape[-1]))
+        assert np.all(determinant_error(det, a)[tells] <= units("det", det.dtype, a.shape[-1]))
 
 
 def qr_error(q, r, a):
     """Of the product, and of the orthogonality of Q."""
     dtype = q.dtype
     q, r, a = exactly(q, r, a)
-    orthogonality = norm1(q.mT @ q - np.eye(q.shape[-1]))
+    orthogonality = norm1(adjoint(q) @ q - np.eye(q.shape[-1]))
     return in_u(norm1(a - q @ r), norm1(a), dtype), in_u(orthogonality, 1, dtype)
 
 
 def assert_accurate_qr(q, r, a):
     assert np.all(np.tril(r, -1) == 0)
     product, orthogonality = qr_error(q, r, a)
-    assert np.all(product <= BOUNDS["qr"](max(a.shape[-2:])))
-    assert np.all(orthogonality <= BOUNDS["qr"](max(a.shape[-1], q.shape[-1])))
+    assert np.all(product <= units("qr", q.dtype, max(a.shape[-2:])))
+    assert np.all(orthogonality <= units("qr", q.dtype, max(a.shape[-1], q.shape[-1])))
 
 
 def least_squares_sizes(x, a, b):
@@ -202,6 +231,8 @@ def assert_same(results, expected):
             assert_same(x, y)
         return
     x, y = np.asarray(results), np.asarray(expected)
+    if y.dtype.kind == "c" and x.dtype == y.dtype:
+        x, y = (np.ascontiguousarray(z[..., None]).view(real(z.dtype)) for z in (x, y))
     if y.dtype.kind == "f":
         np.testing.assert_array_equal(np.isnan(x), np.isnan(y))
         x, y = (np.where(np.isnan(z), z.dtype.type(0), z) for z in (x, y))

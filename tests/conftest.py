@@ -5,7 +5,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from accuracy import DTYPES
+from accuracy import COMPLEX, DTYPES
 from hypothesis import HealthCheck, settings
 
 import smallmm._core as core
@@ -41,6 +41,12 @@ def isa(request):
 
 @pytest.fixture(params=DTYPES, ids=lambda dtype: dtype.__name__)
 def dtype(request):
+    return np.dtype(request.param)
+
+
+@pytest.fixture(params=DTYPES + COMPLEX, ids=lambda dtype: dtype.__name__)
+def number(request):
+    """dtype, or a complex one."""
     return np.dtype(request.param)
 
 

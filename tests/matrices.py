@@ -1,8 +1,32 @@
 """Stacks of matrices of every kind: easy ones, those that are hard to compute with, and bad ones."""
 
+from functools import wraps
+
 import numpy as np
 
 
+def of_parts(re, im):
+    """Complex numbers; re + 1j * im would make NaN of infinities."""
+    x = np.empty(re.shape, np.result_type(re, np.complex64))
+    x.real, x.imag = re, im
+    return x
+
+
+def of_any_dtype(kind):
+    """A kind of real matrices for complex dtypes too: both parts are of that kind."""
+
+    @wraps(kind)
+    def drawn(rng, *sizes_and_dtype):
+        *sizes, dtype = sizes_and_dtype
+        if np.dtype(dtype).kind != "c":
+            return kind(rng, *sizes, dtype)
+        real = np.finfo(dtype).dtype
+        return of_parts(kind(rng, *sizes, real), kind(rng, *sizes, real))
+
+    return drawn
+
+
+@of_any_dtype
 def normal(rng, shape, dtype):
     return rng.standard_normal(shape).astype(dtype)
 
@@ -19,12 +43,14 @@ def conditioned(rng, count, m, n, condition):
     return (orthonormal(rng, count, m, k) * values) @ orthonormal(rng, count, n, k).mT
 
 
+@of_any_dtype
 def graded(rng, count, m, n, dtype):
     """Rows and columns whose magnitudes fall from 1 to 1e-6 and 1e-8."""
     rows, cols = np.geomspace(1, 1e-6, m), np.geomspace(1, 1e-8, n)
     return (rng.standard_normal((count, m, n)) * rows[:, None] * cols).astype(dtype)
 
 
+@of_any_dtype
 def good(rng, m, n, dtype):
     """A stack of matrices of full rank, conditioned from 1 to 1e14 (float32: 1e5)."""
     worst = 1e14 if dtype == np.float64 else 1e5
@@ -40,6 +66,7 @@ def good(rng, m, n, dtype):
     return np.concatenate(stacks).astype(dtype)
 
 
+@of_any_dtype
 def extreme(rng, m, n, dtype):
     """Elements near the largest and the smallest of the dtype, zeros of both signs, and ties of magnitude."""
     info = np.finfo(dtype)
@@ -57,6 +84,7 @@ def extreme(rng, m, n, dtype):
     return np.concatenate(stacks).astype(dtype)
 
 
+@of_any_dtype
 def deficient(rng, m, n, dtype):
     """Exactly singular: a zero column, a zero row, all zero, equal rows and columns of powers of two."""
     x = rng.standard_normal((5, m, n))
@@ -68,6 +96,7 @@ def deficient(rng, m, n, dtype):
     return x.astype(dtype)
 
 
+@of_any_dtype
 def nearly_deficient(rng, m, n, dtype):
     """Of a rank that is hard to tell: graded, with small singular values, columns that nearly depend."""
     eps, k = np.finfo(dtype).eps, min(m, n)
@@ -94,6 +123,7 @@ def nearly_deficient(rng, m, n, dtype):
     return np.concatenate([x, clustered, kahan]).astype(dtype)
 
 
+@of_any_dtype
 def not_finite(rng, m, n, dtype):
     """A NaN or an infinity: at the start, at the end, in the middle, on the diagonal, and throughout."""
     x = rng.standard_normal((8, m, n))
@@ -112,23 +142,29 @@ def every_kind(rng, m, n, dtype):
 
 
 def symmetric(x):
-    """Lower triangles of x made symmetric."""
+    """Lower triangles of x made symmetric, or Hermitian."""
     lower = np.tril(x)
-    return lower + np.tril(x, -1).mT
+    return lower + np.tril(x, -1).conj().mT
 
 
 def good_definite(rng, n, dtype):
-    """Symmetric positive definite matrices, conditioned from 1 to 1e7 (float32: 1e3), and graded."""
-    worst = 1e7 if dtype == np.float64 else 1e3
-    x = np.concatenate(
-        [
-            rng.standard_normal((6, n, 2 * n + 1)),
-            conditioned(rng, 3, n, 2 * n + 1, 3),
-            conditioned(rng, 3, n, 2 * n + 1, worst**0.5),
-        ]
-    )
-    definite = x @ x.mT
-    scale = np.geomspace(1, 1e-8 if dtype == np.float64 else 1e-4, n)
+    """Symmetric, or Hermitian, positive definite matrices, conditioned from 1 to 1e7 (float32: 1e3), and
+    graded."""
+    is_double = np.finfo(dtype).dtype == np.float64
+    worst = 1e7 if is_double else 1e3
+
+    def factors():
+        return np.concatenate(
+            [
+                rng.standard_normal((6, n, 2 * n + 1)),
+                conditioned(rng, 3, n, 2 * n + 1, 3),
+                conditioned(rng, 3, n, 2 * n + 1, worst**0.5),
+            ]
+        )
+
+    x = of_parts(factors(), factors()) if np.dtype(dtype).kind == "c" else factors()
+    definite = x @ x.conj().mT
+    scale = np.geomspace(1, 1e-8 if is_double else 1e-4, n)
     return symmetric(np.concatenate([definite, scale[:, None] * definite[:6] * scale]).astype(dtype))
 
 

@@ -12,7 +12,7 @@ from pages import ROOT
 
 import smallmm
 import smallmm._core as core
-from smallmm import _lapack, cuda
+from smallmm import _lapack, cuda, testing
 from smallmm._adapters import LIBRARIES, library_of
 from smallmm._catalog import COMPOSITIONS, FUNCTIONS
 from smallmm._shapes import PRODUCTS
@@ -100,6 +100,7 @@ def test_api_page_has_every_public_name():
     ]
     public = [f"smallmm.{name}" for name in smallmm.__all__ if name not in ("__version__", "cuda")]
     public += [f"smallmm.cuda.{name}" for name in cuda.__all__ if not hasattr(smallmm, name)]
+    public += [f"smallmm.testing.{name}" for name in testing.__all__]
     assert sorted(listed) == sorted(public)
 
 

@@ -112,9 +112,13 @@ class TestExplain:
             plan.threads = 3
 
     def test_errors(self):
-        with pytest.raises(ValueError, match="explain: op is 'transform'; expected one of batched_matmul"):
+        with pytest.raises(
+            ValueError, match="explain: op is 'transform'; expected one of backward_error, batched_matmul"
+        ):
             smallmm.explain("transform", np.eye(2), np.eye(2))
-        with pytest.raises(ValueError, match=r"explain: op is \[\]; expected one of batched_matmul"):
+        with pytest.raises(
+            ValueError, match=r"explain: op is \[\]; expected one of backward_error, batched_matmul"
+        ):
             smallmm.explain([], np.eye(2), np.eye(2))
         with pytest.raises(ValueError, match="batched_matmul: b has shape"):
             smallmm.explain("batched_matmul", np.eye(2), np.eye(3))

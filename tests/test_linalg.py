@@ -40,6 +40,7 @@ from matrices import (
 
 import smallmm
 import smallmm._core as core
+from smallmm._shapes import takes_complex
 
 LANES = (4, 8, 16)
 BATCHES = sorted({0, 1, *(lanes + d for lanes in LANES for d in (-1, 0, 1))})
@@ -147,6 +148,28 @@ def least_squares(rng, m, n, dtype):
     return a, b, np.resize(np.array([max(m, n) * eps, 1e-3, eps**2, 0], dtype), len(a))
 
 
+def conditions(rng, m, n, dtype):
+    """Factors, and norms of what was factored."""
+    (a,) = matrices(rng, m, n, dtype)
+    lu, pivots, _ = core.reference(core.lu_factor, a)
+    with np.errstate(all="ignore"):
+        return lu, pivots, np.abs(a).sum(-2).max(-1).astype(dtype)
+
+
+def inexact(rng, m, n, dtype):
+    """Solutions that refinement needs several steps for."""
+    a, b = with_right_sides(matrices)(rng, m, n, dtype)
+    lu, pivots, _ = core.reference(core.lu_factor, a)
+    x = core.reference(core.lu_solve, lu, pivots, b)
+    with np.errstate(all="ignore"):
+        return a, lu, pivots, b, x + x * (normal(rng, x.shape, dtype) / 128)
+
+
+def solutions(rng, m, n, dtype):
+    a, _, _, b, x = inexact(rng, m, n, dtype)
+    return a, x, b
+
+
 def tall(shapes):
     return tuple((m, n) for m, n in shapes if m >= n)
 
@@ -217,6 +240,14 @@ CASES = {
         Case(core.solve_banded, banded, OF_ANY_ORDER),
         Case(core.solveh_banded, definite_banded(lower=True), OF_ANY_ORDER),
         Case(core.solveh_banded_upper, definite_banded(lower=False), OF_ANY_ORDER),
+        Case(core.lu_rcond, conditions),
+        Case(core.lu_rcond_inf, conditions),
+        Case(core.backward_error, solutions),
+        Case(core.backward_error_extra, solutions),
+        Case(core.backward_error_norm, solutions),
+        Case(core.backward_error_norm_extra, solutions),
+        Case(core.refine, inexact),
+        Case(core.refine_extra, inexact),
     )
 }
 
@@ -224,6 +255,19 @@ CASES = {
 @pytest.fixture(params=CASES)
 def case(request):
     return CASES[request.param]
+
+
+@pytest.fixture
+def number(number, request):
+    """Of the case, if the test is of one."""
+    if number.kind == "c" and "case" in request.fixturenames:
+        takes(request.getfixturevalue("case"), number)
+    return number
+
+
+def takes(case, number):
+    if number.kind == "c" and not takes_complex(case.gufunc):
+        pytest.skip("not of complex numbers")
 
 
 @functools.cache
@@ -251,13 +295,13 @@ def in_place(layout, x):
 # --- Bits ----------------------------------------------------------------------------------------------
 
 
-def test_reference_to_the_bit(isa, dtype, case):
+def test_reference_to_the_bit(isa, number, case):
     """Every order, operands and outputs in every layout, all kinds of matrices side by side."""
     if not has_fma(isa):
         pytest.skip("rounds twice where the reference rounds once")
     layouts, outs = cycle(LAYOUTS.items()), cycle(WRITABLE.values())
     for m, n in case.shapes:
-        operands, expected = stacks(case.name, m, n, dtype)
+        operands, expected = stacks(case.name, m, n, number)
         assert_same(as_tuple(case.gufunc(*operands)), expected)
         for _ in range(4):
             (name, layout), place_out = next(layouts), next(outs)
@@ -274,10 +318,10 @@ def test_reference_to_the_bit(isa, dtype, case):
                 assert_same(as_tuple(case.gufunc(*given, *out)), expected)
 
 
-def test_bits_do_not_depend_on_place(isa, dtype, case):
+def test_bits_do_not_depend_on_place(isa, number, case):
     """Whatever the batch size, the position and the neighbours."""
     for m, n in case.few_shapes:
-        operands, _ = stacks(case.name, m, n, dtype)
+        operands, _ = stacks(case.name, m, n, number)
         results = as_tuple(case.gufunc(*operands))
         order = np.random.default_rng(n).permutation(np.resize(np.arange(len(operands[0])), 1000))
         many = as_tuple(case.gufunc(*(x[order] for x in operands)))
@@ -288,9 +332,9 @@ def test_bits_do_not_depend_on_place(isa, dtype, case):
 
 
 @pytest.mark.parametrize("n", [3, 8])
-def test_batch_beyond_16_bits(isa, dtype, case, n):
+def test_batch_beyond_16_bits(isa, number, case, n):
     """70000 matrices, by threads, at order 8 streamed around the caches: the same bits as a few at a time."""
-    operands, _ = stacks(case.name, n, n, dtype)
+    operands, _ = stacks(case.name, n, n, number)
     results = as_tuple(case.gufunc(*operands))
     order = np.resize(np.arange(len(operands[0])), 70000)
     with smallmm.threads(3):
@@ -317,11 +361,12 @@ def test_batch_beyond_16_bits(isa, dtype, case, n):
         "solveh_banded",
     ],
 )
-def test_right_hand_sides(isa, dtype, gufunc, k):
+def test_right_hand_sides(isa, number, gufunc, k):
     """Columns do not know of each other."""
     case = CASES[gufunc]
+    takes(case, number)
     for m, n in case.few_shapes:
-        operands, _ = stacks(gufunc, m, n, dtype)
+        operands, _ = stacks(gufunc, m, n, number)
         at = next(i for i, x in enumerate(operands) if x.ndim == 3 and x.shape[-1] == 3 and i > 0)
         b = np.resize(operands[at].mT, (len(operands[0]), k, m)).mT if k else operands[at][:, :, :0]
         wide = as_tuple(case.gufunc(*operands[:at], b, *operands[at + 1 :]))
@@ -331,10 +376,10 @@ def test_right_hand_sides(isa, dtype, gufunc, k):
             assert_same(np.ascontiguousarray(wide[0][:, :, -1:]), narrow[0])
 
 
-def test_bits_without_bad_neighbours(isa, dtype, case):
+def test_bits_without_bad_neighbours(isa, number, case):
     """The good matrices of a stack, computed without the bad ones."""
     for m, n in case.few_shapes:
-        operands, _ = stacks(case.name, m, n, dtype)
+        operands, _ = stacks(case.name, m, n, number)
         results = as_tuple(case.gufunc(*operands))
         fine = np.flatnonzero(
             [all(np.isfinite(x[q]).all() for x in results) for q in range(len(operands[0]))]
@@ -359,12 +404,13 @@ def strided_stack(data, x, batch):
 
 @given(data=st.data())
 @settings(max_examples=200)
-def test_batch_dimensions(isa, dtype, data):
+def test_batch_dimensions(isa, number, data):
     """Any number of them, each operand with some: what the same matrices give in a row."""
-    case = CASES[data.draw(st.sampled_from(sorted(CASES)), "operation")]
+    names = sorted(name for name, case in CASES.items() if number.kind == "f" or takes_complex(case.gufunc))
+    case = CASES[data.draw(st.sampled_from(names), "operation")]
     m, n = data.draw(st.sampled_from([s for s in case.few_shapes if s[0] * s[1] <= 64]), "shape")
     batch = data.draw(st.lists(st.sampled_from([0, 1, 2, 3, 17]), max_size=3), "batch")
-    operands = stacks(case.name, m, n, dtype)[0]
+    operands = stacks(case.name, m, n, number)[0]
     strided = [strided_stack(data, x, batch) for x in operands]
     cores = [x.shape[1:] for x in operands]
     whole = np.broadcast_shapes(
@@ -403,49 +449,52 @@ ORDERS = range(1, 34)  # the last is beyond our kernels
 
 @pytest.mark.parametrize("n", ORDERS)
 class TestAccuracy:
-    def test_lu(self, isa, dtype, n, rng):
-        a = good(rng, n, n, dtype)
+    def test_lu(self, isa, number, n, rng):
+        a = good(rng, n, n, number)
         lu, pivots = smallmm.lu_factor(a)
         assert_accurate_lu(lu, pivots, a)
-        b = normal(rng, (len(a), n, 2), dtype)
+        b = normal(rng, (len(a), n, 2), number)
         assert_accurate_solution(smallmm.lu_solve((lu, pivots), b), a, b)
         assert_accurate_solution(smallmm.lu_solve((lu, pivots), b, trans=1), a.mT, b)
+        assert_accurate_solution(smallmm.lu_solve((lu, pivots), b, trans=2), a.conj().mT, b)
 
-    def test_solve(self, isa, dtype, n, rng):
-        a = good(rng, n, n, dtype)
-        b = normal(rng, (len(a), n, 2), dtype)
+    def test_solve(self, isa, number, n, rng):
+        a = good(rng, n, n, number)
+        b = normal(rng, (len(a), n, 2), number)
         assert_accurate_solution(smallmm.solve(a, b), a, b)
 
-    def test_inv(self, isa, dtype, n, rng):
-        a = good(rng, n, n, dtype)
+    def test_inv(self, isa, number, n, rng):
+        a = good(rng, n, n, number)
         assert_accurate_inverse(smallmm.inv(a), a)
 
-    def test_determinants(self, isa, dtype, n, rng):
-        a = good(rng, n, n, dtype)
+    def test_determinants(self, isa, number, n, rng):
+        a = good(rng, n, n, number)
         assert_accurate_determinant(*smallmm.slogdet(a), a, smallmm.det(a))
 
-    def test_cholesky(self, isa, dtype, n, rng):
-        a = good_definite(rng, n, dtype)
+    def test_cholesky(self, isa, number, n, rng):
+        a = good_definite(rng, n, number)
         for upper in (False, True):
             c = smallmm.cholesky(a, upper=upper)
             assert_accurate_cholesky(c, a, upper)
-            b = normal(rng, (len(a), n, 2), dtype)
+            b = normal(rng, (len(a), n, 2), number)
             assert_accurate_solution(smallmm.cho_solve((c, not upper), b), a, b)
 
-    def test_solve_triangular(self, isa, dtype, n, rng):
-        a = good(rng, n, n, dtype)
-        b = normal(rng, (len(a), n, 2), dtype)
+    def test_solve_triangular(self, isa, number, n, rng):
+        a = good(rng, n, n, number)
+        b = normal(rng, (len(a), n, 2), number)
         for lower in (False, True):
             for unit in (False, True):
                 t = np.tril(a) if lower else np.triu(a)
                 if unit:  # the growth of such solutions is what backward errors are made for
-                    t = np.where(np.eye(n, dtype=bool), dtype.type(1), t / n)
+                    t = np.where(np.eye(n, dtype=bool), number.type(1), t / n)
                 diagonal = t + np.where(np.eye(n, dtype=bool), np.nan, 0) if unit else t
                 given = {"lower": lower, "unit_diagonal": unit}
-                x = smallmm.solve_triangular(diagonal.astype(dtype), b, **given)
+                x = smallmm.solve_triangular(diagonal.astype(number), b, **given)
                 assert_accurate_solution(x, t, b)
-                x = smallmm.solve_triangular(diagonal.astype(dtype), b, "T", **given)
+                x = smallmm.solve_triangular(diagonal.astype(number), b, "T", **given)
                 assert_accurate_solution(x, t.mT, b)
+                x = smallmm.solve_triangular(diagonal.astype(number), b, "C", **given)
+                assert_accurate_solution(x, t.conj().mT, b)
 
     def test_ldl(self, isa, dtype, n, rng):
         a = symmetric(good(rng, n, n, dtype))
@@ -466,9 +515,9 @@ class TestAccuracy:
             assert_same_bits(smallmm.cho_solve((factor, lower), b), x)
 
     @pytest.mark.parametrize("shape", ["square", "tall", "wide"])
-    def test_qr(self, isa, dtype, n, shape, rng):
+    def test_qr(self, isa, number, n, shape, rng):
         m, n = {"square": (n, n), "tall": (2 * n + 1, n), "wide": (n, n + 5)}[shape]
-        a = good(rng, m, n, dtype)
+        a = good(rng, m, n, number)
         q, r = smallmm.qr(a)
         assert q.shape[-1] == r.shape[-2] == min(m, n)
         assert_accurate_qr(q, r, a)
@@ -476,7 +525,7 @@ class TestAccuracy:
         assert_same_bits(smallmm.qr(a, mode="r"), r)
         h, tau = smallmm.qr(a, mode="raw")
         np.testing.assert_array_equal(np.triu(h.mT)[:, : min(m, n)], r)
-        assert_same_bits(smallmm.qr(a.astype(dtype), mode="raw").tau, tau)
+        assert_same_bits(smallmm.qr(a.astype(number), mode="raw").tau, tau)
 
     @pytest.mark.parametrize("shape", ["square", "tall", "wide"])
     def test_lstsq(self, isa, dtype, n, shape, rng):
@@ -624,11 +673,11 @@ def test_rank_at_a_large_tolerance():
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 8, 12, 16, 24, 31, 32, 33])
 class TestBadMatrices:
-    def test_singular(self, isa, dtype, n, rng):
-        a = good(rng, n, n, dtype)
-        b = normal(rng, (len(a), n, 2), dtype)
+    def test_singular(self, isa, number, n, rng):
+        a = good(rng, n, n, number)
+        b = normal(rng, (len(a), n, 2), number)
         bad = np.arange(len(a)) % 3 == 1
-        a[bad] = np.resize(deficient(rng, n, n, dtype), a[bad].shape)
+        a[bad] = np.resize(deficient(rng, n, n, number), a[bad].shape)
         fine = ~bad
         x, info = smallmm.solve_ex(a, b)
         assert np.all((info > 0) == bad)
@@ -649,27 +698,27 @@ class TestBadMatrices:
         assert np.all((sign == 0) == bad)
         assert np.all((logabsdet == -np.inf) == bad)
 
-    def test_info_is_the_first_zero_pivot(self, isa, dtype, n):
-        a = np.zeros((n, n, n), dtype)
+    def test_info_is_the_first_zero_pivot(self, isa, number, n):
+        a = np.zeros((n, n, n), number)
         a[:, np.arange(n), np.arange(n)] = 2
         a[np.arange(n), np.arange(n), np.arange(n)] = 0
         a[:, n - 1, n - 1] = 0
         first = np.arange(1, n + 1)
-        assert_same_bits(smallmm.solve_ex(a, np.ones((n, 1), dtype)).info, first.astype(np.int32))
+        assert_same_bits(smallmm.solve_ex(a, np.ones((n, 1), number)).info, first.astype(np.int32))
         assert_same_bits(smallmm.inv_ex(a).info, first.astype(np.int32))
         _, pivots, info = smallmm.lu_factor_ex(a)
         assert_same_bits(info, first.astype(np.int32))
         assert_same_bits(pivots, np.broadcast_to(np.arange(n, dtype=np.int32), (n, n)).copy())
         assert_same_bits(smallmm.cholesky_ex(a).info, first.astype(np.int32))
         with pytest.raises(smallmm.LinAlgError) as caught:
-            smallmm.solve_triangular(a, np.ones((n, 1), dtype))
+            smallmm.solve_triangular(a, np.ones((n, 1), number))
         assert_same_bits(caught.value.info, first.astype(np.int32))
 
-    def test_not_definite(self, isa, dtype, n, rng):
-        a = good_definite(rng, n, dtype)
+    def test_not_definite(self, isa, number, n, rng):
+        a = good_definite(rng, n, number)
         bad = np.arange(len(a)) % 3 == 1
         where = np.arange(bad.sum()) % n
-        a[bad, where, where] = np.resize(np.array([-1, 0, np.nan, -np.inf], dtype), bad.sum())
+        a[bad, where, where] = np.resize(np.array([-1, 0, np.nan, -np.inf], number), bad.sum())
         for upper in (False, True):
             c, info = smallmm.cholesky_ex(a, upper=upper)
             assert np.all((info > 0) == bad)

@@ -149,6 +149,7 @@ class TestTables:
                 assert not optional or (rows, cols) == ("1", "1")
 
     def test_each_gufunc_has_loops_for_each_dtype(self):
-        assert _core.dtypes == ("f32", "f64", "f16", "bf16")
+        assert _core.dtypes == ("f32", "f64", "c64", "c128", "f16", "bf16")
+        assert set(_core.complex_operations) <= set(_core.operations)
         for gufunc in GUFUNCS:
             assert len(gufunc.types) in (0, len(_core.dtypes)), gufunc.__name__

@@ -317,14 +317,6 @@ class TestOptions:
         assert_same_bits(out, smallmm.lstsq(a.mT, b[:, :4]).x)
         assert_same(smallmm.linsolve_ex(a, b).info, np.zeros(6, np.int32))
 
-    @pytest.mark.parametrize(
-        "later", [{"precision": "mixed"}, {"ill_conditioned": True}, {"return_rcond": True}], ids=str
-    )
-    def test_not_yet(self, later):
-        (name,) = later
-        with pytest.raises(NotImplementedError, match=f"linsolve: {name} is .*; only .* is implemented"):
-            smallmm.linsolve(np.eye(2), np.ones(2), **later)
-
 
 ERRORS = [
     (lambda: smallmm.solve(EYE(2), ONES(2), assume_a="posdef"), ValueError,

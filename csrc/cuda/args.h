@@ -12,7 +12,7 @@
 #include "../ops.def"
 #undef SMM_OPERATION
 #undef SMM_OPERAND
-enum { SMM_A, SMM_ABSENT = 8, SMM_CUDA_OPERANDS };
+enum { SMM_A, SMM_ABSENT = 10, SMM_CUDA_OPERANDS };
 enum { SMM_CUDA_DIMS = 8 }; /* batch dimensions, at most */
 
 /* Element (i, j) of matrix (q0, q1, ...) lies at data + q0 batch[0] + q1 batch[1] + ... + i row + j col elements, which

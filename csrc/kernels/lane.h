@@ -5,7 +5,9 @@
  * texts are ordinary C: constant shapes are constant arguments of inlined functions. A `mask` holds a truth
  * value per lane; masks combine by & | ~, and lane_select(m, x, y) is x where m holds, else y. lane_bits and lane_mask
  * turn a mask into an integer, bit l for lane l, and back. lane_max(x, y) is x where it is greater,
- * else y. */
+ * else y. lane_fma(x, y, z) is x y + z, lane_fnma z - x y, rounded once, but in `portable`; lane_fnma_once is
+ * everywhere.
+ */
 #ifndef SMM_LANE_H
 #define SMM_LANE_H
 
@@ -27,12 +29,12 @@
 #define ROLLED(...) _Pragma("GCC unroll 1") for (__VA_ARGS__)
 
 /* DTYPE, the name of the element type, is defined by the file that is compiled. */
-#define MEMORY_OF_(name) name##_memory
-#define MEMORY_OF(name) MEMORY_OF_(name)
-#define ROW(x, NAME, name, in_memory, ...) typedef in_memory MEMORY_OF(name);
+#define COMPUTED_OF_(name) name##_computed
+#define COMPUTED_OF(name) COMPUTED_OF_(name)
+#define ROW(x, NAME, name, in_memory, computed, ...) typedef computed COMPUTED_OF(name);
 SMM_DTYPES(ROW, _)
 #undef ROW
-typedef MEMORY_OF(DTYPE) T;
+typedef COMPUTED_OF(DTYPE) T; /* of complex numbers, the type of their parts */
 #if defined(SMM_KERNELS_F64)
 #define FMA __builtin_fma
 #define SQRT __builtin_sqrt
@@ -56,7 +58,7 @@ typedef MEMORY_OF(DTYPE) T;
 #define NAME(stem, dtype, isa) NAME_(stem, dtype, isa)
 #define KERNEL(stem) NAME(stem, DTYPE, ISA)
 
-/* Strides of an operand in elements. */
+/* Strides of an operand in elements; of complex numbers, in parts. */
 typedef struct strides {
     intptr_t batch, row, col;
 } strides;

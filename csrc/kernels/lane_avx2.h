@@ -72,6 +72,7 @@ INLINE vec lane_set(T x) { return I(set1)(x); }
 INLINE vec lane_mul(vec x, vec y) { return I(mul)(x, y); }
 INLINE vec lane_fma(vec x, vec y, vec z) { return I(fmadd)(x, y, z); }
 INLINE vec lane_fnma(vec x, vec y, vec z) { return I(fnmadd)(x, y, z); }
+INLINE vec lane_fnma_once(vec x, vec y, vec z) { return lane_fnma(x, y, z); }
 INLINE vec lane_add(vec x, vec y) { return I(add)(x, y); }
 INLINE vec lane_sub(vec x, vec y) { return I(sub)(x, y); }
 INLINE vec lane_div(vec x, vec y) { return I(div)(x, y); }

@@ -34,6 +34,7 @@ INLINE vec lane_set(T x) { return I(vdupq_n)(x); }
 INLINE vec lane_mul(vec x, vec y) { return I(vmulq)(x, y); }
 INLINE vec lane_fma(vec x, vec y, vec z) { return I(vfmaq)(z, x, y); }
 INLINE vec lane_fnma(vec x, vec y, vec z) { return I(vfmsq)(z, x, y); }
+INLINE vec lane_fnma_once(vec x, vec y, vec z) { return lane_fnma(x, y, z); }
 INLINE vec lane_add(vec x, vec y) { return I(vaddq)(x, y); }
 INLINE vec lane_sub(vec x, vec y) { return I(vsubq)(x, y); }
 INLINE vec lane_div(vec x, vec y) { return I(vdivq)(x, y); }

@@ -29,6 +29,10 @@ INLINE vec lane_set(T x) { return x - (vec){0}; } /* minus zero, so that -0.0 st
 INLINE vec lane_mul(vec x, vec y) { return x * y; }
 INLINE vec lane_fma(vec x, vec y, vec z) { return x * y + z; }
 INLINE vec lane_fnma(vec x, vec y, vec z) { return z - x * y; }
+INLINE vec lane_fnma_once(vec x, vec y, vec z) {
+    for (int l = 0; l < LANES; l++) z[l] = FMA(-x[l], y[l], z[l]);
+    return z;
+}
 INLINE vec lane_add(vec x, vec y) { return x + y; }
 INLINE vec lane_sub(vec x, vec y) { return x - y; }
 INLINE vec lane_div(vec x, vec y) { return x / y; }

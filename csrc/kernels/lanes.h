@@ -12,6 +12,22 @@ INLINE mask lane_normal(vec x) {
     return lane_greater(lane_set(INFINITY), size) & ~lane_greater(lane_set(least_normal()), size);
 }
 
+/* Sums of squares outside of low .. high have lost digits to underflow, or may overflow; then x is scaled by a power of
+ * two, which loses none. */
+#if defined(SMM_KERNELS_F64)
+#define SQUARES_LOW 0x1p-900
+#define SQUARES_HIGH 0x1p1000
+#define SCALE_UP 0x1p600
+#define SCALE_DOWN 0x1p-600
+#else
+#define SQUARES_LOW 0x1p-100f
+#define SQUARES_HIGH 0x1p120f
+#define SCALE_UP 0x1p100f
+#define SCALE_DOWN 0x1p-100f
+#endif
+
+INLINE vec lane_negate(vec x) { return lane_sub(lane_set(-(T)0), x); }
+
 #if !defined(SMM_LANE_PAIRS) /* a block row is a whole vector */
 INLINE void lane_transpose(vec x[BLOCK]) { block_transpose(x); }
 #endif

@@ -10,16 +10,18 @@ INLINE void lu_exchange_by(vec *x, const vec pivot, intptr_t n, intptr_t k) {
     }
 }
 
-/* x = the solution of A x = x for row-major factors a; of A^T x = x, if a is transposed and so L the upper of them. */
-INLINE void lu_solve_one(vec *x, const vec *a, const vec *r, const vec *pivots, intptr_t n, bool transposed) {
+/* x = the solution of A x = x for factors a, whose rows and columns are so far apart; of A^T x = x, if these are
+ * exchanged. */
+INLINE void lu_solve_one(vec *x, const vec *a, intptr_t row, intptr_t col, const vec *r, const vec *pivots, intptr_t n,
+                         bool transposed) {
     for (intptr_t k = 0; k < n && !transposed; k++) lu_exchange_by(x, pivots[k], n, k);
     for (intptr_t j = 0; j < n; j++) {
-        if (transposed) x[j] = lu_quotient(x[j], a[j * n + j], r[j]);
-        for (intptr_t i = j + 1; i < n; i++) x[i] = lane_fnma(a[i * n + j], x[j], x[i]);
+        if (transposed) x[j] = lu_quotient(x[j], a[j * (row + col)], r[j]);
+        for (intptr_t i = j + 1; i < n; i++) x[i] = lane_fnma(a[i * row + j * col], x[j], x[i]);
     }
     for (intptr_t j = n - 1; j >= 0; j--) {
-        if (!transposed) x[j] = lu_quotient(x[j], a[j * n + j], r[j]);
-        for (intptr_t i = 0; i < j; i++) x[i] = lane_fnma(a[i * n + j], x[j], x[i]);
+        if (!transposed) x[j] = lu_quotient(x[j], a[j * (row + col)], r[j]);
+        for (intptr_t i = 0; i < j; i++) x[i] = lane_fnma(a[i * row + j * col], x[j], x[i]);
     }
     for (intptr_t k = n - 1; k >= 0 && transposed; k--) lu_exchange_by(x, pivots[k], n, k);
 }
@@ -50,6 +52,27 @@ SHARED vec KERNEL(lu_solve_failed)(const smm_call *call, const vec *pivots, vec 
     return lane_select(lane_equal(wrong, lane_set(0)), info, wrong);
 }
 
+/* Of factors a their reciprocals r and the pivots. Returns info; where some is not 0, that is told. */
+INLINE vec lu_look(const smm_call *call, const smm_operand *from, const vec *a, vec *r, vec *pivots, intptr_t q,
+                   intptr_t count) {
+    const intptr_t n = call->n;
+    vec info = lane_set(0), row = lane_set((T)n), most = lane_set(0);
+    mask above = lane_greater(info, info); /* where a pivot is above its row: nowhere so far */
+    for (intptr_t k = n - 1; k >= 0; k--) {
+        const vec u = a[k * n + k];
+        pivots[k] = lanes_load_int(from, q, k, count);
+        r[k] = lane_div(lane_set(1), u);
+        info = lane_select(lane_equal(u, lane_set(0)), row, info);
+        row = lane_sub(row, lane_set(1));
+        above |= lane_greater(row, pivots[k]);
+        most = lane_max(pivots[k], most);
+    }
+    const mask beyond = lane_greater(most, lane_set((T)(n - 1)));
+    if (__builtin_expect(lane_any(above | beyond | ~lane_equal(info, lane_set(0))), 0))
+        return KERNEL(lu_solve_failed)(call, pivots, info);
+    return info;
+}
+
 static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     const intptr_t n = call->n;
     const bool transposed = call->form & SMM_TRANSPOSED;
@@ -60,23 +83,10 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *next = ahead_of(&call->lu_solve.a, q, LANES * n * n);
-        vec r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER], info = lane_set(0);
-        vec row = lane_set((T)n), most = lane_set(0);
-        mask above = lane_greater(info, info); /* where a pivot is above its row: nowhere so far */
+        vec r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER];
         lanes_load(a, &from, q, n, n, count);
-        for (intptr_t k = n - 1; k >= 0; k--) {
-            const vec u = a[k * n + k];
-            if (cold) prefetch(next + k * LANES * n, LANES * n);
-            pivots[k] = lanes_load_int(&call->lu_solve.pivots, q, k, count);
-            r[k] = lane_div(lane_set(1), u);
-            info = lane_select(lane_equal(u, lane_set(0)), row, info);
-            row = lane_sub(row, lane_set(1));
-            above |= lane_greater(row, pivots[k]);
-            most = lane_max(pivots[k], most);
-        }
-        const mask beyond = lane_greater(most, lane_set((T)(n - 1)));
-        if (__builtin_expect(lane_any(above | beyond | ~lane_equal(info, lane_set(0))), 0))
-            info = KERNEL(lu_solve_failed)(call, pivots, info);
+        for (intptr_t k = 0; k < n && cold; k++) prefetch(next + k * LANES * n, LANES * n);
+        const vec info = lu_look(call, &call->lu_solve.pivots, a, r, pivots, q, count);
         lanes_store_int(&call->lu_solve.info, q, info, count);
         for (intptr_t j = 0; j < call->k; j += BLOCK) {
             const intptr_t width = least(BLOCK, call->k - j);
@@ -86,7 +96,7 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
             for (intptr_t l = 0; l < width; l++) {
                 vec y[SMM_MOST_ORDER];
                 for (intptr_t i = 0; i < n; i++) y[i] = x[i * width + l];
-                lu_solve_one(y, a, r, pivots, n, transposed);
+                lu_solve_one(y, a, n, 1, r, pivots, n, transposed);
                 for (intptr_t i = 0; i < n; i++) x[i * width + l] = y[i];
             }
             lanes_store(&c, q, x, n, width, count);

@@ -7,22 +7,6 @@ enum { QR_ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER, QR_ROOM = QR_ELEMENTS + SM
 /* Columns that a reflector passes over at a time: they share the loads of v, and so many sums are in flight. */
 enum { REFLECTED = VECTOR_REGISTERS >= 32 ? 8 : 4 };
 
-/* Sums of squares outside of low .. high have lost digits to underflow, or may overflow; then x is scaled by a power of
- * two, which loses none. */
-#if defined(SMM_KERNELS_F64)
-#define SQUARES_LOW 0x1p-900
-#define SQUARES_HIGH 0x1p1000
-#define SCALE_UP 0x1p600
-#define SCALE_DOWN 0x1p-600
-#else
-#define SQUARES_LOW 0x1p-100f
-#define SQUARES_HIGH 0x1p120f
-#define SCALE_UP 0x1p100f
-#define SCALE_DOWN 0x1p-100f
-#endif
-
-INLINE vec lane_negate(vec x) { return lane_sub(lane_set(-(T)0), x); }
-
 /* The sum of squares of x_1 .. x_count-1, in four parts, which need not wait for each other. */
 INLINE vec sum_of_squares(const vec *x, intptr_t step, intptr_t count, const bool unrolled) {
     vec s[4] = {lane_set(0), lane_set(0), lane_set(0), lane_set(0)};

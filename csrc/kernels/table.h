@@ -221,6 +221,18 @@ static const smm_kernel tridiagonal_list[] = {ROOMY(tridiagonal_lanes)};
 static const smm_kernel banded_list[] = {ROOMY(banded_lanes)};
 static const smm_kernel banded_pos_list[] = {ROOMY(banded_pos_lanes)};
 
+static const smm_kernel lu_rcond_list[] = {
+    ROW(lu_rcond_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
+static const smm_kernel backward_error_list[] = {
+    ROW(backward_error_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
+static const smm_kernel refine_list[] = {
+    ROW(refine_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
 #define LIST(x) {x, sizeof x / sizeof *x}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .lists = {[SMM_OP_MATMUL] = LIST(matmul_list),
@@ -248,7 +260,10 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_SOLVEH_BANDED] = LIST(banded_pos_list),
               [SMM_OP_LDL] = LIST(ldl_list),
               [SMM_OP_LDL_SOLVE] = LIST(ldl_solve_list),
-              [SMM_OP_SOLVE_SYM] = LIST(solve_sym_list)},
+              [SMM_OP_SOLVE_SYM] = LIST(solve_sym_list),
+              [SMM_OP_LU_RCOND] = LIST(lu_rcond_list),
+              [SMM_OP_BACKWARD_ERROR] = LIST(backward_error_list),
+              [SMM_OP_REFINE] = LIST(refine_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

@@ -31,6 +31,7 @@
 #include "triangular_lanes.h"
 #include "banded_lanes.h"
 #include "ldl_scalars.h"
+#include "refinement_lanes.h"
 
 #if defined(SMM_KERNELS_F32)
 #include "stored.h"

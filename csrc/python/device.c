@@ -45,7 +45,7 @@ static bool is_element(const task *t, int i, smm_dtype dtype) {
 /* The element type of a call whose first operand has such elements, or -1: there are no kernels for it. */
 static int dtype_of(const task *t, int i) {
     int dtype = SMM_COMPUTED_TYPES - 1;
-    while (dtype >= 0 && !is_element(t, i, dtype)) dtype--;
+    while (dtype >= 0 && (smm_is_complex(dtype) || !is_element(t, i, dtype))) dtype--;
     return dtype;
 }
 

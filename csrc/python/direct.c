@@ -83,7 +83,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     if (nargs < s->inputs || nargs > s->operands) Py_RETURN_NOTIMPLEMENTED;
     if (!PyArray_CheckExact(args[0])) return smm_device_direct(ufunc, args, nargs);
     const int dtype = smm_dtype_of_numpy(PyArray_TYPE((PyArrayObject *)args[0]));
-    if (dtype < 0) Py_RETURN_NOTIMPLEMENTED;
+    if (dtype < 0 || !smm_takes(g->op, (smm_dtype)dtype)) Py_RETURN_NOTIMPLEMENTED;
 
     PyArrayObject *objects[SMM_MOST_OPERANDS] = {NULL};
     smm_arrays x;

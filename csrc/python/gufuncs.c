@@ -68,6 +68,15 @@ static const smm_gufunc gufuncs[] = {
     {"solve_banded", "X of A X = B, info", .op = SMM_OP_SOLVE_BANDED, .whole = true},
     {"solveh_banded", "X of A X = B, ab lower, info", .op = SMM_OP_SOLVEH_BANDED, .whole = true},
     {"solveh_banded_upper", "the same, ab upper", .op = SMM_OP_SOLVEH_BANDED, .form = SMM_UPPER, .whole = true},
+    {"lu_rcond", "1 / (|A| |A^-1|) in 1-norms", .op = SMM_OP_LU_RCOND},
+    {"lu_rcond_inf", "the same in infinity norms", .op = SMM_OP_LU_RCOND, .form = SMM_TRANSPOSED},
+    {"backward_error", "max |B - A X| / (|A| |X| + |B|)", .op = SMM_OP_BACKWARD_ERROR},
+    {"backward_error_extra", "the same, accurately", .op = SMM_OP_BACKWARD_ERROR, .form = SMM_EXTRA},
+    {"backward_error_norm", "the same in norms", .op = SMM_OP_BACKWARD_ERROR, .form = SMM_NORMWISE},
+    {"backward_error_norm_extra", "the same in norms, accurately", .op = SMM_OP_BACKWARD_ERROR,
+     .form = SMM_NORMWISE | SMM_EXTRA},
+    {"refine", "a better X, ferr, berr", .op = SMM_OP_REFINE},
+    {"refine_extra", "the same, with accurate residuals", .op = SMM_OP_REFINE, .form = SMM_EXTRA},
 };
 
 enum { GUFUNCS = sizeof gufuncs / sizeof *gufuncs, SIGNATURE_LENGTH = 96 };
@@ -157,10 +166,21 @@ intptr_t *smm_size_in(smm_call *call, char dimension) {
     return dimension == 'm' ? &call->m : dimension == 'n' ? &call->n : &call->k;
 }
 
+/* The pivots of LU that a call is given, NULL if none. */
+static const smm_operand *pivots_of_lu(const smm_call *call) {
+    switch (call->op) {
+    case SMM_OP_LU_SOLVE: return &call->lu_solve.pivots;
+    case SMM_OP_LU_RCOND: return &call->lu_rcond.pivots;
+    case SMM_OP_REFINE: return &call->refine.pivots;
+    default: return NULL;
+    }
+}
+
 /* Whether pivot i of each matrix is one of i .. n-1. Looked for where something has failed: a zero of U is no error. */
 static bool pivots_are_rows(const smm_call *call) {
     for (intptr_t r = 0; r < smm_runs(call); r++) {
-        const smm_operand pivots = smm_run_of(call, r).lu_solve.pivots;
+        const smm_call run = smm_run_of(call, r);
+        const smm_operand pivots = *pivots_of_lu(&run);
         for (intptr_t q = 0; q < call->batch; q++)
             for (intptr_t i = 0; i < call->n; i++) {
                 const int32_t pivot = *(const int32_t *)((const char *)pivots.data + q * pivots.batch + i * pivots.row);
@@ -173,7 +193,7 @@ static bool pivots_are_rows(const smm_call *call) {
 smm_status smm_take(const smm_call *call) {
     smm_detour *detour = smm_current_detour;
     if (detour) return detour->take(detour, call);
-    if (call->op != SMM_OP_LU_SOLVE) return smm_run(call);
+    if (!pivots_of_lu(call)) return smm_run(call);
     bool failed = false;
     smm_call watched = *call;
     watched.failed = &failed;
@@ -219,9 +239,25 @@ enum {
     UPDATED = (WRITTEN & ~NPY_ITER_WRITEONLY) | NPY_ITER_READWRITE,
 };
 
-static bool is_abstract(PyArray_DTypeMeta *x) {
-    return x == &PyArray_PyFloatDType || x == &PyArray_PyLongDType || x == &PyArray_PyComplexDType;
+/* NumPy's class of a dtype, which it keeps for good. */
+static PyArray_DTypeMeta *dtype_meta(int type) {
+    PyArray_Descr *descriptor = PyArray_DescrFromType(type);
+    PyArray_DTypeMeta *meta = NPY_DTYPE(descriptor);
+    Py_DECREF(descriptor);
+    return meta;
 }
+
+/* The element type of a common dtype: integers and bools are computed in float64. -1: none. */
+static int dtype_of_common(const PyArray_DTypeMeta *common) {
+    const int own = smm_dtype_of_numpy(common->type_num);
+    if (own >= 0) return own;
+    if (common == &PyArray_PyComplexDType) return SMM_C128;
+    const bool is_double = common == &PyArray_PyFloatDType || common == &PyArray_BoolDType ||
+                           PyType_IsSubtype((PyTypeObject *)common, (PyTypeObject *)&PyArray_IntAbstractDType);
+    return is_double ? SMM_F64 : -1;
+}
+
+static bool is_real_number(PyArray_DTypeMeta *x) { return x == &PyArray_PyFloatDType || x == &PyArray_PyLongDType; }
 
 /* Whatever is not of one of our types throughout: integers, bools and mixtures as NumPy mixes them with float64; a
  * dtype asked for by the caller wins. Other dtypes stay as they are, for which NumPy then finds no loop. */
@@ -232,26 +268,24 @@ static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_D
     PyArray_DTypeMeta *given[SMM_MOST_OPERANDS], *common = NULL;
     int count = 0;
     for (int i = 0; i < s->operands; i++) {
-        if (smm_is_integer(g, i)) continue;
+        const smm_element element = element_of(g, i);
+        if (element == SMM_INT32) continue;
         /* Python's numbers, beyond the matrices, follow these; with bfloat16 NumPy would make float64 of them. */
-        if (i < s->inputs && (!count || !is_abstract(dtypes[i]))) given[count++] = dtypes[i];
-        if (i >= s->inputs && !common) common = signature[i];
+        if (i < s->inputs && (!count || !is_real_number(dtypes[i]))) given[count++] = dtypes[i];
+        if (i >= s->inputs && !common && element == SMM_NUMBER) common = signature[i];
     }
     if (common)
         Py_INCREF(common);
     else if (!(common = PyArray_PromoteDTypeSequence(count, given)))
         return -1;
 
-    PyArray_DTypeMeta *to = NULL;
-    if (smm_dtype_of_numpy(common->type_num) >= 0)
-        to = common; /* which NumPy keeps for good */
-    else if (common == &PyArray_PyFloatDType || common == &PyArray_BoolDType ||
-             PyType_IsSubtype((PyTypeObject *)common, (PyTypeObject *)&PyArray_IntAbstractDType))
-        to = &PyArray_DoubleDType;
+    const int dtype = dtype_of_common(common);
+    const bool takes = dtype >= 0 && smm_takes(g->op, (smm_dtype)dtype);
     Py_DECREF(common);
     for (int i = 0; i < s->operands; i++) {
-        PyArray_DTypeMeta *own = smm_is_integer(g, i) ? &PyArray_Int32DType : to;
-        promoted[i] = own && !signature[i] ? own : dtypes[i];
+        promoted[i] = dtypes[i];
+        if (!signature[i] && smm_is_integer(g, i)) promoted[i] = &PyArray_Int32DType;
+        if (!signature[i] && takes && !smm_is_integer(g, i)) promoted[i] = dtype_meta(smm_numpy_type(g, i, dtype));
         Py_XINCREF(promoted[i]);
     }
     return 0;
@@ -261,11 +295,7 @@ static int add_loop(PyObject *ufunc, smm_dtype dtype) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
     const smm_signature *s = smm_signature_of(g);
     PyArray_DTypeMeta *dtypes[SMM_MOST_OPERANDS];
-    for (int i = 0; i < s->operands; i++) {
-        PyArray_Descr *descriptor = PyArray_DescrFromType(smm_numpy_type(g, i, dtype));
-        dtypes[i] = NPY_DTYPE(descriptor); /* which NumPy keeps for good */
-        Py_DECREF(descriptor);
-    }
+    for (int i = 0; i < s->operands; i++) dtypes[i] = dtype_meta(smm_numpy_type(g, i, dtype));
     PyType_Slot slots[] = {{NPY_METH_strided_loop, (void *)loop}, {0, NULL}};
     PyArrayMethod_Spec spec = {.name = g->name,
                                .nin = s->inputs,
@@ -325,7 +355,7 @@ int smm_add_gufuncs(PyObject *module) {
         PyObject *function = smm_direct_function(ufunc);
         bool failed = !function || PyDict_SetItemString(direct, g->name, function) < 0;
         for (int dtype = 0; dtype < SMM_DTYPE_COUNT && !failed; dtype++)
-            failed = numpy_types[dtype] != NPY_NOTYPE && add_loop(ufunc, dtype) < 0;
+            failed = numpy_types[dtype] != NPY_NOTYPE && smm_takes(g->op, dtype) && add_loop(ufunc, dtype) < 0;
         failed = failed || add_promoter(ufunc) < 0 || PyModule_AddObjectRef(module, g->name, ufunc) < 0;
         Py_XDECREF(function);
         Py_DECREF(ufunc);

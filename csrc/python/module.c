@@ -232,6 +232,20 @@ static PyObject *dtypes(void) {
     return names;
 }
 
+/* The names of the operations that take complex numbers. */
+static PyObject *complex_operations(void) {
+    PyObject *names = PyList_New(0);
+    for (int op = 0; names && op < SMM_OPS; op++) {
+        PyObject *name =
+            smm_takes((smm_op)op, SMM_C128) ? PyUnicode_FromString(smm_operations[op].name) : Py_NewRef(Py_None);
+        if (!name || (name != Py_None && PyList_Append(names, name) < 0)) Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    PyObject *tuple = names ? PyList_AsTuple(names) : NULL;
+    Py_XDECREF(names);
+    return tuple;
+}
+
 /* {name: (operation, form)} of the gufuncs. */
 static PyObject *gufunc_rows(PyObject *direct) {
     PyObject *rows = PyDict_New(), *name, *function;
@@ -246,13 +260,16 @@ static PyObject *gufunc_rows(PyObject *direct) {
 
 /* What the package needs of the lists and limits of the C side. */
 static int add_lists(PyObject *module) {
-    if (add(module, "operations", operations()) < 0 || add(module, "dtypes", dtypes()) < 0) return -1;
+    if (add(module, "operations", operations()) < 0 || add(module, "dtypes", dtypes()) < 0 ||
+        add(module, "complex_operations", complex_operations()) < 0)
+        return -1;
     PyObject *direct = PyObject_GetAttrString(module, "direct");
     PyObject *rows = direct ? gufunc_rows(direct) : NULL;
     Py_XDECREF(direct);
     if (add(module, "gufunc_rows", rows) < 0) return -1;
-    PyObject *forms = Py_BuildValue("{s:i,s:i,s:i,s:i,s:i}", "upper", SMM_UPPER, "unit", SMM_UNIT, "transposed",
-                                    SMM_TRANSPOSED, "rectangular", SMM_RECTANGULAR, "unpivoted", SMM_UNPIVOTED);
+    PyObject *forms = Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "upper", SMM_UPPER, "unit", SMM_UNIT, "transposed",
+                                    SMM_TRANSPOSED, "rectangular", SMM_RECTANGULAR, "unpivoted", SMM_UNPIVOTED,
+                                    "normwise", SMM_NORMWISE, "extra", SMM_EXTRA);
     if (add(module, "forms", forms) < 0) return -1;
     PyObject *limits = Py_BuildValue("{s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order", SMM_MOST_ORDER,
                                      "cuda_product_order", SMM_CUDA_MOST, "cuda_columns", SMM_CUDA_COLUMNS,

@@ -4,16 +4,6 @@
 
 #include "reference.h"
 
-/* P A = L U: L below the diagonal of lu, U the rest; row k was exchanged with row pivots[k]. */
-typedef struct factors {
-    smm_dtype dtype;
-    intptr_t n;
-    matrix lu;
-    intptr_t pivots[SMM_MOST_ORDER];
-    intptr_t info; /* the first step, from 1, whose pivot is zero or infinite; negative: which exchanges no row left */
-    bool singular; /* a pivot is zero, all before are finite */
-} factors;
-
 static void exchange_rows(matrix a, intptr_t cols, intptr_t i, intptr_t p) {
     for (intptr_t j = 0; j < cols && p != i; j++) {
         const double x = a[i][j];
@@ -23,7 +13,7 @@ static void exchange_rows(matrix a, intptr_t cols, intptr_t i, intptr_t p) {
 }
 
 /* Factor f->lu. A zero pivot ends it. An infinite one is as bad: what overflowed is divided by it and finite again. */
-static void factor(factors *f) {
+static void factor(smm_lu_factors *f) {
     const intptr_t n = f->n;
     double (*a)[SMM_MOST_ORDER] = f->lu;
     bool zero = false, finite = true;
@@ -45,7 +35,7 @@ static void factor(factors *f) {
 }
 
 /* x becomes the solution of A x = x. */
-static void solve(const factors *f, double *x) {
+static void solve(const smm_lu_factors *f, double *x) {
     const intptr_t n = f->n;
     for (intptr_t j = 0; j < n; j++)
         for (intptr_t i = j + 1; i < n; i++) x[i] = fma_in(f->dtype, -f->lu[i][j], x[j], x[i]);
@@ -56,7 +46,7 @@ static void solve(const factors *f, double *x) {
 }
 
 /* x becomes P y of A^T y = x. */
-static void solve_transposed(const factors *f, double *x) {
+static void solve_transposed(const smm_lu_factors *f, double *x) {
     const intptr_t n = f->n;
     for (intptr_t j = 0; j < n; j++) {
         x[j] = quotient(f->dtype, x[j], f->lu[j][j]);
@@ -72,26 +62,35 @@ static void exchange(double *x, intptr_t i, intptr_t p) {
     x[p] = y;
 }
 
+void smm_lu_apply(const smm_lu_factors *f, double *x, bool transposed) {
+    for (intptr_t i = 0; i < f->n && !transposed; i++) exchange(x, i, f->pivots[i]);
+    (transposed ? solve_transposed : solve)(f, x);
+    for (intptr_t i = f->n - 1; i >= 0 && transposed; i--) exchange(x, i, f->pivots[i]);
+}
+
 /* Every right-hand side of matrix q, solved with its factors. */
-static void solve_all(const smm_call *call, const factors *f, intptr_t q) {
+static void solve_all(const smm_call *call, const smm_lu_factors *f, intptr_t q) {
     const bool transposed = call->form & SMM_TRANSPOSED, factored = call->op == SMM_OP_LU_SOLVE;
     const smm_operand *b = factored ? &call->lu_solve.b : &call->solve.b;
     const smm_operand *to = factored ? &call->lu_solve.x : &call->solve.x;
     for (intptr_t j = 0; j < call->k; j++) {
         double x[SMM_MOST_ORDER];
         for (intptr_t i = 0; i < f->n; i++) x[i] = get(b, f->dtype, q, i, j);
-        for (intptr_t i = 0; i < f->n && !transposed; i++) exchange(x, i, f->pivots[i]);
-        (transposed ? solve_transposed : solve)(f, x);
-        for (intptr_t i = f->n - 1; i >= 0 && transposed; i--) exchange(x, i, f->pivots[i]);
+        smm_lu_apply(f, x, transposed);
         for (intptr_t i = 0; i < f->n; i++) put(to, f->dtype, q, i, j, f->info ? NAN : x[i]);
     }
 }
 
-/* The factors that LU gave. A pivot that is no row, or one above, is a failure and exchanges nothing. */
-static void get_factors(const smm_call *call, factors *f, intptr_t q) {
-    const smm_operand *pivots = &call->lu_solve.pivots;
+static void get_matrix(const smm_operand *a, smm_lu_factors *f, intptr_t q) {
+    for (intptr_t i = 0; i < f->n; i++)
+        for (intptr_t j = 0; j < f->n; j++) f->lu[i][j] = get(a, f->dtype, q, i, j);
+}
+
+/* A pivot that is no row, or one above, is a failure and exchanges nothing. */
+void smm_lu_given(const smm_operand *lu, const smm_operand *pivots, smm_lu_factors *f, intptr_t q) {
     intptr_t wrong = 0;
     f->info = 0;
+    get_matrix(lu, f, q);
     for (intptr_t i = f->n - 1; i >= 0; i--) {
         const intptr_t p = *(const int32_t *)((const char *)pivots->data + q * pivots->batch + i * pivots->row);
         const bool is_row = p >= i && p < f->n;
@@ -110,7 +109,7 @@ typedef struct product {
     bool safe; /* nothing of the plain product over- or underflows, or a factor is not finite */
 } product;
 
-static product product_of(const factors *f) {
+static product product_of(const smm_lu_factors *f) {
     product p = {1, 1, 0, true};
     const double least = least_normal(f->dtype);
     bool finite = true;
@@ -127,40 +126,36 @@ static product product_of(const factors *f) {
     return p;
 }
 
-static double determinant(const factors *f) {
+static double determinant(const smm_lu_factors *f) {
     const product p = product_of(f);
     return f->singular ? 0 : p.safe ? p.plain : ldexp(p.mantissa, p.exponent);
 }
 
 /* log |det A| and its sign; the logarithm is float64's, rounded. */
-static double log_determinant(const factors *f, double *sign) {
+static double log_determinant(const smm_lu_factors *f, double *sign) {
     const product p = product_of(f);
     const double x = p.safe ? p.plain : p.mantissa, log_x = log(fabs(x));
     *sign = f->singular ? 0 : isnan(x) ? x : copysign(1, x);
     return f->singular ? -INFINITY : round_in(f->dtype, p.safe ? log_x : log_x + p.exponent * M_LN2);
 }
 
-static void get_matrix(const smm_call *call, factors *f, intptr_t q) {
-    for (intptr_t i = 0; i < f->n; i++)
-        for (intptr_t j = 0; j < f->n; j++) f->lu[i][j] = get(&call->a, f->dtype, q, i, j);
-}
-
 intptr_t smm_reference_singular(const smm_call *call, intptr_t q) {
-    factors f = {.dtype = call->dtype, .n = call->n};
-    get_matrix(call, &f, q);
+    smm_lu_factors f = {.dtype = call->dtype, .n = call->n};
+    get_matrix(&call->a, &f, q);
     factor(&f);
     return f.info;
 }
 
 void smm_reference_lu(const smm_call *call) {
-    factors f = {.dtype = call->dtype, .n = call->n};
+    smm_lu_factors f = {.dtype = call->dtype, .n = call->n};
     const intptr_t n = f.n;
     for (intptr_t q = 0; q < call->batch; q++) {
-        get_matrix(call, &f, q);
-        if (call->op == SMM_OP_LU_SOLVE)
-            get_factors(call, &f, q);
-        else
+        if (call->op == SMM_OP_LU_SOLVE) {
+            smm_lu_given(&call->a, &call->lu_solve.pivots, &f, q);
+        } else {
+            get_matrix(&call->a, &f, q);
             factor(&f);
+        }
         put_int(smm_info(call), q, 0, f.info);
         double sign = 0;
         switch (call->op) {

@@ -6,14 +6,11 @@ enum { ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER };
 
 typedef smm_factors factors;
 
-/* Sums of squares outside of low .. high have lost digits to underflow, or may overflow; then x is scaled by a power of
- * two, which loses none. */
-typedef struct limits {
-    double low, high, up, down;
-} limits;
-
-static const limits limits_of[SMM_DTYPE_COUNT] = {[SMM_F32] = {0x1p-100, 0x1p120, 0x1p100, 0x1p-100},
-                                                  [SMM_F64] = {0x1p-900, 0x1p1000, 0x1p600, 0x1p-600}};
+smm_squares smm_squares_of(smm_dtype dtype) {
+    static const smm_squares of[SMM_DTYPE_COUNT] = {[SMM_F32] = {0x1p-100, 0x1p120, 0x1p100, 0x1p-100},
+                                                    [SMM_F64] = {0x1p-900, 0x1p1000, 0x1p600, 0x1p-600}};
+    return of[smm_dtypes[dtype].real];
+}
 
 /* The sum of squares of x_1 .. x_count-1 in four parts, and that of x_0. */
 static double sum_of_squares(smm_dtype dtype, const double *x, intptr_t step, intptr_t count) {
@@ -29,7 +26,7 @@ double smm_reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count) 
     intptr_t zeros = 1;
     while (zeros < count && x[zeros * step] == 0) zeros++;
     if (zeros >= count) return 0;
-    const limits limit = limits_of[dtype];
+    const smm_squares limit = smm_squares_of(dtype);
     double squares = sum_of_squares(dtype, x, step, count), back = 1;
     if (squares < limit.low || squares > limit.high) {
         const double scale = squares < limit.low ? limit.up : limit.down;
@@ -56,7 +53,7 @@ static void reflect(smm_dtype dtype, const double *v, intptr_t step_v, double ta
 }
 
 double smm_length(smm_dtype dtype, const double *x, intptr_t count) {
-    const limits limit = limits_of[dtype];
+    const smm_squares limit = smm_squares_of(dtype);
     const double squares = sum_of_squares(dtype, x, 1, count);
     if (squares >= limit.low) return round_in(dtype, sqrt(squares));
     double y[SMM_MOST_ORDER] = {0};

@@ -29,6 +29,9 @@ static void run_one(const smm_call *call) {
     case SMM_OP_SOLVE_TRIDIAGONAL:
     case SMM_OP_SOLVE_BANDED:
     case SMM_OP_SOLVEH_BANDED: smm_reference_banded(call); break;
+    case SMM_OP_LU_RCOND:
+    case SMM_OP_BACKWARD_ERROR:
+    case SMM_OP_REFINE: smm_reference_refinement(call); break;
     case SMM_OPS: break;
     }
 }
@@ -39,6 +42,6 @@ void smm_reference(const smm_call *call) {
         if (smm_is_stored(run.dtype))
             smm_reference_stored(&run);
         else
-            run_one(&run);
+            (smm_is_complex(run.dtype) ? smm_reference_complex : run_one)(&run);
     }
 }

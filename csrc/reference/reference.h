@@ -12,17 +12,26 @@ void smm_reference_matmul(const smm_call *call);
 void smm_reference_lu(const smm_call *call);                       /* LU, LU_SOLVE, SOLVE, DET, SLOGDET */
 void smm_reference_inv(const smm_call *call);                      /* INV */
 intptr_t smm_reference_singular(const smm_call *call, intptr_t q); /* info of LU of matrix q of A */
-void smm_reference_cholesky(const smm_call *call); /* CHOLESKY, CHO_SOLVE, SOLVE_TRIANGULAR, SOLVE_POS */
-void smm_reference_ldl(const smm_call *call);      /* LDL, LDL_SOLVE, SOLVE_SYM */
-void smm_reference_banded(const smm_call *call);   /* SOLVE_TRIDIAGONAL, SOLVE_BANDED, SOLVEH_BANDED */
-void smm_reference_qr(const smm_call *call);       /* QR, QR_R, QR_RAW, LSTSQ */
-void smm_reference_eigh(const smm_call *call);     /* EIGH, EIGVALSH */
-void smm_reference_svd(const smm_call *call);      /* SVD, SVD_FULL, SVDVALS */
-void smm_reference_stored(const smm_call *call);   /* any, of a type that is only stored */
+void smm_reference_cholesky(const smm_call *call);   /* CHOLESKY, CHO_SOLVE, SOLVE_TRIANGULAR, SOLVE_POS */
+void smm_reference_ldl(const smm_call *call);        /* LDL, LDL_SOLVE, SOLVE_SYM */
+void smm_reference_banded(const smm_call *call);     /* SOLVE_TRIDIAGONAL, SOLVE_BANDED, SOLVEH_BANDED */
+void smm_reference_qr(const smm_call *call);         /* QR, QR_R, QR_RAW, LSTSQ */
+void smm_reference_eigh(const smm_call *call);       /* EIGH, EIGVALSH */
+void smm_reference_svd(const smm_call *call);        /* SVD, SVD_FULL, SVDVALS */
+void smm_reference_refinement(const smm_call *call); /* LU_RCOND, BACKWARD_ERROR, REFINE */
+void smm_reference_complex(const smm_call *call);    /* any of a complex type */
+void smm_reference_stored(const smm_call *call);     /* any, of a type that is only stored */
 
 /* qr.c: a Householder reflector in place of x; the power of two that brings a magnitude that is far from 1 near it. */
 double smm_reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count);
 double smm_scale_to_one(smm_dtype dtype, double most);
+
+/* qr.c: sums of squares outside of low .. high have lost digits to underflow, or may overflow; then x is scaled by a
+ * power of two, which loses none. */
+typedef struct smm_squares {
+    double low, high, up, down;
+} smm_squares;
+smm_squares smm_squares_of(smm_dtype dtype);
 
 /* qr.c: the reflectors of min(m, n) steps below R: row i of an m x n matrix begins at a + i * n. */
 typedef struct smm_factors {
@@ -103,6 +112,19 @@ static inline double quotient(smm_dtype dtype, double x, double p) {
 }
 
 typedef double matrix[SMM_MOST_ORDER][SMM_MOST_ORDER];
+
+/* lu.c: P A = L U: L below the diagonal of lu, U the rest; row k was exchanged with row pivots[k]. */
+typedef struct smm_lu_factors {
+    smm_dtype dtype;
+    intptr_t n;
+    matrix lu;
+    intptr_t pivots[SMM_MOST_ORDER];
+    intptr_t info; /* the first step, from 1, whose pivot is zero or infinite; negative: which exchanges no row left */
+    bool singular; /* a pivot is zero, all before are finite */
+} smm_lu_factors;
+/* Those that a call is given, of matrix q; x becomes the solution of A x = x, or of A^T x = x. */
+void smm_lu_given(const smm_operand *lu, const smm_operand *pivots, smm_lu_factors *f, intptr_t q);
+void smm_lu_apply(const smm_lu_factors *f, double *x, bool transposed);
 
 /* The row i >= k of the largest |a_ik|, the first of equals. Nothing is larger than a NaN at row k. */
 static inline intptr_t pivot_row(matrix a, intptr_t n, intptr_t k) {

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import explain_failure
-from .._shapes import fixed_signature, output_dtypes, working_dtype
+from .._shapes import NUMBERS, fixed_signature, output_dtypes, working_dtype
 from .base import Library
 from .numpy import NumPy
 
@@ -40,7 +40,7 @@ class Dask(Library):
             return lazily(
                 partial(_call_chunks, op, gufunc, tuple(operands), others),
                 fixed_signature(gufunc, operands),
-                *(np.asarray(x, number) if type(x) in (int, float) else x for x in operands.values()),
+                *(np.asarray(x, number) if type(x) in NUMBERS else x for x in operands.values()),
                 output_dtypes=dtypes if gufunc.nout > 1 else dtypes[0],
                 **where,
             )

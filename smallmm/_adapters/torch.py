@@ -45,7 +45,7 @@ class Torch(DLPack):
         return results if gufunc.nout > 1 else results[0]
 
     def shareable(self, op: str, name: str, x: Any) -> Any:
-        """x without a gradient that is not wanted, and with the sign that its negative bit stands for."""
+        """x without a gradient that is not wanted, and with what its negative and conjugate bits mean."""
         if x.requires_grad:
             if sys.modules["torch"].is_grad_enabled():
                 raise TypeError(
@@ -53,13 +53,14 @@ class Torch(DLPack):
                     f"compute for this: call it under torch.no_grad(), or pass {name}.detach()"
                 )
             x = x.detach()
-        if not x.is_neg():
+        if not x.is_neg() and not x.is_conj():
             return x
         if name.startswith("out"):
+            bit = "negative" if x.is_neg() else "conjugate"
             raise TypeError(
-                f"{op}: {name} is a {type_name(x)} with its negative bit set, which is not written to"
+                f"{op}: {name} is a {type_name(x)} with its {bit} bit set, which is not written to"
             )
-        return x.resolve_neg()
+        return x.resolve_conj().resolve_neg()
 
     def bfloat16_as_numpy(self, x: Any) -> np.ndarray:
         from ml_dtypes import bfloat16

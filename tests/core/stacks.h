@@ -125,19 +125,43 @@ static inline char *element(const smm_operand *x, intptr_t q, intptr_t i, intptr
 
 /* Element types in turns; half the distance from 1 to the next number, and the smallest one. */
 static inline smm_dtype dtype_in_turn(intptr_t turn) {
-    static const smm_dtype turns[] = {SMM_F64, SMM_F32, SMM_F16, SMM_F64, SMM_F32, SMM_BF16};
-    return turns[turn % 6];
+    static const smm_dtype turns[] = {SMM_F64, SMM_C64,  SMM_F32, SMM_C128, SMM_F16,
+                                      SMM_F64, SMM_C128, SMM_F32, SMM_C64,  SMM_BF16};
+    return turns[turn % 10];
 }
 static inline double roundoff_of(smm_dtype dtype) {
-    return dtype == SMM_F64 ? 0x1p-53 : dtype == SMM_F32 ? 0x1p-24 : dtype == SMM_F16 ? 0x1p-11 : 0x1p-8;
+    const smm_dtype real = smm_dtypes[dtype].real;
+    return real == SMM_F64 ? 0x1p-53 : real == SMM_F32 ? 0x1p-24 : real == SMM_F16 ? 0x1p-11 : 0x1p-8;
 }
 static inline double smallest_of(smm_dtype dtype) {
-    return dtype == SMM_F64 ? 0x1p-1074 : dtype == SMM_F32 ? 0x1p-149 : dtype == SMM_F16 ? 0x1p-24 : 0x1p-133;
+    const smm_dtype real = smm_dtypes[dtype].real;
+    return real == SMM_F64 ? 0x1p-1074 : real == SMM_F32 ? 0x1p-149 : real == SMM_F16 ? 0x1p-24 : 0x1p-133;
 }
 
-static inline double load(const char *p, smm_dtype dtype) { return smm_get(p, dtype); }
+/* A part of a number in memory: 0, the real one, or 1, the imaginary one of a complex number. */
+static inline double load_part(const char *p, smm_dtype dtype, int part) {
+    const smm_dtype real = smm_dtypes[dtype].real;
+    return smm_get(p + part * smm_size(real), real);
+}
+static inline int parts_of(smm_dtype dtype) { return smm_is_complex(dtype) ? 2 : 1; }
 
-static inline void store(char *p, smm_dtype dtype, double value) { smm_put(p, dtype, value); }
+static inline double load(const char *p, smm_dtype dtype) { return load_part(p, dtype, 0); }
+
+/* A complex number gets a smaller imaginary part, which is zero where the value is. */
+static inline void store(char *p, smm_dtype dtype, double value) {
+    const smm_dtype real = smm_dtypes[dtype].real;
+    smm_put(p, real, value);
+    if (smm_is_complex(dtype)) smm_put(p + smm_size(real), real, value == 0 ? value : value * random_value() / 2);
+}
+
+/* Whether two numbers in memory are the same, NaN being as good as another. */
+static inline bool same_number(const char *x, const char *y, smm_dtype dtype) {
+    for (int part = 0; part < parts_of(dtype); part++) {
+        const double a = load_part(x, dtype, part), b = load_part(y, dtype, part);
+        if ((a != b || signbit(a) != signbit(b)) && !(isnan(a) && isnan(b))) return false;
+    }
+    return true;
+}
 
 static inline double nan_value(void) { return (double)NAN; }
 

@@ -60,6 +60,12 @@ static const struct operation {
     {SMM_OP_SOLVE_BANDED, 0, BANDED, "SOLVE_BANDED"},
     {SMM_OP_SOLVEH_BANDED, 0, BANDED, "SOLVEH_BANDED"},
     {SMM_OP_SOLVEH_BANDED, SMM_UPPER, BANDED, "SOLVEH_BANDED upper"},
+    {SMM_OP_LU_RCOND, 0, SQUARE, "LU_RCOND"},
+    {SMM_OP_LU_RCOND, SMM_TRANSPOSED, SQUARE, "LU_RCOND transposed"},
+    {SMM_OP_BACKWARD_ERROR, 0, RIGHT_HAND_SIDES, "BACKWARD_ERROR"},
+    {SMM_OP_BACKWARD_ERROR, SMM_NORMWISE | SMM_EXTRA, RIGHT_HAND_SIDES, "BACKWARD_ERROR normwise extra"},
+    {SMM_OP_REFINE, 0, RIGHT_HAND_SIDES, "REFINE"},
+    {SMM_OP_REFINE, SMM_EXTRA, RIGHT_HAND_SIDES, "REFINE extra"},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
@@ -76,7 +82,15 @@ static const smm_operand_row *row_of(smm_op op, int i) { return &smm_operations[
 static bool is_output(smm_op op, int i) { return row_of(op, i)->direction & SMM_WRITTEN; }
 static bool is_integer(smm_op op, int i) { return row_of(op, i)->element == SMM_INT32; }
 static bool is_one_number(smm_op op, int i) {
-    return is_output(op, i) && row_of(op, i)->rows == SMM_SIZE_ONE && row_of(op, i)->cols == SMM_SIZE_ONE;
+    return row_of(op, i)->direction != SMM_OPTIONAL_IN && row_of(op, i)->rows == SMM_SIZE_ONE &&
+           row_of(op, i)->cols == SMM_SIZE_ONE;
+}
+/* Some output has an element for each right-hand side. */
+static bool has_column_results(smm_op op) {
+    bool has = false;
+    for (int i = 0; i < count_of(op); i++)
+        has |= is_output(op, i) && row_of(op, i)->rows == SMM_SIZE_K && row_of(op, i)->cols == SMM_SIZE_ONE;
+    return has;
 }
 
 /* --- A case: a call, what its outputs were and must become --------------------------------------------- */
@@ -97,11 +111,44 @@ struct problem {
 
 static intptr_t size_of(const struct problem *p, int i) { return smm_size_of(p->call.op, p->call.dtype, i); }
 
+/* The type of an operand's elements, unless they are integers. */
+static smm_dtype type_of(const struct problem *p, int i) {
+    const smm_dtype dtype = p->call.dtype;
+    return row_of(p->call.op, i)->element == SMM_REAL ? smm_dtypes[dtype].real : dtype;
+}
+
 static double value_of(const struct problem *p, int i, const char *element) {
-    return is_integer(p->call.op, i) ? *(const int32_t *)element : load(element, p->call.dtype);
+    return is_integer(p->call.op, i) ? *(const int32_t *)element : load(element, type_of(p, i));
+}
+
+/* Whether two elements of an operand are the same. */
+static bool is_same(const struct problem *p, int i, const char *x, const char *y) {
+    return is_integer(p->call.op, i) ? !memcmp(x, y, sizeof(int32_t)) : same_number(x, y, type_of(p, i));
+}
+
+/* How far apart they are. */
+static double apart(const struct problem *p, int i, const char *x, const char *y) {
+    double most = fabs(value_of(p, i, x) - value_of(p, i, y));
+    for (int part = 1; part < parts_of(type_of(p, i)) && !is_integer(p->call.op, i); part++)
+        most = fmax(most, fabs(load_part(x, type_of(p, i), part) - load_part(y, type_of(p, i), part)));
+    return most;
 }
 
 static struct stack *info_of(struct problem *p) { return &p->stacks[smm_roles_of[p->call.op].info]; }
+
+/* The factors of LU or LDL that a call is given, and the matrices that they are of, if it is given these, too. */
+struct given {
+    const smm_operand *a, *lu, *pivots;
+};
+static struct given given_to(const smm_call *c) {
+    switch (c->op) {
+    case SMM_OP_LU_SOLVE: return (struct given){NULL, &c->lu_solve.a, &c->lu_solve.pivots};
+    case SMM_OP_LDL_SOLVE: return (struct given){NULL, &c->ldl_solve.a, &c->ldl_solve.pivots};
+    case SMM_OP_LU_RCOND: return (struct given){NULL, &c->lu_rcond.a, &c->lu_rcond.pivots};
+    case SMM_OP_REFINE: return (struct given){&c->refine.a, &c->refine.lu, &c->refine.pivots};
+    default: return (struct given){NULL, NULL, NULL};
+    }
+}
 
 /* A call of these sizes without operands; k counts right-hand sides, if there are any. */
 static struct problem problem_of(const struct operation *o, smm_dtype dtype, intptr_t batch, intptr_t m, intptr_t n,
@@ -145,7 +192,7 @@ static void fill_matrix(const struct problem *p, const smm_operand *a, intptr_t 
     const bool by_lu = p->call.op <= SMM_OP_SLOGDET;
     const intptr_t shift = by_lu && n ? random_below(n) : 0, odd = n && m ? random_below(m * n) : 0;
     const int kind = hardness == HARD ? (int)random_below(13) : hardness == MIXED ? 13 + (int)random_below(6) : -1;
-    const bool is_wide = dtype == SMM_F64, is_half = dtype == SMM_F16;
+    const bool is_wide = smm_dtypes[dtype].real == SMM_F64, is_half = dtype == SMM_F16;
     const double tiny = is_wide ? 1e-310 : is_half ? 3e-7 : 1e-40, huge = is_wide ? 1e306 : is_half ? 1e3 : 1e36;
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) {
@@ -173,17 +220,19 @@ static void fill_matrix(const struct problem *p, const smm_operand *a, intptr_t 
         }
 }
 
+/* A norm. */
+static double size_value(void) { return 1 + fabs(random_value()); }
+
 static void poison(const struct stack *s) { memset(s->low, 0xff, (size_t)(s->high - s->low)); }
 
-/* Matrices that LU_SOLVE and LDL_SOLVE take as factors, with their pivots. */
-_Static_assert(offsetof(smm_call, lu_solve.pivots) == offsetof(smm_call, ldl_solve.pivots) &&
-                   offsetof(smm_call, lu.pivots) == offsetof(smm_call, ldl.pivots),
-               "LDL has the operands of LU");
+/* Matrices that a call takes as factors, with their pivots. */
+_Static_assert(offsetof(smm_call, lu.pivots) == offsetof(smm_call, ldl.pivots), "LDL has the operands of LU");
 static void fill_factors(struct problem *p, enum hardness hardness) {
     const intptr_t n = p->call.n, size = smm_size(p->call.dtype);
     const bool symmetric = p->call.op == SMM_OP_LDL_SOLVE;
-    const smm_operand *a = &p->call.lu_solve.a, *pivots = &p->call.lu_solve.pivots;
-    const bool one = !a->batch || !pivots->batch;
+    const struct given given = given_to(&p->call);
+    const smm_operand *a = given.lu, *pivots = given.pivots;
+    const bool one = !a->batch || !pivots->batch || (given.a && !given.a->batch);
     void *dense = malloc((size_t)(p->call.batch * n * n * size + 1));
     if (!dense) exit(2);
     smm_call lu = {.op = symmetric ? SMM_OP_LDL : SMM_OP_LU, .dtype = p->call.dtype, .n = n};
@@ -198,6 +247,9 @@ static void fill_factors(struct problem *p, enum hardness hardness) {
                 memcpy(element(a, q, i, j), element(a, 0, i, j), (size_t)size);
             if (pivots->batch) memcpy(element(pivots, q, i, 0), element(pivots, 0, i, 0), sizeof(int32_t));
         }
+        for (intptr_t i = 0; given.a && i < n; i++)
+            for (intptr_t j = 0; j < n; j++)
+                memcpy(element(given.a, q, i, j), element(&lu.lu.a, one ? 0 : q, i, j), (size_t)size);
         if (hardness != HARD || !n) continue;
         const intptr_t i = random_below(n);
         if (!random_below(4)) store(element(a, q, i, i), p->call.dtype, 0);
@@ -256,7 +308,7 @@ static void fill_inputs(struct problem *p, enum hardness hardness) {
     static double rtol[2];
     for (int i = 0; i < count_of(p->call.op); i++)
         if (!is_output(p->call.op, i) && p->stacks[i].low) poison(&p->stacks[i]);
-    if (p->call.op == SMM_OP_LU_SOLVE || p->call.op == SMM_OP_LDL_SOLVE) {
+    if (given_to(&p->call).lu) {
         fill_factors(p, hardness);
     } else if (has_diagonals(p->operation)) {
         fill_diagonals(p, hardness);
@@ -265,8 +317,11 @@ static void fill_inputs(struct problem *p, enum hardness hardness) {
             fill_matrix(p, &a->x, q, hardness);
     }
     if (b >= 0) fill(&p->stacks[b], p->call.dtype, hardness == HARD && !random_below(4) ? special_value : random_value);
+    for (int i = 0; i < count_of(p->call.op); i++)
+        if (row_of(p->call.op, i)->direction == SMM_FURTHER_IN && &p->call.operand[i] != given_to(&p->call).lu)
+            fill(&p->stacks[i], p->call.dtype, row_of(p->call.op, i)->cols == SMM_SIZE_ONE ? size_value : random_value);
     if (p->call.op == SMM_OP_LSTSQ) {
-        store((char *)rtol, p->call.dtype, hardness == HARD && random_below(2) ? 0.3 : 1e-5);
+        store((char *)rtol, smm_dtypes[p->call.dtype].real, hardness == HARD && random_below(2) ? 0.3 : 1e-5);
         p->call.lstsq.rtol = (smm_operand){rtol, 0, 0, 0};
     }
 }
@@ -344,8 +399,8 @@ static bool compare(const struct problem *p, int i, bool exactly) {
             for (intptr_t c = 0; c < s->cols; c++) {
                 char *found = element(&s->x, q, r, c), *e = element(&expected, q, r, c);
                 const double x = value_of(p, i, found), y = value_of(p, i, e);
-                const bool right = !memcmp(found, e, size) || (isnan(x) && isnan(y)) || (quick && x == y) ||
-                                   (!exactly && fabs(x - y) <= bound);
+                const bool right = is_same(p, i, found, e) || (quick && apart(p, i, found, e) == 0) ||
+                                   (!exactly && apart(p, i, found, e) <= bound);
                 if (!CHECK(right, "%s: %s of matrix %ld, row %ld, column %ld is %a, not %a", running,
                            row_of(p->call.op, i)->name, (long)q, (long)r, (long)c, x, y))
                     return false;
@@ -356,7 +411,7 @@ static bool compare(const struct problem *p, int i, bool exactly) {
                  running, row_of(p->call.op, i)->name);
 }
 
-/* Run; and does `failed` say what info says? Without info, it may of LU_SOLVE and INV. */
+/* Run; and does `failed` say what info says? Without info, it may of INV and what takes factors of LU. */
 static bool run(struct problem *p) {
     const struct stack *info = info_of(p);
     bool failed = false, some = false;
@@ -364,8 +419,7 @@ static bool run(struct problem *p) {
     const smm_status status = smm_run(&p->call);
     p->call.failed = NULL;
     for (intptr_t q = 0; info->low && q < info->batch; q++) some |= *(const int32_t *)element(&info->x, q, 0, 0) != 0;
-    const bool untold =
-        !info->low && (p->call.op == SMM_OP_LU_SOLVE || p->call.op == SMM_OP_LDL_SOLVE || p->call.op == SMM_OP_INV);
+    const bool untold = !info->low && (given_to(&p->call).lu || p->call.op == SMM_OP_INV);
     return CHECK(status == SMM_OK && (failed == some || untold), "%s: %s, %s failed", running, smm_status_text(status),
                  failed ? "some" : "none");
 }
@@ -413,6 +467,12 @@ static void check_random(const struct operation *o, smm_dtype dtype, intptr_t ba
     check(&p, hardness);
 }
 
+/* Element types in turns, of those that an operation takes. */
+static smm_dtype dtype_of(const struct operation *o, intptr_t turn) {
+    const smm_dtype dtype = dtype_in_turn(turn);
+    return smm_takes(o->op, dtype) ? dtype : smm_dtypes[dtype].real;
+}
+
 /* Around the numbers of lanes that vectors have. */
 static const intptr_t batches[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33};
 static intptr_t random_batch(void) { return batches[random_below(sizeof batches / sizeof *batches)]; }
@@ -428,7 +488,8 @@ static void check_orders(enum hardness hardness, int draws) {
         for (intptr_t n = 1; n <= SMM_MOST_ORDER; n++)
             for (int draw = 0; draw < draws; draw++) {
                 if (quick && n > 9 && (n + i) % 8) continue;
-                check_random(&operations[i], dtype_in_turn(draw), random_batch(), n, n, random_width(), hardness);
+                check_random(&operations[i], dtype_of(&operations[i], draw), random_batch(), n, n, random_width(),
+                             hardness);
             }
 }
 static void test_good(void) { check_orders(GOOD, quick ? 4 : 12); }
@@ -449,8 +510,8 @@ static void test_layouts(void) {
         for (int order = 0; order < (quick ? 1 : 4); order++)
             for (int l = 0; l < REPEATED * LAYOUTS_OF_C; l++) {
                 if (quick && (l + i) % 4) continue;
-                struct problem p = problem_of(&operations[i], dtype_in_turn(l), 1 + random_below(20), orders[order],
-                                              orders[order], random_width());
+                struct problem p = problem_of(&operations[i], dtype_of(&operations[i], l + l / REPEATED),
+                                              1 + random_below(20), orders[order], orders[order], random_width());
                 layout_of_a = (enum layout)(l % REPEATED);
                 layout_of_c = (enum layout)(l / REPEATED);
                 lay_out_operands(&p, chosen_layout);
@@ -468,8 +529,8 @@ static void test_rectangular(void) {
             const intptr_t n = draw < 10 ? shapes_of_a[draw][1] : 1 + random_below(32);
             if (operations[i].sizes == COMPLETE && m > SMM_MOST_ORDER) continue;
             const intptr_t batch = m * n > 512 ? 3 : random_batch();
-            check_random(&operations[i], dtype_in_turn(draw), batch, m, n, random_width(), GOOD);
-            check_random(&operations[i], dtype_in_turn(draw), batch, m, n, random_width(), HARD);
+            check_random(&operations[i], dtype_of(&operations[i], draw), batch, m, n, random_width(), GOOD);
+            check_random(&operations[i], dtype_of(&operations[i], draw), batch, m, n, random_width(), HARD);
         }
     }
 }
@@ -482,6 +543,9 @@ static void test_sizes(void) {
         check_random(o, SMM_F32, 5, 4, 4, 0, MIXED);
         check_random(o, SMM_F64, 0, 4, 4, 2, GOOD);
         check_random(o, SMM_F32, 3, 6, 6, 200, GOOD);
+        check_random(o, dtype_of(o, 1), 5, 0, 0, 3, GOOD);
+        check_random(o, dtype_of(o, 3), 5, 4, 4, 0, MIXED);
+        check_random(o, dtype_of(o, 3), 40, 32, 32, 100, GOOD);
         check_random(o, SMM_F16, 5, 0, 0, 3, GOOD);
         check_random(o, SMM_BF16, 5, 4, 4, 0, MIXED);
         check_random(o, SMM_F16, 40, 32, 32, 300, GOOD); /* more than a thread's buffer holds */
@@ -509,7 +573,7 @@ static bool same_as(const struct problem *p, int i, const char *copy) {
     const struct stack *s = &p->stacks[i];
     const intptr_t size = size_of(p, i);
     for (const char *x = s->low; x < s->high; x += size, copy += size)
-        if (memcmp(x, copy, (size_t)size) && !(isnan(value_of(p, i, x)) && isnan(value_of(p, i, copy)))) return false;
+        if (!is_same(p, i, x, copy)) return false;
     return true;
 }
 
@@ -557,7 +621,7 @@ static void check_wholes(const intptr_t orders[], int count, intptr_t bytes, boo
         smm_select_isa(*isa);
         for (int i = 0; i < OPERATIONS; i++)
             for (int order = 0; order < count; order++) {
-                const smm_dtype dtype = dtype_in_turn(i + order);
+                const smm_dtype dtype = dtype_of(&operations[i], i + order);
                 const intptr_t n = orders[order], diagonals = operations[i].sizes == TRIDIAGONAL ? 3 : n;
                 const intptr_t batch = bytes / (n * diagonals * smm_size(dtype));
                 check_whole(&operations[i], dtype, n, batch + 1, streamed);
@@ -587,6 +651,11 @@ static void test_refused(void) {
         bad = p.call;
         bad.a.row++;
         CHECK(smm_run(&bad) == SMM_ERR_ARGUMENT, "%s takes an A whose stride splits elements", o->name);
+        p = problem_of(o, SMM_C128, 3, 4, 4, 2);
+        lay_out_operands(&p, dense_layout);
+        CHECK(smm_takes(o->op, SMM_C128) || smm_run(&p.call) == SMM_ERR_DTYPE, "%s takes complex numbers", o->name);
+        p = problem_of(o, SMM_F64, 3, 4, 4, 2);
+        lay_out_operands(&p, dense_layout);
         const bool fits_one = o->sizes == REDUCED || o->sizes == COMPLETE;
         for (intptr_t k = 0; k < 40 && fits_one; k++) {
             bad = p.call;
@@ -665,7 +734,7 @@ static void test_no_elements(void) {
     static double values[SMM_MOST_OPERANDS][BATCH]; /* of the outputs that are one number per matrix */
     for (int i = 0; i < OPERATIONS; i++) {
         const struct operation *o = &operations[i];
-        struct problem p = problem_of(o, SMM_F64, BATCH / 2, 0, 0, o->sizes == LEAST_SQUARES ? 0 : 3);
+        struct problem p = problem_of(o, SMM_F64, BATCH / 2, 0, 0, has_column_results(o->op) ? 0 : 3);
         smm_outer outer = {.dims = 1, .extent = {2}};
         for (int j = 0; j < count_of(o->op); j++) {
             const intptr_t size = size_of(&p, j);
@@ -679,9 +748,11 @@ static void test_no_elements(void) {
         memset(values, 0xff, sizeof values);
         CHECK(smm_run(&p.call) == SMM_OK && !failed, "%s of order 0", o->name);
         for (int j = 0; j < count_of(o->op); j++) {
-            writes |= is_one_number(o->op, j) && j != smm_roles_of[o->op].info;
-            const bool det = (o->op == SMM_OP_DET || o->op == SMM_OP_SLOGDET) && j == smm_roles_of[o->op].result;
-            for (int q = 0; q < BATCH && is_one_number(o->op, j); q++) {
+            if (!is_output(o->op, j) || !is_one_number(o->op, j)) continue;
+            writes |= j != smm_roles_of[o->op].info;
+            const bool det = ((o->op == SMM_OP_DET || o->op == SMM_OP_SLOGDET) && j == smm_roles_of[o->op].result) ||
+                             (o->op == SMM_OP_LU_RCOND && !is_integer(o->op, j));
+            for (int q = 0; q < BATCH; q++) {
                 const double x = value_of(&p, j, (const char *)values[j] + q * size_of(&p, j));
                 CHECK(x == det, "%s of order 0: %s of matrix %d is %g", o->name, row_of(o->op, j)->name, q, x);
             }

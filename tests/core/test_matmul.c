@@ -4,6 +4,8 @@
  * the error bound. Every stack lies between two inaccessible pages, mostly right up against one of them, and
  * no byte between C's elements may change. "quick" as first argument: fewer cases, for valgrind and emulators. */
 #define _GNU_SOURCE
+#include <complex.h>
+
 #include "stacks.h"
 
 static bool quick;
@@ -115,27 +117,34 @@ static long double roundings_of(intptr_t k) {
     return SMM_CHUNK + ceill(log2l(ceill((long double)k / SMM_CHUNK))) + 2;
 }
 
+static long double _Complex number(const char *p, smm_dtype dtype) {
+    const long double _Complex i = 1.0iL;
+    return parts_of(dtype) == 2 ? load(p, dtype) + i * load_part(p, dtype, 1) : load(p, dtype);
+}
+
 /* The element exactly, and the largest error that promise allows: so many u |A| |B|, two roundings more when scaled.
  * Smallest subnormals are added for the products that underflow. */
 static void exact_element(const struct watched *w, const smm_operand *before, intptr_t q, intptr_t i, intptr_t j,
-                          long double *value, long double *bound) {
+                          long double _Complex *value, long double *bound) {
     const smm_call *c = &w->call;
-    const long double alpha = c->matmul.alpha.data ? load(element(&c->matmul.alpha, q, 0, 0), c->dtype) : 1;
-    const long double beta = c->matmul.beta.data ? load(element(&c->matmul.beta, q, 0, 0), c->dtype) : 0;
-    long double sum = 0, size = 0;
+    const long double _Complex alpha = c->matmul.alpha.data ? number(element(&c->matmul.alpha, q, 0, 0), c->dtype) : 1;
+    const long double _Complex beta = c->matmul.beta.data ? number(element(&c->matmul.beta, q, 0, 0), c->dtype) : 0;
+    long double _Complex sum = 0;
+    long double size = 0;
     for (intptr_t k = 0; k < c->k; k++) {
-        const long double product = (long double)load(element(&c->matmul.a, q, i, k), c->dtype) *
-                                    load(element(&c->matmul.b, q, k, j), c->dtype);
+        const long double _Complex product =
+            number(element(&c->matmul.a, q, i, k), c->dtype) * number(element(&c->matmul.b, q, k, j), c->dtype);
         sum += product;
-        size += fabsl(product);
+        size += cabsl(product);
     }
-    const long double added = beta != 0 ? beta * load(element(before, q, i, j), c->dtype) : 0;
+    const long double _Complex added = beta != 0 ? beta * number(element(before, q, i, j), c->dtype) : 0;
     const smm_dtype computed = smm_dtypes[c->dtype].computed;
     const long double u = roundoff_of(computed), tiny = smallest_of(computed);
     const bool scaled = c->matmul.alpha.data || c->matmul.beta.data;
     *value = alpha * sum + added;
-    *bound = (roundings_of(c->k) + (scaled ? 2 : 0)) * u * (fabsl(alpha) * size + fabsl(added)) + (c->k + 4) * tiny;
-    if (computed != c->dtype) *bound += roundoff_of(c->dtype) * (fabsl(*value) + *bound) + smallest_of(c->dtype);
+    *bound = (roundings_of(c->k) + (scaled ? 2 : 0)) * u * (cabsl(alpha) * size + cabsl(added)) + (c->k + 4) * tiny;
+    if (smm_is_complex(c->dtype)) *bound *= 3;
+    if (computed != c->dtype) *bound += roundoff_of(c->dtype) * (cabsl(*value) + *bound) + smallest_of(c->dtype);
 }
 
 /* Compare C, element by element, with what is expected; an element that is right is set to the expected bits,
@@ -151,11 +160,12 @@ static void compare(const struct watched *w, bool exactly) {
             for (intptr_t j = 0; j < c->n; j++) {
                 char *p = element(&c->matmul.c, q, i, j), *e = element(&expected, q, i, j);
                 const double x = load(p, c->dtype), y = load(e, c->dtype);
-                bool right = !memcmp(p, e, size) || (isnan(x) && isnan(y));
+                bool right = same_number(p, e, c->dtype);
                 if (!exactly) {
-                    long double value, bound;
+                    long double _Complex value;
+                    long double bound;
                     exact_element(w, &before, q, i, j, &value, &bound);
-                    right = fabsl(x - value) <= bound;
+                    right = cabsl(number(p, c->dtype) - value) <= bound;
                 }
                 if (!CHECK(right, "%s: matrix %ld row %ld column %ld is %a, not %a", running, (long)q, (long)i, (long)j,
                            x, y))
@@ -184,6 +194,9 @@ static void check(const struct watched *w, bool always_exactly) {
     smm_set_num_threads(0);
 }
 
+/* Whether an element is no more than one product of reals. */
+static bool is_product_exact(smm_dtype dtype, intptr_t k) { return k <= (smm_is_complex(dtype) ? 0 : 1); }
+
 static void check_random(smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n, intptr_t batch) {
     const intptr_t size = smm_size(dtype);
     const struct stack a = random_stack(&arena_a, LAYOUTS, batch, m, k, size);
@@ -191,7 +204,7 @@ static void check_random(smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n, in
     const struct stack c = random_stack(&arena_c, LAYOUTS_OF_C, batch, m, n, size);
     struct watched w =
         prepare(dtype, &a, &b, &c, random_below(2) ? UNSCALED : (enum scaling)random_below(SCALINGS), random_value);
-    check(&w, k <= 1 && w.scaling == UNSCALED);
+    check(&w, is_product_exact(dtype, k) && w.scaling == UNSCALED);
     finish(&w);
 }
 
@@ -205,6 +218,7 @@ static void check_shape(intptr_t m, intptr_t k, intptr_t n, int draws, double mo
             if ((double)batches[i] * (double)(m * n * (k + 4)) <= most) {
                 check_random(SMM_F32, m, k, n, batches[i]);
                 check_random(SMM_F64, m, k, n, batches[i]);
+                check_random((i + draw) % 2 ? SMM_C64 : SMM_C128, m, k, n, batches[i]);
                 check_random((i + draw) % 2 ? SMM_F16 : SMM_BF16, m, k, n, batches[i]);
             }
 }
@@ -379,7 +393,7 @@ static void test_depth_of_one_element(void) {
  * underflow on its own, so there only k = 1 is compared. */
 static void test_special_values(void) {
     for (int i = 0; i < (quick ? 60 : 3000); i++) {
-        const smm_dtype dtype = i % 2 ? SMM_F32 : SMM_F64;
+        const smm_dtype dtype = dtype_in_turn(i + i / 4);
         const intptr_t size = smm_size(dtype), batch = 1 + random_below(20);
         const intptr_t m = 1 + random_below(18), n = 1 + random_below(18), k = i % 4 ? 1 + random_below(12) : 1;
         const struct stack a = random_stack(&arena_a, LAYOUTS, batch, m, k, size);
@@ -389,7 +403,7 @@ static void test_special_values(void) {
         struct watched w = prepare(dtype, &a, &b, &c, scaling, special_value);
         for (const char *const *isa = smm_isas_available(); *isa; isa++) {
             smm_select_isa(*isa);
-            if (k > 1 && !has_fma(*isa)) continue;
+            if (!is_product_exact(dtype, k) && !has_fma(*isa)) continue;
             memcpy(w.begin, w.before, w.bytes);
             describe(&w, smm_get_num_threads());
             CHECK(smm_run(&w.call) == SMM_OK, "%s", running);
@@ -492,6 +506,8 @@ static void test_same_bits(void) {
                            batch = most < 3000 ? most + 1 : 3000;
             check_same_bits(SMM_F32, *isa, m, k, n, batch);
             check_same_bits(SMM_F64, *isa, m, k, n, batch);
+            check_same_bits(SMM_C64, *isa, m, k, n, batch);
+            check_same_bits(SMM_C128, *isa, m, k, n, batch);
             check_same_bits(SMM_F16, *isa, m, k, n, batch);
         }
     }
@@ -545,6 +561,8 @@ static void test_streamed(void) {
         check_streamed(SMM_F32, *isa, 3, 3, 3, AFTER_ONE);
         check_streamed(SMM_F64, *isa, 3, 3, 1, AT_END);
         check_streamed(SMM_F32, *isa, 20, 11, 1, AFTER_ONE);
+        check_streamed(SMM_C64, *isa, 3, 3, 3, AFTER_ONE);
+        check_streamed(SMM_C128, *isa, 8, 8, 8, AT_END);
     }
 }
 

@@ -71,10 +71,11 @@ def test_planned_kernels_with_one_matrix_for_all(arch, registers):
 
 
 FACTORIZATIONS = ("LU", "INV", "DET", "SLOGDET", "CHOLESKY", "QR", "QR_R", "QR_RAW", "EIGH", "EIGVALSH")
-FACTORIZATIONS += ("LDL",)
+FACTORIZATIONS += ("LDL", "LU_RCOND")
 FACTORIZATIONS += ("SVD", "SVD_FULL", "SVDVALS")
 SOLVES = ("SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
 SOLVES += ("SOLVE_POS", "SOLVE_SYM", "LDL_SOLVE")
+SOLVES += ("BACKWARD_ERROR", "REFINE")
 
 
 KERNELS = _core.cuda_catalog()["kernels"]

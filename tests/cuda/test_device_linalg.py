@@ -19,7 +19,10 @@ SOLVED = ["solve", "lu_solve", "lu_solve_transposed", "cho_solve", "cho_solve_up
 SOLVED += ["solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"]
 SOLVED += ["solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper", "ldl_solve", "ldl_solve_upper"]
 SPECTRA = ["eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper"]
-SQUARE = FACTORED + SOLVED + SPECTRA
+CONDITIONS = ["lu_rcond", "lu_rcond_inf"]
+REFINED = ["refine", "refine_extra"]
+ERRORS = ["backward_error", "backward_error_extra", "backward_error_norm", "backward_error_norm_extra"]
+SQUARE = FACTORED + SOLVED + SPECTRA + CONDITIONS + REFINED + ERRORS
 TALL = [
     "qr_tall",
     "qr_complete",
@@ -72,6 +75,19 @@ def operands(rng, name, a, k=2):
         with np.errstate(all="ignore"):
             lu, pivots, _ = _core.lu_factor(a)
         return [lu, pivots, rng.standard_normal((*a.shape[:-1], k)).astype(a.dtype)]
+    if name in CONDITIONS + REFINED + ERRORS:
+        b = rng.standard_normal((*a.shape[:-1], k)).astype(a.dtype)
+        with np.errstate(all="ignore"):
+            lu, pivots, _ = _core.lu_factor(a)
+            x = _core.reference(_core.lu_solve, lu, pivots, b) * a.dtype.type(1 + 2.0**-8)
+            norm = np.abs(a).sum(-2).max(-1).astype(a.dtype)
+        return (
+            [lu, pivots, norm]
+            if name in CONDITIONS
+            else [a, lu, pivots, b, x]
+            if name in REFINED
+            else [a, x, b]
+        )
     if name.startswith("ldl_solve"):
         ld, pivots, _ = getattr(_core, name.replace("solve", "factor"))(a)
         return [ld, pivots, rng.standard_normal((*a.shape[:-1], k)).astype(a.dtype)]

@@ -54,6 +54,7 @@ SERVED = {
     "qr": ("QR", "QR_R", "QR_RAW"),
     "eigh": ("EIGH", "EIGVALSH"),
     "svd": ("SVD", "SVD_FULL", "SVDVALS"),
+    "refinement": ("LU_RCOND", "BACKWARD_ERROR", "REFINE"),
 }
 
 
@@ -140,7 +141,7 @@ def cases(chance, kernel):
         if row is None:
             continue
         anyhow = not anyhow
-        ways = [chance.choice(list(OF_INPUTS)) if anyhow else "flat" for _ in range(3)]
+        ways = [chance.choice(list(OF_INPUTS)) if anyhow else "flat" for _ in range(5)]
         outs = [chance.choice(list(LAYOUTS)) if anyhow else "flat" for _ in range(4)]
         if one:
             ways[1] = "one for all"
@@ -156,14 +157,16 @@ def check(rng, name, problem, ways, outs, in_place):
         arrays += [np.asarray(x, dtype) for x in (1.5, -0.25)] if name == "gemm" else []
     else:
         arrays = operands(rng, name, kinds(rng, m, n, dtype)[:COUNT], k)
-    if problem["op"] == "LU_SOLVE":  # some pivots are no rows: NaN on a device, where the host raises
-        arrays[1][::7, n // 2] = rng.choice([-1, n, 2**31 - 1, -(2**31), n // 2 - 1], len(arrays[1][::7]))
+    takes_pivots = problem["op"] in ("LU_SOLVE", "LU_RCOND", "REFINE")
+    if takes_pivots:  # some are no rows: NaN on a device, where the host raises
+        pivots = next(x for x in arrays if x.dtype == np.int32)
+        pivots[::7, n // 2] = rng.choice([-1, n, 2**31 - 1, -(2**31), n // 2 - 1], len(pivots[::7]))
     if problem["op"] == "LDL_SOLVE":
         arrays[1][::7, n // 2] = rng.choice([-1, 0, n + 1, 2**31 - 1, -(2**31)], len(arrays[1][::7]))
     arrays = [OF_INPUTS[ways[i]](x) if x.ndim > 1 else aligned(x) for i, x in enumerate(arrays)]
     gufunc = getattr(_core, name)
     with np.errstate(all="ignore"):
-        compute = partial(_core.reference, gufunc) if problem["op"] == "LU_SOLVE" else gufunc
+        compute = partial(_core.reference, gufunc) if takes_pivots else gufunc
         expected = compute(*arrays, *([np.full((COUNT, m, n), -3, dtype)] if name == "gemm" else []))
     expected = expected if isinstance(expected, tuple) else (expected,)
     results = [LAYOUTS[outs[i]](np.full(x.shape, -3, x.dtype)) for i, x in enumerate(expected)]

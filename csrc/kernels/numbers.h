@@ -1,0 +1,147 @@
+/* numbers.h: complex numbers in lanes: a vector of real parts and one of imaginary parts, and the verbs over them.
+ *
+ * The order of operations is fixed (docs/promises.md) and the same as in csrc/reference/number.h: each part of a
+ * product adds the term of the first factor's real part, then that of its imaginary part. Nothing rescues infinities
+ * (C99, Annex G). Quotients are those of Smith (Communications of the ACM 5, 1962). Numbers in memory are pairs, real
+ * part first. */
+
+typedef struct num {
+    vec re, im;
+} num;
+
+enum { PARTS = 2 };
+_Static_assert(sizeof(num) == PARTS * sizeof(vec), "an array of numbers is one of parts");
+
+INLINE num num_set(T re) { return (num){lane_set(re), lane_set(0)}; }
+INLINE num num_conj(num x) { return (num){x.re, lane_negate(x.im)}; }
+INLINE num num_negate(num x) { return (num){lane_negate(x.re), lane_negate(x.im)}; }
+INLINE num num_add(num x, num y) { return (num){lane_add(x.re, y.re), lane_add(x.im, y.im)}; }
+INLINE num num_sub(num x, num y) { return (num){lane_sub(x.re, y.re), lane_sub(x.im, y.im)}; }
+INLINE num num_scale(num x, vec s) { return (num){lane_mul(x.re, s), lane_mul(x.im, s)}; }
+INLINE num num_select(mask m, num x, num y) { return (num){lane_select(m, x.re, y.re), lane_select(m, x.im, y.im)}; }
+
+/* x y, z + x y, z - x y */
+INLINE num num_mul(num x, num y) {
+    return (num){lane_fnma(x.im, y.im, lane_mul(x.re, y.re)), lane_fma(x.im, y.re, lane_mul(x.re, y.im))};
+}
+INLINE num num_fma(num x, num y, num z) {
+    return (num){lane_fnma(x.im, y.im, lane_fma(x.re, y.re, z.re)), lane_fma(x.im, y.re, lane_fma(x.re, y.im, z.im))};
+}
+INLINE num num_fnma(num x, num y, num z) {
+    return (num){lane_fma(x.im, y.im, lane_fnma(x.re, y.re, z.re)), lane_fnma(x.im, y.re, lane_fnma(x.re, y.im, z.im))};
+}
+
+/* |re| + |im|, by which pivots are compared, as in LAPACK. */
+INLINE vec num_size(num x) { return lane_add(lane_abs(x.re), lane_abs(x.im)); }
+INLINE mask num_is_zero(num x) { return lane_equal(num_size(x), lane_set(0)); }
+
+/* How to divide by p: the ratio t of its smaller part to its larger, and the reciprocal of the larger part plus t times
+ * the smaller. */
+typedef struct divisor {
+    num p;
+    vec t, den, back;
+    mask upright; /* the real part is the larger, or as large */
+    mask exact;   /* the reciprocal is as exact as numbers are */
+} divisor;
+
+INLINE divisor divisor_of(num p) {
+    divisor d = {.p = p};
+    d.upright = ~lane_greater(lane_abs(p.im), lane_abs(p.re));
+    const vec large = lane_select(d.upright, p.re, p.im), small = lane_select(d.upright, p.im, p.re);
+    d.t = lane_div(small, large);
+    d.den = lane_fma(small, d.t, large);
+    d.back = lane_div(lane_set(1), d.den);
+    d.exact = lane_normal(d.back);
+    return d;
+}
+
+/* 1 / p */
+INLINE num num_reciprocal(const divisor *d) {
+    const vec other = lane_mul(d->t, d->back);
+    return (num){lane_select(d->upright, d->back, other), lane_negate(lane_select(d->upright, other, d->back))};
+}
+
+/* x / p, r being 1 / p: by r where that is exact. */
+INLINE num num_quotient(num x, const divisor *d, num r) {
+    const num y = num_mul(x, r);
+    if (__builtin_expect(!lane_any(~d->exact), 1)) return y;
+    const vec re = lane_select(d->upright, lane_fma(x.im, d->t, x.re), lane_fma(x.re, d->t, x.im));
+    const vec im = lane_select(d->upright, lane_fnma(x.re, d->t, x.im), lane_sub(lane_mul(x.im, d->t), x.re));
+    return num_select(d->exact, y, (num){lane_div(re, d->den), lane_div(im, d->den)});
+}
+
+/* --- Numbers from and to memory --- */
+
+/* x (rows x cols) from matrices q .. q+count-1 of an operand, any strides. */
+SHARED void KERNEL(numbers_load)(num *x, const smm_operand *from, intptr_t q, intptr_t rows, intptr_t cols,
+                                 intptr_t count) {
+    const strides s = strides_of(from);
+    const T *p = (const T *)from->data + q * s.batch;
+    if (s.col == PARTS) {
+        const bool dense = s.row == PARTS * cols;
+        const intptr_t runs = dense ? 1 : rows, length = dense ? rows * cols : cols;
+        for (intptr_t i = 0; i < runs; i++)
+            KERNEL(lanes_load_run)((vec *)(x + i * cols), 1, p + i * s.row, s.batch, PARTS * length, count);
+        return;
+    }
+    if (s.row == PARTS && rows <= SMM_MOST_ORDER) {
+        for (intptr_t j = 0; j < cols; j++) {
+            num y[SMM_MOST_ORDER];
+            KERNEL(lanes_load_run)((vec *)y, 1, p + j * s.col, s.batch, PARTS * rows, count);
+            for (intptr_t i = 0; i < rows; i++) x[i * cols + j] = y[i];
+        }
+        return;
+    }
+    for (intptr_t i = 0; i < rows; i++)
+        for (intptr_t j = 0; j < cols; j++) {
+            T re[LANES], im[LANES];
+            for (int l = 0; l < LANES; l++) {
+                const T *z = p + lane_offset(l, s.batch, count) + i * s.row + j * s.col;
+                re[l] = z[0], im[l] = z[1];
+            }
+            x[i * cols + j] = (num){lane_load(re), lane_load(im)};
+        }
+}
+
+/* Matrices q .. q+count-1 of an operand, any strides, from x (rows x cols). */
+SHARED void KERNEL(numbers_store)(const smm_operand *to, intptr_t q, const num *x, intptr_t rows, intptr_t cols,
+                                  intptr_t count) {
+    const strides s = strides_of(to);
+    T *p = (T *)to->data + q * s.batch;
+    if (s.col == PARTS) {
+        const bool dense = s.row == PARTS * cols;
+        const intptr_t runs = dense ? 1 : rows, length = dense ? rows * cols : cols;
+        for (intptr_t i = 0; i < runs; i++)
+            KERNEL(lanes_store_run)(p + i * s.row, s.batch, (const vec *)(x + i * cols), 1, PARTS * length, count);
+        return;
+    }
+    for (intptr_t i = 0; i < rows; i++)
+        for (intptr_t j = 0; j < cols; j++) {
+            T re[LANES], im[LANES];
+            lane_store(re, x[i * cols + j].re);
+            lane_store(im, x[i * cols + j].im);
+            for (int l = 0; l < count; l++) {
+                T *z = p + l * s.batch + i * s.row + j * s.col;
+                z[0] = re[l], z[1] = im[l];
+            }
+        }
+}
+
+/* Matrices q .. q+count-1 of an operand (rows x cols) become NaN where info is not 0. */
+SHARED void KERNEL(numbers_spoil)(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols,
+                                  intptr_t count) {
+    const uint32_t bad = lane_bits(~lane_equal(info, lane_set(0)));
+    const strides s = strides_of(c);
+    for (intptr_t l = 0; l < count && bad; l++)
+        for (intptr_t i = 0; i < rows && bad >> l & 1; i++)
+            for (intptr_t j = 0; j < cols; j++) {
+                T *z = (T *)c->data + (q + l) * s.batch + i * s.row + j * s.col;
+                z[0] = z[1] = NAN;
+            }
+}
+
+/* Columns of an operand from j on. */
+INLINE smm_operand numbers_columns(smm_operand x, intptr_t j) {
+    x.data = (char *)x.data + j * x.col;
+    return x;
+}

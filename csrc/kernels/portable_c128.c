@@ -1,0 +1,8 @@
+/* portable_c128.c: the kernels for complex128 on any CPU. */
+#define SMM_KERNELS_PORTABLE
+#define SMM_KERNELS_F64
+#define DTYPE c128
+#define REAL_DTYPE f64
+#define ISA portable
+#include "lane_portable.h"
+#include "texts_complex.h"

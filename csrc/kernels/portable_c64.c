@@ -1,0 +1,8 @@
+/* portable_c64.c: the kernels for complex64 on any CPU. */
+#define SMM_KERNELS_PORTABLE
+#define SMM_KERNELS_F32
+#define DTYPE c64
+#define REAL_DTYPE f32
+#define ISA portable
+#include "lane_portable.h"
+#include "texts_complex.h"

@@ -1,0 +1,48 @@
+/* table_complex.h: the kernels of this instruction set and complex type, a list per operation. Operations without a
+ * list are not for complex numbers. */
+
+static unsigned any_needs(const smm_call *call) {
+    (void)call;
+    return 0;
+}
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#define ROW(stem, needs, group) {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), needs, SMM_MEMORY, group, NULL}
+#define LIST(stem) static const smm_kernel stem##_list[] = {ROW(stem, any_needs, 0)}
+
+static const smm_kernel matmul_pairs_list[] = {ROW(matmul_pairs, pairs_needs, SMM_GROUP * 4)};
+LIST(lu_numbers);
+LIST(det_numbers);
+LIST(lu_solve_numbers);
+LIST(triangular_numbers);
+LIST(cholesky_numbers);
+LIST(qr_numbers);
+#undef LIST
+
+#define LIST(stem) {stem##_list, 1}
+const smm_kernels NAME(kernels, ISA, DTYPE) = {
+    .lists = {[SMM_OP_MATMUL] = LIST(matmul_pairs),
+              [SMM_OP_LU] = LIST(lu_numbers),
+              [SMM_OP_SOLVE] = LIST(lu_numbers),
+              [SMM_OP_INV] = LIST(lu_numbers),
+              [SMM_OP_DET] = LIST(det_numbers),
+              [SMM_OP_SLOGDET] = LIST(det_numbers),
+              [SMM_OP_LU_SOLVE] = LIST(lu_solve_numbers),
+              [SMM_OP_CHO_SOLVE] = LIST(triangular_numbers),
+              [SMM_OP_SOLVE_TRIANGULAR] = LIST(triangular_numbers),
+              [SMM_OP_CHOLESKY] = LIST(cholesky_numbers),
+              [SMM_OP_QR] = LIST(qr_numbers),
+              [SMM_OP_QR_R] = LIST(qr_numbers),
+              [SMM_OP_QR_RAW] = LIST(qr_numbers)},
+    .lanes = LANES,
+    .pack = KERNEL(pack),
+    .unpack = KERNEL(unpack),
+    .scale = KERNEL(scale),
+    .add = KERNEL(add),
+    .stream = KERNEL(stream),
+};
+
+#if defined(__clang__) && defined(__x86_64__)
+#pragma clang attribute pop
+#endif

@@ -1,0 +1,16 @@
+/* texts_complex.h: the kernels of one instruction set and complex type: all texts, in an order in which each finds what
+ * it uses. They are written over `num`, a vector of numbers, and take any order. */
+#include "memory.h"
+#include "block.h"
+#include "lanes.h"
+
+#include "numbers.h"
+
+#include "matmul_pairs.h"
+#include "pack_numbers.h"
+#include "lu_numbers.h"
+#include "triangular_numbers.h"
+#include "cholesky_numbers.h"
+#include "qr_numbers.h"
+
+#include "table_complex.h"

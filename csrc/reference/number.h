@@ -1,0 +1,82 @@
+/* number.h: complex numbers of the reference, whose parts are rounded in the call's dtype: the verbs of
+ * kernels/numbers.h, and where numbers lie. */
+#ifndef SMM_NUMBER_H
+#define SMM_NUMBER_H
+
+#include "reference.h"
+
+/* GCC 12 vectorizes (double)(float)x of both parts to x: no rounding is left. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-slp-vectorize")
+#endif
+
+typedef struct number {
+    double re, im;
+} number;
+
+static inline number conjugate(number x) { return (number){x.re, -x.im}; }
+
+/* x y, z + x y, z - x y: the term of x's real part comes first. */
+static inline number product(smm_dtype t, number x, number y) {
+    return (number){fma_in(t, -x.im, y.im, round_in(t, x.re * y.re)), fma_in(t, x.im, y.re, round_in(t, x.re * y.im))};
+}
+static inline number add_product(smm_dtype t, number x, number y, number z) {
+    return (number){fma_in(t, -x.im, y.im, fma_in(t, x.re, y.re, z.re)),
+                    fma_in(t, x.im, y.re, fma_in(t, x.re, y.im, z.im))};
+}
+static inline number subtract_product(smm_dtype t, number x, number y, number z) {
+    return add_product(t, (number){-x.re, -x.im}, y, z);
+}
+static inline number sum(smm_dtype t, number x, number y) {
+    return (number){round_in(t, x.re + y.re), round_in(t, x.im + y.im)};
+}
+static inline number scaled(smm_dtype t, number x, double s) {
+    return (number){round_in(t, x.re * s), round_in(t, x.im * s)};
+}
+
+static inline double size_of(smm_dtype t, number x) { return round_in(t, fabs(x.re) + fabs(x.im)); }
+static inline bool is_zero(number x) { return x.re == 0 && x.im == 0; }
+
+/* Smith's division (Communications of the ACM 5, 1962): by the ratio of the smaller part of p to the larger. */
+typedef struct smith {
+    double ratio, denominator, back;
+    bool upright; /* the real part is the larger, or as large */
+} smith;
+static inline smith smith_of(smm_dtype t, number p) {
+    smith s = {.upright = !(fabs(p.im) > fabs(p.re))};
+    const double large = s.upright ? p.re : p.im, small = s.upright ? p.im : p.re;
+    s.ratio = round_in(t, small / large);
+    s.denominator = fma_in(t, small, s.ratio, large);
+    s.back = round_in(t, 1 / s.denominator);
+    return s;
+}
+static inline number reciprocal_of(smm_dtype t, number p) {
+    const smith s = smith_of(t, p);
+    const double other = round_in(t, s.ratio * s.back);
+    return s.upright ? (number){s.back, -other} : (number){other, -s.back};
+}
+/* x / p, by the reciprocal where it is as exact as numbers are. */
+static inline number quotient_of(smm_dtype t, number x, number p) {
+    const smith s = smith_of(t, p);
+    if (is_normal(t, s.back)) return product(t, x, reciprocal_of(t, p));
+    const double re = s.upright ? fma_in(t, x.im, s.ratio, x.re) : fma_in(t, x.re, s.ratio, x.im);
+    const double im = s.upright ? fma_in(t, -x.re, s.ratio, x.im) : round_in(t, round_in(t, x.im * s.ratio) - x.re);
+    return (number){round_in(t, re / s.denominator), round_in(t, im / s.denominator)};
+}
+
+typedef number numbers[SMM_MOST_ORDER][SMM_MOST_ORDER];
+
+/* Elements of an operand: pairs of numbers of the real type. */
+static inline number get_number(const smm_operand *x, smm_dtype t, intptr_t q, intptr_t i, intptr_t j) {
+    const smm_dtype real = smm_dtypes[t].real;
+    const char *p = (const char *)x->data + q * x->batch + i * x->row + j * x->col, *im = p + smm_size(real);
+    return (number){smm_get(p, real), smm_get(im, real)};
+}
+static inline void put_number(const smm_operand *x, smm_dtype t, intptr_t q, intptr_t i, intptr_t j, number v) {
+    const smm_dtype real = smm_dtypes[t].real;
+    char *p = (char *)x->data + q * x->batch + i * x->row + j * x->col, *im = p + smm_size(real);
+    smm_put(p, real, v.re);
+    smm_put(im, real, v.im);
+}
+
+#endif

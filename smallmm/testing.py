@@ -1,0 +1,468 @@
+"""Numerical checks for tests: LAPACK's test ratios of stacks of matrices, as functions and as assertions.
+
+A ratio is an error in units of the roundoff u, divided by what grows with the order: around 1 for a good
+algorithm. LAPACK's own tests accept ratios below 30. The functions return one ratio per matrix; the
+assertions name the worst matrix of a stack.
+
+Results may come from any library: smallmm, NumPy, SciPy, PyTorch. u is that of the results' precision, the
+lowest of several. NumPy's arrays and other arrays on the host are judged in a precision beyond their own:
+float64 for float32, extended precision (80 bits on x86-64) for float64. Arrays on a device are judged there,
+in float64, which adds less than 2 to the ratio of float64.
+
+>>> a = np.eye(3) + np.ones((1000, 3, 3))
+>>> b = np.ones((1000, 3, 1))
+>>> assert_solves(a, smallmm.solve(a, b), b)
+>>> assert_factors(a, smallmm.cholesky(a))
+>>> bool(factors_ratio(a, smallmm.lu_factor(a)).max() < 1)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import _core
+from ._adapters import library_of, on_device
+from ._arrays import as_numpy, without_labels
+from ._compose import cast, namespace_of
+from ._composition import identity
+from ._errors import explain_pivots, shown, wrong_dtype
+from ._lu import lu_solve
+from ._shapes import dtype_of, is_bfloat16, is_number_type
+
+__all__ = [
+    "assert_factors",
+    "assert_inverse",
+    "assert_solves",
+    "factors_ratio",
+    "inverse_ratio",
+    "solution_ratio",
+]
+
+THRESH = 30.0  # of LAPACK's own tests
+
+
+def solution_ratio(a: ArrayLike, x: ArrayLike, b: ArrayLike) -> Any:
+    """``|B - A X| / (|A| |X| u)`` of each matrix, the largest of its right-hand sides, as LAPACK's get02.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices.
+    x : array_like, shape (..., n, k) or (n,)
+        Solutions; a vector only if it has one dimension.
+    b : array_like, shape (..., m, k) or (m,)
+        Right-hand sides.
+
+    Returns
+    -------
+    array of float64, shape (...)
+        NaN where a matrix, a solution or a right-hand side has a NaN. In 1-norms.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes or dtypes do not fit; arrays are on several devices.
+
+    Examples
+    --------
+    >>> float(solution_ratio([[1.0, 2.0], [3.0, 5.0]], [-4.0, 3.0], [2.0, 3.0]))
+    0.0
+    """
+    return _solution("solution_ratio", a, x, b)
+
+
+def inverse_ratio(a: ArrayLike, inverse: ArrayLike) -> Any:
+    """``|I - A X| / (n |A| |X| u)`` of each matrix A and its inverse X, as LAPACK's get03.
+
+    Parameters
+    ----------
+    a, inverse : array_like, shape (..., n, n)
+        Stacks of square matrices.
+
+    Returns
+    -------
+    array of float64, shape (...)
+        In 1-norms; NaN where a matrix has a NaN.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solution_ratio`.
+
+    Examples
+    --------
+    >>> float(inverse_ratio([[1.0, 2.0], [3.0, 4.0]], [[-2.0, 1.0], [1.5, -0.5]]))
+    0.0
+    """
+    return _inverse("inverse_ratio", a, inverse)
+
+
+def factors_ratio(a: ArrayLike, factors: Any, kind: str | None = None) -> Any:
+    """How far the product of factors is from each matrix, and orthogonal factors from orthogonality.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices; of "cholesky" and "eigh" one triangle determines the other.
+    factors : named tuple, tuple or array
+        What the factorization returned; a result with `info` counts, too.
+    kind : {"lu", "cholesky", "qr", "eigh", "svd"}, optional
+        What it is a factorization of. None: named tuples are known by their fields, as NumPy, PyTorch and
+        smallmm name them; a single array is a Cholesky factor.
+
+        "lu": (LU, pivots), where pivots count from 0. ``|P A - L U| / (n |A| u)``, as get01.
+        "cholesky": L, or (c, lower); an array whose lower triangle is zero is U.
+        ``|A - L L^H| / (n |A| u)``, as pot01.
+        "qr": (Q, R). ``|A - Q R| / (m |A| u)`` and ``|I - Q^H Q| / (m u)``, as qrt01.
+        "eigh": (w, V). ``|A - V diag(w) V^H| / (n |A| u)`` and ``|I - V^H V| / (n u)``, as syt21.
+        "svd": (U, s, Vh). ``|A - U diag(s) Vh| / (k |A| u)``, ``|I - U^H U| / (k u)`` and
+        ``|I - Vh Vh^H| / (k u)``, k the larger of m and n, as bdt01.
+
+    Returns
+    -------
+    array of float64, shape (...)
+        The largest of these ratios, in 1-norms; NaN where a matrix or a factor has a NaN.
+
+    Raises
+    ------
+    ValueError
+        Shapes do not fit; `kind` is unknown, or is None and the factors do not tell; a pivot is no row.
+    TypeError
+        As `solution_ratio`.
+
+    Examples
+    --------
+    >>> float(factors_ratio([[4.0, 2.0], [2.0, 5.0]], np.array([[2.0, 0.0], [1.0, 2.0]])))
+    0.0
+    """
+    return _factors("factors_ratio", a, factors, kind)[0]
+
+
+def assert_solves(a: ArrayLike, x: ArrayLike, b: ArrayLike, *, thresh: float = THRESH) -> None:
+    """Raise AssertionError unless `solution_ratio` is at most `thresh` for every matrix.
+
+    Parameters
+    ----------
+    a, x, b
+        As of `solution_ratio`.
+    thresh : float
+        The largest ratio that is accepted.
+
+    Raises
+    ------
+    AssertionError
+        The message says how many matrices exceed the threshold, and which is the worst, with its ratio. A NaN
+        is worse than any number.
+    ValueError, TypeError
+        As `solution_ratio`.
+
+    Examples
+    --------
+    >>> assert_solves(np.eye(2), np.ones((3, 2, 1)), [[[1.0], [1.0]], [[1.0], [1.0]], [[1.0], [1.5]]])
+    Traceback (most recent call last):
+    AssertionError: assert_solves: 1 of 3 matrices exceeds the bound, the worst at index (2,): |B - A X| / \
+(|A| |X| u) = 2.25e+15, bound 30
+    """
+    _check("assert_solves", _solution("assert_solves", a, x, b), thresh, "|B - A X| / (|A| |X| u)")
+
+
+def assert_inverse(a: ArrayLike, inverse: ArrayLike, *, thresh: float = THRESH) -> None:
+    """Raise AssertionError unless `inverse_ratio` is at most `thresh` for every matrix.
+
+    Parameters, and what is raised, are as of `assert_solves`.
+
+    >>> assert_inverse([[1.0, 2.0], [3.0, 4.0]], smallmm.inv([[1.0, 2.0], [3.0, 4.0]]))
+    """
+    ratio = _inverse("assert_inverse", a, inverse)
+    _check("assert_inverse", ratio, thresh, "|I - A X| / (n |A| |X| u)")
+
+
+def assert_factors(a: ArrayLike, factors: Any, kind: str | None = None, *, thresh: float = THRESH) -> None:
+    """Raise AssertionError unless `factors_ratio` is at most `thresh` for every matrix.
+
+    Parameters are those of `factors_ratio` and `assert_solves`, and so is what is raised.
+
+    >>> a = np.arange(12.0).reshape(2, 3, 2)
+    >>> assert_factors(a, smallmm.qr(a))
+    >>> assert_factors(a, np.linalg.svd(a))
+    """
+    ratio, what = _factors("assert_factors", a, factors, kind)
+    _check("assert_factors", ratio, thresh, what)
+
+
+# --- the assertion ---------------------------------------------------------------------------------------
+
+
+def _check(op: str, ratio: Any, thresh: float, what: str) -> None:
+    __tracebackhide__ = True  # pytest shows the caller's line
+    ratio = library_of(ratio).to_host(ratio) if on_device(ratio) else np.asarray(ratio)
+    bad = ~(ratio <= thresh)
+    if not bad.any():
+        return
+    worst = np.unravel_index(np.argmax(np.where(np.isnan(ratio), np.inf, ratio)), ratio.shape)
+    nans = np.argwhere(np.isnan(ratio))
+    index = tuple(nans[0].tolist()) if len(nans) else tuple(map(int, worst))
+    count = np.count_nonzero(bad)
+    which = (
+        f"{count} of {ratio.size} matrices {'exceeds' if count == 1 else 'exceed'} the bound, the worst at "
+        f"index {index}: "
+        if ratio.ndim
+        else ""
+    )
+    raise AssertionError(f"{op}: {which}{what} = {ratio[index]:.3g}, bound {thresh:g}")
+
+
+# --- the ratios ------------------------------------------------------------------------------------------
+
+
+class _Wide(NamedTuple):
+    """Arrays in the precision in which they are judged, their namespace, and the roundoff of the results."""
+
+    xp: Any
+    arrays: list[Any]
+    u: float
+
+
+def _wide(op: str, given: dict[str, Any], results: tuple[str, ...]) -> _Wide:
+    """u is of the results; of integers and bools as they were computed, in float64."""
+    given = {name: without_labels(x) for name, x in given.items()}
+    dtypes = {name: _dtype(op, name, x) for name, x in given.items()}
+    floats = [dtypes[name] for name in results if dtypes[name].kind not in "biu"]
+    u = max(map(_roundoff, floats), default=2.0**-53)
+    is_complex = any(dtype.kind == "c" for dtype in dtypes.values())
+    where = {on_device(x) for x in given.values()}
+    if where == {True}:
+        xp = namespace_of(next(iter(given.values())))
+        to = "complex128" if is_complex else "float64"
+        return _Wide(xp, [cast(xp, x, to) for x in given.values()], u)
+    if len(where) > 1:
+        raise TypeError(f"{op}: {', '.join(given)} are partly on a device; expected all there, or none")
+    wide = np.result_type(
+        np.float64 if u > 1e-10 else np.longdouble, np.complex64 if is_complex else np.float32
+    )
+    return _Wide(np, [as_numpy(op, name, x).astype(wide) for name, x in given.items()], u)
+
+
+def _dtype(op: str, name: str, x: Any) -> np.dtype:
+    try:
+        dtype = dtype_of(x)
+    except TypeError:  # one that NumPy does not have
+        raise wrong_dtype(op, name, x.dtype) from None
+    if dtype.kind not in "biuc" and not is_number_type(dtype):
+        raise wrong_dtype(op, name, dtype)
+    return dtype
+
+
+def _roundoff(dtype: np.dtype) -> float:
+    return 2.0**-8 if is_bfloat16(dtype) else float(np.finfo(dtype).eps) / 2
+
+
+def _matrices(op: str, name: str, x: Any) -> None:
+    if x.ndim < 2:
+        raise ValueError(
+            f"{op}: {name} has shape {tuple(x.shape)}; expected at least 2 dimensions, (..., m, n)"
+        )
+
+
+def _norm(xp: Any, x: Any) -> Any:
+    """The largest column sum of magnitudes of each matrix."""
+    if 0 in x.shape[-2:]:
+        return xp.sum(xp.abs(x), axis=(-2, -1))
+    return xp.max(xp.sum(xp.abs(x), axis=-2), axis=-1)
+
+
+def _ratio(xp: Any, error: Any, size: Any) -> Any:
+    """error / size in float64: no error is 0, whatever the size, and one beside a size of 0 is infinite."""
+    with np.errstate(all="ignore"):
+        ratio = error / xp.where(error == 0, xp.ones_like(size), size)
+    return cast(xp, ratio, "float64")
+
+
+def _adjoint(xp: Any, x: Any) -> Any:
+    return xp.conj(x.mT) if xp.isdtype(x.dtype, "complex floating") else x.mT
+
+
+def _off_identity(xp: Any, product: Any) -> Any:
+    """|I - product|."""
+    return _norm(xp, product - identity(xp, product.shape[-1], product))
+
+
+def _product(op: str, xp: Any, *factors: Any) -> Any:
+    product, *others = factors
+    for x in others:
+        if product.shape[-1] != x.shape[-2]:
+            raise ValueError(
+                f"{op}: shapes {tuple(product.shape)} and {tuple(x.shape)} do not fit as factors"
+            )
+        with np.errstate(all="ignore"):
+            product = xp.matmul(product, x)
+    return product
+
+
+def _difference(op: str, name: str, a: Any, product: Any) -> Any:
+    if a.shape[-2:] != product.shape[-2:]:
+        raise ValueError(
+            f"{op}: {name} has shape {tuple(a.shape)}; the product is of shape {tuple(product.shape)}"
+        )
+    with np.errstate(all="ignore"):
+        return a - product
+
+
+def _solution(op: str, a: Any, x: Any, b: Any) -> Any:
+    xp, (a, x, b), u = _wide(op, {"a": a, "x": x, "b": b}, ("x",))
+    _matrices(op, "a", a)
+    if x.ndim != b.ndim and 1 in (x.ndim, b.ndim):
+        x, b = (y[:, None] if y.ndim == 1 else y for y in (x, b))
+    elif x.ndim == b.ndim == 1:
+        x, b = x[:, None], b[:, None]
+    left = xp.sum(xp.abs(_difference(op, "b", b, _product(op, xp, a, x))), axis=-2)
+    size = _norm(xp, a)[..., None] * xp.sum(xp.abs(x), axis=-2) * u
+    ratio = _ratio(xp, left, size)
+    return xp.max(ratio, axis=-1) if ratio.shape[-1] else xp.sum(ratio, axis=-1)
+
+
+def _inverse(op: str, a: Any, inverse: Any) -> Any:
+    xp, (a, x), u = _wide(op, {"a": a, "inverse": inverse}, ("inverse",))
+    _matrices(op, "a", a)
+    _matrices(op, "inverse", x)
+    off = _off_identity(xp, _product(op, xp, a, x))
+    return _ratio(xp, off, max(a.shape[-1], 1) * _norm(xp, a) * _norm(xp, x) * u)
+
+
+def _lu(op: str, a: Any, lu: Any, pivots: Any) -> Any:
+    on_host = pivots if not on_device(pivots) else library_of(pivots).to_host(pivots)
+    wrong = explain_pivots(op, _core.lu_solve, as_numpy(op, "pivots", on_host))
+    if wrong is not None:
+        raise wrong
+    own = lu
+    xp, (a, lu), u = _wide(op, {"a": a, "LU": lu}, ("LU",))
+    _matrices(op, "a", a)
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    lower = xp.tril(lu[..., :k], k=-1) + identity(xp, m, lu)[:, :k]
+    product = _product(op, xp, lower, xp.triu(lu[..., :k, :]))
+    moved = (
+        _on_device_permuted(xp, own, a, pivots)
+        if on_device(pivots)
+        else _permuted(a, as_numpy(op, "pivots", pivots))
+    )
+    size = max(n, 1) * _norm(xp, a) * u
+    return _ratio(xp, _norm(xp, _difference(op, "a", moved, product)), size)
+
+
+def _permuted(a: np.ndarray, pivots: np.ndarray) -> np.ndarray:
+    """P A: the rows exchanged in turn."""
+    batch = np.broadcast_shapes(a.shape[:-2], pivots.shape[:-1])
+    a = np.broadcast_to(a, batch + a.shape[-2:]).copy()
+    pivots = np.broadcast_to(pivots, batch + pivots.shape[-1:])
+    for i in range(pivots.shape[-1]):
+        at = pivots[..., i, None, None].astype(np.intp)
+        row = np.take_along_axis(a, at, -2)
+        np.put_along_axis(a, at, a[..., i : i + 1, :], -2)
+        a[..., i : i + 1, :] = row
+    return a
+
+
+def _on_device_permuted(xp: Any, lu: Any, a: Any, pivots: Any) -> Any:
+    """The same by the matrix P, which solves with the factors I and I and these pivots."""
+    one = identity(xp, a.shape[-1], lu)
+    return xp.matmul(cast(xp, lu_solve((one, pivots), one), str(a.dtype).rpartition(".")[2]), a)
+
+
+def _cholesky(op: str, a: Any, c: Any, lower: bool | None = None) -> Any:
+    xp, (a, c), u = _wide(op, {"a": a, "c": c}, ("c",))
+    _matrices(op, "a", a)
+    _matrices(op, "c", c)
+    if lower is None:
+        lower = bool(xp.all(xp.triu(c, k=1) == 0)) or not bool(xp.all(xp.tril(c, k=-1) == 0))
+    c = xp.tril(c) if lower else _adjoint(xp, xp.triu(c))
+    off = _norm(xp, _difference(op, "a", a, _product(op, xp, c, _adjoint(xp, c))))
+    return _ratio(xp, off, max(a.shape[-1], 1) * _norm(xp, a) * u)
+
+
+def _qr(op: str, a: Any, q: Any, r: Any) -> Any:
+    xp, (a, q, r), u = _wide(op, {"a": a, "Q": q, "R": r}, ("Q", "R"))
+    _matrices(op, "a", a)
+    m = max(a.shape[-2], 1)
+    off = _norm(xp, _difference(op, "a", a, _product(op, xp, q, xp.triu(r))))
+    return xp.maximum(
+        _ratio(xp, off, m * _norm(xp, a) * u),
+        cast(xp, _off_identity(xp, _product(op, xp, _adjoint(xp, q), q)) / (m * u), "float64"),
+    )
+
+
+def _eigh(op: str, a: Any, w: Any, v: Any) -> Any:
+    xp, (a, w, v), u = _wide(
+        op, {"a": a, "eigenvalues": w, "eigenvectors": v}, ("eigenvalues", "eigenvectors")
+    )
+    _matrices(op, "a", a)
+    n = max(a.shape[-1], 1)
+    off = _norm(xp, _difference(op, "a", a, _product(op, xp, v * w[..., None, :], _adjoint(xp, v))))
+    return xp.maximum(
+        _ratio(xp, off, n * _norm(xp, a) * u),
+        cast(xp, _off_identity(xp, _product(op, xp, _adjoint(xp, v), v)) / (n * u), "float64"),
+    )
+
+
+def _svd(op: str, a: Any, left: Any, s: Any, right: Any) -> Any:
+    xp, (a, left, s, right), u = _wide(op, {"a": a, "U": left, "S": s, "Vh": right}, ("U", "S", "Vh"))
+    _matrices(op, "a", a)
+    k, larger = s.shape[-1], max(*a.shape[-2:], 1)
+    product = _product(op, xp, left[..., :k] * s[..., None, :], right[..., :k, :])
+    ratio = _ratio(xp, _norm(xp, _difference(op, "a", a, product)), larger * _norm(xp, a) * u)
+    for q in (_product(op, xp, _adjoint(xp, left), left), _product(op, xp, right, _adjoint(xp, right))):
+        ratio = xp.maximum(ratio, cast(xp, _off_identity(xp, q) / (larger * u), "float64"))
+    return ratio
+
+
+class _Kind(NamedTuple):
+    function: Callable[..., Any]
+    fields: tuple[tuple[str, ...], ...]  # the names that libraries give the factors
+    what: str
+
+
+_KINDS = {
+    "lu": _Kind(_lu, (("LU", "pivots"),), "|P A - L U| / (n |A| u)"),
+    "cholesky": _Kind(_cholesky, (("c", "lower"), ("L",)), "|A - L L^H| / (n |A| u)"),
+    "qr": _Kind(_qr, (("Q", "R"),), "the largest of |A - Q R| / (m |A| u) and |I - Q^H Q| / (m u)"),
+    "eigh": _Kind(
+        _eigh,
+        (("eigenvalues", "eigenvectors"),),
+        "the largest of |A - V diag(w) V^H| / (n |A| u) and |I - V^H V| / (n u)",
+    ),
+    "svd": _Kind(
+        _svd,
+        (("U", "S", "Vh"),),
+        "the largest of |A - U diag(s) Vh| / (k |A| u), |I - U^H U| / (k u) and |I - Vh Vh^H| / (k u)",
+    ),
+}
+
+
+def _kind_of(op: str, factors: Any) -> str:
+    if not isinstance(factors, tuple | list):
+        return "cholesky"
+    for name, kind in _KINDS.items():
+        if any(all(hasattr(factors, field) for field in fields) for fields in kind.fields):
+            return name
+    raise ValueError(f"{op}: kind is None and factors is a plain tuple; expected one of {', '.join(_KINDS)}")
+
+
+def _factors(op: str, a: Any, factors: Any, kind: str | None) -> tuple[Any, str]:
+    if kind is None:
+        kind = _kind_of(op, factors)
+    elif kind not in _KINDS:
+        raise ValueError(f"{op}: kind is {shown(kind)}; expected one of {', '.join(_KINDS)}")
+    function, known, what = _KINDS[kind]
+    parts = factors if isinstance(factors, tuple | list) else (factors,)
+    for fields in known:
+        if all(hasattr(factors, field) for field in fields):
+            parts = tuple(getattr(factors, field) for field in fields)
+    most = len(known[0])
+    if len(parts) < len(known[-1]):
+        raise ValueError(f"{op}: factors has {len(parts)} parts; expected ({', '.join(known[0])})")
+    return function(op, a, *parts[:most]), what

@@ -1,0 +1,327 @@
+"""Complex numbers: what is said of them alone. Bits, layouts and bounds of the operations are in
+test_matmul.py and test_linalg.py, beside those of real numbers."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+from accuracy import COMPLEX, assert_same_bits, bound, has_fma, norm1, real
+from matrices import good_definite, normal
+
+import smallmm
+import smallmm._core as core
+from smallmm._shapes import takes_complex
+
+
+@pytest.fixture(params=COMPLEX, ids=lambda dtype: dtype.__name__)
+def dtype(request):
+    return np.dtype(request.param)
+
+
+def assert_close(x, expected, dtype):
+    x, expected = np.asarray(x), np.asarray(expected)
+    assert x.dtype.itemsize == (dtype.itemsize if x.dtype.kind == "c" else dtype.itemsize // 2)
+    scale = np.abs(expected).max(initial=1e-300)
+    np.testing.assert_allclose(x, expected, rtol=0, atol=2e3 * np.finfo(dtype).eps * scale)
+
+
+# --- products ------------------------------------------------------------------------------------------
+
+
+def test_parts_of_a_product(isa):
+    """Each part is the term of the first factor's real part, and then that of its imaginary part."""
+    if not has_fma(isa):
+        pytest.skip("rounds twice")
+    a, b = np.complex128(complex(1 + 2**-30, 1)), np.complex128(complex(1 + 2**-30, 1))
+    (c,) = smallmm.matmul(np.full((1, 1), a), np.full(1, b))
+    square = np.float64((1 + 2**-30) ** 2)  # rounded, then less 1 by a fused multiply-add
+    assert c.real == square - 1
+    assert c.imag == 2 * (1 + 2**-30)
+
+
+def test_infinities_are_not_rescued(isa, dtype):
+    """C's Annex G would make an infinity of this."""
+    c = smallmm.matmul(np.array([[complex(np.inf, 1)]], dtype), np.array([complex(1, np.inf)], dtype))
+    assert np.isnan(c[0].real)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 4), (2, 17, 17)])
+def test_conjugates_are_numpys(isa, dtype, shape, rng):
+    a, b = normal(rng, shape, dtype), normal(rng, shape, dtype)
+    assert_close(smallmm.matmul(a.conj().mT, b), np.matmul(a.conj().mT, b), dtype)
+    x = normal(rng, shape[:2], dtype)
+    assert_close(smallmm.vecmat(x, a), np.vecmat(x, a), dtype)
+    assert_close(smallmm.matvec(a, x), np.matvec(a, x), dtype)
+    wide = a.astype(complex)
+    assert_close(smallmm.vecmat(x.tolist(), wide), np.vecmat(x.tolist(), wide), np.dtype(complex))
+
+
+@pytest.mark.parametrize(
+    ("pair", "computed"), [("fF", "F"), ("dF", "D"), ("fD", "D"), ("iF", "D"), ("eF", "F"), ("dD", "D")]
+)
+def test_mixtures_follow_numpy(pair, computed, rng):
+    a, b = (np.ones((2, 3, 3), dtype) + np.eye(3, dtype=dtype) for dtype in pair)
+    assert np.matmul(a, b).dtype == computed
+    for x, y in ((a, b), (b, a)):
+        c = smallmm.batched_matmul(x, y)
+        assert_same_bits(c, smallmm.batched_matmul(x.astype(computed), y.astype(computed)))
+        x = x + np.eye(3, dtype=x.dtype) * np.arange(3).astype(x.dtype)
+        assert_same_bits(smallmm.solve(x, y), smallmm.solve(x.astype(computed), y.astype(computed)))
+
+
+def test_numbers_follow_the_arrays(dtype, rng):
+    a = normal(rng, (3, 2, 2), dtype)
+    assert_same_bits(smallmm.batched_matmul(a, a, alpha=2), smallmm.batched_matmul(a, a, alpha=dtype.type(2)))
+    assert smallmm.batched_matmul(a, a, alpha=1j).dtype == dtype
+    assert smallmm.batched_matmul(a.real, a.real, alpha=1j).dtype == dtype
+
+
+# --- systems -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 3, 8, 32, 40])
+@pytest.mark.parametrize("left", [True, False])
+def test_conjugate_transposes(isa, dtype, n, left, rng):
+    a = normal(rng, (5, n, n), dtype) + n * np.eye(n, dtype=dtype)
+    b = normal(rng, (5, n, 3), dtype)
+    given = b if left else np.ascontiguousarray(b.mT)
+    meant = {0: a, "N": a, 1: a.mT, "T": a.mT, 2: a.conj().mT, "C": a.conj().mT}
+    for trans, of in meant.items():
+        for matrix, solve in (
+            (of, lambda trans=trans: smallmm.lu_solve(smallmm.lu_factor(a), given, trans, left=left)),
+            (np.tril(of), lambda trans=trans: triangular(a, given, trans, left)),
+        ):
+            x = solve()
+            back = matrix @ x if left else x @ matrix
+            assert np.all(np.abs(back - given) <= 100 * bound("solve", dtype, n) * norm1(a).max())
+    assert_same_bits(
+        smallmm.lu_solve(smallmm.lu_factor(a), given, adjoint=True, left=left),
+        smallmm.lu_solve(smallmm.lu_factor(a), given, "C", left=left),
+    )
+
+
+def triangular(a, b, trans, left):
+    lower = trans in (0, "N")
+    return smallmm.solve_triangular(np.tril(a) if lower else np.triu(a), b, trans, lower, left=left)
+
+
+def test_conjugate_transposes_of_lists(rng):
+    a = np.array([[2, 1j], [0, 1]])
+    x = smallmm.solve_triangular(a.tolist(), [1, 1], "C")
+    np.testing.assert_allclose(a.conj().T @ x, [1, 1])
+
+
+def test_pivots_are_compared_by_the_sum_of_parts(isa, dtype):
+    """|3 + 3i| < |5|, but |3| + |3| > 5: as LAPACK."""
+    a = np.array([[5, 1], [3 + 3j, 1]], dtype)
+    assert smallmm.lu_factor(a).pivots.tolist() == [1, 1]
+    assert scipy.linalg.lu_factor(a)[1].tolist() == [1, 1]
+
+
+def test_quotients_neither_over_nor_underflow(isa, dtype):
+    """Smith's division: re^2 + im^2 would."""
+    info = np.finfo(dtype)
+    for size in (info.max / 8, info.tiny * 8):
+        a = np.array([[complex(3, 4)]], dtype) * real(dtype).type(size)
+        np.testing.assert_allclose(smallmm.solve(a, a[0]), [1], rtol=8 * info.eps)
+
+
+def test_slogdet_is_on_the_unit_circle(isa, dtype, rng):
+    a = normal(rng, (50, 6, 6), dtype)
+    sign, logabsdet = smallmm.slogdet(a)
+    expected = np.linalg.slogdet(a)
+    assert sign.dtype == dtype
+    assert logabsdet.dtype == real(dtype)
+    np.testing.assert_allclose(np.abs(sign), 1, rtol=4 * np.finfo(dtype).eps)
+    assert_close(sign, expected.sign, dtype)
+    np.testing.assert_allclose(logabsdet, expected.logabsdet, rtol=1e-3 if dtype == np.complex64 else 1e-11)
+    sign, logabsdet = smallmm.slogdet(np.zeros((2, 2), dtype))
+    assert (sign, logabsdet) == (0, -np.inf)
+
+
+def test_diagonals_of_hermitian_matrices(isa, dtype, rng):
+    """Of A only one triangle is read, and of its diagonal the real part; that of L is real."""
+    a = good_definite(rng, 5, dtype)
+    lower = smallmm.cholesky(
+        (np.tril(a) + np.triu(np.full((5, 5), np.nan), 1) + 7j * np.eye(5)).astype(dtype)
+    )
+    assert_same_bits(lower, smallmm.cholesky(a))
+    assert_same_bits(smallmm.cholesky(a, upper=True), smallmm.cholesky(a.mT).mT.copy())
+    assert np.all(np.diagonal(lower, axis1=-2, axis2=-1).imag == 0)
+
+
+def test_qr_has_a_real_diagonal(isa, dtype, rng):
+    """And LAPACK's factors."""
+    a = normal(rng, (7, 6, 4), dtype)
+    q, r = smallmm.qr(a)
+    assert np.all(np.diagonal(r, axis1=-2, axis2=-1).imag == 0)
+    for x, *expected in zip(a, q, r, strict=True):
+        for found, theirs in zip(expected, scipy.linalg.qr(x, mode="economic"), strict=True):
+            assert_close(found, theirs, dtype)
+    h, tau = smallmm.qr(a, mode="raw")
+    for x, found_h, found_tau in zip(a, h, tau, strict=True):
+        (theirs, their_tau), _ = scipy.linalg.qr(x, mode="raw")
+        assert_close(found_h.T, theirs, dtype)
+        assert_close(found_tau, their_tau, dtype)
+
+
+@pytest.mark.parametrize("n", [33, 50])
+def test_orders_beyond_the_kernels(dtype, n, rng):
+    a = normal(rng, (2, n, n), dtype) + n * np.eye(n, dtype=dtype)
+    b = normal(rng, (2, n, 2), dtype)
+    assert_close(a @ smallmm.solve(a, b), b, dtype)
+    assert_close(a @ smallmm.inv(a), np.eye(n) + 0 * a, dtype)
+    definite = a @ a.conj().mT
+    for upper in (False, True):
+        c = smallmm.cholesky(definite, upper=upper)
+        assert_close(c.conj().mT @ c if upper else c @ c.conj().mT, definite, dtype)
+        assert_close(definite @ smallmm.cho_solve((c, not upper), b), b, dtype)
+    bad = smallmm.solve_ex(np.zeros((n, n), dtype), b)
+    assert np.all(bad.info == 1)
+    assert np.isnan(bad.x.real).all()
+    assert np.isnan(bad.x.imag).all()
+
+
+# --- compositions --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [2, 1, np.inf, -np.inf, 0, 3.5])
+def test_vector_norms(dtype, order, rng):
+    x = normal(rng, (5, 130), dtype)
+    for given in (x, x[:, ::-1], x.T):
+        axis = 0 if given.shape[0] == 130 else 1
+        assert_close(
+            smallmm.vector_norm(given, axis=axis, ord=order),
+            np.linalg.vector_norm(given, axis=axis, ord=order),
+            dtype,
+        )
+    assert_same_bits(
+        smallmm.vector_norm(x[:, ::3], axis=1, ord=order),
+        smallmm.vector_norm(x[:, ::3].copy(), axis=1, ord=order),
+    )
+
+
+@pytest.mark.parametrize("order", ["fro", 1, -1, np.inf, -np.inf])
+def test_matrix_norms(dtype, order, rng):
+    x = normal(rng, (5, 4, 4), dtype)
+    assert_close(smallmm.matrix_norm(x, ord=order), np.linalg.matrix_norm(x, ord=order), dtype)
+    assert_close(smallmm.cond(x, order), np.linalg.cond(x, order), dtype)
+
+
+def test_norms_neither_over_nor_underflow(dtype):
+    info = np.finfo(dtype)
+    for size in (info.max / 8, info.tiny):
+        x = np.array([3, 4j, 12], dtype) * real(dtype).type(size / 16)
+        for order in (2, 1, np.inf):
+            np.testing.assert_allclose(
+                smallmm.vector_norm(x, ord=order) / size, {2: 13, 1: 19, np.inf: 12}[order] / 16, rtol=1e-6
+            )
+    assert smallmm.norm(np.array([complex(np.inf, 1)], dtype)) == np.inf
+    assert np.isnan(smallmm.norm(np.array([complex(np.nan, 1)], dtype), 1))
+
+
+def test_traces(dtype, rng):
+    x = normal(rng, (5, 70, 70), dtype)
+    assert_close(smallmm.trace(x), np.trace(x, axis1=1, axis2=2), dtype)
+    x[0, 0, 0] = complex(np.inf, 1)
+    assert np.isfinite(smallmm.trace(x)[0].imag)
+    assert_same_bits(smallmm.diagonal(x, offset=1), np.diagonal(x, 1, 1, 2))
+
+
+def test_other_compositions(dtype, rng):
+    a, x = normal(rng, (5, 4, 4), dtype), normal(rng, (5, 4), dtype)
+    for power in (0, 1, 3, 5, -2):
+        assert_close(smallmm.matrix_power(a, power), np.linalg.matrix_power(a, power), dtype)
+    assert_close(smallmm.multi_dot([a, a, x[..., None]]), a @ a @ x[..., None], dtype)
+    assert_close(smallmm.outer(x, x), x[..., None] * x[..., None, :], dtype)
+    assert_close(smallmm.cross(x[:, 1:], x[:, :3]), np.linalg.cross(x[:, 1:], x[:, :3]), dtype)
+    assert_close(smallmm.einsum("bij,bkj->bik", a, a), np.einsum("bij,bkj->bik", a, a), dtype)
+    for scale in (1e-4, 1, 20):
+        assert_close(smallmm.expm(1j * scale * a), scipy.linalg.expm(1j * scale * a), dtype)
+    assert smallmm.matrix_rank(x[0]) == 1
+
+
+# --- what is not for complex numbers ---------------------------------------------------------------------
+
+HERMITIAN = {"assume_a": "her"}
+REFUSED = [
+    ("lstsq", "a", lambda z: smallmm.lstsq(z, np.ones(3))),
+    ("lstsq", "b", lambda z: smallmm.lstsq(z.real, z)),
+    ("eigh", "a", smallmm.eigh),
+    ("eigvalsh_ex", "a", smallmm.eigvalsh_ex),
+    ("svd", "a", smallmm.svd),
+    ("svdvals", "a", smallmm.svdvals),
+    ("pinv", "a", smallmm.pinv),
+    ("cond", "x", smallmm.cond),
+    ("norm", "x", lambda z: smallmm.norm(z, 2)),
+    ("matrix_norm", "x", lambda z: smallmm.matrix_norm(z, ord="nuc")),
+    ("matrix_rank", "A", smallmm.matrix_rank),
+    ("matrix_rank", "tol", lambda z: smallmm.matrix_rank(z.real, tol=1j)),
+    ("expm", "a", lambda z: smallmm.expm(z, **HERMITIAN)),
+    ("sqrtm", "a", lambda z: smallmm.sqrtm(z, **HERMITIAN)),
+    ("logm_ex", "a", lambda z: smallmm.logm_ex(z, **HERMITIAN)),
+    ("powm", "a", lambda z: smallmm.powm(z, 0.5, **HERMITIAN)),
+]
+
+
+@pytest.mark.parametrize(("op", "name", "call"), REFUSED, ids=[f"{op} {name}" for op, name, _ in REFUSED])
+def test_refused(op, name, call):
+    with pytest.raises(
+        TypeError,
+        match=f"^{op}: {name} has dtype complex128; expected float16, bfloat16, float32, float64, an",
+    ):
+        call(np.eye(3) + 1j)
+
+
+def test_what_is_refused_is_listed():
+    """docs/limits.md names them."""
+    assert set(core.operations) - set(core.complex_operations) == {
+        "LSTSQ", "EIGH", "EIGVALSH", "SVD", "SVD_FULL", "SVDVALS",
+        "SOLVE_POS", "SOLVE_SYM", "LDL", "LDL_SOLVE", "SOLVE_TRIDIAGONAL", "SOLVE_BANDED", "SOLVEH_BANDED",
+        "LU_RCOND", "BACKWARD_ERROR", "REFINE",
+    }  # fmt: skip
+    assert takes_complex(core.matmul)
+
+
+def test_out_must_hold_complex_numbers():
+    with pytest.raises(TypeError, match="inv: out has dtype float64; the result is complex128"):
+        smallmm.inv(np.eye(2) + 0j, out=np.empty((2, 2)))
+
+
+def test_extended_precision_is_refused():
+    with pytest.raises(
+        TypeError,
+        match="inv: a has dtype complex256; expected float16, bfloat16, float32, float64, complex64",
+    ):
+        smallmm.inv(np.eye(2, dtype=np.clongdouble))
+
+
+def test_dask(dtype, rng):
+    da = pytest.importorskip("dask.array")
+    a = normal(rng, (6, 3, 3), dtype)
+    lazy = da.from_array(a, chunks=(2, 3, 3))
+    assert_same_bits(smallmm.inv(lazy).compute(), smallmm.inv(a))
+    assert_same_bits(smallmm.slogdet(lazy)[1].compute(), smallmm.slogdet(a)[1])
+    assert smallmm.lu_solve(smallmm.lu_factor(lazy), a, "C").compute().dtype == dtype
+
+
+def test_torch(dtype, rng):
+    torch = pytest.importorskip("torch")
+    a = normal(rng, (6, 3, 3), dtype)
+    x = torch.from_numpy(a)
+    assert_same_bits(smallmm.inv(x).numpy(), smallmm.inv(a))
+    assert_same_bits(smallmm.matmul(x.mH, x).numpy(), smallmm.matmul(a.conj().mT, a))
+    with pytest.raises(TypeError, match=r"out is a .* with its conjugate bit set"):
+        smallmm.inv(x, out=torch.empty_like(x).conj())
+    with pytest.raises(
+        TypeError, match=r"inv: a has dtype torch\.complex.* where PyTorch or JAX records the call"
+    ):
+        smallmm.inv(x.requires_grad_())
+
+
+def test_jax(jax, rng):
+    x = jax.numpy.asarray(normal(rng, (3, 3), np.dtype(np.complex64)))
+    assert_same_bits(np.asarray(smallmm.inv(x)), smallmm.inv(np.asarray(x)))
+    with pytest.raises(
+        TypeError, match=r"inv: a has dtype complex64; .* where PyTorch or JAX records the call"
+    ):
+        jax.jit(smallmm.inv)(x)
