@@ -22,6 +22,7 @@ static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t c
  * the thread ends. */
 typedef struct buffers {
     alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE], kernel[SMM_KERNEL_ROOM];
+    alignas(SMM_LINE) char program[SMM_PROGRAM_ROOM];
 } buffers;
 
 static pthread_key_t room_key;
@@ -41,6 +42,11 @@ static buffers *room_of_thread(void) {
 
 /* There is one, or no kernel would run. */
 void *smm_kernel_room(void) { return ((buffers *)pthread_getspecific(room_key))->kernel; }
+
+void *smm_program_room(void) {
+    buffers *const room = room_of_thread();
+    return room ? room->program : NULL;
+}
 
 /* One tile on its way: the part of the call it is, and that part as the kernel sees it, with packed operands. Both are
  * copied from the call once and then only pointed elsewhere: copying them for each tile would take as long as a few
@@ -157,12 +163,10 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
 /* What the threads of a call share. */
 typedef struct job {
     const smm_plan *plan;
-    _Atomic smm_status status; /* why it is not to be completed */
-    pthread_t caller;
-    int64_t asked; /* when the caller was last asked whether to go on; 0: not yet */
+    smm_watch *watch;
 } job;
 
-static void end(job *x, smm_status why) { atomic_store_explicit(&x->status, why, memory_order_relaxed); }
+void smm_end(smm_watch *x, smm_status why) { __atomic_store_n(&x->status, why, __ATOMIC_RELAXED); }
 
 enum { ASK_NS = 50000000 };
 static bool (*_Atomic to_ask)(void);
@@ -179,18 +183,17 @@ static bool is_interrupted(bool (*interrupted)(void)) {
     return answer;
 }
 
-/* Whether to go on; asked for by each thread between pieces of its work. */
-static bool goes_on(job *x) {
+bool smm_goes_on(smm_watch *x) {
     bool (*const interrupted)(void) = atomic_load_explicit(&to_ask, memory_order_relaxed);
     if (interrupted && pthread_equal(pthread_self(), x->caller)) {
         const int64_t now = smm_now_ns();
         if (!x->asked) x->asked = now;
         if (now - x->asked > ASK_NS) {
-            if (is_interrupted(interrupted)) end(x, SMM_ERR_STOPPED);
+            if (is_interrupted(interrupted)) smm_end(x, SMM_ERR_STOPPED);
             x->asked = now;
         }
     }
-    return atomic_load_explicit(&x->status, memory_order_relaxed) == SMM_OK;
+    return __atomic_load_n(&x->status, __ATOMIC_RELAXED) == SMM_OK;
 }
 
 smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
@@ -224,7 +227,7 @@ static void run_deep_block(tile *t, job *shared, const smm_call *chunks, intptr_
     for (intptr_t done = 0, count; done < chunks->batch; done += count) {
         count = done < whole ? least(plan->group, whole - done) : 1;
         if (done >= look) {
-            if (done && !goes_on(shared)) return;
+            if (done && !smm_goes_on(shared->watch)) return;
             look = done + each;
         }
         if (done == whole) t->part.k = t->fed.k = k - whole * SMM_CHUNK;
@@ -256,7 +259,7 @@ static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t
             chunks.operand[i].data = at(&call->operand[i], q, 0, 0);
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
-                if (i + j && !goes_on(shared)) return;
+                if (i + j && !smm_goes_on(shared->watch)) return;
                 run_deep_block(&t, shared, &chunks, call->k, i, j, room);
             }
     }
@@ -287,7 +290,7 @@ static void run_matrices(job *shared, const smm_call *call, intptr_t first, intp
     for (intptr_t q = first; q < last; q += plan->group)
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
-                if (i + j && !goes_on(shared)) return;
+                if (i + j && !smm_goes_on(shared->watch)) return;
                 move_to_block(&t, plan, call, q, least(plan->group, last - q), i, j, room);
                 run_tile(&t, plan, room);
             }
@@ -324,13 +327,13 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
     const intptr_t batch = plan->call.batch;
     buffers *const room = room_of_thread();
     if (!room) {
-        end(shared, SMM_ERR_MEMORY);
+        smm_end(shared->watch, SMM_ERR_MEMORY);
         return false;
     }
     intptr_t look = first ? first : plan->piece; /* here, whether to go on */
     for (intptr_t q = first, count; q < last; q += count) {
         if (q >= look) {
-            if (!goes_on(shared)) return false;
+            if (!smm_goes_on(shared->watch)) return false;
             look = q + plan->piece;
         }
         const intptr_t r = plan->runs > 1 ? q / batch : 0, from = q - r * batch;
@@ -365,9 +368,22 @@ smm_status smm_run(const smm_call *call) {
     const smm_status status = smm_plan_call(call, &plan);
     if (status || plan.nothing) return status;
     if (call->op == SMM_OP_INV && !call->inv.info.data) return run_with_info(call);
-    job shared = {.plan = &plan, .caller = pthread_self()};
+    smm_watch watch = {.caller = pthread_self()};
+    job shared = {&plan, &watch};
     smm_parallel_for(plan.runs * plan.call.batch, plan.chunk, plan.threads, run_range, &shared);
-    return shared.status;
+    return watch.status;
+}
+
+void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch) {
+    buffers *const room = room_of_thread();
+    job own = {plan, watch};
+    for (intptr_t r = 0; r < plan->runs; r++) {
+        smm_call run;
+        if (plan->runs > 1) run = smm_run_of(call, r);
+        const smm_call *part = plan->runs > 1 ? &run : call;
+        run_matrices(&own, part, 0, part->batch, room);
+        look_for_failures(part, 0, part->batch);
+    }
 }
 
 smm_status smm_explain(const smm_call *call, smm_plan_info *info) {

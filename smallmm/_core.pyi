@@ -15,6 +15,20 @@ forms: dict[str, int]
 limits: dict[str, int]
 source_strided: int
 
+functions: dict[str, tuple[int, int]]  # of functions.def: number, arguments
+
+class Program:
+    plan: dict[str, float]
+    def __init__(
+        self,
+        values: tuple[Any, ...],
+        steps: tuple[Any, ...],
+        inputs: tuple[Any, ...],
+        outputs: tuple[Any, ...],
+        constants: tuple[Any, ...],
+    ) -> None: ...
+    def __call__(self, *arrays: np.ndarray) -> Any: ...
+
 def __getattr__(gufunc: str) -> np.ufunc: ...  # those of gufunc_rows
 def isa() -> str: ...
 def isas_available() -> tuple[str, ...]: ...
