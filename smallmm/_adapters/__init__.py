@@ -16,6 +16,7 @@ from .jax import Jax
 from .numba import Numba
 from .numpy import NumPy
 from .pandas import Pandas
+from .symbols import Symbols
 from .torch import Torch, leave_to_python
 
 __all__ = ["LIBRARIES", "Library", "leave_to_python", "library_of", "on_device", "type_name"]
@@ -30,6 +31,7 @@ LIBRARIES: dict[str, type[Library]] = {
     "numba_cuda": Numba,
     "numpy": NumPy,
     "pandas": Pandas,
+    "smallmm": Symbols,
     "torch": Torch,
 }
 _NUMPY = NumPy("numpy")
