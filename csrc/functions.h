@@ -24,13 +24,14 @@ SMM_SCALAR double smm_from_bits(uint64_t bits) {
 
 /* e^(x + low), where low is too small to change x by more than some of its last bits.
  *
- * x = k ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor series. Adding and subtracting ROUND rounds to an integer, which
+ * x = k ln 2 + r, |r| <= ln 2 / 2, where k LN2_HIGH is exact; e^r by its Taylor series. Adding and subtracting ROUND rounds to an integer, which
  * stands in the last bits of the sum. 2^k is applied in two factors, so that subnormal results round once. */
 SMM_SCALAR double smm_exp_of(double x, double low) {
-    const double ROUND = 0x1.8p52, LN2_HIGH = 0x1.62e42fefa39efp-1, LN2_LOW = 0x1.abc9e3b39803fp-56;
+    const double ROUND = 0x1.8p52, LN2_HIGH = 0x1.62e42fefap-1, LN2_LOW = 0x1.cf79abc9e3b39p-40;
     const double inside = x > 720 ? 720 : x < -760 ? -760 : x;
     const double sum = __builtin_fma(inside, 0x1.71547652b82fep+0, ROUND), k = sum - ROUND;
-    const double r = __builtin_fma(-k, LN2_LOW, __builtin_fma(-k, LN2_HIGH, inside)) + low;
+    const double most = __builtin_fma(-k, LN2_HIGH, inside), least = __builtin_fma(-k, LN2_LOW, low);
+    const double r = most + least, r_low = (most - r) + least;
     double p = 1.0 / 6227020800;
     p = __builtin_fma(p, r, 1.0 / 479001600);
     p = __builtin_fma(p, r, 1.0 / 39916800);
@@ -43,7 +44,7 @@ SMM_SCALAR double smm_exp_of(double x, double low) {
     p = __builtin_fma(p, r, 1.0 / 24);
     p = __builtin_fma(p, r, 1.0 / 6);
     p = __builtin_fma(p, r, 0.5);
-    p = __builtin_fma(p * r, r, r) + 1;
+    p = __builtin_fma(p * r, r, r_low) + r + 1;
     const uint64_t both = smm_bits_of(sum) - smm_bits_of(ROUND) + 2046, first = both >> 1;
     return p * smm_from_bits(first << 52) * smm_from_bits((both - first) << 52);
 }
@@ -186,22 +187,23 @@ SMM_SCALAR double smm_error_function(double x, double low, bool complement) {
     q = __builtin_fma(q, s, q1);
     q = __builtin_fma(q, s, 1);
     const double ratio = p / q;
-    /* e^(-a^2): the square of the first half of a's bits is exact */
-    const double front = smm_from_bits(smm_bits_of(a) & 0xffffffff00000000u);
-    const double square = -front * front - 0.5625, rest = (front - a) * (front + a) + ratio;
-    const double tail = smm_exp(square) * smm_exp(rest) / a; /* erfc(a) from 1.25 on */
-    const double slope = 1.1283791670955126 * smm_exp(-a * a) * low;
+    /* erfc(a) from 1.25 on: e^(-a^2 - 0.5625 + ratio) / a, the exponent in two numbers */
+    const double square = a * a, offset = ratio - 0.5625, high = offset - square;
+    const double rounded = (ratio - (offset + 0.5625)) + (offset - (high + square)) - __builtin_fma(a, a, -square);
+    const double tail_low = rounded - low * (2 * a + 1 / a); /* which is nearly the derivative of log erfc */
+    const double tail = smm_exp_of(high, tail_low) / a;
+    const double slope = 1.1283791670955126 * smm_exp(-square) * low; /* of erf at x */
     const bool negative = x < 0;
     if (!complement) {
         const double far = near ? ERX + ratio : 1 - tail;
-        const double erf = tiny ? x + x * ratio : negative ? -far : far;
+        const double erf = tiny ? __builtin_fma(x, ratio, x) : negative ? -far : far;
         return x != x ? x : erf;
     }
-    const double in_tiny = x < 0.25 ? 1 - (x + x * ratio) : 0.5 - (x - 0.5 + x * ratio);
-    const double in_near = negative ? 1 + (ERX + ratio) : 1 - ERX - ratio;
-    const double far = negative ? 2 - tail : tail;
-    const double erfc = tiny ? in_tiny : near ? in_near : far;
-    return x != x ? x : erfc - slope;
+    const double rest = __builtin_fma(x, ratio, slope);
+    const double in_tiny = x < 0.25 ? 1 - (x + rest) : x < 0.5 ? 0.5 - (x - 0.5 + rest) : 1 - x - rest;
+    const double in_near = negative ? 1 + (ERX + (ratio - slope)) : (1 - ERX) - (ratio + slope);
+    const double far = negative ? 2 - tail : tail; /* low does not matter to the first */
+    return x != x ? x : tiny ? in_tiny : near ? in_near : far;
 }
 
 SMM_SCALAR double smm_erf(double x) { return smm_error_function(x, 0, false); }
@@ -213,6 +215,18 @@ SMM_SCALAR double smm_ndtr(double x) {
     const double t = -x * HIGH, low = __builtin_fma(-x, HIGH, -t) - x * LOW;
     const bool infinite = (t < 0 ? -t : t) > 40;
     return 0.5 * smm_error_function(infinite ? (t > 0 ? 40 : -40) : t, infinite ? 0 : low, true);
+}
+
+/* The exponent e of x = m 2^e, 0.5 <= |m| < 1; 0 of what has none. */
+SMM_SCALAR double smm_exponent(double x) {
+    const double a = x < 0 ? -x : x, scaled = a < 0x1p-1022 ? a * 0x1p54 : a, less = a < 0x1p-1022 ? 54 : 0;
+    const double e = smm_from_bits((smm_bits_of(scaled) >> 52) | 0x4330000000000000u) - (0x1p52 + 1022) - less;
+    return a > 0 && a < __builtin_inf() ? e : 0;
+}
+
+/* x 2^y, of a whole y for which 2^y is a normal number. */
+SMM_SCALAR double smm_scaled(double x, double y) {
+    return x * smm_from_bits(smm_bits_of(y + (0x1p52 + 1023)) << 52);
 }
 
 #undef SMM_SCALAR

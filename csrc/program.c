@@ -55,7 +55,8 @@ static bool is_valid(const smm_program *program) {
         if (step->kind == SMM_STEP_MAP && step->function >= SMM_FUNCTIONS) return false;
         if (step->kind == SMM_STEP_CONVERT && (step->to < 0 || step->to >= SMM_TYPES)) return false;
         if (step->kind == SMM_STEP_CONVERT && (step->from < 0 || step->from >= SMM_TYPES)) return false;
-        if (step->call.outer && (step->call.outer->dims < 0 || step->call.outer->dims > SMM_MOST_DIMS)) return false;
+        const int most = SMM_MOST_DIMS - (step->kind == SMM_STEP_CALL ? 0 : 3); /* rows, columns and the tile */
+        if (step->call.outer && (step->call.outer->dims < 0 || step->call.outer->dims > most)) return false;
         for (int i = 0; i < operands_of(step); i++) {
             if (step->value[i] < -1 || step->value[i] >= program->values) return false;
             if (step->value[i] < 0 && step->kind != SMM_STEP_CALL) return false;
@@ -153,6 +154,11 @@ static void weigh(const smm_program *program, const smm_planned *x, smm_program_
     }
 }
 
+const char *smm_kernel_of_step(const smm_planned *x, int step) {
+    const planned_step *s = &x->step[step];
+    return s->step.kind == SMM_STEP_CALL && s->plan.kernel ? s->plan.kernel->name : NULL;
+}
+
 void smm_free_program(smm_planned *x) {
     if (!x) return;
     free(x->value);
@@ -233,48 +239,74 @@ static void write_element(char *x, int type, double value) {
         smm_put(x, (smm_dtype)type, value);
 }
 
-static void convert(const smm_step *step, char *const x[], const intptr_t stride[], intptr_t count) {
-    for (intptr_t i = 0; i < count; i++)
-        write_element(x[0] + i * stride[0], step->to, read_element(x[1] + i * stride[1], step->from));
+/* Dimensions of an element-wise step, innermost first, the first two of which are the kernel's. */
+typedef struct grid {
+    smm_outer dims;
+    intptr_t repeats; /* of the first two */
+} grid;
+
+static void exchange(smm_outer *x, int i, int j) {
+    intptr_t stride[SMM_MOST_OPERANDS];
+    const intptr_t extent = x->extent[i];
+    x->extent[i] = x->extent[j];
+    x->extent[j] = extent;
+    memcpy(stride, x->stride[i], sizeof stride);
+    memcpy(x->stride[i], x->stride[j], sizeof stride);
+    memcpy(x->stride[j], stride, sizeof stride);
 }
 
-/* An element-wise step on so many matrices: one loop over all dimensions that merge, repeated over the others. */
-static void run_elements(const planned_step *x, const smm_call *call, intptr_t count) {
-    smm_outer dims = {0};
+/* Dimensions that merge are one. Rows that are shorter than a vector become columns of a longer dimension. */
+static grid grid_of(const planned_step *x, const smm_call *call, intptr_t count) {
+    enum { SHORT = 4 };
+    grid g = {.repeats = 1};
     intptr_t stride[SMM_MOST_OPERANDS] = {0};
-    bool fits = true;
     for (int i = 0; i < x->operands; i++) stride[i] = call->operand[i].col;
-    fits &= smm_add_dimension(&dims, call->n, stride);
+    smm_add_dimension(&g.dims, call->n, stride);
     for (int i = 0; i < x->operands; i++) stride[i] = call->operand[i].row;
-    fits &= smm_add_dimension(&dims, call->m, stride);
-    intptr_t repeats = 1;
+    smm_add_dimension(&g.dims, call->m, stride);
+    for (int d = 0; call->outer && d < call->outer->dims; d++)
+        smm_add_dimension(&g.dims, call->outer->extent[d], call->outer->stride[d]);
     for (int i = 0; i < x->operands; i++) stride[i] = call->operand[i].batch;
-    fits &= smm_add_dimension(&dims, count, stride);
-    for (int d = 0; call->outer && d < call->outer->dims; d++) {
-        if (fits && smm_add_dimension(&dims, call->outer->extent[d], call->outer->stride[d])) continue;
-        fits = false;
+    smm_add_dimension(&g.dims, count, stride);
+    while (g.dims.dims < 2) {
+        memset(g.dims.stride[g.dims.dims], 0, sizeof g.dims.stride[0]);
+        g.dims.extent[g.dims.dims++] = 1;
     }
-    const int own = smm_longest_dimension(&dims);
-    const intptr_t length = dims.dims ? dims.extent[own] : 1;
-    for (int d = 0; d < dims.dims; d++) repeats *= d == own ? 1 : dims.extent[d];
-    if (!length || !repeats) return;
-    for (int i = 0; i < x->operands; i++) stride[i] = dims.dims ? dims.stride[own][i] : 0;
-    intptr_t index[SMM_MOST_DIMS] = {0};
-    char *at[SMM_MOST_OPERANDS];
-    for (int i = 0; i < x->operands; i++) at[i] = call->operand[i].data;
-    for (intptr_t r = 0; r < repeats; r++) {
-        if (x->step.kind == SMM_STEP_MAP)
-            x->kernels->map(x->step.function, at, stride, length);
-        else
-            convert(&x->step, at, stride, length);
-        for (int d = 0; d < dims.dims; d++) {
-            if (d == own) continue;
-            const bool again = ++index[d] < dims.extent[d];
-            for (int i = 0; i < x->operands; i++)
-                at[i] += again ? dims.stride[d][i] : -dims.stride[d][i] * (dims.extent[d] - 1);
-            if (again) break;
-            index[d] = 0;
+    for (int inner = 0; inner < 2; inner++)
+        for (int d = inner + 1; d < g.dims.dims; d++)
+            if ((inner || g.dims.extent[0] < SHORT) && g.dims.extent[d] > g.dims.extent[inner])
+                exchange(&g.dims, inner, d);
+    for (int d = 2; d < g.dims.dims; d++) g.repeats *= g.dims.extent[d];
+    return g;
+}
+
+static void convert(const smm_step *step, char *const x[], const grid *g) {
+    const intptr_t *const rows = g->dims.stride[1], *const columns = g->dims.stride[0];
+    for (intptr_t r = 0; r < g->dims.extent[1]; r++)
+        for (intptr_t i = 0; i < g->dims.extent[0]; i++)
+            write_element(x[0] + r * rows[0] + i * columns[0], step->to,
+                          read_element(x[1] + r * rows[1] + i * columns[1], step->from));
+}
+
+/* An element-wise step on so many matrices. */
+static void run_elements(const planned_step *x, const smm_call *call, intptr_t count) {
+    const grid g = grid_of(x, call, count);
+    if (!g.dims.extent[0] || !g.dims.extent[1]) return;
+    for (intptr_t r = 0; r < g.repeats; r++) {
+        char *at[SMM_MOST_OPERANDS];
+        for (int i = 0; i < x->operands; i++) {
+            at[i] = call->operand[i].data;
+            intptr_t rest = r;
+            for (int d = 2; d < g.dims.dims; d++) {
+                at[i] += rest % g.dims.extent[d] * g.dims.stride[d][i];
+                rest /= g.dims.extent[d];
+            }
         }
+        if (x->step.kind == SMM_STEP_MAP)
+            x->kernels->map(x->step.function, at, g.dims.stride[0], g.dims.extent[0], g.dims.stride[1],
+                            g.dims.extent[1]);
+        else
+            convert(&x->step, at, &g);
     }
 }
 

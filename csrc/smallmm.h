@@ -204,6 +204,9 @@ typedef struct smm_planned smm_planned;
 smm_status smm_plan_program(const smm_program *program, smm_planned **planned, smm_program_info *info);
 void smm_free_program(smm_planned *planned);
 
+/* The kernel of a step; NULL: it is element-wise, or has nothing to do. */
+const char *smm_kernel_of_step(const smm_planned *planned, int step);
+
 /* Run it: data[v] is where value v begins, of inputs and outputs; `outer` dimensions beyond the batch, with
  * stride[d * values + v] for each of them. failed[s], unless NULL, becomes true if info of step s is not 0 for some
  * matrix. */

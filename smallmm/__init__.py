@@ -25,10 +25,22 @@ from ._cholesky import (
     cholesky,
     cholesky_ex,
 )
+from ._chains import (
+    KalmanStepResult,
+    congruence,
+    gaussian_logpdf,
+    kalman_step,
+    mahalanobis,
+    ridge,
+    whiten,
+)
 from ._config import get_num_threads, set_num_threads, show_config, threads
-from ._contractions import cross, diagonal, einsum, matrix_transpose, multi_dot, outer, trace
+from ._contract import contract, einsum, kron_apply, sum_factorized
+from ._contractions import cross, diagonal, matrix_transpose, multi_dot, outer, trace
 from ._errors import LinAlgError
 from ._explain import Explanation, explain
+from ._fuse import FusedExplanation, FusedStep, fuse
+from ._groups import Group
 from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
 from ._lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
 from ._matrix_functions import (
@@ -72,7 +84,11 @@ __all__ = [
     "EighResult",
     "EigvalshExResult",
     "Explanation",
+    "FusedExplanation",
+    "FusedStep",
+    "Group",
     "InvExResult",
+    "KalmanStepResult",
     "LUExResult",
     "LUResult",
     "LinAlgError",
@@ -94,6 +110,8 @@ __all__ = [
     "cholesky",
     "cholesky_ex",
     "cond",
+    "congruence",
+    "contract",
     "cross",
     "cuda",
     "det",
@@ -105,9 +123,13 @@ __all__ = [
     "einsum",
     "explain",
     "expm",
+    "fuse",
+    "gaussian_logpdf",
     "get_num_threads",
     "inv",
     "inv_ex",
+    "kalman_step",
+    "kron_apply",
     "logm",
     "logm_ex",
     "lstsq",
@@ -115,6 +137,7 @@ __all__ = [
     "lu_factor",
     "lu_factor_ex",
     "lu_solve",
+    "mahalanobis",
     "matmul",
     "matrix_norm",
     "matrix_power",
@@ -128,6 +151,7 @@ __all__ = [
     "powm",
     "powm_ex",
     "qr",
+    "ridge",
     "set_num_threads",
     "show_config",
     "slogdet",
@@ -136,6 +160,7 @@ __all__ = [
     "solve_triangular",
     "sqrtm",
     "sqrtm_ex",
+    "sum_factorized",
     "svd",
     "svd_ex",
     "svdvals",
@@ -144,6 +169,7 @@ __all__ = [
     "trace",
     "vecmat",
     "vector_norm",
+    "whiten",
 ]
 
 # Types are known by their public names, in tracebacks and where they are pickled.

@@ -18,7 +18,7 @@ source_strided: int
 functions: dict[str, tuple[int, int]]  # of functions.def: number, arguments
 
 class Program:
-    plan: dict[str, float]
+    plan: dict[str, Any]
     def __init__(
         self,
         values: tuple[Any, ...],

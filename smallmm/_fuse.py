@@ -20,6 +20,7 @@ from ._shapes import broadcast_shapes
 from ._symbols import Symbol, record_of
 from ._unfused import run_unfused
 
+_TOO_LARGE = "a matrix is larger than the kernels take"
 _MOST_RECORDS = 64  # of a function, for shapes and dtypes that it has met
 
 
@@ -151,17 +152,28 @@ class Fused:
         batch = self._batch(operands)
         matrices = int(np.prod(batch, dtype=np.int64))
         program, why = self._program_for(plan, operands)
-        details: dict[str, float] = dict(tile=0, temporaries=0, flops=0.0, bytes=0.0, saved=0.0)
-        if program is not None:
-            one = [np.zeros(x.shape[x.ndim - len(dims) :], x.dtype) for x, dims in zip(operands, self._inputs)]
-            one = [_laid_out_like(x, y) for x, y in zip(one, operands, strict=True)]
-            program(*(np.broadcast_to(x, (2, *x.shape)) if x.ndim == 0 else x for x in one))
-            details = program.plan
+        details: dict[str, Any] = dict(tile=0, temporaries=0, flops=0.0, bytes=0.0, saved=0.0, kernels=())
+        fused = program is not None
+        if fused and all(isinstance(x, np.ndarray) for x in operands):
+            one = [
+                _laid_out_like(np.zeros(x.shape[x.ndim - len(dims) :], x.dtype), x)
+                for x, dims in zip(operands, self._inputs, strict=True)
+            ]
+            try:
+                program(*one)
+                details = program.plan
+            except ValueError:
+                fused, why = False, _TOO_LARGE
+        names = iter(details["kernels"])
+        kernels = {}
+        for step in plan.steps:
+            own = [next(names, None) for _ in (step.operands if step.kind == "join" else (step,))]
+            kernels[step] = own[0]
         steps = tuple(
             FusedStep(
                 step.label,
                 tuple(_shape_of(x, plan.record) for x in step.operands) + (step.results[0].shape,),
-                step.kernel,
+                kernels.get(step),
             )
             for step in plan.steps
         )
@@ -174,7 +186,7 @@ class Fused:
         return FusedExplanation(
             self._name,
             steps,
-            program is not None,
+            fused,
             why,
             matrices,
             int(details["tile"]),
@@ -261,7 +273,7 @@ class Fused:
 
     def _plan(self, operands: list[Any], options: dict[str, Any]) -> _Plan:
         cores = tuple(
-            (_dtype_of(x), tuple(x.shape)[x.ndim - len(dims) :])
+            (_dtype_of(x), tuple(x.shape)[x.ndim - len(dims) :], _is_dense(x, len(dims)))
             for x, dims in zip(operands, self._inputs, strict=True)
         )
         key = (cores, tuple(sorted(options.items())))
@@ -280,12 +292,12 @@ class Fused:
         return self._plans[key]
 
     def _recorded(self, cores: Any, options: dict[str, Any]) -> _Plan:
-        for name, (dtype, _) in zip(self._names, cores, strict=True):
+        for name, (dtype, *_) in zip(self._names, cores, strict=True):
             if dtype not in (*FLOATS, BOOL, np.dtype("i4")):
                 raise TypeError(f"{self._name}: {name} has dtype {dtype}; expected float32 or float64")
-        floats = [dtype for dtype, _ in cores if dtype in FLOATS]
+        floats = [dtype for dtype, *_ in cores if dtype in FLOATS]
         record = record_of(self._name, np.result_type(*floats) if floats else FLOATS[1])
-        symbols = [record.input(shape, dtype) for dtype, shape in cores]
+        symbols = [record.input(shape, dtype, dense) for dtype, shape, dense in cores]
         answer = self.function(*symbols, **options)
         results, make = _structure(record, answer)
         if self._outputs is not None:
@@ -301,7 +313,7 @@ class Fused:
             )
         sizes = {
             dim: size
-            for (_, shape), dims in zip(cores, self._inputs, strict=True)
+            for (_, shape, _), dims in zip(cores, self._inputs, strict=True)
             for dim, size in zip(dims, shape, strict=True)
         }
         for i, (x, dims) in enumerate(zip(results, self._outputs, strict=True)):
@@ -372,7 +384,7 @@ class Fused:
                 answer = program(*operands)
         except ValueError:
             # an order beyond the kernels
-            plan.why_not = "a matrix is larger than the kernels take"
+            plan.why_not = _TOO_LARGE
             return self._step_by_step(plan, operands, batch)
         if not options:
             self._last = program, plan
@@ -596,6 +608,18 @@ def _core_strides(x: Any, core: int) -> tuple[int, ...]:
     return tuple(
         step if size > 1 else 0 for size, step in zip(x.shape[x.ndim - core :], x.strides[x.ndim - core :])
     )
+
+
+def _is_dense(x: Any, core: int) -> bool:
+    """Whether each matrix lies in row-major order."""
+    if not isinstance(x, np.ndarray):
+        return False
+    step = x.itemsize
+    for size, stride in zip(x.shape[: x.ndim - core - 1 : -1], x.strides[: x.ndim - core - 1 : -1], strict=True):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
 
 
 def _laid_out_like(x: np.ndarray, like: Any) -> np.ndarray:

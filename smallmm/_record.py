@@ -26,7 +26,7 @@ class Value:
     dtype: np.dtype
     kind: str  # "input", "constant", "computed"
     array: np.ndarray | None = None  # of a constant
-    number: int = -1  # of an input
+    dense: bool = True  # in row-major order; inputs may be in any
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class Record:
 
     # --- values ---
 
-    def input(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        value = Value(shape, dtype, "input", number=len(self.inputs))
+    def input(self, shape: tuple[int, ...], dtype: np.dtype, dense: bool) -> Any:
+        value = Value(shape, dtype, "input", dense=dense)
         self.inputs.append(value)
         return self.symbol(value, dtype)
 
@@ -172,7 +172,7 @@ class Record:
     def dense(self, x: Any) -> Any:
         """x as a value of its own, in row-major order."""
         value = x.view.value
-        if value.kind != "input" and not x.view.operations:
+        if value.dense and not x.view.operations:
             return x
         copied = Value(x.shape, value.dtype, "computed")
         step = Step("map", "copy", (x.view,), (copied,), value.dtype, "copy")

@@ -13,6 +13,7 @@ from . import _svd, _systems
 from ._compose import sums
 from ._record import BOOL, FLOATS, INT32, Record, View
 from ._shapes import broadcast_shapes
+from ._subscripts import contraction
 
 
 def record_of(name: str, dtype: np.dtype) -> Record:
@@ -25,6 +26,7 @@ class Symbol:
 
     __array_priority__ = 1000
     device = "cpu"
+    is_traced = True
 
     def __init__(self, record: Record, view: View, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.record = record
@@ -52,6 +54,10 @@ class Symbol:
 
     def __repr__(self) -> str:
         return f"<array of {self.record.name}, shape {self.shape}, {self.dtype}, one for each matrix>"
+
+    def take_call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
+        """A call of smallmm on this and others becomes steps of the record."""
+        return self.record.call(op, gufunc, operands)
 
     # --- what has no value yet ---
 
@@ -569,10 +575,12 @@ LINALG: dict[str, Callable[..., Any]] = {
             (_svd, ("svd", "svdvals")),
             (_norms, ("norm", "vector_norm", "matrix_norm", "cond", "matrix_rank")),
             (_matrix_functions, ("pinv", "matrix_power")),
-            (_contractions, ("trace", "cross", "outer", "multi_dot", "einsum")),
+            (_contractions, ("trace", "cross", "outer", "multi_dot")),
         )
         for name in names
     },
+    "einsum": lambda subscripts, *operands, **kwargs: contraction("einsum", subscripts, operands),
+    "contract": lambda subscripts, *operands, path=None: contraction("contract", subscripts, operands, path),
     "dot": lambda x, y: _products.matmul(x, y),
     "vecdot": lambda x, y, axis=-1: _sum(x * y, axis),
     "inner": lambda x, y: _products.matmul(x, y.T if y.ndim > 1 else y),
@@ -590,7 +598,7 @@ def _function(record: Record, name: str, module: str = "") -> Callable[..., Any]
 
 
 class Namespace:
-    """The array API's functions for the symbols of a record."""
+    """The array API's functions for the symbols of a record, and NumPy's frexp."""
 
     float32, float64, bool = np.dtype("f4"), np.dtype("f8"), BOOL
     pi, e, inf, nan, newaxis = np.pi, np.e, np.inf, np.nan, None
@@ -604,6 +612,13 @@ class Namespace:
         if name == "linalg":
             return self
         return _function(self._its_record, name)
+
+    def frexp(self, x: Symbol) -> tuple[None, Symbol]:
+        """No mantissa, and the exponent, as a number."""
+        return None, x.record.map("exponent", x)
+
+    def power_of_two(self, exponents: Symbol) -> Symbol:
+        return exponents.record.map("scaled", 1.0, exponents)
 
     def asarray(self, x: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
         if isinstance(x, Symbol):

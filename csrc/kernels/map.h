@@ -53,31 +53,48 @@ static const int8_t arguments_of[SMM_FUNCTIONS] = {
 #undef SMM_FUNCTION
 };
 
-/* x[0]: the result; x[1] ..: the arguments. Those that are missing are read and forgotten. */
-static void KERNEL(map)(smm_function function, char *const x[], const intptr_t step[], intptr_t count) {
-    enum { MOST = 3, BLOCK = 256 };
-    const intptr_t size = sizeof(T);
-    const int arguments = arguments_of[function];
-    T room[MOST + 1][BLOCK];
-    bool in_place[MOST + 1];
-    for (int i = 0; i <= arguments; i++) {
-        in_place[i] = step[i] == size;
-        if (i && step[i] == 0)
-            for (intptr_t j = 0; j < least(count, BLOCK); j++) room[i][j] = *(const T *)x[i];
-    }
-    bool dense = true;
-    for (int i = 0; i <= arguments; i++) dense &= in_place[i];
+/* An array of an element-wise step: the result, or an argument. Rows of dense arrays are used where they lie. */
+typedef struct row {
+    char *at;
+    intptr_t step;
+    bool in_place;
+    T *room; /* PART elements, for what is spaced otherwise */
+} row;
+
+enum { MOST_ARGUMENTS = 3, PART = 256 };
+
+/* x[0] = function(x[1], ...), of one row. */
+INLINE void map_row(dense_fn *function, int arguments, row x[], intptr_t count, bool dense) {
     for (intptr_t first = 0, some; first < count; first += some) {
-        some = dense ? count : least(BLOCK, count - first);
-        T *at[MOST + 1];
+        some = dense ? count : least(PART, count - first);
+        T *at[MOST_ARGUMENTS + 1];
         for (int i = 0; i <= arguments; i++) {
-            at[i] = in_place[i] ? (T *)x[i] + first : room[i];
-            if (i && !in_place[i] && step[i])
-                for (intptr_t j = 0; j < some; j++) room[i][j] = *(const T *)(x[i] + (first + j) * step[i]);
+            at[i] = x[i].in_place ? (T *)(void *)x[i].at + first : x[i].room;
+            if (!i || x[i].in_place) continue;
+            for (intptr_t j = 0; j < some; j++)
+                at[i][j] = *(const T *)(const void *)(x[i].at + (first + j) * x[i].step);
         }
-        for (int i = arguments + 1; i <= MOST; i++) at[i] = at[1];
-        dense_functions[function](at[0], at[1], at[2], at[3], some);
-        if (!in_place[0])
-            for (intptr_t j = 0; j < some; j++) *(T *)(x[0] + (first + j) * step[0]) = room[0][j];
+        for (int i = arguments + 1; i <= MOST_ARGUMENTS; i++) at[i] = at[1];
+        function(at[0], at[1], at[2], at[3], some);
+        if (!x[0].in_place)
+            for (intptr_t j = 0; j < some; j++) *(T *)(void *)(x[0].at + (first + j) * x[0].step) = at[0][j];
+    }
+}
+
+/* x[0]: the result; x[1] ..: the arguments. A row has `count` elements, step[i] bytes apart, the next row begins
+ * next[i] bytes further. Arguments that a function does not have are read and forgotten. */
+static void KERNEL(map)(smm_function function, char *const x[], const intptr_t step[], intptr_t count,
+                        const intptr_t next[], intptr_t rows) {
+    const int arguments = arguments_of[function];
+    T room[MOST_ARGUMENTS + 1][PART];
+    row all[MOST_ARGUMENTS + 1];
+    bool dense = true;
+    for (int i = 0; i <= arguments; i++) {
+        all[i] = (row){x[i], step[i], step[i] == (intptr_t)sizeof(T) || count == 1, room[i]};
+        dense &= all[i].in_place;
+    }
+    for (intptr_t r = 0; r < rows; r++) {
+        map_row(dense_functions[function], arguments, all, count, dense);
+        for (int i = 0; i <= arguments; i++) all[i].at += next[i];
     }
 }

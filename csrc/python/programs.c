@@ -318,7 +318,11 @@ static PyObject *call(PyObject *object, PyObject *args, PyObject *kwargs) {
         arrays[self->inputs + i] = (PyArrayObject *)output;
         PyTuple_SET_ITEM(outputs, i, output);
     }
-    if (outputs && run(self, arrays, dims, extent, &failed) == 0)
+    const bool done = outputs && run(self, arrays, dims, extent, &failed) == 0;
+    for (int i = 0; done && nargs == self->inputs && dims == 0 && i < self->outputs; i++) /* numbers become scalars */
+        if (!self->given[self->inputs + i].core)
+            PyTuple_SET_ITEM(outputs, i, PyArray_Return(arrays[self->inputs + i]));
+    if (done)
         result = PyTuple_Pack(2, outputs, failed ? Py_True : Py_False);
     Py_XDECREF(outputs);
     return result;
@@ -354,15 +358,23 @@ static void dealloc(PyObject *object) {
     Py_DECREF(type);
 }
 
-/* What the last plan says of a matrix. */
+/* What the last plan says of a matrix, and the kernels of the steps. */
 static PyObject *plan_info(PyObject *object, void *Py_UNUSED(closure)) {
-    const smm_program_info *x = &((program *)object)->info;
-    return Py_BuildValue("{s:n,s:n,s:d,s:d,s:d}", "tile", (Py_ssize_t)x->tile, "temporaries", (Py_ssize_t)x->temporaries,
-                         "flops", x->flops, "bytes", x->bytes, "saved", x->saved);
+    program *self = (program *)object;
+    const smm_program_info *x = &self->info;
+    const plan *last = __atomic_load_n(&self->plans, __ATOMIC_ACQUIRE);
+    PyObject *kernels = PyTuple_New(last ? self->program.steps : 0);
+    for (int s = 0; kernels && last && s < self->program.steps; s++) {
+        const char *name = smm_kernel_of_step(last->planned, s);
+        PyTuple_SET_ITEM(kernels, s, name ? PyUnicode_FromString(name) : Py_NewRef(Py_None));
+    }
+    return Py_BuildValue("{s:n,s:n,s:d,s:d,s:d,s:N}", "tile", (Py_ssize_t)x->tile, "temporaries",
+                         (Py_ssize_t)x->temporaries, "flops", x->flops, "bytes", x->bytes, "saved", x->saved, "kernels",
+                         kernels);
 }
 
 static PyGetSetDef attributes[] = {
-    {"plan", plan_info, NULL, "What the last plan says of a matrix; 0 before the first call.", NULL},
+    {"plan", plan_info, NULL, "What the last plan says of a matrix; 0 before there is one.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -15,8 +15,8 @@ from .dlpack import DLPack, is_foreign
 from .jax import Jax
 from .numba import Numba
 from .numpy import NumPy
+from .own import Own
 from .pandas import Pandas
-from .symbols import Symbols
 from .torch import Torch, leave_to_python
 
 __all__ = ["LIBRARIES", "Library", "leave_to_python", "library_of", "on_device", "type_name"]
@@ -31,7 +31,7 @@ LIBRARIES: dict[str, type[Library]] = {
     "numba_cuda": Numba,
     "numpy": NumPy,
     "pandas": Pandas,
-    "smallmm": Symbols,
+    "smallmm": Own,
     "torch": Torch,
 }
 _NUMPY = NumPy("numpy")
