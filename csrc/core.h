@@ -18,6 +18,9 @@ smm_status smm_kernels_of(smm_dtype dtype, const smm_kernels **kernels);
 bool smm_is_kernel_forced(void);
 bool smm_is_forced(const smm_kernel *kernel, smm_dtype dtype);
 
+/* Changes whenever an instruction set or a kernel is chosen: plans of programs that are kept belong to it. */
+unsigned smm_choice(void);
+
 /* plan.c */
 typedef struct smm_plan {
     smm_call call; /* the call, normalised: swapped if C is column-major, strides of length-1 axes made dense */

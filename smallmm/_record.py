@@ -49,9 +49,9 @@ def basic_index(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 VIEWS: dict[str, Any] = {
-    "index": lambda x, key: x[basic_index(key)],
+    "index": lambda x, key: x[(*basic_index(key), ...)],  # an array, even of no dimensions
     "permute": np.transpose,
-    "broadcast": np.broadcast_to,
+    "broadcast": lambda x, shape: np.broadcast_to(x, shape),
     "reshape": np.reshape,
     "diagonal": lambda x, offset: np.diagonal(x, offset, -2, -1),
 }
@@ -104,9 +104,9 @@ class Record:
         return self.symbol(value, dtype)
 
     def constant(self, array: Any, dtype: Any = None) -> Any:
-        array = np.ascontiguousarray(np.asarray(array, dtype))
+        array = np.asarray(array, dtype, order="C")
         if array.dtype not in (*FLOATS, INT32, BOOL):
-            if array.dtype.kind not in "iub":
+            if array.dtype.kind not in "iu":
                 raise TypeError(f"{self.name}: a constant has dtype {array.dtype}; fuse takes float32 and float64")
             array = array.astype(self.dtype)
         key = ("constant", array.dtype, array.shape, array.tobytes())
@@ -128,15 +128,15 @@ class Record:
             return x
         if record is not None:
             raise TypeError(f"{self.name}: a value of another call of a fused function is used")
-        if isinstance(x, bool | int | float):
-            return self.constant(x, bool if isinstance(x, bool) else dtype or self.dtype)
+        if type(x) in (bool, int, float):
+            return self.constant(x, bool if type(x) is bool else dtype or self.dtype)
         return self.constant(x)
 
     # --- steps ---
 
     def map(self, name: str, *operands: Any, truth: bool = False) -> Any:
         """An element-wise function of the core; truth: the result is true or false."""
-        strong = [x for x in operands if not isinstance(x, bool | int | float)]
+        strong = [x for x in operands if type(x) not in (bool, int, float)]
         symbols = [self.as_symbol(x, self.common(strong)) for x in operands]
         dtype = self.common(symbols)
         symbols = [self.as_number(x, dtype) for x in symbols]
@@ -152,6 +152,7 @@ class Record:
         """The floating-point dtype of a computation with these."""
         dtypes = [x.dtype for x in symbols if getattr(x, "dtype", BOOL) not in (BOOL, INT32)]
         common = np.result_type(*dtypes) if dtypes else self.dtype
+        common = FLOATS[1] if common.kind in "iu" else common
         if common not in FLOATS:
             raise TypeError(f"{self.name}: dtype {common} is not fused yet; expected float32 or float64")
         return common
@@ -159,9 +160,10 @@ class Record:
     def as_number(self, x: Any, dtype: np.dtype) -> Any:
         """x with its elements in that floating-point dtype."""
         stored = x.view.value.dtype
-        return x if stored == dtype else self._converted(x, dtype)
+        return x if stored == dtype else self.converted(x, dtype)
 
-    def _converted(self, x: Any, dtype: np.dtype) -> Any:
+    def converted(self, x: Any, dtype: np.dtype) -> Any:
+        """x with elements of that dtype."""
         if x.view.value.kind == "constant":
             array = x.view.of(x.view.value.array)
             return self.constant(array.astype(dtype))

@@ -152,9 +152,9 @@ class Symbol:
         wanted = np.dtype(dtype)
         if wanted == self.dtype:
             return self
-        if wanted not in FLOATS:
+        if wanted not in (*FLOATS, INT32):
             raise TypeError(f"{self.record.name}: astype({wanted}); expected float32 or float64")
-        return self.record.symbol(self.record.as_number(self, wanted).view.value, wanted, ())
+        return self.record.converted(_number(self), wanted)
 
     def copy(self) -> "Symbol":
         return self
@@ -301,7 +301,7 @@ def _where(condition: Any, x: Any, y: Any) -> Symbol:
 def _power(x: Any, y: Any) -> Symbol:
     """Small whole powers are products, and halves are roots, as in NumPy; others by logarithms."""
     record = _record(x, y)
-    if isinstance(y, int | float) and not isinstance(y, bool):
+    if type(y) in (int, float):
         if y == 0.5:
             return record.map("sqrt", x)
         if y in (1, 2, -1):
@@ -602,9 +602,16 @@ class Namespace:
 
     float32, float64, bool = np.dtype("f4"), np.dtype("f8"), BOOL
     pi, e, inf, nan, newaxis = np.pi, np.e, np.inf, np.nan, None
+    __name__ = "smallmm"
 
     def __init__(self, record: Record) -> None:
         self._its_record = record
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Namespace) and self._its_record is other._its_record
+
+    def __hash__(self) -> int:
+        return id(self._its_record)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

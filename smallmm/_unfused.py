@@ -7,6 +7,7 @@ import numpy as np
 
 from . import _core
 from ._arrays import call
+from ._compose import power_of_two
 from ._record import BOOL, FLOATS, Record, Step, Value, View, basic_index
 from ._shapes import absent_dimensions, core_dimensions
 
@@ -115,6 +116,10 @@ class _Runner:
             return x[0]
         if xp is np and step.name in _OURS:
             return elementwise(step.name, *x)
+        if step.name == "exponent":
+            return xp.astype(xp.frexp(x[0])[1], x[0].dtype)
+        if step.name == "scaled":
+            return x[0] * power_of_two(xp, xp.astype(x[1], xp.int32), x[1])
         if step.name in ("erf", "erfc", "ndtr"):
             return _special(self.like, step.name)(*x)
         name = {"absolute": "abs", "power": "pow"}.get(step.name, step.name)
@@ -132,12 +137,7 @@ class _Runner:
         operands = {}
         for i, (view, core) in enumerate(zip(step.operands, cores, strict=True)):
             operands[f"operand {i}"] = self._aligned(view, most + core)
-        # a vector stays one for the gufunc only if it has no batch dimension: else it is a column or a row
-        if absent:
-            results = (_product(gufunc, inputs, absent, operands, call),)
-        else:
-            results = call(step.label, gufunc, operands, None if gufunc.nout == 1 else (), {})
-            results = results if gufunc.nout > 1 else (results,)
+        results = _with_all_dimensions(step.label, gufunc, absent, operands)
         for value, x in zip(step.results, results, strict=True):
             self.stacks[value] = x, x.ndim - len(value.shape)
 
@@ -149,22 +149,28 @@ class _Own:
         self.ndim = x.ndim - batch
 
 
-def _product(gufunc: Any, inputs: Any, absent: set[str], operands: dict[str, Any], call: Any) -> Any:
-    """A gufunc whose operands lack optional dimensions, which they are given and the result then loses."""
-    _, (result_dims,) = core_dimensions(gufunc)
-    given = {}
+def _with_all_dimensions(
+    op: str, gufunc: Any, absent: set[str], operands: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The results of a gufunc. A vector without its optional dimension, which stacks of vectors do not have, is a
+    matrix of one row or column for the call."""
+    inputs, outputs = core_dimensions(gufunc)
     for (name, x), dims in zip(operands.items(), inputs, strict=True):
         here = [d for d in dims if d not in absent]
-        for i, d in enumerate(dims):
-            if d in absent:
-                x = x[(..., None)] if i == len(here) else x[(..., None, *(slice(None),) * len(here))]
-        given[name] = x
-    result = call(gufunc.__name__, gufunc, given, None, {})
-    return result[(..., *(0 if d in absent else slice(None) for d in result_dims))]
+        lengths = iter(x.shape[x.ndim - len(here) :])
+        if len(here) < len(dims):
+            core = (1 if d in absent else next(lengths) for d in dims)
+            operands[name] = x.reshape((*x.shape[: x.ndim - len(here)], *core))
+    results = call(op, gufunc, operands, None if gufunc.nout == 1 else (), {})
+    results = results if gufunc.nout > 1 else (results,)
+    return tuple(
+        x[(..., *(0 if d in absent else slice(None) for d in dims))] if absent.intersection(dims) else x
+        for x, dims in zip(results, outputs, strict=True)
+    )
 
 
 _TRUE = ("less", "less_equal", "equal", "not_equal")
-_OURS = ("exp", "log", "erf", "erfc", "ndtr", "power")
+_OURS = ("exp", "log", "erf", "erfc", "ndtr", "power", "exponent", "scaled")
 
 
 def elementwise(name: str, *arrays: np.ndarray) -> Any:

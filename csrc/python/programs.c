@@ -16,10 +16,11 @@ typedef struct given {
     intptr_t shape[MOST_CORE], stride[MOST_CORE];
 } given;
 
-/* A plan for such batch strides. */
+/* A plan for such batch strides, and the kernels that were chosen at the time. */
 typedef struct plan {
     struct plan *next;
     smm_planned *planned;
+    unsigned choice;
     intptr_t batch[MOST_GIVEN];
 } plan;
 
@@ -144,11 +145,13 @@ static void free_plan(plan *x) {
  */
 static plan *plan_for(program *self, const intptr_t batch[], bool *keep) {
     const int count = self->inputs + self->outputs;
+    const unsigned choice = smm_choice();
     *keep = true;
     for (plan *x = __atomic_load_n(&self->plans, __ATOMIC_ACQUIRE); x; x = x->next)
-        if (!memcmp(x->batch, batch, (size_t)count * sizeof *batch)) return x;
+        if (x->choice == choice && !memcmp(x->batch, batch, (size_t)count * sizeof *batch)) return x;
     plan *x = PyMem_Calloc(1, sizeof *x);
     if (!x) return (plan *)PyErr_NoMemory();
+    x->choice = choice;
     smm_value *values = PyMem_Calloc((size_t)self->program.values + 1, sizeof *values);
     smm_status status = SMM_ERR_MEMORY;
     if (values) {
