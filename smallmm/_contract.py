@@ -119,25 +119,28 @@ def _plain_product(subscripts: Any, a: Any, b: Any) -> Any:
     """`matmul` or `matvec` if that is all, which is found once for each text: most calls are such."""
     if type(a) is not np.ndarray or type(b) is not np.ndarray or type(subscripts) is not str:
         return None
-    return _known_product(subscripts, a.ndim, b.ndim)
+    product, lead, core = _known_product(subscripts, a.ndim, b.ndim)
+    return product if product and a.shape[:lead] == b.shape[:lead] and a.shape[-1] == b.shape[core] else None
 
 
 @lru_cache(maxsize=256)
-def _known_product(subscripts: str, a: int, b: int) -> Any:
+def _known_product(subscripts: str, a: int, b: int) -> tuple[Any, int, int]:
+    """The product, how many dimensions lead in both operands, and which of the second is summed over."""
+    none = None, 0, 0
     found = re.fullmatch(r"(\.{3})?([a-zA-Z]*),(\.{3})?([a-zA-Z]*)->(\.{3})?([a-zA-Z]*)", subscripts.replace(" ", ""))
     if not found:
-        return None
+        return none
     dots, (x, y, z) = found.group(1, 3, 5), found.group(2, 4, 6)
-    if len(set(dots)) > 1 or (not dots[0] and (a, b) != (len(x), len(y))) or min(a - len(x), b - len(y)) < 0:
-        return None
+    if len(set(dots)) > 1 or (not dots[0] and (a, b) != (len(x), len(y))) or a < len(x) or b < len(y):
+        return none
     lead = x[:-2]
-    if len(set(x)) < len(x) or len(x) < 2 or not y.startswith(lead) or not z.startswith(lead):
-        return None
+    if (dots[0] and lead) or len(set(x)) < len(x) or len(x) < 2 or not y.startswith(lead) or not z.startswith(lead):
+        return none
     i, j = x[-2:]
     y, z = y[len(lead) :], z[len(lead) :]
     if len(y) == 2 and y[0] == j and y[1] not in x and z == i + y[1]:
-        return _products.matmul
-    return _products.matvec if y == j and z == i else None
+        return _products.matmul, len(lead), -2
+    return (_products.matvec, len(lead), -1) if y == j and z == i else none
 
 
 # --- fused ---------------------------------------------------------------------------------------------

@@ -175,7 +175,7 @@ _OURS = ("exp", "log", "erf", "erfc", "ndtr", "power", "exponent", "scaled")
 
 def elementwise(name: str, *arrays: np.ndarray) -> Any:
     """A function of functions.def on NumPy arrays of one float dtype."""
-    arrays = tuple(np.ascontiguousarray(x) for x in np.broadcast_arrays(*arrays))
+    arrays = tuple(np.array(x, order="C") for x in np.broadcast_arrays(*arrays))
     result = np.empty(arrays[0].shape, arrays[0].dtype)
     number = _core.dtypes.index("f32" if result.dtype == FLOATS[0] else "f64")
     which, count = _core.functions[name]
