@@ -7,7 +7,7 @@
 #include "kernel.h"
 
 #define SMM_KERNELS(isa, NAME, name, ...) extern const smm_kernels smm_kernels_##isa##_##name;
-#define SMM_ISA(isa, needs) SMM_DTYPES(SMM_KERNELS, isa)
+#define SMM_ISA(isa, needs) SMM_COMPUTED(SMM_KERNELS, isa)
 #include "isa.def"
 #undef SMM_ISA
 #undef SMM_KERNELS
@@ -38,7 +38,9 @@ typedef struct smm_plan {
     int threads;
     intptr_t group;      /* when something is staged: the matrices that share a buffer, */
     intptr_t rows, cols; /* or, if one is larger than the buffer or deep, the block of C that is computed at a time */
-    intptr_t chunk;      /* matrices a thread claims at least, */
+    intptr_t parts;      /* in which each matrix of a product is computed where there are few: a block of C, */
+    intptr_t span;       /* of deep sums so many chunks of it */
+    intptr_t chunk;      /* matrices, or parts, a thread claims at least, */
     intptr_t piece;      /* and computes at most before it looks whether the call goes on */
     double flops, bytes; /* work and compulsory traffic, */
     double per_matrix;   /* bytes of all operands of a matrix */
@@ -46,7 +48,27 @@ typedef struct smm_plan {
     smm_outer outer;     /* which are these; undefined where it has none */
 } smm_plan;
 
+/* Of a call of a type that is only stored: no kernel, which its tiles have. */
 smm_status smm_plan_call(const smm_call *call, smm_plan *plan);
+
+/* How a call of a type that is only stored is computed: `batch` matrices at a time, as a call of the type that it is
+ * computed in. Operands that are converted lie densely in a thread's buffer, of which nothing is known yet: the plan
+ * takes it to begin at address SMM_LINE. The others are the caller's. */
+typedef struct smm_tiles {
+    smm_plan plan;                  /* of a tile */
+    char *place[SMM_MOST_OPERANDS]; /* of the caller's operands, in the buffer; NULL: not converted */
+    intptr_t batch, bytes;          /* matrices of a tile; bytes of the buffer */
+} smm_tiles;
+
+smm_status smm_plan_tiles(const smm_plan *whole, smm_tiles *tiles);
+
+/* Whether a matrix is read and written column by column. */
+static inline bool smm_is_by_columns(const smm_operand *x, intptr_t rows, intptr_t cols) {
+    const intptr_t row = x->row < 0 ? -x->row : x->row, col = x->col < 0 ? -x->col : x->col;
+    return rows > 1 && cols > 1 && row < col;
+}
+
+static inline bool smm_is_stored(smm_dtype dtype) { return smm_dtypes[dtype].computed != dtype; }
 
 /* Bytes of a thread's buffers for A, B and C: of a group of small matrices, all three stay in L1 together. C has room
  * for a matrix of the greatest order in each lane of the widest vector. */
@@ -115,6 +137,9 @@ static inline intptr_t smm_partial_sums(intptr_t chunks) {
     for (intptr_t x = chunks - 1; x > 0; x /= 2) most++;
     return most;
 }
+
+/* How many pieces of that length make up a whole. */
+static inline intptr_t smm_pieces(intptr_t whole, intptr_t length) { return (whole + length - 1) / length; }
 
 /* reference/: the oracle of the tests, and what runs where a matrix has no element. */
 void smm_reference(const smm_call *call);

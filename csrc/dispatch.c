@@ -5,12 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "core.h"
 
 /* The compiler's run-time check reads CPUID and, for AVX state, XGETBV. */
 static bool has_portable(void) { return true; }
 #if defined(__x86_64__)
-static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+static bool has_avx2(void) {
+    unsigned a, b, c = 0, d; /* not every compiler's check knows F16C */
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &a, &b, &c, &d) &&
+           c & bit_F16C;
+}
 #if !defined(SMM_WITHOUT_AVX512)
 static bool has_avx512(void) {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -24,10 +32,10 @@ static bool has_neon(void) { return true; }
 static const struct isa {
     const char *name;
     bool (*available)(void);
-    const smm_kernels *kernels[SMM_DTYPE_COUNT];
+    const smm_kernels *kernels[SMM_COMPUTED_TYPES];
 } isas[] = {
 #define SMM_KERNELS(isa, NAME, name, ...) &smm_kernels_##isa##_##name,
-#define SMM_ISA(isa, needs) {#isa, has_##isa, {SMM_DTYPES(SMM_KERNELS, isa)}},
+#define SMM_ISA(isa, needs) {#isa, has_##isa, {SMM_COMPUTED(SMM_KERNELS, isa)}},
 #include "isa.def"
 #undef SMM_ISA
 #undef SMM_KERNELS
@@ -88,7 +96,7 @@ static bool is_named(const smm_kernel *kernel, const char *stem, smm_dtype dtype
 
 static bool has_kernel(const char *stem) {
     for (int i = 0; i < ISAS; i++)
-        for (int dtype = 0; dtype < SMM_DTYPE_COUNT; dtype++)
+        for (int dtype = 0; dtype < SMM_COMPUTED_TYPES; dtype++)
             for (int op = 0; op < SMM_OPS; op++)
                 for (size_t row = 0; row < isas[i].kernels[dtype]->lists[op].count; row++)
                     if (is_named(&isas[i].kernels[dtype]->lists[op].rows[row], stem, dtype, isas[i].name)) return true;
@@ -122,6 +130,6 @@ smm_status smm_kernels_of(smm_dtype dtype, const smm_kernels **kernels) {
         const smm_status status = smm_select_kernel(NULL);
         if (status) return status;
     }
-    *kernels = isa->kernels[dtype];
+    *kernels = isa->kernels[smm_dtypes[dtype].computed];
     return SMM_OK;
 }

@@ -11,12 +11,12 @@
 
 #define SMM_SCALAR static inline __attribute__((always_inline))
 
-SMM_SCALAR uint64_t smm_bits_of(double x) {
+SMM_SCALAR uint64_t smm_bits_of_f64(double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
-SMM_SCALAR double smm_from_bits(uint64_t bits) {
+SMM_SCALAR double smm_f64_of_bits(uint64_t bits) {
     double x;
     memcpy(&x, &bits, sizeof x);
     return x;
@@ -24,8 +24,9 @@ SMM_SCALAR double smm_from_bits(uint64_t bits) {
 
 /* e^(x + low), where low is too small to change x by more than some of its last bits.
  *
- * x = k ln 2 + r, |r| <= ln 2 / 2, where k LN2_HIGH is exact; e^r by its Taylor series. Adding and subtracting ROUND rounds to an integer, which
- * stands in the last bits of the sum. 2^k is applied in two factors, so that subnormal results round once. */
+ * x = k ln 2 + r, |r| <= ln 2 / 2, where k LN2_HIGH is exact; e^r by its Taylor series. Adding and subtracting ROUND
+ * rounds to an integer, which stands in the last bits of the sum. 2^k is applied in two factors, so that subnormal
+ * results round once. */
 SMM_SCALAR double smm_exp_of(double x, double low) {
     const double ROUND = 0x1.8p52, LN2_HIGH = 0x1.62e42fefap-1, LN2_LOW = 0x1.cf79abc9e3b39p-40;
     const double inside = x > 720 ? 720 : x < -760 ? -760 : x;
@@ -45,8 +46,8 @@ SMM_SCALAR double smm_exp_of(double x, double low) {
     p = __builtin_fma(p, r, 1.0 / 6);
     p = __builtin_fma(p, r, 0.5);
     p = __builtin_fma(p * r, r, r_low) + r + 1;
-    const uint64_t both = smm_bits_of(sum) - smm_bits_of(ROUND) + 2046, first = both >> 1;
-    return p * smm_from_bits(first << 52) * smm_from_bits((both - first) << 52);
+    const uint64_t both = smm_bits_of_f64(sum) - smm_bits_of_f64(ROUND) + 2046, first = both >> 1;
+    return p * smm_f64_of_bits(first << 52) * smm_f64_of_bits((both - first) << 52);
 }
 
 SMM_SCALAR double smm_exp(double x) { return smm_exp_of(x, 0); }
@@ -55,9 +56,9 @@ SMM_SCALAR double smm_exp(double x) { return smm_exp_of(x, 0); }
 SMM_SCALAR double smm_split(double x, double *k) {
     const uint64_t SQRT_HALF = 0x3fe6a09e00000000u, ONE = 0x3ff0000000000000u;
     const double scaled = x < 0x1p-1022 ? x * 0x1p54 : x, less = x < 0x1p-1022 ? 54 : 0;
-    const uint64_t shifted = smm_bits_of(scaled) + (ONE - SQRT_HALF);
-    *k = smm_from_bits((shifted >> 52) | 0x4330000000000000u) - (0x1p52 + 1023) - less;
-    return smm_from_bits((shifted & 0xfffffffffffffu) + SQRT_HALF);
+    const uint64_t shifted = smm_bits_of_f64(scaled) + (ONE - SQRT_HALF);
+    *k = smm_f64_of_bits((shifted >> 52) | 0x4330000000000000u) - (0x1p52 + 1023) - less;
+    return smm_f64_of_bits((shifted & 0xfffffffffffffu) + SQRT_HALF);
 }
 
 SMM_SCALAR double smm_special_log(double x, double log) {
@@ -110,8 +111,8 @@ SMM_SCALAR double smm_power(double x, double y) {
     const double a = k * 0x1.62e42fefap-1, b = 2 * s, ab = a + b, ab_b = ab - a;
     const double ab_low = (a - (ab - ab_b)) + (b - ab_b);
     const double log = ab + 2 * third, log_t = log - ab;
-    const double log_low = (ab - (log - log_t)) + (2 * third - log_t) + ab_low + 2 * third_low + 2 * s_low +
-                           k * 0x1.cf79abc9e3b39p-40;
+    const double log_low =
+        (ab - (log - log_t)) + (2 * third - log_t) + ab_low + 2 * third_low + 2 * s_low + k * 0x1.cf79abc9e3b39p-40;
     const double high = log + log_low, low = (log - high) + log_low;
     const double product = y * high;
     const double clipped = product > 1000 ? 1000 : product < -1000 ? -1000 : product;
@@ -121,9 +122,10 @@ SMM_SCALAR double smm_power(double x, double y) {
     power = positive == infinity ? (y < 0 ? 0 : infinity) : power;
     power = positive == 1 ? 1 : power;
     const double whole = (y < 0 ? -y : y) < 0x1p52 ? (y + 0x1.8p52) - 0x1.8p52 : y;
-    const double half = 0.5 * whole, half_whole = (half < 0 ? -half : half) < 0x1p51 ? (half + 0x1.8p52) - 0x1.8p52 : half;
+    const double half = 0.5 * whole,
+                 half_whole = (half < 0 ? -half : half) < 0x1p51 ? (half + 0x1.8p52) - 0x1.8p52 : half;
     const double is_odd = whole == y && half_whole != half;
-    const double is_negative = smm_bits_of(x) >> 63;
+    const double is_negative = smm_bits_of_f64(x) >> 63;
     power = is_negative && is_odd ? -power : power;
     power = x < 0 && whole != y && positive != infinity ? __builtin_nan("") : power;
     power = x != x || y != y ? x + y : power;
@@ -220,13 +222,13 @@ SMM_SCALAR double smm_ndtr(double x) {
 /* The exponent e of x = m 2^e, 0.5 <= |m| < 1; 0 of what has none. */
 SMM_SCALAR double smm_exponent(double x) {
     const double a = x < 0 ? -x : x, scaled = a < 0x1p-1022 ? a * 0x1p54 : a, less = a < 0x1p-1022 ? 54 : 0;
-    const double e = smm_from_bits((smm_bits_of(scaled) >> 52) | 0x4330000000000000u) - (0x1p52 + 1022) - less;
+    const double e = smm_f64_of_bits((smm_bits_of_f64(scaled) >> 52) | 0x4330000000000000u) - (0x1p52 + 1022) - less;
     return a > 0 && a < __builtin_inf() ? e : 0;
 }
 
 /* x 2^y, of a whole y for which 2^y is a normal number. */
 SMM_SCALAR double smm_scaled(double x, double y) {
-    return x * smm_from_bits(smm_bits_of(y + (0x1p52 + 1023)) << 52);
+    return x * smm_f64_of_bits(smm_bits_of_f64(y + (0x1p52 + 1023)) << 52);
 }
 
 #undef SMM_SCALAR

@@ -46,6 +46,12 @@ typedef struct smm_kernel {
     intptr_t group; /* bytes of matrices that share a buffer, where something is staged; 0: whole vectors of matrices */
 } smm_kernel;
 
+/* Numbers that lie evenly spaced in each of three directions, the innermost first: so many, so many bytes apart. */
+typedef struct smm_grid {
+    void *data;
+    intptr_t extent[3], step[3];
+} smm_grid;
+
 /* The kernels of one instruction set and dtype, and the conversions around them. Packed means dense
  * row-major matrices, one right after the other. */
 typedef struct smm_kernels {
@@ -67,6 +73,12 @@ typedef struct smm_kernels {
     /* x[0] = function(x[1], ...) of so many elements, which lie step[i] bytes apart, in so many rows, next[i] apart. */
     void (*map)(smm_function function, char *const x[], const intptr_t step[], intptr_t count, const intptr_t next[],
                 intptr_t rows);
+    /* Of each type that is only stored, and computed in this one: its numbers made dense ones of this, and back,
+     * streamed around the caches or not. */
+    struct {
+        void (*widen)(void *dense, const smm_grid *from);
+        void (*narrow)(const smm_grid *to, const void *dense, bool streamed);
+    } stored[SMM_STORED_TYPES];
 } smm_kernels;
 
 /* run.c: that many bytes of the calling thread, aligned to cache lines, for the kernel that it runs. */

@@ -53,8 +53,8 @@ SMM_DTYPES(ROW, _)
 #undef ROW
 
 const smm_dtype_row smm_dtypes[SMM_DTYPE_COUNT] = {
-#define ROW(x, NAME, name, in_memory, computed, numpy, dlpack, real) \
-    {#name, #in_memory, SMM_##real, {sizeof(in_memory), sizeof(memory_##real), sizeof(int32_t)}},
+#define ROW(x, NAME, name, in_memory, c_type, numpy, dlpack, real, computed) \
+    {#name, #in_memory, SMM_##real, SMM_##computed, {sizeof(in_memory), sizeof(memory_##real), sizeof(int32_t)}},
     SMM_DTYPES(ROW, _)
 #undef ROW
 };

@@ -2,6 +2,7 @@
 #ifndef SMM_OPERATIONS_H
 #define SMM_OPERATIONS_H
 
+#include "half.h"
 #include "smallmm.h"
 
 /* Directions: sums of these. */
@@ -38,9 +39,14 @@ typedef struct smm_roles {
 } smm_roles;
 extern const smm_roles smm_roles_of[SMM_OPS];
 
+/* Types that have kernels come first, then those that are only stored. */
+#define ROW(...) +1
+enum { SMM_COMPUTED_TYPES = 0 SMM_COMPUTED(ROW, _), SMM_STORED_TYPES = 0 SMM_STORED(ROW, _) };
+#undef ROW
+
 typedef struct smm_dtype_row {
     const char *name, *c_type;
-    smm_dtype real;
+    smm_dtype real, computed;   /* itself, or the types of real results and of the kernels */
     uint8_t size[SMM_ELEMENTS]; /* bytes of an element of an operand */
 } smm_dtype_row;
 
@@ -58,7 +64,11 @@ static inline double smm_get(const void *p, smm_dtype dtype) {
     switch (dtype) {
 #define ROW(x, NAME, name, in_memory, ...) \
     case SMM_##NAME: return (double)*(const in_memory *)p;
-        SMM_DTYPES(ROW, _)
+        SMM_COMPUTED(ROW, _)
+#undef ROW
+#define ROW(x, NAME, name, in_memory, ...) \
+    case SMM_##NAME: return (double)smm_##name##_to_f32(*(const in_memory *)p);
+        SMM_STORED(ROW, _)
 #undef ROW
     case SMM_DTYPE_COUNT: break;
     }
@@ -68,7 +78,11 @@ static inline void smm_put(void *p, smm_dtype dtype, double value) {
     switch (dtype) {
 #define ROW(x, NAME, name, in_memory, ...) \
     case SMM_##NAME: *(in_memory *)p = (in_memory)value; break;
-        SMM_DTYPES(ROW, _)
+        SMM_COMPUTED(ROW, _)
+#undef ROW
+#define ROW(x, NAME, name, in_memory, ...) \
+    case SMM_##NAME: *(in_memory *)p = smm_f32_to_##name((float)value); break;
+        SMM_STORED(ROW, _)
 #undef ROW
     case SMM_DTYPE_COUNT: break;
     }

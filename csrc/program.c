@@ -1,16 +1,16 @@
 /* program.c: programs: lists of steps, all of which run on a tile of matrices before the next tile begins.
  *
  * A step is a call whose operands point into values. So each is planned like any call, once, and a thread that runs a
- * tile moves the pointers of all steps to its matrices and hands them to the kernels. Temporaries lie in a buffer of the
- * thread, where those that are no longer needed make room for others. */
+ * tile moves the pointers of all steps to its matrices and hands them to the kernels. Temporaries lie in a buffer of
+ * the thread, where those that are no longer needed make room for others. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
 
 /* Bytes that a tile's values may take: some kernels read them several times, so they should stay in L1, with room for
- * what goes through; and the least matrices of a tile, which share the start of a kernel. Tiles of 16 to 64 KB differ by
- * less than a tenth (Kalman step of 4 states, AMD Zen 4, November 2026). */
+ * what goes through; and the least matrices of a tile, which share the start of a kernel. Tiles of 16 to 64 KB differ
+ * by less than a tenth (Kalman step of 4 states, AMD Zen 4, November 2026). */
 enum { TILE_BYTES = 32 * 1024, LEAST_TILE = 16, MOST_TILE = 1024 };
 
 /* What a thread runs at most before it looks whether to go on. */
@@ -50,7 +50,7 @@ static bool is_valid(const smm_program *program) {
     if (!program || program->values < 0 || program->steps < 0) return false;
     for (int s = 0; s < program->steps; s++) {
         const smm_step *step = &program->step[s];
-        if (step->kind > SMM_STEP_CONVERT || step->call.dtype >= SMM_DTYPE_COUNT) return false;
+        if (step->kind > SMM_STEP_CONVERT || (int)step->call.dtype >= SMM_COMPUTED_TYPES) return false;
         if (step->kind == SMM_STEP_CALL && step->call.op >= SMM_OPS) return false;
         if (step->kind == SMM_STEP_MAP && step->function >= SMM_FUNCTIONS) return false;
         if (step->kind == SMM_STEP_CONVERT && (step->to < 0 || step->to >= SMM_TYPES)) return false;
@@ -61,14 +61,15 @@ static bool is_valid(const smm_program *program) {
             if (step->value[i] < -1 || step->value[i] >= program->values) return false;
             if (step->value[i] < 0 && step->kind != SMM_STEP_CALL) return false;
         }
-        if (step->kind == SMM_STEP_CALL && step->call.op == SMM_OP_INV && step->value[smm_roles_of[SMM_OP_INV].info] < 0)
+        if (step->kind == SMM_STEP_CALL && step->call.op == SMM_OP_INV &&
+            step->value[smm_roles_of[SMM_OP_INV].info] < 0)
             return false;
     }
     return true;
 }
 
-/* Where temporaries lie, in bytes of a matrix; returns what they take. One lives from the step that first uses it to the
- * last that does, and goes to the first gap that is free for as long. */
+/* Where temporaries lie, in bytes of a matrix; returns what they take. One lives from the step that first uses it to
+ * the last that does, and goes to the first gap that is free for as long. */
 static intptr_t place_temporaries(const smm_program *program, intptr_t slot[], int first[], int last[]) {
     intptr_t room = 0;
     for (int v = 0; v < program->values; v++) first[v] = last[v] = -1;

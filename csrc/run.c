@@ -17,11 +17,15 @@ static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t c
     return (smm_operand){buffer, x.batch ? rows * cols * size : 0, cols * size, size};
 }
 
-/* A thread's room: for one tile's packed operands, C having one line more for what streaming carries over, and for its
- * kernel. Too large for the stacks that some threads have, it is allocated when a thread first needs it, and freed when
- * the thread ends. */
+/* Bytes for a tile's converted operands: most tiles. Memory that no call needs is never touched. */
+enum { CONVERTED_ROOM = 512 << 10 };
+
+/* A thread's room: for one tile's packed operands, C having one line more for what streaming carries over, for its
+ * kernel, and for operands that are converted. Too large for the stacks that some threads have, it is allocated when a
+ * thread first needs it, and freed when the thread ends. */
 typedef struct buffers {
     alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE], kernel[SMM_KERNEL_ROOM];
+    alignas(SMM_LINE) char converted[CONVERTED_ROOM];
     alignas(SMM_LINE) char program[SMM_PROGRAM_ROOM];
 } buffers;
 
@@ -162,7 +166,10 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
 
 /* What the threads of a call share. */
 typedef struct job {
-    const smm_plan *plan;
+    const smm_plan *whole;  /* of the call, */
+    const smm_plan *plan;   /* and of what the kernels are called with: the same, or a tile's, */
+    const smm_tiles *tiles; /* which is NULL or one of these */
+    char *sums;             /* of a deep product's spans, if they are shared */
     smm_watch *watch;
 } job;
 
@@ -211,26 +218,30 @@ smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
     return chunks;
 }
 
-/* The block of C from (i, j) on of a deep product of k terms, by the order of reference/matmul.c: a stack of partial
- * sums, of each size at most one and the smaller ones above, takes up one chunk after the other, and equal ones are
- * added. */
-static void run_deep_block(tile *t, job *shared, const smm_call *chunks, intptr_t k, intptr_t i, intptr_t j,
-                           buffers *room) {
+/* Which chunks of a deep product of k terms are added up. */
+typedef struct span {
+    intptr_t k, first, last;
+} span;
+
+/* The sum of some chunks, for the block of C from (i, j) on, at the front of the thread's room for C. By the order of
+ * reference/matmul.c: a stack of partial sums, of each size at most one and the smaller ones above, takes up one chunk
+ * after the other, and equal ones are added. False: the call does not go on. */
+static bool sum_chunks(tile *t, job *shared, const smm_call *chunks, span x, intptr_t i, intptr_t j, buffers *room) {
     const smm_plan *plan = shared->plan;
-    const intptr_t size = smm_size(chunks->dtype), whole = k / SMM_CHUNK;
+    const intptr_t size = smm_size(chunks->dtype), whole = x.k / SMM_CHUNK;
     const intptr_t m = least(plan->rows, chunks->m - i), n = least(plan->cols, chunks->n - j), bytes = m * n * size;
     const bool cold = plan->cold && !j;
     const intptr_t each = 1 + 10000000 / (SMM_CHUNK * m * n); /* chunks, a few milliseconds' work */
-    intptr_t look = 0;                                        /* at which chunk, whether to go on */
+    intptr_t look = x.first + each;                           /* at which chunk, whether to go on */
     char *end = room->c;                                      /* of the stack */
     t->part.k = t->fed.k = SMM_CHUNK;
-    for (intptr_t done = 0, count; done < chunks->batch; done += count) {
-        count = done < whole ? least(plan->group, whole - done) : 1;
+    for (intptr_t done = x.first, count; done < x.last; done += count) {
+        count = done < whole ? least(plan->group, least(whole, x.last) - done) : 1;
         if (done >= look) {
-            if (done && !smm_goes_on(shared->watch)) return;
+            if (!smm_goes_on(shared->watch)) return false;
             look = done + each;
         }
-        if (done == whole) t->part.k = t->fed.k = k - whole * SMM_CHUNK;
+        if (done == whole) t->part.k = t->fed.k = x.k - whole * SMM_CHUNK;
         move_to_block(t, plan, chunks, done, count, i, j, room);
         t->fed.matmul.c = (smm_operand){end, bytes, n * size, size};
         smm_behind behind = {0};
@@ -239,7 +250,7 @@ static void run_deep_block(tile *t, job *shared, const smm_call *chunks, intptr_
         plan->kernel->run(&t->fed, 0, count, cold ? &behind : NULL);
         char *sum = end;
         for (intptr_t l = 0; l < count; l++, sum = (char *)t->fed.matmul.c.data + l * bytes) {
-            for (intptr_t equals = done + l; equals & 1; equals /= 2, sum = end)
+            for (intptr_t equals = done - x.first + l; equals & 1; equals /= 2, sum = end)
                 plan->kernels->add(end -= bytes, sum, m * n);
             if (sum != end) memcpy(end, sum, bytes);
             end += bytes;
@@ -247,7 +258,7 @@ static void run_deep_block(tile *t, job *shared, const smm_call *chunks, intptr_
     }
     for (; end - bytes > room->c; end -= bytes) plan->kernels->add(end - 2 * bytes, end - bytes, m * n);
     t->part.batch = 1;
-    plan->kernels->unpack(&t->part, room->c);
+    return true;
 }
 
 static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
@@ -260,7 +271,8 @@ static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
                 if (i + j && !smm_goes_on(shared->watch)) return;
-                run_deep_block(&t, shared, &chunks, call->k, i, j, room);
+                if (!sum_chunks(&t, shared, &chunks, (span){call->k, 0, chunks.batch}, i, j, room)) return;
+                plan->kernels->unpack(&t.part, room->c);
             }
     }
 }
@@ -321,9 +333,101 @@ static void look_for_failures(const smm_call *call, intptr_t first, intptr_t las
         __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
 }
 
+/* --- Types that are only stored ---------------------------------------------------------------------- */
+
+/* `count` matrices of x from number q on, in the order in which they lie in a tile: dimensions that step evenly into
+ * each other are one. */
+static smm_grid grid_of(const smm_operand *x, intptr_t q, intptr_t rows, intptr_t cols, intptr_t count) {
+    const bool by_cols = smm_is_by_columns(x, rows, cols);
+    const intptr_t extent[3] = {by_cols ? rows : cols, by_cols ? cols : rows, x->batch ? count : 1};
+    const intptr_t step[3] = {by_cols ? x->row : x->col, by_cols ? x->col : x->row, x->batch};
+    smm_grid grid = {at(x, q, 0, 0), {1, 1, 1}, {0}};
+    int last = -1;
+    for (int d = 0; d < 3; d++) {
+        if (extent[d] == 1) continue;
+        if (last >= 0 && step[d] == grid.step[last] * grid.extent[last]) {
+            grid.extent[last] *= extent[d];
+        } else {
+            grid.extent[++last] = extent[d];
+            grid.step[last] = step[d];
+        }
+    }
+    return grid;
+}
+
+/* What of the next tile lies in one piece is fetched while this one is computed. */
+static void prefetch_matrices(const smm_call *call, int i, intptr_t q, intptr_t count) {
+    intptr_t rows, cols;
+    smm_sizes_of(call->op, i, call->m, call->n, call->k, &rows, &cols);
+    const intptr_t size = smm_size_of(call->op, call->dtype, i);
+    const smm_grid grid = grid_of(&call->operand[i], q, rows, cols, count);
+    if (grid.extent[1] != 1 || grid.step[0] != size) return;
+    for (intptr_t j = 0; j < grid.extent[0] * size; j += SMM_LINE) __builtin_prefetch((const char *)grid.data + j);
+}
+
+/* Operand i of matrices q .. q+count-1, converted to where it lies in the buffer, or back. */
+static void convert(const job *shared, const smm_call *call, int i, intptr_t q, intptr_t count, char *buffer,
+                    bool back) {
+    char *const dense = buffer + (shared->tiles->place[i] - (char *)SMM_LINE);
+    const int stored = call->dtype - SMM_COMPUTED_TYPES;
+    const smm_kernels *kernels = shared->plan->kernels;
+    intptr_t rows, cols;
+    smm_sizes_of(call->op, i, call->m, call->n, call->k, &rows, &cols);
+    const smm_grid grid = grid_of(&call->operand[i], q, rows, cols, count);
+    if (back)
+        kernels->stored[stored].narrow(&grid, dense, shared->whole->nontemporal);
+    else
+        kernels->stored[stored].widen(dense, &grid);
+}
+
+/* Matrices first .. last-1 of a call of one run, a tile at a time: inputs are converted, and of a product with beta C,
+ * too; the tile is run as any other call, and its outputs are rounded. What all matrices share is converted once. */
+static void run_tiles(job *shared, const smm_call *call, intptr_t first, intptr_t last, char *buffer, buffers *room) {
+    const smm_operation *operation = &smm_operations[call->op];
+    const smm_tiles *tiles = shared->tiles;
+    const bool updates = call->op == SMM_OP_MATMUL && call->matmul.beta.data;
+    smm_call tile = tiles->plan.call;
+    tile.failed = call->failed;
+    for (int i = 0; i < operation->count; i++)
+        if (operation->operand[i].element != SMM_INT32 && tile.operand[i].data)
+            tile.operand[i].data = buffer + ((char *)tile.operand[i].data - (char *)SMM_LINE);
+    for (intptr_t q = first; q < last; q += tiles->batch) {
+        const intptr_t count = tile.batch = least(tiles->batch, last - q);
+        for (int i = 0; i < operation->count; i++) {
+            const smm_operand *x = &call->operand[i];
+            const bool is_read = operation->operand[i].direction & SMM_READ || (updates && x == &call->matmul.c);
+            if (operation->operand[i].element == SMM_INT32)
+                tile.operand[i].data = at(x, q, 0, 0);
+            else if (is_read && tiles->place[i] && (x->batch || q == first))
+                convert(shared, call, i, q, count, buffer, false);
+        }
+        const intptr_t next = least(tiles->batch, last - q - count);
+        for (int i = 0; i < operation->count && next > 0 && shared->whole->cold; i++)
+            if (operation->operand[i].direction == SMM_IN && call->operand[i].batch)
+                prefetch_matrices(call, i, q + count, next);
+        run_matrices(shared, &tile, 0, count, room);
+        look_for_failures(&tile, 0, count);
+        for (int i = 0; i < operation->count; i++)
+            if (operation->operand[i].direction & SMM_WRITTEN && tiles->place[i])
+                convert(shared, call, i, q, count, buffer, true);
+    }
+}
+
+/* The same in a buffer that is large enough. False: there is no memory for it. */
+static bool run_stored(job *shared, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
+    const intptr_t bytes = shared->tiles->bytes;
+    char *const own = bytes > CONVERTED_ROOM ? aligned_alloc(SMM_LINE, bytes) : NULL;
+    if (bytes > CONVERTED_ROOM && !own) return false;
+    run_tiles(shared, call, first, last, own ? own : room->converted, room);
+    free(own);
+    return true;
+}
+
+/* --- Any call ---------------------------------------------------------------------------------------- */
+
 static bool run_range(void *context, intptr_t first, intptr_t last) {
     job *const shared = context;
-    const smm_plan *plan = shared->plan;
+    const smm_plan *plan = shared->whole;
     const intptr_t batch = plan->call.batch;
     buffers *const room = room_of_thread();
     if (!room) {
@@ -341,10 +445,105 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
         if (plan->runs > 1) run = smm_run_of(&plan->call, r);
         const smm_call *call = plan->runs > 1 ? &run : &plan->call;
         count = least(least(plan->piece, last - q), batch - from);
-        run_matrices(shared, call, from, from + count, room);
-        look_for_failures(call, from, from + count);
+        if (!shared->tiles) {
+            run_matrices(shared, call, from, from + count, room);
+            look_for_failures(call, from, from + count);
+        } else if (!run_stored(shared, call, from, from + count, room)) {
+            smm_end(shared->watch, SMM_ERR_MEMORY);
+            return false;
+        }
     }
     return true;
+}
+
+/* --- Few matrices, each in parts --------------------------------------------------------------------- */
+
+/* Repetition x / batch of a call, whose matrix x % batch becomes its only one. */
+static smm_call matrix_of(const smm_call *call, intptr_t x) {
+    smm_call one = smm_run_of(call, x / call->batch);
+    for (int i = 0; i < smm_operations[call->op].count; i++)
+        one.operand[i].data = at(&one.operand[i], x % call->batch, 0, 0);
+    one.batch = 1;
+    return one;
+}
+
+/* Where the sums of one span of a matrix's chunks lie, a matrix like C, but dense. */
+static char *sums_of(const job *x, intptr_t matrix, intptr_t span) {
+    const smm_call *c = &x->plan->call;
+    const intptr_t blocks = smm_pieces(c->m, x->plan->rows) * smm_pieces(c->n, x->plan->cols);
+    return x->sums + (matrix * (x->plan->parts / blocks) + span) * c->m * c->n * smm_size(c->dtype);
+}
+
+static void put_aside(const job *shared, const buffers *room, intptr_t matrix, intptr_t span, intptr_t i, intptr_t j) {
+    const smm_plan *plan = shared->plan;
+    const smm_call *c = &plan->call;
+    const intptr_t size = smm_size(c->dtype);
+    const intptr_t m = least(plan->rows, c->m - i), n = least(plan->cols, c->n - j);
+    char *to = sums_of(shared, matrix, span) + (i * c->n + j) * size;
+    for (intptr_t l = 0; l < m; l++) memcpy(to + l * c->n * size, room->c + l * n * size, n * size);
+}
+
+static bool run_part(job *shared, const smm_call *call, intptr_t matrix, intptr_t part, buffers *room) {
+    const smm_plan *plan = shared->plan;
+    const intptr_t by_cols = smm_pieces(call->n, plan->cols), blocks = smm_pieces(call->m, plan->rows) * by_cols;
+    const intptr_t block = part % blocks, i = block / by_cols * plan->rows, j = block % by_cols * plan->cols;
+    if (!plan->deep) {
+        tile t = {*call, *call};
+        move_to_block(&t, plan, call, 0, 1, i, j, room);
+        run_tile(&t, plan, room);
+        return true;
+    }
+    const smm_call chunks = smm_chunks_of(call, 0);
+    const intptr_t first = part / blocks * plan->span, last = least(chunks.batch, first + plan->span);
+    tile t = {chunks, chunks};
+    if (!sum_chunks(&t, shared, &chunks, (span){call->k, first, last}, i, j, room)) return false;
+    if (shared->sums)
+        put_aside(shared, room, matrix, part / blocks, i, j);
+    else
+        plan->kernels->unpack(&t.part, room->c);
+    return true;
+}
+
+static bool run_parts(void *context, intptr_t first, intptr_t last) {
+    job *const shared = context;
+    const smm_plan *plan = shared->plan;
+    buffers *const room = room_of_thread();
+    if (!room) {
+        smm_end(shared->watch, SMM_ERR_MEMORY);
+        return false;
+    }
+    for (intptr_t x = first; x < last; x++) {
+        const smm_call one = matrix_of(&plan->call, x / plan->parts);
+        if (!smm_goes_on(shared->watch) || !run_part(shared, &one, x / plan->parts, x % plan->parts, room)) return false;
+    }
+    return true;
+}
+
+/* Add the sums of all spans, level by level neighbours, as the chunks within them were. */
+static void add_spans(const job *shared, intptr_t matrices, intptr_t spans) {
+    const smm_plan *plan = shared->plan;
+    for (intptr_t q = 0; q < matrices; q++) {
+        for (intptr_t step = 1; step < spans; step *= 2)
+            for (intptr_t s = 0; s + step < spans; s += 2 * step)
+                plan->kernels->add(sums_of(shared, q, s), sums_of(shared, q, s + step), plan->call.m * plan->call.n);
+        const smm_call one = matrix_of(&plan->call, q);
+        plan->kernels->unpack(&one, sums_of(shared, q, 0));
+    }
+}
+
+static smm_status run_in_parts(job *shared) {
+    const smm_plan *plan = shared->plan;
+    const smm_call *c = &plan->call;
+    const intptr_t matrices = plan->runs * c->batch,
+                   spans = plan->deep ? smm_pieces(smm_pieces(c->k, SMM_CHUNK), plan->span) : 1;
+    if (spans > 1) {
+        shared->sums = malloc(matrices * spans * c->m * c->n * smm_size(c->dtype));
+        if (!shared->sums) return SMM_ERR_MEMORY;
+    }
+    smm_parallel_for(matrices * plan->parts, plan->chunk, plan->threads, run_parts, shared);
+    if (spans > 1 && shared->watch->status == SMM_OK) add_spans(shared, matrices, spans);
+    free(shared->sums);
+    return shared->watch->status;
 }
 
 /* Inverses of which nobody wants info, which they cannot do without: some at a time. */
@@ -368,15 +567,23 @@ smm_status smm_run(const smm_call *call) {
     const smm_status status = smm_plan_call(call, &plan);
     if (status || plan.nothing) return status;
     if (call->op == SMM_OP_INV && !call->inv.info.data) return run_with_info(call);
+    smm_tiles tiles;
     smm_watch watch = {.caller = pthread_self()};
-    job shared = {&plan, &watch};
+    job shared = {.whole = &plan, .plan = &plan, .watch = &watch};
+    if (smm_is_stored(call->dtype)) {
+        const smm_status none = smm_plan_tiles(&plan, &tiles);
+        if (none) return none;
+        shared.plan = &tiles.plan;
+        shared.tiles = &tiles;
+    }
+    if (plan.parts > 1) return run_in_parts(&shared);
     smm_parallel_for(plan.runs * plan.call.batch, plan.chunk, plan.threads, run_range, &shared);
     return watch.status;
 }
 
 void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch) {
     buffers *const room = room_of_thread();
-    job own = {plan, watch};
+    job own = {.whole = plan, .plan = plan, .watch = watch};
     for (intptr_t r = 0; r < plan->runs; r++) {
         smm_call run;
         if (plan->runs > 1) run = smm_run_of(call, r);
@@ -388,18 +595,27 @@ void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch) 
 
 smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
     smm_plan plan;
+    smm_tiles tiles;
     const smm_status status = smm_plan_call(call, &plan);
     if (status && status != SMM_ERR_ORDER) return status;
+    const bool in_tiles = smm_is_stored(call->dtype) && !status && !plan.nothing;
+    if (in_tiles) {
+        const smm_status none = smm_plan_tiles(&plan, &tiles);
+        if (none) return none;
+    }
+    const smm_plan *of_kernel = in_tiles ? &tiles.plan : &plan;
     *info = (smm_plan_info){
-        .kernel = plan.kernel ? plan.kernel->name : NULL,
+        .kernel = of_kernel->kernel ? of_kernel->kernel->name : NULL,
         .isa = smm_isa(),
-        .swapped = plan.swapped,
-        .pack_a = plan.staged & SMM_PACK_A,
-        .pack_b = plan.staged & SMM_PACK_B,
-        .stage_c = plan.staged & SMM_STAGE_C,
+        .computed = in_tiles ? smm_dtypes[tiles.plan.call.dtype].name : NULL,
+        .swapped = plan.swapped != (in_tiles && tiles.plan.swapped),
+        .pack_a = of_kernel->staged & SMM_PACK_A,
+        .pack_b = of_kernel->staged & SMM_PACK_B,
+        .stage_c = of_kernel->staged & SMM_STAGE_C,
         .nontemporal = plan.nontemporal,
         .threads = plan.threads,
-        .group = plan.group,
+        .parts = plan.parts,
+        .group = in_tiles ? tiles.batch : plan.group,
         .flops = plan.flops,
         .bytes = plan.bytes,
     };

@@ -39,7 +39,8 @@ typedef enum smm_status {
     SMM_ERR_STOPPED,  /* by what smm_set_interrupt was given; outputs are undefined */
 } smm_status;
 
-/* Element types: SMM_F32, SMM_F64, the rows of dtypes.def. */
+/* Element types: SMM_F32, SMM_F64, SMM_F16, SMM_BF16, the rows of dtypes.def. Operands of the last two hold 16 bits;
+ * they are computed as float32, and results are rounded once, to nearest, ties to even. */
 typedef enum smm_dtype {
 #define SMM_DTYPE(x, NAME, ...) SMM_##NAME,
     SMM_DTYPES(SMM_DTYPE, _)
@@ -127,15 +128,17 @@ typedef struct smm_call {
 
 /* What `smm_run` would do with a call: a pure look-up, for people and for tests. */
 typedef struct smm_plan_info {
-    const char *kernel;  /* e.g. "smm_matmul_rows_f64_avx512" */
-    const char *isa;     /* e.g. "avx512" */
-    bool swapped;        /* computed as C^T = B^T A^T, because C is column-major */
-    bool pack_a, pack_b; /* copied tile by tile, of deep sums chunk by chunk, into a form the kernel reads */
-    bool stage_c;        /* C passes through a buffer in L1 (strided, scaled or streamed output, deep sums) */
-    bool nontemporal;    /* C is written around the caches */
-    int threads;         /* threads that take part */
-    intptr_t group;      /* matrices, of deep sums chunks, per tile when packing or staging */
-    double flops, bytes; /* work and compulsory traffic of the whole call */
+    const char *kernel;   /* e.g. "smm_matmul_rows_f64_avx512" */
+    const char *isa;      /* e.g. "avx512" */
+    const char *computed; /* "f32": the type that operands are converted to and results rounded from; NULL: their own */
+    bool swapped;         /* computed as C^T = B^T A^T, because C is column-major */
+    bool pack_a, pack_b;  /* copied tile by tile, of deep sums chunk by chunk, into a form the kernel reads */
+    bool stage_c;         /* C passes through a buffer in L1 (strided, scaled or streamed output, deep sums) */
+    bool nontemporal;     /* C is written around the caches */
+    int threads;          /* threads that take part */
+    intptr_t parts;       /* that threads share of each matrix, where there are few: blocks of C, spans of deep sums */
+    intptr_t group;       /* matrices, of deep sums chunks, per tile when packing, staging or converting */
+    double flops, bytes;  /* work and compulsory traffic of the whole call */
 } smm_plan_info;
 
 /* Run a call. Returns once C is written; safe to call from several threads at once. */

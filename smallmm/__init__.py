@@ -17,14 +17,6 @@ except (ValueError, ModuleNotFoundError) as why:
     raise explained(why) from None
 
 from . import _gradients, cuda  # noqa: F401  # the rules
-from ._cholesky import (
-    ChoFactorResult,
-    CholeskyExResult,
-    cho_factor,
-    cho_solve,
-    cholesky,
-    cholesky_ex,
-)
 from ._chains import (
     KalmanStepResult,
     congruence,
@@ -33,6 +25,14 @@ from ._chains import (
     mahalanobis,
     ridge,
     whiten,
+)
+from ._cholesky import (
+    ChoFactorResult,
+    CholeskyExResult,
+    cho_factor,
+    cho_solve,
+    cholesky,
+    cholesky_ex,
 )
 from ._config import get_num_threads, set_num_threads, show_config, threads
 from ._contract import contract, einsum, kron_apply, sum_factorized

@@ -53,8 +53,9 @@ def kalman_step(x: Any, p: Any, z: Any, f: Any, h: Any, q: Any, r: Any) -> Any:
 
     Notes
     -----
-    ``p' = f p f^T + q``, ``s = h p' h^T + r``, ``k = p' h^T s^-1`` by Cholesky, then ``x = f x + k (z - h f x)``
-    and ``p = p' - k h p'``. 4 n^3 + 6 n^2 m + 4 n m^2 + m^3 / 3 operations. p is symmetric up to rounding.
+    ``p' = f p f^T + q``, ``s = h p' h^T + r``, ``k = p' h^T s^-1`` by Cholesky, then
+    ``x = f x + k (z - h f x)`` and ``p = p' - k h p'``. 4 n^3 + 6 n^2 m + 4 n m^2 + m^3 / 3 operations.
+    p is symmetric up to rounding.
 
     R. E. Kalman, "A new approach to linear filtering and prediction problems" (1960).
 
@@ -99,8 +100,8 @@ def congruence(a: Any, x: Any) -> Any:
 
     Notes
     -----
-    Two products, 2 m n (n + m) operations. The result has the bits of ``(a @ x) @ a.mT``. It is symmetric up to
-    rounding if X is.
+    Two products, 2 m n (n + m) operations. The result has the bits of ``(a @ x) @ a.mT``. It is symmetric
+    up to rounding if X is.
 
     Examples
     --------

@@ -206,7 +206,7 @@ class _Compiler:
         sizes: dict[str, int] = {}
         owns = [x[2][: len(x[2]) - len(dims)] for x, dims in zip(shapes, present, strict=True)]
         own = np.broadcast_shapes(*owns)
-        operands = []
+        operands: list[Any] = []
         given = iter(zip(shapes, present, strict=True))
         for _, _, optional, _, row, col in rows:
             if optional and not whole:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._shapes import broadcast_shapes, core_dimensions
+from ._shapes import arithmetic, broadcast_shapes, core_dimensions, meet
 
 # Elements of the largest operand in a block: without a temporary of its size, with one or two, or with many
 NO_TEMPORARIES = 1 << 62
@@ -49,8 +49,9 @@ class Composition:
         """As of a gufunc. Python's numbers are given as types, and follow the arrays."""
         arrays = [x for x in dtypes[: self.nin] if isinstance(x, np.dtype)]
         common = np.result_type(*arrays or [np.dtype(float)])
+        meet(common)
         own = _core.inv.resolve_dtypes((common, None, None))[1]
-        return (*(own,) * self.nin, *(np.dtype(x or own) for x in self._dtypes))
+        return (*(arithmetic(own),) * self.nin, *(np.dtype(x or own) for x in self._dtypes))
 
     def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results, in the library of the operands. Some operands may be numbers."""
@@ -74,7 +75,10 @@ class Composition:
             if out is not None:
                 _check_output(out, dtype, batch, core)
         with np.errstate(all="ignore"):
-            results = self._in_blocks(arrays, batch)
+            results = [
+                np.asarray(x).astype(dtype, copy=False) if dtype != arithmetic(dtype) else x
+                for x, dtype in zip(self._in_blocks(arrays, batch), dtypes[self.nin :], strict=True)
+            ]
         for out, result in zip(outs, results, strict=True):
             if out is not None:
                 np.copyto(out, result, casting="same_kind")

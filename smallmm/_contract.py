@@ -1,5 +1,5 @@
-"""Contractions, of any number of operands: `_subscripts` makes products of pairs of them. Where there is a batch
-and more than one step, the steps are one fused function."""
+"""Contractions, of any number of operands: `_subscripts` makes products of pairs of them. Where there is a
+batch and more than one step, the steps are one fused function."""
 
 import re
 from collections.abc import Sequence
@@ -32,7 +32,8 @@ def contract(subscripts: str, /, *operands: ArrayLike, path: Any = None, out: An
         One or more arrays.
     path : sequence of tuples of int, optional
         Which operands are multiplied in which order, as `numpy.einsum_path` and
-        ``opt_einsum.contract_path`` give it. None: the order with the fewest operations that the former finds.
+        ``opt_einsum.contract_path`` give it. None: the order that the former finds by
+        its greedy search.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
 
@@ -80,8 +81,8 @@ def einsum(subscripts: str, /, *operands: ArrayLike, path: Any = None, out: Any 
     Parameters
     ----------
     subscripts, *operands, path, out
-        As of `contract`. A letter may be summed over by several operands, alone, or stand for a diagonal, as in
-        `numpy.einsum`. Subscripts in the form of lists are not taken.
+        As of `contract`. A letter may be summed over by several operands, alone, or stand for a diagonal, as
+        in `numpy.einsum`. Subscripts in the form of lists are not taken.
 
     Returns
     -------
@@ -99,8 +100,8 @@ def einsum(subscripts: str, /, *operands: ArrayLike, path: Any = None, out: Any 
 
     Notes
     -----
-    The operations of `contract`. A product of two stacks of matrices, such as ``"...ij,...jk->...ik"``, is one
-    call of `matmul`, with its bits.
+    The operations of `contract`. A product of two stacks of matrices, such as ``"...ij,...jk->...ik"``, is
+    one call of `matmul`, with its bits.
 
     Examples
     --------
@@ -127,16 +128,24 @@ def _plain_product(subscripts: Any, a: Any, b: Any) -> Any:
 def _known_product(subscripts: str, a: int, b: int) -> tuple[Any, int, int]:
     """The product, how many dimensions lead in both operands, and which of the second is summed over."""
     none = None, 0, 0
-    found = re.fullmatch(r"(\.{3})?([a-zA-Z]*),(\.{3})?([a-zA-Z]*)->(\.{3})?([a-zA-Z]*)", subscripts.replace(" ", ""))
+    found = re.fullmatch(
+        r"(\.{3})?([a-zA-Z]*),(\.{3})?([a-zA-Z]*)->(\.{3})?([a-zA-Z]*)", subscripts.replace(" ", "")
+    )
     if not found:
         return none
     dots, (x, y, z) = found.group(1, 3, 5), found.group(2, 4, 6)
     if len(set(dots)) > 1 or (not dots[0] and (a, b) != (len(x), len(y))) or a < len(x) or b < len(y):
         return none
     lead = x[:-2]
-    if (dots[0] and lead) or len(set(x)) < len(x) or len(x) < 2 or not y.startswith(lead) or not z.startswith(lead):
+    if (
+        (dots[0] and lead)
+        or len(set(x)) < len(x)
+        or len(x) < 2
+        or not y.startswith(lead)
+        or not z.startswith(lead)
+    ):
         return none
-    i, j = x[-2:]
+    i, j = x[-2], x[-1]
     y, z = y[len(lead) :], z[len(lead) :]
     if len(y) == 2 and y[0] == j and y[1] not in x and z == i + y[1]:
         return _products.matmul, len(lead), -2
@@ -156,7 +165,7 @@ def _fused(op: str, arrays: list[Any], labels: list[Labels], order: Labels, pair
         if len(set(some)) < len(some):
             return None
         own = [x for x in some if x in order[:batch]]
-        while own and some[: len(own)] != tuple(own) or own != [x for x in order[:batch] if x in own]:
+        while (own and some[: len(own)] != tuple(own)) or own != [x for x in order[:batch] if x in own]:
             batch -= 1
             own = [x for x in some if x in order[:batch]]
     lead = order[:batch]
@@ -164,8 +173,8 @@ def _fused(op: str, arrays: list[Any], labels: list[Labels], order: Labels, pair
     stacks = []
     for x, some in zip(arrays, labels, strict=True):
         sizes = dict(zip(some, x.shape, strict=True))
-        own = tuple(None if y not in some else slice(None) for y in lead)
-        stacks.append(x[(*own, ...)])
+        index = tuple(None if y not in some else slice(None) for y in lead)
+        stacks.append(x[(*index, ...)])
         count = max(count, prod(sizes.get(y, 1) for y in lead))
     if count < _LEAST_BATCH:
         return None
@@ -175,7 +184,9 @@ def _fused(op: str, arrays: list[Any], labels: list[Labels], order: Labels, pair
 
 @cache
 def _fused_function(op: str, cores: tuple[Labels, ...], order: Labels, pairs: Pairs) -> Fused:
-    names = {label: f"d{i}" for i, label in enumerate(dict.fromkeys(y for some in (*cores, order) for y in some))}
+    names = {
+        label: f"d{i}" for i, label in enumerate(dict.fromkeys(y for some in (*cores, order) for y in some))
+    }
     signature = ",".join("(" + ",".join(names[y] for y in some) + ")" for some in cores)
 
     def function(*arrays: Any) -> Any:
@@ -288,8 +299,9 @@ def sum_factorized(b1: ArrayLike, d: ArrayLike, u: ArrayLike, /, *, out: Any = N
 
     Notes
     -----
-    Six products along one dimension each, and one by D, in one pass: 4 (q p^3 + q^2 p^2 + q^3 p) operations per
-    element in place of 4 q^3 p^3 (S. A. Orszag, "Spectral methods for problems in complex geometries", 1980).
+    Six products along one dimension each, and one by D, in one pass: 4 (q p^3 + q^2 p^2 + q^3 p) operations
+    per element in place of 4 q^3 p^3 (S. A. Orszag, "Spectral methods for problems in
+    complex geometries", 1980).
 
     Examples
     --------

@@ -11,7 +11,6 @@ from ._arrays import without_labels
 from ._catalog import composed_of_others
 from ._compose import composed, dimensions, namespace_of, permuted, sums
 from ._composition import NO_TEMPORARIES, Composition
-from ._errors import shown
 from ._options import integer
 from ._products import matmul
 

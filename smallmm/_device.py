@@ -14,10 +14,11 @@ from . import _core, cuda
 from ._adapters import library_of, on_device, type_name
 from ._adapters.base import CUDA, Device
 from ._composition import Composition
-from ._errors import explain_failure, wrong_dtype
+from ._errors import explain_failure, wrong_dtype_on_device
 from ._shapes import (
     MOST_ORDER,
     PRODUCTS,
+    arithmetic,
     computed_dtypes,
     core_dimensions,
     core_sizes,
@@ -56,7 +57,7 @@ def call(
     operands |= {name: x for name, x in arrays.items() if name in operands}
     for name, info in infos.items():
         if not _is_real(info.dtype):
-            raise wrong_dtype(op, name, info.dtype)
+            raise wrong_dtype_on_device(op, name, info.dtype)
         if len(info.shape) > _MOST_DIMS:
             raise ValueError(
                 f"{op}: {name} has {len(info.shape)} dimensions; expected at most {_MOST_DIMS} on a device, "
@@ -79,8 +80,8 @@ def call(
 
     typed = {name: shaped[name] if name in infos else x for name, x in operands.items()}
     narrow = narrow_dtype(gufunc, typed)
-    dtypes = computed_dtypes(gufunc, typed, {})
-    dtypes = [library.nearest(dtype) for dtype in dtypes]
+    own_dtypes = [library.nearest(narrow or dtype) for dtype in computed_dtypes(gufunc, typed, {})]
+    dtypes = [library.nearest(arithmetic(dtype)) for dtype in computed_dtypes(gufunc, typed, {})]
     computed = library.nearest(working_dtype(gufunc, typed))
     for name, info in infos.items():
         wanted = "int32" if name == "pivots" else computed.name
@@ -118,11 +119,13 @@ def call(
             f"{MOST_ORDER**2}); {library.name} may"
         )
     answers = []
-    for output, result, out in zip(outputs, results, [*outs.values(), *[None] * gufunc.nout], strict=False):
+    for output, own, result, out in zip(
+        outputs, own_dtypes, results, [*outs.values(), *[None] * gufunc.nout], strict=False
+    ):
         if output.given is not None and result is not output.given:
             output.given[...] = result
-        if narrow and output.given is None:
-            result = library.astype(result, narrow.name)
+        if own != output.dtype and output.given is None:
+            result = library.astype(result, own.name)
         answers.append(result if out is None else out)
     return answers[0] if len(answers) == 1 else tuple(answers)
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._shapes import PRODUCTS, broadcast_shapes, core_dimensions, output_dtypes
+from ._shapes import PRODUCTS, broadcast_shapes, core_dimensions, is_bfloat16, output_dtypes
 
-_DTYPES = "float16, float32, float64, an integer type or bool"
+_DTYPES = "float16, bfloat16, float32, float64, an integer type or bool"
 
 # The first output of these is the transpose of what the caller gave.
 _TRANSPOSING = [name for name, (operation, _) in _core.gufunc_rows.items() if operation == "QR_RAW"]
@@ -90,8 +90,13 @@ def shown(x: Any) -> str:
 
 
 def wrong_dtype(op: str, name: str, dtype: Any) -> TypeError:
+    return TypeError(f"{op}: {name} has dtype {dtype}; expected {_DTYPES}")
+
+
+def wrong_dtype_on_device(op: str, name: str, dtype: Any) -> TypeError:
     advice = ": convert it to float32, which holds every bfloat16" if str(dtype) == "bfloat16" else ""
-    return TypeError(f"{op}: {name} has dtype {dtype}; expected {_DTYPES}{advice}")
+    expected = _DTYPES.replace("bfloat16, ", "")
+    return TypeError(f"{op}: {name} has dtype {dtype}; expected {expected} on a device{advice}")
 
 
 def explain_failure(
@@ -111,8 +116,10 @@ def explain_failure(
         if name == "pivots":
             if array.dtype.kind not in "iu":
                 return TypeError(f"{op}: {name} has dtype {array.dtype}; expected an integer type")
-        elif array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        elif (array.dtype.kind not in "biuf" or array.dtype.itemsize > 8) and not is_bfloat16(array.dtype):
             return wrong_dtype(op, name, array.dtype)
+    if (mixed := _without_common_dtype(op, arrays)) is not None:
+        return mixed
     for (name, out), dtype in zip(outs.items(), output_dtypes(gufunc, operands, kwargs), strict=False):
         if out is None:
             continue
@@ -128,6 +135,18 @@ def explain_failure(
     if "axes" in kwargs:
         return None
     return _explain_shapes(op, gufunc, arrays, outs)
+
+
+def _without_common_dtype(op: str, arrays: dict[str, np.ndarray]) -> TypeError | None:
+    """NumPy has no dtype that holds float16 and bfloat16."""
+    names = [name for name, x in arrays.items() if is_bfloat16(x.dtype)]
+    halves = [name for name, x in arrays.items() if x.dtype == np.float16 and x.ndim]
+    if not names or not halves:
+        return None
+    return TypeError(
+        f"{op}: {halves[0]} has dtype float16 but {names[0]} has bfloat16; expected one of them, or float32, "
+        "which holds both"
+    )
 
 
 def explain_pivots(op: str, pivots: Any) -> ValueError | None:

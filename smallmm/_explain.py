@@ -20,12 +20,14 @@ class Explanation(NamedTuple):
 
     op: str
     kernel: str | None  # "lapack ..." beyond the order of our kernels; None: nothing to compute
+    computed: str | None  # the dtype that float16 and bfloat16 are converted to; None: the operands' own
     isa: str  # or the architecture of a GPU, sm_90
     packed: tuple[str, ...]  # operands copied tile by tile into a form that the kernel reads
     staged: bool  # the output passes through a buffer
     nontemporal: bool  # the output is written around the caches
     swapped: bool  # computed as C^T = B^T A^T
     threads: int  # on a GPU: of a block
+    parts: int  # that threads share of each matrix, where there are few; on a GPU: 1
     group: int  # matrices that share a buffer; on a GPU: of a block
     calls: int  # runs of equally spaced matrices that the batch dimensions fall into
     matrices: int
@@ -51,9 +53,11 @@ class Explanation(NamedTuple):
         if self.kernel is None:
             return f"{self.op}: nothing to compute"
         how = [f"packs {' and '.join(self.packed)}"] if self.packed else []
+        how += [f"each matrix in {self.parts} parts"] if self.parts > 1 else []
         how += ["computed transposed"] if self.swapped else []
         how += ["output staged"] if self.staged else []
         how += ["output written around the caches"] if self.nontemporal else []
+        how += [f"computed in {self.computed}, and rounded once"] if self.computed else []
         how += [f"tuned on {self.tuned_on}"] if self.tuned_on else []
         how += ["the kernel's baseline"] if self.source == "baseline" else []
         return "\n".join(
@@ -115,6 +119,8 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     if plan["kernel"] is None and plan["matrices"]:
         plan["kernel"] = f"lapack {_lapack.FALLBACKS[gufunc].routine}"
         plan.update(threads=1, nontemporal=False)
+    if plan["computed"] is not None:
+        plan["computed"] = f"float{plan['computed'].removeprefix('f')}"
     return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), **plan)
 
 

@@ -1,5 +1,5 @@
-"""`fuse`: a function of one matrix of each stack becomes a function of whole stacks, all of whose steps run on
-a few matrices at a time."""
+"""`fuse`: a function of one matrix of each stack becomes a function of whole stacks, all of whose steps run
+on a few matrices at a time."""
 
 import functools
 import inspect
@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _core
 from ._adapters import library_of, on_device
 from ._arrays import as_numpy, without_labels
 from ._compile import NotCompiled, compiled, info_columns, needed_steps
@@ -115,7 +114,8 @@ class Fused:
             x.kind is x.VAR_POSITIONAL for x in inspect.signature(function).parameters.values()
         ):
             raise ValueError(
-                f"fuse: signature {signature!r} has {len(self._inputs)} operands; {self._name} has {len(names)}"
+                f"fuse: signature {signature!r} has {len(self._inputs)} operands; {self._name} has "
+                f"{len(names)}"
             )
         self._plans: dict[Any, _Plan] = {}
         self._last: tuple[Any, _Plan] | None = None
@@ -152,7 +152,7 @@ class Fused:
         batch = self._batch(operands)
         matrices = int(np.prod(batch, dtype=np.int64))
         program, why = self._program_for(plan, operands)
-        details: dict[str, Any] = dict(tile=0, temporaries=0, flops=0.0, bytes=0.0, saved=0.0, kernels=())
+        details: dict[str, Any] = {"tile": 0, "temporaries": 0, "flops": 0.0, "saved": 0.0, "kernels": ()}
         fused = program is not None
         if fused and all(isinstance(x, np.ndarray) for x in operands):
             one = [
@@ -172,7 +172,7 @@ class Fused:
         steps = tuple(
             FusedStep(
                 step.label,
-                tuple(_shape_of(x, plan.record) for x in step.operands) + (step.results[0].shape,),
+                (*(_shape_of(x, plan.record) for x in step.operands), step.results[0].shape),
                 kernels.get(step),
             )
             for step in plan.steps
@@ -241,7 +241,8 @@ class Fused:
         if x.dtype.kind == "f" and x.dtype.itemsize in (4, 8):
             return x.astype(x.dtype.newbyteorder("="))
         raise TypeError(
-            f"{self._name}: {name} has dtype {x.dtype}; fused functions take float32, float64, integers and bool"
+            f"{self._name}: {name} has dtype {x.dtype}; fused functions take float32, float64, integers "
+            "and bool"
         )
 
     def _batch(self, operands: list[Any]) -> tuple[int, ...]:
@@ -259,7 +260,8 @@ class Fused:
                 if expected != size:
                     known = [str(sizes.get(d, d)) for d in dims]
                     raise ValueError(
-                        f"{self._name}: {name} has shape {tuple(x.shape)}; expected (..., {', '.join(known)}) "
+                        f"{self._name}: {name} has shape {tuple(x.shape)}; expected "
+                        f"(..., {', '.join(known)}) "
                         f"for {_words(dims)}"
                     )
             stacks.append(tuple(x.shape)[: x.ndim - len(dims)])
@@ -283,8 +285,8 @@ class Fused:
         except TypeError:
             wrong = next(name for name, x in options.items() if not _is_hashable(x))
             raise TypeError(
-                f"{self._name}: {wrong} is {shown(options[wrong])}; arrays are positional arguments, and keywords "
-                "are numbers or strings that the record depends on"
+                f"{self._name}: {wrong} is {shown(options[wrong])}; arrays are positional arguments, and "
+                "keywords are numbers or strings that the record depends on"
             ) from None
         if len(self._plans) >= _MOST_RECORDS:
             self._plans.clear()
@@ -318,7 +320,9 @@ class Fused:
         }
         for i, (x, dims) in enumerate(zip(results, self._outputs, strict=True)):
             expected = tuple(int(d) if d.isdigit() else sizes.get(d, -1) for d in dims)
-            if len(expected) != x.ndim or any(a not in (b, -1) for a, b in zip(expected, x.shape, strict=True)):
+            if len(expected) != x.ndim or any(
+                a not in (b, -1) for a, b in zip(expected, x.shape, strict=True)
+            ):
                 raise ValueError(
                     f"{self._name}: result {i} has shape {x.shape}; its signature {self.signature!r} says "
                     f"{_words(dims)}"
@@ -420,7 +424,8 @@ class Fused:
             for name, x in zip(self._names, operands, strict=True):
                 if isinstance(x, np.ndarray):
                     raise TypeError(
-                        f"{self._name}: {name} is a numpy.ndarray, others are {type(foreign).__name__}s; expected "
+                        f"{self._name}: {name} is a numpy.ndarray, others are {type(foreign).__name__}s; "
+                        "expected "
                         "arrays of one library"
                     )
         operands = [_promoted(xp, x) for x in operands]
@@ -438,7 +443,8 @@ class Fused:
         outs = list(out) if isinstance(out, tuple) else [out]
         if len(outs) != len(plan.results):
             raise TypeError(
-                f"{self._name}: out is {'a tuple of ' + str(len(outs)) if isinstance(out, tuple) else 'one array'}; "
+                f"{self._name}: out is "
+                f"{f'a tuple of {len(outs)}' if isinstance(out, tuple) else 'one array'}; "
                 f"expected {len(plan.results)}"
             )
         return outs
@@ -461,8 +467,9 @@ class Fused:
             at = f", the first at index {where}" if where else ""
             number = plan.steps.index(step)
             raise LinAlgError(
-                f"{self._name}: step {number}, {step.label}, fails for {count} of {bad.size} matrices{at}: info is "
-                f"{code}, as {step.label} says; see .info, with a column for each step that can fail, and .result",
+                f"{self._name}: step {number}, {step.label}, fails for {count} of {bad.size} matrices{at}: "
+                f"info is {code}, as {step.label} says; see .info, with a column for each step that can "
+                "fail, and .result",
                 info,
                 answer,
             )
@@ -546,7 +553,10 @@ def _parsed(name: str, signature: Any) -> tuple[list[list[str]], list[list[str]]
     if not isinstance(signature, str) or not re.fullmatch(rf"\s*{side}\s*(?:->\s*{side}\s*)?", signature):
         raise ValueError(f"fuse: signature of {name} is {shown(signature)}; expected '(n,n),(n)->(n)', say")
     sides = [
-        [[d.strip() for d in core.split(",")] if core.strip() else [] for core in re.findall(r"\((.*?)\)", part)]
+        [
+            [d.strip() for d in core.split(",")] if core.strip() else []
+            for core in re.findall(r"\((.*?)\)", part)
+        ]
         for part in signature.split("->")
     ]
     return sides[0], sides[1] if len(sides) > 1 else None
@@ -598,7 +608,12 @@ def _is_hashable(x: Any) -> bool:
 
 
 def _dtype_of(x: Any) -> np.dtype:
-    return x.dtype if isinstance(x.dtype, np.dtype) else np.dtype(str(x.dtype).rpartition(".")[2])
+    if isinstance(x.dtype, np.dtype):
+        return x.dtype
+    name = str(x.dtype).rpartition(".")[2]
+    if name == "bfloat16":  # which NumPy does not know
+        raise TypeError("fused functions take float32, float64, integers and bool, not yet bfloat16")
+    return np.dtype(name)
 
 
 def _core_strides(x: Any, core: int) -> tuple[int, ...]:
@@ -606,7 +621,8 @@ def _core_strides(x: Any, core: int) -> tuple[int, ...]:
     if not isinstance(x, np.ndarray):
         return ()
     return tuple(
-        step if size > 1 else 0 for size, step in zip(x.shape[x.ndim - core :], x.strides[x.ndim - core :])
+        step if size > 1 else 0
+        for size, step in zip(x.shape[x.ndim - core :], x.strides[x.ndim - core :], strict=True)
     )
 
 
@@ -615,7 +631,9 @@ def _is_dense(x: Any, core: int) -> bool:
     if not isinstance(x, np.ndarray):
         return False
     step = x.itemsize
-    for size, stride in zip(x.shape[: x.ndim - core - 1 : -1], x.strides[: x.ndim - core - 1 : -1], strict=True):
+    for size, stride in zip(
+        x.shape[: x.ndim - core - 1 : -1], x.strides[: x.ndim - core - 1 : -1], strict=True
+    ):
         if size != 1 and stride != step:
             return False
         step *= size

@@ -40,7 +40,9 @@ class Group:
         members = [np.asarray(x) for x in arrays]
         for i, x in enumerate(members):
             if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
-                raise TypeError(f"Group: arrays[{i}] has dtype {x.dtype}; expected float32, float64 or integers")
+                raise TypeError(
+                    f"Group: arrays[{i}] has dtype {x.dtype}; expected float32, float64 or integers"
+                )
         keys: dict[Any, list[int]] = {}
         for i, x in enumerate(members):
             keys.setdefault((x.shape, x.dtype), []).append(i)
@@ -72,7 +74,7 @@ class Group:
     def __matmul__(self, other: Any) -> Any:
         from ._products import matmul
 
-        return matmul(self, other)
+        return matmul(self, other)  # type: ignore[arg-type]  # ArrayLike is NumPy's
 
     def _with(self, stacks: list[np.ndarray]) -> "Group":
         other = object.__new__(Group)
@@ -90,7 +92,9 @@ class Group:
         others = {name: x for name, x in operands.items() if name not in groups}
         for name, x in others.items():
             if x is not None and np.ndim(x) > 2:
-                raise ValueError(f"{op}: {name} is {shown(x)}; expected a group, or one matrix for all members")
+                raise ValueError(
+                    f"{op}: {name} is {shown(x)}; expected a group, or one matrix for all members"
+                )
         classes: dict[Any, list[int]] = {}
         for i in range(len(self)):
             classes.setdefault(tuple(x._places[i][0] for x in groups.values()), []).append(i)
@@ -102,7 +106,9 @@ class Group:
             }
             vectors = gufunc.__name__ == "matmul" or "?" in gufunc.signature
             if vectors and any(x.ndim == 2 for x in given.values()):
-                raise ValueError(f"{op}: a group has vectors; expected matrices, a vector being one of one column")
+                raise ValueError(
+                    f"{op}: a group has vectors; expected matrices, a vector being one of one column"
+                )
             ordered = {name: given.get(name, others.get(name)) for name in operands}
             results = call(op, gufunc, ordered, None if gufunc.nout == 1 else (), {})
             parts.append(results if gufunc.nout > 1 else (results,))

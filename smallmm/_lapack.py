@@ -9,6 +9,7 @@ import numpy as np
 
 from ._shapes import (
     MOST_ORDER,
+    arithmetic,
     fixed_signature,
     has_kernel,
     is_rectangular,
@@ -29,10 +30,11 @@ def takes(gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
 def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any]) -> Any:
     """``gufunc(*operands.values(), *outs.values())``, whatever the order."""
     dtypes = output_dtypes(gufunc, operands, {})
-    arrays = [np.asarray(x) if name == "pivots" else np.asarray(x, dtypes[0]) for name, x in operands.items()]
+    computed = arithmetic(dtypes[0])
+    arrays = [np.asarray(x) if name == "pivots" else np.asarray(x, computed) for name, x in operands.items()]
     named = dict(zip(operands, arrays, strict=True))
     function = FALLBACKS[gufunc.__name__].function
-    one = np.vectorize(function, dtypes, signature=fixed_signature(gufunc, operands))
+    one = np.vectorize(function, [arithmetic(x) for x in dtypes], signature=fixed_signature(gufunc, operands))
     try:
         with np.errstate(all="ignore"):
             results = one(*without_ones(gufunc, named))  # vectorize takes 32 batch dimensions
@@ -44,6 +46,8 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, An
             "pip install 'smallmm[large]'"
         ) from error
     results = results if gufunc.nout > 1 else (results,)
+    with np.errstate(all="ignore"):
+        results = [x.astype(dtype, copy=False) for x, dtype in zip(results, dtypes, strict=True)]
     results = map(np.reshape, results, output_shapes(gufunc, named))
     given = (*outs.values(), *(None,) * gufunc.nout)
     results = tuple(_written(out, result) for out, result in zip(given, results, strict=False))

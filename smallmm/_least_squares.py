@@ -13,7 +13,7 @@ from ._arrays import core_shape, without_labels
 from ._calls import run, several, transposed, transposed_out
 from ._catalog import computed_by
 from ._errors import shown
-from ._shapes import dtype_of
+from ._shapes import arithmetic, dtype_of, meet
 
 
 class QRResult(NamedTuple):
@@ -235,6 +235,7 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
 def _default_rtol(a: Any, b: Any) -> np.ndarray:
     """max(m, n) times the machine epsilon of the dtype that the call computes in, in that dtype."""
     try:
+        meet(dtype_of(a))
         dtype, epsilon = _epsilon(dtype_of(a), dtype_of(b))
     except (TypeError, ValueError):  # the call says why
         return np.zeros(())
@@ -244,4 +245,4 @@ def _default_rtol(a: Any, b: Any) -> np.ndarray:
 @cache
 def _epsilon(a: np.dtype, b: np.dtype) -> tuple[np.dtype, float]:
     dtype = _core.solve.resolve_dtypes((a, b, None, None))[2]
-    return dtype, float(np.finfo(dtype).eps)
+    return dtype, float(np.finfo(arithmetic(dtype)).eps)

@@ -64,9 +64,10 @@ def batched_matmul(
 
     Notes
     -----
-    float32 and float64 are computed in their own precision, float16 in float32, integers and bools in
-    float64; mixtures follow NumPy's rules. Products of float16 are rounded to it once. Products of bool,
-    without `alpha` and `beta`, are bool: true where they are not zero.
+    float32 and float64 are computed in their own precision, integers and bools in float64; mixtures follow
+    NumPy's rules. float16 and bfloat16 are computed in float32, and the result is rounded to them once;
+    `alpha` and `beta` have their type, too. Products of bool, without `alpha` and `beta`, are bool: true
+    where they are not zero.
 
     Each element is ``a[i, 0] * b[0, j]``, to which the products of k = 1, 2, ... are added in this order by
     fused multiply-add. A sum of more than 1024 products is made of such sums of 256 products each, which are

@@ -107,7 +107,9 @@ class Record:
         array = np.asarray(array, dtype, order="C")
         if array.dtype not in (*FLOATS, INT32, BOOL):
             if array.dtype.kind not in "iu":
-                raise TypeError(f"{self.name}: a constant has dtype {array.dtype}; fuse takes float32 and float64")
+                raise TypeError(
+                    f"{self.name}: a constant has dtype {array.dtype}; fuse takes float32 and float64"
+                )
             array = array.astype(self.dtype)
         key = ("constant", array.dtype, array.shape, array.tobytes())
         if key not in self._known:
@@ -119,7 +121,9 @@ class Record:
 
     def symbol(self, value: Value, dtype: np.dtype | None = None, operations: tuple[Any, ...] = ()) -> Any:
         view = View(value, operations)
-        return self.make_symbol(self, view, view.of(_stand_in(value.shape, value.dtype)).shape, dtype or value.dtype)
+        return self.make_symbol(
+            self, view, view.of(_stand_in(value.shape, value.dtype)).shape, dtype or value.dtype
+        )
 
     def as_symbol(self, x: Any, dtype: Any = None) -> Any:
         """x as a symbol: itself, a number, or a NumPy array that becomes a constant."""
@@ -244,4 +248,3 @@ class Record:
 def _stand_in(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An array of that shape without memory to speak of."""
     return np.broadcast_to(np.zeros((), dtype), shape)
-

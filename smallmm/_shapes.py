@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from itertools import zip_longest
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -136,12 +137,11 @@ def output_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str, 
 
 
 def narrow_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype | None:
-    """float16 or bool where a product has that dtype, as NumPy's has, but is computed in a wider one."""
-    if gufunc.__name__ not in PRODUCTS:
+    """bool where a product has that dtype, as NumPy's has, but is computed in a wider one."""
+    if gufunc.__name__ not in PRODUCTS or gufunc.__name__ == "gemm":  # scaled by numbers, which are no bools
         return None
     common = np.result_type(*(dtype_of(x) for x in operands.values() if type(x) not in (int, float)))
-    scaled = gufunc.__name__ == "gemm"  # by numbers, which are no bools
-    return common if common == np.float16 or (common == np.bool_ and not scaled) else None
+    return common if common == np.bool_ else None
 
 
 def computed_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str, Any]) -> list[np.dtype]:
@@ -152,7 +152,35 @@ def computed_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str
 
 def working_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype:
     """The floating-point dtype that a gufunc computes in."""
-    return next(dtype for dtype in _resolved_dtypes(gufunc, operands) if dtype.kind == "f")
+    return next(arithmetic(dtype) for dtype in _resolved_dtypes(gufunc, operands) if is_number_type(dtype))
+
+
+def is_number_type(dtype: np.dtype) -> bool:
+    """Whether it is one of the core's element types."""
+    return dtype.kind == "f" or is_bfloat16(dtype)
+
+
+def is_bfloat16(dtype: np.dtype) -> bool:
+    """Whether it is that of ml_dtypes, which other packages bring with them."""
+    return dtype.kind == "V" and dtype.name == "bfloat16"
+
+
+def arithmetic(dtype: np.dtype) -> np.dtype:
+    """The dtype that numbers are computed in: float32 for float16 and bfloat16, which are only stored."""
+    return np.dtype(np.float32) if dtype == np.float16 or is_bfloat16(dtype) else dtype
+
+
+_meeting_bfloat16 = Lock()
+_met: list[np.dtype] = []
+
+
+def meet(dtype: np.dtype) -> None:
+    """Have the gufuncs take bfloat16 when an array of that dtype is first seen."""
+    if is_bfloat16(dtype) and not _met:
+        with _meeting_bfloat16:
+            if not _met:
+                _core.add_bfloat16(dtype)
+                _met.append(dtype)
 
 
 def _resolved_dtypes(gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[np.dtype, ...]:

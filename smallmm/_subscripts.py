@@ -20,8 +20,8 @@ Fused = Callable[[str, list[Any], list[Labels], Labels, Pairs], Any] | None
 def contraction(
     op: str, subscripts: Any, operands: Sequence[Any], path: Any = None, out: Any = None, fused: Fused = None
 ) -> Any:
-    """The contraction, of arrays of any library; `fused` may take the arrays, their labels, those of the result
-    and the pairs, and returns None if it does not."""
+    """The contraction, of arrays of any library; `fused` may take the arrays, their labels, those of the
+    result and the pairs, and returns None if it does not."""
     inputs, result = _parsed(op, subscripts, len(operands))
     arrays = [_array(op, i, x) for i, x in enumerate(operands)]
     labels = [_labels(op, i, x, letters) for i, (x, letters) in enumerate(zip(arrays, inputs, strict=True))]
@@ -49,7 +49,9 @@ def contraction(
 def _parsed(op: str, subscripts: Any, count: int) -> tuple[list[str], str]:
     """The letters of each operand and of the result, "." standing for an ellipsis."""
     if not isinstance(subscripts, str):
-        raise TypeError(f"{op}: subscripts is {shown(subscripts)}; expected a str such as '...ij,...jk->...ik'")
+        raise TypeError(
+            f"{op}: subscripts is {shown(subscripts)}; expected a str such as '...ij,...jk->...ik'"
+        )
     text = subscripts.replace(" ", "").replace(".", "?").replace("???", ".")
     left, arrow, result = text.partition("->")
     inputs = left.split(",")
@@ -67,7 +69,9 @@ def _parsed(op: str, subscripts: Any, count: int) -> tuple[list[str], str]:
             f"{min(unknown)} is none"
         )
     if len(set(result)) < len(result):
-        raise ValueError(f"{op}: subscripts is {subscripts!r}; expected letters of operands in the result, each once")
+        raise ValueError(
+            f"{op}: subscripts is {subscripts!r}; expected letters of operands in the result, each once"
+        )
     return inputs, result
 
 
@@ -104,7 +108,8 @@ def _sizes(op: str, arrays: list[Any], labels: list[Labels]) -> dict[Any, int]:
                 continue
             what = f"dimension {label} of '...'" if isinstance(label, int) else label
             raise ValueError(
-                f"{op}: {what} is {known} in operand {owner[label]} and {size} in operand {i}; expected one length"
+                f"{op}: {what} is {known} in operand {owner[label]} and {size} in operand {i}; expected "
+                "one length"
             )
     return sizes
 
@@ -126,7 +131,9 @@ def _path(op: str, labels: list[Labels], order: Labels, sizes: dict[Any, int], p
     left = count
     for step in steps:
         if not step or any(not isinstance(i, int | np.integer) or not 0 <= i < left for i in step):
-            raise ValueError(f"{op}: path is {shown(path)}; expected positions among the operands that are left")
+            raise ValueError(
+                f"{op}: path is {shown(path)}; expected positions among the operands that are left"
+            )
         left -= len(set(step)) - 1
     if left != 1:
         raise ValueError(f"{op}: path is {shown(path)}; it leaves {left} operands")

@@ -8,8 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from . import _cholesky, _contractions, _least_squares, _lu, _matrix_functions, _norms, _products, _spectra
-from . import _svd, _systems
+from . import (
+    _cholesky,
+    _contractions,
+    _least_squares,
+    _lu,
+    _matrix_functions,
+    _norms,
+    _products,
+    _spectra,
+    _svd,
+    _systems,
+)
 from ._compose import sums
 from ._record import BOOL, FLOATS, INT32, Record, View
 from ._shapes import broadcast_shapes
@@ -95,9 +105,12 @@ class Symbol:
     def __getitem__(self, key: Any) -> "Symbol":
         keys = key if isinstance(key, tuple) else (key,)
         for x in keys:
-            if not (x is None or x is Ellipsis or isinstance(x, slice | int | np.integer)) or isinstance(x, bool):
+            if not (x is None or x is Ellipsis or isinstance(x, slice | int | np.integer)) or isinstance(
+                x, bool
+            ):
                 raise TypeError(
-                    f"{self.record.name}: an index is a {type(x).__name__}; expected integers, slices, None or ..."
+                    f"{self.record.name}: an index is a {type(x).__name__}; expected integers, slices, "
+                    "None or ..."
                 )
         used = sum(x is not None and x is not Ellipsis for x in keys)
         if used > self.ndim or sum(x is Ellipsis for x in keys) > 1:
@@ -309,7 +322,7 @@ def _power(x: Any, y: Any) -> Symbol:
     return record.map("power", x, y)
 
 
-def _isfinite(x: Symbol) -> Symbol:
+def _isfinite(x: Any) -> Symbol:
     return x.record.map("equal", x - x, 0.0, truth=True)
 
 
@@ -389,8 +402,8 @@ for _method, _name in (
     ("ne", "not_equal"),
 ):
     setattr(Symbol, f"__{_method}__", _operator(_name))
-Symbol.__neg__ = ELEMENTWISE["negative"]  # type: ignore[attr-defined]
-Symbol.__abs__ = ELEMENTWISE["absolute"]  # type: ignore[attr-defined]
+for _method, _name in (("neg", "negative"), ("abs", "absolute")):
+    setattr(Symbol, f"__{_method}__", ELEMENTWISE[_name])
 Symbol.__hash__ = None  # type: ignore[assignment]
 
 
@@ -438,7 +451,8 @@ def _sum(x: Symbol, axis: Any = None, keepdims: bool = False, dtype: Any = None)
 
 def _mean(x: Symbol, axis: Any = None, keepdims: bool = False) -> Symbol:
     count = prod(x.shape[i] for i in _axes(x, axis))
-    return _sum(x, axis, keepdims) / count
+    total: Any = _sum(x, axis, keepdims)
+    return total / count
 
 
 def _fold(name: str, x: Symbol, axis: Any = None, keepdims: bool = False) -> Symbol:
@@ -452,13 +466,15 @@ def _fold(name: str, x: Symbol, axis: Any = None, keepdims: bool = False) -> Sym
     while part.shape[-1] > 1:
         half = part.shape[-1] // 2
         both = x.record.map(name, part[..., :half], part[..., half : 2 * half], truth=truth)
-        part = both if part.shape[-1] % 2 == 0 else x.record.join([both, part[..., 2 * half :]], both.ndim - 1)
+        part = (
+            both if part.shape[-1] % 2 == 0 else x.record.join([both, part[..., 2 * half :]], both.ndim - 1)
+        )
     return _kept(part[..., 0], axes, keepdims)
 
 
 def _cumulative_sum(x: Symbol, axis: int = -1, **kwargs: Any) -> Symbol:
     (axis,) = _axes(x, axis)
-    parts = [_moved_to_end(x, (axis,))[..., i] for i in range(x.shape[axis])]
+    parts: list[Any] = [_moved_to_end(x, (axis,))[..., i] for i in range(x.shape[axis])]
     for i in range(1, len(parts)):
         parts[i] = parts[i - 1] + parts[i]
     return _stack(parts, axis)
@@ -483,7 +499,7 @@ def _broadcast_to(x: Symbol, shape: Any) -> Symbol:
 
 
 def _triangle(x: Symbol, k: int, lower: bool) -> Symbol:
-    kept = np.tri(*x.shape[-2:], k if lower else k - 1, dtype=bool)
+    kept = np.tri(x.shape[-2], x.shape[-1], k if lower else k - 1, dtype=bool)
     return _where(x.record.constant(kept if lower else ~kept), x, 0.0)
 
 
@@ -600,7 +616,7 @@ def _function(record: Record, name: str, module: str = "") -> Callable[..., Any]
 class Namespace:
     """The array API's functions for the symbols of a record, and NumPy's frexp."""
 
-    float32, float64, bool = np.dtype("f4"), np.dtype("f8"), BOOL
+    float32, float64, int32 = np.dtype("f4"), np.dtype("f8"), INT32
     pi, e, inf, nan, newaxis = np.pi, np.e, np.inf, np.nan, None
     __name__ = "smallmm"
 
@@ -630,7 +646,9 @@ class Namespace:
     def asarray(self, x: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
         if isinstance(x, Symbol):
             return x if dtype is None else x.astype(dtype)
-        return self._its_record.constant(x, dtype or (self._its_record.dtype if isinstance(x, float) else None))
+        return self._its_record.constant(
+            x, dtype or (self._its_record.dtype if isinstance(x, float) else None)
+        )
 
     def eye(self, n: int, m: int | None = None, /, *, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
         return self._its_record.constant(np.eye(n, m, k, dtype or self._its_record.dtype))

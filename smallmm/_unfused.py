@@ -128,7 +128,7 @@ class _Runner:
 
     def _call(self, step: Step) -> None:
         gufunc = getattr(_core, step.name)
-        inputs, outputs = core_dimensions(gufunc)
+        inputs, _ = core_dimensions(gufunc)
         stacks = [self.seen(x) for x in step.operands]
         own = [_Own(x, batch) for x, batch in stacks]
         absent = absent_dimensions(own, inputs)
@@ -149,11 +149,9 @@ class _Own:
         self.ndim = x.ndim - batch
 
 
-def _with_all_dimensions(
-    op: str, gufunc: Any, absent: set[str], operands: dict[str, Any]
-) -> tuple[Any, ...]:
-    """The results of a gufunc. A vector without its optional dimension, which stacks of vectors do not have, is a
-    matrix of one row or column for the call."""
+def _with_all_dimensions(op: str, gufunc: Any, absent: set[str], operands: dict[str, Any]) -> tuple[Any, ...]:
+    """The results of a gufunc. A vector without its optional dimension, which stacks of vectors do not have,
+    is a matrix of one row or column for the call."""
     inputs, outputs = core_dimensions(gufunc)
     for (name, x), dims in zip(operands.items(), inputs, strict=True):
         here = [d for d in dims if d not in absent]
@@ -179,7 +177,7 @@ def elementwise(name: str, *arrays: np.ndarray) -> Any:
     result = np.empty(arrays[0].shape, arrays[0].dtype)
     number = _core.dtypes.index("f32" if result.dtype == FLOATS[0] else "f64")
     which, count = _core.functions[name]
-    values = tuple((0, 0, None) for _ in range(count)) + ((1, 0, None),)
+    values = (*((0, 0, None) for _ in range(count)), (1, 0, None))
     operands = tuple((i, 0, 0, 0, ()) for i in (count, *range(count)))
     step = (1, which, 0, number, 0, 0, (1, 1, 1), (), operands)
     given = tuple((i, result.dtype, (), ()) for i in range(count))

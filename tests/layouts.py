@@ -6,7 +6,7 @@ import numpy as np
 
 
 def _framed(x, shape, index):
-    frame = np.full(shape, np.nan if x.dtype.kind == "f" else np.iinfo(x.dtype).max, x.dtype)
+    frame = np.full(shape, np.iinfo(x.dtype).max if x.dtype.kind in "iu" else np.nan, x.dtype)
     frame[index] = x
     return frame[index]
 

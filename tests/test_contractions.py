@@ -315,9 +315,9 @@ class TestContract:
             np.testing.assert_allclose(smallmm.contract("bij,bjk,bkl->bil", a, b, c, path=path), expected)
         left = smallmm.contract("bij,bjk,bkl->bil", a, b, c, path=[(0, 1), (0, 1)])
         assert_same_bits(left, smallmm.matmul(c.mT, smallmm.matmul(a, b).mT).mT)
-        with pytest.raises(ValueError, match="contract: path is .*it leaves 2 operands"):
+        with pytest.raises(ValueError, match=r"contract: path is .*it leaves 2 operands"):
             smallmm.contract("ij,jk,kl->il", a[0], b[0], c[0], path=[(0, 1)])
-        with pytest.raises(ValueError, match="contract: path is .*positions"):
+        with pytest.raises(ValueError, match=r"contract: path is .*positions"):
             smallmm.contract("ij,jk,kl->il", a[0], b[0], c[0], path=[(0, 3)])
 
     def test_unknown_letters_are_named(self):
@@ -338,11 +338,17 @@ class TestContract:
 
     @pytest.mark.parametrize(("p", "q"), [(1, 1), (2, 3), (4, 5), (6, 6)])
     def test_sum_factorized(self, p, q, rng):
-        b1, d, u = rng.standard_normal((q, p)), rng.standard_normal((40, q, q, q)), rng.standard_normal((40, p, p, p))
+        b1, d, u = (
+            rng.standard_normal((q, p)),
+            rng.standard_normal((40, q, q, q)),
+            rng.standard_normal((40, p, p, p)),
+        )
         b = np.kron(np.kron(b1, b1), b1)
         expected = ((u.reshape(40, -1) @ b.T) * d.reshape(40, -1)) @ b
         result = smallmm.sum_factorized(b1, d, u)
-        np.testing.assert_allclose(result.reshape(40, -1), expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            result.reshape(40, -1), expected, rtol=0, atol=1e-11 * np.abs(expected).max()
+        )
 
 
 class TestGroup:
@@ -367,7 +373,9 @@ class TestGroup:
 
     def test_bad_matrices(self):
         group = smallmm.Group([np.eye(2), np.zeros((3, 3)), np.eye(3)])
-        with pytest.raises(smallmm.LinAlgError, match=r"1 of 3 matrices is singular, the first at index \(1,\)") as e:
+        with pytest.raises(
+            smallmm.LinAlgError, match=r"1 of 3 matrices is singular, the first at index \(1,\)"
+        ) as e:
             smallmm.inv(group)
         np.testing.assert_array_equal(e.value.result[2], np.eye(3))
         inverse, info = smallmm.inv_ex(group)

@@ -79,7 +79,7 @@ SHAPES = [
     ),
 ]
 
-EXPECTED_DTYPES = "expected float16, float32, float64, an integer type or bool"
+EXPECTED_DTYPES = "expected float16, bfloat16, float32, float64, an integer type or bool"
 TYPES = [
     (
         lambda: smallmm.batched_matmul(1j * ONES((2, 2)), ONES((2, 2))),

@@ -64,7 +64,24 @@ def test_error_of_powers_is_at_most_two_units(dtype):
     assert ulps(elementwise("power", x, y), [v.real for v in exact]) <= 2
 
 
-SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-320, -1e-320, 5e-324, 1e308, -1e308, 800, -800, 40, -40]
+SPECIAL = [
+    0.0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1.0,
+    -1.0,
+    1e-320,
+    -1e-320,
+    5e-324,
+    1e308,
+    -1e308,
+    800,
+    -800,
+    40,
+    -40,
+]
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -76,7 +93,9 @@ def test_special_values(name, dtype):
         expected = theirs(x)
     ours = elementwise(name, x)
     np.testing.assert_array_equal(np.isnan(ours), np.isnan(expected))
-    np.testing.assert_allclose(ours, expected, rtol=1e-5 if dtype == "f4" else 1e-14, atol=1e-44 if dtype == "f4" else 1e-322)
+    np.testing.assert_allclose(
+        ours, expected, rtol=1e-5 if dtype == "f4" else 1e-14, atol=1e-44 if dtype == "f4" else 1e-322
+    )
     zeros = expected == 0
     np.testing.assert_array_equal(np.signbit(ours[zeros]), np.signbit(expected[zeros]))
 

@@ -209,6 +209,39 @@ def test_bits_do_not_depend_on_threads(isa, dtype, n, rng):
     assert_same_bits(results[2], results[0])
 
 
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [
+        (150, 150, 150),
+        (3, 200_000, 3),
+        (1, 1_000_000, 1),
+        (70, 3000, 33),
+        (2, 500, 1100),
+        (1100, 500, 2),
+        (40, 20_001, 9),
+    ],
+)
+def test_few_large_matrices_are_shared_in_parts(isa, dtype, m, k, n, rng):
+    a, b, c = (normal(rng, (2, *shape), dtype) for shape in ((m, k), (k, n), (m, n)))
+    with smallmm.threads(1):
+        assert smallmm.explain(smallmm.matmul, a, b).parts == 1
+        alone, updated = smallmm.matmul(a, b), smallmm.batched_matmul(a, b, c.copy(), alpha=0.5, beta=-2)
+    for number in (2, 3, 8):
+        with smallmm.threads(number):
+            assert smallmm.explain(smallmm.matmul, a, b).parts > 1
+            assert_same_bits(smallmm.matmul(a, b), alone)
+            assert_same_bits(smallmm.matmul(b.mT, a.mT), alone.mT)
+            assert_same_bits(smallmm.matmul(a[::-1], b[::-1]), alone[::-1])
+            assert_same_bits(smallmm.batched_matmul(a, b, c.copy(), alpha=0.5, beta=-2), updated)
+    assert "parts" in str(smallmm.explain(smallmm.matmul, a, b)) or smallmm.get_num_threads() == 1
+
+
+def test_parts_of_a_call_of_many_matrices(dtype, rng):
+    a, b = normal(rng, (1000, 100, 40), dtype), normal(rng, (1000, 40, 30), dtype)
+    with smallmm.threads(4):
+        assert smallmm.explain(smallmm.matmul, a, b).parts == 1
+
+
 def test_bits_do_not_depend_on_isa(dtype, rng):
     fused = [isa for isa in core.isas_available() if has_fma(isa)]
     for n in range(1, 34):

@@ -146,6 +146,6 @@ class TestTables:
                 assert not optional or (rows, cols) == ("1", "1")
 
     def test_each_gufunc_has_loops_for_each_dtype(self):
-        assert _core.dtypes == ("f32", "f64")
+        assert _core.dtypes == ("f32", "f64", "f16", "bf16")
         for gufunc in GUFUNCS:
             assert len(gufunc.types) in (0, len(_core.dtypes)), gufunc.__name__

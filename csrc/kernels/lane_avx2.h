@@ -1,8 +1,8 @@
 /* lane_avx2.h: the lane verbs on AVX2 with FMA: one vector is 4 float64 or 8 float32. */
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 #endif
 #include <immintrin.h>
 
@@ -271,6 +271,26 @@ INLINE void lane_store_rows(T *w, const int32_t *at, const vec x[4]) {
         _mm_storeu_ps(w + at[l + 4], _mm256_extractf128_ps(y[l], 1));
     }
 }
+
+/* float16 and bfloat16: see half.h. Streamed to p aligned to as many numbers as a vector has. */
+#define SMM_LANE_HALF
+typedef __m128i half_vec;
+INLINE vec lane_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+INLINE half_vec lane_to_f16(vec x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT); }
+INLINE vec lane_load_bf16(const uint16_t *p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
+}
+INLINE half_vec lane_to_bf16(vec x) {
+    const __m256i bits = _mm256_castps_si256(x), first = _mm256_srli_epi32(bits, 16);
+    const __m256i even = _mm256_and_si256(first, _mm256_set1_epi32(1));
+    const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), even);
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    const __m256i y =
+        _mm256_blendv_epi8(_mm256_srli_epi32(sum, 16), _mm256_or_si256(first, _mm256_set1_epi32(0x40)), nan);
+    return _mm_packus_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
+}
+INLINE void lane_store_half(uint16_t *p, half_vec x) { _mm_storeu_si128((__m128i *)p, x); }
+INLINE void lane_stream_half(uint16_t *p, half_vec x) { _mm_stream_si128((__m128i *)p, x); }
 
 /* int32 in the place of x. */
 INLINE vec lane_int_bits(vec x) { return _mm256_castsi256_ps(_mm256_cvttps_epi32(x)); }

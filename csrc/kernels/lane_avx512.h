@@ -318,6 +318,24 @@ INLINE void lane_store_rows(T *w, const int32_t *at, const vec x[4]) {
     }
 }
 
+/* float16 and bfloat16: see half.h. Streamed to p aligned to as many numbers as a vector has. */
+#define SMM_LANE_HALF
+typedef __m256i half_vec;
+INLINE vec lane_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+INLINE half_vec lane_to_f16(vec x) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT); }
+INLINE vec lane_load_bf16(const uint16_t *p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
+}
+INLINE half_vec lane_to_bf16(vec x) {
+    const __m512i bits = _mm512_castps_si512(x), first = _mm512_srli_epi32(bits, 16);
+    const __m512i even = _mm512_and_si512(first, _mm512_set1_epi32(1));
+    const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), even);
+    const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    return _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(_mm512_srli_epi32(sum, 16), nan, first, _mm512_set1_epi32(0x40)));
+}
+INLINE void lane_store_half(uint16_t *p, half_vec x) { _mm256_storeu_si256((__m256i *)p, x); }
+INLINE void lane_stream_half(uint16_t *p, half_vec x) { _mm256_stream_si256((__m256i *)p, x); }
+
 /* int32 in the place of x. */
 INLINE vec lane_int_bits(vec x) { return _mm512_castsi512_ps(_mm512_cvttps_epi32(x)); }
 #endif

@@ -55,3 +55,20 @@ INLINE mask lane_mask(uint32_t bits) {
 }
 INLINE vec lane_max(vec x, vec y) { return lane_select(lane_greater(x, y), x, y); }
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
+
+#if defined(SMM_KERNELS_F32)
+/* float16 and bfloat16: see half.h. */
+#define SMM_LANE_HALF
+typedef uint16x4_t half_vec;
+INLINE vec lane_load_f16(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
+INLINE half_vec lane_to_f16(vec x) { return vreinterpret_u16_f16(vcvt_f16_f32(x)); }
+INLINE vec lane_load_bf16(const uint16_t *p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
+INLINE half_vec lane_to_bf16(vec x) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(x), first = vshrq_n_u32(bits, 16);
+    const uint32x4_t sum = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), vandq_u32(first, vdupq_n_u32(1)));
+    const uint32x4_t nan = vorrq_u32(first, vdupq_n_u32(0x40));
+    return vmovn_u32(vbslq_u32(vceqq_f32(x, x), vshrq_n_u32(sum, 16), nan));
+}
+INLINE void lane_store_half(uint16_t *p, half_vec x) { vst1_u16(p, x); }
+INLINE void lane_stream_half(uint16_t *p, half_vec x) { lane_store_half(p, x); }
+#endif

@@ -227,6 +227,10 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .add = KERNEL(add),
     .stream = KERNEL(stream),
     .map = KERNEL(map),
+#if defined(SMM_KERNELS_F32)
+#define STORED(x, TYPE, type, ...) [SMM_##TYPE - SMM_COMPUTED_TYPES] = {KERNEL(widen_##type), KERNEL(narrow_##type)},
+    .stored = {SMM_STORED(STORED, _)},
+#endif
 };
 
 #if defined(__clang__) && defined(__x86_64__)

@@ -31,4 +31,8 @@
 #include "svd_lanes.h"
 #include "triangular_lanes.h"
 
+#if defined(SMM_KERNELS_F32)
+#include "stored.h"
+#endif
+
 #include "table.h"

@@ -42,9 +42,9 @@ static bool is_element(const task *t, int i, smm_dtype dtype) {
     return x.code == y.code && x.bits == y.bits && x.lanes == y.lanes;
 }
 
-/* The element type of a call whose first operand has such elements, or -1. */
+/* The element type of a call whose first operand has such elements, or -1: there are no kernels for it. */
 static int dtype_of(const task *t, int i) {
-    int dtype = SMM_DTYPE_COUNT - 1;
+    int dtype = SMM_COMPUTED_TYPES - 1;
     while (dtype >= 0 && !is_element(t, i, dtype)) dtype--;
     return dtype;
 }

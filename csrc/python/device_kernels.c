@@ -75,7 +75,7 @@ static int read_problem(PyObject *d, smm_cuda_problem *p) {
     const int op = read_op(d);
     if (op < 0) return -1;
     const char *name = dtype && PyUnicode_Check(dtype) ? PyUnicode_AsUTF8(dtype) : "";
-    int number = SMM_DTYPE_COUNT - 1;
+    int number = SMM_COMPUTED_TYPES - 1;
     while (number >= 0 && strcmp(name, smm_dtypes[number].name)) number--;
     if (number < 0) {
         PyErr_Format(PyExc_ValueError, "the dtype of a problem is %.50R; expected a dtype of a kernel, 'f32' or 'f64'",
@@ -134,14 +134,14 @@ static PyObject *values_of(const smm_cuda_has *has) {
 /* cuda_catalog(): what rows may name: "ops" and "dtypes"; "problem", the numbers of a problem and the usual ones;
  * "parameters" and what they mean; "kernels", of each its parameters and the values that the tuner tries. */
 static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
-    PyObject *ops = PyTuple_New(SMM_OPS), *dtypes = PyTuple_New(SMM_DTYPE_COUNT);
+    PyObject *ops = PyTuple_New(SMM_OPS), *dtypes = PyTuple_New(SMM_COMPUTED_TYPES);
     PyObject *problem = PyDict_New(), *parameters = PyDict_New(), *kernels = PyDict_New();
     bool done = ops && dtypes && problem && parameters && kernels;
     for (int i = 0; i < SMM_OPS && done; i++) {
         PyObject *name = PyUnicode_FromString(smm_operations[i].name);
         if ((done = name)) PyTuple_SET_ITEM(ops, i, name);
     }
-    for (int i = 0; i < SMM_DTYPE_COUNT && done; i++) {
+    for (int i = 0; i < SMM_COMPUTED_TYPES && done; i++) {
         PyObject *name = PyUnicode_FromString(smm_dtypes[i].name);
         if ((done = name)) PyTuple_SET_ITEM(dtypes, i, name);
     }

@@ -47,6 +47,7 @@ typedef struct smm_signature {
 
 /* gufuncs.c */
 int smm_add_gufuncs(PyObject *module);
+PyObject *smm_add_bfloat16(PyObject *module, PyObject *dtype);
 const smm_gufunc *smm_gufunc_of(PyObject *ufunc);
 const smm_signature *smm_signature_of(const smm_gufunc *g);
 /* NumPy's type of operand i of a gufunc in calls of an element type; the element type of NumPy's, -1 if it is none. */

@@ -118,7 +118,8 @@ static smm_element element_of(const smm_gufunc *g, int i) {
 
 bool smm_is_integer(const smm_gufunc *g, int i) { return element_of(g, i) == SMM_INT32; }
 
-static const int numpy_types[SMM_DTYPE_COUNT] = {
+/* That of bfloat16 is set when it is known, and never again: add_bfloat16. */
+static int numpy_types[SMM_DTYPE_COUNT] = {
 #define ROW(x, NAME, name, in_memory, computed, numpy, ...) numpy,
     SMM_DTYPES(ROW, _)
 #undef ROW
@@ -204,9 +205,12 @@ enum {
     UPDATED = (WRITTEN & ~NPY_ITER_WRITEONLY) | NPY_ITER_READWRITE,
 };
 
-/* Whatever is not float32 or float64 throughout: float16 is computed in float32, integers, bools and
- * mixtures as NumPy mixes them with float64; a dtype asked for by the caller wins. Other dtypes stay as
- * they are, for which NumPy then finds no loop. */
+static bool is_abstract(PyArray_DTypeMeta *x) {
+    return x == &PyArray_PyFloatDType || x == &PyArray_PyLongDType || x == &PyArray_PyComplexDType;
+}
+
+/* Whatever is not of one of our types throughout: integers, bools and mixtures as NumPy mixes them with float64; a
+ * dtype asked for by the caller wins. Other dtypes stay as they are, for which NumPy then finds no loop. */
 static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_DTypeMeta *const signature[],
                    PyArray_DTypeMeta *promoted[]) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
@@ -215,7 +219,8 @@ static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_D
     int count = 0;
     for (int i = 0; i < s->operands; i++) {
         if (smm_is_integer(g, i)) continue;
-        if (i < s->inputs) given[count++] = dtypes[i];
+        /* Python's numbers, beyond the matrices, follow these; with bfloat16 NumPy would make float64 of them. */
+        if (i < s->inputs && (!count || !is_abstract(dtypes[i]))) given[count++] = dtypes[i];
         if (i >= s->inputs && !common) common = signature[i];
     }
     if (common)
@@ -224,9 +229,9 @@ static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_D
         return -1;
 
     PyArray_DTypeMeta *to = NULL;
-    if (common == &PyArray_HalfDType || common == &PyArray_FloatDType)
-        to = &PyArray_FloatDType;
-    else if (common == &PyArray_DoubleDType || common == &PyArray_PyFloatDType || common == &PyArray_BoolDType ||
+    if (smm_dtype_of_numpy(common->type_num) >= 0)
+        to = common; /* which NumPy keeps for good */
+    else if (common == &PyArray_PyFloatDType || common == &PyArray_BoolDType ||
              PyType_IsSubtype((PyTypeObject *)common, (PyTypeObject *)&PyArray_IntAbstractDType))
         to = &PyArray_DoubleDType;
     Py_DECREF(common);
@@ -270,6 +275,22 @@ static int add_promoter(PyObject *ufunc) {
     return failed;
 }
 
+/* add_bfloat16(dtype): loops for the dtype of ml_dtypes, which is one of NumPy's only once that is imported. The caller
+ * sees to it that this happens once. */
+PyObject *smm_add_bfloat16(PyObject *module, PyObject *dtype) {
+    PyObject *direct = PyObject_GetAttrString(module, "direct"), *name, *function;
+    bool failed = !direct;
+    if (!failed && (!PyArray_DescrCheck(dtype) || !PyTypeNum_ISUSERDEF(((PyArray_Descr *)dtype)->type_num))) {
+        PyErr_Format(PyExc_TypeError, "add_bfloat16: dtype is %R; expected ml_dtypes.bfloat16", dtype);
+        failed = true;
+    }
+    if (!failed) numpy_types[SMM_BF16] = ((PyArray_Descr *)dtype)->type_num;
+    for (Py_ssize_t at = 0; !failed && PyDict_Next(direct, &at, &name, &function);)
+        failed = add_loop(PyCFunction_GET_SELF(function), SMM_BF16) < 0;
+    Py_XDECREF(direct);
+    return failed ? NULL : Py_NewRef(Py_None);
+}
+
 int smm_add_gufuncs(PyObject *module) {
     PyObject *direct = PyDict_New();
     if (!direct || PyModule_AddObjectRef(module, "direct", direct) < 0) {
@@ -289,7 +310,8 @@ int smm_add_gufuncs(PyObject *module) {
             ((PyUFuncObject *)ufunc)->op_flags[o] = s->updates ? UPDATED : WRITTEN;
         PyObject *function = smm_direct_function(ufunc);
         bool failed = !function || PyDict_SetItemString(direct, g->name, function) < 0;
-        for (int dtype = 0; dtype < SMM_DTYPE_COUNT && !failed; dtype++) failed = add_loop(ufunc, dtype) < 0;
+        for (int dtype = 0; dtype < SMM_DTYPE_COUNT && !failed; dtype++)
+            failed = numpy_types[dtype] != NPY_NOTYPE && add_loop(ufunc, dtype) < 0;
         failed = failed || add_promoter(ufunc) < 0 || PyModule_AddObjectRef(module, g->name, ufunc) < 0;
         Py_XDECREF(function);
         Py_DECREF(ufunc);

@@ -145,6 +145,7 @@ static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
         detour->plan = (smm_plan_info){.kernel = detour->device_kernel,
                                        .swapped = plan->swapped,
                                        .threads = plan->threads,
+                                       .parts = 1,
                                        .group = plan->matrices};
     }
     detour->matrices += plan->call->batch * smm_runs(plan->call);
@@ -160,10 +161,11 @@ static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args, PyObject *
     if (!result) return NULL;
     Py_DECREF(result);
     const smm_plan_info *plan = &detour.plan;
-    return Py_BuildValue("{s:z,s:z,s:O,s:O,s:O,s:O,s:O,s:i,s:n,s:n,s:n,s:d,s:d,s:z,s:z}", "kernel", plan->kernel, "isa",
-                         plan->isa, "swapped", flag(plan->swapped), "pack_a", flag(plan->pack_a), "pack_b",
-                         flag(plan->pack_b), "stage_c", flag(plan->stage_c), "nontemporal", flag(plan->nontemporal),
-                         "threads", plan->threads, "group", (Py_ssize_t)plan->group, "calls", (Py_ssize_t)detour.calls,
+    return Py_BuildValue("{s:z,s:z,s:z,s:O,s:O,s:O,s:O,s:O,s:i,s:n,s:n,s:n,s:n,s:d,s:d,s:z,s:z}", "kernel",
+                         plan->kernel, "isa", plan->isa, "computed", plan->computed, "swapped", flag(plan->swapped),
+                         "pack_a", flag(plan->pack_a), "pack_b", flag(plan->pack_b), "stage_c", flag(plan->stage_c),
+                         "nontemporal", flag(plan->nontemporal), "threads", plan->threads, "parts",
+                         (Py_ssize_t)plan->parts, "group", (Py_ssize_t)plan->group, "calls", (Py_ssize_t)detour.calls,
                          "matrices", (Py_ssize_t)detour.matrices, "flops", detour.flops, "bytes", detour.bytes,
                          "source", detour.source, "tuned_on", detour.tuned_on);
 }
@@ -275,6 +277,8 @@ static PyMethodDef methods[] = {
     {"reference", (PyCFunction)(void (*)(void))reference, METH_VARARGS | METH_KEYWORDS,
      "reference(function, /, *args, **kwargs)\n--\n\n"
      "function(*args, **kwargs) computed by the plain reference kernels."},
+    {"add_bfloat16", smm_add_bfloat16, METH_O,
+     "add_bfloat16(dtype, /)\n--\n\nHave the gufuncs take ml_dtypes.bfloat16; to be called once."},
     {NULL, NULL, 0, NULL},
 };
 

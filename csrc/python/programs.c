@@ -25,8 +25,7 @@ typedef struct plan {
 } plan;
 
 typedef struct program {
-    PyObject_HEAD
-    smm_program program;
+    PyObject_HEAD smm_program program;
     smm_value *value;
     smm_step *step;
     smm_outer *outer; /* of the steps that have some */
@@ -258,8 +257,7 @@ static int run(program *self, PyArrayObject *const arrays[], int dims, const int
             for (int d = 0; d < x->dims; d++) {
                 if (d == own) continue;
                 extents[outer.dims] = x->extent[d];
-                for (int i = 0; i < count; i++)
-                    strides[outer.dims * values + self->given[i].value] = x->stride[d][i];
+                for (int i = 0; i < count; i++) strides[outer.dims * values + self->given[i].value] = x->stride[d][i];
                 outer.dims++;
             }
             const intptr_t length = x->dims ? x->extent[own] : 1;
@@ -323,10 +321,8 @@ static PyObject *call(PyObject *object, PyObject *args, PyObject *kwargs) {
     }
     const bool done = outputs && run(self, arrays, dims, extent, &failed) == 0;
     for (int i = 0; done && nargs == self->inputs && dims == 0 && i < self->outputs; i++) /* numbers become scalars */
-        if (!self->given[self->inputs + i].core)
-            PyTuple_SET_ITEM(outputs, i, PyArray_Return(arrays[self->inputs + i]));
-    if (done)
-        result = PyTuple_Pack(2, outputs, failed ? Py_True : Py_False);
+        if (!self->given[self->inputs + i].core) PyTuple_SET_ITEM(outputs, i, PyArray_Return(arrays[self->inputs + i]));
+    if (done) result = PyTuple_Pack(2, outputs, failed ? Py_True : Py_False);
     Py_XDECREF(outputs);
     return result;
 }

@@ -29,6 +29,9 @@ static void run_one(const smm_call *call) {
 void smm_reference(const smm_call *call) {
     for (intptr_t r = 0; r < smm_runs(call); r++) {
         const smm_call run = smm_run_of(call, r);
-        run_one(&run);
+        if (smm_is_stored(run.dtype))
+            smm_reference_stored(&run);
+        else
+            run_one(&run);
     }
 }

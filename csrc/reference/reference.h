@@ -16,6 +16,7 @@ void smm_reference_cholesky(const smm_call *call);                 /* CHOLESKY, 
 void smm_reference_qr(const smm_call *call);                       /* QR, QR_R, QR_RAW, LSTSQ */
 void smm_reference_eigh(const smm_call *call);                     /* EIGH, EIGVALSH */
 void smm_reference_svd(const smm_call *call);                      /* SVD, SVD_FULL, SVDVALS */
+void smm_reference_stored(const smm_call *call);                   /* any, of a type that is only stored */
 
 /* qr.c: a Householder reflector in place of x; the power of two that brings a magnitude that is far from 1 near it. */
 double smm_reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count);

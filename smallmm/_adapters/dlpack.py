@@ -4,12 +4,13 @@ array API namespace needs nothing else, and runs on the default stream."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .._errors import wrong_dtype
+from .._shapes import is_bfloat16
 from .base import Device, type_name
 from .numpy import NumPy
 
@@ -22,7 +23,12 @@ class DLPack(NumPy):
             return np.asarray(x)
         x = self.shareable(op, name, x)
         if str(getattr(x, "dtype", None)).endswith("bfloat16"):
-            raise wrong_dtype(op, name, "bfloat16")
+            if not find_spec("ml_dtypes"):
+                raise TypeError(
+                    f"{op}: {name} has dtype bfloat16, which NumPy has with ml_dtypes alone: pip install "
+                    "ml_dtypes, or convert it to float32, which holds every bfloat16"
+                )
+            return self.bfloat16_as_numpy(x)
         try:
             view = np.from_dlpack(x)
             # as all of them before NumPy 2.1: try another way
@@ -50,10 +56,18 @@ class DLPack(NumPy):
         results = super().call(op, gufunc, views, out_views, kwargs)
         given = (*outs.values(), *(None,) * gufunc.nout)
         answers = tuple(
-            out if out is not None else namespace.from_dlpack(np.asarray(result))
+            out if out is not None else self.from_numpy(namespace, np.asarray(result))
             for out, result in zip(given, results if gufunc.nout > 1 else (results,), strict=False)
         )
         return answers if gufunc.nout > 1 else answers[0]
+
+    def bfloat16_as_numpy(self, x: Any) -> np.ndarray:
+        """An array of ml_dtypes.bfloat16, without a copy: NumPy takes none by DLPack."""
+        return np.asarray(x)
+
+    def from_numpy(self, namespace: Any, x: np.ndarray) -> Any:
+        """The same as an array of the library."""
+        return namespace.asarray(x) if is_bfloat16(x.dtype) else namespace.from_dlpack(x)
 
     def on(self, x: Any, device: int) -> Device:
         return StandardDevice(self.name, x, device)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _lapack
 from .._errors import explain_failure, explain_pivots
-from .._shapes import NUMPYS, core_dimensions, narrow_dtype
+from .._shapes import NUMPYS, core_dimensions, meet, narrow_dtype
 from .base import Library, overrides_ufuncs
 
 
@@ -29,6 +29,9 @@ class NumPy(Library):
         matrices = any(is_matrix.values()) and kwargs.get("subok", True)
         targets = {name: x.data if isinstance(x, np.ma.MaskedArray) else x for name, x in outs.items()}
         pivots = operands.get("pivots")
+        for x in operands.values():
+            if isinstance(x, np.ndarray | np.generic):
+                meet(x.dtype)
         try:
             if pivots is not None:
                 operands["pivots"] = _narrowed(pivots)
@@ -63,11 +66,11 @@ def _narrowed(pivots: Any) -> Any:
 def _computed(
     gufunc: np.ufunc, operands: dict[str, Any], targets: dict[str, Any], kwargs: dict[str, Any]
 ) -> Any:
-    """The gufunc's results. Products of float16 or bool are computed in a wider dtype, and rounded once."""
+    """The gufunc's results. Products of bool are computed in a wider dtype."""
     ours = not kwargs.keys() & {"dtype", "signature"} and not any(map(overrides_ufuncs, operands.values()))
     narrow = narrow_dtype(gufunc, operands) if ours else None
     target = next(iter(targets.values()), None)
-    if narrow is None or (narrow == np.float16 and target is not None):  # to which NumPy rounds
+    if narrow is None:
         return gufunc(*operands.values(), *targets.values(), **kwargs)
     if target is None:
         with np.errstate(all="ignore"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Call, Library
+from .base import Library
 
 
 class Own(Library):

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._composition import Composition
+from .._shapes import is_bfloat16
 from .base import Call, type_name
 from .dlpack import DLPack, StandardDevice, namespace_of_all
 from .recording import gradients, has_rule
@@ -59,6 +60,17 @@ class Torch(DLPack):
                 f"{op}: {name} is a {type_name(x)} with its negative bit set, which is not written to"
             )
         return x.resolve_neg()
+
+    def bfloat16_as_numpy(self, x: Any) -> np.ndarray:
+        from ml_dtypes import bfloat16
+
+        return np.from_dlpack(x.view(sys.modules["torch"].int16)).view(bfloat16)
+
+    def from_numpy(self, namespace: Any, x: np.ndarray) -> Any:
+        torch = sys.modules["torch"]
+        if not is_bfloat16(x.dtype):
+            return super().from_numpy(namespace, x)
+        return torch.from_dlpack(x.view(np.int16)).view(torch.bfloat16)
 
     def to_host(self, x: Any) -> np.ndarray:
         return np.asarray(x.cpu())

@@ -123,6 +123,18 @@ static inline char *element(const smm_operand *x, intptr_t q, intptr_t i, intptr
     return (char *)x->data + q * x->batch + i * x->row + j * x->col;
 }
 
+/* Element types in turns; half the distance from 1 to the next number, and the smallest one. */
+static inline smm_dtype dtype_in_turn(intptr_t turn) {
+    static const smm_dtype turns[] = {SMM_F64, SMM_F32, SMM_F16, SMM_F64, SMM_F32, SMM_BF16};
+    return turns[turn % 6];
+}
+static inline double roundoff_of(smm_dtype dtype) {
+    return dtype == SMM_F64 ? 0x1p-53 : dtype == SMM_F32 ? 0x1p-24 : dtype == SMM_F16 ? 0x1p-11 : 0x1p-8;
+}
+static inline double smallest_of(smm_dtype dtype) {
+    return dtype == SMM_F64 ? 0x1p-1074 : dtype == SMM_F32 ? 0x1p-149 : dtype == SMM_F16 ? 0x1p-24 : 0x1p-133;
+}
+
 static inline double load(const char *p, smm_dtype dtype) { return smm_get(p, dtype); }
 
 static inline void store(char *p, smm_dtype dtype, double value) { smm_put(p, dtype, value); }

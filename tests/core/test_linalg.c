@@ -129,7 +129,8 @@ static void fill_matrix(const struct problem *p, const smm_operand *a, intptr_t 
     const bool by_lu = p->call.op <= SMM_OP_SLOGDET;
     const intptr_t shift = by_lu && n ? random_below(n) : 0, odd = n && m ? random_below(m * n) : 0;
     const int kind = hardness == HARD ? (int)random_below(13) : hardness == MIXED ? 13 + (int)random_below(6) : -1;
-    const double tiny = dtype == SMM_F32 ? 1e-40 : 1e-310, huge = dtype == SMM_F32 ? 1e36 : 1e306;
+    const bool is_wide = dtype == SMM_F64, is_half = dtype == SMM_F16;
+    const double tiny = is_wide ? 1e-310 : is_half ? 3e-7 : 1e-40, huge = is_wide ? 1e306 : is_half ? 1e3 : 1e36;
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) {
             double x = random_value() + (i == (square ? (j + shift) % n : j) ? (double)least(m, n) + 1 : 0);
@@ -247,7 +248,7 @@ static void describe(const struct problem *p) {
 
 /* Without FMA: how far an element of a matrix may be from the reference, if the matrix is well conditioned. */
 static double bound_of(const struct problem *p, int i, const smm_operand *expected, intptr_t q) {
-    const double u = p->call.dtype == SMM_F32 ? 0x1p-24 : 0x1p-53;
+    const double u = roundoff_of(p->call.dtype);
     const struct stack *s = &p->stacks[i];
     double most = 1;
     /* Eigenvectors and singular vectors may be far off where values are near each other, and have another sign. */
@@ -359,8 +360,7 @@ static void check_orders(enum hardness hardness, int draws) {
         for (intptr_t n = 1; n <= SMM_MOST_ORDER; n++)
             for (int draw = 0; draw < draws; draw++) {
                 if (quick && n > 9 && (n + i) % 8) continue;
-                check_random(&operations[i], draw % 2 ? SMM_F32 : SMM_F64, random_batch(), n, n, random_width(),
-                             hardness);
+                check_random(&operations[i], dtype_in_turn(draw), random_batch(), n, n, random_width(), hardness);
             }
 }
 static void test_good(void) { check_orders(GOOD, quick ? 4 : 12); }
@@ -381,8 +381,8 @@ static void test_layouts(void) {
         for (int order = 0; order < (quick ? 1 : 4); order++)
             for (int l = 0; l < REPEATED * LAYOUTS_OF_C; l++) {
                 if (quick && (l + i) % 4) continue;
-                struct problem p = problem_of(&operations[i], l % 2 ? SMM_F32 : SMM_F64, 1 + random_below(20),
-                                              orders[order], orders[order], random_width());
+                struct problem p = problem_of(&operations[i], dtype_in_turn(l), 1 + random_below(20), orders[order],
+                                              orders[order], random_width());
                 layout_of_a = (enum layout)(l % REPEATED);
                 layout_of_c = (enum layout)(l / REPEATED);
                 lay_out_operands(&p, chosen_layout);
@@ -400,8 +400,8 @@ static void test_rectangular(void) {
             const intptr_t n = draw < 10 ? shapes_of_a[draw][1] : 1 + random_below(32);
             if (operations[i].sizes == COMPLETE && m > SMM_MOST_ORDER) continue;
             const intptr_t batch = m * n > 512 ? 3 : random_batch();
-            check_random(&operations[i], draw % 2 ? SMM_F32 : SMM_F64, batch, m, n, random_width(), GOOD);
-            check_random(&operations[i], draw % 2 ? SMM_F32 : SMM_F64, batch, m, n, random_width(), HARD);
+            check_random(&operations[i], dtype_in_turn(draw), batch, m, n, random_width(), GOOD);
+            check_random(&operations[i], dtype_in_turn(draw), batch, m, n, random_width(), HARD);
         }
     }
 }
@@ -414,6 +414,9 @@ static void test_sizes(void) {
         check_random(o, SMM_F32, 5, 4, 4, 0, MIXED);
         check_random(o, SMM_F64, 0, 4, 4, 2, GOOD);
         check_random(o, SMM_F32, 3, 6, 6, 200, GOOD);
+        check_random(o, SMM_F16, 5, 0, 0, 3, GOOD);
+        check_random(o, SMM_BF16, 5, 4, 4, 0, MIXED);
+        check_random(o, SMM_F16, 40, 32, 32, 300, GOOD); /* more than a thread's buffer holds */
         if (is_rectangular(o)) {
             check_random(o, SMM_F64, 5, 0, 3, 2, GOOD);
             check_random(o, SMM_F64, 5, 3, 0, 2, GOOD);
@@ -460,9 +463,10 @@ static void check_whole(const struct operation *o, smm_dtype dtype, intptr_t n, 
         if (!copies[i]) exit(2);
         memcpy(copies[i], s->low, (size_t)(s->high - s->low));
     }
+    const bool must = streamed && smm_roles_of[o->op].result >= 0;
     smm_plan_info plan = {.nontemporal = false};
-    CHECK(smm_explain(&p.call, &plan) == SMM_OK && (!streamed || smm_roles_of[o->op].result < 0 || plan.nontemporal),
-          "%s: the result is not streamed", running);
+    CHECK(smm_explain(&p.call, &plan) == SMM_OK && (!must || plan.nontemporal), "%s: the result is not streamed",
+          running);
     for (int threads = 1; threads <= 3; threads++) {
         for (int i = 0; i < SMM_MOST_OPERANDS; i++)
             if (copies[i]) poison(&p.stacks[i]);
@@ -481,7 +485,7 @@ static void check_wholes(const intptr_t orders[], int count, intptr_t bytes, boo
         smm_select_isa(*isa);
         for (int i = 0; i < OPERATIONS; i++)
             for (int order = 0; order < count; order++) {
-                const smm_dtype dtype = (i + order) % 2 ? SMM_F32 : SMM_F64;
+                const smm_dtype dtype = dtype_in_turn(i + order);
                 const intptr_t n = orders[order], batch = bytes / (n * n * smm_size(dtype));
                 check_whole(&operations[i], dtype, n, batch + 1, streamed);
             }

@@ -130,11 +130,12 @@ static void exact_element(const struct watched *w, const smm_operand *before, in
         size += fabsl(product);
     }
     const long double added = beta != 0 ? beta * load(element(before, q, i, j), c->dtype) : 0;
-    const long double u = c->dtype == SMM_F32 ? 0x1p-24L : 0x1p-53L,
-                      tiny = c->dtype == SMM_F32 ? 0x1p-149L : 0x1p-1074L;
+    const smm_dtype computed = smm_dtypes[c->dtype].computed;
+    const long double u = roundoff_of(computed), tiny = smallest_of(computed);
     const bool scaled = c->matmul.alpha.data || c->matmul.beta.data;
     *value = alpha * sum + added;
     *bound = (roundings_of(c->k) + (scaled ? 2 : 0)) * u * (fabsl(alpha) * size + fabsl(added)) + (c->k + 4) * tiny;
+    if (computed != c->dtype) *bound += roundoff_of(c->dtype) * (fabsl(*value) + *bound) + smallest_of(c->dtype);
 }
 
 /* Compare C, element by element, with what is expected; an element that is right is set to the expected bits,
@@ -204,6 +205,7 @@ static void check_shape(intptr_t m, intptr_t k, intptr_t n, int draws, double mo
             if ((double)batches[i] * (double)(m * n * (k + 4)) <= most) {
                 check_random(SMM_F32, m, k, n, batches[i]);
                 check_random(SMM_F64, m, k, n, batches[i]);
+                check_random((i + draw) % 2 ? SMM_F16 : SMM_BF16, m, k, n, batches[i]);
             }
 }
 
@@ -231,7 +233,7 @@ static void test_layouts(void) {
     for (int s = 0; s < (quick ? 2 : 6); s++)
         for (int i = 0; i < LAYOUTS * LAYOUTS * LAYOUTS_OF_C; i++) {
             const intptr_t m = shapes[s][0], k = shapes[s][1], n = shapes[s][2], batch = 1 + i % 19;
-            const smm_dtype dtype = i % 2 ? SMM_F32 : SMM_F64;
+            const smm_dtype dtype = dtype_in_turn(i + i / LAYOUTS);
             const intptr_t size = smm_size(dtype);
             const enum layout of_a = (enum layout)(i % LAYOUTS), of_b = (enum layout)(i / LAYOUTS % LAYOUTS);
             const struct stack a = lay_out(&arena_a, of_a, (enum place)(i % 3), 0, batch, m, k, size);
@@ -284,10 +286,25 @@ static void test_deep(void) {
         for (int j = 0; j < (quick ? 4 : 9); j++)
             for (int draw = 0; draw < (quick ? 1 : 8); draw++) {
                 const intptr_t batch = draw % 3 && sizes[j][1] < 1000 ? 1 + random_below(5) : 1;
-                check_random(draw % 2 ? SMM_F64 : SMM_F32, sizes[j][0], depths[i], sizes[j][1], batch);
+                check_random(dtype_in_turn(draw), sizes[j][0], depths[i], sizes[j][1], batch);
             }
     check_random(SMM_F32, 130, 1300, 129, 1); /* several blocks each way */
     if (!quick) check_random(SMM_F64, 1, 1100, 3000, 1);
+}
+
+/* Few matrices that threads share in parts: blocks of C, chunks of deep sums, or both. */
+static void test_parts(void) {
+    static const intptr_t shapes[][3] = {
+        {150, 150, 150}, {3, 200000, 3}, {1, 1000000, 1}, {70, 3000, 33},
+        {2, 500, 1100},  {1100, 500, 2}, {40, 70001, 9},
+    };
+    const int before = smm_get_num_threads();
+    for (int i = 0; i < (quick ? 3 : 7); i++)
+        for (int draw = 0; draw < (quick ? 2 : 8); draw++) {
+            smm_set_num_threads(2 + draw % 3);
+            check_random(dtype_in_turn(draw), shapes[i][0], shapes[i][1], shapes[i][2], 1 + draw % 2);
+        }
+    smm_set_num_threads(before);
 }
 
 /* sum + lost = sum + lost + x, where lost collects what each addition rounds off (Neumaier, ZAMM 54, 1974): the sum of
@@ -475,6 +492,7 @@ static void test_same_bits(void) {
                            batch = most < 3000 ? most + 1 : 3000;
             check_same_bits(SMM_F32, *isa, m, k, n, batch);
             check_same_bits(SMM_F64, *isa, m, k, n, batch);
+            check_same_bits(SMM_F16, *isa, m, k, n, batch);
         }
     }
 }
@@ -704,6 +722,7 @@ int main(int argc, char **argv) {
         {"thin", test_thin},
         {"large", test_large},
         {"deep", test_deep},
+        {"parts", test_parts},
         {"depths", test_depths},
         {"depth of one element", test_depth_of_one_element},
         {"special values", test_special_values},
