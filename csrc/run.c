@@ -514,7 +514,8 @@ static bool run_parts(void *context, intptr_t first, intptr_t last) {
     }
     for (intptr_t x = first; x < last; x++) {
         const smm_call one = matrix_of(&plan->call, x / plan->parts);
-        if (!smm_goes_on(shared->watch) || !run_part(shared, &one, x / plan->parts, x % plan->parts, room)) return false;
+        if (!smm_goes_on(shared->watch) || !run_part(shared, &one, x / plan->parts, x % plan->parts, room))
+            return false;
     }
     return true;
 }

@@ -171,8 +171,9 @@ typedef struct smm_value {
     void *data;     /* of a constant, which is the same for all */
 } smm_value;
 
-/* A step. Its operands point into values: operand i begins `offset[i]` bytes after its matrix of value[i], or is missing
- * if value[i] is -1. Rows, columns and outer dimensions of the call are used as they are; addresses and batch are not.
+/* A step. Its operands point into values: operand i begins `offset[i]` bytes after its matrix of value[i], or is
+ * missing if value[i] is -1. Rows, columns and outer dimensions of the call are used as they are; addresses and batch
+ * are not.
  *
  * SMM_STEP_CALL: the call. INV must have its info.
  * SMM_STEP_MAP: operand 0 = function(operand 1, ...), element by element, of m x n matrices of the call's dtype. An
