@@ -214,9 +214,9 @@ SMM_SCALAR double smm_erfc(double x) { return smm_error_function(x, 0, true); }
 /* The normal distribution function, erfc(-x / sqrt 2) / 2, the argument in two numbers. */
 SMM_SCALAR double smm_ndtr(double x) {
     const double HIGH = 0x1.6a09e667f3bcdp-1, LOW = -0x1.bdd3413b26456p-55;
-    const double t = -x * HIGH, low = __builtin_fma(-x, HIGH, -t) - x * LOW;
-    const bool infinite = (t < 0 ? -t : t) > 40;
-    return 0.5 * smm_error_function(infinite ? (t > 0 ? 40 : -40) : t, infinite ? 0 : low, true);
+    const double inside = x > 60 ? 60 : x < -60 ? -60 : x; /* beyond, it is 0 or 1; NaN stays */
+    const double t = -inside * HIGH, low = __builtin_fma(-inside, HIGH, -t) - inside * LOW;
+    return 0.5 * smm_error_function(t, low, true);
 }
 
 /* The exponent e of x = m 2^e, 0.5 <= |m| < 1; 0 of what has none. */
