@@ -2,8 +2,8 @@
 
     python -m benchmarks.host.programs [--threads N] [--megabytes M]
 
-Each result is compared with that of the separate calls, bit by bit, before it is timed. Rows are printed, not kept:
-nanoseconds for each matrix, and how much faster the fused function is.
+Each result is compared with that of the separate calls, bit by bit, before it is timed. Rows are printed, not
+kept: nanoseconds for each matrix, and how much faster the fused function is.
 """
 
 from __future__ import annotations
@@ -84,12 +84,14 @@ def main() -> None:
             batch = max(1, options.megabytes * 10**6 // size)
             arrays = operands(batch)
             fused = function(*arrays)
-            for x, y in zip(fused if isinstance(fused, tuple) else (fused,), separate(function, arrays), strict=True):
+            results = fused if isinstance(fused, tuple) else (fused,)
+            for x, y in zip(results, separate(function, arrays), strict=True):
                 np.testing.assert_array_equal(x, y)
             calls = {"fused": lambda: function(*arrays), "separate": lambda: separate(function, arrays)}  # noqa: B023
             times = {who: x.median / batch for who, x in measure(calls, repetitions=1, least=5).items()}
             gain = times["separate"] / times["fused"]
-            print(f"{name:20} {times['fused']:9.2f} ns {times['separate']:9.2f} ns separate, {gain:5.2f} times")
+            both = f"{times['fused']:9.2f} ns {times['separate']:9.2f} ns separate"
+            print(f"{name:20} {both}, {gain:5.2f} times")
 
 
 if __name__ == "__main__":
