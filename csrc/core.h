@@ -2,6 +2,8 @@
 #ifndef SMM_CORE_H
 #define SMM_CORE_H
 
+#include <pthread.h>
+
 #include "kernel.h"
 
 #define SMM_KERNELS(isa, NAME, name, ...) extern const smm_kernels smm_kernels_##isa##_##name;
@@ -17,6 +19,9 @@ bool smm_takes(smm_op op, smm_dtype dtype);
 /* Whether a kernel is forced by name, and whether it is this one. */
 bool smm_is_kernel_forced(void);
 bool smm_is_forced(const smm_kernel *kernel, smm_dtype dtype);
+
+/* Changes whenever an instruction set or a kernel is chosen: plans of programs that are kept belong to it. */
+unsigned smm_choice(void);
 
 /* plan.c */
 typedef struct smm_plan {
@@ -104,6 +109,31 @@ smm_overlap smm_overlap_of(const smm_call *call);
 /* settle.c: of matrices first .. last-1 of a call of one run whose info is a doubt, it becomes that of LU; bad inverses
  * become NaN. */
 void smm_settle(const smm_call *call, intptr_t first, intptr_t last);
+
+/* run.c: what the threads of a job share: why it is not to be completed, and when its caller was last asked whether to
+ * go on; 0: not yet. Each thread asks between pieces of its work. */
+typedef struct smm_watch {
+    smm_status status;
+    pthread_t caller;
+    int64_t asked;
+} smm_watch;
+bool smm_goes_on(smm_watch *x);
+void smm_end(smm_watch *x, smm_status why);
+
+/* run.c: all of a planned call in this thread, which has its room. The call is the plan's, but for addresses and the
+ * size of the batch. */
+void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch);
+
+/* run.c: bytes of the room of a plan's kernel, in whole lines. */
+size_t smm_room_of(const smm_plan *plan);
+
+/* run.c: so many bytes of the calling thread for the temporaries of a program, of which no kernel takes more room than
+ * `size`. NULL: there is no memory for it. */
+enum { SMM_PROGRAM_ROOM = 192 * 1024 };
+void *smm_program_room(size_t size);
+
+/* plan.c: the threads that pay for so much work. */
+int smm_threads_for(double flops, double bytes, int threads);
 
 /* run.c: the chunks of a deep product's matrix q: a stack of products, all with its alpha, beta and C. */
 smm_call smm_chunks_of(const smm_call *call, intptr_t q);

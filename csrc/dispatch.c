@@ -43,6 +43,9 @@ static const struct isa {
 enum { ISAS = sizeof isas / sizeof *isas };
 
 static _Atomic(const struct isa *) selected;
+static atomic_uint choices;
+
+unsigned smm_choice(void) { return atomic_load_explicit(&choices, memory_order_relaxed); }
 
 /* name == NULL: the best. NULL when there is no such instruction set here. */
 static const struct isa *find(const char *name) {
@@ -56,6 +59,7 @@ smm_status smm_select_isa(const char *name) {
     const struct isa *isa = find(name ? name : forced && *forced ? forced : NULL);
     if (!isa) return SMM_ERR_ISA;
     atomic_store(&selected, isa);
+    atomic_fetch_add(&choices, 1);
     return SMM_OK;
 }
 
@@ -106,6 +110,7 @@ smm_status smm_select_kernel(const char *name) {
     const char *const copy = strdup(stem);
     if (!copy) return SMM_ERR_MEMORY;
     atomic_store(&forced_kernel, copy);
+    atomic_fetch_add(&choices, 1);
     return SMM_OK;
 }
 

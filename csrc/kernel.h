@@ -71,6 +71,9 @@ typedef struct smm_kernels {
     void (*add)(void *sum, const void *x, intptr_t count);
     /* Copy whole cache lines, both sides aligned to them, around the caches. */
     void (*stream)(void *to, const void *from, size_t bytes);
+    /* x[0] = function(x[1], ...) of so many elements, which lie step[i] bytes apart, in so many rows, next[i] apart. */
+    void (*map)(smm_function function, char *const x[], const intptr_t step[], intptr_t count, const intptr_t next[],
+                intptr_t rows);
     /* Of each type that is only stored, and computed in this one: its numbers made dense ones of this, and back,
      * streamed around the caches or not. */
     struct {

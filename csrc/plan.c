@@ -347,10 +347,14 @@ static void weigh(smm_plan *plan, const views *x) {
     plan->scaled = matmul && (c->matmul.alpha.data || c->matmul.beta.data);
 }
 
+int smm_threads_for(double flops, double bytes, int threads) {
+    const double share = bytes / THREAD_BYTES + flops / THREAD_FLOPS;
+    return (int)greatest(1, least(threads, share < 1e6 ? (intptr_t)share : 1000000));
+}
+
 static void share_out(smm_plan *plan, int threads) {
-    const double flops = plan->call.op == SMM_OP_MATMUL ? THREAD_FLOPS : THREAD_FLOPS / 4;
-    const double share = plan->bytes / THREAD_BYTES + plan->flops / flops;
-    plan->threads = (int)greatest(1, least(threads, share < 1e6 ? (intptr_t)share : 1000000));
+    const double flops = plan->call.op == SMM_OP_MATMUL ? plan->flops : 4 * plan->flops;
+    plan->threads = smm_threads_for(flops, plan->bytes, threads);
 }
 
 static bool is_large(const smm_plan *plan, const view *out) {

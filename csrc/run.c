@@ -27,6 +27,7 @@ typedef struct buffers {
     alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE];
     alignas(SMM_LINE) char sums[SMM_SUMS];
     alignas(SMM_LINE) char converted[CONVERTED_ROOM];
+    alignas(SMM_LINE) char program[SMM_PROGRAM_ROOM];
     size_t size; /* of kernel */
     alignas(SMM_LINE) char kernel[];
 } buffers;
@@ -36,9 +37,8 @@ static bool has_key;
 
 __attribute__((constructor)) static void create_key(void) { has_key = !pthread_key_create(&room_key, free); }
 
-/* Bytes of a kernel's room, in whole lines. */
-static size_t room_of(const smm_plan *plan) {
-    const intptr_t asked = plan->kernel->room ? plan->kernel->room(&plan->call) : 0;
+size_t smm_room_of(const smm_plan *plan) {
+    const intptr_t asked = plan->kernel && plan->kernel->room ? plan->kernel->room(&plan->call) : 0;
     return (size_t)(asked > SMM_KERNEL_ROOM ? (asked + SMM_LINE - 1) & -SMM_LINE : SMM_KERNEL_ROOM);
 }
 
@@ -57,6 +57,11 @@ static buffers *room_of_thread(size_t size) {
 
 /* There is one, or no kernel would run. */
 void *smm_kernel_room(void) { return ((buffers *)pthread_getspecific(room_key))->kernel; }
+
+void *smm_program_room(size_t size) {
+    buffers *const room = room_of_thread(size);
+    return room ? room->program : NULL;
+}
 
 /* One tile on its way: the part of the call it is, and that part as the kernel sees it, with packed operands. Both are
  * copied from the call once and then only pointed elsewhere: copying them for each tile would take as long as a few
@@ -172,16 +177,14 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
 
 /* What the threads of a call share. */
 typedef struct job {
-    const smm_plan *whole;     /* of the call, */
-    const smm_plan *plan;      /* and of what the kernels are called with: the same, or a tile's, */
-    const smm_tiles *tiles;    /* which is NULL or one of these */
-    char *sums;                /* of a deep product's spans, if they are shared */
-    _Atomic smm_status status; /* why it is not to be completed */
-    pthread_t caller;
-    int64_t asked; /* when the caller was last asked whether to go on; 0: not yet */
+    const smm_plan *whole;  /* of the call, */
+    const smm_plan *plan;   /* and of what the kernels are called with: the same, or a tile's, */
+    const smm_tiles *tiles; /* which is NULL or one of these */
+    char *sums;             /* of a deep product's spans, if they are shared */
+    smm_watch *watch;
 } job;
 
-static void end(job *x, smm_status why) { atomic_store_explicit(&x->status, why, memory_order_relaxed); }
+void smm_end(smm_watch *x, smm_status why) { __atomic_store_n(&x->status, why, __ATOMIC_RELAXED); }
 
 enum { ASK_NS = 50000000 };
 static bool (*_Atomic to_ask)(void);
@@ -198,18 +201,17 @@ static bool is_interrupted(bool (*interrupted)(void)) {
     return answer;
 }
 
-/* Whether to go on; asked for by each thread between pieces of its work. */
-static bool goes_on(job *x) {
+bool smm_goes_on(smm_watch *x) {
     bool (*const interrupted)(void) = atomic_load_explicit(&to_ask, memory_order_relaxed);
     if (interrupted && pthread_equal(pthread_self(), x->caller)) {
         const int64_t now = smm_now_ns();
         if (!x->asked) x->asked = now;
         if (now - x->asked > ASK_NS) {
-            if (is_interrupted(interrupted)) end(x, SMM_ERR_STOPPED);
+            if (is_interrupted(interrupted)) smm_end(x, SMM_ERR_STOPPED);
             x->asked = now;
         }
     }
-    return atomic_load_explicit(&x->status, memory_order_relaxed) == SMM_OK;
+    return __atomic_load_n(&x->status, __ATOMIC_RELAXED) == SMM_OK;
 }
 
 smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
@@ -247,7 +249,7 @@ static bool sum_chunks(tile *t, job *shared, const smm_call *chunks, span x, int
     for (intptr_t done = x.first, count; done < x.last; done += count) {
         count = done < whole ? least(plan->group, least(whole, x.last) - done) : 1;
         if (done >= look) {
-            if (!goes_on(shared)) return false;
+            if (!smm_goes_on(shared->watch)) return false;
             look = done + each;
         }
         if (done == whole) t->part.k = t->fed.k = x.k - whole * SMM_CHUNK;
@@ -279,7 +281,7 @@ static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t
             chunks.operand[i].data = at(&call->operand[i], q, 0, 0);
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
-                if (i + j && !goes_on(shared)) return;
+                if (i + j && !smm_goes_on(shared->watch)) return;
                 if (!sum_chunks(&t, shared, &chunks, (span){call->k, 0, chunks.batch}, i, j, room)) return;
                 plan->kernels->unpack(&t.part, room->sums);
             }
@@ -311,7 +313,7 @@ static void run_matrices(job *shared, const smm_call *call, intptr_t first, intp
     for (intptr_t q = first; q < last; q += plan->group)
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
-                if (i + j && !goes_on(shared)) return;
+                if (i + j && !smm_goes_on(shared->watch)) return;
                 move_to_block(&t, plan, call, q, least(plan->group, last - q), i, j, room);
                 run_tile(&t, plan, room);
             }
@@ -438,15 +440,15 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
     job *const shared = context;
     const smm_plan *plan = shared->whole;
     const intptr_t batch = plan->call.batch;
-    buffers *const room = room_of_thread(room_of(shared->plan));
+    buffers *const room = room_of_thread(smm_room_of(shared->plan));
     if (!room) {
-        end(shared, SMM_ERR_MEMORY);
+        smm_end(shared->watch, SMM_ERR_MEMORY);
         return false;
     }
     intptr_t look = first ? first : plan->piece; /* here, whether to go on */
     for (intptr_t q = first, count; q < last; q += count) {
         if (q >= look) {
-            if (!goes_on(shared)) return false;
+            if (!smm_goes_on(shared->watch)) return false;
             look = q + plan->piece;
         }
         const intptr_t r = plan->runs > 1 ? q / batch : 0, from = q - r * batch;
@@ -458,7 +460,7 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
             run_matrices(shared, call, from, from + count, room);
             look_for_failures(call, from, from + count);
         } else if (!run_stored(shared, call, from, from + count, room)) {
-            end(shared, SMM_ERR_MEMORY);
+            smm_end(shared->watch, SMM_ERR_MEMORY);
             return false;
         }
     }
@@ -516,14 +518,15 @@ static bool run_part(job *shared, const smm_call *call, intptr_t matrix, intptr_
 static bool run_parts(void *context, intptr_t first, intptr_t last) {
     job *const shared = context;
     const smm_plan *plan = shared->plan;
-    buffers *const room = room_of_thread(room_of(plan));
+    buffers *const room = room_of_thread(smm_room_of(plan));
     if (!room) {
-        end(shared, SMM_ERR_MEMORY);
+        smm_end(shared->watch, SMM_ERR_MEMORY);
         return false;
     }
     for (intptr_t x = first; x < last; x++) {
         const smm_call one = matrix_of(&plan->call, x / plan->parts);
-        if (!goes_on(shared) || !run_part(shared, &one, x / plan->parts, x % plan->parts, room)) return false;
+        if (!smm_goes_on(shared->watch) || !run_part(shared, &one, x / plan->parts, x % plan->parts, room))
+            return false;
     }
     return true;
 }
@@ -550,9 +553,9 @@ static smm_status run_in_parts(job *shared) {
         if (!shared->sums) return SMM_ERR_MEMORY;
     }
     smm_parallel_for(matrices * plan->parts, plan->chunk, plan->threads, run_parts, shared);
-    if (spans > 1 && shared->status == SMM_OK) add_spans(shared, matrices, spans);
+    if (spans > 1 && shared->watch->status == SMM_OK) add_spans(shared, matrices, spans);
     free(shared->sums);
-    return shared->status;
+    return shared->watch->status;
 }
 
 /* Inverses of which nobody wants info, which they cannot do without: some at a time. */
@@ -577,7 +580,8 @@ smm_status smm_run(const smm_call *call) {
     if (status || plan.nothing) return status;
     if (call->op == SMM_OP_INV && !call->inv.info.data) return run_with_info(call);
     smm_tiles tiles;
-    job shared = {.whole = &plan, .plan = &plan, .caller = pthread_self()};
+    smm_watch watch = {.caller = pthread_self()};
+    job shared = {.whole = &plan, .plan = &plan, .watch = &watch};
     if (smm_is_stored(call->dtype)) {
         const smm_status none = smm_plan_tiles(&plan, &tiles);
         if (none) return none;
@@ -586,7 +590,19 @@ smm_status smm_run(const smm_call *call) {
     }
     if (plan.parts > 1) return run_in_parts(&shared);
     smm_parallel_for(plan.runs * plan.call.batch, plan.chunk, plan.threads, run_range, &shared);
-    return shared.status;
+    return watch.status;
+}
+
+void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch) {
+    buffers *const room = room_of_thread(smm_room_of(plan));
+    job own = {.whole = plan, .plan = plan, .watch = watch};
+    for (intptr_t r = 0; r < plan->runs; r++) {
+        smm_call run;
+        if (plan->runs > 1) run = smm_run_of(call, r);
+        const smm_call *part = plan->runs > 1 ? &run : call;
+        run_matrices(&own, part, 0, part->batch, room);
+        look_for_failures(part, 0, part->batch);
+    }
 }
 
 smm_status smm_explain(const smm_call *call, smm_plan_info *info) {

@@ -156,6 +156,80 @@ smm_status smm_run(const smm_call *call);
 /* Describe how a call would run. SMM_ERR_ORDER: by no kernel; the rest is described. */
 smm_status smm_explain(const smm_call *call, smm_plan_info *plan);
 
+/* --- Programs ---------------------------------------------------------------------------------------
+ *
+ * A program is a list of steps over values. It runs all steps on a tile of matrices before it goes on to the next, so
+ * that what is between the steps stays in the caches. The results have the bits of the separate calls. */
+
+/* Element-wise functions: the rows of functions.def. */
+typedef enum smm_function {
+#define SMM_FUNCTION(NAME, ...) SMM_FN_##NAME,
+#include "functions.def"
+#undef SMM_FUNCTION
+    SMM_FUNCTIONS
+} smm_function;
+
+/* What an element in memory may be: an element type, or: */
+enum { SMM_TYPE_INT32 = SMM_DTYPE_COUNT, SMM_TYPE_BOOL, SMM_TYPES };
+
+/* A value: a stack of what a step reads or writes. Where one begins, a constant's data or a run's, it is aligned to its
+ * elements. */
+typedef struct smm_value {
+    enum { SMM_INPUT, SMM_OUTPUT, SMM_CONSTANT, SMM_TEMPORARY } kind;
+    intptr_t batch; /* bytes from one matrix to the next, which of a temporary are what a matrix takes */
+    void *data;     /* of a constant, which is the same for all */
+} smm_value;
+
+/* A step. Its operands point into values: operand i begins `offset[i]` bytes after its matrix of value[i], or is
+ * missing if value[i] is -1. Rows, columns and outer dimensions of the call are used as they are; addresses and batch
+ * are not.
+ *
+ * SMM_STEP_CALL: the call. INV must have its info.
+ * SMM_STEP_MAP: operand 0 = function(operand 1, ...), element by element, of m x n matrices of the call's dtype. An
+ * argument is broadcast by strides of 0.
+ * SMM_STEP_CONVERT: operand 0, whose elements are `to`, becomes operand 1, whose elements are `from`. */
+typedef struct smm_step {
+    enum { SMM_STEP_CALL, SMM_STEP_MAP, SMM_STEP_CONVERT } kind;
+    smm_function function;
+    int to, from;
+    smm_call call;
+    int value[SMM_MOST_OPERANDS];
+    intptr_t offset[SMM_MOST_OPERANDS];
+} smm_step;
+
+/* Each value is written, in part or as a whole, by steps before those that read it. Outputs overlap nothing. */
+typedef struct smm_program {
+    int values, steps;
+    const smm_value *value;
+    const smm_step *step;
+} smm_program;
+
+typedef struct smm_program_info {
+    intptr_t tile;        /* matrices that go through all steps together */
+    intptr_t temporaries; /* bytes that all temporaries of a matrix take; what is no longer needed makes room */
+    double flops;         /* of a matrix */
+    double bytes, saved;  /* its compulsory traffic, and that of the temporaries in separate calls */
+} smm_program_info;
+
+/* Plan a program once; run it as often as its inputs and outputs have these strides. A plan holds no reference to the
+ * program, but to its constants' data. SMM_ERR_ORDER: a step has no kernel. */
+typedef struct smm_planned smm_planned;
+smm_status smm_plan_program(const smm_program *program, smm_planned **planned, smm_program_info *info);
+void smm_free_program(smm_planned *planned);
+
+/* The kernel of a step; NULL: it is element-wise, or has nothing to do. */
+const char *smm_kernel_of_step(const smm_planned *planned, int step);
+
+/* Run it: data[v] is where value v begins, of inputs and outputs; `outer` dimensions beyond the batch, with
+ * stride[d * values + v] for each of them. failed[s], unless NULL, becomes true if info of step s is not 0 for some
+ * matrix. */
+typedef struct smm_repeats {
+    int dims;
+    const intptr_t *extent, *stride;
+} smm_repeats;
+smm_status smm_run_program(const smm_planned *planned, intptr_t batch, void *const *data, const smm_repeats *outer,
+                           bool *failed);
+
 /* Calls that take long ask about every 50 ms whether to go on: smm_run calls `interrupted` in the thread that called
  * it, and if that returns true, soon returns SMM_ERR_STOPPED. `interrupted` may itself call smm_run. NULL: nobody is
  * asked. */

@@ -18,6 +18,15 @@ except (ValueError, ModuleNotFoundError) as why:
 
 from . import _gradients, cuda  # noqa: F401  # the rules
 from ._banded import solve_banded, solve_tridiagonal, solveh_banded
+from ._chains import (
+    KalmanStepResult,
+    congruence,
+    gaussian_logpdf,
+    kalman_step,
+    mahalanobis,
+    ridge,
+    whiten,
+)
 from ._cholesky import (
     ChoFactorResult,
     CholeskyExResult,
@@ -27,9 +36,12 @@ from ._cholesky import (
     cholesky_ex,
 )
 from ._config import get_num_threads, set_num_threads, show_config, threads
-from ._contractions import cross, diagonal, einsum, matrix_transpose, multi_dot, outer, trace
+from ._contract import contract, einsum, kron_apply, sum_factorized
+from ._contractions import cross, diagonal, matrix_transpose, multi_dot, outer, trace
 from ._errors import LinAlgError
 from ._explain import Explanation, explain
+from ._fuse import FusedExplanation, FusedStep, fuse
+from ._groups import Group
 from ._ldl import LDLExResult, LDLResult, ldl_factor, ldl_factor_ex, ldl_solve
 from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
 from ._linsolve import LinsolveExpertResult, LinsolveExResult, linsolve, linsolve_ex
@@ -77,7 +89,11 @@ __all__ = [
     "EighResult",
     "EigvalshExResult",
     "Explanation",
+    "FusedExplanation",
+    "FusedStep",
+    "Group",
     "InvExResult",
+    "KalmanStepResult",
     "LDLExResult",
     "LDLResult",
     "LUExResult",
@@ -106,6 +122,8 @@ __all__ = [
     "cholesky",
     "cholesky_ex",
     "cond",
+    "congruence",
+    "contract",
     "cross",
     "cuda",
     "det",
@@ -117,9 +135,13 @@ __all__ = [
     "einsum",
     "explain",
     "expm",
+    "fuse",
+    "gaussian_logpdf",
     "get_num_threads",
     "inv",
     "inv_ex",
+    "kalman_step",
+    "kron_apply",
     "ldl_factor",
     "ldl_factor_ex",
     "ldl_solve",
@@ -133,6 +155,7 @@ __all__ = [
     "lu_factor_ex",
     "lu_rcond",
     "lu_solve",
+    "mahalanobis",
     "matmul",
     "matrix_norm",
     "matrix_power",
@@ -148,6 +171,7 @@ __all__ = [
     "qr",
     "rcond",
     "refine",
+    "ridge",
     "set_num_threads",
     "show_config",
     "slogdet",
@@ -159,6 +183,7 @@ __all__ = [
     "solveh_banded",
     "sqrtm",
     "sqrtm_ex",
+    "sum_factorized",
     "svd",
     "svd_ex",
     "svdvals",
@@ -167,6 +192,7 @@ __all__ = [
     "trace",
     "vecmat",
     "vector_norm",
+    "whiten",
 ]
 
 # Types are known by their public names, in tracebacks and where they are pickled.

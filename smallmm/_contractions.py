@@ -1,6 +1,5 @@
-"""Products of several operands, products of vectors, products by subscripts, and traces and diagonals."""
+"""Products of several operands, products of vectors, and traces and diagonals."""
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -12,7 +11,6 @@ from ._arrays import without_labels
 from ._catalog import composed_of_others
 from ._compose import composed, dimensions, namespace_of, permuted, products, sums
 from ._composition import NO_TEMPORARIES, Composition
-from ._errors import shown
 from ._options import integer
 from ._products import matmul
 
@@ -301,167 +299,6 @@ def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
     return out
 
 
-@composed_of_others
-def einsum(subscripts: str, /, *operands: ArrayLike, out: Any = None) -> Any:
-    """Products of two stacks of matrices or vectors, and transposes, by the subscripts of `numpy.einsum`.
-
-    Parameters
-    ----------
-    subscripts : str
-        As in `numpy.einsum`: a letter for each dimension, and ``...`` for other dimensions, which broadcast.
-        Only products of matrices and transposes are accepted:
-
-        - two operands with at most one summed letter, which both have. The result has all other letters.
-          Examples: ``"...ij,...jk->...ik"``, ``"...ij,...j->...i"``, ``"bji,bjk->bik"``, ``"bij,jk->bik"``,
-          ``"i,j->ij"``.
-        - one operand, with its letters in any order: ``"...ij->...ji"``. The result is a view.
-
-        The result may be omitted, as in `numpy.einsum`.
-    *operands : array_like
-        One or two arrays.
-    out : array, optional
-        Where the result of two operands is written. It may be, or overlap, an input.
-
-    Returns
-    -------
-    array
-
-    Raises
-    ------
-    NotImplementedError
-        The subscripts are valid but mean something else: a trace or diagonal, a sum over one operand, several
-        summed letters, three operands. `numpy.einsum` accepts them.
-    ValueError, TypeError
-        As `batched_matmul`; the subscripts are invalid or do not fit the operands.
-
-    See Also
-    --------
-    batched_matmul : dtypes, accuracy.
-    multi_dot : products of more than two matrices.
-
-    Notes
-    -----
-    One call of `matmul`, with its operations and its bits, on views of the operands. The last letter that
-    only the first operand has counts rows, the last that only the second has counts columns. All other
-    letters of the result are batch dimensions.
-
-    Examples
-    --------
-    >>> a, x = np.ones((1000, 4, 3)), np.ones((1000, 3))
-    >>> smallmm.einsum("...ij,...j->...i", a, x).shape
-    (1000, 4)
-    >>> smallmm.einsum("bji,bjk->bik", a, a).shape
-    (1000, 3, 3)
-    """
-    inputs, result = _subscripts(subscripts, len(operands))
-    arrays = [_array("einsum", f"operand {i}", x) for i, x in enumerate(operands)]
-    labels = [_labels(i, x, letters) for i, (x, letters) in enumerate(zip(arrays, inputs, strict=True))]
-    order = _expanded(result, labels)
-    if len(arrays) == 2:
-        return _product(subscripts, arrays, labels, order, out)
-    if summed := set(labels[0]) - set(order):
-        raise _other_subscripts(subscripts, f"a sum over {min(summed)} of one operand")
-    if out is not None:
-        raise TypeError("einsum: out is given, but the result is a view of the operand")
-    return permuted(arrays[0], tuple(labels[0].index(x) for x in order))
-
-
-# --- subscripts ----------------------------------------------------------------------------------------
-
-
-def _subscripts(subscripts: Any, count: int) -> tuple[list[str], str]:
-    """The letters of each operand and of the result, "." standing for an ellipsis."""
-    if not isinstance(subscripts, str):
-        raise TypeError(
-            f"einsum: subscripts is {shown(subscripts)}; expected a str such as '...ij,...jk->...ik'"
-        )
-    text = subscripts.replace(" ", "").replace(".", "?").replace("???", ".")
-    left, arrow, result = text.partition("->")
-    inputs = left.split(",")
-    parts = [*inputs, result]
-    if not all(re.fullmatch(r"[A-Za-z]*\.?[A-Za-z]*", part) for part in parts):
-        raise ValueError(f"einsum: subscripts is {subscripts!r}; expected letters, '...', ',' and one '->'")
-    if len(inputs) != count:
-        raise ValueError(
-            f"einsum: subscripts is {subscripts!r}, of {len(inputs)} operands; given are {count}"
-        )
-    if count > 2:
-        raise _other_subscripts(subscripts, f"{count} operands")
-    for i, some in enumerate(inputs):
-        if twice := {x for x in some if some.count(x) > 1}:
-            raise _other_subscripts(subscripts, f"{min(twice)} twice in operand {i}")
-    letters = "".join(inputs).replace(".", "")
-    if not arrow:
-        once = "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
-        return inputs, "." * ("." in left) + once
-    if len(set(result)) < len(result) or set(result) - set(letters) - {"."}:
-        raise ValueError(
-            f"einsum: subscripts is {subscripts!r}; expected letters of operands in the result, each once"
-        )
-    if "." in left and "." not in result:
-        raise _other_subscripts(subscripts, "a sum over the dimensions of '...'")
-    return inputs, result
-
-
-def _other_subscripts(subscripts: str, what: str) -> NotImplementedError:
-    return NotImplementedError(
-        f"einsum: subscripts is {subscripts!r}, with {what}; expected those of a product of two stacks of "
-        "matrices, or of a transpose. numpy.einsum takes others"
-    )
-
-
-def _labels(i: int, x: Any, letters: str) -> list[Any]:
-    """A label for each dimension: its letter, or -1, -2, ... from the right where an ellipsis stands."""
-    others = x.ndim - len(letters.replace(".", ""))
-    if others < 0 or (others and "." not in letters):
-        expected = letters.replace(".", "...")
-        raise ValueError(f"einsum: operand {i} has shape {tuple(x.shape)}; expected dimensions {expected}")
-    return [y for letter in letters for y in (range(-others, 0) if letter == "." else [letter])]
-
-
-def _expanded(result: str, labels: list[list[Any]]) -> list[Any]:
-    most = max([0, *(-x for some in labels for x in some if isinstance(x, int))])
-    return [y for letter in result for y in (range(-most, 0) if letter == "." else [letter])]
-
-
-def _product(subscripts: str, arrays: list[Any], labels: list[list[Any]], order: list[Any], out: Any) -> Any:
-    """einsum of two operands, as `matmul` of the stacks of matrices that they are views of."""
-    (first, second), (a, b) = labels, arrays
-    batch = sorted(x for x in {*first, *second} if isinstance(x, int))
-    batch += [x for x in first if x in second and x in order and x not in batch]
-    rows = [x for x in first if x not in second and x not in batch]
-    columns = [x for x in second if x not in first and x not in batch]
-    summed = [x for x in first if x in second and x not in order]
-    if alone := {*rows, *columns} - {*order}:
-        raise _other_subscripts(subscripts, f"a sum over {min(alone)} of one operand")
-    if len(summed) > 1:
-        raise _other_subscripts(subscripts, f"{len(summed)} summed letters")
-    batch += rows[:-1] + columns[:-1]
-    rows, columns = rows[-1:], columns[-1:]
-    sizes = dict(zip(first, a.shape, strict=True))
-    for x, size in zip(second, b.shape, strict=True):
-        if not isinstance(x, int) and sizes.get(x, size) != size:
-            raise ValueError(
-                f"einsum: {x} is {sizes[x]} in operand 0 and {size} in operand 1; expected one length"
-            )
-    a, b = _arranged(a, first, batch, rows, summed), _arranged(b, second, batch, summed, columns)
-    if out is not None:
-        if dimensions(out) != len(order):
-            raise ValueError(f"einsum: out has shape {np.shape(out)}; expected {len(order)} dimensions")
-        matmul(a, b, _arranged(out, order, batch, rows, columns))
-        return out
-    product = matmul(a, b)[..., slice(None) if rows else 0, slice(None) if columns else 0]
-    return permuted(product, tuple([*batch, *rows, *columns].index(x) for x in order))
-
-
-def _arranged(x: Any, labels: list[Any], batch: list[Any], rows: list[Any], columns: list[Any]) -> Any:
-    """x as a stack of matrices, those dimensions that it lacks being of length 1."""
-    order = [y for y in (*batch, *rows, *columns) if y in labels]
-    x = permuted(x, tuple(labels.index(y) for y in order))
-    inside = [slice(None) if y in labels else None for y in batch]
-    return x[(*inside, slice(None) if rows else None, slice(None) if columns else None)]
-
-
 # --- what the public functions share -------------------------------------------------------------------
 
 
@@ -475,7 +312,7 @@ def _array(op: str, name: str, x: Any) -> Any:
             raise ValueError(
                 f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}"
             ) from None
-    if not x.ndim and op != "einsum":
+    if not x.ndim:
         raise ValueError(f"{op}: {name} has no dimension; expected at least 1")
     return x
 

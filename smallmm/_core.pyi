@@ -16,6 +16,20 @@ forms: dict[str, int]
 limits: dict[str, int]
 source_strided: int
 
+functions: dict[str, tuple[int, int]]  # of functions.def: number, arguments
+
+class Program:
+    plan: dict[str, Any]
+    def __init__(
+        self,
+        values: tuple[Any, ...],
+        steps: tuple[Any, ...],
+        inputs: tuple[Any, ...],
+        outputs: tuple[Any, ...],
+        constants: tuple[Any, ...],
+    ) -> None: ...
+    def __call__(self, *arrays: np.ndarray) -> Any: ...
+
 def __getattr__(gufunc: str) -> np.ufunc: ...  # those of gufunc_rows
 def add_bfloat16(dtype: np.dtype, /) -> None: ...
 def isa() -> str: ...

@@ -109,6 +109,8 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     >>> smallmm.explain("batched_matmul", np.ones((1000, 4, 4)), np.ones((4, 4))).matrices
     1000
     """
+    if hasattr(op, "explain"):  # a fused function
+        return op.explain(*arrays, **kwargs)
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
     if name not in FUNCTIONS:
         raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(sorted(FUNCTIONS))}")

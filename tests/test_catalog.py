@@ -73,7 +73,7 @@ def test_stub_has_every_name_of_the_core():
     written = {
         node.target.id if isinstance(node, ast.AnnAssign) else node.name
         for node in stub.body
-        if isinstance(node, ast.AnnAssign | ast.FunctionDef)
+        if isinstance(node, ast.AnnAssign | ast.FunctionDef | ast.ClassDef)
     }
     names = {name for name in vars(core) if name == "__version__" or not name.startswith("__")}
     assert written == names - GUFUNCS | {"__getattr__"}

@@ -270,6 +270,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .scale = KERNEL(scale),
     .add = KERNEL(add),
     .stream = KERNEL(stream),
+    .map = KERNEL(map),
 #if defined(SMM_KERNELS_F32)
 #define STORED(x, TYPE, type, ...) [SMM_##TYPE - SMM_COMPUTED_TYPES] = {KERNEL(widen_##type), KERNEL(narrow_##type)},
     .stored = {SMM_STORED(STORED, _)},

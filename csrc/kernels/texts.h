@@ -13,6 +13,7 @@
 #include "lu_lanes.h"
 #include "lu_panels.h"
 #include "lu_solve_lanes.h"
+#include "map.h"
 #if defined(SMM_KERNELS_AVX512)
 #include "matmul_group.h"
 #endif

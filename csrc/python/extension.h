@@ -58,6 +58,9 @@ intptr_t *smm_size_in(smm_call *call, char dimension);
 /* Run it, or send it on the detour. A pivot that is no row is SMM_ERR_ARGUMENT, of which the package says more. */
 smm_status smm_take(const smm_call *call);
 
+/* programs.c */
+int smm_add_programs(PyObject *module);
+
 /* direct.c: a gufunc's way past NumPy's machinery, as a function object. */
 PyObject *smm_direct_function(PyObject *ufunc);
 /* One output, or a tuple of them; takes the references. NULL, with an exception, if there is none or one is NULL. */

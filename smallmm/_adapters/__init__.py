@@ -15,6 +15,7 @@ from .dlpack import DLPack, is_foreign
 from .jax import Jax
 from .numba import Numba
 from .numpy import NumPy
+from .own import Own
 from .pandas import Pandas
 from .torch import Torch, leave_to_python
 
@@ -30,6 +31,7 @@ LIBRARIES: dict[str, type[Library]] = {
     "numba_cuda": Numba,
     "numpy": NumPy,
     "pandas": Pandas,
+    "smallmm": Own,
     "torch": Torch,
 }
 _NUMPY = NumPy("numpy")

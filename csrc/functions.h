@@ -1,0 +1,235 @@
+/* functions.h: exp, log, erf, erfc, the normal distribution and powers in double precision, for the rows of
+ * functions.def. Plain C without branches or tables in memory, so that compilers make vectors of loops over it, and of
+ * operations that IEEE 754 defines, in a fixed order, so that the bits are the same on every processor. Errors are at
+ * most 1 ulp, of erf, erfc and smm_ndtr at most 2 (tests/test_functions.py).
+ */
+#ifndef SMM_FUNCTIONS_H
+#define SMM_FUNCTIONS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define SMM_SCALAR static inline __attribute__((always_inline))
+
+SMM_SCALAR uint64_t smm_bits_of_f64(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+SMM_SCALAR double smm_f64_of_bits(uint64_t bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* e^(x + low), where low is too small to change x by more than some of its last bits.
+ *
+ * x = k ln 2 + r, |r| <= ln 2 / 2, where k LN2_HIGH is exact; e^r by its Taylor series. Adding and subtracting ROUND
+ * rounds to an integer, which stands in the last bits of the sum. 2^k is applied in two factors, so that subnormal
+ * results round once. */
+SMM_SCALAR double smm_exp_of(double x, double low) {
+    const double ROUND = 0x1.8p52, LN2_HIGH = 0x1.62e42fefap-1, LN2_LOW = 0x1.cf79abc9e3b39p-40;
+    const double inside = x > 720 ? 720 : x < -760 ? -760 : x;
+    const double sum = __builtin_fma(inside, 0x1.71547652b82fep+0, ROUND), k = sum - ROUND;
+    const double most = __builtin_fma(-k, LN2_HIGH, inside), least = __builtin_fma(-k, LN2_LOW, low);
+    const double r = most + least, r_low = (most - r) + least;
+    double p = 1.0 / 6227020800;
+    p = __builtin_fma(p, r, 1.0 / 479001600);
+    p = __builtin_fma(p, r, 1.0 / 39916800);
+    p = __builtin_fma(p, r, 1.0 / 3628800);
+    p = __builtin_fma(p, r, 1.0 / 362880);
+    p = __builtin_fma(p, r, 1.0 / 40320);
+    p = __builtin_fma(p, r, 1.0 / 5040);
+    p = __builtin_fma(p, r, 1.0 / 720);
+    p = __builtin_fma(p, r, 1.0 / 120);
+    p = __builtin_fma(p, r, 1.0 / 24);
+    p = __builtin_fma(p, r, 1.0 / 6);
+    p = __builtin_fma(p, r, 0.5);
+    p = __builtin_fma(p * r, r, r_low) + r + 1;
+    const uint64_t both = smm_bits_of_f64(sum) - smm_bits_of_f64(ROUND) + 2046, first = both >> 1;
+    return p * smm_f64_of_bits(first << 52) * smm_f64_of_bits((both - first) << 52);
+}
+
+SMM_SCALAR double smm_exp(double x) { return smm_exp_of(x, 0); }
+
+/* x = 2^k m, sqrt(1/2) <= m < sqrt(2), of a positive x. */
+SMM_SCALAR double smm_split(double x, double *k) {
+    const uint64_t SQRT_HALF = 0x3fe6a09e00000000u, ONE = 0x3ff0000000000000u;
+    const double scaled = x < 0x1p-1022 ? x * 0x1p54 : x, less = x < 0x1p-1022 ? 54 : 0;
+    const uint64_t shifted = smm_bits_of_f64(scaled) + (ONE - SQRT_HALF);
+    *k = smm_f64_of_bits((shifted >> 52) | 0x4330000000000000u) - (0x1p52 + 1023) - less;
+    return smm_f64_of_bits((shifted & 0xfffffffffffffu) + SQRT_HALF);
+}
+
+SMM_SCALAR double smm_special_log(double x, double log) {
+    const double infinity = __builtin_inf();
+    log = x == infinity ? infinity : log;
+    log = x == 0 ? -infinity : log;
+    return x >= 0 ? log : x < 0 ? __builtin_nan("") : x + x;
+}
+
+/* fdlibm's: log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2))), s = f/(2 + f). */
+SMM_SCALAR double smm_log(double x) {
+    double k;
+    const double f = smm_split(x, &k) - 1, s = f / (2 + f), z = s * s, half = 0.5 * f * f;
+    double r = 1.479819860511658591e-01;
+    r = __builtin_fma(r, z, 1.531383769920937332e-01);
+    r = __builtin_fma(r, z, 1.818357216161805012e-01);
+    r = __builtin_fma(r, z, 2.222219843214978396e-01);
+    r = __builtin_fma(r, z, 2.857142874366239149e-01);
+    r = __builtin_fma(r, z, 3.999999999940941908e-01);
+    r = __builtin_fma(r, z, 6.666666666666735130e-01) * z;
+    const double small = s * (half + r) + k * 1.90821492927058770002e-10;
+    return smm_special_log(x, k * 6.93147180369123816490e-01 - ((half - small) - f));
+}
+
+/* x^y = e^(y log x), the logarithm in two numbers: log m = 2 atanh s = 2 (s + s^3/3 + ...), s = (m - 1)/(m + 1). */
+SMM_SCALAR double smm_power(double x, double y) {
+    const double infinity = __builtin_inf();
+    const double positive = x < 0 ? -x : x;
+    double k;
+    const double m = smm_split(positive, &k), f = m - 1, d = m + 1, d_low = m - (d - 1);
+    const double s = f / d, s_low = (__builtin_fma(-s, d, f) - s * d_low) / d;
+    const double z = s * s, z_low = __builtin_fma(s, s, -z) + 2 * s * s_low;
+    const double cube = z * s, cube_low = __builtin_fma(z, s, -cube) + z * s_low + z_low * s;
+    double p = 1.0 / 27;
+    p = __builtin_fma(p, z, 1.0 / 25);
+    p = __builtin_fma(p, z, 1.0 / 23);
+    p = __builtin_fma(p, z, 1.0 / 21);
+    p = __builtin_fma(p, z, 1.0 / 19);
+    p = __builtin_fma(p, z, 1.0 / 17);
+    p = __builtin_fma(p, z, 1.0 / 15);
+    p = __builtin_fma(p, z, 1.0 / 13);
+    p = __builtin_fma(p, z, 1.0 / 11);
+    p = __builtin_fma(p, z, 1.0 / 9);
+    p = __builtin_fma(p, z, 1.0 / 7);
+    p = __builtin_fma(p, z, 1.0 / 5);
+    const double THIRD = 0x1.5555555555555p-2, THIRD_LOW = 0x1.5555555555555p-56;
+    const double third = cube * THIRD;
+    const double third_low = __builtin_fma(cube, THIRD, -third) + cube * THIRD_LOW + cube_low * THIRD + p * z * cube;
+    /* k ln 2 + 2 s + 2 s^3/3: the first product is exact */
+    const double a = k * 0x1.62e42fefap-1, b = 2 * s, ab = a + b, ab_b = ab - a;
+    const double ab_low = (a - (ab - ab_b)) + (b - ab_b);
+    const double log = ab + 2 * third, log_t = log - ab;
+    const double log_low =
+        (ab - (log - log_t)) + (2 * third - log_t) + ab_low + 2 * third_low + 2 * s_low + k * 0x1.cf79abc9e3b39p-40;
+    const double high = log + log_low, low = (log - high) + log_low;
+    const double product = y * high;
+    const double clipped = product > 1000 ? 1000 : product < -1000 ? -1000 : product;
+    const double rest = clipped == product ? __builtin_fma(y, high, -product) + y * low : 0;
+    double power = smm_exp_of(clipped, rest);
+    power = positive == 0 ? (y < 0 ? infinity : 0) : power;
+    power = positive == infinity ? (y < 0 ? 0 : infinity) : power;
+    power = positive == 1 ? 1 : power;
+    const double whole = (y < 0 ? -y : y) < 0x1p52 ? (y + 0x1.8p52) - 0x1.8p52 : y;
+    const double half = 0.5 * whole,
+                 half_whole = (half < 0 ? -half : half) < 0x1p51 ? (half + 0x1.8p52) - 0x1.8p52 : half;
+    const double is_odd = whole == y && half_whole != half;
+    const double is_negative = smm_bits_of_f64(x) >> 63;
+    power = is_negative && is_odd ? -power : power;
+    power = x < 0 && whole != y && positive != infinity ? __builtin_nan("") : power;
+    power = x != x || y != y ? x + y : power;
+    return y == 0 || x == 1 ? 1 : power;
+}
+
+/* erf and erfc as fdlibm computes them: in each of four regions of |x| by a ratio of polynomials. The coefficients are
+ * those of the region; where a region has fewer, they are 0. */
+#define SMM_ERF_REGIONS(ROW) \
+    ROW(p0, 1.28379167095512558561e-01, -2.36211856075265944077e-03, -9.86494403484714822705e-03, \
+        -9.86494292470009928597e-03) \
+    ROW(p1, -3.25042107247001499370e-01, 4.14856118683748331666e-01, -6.93858572707181764372e-01, \
+        -7.99283237680523006574e-01) \
+    ROW(p2, -2.84817495755985104766e-02, -3.72207876035701323847e-01, -1.05586262253232909814e+01, \
+        -1.77579549177547519889e+01) \
+    ROW(p3, -5.77027029648944159157e-03, 3.18346619901161753674e-01, -6.23753324503260060396e+01, \
+        -1.60636384855821916062e+02) \
+    ROW(p4, -2.37630166566501626084e-05, -1.10894694282396677476e-01, -1.62396669462573470355e+02, \
+        -6.37566443368389627722e+02) \
+    ROW(p5, 0, 3.54783043256182359371e-02, -1.84605092906711035994e+02, -1.02509513161107724954e+03) \
+    ROW(p6, 0, -2.16637559486879084300e-03, -8.12874355063065934246e+01, -4.83519191608651397019e+02) \
+    ROW(p7, 0, 0, -9.81432934416914548592e+00, 0) \
+    ROW(q1, 3.97917223959155352819e-01, 1.06420880400844228286e-01, 1.96512716674392571292e+01, \
+        3.03380607434824582924e+01) \
+    ROW(q2, 6.50222499887672944485e-02, 5.40397917702171048937e-01, 1.37657754143519042600e+02, \
+        3.25792512996573918826e+02) \
+    ROW(q3, 5.08130628187576562776e-03, 7.18286544141962662868e-02, 4.34565877475229228821e+02, \
+        1.53672958608443695994e+03) \
+    ROW(q4, 1.32494738004321644526e-04, 1.26171219808761642112e-01, 6.45387271733267880336e+02, \
+        3.19985821950859553908e+03) \
+    ROW(q5, -3.96022827877536812320e-06, 1.36370839120290507362e-02, 4.29008140027567833386e+02, \
+        2.55305040643316442583e+03) \
+    ROW(q6, 0, 1.19844998467991074170e-02, 1.08635005541779435134e+02, 4.74528541206955367215e+02) \
+    ROW(q7, 0, 0, 6.57024977031928170135e+00, -2.24409524465858183362e+01) \
+    ROW(q8, 0, 0, -6.04244152148580987438e-02, 0)
+
+/* erfc(x + low), or erf(x) */
+SMM_SCALAR double smm_error_function(double x, double low, bool complement) {
+    const double ERX = 8.45062911510467529297e-01;
+    const double magnitude = x < 0 ? -x : x;
+    const double a = magnitude > 28 ? 28 : magnitude; /* beyond, erfc is 0; NaN stays */
+    const bool tiny = a < 0.84375, near = a < 1.25, middle = a < 1 / 0.35;
+    const double s = tiny ? x * x : near ? a - 1 : 1 / (a * a);
+#define CHOOSE(name, in_tiny, in_near, in_middle, in_far) \
+    const double name = tiny ? in_tiny : near ? in_near : middle ? in_middle : in_far;
+    SMM_ERF_REGIONS(CHOOSE)
+#undef CHOOSE
+    double p = __builtin_fma(p7, s, p6);
+    p = __builtin_fma(p, s, p5);
+    p = __builtin_fma(p, s, p4);
+    p = __builtin_fma(p, s, p3);
+    p = __builtin_fma(p, s, p2);
+    p = __builtin_fma(p, s, p1);
+    p = __builtin_fma(p, s, p0);
+    double q = __builtin_fma(q8, s, q7);
+    q = __builtin_fma(q, s, q6);
+    q = __builtin_fma(q, s, q5);
+    q = __builtin_fma(q, s, q4);
+    q = __builtin_fma(q, s, q3);
+    q = __builtin_fma(q, s, q2);
+    q = __builtin_fma(q, s, q1);
+    q = __builtin_fma(q, s, 1);
+    const double ratio = p / q;
+    /* erfc(a) from 1.25 on: e^(-a^2 - 0.5625 + ratio) / a, the exponent in two numbers */
+    const double square = a * a, offset = ratio - 0.5625, high = offset - square;
+    const double rounded = (ratio - (offset + 0.5625)) + (offset - (high + square)) - __builtin_fma(a, a, -square);
+    const double tail_low = rounded - low * (2 * a + 1 / a); /* which is nearly the derivative of log erfc */
+    const double tail = smm_exp_of(high, tail_low) / a;
+    const double slope = 1.1283791670955126 * smm_exp(-square) * low; /* of erf at x */
+    const bool negative = x < 0;
+    if (!complement) {
+        const double far = near ? ERX + ratio : 1 - tail;
+        const double erf = tiny ? __builtin_fma(x, ratio, x) : negative ? -far : far;
+        return x != x ? x : erf;
+    }
+    const double rest = __builtin_fma(x, ratio, slope);
+    const double in_tiny = x < 0.25 ? 1 - (x + rest) : x < 0.5 ? 0.5 - (x - 0.5 + rest) : 1 - x - rest;
+    const double in_near = negative ? 1 + (ERX + (ratio - slope)) : (1 - ERX) - (ratio + slope);
+    const double far = negative ? 2 - tail : tail; /* low does not matter to the first */
+    return x != x ? x : tiny ? in_tiny : near ? in_near : far;
+}
+
+SMM_SCALAR double smm_erf(double x) { return smm_error_function(x, 0, false); }
+SMM_SCALAR double smm_erfc(double x) { return smm_error_function(x, 0, true); }
+
+/* The normal distribution function, erfc(-x / sqrt 2) / 2, the argument in two numbers. */
+SMM_SCALAR double smm_ndtr(double x) {
+    const double HIGH = 0x1.6a09e667f3bcdp-1, LOW = -0x1.bdd3413b26456p-55;
+    const double inside = x > 60 ? 60 : x < -60 ? -60 : x; /* beyond, it is 0 or 1; NaN stays */
+    const double t = -inside * HIGH, low = __builtin_fma(-inside, HIGH, -t) - inside * LOW;
+    return 0.5 * smm_error_function(t, low, true);
+}
+
+/* The exponent e of x = m 2^e, 0.5 <= |m| < 1; 0 of what has none. */
+SMM_SCALAR double smm_exponent(double x) {
+    const double a = x < 0 ? -x : x, scaled = a < 0x1p-1022 ? a * 0x1p54 : a, less = a < 0x1p-1022 ? 54 : 0;
+    const double e = smm_f64_of_bits((smm_bits_of_f64(scaled) >> 52) | 0x4330000000000000u) - (0x1p52 + 1022) - less;
+    return a > 0 && a < __builtin_inf() ? e : 0;
+}
+
+/* x 2^y, of a whole y for which 2^y is a normal number. */
+SMM_SCALAR double smm_scaled(double x, double y) {
+    return x * smm_f64_of_bits(smm_bits_of_f64(y + (0x1p52 + 1023)) << 52);
+}
+
+#undef SMM_SCALAR
+#endif

@@ -1,0 +1,415 @@
+/* program.c: programs: lists of steps, all of which run on a tile of matrices before the next tile begins.
+ *
+ * A step is a call whose operands point into values. So each is planned like any call, once, and a thread that runs a
+ * tile moves the pointers of all steps to its matrices and hands them to the kernels. Temporaries lie in a buffer of
+ * the thread, where those that are no longer needed make room for others. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+/* Bytes that a tile's values may take: some kernels read them several times, so they should stay in L1, with room for
+ * what goes through; and the least matrices of a tile, which share the start of a kernel. Tiles of 16 to 64 KB differ
+ * by less than a tenth (Kalman step of 4 states, AMD Zen 4, November 2026). */
+enum { TILE_BYTES = 32 * 1024, LEAST_TILE = 16, MOST_TILE = 1024 };
+
+/* What a thread runs at most before it looks whether to go on. */
+static const double PIECE_FLOPS = 1e8;
+
+typedef struct planned_step {
+    smm_step step;
+    smm_outer outer;
+    smm_plan plan; /* of a call */
+    const smm_kernels *kernels;
+    int operands;
+    int place[SMM_MOST_OPERANDS]; /* of each operand of the step among those of the planned call */
+} planned_step;
+
+struct smm_planned {
+    int values, steps;
+    intptr_t tile, room; /* bytes of all temporaries of a tile */
+    double flops, bytes;
+    smm_value *value;
+    intptr_t *slot; /* of a temporary: where it begins in the buffer */
+    planned_step *step;
+};
+
+static int operands_of(const smm_step *step) {
+    static const int8_t arguments[SMM_FUNCTIONS] = {
+#define SMM_FUNCTION(NAME, name, arguments, ...) arguments,
+#include "functions.def"
+#undef SMM_FUNCTION
+    };
+    if (step->kind == SMM_STEP_CALL) return smm_operations[step->call.op].count;
+    return step->kind == SMM_STEP_MAP ? 1 + arguments[step->function] : 2;
+}
+
+/* --- Plan ------------------------------------------------------------------------------------------- */
+
+static bool is_valid(const smm_program *program) {
+    if (!program || program->values < 0 || program->steps < 0) return false;
+    for (int s = 0; s < program->steps; s++) {
+        const smm_step *step = &program->step[s];
+        if (step->kind > SMM_STEP_CONVERT || (int)step->call.dtype >= SMM_COMPUTED_TYPES ||
+            smm_is_complex(step->call.dtype))
+            return false;
+        if (step->kind == SMM_STEP_CALL && step->call.op >= SMM_OPS) return false;
+        if (step->kind == SMM_STEP_MAP && step->function >= SMM_FUNCTIONS) return false;
+        if (step->kind == SMM_STEP_CONVERT && (step->to < 0 || step->to >= SMM_TYPES)) return false;
+        if (step->kind == SMM_STEP_CONVERT && (step->from < 0 || step->from >= SMM_TYPES)) return false;
+        const int most = SMM_MOST_DIMS - (step->kind == SMM_STEP_CALL ? 0 : 3); /* rows, columns and the tile */
+        if (step->call.outer && (step->call.outer->dims < 0 || step->call.outer->dims > most)) return false;
+        for (int i = 0; i < operands_of(step); i++) {
+            if (step->value[i] < -1 || step->value[i] >= program->values) return false;
+            if (step->value[i] < 0 && step->kind != SMM_STEP_CALL) return false;
+        }
+        if (step->kind == SMM_STEP_CALL && step->call.op == SMM_OP_INV &&
+            step->value[smm_roles_of[SMM_OP_INV].info] < 0)
+            return false;
+    }
+    return true;
+}
+
+/* Where temporaries lie, in bytes of a matrix; returns what they take. One lives from the step that first uses it to
+ * the last that does, and goes to the first gap that is free for as long. */
+static intptr_t place_temporaries(const smm_program *program, intptr_t slot[], int first[], int last[]) {
+    intptr_t room = 0;
+    for (int v = 0; v < program->values; v++) first[v] = last[v] = -1;
+    for (int s = 0; s < program->steps; s++)
+        for (int i = 0; i < operands_of(&program->step[s]); i++) {
+            const int v = program->step[s].value[i];
+            if (v < 0) continue;
+            if (first[v] < 0) first[v] = s;
+            last[v] = s;
+        }
+    for (int v = 0; v < program->values; v++) {
+        const intptr_t bytes = (program->value[v].batch + 7) & -8;
+        if (program->value[v].kind != SMM_TEMPORARY || first[v] < 0) continue;
+        slot[v] = 0;
+        for (int w = 0; w < v; w++) { /* move beyond one that it overlaps, then look at all once more */
+            if (program->value[w].kind != SMM_TEMPORARY || first[w] < 0) continue;
+            if (first[w] > last[v] || last[w] < first[v]) continue;
+            const intptr_t end = slot[w] + ((program->value[w].batch + 7) & -8);
+            if (slot[v] >= end || slot[v] + bytes <= slot[w]) continue;
+            slot[v] = end;
+            w = -1;
+        }
+        if (slot[v] + bytes > room) room = slot[v] + bytes;
+    }
+    return room;
+}
+
+/* Where operands of a step lie while it is planned: no two values share an address. */
+static void pretend(const smm_program *program, smm_step *step, intptr_t tile) {
+    for (int i = 0; i < SMM_MOST_OPERANDS; i++) {
+        const bool missing = i >= operands_of(step) || step->value[i] < 0;
+        const intptr_t page = (intptr_t)1 << 40;
+        step->call.operand[i].data = missing ? NULL : (void *)(page * (1 + step->value[i]) + step->offset[i]);
+        step->call.operand[i].batch = missing ? 0 : program->value[step->value[i]].batch;
+    }
+    step->call.batch = tile;
+    step->call.failed = NULL;
+}
+
+/* Operands of a planned call: where C is column-major its factors have changed places. */
+static void find_places(planned_step *x) {
+    for (int i = 0; i < SMM_MOST_OPERANDS; i++) x->place[i] = i;
+    const int b = smm_roles_of[SMM_OP_MATMUL].b;
+    if (x->plan.swapped) x->place[0] = b, x->place[b] = 0;
+}
+
+static smm_status plan_step(const smm_program *program, planned_step *x, const smm_step *step, intptr_t tile) {
+    x->step = *step;
+    x->operands = operands_of(step);
+    if (step->call.outer) {
+        x->outer = *step->call.outer;
+        x->step.call.outer = &x->outer;
+    }
+    pretend(program, &x->step, tile);
+    if (step->kind == SMM_STEP_CALL) {
+        const smm_status status = smm_plan_call(&x->step.call, &x->plan);
+        if (status) return status;
+        find_places(x);
+        return SMM_OK;
+    }
+    return smm_kernels_of(step->call.dtype, &x->kernels);
+}
+
+static intptr_t tile_of(intptr_t bytes) {
+    const intptr_t tile = TILE_BYTES / (bytes + 1) & -LEAST_TILE;
+    return tile < LEAST_TILE ? LEAST_TILE : least(tile, MOST_TILE);
+}
+
+/* Work and traffic of a matrix. Every temporary would be written and read at least once. */
+static void weigh(const smm_program *program, const smm_planned *x, smm_program_info *info) {
+    for (int s = 0; s < x->steps; s++) {
+        const planned_step *step = &x->step[s];
+        const smm_call *call = &step->step.call;
+        info->flops += step->step.kind == SMM_STEP_CALL
+                           ? step->plan.flops / (double)x->tile
+                           : (double)(call->m * call->n * (call->outer ? smm_runs(call) : 1));
+    }
+    for (int v = 0; v < x->values; v++) {
+        const intptr_t step = program->value[v].batch;
+        const double bytes = (double)(step < 0 ? -step : step);
+        if (program->value[v].kind == SMM_TEMPORARY) info->saved += 2 * bytes;
+        if (program->value[v].kind <= SMM_OUTPUT) info->bytes += bytes;
+    }
+}
+
+const char *smm_kernel_of_step(const smm_planned *x, int step) {
+    const planned_step *s = &x->step[step];
+    return s->step.kind == SMM_STEP_CALL && s->plan.kernel ? s->plan.kernel->name : NULL;
+}
+
+void smm_free_program(smm_planned *x) {
+    if (!x) return;
+    free(x->value);
+    free(x->slot);
+    free(x->step);
+    free(x);
+}
+
+smm_status smm_plan_program(const smm_program *program, smm_planned **planned, smm_program_info *info) {
+    *planned = NULL;
+    if (!is_valid(program)) return SMM_ERR_ARGUMENT;
+    const size_t values = (size_t)program->values, steps = (size_t)program->steps;
+    smm_planned *x = calloc(1, sizeof *x);
+    int *lives = calloc(2 * values + 1, sizeof *lives);
+    if (x) {
+        *x = (smm_planned){.values = program->values, .steps = program->steps};
+        x->value = calloc(values + 1, sizeof *x->value);
+        x->slot = calloc(values + 1, sizeof *x->slot);
+        x->step = calloc(steps + 1, sizeof *x->step);
+    }
+    if (!lives || !x || !x->value || !x->slot || !x->step) {
+        free(lives);
+        smm_free_program(x);
+        return SMM_ERR_MEMORY;
+    }
+    for (size_t v = 0; v < values; v++) {
+        x->value[v] = program->value[v];
+        if (program->value[v].kind == SMM_CONSTANT) x->value[v].batch = 0;
+    }
+    const smm_program own = {program->values, program->steps, x->value, program->step};
+    smm_program_info all = {.temporaries = place_temporaries(&own, x->slot, lives, lives + values)};
+    free(lives);
+    intptr_t through = 0; /* bytes of a matrix that come and go */
+    for (size_t v = 0; v < values; v++)
+        if (x->value[v].kind <= SMM_OUTPUT) through += x->value[v].batch < 0 ? -x->value[v].batch : x->value[v].batch;
+    x->tile = tile_of(all.temporaries + through);
+    smm_status status = SMM_OK;
+    for (size_t s = 0; s < steps && !status; s++) status = plan_step(&own, &x->step[s], &program->step[s], x->tile);
+    if (status) {
+        smm_free_program(x);
+        return status;
+    }
+    for (size_t v = 0; v < values; v++) x->slot[v] *= x->tile;
+    x->room = all.temporaries * x->tile;
+    all.tile = x->tile;
+    weigh(&own, x, &all);
+    x->flops = all.flops;
+    x->bytes = all.bytes;
+    if (info) *info = all;
+    *planned = x;
+    return SMM_OK;
+}
+
+/* --- Run -------------------------------------------------------------------------------------------- */
+
+/* What the threads of a run share. */
+typedef struct run {
+    const smm_planned *planned;
+    intptr_t batch;
+    void *const *data;
+    const smm_repeats *outer;
+    bool *failed;
+    smm_watch watch;
+} run;
+
+static double read_element(const char *x, int type) {
+    if (type == SMM_TYPE_INT32) return *(const int32_t *)x;
+    if (type == SMM_TYPE_BOOL) return *(const uint8_t *)x != 0;
+    return smm_get(x, (smm_dtype)type);
+}
+
+static void write_element(char *x, int type, double value) {
+    if (type == SMM_TYPE_INT32)
+        *(int32_t *)x = (int32_t)value;
+    else if (type == SMM_TYPE_BOOL)
+        *(uint8_t *)x = value != 0;
+    else
+        smm_put(x, (smm_dtype)type, value);
+}
+
+/* Dimensions of an element-wise step, innermost first, the first two of which are the kernel's. */
+typedef struct grid {
+    smm_outer dims;
+    intptr_t repeats; /* of the first two */
+} grid;
+
+static void exchange(smm_outer *x, int i, int j) {
+    intptr_t stride[SMM_MOST_OPERANDS];
+    const intptr_t extent = x->extent[i];
+    x->extent[i] = x->extent[j];
+    x->extent[j] = extent;
+    memcpy(stride, x->stride[i], sizeof stride);
+    memcpy(x->stride[i], x->stride[j], sizeof stride);
+    memcpy(x->stride[j], stride, sizeof stride);
+}
+
+/* Dimensions that merge are one. Rows that are shorter than a vector become columns of a longer dimension. */
+static grid grid_of(const planned_step *x, const smm_call *call, intptr_t count) {
+    enum { SHORT = 4 };
+    grid g = {.repeats = 1};
+    intptr_t stride[SMM_MOST_OPERANDS] = {0};
+    for (int i = 0; i < x->operands; i++) stride[i] = call->operand[i].col;
+    smm_add_dimension(&g.dims, call->n, stride);
+    for (int i = 0; i < x->operands; i++) stride[i] = call->operand[i].row;
+    smm_add_dimension(&g.dims, call->m, stride);
+    for (int d = 0; call->outer && d < call->outer->dims; d++)
+        smm_add_dimension(&g.dims, call->outer->extent[d], call->outer->stride[d]);
+    for (int i = 0; i < x->operands; i++) stride[i] = call->operand[i].batch;
+    smm_add_dimension(&g.dims, count, stride);
+    while (g.dims.dims < 2) {
+        memset(g.dims.stride[g.dims.dims], 0, sizeof g.dims.stride[0]);
+        g.dims.extent[g.dims.dims++] = 1;
+    }
+    for (int inner = 0; inner < 2; inner++)
+        for (int d = inner + 1; d < g.dims.dims; d++)
+            if ((inner || g.dims.extent[0] < SHORT) && g.dims.extent[d] > g.dims.extent[inner])
+                exchange(&g.dims, inner, d);
+    for (int d = 2; d < g.dims.dims; d++) g.repeats *= g.dims.extent[d];
+    return g;
+}
+
+static void convert(const smm_step *step, char *const x[], const grid *g) {
+    const intptr_t *const rows = g->dims.stride[1], *const columns = g->dims.stride[0];
+    for (intptr_t r = 0; r < g->dims.extent[1]; r++)
+        for (intptr_t i = 0; i < g->dims.extent[0]; i++)
+            write_element(x[0] + r * rows[0] + i * columns[0], step->to,
+                          read_element(x[1] + r * rows[1] + i * columns[1], step->from));
+}
+
+/* An element-wise step on so many matrices. */
+static void run_elements(const planned_step *x, const smm_call *call, intptr_t count) {
+    const grid g = grid_of(x, call, count);
+    if (!g.dims.extent[0] || !g.dims.extent[1]) return;
+    for (intptr_t r = 0; r < g.repeats; r++) {
+        char *at[SMM_MOST_OPERANDS];
+        for (int i = 0; i < x->operands; i++) {
+            at[i] = call->operand[i].data;
+            intptr_t rest = r;
+            for (int d = 2; d < g.dims.dims; d++) {
+                at[i] += rest % g.dims.extent[d] * g.dims.stride[d][i];
+                rest /= g.dims.extent[d];
+            }
+        }
+        if (x->step.kind == SMM_STEP_MAP)
+            x->kernels->map(x->step.function, at, g.dims.stride[0], g.dims.extent[0], g.dims.stride[1],
+                            g.dims.extent[1]);
+        else
+            convert(&x->step, at, &g);
+    }
+}
+
+/* Matrices 0 .. count-1 of values that begin at such addresses, through all steps. */
+static void run_tile(run *shared, smm_call calls[], char *const base[], intptr_t count) {
+    const smm_planned *planned = shared->planned;
+    for (int s = 0; s < planned->steps; s++) {
+        const planned_step *x = &planned->step[s];
+        smm_call *call = &calls[s];
+        const bool is_call = x->step.kind == SMM_STEP_CALL;
+        for (int i = 0; i < x->operands; i++)
+            if (x->step.value[i] >= 0)
+                call->operand[is_call ? x->place[i] : i].data = base[x->step.value[i]] + x->step.offset[i];
+        call->batch = count;
+        if (!is_call)
+            run_elements(x, call, count);
+        else if (!x->plan.nothing)
+            smm_run_here(&x->plan, call, &shared->watch);
+    }
+}
+
+/* The steps' calls with the strides of all tiles, and where values lie, in a thread's room or memory of its own. */
+typedef struct workspace {
+    smm_call *calls;
+    char **base;
+    char *temporaries;
+} workspace;
+
+static size_t bytes_of(const smm_planned *x) {
+    return (size_t)x->steps * sizeof(smm_call) + (size_t)x->values * sizeof(char *) + (size_t)x->room + 2 * SMM_LINE;
+}
+
+static workspace lay_out(const run *shared, char *room) {
+    const smm_planned *x = shared->planned;
+    workspace w = {(smm_call *)(void *)room, (char **)(void *)(room + (size_t)x->steps * sizeof(smm_call)), NULL};
+    const uintptr_t end = (uintptr_t)(w.base + x->values);
+    w.temporaries = (char *)((end + SMM_LINE - 1) & -(uintptr_t)SMM_LINE);
+    for (int s = 0; s < x->steps; s++) {
+        w.calls[s] = x->step[s].step.kind == SMM_STEP_CALL ? x->step[s].plan.call : x->step[s].step.call;
+        w.calls[s].failed = shared->failed ? &shared->failed[s] : NULL;
+    }
+    for (int v = 0; v < x->values; v++)
+        w.base[v] = x->value[v].kind == SMM_TEMPORARY ? w.temporaries + x->slot[v] : x->value[v].data;
+    return w;
+}
+
+/* Where matrix q of repetition r of an input or output lies. */
+static char *place_of(const run *shared, int v, intptr_t r, intptr_t q) {
+    const smm_planned *x = shared->planned;
+    char *at = (char *)shared->data[v] + q * x->value[v].batch;
+    for (int d = 0; shared->outer && d < shared->outer->dims; d++) {
+        at += r % shared->outer->extent[d] * shared->outer->stride[d * x->values + v];
+        r /= shared->outer->extent[d];
+    }
+    return at;
+}
+
+static bool run_range(void *context, intptr_t first, intptr_t last) {
+    run *const shared = context;
+    const smm_planned *x = shared->planned;
+    const size_t bytes = bytes_of(x);
+    char *const own = bytes > SMM_PROGRAM_ROOM ? aligned_alloc(SMM_LINE, (bytes + SMM_LINE) & -(size_t)SMM_LINE) : NULL;
+    size_t most = 0; /* of any kernel: with more of it, the thread's room moves */
+    for (int s = 0; s < x->steps; s++)
+        if (x->step[s].step.kind == SMM_STEP_CALL && smm_room_of(&x->step[s].plan) > most)
+            most = smm_room_of(&x->step[s].plan);
+    char *const room = smm_program_room(most);
+    if (!room || (bytes > SMM_PROGRAM_ROOM && !own)) {
+        free(own);
+        smm_end(&shared->watch, SMM_ERR_MEMORY);
+        return false;
+    }
+    const workspace w = lay_out(shared, own ? own : room);
+    const intptr_t piece = (intptr_t)(PIECE_FLOPS / (1 + x->flops));
+    bool goes_on = true;
+    for (intptr_t q = first, count, look = first + piece; q < last && goes_on; q += count) {
+        if (q >= look) {
+            goes_on = smm_goes_on(&shared->watch);
+            look = q + piece;
+        }
+        const intptr_t r = q / shared->batch, from = q % shared->batch;
+        count = least(least(x->tile, last - q), shared->batch - from);
+        for (int v = 0; v < x->values; v++)
+            if (x->value[v].kind <= SMM_OUTPUT) w.base[v] = place_of(shared, v, r, from);
+        if (goes_on) run_tile(shared, w.calls, w.base, count);
+    }
+    free(own);
+    return goes_on;
+}
+
+smm_status smm_run_program(const smm_planned *planned, intptr_t batch, void *const *data, const smm_repeats *outer,
+                           bool *failed) {
+    if (!planned || batch < 0) return SMM_ERR_ARGUMENT;
+    intptr_t total = batch;
+    for (int d = 0; outer && d < outer->dims; d++) total *= outer->extent[d];
+    if (!total) return SMM_OK;
+    const int threads = smm_get_num_threads();
+    if (!threads) return SMM_ERR_THREADS;
+    run shared = {planned, batch, data, outer, failed, {.caller = pthread_self()}};
+    const int wanted = smm_threads_for((double)total * planned->flops * 4, (double)total * planned->bytes, threads);
+    smm_parallel_for(total, planned->tile, wanted, run_range, &shared);
+    return shared.watch.status;
+}

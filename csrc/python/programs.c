@@ -1,0 +1,424 @@
+/* programs.c: smallmm._core.Program, a program that runs on arrays. smallmm/_programs/ records the steps and describes
+ * them; here arrays are checked, broadcast and allocated.
+ *
+ * A program belongs to core shapes, core strides and dtypes of its inputs, and takes no others: the answer is then
+ * NotImplemented, as in direct.c. It is planned for the strides of batch dimensions that it meets, and the plans are
+ * kept. */
+#include <string.h>
+
+#include "extension.h"
+
+enum { MOST_GIVEN = 64, MOST_CORE = 8, MOST_PLANS = 8 };
+
+/* An input or an output: which value it is, and the arrays that it may be. */
+typedef struct given {
+    int value, type, core;
+    intptr_t shape[MOST_CORE], stride[MOST_CORE];
+} given;
+
+/* A plan for such batch strides, and the kernels that were chosen at the time. */
+typedef struct plan {
+    struct plan *next;
+    smm_planned *planned;
+    unsigned choice;
+    intptr_t batch[MOST_GIVEN];
+} plan;
+
+typedef struct program {
+    PyObject_HEAD smm_program program;
+    smm_value *value;
+    smm_step *step;
+    smm_outer *outer; /* of the steps that have some */
+    PyObject *constants;
+    int inputs, outputs; /* the last output is info, of those steps that have it, unless there are none */
+    given given[MOST_GIVEN];
+    plan *plans; /* only ever added to, until there are MOST_PLANS */
+    int count_of_plans;
+    smm_program_info info;
+} program;
+
+/* --- from a description --- */
+
+static bool parse_sizes(PyObject *tuple, intptr_t *to, Py_ssize_t most, int *count) {
+    if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) > most) return false;
+    *count = (int)PyTuple_GET_SIZE(tuple);
+    for (int i = 0; i < *count; i++) to[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(tuple, i));
+    return !PyErr_Occurred();
+}
+
+/* (value, offset, row, column, outer strides), or None where an operand is missing */
+static bool parse_operand(PyObject *x, smm_step *step, smm_outer *outer, int i) {
+    step->value[i] = -1;
+    if (Py_IsNone(x)) return true;
+    PyObject *strides;
+    intptr_t own[SMM_MOST_DIMS];
+    int count;
+    smm_operand *to = &step->call.operand[i];
+    if (!PyArg_ParseTuple(x, "innnO", &step->value[i], &step->offset[i], &to->row, &to->col, &strides)) return false;
+    if (!parse_sizes(strides, own, SMM_MOST_DIMS, &count) || count != outer->dims) return false;
+    for (int d = 0; d < count; d++) outer->stride[d][i] = own[d];
+    return true;
+}
+
+/* (kind, function or operation, form, dtype, to, from, (m, n, k), outer extents, operands) */
+static bool parse_step(PyObject *x, smm_step *step, smm_outer *outer) {
+    int kind, which, form, dtype, sizes;
+    PyObject *shape, *extents, *operands;
+    intptr_t size[3];
+    if (!PyArg_ParseTuple(x, "iiiiiiOOO!", &kind, &which, &form, &dtype, &step->to, &step->from, &shape, &extents,
+                          &PyTuple_Type, &operands))
+        return false;
+    if (!parse_sizes(shape, size, 3, &sizes) || sizes != 3) return false;
+    if (!parse_sizes(extents, outer->extent, SMM_MOST_DIMS, &outer->dims)) return false;
+    step->kind = kind;
+    step->function = kind == SMM_STEP_MAP ? (smm_function)which : 0;
+    step->call = (smm_call){.op = kind == SMM_STEP_CALL ? (smm_op)which : 0,
+                            .dtype = (smm_dtype)dtype,
+                            .form = (unsigned)form,
+                            .m = size[0],
+                            .n = size[1],
+                            .k = size[2],
+                            .outer = outer->dims ? outer : NULL};
+    if (PyTuple_GET_SIZE(operands) > SMM_MOST_OPERANDS) return false;
+    for (int i = 0; i < SMM_MOST_OPERANDS; i++) step->value[i] = -1;
+    for (int i = 0; i < PyTuple_GET_SIZE(operands); i++)
+        if (!parse_operand(PyTuple_GET_ITEM(operands, i), step, outer, i)) return false;
+    return true;
+}
+
+/* (kind, bytes of a matrix, array of a constant or None) */
+static bool parse_value(PyObject *x, smm_value *value) {
+    int kind;
+    PyObject *array;
+    if (!PyArg_ParseTuple(x, "inO", &kind, &value->batch, &array)) return false;
+    value->kind = kind;
+    value->data = PyArray_Check(array) ? PyArray_DATA((PyArrayObject *)array) : NULL;
+    return true;
+}
+
+/* (value, dtype, core shape, core strides) */
+static bool parse_given(PyObject *x, given *to) {
+    PyArray_Descr *dtype = NULL;
+    PyObject *shape, *strides;
+    int count;
+    if (!PyArg_ParseTuple(x, "iO&OO", &to->value, PyArray_DescrConverter, &dtype, &shape, &strides)) return false;
+    to->type = dtype->type_num;
+    Py_DECREF(dtype);
+    return parse_sizes(shape, to->shape, MOST_CORE, &to->core) && parse_sizes(strides, to->stride, MOST_CORE, &count);
+}
+
+static int fill(program *self, PyObject *values, PyObject *steps, PyObject *inputs, PyObject *outputs) {
+    const Py_ssize_t count_of_values = PyTuple_GET_SIZE(values), count_of_steps = PyTuple_GET_SIZE(steps);
+    self->inputs = (int)PyTuple_GET_SIZE(inputs);
+    self->outputs = (int)PyTuple_GET_SIZE(outputs);
+    self->value = PyMem_Calloc((size_t)count_of_values + 1, sizeof *self->value);
+    self->step = PyMem_Calloc((size_t)count_of_steps + 1, sizeof *self->step);
+    self->outer = PyMem_Calloc((size_t)count_of_steps + 1, sizeof *self->outer);
+    if (!self->value || !self->step || !self->outer) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    self->program = (smm_program){(int)count_of_values, (int)count_of_steps, self->value, self->step};
+    bool valid = self->inputs + self->outputs <= MOST_GIVEN;
+    for (int v = 0; v < count_of_values && valid; v++)
+        valid = parse_value(PyTuple_GET_ITEM(values, v), &self->value[v]);
+    for (int s = 0; s < count_of_steps && valid; s++)
+        valid = parse_step(PyTuple_GET_ITEM(steps, s), &self->step[s], &self->outer[s]);
+    for (int i = 0; i < self->inputs && valid; i++) valid = parse_given(PyTuple_GET_ITEM(inputs, i), &self->given[i]);
+    for (int i = 0; i < self->outputs && valid; i++)
+        valid = parse_given(PyTuple_GET_ITEM(outputs, i), &self->given[self->inputs + i]);
+    for (int i = 0; i < self->inputs + self->outputs && valid; i++)
+        valid = self->given[i].value >= 0 && self->given[i].value < count_of_values;
+    if (!valid && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the description of a program is wrong");
+    return valid ? 0 : -1;
+}
+
+/* --- plans --- */
+
+static void free_plan(plan *x) {
+    if (x) smm_free_program(x->planned);
+    PyMem_Free(x);
+}
+
+/* A plan for these batch strides, old or new; *keep: it is the program's, not the caller's. NULL: an exception is set.
+ */
+static plan *plan_for(program *self, const intptr_t batch[], bool *keep) {
+    const int count = self->inputs + self->outputs;
+    const unsigned choice = smm_choice();
+    *keep = true;
+    for (plan *x = __atomic_load_n(&self->plans, __ATOMIC_ACQUIRE); x; x = x->next)
+        if (x->choice == choice && !memcmp(x->batch, batch, (size_t)count * sizeof *batch)) return x;
+    plan *x = PyMem_Calloc(1, sizeof *x);
+    if (!x) return (plan *)PyErr_NoMemory();
+    x->choice = choice;
+    smm_value *values = PyMem_Calloc((size_t)self->program.values + 1, sizeof *values);
+    smm_status status = SMM_ERR_MEMORY;
+    if (values) {
+        memcpy(values, self->value, (size_t)self->program.values * sizeof *values);
+        for (int i = 0; i < count; i++) values[self->given[i].value].batch = x->batch[i] = batch[i];
+        smm_program own = self->program;
+        own.value = values;
+        status = smm_plan_program(&own, &x->planned, &self->info);
+    }
+    PyMem_Free(values);
+    if (status) {
+        free_plan(x);
+        smm_raise(status, NULL);
+        return NULL;
+    }
+    *keep = __atomic_fetch_add(&self->count_of_plans, 1, __ATOMIC_RELAXED) < MOST_PLANS;
+    if (!*keep) return x;
+    x->next = __atomic_load_n(&self->plans, __ATOMIC_ACQUIRE);
+    while (!__atomic_compare_exchange_n(&self->plans, &x->next, x, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
+    return x;
+}
+
+/* --- calls --- */
+
+/* Batch dimensions, innermost first, with a stride for each array. */
+typedef struct batch {
+    int dims;
+    intptr_t extent[NPY_MAXDIMS], stride[NPY_MAXDIMS][MOST_GIVEN];
+} batch;
+
+static bool is_taken(const given *x, PyObject *object) {
+    if (!PyArray_CheckExact(object)) return false;
+    PyArrayObject *array = (PyArrayObject *)object;
+    if (PyArray_TYPE(array) != x->type || !PyArray_ISALIGNED(array) || !PyArray_ISNOTSWAPPED(array)) return false;
+    const int first = PyArray_NDIM(array) - x->core;
+    if (first < 0) return false;
+    for (int d = 0; d < x->core; d++) {
+        if (PyArray_DIM(array, first + d) != x->shape[d]) return false;
+        if (x->shape[d] > 1 && PyArray_STRIDE(array, first + d) != x->stride[d]) return false;
+    }
+    return true;
+}
+
+static bool broadcast(const given *x, PyArrayObject *array, int *dims, intptr_t extent[NPY_MAXDIMS]) {
+    const int own = PyArray_NDIM(array) - x->core;
+    while (*dims < own) extent[(*dims)++] = 1;
+    for (int d = 0; d < own; d++) {
+        const intptr_t size = PyArray_DIM(array, own - 1 - d);
+        if (extent[d] == 1)
+            extent[d] = size;
+        else if (size != 1 && size != extent[d])
+            return false;
+    }
+    return true;
+}
+
+/* Dimensions that every array steps evenly through become one. */
+static void merge(batch *to, int dims, const intptr_t extent[], const program *self, PyArrayObject *const arrays[]) {
+    const int count = self->inputs + self->outputs;
+    to->dims = 0;
+    for (int d = 0; d < dims; d++) {
+        if (extent[d] == 1) continue;
+        intptr_t *stride = to->stride[to->dims];
+        bool merges = to->dims > 0;
+        for (int i = 0; i < count; i++) {
+            const int own = PyArray_NDIM(arrays[i]) - self->given[i].core - 1 - d;
+            stride[i] = own < 0 || PyArray_DIM(arrays[i], own) == 1 ? 0 : PyArray_STRIDE(arrays[i], own);
+            merges = merges && stride[i] == to->stride[to->dims - 1][i] * to->extent[to->dims - 1];
+        }
+        if (merges)
+            to->extent[to->dims - 1] *= extent[d];
+        else
+            to->extent[to->dims++] = extent[d];
+    }
+}
+
+/* The dimension that becomes the batch. */
+static int longest(const batch *x) {
+    int found = 0;
+    for (int d = 1; d < x->dims && x->extent[0] < 32; d++)
+        if (x->extent[d] > x->extent[found]) found = d;
+    return found;
+}
+
+/* Run it. 0: done, 1: not for here, -1: an exception is set. */
+static int run(program *self, PyArrayObject *const arrays[], int dims, const intptr_t extent[], bool *failed) {
+    const int count = self->inputs + self->outputs, values = self->program.values;
+    int answer = -1;
+    bool keep = true;
+    plan *its = NULL;
+    batch *x = PyMem_Malloc(sizeof *x);
+    void **data = PyMem_Calloc((size_t)values + 1, sizeof *data);
+    bool *failures = PyMem_Calloc((size_t)self->program.steps + 1, sizeof *failures);
+    intptr_t *strides = PyMem_Calloc((size_t)values * (size_t)(dims + 1), sizeof *strides);
+    static const intptr_t no_strides[MOST_GIVEN];
+    if (x && data && failures && strides) {
+        merge(x, dims, extent, self, arrays);
+        const int own = longest(x);
+        its = plan_for(self, x->dims ? x->stride[own] : no_strides, &keep);
+        if (its) {
+            intptr_t extents[NPY_MAXDIMS];
+            smm_repeats outer = {.extent = extents, .stride = strides};
+            for (int i = 0; i < count; i++) data[self->given[i].value] = PyArray_DATA(arrays[i]);
+            for (int d = 0; d < x->dims; d++) {
+                if (d == own) continue;
+                extents[outer.dims] = x->extent[d];
+                for (int i = 0; i < count; i++) strides[outer.dims * values + self->given[i].value] = x->stride[d][i];
+                outer.dims++;
+            }
+            const intptr_t length = x->dims ? x->extent[own] : 1;
+            PyThreadState *state = PyEval_SaveThread();
+            const smm_status status = smm_run_program(its->planned, length, data, &outer, failures);
+            PyEval_RestoreThread(state);
+            if (status)
+                smm_raise(status, NULL);
+            else
+                answer = 0;
+            for (int s = 0; s < self->program.steps; s++) *failed |= failures[s];
+        }
+    } else {
+        PyErr_NoMemory();
+    }
+    if (!keep) free_plan(its);
+    PyMem_Free(x);
+    PyMem_Free(data);
+    PyMem_Free(failures);
+    PyMem_Free(strides);
+    return answer;
+}
+
+/* program(*inputs, *outputs): (outputs, whether some info is not 0), or NotImplemented. All outputs or none are given.
+ */
+static PyObject *call(PyObject *object, PyObject *args, PyObject *kwargs) {
+    program *self = (program *)object;
+    const int count = self->inputs + self->outputs;
+    const Py_ssize_t nargs = PyTuple_GET_SIZE(args);
+    if (kwargs || (nargs != self->inputs && nargs != count)) Py_RETURN_NOTIMPLEMENTED;
+    PyArrayObject *arrays[MOST_GIVEN] = {NULL};
+    intptr_t extent[NPY_MAXDIMS];
+    int dims = 0;
+    for (int i = 0; i < nargs; i++) {
+        if (!is_taken(&self->given[i], PyTuple_GET_ITEM(args, i))) Py_RETURN_NOTIMPLEMENTED;
+        arrays[i] = (PyArrayObject *)PyTuple_GET_ITEM(args, i);
+        if (i < self->inputs && !broadcast(&self->given[i], arrays[i], &dims, extent)) Py_RETURN_NOTIMPLEMENTED;
+    }
+    bool failed = false;
+    PyObject *outputs = PyTuple_New(self->outputs), *result = NULL;
+    for (int i = 0; i < self->outputs && outputs; i++) {
+        const given *x = &self->given[self->inputs + i];
+        npy_intp shape[NPY_MAXDIMS + MOST_CORE];
+        for (int d = 0; d < dims; d++) shape[d] = extent[dims - 1 - d];
+        for (int d = 0; d < x->core; d++) shape[dims + d] = x->shape[d];
+        PyObject *output = NULL;
+        if (nargs == count) {
+            PyArrayObject *array = (PyArrayObject *)PyTuple_GET_ITEM(args, self->inputs + i);
+            bool fits = PyArray_NDIM(array) == dims + x->core && PyArray_ISWRITEABLE(array);
+            for (int d = 0; d < dims && fits; d++) fits = PyArray_DIM(array, d) == shape[d];
+            output = fits ? Py_NewRef((PyObject *)array) : NULL;
+        } else if (dims + x->core <= NPY_MAXDIMS) {
+            output = PyArray_SimpleNew(dims + x->core, shape, x->type);
+        }
+        if (!output) {
+            Py_DECREF(outputs);
+            return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
+        }
+        arrays[self->inputs + i] = (PyArrayObject *)output;
+        PyTuple_SET_ITEM(outputs, i, output);
+    }
+    const bool done = outputs && run(self, arrays, dims, extent, &failed) == 0;
+    for (int i = 0; done && nargs == self->inputs && dims == 0 && i < self->outputs; i++) /* numbers become scalars */
+        if (!self->given[self->inputs + i].core) PyTuple_SET_ITEM(outputs, i, PyArray_Return(arrays[self->inputs + i]));
+    if (done) result = PyTuple_Pack(2, outputs, failed ? Py_True : Py_False);
+    Py_XDECREF(outputs);
+    return result;
+}
+
+/* --- the type --- */
+
+static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    PyObject *values, *steps, *inputs, *outputs, *constants;
+    static char *names[] = {"values", "steps", "inputs", "outputs", "constants", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!O!O!", names, &PyTuple_Type, &values, &PyTuple_Type, &steps,
+                                     &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &PyTuple_Type, &constants))
+        return NULL;
+    program *self = (program *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->constants = Py_NewRef(constants);
+    if (fill(self, values, steps, inputs, outputs) < 0) Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void dealloc(PyObject *object) {
+    program *self = (program *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    for (plan *x = self->plans, *next; x; x = next) {
+        next = x->next;
+        free_plan(x);
+    }
+    PyMem_Free(self->value);
+    PyMem_Free(self->step);
+    PyMem_Free(self->outer);
+    Py_XDECREF(self->constants);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+/* What the last plan says of a matrix, and the kernels of the steps. */
+static PyObject *plan_info(PyObject *object, void *Py_UNUSED(closure)) {
+    program *self = (program *)object;
+    const smm_program_info *x = &self->info;
+    const plan *last = __atomic_load_n(&self->plans, __ATOMIC_ACQUIRE);
+    PyObject *kernels = PyTuple_New(last ? self->program.steps : 0);
+    for (int s = 0; kernels && last && s < self->program.steps; s++) {
+        const char *name = smm_kernel_of_step(last->planned, s);
+        PyTuple_SET_ITEM(kernels, s, name ? PyUnicode_FromString(name) : Py_NewRef(Py_None));
+    }
+    return Py_BuildValue("{s:n,s:n,s:d,s:d,s:d,s:N}", "tile", (Py_ssize_t)x->tile, "temporaries",
+                         (Py_ssize_t)x->temporaries, "flops", x->flops, "bytes", x->bytes, "saved", x->saved, "kernels",
+                         kernels);
+}
+
+static PyGetSetDef attributes[] = {
+    {"plan", plan_info, NULL, "What the last plan says of a matrix; 0 before there is one.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, (void *)new},
+    {Py_tp_dealloc, (void *)dealloc},
+    {Py_tp_call, (void *)call},
+    {Py_tp_getset, attributes},
+    {Py_tp_doc, "Program(values, steps, inputs, outputs, constants)\n--\n\nSteps over values, which run on arrays."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "smallmm._core.Program",
+    .basicsize = sizeof(program),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+/* {name: (number, arguments)} of the element-wise functions. */
+static PyObject *functions(void) {
+    PyObject *all = PyDict_New();
+    static const struct {
+        const char *name;
+        int arguments;
+    } rows[SMM_FUNCTIONS] = {
+#define SMM_FUNCTION(NAME, name, arguments, ...) {#name, arguments},
+#include "../functions.def"
+#undef SMM_FUNCTION
+    };
+    for (int i = 0; i < SMM_FUNCTIONS && all; i++) {
+        PyObject *row = Py_BuildValue("(ii)", i, rows[i].arguments);
+        if (!row || PyDict_SetItemString(all, rows[i].name, row) < 0) Py_CLEAR(all);
+        Py_XDECREF(row);
+    }
+    return all;
+}
+
+int smm_add_programs(PyObject *module) {
+    PyObject *type = PyType_FromSpec(&spec), *rows = functions();
+    const int status = type && rows && PyModule_AddObjectRef(module, "Program", type) == 0 &&
+                               PyModule_AddObjectRef(module, "functions", rows) == 0
+                           ? 0
+                           : -1;
+    Py_XDECREF(type);
+    Py_XDECREF(rows);
+    return status;
+}

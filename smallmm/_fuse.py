@@ -1,0 +1,695 @@
+"""`fuse`: a function of one matrix of each stack becomes a function of whole stacks, all of whose steps run
+on a few matrices at a time."""
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._adapters import library_of, on_device
+from ._arrays import as_numpy, without_labels
+from ._compile import NotCompiled, compiled, info_columns, needed_steps
+from ._compose import namespace_of
+from ._errors import LinAlgError, shown
+from ._record import BOOL, FLOATS, Record
+from ._shapes import broadcast_shapes
+from ._symbols import Symbol, record_of
+from ._unfused import run_unfused
+
+_TOO_LARGE = "a matrix is larger than the kernels take"
+_MOST_RECORDS = 64  # of a function, for shapes and dtypes that it has met
+
+
+class FusedStep(NamedTuple):
+    """A step of a fused function."""
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...]  # of its operands and results, of each matrix
+    kernel: str | None  # None: an element-wise function, or LAPACK
+
+
+class FusedExplanation(NamedTuple):
+    """How a fused function would run. `str` gives it in words."""
+
+    name: str
+    steps: tuple[FusedStep, ...]
+    fused: bool  # False: the steps run one after the other on whole stacks
+    why: str  # they do
+    matrices: int
+    tile: int  # matrices that go through all steps together
+    temporaries: int  # bytes of a matrix
+    flops: float  # of all matrices
+    bytes: float  # compulsory traffic of all matrices
+    saved: float  # bytes that separate calls would write and read between steps
+
+    def __str__(self) -> str:
+        how = (
+            f"{self.tile} at a time, {self.temporaries} bytes of temporaries each"
+            if self.fused
+            else f"step by step: {self.why}"
+        )
+        lines = [f"{self.name}: {len(self.steps)} steps on {self.matrices} matrices, {how}"]
+        for i, step in enumerate(self.steps):
+            *operands, result = (str(shape).replace(" ", "") for shape in step.shapes)
+            by = f" by {step.kernel}" if step.kernel else ""
+            lines.append(f"  {i}: {step.name} {' '.join(operands)} -> {result}{by}")
+        lines.append(
+            f"  {self.flops:.4g} flops, {self.bytes:.4g} bytes; separate calls would move "
+            f"{self.saved:.4g} bytes more"
+        )
+        return "\n".join(lines)
+
+
+class _Plan:
+    """A record with the structure of its results, and the programs made of it, one for each layout."""
+
+    def __init__(self, record: Record, results: list[Symbol], make: Callable[[list[Any]], Any]) -> None:
+        self.record = record
+        self.results = results
+        self.make = make
+        self.steps = needed_steps(record, results)
+        self.fallible = record.fallible()
+        self.columns = info_columns(record)
+        self.programs: dict[Any, Any] = {}
+        self.why_not = ""
+
+    def program(self, layouts: tuple[tuple[int, ...], ...]) -> Any:
+        """The program for inputs with these core strides; None if there is none."""
+        if self.why_not:
+            return None
+        if layouts not in self.programs:
+            if len(self.programs) > _MOST_RECORDS:
+                self.programs.clear()
+            try:
+                self.programs[layouts] = compiled(self.record, self.results, list(layouts), sum(self.columns))
+            except NotCompiled:
+                self.why_not = "a step has no kernel"
+                return None
+        return self.programs[layouts]
+
+
+class Fused:
+    """A function of stacks of matrices that `fuse` made. Call it with whole stacks."""
+
+    def __init__(self, function: Callable[..., Any], signature: str | None) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.signature = signature
+        self._name = getattr(function, "__name__", "function")
+        names = [
+            name
+            for name, x in inspect.signature(function).parameters.items()
+            if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD) and x.default is x.empty
+        ]
+        if signature is None:
+            self._inputs: list[list[str]] = [[] for _ in names]
+            self._outputs: list[list[str]] | None = None
+        else:
+            self._inputs, self._outputs = _parsed(self._name, signature)
+        self._names = [*names, *(f"argument {i}" for i in range(len(names), len(self._inputs)))]
+        if len(self._inputs) != len(names) and not any(
+            x.kind is x.VAR_POSITIONAL for x in inspect.signature(function).parameters.values()
+        ):
+            raise ValueError(
+                f"fuse: signature {signature!r} has {len(self._inputs)} operands; {self._name} has "
+                f"{len(names)}"
+            )
+        self._plans: dict[Any, _Plan] = {}
+        self._last: tuple[Any, _Plan] | None = None
+
+    def __repr__(self) -> str:
+        return f"<fused function {self._name}{inspect.signature(self.function)}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *arrays: Any, out: Any = None, **options: Any) -> Any:
+        last = self._last
+        if last is not None and out is None and not options:
+            answer = last[0](*arrays)
+            if answer is not NotImplemented and not answer[1]:
+                return last[1].make(answer[0])
+        if any(isinstance(x, Symbol) for x in arrays):
+            return self._inlined(arrays, out, options)
+        return self._checked(*self._run(arrays, out, options))
+
+    def ex(self, *arrays: Any, out: Any = None, **options: Any) -> tuple[Any, Any]:
+        """The result and info, without an exception for matrices that fail.
+
+        info, int32, shape (..., k), has a column for each of the k steps that can fail, in the order of
+        `explain`: 0, or what is wrong, as that step's own function says.
+        """
+        plan, results, info, _ = self._run(arrays, out, options)
+        return plan.make(results), info
+
+    def explain(self, *arrays: Any, **options: Any) -> FusedExplanation:
+        """How a call with these arrays would run: steps, tile, temporaries, traffic. Nothing is computed."""
+        operands = self._operands(arrays)
+        plan = self._plan(operands, options)
+        batch = self._batch(operands)
+        matrices = int(np.prod(batch, dtype=np.int64))
+        program, why = self._program_for(plan, operands)
+        details: dict[str, Any] = {"tile": 0, "temporaries": 0, "flops": 0.0, "saved": 0.0, "kernels": ()}
+        fused = program is not None
+        if fused and all(isinstance(x, np.ndarray) for x in operands):
+            one = [
+                _laid_out_like(np.zeros(x.shape[x.ndim - len(dims) :], x.dtype), x)
+                for x, dims in zip(operands, self._inputs, strict=True)
+            ]
+            try:
+                program(*one)
+                details = program.plan
+            except ValueError:
+                fused, why = False, _TOO_LARGE
+        names = iter(details["kernels"])
+        kernels = {}
+        for step in plan.steps:
+            own = [next(names, None) for _ in (step.operands if step.kind == "join" else (step,))]
+            kernels[step] = own[0]
+        steps = tuple(
+            FusedStep(
+                step.label,
+                (*(_shape_of(x, plan.record) for x in step.operands), step.results[0].shape),
+                kernels.get(step),
+            )
+            for step in plan.steps
+        )
+        items = [x.shape[x.ndim - len(d) :] for x, d in zip(operands, self._inputs, strict=True)]
+        moved = sum(
+            int(np.prod(shape)) * x.dtype.itemsize * (matrices if x.ndim > len(shape) else 1)
+            for x, shape in zip(operands, items, strict=True)
+        )
+        moved += sum(x.size * (1 if x.dtype == BOOL else x.dtype.itemsize) * matrices for x in plan.results)
+        return FusedExplanation(
+            self._name,
+            steps,
+            fused,
+            why,
+            matrices,
+            int(details["tile"]),
+            int(details["temporaries"]),
+            details["flops"] * matrices,
+            float(moved),
+            details["saved"] * matrices,
+        )
+
+    # --- recording ---
+
+    def _inlined(self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
+        """Called by a function that is recorded: its steps become steps of that one."""
+        if out is not None:
+            raise TypeError(f"{self._name}: out is given in a function that is fused")
+        record = next(x.record for x in arrays if isinstance(x, Symbol))
+        symbols = [record.as_symbol(x) for x in arrays]
+        for name, x, dims in zip(self._names, symbols, self._inputs, strict=True):
+            if self.signature is not None and x.ndim != len(dims):
+                raise ValueError(
+                    f"{self._name}: {name} has shape {x.shape} in {record.name}; expected {_words(dims)}"
+                )
+        return self.function(*symbols, **options)
+
+    def _operands(self, arrays: tuple[Any, ...]) -> list[Any]:
+        """The arguments as arrays, with dtypes that are fused."""
+        if len(arrays) != len(self._inputs):
+            raise TypeError(f"{self._name} takes {len(self._inputs)} arrays; {len(arrays)} were given")
+        operands = []
+        for name, given in zip(self._names, arrays, strict=True):
+            x = without_labels(given)
+            if not hasattr(x, "ndim") or isinstance(x, np.generic):
+                try:
+                    x = np.asarray(x)
+                except Exception as error:
+                    raise ValueError(
+                        f"{self._name}: {name} is {shown(given)} that NumPy cannot make an array of: {error}"
+                    ) from None
+            if isinstance(x, np.ndarray):
+                x = as_numpy(self._name, name, x)
+                x = self._converted(name, x)
+            operands.append(x)
+        return operands
+
+    def _converted(self, name: str, x: np.ndarray) -> np.ndarray:
+        if x.dtype in FLOATS and x.dtype.isnative:
+            return x
+        if x.dtype == BOOL:
+            return x
+        if x.dtype.kind in "iu":
+            return x.astype(np.int32 if x.dtype == np.int32 else np.float64, copy=False)
+        if x.dtype.kind == "f" and x.dtype.itemsize in (4, 8):
+            return x.astype(x.dtype.newbyteorder("="))
+        raise TypeError(
+            f"{self._name}: {name} has dtype {x.dtype}; fused functions take float32, float64, integers "
+            "and bool"
+        )
+
+    def _batch(self, operands: list[Any]) -> tuple[int, ...]:
+        sizes: dict[str, int] = {}
+        stacks = []
+        for name, x, dims in zip(self._names, operands, self._inputs, strict=True):
+            if x.ndim < len(dims):
+                raise ValueError(
+                    f"{self._name}: {name} has shape {tuple(x.shape)}; expected at least {len(dims)} "
+                    f"dimension{'s' if len(dims) > 1 else ''}, {_words(dims)}"
+                )
+            core = tuple(x.shape)[x.ndim - len(dims) :]
+            for dim, size in zip(dims, core, strict=True):
+                expected = int(dim) if dim.isdigit() else sizes.setdefault(dim, size)
+                if expected != size:
+                    known = [str(sizes.get(d, d)) for d in dims]
+                    raise ValueError(
+                        f"{self._name}: {name} has shape {tuple(x.shape)}; expected "
+                        f"(..., {', '.join(known)}) "
+                        f"for {_words(dims)}"
+                    )
+            stacks.append(tuple(x.shape)[: x.ndim - len(dims)])
+        try:
+            return broadcast_shapes(*stacks)
+        except ValueError:
+            raise ValueError(
+                f"{self._name}: batch dimensions {', '.join(map(str, stacks))} of "
+                f"{', '.join(self._names)} do not broadcast"
+            ) from None
+
+    def _plan(self, operands: list[Any], options: dict[str, Any]) -> _Plan:
+        cores = tuple(
+            (_dtype_of(x), tuple(x.shape)[x.ndim - len(dims) :], _is_dense(x, len(dims)))
+            for x, dims in zip(operands, self._inputs, strict=True)
+        )
+        key = (cores, tuple(sorted(options.items())))
+        try:
+            if key in self._plans:
+                return self._plans[key]
+        except TypeError:
+            wrong = next(name for name, x in options.items() if not _is_hashable(x))
+            raise TypeError(
+                f"{self._name}: {wrong} is {shown(options[wrong])}; arrays are positional arguments, and "
+                "keywords are numbers or strings that the record depends on"
+            ) from None
+        if len(self._plans) >= _MOST_RECORDS:
+            self._plans.clear()
+        self._plans[key] = self._recorded(cores, options)
+        return self._plans[key]
+
+    def _recorded(self, cores: Any, options: dict[str, Any]) -> _Plan:
+        for name, (dtype, *_) in zip(self._names, cores, strict=True):
+            if dtype not in (*FLOATS, BOOL, np.dtype("i4")):
+                raise TypeError(f"{self._name}: {name} has dtype {dtype}; expected float32 or float64")
+        floats = [dtype for dtype, *_ in cores if dtype in FLOATS]
+        record = record_of(self._name, np.result_type(*floats) if floats else FLOATS[1])
+        symbols = [record.input(shape, dtype, dense) for dtype, shape, dense in cores]
+        answer = self.function(*symbols, **options)
+        results, make = _structure(record, answer)
+        if self._outputs is not None:
+            self._check_outputs(results, cores)
+        return _Plan(record, results, make)
+
+    def _check_outputs(self, results: list[Symbol], cores: Any) -> None:
+        assert self._outputs is not None
+        if len(results) != len(self._outputs):
+            raise ValueError(
+                f"{self._name} returns {len(results)} arrays; its signature {self.signature!r} has "
+                f"{len(self._outputs)}"
+            )
+        sizes = {
+            dim: size
+            for (_, shape, _), dims in zip(cores, self._inputs, strict=True)
+            for dim, size in zip(dims, shape, strict=True)
+        }
+        for i, (x, dims) in enumerate(zip(results, self._outputs, strict=True)):
+            expected = tuple(int(d) if d.isdigit() else sizes.get(d, -1) for d in dims)
+            if len(expected) != x.ndim or any(
+                a not in (b, -1) for a, b in zip(expected, x.shape, strict=True)
+            ):
+                raise ValueError(
+                    f"{self._name}: result {i} has shape {x.shape}; its signature {self.signature!r} says "
+                    f"{_words(dims)}"
+                )
+
+    # --- running ---
+
+    def _program_for(self, plan: _Plan, operands: list[Any]) -> tuple[Any, str]:
+        """The program, or None and why there is none."""
+        for name, x in zip(self._names, operands, strict=True):
+            if on_device(x):
+                return None, "arrays on a device are not fused yet"
+            if _wants_gradient(x):
+                return None, f"a derivative with respect to {name} is wanted"
+            if library_of(x).is_traced(x):
+                return None, f"{name} is traced by its library"
+        layouts = tuple(_core_strides(x, len(dims)) for x, dims in zip(operands, self._inputs, strict=True))
+        program = plan.program(layouts) if all(isinstance(x, np.ndarray) for x in operands) else plan
+        return program, plan.why_not
+
+    def _run(
+        self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]
+    ) -> tuple[_Plan, list[Any], Any, bool]:
+        """The plan, the results, info, and whether some is not 0."""
+        operands = self._operands(arrays)
+        batch = self._batch(operands)
+        plan = self._plan(operands, options)
+        outs = self._outs(plan, out)
+        program, _ = self._program_for(plan, operands)
+        foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
+        if program is None:
+            results, info = self._step_by_step(plan, operands, batch)
+        else:
+            if foreign is not None:
+                operands = [
+                    self._converted(name, as_numpy(self._name, name, x))
+                    for name, x in zip(self._names, operands, strict=True)
+                ]
+            results, info = self._fused(plan, operands, outs, batch, options)
+            if foreign is not None:
+                results = [_as_library(x, foreign) for x in results]
+        failed = info is not None and _any(info)
+        for i, target in enumerate(outs or ()):
+            if target is not None and results[i] is not target:
+                _copy_to(self._name, i, target, results[i])
+                results[i] = target
+        return plan, results, info, failed
+
+    def _fused(
+        self, plan: _Plan, operands: list[Any], outs: Any, batch: tuple[int, ...], options: dict[str, Any]
+    ) -> tuple[list[Any], Any]:
+        operands = [x if x.flags.aligned else x.copy() for x in operands]
+        program, _ = self._program_for(plan, operands)
+        targets = self._targets(plan, operands, outs, batch)
+        try:
+            answer = program(*operands, *targets)
+            if answer is NotImplemented and targets:
+                answer = program(*operands)
+            if answer is NotImplemented:  # too many dimensions that do not merge
+                operands = [np.array(np.broadcast_to(x, batch + x.shape[x.ndim - len(d) :])) for x, d in
+                            zip(operands, self._inputs, strict=True)]  # fmt: skip
+                program, _ = self._program_for(plan, operands)
+                answer = program(*operands)
+        except ValueError:
+            # an order beyond the kernels
+            plan.why_not = _TOO_LARGE
+            return self._step_by_step(plan, operands, batch)
+        if not options:
+            self._last = program, plan
+        results = list(answer[0])
+        info = results.pop() if plan.columns else None
+        return results, info
+
+    def _targets(
+        self, plan: _Plan, operands: list[Any], outs: Any, batch: tuple[int, ...]
+    ) -> tuple[Any, ...]:
+        """Outputs to be written at once: arrays as the program makes them, which overlap nothing."""
+        if outs is None or any(x is None for x in outs):
+            return ()
+        for i, (out, x) in enumerate(zip(outs, plan.results, strict=True)):
+            others = [*operands, *outs[:i]]
+            if not (
+                type(out) is np.ndarray
+                and out.dtype == x.dtype
+                and out.shape == batch + x.shape
+                and out.flags.c_contiguous
+                and out.flags.writeable
+                and not any(np.may_share_memory(out, other) for other in others)
+            ):
+                return ()
+        return (*outs, np.empty((*batch, sum(plan.columns)), np.int32)) if plan.columns else tuple(outs)
+
+    def _step_by_step(
+        self, plan: _Plan, operands: list[Any], batch: tuple[int, ...]
+    ) -> tuple[list[Any], Any]:
+        foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
+        xp = np if foreign is None else namespace_of(foreign)
+        if foreign is not None:
+            for name, x in zip(self._names, operands, strict=True):
+                if isinstance(x, np.ndarray):
+                    raise TypeError(
+                        f"{self._name}: {name} is a numpy.ndarray, others are {type(foreign).__name__}s; "
+                        "expected "
+                        "arrays of one library"
+                    )
+        operands = [_promoted(xp, x) for x in operands]
+        results, infos = run_unfused(plan.record, plan.results, operands, plan.steps, xp)
+        columns = [
+            xp.reshape(xp.broadcast_to(x, batch + step.info.shape), (*batch, n))
+            for x, step, n in zip(infos, plan.fallible, plan.columns, strict=True)
+            if step.info is not None
+        ]
+        return results, xp.concat(columns, axis=-1) if columns else None
+
+    def _outs(self, plan: _Plan, out: Any) -> list[Any] | None:
+        if out is None:
+            return None
+        outs = list(out) if isinstance(out, tuple) else [out]
+        if len(outs) != len(plan.results):
+            raise TypeError(
+                f"{self._name}: out is "
+                f"{f'a tuple of {len(outs)}' if isinstance(out, tuple) else 'one array'}; "
+                f"expected {len(plan.results)}"
+            )
+        return outs
+
+    def _checked(self, plan: _Plan, results: list[Any], info: Any, failed: bool) -> Any:
+        answer = plan.make(results)
+        if not failed:
+            return answer
+        info = _on_host(self._name, info)
+        first = 0
+        for step, columns in zip(plan.fallible, plan.columns, strict=True):
+            own = info[..., first : first + columns]
+            first += columns
+            bad = np.any(own != 0, axis=-1)
+            count = np.count_nonzero(bad)
+            if not count:
+                continue
+            where = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(bad)))[: bad.ndim]
+            code = int(own[(*where, slice(None))][own[(*where, slice(None))] != 0][0])
+            at = f", the first at index {where}" if where else ""
+            number = plan.steps.index(step)
+            raise LinAlgError(
+                f"{self._name}: step {number}, {step.label}, fails for {count} of {bad.size} matrices{at}: "
+                f"info is {code}, as {step.label} says; see .info, with a column for each step that can "
+                "fail, and .result",
+                info,
+                answer,
+            )
+        return answer
+
+
+def fuse(function: Any = None, signature: str | None = None, /) -> Any:
+    """Make one pass of a function that is a chain of operations on small matrices.
+
+    The function is written for one matrix, or vector, or number. It is called once with symbols, which record
+    what it does with them. The fused function takes whole stacks: a few matrices at a time go through all
+    steps, so that what is between the steps stays in the cache.
+
+    Parameters
+    ----------
+    function : callable
+        Takes and returns arrays. It may use operators, NumPy's functions, and functions of smallmm;
+        ``docs/programs.md`` lists them. Returns an array, or a tuple or named tuple of them.
+    signature : str, optional
+        The core dimensions of each argument, as in `numpy.vectorize`: ``"(n),(n,n)->(n)"``. Dimensions before
+        them are batch dimensions, and broadcast. The part from ``->`` on may be missing. Without a signature
+        all arguments are numbers, and the function is applied element by element.
+
+    Returns
+    -------
+    function
+        ``f(*arrays, out=None, **options)``. Arrays are positional. Keyword arguments are passed on, must be
+        hashable, and each combination is recorded for itself. Also a decorator: ``@fuse``,
+        ``@fuse("(n,n),(n)")``. ``f.ex(...)`` returns the result and info of all steps and does not raise for
+        matrices that fail; ``f.explain(...)`` says how a call would run.
+
+    Raises
+    ------
+    TypeError
+        The function branches on the elements of an array (use ``where``), or uses what cannot be fused; when
+        it is called, an argument is not float32, float64, integer or bool.
+    ValueError
+        The signature is invalid; when it is called, shapes do not fit it.
+    LinAlgError
+        When it is called: some matrices are singular, say. The message names the step. The exception holds
+        ``info``, with a column for each step that can fail, and ``result``.
+
+    See Also
+    --------
+    kalman_step, ridge, mahalanobis : fused functions.
+
+    Notes
+    -----
+    Results have the bits of the separate calls of smallmm and NumPy, except that exp, log, erf, powers and
+    sums are smallmm's own: errors of at most 2 ulp, and sums in a fixed order. The fused function does the
+    operations of its steps.
+
+    The function is recorded once for each combination of core shapes, dtypes and keywords. On a CUDA device,
+    where PyTorch or JAX record derivatives, and beyond order 32, the steps run one after the other.
+
+    Examples
+    --------
+    >>> @smallmm.fuse("(m,n),(n)->(m)")
+    ... def relu(a, x):
+    ...     return np.maximum(a @ x, 0)
+    >>> relu(np.array([[[1.0, -1.0]], [[-1.0, 1.0]]]), np.array([3.0, 1.0]))
+    array([[2.],
+           [0.]])
+    """
+    if isinstance(function, str):
+        if signature is not None:
+            raise TypeError("fuse: function is a str")
+        return functools.partial(_with_signature, function)
+    if not callable(function):
+        raise TypeError(f"fuse: function is {shown(function)}; expected a function, or a signature")
+    return Fused(function, signature)
+
+
+def _with_signature(signature: str, function: Callable[..., Any]) -> Fused:
+    return fuse(function, signature)
+
+
+def _parsed(name: str, signature: Any) -> tuple[list[list[str]], list[list[str]] | None]:
+    dims = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
+    side = rf"{dims}(?:\s*,\s*{dims})*"
+    if not isinstance(signature, str) or not re.fullmatch(rf"\s*{side}\s*(?:->\s*{side}\s*)?", signature):
+        raise ValueError(f"fuse: signature of {name} is {shown(signature)}; expected '(n,n),(n)->(n)', say")
+    sides = [
+        [
+            [d.strip() for d in core.split(",")] if core.strip() else []
+            for core in re.findall(r"\((.*?)\)", part)
+        ]
+        for part in signature.split("->")
+    ]
+    return sides[0], sides[1] if len(sides) > 1 else None
+
+
+def _structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list[Any]], Any]]:
+    """The arrays that a function returns, and what puts them together again."""
+    if isinstance(answer, tuple | list):
+        if not answer:
+            raise TypeError(f"{record.name} returns nothing; expected an array or a tuple of them")
+        parts = [_structure(record, x) for x in answer]
+        results = [x for part, _ in parts for x in part]
+        ends = np.cumsum([0, *(len(part) for part, _ in parts)]).tolist()
+        kind = type(answer)
+
+        def make(arrays: list[Any]) -> Any:
+            made = [
+                build(arrays[first:last])
+                for (_, build), first, last in zip(parts, ends[:-1], ends[1:], strict=True)
+            ]
+            return kind(*made) if hasattr(kind, "_fields") else kind(made)
+
+        if all(len(part) == 1 for part, _ in parts) and kind is tuple:
+            return results, lambda arrays: tuple(arrays[: len(results)])
+        return results, make
+    try:
+        symbol = record.as_symbol(answer)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{record.name} returns a {type(answer).__name__}; expected an array or a tuple of them"
+        ) from None
+    return [symbol], lambda arrays: arrays[0]
+
+
+def _words(dims: list[str]) -> str:
+    return f"(..., {', '.join(dims)})" if dims else "(...)"
+
+
+def _shape_of(view: Any, record: Record) -> tuple[int, ...]:
+    return record.symbol(view.value, None, view.operations).shape
+
+
+def _is_hashable(x: Any) -> bool:
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True
+
+
+def _dtype_of(x: Any) -> np.dtype:
+    if isinstance(x.dtype, np.dtype):
+        return x.dtype
+    name = str(x.dtype).rpartition(".")[2]
+    if name == "bfloat16":  # which NumPy does not know
+        raise TypeError("fused functions take float32, float64, integers and bool, not yet bfloat16")
+    return np.dtype(name)
+
+
+def _core_strides(x: Any, core: int) -> tuple[int, ...]:
+    """Those of dimensions of length 1 do not matter."""
+    if not isinstance(x, np.ndarray):
+        return ()
+    return tuple(
+        step if size > 1 else 0
+        for size, step in zip(x.shape[x.ndim - core :], x.strides[x.ndim - core :], strict=True)
+    )
+
+
+def _is_dense(x: Any, core: int) -> bool:
+    """Whether each matrix lies in row-major order."""
+    if not isinstance(x, np.ndarray):
+        return False
+    step = x.itemsize
+    for size, stride in zip(
+        x.shape[: x.ndim - core - 1 : -1], x.strides[: x.ndim - core - 1 : -1], strict=True
+    ):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def _laid_out_like(x: np.ndarray, like: Any) -> np.ndarray:
+    core = x.ndim
+    if not isinstance(like, np.ndarray) or not core:
+        return x
+    strides = like.strides[like.ndim - core :]
+    low = sum(min(0, (n - 1) * s) for n, s in zip(x.shape, strides, strict=True))
+    high = sum(max(0, (n - 1) * s) for n, s in zip(x.shape, strides, strict=True))
+    memory = np.zeros(high - low + x.itemsize, np.uint8)
+    return np.ndarray(x.shape, x.dtype, memory, -low, strides)
+
+
+def _wants_gradient(x: Any) -> bool:
+    if not getattr(x, "requires_grad", False):
+        return False
+    import torch
+
+    return torch.is_grad_enabled()
+
+
+def _promoted(xp: Any, x: Any) -> Any:
+    if xp is np or "float" in str(x.dtype) or "int32" in str(x.dtype) or "bool" in str(x.dtype):
+        return x
+    return xp.astype(x, xp.float64)
+
+
+def _any(info: Any) -> bool:
+    if library_of(info).is_traced(info):
+        return False
+    return bool(np.count_nonzero(info)) if isinstance(info, np.ndarray) else bool((info != 0).any())
+
+
+def _on_host(name: str, info: Any) -> np.ndarray:
+    if on_device(info):
+        return library_of(info).to_host(info)
+    return as_numpy(name, "info", info)
+
+
+def _as_library(x: np.ndarray, like: Any) -> Any:
+    return namespace_of(like).from_dlpack(np.asarray(x)) if isinstance(x, np.ndarray) else x
+
+
+def _copy_to(name: str, i: int, target: Any, result: Any) -> None:
+    shape = tuple(getattr(target, "shape", ()))
+    if not hasattr(target, "shape") or shape != tuple(result.shape):
+        raise ValueError(f"{name}: out[{i}] is {shown(target)}; expected shape {tuple(result.shape)}")
+    if isinstance(target, np.ndarray):
+        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+            raise TypeError(f"{name}: out[{i}] has dtype {target.dtype}; the result is {result.dtype}")
+        if not target.flags.writeable:
+            raise ValueError(f"{name}: out[{i}] is read-only; expected an array that can be written to")
+        np.copyto(target, result, casting="same_kind")
+    else:
+        target[...] = result

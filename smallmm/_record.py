@@ -1,0 +1,250 @@
+"""The record of a function: steps over values, made by calling the function once with symbols. Everything
+here is about one matrix (or vector, or number) of each stack; batch dimensions come when it is run.
+
+A step is data: what it computes, its operands and its results. `_compile` turns a record into a program of
+the C core, `_unfused` runs it as separate calls on arrays of any library.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._errors import explain_failure
+from ._shapes import broadcast_shapes, core_dimensions
+
+FLOATS = (np.dtype("f4"), np.dtype("f8"))
+INT32, BOOL = np.dtype("i4"), np.dtype("?")
+
+
+@dataclass(eq=False)
+class Value:
+    """An input, a constant, or what steps write. Truth is kept as 1 and 0 in a number, but in inputs."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    kind: str  # "input", "constant", "computed"
+    array: np.ndarray | None = None  # of a constant
+    dense: bool = True  # in row-major order; inputs may be in any
+
+
+@dataclass(frozen=True)
+class View:
+    """A value, or a part of it, seen by NumPy's basic indexing: each operation is a word and its argument."""
+
+    value: Value
+    operations: tuple[tuple[str, Any], ...] = ()
+
+    def of(self, array: np.ndarray) -> np.ndarray:
+        """The same view of an array in place of the value."""
+        for word, argument in self.operations:
+            array = VIEWS[word](array, argument)
+        return array
+
+
+def basic_index(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The index of NumPy that a view keeps: numbers, None, and slices as (start, stop, step)."""
+    return tuple(slice(*x) if isinstance(x, tuple) else x for x in key)
+
+
+VIEWS: dict[str, Any] = {
+    "index": lambda x, key: x[(*basic_index(key), ...)],  # an array, even of no dimensions
+    "permute": np.transpose,
+    "broadcast": lambda x, shape: np.broadcast_to(x, shape),
+    "reshape": np.reshape,
+    "diagonal": lambda x, offset: np.diagonal(x, offset, -2, -1),
+}
+
+
+@dataclass(eq=False)
+class Step:
+    """What is computed ("call": a gufunc of the core; "map": an element-wise function; "convert"; "join":
+    operands side by side along an axis) of which operands, and the values that are the results."""
+
+    kind: str
+    name: str
+    operands: tuple[View, ...]
+    results: tuple[Value, ...]
+    dtype: np.dtype  # of the computation
+    label: str  # the function that the user called
+    kernel: str | None = None
+    axis: int = 0
+
+    @property
+    def info(self) -> Value | None:
+        """The result that tells which matrices have failed."""
+        if self.kind != "call" or not _core.operations[self.operation][-1][2]:
+            return None
+        whole = len(self.operands) + len(self.results) == len(_core.operations[self.operation])
+        return self.results[-1] if whole and _core.operations[self.operation][-1][0] == "info" else None
+
+    @property
+    def operation(self) -> str:
+        return _core.gufunc_rows[self.name][0]
+
+
+@dataclass(eq=False)
+class Record:
+    """The steps of a function, in the order in which it made them."""
+
+    name: str
+    dtype: np.dtype  # that of the inputs, together
+    make_symbol: Any
+    namespace: Any
+    steps: list[Step] = field(default_factory=list)
+    inputs: list[Value] = field(default_factory=list)
+    _known: dict[Any, Any] = field(default_factory=dict)  # duplicates are computed once
+
+    # --- values ---
+
+    def input(self, shape: tuple[int, ...], dtype: np.dtype, dense: bool) -> Any:
+        value = Value(shape, dtype, "input", dense=dense)
+        self.inputs.append(value)
+        return self.symbol(value, dtype)
+
+    def constant(self, array: Any, dtype: Any = None) -> Any:
+        array = np.asarray(array, dtype, order="C")
+        if array.dtype not in (*FLOATS, INT32, BOOL):
+            if array.dtype.kind not in "iu":
+                raise TypeError(
+                    f"{self.name}: a constant has dtype {array.dtype}; fuse takes float32 and float64"
+                )
+            array = array.astype(self.dtype)
+        key = ("constant", array.dtype, array.shape, array.tobytes())
+        if key not in self._known:
+            own = array.copy()
+            own.flags.writeable = False
+            stored = own.astype(self.dtype) if own.dtype == BOOL else own
+            self._known[key] = Value(array.shape, stored.dtype, "constant", stored)
+        return self.symbol(self._known[key], array.dtype)
+
+    def symbol(self, value: Value, dtype: np.dtype | None = None, operations: tuple[Any, ...] = ()) -> Any:
+        view = View(value, operations)
+        return self.make_symbol(
+            self, view, view.of(_stand_in(value.shape, value.dtype)).shape, dtype or value.dtype
+        )
+
+    def as_symbol(self, x: Any, dtype: Any = None) -> Any:
+        """x as a symbol: itself, a number, or a NumPy array that becomes a constant."""
+        record = getattr(x, "record", None)
+        if record is self:
+            return x
+        if record is not None:
+            raise TypeError(f"{self.name}: a value of another call of a fused function is used")
+        if type(x) in (bool, int, float):
+            return self.constant(x, bool if type(x) is bool else dtype or self.dtype)
+        return self.constant(x)
+
+    # --- steps ---
+
+    def map(self, name: str, *operands: Any, truth: bool = False) -> Any:
+        """An element-wise function of the core; truth: the result is true or false."""
+        strong = [x for x in operands if type(x) not in (bool, int, float)]
+        symbols = [self.as_symbol(x, self.common(strong)) for x in operands]
+        dtype = self.common(symbols)
+        symbols = [self.as_number(x, dtype) for x in symbols]
+        shape = broadcast_shapes(*(x.shape for x in symbols))
+        views = tuple(x.view for x in symbols)
+        key = (name, dtype, views)
+        if key not in self._known:
+            self._known[key] = Value(shape, dtype, "computed")
+            self.steps.append(Step("map", name, views, (self._known[key],), dtype, name))
+        return self.symbol(self._known[key], BOOL if truth else dtype)
+
+    def common(self, symbols: Any) -> np.dtype:
+        """The floating-point dtype of a computation with these."""
+        dtypes = [x.dtype for x in symbols if getattr(x, "dtype", BOOL) not in (BOOL, INT32)]
+        common = np.result_type(*dtypes) if dtypes else self.dtype
+        common = FLOATS[1] if common.kind in "iu" else common
+        if common not in FLOATS:
+            raise TypeError(f"{self.name}: dtype {common} is not fused yet; expected float32 or float64")
+        return common
+
+    def as_number(self, x: Any, dtype: np.dtype) -> Any:
+        """x with its elements in that floating-point dtype."""
+        stored = x.view.value.dtype
+        return x if stored == dtype else self.converted(x, dtype)
+
+    def converted(self, x: Any, dtype: np.dtype) -> Any:
+        """x with elements of that dtype."""
+        if x.view.value.kind == "constant":
+            array = x.view.of(x.view.value.array)
+            return self.constant(array.astype(dtype))
+        value = Value(x.shape, dtype, "computed")
+        self.steps.append(Step("convert", "convert", (x.view,), (value,), dtype, f"to {dtype}"))
+        return self.symbol(value)
+
+    def dense(self, x: Any) -> Any:
+        """x as a value of its own, in row-major order."""
+        value = x.view.value
+        if value.dense and not x.view.operations:
+            return x
+        copied = Value(x.shape, value.dtype, "computed")
+        step = Step("map", "copy", (x.view,), (copied,), value.dtype, "copy")
+        if value.dtype not in FLOATS:
+            step = Step("convert", "convert", (x.view,), (copied,), self.dtype, "copy")
+        self.steps.append(step)
+        return self.symbol(copied, x.dtype)
+
+    def join(self, parts: list[Any], axis: int) -> Any:
+        """Symbols side by side along an axis."""
+        dtype = self.common(parts)
+        truth = all(x.dtype == BOOL for x in parts)
+        parts = [self.as_number(x, dtype) for x in parts]
+        shapes = {x.shape[:axis] + x.shape[axis + 1 :] for x in parts}
+        if len(shapes) > 1:
+            given = ", ".join(str(x.shape) for x in parts)
+            raise ValueError(f"{self.name}: shapes {given} cannot be joined along axis {axis}")
+        shape = list(parts[0].shape)
+        shape[axis] = sum(x.shape[axis] for x in parts)
+        value = Value(tuple(shape), dtype, "computed")
+        views = tuple(x.view for x in parts)
+        self.steps.append(Step("join", "concat", views, (value,), dtype, "concat", axis=axis))
+        return self.symbol(value, BOOL if truth else dtype)
+
+    def call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
+        """A gufunc of the core, or a composition, of which every part is recorded."""
+        given = {name: self.as_symbol(x) for name, x in operands.items()}
+        dtype = self.common([x for name, x in given.items() if name != "pivots"])
+        is_pivots = {name: x.dtype == INT32 for name, x in given.items()}
+        symbols = {name: x if is_pivots[name] else self.as_number(x, dtype) for name, x in given.items()}
+        if not isinstance(gufunc, np.ufunc):
+            return self._composition(gufunc, symbols)
+        stand_ins = {name: _stand_in(x.shape, x.view.value.dtype) for name, x in symbols.items()}
+        results: list[Any] = []
+        try:
+            plan = _core.explain(lambda: results.append(gufunc(*stand_ins.values())))
+        except (TypeError, ValueError) as error:
+            why = explain_failure(op, gufunc, stand_ins, {}, {})
+            raise (why or error) from None
+        shaped = results[0] if gufunc.nout > 1 else (results[0],)
+        values = tuple(Value(np.shape(x), x.dtype, "computed") for x in shaped)
+        views = tuple(x.view for x in symbols.values())
+        key = (gufunc.__name__, dtype, views)
+        if key not in self._known:
+            self._known[key] = values
+            self.steps.append(Step("call", gufunc.__name__, views, values, dtype, op, plan["kernel"]))
+        values = self._known[key]
+        symbols_of = tuple(self.symbol(x) for x in values)
+        return symbols_of if gufunc.nout > 1 else symbols_of[0]
+
+    def _composition(self, composition: Any, symbols: dict[str, Any]) -> Any:
+        inputs, _ = core_dimensions(composition)
+        for (name, x), dims in zip(symbols.items(), inputs, strict=True):
+            if len(x.shape) < len(dims):
+                raise ValueError(
+                    f"{composition.__name__}: {name} has shape {x.shape} in {self.name}; expected at least "
+                    f"{len(dims)} dimensions"
+                )
+        results = composition.run(self.namespace(self), tuple(symbols.values()))
+        return results if composition.nout > 1 else results[0]
+
+    def fallible(self) -> list[Step]:
+        """The steps that can fail, in order."""
+        return [x for x in self.steps if x.info is not None]
+
+
+def _stand_in(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array of that shape without memory to speak of."""
+    return np.broadcast_to(np.zeros((), dtype), shape)

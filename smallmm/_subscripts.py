@@ -1,0 +1,248 @@
+"""Contractions by subscripts: a path of pairs, each of which is a product of two stacks of matrices."""
+
+import re
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ._arrays import without_labels
+from ._compose import namespace_of, permuted, sums
+from ._errors import shown
+from ._products import matmul
+
+Labels = tuple[Any, ...]
+Pairs = tuple[tuple[int, ...], ...]
+Fused = Callable[[str, list[Any], list[Labels], Labels, Pairs], Any] | None
+
+
+def contraction(
+    op: str, subscripts: Any, operands: Sequence[Any], path: Any = None, out: Any = None, fused: Fused = None
+) -> Any:
+    """The contraction, of arrays of any library; `fused` may take the arrays, their labels, those of the
+    result and the pairs, and returns None if it does not."""
+    inputs, result = _parsed(op, subscripts, len(operands))
+    arrays = [_array(op, i, x) for i, x in enumerate(operands)]
+    labels = [_labels(op, i, x, letters) for i, (x, letters) in enumerate(zip(arrays, inputs, strict=True))]
+    most = max([0, *(-x for some in labels for x in some if isinstance(x, int))])
+    order = tuple(y for x in result for y in (range(-most, 0) if x == "." else [x]))
+    sizes = _sizes(op, arrays, labels)
+    pairs = _path(op, labels, order, sizes, path)
+    answer = fused(op, arrays, labels, order, pairs) if fused else None
+    if answer is None:
+        answer = contracted(arrays, labels, order, pairs)
+    if out is None:
+        return answer
+    if tuple(np.shape(out)) != tuple(answer.shape):
+        raise ValueError(f"{op}: out has shape {np.shape(out)}; expected {tuple(answer.shape)}")
+    if isinstance(out, np.ndarray):
+        np.copyto(out, answer, casting="same_kind")
+    else:
+        out[...] = answer
+    return out
+
+
+# --- subscripts ----------------------------------------------------------------------------------------
+
+
+def _parsed(op: str, subscripts: Any, count: int) -> tuple[list[str], str]:
+    """The letters of each operand and of the result, "." standing for an ellipsis."""
+    if not isinstance(subscripts, str):
+        raise TypeError(
+            f"{op}: subscripts is {shown(subscripts)}; expected a str such as '...ij,...jk->...ik'"
+        )
+    text = subscripts.replace(" ", "").replace(".", "?").replace("???", ".")
+    left, arrow, result = text.partition("->")
+    inputs = left.split(",")
+    if not all(re.fullmatch(r"[A-Za-z]*\.?[A-Za-z]*", part) for part in (*inputs, result)):
+        raise ValueError(f"{op}: subscripts is {subscripts!r}; expected letters, '...', ',' and one '->'")
+    if len(inputs) != count:
+        raise ValueError(f"{op}: subscripts is {subscripts!r}, of {len(inputs)} operands; given are {count}")
+    letters = "".join(inputs).replace(".", "")
+    if not arrow:
+        once = "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
+        return inputs, "." * ("." in left) + once
+    if unknown := set(result) - set(letters) - {"."}:
+        raise ValueError(
+            f"{op}: subscripts is {subscripts!r}; expected letters of operands in the result, each once: "
+            f"{min(unknown)} is none"
+        )
+    if len(set(result)) < len(result):
+        raise ValueError(
+            f"{op}: subscripts is {subscripts!r}; expected letters of operands in the result, each once"
+        )
+    return inputs, result
+
+
+def _array(op: str, i: int, x: Any) -> Any:
+    x = without_labels(x)
+    if hasattr(x, "ndim"):
+        return x
+    try:
+        return np.asarray(x)
+    except Exception as error:
+        raise ValueError(
+            f"{op}: operand {i} is a {type(x).__name__} that NumPy cannot make an array of: {error}"
+        ) from None
+
+
+def _labels(op: str, i: int, x: Any, letters: str) -> Labels:
+    """A label for each dimension: its letter, or -1, -2, ... from the right where an ellipsis stands."""
+    others = x.ndim - len(letters.replace(".", ""))
+    if others < 0 or (others and "." not in letters):
+        expected = letters.replace(".", "...")
+        raise ValueError(f"{op}: operand {i} has shape {tuple(x.shape)}; expected dimensions {expected}")
+    return tuple(y for letter in letters for y in (range(-others, 0) if letter == "." else [letter]))
+
+
+def _sizes(op: str, arrays: list[Any], labels: list[Labels]) -> dict[Any, int]:
+    sizes: dict[Any, int] = {}
+    owner: dict[Any, int] = {}
+    for i, (x, some) in enumerate(zip(arrays, labels, strict=True)):
+        for label, size in zip(some, x.shape, strict=True):
+            known = sizes.setdefault(label, size)
+            if known == size or (isinstance(label, int) and 1 in (known, size)):
+                sizes[label] = max(known, size) if 0 not in (known, size) else 0
+                owner.setdefault(label, i)
+                continue
+            what = f"dimension {label} of '...'" if isinstance(label, int) else label
+            raise ValueError(
+                f"{op}: {what} is {known} in operand {owner[label]} and {size} in operand {i}; expected "
+                "one length"
+            )
+    return sizes
+
+
+def _path(op: str, labels: list[Labels], order: Labels, sizes: dict[Any, int], path: Any) -> Pairs:
+    count = len(labels)
+    if path is None:
+        if count < 3:
+            return ((*range(count),),)
+        numbers = {label: i for i, label in enumerate(sizes)}
+        if len(numbers) > 52:
+            return ((0, 1),) * (count - 1)
+        given: list[Any] = []
+        for some in labels:
+            once = list(dict.fromkeys(some))
+            given += [np.broadcast_to(0.0, [sizes[x] for x in once]), [numbers[x] for x in once]]
+        path, _ = np.einsum_path(*given, [numbers[x] for x in order], optimize="greedy")
+    steps = [tuple(x) for x in path if not isinstance(x, str)]
+    left = count
+    for step in steps:
+        if not step or any(not isinstance(i, int | np.integer) or not 0 <= i < left for i in step):
+            raise ValueError(
+                f"{op}: path is {shown(path)}; expected positions among the operands that are left"
+            )
+        left -= len(set(step)) - 1
+    if left != 1:
+        raise ValueError(f"{op}: path is {shown(path)}; it leaves {left} operands")
+    return tuple(tuple(int(i) for i in step) for step in steps)
+
+
+# --- products of pairs ---------------------------------------------------------------------------------
+
+
+def contracted(arrays: Sequence[Any], labels: Sequence[Labels], order: Labels, pairs: Pairs) -> Any:
+    left = list(zip(arrays, labels, strict=True))
+    for step in pairs:
+        chosen = [left[i] for i in sorted(step)]
+        left = [x for i, x in enumerate(left) if i not in step]
+        while len(chosen) > 1:
+            first, second, *rest = chosen
+            needed = {*order, *(x for _, some in (*left, *rest) for x in some)}
+            chosen = [_product(first, second, needed), *rest]
+        left += chosen
+    x, some = _alone(*left[0], set(order))
+    x = permuted(x, tuple(some.index(y) for y in order if y in some))
+    missing = [y for y in order if y not in some]
+    return x[tuple(None if y in missing else slice(None) for y in order)] if missing else x
+
+
+def _alone(x: Any, labels: Labels, needed: set[Any]) -> tuple[Any, Labels]:
+    """x without letters twice, and without those that nothing else needs, which are summed over."""
+    while len(set(labels)) < len(labels):
+        twice = next(y for y in labels if labels.count(y) > 1)
+        i = labels.index(twice)
+        j = labels.index(twice, i + 1)
+        rest = [k for k in range(len(labels)) if k not in (i, j)]
+        x = namespace_of(x).linalg.diagonal(permuted(x, (*rest, i, j)))
+        labels = (*(labels[k] for k in rest), twice)
+    summed = [y for y in labels if y not in needed]
+    if not summed:
+        return x, labels
+    kept = tuple(y for y in labels if y in needed)
+    x = permuted(x, tuple(labels.index(y) for y in (*kept, *summed)))
+    xp = namespace_of(x)
+    flat = xp.reshape(x, (*x.shape[: len(kept)], prod(x.shape[len(kept) :])))
+    if flat.dtype not in (np.float32, np.float64) and isinstance(flat, np.ndarray):
+        flat = flat.astype(np.float64)
+    return sums(xp, flat), kept
+
+
+def _product(first: tuple[Any, Labels], second: tuple[Any, Labels], needed: set[Any]) -> tuple[Any, Labels]:
+    """Two operands as stacks of matrices, multiplied."""
+    a, ours = _alone(*first, needed | set(second[1]))
+    b, theirs = _alone(*second, needed | set(ours))
+    both = [x for x in ours if x in theirs]
+    summed = [x for x in both if x not in needed]
+    batch = [*sorted(x for x in {*ours, *theirs} if isinstance(x, int) and x not in summed)]
+    batch += [x for x in both if x in needed and x not in batch]
+    rows = [x for x in ours if x not in theirs and x not in batch]
+    columns = [x for x in theirs if x not in ours and x not in batch]
+    sizes = dict(zip(theirs, b.shape, strict=True)) | dict(zip(ours, a.shape, strict=True))
+    a, b = (
+        _broadcast_over(x, labels, summed, other, other_labels)
+        for x, labels, other, other_labels in ((a, ours, b, theirs), (b, theirs, a, ours))
+    )
+    a, outer_rows = _arranged(a, ours, batch, rows, summed, False)
+    b, outer_columns = _arranged(b, theirs, batch, columns, summed, True)
+    # dimensions of rows or columns that do not merge are batch dimensions, of one operand
+    dims = len(batch)
+    a = a[(*(slice(None),) * (dims + len(outer_rows)), *(None,) * len(outer_columns), ...)]
+    b = b[(*(slice(None),) * dims, *(None,) * len(outer_rows), ...)]
+    result = matmul(a, b)
+    kept_rows, kept_columns = rows[len(outer_rows) :], columns[len(outer_columns) :]
+    shape = (*result.shape[:-2], *(sizes[x] for x in kept_rows), *(sizes[x] for x in kept_columns))
+    if len(kept_rows) != 1 or len(kept_columns) != 1:
+        result = namespace_of(result).reshape(result, shape)
+    return result, (*batch, *outer_rows, *outer_columns, *kept_rows, *kept_columns)
+
+
+def _broadcast_over(x: Any, labels: Labels, summed: list[Any], other: Any, others: Labels) -> Any:
+    """Dimensions of an ellipsis that are summed over may have length 1 in one operand."""
+    shape = list(x.shape)
+    for label in summed:
+        shape[labels.index(label)] = max(shape[labels.index(label)], other.shape[others.index(label)])
+    return x if tuple(shape) == tuple(x.shape) else namespace_of(x).broadcast_to(x, tuple(shape))
+
+
+def _arranged(
+    x: Any, labels: Labels, batch: list[Any], own: list[Any], summed: list[Any], is_second: bool
+) -> tuple[Any, list[Any]]:
+    """x as a stack of matrices, those batch dimensions that it lacks being of length 1; and those of its own
+    dimensions that remain outside of the matrices: all but the last, unless they merge without a copy."""
+    inside = own if _merges(x, [labels.index(y) for y in own]) else own[-1:]
+    outside = own[: len(own) - len(inside)]
+    core = (*summed, *inside) if is_second else (*inside, *summed)
+    order = [y for y in batch if y in labels] + [*outside, *core]
+    x = permuted(x, tuple(labels.index(y) for y in order))
+    lead = tuple(slice(None) if y in labels else None for y in batch)
+    x = x[(*lead, ...)]
+    first = len(batch) + len(outside)
+    sizes = dict(zip((*batch, *outside, *core), x.shape, strict=True))
+    matrix = (prod(sizes[y] for y in inside), prod(sizes[y] for y in summed))
+    if len(inside) != 1 or len(summed) != 1:
+        x = namespace_of(x).reshape(x, (*x.shape[:first], *(matrix[::-1] if is_second else matrix)))
+    return x, outside
+
+
+def _merges(x: Any, axes: list[int]) -> bool:
+    """Whether these dimensions of x are one, without a copy."""
+    if len(axes) < 2:
+        return True
+    if axes != list(range(axes[0], axes[0] + len(axes))):
+        return False
+    if isinstance(x, np.ndarray):
+        return all(x.strides[i] == x.strides[i + 1] * x.shape[i + 1] for i in axes[:-1])
+    return bool(getattr(x, "is_traced", False)) and x.view.value.dense and not x.view.operations

@@ -1,0 +1,647 @@
+"""Fused functions: the bits of the separate calls, whatever the shapes, layouts, batch and threads; what can
+be recorded; errors; chains."""
+
+import re
+
+import numpy as np
+import pytest
+
+import smallmm
+import smallmm._core as core
+from smallmm import fuse
+from smallmm._fuse import Fused
+from smallmm._unfused import run_unfused
+
+SEED = 11
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(SEED)
+
+
+def positive(rng, n, batch=(), dtype=np.float64):
+    a = rng.standard_normal((*batch, n, n))
+    return (a @ a.mT + n * np.eye(n)).astype(dtype)
+
+
+def separately(function, *arrays, **options):
+    """The results of a fused function, step by step on whole stacks."""
+    operands = function._operands(arrays)
+    plan = function._plan(operands, options)
+    results, _ = run_unfused(plan.record, plan.results, operands, plan.steps, np)
+    return plan.make(results)
+
+
+def assert_same(a, b):
+    a, b = (x if isinstance(x, tuple) else (x,) for x in (a, b))
+    assert len(a) == len(b)
+    for x, y in zip(a, b, strict=True):
+        assert x.dtype == y.dtype
+        assert x.shape == y.shape
+        np.testing.assert_array_equal(x, y)
+
+
+S, V, M = "()", "(n)", "(n,n)"
+
+# name: (signature, function)
+RECORDED = {
+    "arithmetic": ("(),(),()", lambda a, b, c: (a + b * c - a / 3, -a, +b, abs(c), 2 - a, 1 / b)),
+    "powers": ("(),()", lambda a, b: (a**2, abs(a) ** 0.5, abs(a) ** 1.5, a**3, a**-1, abs(a) ** b, 2.0**a)),
+    "comparisons": ("(),()", lambda a, b: (a < b, a <= b, a > b, a >= b, a == b, a != b)),
+    "logic": ("(),()", lambda a, b: ((a < b) & (a > 0), (a < b) | (b > 0), ~(a < b))),
+    "where": ("(),()", lambda a, b: (np.where(a < b, a, b), np.where(a > 0, 1.0, a), np.where(a < 0, b, 0))),
+    "numpy": (
+        "(n),(n)",
+        lambda a, b: (
+            np.sqrt(np.abs(a)),
+            np.exp(a),
+            np.log(np.abs(a)),
+            np.minimum(a, b),
+            np.maximum(a, 0),
+            np.sign(a),
+            np.floor(a),
+            np.ceil(b),
+            np.square(a),
+            np.clip(a, -0.5, 0.5),
+            np.copysign(a, b),
+            np.reciprocal(a),
+            np.isnan(a),
+            np.isfinite(b),
+            np.isinf(a),
+            np.add(a, 1),
+            np.subtract(1, b),
+            np.power(a, 2),
+        ),
+    ),
+    "reductions": (
+        "(m,n)",
+        lambda a: (
+            a.sum(),
+            np.sum(a, axis=0),
+            a.sum(axis=1, keepdims=True),
+            a.mean(),
+            np.max(a),
+            a.min(axis=-1),
+            np.prod(a, axis=0),
+            np.cumsum(a, axis=1),
+            a.max(axis=(0, 1)),
+            np.any(a > 1),
+            (a > -9).all(axis=0),
+        ),
+    ),
+    "views": (
+        "(m,n)",
+        lambda a: (
+            a.mT,
+            a.T,
+            a[0],
+            a[:, -1],
+            a[1:, :2],
+            a[::-1],
+            a[..., ::2],
+            a[0, 1],
+            a[None],
+            np.swapaxes(a, 0, 1),
+            a.reshape(-1),
+            np.diagonal(a),
+            np.transpose(a),
+            np.ravel(a.mT),
+            np.broadcast_to(a[0], (4, a.shape[1])),
+        ),
+    ),
+    "joined": (
+        "(m,n),(n)",
+        lambda a, b: (
+            np.concatenate([a, b[None]], axis=0),
+            np.stack([b, b * 2]),
+            np.stack([a, -a], axis=-1),
+            np.concatenate([a.mT, b[:, None], a.mT], axis=1),
+            np.hstack([b, b]),
+            np.vstack([a, b]),
+        ),
+    ),
+    "triangles": (
+        "(n,n)",
+        lambda a: (np.tril(a), np.triu(a, 1), np.diag(np.diagonal(a)), np.trace(a), np.zeros_like(a)),
+    ),
+    "products": (
+        "(m,n),(n),(n,k),(m)",
+        lambda a, x, b, y: (
+            a @ x,
+            a @ b,
+            y @ a,
+            x @ x,
+            smallmm.vecmat(y, a),
+            np.matmul(a, b).mT,
+            np.dot(a, x),
+            smallmm.matvec(a, x),
+            smallmm.outer(y, x),
+            np.linalg.outer(y, x),
+            np.vecdot(x, x),
+        ),
+    ),
+    "einsum": (
+        "(m,n),(n,k)",
+        lambda a, b: (
+            np.einsum("ij,jk->ik", a, b),
+            np.einsum("ij,ij->", a, a),
+            np.einsum("ij->ji", a),
+            np.einsum("ij,jk,lk->il", a, b, b),
+            np.einsum("ij->i", a),
+        ),
+    ),
+    "solves": (
+        "(n,n),(n),(n,k)",
+        lambda a, x, b: (
+            smallmm.solve(a, x),
+            smallmm.solve(a, b),
+            np.linalg.inv(a),
+            np.linalg.det(a),
+            *np.linalg.slogdet(a),
+            smallmm.lu_solve(smallmm.lu_factor(a), b),
+            smallmm.solve(a.mT, b),
+            smallmm.solve_triangular(a, b, lower=True),
+            smallmm.solve_triangular(a, x, trans=1),
+        ),
+    ),
+    "positive": (
+        "(n,n),(n,k)",
+        lambda a, b: (
+            lower := np.linalg.cholesky(a @ a.mT + np.eye(a.shape[-1], dtype=a.dtype)),
+            smallmm.cho_solve((lower, True), b),
+            smallmm.cholesky(a @ a.mT + a.shape[-1] * np.eye(a.shape[-1], dtype=a.dtype), upper=True),
+        ),
+    ),
+    "factorizations": ("(m,n)", lambda a: (*smallmm.qr(a), *smallmm.qr(a.mT), smallmm.qr(a, mode="r"))),
+    "spectra": (
+        "(m,n)",
+        lambda a: (
+            *np.linalg.eigh(a @ a.mT),
+            smallmm.eigvalsh(a.mT @ a),
+            *np.linalg.svd(a, full_matrices=False),
+            smallmm.svdvals(a),
+        ),
+    ),
+    "least squares": ("(m,n),(m,k)", lambda a, b: smallmm.lstsq(a, b).x),
+    "norms": (
+        "(m,n),(n)",
+        lambda a, x: (
+            np.linalg.norm(a),
+            np.linalg.norm(x),
+            smallmm.vector_norm(x, ord=1),
+            smallmm.matrix_norm(a, ord=1),
+            smallmm.matrix_norm(a, ord=np.inf),
+            smallmm.norm(x, np.inf),
+            np.linalg.norm(x * 1e30),
+            smallmm.matrix_norm(a, ord=2),
+        ),
+    ),
+    "functions": (
+        "(m,n)",
+        lambda a: (
+            smallmm.pinv(a),
+            smallmm.sqrtm(a @ a.mT + np.eye(a.shape[-2], dtype=a.dtype), assume_a="sym"),
+            smallmm.matrix_power(a @ a.mT, 3),
+            np.linalg.cross(a[:3, 0], a[:3, 1]),
+        ),
+    ),
+    "input": ("(n,n)", lambda a: (a, a.mT, a)),
+    "constant": ("(n,n)", lambda a: (np.ones(3), a + np.arange(a.shape[-1]), 2.0)),
+}
+
+SHAPES = {
+    "(m,n)": (5, 3),
+    "(n,k)": (3, 2),
+    "(n)": (3,),
+    "(m)": (5,),
+    "(n,n)": (3, 3),
+    "(m,k)": (5, 2),
+    "()": (),
+}
+
+
+def operands(rng, signature, batches, dtype):
+    cores = re.findall(r"\([^)]*\)", signature)
+    return [
+        rng.standard_normal((*batches[i % len(batches)], *SHAPES[core])).astype(dtype)
+        for i, core in enumerate(cores)
+    ]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", RECORDED)
+def test_bits_are_those_of_separate_calls(name, dtype, rng):
+    signature, function = RECORDED[name]
+    fused = fuse(function, signature)
+    for batches in ([()], [(1,)], [(7,)], [(300,), ()], [(2, 1, 40), (3, 1)], [(5, 1), (70,)], [(0,)]):
+        arrays = operands(rng, signature, batches, dtype)
+        assert_same(tuple(fused(*arrays)), tuple(separately(fused, *arrays)))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_layout_does_not_matter(name, rng):
+    signature, function = RECORDED[name]
+    fused = fuse(function, signature)
+    arrays = operands(rng, signature, [(50,)], np.float64)
+    expected = fused(*arrays)
+    for change in (
+        np.asfortranarray,
+        lambda x: x[::-1].copy()[::-1],
+        lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
+        lambda x: np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(x.dtype).reshape(x.shape),
+    ):
+        assert_same(tuple(fused(*map(change, arrays))), tuple(expected))
+
+
+@pytest.mark.parametrize("isa", core.isas_available())
+@pytest.mark.parametrize("name", ["kalman_step", "gaussian_logpdf", "whiten"])
+def test_every_instruction_set(isa, name, rng):
+    arrays = chain_arguments(rng, name, (333,))
+    fused = getattr(smallmm, name)
+    best = core.isa()
+    try:
+        core.select_isa(isa)
+        result, expected = fused(*arrays), separately(fused, *arrays)
+    finally:
+        core.select_isa(best)
+    assert_same(
+        tuple(np.atleast_1d(result)) if not isinstance(result, tuple) else result,
+        tuple(np.atleast_1d(expected)) if not isinstance(expected, tuple) else expected,
+    )
+
+
+def test_threads_do_not_matter(rng):
+    arrays = chain_arguments(rng, "kalman_step", (20001,))
+    results = []
+    for count in (1, 2, 3):
+        with smallmm.threads(count):
+            results.append(smallmm.kalman_step(*arrays))
+    assert_same(results[0], results[1])
+    assert_same(results[0], results[2])
+    some = smallmm.kalman_step(*(x[77:78] if x.ndim > 1 and len(x) == 20001 else x for x in arrays))
+    np.testing.assert_array_equal(some.x[0], results[0].x[77])
+
+
+def test_large_matrices_go_step_by_step(rng):
+    a, b = rng.standard_normal((3, 40, 40)), rng.standard_normal((3, 40, 2))
+    fused = fuse(lambda a, b: smallmm.solve(a, b) + 1, "(n,n),(n,k)")
+    np.testing.assert_array_equal(fused(a, b), smallmm.solve(a, b) + 1)
+    explanation = fused.explain(a, b)
+    assert not explanation.fused
+    assert "larger than the kernels" in explanation.why
+    product = fuse(lambda a: a @ a.mT @ a, "(m,n)")
+    wide = rng.standard_normal((4, 100, 90))
+    np.testing.assert_array_equal(product(wide), smallmm.matmul(smallmm.matmul(wide, wide.mT), wide))
+
+
+def test_deep_products(rng):
+    a = rng.standard_normal((3, 2, 5000))
+    fused = fuse(lambda a: a @ a.mT, "(m,n)")
+    np.testing.assert_array_equal(fused(a), smallmm.matmul(a, a.mT))
+
+
+def test_flat_expressions(rng):
+    triad = fuse(lambda b, c, d: b + c * d)
+    b, c, d = rng.standard_normal((3, 10007))
+    np.testing.assert_array_equal(triad(b, c, d), b + c * d)
+    np.testing.assert_array_equal(triad(b, c, 2.0), b + c * 2.0)
+    out = np.empty_like(b)
+    assert triad(b, c, d, out=out) is out
+    np.testing.assert_array_equal(out, b + c * d)
+
+
+def black_scholes(s, x, t, r, v):
+    xp = s.__array_namespace__()
+    d = np.sqrt(t)
+    d1 = (np.log(s / x) + (r + v * v / 2) * t) / (v * d)
+    return s * xp.ndtr(d1) - x * np.exp(-r * t) * xp.ndtr(d1 - v * d)
+
+
+def test_black_scholes():
+    price = fuse(black_scholes)
+    calls = price(np.array([100.0, 90.0]), 100.0, 1.0, 0.05, 0.2)
+    np.testing.assert_allclose(calls, [10.450583572185565, 5.091222078817552], rtol=1e-14)
+    assert price(100.0, 100.0, 1.0, 0.05, 0.2) == calls[0]
+
+
+def test_scipys_functions(rng):
+    special = pytest.importorskip("scipy.special")
+    x = rng.standard_normal(100)
+    fused = fuse(lambda x: (special.erf(x), special.erfc(x), special.ndtr(x)))
+    for ours, theirs in zip(fused(x), (special.erf, special.erfc, special.ndtr), strict=True):
+        np.testing.assert_allclose(ours, theirs(x), rtol=1e-13)
+
+
+# --- dtypes, results, options --------------------------------------------------------------------------
+
+
+def test_dtypes_follow_numpy(rng):
+    add = fuse(lambda a, b: a + b)
+    f4, f8, ints = np.ones(3, "f4"), np.ones(3), np.arange(3)
+    for x, y in ((f4, f4), (f4, f8), (f8, f4), (ints, f8), (f8, ints), (ints, ints)):
+        expected = np.add(x, y, dtype=np.float64) if x.dtype.kind == y.dtype.kind == "i" else x + y
+        assert_same(add(x, y), expected)
+    assert fuse(lambda a: a * 2.0 + 1)(f4).dtype == np.float32
+    assert fuse(lambda a: a * np.float64(2))(f4).dtype == np.float64
+    assert fuse(lambda a: a.astype(np.float32))(f8).dtype == np.float32
+    assert fuse(lambda a, b: np.where(a, b, 0))(np.array([True, False]), np.ones(2)).tolist() == [1, 0]
+    for wrong in (np.ones(3, "f2"), np.ones(3, "c16"), np.ones(3, np.longdouble), np.array(["a"])):
+        with pytest.raises(TypeError, match="a has dtype"):
+            fuse(lambda a: a + 1)(wrong)
+
+
+def test_results_have_the_functions_structure():
+    x = np.arange(3.0)
+    assert isinstance(fuse(lambda a: [a, a + 1])(x), list)
+    one, (two, three) = fuse(lambda a: (a, (a + 1, a + 2)))(x)
+    assert (three == x + 2).all()
+    assert (two == x + 1).all()
+    assert (one == x).all()
+    assert type(fuse(lambda a: a + 1)(1.0)) is np.float64
+    assert fuse(lambda a: a)(x) is not x
+
+
+def test_keywords_are_part_of_the_record(rng):
+    @fuse("(n,n)")
+    def power(a, *, k=2, symmetric=False):
+        for _ in range(k - 1):
+            a = a @ a
+        return a + a.mT if symmetric else a
+
+    a = rng.standard_normal((5, 3, 3))
+    np.testing.assert_allclose(power(a), a @ a)
+    np.testing.assert_allclose(power(a, k=3), a @ a @ (a @ a))
+    np.testing.assert_allclose(power(a, k=1, symmetric=True), a + a.mT)
+    np.testing.assert_allclose(power(a), a @ a)
+    with pytest.raises(TypeError, match=r"k is .*arrays are positional"):
+        power(a, k=np.ones(3))
+
+
+def test_fused_functions_call_each_other(rng):
+    distance = fuse(lambda x, m, c: smallmm.mahalanobis(x, m, c) ** 2, "(n),(n),(n,n)")
+    x, c = rng.standard_normal((9, 3)), positive(rng, 3)
+    np.testing.assert_allclose(distance(x, np.zeros(3), c), smallmm.mahalanobis(x, np.zeros(3), c) ** 2)
+
+
+def test_recorded_once_for_a_signature():
+    calls = []
+
+    @fuse("(n)")
+    def count(x):
+        calls.append(x.shape)
+        return x + 1
+
+    for batch in ((), (4,), (2, 3)):
+        count(np.ones((*batch, 2)))
+    count(np.ones((4, 4))[:, ::2])
+    assert calls == [(2,), (2,)]  # once more for another layout, which may be read as it lies
+    count(np.ones(3))
+    count(np.ones(2, "f4"))
+    assert calls[2:] == [(3,), (2,)]
+
+
+@pytest.mark.parametrize("overlap", [0, 1, 8])
+def test_out_may_overlap(overlap, rng):
+    memory = rng.standard_normal(1000)
+    x = memory[: 300 * 3].reshape(300, 3)
+    expected = fuse(lambda x: x[::-1] * 2, "(n)")(x.copy())
+    out = memory[overlap : overlap + 900].reshape(300, 3)
+    assert fuse(lambda x: x[::-1] * 2, "(n)")(x, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_out(rng):
+    x, p, *rest = chain_arguments(rng, "kalman_step", (100,))
+    expected = smallmm.kalman_step(x, p, *rest)
+    result = smallmm.kalman_step(x, p, *rest, out=(x, p))
+    assert result.x is x
+    assert result.p is p
+    assert_same(result, expected)
+    single = np.empty((100, 4), np.float32)
+    smallmm.kalman_step(*chain_arguments(rng, "kalman_step", (100,)), out=(single, None))
+    assert single.any()
+    with pytest.raises(ValueError, match=r"kalman_step: out\[0\] is .*\(3,\); expected shape \(100, 4\)"):
+        smallmm.kalman_step(x, p, *rest, out=(np.empty(3), None))
+    with pytest.raises(TypeError, match="out is one array; expected 2"):
+        smallmm.kalman_step(x, p, *rest, out=x)
+
+
+# --- errors --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "branch",
+    [
+        lambda x: x if x > 0 else -x,
+        lambda x: x and 1.0,
+        lambda x: not x,
+        lambda x: max(x, 1.0),
+    ],
+)
+def test_branches_name_where(branch):
+    branch.__name__ = "f"
+    with pytest.raises(TypeError, match=r"f: a branch .*Use where\(condition, x, y\)"):
+        fuse(branch)(np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda x: float(x), "float"),
+        (lambda x: int(x), "int"),
+        (lambda x: np.asarray(x), "a NumPy array depends on the elements"),
+        (lambda x: np.sin(x), "sin cannot be fused"),
+        (lambda x: np.add.reduce(x), "add.reduce cannot be fused"),
+        (lambda x: np.fft.fft(x), "fft cannot be fused"),
+        (lambda x: x.__setitem__(0, 1), "cannot be assigned to"),
+        (lambda x: "text", "returns a str"),
+        (lambda x: None, "returns a NoneType"),
+        (lambda x: (), "returns nothing"),
+        (lambda x: (x > 0) + (x > 1), "add of booleans"),
+        (lambda x: x & x, "expected comparisons"),
+        (lambda x: x[[0, 1]], "an index is a list"),
+    ],
+)
+def test_what_cannot_be_fused(function, text):
+    function.__name__ = "f"
+    with pytest.raises(TypeError, match=text):
+        fuse(function, "(n)")(np.ones((5, 3)))
+
+
+def test_shapes_are_named():
+    f = fuse(lambda a, b: a @ b, "(m,n),(n)->(m)")
+    with pytest.raises(ValueError, match=r"<lambda>: b has shape \(2,\); expected \(..., 3\) for \(..., n\)"):
+        f(np.ones((5, 4, 3)), np.ones(2))
+    with pytest.raises(ValueError, match=r"a has shape \(3,\); expected at least 2 dimensions"):
+        f(np.ones(3), np.ones(3))
+    with pytest.raises(ValueError, match=r"batch dimensions \(5,\), \(4,\) of a, b do not broadcast"):
+        f(np.ones((5, 3, 3)), np.ones((4, 3)))
+    with pytest.raises(ValueError, match=r"result 0 has shape \(3,\); its signature '\(n,n\),\(n\)->\(\)'"):
+        fuse(lambda a, b: a @ b, "(n,n),(n)->()")(np.eye(3), np.ones(3))
+    with pytest.raises(TypeError, match="takes 2 arrays; 1 were given"):
+        f(np.ones((3, 3)))
+    with pytest.raises(ValueError, match=r"matmul: .*shape"):
+        fuse(lambda a, b: a @ b, "(m,n),(k)")(np.ones((2, 3)), np.ones(2))
+    assert fuse(lambda a: a * 2, "(3)")(np.ones((2, 3))).shape == (2, 3)
+    with pytest.raises(ValueError, match=r"expected .* 3"):
+        fuse(lambda a: a * 2, "(3)")(np.ones((2, 4)))
+
+
+@pytest.mark.parametrize("signature", ["n", "(n", "(n)->", "(n),,(m)", "(n)(m)", "(n)->(m)->(k)", "(n-1)"])
+def test_wrong_signatures(signature):
+    with pytest.raises(ValueError, match="fuse: signature of"):
+        fuse(lambda a: a, signature)
+
+
+def test_wrong_definitions():
+    with pytest.raises(ValueError, match="has 2 operands; <lambda> has 1"):
+        fuse(lambda a: a, "(n),(n)")
+    with pytest.raises(TypeError, match="fuse: function is 3"):
+        fuse(3)
+
+
+def test_failures_name_the_step(rng):
+    @fuse("(n,n),(n)")
+    def both(a, b):
+        x = smallmm.solve(a, b)
+        return x, smallmm.cholesky(a)
+
+    a = positive(rng, 3, (50,))
+    a[7], a[9] = 0, -a[9]
+    b = rng.standard_normal((50, 3))
+    with pytest.raises(
+        smallmm.LinAlgError, match=r"both: step 0, solve, fails for 1 of 50 matrices, .*\(7,\)"
+    ) as e:
+        both(a, b)
+    info = e.value.info
+    assert info.shape == (50, 2)
+    assert (np.flatnonzero(info[:, 0]) == [7]).all()
+    assert (np.flatnonzero(info[:, 1]) == [7, 9]).all()
+    x, lower = e.value.result
+    good = np.delete(np.arange(50), [7, 9])
+    np.testing.assert_array_equal(x[good], smallmm.solve(a[good], b[good][..., None])[..., 0])
+    assert np.isnan(x[7]).all()
+    assert np.isnan(np.tril(lower[9])[np.tril_indices(3)]).all()
+    (y, _), same = both.ex(a, b)
+    np.testing.assert_array_equal(same, info)
+    np.testing.assert_array_equal(y, x)
+    with pytest.raises(smallmm.LinAlgError, match="step 1, cholesky, fails for 1 of 1 matrices: info"):
+        both(a[9], b[9])
+    assert fuse(lambda a: a @ a, M).ex(a)[1] is None
+
+
+def test_info_within_a_function(rng):
+    @fuse("(n,n),(n)")
+    def careful(a, b):
+        x, info = smallmm.solve_ex(a, b)
+        return np.where(info == 0, x, 0.0), info
+
+    a = positive(rng, 3, (20,))
+    a[4] = 0
+    x, info = careful.ex(a, np.ones((20, 3)))[0]
+    assert info.dtype == np.int32
+    assert info[4] == 1
+    assert not x[4].any()
+    assert x[3].any()
+
+
+# --- explain, other libraries --------------------------------------------------------------------------
+
+
+def test_explain(rng):
+    arrays = chain_arguments(rng, "kalman_step", (1000,))
+    explanation = smallmm.explain(smallmm.kalman_step, *arrays)
+    assert explanation.fused
+    assert explanation.matrices == 1000
+    assert explanation.tile >= 16
+    assert explanation.saved > explanation.bytes
+    assert sum(step.kernel is not None for step in explanation.steps) == 10
+    assert "kalman_step: " in str(explanation)
+    assert "cholesky" in str(explanation)
+
+
+def test_torch_and_jax_arrays(rng):
+    arrays = chain_arguments(rng, "kalman_step", (30,))
+    expected = smallmm.kalman_step(*arrays)
+    torch = pytest.importorskip("torch")
+    result = smallmm.kalman_step(*map(torch.from_numpy, arrays))
+    assert all(isinstance(x, torch.Tensor) for x in result)
+    assert_same(tuple(x.numpy() for x in result), tuple(expected))
+    x = torch.from_numpy(arrays[0]).requires_grad_()
+    state = smallmm.kalman_step(x, *map(torch.from_numpy, arrays[1:]))
+    state.x.sum().backward()
+    assert x.grad.shape == x.shape
+    explanation = smallmm.kalman_step.explain(x, *map(torch.from_numpy, arrays[1:]))
+    assert not explanation.fused
+    assert "derivative" in explanation.why
+
+
+def test_lists_and_numbers():
+    assert smallmm.mahalanobis([3.0, 8.0], [0, 0], [[1, 0], [0, 4]]) == 5
+
+
+# --- chains --------------------------------------------------------------------------------------------
+
+
+def chain_arguments(rng, name, batch, n=4, m=2):
+    matrix = rng.standard_normal
+    return {
+        "kalman_step": lambda: (
+            matrix((*batch, n)),
+            positive(rng, n, batch),
+            matrix((*batch, m)),
+            matrix((n, n)),
+            matrix((m, n)),
+            positive(rng, n),
+            positive(rng, m),
+        ),
+        "congruence": lambda: (matrix((*batch, m, n)), positive(rng, n, batch)),
+        "ridge": lambda: (matrix((*batch, 9, n)), matrix((*batch, 9, m)), np.abs(matrix(batch)) + 0.1),
+        "whiten": lambda: (matrix((*batch, 9, n)),),
+        "mahalanobis": lambda: (matrix((*batch, n)), matrix((n,)), positive(rng, n, batch)),
+        "gaussian_logpdf": lambda: (matrix((*batch, n)), matrix((n,)), positive(rng, n, batch)),
+    }[name]()
+
+
+def kalman(x, p, z, f, h, q, r):
+    x = f @ x
+    p = f @ p @ f.T + q
+    k = p @ h.T @ np.linalg.inv(h @ p @ h.T + r)
+    return x + k @ (z - h @ x), p - k @ h @ p
+
+
+def logpdf(x, mean, c):
+    d = x - mean
+    return -0.5 * (len(x) * np.log(2 * np.pi) + np.linalg.slogdet(c)[1] + d @ np.linalg.solve(c, d))
+
+
+PLAIN = {
+    "kalman_step": kalman,
+    "congruence": lambda a, x: a @ x @ a.T,
+    "ridge": lambda a, b, alpha: np.linalg.solve(a.T @ a + alpha * np.eye(a.shape[1]), a.T @ b),
+    "whiten": lambda x: np.linalg.solve(np.linalg.cholesky(np.atleast_2d(np.cov(x.T))), (x - x.mean(0)).T).T,
+    "mahalanobis": lambda x, m, c: np.sqrt((x - m) @ np.linalg.solve(c, x - m)),
+    "gaussian_logpdf": logpdf,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", PLAIN)
+def test_chains(name, dtype, rng):
+    fused = getattr(smallmm, name)
+    assert isinstance(fused, Fused)
+    for n, m in ((4, 2), (6, 3), (1, 1), (3, 3)):
+        arrays = [x.astype(dtype) for x in chain_arguments(rng, name, (40,), n, m)]
+        result = fused(*arrays)
+        result = result if isinstance(result, tuple) else (result,)
+        cores = [len(dims) for dims in fused._inputs]
+        for q in (0, 39):
+            one = [x[q] if x.ndim > core else x for x, core in zip(arrays, cores, strict=True)]
+            expected = PLAIN[name](*(x.astype(np.float64) for x in one))
+            expected = expected if isinstance(expected, tuple) else (expected,)
+            for ours, theirs in zip(result, expected, strict=True):
+                assert ours.dtype == dtype
+                size = 1 + np.abs(theirs).max()
+                tolerance = (2e-3 if dtype == np.float32 else 1e-11) * size
+                np.testing.assert_allclose(ours[q], theirs, rtol=0, atol=tolerance)
