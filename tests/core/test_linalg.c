@@ -378,8 +378,10 @@ static double bound_of(const struct problem *p, int i, const smm_operand *expect
     if (has_vectors && row_of(p->call.op, i)->element == SMM_NUMBER) return 2;
     for (intptr_t r = 0; r < s->rows; r++)
         for (intptr_t c = 0; c < s->cols; c++) {
-            const double size = fabs(value_of(p, i, element(expected, q, r, c)));
-            if (size > most) most = size;
+            const char *x = element(expected, q, r, c);
+            most = fmax(most, fabs(value_of(p, i, x)));
+            for (int part = 1; part < parts_of(type_of(p, i)) && !is_integer(p->call.op, i); part++)
+                most = fmax(most, fabs(load_part(x, type_of(p, i), part)));
         }
     return is_integer(p->call.op, i) ? 0 : 50 * (double)(p->call.m + p->call.n) * u * most;
 }

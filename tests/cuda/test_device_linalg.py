@@ -176,7 +176,7 @@ def test_layouts(torch, rng, name, layout):
         for dtype in (np.float32, np.float64) if n == 8 else (np.float64,):
             arrays = operands(rng, name, kinds(rng, n, n, dtype))
             x = [LAYOUTS[layout](torch, y) if y.ndim > 2 else y for y in arrays]
-            x = [torch.from_numpy(y).cuda() if getattr(y, "ndim", 0) == 2 else y for y in x]
+            x = [torch.from_numpy(y).cuda() if isinstance(y, np.ndarray) and y.ndim else y for y in x]
             assert_cpu_bits(name, _core.direct[name](*x), arrays)
 
 
