@@ -4,6 +4,7 @@ on a few matrices at a time."""
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -119,6 +120,12 @@ class Fused:
             )
         self._plans: dict[Any, _Plan] = {}
         self._last: tuple[Any, _Plan] | None = None
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """By its name where it is a module's, as functions are pickled; else by what it is made of."""
+        name: str = self.__dict__.get("__qualname__", "")
+        home = sys.modules.get(self.__dict__.get("__module__", ""))
+        return name if getattr(home, name, None) is self else (Fused, (self.function, self.signature))
 
     def __repr__(self) -> str:
         return f"<fused function {self._name}{inspect.signature(self.function)}>"

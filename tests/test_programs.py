@@ -1,6 +1,7 @@
 """Fused functions: the bits of the separate calls, whatever the shapes, layouts, batch and threads; what can
 be recorded; errors; chains."""
 
+import pickle
 import re
 
 import numpy as np
@@ -645,3 +646,15 @@ def test_chains(name, dtype, rng):
                 size = 1 + np.abs(theirs).max()
                 tolerance = (2e-3 if dtype == np.float32 else 1e-11) * size
                 np.testing.assert_allclose(ours[q], theirs, rtol=0, atol=tolerance)
+
+
+def squared(a):
+    return a @ a
+
+
+def test_pickling():
+    """By name, as functions are; a fused function that has no name of its own by what it is made of."""
+    assert pickle.loads(pickle.dumps(smallmm.congruence)) is smallmm.congruence
+    again = pickle.loads(pickle.dumps(fuse(squared, "(n,n)->(n,n)")))
+    assert again.signature == "(n,n)->(n,n)"
+    assert_same(again(np.eye(3)), np.eye(3))

@@ -6,11 +6,11 @@ docs/refinement.md.
 """
 
 import argparse
-from time import perf_counter
 
 import numpy as np
 
 import smallmm
+from smallmm._bench import measure
 from smallmm._mixed import mixed_solve_ex
 from smallmm._mixed_least_squares import mixed_lstsq_ex
 
@@ -61,21 +61,16 @@ def table(head, lines):
     print()
 
 
-def best(function, *operands, repeats=7):
-    seconds = []
-    for _ in range(repeats):
-        start = perf_counter()
-        function(*operands)
-        seconds.append(perf_counter() - start)
-    return min(seconds)
-
-
 def times(orders, size):
     for n in orders:
         count = size // n**2
         a, b, _ = problem(np.random.default_rng(n), count, n, n, 10)
-        fixed, mixed = best(smallmm.solve, a, b), best(mixed_solve_ex, "solve", a, b)
-        yield f"{n}", f"{fixed / count * 1e9:.0f}", f"{mixed / count * 1e9:.0f}", f"{fixed / mixed:.2f}"
+        calls = {
+            "fixed": lambda a=a, b=b: smallmm.solve(a, b),
+            "mixed": lambda a=a, b=b: mixed_solve_ex("solve", a, b),
+        }
+        fixed, mixed = (x.median / count for x in measure(calls, repetitions=1, least=5).values())
+        yield f"{n}", f"{fixed:.0f}", f"{mixed:.0f}", f"{fixed / mixed:.2f}"
 
 
 def main():

@@ -150,7 +150,7 @@ def test_messages_name_what_was_given():
 def test_warmup_refuses_what_it_does_not_know():
     with pytest.raises(TypeError, match="there is no 'order_x'; expected some of order_a"):
         cuda.warmup([3], order_x=1)
-    with pytest.raises(ValueError, match="op is 'magic'; expected one of batched_matmul"):
+    with pytest.raises(ValueError, match=r"op is 'magic'; expected one of .*batched_matmul"):
         cuda.warmup([3], op="magic")
     with pytest.raises(ValueError, match="dtype is 'f16'; expected one of f32, f64"):
         cuda.warmup([3], dtypes=("f16",))
@@ -164,7 +164,7 @@ def test_warmup_refuses_what_it_does_not_know():
         (3, {}, "shapes is 3"),
         ([(3, 4)], {}, r"a shape is \(3, 4\); expected \(m, k, n\) or n"),
         ([1.5], {}, "a shape is 1.5"),
-        ([3], {"op": "m" * 99}, "op is a str; expected one of batched_matmul"),
+        ([3], {"op": "m" * 99}, "op is a str; expected one of .*batched_matmul"),
         ([3], {"dtypes": ["f" * 99]}, "dtype is a str; expected one of f32"),
         ([tuple(range(99))], {}, "a shape is a tuple; expected"),
     ):
