@@ -560,7 +560,7 @@ def _power(n: int, xp: Any, a: Any) -> Any:
         return batched_matmul(batched_matmul(a, a), a)
     while not n & 1:
         a, n = batched_matmul(a, a), n >> 1
-    x = xp.asarray(a, copy=True)
+    x = xp.astype(a, a.dtype, copy=True)
     while n := n >> 1:
         a = batched_matmul(a, a)
         if n & 1:

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "smallmm.h"
+#include "../../csrc/smallmm.h"
 
 /* y = A^-1 (A^T b) + c for each of many systems: a product, a solve and a sum, the last with a c that all share. */
 enum { N = 3, MOST = 1000 };
