@@ -2,6 +2,8 @@
  * rows a step exchanges and how large its block is differs from matrix to matrix. The lower triangle lies by columns:
  * what a step does to a column is a loop over neighbours. */
 
+#include "../ldl_pivots.h"
+
 INLINE T ldl_size(T x) { return x < 0 ? -x : x; }
 
 INLINE void ldl_swap(T *x, T *y) {
@@ -85,15 +87,12 @@ INLINE intptr_t ldl_factor(T *restrict a, intptr_t n, int32_t *pivots) {
     return info;
 }
 
-INLINE intptr_t ldl_order(int32_t pivot) { return pivot > 0 ? 1 : 2; }
-INLINE intptr_t ldl_row(int32_t pivot) { return (pivot > 0 ? pivot : -(intptr_t)pivot) - 1; }
-
 /* x becomes the solution (LAPACK's sytrs). */
 INLINE void ldl_solve(const T *a, const int32_t *pivots, intptr_t n, T *x) {
     for (intptr_t k = 0, order; k < n; k += order) {
         const T *const column = a + k * n;
-        order = ldl_order(pivots[k]);
-        ldl_swap(&x[k + order - 1], &x[ldl_row(pivots[k])]);
+        order = smm_ldl_order(pivots[k]);
+        ldl_swap(&x[k + order - 1], &x[smm_ldl_row(pivots[k])]);
         ldl_subtract(x, x[k], column, k + order, n);
         if (order == 1) {
             x[k] /= column[k];
@@ -106,43 +105,20 @@ INLINE void ldl_solve(const T *a, const int32_t *pivots, intptr_t n, T *x) {
         x[k + 1] = scalar_fma(d0, y1, -y0) / det;
     }
     for (intptr_t end = n, order; end > 0; end -= order) {
-        order = ldl_order(pivots[end - 1]);
+        order = smm_ldl_order(pivots[end - 1]);
         for (intptr_t j = end - order; j < end; j++)
             for (intptr_t i = end; i < n; i++) x[j] = scalar_fma(-a[j * n + i], x[i], x[j]);
-        ldl_swap(&x[end - 1], &x[ldl_row(pivots[end - 1])]);
+        ldl_swap(&x[end - 1], &x[smm_ldl_row(pivots[end - 1])]);
     }
-}
-
-/* --- of either triangle: the upper one is the lower one with the order of rows and columns turned round --- */
-
-INLINE intptr_t ldl_turned(const smm_call *call, intptr_t k) { return call->form & SMM_UPPER ? call->n - 1 - k : k; }
-
-/* A pivot counts from the other end. 0, which is none, if it is no row. */
-INLINE int32_t ldl_pivot(const smm_call *call, int32_t p) {
-    const int32_t n = (int32_t)call->n;
-    if (p > n || p < -n || !p) return 0;
-    return !(call->form & SMM_UPPER) ? p : p > 0 ? n + 1 - p : -(n + 1) - p;
-}
-
-/* 0, or the first step, from 1 in A's order, whose pivot LDL does not give. */
-INLINE intptr_t ldl_wrong_pivot(const smm_call *call, const int32_t *pivots) {
-    const intptr_t n = call->n;
-    for (intptr_t k = 0, order; k < n; k += order) {
-        order = ldl_order(pivots[k]);
-        const intptr_t row = ldl_row(pivots[k]);
-        if (row < k + order - 1 || row >= n || k + order > n || pivots[k + order - 1] != pivots[k])
-            return ldl_turned(call, k) + 1;
-    }
-    return 0;
 }
 
 /* Row i of the lower triangle, or of a vector. */
 INLINE char *ldl_place(const smm_call *call, const smm_operand *x, intptr_t q, intptr_t i) {
-    return (char *)x->data + q * x->batch + ldl_turned(call, i) * x->row;
+    return (char *)x->data + q * x->batch + smm_ldl_turned(call, i) * x->row;
 }
 
 INLINE T *ldl_element(const smm_call *call, const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
-    return (T *)(ldl_place(call, x, q, i) + ldl_turned(call, j) * x->col);
+    return (T *)(ldl_place(call, x, q, i) + smm_ldl_turned(call, j) * x->col);
 }
 
 INLINE void ldl_load(const smm_call *call, intptr_t q, T *a) {
@@ -168,7 +144,7 @@ INLINE void ldl_store_info(const smm_operand *to, intptr_t q, intptr_t info) {
 }
 
 /* A step, from 1, as A's row, from 1. */
-INLINE intptr_t ldl_info(const smm_call *call, intptr_t step) { return step ? ldl_turned(call, step - 1) + 1 : 0; }
+INLINE intptr_t ldl_info(const smm_call *call, intptr_t step) { return step ? smm_ldl_turned(call, step - 1) + 1 : 0; }
 
 static void KERNEL(ldl_scalars)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
@@ -182,7 +158,7 @@ static void KERNEL(ldl_scalars)(const smm_call *call, intptr_t first, intptr_t l
         for (intptr_t i = 0; i < n; i++) {
             for (intptr_t j = 0; j < n; j++)
                 *ldl_element(call, &o->ld, q, i, j) = info ? NAN : j <= i ? a[j * n + i] : 0;
-            *(int32_t *)ldl_place(call, &o->pivots, q, i) = ldl_pivot(call, pivots[i]);
+            *(int32_t *)ldl_place(call, &o->pivots, q, i) = smm_ldl_pivot(call, pivots[i]);
         }
         ldl_store_info(&o->info, q, ldl_info(call, info));
     }
@@ -196,8 +172,8 @@ static void KERNEL(ldl_solve_scalars)(const smm_call *call, intptr_t first, intp
         int32_t pivots[SMM_MOST_ORDER];
         ldl_load(call, q, a);
         for (intptr_t i = 0; i < call->n; i++)
-            pivots[i] = ldl_pivot(call, *(const int32_t *)ldl_place(call, &o->pivots, q, i));
-        const intptr_t wrong = ldl_wrong_pivot(call, pivots);
+            pivots[i] = smm_ldl_pivot(call, *(const int32_t *)ldl_place(call, &o->pivots, q, i));
+        const intptr_t wrong = smm_ldl_wrong_pivot(call, pivots);
         ldl_solve_all(call, &o->b, &o->x, q, a, pivots, wrong);
         ldl_store_info(&o->info, q, -wrong);
     }

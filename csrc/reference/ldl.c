@@ -1,4 +1,5 @@
 /* ldl.c: L D L^T of symmetric matrices with the pivoting of Bunch and Kaufman (1977), and solves by it. */
+#include "../ldl_pivots.h"
 #include "reference.h"
 
 static void swap(double *x, double *y) {
@@ -65,14 +66,11 @@ static intptr_t factor(smm_dtype dtype, matrix a, intptr_t n, int32_t *pivots) {
     return info;
 }
 
-static intptr_t order_of(int32_t pivot) { return pivot > 0 ? 1 : 2; }
-static intptr_t row_of(int32_t pivot) { return (pivot > 0 ? pivot : -(intptr_t)pivot) - 1; }
-
 /* x becomes the solution (LAPACK's sytrs). */
 static void solve(smm_dtype dtype, matrix a, const int32_t *pivots, intptr_t n, double *x) {
     for (intptr_t k = 0, order; k < n; k += order) {
-        order = order_of(pivots[k]);
-        swap(&x[k + order - 1], &x[row_of(pivots[k])]);
+        order = smm_ldl_order(pivots[k]);
+        swap(&x[k + order - 1], &x[smm_ldl_row(pivots[k])]);
         for (intptr_t i = k + order; i < n; i++)
             for (intptr_t s = 0; s < order; s++) x[i] = fma_in(dtype, -a[i][k + s], x[k + s], x[i]);
         if (order == 1) {
@@ -86,39 +84,17 @@ static void solve(smm_dtype dtype, matrix a, const int32_t *pivots, intptr_t n, 
         }
     }
     for (intptr_t end = n, order; end > 0; end -= order) {
-        order = order_of(pivots[end - 1]);
+        order = smm_ldl_order(pivots[end - 1]);
         for (intptr_t j = end - order; j < end; j++)
             for (intptr_t i = end; i < n; i++) x[j] = fma_in(dtype, -a[i][j], x[i], x[j]);
-        swap(&x[end - 1], &x[row_of(pivots[end - 1])]);
+        swap(&x[end - 1], &x[smm_ldl_row(pivots[end - 1])]);
     }
-}
-
-/* Which row or column k of the lower triangle is A's: the upper triangle is the lower one with the order of both turned
- * round, and a pivot is counted from the other end. */
-static intptr_t turned(const smm_call *call, intptr_t k) { return call->form & SMM_UPPER ? call->n - 1 - k : k; }
-
-/* 0, which is no pivot, if it is no row. */
-static int32_t turned_pivot(const smm_call *call, int32_t p) {
-    const int32_t n = (int32_t)call->n;
-    if (p > n || p < -n || !p) return 0;
-    return !(call->form & SMM_UPPER) ? p : p > 0 ? n + 1 - p : -(n + 1) - p;
-}
-
-/* 0, or the first step, from 1 in A's order, whose pivot LDL does not give. */
-static intptr_t wrong_pivot(const smm_call *call, const int32_t *pivots) {
-    const intptr_t n = call->n;
-    for (intptr_t k = 0, order; k < n; k += order) {
-        order = order_of(pivots[k]);
-        const intptr_t row = row_of(pivots[k]);
-        if (row < k + order - 1 || row >= n || k + order > n || pivots[k + order - 1] != pivots[k])
-            return turned(call, k) + 1;
-    }
-    return 0;
 }
 
 static void get_lower(const smm_call *call, intptr_t q, matrix a) {
     for (intptr_t i = 0; i < call->n; i++)
-        for (intptr_t j = 0; j <= i; j++) a[i][j] = get(&call->a, call->dtype, q, turned(call, i), turned(call, j));
+        for (intptr_t j = 0; j <= i; j++)
+            a[i][j] = get(&call->a, call->dtype, q, smm_ldl_turned(call, i), smm_ldl_turned(call, j));
 }
 
 static void factor_one(const smm_call *call, intptr_t q) {
@@ -129,10 +105,13 @@ static void factor_one(const smm_call *call, intptr_t q) {
     const intptr_t info = factor(call->dtype, a, n, pivots);
     for (intptr_t i = 0; i < n; i++) {
         for (intptr_t j = 0; j < n; j++)
-            put(&call->ldl.ld, call->dtype, q, turned(call, i), turned(call, j), info ? NAN : j <= i ? a[i][j] : 0);
-        put_int(&call->ldl.pivots, q, turned(call, i), turned_pivot(call, pivots[i]));
+            put(&call->ldl.ld, call->dtype, q, smm_ldl_turned(call, i), smm_ldl_turned(call, j),
+                info     ? NAN
+                : j <= i ? a[i][j]
+                         : 0);
+        put_int(&call->ldl.pivots, q, smm_ldl_turned(call, i), smm_ldl_pivot(call, pivots[i]));
     }
-    put_int(&call->ldl.info, q, 0, info ? turned(call, info - 1) + 1 : 0);
+    put_int(&call->ldl.info, q, 0, info ? smm_ldl_turned(call, info - 1) + 1 : 0);
 }
 
 /* X; NaN if there is none. */
@@ -140,9 +119,9 @@ static void solve_all(const smm_call *call, const smm_operand *b, const smm_oper
                       const int32_t *pivots, bool none) {
     for (intptr_t k = 0; k < call->k; k++) {
         double x[SMM_MOST_ORDER];
-        for (intptr_t i = 0; i < call->n; i++) x[i] = get(b, call->dtype, q, turned(call, i), k);
+        for (intptr_t i = 0; i < call->n; i++) x[i] = get(b, call->dtype, q, smm_ldl_turned(call, i), k);
         if (!none) solve(call->dtype, a, pivots, call->n, x);
-        for (intptr_t i = 0; i < call->n; i++) put(to, call->dtype, q, turned(call, i), k, none ? NAN : x[i]);
+        for (intptr_t i = 0; i < call->n; i++) put(to, call->dtype, q, smm_ldl_turned(call, i), k, none ? NAN : x[i]);
     }
 }
 
@@ -152,9 +131,9 @@ static void solve_one(const smm_call *call, intptr_t q) {
     int32_t pivots[SMM_MOST_ORDER];
     get_lower(call, q, a);
     for (intptr_t i = 0; i < call->n; i++)
-        pivots[i] = turned_pivot(
-            call, *(const int32_t *)((const char *)from->data + q * from->batch + turned(call, i) * from->row));
-    const intptr_t wrong = wrong_pivot(call, pivots);
+        pivots[i] = smm_ldl_pivot(
+            call, *(const int32_t *)((const char *)from->data + q * from->batch + smm_ldl_turned(call, i) * from->row));
+    const intptr_t wrong = smm_ldl_wrong_pivot(call, pivots);
     solve_all(call, &call->ldl_solve.b, &call->ldl_solve.x, q, a, pivots, wrong);
     put_int(&call->ldl_solve.info, q, 0, -wrong);
 }
@@ -165,7 +144,7 @@ static void factor_and_solve_one(const smm_call *call, intptr_t q) {
     get_lower(call, q, a);
     const intptr_t info = factor(call->dtype, a, call->n, pivots);
     solve_all(call, &call->solve_sym.b, &call->solve_sym.x, q, a, pivots, info);
-    put_int(&call->solve_sym.info, q, 0, info ? turned(call, info - 1) + 1 : 0);
+    put_int(&call->solve_sym.info, q, 0, info ? smm_ldl_turned(call, info - 1) + 1 : 0);
 }
 
 void smm_reference_ldl(const smm_call *call) {
