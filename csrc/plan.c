@@ -85,7 +85,6 @@ static bool is_lower_valid(const smm_call *c) {
             const int32_t lower = *(const int32_t *)((const char *)x.data + q * x.batch);
             if (lower < 0 || lower >= c->m) return false;
         }
-        if (!x.batch && r == 0 && !c->outer) break;
     }
     return true;
 }
@@ -108,8 +107,7 @@ static bool are_sizes_valid(const smm_call *c) {
 }
 
 static bool is_valid(const smm_call *call) {
-    if (!call || call->batch < 0 || call->m < 0 || call->n < 0 || call->k < 0) return false;
-    if (call->op >= SMM_OPS || call->dtype >= SMM_DTYPE_COUNT) return false;
+    if (call->batch < 0 || call->m < 0 || call->n < 0 || call->k < 0) return false;
     if (call->outer && (call->outer->dims < 0 || call->outer->dims > SMM_MOST_DIMS)) return false;
     for (int d = 0; call->outer && d < call->outer->dims; d++)
         if (call->outer->extent[d] < 0) return false;
@@ -456,11 +454,12 @@ static void print_plan(const smm_plan *plan) {
 }
 
 smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
+    if (!call || call->op >= SMM_OPS || call->dtype >= SMM_DTYPE_COUNT) return SMM_ERR_ARGUMENT;
+    if (!smm_takes(call->op, call->dtype)) return SMM_ERR_DTYPE;
     if (!is_valid(call)) return SMM_ERR_ARGUMENT;
     memset(plan, 0, offsetof(smm_plan, outer));
     smm_status status = smm_kernels_of(call->dtype, &plan->kernels);
     if (status) return status;
-    if (!smm_takes(call->op, call->dtype)) return SMM_ERR_DTYPE;
     const int threads = smm_get_num_threads();
     if (!threads) return SMM_ERR_THREADS;
 
