@@ -110,7 +110,7 @@ smm_overlap smm_overlap_of(const smm_call *call);
  * become NaN. */
 void smm_settle(const smm_call *call, intptr_t first, intptr_t last);
 
-/* run.c: what the threads of a job share: why it is not to be completed, and when its caller was last asked whether to
+/* room.c: what the threads of a job share: why it is not to be completed, and when its caller was last asked whether to
  * go on; 0: not yet. Each thread asks between pieces of its work. */
 typedef struct smm_watch {
     smm_status status;
@@ -123,14 +123,6 @@ void smm_end(smm_watch *x, smm_status why);
 /* run.c: all of a planned call in this thread, which has its room. The call is the plan's, but for addresses and the
  * size of the batch. */
 void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch);
-
-/* run.c: bytes of the room of a plan's kernel, in whole lines. */
-size_t smm_room_of(const smm_plan *plan);
-
-/* run.c: so many bytes of the calling thread for the temporaries of a program, of which no kernel takes more room than
- * `size`. NULL: there is no memory for it. */
-enum { SMM_PROGRAM_ROOM = 192 * 1024 };
-void *smm_program_room(size_t size);
 
 /* plan.c: the threads that pay for so much work. */
 int smm_threads_for(double flops, double bytes, int threads);

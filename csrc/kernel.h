@@ -82,7 +82,7 @@ typedef struct smm_kernels {
     } stored[SMM_STORED_TYPES];
 } smm_kernels;
 
-/* run.c: that many bytes of the calling thread, or as many as the kernel's row says, aligned to cache lines, for the
+/* room.c: that many bytes of the calling thread, or as many as the kernel's row says, aligned to cache lines, for the
  * kernel that it runs. */
 enum { SMM_KERNEL_ROOM = 272 * 1024 };
 void *smm_kernel_room(void);

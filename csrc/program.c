@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core.h"
+#include "room.h"
 
 /* Bytes that a tile's values may take: some kernels read them several times, so they should stay in L1, with room for
  * what goes through; and the least matrices of a tile, which share the start of a kernel. Tiles of 16 to 64 KB differ
@@ -27,7 +27,8 @@ typedef struct planned_step {
 
 struct smm_planned {
     int values, steps;
-    intptr_t tile, room; /* bytes of all temporaries of a tile */
+    intptr_t tile, room;    /* bytes of all temporaries of a tile */
+    size_t most_of_kernels; /* bytes of a kernel's room; a thread's room moves when it must hold more */
     double flops, bytes;
     smm_value *value;
     intptr_t *slot; /* of a temporary: where it begins in the buffer */
@@ -204,6 +205,9 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
         smm_free_program(x);
         return status;
     }
+    for (size_t s = 0; s < steps; s++)
+        if (x->step[s].step.kind == SMM_STEP_CALL && smm_room_of(&x->step[s].plan) > x->most_of_kernels)
+            x->most_of_kernels = smm_room_of(&x->step[s].plan);
     for (size_t v = 0; v < values; v++) x->slot[v] *= x->tile;
     x->room = all.temporaries * x->tile;
     all.tile = x->tile;
@@ -372,17 +376,13 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
     const smm_planned *x = shared->planned;
     const size_t bytes = bytes_of(x);
     char *const own = bytes > SMM_PROGRAM_ROOM ? aligned_alloc(SMM_LINE, (bytes + SMM_LINE) & -(size_t)SMM_LINE) : NULL;
-    size_t most = 0; /* of any kernel: with more of it, the thread's room moves */
-    for (int s = 0; s < x->steps; s++)
-        if (x->step[s].step.kind == SMM_STEP_CALL && smm_room_of(&x->step[s].plan) > most)
-            most = smm_room_of(&x->step[s].plan);
-    char *const room = smm_program_room(most);
+    smm_room *const room = smm_room_of_thread(x->most_of_kernels);
     if (!room || (bytes > SMM_PROGRAM_ROOM && !own)) {
         free(own);
         smm_end(&shared->watch, SMM_ERR_MEMORY);
         return false;
     }
-    const workspace w = lay_out(shared, own ? own : room);
+    const workspace w = lay_out(shared, own ? own : room->program);
     const intptr_t piece = (intptr_t)(PIECE_FLOPS / (1 + x->flops));
     bool goes_on = true;
     for (intptr_t q = first, count, look = first + piece; q < last && goes_on; q += count) {

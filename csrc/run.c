@@ -1,11 +1,9 @@
 /* run.c: a planned call, run: split over threads, then tile by tile through pack -> kernel -> unpack. */
 #include <pthread.h>
-#include <stdalign.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core.h"
+#include "room.h"
 
 /* Where matrix q, row i, column j of x lies. */
 static void *at(const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
@@ -15,52 +13,6 @@ static void *at(const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
 /* The packed form of a rows x cols operand; a broadcast operand (batch stride 0) stays one matrix. */
 static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t cols, intptr_t size) {
     return (smm_operand){buffer, x.batch ? rows * cols * size : 0, cols * size, size};
-}
-
-/* Bytes for a tile's converted operands: most tiles. Memory that no call needs is never touched. */
-enum { CONVERTED_ROOM = 512 << 10 };
-
-/* A thread's room: for one tile's packed operands, C having one line more for what streaming carries over, for its
- * kernel, for partial sums, and for operands that are converted. Too large for the stacks that some threads have, it is
- * allocated when a thread first needs it, and freed when the thread ends. */
-typedef struct buffers {
-    alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE];
-    alignas(SMM_LINE) char sums[SMM_SUMS];
-    alignas(SMM_LINE) char converted[CONVERTED_ROOM];
-    alignas(SMM_LINE) char program[SMM_PROGRAM_ROOM];
-    size_t size; /* of kernel */
-    alignas(SMM_LINE) char kernel[];
-} buffers;
-
-static pthread_key_t room_key;
-static bool has_key;
-
-__attribute__((constructor)) static void create_key(void) { has_key = !pthread_key_create(&room_key, free); }
-
-size_t smm_room_of(const smm_plan *plan) {
-    const intptr_t asked = plan->kernel && plan->kernel->room ? plan->kernel->room(&plan->call) : 0;
-    return (size_t)(asked > SMM_KERNEL_ROOM ? (asked + SMM_LINE - 1) & -SMM_LINE : SMM_KERNEL_ROOM);
-}
-
-/* The calling thread's room, with so much for its kernel, or NULL if there is no memory for it. */
-static buffers *room_of_thread(size_t size) {
-    buffers *room = has_key ? pthread_getspecific(room_key) : NULL;
-    if ((room && room->size >= size) || !has_key) return room;
-    if (room) pthread_setspecific(room_key, NULL);
-    free(room);
-    room = aligned_alloc(SMM_LINE, sizeof *room + size);
-    if (room) room->size = size;
-    if (!room || !pthread_setspecific(room_key, room)) return room;
-    free(room);
-    return NULL;
-}
-
-/* There is one, or no kernel would run. */
-void *smm_kernel_room(void) { return ((buffers *)pthread_getspecific(room_key))->kernel; }
-
-void *smm_program_room(size_t size) {
-    buffers *const room = room_of_thread(size);
-    return room ? room->program : NULL;
 }
 
 /* One tile on its way: the part of the call it is, and that part as the kernel sees it, with packed operands. Both are
@@ -80,7 +32,7 @@ static void move_to(tile *t, const smm_call *call, intptr_t q, intptr_t count) {
 /* The same of a product, of which it is the block of C from (i, j) on; A and B packed where the kernel wants them so.
  */
 static void move_to_block(tile *t, const smm_plan *plan, const smm_call *call, intptr_t q, intptr_t count, intptr_t i,
-                          intptr_t j, buffers *room) {
+                          intptr_t j, smm_room *room) {
     smm_matmul_operands *const part = &t->part.matmul, *const fed = &t->fed.matmul;
     const smm_matmul_operands *const whole = &call->matmul;
     const intptr_t size = smm_size(call->dtype);
@@ -103,7 +55,7 @@ static void move_to_block(tile *t, const smm_plan *plan, const smm_call *call, i
 }
 
 /* Run the tile, C through a buffer where it is to be staged. */
-static void run_tile(tile *t, const smm_plan *plan, buffers *room) {
+static void run_tile(tile *t, const smm_plan *plan, smm_room *room) {
     smm_call *fed = &t->fed;
     const intptr_t size = smm_size(fed->dtype);
     const bool staged = plan->staged & SMM_STAGE_C;
@@ -142,7 +94,7 @@ static void stream(smm_behind *x, const smm_kernels *kernels) {
 
 /* The RESULT, packed, streamed. The lines of one group are streamed while the next group is computed, or after that: by
  * then they have left the store queue, and their way to memory overlaps the next group's reads. */
-static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
+static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last, smm_room *room) {
     const int which = smm_roles_of[call->op].result;
     const smm_operand *const result = &call->operand[which];
     char *c = at(result, first, 0, 0);
@@ -184,36 +136,6 @@ typedef struct job {
     smm_watch *watch;
 } job;
 
-void smm_end(smm_watch *x, smm_status why) { __atomic_store_n(&x->status, why, __ATOMIC_RELAXED); }
-
-enum { ASK_NS = 50000000 };
-static bool (*_Atomic to_ask)(void);
-
-void smm_set_interrupt(bool (*interrupted)(void)) { atomic_store(&to_ask, interrupted); }
-
-/* Ask, this thread's room put aside: who is asked may have a call of its own run. */
-static bool is_interrupted(bool (*interrupted)(void)) {
-    buffers *const room = pthread_getspecific(room_key);
-    pthread_setspecific(room_key, NULL);
-    const bool answer = interrupted();
-    free(pthread_getspecific(room_key));
-    pthread_setspecific(room_key, room);
-    return answer;
-}
-
-bool smm_goes_on(smm_watch *x) {
-    bool (*const interrupted)(void) = atomic_load_explicit(&to_ask, memory_order_relaxed);
-    if (interrupted && pthread_equal(pthread_self(), x->caller)) {
-        const int64_t now = smm_now_ns();
-        if (!x->asked) x->asked = now;
-        if (now - x->asked > ASK_NS) {
-            if (is_interrupted(interrupted)) smm_end(x, SMM_ERR_STOPPED);
-            x->asked = now;
-        }
-    }
-    return __atomic_load_n(&x->status, __ATOMIC_RELAXED) == SMM_OK;
-}
-
 smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
     smm_call chunks = *call;
     chunks.batch = (call->k - 1) / SMM_CHUNK + 1;
@@ -237,7 +159,7 @@ typedef struct span {
 /* The sum of some chunks, for the block of C from (i, j) on, at the front of the thread's room for sums. By the order
  * of reference/matmul.c: a stack of partial sums, of each size at most one and the smaller ones above, takes up one
  * chunk after the other, and equal ones are added. False: the call does not go on. */
-static bool sum_chunks(tile *t, job *shared, const smm_call *chunks, span x, intptr_t i, intptr_t j, buffers *room) {
+static bool sum_chunks(tile *t, job *shared, const smm_call *chunks, span x, intptr_t i, intptr_t j, smm_room *room) {
     const smm_plan *plan = shared->plan;
     const intptr_t size = smm_size(chunks->dtype), whole = x.k / SMM_CHUNK;
     const intptr_t m = least(plan->rows, chunks->m - i), n = least(plan->cols, chunks->n - j), bytes = m * n * size;
@@ -272,7 +194,7 @@ static bool sum_chunks(tile *t, job *shared, const smm_call *chunks, span x, int
     return true;
 }
 
-static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
+static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t last, smm_room *room) {
     const smm_plan *plan = shared->plan;
     smm_call chunks = smm_chunks_of(call, first);
     tile t = {chunks, chunks};
@@ -289,7 +211,7 @@ static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t
 }
 
 /* Matrices first .. last-1 of a call of one run. */
-static void run_matrices(job *shared, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
+static void run_matrices(job *shared, const smm_call *call, intptr_t first, intptr_t last, smm_room *room) {
     const smm_plan *plan = shared->plan;
     if (plan->empty) { /* no elements, so nothing to hurry for; but there is info, or a determinant, to say so */
         tile t = {*call, *call};
@@ -393,7 +315,7 @@ static void convert(const job *shared, const smm_call *call, int i, intptr_t q, 
 
 /* Matrices first .. last-1 of a call of one run, a tile at a time: inputs are converted, and of a product with beta C,
  * too; the tile is run as any other call, and its outputs are rounded. What all matrices share is converted once. */
-static void run_tiles(job *shared, const smm_call *call, intptr_t first, intptr_t last, char *buffer, buffers *room) {
+static void run_tiles(job *shared, const smm_call *call, intptr_t first, intptr_t last, char *buffer, smm_room *room) {
     const smm_operation *operation = &smm_operations[call->op];
     const smm_tiles *tiles = shared->tiles;
     const bool updates = call->op == SMM_OP_MATMUL && call->matmul.beta.data;
@@ -425,45 +347,12 @@ static void run_tiles(job *shared, const smm_call *call, intptr_t first, intptr_
 }
 
 /* The same in a buffer that is large enough. False: there is no memory for it. */
-static bool run_stored(job *shared, const smm_call *call, intptr_t first, intptr_t last, buffers *room) {
+static bool run_stored(job *shared, const smm_call *call, intptr_t first, intptr_t last, smm_room *room) {
     const intptr_t bytes = shared->tiles->bytes;
-    char *const own = bytes > CONVERTED_ROOM ? aligned_alloc(SMM_LINE, bytes) : NULL;
-    if (bytes > CONVERTED_ROOM && !own) return false;
+    char *const own = bytes > SMM_CONVERTED ? aligned_alloc(SMM_LINE, bytes) : NULL;
+    if (bytes > SMM_CONVERTED && !own) return false;
     run_tiles(shared, call, first, last, own ? own : room->converted, room);
     free(own);
-    return true;
-}
-
-/* --- Any call ---------------------------------------------------------------------------------------- */
-
-static bool run_range(void *context, intptr_t first, intptr_t last) {
-    job *const shared = context;
-    const smm_plan *plan = shared->whole;
-    const intptr_t batch = plan->call.batch;
-    buffers *const room = room_of_thread(smm_room_of(shared->plan));
-    if (!room) {
-        smm_end(shared->watch, SMM_ERR_MEMORY);
-        return false;
-    }
-    intptr_t look = first ? first : plan->piece; /* here, whether to go on */
-    for (intptr_t q = first, count; q < last; q += count) {
-        if (q >= look) {
-            if (!smm_goes_on(shared->watch)) return false;
-            look = q + plan->piece;
-        }
-        const intptr_t r = plan->runs > 1 ? q / batch : 0, from = q - r * batch;
-        smm_call run;
-        if (plan->runs > 1) run = smm_run_of(&plan->call, r);
-        const smm_call *call = plan->runs > 1 ? &run : &plan->call;
-        count = least(least(plan->piece, last - q), batch - from);
-        if (!shared->tiles) {
-            run_matrices(shared, call, from, from + count, room);
-            look_for_failures(call, from, from + count);
-        } else if (!run_stored(shared, call, from, from + count, room)) {
-            smm_end(shared->watch, SMM_ERR_MEMORY);
-            return false;
-        }
-    }
     return true;
 }
 
@@ -485,7 +374,7 @@ static char *sums_of(const job *x, intptr_t matrix, intptr_t span) {
     return x->sums + (matrix * (x->plan->parts / blocks) + span) * c->m * c->n * smm_size(c->dtype);
 }
 
-static void put_aside(const job *shared, const buffers *room, intptr_t matrix, intptr_t span, intptr_t i, intptr_t j) {
+static void put_aside(const job *shared, const smm_room *room, intptr_t matrix, intptr_t span, intptr_t i, intptr_t j) {
     const smm_plan *plan = shared->plan;
     const smm_call *c = &plan->call;
     const intptr_t size = smm_size(c->dtype);
@@ -494,7 +383,7 @@ static void put_aside(const job *shared, const buffers *room, intptr_t matrix, i
     for (intptr_t l = 0; l < m; l++) memcpy(to + l * c->n * size, room->sums + l * n * size, n * size);
 }
 
-static bool run_part(job *shared, const smm_call *call, intptr_t matrix, intptr_t part, buffers *room) {
+static bool run_part(job *shared, const smm_call *call, intptr_t matrix, intptr_t part, smm_room *room) {
     const smm_plan *plan = shared->plan;
     const intptr_t by_cols = smm_pieces(call->n, plan->cols), blocks = smm_pieces(call->m, plan->rows) * by_cols;
     const intptr_t block = part % blocks, i = block / by_cols * plan->rows, j = block % by_cols * plan->cols;
@@ -518,7 +407,7 @@ static bool run_part(job *shared, const smm_call *call, intptr_t matrix, intptr_
 static bool run_parts(void *context, intptr_t first, intptr_t last) {
     job *const shared = context;
     const smm_plan *plan = shared->plan;
-    buffers *const room = room_of_thread(smm_room_of(plan));
+    smm_room *const room = smm_room_of_thread(smm_room_of(plan));
     if (!room) {
         smm_end(shared->watch, SMM_ERR_MEMORY);
         return false;
@@ -558,6 +447,39 @@ static smm_status run_in_parts(job *shared) {
     return shared->watch->status;
 }
 
+/* --- Any call ---------------------------------------------------------------------------------------- */
+
+static bool run_range(void *context, intptr_t first, intptr_t last) {
+    job *const shared = context;
+    const smm_plan *plan = shared->whole;
+    const intptr_t batch = plan->call.batch;
+    smm_room *const room = smm_room_of_thread(smm_room_of(shared->plan));
+    if (!room) {
+        smm_end(shared->watch, SMM_ERR_MEMORY);
+        return false;
+    }
+    intptr_t look = first ? first : plan->piece; /* here, whether to go on */
+    for (intptr_t q = first, count; q < last; q += count) {
+        if (q >= look) {
+            if (!smm_goes_on(shared->watch)) return false;
+            look = q + plan->piece;
+        }
+        const intptr_t r = plan->runs > 1 ? q / batch : 0, from = q - r * batch;
+        smm_call run;
+        if (plan->runs > 1) run = smm_run_of(&plan->call, r);
+        const smm_call *call = plan->runs > 1 ? &run : &plan->call;
+        count = least(least(plan->piece, last - q), batch - from);
+        if (!shared->tiles) {
+            run_matrices(shared, call, from, from + count, room);
+            look_for_failures(call, from, from + count);
+        } else if (!run_stored(shared, call, from, from + count, room)) {
+            smm_end(shared->watch, SMM_ERR_MEMORY);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Inverses of which nobody wants info, which they cannot do without: some at a time. */
 static smm_status run_with_info(const smm_call *call) {
     int32_t info[1024];
@@ -594,7 +516,7 @@ smm_status smm_run(const smm_call *call) {
 }
 
 void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch) {
-    buffers *const room = room_of_thread(smm_room_of(plan));
+    smm_room *const room = smm_room_of_thread(smm_room_of(plan));
     job own = {.whole = plan, .plan = plan, .watch = watch};
     for (intptr_t r = 0; r < plan->runs; r++) {
         smm_call run;
