@@ -39,8 +39,8 @@ from ._config import get_num_threads, set_num_threads, show_config, threads
 from ._contract import contract, einsum, kron_apply, sum_factorized
 from ._contractions import cross, diagonal, matrix_transpose, multi_dot, outer, trace
 from ._errors import LinAlgError
-from ._explain import Explanation, explain
-from ._fuse import FusedExplanation, FusedStep, fuse
+from ._explain import Explanation, FusedExplanation, FusedStep, explain
+from ._fuse import fuse
 from ._groups import Group
 from ._ldl import LDLExResult, LDLResult, ldl_factor, ldl_factor_ex, ldl_solve
 from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr

@@ -154,3 +154,43 @@ def _scratch_like(x: np.ndarray) -> np.ndarray:
     """An array with the shape, dtype and strides of x and memory of its own."""
     low, high = np.lib.array_utils.byte_bounds(x)
     return np.ndarray(x.shape, x.dtype, np.empty(high - low, np.uint8), x.ctypes.data - low, x.strides)
+
+
+class FusedStep(NamedTuple):
+    """A step of a fused function."""
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...]  # of its operands and results, of each matrix
+    kernel: str | None  # None: an element-wise function, or LAPACK
+
+
+class FusedExplanation(NamedTuple):
+    """How a fused function would run. `str` gives it in words."""
+
+    name: str
+    steps: tuple[FusedStep, ...]
+    fused: bool  # False: the steps run one after the other on whole stacks
+    why: str  # they do
+    matrices: int
+    tile: int  # matrices that go through all steps together
+    temporaries: int  # bytes of a matrix
+    flops: float  # of all matrices
+    bytes: float  # compulsory traffic of all matrices
+    saved: float  # bytes that separate calls would write and read between steps
+
+    def __str__(self) -> str:
+        how = (
+            f"{self.tile} at a time, {self.temporaries} bytes of temporaries each"
+            if self.fused
+            else f"step by step: {self.why}"
+        )
+        lines = [f"{self.name}: {len(self.steps)} steps on {self.matrices} matrices, {how}"]
+        for i, step in enumerate(self.steps):
+            *operands, result = (str(shape).replace(" ", "") for shape in step.shapes)
+            by = f" by {step.kernel}" if step.kernel else ""
+            lines.append(f"  {i}: {step.name} {' '.join(operands)} -> {result}{by}")
+        lines.append(
+            f"  {self.flops:.4g} flops, {self.bytes:.4g} bytes; separate calls would move "
+            f"{self.saved:.4g} bytes more"
+        )
+        return "\n".join(lines)

@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,19 @@ from ._arrays import as_numpy, without_labels
 from ._compile import NotCompiled, compiled, info_columns, needed_steps
 from ._compose import namespace_of
 from ._errors import LinAlgError, shown
+from ._explain import FusedExplanation, FusedStep
+from ._fused_arrays import (
+    any_failed,
+    as_library,
+    copy_to,
+    core_strides,
+    dtype_of,
+    is_dense,
+    laid_out_like,
+    on_host,
+    promoted,
+    wants_gradient,
+)
 from ._record import BOOL, FLOATS, Record
 from ._shapes import broadcast_shapes
 from ._symbols import Symbol, record_of
@@ -22,46 +35,6 @@ from ._unfused import run_unfused
 
 _TOO_LARGE = "a matrix is larger than the kernels take"
 _MOST_RECORDS = 64  # of a function, for shapes and dtypes that it has met
-
-
-class FusedStep(NamedTuple):
-    """A step of a fused function."""
-
-    name: str
-    shapes: tuple[tuple[int, ...], ...]  # of its operands and results, of each matrix
-    kernel: str | None  # None: an element-wise function, or LAPACK
-
-
-class FusedExplanation(NamedTuple):
-    """How a fused function would run. `str` gives it in words."""
-
-    name: str
-    steps: tuple[FusedStep, ...]
-    fused: bool  # False: the steps run one after the other on whole stacks
-    why: str  # they do
-    matrices: int
-    tile: int  # matrices that go through all steps together
-    temporaries: int  # bytes of a matrix
-    flops: float  # of all matrices
-    bytes: float  # compulsory traffic of all matrices
-    saved: float  # bytes that separate calls would write and read between steps
-
-    def __str__(self) -> str:
-        how = (
-            f"{self.tile} at a time, {self.temporaries} bytes of temporaries each"
-            if self.fused
-            else f"step by step: {self.why}"
-        )
-        lines = [f"{self.name}: {len(self.steps)} steps on {self.matrices} matrices, {how}"]
-        for i, step in enumerate(self.steps):
-            *operands, result = (str(shape).replace(" ", "") for shape in step.shapes)
-            by = f" by {step.kernel}" if step.kernel else ""
-            lines.append(f"  {i}: {step.name} {' '.join(operands)} -> {result}{by}")
-        lines.append(
-            f"  {self.flops:.4g} flops, {self.bytes:.4g} bytes; separate calls would move "
-            f"{self.saved:.4g} bytes more"
-        )
-        return "\n".join(lines)
 
 
 class _Plan:
@@ -163,7 +136,7 @@ class Fused:
         fused = program is not None
         if fused and all(isinstance(x, np.ndarray) for x in operands):
             one = [
-                _laid_out_like(np.zeros(x.shape[x.ndim - len(dims) :], x.dtype), x)
+                laid_out_like(np.zeros(x.shape[x.ndim - len(dims) :], x.dtype), x)
                 for x, dims in zip(operands, self._inputs, strict=True)
             ]
             try:
@@ -282,7 +255,7 @@ class Fused:
 
     def _plan(self, operands: list[Any], options: dict[str, Any]) -> _Plan:
         cores = tuple(
-            (_dtype_of(x), tuple(x.shape)[x.ndim - len(dims) :], _is_dense(x, len(dims)))
+            (dtype_of(x), tuple(x.shape)[x.ndim - len(dims) :], is_dense(x, len(dims)))
             for x, dims in zip(operands, self._inputs, strict=True)
         )
         key = (cores, tuple(sorted(options.items())))
@@ -342,11 +315,11 @@ class Fused:
         for name, x in zip(self._names, operands, strict=True):
             if on_device(x):
                 return None, "arrays on a device are not fused yet"
-            if _wants_gradient(x):
+            if wants_gradient(x):
                 return None, f"a derivative with respect to {name} is wanted"
             if library_of(x).is_traced(x):
                 return None, f"{name} is traced by its library"
-        layouts = tuple(_core_strides(x, len(dims)) for x, dims in zip(operands, self._inputs, strict=True))
+        layouts = tuple(core_strides(x, len(dims)) for x, dims in zip(operands, self._inputs, strict=True))
         program = plan.program(layouts) if all(isinstance(x, np.ndarray) for x in operands) else plan
         return program, plan.why_not
 
@@ -370,11 +343,11 @@ class Fused:
                 ]
             results, info = self._fused(plan, operands, outs, batch, options)
             if foreign is not None:
-                results = [_as_library(x, foreign) for x in results]
-        failed = info is not None and _any(info)
+                results = [as_library(x, foreign) for x in results]
+        failed = info is not None and any_failed(info)
         for i, target in enumerate(outs or ()):
             if target is not None and results[i] is not target:
-                _copy_to(self._name, i, target, results[i])
+                copy_to(self._name, i, target, results[i])
                 results[i] = target
         return plan, results, info, failed
 
@@ -435,7 +408,7 @@ class Fused:
                         "expected "
                         "arrays of one library"
                     )
-        operands = [_promoted(xp, x) for x in operands]
+        operands = [promoted(xp, x) for x in operands]
         results, infos = run_unfused(plan.record, plan.results, operands, plan.steps, xp)
         columns = [
             xp.reshape(xp.broadcast_to(x, batch + step.info.shape), (*batch, n))
@@ -460,7 +433,7 @@ class Fused:
         answer = plan.make(results)
         if not failed:
             return answer
-        info = _on_host(self._name, info)
+        info = on_host(self._name, info)
         first = 0
         for step, columns in zip(plan.fallible, plan.columns, strict=True):
             own = info[..., first : first + columns]
@@ -612,91 +585,3 @@ def _is_hashable(x: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _dtype_of(x: Any) -> np.dtype:
-    if isinstance(x.dtype, np.dtype):
-        return x.dtype
-    name = str(x.dtype).rpartition(".")[2]
-    if name == "bfloat16":  # which NumPy does not know
-        raise TypeError("fused functions take float32, float64, integers and bool, not yet bfloat16")
-    return np.dtype(name)
-
-
-def _core_strides(x: Any, core: int) -> tuple[int, ...]:
-    """Those of dimensions of length 1 do not matter."""
-    if not isinstance(x, np.ndarray):
-        return ()
-    return tuple(
-        step if size > 1 else 0
-        for size, step in zip(x.shape[x.ndim - core :], x.strides[x.ndim - core :], strict=True)
-    )
-
-
-def _is_dense(x: Any, core: int) -> bool:
-    """Whether each matrix lies in row-major order."""
-    if not isinstance(x, np.ndarray):
-        return False
-    step = x.itemsize
-    for size, stride in zip(
-        x.shape[: x.ndim - core - 1 : -1], x.strides[: x.ndim - core - 1 : -1], strict=True
-    ):
-        if size != 1 and stride != step:
-            return False
-        step *= size
-    return True
-
-
-def _laid_out_like(x: np.ndarray, like: Any) -> np.ndarray:
-    core = x.ndim
-    if not isinstance(like, np.ndarray) or not core:
-        return x
-    strides = like.strides[like.ndim - core :]
-    low = sum(min(0, (n - 1) * s) for n, s in zip(x.shape, strides, strict=True))
-    high = sum(max(0, (n - 1) * s) for n, s in zip(x.shape, strides, strict=True))
-    memory = np.zeros(high - low + x.itemsize, np.uint8)
-    return np.ndarray(x.shape, x.dtype, memory, -low, strides)
-
-
-def _wants_gradient(x: Any) -> bool:
-    if not getattr(x, "requires_grad", False):
-        return False
-    import torch
-
-    return torch.is_grad_enabled()
-
-
-def _promoted(xp: Any, x: Any) -> Any:
-    if xp is np or "float" in str(x.dtype) or "int32" in str(x.dtype) or "bool" in str(x.dtype):
-        return x
-    return xp.astype(x, xp.float64)
-
-
-def _any(info: Any) -> bool:
-    if library_of(info).is_traced(info):
-        return False
-    return bool(np.count_nonzero(info)) if isinstance(info, np.ndarray) else bool((info != 0).any())
-
-
-def _on_host(name: str, info: Any) -> np.ndarray:
-    if on_device(info):
-        return library_of(info).to_host(info)
-    return as_numpy(name, "info", info)
-
-
-def _as_library(x: np.ndarray, like: Any) -> Any:
-    return namespace_of(like).from_dlpack(np.asarray(x)) if isinstance(x, np.ndarray) else x
-
-
-def _copy_to(name: str, i: int, target: Any, result: Any) -> None:
-    shape = tuple(getattr(target, "shape", ()))
-    if not hasattr(target, "shape") or shape != tuple(result.shape):
-        raise ValueError(f"{name}: out[{i}] is {shown(target)}; expected shape {tuple(result.shape)}")
-    if isinstance(target, np.ndarray):
-        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
-            raise TypeError(f"{name}: out[{i}] has dtype {target.dtype}; the result is {result.dtype}")
-        if not target.flags.writeable:
-            raise ValueError(f"{name}: out[{i}] is read-only; expected an array that can be written to")
-        np.copyto(target, result, casting="same_kind")
-    else:
-        target[...] = result
