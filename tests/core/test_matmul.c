@@ -118,8 +118,8 @@ static long double roundings_of(intptr_t k) {
 }
 
 static long double _Complex number(const char *p, smm_dtype dtype) {
-    const long double _Complex i = 1.0iL;
-    return parts_of(dtype) == 2 ? load(p, dtype) + i * load_part(p, dtype, 1) : load(p, dtype);
+    const long double imaginary = parts_of(dtype) == 2 ? load_part(p, dtype, 1) : 0;
+    return __builtin_complex((long double)load(p, dtype), imaginary);
 }
 
 /* The element exactly, and the largest error that promise allows: so many u |A| |B|, two roundings more when scaled.
@@ -132,10 +132,16 @@ static void exact_element(const struct watched *w, const smm_operand *before, in
     long double _Complex sum = 0;
     long double size = 0;
     for (intptr_t k = 0; k < c->k; k++) {
-        const long double _Complex product =
-            number(element(&c->matmul.a, q, i, k), c->dtype) * number(element(&c->matmul.b, q, k, j), c->dtype);
-        sum += product;
-        size += cabsl(product);
+        const char *a = element(&c->matmul.a, q, i, k), *b = element(&c->matmul.b, q, k, j);
+        if (smm_is_complex(c->dtype)) {
+            const long double _Complex product = number(a, c->dtype) * number(b, c->dtype);
+            sum += product;
+            size += cabsl(product);
+        } else {
+            const long double product = (long double)load(a, c->dtype) * load(b, c->dtype);
+            sum += product;
+            size += fabsl(product);
+        }
     }
     const long double _Complex added = beta != 0 ? beta * number(element(before, q, i, j), c->dtype) : 0;
     const smm_dtype computed = smm_dtypes[c->dtype].computed;
