@@ -151,14 +151,16 @@ static inline double load(const char *p, smm_dtype dtype) { return load_part(p, 
 static inline void store(char *p, smm_dtype dtype, double value) {
     const smm_dtype real = smm_dtypes[dtype].real;
     smm_put(p, real, value);
-    if (smm_is_complex(dtype)) smm_put(p + smm_size(real), real, value == 0 ? value : value * random_value() / 2);
+    if (smm_is_complex(dtype)) smm_put(p + smm_size(dtype) / 2, real, value == 0 ? value : value * random_value() / 2);
 }
 
-/* Whether two numbers in memory are the same, NaN being as good as another. */
+/* Whether two numbers in memory are the same, NaN being as good as another; and under an emulator that gets it wrong
+ * (see the Makefile) the sign of zero. */
 static inline bool same_number(const char *x, const char *y, smm_dtype dtype) {
     for (int part = 0; part < parts_of(dtype); part++) {
         const double a = load_part(x, dtype, part), b = load_part(y, dtype, part);
-        if ((a != b || signbit(a) != signbit(b)) && !(isnan(a) && isnan(b))) return false;
+        const bool same = a == b && (signbit(a) == signbit(b) || getenv("ANY_SIGN_OF_ZERO"));
+        if (!same && !(isnan(a) && isnan(b))) return false;
     }
     return true;
 }
