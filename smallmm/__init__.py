@@ -7,6 +7,7 @@
 (1000000, 3, 3)
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 try:
@@ -18,15 +19,6 @@ except (ValueError, ModuleNotFoundError) as why:
 
 from . import _gradients, cuda  # noqa: F401  # the rules
 from ._banded import solve_banded, solve_tridiagonal, solveh_banded
-from ._chains import (
-    KalmanStepResult,
-    congruence,
-    gaussian_logpdf,
-    kalman_step,
-    mahalanobis,
-    ridge,
-    whiten,
-)
 from ._cholesky import (
     ChoFactorResult,
     CholeskyExResult,
@@ -36,12 +28,9 @@ from ._cholesky import (
     cholesky_ex,
 )
 from ._config import get_num_threads, set_num_threads, show_config, threads
-from ._contract import contract, einsum, kron_apply, sum_factorized
 from ._contractions import cross, diagonal, matrix_transpose, multi_dot, outer, trace
 from ._errors import LinAlgError
 from ._explain import Explanation, FusedExplanation, FusedStep, explain
-from ._fuse import fuse
-from ._groups import Group
 from ._ldl import LDLExResult, LDLResult, ldl_factor, ldl_factor_ex, ldl_solve
 from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
 from ._linsolve import LinsolveExpertResult, LinsolveExResult, linsolve, linsolve_ex
@@ -79,7 +68,38 @@ from ._systems import (
 from .cuda import CudaUnavailableError
 
 if TYPE_CHECKING:
+    from . import testing  # noqa: F401
     from ._bench import bench
+    from ._chains import (
+        KalmanStepResult,
+        congruence,
+        gaussian_logpdf,
+        kalman_step,
+        mahalanobis,
+        ridge,
+        whiten,
+    )
+    from ._contract import contract, einsum, kron_apply, sum_factorized
+    from ._fuse import fuse
+    from ._groups import Group
+
+# Imported when first asked for: they would add to every import.
+_LATER = {
+    "_bench": ("bench",),
+    "_chains": (
+        "KalmanStepResult",
+        "congruence",
+        "gaussian_logpdf",
+        "kalman_step",
+        "mahalanobis",
+        "ridge",
+        "whiten",
+    ),
+    "_contract": ("contract", "einsum", "kron_apply", "sum_factorized"),
+    "_fuse": ("fuse",),
+    "_groups": ("Group",),
+    "testing": (),
+}
 
 __all__ = [
     "ChoFactorResult",
@@ -195,10 +215,16 @@ __all__ = [
     "whiten",
 ]
 
-# Types are known by their public names, in tracebacks and where they are pickled.
-for _name in __all__:
-    if isinstance(globals().get(_name), type):
-        globals()[_name].__module__ = "smallmm"
+
+def _publish(name: str, value: object) -> None:
+    """Types are known by their public names, in tracebacks and where they are pickled."""
+    if isinstance(value, type):
+        value.__module__ = "smallmm"
+    globals()[name] = value
+
+
+for _name in set(__all__) & globals().keys():
+    _publish(_name, globals()[_name])
 del _name
 
 # Functions that only SciPy has: those that are asked for most
@@ -207,16 +233,12 @@ _OF_SCIPY = ("ldl", "lu", "null_space", "orth", "polar", "schur", "signm")
 if not TYPE_CHECKING:  # for a type checker every name would exist
 
     def __getattr__(name):
-        """`bench` and `testing` are imported when first asked for: they would add to every import."""
-        if name == "bench":
-            from ._bench import bench
-
-            globals()["bench"] = bench
-            return bench
-        if name == "testing":
-            from importlib import import_module
-
-            return import_module(".testing", __name__)
+        module = next((module for module, names in _LATER.items() if name in (module, *names)), None)
+        if module:
+            loaded = import_module(f".{module}", __name__)
+            for later in _LATER[module]:
+                _publish(later, getattr(loaded, later))
+            return globals()[name]
         from numpy.linalg import __all__ as of_numpy
 
         library = "numpy" if name in of_numpy else "scipy" if name in _OF_SCIPY else None

@@ -179,6 +179,15 @@ def circle(imported):
     return sorted(map(".".join, left))
 
 
+def test_what_few_use_is_not_imported_with_the_package(run_python):
+    code = """
+        import sys, smallmm
+        print([module for module in smallmm._LATER if f"smallmm.{module}" in sys.modules])
+        print(smallmm.KalmanStepResult.__module__, smallmm.testing.__name__)
+    """
+    assert run_python(code).stdout == "[]\nsmallmm smallmm.testing\n"
+
+
 def test_modules_import_in_no_circle():
     imported = graph()
     assert imported["smallmm", "_calls"] >= {("smallmm", "_arrays"), ("smallmm", "_adapters", "dask")}
