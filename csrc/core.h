@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "kernel.h"
+#include "numa.h"
 
 #define SMM_KERNELS(isa, NAME, name, ...) extern const smm_kernels smm_kernels_##isa##_##name;
 #define SMM_ISA(isa, needs) SMM_COMPUTED(SMM_KERNELS, isa)
@@ -46,6 +47,7 @@ typedef struct smm_plan {
     intptr_t piece;      /* and computes at most before it looks whether the call goes on */
     double flops, bytes; /* work and compulsory traffic, */
     double per_matrix;   /* bytes of all operands of a matrix */
+    int largest;         /* the operand whose memory decides which node computes what; -1: none is large enough */
     intptr_t runs;       /* how often the call's batch is repeated by its outer dimensions, */
     smm_outer outer;     /* which are these; undefined where it has none */
 } smm_plan;
@@ -80,10 +82,15 @@ enum { SMM_BUFFER = 32768, SMM_C_BUFFER = 65536 };
 enum { SMM_SUMS = 512 << 10 };
 
 /* threads.c: run body(context, first, last) over the whole of 0 .. count-1, in pieces of one or more chunks, on up to
- * `threads` threads, the caller among them. Returns when all is done, or what was begun when a body returned false. */
+ * `threads` threads, the caller among them. Returns when all is done, or what was begun when a body returned false.
+ * Where there are several nodes, each begins with what lies in its memory, if `home` says where that is. */
 typedef bool smm_body_fn(void *context, intptr_t first, intptr_t last);
-void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context);
+void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context,
+                      const smm_home *home);
 int64_t smm_now_ns(void);
+
+/* threads.c: the next job gets a pool of its own. For forked children, and for tests. */
+void smm_forget_pool(void);
 
 /* threads.c: as many threads as a call may use unless smm_set_num_threads said; 0: SMALLMM_NUM_THREADS is no such
  * number. */

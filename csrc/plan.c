@@ -327,6 +327,8 @@ static void weigh(smm_plan *plan, const views *x) {
     const smm_call *c = &plan->call;
     const bool matmul = c->op == SMM_OP_MATMUL, gram = matmul && is_gram(c);
     bool writes = false;
+    double most = SMM_ASK_BYTES;
+    plan->largest = -1;
     plan->runs = smm_runs(c);
     plan->per_matrix = 1;
     for (int i = 0; i < x->count; i++) {
@@ -334,7 +336,9 @@ static void weigh(smm_plan *plan, const views *x) {
         if (!v->x->data) continue;
         if (v->row->direction & SMM_WRITTEN) writes = true;
         if (v->row->direction & SMM_OPTIONAL) continue; /* a number per matrix */
-        if (!gram || i != smm_roles_of[c->op].b) plan->bytes += distinct_bytes(v, c->batch) * repetitions(c, i);
+        const double bytes = distinct_bytes(v, c->batch) * repetitions(c, i);
+        if (!gram || i != smm_roles_of[c->op].b) plan->bytes += bytes;
+        if (bytes > most && (v->x->batch || repetitions(c, i) > 1)) most = bytes, plan->largest = i;
         plan->per_matrix += (double)(v->rows * v->cols * v->size);
     }
     plan->flops = (double)plan->runs * (double)c->batch * flops_of(c);

@@ -229,6 +229,7 @@ typedef struct run {
     const smm_repeats *outer;
     bool *failed;
     smm_watch watch;
+    int largest; /* of the inputs and outputs; -1: none is large enough to ask where it lies */
 } run;
 
 static double read_element(const char *x, int type) {
@@ -400,6 +401,23 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
     return goes_on;
 }
 
+/* Where matrix x of the largest input or output lies. */
+static const void *address_of(const void *context, intptr_t x) {
+    const run *shared = context;
+    return place_of(shared, shared->largest, x / shared->batch, x % shared->batch);
+}
+
+/* A value whose matrices take most, of which there are enough to ask where they lie; -1: none. */
+static int largest_of(const smm_planned *x, intptr_t total) {
+    intptr_t most = SMM_ASK_BYTES / total;
+    int largest = -1;
+    for (int v = 0; v < x->values; v++) {
+        const intptr_t bytes = x->value[v].batch < 0 ? -x->value[v].batch : x->value[v].batch;
+        if (x->value[v].kind <= SMM_OUTPUT && bytes > most) most = bytes, largest = v;
+    }
+    return largest;
+}
+
 smm_status smm_run_program(const smm_planned *planned, intptr_t batch, void *const *data, const smm_repeats *outer,
                            bool *failed) {
     if (!planned || batch < 0) return SMM_ERR_ARGUMENT;
@@ -408,8 +426,9 @@ smm_status smm_run_program(const smm_planned *planned, intptr_t batch, void *con
     if (!total) return SMM_OK;
     const int threads = smm_get_num_threads();
     if (!threads) return SMM_ERR_THREADS;
-    run shared = {planned, batch, data, outer, failed, {.caller = pthread_self()}};
+    run shared = {planned, batch, data, outer, failed, {.caller = pthread_self()}, largest_of(planned, total)};
     const int wanted = smm_threads_for((double)total * planned->flops * 4, (double)total * planned->bytes, threads);
-    smm_parallel_for(total, planned->tile, wanted, run_range, &shared);
+    const smm_home home = {shared.largest < 0 ? NULL : address_of, &shared};
+    smm_parallel_for(total, planned->tile, wanted, run_range, &shared, &home);
     return shared.watch.status;
 }

@@ -441,7 +441,7 @@ static smm_status run_in_parts(job *shared) {
         shared->sums = malloc(matrices * spans * c->m * c->n * smm_size(c->dtype));
         if (!shared->sums) return SMM_ERR_MEMORY;
     }
-    smm_parallel_for(matrices * plan->parts, plan->chunk, plan->threads, run_parts, shared);
+    smm_parallel_for(matrices * plan->parts, plan->chunk, plan->threads, run_parts, shared, NULL);
     if (spans > 1 && shared->watch->status == SMM_OK) add_spans(shared, matrices, spans);
     free(shared->sums);
     return shared->watch->status;
@@ -480,6 +480,15 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
     return true;
 }
 
+/* Where matrix x of a plan's largest operand lies. */
+static const void *address_of(const void *context, intptr_t x) {
+    const smm_plan *plan = context;
+    const smm_call run = smm_run_of(&plan->call, x / plan->call.batch);
+    return at(&run.operand[plan->largest], x % plan->call.batch, 0, 0);
+}
+
+static smm_home home_of(const smm_plan *plan) { return (smm_home){plan->largest < 0 ? NULL : address_of, plan}; }
+
 /* Inverses of which nobody wants info, which they cannot do without: some at a time. */
 static smm_status run_with_info(const smm_call *call) {
     int32_t info[1024];
@@ -511,7 +520,8 @@ smm_status smm_run(const smm_call *call) {
         shared.tiles = &tiles;
     }
     if (plan.parts > 1) return run_in_parts(&shared);
-    smm_parallel_for(plan.runs * plan.call.batch, plan.chunk, plan.threads, run_range, &shared);
+    const smm_home home = home_of(&plan);
+    smm_parallel_for(plan.runs * plan.call.batch, plan.chunk, plan.threads, run_range, &shared, &home);
     return watch.status;
 }
 
@@ -524,6 +534,18 @@ void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch) 
         const smm_call *part = plan->runs > 1 ? &run : call;
         run_matrices(&own, part, 0, part->batch, room);
         look_for_failures(part, 0, part->batch);
+    }
+}
+
+static void explain_shares(const smm_plan *plan, smm_plan_info *info) {
+    const smm_home home = home_of(plan);
+    const smm_nodes *nodes = smm_numa();
+    smm_shares shares;
+    smm_share_out(plan->threads, plan->runs * plan->call.batch, plan->parts > 1 ? NULL : &home, &shares);
+    info->nodes = shares.count;
+    for (int i = 0; i < shares.count; i++) {
+        info->node[i] = nodes->count ? nodes->node[shares.node[i]].id : 0;
+        info->share[i] = (double)shares.weight[i] / shares.total;
     }
 }
 
@@ -553,6 +575,7 @@ smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
         .flops = plan.flops,
         .bytes = plan.bytes,
     };
+    if (plan.threads > 1 && !plan.nothing) explain_shares(&plan, info);
     return status;
 }
 

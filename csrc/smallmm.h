@@ -135,6 +135,9 @@ typedef struct smm_call {
     bool *failed;
 } smm_call;
 
+/* More nodes of memory and CPUs are taken for one. */
+enum { SMM_MOST_NODES = 64 };
+
 /* What `smm_run` would do with a call: a pure look-up, for people and for tests. */
 typedef struct smm_plan_info {
     const char *kernel;   /* e.g. "smm_matmul_rows_f64_avx512" */
@@ -145,9 +148,12 @@ typedef struct smm_plan_info {
     bool stage_c;         /* C passes through a buffer in L1 (strided, scaled or streamed output, deep sums) */
     bool nontemporal;     /* C is written around the caches */
     int threads;          /* threads that take part */
-    intptr_t parts;       /* that threads share of each matrix, where there are few: blocks of C, spans of deep sums */
-    intptr_t group;       /* matrices, of deep sums chunks, per tile when packing, staging or converting */
-    double flops, bytes;  /* work and compulsory traffic of the whole call */
+    int nodes;            /* of memory and CPUs that these belong to, by their ids in the order of their parts */
+    int node[SMM_MOST_NODES];
+    double share[SMM_MOST_NODES]; /* of the matrices that are a node's part */
+    intptr_t parts;      /* that threads share of each matrix, where there are few: blocks of C, spans of deep sums */
+    intptr_t group;      /* matrices, of deep sums chunks, per tile when packing, staging or converting */
+    double flops, bytes; /* work and compulsory traffic of the whole call */
 } smm_plan_info;
 
 /* Run a call. Returns once C is written; safe to call from several threads at once. */
@@ -237,7 +243,10 @@ void smm_set_interrupt(bool (*interrupted)(void));
 
 /* The number of threads a call may use: SMALLMM_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs that
  * affinity and the cgroup allow. smm_set_num_threads(0) restores that default. Where SMALLMM_NUM_THREADS is
- * wrong it is 0, and every call fails with SMM_ERR_THREADS. */
+ * wrong it is 0, and every call fails with SMM_ERR_THREADS.
+ *
+ * On Linux with several NUMA nodes a thread of the pool stays on one, and computes first what lies in its memory.
+ * SMALLMM_NUMA=0 takes all for one node. */
 int smm_get_num_threads(void);
 smm_status smm_set_num_threads(int threads);
 

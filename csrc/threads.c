@@ -3,8 +3,11 @@
  * One pool per process and one job at a time. A caller that finds the pool in use (by another thread, or
  * by the call that it is nested in) runs its whole range alone, so nobody waits for the pool. Workers are created when
  * first needed, spin for some microseconds after a job, then sleep; they are never joined. A forked child starts with
- * no pool. It is not a task scheduler, it binds no thread to a CPU, and results never depend on it.
+ * no pool. It is not a task scheduler, and results never depend on it.
  * The library must not be unloaded while workers exist.
+ *
+ * Each participant belongs to a node (numa.h). Where there are several, a worker runs on the CPUs of its node, a node
+ * gets one stretch of the matrices, and its participants help each other before they help others.
  *
  * The caller opens a job by one store to a word that all workers look at, and closes it when all work is taken, so that
  * nobody waits for a worker who has yet to come. What a worker does is its state, which it writes itself: speaking to
@@ -36,7 +39,6 @@
 #include "core.h"
 
 enum {
-    MAX_THREADS = 512,
     LINE = 128,          /* bytes: two cache lines, which x86 prefetchers fetch as one */
     STACK = 1 << 20,     /* bytes of stack of a worker; up to 48 KB are used, more in builds for debugging */
     SPIN_NS = 30000,     /* longer than the gap between back-to-back calls, too short to be felt by others */
@@ -45,7 +47,7 @@ enum {
     JOB = 1024,          /* from one job's number to the next */
 };
 
-_Static_assert(JOB > MAX_THREADS, "a job's word says how many take part");
+_Static_assert((int)JOB > (int)SMM_MOST_THREADS, "a job's word says how many take part");
 
 enum { IDLE, ASLEEP, WORKING, AWAITED };
 
@@ -60,14 +62,15 @@ struct participant {
 };
 
 struct pool {
-    int workers; /* that exist: participants 1 .. workers */
+    int workers;            /* that exist: participants 1 .. workers */
+    const smm_nodes *nodes; /* and where each participant belongs */
     /* the job, while it is open */
     smm_body_fn *body;
     void *context;
     fenv_t environment; /* of the caller: rounding, and whether subnormal numbers are flushed to zero */
     intptr_t chunk;
     _Alignas(LINE) atomic_uint job; /* a multiple of JOB and how many take part: none while it is closed */
-    struct participant participant[MAX_THREADS];
+    struct participant participant[SMM_MOST_THREADS];
 };
 
 /* Only the holder of `in_use` touches the pool. */
@@ -156,10 +159,13 @@ static void give_up(struct pool *pool, unsigned participants) {
     for (unsigned i = 0; i < participants; i++) atomic_store(&pool->participant[i].next, pool->participant[i].end);
 }
 
-/* Work through one's own part, then help with the others'. */
-static void work(struct pool *pool, unsigned self, unsigned participants) {
+/* Work through the parts of participants of one's own node, or of the others: first one's own part. */
+static void work_on(struct pool *pool, unsigned self, unsigned participants, bool near) {
+    const uint8_t *node = pool->nodes->seat;
     for (unsigned i = 0; i < participants; i++) {
-        struct participant *part = &pool->participant[(self + i) % participants];
+        const unsigned other = (self + i) % participants;
+        if ((node[other] == node[self]) != near) continue;
+        struct participant *part = &pool->participant[other];
         intptr_t first = atomic_load_explicit(&part->next, memory_order_relaxed), end;
         while (first < part->end) {
             if (!claim(pool, part, &first, &end)) continue;
@@ -169,10 +175,16 @@ static void work(struct pool *pool, unsigned self, unsigned participants) {
     }
 }
 
+static void work(struct pool *pool, unsigned self, unsigned participants) {
+    work_on(pool, self, participants, true);
+    if (pool->nodes->sharing > 1) work_on(pool, self, participants, false);
+}
+
 static void *worker_main(void *argument) {
     struct participant *self = argument;
     struct pool *pool = self->pool;
     const unsigned number = (unsigned)(self - pool->participant);
+    if (pool->nodes->sharing > 1) smm_stay_on(&pool->nodes->node[pool->nodes->seat[number]]);
     for (unsigned job = 0;;) {
         job = wait_for_job(self, number, job);
         atomic_store(&self->state, WORKING);
@@ -212,6 +224,7 @@ static struct pool *pool_with(int workers) {
         pool = aligned_alloc(LINE, sizeof *pool);
         if (!pool) return NULL;
         pool->workers = 0;
+        pool->nodes = smm_numa();
         atomic_init(&pool->job, 0);
         atomic_store_explicit(&the_pool, pool, memory_order_relaxed);
     }
@@ -229,21 +242,41 @@ static struct pool *pool_with(int workers) {
 
 /* In a forked child no worker exists, and the thread that held the pool may not either. Forget the pool:
  * its memory may be in any state, so it is neither used again nor freed. */
-static void forget_pool(void) {
+void smm_forget_pool(void) {
     atomic_store_explicit(&the_pool, NULL, memory_order_relaxed);
     atomic_store_explicit(&in_use, false, memory_order_relaxed);
 }
 
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_pool); }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, smm_forget_pool); }
 
-static void run_job(struct pool *pool, unsigned participants, intptr_t chunks, intptr_t count) {
-    const intptr_t share = chunks / participants, rest = chunks % participants;
-    for (intptr_t i = 0, first = 0; i < participants; i++) {
+/* Chunks first .. last-1, which end at matrix `end`, become the parts of a node's participants. */
+static void deal(struct pool *pool, unsigned participants, int node, intptr_t first, intptr_t last, intptr_t end) {
+    const uint8_t *seat = pool->nodes->seat;
+    intptr_t members = 0, dealt = 0;
+    for (unsigned i = 0; i < participants; i++) members += seat[i] == node;
+    const intptr_t share = (last - first) / members, rest = (last - first) % members;
+    for (unsigned i = 0; i < participants; i++) {
+        if (seat[i] != node) continue;
         struct participant *p = &pool->participant[i];
         atomic_store_explicit(&p->next, first * pool->chunk, memory_order_relaxed);
-        first += share + (i < rest);
-        p->end = first == chunks ? count : first * pool->chunk;
+        first += share + (dealt++ < rest);
+        p->end = first == last ? end : first * pool->chunk;
     }
+}
+
+/* The parts of all participants: a stretch for each node. */
+static void deal_all(struct pool *pool, unsigned participants, intptr_t chunks, intptr_t count, const smm_home *home) {
+    smm_shares shares;
+    smm_share_out((int)participants, count, home, &shares);
+    intptr_t first = 0, last;
+    for (int i = 0, sum = 0; i < shares.count; i++, first = last) {
+        sum += shares.weight[i];
+        last = chunks / shares.total * sum + chunks % shares.total * sum / shares.total;
+        deal(pool, participants, shares.node[i], first, last, last == chunks ? count : last * pool->chunk);
+    }
+}
+
+static void run_job(struct pool *pool, unsigned participants) {
     const unsigned job = atomic_load_explicit(&pool->job, memory_order_relaxed) + JOB;
     atomic_store(&pool->job, job + participants);
     for (unsigned i = 1; i < participants; i++)
@@ -253,9 +286,10 @@ static void run_job(struct pool *pool, unsigned participants, intptr_t chunks, i
     for (unsigned i = 1; i < participants; i++) wait_until_done(&pool->participant[i]);
 }
 
-void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context) {
+void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context,
+                      const smm_home *home) {
     const intptr_t chunks = count / chunk + (count % chunk > 0);
-    if (threads > MAX_THREADS) threads = MAX_THREADS;
+    if (threads > SMM_MOST_THREADS) threads = SMM_MOST_THREADS;
     if (threads > chunks) threads = (int)chunks;
     /* Acquire and release of `in_use`: the pool's fields go from one holder to the next. */
     if (threads <= 1 || atomic_exchange_explicit(&in_use, true, memory_order_acquire)) {
@@ -268,7 +302,9 @@ void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *
         pool->context = context;
         fegetenv(&pool->environment);
         pool->chunk = chunk;
-        run_job(pool, threads - 1 < pool->workers ? threads : pool->workers + 1, chunks, count);
+        const int participants = threads - 1 < pool->workers ? threads : pool->workers + 1;
+        deal_all(pool, participants, chunks, count, home);
+        run_job(pool, participants);
     } else {
         body(context, 0, count);
     }
@@ -330,9 +366,9 @@ static int cpus_allowed(void) {
 #if defined(__linux__)
     cpu_set_t cpus[16]; /* room for 16 x 1024 CPUs */
     const double available = sched_getaffinity(0, sizeof cpus, cpus) ? 1 : CPU_COUNT_S(sizeof cpus, cpus);
-    const int limit = at_most(MAX_THREADS, fmin(available, cgroup_cpus()));
+    const int limit = at_most(SMM_MOST_THREADS, fmin(available, cgroup_cpus()));
 #else
-    const int limit = at_most(MAX_THREADS, (double)sysconf(_SC_NPROCESSORS_ONLN));
+    const int limit = at_most(SMM_MOST_THREADS, (double)sysconf(_SC_NPROCESSORS_ONLN));
 #endif
     return limit > 1 ? limit : 1;
 }
@@ -343,7 +379,7 @@ static int positive(const char *text, const char *ends) {
     char *end;
     const long value = strtol(text, &end, 10);
     end += strspn(end, " \t\r\n");
-    return end == text || value <= 0 || (*end && !strchr(ends, *end)) ? 0 : at_most(MAX_THREADS, (double)value);
+    return end == text || value <= 0 || (*end && !strchr(ends, *end)) ? 0 : at_most(SMM_MOST_THREADS, (double)value);
 }
 
 /* What OMP_NUM_THREADS means is for OpenMP to check; it may be a list, of one entry per level of nesting. */
@@ -370,7 +406,7 @@ int smm_get_num_threads(void) {
 
 smm_status smm_set_num_threads(int threads) {
     if (threads < 0) return SMM_ERR_ARGUMENT;
-    const int limit = threads ? at_most(MAX_THREADS, threads) : smm_default_threads();
+    const int limit = threads ? at_most(SMM_MOST_THREADS, threads) : smm_default_threads();
     if (!limit) return SMM_ERR_THREADS;
     atomic_store_explicit(&limit_in_use, limit, memory_order_relaxed);
     return SMM_OK;

@@ -68,7 +68,7 @@ from ._systems import (
 from .cuda import CudaUnavailableError
 
 if TYPE_CHECKING:
-    from . import testing  # noqa: F401
+    from . import numa, testing  # noqa: F401
     from ._bench import bench
     from ._chains import (
         KalmanStepResult,
@@ -98,6 +98,7 @@ _LATER = {
     "_contract": ("contract", "einsum", "kron_apply", "sum_factorized"),
     "_fuse": ("fuse",),
     "_groups": ("Group",),
+    "numa": (),
     "testing": (),
 }
 
@@ -184,6 +185,7 @@ __all__ = [
     "matvec",
     "multi_dot",
     "norm",
+    "numa",
     "outer",
     "pinv",
     "powm",

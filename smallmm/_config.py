@@ -115,12 +115,23 @@ def _cpu() -> str:
 
 
 def _numa_nodes() -> list[str]:
-    """The CPUs of each node, as the kernel lists them: "CPUs 0-15"."""
-    from pathlib import Path
+    """Each node with the CPUs that this process may use: "node 0: CPUs 0-15"."""
+    from . import numa  # here: seldom needed
 
-    files = Path("/sys/devices/system/node").glob("node[0-9]*/cpulist")
-    in_order = sorted(files, key=lambda file: (len(str(file)), file))
-    return [f"CPUs {file.read_text().strip()}" for file in in_order]
+    matter, _, nodes = numa._known_nodes()
+    what = [
+        f"node {node.number}: {f'CPUs {_ranges(node.cpus)}' if node.cpus else 'no CPUs'}"
+        f"{'' if node.has_memory else ', no memory'}"
+        for node in nodes
+    ]
+    return what if matter else [f"{each} (ignored)" for each in what]
+
+
+def _ranges(numbers: tuple[int, ...]) -> str:
+    """ "0-3,8" of ascending numbers."""
+    starts = [x for x in numbers if x - 1 not in numbers]
+    ends = [x for x in numbers if x + 1 not in numbers]
+    return ",".join(str(x) if x == y else f"{x}-{y}" for x, y in zip(starts, ends, strict=True))
 
 
 def _nvrtc() -> str:

@@ -38,6 +38,7 @@ class Explanation(NamedTuple):
     source: str | None  # of a GPU's kernel: "tuned" or "baseline"
     tuned_on: str | None  # the device whose tuned row it is: this one, or the nearest that has one
     found: tuple[tuple[str, int], ...] = ()  # of assume_a="auto": structures, and how many matrices have them
+    nodes: tuple[tuple[int, float], ...] = ()  # of several: their numbers, and their shares of the matrices
 
     @property
     def strategy(self) -> str | None:
@@ -63,6 +64,8 @@ class Explanation(NamedTuple):
         how += [f"computed in {self.computed}, and rounded once"] if self.computed else []
         how += [f"tuned on {self.tuned_on}"] if self.tuned_on else []
         how += ["the kernel's baseline"] if self.source == "baseline" else []
+        shares = ", ".join(f"{share:.0%} on node {node}" for node, share in self.nodes)
+        how += [f"matrices: {shares}"] if shares else []
         found = [f"  found: {', '.join(f'{many} {word}' for word, many in self.found)}"] if self.found else []
         return "\n".join(
             [

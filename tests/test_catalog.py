@@ -12,7 +12,7 @@ from pages import ROOT
 
 import smallmm
 import smallmm._core as core
-from smallmm import _lapack, cuda, testing
+from smallmm import _lapack, cuda, numa, testing
 from smallmm._adapters import LIBRARIES, library_of
 from smallmm._catalog import COMPOSITIONS, FUNCTIONS
 from smallmm._shapes import PRODUCTS
@@ -98,9 +98,13 @@ def test_api_page_has_every_public_name():
         for module, text in zip(modules[::2], modules[1::2], strict=True)
         for name in re.findall(r"^\.\. auto(?:function|class|exception):: (\w+)$", text, re.MULTILINE)
     ]
-    public = [f"smallmm.{name}" for name in smallmm.__all__ if name not in ("__version__", "cuda")]
+    public = [f"smallmm.{name}" for name in smallmm.__all__ if name not in ("__version__", "cuda", "numa")]
     public += [f"smallmm.cuda.{name}" for name in cuda.__all__ if not hasattr(smallmm, name)]
-    public += [f"smallmm.testing.{name}" for name in testing.__all__]
+    public += [
+        f"smallmm.{module.__name__.rpartition('.')[2]}.{name}"
+        for module in (numa, testing)
+        for name in module.__all__
+    ]
     assert sorted(listed) == sorted(public)
 
 

@@ -254,7 +254,7 @@ class TestInfo:
         assert config["threads"] == 1
         assert config["kernel cache"] == str(tmp_path)
         assert all(isinstance(gpu, str) for gpu in config["gpus"])
-        assert all(re.fullmatch(r"CPUs [\d,-]*", node) for node in config["numa nodes"])
+        assert all(re.fullmatch(r"node \d+: CPUs [\d,-]+", node) for node in config["numa nodes"])
 
 
 class TestCache:

@@ -61,6 +61,9 @@ smm_status smm_take(const smm_call *call);
 /* programs.c */
 int smm_add_programs(PyObject *module);
 
+/* numa.c */
+int smm_add_numa(PyObject *module);
+
 /* direct.c: a gufunc's way past NumPy's machinery, as a function object. */
 PyObject *smm_direct_function(PyObject *ufunc);
 /* One output, or a tuple of them; takes the references. NULL, with an exception, if there is none or one is NULL. */

@@ -155,6 +155,20 @@ static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
     detour->bytes += work.bytes;
 }
 
+/* ((id of a node, its share of the matrices), ...); empty: there is but one, or one thread. */
+static PyObject *shares_of(const smm_plan_info *plan) {
+    const int count = plan->nodes > 1 ? plan->nodes : 0;
+    PyObject *shares = PyTuple_New(count);
+    for (int i = 0; shares && i < count; i++) {
+        PyObject *share = Py_BuildValue("(id)", plan->node[i], plan->share[i]);
+        if (share)
+            PyTuple_SET_ITEM(shares, i, share);
+        else
+            Py_CLEAR(shares);
+    }
+    return shares;
+}
+
 static PyObject *flag(bool x) { return x ? Py_True : Py_False; }
 
 static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
@@ -163,14 +177,14 @@ static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args, PyObject *
     if (!result) return NULL;
     Py_DECREF(result);
     const smm_plan_info *plan = &detour.plan;
-    return Py_BuildValue("{s:s,s:I,s:z,s:z,s:z,s:O,s:O,s:O,s:O,s:O,s:i,s:n,s:n,s:n,s:n,s:d,s:d,s:z,s:z}", "operation",
-                         smm_operations[detour.op].name, "form", detour.form, "kernel", plan->kernel, "isa", plan->isa,
-                         "computed", plan->computed, "swapped", flag(plan->swapped), "pack_a", flag(plan->pack_a),
-                         "pack_b", flag(plan->pack_b), "stage_c", flag(plan->stage_c), "nontemporal",
-                         flag(plan->nontemporal), "threads", plan->threads, "parts", (Py_ssize_t)plan->parts, "group",
-                         (Py_ssize_t)plan->group, "calls", (Py_ssize_t)detour.calls, "matrices",
-                         (Py_ssize_t)detour.matrices, "flops", detour.flops, "bytes", detour.bytes, "source",
-                         detour.source, "tuned_on", detour.tuned_on);
+    return Py_BuildValue("{s:s,s:I,s:z,s:z,s:z,s:O,s:O,s:O,s:O,s:O,s:i,s:n,s:n,s:n,s:n,s:d,s:d,s:z,s:z,s:N}",
+                         "operation", smm_operations[detour.op].name, "form", detour.form, "kernel", plan->kernel,
+                         "isa", plan->isa, "computed", plan->computed, "swapped", flag(plan->swapped), "pack_a",
+                         flag(plan->pack_a), "pack_b", flag(plan->pack_b), "stage_c", flag(plan->stage_c),
+                         "nontemporal", flag(plan->nontemporal), "threads", plan->threads, "parts",
+                         (Py_ssize_t)plan->parts, "group", (Py_ssize_t)plan->group, "calls", (Py_ssize_t)detour.calls,
+                         "matrices", (Py_ssize_t)detour.matrices, "flops", detour.flops, "bytes", detour.bytes,
+                         "source", detour.source, "tuned_on", detour.tuned_on, "nodes", shares_of(plan));
 }
 
 static smm_status take_reference(smm_detour *Py_UNUSED(detour), const smm_call *call) {
@@ -314,7 +328,7 @@ static int exec_module(PyObject *module) {
     smm_set_interrupt(interrupted);
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
-    if (smm_add_device_functions(module) < 0 || smm_add_programs(module) < 0) return -1;
+    if (smm_add_device_functions(module) < 0 || smm_add_programs(module) < 0 || smm_add_numa(module) < 0) return -1;
     return smm_add_gufuncs(module) < 0 ? -1 : add_lists(module);
 }
 

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <complex.h>
 
+#include "machines.h"
 #include "stacks.h"
 
 static bool quick;
@@ -573,6 +574,54 @@ static void test_streamed(void) {
     }
 }
 
+static const char *begin_of_a;
+enum { BATCH_ON_NODES = 300000 }; /* 9.6 MB of A: enough to ask where it lies */
+static int first_third_on_2(const void *page) {
+    return (const char *)page - begin_of_a < BATCH_ON_NODES / 3 * 32 ? 2 : 0;
+}
+static int all_on_0(const void *page) { return (void)page, 0; }
+
+/* Whatever nodes there are and wherever A lies; two outer dimensions, one of which goes backwards. */
+static void test_same_bits_on_nodes(void) {
+    double *a = malloc(BATCH_ON_NODES * 4 * sizeof *a), *c = malloc(BATCH_ON_NODES * 4 * sizeof *c);
+    double *expected = malloc(BATCH_ON_NODES * 4 * sizeof *c), b[4];
+    for (int i = 0; i < BATCH_ON_NODES * 4; i++) a[i] = random_value();
+    for (int i = 0; i < 4; i++) b[i] = random_value();
+    const smm_outer outer = {1, {3}, {{-BATCH_ON_NODES / 3 * 32, 0, 0, 0, -BATCH_ON_NODES / 3 * 32}}};
+    begin_of_a = (const char *)a;
+    smm_call call = {.op = SMM_OP_MATMUL, .dtype = SMM_F64, .batch = BATCH_ON_NODES / 3, .m = 2, .n = 2, .k = 2};
+    call.matmul.a = (smm_operand){a + BATCH_ON_NODES / 3 * 8, 32, 16, 8};
+    call.matmul.b = (smm_operand){b, 0, 16, 8};
+    call.matmul.c = (smm_operand){c + BATCH_ON_NODES / 3 * 8, 32, 16, 8};
+    call.outer = &outer;
+    smm_set_num_threads(1);
+    CHECK(smm_run(&call) == SMM_OK, "on one thread");
+    memcpy(expected, c, BATCH_ON_NODES * 4 * sizeof *c);
+    smm_set_num_threads(6);
+    for (int i = 0; i < 2 * MACHINES; i++) {
+        const struct machine *m = &machines[i / 2];
+        become(m);
+        node_of_page = i % 2 ? first_third_on_2 : all_on_0;
+        memset(c, 0, BATCH_ON_NODES * 4 * sizeof *c);
+        CHECK(smm_run(&call) == SMM_OK && !memcmp(expected, c, BATCH_ON_NODES * 4 * sizeof *c), "%s: other bits",
+              m->name);
+        smm_plan_info plan;
+        CHECK(smm_explain(&call, &plan) == SMM_OK && plan.threads == 6 && plan.nodes == m->sharing,
+              "%s: %d threads of %d nodes", m->name, plan.threads, plan.nodes);
+        if (m->sharing != 3 || i % 2 == 0) continue;
+        /* a repetition later in the job lies earlier in memory, so node 2 comes after node 0 */
+        double share[NODES_LISTED] = {0};
+        for (int j = 0; j < plan.nodes; j++) share[plan.node[j]] = plan.share[j];
+        CHECK(plan.node[0] == 0 && fabs(share[2] - 1.0 / 3) < 0.02 && fabs(share[0] - 2.0 / 3) < 0.02,
+              "%s: node %d comes first; node 2 gets %g", m->name, plan.node[0], share[2]);
+    }
+    become(NULL);
+    smm_set_num_threads(0);
+    free(a);
+    free(c);
+    free(expected);
+}
+
 /* One bad matrix harms only itself. */
 static void test_bad_neighbours(void) {
     enum { BATCH = 40, N = 5 };
@@ -752,6 +801,7 @@ int main(int argc, char **argv) {
         {"depth of one element", test_depth_of_one_element},
         {"special values", test_special_values},
         {"same bits", test_same_bits},
+        {"same bits on nodes", test_same_bits_on_nodes},
         {"bad neighbours", test_bad_neighbours},
         /* Hundreds of megabytes: too much for valgrind and emulators. */
         {"streamed", test_streamed},

@@ -15,6 +15,7 @@
 
 #include "../../csrc/core.h"
 #include "harness.h"
+#include "machines.h"
 
 enum { MOST = 3000 };
 
@@ -67,7 +68,7 @@ static bool is_complete(const struct record *r, intptr_t count) {
 static bool random_job_is_complete(struct record *r, intptr_t x) {
     const intptr_t count = x % MOST, chunk = 1 + x / 7 % 100;
     clear(r, chunk);
-    smm_parallel_for(count, chunk, 1 + (int)(x % 6), note, r);
+    smm_parallel_for(count, chunk, 1 + (int)(x % 6), note, r, NULL);
     return is_complete(r, count);
 }
 
@@ -80,7 +81,7 @@ static void test_every_index_once(void) {
         for (int j = 0; j < 7; j++)
             for (int t = 0; t < 7; t++) {
                 clear(&r, chunks[j]);
-                smm_parallel_for(counts[i], chunks[j], threads[t], note, &r);
+                smm_parallel_for(counts[i], chunks[j], threads[t], note, &r, NULL);
                 CHECK(is_complete(&r, counts[i]), "count %ld chunk %ld threads %d", (long)counts[i], (long)chunks[j],
                       threads[t]);
             }
@@ -96,10 +97,10 @@ static bool note_whole(void *context, intptr_t first, intptr_t last) {
 static void test_small_jobs_stay_in_the_caller(void) {
     struct record r;
     clear(&r, 100);
-    smm_parallel_for(100, 1, 1, note_whole, &r);
-    smm_parallel_for(100, 1, 0, note_whole, &r);
-    smm_parallel_for(100, 100, 8, note_whole, &r);
-    smm_parallel_for(100, 200, 8, note_whole, &r);
+    smm_parallel_for(100, 1, 1, note_whole, &r, NULL);
+    smm_parallel_for(100, 1, 0, note_whole, &r, NULL);
+    smm_parallel_for(100, 100, 8, note_whole, &r, NULL);
+    smm_parallel_for(100, 200, 8, note_whole, &r, NULL);
     CHECK(r.calls == 4, "%d of 4 calls were of the whole range in the caller", r.calls);
 }
 
@@ -110,7 +111,7 @@ static int threads_that_come(int threads) {
     for (int i = 0; i < 20 && most < threads; i++) {
         clear(&r, 1);
         r.nap_us = 2000;
-        smm_parallel_for(threads * 4, 1, threads, note, &r);
+        smm_parallel_for(threads * 4, 1, threads, note, &r, NULL);
         if (!is_complete(&r, threads * 4)) return -1;
         most = r.threads > most ? r.threads : most;
     }
@@ -140,7 +141,7 @@ static void test_floating_point_environment(void) {
     r.nap_us = 2000;
     const int before = fegetround();
     fesetround(FE_UPWARD);
-    smm_parallel_for(16, 1, 4, note_rounding, &r);
+    smm_parallel_for(16, 1, 4, note_rounding, &r, NULL);
     fesetround(before);
     CHECK(!rounded_otherwise, "%d of %d calls rounded another way than the caller", (int)rounded_otherwise,
           (int)r.calls);
@@ -163,7 +164,7 @@ static bool note_until_enough(void *context, intptr_t first, intptr_t last) {
 static void test_given_up(void) {
     for (int threads = 1; threads <= 4; threads++) {
         atomic_int calls = 0;
-        smm_parallel_for((intptr_t)1 << 60, 1, threads, note_until_enough, &calls);
+        smm_parallel_for((intptr_t)1 << 60, 1, threads, note_until_enough, &calls, NULL);
         CHECK(threads == 1 ? calls == 1 : calls > 100 && calls <= 100 + threads, "%d calls on %d threads", (int)calls,
               threads);
         struct record r;
@@ -173,7 +174,7 @@ static void test_given_up(void) {
 
 static void test_nested(void) {
     atomic_int wrong = 0;
-    for (int i = 0; i < rounds / 50; i++) smm_parallel_for(20, 1, 4, nest, &wrong);
+    for (int i = 0; i < rounds / 50; i++) smm_parallel_for(20, 1, 4, nest, &wrong, NULL);
     CHECK(wrong == 0, "%d nested jobs were incomplete", wrong);
 }
 
@@ -214,7 +215,7 @@ static void test_concurrent_callers(void) {
     for (int i = 0; i < rounds; i++) {
         smm_set_num_threads(i % 5);
         clear(&r, 10);
-        smm_parallel_for(1000, 10, smm_get_num_threads() + i % 2, note, &r);
+        smm_parallel_for(1000, 10, smm_get_num_threads() + i % 2, note, &r, NULL);
         CHECK(is_complete(&r, 1000), "round %d", i);
         if (i % 100 == 0) sleep_us(1000); /* let the workers fall asleep */
     }
@@ -327,7 +328,7 @@ static void run_out_of_memory(void) {
     const struct rlimit none = {1 << 12, 1 << 12};
     setrlimit(RLIMIT_AS, &none); /* no room for another thread's stack */
     clear(&r, 10);
-    smm_parallel_for(2000, 10, 64, note, &r);
+    smm_parallel_for(2000, 10, 64, note, &r, NULL);
     _exit(!(two && is_complete(&r, 2000)));
 }
 
@@ -336,7 +337,7 @@ static void run_out_of_memory_at_once(void) {
     const struct rlimit none = {1 << 12, 1 << 12};
     setrlimit(RLIMIT_AS, &none);
     clear(&r, 10);
-    smm_parallel_for(2000, 10, 64, note, &r);
+    smm_parallel_for(2000, 10, 64, note, &r, NULL);
     _exit(!is_complete(&r, 2000));
 }
 
@@ -387,6 +388,205 @@ static void test_limits(void) {
     smm_set_num_threads(0);
 }
 
+/* --- Several nodes ----------------------------------------------------------------------------------- */
+
+static const struct machine *const two_nodes = &machines[1];
+
+static void test_nodes(void) {
+    for (int i = 0; i < MACHINES; i++) {
+        const struct machine *m = &machines[i];
+        become(m);
+        const smm_nodes *x = smm_numa();
+        CHECK(x->count == m->nodes && x->sharing == m->sharing && x->off == !m->nodes, "%s: %d nodes, %d share",
+              m->name, x->count, x->sharing);
+        int members[NODES_LISTED] = {0};
+        for (int seat = 0; seat < 6; seat++) members[x->seat[seat]]++;
+        for (int node = 0; node < NODES_LISTED; node++)
+            CHECK(members[node] == m->members[node], "%s: %d of 6 participants on node %d", m->name, members[node],
+                  node);
+        if (x->sharing > 1)
+            CHECK(smm_set_has(&x->node[x->seat[0]].set, (int)m->here), "%s: the caller's node", m->name);
+        for (int node = 0; node < x->count; node++) {
+            int cpus = 0;
+            for (int cpu = 0; cpu < SMM_MOST_CPUS; cpu++) cpus += smm_set_has(&x->node[node].set, cpu);
+            CHECK(cpus == x->node[node].cpus, "%s: node %d has %d CPUs", m->name, node, cpus);
+        }
+    }
+    set_variable("SMALLMM_NUMA", "0");
+    nodes_seen[machines_seen++] = smm_numa();
+    smm_numa_use(pretended);
+    CHECK(smm_numa()->off && smm_numa()->sharing == 1, "SMALLMM_NUMA=0");
+    set_variable("SMALLMM_NUMA", NULL);
+    become(NULL);
+    const smm_nodes *real = smm_numa();
+    CHECK(real->sharing >= 1 && (!real->count || smm_node_here(real) < real->count), "this machine: %d nodes share",
+          real->sharing);
+}
+
+/* Memory of a job: index i lies at byte i of nowhere. */
+enum { INDICES = 64000 };
+static const void *byte_of(const void *context, intptr_t i) { return (const char *)context + i; }
+static intptr_t number_of(const void *page) { return (intptr_t)page - 4096; }
+static const smm_home somewhere = {byte_of, (const void *)4096};
+
+static int in_halves(const void *page) { return number_of(page) >= INDICES / 2; }
+static int in_halves_backwards(const void *page) { return !in_halves(page); }
+static int in_quarters(const void *page) { return number_of(page) >= INDICES / 4; }
+static int interleaved(const void *page) { return number_of(page) / 100 % 2; }
+static int interleaved_backwards(const void *page) { return !interleaved(page); }
+static int on_first(const void *page) { return (void)page, 0; }
+static int on_third(const void *page) { return (void)page, 2; }
+static int nowhere(const void *page) { return (void)page, -ENOENT; }
+static int first_half_of_first(const void *page) { return in_halves(page) ? -ENOENT : 0; }
+
+static void test_shares(void) {
+    static const struct {
+        const char *name;
+        int (*node_of_page)(const void *);
+        int machine, refuses, participants;
+        int first;          /* the node whose matrices come first */
+        double least, most; /* its share */
+    } cases[] = {
+        {"halves", in_halves, 1, 0, 6, 0, 0.5, 0.5},
+        {"backwards", in_halves_backwards, 1, 0, 6, 1, 0.5, 0.5},
+        {"quarters", in_quarters, 1, 0, 6, 0, 0.25, 0.25},
+        {"interleaved", interleaved, 1, 0, 6, 0, 0.3, 0.7},
+        {"interleaved from the other node on", interleaved_backwards, 1, 0, 6, 0, 0.3, 0.7},
+        {"on one node", on_first, 1, 0, 6, 0, 1, 1},
+        {"not written", nowhere, 1, 0, 6, 0, 0.5, 0.5},
+        {"half of it not written", first_half_of_first, 1, 0, 6, 0, 0.75, 0.75},
+        {"refused", in_quarters, 1, EPERM, 6, 0, 0.5, 0.5},
+        {"more for a larger node", nowhere, 4, 0, 6, 0, 1.0 / 6, 1.0 / 6},
+        {"on a node without CPUs", on_third, 7, 0, 6, 0, 0.5, 0.5},
+        {"on a node where nobody sits", on_first, 1, 0, 1, 1, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        become(&machines[cases[i].machine]);
+        node_of_page = cases[i].node_of_page;
+        refuses = cases[i].refuses;
+        smm_shares x;
+        smm_share_out(cases[i].participants, INDICES, &somewhere, &x);
+        refuses = 0;
+        int sum = 0;
+        for (int j = 0; j < x.count; j++) sum += x.weight[j];
+        const double share = (double)x.weight[0] / x.total;
+        CHECK(sum == x.total && x.node[0] == cases[i].first && share >= cases[i].least && share <= cases[i].most,
+              "%s: node %d gets %g, all %d of %d", cases[i].name, x.node[0], share, sum, x.total);
+    }
+}
+
+static void test_one_node_makes_no_call(void) {
+    become(&machines[0]);
+    const int before = calls_made;
+    struct record r;
+    for (int i = 0; i < 10; i++) {
+        clear(&r, 10);
+        smm_parallel_for(MOST, 10, 4, note, &r, &somewhere);
+        CHECK(is_complete(&r, MOST), "round %d", i);
+    }
+    CHECK(calls_made == before, "%d calls", calls_made - before);
+    become(NULL);
+}
+
+static void test_pages(void) {
+    become(two_nodes);
+    node_of_page = in_halves;
+    char memory[1];
+    void *pages[] = {(void *)4096, (void *)(4096 + INDICES - 1)};
+    int to[] = {1, 0}, status[2];
+    smm_set nodes = {0};
+    smm_set_add(&nodes, 1);
+    CHECK(!smm_bind_pages(memory, 1, false, &nodes) && bound.address == memory && bound.bytes == 1 && bound.mode == 1 &&
+              bound.nodes == 2,
+          "bound to node 1");
+    smm_set_add(&nodes, 3);
+    CHECK(!smm_bind_pages(memory, 1, true, &nodes) && bound.mode == 3 && bound.nodes == 10, "interleaved");
+    CHECK(!smm_move_pages(2, pages, NULL, status) && status[0] == 0 && status[1] == 1, "where they are");
+    CHECK(!smm_move_pages(2, pages, to, status) && status[0] == 1 && status[1] == 0, "moved");
+    refuses = EPERM;
+    CHECK(smm_bind_pages(memory, 1, false, &nodes) == EPERM && smm_move_pages(2, pages, to, status) == EPERM,
+          "refused");
+    refuses = 0;
+    become(NULL);
+}
+
+/* On every machine each index comes once, wherever the memory is said to lie; few and many participants, more than
+ * there are CPUs. */
+static void test_every_index_once_on_nodes(void) {
+    static int (*const places[])(const void *) = {
+        in_halves, in_halves_backwards, in_quarters, interleaved, on_first, on_third, nowhere, first_half_of_first};
+    struct record r;
+    for (int m = 0; m < MACHINES; m++) {
+        become(&machines[m]);
+        for (int i = 0; i < rounds / 10; i++) {
+            node_of_page = places[i % 8];
+            const intptr_t count = random_below(MOST);
+            clear(&r, 1 + random_below(50));
+            smm_parallel_for(count, r.chunk, (int)random_below(20), note, &r, i % 3 ? &somewhere : NULL);
+            CHECK(is_complete(&r, count), "%s, round %d", machines[m].name, i);
+        }
+        CHECK(threads_that_come(4) == 4, "%s: 4 threads take part", machines[m].name);
+        test_given_up();
+        test_nested();
+    }
+    become(NULL);
+}
+
+/* The caller is on node 1, whose stretch is the second half. The claims of other threads may not be counted yet. */
+enum { HALF = MOST / 2, IN_FLIGHT = 5 * 4 };
+static atomic_int homeless, early, by_sleepers, claimed[2], came[2];
+static bool note_home(void *context, intptr_t first, intptr_t last) {
+    struct record *r = context;
+    const bool caller = pthread_equal(pthread_self(), r->caller);
+    const int home = caller || cpus_of_thread == 0xf0;
+    homeless += cpus_of_thread != (caller ? 0 : home ? 0xf0 : 0x0f);
+    if (home != (first >= HALF)) early += claimed[home] < HALF - IN_FLIGHT;
+    claimed[first >= HALF] += (int)(last - first);
+    static _Thread_local bool slow;
+    slow |= !came[home]++;
+    if (slow) sleep_us(500);
+    return note(context, first, last);
+}
+
+/* Workers stay on the CPUs of a node, the caller where it was. One participant of each node is slow: others of the node
+ * help it before they help the other node. */
+static void test_workers_stay_on_their_node(void) {
+    become(two_nodes);
+    struct record r;
+    clear(&r, 1);
+    smm_parallel_for(MOST, 1, 6, note_home, &r, NULL);
+    CHECK(is_complete(&r, MOST), "complete");
+    CHECK(!homeless, "%d calls on other CPUs", (int)homeless);
+    CHECK(!early, "%d claims of the other node's before its own were taken", (int)early);
+    become(NULL);
+}
+
+static bool sleep_on_first(void *context, intptr_t first, intptr_t last) {
+    if (cpus_of_thread == 0x0f) {
+        by_sleepers += (int)(last - first);
+        sleep_us(20000);
+    }
+    return note(context, first, last);
+}
+
+/* The workers of one node sleep; the caller, who is on the other, and its workers do the rest. */
+static void test_other_nodes_help(void) {
+    become(two_nodes);
+    struct record r;
+    clear(&r, 1);
+    by_sleepers = 0;
+    smm_parallel_for(MOST, 1, 6, sleep_on_first, &r, NULL);
+    CHECK(is_complete(&r, MOST), "complete");
+    CHECK(by_sleepers < MOST / 4, "%d of %d by those who sleep", (int)by_sleepers, MOST);
+    become(NULL);
+}
+
+static void test_fork_on_nodes(void) {
+    become(two_nodes);
+    test_fork();
+    become(NULL);
+}
+
 int main(int argc, char **argv) {
     static const struct test tests[] = {
         {"exit", test_exit},
@@ -400,14 +600,22 @@ int main(int argc, char **argv) {
         {"signals stay with the caller", test_signals_stay_with_the_caller},
         {"idle workers sleep", test_idle_workers_sleep},
         {"limits", test_limits},
+        {"nodes", test_nodes},
+        {"shares", test_shares},
+        {"pages", test_pages},
+        {"one node makes no call", test_one_node_makes_no_call},
+        {"every index once on nodes", test_every_index_once_on_nodes},
+        {"workers stay on their node", test_workers_stay_on_their_node},
+        {"other nodes help", test_other_nodes_help},
         /* User-mode qemu 7.2 cannot start a thread in the forked child of a process of several threads. */
         {"fork", test_fork},
         {"fork during use", test_fork_during_use},
+        {"fork on nodes", test_fork_on_nodes},
         /* Sanitizers and valgrind need memory themselves. */
         {"without memory for workers", test_without_memory_for_workers},
     };
     const int count = sizeof tests / sizeof *tests;
     const bool emulated = argc > 1 && !strcmp(argv[1], "emulated"), quick = argc > 1 && !strcmp(argv[1], "quick");
     if (quick || emulated) rounds = 200;
-    return run_tests(tests, emulated ? count - 3 : quick ? count - 1 : count);
+    return run_tests(tests, emulated ? count - 4 : quick ? count - 1 : count);
 }

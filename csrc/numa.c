@@ -1,0 +1,191 @@
+/* numa.c: the nodes of the machine, which part of a job is for which, and where memory lies.
+ *
+ * Linux lists nodes in sysfs. The lists are read once, when a job first takes several threads. Where this process may
+ * use CPUs of one node only, that is all that happens. It is no allocator, and sets no policy of a process or thread.
+ * The system calls are made directly, since libnuma adds nothing to them that is needed here. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "numa.h"
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
+
+#if defined(__linux__)
+/* What makes the system calls. */
+static smm_syscall_fn *_Atomic in_use = syscall;
+static smm_syscall_fn *kernel(void) { return atomic_load(&in_use); }
+
+enum { PREFERRED = 1, INTERLEAVE = 3, MOVE = 2 }; /* MPOL_PREFERRED, MPOL_INTERLEAVE, MPOL_MF_MOVE: the kernel's ABI */
+
+void smm_stay_on(const smm_node *node) { kernel()(SYS_sched_setaffinity, 0L, sizeof node->set, node->set.bits); }
+
+static bool get_affinity(smm_set *cpus) { return kernel()(SYS_sched_getaffinity, 0L, sizeof *cpus, cpus->bits) > 0; }
+
+static int cpu_here(void) {
+    unsigned cpu = 0;
+    return kernel()(SYS_getcpu, &cpu, NULL, NULL) || cpu >= SMM_MOST_CPUS ? 0 : (int)cpu;
+}
+
+int smm_bind_pages(void *address, size_t bytes, bool interleave, const smm_set *nodes) {
+    const long mode = interleave ? INTERLEAVE : PREFERRED;
+    return kernel()(SYS_mbind, address, bytes, mode, nodes->bits, (long)SMM_MOST_CPUS, 0L) ? errno : 0;
+}
+
+int smm_move_pages(size_t count, void **pages, const int *nodes, int *status) {
+    return kernel()(SYS_move_pages, 0L, count, pages, nodes, status, nodes ? (long)MOVE : 0L) < 0 ? errno : 0;
+}
+#else
+void smm_stay_on(const smm_node *node) { (void)node; }
+static bool get_affinity(smm_set *cpus) { return (void)cpus, false; }
+static int cpu_here(void) { return 0; }
+int smm_bind_pages(void *address, size_t bytes, bool interleave, const smm_set *nodes) {
+    return (void)address, (void)bytes, (void)interleave, (void)nodes, ENOSYS;
+}
+int smm_move_pages(size_t count, void **pages, const int *nodes, int *status) {
+    return (void)count, (void)pages, (void)nodes, (void)status, ENOSYS;
+}
+#endif
+
+/* --- Which nodes there are --------------------------------------------------------------------------- */
+
+/* Read a list such as "0-3,8". It stays empty if there is no such file. */
+static void read_list(const char *root, const char *name, smm_set *set) {
+    char path[4096 + 64];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    memset(set, 0, sizeof *set);
+    FILE *file = fopen(path, "r");
+    long first, last = 0;
+    for (int read; file && (read = fscanf(file, "%ld-%ld", &first, &last)) > 0; fgetc(file))
+        for (long i = first; i <= (read == 2 ? last : first) && i < SMM_MOST_CPUS; i++)
+            if (i >= 0) smm_set_add(set, (int)i);
+    if (file) fclose(file);
+}
+
+int smm_node_here(const smm_nodes *x) {
+    const int cpu = cpu_here();
+    for (int i = 0; i < x->count; i++)
+        if (smm_set_has(&x->node[i].set, cpu)) return i;
+    return 0;
+}
+
+/* Participants sit down at one node after the other, so that any number of them spreads over all, as long as a node has
+ * CPUs left. The caller, who is the first and is not moved, begins where it is. */
+static void assign_seats(smm_nodes *x) {
+    const int here = smm_node_here(x);
+    for (int round = 0, seat = 0; seat < SMM_MOST_THREADS; round++) {
+        bool full = true;
+        for (int i = here; i < here + x->count && seat < SMM_MOST_THREADS; i++)
+            if (x->node[i % x->count].cpus > round) x->seat[seat++] = (uint8_t)(i % x->count), full = false;
+        if (full) round = -1;
+    }
+}
+
+static void look(smm_nodes *x) {
+    const char *asked = getenv("SMALLMM_NUMA"), *root = asked && *asked == '/' ? asked : "/sys/devices/system/node";
+    smm_set allowed, online, memory;
+    if (!get_affinity(&allowed)) memset(&allowed, -1, sizeof allowed);
+    read_list(root, "online", &online);
+    read_list(root, "has_memory", &memory);
+    int sharing = 0;
+    bool too_many = false;
+    for (int id = 0; id < SMM_MOST_CPUS; id++) {
+        if (!smm_set_has(&online, id)) continue;
+        if ((too_many = x->count == SMM_MOST_NODES)) break;
+        smm_node *node = &x->node[x->count++];
+        char name[32];
+        snprintf(name, sizeof name, "node%d/cpulist", id);
+        read_list(root, name, &node->set);
+        node->id = id;
+        node->has_memory = smm_set_has(&memory, id);
+        for (size_t i = 0; i < sizeof allowed.bits / sizeof *allowed.bits; i++)
+            node->cpus += __builtin_popcountl(node->set.bits[i] &= allowed.bits[i]);
+        sharing += node->cpus > 0;
+    }
+    x->off = (asked && !strcmp(asked, "0")) || !x->count || too_many;
+    x->sharing = x->off || !sharing ? 1 : sharing;
+    if (x->sharing > 1) assign_seats(x);
+}
+
+static const smm_nodes nothing = {.off = true, .sharing = 1};
+static const smm_nodes *_Atomic found;
+
+const smm_nodes *smm_numa(void) {
+    const smm_nodes *known = atomic_load_explicit(&found, memory_order_acquire);
+    if (known) return known;
+    smm_nodes *x = calloc(1, sizeof *x + SMM_MOST_NODES * sizeof *x->node);
+    if (!x) return &nothing;
+    look(x);
+    if (atomic_compare_exchange_strong(&found, &known, x)) return x;
+    free(x); /* another thread was faster */
+    return known;
+}
+
+/* --- Who gets what ----------------------------------------------------------------------------------- */
+
+enum { SAMPLES = 64 };
+
+/* Ask on which nodes a job's memory lies: status[s] of the s-th of SAMPLES stretches. Within its stretch a sample is
+ * anywhere, or an even distance might meet every other page of what is interleaved. Returns how many there are. */
+static int ask(const smm_home *home, intptr_t indices, int status[SAMPLES]) {
+    void *pages[SAMPLES];
+    for (int s = 0; s < SAMPLES; s++) {
+        const double golden = s * 0.6180339887498949, within = golden - (int)golden; /* spreads evenly */
+        const intptr_t i = (intptr_t)((s + within) / SAMPLES * (double)indices);
+        pages[s] = (void *)(uintptr_t)home->address(home->context, i);
+    }
+    return smm_move_pages(SAMPLES, pages, NULL, status) ? 0 : SAMPLES;
+}
+
+static int index_of(const smm_nodes *nodes, int id) {
+    for (int i = 0; i < nodes->count; i++)
+        if (nodes->node[i].id == id) return i;
+    return -1;
+}
+
+/* Nodes get as much as they have members, but of memory that is known to lie at a node with members, that node. */
+void smm_share_out(int participants, intptr_t indices, const smm_home *home, smm_shares *x) {
+    const smm_nodes *nodes = smm_numa();
+    if (nodes->sharing == 1) {
+        x->count = x->total = x->weight[0] = 1;
+        x->node[0] = 0;
+        return;
+    }
+    int members[SMM_MOST_NODES] = {0}, known[SMM_MOST_NODES] = {0}, sum[SMM_MOST_NODES] = {0}, status[SAMPLES];
+    for (int i = 0; i < participants; i++) members[nodes->seat[i]]++;
+    const int samples = home && home->address ? ask(home, indices, status) : 0;
+    int unknown = samples ? samples : 1;
+    for (int s = 0; s < samples; s++) {
+        const int i = index_of(nodes, status[s]);
+        if (i < 0 || !members[i]) continue;
+        known[i]++, sum[i] += s;
+        unknown--;
+    }
+    x->count = x->total = 0;
+    int place[SMM_MOST_NODES]; /* coarse, so that what is interleaved keeps the order of nodes */
+    for (int i = 0; i < nodes->count; i++) {
+        if (!members[i]) continue;
+        const int middle = known[i] ? sum[i] / known[i] : SAMPLES / 2, own = (middle + SAMPLES / 8) / (SAMPLES / 4);
+        int j = x->count++;
+        for (; j > 0 && place[j - 1] > own; j--) {
+            place[j] = place[j - 1];
+            x->node[j] = x->node[j - 1];
+            x->weight[j] = x->weight[j - 1];
+        }
+        place[j] = own;
+        x->node[j] = i;
+        x->total += x->weight[j] = known[i] * participants + unknown * members[i];
+    }
+}
+
+void smm_numa_use(smm_syscall_fn *with) {
+#if defined(__linux__)
+    atomic_store(&in_use, with ? with : syscall);
+#endif
+    atomic_store(&found, NULL);
+}
