@@ -35,8 +35,8 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
         given = next((name for name, x in outs.items() if x is not None), None)
         if given is not None or kwargs:
             raise TypeError(
-                f"{op}: {given or next(iter(kwargs))} is given, but a derivative is wanted of the result, "
-                "which is then a new array"
+                f"{op}: {given or next(iter(kwargs))} is given, but PyTorch or JAX records the call, and the "
+                "result is then a new array"
             )
         return library.recorded(op, gufunc, operands, call)
     for name, other in libraries.items():

@@ -3,45 +3,46 @@
 from __future__ import annotations
 
 import sys
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from .. import _core
 from .._composition import Composition
 from .._shapes import is_bfloat16
 from .base import Call, type_name
 from .dlpack import DLPack, StandardDevice, namespace_of_all
-from .recording import gradients, has_rule
+from .recording import has_rule
 
 
 class Torch(DLPack):
     def is_traced(self, x: Any) -> bool:
-        torch = sys.modules["torch"]
-        return torch.is_tensor(x) and torch._C._functorch.is_functorch_wrapped_tensor(x)
+        return _operators().is_followed(x)
 
-    def refuse_traced(self, op: str, name: str, x: Any) -> None:
-        if self.is_traced(x):
-            raise TypeError(
-                f"{op}: {name} is a {type_name(x)} within torch.vmap or torch.func, which smallmm cannot "
-                f"follow; call it outside: {op} takes whole stacks"
-            )
+    def untransformed(self, x: Any) -> Any:
+        return _operators().untransformed(x)
 
     def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
-        return (
-            sys.modules["torch"].is_grad_enabled()
-            and any(getattr(x, "requires_grad", False) for x in operands.values())
-            and not any(map(self.is_traced, operands.values()))
-            and (isinstance(gufunc, Composition) or has_rule(gufunc))
-        )
+        if any(map(self.is_traced, operands.values())):
+            return True
+        return _wants_gradient(operands) and (isinstance(gufunc, Composition) or has_rule(gufunc))
 
     def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
-        if has_rule(gufunc):
-            results = _recorded(call).apply(op, gufunc, tuple(operands), *operands.values())
-        else:  # composed of what autograd records
-            composition: Any = gufunc
-            results = composition.run(namespace_of_all(op, operands), tuple(operands.values()))
+        operators = _operators()
+        for name, x in operands.items():
+            if operators.has_tangent(x):
+                raise TypeError(
+                    f"{op}: {name} is a {type_name(x)} with a derivative in forward mode; smallmm's are in "
+                    "reverse mode: torch.func.jacrev, vjp and grad"
+                )
+        if isinstance(gufunc, Composition) and not has_rule(gufunc):  # composed of what PyTorch records
+            results = gufunc.run(namespace_of_all(op, operands), tuple(operands.values()))
+        elif any(map(self.is_traced, operands.values())):
+            if not has_rule(gufunc) and _wants_gradient(operands):
+                for name, x in operands.items():
+                    self.shareable(op, name, x)  # refuses it
+            results = operators.followed(call, op, gufunc, operands)
+        else:
+            results = operators.recorded(call, op, gufunc, tuple(operands), tuple(operands.values()))
         return results if gufunc.nout > 1 else results[0]
 
     def shareable(self, op: str, name: str, x: Any) -> Any:
@@ -80,48 +81,17 @@ class Torch(DLPack):
         return TorchDevice(self.name, x, device)
 
 
-@cache
-def _recorded(call: Call) -> Any:
-    """The autograd function that all calls are. Its backward pass is recorded, too, where that is wanted."""
-    import torch
+def _operators() -> Any:
+    """The module that needs PyTorch, which is imported by whoever made a tensor."""
+    from . import torch_operators
 
-    class Recorded(torch.autograd.Function):
-        @staticmethod
-        def forward(context: Any, op: str, gufunc: np.ufunc, names: tuple[str, ...], *operands: Any) -> Any:
-            arrays = tuple(map(_detached, operands))  # which the direct path takes
-            direct = _core.direct.get(gufunc.__name__)
-            results = direct(*arrays) if direct else NotImplemented
-            if results is NotImplemented:
-                outs = None if gufunc.nout == 1 else ()
-                results = call(op, gufunc, dict(zip(names, arrays, strict=True)), outs, {})
-            results = results if gufunc.nout > 1 else (results,)
-            arrays = (*operands, *results)
-            context.gufunc = gufunc
-            context.values = [None if torch.is_tensor(x) else x for x in arrays]
-            context.save_for_backward(*(x if torch.is_tensor(x) else None for x in arrays))
-            context.mark_non_differentiable(*(x for x in results if not x.is_floating_point()))
-            context.set_materialize_grads(False)
-            return results
-
-        @staticmethod
-        def backward(context: Any, *grads: Any) -> Any:
-            arrays = tuple(
-                x if x is not None else value
-                for x, value in zip(context.saved_tensors, context.values, strict=True)
-            )
-            if not torch.is_grad_enabled():  # nobody wants a second derivative
-                arrays, grads = (tuple(map(_detached, x)) for x in (arrays, grads))
-            operands, results = arrays[: context.gufunc.nin], arrays[context.gufunc.nin :]
-            if all(x is None for x in grads):
-                return (None,) * (3 + len(operands))
-            namespace = namespace_of_all("backward", {"results": results[0]})
-            return (None, None, None, *gradients(namespace, context.gufunc, operands, results, grads))
-
-    return Recorded
+    return torch_operators
 
 
-def _detached(x: Any) -> Any:
-    return x.detach() if hasattr(x, "detach") else x
+def _wants_gradient(operands: dict[str, Any]) -> bool:
+    return sys.modules["torch"].is_grad_enabled() and any(
+        getattr(x, "requires_grad", False) for x in operands.values()
+    )
 
 
 class TorchDevice(StandardDevice):
