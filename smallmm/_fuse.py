@@ -28,6 +28,7 @@ from ._fused_arrays import (
     promoted,
     wants_gradient,
 )
+from ._in_graph import call_in_graph, object_in_graph
 from ._record import BOOL, FLOATS, Record
 from ._shapes import broadcast_shapes
 from ._symbols import Symbol, record_of
@@ -91,6 +92,7 @@ class Fused:
                 f"fuse: signature {signature!r} has {len(self._inputs)} operands; {self._name} has "
                 f"{len(names)}"
             )
+        self.in_graph = object_in_graph(self)
         self._plans: dict[Any, _Plan] = {}
         self._last: tuple[Any, _Plan] | None = None
 
@@ -115,6 +117,8 @@ class Fused:
         if any(isinstance(x, Symbol) for x in arrays):
             return self._inlined(arrays, out, options)
         return self._checked(*self._run(arrays, out, options))
+
+    __call__._torchdynamo_inline = call_in_graph  # type: ignore[attr-defined]
 
     def ex(self, *arrays: Any, out: Any = None, **options: Any) -> tuple[Any, Any]:
         """The result and info, without an exception for matrices that fail.

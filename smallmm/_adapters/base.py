@@ -45,6 +45,10 @@ class Library:
         """`_arrays.call`, which is given, without outputs, where the library records it."""
         raise NotImplementedError
 
+    def written(self, op: str, name: str, out: Any, result: Any) -> Any:
+        """`out` with what a recorded call gave; TypeError if the library cannot record that."""
+        raise TypeError(f"{op}: {name} is given, but {self.name} records the call: its result is a new array")
+
     def refuse_traced(self, op: str, name: str, x: Any) -> None:
         """TypeError for an array without elements, which stands for others while a function is traced."""
 

@@ -45,6 +45,21 @@ class Torch(DLPack):
             results = operators.recorded(call, op, gufunc, tuple(operands), tuple(operands.values()))
         return results if gufunc.nout > 1 else results[0]
 
+    def written(self, op: str, name: str, out: Any, result: Any) -> Any:
+        torch = sys.modules["torch"]
+        if result.requires_grad or not torch.is_tensor(out):
+            raise TypeError(
+                f"{op}: {name} is given, but a derivative is wanted of the result, which is then a new array"
+                if result.requires_grad
+                else f"{op}: {name} is a {type_name(out)}; expected a torch.Tensor"
+            )
+        if out.shape != result.shape or not torch.can_cast(result.dtype, out.dtype):
+            raise ValueError(
+                f"{op}: {name} has shape {tuple(out.shape)} and dtype {out.dtype}; the result has "
+                f"{tuple(result.shape)} and {result.dtype}"
+            )
+        return out.copy_(result)
+
     def shareable(self, op: str, name: str, x: Any) -> Any:
         """x without a gradient that is not wanted, and with what its negative and conjugate bits mean."""
         if x.requires_grad:
@@ -97,17 +112,3 @@ def _wants_gradient(operands: dict[str, Any]) -> bool:
 class TorchDevice(StandardDevice):
     def stream(self) -> int:
         return sys.modules["torch"].cuda.current_stream(self.device).cuda_stream
-
-
-def leave_to_python() -> None:
-    """Have torch.compile break its graph here, and skip smallmm from here on: what reads memory has no graph.
-
-    It does not trace a function with the attribute below, but runs it. PyTorch is not imported for this.
-    """
-    rules = sys.modules.get("torch._dynamo.trace_rules")
-    if rules is not None and not hasattr(rules, "_skips_smallmm"):
-        rules._skips_smallmm = True  # type: ignore[attr-defined]
-        rules.add("smallmm")
-
-
-leave_to_python._torchdynamo_disable = True  # type: ignore[attr-defined]

@@ -1,5 +1,5 @@
-"""What PyTorch follows: one operator for each gufunc, ``torch.ops.smallmm.<gufunc>``, made when a call is first
-recorded, and the autograd functions around them. Imported when a tensor is recorded; PyTorch is by then.
+"""What PyTorch follows: one operator for each gufunc, ``torch.ops.smallmm.<gufunc>``, made when a call is
+first recorded, and the autograd functions around them. Imported with the first tensor: PyTorch is there then.
 
 An operator's first argument is the call as messages name it, "solve(a,b)". Its operands are tensors with all
 their core dimensions; their batch dimensions broadcast. torch.compile and torch.export have it as a node of
@@ -26,7 +26,7 @@ from .._shapes import (
     without_dimensions,
     working_dtype,
 )
-from .base import Call
+from .base import Call, type_name
 from .dlpack import namespace_of_all
 from .recording import gradients, has_rule
 
@@ -46,12 +46,13 @@ def untransformed(x: Any) -> Any:
 
 
 def is_followed(x: Any) -> bool:
-    """Whether PyTorch must see what becomes of x, by an operator, or x has no elements: it is on the device
-    "meta", of a type with rules of its own, or met while a mode (tracing, counting) is on."""
+    """Whether PyTorch must see what becomes of x: x is on the device "meta", without elements, or of a type
+    with rules of its own, has a tangent, or is met while a mode (tracing, counting) is on."""
     if not torch.is_tensor(x):
         return False
     plain = type(x).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
-    return x.is_meta or not plain or is_transformed(x) or torch._C._len_torch_dispatch_stack() > 0
+    modes = torch._C._len_torch_dispatch_stack() > 0
+    return modes or not plain or x.is_meta or is_transformed(x) or has_tangent(x)
 
 
 def has_tangent(x: Any) -> bool:
@@ -64,7 +65,7 @@ def followed(call: Call, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
     inputs, outputs = core_dimensions(gufunc)
     _refuse_what_does_not_fit(op, gufunc, operands)
     absent = absent_dimensions(operands.values(), inputs)
-    like = next(x for x in operands.values() if torch.is_tensor(x))
+    like = _on_one_device(op, operands)
     number = getattr(torch, working_dtype(gufunc, operands).name)
     whole = tuple(
         with_dimensions(_as_tensor(x, like, number), dims, absent)
@@ -79,7 +80,7 @@ def recorded(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands:
     if not has_rule(gufunc):
         return _computed(call, op, gufunc, names, operands)
     function = Transformed if any(map(is_transformed, operands)) else Recorded
-    return function.apply(call, op, gufunc, names, *operands)  # type: ignore[no-any-return]
+    return function.apply(call, op, gufunc, names, *operands)
 
 
 class Recorded(torch.autograd.Function):
@@ -122,7 +123,8 @@ class Transformed(torch.autograd.Function):
 def _computed(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands: Arrays) -> Arrays:
     arrays = tuple(map(_detached, operands))  # which the direct path takes
     if any(map(is_followed, arrays)):
-        return tuple(operator(call, gufunc)(f"{op}({','.join(names)})", *arrays))
+        results = operator(call, gufunc)(f"{op}({','.join(names)})", *arrays)
+        return results if gufunc.nout > 1 else (results,)
     direct = _core.direct.get(gufunc.__name__)
     results = direct(*arrays) if direct else NotImplemented
     if results is NotImplemented:
@@ -183,6 +185,18 @@ def _as_tensor(x: Any, like: Any, number: torch.dtype) -> Any:
     if type(x) in NUMBERS:
         return torch.full((), x, dtype=number, device=like.device)
     return torch.from_numpy(np.array(x)).to(like.device)
+
+
+def _on_one_device(op: str, operands: dict[str, Any]) -> Any:
+    """A tensor on the device of all."""
+    name, like = next((name, x) for name, x in operands.items() if torch.is_tensor(x))
+    for other, x in operands.items():
+        if torch.is_tensor(x) and x.device != like.device:
+            raise TypeError(
+                f"{op}: {name} is a {type_name(like)} on {like.device} but {other} is a {type_name(x)} on "
+                f"{x.device}; expected arrays of one library on one device"
+            )
+    return like
 
 
 def _refuse_what_does_not_fit(op: str, gufunc: Any, operands: dict[str, Any]) -> None:
