@@ -377,9 +377,7 @@ class Fused:
         dtypes = [x.dtype for x in plan.results] + [np.dtype(np.int32)] * with_info
         dims = [[f"result{i}_{j}" for j in range(len(shape))] for i, shape in enumerate(shapes)]
         sizes = {
-            dim: n
-            for own, shape in zip(dims, shapes, strict=True)
-            for dim, n in zip(own, shape, strict=True)
+            dim: n for own, shape in zip(dims, shapes, strict=True) for dim, n in zip(own, shape, strict=True)
         }
         sides = (",".join(f"({','.join(core)})" for core in side) for side in (self._inputs, dims))
         results = lazily(
