@@ -1,5 +1,5 @@
-"""Dask: every function of lazy arrays gives lazy arrays with the bits of one process; worker processes; stacks
-in files. Calls by way of Dask's own functions are in test_integrations.py."""
+"""Dask: every function of lazy arrays gives lazy arrays with the bits of one process; worker processes;
+stacks in files. Calls by way of Dask's own functions are in test_integrations.py."""
 
 import numpy as np
 import pytest
