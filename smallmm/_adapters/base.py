@@ -33,9 +33,10 @@ class Library:
         """Whether x has no elements, and stands for others while a function is traced."""
         return False
 
-    def untransformed(self, x: Any) -> Any:
-        """x, or the whole array of which a transformation of the library shows a function a part."""
-        return x
+    def elements(self, x: Any) -> Any:
+        """x, or the whole array of which a transformation of the library shows a function a part. None if it
+        has no elements."""
+        return None if self.is_traced(x) else x
 
     def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
         """Whether the library wants to know how the results depend on the operands, and can."""

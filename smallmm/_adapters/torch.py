@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,20 @@ class Torch(DLPack):
     def is_traced(self, x: Any) -> bool:
         return _operators().is_followed(x)
 
-    def untransformed(self, x: Any) -> Any:
-        return _operators().untransformed(x)
+    def elements(self, x: Any) -> Any:
+        return _operators().elements(x)
 
     def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
-        if any(map(self.is_traced, operands.values())):
-            return True
+        is_followed = _operators().is_followed
+        for x in operands.values():
+            if is_followed(x):
+                return True
         return _wants_gradient(operands) and (isinstance(gufunc, Composition) or has_rule(gufunc))
 
     def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
         operators = _operators()
-        for name, x in operands.items():
+        follows = any(map(operators.is_followed, operands.values()))
+        for name, x in operands.items() if follows else ():
             if operators.has_tangent(x):
                 raise TypeError(
                     f"{op}: {name} is a {type_name(x)} with a derivative in forward mode; smallmm's are in "
@@ -36,7 +40,7 @@ class Torch(DLPack):
                 )
         if isinstance(gufunc, Composition) and not has_rule(gufunc):  # composed of what PyTorch records
             results = gufunc.run(namespace_of_all(op, operands), tuple(operands.values()))
-        elif any(map(self.is_traced, operands.values())):
+        elif follows:
             if not has_rule(gufunc) and _wants_gradient(operands):
                 for name, x in operands.items():
                     self.shareable(op, name, x)  # refuses it
@@ -96,6 +100,7 @@ class Torch(DLPack):
         return TorchDevice(self.name, x, device)
 
 
+@cache
 def _operators() -> Any:
     """The module that needs PyTorch, which is imported by whoever made a tensor."""
     from . import torch_operators

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 
 from .. import _core
 from .._errors import explain_failure, wrong_dtype
@@ -32,32 +33,35 @@ from .recording import gradients, has_rule
 
 Arrays = tuple[Any, ...]
 
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_modes = torch._C._len_torch_dispatch_stack
+
 
 def is_transformed(x: Any) -> bool:
     """Whether x is a tensor as a function sees it within torch.vmap and torch.func."""
-    return torch.is_tensor(x) and torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return isinstance(x, torch.Tensor) and _is_wrapped(x)
 
 
-def untransformed(x: Any) -> Any:
-    """The whole tensor of which torch.vmap and torch.func show a part."""
-    while is_transformed(x):
+def elements(x: torch.Tensor) -> torch.Tensor | None:
+    """The whole tensor of which torch.vmap and torch.func show a part; None if it has no elements."""
+    while _is_wrapped(x):
         x = torch._C._functorch.get_unwrapped(x)
-    return x
+    return None if is_followed(x) else x
 
 
 def is_followed(x: Any) -> bool:
     """Whether PyTorch must see what becomes of x: x is on the device "meta", without elements, or of a type
     with rules of its own, has a tangent, or is met while a mode (tracing, counting) is on."""
-    if not torch.is_tensor(x):
+    if not isinstance(x, torch.Tensor):
         return False
-    plain = type(x).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
-    modes = torch._C._len_torch_dispatch_stack() > 0
-    return modes or not plain or x.is_meta or is_transformed(x) or has_tangent(x)
+    plain = type(x) is torch.Tensor or type(x).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+    return not plain or x.is_meta or _is_wrapped(x) or _modes() > 0 or has_tangent(x)
 
 
 def has_tangent(x: Any) -> bool:
     """Whether x carries a derivative in forward mode."""
-    return torch.is_tensor(x) and torch.autograd.forward_ad.unpack_dual(x).tangent is not None
+    within = forward_ad._current_level >= 0 and isinstance(x, torch.Tensor)
+    return within and forward_ad.unpack_dual(x).tangent is not None
 
 
 def followed(call: Call, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
