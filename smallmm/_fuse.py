@@ -93,7 +93,7 @@ class Fused:
                 f"fuse: signature {signature!r} has {len(self._inputs)} operands; {self._name} has "
                 f"{len(names)}"
             )
-        self.in_graph = object_in_graph(self)
+        self._in_graph = object_in_graph(self)
         self._plans: dict[Any, _Plan] = {}
         self._last: tuple[Any, _Plan] | None = None
 

@@ -29,7 +29,7 @@ def in_graph(function: _F) -> _F:
 
 def object_in_graph(function: Any) -> Callable[..., Any]:
     """The same for an object of a class whose `__call__` has `call_in_graph` for that attribute. It keeps the
-    result as `in_graph`: a function, which PyTorch meets first when it was told of it."""
+    result as `_in_graph`: a function, which PyTorch meets first when it was told of it."""
     _untold.add(function)
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -44,7 +44,7 @@ def object_in_graph(function: Any) -> Callable[..., Any]:
 def call_in_graph(self: Any, *args: Any, **kwargs: Any) -> Any:
     """What torch.compile traces instead of the `__call__` of such an object."""
     _tell_while_tracing()
-    return self.in_graph(*args, **kwargs)
+    return self._in_graph(*args, **kwargs)
 
 
 def tell_dynamo() -> None:

@@ -103,6 +103,18 @@ class TestCompile:
         a = torch.from_numpy(rng.standard_normal((4, 3, 3)))
         assert torch.equal(self.compiled(function)(a), 2 * smallmm.inv(a))
 
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, torch.bool])
+    def test_dtypes(self, rng, dtype):
+        if dtype == torch.bfloat16:
+            pytest.importorskip("ml_dtypes")
+        a = torch.from_numpy(rng.integers(-4, 5, (5, 3, 3)) + 9 * np.eye(3)).to(dtype)
+        a = torch.triu(a) if dtype == torch.bool else a
+
+        def function(a):
+            return smallmm.inv(a), smallmm.matmul(a, a), smallmm.cond(a), smallmm.svdvals(a)
+
+        assert_equal(self.compiled(function)(a), function(a))
+
     def test_vmap_within(self, rng):
         a = torch.from_numpy(rng.standard_normal((4, 3, 3)))
         assert torch.equal(self.compiled(lambda a: torch.vmap(smallmm.inv)(a))(a), smallmm.inv(a))

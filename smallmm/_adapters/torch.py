@@ -39,7 +39,7 @@ class Torch(DLPack):
                     "reverse mode: torch.func.jacrev, vjp and grad"
                 )
         if isinstance(gufunc, Composition) and not has_rule(gufunc):  # composed of what PyTorch records
-            results = gufunc.run(namespace_of_all(op, operands), tuple(operands.values()))
+            results = operators.composed(gufunc, namespace_of_all(op, operands), op, operands)
         elif follows:
             if not has_rule(gufunc) and _wants_gradient(operands):
                 for name, x in operands.items():

@@ -22,13 +22,14 @@ from .._shapes import (
     NUMBERS,
     absent_dimensions,
     core_dimensions,
+    meet,
     output_dtypes,
     with_dimensions,
     without_dimensions,
     working_dtype,
 )
 from .base import Call, type_name
-from .dlpack import namespace_of_all
+from .dlpack import namespace_of_all, refuse_without_ml_dtypes
 from .recording import gradients, has_rule
 
 Arrays = tuple[Any, ...]
@@ -77,6 +78,16 @@ def followed(call: Call, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
     )
     results = recorded(call, op, gufunc, tuple(operands), whole)
     return tuple(without_dimensions(x, dims, absent) for x, dims in zip(results, outputs, strict=True))
+
+
+def composed(gufunc: Any, namespace: Any, op: str, operands: dict[str, Any]) -> Arrays:
+    """The results of a composition by operations that PyTorch records, in the dtypes that NumPy's have."""
+    if any(map(is_followed, operands.values())):
+        _refuse_what_does_not_fit(op, gufunc, operands)
+    dtypes = _output_dtypes(gufunc, tuple(operands.values()))
+    number = getattr(torch, working_dtype(gufunc, operands).name)
+    arrays = tuple(x.to(number) if torch.is_tensor(x) else x for x in operands.values())
+    return tuple(x.to(dtype) for x, dtype in zip(gufunc.run(namespace, arrays), dtypes, strict=True))
 
 
 def recorded(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands: Arrays) -> Arrays:
@@ -206,14 +217,17 @@ def _on_one_device(op: str, operands: dict[str, Any]) -> Any:
 def _refuse_what_does_not_fit(op: str, gufunc: Any, operands: dict[str, Any]) -> None:
     """With names of arguments, before an operator or torch.vmap sees them."""
     for name, x in operands.items():
-        if torch.is_tensor(x) and not _is_known(x.dtype):
-            raise wrong_dtype(op, name, x.dtype)
+        if torch.is_tensor(x):
+            if x.dtype == torch.bfloat16:
+                refuse_without_ml_dtypes(op, name)
+            try:
+                numpys_dtype(x.dtype)
+            except TypeError:
+                raise wrong_dtype(op, name, x.dtype) from None
     if not all(type(n) is int for x in operands.values() for n in getattr(x, "shape", ())):
         return  # torch.compile's symbols: the operator checks them
     shaped = {
-        name: np.broadcast_to(np.empty((), str(x.dtype).removeprefix("torch.")), x.shape)
-        if torch.is_tensor(x)
-        else x
+        name: np.broadcast_to(np.empty((), numpys_dtype(x.dtype)), x.shape) if torch.is_tensor(x) else x
         for name, x in operands.items()
     }
     explanation = explain_failure(op, gufunc, shaped, {}, {})
@@ -221,13 +235,13 @@ def _refuse_what_does_not_fit(op: str, gufunc: Any, operands: dict[str, Any]) ->
         raise explanation
 
 
-def _is_known(dtype: torch.dtype) -> bool:
-    """Whether NumPy has that type too, ml_dtypes being there for bfloat16."""
-    try:
-        np.dtype(str(dtype).removeprefix("torch."))
-    except TypeError:
-        return False
-    return True
+def numpys_dtype(dtype: torch.dtype) -> np.dtype:
+    """The same of NumPy; TypeError if there is none."""
+    if dtype == torch.bfloat16:
+        import ml_dtypes
+
+        meet(np.dtype(ml_dtypes.bfloat16))
+    return np.dtype(str(dtype).removeprefix("torch."))
 
 
 # --- operators ---------------------------------------------------------------------------------------------
@@ -286,12 +300,19 @@ def _outline(gufunc: Any, label: str, *operands: Any) -> Any:
     batch = torch.broadcast_shapes(
         *(x.shape[: x.ndim - len(dims)] for x, dims in zip(operands, inputs, strict=True))
     )
-    dtypes = output_dtypes(gufunc, dict(zip(names, operands, strict=True)), {})
+    dtypes = _output_dtypes(gufunc, operands)
     results = tuple(
-        operands[0].new_empty((*batch, *(sizes[dim] for dim in dims)), dtype=getattr(torch, dtype.name))
+        operands[0].new_empty((*batch, *(sizes[dim] for dim in dims)), dtype=dtype)
         for dims, dtype in zip(outputs, dtypes, strict=True)
     )
     return results if gufunc.nout > 1 else results[0]
+
+
+def _output_dtypes(gufunc: Any, operands: Arrays) -> list[torch.dtype]:
+    for x in operands:
+        if torch.is_tensor(x):
+            numpys_dtype(x.dtype)
+    return [getattr(torch, dtype.name) for dtype in output_dtypes(gufunc, dict(enumerate(operands)), {})]  # type: ignore[arg-type]
 
 
 def _mapped(call: Call, gufunc: Any, info: Any, in_dims: Arrays, label: str, *operands: Any) -> Any:
