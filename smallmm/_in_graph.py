@@ -23,7 +23,11 @@ def in_graph(function: _F) -> _F:
         _tell_while_tracing()
         return function(*args, **kwargs)
 
+    _untold.add(traced)
     function._torchdynamo_inline = traced  # type: ignore[attr-defined]
+    # And where the function itself is what is compiled
+    function._torchdynamo_orig_callable = traced  # type: ignore[attr-defined]
+    function._torchdynamo_wrapper_id = id(function)  # type: ignore[attr-defined]
     return function
 
 

@@ -146,15 +146,15 @@ def twice(a):
     return a + a
 
 
-def test_first_call_in_a_process(run_python):
-    """PyTorch meets a fused function, and has not been told of smallmm yet."""
-    code = """
+@pytest.mark.parametrize("function", ["smallmm.solve", "lambda a, b: smallmm.congruence(a, b)"])
+def test_first_call_in_a_process(run_python, function):
+    """PyTorch meets a function, or a fused one, and has not been told of smallmm yet."""
+    code = f"""
         import smallmm, torch
         a = 2 * torch.eye(3).repeat(5, 1, 1)
-        function = torch.compile(lambda a: smallmm.congruence(a, a), fullgraph=True, backend="eager")
-        print(function(a).sum().item())
+        print(torch.compile({function}, fullgraph=True, backend="eager")(a, a).sum().item())
     """
-    assert run_python(code).stdout == "120.0\n"
+    assert run_python(code).stdout == ("15.0\n" if function == "smallmm.solve" else "120.0\n")
 
 
 def test_export(rng):
@@ -178,7 +178,7 @@ class TestTransforms:
             for y, z in zip(leaves(found), leaves(function(*(s[i] for s in stacked))), strict=True):
                 torch.testing.assert_close(y[i], z, rtol=1e-10, atol=1e-11)
 
-    @pytest.mark.parametrize("name", ["solve", "slogdet", "lu", "lstsq", "eigh", "svd", "expm", "cond"])
+    @pytest.mark.parametrize("name", ["solve", "lu", "eigh", "svd", "cond"])
     def test_jacobians(self, rng, name):
         function, x = arguments(rng, name)
 
@@ -262,10 +262,8 @@ class TestMeta:
 OPERATORS = {
     "matmul": ("matmul(x1,x2)", [(2, 3, 4), (4, 2)]),
     "solve": ("solve(a,b)", [(2, 3, 3), (1, 3, 2)]),
-    "inv": ("inv(a)", [(3, 3)]),
     "slogdet": ("slogdet(a)", [(0, 3, 3)]),
     "qr_tall": ("qr(a)", [(2, 4, 3)]),
-    "svdvals_wide": ("svdvals(a)", [(2, 3, 4)]),
     "lu_factor_tall": ("lu_factor(a)", [(2, 40, 3)]),
 }
 
