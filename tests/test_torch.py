@@ -11,6 +11,7 @@ from smallmm import _core
 torch = pytest.importorskip("torch")
 
 F64 = torch.float64
+TRACED_FURTHER = {"matmul", "solve", "lu", "lstsq", "eigh", "expm", "cond"}
 CASES = cases(torch, lambda n: torch.eye(n, dtype=F64))
 
 
@@ -63,7 +64,8 @@ class TestCompile:
     def test_whole_graphs(self, rng, name):
         """Of every function that has a derivative: the same bits, and the derivative."""
         function, x = arguments(rng, name)
-        found, gradients = with_gradients(self.compiled(function), x)
+        backend = "aot_eager" if name in TRACED_FURTHER else "eager"  # which ends with Dynamo, and is faster
+        found, gradients = with_gradients(self.compiled(function, backend), x)
         expected, exact = with_gradients(function, x)
         assert_equal(found, expected)
         for y, z in zip(gradients, exact, strict=True):
@@ -146,15 +148,15 @@ def twice(a):
     return a + a
 
 
-@pytest.mark.parametrize("function", ["smallmm.solve", "lambda a, b: smallmm.congruence(a, b)"])
-def test_first_call_in_a_process(run_python, function):
-    """PyTorch meets a function, or a fused one, and has not been told of smallmm yet."""
-    code = f"""
+def test_first_call_in_a_process(run_python):
+    """PyTorch meets a fused function, and has not been told of smallmm yet."""
+    code = """
         import smallmm, torch
         a = 2 * torch.eye(3).repeat(5, 1, 1)
-        print(torch.compile({function}, fullgraph=True, backend="eager")(a, a).sum().item())
+        function = torch.compile(lambda a: smallmm.congruence(a, a), fullgraph=True, backend="eager")
+        print(function(a).sum().item())
     """
-    assert run_python(code).stdout == ("15.0\n" if function == "smallmm.solve" else "120.0\n")
+    assert run_python(code).stdout == "120.0\n"
 
 
 def test_export(rng):
