@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ._adapters import leave_to_python, library_of, on_device, type_name
+from ._adapters import library_of, on_device, type_name
 from ._errors import wrong_dtype
+from ._in_graph import tell_dynamo
 from ._shapes import NUMPYS, is_complex
 
 
@@ -16,7 +17,7 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
 
     out is an array, None, or a tuple of as many of them as the caller may give, in the order of the outputs.
     """
-    leave_to_python()
+    tell_dynamo()
     outs = _named(out if isinstance(out, tuple) else (out,))
     if gufunc.__name__ not in NUMPYS:  # which leave pandas' objects to pandas
         operands = {name: without_labels(x) for name, x in operands.items()}
@@ -32,13 +33,19 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
         for name, x in operands.items():
             if is_complex(x):
                 raise wrong_dtype(op, name, x.dtype, where=" where PyTorch or JAX records the call")
-        given = next((name for name, x in outs.items() if x is not None), None)
-        if given is not None or kwargs:
+        if kwargs:
             raise TypeError(
-                f"{op}: {given or next(iter(kwargs))} is given, but a derivative is wanted of the result, "
-                "which is then a new array"
+                f"{op}: {next(iter(kwargs))} is given, but PyTorch or JAX records the call, which takes none"
             )
-        return library.recorded(op, gufunc, operands, call)
+        results = library.recorded(op, gufunc, operands, call)
+        if all(x is None for x in outs.values()):
+            return results
+        targets = [*outs.items(), *[("", None)] * gufunc.nout]
+        answers = tuple(
+            x if out is None else library.written(op, name, out, x)
+            for (name, out), x in zip(targets, results if gufunc.nout > 1 else (results,), strict=False)
+        )
+        return answers if gufunc.nout > 1 else answers[0]
     for name, other in libraries.items():
         other.refuse_traced(op, name, arrays[name])
     if any(map(on_device, arrays.values())):
@@ -51,7 +58,7 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
 def core_shape(a: Any) -> tuple[int, int]:
     """Rows and columns of a stack of matrices. If it is none, the call says so."""
     if type(a) is not np.ndarray:
-        leave_to_python()
+        tell_dynamo()
     try:
         shape = np.shape(a)
     except ValueError:
@@ -68,7 +75,7 @@ def without_labels(x: Any) -> Any:
     """x, or the values of an object of pandas."""
     if type(x) is np.ndarray:
         return x
-    leave_to_python()
+    tell_dynamo()
     return library_of(x).values(x)
 
 

@@ -62,7 +62,8 @@ def checked(op: str, results: tuple[Any, ...], reason: Reason, make: Make = None
 def _info_on_host(op: str, info: Any) -> np.ndarray:
     """info as a NumPy array. A device is waited for; info that is all 0 is not copied from it. While a
     function is traced nothing is known of it."""
-    if library_of(info).is_traced(info):
+    info = library_of(info).elements(info)
+    if info is None:
         return np.zeros(0, np.int32)
     if not on_device(info):
         return as_numpy(op, "info", info)

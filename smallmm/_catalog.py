@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from . import _core
+from ._in_graph import in_graph
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -30,7 +31,7 @@ def computed_by(*gufuncs: str) -> Callable[[_F], _F]:
 
     def enter(function: _F) -> _F:
         FUNCTIONS[function.__name__] = Row(function, gufuncs)
-        return function
+        return in_graph(function)
 
     return enter
 
@@ -41,4 +42,4 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {}
 def composed_of_others(function: _F) -> _F:
     """Enter a public function that calls other functions of smallmm, and no gufunc itself."""
     COMPOSITIONS[function.__name__] = function
-    return function
+    return in_graph(function)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ._adapters import library_of, on_device
+from ._adapters.dask import is_lazy, lazily
 from ._arrays import as_numpy, without_labels
 from ._compile import NotCompiled, compiled, info_columns, needed_steps
 from ._compose import namespace_of
@@ -28,6 +29,7 @@ from ._fused_arrays import (
     promoted,
     wants_gradient,
 )
+from ._in_graph import call_in_graph, object_in_graph
 from ._record import BOOL, FLOATS, Record
 from ._shapes import broadcast_shapes
 from ._symbols import Symbol, record_of
@@ -91,6 +93,7 @@ class Fused:
                 f"fuse: signature {signature!r} has {len(self._inputs)} operands; {self._name} has "
                 f"{len(names)}"
             )
+        self._in_graph = object_in_graph(self)
         self._plans: dict[Any, _Plan] = {}
         self._last: tuple[Any, _Plan] | None = None
 
@@ -114,7 +117,11 @@ class Fused:
                 return last[1].make(answer[0])
         if any(isinstance(x, Symbol) for x in arrays):
             return self._inlined(arrays, out, options)
+        if any(map(is_lazy, arrays)):
+            return self._later(arrays, out, options)[0]
         return self._checked(*self._run(arrays, out, options))
+
+    __call__._torchdynamo_inline = call_in_graph  # type: ignore[attr-defined]
 
     def ex(self, *arrays: Any, out: Any = None, **options: Any) -> tuple[Any, Any]:
         """The result and info, without an exception for matrices that fail.
@@ -122,6 +129,8 @@ class Fused:
         info, int32, shape (..., k), has a column for each of the k steps that can fail, in the order of
         `explain`: 0, or what is wrong, as that step's own function says.
         """
+        if any(map(is_lazy, arrays)):
+            return self._later(arrays, out, options, with_info=True)
         plan, results, info, _ = self._run(arrays, out, options)
         return plan.make(results), info
 
@@ -207,11 +216,13 @@ class Fused:
                     ) from None
             if isinstance(x, np.ndarray):
                 x = as_numpy(self._name, name, x)
+            if isinstance(x, np.ndarray) or is_lazy(x):
                 x = self._converted(name, x)
             operands.append(x)
         return operands
 
-    def _converted(self, name: str, x: np.ndarray) -> np.ndarray:
+    def _converted(self, name: str, x: Any) -> Any:
+        """An array of NumPy or Dask in a dtype that is fused."""
         if x.dtype in FLOATS and x.dtype.isnative:
             return x
         if x.dtype == BOOL:
@@ -350,6 +361,35 @@ class Fused:
                 copy_to(self._name, i, target, results[i])
                 results[i] = target
         return plan, results, info, failed
+
+    def _later(
+        self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any], with_info: bool = False
+    ) -> tuple[Any, Any]:
+        """The result and info as Dask arrays. Without info, bad matrices raise when they are computed."""
+        if out is not None:
+            raise TypeError(f"{self._name}: out is given, but a call of Dask arrays writes to none")
+        operands = self._operands(arrays)
+        if not any(n != n for x in operands for n in x.shape):  # NaN: not known yet
+            self._batch(operands)
+        plan = self._plan(operands, options)
+        with_info = with_info and bool(plan.columns)
+        shapes = [x.shape for x in plan.results] + [(sum(plan.columns),)] * with_info
+        dtypes = [x.dtype for x in plan.results] + [np.dtype(np.int32)] * with_info
+        dims = [[f"result{i}_{j}" for j in range(len(shape))] for i, shape in enumerate(shapes)]
+        sizes = {
+            dim: n for own, shape in zip(dims, shapes, strict=True) for dim, n in zip(own, shape, strict=True)
+        }
+        sides = (",".join(f"({','.join(core)})" for core in side) for side in (self._inputs, dims))
+        results = lazily(
+            functools.partial(_of_chunks, self, options, with_info),
+            "->".join(sides),
+            *operands,
+            output_dtypes=dtypes if len(dims) > 1 else dtypes[0],
+            output_sizes=sizes,
+        )
+        results = list(results) if len(dims) > 1 else [results]
+        info = results.pop() if with_info else None
+        return plan.make(results), info
 
     def _fused(
         self, plan: _Plan, operands: list[Any], outs: Any, batch: tuple[int, ...], options: dict[str, Any]
@@ -569,6 +609,15 @@ def _structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[lis
             f"{record.name} returns a {type(answer).__name__}; expected an array or a tuple of them"
         ) from None
     return [symbol], lambda arrays: arrays[0]
+
+
+def _of_chunks(function: Fused, options: dict[str, Any], with_info: bool, *chunks: np.ndarray) -> Any:
+    """The results for NumPy's arrays in a row, as Dask has them."""
+    plan, results, info, failed = function._run(chunks, None, options)
+    if not with_info:
+        function._checked(plan, results, info, failed)
+    results = [*results, info] if with_info else results
+    return tuple(results) if len(results) > 1 else results[0]
 
 
 def _words(dims: list[str]) -> str:

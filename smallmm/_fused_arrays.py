@@ -69,12 +69,14 @@ def promoted(xp: Any, x: Any) -> Any:
 
 
 def any_failed(info: Any) -> bool:
-    if library_of(info).is_traced(info):
+    info = library_of(info).elements(info)
+    if info is None:
         return False
     return bool(np.count_nonzero(info)) if isinstance(info, np.ndarray) else bool((info != 0).any())
 
 
 def on_host(name: str, info: Any) -> np.ndarray:
+    info = library_of(info).elements(info)
     if on_device(info):
         return library_of(info).to_host(info)
     return as_numpy(name, "info", info)

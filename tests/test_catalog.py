@@ -118,6 +118,7 @@ ADAPTERS = {file.stem for file in (PACKAGE / "_adapters").glob("*.py")} - {
     "base",
     "dlpack",
     "recording",
+    "torch_operators",
 }
 
 

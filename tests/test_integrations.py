@@ -61,6 +61,39 @@ class TestXarray:
         assert isinstance(result.data, da.Array)
         assert_same_bits(result.values, smallmm.det(a))
 
+    def test_coordinates_are_kept(self, xr, a):
+        x = xr.DataArray(
+            a[:6].reshape(2, 3, 4, 4),
+            dims=["hour", "place", "row", "col"],
+            coords={"hour": [3, 6], "place": ["a", "b", "c"]},
+        )
+        b = xr.DataArray(a[:2, 0], dims=["hour", "row"], coords={"hour": [3, 6]})
+        distances = xr.apply_ufunc(
+            smallmm.mahalanobis, b, 0 * b, x, input_core_dims=[["row"], ["row"], ["row", "col"]]
+        )
+        assert distances.coords.equals(xr.Dataset(coords={"hour": x.hour, "place": x.place}).coords)
+        assert_same_bits(
+            distances.values, smallmm.mahalanobis(b.values[:, None], 0 * b.values[:, None], x.values)
+        )
+        factors = xr.apply_ufunc(
+            smallmm.qr, x, input_core_dims=[["row", "col"]], output_core_dims=[["row", "k"], ["k", "col"]]
+        )
+        assert all(y.coords.equals(x.coords) for y in factors)
+        assert_same([y.values for y in factors], list(smallmm.qr(x.values)))
+
+    @pytest.mark.parametrize(
+        "function", [smallmm.det, smallmm.cond, smallmm.fuse(lambda a: a[0, 0] + 1, "(n,n)")]
+    )
+    def test_chunks_by_xarray(self, xr, a, function):
+        da = pytest.importorskip("dask.array")
+        x = xr.DataArray(da.from_array(a, chunks=(7, 4, 4)), dims=["place", "row", "col"])
+        for how in ("allowed", "parallelized"):
+            found = xr.apply_ufunc(
+                function, x, input_core_dims=[["row", "col"]], dask=how, output_dtypes=[a.dtype]
+            )
+            assert isinstance(found.data, da.Array)
+            assert_same_bits(found.values, function(a))
+
     def test_direct_calls_are_refused(self, xr, a):
         with pytest.raises(NotImplementedError, match="apply_ufunc"):
             smallmm.inv(xr.DataArray(a))

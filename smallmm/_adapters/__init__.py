@@ -17,9 +17,9 @@ from .numba import Numba
 from .numpy import NumPy
 from .own import Own
 from .pandas import Pandas
-from .torch import Torch, leave_to_python
+from .torch import Torch
 
-__all__ = ["LIBRARIES", "Library", "leave_to_python", "library_of", "on_device", "type_name"]
+__all__ = ["LIBRARIES", "Library", "library_of", "on_device", "type_name"]
 
 # The module, or the package of it, that defines an array's type or a base of that: the library
 LIBRARIES: dict[str, type[Library]] = {

@@ -33,6 +33,11 @@ class Library:
         """Whether x has no elements, and stands for others while a function is traced."""
         return False
 
+    def elements(self, x: Any) -> Any:
+        """x, or the whole array of which a transformation of the library shows a function a part. None if it
+        has no elements."""
+        return None if self.is_traced(x) else x
+
     def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
         """Whether the library wants to know how the results depend on the operands, and can."""
         return False
@@ -40,6 +45,10 @@ class Library:
     def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
         """`_arrays.call`, which is given, without outputs, where the library records it."""
         raise NotImplementedError
+
+    def written(self, op: str, name: str, out: Any, result: Any) -> Any:
+        """`out` with what a recorded call gave; TypeError if the library cannot record that."""
+        raise TypeError(f"{op}: {name} is given, but {self.name} records the call: its result is a new array")
 
     def refuse_traced(self, op: str, name: str, x: Any) -> None:
         """TypeError for an array without elements, which stands for others while a function is traced."""

@@ -23,11 +23,7 @@ class DLPack(NumPy):
             return np.asarray(x)
         x = self.shareable(op, name, x)
         if str(getattr(x, "dtype", None)).endswith("bfloat16"):
-            if not find_spec("ml_dtypes"):
-                raise TypeError(
-                    f"{op}: {name} has dtype bfloat16, which NumPy has with ml_dtypes alone: pip install "
-                    "ml_dtypes, or convert it to float32, which holds every bfloat16"
-                )
+            refuse_without_ml_dtypes(op, name)
             return self.bfloat16_as_numpy(x)
         try:
             view = np.from_dlpack(x)
@@ -93,6 +89,15 @@ class StandardDevice(Device):
 
     def asarray(self, x: np.ndarray) -> Any:
         return self._namespace.asarray(x, device=self._place)
+
+
+def refuse_without_ml_dtypes(op: str, name: str) -> None:
+    """TypeError for an argument of bfloat16 that NumPy would not know."""
+    if not find_spec("ml_dtypes"):
+        raise TypeError(
+            f"{op}: {name} has dtype bfloat16, which NumPy has with ml_dtypes alone: pip install "
+            "ml_dtypes, or convert it to float32, which holds every bfloat16"
+        )
 
 
 def is_foreign(x: Any) -> bool:

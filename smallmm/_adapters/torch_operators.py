@@ -1,0 +1,330 @@
+"""What PyTorch follows: one operator for each gufunc, ``torch.ops.smallmm.<gufunc>``, made when a call is
+first recorded, and the autograd functions around them. Imported with the first tensor: PyTorch is there then.
+
+An operator's first argument is the call as messages name it, "solve(a,b)". Its operands are tensors with all
+their core dimensions; their batch dimensions broadcast. torch.compile and torch.export have it as a node of
+their graphs, and know its results' shapes. torch.vmap adds a batch dimension.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import torch
+from torch.autograd import forward_ad
+
+from .. import _core
+from .._errors import explain_failure, wrong_dtype
+from .._shapes import (
+    NUMBERS,
+    absent_dimensions,
+    core_dimensions,
+    meet,
+    output_dtypes,
+    with_dimensions,
+    without_dimensions,
+    working_dtype,
+)
+from .base import Call, type_name
+from .dlpack import namespace_of_all, refuse_without_ml_dtypes
+from .recording import gradients, has_rule
+
+Arrays = tuple[Any, ...]
+
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_modes = torch._C._len_torch_dispatch_stack
+
+
+def is_transformed(x: Any) -> bool:
+    """Whether x is a tensor as a function sees it within torch.vmap and torch.func."""
+    return isinstance(x, torch.Tensor) and _is_wrapped(x)
+
+
+def elements(x: torch.Tensor) -> torch.Tensor | None:
+    """The whole tensor of which torch.vmap and torch.func show a part; None if it has no elements."""
+    while _is_wrapped(x):
+        x = torch._C._functorch.get_unwrapped(x)
+    return None if is_followed(x) else x
+
+
+def is_followed(x: Any) -> bool:
+    """Whether PyTorch must see what becomes of x: x is on the device "meta", without elements, or of a type
+    with rules of its own, has a tangent, or is met while a mode (tracing, counting) is on."""
+    if not isinstance(x, torch.Tensor):
+        return False
+    plain = type(x) is torch.Tensor or type(x).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+    return not plain or x.is_meta or _is_wrapped(x) or _modes() > 0 or has_tangent(x)
+
+
+def has_tangent(x: Any) -> bool:
+    """Whether x carries a derivative in forward mode."""
+    within = forward_ad._current_level >= 0 and isinstance(x, torch.Tensor)
+    return within and forward_ad.unpack_dual(x).tangent is not None
+
+
+def followed(call: Call, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
+    """The results of a call that PyTorch follows, and its autograd where there is a rule."""
+    inputs, outputs = core_dimensions(gufunc)
+    _refuse_what_does_not_fit(op, gufunc, operands)
+    absent = absent_dimensions(operands.values(), inputs)
+    like = _on_one_device(op, operands)
+    number = getattr(torch, working_dtype(gufunc, operands).name)
+    whole = tuple(
+        with_dimensions(_as_tensor(x, like, number), dims, absent)
+        for x, dims in zip(operands.values(), inputs, strict=True)
+    )
+    results = recorded(call, op, gufunc, tuple(operands), whole)
+    return tuple(without_dimensions(x, dims, absent) for x, dims in zip(results, outputs, strict=True))
+
+
+def composed(gufunc: Any, namespace: Any, op: str, operands: dict[str, Any]) -> Arrays:
+    """The results of a composition by operations that PyTorch records, in the dtypes that NumPy's have."""
+    if any(map(is_followed, operands.values())):
+        _refuse_what_does_not_fit(op, gufunc, operands)
+    dtypes = _output_dtypes(gufunc, tuple(operands.values()))
+    number = getattr(torch, working_dtype(gufunc, operands).name)
+    arrays = tuple(x.to(number) if torch.is_tensor(x) else x for x in operands.values())
+    return tuple(x.to(dtype) for x, dtype in zip(gufunc.run(namespace, arrays), dtypes, strict=True))
+
+
+def recorded(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands: Arrays) -> Arrays:
+    """The results, for autograd to differentiate if there is a rule."""
+    if not has_rule(gufunc):
+        return _computed(call, op, gufunc, names, operands)
+    function = Transformed if any(map(is_transformed, operands)) else Recorded
+    return function.apply(call, op, gufunc, names, *operands)
+
+
+class Recorded(torch.autograd.Function):
+    """The autograd function that all calls are. Its backward pass is recorded, too, where that is wanted."""
+
+    @staticmethod
+    def forward(
+        context: Any, call: Call, op: str, gufunc: Any, names: tuple[str, ...], *operands: Any
+    ) -> Arrays:
+        results = _computed(call, op, gufunc, names, operands)
+        _remember(context, gufunc, operands, results)
+        return results
+
+    @staticmethod
+    def backward(context: Any, *grads: Any) -> Any:
+        return (None,) * 4 + _differentiated(context, grads)
+
+
+class Transformed(torch.autograd.Function):
+    """The same within torch.vmap and torch.func, which want it in parts that cost an ordinary call more."""
+
+    @staticmethod
+    def forward(call: Call, op: str, gufunc: Any, names: tuple[str, ...], *operands: Any) -> Arrays:
+        return _computed(call, op, gufunc, names, operands)
+
+    @staticmethod
+    def setup_context(context: Any, inputs: Arrays, output: Arrays) -> None:
+        _remember(context, inputs[2], inputs[4:], output)
+
+    backward = Recorded.backward
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: Arrays, call: Call, op: str, gufunc: Any, names: tuple[str, ...], *operands: Any
+    ) -> tuple[Arrays, Arrays]:
+        results = recorded(call, op, gufunc, names, _with_mapped_first(gufunc, in_dims[4:], operands))
+        return results, (0,) * len(results)
+
+
+def _computed(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands: Arrays) -> Arrays:
+    arrays = tuple(map(_detached, operands))  # which the direct path takes
+    if any(map(is_followed, arrays)):
+        results = operator(call, gufunc)(f"{op}({','.join(names)})", *arrays)
+        return results if gufunc.nout > 1 else (results,)
+    direct = _core.direct.get(gufunc.__name__)
+    results = direct(*arrays) if direct else NotImplemented
+    if results is NotImplemented:
+        outs = None if gufunc.nout == 1 else ()
+        results = call(op, gufunc, dict(zip(names, arrays, strict=True)), outs, {})
+    return results if gufunc.nout > 1 else (results,)
+
+
+def _remember(context: Any, gufunc: Any, operands: Arrays, results: Arrays) -> None:
+    """What the backward pass needs."""
+    arrays = (*operands, *results)
+    context.gufunc = gufunc
+    context.values = [None if torch.is_tensor(x) else x for x in arrays]
+    context.save_for_backward(*(x if torch.is_tensor(x) else None for x in arrays))
+    context.mark_non_differentiable(*(x for x in results if not x.is_floating_point()))
+    context.set_materialize_grads(False)
+
+
+def _differentiated(context: Any, grads: Arrays) -> Arrays:
+    """The gradients of the operands."""
+    arrays = tuple(
+        x if x is not None else value for x, value in zip(context.saved_tensors, context.values, strict=True)
+    )
+    if not torch.is_grad_enabled():  # nobody wants a second derivative
+        arrays, grads = (tuple(map(_detached, x)) for x in (arrays, grads))
+    operands, results = arrays[: context.gufunc.nin], arrays[context.gufunc.nin :]
+    if all(x is None for x in grads):
+        return (None,) * len(operands)
+    namespace = namespace_of_all("backward", {"results": results[0]})
+    return tuple(gradients(namespace, context.gufunc, operands, results, grads))
+
+
+def _with_mapped_first(gufunc: Any, in_dims: Arrays, operands: Arrays) -> Arrays:
+    """The operands with the dimension that torch.vmap maps as the first of their batch dimensions."""
+    inputs, _ = core_dimensions(gufunc)
+    batches = [
+        x.ndim - len(dims) - (d is not None) if torch.is_tensor(x) else 0
+        for x, d, dims in zip(operands, in_dims, inputs, strict=True)
+    ]
+    return tuple(
+        x if d is None else _widened(x.movedim(d, 0), max(batches) - batch)
+        for x, d, batch in zip(operands, in_dims, batches, strict=True)
+    )
+
+
+def _widened(x: Any, count: int) -> Any:
+    return x.reshape((x.shape[0], *(1,) * count, *x.shape[1:]))
+
+
+def _detached(x: Any) -> Any:
+    return x.detach() if hasattr(x, "detach") else x
+
+
+def _as_tensor(x: Any, like: Any, number: torch.dtype) -> Any:
+    """Numbers as tensors, too: Python's have the dtype that is computed in."""
+    if torch.is_tensor(x):
+        return x
+    if type(x) in NUMBERS:
+        return torch.full((), x, dtype=number, device=like.device)
+    return torch.from_numpy(np.array(x)).to(like.device)
+
+
+def _on_one_device(op: str, operands: dict[str, Any]) -> Any:
+    """A tensor on the device of all."""
+    name, like = next((name, x) for name, x in operands.items() if torch.is_tensor(x))
+    for other, x in operands.items():
+        if torch.is_tensor(x) and x.device != like.device:
+            raise TypeError(
+                f"{op}: {name} is a {type_name(like)} on {like.device} but {other} is a {type_name(x)} on "
+                f"{x.device}; expected arrays of one library on one device"
+            )
+    return like
+
+
+def _refuse_what_does_not_fit(op: str, gufunc: Any, operands: dict[str, Any]) -> None:
+    """With names of arguments, before an operator or torch.vmap sees them."""
+    for name, x in operands.items():
+        if torch.is_tensor(x):
+            if x.dtype == torch.bfloat16:
+                refuse_without_ml_dtypes(op, name)
+            try:
+                numpys_dtype(x.dtype)
+            except TypeError:
+                raise wrong_dtype(op, name, x.dtype) from None
+    if not all(type(n) is int for x in operands.values() for n in getattr(x, "shape", ())):
+        return  # torch.compile's symbols: the operator checks them
+    shaped = {
+        name: np.broadcast_to(np.empty((), numpys_dtype(x.dtype)), x.shape) if torch.is_tensor(x) else x
+        for name, x in operands.items()
+    }
+    explanation = explain_failure(op, gufunc, shaped, {}, {})
+    if explanation is not None:
+        raise explanation
+
+
+def numpys_dtype(dtype: torch.dtype) -> np.dtype:
+    """The same of NumPy; TypeError if there is none."""
+    if dtype == torch.bfloat16:
+        import ml_dtypes
+
+        meet(np.dtype(ml_dtypes.bfloat16))
+    return np.dtype(str(dtype).removeprefix("torch."))
+
+
+# --- operators ---------------------------------------------------------------------------------------------
+
+_library: Any = None
+_operators: dict[str, Any] = {}
+_defining = Lock()
+
+
+def operator(call: Call, gufunc: Any) -> Any:
+    """``torch.ops.smallmm.<gufunc>``."""
+    name = gufunc.__name__
+    with _defining:
+        if name not in _operators:
+            _operators[name] = _defined(call, gufunc)
+    return _operators[name]
+
+
+def _defined(call: Call, gufunc: Any) -> Any:
+    global _library
+    _library = _library or torch.library.Library("smallmm", "FRAGMENT")
+    name = gufunc.__name__
+    tensors = ", ".join(f"Tensor x{i}" for i in range(gufunc.nin))
+    results = ", ".join(["Tensor"] * gufunc.nout)
+    _library.define(f"{name}(str call, {tensors}) -> ({results})")
+    _library.impl(name, partial(_run, call, gufunc), "CompositeExplicitAutograd")
+    full = f"smallmm::{name}"
+    torch.library.register_fake(full, partial(_outline, gufunc), lib=_library)
+    torch.library.register_vmap(full, partial(_mapped, call, gufunc), lib=_library)
+    if has_rule(gufunc):
+        torch.library.register_autograd(
+            full,
+            lambda context, *grads: (None, *_differentiated(context, grads)),
+            setup_context=partial(_set_up, gufunc),
+            lib=_library,
+        )
+    return getattr(torch.ops.smallmm, name).default
+
+
+def _run(call: Call, gufunc: Any, label: str, *operands: Any) -> Any:
+    op, names = _parsed(label)
+    results = tuple(x.contiguous() for x in _computed(call, op, gufunc, names, operands))
+    return results if gufunc.nout > 1 else results[0]
+
+
+def _outline(gufunc: Any, label: str, *operands: Any) -> Any:
+    """Results without elements."""
+    op, names = _parsed(label)
+    inputs, outputs = core_dimensions(gufunc)
+    sizes: dict[str, Any] = {}
+    for name, x, dims in zip(names, operands, inputs, strict=True):
+        core = x.shape[x.ndim - len(dims) :]
+        for dim, size in zip(dims, core, strict=True):
+            if sizes.setdefault(dim, size) != size:
+                raise ValueError(f"{op}: {name} has shape {tuple(x.shape)}; expected {sizes[dim]} for {dim}")
+    batch = torch.broadcast_shapes(
+        *(x.shape[: x.ndim - len(dims)] for x, dims in zip(operands, inputs, strict=True))
+    )
+    dtypes = _output_dtypes(gufunc, operands)
+    results = tuple(
+        operands[0].new_empty((*batch, *(sizes[dim] for dim in dims)), dtype=dtype)
+        for dims, dtype in zip(outputs, dtypes, strict=True)
+    )
+    return results if gufunc.nout > 1 else results[0]
+
+
+def _output_dtypes(gufunc: Any, operands: Arrays) -> list[torch.dtype]:
+    for x in operands:
+        if torch.is_tensor(x):
+            numpys_dtype(x.dtype)
+    return [getattr(torch, dtype.name) for dtype in output_dtypes(gufunc, dict(enumerate(operands)), {})]  # type: ignore[arg-type]
+
+
+def _mapped(call: Call, gufunc: Any, info: Any, in_dims: Arrays, label: str, *operands: Any) -> Any:
+    results = operator(call, gufunc)(label, *_with_mapped_first(gufunc, in_dims[1:], operands))
+    return results, (0,) * gufunc.nout if gufunc.nout > 1 else 0
+
+
+def _set_up(gufunc: Any, ctx: Any, inputs: Arrays, output: Any) -> None:
+    _remember(ctx, gufunc, inputs[1:], output if gufunc.nout > 1 else (output,))
+
+
+def _parsed(label: str) -> tuple[str, tuple[str, ...]]:
+    """The function and the names of its operands."""
+    op, _, names = label.rstrip(")").rpartition("(")
+    return op, tuple(names.split(","))

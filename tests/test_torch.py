@@ -1,0 +1,288 @@
+"""What PyTorch follows: torch.compile and torch.export with whole graphs, torch.vmap and torch.func, tensors
+without elements. Autograd's own checks are in test_gradients.py."""
+
+import numpy as np
+import pytest
+from test_gradients import NAMES, cases
+
+import smallmm
+from smallmm import _core
+
+torch = pytest.importorskip("torch")
+
+F64 = torch.float64
+TRACED_FURTHER = {"matmul", "solve", "lu", "lstsq", "eigh", "expm", "cond"}
+CASES = cases(torch, lambda n: torch.eye(n, dtype=F64))
+
+
+def leaves(x):
+    return torch.utils._pytree.tree_leaves(x)
+
+
+def arguments(rng, name):
+    function, shapes = CASES[name]
+    return function, [torch.from_numpy(rng.standard_normal(shape)) for shape in shapes]
+
+
+def assert_equal(found, expected):
+    assert type(found) is type(expected)
+    for x, y in zip(leaves(found), leaves(expected), strict=True):
+        assert x.dtype == y.dtype
+        assert torch.equal(x, y)
+
+
+def with_gradients(function, x):
+    """The results, and the gradients of the sum of their squares."""
+    x = [y.clone().requires_grad_() for y in x]
+    results = function(*x)
+    squares = [(y * y).sum() for y in leaves(results) if y.requires_grad]
+    return results, torch.autograd.grad(sum(squares), x)
+
+
+@smallmm.fuse("(n,n),(n)->(n),()")
+def fused(a, b):
+    x = smallmm.solve(a, b[:, None])[:, 0]
+    return x, (x * b).sum()
+
+
+def mahalanobis(x, a):
+    return smallmm.mahalanobis(x, 0 * x, a @ a.mT + torch.eye(3, dtype=F64))
+
+
+class TestCompile:
+    @pytest.fixture(autouse=True)
+    def _afresh(self):
+        torch._dynamo.reset()
+        yield
+        torch._dynamo.reset()
+
+    @staticmethod
+    def compiled(function, backend="aot_eager", **options):
+        return torch.compile(function, fullgraph=True, backend=backend, **options)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_whole_graphs(self, rng, name):
+        """Of every function that has a derivative: the same bits, and the derivative."""
+        function, x = arguments(rng, name)
+        backend = "aot_eager" if name in TRACED_FURTHER else "eager"  # which ends with Dynamo, and is faster
+        found, gradients = with_gradients(self.compiled(function, backend), x)
+        expected, exact = with_gradients(function, x)
+        assert_equal(found, expected)
+        for y, z in zip(gradients, exact, strict=True):
+            torch.testing.assert_close(y, z, rtol=1e-12, atol=1e-13)
+
+    @pytest.mark.parametrize("function", [mahalanobis, lambda b, a: fused(a, b)])
+    def test_fused_functions(self, rng, function):
+        x = [torch.from_numpy(rng.standard_normal(s)) for s in [(4, 3), (4, 3, 3)]]
+        for found, expected in zip(leaves(self.compiled(function)(*x)), leaves(function(*x)), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)
+
+    def test_a_fused_function_made_later(self, rng):
+        a = torch.from_numpy(rng.standard_normal((4, 3, 3)))
+        self.compiled(lambda a: smallmm.inv(a))(a)
+        double = smallmm.fuse(twice, "(n,n)->(n,n)")
+        assert torch.equal(self.compiled(lambda a: double(a))(a), 2 * a)
+
+    def test_batches_of_any_length(self, rng):
+        """One graph for the first batch, and one for all others."""
+        graphs = []
+
+        def backend(graph, inputs):
+            graphs.append(graph)
+            return graph
+
+        compiled = self.compiled(lambda a, b: smallmm.solve(a, b), backend)
+        for n in (2, 3, 5, 9):
+            a, b = (torch.from_numpy(rng.standard_normal((n, 3, k))) for k in (3, 2))
+            assert torch.equal(compiled(a, b), smallmm.solve(a, b))
+        assert len(graphs) == 2
+
+    def test_out(self, rng):
+        def function(a):
+            x = torch.empty_like(a)
+            return smallmm.inv(a, out=x) + x
+
+        a = torch.from_numpy(rng.standard_normal((4, 3, 3)))
+        assert torch.equal(self.compiled(function)(a), 2 * smallmm.inv(a))
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, torch.bool])
+    def test_dtypes(self, rng, dtype):
+        if dtype == torch.bfloat16:
+            pytest.importorskip("ml_dtypes")
+        a = torch.from_numpy(rng.integers(-4, 5, (5, 3, 3)) + 9 * np.eye(3)).to(dtype)
+        a = torch.triu(a) if dtype == torch.bool else a
+
+        def function(a):
+            return smallmm.inv(a), smallmm.matmul(a, a), smallmm.cond(a), smallmm.svdvals(a)
+
+        assert_equal(self.compiled(function)(a), function(a))
+
+    def test_vmap_within(self, rng):
+        a = torch.from_numpy(rng.standard_normal((4, 3, 3)))
+        assert torch.equal(self.compiled(lambda a: torch.vmap(smallmm.inv)(a))(a), smallmm.inv(a))
+
+    def test_a_singular_matrix_is_nan(self):
+        a = torch.stack([torch.eye(2), torch.zeros(2, 2)])
+        assert torch.isnan(self.compiled(lambda a: smallmm.inv(a))(a)).tolist() == [
+            [[False] * 2] * 2,
+            [[True] * 2] * 2,
+        ]
+
+    def test_errors_name_the_argument(self):
+        with pytest.raises(RuntimeError, match=r"solve: b has shape \(2, 3\)"):
+            self.compiled(lambda a, b: smallmm.solve(a, b))(torch.eye(3), torch.ones(2, 3))
+
+    def test_graphs_break_elsewhere(self, rng):
+        """What reads memory has no graph: it runs between two of them."""
+        a = rng.standard_normal((2, 3, 3))
+
+        def function(x):
+            group = smallmm.Group([a[0], a[1]])
+            return x + 1, torch.from_numpy(smallmm.inv(group)[0])
+
+        found = torch.compile(function, backend="aot_eager")(torch.ones(3))[1]
+        np.testing.assert_array_equal(found, smallmm.inv(a[0]))
+
+
+def twice(a):
+    return a + a
+
+
+def test_first_call_in_a_process(run_python):
+    """PyTorch meets a fused function, and has not been told of smallmm yet."""
+    code = """
+        import smallmm, torch
+        a = 2 * torch.eye(3).repeat(5, 1, 1)
+        function = torch.compile(lambda a: smallmm.congruence(a, a), fullgraph=True, backend="eager")
+        print(function(a).sum().item())
+    """
+    assert run_python(code).stdout == "120.0\n"
+
+
+def test_export(rng):
+    class Module(torch.nn.Module):
+        def forward(self, a, b):
+            return smallmm.solve(a, b)
+
+    a, b = (torch.from_numpy(rng.standard_normal((4, 3, k))) for k in (3, 2))
+    program = torch.export.export(Module(), (a, b))
+    assert "smallmm.solve" in str(program.graph)
+    assert torch.equal(program.module()(a, b), smallmm.solve(a, b))
+
+
+class TestTransforms:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_vmap(self, rng, name):
+        function, x = arguments(rng, name)
+        stacked = [torch.stack([y, y + 1, y - 1]) for y in x]
+        found = torch.vmap(function)(*stacked)
+        for i in range(3):
+            for y, z in zip(leaves(found), leaves(function(*(s[i] for s in stacked))), strict=True):
+                torch.testing.assert_close(y[i], z, rtol=1e-10, atol=1e-11)
+
+    @pytest.mark.parametrize("name", ["solve", "lu", "eigh", "svd", "cond"])
+    def test_jacobians(self, rng, name):
+        function, x = arguments(rng, name)
+
+        def first(*x):
+            return leaves(function(*x))[0]
+
+        found = torch.func.jacrev(first, argnums=tuple(range(len(x))))(*x)
+        expected = torch.autograd.functional.jacobian(first, tuple(x))
+        for y, z in zip(found, expected, strict=True):
+            torch.testing.assert_close(y, z, rtol=1e-10, atol=1e-11)
+
+    def test_the_same_bits(self, rng):
+        a = torch.from_numpy(rng.standard_normal((5, 2, 3, 3)))
+        b = torch.from_numpy(rng.standard_normal((2, 3, 4)))
+        assert torch.equal(torch.vmap(smallmm.solve, in_dims=(0, None))(a, b), smallmm.solve(a, b))
+        assert torch.equal(torch.vmap(torch.vmap(smallmm.inv), in_dims=1, out_dims=1)(a), smallmm.inv(a))
+        vectors = torch.vmap(smallmm.solve, in_dims=(None, 1))(a[0, 0], b[0])
+        assert torch.equal(vectors, smallmm.solve(a[0, 0], b[0]).mT)
+        pair = torch.vmap(lambda a: smallmm.lu_solve(smallmm.lu_factor(a), b[0]))(a[0])
+        assert torch.equal(pair, smallmm.solve(a[0], b[0]))
+
+    def test_second_derivatives_of_each(self, rng):
+        a = torch.from_numpy(rng.standard_normal((4, 3, 3))) + 3 * torch.eye(3, dtype=F64)
+        hessian = torch.func.jacrev(torch.func.grad(lambda a: smallmm.slogdet(a).logabsdet))
+        expected = torch.func.jacrev(torch.func.grad(lambda a: torch.linalg.slogdet(a).logabsdet))
+        torch.testing.assert_close(torch.vmap(hessian)(a), torch.vmap(expected)(a))
+
+    def test_numbers_and_dtypes(self, rng):
+        a, b = torch.ones(4, 3, 3), torch.ones(3, 3, dtype=torch.float16)
+        found = torch.vmap(lambda a: smallmm.batched_matmul(a, b, alpha=2.5))(a)
+        assert torch.equal(found, smallmm.batched_matmul(a, b, alpha=2.5))
+        assert found.dtype == torch.float32
+        integers = torch.vmap(smallmm.matmul)(a.long(), a.long())
+        assert integers.dtype == F64
+
+    def test_fused_functions(self, rng):
+        a, b = (torch.from_numpy(rng.standard_normal(s)) for s in [(4, 3, 3), (4, 3)])
+        for x, y in zip(torch.vmap(fused)(a, b), fused(a, b), strict=True):
+            torch.testing.assert_close(x, y)
+
+    def test_a_singular_matrix(self):
+        a = torch.stack([torch.eye(2), torch.zeros(2, 2)])
+        with pytest.raises(smallmm.LinAlgError, match=r"inv: 1 of 2 matrices .* index \(1,\)"):
+            torch.vmap(smallmm.inv)(a)
+        assert torch.isnan(torch.vmap(lambda a: smallmm.inv_ex(a).inverse)(a)[1]).all()
+
+    def test_what_is_refused(self):
+        a = torch.eye(3).repeat(2, 1, 1)
+        with pytest.raises(TypeError, match=r"inv: a is a torch.Tensor with a derivative in forward mode"):
+            torch.func.jvp(smallmm.inv, (a,), (a,))
+        with torch.autograd.forward_ad.dual_level(), pytest.raises(TypeError, match=r"forward mode"):
+            smallmm.inv(torch.autograd.forward_ad.make_dual(a, a))
+        with pytest.raises(TypeError, match=r"qr: a .* requires a gradient, which smallmm does not compute"):
+            torch.func.grad(lambda a: smallmm.qr(a, mode="raw")[0].sum())(a)
+        with pytest.raises(ValueError, match=r"solve: b has shape \(2, 3\); expected \(\.\.\., 3, k\)"):
+            torch.vmap(smallmm.solve)(a, torch.ones(2, 2, 3))
+        with pytest.raises(TypeError, match=r"inv: a has dtype torch.complex64"):
+            torch.vmap(smallmm.inv)(a.to(torch.complex64))
+
+
+class TestMeta:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_shapes(self, rng, name):
+        function, shapes = cases(torch, lambda n: torch.eye(n, dtype=F64, device="meta"))[name]
+        x = [torch.from_numpy(rng.standard_normal(shape)) for shape in shapes]
+        expected = CASES[name][0](*x)
+        for y, z in zip(leaves(function(*(y.to("meta") for y in x))), leaves(expected), strict=True):
+            assert y.is_meta
+            assert (y.shape, y.dtype) == (z.shape, z.dtype)
+
+    def test_wrong_shapes(self):
+        with pytest.raises(ValueError, match=r"inv: a has shape \(2, 3\)"):
+            smallmm.inv(torch.empty(2, 3, device="meta"))
+
+    def test_other_devices(self):
+        x = torch.ones(2, 2)
+        with pytest.raises(TypeError, match=r"a is a torch.Tensor on cpu but b is a torch.Tensor on meta"):
+            smallmm.batched_matmul(x, x.to("meta"))
+
+
+OPERATORS = {
+    "matmul": ("matmul(x1,x2)", [(2, 3, 4), (4, 2)]),
+    "solve": ("solve(a,b)", [(2, 3, 3), (1, 3, 2)]),
+    "slogdet": ("slogdet(a)", [(0, 3, 3)]),
+    "qr_tall": ("qr(a)", [(2, 4, 3)]),
+    "lu_factor_tall": ("lu_factor(a)", [(2, 40, 3)]),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators(rng, name):
+    """PyTorch's own check of what is registered."""
+    call, shapes = OPERATORS[name]
+    gufunc = getattr(_core, name)
+    operator = operator_of(gufunc)
+    wanted = name != "lu_factor_tall"
+    x = [torch.from_numpy(rng.standard_normal(s)).requires_grad_(wanted) for s in shapes]
+    torch.library.opcheck(operator, (call, *x))
+
+
+def operator_of(gufunc):
+    from smallmm._adapters.torch_operators import operator
+    from smallmm._arrays import call
+
+    return operator(call, gufunc)
