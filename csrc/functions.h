@@ -1,11 +1,12 @@
-/* functions.h: exp, log, erf, erfc, the normal distribution and powers in double precision, for the rows of
+/* functions.h: exp, log, sin, cos, tanh, erf, the normal distribution and powers in double precision, for the rows of
  * functions.def. Plain C without branches or tables in memory, so that compilers make vectors of loops over it, and of
  * operations that IEEE 754 defines, in a fixed order, so that the bits are the same on every processor. Errors are at
- * most 1 ulp, of erf, erfc and smm_ndtr at most 2 (tests/test_functions.py).
+ * most 1 ulp, of expm1, erf, erfc and smm_ndtr at most 2 (tests/test_functions.py).
  */
 #ifndef SMM_FUNCTIONS_H
 #define SMM_FUNCTIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -22,16 +23,14 @@ SMM_SCALAR double smm_f64_of_bits(uint64_t bits) {
     return x;
 }
 
-/* e^(x + low), where low is too small to change x by more than some of its last bits.
+/* e^(x + low) = 2^k (1 + r + the result), where low is too small to change x by more than some of its last bits.
  *
- * x = k ln 2 + r, |r| <= ln 2 / 2, where k LN2_HIGH is exact; e^r by its Taylor series. Adding and subtracting ROUND
- * rounds to an integer, which stands in the last bits of the sum. 2^k is applied in two factors, so that subnormal
- * results round once. */
-SMM_SCALAR double smm_exp_of(double x, double low) {
+ * x = k ln 2 + r, |r| <= ln 2 / 2, where k LN2_HIGH is exact; e^r - 1 by its Taylor series. Adding and subtracting ROUND
+ * rounds to an integer, which stands in the last bits of the sum. */
+SMM_SCALAR double smm_reduced_exp(double x, double low, uint64_t *k, double *r_high) {
     const double ROUND = 0x1.8p52, LN2_HIGH = 0x1.62e42fefap-1, LN2_LOW = 0x1.cf79abc9e3b39p-40;
-    const double inside = x > 720 ? 720 : x < -760 ? -760 : x;
-    const double sum = __builtin_fma(inside, 0x1.71547652b82fep+0, ROUND), k = sum - ROUND;
-    const double most = __builtin_fma(-k, LN2_HIGH, inside), least = __builtin_fma(-k, LN2_LOW, low);
+    const double sum = __builtin_fma(x, 0x1.71547652b82fep+0, ROUND), whole = sum - ROUND;
+    const double most = __builtin_fma(-whole, LN2_HIGH, x), least = __builtin_fma(-whole, LN2_LOW, low);
     const double r = most + least, r_low = (most - r) + least;
     double p = 1.0 / 6227020800;
     p = __builtin_fma(p, r, 1.0 / 479001600);
@@ -45,12 +44,48 @@ SMM_SCALAR double smm_exp_of(double x, double low) {
     p = __builtin_fma(p, r, 1.0 / 24);
     p = __builtin_fma(p, r, 1.0 / 6);
     p = __builtin_fma(p, r, 0.5);
-    p = __builtin_fma(p * r, r, r_low) + r + 1;
-    const uint64_t both = smm_bits_of_f64(sum) - smm_bits_of_f64(ROUND) + 2046, first = both >> 1;
+    *k = smm_bits_of_f64(sum) - smm_bits_of_f64(ROUND);
+    *r_high = r;
+    return __builtin_fma(p * r, r, r_low);
+}
+
+/* 2^k is applied in two factors, so that subnormal results round once. */
+SMM_SCALAR double smm_exp_of(double x, double low) {
+    uint64_t k;
+    double r;
+    const double p = smm_reduced_exp(x > 720 ? 720 : x < -760 ? -760 : x, low, &k, &r) + r + 1;
+    const uint64_t both = k + 2046, first = both >> 1;
     return p * smm_f64_of_bits(first << 52) * smm_f64_of_bits((both - first) << 52);
 }
 
 SMM_SCALAR double smm_exp(double x) { return smm_exp_of(x, 0); }
+
+/* e^x - 1 = (2^k - 1) + 2^k r + 2^k p in two numbers, in halves, since 2^k may be beyond the largest number. */
+SMM_SCALAR double smm_expm1_of(double x, double *low) {
+    uint64_t k;
+    double r;
+    const double p = smm_reduced_exp(x > 710 ? 710 : x < -100 ? -100 : x, 0, &k, &r);
+    const double half = smm_f64_of_bits((k + 1022) << 52), most = half - 0.5, part = half * r;
+    const double sum = most + part, rest = __builtin_fma(half, p, part - (sum - most));
+    const double high = sum + rest;
+    *low = 2 * (rest - (high - sum));
+    return (x < 0 ? -x : x) < 0x1p-54 ? x : 2 * high;
+}
+
+SMM_SCALAR double smm_expm1(double x) {
+    double low;
+    return smm_expm1_of(x, &low);
+}
+
+/* Of a = |x|: -t / (t + 2), t = e^(-2a) - 1, or from 1 on, where that cancels, 1 - 2 / (t + 2), t = e^(2a) - 1. */
+SMM_SCALAR double smm_tanh(double x) {
+    const double a = x < 0 ? -x : x, inside = a > 22 ? 22 : a; /* beyond, it is 1; NaN stays */
+    double low;
+    const double t = smm_expm1_of(a < 1 ? -2 * inside : 2 * inside, &low), d = t + 2, d_low = t - (d - 2) + low;
+    const double ratio = -t / d, missing = __builtin_fma(-ratio, d, -t) - (low + ratio * d_low);
+    const double z = a < 1 ? ratio + missing / d : 1 - 2 / d;
+    return a < 0x1p-28 ? x : x < 0 ? -z : z;
+}
 
 /* x = 2^k m, sqrt(1/2) <= m < sqrt(2), of a positive x. */
 SMM_SCALAR double smm_split(double x, double *k) {
@@ -68,10 +103,9 @@ SMM_SCALAR double smm_special_log(double x, double log) {
     return x >= 0 ? log : x < 0 ? __builtin_nan("") : x + x;
 }
 
-/* fdlibm's: log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2))), s = f/(2 + f). */
-SMM_SCALAR double smm_log(double x) {
-    double k;
-    const double f = smm_split(x, &k) - 1, s = f / (2 + f), z = s * s, half = 0.5 * f * f;
+/* k ln 2 + log(1 + f) + low; as fdlibm: log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2))), s = f/(2 + f). */
+SMM_SCALAR double smm_log_of(double k, double f, double low) {
+    const double s = f / (2 + f), z = s * s, half = 0.5 * f * f;
     double r = 1.479819860511658591e-01;
     r = __builtin_fma(r, z, 1.531383769920937332e-01);
     r = __builtin_fma(r, z, 1.818357216161805012e-01);
@@ -79,9 +113,92 @@ SMM_SCALAR double smm_log(double x) {
     r = __builtin_fma(r, z, 2.857142874366239149e-01);
     r = __builtin_fma(r, z, 3.999999999940941908e-01);
     r = __builtin_fma(r, z, 6.666666666666735130e-01) * z;
-    const double small = s * (half + r) + k * 1.90821492927058770002e-10;
-    return smm_special_log(x, k * 6.93147180369123816490e-01 - ((half - small) - f));
+    const double small = s * (half + r) + (k * 1.90821492927058770002e-10 + low);
+    return k * 6.93147180369123816490e-01 - ((half - small) - f);
 }
+
+SMM_SCALAR double smm_log(double x) {
+    double k;
+    const double m = smm_split(x, &k);
+    return smm_special_log(x, smm_log_of(k, m - 1, 0));
+}
+
+/* log u + c/u, where u + c = 1 + x exactly. */
+SMM_SCALAR double smm_log1p(double x) {
+    const double u = 1 + x, c = x < 1 ? x - (u - 1) : 1 - (u - x);
+    double k;
+    const double m = smm_split(u, &k);
+    const double log = smm_special_log(u, smm_log_of(k, k == 0 ? x : m - 1, k == 0 ? 0 : c / u));
+    return x == 0 ? x : log;
+}
+
+/* sin(r + low) of the angle (r + low) + q pi/2, |r| <= pi/4, low a rounding error of r: by the polynomial of fdlibm's
+ * sine, or of its cosine where q is odd. */
+SMM_SCALAR double smm_sine_of(double r, double low, uint64_t q) {
+    const double z = r * r, half = 0.5 * z, most = 1 - half;
+    double s = 1.58969099521155010221e-10;
+    s = __builtin_fma(s, z, -2.50507602534068634195e-08);
+    s = __builtin_fma(s, z, 2.75573137070700676789e-06);
+    s = __builtin_fma(s, z, -1.98412698298579493134e-04);
+    s = __builtin_fma(s, z, 8.33333333332248946124e-03);
+    s = __builtin_fma(s, z, -1.66666666666666324348e-01);
+    double c = -1.13596475577881948265e-11;
+    c = __builtin_fma(c, z, 2.08757232129817482790e-09);
+    c = __builtin_fma(c, z, -2.75573143513906633035e-07);
+    c = __builtin_fma(c, z, 2.48015872894767294178e-05);
+    c = __builtin_fma(c, z, -1.38888888888741095749e-03);
+    c = __builtin_fma(c, z, 4.16666666666666019037e-02);
+    const double sine = r + (__builtin_fma(z * r, s, low) - half * low);
+    const double cosine = most + (((1 - most) - half) + (z * z * c - r * low));
+    return smm_f64_of_bits(smm_bits_of_f64(q & 1 ? cosine : sine) ^ (q & 2) << 62);
+}
+
+/* An angle too large for smm_sine, which knows pi/2 to three numbers. */
+SMM_SCALAR bool smm_is_far(double x) {
+    const double a = x < 0 ? -x : x;
+    return a > 0x1p40 && a < __builtin_inf();
+}
+
+/* sin(x + quarters pi/2): x - k pi/2 in two numbers, where x - k HIGH is exact (Cody and Waite). */
+SMM_SCALAR double smm_sine(double x, uint64_t quarters) {
+    const double ROUND = 0x1.8p52, HIGH = 0x1.921fb54442d18p+0, MIDDLE = 0x1.1a62633145c07p-54,
+                 LOW = -0x1.f1976b7ed8fbcp-110;
+    const double sum = __builtin_fma(x, 0x1.45f306dc9c883p-1, ROUND), k = sum - ROUND;
+    const double most = __builtin_fma(-k, HIGH, x), part = k * MIDDLE, rest = most - part;
+    const double rest_low =
+        ((most - rest) - part) - (__builtin_fma(k, MIDDLE, -part) + k * LOW); /* may be as large as the rest */
+    const double r = rest + rest_low, low = (rest - r) + rest_low;
+    return smm_sine_of(r, low, smm_bits_of_f64(sum) + quarters);
+}
+
+/* The same of a far angle: x = m 2^e times the bits of 2/pi of which the product has its last two bits before the
+ * point and the first 190 after it (Payne and Hanek). */
+static inline double smm_far_sine(double x, uint64_t quarters) {
+    static const uint64_t TWO_OVER_PI[] = {
+        0,                  0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
+        0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41,
+        0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7,
+        0x4f463f669e5fea2d, 0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
+    };
+    const uint64_t bits = smm_bits_of_f64(x), m = (bits & 0xfffffffffffffu) | 0x10000000000000u;
+    const uint64_t first = (bits >> 52 & 0x7ff) - 1075 + 62, shift = first % 64;
+    const uint64_t *const from = TWO_OVER_PI + first / 64;
+    uint64_t window[3];
+    for (int i = 0; i < 3; i++) window[i] = from[i] << shift | (shift ? from[i + 1] >> (64 - shift) : 0);
+    typedef unsigned __int128 pair;
+    const pair upper = (pair)m * window[1] + ((pair)m * window[2] >> 64);
+    const pair product = upper + ((pair)(m * window[0]) << 64); /* of 192 bits, the first 128 */
+    const uint64_t q = (uint64_t)((product + ((pair)1 << 125)) >> 126);
+    const __int128 fraction = (__int128)(product << 2) >> 2; /* of a quarter, -1/2 .. 1/2, in units of 2^-126 */
+    const double high = (double)fraction, low = (double)(fraction - (__int128)high) * 0x1p-126;
+    const double HIGH = 0x1.921fb54442d18p+0, MIDDLE = 0x1.1a62633145c07p-54;
+    const double t = high * 0x1p-126, r = t * HIGH, r_low = __builtin_fma(t, HIGH, -r) + (t * MIDDLE + low * HIGH);
+    return x < 0 ? smm_sine_of(-r, -r_low, quarters - q) : smm_sine_of(r, r_low, quarters + q);
+}
+
+/* Of -0 the sine is -0. */
+SMM_SCALAR double smm_sin(double x) { return x == 0 ? x : smm_sine(x, 0); }
+SMM_SCALAR double smm_cos(double x) { return smm_sine(x, 1); }
 
 /* x^y = e^(y log x), the logarithm in two numbers: log m = 2 atanh s = 2 (s + s^3/3 + ...), s = (m - 1)/(m + 1). */
 SMM_SCALAR double smm_power(double x, double y) {

@@ -168,7 +168,10 @@ def _with_all_dimensions(op: str, gufunc: Any, absent: set[str], operands: dict[
 
 
 _TRUE = ("less", "less_equal", "equal", "not_equal")
-_OURS = ("exp", "log", "erf", "erfc", "ndtr", "power", "exponent", "scaled")
+_OURS = (
+    *("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "erfc", "ndtr", "power"),
+    *("exponent", "scaled"),
+)
 
 
 def elementwise(name: str, *arrays: np.ndarray) -> Any:

@@ -13,14 +13,24 @@ mpmath.mp.prec = 200
 
 RANGES = {  # where results are normal numbers
     "exp": [(-708, 709), (-1, 1), (-1e-9, 1e-9)],
+    "expm1": [(-50, 700), (-1, 1), (-1e-9, 1e-9)],
     "log": [(1e-300, 1e300), (0.5, 2), (0.999, 1.001)],
+    "log1p": [(-0.999, 10), (-0.3, 0.5), (-1e-9, 1e-9)],
+    "sin": [(-0.8, 0.8), (-10, 10), (-1e6, 1e6), (-1e12, 1e12), (-1e20, 1e20), (-1e300, 1e300)],
+    "cos": [(-0.8, 0.8), (-10, 10), (-1e6, 1e6), (-1e12, 1e12), (-1e20, 1e20), (-1e300, 1e300)],
+    "tanh": [(-25, 25), (-1.2, 1.2), (-1e-7, 1e-7)],
     "erf": [(-6, 6), (-0.9, 0.9), (-1e-8, 1e-8), (0.8, 1.3)],
     "erfc": [(-6, 26), (-0.9, 0.9), (0.2, 0.3), (0.8, 1.3), (2.5, 3)],
     "ndtr": [(-37, 9), (-2, 2), (-0.3, 0.3)],
 }
 EXACT = {
     "exp": mpmath.exp,
+    "expm1": mpmath.expm1,
     "log": mpmath.log,
+    "log1p": mpmath.log1p,
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
+    "tanh": mpmath.tanh,
     "erf": mpmath.erf,
     "erfc": mpmath.erfc,
     "ndtr": mpmath.ncdf,
@@ -39,16 +49,19 @@ def ulps(result, exact):
 def test_error_is_at_most_two_units(name, dtype):
     rng = np.random.default_rng(7)
     for low, high in RANGES[name]:
-        if dtype == "f4" and (abs(low) > 80 or high > 80):
+        if dtype == "f4" and name in ("exp", "expm1", "log") and (abs(low) > 80 or high > 80):
             low, high = max(low, -80), min(high, 80)
         if name == "ndtr" and dtype == "f4":
             low = max(low, -12)
         if name == "erfc" and dtype == "f4":
             high = min(high, 8)
         low = max(low, 1e-30) if name == "log" and dtype == "f4" else low
+        if dtype == "f4" and name in ("sin", "cos"):
+            low, high = max(low, -1e38), min(high, 1e38)
         x = rng.uniform(low, high, 1000).astype(dtype)
-        exact = [EXACT[name](mpmath.mpf(float(v))) for v in x]
-        assert ulps(elementwise(name, x), exact) <= (2 if name in ("erf", "erfc", "ndtr") else 1)
+        with mpmath.workprec(1400 if high > 1e15 else 200):
+            exact = [EXACT[name](mpmath.mpf(float(v))) for v in x]
+        assert ulps(elementwise(name, x), exact) <= (2 if name in ("expm1", "erf", "erfc", "ndtr") else 1)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -109,6 +122,15 @@ def test_special_powers():
     np.testing.assert_allclose(ours, expected, rtol=4e-16, atol=0)
     numbers = ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(ours[numbers]), np.signbit(expected[numbers]))
+
+
+def test_angles_nearest_to_multiples_of_quarters():
+    """The double nearest to a multiple of pi/2, and others whose remainder is small."""
+    x = [6381956970095103 * 2.0**797, *(float(k * mpmath.pi / 2) for k in (1, 2, 1000003, 2**39 - 1, 2**60 + 1))]
+    x = np.array([*x, *np.negative(x), 2.0**40, np.nextafter(2.0**40, np.inf), np.finfo("f8").max])
+    with mpmath.workprec(1400):
+        assert ulps(elementwise("sin", x), [mpmath.sin(mpmath.mpf(float(v))) for v in x]) <= 1
+        assert ulps(elementwise("cos", x), [mpmath.cos(mpmath.mpf(float(v))) for v in x]) <= 1
 
 
 def test_subnormal_results():

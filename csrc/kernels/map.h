@@ -29,6 +29,9 @@ INLINE T value_of(smm_function function, T x, T y, T z) {
 INLINE void map_dense(smm_function function, T *restrict to, const T *restrict x, const T *restrict y,
                       const T *restrict z, intptr_t count) {
     for (intptr_t i = 0; i < count; i++) to[i] = value_of(function, x[i], y[i], z[i]);
+    if (function != SMM_FN_SIN && function != SMM_FN_COS) return;
+    for (intptr_t i = 0; i < count; i++) /* apart: it would not become vectors */
+        if (smm_is_far((double)x[i])) to[i] = (T)smm_far_sine((double)x[i], function == SMM_FN_COS);
 }
 
 typedef void dense_fn(T *restrict to, const T *restrict x, const T *restrict y, const T *restrict z, intptr_t count);
