@@ -80,10 +80,10 @@ def conv2d(
 
     Notes
     -----
-    2 N K P Q R S C / groups operations. The result equals, to the bit, the product by `matmul` of the im2col
-    matrix, whose columns are ordered by channel, row and column of the filter, with the matrix of filters;
-    float16 and bfloat16 are computed in float32 and rounded once. Elements in the padding are zeros of that
-    matrix: an infinite filter gives NaN there. Integers and bools are computed in float64.
+    2 N K P Q R S C / groups operations. The result equals, to the bit, the product by `matmul` of the matrix of
+    filters with the im2col matrix: the sum is over channels, then rows, then columns of a filter. float16 and
+    bfloat16 are computed in float32 and rounded once, integers and bools are computed in float64. Elements in
+    the padding are zeros of the im2col matrix: an infinite filter gives NaN there.
 
     The im2col matrix is made in tiles of 2^18 elements per thread, or of one column if that has more (S. Chetlur
     et al., "cuDNN: Efficient primitives for deep learning", 2014). Threads share the product of a tile. Filters
