@@ -1,5 +1,5 @@
-"""Two-dimensional convolutions as products: filters times columns of the im2col matrix, of which only a tile is
-in memory."""
+"""Two-dimensional convolutions as products: filters times columns of the im2col matrix, of which only a tile
+is in memory."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._adapters import on_device, type_name
+from ._adapters import library_of, on_device, type_name
 from ._adapters.base import overrides_ufuncs
 from ._arrays import call, without_labels
 from ._catalog import composed_of_others
@@ -80,14 +80,14 @@ def conv2d(
 
     Notes
     -----
-    2 N K P Q R S C / groups operations. The result equals, to the bit, the product by `matmul` of the matrix of
-    filters with the im2col matrix: the sum is over channels, then rows, then columns of a filter. float16 and
-    bfloat16 are computed in float32 and rounded once, integers and bools are computed in float64. Elements in
-    the padding are zeros of the im2col matrix: an infinite filter gives NaN there.
+    2 N K P Q R S C / groups operations. The result equals, to the bit, the product by `matmul` of the matrix
+    of filters with the im2col matrix: the sum is over channels, then rows, then columns of a filter. float16
+    and bfloat16 are computed in float32 and rounded once, integers and bools are computed in float64.
+    Elements in the padding are zeros of the im2col matrix: an infinite filter gives NaN there.
 
-    The im2col matrix is made in tiles of 2^18 elements per thread, or of one column if that has more (S. Chetlur
-    et al., "cuDNN: Efficient primitives for deep learning", 2014). Threads share the product of a tile. Filters
-    of one element, with stride 1 and without padding, are products of the images themselves.
+    The im2col matrix is made in tiles of 2^18 elements per thread, or of one column if that has more
+    (S. Chetlur et al., "cuDNN: Efficient primitives for deep learning", 2014). Threads share the product of a
+    tile. Filters of one element, with stride 1 and without padding, are multiplied by the images themselves.
 
     Examples
     --------
@@ -100,6 +100,8 @@ def conv2d(
     layout = one_of("conv2d", "layout", layout, _LAYOUTS)
     operands = {"x": without_labels(x), "w": without_labels(w)}
     for name, a in {**operands, "out": out}.items():
+        if library_of(a).is_traced(a):
+            raise TypeError(f"conv2d: {name} is a {type_name(a)}, which has no elements yet; pass its values")
         if on_device(a):
             raise TypeError(f"conv2d: {name} is a {type_name(a)} on a device; expected an array on the host")
         if overrides_ufuncs(a):
@@ -115,8 +117,8 @@ def conv2d(
 
 
 class _Convolution(Composition):
-    """The convolution of arrays of these shapes. Letters are dimensions: those of a layout, B the batch, G the
-    groups; C, H and W of the result are its filters, rows and columns."""
+    """The convolution of arrays of these shapes. Letters are dimensions: those of a layout, B the batch, G
+    the groups; C, H and W of the result are its filters, rows and columns."""
 
     def __init__(
         self,
@@ -186,8 +188,8 @@ class _Convolution(Composition):
     def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """What libraries ask for that record the call."""
         raise TypeError(
-            f"conv2d: x is a {type_name(operands[0])} of a recorded call; conv2d has no derivative and cannot be "
-            "traced: pass arrays without gradients"
+            f"conv2d: x or w, a {type_name(operands[0])}, is of a recorded call; conv2d has no derivative: pass "
+            "arrays that require none"
         )
 
     def _shapes(self, arrays: list[np.ndarray]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
@@ -201,6 +203,8 @@ class _Convolution(Composition):
         target = self._by_letters(out)
         depth = prod(w.shape[-3:])
         w = w.reshape(*w.shape[:-4], self.groups, w.shape[-4] // self.groups, depth)
+        # Where the channels of the result are last, the kernel transposes the product: filters are, too.
+        w = np.ascontiguousarray(w) if self.layout[-1] != "C" else np.ascontiguousarray(w.mT).mT
         w = np.broadcast_to(w, batch + w.shape[-3:]).reshape(count, *w.shape[-3:])
 
         # Dimensions before the channels are a stack of products, unless none is behind: then rows merge.
@@ -270,8 +274,8 @@ class _Convolution(Composition):
 
 
 def _tiles(sizes: dict[str, int], most: int) -> Iterator[dict[str, slice]]:
-    """Parts of the dimensions, of at most so many elements, which are runs: inside the dimension that is split
-    all are whole, and outside one index is taken."""
+    """Parts of the dimensions, of at most so many elements, which are runs: inside the dimension that is
+    split all are whole, and outside one index is taken."""
     if not all(sizes.values()):
         return
     ranges = []

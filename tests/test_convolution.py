@@ -84,9 +84,7 @@ def loops(x, w, groups=1, **options):
     stride, zeros, dilation = pairs(**options, kernel=w.shape[-2:])
     x = np.pad(x, [(0, 0)] * 2 + zeros)
     (n, c, *size), (k, per_group, *kernel) = x.shape, w.shape
-    p, q = (
-        (a - d * (b - 1) - 1) // t + 1 for a, b, t, d in zip(size, kernel, stride, dilation, strict=True)
-    )
+    p, q = ((a - d * (b - 1) - 1) // t + 1 for a, b, t, d in zip(size, kernel, stride, dilation, strict=True))
     result = np.zeros((n, k, p, q), x.dtype)
     for i, j, u, v in np.ndindex(result.shape):
         first = j // (k // groups) * per_group
@@ -251,7 +249,7 @@ def test_out(rng):
         assert_same_bits(out.astype("f4"), expected)
 
 
-X, W = np.ones((2, 4, 5, 6)), np.ones((6, 4, 3, 3))
+X, W, OUT = np.ones((2, 4, 5, 6)), np.ones((6, 4, 3, 3)), np.ones((2, 6, 3, 4))
 
 
 @pytest.mark.parametrize(
@@ -277,10 +275,14 @@ X, W = np.ones((2, 4, 5, 6)), np.ones((6, 4, 3, 3))
         (lambda: smallmm.conv2d(X, W, padding="full"), ValueError, "conv2d: padding is 'full'; expected"),
         (lambda: smallmm.conv2d(X, W, padding="same", stride=2), ValueError, "conv2d: stride is (2, 2)"),
         (lambda: smallmm.conv2d(X, W, layout="HWCN"), ValueError, "conv2d: layout is 'HWCN'; expected"),
-        (lambda: smallmm.conv2d(np.ones((2, *X.shape)), np.ones((3, *W.shape))), ValueError, "do not broadcast"),
+        (
+            lambda: smallmm.conv2d([X, X], [W, W, W]),
+            ValueError,
+            "conv2d: w has shape (3, 6, 4, 3, 3), whose batch",
+        ),
         (lambda: smallmm.conv2d(X, W, out=np.empty((2, 6, 3, 3))), ValueError, "expected (2, 6, 3, 4)"),
         (lambda: smallmm.conv2d(X, W, out=[0]), TypeError, "conv2d: out is a list"),
-        (lambda: smallmm.conv2d(X, W, out=np.empty((2, 6, 3, 4), int)), TypeError, "conv2d: out has dtype int64"),
+        (lambda: smallmm.conv2d(X, W, out=OUT.astype(int)), TypeError, "conv2d: out has dtype int64"),
         (
             lambda: smallmm.conv2d(X, W, out=np.broadcast_to(0.0, (2, 6, 3, 4))),
             ValueError,
@@ -293,3 +295,31 @@ X, W = np.ones((2, 4, 5, 6)), np.ones((6, 4, 3, 3))
 def test_bad_arguments_are_named(call, error, message):
     with pytest.raises(error, match=re.escape(message)):
         call()
+
+
+def test_torchs_gradients_and_dtypes(rng):
+    torch = pytest.importorskip("torch")
+    x, w = torch.ones((2, 4, 5, 6), dtype=torch.float16), torch.ones((6, 4, 3, 3), dtype=torch.float16)
+    assert smallmm.conv2d(x, w).dtype == torch.float16
+    with pytest.raises(TypeError, match="conv2d has no derivative"):
+        smallmm.conv2d(x, w.requires_grad_())
+    with torch.no_grad():
+        assert smallmm.conv2d(x, w).shape == (2, 6, 3, 4)
+
+
+def test_jaxs_arrays(jax, rng):
+    x, w = (jax.numpy.asarray(a) for a in operands(rng, (2, 3, 6, 6, 4, 3, 3), np.dtype("f4")))
+    result = smallmm.conv2d(x, w)
+    assert isinstance(result, jax.Array)
+    assert_same_bits(np.asarray(result), smallmm.conv2d(np.asarray(x), np.asarray(w)))
+    for transform in (jax.jit, jax.grad):
+        with pytest.raises(TypeError, match=r"conv2d: x is a .*, which has no elements yet"):
+            transform(lambda x: smallmm.conv2d(x, w).sum())(x)
+
+
+def test_lazy_and_fused_arrays_are_refused():
+    dask = pytest.importorskip("dask.array")
+    with pytest.raises(TypeError, match=r"conv2d: w is a dask.*; pass its values"):
+        smallmm.conv2d(X, dask.ones(W.shape))
+    with pytest.raises(TypeError, match=r"conv2d: x is a .*"):
+        smallmm.fuse(lambda x: smallmm.conv2d(x, W), "(n,c,h,w)->(n,k,p,q)")(X)
