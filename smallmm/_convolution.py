@@ -188,8 +188,8 @@ class _Convolution(Composition):
     def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """What libraries ask for that record the call."""
         raise TypeError(
-            f"conv2d: x or w, a {type_name(operands[0])}, is of a recorded call; conv2d has no derivative: pass "
-            "arrays that require none"
+            f"conv2d: x or w, a {type_name(operands[0])}, is of a recorded call; conv2d has no derivative: "
+            "pass arrays that require none"
         )
 
     def _shapes(self, arrays: list[np.ndarray]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
