@@ -1,5 +1,5 @@
-"""Convolutions of fourteen shapes of networks (DeepBench's, by P. Tillet and D. Cox, "Input-aware auto-tuning of
-compute-bound HPC kernels", 2017, Table 5) beside PyTorch, if it is installed, and im2col with a product by NumPy.
+"""Convolutions of fourteen shapes of networks (DeepBench's; P. Tillet and D. Cox, "Input-aware auto-tuning of
+compute-bound HPC kernels", 2017, Table 5) beside PyTorch, if installed, and im2col with a product by NumPy.
 
     python -m benchmarks.host.convolution                      one image of each
     python -m benchmarks.host.convolution --images 4 --shape 3 7 --threads 1
