@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         whiten,
     )
     from ._contract import contract, einsum, kron_apply, sum_factorized
+    from ._convolution import conv2d
     from ._fuse import fuse
     from ._groups import Group
 
@@ -96,6 +97,7 @@ _LATER = {
         "whiten",
     ),
     "_contract": ("contract", "einsum", "kron_apply", "sum_factorized"),
+    "_convolution": ("conv2d",),
     "_fuse": ("fuse",),
     "_groups": ("Group",),
     "numa": (),
@@ -145,6 +147,7 @@ __all__ = [
     "cond",
     "congruence",
     "contract",
+    "conv2d",
     "cross",
     "cuda",
     "det",
