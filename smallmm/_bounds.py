@@ -46,7 +46,7 @@ BOUNDS = {
     "eigh": Bound(
         "`eigh`, `eigvalsh`",
         lambda n: 20 * n,
-        "|A V - V diag(w)| <= 20 n u |A|, |V^T V - I| <= 20 n u, and each eigenvalue within 10 n u |A|",
+        "|A V - V diag(w)| <= 20 n u |A|, |V^H V - I| <= 20 n u, and each eigenvalue within 10 n u |A|",
     ),
     "svd": Bound(
         "`svd`, `svdvals`",

@@ -306,24 +306,38 @@ def _lstsq(a: np.ndarray, b: np.ndarray, rtol: np.ndarray) -> Any:
     return x, np.linalg.norm(b - a @ x, axis=0), rank, 0
 
 
-def _eigh(a: np.ndarray) -> Any:
+def _triangle(a: np.ndarray) -> np.ndarray:
+    """The lower triangle of a Hermitian matrix, of whose diagonal only real parts count."""
     a = np.tril(a)
+    np.fill_diagonal(a, a.diagonal().real)
+    return a
+
+
+def _phases(x: np.ndarray) -> np.ndarray:
+    """What makes the largest element of each column, the first of equals, positive."""
+    largest = np.take_along_axis(x, np.abs(x).argmax(axis=0)[None], axis=0)
+    if x.dtype.kind == "c":
+        return largest.conj() / np.abs(largest)
+    return np.where(largest < 0, -1, 1).astype(x.dtype)
+
+
+def _eigh(a: np.ndarray) -> Any:
+    a = _triangle(a)
     if np.isfinite(a).all():  # LAPACK promises nothing of others
         with suppress(np.linalg.LinAlgError):
             w, v = np.linalg.eigh(a)
-            largest = np.take_along_axis(v, np.abs(v).argmax(axis=0)[None], axis=0)
-            return w, np.where(largest < 0, -v, v), 0
-        return _nan_like(a[0]), _nan_like(a), 1
-    return _nan_like(a[0]), _nan_like(a), 0
+            return w, v * _phases(v), 0
+        return _nan_like(a[0].real), _nan_like(a), 1
+    return _nan_like(a[0].real), _nan_like(a), 0
 
 
 def _eigvalsh(a: np.ndarray) -> Any:
-    a = np.tril(a)
+    a = _triangle(a)
     if np.isfinite(a).all():
         with suppress(np.linalg.LinAlgError):
             return np.linalg.eigvalsh(a), 0
-        return _nan_like(a[0]), 1
-    return _nan_like(a[0]), 0
+        return _nan_like(a[0].real), 1
+    return _nan_like(a[0].real), 0
 
 
 def _svd(full_matrices: bool) -> Callable[..., Any]:
@@ -337,10 +351,9 @@ def _svd(full_matrices: bool) -> Callable[..., Any]:
                 info = 1
             else:
                 fewer = vt.T if m >= n else u
-                largest = np.take_along_axis(fewer, np.abs(fewer).argmax(axis=0)[None], axis=0)[0]
-                signs = np.where(largest < 0, -1, 1).astype(a.dtype)
-                u[:, : len(s)] *= signs
-                vt[: len(s)] *= signs[:, None]
+                phases = _phases(fewer)[0]
+                u[:, : len(s)] *= phases.conj() if m >= n else phases
+                vt[: len(s)] *= (phases if m >= n else phases.conj())[:, None]
                 return u, s, vt, 0
         k = min(m, n)
         shapes = (m, m if full_matrices else k), (k,), (n if full_matrices else k, n)
@@ -406,9 +419,9 @@ FALLBACKS = {
     "qr_raw_wide": Fallback("geqrf", _qr("raw")),
     "lstsq": Fallback("gelsy", _lstsq),
     "eigh": Fallback("syevd", _eigh),
-    "eigh_upper": Fallback("syevd", lambda a: _eigh(a.T)),
+    "eigh_upper": Fallback("syevd", lambda a: _eigh(a.conj().T)),
     "eigvalsh": Fallback("syevd", _eigvalsh),
-    "eigvalsh_upper": Fallback("syevd", lambda a: _eigvalsh(a.T)),
+    "eigvalsh_upper": Fallback("syevd", lambda a: _eigvalsh(a.conj().T)),
     "svd_tall": Fallback("gesdd", _svd(full_matrices=False)),
     "svd_wide": Fallback("gesdd", _svd(full_matrices=False)),
     "svd_full_tall": Fallback("gesdd", _svd(full_matrices=True)),

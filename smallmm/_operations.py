@@ -107,7 +107,7 @@ def _qr(u: float, a: np.ndarray, b: None, q: np.ndarray, r: np.ndarray) -> np.nd
 def _eigh(u: float, a: np.ndarray, b: None, w: np.ndarray, v: np.ndarray) -> np.ndarray:
     n = a.shape[-1]
     left = norm(a @ v - v * w[..., None, :]) / norm(a)
-    return np.maximum(left, norm(v.mT @ v - np.eye(n))) / (BOUNDS["eigh"](n) * u)
+    return np.maximum(left, norm(adjoint(v) @ v - np.eye(n))) / (BOUNDS["eigh"](n) * u)
 
 
 def _eigvalsh(u: float, a: np.ndarray, b: None, w: np.ndarray) -> np.ndarray:

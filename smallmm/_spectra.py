@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of symmetric matrices."""
+"""Eigenvalues and eigenvectors of symmetric and Hermitian matrices."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -39,12 +39,13 @@ class EigvalshExResult(NamedTuple):
 def eigh(
     a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None
 ) -> EighResult:
-    """Eigenvalues and eigenvectors of each symmetric matrix of a stack: A V = V diag(w).
+    """Eigenvalues and eigenvectors of each symmetric or Hermitian matrix of a stack: A V = V diag(w).
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        A stack of symmetric matrices, of which only one triangle is read.
+        A stack of symmetric or, if complex, Hermitian matrices, of which only one triangle is read, and
+        of the diagonal only the real part.
     UPLO : {"L", "U"}
         Whether that is the lower or the upper one.
     out : (array of shape (..., n), array of shape (..., n, n)), optional
@@ -53,9 +54,10 @@ def eigh(
     Returns
     -------
     EighResult
-        ``eigenvalues``, shape (..., n): ascending.
+        ``eigenvalues``, shape (..., n): real and ascending.
         ``eigenvectors``, shape (..., n, n): column j belongs to eigenvalue j. Columns are orthonormal. The
-        component of largest magnitude of each, the first of equals, is positive.
+        component of largest magnitude of each, the first of equals, is positive; of complex ones it is
+        real and positive.
 
     Raises
     ------
@@ -75,14 +77,15 @@ def eigh(
 
     Notes
     -----
-    Householder tridiagonalisation and implicit QR with Wilkinson's shift, in a fixed order. Bits do not
-    depend on the batch, the neighbours, strides, threads or the instruction set, except for the portable
-    kernels on a CPU without FMA. ``|A V - V diag(w)|_1 <= 20 n u |A|_1``, ``|V^T V - I|_1 <= 20 n u``, and
-    each eigenvalue is within ``10 n u |A|_1``. Eigenvalues much smaller than the largest therefore have fewer
+    Householder tridiagonalisation (LAPACK's sytrd, hetrd), which leaves a real matrix, and implicit QR with
+    Wilkinson's shift (steqr), in a fixed order. Bits do not depend on the batch, the neighbours, strides, threads or the instruction set, except for the portable
+    kernels on a CPU without FMA. ``|A V - V diag(w)|_1 <= 20 n u |A|_1``, ``|V^H V - I|_1 <= 20 n u``, and
+    each eigenvalue is within ``10 n u |A|_1``; of complex matrices three times as much. Eigenvalues much smaller than the largest therefore have fewer
     correct digits, as in LAPACK. No intermediate result over- or underflows.
 
     NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
-    eigenvalues any orthonormal basis may be returned. About 9 n^3 operations per matrix. Orders above 32 go
+    eigenvalues any orthonormal basis may be returned. About 9 n^3 operations per matrix, of
+    complex ones 24 n^3. Orders above 32 go
     to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other bits.
 
     Examples
@@ -119,12 +122,13 @@ def eigh_ex(
 
 @computed_by("eigvalsh", "eigvalsh_upper")
 def eigvalsh(a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: Any = None) -> Any:
-    """Eigenvalues of each symmetric matrix of a stack.
+    """Eigenvalues of each symmetric or Hermitian matrix of a stack.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        A stack of symmetric matrices, of which only one triangle is read.
+        A stack of symmetric or, if complex, Hermitian matrices, of which only one triangle is read, and
+        of the diagonal only the real part.
     UPLO : {"L", "U"}
         Whether that is the lower or the upper one.
     out : array, shape (..., n), optional
@@ -133,7 +137,7 @@ def eigvalsh(a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: Any = Non
     Returns
     -------
     array, shape (..., n)
-        Ascending. Up to order 32 they are those of `eigh`, bit for bit.
+        Real and ascending. Up to order 32 they are those of `eigh`, bit for bit.
 
     Raises
     ------

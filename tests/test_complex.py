@@ -164,6 +164,64 @@ def test_qr_has_a_real_diagonal(isa, dtype, rng):
         assert_close(found_tau, their_tau, dtype)
 
 
+def hermitian(rng, n, dtype):
+    """Stacks of Hermitian matrices: whole numbers, diagonal, rank one, far from 1, real, with pairs of
+    equal eigenvalues."""
+    x, column = normal(rng, (20, n, n), dtype), normal(rng, (5, n, 1), dtype)
+    a = x + x.conj().mT
+    far = real(dtype).type(2.0**40)
+    q = np.linalg.qr(x[:3]).Q
+    twice = (q * (np.arange(n) // 2)) @ q.conj().mT
+    stacks = (a, np.round(a), a[:2] * np.eye(n), column @ column.conj().mT, a[:2] * far, a[:2] / far,
+              a[:3].real + 0j, twice)  # fmt: skip
+    a = np.concatenate(stacks).astype(dtype)
+    return (np.tril(a, -1) + np.tril(a, -1).conj().mT + a.real * np.eye(n)).astype(dtype)
+
+
+def norms(x):
+    """1-norms in extended precision."""
+    return np.abs(x).sum(-2).max(-1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 13, 17, 31, 32, 33])
+def test_eigh(isa, dtype, n, rng):
+    a = hermitian(rng, n, dtype)
+    w, v, info = smallmm.eigh_ex(a)
+    assert not info.any()
+    assert (w.dtype, v.dtype) == (real(dtype), dtype)
+    assert (np.diff(w) >= 0).all()
+    wide, vectors = a.astype(np.clongdouble), v.astype(np.clongdouble)
+    limit = bound("eigh", dtype, n)
+    assert (norms(wide @ vectors - vectors * w[:, None, :]) <= limit * norms(wide)).all()
+    assert (norms(vectors.conj().mT @ vectors - np.eye(n)) <= limit).all()
+    largest = np.take_along_axis(v, np.abs(vectors).argmax(-2, keepdims=True), -2)
+    assert n > 32 or (np.abs(largest.imag) <= np.finfo(dtype).eps).all()
+    assert (largest.real > 0).all()
+    exact = np.linalg.eigvalsh(a.astype(np.complex128))
+    assert (np.abs(w - exact).max(-1) <= limit * norms(wide)).all()
+    values = smallmm.eigvalsh(a)
+    if n <= 32:
+        assert_same_bits(values, w)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 32, 33])
+def test_triangles_of_hermitian_matrices(isa, dtype, n, rng):
+    """Only one is read, and of the diagonal the real part; NaN stays in its matrix."""
+    a = hermitian(rng, n, dtype)
+    expected = smallmm.eigh(a)
+    lower = np.where(np.tri(n, dtype=bool), a, np.nan) + (7j * np.eye(n)).astype(dtype)
+    upper = np.where(np.tri(n, dtype=bool).T, a, np.nan) + (7j * np.eye(n)).astype(dtype)
+    for found in (smallmm.eigh(lower), smallmm.eigh(upper, UPLO="U")):
+        assert_same_bits(found.eigenvalues, expected.eigenvalues)
+        assert_same_bits(found.eigenvectors, expected.eigenvectors)
+    a[3, n - 1, 0] = complex(0, np.inf) if n > 1 else np.inf
+    w, v, info = smallmm.eigh_ex(a)
+    assert not info.any()
+    assert np.isnan(w[3]).all()
+    assert (np.isnan(v[3].real) & np.isnan(v[3].imag)).all()
+    assert_same_bits(np.delete(v, 3, 0), np.delete(expected.eigenvectors, 3, 0))
+
+
 @pytest.mark.parametrize("n", [33, 50])
 def test_orders_beyond_the_kernels(dtype, n, rng):
     a = normal(rng, (2, n, n), dtype) + n * np.eye(n, dtype=dtype)
@@ -246,8 +304,6 @@ HERMITIAN = {"assume_a": "her"}
 REFUSED = [
     ("lstsq", "a", lambda z: smallmm.lstsq(z, np.ones(3))),
     ("lstsq", "b", lambda z: smallmm.lstsq(z.real, z)),
-    ("eigh", "a", smallmm.eigh),
-    ("eigvalsh_ex", "a", smallmm.eigvalsh_ex),
     ("svd", "a", smallmm.svd),
     ("svdvals", "a", smallmm.svdvals),
     ("pinv", "a", smallmm.pinv),
@@ -275,7 +331,7 @@ def test_refused(op, name, call):
 def test_what_is_refused_is_listed():
     """docs/limits.md names them."""
     assert set(core.operations) - set(core.complex_operations) == {
-        "LSTSQ", "EIGH", "EIGVALSH", "SVD", "SVD_FULL", "SVDVALS",
+        "LSTSQ", "SVD", "SVD_FULL", "SVDVALS",
         "SOLVE_POS", "SOLVE_SYM", "LDL", "LDL_SOLVE", "SOLVE_TRIDIAGONAL", "SOLVE_BANDED", "SOLVEH_BANDED",
         "LU_RCOND", "BACKWARD_ERROR", "REFINE",
     }  # fmt: skip

@@ -26,6 +26,32 @@ INLINE mask lane_normal(vec x) {
 #define SCALE_DOWN 0x1p-100f
 #endif
 
+/* Magnitudes this far from 1 are brought near it before anything is squared. */
+#if defined(SMM_KERNELS_F64)
+enum { FAR_EXPONENT = 200, MOST_EXPONENT = 1000 };
+#define ROUNDOFF ((T)0x1p-53)
+#else
+enum { FAR_EXPONENT = 20, MOST_EXPONENT = 120 };
+#define ROUNDOFF ((T)0x1p-24)
+#endif
+
+/* A power of two that brings x to about 1, if it is far from it, finite and not zero. */
+static T scale_to_one(T x) {
+    const T far = (T)ldexp(1, FAR_EXPONENT);
+    if (!(x > 0) || isinf(x) || (x >= 1 / far && x <= far)) return 1;
+    const int e = ilogb(x);
+    return (T)ldexp(1, e > MOST_EXPONENT ? -MOST_EXPONENT : e < -MOST_EXPONENT ? MOST_EXPONENT : -e);
+}
+
+INLINE vec lane_scale_to_one(vec x) {
+    const T far = (T)ldexp(1, FAR_EXPONENT);
+    if (!lane_any(~(lane_greater(x, lane_set(1 / far)) & lane_greater(lane_set(far), x)))) return lane_set(1);
+    T lane[LANES];
+    lane_store(lane, x);
+    for (int l = 0; l < LANES; l++) lane[l] = scale_to_one(lane[l]);
+    return lane_load(lane);
+}
+
 INLINE vec lane_negate(vec x) { return lane_sub(lane_set(-(T)0), x); }
 
 #if !defined(SMM_LANE_PAIRS) /* a block row is a whole vector */
@@ -374,4 +400,25 @@ SHARED void KERNEL(lanes_spoil)(const smm_operand *c, intptr_t q, uint32_t bad, 
 INLINE void lanes_spoil(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols, intptr_t count) {
     const mask bad = ~lane_equal(info, lane_set(0));
     if (__builtin_expect(lane_any(bad), 0)) KERNEL(lanes_spoil)(c, q, lane_bits(bad), rows, cols, count);
+}
+
+/* An m x n matrix in each lane; rows begin `step` vectors apart. */
+typedef struct lanes_matrix {
+    vec *at;
+    intptr_t m, n, step;
+} lanes_matrix;
+
+/* Rows a multiple of 32 vectors apart would share so few sets of the L1 cache that a column evicts itself: these begin
+ * one vector further apart. */
+enum { CROWDED_ROW = 32 };
+INLINE intptr_t row_step(intptr_t n) { return n % CROWDED_ROW ? n : n + 1; }
+
+/* Rows from dense to `step` apart, and back. */
+INLINE void spread_rows(lanes_matrix a) {
+    for (intptr_t i = a.m - 1; i > 0 && a.step != a.n; i--)
+        for (intptr_t j = a.n - 1; j >= 0; j--) a.at[i * a.step + j] = a.at[i * a.n + j];
+}
+INLINE void gather_rows(lanes_matrix a, intptr_t n) {
+    for (intptr_t i = 1; i < a.m && a.step != n; i++)
+        for (intptr_t j = 0; j < n; j++) a.at[i * n + j] = a.at[i * a.step + j];
 }

@@ -2,32 +2,6 @@
  * LANES matrices side by side. Each lane has pivots and a rank of its own: columns are exchanged and tails taken lane
  * by lane, by selection. */
 
-/* Magnitudes this far from 1 are brought near it before anything is squared. */
-#if defined(SMM_KERNELS_F64)
-enum { FAR_EXPONENT = 200, MOST_EXPONENT = 1000 };
-#define ROUNDOFF ((T)0x1p-53)
-#else
-enum { FAR_EXPONENT = 20, MOST_EXPONENT = 120 };
-#define ROUNDOFF ((T)0x1p-24)
-#endif
-
-/* A power of two that brings x to about 1, if it is far from it, finite and not zero. */
-static T scale_to_one(T x) {
-    const T far = (T)ldexp(1, FAR_EXPONENT);
-    if (!(x > 0) || isinf(x) || (x >= 1 / far && x <= far)) return 1;
-    const int e = ilogb(x);
-    return (T)ldexp(1, e > MOST_EXPONENT ? -MOST_EXPONENT : e < -MOST_EXPONENT ? MOST_EXPONENT : -e);
-}
-
-INLINE vec lane_scale_to_one(vec x) {
-    const T far = (T)ldexp(1, FAR_EXPONENT);
-    if (!lane_any(~(lane_greater(x, lane_set(1 / far)) & lane_greater(lane_set(far), x)))) return lane_set(1);
-    T lane[LANES];
-    lane_store(lane, x);
-    for (int l = 0; l < LANES; l++) lane[l] = scale_to_one(lane[l]);
-    return lane_load(lane);
-}
-
 /* What a lane's matrix is, once factored: A P = Q (R; 0), and the first `rank` rows of R = (T 0) H_0 H_1 ... */
 typedef struct lstsq_factors {
     lanes_matrix a;                                /* R above the reflectors of Q; and, right of T, of H */

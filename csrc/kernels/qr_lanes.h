@@ -130,27 +130,6 @@ INLINE void reflect(reflection h, vec *x, intptr_t step, intptr_t cols, const bo
         KERNEL(reflect)(h, x, step, cols, fresh);
 }
 
-/* An m x n matrix in each lane; rows begin `step` vectors apart. */
-typedef struct lanes_matrix {
-    vec *at;
-    intptr_t m, n, step;
-} lanes_matrix;
-
-/* Rows a multiple of 32 vectors apart would share so few sets of the L1 cache that a column evicts itself: these begin
- * one vector further apart. */
-enum { CROWDED_ROW = 32 };
-INLINE intptr_t row_step(intptr_t n) { return n % CROWDED_ROW ? n : n + 1; }
-
-/* Rows from dense to `step` apart, and back. */
-INLINE void spread_rows(lanes_matrix a) {
-    for (intptr_t i = a.m - 1; i > 0 && a.step != a.n; i--)
-        for (intptr_t j = a.n - 1; j >= 0; j--) a.at[i * a.step + j] = a.at[i * a.n + j];
-}
-INLINE void gather_rows(lanes_matrix a, intptr_t n) {
-    for (intptr_t i = 1; i < a.m && a.step != n; i++)
-        for (intptr_t j = 0; j < n; j++) a.at[i * n + j] = a.at[i * a.step + j];
-}
-
 /* Step k: column k of A becomes r_kk and v, the columns right of it H A. */
 INLINE void qr_step(lanes_matrix a, vec *tau, intptr_t k, const bool unrolled) {
     vec *x = a.at + k * a.step + k;

@@ -18,6 +18,8 @@ LIST(lu_solve_numbers);
 LIST(triangular_numbers);
 LIST(cholesky_numbers);
 LIST(qr_numbers);
+LIST(eigh_numbers);
+LIST(eigvalsh_numbers);
 #undef LIST
 
 #define LIST(stem) {stem##_list, 1}
@@ -34,7 +36,9 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_CHOLESKY] = LIST(cholesky_numbers),
               [SMM_OP_QR] = LIST(qr_numbers),
               [SMM_OP_QR_R] = LIST(qr_numbers),
-              [SMM_OP_QR_RAW] = LIST(qr_numbers)},
+              [SMM_OP_QR_RAW] = LIST(qr_numbers),
+              [SMM_OP_EIGH] = LIST(eigh_numbers),
+              [SMM_OP_EIGVALSH] = LIST(eigvalsh_numbers)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

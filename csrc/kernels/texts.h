@@ -27,6 +27,7 @@
 #include "pack.h"
 #include "qr_lanes.h"
 #include "lstsq_lanes.h"
+#include "eigh_sweeps.h"
 #include "eigh_lanes.h"
 #include "svd_lanes.h"
 #include "triangular_lanes.h"

@@ -12,5 +12,7 @@
 #include "triangular_numbers.h"
 #include "cholesky_numbers.h"
 #include "qr_numbers.h"
+#include "eigh_sweeps.h"
+#include "eigh_numbers.h"
 
 #include "table_complex.h"

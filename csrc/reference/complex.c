@@ -291,8 +291,8 @@ static double sum_of_squares(smm_dtype t, const number *x, intptr_t step, intptr
     return fma_in(t, x[0].im, x[0].im, fma_in(t, x[0].re, x[0].re, round_in(t, re + im)));
 }
 
-/* H = I - tau v v^H, v_0 = 1, of which H^H x = (beta, 0, 0, ...), beta real. As LAPACK's larfg. */
-static number reflector(smm_dtype t, number *x, intptr_t step, intptr_t count) {
+/* As LAPACK's larfg. */
+number smm_reflector_of_numbers(smm_dtype t, number *x, intptr_t step, intptr_t count) {
     bool nothing = x[0].im == 0;
     for (intptr_t i = 1; i < count; i++) nothing &= is_zero(x[i * step]);
     if (nothing) return zero;
@@ -329,7 +329,7 @@ static void factor_scaled(const smm_call *call, intptr_t q, double scale, reflec
             f->a[i * n + j] = scaled(f->dtype, get_number(&call->a, f->dtype, q, i, j), scale);
     for (intptr_t k = 0; k < least(m, n); k++) {
         number *x = f->a + k * n + k;
-        f->tau[k] = reflector(f->dtype, x, n, m - k);
+        f->tau[k] = smm_reflector_of_numbers(f->dtype, x, n, m - k);
         for (intptr_t j = 1; j < n - k; j++) reflect(f->dtype, x, n, conjugate(f->tau[k]), x + j, n, m - k);
     }
 }
@@ -387,6 +387,8 @@ void smm_reference_complex(const smm_call *call) {
         case SMM_OP_QR:
         case SMM_OP_QR_R:
         case SMM_OP_QR_RAW: by_reflectors(call, q); break;
+        case SMM_OP_EIGH:
+        case SMM_OP_EIGVALSH: smm_reference_hermitian(call, q); break;
         default: break; /* no operation on complex matrices */
         }
 }

@@ -2,16 +2,10 @@
  * Wilkinson's shift (LAPACK's sytrd, orgtr and steqr; Golub and Van Loan, Matrix Computations, section 8.3). */
 #include "reference.h"
 
-/* As in csrc/kernels/eigh_lanes.h. */
+/* As in csrc/kernels/eigh_sweeps.h. */
 enum { SWEEPS = 30 };
 
-/* A, of which only the upper triangle counts, then V; T, of the diagonal d and what is beside it. */
-typedef struct spectrum {
-    smm_dtype dtype;
-    intptr_t n;
-    matrix a;
-    double d[SMM_MOST_ORDER], e[SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
-} spectrum;
+typedef smm_spectrum spectrum;
 
 /* Off-diagonal elements up to this are zero: their squares would lose digits. */
 static const double least_offdiagonal[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-55, [SMM_F64] = 0x1p-450};
@@ -111,7 +105,7 @@ static double wilkinson_shift(smm_dtype dtype, double d, double e, double d_next
 
 /* Columns i and i + 1 of V. */
 static void rotate_columns(spectrum *x, intptr_t i, double c, double s) {
-    for (intptr_t row = 0; row < x->n; row++) {
+    for (intptr_t row = 0; row < x->height; row++) {
         const double left = x->a[row][i], right = x->a[row][i + 1];
         x->a[row][i] = fma_in(x->dtype, s, right, round_in(x->dtype, c * left));
         x->a[row][i + 1] = fma_in(x->dtype, -s, left, round_in(x->dtype, c * right));
@@ -142,8 +136,7 @@ static void sweep_block(spectrum *x, intptr_t from, intptr_t to) {
     x->e[to - 1] = to - from == 1 ? 0 : g;
 }
 
-/* How many elements beside the diagonal are not negligible when the matrix is given up. */
-static intptr_t diagonalise(spectrum *x) {
+intptr_t smm_diagonalise(spectrum *x) {
     intptr_t left = 0, from, to;
     for (intptr_t sweep = 0; sweep < SWEEPS * x->n && find_block(x, &from, &to); sweep++) sweep_block(x, from, to);
     for (intptr_t i = 0; i < x->n - 1; i++) left += x->e[i] != 0;
@@ -162,11 +155,16 @@ static double sign_of(const spectrum *x, intptr_t j) {
 
 _Static_assert(offsetof(smm_call, eigh.w) == offsetof(smm_call, eigvalsh.w), "EIGVALSH has the w of EIGH");
 
-/* Ascending, equal eigenvalues in the order in which they were found. Zeros are positive. */
+intptr_t smm_place_of_value(const spectrum *x, intptr_t j) {
+    intptr_t place = 0;
+    for (intptr_t i = 0; i < x->n; i++) place += x->d[i] < x->d[j] || (i < j && x->d[i] == x->d[j]);
+    return place;
+}
+
+/* Zeros are positive. */
 static void put_spectrum(const smm_call *call, intptr_t q, const spectrum *x, double back) {
     for (intptr_t j = 0; j < x->n; j++) {
-        intptr_t place = 0;
-        for (intptr_t i = 0; i < x->n; i++) place += x->d[i] < x->d[j] || (i < j && x->d[i] == x->d[j]);
+        const intptr_t place = smm_place_of_value(x, j);
         put(&call->eigh.w, x->dtype, q, place, 0, round_in(x->dtype, x->d[j] * back) + 0.0);
         const double sign = sign_of(x, j);
         for (intptr_t i = 0; i < x->n && call->op == SMM_OP_EIGH; i++)
@@ -182,14 +180,14 @@ static void put_nan(const smm_call *call, intptr_t q) {
 }
 
 void smm_reference_eigh(const smm_call *call) {
-    spectrum x = {.dtype = call->dtype, .n = call->n};
+    spectrum x = {.dtype = call->dtype, .n = call->n, .height = call->n};
     for (intptr_t q = 0; q < call->batch; q++) {
         intptr_t info = 0;
         const double back = get_scaled(call, q, &x);
         if (!isnan(back)) {
             tridiagonalise(&x);
             form_q(&x);
-            info = diagonalise(&x);
+            info = smm_diagonalise(&x);
         }
         if (isnan(back) || info)
             put_nan(call, q);

@@ -79,4 +79,15 @@ static inline void put_number(const smm_operand *x, smm_dtype t, intptr_t q, int
     smm_put(im, real, v.im);
 }
 
+/* complex.c: H = I - tau v v^H, v_0 = 1, of which H^H x = (beta, 0, 0, ...), beta real, in place of x; the result is
+ * tau. */
+number smm_reflector_of_numbers(smm_dtype t, number *x, intptr_t step, intptr_t count);
+
+/* hermitian.c: EIGH and EIGVALSH of matrix q. */
+void smm_reference_hermitian(const smm_call *call, intptr_t q);
+
+/* hermitian.c: multiply x by a number of magnitude 1 so that the element of largest magnitude, the first of equals, is
+ * positive. Zeros are positive. */
+void smm_turn_largest(smm_dtype t, number *x, intptr_t count);
+
 #endif

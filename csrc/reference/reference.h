@@ -43,6 +43,19 @@ void smm_factor(smm_factors *f);                                     /* A become
 void smm_column_of_q(const smm_factors *f, intptr_t j, double *q);   /* q = column j of H_0 H_1 ... */
 double smm_length(smm_dtype dtype, const double *x, intptr_t count); /* |x|_2, scaled where squares are tiny */
 
+/* eigh.c: a symmetric tridiagonal T of the diagonal d and what is beside it, and a matrix that its rotations multiply:
+ * A, of which only the upper triangle counts, then V; of complex numbers its real parts above its imaginary ones. */
+typedef struct smm_spectrum {
+    smm_dtype dtype;
+    intptr_t n, height;
+    double a[2 * SMM_MOST_ORDER][SMM_MOST_ORDER];
+    double d[SMM_MOST_ORDER], e[SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
+} smm_spectrum;
+/* d becomes the eigenvalues; how many elements beside it are not negligible when the matrix is given up. */
+intptr_t smm_diagonalise(smm_spectrum *x);
+/* Ascending, equal eigenvalues in the order in which they were found. */
+intptr_t smm_place_of_value(const smm_spectrum *x, intptr_t j);
+
 /* Elements of float32 are exact in double, so one text serves both. */
 static inline double get(const smm_operand *x, smm_dtype dtype, intptr_t q, intptr_t i, intptr_t j) {
     return smm_get((const char *)x->data + q * x->batch + i * x->row + j * x->col, dtype);

@@ -15,7 +15,7 @@ constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int PITCH = N | 1; /* lanes have rows, or columns: either way in different banks */
 constexpr bool VECTORS = SMM_OP == SMM_OP_EIGH, UPPER = SMM_FORM & 1;
 
-/* As in csrc/kernels/eigh_lanes.h. */
+/* As in csrc/kernels/eigh_sweeps.h. */
 constexpr int SWEEPS = 30;
 constexpr T UNIT = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24), FLOOR = static_cast<T>(DOUBLE ? 0x1p-450 : 0x1p-55);
 constexpr T FLOOR_SQUARED = static_cast<T>(DOUBLE ? 0x1p-900 : 0x1p-110);
