@@ -51,7 +51,7 @@ BOUNDS = {
     "svd": Bound(
         "`svd`, `svdvals`",
         lambda n: 20 * n,
-        "|A - U diag(s) Vh| <= 20 n u |A|, |U^T U - I| and |Vh Vh^T - I| <= 20 n u, and each singular value "
+        "|A - U diag(s) Vh| <= 20 n u |A|, |U^H U - I| and |Vh Vh^H - I| <= 20 n u, and each singular value "
         "within 10 n u |A|; n is the larger size",
     ),
     "det": Bound(

@@ -120,7 +120,7 @@ def _svd(u: float, a: np.ndarray, b: None, left: np.ndarray, s: np.ndarray, righ
     """`right` is V transposed."""
     n = a.shape[-1]
     off = norm(a - (left * s[..., None, :]) @ right) / norm(a)
-    for q in (left.mT @ left, right @ right.mT):
+    for q in (adjoint(left) @ left, right @ adjoint(right)):
         off = np.maximum(off, norm(q - np.eye(n)))
     return off / (BOUNDS["svd"](n) * u)
 

@@ -106,16 +106,22 @@ INLINE void numbers_load_and_factor(const smm_call *call, intptr_t q, num *a, nu
         for (intptr_t j = i; j < n; j++) a[i * n + j] = num_scale(a[i * n + j], back);
 }
 
-/* All columns of Q = H_0 H_1 ..., as many at a time as there is room for. */
+/* Columns j .. j+width-1 of Q = H_0 H_1 ..., of the factors of an m x n matrix. */
+static void KERNEL(numbers_form_q)(num *x, intptr_t j, intptr_t width, const num *a, const num *tau, intptr_t m,
+                                   intptr_t n) {
+    for (intptr_t e = 0; e < m * width; e++) x[e] = num_set(e / width == j + e % width);
+    for (intptr_t k = least(least(m, n), j + width) - 1; k >= 0; k--) {
+        const intptr_t first = k > j ? k - j : 0; /* columns before are zero from row k on */
+        KERNEL(numbers_reflect)(a + k * n + k, n, tau[k], x + k * width + first, width, m - k, width - first);
+    }
+}
+
+/* All columns of Q, as many at a time as there is room for. */
 INLINE void numbers_store_q(const smm_call *call, intptr_t q, const num *a, const num *tau, num *x, intptr_t count) {
     const intptr_t m = call->m, n = call->n, most = NUMBERS / m;
     for (intptr_t j = 0, width; j < call->k; j += width) {
         width = least(most, call->k - j);
-        for (intptr_t e = 0; e < m * width; e++) x[e] = num_set(e / width == j + e % width);
-        for (intptr_t k = least(least(m, n), j + width) - 1; k >= 0; k--) {
-            const intptr_t first = k > j ? k - j : 0; /* columns before are zero from row k on */
-            KERNEL(numbers_reflect)(a + k * n + k, n, tau[k], x + k * width + first, width, m - k, width - first);
-        }
+        KERNEL(numbers_form_q)(x, j, width, a, tau, m, n);
         const smm_operand c = numbers_columns(call->qr.q, j);
         KERNEL(numbers_store)(&c, q, x, m, width, count);
     }

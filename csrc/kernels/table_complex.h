@@ -22,6 +22,13 @@ LIST(eigh_numbers);
 LIST(eigvalsh_numbers);
 #undef LIST
 
+/* A kernel that says how much room it takes. */
+#define ROOMY(stem) \
+    static const smm_kernel stem##_list[] = { \
+        {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), any_needs, SMM_MEMORY, 0, KERNEL(svd_numbers_room)}}
+ROOMY(svd_numbers);
+ROOMY(svdvals_numbers);
+
 #define LIST(stem) {stem##_list, 1}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .lists = {[SMM_OP_MATMUL] = LIST(matmul_pairs),
@@ -38,7 +45,10 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_QR_R] = LIST(qr_numbers),
               [SMM_OP_QR_RAW] = LIST(qr_numbers),
               [SMM_OP_EIGH] = LIST(eigh_numbers),
-              [SMM_OP_EIGVALSH] = LIST(eigvalsh_numbers)},
+              [SMM_OP_EIGVALSH] = LIST(eigvalsh_numbers),
+              [SMM_OP_SVD] = LIST(svd_numbers),
+              [SMM_OP_SVD_FULL] = LIST(svd_numbers),
+              [SMM_OP_SVDVALS] = LIST(svdvals_numbers)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

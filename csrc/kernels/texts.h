@@ -29,6 +29,7 @@
 #include "lstsq_lanes.h"
 #include "eigh_sweeps.h"
 #include "eigh_lanes.h"
+#include "svd_sweeps.h"
 #include "svd_lanes.h"
 #include "triangular_lanes.h"
 #include "banded_lanes.h"

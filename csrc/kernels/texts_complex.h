@@ -14,5 +14,7 @@
 #include "qr_numbers.h"
 #include "eigh_sweeps.h"
 #include "eigh_numbers.h"
+#include "svd_sweeps.h"
+#include "svd_numbers.h"
 
 #include "table_complex.h"

@@ -275,11 +275,7 @@ static void by_triangles(const smm_call *call, intptr_t q) {
 
 /* --- QR --- */
 
-typedef struct reflectors {
-    smm_dtype dtype;
-    intptr_t m, n;
-    number a[SMM_MOST_ORDER * SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
-} reflectors;
+typedef smm_reflectors reflectors;
 
 /* The sum of the squares of real parts and that of imaginary parts, and those of x_0. */
 static double sum_of_squares(smm_dtype t, const number *x, intptr_t step, intptr_t count) {
@@ -322,16 +318,37 @@ static void reflect(smm_dtype t, const number *v, intptr_t step_v, number factor
     for (intptr_t i = 1; i < count; i++) x[i * step] = subtract_product(t, v[i * step_v], w, x[i * step]);
 }
 
-static void factor_scaled(const smm_call *call, intptr_t q, double scale, reflectors *f) {
+void smm_factor_numbers(reflectors *f) {
     const intptr_t m = f->m, n = f->n;
-    for (intptr_t i = 0; i < m; i++)
-        for (intptr_t j = 0; j < n; j++)
-            f->a[i * n + j] = scaled(f->dtype, get_number(&call->a, f->dtype, q, i, j), scale);
     for (intptr_t k = 0; k < least(m, n); k++) {
         number *x = f->a + k * n + k;
         f->tau[k] = smm_reflector_of_numbers(f->dtype, x, n, m - k);
         for (intptr_t j = 1; j < n - k; j++) reflect(f->dtype, x, n, conjugate(f->tau[k]), x + j, n, m - k);
     }
+}
+
+void smm_column_of_numbers(const reflectors *f, intptr_t j, number *x) {
+    const intptr_t m = f->m, n = f->n;
+    for (intptr_t i = 0; i < m; i++) x[i] = i == j ? one : zero;
+    for (intptr_t k = least(j, least(m, n) - 1); k >= 0; k--)
+        reflect(f->dtype, f->a + k * n + k, n, f->tau[k], x + k, 1, m - k);
+}
+
+double smm_length_of_numbers(smm_dtype t, const number *x, intptr_t count) {
+    const smm_squares limit = smm_squares_of(t);
+    const double squares = sum_of_squares(t, x, 1, count);
+    if (!(squares < limit.low)) return round_in(t, sqrt(squares));
+    number y[SMM_MOST_ORDER];
+    for (intptr_t i = 0; i < count; i++) y[i] = scaled(t, x[i], limit.up);
+    return round_in(t, round_in(t, sqrt(sum_of_squares(t, y, 1, count))) * limit.down);
+}
+
+static void factor_scaled(const smm_call *call, intptr_t q, double scale, reflectors *f) {
+    const intptr_t m = f->m, n = f->n;
+    for (intptr_t i = 0; i < m; i++)
+        for (intptr_t j = 0; j < n; j++)
+            f->a[i * n + j] = scaled(f->dtype, get_number(&call->a, f->dtype, q, i, j), scale);
+    smm_factor_numbers(f);
 }
 
 /* As in qr.c. */
@@ -365,9 +382,8 @@ static void by_reflectors(const smm_call *call, intptr_t q) {
     for (intptr_t i = 0; i < call->k; i++)
         for (intptr_t j = 0; j < n; j++) put_number(r, t, q, i, j, i < p && i <= j ? f.a[i * n + j] : zero);
     for (intptr_t j = 0; j < call->k && call->op == SMM_OP_QR; j++) {
-        number x[SMM_MOST_ORDER * SMM_MOST_ORDER]; /* column j of H_0 H_1 ... */
-        for (intptr_t i = 0; i < m; i++) x[i] = i == j ? one : zero;
-        for (intptr_t k = least(j, p - 1); k >= 0; k--) reflect(t, f.a + k * n + k, n, f.tau[k], x + k, 1, m - k);
+        number x[SMM_MOST_ORDER * SMM_MOST_ORDER];
+        smm_column_of_numbers(&f, j, x);
         for (intptr_t i = 0; i < m; i++) put_number(&call->qr.q, t, q, i, j, x[i]);
     }
 }
@@ -389,6 +405,9 @@ void smm_reference_complex(const smm_call *call) {
         case SMM_OP_QR_RAW: by_reflectors(call, q); break;
         case SMM_OP_EIGH:
         case SMM_OP_EIGVALSH: smm_reference_hermitian(call, q); break;
+        case SMM_OP_SVD:
+        case SMM_OP_SVD_FULL:
+        case SMM_OP_SVDVALS: smm_reference_svd_numbers(call, q); break;
         default: break; /* no operation on complex matrices */
         }
 }
