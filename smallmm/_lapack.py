@@ -12,6 +12,7 @@ from ._shapes import (
     arithmetic,
     fixed_signature,
     has_kernel,
+    is_complex,
     is_rectangular,
     output_dtypes,
     output_shapes,
@@ -31,6 +32,8 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, An
     """``gufunc(*operands.values(), *outs.values())``, whatever the order."""
     dtypes = output_dtypes(gufunc, operands, {})
     computed = arithmetic(dtypes[0])
+    if any(map(is_complex, operands.values())):
+        computed = np.result_type(computed, np.complex64)
     arrays = [np.asarray(x) if name == "pivots" else np.asarray(x, computed) for name, x in operands.items()]
     named = dict(zip(operands, arrays, strict=True))
     function = FALLBACKS[gufunc.__name__].function
@@ -357,7 +360,8 @@ def _svd(full_matrices: bool) -> Callable[..., Any]:
                 return u, s, vt, 0
         k = min(m, n)
         shapes = (m, m if full_matrices else k), (k,), (n if full_matrices else k, n)
-        return *(np.full(shape, np.nan, a.dtype) for shape in shapes), info
+        u, s, vt = (np.empty(shape, x.dtype) for shape, x in zip(shapes, (a, a.real, a), strict=True))
+        return _nan_like(u), _nan_like(s), _nan_like(vt), info
 
     return svd
 
@@ -366,8 +370,8 @@ def _svdvals(a: np.ndarray) -> Any:
     if np.isfinite(a).all():
         with suppress(np.linalg.LinAlgError):
             return np.linalg.svd(a, compute_uv=False), 0
-        return np.full(min(a.shape), np.nan, a.dtype), 1
-    return np.full(min(a.shape), np.nan, a.dtype), 0
+        return np.full(min(a.shape), np.nan, a.real.dtype), 1
+    return np.full(min(a.shape), np.nan, a.real.dtype), 0
 
 
 class Fallback(NamedTuple):

@@ -183,7 +183,14 @@ def norms(x):
     return np.abs(x).sum(-2).max(-1)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 13, 17, 31, 32, 33])
+def assert_positive(x):
+    """Of each column an element of largest magnitude, but for rounding, is real and positive."""
+    size, eps = np.abs(x), np.finfo(x.dtype).eps
+    largest = size >= size.max(-2, keepdims=True) * (1 - 8 * eps)
+    assert (largest & (np.abs(x.imag) <= 2 * eps) & (x.real > 0)).any(-2).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 17, 32, 33])
 def test_eigh(isa, dtype, n, rng):
     a = hermitian(rng, n, dtype)
     w, v, info = smallmm.eigh_ex(a)
@@ -194,14 +201,13 @@ def test_eigh(isa, dtype, n, rng):
     limit = bound("eigh", dtype, n)
     assert (norms(wide @ vectors - vectors * w[:, None, :]) <= limit * norms(wide)).all()
     assert (norms(vectors.conj().mT @ vectors - np.eye(n)) <= limit).all()
-    largest = np.take_along_axis(v, np.abs(vectors).argmax(-2, keepdims=True), -2)
-    assert n > 32 or (np.abs(largest.imag) <= np.finfo(dtype).eps).all()
-    assert (largest.real > 0).all()
+    assert_positive(v)
     exact = np.linalg.eigvalsh(a.astype(np.complex128))
     assert (np.abs(w - exact).max(-1) <= limit * norms(wide)).all()
     values = smallmm.eigvalsh(a)
     if n <= 32:
         assert_same_bits(values, w)
+    assert (np.abs(values - w).max(-1) <= limit * norms(wide)).all()
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 32, 33])
@@ -223,15 +229,15 @@ def test_triangles_of_hermitian_matrices(isa, dtype, n, rng):
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 1), (2, 2), (3, 3), (8, 8), (17, 17), (32, 32), (5, 2), (2, 5), (60, 9), (9, 60), (40, 33)]
+    "shape", [(1, 1), (3, 3), (8, 8), (32, 32), (5, 2), (2, 5), (40, 9), (9, 40), (34, 33)]
 )
 @pytest.mark.parametrize("full", [False, True])
 def test_svd(isa, dtype, shape, full, rng):
     m, n = shape
-    x = normal(rng, (12, m, n), dtype)
+    x = normal(rng, (5, m, n), dtype)
     graded = x[:3] * np.geomspace(1, 1e-6, n)
     rank_one = x[:3, :, :1] @ x[:3, :1].conj()
-    a = np.concatenate((x, np.round(x), graded, rank_one, 0 * x[:1], x[:2].real + 0j)).astype(dtype)
+    a = np.concatenate((x, np.round(x[:2]), graded, rank_one[:1], 0 * x[:1], x[:1].real + 0j)).astype(dtype)
     u, s, vh, info = smallmm.svd_ex(a, full_matrices=full)
     assert not info.any()
     assert (u.dtype, s.dtype, vh.dtype) == (dtype, real(dtype), dtype)
@@ -243,13 +249,11 @@ def test_svd(isa, dtype, shape, full, rng):
     assert (np.diff(s) <= 0).all()
     exact = np.linalg.svdvals(a.astype(np.complex128))
     assert (np.abs(s - exact).max(-1) <= limit * norms(wide)).all()
-    fewer = right[:, :k].mT if m >= n else left[..., :k]
-    largest = np.take_along_axis(fewer, np.abs(fewer).argmax(-2, keepdims=True), -2)
-    assert (np.abs(largest.imag) <= 4 * np.finfo(dtype).eps).all()
-    assert (largest.real > 0).all()
+    assert_positive(vh[:, :k].mT if m >= n else u[..., :k])
     values = smallmm.svdvals(a)
     if k <= 32:
         assert_same_bits(values, s)
+    assert (np.abs(values - s).max(-1) <= limit * norms(wide)).all()
     a[2, -1, 0] = complex(0, np.nan)
     again = smallmm.svd_ex(a, full_matrices=full)
     assert not again.info.any()
