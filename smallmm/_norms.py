@@ -273,9 +273,7 @@ def cond(x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: A
     if dimensions(x) > 1 and prod(shape[-2:]) == 0:
         raise np.linalg.LinAlgError(f"cond: x has shape {tuple(shape)}; expected matrices with elements")
     signature = "(m,n)->(),()" if order in (2, -2) else "(n,n)->(),()"
-    composition = Composition(
-        "cond", signature, partial(_cond, order), (REAL, np.int32), takes_complex=order not in (2, -2, "nuc")
-    )
+    composition = Composition("cond", signature, partial(_cond, order), (REAL, np.int32), takes_complex=True)
     return checked("cond", composed(composition, {"x": x}, (out,)), NOT_ORTHOGONAL)
 
 
@@ -377,7 +375,9 @@ def _matrix_norm(op: str, x: Any, axis: tuple[Any, ...], keepdims: Any, order: A
     if order in (-1, -2, -inf) and prod(shape[axis] for axis in axes) == 0:
         raise ValueError(f"{op}: x has shape {tuple(shape)}; expected matrices with elements for ord < 0")
     if order in (2, -2, "nuc"):
-        composition = Composition(op, "(m,n)->(),()", partial(_norm_of_values, order), (None, np.int32))
+        composition = Composition(
+            op, "(m,n)->(),()", partial(_norm_of_values, order), (REAL, np.int32), takes_complex=True
+        )
     else:
         composition = Composition(
             op, "(m,n)->()", partial(_norm_of_matrices, order), (REAL,), takes_complex=True

@@ -78,9 +78,10 @@ def eigh(
     Notes
     -----
     Householder tridiagonalisation (LAPACK's sytrd, hetrd), which leaves a real matrix, and implicit QR with
-    Wilkinson's shift (steqr), in a fixed order. Bits do not depend on the batch, the neighbours, strides, threads or the instruction set, except for the portable
-    kernels on a CPU without FMA. ``|A V - V diag(w)|_1 <= 20 n u |A|_1``, ``|V^H V - I|_1 <= 20 n u``, and
-    each eigenvalue is within ``10 n u |A|_1``; of complex matrices three times as much. Eigenvalues much smaller than the largest therefore have fewer
+    Wilkinson's shift (steqr), in a fixed order. Bits do not depend on the batch, the neighbours, strides,
+    threads or the instruction set, except for the portable kernels on a CPU without FMA. ``|A V - V
+    diag(w)|_1 <= 20 n u |A|_1``, ``|V^H V - I|_1 <= 20 n u``, and each eigenvalue is within ``10 n u |A|_1``;
+    of complex matrices three times as much. Eigenvalues much smaller than the largest therefore have fewer
     correct digits, as in LAPACK. No intermediate result over- or underflows.
 
     NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal

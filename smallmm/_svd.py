@@ -87,16 +87,17 @@ def svd(a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = Tru
     wide matrix is transposed. Its columns are sorted by length, and QR gives R. Plane rotations then make the
     rows of R orthogonal, in sweeps of which every round rotates disjoint pairs, until no pair's cosine is
     above max(k, 4) u, of complex matrices max(2 k, 4) u; there one row of a pair is first multiplied by the
-    number of magnitude 1 that makes their product real. The lengths of the rows are the singular values. QR of the rows gives V, and QR of A V
-    gives U, so both are orthonormal for any rank. Bits do not depend on the batch, the neighbours, strides,
-    threads or the instruction set, except for the portable kernels on a CPU without FMA.
+    number of magnitude 1 that makes their product real. The lengths of the rows are the singular values. QR
+    of the rows gives V, and QR of A V gives U, so both are orthonormal for any rank. Bits do not depend on
+    the batch, the neighbours, strides, threads or the instruction set, except for the portable kernels on a
+    CPU without FMA.
 
     With n the larger of both sizes, ``|A - U diag(S) Vh|_1 <= 20 n u |A|_1``, ``|U^H U - I|_1 <= 20 n u``,
     ``|Vh Vh^H - I|_1 <= 20 n u``, and each singular value is within ``10 n u |A|_1``; of complex matrices
-    three times as much. Singular values of
-    graded matrices are better than that: if A = B D with D diagonal (B D with m >= n, D B with m < n), the
-    relative error of each depends on the condition of B alone, down to 2^-400 of the largest (2^-40 in
-    float32). LAPACK's small singular values have no correct digit there. No intermediate result overflows.
+    three times as much. Singular values of graded matrices are better than that: if A = B D with D diagonal
+    (B D with m >= n, D B with m < n), the relative error of each depends on the condition of B alone, down to
+    2^-400 of the largest (2^-40 in float32). LAPACK's small singular values have no correct digit there. No
+    intermediate result overflows.
 
     NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
     singular values any orthonormal basis may be returned. About 4 m n k + 40 k^3 operations per matrix,

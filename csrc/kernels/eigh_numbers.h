@@ -41,8 +41,8 @@ INLINE vec hermitian_load(const smm_call *call, intptr_t q, num *a, intptr_t n, 
     return lane_select(finite, lane_div(lane_set(1), scale), lane_set(NAN));
 }
 
-/* B = H^H B H, of order `count`, H = I - tau v v^H: w = tau B v, w = w - |tau|^2 (v^H B v) / 2 v, B = B - v w^H - w v^H.
- * v_0 = 1. */
+/* B = H^H B H, of order `count`, H = I - tau v v^H: w = tau B v, w = w - |tau|^2 (v^H B v) / 2 v, B = B - v w^H - w
+ * v^H. v_0 = 1. */
 static void KERNEL(hermitian_reflect)(num *b, intptr_t step, const num *v, num *w, num tau, intptr_t count) {
     num sum = b[0];
     for (intptr_t j = 1; j < count; j++) {
@@ -164,8 +164,7 @@ static void KERNEL(hermitian_arrange)(eigh_stack *x, intptr_t n, bool vectors) {
     for (intptr_t j = 0; j < n; j++) {
         vec *const re = x->a + j, *const im = re + step;
         numbers_largest most = {num_set(1), lane_set(0), lane_set(-1)};
-        for (intptr_t i = 0; i < n; i++)
-            numbers_consider(&most, (num){re[PARTS * i * step], im[PARTS * i * step]}, i);
+        for (intptr_t i = 0; i < n; i++) numbers_consider(&most, (num){re[PARTS * i * step], im[PARTS * i * step]}, i);
         const num phase = numbers_phase(&most);
         for (intptr_t i = 0; i < n; i++) {
             const num y = numbers_turn(&most, phase, (num){re[PARTS * i * step], im[PARTS * i * step]}, i);

@@ -1,6 +1,6 @@
 /* eigh_sweeps.h: eigenvalues of symmetric tridiagonal matrices, LANES of them side by side, and the rotations of what
- * becomes the eigenvectors: implicit QR with Wilkinson's shift (LAPACK's steqr; Golub and Van Loan, Matrix Computations,
- * section 8.3). For eigh_lanes.h and eigh_numbers.h.
+ * becomes the eigenvectors: implicit QR with Wilkinson's shift (LAPACK's steqr; Golub and Van Loan, Matrix
+ * Computations, section 8.3). For eigh_lanes.h and eigh_numbers.h.
  *
  * Each lane is at work on a block of its own: rotations outside of it are the identity, which changes at most the sign
  * of a zero, and in the end all zeros are positive. So lanes that are done do not notice those that are not. Two groups
@@ -205,8 +205,8 @@ INLINE void eigh_sweep(eigh_stack *x, eigh_turns *turns, const int groups, eigh_
     while (vectors && rows->count) eigh_rotate_some(rows, step);
 }
 
-/* d becomes w, the `height` rows of V are rotated; info: how many e_i are not yet negligible when a matrix is given up. Groups that have no
- * vectors share their turns. */
+/* d becomes w, the `height` rows of V are rotated; info: how many e_i are not yet negligible when a matrix is given up.
+ * Groups that have no vectors share their turns. */
 INLINE void eigh_iterate(eigh_stack *x, eigh_turns *turns, intptr_t n, intptr_t height, const int groups,
                          const bool vectors, const bool unrolled) {
     const intptr_t step = eigh_step(n, unrolled), most = EIGH_SWEEPS * n;

@@ -1,5 +1,5 @@
-/* hermitian.c: eigenvalues and eigenvectors of Hermitian matrices, by the method of eigh.c: Householder reflectors leave
- * a T that is real (LAPACK's hetrd and ungtr). */
+/* hermitian.c: eigenvalues and eigenvectors of Hermitian matrices, by the method of eigh.c: Householder reflectors
+ * leave a T that is real (LAPACK's hetrd and ungtr). */
 #include "number.h"
 
 /* A^T above the diagonal, then the reflectors, then Q = H_0 H_1 ... */
@@ -33,9 +33,7 @@ static double get_scaled(const smm_call *call, intptr_t q, hermitian *x) {
 }
 
 /* b_ij, i and j from k on, of which the upper triangle has b_ji. */
-static number element(const hermitian *x, intptr_t i, intptr_t j) {
-    return i < j ? conjugate(x->a[i][j]) : x->a[j][i];
-}
+static number element(const hermitian *x, intptr_t i, intptr_t j) { return i < j ? conjugate(x->a[i][j]) : x->a[j][i]; }
 
 /* B = H^H B H, of the rows and columns from k on: w = tau B v, w = w - |tau|^2 (v^H B v) / 2 v, B = B - v w^H - w v^H.
  * v, of which v_k = 1, is right of the diagonal in row k - 1. */

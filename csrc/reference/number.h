@@ -89,9 +89,9 @@ typedef struct smm_reflectors {
     intptr_t m, n;
     number a[SMM_MOST_ORDER * SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
 } smm_reflectors;
-void smm_factor_numbers(smm_reflectors *f);                                   /* A becomes R above the reflectors */
-void smm_column_of_numbers(const smm_reflectors *f, intptr_t j, number *x);   /* x = column j of H_0 H_1 ... */
-double smm_length_of_numbers(smm_dtype t, const number *x, intptr_t count);   /* |x|_2, scaled where squares are tiny */
+void smm_factor_numbers(smm_reflectors *f);                                 /* A becomes R above the reflectors */
+void smm_column_of_numbers(const smm_reflectors *f, intptr_t j, number *x); /* x = column j of H_0 H_1 ... */
+double smm_length_of_numbers(smm_dtype t, const number *x, intptr_t count); /* |x|_2, scaled where squares are tiny */
 
 /* singular.c: SVD, SVD_FULL and SVDVALS of matrix q. */
 void smm_reference_svd_numbers(const smm_call *call, intptr_t q);
