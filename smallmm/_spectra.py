@@ -85,9 +85,8 @@ def eigh(
     correct digits, as in LAPACK. No intermediate result over- or underflows.
 
     NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
-    eigenvalues any orthonormal basis may be returned. About 9 n^3 operations per matrix, of
-    complex ones 24 n^3. Orders above 32 go
-    to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other bits.
+    eigenvalues any orthonormal basis may be returned. About 9 n^3 operations per matrix, of complex ones 24
+    n^3. Orders above 32 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other bits.
 
     Examples
     --------

@@ -100,9 +100,9 @@ def svd(a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = Tru
     intermediate result overflows.
 
     NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
-    singular values any orthonormal basis may be returned. About 4 m n k + 40 k^3 operations per matrix,
-    of complex ones four times as many.
-    Larger matrices go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other bits.
+    singular values any orthonormal basis may be returned. About 4 m n k + 40 k^3 operations per matrix, of
+    complex ones four times as many. Larger matrices go to NumPy's LAPACK, one matrix at a time: correct, but
+    slower, and with other bits.
 
     Examples
     --------
