@@ -539,8 +539,8 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
     Notes
     -----
     Results have the bits of the separate calls of smallmm and NumPy, except that exp, log, sin, erf, powers
-    and sums are smallmm's own: errors of at most 3 ulp, and sums in a fixed order. The fused function does the
-    operations of its steps.
+    and sums are smallmm's own: errors of at most 3 ulp, and sums in a fixed order. The fused function does
+    the operations of its steps.
 
     The function is recorded once for each combination of core shapes, dtypes and keywords. On a CUDA device,
     where PyTorch or JAX record derivatives, and beyond order 32, the steps run one after the other.

@@ -200,7 +200,7 @@ def linsolve(
     ----------
     a : array_like, shape (..., n, n)
         A stack of matrices, of which only the triangle or the band that `assume_a` names is read. General
-        matrices may be rectangular: then X minimises |A X - B|, as by `lstsq`.
+        matrices may be rectangular: then X minimises ``|A X - B|``, as by `lstsq`.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     assume_a : str or None

@@ -126,7 +126,10 @@ def test_special_powers():
 
 def test_angles_nearest_to_multiples_of_quarters():
     """The double nearest to a multiple of pi/2, and others whose remainder is small."""
-    x = [6381956970095103 * 2.0**797, *(float(k * mpmath.pi / 2) for k in (1, 2, 1000003, 2**39 - 1, 2**60 + 1))]
+    x = [
+        6381956970095103 * 2.0**797,
+        *(float(k * mpmath.pi / 2) for k in (1, 2, 1000003, 2**39 - 1, 2**60 + 1)),
+    ]
     x = np.array([*x, *np.negative(x), 2.0**40, np.nextafter(2.0**40, np.inf), np.finfo("f8").max])
     with mpmath.workprec(1400):
         assert ulps(elementwise("sin", x), [mpmath.sin(mpmath.mpf(float(v))) for v in x]) <= 1
