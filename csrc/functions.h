@@ -25,8 +25,8 @@ SMM_SCALAR double smm_f64_of_bits(uint64_t bits) {
 
 /* e^(x + low) = 2^k (1 + r + the result), where low is too small to change x by more than some of its last bits.
  *
- * x = k ln 2 + r, |r| <= ln 2 / 2, where k LN2_HIGH is exact; e^r - 1 by its Taylor series. Adding and subtracting ROUND
- * rounds to an integer, which stands in the last bits of the sum. */
+ * x = k ln 2 + r, |r| <= ln 2 / 2, where k LN2_HIGH is exact; e^r - 1 by its Taylor series. Adding and subtracting
+ * ROUND rounds to an integer, which stands in the last bits of the sum. */
 SMM_SCALAR double smm_reduced_exp(double x, double low, uint64_t *k, double *r_high) {
     const double ROUND = 0x1.8p52, LN2_HIGH = 0x1.62e42fefap-1, LN2_LOW = 0x1.cf79abc9e3b39p-40;
     const double sum = __builtin_fma(x, 0x1.71547652b82fep+0, ROUND), whole = sum - ROUND;
@@ -175,10 +175,26 @@ SMM_SCALAR double smm_sine(double x, uint64_t quarters) {
  * point and the first 190 after it (Payne and Hanek). */
 static inline double smm_far_sine(double x, uint64_t quarters) {
     static const uint64_t TWO_OVER_PI[] = {
-        0,                  0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
-        0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41,
-        0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7,
-        0x4f463f669e5fea2d, 0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
+        0,
+        0xa2f9836e4e441529,
+        0xfc2757d1f534ddc0,
+        0xdb6295993c439041,
+        0xfe5163abdebbc561,
+        0xb7246e3a424dd2e0,
+        0x06492eea09d1921c,
+        0xfe1deb1cb129a73e,
+        0xe88235f52ebb4484,
+        0xe99c7026b45f7e41,
+        0x3991d639835339f4,
+        0x9c845f8bbdf9283b,
+        0x1ff897ffde05980f,
+        0xef2f118b5a0a6d1f,
+        0x6d367ecf27cb09b7,
+        0x4f463f669e5fea2d,
+        0x7527bac7ebe5f17b,
+        0x3d0739f78a5292ea,
+        0x6bfb5fb11f8d5d08,
+        0x56033046fc7b6bab,
     };
     const uint64_t bits = smm_bits_of_f64(x), m = (bits & 0xfffffffffffffu) | 0x10000000000000u;
     const uint64_t first = (bits >> 52 & 0x7ff) - 1075 + 62, shift = first % 64;
