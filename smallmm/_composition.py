@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._shapes import NUMBERS, arithmetic, broadcast_shapes, core_dimensions, meet
+from ._shapes import NUMBERS, arithmetic, broadcast_shapes, core_dimensions, is_complex, meet
 
 # Elements of the largest operand in a block: without a temporary of its size, with one or two, or with many
 NO_TEMPORARIES = 1 << 62
@@ -141,6 +141,11 @@ def constant(xp: Any, values: Any, like: Any) -> Any:
     from array_api_compat import device
 
     return xp.asarray(np.asarray(values).tolist(), dtype=like.dtype, device=device(like))
+
+
+def real_part(xp: Any, x: Any) -> Any:
+    """Of an operand that is real, but was given the dtype of complex ones."""
+    return xp.real(x) if is_complex(x) else x
 
 
 def identity(xp: Any, n: int, like: Any) -> Any:

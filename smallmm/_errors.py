@@ -11,6 +11,7 @@ from ._shapes import (
     broadcast_shapes,
     core_dimensions,
     is_bfloat16,
+    is_complex,
     output_dtypes,
     takes_complex,
 )
@@ -100,6 +101,13 @@ def shown(x: Any) -> str:
         return f"a {type(x).__name__} of shape {shape}"
     text = repr(x)
     return text if len(text) <= 60 else f"a {type(x).__name__}"
+
+
+def refuse_complex(op: str, name: str, x: Any) -> None:
+    """For an argument that is real though others are complex."""
+    array = x if hasattr(x, "dtype") else np.asarray(x)
+    if is_complex(array):
+        raise wrong_dtype(op, name, array.dtype)
 
 
 def wrong_dtype(op: str, name: str, dtype: Any, takes_complex: bool = False, where: str = "") -> TypeError:

@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 from ._calls import checked, several
 from ._catalog import composed_of_others
 from ._compose import composed, count, dtype_name, extreme
-from ._composition import MANY_TEMPORARIES, Composition, constant, identity
-from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, shown
+from ._composition import MANY_TEMPORARIES, Composition, constant, identity, real_part
+from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, refuse_complex, shown
 from ._exponential import exponential
 from ._options import flag, integer
 from ._products import batched_matmul
+from ._shapes import is_complex
 from ._spectra import eigh_ex
 from ._svd import svd_ex
 from ._systems import inv_ex
@@ -119,8 +120,8 @@ def pinv(
     rcond : array_like, optional
         NumPy's older name for `rtol`.
     hermitian : bool
-        Whether the matrices are symmetric. Then only the lower triangle is read, and the result is symmetric
-        to the bit.
+        Whether the matrices are symmetric or, if complex, Hermitian. Then only the lower triangle is read,
+        and the result is symmetric, or Hermitian, to the bit.
     out : array, shape (..., n, m), optional
         Where the result is written.
 
@@ -143,7 +144,7 @@ def pinv(
 
     Notes
     -----
-    ``V diag(1 / s) U^T``, of the singular values s that do not count as zero. The operations of `svd` or
+    ``V diag(1 / s) U^H``, of the singular values s that do not count as zero. The operations of `svd` or
     `eigh`, and 2 m n min(m, n) operations per matrix. NumPy's default tolerance is 1e-15.
 
     Examples
@@ -155,12 +156,14 @@ def pinv(
     if rcond is not None and rtol is not None:
         raise ValueError("pinv: rcond and rtol are both given; expected one of them")
     tolerance = rcond if rtol is None else rtol
+    if tolerance is not None:
+        refuse_complex("pinv", "rtol" if rcond is None else "rcond", tolerance)
     operands = {"a": a} if tolerance is None else {"a": a, "rtol": tolerance}
     hermitian = flag("pinv", "hermitian", hermitian)
     given, taken = ("(n,n)", "(n,n)") if hermitian else ("(m,n)", "(n,m)")
     signature = f"{given}{',()' * (len(operands) - 1)}->{taken},()"
     function = _pinv_of_symmetric if hermitian else _pinv
-    composition = Composition("pinv", signature, function, (None, np.int32))
+    composition = Composition("pinv", signature, function, (None, np.int32), takes_complex=True)
     reason = NOT_CONVERGED if hermitian else NOT_ORTHOGONAL
     return checked("pinv", composed(composition, operands, (out,)), reason)
 
@@ -174,8 +177,8 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
     a : array_like, shape (..., n, n)
         A stack of square matrices.
     assume_a : {"gen", "sym"}
-        "sym": the matrices are symmetric. Then only the lower triangle is read, and the result is symmetric
-        to the bit. SciPy's longer words are accepted too.
+        "sym": the matrices are symmetric or, if complex, Hermitian. Then only the lower triangle is read,
+        and so is the result, to the bit. SciPy's longer words are accepted too.
     out : array, shape (..., n, n), optional
         Where the result is written. It may be, or overlap, the input.
 
@@ -203,7 +206,7 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
     5.1, with norms instead of estimates). One formula evaluates all degrees, in a fixed order. About 30 n^3
     operations per matrix, and 2 n^3 for each squaring. On a GPU the call waits for the number of squarings.
 
-    Symmetric matrices: ``V diag(exp(w)) V^T``, with the w and V of `eigh`. The exponentials are NumPy's, or
+    Symmetric matrices: ``V diag(exp(w)) V^H``, with the w and V of `eigh`. The exponentials are NumPy's, or
     on a GPU those of the caller's library.
 
     Bits do not depend on the batch, the neighbours, strides or threads. A NaN or an infinity makes the result
@@ -230,7 +233,7 @@ def sqrtm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        A stack of symmetric matrices, of which the lower triangle is read.
+        A stack of symmetric or, if complex, Hermitian matrices, of which the lower triangle is read.
     assume_a : {"sym"}
         Required: smallmm has no roots of general matrices. SciPy's longer words are accepted too.
     out : array, shape (..., n, n), optional
@@ -239,7 +242,7 @@ def sqrtm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -
     Returns
     -------
     array, shape (..., n, n)
-        The root that is positive semidefinite, symmetric to the bit.
+        The root that is positive semidefinite, symmetric or Hermitian to the bit.
 
     Raises
     ------
@@ -260,7 +263,7 @@ def sqrtm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -
 
     Notes
     -----
-    ``V diag(sqrt(w)) V^T``, with the w and V of `eigh`. Eigenvalues that are negative but within its error
+    ``V diag(sqrt(w)) V^H``, with the w and V of `eigh`. Eigenvalues that are negative but within its error
     count as zero. About 11 n^3 operations per matrix, in a fixed order: bits do not depend on the batch, the
     neighbours, strides or threads.
 
@@ -297,7 +300,7 @@ def logm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        A stack of symmetric matrices, of which the lower triangle is read.
+        A stack of symmetric or, if complex, Hermitian matrices, of which the lower triangle is read.
     assume_a : {"sym"}
         Required: smallmm has no logarithms of general matrices. SciPy's longer words are accepted too.
     out : array, shape (..., n, n), optional
@@ -323,7 +326,7 @@ def logm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
 
     Notes
     -----
-    ``V diag(log(w)) V^T``, with the w and V of `eigh`. About 11 n^3 operations per matrix. Eigenvalues have
+    ``V diag(log(w)) V^H``, with the w and V of `eigh`. About 11 n^3 operations per matrix. Eigenvalues have
     errors of up to ``10 n u |A|``, so the logarithm of one that is c times smaller than the largest has an
     error of about ``10 n u c``. The logarithms of eigenvalues are NumPy's, or on a GPU those of the caller's
     library. Bits do not depend on the batch, the neighbours, strides or threads.
@@ -361,7 +364,7 @@ def powm(a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: Any 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        A stack of symmetric matrices, of which the lower triangle is read.
+        A stack of symmetric or, if complex, Hermitian matrices, of which the lower triangle is read.
     p : float
         The exponent.
     assume_a : {"sym"}
@@ -464,21 +467,39 @@ def _of_symmetric_ex(op: str, a: Any, function: Callable[..., Any], out: Any) ->
 
 def _composition(op: str, function: Callable[..., Any]) -> Composition:
     of_matrices = partial(_by_eigenvalues, function)
-    return Composition(op, "(n,n)->(n,n),()", of_matrices, (None, np.int32), MANY_TEMPORARIES)
+    return Composition(
+        op, "(n,n)->(n,n),()", of_matrices, (None, np.int32), MANY_TEMPORARIES, takes_complex=True
+    )
 
 
 def _by_eigenvalues(function: Callable[..., Any], xp: Any, a: Any, *parameters: Any) -> tuple[Any, Any]:
-    """V diag(f) V^T, symmetric to the bit, and info. The function of eigenvalues gives sqrt(abs(f)), the
-    signs of f or None where all are positive, and where an eigenvalue has no f."""
+    """V diag(f) V^H, symmetric or Hermitian to the bit, and info. The function of eigenvalues gives
+    sqrt(abs(f)), the signs of f or None where all are positive, and where an eigenvalue has no f."""
     w, v, info = eigh_ex(a)
     roots, signs, undefined = function(xp, w, *parameters)
     if undefined is not None:
         wrong = count(xp, undefined)
         info = info + xp.asarray(wrong, dtype=info.dtype)
-        roots = xp.where(wrong[..., None] > 0, constant(xp, np.nan, a), roots)
+        roots = xp.where(wrong[..., None] > 0, constant(xp, np.nan, roots), roots)
     left = v * roots[..., None, :]
     right = left if signs is None else left * signs[..., None, :]
-    return batched_matmul(left, xp.matrix_transpose(right)), info
+    return _hermitian(xp, batched_matmul(left, _adjoint(xp, right))), info
+
+
+def _adjoint(xp: Any, x: Any) -> Any:
+    x = xp.matrix_transpose(x)
+    return xp.conj(x) if is_complex(x) else x
+
+
+def _hermitian(xp: Any, x: Any) -> Any:
+    """The lower triangle, and above it what belongs there: of complex products the terms of an element and
+    of its mirror image are added in other orders. Those of real ones are equal."""
+    if not is_complex(x):
+        return x
+    i = np.arange(x.shape[-1])
+    x = np.where(i[:, None] >= i, x, _adjoint(xp, x))
+    x.imag[..., i, i] = 0
+    return x
 
 
 def _exponentials(xp: Any, w: Any) -> tuple[Any, Any, Any]:
@@ -524,7 +545,7 @@ def _inverses(xp: Any, w: Any, *tolerance: Any) -> tuple[Any, Any, Any]:
 def _reciprocal_roots(xp: Any, w: Any, most: int, *tolerance: Any) -> tuple[Any, Any]:
     """sqrt(abs(1 / w)) and signs, 0 where w counts as zero."""
     size = xp.abs(w)
-    rtol = tolerance[0] if tolerance else constant(xp, most * np.finfo(dtype_name(w)).eps, w)
+    rtol = real_part(xp, *tolerance) if tolerance else constant(xp, most * np.finfo(dtype_name(w)).eps, w)
     zero = size <= (extreme(xp, size) * rtol)[..., None]
     roots = 1 / xp.sqrt(xp.where(zero, xp.ones_like(w), size))
     return xp.where(zero, xp.zeros_like(w), roots), xp.sign(w)
@@ -540,8 +561,8 @@ def _pinv_of_symmetric(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
 def _pinv(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
     u, s, vh, info = svd_ex(a, full_matrices=False)
     roots, _ = _reciprocal_roots(xp, s, max(a.shape[-2:]), *tolerance)
-    left = xp.matrix_transpose(vh) * roots[..., None, :]
-    return batched_matmul(left, xp.matrix_transpose(u * roots[..., None, :])), info
+    left = _adjoint(xp, vh) * roots[..., None, :]
+    return batched_matmul(left, _adjoint(xp, u * roots[..., None, :])), info
 
 
 # --- powers --------------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ from ._compose import (
     power_of_two,
     sums,
 )
-from ._composition import REAL, Composition, constant
-from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, shown
+from ._composition import REAL, Composition, constant, real_part
+from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, refuse_complex, shown
 from ._options import flag, integer
 from ._shapes import is_complex
 from ._spectra import eigvalsh_ex
@@ -295,8 +295,8 @@ def matrix_rank(
     tol : array_like, shape (...), optional
         Singular values that do not exceed it count as zero. One number, or one per matrix.
     hermitian : bool
-        Whether the matrices are symmetric. Then only the lower triangle is read, and the magnitudes of
-        eigenvalues, which cost less, are the singular values.
+        Whether the matrices are symmetric or, if complex, Hermitian. Then only the lower triangle is read,
+        and the magnitudes of eigenvalues, which cost less, are the singular values.
     rtol : array_like, shape (...), optional
         The same, divided by the largest singular value. If both are None, max(m, n) times the machine
         epsilon.
@@ -342,10 +342,12 @@ def matrix_rank(
     operands, function = {"A": A}, partial(_rank, hermitian, tol is not None)
     tolerance = rtol if tol is None else tol
     if tolerance is not None:
-        operands["rtol" if tol is None else "tol"] = tolerance
+        name = "rtol" if tol is None else "tol"
+        refuse_complex("matrix_rank", name, tolerance)
+        operands[name] = tolerance
     matrices = "(n,n)" if hermitian else "(m,n)"
     signature = f"{matrices}{',()' * (len(operands) - 1)}->(),()"
-    composition = Composition("matrix_rank", signature, function, (np.int64, np.int32))
+    composition = Composition("matrix_rank", signature, function, (np.int64, np.int32), takes_complex=True)
     reason = NOT_CONVERGED if hermitian else NOT_ORTHOGONAL
     return checked("matrix_rank", composed(composition, operands, (out,)), reason)
 
@@ -523,7 +525,8 @@ def _rank(hermitian: bool, absolute: bool, xp: Any, a: Any, *tolerances: Any) ->
     """Ranks, and info."""
     values, info = eigvalsh_ex(a) if hermitian else svdvals_ex(a)
     values = xp.abs(values)
-    limit = tolerances[0] if tolerances else constant(xp, max(a.shape[-2:]) * np.finfo(dtype_name(a)).eps, a)
+    eps = np.finfo(dtype_name(values)).eps
+    limit = real_part(xp, *tolerances) if tolerances else constant(xp, max(a.shape[-2:]) * eps, values)
     if not absolute:
         limit = extreme(xp, values) * limit
     return count(xp, values > limit[..., None]), info

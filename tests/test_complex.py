@@ -351,19 +351,70 @@ def test_other_compositions(dtype, rng):
     assert smallmm.matrix_rank(x[0]) == 1
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 16])
+def test_functions_of_hermitian_matrices(dtype, n, rng):
+    z = normal(rng, (9, n, n), dtype)
+    a = z @ z.conj().mT + np.eye(n, dtype=real(dtype))
+    lower = np.tril(a) + np.triu(np.full_like(a, np.nan), 1)  # which alone is read
+    results = {
+        "sqrtm": smallmm.sqrtm(lower, assume_a="her"),
+        "logm": smallmm.logm(lower, assume_a="her"),
+        "powm": smallmm.powm(lower, -0.5, assume_a="her"),
+        "expm": smallmm.expm(lower / (4 * n), assume_a="her"),
+        "pinv": smallmm.pinv(lower, hermitian=True),
+    }
+    for x in results.values():
+        assert x.dtype == dtype
+        np.testing.assert_array_equal(x, x.conj().mT)
+    eps, size = np.finfo(dtype).eps, np.linalg.norm(a, 2, axis=(1, 2)).max()
+    root, inverse_root = results["sqrtm"], results["powm"]
+    np.testing.assert_allclose(root @ root, a, atol=40 * n * eps * size)
+    np.testing.assert_allclose(
+        root @ inverse_root, np.broadcast_to(np.eye(n), a.shape), atol=60 * n * eps * size
+    )
+    wide = a.astype(complex)
+    for name, expected in (
+        ("logm", [scipy.linalg.logm(x) for x in wide]),
+        ("expm", scipy.linalg.expm(wide / (4 * n))),
+        ("pinv", np.linalg.inv(wide)),
+    ):
+        np.testing.assert_allclose(results[name], expected, atol=60 * n * eps * max(1, size))
+    assert_same_bits(smallmm.sqrtm(a[3], assume_a="her"), root[3])
+
+
+def test_hermitian_matrices_without_a_function():
+    a = np.array([[[1, 1j], [-1j, 1]], [[1, 2j], [-2j, 1]], [[2, 1j], [-1j, 2]]])
+    x, info = smallmm.logm_ex(a, assume_a="her")
+    np.testing.assert_array_equal(info > 0, [True, True, False])
+    np.testing.assert_array_equal(np.isnan(x).all((1, 2)), info > 0)
+    assert_same_bits(x[2], smallmm.logm(a[2], assume_a="her"))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (5, 2), (2, 5), (16, 16)])
+def test_pseudoinverses_and_ranks(dtype, shape, rng):
+    rank = max(1, min(shape) - 1)
+    a = normal(rng, (9, shape[0], rank), dtype) @ normal(rng, (9, rank, shape[1]), dtype)
+    rtol = 1e-4 if real(dtype) == np.float32 else 1e-10
+    x = smallmm.pinv(a, rtol=rtol)
+    expected = np.linalg.pinv(a.astype(complex), rtol)
+    np.testing.assert_allclose(
+        x, expected, atol=1e3 * np.finfo(dtype).eps * np.abs(expected).max() ** 2 * np.abs(a).max()
+    )
+    np.testing.assert_array_equal(smallmm.matrix_rank(a, rtol=rtol), rank)
+    np.testing.assert_array_equal(smallmm.matrix_rank(a, tol=np.full(9, 1e9, real(dtype))), 0)
+    hermitian = a @ a.conj().mT
+    np.testing.assert_array_equal(smallmm.matrix_rank(hermitian, hermitian=True, rtol=rtol / 10), rank)
+
+
 # --- what is not for complex numbers ---------------------------------------------------------------------
 
-HERMITIAN = {"assume_a": "her"}
 REFUSED = [
     ("lstsq", "a", lambda z: smallmm.lstsq(z, np.ones(3))),
     ("lstsq", "b", lambda z: smallmm.lstsq(z.real, z)),
-    ("pinv", "a", smallmm.pinv),
-    ("matrix_rank", "A", smallmm.matrix_rank),
+    ("pinv", "rtol", lambda z: smallmm.pinv(z, rtol=1j)),
+    ("pinv", "rcond", lambda z: smallmm.pinv(z.real, 1j)),
     ("matrix_rank", "tol", lambda z: smallmm.matrix_rank(z.real, tol=1j)),
-    ("expm", "a", lambda z: smallmm.expm(z, **HERMITIAN)),
-    ("sqrtm", "a", lambda z: smallmm.sqrtm(z, **HERMITIAN)),
-    ("logm_ex", "a", lambda z: smallmm.logm_ex(z, **HERMITIAN)),
-    ("powm", "a", lambda z: smallmm.powm(z, 0.5, **HERMITIAN)),
+    ("matrix_rank", "rtol", lambda z: smallmm.matrix_rank(z, rtol=[1j])),
 ]
 
 
