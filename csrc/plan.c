@@ -196,7 +196,8 @@ static void block(smm_plan *plan) {
 }
 
 /* Size the tile: `group` whole matrices, or one matrix in blocks of rows x cols (k stays whole) when a
- * staged operand is larger than its buffer. False if not even a block of one cache line of columns fits. */
+ * staged operand is larger than its buffer. False if not even a block of a quarter of a cache line of columns fits: of
+ * sums that are not deep more do. */
 static bool tile(smm_plan *plan, intptr_t size) {
     const smm_call *c = &plan->call;
     plan->rows = c->m;
@@ -216,7 +217,7 @@ static bool tile(smm_plan *plan, intptr_t size) {
     if (plan->staged & SMM_PACK_A) return false;
     if (plan->staged & SMM_PACK_B) plan->cols = least(c->n, SMM_BUFFER / (c->k * size));
     if (plan->staged & SMM_STAGE_C) plan->cols = least(plan->cols, 64);
-    if (plan->cols < least(c->n, 64 / size)) return false;
+    if (plan->cols < least(c->n, 16 / size)) return false;
     plan->rows = least(c->m, SMM_BUFFER / (plan->cols * size));
     return true;
 }

@@ -566,8 +566,8 @@ class TestDask:
         }.items():
             with pytest.raises(ValueError, match=message):
                 call()
-        with pytest.raises(TypeError, match="eigh: a has dtype complex128"):
-            smallmm.eigh(da.ones((3, 3), dtype=complex))
+        with pytest.raises(TypeError, match="lstsq: a has dtype complex128"):
+            smallmm.lstsq(da.ones((3, 3), dtype=complex), da.ones(3))
         with pytest.raises(ValueError, match="multiple chunks"):  # Dask's own
             smallmm.inv(da.ones((4, 4), chunks=2))
 

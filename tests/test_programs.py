@@ -347,7 +347,7 @@ def test_angles_and_hyperbolic_functions(rng):
 def test_rotations(rng):
     """Rotation matrices from angles, and the inverse by the transpose, in one pass."""
 
-    @fuse(signature="(),(2)->(2)")
+    @fuse("(),(2)->(2)")
     def turned(angle, x):
         c, s = np.cos(angle), np.sin(angle)
         return np.stack([np.stack([c, -s]), np.stack([s, c])]) @ x
