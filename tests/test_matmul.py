@@ -55,9 +55,7 @@ def test_rectangles(isa, number, data):
     assert_same_bits(out, expected)
 
 
-@pytest.mark.parametrize(
-    "shape", [(100, 70, 130), (90, 50, 70), (1, 1000, 1), (65, 1, 65), (2, 300, 4), (200, 200, 200)]
-)
+@pytest.mark.parametrize("shape", [(100, 70, 130), (90, 50, 70), (1, 1000, 1), (65, 1, 65), (2, 300, 4)])
 def test_beyond_tiny(isa, number, shape, rng):
     m, k, n = shape
     a, b = normal(rng, (2, m, k), number), normal(rng, (2, k, n), number)
@@ -200,7 +198,7 @@ def test_bits_do_not_depend_on_place(isa, number, n, rng):
 
 @pytest.mark.parametrize("n", [2, 3, 8, 16, 32])
 def test_bits_do_not_depend_on_threads(isa, number, n, rng):
-    batch = 4_000_000 // (n * n)
+    batch = 1_000_000 // (n * n)
     a, b = normal(rng, (batch, n, n), number), normal(rng, (batch, n, n), number)
     results = []
     for number in (1, 2, 3):
