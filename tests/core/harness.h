@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 struct test {
     const char *name;
@@ -33,9 +34,11 @@ __attribute__((format(printf, 4, 5))) static inline bool harness_check(bool hold
     return false;
 }
 
+/* The environment's HALF=0 or 1 leaves out each second test, so that two processes share a program's. */
 static inline int run_tests(const struct test *tests, int count) {
-    int passed = 0;
-    for (int i = 0; i < count; i++) {
+    const char *half = getenv("HALF");
+    int passed = 0, run = 0;
+    for (int i = half ? atoi(half) : 0; i < count; i += half ? 2 : 1, run++) {
         harness_failures = 0;
         tests[i].run();
         passed += !harness_failures;
@@ -43,8 +46,8 @@ static inline int run_tests(const struct test *tests, int count) {
         if (harness_failures > FAILURES_SHOWN) printf("    %ld failures in all\n", harness_failures);
         fflush(stdout);
     }
-    printf("%d passed, %d failed\n", passed, count - passed);
-    return passed != count;
+    printf("%d passed, %d failed\n", passed, run - passed);
+    return passed != run;
 }
 
 /* A reproducible source of random numbers: splitmix64 (Steele, Lea and Flood, 2014). */
