@@ -539,6 +539,7 @@ static void test_rectangular(void) {
 
 /* Nothing to factor, nothing to solve for, no matrix; and matrices that are too large. */
 static void test_sizes(void) {
+    const intptr_t many = quick ? 3 : 40;
     for (int i = 0; i < OPERATIONS; i++) {
         const struct operation *o = &operations[i];
         check_random(o, SMM_F64, 5, 0, 0, 3, GOOD);
@@ -547,10 +548,10 @@ static void test_sizes(void) {
         check_random(o, SMM_F32, 3, 6, 6, 200, GOOD);
         check_random(o, dtype_of(o, 1), 5, 0, 0, 3, GOOD);
         check_random(o, dtype_of(o, 3), 5, 4, 4, 0, MIXED);
-        check_random(o, dtype_of(o, 3), 40, 32, 32, 100, GOOD);
+        check_random(o, dtype_of(o, 3), many, 32, 32, 100, GOOD);
         check_random(o, SMM_F16, 5, 0, 0, 3, GOOD);
         check_random(o, SMM_BF16, 5, 4, 4, 0, MIXED);
-        check_random(o, SMM_F16, 40, 32, 32, 300, GOOD); /* more than a thread's buffer holds */
+        check_random(o, SMM_F16, many, 32, 32, 300, GOOD); /* more than a thread's buffer holds */
         if (is_rectangular(o)) check_random(o, SMM_F64, 5, 3, 0, 2, GOOD);
         if (has_diagonals(o)) {
             for (int draw = 0; draw < 8; draw++)
