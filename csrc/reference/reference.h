@@ -56,6 +56,15 @@ intptr_t smm_diagonalise(smm_spectrum *x);
 /* Ascending, equal eigenvalues in the order in which they were found. */
 intptr_t smm_place_of_value(const smm_spectrum *x, intptr_t j);
 
+static inline smm_operand transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
+
+/* Where key j goes when keys descend and equal ones stay in order. */
+static inline intptr_t place_of(const double *key, intptr_t n, intptr_t j) {
+    intptr_t place = 0;
+    for (intptr_t i = 0; i < n; i++) place += key[i] > key[j] || (i < j && key[i] == key[j]);
+    return place;
+}
+
 /* Elements of float32 are exact in double, so one text serves both. */
 static inline double get(const smm_operand *x, smm_dtype dtype, intptr_t q, intptr_t i, intptr_t j) {
     return smm_get((const char *)x->data + q * x->batch + i * x->row + j * x->col, dtype);

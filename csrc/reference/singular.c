@@ -20,8 +20,6 @@ typedef struct decomposition {
     numbers rows;                  /* R of A P = Q R, then its rotated rows */
 } decomposition;
 
-static smm_operand transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
-
 static decomposition decomposition_of(const smm_call *call) {
     const bool wide = call->m < call->n, vectors = call->op != SMM_OP_SVDVALS;
     decomposition x = {.t = call->dtype, .m = call->m, .n = call->n, .from = call->a};
@@ -46,13 +44,6 @@ static double get_scaled(decomposition *x, intptr_t q) {
     const double scale = smm_scale_to_one(smm_dtypes[x->t].real, most);
     for (intptr_t e = 0; e < x->m * x->n; e++) x->a[e] = scaled(x->t, x->a[e], scale);
     return 1 / scale;
-}
-
-/* Where key j goes when keys descend and equal ones stay in order. */
-static intptr_t place_of(const double *key, intptr_t n, intptr_t j) {
-    intptr_t place = 0;
-    for (intptr_t i = 0; i < n; i++) place += key[i] > key[j] || (i < j && key[i] == key[j]);
-    return place;
 }
 
 /* A P = Q R: the columns of A P are sorted by length. */
