@@ -1,7 +1,7 @@
 /* functions.h: exp, log, sin, cos, tanh, erf, the normal distribution and powers in double precision, for the rows of
- * functions.def. Plain C without branches or tables in memory, so that compilers make vectors of loops over it, and of
- * operations that IEEE 754 defines, in a fixed order, so that the bits are the same on every processor. Errors are at
- * most 1 ulp, of expm1, erf, erfc and smm_ndtr at most 2 (tests/test_functions.py).
+ * functions.def. Plain C without branches or tables in memory (but for smm_far_sine), so that compilers make vectors of
+ * loops, and of operations that IEEE 754 defines, in a fixed order, so that the bits are the same on every processor.
+ * Errors are at most 1 ulp, of expm1, erf, erfc and smm_ndtr at most 2 (tests/test_functions.py).
  */
 #ifndef SMM_FUNCTIONS_H
 #define SMM_FUNCTIONS_H
@@ -159,10 +159,13 @@ SMM_SCALAR bool smm_is_far(double x) {
     return a > 0x1p40 && a < __builtin_inf();
 }
 
+/* pi/2 */
+static const double SMM_QUARTER_HIGH = 0x1.921fb54442d18p+0, SMM_QUARTER_MIDDLE = 0x1.1a62633145c07p-54,
+                    SMM_QUARTER_LOW = -0x1.f1976b7ed8fbcp-110;
+
 /* sin(x + quarters pi/2): x - k pi/2 in two numbers, where x - k HIGH is exact (Cody and Waite). */
 SMM_SCALAR double smm_sine(double x, uint64_t quarters) {
-    const double ROUND = 0x1.8p52, HIGH = 0x1.921fb54442d18p+0, MIDDLE = 0x1.1a62633145c07p-54,
-                 LOW = -0x1.f1976b7ed8fbcp-110;
+    const double ROUND = 0x1.8p52, HIGH = SMM_QUARTER_HIGH, MIDDLE = SMM_QUARTER_MIDDLE, LOW = SMM_QUARTER_LOW;
     const double sum = __builtin_fma(x, 0x1.45f306dc9c883p-1, ROUND), k = sum - ROUND;
     const double most = __builtin_fma(-k, HIGH, x), part = k * MIDDLE, rest = most - part;
     const double rest_low =
@@ -207,7 +210,7 @@ static inline double smm_far_sine(double x, uint64_t quarters) {
     const uint64_t q = (uint64_t)((product + ((pair)1 << 125)) >> 126);
     const __int128 fraction = (__int128)(product << 2) >> 2; /* of a quarter, -1/2 .. 1/2, in units of 2^-126 */
     const double high = (double)fraction, low = (double)(fraction - (__int128)high) * 0x1p-126;
-    const double HIGH = 0x1.921fb54442d18p+0, MIDDLE = 0x1.1a62633145c07p-54;
+    const double HIGH = SMM_QUARTER_HIGH, MIDDLE = SMM_QUARTER_MIDDLE;
     const double t = high * 0x1p-126, r = t * HIGH, r_low = __builtin_fma(t, HIGH, -r) + (t * MIDDLE + low * HIGH);
     return x < 0 ? smm_sine_of(-r, -r_low, quarters - q) : smm_sine_of(r, r_low, quarters + q);
 }
