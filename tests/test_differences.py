@@ -45,9 +45,8 @@ def test_float16_is_taken():
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_complex_is_refused(dtype):
     a = EYE(2, dtype=dtype)
-    for function in (smallmm.pinv, lambda a: smallmm.lstsq(a, a)):
-        with pytest.raises(TypeError, match="expected float16, bfloat16, float32, float64, an integer type"):
-            function(a)
+    with pytest.raises(TypeError, match="expected float16, bfloat16, float32, float64, an integer type"):
+        smallmm.lstsq(a, a)
 
 
 @pytest.mark.parametrize("dtype", [np.longdouble, np.clongdouble])
