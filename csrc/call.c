@@ -1,4 +1,5 @@
-/* call.c: calls of several batch dimensions, merged where that changes nothing; and of operands that overlap. */
+/* call.c: merges the batch dimensions of a call where all operands step evenly through them, and finds operands that
+ * overlap. */
 #include <string.h>
 
 #include "core.h"
@@ -19,7 +20,7 @@ bool smm_add_dimension(smm_outer *to, intptr_t extent, const intptr_t stride[SMM
 }
 
 int smm_longest_dimension(const smm_outer *x) {
-    enum { FEW = 32 }; /* matrices, of which a kernel's start is worth it */
+    enum { FEW = 32 }; /* matrices from which on starting a kernel pays */
     int longest = 0;
     for (int d = 1; d < x->dims && x->extent[0] < FEW; d++)
         if (x->extent[d] > x->extent[longest]) longest = d;
@@ -63,7 +64,7 @@ static void sizes_of(const smm_call *call, int i, intptr_t *rows, intptr_t *cols
     smm_sizes_of(call->op, i, call->m, call->n, call->k, rows, cols);
 }
 
-/* First byte, and the one after the last, of an operand; the same if it has no element. */
+/* The first byte of an operand and the one after its last; equal if it has no element. */
 typedef struct span {
     intptr_t low, high;
 } span;
@@ -88,7 +89,8 @@ static span span_of(const smm_call *call, int i) {
     return s;
 }
 
-/* Whether every matrix of operand i lies where that of j is, or its transpose where nobody minds. */
+/* Whether every matrix of operand i occupies the memory of that of j. A transpose counts too, where `transposed` allows
+ * it. */
 static bool are_same_places(const smm_call *call, int i, int j) {
     const smm_operand *x = &call->operand[i], *y = &call->operand[j];
     intptr_t rows, cols, other_rows, other_cols;

@@ -1,4 +1,4 @@
-/* core.h: what the parts of the C core know of each other. Not installed. */
+/* core.h: the interfaces between the parts of the C core. Not installed. */
 #ifndef SMM_CORE_H
 #define SMM_CORE_H
 
@@ -21,7 +21,7 @@ bool smm_takes(smm_op op, smm_dtype dtype);
 bool smm_is_kernel_forced(void);
 bool smm_is_forced(const smm_kernel *kernel, smm_dtype dtype);
 
-/* Changes whenever an instruction set or a kernel is chosen: plans of programs that are kept belong to it. */
+/* Changes whenever an instruction set or a kernel is chosen. Kept plans of programs are valid for one value of it. */
 unsigned smm_choice(void);
 
 /* plan.c */
@@ -52,12 +52,12 @@ typedef struct smm_plan {
     smm_outer outer;     /* which are these; undefined where it has none */
 } smm_plan;
 
-/* Of a call of a type that is only stored: no kernel, which its tiles have. */
+/* Plans of calls of a type that is only stored have no kernel; the plans of their tiles do. */
 smm_status smm_plan_call(const smm_call *call, smm_plan *plan);
 
-/* How a call of a type that is only stored is computed: `batch` matrices at a time, as a call of the type that it is
- * computed in. Operands that are converted lie densely in a thread's buffer, of which nothing is known yet: the plan
- * takes it to begin at address SMM_LINE. The others are the caller's. */
+/* How a call of a type that is only stored is computed: in tiles of `batch` matrices, each a call of the computed type.
+ * Converted operands lie densely in a thread's buffer, whose address is not known yet: the plan assumes SMM_LINE. The
+ * other operands are the caller's. */
 typedef struct smm_tiles {
     smm_plan plan;                  /* of a tile */
     char *place[SMM_MOST_OPERANDS]; /* of the caller's operands, in the buffer; NULL: not converted */
@@ -81,9 +81,9 @@ enum { SMM_BUFFER = 32768, SMM_C_BUFFER = 65536 };
 /* And of those for the partial sums of a deep product's block of C, which stay in L2. */
 enum { SMM_SUMS = 512 << 10 };
 
-/* threads.c: run body(context, first, last) over the whole of 0 .. count-1, in pieces of one or more chunks, on up to
- * `threads` threads, the caller among them. Returns when all is done, or what was begun when a body returned false.
- * Where there are several nodes, each begins with what lies in its memory, if `home` says where that is. */
+/* threads.c: run body(context, first, last) over 0 .. count-1, in pieces of one or more chunks, on up to `threads`
+ * threads, of which the caller is one. Returns when all is done or, once a body has returned false, when what was begun
+ * is done. With several nodes, each begins with what lies in its memory, if `home` says where that is. */
 typedef bool smm_body_fn(void *context, intptr_t first, intptr_t last);
 void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context,
                       const smm_home *home);
@@ -92,7 +92,7 @@ int64_t smm_now_ns(void);
 /* threads.c: the next job gets a pool of its own. For forked children, and for tests. */
 void smm_forget_pool(void);
 
-/* threads.c: as many threads as a call may use unless smm_set_num_threads said; 0: SMALLMM_NUM_THREADS is no such
+/* threads.c: the number of threads a call may use, unless smm_set_num_threads set it; 0 if SMALLMM_NUM_THREADS is not a
  * number. */
 int smm_default_threads(void);
 
@@ -100,25 +100,25 @@ int smm_default_threads(void);
 intptr_t smm_runs(const smm_call *call);
 smm_call smm_run_of(const smm_call *call, intptr_t r);
 
-/* call.c: add a dimension around those that a call has so far, of which it becomes a part if every operand steps
- * evenly through both. False: there are too many. */
+/* call.c: add a dimension outside those that a call has. It merges with the last if every operand steps evenly through
+ * both. False: there are too many. */
 bool smm_add_dimension(smm_outer *to, intptr_t extent, const intptr_t stride[SMM_MOST_OPERANDS]);
-/* One of these dimensions becomes the batch of the call, the others are its outer ones. On a CPU the batch is the
- * longest where the innermost is short: each repetition starts a kernel. */
+/* One dimension becomes the batch of the call, the others its outer ones. On a CPU the longest becomes the batch if the
+ * innermost is short, because each repetition starts a kernel. */
 void smm_take_batch(smm_call *call, smm_outer *from, int own);
 int smm_longest_dimension(const smm_outer *x);
 
-/* call.c: whether an output shares memory with another operand. In place: it is the RESULT, each matrix of which lies
- * where one of A or B does. */
+/* call.c: whether an output shares memory with another operand. In place means that each matrix of the RESULT occupies
+ * the memory of one of A or B. */
 typedef enum smm_overlap { SMM_APART, SMM_IN_PLACE, SMM_OVERLAPPING } smm_overlap;
 smm_overlap smm_overlap_of(const smm_call *call);
 
-/* settle.c: of matrices first .. last-1 of a call of one run whose info is a doubt, it becomes that of LU; bad inverses
- * become NaN. */
+/* settle.c: replace the doubts in info of matrices first .. last-1 by the info of LU; inverses of singular matrices
+ * become NaN. The call has no outer dimensions. */
 void smm_settle(const smm_call *call, intptr_t first, intptr_t last);
 
-/* room.c: what the threads of a job share: why it is not to be completed, and when its caller was last asked whether to
- * go on; 0: not yet. Each thread asks between pieces of its work. */
+/* room.c: what the threads of a job share: its status, and when its caller was last asked whether to go on (0: not
+ * yet). Each thread asks between pieces of its work. */
 typedef struct smm_watch {
     smm_status status;
     pthread_t caller;
@@ -131,7 +131,7 @@ void smm_end(smm_watch *x, smm_status why);
  * size of the batch. */
 void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch);
 
-/* plan.c: the threads that pay for so much work. */
+/* plan.c: the number of threads that pays for so much work. */
 int smm_threads_for(double flops, double bytes, int threads);
 
 /* run.c: the chunks of a deep product's matrix q: a stack of products, all with its alpha, beta and C. */
@@ -145,7 +145,7 @@ static inline intptr_t smm_partial_sums(intptr_t chunks) {
     return most;
 }
 
-/* How many pieces of that length make up a whole. */
+/* The number of pieces of that length in a whole, rounded up. */
 static inline intptr_t smm_pieces(intptr_t whole, intptr_t length) { return (whole + length - 1) / length; }
 
 /* reference/: the oracle of the tests, and what runs where a matrix has no element. */

@@ -47,7 +47,7 @@ static atomic_uint choices;
 
 unsigned smm_choice(void) { return atomic_load_explicit(&choices, memory_order_relaxed); }
 
-/* name == NULL: the best. NULL when there is no such instruction set here. */
+/* The instruction set of that name; NULL asks for the best. Returns NULL if there is none here. */
 static const struct isa *find(const char *name) {
     for (int i = ISAS - 1; i >= 0; i--)
         if ((!name || !strcmp(name, isas[i].name)) && isas[i].available()) return &isas[i];
@@ -74,7 +74,7 @@ const char *smm_isa(void) {
 }
 
 const char *const *smm_isas_available(void) {
-    static const char *names[ISAS + 1]; /* every thread writes the same */
+    static const char *names[ISAS + 1]; /* threads that race write the same value */
     int count = 0;
     for (int i = 0; i < ISAS; i++)
         if (isas[i].available()) names[count++] = isas[i].name;
@@ -84,8 +84,8 @@ const char *const *smm_isas_available(void) {
 /* --- a kernel forced by name --- */
 
 enum { NAME_LENGTH = 64 };
-/* Its operation and strategy; "" if none is forced, NULL before the first call. A name is never freed: a plan may look
- * at it. */
+/* Operation and strategy of the forced kernel; "" if none is forced, NULL before the first call. A name is never freed,
+ * because a plan may hold it. */
 static _Atomic(const char *) forced_kernel;
 
 static bool is_named(const smm_kernel *kernel, const char *stem, smm_dtype dtype, const char *isa) {
@@ -123,7 +123,7 @@ bool smm_is_forced(const smm_kernel *kernel, smm_dtype dtype) {
     return is_named(kernel, atomic_load_explicit(&forced_kernel, memory_order_acquire), dtype, smm_isa());
 }
 
-/* Instruction sets differ in their kernels, not in that. */
+/* All instruction sets support the same operations; they differ only in their kernels. */
 bool smm_takes(smm_op op, smm_dtype dtype) { return isas[0].kernels[smm_dtypes[dtype].computed]->lists[op].count; }
 
 smm_status smm_kernels_of(smm_dtype dtype, const smm_kernels **kernels) {

@@ -8,8 +8,8 @@
 
 enum { SMM_LINE = 64 };
 
-/* Cache lines of results computed before, to be streamed around the caches. And where an A to prefetch begins, if that
- * does not follow the A's of the call, as in a dense stack. */
+/* Cache lines of earlier results, still to be streamed around the caches; and the address of an A to prefetch, if it
+ * does not follow the A's of the call as in a dense stack. */
 typedef struct smm_behind {
     const char *from;
     char *to;
@@ -17,13 +17,13 @@ typedef struct smm_behind {
     const void *next_a;
 } smm_behind;
 
-/* A kernel runs matrices first .. last-1 of a call, ignoring a product's alpha and beta. It allocates nothing and
- * cannot fail. cold: NULL, or the operands come from memory rather than from a cache, so that prefetching pays; what is
- * behind may then be streamed in between, so that memory has something to do all the time. The caller streams the rest.
- * Threads may have small stacks: a kernel takes up to 24 KB of it, and what is larger lies in its thread's room. */
+/* A kernel runs matrices first .. last-1 of a call, and ignores a product's alpha and beta. It allocates nothing and
+ * cannot fail. cold is NULL if the operands are in a cache. Otherwise they come from memory and prefetching pays; the
+ * kernel may also stream the lines in `cold` in between, to keep memory busy. The caller streams the rest. Threads may
+ * have small stacks: a kernel uses up to 24 KB of it. Anything larger lies in its thread's room. */
 typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold);
 
-/* Operands that must pass through a packed buffer before a kernel can use them; or it cannot run the call. */
+/* Operands that must be packed before a kernel can use them; or the kernel cannot run the call. */
 enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8 };
 
 /* Bytes of operands beyond which most of them miss a core's own caches, and beyond which they come from memory.
@@ -33,7 +33,7 @@ enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8 };
 #define SMM_BEYOND_L2 (1.5 * (1 << 20))
 #define SMM_MEMORY (24.0 * (1 << 20))
 
-/* The usual group: little, so that streaming its results overlaps the next group's reads. */
+/* The usual group: small, so that streaming its results overlaps the next group's reads. */
 #define SMM_GROUP 1024
 
 /* One row of an operation's kernel list. The first row that fits a call is its kernel. */
@@ -47,7 +47,7 @@ typedef struct smm_kernel {
     intptr_t (*room)(const smm_call *call); /* bytes that it takes of its thread's room; NULL: SMM_KERNEL_ROOM */
 } smm_kernel;
 
-/* Numbers that lie evenly spaced in each of three directions, the innermost first: so many, so many bytes apart. */
+/* Numbers evenly spaced in each of three directions, innermost first: their counts, and the distances in bytes. */
 typedef struct smm_grid {
     void *data;
     intptr_t extent[3], step[3];
@@ -74,24 +74,24 @@ typedef struct smm_kernels {
     /* x[0] = function(x[1], ...) of so many elements, which lie step[i] bytes apart, in so many rows, next[i] apart. */
     void (*map)(smm_function function, char *const x[], const intptr_t step[], intptr_t count, const intptr_t next[],
                 intptr_t rows);
-    /* Of each type that is only stored, and computed in this one: its numbers made dense ones of this, and back,
-     * streamed around the caches or not. */
+    /* For each type that is only stored and is computed in this one: conversion to dense numbers of this type, and
+     * back, streamed around the caches or not. */
     struct {
         void (*widen)(void *dense, const smm_grid *from);
         void (*narrow)(const smm_grid *to, const void *dense, bool streamed);
     } stored[SMM_STORED_TYPES];
 } smm_kernels;
 
-/* room.c: that many bytes of the calling thread, or as many as the kernel's row says, aligned to cache lines, for the
- * kernel that it runs. */
+/* room.c: memory of the calling thread for the kernel that it runs: that many bytes, or as many as the kernel's row
+ * says, aligned to cache lines. */
 enum { SMM_KERNEL_ROOM = 272 * 1024 };
 void *smm_kernel_room(void);
 
 /* info of an operation that has it. */
 static inline const smm_operand *smm_info(const smm_call *call) { return &call->operand[smm_roles_of[call->op].info]; }
 
-/* Kernels of INV put these in the place of info where a matrix may be singular, or a pivot overflowed (then its inverse
- * is wrong). */
+/* Kernels of INV set info to these where a matrix may be singular, or where a pivot overflowed (then its inverse is
+ * wrong). */
 enum { SMM_DOUBT = -1, SMM_OVERFLOW = -2 };
 
 static inline intptr_t least(intptr_t x, intptr_t y) { return x < y ? x : y; }

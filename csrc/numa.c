@@ -1,8 +1,8 @@
-/* numa.c: the nodes of the machine, which part of a job is for which, and where memory lies.
+/* numa.c: the nodes of the machine, which node computes which part of a job, and where memory lies.
  *
- * Linux lists nodes in sysfs. The lists are read once, when a job first takes several threads. Where this process may
- * use CPUs of one node only, that is all that happens. It is no allocator, and sets no policy of a process or thread.
- * The system calls are made directly, since libnuma adds nothing to them that is needed here. */
+ * Linux lists nodes in sysfs. The lists are read once, when a job first uses several threads. If this process may use
+ * the CPUs of one node only, nothing else happens. This file allocates nothing and sets no memory policy of a process
+ * or thread. It makes the system calls directly: libnuma adds nothing that is needed here. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 #endif
 
 #if defined(__linux__)
-/* What makes the system calls. */
+/* The function that makes the system calls; tests replace it. */
 static smm_syscall_fn *_Atomic in_use = syscall;
 static smm_syscall_fn *kernel(void) { return atomic_load(&in_use); }
 
@@ -74,8 +74,8 @@ int smm_node_here(const smm_nodes *x) {
     return 0;
 }
 
-/* Participants sit down at one node after the other, so that any number of them spreads over all, as long as a node has
- * CPUs left. The caller, who is the first and is not moved, begins where it is. */
+/* Participants are assigned to nodes in turn, so that any number of them spreads over all nodes, as long as a node has
+ * CPUs left. Participant 0 is the caller, which stays on its node. */
 static void assign_seats(smm_nodes *x) {
     const int here = smm_node_here(x);
     for (int round = 0, seat = 0; seat < SMM_MOST_THREADS; round++) {
@@ -130,8 +130,9 @@ const smm_nodes *smm_numa(void) {
 
 enum { SAMPLES = 64 };
 
-/* Ask on which nodes a job's memory lies: status[s] of the s-th of SAMPLES stretches. Within its stretch a sample is
- * anywhere, or an even distance might meet every other page of what is interleaved. Returns how many there are. */
+/* Ask on which nodes a job's memory lies: status[s] is the node of the s-th of SAMPLES stretches. The position of a
+ * sample within its stretch varies, because a fixed distance might always meet the same node of interleaved pages.
+ * Returns the number of samples. */
 static int ask(const smm_home *home, intptr_t indices, int status[SAMPLES]) {
     void *pages[SAMPLES];
     for (int s = 0; s < SAMPLES; s++) {
@@ -148,7 +149,7 @@ static int index_of(const smm_nodes *nodes, int id) {
     return -1;
 }
 
-/* Nodes get as much as they have members, but of memory that is known to lie at a node with members, that node. */
+/* Weigh nodes by their members; memory that is known to lie on a node with members goes to that node. */
 void smm_share_out(int participants, intptr_t indices, const smm_home *home, smm_shares *x) {
     const smm_nodes *nodes = smm_numa();
     if (nodes->sharing == 1) {
@@ -167,7 +168,7 @@ void smm_share_out(int participants, intptr_t indices, const smm_home *home, smm
         unknown--;
     }
     x->count = x->total = 0;
-    int place[SMM_MOST_NODES]; /* coarse, so that what is interleaved keeps the order of nodes */
+    int place[SMM_MOST_NODES]; /* coarse, so that interleaved memory keeps the order of nodes */
     for (int i = 0; i < nodes->count; i++) {
         if (!members[i]) continue;
         const int middle = known[i] ? sum[i] / known[i] : SAMPLES / 2, own = (middle + SAMPLES / 8) / (SAMPLES / 4);

@@ -13,7 +13,7 @@ const smm_operation smm_operations[SMM_OPS] = {
 #undef SMM_OPERATION
 #undef SMM_OPERAND
 
-/* The place of each operand, to find that of a role: the sum of place + 1 over all that have it, less 1. */
+/* Find the operand of a role: the sum of place + 1 over all operands with that role, less 1. */
 #define SMM_OPERAND(OP, name, ...) PLACE_##OP##_##name,
 #define SMM_OPERATION(OP, op, what, flops, operands) enum { operands };
 #include "ops.def"

@@ -1,32 +1,33 @@
-/* plan.c: from a call to how it runs: a pure look-up, no search and no timing.
- * The search for better rows of the lists it reads happens off line.
+/* plan.c: decides how a call runs. It is a pure look-up: nothing is searched or timed here. Better rows for its lists
+ * are searched for offline.
  *
- * smm_plan_call() goes through it step by step: is_valid(), normalise(), weigh() (what the call costs and what there is
- * to do), share_out() (threads), choose_stores() and choose_kernel(), divide() (among threads). */
+ * The steps of smm_plan_call(): is_valid(), normalise(), weigh() (cost and traffic), share_out() (threads),
+ * choose_stores(), choose_kernel(), divide() (among threads). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
 
-/* The output goes around the caches where all operands together, or it alone, are larger than this: beyond the last
- * cache streaming wins 1.2-2.5 times, within it it loses 1.3-2.1 times (AMD Zen 3 and 5, November 2026). The output
- * counts more because what is written costs memory twice, unless streamed: products whose output is a third of their
- * bytes gain from 22 MB on, those where it is two thirds from 11. Of many threads each has a cache of its own, which
- * holds another megabyte of it. */
+/* The output is streamed around the caches if all operands together, or the output alone, are larger than this. Beyond
+ * the last-level cache streaming is 1.2 to 2.5 times as fast; within it, 1.3 to 2.1 times as slow (AMD Zen 3 and 5,
+ * November 2026). The output has a limit of its own because a plain store costs two transfers, a streamed one costs
+ * one: products whose output is a third of their bytes gain from 22 MB on, those where it is two thirds from 11 MB.
+ * With many threads, the cache of each adds another megabyte. */
 static const double STREAM_BYTES = SMM_MEMORY, STREAM_OUTPUT = SMM_MEMORY / 3, STREAM_OUTPUT_EACH = 1 << 20;
 
-/* A thread must have this much to do before waking another one pays (about 10 us of either; factorizations reach
- * about a quarter of the flops that products do). */
+/* Waking another thread pays only if it has this much to do (about 10 us of either; factorizations reach about a
+ * quarter of the flops that products do). */
 static const double THREAD_BYTES = 512.0 * 1024, THREAD_FLOPS = 1e6;
 
-/* The least that threads claim, in bytes: long enough to hide the claim, short enough for all to end together. */
+/* The least that a thread claims, in bytes: long enough to hide the cost of a claim, short enough for all threads to
+ * end together. */
 static const double CHUNK_BYTES = 32.0 * 1024;
 
-/* So many parts for each thread, where matrices are computed in parts. */
+/* Parts per thread, where matrices are computed in parts. */
 static const intptr_t PARTS = 4;
 
-/* Flops after which it is time to look whether a call goes on: up to a tenth of a second. */
+/* Flops after which a thread checks for an interrupt: at most a tenth of a second. */
 static const double PIECE_FLOPS = 1e8;
 
 /* --- Operands ------------------------------------------------------------------------------------ */
@@ -43,11 +44,10 @@ static double operations_of(const smm_call *c) {
     return m * n * k;
 }
 
-/* The same, where a product of two complex numbers is four of reals. */
+/* The same for complex numbers, of which one product is four real ones. */
 static double flops_of(const smm_call *c) { return (smm_is_complex(c->dtype) ? 4 : 1) * operations_of(c); }
 
-/* One operand of a call: where it is described, its shape, the size of its elements and what their addresses are
- * multiples of. */
+/* One operand of a call: its description, its shape, the size of its elements and the alignment of its addresses. */
 typedef struct view {
     smm_operand *x;
     const smm_operand_row *row;
@@ -63,8 +63,8 @@ static view view_of(smm_call *c, int i) {
 
 static bool has_elements(const view *v) { return v->rows && v->cols; }
 
-/* Strides of axes that have one element, and of operands that have none or are missing, are never used and may be
- * anything. */
+/* Strides that are never used may have any value: those of axes with one element, and of operands that are empty or
+ * missing. */
 static bool is_valid_view(const view *v, const smm_call *c, int i) {
     if (!c->batch || !has_elements(v)) return true;
     if (!v->x->data) return v->row->direction & SMM_OPTIONAL;
@@ -75,7 +75,7 @@ static bool is_valid_view(const view *v, const smm_call *c, int i) {
     return !(used & (v->align - 1));
 }
 
-/* SOLVE_BANDED: how many diagonals of each matrix are below the main one. */
+/* SOLVE_BANDED: the number of diagonals below the main one. */
 static bool is_lower_valid(const smm_call *c) {
     if (c->op != SMM_OP_SOLVE_BANDED || !c->batch || !c->n) return true;
     if (!c->solve_banded.lower.data) return false;
@@ -89,8 +89,8 @@ static bool is_lower_valid(const smm_call *c) {
     return true;
 }
 
-/* Columns of Q: as many as the shorter side has, or all. Singular values: as many as the shorter side has. Of three
- * diagonals, two are shorter by one. Of a band there is at least one. */
+/* Q has min(m, n) columns, or all m. There are min(m, n) singular values. Two of the three diagonals of a tridiagonal
+ * matrix are shorter by one. A band has at least one diagonal. */
 static bool are_sizes_valid(const smm_call *c) {
     switch (c->op) {
     case SMM_OP_QR:
@@ -128,8 +128,8 @@ static bool is_too_large(const smm_call *call) {
            (least(a.rows, a.cols) > SMM_MOST_ORDER || (a.cols && a.rows > SMM_MOST_ORDER * SMM_MOST_ORDER / a.cols));
 }
 
-/* The stride of an axis of length 1 is never used: make it the one kernels like best. What has no element has no
- * address either: it may be any, with which there is nothing to compute. */
+/* The stride of an axis of length 1 is never used: set it to what kernels handle best. An operand without elements has
+ * no address; any will do, since nothing is computed. */
 static void normalise_view(const view *v) {
     if (!has_elements(v)) *v->x = (smm_operand){0};
     if (v->cols == 1) v->x->col = v->size;
@@ -140,7 +140,7 @@ static void normalise_view(const view *v) {
 
 static smm_operand transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
 
-/* C^T = B^T A^T: the same sums in the same order, so the same bits. */
+/* C^T = B^T A^T: the same sums in the same order, hence the same bits. */
 static void swap(smm_call *c, smm_outer *outer) {
     smm_matmul_operands *const x = &c->matmul;
     const smm_operand a = x->a;
@@ -158,7 +158,7 @@ static void swap(smm_call *c, smm_outer *outer) {
     c->n = m;
 }
 
-/* As in A^T A: A is read twice. */
+/* As in A^T A: the same matrix is read twice. */
 static bool is_gram(const smm_call *c) {
     const int b = smm_roles_of[SMM_OP_MATMUL].b;
     bool same = c->matmul.a.data == c->matmul.b.data && c->matmul.a.batch == c->matmul.b.batch;
@@ -166,9 +166,9 @@ static bool is_gram(const smm_call *c) {
     return same;
 }
 
-/* Whether C^T = B^T A^T suits the kernels better: they want rows of C, and of B, contiguous. A C of one row or
- * column is both ways, so the larger operand decides. Not of complex numbers: the terms of an imaginary part would come
- * in another order. */
+/* Whether kernels prefer C^T = B^T A^T: they want contiguous rows of C and of B. A C of one row or column is contiguous
+ * both ways, so the larger operand decides. Never for complex numbers: the terms of the imaginary part would come in
+ * another order. */
 static bool by_columns(const smm_call *c, intptr_t size) {
     const smm_matmul_operands *x = &c->matmul;
     if (smm_is_complex(c->dtype)) return false;
@@ -179,14 +179,14 @@ static bool by_columns(const smm_call *c, intptr_t size) {
 
 static intptr_t greatest(intptr_t x, intptr_t y) { return x > y ? x : y; }
 
-/* A group of a kernel whose lanes hold matrices: vectors that are full, several where matrices are small. */
+/* The group of a kernel whose lanes hold matrices: full vectors, several of them where matrices are small. */
 static intptr_t group_of_lanes(const smm_plan *plan, intptr_t bytes) {
     const intptr_t lanes = plan->kernels->lanes, pair = 2 * lanes * bytes; /* some kernels keep two in flight */
     return pair <= 8 * SMM_GROUP ? 2 * lanes * greatest(1, 2 * SMM_GROUP / pair) : lanes;
 }
 
-/* Nothing is staged: the block of C is what takes not too long; tall, for kernels go through all rows with a few
- * columns of B. */
+/* Nothing is staged: the block of C is as large as the limit of time allows. It is tall, because kernels go through all
+ * rows with a few columns of B. */
 static void block(smm_plan *plan) {
     const smm_call *c = &plan->call;
     const intptr_t elements = (intptr_t)(PIECE_FLOPS / 2) / c->k;
@@ -195,9 +195,9 @@ static void block(smm_plan *plan) {
     plan->group = 1;
 }
 
-/* Size the tile: `group` whole matrices, or one matrix in blocks of rows x cols (k stays whole) when a
- * staged operand is larger than its buffer. False if not even a block of a quarter of a cache line of columns fits: of
- * sums that are not deep more do. */
+/* Size the tile: `group` whole matrices, or, where a staged operand of one matrix is larger than its buffer, blocks of
+ * rows x cols (k stays whole). False if not even a block of a quarter of a cache line of columns fits, which happens to
+ * deep sums only. */
 static bool tile(smm_plan *plan, intptr_t size) {
     const smm_call *c = &plan->call;
     plan->rows = c->m;
@@ -222,14 +222,14 @@ static bool tile(smm_plan *plan, intptr_t size) {
     return true;
 }
 
-/* The most rows and columns of a deep product's block of C: a chunk of A and of B stay in L2. */
+/* The largest block of C of a deep product: a chunk of A and one of B stay in L2. */
 enum { DEEP_ROWS = 64, DEEP_COLS = 256 };
 
-/* Size the block of C of a deep product: all its partial sums fit their buffer, chunks of A and of B that are packed
- * theirs. Of B at least a kernel's tile of columns. Of small blocks several chunks share the cost of a call. Most
- * chunks lie so that the hardware prefetches them best (5 to 25 % less time from memory). Not those of many rows that
- * are short: there the kernel prefetches the next matrix, chunk by chunk (up to a third less time; of A y up to shorter
- * ones. AMD Zen 5, not quiet, November 2026). */
+/* Size the block of C of a deep product. All its partial sums must fit their buffer, and packed chunks of A and B
+ * theirs. B has at least the columns of a kernel's tile. Small blocks run several chunks per call, to share its cost.
+ * Chunks are ordered so that the hardware prefetches them best (5 to 25 % less time from memory), except where many
+ * rows are short: there the kernel prefetches the next matrix, chunk by chunk (up to a third less time; of A y up to
+ * shorter ones. AMD Zen 5, not quiet, November 2026). */
 static void deep_tile(smm_plan *plan, const smm_call *chunks, intptr_t size) {
     const intptr_t room = SMM_SUMS / size / smm_partial_sums(chunks->batch), lines = SMM_BUFFER / SMM_CHUNK / size;
     const intptr_t most = plan->staged & SMM_PACK_A ? lines : DEEP_ROWS;
@@ -250,8 +250,9 @@ static void deep_tile(smm_plan *plan, const smm_call *chunks, intptr_t size) {
 
 /* --- Any operation ---------------------------------------------------------------------------------- */
 
-/* The triangle above is the lower one of the transpose. Where that is all there is to it, kernels know no upper. Of a
- * Hermitian matrix the transpose is the conjugate: so is its factor, but not what that solves. */
+/* The upper triangle is the lower one of the transpose. Where this is the only difference, kernels know lower triangles
+ * only. The transpose of a Hermitian matrix is its conjugate: its factor is conjugated too, but not the solution of a
+ * system. */
 static void take_lower(smm_call *c) {
     const bool solves = (c->op == SMM_OP_CHO_SOLVE || c->op == SMM_OP_SOLVE_POS) && !smm_is_complex(c->dtype);
     if (!(c->form & SMM_UPPER) || !(c->op == SMM_OP_CHOLESKY || solves)) return;
@@ -260,7 +261,7 @@ static void take_lower(smm_call *c) {
     if (c->op == SMM_OP_CHOLESKY) c->cholesky.l = transposed(c->cholesky.l);
 }
 
-/* Whether matrices of C lie one right after the other, without gaps. */
+/* Whether the matrices of C follow each other without gaps. */
 static bool is_packed(const view *v) {
     const bool by_rows = v->x->col == v->size && v->x->row == v->cols * v->size;
     const bool by_cols = v->x->row == v->size && v->x->col == v->rows * v->size;
@@ -271,13 +272,13 @@ static bool fits(const smm_kernel *kernel, const smm_call *c) {
     return (!kernel->m || kernel->m == c->m) && (!kernel->k || kernel->k == c->k) && (!kernel->n || kernel->n == c->n);
 }
 
-/* Bytes that a stack touches: all of it, one matrix if it is broadcast, or less where matrices overlap. */
+/* Bytes of memory that a stack occupies: all of it, one matrix if it is broadcast, or less where matrices overlap. */
 static double distinct_bytes(const view *v, intptr_t batch) {
     const intptr_t matrix = v->rows * v->cols * v->size, step = v->x->batch < 0 ? -v->x->batch : v->x->batch;
     return (double)least(step, matrix) * (double)greatest(batch - 1, 0) + (double)matrix;
 }
 
-/* How often the outer dimensions bring other matrices of operand i. */
+/* How often the outer dimensions move operand i to other matrices. */
 static double repetitions(const smm_call *c, int i) {
     double count = 1;
     for (int d = 0; c->outer && d < c->outer->dims; d++)
@@ -285,7 +286,7 @@ static double repetitions(const smm_call *c, int i) {
     return count;
 }
 
-/* Kernels of factorizations take any strides; streamed, they work on a group at a time. */
+/* Kernels of factorizations take any strides. If streamed, they compute one group at a time. */
 static bool group_for_streaming(smm_plan *plan, const view *out) {
     const intptr_t matrix = out->rows * out->cols * out->size;
     plan->group = group_of_lanes(plan, matrix);
@@ -306,7 +307,7 @@ static void look(views *x, smm_call *c) {
     x->result = result < 0 ? NULL : &x->of[result];
 }
 
-/* plan->call: the call as kernels like it best. */
+/* plan->call: the call in the form that kernels handle best. */
 static void normalise(const smm_call *call, smm_plan *plan, views *x) {
     smm_call *c = &plan->call;
     *c = *call;
@@ -376,7 +377,7 @@ static void choose_stores(smm_plan *plan, const view *out) {
         c->op == SMM_OP_MATMUL ? !c->matmul.beta.data && matrix <= SMM_BUFFER : group_for_streaming(plan, out);
 }
 
-/* Make it the plan's kernel, if it can be fed; `asked` is what it would be called with. */
+/* Make it the plan's kernel if its operands can be packed as it needs; `asked` is the call that it would be given. */
 static bool take_kernel(smm_plan *plan, const smm_kernel *kernel, const smm_call *asked) {
     if (!fits(kernel, asked)) return false;
     plan->kernel = kernel;
@@ -385,9 +386,9 @@ static bool take_kernel(smm_plan *plan, const smm_kernel *kernel, const smm_call
            (plan->deep || asked->op != SMM_OP_MATMUL || tile(plan, smm_size(asked->dtype)));
 }
 
-/* The kernel that SMALLMM_KERNEL names, if it can be fed, or the first of the list that can, chunk by chunk if the sums
- * are deep. The last takes any operands as they are; where a product has nothing to sum or to write, no other needs to
- * know how. */
+/* The kernel that SMALLMM_KERNEL names, if it can run the call, or else the first of the list that can; chunk by chunk
+ * if the sums are deep. The last of the list takes any operands. It also handles products with nothing to sum or to
+ * write, so the others need not. */
 static void choose_kernel(smm_plan *plan) {
     const smm_call *c = &plan->call, asked = plan->deep ? smm_chunks_of(c, 0) : *c;
     const smm_kernel *rows = plan->kernels->lists[c->op].rows;
@@ -403,8 +404,8 @@ static void choose_kernel(smm_plan *plan) {
     if (plan->deep) deep_tile(plan, &asked, smm_size(c->dtype));
 }
 
-/* A product of few matrices is shared in parts, some for each thread so that all end together: blocks of C, which
- * become smaller for that, but stay worth what is packed for them, and of deep sums a power of two of chunks. */
+/* A product of few matrices is shared in parts, several for each thread so that all end together. Parts are blocks of
+ * C, which become smaller for that but stay worth their packing, and, of deep sums, a power of two of chunks. */
 static void divide_matrices(smm_plan *plan) {
     const smm_call *c = &plan->call;
     const intptr_t matrices = plan->runs * c->batch, parts = smm_pieces(PARTS * plan->threads, greatest(1, matrices));
@@ -423,7 +424,7 @@ static void divide_matrices(smm_plan *plan) {
     plan->parts = blocks * smm_pieces(smm_pieces(c->k, SMM_CHUNK), plan->span);
 }
 
-/* What threads claim, and compute at most before they look whether the call goes on. */
+/* How much a thread claims at a time, and how much it computes at most before it checks for an interrupt. */
 static void divide(smm_plan *plan) {
     divide_matrices(plan);
     if (plan->parts > 1) {
@@ -473,7 +474,7 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     weigh(plan, &x);
     if (is_too_large(&plan->call) && !plan->nothing) return SMM_ERR_ORDER;
     share_out(plan, threads);
-    if (smm_is_stored(plan->call.dtype)) { /* the kernel is a tile's */
+    if (smm_is_stored(plan->call.dtype)) { /* the kernel of a tile */
         plan->nontemporal = is_large(plan, x.result);
         plan->cold = plan->bytes > SMM_BEYOND_L2;
     } else {
@@ -487,9 +488,9 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
 
 /* --- Tiles of types that are only stored ------------------------------------------------------------ */
 
-/* Bytes of a tile's operands as the kernels see them, so that they stay in L1 with what is converted; more where a
- * vector of matrices takes more. From memory 16 to 28 KB took up to 10 % less time than 48 or 96, in cache all the same
- * (AMD EPYC family 25 model 17, November 2026). */
+/* Bytes of a tile's operands in the computed type. They should stay in L1 together with the stored ones; a tile is
+ * larger where one vector of matrices is. From memory 16 to 28 KB took up to 10 % less time than 48 or 96, in cache all
+ * took the same (AMD EPYC family 25 model 17, November 2026). */
 static const intptr_t TILE_BYTES = 20 << 10;
 
 static intptr_t matrices_of_tile(const smm_plan *whole, double bytes) {
@@ -499,7 +500,7 @@ static intptr_t matrices_of_tile(const smm_plan *whole, double bytes) {
     return greatest(1, least(c->batch, greatest(count, lanes / 2)));
 }
 
-/* Dense matrices, by rows or by columns as those of v are, so that both are read in the same order. */
+/* Dense matrices, row-major or column-major as v is, so that both are read in the same order. */
 static smm_operand dense(const view *v, char *data, intptr_t size) {
     const bool by_cols = smm_is_by_columns(v->x, v->rows, v->cols);
     return (smm_operand){.data = data,

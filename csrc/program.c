@@ -1,19 +1,19 @@
-/* program.c: programs: lists of steps, all of which run on a tile of matrices before the next tile begins.
+/* program.c: programs, which are lists of steps. All steps run on a tile of matrices before the next tile begins.
  *
- * A step is a call whose operands point into values. So each is planned like any call, once, and a thread that runs a
- * tile moves the pointers of all steps to its matrices and hands them to the kernels. Temporaries lie in a buffer of
- * the thread, where those that are no longer needed make room for others. */
+ * A step is a call whose operands point into values. It is planned once, like any call. A thread that runs a tile moves
+ * the pointers of all steps to the tile's matrices and calls the kernels. Temporaries lie in a buffer of the thread,
+ * where those that are no longer needed make room for others. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "room.h"
 
-/* Bytes that a tile's values may take: some kernels read them several times, so they should stay in L1, with room for
- * what goes through; and the least matrices of a tile, which share the start of a kernel. Tiles of 16 to 64 KB differ
- * by less than a tenth (Kalman step of 4 states, AMD Zen 4, November 2026). */
+/* The size of a tile in bytes: some kernels read its values several times, so they should stay in L1, beside what is
+ * streamed through. And the least number of matrices of a tile, which share the cost of starting a kernel. Tiles of 16
+ * to 64 KB differ by less than a tenth (Kalman step of 4 states, AMD Zen 4, November 2026). */
 enum { TILE_BYTES = 32 * 1024, LEAST_TILE = 16, MOST_TILE = 1024 };
 
-/* What a thread runs at most before it looks whether to go on. */
+/* Flops after which a thread checks for an interrupt. */
 static const double PIECE_FLOPS = 1e8;
 
 typedef struct planned_step {
@@ -22,16 +22,16 @@ typedef struct planned_step {
     smm_plan plan; /* of a call */
     const smm_kernels *kernels;
     int operands;
-    int place[SMM_MOST_OPERANDS]; /* of each operand of the step among those of the planned call */
+    int place[SMM_MOST_OPERANDS]; /* the place of each of the step's operands in the planned call */
 } planned_step;
 
 struct smm_planned {
     int values, steps;
     intptr_t tile, room;    /* bytes of all temporaries of a tile */
-    size_t most_of_kernels; /* bytes of a kernel's room; a thread's room moves when it must hold more */
+    size_t most_of_kernels; /* bytes of room of the largest kernel; a thread's room moves when it grows */
     double flops, bytes;
     smm_value *value;
-    intptr_t *slot; /* of a temporary: where it begins in the buffer */
+    intptr_t *slot; /* of a temporary: its offset in the buffer */
     planned_step *step;
 };
 
@@ -71,8 +71,8 @@ static bool is_valid(const smm_program *program) {
     return true;
 }
 
-/* Where temporaries lie, in bytes of a matrix; returns what they take. One lives from the step that first uses it to
- * the last that does, and goes to the first gap that is free for as long. */
+/* Assign offsets to temporaries, in bytes per matrix; returns the size of the buffer. A temporary lives from the step
+ * that first uses it to the last, and takes the first gap that is free for that long. */
 static intptr_t place_temporaries(const smm_program *program, intptr_t slot[], int first[], int last[]) {
     intptr_t room = 0;
     for (int v = 0; v < program->values; v++) first[v] = last[v] = -1;
@@ -87,7 +87,7 @@ static intptr_t place_temporaries(const smm_program *program, intptr_t slot[], i
         const intptr_t bytes = (program->value[v].batch + 7) & -8;
         if (program->value[v].kind != SMM_TEMPORARY || first[v] < 0) continue;
         slot[v] = 0;
-        for (int w = 0; w < v; w++) { /* move beyond one that it overlaps, then look at all once more */
+        for (int w = 0; w < v; w++) { /* move past the one that it overlaps, then check all again */
             if (program->value[w].kind != SMM_TEMPORARY || first[w] < 0) continue;
             if (first[w] > last[v] || last[w] < first[v]) continue;
             const intptr_t end = slot[w] + ((program->value[w].batch + 7) & -8);
@@ -100,7 +100,7 @@ static intptr_t place_temporaries(const smm_program *program, intptr_t slot[], i
     return room;
 }
 
-/* Where operands of a step lie while it is planned: no two values share an address. */
+/* Addresses of a step's operands while it is planned: no two values share one. */
 static void pretend(const smm_program *program, smm_step *step, intptr_t tile) {
     for (int i = 0; i < SMM_MOST_OPERANDS; i++) {
         const bool missing = i >= operands_of(step) || step->value[i] < 0;
@@ -112,7 +112,7 @@ static void pretend(const smm_program *program, smm_step *step, intptr_t tile) {
     step->call.failed = NULL;
 }
 
-/* Operands of a planned call: where C is column-major its factors have changed places. */
+/* Operands of a planned call. If C is column-major, its factors have changed places. */
 static void find_places(planned_step *x) {
     for (int i = 0; i < SMM_MOST_OPERANDS; i++) x->place[i] = i;
     const int b = smm_roles_of[SMM_OP_MATMUL].b;
@@ -141,7 +141,7 @@ static intptr_t tile_of(intptr_t bytes) {
     return tile < LEAST_TILE ? LEAST_TILE : least(tile, MOST_TILE);
 }
 
-/* Work and traffic of a matrix. Every temporary would be written and read at least once. */
+/* Work and traffic per matrix. Separate calls would write and read every temporary at least once. */
 static void weigh(const smm_program *program, const smm_planned *x, smm_program_info *info) {
     for (int s = 0; s < x->steps; s++) {
         const planned_step *step = &x->step[s];
@@ -195,7 +195,7 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
     const smm_program own = {program->values, program->steps, x->value, program->step};
     smm_program_info all = {.temporaries = place_temporaries(&own, x->slot, lives, lives + values)};
     free(lives);
-    intptr_t through = 0; /* bytes of a matrix that come and go */
+    intptr_t through = 0; /* bytes per matrix that are read or written */
     for (size_t v = 0; v < values; v++)
         if (x->value[v].kind <= SMM_OUTPUT) through += x->value[v].batch < 0 ? -x->value[v].batch : x->value[v].batch;
     x->tile = tile_of(all.temporaries + through);
@@ -229,7 +229,7 @@ typedef struct run {
     const smm_repeats *outer;
     bool *failed;
     smm_watch watch;
-    int largest; /* of the inputs and outputs; -1: none is large enough to ask where it lies */
+    int largest; /* the value whose memory decides which node computes what; -1: none is large enough */
 } run;
 
 static double read_element(const char *x, int type) {
@@ -247,7 +247,7 @@ static void write_element(char *x, int type, double value) {
         smm_put(x, (smm_dtype)type, value);
 }
 
-/* Dimensions of an element-wise step, innermost first, the first two of which are the kernel's. */
+/* Dimensions of an element-wise step, innermost first. The kernel loops over the first two. */
 typedef struct grid {
     smm_outer dims;
     intptr_t repeats; /* of the first two */
@@ -263,7 +263,8 @@ static void exchange(smm_outer *x, int i, int j) {
     memcpy(x->stride[j], stride, sizeof stride);
 }
 
-/* Dimensions that merge are one. Rows that are shorter than a vector become columns of a longer dimension. */
+/* Merge dimensions where possible. If rows are shorter than a vector and another dimension is longer, they change
+ * places. */
 static grid grid_of(const planned_step *x, const smm_call *call, intptr_t count) {
     enum { SHORT = 4 };
     grid g = {.repeats = 1};
@@ -296,7 +297,7 @@ static void convert(const smm_step *step, char *const x[], const grid *g) {
                           read_element(x[1] + r * rows[1] + i * columns[1], step->from));
 }
 
-/* An element-wise step on so many matrices. */
+/* An element-wise step on `count` matrices. */
 static void run_elements(const planned_step *x, const smm_call *call, intptr_t count) {
     const grid g = grid_of(x, call, count);
     if (!g.dims.extent[0] || !g.dims.extent[1]) return;
@@ -318,7 +319,7 @@ static void run_elements(const planned_step *x, const smm_call *call, intptr_t c
     }
 }
 
-/* Matrices 0 .. count-1 of values that begin at such addresses, through all steps. */
+/* All steps on matrices 0 .. count-1 of the values that begin at these addresses. */
 static void run_tile(run *shared, smm_call calls[], char *const base[], intptr_t count) {
     const smm_planned *planned = shared->planned;
     for (int s = 0; s < planned->steps; s++) {
@@ -336,7 +337,8 @@ static void run_tile(run *shared, smm_call calls[], char *const base[], intptr_t
     }
 }
 
-/* The steps' calls with the strides of all tiles, and where values lie, in a thread's room or memory of its own. */
+/* The steps' calls with the strides of all tiles, and the addresses of values, in a thread's room or in memory of its
+ * own. */
 typedef struct workspace {
     smm_call *calls;
     char **base;
@@ -361,7 +363,7 @@ static workspace lay_out(const run *shared, char *room) {
     return w;
 }
 
-/* Where matrix q of repetition r of an input or output lies. */
+/* The address of matrix q of repetition r of an input or output. */
 static char *place_of(const run *shared, int v, intptr_t r, intptr_t q) {
     const smm_planned *x = shared->planned;
     char *at = (char *)shared->data[v] + q * x->value[v].batch;
@@ -401,13 +403,13 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
     return goes_on;
 }
 
-/* Where matrix x of the largest input or output lies. */
+/* The address of matrix x of the largest input or output. */
 static const void *address_of(const void *context, intptr_t x) {
     const run *shared = context;
     return place_of(shared, shared->largest, x / shared->batch, x % shared->batch);
 }
 
-/* A value whose matrices take most, of which there are enough to ask where they lie; -1: none. */
+/* The value whose matrices are largest, if there are enough of them to ask where they lie; else -1. */
 static int largest_of(const smm_planned *x, intptr_t total) {
     intptr_t most = SMM_ASK_BYTES / total;
     int largest = -1;

@@ -1,5 +1,5 @@
-/* room.c: a thread's room, and whether its work goes on. Who is asked about that may have a call run in a room of its
- * own. */
+/* room.c: a thread's room, and interrupts. The function that is asked about them may itself run a call, which gets a
+ * room of its own. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ smm_room *smm_room_of_thread(size_t size) {
     return NULL;
 }
 
-/* There is one, or no kernel would run. */
+/* The room exists, or no kernel would run. */
 void *smm_kernel_room(void) { return ((smm_room *)pthread_getspecific(room_key))->kernel; }
 
 /* --- Whether a call goes on ---------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ static bool (*_Atomic to_ask)(void);
 
 void smm_set_interrupt(bool (*interrupted)(void)) { atomic_store(&to_ask, interrupted); }
 
-/* Ask, this thread's room put aside: who is asked may have a call of its own run. */
+/* Ask whether to go on. This thread's room is put aside meanwhile: the function asked may run a call. */
 static bool is_interrupted(bool (*interrupted)(void)) {
     smm_room *const room = pthread_getspecific(room_key);
     pthread_setspecific(room_key, NULL);

@@ -1,7 +1,7 @@
-/* settle.c: are the matrices singular whose inverses were in doubt?
+/* settle.c: decides which inverses in doubt are of singular matrices.
  *
- * The inverse eliminates the transpose of A, so it does not see the pivots of LU. Where these may be zero, the kernel
- * says so, and LU itself decides: all functions agree on which matrices are singular. */
+ * The inverse eliminates the transpose of A, so it does not see the pivots of LU. Where these may be zero the kernel
+ * marks the matrix as in doubt, and LU decides. So all functions agree on which matrices are singular. */
 #include <math.h>
 
 #include "core.h"
