@@ -10,7 +10,7 @@
 
 enum { SMM_MOST_THREADS = 512, SMM_MOST_CPUS = 16384, SMM_SET_WORD = 8 * sizeof(long) };
 
-/* Some CPUs or nodes, as the kernel writes them. */
+/* A set of CPUs or nodes, as the kernel writes it. */
 typedef struct smm_set {
     unsigned long bits[SMM_MOST_CPUS / SMM_SET_WORD];
 } smm_set;
@@ -23,53 +23,53 @@ static inline void smm_set_add(smm_set *set, int i) { set->bits[i / SMM_SET_WORD
 typedef struct smm_node {
     int id;
     bool has_memory;
-    int cpus; /* how many of them this process may use, and which */
+    int cpus; /* the CPUs of the node that this process may use, and their number */
     smm_set set;
 } smm_node;
 
 typedef struct smm_nodes {
-    bool off;    /* SMALLMM_NUMA=0, or nothing is known: there is one node, as far as anybody is concerned */
-    int sharing; /* how many nodes share jobs: those with CPUs; 1 if off */
+    bool off;    /* SMALLMM_NUMA=0, or nothing is known: everything counts as one node */
+    int sharing; /* number of nodes that share jobs, which are those with CPUs; 1 if off */
     int count;
-    uint8_t seat[SMM_MOST_THREADS]; /* of each participant of a job, the node: an index of: */
+    uint8_t seat[SMM_MOST_THREADS]; /* the node of each participant of a job, an index into: */
     smm_node node[];
 } smm_nodes;
 
-/* What is known since it was first asked for. */
+/* The nodes, looked up at the first call and kept. */
 const smm_nodes *smm_numa(void);
 
 /* The index of the node that this thread runs on. */
 int smm_node_here(const smm_nodes *x);
 
-/* From now on this thread runs on the CPUs of a node. */
+/* Bind this thread to the CPUs of a node. */
 void smm_stay_on(const smm_node *node);
 
-/* Where index i of a job has most of its memory. */
+/* The node that holds most of the memory of index i of a job. */
 typedef struct smm_home {
     const void *(*address)(const void *context, intptr_t i); /* NULL: anywhere */
     const void *context;
 } smm_home;
 
-/* Where all is smaller, caches hold much of it, and asking where it lies would take too long. */
+/* Below this, caches hold much of it, and asking where it lies would take too long. */
 enum { SMM_ASK_BYTES = 8 << 20 };
 
-/* How nodes share a job of so many participants and indices: node[j], an index, gets weight[j] of `total`; first come
- * those whose memory comes first. home may be NULL. */
+/* Divide a job of that many participants and indices among the nodes: node[j], an index, gets weight[j] of `total`.
+ * Nodes whose memory comes first come first. home may be NULL. */
 typedef struct smm_shares {
     int count, total;
     int node[SMM_MOST_NODES], weight[SMM_MOST_NODES];
 } smm_shares;
 void smm_share_out(int participants, intptr_t indices, const smm_home *home, smm_shares *x);
 
-/* Have pages that are not yet written come from a node, or from several in turn. Returns 0 or what errno was. */
+/* Let pages that are not yet written come from a node, or from several in turn. Returns 0 or errno. */
 int smm_bind_pages(void *address, size_t bytes, bool interleave, const smm_set *nodes);
 
-/* Move pages to nodes by their ids, or, where that is NULL, just look: status becomes the id of each page's node, or
- * minus an errno. Returns 0 or what errno was. */
+/* Move pages to nodes, given by their ids; if these are NULL, just look. status becomes the id of each page's node, or
+ * minus an errno. Returns 0 or errno. */
 int smm_move_pages(size_t count, void **pages, const int *nodes, int *status);
 
-/* For tests: what makes the system calls (NULL: syscall), and all is looked up again. What was known stays where it is,
- * for a pool may point to it: see smm_forget_pool. */
+/* For tests: set the function that makes the system calls (NULL: syscall), and look everything up again. The old result
+ * stays where it is, because a pool may point to it: see smm_forget_pool. */
 typedef long smm_syscall_fn(long number, ...);
 void smm_numa_use(smm_syscall_fn *kernel);
 

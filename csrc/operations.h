@@ -1,11 +1,11 @@
-/* operations.h: the rows of ops.def and dtypes.def as tables, for those who turn calls into operands. */
+/* operations.h: the rows of ops.def and dtypes.def as tables, for code that turns calls into operands. */
 #ifndef SMM_OPERATIONS_H
 #define SMM_OPERATIONS_H
 
 #include "half.h"
 #include "smallmm.h"
 
-/* Directions: sums of these. */
+/* Directions; they can be added. */
 enum { SMM_READ = 1, SMM_WRITTEN = 2, SMM_OPTIONAL = 4, SMM_LARGE = 8, SMM_LONG = 16, SMM_FURTHER = 32 };
 enum {
     SMM_IN = SMM_READ,
@@ -35,7 +35,7 @@ typedef struct smm_operation {
 
 extern const smm_operation smm_operations[SMM_OPS];
 
-/* Which operand of each operation is the right-hand side or second factor, the RESULT, and info; -1: none. */
+/* The place of each operation's right-hand side or second factor, of its RESULT, and of its info; -1: none. */
 typedef struct smm_roles {
     int8_t b, result, info;
 } smm_roles;
@@ -48,7 +48,7 @@ enum { SMM_COMPUTED_TYPES = 0 SMM_COMPUTED(ROW, _), SMM_STORED_TYPES = 0 SMM_STO
 
 typedef struct smm_dtype_row {
     const char *name, *c_type;
-    smm_dtype real, computed;   /* itself, or the types of real results and of the kernels */
+    smm_dtype real, computed;   /* of the type itself, of its real results, and of its kernels */
     uint8_t size[SMM_ELEMENTS]; /* bytes of an element of an operand */
 } smm_dtype_row;
 

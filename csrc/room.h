@@ -1,4 +1,4 @@
-/* room.h: what a thread works in. */
+/* room.h: the working memory of a thread. */
 #ifndef SMM_ROOM_H
 #define SMM_ROOM_H
 
@@ -6,15 +6,15 @@
 
 #include "core.h"
 
-/* Bytes for a tile's converted operands: most tiles. Memory that no call needs is never touched. */
+/* Bytes for a tile's converted operands; most tiles need less. Memory that no call needs is never touched. */
 enum { SMM_CONVERTED = 512 << 10 };
 
-/* And for the temporaries of a program's tile. */
+/* Bytes for the temporaries of a program's tile. */
 enum { SMM_PROGRAM_ROOM = 192 << 10 };
 
-/* A thread's room: for one tile's packed operands, C having one line more for what streaming carries over, for its
- * kernel, for partial sums, for operands that are converted, and for temporaries. Too large for the stacks that some
- * threads have, it is allocated when a thread first needs it, and freed when the thread ends. */
+/* A thread's room holds one tile's packed operands (that of C has an extra line, which streaming carries over), the
+ * memory of its kernel, partial sums, converted operands, and temporaries. It is too large for the stacks of some
+ * threads, so it is allocated when a thread first needs it, and freed when the thread ends. */
 typedef struct smm_room {
     alignas(SMM_LINE) char a[SMM_BUFFER], b[SMM_BUFFER], c[SMM_C_BUFFER + SMM_LINE];
     alignas(SMM_LINE) char sums[SMM_SUMS];
@@ -24,11 +24,11 @@ typedef struct smm_room {
     alignas(SMM_LINE) char kernel[];
 } smm_room;
 
-/* Bytes of the room of a plan's kernel, in whole lines. */
+/* Bytes that a plan's kernel needs, in whole lines. */
 size_t smm_room_of(const smm_plan *plan);
 
-/* The calling thread's room, with so much for its kernel, or NULL if there is no memory for it. It moves when it must
- * hold more than before. */
+/* The calling thread's room, with that many bytes for its kernel; NULL if there is no memory for it. It moves when it
+ * grows. */
 smm_room *smm_room_of_thread(size_t size);
 
 #endif

@@ -1,12 +1,11 @@
 /* smallmm.h: the public C interface of smallmm.
  *
- * Batched operations on stacks of tiny matrices. A call is data: fill an `smm_call`, hand it to
- * `smm_run`. Nothing here depends on Python; nothing exits or aborts, and nothing prints unless SMALLMM_VERBOSE=1 asks
- * for a line on stderr for each call that is planned.
+ * Batched operations on stacks of tiny matrices. A call is data: fill an `smm_call` and pass it to `smm_run`. Nothing
+ * here depends on Python. Nothing exits or aborts, and nothing prints, unless SMALLMM_VERBOSE=1 asks for a line on
+ * stderr per planned call.
  *
- * Matrices are addressed by byte strides (batch, row, column), so row-major, column-major,
- * sliced, reversed and broadcast (stride 0) stacks are all described, never copied, by the caller.
- */
+ * Matrices are addressed by byte strides (batch, row, column). So row-major, column-major, sliced, reversed and
+ * broadcast (stride 0) stacks are described, and the caller never copies them. */
 #ifndef SMALLMM_H
 #define SMALLMM_H
 
@@ -21,11 +20,11 @@ extern "C" {
 
 #define SMM_VERSION "0.1.0"
 
-/* Factorizations and solves take matrices of m x n with min(m, n) <= SMM_MOST_ORDER and m n <= SMM_MOST_ORDER
- * squared; MATMUL takes any, and so do solves with DIAGONALS, up to SMM_LONGEST: info is counted in float32. */
+/* Factorizations and solves take matrices of m x n with min(m, n) <= SMM_MOST_ORDER and m n <= SMM_MOST_ORDER squared.
+ * MATMUL takes any size. Solves with DIAGONALS take orders up to SMM_LONGEST, because info is counted in float32. */
 enum { SMM_MOST_ORDER = 32, SMM_LONGEST = 1 << 24 };
 
-/* Sums of more products than SMM_DEEP are added up in chunks of SMM_CHUNK, in the order of reference/matmul.c. */
+/* Sums of more products than SMM_DEEP are added in chunks of SMM_CHUNK, in the order of reference/matmul.c. */
 enum { SMM_DEEP = 1024, SMM_CHUNK = 256 };
 
 typedef enum smm_status {
@@ -37,7 +36,7 @@ typedef enum smm_status {
     SMM_ERR_KERNEL,   /* SMALLMM_KERNEL names a kernel that this build does not have */
     SMM_ERR_THREADS,  /* SMALLMM_NUM_THREADS is not an integer of at least 1 */
     SMM_ERR_MEMORY,   /* no memory for the buffers of a thread; outputs are undefined */
-    SMM_ERR_STOPPED,  /* by what smm_set_interrupt was given; outputs are undefined */
+    SMM_ERR_STOPPED,  /* by the function given to smm_set_interrupt; outputs are undefined */
 } smm_status;
 
 /* Element types: SMM_F32, SMM_F64, SMM_C64, SMM_C128, SMM_F16, SMM_BF16, the rows of dtypes.def. Operands of the last
@@ -57,9 +56,9 @@ typedef enum smm_op {
     SMM_OPS
 } smm_op;
 
-/* Which form of a an operation takes; the sum of those that apply. */
+/* The form of the operand a, or a variant of the operation; the sum of those that apply. */
 enum {
-    SMM_UPPER = 1,      /* a's upper triangle instead of its lower; CHOLESKY gives the upper factor */
+    SMM_UPPER = 1,      /* a's upper triangle is read instead of its lower; CHOLESKY gives the upper factor */
     SMM_UNIT = 2,       /* a's diagonal is taken to be 1 and not read */
     SMM_TRANSPOSED = 4, /* LU_SOLVE, LU_RCOND: the factored matrix is transposed */
     SMM_UNPIVOTED = 16, /* SOLVE_TRIDIAGONAL: rows are not exchanged */
@@ -87,8 +86,8 @@ enum { SMM_MOST_OPERANDS = 10 };
 #undef SMM_OPERATION
 #undef SMM_OPERAND
 
-/* Batch dimensions beyond one, innermost first: the whole call is repeated extent[0] extent[1] ... times, and operand i
- * lies stride[d][i] bytes further at the next index of dimension d. */
+/* Batch dimensions beyond the first, innermost first. The whole call is repeated extent[0] extent[1] ... times, and
+ * operand i moves by stride[d][i] bytes at the next index of dimension d. */
 enum { SMM_MOST_DIMS = 8 };
 typedef struct smm_outer {
     int dims;
@@ -99,26 +98,27 @@ typedef struct smm_outer {
 /* One batched operation. Outputs must not overlap inputs.
  *
  * Its operands are the member named like the operation (call.solve.x for SMM_OP_SOLVE), or call.operand[i] in the order
- * of ops.def. Those that may be missing are missing if their data is NULL. They are:
+ * of ops.def. An optional operand is left out by data = NULL. Optional are:
  *
  * alpha, beta (MATMUL: C = alpha A B + beta C) and rtol (LSTSQ): one number per matrix, `batch` bytes apart (0: the
- * same for all). Missing: alpha = 1, beta = 0, rtol = 0. beta = 0 never reads C.
- * lower (SOLVE_BANDED), which is never missing: int32, from 0 to m - 1.
+ * same for all). Defaults are alpha = 1, beta = 0, rtol = 0. If beta = 0, C is not read. lower (SOLVE_BANDED) is not
+ * optional: int32, from 0 to m - 1.
  *
- * info: 0, or what is wrong with a matrix, as in LAPACK: k > 0 means that pivot k (1-based) is zero or that the leading
- * minor of order k is not positive definite, or, of EIGH and EIGVALSH, that k elements beside the diagonal did not
- * converge to zero, or, of SVD, SVD_FULL and SVDVALS, that k pairs of rows did not become orthogonal. -k, of LU_SOLVE,
- * LU_RCOND and REFINE: pivot k (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this counts before
- * a zero. The other outputs of such a matrix are NaN, but its pivots, and where a pivot is zero the answers of DET,
- * SLOGDET and LU_RCOND: 0; 0 and -inf; 0.
+ * info: 0, or what is wrong with a matrix, as in LAPACK. k > 0 means that pivot k (1-based) is zero, or that the
+ * leading minor of order k is not positive definite. For EIGH and EIGVALSH it means that k elements beside the diagonal
+ * did not converge to zero; for SVD, SVD_FULL and SVDVALS, that k pairs of rows did not become orthogonal. -k, for
+ * LU_SOLVE, LU_RCOND and REFINE, means that pivot k (1-based) is not one of k-1 .. n-1, the rows that step may
+ * exchange; this takes precedence over a zero pivot. All other outputs of such a matrix are NaN, with two exceptions:
+ * its pivots, and, where a pivot is zero, the results of DET, SLOGDET and LU_RCOND, which are 0, (0, -inf) and 0.
  *
- * -k of LDL_SOLVE: pivot k (1-based) is none that LDL gives. LDL's pivots count from 1; two that are equal and negative
- * say that D has a block of order 2 (LAPACK's sytrf).
+ * For LDL_SOLVE, -k means that pivot k (1-based) is not one that LDL gives. LDL's pivots count from 1; two equal
+ * negative ones mark a block of order 2 of D (LAPACK's sytrf).
  *
  * pivots, rank and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i].
  *
- * `failed`, unless NULL, becomes true if info is not 0 for some matrix: each thread looks at its own, which is sooner
- * done than looking at all of them afterwards. It needs info, but for INV and what takes the factors of LU. */
+ * `failed`, unless NULL, becomes true if info is not 0 for some matrix. Each thread checks its own matrices, which is
+ * faster than checking all of them afterwards. It requires info, except for INV and operations that take the factors of
+ * LU. */
 typedef struct smm_call {
     smm_op op;
     smm_dtype dtype;
@@ -135,24 +135,24 @@ typedef struct smm_call {
     bool *failed;
 } smm_call;
 
-/* More nodes of memory and CPUs are taken for one. */
+/* If there are more nodes of memory and CPUs, all are taken for one. */
 enum { SMM_MOST_NODES = 64 };
 
-/* What `smm_run` would do with a call: a pure look-up, for people and for tests. */
+/* How `smm_run` would run a call: a pure look-up, for people and for tests. */
 typedef struct smm_plan_info {
     const char *kernel;   /* e.g. "smm_matmul_rows_f64_avx512" */
     const char *isa;      /* e.g. "avx512" */
-    const char *computed; /* "f32": the type that operands are converted to and results rounded from; NULL: their own */
+    const char *computed; /* "f32": the type in which operands are computed; NULL: their own */
     bool swapped;         /* computed as C^T = B^T A^T, because C is column-major */
-    bool pack_a, pack_b;  /* copied tile by tile, of deep sums chunk by chunk, into a form the kernel reads */
+    bool pack_a, pack_b;  /* copied tile by tile (deep sums: chunk by chunk) into a form that the kernel reads */
     bool stage_c;         /* C passes through a buffer in L1 (strided, scaled or streamed output, deep sums) */
     bool nontemporal;     /* C is written around the caches */
     int threads;          /* threads that take part */
-    int nodes;            /* of memory and CPUs that these belong to, by their ids in the order of their parts */
+    int nodes;            /* of memory and CPUs that these belong to: their ids, in the order of their parts */
     int node[SMM_MOST_NODES];
-    double share[SMM_MOST_NODES]; /* of the matrices that are a node's part */
-    intptr_t parts;      /* that threads share of each matrix, where there are few: blocks of C, spans of deep sums */
-    intptr_t group;      /* matrices, of deep sums chunks, per tile when packing, staging or converting */
+    double share[SMM_MOST_NODES]; /* share of the matrices that each node computes */
+    intptr_t parts;      /* of each matrix that threads share, where there are few: blocks of C, spans of deep sums */
+    intptr_t group;      /* matrices (deep sums: chunks) per tile when packing, staging or converting */
     double flops, bytes; /* work and compulsory traffic of the whole call */
 } smm_plan_info;
 
@@ -178,12 +178,12 @@ typedef enum smm_function {
 /* What an element in memory may be: an element type, or: */
 enum { SMM_TYPE_INT32 = SMM_DTYPE_COUNT, SMM_TYPE_BOOL, SMM_TYPES };
 
-/* A value: a stack of what a step reads or writes. Where one begins, a constant's data or a run's, it is aligned to its
- * elements. */
+/* A value: a stack that steps read or write. The data of a constant, and of a run's inputs and outputs, is aligned to
+ * its elements. */
 typedef struct smm_value {
     enum { SMM_INPUT, SMM_OUTPUT, SMM_CONSTANT, SMM_TEMPORARY } kind;
-    intptr_t batch; /* bytes from one matrix to the next, which of a temporary are what a matrix takes */
-    void *data;     /* of a constant, which is the same for all */
+    intptr_t batch; /* bytes from one matrix to the next; for a temporary, the bytes of a matrix */
+    void *data;     /* of a constant, the same for all matrices */
 } smm_value;
 
 /* A step. Its operands point into values: operand i begins `offset[i]` bytes after its matrix of value[i], or is
@@ -212,23 +212,23 @@ typedef struct smm_program {
 
 typedef struct smm_program_info {
     intptr_t tile;        /* matrices that go through all steps together */
-    intptr_t temporaries; /* bytes that all temporaries of a matrix take; what is no longer needed makes room */
+    intptr_t temporaries; /* bytes of temporaries per matrix; those no longer needed make room for others */
     double flops;         /* of a matrix */
-    double bytes, saved;  /* its compulsory traffic, and that of the temporaries in separate calls */
+    double bytes, saved;  /* compulsory traffic of the program, and traffic of its temporaries in separate calls */
 } smm_program_info;
 
-/* Plan a program once; run it as often as its inputs and outputs have these strides. A plan holds no reference to the
- * program, but to its constants' data. SMM_ERR_ORDER: a step has no kernel. */
+/* Plan a program once, and run it as often as its inputs and outputs have these strides. A plan refers to the data of
+ * constants, but not to the program. SMM_ERR_ORDER: a step has no kernel. */
 typedef struct smm_planned smm_planned;
 smm_status smm_plan_program(const smm_program *program, smm_planned **planned, smm_program_info *info);
 void smm_free_program(smm_planned *planned);
 
-/* The kernel of a step; NULL: it is element-wise, or has nothing to do. */
+/* The kernel of a step; NULL if it is element-wise or has nothing to do. */
 const char *smm_kernel_of_step(const smm_planned *planned, int step);
 
-/* Run it: data[v] is where value v begins, of inputs and outputs; `outer` dimensions beyond the batch, with
- * stride[d * values + v] for each of them. failed[s], unless NULL, becomes true if info of step s is not 0 for some
- * matrix. */
+/* Run it: data[v] is the address of value v, for inputs and outputs; `outer` is the number of dimensions beyond the
+ * batch, with stride[d * values + v] for each of them. failed[s], unless NULL, becomes true if info of step s is not 0
+ * for some matrix. */
 typedef struct smm_repeats {
     int dims;
     const intptr_t *extent, *stride;
@@ -236,29 +236,28 @@ typedef struct smm_repeats {
 smm_status smm_run_program(const smm_planned *planned, intptr_t batch, void *const *data, const smm_repeats *outer,
                            bool *failed);
 
-/* Calls that take long ask about every 50 ms whether to go on: smm_run calls `interrupted` in the thread that called
- * it, and if that returns true, soon returns SMM_ERR_STOPPED. `interrupted` may itself call smm_run. NULL: nobody is
- * asked. */
+/* Long calls ask about every 50 ms whether to go on: smm_run calls `interrupted` in the thread that called it, and if
+ * that returns true, smm_run soon returns SMM_ERR_STOPPED. `interrupted` may itself call smm_run. NULL: never ask. */
 void smm_set_interrupt(bool (*interrupted)(void));
 
-/* The number of threads a call may use: SMALLMM_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs that
- * affinity and the cgroup allow. smm_set_num_threads(0) restores that default. Where SMALLMM_NUM_THREADS is
- * wrong it is 0, and every call fails with SMM_ERR_THREADS.
+/* The number of threads a call may use: SMALLMM_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs that affinity and the
+ * cgroup allow. smm_set_num_threads(0) restores that default. If SMALLMM_NUM_THREADS is invalid the number is 0, and
+ * every call fails with SMM_ERR_THREADS.
  *
- * On Linux with several NUMA nodes a thread of the pool stays on one, and computes first what lies in its memory.
- * SMALLMM_NUMA=0 takes all for one node. */
+ * On Linux with several NUMA nodes a thread of the pool stays on one node, and first computes what lies in its memory.
+ * SMALLMM_NUMA=0 takes all nodes for one. */
 int smm_get_num_threads(void);
 smm_status smm_set_num_threads(int threads);
 
-/* The instruction set in use; the names of those this build and machine offer, best last, NULL-ended;
- * a way to force one (NULL: SMALLMM_ISA if set, else the best). All but
- * `portable`, which rounds multiply and add separately, give the same bits. */
+/* The instruction set in use; the names of those that this build and machine offer, best last, NULL-ended; and a way to
+ * force one (NULL: SMALLMM_ISA if set, else the best). All give the same bits but `portable`, which rounds products and
+ * sums separately. */
 const char *smm_isa(void);
 const char *const *smm_isas_available(void);
 smm_status smm_select_isa(const char *name);
 
-/* Force a kernel by operation and strategy ("inv_panels"), wherever it can run; other calls choose as usual. Bits
- * stay, but those of inv_panels at orders up to 3. NULL: SMALLMM_KERNEL if set, else none. */
+/* Force a kernel by operation and strategy ("inv_panels") wherever it can run; other calls choose as usual. Bits do not
+ * change, except for inv_panels at orders up to 3. NULL: SMALLMM_KERNEL if set, else none. */
 smm_status smm_select_kernel(const char *name);
 
 /* A sentence for a status. */

@@ -39,9 +39,9 @@
 #include "core.h"
 
 enum {
-    LINE = 128,          /* bytes: two cache lines, which x86 prefetchers fetch as one */
+    LINE = 128,          /* bytes: two cache lines, which x86 prefetchers fetch together */
     STACK = 1 << 20,     /* bytes of stack of a worker; up to 48 KB are used, more in builds for debugging */
-    SPIN_NS = 30000,     /* longer than the gap between back-to-back calls, too short to be felt by others */
+    SPIN_NS = 30000,     /* longer than the gap between back-to-back calls, too short to disturb others */
     SPINS_PER_LOOK = 32, /* pauses between two looks at the clock */
     MOST_CHUNKS = 4,     /* of a claim */
     JOB = 1024,          /* from one job's number to the next */
@@ -57,7 +57,7 @@ struct participant {
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* the state, or the job */
     struct pool *pool;
-    _Alignas(LINE) atomic_intptr_t next; /* the part's first matrix that nobody has claimed */
+    _Alignas(LINE) atomic_intptr_t next; /* the first matrix of the part that nobody has claimed */
     intptr_t end;
 };
 
@@ -67,9 +67,9 @@ struct pool {
     /* the job, while it is open */
     smm_body_fn *body;
     void *context;
-    fenv_t environment; /* of the caller: rounding, and whether subnormal numbers are flushed to zero */
+    fenv_t environment; /* the caller's rounding mode, and whether it flushes subnormal numbers to zero */
     intptr_t chunk;
-    _Alignas(LINE) atomic_uint job; /* a multiple of JOB and how many take part: none while it is closed */
+    _Alignas(LINE) atomic_uint job; /* a multiple of JOB plus the number of participants, 0 while the job is closed */
     struct participant participant[SMM_MOST_THREADS];
 };
 
@@ -105,7 +105,7 @@ static bool spin(struct spin *s) {
     return now < s->end;
 }
 
-/* Wake whoever sleeps on a participant. Taking the mutex makes sure that it has come as far as its cond_wait. */
+/* Wake the threads that sleep on a participant. Taking the mutex makes sure that they have reached their cond_wait. */
 static void wake(struct participant *p) {
     pthread_mutex_lock(&p->mutex);
     pthread_mutex_unlock(&p->mutex);
@@ -143,13 +143,13 @@ static void wait_until_done(struct participant *worker) {
     pthread_mutex_unlock(&worker->mutex);
 }
 
-/* Claim matrices first .. end-1 of a part that has some left from `first` on. A claim is half of what is left, so
- * claims are few and the last ones are small. It has a limit, so that a thread that is held up does not make the others
+/* Claim matrices first .. end-1 of a part in which unclaimed matrices begin at `first`. A claim is half of what is
+ * left, so claims are few and the last ones are small. It is limited, so that a delayed thread does not make the others
  * wait. If another thread was faster, `first` becomes the place where that thread left the part. */
 static bool claim(const struct pool *pool, struct participant *part, intptr_t *first, intptr_t *end) {
     const intptr_t chunks = (part->end - *first) / pool->chunk / 2;
     *end = *first + pool->chunk * (chunks < 1 ? 1 : chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks);
-    /* Relaxed: a claim orders nothing but itself; the job came with its word, its results go with the state. */
+    /* Relaxed: a claim orders nothing else. The job is published by its word, its results by the state. */
     return atomic_compare_exchange_strong_explicit(&part->next, first, *end, memory_order_relaxed,
                                                    memory_order_relaxed);
 }
@@ -159,7 +159,7 @@ static void give_up(struct pool *pool, unsigned participants) {
     for (unsigned i = 0; i < participants; i++) atomic_store(&pool->participant[i].next, pool->participant[i].end);
 }
 
-/* Work through the parts of participants of one's own node, or of the others: first one's own part. */
+/* Work through the parts of this node's participants, or of the other nodes'; first the participant's own part. */
 static void work_on(struct pool *pool, unsigned self, unsigned participants, bool near) {
     const uint8_t *node = pool->nodes->seat;
     for (unsigned i = 0; i < participants; i++) {
@@ -202,7 +202,8 @@ static bool create_worker(struct participant *p) {
     if (pthread_attr_init(&attributes)) return false;
     pthread_attr_setstacksize(&attributes, STACK);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    /* A new thread inherits the mask: leave every signal but its own faults to the threads of the program. */
+    /* A new thread inherits the signal mask: leave all signals but the thread's own faults to the threads of the
+     * program. */
     sigset_t all, before;
     sigfillset(&all);
     sigdelset(&all, SIGSEGV);
@@ -249,7 +250,7 @@ void smm_forget_pool(void) {
 
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, smm_forget_pool); }
 
-/* Chunks first .. last-1, which end at matrix `end`, become the parts of a node's participants. */
+/* Divide chunks first .. last-1, which end at matrix `end`, among a node's participants. */
 static void deal(struct pool *pool, unsigned participants, int node, intptr_t first, intptr_t last, intptr_t end) {
     const uint8_t *seat = pool->nodes->seat;
     intptr_t members = 0, dealt = 0;
@@ -264,7 +265,7 @@ static void deal(struct pool *pool, unsigned participants, int node, intptr_t fi
     }
 }
 
-/* The parts of all participants: a stretch for each node. */
+/* Divide the job among all participants: a stretch for each node. */
 static void deal_all(struct pool *pool, unsigned participants, intptr_t chunks, intptr_t count, const smm_home *home) {
     smm_shares shares;
     smm_share_out((int)participants, count, home, &shares);
@@ -291,7 +292,7 @@ void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *
     const intptr_t chunks = count / chunk + (count % chunk > 0);
     if (threads > SMM_MOST_THREADS) threads = SMM_MOST_THREADS;
     if (threads > chunks) threads = (int)chunks;
-    /* Acquire and release of `in_use`: the pool's fields go from one holder to the next. */
+    /* Acquire and release of `in_use` hand the pool's fields from one holder to the next. */
     if (threads <= 1 || atomic_exchange_explicit(&in_use, true, memory_order_acquire)) {
         body(context, 0, count);
         return;
@@ -373,8 +374,8 @@ static int cpus_allowed(void) {
     return limit > 1 ? limit : 1;
 }
 
-/* The positive integer at the beginning of a text. Blanks may follow it, or one of `ends` and then anything. 0: the
- * text is something else. */
+/* The positive integer at the beginning of a text, which may be followed by blanks, or by one of `ends` and then
+ * anything. 0: the text is something else. */
 static int positive(const char *text, const char *ends) {
     char *end;
     const long value = strtol(text, &end, 10);
@@ -382,7 +383,7 @@ static int positive(const char *text, const char *ends) {
     return end == text || value <= 0 || (*end && !strchr(ends, *end)) ? 0 : at_most(SMM_MOST_THREADS, (double)value);
 }
 
-/* What OMP_NUM_THREADS means is for OpenMP to check; it may be a list, of one entry per level of nesting. */
+/* OpenMP itself checks OMP_NUM_THREADS. It may be a list with an entry per level of nesting; the first counts. */
 int smm_default_threads(void) {
     const char *ours = getenv("SMALLMM_NUM_THREADS"), *openmp = getenv("OMP_NUM_THREADS");
     if (ours && *ours) return positive(ours, "");
@@ -390,7 +391,7 @@ int smm_default_threads(void) {
     return threads ? threads : cpus_allowed();
 }
 
-static atomic_int limit_in_use; /* 0: not yet looked up. Relaxed: a number on its own. */
+static atomic_int limit_in_use; /* 0: not yet looked up. Relaxed: it orders nothing else. */
 
 int smm_get_num_threads(void) {
     int threads = atomic_load_explicit(&limit_in_use, memory_order_relaxed);

@@ -1,8 +1,8 @@
-/* cuda.h: what the files of the CUDA side know of each other, and the Python extension of them.
+/* cuda.h: the interfaces of the files of the CUDA side, also used by the Python extension.
  *
- * Nothing is linked and nothing of the CUDA toolkit is needed to build: the driver and NVRTC are opened when a device
- * is first used. Functions return a status; smm_cuda_message() then says in words what went wrong. All may be called
- * from several threads at once. */
+ * Nothing is linked, and nothing of the CUDA toolkit is needed to build: the driver and NVRTC are opened when a device
+ * is first used. Functions return a status; smm_cuda_message() then explains it. All may be called from several threads
+ * at once. */
 #ifndef SMM_CUDA_H
 #define SMM_CUDA_H
 
@@ -51,28 +51,28 @@ enum { SMM_CUDA_DEVICES = 64 };
 
 smm_cuda_status smm_cuda_driver(const smm_cuda_functions **driver);
 smm_cuda_status smm_cuda_nvrtc(const smm_nvrtc_functions **nvrtc);
-/* path: the library to open, or NULL for the usual names. Counts before the first use only. */
+/* path: the library to open, or NULL for the usual names. Has an effect before the first use only. */
 void smm_cuda_set_nvrtc_path(const char *path);
 smm_cuda_status smm_cuda_get_device(int ordinal, const smm_cuda_device **device);
 smm_cuda_status smm_cuda_check(int error, const char *what);
 
 /* --- plan.c: from a problem to a kernel, its parameters and its grid --- */
 
-/* What a kernel is compiled for. No padding, so that it can be compared and hashed as a whole. */
+/* What a kernel is compiled for. It has no padding, so that it can be compared and hashed as a whole. */
 typedef struct smm_cuda_problem {
-    uint16_t m, k, n; /* k: columns of B that a kernel of a solve takes at a time */
+    uint16_t m, k, n; /* k: the columns of B that a kernel of a solve takes at a time */
     uint8_t op, form, dtype, device;
     uint8_t source_a, source_b, source_c, source_rest; /* rest: d, pivots and info together, FLAT or STRIDED */
     uint8_t order_a, order_b, order_c;
     uint8_t aligned;  /* the data of all flat operands is */
     uint8_t scaled;   /* alpha and beta */
     uint8_t in_place; /* the output is an input */
-    uint8_t small;    /* too few matrices to fill a device: latency counts */
+    uint8_t small;    /* too few matrices to fill a device, so that latency counts */
     uint8_t arch;     /* of the device: 90 for sm_90 */
     uint8_t unused[2];
 } smm_cuda_problem;
 
-/* Those that the kernel does not have are 0. */
+/* Parameters that the kernel does not have are 0. */
 typedef struct smm_cuda_parameters {
     int kernel; /* row of kernels.def */
 #define SMM_CUDA_PARAMETER(name, macro, meaning) int name;
@@ -83,11 +83,12 @@ typedef struct smm_cuda_parameters {
 typedef struct smm_cuda_grid {
     int matrices, threads; /* of a block */
     int shared;            /* bytes of dynamic shared memory */
-    int resident; /* blocks that stay on each multiprocessor until all is done; 0: as many as the batch needs */
-    bool aligned; /* blocks begin at multiples of 16 bytes, too */
+    int resident;          /* blocks that stay on each multiprocessor to the end; 0: as many as the batch needs */
+    bool aligned;          /* matrices of each block also begin at multiples of 16 bytes */
 } smm_cuda_grid;
 
-/* A tuned row: what it was measured for, what won, and on which device, whose compute capability is problem.arch. */
+/* A tuned row: the problem that was measured, the parameters that won, and the device, whose compute capability is
+ * problem.arch. */
 typedef struct smm_cuda_row {
     smm_cuda_problem problem;
     smm_cuda_parameters parameters;
@@ -98,7 +99,7 @@ typedef struct smm_cuda_kernel {
     void *function;
     smm_cuda_parameters parameters;
     smm_cuda_grid grid;
-    const char *tuned_on; /* the device whose tuned row it is; NULL: it is the baseline. Never freed */
+    const char *tuned_on; /* the device of the tuned row; NULL: the baseline was chosen. Never freed */
     int at_once;          /* blocks of it on a multiprocessor */
     bool from_disk;
     bool swapped; /* of the call: C^T = B^T A^T */
@@ -126,12 +127,12 @@ enum {
 };
 typedef struct smm_cuda_has { /* a kernel has a parameter */
     int kernel, parameter, count;
-    const int *values; /* so many that the tuner tries */
+    const int *values; /* the number of values that the tuner tries */
 } smm_cuda_has;
 extern const smm_cuda_has smm_cuda_has_list[];
 extern const int smm_cuda_has_count;
 
-/* Can the kernel run the problem with these parameters, in this much shared memory? If so, in what grid. */
+/* Whether the kernel can run the problem with these parameters in that much shared memory; if so, its grid. */
 bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
                    smm_cuda_grid *grid);
 /* Choose kernel, parameters and grid: the tuned row of these sizes of the nearest device, else the baseline. Nearest
@@ -147,12 +148,12 @@ typedef struct smm_cuda_cubin {
     char *data; /* malloc'ed */
     size_t bytes;
     bool from_disk;
-    char *log; /* of the compiler, malloc'ed; NULL from disk */
+    char *log; /* messages of the compiler, malloc'ed; NULL if the cubin came from disk */
     char name[64];
 } smm_cuda_cubin;
 
-void smm_cuda_set_cache(const char *directory); /* NULL, "" or too long for a path: none */
-/* Whether a folder is not there yet, or is this user's and no other may write to it. Others are not used. */
+void smm_cuda_set_cache(const char *directory); /* NULL, "" or a path that is too long: no cache */
+/* Whether a folder does not exist yet, or is this user's with write access for no other. No other folder is used. */
 bool smm_cuda_may_cache(const char *directory);
 smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
                                const smm_cuda_grid *grid, smm_cuda_cubin *cubin);
@@ -160,11 +161,11 @@ void smm_cuda_free_cubin(smm_cuda_cubin *cubin);
 
 /* --- launch.c: calls --- */
 
-/* Calls are those of the host, with addresses of the device. Those of their operands that are one number for all
- * matrices have no data: number[i] is operand i. */
+/* Calls are like those of the host, with device addresses. An operand that is one number for all matrices has no data;
+ * number[i] is its value. */
 
 enum { SMM_CUDA_MOST = 64 };    /* the largest order of a product with a kernel */
-enum { SMM_CUDA_COLUMNS = 16 }; /* of right-hand sides, at most, that a kernel of a solve takes at a time */
+enum { SMM_CUDA_COLUMNS = 16 }; /* the most right-hand sides that a kernel of a solve takes at a time */
 
 /* Is there a kernel for matrices of this size? */
 bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n);
@@ -176,7 +177,7 @@ smm_cuda_status smm_cuda_prepare(const smm_call *call, const double number[], in
 smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int device, smm_cuda_kernel *kernel);
 /* Prepare, and launch on the stream. Neither waits nor allocates. */
 smm_cuda_status smm_cuda_run(const smm_call *call, const double number[], int device, void *stream);
-/* Forget the kernels in memory, so that plans are made anew. */
+/* Forget the kernels in memory, so that calls are planned anew. */
 void smm_cuda_forget(void);
 /* Describe a call as a problem, and to its kernel; false where no kernel takes it. */
 bool smm_cuda_describe(const smm_call *call, const double number[], smm_cuda_problem *problem, smm_cuda_args *args,

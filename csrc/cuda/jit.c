@@ -1,9 +1,9 @@
 /* jit.c: compiles kernels by NVRTC, and keeps the cubins on disk.
  *
- * A file of the cache is named by a hash of its key: all that the cubin depends on, which is the texts, the options
- * (the architecture among them) and the version of NVRTC. It holds the key itself and a checksum, so a collision, a
- * torn or a damaged file is a miss and is written anew. Files appear by an atomic rename; processes do not disturb
- * each other. What is in them runs on the GPU, so nothing is read that another user may have written. */
+ * The name of a cache file is a hash of its key: everything that the cubin depends on, which is the texts, the options
+ * (with the architecture) and the version of NVRTC. The file contains the key and a checksum, so a collision or a
+ * damaged file is a miss, and the file is written anew. Files appear by an atomic rename, so processes do not disturb
+ * each other. Cubins run on the GPU, so nothing is read that another user could have written. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #include "cuda.h"
 
-/* The texts as they are in csrc/cuda, put into the library by the assembler; the build runs at the top of the tree. */
+/* The texts of csrc/cuda, embedded by the assembler; the build runs at the top of the tree. */
 #define TEXT(name, file) \
     __asm__(".section .rodata\n" \
             "smm_text_" #name ": .incbin \"csrc/cuda/" file "\"\n" \
@@ -127,10 +127,10 @@ typedef struct head {
 } head;
 static const char MAGIC[8] = "SMMCUBN1";
 
-/* Open what is of this type (S_IFREG, S_IFDIR), belongs to this user and is written to by no other; -1: it is not so,
- * errno says why. Never waits, as opening a pipe would. */
+/* Open a file or folder (S_IFREG, S_IFDIR) that belongs to this user and that no other user may write to. -1: it is not
+ * one, and errno says why. Never blocks, as opening a pipe would. */
 static int open_own(int folder, const char *name, mode_t type) {
-    const int follow = type == S_IFDIR ? O_DIRECTORY : O_NOFOLLOW; /* a folder may be a link to where there is room */
+    const int follow = type == S_IFDIR ? O_DIRECTORY : O_NOFOLLOW; /* a folder may be a link to another disk */
     const int descriptor = openat(folder, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | follow);
     struct stat about;
     if (descriptor < 0) return -1;
@@ -189,7 +189,7 @@ static void make_directories(char *path) {
     }
 }
 
-/* A cache that cannot be written to is no error: the kernel is compiled again next time. */
+/* A cache that cannot be written is not an error: the kernel is compiled again next time. */
 static void write_file(const char *directory, const char *name, const char *key, const smm_cuda_cubin *cubin) {
     char path[4096], temporary[sizeof path + 16];
     snprintf(path, sizeof path, "%s/%s", directory, name);

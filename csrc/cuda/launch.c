@@ -9,14 +9,14 @@
 /* --- describing operands --- */
 
 bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n) {
-    if (smm_operations[op].operand[0].direction & SMM_LONG) return false; /* there are kernels on the CPU only */
+    if (smm_operations[op].operand[0].direction & SMM_LONG) return false; /* the only kernels are the CPU's */
     if (op == SMM_OP_MATMUL) return m <= SMM_CUDA_MOST && k <= SMM_CUDA_MOST && n <= SMM_CUDA_MOST;
     return m > 0 && n > 0 && (m <= SMM_MOST_ORDER || n <= SMM_MOST_ORDER) && m * n <= SMM_MOST_ORDER * SMM_MOST_ORDER;
 }
 
 _Static_assert((int)SMM_ABSENT == (int)SMM_MOST_OPERANDS, "the place after all operands");
 
-/* Operands as a kernel is given them, with strides in elements, and batch dimensions, the innermost first. */
+/* Operands in the form that a kernel takes: strides in elements, and batch dimensions, innermost first. */
 static void describe_operands(const smm_call *call, const double number[], smm_cuda_args *args) {
     const smm_outer *outer = call->outer;
     const int own = call->batch != 1, dims = own + (outer ? outer->dims : 0);
@@ -65,8 +65,8 @@ static smm_cuda_operand transposed(smm_cuda_operand x) {
     return x;
 }
 
-/* What is said of an upper triangle is said of the lower one of the transpose; a product by columns is
- * C^T = B^T A^T: then the answer is true. */
+/* An upper triangle is the lower one of the transpose. A product whose C is column-major is C^T = B^T A^T: then this
+ * returns true. */
 static bool normalise(smm_call *c, smm_cuda_operand x[]) {
     if (c->form & SMM_UPPER && (c->op == SMM_OP_CHOLESKY || c->op == SMM_OP_CHO_SOLVE || c->op == SMM_OP_SOLVE_POS)) {
         x[SMM_A] = transposed(x[SMM_A]);
@@ -145,7 +145,7 @@ static size_t table_size, table_used; /* size is a power of two */
 
 void smm_cuda_forget(void) {
     pthread_mutex_lock(&lock);
-    free(table); /* their code stays loaded: it may be running */
+    free(table); /* unloading could free code that is running */
     table = NULL;
     table_size = table_used = 0;
     pthread_mutex_unlock(&lock);
@@ -175,7 +175,7 @@ static bool grow(void) {
     return true;
 }
 
-/* Why a kernel cannot be loaded: as a rule because NVRTC is of a later CUDA than the driver. */
+/* Why a kernel cannot be loaded: usually because NVRTC is of a later CUDA version than the driver. */
 static smm_cuda_status explain_load(const smm_cuda_functions *driver) {
     const smm_nvrtc_functions *nvrtc;
     int version = 0, major = 0, minor = 0;
@@ -220,7 +220,8 @@ static smm_cuda_status build(const smm_cuda_device *device, const smm_cuda_probl
     return status;
 }
 
-/* The kernel for a problem. Who comes while another thread builds, waits: two seldom need the same time twice. */
+/* The kernel for a problem. Threads that need a kernel while another compiles wait on one lock; simultaneous
+ * compilations are rare. */
 static smm_cuda_status find(const smm_cuda_device *device, const smm_cuda_problem *problem, smm_cuda_kernel *kernel) {
     smm_cuda_status status = SMM_CUDA_OK;
     pthread_mutex_lock(&lock);

@@ -50,8 +50,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static smm_cuda_row *tuned;
 static size_t tuned_count;
 
-/* The one copy of a device's name. Kernels point to it when the rows are replaced, so it is never freed; devices are
- * few. NULL: out of memory. */
+/* The one copy of a device's name. Kernels keep pointing to it after rows are replaced, so it is never freed; there are
+ * few devices. NULL: out of memory. */
 static const char *kept_name(const char *name) {
     static struct name {
         struct name *next;
@@ -86,7 +86,7 @@ smm_cuda_status smm_cuda_tune(const smm_cuda_row *rows, size_t count) {
     return smm_cuda_fail(SMM_CUDA_MEMORY, "out of memory");
 }
 
-/* How far the device of a row is from the one at hand; 0: it is of the same name. */
+/* The distance between the device of a row and the one at hand; 0: they have the same name. */
 static int distance(const smm_cuda_row *row, const smm_cuda_device *device) {
     enum { LONGEST = sizeof device->name, ARCHS = 256 };
     const int arch = row->problem.arch;
@@ -98,7 +98,8 @@ static int distance(const smm_cuda_row *row, const smm_cuda_device *device) {
     return LONGEST - alike;
 }
 
-/* How much of the layout a row was measured for is the problem's; negative: it is a row of another problem. */
+/* How many properties of the layout that a row was measured for the problem shares; negative: the row is of another
+ * problem. */
 static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
     if (row->op != p->op || row->dtype != p->dtype || row->m != p->m || row->k != p->k || row->n != p->n ||
         (row->form ^ p->form) & SMM_TRANSPOSED)
@@ -107,8 +108,8 @@ static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
            (row->order_a == p->order_a) + (row->order_b == p->order_b);
 }
 
-/* Of the nearest device, the row of these sizes that is most alike. Its parameters may not fit, when operands are
- * strided, not aligned, or larger than this device's shared memory allows. */
+/* Of the rows of the nearest device for these sizes, the one whose layout is most alike. Its parameters may not fit, if
+ * operands are strided, unaligned, or larger than this device's shared memory allows. */
 static void tuned_for(const smm_cuda_problem *p, const smm_cuda_device *device, smm_cuda_kernel *kernel) {
     int best = -1, nearest = 0;
     for (size_t i = 0; i < tuned_count; i++) {

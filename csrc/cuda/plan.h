@@ -5,8 +5,8 @@
 
 #include "cuda.h"
 
-/* Of each kernel: can it run the problem with these parameters, and in what grid; and its parameters where no row is
- * tuned. */
+/* For each kernel: whether it can run the problem with these parameters, and in which grid; and its parameters where
+ * there is no tuned row. */
 #define SMM_CUDA_KERNEL(folder, family, strategy) \
     bool smm_##family##_##strategy##_fits(const smm_cuda_problem *, const smm_cuda_parameters *, smm_cuda_grid *); \
     void smm_##family##_##strategy##_baseline(const smm_cuda_problem *, smm_cuda_parameters *);
@@ -24,7 +24,7 @@ static inline int width_of(const smm_cuda_problem *p, int length) {
     return length % vector == 0 ? vector : length % 2 == 0 ? 2 : 1;
 }
 
-/* The fewest matrices after which an operand of so many elements is at a multiple of 16 bytes again. */
+/* The smallest number of matrices whose operand, of so many elements each, fills a multiple of 16 bytes. */
 static inline int group_of(const smm_cuda_problem *p, int elements) {
     int group = 1;
     while (group * elements * bytes_of(p) % 16) group *= 2;
@@ -37,11 +37,11 @@ static inline int whole(const smm_cuda_problem *p, int elements) {
     return ceil_div(elements, vector) * vector;
 }
 
-/* device/plan.c. Threads of a block hold whole matrices, `lanes` threads to each: the grid, if so. */
+/* device/plan.c. Each thread block holds whole matrices, `lanes` threads to each: the grid, if that is possible. */
 bool smm_cuda_whole_matrices(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid);
-/* Rows or columns in registers: not so many that they spill. */
+/* Whether rows or columns fit registers without spilling. */
 bool smm_cuda_rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x);
-/* All steps in one text: not so many operations that it takes seconds to compile. */
+/* Whether all steps can be unrolled: beyond so many operations compiling takes seconds. */
 bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int most_operations);
 /* Bytes of an image of some matrices, as Image::ELEMENTS of image.cuh. */
 int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,

@@ -71,7 +71,7 @@ bool smm_take_output(smm_arrays *x, int i, smm_array array) {
     const int ndim = smm_output_shape(x, i, shape);
     x->array[i] = array;
     if (array.ndim != ndim) return false;
-    bool empty = false, repeats = false; /* several elements in one place; strides of empty arrays may be anything */
+    bool empty = false, repeats = false; /* several elements at one address; strides of empty arrays may be anything */
     for (int d = 0; d < ndim; d++) {
         if (array.shape[d] != shape[d]) return false;
         empty |= shape[d] == 0;

@@ -1,5 +1,5 @@
-/* buffers.c: what arrays on CUDA devices are, by DLPack's C exchange API, DLPack capsules or the CUDA array interface.
- */
+/* buffers.c: describes arrays on CUDA devices, by DLPack's C exchange API, DLPack capsules or the CUDA array interface.
+ * */
 #include "buffers.h"
 
 #include <pthread.h>
@@ -47,7 +47,7 @@ int smm_configure_cuda(void) {
 typedef struct array_type {
     PyTypeObject *type;
     const DLPackExchangeAPI *api; /* NULL: none */
-    bool is_torch;                /* may need a gradient or a negation that DLPack does not show */
+    bool is_torch;                /* may require a gradient, or have a pending negation, which DLPack does not show */
 } array_type;
 
 static PyObject *word_requires_grad, *word_is_neg, *word_dlpack, *word_interface;
@@ -68,7 +68,7 @@ static array_type look_up(PyTypeObject *type) {
     return found;
 }
 
-/* The types seen so far: looking an attribute up takes longer than all the rest. Types stay for good. */
+/* The types seen so far, kept for good: looking up an attribute takes longer than everything else here. */
 static array_type type_of(PyObject *x) {
     enum { MOST = 32 };
     static array_type known[MOST];
@@ -107,7 +107,7 @@ static int64_t stride_of(const DLTensor *x, int i, int bytes) {
     return by_cupy ? in_bytes / bytes : x->strides[i];
 }
 
-/* Whether all that is read of a tensor is as it must be; if not, why. */
+/* Whether all fields of a tensor that are used here are valid; if not, why. */
 static bool is_sound(const DLTensor *x, char why[WHY]) {
     const int bytes = x->dtype.bits / 8;
     if (x->device.device_type != kDLCUDA)
@@ -124,7 +124,7 @@ static bool is_sound(const DLTensor *x, char why[WHY]) {
         if (x->shape[i] < 0) return because(why, "a length of %lld; expected numbers >= 0", (long long)x->shape[i]);
         empty |= x->shape[i] == 0;
     }
-    if (empty) return true; /* neither its strides nor its memory are used */
+    if (empty) return true; /* its strides and memory are not used */
     int64_t most = 1, reach = 0, step;
     uint64_t end;
     for (int i = x->ndim; i-- && fits;) {
@@ -198,7 +198,7 @@ int smm_refuse(PyObject *exception, PyObject *label, PyObject *x, const char *fo
     return -1;
 }
 
-/* The same for an exception that a part of x has raised, which becomes the cause. */
+/* The same with a cause: the exception that a part of x has raised. */
 static int refuse_raised(PyObject *label, PyObject *x, const char *part) {
     PyObject *type, *cause, *trace, *raised;
     if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
@@ -257,7 +257,7 @@ static int open_capsule(PyObject *x, PyObject *label, intptr_t stream, smm_buffe
     return failed;
 }
 
-/* Make the stream wait for what the array's own stream has been given so far. */
+/* Make the stream wait for the work that the array's own stream has been given so far. */
 static smm_cuda_status wait_for(const smm_cuda_functions *driver, void *stream, void *other) {
     enum { NO_TIMING = 2 };
     void *event;
@@ -274,7 +274,7 @@ static smm_cuda_status wait_for(const smm_cuda_functions *driver, void *stream, 
 enum { NO_STREAM = -1 };
 #define INTERFACE "__cuda_array_interface__"
 
-/* An integer of at most so many; false, without an exception, if it is none. */
+/* An integer up to a limit; false, without an exception, if x is not one. */
 static bool take_integer(PyObject *x, int64_t least, int64_t most, int64_t *value) {
     PyObject *number = x && PyIndex_Check(x) ? PyNumber_Index(x) : NULL;
     int overflow = 0;
@@ -294,7 +294,7 @@ static int take_integers(PyObject *x, int most, int64_t least, int64_t *values) 
     return count;
 }
 
-/* NumPy's numbers, little-endian, as all devices are. */
+/* NumPy's little-endian number types, the only ones on devices. */
 static bool take_typestr(PyObject *x, DLDataType *dtype) {
     static const struct {
         const char *name;
@@ -316,7 +316,7 @@ static bool take_typestr(PyObject *x, DLDataType *dtype) {
     return false;
 }
 
-/* Version 3 and those before, of which all that counts here has stayed; strides are bytes. Leaves the device open. */
+/* Versions up to 3 do not differ in what is used here. Strides are bytes. The device is left open. */
 static int describe_interface(PyObject *d, PyObject *label, PyObject *x, smm_buffer *b, int64_t *own_stream) {
     static const char *const required[] = {"version", "shape", "typestr", "data"};
     for (size_t i = 0; i < sizeof required / sizeof *required; i++)
@@ -380,7 +380,7 @@ static int describe_interface(PyObject *d, PyObject *label, PyObject *x, smm_buf
     return resolve(b, why) ? 0 : smm_refuse(PyExc_BufferError, label, x, "whose " INTERFACE " gave %s", why);
 }
 
-/* Whose memory it is; and the stream is made to wait for the array's own. */
+/* Find the device of the memory, and make the stream wait for the array's own. */
 static int find_device(PyObject *label, PyObject *x, intptr_t stream, smm_buffer *b, int64_t own_stream) {
     enum { DEVICE_ORDINAL = 9 };
     const smm_cuda_functions *driver;
@@ -410,7 +410,7 @@ static int find_device(PyObject *label, PyObject *x, intptr_t stream, smm_buffer
 static int read_interface(PyObject *x, PyObject *label, intptr_t stream, smm_buffer *b) {
     PyObject *given = PyObject_GetAttr(x, word_interface);
     if (!given) return refuse_raised(label, x, INTERFACE);
-    PyObject *d = PyDict_Check(given) ? PyDict_Copy(given) : NULL; /* what is called below might change it */
+    PyObject *d = PyDict_Check(given) ? PyDict_Copy(given) : NULL; /* the calls below might change it */
     if (!d && !PyErr_Occurred())
         smm_refuse(PyExc_BufferError, label, x, "whose " INTERFACE " is a %s; expected a dict",
                    Py_TYPE(given)->tp_name);

@@ -1,16 +1,16 @@
 /* device.c: gufuncs of arrays on CUDA devices, from a Python call to a launch.
  *
- * The short way, smm_device_direct(), takes arrays whose type has DLPack's C exchange API (PyTorch 2.10 and newer) and
- * makes no other Python object than the results. What does not go that way (other libraries, mixed dtypes, wrong
- * arguments) it declines by NotImplemented; smallmm/_device.py looks closer, and comes back by device_run(). */
+ * The direct path, smm_device_direct(), takes arrays whose type has DLPack's C exchange API (PyTorch 2.10 and newer)
+ * and creates no Python objects but the results. For anything else (other libraries, mixed dtypes, wrong arguments) it
+ * returns NotImplemented; then smallmm/_device.py checks the arguments and calls device_run(). */
 #include "arrays.h"
 #include "buffers.h"
 
-/* A call as it is put together. */
+/* A call under construction. */
 typedef struct task {
     smm_arrays a;
     smm_buffer x[SMM_MOST_OPERANDS];
-    double number[SMM_MOST_OPERANDS]; /* by place: what an operand is that is no array */
+    double number[SMM_MOST_OPERANDS]; /* by place: the value of an operand that is not an array */
     int device, dtype;                /* -1: not known yet */
 } task;
 
@@ -49,7 +49,7 @@ static int dtype_of(const task *t, int i) {
     return dtype;
 }
 
-/* Numbers, Python's and NumPy's, and NumPy's arrays of one of them. */
+/* Numbers: Python's, NumPy's, and NumPy's arrays of one element. */
 static bool number(PyObject *x, double *value) {
     if (PyLong_Check(x) || PyFloat_Check(x) || PyArray_IsScalar(x, Floating) || PyArray_IsScalar(x, Integer) ||
         PyArray_IsScalar(x, Bool) || (PyArray_CheckExact(x) && PyArray_IsZeroDim(x)))
@@ -61,7 +61,7 @@ static bool number(PyObject *x, double *value) {
     return false;
 }
 
-/* The dtype and device are those of all, or of none before. */
+/* All arrays must have the same dtype and device. */
 static bool fits_others(task *t, int operand) {
     const DLTensor *x = &t->x[operand].x;
     if (t->device < 0) t->device = x->device.device_id;
@@ -70,7 +70,7 @@ static bool fits_others(task *t, int operand) {
            !((uintptr_t)x->data & (x->dtype.bits / 8 - 1)); /* aligned */
 }
 
-/* As the front door sees a DLPack array. */
+/* A DLPack array in the form that arrays.h takes. */
 static smm_array array_of(const task *t, int operand) {
     const DLTensor *x = &t->x[operand].x;
     _Static_assert(sizeof(intptr_t) == sizeof(int64_t), "shapes of DLPack are those of the core");
@@ -103,9 +103,9 @@ static void take_number(task *t, int operand, double value) {
     t->number[t->a.s->place[operand]] = value;
 }
 
-/* All is taken: the call. On a device the innermost dimension is its batch. */
+/* All operands are added: complete the call. On a device the innermost dimension is its batch. */
 static void finish(task *t) {
-    smm_describe(&t->a); /* which takes as many dimensions as devices do */
+    smm_describe(&t->a); /* devices take as many dimensions as this */
     smm_take_batch(&t->a.call, &t->a.outer, 0);
 }
 
@@ -127,7 +127,7 @@ static smm_cuda_status explain(smm_detour *detour, const task *t) {
     return SMM_CUDA_OK;
 }
 
-/* Run it; or, while this thread has a detour, say how it would run. 0, or -1 with an exception. */
+/* Run the call; or, if this thread has a detour, describe how it would run. 0, or -1 with an exception. */
 static int run(const task *t, void *stream) {
     smm_detour *detour = smm_current_detour;
     smm_cuda_status status;
@@ -167,7 +167,7 @@ static PyObject *new_output(task *t, int operand, const DLPackExchangeAPI *api) 
     return result;
 }
 
-/* The inputs of a call; false if they are not for here. */
+/* Add the inputs of a call; false if this path does not take them. */
 static bool take_inputs(task *t, PyObject *const *args) {
     double value;
     for (int i = 0; i < t->a.s->inputs; i++) {
@@ -209,7 +209,8 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
     Py_RETURN_NOTIMPLEMENTED;
 }
 
-/* Why an operand does not fit: each is what its library said of it before, as a rule, and that has been checked. */
+/* Why an operand does not fit. Usually its library has described it wrongly, since its arguments were checked before.
+ * */
 static void explain_misfit(const task *t, int operand, PyObject *label, PyObject *x) {
     const smm_buffer *b = &t->x[operand];
     const bool integer = smm_is_integer(t->a.g, operand), output = operand >= t->a.s->inputs;
@@ -251,7 +252,7 @@ static void explain_misfit(const task *t, int operand, PyObject *label, PyObject
     }
 }
 
-/* What messages call an operand: "<function>: <argument>", if the caller said so. */
+/* The name of an operand in messages: "<function>: <argument>", if the caller gave one. */
 static PyObject *label_of(PyObject *labels, int operand) {
     if (labels && operand < PyTuple_GET_SIZE(labels)) return Py_NewRef(PyTuple_GET_ITEM(labels, operand));
     return PyUnicode_FromFormat("device_run: operand %d", operand);
@@ -303,7 +304,7 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
     overlaps = smm_overlap_of(&t.a.call) == SMM_OVERLAPPING;
     if (overlaps || run(&t, (void *)stream) == 0) result = Py_NewRef(overlaps ? Py_False : Py_True);
 end:
-    PyErr_Fetch(&type, &raised, &trace); /* libraries that take arrays back may run Python */
+    PyErr_Fetch(&type, &raised, &trace); /* a library may run Python when it takes an array back */
     if (result && !overlaps)
         smm_hold_buffers(t.x, s->operands, t.device, (void *)stream);
     else

@@ -4,7 +4,7 @@
 
 static PyObject *cuda_configure(PyObject *Py_UNUSED(module), PyObject *args) {
     const char *nvrtc, *cache;
-    if (!PyArg_ParseTuple(args, "yy", &nvrtc, &cache)) return NULL; /* as the file system encodes them; b"": none */
+    if (!PyArg_ParseTuple(args, "yy", &nvrtc, &cache)) return NULL; /* in the encoding of the file system; b"": none */
     smm_cuda_set_nvrtc_path(nvrtc);
     smm_cuda_set_cache(cache);
     Py_RETURN_NONE;
@@ -21,7 +21,7 @@ static int read_int(PyObject *d, const char *name, int otherwise) {
     return x ? (int)PyLong_AsLong(x) : otherwise;
 }
 
-/* Of the kernel's own parameters those that are missing are 0; others are not looked at. */
+/* Missing parameters of the kernel are 0; parameters of other kernels are ignored. */
 static int read_parameters(PyObject *d, smm_cuda_parameters *p) {
     PyObject *kernel = PyDict_GetItemString(d, "kernel");
     const char *name = kernel && PyUnicode_Check(kernel) ? PyUnicode_AsUTF8(kernel) : "";
@@ -50,7 +50,7 @@ static int read_op(PyObject *d) {
     return -1;
 }
 
-/* The numbers of a problem besides its operation and dtype, and the usual ones. */
+/* The numbers of a problem besides its operation and dtype, and their defaults. */
 #define PROBLEM_NUMBERS(NUMBER) \
     NUMBER(m, 0) \
     NUMBER(k, 1) \
@@ -69,7 +69,8 @@ static int read_op(PyObject *d) {
     NUMBER(small, 0) \
     NUMBER(arch, 90)
 
-/* The problem that a dictionary names: op, dtype, m, k, n; and, where not the usual, how the operands lie. */
+/* The problem that a dictionary describes: op, dtype, m, k, n, and, where they are not the defaults, the layouts of
+ * operands. */
 static int read_problem(PyObject *d, smm_cuda_problem *p) {
     PyObject *dtype = PyDict_GetItemString(d, "dtype");
     const int op = read_op(d);
@@ -91,7 +92,7 @@ static int read_problem(PyObject *d, smm_cuda_problem *p) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* The name of the device that a dictionary is about; "" if it does not say. NULL: it is no text. */
+/* The device's name in a dictionary; "" if there is none. NULL: it is not a string. */
 static const char *read_device(PyObject *d) {
     PyObject *device = PyDict_GetItemString(d, "device");
     return device ? PyUnicode_AsUTF8(device) : "";
@@ -104,7 +105,7 @@ static int put(PyObject *d, const char *key, PyObject *value) {
     return status;
 }
 
-/* A kernel's parameters and grid, and whose row they are: None stands for the baseline. */
+/* A kernel's parameters and grid, and the device whose row they are; None for the baseline. */
 static PyObject *write_kernel(const smm_cuda_kernel *kernel) {
     const smm_cuda_parameters *p = &kernel->parameters;
     PyObject *d = Py_BuildValue("{s:s,s:i,s:i,s:i,s:z}", "kernel", smm_cuda_kernel_names[p->kernel], "matrices",
@@ -131,8 +132,9 @@ static PyObject *values_of(const smm_cuda_has *has) {
     return values;
 }
 
-/* cuda_catalog(): what rows may name: "ops" and "dtypes"; "problem", the numbers of a problem and the usual ones;
- * "parameters" and what they mean; "kernels", of each its parameters and the values that the tuner tries. */
+/* cuda_catalog(): the names that rows may use: "ops" and "dtypes"; "problem", the numbers of a problem and their
+ * defaults; "parameters" and their meanings; "kernels", with the parameters of each and the values that the tuner
+ * tries. */
 static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
     PyObject *ops = PyTuple_New(SMM_OPS), *dtypes = PyList_New(0);
     PyObject *problem = PyDict_New(), *parameters = PyDict_New(), *kernels = PyDict_New();
@@ -196,7 +198,7 @@ static PyObject *cuda_tune(PyObject *Py_UNUSED(module), PyObject *list) {
     Py_RETURN_NONE;
 }
 
-/* A device that need not be here: the problem says its name and architecture. */
+/* A device that need not be present: the problem has its name and architecture. */
 static smm_cuda_device device_of(const smm_cuda_problem *problem, const char *name, int shared_memory) {
     smm_cuda_device device = {.arch = problem->arch, .shared_memory = shared_memory};
     snprintf(device.name, sizeof device.name, "%s", name);
@@ -227,8 +229,8 @@ static PyObject *cuda_plan(PyObject *Py_UNUSED(module), PyObject *args) {
     return write_kernel(&kernel);
 }
 
-/* cuda_build(problem, parameters or None, arch, shared_memory): compile for an architecture, which no device here
- * needs to have. Returns (cubin, log or None, name, from_disk). */
+/* cuda_build(problem, parameters or None, arch, shared_memory): compile for an architecture; no such device need be
+ * present. Returns (cubin, log or None, name, from_disk). */
 static PyObject *cuda_build(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *d, *given;
     int arch, shared;
@@ -264,7 +266,7 @@ static PyObject *cuda_build(PyObject *Py_UNUSED(module), PyObject *args) {
     return result;
 }
 
-/* cuda_warm(problem, device): have the kernel for a problem ready on a device. Returns how it runs. */
+/* cuda_warm(problem, device): prepare the kernel for a problem on a device. Returns how it runs. */
 static PyObject *cuda_warm(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *d;
     int ordinal;

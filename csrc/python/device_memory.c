@@ -1,5 +1,5 @@
-/* device_memory.c: how long the memory of arrays on CUDA devices lives: that of operands until a launch is done with
- * it, and that of new arrays for libraries whose own cannot be written to. */
+/* device_memory.c: lifetimes of the memory of arrays on CUDA devices: of operands, until a launch has finished with it,
+ * and of new arrays for libraries whose own arrays cannot be written to. */
 #include "buffers.h"
 
 #include <pthread.h>
@@ -7,8 +7,8 @@
 
 /* --- arrays that a launch still uses ---
  *
- * Their libraries may not know of our stream, so they are given back when an event after the launch has passed,
- * which is looked at whenever a later call comes along. */
+ * Their libraries may not know our stream. So they are given back when an event after the launch has passed, which
+ * later calls check. */
 
 typedef struct held {
     void *event;
@@ -22,7 +22,7 @@ static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
 static void give_back(const smm_cuda_functions *driver) {
     enum { NOT_READY = 600, RELAXED = 2 };
     held *done = NULL;
-    int mode = RELAXED; /* otherwise asking for an event breaks off a capture, on whatever thread */
+    int mode = RELAXED; /* otherwise querying an event ends a capture on any thread */
     driver->capture_mode(&mode);
     pthread_mutex_lock(&held_lock);
     for (held **at = &all_held; *at;) {
@@ -91,7 +91,7 @@ typedef struct memory {
     int device;
 } memory;
 
-/* May run on any thread, without the GIL. JAX calls it when all that reads the memory is done, though Python may have
+/* May run on any thread, without the GIL. JAX calls it when everything that reads the memory is done; Python may have
  * dropped the array long before. */
 static void free_memory(DLManagedTensor *tensor) {
     memory *m = tensor->manager_ctx;

@@ -1,9 +1,9 @@
-/* direct.c: calls on plain arrays, past NumPy's machinery: exact ndarrays of the same float dtype, aligned, the output
- * apart from the inputs. Whatever else, even an error, is not for here: the answer is NotImplemented, and the caller
- * asks the gufunc, which gives the same bits.
+/* direct.c: calls on plain arrays, without NumPy's machinery. They are exact ndarrays of one float dtype, aligned, with
+ * outputs that do not overlap inputs. For anything else, errors included, it returns NotImplemented, and the caller
+ * uses the gufunc, which gives the same bits.
  *
- * It saves half of the time of a small call, and hands all batch dimensions to the core at once, so that those that do
- * not merge into one still share the threads. */
+ * This saves half of the time of a small call. It also passes all batch dimensions to the core at once, so that those
+ * that do not merge into one still share the threads. */
 #include <string.h>
 
 #include "arrays.h"
@@ -26,14 +26,14 @@ static bool has_elements(PyArrayObject *const objects[], const smm_signature *s)
     return false;
 }
 
-/* Whether some outputs are given; new ones overlap nothing. */
+/* Whether outputs are given; new ones overlap nothing. */
 static bool are_some_given(const smm_signature *s, PyObject *const *args, Py_ssize_t nargs) {
     for (Py_ssize_t i = s->inputs; i < nargs; i++)
         if (!Py_IsNone(args[i])) return true;
     return false;
 }
 
-/* Arrays for the outputs: those given, or new ones. 0: done, 1: not for here, -1: an exception is set. */
+/* Arrays for the outputs: those given, or new ones. 0: done, 1: not for this path, -1: an exception is set. */
 static int take_outputs(smm_arrays *x, PyArrayObject *objects[], PyObject *const *args, Py_ssize_t nargs) {
     const smm_signature *s = x->s;
     for (int i = s->inputs; i < s->operands; i++) {
@@ -65,7 +65,7 @@ PyObject *smm_pack(PyObject *outputs[], int count) {
     return results;
 }
 
-/* The outputs: those given, and of new ones without dimensions scalars. Steals the references. */
+/* The outputs: those given; new ones without dimensions become scalars. Steals the references. */
 static PyObject *results_of(PyArrayObject *objects[], const smm_signature *s, PyObject *const *args, Py_ssize_t nargs) {
     PyObject *outputs[SMM_MOST_OPERANDS];
     for (int i = s->inputs; i < s->operands; i++) {
@@ -118,7 +118,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
         PyThreadState *state = quick ? NULL : PyEval_SaveThread();
         const smm_status status = nothing ? SMM_OK : smm_take(call);
         if (state) PyEval_RestoreThread(state);
-        if (status) /* an exception is there after Ctrl-C; what else is wrong the gufunc says */
+        if (status) /* after Ctrl-C an exception is set; the gufunc reports all other errors */
             failed = PyErr_Occurred() ? -1 : 1;
         else
             results = results_of(objects, s, args, nargs);

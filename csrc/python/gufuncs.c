@@ -1,8 +1,7 @@
 /* gufuncs.c: the operations as NumPy generalised ufuncs, from one list of descriptors.
  *
- * NumPy broadcasts, casts, aligns, allocates, makes copies where `out` overlaps an input, and releases
- * the GIL; the loop here only describes its operands as an smm_call and runs it. direct.c does the same for plain
- * arrays that need none of this. */
+ * NumPy broadcasts, casts, aligns, allocates, copies where `out` overlaps an input, and releases the GIL; the loop here
+ * describes its operands as an smm_call and runs it. direct.c does the same for plain arrays that need none of this. */
 #include <fenv.h>
 #include <string.h>
 
@@ -128,7 +127,7 @@ static smm_signature signature_of(const smm_gufunc *g, char text[SIGNATURE_LENGT
     return s;
 }
 
-/* A gufunc's `data` is for its legacy loops, of which ours have none: it holds the descriptor. */
+/* A gufunc's `data` belongs to its legacy loops; ours has none, so it holds the descriptor. */
 const smm_gufunc *smm_gufunc_of(PyObject *ufunc) {
     return (const smm_gufunc *)(const void *)((PyUFuncObject *)ufunc)->data;
 }
@@ -141,7 +140,7 @@ static smm_element element_of(const smm_gufunc *g, int i) {
 
 bool smm_is_integer(const smm_gufunc *g, int i) { return element_of(g, i) == SMM_INT32; }
 
-/* That of bfloat16 is set when it is known, and never again: add_bfloat16. */
+/* The number of bfloat16 is set once, when it is known: add_bfloat16. */
 static int numpy_types[SMM_DTYPE_COUNT] = {
 #define ROW(x, NAME, name, in_memory, computed, numpy, ...) numpy,
     SMM_DTYPES(ROW, _)
@@ -176,7 +175,8 @@ static const smm_operand *pivots_of_lu(const smm_call *call) {
     }
 }
 
-/* Whether pivot i of each matrix is one of i .. n-1. Looked for where something has failed: a zero of U is no error. */
+/* Whether pivot i of each matrix is one of i .. n-1. Checked only after a failure, to tell bad pivots from a zero of U.
+ * */
 static bool pivots_are_rows(const smm_call *call) {
     for (intptr_t r = 0; r < smm_runs(call); r++) {
         const smm_call run = smm_run_of(call, r);
@@ -239,7 +239,7 @@ enum {
     UPDATED = (WRITTEN & ~NPY_ITER_WRITEONLY) | NPY_ITER_READWRITE,
 };
 
-/* NumPy's class of a dtype, which it keeps for good. */
+/* NumPy's class of a dtype, kept for good. */
 static PyArray_DTypeMeta *dtype_meta(int type) {
     PyArray_Descr *descriptor = PyArray_DescrFromType(type);
     PyArray_DTypeMeta *meta = NPY_DTYPE(descriptor);
@@ -259,8 +259,8 @@ static int dtype_of_common(const PyArray_DTypeMeta *common) {
 
 static bool is_real_number(PyArray_DTypeMeta *x) { return x == &PyArray_PyFloatDType || x == &PyArray_PyLongDType; }
 
-/* Whatever is not of one of our types throughout: integers, bools and mixtures as NumPy mixes them with float64; a
- * dtype asked for by the caller wins. Other dtypes stay as they are, for which NumPy then finds no loop. */
+/* For operands that do not all have one of our types: integers, bools and mixtures are combined with float64 by NumPy's
+ * rules; a dtype that the caller asks for wins. Other dtypes stay, and NumPy then finds no loop for them. */
 static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_DTypeMeta *const signature[],
                    PyArray_DTypeMeta *promoted[]) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
@@ -270,7 +270,7 @@ static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_D
     for (int i = 0; i < s->operands; i++) {
         const smm_element element = element_of(g, i);
         if (element == SMM_INT32) continue;
-        /* Python's numbers, beyond the matrices, follow these; with bfloat16 NumPy would make float64 of them. */
+        /* Python's numbers after the matrices take their dtype; with bfloat16 NumPy would make float64 of them. */
         if (i < s->inputs && (!count || !is_real_number(dtypes[i]))) given[count++] = dtypes[i];
         if (i >= s->inputs && !common && element == SMM_NUMBER) common = signature[i];
     }
@@ -319,8 +319,8 @@ static int add_promoter(PyObject *ufunc) {
     return failed;
 }
 
-/* add_bfloat16(dtype): loops for the dtype of ml_dtypes, which is one of NumPy's only once that is imported. The caller
- * sees to it that this happens once. */
+/* add_bfloat16(dtype): loops for the dtype of ml_dtypes, which NumPy knows only once that is imported. The caller makes
+ * sure that this happens once. */
 PyObject *smm_add_bfloat16(PyObject *module, PyObject *dtype) {
     PyObject *direct = PyObject_GetAttrString(module, "direct"), *name, *function;
     bool failed = !direct;

@@ -1,5 +1,5 @@
-/* module.c: the extension module smallmm._core: the gufuncs of gufuncs.c and a few functions around
- * them. Checks of arguments and messages for people are the Python package's; this is its C side only. */
+/* module.c: the extension module smallmm._core: the gufuncs of gufuncs.c and a few functions around them. The Python
+ * package checks arguments and words messages. */
 #define SMM_IMPORTS_NUMPY
 #include "buffers.h"
 
@@ -49,8 +49,7 @@ static PyObject *isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) 
     return PyUnicode_FromString(smm_isa());
 }
 
-/* Whether a signal's handler ends the call by an exception, which is then set. Only Python's main thread runs handlers:
- * the process's, as a rule. */
+/* Whether a signal handler has raised an exception, which is then set. Python runs handlers in its main thread only. */
 static bool interrupted(void) {
 #if defined(__linux__)
     if (getpid() != (pid_t)syscall(SYS_gettid)) return false;
@@ -126,7 +125,7 @@ static PyObject *call_with(smm_detour *detour, PyObject *args, PyObject *kwargs)
 static smm_status take_plan(smm_detour *detour, const smm_call *call) {
     smm_plan_info plan;
     const smm_status status = smm_explain(call, &plan);
-    if (status && status != SMM_ERR_ORDER) return status; /* of which the package takes care: no kernel */
+    if (status && status != SMM_ERR_ORDER) return status; /* the package handles this: no kernel */
     if (!detour->calls++) detour->plan = plan, detour->op = call->op, detour->form = call->form;
     detour->matrices += call->batch * smm_runs(call);
     detour->flops += plan.flops;
@@ -272,7 +271,7 @@ static PyObject *gufunc_rows(PyObject *direct) {
     return rows;
 }
 
-/* What the package needs of the lists and limits of the C side. */
+/* Constants of the C side that the package needs. */
 static int add_lists(PyObject *module) {
     if (add(module, "operations", operations()) < 0 || add(module, "dtypes", dtypes()) < 0 ||
         add(module, "complex_operations", complex_operations()) < 0)
@@ -316,8 +315,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* What SMALLMM_ISA, SMALLMM_KERNEL or SMALLMM_NUM_THREADS names in vain is an error at import: no call could succeed.
- */
+/* A wrong SMALLMM_ISA, SMALLMM_KERNEL or SMALLMM_NUM_THREADS is an error at import, because no call could succeed. */
 static int exec_module(PyObject *module) {
     if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0 || use_isa(NULL) < 0 || use_kernel(NULL) < 0)
         return -1;

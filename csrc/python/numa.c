@@ -1,5 +1,5 @@
-/* numa.c: the nodes of the machine, and the system calls that say or decide where memory lies. smallmm/numa.py has the
- * rest. */
+/* numa.c: the nodes of the machine, and the system calls that query or set the placement of memory. smallmm/numa.py has
+ * the rest. */
 #include "extension.h"
 
 #include "../core.h"

@@ -1,16 +1,15 @@
-/* programs.c: smallmm._core.Program, a program that runs on arrays. smallmm/_programs/ records the steps and describes
- * them; here arrays are checked, broadcast and allocated.
+/* programs.c: smallmm._core.Program, a program that runs on arrays. smallmm/_compile.py describes the steps; this file
+ * checks, broadcasts and allocates arrays.
  *
- * A program belongs to core shapes, core strides and dtypes of its inputs, and takes no others: the answer is then
- * NotImplemented, as in direct.c. It is planned for the strides of batch dimensions that it meets, and the plans are
- * kept. */
+ * A program is made for the core shapes, core strides and dtypes of its inputs; for others it returns NotImplemented,
+ * as direct.c does. It is planned for each set of batch strides that it meets, and the plans are kept. */
 #include <string.h>
 
 #include "extension.h"
 
 enum { MOST_GIVEN = 64, MOST_CORE = 8, MOST_PLANS = 8 };
 
-/* An input or an output: which value it is, and the arrays that it may be. */
+/* An input or an output: its value, and the arrays that it accepts. */
 typedef struct given {
     int value, type, core;
     intptr_t shape[MOST_CORE], stride[MOST_CORE];
@@ -28,11 +27,11 @@ typedef struct program {
     PyObject_HEAD smm_program program;
     smm_value *value;
     smm_step *step;
-    smm_outer *outer; /* of the steps that have some */
+    smm_outer *outer; /* of the steps that have one */
     PyObject *constants;
-    int inputs, outputs; /* the last output is info, of those steps that have it, unless there are none */
+    int inputs, outputs; /* the last output is the info of all steps that have one, unless none has */
     given given[MOST_GIVEN];
-    plan *plans; /* only ever added to, until there are MOST_PLANS */
+    plan *plans; /* only added to, until there are MOST_PLANS */
     int count_of_plans;
     smm_program_info info;
 } program;
@@ -140,8 +139,7 @@ static void free_plan(plan *x) {
     PyMem_Free(x);
 }
 
-/* A plan for these batch strides, old or new; *keep: it is the program's, not the caller's. NULL: an exception is set.
- */
+/* A plan for these batch strides, old or new. *keep: the program owns it, not the caller. NULL: an exception is set. */
 static plan *plan_for(program *self, const intptr_t batch[], bool *keep) {
     const int count = self->inputs + self->outputs;
     const unsigned choice = smm_choice();
@@ -207,7 +205,7 @@ static bool broadcast(const given *x, PyArrayObject *array, int *dims, intptr_t 
     return true;
 }
 
-/* Dimensions that every array steps evenly through become one. */
+/* Merge dimensions where every array steps evenly through them. */
 static void merge(batch *to, int dims, const intptr_t extent[], const program *self, PyArrayObject *const arrays[]) {
     const int count = self->inputs + self->outputs;
     to->dims = 0;
@@ -235,7 +233,7 @@ static int longest(const batch *x) {
     return found;
 }
 
-/* Run it. 0: done, 1: not for here, -1: an exception is set. */
+/* Run it. 0: done, 1: not for this path, -1: an exception is set. */
 static int run(program *self, PyArrayObject *const arrays[], int dims, const intptr_t extent[], bool *failed) {
     const int count = self->inputs + self->outputs, values = self->program.values;
     int answer = -1;
@@ -357,7 +355,7 @@ static void dealloc(PyObject *object) {
     Py_DECREF(type);
 }
 
-/* What the last plan says of a matrix, and the kernels of the steps. */
+/* Properties of the last plan per matrix, and the kernels of the steps. */
 static PyObject *plan_info(PyObject *object, void *Py_UNUSED(closure)) {
     program *self = (program *)object;
     const smm_program_info *x = &self->info;
