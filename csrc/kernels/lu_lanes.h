@@ -228,8 +228,11 @@ INLINE intptr_t lu_call(lu_begin_fn *begin, const smm_call *call, intptr_t q, in
                                      : begin(call, q, last, cold, a, g);
 }
 
-INLINE void lu_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
-                     const int height) {
+/* What becomes of the factors of matrices q .. q+count-1. */
+typedef void lu_use_fn(const smm_call *call, intptr_t q, intptr_t count, vec *a, const lu_group *g, const int height);
+
+INLINE void lu_each(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin, lu_use_fn *use,
+                    const int height) {
     lu_stack *const room = height <= LU_IN_REGISTERS ? NULL : smm_kernel_room();
     for (intptr_t q = first; q < last;) {
         lu_stack own, *const s = height <= LU_IN_REGISTERS ? &own : room;
@@ -237,8 +240,13 @@ INLINE void lu_lanes(const smm_call *call, intptr_t first, intptr_t last, bool c
         lu_group *const g = s->g;
         const intptr_t groups = lu_call(begin, call, q, last, cold, a, g, height);
         for (intptr_t l = 0; l < groups; l++, q += LANES)
-            lu_end(call, q, least(LANES, last - q), a + l * height * height, &g[l], height);
+            use(call, q, least(LANES, last - q), a + l * height * height, &g[l], height);
     }
+}
+
+INLINE void lu_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
+                     const int height) {
+    lu_each(call, first, last, cold, begin, lu_end, height);
 }
 
 /* Columns j and on of an operand. */
@@ -272,27 +280,22 @@ INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, int
     lanes_spoil(&c, q, g->info, n, width, count);
 }
 
+INLINE void lu_solve_blocks(const smm_call *call, intptr_t q, intptr_t count, vec *a, const lu_group *g,
+                            const int height) {
+    if (call->k == 1)
+        lu_solve_block(call, q, count, 0, 1, a, g, height);
+    else
+        for (intptr_t j = 0; j < call->k; j += BLOCK)
+            lu_solve_block(call, q, count, j, least(BLOCK, call->k - j), a, g, height);
+}
+
 INLINE void solve_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
                         const int height) {
-    lu_stack *const room = height <= LU_IN_REGISTERS ? NULL : smm_kernel_room();
-    for (intptr_t q = first; q < last;) {
-        lu_stack own, *const s = height <= LU_IN_REGISTERS ? &own : room;
-        vec *const a = s->a;
-        lu_group *const g = s->g;
-        const intptr_t groups = lu_call(begin, call, q, last, cold, a, g, height);
-        for (intptr_t l = 0; l < groups; l++, q += LANES)
-            if (call->k == 1)
-                lu_solve_block(call, q, least(LANES, last - q), 0, 1, a + l * height * height, &g[l], height);
-            else
-                for (intptr_t j = 0; j < call->k; j += BLOCK)
-                    lu_solve_block(call, q, least(LANES, last - q), j, least(BLOCK, call->k - j),
-                                   a + l * height * height, &g[l], height);
-    }
+    lu_each(call, first, last, cold, begin, lu_solve_blocks, height);
 }
 
 /* From the diagonal of U. */
-INLINE void det_end(const smm_call *call, intptr_t q, intptr_t count, const vec *a, const lu_group *g,
-                    const int height) {
+INLINE void det_end(const smm_call *call, intptr_t q, intptr_t count, vec *a, const lu_group *g, const int height) {
     const intptr_t n = height <= LU_EXACT ? height : call->n;
     vec p = a[0];
     mask safe = lane_normal(p);
@@ -306,15 +309,7 @@ INLINE void det_end(const smm_call *call, intptr_t q, intptr_t count, const vec 
 
 INLINE void det_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,
                       const int height) {
-    lu_stack *const room = height <= LU_IN_REGISTERS ? NULL : smm_kernel_room();
-    for (intptr_t q = first; q < last;) {
-        lu_stack own, *const s = height <= LU_IN_REGISTERS ? &own : room;
-        vec *const a = s->a;
-        lu_group *const g = s->g;
-        const intptr_t groups = lu_call(begin, call, q, last, cold, a, g, height);
-        for (intptr_t l = 0; l < groups; l++, q += LANES)
-            det_end(call, q, least(LANES, last - q), a + l * height * height, &g[l], height);
-    }
+    lu_each(call, first, last, cold, begin, det_end, height);
 }
 
 /* For orders above the height, not for this kernel. */
