@@ -135,10 +135,10 @@ INLINE void eigh_reduce(eigh_stack *x, vec *tau, intptr_t n, const bool unrolled
 }
 
 /* Rows and columns from k + 1 on of Q = H_0 H_1 ..., those from k + 2 on being there. Reflector k stays in row k. */
-INLINE void eigh_form_row(eigh_stack *x, const vec *tau, intptr_t n, intptr_t k, const bool unrolled) {
+INLINE void eigh_form_row(vec *a, const vec *tau, intptr_t n, intptr_t k, const bool unrolled) {
     const intptr_t step = eigh_step(n, unrolled), count = n - k - 1;
-    const vec *v = x->a + k * step + k + 1, minus = lane_negate(tau[k]);
-    vec *q = x->a + (k + 1) * (step + 1);
+    const vec *v = a + k * step + k + 1, minus = lane_negate(tau[k]);
+    vec *q = a + (k + 1) * (step + 1);
     if (count > 1) reflect((reflection){v, 1, count, tau[k]}, q + 1, step, count - 1, true, unrolled);
     q[0] = lane_sub(lane_set(1), tau[k]);
     if (unrolled)
@@ -146,16 +146,16 @@ INLINE void eigh_form_row(eigh_stack *x, const vec *tau, intptr_t n, intptr_t k,
     else
         ROLLED(intptr_t i = 1; i < count; i++) q[i * step] = lane_mul(minus, v[i]);
 }
-INLINE void eigh_form(eigh_stack *x, const vec *tau, intptr_t n, const bool unrolled) {
+INLINE void eigh_form(vec *a, const vec *tau, intptr_t n, const bool unrolled) {
     const intptr_t step = eigh_step(n, unrolled);
     if (unrolled) {
-        UNROLLED(intptr_t k = n - 2; k >= 0; k--) eigh_form_row(x, tau, n, k, unrolled);
-        UNROLLED(intptr_t i = 1; i < n; i++) x->a[i] = x->a[i * step] = lane_set(0);
+        UNROLLED(intptr_t k = n - 2; k >= 0; k--) eigh_form_row(a, tau, n, k, unrolled);
+        UNROLLED(intptr_t i = 1; i < n; i++) a[i] = a[i * step] = lane_set(0);
     } else {
-        ROLLED(intptr_t k = n - 2; k >= 0; k--) eigh_form_row(x, tau, n, k, unrolled);
-        ROLLED(intptr_t i = 1; i < n; i++) x->a[i] = x->a[i * step] = lane_set(0);
+        ROLLED(intptr_t k = n - 2; k >= 0; k--) eigh_form_row(a, tau, n, k, unrolled);
+        ROLLED(intptr_t i = 1; i < n; i++) a[i] = a[i * step] = lane_set(0);
     }
-    x->a[0] = lane_set(1);
+    a[0] = lane_set(1);
 }
 
 /* --- Order and signs ---------------------------------------------------------------------------------------------- */
@@ -215,7 +215,7 @@ INLINE void eigh_begin(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t
     eigh_load(call, q, x, n, count, unrolled);
     eigh_scale(x, n, unrolled);
     eigh_reduce(x, tau, n, unrolled);
-    if (vectors) eigh_form(x, tau, n, unrolled);
+    if (vectors) eigh_form(x->a, tau, n, unrolled);
 }
 
 INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count, const bool vectors,

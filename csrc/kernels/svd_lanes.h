@@ -378,13 +378,30 @@ typedef struct svd_room {
 } svd_room;
 _Static_assert(sizeof(svd_room) <= SMM_KERNEL_ROOM, "room of svd_lanes");
 
+/* V, and U, which is made of A and V; x->x is overwritten. NaN where `bad` is not zero. */
+INLINE void svd_store_vectors(const svd_operands *o, intptr_t q, svd_stack *x, vec bad, intptr_t count) {
+    const intptr_t m = o->m, n = o->n;
+    const lanes_matrix a = svd_matrix(x->a, m, n, false);
+    vec sign[SMM_MOST_ORDER];
+    svd_factor_large(x, sign, m, n, false);
+    gather_rows(svd_matrix(x->v, n, n, false), n);
+    lanes_store(&o->small, q, x->v, n, n, count);
+    if (o->k > n) q_store_complement(&o->large, o->k, q, a, x->tau, x->x, count);
+    svd_form_large(x, sign, m, n, false);
+    gather_rows(a, n);
+    lanes_store(&o->large, q, x->a, m, n, count);
+    lanes_spoil(&o->small, q, bad, n, n, count);
+    lanes_spoil(&o->large, q, bad, m, o->k, count);
+}
+
+static unsigned svd_lanes_needs(const smm_call *call) { return svd_is_small(call) ? 0 : SMM_UNFIT; }
+
 INLINE void svd_lanes_any(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors) {
     const svd_operands o = svd_operands_of(call, vectors);
     const intptr_t m = o.m, n = o.n;
     svd_room *const room = smm_kernel_room();
     svd_round rounds[SMM_MOST_ORDER];
     svd_stack x = {.a = room->a, .x = room->x, .v = room->v};
-    const lanes_matrix a = svd_matrix(x.a, m, n, false);
     svd_plan_rounds(rounds, n);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
@@ -394,17 +411,8 @@ INLINE void svd_lanes_any(const smm_call *call, intptr_t first, intptr_t last, b
         svd_arrange(&x, n, vectors);
         const vec bad = svd_store_values(&o, q, &x, n, count, false);
         if (!vectors) continue;
-        vec sign[SMM_MOST_ORDER];
         svd_form_small(&x, n, false);
-        svd_factor_large(&x, sign, m, n, false);
-        gather_rows(svd_matrix(x.v, n, n, false), n);
-        lanes_store(&o.small, q, x.v, n, n, count);
-        if (o.k > n) q_store_complement(&o.large, o.k, q, a, x.tau, x.x, count);
-        svd_form_large(&x, sign, m, n, false);
-        gather_rows(a, n);
-        lanes_store(&o.large, q, x.a, m, n, count);
-        lanes_spoil(&o.small, q, bad, n, n, count);
-        lanes_spoil(&o.large, q, bad, m, o.k, count);
+        svd_store_vectors(&o, q, &x, bad, count);
     }
 }
 

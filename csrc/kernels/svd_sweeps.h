@@ -4,7 +4,8 @@
 enum {
     SVD_SWEEPS = 30, /* then a matrix is given up */
     SVD_GROUPS = 2,
-    SVD_FEW = 4 /* orders up to it may be unrolled */
+    SVD_FEW = 4,        /* orders up to it may be unrolled */
+    SVD_JACOBI_MOST = 8 /* above it svd_bidiagonal.h is faster */
 };
 
 /* Rows of at most this squared length are not rotated: products with them would lose digits. They are negligible beside
@@ -21,6 +22,8 @@ typedef struct svd_operands {
     smm_operand a, large, small, s, info;
     intptr_t m, n, k; /* A is m x n; the columns of `large` */
 } svd_operands;
+
+INLINE bool svd_is_small(const smm_call *call) { return least(call->m, call->n) <= SVD_JACOBI_MOST; }
 
 INLINE smm_operand svd_transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
 

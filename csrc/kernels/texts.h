@@ -31,6 +31,8 @@
 #include "eigh_lanes.h"
 #include "svd_sweeps.h"
 #include "svd_lanes.h"
+#include "bidiagonal_sweeps.h"
+#include "svd_bidiagonal.h"
 #include "triangular_lanes.h"
 #include "banded_lanes.h"
 #include "ldl_scalars.h"

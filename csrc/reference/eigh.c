@@ -60,8 +60,8 @@ static void tridiagonalise(spectrum *x) {
     }
 }
 
-/* V = H_0 H_1 ..., from the last on: rows and columns up to k are still those of I when H_k comes. */
-static void form_q(spectrum *x) {
+/* From the last on: rows and columns up to k are still those of I when H_k comes. */
+void smm_form_vectors(spectrum *x) {
     const smm_dtype dtype = x->dtype;
     const intptr_t n = x->n;
     for (intptr_t k = n - 2; k >= 0; k--) {
@@ -103,8 +103,7 @@ static double wilkinson_shift(smm_dtype dtype, double d, double e, double d_next
     return round_in(dtype, d_next - round_in(dtype, square / outward));
 }
 
-/* Columns i and i + 1 of V. */
-static void rotate_columns(spectrum *x, intptr_t i, double c, double s) {
+void smm_rotate_columns(spectrum *x, intptr_t i, double c, double s) {
     for (intptr_t row = 0; row < x->height; row++) {
         const double left = x->a[row][i], right = x->a[row][i + 1];
         x->a[row][i] = fma_in(x->dtype, s, right, round_in(x->dtype, c * left));
@@ -130,7 +129,7 @@ static void sweep_block(spectrum *x, intptr_t from, intptr_t to) {
         p = round_in(dtype, s * t);
         x->d[i] = round_in(dtype, h + p);
         g = fma_in(dtype, c, t, -b);
-        rotate_columns(x, i, c, s);
+        smm_rotate_columns(x, i, c, s);
     }
     x->d[to] = round_in(dtype, x->d[to] - p);
     x->e[to - 1] = to - from == 1 ? 0 : g;
@@ -186,7 +185,7 @@ void smm_reference_eigh(const smm_call *call) {
         const double back = get_scaled(call, q, &x);
         if (!isnan(back)) {
             tridiagonalise(&x);
-            form_q(&x);
+            smm_form_vectors(&x);
             info = smm_diagonalise(&x);
         }
         if (isnan(back) || info)

@@ -42,9 +42,8 @@ double smm_reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count) 
     return tau;
 }
 
-/* x = H x, of the reflector v_1 .. v_count-1. */
-static void reflect(smm_dtype dtype, const double *v, intptr_t step_v, double tau, double *x, intptr_t step,
-                    intptr_t count) {
+void smm_reflect(smm_dtype dtype, const double *v, intptr_t step_v, double tau, double *x, intptr_t step,
+                 intptr_t count) {
     double w = x[0];
     for (intptr_t i = 1; i < count; i++) w = fma_in(dtype, v[i * step_v], x[i * step], w);
     w = round_in(dtype, tau * w);
@@ -72,7 +71,7 @@ void smm_factor(factors *f) {
     for (intptr_t k = 0; k < least(m, n); k++) {
         double *x = f->a + k * n + k;
         f->tau[k] = smm_reflector(f->dtype, x, n, m - k);
-        for (intptr_t j = 1; j < n - k; j++) reflect(f->dtype, x, n, f->tau[k], x + j, n, m - k);
+        for (intptr_t j = 1; j < n - k; j++) smm_reflect(f->dtype, x, n, f->tau[k], x + j, n, m - k);
     }
 }
 
@@ -172,7 +171,7 @@ static void factor_pivoting(factors *f, intptr_t *perm) {
         perm[longest] = j;
         double *x = f->a + k * n + k;
         f->tau[k] = smm_reflector(f->dtype, x, n, m - k);
-        for (intptr_t j = 1; j < n - k; j++) reflect(f->dtype, x, n, f->tau[k], x + j, n, m - k);
+        for (intptr_t j = 1; j < n - k; j++) smm_reflect(f->dtype, x, n, f->tau[k], x + j, n, m - k);
     }
 }
 
@@ -207,7 +206,7 @@ static double norm_of(smm_dtype dtype, const double *x, intptr_t first, intptr_t
 /* x, holding a right-hand side, becomes the solution of least norm, still permuted; the result is the residual norm. */
 static double solve(const factors *f, intptr_t rank, const double *tail_tau, double *x) {
     const intptr_t m = f->m, n = f->n;
-    for (intptr_t k = 0; k < least(m, n); k++) reflect(f->dtype, f->a + k * n + k, n, f->tau[k], x + k, 1, m - k);
+    for (intptr_t k = 0; k < least(m, n); k++) smm_reflect(f->dtype, f->a + k * n + k, n, f->tau[k], x + k, 1, m - k);
     const double norm = norm_of(f->dtype, x, rank, m);
     for (intptr_t i = rank; i < n; i++) x[i] = 0;
     for (intptr_t j = rank - 1; j >= 0; j--) {

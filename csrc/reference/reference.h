@@ -39,22 +39,34 @@ typedef struct smm_factors {
     intptr_t m, n;
     double a[SMM_MOST_ORDER * SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
 } smm_factors;
+void smm_reflect(smm_dtype dtype, const double *v, intptr_t step_v, double tau, double *x, intptr_t step,
+                 intptr_t count);                                    /* x = H x, of the reflector v_1 .. v_count-1 */
 void smm_factor(smm_factors *f);                                     /* A becomes R above the reflectors */
 void smm_column_of_q(const smm_factors *f, intptr_t j, double *q);   /* q = column j of H_0 H_1 ... */
 double smm_length(smm_dtype dtype, const double *x, intptr_t count); /* |x|_2, scaled where squares are tiny */
 
-/* eigh.c: a symmetric tridiagonal T of the diagonal d and what is beside it, and a matrix that its rotations multiply:
- * A, of which only the upper triangle counts, then V; of complex numbers its real parts above its imaginary ones. */
+/* eigh.c: a symmetric tridiagonal T, or bidiagonal.c: an upper bidiagonal B, of the diagonal d and what is beside it,
+ * and a matrix that its rotations multiply: A, of which only the upper triangle counts, then V; of complex numbers its
+ * real parts above its imaginary ones. */
 typedef struct smm_spectrum {
     smm_dtype dtype;
     intptr_t n, height;
     double a[2 * SMM_MOST_ORDER][SMM_MOST_ORDER];
     double d[SMM_MOST_ORDER], e[SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
 } smm_spectrum;
+/* The reflectors H_k right of the diagonal in rows k become V = H_0 H_1 ...; rotate columns i and i + 1 of it. */
+void smm_form_vectors(smm_spectrum *x);
+void smm_rotate_columns(smm_spectrum *x, intptr_t i, double c, double s);
 /* d becomes the eigenvalues; how many elements beside it are not negligible when the matrix is given up. */
 intptr_t smm_diagonalise(smm_spectrum *x);
 /* Ascending, equal eigenvalues in the order in which they were found. */
 intptr_t smm_place_of_value(const smm_spectrum *x, intptr_t j);
+
+/* bidiagonal.c: A = Q B P^T of a tall m x n matrix, n > 1, row i of which begins at a + i * n: B, and V = P. */
+void smm_bidiagonalise(smm_spectrum *x, double *a, intptr_t m);
+/* The magnitudes of d become the singular values of B, V the right singular vectors; the result as of
+ * smm_diagonalise. */
+intptr_t smm_chase(smm_spectrum *x);
 
 static inline smm_operand transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
 

@@ -1,9 +1,10 @@
-/* svd.c: singular values and singular vectors by one-sided Jacobi rotations of a triangular factor (Hestenes, J. SIAM
- * 6, 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), as csrc/kernels/svd_lanes.h explains. */
+/* svd.c: singular values and singular vectors: of few rows or columns by one-sided Jacobi rotations of a triangular
+ * factor (Hestenes, J. SIAM 6, 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), as
+ * csrc/kernels/svd_lanes.h explains, of others by bidiagonal.c. */
 #include "reference.h"
 
-/* As in csrc/kernels/svd_lanes.h. */
-enum { SWEEPS = 30, ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER };
+/* As in csrc/kernels/svd_sweeps.h. */
+enum { SWEEPS = 30, JACOBI_MOST = 8, ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER };
 
 /* Rows of at most this squared length are not rotated: products with them would lose digits. */
 static const double least_square[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-120, [SMM_F64] = 0x1p-1000};
@@ -16,6 +17,7 @@ typedef struct decomposition {
     double a[ELEMENTS];
     intptr_t perm[SMM_MOST_ORDER]; /* the column of A that column j of A P is */
     matrix rows;                   /* R of A P = Q R, then its rotated rows */
+    smm_spectrum b;                /* B of A = Q B P^T, then V */
 } decomposition;
 
 static decomposition decomposition_of(const smm_call *call) {
@@ -117,24 +119,45 @@ static double sign_of(const double *x, intptr_t n) {
     return x[largest] < 0 ? -1 : 1;
 }
 
-/* Singular values descend; equal ones stay in the order in which they were found. The small vectors are Q of the QR of
- * the rotated rows as columns, in that order, their elements where the columns of A were. Zeros are positive. */
+static bool by_jacobi(const decomposition *x) { return x->n <= JACOBI_MOST; }
+
+/* What smm_chase or orthogonalise say. */
+static intptr_t decompose(decomposition *x) {
+    if (by_jacobi(x)) {
+        reduce(x);
+        return orthogonalise(x);
+    }
+    double a[ELEMENTS];
+    for (intptr_t e = 0; e < x->m * x->n; e++) a[e] = x->a[e];
+    x->b = (smm_spectrum){.dtype = x->dtype, .n = x->n, .height = x->n};
+    smm_bidiagonalise(&x->b, a, x->m);
+    return smm_chase(&x->b);
+}
+
+/* Singular values descend; equal ones stay in the order in which they were found. The small vectors are columns in that
+ * order: of V, or Q of the QR of the rotated rows as columns, their elements where the columns of A were. Zeros are
+ * positive. */
 static void put_values(decomposition *x, intptr_t q, double back, smm_factors *v) {
     const intptr_t n = x->n;
     double s[SMM_MOST_ORDER];
-    for (intptr_t j = 0; j < n; j++) s[j] = smm_length(x->dtype, x->rows[j], n);
+    for (intptr_t j = 0; j < n; j++) s[j] = by_jacobi(x) ? smm_length(x->dtype, x->rows[j], n) : fabs(x->b.d[j]);
     for (intptr_t j = 0; j < n; j++) {
         const intptr_t place = place_of(s, n, j);
         put(&x->s, x->dtype, q, place, 0, round_in(x->dtype, s[j] * back));
-        for (intptr_t i = 0; i < n; i++) v->a[x->perm[i] * n + place] = x->rows[j][i];
+        for (intptr_t i = 0; i < n; i++)
+            if (by_jacobi(x))
+                v->a[x->perm[i] * n + place] = x->rows[j][i];
+            else
+                v->a[i * n + place] = x->b.a[i][j];
     }
 }
 static void put_small(const decomposition *x, intptr_t q, smm_factors *f, matrix v) {
     const intptr_t n = x->n;
-    smm_factor(f);
+    if (by_jacobi(x)) smm_factor(f);
     for (intptr_t j = 0; j < n; j++) {
         double column[SMM_MOST_ORDER];
-        smm_column_of_q(f, j, column);
+        for (intptr_t i = 0; i < n; i++) column[i] = f->a[i * n + j];
+        if (by_jacobi(x)) smm_column_of_q(f, j, column);
         const double sign = sign_of(column, n);
         for (intptr_t i = 0; i < n; i++) {
             v[i][j] = column[i] * sign + 0.0;
@@ -185,10 +208,7 @@ void smm_reference_svd(const smm_call *call) {
             put_identity(&x, q);
         } else {
             const double back = get_scaled(&x, q);
-            if (!isnan(back)) {
-                reduce(&x);
-                info = orthogonalise(&x);
-            }
+            if (!isnan(back)) info = decompose(&x);
             if (isnan(back) || info) {
                 put_nan(&x, q);
             } else {
