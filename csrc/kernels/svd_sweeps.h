@@ -5,7 +5,7 @@ enum {
     SVD_SWEEPS = 30, /* then a matrix is given up */
     SVD_GROUPS = 2,
     SVD_FEW = 4,        /* orders up to it may be unrolled */
-    SVD_JACOBI_MOST = 8 /* above it svd_bidiagonal.h is faster */
+    SVD_JACOBI_MOST = 4 /* above it svd_bidiagonal.h is faster */
 };
 
 /* Rows of at most this squared length are not rotated: products with them would lose digits. They are negligible beside

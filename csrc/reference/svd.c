@@ -4,7 +4,7 @@
 #include "reference.h"
 
 /* As in csrc/kernels/svd_sweeps.h. */
-enum { SWEEPS = 30, JACOBI_MOST = 8, ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER };
+enum { SWEEPS = 30, JACOBI_MOST = 4, ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER };
 
 /* Rows of at most this squared length are not rotated: products with them would lose digits. */
 static const double least_square[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-120, [SMM_F64] = 0x1p-1000};
