@@ -6,7 +6,8 @@
  * last two rows. It is zero where an element of the diagonal is negligible: then the sweep makes the last row zero, as
  * Demmel and Kahan order its operations. What is negligible is so beside the largest element of B: errors are small
  * beside the largest singular value, not beside each. Lanes are at work on blocks of their own, as eigh_sweeps.h
- * explains, whose rotations of vectors serve here, too. */
+ * explains, whose rotations of vectors serve here, too. Two groups of lanes go side by side: a rotation waits for the
+ * one before. */
 
 #if defined(SMM_KERNELS_F64)
 #define BIDIAGONAL_FLOOR 0x1p-900 /* rotations of vectors whose squared length is not above it are left out */
@@ -84,22 +85,23 @@ INLINE void bidiagonal_begin(bidiagonal *x, const bidiagonal_search *y) {
     x->g = lane_select(y->several, e, lane_select(y_longer, large, small));
 }
 
-/* Find all lanes' blocks and shifts. False if there are none. */
-INLINE bool bidiagonal_find_blocks(bidiagonal *x, eigh_turns *turns, intptr_t n, const int groups) {
+/* Find all lanes' blocks, of rows up to `end`, and shifts. False if there are none. */
+INLINE bool bidiagonal_find_blocks(bidiagonal *x, eigh_turns *turns, intptr_t end) {
     const vec one = lane_set(1);
     const mask none = lane_greater(lane_set(0), lane_set(0));
     mask any = none;
     bidiagonal_search y[BIDIAGONAL_GROUPS];
-    UNROLLED(int g = 0; g < groups; g++) y[g] = (bidiagonal_search){none, none, none, none, one, one, one, one, one};
-    turns->from = n;
-    turns->to = n - 1;
-    ROLLED(intptr_t i = n - 2; i >= 0; i--) {
+    UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++)
+        y[g] = (bidiagonal_search){none, none, none, none, one, one, one, one, one};
+    turns->from = end + 1;
+    turns->to = end;
+    ROLLED(intptr_t i = end - 1; i >= 0; i--) {
         mask open = none;
-        UNROLLED(int g = 0; g < groups; g++) open |= bidiagonal_search_row(&x[g], &y[g], i);
-        turns->to = turns->from == n ? i + 1 : turns->to;
+        UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) open |= bidiagonal_search_row(&x[g], &y[g], i);
+        turns->to = turns->from > end ? i + 1 : turns->to;
         turns->from = lane_any(open) ? i : turns->from;
     }
-    UNROLLED(int g = 0; g < groups; g++) {
+    UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
         any |= y[g].started;
         bidiagonal_begin(&x[g], &y[g]);
     }
@@ -160,35 +162,43 @@ INLINE void bidiagonal_end_sweep(bidiagonal *x, const bidiagonal_carry *y, intpt
 
 /* A sweep. While each of its rotations waits for the one before, rows of V are done to which those of the last sweep
  * are still due. */
-INLINE void bidiagonal_sweep(bidiagonal *x, eigh_turns *turns, const int groups, eigh_rows *rows, intptr_t step,
-                             const bool vectors) {
+INLINE void bidiagonal_sweep(bidiagonal *x, eigh_turns *turns, eigh_rows *rows, intptr_t step, const bool vectors) {
     bidiagonal_carry y[BIDIAGONAL_GROUPS];
-    UNROLLED(int g = 0; g < groups; g++) y[g] = bidiagonal_begin_sweep(&x[g], turns->from);
-    ROLLED(intptr_t i = turns->from; i < turns->to; i++) {
-        UNROLLED(int g = 0; g < groups; g++) bidiagonal_rotate(&x[g], &y[g], i, turns, vectors);
-        if (vectors) eigh_rotate_some(rows, step);
+    const intptr_t from = turns->from, to = turns->to;
+    UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
+        y[g] = bidiagonal_begin_sweep(&x[g], from);
+        if (vectors) turns[g].from = from, turns[g].to = to;
     }
-    UNROLLED(int g = 0; g < groups; g++) bidiagonal_end_sweep(&x[g], &y[g], turns->to);
-    while (vectors && rows->count) eigh_rotate_some(rows, step);
+    ROLLED(intptr_t i = from; i < to; i++) {
+        UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) bidiagonal_rotate(&x[g], &y[g], i, &turns[g], vectors);
+        UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS && vectors; g++) eigh_rotate_some(&rows[g], step);
+    }
+    UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
+        bidiagonal_end_sweep(&x[g], &y[g], to);
+        while (vectors && rows[g].count) eigh_rotate_some(&rows[g], step);
+    }
 }
 
 /* The magnitudes of d become the singular values, the rows of V (n x n, where wanted) are rotated; info: how many e_i
  * are not yet negligible when a matrix is given up. */
-INLINE void bidiagonal_iterate(bidiagonal *x, lanes_matrix v, intptr_t n, const int groups, const bool vectors) {
-    eigh_turns turns[2];
-    eigh_rows rows = {NULL, 0, NULL};
-    intptr_t sweep = 0;
-    UNROLLED(int g = 0; g < groups; g++) {
+INLINE void bidiagonal_iterate(bidiagonal *x, vec *const *v, intptr_t n, const bool vectors) {
+    eigh_turns turns[2][BIDIAGONAL_GROUPS];
+    eigh_rows rows[BIDIAGONAL_GROUPS] = {{NULL, 0, NULL}};
+    intptr_t sweep = 0, end = n - 1;
+    UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
         bidiagonal_measure(&x[g], n);
         x[g].info = lane_set(0);
     }
-    for (; sweep < BIDIAGONAL_SWEEPS * n && bidiagonal_find_blocks(x, &turns[sweep % 2], n, groups); sweep++) {
-        bidiagonal_sweep(x, &turns[sweep % 2], groups, &rows, v.step, vectors);
-        rows = (eigh_rows){v.at, v.m, &turns[sweep % 2]};
+    for (; sweep < BIDIAGONAL_SWEEPS * n && bidiagonal_find_blocks(x, turns[sweep % 2], end); sweep++) {
+        end = turns[sweep % 2]->to; /* rows below are done in all lanes */
+        bidiagonal_sweep(x, turns[sweep % 2], rows, row_step(n), vectors);
+        UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS && vectors; g++)
+            rows[g] = (eigh_rows){v[g], n, &turns[sweep % 2][g]};
     }
-    while (vectors && rows.count) eigh_rotate_some(&rows, v.step);
+    for (int g = 0; g < BIDIAGONAL_GROUPS; g++)
+        while (rows[g].count) eigh_rotate_some(&rows[g], row_step(n));
     if (__builtin_expect(sweep < BIDIAGONAL_SWEEPS * n, 1)) return;
-    for (int g = 0; g < groups; g++)
+    for (int g = 0; g < BIDIAGONAL_GROUPS; g++)
         for (intptr_t i = 0; i < n - 1; i++)
             x[g].info = lane_add(x[g].info, lane_select(lane_equal(x[g].e[i], lane_set(0)), lane_set(0), lane_set(1)));
 }

@@ -98,37 +98,38 @@ INLINE void svd_bidiagonal_arrange(svd_stack *x, const bidiagonal *b, intptr_t n
 
 static unsigned svd_bidiagonal_needs(const smm_call *call) { return svd_is_small(call) ? SMM_UNFIT : 0; }
 
-static void KERNEL(svd_bidiagonal)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    const svd_operands o = svd_operands_of(call, true);
-    svd_room *const room = smm_kernel_room();
-    svd_stack x = {.a = room->a, .x = room->x, .v = room->x};
-    bidiagonal b;
-    for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
-        svd_bidiagonal_begin(&o, q, &x, &b, count, cold, true);
-        bidiagonal_iterate(&b, svd_matrix(x.v, o.n, o.n, false), o.n, 1, true);
-        svd_bidiagonal_arrange(&x, &b, o.n, true);
-        svd_store_vectors(&o, q, &x, svd_store_values(&o, q, &x, o.n, count, false), count);
-    }
-}
+typedef struct svd_bidiagonal_room {
+    vec a[BIDIAGONAL_GROUPS][QR_ROOM], x[BIDIAGONAL_GROUPS][QR_ROOM];
+} svd_bidiagonal_room;
+_Static_assert(sizeof(svd_bidiagonal_room) <= SMM_KERNEL_ROOM, "room of svd_bidiagonal");
 
-/* Where matrices are left for one group, the other does the same. */
-static void KERNEL(svdvals_bidiagonal)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    const svd_operands o = svd_operands_of(call, false);
-    svd_room *const room = smm_kernel_room();
+/* Two groups of matrices. Where there are none for one of them, it does what the other does. */
+INLINE void svd_bidiagonal_groups(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors) {
+    const svd_operands o = svd_operands_of(call, vectors);
+    svd_bidiagonal_room *const room = smm_kernel_room();
     svd_stack x[BIDIAGONAL_GROUPS];
     bidiagonal b[BIDIAGONAL_GROUPS];
+    vec *v[BIDIAGONAL_GROUPS];
     for (intptr_t q = first; q < last; q += BIDIAGONAL_GROUPS * LANES) {
         ROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
-            x[g].a = room->a;
-            svd_bidiagonal_begin(&o, at, &x[g], &b[g], least(LANES, last - at), cold, false);
+            x[g].a = room->a[g];
+            x[g].x = x[g].v = v[g] = room->x[g];
+            svd_bidiagonal_begin(&o, at, &x[g], &b[g], least(LANES, last - at), cold, vectors);
         }
-        bidiagonal_iterate(b, (lanes_matrix){0}, o.n, BIDIAGONAL_GROUPS, false);
+        bidiagonal_iterate(b, v, o.n, vectors);
         ROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
-            const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
-            svd_bidiagonal_arrange(&x[g], &b[g], o.n, false);
-            svd_store_values(&o, at, &x[g], o.n, least(LANES, last - at), false);
+            const intptr_t at = q + g * LANES < last ? q + g * LANES : q, count = least(LANES, last - at);
+            svd_bidiagonal_arrange(&x[g], &b[g], o.n, vectors);
+            const vec bad = svd_store_values(&o, at, &x[g], o.n, count, false);
+            if (vectors) svd_store_vectors(&o, at, &x[g], bad, count);
         }
     }
+}
+
+static void KERNEL(svd_bidiagonal)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+    svd_bidiagonal_groups(call, first, last, cold, true);
+}
+static void KERNEL(svdvals_bidiagonal)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+    svd_bidiagonal_groups(call, first, last, cold, false);
 }
