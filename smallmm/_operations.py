@@ -152,8 +152,8 @@ OPERATIONS = {
         Operation("qr", lambda m, k, n: 8 / 3 * n**3, _qr, "nn"),
         Operation("eigh", lambda m, k, n: 9 * n**3, _eigh, "vn", matrices="symmetric"),
         Operation("eigvalsh", lambda m, k, n: 4 / 3 * n**3 + 40 * n**2, _eigvalsh, "v", matrices="symmetric"),
-        Operation("svd", lambda m, k, n: 44 * n**3, _svd, "nvn"),
-        Operation("svdvals", lambda m, k, n: 32 * n**3, _svdvals, "v"),
+        Operation("svd", lambda m, k, n: 16 * n**3, _svd, "nvn"),
+        Operation("svdvals", lambda m, k, n: 4 * n**3 + 20 * n**2, _svdvals, "v"),
     )
 }
 

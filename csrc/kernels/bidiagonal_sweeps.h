@@ -17,7 +17,7 @@
 enum {
     BIDIAGONAL_SWEEPS = 30, /* per row; then a matrix is given up */
     BIDIAGONAL_GROUPS = 2,
-    BIDIAGONAL_ROWS = 4,   /* that a reflector passes over at a time */
+    BIDIAGONAL_ROWS = 4, /* that a reflector passes over at a time */
     BIDIAGONAL_COLUMNS = 8
 };
 
@@ -110,9 +110,9 @@ INLINE bool bidiagonal_find_blocks(bidiagonal *x, eigh_turns *turns, intptr_t en
 
 /* What a sweep carries from one row to the next, downwards. */
 typedef struct bidiagonal_carry {
-    vec c, s;             /* of the rotation of rows i - 1 and i */
-    vec d, f, beside;     /* d_i so far; what rotates columns next; e_i-1, where the block ends at row i */
-    mask open, of_one;    /* of the row above: in the block; and the first of it */
+    vec c, s;          /* of the rotation of rows i - 1 and i */
+    vec d, f, beside;  /* d_i so far; what rotates columns next; e_i-1, where the block ends at row i */
+    mask open, of_one; /* of the row above: in the block; and the first of it */
 } bidiagonal_carry;
 
 INLINE bidiagonal_carry bidiagonal_begin_sweep(const bidiagonal *x, intptr_t from) {
@@ -192,8 +192,7 @@ INLINE void bidiagonal_iterate(bidiagonal *x, vec *const *v, intptr_t n, const b
     for (; sweep < BIDIAGONAL_SWEEPS * n && bidiagonal_find_blocks(x, turns[sweep % 2], end); sweep++) {
         end = turns[sweep % 2]->to; /* rows below are done in all lanes */
         bidiagonal_sweep(x, turns[sweep % 2], rows, row_step(n), vectors);
-        UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS && vectors; g++)
-            rows[g] = (eigh_rows){v[g], n, &turns[sweep % 2][g]};
+        UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS && vectors; g++) rows[g] = (eigh_rows){v[g], n, &turns[sweep % 2][g]};
     }
     for (int g = 0; g < BIDIAGONAL_GROUPS; g++)
         while (rows[g].count) eigh_rotate_some(&rows[g], row_step(n));

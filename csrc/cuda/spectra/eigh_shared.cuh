@@ -10,6 +10,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
+#include "rotations.cuh"
 
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int PITCH = N | 1; /* lanes have rows, or columns: either way in different banks */
@@ -84,25 +85,6 @@ __device__ inline void tridiagonalise(Work &x) {
     wait();
 }
 
-/* V = H_0 H_1 ..., from the last on: rows and columns up to k are still those of I when H_k comes. */
-__device__ inline void form_q(Work &x) {
-    for (int k = N - 2; k >= 0; k--) {
-        const T *v = x.a + k * PITCH, tau = x.tau[k];
-        for (int j = k + 2 + lane(); j < N; j += LANES) {
-            T w = product(v[k + 2], x.a[(k + 2) * PITCH + j]);
-            for (int i = k + 3; i < N; i++) w = multiply_add(v[i], x.a[i * PITCH + j], w);
-            w = product(tau, w);
-            x.a[(k + 1) * PITCH + j] = -w;
-            for (int i = k + 2; i < N; i++) x.a[i * PITCH + j] = multiply_add(-v[i], w, x.a[i * PITCH + j]);
-        }
-        for (int i = k + 1 + lane(); i < N; i += LANES)
-            x.a[i * PITCH + k + 1] = i == k + 1 ? 1 - tau : product(-tau, v[i]);
-        wait();
-    }
-    for (int i = lane(); i < N; i += LANES) x.a[i] = x.a[i * PITCH] = i == 0;
-    wait();
-}
-
 /* --- T = V diag(w) V^T --- */
 
 /* Negligible elements become zero. The last block without any: e_from .. e_to-1. False if there is none. */
@@ -160,15 +142,7 @@ __device__ inline int diagonalise(Work &x) {
         wait();
         const int from = x.from, to = x.to;
         if (to == 0) break;
-        for (int row = lane(); row < N && VECTORS; row += LANES) {
-            T *v = x.a + row * PITCH, left = v[from];
-            for (int i = from; i < to; i++) {
-                const T right = v[i + 1], c = x.c[i], s = x.s[i];
-                v[i] = multiply_add(s, right, product(c, left));
-                left = multiply_add(-s, left, product(c, right));
-            }
-            v[to] = left;
-        }
+        if (VECTORS) rotate_rows<N, PITCH>(x.a, x.c, x.s, from, to);
         wait();
     }
     int left = 0;
@@ -206,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
             if (e / N <= e % N) x.a[e / N * PITCH + e % N] = product(x.a[e / N * PITCH + e % N], scale);
         wait();
         tridiagonalise(x);
-        if (VECTORS) form_q(x);
+        if (VECTORS) form_vectors<N, PITCH>(x.a, x.tau);
         info = diagonalise(x);
     }
     for (int j = lane(); j < N; j += LANES) {

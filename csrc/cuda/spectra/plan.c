@@ -17,8 +17,8 @@ void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
 
 /* Bytes of Work of svd_shared.cuh. */
 static int svd_matrix_bytes(const smm_cuda_problem *p) {
-    const int n = least(p->m, p->n), elements = 2 * p->m * p->n + n * (n | 1) + 2 * n, size = bytes_of(p);
-    return ceil_div(elements * size + 4 * n, size) * size;
+    const int n = least(p->m, p->n), elements = 2 * p->m * p->n + n * (n | 1) + 6 * n, size = bytes_of(p);
+    return ceil_div(elements * size + 8 + 4 * n, size) * size;
 }
 
 bool smm_svd_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {

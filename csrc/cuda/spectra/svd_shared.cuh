@@ -1,9 +1,10 @@
-/* svd_shared.cuh: A = U diag(s) Vt, or s only: one-sided Jacobi rotations of a triangular factor (Hestenes, J. SIAM 6,
- * 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), in shared memory, as csrc/kernels/svd_lanes.h
- * explains.
+/* svd_shared.cuh: A = U diag(s) Vt, or s only: of few rows or columns by one-sided Jacobi rotations of a triangular
+ * factor (Hestenes, J. SIAM 6, 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), of others by Householder
+ * bidiagonalisation and implicit QR (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965), in shared memory, as
+ * csrc/kernels/svd_lanes.h and svd_bidiagonal.h explain.
  *
- * Grid: one block per MATRICES matrices; LANES threads to a matrix. Each rotates a pair of rows at a time; the pairs of
- * a round have no row in common. Of the rest they take columns and rows by turns.
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix. Of Jacobi's method each rotates a pair of rows at a
+ * time; the pairs of a round have no row in common. Of the rest they take columns and rows by turns.
  * Shared memory: of each matrix what `Work` names.
  * Operands: any that args.h can describe; A that is wider than tall is transposed. May overwrite A in place, matrix by
  * matrix: all of a matrix is read before anything of it is written.
@@ -11,6 +12,8 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
+#include "rotations.cuh"
+#include "bidiagonal.cuh"
 
 constexpr bool WIDE = SMM_M < SMM_N, VECTORS = SMM_OP != SMM_OP_SVDVALS;
 constexpr int M = most(SMM_M, SMM_N), N = least(SMM_M, SMM_N); /* of the tall matrix */
@@ -18,15 +21,17 @@ constexpr int COLUMNS = SMM_OP == SMM_OP_SVD_FULL ? M : N;     /* of its longer 
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int PITCH = N | 1; /* lanes have rows, or columns: either way in different banks */
 
-/* As in csrc/kernels/svd_lanes.h. */
+/* As in csrc/kernels/svd_sweeps.h. */
 constexpr int SWEEPS = 30;
+constexpr bool BY_JACOBI = N <= 4;
 constexpr T FLOOR = static_cast<T>(DOUBLE ? 0x1p-1000 : 0x1p-120);
 constexpr T TOLERANCE = static_cast<T>(most(N, 4) * (DOUBLE ? 0x1p-53 : 0x1p-24));
 
 struct Work {
     T a[M * N];     /* A */
-    T x[M * N];     /* A P = Q R; then V P; then A V */
-    T r[N * PITCH]; /* the rows of R, which are rotated; then V */
+    T x[M * N];     /* A P = Q R, or the reflectors of A = Q B P^T; then V P, or V; then A V */
+    T r[N * PITCH]; /* the rows of R, which are rotated, or P; then V */
+    Bidiagonal<N> b;
     T s[N], tau[N]; /* squared lengths of columns, then singular values; of reflectors */
     int perm[N];    /* the column of A that column j of A P was */
 };
@@ -127,6 +132,28 @@ __device__ inline int orthogonalise(Work &w) {
     return rotated;
 }
 
+/* A = Q B P^T. Step k: a reflector from the left for column k, and one from the right for row k right of its diagonal.
+ */
+__device__ inline void bidiagonalise(Work &w) {
+    for (int e = lane(); e < M * N; e += LANES) w.x[e] = w.a[e];
+    wait();
+    for (int k = 0; k < N; k++) {
+        T *x = w.x + k * N + k;
+        make_reflector_together(x, N, M - k, w.tau + k);
+        for (int j = 1 + lane(); j < N - k; j += LANES) reflect(x, w.tau[k], x + j, N, N, M - k);
+        wait();
+        if (lane() == 0) w.b.d[k] = x[0];
+        if (k + 1 == N) break;
+        make_reflector_together(x + 1, 1, N - k - 1, w.tau + k);
+        for (int i = 1 + lane(); i < M - k; i += LANES) reflect(x + 1, w.tau[k], x + i * N + 1, 1, 1, N - k - 1);
+        if (lane() == 0) w.b.e[k] = x[1];
+        wait();
+    }
+    for (int e = lane(); e < N * N && VECTORS; e += LANES) w.r[e / N * PITCH + e % N] = w.x[e];
+    wait();
+    if (VECTORS) form_vectors<N, PITCH>(w.r, w.tau);
+}
+
 /* |x|, scaled where squares are tiny. */
 __device__ inline T length_of(T *x) {
     T squares = multiply_add(x[0], x[0], sum_of_squares(x, 1, N));
@@ -137,23 +164,27 @@ __device__ inline T length_of(T *x) {
     return product(root(squares), SCALE_DOWN);
 }
 
-/* Singular values descend, and the rotated rows become columns of V P in that order, whose QR gives V: its largest
- * elements, the first of equals, are positive. */
+/* Singular values descend, and columns of V with them; or the rotated rows become columns of V P in that order, whose
+ * QR gives V. Its largest elements, the first of equals, are positive. */
 __device__ inline void arrange(Work &w, T *to, long long step, T back) {
-    for (int j = lane(); j < N; j += LANES) w.s[j] = length_of(w.r + j * PITCH);
+    for (int j = lane(); j < N; j += LANES) w.s[j] = BY_JACOBI ? length_of(w.r + j * PITCH) : fabs(w.b.d[j]);
     wait();
     for (int j = lane(); j < N; j += LANES) {
         const int place = place_of(w.s, j);
         to[place * step] = product(w.s[j], back);
-        for (int i = 0; i < N; i++) w.x[w.perm[i] * N + place] = w.r[j * PITCH + i];
+        for (int i = 0; i < N && (BY_JACOBI || VECTORS); i++)
+            w.x[(BY_JACOBI ? w.perm[i] : i) * N + place] = w.r[BY_JACOBI ? j * PITCH + i : i * PITCH + j];
     }
     wait();
 }
 __device__ inline void form_small(Work &w, T *to, long long row, long long col) {
-    factor_in_memory<N, N>(w.x, w.tau);
+    if (BY_JACOBI) factor_in_memory<N, N>(w.x, w.tau);
     for (int j = lane(); j < N; j += LANES) {
         T *v = w.r + j;
-        form_column<N, N>(w.x, w.tau, j, v, PITCH);
+        if (BY_JACOBI)
+            form_column<N, N>(w.x, w.tau, j, v, PITCH);
+        else
+            for (int i = 0; i < N; i++) v[i * PITCH] = w.x[i * N + j];
         T largest = v[0];
         for (int i = 1; i < N; i++)
             if (fabs(v[i * PITCH]) > fabs(largest)) largest = v[i * PITCH];
@@ -206,8 +237,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     if (finite) {
         for (int e = lane(); e < M * N && scale != 1; e += LANES) w.a[e] = product(w.a[e], scale);
         wait();
-        reduce(w);
-        info = orthogonalise(w);
+        if constexpr (BY_JACOBI) {
+            reduce(w);
+            info = orthogonalise(w);
+        } else {
+            bidiagonalise(w);
+            info = diagonalise<N, PITCH>(w.b, VECTORS ? w.r : nullptr);
+        }
     }
     if (finite && !info) {
         arrange(w, to_s, s.row, reciprocal(scale));

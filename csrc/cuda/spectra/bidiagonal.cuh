@@ -1,0 +1,133 @@
+/* bidiagonal.cuh: singular values of an upper bidiagonal B in shared memory, and the rotations of what becomes its
+ * right singular vectors, as csrc/kernels/bidiagonal_sweeps.h explains. The first lane of a matrix finds the rotations
+ * of a sweep, all do them. */
+
+/* As in csrc/kernels/bidiagonal_sweeps.h. */
+constexpr int BIDIAGONAL_SWEEPS = 30;
+constexpr T BIDIAGONAL_FLOOR = static_cast<T>(DOUBLE ? 0x1p-900 : 0x1p-110);
+constexpr T TWO_UNITS = static_cast<T>(DOUBLE ? 0x1p-52 : 0x1p-23);
+
+template <int N> struct Bidiagonal {
+    T d[N], e[N]; /* the diagonal and what is right of it */
+    T c[N], s[N]; /* the rotations of a sweep, of columns i and i + 1 */
+    int from, to; /* the rows of a sweep */
+};
+
+/* What is negligible. */
+template <int N> __device__ inline T tolerance_of(const Bidiagonal<N> &b) {
+    T largest = fabs(b.d[0]);
+    for (int i = 1; i < N; i++) {
+        if (fabs(b.d[i]) > largest) largest = fabs(b.d[i]);
+        if (fabs(b.e[i - 1]) > largest) largest = fabs(b.e[i - 1]);
+    }
+    return product(largest, TWO_UNITS);
+}
+
+/* Negligible elements beside the diagonal become zero. The last block without any: rows from .. to. False if there is
+ * none. */
+template <int N> __device__ inline bool find_block(Bidiagonal<N> &b, T tolerance) {
+    bool ended = false;
+    b.from = b.to = 0;
+    for (int i = N - 2; i >= 0; i--) {
+        const bool counts = fabs(b.e[i]) > tolerance;
+        if (!counts) b.e[i] = 0;
+        if (counts && !b.to) b.to = i + 1;
+        ended = ended || (b.to && !counts);
+        if (counts && !ended) b.from = i;
+    }
+    return b.to > 0;
+}
+
+/* How a sweep begins: its first rotation turns (f, g) to (r, 0). zero: the shift is zero. */
+struct Beginning {
+    T f, g;
+    bool zero;
+};
+
+/* Two rows: along the larger right singular vector of (d e; 0 below). */
+__device__ inline Beginning begin_two(T d, T e, T below) {
+    const T xx = product(d, d), yy = multiply_add(e, e, product(below, below));
+    const bool y_longer = yy > xx;
+    const T longer = y_longer ? yy : xx, shorter = y_longer ? xx : yy, back = reciprocal(longer);
+    const T small = product(product(d, e), back), half = product(longer - shorter, product(back, T(0.5)));
+    const T large = half + root(multiply_add(half, half, product(small, small)));
+    return y_longer ? Beginning{small, large, false} : Beginning{large, small, false};
+}
+
+template <int N> __device__ inline Beginning begin_sweep(const Bidiagonal<N> &b, T tolerance) {
+    const T d = b.d[b.from], e = b.e[b.from];
+    if (b.to - b.from == 1) return begin_two(d, e, b.d[b.to]);
+    for (int i = b.from; i <= b.to; i++)
+        if (!(fabs(b.d[i]) > tolerance)) return {d, e, true};
+    const T f = fabs(b.d[b.to - 1]), g = fabs(b.e[b.to - 1]), h = fabs(b.d[b.to]), gg = product(g, g);
+    const T sum = f + h, difference = f - h;
+    const T twice = root(multiply_add(sum, sum, gg)) + root(multiply_add(difference, difference, gg));
+    const T shift = quotient_of(product(f + f, h), twice), ratio = quotient_of(shift, d);
+    if (!(product(ratio, ratio) > TWO_UNITS)) return {d, e, true};
+    return {product(fabs(d) - shift, (d < 0 ? T(-1) : T(1)) + ratio), e, false};
+}
+
+/* The rotation that turns (f, g) to (r, 0). */
+__device__ inline T turn(T f, T g, T &c, T &s) {
+    const T squares = multiply_add(f, f, product(g, g)), r = root(squares), back = product(r, reciprocal(squares));
+    const bool rotates = squares > BIDIAGONAL_FLOOR;
+    c = rotates ? product(f, back) : T(1);
+    s = rotates ? product(g, back) : T(0);
+    return r;
+}
+
+/* (x y) times the rotation. */
+__device__ inline void rotate_pair(T &x, T &y, T c, T s) {
+    const T here = x, there = y;
+    x = multiply_add(s, there, product(c, here));
+    y = multiply_add(-s, here, product(c, there));
+}
+
+/* The rotations of a sweep: of columns i and i + 1, then of these rows. Where there are only two, they are done. */
+template <int N> __device__ inline void find_rotations(Bidiagonal<N> &b, T tolerance) {
+    const int from = b.from, to = b.to;
+    const Beginning start = begin_sweep(b, tolerance);
+    T f = start.f, g = start.g, d = b.d[from], left_c = 1, left_s = 0, e = 0;
+    for (int i = from; i < to; i++) {
+        T c, s;
+        const T beside = b.e[i], next = b.d[i + 1];
+        if (i > from) g = start.zero ? beside : product(left_s, beside);
+        const T r = turn(f, g, c, s);
+        if (i > from) b.e[i - 1] = start.zero ? product(left_s, r) : r;
+        e = product(left_c, beside);
+        rotate_pair(d, e, c, s);
+        if (start.zero) e = 0;
+        T below = product(c, next);
+        const T straight = below;
+        b.d[i] = turn(d, product(s, next), left_c, left_s);
+        rotate_pair(e, below, left_c, left_s);
+        f = start.zero ? straight : e;
+        d = below;
+        b.c[i] = c;
+        b.s[i] = s;
+    }
+    b.d[to] = d;
+    b.e[to - 1] = to - from == 1 ? T(0) : e;
+}
+
+/* The magnitudes of d become the singular values, the N x N matrix v is rotated, if there is one; the result: how many
+ * elements beside the diagonal are not negligible when the matrix is given up. */
+template <int N, int PITCH> __device__ inline int diagonalise(Bidiagonal<N> &b, T *v) {
+    const T tolerance = tolerance_of(b);
+    wait();
+    for (int sweep = 0;; sweep++) {
+        if (lane() == 0) {
+            if (sweep < BIDIAGONAL_SWEEPS * N && find_block(b, tolerance))
+                find_rotations(b, tolerance);
+            else
+                b.to = 0;
+        }
+        wait();
+        if (b.to == 0) break;
+        if (v) rotate_rows<N, PITCH>(v, b.c, b.s, b.from, b.to);
+        wait();
+    }
+    int left = 0;
+    for (int i = 0; i < N - 1; i++) left += b.e[i] != 0;
+    return left;
+}
