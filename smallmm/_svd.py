@@ -19,7 +19,7 @@ class SVDResult(NamedTuple):
 
 
 class SVDExResult(NamedTuple):
-    """`SVDResult`, and info: 0, or how many pairs of rows did not become orthogonal."""
+    """`SVDResult`, and info: 0, or k > 0 where the matrix did not converge."""
 
     U: Any
     S: Any
@@ -28,7 +28,7 @@ class SVDExResult(NamedTuple):
 
 
 class SVDvalsExResult(NamedTuple):
-    """The singular values, and info: 0, or how many pairs of rows did not become orthogonal."""
+    """The singular values, and info: 0, or k > 0 where the matrix did not converge."""
 
     S: Any
     info: Any
@@ -68,8 +68,8 @@ def svd(a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = Tru
     Raises
     ------
     LinAlgError
-        Some matrices did not converge in 30 sweeps; no such matrix is known. The exception holds the other
-        matrices' results.
+        Some matrices did not converge in 30 sweeps (30 k with bidiagonalisation); no such matrix is known. The
+        exception holds the other matrices' results.
     ValueError, TypeError
         As `solve`.
     NotImplementedError
@@ -77,31 +77,38 @@ def svd(a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = Tru
 
     See Also
     --------
-    svdvals : the singular values only, in about two thirds of the time.
+    svdvals : the singular values only, in a third to two thirds of the time.
     svd_ex : the same, with matrices that did not converge reported in an array.
     solve : dtypes.
 
     Notes
     -----
-    One-sided Jacobi (Hestenes 1958) with the preconditioning of Drmac and Veselic (2008), in a fixed order. A
-    wide matrix is transposed. Its columns are sorted by length, and QR gives R. Plane rotations then make the
-    rows of R orthogonal, in sweeps of which every round rotates disjoint pairs, until no pair's cosine is
-    above max(k, 4) u, of complex matrices max(2 k, 4) u; there one row of a pair is first multiplied by the
-    number of magnitude 1 that makes their product real. The lengths of the rows are the singular values. QR
-    of the rows gives V, and QR of A V gives U, so both are orthonormal for any rank. Bits do not depend on
-    the batch, the neighbours, strides, threads or the instruction set, except for the portable kernels on a
-    CPU without FMA.
+    A wide matrix is transposed. Real matrices with k above 4: Householder bidiagonalisation A = Q B P^T and
+    implicit QR sweeps on B, as LAPACK's gebrd and bdsqr (Golub and Kahan 1965; Demmel and Kahan 1990). The
+    shift is the smaller singular value of the last two rows, or zero where an element of B's diagonal is
+    negligible. Negligible is what is at most 2 u times the largest element of B. The rotations of columns
+    make V of P, and QR of A V gives U, so both are orthonormal for any rank.
+
+    Complex matrices, and real ones with k up to 4: one-sided Jacobi (Hestenes 1958) with the preconditioning
+    of Drmac and Veselic (2008). Columns are sorted by length, and QR gives R. Plane rotations make the rows
+    of R orthogonal, in sweeps of which every round rotates disjoint pairs, until no pair's cosine is above
+    max(k, 4) u, of complex matrices max(2 k, 4) u; there one row of a pair is first multiplied by the number
+    of magnitude 1 that makes their product real. The lengths of the rows are the singular values, QR of the
+    rows gives V, and QR of A V gives U.
+
+    The order of operations is fixed. Bits do not depend on the batch, the neighbours, strides, threads or the
+    instruction set, except for the portable kernels on a CPU without FMA.
 
     With n the larger of both sizes, ``|A - U diag(S) Vh|_1 <= 20 n u |A|_1``, ``|U^H U - I|_1 <= 20 n u``,
     ``|Vh Vh^H - I|_1 <= 20 n u``, and each singular value is within ``10 n u |A|_1``; of complex matrices
-    three times as much. Singular values of graded matrices are better than that: if A = B D with D diagonal
-    (B D with m >= n, D B with m < n), the relative error of each depends on the condition of B alone, down to
-    2^-400 of the largest (2^-40 in float32). LAPACK's small singular values have no correct digit there. No
-    intermediate result overflows.
+    three times as much. Small singular values may have no correct digit, as LAPACK's. Jacobi's method is
+    better: if A = B D with D diagonal (B D with m >= n, D B with m < n), the relative error of each depends
+    on the condition of B alone, down to 2^-400 of the largest (2^-40 in single precision). No intermediate
+    result overflows.
 
     NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
-    singular values any orthonormal basis may be returned. About 4 m n k + 40 k^3 operations per matrix, of
-    complex ones four times as many. Larger matrices go to NumPy's LAPACK, one matrix at a time: correct, but
+    singular values any orthonormal basis may be returned. About 10 m n k + 6 k^3 operations per matrix, of
+    complex ones 16 m n k + 160 k^3. Larger matrices go to NumPy's LAPACK, one matrix at a time: correct, but
     slower, and with other bits.
 
     Examples
@@ -124,8 +131,8 @@ def svd_ex(
 ) -> SVDExResult:
     """`svd` that never raises for matrices that did not converge: ``(U, S, Vh, info)``.
 
-    ``info``, int32, shape (...), is 0, or how many pairs of rows did not become orthogonal; the results of
-    such a matrix are NaN.
+    ``info``, int32, shape (...), is 0, or k > 0 where k elements beside the diagonal were not yet negligible
+    (or k pairs of rows not orthogonal, where Jacobi's method is used); the results of such a matrix are NaN.
 
     >>> smallmm.svd_ex(np.eye(2)).info
     np.int32(0)
@@ -162,7 +169,8 @@ def svdvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
 
     Notes
     -----
-    The method of `svd`, without vectors. About 2 m n k + 30 k^3 operations per matrix, k = min(m, n).
+    The method of `svd`, without vectors. About 4 m n k + 20 k^2 operations per matrix, k = min(m, n), of
+    complex ones 8 m n k + 120 k^3.
 
     Examples
     --------
@@ -176,8 +184,7 @@ def svdvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
 def svdvals_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SVDvalsExResult:
     """`svdvals` that never raises for matrices that did not converge: ``(S, info)``.
 
-    ``info``, int32, shape (...), is 0, or how many pairs of rows did not become orthogonal; the result for
-    such a matrix is NaN.
+    ``info``, int32, shape (...), is that of `svd_ex`; the result for a matrix that did not converge is NaN.
 
     >>> smallmm.svdvals_ex(np.diag([1.0, np.nan]))
     SVDvalsExResult(S=array([nan, nan]), info=np.int32(0))

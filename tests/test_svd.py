@@ -1,5 +1,5 @@
 """Singular values and singular vectors: accuracy on matrices of every kind, order and signs, full and reduced
-vectors, graded matrices, bad ones. Bits, layouts and batches are in test_linalg.py, calls in
+vectors, graded matrices, bad ones, by either method. Bits, layouts and batches are in test_linalg.py, calls in
 test_linalg_calls.py."""
 
 from fractions import Fraction
@@ -13,6 +13,7 @@ import smallmm
 import smallmm._core as core
 
 SQUARES = [(n, n) for n in (*range(1, 10), 12, 16, 17, 24, 31, 32, 33)]
+JACOBI_MOST = 4  # larger orders are bidiagonalised
 SHAPES = [*SQUARES, (2, 1), (1, 3), (5, 3), (3, 5), (9, 8), (33, 2), (2, 40), (33, 31), (128, 8), (8, 128)]
 FEW = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (8, 8), (13, 13), (32, 32), (33, 33), (7, 4), (4, 7)]
 
@@ -45,6 +46,16 @@ def kinds(rng, m, n, dtype):
         "graded rows": x[:4] * rows,
         "graded rows upwards": x[:4] * rows[::-1],
         "graded both": x[:4] * rows * cols,
+        "nilpotent": np.eye(m, n, 1)[None],
+        "nearly nilpotent": np.eye(m, n, 1) + float(info.eps) * rng.integers(-3, 4, (8, m, n)),
+        "bidiagonal": x[:4] * (np.eye(m, n) + np.eye(m, n, 1)),
+        "bidiagonal, of all sizes": x[:8]
+        * (np.eye(m, n) + np.eye(m, n, 1))
+        * 10.0 ** -rng.integers(0, 20, (8, m, n)),
+        "bidiagonal with zeros": rng.integers(-1, 2, (20, m, n)) * (np.eye(m, n) + np.eye(m, n, 1)),
+        "Kahan's": (np.eye(m, n) - 0.6 * np.triu(np.ones((m, n)), 1))[None] * 0.8 ** np.arange(m)[:, None],
+        "one small": with_values(rng, np.where(np.arange(k) < k - 1, 1, float(info.eps)), m, n),
+        "one large": with_values(rng, np.where(np.arange(k) < 1, 1, 2 * float(info.eps)), m, n),
         "small integers": rng.integers(-1, 2, (20, m, n)),
         "triangular": np.tril(x[:3]),
         "tiny": x[:4] * float(info.tiny),
@@ -138,10 +149,12 @@ def test_values(dtype, shape, rng):
             assert_values(smallmm.svdvals(x), x, [limit] * min(shape))
 
 
-@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (4, 4), (6, 6), (9, 5), (5, 9)], ids=str)
+@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (4, 4), (9, 4), (4, 9)], ids=str)
 @pytest.mark.parametrize("upwards", [False, True])
 def test_graded_values_are_relatively_accurate(isa, dtype, shape, upwards, rng):
-    """A = B D, or D B of the wide: each singular value is right to the condition of B, however small."""
+    """A = B D, or D B of the wide: each singular value is right to the condition of B, however small. Of larger
+    orders the bounds hold that hold for all matrices: `test_accuracy` and `test_values` have graded ones."""
+    assert min(shape) <= JACOBI_MOST
     m, n = shape
     k = min(m, n)
     scales = np.geomspace(1, 1e-100 if dtype == np.float64 else 1e-10, k)[:: -1 if upwards else 1]
@@ -162,6 +175,15 @@ def test_signs(isa, dtype, shape, rng):
         assert (largest > 0).all()
         for x in (u, vh):
             assert min(shape) > 32 or not np.signbit(x[x == 0]).any()
+
+
+@pytest.mark.parametrize("order", [JACOBI_MOST, JACOBI_MOST + 1])
+@pytest.mark.parametrize("function", ["svd", "svdvals"])
+def test_methods(isa, dtype, function, order):
+    """The order alone decides, be it of rows or of columns."""
+    for shape in ((order, order), (20, order), (order, 20)):
+        kernel = smallmm.explain(function, np.ones((9, *shape), dtype))["kernel"]
+        assert ("_bidiagonal_" in kernel) == (order > JACOBI_MOST)
 
 
 @pytest.mark.parametrize("shape", [(7, 4), (4, 7), (33, 31), (1, 5), (40, 8)], ids=str)
