@@ -182,7 +182,7 @@ def test_signs(isa, dtype, shape, rng):
 def test_methods(isa, dtype, function, order):
     """The order alone decides, be it of rows or of columns."""
     for shape in ((order, order), (20, order), (order, 20)):
-        kernel = smallmm.explain(function, np.ones((9, *shape), dtype))["kernel"]
+        kernel = smallmm.explain(function, np.ones((9, *shape), dtype)).kernel
         assert ("_bidiagonal_" in kernel) == (order > JACOBI_MOST)
 
 
