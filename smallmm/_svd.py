@@ -68,8 +68,8 @@ def svd(a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = Tru
     Raises
     ------
     LinAlgError
-        Some matrices did not converge in 30 sweeps (30 k with bidiagonalisation); no such matrix is known. The
-        exception holds the other matrices' results.
+        Some matrices did not converge in 30 sweeps (30 k with bidiagonalisation); no such matrix is known.
+        The exception holds the other matrices' results.
     ValueError, TypeError
         As `solve`.
     NotImplementedError

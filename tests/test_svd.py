@@ -1,6 +1,6 @@
 """Singular values and singular vectors: accuracy on matrices of every kind, order and signs, full and reduced
-vectors, graded matrices, bad ones, by either method. Bits, layouts and batches are in test_linalg.py, calls in
-test_linalg_calls.py."""
+vectors, graded matrices, bad ones, by either method. Bits, layouts and batches are in test_linalg.py, calls
+in test_linalg_calls.py."""
 
 from fractions import Fraction
 
@@ -152,8 +152,8 @@ def test_values(dtype, shape, rng):
 @pytest.mark.parametrize("shape", [(2, 2), (3, 3), (4, 4), (9, 4), (4, 9)], ids=str)
 @pytest.mark.parametrize("upwards", [False, True])
 def test_graded_values_are_relatively_accurate(isa, dtype, shape, upwards, rng):
-    """A = B D, or D B of the wide: each singular value is right to the condition of B, however small. Of larger
-    orders the bounds hold that hold for all matrices: `test_accuracy` and `test_values` have graded ones."""
+    """A = B D, or D B of the wide: each singular value is right to the condition of B, however small. Graded
+    matrices of larger orders are among those of `test_accuracy` and `test_values`."""
     assert min(shape) <= JACOBI_MOST
     m, n = shape
     k = min(m, n)
