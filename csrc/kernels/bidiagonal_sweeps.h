@@ -1,6 +1,7 @@
 /* bidiagonal_sweeps.h: singular values of upper bidiagonal matrices, LANES of them side by side, and the rotations of
  * what becomes the right singular vectors: implicit QR (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965; Demmel and
- * Kahan, SIAM J. Sci. Stat. Comput. 11, 1990; LAPACK's bdsqr). For svd_bidiagonal.h.
+ * Kahan, SIAM J. Sci. Stat. Comput. 11, 1990; LAPACK's bdsqr). For svd_bidiagonal.h
+ * and svd_bidiagonal_numbers.h.
  *
  * A sweep rotates two columns of B, then two rows, and so on downwards. The shift is the smaller singular value of the
  * last two rows. It is zero where an element of the diagonal is negligible: then the sweep makes the last row zero, as
@@ -179,9 +180,9 @@ INLINE void bidiagonal_sweep(bidiagonal *x, eigh_turns *turns, eigh_rows *rows, 
     }
 }
 
-/* The magnitudes of d become the singular values, the rows of V (n x n, where wanted) are rotated; info: how many e_i
+/* The magnitudes of d become the singular values, the `height` rows of V, where wanted, are rotated; info: how many e_i
  * are not yet negligible when a matrix is given up. */
-INLINE void bidiagonal_iterate(bidiagonal *x, vec *const *v, intptr_t n, const bool vectors) {
+INLINE void bidiagonal_iterate(bidiagonal *x, vec *const *v, intptr_t n, intptr_t height, const bool vectors) {
     eigh_turns turns[2][BIDIAGONAL_GROUPS];
     eigh_rows rows[BIDIAGONAL_GROUPS] = {{NULL, 0, NULL}};
     intptr_t sweep = 0, end = n - 1;
@@ -192,7 +193,8 @@ INLINE void bidiagonal_iterate(bidiagonal *x, vec *const *v, intptr_t n, const b
     for (; sweep < BIDIAGONAL_SWEEPS * n && bidiagonal_find_blocks(x, turns[sweep % 2], end); sweep++) {
         end = turns[sweep % 2]->to; /* rows below are done in all lanes */
         bidiagonal_sweep(x, turns[sweep % 2], rows, row_step(n), vectors);
-        UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS && vectors; g++) rows[g] = (eigh_rows){v[g], n, &turns[sweep % 2][g]};
+        UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS && vectors; g++)
+            rows[g] = (eigh_rows){v[g], height, &turns[sweep % 2][g]};
     }
     for (int g = 0; g < BIDIAGONAL_GROUPS; g++)
         while (rows[g].count) eigh_rotate_some(&rows[g], row_step(n));

@@ -88,13 +88,12 @@ static void KERNEL(hermitian_reduce)(hermitian_room *room, eigh_stack *x, intptr
 }
 
 /* Q = H_0 H_1 ..., from the last on: rows and columns up to k are still those of I when H_k comes. */
-static void KERNEL(hermitian_form)(hermitian_room *room, intptr_t n) {
+static void KERNEL(hermitian_form)(num *a, const num *taus, num *w, intptr_t n) {
     const intptr_t step = row_step(n);
-    num *const w = room->w;
     for (intptr_t k = n - 2; k >= 0; k--) {
         const intptr_t count = n - k - 1;
-        const num *v = room->a + k * step + k + 1, tau = room->tau[k], minus = num_negate(tau);
-        num *const q = room->a + (k + 1) * (step + 1);
+        const num *v = a + k * step + k + 1, tau = taus[k], minus = num_negate(tau);
+        num *const q = a + (k + 1) * (step + 1);
         for (intptr_t i = 1; i < count; i++) {
             const num v_i = num_conj(v[i]), *row = q + i * step;
             for (intptr_t j = 1; j < count; j++) w[j] = i == 1 ? num_mul(v_i, row[j]) : num_fma(v_i, row[j], w[j]);
@@ -106,27 +105,27 @@ static void KERNEL(hermitian_form)(hermitian_room *room, intptr_t n) {
         }
         q[0] = num_sub(num_set(1), tau);
     }
-    for (intptr_t i = 1; i < n; i++) room->a[i] = room->a[i * step] = num_set(0);
-    room->a[0] = num_set(1);
+    for (intptr_t i = 1; i < n; i++) a[i] = a[i * step] = num_set(0);
+    a[0] = num_set(1);
 }
 
 /* The numbers of each row as its real parts, and `row_step` further its imaginary parts; and back. */
-INLINE void hermitian_part(hermitian_room *room, intptr_t n) {
+INLINE void hermitian_part(num *a, num *w, intptr_t n) {
     const intptr_t step = row_step(n);
     for (intptr_t i = 0; i < n; i++) {
-        num *const row = room->a + i * step;
+        num *const row = a + i * step;
         vec *const re = (vec *)row, *const im = re + step;
-        for (intptr_t j = 0; j < n; j++) room->w[j] = row[j];
-        for (intptr_t j = 0; j < n; j++) re[j] = room->w[j].re, im[j] = room->w[j].im;
+        for (intptr_t j = 0; j < n; j++) w[j] = row[j];
+        for (intptr_t j = 0; j < n; j++) re[j] = w[j].re, im[j] = w[j].im;
     }
 }
-INLINE void hermitian_join(hermitian_room *room, intptr_t n) {
+INLINE void hermitian_join(num *a, num *w, intptr_t n) {
     const intptr_t step = row_step(n);
     for (intptr_t i = 0; i < n; i++) {
-        num *const row = room->a + i * step;
+        num *const row = a + i * step;
         const vec *const re = (vec *)row, *const im = re + step;
-        for (intptr_t j = 0; j < n; j++) room->w[j] = (num){re[j], im[j]};
-        for (intptr_t j = 0; j < n; j++) row[j] = room->w[j];
+        for (intptr_t j = 0; j < n; j++) w[j] = (num){re[j], im[j]};
+        for (intptr_t j = 0; j < n; j++) row[j] = w[j];
     }
 }
 
@@ -152,17 +151,12 @@ INLINE num numbers_turn(const numbers_largest *most, num phase, num x, intptr_t 
     return num_add(num_select(lane_equal(most->at, lane_set((T)i)), real, y), num_set(0));
 }
 
-/* Ascending eigenvalues; each column of V goes to the place of its own. */
-static void KERNEL(hermitian_arrange)(eigh_stack *x, intptr_t n, bool vectors) {
+/* The largest element of each column of V becomes positive, and the column goes to its place. */
+INLINE void hermitian_place(vec *a, intptr_t n, int32_t place[SMM_MOST_ORDER][LANES]) {
     const intptr_t step = row_step(n);
-    int32_t place[SMM_MOST_ORDER][LANES];
     vec ones[SMM_MOST_ORDER];
-    eigh_places(place, x->d, n);
-    for (intptr_t j = 0; j < n; j++) ones[j] = lane_set(1);
-    eigh_arrange_row(x->d, n, place, ones);
-    if (!vectors) return;
     for (intptr_t j = 0; j < n; j++) {
-        vec *const re = x->a + j, *const im = re + step;
+        vec *const re = a + j, *const im = re + step;
         numbers_largest most = {num_set(1), lane_set(0), lane_set(-1)};
         for (intptr_t i = 0; i < n; i++) numbers_consider(&most, (num){re[PARTS * i * step], im[PARTS * i * step]}, i);
         const num phase = numbers_phase(&most);
@@ -170,8 +164,19 @@ static void KERNEL(hermitian_arrange)(eigh_stack *x, intptr_t n, bool vectors) {
             const num y = numbers_turn(&most, phase, (num){re[PARTS * i * step], im[PARTS * i * step]}, i);
             re[PARTS * i * step] = y.re, im[PARTS * i * step] = y.im;
         }
+        ones[j] = lane_set(1);
     }
-    for (intptr_t i = 0; i < PARTS * n; i++) eigh_arrange_row(x->a + i * step, n, place, ones);
+    for (intptr_t i = 0; i < PARTS * n; i++) eigh_arrange_row(a + i * step, n, place, ones);
+}
+
+/* Ascending eigenvalues, and columns of V with them. */
+static void KERNEL(hermitian_arrange)(eigh_stack *x, intptr_t n, bool vectors) {
+    int32_t place[SMM_MOST_ORDER][LANES];
+    vec ones[SMM_MOST_ORDER];
+    eigh_places(place, x->d, n);
+    for (intptr_t j = 0; j < n; j++) ones[j] = lane_set(1);
+    eigh_arrange_row(x->d, n, place, ones);
+    if (vectors) hermitian_place(x->a, n, place);
 }
 
 INLINE void hermitian_group(const smm_call *call, intptr_t q, intptr_t count, const bool vectors) {
@@ -183,8 +188,8 @@ INLINE void hermitian_group(const smm_call *call, intptr_t q, intptr_t count, co
     x.back = hermitian_load(call, q, room->a, n, count);
     KERNEL(hermitian_reduce)(room, &x, n);
     if (vectors) {
-        KERNEL(hermitian_form)(room, n);
-        hermitian_part(room, n);
+        KERNEL(hermitian_form)(room->a, room->tau, room->w, n);
+        hermitian_part(room->a, room->w, n);
     }
     eigh_iterate(&x, turns, n, PARTS * n, 1, vectors, false);
     KERNEL(hermitian_arrange)(&x, n, vectors);
@@ -193,7 +198,7 @@ INLINE void hermitian_group(const smm_call *call, intptr_t q, intptr_t count, co
     lanes_store(vectors ? &call->eigh.w : &call->eigvalsh.w, q, x.d, n, 1, count);
     lanes_store_int(smm_info(call), q, x.info, count);
     if (!vectors) return;
-    hermitian_join(room, n);
+    hermitian_join(room->a, room->w, n);
     gather_rows(hermitian_parts(room->a, n), PARTS * n);
     KERNEL(numbers_store)(&call->eigh.v, q, room->a, n, n, count);
     KERNEL(numbers_spoil)(&call->eigh.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);

@@ -96,8 +96,6 @@ INLINE void svd_bidiagonal_arrange(svd_stack *x, const bidiagonal *b, intptr_t n
     x->info = b->info;
 }
 
-static unsigned svd_bidiagonal_needs(const smm_call *call) { return svd_is_small(call) ? SMM_UNFIT : 0; }
-
 typedef struct svd_bidiagonal_room {
     vec a[BIDIAGONAL_GROUPS][QR_ROOM], x[BIDIAGONAL_GROUPS][QR_ROOM];
 } svd_bidiagonal_room;
@@ -117,7 +115,7 @@ INLINE void svd_bidiagonal_groups(const smm_call *call, intptr_t first, intptr_t
             x[g].x = x[g].v = v[g] = room->x[g];
             svd_bidiagonal_begin(&o, at, &x[g], &b[g], least(LANES, last - at), cold, vectors);
         }
-        bidiagonal_iterate(b, v, o.n, vectors);
+        bidiagonal_iterate(b, v, o.n, o.n, vectors);
         ROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q, count = least(LANES, last - at);
             svd_bidiagonal_arrange(&x[g], &b[g], o.n, vectors);

@@ -394,8 +394,6 @@ INLINE void svd_store_vectors(const svd_operands *o, intptr_t q, svd_stack *x, v
     lanes_spoil(&o->large, q, bad, m, o->k, count);
 }
 
-static unsigned svd_lanes_needs(const smm_call *call) { return svd_is_small(call) ? 0 : SMM_UNFIT; }
-
 INLINE void svd_lanes_any(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors) {
     const svd_operands o = svd_operands_of(call, vectors);
     const intptr_t m = o.m, n = o.n;

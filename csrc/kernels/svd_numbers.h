@@ -4,8 +4,9 @@
 
 typedef struct svd_numbers_work {
     num a[NUMBERS]; /* A, then A V, then the factors of U */
-    num x[NUMBERS]; /* A P, then R, whose rows are rotated, then V */
-    num v[NUMBERS]; /* the factors of V; columns of U */
+    num x[SMM_MOST_ORDER *
+          (SMM_MOST_ORDER + 1)]; /* A P, then R, whose rows are rotated, then V; or what becomes P, V */
+    num v[NUMBERS];              /* the factors of V; columns of U */
     num tau[SMM_MOST_ORDER], y[SMM_MOST_ORDER];
     vec perm[SMM_MOST_ORDER], s[SMM_MOST_ORDER];
 } svd_numbers_work;
@@ -171,10 +172,27 @@ static void KERNEL(svd_numbers_store_large)(const svd_operands *o, intptr_t q, s
     }
 }
 
+/* s, scaled back, and info; V, and U, which is made of A and V. */
+INLINE void svd_numbers_end(const svd_operands *o, intptr_t q, svd_numbers_work *w, vec info, vec back, intptr_t count,
+                            const bool vectors) {
+    const intptr_t m = o->m, n = o->n;
+    const vec zero = lane_set(0), times = lane_select(lane_equal(info, zero), back, lane_set(NAN));
+    for (intptr_t j = 0; j < n; j++) w->s[j] = lane_mul(w->s[j], times);
+    lanes_store(&o->s, q, w->s, n, 1, count);
+    lanes_store_int(&o->info, q, info, count);
+    if (!vectors) return;
+    const vec bad = lane_select(lane_equal(times, times), zero, lane_set(1));
+    KERNEL(svd_numbers_large)(w, m, n);
+    for (intptr_t e = 0; e < n * n; e++) w->x[e] = num_add(num_conj(w->x[e]), num_set(0));
+    KERNEL(numbers_store)(&o->small, q, w->x, n, n, count);
+    KERNEL(svd_numbers_store_large)(o, q, w, count);
+    KERNEL(numbers_spoil)(&o->small, q, bad, n, n, count);
+    KERNEL(numbers_spoil)(&o->large, q, bad, m, o->k, count);
+}
+
 INLINE void svd_numbers_any(const smm_call *call, intptr_t first, intptr_t last, const bool vectors) {
     const svd_operands o = svd_operands_of(call, vectors);
     const intptr_t m = o.m, n = o.n;
-    const vec zero = lane_set(0);
     svd_numbers_work *const w = smm_kernel_room();
     svd_round rounds[SMM_MOST_ORDER];
     svd_plan_rounds(rounds, n);
@@ -183,20 +201,9 @@ INLINE void svd_numbers_any(const smm_call *call, intptr_t first, intptr_t last,
         const vec back = numbers_load_scaled(w->a, &o.a, q, m, n, count);
         KERNEL(svd_numbers_reduce)(w, m, n);
         const vec info = KERNEL(svd_numbers_iterate)(w->x, rounds, n);
-        const vec times = lane_select(lane_equal(info, zero), back, lane_set(NAN));
         KERNEL(svd_numbers_arrange)(w, n, vectors);
-        for (intptr_t j = 0; j < n; j++) w->s[j] = lane_mul(w->s[j], times);
-        lanes_store(&o.s, q, w->s, n, 1, count);
-        lanes_store_int(&o.info, q, info, count);
-        if (!vectors) continue;
-        const vec bad = lane_select(lane_equal(times, times), zero, lane_set(1));
-        KERNEL(svd_numbers_small)(w, n);
-        KERNEL(svd_numbers_large)(w, m, n);
-        for (intptr_t e = 0; e < n * n; e++) w->x[e] = num_add(num_conj(w->x[e]), num_set(0));
-        KERNEL(numbers_store)(&o.small, q, w->x, n, n, count);
-        KERNEL(svd_numbers_store_large)(&o, q, w, count);
-        KERNEL(numbers_spoil)(&o.small, q, bad, n, n, count);
-        KERNEL(numbers_spoil)(&o.large, q, bad, m, o.k, count);
+        if (vectors) KERNEL(svd_numbers_small)(w, n);
+        svd_numbers_end(&o, q, w, info, back, count, vectors);
     }
 }
 

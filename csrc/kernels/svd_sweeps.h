@@ -23,7 +23,11 @@ typedef struct svd_operands {
     intptr_t m, n, k; /* A is m x n; the columns of `large` */
 } svd_operands;
 
-INLINE bool svd_is_small(const smm_call *call) { return least(call->m, call->n) <= SVD_JACOBI_MOST; }
+/* Of which calls the kernels of either method are. */
+static unsigned svd_jacobi_needs(const smm_call *call) {
+    return least(call->m, call->n) <= SVD_JACOBI_MOST ? 0 : SMM_UNFIT;
+}
+static unsigned svd_bidiagonal_needs(const smm_call *call) { return svd_jacobi_needs(call) ? 0 : SMM_UNFIT; }
 
 INLINE smm_operand svd_transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
 

@@ -179,14 +179,14 @@ static const smm_kernel svd_list[] = {
 /* SVD, SVD_FULL */
 #define SVD_LANES(n) ROW(svd_lanes_##n, n, 0, n, any_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
-    ROW(svd_lanes, 0, 0, 0, svd_lanes_needs, SMM_BEYOND_L2),
+    ROW(svd_lanes, 0, 0, 0, svd_jacobi_needs, SMM_BEYOND_L2),
     ROW(svd_bidiagonal, 0, 0, 0, svd_bidiagonal_needs, SMM_BEYOND_L2),
 };
 
 static const smm_kernel svdvals_list[] = {
 #define SVD_LANES(n) ROW(svdvals_lanes_##n, n, 0, n, any_needs, SMM_BEYOND_L2),
 #include "../tuning.def"
-    ROW(svdvals_lanes, 0, 0, 0, svd_lanes_needs, SMM_BEYOND_L2),
+    ROW(svdvals_lanes, 0, 0, 0, svd_jacobi_needs, SMM_BEYOND_L2),
     ROW(svdvals_bidiagonal, 0, 0, 0, svd_bidiagonal_needs, SMM_BEYOND_L2),
 };
 

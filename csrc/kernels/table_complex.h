@@ -22,14 +22,18 @@ LIST(eigh_numbers);
 LIST(eigvalsh_numbers);
 #undef LIST
 
-/* A kernel that says how much room it takes. */
-#define ROOMY(stem) \
-    static const smm_kernel stem##_list[] = { \
-        {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), any_needs, SMM_MEMORY, 0, KERNEL(svd_numbers_room)}}
-ROOMY(svd_numbers);
-ROOMY(svdvals_numbers);
+/* Kernels that say how much room they take. */
+#define ROOMY(stem, needs, room) {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), needs, SMM_MEMORY, 0, KERNEL(room)}
+static const smm_kernel svd_list[] = {
+    ROOMY(svd_numbers, svd_jacobi_needs, svd_numbers_room),
+    ROOMY(svd_bidiagonal, svd_bidiagonal_needs, svd_bidiagonal_room),
+};
+static const smm_kernel svdvals_list[] = {
+    ROOMY(svdvals_numbers, svd_jacobi_needs, svd_numbers_room),
+    ROOMY(svdvals_bidiagonal, svd_bidiagonal_needs, svd_bidiagonal_room),
+};
 
-#define LIST(stem) {stem##_list, 1}
+#define LIST(stem) {stem##_list, sizeof stem##_list / sizeof *stem##_list}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .lists = {[SMM_OP_MATMUL] = LIST(matmul_pairs),
               [SMM_OP_LU] = LIST(lu_numbers),
@@ -46,9 +50,9 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_QR_RAW] = LIST(qr_numbers),
               [SMM_OP_EIGH] = LIST(eigh_numbers),
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_numbers),
-              [SMM_OP_SVD] = LIST(svd_numbers),
-              [SMM_OP_SVD_FULL] = LIST(svd_numbers),
-              [SMM_OP_SVDVALS] = LIST(svdvals_numbers)},
+              [SMM_OP_SVD] = LIST(svd),
+              [SMM_OP_SVD_FULL] = LIST(svd),
+              [SMM_OP_SVDVALS] = LIST(svdvals)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

@@ -16,5 +16,7 @@
 #include "eigh_numbers.h"
 #include "svd_sweeps.h"
 #include "svd_numbers.h"
+#include "bidiagonal_sweeps.h"
+#include "svd_bidiagonal_numbers.h"
 
 #include "table_complex.h"

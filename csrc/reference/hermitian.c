@@ -70,25 +70,24 @@ static void tridiagonalise(hermitian *x, smm_spectrum *s) {
     }
 }
 
-/* Q, from the last reflector on: rows and columns up to k are still those of I when H_k comes. */
-static void form_q(hermitian *x, smm_spectrum *s) {
-    const smm_dtype t = x->t;
+/* From the last on: rows and columns up to k are still those of I when H_k comes. */
+void smm_form_vectors_of_numbers(smm_dtype t, numbers a, const number *taus, smm_spectrum *x) {
     const intptr_t n = x->n;
     for (intptr_t k = n - 2; k >= 0; k--) {
-        const number *v = x->a[k], tau = x->tau[k];
+        const number *v = a[k], tau = taus[k];
         for (intptr_t j = k + 2; j < n; j++) {
-            number w = product(t, conjugate(v[k + 2]), x->a[k + 2][j]);
-            for (intptr_t i = k + 3; i < n; i++) w = add_product(t, conjugate(v[i]), x->a[i][j], w);
+            number w = product(t, conjugate(v[k + 2]), a[k + 2][j]);
+            for (intptr_t i = k + 3; i < n; i++) w = add_product(t, conjugate(v[i]), a[i][j], w);
             w = product(t, tau, w);
-            x->a[k + 1][j] = minus(w);
-            for (intptr_t i = k + 2; i < n; i++) x->a[i][j] = subtract_product(t, v[i], w, x->a[i][j]);
+            a[k + 1][j] = minus(w);
+            for (intptr_t i = k + 2; i < n; i++) a[i][j] = subtract_product(t, v[i], w, a[i][j]);
         }
-        x->a[k + 1][k + 1] = sum(t, (number){1, 0}, minus(tau));
-        for (intptr_t i = k + 2; i < n; i++) x->a[i][k + 1] = product(t, minus(tau), v[i]);
+        a[k + 1][k + 1] = sum(t, (number){1, 0}, minus(tau));
+        for (intptr_t i = k + 2; i < n; i++) a[i][k + 1] = product(t, minus(tau), v[i]);
     }
-    for (intptr_t i = 0; i < n; i++) x->a[0][i] = x->a[i][0] = (number){i == 0, 0};
+    for (intptr_t i = 0; i < n; i++) a[0][i] = a[i][0] = (number){i == 0, 0};
     for (intptr_t i = 0; i < n; i++)
-        for (intptr_t j = 0; j < n; j++) s->a[i][j] = x->a[i][j].re, s->a[n + i][j] = x->a[i][j].im;
+        for (intptr_t j = 0; j < n; j++) x->a[i][j] = a[i][j].re, x->a[n + i][j] = a[i][j].im;
 }
 
 void smm_turn_largest(smm_dtype t, number *x, intptr_t count) {
@@ -117,7 +116,7 @@ void smm_reference_hermitian(const smm_call *call, intptr_t q) {
     const double back = get_scaled(call, q, &x);
     if (!isnan(back)) {
         tridiagonalise(&x, &s);
-        form_q(&x, &s);
+        smm_form_vectors_of_numbers(x.t, x.a, x.tau, &s);
         info = smm_diagonalise(&s);
     }
     const bool bad = isnan(back) || info;

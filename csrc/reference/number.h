@@ -89,6 +89,9 @@ typedef struct smm_reflectors {
     intptr_t m, n;
     number a[SMM_MOST_ORDER * SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
 } smm_reflectors;
+/* x = x - v factor (v^H x), of v_1 .. v_count-1, v_0 = 1. */
+void smm_reflect_numbers(smm_dtype t, const number *v, intptr_t step_v, number factor, number *x, intptr_t step,
+                         intptr_t count);
 void smm_factor_numbers(smm_reflectors *f);                                 /* A becomes R above the reflectors */
 void smm_column_of_numbers(const smm_reflectors *f, intptr_t j, number *x); /* x = column j of H_0 H_1 ... */
 double smm_length_of_numbers(smm_dtype t, const number *x, intptr_t count); /* |x|_2, scaled where squares are tiny */
@@ -98,6 +101,9 @@ void smm_reference_svd_numbers(const smm_call *call, intptr_t q);
 
 /* hermitian.c: EIGH and EIGVALSH of matrix q. */
 void smm_reference_hermitian(const smm_call *call, intptr_t q);
+
+/* hermitian.c: the reflectors H_k right of the diagonal in rows of a become V = H_0 H_1 ..., the matrix of x. */
+void smm_form_vectors_of_numbers(smm_dtype t, numbers a, const number *tau, smm_spectrum *x);
 
 /* hermitian.c: multiply x by a number of magnitude 1 so that the element of largest magnitude, the first of equals, is
  * positive. Zeros are positive. */

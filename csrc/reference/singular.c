@@ -1,9 +1,10 @@
-/* singular.c: singular values and singular vectors of complex matrices, by the method of svd.c. Before two rows are
- * rotated, one is multiplied by a number of magnitude 1 that makes their product real. */
+/* singular.c: singular values and singular vectors of complex matrices, by the methods of svd.c. Before Jacobi's method
+ * rotates two rows, one is multiplied by a number of magnitude 1 that makes their product real. Householder reflectors
+ * leave a bidiagonal B that is real (LAPACK's gebrd and ungbr). */
 #include "number.h"
 
 /* As in csrc/kernels/svd_sweeps.h. */
-enum { SWEEPS = 30 };
+enum { SWEEPS = 30, JACOBI_MOST = 4 };
 
 /* Rows of at most this squared length are not rotated: products with them would lose digits. */
 static const double least_square[SMM_DTYPE_COUNT] = {[SMM_C64] = 0x1p-120, [SMM_C128] = 0x1p-1000};
@@ -18,6 +19,7 @@ typedef struct decomposition {
     number a[SMM_MOST_ORDER * SMM_MOST_ORDER];
     intptr_t perm[SMM_MOST_ORDER]; /* the column of A that column j of A P is */
     numbers rows;                  /* R of A P = Q R, then its rotated rows */
+    smm_spectrum b;                /* B of A = Q B P^H, then V */
 } decomposition;
 
 static decomposition decomposition_of(const smm_call *call) {
@@ -134,24 +136,71 @@ static intptr_t orthogonalise(decomposition *x) {
     return rotated;
 }
 
-/* Singular values descend; equal ones stay in the order in which they were found. V is Q of the QR of the rotated rows,
- * conjugated, as columns in that order, their elements where the columns of A were. */
+static bool by_jacobi(const decomposition *x) { return x->n <= JACOBI_MOST; }
+
+/* Step k: a reflector from the left for column k, and one from the right for row k right of its diagonal, of its
+ * conjugate as of those of the other rows. */
+static void bidiagonalise(decomposition *x) {
+    const smm_dtype t = x->t;
+    const intptr_t m = x->m, n = x->n;
+    number a[SMM_MOST_ORDER * SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
+    numbers v;
+    for (intptr_t e = 0; e < m * n; e++) a[e] = x->a[e];
+    for (intptr_t k = 0; k < n; k++) {
+        number *diagonal = a + k * n + k;
+        const number left = smm_reflector_of_numbers(t, diagonal, n, m - k);
+        for (intptr_t j = 1; j < n - k; j++)
+            smm_reflect_numbers(t, diagonal, n, conjugate(left), diagonal + j, n, m - k);
+        x->b.d[k] = diagonal[0].re;
+        if (k + 1 == n) break;
+        for (intptr_t i = 0; i < m - k; i++)
+            for (intptr_t j = 1; j < n - k; j++) diagonal[i * n + j] = conjugate(diagonal[i * n + j]);
+        tau[k] = smm_reflector_of_numbers(t, diagonal + 1, 1, n - k - 1);
+        for (intptr_t i = 1; i < m - k; i++) {
+            smm_reflect_numbers(t, diagonal + 1, 1, conjugate(tau[k]), diagonal + i * n + 1, 1, n - k - 1);
+            for (intptr_t j = 1; j < n - k; j++) diagonal[i * n + j] = conjugate(diagonal[i * n + j]);
+        }
+        x->b.e[k] = diagonal[1].re;
+    }
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j < n; j++) v[i][j] = a[i * n + j];
+    smm_form_vectors_of_numbers(t, v, tau, &x->b);
+}
+
+/* What smm_chase or orthogonalise say. */
+static intptr_t decompose(decomposition *x) {
+    if (by_jacobi(x)) {
+        reduce(x);
+        return orthogonalise(x);
+    }
+    x->b = (smm_spectrum){.dtype = smm_dtypes[x->t].real, .n = x->n, .height = 2 * x->n};
+    bidiagonalise(x);
+    return smm_chase(&x->b);
+}
+
+/* Singular values descend; equal ones stay in the order in which they were found. Columns of V in that order, or what
+ * they are Q of the QR of: the rotated rows, conjugated, their elements where the columns of A were. */
 static void put_values(decomposition *x, intptr_t q, double back, smm_reflectors *v) {
     const intptr_t n = x->n;
     double s[SMM_MOST_ORDER];
-    for (intptr_t j = 0; j < n; j++) s[j] = smm_length_of_numbers(x->t, x->rows[j], n);
+    for (intptr_t j = 0; j < n; j++) s[j] = by_jacobi(x) ? smm_length_of_numbers(x->t, x->rows[j], n) : fabs(x->b.d[j]);
     for (intptr_t j = 0; j < n; j++) {
         const intptr_t place = place_of(s, n, j);
         put(&x->s, smm_dtypes[x->t].real, q, place, 0, round_in(x->t, s[j] * back));
-        for (intptr_t i = 0; i < n; i++) v->a[x->perm[i] * n + place] = conjugate(x->rows[j][i]);
+        for (intptr_t i = 0; i < n; i++)
+            if (by_jacobi(x))
+                v->a[x->perm[i] * n + place] = conjugate(x->rows[j][i]);
+            else
+                v->a[i * n + place] = (number){x->b.a[i][j], x->b.a[n + i][j]};
     }
 }
 static void put_small(const decomposition *x, intptr_t q, smm_reflectors *f, numbers v) {
     const intptr_t n = x->n;
-    smm_factor_numbers(f);
+    if (by_jacobi(x)) smm_factor_numbers(f);
     for (intptr_t j = 0; j < n; j++) {
         number column[SMM_MOST_ORDER];
-        smm_column_of_numbers(f, j, column);
+        for (intptr_t i = 0; i < n; i++) column[i] = f->a[i * n + j];
+        if (by_jacobi(x)) smm_column_of_numbers(f, j, column);
         smm_turn_largest(x->t, column, n);
         for (intptr_t i = 0; i < n; i++) {
             v[i][j] = column[i];
@@ -199,10 +248,7 @@ void smm_reference_svd_numbers(const smm_call *call, intptr_t q) {
         for (intptr_t i = 0; i < x.m; i++)
             for (intptr_t j = 0; j < x.k; j++) put_number(&x.large, x.t, q, i, j, (number){i == j, 0});
     } else {
-        if (!isnan(back)) {
-            reduce(&x);
-            info = orthogonalise(&x);
-        }
+        if (!isnan(back)) info = decompose(&x);
         if (isnan(back) || info) {
             put_nan(&x, q);
         } else {
