@@ -83,18 +83,18 @@ def svd(a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = Tru
 
     Notes
     -----
-    A wide matrix is transposed. Real matrices with k above 4: Householder bidiagonalisation A = Q B P^T and
+    A wide matrix is transposed. With k above 4: Householder bidiagonalisation A = Q B P^H, B real, and
     implicit QR sweeps on B, as LAPACK's gebrd and bdsqr (Golub and Kahan 1965; Demmel and Kahan 1990). The
     shift is the smaller singular value of the last two rows, or zero where an element of B's diagonal is
     negligible. Negligible is what is at most 2 u times the largest element of B. The rotations of columns
     make V of P, and QR of A V gives U, so both are orthonormal for any rank.
 
-    Complex matrices, and real ones with k up to 4: one-sided Jacobi (Hestenes 1958) with the preconditioning
-    of Drmac and Veselic (2008). Columns are sorted by length, and QR gives R. Plane rotations make the rows
-    of R orthogonal, in sweeps of which every round rotates disjoint pairs, until no pair's cosine is above
-    max(k, 4) u, of complex matrices max(2 k, 4) u; there one row of a pair is first multiplied by the number
-    of magnitude 1 that makes their product real. The lengths of the rows are the singular values, QR of the
-    rows gives V, and QR of A V gives U.
+    With k up to 4: one-sided Jacobi (Hestenes 1958) with the preconditioning of Drmac and Veselic (2008).
+    Columns are sorted by length, and QR gives R. Plane rotations make the rows of R orthogonal, in sweeps of
+    which every round rotates disjoint pairs, until no pair's cosine is above max(k, 4) u, of complex
+    matrices max(2 k, 4) u; there one row of a pair is first multiplied by the number of magnitude 1 that
+    makes their product real. The lengths of the rows are the singular values, QR of the rows gives V, and QR
+    of A V gives U.
 
     The order of operations is fixed. Bits do not depend on the batch, the neighbours, strides, threads or the
     instruction set, except for the portable kernels on a CPU without FMA.
@@ -108,7 +108,7 @@ def svd(a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = Tru
 
     NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
     singular values any orthonormal basis may be returned. About 10 m n k + 6 k^3 operations per matrix, of
-    complex ones 16 m n k + 160 k^3. Larger matrices go to NumPy's LAPACK, one matrix at a time: correct, but
+    complex ones four times as many. Larger matrices go to NumPy's LAPACK, one matrix at a time: correct, but
     slower, and with other bits.
 
     Examples
@@ -169,8 +169,7 @@ def svdvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
 
     Notes
     -----
-    The method of `svd`, without vectors. About 4 m n k + 20 k^2 operations per matrix, k = min(m, n), of
-    complex ones 8 m n k + 120 k^3.
+    The method of `svd`, without vectors. About 4 m n k + 20 k^2 operations per matrix, k = min(m, n).
 
     Examples
     --------

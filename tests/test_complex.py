@@ -229,7 +229,8 @@ def test_triangles_of_hermitian_matrices(isa, dtype, n, rng):
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 1), (3, 3), (8, 8), (32, 32), (5, 2), (2, 5), (40, 9), (9, 40), (34, 33)]
+    "shape",
+    [(1, 1), (3, 3), (4, 4), (5, 5), (8, 8), (17, 17), (32, 32), (5, 2), (2, 5), (40, 9), (9, 40), (34, 33)],
 )
 @pytest.mark.parametrize("full", [False, True])
 def test_svd(isa, dtype, shape, full, rng):
@@ -237,7 +238,19 @@ def test_svd(isa, dtype, shape, full, rng):
     x = normal(rng, (5, m, n), dtype)
     graded = x[:3] * np.geomspace(1, 1e-6, n)
     rank_one = x[:3, :, :1] @ x[:3, :1].conj()
-    a = np.concatenate((x, np.round(x[:2]), graded, rank_one[:1], 0 * x[:1], x[:1].real + 0j)).astype(dtype)
+    ones, beside = np.eye(m, n)[None], np.eye(m, n, 1)[None]
+    range_ = np.finfo(dtype)
+    special = (
+        ones,
+        1j * beside,
+        beside + float(range_.eps) * x[:1],
+        x[:2] * (ones + beside),
+        2j * ones[:, ::-1],
+    )
+    sized = x[:1] * float(range_.tiny), x[:1].real * 1j * float(range_.max / 16 / max(m, n))
+    a = np.concatenate(
+        (x, np.round(x[:2]), graded, rank_one[:1], 0 * x[:1], x[:1].real + 0j, *special, *sized)
+    ).astype(dtype)
     u, s, vh, info = smallmm.svd_ex(a, full_matrices=full)
     assert not info.any()
     assert (u.dtype, s.dtype, vh.dtype) == (dtype, real(dtype), dtype)
@@ -253,6 +266,10 @@ def test_svd(isa, dtype, shape, full, rng):
     values = smallmm.svdvals(a)
     if k <= 32:
         assert_same_bits(values, s)
+    if k <= 32 and has_fma(isa):
+        gufunc = getattr(core, f"svd{'_full' * full}_{'tall' if m >= n else 'wide'}")
+        for ours, expected in zip((u, s, vh), core.reference(gufunc, a)[:3], strict=True):
+            assert_same_bits(ours, expected)
     assert (np.abs(values - s).max(-1) <= limit * norms(wide)).all()
     a[2, -1, 0] = complex(0, np.nan)
     again = smallmm.svd_ex(a, full_matrices=full)
