@@ -1,14 +1,13 @@
 /* bidiagonal_sweeps.h: singular values of upper bidiagonal matrices, LANES of them side by side, and the rotations of
  * what becomes the right singular vectors: implicit QR (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965; Demmel and
- * Kahan, SIAM J. Sci. Stat. Comput. 11, 1990; LAPACK's bdsqr). For svd_bidiagonal.h
- * and svd_bidiagonal_numbers.h.
+ * Kahan, SIAM J. Sci. Stat. Comput. 11, 1990; LAPACK's bdsqr). For svd_bidiagonal.h and svd_bidiagonal_numbers.h.
  *
  * A sweep rotates two columns of B, then two rows, and so on downwards. The shift is the smaller singular value of the
- * last two rows. It is zero where an element of the diagonal is negligible: then the sweep makes the last row zero, as
- * Demmel and Kahan order its operations. What is negligible is so beside the largest element of B: errors are small
- * beside the largest singular value, not beside each. Lanes are at work on blocks of their own, as eigh_sweeps.h
- * explains, whose rotations of vectors serve here, too. Two groups of lanes go side by side: a rotation waits for the
- * one before. */
+ * last two rows. It is zero where that is small beside the first row, or where an element of the diagonal is
+ * negligible: then the sweep makes the last row zero, as Demmel and Kahan order its operations. What is negligible is
+ * so beside the largest element of B: errors are small beside the largest singular value, not beside each. Lanes are at
+ * work on blocks of their own, as eigh_sweeps.h explains, whose rotations of vectors serve here, too. Two groups of
+ * lanes go side by side: a rotation waits for the one before. */
 
 #if defined(SMM_KERNELS_F64)
 #define BIDIAGONAL_FLOOR 0x1p-900 /* rotations of vectors whose squared length is not above it are left out */

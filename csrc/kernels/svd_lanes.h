@@ -1,6 +1,6 @@
-/* svd_lanes.h: singular values and singular vectors, LANES matrices side by side: one-sided Jacobi rotations of a
- * triangular factor (Hestenes, J. SIAM 6, 1958; Demmel and Veselic, SIAM J. Matrix Anal. Appl. 13, 1992; Drmac and
- * Veselic, the same 29, 2008).
+/* svd_lanes.h: singular values and singular vectors of orders up to SVD_JACOBI_MOST, LANES matrices side by side:
+ * one-sided Jacobi rotations of a triangular factor (Hestenes, J. SIAM 6, 1958; Demmel and Veselic, SIAM J. Matrix
+ * Anal. Appl. 13, 1992; Drmac and Veselic, the same 29, 2008).
  *
  * A matrix that is wider than tall is transposed. The columns of A are sorted by length: A P = Q R. Rotations make the
  * rows of R orthogonal; their lengths are the singular values, and QR of R^T P^T gives V, orthogonal whatever the rank.

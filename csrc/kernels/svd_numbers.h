@@ -1,12 +1,12 @@
-/* svd_numbers.h: singular values and singular vectors of complex matrices, LANES of them side by side, by the method of
- * svd_lanes.h. Before two rows of R are rotated, one is multiplied by a number of magnitude 1 that makes their product
- * real. */
+/* svd_numbers.h: singular values and singular vectors of complex matrices of orders up to SVD_JACOBI_MOST, LANES of
+ * them side by side, by the method of svd_lanes.h. Before two rows of R are rotated, one is multiplied by a number of
+ * magnitude 1 that makes their product real. */
 
 typedef struct svd_numbers_work {
     num a[NUMBERS]; /* A, then A V, then the factors of U */
-    num x[SMM_MOST_ORDER *
-          (SMM_MOST_ORDER + 1)]; /* A P, then R, whose rows are rotated, then V; or what becomes P, V */
-    num v[NUMBERS];              /* the factors of V; columns of U */
+    /* A P, R, whose rows are rotated, then V; where bidiagonalised A, P, then V, rows `row_step` apart */
+    num x[SMM_MOST_ORDER * (SMM_MOST_ORDER + 1)];
+    num v[NUMBERS]; /* the factors of V; columns of U */
     num tau[SMM_MOST_ORDER], y[SMM_MOST_ORDER];
     vec perm[SMM_MOST_ORDER], s[SMM_MOST_ORDER];
 } svd_numbers_work;
