@@ -23,11 +23,12 @@ LIST(eigvalsh_numbers);
 #undef LIST
 
 /* A kernel that says how much room it takes. */
-#define ROOMY(stem) \
+#define ROOMY(stem, room) \
     static const smm_kernel stem##_list[] = { \
-        {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), any_needs, SMM_MEMORY, 0, KERNEL(svd_numbers_room)}}
-ROOMY(svd_numbers);
-ROOMY(svdvals_numbers);
+        {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), any_needs, SMM_MEMORY, 0, KERNEL(room)}}
+ROOMY(svd_numbers, svd_numbers_room);
+ROOMY(svdvals_numbers, svd_numbers_room);
+ROOMY(lstsq_numbers, lstsq_numbers_room);
 
 #define LIST(stem) {stem##_list, 1}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
@@ -44,6 +45,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_QR] = LIST(qr_numbers),
               [SMM_OP_QR_R] = LIST(qr_numbers),
               [SMM_OP_QR_RAW] = LIST(qr_numbers),
+              [SMM_OP_LSTSQ] = LIST(lstsq_numbers),
               [SMM_OP_EIGH] = LIST(eigh_numbers),
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_numbers),
               [SMM_OP_SVD] = LIST(svd_numbers),

@@ -16,5 +16,7 @@
 #include "eigh_numbers.h"
 #include "svd_sweeps.h"
 #include "svd_numbers.h"
+#include "rank_lanes.h"
+#include "lstsq_numbers.h"
 
 #include "table_complex.h"

@@ -308,9 +308,8 @@ number smm_reflector_of_numbers(smm_dtype t, number *x, intptr_t step, intptr_t 
     return tau;
 }
 
-/* x = x - v factor (v^H x) */
-static void reflect(smm_dtype t, const number *v, intptr_t step_v, number factor, number *x, intptr_t step,
-                    intptr_t count) {
+void smm_reflect_numbers(smm_dtype t, const number *v, intptr_t step_v, number factor, number *x, intptr_t step,
+                         intptr_t count) {
     number w = x[0];
     for (intptr_t i = 1; i < count; i++) w = add_product(t, conjugate(v[i * step_v]), x[i * step], w);
     w = product(t, factor, w);
@@ -323,7 +322,7 @@ void smm_factor_numbers(reflectors *f) {
     for (intptr_t k = 0; k < least(m, n); k++) {
         number *x = f->a + k * n + k;
         f->tau[k] = smm_reflector_of_numbers(f->dtype, x, n, m - k);
-        for (intptr_t j = 1; j < n - k; j++) reflect(f->dtype, x, n, conjugate(f->tau[k]), x + j, n, m - k);
+        for (intptr_t j = 1; j < n - k; j++) smm_reflect_numbers(f->dtype, x, n, conjugate(f->tau[k]), x + j, n, m - k);
     }
 }
 
@@ -331,7 +330,7 @@ void smm_column_of_numbers(const reflectors *f, intptr_t j, number *x) {
     const intptr_t m = f->m, n = f->n;
     for (intptr_t i = 0; i < m; i++) x[i] = i == j ? one : zero;
     for (intptr_t k = least(j, least(m, n) - 1); k >= 0; k--)
-        reflect(f->dtype, f->a + k * n + k, n, f->tau[k], x + k, 1, m - k);
+        smm_reflect_numbers(f->dtype, f->a + k * n + k, n, f->tau[k], x + k, 1, m - k);
 }
 
 double smm_length_of_numbers(smm_dtype t, const number *x, intptr_t count) {
@@ -403,6 +402,7 @@ void smm_reference_complex(const smm_call *call) {
         case SMM_OP_QR:
         case SMM_OP_QR_R:
         case SMM_OP_QR_RAW: by_reflectors(call, q); break;
+        case SMM_OP_LSTSQ: smm_reference_squares(call, q); break;
         case SMM_OP_EIGH:
         case SMM_OP_EIGVALSH: smm_reference_hermitian(call, q); break;
         case SMM_OP_SVD:
