@@ -301,11 +301,10 @@ def _lstsq(a: np.ndarray, b: np.ndarray, rtol: np.ndarray) -> Any:
     from scipy.linalg import lstsq
 
     if not (np.isfinite(a).all() and np.isfinite(b).all()):  # of which gelsy promises nothing
-        nan = _nan_like(b[0])
-        return np.full((a.shape[1], *b.shape[1:]), np.nan), nan, 0, 0
+        return _nan_like(np.empty((a.shape[1], *b.shape[1:]), b.dtype)), np.full(b.shape[1:], np.nan), 0, 0
     if b.size == 0:  # the rank is asked for all the same
-        return np.empty((a.shape[1], 0)), b[0], _lstsq(a, np.zeros(len(b)), rtol)[2], 0
-    x, _, rank, _ = lstsq(a, b, cond=rtol, lapack_driver="gelsy", check_finite=False)
+        return np.empty((a.shape[1], 0)), np.empty(0), _lstsq(a, np.zeros(len(b)), rtol)[2], 0
+    x, _, rank, _ = lstsq(a, b, cond=rtol.real, lapack_driver="gelsy", check_finite=False)
     return x, np.linalg.norm(b - a @ x, axis=0), rank, 0
 
 

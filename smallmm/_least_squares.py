@@ -12,7 +12,7 @@ from . import _core
 from ._arrays import core_shape, without_labels
 from ._calls import run, several, transposed, transposed_out
 from ._catalog import computed_by
-from ._errors import shown
+from ._errors import refuse_complex, shown
 from ._mixed_least_squares import LstsqMixedExResult, mixed_lstsq_ex
 from ._options import one_of
 from ._shapes import arithmetic, dtype_of, meet
@@ -239,10 +239,12 @@ def _is_mixed(op: str, precision: Any, rcond: Any, rtol: Any) -> bool:
 def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]) -> tuple[Any, ...]:
     if rcond is not None and rtol is not None:
         raise ValueError(f"{op}: rcond and rtol are both given; expected one of them")
+    name = "rcond" if rtol is None else "rtol"
     a, b, rtol = (without_labels(x) for x in (a, b, rcond if rtol is None else rtol))
-    if isinstance(rtol, list | tuple):
-        with suppress(ValueError):  # the call says what is wrong with it
+    with suppress(ValueError):  # the call says what is wrong with it
+        if isinstance(rtol, list | tuple):
             rtol = np.asarray(rtol)
+        refuse_complex(op, name, rtol)
     if rtol is None:
         rtol = _default_rtol(a, b)
     elif isinstance(rtol, np.ndarray) and rtol.ndim > 0 and rtol.dtype.kind in "biuf":
@@ -261,7 +263,7 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
 
 
 def _default_rtol(a: Any, b: Any) -> np.ndarray:
-    """max(m, n) times the machine epsilon of the dtype that the call computes in, in that dtype."""
+    """max(m, n) times the machine epsilon of the dtype that the call computes in, in its real dtype."""
     try:
         meet(dtype_of(a))
         dtype, epsilon = _epsilon(dtype_of(a), dtype_of(b))
@@ -273,4 +275,5 @@ def _default_rtol(a: Any, b: Any) -> np.ndarray:
 @cache
 def _epsilon(a: np.dtype, b: np.dtype) -> tuple[np.dtype, float]:
     dtype = _core.solve.resolve_dtypes((a, b, None, None))[2]
-    return dtype, float(np.finfo(arithmetic(dtype)).eps)
+    limits = np.finfo(arithmetic(dtype))
+    return limits.dtype if dtype.kind == "c" else dtype, float(limits.eps)

@@ -423,11 +423,96 @@ def test_pseudoinverses_and_ranks(dtype, shape, rng):
     np.testing.assert_array_equal(smallmm.matrix_rank(hermitian, hermitian=True, rtol=rtol / 10), rank)
 
 
+# --- least squares -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (8, 3), (3, 8), (32, 32), (90, 4), (40, 36)])
+def test_least_squares(isa, dtype, shape, rng):
+    m, n = shape
+    a, b = normal(rng, (9, m, n), dtype), normal(rng, (9, m, 3), dtype)
+    x, norms, rank = smallmm.lstsq(a, b)
+    assert (x.dtype, norms.dtype) == (dtype, real(dtype))
+    assert np.all(rank == min(m, n))
+    wide, right = a.astype(complex), b.astype(complex)
+    residual = right - wide @ x
+    unit = bound("lstsq", dtype, max(m, n))
+    size = norm1(a)[:, None] * np.linalg.norm(x, axis=-2) + np.linalg.norm(b, axis=-2)
+    assert np.all(np.linalg.norm(wide.conj().mT @ residual, axis=-2) <= unit * norm1(a)[:, None] * size)
+    np.testing.assert_array_less(np.abs(norms - np.linalg.norm(residual, axis=-2)), unit * size + 1e-300)
+    if m < n:  # of least norm: in the space of A^H
+        q = np.linalg.qr(wide.conj().mT)[0]
+        beside = np.linalg.norm(x - q @ (q.conj().mT @ x), axis=-2)
+        assert np.all(beside <= unit * np.linalg.cond(wide)[:, None] * np.linalg.norm(x, axis=-2))
+    assert_same_bits(smallmm.lstsq(a[4], b[4]).x, x[4])
+    assert_same_bits(smallmm.lstsq(a, b[..., 1:2]).x, x[..., 1:2])
+
+
+@pytest.mark.parametrize(("m", "n", "rank"), [(6, 4, 2), (4, 6, 3), (5, 5, 1), (32, 32, 20), (12, 3, 0)])
+def test_rank_deficient_least_squares(isa, dtype, m, n, rank, rng):
+    rtol = 1e-10 if dtype == np.complex128 else 1e-4
+    a = normal(rng, (9, m, rank), dtype) @ normal(rng, (9, rank, n), dtype)
+    b = normal(rng, (9, m, 2), dtype)
+    x, norms, found = smallmm.lstsq(a, b, rtol=rtol)
+    assert np.all(found == rank)
+    expected = np.linalg.pinv(a.astype(complex), rtol) @ b
+    size = np.linalg.norm(expected) + 1e-300
+    np.testing.assert_allclose(x, expected, atol=size * (1e-9 if dtype == np.complex128 else 3e-2))
+    residual = np.linalg.norm(b - a.astype(complex) @ expected, axis=-2)
+    np.testing.assert_allclose(norms, residual, rtol=1e-3, atol=1e-4)
+
+
+def test_ranks_are_those_of_lapack(isa, dtype, rng):
+    """Nearly deficient: singular values from 1 down to far below the tolerance."""
+    for m, n in ((6, 6), (9, 5), (4, 7)):
+        p = min(m, n)
+        u, v = (np.linalg.qr(normal(rng, (20, k, p), np.dtype(complex)))[0] for k in (m, n))
+        a = (u * 10.0 ** -np.linspace(0, 14, p)) @ v.conj().mT
+        rank = smallmm.lstsq(a.astype(dtype), np.ones((m, 1), dtype)).rank
+        rtol = max(m, n) * np.finfo(dtype).eps
+        theirs = [
+            scipy.linalg.lstsq(x, np.ones(m, dtype), cond=rtol, lapack_driver="gelsy")[2]
+            for x in a.astype(dtype)
+        ]
+        assert np.mean(rank == theirs) > 0.9
+        assert np.abs(rank - theirs).max() <= 1
+
+
+def test_least_squares_far_from_one(isa, dtype, rng):
+    a, b = normal(rng, (5, 6, 4), dtype), normal(rng, (5, 6, 1), dtype)
+    x, _, rank = smallmm.lstsq(a, b)
+    for exponent in (-900, 1000) if dtype == np.complex128 else (-90, 120):
+        scale = real(dtype).type(2.0) ** exponent
+        scaled = smallmm.lstsq(a * scale, b * scale)
+        np.testing.assert_allclose(scaled.x, x, rtol=1e3 * np.finfo(dtype).eps)
+        assert_same_bits(scaled.rank, rank)
+
+
+def test_bad_least_squares_spoil_no_neighbour(isa, dtype, rng):
+    a, b = normal(rng, (19, 5, 3), dtype), normal(rng, (19, 5, 2), dtype)
+    clean = smallmm.lstsq(a, b)
+    for number in (complex(np.nan, 0), complex(0, np.inf)):
+        bad = a.copy()
+        bad[7, 2, 1] = number
+        x, norms, rank, info = smallmm.lstsq_ex(bad, b)
+        assert np.isnan(x[7]).all()
+        assert np.isnan(norms[7]).all()
+        assert (rank[7], info[7]) == (0, 0)
+        others = np.arange(19) != 7
+        assert_same_bits(x[others], clean.x[others])
+
+
+def test_mixed_precision_is_for_float64():
+    a = np.eye(3) + 0j
+    with pytest.raises(TypeError, match="lstsq: a has dtype complex128"):
+        smallmm.lstsq(a, a, precision="mixed")
+
+
 # --- what is not for complex numbers ---------------------------------------------------------------------
 
 REFUSED = [
-    ("lstsq", "a", lambda z: smallmm.lstsq(z, np.ones(3))),
-    ("lstsq", "b", lambda z: smallmm.lstsq(z.real, z)),
+    ("lstsq", "rtol", lambda z: smallmm.lstsq(z, z, rtol=1j)),
+    ("lstsq", "rcond", lambda z: smallmm.lstsq(z.real, z.real, [1j])),
+    ("rcond", "a", lambda z: smallmm.rcond(z)),
     ("pinv", "rtol", lambda z: smallmm.pinv(z, rtol=1j)),
     ("pinv", "rcond", lambda z: smallmm.pinv(z.real, 1j)),
     ("matrix_rank", "tol", lambda z: smallmm.matrix_rank(z.real, tol=1j)),
@@ -447,7 +532,6 @@ def test_refused(op, name, call):
 def test_what_is_refused_is_listed():
     """docs/limits.md names them."""
     assert set(core.operations) - set(core.complex_operations) == {
-        "LSTSQ",
         "SOLVE_POS", "SOLVE_SYM", "LDL", "LDL_SOLVE", "SOLVE_TRIDIAGONAL", "SOLVE_BANDED", "SOLVEH_BANDED",
         "LU_RCOND", "BACKWARD_ERROR", "REFINE",
     }  # fmt: skip

@@ -144,8 +144,8 @@ def definite_banded(lower):
 def least_squares(rng, m, n, dtype):
     a = np.concatenate([*matrices(rng, m, n, dtype), nearly_deficient(rng, m, n, dtype)])
     a, b = with_right_sides(lambda *_: (rng.permutation(a),))(rng, m, n, dtype)
-    eps = np.finfo(dtype).eps
-    return a, b, np.resize(np.array([max(m, n) * eps, 1e-3, eps**2, 0], dtype), len(a))
+    eps, real = np.finfo(dtype).eps, np.finfo(dtype).dtype if np.dtype(dtype).kind == "c" else dtype
+    return a, b, np.resize(np.array([max(m, n) * eps, 1e-3, eps**2, 0], real), len(a))
 
 
 def conditions(rng, m, n, dtype):

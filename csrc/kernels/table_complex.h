@@ -32,6 +32,7 @@ static const smm_kernel svdvals_list[] = {
     ROOMY(svdvals_numbers, svd_jacobi_needs, svd_numbers_room),
     ROOMY(svdvals_bidiagonal, svd_bidiagonal_needs, svd_bidiagonal_room),
 };
+static const smm_kernel lstsq_list[] = {ROOMY(lstsq_numbers, any_needs, lstsq_numbers_room)};
 
 #define LIST(stem) {stem##_list, sizeof stem##_list / sizeof *stem##_list}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
@@ -48,6 +49,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_QR] = LIST(qr_numbers),
               [SMM_OP_QR_R] = LIST(qr_numbers),
               [SMM_OP_QR_RAW] = LIST(qr_numbers),
+              [SMM_OP_LSTSQ] = LIST(lstsq),
               [SMM_OP_EIGH] = LIST(eigh_numbers),
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_numbers),
               [SMM_OP_SVD] = LIST(svd),

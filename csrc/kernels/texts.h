@@ -26,6 +26,7 @@
 #include "matmul_vector.h"
 #include "pack.h"
 #include "qr_lanes.h"
+#include "rank_lanes.h"
 #include "lstsq_lanes.h"
 #include "eigh_sweeps.h"
 #include "eigh_lanes.h"

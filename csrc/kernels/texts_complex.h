@@ -18,5 +18,7 @@
 #include "svd_numbers.h"
 #include "bidiagonal_sweeps.h"
 #include "svd_bidiagonal_numbers.h"
+#include "rank_lanes.h"
+#include "lstsq_numbers.h"
 
 #include "table_complex.h"

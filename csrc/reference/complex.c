@@ -402,6 +402,7 @@ void smm_reference_complex(const smm_call *call) {
         case SMM_OP_QR:
         case SMM_OP_QR_R:
         case SMM_OP_QR_RAW: by_reflectors(call, q); break;
+        case SMM_OP_LSTSQ: smm_reference_squares(call, q); break;
         case SMM_OP_EIGH:
         case SMM_OP_EIGVALSH: smm_reference_hermitian(call, q); break;
         case SMM_OP_SVD:

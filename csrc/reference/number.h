@@ -95,6 +95,12 @@ void smm_reflect_numbers(smm_dtype t, const number *v, intptr_t step_v, number f
 void smm_factor_numbers(smm_reflectors *f);                                 /* A becomes R above the reflectors */
 void smm_column_of_numbers(const smm_reflectors *f, intptr_t j, number *x); /* x = column j of H_0 H_1 ... */
 double smm_length_of_numbers(smm_dtype t, const number *x, intptr_t count); /* |x|_2, scaled where squares are tiny */
+/* x = x - v factor (v^H x), v_0 = 1 */
+void smm_reflect_numbers(smm_dtype t, const number *v, intptr_t step_v, number factor, number *x, intptr_t step,
+                         intptr_t count);
+
+/* squares.c: LSTSQ of matrix q. */
+void smm_reference_squares(const smm_call *call, intptr_t q);
 
 /* singular.c: SVD, SVD_FULL and SVDVALS of matrix q. */
 void smm_reference_svd_numbers(const smm_call *call, intptr_t q);

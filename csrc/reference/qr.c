@@ -237,9 +237,8 @@ static double get_near_one(const smm_call *call, intptr_t q, factors *f) {
     return scale;
 }
 
-/* x times two powers of two: at once where their product is a number, for one after the other, opposite ones may
- * overflow on the way. */
-static double scaled_back(smm_dtype dtype, double x, double first, double second) {
+/* At once where their product is a number, for one after the other, opposite ones may overflow on the way. */
+double smm_scaled_back(smm_dtype dtype, double x, double first, double second) {
     const double both = round_in(dtype, first * second);
     return both > 0 && isfinite(both) ? round_in(dtype, x * both)
                                       : round_in(dtype, round_in(dtype, x * first) * second);
@@ -251,11 +250,7 @@ typedef struct estimate {
     double sigma, x[SMM_MOST_ORDER];
 } estimate;
 
-/* One more column (w; gamma) makes (s x; c) of x. Of all unit vectors (s, c) it is that of the largest or the smallest
- * sigma = |(s sigma, s alpha + c gamma)|_2, where alpha = x^T w. */
-typedef struct extension {
-    double sigma, s, c;
-} extension;
+typedef smm_extension extension;
 
 static extension of_unit_length(smm_dtype dtype, double sigma, double s, double c) {
     const double length = round_in(dtype, sqrt(fma_in(dtype, s, s, round_in(dtype, c * c))));
@@ -269,7 +264,7 @@ static double root_less_b(smm_dtype dtype, double root, double b, double c) {
 
 /* Without laic1's case of alpha or gamma large beside sigma: no column of R is longer than the first, whose length
  * sigma begins with. */
-static extension largest_extension(smm_dtype dtype, double sigma, double alpha, double gamma) {
+extension smm_largest_extension(smm_dtype dtype, double sigma, double alpha, double gamma) {
     if (fabs(alpha) <= round_in(dtype, roundoff(dtype) * sigma))
         return fabs(gamma) > sigma ? (extension){fabs(gamma), 0, 1} : (extension){sigma, 1, 0};
     const double y = round_in(dtype, alpha / sigma), z = round_in(dtype, gamma / sigma);
@@ -281,7 +276,7 @@ static extension largest_extension(smm_dtype dtype, double sigma, double alpha, 
                           round_in(dtype, z / larger));
 }
 
-static extension smallest_extension(smm_dtype dtype, double sigma, double alpha, double gamma) {
+extension smm_smallest_extension(smm_dtype dtype, double sigma, double alpha, double gamma) {
     const double u = roundoff(dtype), most = fmax(fabs(alpha), fabs(gamma)), small = round_in(dtype, u * sigma);
     if (fabs(alpha) <= small || fabs(gamma) <= small)
         return fabs(gamma) > sigma ? (extension){sigma, 1, 0} : (extension){fabs(gamma), 0, 1};
@@ -323,8 +318,8 @@ static intptr_t rank_of(const factors *f, double rtol) {
     if (!(largest.sigma > 0)) return 0;
     for (intptr_t k = 1; k < least(f->m, f->n); k++) {
         const double gamma = f->a[k * f->n + k];
-        const extension l = largest_extension(f->dtype, largest.sigma, along(f, largest.x, k), gamma);
-        const extension s = smallest_extension(f->dtype, smallest.sigma, along(f, smallest.x, k), gamma);
+        const extension l = smm_largest_extension(f->dtype, largest.sigma, along(f, largest.x, k), gamma);
+        const extension s = smm_smallest_extension(f->dtype, smallest.sigma, along(f, smallest.x, k), gamma);
         if (!(s.sigma > 0 && s.sigma >= round_in(f->dtype, rtol * l.sigma))) return k;
         extend(f->dtype, &largest, k, l);
         extend(f->dtype, &smallest, k, s);
@@ -356,7 +351,7 @@ static void least_squares(const smm_call *call, intptr_t q, factors *f) {
         put(&call->lstsq.residuals, dtype, q, j, 0, isnan(scale) ? NAN : round_in(dtype, norm * (1 / scale_b)));
         for (intptr_t i = 0; i < n; i++)
             put(&call->lstsq.x, dtype, q, perm[i], j,
-                isnan(scale) ? NAN : scaled_back(dtype, x[i], 1 / scale_b, scale));
+                isnan(scale) ? NAN : smm_scaled_back(dtype, x[i], 1 / scale_b, scale));
     }
 }
 

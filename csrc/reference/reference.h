@@ -45,6 +45,16 @@ void smm_factor(smm_factors *f);                                     /* A become
 void smm_column_of_q(const smm_factors *f, intptr_t j, double *q);   /* q = column j of H_0 H_1 ... */
 double smm_length(smm_dtype dtype, const double *x, intptr_t count); /* |x|_2, scaled where squares are tiny */
 
+/* qr.c: incremental condition estimation: of a unit vector x, sigma = |x^H R|_2 estimates the largest or the smallest
+ * singular value of a leading block R. One more column (w; gamma) makes (s x; c) of x. Of all unit vectors (s, c) it is
+ * that of the largest or the smallest sigma = |(s sigma, s alpha + c gamma)|_2, where alpha = x^H w is real. */
+typedef struct smm_extension {
+    double sigma, s, c;
+} smm_extension;
+smm_extension smm_largest_extension(smm_dtype dtype, double sigma, double alpha, double gamma);
+smm_extension smm_smallest_extension(smm_dtype dtype, double sigma, double alpha, double gamma);
+double smm_scaled_back(smm_dtype dtype, double x, double first, double second); /* x times two powers of two */
+
 /* eigh.c: a symmetric tridiagonal T, or bidiagonal.c: an upper bidiagonal B, of the diagonal d and what is beside it,
  * and a matrix that its rotations multiply: A, of which only the upper triangle counts, then V; of complex numbers its
  * real parts above its imaginary ones. */

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 struct test {
     const char *name;
@@ -39,10 +40,12 @@ static inline int run_tests(const struct test *tests, int count) {
     const char *half = getenv("HALF");
     int passed = 0, run = 0;
     for (int i = half ? atoi(half) : 0; i < count; i += half ? 2 : 1, run++) {
+        const clock_t start = clock(); /* of the processor, in all threads */
         harness_failures = 0;
         tests[i].run();
         passed += !harness_failures;
-        printf("%s  %s\n", harness_failures ? "FAILED" : "ok    ", tests[i].name);
+        printf("%s %6.1f s  %s\n", harness_failures ? "FAILED" : "ok    ", (double)(clock() - start) / CLOCKS_PER_SEC,
+               tests[i].name);
         if (harness_failures > FAILURES_SHOWN) printf("    %ld failures in all\n", harness_failures);
         fflush(stdout);
     }
