@@ -244,7 +244,8 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
     with suppress(ValueError):  # the call says what is wrong with it
         if isinstance(rtol, list | tuple):
             rtol = np.asarray(rtol)
-        refuse_complex(op, name, rtol)
+        if rtol is not None:
+            refuse_complex(op, name, rtol)
     if rtol is None:
         rtol = _default_rtol(a, b)
     elif isinstance(rtol, np.ndarray) and rtol.ndim > 0 and rtol.dtype.kind in "biuf":
