@@ -62,7 +62,7 @@ def ldl_factor(a: "ArrayLike", /, *, lower: bool = True, out: tuple[Any, Any] | 
 
     Notes
     -----
-    The pivoting of Bunch and Kaufman, as LAPACK's sytf2. 1/3 n^3 operations per matrix, one matrix at a time.
+    The pivoting of Bunch and Kaufman, as LAPACK's sytf2. 1/3 n^3 operations per matrix.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def ldl_solve(
 
     Notes
     -----
-    2 n^2 k operations per matrix, one matrix at a time.
+    2 n^2 k operations per matrix.
 
     Examples
     --------

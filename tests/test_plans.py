@@ -62,7 +62,7 @@ def test_no_large_product_is_computed_element_by_element(of_a, of_b):
         ("qr_lanes", smallmm.qr, 3),
         ("cholesky_lanes", smallmm.cholesky, 2),
         ("eigh_lanes", smallmm.eigh, 2),
-        ("ldl_scalars", smallmm.ldl_factor, 3),
+        ("ldl_lanes", smallmm.ldl_factor, 3),
         ("matmul_strided", smallmm.matmul, 5),
         ("matmul_rows", smallmm.matmul, 8),
     ],

@@ -213,6 +213,25 @@ class TestLDL:
         upper = smallmm.ldl_factor_ex(a, lower=False).info.tolist()
         assert upper == [0, n, 1, n]
 
+    @pytest.mark.parametrize("n", [2, 3, 8, 9, 32])
+    @pytest.mark.parametrize("lower", [True, False])
+    def test_neighbours_do_not_matter(self, isa, dtype, n, lower, rng):
+        """Blocks of different orders, zeros, infinities and NaN side by side: each as it is alone."""
+        a = normal(rng, (40, n, n), dtype)
+        a = a + a.mT
+        a[::5] = a[::5] @ a[::5]  # blocks of order 1
+        a[1::5, range(n), range(n)] = 0  # blocks of order 2 come first
+        a[2], a[7, 0], a[12, -1, -1], a[17, n // 2, n // 2], a[22] = 0, np.inf, np.nan, -0.0, -0.0
+        b = normal(rng, (40, n, 1), dtype)
+        ld, pivots, info = smallmm.ldl_factor_ex(a, lower=lower)
+        solve = _core.solve_sym if lower else _core.solve_sym_upper
+        x, _ = solve(a, b)
+        assert (pivots < 0).any() and (pivots > 0).any() and 0 < (info != 0).sum() < 10
+        for q in range(40):
+            for whole, alone in zip((ld, pivots, info), smallmm.ldl_factor_ex(a[q], lower=lower), strict=True):
+                assert_same(whole[q], alone)
+            assert_same(x[q], solve(a[q], b[q])[0])
+
     @pytest.mark.parametrize("n", [3, 33])
     @pytest.mark.parametrize("lower", [True, False])
     @pytest.mark.parametrize("wide", [np.int32, np.int64])

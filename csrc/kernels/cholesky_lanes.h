@@ -12,39 +12,6 @@ enum { PANELS = (SMM_MOST_ORDER + TILE - 1) / TILE, PANELS_SIZE = TILE * TILE * 
 INLINE vec *panel_of(const vec *l, intptr_t p) { return (vec *)l + TILE * TILE * p * (p + 1) / 2; }
 INLINE vec *panel_element(const vec *l, intptr_t i, intptr_t j) { return panel_of(l, i / TILE) + j * TILE + i % TILE; }
 
-/* Rows first .. last-1 of the lower triangles of matrices q .. q+count-1; or of upper triangles, if reversed: the order
- * of rows and of columns turned round makes them lower ones. Best where rows have no gaps. */
-INLINE void panels_load_rows(vec *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed, intptr_t first,
-                             intptr_t last, intptr_t count) {
-    const strides s = strides_of(from);
-    const intptr_t sign = reversed ? -1 : 1;
-    const T *p = (const T *)from->data + q * s.batch + (reversed ? (n - 1) * (s.row + s.col) : 0);
-    for (intptr_t i = first; i < last; i++) {
-        const T *row = p + i * sign * s.row;
-        if (s.col == 1)
-            KERNEL(lanes_load_run)(panel_element(l, i, reversed ? i : 0), sign * TILE, row - (reversed ? i : 0),
-                                   s.batch, i + 1, count);
-        else
-            for (intptr_t j = 0; j <= i; j++) {
-                T lane[LANES];
-                for (int k = 0; k < LANES; k++) lane[k] = row[j * sign * s.col + lane_offset(k, s.batch, count)];
-                *panel_element(l, i, j) = lane_load(lane);
-            }
-    }
-}
-/* The same, all of it, by columns that have no gaps. */
-INLINE void panels_load_columns(vec *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed,
-                                intptr_t count) {
-    const strides s = strides_of(from);
-    const T *p = (const T *)from->data + q * s.batch;
-    for (intptr_t j = 0; j < n; j++) {
-        vec x[SMM_MOST_ORDER];
-        const T *column = p + (reversed ? (n - 1 - j) * s.col : j * s.col + j);
-        KERNEL(lanes_load_run)(reversed ? x + n - 1 : x + j, reversed ? -1 : 1, column, s.batch, n - j, count);
-        for (intptr_t i = j; i < n; i++) *panel_element(l, i, j) = x[i];
-    }
-}
-
 /* c_ij = c_ij - sum a_ik b_jk, k < depth, of panels a and b. */
 INLINE void tile_subtract(vec c[TILE][TILE], const vec *a, const vec *b, intptr_t depth, const int rows, const int cols,
                           const bool lower) {
@@ -131,10 +98,11 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
         const T *next = ahead_of(&call->cholesky.a, q, LANES * n * n);
         vec r[SMM_MOST_ORDER], info = lane_set(0);
         const bool by_columns = s.row == 1 && s.col != 1;
-        if (by_columns) panels_load_columns(l, &call->cholesky.a, q, n, false, count);
+        if (by_columns) triangle_load_columns(l, panel_element, &call->cholesky.a, q, n, false, count);
         for (intptr_t i = 0; i < n; i += TILE) {
             const intptr_t rows = least(TILE, n - i);
-            if (!by_columns) panels_load_rows(l, &call->cholesky.a, q, n, false, i, i + rows, count);
+            if (!by_columns) 
+                triangle_load_rows(l, panel_element, TILE, &call->cholesky.a, q, n, false, i, i + rows, count);
             cholesky_panel(l, r, &info, i, rows);
             for (intptr_t j = i; j < i + rows; j++) {
                 if (cold) prefetch(next + j * LANES * n, LANES * n);

@@ -422,3 +422,40 @@ INLINE void gather_rows(lanes_matrix a, intptr_t n) {
     for (intptr_t i = 1; i < a.m && a.step != n; i++)
         for (intptr_t j = 0; j < n; j++) a.at[i * n + j] = a.at[i * a.step + j];
 }
+
+/* Where element (i, j) of a lower triangle lies; those of a row are evenly spaced. */
+typedef vec *triangle_element(const vec *l, intptr_t i, intptr_t j);
+
+/* Rows first .. last-1 of the lower triangles of matrices q .. q+count-1, their elements `step` apart; or of upper
+ * triangles, if reversed: the order of rows and of columns turned round makes them lower ones. Best where rows have no
+ * gaps. */
+INLINE void triangle_load_rows(vec *l, triangle_element *at, intptr_t step, const smm_operand *from, intptr_t q,
+                               intptr_t n, bool reversed, intptr_t first, intptr_t last, intptr_t count) {
+    const strides s = strides_of(from);
+    const intptr_t sign = reversed ? -1 : 1;
+    const T *p = (const T *)from->data + q * s.batch + (reversed ? (n - 1) * (s.row + s.col) : 0);
+    for (intptr_t i = first; i < last; i++) {
+        const T *row = p + i * sign * s.row;
+        if (s.col == 1)
+            KERNEL(lanes_load_run)(at(l, i, reversed ? i : 0), sign * step, row - (reversed ? i : 0), s.batch, i + 1,
+                                   count);
+        else
+            for (intptr_t j = 0; j <= i; j++) {
+                T lane[LANES];
+                for (int k = 0; k < LANES; k++) lane[k] = row[j * sign * s.col + lane_offset(k, s.batch, count)];
+                *at(l, i, j) = lane_load(lane);
+            }
+    }
+}
+/* The same, all of it, by columns that have no gaps. */
+INLINE void triangle_load_columns(vec *l, triangle_element *at, const smm_operand *from, intptr_t q, intptr_t n,
+                                  bool reversed, intptr_t count) {
+    const strides s = strides_of(from);
+    const T *p = (const T *)from->data + q * s.batch;
+    for (intptr_t j = 0; j < n; j++) {
+        vec x[SMM_MOST_ORDER];
+        const T *column = p + (reversed ? (n - 1 - j) * s.col : j * s.col + j);
+        KERNEL(lanes_load_run)(reversed ? x + n - 1 : x + j, reversed ? -1 : 1, column, s.batch, n - j, count);
+        for (intptr_t i = j; i < n; i++) *at(l, i, j) = x[i];
+    }
+}

@@ -206,15 +206,15 @@ static const smm_kernel solve_pos_list[] = {
 };
 
 static const smm_kernel ldl_list[] = {
-    ROW(ldl_scalars, 0, 0, 0, any_needs, SMM_MEMORY),
+    ROW(ldl_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
 };
 
 static const smm_kernel ldl_solve_list[] = {
-    ROW(ldl_solve_scalars, 0, 0, 0, any_needs, SMM_MEMORY),
+    ROW(ldl_solve_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
 };
 
 static const smm_kernel solve_sym_list[] = {
-    ROW(solve_sym_scalars, 0, 0, 0, any_needs, SMM_MEMORY),
+    ROW(solve_sym_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
 };
 
 /* A kernel that says how much room it takes. */

@@ -36,7 +36,7 @@
 #include "svd_bidiagonal.h"
 #include "triangular_lanes.h"
 #include "banded_lanes.h"
-#include "ldl_scalars.h"
+#include "ldl_lanes.h"
 #include "refinement_lanes.h"
 
 #if defined(SMM_KERNELS_F32)

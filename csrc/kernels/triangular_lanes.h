@@ -16,9 +16,9 @@ INLINE void load_triangle(triangle *t, const smm_call *call, intptr_t q, intptr_
     const bool reversed = call->form & SMM_UPPER;
     const T *next = ahead_of(&call->solve_triangular.a, q, LANES * n * n);
     if (s.row == 1 && s.col != 1)
-        panels_load_columns(t->l, &call->solve_triangular.a, q, n, reversed, count);
+        triangle_load_columns(t->l, panel_element, &call->solve_triangular.a, q, n, reversed, count);
     else
-        panels_load_rows(t->l, &call->solve_triangular.a, q, n, reversed, 0, n, count);
+        triangle_load_rows(t->l, panel_element, TILE, &call->solve_triangular.a, q, n, reversed, 0, n, count);
     t->info = lane_set(0);
     t->plain = true;
     for (intptr_t j = 0; j < n; j++) {
@@ -155,10 +155,11 @@ static void KERNEL(solve_pos_lanes)(const smm_call *call, intptr_t first, intptr
         const T *next = ahead_of(a, q, LANES * n * n);
         t->info = lane_set(0);
         t->plain = true;
-        if (by_columns) panels_load_columns(t->l, a, q, n, false, count);
+        if (by_columns) triangle_load_columns(t->l, panel_element, a, q, n, false, count);
         for (intptr_t i = 0; i < n; i += TILE) {
             const intptr_t rows = least(TILE, n - i);
-            if (!by_columns) panels_load_rows(t->l, a, q, n, false, i, i + rows, count);
+            if (!by_columns)
+                triangle_load_rows(t->l, panel_element, TILE, a, q, n, false, i, i + rows, count);
             if (cold) prefetch(next + i * LANES * n, rows * LANES * n);
             cholesky_panel(t->l, t->r, &t->info, i, rows);
             for (intptr_t j = i; j < i + rows; j++) t->plain &= !lane_any(~lane_normal(t->r[j]));
