@@ -29,22 +29,41 @@ INLINE mask ldl_at_least(vec x, vec y) { return lane_greater(x, y) | lane_equal(
 /* Where step k is the second one of a block. */
 INLINE mask ldl_ends(const ldl_group *g, intptr_t k) { return k ? g->starts[k - 1] : ldl_nowhere(); }
 
-/* z = row and column r of what is left at step k, each lane its own. */
-INLINE void ldl_take(vec *z, const vec *a, vec r, intptr_t k, intptr_t n) {
+/* Where the elements of row and column r lie, of each lane's own r: from element k on, one after the other. */
+typedef struct ldl_path {
     int32_t row[LANES];
-    lane_store_int(row, r);
-    for (intptr_t i = k; i < n; i++) {
-        T lane[LANES];
-        UNROLLED(int l = 0; l < LANES; l++) lane[l] = ((const T *)(a + ldl_beside(i, row[l])))[l];
-        z[i] = lane_load(lane);
+    intptr_t at[LANES];
+} ldl_path;
+
+INLINE ldl_path ldl_path_from(vec r, intptr_t k) {
+    ldl_path x;
+    lane_store_int(x.row, r);
+    UNROLLED(int l = 0; l < LANES; l++) x.at[l] = ldl_place(x.row[l], k);
+    return x;
+}
+/* From element i to the next: along a row up to the diagonal, then down a column. */
+INLINE void ldl_go_on(ldl_path *x, intptr_t i) {
+    UNROLLED(int l = 0; l < LANES; l++) x->at[l] += i < x->row[l] ? 1 : i + 1;
+}
+
+/* z = row and column r of what is left at step k, and back. Whole vectors are read and written, of which one lane
+ * counts: what was written by lanes could not be forwarded to loads of vectors. */
+INLINE void ldl_take(vec *z, const vec *a, vec r, intptr_t k, intptr_t n) {
+    ldl_path x = ldl_path_from(r, k);
+    ROLLED(intptr_t i = k; i < n; i++) {
+        vec y = a[x.at[0]];
+        UNROLLED(int l = 1; l < LANES; l++) y = lane_select(lane_mask(1u << l), a[x.at[l]], y);
+        z[i] = y;
+        ldl_go_on(&x, i);
     }
 }
-/* And back. */
 INLINE void ldl_put(vec *a, vec r, const vec *z, intptr_t k, intptr_t n) {
-    int32_t row[LANES];
-    lane_store_int(row, r);
-    for (intptr_t i = k; i < n; i++)
-        UNROLLED(int l = 0; l < LANES; l++) ((T *)(a + ldl_beside(i, row[l])))[l] = ((const T *)&z[i])[l];
+    ldl_path x = ldl_path_from(r, k);
+    ROLLED(intptr_t i = k; i < n; i++) {
+        const vec y = z[i];
+        UNROLLED(int l = 0; l < LANES; l++) a[x.at[l]] = lane_select(lane_mask(1u << l), y, a[x.at[l]]);
+        ldl_go_on(&x, i);
+    }
 }
 
 /* What a step does. */
