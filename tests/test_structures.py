@@ -228,7 +228,9 @@ class TestLDL:
         x, _ = solve(a, b)
         assert (pivots < 0).any() and (pivots > 0).any() and 0 < (info != 0).sum() < 10
         for q in range(40):
-            for whole, alone in zip((ld, pivots, info), smallmm.ldl_factor_ex(a[q], lower=lower), strict=True):
+            for whole, alone in zip(
+                (ld, pivots, info), smallmm.ldl_factor_ex(a[q], lower=lower), strict=True
+            ):
                 assert_same(whole[q], alone)
             assert_same(x[q], solve(a[q], b[q])[0])
 

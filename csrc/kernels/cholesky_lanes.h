@@ -101,7 +101,7 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
         if (by_columns) triangle_load_columns(l, panel_element, &call->cholesky.a, q, n, false, count);
         for (intptr_t i = 0; i < n; i += TILE) {
             const intptr_t rows = least(TILE, n - i);
-            if (!by_columns) 
+            if (!by_columns)
                 triangle_load_rows(l, panel_element, TILE, &call->cholesky.a, q, n, false, i, i + rows, count);
             cholesky_panel(l, r, &info, i, rows);
             for (intptr_t j = i; j < i + rows; j++) {

@@ -14,7 +14,8 @@ typedef struct ldl_group {
     vec pivots[SMM_MOST_ORDER];  /* as LAPACK's, for the caller */
     vec beside[SMM_MOST_ORDER];  /* of a block: the element beside its diagonal; else 1 */
     vec ratio[SMM_MOST_ORDER];   /* of a block: the other element of its diagonal, divided by `beside` */
-    vec divisor[SMM_MOST_ORDER]; /* the pivot; of a block: its determinant, divided by the square of `beside`, negated */
+    vec divisor[SMM_MOST_ORDER]; /* the pivot; of a block: its determinant, divided by the square of `beside`, negated
+                                  */
     mask starts[SMM_MOST_ORDER]; /* where step k is the first one of a block */
     vec info;
 } ldl_group;
@@ -68,10 +69,10 @@ INLINE void ldl_put(vec *a, vec r, const vec *z, intptr_t k, intptr_t n) {
 
 /* What a step does. */
 typedef struct ldl_choice {
-    mask none;        /* the pivot is zero or NaN */
-    mask exchanges;   /* row p with the last one of the block */
-    mask starts;      /* a block of order 2 */
-    vec p, of_p;      /* and its element on the diagonal */
+    mask none;             /* the pivot is zero or NaN */
+    mask exchanges;        /* row p with the last one of the block */
+    mask starts;           /* a block of order 2 */
+    vec p, of_p;           /* and its element on the diagonal */
     vec z[SMM_MOST_ORDER]; /* row and column p */
 } ldl_choice;
 
@@ -248,8 +249,7 @@ INLINE void ldl_solve_one(const ldl_group *g, vec *x, intptr_t n) {
     }
     for (intptr_t k = n - 1; k >= 0; k--) {
         vec sum = x[k];
-        if (k + 1 < n)
-            sum = lane_select(g->starts[k], sum, lane_fnma(g->a[ldl_place(k + 1, k)], x[k + 1], sum));
+        if (k + 1 < n) sum = lane_select(g->starts[k], sum, lane_fnma(g->a[ldl_place(k + 1, k)], x[k + 1], sum));
         for (intptr_t i = k + 2; i < n; i++) sum = lane_fnma(g->a[ldl_place(i, k)], x[i], sum);
         x[k] = sum;
         ldl_exchange_one(g, x, k, n);
@@ -300,8 +300,7 @@ static void KERNEL(ldl_lanes)(const smm_call *call, intptr_t first, intptr_t las
         vec pivots[SMM_MOST_ORDER];
         for (intptr_t i = 0; i < n; i++) {
             vec x[SMM_MOST_ORDER];
-            for (intptr_t j = 0; j < n; j++)
-                x[smm_ldl_turned(call, j)] = j <= i ? g->a[ldl_place(i, j)] : lane_set(0);
+            for (intptr_t j = 0; j < n; j++) x[smm_ldl_turned(call, j)] = j <= i ? g->a[ldl_place(i, j)] : lane_set(0);
             smm_operand row = o->ld;
             row.data = (char *)row.data + smm_ldl_turned(call, i) * row.row;
             lanes_store(&row, q, x, 1, n, count);

@@ -158,8 +158,7 @@ static void KERNEL(solve_pos_lanes)(const smm_call *call, intptr_t first, intptr
         if (by_columns) triangle_load_columns(t->l, panel_element, a, q, n, false, count);
         for (intptr_t i = 0; i < n; i += TILE) {
             const intptr_t rows = least(TILE, n - i);
-            if (!by_columns)
-                triangle_load_rows(t->l, panel_element, TILE, a, q, n, false, i, i + rows, count);
+            if (!by_columns) triangle_load_rows(t->l, panel_element, TILE, a, q, n, false, i, i + rows, count);
             if (cold) prefetch(next + i * LANES * n, rows * LANES * n);
             cholesky_panel(t->l, t->r, &t->info, i, rows);
             for (intptr_t j = i; j < i + rows; j++) t->plain &= !lane_any(~lane_normal(t->r[j]));

@@ -2,8 +2,8 @@
  * (SOLVE_SYM), or from what LDL gave (LDL_SOLVE).
  *
  * The results are those of kernels/ldl_lanes.h. Which rows a step exchanges and how large its block is differs from
- * matrix to matrix, so one thread has a matrix. Its lower triangle is in shared memory; in the form UPPER that is A's upper
- * triangle, with the order of rows and columns turned round.
+ * matrix to matrix, so one thread has a matrix. Its lower triangle is in shared memory; in the form UPPER that is A's
+ * upper triangle, with the order of rows and columns turned round.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix, of which the first works: the others are idle where
  * shared memory would not hold a matrix for each.
