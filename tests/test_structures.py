@@ -226,7 +226,9 @@ class TestLDL:
         ld, pivots, info = smallmm.ldl_factor_ex(a, lower=lower)
         solve = _core.solve_sym if lower else _core.solve_sym_upper
         x, _ = solve(a, b)
-        assert (pivots < 0).any() and (pivots > 0).any() and 0 < (info != 0).sum() < 10
+        assert (pivots < 0).any()
+        assert (pivots > 0).any()
+        assert 0 < (info != 0).sum() < 10
         for q in range(40):
             for whole, alone in zip(
                 (ld, pivots, info), smallmm.ldl_factor_ex(a[q], lower=lower), strict=True
