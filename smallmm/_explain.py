@@ -12,7 +12,7 @@ import numpy as np
 from . import _core, _lapack
 from ._adapters import on_device
 from ._arrays import as_numpy
-from ._catalog import FUNCTIONS
+from ._catalog import EXPLAINED, FUNCTIONS
 from ._errors import LinAlgError, shown
 from ._structured import found_in
 
@@ -115,9 +115,10 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     if hasattr(op, "explain"):  # a fused function
         return op.explain(*arrays, **kwargs)
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
-    if name not in FUNCTIONS:
-        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(sorted(FUNCTIONS))}")
-    function = FUNCTIONS[name].function
+    functions = {**{known: row.function for known, row in FUNCTIONS.items()}, **EXPLAINED}
+    if name not in functions:
+        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(sorted(functions))}")
+    function = functions[name]
     operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
     out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
     found = found_in(operands[0]) if kwargs.get("assume_a", "general") in (None, "auto") else ()
