@@ -115,14 +115,29 @@ typedef struct worker {
     char *y;
     intptr_t columns;
     int pieces;
+    bool padded; /* some terms of the tile are in the padding */
     smm_plan plan;    /* of the last product, */
     intptr_t c_row;   /* whose C had this distance of rows; 0: there is none, or it is not to be kept */
 } worker;
 
-/* Elements, `step` bytes apart, one after the other. */
-static inline void copy_strided(char *to, intptr_t to_step, const char *from, intptr_t step, intptr_t count,
-                                const size_t size) {
-    for (intptr_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * step, size);
+/* `count` elements, so many apart, of a type. Steps of 2, the usual stride, are constant for the compiler, which then
+ * takes vectors apart. */
+#define COPY(name, type) \
+    static void name(char *to, intptr_t to_step, const char *from, intptr_t step, intptr_t count) { \
+        typedef type __attribute__((may_alias, aligned(1))) element; \
+        if (to_step == sizeof(type) && step == 2 * sizeof(type)) \
+            for (intptr_t i = 0; i < count; i++) ((element *)(void *)to)[i] = ((const element *)(const void *)from)[2 * i]; \
+        else \
+            for (intptr_t i = 0; i < count; i++) \
+                *(element *)(void *)(to + i * to_step) = *(const element *)(const void *)(from + i * step); \
+    }
+COPY(copy_2, uint16_t)
+COPY(copy_4, uint32_t)
+COPY(copy_8, uint64_t)
+#undef COPY
+
+static void copy_16(char *to, intptr_t to_step, const char *from, intptr_t step, intptr_t count) {
+    for (intptr_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * step, 16);
 }
 
 /* Runs are too short for the library's memcpy. */
@@ -140,13 +155,19 @@ static void copy(char *to, intptr_t to_step, const char *from, intptr_t step, in
     if (step == size && to_step == size)
         copy_bytes(to, from, count * size);
     else if (size == 2)
-        copy_strided(to, to_step, from, step, count, 2);
+        copy_2(to, to_step, from, step, count);
     else if (size == 4)
-        copy_strided(to, to_step, from, step, count, 4);
+        copy_4(to, to_step, from, step, count);
     else if (size == 8)
-        copy_strided(to, to_step, from, step, count, 8);
+        copy_8(to, to_step, from, step, count);
     else
-        copy_strided(to, to_step, from, step, count, 16);
+        copy_16(to, to_step, from, step, count);
+}
+
+/* Whether filters at some outputs meet what is not in an image. */
+static bool is_padded(const smm_axis *x, intptr_t first, intptr_t last) {
+    return first * x->stride < x->before ||
+           last * x->stride - x->before + (x->kernel - 1) * x->dilation >= x->inputs;
 }
 
 /* Point the worker at unit's run, and find the pieces of its tile. */
@@ -168,6 +189,7 @@ static void find_pieces(worker *t, intptr_t run, intptr_t tile) {
     const intptr_t first = tile * x->columns;
     t->columns = least(x->columns, x->pixels - first);
     t->pieces = 0;
+    t->padded = false;
     const intptr_t inner = x->by_images ? c->images : c->columns.outputs;
     const intptr_t middle = x->by_images ? c->columns.outputs : c->rows.outputs;
     for (intptr_t at = 0, count; at < t->columns; at += count) {
@@ -183,6 +205,8 @@ static void find_pieces(worker *t, intptr_t run, intptr_t tile) {
             .column = column * c->columns.stride - c->columns.before,
             .y = t->y + image * c->y_stride.image + row * c->y_stride.row + column * c->y_stride.column,
         };
+        t->padded |= is_padded(&c->rows, row, row) ||
+                     is_padded(&c->columns, column, x->by_images ? column : column + count - 1);
     }
 }
 
@@ -208,7 +232,7 @@ static met meet(const job *x, const piece *p, intptr_t tap) {
     return m;
 }
 
-/* Channels `first` to `last` of a piece at one tap, into rows of the tile, `row` bytes apart. */
+/* Channels `first` to `last` of a piece at one tap, into rows of the tile, `row` bytes apart; zeros are there. */
 static void gather_piece(worker *t, const piece *p, intptr_t tap, intptr_t first, intptr_t last, char *to,
                          intptr_t row) {
     const job *x = t->job;
@@ -217,11 +241,6 @@ static void gather_piece(worker *t, const piece *p, intptr_t tap, intptr_t first
     const met m = meet(x, p, tap);
     const intptr_t count = m.to - m.from;
     const char *from = t->x + m.offset + m.from * step;
-    if (count < p->count)
-        for (intptr_t i = 0; i < last - first; i++) {
-            memset(to + i * row, 0, m.from * size);
-            memset(to + i * row + m.to * size, 0, (p->count - m.to) * size);
-        }
     if (!count) return;
     to += m.from * size;
     if (channel == size && step != size && !x->is_stored && count > 1) { /* transposed by vectors */
@@ -242,6 +261,7 @@ static void gather_piece(worker *t, const piece *p, intptr_t tap, intptr_t first
 static void gather_rows(worker *t, intptr_t first, intptr_t rows, char *to) {
     const job *x = t->job;
     const intptr_t row = t->columns * x->stored;
+    if (t->padded) memset(to, 0, rows * row);
     for (intptr_t tap = 0; tap < x->taps; tap++) {
         const intptr_t from = first > tap ? smm_pieces(first - tap, x->taps) : 0;
         const intptr_t end = first + rows > tap ? smm_pieces(first + rows - tap, x->taps) : 0;

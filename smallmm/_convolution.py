@@ -97,9 +97,7 @@ def conv2d(
     """
     layout = one_of("conv2d", "layout", layout, _LAYOUTS)
     operands = {"x": without_labels(x), "w": without_labels(w)}
-    for name, a in {**operands, "out": out}.items():
-        if on_device(a):
-            raise TypeError(f"conv2d: {name} is a {type_name(a)} on a device; expected an array on the host")
+    for name, a in operands.items():
         if overrides_ufuncs(a):
             raise TypeError(f"conv2d: {name} is a {type_name(a)}, which is not taken; pass its values")
     shapes = {name: _shape(name, a) for name, a in operands.items()}
@@ -108,8 +106,14 @@ def conv2d(
     )
     for name, a in {**operands, "out": out}.items():
         library = library_of(a)
-        if library.is_traced(a) and not library.records(composition, operands):
+        if library.records(composition, operands):
+            continue
+        if library.is_traced(a):
             raise TypeError(f"conv2d: {name} is a {type_name(a)}, which has no elements yet; pass its values")
+        if on_device(a):
+            raise TypeError(f"conv2d: {name} is a {type_name(a)} on a device; expected an array on the host")
+        if overrides_ufuncs(a):
+            raise TypeError(f"conv2d: {name} is a {type_name(a)}, which is not taken; pass its values")
     expected = composition.batch + composition.core
     if hasattr(out, "shape") and tuple(out.shape) != expected:
         raise ValueError(f"conv2d: out has shape {tuple(out.shape)}; expected {expected}")
