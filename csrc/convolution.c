@@ -1,5 +1,6 @@
 /* convolution.c: filters times columns of the im2col matrix. The matrix is implicit: a thread gathers a tile of it, all
- * terms of some outputs or a chunk of them, in its room, as the operand B of a product that a kernel of MATMUL computes.
+ * terms of some outputs or a chunk of them, in its room, as the operand B of a product that a kernel of MATMUL
+ * computes.
  *
  * Outputs are numbered through images, rows and columns, whichever order reads x best. A tile is a stretch of them; it
  * falls into pieces, each within one row of an image, or at one place of several images. */
@@ -115,9 +116,9 @@ typedef struct worker {
     char *y;
     intptr_t columns;
     int pieces;
-    bool padded; /* some terms of the tile are in the padding */
-    smm_plan plan;    /* of the last product, */
-    intptr_t c_row;   /* whose C had this distance of rows; 0: there is none, or it is not to be kept */
+    bool padded;    /* some terms of the tile are in the padding */
+    smm_plan plan;  /* of the last product, */
+    intptr_t c_row; /* whose C had this distance of rows; 0: there is none, or it is not to be kept */
 } worker;
 
 /* `count` elements, so many apart, of a type. Steps of 2, the usual stride, are constant for the compiler, which then
@@ -126,7 +127,8 @@ typedef struct worker {
     static void name(char *to, intptr_t to_step, const char *from, intptr_t step, intptr_t count) { \
         typedef type __attribute__((may_alias, aligned(1))) element; \
         if (to_step == sizeof(type) && step == 2 * sizeof(type)) \
-            for (intptr_t i = 0; i < count; i++) ((element *)(void *)to)[i] = ((const element *)(const void *)from)[2 * i]; \
+            for (intptr_t i = 0; i < count; i++) \
+                ((element *)(void *)to)[i] = ((const element *)(const void *)from)[2 * i]; \
         else \
             for (intptr_t i = 0; i < count; i++) \
                 *(element *)(void *)(to + i * to_step) = *(const element *)(const void *)(from + i * step); \
@@ -166,8 +168,7 @@ static void copy(char *to, intptr_t to_step, const char *from, intptr_t step, in
 
 /* Whether filters at some outputs meet what is not in an image. */
 static bool is_padded(const smm_axis *x, intptr_t first, intptr_t last) {
-    return first * x->stride < x->before ||
-           last * x->stride - x->before + (x->kernel - 1) * x->dilation >= x->inputs;
+    return first * x->stride < x->before || last * x->stride - x->before + (x->kernel - 1) * x->dilation >= x->inputs;
 }
 
 /* Point the worker at unit's run, and find the pieces of its tile. */
@@ -205,8 +206,8 @@ static void find_pieces(worker *t, intptr_t run, intptr_t tile) {
             .column = column * c->columns.stride - c->columns.before,
             .y = t->y + image * c->y_stride.image + row * c->y_stride.row + column * c->y_stride.column,
         };
-        t->padded |= is_padded(&c->rows, row, row) ||
-                     is_padded(&c->columns, column, x->by_images ? column : column + count - 1);
+        t->padded |=
+            is_padded(&c->rows, row, row) || is_padded(&c->columns, column, x->by_images ? column : column + count - 1);
     }
 }
 
@@ -249,8 +250,7 @@ static void gather_piece(worker *t, const piece *p, intptr_t tap, intptr_t first
             some = least(last - i, most);
             const smm_operand part = {(void *)(uintptr_t)(from + i * channel), 0, channel, step};
             x->kernels->pack(t->room->c, &part, some, count, 1, false);
-            for (intptr_t j = 0; j < some; j++, to += row)
-                copy_bytes(to, t->room->c + j * count * size, count * size);
+            for (intptr_t j = 0; j < some; j++, to += row) copy_bytes(to, t->room->c + j * count * size, count * size);
         }
         return;
     }

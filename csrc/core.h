@@ -150,8 +150,8 @@ typedef struct smm_axis {
 
 /* Filters and channels are those of a group. x and y hold numbers of the dtype, w those in which it is computed.
  * Strides are in bytes, and multiples of the size of an element; those of the terms of a sum, which follow each other
- * as the channels, rows and columns of a filter, are one. y overlaps neither x nor w. The batch, if any, has a stride of
- * x, of w and of y in each dimension, in this order. */
+ * as the channels, rows and columns of a filter, are one. y overlaps neither x nor w. The batch, if any, has a stride
+ * of x, of w and of y in each dimension, in this order. */
 typedef struct smm_convolution {
     smm_dtype dtype;
     intptr_t images, groups, filters, channels;
@@ -182,8 +182,8 @@ static inline intptr_t smm_partial_sums(intptr_t chunks) {
 }
 
 /* run.c: sums of the chunks of a deep product, in the order of reference/matmul.c. Of a stack of partial sums that ends
- * at `end`, so many elements each, chunk `number`, which lies at or above the end, becomes a part: equal sums are added.
- * The new end. Once all are taken up, what is left is added to the first, at `sums`. */
+ * at `end`, so many elements each, chunk `number`, which lies at or above the end, becomes a part: equal sums are
+ * added. The new end. Once all are taken up, what is left is added to the first, at `sums`. */
 char *smm_take_up(const smm_kernels *kernels, char *end, char *chunk, intptr_t number, intptr_t elements,
                   intptr_t bytes);
 void smm_add_up(const smm_kernels *kernels, char *sums, char *end, intptr_t elements, intptr_t bytes);

@@ -43,12 +43,3 @@ def composed_of_others(function: _F) -> _F:
     """Enter a public function that calls other functions of smallmm, and no gufunc itself."""
     COMPOSITIONS[function.__name__] = function
     return in_graph(function)
-
-
-EXPLAINED: dict[str, Callable[..., Any]] = {}
-
-
-def explained(function: _F) -> _F:
-    """Enter a public function that is no gufunc's, and of which the core says how it would run."""
-    EXPLAINED[function.__name__] = function
-    return function

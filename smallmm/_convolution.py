@@ -1,5 +1,5 @@
-"""Two-dimensional convolutions as products: filters times columns of the im2col matrix, of which only a tile
-is in memory."""
+"""Two-dimensional convolutions. The core computes them (csrc/convolution.c); this module checks the arguments
+and gives it views. Libraries that record calls get a composition of operations that they record."""
 
 from math import prod
 from typing import Any
@@ -11,7 +11,7 @@ from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._adapters.base import overrides_ufuncs
 from ._arrays import call, without_labels
-from ._catalog import composed_of_others, explained
+from ._catalog import composed_of_others
 from ._composition import Composition, check_output
 from ._errors import shown
 from ._options import integer, one_of
@@ -24,7 +24,6 @@ Pair = tuple[int, int]
 
 
 @composed_of_others
-@explained
 def conv2d(
     x: ArrayLike,
     w: ArrayLike,
@@ -70,7 +69,7 @@ def conv2d(
         Shapes do not match, `groups` does not divide channels and filters, a filter is larger than the padded
         image, `stride`, `dilation` or `groups` is less than 1, or `padding` is negative.
     TypeError
-        As `batched_matmul`; an array is on a device or lazy, or a derivative is wanted.
+        As `batched_matmul`; an array is on a device or lazy; a derivative is wanted and `out` given.
 
     See Also
     --------
@@ -85,7 +84,8 @@ def conv2d(
 
     The im2col matrix is made in tiles of up to 512 columns, in a buffer of each thread, as operands of the
     kernels of products (S. Chetlur et al., "cuDNN: Efficient primitives for deep learning", 2014). Threads
-    share the tiles and, where these are few, the filters.
+    share the tiles and, where these are few, the filters. Where PyTorch or JAX records the call (derivatives,
+    `vmap`, `jit`), the im2col matrix is whole.
 
     Examples
     --------
@@ -106,13 +106,14 @@ def conv2d(
     )
     for name, a in {**operands, "out": out}.items():
         library = library_of(a)
-        if library.records(composition, operands):
-            continue
         if library.is_traced(a):
-            raise TypeError(f"conv2d: {name} is a {type_name(a)}, which has no elements yet; pass its values")
-        if on_device(a):
+            if not library.records(composition, operands):
+                raise TypeError(
+                    f"conv2d: {name} is a {type_name(a)}, which has no elements yet; pass its values"
+                )
+        elif on_device(a):
             raise TypeError(f"conv2d: {name} is a {type_name(a)} on a device; expected an array on the host")
-        if overrides_ufuncs(a):
+        elif overrides_ufuncs(a):
             raise TypeError(f"conv2d: {name} is a {type_name(a)}, which is not taken; pass its values")
     expected = composition.batch + composition.core
     if hasattr(out, "shape") and tuple(out.shape) != expected:
@@ -137,7 +138,8 @@ class _Convolution(Composition):
         super().__init__("conv2d", "(n,c,h,w),(k,d,r,s)->(n,k,p,q)", self.run, takes_complex=True)
         self.layout = layout
         size = dict(zip(layout, x[-4:], strict=True))
-        filters, channels, *self.kernel = w[-4:]
+        filters, channels, *kernel = w[-4:]
+        self.kernel = (kernel[0], kernel[1])
         if groups < 1:
             raise ValueError(f"conv2d: groups is {groups}; expected at least 1")
         if size["C"] % groups or filters % groups:
@@ -157,7 +159,7 @@ class _Convolution(Composition):
         self.dilation = _pair("dilation", dilation, 1)
         spans = [d * (n - 1) + 1 for d, n in zip(self.dilation, self.kernel, strict=True)]
         zeros = self._zeros(padding, spans)
-        self.before = [before for before, _ in zeros]
+        self.before = (zeros[0][0], zeros[1][0])
         self.channels, self.inputs = channels, (size["H"], size["W"])
         wide = [n + sum(z) for n, z in zip(self.inputs, zeros, strict=True)]
         if any(span > n for span, n in zip(spans, wide, strict=True)):
@@ -211,8 +213,8 @@ class _Convolution(Composition):
         return xp.permute_dims(x, (*range(first), *(first + letters.index(letter) for letter in wanted)))
 
     def _index(self) -> np.ndarray:
-        """The im2col matrix (C / groups * R * S, P * Q) as places in a group of an image, without those in the
-        padding, which are the last."""
+        """The im2col matrix (C / groups * R * S, P * Q) as places in a group of an image. Those in the
+        padding are the place behind its last."""
         size = dict(zip(self.layout, self.core, strict=True))
         (rows, columns), channels = self.inputs, self.channels
         at = []
@@ -229,33 +231,33 @@ class _Convolution(Composition):
         """On NumPy arrays: x, w, and the output or None. The caller explains what is raised."""
         x, w = map(np.asarray, arguments[:2])
         out = arguments[2] if len(arguments) > 2 else None
-        computed, _, own = self.resolve_dtypes((x.dtype, w.dtype, None))  # type: ignore[arg-type]
+        computed, _, own = self.resolve_dtypes((x.dtype, w.dtype, None))
         x, w = _aligned(x.astype(own, copy=False)), _aligned(w.astype(computed, copy=False))
-        shape = self.batch + self.core
         if out is not None:
             check_output(out, own, self.batch, self.core)
-        is_direct = (
-            out is not None
-            and out.dtype == own
-            and out.dtype.isnative
-            and out.flags.aligned
-            and not np.may_share_memory(out, x)
-            and not np.may_share_memory(out, w)
-        )
-        result = out if is_direct else np.empty(shape, own)
+        result: Any = out
+        if out is None or not self._is_direct(out, own, x, w):
+            result = np.empty(self.batch + self.core, own)
         w = w.reshape(*w.shape[:-4], self.groups, w.shape[-4] // self.groups, prod(w.shape[-3:]))
         _core.convolve(
             self._by_letters(np.broadcast_to(x, self.batch + x.shape[-4:])),
             np.broadcast_to(w, self.batch + w.shape[-3:]),
             self._by_letters(result),
-            tuple(self.kernel),
+            self.kernel,
             self.stride,
             self.dilation,
-            tuple(self.before),
+            self.before,
         )
-        if out is not None and not is_direct:
-            np.copyto(out, result, casting="same_kind")
-        return result if out is None else out
+        if out is None or out is result:
+            return result
+        np.copyto(out, result, casting="same_kind")
+        return out
+
+    @staticmethod
+    def _is_direct(out: np.ndarray, own: np.dtype, *operands: np.ndarray) -> bool:
+        """Whether the core may write to it."""
+        overlaps = any(np.may_share_memory(out, x) for x in operands)
+        return out.dtype == own and out.flags.aligned and not overlaps
 
     def _by_letters(self, a: np.ndarray) -> np.ndarray:
         """A view with the dimensions NGCHW, behind those of the batch, of an array of the layout."""

@@ -345,24 +345,63 @@ def test_bad_arguments_are_named(call, error, message):
         call()
 
 
-def test_torchs_gradients_and_dtypes(rng):
+DERIVED = [
+    {},
+    {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2)},
+    {"groups": 2, "padding": "same", "batch_x": (2, 1), "batch_w": (3,)},
+]
+
+
+@pytest.mark.parametrize("options", DERIVED)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_torchs_gradients(options, layout, rng):
+    torch = pytest.importorskip("torch")
+    x, w = operands(rng, (2, 2, 4, 4, 2, 3, 2), np.dtype("f8"), **options)
+    x, w = torch.as_tensor(in_layout(x, layout)).requires_grad_(), torch.as_tensor(w).requires_grad_()
+    options = {name: value for name, value in options.items() if not name.startswith("batch")}
+
+    def call(x, w):
+        return smallmm.conv2d(x, w, layout=layout, **options)
+
+    assert torch.autograd.gradcheck(call, (x, w))
+    if layout == "NHWC":
+        assert torch.autograd.gradgradcheck(call, (x, w))
+    with torch.no_grad():
+        plain = call(x, w)
+    assert torch.equal(call(x, w), plain)
+    assert torch.equal(torch.vmap(lambda a: call(a, w.detach()))(x.detach()[None])[0], plain)
+
+
+def test_torchs_dtypes_and_out():
     torch = pytest.importorskip("torch")
     x, w = torch.ones((2, 4, 5, 6), dtype=torch.float16), torch.ones((6, 4, 3, 3), dtype=torch.float16)
     assert smallmm.conv2d(x, w).dtype == torch.float16
-    with pytest.raises(TypeError, match="conv2d has no derivative"):
-        smallmm.conv2d(x, w.requires_grad_())
+    assert smallmm.conv2d(x, w.requires_grad_()).dtype == torch.float16
+    with pytest.raises(TypeError, match="conv2d: out is given, but a derivative is wanted"):
+        smallmm.conv2d(x, w, out=torch.empty((2, 6, 3, 4), dtype=torch.float16))
     with torch.no_grad():
         assert smallmm.conv2d(x, w).shape == (2, 6, 3, 4)
 
 
-def test_jaxs_arrays(jax, rng):
-    x, w = (jax.numpy.asarray(a) for a in operands(rng, (2, 3, 6, 6, 4, 3, 3), np.dtype("f4")))
-    result = smallmm.conv2d(x, w)
-    assert isinstance(result, jax.Array)
-    assert_same_bits(np.asarray(result), smallmm.conv2d(np.asarray(x), np.asarray(w)))
-    for transform in (jax.jit, jax.grad):
-        with pytest.raises(TypeError, match=r"conv2d: x is a .*, which has no elements yet"):
-            transform(lambda x: smallmm.conv2d(x, w).sum())(x)
+@pytest.mark.parametrize("options", DERIVED[:2])
+def test_jaxs_arrays(options, jax, rng):
+    x, w = operands(rng, (2, 3, 6, 6, 4, 3, 3), np.dtype("f4"))
+    expected = smallmm.conv2d(x, w, **options)
+    stride, zeros, dilation = pairs(**options)
+
+    def call(x, w):
+        return smallmm.conv2d(x, w, **options)
+
+    def by_jax(x, w):
+        return jax.lax.conv_general_dilated(x, w, stride, zeros, rhs_dilation=dilation)
+
+    x, w = map(jax.numpy.asarray, (x, w))
+    assert isinstance(call(x, w), jax.Array)
+    for function in (call, jax.jit(call), lambda x, w: jax.vmap(call, (0, None))(x[:, None], w)[:, 0]):
+        assert_same_bits(np.asarray(function(x, w)), expected)
+    found, wanted = (jax.grad(lambda *a, f=f: (f(*a) ** 2).sum(), (0, 1))(x, w) for f in (call, by_jax))
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
 def test_lazy_and_fused_arrays_are_refused():

@@ -89,7 +89,7 @@ typedef struct smm_detour {
     smm_status (*take)(struct smm_detour *detour, const smm_call *call);
     void (*take_device)(struct smm_detour *detour, const smm_device_plan *plan); /* NULL: calls on devices run */
     smm_status (*take_convolution)(struct smm_detour *detour, const smm_convolution *c); /* NULL: convolutions run */
-    smm_plan_info plan;                                                          /* of the first call, with */
+    smm_plan_info plan;                                                                  /* of the first call, with */
     smm_op op;
     unsigned form;
     char device_kernel[64];
