@@ -137,6 +137,42 @@ int smm_threads_for(double flops, double bytes, int threads);
 /* run.c: the chunks of a deep product's matrix q: a stack of products, all with its alpha, beta and C. */
 smm_call smm_chunks_of(const smm_call *call, intptr_t q);
 
+/* convolution.c
+ *
+ * Filters times columns of the im2col matrix, which is never whole: a thread gathers a tile of it in its buffer. The
+ * sum is over channels, then rows, then columns of a filter; the bits are those of MATMUL. */
+
+/* Rows or columns: how many an image, a result and a filter have; steps between outputs and between the elements of a
+ * filter; zeros before the first. Outputs beyond the last element meet zeros, too. */
+typedef struct smm_axis {
+    intptr_t inputs, outputs, kernel, stride, dilation, before;
+} smm_axis;
+
+/* Filters and channels are those of a group. x and y hold numbers of the dtype, w those in which it is computed.
+ * Strides are in bytes, and multiples of the size of an element; those of the terms of a sum, which follow each other
+ * as the channels, rows and columns of a filter, are one. y overlaps neither x nor w. The batch, if any, has a stride
+ * of x, of w and of y in each dimension, in this order. */
+typedef struct smm_convolution {
+    smm_dtype dtype;
+    intptr_t images, groups, filters, channels;
+    smm_axis rows, columns;
+    const void *x, *w;
+    void *y;
+    struct {
+        intptr_t image, group, channel, row, column;
+    } x_stride, y_stride; /* y: channel stands for filter */
+    struct {
+        intptr_t group, filter, term;
+    } w_stride;
+    const smm_outer *batch;
+} smm_convolution;
+
+/* SMM_ERR_ARGUMENT also if a size is negative, or a kernel, stride or dilation is less than 1. */
+smm_status smm_convolve(const smm_convolution *convolution);
+
+/* How it would run: `group` is the outputs of a tile, `parts` the tiles of all, and the kernel that of a tile. */
+smm_status smm_explain_convolution(const smm_convolution *convolution, smm_plan_info *plan);
+
 /* The most partial sums that exist at a time when so many chunks are added up: one for each power of two in a number of
  * chunks below `chunks`, and the next chunk. */
 static inline intptr_t smm_partial_sums(intptr_t chunks) {
@@ -144,6 +180,13 @@ static inline intptr_t smm_partial_sums(intptr_t chunks) {
     for (intptr_t x = chunks - 1; x > 0; x /= 2) most++;
     return most;
 }
+
+/* run.c: sums of the chunks of a deep product, in the order of reference/matmul.c. Of a stack of partial sums that ends
+ * at `end`, so many elements each, chunk `number`, which lies at or above the end, becomes a part: equal sums are
+ * added. The new end. Once all are taken up, what is left is added to the first, at `sums`. */
+char *smm_take_up(const smm_kernels *kernels, char *end, char *chunk, intptr_t number, intptr_t elements,
+                  intptr_t bytes);
+void smm_add_up(const smm_kernels *kernels, char *sums, char *end, intptr_t elements, intptr_t bytes);
 
 /* The number of pieces of that length in a whole, rounded up. */
 static inline intptr_t smm_pieces(intptr_t whole, intptr_t length) { return (whole + length - 1) / length; }

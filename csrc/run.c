@@ -151,6 +151,17 @@ smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
     return chunks;
 }
 
+char *smm_take_up(const smm_kernels *kernels, char *end, char *chunk, intptr_t number, intptr_t elements,
+                  intptr_t bytes) {
+    for (; number & 1; number /= 2, chunk = end) kernels->add(end -= bytes, chunk, elements);
+    if (chunk != end) memcpy(end, chunk, bytes);
+    return end + bytes;
+}
+
+void smm_add_up(const smm_kernels *kernels, char *sums, char *end, intptr_t elements, intptr_t bytes) {
+    for (; end - bytes > sums; end -= bytes) kernels->add(end - 2 * bytes, end - bytes, elements);
+}
+
 /* Which chunks of a deep product of k terms are added up. */
 typedef struct span {
     intptr_t k, first, last;
@@ -182,14 +193,10 @@ static bool sum_chunks(tile *t, job *shared, const smm_call *chunks, span x, int
             behind.next_a = at(&chunks->a, done * m, chunks->m + i, 0);
         plan->kernel->run(&t->fed, 0, count, cold ? &behind : NULL);
         char *sum = end;
-        for (intptr_t l = 0; l < count; l++, sum = (char *)t->fed.matmul.c.data + l * bytes) {
-            for (intptr_t equals = done - x.first + l; equals & 1; equals /= 2, sum = end)
-                plan->kernels->add(end -= bytes, sum, m * n);
-            if (sum != end) memcpy(end, sum, bytes);
-            end += bytes;
-        }
+        for (intptr_t l = 0; l < count; l++, sum += bytes)
+            end = smm_take_up(plan->kernels, end, sum, done - x.first + l, m * n, bytes);
     }
-    for (; end - bytes > room->sums; end -= bytes) plan->kernels->add(end - 2 * bytes, end - bytes, m * n);
+    smm_add_up(plan->kernels, room->sums, end, m * n, bytes);
     t->part.batch = 1;
     return true;
 }

@@ -83,7 +83,7 @@ class Composition:
         outs = (*arguments[self.nin :], *(None,) * self.nout)[: self.nout]
         for out, dtype, core in zip(outs, dtypes[self.nin :], cores, strict=True):
             if out is not None:
-                _check_output(out, dtype, batch, core)
+                check_output(out, dtype, batch, core)
         with np.errstate(all="ignore"):
             results = [
                 np.asarray(x).astype(dtype, copy=False) if dtype != arithmetic(dtype) else x
@@ -165,7 +165,7 @@ def _flat(x: np.ndarray, batch: tuple[int, ...], core: tuple[int, ...]) -> np.nd
     return np.broadcast_to(x, batch + core).reshape(-1, *core)
 
 
-def _check_output(out: Any, dtype: np.dtype, batch: tuple[int, ...], core: tuple[int, ...]) -> None:
+def check_output(out: Any, dtype: np.dtype, batch: tuple[int, ...], core: tuple[int, ...]) -> None:
     if not isinstance(out, np.ndarray) or not np.can_cast(dtype, out.dtype, "same_kind"):
         raise TypeError("out is no array for the result")
     stack = out.shape[: max(out.ndim - len(core), 0)]

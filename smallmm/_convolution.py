@@ -1,27 +1,24 @@
-"""Two-dimensional convolutions as products: filters times columns of the im2col matrix, of which only a tile
-is in memory."""
+"""Two-dimensional convolutions. The core computes them (csrc/convolution.c); this module checks the arguments
+and gives it views. Libraries that record calls get a composition of operations that they record."""
 
-from collections.abc import Iterator
-from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._adapters.base import overrides_ufuncs
 from ._arrays import call, without_labels
 from ._catalog import composed_of_others
-from ._composition import Composition
-from ._config import get_num_threads
+from ._composition import Composition, check_output
 from ._errors import shown
 from ._options import integer, one_of
-from ._products import batched_matmul
+from ._products import matmul
 from ._shapes import broadcast_shapes
 
 _LAYOUTS = ("NCHW", "NHWC", "CHWN")
-_TILE = 1 << 18  # elements of the im2col matrix in memory, for each thread: in float32 1 MB, half an L2
 
 Pair = tuple[int, int]
 
@@ -72,7 +69,7 @@ def conv2d(
         Shapes do not match, `groups` does not divide channels and filters, a filter is larger than the padded
         image, `stride`, `dilation` or `groups` is less than 1, or `padding` is negative.
     TypeError
-        As `batched_matmul`; an array is on a device or lazy, or a derivative is wanted.
+        As `batched_matmul`; an array is on a device or lazy; a derivative is wanted and `out` given.
 
     See Also
     --------
@@ -85,9 +82,10 @@ def conv2d(
     and bfloat16 are computed in float32 and rounded once, integers and bools are computed in float64.
     Elements in the padding are zeros of the im2col matrix: an infinite filter gives NaN there.
 
-    The im2col matrix is made in tiles of 2^18 elements per thread, or of one column if that has more
-    (S. Chetlur et al., "cuDNN: Efficient primitives for deep learning", 2014). Threads share the product of a
-    tile. Filters of one element, with stride 1 and without padding, are multiplied by the images themselves.
+    The im2col matrix is made in tiles of up to 512 columns, in a buffer of each thread, as operands of the
+    kernels of products (S. Chetlur et al., "cuDNN: Efficient primitives for deep learning", 2014). Threads
+    share the tiles and, where these are few, the filters. Where PyTorch or JAX records the call (derivatives,
+    `vmap`, `jit`), the im2col matrix is whole.
 
     Examples
     --------
@@ -99,21 +97,28 @@ def conv2d(
     """
     layout = one_of("conv2d", "layout", layout, _LAYOUTS)
     operands = {"x": without_labels(x), "w": without_labels(w)}
-    for name, a in {**operands, "out": out}.items():
-        if library_of(a).is_traced(a):
-            raise TypeError(f"conv2d: {name} is a {type_name(a)}, which has no elements yet; pass its values")
-        if on_device(a):
-            raise TypeError(f"conv2d: {name} is a {type_name(a)} on a device; expected an array on the host")
+    for name, a in operands.items():
         if overrides_ufuncs(a):
             raise TypeError(f"conv2d: {name} is a {type_name(a)}, which is not taken; pass its values")
     shapes = {name: _shape(name, a) for name, a in operands.items()}
-    composition = _Convolution(
+    composition: Any = _Convolution(
         shapes["x"], shapes["w"], layout, stride, padding, dilation, integer("conv2d", "groups", groups)
     )
+    for name, a in {**operands, "out": out}.items():
+        library = library_of(a)
+        if library.is_traced(a):
+            if not library.records(composition, operands):
+                raise TypeError(
+                    f"conv2d: {name} is a {type_name(a)}, which has no elements yet; pass its values"
+                )
+        elif on_device(a):
+            raise TypeError(f"conv2d: {name} is a {type_name(a)} on a device; expected an array on the host")
+        elif overrides_ufuncs(a):
+            raise TypeError(f"conv2d: {name} is a {type_name(a)}, which is not taken; pass its values")
     expected = composition.batch + composition.core
     if hasattr(out, "shape") and tuple(out.shape) != expected:
         raise ValueError(f"conv2d: out has shape {tuple(out.shape)}; expected {expected}")
-    return call("conv2d", composition, operands, out, {})  # type: ignore[arg-type]
+    return call("conv2d", composition, operands, out, {})
 
 
 class _Convolution(Composition):
@@ -133,7 +138,8 @@ class _Convolution(Composition):
         super().__init__("conv2d", "(n,c,h,w),(k,d,r,s)->(n,k,p,q)", self.run, takes_complex=True)
         self.layout = layout
         size = dict(zip(layout, x[-4:], strict=True))
-        filters, channels, *self.kernel = w[-4:]
+        filters, channels, *kernel = w[-4:]
+        self.kernel = (kernel[0], kernel[1])
         if groups < 1:
             raise ValueError(f"conv2d: groups is {groups}; expected at least 1")
         if size["C"] % groups or filters % groups:
@@ -153,10 +159,9 @@ class _Convolution(Composition):
         self.dilation = _pair("dilation", dilation, 1)
         spans = [d * (n - 1) + 1 for d, n in zip(self.dilation, self.kernel, strict=True)]
         zeros = self._zeros(padding, spans)
-        self.before = [before for before, _ in zeros]
-        self.padded = any(map(any, zeros))
-        self.rows_columns = (size["H"], size["W"])
-        wide = [n + sum(z) for n, z in zip(self.rows_columns, zeros, strict=True)]
+        self.before = (zeros[0][0], zeros[1][0])
+        self.channels, self.inputs = channels, (size["H"], size["W"])
+        wide = [n + sum(z) for n, z in zip(self.inputs, zeros, strict=True)]
         if any(span > n for span, n in zip(spans, wide, strict=True)):
             raise ValueError(
                 f"conv2d: w has shape {w}, whose filters span {spans[0]} x {spans[1]}; expected at most the "
@@ -186,110 +191,83 @@ class _Convolution(Composition):
         return [((span - 1) // 2, span // 2) for span in spans]
 
     def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What libraries ask for that record the call."""
-        raise TypeError(
-            f"conv2d: x or w, a {type_name(operands[0])}, is of a recorded call; conv2d has no derivative: "
-            "pass arrays that require none"
+        """For libraries that record the call: the product with the whole im2col matrix, which they
+        differentiate. Images are taken apart by an index; one more element, a zero, is the padding."""
+        x, w = operands
+        images = self._moved(xp, x, self.layout, "NCHW")
+        *lead, n = images.shape[:-3]
+        images = xp.reshape(images, (*lead, n, self.groups, -1))
+        images = xp.concat([images, xp.zeros_like(images[..., :1])], axis=-1)
+        index = self._index()
+        columns = xp.take(images, xp.asarray(index.reshape(-1)), axis=-1)
+        filters = xp.reshape(w, (*w.shape[:-4], 1, self.groups, w.shape[-4] // self.groups, len(index)))
+        result = matmul(filters, xp.reshape(columns, (*lead, n, self.groups, *index.shape)))
+        size = dict(zip(self.layout, self.core, strict=True))
+        result = xp.reshape(result, (*result.shape[:-4], *(size[letter] for letter in "NCHW")))
+        return (self._moved(xp, result, "NCHW", self.layout),)
+
+    @staticmethod
+    def _moved(xp: Any, x: Any, letters: str, wanted: str) -> Any:
+        """With the last dimensions in another order."""
+        first = x.ndim - 4
+        return xp.permute_dims(x, (*range(first), *(first + letters.index(letter) for letter in wanted)))
+
+    def _index(self) -> np.ndarray:
+        """The im2col matrix (C / groups * R * S, P * Q) as places in a group of an image. Those in the
+        padding are the place behind its last."""
+        size = dict(zip(self.layout, self.core, strict=True))
+        (rows, columns), channels = self.inputs, self.channels
+        at = []
+        for axis, letter in enumerate("HW"):
+            taps, outputs = np.arange(self.kernel[axis])[:, None], np.arange(size[letter])
+            at.append(outputs * self.stride[axis] + taps * self.dilation[axis] - self.before[axis])
+        h, w = at[0][:, None, :, None], at[1][None, :, None, :]
+        inside = (h >= 0) & (h < rows) & (w >= 0) & (w < columns)
+        places = np.arange(channels)[:, None, None, None, None] * (rows * columns) + h * columns + w
+        index = np.where(inside, places, channels * rows * columns)
+        return index.reshape(channels * prod(self.kernel), size["H"] * size["W"])
+
+    def __call__(self, *arguments: Any) -> Any:
+        """On NumPy arrays: x, w, and the output or None. The caller explains what is raised."""
+        x, w = map(np.asarray, arguments[:2])
+        out = arguments[2] if len(arguments) > 2 else None
+        computed, _, own = self.resolve_dtypes((x.dtype, w.dtype, None))
+        x, w = _aligned(x.astype(own, copy=False)), _aligned(w.astype(computed, copy=False))
+        if out is not None:
+            check_output(out, own, self.batch, self.core)
+        result: Any = out
+        if out is None or not self._is_direct(out, own, x, w):
+            result = np.empty(self.batch + self.core, own)
+        w = w.reshape(*w.shape[:-4], self.groups, w.shape[-4] // self.groups, prod(w.shape[-3:]))
+        _core.convolve(
+            self._by_letters(np.broadcast_to(x, self.batch + x.shape[-4:])),
+            np.broadcast_to(w, self.batch + w.shape[-3:]),
+            self._by_letters(result),
+            self.kernel,
+            self.stride,
+            self.dilation,
+            self.before,
         )
+        if out is None or out is result:
+            return result
+        np.copyto(out, result, casting="same_kind")
+        return out
 
-    def _shapes(self, arrays: list[np.ndarray]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-        return self.batch, [self.core]
-
-    def _in_blocks(self, arrays: list[np.ndarray], batch: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-        x, w = arrays
-        count = prod(batch)
-        out = np.empty((count, *self.core), x.dtype)
-        x = self._by_letters(np.broadcast_to(x, batch + x.shape[-4:]).reshape(count, *x.shape[-4:]))
-        target = self._by_letters(out)
-        depth = prod(w.shape[-3:])
-        w = w.reshape(*w.shape[:-4], self.groups, w.shape[-4] // self.groups, depth)
-        # Where the channels of the result are last, the kernel transposes the product: filters are, too.
-        w = np.ascontiguousarray(w) if self.layout[-1] != "C" else np.ascontiguousarray(w.mT).mT
-        w = np.broadcast_to(w, batch + w.shape[-3:]).reshape(count, *w.shape[-3:])
-
-        # Dimensions before the channels are a stack of products, unless none is behind: then rows merge.
-        before, behind = self.layout.split("C")
-        stack, pixels = ("B" + before, behind) if behind else ("B", before)
-        per_pixel = self.groups * max(1, depth)
-        most = max(1, _TILE * get_num_threads() // per_pixel)
-        is_view = self.kernel == [1, 1] and self.stride == (1, 1) and not self.padded
-        sizes = {letter: target.shape["BNGCHW".index(letter)] for letter in stack + pixels}
-        room = None if is_view else np.empty(min(most, prod(sizes.values())) * self.groups * depth, x.dtype)
-        for tile in _tiles(sizes, most):
-            index = tuple(tile.get(letter, slice(None)) for letter in "BNGCHW")
-            if room is None:
-                columns = _ordered(x[index], "BNGCHW", stack + "GC" + pixels)
-            else:
-                columns = self._columns(x, tile, stack, pixels, room)
-            result = _ordered(target[index], "BNGCHW", stack + "GC" + pixels)
-            lead = (*result.shape[: len(stack)], self.groups)
-            filters = w[tile["B"]]
-            batched_matmul(
-                filters[:, None] if len(stack) > 1 else filters,
-                columns.reshape(*lead, depth, prod(result.shape[-len(pixels) :])),
-                result.reshape(*lead, filters.shape[-2], prod(result.shape[-len(pixels) :])),  # a view
-            )
-        return (out.reshape(batch + self.core),)
+    @staticmethod
+    def _is_direct(out: np.ndarray, own: np.dtype, *operands: np.ndarray) -> bool:
+        """Whether the core may write to it."""
+        overlaps = any(np.may_share_memory(out, x) for x in operands)
+        return out.dtype == own and out.flags.aligned and not overlaps
 
     def _by_letters(self, a: np.ndarray) -> np.ndarray:
-        """A view with the dimensions BNGCHW of an array of the layout."""
-        a = _ordered(a, "B" + self.layout, "BNCHW")
-        b, n, c, h, w = a.shape
-        return a.reshape(b, n, self.groups, c // self.groups, h, w)
-
-    def _columns(
-        self, x: np.ndarray, tile: dict[str, slice], stack: str, pixels: str, room: np.ndarray
-    ) -> np.ndarray:
-        """The columns of the im2col matrix for the outputs of a tile, in `room`."""
-        order = stack + "GCRS" + pixels
-        sizes = {
-            "G": self.groups,
-            "C": x.shape[3],
-            **dict(zip("RS", self.kernel, strict=True)),
-            **{letter: part.stop - part.start for letter, part in tile.items()},
-        }
-        shape = [sizes[letter] for letter in order]
-        columns = room[: prod(shape)].reshape(shape)
-        if self.padded:
-            columns[...] = 0
-        elements = _ordered(columns, order, "RSBNGCHW")
-        sources = x[tile["B"], tile["N"]]
-        for r, s in product(*map(range, self.kernel)):
-            (rows, from_rows), (cols, from_cols) = (
-                self._inside(axis, at, tile["HW"[axis]]) for axis, at in enumerate((r, s))
-            )
-            elements[r, s, ..., rows, cols] = sources[..., from_rows, from_cols]
-        return columns
-
-    def _inside(self, axis: int, at: int, outputs: slice) -> tuple[slice, slice]:
-        """Of outputs along an axis, those for which element `at` of the filter is not in the padding, counted
-        from the first, and the elements of x that it then meets."""
-        step, first = self.stride[axis], at * self.dilation[axis] - self.before[axis]
-        start = max(outputs.start, -(first // step))
-        stop = min(outputs.stop, (self.rows_columns[axis] - 1 - first) // step + 1)
-        if stop <= start:
-            return slice(0, 0), slice(0, 0)
-        inputs = slice(start * step + first, (stop - 1) * step + first + 1, step)
-        return slice(start - outputs.start, stop - outputs.start), inputs
+        """A view with the dimensions NGCHW, behind those of the batch, of an array of the layout."""
+        a = self._moved(np, a, self.layout, "NCHW")
+        *outer, c, h, w = a.shape
+        return a.reshape(*outer, self.groups, c // self.groups, h, w)
 
 
-def _tiles(sizes: dict[str, int], most: int) -> Iterator[dict[str, slice]]:
-    """Parts of the dimensions, of at most so many elements, which are runs: inside the dimension that is
-    split all are whole, and outside one index is taken."""
-    if not all(sizes.values()):
-        return
-    ranges = []
-    for size in reversed(sizes.values()):
-        step = -(-size // -(-size // max(1, min(size, most))))
-        most //= step
-        ranges.append([slice(first, min(first + step, size)) for first in range(0, size, step)])
-    for parts in product(*reversed(ranges)):
-        yield dict(zip(sizes, parts, strict=True))
-
-
-def _ordered(a: np.ndarray, letters: str, wanted: str) -> np.ndarray:
-    """A view with the dimensions in another order."""
-    return a.transpose([letters.index(letter) for letter in wanted])
+def _aligned(a: np.ndarray) -> np.ndarray:
+    return a if a.flags.aligned else a.copy()
 
 
 def _shape(name: str, a: Any) -> tuple[int, ...]:

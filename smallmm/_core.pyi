@@ -31,6 +31,16 @@ class Program:
     def __call__(self, *arrays: np.ndarray) -> Any: ...
 
 def __getattr__(gufunc: str) -> np.ufunc: ...  # those of gufunc_rows
+def convolve(
+    x: np.ndarray,
+    w: np.ndarray,
+    y: np.ndarray,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    before: tuple[int, int],
+    /,
+) -> None: ...
 def numa_nodes() -> tuple[bool, int, list[tuple[int, list[int], bool]]]: ...
 def numa_bind(memory: Any, first: int, last: int, interleave: bool, nodes: np.ndarray, /) -> int: ...
 def numa_move(pages: np.ndarray, nodes: np.ndarray | None, status: np.ndarray, /) -> int: ...

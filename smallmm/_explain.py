@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from numbers import Number
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -15,6 +16,9 @@ from ._arrays import as_numpy
 from ._catalog import FUNCTIONS
 from ._errors import LinAlgError, shown
 from ._structured import found_in
+
+# Functions without a gufunc that the core explains, too. They are imported when asked for.
+_OTHERS = ("conv2d",)
 
 
 class Explanation(NamedTuple):
@@ -115,9 +119,10 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     if hasattr(op, "explain"):  # a fused function
         return op.explain(*arrays, **kwargs)
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
-    if name not in FUNCTIONS:
-        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(sorted(FUNCTIONS))}")
-    function = FUNCTIONS[name].function
+    names = [*FUNCTIONS, *_OTHERS]
+    if name not in names:
+        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(sorted(names))}")
+    function = FUNCTIONS[name].function if name in FUNCTIONS else getattr(import_module(__package__), name)
     operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
     out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
     found = found_in(operands[0]) if kwargs.get("assume_a", "general") in (None, "auto") else ()

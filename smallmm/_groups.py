@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _core
 from ._arrays import call
 from ._errors import shown
 from ._shapes import core_dimensions
@@ -46,18 +47,15 @@ class Group:
         keys: dict[Any, list[int]] = {}
         for i, x in enumerate(members):
             keys.setdefault((x.shape, x.dtype), []).append(i)
-        self._places: list[tuple[int, int]] = [(0, 0)] * len(members)
-        self._stacks = []
-        for number, indices in enumerate(keys.values()):
-            self._stacks.append(np.stack([members[i] for i in indices]))
-            for position, i in enumerate(indices):
-                self._places[i] = number, position
+        self._stacks = [np.stack([members[i] for i in indices]) for indices in keys.values()]
+        self._members = [np.asarray(indices) for indices in keys.values()]  # of each stack, in its order
+        self._places = _places_of(self._members, len(members))
 
     def __len__(self) -> int:
-        return len(self._places)
+        return self._places.shape[1]
 
     def __getitem__(self, i: int) -> np.ndarray:
-        stack, position = self._places[i]
+        stack, position = self._places[:, i]
         return self._stacks[stack][position]
 
     def __iter__(self) -> Iterator[np.ndarray]:
@@ -69,18 +67,23 @@ class Group:
     @property
     def mT(self) -> "Group":
         """The group of the transposes, without a copy."""
-        return self._with([x.swapaxes(-1, -2) for x in self._stacks])
+        return self._with([x.swapaxes(-1, -2) for x in self._stacks], self._members, self._places)
 
     def __matmul__(self, other: Any) -> Any:
         from ._products import matmul
 
         return matmul(self, other)  # type: ignore[arg-type]  # ArrayLike is NumPy's
 
-    def _with(self, stacks: list[np.ndarray]) -> "Group":
-        other = object.__new__(Group)
-        other._places = self._places
-        other._stacks = stacks
-        return other
+    @staticmethod
+    def _with(stacks: list[np.ndarray], members: list[np.ndarray], places: np.ndarray) -> "Group":
+        group = object.__new__(Group)
+        group._stacks, group._members, group._places = stacks, members, places
+        return group
+
+    def _some(self, indices: np.ndarray) -> np.ndarray:
+        """Members of one stack, in ascending order; all of them without a copy."""
+        stack = self._stacks[self._places[0, indices[0]]]
+        return stack if len(indices) == len(stack) else stack[self._places[1, indices]]
 
     def take_call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
         """A call of smallmm on this and others: one for each combination of shapes."""
@@ -95,38 +98,56 @@ class Group:
                 raise ValueError(
                     f"{op}: {name} is {shown(x)}; expected a group, or one matrix for all members"
                 )
-        classes: dict[Any, list[int]] = {}
-        for i in range(len(self)):
-            classes.setdefault(tuple(x._places[i][0] for x in groups.values()), []).append(i)
+        members, places = self._members, self._places
+        alike = all(x._places is places or (x._places[0] == places[0]).all() for x in groups.values())
+        if not alike:
+            members = _classes([x._places[0] for x in groups.values()])
+            places = _places_of(members, len(self))
+        direct = _core.direct[gufunc.__name__]
         parts = []
-        for key, indices in classes.items():
-            given = {
-                name: _at(x._stacks[number], [x._places[i][1] for i in indices])
-                for (name, x), number in zip(groups.items(), key, strict=True)
-            }
+        for number, indices in enumerate(members):
+            if alike:
+                given = {name: x._stacks[number] for name, x in groups.items()}
+            else:
+                given = {name: x._some(indices) for name, x in groups.items()}
             vectors = gufunc.__name__ == "matmul" or "?" in gufunc.signature
             if vectors and any(x.ndim == 2 for x in given.values()):
                 raise ValueError(
                     f"{op}: a group has vectors; expected matrices, a vector being one of one column"
                 )
             ordered = {name: given.get(name, others.get(name)) for name in operands}
-            results = call(op, gufunc, ordered, None if gufunc.nout == 1 else (), {})
-            parts.append(results if gufunc.nout > 1 else (results,))
-        return self._gathered(gufunc, list(classes.values()), parts)
-
-    def _gathered(self, gufunc: Any, classes: list[list[int]], parts: list[Any]) -> Any:
-        _, outputs = core_dimensions(gufunc)
-        places = [(0, 0)] * len(self)
-        for number, indices in enumerate(classes):
-            for position, i in enumerate(indices):
-                places[i] = number, position
+            results = direct(*ordered.values(), *(None,) * gufunc.nout)
+            if results is NotImplemented:
+                results = call(op, gufunc, ordered, None if gufunc.nout == 1 else (), {})
+            results = results if gufunc.nout > 1 else (results,)
+            # The direct path gives None for an info that is 0 everywhere.
+            parts.append([np.zeros(len(indices), np.int32) if x is None else x for x in results])
         answers: list[Any] = []
-        for o, dims in enumerate(outputs):
-            group = self._with([part[o] for part in parts])
-            group._places = places
-            answers.append(group if dims else np.array([group[i] for i in range(len(self))]))
+        for o, dims in enumerate(core_dimensions(gufunc)[1]):
+            stacks = [part[o] for part in parts]
+            if dims:
+                answers.append(self._with(stacks, members, places))
+                continue
+            numbers = np.empty(len(self), np.result_type(*stacks) if stacks else float)
+            for indices, part in zip(members, stacks, strict=True):
+                numbers[indices] = part
+            answers.append(numbers)
         return tuple(answers) if gufunc.nout > 1 else answers[0]
 
 
-def _at(stack: np.ndarray, positions: list[int]) -> np.ndarray:
-    return stack if positions == list(range(len(stack))) else stack[positions]
+def _classes(numbers: list[np.ndarray]) -> list[np.ndarray]:
+    """The members for which all of these numbers are the same, for each combination that occurs."""
+    combined = numbers[0]
+    for x in numbers[1:]:
+        combined = np.unique(combined * (x.max(initial=0) + 1) + x, return_inverse=True)[1]
+    order = np.argsort(combined, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(combined[order])) + 1) if len(order) else []
+
+
+def _places_of(members: list[np.ndarray], count: int) -> np.ndarray:
+    """The number of the stack of each member, and its position in it."""
+    places = np.empty((2, count), np.intp)
+    for number, indices in enumerate(members):
+        places[0, indices] = number
+        places[1, indices] = np.arange(len(indices))
+    return places

@@ -371,6 +371,23 @@ class TestGroup:
             for ours, *theirs in zip(result, *operands, strict=True):
                 np.testing.assert_array_equal(ours, function(*theirs))
 
+    def test_shapes_that_fall_into_other_classes(self, rng):
+        """Members of one shape meet others of several shapes and dtypes, and a matrix for all."""
+        rows, columns = rng.integers(1, 4, 60), rng.integers(1, 4, 60)
+        a = [rng.standard_normal((n, 3)).astype("f4" if n == 2 else "f8") for n in rows]
+        b = [rng.standard_normal((3, n)) for n in columns]
+        product = smallmm.matmul(smallmm.Group(a), smallmm.Group(b))
+        for x, y, z in zip(smallmm.matmul(product, product.mT), a, b, strict=True):
+            once = smallmm.matmul(y, z)
+            np.testing.assert_array_equal(x, smallmm.matmul(once, once.T))
+        for x, y in zip(smallmm.matmul(smallmm.Group(a), np.ones((3, 2))), a, strict=True):
+            np.testing.assert_array_equal(x, smallmm.matmul(y, np.ones((3, 2))))
+
+    def test_no_members(self):
+        group = smallmm.Group([])
+        assert len(smallmm.inv(group)) == len(smallmm.matmul(group, group)) == 0
+        assert smallmm.det(group).shape == (0,)
+
     def test_bad_matrices(self):
         group = smallmm.Group([np.eye(2), np.zeros((3, 3)), np.eye(3)])
         with pytest.raises(

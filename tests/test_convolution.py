@@ -3,7 +3,7 @@ the whole im2col matrix, layouts, stacks, dtypes, `out`, and what is refused."""
 
 import itertools
 import re
-from functools import partial
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,7 +11,6 @@ from accuracy import assert_same_bits, unit_roundoff
 from matrices import normal
 
 import smallmm
-from smallmm import _convolution
 
 LAYOUTS = ("NCHW", "NHWC", "CHWN")
 
@@ -124,43 +123,54 @@ def test_values_are_torchs(sizes, options, rng):
     torch.testing.assert_close(result, torch.nn.functional.conv2d(x, w, **options), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("tile", [1, 50, 333, 3000])
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_tiles_do_not_matter(tile, layout, rng, monkeypatch):
-    """Whichever dimension is split: columns, rows, images or the batch."""
-    for (sizes, options), batch in itertools.product(CASES[:-1], [(), (2, 3)]):
-        x, w = operands(rng, sizes, np.dtype("f4"), batch_x=batch, batch_w=batch[:1] and (2, 1), **options)
-        call = partial(smallmm.conv2d, in_layout(x, layout), w, layout=layout, **options)
-        with monkeypatch.context() as patch:
-            expected = call()
-            patch.setattr(_convolution, "_TILE", tile)
-            assert_same_bits(call(), expected)
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [
+        ((2, 1, 40, 37, 3, 2, 3), {}),  # more columns than a tile has, of few terms
+        ((5, 40, 11, 9, 18, 5, 5), {"padding": 2}),  # tiles of several images; 1000 terms
+        ((3, 70, 13, 15, 33, 4, 4), {"padding": 1, "stride": (1, 2)}),  # 1120 terms: by chunks
+        ((40, 260, 2, 2, 5, 2, 2), {"padding": 1}),  # rows shorter than a vector
+        ((70, 4, 3, 3, 2, 3, 3), {"groups": 2}),  # one output of an image
+        ((1, 2048, 1, 1, 40, 1, 1), {}),  # of all
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+def test_bits_across_tiles(sizes, options, dtype, rng):
+    x, w = operands(rng, sizes, np.dtype(dtype), **options)
+    expected = by_product(smallmm.matmul, x, w, **options)
+    for layout in LAYOUTS:
+        for count in (1, 3):
+            with smallmm.threads(count):
+                result = smallmm.conv2d(in_layout(x, layout), w, layout=layout, **options)
+            assert_same_bits(result, in_layout(expected, layout))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_threads_do_not_matter(count, rng):
-    x, w = operands(rng, (2, 16, 60, 60, 24, 3, 3), np.dtype("f4"))
-    with smallmm.threads(1):
-        expected = smallmm.conv2d(x, w, padding=1)
-    with smallmm.threads(count):
-        assert_same_bits(smallmm.conv2d(x, w, padding=1), expected)
+    for sizes in ((2, 16, 60, 60, 24, 3, 3), (1, 150, 7, 7, 100, 3, 3)):  # few tiles: filters are shared
+        x, w = operands(rng, sizes, np.dtype("f4"))
+        with smallmm.threads(1):
+            expected = smallmm.conv2d(x, w, padding=1)
+        with smallmm.threads(count):
+            assert_same_bits(smallmm.conv2d(x, w, padding=1), expected)
 
 
-def test_memory_is_bounded_by_a_tile(rng, monkeypatch):
-    """The room is the only array of many columns."""
-    rooms = []
-    ordinary = np.empty
-
-    def empty(*args, **kwargs):
-        rooms.append(ordinary(*args, **kwargs))
-        return rooms[-1]
-
-    x, w = operands(rng, (4, 8, 100, 100, 2, 5, 5), np.dtype("f4"))
-    with smallmm.threads(1):
-        monkeypatch.setattr(_convolution.np, "empty", empty)
-        result = smallmm.conv2d(x, w, padding=2)
-    assert sorted(room.size for room in rooms) == [result.size, max(room.size for room in rooms)]
-    assert max(room.size for room in rooms) <= _convolution._TILE
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+def test_nothing_is_copied_as_a_whole(layout, dtype, rng):
+    """Only the result is allocated, or, with `out`, nothing: of halves the filters in float32."""
+    x, w = operands(rng, (4, 8, 100, 100, 2, 5, 5), np.dtype(dtype), batch_x=(2, 1), batch_w=(3,))
+    x = in_layout(x, layout)
+    shape = smallmm.conv2d(x, w, padding=2, layout=layout).shape
+    out = np.full((*shape[:-1], 2 * shape[-1]), 7, dtype)
+    for given, bytes_allowed in ((None, out.nbytes // 2), (out[..., ::2], 0)):
+        tracemalloc.start()
+        result = smallmm.conv2d(x, w, padding=2, layout=layout, out=given)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < bytes_allowed + 100_000
+    assert_same_bits(np.ascontiguousarray(result), smallmm.conv2d(x, w, padding=2, layout=layout))
+    assert np.all(out[..., 1::2] == 7)
 
 
 @pytest.mark.parametrize(
@@ -249,6 +259,44 @@ def test_out(rng):
         assert_same_bits(out.astype("f4"), expected)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_out_of_any_strides(dtype, layout, rng):
+    x, w = operands(rng, (2, 4, 6, 7, 6, 3, 3), np.dtype(dtype), 2)
+    x = in_layout(x, layout)
+    expected = smallmm.conv2d(x, w, groups=2, layout=layout)
+    for order in itertools.permutations(range(4)):
+        room = np.full([expected.shape[i] for i in order] + [2], 7, dtype)
+        out = room[..., 0].transpose(np.argsort(order))[:, ::-1]
+        assert smallmm.conv2d(x, w, groups=2, layout=layout, out=out) is out
+        assert_same_bits(np.ascontiguousarray(out), expected)
+        assert np.all(room[..., 1] == 7)
+
+
+def test_operands_that_are_not_aligned_or_native(rng):
+    x, w = operands(rng, (2, 3, 6, 6, 3, 3, 3), np.dtype("f4"))
+    expected = smallmm.conv2d(x, w)
+    for a in (x.astype(">f4"), np.frombuffer(b"0" + x.tobytes(), np.uint8)[1:].view("f4").reshape(x.shape)):
+        out = np.empty(expected.shape, ">f4")
+        assert_same_bits(smallmm.conv2d(a, w), expected)
+        assert_same_bits(smallmm.conv2d(a, w, out=out).astype("f4"), expected)
+
+
+def test_explain(rng):
+    x, w = operands(rng, (2, 16, 60, 60, 24, 3, 3), np.dtype("f4"), batch_x=(5,))
+    with smallmm.threads(1):
+        plan = smallmm.explain("conv2d", x, w, padding=1)
+    assert (plan.op, plan.threads, plan.packed, plan.matrices) == ("conv2d", 1, ("b",), 5)
+    assert plan.strategy == "rows"
+    assert plan.flops == 2 * 5 * 2 * 24 * 60 * 60 * 16 * 9
+    assert plan.parts * plan.group >= 2 * 60 * 60
+    out = np.full((5, 2, 24, 58, 58), 7, "f4")
+    assert smallmm.explain(smallmm.conv2d, x, w, out=out).parts > 1
+    assert np.all(out == 7)
+    assert smallmm.explain("conv2d", x.astype("f2"), w.astype("f2")).computed == "float32"
+    assert smallmm.explain("conv2d", x[:0], w).kernel is None
+
+
 X, W, OUT = np.ones((2, 4, 5, 6)), np.ones((6, 4, 3, 3)), np.ones((2, 6, 3, 4))
 
 
@@ -297,24 +345,63 @@ def test_bad_arguments_are_named(call, error, message):
         call()
 
 
-def test_torchs_gradients_and_dtypes(rng):
+DERIVED = [
+    {},
+    {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2)},
+    {"groups": 2, "padding": "same", "batch_x": (2, 1), "batch_w": (3,)},
+]
+
+
+@pytest.mark.parametrize("options", DERIVED)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_torchs_gradients(options, layout, rng):
+    torch = pytest.importorskip("torch")
+    x, w = operands(rng, (2, 2, 4, 4, 2, 3, 2), np.dtype("f8"), **options)
+    x, w = torch.as_tensor(in_layout(x, layout)).requires_grad_(), torch.as_tensor(w).requires_grad_()
+    options = {name: value for name, value in options.items() if not name.startswith("batch")}
+
+    def call(x, w):
+        return smallmm.conv2d(x, w, layout=layout, **options)
+
+    assert torch.autograd.gradcheck(call, (x, w))
+    if layout == "NHWC":
+        assert torch.autograd.gradgradcheck(call, (x, w))
+    with torch.no_grad():
+        plain = call(x, w)
+    assert torch.equal(call(x, w), plain)
+    assert torch.equal(torch.vmap(lambda a: call(a, w.detach()))(x.detach()[None])[0], plain)
+
+
+def test_torchs_dtypes_and_out():
     torch = pytest.importorskip("torch")
     x, w = torch.ones((2, 4, 5, 6), dtype=torch.float16), torch.ones((6, 4, 3, 3), dtype=torch.float16)
     assert smallmm.conv2d(x, w).dtype == torch.float16
-    with pytest.raises(TypeError, match="conv2d has no derivative"):
-        smallmm.conv2d(x, w.requires_grad_())
+    assert smallmm.conv2d(x, w.requires_grad_()).dtype == torch.float16
+    with pytest.raises(TypeError, match="conv2d: out is given, but a derivative is wanted"):
+        smallmm.conv2d(x, w, out=torch.empty((2, 6, 3, 4), dtype=torch.float16))
     with torch.no_grad():
         assert smallmm.conv2d(x, w).shape == (2, 6, 3, 4)
 
 
-def test_jaxs_arrays(jax, rng):
-    x, w = (jax.numpy.asarray(a) for a in operands(rng, (2, 3, 6, 6, 4, 3, 3), np.dtype("f4")))
-    result = smallmm.conv2d(x, w)
-    assert isinstance(result, jax.Array)
-    assert_same_bits(np.asarray(result), smallmm.conv2d(np.asarray(x), np.asarray(w)))
-    for transform in (jax.jit, jax.grad):
-        with pytest.raises(TypeError, match=r"conv2d: x is a .*, which has no elements yet"):
-            transform(lambda x: smallmm.conv2d(x, w).sum())(x)
+@pytest.mark.parametrize("options", DERIVED[:2])
+def test_jaxs_arrays(options, jax, rng):
+    x, w = operands(rng, (2, 3, 6, 6, 4, 3, 3), np.dtype("f4"))
+    expected = smallmm.conv2d(x, w, **options)
+    stride, zeros, dilation = pairs(**options)
+
+    def call(x, w):
+        return smallmm.conv2d(x, w, **options)
+
+    def by_jax(x, w):
+        return jax.lax.conv_general_dilated(x, w, stride, zeros, rhs_dilation=dilation)
+
+    x, w = map(jax.numpy.asarray, (x, w))
+    assert isinstance(call(x, w), jax.Array)
+    for function in (call, jax.jit(call), lambda x, w: jax.vmap(call, (0, None))(x[:, None], w)[:, 0]):
+        assert_same_bits(np.asarray(function(x, w)), expected)
+    found, wanted = (jax.grad(lambda *a, f=f: (f(*a) ** 2).sum(), (0, 1))(x, w) for f in (call, by_jax))
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
 def test_lazy_and_fused_arrays_are_refused():

@@ -61,6 +61,9 @@ smm_status smm_take(const smm_call *call);
 /* programs.c */
 int smm_add_programs(PyObject *module);
 
+/* convolutions.c */
+int smm_add_convolutions(PyObject *module);
+
 /* numa.c */
 int smm_add_numa(PyObject *module);
 
@@ -85,7 +88,8 @@ typedef struct smm_device_plan { /* how a call would run on a device */
 typedef struct smm_detour {
     smm_status (*take)(struct smm_detour *detour, const smm_call *call);
     void (*take_device)(struct smm_detour *detour, const smm_device_plan *plan); /* NULL: calls on devices run */
-    smm_plan_info plan;                                                          /* of the first call, with */
+    smm_status (*take_convolution)(struct smm_detour *detour, const smm_convolution *c); /* NULL: convolutions run */
+    smm_plan_info plan;                                                                  /* of the first call, with */
     smm_op op;
     unsigned form;
     char device_kernel[64];

@@ -133,6 +133,18 @@ static smm_status take_plan(smm_detour *detour, const smm_call *call) {
     return SMM_OK;
 }
 
+static smm_status take_convolution(smm_detour *detour, const smm_convolution *c) {
+    smm_plan_info plan;
+    const smm_status status = smm_explain_convolution(c, &plan);
+    if (status) return status;
+    if (!detour->calls++) detour->plan = plan, detour->op = SMM_OP_MATMUL;
+    detour->matrices += c->groups * (plan.kernel ? 1 : 0);
+    for (int d = 0; d < c->batch->dims; d++) detour->matrices *= c->batch->extent[d];
+    detour->flops += plan.flops;
+    detour->bytes += plan.bytes;
+    return SMM_OK;
+}
+
 /* isa stays NULL: the kernel's name has the architecture. */
 static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
     smm_plan_info work = {0};
@@ -171,7 +183,7 @@ static PyObject *shares_of(const smm_plan_info *plan) {
 static PyObject *flag(bool x) { return x ? Py_True : Py_False; }
 
 static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
-    smm_detour detour = {.take = take_plan, .take_device = take_device_plan};
+    smm_detour detour = {.take = take_plan, .take_device = take_device_plan, .take_convolution = take_convolution};
     PyObject *result = call_with(&detour, args, kwargs);
     if (!result) return NULL;
     Py_DECREF(result);
@@ -326,7 +338,9 @@ static int exec_module(PyObject *module) {
     smm_set_interrupt(interrupted);
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
-    if (smm_add_device_functions(module) < 0 || smm_add_programs(module) < 0 || smm_add_numa(module) < 0) return -1;
+    if (smm_add_device_functions(module) < 0 || smm_add_programs(module) < 0 || smm_add_numa(module) < 0 ||
+        smm_add_convolutions(module) < 0)
+        return -1;
     return smm_add_gufuncs(module) < 0 ? -1 : add_lists(module);
 }
 
