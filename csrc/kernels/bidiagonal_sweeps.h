@@ -197,8 +197,7 @@ INLINE void bidiagonal_iterate(bidiagonal *x, vec *const *v, intptr_t n, intptr_
     }
     for (int g = 0; g < BIDIAGONAL_GROUPS; g++)
         while (rows[g].count) eigh_rotate_some(&rows[g], row_step(n));
-    if (__builtin_expect(sweep < BIDIAGONAL_SWEEPS * n, 1)) return;
     for (int g = 0; g < BIDIAGONAL_GROUPS; g++)
-        for (intptr_t i = 0; i < n - 1; i++)
+        ROLLED(intptr_t i = 0; i < n - 1; i++)
             x[g].info = lane_add(x[g].info, lane_select(lane_equal(x[g].e[i], lane_set(0)), lane_set(0), lane_set(1)));
 }

@@ -83,8 +83,8 @@ INLINE void svd_bidiagonal_begin(const svd_operands *o, intptr_t q, svd_stack *x
 }
 
 /* Singular values descend, and columns of V with them; the largest element of each column, the first of equals, is
- * positive. */
-INLINE void svd_bidiagonal_arrange(svd_stack *x, const bidiagonal *b, intptr_t n, const bool vectors) {
+ * positive. Not inlined: GCC 12 fails with an internal error where it knows info of some matrices. */
+SHARED void KERNEL(bidiagonal_arrange)(svd_stack *x, const bidiagonal *b, intptr_t n, bool vectors) {
     int32_t place[SMM_MOST_ORDER][LANES];
     vec s[SMM_MOST_ORDER], sign[SMM_MOST_ORDER];
     const lanes_matrix v = svd_matrix(x->v, n, n, false);
@@ -118,7 +118,7 @@ INLINE void svd_bidiagonal_groups(const smm_call *call, intptr_t first, intptr_t
         bidiagonal_iterate(b, v, o.n, o.n, vectors);
         ROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q, count = least(LANES, last - at);
-            svd_bidiagonal_arrange(&x[g], &b[g], o.n, vectors);
+            KERNEL(bidiagonal_arrange)(&x[g], &b[g], o.n, vectors);
             const vec bad = svd_store_values(&o, at, &x[g], o.n, count, false);
             if (vectors) svd_store_vectors(&o, at, &x[g], bad, count);
         }
