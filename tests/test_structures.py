@@ -306,7 +306,7 @@ class TestAuto:
         }
         assert plan.kernel.startswith("smm_solve_pos_lanes")
         assert "12 positive definite" in str(plan)
-        assert smallmm.explain("solve", a, b, assume_a="sym").kernel.startswith("smm_solve_sym_scalars")
+        assert smallmm.explain("solve", a, b, assume_a="sym").kernel.startswith("smm_solve_sym_lanes")
         assert smallmm.explain("solve", EYE(40), ONES(40), assume_a="sym").kernel == "lapack sytrf"
 
 
