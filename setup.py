@@ -19,6 +19,7 @@ and for those who work on it:
 import os
 import re
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from glob import glob
 from itertools import count
@@ -47,8 +48,7 @@ def without_isas(which):
     return ["-DSMM_WITHOUT_AVX2"] if which == "best" else []
 
 
-# -g0: many Pythons ask for debug information, which would be nine tenths of the library.
-compile_args = ["-std=gnu11", "-O3", "-g0", "-Wall", "-Wextra"]
+compile_args = ["-std=gnu11", "-O3", "-Wall", "-Wextra"]
 compile_args += ["-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden"]
 compile_args += without_isas(os.environ.get("SMALLMM_ISAS") or "native")
 link_args = ["-Wl,-z,relro,-z,now"]
@@ -68,6 +68,13 @@ elif switched_on("SMALLMM_COVERAGE"):
     link_args += ["--coverage"]
 else:
     compile_args += ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
+
+
+def without_pythons(command):
+    """Without the flags that this Python was compiled with, whose debug information would be nine tenths of the
+    library: so every Python gets the objects that tests/core tests."""
+    pythons = set((sysconfig.get_config_var("CFLAGS") or "").split())
+    return [word for word in command if word not in pythons]
 
 
 class parallel_build_ext(build_ext):
@@ -91,6 +98,7 @@ class parallel_build_ext(build_ext):
                 return [name for names in objects for name in names]
 
         # setuptools takes a library that is newer than its sources for built, whatever it was built with.
+        self.compiler.compiler_so = without_pythons(self.compiler.compiler_so)
         flags = " ".join([*self.compiler.compiler_so, *compile_args, *link_args])
         built_with = Path(self.build_temp, "flags")
         self.force = self.force or not built_with.exists() or built_with.read_text() != flags
