@@ -71,8 +71,8 @@ else:
 
 
 def without_pythons(command):
-    """Without the flags that this Python was compiled with, whose debug information would be nine tenths of the
-    library: so every Python gets the objects that tests/core tests."""
+    """Without the flags that this Python was compiled with, whose debug information would be nine tenths of
+    the library: so every Python gets the objects that tests/core tests."""
     pythons = set((sysconfig.get_config_var("CFLAGS") or "").split())
     return [word for word in command if word not in pythons]
 
