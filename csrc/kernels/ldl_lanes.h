@@ -108,8 +108,9 @@ INLINE void ldl_choose(ldl_choice *c, const vec *a, const vec *x, mask ends, int
  * there is one, in y, and of all others in A. */
 INLINE void ldl_exchange(vec *a, const ldl_choice *c, vec *x, vec *y, intptr_t k, intptr_t n) {
     vec was[SMM_MOST_ORDER]; /* row and column `last`; all is as it was where nothing is exchanged */
-    for (intptr_t i = k; i < n; i++)
-        was[i] = lane_any(c->starts) ? lane_select(c->starts, a[ldl_beside(i, k + 1)], x[i]) : x[i];
+    intptr_t row = k;
+    do was[row] = lane_any(c->starts) ? lane_select(c->starts, a[ldl_beside(row, k + 1)], x[row]) : x[row];
+    while (++row < n);
     const intptr_t next = least(k + 1, n - 1);
     const vec of_last = lane_select(c->starts, was[next], was[k]);
     const vec crossing = lane_select(c->starts, c->z[next], c->z[k]);
