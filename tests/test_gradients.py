@@ -262,8 +262,7 @@ class TestTorch:
 
 class TestJax:
     @pytest.fixture
-    def jax(self):
-        jax = pytest.importorskip("jax")
+    def jax(self, jax):
         pytest.importorskip("jax.test_util")
         with jax.enable_x64(True):
             yield jax
