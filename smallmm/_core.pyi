@@ -15,6 +15,7 @@ gufunc_rows: dict[str, tuple[str, int]]  # of each gufunc: operation of ops.def,
 forms: dict[str, int]
 limits: dict[str, int]
 source_strided: int
+xla_handlers: dict[str, Any]  # capsules by platform
 
 functions: dict[str, tuple[int, int]]  # of functions.def: number, arguments
 
@@ -31,6 +32,7 @@ class Program:
     def __call__(self, *arrays: np.ndarray) -> Any: ...
 
 def __getattr__(gufunc: str) -> np.ufunc: ...  # those of gufunc_rows
+def cuda_takes(gufunc: np.ufunc, m: int, k: int, n: int, /) -> bool: ...
 def convolve(
     x: np.ndarray,
     w: np.ndarray,

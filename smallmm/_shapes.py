@@ -147,13 +147,13 @@ def narrow_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype | None:
 
 def computed_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str, Any]) -> list[np.dtype]:
     """The dtypes of a gufunc's outputs."""
-    dtypes = _resolved_dtypes(gufunc, operands)[gufunc.nin :]
+    dtypes = resolved_dtypes(gufunc, operands)[gufunc.nin :]
     return [np.dtype(kwargs.get("dtype") or dtype) for dtype in dtypes]
 
 
 def working_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype:
     """The dtype that a gufunc computes in."""
-    return next(arithmetic(dtype) for dtype in _resolved_dtypes(gufunc, operands) if is_number_type(dtype))
+    return next(arithmetic(dtype) for dtype in resolved_dtypes(gufunc, operands) if is_number_type(dtype))
 
 
 def is_number_type(dtype: np.dtype) -> bool:
@@ -191,7 +191,7 @@ def takes_complex(gufunc: Any) -> bool:
     return bool(gufunc.takes_complex)
 
 
-def _resolved_dtypes(gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[np.dtype, ...]:
+def resolved_dtypes(gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[np.dtype, ...]:
     """Of inputs and outputs."""
     inputs = (type(x) if type(x) in NUMBERS else dtype_of(x) for x in operands.values())
     return gufunc.resolve_dtypes((*inputs, *(None,) * gufunc.nout))

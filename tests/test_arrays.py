@@ -137,6 +137,22 @@ class TestTorch:
         assert smallmm.explain("matmul", torch.ones(9, 3, 3), torch.ones(9, 3, 3)).matrices == 9
 
 
+# Functions of the shapes behind them
+COMPILED = {
+    "matmul": (lambda a, b: smallmm.matmul(a, b), (3, 4), (4, 2)),
+    "matvec": (lambda a, b: smallmm.matvec(a, b), (3, 4), (4,)),
+    "inv": (lambda a: smallmm.inv(a), (3, 3)),
+    "solve": (lambda a, b: smallmm.solve(a, b), (5, 5), (5, 2)),
+    "lu_factor": (lambda a: tuple(smallmm.lu_factor(a)), (5, 5)),
+    "lu_solve": (lambda a, b: smallmm.lu_solve(smallmm.lu_factor(a), b), (4, 4), (4, 3)),
+    "slogdet": (lambda a: tuple(smallmm.slogdet(a)), (7, 7)),
+    "qr": (lambda a: tuple(smallmm.qr(a)), (6, 3)),
+    "lstsq": (lambda a, b: tuple(smallmm.lstsq(a, b)), (6, 3), (6, 2)),
+    "eigh": (lambda a: tuple(smallmm.eigh(a)), (9, 9)),
+    "svd": (lambda a: tuple(smallmm.svd(a, full_matrices=False)), (2, 6)),
+}
+
+
 class TestJax:
     def test_same_library_back(self, jax, rng):
         jnp = jax.numpy
@@ -153,13 +169,68 @@ class TestJax:
         with pytest.raises(TypeError, match=r"matmul: x2 is a numpy.ndarray but x1 is a jax.*ArrayImpl"):
             smallmm.matmul(jax.numpy.eye(2), np.eye(2))
 
-    def test_tracers_on_a_gpu_are_refused(self, jax, monkeypatch):
+    def test_compiled_for_a_gpu_without_a_kernel(self, jax, monkeypatch):
         monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-        x = jax.numpy.eye(3)[None]
-        for transform in (jax.jit, jax.vmap):
-            for function in (smallmm.inv, smallmm.qr, lambda a: smallmm.matmul(a, a)):
-                with pytest.raises(TypeError, match=r"(a|x1) is a jax.*Tracer, .*outside jit"):
-                    transform(function)(x)
+        with jax.default_device(None):
+            for transform in (jax.jit, jax.vmap):
+                for function in (smallmm.inv, smallmm.qr, lambda a: smallmm.matmul(a, a)):
+                    with pytest.raises(TypeError, match=r"(a|x1) has shape .*80, 80\).* for a GPU"):
+                        transform(function)(jax.numpy.ones((1, 80, 80)))
+
+    @pytest.mark.parametrize("name", COMPILED)
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+    def test_compiled(self, jax, rng, name, dtype):
+        """XLA calls the core, and results have the bits of calls on NumPy's arrays."""
+        function, *shapes = COMPILED[name]
+        with jax.enable_x64(True):
+            x = [jax.numpy.asarray(rng.standard_normal((5, *shape)), dtype) for shape in shapes]
+            expected = function(*map(np.asarray, x))
+            compiled = jax.jit(function).lower(*x)
+            assert "@smallmm(" in compiled.as_text()
+            assert "callback" not in compiled.as_text()
+            shared = jax.jit(jax.vmap(function, in_axes=(0, *[None] * (len(x) - 1))))(
+                x[0], *(y[0] for y in x[1:])
+            )
+            few = function(np.asarray(x[0]), *(np.asarray(y[0]) for y in x[1:]))
+            mapped = jax.jit(jax.vmap(function))(*x)
+            for found, wanted in ((compiled.compile()(*x), expected), (mapped, expected), (shared, few)):
+                for y, z in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+                    assert y.dtype == z.dtype
+                    np.testing.assert_array_equal(np.asarray(y, np.float64), np.asarray(z, np.float64))
+
+    def test_compiled_calls_of_lapack_and_integers(self, jax, rng):
+        with jax.enable_x64(True):
+            a = rng.standard_normal((2, 40, 40))
+            np.testing.assert_array_equal(jax.jit(smallmm.inv)(a), smallmm.inv(a))
+            whole = rng.integers(-5, 5, (4, 3, 3))
+            np.testing.assert_array_equal(jax.jit(smallmm.matmul)(whole, whole), smallmm.matmul(whole, whole))
+
+    def test_compiled_calls_of_nothing(self, jax):
+        assert jax.jit(smallmm.inv)(jax.numpy.ones((0, 3, 3))).shape == (0, 3, 3)
+        assert jax.jit(smallmm.det)(jax.numpy.ones((2, 0, 0))).tolist() == [1, 1]
+
+    def test_a_singular_matrix_among_others(self, jax):
+        x = jax.numpy.stack([jax.numpy.eye(3), jax.numpy.zeros((3, 3)), 2 * jax.numpy.eye(3)])
+        assert jax.jit(smallmm.inv)(x)[:, 0, 0].tolist()[::2] == [1, 0.5]
+        assert np.isnan(jax.jit(smallmm.inv)(x)[1]).all()
+
+    @pytest.mark.parametrize(
+        ("gufunc", "operands", "results", "message"),
+        [
+            ("none", ["float32"], ["float32", "int32"], "no such gufunc"),
+            ("inv", ["float32", "float32"], ["float32", "int32"], "of another gufunc"),
+            ("inv", ["int32"], ["float32", "int32"], "of another gufunc"),
+            ("inv", ["float32"], ["int32", "float32"], "do not fit"),
+            ("solve", ["float32", "int32"], ["float32", "int32"], "do not fit"),
+            ("gemm", ["float32"] * 4, ["float32"], "of another gufunc"),
+        ],
+    )
+    def test_what_the_handler_refuses(self, jax, gufunc, operands, results, message):
+        jax.jit(smallmm.inv)(jax.numpy.eye(2))  # registers the handler
+        arrays = [jax.numpy.ones((2, 2), dtype) for dtype in operands]
+        wanted = [jax.ShapeDtypeStruct((2, 2), dtype) for dtype in results]
+        with pytest.raises(Exception, match=f"smallmm: .*{message}"):
+            jax.block_until_ready(jax.ffi.ffi_call("smallmm", wanted)(*arrays, gufunc=gufunc))
 
 
 class TestPandas:

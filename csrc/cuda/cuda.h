@@ -54,6 +54,7 @@ smm_cuda_status smm_cuda_nvrtc(const smm_nvrtc_functions **nvrtc);
 /* path: the library to open, or NULL for the usual names. Has an effect before the first use only. */
 void smm_cuda_set_nvrtc_path(const char *path);
 smm_cuda_status smm_cuda_get_device(int ordinal, const smm_cuda_device **device);
+smm_cuda_status smm_cuda_device_of(const void *address, int *ordinal); /* the device whose memory that is */
 smm_cuda_status smm_cuda_check(int error, const char *what);
 
 /* --- plan.c: from a problem to a kernel, its parameters and its grid --- */

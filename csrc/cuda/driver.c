@@ -140,6 +140,15 @@ smm_cuda_status smm_cuda_check(int error, const char *what) {
     return smm_cuda_fail(error == OUT_OF_MEMORY ? SMM_CUDA_MEMORY : SMM_CUDA_FAILED, "%s: %s (%s)", what, name, text);
 }
 
+smm_cuda_status smm_cuda_device_of(const void *address, int *ordinal) {
+    enum { DEVICE_ORDINAL = 9 }; /* CUpointer_attribute */
+    const smm_cuda_functions *functions;
+    const smm_cuda_status status = smm_cuda_driver(&functions);
+    if (status) return status;
+    return smm_cuda_check(driver.pointer_attribute(ordinal, DEVICE_ORDINAL, (uintptr_t)address),
+                          "cuPointerGetAttribute");
+}
+
 static smm_cuda_status open_device(int ordinal, smm_cuda_device *device) {
     enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, SHARED_OPTIN = 97 }; /* CUdevice_attribute */
     int count = 0, handle, major, minor;

@@ -382,14 +382,11 @@ static int describe_interface(PyObject *d, PyObject *label, PyObject *x, smm_buf
 
 /* Find the device of the memory, and make the stream wait for the array's own. */
 static int find_device(PyObject *label, PyObject *x, intptr_t stream, smm_buffer *b, int64_t own_stream) {
-    enum { DEVICE_ORDINAL = 9 };
     const smm_cuda_functions *driver;
     int ordinal = 0;
     if (smm_configure_cuda() < 0) return -1;
     smm_cuda_status status = smm_cuda_driver(&driver);
-    if (!status && b->x.data &&
-        smm_cuda_check(driver->pointer_attribute(&ordinal, DEVICE_ORDINAL, (uintptr_t)b->x.data),
-                       "cuPointerGetAttribute"))
+    if (!status && b->x.data && smm_cuda_device_of(b->x.data, &ordinal))
         return smm_refuse(PyExc_BufferError, label, x,
                           "whose " INTERFACE " has the address %p, which is not a GPU's: %s", b->x.data,
                           smm_cuda_message());

@@ -301,6 +301,14 @@ static PyObject *cuda_device(PyObject *Py_UNUSED(module), PyObject *ordinal) {
     return Py_BuildValue("(sii)", device->name, device->arch, device->shared_memory);
 }
 
+/* cuda_takes(gufunc, m, k, n): whether there is a kernel for these sizes. */
+static PyObject *cuda_takes(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *gufunc;
+    Py_ssize_t m, k, n;
+    if (!PyArg_ParseTuple(args, "O!nnn", &PyUFunc_Type, &gufunc, &m, &k, &n)) return NULL;
+    return PyBool_FromLong(smm_cuda_takes(smm_gufunc_of(gufunc)->op, m, k, n));
+}
+
 /* cuda_nvrtc_version(): of the NVRTC that compiles here, "13.0". */
 static PyObject *cuda_nvrtc_version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
     const smm_nvrtc_functions *nvrtc;
@@ -324,6 +332,7 @@ static PyMethodDef methods[] = {
     {"cuda_build", cuda_build, METH_VARARGS, NULL},
     {"cuda_warm", cuda_warm, METH_VARARGS, NULL},
     {"cuda_device", cuda_device, METH_O, NULL},
+    {"cuda_takes", cuda_takes, METH_VARARGS, NULL},
     {"cuda_nvrtc_version", cuda_nvrtc_version, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

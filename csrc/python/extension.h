@@ -49,7 +49,9 @@ typedef struct smm_signature {
 int smm_add_gufuncs(PyObject *module);
 PyObject *smm_add_bfloat16(PyObject *module, PyObject *dtype);
 const smm_gufunc *smm_gufunc_of(PyObject *ufunc);
+const smm_gufunc *smm_gufunc_named(const char *name, size_t length); /* NULL: there is none */
 const smm_signature *smm_signature_of(const smm_gufunc *g);
+smm_element smm_element_of(const smm_gufunc *g, int i);
 /* NumPy's type of operand i of a gufunc in calls of an element type; the element type of NumPy's, -1 if it is none. */
 int smm_numpy_type(const smm_gufunc *g, int i, smm_dtype dtype);
 int smm_dtype_of_numpy(int type);
@@ -63,6 +65,9 @@ int smm_add_programs(PyObject *module);
 
 /* convolutions.c */
 int smm_add_convolutions(PyObject *module);
+
+/* xla.c */
+int smm_add_xla(PyObject *module);
 
 /* numa.c */
 int smm_add_numa(PyObject *module);

@@ -132,13 +132,19 @@ const smm_gufunc *smm_gufunc_of(PyObject *ufunc) {
     return (const smm_gufunc *)(const void *)((PyUFuncObject *)ufunc)->data;
 }
 
+const smm_gufunc *smm_gufunc_named(const char *name, size_t length) {
+    for (int i = 0; i < GUFUNCS; i++)
+        if (strlen(gufuncs[i].name) == length && !memcmp(gufuncs[i].name, name, length)) return &gufuncs[i];
+    return NULL;
+}
+
 const smm_signature *smm_signature_of(const smm_gufunc *g) { return &signatures[g - gufuncs]; }
 
-static smm_element element_of(const smm_gufunc *g, int i) {
+smm_element smm_element_of(const smm_gufunc *g, int i) {
     return smm_operations[g->op].operand[smm_signature_of(g)->place[i]].element;
 }
 
-bool smm_is_integer(const smm_gufunc *g, int i) { return element_of(g, i) == SMM_INT32; }
+bool smm_is_integer(const smm_gufunc *g, int i) { return smm_element_of(g, i) == SMM_INT32; }
 
 /* The number of bfloat16 is set once, when it is known: add_bfloat16. */
 static int numpy_types[SMM_DTYPE_COUNT] = {
@@ -148,7 +154,7 @@ static int numpy_types[SMM_DTYPE_COUNT] = {
 };
 
 int smm_numpy_type(const smm_gufunc *g, int i, smm_dtype dtype) {
-    switch (element_of(g, i)) {
+    switch (smm_element_of(g, i)) {
     case SMM_INT32: return NPY_INT32;
     case SMM_REAL: return numpy_types[smm_dtypes[dtype].real];
     default: return numpy_types[dtype];
@@ -268,7 +274,7 @@ static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_D
     PyArray_DTypeMeta *given[SMM_MOST_OPERANDS], *common = NULL;
     int count = 0;
     for (int i = 0; i < s->operands; i++) {
-        const smm_element element = element_of(g, i);
+        const smm_element element = smm_element_of(g, i);
         if (element == SMM_INT32) continue;
         /* Python's numbers after the matrices take their dtype; with bfloat16 NumPy would make float64 of them. */
         if (i < s->inputs && (!count || !is_real_number(dtypes[i]))) given[count++] = dtypes[i];

@@ -8,14 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .. import _core, _lapack
 from .._composition import Composition
 from .._errors import explain_failure, wrong_dtype
 from .._shapes import (
     absent_dimensions,
+    arithmetic,
     computed_dtypes,
     core_dimensions,
+    core_sizes,
+    is_bfloat16,
+    is_number_type,
+    meet,
     output_shapes,
+    resolved_dtypes,
     with_dimensions,
     without_dimensions,
 )
@@ -23,14 +29,16 @@ from .base import CUDA, Call, type_name
 from .dlpack import DLPack, StandardDevice
 from .recording import gradients, has_rule
 
+TARGET = "smallmm"  # the name by which XLA knows the core
+
 
 class Jax(DLPack):
     def is_traced(self, x: Any) -> bool:
         return isinstance(x, sys.modules["jax"].core.Tracer)
 
     def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
-        """Within jit, vmap and grad, where all arrays are on the CPU: a callback would move others to it."""
-        return any(map(self.is_traced, operands.values())) and sys.modules["jax"].default_backend() == "cpu"
+        """Within jit, vmap and grad."""
+        return any(map(self.is_traced, operands.values()))
 
     def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
         from jax import numpy as xp
@@ -43,13 +51,18 @@ class Jax(DLPack):
 
     def refuse_traced(self, op: str, name: str, x: Any) -> None:
         if self.is_traced(x):
-            raise TypeError(
-                f"{op}: {name} is a {type_name(x)}, which has no elements yet: on a GPU call smallmm outside "
-                "jit, vmap and grad"
-            )
+            raise TypeError(f"{op}: {name} is a {type_name(x)}, which has no elements yet; pass its values")
 
     def on(self, x: Any, device: int) -> JaxDevice:
         return JaxDevice(self.name, x, device)
+
+
+def _platform() -> str:
+    """Of what JAX compiles, as XLA names it."""
+    jax = sys.modules["jax"]
+    device = jax.config.jax_default_device
+    platform = getattr(device, "platform", device) if device else jax.default_backend()
+    return "cpu" if platform == "cpu" else "CUDA"
 
 
 @lru_cache(maxsize=256)
@@ -62,7 +75,7 @@ def _recorded(call: Call, op: str, gufunc: np.ufunc, names: tuple[str, ...]) -> 
     def plain(*operands: Any) -> Any:
         absent = absent_dimensions(operands, inputs)
         whole = [with_dimensions(x, dims, absent) for x, dims in zip(operands, inputs, strict=True)]
-        results = _called_back(call, op, gufunc, dict(zip(names, whole, strict=True)))
+        results = _compiled(call, op, gufunc, dict(zip(names, whole, strict=True)))
         results = tuple(without_dimensions(x, dims, absent) for x, dims in zip(results, outputs, strict=True))
         return results if gufunc.nout > 1 else results[0]
 
@@ -102,14 +115,15 @@ def _zeros(x: Any) -> Any:
     return jax.numpy.zeros_like(x) if floats else np.zeros(x.shape, jax.dtypes.float0)
 
 
-def _called_back(call: Call, op: str, gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[Any, ...]:
-    """The results, which NumPy's arrays will be when the compiled program runs. Operands have all their
-    dimensions; with as many batch dimensions each, they broadcast however JAX adds some."""
+def _compiled(call: Call, op: str, gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[Any, ...]:
+    """The results in a program that JAX compiles. Operands have all their dimensions; with as many batch
+    dimensions each, they broadcast however JAX adds some."""
     import jax
 
     inputs, _ = core_dimensions(gufunc)
     for name, x in operands.items():
-        if x.dtype.kind not in "biuf":
+        meet(x.dtype)
+        if x.dtype.kind not in "biuf" and not is_bfloat16(x.dtype):
             raise wrong_dtype(op, name, x.dtype)
     shaped = {name: np.broadcast_to(np.zeros((), x.dtype), x.shape) for name, x in operands.items()}
     explanation = explain_failure(op, gufunc, shaped, {}, {})
@@ -121,6 +135,19 @@ def _called_back(call: Call, op: str, gufunc: np.ufunc, operands: dict[str, Any]
         for x, dims in zip(operands.values(), inputs, strict=True)
     ]
     dtypes = [jax.dtypes.canonicalize_dtype(dtype) for dtype in computed_dtypes(gufunc, shaped, {})]
+    wanted = tuple(map(jax.ShapeDtypeStruct, output_shapes(gufunc, shaped), dtypes))
+    platform = _platform()
+    if _is_handled(gufunc, shaped, platform) and _has_handler(platform):
+        return _by_handler(gufunc, shaped, widened, wanted)
+    if platform == "CUDA":
+        if isinstance(gufunc, Composition):
+            results = gufunc.run(jax.numpy, tuple(operands.values()))
+            return tuple(results) if gufunc.nout > 1 else (results,)
+        name, x = next(iter(operands.items()))
+        raise TypeError(
+            f"{op}: {name} has shape {x.shape} and dtype {x.dtype}, for which no kernel can be called from "
+            "what JAX compiles for a GPU"
+        )
 
     def compute(*arrays: Any) -> tuple[np.ndarray, ...]:
         views = dict(zip(operands, map(np.asarray, arrays), strict=True))
@@ -128,9 +155,58 @@ def _called_back(call: Call, op: str, gufunc: np.ufunc, operands: dict[str, Any]
         results = results if gufunc.nout > 1 else (results,)
         return tuple(np.asarray(x, dtype) for x, dtype in zip(results, dtypes, strict=True))
 
-    shapes = output_shapes(gufunc, shaped)
-    wanted = tuple(jax.ShapeDtypeStruct(s, t) for s, t in zip(shapes, dtypes, strict=True))
-    return jax.pure_callback(compute, wanted, *widened, vmap_method="expand_dims")
+    return tuple(jax.pure_callback(compute, wanted, *widened, vmap_method="expand_dims"))
+
+
+def _by_handler(
+    gufunc: np.ufunc, shaped: dict[str, np.ndarray], arrays: list[Any], wanted: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """The results by a call that XLA makes of the core."""
+    import jax
+
+    dtypes = [jax.dtypes.canonicalize_dtype(x) for x in resolved_dtypes(gufunc, shaped)]
+    if _platform() == "CUDA":  # whose kernels store no halves
+        dtypes = [x if x.kind == "i" else arithmetic(x) for x in dtypes]
+    inputs = [x.astype(dtype) for x, dtype in zip(arrays, dtypes[: gufunc.nin], strict=True)]
+    outputs = tuple(
+        jax.ShapeDtypeStruct(x.shape, dtype) for x, dtype in zip(wanted, dtypes[gufunc.nin :], strict=True)
+    )
+    results = jax.ffi.ffi_call(TARGET, outputs, vmap_method="expand_dims")(*inputs, gufunc=gufunc.__name__)
+    return tuple(x.astype(y.dtype) for x, y in zip(results, wanted, strict=True))
+
+
+@lru_cache(maxsize=2)
+def _has_handler(platform: str) -> bool:
+    """Whether XLA takes the core's handler, which runs without Python."""
+    import jax
+
+    from .. import cuda
+
+    try:
+        if platform == "CUDA":
+            cuda.device_name()  # loads the driver
+            _has_handler("cpu")  # for programs that JAX is told to compile for it
+        jax.ffi.register_ffi_target(TARGET, _core.xla_handlers[platform], platform=platform)
+    except (
+        AttributeError,
+        RuntimeError,
+        ValueError,
+    ):  # no driver, JAX before 0.5, or a later interface of XLA's
+        return False
+    return True
+
+
+def _is_handled(gufunc: Any, operands: dict[str, np.ndarray], platform: str) -> bool:
+    """Not compositions, nor what LAPACK computes, nor integers and bools, whose products have rules."""
+    if not isinstance(gufunc, np.ufunc) or gufunc.__name__ == "gemm":
+        return False
+    if not all(is_number_type(x.dtype) or name == "pivots" for name, x in operands.items()):
+        return False
+    if platform == "cpu":
+        return not _lapack.takes(gufunc, operands)
+    sizes = core_sizes(gufunc, operands)
+    n, k = sizes.get("n", 1), sizes.get("k", 1)
+    return 0 not in sizes.values() and _core.cuda_takes(gufunc, sizes.get("m", n), k, n)
 
 
 class JaxDevice(StandardDevice):
