@@ -447,11 +447,16 @@ def test_cupy(required, rng):
         smallmm.inv(x)
 
 
-def test_jax(required, rng, monkeypatch):
+@pytest.fixture
+def jax(required, monkeypatch):
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax = required("jax")
     if jax.default_backend() != "gpu":
         pytest.skip("JAX sees no GPU")
+    return jax
+
+
+def test_jax(jax, rng):
     a, b = (
         rng.standard_normal((50, 6, 6)).astype(np.float32),
         rng.standard_normal((50, 6, 2)).astype(np.float32),
@@ -460,6 +465,29 @@ def test_jax(required, rng, monkeypatch):
     for got, expected in zip(smallmm.lu_factor_ex(x), smallmm.lu_factor_ex(a), strict=True):
         np.testing.assert_array_equal(np.asarray(got), expected)
     np.testing.assert_array_equal(np.asarray(smallmm.solve(x, y)), smallmm.solve(a, b))
+
+
+@pytest.mark.parametrize("name", ["inv", "solve", "qr", "eigh", "lstsq", "matmul", "slogdet", "lu_factor"])
+def test_compiled_by_jax(jax, rng, name):
+    function = getattr(smallmm, name)
+    count = 2 if name in ("solve", "lstsq", "matmul") else 1
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((50, 6, 6), (50, 6, 2))[:count]]
+    expected = jax.tree.leaves(function(*arrays))
+    for transform in (jax.jit, jax.vmap, lambda f: jax.jit(jax.vmap(f))):
+        found = jax.tree.leaves(transform(lambda *x: tuple(jax.tree.leaves(function(*x))))(*arrays))
+        for got, wanted in zip(found, expected, strict=True):
+            assert got.devices() == {jax.devices("gpu")[0]}
+            np.testing.assert_array_equal(np.asarray(got), wanted)
+
+
+def test_compiled_by_jax_of_few_rights(jax, rng):
+    a, b = rng.standard_normal((5, 4, 4)).astype(np.float16), rng.standard_normal((4, 3)).astype(np.float16)
+    found = jax.jit(jax.vmap(smallmm.solve, in_axes=(0, None)))(a, b)
+    np.testing.assert_array_equal(np.asarray(found), smallmm.solve(a, b))
+    gradient = jax.grad(lambda a: smallmm.slogdet(a).logabsdet.sum())(2 * jax.numpy.eye(4)[None])
+    assert float(gradient[0, 0, 0]) == 0.5
+    with pytest.raises(TypeError, match="inv: a has shape .* no kernel"):
+        jax.jit(smallmm.inv)(jax.numpy.eye(40))
 
 
 def test_numba(required, rng):
