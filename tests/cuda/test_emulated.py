@@ -26,6 +26,13 @@ def test_kernel(emulated, tmp_path, kernel, capability):
     assert len(ran) >= CASES // 4, "others were planned"
 
 
+@pytest.mark.parametrize("kernel", ["eigh_shared", "svd_shared"])
+def test_few_rows(emulated, kernel):
+    """Of matrices that a thread has in registers."""
+    done = emulated("run.py", kernel, "--few", "--cases", 2 * CASES)
+    assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])
+
+
 def test_batch_dimensions(emulated):
     """Merged or not, in place, with a vector or a number for each matrix; and an overlap is refused."""
     done = emulated("dimensions.py")

@@ -109,23 +109,24 @@ __device__ inline T sum_of_squares(const T *x, int step, int count) {
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* x in memory becomes beta, v_1 .. v_count-1; the result is tau, 0 where there is nothing to annihilate. */
-__device__ __noinline__ T make_reflector(T *x, int step, int count) {
-    int zeros = 1;
-    while (zeros < count && x[zeros * step] == 0) zeros++;
-    if (zeros >= count) return 0;
+/* x becomes beta, v_1 .. v_count-1; the result is tau, 0 where there is nothing to annihilate. */
+__device__ inline T make_reflector_here(T *x, int step, int count) {
+    bool zero = true;
+    EACH(int i = 1; i < count && zero; i++) zero = x[i * step] == 0;
+    if (zero) return 0;
     T squares = multiply_add(x[0], x[0], sum_of_squares(x, step, count)), back = 1;
     if (squares < SQUARES_LOW || squares > SQUARES_HIGH) {
         const bool small = squares < SQUARES_LOW;
-        for (int i = 0; i < count; i++) x[i * step] = product(x[i * step], small ? SCALE_UP : SCALE_DOWN);
+        EACH(int i = 0; i < count; i++) x[i * step] = product(x[i * step], small ? SCALE_UP : SCALE_DOWN);
         squares = multiply_add(x[0], x[0], sum_of_squares(x, step, count));
         back = small ? SCALE_DOWN : SCALE_UP;
     }
     const Reflector h = reflector_of(x[0], squares);
-    for (int i = 1; i < count; i++) x[i * step] = product(x[i * step], h.r);
+    EACH(int i = 1; i < count; i++) x[i * step] = product(x[i * step], h.r);
     x[0] = product(h.beta, back);
     return h.tau;
 }
+__device__ __noinline__ T make_reflector(T *x, int step, int count) { return make_reflector_here(x, step, count); }
 
 /* The lanes of this thread's matrix. */
 __device__ inline unsigned same_matrix() {
@@ -133,7 +134,9 @@ __device__ inline unsigned same_matrix() {
 }
 
 /* The lanes of a matrix wait for each other. */
-__device__ inline void wait() { __syncwarp(same_matrix()); }
+__device__ inline void wait() {
+    if (LANES > 1) __syncwarp(same_matrix());
+}
 
 /* The largest number of the lanes of a matrix comes to all of them, and whether something is true in all. */
 __device__ inline bool meet(T &largest, bool is_true) {
@@ -141,21 +144,21 @@ __device__ inline bool meet(T &largest, bool is_true) {
         const T other = __shfl_xor_sync(same_matrix(), largest, bits);
         if (other > largest) largest = other;
     }
-    return __all_sync(same_matrix(), is_true);
+    return LANES == 1 ? is_true : __all_sync(same_matrix(), is_true);
 }
 
-/* make_reflector() by all lanes of a matrix, of x and tau in shared memory. */
+/* make_reflector() by all lanes of a matrix, of x and tau in shared memory, or by one of what it has in registers. */
 __device__ inline void make_reflector_together(T *x, int step, int count, T *tau) {
     const T first = x[0], rest = sum_of_squares(x, step, count), squares = multiply_add(first, first, rest);
-    __syncwarp(same_matrix());
+    wait();
     if (is_ordinary(rest, squares)) {
         const Reflector h = ordinary_reflector_of(first, squares);
-        for (int i = 1 + lane(); i < count; i += LANES) x[i * step] = product(x[i * step], h.r);
+        EACH(int i = 1 + lane(); i < count; i += LANES) x[i * step] = product(x[i * step], h.r);
         if (lane() == 0) x[0] = h.beta, *tau = h.tau;
     } else if (lane() == 0) {
-        *tau = make_reflector(x, step, count);
+        *tau = FEW ? make_reflector_here(x, step, count) : make_reflector(x, step, count);
     }
-    __syncwarp(same_matrix());
+    wait();
 }
 
 /* x = H x in memory, of v_1 .. v_count-1. */
@@ -173,16 +176,16 @@ __device__ inline void reflect(const T *v, T tau, T *x, int step_v, int step, in
  * its mark on the diagonal of R or, right of it, in the last row. */
 template <int M, int N> __device__ inline bool factor_in_memory(T *a, T *tau) {
     constexpr int P = least(M, N);
-    for (int k = 0; k < P; k++) {
+    EACH(int k = 0; k < P; k++) {
         T *x = a + k * N + k;
         make_reflector_together(x, N, M - k, tau + k);
-        for (int j = k + 1 + lane(); j < N; j += LANES) reflect(x, tau[k], x + j - k, N, N, M - k);
-        __syncwarp(same_matrix());
+        EACH(int j = k + 1 + lane(); j < N; j += LANES) reflect(x, tau[k], x + j - k, N, N, M - k);
+        wait();
     }
     bool finite = true;
-    for (int k = lane(); k < P; k += LANES) finite = finite && is_finite(a[k * N + k]);
-    for (int j = P + lane(); P && j < N; j += LANES) finite = finite && is_finite(a[(P - 1) * N + j]);
-    return __all_sync(same_matrix(), finite);
+    EACH(int k = lane(); k < P; k += LANES) finite = finite && is_finite(a[k * N + k]);
+    EACH(int j = P + lane(); P && j < N; j += LANES) finite = finite && is_finite(a[(P - 1) * N + j]);
+    return LANES == 1 ? finite : __all_sync(same_matrix(), finite);
 }
 
 /* The same of elements from memory, once more from scaled ones where products of those near the largest number
@@ -204,19 +207,19 @@ __device__ inline void factor_safely(T *a, T *tau, const T *from, long long row,
 
 /* q = column j of H_0 H_1 ... of an M x N matrix's reflectors. */
 template <int M, int N> __device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {
-    for (int i = 0; i < M; i++) q[i * step] = i == j;
-    for (int k = least(j, least(M, N) - 1); k >= 0; k--) {
+    EACH(int i = 0; i < M; i++) q[i * step] = i == j;
+    EACH(int k = least(j, least(M, N) - 1); k >= 0; k--) {
         const T *v = a + k * N + k;
         T *x = q + k * step;
         T w = k + 1 < M ? product(v[N], x[step]) : T(0);
-        for (int i = 2; i < M - k; i++) w = multiply_add(v[i * N], x[i * step], w);
+        EACH(int i = 2; i < M - k; i++) w = multiply_add(v[i * N], x[i * step], w);
         w = product(tau[k], w);
         if (k == j) { /* x is still that of I */
             x[0] = 1 - tau[k];
-            for (int i = 1; i < M - k; i++) x[i * step] = product(-tau[k], v[i * N]);
+            EACH(int i = 1; i < M - k; i++) x[i * step] = product(-tau[k], v[i * N]);
         } else { /* x_0 is still zero */
             x[0] = -w;
-            for (int i = 1; i < M - k; i++) x[i * step] = multiply_add(-v[i * N], w, x[i * step]);
+            EACH(int i = 1; i < M - k; i++) x[i * step] = multiply_add(-v[i * N], w, x[i * step]);
         }
     }
 }

@@ -4,6 +4,16 @@
 constexpr int LANES = SMM_LANES;
 constexpr unsigned WARP = 0xffffffff;
 
+/* A thread that has a matrix of few rows to itself may keep it in registers: then loops are unrolled, so that the
+ * compiler knows every index. */
+#if SMM_LANES == 1 && SMM_M <= 4 && SMM_N <= 4
+constexpr bool FEW = true;
+#define EACH(...) _Pragma("unroll") for (__VA_ARGS__)
+#else
+constexpr bool FEW = false;
+#define EACH(...) for (__VA_ARGS__)
+#endif
+
 __device__ inline int lane() { return threadIdx.x % LANES; }
 
 /* The x of a lane of the same matrix. */

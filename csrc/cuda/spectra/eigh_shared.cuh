@@ -1,10 +1,10 @@
 /* eigh_shared.cuh: A = C diag(d) C^T of symmetric A, or d only: Householder tridiagonalisation and implicit QR with
  * Wilkinson's shift (LAPACK's sytrd, orgtr and steqr; Golub and Van Loan, Matrix Computations, section 8.3), in shared
- * memory: not fast, the same bits.
+ * memory, or of few rows in a thread's registers.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix, which take its columns and rows by turns. The first
  * finds the rotations of a sweep, all do them.
- * Shared memory: of each matrix what `Work` names.
+ * Shared memory: of each matrix what `Work` names; none where a thread has it in registers.
  * Operands: any that args.h can describe. Of A one triangle is read. May overwrite A in place, matrix by matrix.
  * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
 #include "common.cuh"
@@ -27,7 +27,7 @@ struct Work {
     T w[N], c[N], s[N];   /* room for a column; the rotations of a sweep, of columns i and i + 1 */
     int from, to;         /* the rows of a sweep */
 };
-static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
+static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 
 /* The triangle in question as the upper one. The largest magnitude, and whether all are finite, for all lanes. */
 __device__ inline bool load(Work &x, const smm_cuda_args &args, long long q, T &largest) {
@@ -36,7 +36,7 @@ __device__ inline bool load(Work &x, const smm_cuda_args &args, long long q, T &
     const long long row = UPPER ? a.row : a.col, col = UPPER ? a.col : a.row;
     bool finite = true;
     largest = 0;
-    for (int e = lane(); e < N * N; e += LANES) {
+    EACH(int e = lane(); e < N * N; e += LANES) {
         const int i = e / N, j = e % N;
         if (i > j) continue;
         const T y = from[i * row + j * col];
@@ -53,20 +53,20 @@ __device__ inline bool load(Work &x, const smm_cuda_args &args, long long q, T &
  * which v_k = 1, is in row k - 1. */
 __device__ inline void reflect_both_sides(Work &x, int k) {
     const T *v = x.a + (k - 1) * PITCH, tau = x.tau[k - 1];
-    for (int i = k + lane(); i < N; i += LANES) {
+    EACH(int i = k + lane(); i < N; i += LANES) {
         T sum = x.a[k * PITCH + i];
-        for (int j = k + 1; j < N; j++) sum = multiply_add(j < i ? x.a[j * PITCH + i] : x.a[i * PITCH + j], v[j], sum);
+        EACH(int j = k + 1; j < N; j++) sum = multiply_add(j < i ? x.a[j * PITCH + i] : x.a[i * PITCH + j], v[j], sum);
         x.w[i] = product(tau, sum);
     }
     wait();
     T dot = x.w[k];
-    for (int i = k + 1; i < N; i++) dot = multiply_add(x.w[i], v[i], dot);
+    EACH(int i = k + 1; i < N; i++) dot = multiply_add(x.w[i], v[i], dot);
     const T half = product(product(T(-0.5), tau), dot);
     wait();
-    for (int i = k + lane(); i < N; i += LANES) x.w[i] = i == k ? x.w[i] + half : multiply_add(half, v[i], x.w[i]);
+    EACH(int i = k + lane(); i < N; i += LANES) x.w[i] = i == k ? x.w[i] + half : multiply_add(half, v[i], x.w[i]);
     wait();
-    for (int j = k + lane(); j < N; j += LANES)
-        for (int i = k; i <= j; i++) {
+    EACH(int j = k + lane(); j < N; j += LANES)
+        EACH(int i = k; i <= j; i++) {
             T &b = x.a[i * PITCH + j];
             b = multiply_add(-(i == k ? T(1) : v[i]), x.w[j], b);
             b = multiply_add(-x.w[i], j == k ? T(1) : v[j], b);
@@ -75,7 +75,7 @@ __device__ inline void reflect_both_sides(Work &x, int k) {
 }
 
 __device__ inline void tridiagonalise(Work &x) {
-    for (int k = 0; k < N; k++) {
+    EACH(int k = 0; k < N; k++) {
         T *row = x.a + k * PITCH + k;
         if (k + 1 < N) make_reflector_together(row + 1, 1, N - k - 1, x.tau + k);
         if (lane() == 0) x.d[k] = row[0];
@@ -91,7 +91,7 @@ __device__ inline void tridiagonalise(Work &x) {
 __device__ inline bool find_block(Work &x, int &from, int &to) {
     bool ended = false;
     from = to = 0;
-    for (int i = N - 2; i >= 0; i--) {
+    EACH(int i = N - 2; i >= 0; i--) {
         const T small = product(fabs(x.d[i]) + fabs(x.d[i + 1]), UNIT);
         const bool counts = fabs(x.e[i]) > (small > FLOOR ? small : FLOOR);
         if (!counts) x.e[i] = 0;
@@ -110,13 +110,14 @@ __device__ inline T wilkinson_shift(T d, T e, T d_next) {
 
 /* The rotations of a sweep over rows from .. to. Where there are only two, they are done. */
 __device__ inline void find_rotations(Work &x, int from, int to) {
-    const T shift = wilkinson_shift(x.d[to - 1], x.e[to - 1], x.d[to]);
-    T c = 1, s = 1, p = 0, g = x.d[from] - shift, d = x.d[from];
-    for (int i = from; i < to; i++) {
+    const T shift = wilkinson_shift(pick(x.d, to - 1), pick(x.e, to - 1), pick(x.d, to));
+    T c = 1, s = 1, p = 0, d = pick(x.d, from), g = d - shift;
+    EACH(int i = FEW ? 0 : from; i < (FEW ? N - 1 : to); i++) {
+        if (FEW && (i < from || i >= to)) continue;
         const T e = x.e[i], next = x.d[i + 1], f = product(s, e), b = product(c, e);
         const T squares = multiply_add(g, g, product(f, f)), r = root(squares), back = product(r, reciprocal(squares));
         const bool rotates = squares > FLOOR_SQUARED;
-        if (i > from) x.e[i - 1] = r;
+        if (i > 0 && i > from) x.e[i - 1] = r;
         x.c[i] = c = rotates ? product(g, back) : T(1);
         x.s[i] = s = rotates ? product(f, back) : T(0);
         const T h = d - p, t = multiply_add(b + b, c, product(next - h, s));
@@ -125,8 +126,8 @@ __device__ inline void find_rotations(Work &x, int from, int to) {
         g = multiply_add(c, t, -b);
         d = next;
     }
-    x.d[to] = d - p;
-    x.e[to - 1] = to - from == 1 ? T(0) : g;
+    put(x.d, to, d - p);
+    put(x.e, to - 1, to - from == 1 ? T(0) : g);
 }
 
 /* d becomes w, V is rotated; the result: how many e_i are not negligible when the matrix is given up. */
@@ -146,7 +147,7 @@ __device__ inline int diagonalise(Work &x) {
         wait();
     }
     int left = 0;
-    for (int i = 0; i < N - 1; i++) left += x.e[i] != 0;
+    EACH(int i = 0; i < N - 1; i++) left += x.e[i] != 0;
     return left;
 }
 
@@ -155,18 +156,15 @@ __device__ inline int diagonalise(Work &x) {
 /* Column j times the sign that makes its largest element, the first of equals, positive; zeros are positive. */
 __device__ inline void store_column(const Work &x, int j, T *to, long long step) {
     T largest = x.a[j];
-    for (int i = 1; i < N; i++)
+    EACH(int i = 1; i < N; i++)
         if (fabs(x.a[i * PITCH + j]) > fabs(largest)) largest = x.a[i * PITCH + j];
-    for (int i = 0; i < N; i++) to[i * step] = (largest < 0 ? -x.a[i * PITCH + j] : x.a[i * PITCH + j]) + T(0);
+    EACH(int i = 0; i < N; i++) to[i * step] = (largest < 0 ? -x.a[i * PITCH + j] : x.a[i * PITCH + j]) + T(0);
 }
 
 static_assert(static_cast<int>(SMM_EIGH_w) == static_cast<int>(SMM_EIGVALSH_w), "EIGVALSH has the w of EIGH");
 
-extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    extern __shared__ __align__(16) T shared[];
-    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
-    if (q >= args.batch) return;
-    Work &x = reinterpret_cast<Work *>(shared)[threadIdx.x / LANES];
+/* Matrix q. */
+__device__ inline void run(Work &x, const smm_cuda_args &args, long long q) {
     const smm_cuda_operand &c = args.operand[SMM_C], &d = args.operand[SMM_EIGH_w], &infos = args.operand[SMM_INFO];
     T *to_c = VECTORS ? static_cast<T *>(c.data) + offset_of(args, c, q) : nullptr;
     T *to_d = static_cast<T *>(d.data) + offset_of(args, d, q);
@@ -176,23 +174,35 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const T scale = finite ? scale_for(largest) : T(1), back = reciprocal(scale);
     int info = 0;
     if (finite) {
-        for (int e = lane(); e < N * N && scale != 1; e += LANES)
+        EACH(int e = lane(); e < N * N && scale != 1; e += LANES)
             if (e / N <= e % N) x.a[e / N * PITCH + e % N] = product(x.a[e / N * PITCH + e % N], scale);
         wait();
         tridiagonalise(x);
         if (VECTORS) form_vectors<N, PITCH>(x.a, x.tau);
         info = diagonalise(x);
     }
-    for (int j = lane(); j < N; j += LANES) {
+    EACH(int j = lane(); j < N; j += LANES) {
         if (!finite || info) {
             to_d[j * d.row] = not_a_number();
-            for (int i = 0; i < N && VECTORS; i++) to_c[i * c.row + j * c.col] = not_a_number();
+            EACH(int i = 0; i < N && VECTORS; i++) to_c[i * c.row + j * c.col] = not_a_number();
             continue;
         }
         int place = 0; /* equal ones in the order in which they were found */
-        for (int i = 0; i < N; i++) place += x.d[i] < x.d[j] || (i < j && x.d[i] == x.d[j]);
+        EACH(int i = 0; i < N; i++) place += x.d[i] < x.d[j] || (i < j && x.d[i] == x.d[j]);
         to_d[place * d.row] = product(x.d[j], back) + T(0);
         if (VECTORS) store_column(x, j, to_c + place * c.col, c.row);
     }
     if (lane() == 0 && infos.data) static_cast<int *>(infos.data)[offset_of(args, infos, q)] = info;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) T shared[];
+    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
+    if (q >= args.batch) return;
+    if constexpr (FEW) {
+        Work x;
+        run(x, args, q);
+    } else {
+        run(reinterpret_cast<Work *>(shared)[threadIdx.x / LANES], args, q);
+    }
 }

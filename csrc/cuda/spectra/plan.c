@@ -1,10 +1,15 @@
 /* plan.c: whether the kernels of eigenvalues and singular values can run a problem, and in what grid. */
 #include "../plan.h"
 
+/* Whether a thread has a matrix in registers, as FEW of lanes.cuh. */
+static bool are_few(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    return x->lanes == 1 && p->m <= 4 && p->n <= 4;
+}
+
 /* Work of eigh_shared.cuh. */
 bool smm_eigh_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    grid->shared = grid->matrices * ((p->n * (p->n | 1) + 6 * p->n) * bytes_of(p) + 8);
+    if (!are_few(p, x)) grid->shared = grid->matrices * ((p->n * (p->n | 1) + 6 * p->n) * bytes_of(p) + 8);
     return true;
 }
 
@@ -12,7 +17,8 @@ void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
     const int rows = p->n > 16 ? 2 : 4; /* of a lane: as the tuner chose for most orders (H100, November 2026) */
     int lanes = 1;
     while (lanes * rows < p->n) lanes *= 2;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_shared, .lanes = lanes, .threads = 32};
+    const int threads = p->n <= 4 ? 128 : 32;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_shared, .lanes = lanes, .threads = threads};
 }
 
 /* Bytes of Work of svd_shared.cuh. */
@@ -24,12 +30,13 @@ static int svd_matrix_bytes(const smm_cuda_problem *p) {
 bool smm_svd_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     const bool serves = p->op == SMM_OP_SVD || p->op == SMM_OP_SVD_FULL || p->op == SMM_OP_SVDVALS;
     if (!serves || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    grid->shared = grid->matrices * svd_matrix_bytes(p);
+    if (!are_few(p, x)) grid->shared = grid->matrices * svd_matrix_bytes(p);
     return true;
 }
 
 void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const bool few = most(p->m, p->n) <= 4;
     int lanes = 1;
-    while (lanes < 16 && lanes < least(p->m, p->n)) lanes *= 2;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_shared, .lanes = lanes, .threads = 32};
+    while (!few && lanes < 16 && lanes < least(p->m, p->n)) lanes *= 2;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_shared, .lanes = lanes, .threads = few ? 128 : 32};
 }

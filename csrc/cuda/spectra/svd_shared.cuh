@@ -1,11 +1,11 @@
 /* svd_shared.cuh: A = U diag(s) Vt, or s only: of few rows or columns by one-sided Jacobi rotations of a triangular
  * factor (Hestenes, J. SIAM 6, 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), of others by Householder
- * bidiagonalisation and implicit QR (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965), in shared memory, as
- * csrc/kernels/svd_lanes.h and svd_bidiagonal.h explain.
+ * bidiagonalisation and implicit QR (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965), in shared memory, or of few
+ * rows in a thread's registers, as csrc/kernels/svd_lanes.h and svd_bidiagonal.h explain.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix. Of Jacobi's method each rotates a pair of rows at a
  * time; the pairs of a round have no row in common. Of the rest they take columns and rows by turns.
- * Shared memory: of each matrix what `Work` names.
+ * Shared memory: of each matrix what `Work` names; none where a thread has it in registers.
  * Operands: any that args.h can describe; A that is wider than tall is transposed. May overwrite A in place, matrix by
  * matrix: all of a matrix is read before anything of it is written.
  * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
@@ -35,7 +35,7 @@ struct Work {
     T s[N], tau[N]; /* squared lengths of columns, then singular values; of reflectors */
     int perm[N];    /* the column of A that column j of A P was */
 };
-static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
+static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 
 /* A. The largest magnitude, and whether all are finite, for all lanes. */
 __device__ inline bool load(Work &w, const smm_cuda_args &args, long long q, T &largest) {
@@ -44,42 +44,38 @@ __device__ inline bool load(Work &w, const smm_cuda_args &args, long long q, T &
     const long long row = WIDE ? a.col : a.row, col = WIDE ? a.row : a.col;
     bool finite = true;
     largest = 0;
-    for (int e = lane(); e < M * N; e += LANES) {
+    EACH(int e = lane(); e < M * N; e += LANES) {
         const T y = from[e / N * row + e % N * col];
         finite = finite && is_finite(y);
         if (fabs(y) > largest) largest = fabs(y);
         w.a[e] = y;
     }
-    for (int bits = LANES / 2; bits > 0; bits /= 2) {
-        const T y = __shfl_xor_sync(same_matrix(), largest, bits);
-        if (y > largest) largest = y;
-    }
-    return __all_sync(same_matrix(), finite);
+    return meet(largest, finite);
 }
 
 /* Where key j goes when keys descend and equal ones stay in order. */
 __device__ inline int place_of(const T *key, int j) {
     int place = 0;
-    for (int i = 0; i < N; i++) place += key[i] > key[j] || (i < j && key[i] == key[j]);
+    EACH(int i = 0; i < N; i++) place += key[i] > key[j] || (i < j && key[i] == key[j]);
     return place;
 }
 
 /* A P = Q R: the columns of A P are sorted by length. */
 __device__ inline void reduce(Work &w) {
-    for (int j = lane(); j < N; j += LANES) {
+    EACH(int j = lane(); j < N; j += LANES) {
         T squares = 0;
-        for (int i = 0; i < M; i++) squares = multiply_add(w.a[i * N + j], w.a[i * N + j], squares);
+        EACH(int i = 0; i < M; i++) squares = multiply_add(w.a[i * N + j], w.a[i * N + j], squares);
         w.s[j] = squares;
     }
     wait();
-    for (int j = lane(); j < N; j += LANES) {
+    EACH(int j = lane(); j < N; j += LANES) {
         const int place = place_of(w.s, j);
-        w.perm[place] = j;
-        for (int i = 0; i < M; i++) w.x[i * N + place] = w.a[i * N + j];
+        put(w.perm, place, j);
+        EACH(int i = 0; i < M; i++) put(w.x, i * N + place, w.a[i * N + j], i * N, N);
     }
     wait();
     factor_in_memory<M, N>(w.x, w.tau);
-    for (int e = lane(); e < N * N; e += LANES) w.r[e / N * PITCH + e % N] = e / N <= e % N ? w.x[e] : T(0);
+    EACH(int e = lane(); e < N * N; e += LANES) w.r[e / N * PITCH + e % N] = e / N <= e % N ? w.x[e] : T(0);
     wait();
 }
 
@@ -118,9 +114,9 @@ __device__ inline int orthogonalise(Work &w) {
     int rotated = 0;
     for (int sweep = 0; sweep < SWEEPS && N > 1; sweep++) {
         rotated = 0;
-        for (int round = 1; round <= N; round++) {
+        EACH(int round = 1; round <= N; round++) {
             const int r = round % N, first = (r + 1) / 2; /* so many have the sum r */
-            for (int t = lane(); t < (N + 1) / 2; t += LANES) {
+            EACH(int t = lane(); t < (N + 1) / 2; t += LANES) {
                 const int i = t < first ? t : r + 1 + t - first, j = t < first ? r - i : r + N - i;
                 if (i < j) rotated += rotate(w.r + i * PITCH, w.r + j * PITCH);
             }
@@ -158,37 +154,41 @@ __device__ inline void bidiagonalise(Work &w) {
 __device__ inline T length_of(T *x) {
     T squares = multiply_add(x[0], x[0], sum_of_squares(x, 1, N));
     if (squares >= SQUARES_LOW) return root(squares);
-    for (int k = 0; k < N; k++) x[k] = product(x[k], SCALE_UP);
+    EACH(int k = 0; k < N; k++) x[k] = product(x[k], SCALE_UP);
     squares = multiply_add(x[0], x[0], sum_of_squares(x, 1, N));
-    for (int k = 0; k < N; k++) x[k] = product(x[k], SCALE_DOWN);
+    EACH(int k = 0; k < N; k++) x[k] = product(x[k], SCALE_DOWN);
     return product(root(squares), SCALE_DOWN);
 }
 
 /* Singular values descend, and columns of V with them; or the rotated rows become columns of V P in that order, whose
  * QR gives V. Its largest elements, the first of equals, are positive. */
 __device__ inline void arrange(Work &w, T *to, long long step, T back) {
-    for (int j = lane(); j < N; j += LANES) w.s[j] = BY_JACOBI ? length_of(w.r + j * PITCH) : fabs(w.b.d[j]);
+    EACH(int j = lane(); j < N; j += LANES) w.s[j] = BY_JACOBI ? length_of(w.r + j * PITCH) : fabs(w.b.d[j]);
     wait();
-    for (int j = lane(); j < N; j += LANES) {
+    EACH(int j = lane(); j < N; j += LANES) {
         const int place = place_of(w.s, j);
         to[place * step] = product(w.s[j], back);
-        for (int i = 0; i < N && (BY_JACOBI || VECTORS); i++)
-            w.x[(BY_JACOBI ? w.perm[i] : i) * N + place] = w.r[BY_JACOBI ? j * PITCH + i : i * PITCH + j];
+        EACH(int i = 0; i < N && VECTORS; i++) {
+            const T y = w.r[BY_JACOBI ? j * PITCH + i : i * PITCH + j];
+            EACH(int row = 0; row < N && FEW; row++)
+                if (w.perm[i] == row) put(w.x, row * N + place, y, row * N, N);
+            if (!FEW) w.x[(BY_JACOBI ? w.perm[i] : i) * N + place] = y;
+        }
     }
     wait();
 }
 __device__ inline void form_small(Work &w, T *to, long long row, long long col) {
     if (BY_JACOBI) factor_in_memory<N, N>(w.x, w.tau);
-    for (int j = lane(); j < N; j += LANES) {
+    EACH(int j = lane(); j < N; j += LANES) {
         T *v = w.r + j;
         if (BY_JACOBI)
             form_column<N, N>(w.x, w.tau, j, v, PITCH);
         else
             for (int i = 0; i < N; i++) v[i * PITCH] = w.x[i * N + j];
         T largest = v[0];
-        for (int i = 1; i < N; i++)
+        EACH(int i = 1; i < N; i++)
             if (fabs(v[i * PITCH]) > fabs(largest)) largest = v[i * PITCH];
-        for (int i = 0; i < N; i++) {
+        EACH(int i = 0; i < N; i++) {
             v[i * PITCH] = (largest < 0 ? -v[i * PITCH] : v[i * PITCH]) + T(0);
             to[i * row + j * col] = v[i * PITCH];
         }
@@ -198,29 +198,29 @@ __device__ inline void form_small(Work &w, T *to, long long row, long long col) 
 
 /* Q of A V = Q R, with the signs that make the diagonal of R positive. */
 __device__ inline void form_large(Work &w, T *to, long long row, long long col) {
-    for (int e = lane(); e < M * N; e += LANES) {
+    EACH(int e = lane(); e < M * N; e += LANES) {
         const T *a = w.a + e / N * N, *v = w.r + e % N;
         T sum = product(a[0], v[0]);
-        for (int k = 1; k < N; k++) sum = multiply_add(a[k], v[k * PITCH], sum);
+        EACH(int k = 1; k < N; k++) sum = multiply_add(a[k], v[k * PITCH], sum);
         w.x[e] = sum;
     }
     wait();
     factor_in_memory<M, N>(w.x, w.tau);
-    for (int j = lane(); j < COLUMNS; j += LANES) {
-        T *u = to + j * col;
-        form_column<M, N>(w.x, w.tau, j, u, row);
-        if (j >= N) continue;
-        const bool negative = w.x[j * N + j] < 0;
-        for (int i = 0; i < M; i++) u[i * row] = (negative ? -u[i * row] : u[i * row]) + T(0);
+    EACH(int j = lane(); j < COLUMNS; j += LANES) {
+        T own[FEW ? M : 1], *const u = FEW ? own : to + j * col;
+        const long long step = FEW ? 1 : row;
+        form_column<M, N>(w.x, w.tau, j, u, step);
+        const bool negative = j < N && w.x[least(j, N - 1) * (N + 1)] < 0;
+        EACH(int i = 0; i < M && (FEW || j < N); i++) {
+            const T y = u[i * step];
+            to[i * row + j * col] = j < N ? (negative ? -y : y) + T(0) : y;
+        }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    extern __shared__ __align__(16) T shared[];
+/* Matrix q. */
+__device__ inline void run(Work &w, const smm_cuda_args &args, long long q) {
     constexpr int VALUES = VECTORS ? static_cast<int>(SMM_SVD_s) : static_cast<int>(SMM_SVDVALS_s);
-    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
-    if (q >= args.batch) return;
-    Work &w = reinterpret_cast<Work *>(shared)[threadIdx.x / LANES];
     const smm_cuda_operand &s = args.operand[VALUES], &infos = args.operand[SMM_INFO];
     const smm_cuda_operand &large = args.operand[WIDE ? SMM_SVD_vt : SMM_SVD_u];
     const smm_cuda_operand &small = args.operand[WIDE ? SMM_SVD_u : SMM_SVD_vt];
@@ -235,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const T scale = finite ? scale_for(largest) : T(1);
     int info = 0;
     if (finite) {
-        for (int e = lane(); e < M * N && scale != 1; e += LANES) w.a[e] = product(w.a[e], scale);
+        EACH(int e = lane(); e < M * N && scale != 1; e += LANES) w.a[e] = product(w.a[e], scale);
         wait();
         if constexpr (BY_JACOBI) {
             reduce(w);
@@ -257,4 +257,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
             to_large[e / COLUMNS * row + e % COLUMNS * col] = not_a_number();
     }
     if (lane() == 0 && infos.data) static_cast<int *>(infos.data)[offset_of(args, infos, q)] = info;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) T shared[];
+    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
+    if (q >= args.batch) return;
+    if constexpr (FEW) {
+        Work w;
+        run(w, args, q);
+    } else {
+        run(reinterpret_cast<Work *>(shared)[threadIdx.x / LANES], args, q);
+    }
 }

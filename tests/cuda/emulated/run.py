@@ -101,13 +101,15 @@ class OnDevice:
         }
 
 
-def shape_of(chance, name):
+def shape_of(chance, name, few):
     if OPS[name] == "MATMUL":
         m, k, n = (chance.randint(1, 36) for _ in "mkn")
         return chance.choice(((m, k, n), (n, n, n)))
     m = n = chance.choice((chance.randint(1, 12), chance.randint(9, 24), chance.randint(17, 32)))
+    if few:
+        m = n = chance.randint(1, 4)
     if name not in SQUARE and chance.random() < 0.5:
-        x = chance.randint(1, min(100, 1024 // n))
+        x = chance.randint(1, 4 if few else min(100, 1024 // n))
         m, n = (max(x, n), min(x, n)) if name in TALL else (min(x, n), max(x, n))
     if name.startswith(("qr", "svd")):
         return m, m if name == "qr_complete" else min(m, n), n
@@ -115,29 +117,30 @@ def shape_of(chance, name):
     return m, chance.choice((1, 1, 2, 3, 5, 16)) if with_columns else 1, n
 
 
-def parameters_of(chance, kernel, problem):
+def parameters_of(chance, kernel, problem, few):
     """Some that the kernel can run the problem with, or None."""
     names = _core.cuda_catalog()["kernels"][kernel]
     for _ in range(100):
         row = {"kernel": kernel, **{name: chance.choice(SPACE[name]) for name in names}}
+        row |= {"lanes": 1} if few else {}
         if _core.cuda_plan(problem, SHARED, row) is not None:
             return row
     return None
 
 
-def cases(chance, kernel):
-    """Every other one of flat operands, as some kernels want them."""
+def cases(chance, kernel, few):
+    """Every other one of flat operands, as some kernels want them. few: of up to four rows, a thread each."""
     anyhow = True
     family = kernel.partition("_")[0]
     served = [name for name, op in OPS.items() if op in SERVED.get(family, (family.upper(),))]
     while True:
         name = chance.choice(served)
         dtype = chance.choice(("f32", "f64"))
-        m, k, n = shape_of(chance, name)
+        m, k, n = shape_of(chance, name, few)
         one = kernel == "matmul_one"
         problem = {"op": OPS[name], "dtype": dtype, "m": m, "k": k, "n": n}
         problem |= {"source_b": int(one), "scaled": int(name == "gemm")}
-        row = parameters_of(chance, kernel, problem)
+        row = parameters_of(chance, kernel, problem, few)
         if row is None:
             continue
         anyhow = not anyhow
@@ -184,11 +187,13 @@ def main():
     parser.add_argument("kernel")
     parser.add_argument("--cases", type=int, default=6)
     parser.add_argument("--seed", default="0")
+    parser.add_argument("--few", action="store_true")
     arguments = parser.parse_args()
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
     _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
     chance = random.Random(f"{arguments.kernel} {arguments.seed}")
-    for number, (row, case) in zip(range(arguments.cases), cases(chance, arguments.kernel), strict=False):
+    endless = cases(chance, arguments.kernel, arguments.few)
+    for number, (row, case) in zip(range(arguments.cases), endless, strict=False):
         print(number, row, *case, flush=True)
         problem = case[1]
         _core.cuda_tune([{**problem, **row, "small": x} for x in (0, 1)])
