@@ -44,6 +44,7 @@ typedef struct smm_cuda_device {
     int arch;      /* 90 for sm_90 */
     int multiprocessors;
     int shared_memory; /* bytes that a block may use */
+    int integrated;    /* its memory is the host's */
     char name[96];
 } smm_cuda_device;
 
@@ -56,6 +57,10 @@ void smm_cuda_set_nvrtc_path(const char *path);
 smm_cuda_status smm_cuda_get_device(int ordinal, const smm_cuda_device **device);
 smm_cuda_status smm_cuda_device_of(const void *address, int *ordinal); /* the device whose memory that is */
 smm_cuda_status smm_cuda_check(int error, const char *what);
+smm_cuda_status smm_cuda_count(int *count);
+/* Make the device's context the current one of this thread, and undo that. */
+smm_cuda_status smm_cuda_enter(int ordinal, const smm_cuda_device **device, bool *pushed);
+void smm_cuda_leave(bool pushed);
 
 /* --- plan.c: from a problem to a kernel, its parameters and its grid --- */
 
@@ -159,6 +164,36 @@ bool smm_cuda_may_cache(const char *directory);
 smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
                                const smm_cuda_grid *grid, smm_cuda_cubin *cubin);
 void smm_cuda_free_cubin(smm_cuda_cubin *cubin);
+
+/* --- transfers.c: memory, streams, and copies between host and device --- */
+
+typedef enum smm_cuda_kind {
+    SMM_CUDA_STREAM,     /* which waits for no other */
+    SMM_CUDA_ON_DEVICE,  /* memory, allocated in the order of a stream */
+    SMM_CUDA_PINNED,     /* memory of the host, page-locked, which devices see, too */
+    SMM_CUDA_REGISTERED, /* existing memory of the host, page-locked until it is released */
+} smm_cuda_kind;
+
+typedef struct smm_cuda_resource {
+    smm_cuda_kind kind;
+    int device;
+    size_t bytes;
+    void *address; /* or the stream */
+    void *stream;  /* of memory on a device */
+} smm_cuda_resource;
+
+/* Fill in the address; that of registered memory is given. Resources are released in any order, but memory before its
+ * stream. */
+smm_cuda_status smm_cuda_acquire(smm_cuda_resource *resource);
+void smm_cuda_release(const smm_cuda_resource *resource);
+/* Enqueue a copy between any two memories. One of the host that is not page-locked may be waited for. */
+smm_cuda_status smm_cuda_copy(int device, void *to, const void *from, size_t bytes, void *stream);
+smm_cuda_status smm_cuda_wait(int device, void *stream);
+/* Whether all bytes are page-locked memory of the host; and where a device sees it. */
+smm_cuda_status smm_cuda_is_pinned(int device, const void *memory, size_t bytes, bool *pinned);
+smm_cuda_status smm_cuda_mapped(int device, void *memory, void **address);
+/* Copy within the host, by the threads of the pool. */
+void smm_cuda_copy_on_host(void *to, const void *from, size_t bytes);
 
 /* --- launch.c: calls --- */
 

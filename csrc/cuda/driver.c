@@ -150,7 +150,7 @@ smm_cuda_status smm_cuda_device_of(const void *address, int *ordinal) {
 }
 
 static smm_cuda_status open_device(int ordinal, smm_cuda_device *device) {
-    enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, SHARED_OPTIN = 97 }; /* CUdevice_attribute */
+    enum { MULTIPROCESSORS = 16, INTEGRATED = 18, MAJOR = 75, MINOR = 76, SHARED_OPTIN = 97 }; /* CUdevice_attribute */
     int count = 0, handle, major, minor;
     smm_cuda_status status = smm_cuda_check(driver.device_count(&count), "cuDeviceGetCount");
     if (status) return status;
@@ -164,6 +164,8 @@ static smm_cuda_status open_device(int ordinal, smm_cuda_device *device) {
         (status = smm_cuda_check(driver.device_attribute(&device->shared_memory, SHARED_OPTIN, handle),
                                  "cuDeviceGetAttribute")) ||
         (status = smm_cuda_check(driver.device_attribute(&device->multiprocessors, MULTIPROCESSORS, handle),
+                                 "cuDeviceGetAttribute")) ||
+        (status = smm_cuda_check(driver.device_attribute(&device->integrated, INTEGRATED, handle),
                                  "cuDeviceGetAttribute")) ||
         (status = smm_cuda_check(driver.device_name(device->name, sizeof device->name, handle), "cuDeviceGetName")))
         return status;
@@ -198,4 +200,24 @@ smm_cuda_status smm_cuda_get_device(int ordinal, const smm_cuda_device **device)
     pthread_mutex_unlock(&lock);
     if (!status) *device = &devices[ordinal];
     return status;
+}
+
+smm_cuda_status smm_cuda_enter(int ordinal, const smm_cuda_device **device, bool *pushed) {
+    void *current = NULL;
+    *pushed = false;
+    smm_cuda_status status = smm_cuda_get_device(ordinal, device);
+    if (status || (!driver.context_current(&current) && current == (*device)->context)) return status;
+    status = smm_cuda_check(driver.context_push((*device)->context), "cuCtxPushCurrent");
+    *pushed = !status;
+    return status;
+}
+
+void smm_cuda_leave(bool pushed) {
+    if (pushed) driver.context_pop(&(void *){NULL});
+}
+
+smm_cuda_status smm_cuda_count(int *count) {
+    const smm_cuda_functions *functions;
+    const smm_cuda_status status = smm_cuda_driver(&functions);
+    return status ? status : smm_cuda_check(functions->device_count(count), "cuDeviceGetCount");
 }

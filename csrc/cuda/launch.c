@@ -243,15 +243,6 @@ static smm_cuda_status find(const smm_cuda_device *device, const smm_cuda_proble
 
 /* --- launching --- */
 
-static smm_cuda_status enter(const smm_cuda_functions *driver, const smm_cuda_device *device, bool *pushed) {
-    void *current = NULL;
-    *pushed = false;
-    if (!driver->context_current(&current) && current == device->context) return SMM_CUDA_OK;
-    const smm_cuda_status status = smm_cuda_check(driver->context_push(device->context), "cuCtxPushCurrent");
-    *pushed = !status;
-    return status;
-}
-
 static smm_cuda_status prepare(const smm_call *call, const double number[], int ordinal, const smm_cuda_device *device,
                                smm_cuda_kernel *kernel, smm_cuda_args *args) {
     smm_cuda_problem problem;
@@ -271,10 +262,9 @@ static smm_cuda_status prepare(const smm_call *call, const double number[], int 
 static smm_cuda_status prepare_on(int ordinal, const smm_call *call, const double number[],
                                   const smm_cuda_problem *problem, smm_cuda_kernel *kernel, smm_cuda_args *args) {
     const smm_cuda_device *device;
-    const smm_cuda_functions *driver;
     bool pushed;
-    smm_cuda_status status = smm_cuda_get_device(ordinal, &device);
-    if (status || (status = smm_cuda_driver(&driver)) || (status = enter(driver, device, &pushed))) return status;
+    smm_cuda_status status = smm_cuda_enter(ordinal, &device, &pushed);
+    if (status) return status;
     if (call)
         status = prepare(call, number, ordinal, device, kernel, args);
     else {
@@ -283,7 +273,7 @@ static smm_cuda_status prepare_on(int ordinal, const smm_call *call, const doubl
         its.arch = device->arch;
         status = find(device, &its, kernel);
     }
-    if (pushed) driver->context_pop(&(void *){NULL});
+    smm_cuda_leave(pushed);
     return status;
 }
 
@@ -319,10 +309,10 @@ smm_cuda_status smm_cuda_run(const smm_call *call, const double number[], int or
     smm_cuda_kernel kernel;
     smm_cuda_args args;
     bool pushed;
-    smm_cuda_status status = smm_cuda_get_device(ordinal, &device);
-    if (status || (status = smm_cuda_driver(&driver)) || (status = enter(driver, device, &pushed))) return status;
+    smm_cuda_status status = smm_cuda_driver(&driver);
+    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
     status = prepare(call, number, ordinal, device, &kernel, &args);
     if (!status) status = launch(driver, device, &kernel, &args, stream);
-    if (pushed) driver->context_pop(&(void *){NULL});
+    smm_cuda_leave(pushed);
     return status;
 }

@@ -76,12 +76,22 @@ static PyObject *results_of(PyArrayObject *objects[], const smm_signature *s, Py
     return smm_pack(outputs + s->inputs, s->operands - s->inputs);
 }
 
+static _Thread_local bool offloading;
+
+PyObject *smm_set_offloading(PyObject *Py_UNUSED(module), PyObject *x) {
+    const int is_on = PyObject_IsTrue(x);
+    if (is_on < 0) return NULL;
+    offloading = is_on;
+    Py_RETURN_NONE;
+}
+
 /* direct(*inputs, *outputs): outputs may be None or missing. An info that is missing is None if it is 0 everywhere. */
 static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
     const smm_signature *s = smm_signature_of(g);
     if (nargs < s->inputs || nargs > s->operands) Py_RETURN_NOTIMPLEMENTED;
     if (!PyArray_CheckExact(args[0])) return smm_device_direct(ufunc, args, nargs);
+    if (offloading) Py_RETURN_NOTIMPLEMENTED;
     const int dtype = smm_dtype_of_numpy(PyArray_TYPE((PyArrayObject *)args[0]));
     if (dtype < 0 || !smm_takes(g->op, (smm_dtype)dtype)) Py_RETURN_NOTIMPLEMENTED;
 

@@ -74,6 +74,8 @@ int smm_add_numa(PyObject *module);
 
 /* direct.c: a gufunc's way past NumPy's machinery, as a function object. */
 PyObject *smm_direct_function(PyObject *ufunc);
+/* set_offloading(x): whether this thread's calls on arrays of the host are declined, since a device is to take them. */
+PyObject *smm_set_offloading(PyObject *module, PyObject *x);
 /* One output, or a tuple of them; takes the references. NULL, with an exception, if there is none or one is NULL. */
 PyObject *smm_pack(PyObject *outputs[], int count);
 

@@ -322,6 +322,8 @@ static PyMethodDef methods[] = {
     {"reference", (PyCFunction)(void (*)(void))reference, METH_VARARGS | METH_KEYWORDS,
      "reference(function, /, *args, **kwargs)\n--\n\n"
      "function(*args, **kwargs) computed by the plain reference kernels."},
+    {"set_offloading", smm_set_offloading, METH_O,
+     "set_offloading(x, /)\n--\n\nWhether this thread's direct paths decline arrays of the host."},
     {"add_bfloat16", smm_add_bfloat16, METH_O,
      "add_bfloat16(dtype, /)\n--\n\nHave the gufuncs take ml_dtypes.bfloat16; to be called once."},
     {NULL, NULL, 0, NULL},

@@ -5,7 +5,9 @@
  * block in turns, in descending order if EMULATED_ORDER says so. What a GPU does not forgive ends the process and says
  * why: addresses that are not aligned, copies that nobody waited for, writes beyond a block's shared memory, exchanges
  * in different lines of the text, and threads that wait for ever. EMULATED_HEADERS is this folder, EMULATED_FOLDER one
- * for what is compiled, EMULATED_CC the compute capability, EMULATED_NAME what the device is called. */
+ * for what is compiled, EMULATED_CC the compute capability, EMULATED_NAME what the device is called, EMULATED_DEVICES
+ * how many there are, EMULATED_MEMORY the bytes that each has. The kernels of all streams run when they are launched.
+ */
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <ucontext.h>
@@ -16,6 +18,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -156,6 +159,47 @@ static void run_block(unsigned count, unsigned shared) {
 
 /* --- the driver --- */
 
+/* What exists, by address, and the call that fails, if one shall: counted are those that may. */
+struct Memory {
+    size_t bytes;
+    int device;
+    bool pinned;
+};
+static std::mutex guard;
+static std::map<unsigned long long, Memory> memories;
+static int streams;
+static long calls, fails_at = -1;
+static int fails_with;
+static thread_local std::vector<void *> contexts;
+
+extern "C" {
+/* Have call number `at` from now on fail with an error; -1: none. */
+void emulated_fail_at(long at, int error) {
+    const std::lock_guard<std::mutex> held(guard);
+    calls = 0, fails_at = at, fails_with = error;
+}
+long emulated_calls() { return calls; }
+/* Memories and streams that were not released. */
+long emulated_live() { return long(memories.size()) + streams; }
+}
+static int failing() {
+    const std::lock_guard<std::mutex> held(guard);
+    return calls++ == fails_at ? fails_with : 0;
+}
+static const Memory *memory_at(unsigned long long address) {
+    auto next = memories.upper_bound(address);
+    if (next == memories.begin()) return nullptr;
+    --next;
+    return address < next->first + next->second.bytes ? &next->second : nullptr;
+}
+static int current_device() { return contexts.empty() ? 0 : int(reinterpret_cast<intptr_t>(contexts.back())) - 1; }
+static int add_memory(void *memory, size_t bytes, bool pinned) {
+    if (!memory) return 2;
+    memories[reinterpret_cast<unsigned long long>(memory)] = {bytes, current_device(), pinned};
+    return 0;
+}
+static void *new_memory(size_t bytes) { return aligned_alloc(256, (bytes + 255) / 256 * 256); }
+
 /* Those with an answer of their own, below, get another name in the list of all. */
 #define cuDriverGetVersion other_version
 #define cuDeviceGetCount other_count
@@ -168,8 +212,21 @@ static void run_block(unsigned count, unsigned shared) {
 #define cuLaunchKernel other_launch
 #define cuMemAllocAsync other_allocate
 #define cuMemFreeAsync other_release
+#define cuDeviceGet other_cuDeviceGet
+#define cuDevicePrimaryCtxRetain other_cuDevicePrimaryCtxRetain
+#define cuCtxGetCurrent other_cuCtxGetCurrent
+#define cuCtxPushCurrent_v2 other_cuCtxPushCurrent_v2
+#define cuCtxPopCurrent_v2 other_cuCtxPopCurrent_v2
+#define cuMemHostAlloc other_cuMemHostAlloc
+#define cuMemFreeHost other_cuMemFreeHost
+#define cuMemHostRegister_v2 other_cuMemHostRegister_v2
+#define cuMemHostUnregister other_cuMemHostUnregister
+#define cuMemHostGetDevicePointer_v2 other_cuMemHostGetDevicePointer_v2
+#define cuMemcpyAsync other_cuMemcpyAsync
+#define cuStreamCreate other_cuStreamCreate
+#define cuStreamDestroy_v2 other_cuStreamDestroy_v2
 #define SMM_CUDA_FUNCTION(symbol, name, parameters) \
-    extern "C" int symbol parameters { return 0; }
+    extern "C" int symbol parameters { return failing(); }
 #include "../../../csrc/cuda/functions.def"
 #undef SMM_CUDA_FUNCTION
 #undef cuDriverGetVersion
@@ -183,6 +240,19 @@ static void run_block(unsigned count, unsigned shared) {
 #undef cuLaunchKernel
 #undef cuMemAllocAsync
 #undef cuMemFreeAsync
+#undef cuDeviceGet
+#undef cuDevicePrimaryCtxRetain
+#undef cuCtxGetCurrent
+#undef cuCtxPushCurrent_v2
+#undef cuCtxPopCurrent_v2
+#undef cuMemHostAlloc
+#undef cuMemFreeHost
+#undef cuMemHostRegister_v2
+#undef cuMemHostUnregister
+#undef cuMemHostGetDevicePointer_v2
+#undef cuMemcpyAsync
+#undef cuStreamCreate
+#undef cuStreamDestroy_v2
 
 static int compute_capability() { return atoi(setting("EMULATED_CC", "90")); }
 
@@ -192,55 +262,143 @@ int cuDriverGetVersion(int *version) {
     return 0;
 }
 int cuDeviceGetCount(int *count) {
-    *count = 1;
-    return 0;
+    *count = atoi(setting("EMULATED_DEVICES", "1"));
+    return failing();
 }
 int cuDeviceGetName(char *name, int length, int) {
     snprintf(name, length, "%s", setting("EMULATED_NAME", "emulated GPU"));
-    return 0;
+    return failing();
 }
 int cuDeviceGetAttribute(int *value, int attribute, int) {
-    enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76 };
+    enum { MULTIPROCESSORS = 16, INTEGRATED = 18, MAJOR = 75, MINOR = 76 };
     const int capability = compute_capability();
     *value = attribute == MULTIPROCESSORS ? 2
+             : attribute == INTEGRATED    ? atoi(setting("EMULATED_INTEGRATED", "0"))
              : attribute == MAJOR         ? capability / 10
              : attribute == MINOR         ? capability % 10
                                           : int{SHARED};
+    return failing();
+}
+int cuDeviceGet(int *device, int ordinal) {
+    *device = ordinal;
+    return failing();
+}
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+    *context = reinterpret_cast<void *>(static_cast<intptr_t>(device) + 1);
+    return failing();
+}
+int cuCtxGetCurrent(void **context) {
+    *context = contexts.empty() ? nullptr : contexts.back();
+    return failing();
+}
+int cuCtxPushCurrent_v2(void *context) {
+    if (const int error = failing()) return error;
+    contexts.push_back(context);
     return 0;
 }
-int cuPointerGetAttribute(void *value, int, unsigned long long) {
-    *static_cast<int *>(value) = 0;
+int cuCtxPopCurrent_v2(void **context) {
+    *context = contexts.back();
+    contexts.pop_back();
+    return 0;
+}
+/* Of memory that nobody allocated, which tests pass as a device's, all but its kind is known. */
+int cuPointerGetAttribute(void *value, int attribute, unsigned long long pointer) {
+    enum { MEMORY_TYPE = 2, HOST = 1, DEVICE = 2 };
+    if (const int error = failing()) return error;
+    const std::lock_guard<std::mutex> held(guard);
+    const Memory *memory = memory_at(pointer);
+    if (attribute == MEMORY_TYPE && !memory) return 1;
+    *static_cast<int *>(value) = attribute == MEMORY_TYPE ? (memory->pinned ? HOST : DEVICE)
+                                 : memory                 ? memory->device
+                                                          : 0;
     return 0;
 }
 /* An image is the path of a library. */
 int cuModuleLoadData(void **module, const void *image) {
+    if (const int error = failing()) return error;
     *module = dlopen(static_cast<const char *>(image), RTLD_NOW | RTLD_LOCAL);
     if (!*module) fprintf(stderr, "%s\n", dlerror());
     return *module ? 0 : 200;
 }
 int cuModuleGetFunction(void **function, void *module, const char *name) {
     *function = dlsym(module, name);
-    return *function ? 0 : 500;
+    return *function ? failing() : 500;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *, int, size_t) {
     *blocks = 1;
-    return 0;
+    return failing();
 }
 int cuLaunchKernel(void *function, unsigned grid, unsigned, unsigned, unsigned count, unsigned, unsigned,
                    unsigned shared, void *, void **given, void **) {
+    static std::mutex one_at_a_time;
+    if (const int error = failing()) return error;
+    const std::lock_guard<std::mutex> held(one_at_a_time);
     kernel = reinterpret_cast<void (*)(smm_cuda_args)>(function);
     arguments = static_cast<const smm_cuda_args *>(given[0]);
     gridDim.x = grid;
     for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++) run_block(count, shared);
     return 0;
 }
+/* A device has EMULATED_MEMORY bytes. */
 int cuMemAllocAsync(unsigned long long *pointer, size_t bytes, void *) {
-    void *const memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (const int error = failing()) return error;
+    const std::lock_guard<std::mutex> held(guard);
+    size_t used = bytes;
+    for (const auto &memory : memories)
+        if (!memory.second.pinned && memory.second.device == current_device()) used += memory.second.bytes;
+    if (used > strtoull(setting("EMULATED_MEMORY", "99000000000"), nullptr, 10)) return 2;
+    void *const memory = new_memory(bytes);
     *pointer = reinterpret_cast<unsigned long long>(memory);
-    return memory ? 0 : 2;
+    return add_memory(memory, bytes, false);
+}
+static int forget(unsigned long long pointer) {
+    const std::lock_guard<std::mutex> held(guard);
+    if (!memories.erase(pointer)) emulated_fail("memory is released that does not exist");
+    return 0;
 }
 int cuMemFreeAsync(unsigned long long pointer, void *) {
+    forget(pointer);
     free(reinterpret_cast<void *>(pointer));
+    return 0;
+}
+int cuMemHostAlloc(void **pointer, size_t bytes, unsigned) {
+    if (const int error = failing()) return error;
+    const std::lock_guard<std::mutex> held(guard);
+    return add_memory(*pointer = new_memory(bytes), bytes, true);
+}
+int cuMemFreeHost(void *pointer) {
+    forget(reinterpret_cast<unsigned long long>(pointer));
+    free(pointer);
+    return 0;
+}
+int cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned) {
+    enum { ALREADY_REGISTERED = 712 };
+    if (const int error = failing()) return error;
+    const std::lock_guard<std::mutex> held(guard);
+    return memory_at(reinterpret_cast<unsigned long long>(pointer)) ? int{ALREADY_REGISTERED}
+                                                                    : add_memory(pointer, bytes, true);
+}
+int cuMemHostUnregister(void *pointer) { return forget(reinterpret_cast<unsigned long long>(pointer)); }
+int cuMemHostGetDevicePointer_v2(unsigned long long *address, void *pointer, unsigned) {
+    *address = reinterpret_cast<unsigned long long>(pointer);
+    return failing();
+}
+int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t bytes, void *) {
+    if (const int error = failing()) return error;
+    memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes);
+    return 0;
+}
+int cuStreamCreate(void **stream, unsigned) {
+    static intptr_t number = 1000;
+    if (const int error = failing()) return error;
+    const std::lock_guard<std::mutex> held(guard);
+    *stream = reinterpret_cast<void *>(++number);
+    streams++;
+    return 0;
+}
+int cuStreamDestroy_v2(void *) {
+    const std::lock_guard<std::mutex> held(guard);
+    streams--;
     return 0;
 }
 }

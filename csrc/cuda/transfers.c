@@ -1,0 +1,125 @@
+/* transfers.c: memory, streams, and copies between host and device. It knows nothing of arrays. */
+#include <pthread.h>
+#include <string.h>
+
+#include "../core.h"
+#include "cuda.h"
+
+static smm_cuda_status acquire(const smm_cuda_functions *driver, smm_cuda_resource *x) {
+    enum { NON_BLOCKING = 1, PORTABLE_AND_MAPPED = 3 };
+    unsigned long long address = 0;
+    smm_cuda_status status;
+    switch (x->kind) {
+    case SMM_CUDA_STREAM: return smm_cuda_check(driver->stream_create(&x->address, NON_BLOCKING), "cuStreamCreate");
+    case SMM_CUDA_ON_DEVICE:
+        status = smm_cuda_check(driver->allocate(&address, x->bytes, x->stream), "cuMemAllocAsync");
+        x->address = (void *)(uintptr_t)address;
+        return status;
+    case SMM_CUDA_PINNED:
+        return smm_cuda_check(driver->host_allocate(&x->address, x->bytes, PORTABLE_AND_MAPPED), "cuMemHostAlloc");
+    default:
+        return smm_cuda_check(driver->host_register(x->address, x->bytes, PORTABLE_AND_MAPPED), "cuMemHostRegister");
+    }
+}
+
+smm_cuda_status smm_cuda_acquire(smm_cuda_resource *x) {
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *device;
+    bool pushed;
+    smm_cuda_status status = smm_cuda_driver(&driver);
+    if (status || (status = smm_cuda_enter(x->device, &device, &pushed))) return status;
+    status = acquire(driver, x);
+    smm_cuda_leave(pushed);
+    return status;
+}
+
+void smm_cuda_release(const smm_cuda_resource *x) {
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *device;
+    bool pushed;
+    if (smm_cuda_driver(&driver)) return;
+    (void)smm_cuda_enter(x->device, &device, &pushed); /* the driver knows whose it is; a context may spare it work */
+    switch (x->kind) {
+    case SMM_CUDA_STREAM: driver->stream_destroy(x->address); break;
+    case SMM_CUDA_ON_DEVICE: driver->release((uintptr_t)x->address, x->stream); break;
+    case SMM_CUDA_PINNED: driver->host_release(x->address); break;
+    default: driver->host_unregister(x->address);
+    }
+    smm_cuda_leave(pushed);
+}
+
+smm_cuda_status smm_cuda_copy(int ordinal, void *to, const void *from, size_t bytes, void *stream) {
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *device;
+    bool pushed;
+    smm_cuda_status status = smm_cuda_driver(&driver);
+    if (!bytes || status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
+    status = smm_cuda_check(driver->copy((uintptr_t)to, (uintptr_t)from, bytes, stream), "cuMemcpyAsync");
+    smm_cuda_leave(pushed);
+    return status;
+}
+
+smm_cuda_status smm_cuda_wait(int ordinal, void *stream) {
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *device;
+    bool pushed;
+    smm_cuda_status status = smm_cuda_driver(&driver);
+    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
+    status = smm_cuda_check(driver->stream_synchronize(stream), "cuStreamSynchronize");
+    smm_cuda_leave(pushed);
+    return status;
+}
+
+smm_cuda_status smm_cuda_is_pinned(int ordinal, const void *memory, size_t bytes, bool *pinned) {
+    enum { MEMORY_TYPE = 2, HOST = 1 };
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *device;
+    unsigned first = 0, last = 0;
+    bool pushed;
+    smm_cuda_status status = smm_cuda_driver(&driver);
+    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
+    /* of memory that it does not know the driver says nothing */
+    *pinned = bytes && !driver->pointer_attribute(&first, MEMORY_TYPE, (uintptr_t)memory) && first == HOST &&
+              !driver->pointer_attribute(&last, MEMORY_TYPE, (uintptr_t)memory + bytes - 1) && last == HOST;
+    smm_cuda_leave(pushed);
+    return SMM_CUDA_OK;
+}
+
+smm_cuda_status smm_cuda_mapped(int ordinal, void *memory, void **address) {
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *device;
+    unsigned long long its = 0;
+    bool pushed;
+    smm_cuda_status status = smm_cuda_driver(&driver);
+    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
+    status = smm_cuda_check(driver->host_address(&its, memory, 0), "cuMemHostGetDevicePointer");
+    *address = (void *)(uintptr_t)its;
+    smm_cuda_leave(pushed);
+    return status;
+}
+
+/* --- within the host --- */
+
+enum { PIECE = 128 << 10 }; /* bytes that a thread copies at once */
+
+typedef struct host_copy {
+    char *to;
+    const char *from;
+    size_t bytes;
+} host_copy;
+
+static bool copy_pieces(void *context, intptr_t first, intptr_t last) {
+    const host_copy *x = context;
+    const size_t begin = (size_t)first * PIECE, end = (size_t)last * PIECE;
+    memcpy(x->to + begin, x->from + begin, (end < x->bytes ? end : x->bytes) - begin);
+    return true;
+}
+
+void smm_cuda_copy_on_host(void *to, const void *from, size_t bytes) {
+    /* One at a time: who finds the pool in use would copy alone, and slower than if it had waited. */
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    host_copy x = {to, from, bytes};
+    pthread_mutex_lock(&one_at_a_time);
+    smm_parallel_for((intptr_t)((bytes + PIECE - 1) / PIECE), 1, smm_get_num_threads(), copy_pieces, &x, NULL);
+    pthread_mutex_unlock(&one_at_a_time);
+}
