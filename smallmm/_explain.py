@@ -15,6 +15,7 @@ from ._adapters import on_device
 from ._arrays import as_numpy
 from ._catalog import FUNCTIONS
 from ._errors import LinAlgError, shown
+from ._offloading import current
 from ._structured import found_in
 
 # Functions without a gufunc that the core explains, too. They are imported when asked for.
@@ -99,7 +100,7 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     Returns
     -------
     Explanation
-        A named tuple; print it for a summary.
+        A named tuple; print it for a summary. Of calls that are offloaded: `smallmm.cuda.OffloadExplanation`.
 
     Raises
     ------
@@ -116,8 +117,10 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     >>> smallmm.explain("batched_matmul", np.ones((1000, 4, 4)), np.ones((4, 4))).matrices
     1000
     """
-    if hasattr(op, "explain"):  # a fused function
-        return op.explain(*arrays, **kwargs)
+    if hasattr(op, "explain"):  # a fused function, or `offload`
+        return op.explain(*arrays, out=out, **kwargs)
+    if (settings := current()) is not None:
+        return settings.explain(op, arrays, out, kwargs)  # type: ignore[return-value]
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
     names = [*FUNCTIONS, *_OTHERS]
     if name not in names:

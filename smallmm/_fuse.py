@@ -30,6 +30,7 @@ from ._fused_arrays import (
     wants_gradient,
 )
 from ._in_graph import call_in_graph, object_in_graph
+from ._offloading import current
 from ._record import BOOL, FLOATS, Record
 from ._shapes import broadcast_shapes
 from ._symbols import Symbol, record_of
@@ -111,7 +112,7 @@ class Fused:
 
     def __call__(self, *arrays: Any, out: Any = None, **options: Any) -> Any:
         last = self._last
-        if last is not None and out is None and not options:
+        if last is not None and out is None and not options and current() is None:
             answer = last[0](*arrays)
             if answer is not NotImplemented and not answer[1]:
                 return last[1].make(answer[0])
@@ -134,8 +135,11 @@ class Fused:
         plan, results, info, _ = self._run(arrays, out, options)
         return plan.make(results), info
 
-    def explain(self, *arrays: Any, **options: Any) -> FusedExplanation:
-        """How a call with these arrays would run: steps, tile, temporaries, traffic. Nothing is computed."""
+    def explain(self, *arrays: Any, out: Any = None, **options: Any) -> Any:
+        """How a call with these arrays would run: steps, tile, temporaries, traffic. Nothing is computed, and
+        `out` does not matter. A `FusedExplanation`; where calls are offloaded, an `OffloadExplanation`."""
+        if (settings := current()) is not None:
+            return settings.explain(self, arrays, out, options)
         operands = self._operands(arrays)
         plan = self._plan(operands, options)
         batch = self._batch(operands)
@@ -323,6 +327,8 @@ class Fused:
 
     def _program_for(self, plan: _Plan, operands: list[Any]) -> tuple[Any, str]:
         """The program, or None and why there is none."""
+        if current() is not None:
+            return None, "the calls of its steps are offloaded"
         for name, x in zip(self._names, operands, strict=True):
             if on_device(x):
                 return None, "arrays on a device are not fused yet"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from importlib import import_module
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,43 @@ from ._shapes import has_kernel
 if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm does
     from pathlib import Path
 
-__all__ = ["CudaUnavailableError", "cache_directory", "device_name", "is_available", "warmup"]
+    from ._offload import OffloadExplanation, empty_cache, offload, offloading
+    from ._transfers import DeviceArray, copy, empty_pinned, pin, to_device, to_host
+
+__all__ = [
+    "CudaUnavailableError",
+    "DeviceArray",
+    "OffloadExplanation",
+    "cache_directory",
+    "copy",
+    "device_name",
+    "empty_cache",
+    "empty_pinned",
+    "is_available",
+    "offload",
+    "offloading",
+    "pin",
+    "to_device",
+    "to_host",
+    "warmup",
+]
+
+# Imported when first asked for: they would add to every import.
+_LATER = {
+    "_offload": ("OffloadExplanation", "empty_cache", "offload", "offloading"),
+    "_transfers": ("DeviceArray", "copy", "empty_pinned", "pin", "to_device", "to_host"),
+}
+
+if not TYPE_CHECKING:  # for a type checker every name would exist
+
+    def __getattr__(name):
+        for module, names in _LATER.items():
+            if name in names:
+                loaded = import_module(f".{module}", __package__)
+                globals().update({each: getattr(loaded, each) for each in names})
+                return globals()[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 # The largest order of a product with kernels; beyond it the array's own library multiplies.
 LARGEST = _core.limits["cuda_product_order"]
@@ -129,7 +166,7 @@ def warmup(
     columns = operation == "MATMUL" or operation.startswith("QR")
     sizes = [_sizes(shape, columns) for shape in _list("shapes", shapes)]
     for m, k, n in sizes:
-        if not _has_kernel(operation, m, k, n):
+        if not has_kernel_for(operation, m, k, n):
             raise ValueError(f"warmup: no kernel takes {op} of {(m, k, n)}")
     placed = _as_kernels_see(operation, layout)
     problems = [
@@ -165,7 +202,8 @@ def _sizes(shape: Any, columns: bool) -> tuple[int, int, int]:
         raise TypeError(f"warmup: a shape is {shown(shape)}; expected (m, k, n) or n") from None
 
 
-def _has_kernel(operation: str, m: int, k: int, n: int) -> bool:
+def has_kernel_for(operation: str, m: int, k: int, n: int) -> bool:
+    """Whether there is a kernel of an operation for such matrices."""
     if min(m, k, n) < 1 or _core.operations[operation][0][0] != "a":  # but diagonals of A
         return False
     return max(m, k, n) <= LARGEST if operation == "MATMUL" else has_kernel(m, n)

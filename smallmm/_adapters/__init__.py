@@ -11,6 +11,7 @@ import numpy as np
 from .base import Library, on_device, type_name
 from .cupy import CuPy
 from .dask import Dask
+from .device_array import DeviceArrays
 from .dlpack import DLPack, is_foreign
 from .jax import Jax
 from .numba import Numba
@@ -32,6 +33,7 @@ LIBRARIES: dict[str, type[Library]] = {
     "numpy": NumPy,
     "pandas": Pandas,
     "smallmm": Own,
+    "smallmm.cuda": DeviceArrays,
     "torch": Torch,
 }
 _NUMPY = NumPy("numpy")
@@ -49,7 +51,7 @@ def library_of(x: Any) -> Library:
 
 @lru_cache(maxsize=256)  # the types of a process, which may make new ones for ever
 def _known_library(kind: type) -> Library | None:
-    names = (name for base in kind.__mro__ for name in _packages(base))
+    names = (name for base in kind.__mro__ for name in reversed(_packages(base)))
     return next((LIBRARIES[name](name) for name in names if name in LIBRARIES), None)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
+
 Call = Callable[..., Any]
 
 CUDA = 2  # DLPack's number
@@ -122,6 +124,25 @@ class Device:
     @property
     def namespace(self) -> ModuleType:
         raise TypeError(f"arrays of {self.name} have no array API namespace for this")
+
+
+class BareDevice(Device):
+    """Arrays that have no operations of their own."""
+
+    def astype(self, x: Any, dtype: str) -> Any:
+        raise TypeError(
+            f"{self.name} converts no arrays on a device: {x.dtype} to {dtype}; pass arrays of one dtype, "
+            "float32 or float64"
+        )
+
+    def narrowed(self, pivots: Any) -> Any:
+        return self.astype(pivots, "int32")
+
+    def matmul(self, x: Any, y: Any) -> Any:
+        raise NotImplementedError(
+            f"no kernel takes orders above {_core.limits['cuda_product_order']}, and {self.name} has no "
+            "product of its own on a device"
+        )
 
 
 def on_device(x: Any) -> bool:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import cuda
-from .base import Device
+from .base import BareDevice
 from .numpy import NumPy
 
 
@@ -17,10 +16,10 @@ class Numba(NumPy):
         return x.copy_to_host()
 
     def on(self, x: Any, device: int) -> NumbaDevice:
-        return NumbaDevice(self.name, device)
+        return NumbaDevice("Numba", device)
 
 
-class NumbaDevice(Device):
+class NumbaDevice(BareDevice):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         from numba import cuda as numba_cuda
 
@@ -32,17 +31,3 @@ class NumbaDevice(Device):
 
         with numba_cuda.gpus[self.device]:
             return numba_cuda.to_device(x)
-
-    def astype(self, x: Any, dtype: str) -> Any:
-        raise TypeError(
-            f"Numba converts no arrays on a device: {x.dtype} to {dtype}; pass arrays of one dtype, "
-            "float32 or float64"
-        )
-
-    def narrowed(self, pivots: Any) -> Any:
-        return self.astype(pivots, "int32")
-
-    def matmul(self, x: Any, y: Any) -> Any:
-        raise NotImplementedError(
-            f"no kernel takes orders above {cuda.LARGEST}, and Numba has no product of its own"
-        )

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _lapack
 from .._errors import explain_failure, explain_pivots
+from .._offloading import current, offloaded
 from .._shapes import NUMPYS, core_dimensions, meet, narrow_dtype
 from .base import Library, overrides_ufuncs
 
@@ -35,7 +36,14 @@ class NumPy(Library):
         try:
             if pivots is not None:
                 operands["pivots"] = _narrowed(pivots)
-            results = _computed(gufunc, operands, targets, kwargs)
+            results = NotImplemented
+            if (settings := current()) is not None:
+                results = settings.call(op, gufunc, operands, targets, kwargs)
+                if results is NotImplemented:
+                    with offloaded(None):
+                        return self.call(op, gufunc, operands, outs, kwargs)
+            if results is NotImplemented:
+                results = _computed(gufunc, operands, targets, kwargs)
         except (OverflowError, TypeError, ValueError):
             explanation = explain_failure(op, gufunc, operands, targets, kwargs)
             if explanation is None and pivots is not None:

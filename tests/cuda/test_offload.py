@@ -1,0 +1,89 @@
+"""Host arrays through the GPU: emulated (emulated/offload.py), or a real one. Without one, what is said."""
+
+import numpy as np
+import pytest
+
+import smallmm
+from smallmm import _core, cuda
+
+
+@pytest.mark.parametrize(
+    ("part", "settings"),
+    [
+        ("results", {}),
+        ("failures", {}),
+        ("memory", {"EMULATED_DEVICES": 2, "EMULATED_MEMORY": 20_000}),
+    ],
+)
+def test_emulated(emulated, part, settings):
+    done = emulated("offload.py", part, **settings)
+    assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])
+
+
+def test_without_gpu(run_python):
+    """A clear error from both; plans need no device; nothing remains switched on."""
+    code = """
+        import numpy as np, smallmm
+        from smallmm import cuda
+        a = np.ones((5, 3, 3))
+        for call in (lambda: cuda.offload(smallmm.det, a), lambda: cuda.offloading().__enter__()):
+            try:
+                call()
+            except smallmm.CudaUnavailableError as error:
+                assert "no CUDA driver" in str(error) or "finds no usable GPU" in str(error), error
+            else:
+                raise SystemExit("no error")
+        plan = smallmm.explain(cuda.offload, smallmm.matmul, a, a)
+        assert (plan.bytes_up, plan.bytes_down) == (a.nbytes, a.nbytes)
+        assert np.array_equal(smallmm.det(a), np.zeros(5))
+    """
+    run_python(code, {"CUDA_VISIBLE_DEVICES": ""})
+
+
+def test_explanation(monkeypatch):
+    """Costs follow bytes and operations; both verdicts occur."""
+    a = np.ones((20_000, 16, 16))
+    monkeypatch.setattr(_core, "get_num_threads", lambda: 1)
+    eigh = smallmm.explain(cuda.offload, smallmm.eigh, a)
+    product = smallmm.explain(cuda.offload, "matmul", a, a[0])
+    assert eigh.pays
+    assert "it pays" in str(eigh)
+    assert (eigh.bytes_up, eigh.bytes_down) == (a.nbytes, a.nbytes + a.nbytes // 16 + 4 * len(a))
+    assert (product.bytes_up, product.bytes_down) == (a.nbytes + a[0].nbytes, a.nbytes)
+    assert not product.pays
+    assert "it does not pay" in str(product)
+    assert eigh.host.kernel.startswith("smm_eigh")
+    assert (eigh.blocks, eigh.streams) == (13, 3)  # each stream has several
+
+    @smallmm.fuse("(n,n)")
+    def twice(a):
+        return smallmm.inv(smallmm.inv(a))
+
+    plan = smallmm.explain(cuda.offload, twice, a)
+    assert plan.bytes_up == 2 * a.nbytes
+    with pytest.raises(NotImplementedError, match="no device takes inv: it has no kernels for complex128"):
+        smallmm.explain(cuda.offload, smallmm.inv, a.astype(complex))
+
+
+def test_on_a_real_gpu(torch_cuda):
+    """Page-locked and not, in several blocks; with PyTorch's arrays of the host, and beside its streams."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((5000, 8, 8))
+    a = a @ a.mT + 8 * np.eye(8)
+    pinned = cuda.empty_pinned(a.shape)
+    pinned[...] = a
+    for function in (smallmm.inv, smallmm.eigh, smallmm.lu_factor, smallmm.slogdet):
+        expected = function(a)
+        for x in (a, pinned, cuda.pin(a.copy()), torch_cuda.from_numpy(a)):
+            found = cuda.offload(function, x, block=1 << 20)
+            pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
+            for i, (y, z) in enumerate(pairs):
+                if (function, i) != (smallmm.slogdet, 1):  # the logarithm is CUDA's
+                    np.testing.assert_array_equal(np.asarray(y), z)
+    device = cuda.to_device(a)
+    tensor = torch_cuda.as_tensor(device, device="cuda")
+    assert tensor.data_ptr() == device.__cuda_array_interface__["data"][0]
+    np.testing.assert_array_equal(cuda.to_host(smallmm.inv(device)), smallmm.inv(a))
+    mapped = cuda.to_device(pinned, mapped=True)
+    np.testing.assert_array_equal(cuda.to_host(smallmm.inv(mapped)), smallmm.inv(a))
+    cuda.empty_cache()
