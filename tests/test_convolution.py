@@ -365,7 +365,7 @@ def test_torchs_gradients(options, layout, rng):
 
     assert torch.autograd.gradcheck(call, (x, w))
     if layout == "NHWC":
-        assert torch.autograd.gradgradcheck(call, (x, w))
+        assert torch.autograd.gradgradcheck(call, (x, w), fast_mode=True)
     with torch.no_grad():
         plain = call(x, w)
     assert torch.equal(call(x, w), plain)
