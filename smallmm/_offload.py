@@ -43,7 +43,7 @@ from ._transfers import DeviceArray, address_of, dense_strides, is_dense, memory
 BLOCK = 32 << 20  # bytes of a block, by default; but
 LEAST_BLOCK = 1 << 20  # down to this so many that each stream
 ROUNDS = 4  # gets several blocks
-STREAMS = 3
+STREAMS = 4
 _LINE = 256  # bytes to a multiple of which operands begin
 
 

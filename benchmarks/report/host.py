@@ -17,7 +17,9 @@ REGIMES = {"in-cache": "batch of about 1 MB, in cache", "out-of-cache": "batch o
 
 
 def provenance(rows: list[Row]) -> str:
-    return f"ommit {rows[0]['commit']}, {rows[0]['date']}."
+    """After a "C" or a "c"."""
+    commits = dict.fromkeys(f"{row['commit']}, {row['date']}" for row in rows)
+    return f"ommit {'; '.join(commits)}."
 
 
 # --- products -------------------------------------------------------------------------------------
