@@ -5,13 +5,13 @@
  * by side. A lane that has ended keeps what it has, while others go on. */
 
 enum {
-    MIXED_TILE = 64,
+    MIXED_TILE = 256,
     MIXED_COLUMNS = 4,
     MIXED_ELEMENTS = 2 * LANES * SMM_MOST_ORDER * SMM_MOST_ORDER, /* of the matrices of a tile */
-    MIXED_RIGHT = MIXED_COLUMNS * 1024, /* of its right-hand sides: tile n <= sqrt(MIXED_TILE MIXED_ELEMENTS) */
+    MIXED_RIGHT = MIXED_COLUMNS * 2048, /* of its right-hand sides: tile n <= sqrt(MIXED_TILE MIXED_ELEMENTS) */
     MIXED_VECTORS = MIXED_TILE / LANES,
 };
-_Static_assert(MIXED_TILE * MIXED_ELEMENTS <= 1024 * 1024, "MIXED_RIGHT");
+_Static_assert(MIXED_TILE *MIXED_ELEMENTS <= 2048 * 2048, "MIXED_RIGHT");
 _Static_assert(MIXED_TILE % (2 * LANES) == 0, "tiles of whole vectors of float32");
 
 enum { MIXED_STEPS = 30, MIXED_OVERFLOWED = -2, MIXED_SINGULAR = -3, MIXED_NOT_CONVERGED = -MIXED_STEPS - 1 };
@@ -22,9 +22,10 @@ typedef struct mixed {
     vec bound[MIXED_VECTORS], code[MIXED_VECTORS]; /* code: the steps, or why there is no solution */
     vec size[MIXED_VECTORS * MIXED_COLUMNS];
     mask ended[MIXED_VECTORS * MIXED_COLUMNS];
-    T wide[MIXED_ELEMENTS / 2 < MIXED_RIGHT ? MIXED_RIGHT : MIXED_ELEMENTS / 2]; /* a vector's matrices, or all columns */
+    T wide[MIXED_ELEMENTS / 2 < MIXED_RIGHT ? MIXED_RIGHT
+                                            : MIXED_ELEMENTS / 2]; /* a vector's matrices, or all columns */
     float narrow[MIXED_ELEMENTS], factors[MIXED_ELEMENTS], right[MIXED_RIGHT], d[MIXED_RIGHT];
-    int32_t pivots[1024], info[MIXED_TILE];
+    int32_t pivots[2048], info[MIXED_TILE];
 } mixed;
 
 static intptr_t KERNEL(solve_mixed_lanes_room)(const smm_call *call) {
@@ -32,9 +33,7 @@ static intptr_t KERNEL(solve_mixed_lanes_room)(const smm_call *call) {
     return SMM_KERNEL_ROOM + sizeof(mixed);
 }
 
-INLINE intptr_t mixed_tile(intptr_t n) {
-    return least(MIXED_TILE, MIXED_ELEMENTS / (n * n)) & -(2 * LANES);
-}
+INLINE intptr_t mixed_tile(intptr_t n) { return least(MIXED_TILE, MIXED_ELEMENTS / (n * n)) & -(2 * LANES); }
 
 /* Row-major matrices, one right after the other. */
 INLINE smm_operand mixed_dense(void *x, intptr_t rows, intptr_t cols, intptr_t size) {
@@ -69,7 +68,8 @@ static void mixed_factor(const smm_call *call, mixed *t, intptr_t count) {
 static void mixed_correct(const smm_call *call, mixed *t, intptr_t count, intptr_t width) {
     const intptr_t n = call->n, size = sizeof(int32_t);
     const smm_operand f = mixed_dense(t->factors, n, n, sizeof(float));
-    const smm_operand b = mixed_dense(t->right, n, width, sizeof(float)), x = mixed_dense(t->d, n, width, sizeof(float));
+    const smm_operand b = mixed_dense(t->right, n, width, sizeof(float)),
+                      x = mixed_dense(t->d, n, width, sizeof(float));
     smm_call c = mixed_call(call, call->form & SMM_POSITIVE ? SMM_OP_CHO_SOLVE : SMM_OP_LU_SOLVE, count, width);
     if (call->form & SMM_POSITIVE)
         c.cho_solve = (smm_cho_solve_operands){.a = f, .b = b, .x = x};
@@ -102,8 +102,8 @@ static void mixed_begin(const smm_call *call, mixed *t, intptr_t q, intptr_t cou
         mixed_narrow(t->narrow + v * LANES * n * n, t->wide, some * n * n);
         t->bound[v] = lane_mul(infinity_norm(a, n), lane_set(0x1p-53 * SQRT((T)n)));
         const vec most = mixed_largest(a, 1, n * n);
-        const mask overflowed = (lane_greater(most, overflows) | lane_equal(most, overflows)) &
-            lane_greater(lane_set(INFINITY), most);
+        const mask overflowed =
+            (lane_greater(most, overflows) | lane_equal(most, overflows)) & lane_greater(lane_set(INFINITY), most);
         t->code[v] = lane_select(overflowed, lane_set(MIXED_OVERFLOWED), lane_set(0));
     }
     mixed_factor(call, t, count);
@@ -224,7 +224,10 @@ static void KERNEL(solve_mixed_lanes)(const smm_call *call, intptr_t first, intp
     (void)cold;
     for (intptr_t q = first; q < last; q += tile) {
         const intptr_t count = least(tile, last - q);
-        mixed_begin(call, t, q, count);
+        if (call->k)
+            mixed_begin(call, t, q, count);
+        else /* nothing to solve, so nothing fails */
+            memset(t->code, 0, sizeof t->code);
         for (intptr_t j = 0; j < call->k; j += MIXED_COLUMNS)
             mixed_columns(call, t, q, count, j, least(MIXED_COLUMNS, call->k - j));
         for (intptr_t v = 0; v * LANES < count; v++) {

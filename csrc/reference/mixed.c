@@ -22,7 +22,8 @@ static smm_operand of_ints(int32_t *x) { return (smm_operand){x, 0, sizeof *x, 0
 
 static void factor(narrow *t) {
     smm_call call = {.op = SMM_OP_LU, .dtype = SMM_F32, .batch = 1, .m = t->n, .n = t->n, .k = 1};
-    call.lu = (smm_lu_operands){of_floats(t->a, t->n), of_floats(t->factors, t->n), of_ints(t->pivots), of_ints(&t->info)};
+    call.lu =
+        (smm_lu_operands){of_floats(t->a, t->n), of_floats(t->factors, t->n), of_ints(t->pivots), of_ints(&t->info)};
     if (t->positive) {
         call.op = SMM_OP_CHOLESKY;
         call.cholesky = (smm_cholesky_operands){of_floats(t->a, t->n), of_floats(t->factors, t->n), of_ints(&t->info)};
@@ -32,14 +33,12 @@ static void factor(narrow *t) {
 
 static void solve(narrow *t, float *b, float *x) {
     smm_call call = {.op = SMM_OP_LU_SOLVE, .dtype = SMM_F32, .batch = 1, .m = t->n, .n = t->n, .k = 1};
-    call.lu_solve = (smm_lu_solve_operands){.a = of_floats(t->factors, t->n),
-                                            .pivots = of_ints(t->pivots),
-                                            .b = of_floats(b, 1),
-                                            .x = of_floats(x, 1)};
+    call.lu_solve = (smm_lu_solve_operands){
+        .a = of_floats(t->factors, t->n), .pivots = of_ints(t->pivots), .b = of_floats(b, 1), .x = of_floats(x, 1)};
     if (t->positive) {
         call.op = SMM_OP_CHO_SOLVE;
-        call.cho_solve = (smm_cho_solve_operands){
-            .a = of_floats(t->factors, t->n), .b = of_floats(b, 1), .x = of_floats(x, 1)};
+        call.cho_solve =
+            (smm_cho_solve_operands){.a = of_floats(t->factors, t->n), .b = of_floats(b, 1), .x = of_floats(x, 1)};
     }
     smm_reference(&call);
 }
@@ -84,8 +83,8 @@ static void fall_back(const smm_call *call, intptr_t q) {
     one.op = call->form & SMM_POSITIVE ? SMM_OP_SOLVE_POS : SMM_OP_SOLVE;
     one.form = 0;
     one.batch = 1;
-    one.solve = (smm_solve_operands){call->solve_mixed.a, call->solve_mixed.b, call->solve_mixed.x,
-                                     call->solve_mixed.info};
+    one.solve =
+        (smm_solve_operands){call->solve_mixed.a, call->solve_mixed.b, call->solve_mixed.x, call->solve_mixed.info};
     for (int i = 0; i < smm_operations[one.op].count; i++)
         if (one.operand[i].data) one.operand[i].data = (char *)one.operand[i].data + q * one.operand[i].batch;
     smm_reference(&one);
@@ -109,8 +108,8 @@ static void mixed(const smm_call *call, intptr_t q) {
         const double of_row = largest(a[i], n);
         if (!(of_row <= most)) most = isnan(most) ? most : of_row;
     }
-    if (n) factor(&t);
-    int code = overflowed && most < INFINITY ? OVERFLOWED : t.info ? SINGULAR : 0;
+    if (n && call->k) factor(&t); /* without right-hand sides there is nothing to solve, so nothing fails */
+    int code = overflowed && most < INFINITY && call->k ? OVERFLOWED : t.info ? SINGULAR : 0;
     for (intptr_t j = 0; j < call->k && n && code >= 0; j++) {
         const int steps = refine(call, q, j, a, &t, norm * (0x1p-53 * sqrt((double)n)));
         code = steps < 0 || steps > code ? steps : code;
