@@ -186,16 +186,6 @@ def _refine(extra: bool) -> Callable[..., Any]:
     return refine
 
 
-def _mixed(positive: bool) -> Callable[..., Any]:
-    def solve(a: np.ndarray, b: np.ndarray) -> Any:
-        from ._mixed import refined  # which calls what falls back to this module
-
-        x, *others = refined(positive, np, a, b if b.ndim > 1 else b[:, None])
-        return (x if b.ndim > 1 else x[:, 0]), *others
-
-    return solve
-
-
 def _slogdet(a: np.ndarray) -> Any:
     sign, logabsdet = np.linalg.slogdet(a)
     return (logabsdet if np.isnan(logabsdet) else sign), logabsdet
@@ -404,8 +394,6 @@ FALLBACKS = {
     "backward_error_norm_extra": Fallback("none", _backward_error(normwise=True, extra=True)),
     "refine": Fallback("getrs", _refine(extra=False)),
     "refine_extra": Fallback("getrs", _refine(extra=True)),
-    "solve_mixed": Fallback("sgetrf and sgetrs", _mixed(positive=False)),
-    "solve_mixed_pos": Fallback("spotrf and spotrs", _mixed(positive=True)),
     "solve": Fallback("getrf and getrs", _solve),
     "inv": Fallback("getrf and getri", _inv),
     "det": Fallback("getrf", np.linalg.det),

@@ -18,6 +18,7 @@ from ._calls import run
 from ._cholesky import cho_solve, cholesky_ex
 from ._compose import cast, composed, dimensions, dtype_name, extreme, norm_1, power_of_two, sums
 from ._composition import Composition
+from ._lapack import FALLBACKS, Fallback
 from ._lu import lu_factor_ex, lu_solve
 from ._products import batched_matmul
 from ._refinement import lu_rcond, refine
@@ -28,7 +29,7 @@ STEPS = 30  # of refinement, at most
 UNIT = 2.0**-53
 OVERFLOWED, SINGULAR, NOT_CONVERGED = -2, -3, -STEPS - 1  # what LAPACK says in the place of the steps
 
-Fallback = Callable[[Any, Any], tuple[Any, Any]]  # a and b to x and info
+InDouble = Callable[[Any, Any], tuple[Any, Any]]  # a and b to x and info
 Whole = Callable[[Any, Any], Any]  # in a namespace, what is given of a matrix to all of it
 
 
@@ -144,13 +145,24 @@ def _solve_positive(a: Any, b: Any) -> tuple[Any, Any]:
     return cho_solve((c, True), b), info
 
 
+def _refined_alone(positive: bool, a: np.ndarray, b: np.ndarray) -> tuple[Any, Any, Any]:
+    x, *others = refined(positive, np, a, b if b.ndim > 1 else b[:, None])
+    return (x if b.ndim > 1 else x[:, 0]), *others
+
+
+FALLBACKS |= {  # here, because it calls functions that fall back themselves
+    "solve_mixed": Fallback("sgetrf and sgetrs", partial(_refined_alone, False)),
+    "solve_mixed_pos": Fallback("spotrf and spotrs", partial(_refined_alone, True)),
+}
+
+
 def _in_core(op: str, positive: bool, a: Any, b: Any, out: Any = None) -> tuple[Any, Any, Any]:
     gufunc = "solve_mixed_pos" if positive else "solve_mixed"
     return run(op, gufunc, {"a": a, "b": b}, (out, None, None))
 
 
 def _mixed(
-    op: str, positive: bool, whole: Whole, fallback: Fallback | None, xp: Any, given: Any, b: Any
+    op: str, positive: bool, whole: Whole, fallback: InDouble | None, xp: Any, given: Any, b: Any
 ) -> MixedResult:
     a = whole(xp, given)
     x, codes, info = refined(positive, xp, a, b) if on_device(a) else _in_core(op, positive, a, b)
@@ -198,7 +210,7 @@ def mixed_solve_ex(
     *,
     positive: bool = False,
     whole: Whole | None = None,
-    fallback: Fallback | None = None,
+    fallback: InDouble | None = None,
     out: Any = None,
 ) -> MixedResult:
     """X of A X = B by factors in float32 and residuals in float64, matrix by matrix, as LAPACK's dsgesv, or

@@ -73,7 +73,17 @@ RULES = {
     "svdvals_wide": ([(2, 3, 4)], same, 1),
 }
 # Rules whose gufuncs take operands that are no random numbers; the functions below cover them
-BY_FUNCTION = {"solve_banded", "refine", "refine_extra", "gemm", "lu_solve", "lu_solve_transposed", "lstsq", "pinv", "expm"}
+BY_FUNCTION = {
+    "solve_banded",
+    "refine",
+    "refine_extra",
+    "gemm",
+    "lu_solve",
+    "lu_solve_transposed",
+    "lstsq",
+    "pinv",
+    "expm",
+}
 
 
 def weighted(weights, results):
@@ -141,7 +151,9 @@ def test_solutions_from_factors(rng, name):
     assert (found[2] * direction).sum() == pytest.approx((w * gufunc(lu, pivots, direction)).sum(), rel=1e-12)
 
 
-@pytest.mark.parametrize(("lower", "m", "n"), [(1, 3, 5), (2, 3, 4), (0, 3, 4), (1, 4, 2), (0, 1, 3), (1, 3, 1)])
+@pytest.mark.parametrize(
+    ("lower", "m", "n"), [(1, 3, 5), (2, 3, 4), (0, 3, 4), (1, 4, 2), (0, 1, 3), (1, 3, 1)]
+)
 def test_banded_systems(rng, lower, m, n):
     ab, b, w = rng.standard_normal((2, m, n)), rng.standard_normal((n, 2)), rng.standard_normal((2, n, 2))
     ab[:, m - 1 - lower] += 9
@@ -151,7 +163,7 @@ def test_banded_systems(rng, lower, m, n):
         return (w * smallmm.solve_banded((lower, m - 1 - lower), ab + t * along[0], b + t * along[1])).sum()
 
     x = smallmm.solve_banded((lower, m - 1 - lower), ab, b)
-    ta, _, tb = gradients(np, _core.solve_banded, (ab, np.int32(lower), b), (x,), (w, None))
+    ta, _, tb = gradients(np, _core.solve_banded, (ab, np.int32(lower), b), (x, None), (w, None))
     expected = (value(STEP) - value(-STEP)) / (2 * STEP)
     assert (ta * along[0]).sum() + (tb * along[1]).sum() == pytest.approx(expected, rel=1e-6)
 
@@ -166,7 +178,9 @@ def test_refined_solutions(rng, name):
         np, getattr(_core, name), (a, lu, pivots, b, x), (x, None, None), (w, None, None)
     )
     assert (*others, tx) == (None, None, None)
-    for found, expected in zip((ta, tb), gradients(np, _core.solve, (a, b), (x,), (w, None)), strict=True):
+    for found, expected in zip(
+        (ta, tb), gradients(np, _core.solve, (a, b), (x, None), (w, None)), strict=True
+    ):
         np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
