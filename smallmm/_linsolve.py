@@ -101,14 +101,14 @@ def _accurately(
     whole = partial(_whole, s)
     if asked.mixed:
         positive = s.word == "positive definite"
-        is_general, is_symmetric = s.word == "general", s.word == "symmetric"
+        is_general = s.word == "general"
         x, info, iterations = mixed_solve_ex(
             op,
             _turned(a, s) if is_general else a,
             b,
             positive=positive,
             whole=None if is_general else whole,
-            fallback=(lambda a, b: _by_structure(op, a, b, s, (None, None))[:2]) if is_symmetric else None,
+            fallback=None if is_general else lambda a, b: _by_structure(op, a, b, s, (None, None))[:2],
             out=outs[0],
         )
         reason = NOT_POSITIVE_DEFINITE if positive else SINGULAR
