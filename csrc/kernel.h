@@ -87,6 +87,10 @@ typedef struct smm_kernels {
 enum { SMM_KERNEL_ROOM = 272 * 1024 };
 void *smm_kernel_room(void);
 
+/* run.c: run a call of a few matrices from within a kernel, in this thread. What it calls uses SMM_KERNEL_ROOM bytes of
+ * the room; the caller's own lies behind. */
+void smm_run_within(const smm_call *call);
+
 /* info of an operation that has it. */
 static inline const smm_operand *smm_info(const smm_call *call) { return &call->operand[smm_roles_of[call->op].info]; }
 

@@ -544,6 +544,12 @@ void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch) 
     }
 }
 
+void smm_run_within(const smm_call *call) {
+    smm_plan plan;
+    smm_watch watch = {.caller = pthread_self()};
+    if (smm_plan_call(call, &plan) == SMM_OK && !plan.nothing) smm_run_here(&plan, &plan.call, &watch);
+}
+
 static void explain_shares(const smm_plan *plan, smm_plan_info *info) {
     const smm_home home = home_of(plan);
     const smm_nodes *nodes = smm_numa();

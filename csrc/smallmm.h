@@ -64,6 +64,7 @@ enum {
     SMM_UNPIVOTED = 16, /* SOLVE_TRIDIAGONAL: rows are not exchanged */
     SMM_NORMWISE = 32,  /* BACKWARD_ERROR: in norms, not component by component */
     SMM_EXTRA = 64,     /* REFINE, BACKWARD_ERROR: residuals in twice the precision */
+    SMM_POSITIVE = 128, /* SOLVE_MIXED: of positive definite matrices, of which both triangles are read */
     SMM_RECTANGULAR = 8 /* LU: of m x n matrices, for which there is no kernel yet: SMM_ERR_ORDER */
 };
 
@@ -114,7 +115,11 @@ typedef struct smm_outer {
  * For LDL_SOLVE, -k means that pivot k (1-based) is not one that LDL gives. LDL's pivots count from 1; two equal
  * negative ones mark a block of order 2 of D (LAPACK's sytrf).
  *
- * pivots, rank and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i].
+ * SOLVE_MIXED is of SMM_F64 alone. Its iterations are the steps of refinement, or say why a matrix was solved by SOLVE
+ * or SOLVE_POS, of which info then is: -2, an element overflows float32; -3, the factors in float32 are singular or not
+ * those of a positive definite matrix; -31, a right-hand side has not converged after 30 steps.
+ *
+ * iterations, pivots, rank and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i].
  *
  * `failed`, unless NULL, becomes true if info is not 0 for some matrix. Each thread checks its own matrices, which is
  * faster than checking all of them afterwards. It requires info, except for INV and operations that take the factors of

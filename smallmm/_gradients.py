@@ -11,6 +11,7 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 from typing import Any
 
 from ._adapters.recording import RULES, Arrays, Rule
+from ._banded import solve_banded
 from ._calls import run
 from ._cholesky import cho_solve
 from ._composition import identity
@@ -89,6 +90,12 @@ def _solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     x, g = results[0], grads[0]
     tb = solve_ex(a.mT, g).x
     return -matmul(tb, x.mT), tb
+
+
+def _solve_positive(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """Of the symmetric matrix A, both triangles of which are read."""
+    tb = run("solve_pos", "solve_pos", {"a": operands[0], "b": grads[0]}, (None, None))[0]
+    return -_symmetric(matmul(tb, results[0].mT)), tb
 
 
 def _inv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -184,6 +191,35 @@ def _solve_tridiagonal(gufunc: str) -> Rule:
         return below, -xp.sum(tb * x, axis=-1), above, tb
 
     return rule
+
+
+def _solve_banded(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """Row r of ab is the diagonal r - u above the main one, and in the transpose row m - 1 - r, shifted."""
+    ab, lower, _ = operands
+    x, (m, n) = results[0], ab.shape[-2:]
+    above = m - 1 - int(lower)
+
+    def moved(y: Any, by: int) -> Any:
+        """Column j of y in column j + by; columns from outside are zero."""
+        if abs(by) >= n:
+            return xp.zeros_like(y)
+        zeros = xp.zeros_like(y[..., : abs(by)])
+        return xp.concat([zeros, y[..., : n - by]] if by > 0 else [y[..., -by:], zeros], axis=-1)
+
+    turned = xp.stack([moved(ab[..., r, :], r - above) for r in reversed(range(m))], axis=-2)
+    tb = solve_banded((above, int(lower)), turned, grads[0])
+    rows = [-xp.sum(xp.stack([moved(tb[..., k], above - r) * x[..., k] for k in range(x.shape[-1])]), axis=0)
+            for r in range(m)]  # fmt: skip
+    return xp.stack(rows, axis=-2), None, tb
+
+
+def _refine(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """Of A^-1 B; bounds of errors count as constants."""
+    a, lu, pivots, b, _ = operands
+    if grads[0] is None:
+        return xp.zeros_like(a), None, None, xp.zeros_like(b)
+    tb = lu_solve((lu, pivots), grads[0], 1)
+    return -matmul(tb, results[0].mT), None, None, tb
 
 
 def _solveh_banded(gufunc: str) -> Rule:
@@ -338,12 +374,17 @@ RULES |= {
     "solve_upper": _triangular(False, False),
     "solve_unit_lower": _triangular(True, True),
     "solve_unit_upper": _triangular(False, True),
+    "solve_mixed": _solve,
+    "solve_mixed_pos": _solve_positive,
     **{
         name: _solve_symmetric(name)
         for name in ("solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper")
     },
     **{name: _solve_tridiagonal(name) for name in ("solve_tridiagonal", "solve_tridiagonal_unpivoted")},
     **{name: _solveh_banded(name) for name in ("solveh_banded", "solveh_banded_upper")},
+    "solve_banded": _solve_banded,
+    "refine": _refine,
+    "refine_extra": _refine,
     "qr_tall": _qr,
     "qr_complete": _qr_complete,
     "qr_r_tall": _qr_r,

@@ -101,13 +101,14 @@ def _accurately(
     whole = partial(_whole, s)
     if asked.mixed:
         positive = s.word == "positive definite"
+        is_general = s.word == "general"
         x, info, iterations = mixed_solve_ex(
             op,
-            a,
+            _turned(a, s) if is_general else a,
             b,
             positive=positive,
-            whole=whole,
-            fallback=lambda a, b: _by_structure(op, a, b, s, (None, None))[:2],
+            whole=None if is_general else whole,
+            fallback=None if is_general else lambda a, b: _by_structure(op, a, b, s, (None, None))[:2],
             out=outs[0],
         )
         reason = NOT_POSITIVE_DEFINITE if positive else SINGULAR
@@ -177,7 +178,7 @@ def _by_structure(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) 
     return solve_as(op, a, b, s, outs)
 
 
-@computed_by(*GUFUNCS, "solve_unit_lower", "solve_unit_upper")
+@computed_by(*GUFUNCS, "solve_unit_lower", "solve_unit_upper", "solve_mixed", "solve_mixed_pos")
 def linsolve(
     a: "ArrayLike",
     b: "ArrayLike",
@@ -299,7 +300,7 @@ def linsolve(
     return checked("linsolve", (x, info), reason)
 
 
-@computed_by(*GUFUNCS, "solve_unit_lower", "solve_unit_upper")
+@computed_by(*GUFUNCS, "solve_unit_lower", "solve_unit_upper", "solve_mixed", "solve_mixed_pos")
 def linsolve_ex(
     a: "ArrayLike",
     b: "ArrayLike",

@@ -1,5 +1,5 @@
 """Systems of float64 solved by factors in float32 and residuals in float64 (LAPACK's dsgesv and dsposv), and
-systems that are scaled, estimated and refined (gesvx): compositions of other functions, for `linsolve`.
+systems that are scaled, estimated and refined (gesvx): the core's and compositions, for `linsolve`.
 
 A. Buttari, J. Dongarra, J. Langou, J. Langou, P. Luszczek, J. Kurzak, "Mixed precision iterative refinement
 techniques for the solution of dense linear systems", Int. J. High Perform. Comput. Appl. 21, 2007.
@@ -12,10 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._adapters import on_device
 from ._arrays import without_labels
+from ._calls import run
 from ._cholesky import cho_solve, cholesky_ex
 from ._compose import cast, composed, dimensions, dtype_name, extreme, norm_1, power_of_two, sums
 from ._composition import Composition
+from ._lapack import FALLBACKS, Fallback
 from ._lu import lu_factor_ex, lu_solve
 from ._products import batched_matmul
 from ._refinement import lu_rcond, refine
@@ -26,7 +29,7 @@ STEPS = 30  # of refinement, at most
 UNIT = 2.0**-53
 OVERFLOWED, SINGULAR, NOT_CONVERGED = -2, -3, -STEPS - 1  # what LAPACK says in the place of the steps
 
-Fallback = Callable[[Any, Any], tuple[Any, Any]]  # a and b to x and info
+InDouble = Callable[[Any, Any], tuple[Any, Any]]  # a and b to x and info
 Whole = Callable[[Any, Any], Any]  # in a namespace, what is given of a matrix to all of it
 
 
@@ -106,13 +109,11 @@ def _factor_positive(a: Any) -> tuple[Callable[[Any], Any], Any]:
     return partial(cho_solve, (c, True)), info
 
 
-def _mixed(
-    factor: Callable[[Any], Any], whole: Whole, fallback: Fallback, xp: Any, given: Any, b: Any
-) -> MixedResult:
-    """A column that has converged stays as it is, so columns do not know of each other."""
-    a = whole(xp, given)
+def refined(positive: bool, xp: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """What the core's SOLVE_MIXED gives, to the bit, of arrays on a device and of orders that it does not
+    take. A column that has converged stays as it is, so columns do not know of each other."""
     narrow = single(xp, a)
-    solve, info = factor(narrow)
+    solve, info = (_factor_positive if positive else _factor)(narrow)
     overflowed = (extreme(xp, largest(xp, narrow)) == inf) & (extreme(xp, largest(xp, a)) < inf)
     bound = (extreme(xp, sums(xp, xp.abs(a))) * (UNIT * sqrt(a.shape[-1])))[..., None]
     r = b + xp.zeros_like(a[..., :1])  # with the batch of both
@@ -134,7 +135,39 @@ def _mixed(
     codes = xp.where(xp.all(done, axis=-1), steps, xp.full_like(steps, NOT_CONVERGED))
     codes = xp.where(info != 0, xp.full_like(codes, SINGULAR), codes)
     codes = xp.where(overflowed, xp.full_like(codes, OVERFLOWED), codes)
-    x, info = replaced(xp, codes < 0, (x, xp.zeros_like(codes)), fallback, given, b)
+    again = _solve_positive if positive else solve_ex
+    x, info = replaced(xp, codes < 0, (x, xp.zeros_like(codes)), again, a, b)
+    return x, codes, info
+
+
+def _solve_positive(a: Any, b: Any) -> tuple[Any, Any]:
+    c, info = cholesky_ex(a)
+    return cho_solve((c, True), b), info
+
+
+def _refined_alone(positive: bool, a: np.ndarray, b: np.ndarray) -> tuple[Any, Any, Any]:
+    x, *others = refined(positive, np, a, b if b.ndim > 1 else b[:, None])
+    return (x if b.ndim > 1 else x[:, 0]), *others
+
+
+FALLBACKS |= {  # here, because it calls functions that fall back themselves
+    "solve_mixed": Fallback("sgetrf and sgetrs", partial(_refined_alone, False)),
+    "solve_mixed_pos": Fallback("spotrf and spotrs", partial(_refined_alone, True)),
+}
+
+
+def _in_core(op: str, positive: bool, a: Any, b: Any, out: Any = None) -> tuple[Any, Any, Any]:
+    gufunc = "solve_mixed_pos" if positive else "solve_mixed"
+    return run(op, gufunc, {"a": a, "b": b}, (out, None, None))
+
+
+def _mixed(
+    op: str, positive: bool, whole: Whole, fallback: InDouble | None, xp: Any, given: Any, b: Any
+) -> MixedResult:
+    a = whole(xp, given)
+    x, codes, info = refined(positive, xp, a, b) if on_device(a) else _in_core(op, positive, a, b)
+    if fallback is not None:
+        x, info = replaced(xp, codes < 0, (x, info), fallback, given, b)
     return MixedResult(x, info, codes)
 
 
@@ -145,11 +178,6 @@ def placed_as(xp: Any, like: Any) -> dict[str, Any]:
     from array_api_compat import device
 
     return {"device": device(like)}
-
-
-def _positive_fallback(a: Any, b: Any) -> tuple[Any, Any]:
-    c, info = cholesky_ex(a)
-    return cho_solve((c, True), b), info
 
 
 def solved(op: str, composition: Composition, a: Any, b: Any, x_out: Any) -> tuple[Any, ...]:
@@ -181,21 +209,23 @@ def mixed_solve_ex(
     b: Any,
     *,
     positive: bool = False,
-    whole: Whole = as_given,
-    fallback: Fallback | None = None,
+    whole: Whole | None = None,
+    fallback: InDouble | None = None,
     out: Any = None,
 ) -> MixedResult:
     """X of A X = B by factors in float32 and residuals in float64, matrix by matrix, as LAPACK's dsgesv, or
     dsposv if the matrices are positive definite, of which both triangles are read.
 
-    A matrix is solved in float64 by the fallback, whose bits x then has, where its elements overflow float32
-    (iterations = -2), its factors in float32 are singular (-3), or a right-hand side has not converged after
-    30 steps (-31): ``|B - A X| <= sqrt(n) |X| |A| 2^-53`` in infinity norms. Residuals are divided by their
-    largest element before they are narrowed.
+    A matrix is solved in float64, by `solve_ex`, Cholesky's factors or the fallback, whose bits x then has,
+    where its elements overflow float32 (iterations = -2), its factors in float32 are singular (-3), or a
+    right-hand side has not converged after 30 steps (-31): ``|B - A X| <= sqrt(n) |X| |A| 2^-53`` in infinity
+    norms. Residuals are divided by their largest element before they are narrowed.
     """
     refuse_single(op, a=a, b=b)
-    fallback = fallback or (_positive_fallback if positive else solve_ex)
-    function = partial(_mixed, _factor_positive if positive else _factor, whole, fallback)
+    if whole is None and fallback is None and not (on_device(a) or on_device(b)):
+        x, iterations, info = _in_core(op, positive, a, b, out)
+        return MixedResult(x, info, iterations)
+    function = partial(_mixed, op, positive, whole or as_given, fallback)
     signature, dtypes = "(n,n),(n,k)->(n,k),(),()", (None, np.int32, np.int32)
     composition = Composition(op, signature, partial(_nothing, function, "xii"), dtypes)
     return MixedResult(*solved(op, composition, a, b, out))

@@ -55,6 +55,8 @@ RULES = {
     "solve_sym_upper": ([(2, 3, 3), (3, 2)], symmetric, 1),
     "solve_tridiagonal": ([(2, 3), (2, 4), (3,), (4, 2)], same, 1),
     "solve_tridiagonal_unpivoted": ([(2, 3), (2, 4), (3,), (4,)], same, 1),
+    "solve_mixed": ([(2, 3, 3), (1, 3, 2)], same, 1),
+    "solve_mixed_pos": ([(2, 3, 3), (3,)], definite, 1),
     "solveh_banded": ([(2, 3, 4), (4, 2)], lambda a: a + np.array([[9], [0], [0]]), 1),
     "solveh_banded_upper": ([(3, 4), (2, 4, 2)], lambda a: a + np.array([[0], [0], [9]]), 1),
     "qr_tall": ([(2, 4, 3)], same, 2),
@@ -71,7 +73,17 @@ RULES = {
     "svdvals_wide": ([(2, 3, 4)], same, 1),
 }
 # Rules whose gufuncs take operands that are no random numbers; the functions below cover them
-BY_FUNCTION = {"gemm", "lu_solve", "lu_solve_transposed", "lstsq", "pinv", "expm"}
+BY_FUNCTION = {
+    "solve_banded",
+    "refine",
+    "refine_extra",
+    "gemm",
+    "lu_solve",
+    "lu_solve_transposed",
+    "lstsq",
+    "pinv",
+    "expm",
+}
 
 
 def weighted(weights, results):
@@ -139,6 +151,39 @@ def test_solutions_from_factors(rng, name):
     assert (found[2] * direction).sum() == pytest.approx((w * gufunc(lu, pivots, direction)).sum(), rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("lower", "m", "n"), [(1, 3, 5), (2, 3, 4), (0, 3, 4), (1, 4, 2), (0, 1, 3), (1, 3, 1)]
+)
+def test_banded_systems(rng, lower, m, n):
+    ab, b, w = rng.standard_normal((2, m, n)), rng.standard_normal((n, 2)), rng.standard_normal((2, n, 2))
+    ab[:, m - 1 - lower] += 9
+    along = rng.standard_normal(ab.shape), rng.standard_normal(b.shape)
+
+    def value(t):
+        return (w * smallmm.solve_banded((lower, m - 1 - lower), ab + t * along[0], b + t * along[1])).sum()
+
+    x = smallmm.solve_banded((lower, m - 1 - lower), ab, b)
+    ta, _, tb = gradients(np, _core.solve_banded, (ab, np.int32(lower), b), (x, None), (w, None))
+    expected = (value(STEP) - value(-STEP)) / (2 * STEP)
+    assert (ta * along[0]).sum() + (tb * along[1]).sum() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["refine", "refine_extra"])
+def test_refined_solutions(rng, name):
+    """Their derivative is that of the solution, whatever the factors and the first solution are."""
+    a, b, w = rng.standard_normal((2, 4, 4)), rng.standard_normal((2, 4, 3)), rng.standard_normal((2, 4, 3))
+    lu, pivots = smallmm.lu_factor(a)
+    x = smallmm.solve(a, b)
+    ta, *others, tb, tx = gradients(
+        np, getattr(_core, name), (a, lu, pivots, b, x), (x, None, None), (w, None, None)
+    )
+    assert (*others, tx) == (None, None, None)
+    for found, expected in zip(
+        (ta, tb), gradients(np, _core.solve, (a, b), (x, None), (w, None)), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
 @pytest.mark.parametrize("shape", [(2, 5, 3), (2, 3, 5), (2, 3, 3)])
 @pytest.mark.parametrize("columns", [(), (2,)])
 def test_least_squares(rng, shape, columns):
@@ -190,6 +235,14 @@ def cases(xp, eye):
         "lu": (lambda a, b: smallmm.lu_solve(smallmm.lu_factor(a)[:2], b, 1), [(2, 3, 3), (3, 2)]),
         "solve_triangular": (
             lambda a, b: smallmm.solve_triangular(low(a), b, lower=True, trans=1), [(2, 3, 3), (3, 2)]
+        ),
+        "mixed": (lambda a, b: smallmm.linsolve(a, b, precision="mixed"), [(2, 3, 3), (3, 2)]),
+        "banded": (
+            lambda ab, b: smallmm.solve_banded((1, 1), ab + 9 * eye(3)[:, 1:2], b), [(3, 4), (2, 4, 2)]
+        ),
+        "refine": (
+            lambda a, b: smallmm.refine(a, *smallmm.lu_factor(a)[:2], b, smallmm.solve(a, b))[0],
+            [(3, 3), (3, 2)],
         ),
         "qr": (smallmm.qr, [(2, 4, 3)]),
         "lstsq": (lambda a, b: smallmm.lstsq(a, b)[:2], [(2, 5, 3), (5, 2)]),

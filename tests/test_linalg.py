@@ -248,6 +248,8 @@ CASES = {
         Case(core.backward_error_norm_extra, solutions),
         Case(core.refine, inexact),
         Case(core.refine_extra, inexact),
+        Case(core.solve_mixed, with_right_sides(matrices)),
+        Case(core.solve_mixed_pos, with_right_sides(definite)),
     )
 }
 
@@ -260,7 +262,7 @@ def case(request):
 @pytest.fixture
 def number(number, request):
     """Of the case, if the test is of one."""
-    if number.kind == "c" and "case" in request.fixturenames:
+    if "case" in request.fixturenames:
         takes(request.getfixturevalue("case"), number)
     return number
 
@@ -268,6 +270,8 @@ def number(number, request):
 def takes(case, number):
     if number.kind == "c" and not takes_complex(case.gufunc):
         pytest.skip("not of complex numbers")
+    if number.kind == "f" and number != np.float64 and case.name.startswith("solve_mixed"):
+        pytest.skip("of float64 alone")
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from accuracy import assert_same, assert_same_bits
 from matrices import conditioned, deficient, good, normal
 
 import smallmm
-from smallmm._mixed import expert_solve_ex, mixed_solve_ex
+from smallmm._mixed import expert_solve_ex, mixed_solve_ex, refined
 from smallmm._mixed_least_squares import mixed_lstsq_ex
 
 ORDERS = [1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 40]
@@ -353,6 +353,25 @@ class TestMixed:
         assert one.x.shape == (n,)
         if n <= 32:  # LAPACK's columns have bits by their neighbours
             assert_same(one.x, whole.x[7, :, 0].copy())
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_core_and_composition_agree(isa, positive, rng):
+    """To the bit: what arrays on a device get, and orders above 32, is the same."""
+    for n, columns in ((1, 1), (3, 9), (8, 4), (17, 5), (32, 1)):
+        a = np.concatenate([conditioned(rng, 25, n, n, c) for c in (10, 1e4, 1e8)])
+        a = a @ a.mT if positive else a
+        b = rng.standard_normal((75, n, columns)) * 2.0 ** rng.integers(-900, 900, (75, 1, columns))
+        a[3], a[4], a[5, 0, 0], a[6] = 0, a[4] * 1e60, np.nan, a[6] * 1e-60
+        a[7, n - 1, n - 1], b[8] = np.inf, 0
+        with np.errstate(all="ignore"):
+            x, iterations, info = refined(positive, np, a, b)
+        found = mixed_solve_ex("solve", a, b, positive=positive)
+        assert_same(tuple(found), (x, info, iterations))
+        turned = np.asfortranarray(a.T).T[::-1].mT.copy().mT
+        backwards = mixed_solve_ex("solve", turned, b[::-1, :, ::-1], positive=positive)
+        assert_same(backwards.x[::-1, :, ::-1].copy(), x)
+        assert_same(backwards.iterations[::-1].copy(), iterations)
 
 
 class TestMixedArguments:
@@ -721,7 +740,7 @@ class TestLinsolveArguments:
             a[3] *= 1e60
             a[4] = 0
         functions = [
-            lambda xp, a, b: _mixed._mixed(_mixed._factor, _mixed.as_given, smallmm.solve_ex, xp, a, b),
+            lambda xp, a, b: _mixed.refined(False, xp, a, b),
             lambda xp, a, b: _mixed._expert(_mixed.as_given, xp, a, b),
             _mixed_least_squares._mixed,
         ]

@@ -29,6 +29,7 @@ CORE = {
     "lu_factor": Core("LU"),
     "solve": Core("SOLVE"),
     "solve_pos": Core("SOLVE_POS"),
+    "solve_sym": Core("SOLVE_SYM"),
     "inv": Core("INV"),
     "det": Core("DET", has_info=False),
     "cholesky": Core("CHOLESKY"),

@@ -235,6 +235,10 @@ static const smm_kernel refine_list[] = {
     ROW(refine_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
 };
 
+#if defined(SMM_KERNELS_F64)
+static const smm_kernel solve_mixed_list[] = {ROOMY(solve_mixed_lanes)};
+#endif
+
 #define LIST(x) {x, sizeof x / sizeof *x}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .lists = {[SMM_OP_MATMUL] = LIST(matmul_list),
@@ -265,6 +269,9 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_SOLVE_SYM] = LIST(solve_sym_list),
               [SMM_OP_LU_RCOND] = LIST(lu_rcond_list),
               [SMM_OP_BACKWARD_ERROR] = LIST(backward_error_list),
+#if defined(SMM_KERNELS_F64)
+              [SMM_OP_SOLVE_MIXED] = LIST(solve_mixed_list),
+#endif
               [SMM_OP_REFINE] = LIST(refine_list)},
     .lanes = LANES,
     .pack = KERNEL(pack),

@@ -39,6 +39,9 @@
 #include "ldl_lanes.h"
 #include "refinement_lanes.h"
 
+#if defined(SMM_KERNELS_F64)
+#include "mixed_lanes.h"
+#endif
 #if defined(SMM_KERNELS_F32)
 #include "stored.h"
 #endif

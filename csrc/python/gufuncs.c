@@ -76,6 +76,8 @@ static const smm_gufunc gufuncs[] = {
      .form = SMM_NORMWISE | SMM_EXTRA},
     {"refine", "a better X, ferr, berr", .op = SMM_OP_REFINE},
     {"refine_extra", "the same, with accurate residuals", .op = SMM_OP_REFINE, .form = SMM_EXTRA},
+    {"solve_mixed", "X of A X = B, iterations, info", .op = SMM_OP_SOLVE_MIXED, .whole = true},
+    {"solve_mixed_pos", "the same by Cholesky", .op = SMM_OP_SOLVE_MIXED, .form = SMM_POSITIVE, .whole = true},
 };
 
 enum { GUFUNCS = sizeof gufuncs / sizeof *gufuncs, SIGNATURE_LENGTH = 96 };

@@ -32,6 +32,7 @@ static void run_one(const smm_call *call) {
     case SMM_OP_LU_RCOND:
     case SMM_OP_BACKWARD_ERROR:
     case SMM_OP_REFINE: smm_reference_refinement(call); break;
+    case SMM_OP_SOLVE_MIXED: smm_reference_mixed(call); break;
     case SMM_OPS: break;
     }
 }

@@ -19,6 +19,7 @@ void smm_reference_qr(const smm_call *call);         /* QR, QR_R, QR_RAW, LSTSQ 
 void smm_reference_eigh(const smm_call *call);       /* EIGH, EIGVALSH */
 void smm_reference_svd(const smm_call *call);        /* SVD, SVD_FULL, SVDVALS */
 void smm_reference_refinement(const smm_call *call); /* LU_RCOND, BACKWARD_ERROR, REFINE */
+void smm_reference_mixed(const smm_call *call);      /* SOLVE_MIXED */
 void smm_reference_complex(const smm_call *call);    /* any of a complex type */
 void smm_reference_stored(const smm_call *call);     /* any, of a type that is only stored */
 

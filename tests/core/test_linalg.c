@@ -66,6 +66,8 @@ static const struct operation {
     {SMM_OP_BACKWARD_ERROR, SMM_NORMWISE | SMM_EXTRA, RIGHT_HAND_SIDES, "BACKWARD_ERROR normwise extra"},
     {SMM_OP_REFINE, 0, RIGHT_HAND_SIDES, "REFINE"},
     {SMM_OP_REFINE, SMM_EXTRA, RIGHT_HAND_SIDES, "REFINE extra"},
+    {SMM_OP_SOLVE_MIXED, 0, RIGHT_HAND_SIDES, "SOLVE_MIXED"},
+    {SMM_OP_SOLVE_MIXED, SMM_POSITIVE, RIGHT_HAND_SIDES, "SOLVE_MIXED positive"},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
@@ -383,6 +385,7 @@ static double bound_of(const struct problem *p, int i, const smm_operand *expect
             for (int part = 1; part < parts_of(type_of(p, i)) && !is_integer(p->call.op, i); part++)
                 most = fmax(most, fabs(load_part(x, type_of(p, i), part)));
         }
+    if (p->call.op == SMM_OP_SOLVE_MIXED && is_integer(p->call.op, i)) return 33; /* rounding decides when it ends */
     return is_integer(p->call.op, i) ? 0 : 50 * (double)(p->call.m + p->call.n) * u * most;
 }
 
@@ -472,7 +475,8 @@ static void check_random(const struct operation *o, smm_dtype dtype, intptr_t ba
 /* Element types in turns, of those that an operation takes. */
 static smm_dtype dtype_of(const struct operation *o, intptr_t turn) {
     const smm_dtype dtype = dtype_in_turn(turn);
-    return smm_takes(o->op, dtype) ? dtype : smm_dtypes[dtype].real;
+    const smm_dtype real = smm_dtypes[dtype].real;
+    return smm_takes(o->op, dtype) ? dtype : smm_takes(o->op, real) ? real : SMM_F64;
 }
 
 /* Around the numbers of lanes that vectors have. */
