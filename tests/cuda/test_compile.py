@@ -85,8 +85,12 @@ KERNELS = _core.cuda_catalog()["kernels"]
 def test_every_kernel_of_factorizations(kernel):
     """The first problem that is planned for it."""
     sizes = [(n, n) for n in range(1, 33)] + [(200, 5), (5, 200), (31, 33)]
-    for (m, n), op, dtype, small in itertools.product(sizes, FACTORIZATIONS + SOLVES, ("f32", "f64"), (0, 1)):
+    for (m, n), op, dtype, small in itertools.product(
+        sizes, FACTORIZATIONS + SOLVES, ("c128",) if kernel.endswith("_numbers") else ("f32", "f64"), (0, 1)
+    ):
         if m != n and not op.startswith(("QR", "LSTSQ", "SVD")):
+            continue
+        if dtype == "c128" and op not in _core.cuda_complex_operations:
             continue
         problem = {"op": op, "dtype": dtype, "m": m, "k": 1 if op in SOLVES else n, "n": n, "small": small}
         if _core.cuda_plan(problem, ARCHS[80])["kernel"] == kernel:
