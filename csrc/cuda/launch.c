@@ -68,7 +68,8 @@ static smm_cuda_operand transposed(smm_cuda_operand x) {
 }
 
 /* An upper triangle is the lower one of the transpose; but that of complex Cholesky factors is to be conjugated, too. A
- * product whose C is column-major is C^T = B^T A^T: then this returns true. */
+ * product whose C is column-major is C^T = B^T A^T: then this returns true; but not of complex numbers, whose products
+ * depend on the order of the factors. */
 static bool normalise(smm_call *c, smm_cuda_operand x[]) {
     const bool from_factor = c->op == SMM_OP_CHO_SOLVE || c->op == SMM_OP_SOLVE_POS;
     if (c->form & SMM_UPPER && (c->op == SMM_OP_CHOLESKY || (from_factor && !smm_is_complex(c->dtype)))) {
@@ -76,7 +77,9 @@ static bool normalise(smm_call *c, smm_cuda_operand x[]) {
         if (c->op == SMM_OP_CHOLESKY) x[SMM_CHOLESKY_l] = transposed(x[SMM_CHOLESKY_l]);
         c->form &= ~SMM_UPPER;
     }
-    if (c->op != SMM_OP_MATMUL || order_of(&x[SMM_MATMUL_c], (int)c->m, (int)c->n) == SMM_ORDER_ROW) return false;
+    if (c->op != SMM_OP_MATMUL || smm_is_complex(c->dtype) ||
+        order_of(&x[SMM_MATMUL_c], (int)c->m, (int)c->n) == SMM_ORDER_ROW)
+        return false;
     const smm_cuda_operand a = x[SMM_A];
     const intptr_t m = c->m;
     x[SMM_A] = transposed(x[SMM_MATMUL_b]);

@@ -47,8 +47,8 @@ int smm_configure_cuda(void) {
 typedef struct array_type {
     PyTypeObject *type;
     const DLPackExchangeAPI *api; /* NULL: none */
-    bool is_torch;                /* may require a gradient, or have a pending negation or conjugation, which DLPack does
-                              * not show */
+    bool is_torch; /* may require a gradient, or have a pending negation or conjugation, which DLPack does
+                    * not show */
 } array_type;
 
 static PyObject *word_requires_grad, *word_is_neg, *word_is_conj, *word_dlpack, *word_interface;

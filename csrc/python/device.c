@@ -13,7 +13,7 @@ typedef struct task {
     smm_arrays a;
     smm_buffer x[SMM_MOST_OPERANDS];
     double _Complex number[SMM_MOST_OPERANDS]; /* by place: the value of an operand that is not an array */
-    int device, dtype;                /* -1: not known yet */
+    int device, dtype;                         /* -1: not known yet */
 } task;
 
 static void begin(task *t, const smm_gufunc *g) {
@@ -59,7 +59,7 @@ static bool number(PyObject *x, int dtype, double _Complex *value) {
         const Py_complex z = PyComplex_AsCComplex(x);
         *value = CMPLX(z.real, z.imag);
     } else if (PyLong_Check(x) || PyFloat_Check(x) || PyArray_IsScalar(x, Floating) || PyArray_IsScalar(x, Integer) ||
-        PyArray_IsScalar(x, Bool) || (PyArray_CheckExact(x) && PyArray_IsZeroDim(x)))
+               PyArray_IsScalar(x, Bool) || (PyArray_CheckExact(x) && PyArray_IsZeroDim(x)))
         *value = PyFloat_AsDouble(x);
     else
         return false;
@@ -232,7 +232,8 @@ static void explain_misfit(const task *t, int operand, PyObject *label, PyObject
         if (integer)
             smm_refuse(PyExc_ValueError, label, x, "of %s; expected int32", smm_dtype_name(b->x.dtype, name));
         else if (t->dtype < 0)
-            smm_refuse(PyExc_ValueError, label, x, "of %s; expected float32, float64 or, where there are kernels, complex64 or complex128",
+            smm_refuse(PyExc_ValueError, label, x,
+                       "of %s; expected float32, float64 or, where there are kernels, complex64 or complex128",
                        smm_dtype_name(b->x.dtype, name));
         else
             smm_refuse(PyExc_ValueError, label, x, "of %s; expected %s, as the operands before",

@@ -175,9 +175,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     } else if constexpr (SMM_OP == SMM_OP_LU) {
         __syncthreads();
         for_numbers<THREADS, SMM_SOURCE_C, SMM_ORDER_C, N * N, N, N>(
-            args, SMM_C, first, count, 0, 0, [&](Number *to, int q, int i, int j) {
-                *to = infos[q] ? not_a_complex_number() : Own(shared, q).a(i, j);
-            });
+            args, SMM_C, first, count, 0, 0,
+            [&](Number *to, int q, int i, int j) { *to = infos[q] ? not_a_complex_number() : Own(shared, q).a(i, j); });
         for (int e = threadIdx.x; e < count * N; e += THREADS) {
             const int q = e / N, i = e % N, info = infos[q];
             beside<int>(args, SMM_LU_pivots, first + q, N)[i * (REST_FLAT ? 1 : args.operand[SMM_LU_pivots].row)] =

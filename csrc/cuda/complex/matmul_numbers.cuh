@@ -44,8 +44,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
 #pragma unroll 4
             for (int k = 0; k < depth; k++) {
                 Number x[ROWS], y[COLS];
-                for (int i = 0; i < ROWS; i++)
-                    x[i] = a[own * NUMBERS_A + least(down + i * DOWN, M - 1) * PITCH_A + k];
+                for (int i = 0; i < ROWS; i++) x[i] = a[own * NUMBERS_A + least(down + i * DOWN, M - 1) * PITCH_A + k];
                 for (int j = 0; j < COLS; j++)
                     y[j] = b[own * NUMBERS_B + k * PITCH_B + least(side + j * ACROSS, N - 1)];
                 for (int i = 0; i < ROWS; i++)
@@ -58,8 +57,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     if (own >= count) return;
     const long long q = first + own;
     const smm_cuda_operand &to = args.operand[SMM_C];
-    Number *const out = static_cast<Number *>(to.data) +
-                        (SMM_SOURCE_C == SMM_SOURCE_FLAT ? q * (M * N) : offset_of(args, to, q));
+    Number *const out =
+        static_cast<Number *>(to.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? q * (M * N) : offset_of(args, to, q));
     Number alpha = {1, 0}, beta = {0, 0};
     if constexpr (SMM_SCALED) {
         alpha = number_of(args, SMM_MATMUL_alpha, q);

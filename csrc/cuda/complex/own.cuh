@@ -56,8 +56,8 @@ __device__ inline void load_columns(const smm_cuda_args &args, T *shared, long l
         });
 }
 /* infos: of each matrix of the block, in place of its pivots. */
-__device__ inline void store_columns(const smm_cuda_args &args, T *shared, long long first, int count,
-                                     long long column, long long columns, const int *infos) {
+__device__ inline void store_columns(const smm_cuda_args &args, T *shared, long long first, int count, long long column,
+                                     long long columns, const int *infos) {
     for_numbers<THREADS, SMM_SOURCE_C, SMM_ORDER_C, SMM_OP == SMM_OP_INV ? N * N : N * COLUMNS, N, COLUMNS>(
         args, SMM_C, first, count, 0, column, [&](Number *to, int q, int i, int j) {
             if (column + j < columns) *to = infos[q] ? not_a_complex_number() : Own(shared, q).x(i, j);

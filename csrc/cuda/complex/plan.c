@@ -12,7 +12,8 @@ static int tiles_of(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
 
 bool smm_matmul_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { DEPTH = 32, MOST_ROWS = 4 };
-    if (p->op != SMM_OP_MATMUL || x->rows < 1 || x->rows > MOST_ROWS || x->cols < 1 || x->cols > MOST_ROWS) return false;
+    if (p->op != SMM_OP_MATMUL || x->rows < 1 || x->rows > MOST_ROWS || x->cols < 1 || x->cols > MOST_ROWS)
+        return false;
     const int tiles = tiles_of(p, x), matrices = most(1, x->threads / tiles), depth = least(most(p->k, 1), DEPTH);
     const int threads = ceil_div(matrices * tiles, 32) * 32;
     if (threads > 1024) return false;

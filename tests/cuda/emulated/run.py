@@ -135,7 +135,9 @@ def cases(chance, kernel, few):
     """Every other one of flat operands, as some kernels want them. few: of up to four rows, a thread each."""
     anyhow = True
     family = kernel.partition("_")[0]
-    served = [name for name, op in OPS.items() if op in SERVED.get(kernel, SERVED.get(family, (family.upper(),)))]
+    served = [
+        name for name, op in OPS.items() if op in SERVED.get(kernel, SERVED.get(family, (family.upper(),)))
+    ]
     dtypes = ("c64", "c128") if kernel.endswith("_numbers") else ("f32", "f64")
     while True:
         name = chance.choice(served)
