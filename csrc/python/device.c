@@ -221,6 +221,7 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
 static void explain_misfit(const task *t, int operand, PyObject *label, PyObject *x) {
     const smm_buffer *b = &t->x[operand];
     const bool integer = smm_is_integer(t->a.g, operand), output = operand >= t->a.s->inputs;
+    const bool takes_complex = smm_cuda_takes_dtype(t->a.g->op, SMM_C128);
     const bool fits = t->dtype < 0 ? dtype_of(t, operand) >= 0 : is_element(t, operand, t->dtype);
     const int batch_dims = b->x.ndim - smm_core_of(&t->a, operand);
     char name[SMM_DTYPE_NAME];
@@ -232,9 +233,9 @@ static void explain_misfit(const task *t, int operand, PyObject *label, PyObject
         if (integer)
             smm_refuse(PyExc_ValueError, label, x, "of %s; expected int32", smm_dtype_name(b->x.dtype, name));
         else if (t->dtype < 0)
-            smm_refuse(PyExc_ValueError, label, x,
-                       "of %s; expected float32, float64 or, where there are kernels, complex64 or complex128",
-                       smm_dtype_name(b->x.dtype, name));
+            smm_refuse(PyExc_ValueError, label, x, "of %s; expected float32%s float64%s",
+                       smm_dtype_name(b->x.dtype, name), takes_complex ? "," : " or",
+                       takes_complex ? ", complex64 or complex128" : "");
         else
             smm_refuse(PyExc_ValueError, label, x, "of %s; expected %s, as the operands before",
                        smm_dtype_name(b->x.dtype, name), smm_dtype_name(element_of(t, operand, t->dtype), expected));

@@ -111,6 +111,26 @@ def test_images_without_gaps_of_what_is_not_aligned():
     assert "lu_blocked" in name
 
 
+@pytest.mark.parametrize("op", _core.cuda_complex_operations)
+def test_planned_complex(op, registers):
+    """What a call of some order, form and layout runs, on each of the architectures."""
+    chance = random.Random(op)
+    for arch in ARCHS:
+        n = chance.randint(1, 32)
+        problem = {
+            "op": op,
+            "dtype": chance.choice(("c64", "c128")),
+            **{"m": n, "k": chance.choice((1, 3, 16)), "n": n},
+            "form": chance.randint(0, 3) if op in ("CHO_SOLVE", "SOLVE_TRIANGULAR") else 0,
+            "scaled": int(op == "MATMUL"),
+            **{name: chance.randint(0, 1) for name in ("order_a", "order_b", "order_c")},
+            **{
+                name: chance.choice((0, 0, 2)) for name in ("source_a", "source_b", "source_c", "source_rest")
+            },
+        }
+        compile_all([problem], arch, registers)
+
+
 @pytest.mark.parametrize("op", FACTORIZATIONS + SOLVES)
 def test_planned_factorizations(op):
     """What a call of some order and layout runs, on one of the architectures."""

@@ -1,5 +1,5 @@
-"""Complex matrices on a GPU: the CPU's bits for every operation, order, layout and kind of matrix; what people
-call; and what has no kernel says so."""
+"""Complex matrices on a GPU: the CPU's bits for every operation, order, layout and kind of matrix; what
+people call; and what has no kernel says so."""
 
 import numpy as np
 import pytest
