@@ -4,7 +4,7 @@ people call; and what has no kernel says so."""
 import numpy as np
 import pytest
 from matrices import good, normal
-from test_device_linalg import MANY, assert_cpu_bits, assert_same_bits, call, kinds, operands
+from test_device_linalg import MANY, RECTANGLES, assert_cpu_bits, assert_same_bits, call, kinds, operands
 from test_device_matmul import LAYOUTS
 
 import smallmm
@@ -15,6 +15,8 @@ pytestmark = pytest.mark.usefixtures("torch_cuda")
 FACTORED = ["lu_factor", "inv", "det", "slogdet", "cholesky", "cholesky_upper"]
 SOLVED = ["solve", "lu_solve", "lu_solve_transposed", "cho_solve", "cho_solve_upper"]
 SOLVED += ["solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"]
+TALL = ["qr_tall", "qr_complete", "qr_r_tall", "qr_raw_tall"]
+WIDE = ["qr_complete", "qr_r_wide", "qr_raw_wide"]
 DTYPES = [np.dtype(np.complex64), np.dtype(np.complex128)]
 
 
@@ -29,8 +31,12 @@ def dtype(request):
 
 
 def test_every_operation_is_tested():
-    names = {name for name, (op, _) in _core.gufunc_rows.items() if op in _core.cuda_complex_operations}
-    assert names == {*FACTORED, *SOLVED, "batched_matmul", "gemm", "matmul", "matvec", "vecmat"}
+    names = {
+        name
+        for name, (op, form) in _core.gufunc_rows.items()
+        if op in _core.cuda_complex_operations and not form & _core.forms["rectangular"]
+    }
+    assert names == {*FACTORED, *SOLVED, *TALL, *WIDE, "batched_matmul", "gemm", "matmul", "matvec", "vecmat"}
 
 
 @pytest.mark.parametrize("name", FACTORED + SOLVED)
@@ -49,9 +55,16 @@ def test_right_hand_sides(torch, rng, dtype, name):
         assert_cpu_bits(name, call(torch, name, arrays), arrays)
 
 
+@pytest.mark.parametrize(("m", "n"), [*((n, n) for n in (1, 2, 4, 7, 8, 16, 31, 32)), *RECTANGLES])
+def test_qr(torch, rng, dtype, m, n):
+    for name in TALL if m >= n else WIDE:
+        arrays = operands(rng, name, kinds(rng, m, n, dtype))
+        assert_cpu_bits(name, call(torch, name, arrays), arrays)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(torch, rng, dtype, layout):
-    for name in FACTORED + SOLVED:
+    for name in FACTORED + SOLVED + TALL:
         for n in (1, 3, 8, 17, 32):
             arrays = operands(rng, name, kinds(rng, n, n, dtype))
             x = [LAYOUTS[layout](torch, y) if y.ndim > 2 else torch.from_numpy(y).cuda() for y in arrays]
@@ -126,6 +139,6 @@ def test_cupy(required, rng, dtype):
 
 def test_what_has_no_kernel(torch):
     x = torch.eye(3, device="cuda", dtype=torch.complex64).repeat(4, 1, 1)
-    for name in ("qr", "eigh", "eigvalsh", "svd", "svdvals"):
+    for name in ("eigh", "eigvalsh", "svd", "svdvals"):
         with pytest.raises(TypeError, match=f"{name}: a has dtype complex64"):
             getattr(smallmm, name)(x)

@@ -79,3 +79,20 @@ bool smm_triangular_numbers_fits(const smm_cuda_problem *p, const smm_cuda_param
 void smm_triangular_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     *x = by_rows(p, SMM_CUDA_KERNEL_triangular_numbers);
 }
+
+bool smm_qr_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if (p->op != SMM_OP_QR && p->op != SMM_OP_QR_R && p->op != SMM_OP_QR_RAW) return false;
+    if (!smm_cuda_whole_matrices(p, x, grid)) return false;
+    const int columns = p->op == SMM_OP_QR ? x->lanes : 0;
+    const int numbers = p->m * (pitch_of(p->n) + (columns ? pitch_of(columns) : 0)) + least(p->m, p->n);
+    grid->shared = grid->matrices * numbers * bytes_of(p);
+    return true;
+}
+
+/* A column for each lane; of tall and wide matrices a warp has few. */
+void smm_qr_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const int lanes = least(power_of_two(p->n), 32);
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_numbers,
+                               .lanes = p->m * p->n > 256 ? 32 : lanes,
+                               .threads = p->m * p->n > 64 || lanes == 32 ? 32 : 64};
+}

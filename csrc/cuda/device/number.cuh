@@ -71,11 +71,13 @@ struct NumberDivisor {
         denominator = multiply_add(small, ratio, large);
         back = reciprocal(denominator);
     }
+    /* 1 / p */
+    __device__ Number inverse() const {
+        const T other = product(ratio, back);
+        return upright ? Number{back, -other} : Number{other, -back};
+    }
     __device__ Number divide(Number x) const {
-        if (is_normal(back)) {
-            const T other = product(ratio, back);
-            return product(x, upright ? Number{back, -other} : Number{other, -back});
-        }
+        if (is_normal(back)) return product(x, inverse());
         const T re = upright ? multiply_add(x.im, ratio, x.re) : multiply_add(x.re, ratio, x.im);
         const T im = upright ? multiply_add(-x.re, ratio, x.im) : product(x.im, ratio) - x.re;
         return {quotient_of(re, denominator), quotient_of(im, denominator)};
