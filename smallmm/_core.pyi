@@ -11,6 +11,7 @@ direct: dict[str, Callable[..., Any]]
 operations: dict[str, tuple[tuple[str, str, bool, str, str, str], ...]]
 dtypes: tuple[str, ...]
 complex_operations: tuple[str, ...]  # those that take complex numbers
+cuda_complex_operations: tuple[str, ...]  # and on a device
 gufunc_rows: dict[str, tuple[str, int]]  # of each gufunc: operation of ops.def, form
 forms: dict[str, int]
 limits: dict[str, int]

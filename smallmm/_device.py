@@ -55,8 +55,9 @@ def call(
     arrays = {**{name: x for name, x in operands.items() if not _is_number(x)}, **given}
     infos, library = _same_device(op, arrays)
     operands |= {name: x for name, x in arrays.items() if name in operands}
+    kinds = "biufc" if _takes_complex(gufunc) else "biuf"
     for name, info in infos.items():
-        if not _is_real(info.dtype):
+        if _kind_of(info.dtype) not in kinds:
             raise wrong_dtype_on_device(op, name, info.dtype)
         if len(info.shape) > _MOST_DIMS:
             raise ValueError(
@@ -69,7 +70,7 @@ def call(
         for name, x in operands.items()
     }
     for name, x in shaped.items():
-        if x.dtype.kind == "c":
+        if x.dtype.kind not in kinds:
             raise wrong_dtype_on_device(op, name, x.dtype)
     shaped_outs = {name: _shaped(op, name, infos[name]) if name in given else None for name in outs}
     if "pivots" in shaped and not shaped["pivots"].size:
@@ -287,16 +288,25 @@ def _same_device(op: str, arrays: dict[str, Any]) -> tuple[dict[str, _Info], Dev
         ) from error
 
 
-def _is_real(dtype: str) -> bool:
+def _takes_complex(gufunc: np.ufunc) -> bool:
+    """Whether there are kernels of complex matrices for it."""
+    return (
+        isinstance(gufunc, np.ufunc)
+        and _core.gufunc_rows[gufunc.__name__][0] in _core.cuda_complex_operations
+    )
+
+
+def _kind_of(dtype: str) -> str:
+    """NumPy's letter, or V if it has no such dtype."""
     try:
-        return np.dtype(dtype).kind in "biuf"
+        return np.dtype(dtype).kind
     except (SyntaxError, TypeError, ValueError):
-        return False
+        return "V"
 
 
 def _shaped(op: str, name: str, info: _Info) -> np.ndarray:
     """An array of that dtype and shape without memory of its own, for NumPy's rules and our messages."""
-    dtype = np.dtype(info.dtype) if _is_real(info.dtype) else np.dtype("V1")
+    dtype = np.dtype(info.dtype) if _kind_of(info.dtype) in "biufc" else np.dtype("V1")
     if any(length < 0 for length in info.shape):
         raise ValueError(f"{op}: {name} has shape {info.shape}; expected numbers >= 0")
     return np.lib.stride_tricks.as_strided(np.zeros((), dtype), info.shape, (0,) * len(info.shape))

@@ -85,6 +85,7 @@ def device_name(device: int = 0) -> str:
 _LAYOUT = ("order_a", "order_b", "order_c", "source_a", "source_b", "aligned", "scaled", "small")
 _FORMS = ("upper", "unit", "transposed", "normwise", "extra")
 _DTYPES = {"f32": "f32", "f64": "f64", "float32": "f32", "float64": "f64"}
+_DTYPES |= {"c64": "c64", "c128": "c128", "complex64": "c64", "complex128": "c128"}
 # Operations with right-hand sides
 _SOLVES = {x for name, (x, _) in _core.gufunc_rows.items() if "k?" in str(getattr(_core, name).signature)}
 
@@ -118,8 +119,8 @@ def warmup(
     op : str
         The function: "batched_matmul", "solve", "inv", "eigh" and so on; "qr_r" and "qr_raw" for these modes
         of "qr".
-    dtypes : iterable of {"f32", "f64", "float32", "float64"}
-        Precisions.
+    dtypes : iterable of {"f32", "f64", "c64", "c128", "float32", "float64", "complex64", "complex128"}
+        Element types.
     device : int
         The device's number.
     **layout
@@ -142,7 +143,7 @@ def warmup(
     CudaUnavailableError
         Without a driver, a device or NVRTC.
     ValueError
-        No such function or dtype, or no kernel for a shape.
+        No such function or dtype, or no kernel for a shape or a complex dtype.
     TypeError
         No such keyword, or its value is of another type.
     """
@@ -163,12 +164,13 @@ def warmup(
     for dtype in dtypes:
         if not isinstance(dtype, str) or dtype not in _DTYPES:
             raise ValueError(f"warmup: dtype is {shown(dtype)}; expected one of {', '.join(_DTYPES)}")
+        if _DTYPES[dtype][0] == "c" and operation not in _core.cuda_complex_operations:
+            raise ValueError(f"warmup: no kernel takes {op} of {dtype}")
     columns = operation == "MATMUL" or operation.startswith("QR")
     sizes = [_sizes(shape, columns) for shape in _list("shapes", shapes)]
     for m, k, n in sizes:
         if not has_kernel_for(operation, m, k, n):
             raise ValueError(f"warmup: no kernel takes {op} of {(m, k, n)}")
-    placed = _as_kernels_see(operation, layout)
     problems = [
         {
             "op": operation,
@@ -177,7 +179,7 @@ def warmup(
             "n": n,
             "small": small,
             **_part(operation, k),
-            **placed,
+            **_as_kernels_see(operation, layout, _DTYPES[dtype]),
         }
         for dtype in dtypes
         for m, k, n in sizes
@@ -209,12 +211,14 @@ def has_kernel_for(operation: str, m: int, k: int, n: int) -> bool:
     return max(m, k, n) <= LARGEST if operation == "MATMUL" else has_kernel(m, n)
 
 
-def _as_kernels_see(operation: str, layout: dict[str, int]) -> dict[str, int]:
-    """The words of `warmup` as a kernel's: Cholesky's upper triangle is the lower one of the transpose."""
+def _as_kernels_see(operation: str, layout: dict[str, int], dtype: str) -> dict[str, int]:
+    """The words of `warmup` as a kernel's: Cholesky's upper triangle is the lower one of the transpose, but
+    complex factors are conjugated, too."""
     given = {"upper": int(operation == "SOLVE_TRIANGULAR"), **layout}
     form = sum(_core.forms[word] for word in _FORMS if given.get(word))
     placed = {word: value for word, value in layout.items() if word not in _FORMS}
-    if operation in ("CHOLESKY", "CHO_SOLVE", "SOLVE_POS") and form:
+    turned = ("CHOLESKY",) if dtype[0] == "c" else ("CHOLESKY", "CHO_SOLVE", "SOLVE_POS")
+    if operation in turned and form:
         form, placed["order_a"] = 0, 1
         if operation == "CHOLESKY":
             placed["order_c"] = 1

@@ -30,7 +30,8 @@ typedef struct smm_cuda_args {
     int dims;
     long long extent[SMM_CUDA_DIMS];
     smm_cuda_operand operand[SMM_CUDA_OPERANDS];
-    double number[SMM_CUDA_OPERANDS]; /* the value of an operand without data: one number for all matrices */
+    double number[SMM_CUDA_OPERANDS];    /* the value of an operand without data: one number for all matrices */
+    double imaginary[SMM_CUDA_OPERANDS]; /* of complex matrices its imaginary part */
 } smm_cuda_args;
 
 /* How the matrices of an operand follow each other: without gaps; all the same; in any other way. */

@@ -205,18 +205,20 @@ enum { SMM_CUDA_COLUMNS = 16 }; /* the most right-hand sides that a kernel of a 
 
 /* Is there a kernel for matrices of this size? */
 bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n);
+/* Is there one for this element type? */
+bool smm_cuda_takes_dtype(smm_op op, smm_dtype dtype);
 
 /* Find the kernel for a call, building it if it is new, and describe the call to it. */
-smm_cuda_status smm_cuda_prepare(const smm_call *call, const double number[], int device, smm_cuda_kernel *kernel,
-                                 smm_cuda_args *args);
+smm_cuda_status smm_cuda_prepare(const smm_call *call, const double _Complex number[], int device,
+                                 smm_cuda_kernel *kernel, smm_cuda_args *args);
 /* The same for a problem. */
 smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int device, smm_cuda_kernel *kernel);
 /* Prepare, and launch on the stream. Neither waits nor allocates. */
-smm_cuda_status smm_cuda_run(const smm_call *call, const double number[], int device, void *stream);
+smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[], int device, void *stream);
 /* Forget the kernels in memory, so that calls are planned anew. */
 void smm_cuda_forget(void);
 /* Describe a call as a problem, and to its kernel; false where no kernel takes it. */
-bool smm_cuda_describe(const smm_call *call, const double number[], smm_cuda_problem *problem, smm_cuda_args *args,
-                       bool *swapped);
+bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm_cuda_problem *problem,
+                       smm_cuda_args *args, bool *swapped);
 
 #endif

@@ -87,7 +87,7 @@ static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, co
     add(o, "--std=c++17");
     add(o, "--ptxas-options=-v");
     add(o, "-DSMM_NAME=%s", name);
-    add(o, "-DSMM_T=%s", smm_dtypes[p->dtype].c_type);
+    add(o, "-DSMM_T=%s", smm_dtypes[smm_dtypes[p->dtype].real].c_type); /* of complex numbers the parts */
     for (int op = 0; op < SMM_OPS; op++) add(o, "-DSMM_OP_%s=%d", smm_operations[op].name, op);
     const smm_roles *roles = &smm_roles_of[p->op];
     add(o, "-DSMM_B=%d", roles->b < 0 ? SMM_ABSENT : roles->b);

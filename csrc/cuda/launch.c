@@ -1,4 +1,5 @@
 /* launch.c: from a call to a launch: describes the operands, finds or builds the kernel, and puts it on the stream. */
+#include <complex.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n) {
 _Static_assert((int)SMM_ABSENT == (int)SMM_MOST_OPERANDS, "the place after all operands");
 
 /* Operands in the form that a kernel takes: strides in elements, and batch dimensions, innermost first. */
-static void describe_operands(const smm_call *call, const double number[], smm_cuda_args *args) {
+static void describe_operands(const smm_call *call, const double _Complex number[], smm_cuda_args *args) {
     const smm_outer *outer = call->outer;
     const int own = call->batch != 1, dims = own + (outer ? outer->dims : 0);
     memset(args->operand, 0, sizeof args->operand);
@@ -28,7 +29,8 @@ static void describe_operands(const smm_call *call, const double number[], smm_c
         *to = (smm_cuda_operand){.data = from->data, .row = from->row / size, .col = from->col / size};
         to->batch[0] = from->batch / size;
         for (int d = own; d < dims; d++) to->batch[d] = outer->stride[d - own][i] / size;
-        args->number[i] = number[i];
+        args->number[i] = creal(number[i]);
+        args->imaginary[i] = cimag(number[i]);
     }
     args->extent[0] = call->batch;
     for (int d = own; d < dims; d++) args->extent[d] = outer->extent[d - own];
@@ -65,15 +67,19 @@ static smm_cuda_operand transposed(smm_cuda_operand x) {
     return x;
 }
 
-/* An upper triangle is the lower one of the transpose. A product whose C is column-major is C^T = B^T A^T: then this
- * returns true. */
+/* An upper triangle is the lower one of the transpose; but that of complex Cholesky factors is to be conjugated, too. A
+ * product whose C is column-major is C^T = B^T A^T: then this returns true; but not of complex numbers, whose products
+ * depend on the order of the factors. */
 static bool normalise(smm_call *c, smm_cuda_operand x[]) {
-    if (c->form & SMM_UPPER && (c->op == SMM_OP_CHOLESKY || c->op == SMM_OP_CHO_SOLVE || c->op == SMM_OP_SOLVE_POS)) {
+    const bool from_factor = c->op == SMM_OP_CHO_SOLVE || c->op == SMM_OP_SOLVE_POS;
+    if (c->form & SMM_UPPER && (c->op == SMM_OP_CHOLESKY || (from_factor && !smm_is_complex(c->dtype)))) {
         x[SMM_A] = transposed(x[SMM_A]);
         if (c->op == SMM_OP_CHOLESKY) x[SMM_CHOLESKY_l] = transposed(x[SMM_CHOLESKY_l]);
         c->form &= ~SMM_UPPER;
     }
-    if (c->op != SMM_OP_MATMUL || order_of(&x[SMM_MATMUL_c], (int)c->m, (int)c->n) == SMM_ORDER_ROW) return false;
+    if (c->op != SMM_OP_MATMUL || smm_is_complex(c->dtype) ||
+        order_of(&x[SMM_MATMUL_c], (int)c->m, (int)c->n) == SMM_ORDER_ROW)
+        return false;
     const smm_cuda_operand a = x[SMM_A];
     const intptr_t m = c->m;
     x[SMM_A] = transposed(x[SMM_MATMUL_b]);
@@ -84,7 +90,7 @@ static bool normalise(smm_call *c, smm_cuda_operand x[]) {
     return true;
 }
 
-bool smm_cuda_describe(const smm_call *call, const double number[], smm_cuda_problem *p, smm_cuda_args *args,
+bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm_cuda_problem *p, smm_cuda_args *args,
                        bool *swapped) {
     enum { FEW = 4096 };
     if (!smm_cuda_takes(call->op, call->m, call->k, call->n)) return false;
@@ -243,8 +249,8 @@ static smm_cuda_status find(const smm_cuda_device *device, const smm_cuda_proble
 
 /* --- launching --- */
 
-static smm_cuda_status prepare(const smm_call *call, const double number[], int ordinal, const smm_cuda_device *device,
-                               smm_cuda_kernel *kernel, smm_cuda_args *args) {
+static smm_cuda_status prepare(const smm_call *call, const double _Complex number[], int ordinal,
+                               const smm_cuda_device *device, smm_cuda_kernel *kernel, smm_cuda_args *args) {
     smm_cuda_problem problem;
     bool swapped;
     if (!smm_cuda_describe(call, number, &problem, args, &swapped))
@@ -259,7 +265,7 @@ static smm_cuda_status prepare(const smm_call *call, const double number[], int 
 }
 
 /* Find the kernel of a call or of a problem, in the device's context. */
-static smm_cuda_status prepare_on(int ordinal, const smm_call *call, const double number[],
+static smm_cuda_status prepare_on(int ordinal, const smm_call *call, const double _Complex number[],
                                   const smm_cuda_problem *problem, smm_cuda_kernel *kernel, smm_cuda_args *args) {
     const smm_cuda_device *device;
     bool pushed;
@@ -277,8 +283,8 @@ static smm_cuda_status prepare_on(int ordinal, const smm_call *call, const doubl
     return status;
 }
 
-smm_cuda_status smm_cuda_prepare(const smm_call *call, const double number[], int ordinal, smm_cuda_kernel *kernel,
-                                 smm_cuda_args *args) {
+smm_cuda_status smm_cuda_prepare(const smm_call *call, const double _Complex number[], int ordinal,
+                                 smm_cuda_kernel *kernel, smm_cuda_args *args) {
     return prepare_on(ordinal, call, number, NULL, kernel, args);
 }
 
@@ -301,7 +307,7 @@ static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_d
                           "cuLaunchKernel");
 }
 
-smm_cuda_status smm_cuda_run(const smm_call *call, const double number[], int ordinal, void *stream) {
+smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[], int ordinal, void *stream) {
     if (call->op == SMM_OP_MATMUL && (call->m == 0 || call->n == 0)) return SMM_CUDA_OK;
     if (!call->batch || !smm_runs(call)) return SMM_CUDA_OK;
     const smm_cuda_device *device;

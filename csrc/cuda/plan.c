@@ -1,5 +1,6 @@
 /* plan.c: chooses kernel, parameters and grid for a problem: the tuned row of its sizes, of this device or the nearest
  * one, else the kernels' own baselines. All choices give the same bits. */
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,10 +39,29 @@ static const struct {
 #undef SMM_CUDA_KERNEL
 };
 
+static const bool is_of_complex[SMM_CUDA_KERNELS] = {
+#define SMM_CUDA_COMPLEX(family, strategy) [SMM_CUDA_KERNEL_##family##_##strategy] = true,
+#include "kernels.def"
+#undef SMM_CUDA_COMPLEX
+};
+
 bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
                    smm_cuda_grid *grid) {
     return parameters->kernel >= 0 && parameters->kernel < SMM_CUDA_KERNELS &&
+           is_of_complex[parameters->kernel] == smm_is_complex(problem->dtype) &&
            kernels[parameters->kernel].fits(problem, parameters, grid) && grid->shared <= shared_memory;
+}
+
+bool smm_cuda_takes_dtype(smm_op op, smm_dtype dtype) {
+    const smm_cuda_problem least_problem = {.op = op, .dtype = dtype, .m = 1, .k = 1, .n = 1};
+    smm_cuda_parameters parameters;
+    smm_cuda_grid grid;
+    bool takes = !smm_is_complex(dtype);
+    for (int i = 0; i < SMM_CUDA_KERNELS && !takes; i++) {
+        kernels[i].baseline(&least_problem, &parameters);
+        takes = smm_cuda_fits(&least_problem, &parameters, INT_MAX, &grid);
+    }
+    return takes;
 }
 
 /* --- the tuned rows --- */

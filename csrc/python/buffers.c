@@ -47,10 +47,11 @@ int smm_configure_cuda(void) {
 typedef struct array_type {
     PyTypeObject *type;
     const DLPackExchangeAPI *api; /* NULL: none */
-    bool is_torch;                /* may require a gradient, or have a pending negation, which DLPack does not show */
+    bool is_torch; /* may require a gradient, or have a pending negation or conjugation, which DLPack does
+                    * not show */
 } array_type;
 
-static PyObject *word_requires_grad, *word_is_neg, *word_dlpack, *word_interface;
+static PyObject *word_requires_grad, *word_is_neg, *word_is_conj, *word_dlpack, *word_interface;
 
 static array_type look_up(PyTypeObject *type) {
     array_type found = {.type = type};
@@ -172,9 +173,11 @@ bool smm_exchange(PyObject *x, smm_buffer *b) {
     if (type.is_torch) {
         PyObject *gradient = PyObject_GetAttr(x, word_requires_grad);
         PyObject *negated = gradient == Py_False ? PyObject_CallMethodNoArgs(x, word_is_neg) : NULL;
-        const bool plain = gradient == Py_False && negated == Py_False;
+        PyObject *conjugated = b->x.dtype.code == kDLComplex ? PyObject_CallMethodNoArgs(x, word_is_conj) : NULL;
+        const bool plain = gradient == Py_False && negated == Py_False && (!conjugated || conjugated == Py_False);
         Py_XDECREF(gradient);
         Py_XDECREF(negated);
+        Py_XDECREF(conjugated);
         PyErr_Clear();
         if (!plain) return false;
     }
@@ -469,9 +472,10 @@ static PyMethodDef methods[] = {
 int smm_add_device_functions(PyObject *module) {
     word_requires_grad = PyUnicode_InternFromString("requires_grad");
     word_is_neg = PyUnicode_InternFromString("is_neg");
+    word_is_conj = PyUnicode_InternFromString("is_conj");
     word_dlpack = PyUnicode_InternFromString("__dlpack__");
     word_interface = PyUnicode_InternFromString("__cuda_array_interface__");
-    if (!word_requires_grad || !word_is_neg || !word_dlpack || !word_interface) return -1;
+    if (!word_requires_grad || !word_is_neg || !word_is_conj || !word_dlpack || !word_interface) return -1;
     if (PyModule_AddFunctions(module, methods) < 0 || smm_add_device_calls(module) < 0 ||
         smm_add_device_memory(module) < 0 || smm_add_transfers(module) < 0)
         return -1;

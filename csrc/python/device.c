@@ -3,6 +3,8 @@
  * The direct path, smm_device_direct(), takes arrays whose type has DLPack's C exchange API (PyTorch 2.10 and newer)
  * and creates no Python objects but the results. For anything else (other libraries, mixed dtypes, wrong arguments) it
  * returns NotImplemented; then smallmm/_device.py checks the arguments and calls device_run(). */
+#include <complex.h>
+
 #include "arrays.h"
 #include "buffers.h"
 
@@ -10,8 +12,8 @@
 typedef struct task {
     smm_arrays a;
     smm_buffer x[SMM_MOST_OPERANDS];
-    double number[SMM_MOST_OPERANDS]; /* by place: the value of an operand that is not an array */
-    int device, dtype;                /* -1: not known yet */
+    double _Complex number[SMM_MOST_OPERANDS]; /* by place: the value of an operand that is not an array */
+    int device, dtype;                         /* -1: not known yet */
 } task;
 
 static void begin(task *t, const smm_gufunc *g) {
@@ -45,14 +47,19 @@ static bool is_element(const task *t, int i, smm_dtype dtype) {
 /* The element type of a call whose first operand has such elements, or -1: there are no kernels for it. */
 static int dtype_of(const task *t, int i) {
     int dtype = SMM_COMPUTED_TYPES - 1;
-    while (dtype >= 0 && (smm_is_complex(dtype) || !is_element(t, i, dtype))) dtype--;
+    while (dtype >= 0 && !(is_element(t, i, dtype) && smm_cuda_takes_dtype(t->a.g->op, dtype))) dtype--;
     return dtype;
 }
 
-/* Numbers: Python's, NumPy's, and NumPy's arrays of one element. */
-static bool number(PyObject *x, double *value) {
-    if (PyLong_Check(x) || PyFloat_Check(x) || PyArray_IsScalar(x, Floating) || PyArray_IsScalar(x, Integer) ||
-        PyArray_IsScalar(x, Bool) || (PyArray_CheckExact(x) && PyArray_IsZeroDim(x)))
+/* Numbers: Python's, NumPy's, and NumPy's arrays of one element; complex ones in calls of a complex type. */
+static bool number(PyObject *x, int dtype, double _Complex *value) {
+    if (PyComplex_Check(x) || PyArray_IsScalar(x, ComplexFloating) ||
+        (PyArray_CheckExact(x) && PyArray_IsZeroDim(x) && PyArray_ISCOMPLEX((PyArrayObject *)x))) {
+        if (dtype < 0 || !smm_is_complex(dtype)) return false;
+        const Py_complex z = PyComplex_AsCComplex(x);
+        *value = CMPLX(z.real, z.imag);
+    } else if (PyLong_Check(x) || PyFloat_Check(x) || PyArray_IsScalar(x, Floating) || PyArray_IsScalar(x, Integer) ||
+               PyArray_IsScalar(x, Bool) || (PyArray_CheckExact(x) && PyArray_IsZeroDim(x)))
         *value = PyFloat_AsDouble(x);
     else
         return false;
@@ -98,7 +105,7 @@ static bool take_sizes(task *t) {
     return smm_cuda_takes(call->op, call->m, call->k, call->n) && (call->k || call->op == SMM_OP_MATMUL);
 }
 
-static void take_number(task *t, int operand, double value) {
+static void take_number(task *t, int operand, double _Complex value) {
     smm_take_number(&t->a, operand);
     t->number[t->a.s->place[operand]] = value;
 }
@@ -169,9 +176,9 @@ static PyObject *new_output(task *t, int operand, const DLPackExchangeAPI *api) 
 
 /* Add the inputs of a call; false if this path does not take them. */
 static bool take_inputs(task *t, PyObject *const *args) {
-    double value;
+    double _Complex value;
     for (int i = 0; i < t->a.s->inputs; i++) {
-        if (t->a.s->core[i] == 0 && number(args[i], &value))
+        if (t->a.s->core[i] == 0 && number(args[i], t->dtype, &value))
             take_number(t, i, value);
         else if (!smm_exchange(args[i], &t->x[i]) || t->x[i].api != t->x[0].api || !take_input(t, i))
             return false;
@@ -214,6 +221,7 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
 static void explain_misfit(const task *t, int operand, PyObject *label, PyObject *x) {
     const smm_buffer *b = &t->x[operand];
     const bool integer = smm_is_integer(t->a.g, operand), output = operand >= t->a.s->inputs;
+    const bool takes_complex = smm_cuda_takes_dtype(t->a.g->op, SMM_C128);
     const bool fits = t->dtype < 0 ? dtype_of(t, operand) >= 0 : is_element(t, operand, t->dtype);
     const int batch_dims = b->x.ndim - smm_core_of(&t->a, operand);
     char name[SMM_DTYPE_NAME];
@@ -225,8 +233,9 @@ static void explain_misfit(const task *t, int operand, PyObject *label, PyObject
         if (integer)
             smm_refuse(PyExc_ValueError, label, x, "of %s; expected int32", smm_dtype_name(b->x.dtype, name));
         else if (t->dtype < 0)
-            smm_refuse(PyExc_ValueError, label, x, "of %s; expected float32 or float64",
-                       smm_dtype_name(b->x.dtype, name));
+            smm_refuse(PyExc_ValueError, label, x, "of %s; expected float32%s float64%s",
+                       smm_dtype_name(b->x.dtype, name), takes_complex ? "," : " or",
+                       takes_complex ? ", complex64 or complex128" : "");
         else
             smm_refuse(PyExc_ValueError, label, x, "of %s; expected %s, as the operands before",
                        smm_dtype_name(b->x.dtype, name), smm_dtype_name(element_of(t, operand, t->dtype), expected));
@@ -275,11 +284,11 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
     PyObject *const labels = names && PyTuple_GET_SIZE(names) && PyTuple_Check(args[nargs]) ? args[nargs] : NULL;
     PyObject *result = NULL, *label = NULL, *type, *raised, *trace;
     bool overlaps = false;
-    double value;
+    double _Complex value;
     for (int i = 0; i < s->operands; i++) {
         Py_XSETREF(label, label_of(labels, i));
         if (!label) goto end;
-        if (i < s->inputs && s->core[i] == 0 && number(operands[i], &value))
+        if (i < s->inputs && s->core[i] == 0 && number(operands[i], SMM_C128, &value))
             take_number(&t, i, value);
         else if (smm_open_buffer(operands[i], label, stream, &t.x[i]) < 0)
             goto end;

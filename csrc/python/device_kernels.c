@@ -77,9 +77,10 @@ static int read_problem(PyObject *d, smm_cuda_problem *p) {
     if (op < 0) return -1;
     const char *name = dtype && PyUnicode_Check(dtype) ? PyUnicode_AsUTF8(dtype) : "";
     int number = SMM_COMPUTED_TYPES - 1;
-    while (number >= 0 && (smm_is_complex(number) || strcmp(name, smm_dtypes[number].name))) number--;
-    if (number < 0) {
-        PyErr_Format(PyExc_ValueError, "the dtype of a problem is %.50R; expected a dtype of a kernel, 'f32' or 'f64'",
+    while (number >= 0 && strcmp(name, smm_dtypes[number].name)) number--;
+    if (number < 0 || !smm_cuda_takes_dtype(op, number)) {
+        PyErr_Format(PyExc_ValueError,
+                     "the dtype of a problem is %.50R; expected a dtype of a kernel, such as 'f32' or 'f64'",
                      dtype ? dtype : Py_None);
         return -1;
     }

@@ -257,12 +257,12 @@ static PyObject *dtypes(void) {
     return names;
 }
 
-/* The names of the operations that take complex numbers. */
-static PyObject *complex_operations(void) {
+/* The names of the operations that take complex numbers, here or on a device. */
+static PyObject *complex_operations(bool takes(smm_op, smm_dtype)) {
     PyObject *names = PyList_New(0);
     for (int op = 0; names && op < SMM_OPS; op++) {
         PyObject *name =
-            smm_takes((smm_op)op, SMM_C128) ? PyUnicode_FromString(smm_operations[op].name) : Py_NewRef(Py_None);
+            takes((smm_op)op, SMM_C128) ? PyUnicode_FromString(smm_operations[op].name) : Py_NewRef(Py_None);
         if (!name || (name != Py_None && PyList_Append(names, name) < 0)) Py_CLEAR(names);
         Py_XDECREF(name);
     }
@@ -286,7 +286,8 @@ static PyObject *gufunc_rows(PyObject *direct) {
 /* Constants of the C side that the package needs. */
 static int add_lists(PyObject *module) {
     if (add(module, "operations", operations()) < 0 || add(module, "dtypes", dtypes()) < 0 ||
-        add(module, "complex_operations", complex_operations()) < 0)
+        add(module, "complex_operations", complex_operations(smm_takes)) < 0 ||
+        add(module, "cuda_complex_operations", complex_operations(smm_cuda_takes_dtype)) < 0)
         return -1;
     PyObject *direct = PyObject_GetAttrString(module, "direct");
     PyObject *rows = direct ? gufunc_rows(direct) : NULL;

@@ -151,7 +151,7 @@ static void *run_on_host(const xla_call *from, smm_arrays *x) {
 }
 
 static void *run_on_device(const xla_call *from, smm_arrays *x) {
-    double number[SMM_MOST_OPERANDS] = {0};
+    double _Complex number[SMM_MOST_OPERANDS] = {0};
     if (x->call.op == SMM_OP_MATMUL) number[SMM_MATMUL_alpha] = 1;
     xla_stream of = {sizeof of, NULL, from->context, NULL};
     void *error = from->api->get_stream(&of);

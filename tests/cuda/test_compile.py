@@ -85,8 +85,12 @@ KERNELS = _core.cuda_catalog()["kernels"]
 def test_every_kernel_of_factorizations(kernel):
     """The first problem that is planned for it."""
     sizes = [(n, n) for n in range(1, 33)] + [(200, 5), (5, 200), (31, 33)]
-    for (m, n), op, dtype, small in itertools.product(sizes, FACTORIZATIONS + SOLVES, ("f32", "f64"), (0, 1)):
+    for (m, n), op, dtype, small in itertools.product(
+        sizes, FACTORIZATIONS + SOLVES, ("c128",) if kernel.endswith("_numbers") else ("f32", "f64"), (0, 1)
+    ):
         if m != n and not op.startswith(("QR", "LSTSQ", "SVD")):
+            continue
+        if dtype == "c128" and op not in _core.cuda_complex_operations:
             continue
         problem = {"op": op, "dtype": dtype, "m": m, "k": 1 if op in SOLVES else n, "n": n, "small": small}
         if _core.cuda_plan(problem, ARCHS[80])["kernel"] == kernel:
@@ -105,6 +109,26 @@ def test_images_without_gaps_of_what_is_not_aligned():
     ((cubin, _, name, _),) = cuda.compile_for([problem], 90, shared_memory=ARCHS[90])
     assert cubin[:4] == b"\x7fELF"
     assert "lu_blocked" in name
+
+
+@pytest.mark.parametrize("op", _core.cuda_complex_operations)
+def test_planned_complex(op, registers):
+    """What a call of some order, form and layout runs, on each of the architectures."""
+    chance = random.Random(op)
+    for arch in ARCHS:
+        n = chance.randint(1, 32)
+        problem = {
+            "op": op,
+            "dtype": chance.choice(("c64", "c128")),
+            **{"m": n, "k": chance.choice((1, 3, 16)), "n": n},
+            "form": chance.randint(0, 3) if op in ("CHO_SOLVE", "SOLVE_TRIANGULAR") else 0,
+            "scaled": int(op == "MATMUL"),
+            **{name: chance.randint(0, 1) for name in ("order_a", "order_b", "order_c")},
+            **{
+                name: chance.choice((0, 0, 2)) for name in ("source_a", "source_b", "source_c", "source_rest")
+            },
+        }
+        compile_all([problem], arch, registers)
 
 
 @pytest.mark.parametrize("op", FACTORIZATIONS + SOLVES)

@@ -35,6 +35,12 @@ def main():
         check(_core.solve, a, rng.standard_normal(5), np.zeros((4, 2, 3, 5)), info)
         check(_core.gemm, a, dense, 1.5, -0.5, np.full((4, 2, 3, 5, 5), 2.0))
         check(_core.gemm, a, dense, rng.standard_normal((2, 3)), -0.5, np.full((4, 2, 3, 5, 5), 2.0))
+        check(_core.gemm, 1j * a, 1j * dense, 1.5 - 2j, 0.5j, np.full((4, 2, 3, 5, 5), 2j))
+        check(
+            _core.solve, a + 1j, rng.standard_normal((3, 5, 2)) + 0j, np.zeros((4, 2, 3, 5, 2), complex), info
+        )
+        by_columns = np.zeros((4, 2, 3, 5, 5), complex).mT  # whose transpose is no product of the same bits
+        check(_core.batched_matmul, a + 1j, 1j * dense + 1, by_columns)
         in_place = np.array(a)
         check(_core.inv, in_place, in_place, info)
         two = [OnDevice(x) for x in (in_place[:2], in_place[1:3], info[:2])]

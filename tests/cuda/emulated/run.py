@@ -16,7 +16,8 @@ import numpy as np
 TESTS = Path(__file__).parents[2]
 sys.path[:0] = [str(TESTS), str(TESTS / "cuda")]
 
-from test_device_linalg import SQUARE, TALL, kinds, operands  # noqa: E402
+from matrices import normal  # noqa: E402
+from test_device_linalg import SQUARE, TALL, kinds, operands, same_signs  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
 
@@ -48,6 +49,8 @@ OPS = {  # of each gufunc with kernels; those that NumPy has, too, are batched_m
     if not form & _core.forms["rectangular"] and name not in ("matmul", "matvec", "vecmat")
 }
 SERVED = {
+    "lu_numbers": ("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET"),
+    "triangular_numbers": ("CHO_SOLVE", "SOLVE_TRIANGULAR"),
     "lu": ("LU", "SOLVE", "DET", "SLOGDET"),
     "triangular": ("LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "SOLVE_POS"),
     "ldl": ("LDL", "LDL_SOLVE", "SOLVE_SYM"),
@@ -132,10 +135,13 @@ def cases(chance, kernel, few):
     """Every other one of flat operands, as some kernels want them. few: of up to four rows, a thread each."""
     anyhow = True
     family = kernel.partition("_")[0]
-    served = [name for name, op in OPS.items() if op in SERVED.get(family, (family.upper(),))]
+    served = [
+        name for name, op in OPS.items() if op in SERVED.get(kernel, SERVED.get(family, (family.upper(),)))
+    ]
+    dtypes = ("c64", "c128") if kernel.endswith("_numbers") else ("f32", "f64")
     while True:
         name = chance.choice(served)
-        dtype = chance.choice(("f32", "f64"))
+        dtype = chance.choice(dtypes)
         m, k, n = shape_of(chance, name, few)
         one = kernel == "matmul_one"
         problem = {"op": OPS[name], "dtype": dtype, "m": m, "k": k, "n": n}
@@ -154,10 +160,11 @@ def cases(chance, kernel, few):
 
 def check(rng, name, problem, ways, outs, in_place):
     m, k, n = (problem[x] for x in "mkn")
-    dtype = np.dtype(problem["dtype"].replace("f", "float"))
+    dtype = np.dtype(problem["dtype"].replace("f", "float").replace("c", "complex"))
     if problem["op"] == "MATMUL":
-        arrays = [rng.standard_normal((COUNT, *shape)).astype(dtype) for shape in ((m, k), (k, n))]
-        arrays += [np.asarray(x, dtype) for x in (1.5, -0.25)] if name == "gemm" else []
+        arrays = [normal(rng, (COUNT, *shape), dtype) for shape in ((m, k), (k, n))]
+        factors = (1.5 - 2j, -0.25 + 1j) if dtype.kind == "c" else (1.5, -0.25)
+        arrays += [np.asarray(x, dtype) for x in factors] if name == "gemm" else []
     else:
         arrays = operands(rng, name, kinds(rng, m, n, dtype)[:COUNT], k)
     takes_pivots = problem["op"] in ("LU_SOLVE", "LU_RCOND", "REFINE")
@@ -178,7 +185,7 @@ def check(rng, name, problem, ways, outs, in_place):
     assert _core.device_run(gufunc, 0, *(OnDevice(x) for x in (*arrays, *results)))
     for i, (x, y) in enumerate(zip(results, expected, strict=True)):
         np.testing.assert_array_equal(x, y, f"output {i}")
-        assert (np.isnan(x) | (np.signbit(x) == np.signbit(y))).all(), f"output {i}: a zero of the other sign"
+        assert same_signs(x, y), f"output {i}: a zero of the other sign"
         assert (x.base == AROUND).sum() >= x.base.size - x.size, f"output {i}: a write beside it"
 
 

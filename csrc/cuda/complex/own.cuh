@@ -1,0 +1,70 @@
+/* own.cuh: what a matrix of complex numbers has in shared memory: its N rows, those of COLUMNS right-hand sides, and
+ * N integers. LANES threads work on it: lane l on rows l, l + LANES, ... The texts define N, COLUMNS, MATRICES and
+ * THREADS first. */
+#include "number.cuh"
+
+constexpr int PITCH = pitch_of(N), WIDE_PITCH = COLUMNS ? pitch_of(COLUMNS) : 0;
+constexpr int NUMBERS = N * (PITCH + WIDE_PITCH);
+static_assert(SMM_SHARED == MATRICES * (NUMBERS * sizeof(Number) + N * sizeof(int)), "the plan counts otherwise");
+
+struct Own {
+    Number *numbers;
+    int *pivots;
+
+    __device__ Own(T *shared, int matrix)
+        : numbers(reinterpret_cast<Number *>(shared) + matrix * NUMBERS),
+          pivots(reinterpret_cast<int *>(reinterpret_cast<Number *>(shared) + MATRICES * NUMBERS) + matrix * N) {}
+    __device__ Number &a(int i, int j) const { return numbers[i * PITCH + j]; }
+    __device__ Number &x(int i, int j) const { return numbers[N * PITCH + i * WIDE_PITCH + j]; }
+};
+
+/* The first row from k on that is this lane's. */
+__device__ inline int own_row(int k) { return k + ((lane() - k) & (LANES - 1)); }
+
+/* How a triangle lies in A: as it is, transposed, or transposed and conjugated. */
+enum Way { PLAIN, TRANSPOSED, ADJOINT };
+template <Way WAY> __device__ inline Number element(const Own &o, int i, int j) {
+    return WAY == PLAIN ? o.a(i, j) : WAY == TRANSPOSED ? o.a(j, i) : conjugate(o.a(j, i));
+}
+
+/* X becomes the solution of a triangular system. All lanes have arrived, and have when it ends. */
+template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(const Own &o) {
+#pragma unroll 1
+    for (int step = 0; step < N; step++) {
+        const int j = UPPER ? N - 1 - step : step;
+        if constexpr (!UNIT) {
+            const NumberDivisor d(element<WAY>(o, j, j));
+            for (int c = lane(); c < COLUMNS; c += LANES) o.x(j, c) = d.divide(o.x(j, c));
+            __syncwarp();
+        }
+        for (int i = own_row(UPPER ? 0 : j + 1); i < (UPPER ? j : N); i += LANES) {
+            const Number l = element<WAY>(o, i, j);
+            for (int c = 0; c < COLUMNS; c++) o.x(i, c) = multiply_subtract(l, o.x(j, c), o.x(i, c));
+        }
+        __syncwarp();
+    }
+}
+
+__device__ inline Number not_a_complex_number() { return {not_a_number(), not_a_number()}; }
+
+/* Columns of right-hand sides from `column` on, of which there may be fewer than COLUMNS: the rest is zero. */
+__device__ inline void load_columns(const smm_cuda_args &args, T *shared, long long first, int count,
+                                    long long column) {
+    for_numbers<THREADS, SMM_SOURCE_B, SMM_ORDER_B, N * COLUMNS, N, COLUMNS>(
+        args, SMM_B, first, count, 0, column, [&](const Number *from, int q, int i, int j) {
+            Own(shared, q).x(i, j) = column + j < args.k ? *from : Number{0, 0};
+        });
+}
+/* infos: of each matrix of the block, in place of its pivots. */
+__device__ inline void store_columns(const smm_cuda_args &args, T *shared, long long first, int count, long long column,
+                                     long long columns, const int *infos) {
+    for_numbers<THREADS, SMM_SOURCE_C, SMM_ORDER_C, SMM_OP == SMM_OP_INV ? N * N : N * COLUMNS, N, COLUMNS>(
+        args, SMM_C, first, count, 0, column, [&](Number *to, int q, int i, int j) {
+            if (column + j < columns) *to = infos[q] ? not_a_complex_number() : Own(shared, q).x(i, j);
+        });
+}
+__device__ inline void load_matrices(const smm_cuda_args &args, T *shared, long long first, int count) {
+    for_numbers<THREADS, SMM_SOURCE_A, SMM_ORDER_A, N * N, N, N>(
+        args, SMM_A, first, count, 0, 0,
+        [&](const Number *from, int q, int i, int j) { Own(shared, q).a(i, j) = *from; });
+}

@@ -1,0 +1,85 @@
+/* number.cuh: complex numbers, whose parts are of type T, and the verbs over them.
+ *
+ * The order of operations is that of kernels/numbers.h, whose bits these verbs give: each part of a product adds the
+ * term of the first factor's real part, then that of its imaginary part. Includes lanes.cuh for quotients. */
+
+struct alignas(2 * sizeof(T)) Number {
+    T re, im;
+};
+
+__device__ inline Number conjugate(Number x) { return {x.re, -x.im}; }
+__device__ inline Number scaled(Number x, T s) { return {product(x.re, s), product(x.im, s)}; }
+
+/* x y, z + x y, z - x y */
+__device__ inline Number product(Number x, Number y) {
+    return {multiply_add(-x.im, y.im, product(x.re, y.re)), multiply_add(x.im, y.re, product(x.re, y.im))};
+}
+__device__ inline Number multiply_add(Number x, Number y, Number z) {
+    return {multiply_add(-x.im, y.im, multiply_add(x.re, y.re, z.re)),
+            multiply_add(x.im, y.re, multiply_add(x.re, y.im, z.im))};
+}
+__device__ inline Number multiply_subtract(Number x, Number y, Number z) {
+    return multiply_add(Number{-x.re, -x.im}, y, z);
+}
+
+__device__ inline T size_of(Number x) { return fabs(x.re) + fabs(x.im); }
+__device__ inline bool is_zero(Number x) { return x.re == 0 && x.im == 0; }
+
+/* What matrix q has of an operand that is a number: its own, or that which the call gave for all. */
+__device__ inline Number number_of(const smm_cuda_args &args, int which, long long q) {
+    const smm_cuda_operand &x = args.operand[which];
+    return x.data ? static_cast<const Number *>(x.data)[offset_of(args, x, q)]
+                  : Number{static_cast<T>(args.number[which]), static_cast<T>(args.imaginary[which])};
+}
+
+/* --- numbers of an operand --- */
+
+/* Numbers from one row to the next in shared memory: an odd count, so that lanes find those of a column in different
+ * banks. */
+__host__ __device__ constexpr int pitch_of(int cols) { return cols | 1; }
+
+/* Gives `each` the numbers (i, j) of a part of matrices first .. first + count - 1 of an operand: ROWS x COLS numbers
+ * from (row, col) on, and their place in the part. All threads of a block take part, and neighbours find theirs side
+ * by side in memory. A flat operand has ELEMENTS numbers per matrix. */
+template <int THREADS, int SOURCE, int ORDER, int ELEMENTS, int ROWS, int COLS, class Each>
+__device__ inline void for_numbers(const smm_cuda_args &args, int which, long long first, int count, int row,
+                                   long long col, Each each) {
+    const smm_cuda_operand &x = args.operand[which];
+    Number *const data = static_cast<Number *>(x.data);
+    for (int e = threadIdx.x; e < count * (ROWS * COLS); e += THREADS) {
+        const int q = e / (ROWS * COLS), place = e % (ROWS * COLS);
+        const int i = ORDER == SMM_ORDER_ROW ? place / COLS : place % ROWS;
+        const int j = ORDER == SMM_ORDER_ROW ? place % COLS : place / ROWS;
+        const long long matrix = SOURCE == SMM_SOURCE_FLAT  ? (first + q) * ELEMENTS
+                                 : SOURCE == SMM_SOURCE_ONE ? 0
+                                                            : offset_of(args, x, first + q);
+        each(data + matrix + (row + i) * x.row + (col + j) * x.col, q, i, j);
+    }
+}
+
+/* --- division --- */
+
+/* x / p for many x, as Smith (Communications of the ACM 5, 1962): by the ratio of the smaller part of p to the larger;
+ * and by the reciprocal where it is as exact as numbers are. */
+struct NumberDivisor {
+    T ratio, denominator, back;
+    bool upright; /* the real part is the larger, or as large */
+
+    __device__ explicit NumberDivisor(Number p) : upright(!(fabs(p.im) > fabs(p.re))) {
+        const T large = upright ? p.re : p.im, small = upright ? p.im : p.re;
+        ratio = quotient_of(small, large);
+        denominator = multiply_add(small, ratio, large);
+        back = reciprocal(denominator);
+    }
+    /* 1 / p */
+    __device__ Number inverse() const {
+        const T other = product(ratio, back);
+        return upright ? Number{back, -other} : Number{other, -back};
+    }
+    __device__ Number divide(Number x) const {
+        if (is_normal(back)) return product(x, inverse());
+        const T re = upright ? multiply_add(x.im, ratio, x.re) : multiply_add(x.re, ratio, x.im);
+        const T im = upright ? multiply_add(-x.re, ratio, x.im) : product(x.im, ratio) - x.re;
+        return {quotient_of(re, denominator), quotient_of(im, denominator)};
+    }
+};
