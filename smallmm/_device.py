@@ -25,6 +25,7 @@ from ._shapes import (
     has_kernel,
     narrow_dtype,
     output_shapes,
+    takes_complex_on_device,
     working_dtype,
 )
 
@@ -55,7 +56,7 @@ def call(
     arrays = {**{name: x for name, x in operands.items() if not _is_number(x)}, **given}
     infos, library = _same_device(op, arrays)
     operands |= {name: x for name, x in arrays.items() if name in operands}
-    kinds = "biufc" if _takes_complex(gufunc) else "biuf"
+    kinds = "biufc" if takes_complex_on_device(gufunc) else "biuf"
     for name, info in infos.items():
         if _kind_of(info.dtype) not in kinds:
             raise wrong_dtype_on_device(op, name, info.dtype)
@@ -286,14 +287,6 @@ def _same_device(op: str, arrays: dict[str, Any]) -> tuple[dict[str, _Info], Dev
         raise TypeError(
             f"{op}: {first_name} is a {type_name(first)}; expected an array of PyTorch, CuPy, JAX or Numba"
         ) from error
-
-
-def _takes_complex(gufunc: np.ufunc) -> bool:
-    """Whether there are kernels of complex matrices for it."""
-    return (
-        isinstance(gufunc, np.ufunc)
-        and _core.gufunc_rows[gufunc.__name__][0] in _core.cuda_complex_operations
-    )
 
 
 def _kind_of(dtype: str) -> str:

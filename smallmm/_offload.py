@@ -35,6 +35,7 @@ from ._shapes import (
     core_sizes,
     is_rectangular,
     narrow_dtype,
+    takes_complex_on_device,
     with_dimensions,
     working_dtype,
 )
@@ -304,7 +305,8 @@ def _why_not(
     if wrong is not None:
         raise wrong
     number = working_dtype(gufunc, operands)
-    return None if number.kind == "f" else f"it has no kernels for {number}"
+    takes = number.kind == "f" or (number.kind == "c" and takes_complex_on_device(gufunc))
+    return None if takes else f"it has no kernels for {number}"
 
 
 class _Call:

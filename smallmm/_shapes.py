@@ -191,6 +191,14 @@ def takes_complex(gufunc: Any) -> bool:
     return bool(gufunc.takes_complex)
 
 
+def takes_complex_on_device(gufunc: Any) -> bool:
+    """Whether there are kernels of complex matrices for it."""
+    return (
+        isinstance(gufunc, np.ufunc)
+        and _core.gufunc_rows[gufunc.__name__][0] in _core.cuda_complex_operations
+    )
+
+
 def resolved_dtypes(gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[np.dtype, ...]:
     """Of inputs and outputs."""
     inputs = (type(x) if type(x) in NUMBERS else dtype_of(x) for x in operands.values())

@@ -84,6 +84,7 @@ def results():
     check(smallmm.matmul, a.astype("f4"), a.astype("f2"))
     check(smallmm.matmul, a.astype("f2"), a.astype("f2"))
     check(smallmm.matmul, ints > 0, ints > 3)
+    check(smallmm.solve, a + 1j * spd, b)
     check(smallmm.inv, a.astype(">f8"))
     check(smallmm.solve, a.tolist(), b)
 
@@ -155,7 +156,7 @@ def results():
     check(lambda a, b: smallmm.matmul(smallmm.inv(a), b), a, b)
 
     # what no device takes: an error, or the CPU
-    for function, y in ((smallmm.inv, a + 0j), (smallmm.inv, np.eye(40)), (smallmm.norm, a)):
+    for function, y in ((smallmm.eigh, a + 0j), (smallmm.inv, np.eye(40)), (smallmm.norm, a)):
         assert type(raised(cuda.offload, function, y)) is NotImplementedError
         with cuda.offloading():
             same(function(y), function(y.copy()))
@@ -163,7 +164,7 @@ def results():
 
     # explain: what the plan says is what is moved
     plan = smallmm.explain(cuda.offload, smallmm.matmul, x, x.mT, block=1000)
-    assert (plan.matrices, plan.blocks, plan.streams) == (1000 // 216, 6, 3), plan
+    assert (plan.matrices, plan.blocks, plan.streams) == (1000 // 216, 6, 4), plan
     assert (plan.bytes_up, plan.bytes_down, plan.bytes_staged) == (a.nbytes, a.nbytes, a.nbytes)
     with cuda.offloading(block=1000):
         assert smallmm.explain("matmul", x, x.mT)[:8] == plan[:8]
