@@ -34,12 +34,14 @@ __device__ inline bool load(Work &x, const smm_cuda_args &args, long long q, T &
     const smm_cuda_operand &a = args.operand[SMM_A];
     const T *from = static_cast<const T *>(a.data) + offset_of(args, a, q);
     const long long row = UPPER ? a.row : a.col, col = UPPER ? a.col : a.row;
+    T few[FEW ? N * N : 1];
+    if (FEW) move_few<false, FEW ? N : 1, FEW ? N : 1>(few, const_cast<T *>(from), row, col);
     bool finite = true;
     largest = 0;
     EACH(int e = lane(); e < N * N; e += LANES) {
         const int i = e / N, j = e % N;
         if (i > j) continue;
-        const T y = from[i * row + j * col];
+        const T y = FEW ? few[FEW ? e : 0] : from[i * row + j * col];
         finite = finite && is_finite(y);
         if (fabs(y) > largest) largest = fabs(y);
         x.a[i * PITCH + j] = y;
@@ -154,11 +156,11 @@ __device__ inline int diagonalise(Work &x) {
 /* --- the kernel --- */
 
 /* Column j times the sign that makes its largest element, the first of equals, positive; zeros are positive. */
-__device__ inline void store_column(const Work &x, int j, T *to, long long step) {
+template <class TO> __device__ inline void give_column(const Work &x, int j, TO to) {
     T largest = x.a[j];
     EACH(int i = 1; i < N; i++)
         if (fabs(x.a[i * PITCH + j]) > fabs(largest)) largest = x.a[i * PITCH + j];
-    EACH(int i = 0; i < N; i++) to[i * step] = (largest < 0 ? -x.a[i * PITCH + j] : x.a[i * PITCH + j]) + T(0);
+    EACH(int i = 0; i < N; i++) to(i, (largest < 0 ? -x.a[i * PITCH + j] : x.a[i * PITCH + j]) + T(0));
 }
 
 static_assert(static_cast<int>(SMM_EIGH_w) == static_cast<int>(SMM_EIGVALSH_w), "EIGVALSH has the w of EIGH");
@@ -181,16 +183,29 @@ __device__ inline void run(Work &x, const smm_cuda_args &args, long long q) {
         if (VECTORS) form_vectors<N, PITCH>(x.a, x.tau);
         info = diagonalise(x);
     }
+    const bool good = finite && !info;
+    T values[FEW ? N : 1], vectors[FEW ? N * N : 1];
     EACH(int j = lane(); j < N; j += LANES) {
-        if (!finite || info) {
-            to_d[j * d.row] = not_a_number();
-            EACH(int i = 0; i < N && VECTORS; i++) to_c[i * c.row + j * c.col] = not_a_number();
-            continue;
-        }
         int place = 0; /* equal ones in the order in which they were found */
         EACH(int i = 0; i < N; i++) place += x.d[i] < x.d[j] || (i < j && x.d[i] == x.d[j]);
-        to_d[place * d.row] = product(x.d[j], back) + T(0);
-        if (VECTORS) store_column(x, j, to_c + place * c.col, c.row);
+        if (!good) place = j;
+        const T value = good ? product(x.d[j], back) + T(0) : not_a_number();
+        if (FEW)
+            put(values, place, value);
+        else
+            to_d[place * d.row] = value;
+        if (VECTORS)
+            give_column(x, j, [&](int i, T y) {
+                if (!good) y = not_a_number();
+                if (FEW)
+                    put(vectors, i * N + place, y, i * N, N);
+                else
+                    to_c[i * c.row + place * c.col] = y;
+            });
+    }
+    if constexpr (FEW) {
+        move_few<true, 1, N>(values, to_d, 0, d.row);
+        if (VECTORS) move_few<true, N, N>(vectors, to_c, c.row, c.col);
     }
     if (lane() == 0 && infos.data) static_cast<int *>(infos.data)[offset_of(args, infos, q)] = info;
 }

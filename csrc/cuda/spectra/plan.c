@@ -23,8 +23,9 @@ void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
 
 /* Bytes of Work of svd_shared.cuh. */
 static int svd_matrix_bytes(const smm_cuda_problem *p) {
-    const int n = least(p->m, p->n), elements = 2 * p->m * p->n + n * (n | 1) + 6 * n, size = bytes_of(p);
-    return ceil_div(elements * size + 8 + 4 * n, size) * size;
+    const int n = least(p->m, p->n), size = bytes_of(p);
+    const int a = n <= 4 ? p->m * p->n : 1, r = n <= 4 || p->op != SMM_OP_SVDVALS ? n * (n | 1) : 1;
+    return ceil_div((p->m * p->n + a + r + 6 * n) * size + 8 + 4 * n, size) * size;
 }
 
 bool smm_svd_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {

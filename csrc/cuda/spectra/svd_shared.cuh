@@ -27,28 +27,38 @@ constexpr bool BY_JACOBI = N <= 4;
 constexpr T FLOOR = static_cast<T>(DOUBLE ? 0x1p-1000 : 0x1p-120);
 constexpr T TOLERANCE = static_cast<T>(most(N, 4) * (DOUBLE ? 0x1p-53 : 0x1p-24));
 
+constexpr bool KEEPS_A = BY_JACOBI; /* others read it from memory once more */
+
 struct Work {
-    T a[M * N];     /* A */
-    T x[M * N];     /* A P = Q R, or the reflectors of A = Q B P^T; then V P, or V; then A V */
-    T r[N * PITCH]; /* the rows of R, which are rotated, or P; then V */
+    T x[M * N]; /* A P = Q R, or A, then the reflectors of A = Q B P^T; then V P, or V; then A V */
+    T a[KEEPS_A ? M * N : 1];
+    T r[BY_JACOBI || VECTORS ? N * PITCH : 1]; /* the rows of R, which are rotated, or P; then V */
     Bidiagonal<N> b;
     T s[N], tau[N]; /* squared lengths of columns, then singular values; of reflectors */
     int perm[N];    /* the column of A that column j of A P was */
 };
 static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 
+/* Matrix q of an operand, whose rows are its columns where A is transposed. */
+struct Place {
+    T *data;
+    long long row, col;
+    __device__ Place(const smm_cuda_args &args, int which, long long q, bool turned)
+        : data(static_cast<T *>(args.operand[which].data) + offset_of(args, args.operand[which], q)),
+          row(turned ? args.operand[which].col : args.operand[which].row),
+          col(turned ? args.operand[which].row : args.operand[which].col) {}
+};
+
 /* A. The largest magnitude, and whether all are finite, for all lanes. */
-__device__ inline bool load(Work &w, const smm_cuda_args &args, long long q, T &largest) {
-    const smm_cuda_operand &a = args.operand[SMM_A];
-    const T *from = static_cast<const T *>(a.data) + offset_of(args, a, q);
-    const long long row = WIDE ? a.col : a.row, col = WIDE ? a.row : a.col;
+__device__ inline bool load(Work &w, const Place &from, T &largest) {
+    T *const to = KEEPS_A ? w.a : w.x;
+    if (FEW) move_few<false, M, N>(to, from.data, from.row, from.col);
     bool finite = true;
     largest = 0;
     EACH(int e = lane(); e < M * N; e += LANES) {
-        const T y = from[e / N * row + e % N * col];
-        finite = finite && is_finite(y);
-        if (fabs(y) > largest) largest = fabs(y);
-        w.a[e] = y;
+        if (!FEW) to[e] = from.data[e / N * from.row + e % N * from.col];
+        finite = finite && is_finite(to[e]);
+        if (fabs(to[e]) > largest) largest = fabs(to[e]);
     }
     return meet(largest, finite);
 }
@@ -131,8 +141,6 @@ __device__ inline int orthogonalise(Work &w) {
 /* A = Q B P^T. Step k: a reflector from the left for column k, and one from the right for row k right of its diagonal.
  */
 __device__ inline void bidiagonalise(Work &w) {
-    for (int e = lane(); e < M * N; e += LANES) w.x[e] = w.a[e];
-    wait();
     for (int k = 0; k < N; k++) {
         T *x = w.x + k * N + k;
         make_reflector_together(x, N, M - k, w.tau + k);
@@ -162,12 +170,16 @@ __device__ inline T length_of(T *x) {
 
 /* Singular values descend, and columns of V with them; or the rotated rows become columns of V P in that order, whose
  * QR gives V. Its largest elements, the first of equals, are positive. */
-__device__ inline void arrange(Work &w, T *to, long long step, T back) {
+__device__ inline void arrange(Work &w, const Place &to, T back) {
+    T values[FEW ? N : 1];
     EACH(int j = lane(); j < N; j += LANES) w.s[j] = BY_JACOBI ? length_of(w.r + j * PITCH) : fabs(w.b.d[j]);
     wait();
     EACH(int j = lane(); j < N; j += LANES) {
         const int place = place_of(w.s, j);
-        to[place * step] = product(w.s[j], back);
+        if (FEW)
+            put(values, place, product(w.s[j], back));
+        else
+            to.data[place * to.row] = product(w.s[j], back);
         EACH(int i = 0; i < N && VECTORS; i++) {
             const T y = w.r[BY_JACOBI ? j * PITCH + i : i * PITCH + j];
             EACH(int row = 0; row < N && FEW; row++)
@@ -175,9 +187,10 @@ __device__ inline void arrange(Work &w, T *to, long long step, T back) {
             if (!FEW) w.x[(BY_JACOBI ? w.perm[i] : i) * N + place] = y;
         }
     }
+    if constexpr (FEW) move_few<true, 1, N>(values, to.data, 0, to.row);
     wait();
 }
-__device__ inline void form_small(Work &w, T *to, long long row, long long col) {
+__device__ inline void form_small(Work &w) {
     if (BY_JACOBI) factor_in_memory<N, N>(w.x, w.tau);
     EACH(int j = lane(); j < N; j += LANES) {
         T *v = w.r + j;
@@ -188,54 +201,66 @@ __device__ inline void form_small(Work &w, T *to, long long row, long long col) 
         T largest = v[0];
         EACH(int i = 1; i < N; i++)
             if (fabs(v[i * PITCH]) > fabs(largest)) largest = v[i * PITCH];
-        EACH(int i = 0; i < N; i++) {
-            v[i * PITCH] = (largest < 0 ? -v[i * PITCH] : v[i * PITCH]) + T(0);
-            to[i * row + j * col] = v[i * PITCH];
+        EACH(int i = 0; i < N; i++) v[i * PITCH] = (largest < 0 ? -v[i * PITCH] : v[i * PITCH]) + T(0);
+    }
+    wait();
+}
+__device__ inline void write_small(const Work &w, const Place &to) {
+    T v[FEW ? N * N : 1];
+    EACH(int e = lane(); e < N * N; e += LANES) {
+        const T y = w.r[e / N * PITCH + e % N];
+        if (FEW)
+            v[FEW ? e : 0] = y;
+        else
+            to.data[e / N * to.row + e % N * to.col] = y;
+    }
+    if constexpr (FEW) move_few<true, N, N>(v, to.data, to.row, to.col);
+}
+
+/* A V. */
+__device__ inline void multiply(Work &w, const Place &from, T scale) {
+    EACH(int e = lane(); e < M * N; e += LANES) {
+        const T *v = w.r + e % N;
+        T sum = 0;
+        EACH(int k = 0; k < N; k++) {
+            const T a =
+                KEEPS_A ? w.a[KEEPS_A ? e / N * N + k : 0] : product(from.data[e / N * from.row + k * from.col], scale);
+            sum = k == 0 ? product(a, v[0]) : multiply_add(a, v[k * PITCH], sum);
         }
+        w.x[e] = sum;
     }
     wait();
 }
 
 /* Q of A V = Q R, with the signs that make the diagonal of R positive. */
-__device__ inline void form_large(Work &w, T *to, long long row, long long col) {
-    EACH(int e = lane(); e < M * N; e += LANES) {
-        const T *a = w.a + e / N * N, *v = w.r + e % N;
-        T sum = product(a[0], v[0]);
-        EACH(int k = 1; k < N; k++) sum = multiply_add(a[k], v[k * PITCH], sum);
-        w.x[e] = sum;
-    }
-    wait();
+__device__ inline void form_large(Work &w, const Place &to) {
+    T few[FEW ? M * COLUMNS : 1];
     factor_in_memory<M, N>(w.x, w.tau);
     EACH(int j = lane(); j < COLUMNS; j += LANES) {
-        T own[FEW ? M : 1], *const u = FEW ? own : to + j * col;
-        const long long step = FEW ? 1 : row;
+        T *const u = FEW ? few + (FEW ? j : 0) : to.data + j * to.col;
+        const long long step = FEW ? COLUMNS : to.row;
         form_column<M, N>(w.x, w.tau, j, u, step);
-        const bool negative = j < N && w.x[least(j, N - 1) * (N + 1)] < 0;
-        EACH(int i = 0; i < M && (FEW || j < N); i++) {
-            const T y = u[i * step];
-            to[i * row + j * col] = j < N ? (negative ? -y : y) + T(0) : y;
-        }
+        if (j >= N) continue;
+        const bool negative = w.x[j * N + j] < 0;
+        EACH(int i = 0; i < M; i++) u[i * step] = (negative ? -u[i * step] : u[i * step]) + T(0);
     }
+    if constexpr (FEW) move_few<true, M, COLUMNS>(few, to.data, to.row, to.col);
 }
 
 /* Matrix q. */
 __device__ inline void run(Work &w, const smm_cuda_args &args, long long q) {
-    constexpr int VALUES = VECTORS ? static_cast<int>(SMM_SVD_s) : static_cast<int>(SMM_SVDVALS_s);
-    const smm_cuda_operand &s = args.operand[VALUES], &infos = args.operand[SMM_INFO];
-    const smm_cuda_operand &large = args.operand[WIDE ? SMM_SVD_vt : SMM_SVD_u];
-    const smm_cuda_operand &small = args.operand[WIDE ? SMM_SVD_u : SMM_SVD_vt];
-    const long long row = WIDE ? large.col : large.row, col = WIDE ? large.row : large.col;
-    const long long small_row = WIDE ? small.row : small.col, small_col = WIDE ? small.col : small.row;
-    T *to_s = static_cast<T *>(s.data) + offset_of(args, s, q);
-    T *to_large = VECTORS ? static_cast<T *>(large.data) + offset_of(args, large, q) : nullptr;
-    T *to_small = VECTORS ? static_cast<T *>(small.data) + offset_of(args, small, q) : nullptr;
-
+    const Place a(args, SMM_A, q, WIDE);
+    const Place s(args, VECTORS ? static_cast<int>(SMM_SVD_s) : static_cast<int>(SMM_SVDVALS_s), q, false);
+    const int longer = WIDE ? SMM_SVD_vt : SMM_SVD_u, shorter = WIDE ? SMM_SVD_u : SMM_SVD_vt;
+    const Place large(args, VECTORS ? longer : SMM_A, q, WIDE), small(args, VECTORS ? shorter : SMM_A, q, !WIDE);
+    const smm_cuda_operand &infos = args.operand[SMM_INFO];
     T largest;
-    const bool finite = load(w, args, q, largest);
+    const bool finite = load(w, a, largest);
     const T scale = finite ? scale_for(largest) : T(1);
     int info = 0;
     if (finite) {
-        EACH(int e = lane(); e < M * N && scale != 1; e += LANES) w.a[e] = product(w.a[e], scale);
+        T *const x = KEEPS_A ? w.a : w.x;
+        EACH(int e = lane(); e < M * N && scale != 1; e += LANES) x[e] = product(x[e], scale);
         wait();
         if constexpr (BY_JACOBI) {
             reduce(w);
@@ -246,15 +271,19 @@ __device__ inline void run(Work &w, const smm_cuda_args &args, long long q) {
         }
     }
     if (finite && !info) {
-        arrange(w, to_s, s.row, reciprocal(scale));
-        if (VECTORS) form_small(w, to_small, small_row, small_col);
-        if (VECTORS) form_large(w, to_large, row, col);
+        arrange(w, s, reciprocal(scale));
+        if (VECTORS) {
+            form_small(w);
+            multiply(w, a, scale);
+            write_small(w, small); /* which may be where A was */
+            form_large(w, large);
+        }
     } else {
-        for (int j = lane(); j < N; j += LANES) to_s[j * s.row] = not_a_number();
+        for (int j = lane(); j < N; j += LANES) s.data[j * s.row] = not_a_number();
         for (int e = lane(); e < N * N && VECTORS; e += LANES)
-            to_small[e / N * small_row + e % N * small_col] = not_a_number();
+            small.data[e / N * small.row + e % N * small.col] = not_a_number();
         for (int e = lane(); e < M * COLUMNS && VECTORS; e += LANES)
-            to_large[e / COLUMNS * row + e % COLUMNS * col] = not_a_number();
+            large.data[e / COLUMNS * large.row + e % COLUMNS * large.col] = not_a_number();
     }
     if (lane() == 0 && infos.data) static_cast<int *>(infos.data)[offset_of(args, infos, q)] = info;
 }
