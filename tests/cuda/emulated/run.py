@@ -34,7 +34,7 @@ SPACE = {  # of every parameter of kernels.def, of which a kernel has some
     "panel": (0, 2, 4, 8),
     "steps": (0, 2, 4, 8),
     "refetch": (0, 1),
-    "threads": (32, 64, 128),
+    "threads": (32, 64, 128, 256),
     "blocks": (0, 1),
     "stages": (0, 2, 3),
     "unroll": (0, 1, 5),
