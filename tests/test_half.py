@@ -22,7 +22,7 @@ def half(request):
     return dtype
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=[name for name in CASES if not name.startswith("solve_mixed")])  # of float64 alone
 def case(request):
     return CASES[request.param]
 

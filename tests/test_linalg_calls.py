@@ -146,6 +146,11 @@ def test_the_catalogue_has_the_gufuncs_that_are_called(monkeypatch):
             )
         ),
         *(
+            lambda a, b, word=word, function=function: function(a, b, assume_a=word, precision="mixed")
+            for function in (smallmm.linsolve, smallmm.linsolve_ex)
+            for word in ("gen", "pos")
+        ),
+        *(
             lambda a, b, word=word, function=function: function(a, b, assume_a=word, unit_diagonal=True)
             for function in (smallmm.linsolve, smallmm.linsolve_ex)
             for word in ("upper triangular", "lower triangular")
@@ -164,6 +169,8 @@ def test_the_catalogue_has_the_gufuncs_that_are_called(monkeypatch):
         for m, n in ((3, 3), (3, 2), (2, 3)):  # of integers, which the direct way does not take
             with suppress(ValueError):  # of the functions that take square matrices only
                 function(np.eye(m, n, dtype=int), np.ones((m, 1), int))
+    for op in ("linsolve", "linsolve_ex"):
+        called[op].add("solve_mixed_pos")  # within a composition, whose arrays the direct way takes
     for op, row in _catalog.FUNCTIONS.items():
         assert called[op] == (set() if PRODUCTS.issuperset(row.gufuncs) else {*row.gufuncs})
 
