@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _core, cuda
+from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._adapters.base import CUDA, Device
 from ._composition import Composition
@@ -107,7 +107,7 @@ def call(
     if isinstance(gufunc, Composition):
         results = list(gufunc.run(library.namespace, tuple(operands.values())))
     elif gufunc.__name__ in PRODUCTS:
-        if max(sizes.values()) <= cuda.LARGEST:
+        if _core.cuda_takes(gufunc, computed, sizes.get("m", 1), sizes["k"], sizes.get("n", 1)):
             results = _run(op, library, gufunc, operands, outputs)
         else:
             results = _by_the_library(library, gufunc, operands, outputs)
@@ -167,7 +167,7 @@ def _run(
 def _by_the_library(
     library: Device, gufunc: np.ufunc, operands: dict[str, Any], outputs: list[_Output]
 ) -> list[Any]:
-    """Products of orders above the largest with a kernel: the library's own."""
+    """Products of complex matrices above the largest order with a kernel: the library's own."""
     x, y, *_ = operands.values()
     name = gufunc.__name__
     x = x[..., None, :] if name == "vecmat" else x

@@ -319,7 +319,7 @@ class _Call:
         inputs, outputs = core_dimensions(gufunc)
         absent = absent_dimensions(arrays.values(), inputs)  # which are of length 1 on the device
         self.sizes = {**dict.fromkeys(absent, 1), **core_sizes(gufunc, arrays)}
-        number = working_dtype(gufunc, operands)
+        self.computed = number = working_dtype(gufunc, operands)
         narrow = narrow_dtype(gufunc, operands)
         own = [narrow or dtype for dtype in computed_dtypes(gufunc, operands, {})]
         moved = [arithmetic(dtype) for dtype in computed_dtypes(gufunc, operands, {})]
@@ -372,7 +372,9 @@ class _Call:
             m = sizes.get("m", n)
         if len(self.batch) > _core.limits["cuda_dimensions"] - 2:
             return f"there are {len(self.batch)} batch dimensions"
-        if is_rectangular(self.gufunc) or not cuda.has_kernel_for(operation, m, max(k, 1), n):
+        if is_rectangular(self.gufunc) or not cuda.has_kernel_for(
+            operation, self.computed, m, max(k, 1), n
+        ):
             return f"it has no kernels for {', '.join(f'{dim} = {size}' for dim, size in sizes.items())}"
         return None
 

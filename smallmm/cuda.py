@@ -13,6 +13,8 @@ from importlib import import_module
 from operator import index
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import _core, _tuned
 from ._catalog import FUNCTIONS
 from ._errors import shown
@@ -59,9 +61,6 @@ if not TYPE_CHECKING:  # for a type checker every name would exist
                 return globals()[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-
-# The largest order of a product with kernels; beyond it the array's own library multiplies.
-LARGEST = _core.limits["cuda_product_order"]
 
 
 class CudaUnavailableError(RuntimeError):
@@ -169,7 +168,7 @@ def warmup(
     columns = operation == "MATMUL" or operation.startswith("QR")
     sizes = [_sizes(shape, columns) for shape in _list("shapes", shapes)]
     for m, k, n in sizes:
-        if not has_kernel_for(operation, m, k, n):
+        if not all(has_kernel_for(operation, _of_numpy(_DTYPES[x]), m, k, n) for x in dtypes):
             raise ValueError(f"warmup: no kernel takes {op} of {(m, k, n)}")
     problems = [
         {
@@ -204,11 +203,18 @@ def _sizes(shape: Any, columns: bool) -> tuple[int, int, int]:
         raise TypeError(f"warmup: a shape is {shown(shape)}; expected (m, k, n) or n") from None
 
 
-def has_kernel_for(operation: str, m: int, k: int, n: int) -> bool:
+def has_kernel_for(operation: str, dtype: np.dtype, m: int, k: int, n: int) -> bool:
     """Whether there is a kernel of an operation for such matrices."""
     if min(m, k, n) < 1 or _core.operations[operation][0][0] != "a":  # but diagonals of A
         return False
-    return max(m, k, n) <= LARGEST if operation == "MATMUL" else has_kernel(m, n)
+    if operation == "MATMUL":
+        return _core.cuda_takes(_core.batched_matmul, dtype, m, k, n)
+    return has_kernel(m, n)
+
+
+def _of_numpy(dtype: str) -> np.dtype:
+    """That of f32 is float32."""
+    return np.dtype(f"{dtype[0]}{int(dtype[1:]) // 8}")
 
 
 def _as_kernels_see(operation: str, layout: dict[str, int], dtype: str) -> dict[str, int]:

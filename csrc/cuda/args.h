@@ -22,20 +22,47 @@ typedef struct smm_cuda_operand {
     long long batch[SMM_CUDA_DIMS];
 } smm_cuda_operand;
 
+/* B of a product that is a convolution: the im2col matrix of images, which no memory holds. Its column is an output,
+ * its row one element of a filter, counted through channels, rows and columns. Pairs are of rows and columns. */
+typedef struct smm_cuda_images {
+    long long channel, row, column; /* strides of the images, in elements */
+    int kernel[2], dilation[2], inputs[2];
+    int first[2]; /* where the filter of the first output begins, in an image: in its padding, if less than 0 */
+    struct {      /* outputs are numbered by these, the first innermost: */
+        int extent;
+        int step[2];    /* so many rows and columns on in an image, */
+        long long x, y; /* and so many elements in the images and in C */
+    } digit[3];
+} smm_cuda_images;
+
+/* How a product of any size is shared. Its blocks each compute the sums of up to `span` chunks for every slice of their
+ * threads, in some tiles of C. If one block does not compute whole sums, there are `parts` of them: those of each tile
+ * are written to `sums`, and a second launch (`groups` > 0) adds them up, so many threads to an element. */
+typedef struct smm_cuda_tiles {
+    long long m, n;
+    long long first, count; /* tiles of this launch: rows and columns of tiles of one matrix after the other */
+    long long parts;
+    int span, groups;
+    void *sums; /* part, tile, element of the tile */
+} smm_cuda_tiles;
+
 /* Matrix q of the call is (q % extent[0], q / extent[0] % extent[1], ...): the innermost dimension comes first. */
 typedef struct smm_cuda_args {
     long long batch;
     long long ahead; /* distance in matrices to those of the block that begins when this one ends */
-    long long k;     /* columns of B and C of a solve; a kernel takes SMM_K of them at a time */
+    long long k; /* of a product its terms; columns of B and C of a solve, of which a kernel takes SMM_K at a time */
     int dims;
     long long extent[SMM_CUDA_DIMS];
     smm_cuda_operand operand[SMM_CUDA_OPERANDS];
     double number[SMM_CUDA_OPERANDS];    /* the value of an operand without data: one number for all matrices */
     double imaginary[SMM_CUDA_OPERANDS]; /* of complex matrices its imaginary part */
+    smm_cuda_tiles tiles;
+    smm_cuda_images images;
 } smm_cuda_args;
 
-/* How the matrices of an operand follow each other: without gaps; all the same; in any other way. */
-enum { SMM_SOURCE_FLAT, SMM_SOURCE_ONE, SMM_SOURCE_STRIDED };
+/* How the matrices of an operand follow each other: without gaps; all the same; in any other way; or those of images.
+ */
+enum { SMM_SOURCE_FLAT, SMM_SOURCE_ONE, SMM_SOURCE_STRIDED, SMM_SOURCE_IMAGES };
 
 /* Which index is contiguous within a matrix: that of the column (C order) or of the row (Fortran order). */
 enum { SMM_ORDER_ROW, SMM_ORDER_COL };

@@ -66,7 +66,7 @@ void smm_cuda_leave(bool pushed);
 
 /* What a kernel is compiled for. It has no padding, so that it can be compared and hashed as a whole. */
 typedef struct smm_cuda_problem {
-    uint16_t m, k, n; /* k: the columns of B that a kernel of a solve takes at a time */
+    uint16_t m, k, n; /* k: the columns of B that a kernel of a solve takes at a time; of tiled products classes */
     uint8_t op, form, dtype, device;
     uint8_t source_a, source_b, source_c, source_rest; /* rest: d, pivots and info together, FLAT or STRIDED */
     uint8_t order_a, order_b, order_c;
@@ -75,7 +75,8 @@ typedef struct smm_cuda_problem {
     uint8_t in_place; /* the output is an input */
     uint8_t small;    /* too few matrices to fill a device, so that latency counts */
     uint8_t arch;     /* of the device: 90 for sm_90 */
-    uint8_t unused[2];
+    uint8_t tiled;    /* a product of any size: sizes are rounded up, by which the plan chooses the tile */
+    uint8_t load;     /* of which there are up to 2^load matrices */
 } smm_cuda_problem;
 
 /* Parameters that the kernel does not have are 0. */
@@ -90,6 +91,8 @@ typedef struct smm_cuda_grid {
     int matrices, threads; /* of a block */
     int shared;            /* bytes of dynamic shared memory */
     int resident;          /* blocks that stay on each multiprocessor to the end; 0: as many as the batch needs */
+    int rows, cols;        /* of the tile of C of a slice, in a tiled product; else 0 */
+    int slices;            /* of a block */
     bool aligned;          /* matrices of each block also begin at multiples of 16 bytes */
 } smm_cuda_grid;
 
@@ -170,6 +173,7 @@ void smm_cuda_free_cubin(smm_cuda_cubin *cubin);
 typedef enum smm_cuda_kind {
     SMM_CUDA_STREAM,     /* which waits for no other */
     SMM_CUDA_ON_DEVICE,  /* memory, allocated in the order of a stream */
+    SMM_CUDA_SCRATCH,    /* the same, of a pool that keeps it for the next time */
     SMM_CUDA_PINNED,     /* memory of the host, page-locked, which devices see, too */
     SMM_CUDA_REGISTERED, /* existing memory of the host, page-locked until it is released */
 } smm_cuda_kind;
@@ -200,11 +204,11 @@ void smm_cuda_copy_on_host(void *to, const void *from, size_t bytes);
 /* Calls are like those of the host, with device addresses. An operand that is one number for all matrices has no data;
  * number[i] is its value. */
 
-enum { SMM_CUDA_MOST = 64 };    /* the largest order of a product with a kernel */
+enum { SMM_CUDA_MOST = 64 };    /* the largest order of a product that is not tiled */
 enum { SMM_CUDA_COLUMNS = 16 }; /* the most right-hand sides that a kernel of a solve takes at a time */
 
 /* Is there a kernel for matrices of this size? */
-bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n);
+bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n);
 /* Is there one for this element type? */
 bool smm_cuda_takes_dtype(smm_op op, smm_dtype dtype);
 
@@ -213,8 +217,16 @@ smm_cuda_status smm_cuda_prepare(const smm_call *call, const double _Complex num
                                  smm_cuda_kernel *kernel, smm_cuda_args *args);
 /* The same for a problem. */
 smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int device, smm_cuda_kernel *kernel);
-/* Prepare, and launch on the stream. Neither waits nor allocates. */
+/* Whether the results of a call may be written where its operands are. */
+bool smm_cuda_may_write(const smm_call *call);
+/* Prepare, and launch on the stream. Waits for nothing, and allocates nothing but the partial sums of deep products. */
 smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[], int device, void *stream);
+/* The same for a convolution, whose addresses are the device's. */
+struct smm_convolution;
+smm_cuda_status smm_cuda_convolve(const struct smm_convolution *convolution, int device, void *stream);
+/* Sizes of a problem whose other members are set. Tiled are products above the largest order that is not, and those of
+ * images; layouts that their kernel does not ask for become one. */
+void smm_cuda_set_sizes(smm_cuda_problem *problem, intptr_t m, intptr_t k, intptr_t n);
 /* Forget the kernels in memory, so that calls are planned anew. */
 void smm_cuda_forget(void);
 /* Describe a call as a problem, and to its kernel; false where no kernel takes it. */

@@ -95,9 +95,11 @@ static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, co
     add(o, "-DSMM_INFO=%d", roles->info < 0 ? SMM_ABSENT : roles->info);
     add(o, "-DSMM_OP=%d", p->op);
     add(o, "-DSMM_FORM=%d", p->form);
-    add(o, "-DSMM_M=%d", p->m);
-    add(o, "-DSMM_K=%d", p->k);
-    add(o, "-DSMM_N=%d", p->n);
+    if (!p->tiled) { /* else one kernel is for all sizes */
+        add(o, "-DSMM_M=%d", p->m);
+        add(o, "-DSMM_K=%d", p->k);
+        add(o, "-DSMM_N=%d", p->n);
+    }
     add(o, "-DSMM_SOURCE_A=%d", p->source_a);
     add(o, "-DSMM_SOURCE_B=%d", p->source_b);
     add(o, "-DSMM_SOURCE_C=%d", p->source_c);

@@ -9,9 +9,13 @@
 
 /* --- describing operands --- */
 
-bool smm_cuda_takes(smm_op op, intptr_t m, intptr_t k, intptr_t n) {
+static bool is_large(intptr_t m, intptr_t k, intptr_t n) {
+    return m > SMM_CUDA_MOST || k > SMM_CUDA_MOST || n > SMM_CUDA_MOST;
+}
+
+bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n) {
     if (smm_operations[op].operand[0].direction & SMM_LONG) return false; /* the only kernels are the CPU's */
-    if (op == SMM_OP_MATMUL) return m <= SMM_CUDA_MOST && k <= SMM_CUDA_MOST && n <= SMM_CUDA_MOST;
+    if (op == SMM_OP_MATMUL) return !smm_is_complex(dtype) || !is_large(m, k, n);
     return m > 0 && n > 0 && (m <= SMM_MOST_ORDER || n <= SMM_MOST_ORDER) && m * n <= SMM_MOST_ORDER * SMM_MOST_ORDER;
 }
 
@@ -21,7 +25,7 @@ _Static_assert((int)SMM_ABSENT == (int)SMM_MOST_OPERANDS, "the place after all o
 static void describe_operands(const smm_call *call, const double _Complex number[], smm_cuda_args *args) {
     const smm_outer *outer = call->outer;
     const int own = call->batch != 1, dims = own + (outer ? outer->dims : 0);
-    memset(args->operand, 0, sizeof args->operand);
+    memset(args, 0, sizeof *args);
     for (int i = 0; i < smm_operations[call->op].count; i++) {
         const smm_operand *from = &call->operand[i];
         const intptr_t size = smm_size_of(call->op, call->dtype, i);
@@ -39,20 +43,20 @@ static void describe_operands(const smm_call *call, const double _Complex number
     args->k = call->k;
 }
 
-static bool lies_by_rows(const smm_cuda_operand *x, int rows, int cols) {
+static bool lies_by_rows(const smm_cuda_operand *x, intptr_t rows, intptr_t cols) {
     return (cols <= 1 || x->col == 1) && (rows <= 1 || x->row == cols);
 }
-static bool lies_by_cols(const smm_cuda_operand *x, int rows, int cols) {
+static bool lies_by_cols(const smm_cuda_operand *x, intptr_t rows, intptr_t cols) {
     return (rows <= 1 || x->row == 1) && (cols <= 1 || x->col == rows);
 }
 
-static uint8_t order_of(const smm_cuda_operand *x, int rows, int cols) {
+static uint8_t order_of(const smm_cuda_operand *x, intptr_t rows, intptr_t cols) {
     if (lies_by_rows(x, rows, cols)) return SMM_ORDER_ROW;
     if (lies_by_cols(x, rows, cols)) return SMM_ORDER_COL;
     return cols > 1 && (rows <= 1 || llabs(x->col) <= llabs(x->row)) ? SMM_ORDER_ROW : SMM_ORDER_COL;
 }
 
-static uint8_t source_of(const smm_cuda_operand *x, const smm_cuda_args *args, int rows, int cols) {
+static uint8_t source_of(const smm_cuda_operand *x, const smm_cuda_args *args, intptr_t rows, intptr_t cols) {
     if (!lies_by_rows(x, rows, cols) && !lies_by_cols(x, rows, cols)) return SMM_SOURCE_STRIDED;
     if (args->dims == 0 || (args->dims == 1 && x->batch[0] == (long long)rows * cols)) return SMM_SOURCE_FLAT;
     for (int d = 0; d < args->dims; d++)
@@ -77,8 +81,7 @@ static bool normalise(smm_call *c, smm_cuda_operand x[]) {
         if (c->op == SMM_OP_CHOLESKY) x[SMM_CHOLESKY_l] = transposed(x[SMM_CHOLESKY_l]);
         c->form &= ~SMM_UPPER;
     }
-    if (c->op != SMM_OP_MATMUL || smm_is_complex(c->dtype) ||
-        order_of(&x[SMM_MATMUL_c], (int)c->m, (int)c->n) == SMM_ORDER_ROW)
+    if (c->op != SMM_OP_MATMUL || smm_is_complex(c->dtype) || order_of(&x[SMM_MATMUL_c], c->m, c->n) == SMM_ORDER_ROW)
         return false;
     const smm_cuda_operand a = x[SMM_A];
     const intptr_t m = c->m;
@@ -90,10 +93,46 @@ static bool normalise(smm_call *c, smm_cuda_operand x[]) {
     return true;
 }
 
+/* The size that stands for others up to it: it has four digits in base 2. */
+static uint16_t class_of(intptr_t size) {
+    enum { LARGEST = 1 << 15 };
+    intptr_t unit = 1;
+    while (size > 16 * unit) unit *= 2;
+    return (uint16_t)(size > LARGEST ? LARGEST : smm_pieces(size, unit) * unit);
+}
+
+void smm_cuda_set_sizes(smm_cuda_problem *p, intptr_t m, intptr_t k, intptr_t n) {
+    const bool images = p->source_b == SMM_SOURCE_IMAGES;
+    p->tiled = p->op == SMM_OP_MATMUL && !smm_is_complex(p->dtype) && (images || is_large(m, k, n));
+    p->m = p->tiled ? class_of(m) : m;
+    p->k = p->tiled ? class_of(k) : k;
+    p->n = p->tiled ? class_of(n) : n;
+    if (!p->tiled) return;
+    p->small = p->aligned = p->in_place = 0;
+    p->source_a = p->source_c = SMM_SOURCE_STRIDED;
+    if (!images) p->source_b = SMM_SOURCE_STRIDED;
+    p->order_c = SMM_ORDER_ROW;
+}
+
+/* What the kernel of a tiled product reads of its sizes, and its plan. */
+static void take_sizes(smm_cuda_problem *p, smm_cuda_args *args, intptr_t m, intptr_t k, intptr_t n) {
+    smm_cuda_set_sizes(p, m, k, n);
+    if (!p->tiled) return;
+    while ((args->batch - 1) >> p->load) p->load++;
+    args->tiles.m = m;
+    args->tiles.n = n;
+}
+
+bool smm_cuda_may_write(const smm_call *call) {
+    const bool tiled = call->op == SMM_OP_MATMUL && is_large(call->m, call->k, call->n);
+    const smm_overlap overlap = smm_overlap_of(call);
+    return overlap == SMM_APART || (overlap == SMM_IN_PLACE && !tiled); /* whose blocks read what others write */
+}
+
 bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm_cuda_problem *p, smm_cuda_args *args,
                        bool *swapped) {
     enum { FEW = 4096 };
-    if (!smm_cuda_takes(call->op, call->m, call->k, call->n)) return false;
+    if (!smm_cuda_takes(call->op, call->dtype, call->m, call->k, call->n)) return false;
     if (call->outer && call->outer->dims >= SMM_CUDA_DIMS) return false; /* and the batch */
     smm_call c = *call;
     smm_cuda_operand *const x = args->operand;
@@ -107,9 +146,6 @@ bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm
     p->op = c.op;
     p->form = c.form;
     p->dtype = c.dtype;
-    p->m = c.m;
-    p->k = in_parts ? SMM_CUDA_COLUMNS : c.k;
-    p->n = c.n;
     p->scaled = product && (x[SMM_MATMUL_alpha].data || x[SMM_MATMUL_beta].data || number[SMM_MATMUL_alpha] != 1 ||
                             number[SMM_MATMUL_beta] != 0);
     p->small = args->batch <= FEW;
@@ -119,8 +155,8 @@ bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm
         intptr_t rows, cols;
         smm_sizes_of(c.op, i, c.m, c.n, c.k, &rows, &cols);
         if (!x[i].data || row->direction == SMM_OPTIONAL_IN) continue;
-        const uint8_t order = order_of(&x[i], (int)rows, (int)cols);
-        uint8_t source = source_of(&x[i], args, (int)rows, (int)cols);
+        const uint8_t order = order_of(&x[i], rows, cols);
+        uint8_t source = source_of(&x[i], args, rows, cols);
         if (row->direction & SMM_WRITTEN && source == SMM_SOURCE_ONE) source = SMM_SOURCE_STRIDED;
         if (in_parts && (i == roles->b || i == roles->result)) source = SMM_SOURCE_STRIDED;
         if (row->element != SMM_INT32 && source != SMM_SOURCE_STRIDED) bits |= (uintptr_t)x[i].data;
@@ -134,6 +170,71 @@ bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm
             p->source_rest = SMM_SOURCE_STRIDED;
     }
     p->aligned = bits % 16 == 0;
+    take_sizes(p, args, c.m, in_parts ? SMM_CUDA_COLUMNS : c.k, c.n);
+    return true;
+}
+
+enum { MOST_PIXELS = 1 << 30 };
+
+/* Convolutions are products of the filters with the im2col matrix of each group. Outputs are numbered so that
+ * neighbours are neighbours in the images. False: something is too large, or the batch has too many dimensions. */
+static bool describe_convolution(const smm_convolution *x, smm_cuda_problem *p, smm_cuda_args *args) {
+    enum { MOST = MOST_PIXELS };
+    const intptr_t size = smm_size(x->dtype), wide = smm_size(smm_dtypes[x->dtype].computed);
+    const smm_axis *axes[2] = {&x->rows, &x->columns};
+    const intptr_t strides[2] = {x->x_stride.row, x->x_stride.column}, to[2] = {x->y_stride.row, x->y_stride.column};
+    memset(p, 0, sizeof *p);
+    memset(args, 0, sizeof *args);
+    smm_cuda_images *const images = &args->images;
+    images->channel = x->x_stride.channel / size;
+    images->row = strides[0] / size;
+    images->column = strides[1] / size;
+    int order[3] = {1, 0, 2}; /* columns, rows, images */
+    if (x->images > 1 && llabs(x->x_stride.image) < llabs(strides[1])) order[0] = 2, order[1] = 1, order[2] = 0;
+    intptr_t pixels = x->images;
+    for (int i = 0; i < 2; i++) {
+        const smm_axis *axis = axes[i];
+        if (axis->inputs > MOST || axis->before > MOST || axis->outputs > MOST || axis->stride > MOST ||
+            axis->kernel > MOST || axis->dilation > MOST || (axis->outputs && pixels > MOST / axis->outputs))
+            return false;
+        pixels *= axis->outputs;
+        images->kernel[i] = (int)axis->kernel;
+        images->dilation[i] = (int)axis->dilation;
+        images->inputs[i] = (int)axis->inputs;
+        images->first[i] = (int)-axis->before;
+    }
+    for (int d = 0; d < 3; d++) {
+        const int i = order[d];
+        images->digit[d].extent = (int)(i == 2 ? x->images : axes[i]->outputs);
+        if (i < 2) images->digit[d].step[i] = (int)axes[i]->stride;
+        images->digit[d].x = i == 2 ? x->x_stride.image / size : 0;
+        images->digit[d].y = (i == 2 ? x->y_stride.image : to[i]) / size;
+    }
+    smm_cuda_operand *const w = &args->operand[SMM_A], *const from = &args->operand[SMM_MATMUL_b],
+                            *const y = &args->operand[SMM_MATMUL_c];
+    *w = (smm_cuda_operand){(void *)(uintptr_t)x->w, x->w_stride.filter / wide, x->w_stride.term / wide, {0}};
+    *from = (smm_cuda_operand){(void *)(uintptr_t)x->x, 0, 0, {0}};
+    *y = (smm_cuda_operand){x->y, x->y_stride.channel / size, 0, {0}};
+    const int dims = 1 + (x->batch ? x->batch->dims : 0);
+    if (dims > SMM_CUDA_DIMS) return false;
+    args->batch = 1;
+    for (int d = 0; d < dims; d++) { /* the groups, then the batch */
+        args->extent[d] = d ? x->batch->extent[d - 1] : x->groups;
+        from->batch[d] = (d ? x->batch->stride[d - 1][0] : x->x_stride.group) / size;
+        w->batch[d] = (d ? x->batch->stride[d - 1][1] : x->w_stride.group) / wide;
+        y->batch[d] = (d ? x->batch->stride[d - 1][2] : x->y_stride.group) / size;
+        args->batch *= args->extent[d];
+    }
+    args->dims = dims;
+    args->k = x->channels * x->rows.kernel * x->columns.kernel;
+    p->op = SMM_OP_MATMUL;
+    p->dtype = x->dtype;
+    p->source_b = SMM_SOURCE_IMAGES;
+    p->order_a = order_of(w, x->filters, args->k);
+    p->order_b = args->k == x->channels && llabs(images->channel) < llabs(images->digit[0].step[1] * images->column)
+                     ? SMM_ORDER_COL
+                     : SMM_ORDER_ROW;
+    take_sizes(p, args, x->filters, args->k, pixels);
     return true;
 }
 
@@ -249,6 +350,13 @@ static smm_cuda_status find(const smm_cuda_device *device, const smm_cuda_proble
 
 /* --- launching --- */
 
+static smm_cuda_status prepare_problem(smm_cuda_problem *problem, int ordinal, const smm_cuda_device *device,
+                                       smm_cuda_kernel *kernel) {
+    problem->device = ordinal;
+    problem->arch = device->arch;
+    return find(device, problem, kernel);
+}
+
 static smm_cuda_status prepare(const smm_call *call, const double _Complex number[], int ordinal,
                                const smm_cuda_device *device, smm_cuda_kernel *kernel, smm_cuda_args *args) {
     smm_cuda_problem problem;
@@ -257,9 +365,7 @@ static smm_cuda_status prepare(const smm_call *call, const double _Complex numbe
         return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "no CUDA kernel takes %lld x %lld matrices", (long long)call->m,
                              (long long)call->n);
     problem.in_place = smm_overlap_of(call) == SMM_IN_PLACE;
-    problem.device = ordinal;
-    problem.arch = device->arch;
-    const smm_cuda_status status = find(device, &problem, kernel);
+    const smm_cuda_status status = prepare_problem(&problem, ordinal, device, kernel);
     kernel->swapped = swapped;
     return status;
 }
@@ -275,9 +381,7 @@ static smm_cuda_status prepare_on(int ordinal, const smm_call *call, const doubl
         status = prepare(call, number, ordinal, device, kernel, args);
     else {
         smm_cuda_problem its = *problem;
-        its.device = ordinal;
-        its.arch = device->arch;
-        status = find(device, &its, kernel);
+        status = prepare_problem(&its, ordinal, device, kernel);
     }
     smm_cuda_leave(pushed);
     return status;
@@ -292,19 +396,86 @@ smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int ordinal, smm
     return prepare_on(ordinal, NULL, NULL, problem, kernel, NULL);
 }
 
-static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_device *device,
-                              const smm_cuda_kernel *kernel, smm_cuda_args *args, void *stream) {
-    enum { MOST_BLOCKS = 0x7fffffff };
-    const long long matrices = kernel->grid.matrices;
-    const long long resident = (long long)kernel->grid.resident * device->multiprocessors;
-    long long blocks = (args->batch + matrices - 1) / matrices;
-    if (resident && blocks > resident) blocks = resident;
-    args->ahead = kernel->at_once * device->multiprocessors * matrices;
+enum { MOST_BLOCKS = 0x7fffffff };
+
+/* Put a grid of so many blocks on the stream. */
+static smm_cuda_status launch_blocks(const smm_cuda_functions *driver, const smm_cuda_kernel *kernel,
+                                     smm_cuda_args *args, long long blocks, void *stream) {
     if (blocks > MOST_BLOCKS)
         return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "%lld matrices are more than one launch takes", args->batch);
     return smm_cuda_check(driver->launch(kernel->function, (unsigned)blocks, 1, 1, kernel->grid.threads, 1, 1,
                                          kernel->grid.shared, stream, (void *[]){args}, NULL),
                           "cuLaunchKernel");
+}
+
+/* How many chunks of a deep sum a slice adds up: a power of two. Fewer keep more multiprocessors busy to the end, more
+ * leave fewer partial sums. */
+static int choose_span(const smm_cuda_kernel *kernel, long long tiles, long long chunks, long long at_once) {
+    long long best = 0;
+    int span = 1;
+    for (int x = 1; x <= 1 << kernel->parameters.levels; x *= 2) {
+        const long long parts = smm_pieces(chunks, (long long)x * kernel->grid.slices);
+        const long long time = smm_pieces(tiles * parts, at_once) * (4 * x + (parts > 1));
+        if (best && time > best) continue;
+        best = time;
+        span = x;
+        if (parts == 1) break;
+    }
+    return span;
+}
+
+/* So many threads to an element of C add up its parts that all of the device works, and none has too many parts. */
+static int choose_groups(int threads, long long elements, long long parts) {
+    enum { ENOUGH_THREADS = 1 << 17, FEW = 8, MANY = 1 << 17 };
+    int groups = 1;
+    while (groups < threads && groups * FEW < parts && (elements * groups < ENOUGH_THREADS || groups * MANY < parts))
+        groups *= 2;
+    return groups;
+}
+
+/* Products of any size, a number of tiles at a time: as many as one launch and the memory for partial sums take. */
+static smm_cuda_status launch_tiled(const smm_cuda_functions *driver, const smm_cuda_device *device, int ordinal,
+                                    const smm_cuda_kernel *kernel, smm_cuda_args *args, intptr_t size, void *stream) {
+    enum { MOST_SUMS = 256 << 20 }; /* bytes */
+    const smm_cuda_grid *grid = &kernel->grid;
+    smm_cuda_tiles *const x = &args->tiles;
+    const bool deep = args->k > SMM_DEEP;
+    const long long tiles = smm_pieces(x->m, grid->rows) * smm_pieces(x->n, grid->cols) * args->batch;
+    const long long chunks = deep ? smm_pieces(args->k, SMM_CHUNK) : 1, area = (long long)grid->rows * grid->cols;
+    const long long at_once = (long long)(kernel->at_once ? kernel->at_once : 1) * device->multiprocessors;
+    x->span = choose_span(kernel, tiles, chunks, at_once);
+    x->parts = deep ? smm_pieces(chunks, (long long)x->span * grid->slices) : 1;
+    long long most = deep ? MOST_BLOCKS / x->parts : (long long)MOST_BLOCKS * grid->slices;
+    const bool in_parts = x->parts > 1;
+    if (in_parts && most > MOST_SUMS / (x->parts * area * size)) most = MOST_SUMS / (x->parts * area * size);
+    if (most > tiles) most = tiles;
+    if (most < 1) most = 1;
+    smm_cuda_resource sums = {
+        .kind = SMM_CUDA_SCRATCH, .device = ordinal, .bytes = most * x->parts * area * size, .stream = stream};
+    smm_cuda_status status = in_parts ? smm_cuda_acquire(&sums) : SMM_CUDA_OK;
+    if (status) return status;
+    x->sums = sums.address;
+    for (x->first = 0; x->first < tiles && !status; x->first += most) {
+        x->count = tiles - x->first < most ? tiles - x->first : most;
+        x->groups = 0;
+        status = launch_blocks(driver, kernel, args, deep ? x->count * x->parts : smm_pieces(x->count, grid->slices),
+                               stream);
+        if (status || !in_parts) continue;
+        x->groups = choose_groups(grid->threads, x->count * area, x->parts);
+        status = launch_blocks(driver, kernel, args, smm_pieces(x->count * area, grid->threads / x->groups), stream);
+    }
+    if (in_parts) smm_cuda_release(&sums);
+    return status;
+}
+
+static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_device *device,
+                              const smm_cuda_kernel *kernel, smm_cuda_args *args, void *stream) {
+    const long long matrices = kernel->grid.matrices;
+    const long long resident = (long long)kernel->grid.resident * device->multiprocessors;
+    long long blocks = (args->batch + matrices - 1) / matrices;
+    if (resident && blocks > resident) blocks = resident;
+    args->ahead = kernel->at_once * device->multiprocessors * matrices;
+    return launch_blocks(driver, kernel, args, blocks, stream);
 }
 
 smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[], int ordinal, void *stream) {
@@ -318,7 +489,44 @@ smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[
     smm_cuda_status status = smm_cuda_driver(&driver);
     if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
     status = prepare(call, number, ordinal, device, &kernel, &args);
-    if (!status) status = launch(driver, device, &kernel, &args, stream);
+    if (!status)
+        status = kernel.grid.rows ? launch_tiled(driver, device, ordinal, &kernel, &args, smm_size(call->dtype), stream)
+                                  : launch(driver, device, &kernel, &args, stream);
     smm_cuda_leave(pushed);
+    return status;
+}
+
+/* So many images that the product has no more columns than its kernel counts. */
+static smm_cuda_status convolve(const smm_convolution *convolution, int ordinal, void *stream) {
+    const smm_cuda_device *device;
+    const smm_cuda_functions *driver;
+    smm_cuda_problem problem;
+    smm_cuda_kernel kernel;
+    smm_cuda_args args;
+    bool pushed;
+    if (!describe_convolution(convolution, &problem, &args))
+        return smm_cuda_fail(SMM_CUDA_UNSUPPORTED,
+                             "no CUDA kernel takes images of more than 2^30 pixels, or more than %d batch dimensions",
+                             SMM_CUDA_DIMS - 1);
+    if (!args.batch || !args.tiles.m || !args.tiles.n) return SMM_CUDA_OK;
+    smm_cuda_status status = smm_cuda_driver(&driver);
+    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
+    status = prepare_problem(&problem, ordinal, device, &kernel);
+    if (!status) status = launch_tiled(driver, device, ordinal, &kernel, &args, smm_size(convolution->dtype), stream);
+    smm_cuda_leave(pushed);
+    return status;
+}
+
+smm_cuda_status smm_cuda_convolve(const smm_convolution *convolution, int ordinal, void *stream) {
+    smm_convolution x = *convolution;
+    const intptr_t pixels = x.rows.outputs * x.columns.outputs, most = pixels ? MOST_PIXELS / pixels : x.images;
+    smm_cuda_status status = SMM_CUDA_OK;
+    for (intptr_t done = 0; done < convolution->images && !status; done += x.images) {
+        const intptr_t left = convolution->images - done;
+        x.images = left < most || !most ? left : most;
+        x.x = (const char *)convolution->x + done * x.x_stride.image;
+        x.y = (char *)convolution->y + done * x.y_stride.image;
+        status = convolve(&x, ordinal, stream);
+    }
     return status;
 }

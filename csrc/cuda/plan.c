@@ -45,10 +45,17 @@ static const bool is_of_complex[SMM_CUDA_KERNELS] = {
 #undef SMM_CUDA_COMPLEX
 };
 
+static const bool is_tiled[SMM_CUDA_KERNELS] = {
+#define SMM_CUDA_TILED(family, strategy) [SMM_CUDA_KERNEL_##family##_##strategy] = true,
+#include "kernels.def"
+#undef SMM_CUDA_TILED
+};
+
 bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
                    smm_cuda_grid *grid) {
     return parameters->kernel >= 0 && parameters->kernel < SMM_CUDA_KERNELS &&
            is_of_complex[parameters->kernel] == smm_is_complex(problem->dtype) &&
+           is_tiled[parameters->kernel] == problem->tiled &&
            kernels[parameters->kernel].fits(problem, parameters, grid) && grid->shared <= shared_memory;
 }
 
@@ -122,10 +129,10 @@ static int distance(const smm_cuda_row *row, const smm_cuda_device *device) {
  * problem. */
 static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
     if (row->op != p->op || row->dtype != p->dtype || row->m != p->m || row->k != p->k || row->n != p->n ||
-        (row->form ^ p->form) & SMM_TRANSPOSED)
+        row->tiled != p->tiled || (row->form ^ p->form) & SMM_TRANSPOSED)
         return -1;
-    return 4 * (row->small == p->small) + 2 * (row->source_a == p->source_a) + 2 * (row->source_b == p->source_b) +
-           (row->order_a == p->order_a) + (row->order_b == p->order_b);
+    return 4 * (row->small == p->small && row->load == p->load) + 2 * (row->source_a == p->source_a) +
+           2 * (row->source_b == p->source_b) + (row->order_a == p->order_a) + (row->order_b == p->order_b);
 }
 
 /* Of the rows of the nearest device for these sizes, the one whose layout is most alike. Its parameters may not fit, if

@@ -5,14 +5,49 @@
 #include "../core.h"
 #include "cuda.h"
 
+/* The pool of a device's scratch memory, created when it is first needed. Unlike the driver's own it keeps what is
+ * given back, when a stream is waited for, too. */
+static smm_cuda_status scratch_pool(const smm_cuda_functions *driver, int device, void **pool) {
+    enum { KEPT = 256 << 20, RELEASE_THRESHOLD = 4, PINNED = 1, ON_DEVICE = 1 };
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct {
+        bool exists;
+        void *pool;
+    } pools[SMM_CUDA_DEVICES];
+    const struct { /* CUmemPoolProps */
+        int type, handles, place, device;
+        void *security;
+        size_t most;
+        unsigned short usage;
+        unsigned char reserved[54];
+    } properties = {.type = PINNED, .place = ON_DEVICE, .device = device};
+    uint64_t kept = KEPT;
+    smm_cuda_status status = SMM_CUDA_OK;
+    pthread_mutex_lock(&lock);
+    if (!pools[device].exists) {
+        status = smm_cuda_check(driver->pool_create(&pools[device].pool, &properties), "cuMemPoolCreate");
+        pools[device].exists = !status;
+        if (!status) driver->pool_set(pools[device].pool, RELEASE_THRESHOLD, &kept); /* if not, it is slower */
+    }
+    *pool = pools[device].pool;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
 static smm_cuda_status acquire(const smm_cuda_functions *driver, smm_cuda_resource *x) {
     enum { NON_BLOCKING = 1, PORTABLE_AND_MAPPED = 3 };
     unsigned long long address = 0;
+    void *pool;
     smm_cuda_status status;
     switch (x->kind) {
     case SMM_CUDA_STREAM: return smm_cuda_check(driver->stream_create(&x->address, NON_BLOCKING), "cuStreamCreate");
     case SMM_CUDA_ON_DEVICE:
         status = smm_cuda_check(driver->allocate(&address, x->bytes, x->stream), "cuMemAllocAsync");
+        x->address = (void *)(uintptr_t)address;
+        return status;
+    case SMM_CUDA_SCRATCH:
+        if ((status = scratch_pool(driver, x->device, &pool))) return status;
+        status = smm_cuda_check(driver->allocate_from(&address, x->bytes, pool, x->stream), "cuMemAllocFromPoolAsync");
         x->address = (void *)(uintptr_t)address;
         return status;
     case SMM_CUDA_PINNED:
@@ -41,7 +76,8 @@ void smm_cuda_release(const smm_cuda_resource *x) {
     (void)smm_cuda_enter(x->device, &device, &pushed); /* the driver knows whose it is; a context may spare it work */
     switch (x->kind) {
     case SMM_CUDA_STREAM: driver->stream_destroy(x->address); break;
-    case SMM_CUDA_ON_DEVICE: driver->release((uintptr_t)x->address, x->stream); break;
+    case SMM_CUDA_ON_DEVICE:
+    case SMM_CUDA_SCRATCH: driver->release((uintptr_t)x->address, x->stream); break;
     case SMM_CUDA_PINNED: driver->host_release(x->address); break;
     default: driver->host_unregister(x->address);
     }

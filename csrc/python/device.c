@@ -102,7 +102,7 @@ static bool take_sizes(task *t) {
     smm_call *call = &t->a.call;
     smm_finish_sizes(&t->a);
     call->dtype = t->dtype;
-    return smm_cuda_takes(call->op, call->m, call->k, call->n) && (call->k || call->op == SMM_OP_MATMUL);
+    return smm_cuda_takes(call->op, call->dtype, call->m, call->k, call->n) && (call->k || call->op == SMM_OP_MATMUL);
 }
 
 static void take_number(task *t, int operand, double _Complex value) {
@@ -207,7 +207,7 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
     }
     if (!declined && !failed) {
         finish(&t);
-        declined = smm_overlap_of(&t.a.call) == SMM_OVERLAPPING;
+        declined = !smm_cuda_may_write(&t.a.call);
         if (!declined) failed = t.x[0].api->current_work_stream(kDLCUDA, t.device, &stream) || run(&t, stream) < 0;
     }
     if (!declined && !failed) return smm_pack(outputs, count);
@@ -310,7 +310,7 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
         goto end;
     }
     finish(&t);
-    overlaps = smm_overlap_of(&t.a.call) == SMM_OVERLAPPING;
+    overlaps = !smm_cuda_may_write(&t.a.call);
     if (overlaps || run(&t, (void *)stream) == 0) result = Py_NewRef(overlaps ? Py_False : Py_True);
 end:
     PyErr_Fetch(&type, &raised, &trace); /* a library may run Python when it takes an array back */

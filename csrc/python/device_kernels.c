@@ -50,11 +50,8 @@ static int read_op(PyObject *d) {
     return -1;
 }
 
-/* The numbers of a problem besides its operation and dtype, and their defaults. */
+/* The numbers of a problem besides its operation, dtype and sizes, and their defaults. */
 #define PROBLEM_NUMBERS(NUMBER) \
-    NUMBER(m, 0) \
-    NUMBER(k, 1) \
-    NUMBER(n, 0) \
     NUMBER(form, 0) \
     NUMBER(source_a, 0) \
     NUMBER(source_b, 0) \
@@ -67,6 +64,7 @@ static int read_op(PyObject *d) {
     NUMBER(scaled, 0) \
     NUMBER(in_place, 0) \
     NUMBER(small, 0) \
+    NUMBER(load, 0) \
     NUMBER(arch, 90)
 
 /* The problem that a dictionary describes: op, dtype, m, k, n, and, where they are not the defaults, the layouts of
@@ -90,6 +88,7 @@ static int read_problem(PyObject *d, smm_cuda_problem *p) {
                             PROBLEM_NUMBERS(READ)
 #undef READ
     };
+    if (!PyErr_Occurred()) smm_cuda_set_sizes(p, read_int(d, "m", 0), read_int(d, "k", 1), read_int(d, "n", 0));
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -150,6 +149,8 @@ static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(n
         done = name && PyList_Append(dtypes, name) == 0;
         Py_XDECREF(name);
     }
+    static const char *const sizes[] = {"m", "k", "n"};
+    for (int i = 0; i < 3 && done; i++) done = put(problem, sizes[i], PyLong_FromLong(i == 1)) == 0;
 #define NUMBER(name, usual) done = done && put(problem, #name, PyLong_FromLong(usual)) == 0;
     PROBLEM_NUMBERS(NUMBER)
 #undef NUMBER
@@ -302,12 +303,14 @@ static PyObject *cuda_device(PyObject *Py_UNUSED(module), PyObject *ordinal) {
     return Py_BuildValue("(sii)", device->name, device->arch, device->shared_memory);
 }
 
-/* cuda_takes(gufunc, m, k, n): whether there is a kernel for these sizes. */
+/* cuda_takes(gufunc, dtype, m, k, n): whether there is a kernel for these sizes. */
 static PyObject *cuda_takes(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *gufunc;
+    PyArray_Descr *descr;
     Py_ssize_t m, k, n;
-    if (!PyArg_ParseTuple(args, "O!nnn", &PyUFunc_Type, &gufunc, &m, &k, &n)) return NULL;
-    return PyBool_FromLong(smm_cuda_takes(smm_gufunc_of(gufunc)->op, m, k, n));
+    if (!PyArg_ParseTuple(args, "O!O!nnn", &PyUFunc_Type, &gufunc, &PyArrayDescr_Type, &descr, &m, &k, &n)) return NULL;
+    const int dtype = smm_dtype_of_numpy(descr->type_num);
+    return PyBool_FromLong(dtype >= 0 && smm_cuda_takes(smm_gufunc_of(gufunc)->op, (smm_dtype)dtype, m, k, n));
 }
 
 /* cuda_nvrtc_version(): of the NVRTC that compiles here, "13.0". */

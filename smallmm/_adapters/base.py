@@ -140,8 +140,8 @@ class BareDevice(Device):
 
     def matmul(self, x: Any, y: Any) -> Any:
         raise NotImplementedError(
-            f"no kernel takes orders above {_core.limits['cuda_product_order']}, and {self.name} has no "
-            "product of its own on a device"
+            f"no kernel takes complex matrices of orders above {_core.limits['cuda_product_order']}, and "
+            f"{self.name} has no product of its own on a device"
         )
 
 

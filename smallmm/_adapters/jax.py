@@ -206,7 +206,8 @@ def _is_handled(gufunc: Any, operands: dict[str, np.ndarray], platform: str) -> 
         return not _lapack.takes(gufunc, operands)
     sizes = core_sizes(gufunc, operands)
     n, k = sizes.get("n", 1), sizes.get("k", 1)
-    return 0 not in sizes.values() and _core.cuda_takes(gufunc, sizes.get("m", n), k, n)
+    computed = working_dtype(gufunc, operands)
+    return 0 not in sizes.values() and _core.cuda_takes(gufunc, computed, sizes.get("m", n), k, n)
 
 
 class JaxDevice(StandardDevice):

@@ -2,8 +2,10 @@
  */
 #include "../plan.h"
 
-/* All kernels sum in a row. */
+/* All kernels but the tiled one sum in a row. */
 _Static_assert((int)SMM_CUDA_MOST <= (int)SMM_DEEP, "a kernel of deep products would have to sum in chunks");
+
+enum { WARP = 32 };
 
 /* The fewest matrices after which all flat operands are at multiples of 16 bytes again. */
 static int group(const smm_cuda_problem *p) {
@@ -108,6 +110,35 @@ bool smm_matmul_one_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     return grid->shared <= room;
 }
 
+/* --- products of any size --- */
+
+static bool is_power_of_two(int x) { return x > 0 && !(x & (x - 1)); }
+
+/* Elements of one panel of so many lines, as Panel::ELEMENTS of matmul_tiled.cuh. */
+static int panel_of(const smm_cuda_problem *p, int depth, int lines) {
+    return depth * (whole(p, lines) + 16 / bytes_of(p));
+}
+
+bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MOST_SIDE = 16, MOST_LEVELS = 8, MOST_TILE_BYTES = 256, MOST_FETCHED = 32 };
+    if (p->op != SMM_OP_MATMUL || !is_power_of_two(x->lanes) || !is_power_of_two(x->across) ||
+        !is_power_of_two(x->threads) || !is_power_of_two(x->depth) || x->across > x->lanes || x->lanes > x->threads ||
+        x->threads < WARP || x->threads > 1024 || x->depth > SMM_CHUNK || x->levels < 0 || x->levels > MOST_LEVELS ||
+        x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE || x->blocks < 0 ||
+        x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES)
+        return false;
+    const int rows = x->lanes / x->across * x->rows, cols = x->across * x->cols, slices = x->threads / x->lanes;
+    const int panels = 2 * slices * (panel_of(p, x->depth, rows) + panel_of(p, x->depth, cols));
+    const int sums = slices > 1 ? slices * rows * cols : 0, partial = x->levels * x->rows * x->cols * x->threads;
+    *grid = (smm_cuda_grid){.matrices = 1,
+                            .threads = x->threads,
+                            .rows = rows,
+                            .cols = cols,
+                            .slices = slices,
+                            .shared = (most(most(panels, sums), x->threads) + partial) * bytes_of(p)};
+    return (rows + cols) * x->depth <= MOST_FETCHED * x->lanes;
+}
+
 /* --- the cost of a tile: passes of the shared memory, and products ---
  *
  * What limits the staged kernel besides the memory is reading its images: the shared memory serves 32 banks of 4 bytes
@@ -116,7 +147,7 @@ bool smm_matmul_one_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
  * a tile or not. Of 60 random rectangles with 30 timed kernels each, the one of least cost is within 4 % of the best on
  * the mean, 12 % at worst (one H200, 2026-11-21). */
 
-enum { WARP = 32, BANKS = 32, MOST_THREADS_SIMULATED = 2 * WARP };
+enum { BANKS = 32, MOST_THREADS_SIMULATED = 2 * WARP };
 
 /* Passes of one read by up to a warp of lanes, of `width` elements from these element addresses. */
 static int passes(const smm_cuda_problem *p, const int *address, int lanes, int width) {
@@ -276,4 +307,59 @@ void smm_matmul_one_baseline(const smm_cuda_problem *p, smm_cuda_parameters *bes
                 least_cost = cost;
                 *best = x;
             }
+}
+
+/* What a tile takes, in instructions: of a thread for one term, and of the whole product as a share of what all
+ * multiprocessors do at once. A thread alone issues an instruction every few cycles, so few threads take long, however
+ * little they do. Fitted to nothing yet but this arithmetic. */
+static double tiled_cost(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid) {
+    const double device = 132 * 128, latency = 5, bytes_a_cycle = 1800, of_fetch = 4, of_step = 2, of_block = 600;
+    const int words = bytes_of(p) / 4, vr = width_of(p, x->rows), vc = width_of(p, x->cols);
+    const double reads = (double)x->rows / vr + (double)x->cols / vc;
+    const double fetches = (double)(grid->rows + grid->cols) / x->lanes;
+    const double step = words * x->rows * x->cols + 2 * reads + of_fetch * fetches + of_step;
+    const double tiles = (double)ceil_div(p->m, grid->rows) * ceil_div(p->n, grid->cols) * (1 << least(p->load, 24));
+    const bool deep = p->k > SMM_DEEP;
+    const int chunks = deep ? ceil_div(p->k, SMM_CHUNK) : 1, terms = deep ? SMM_CHUNK : p->k;
+    double best = 0;
+    for (int span = 1; span <= 1 << x->levels; span *= 2) {
+        const int parts = deep ? ceil_div(chunks, span * grid->slices) : 1;
+        const double of_thread = (double)terms * (deep ? least(span, chunks) : 1) * step + of_block;
+        const double threads = tiles * x->lanes * (deep ? (double)parts * grid->slices : 1);
+        const double sums = parts > 1 ? 2.0 * parts * tiles * grid->rows * grid->cols * bytes_of(p) : 0;
+        const double traffic = ((double)p->k * (grid->rows + grid->cols) * tiles * bytes_of(p)) / 4 + sums;
+        const double waves = threads / device, whole_waves = waves > 1 && waves < 8 ? (int)(waves + 0.999) : waves;
+        const double work = of_thread * whole_waves, alone = of_thread * latency;
+        const double cost = (work > alone ? work : alone) + traffic / bytes_a_cycle + (parts > 1 ? 2000 : 0);
+        if (best == 0 || cost < best) best = cost;
+    }
+    return best;
+}
+
+/* Of tiles of up to 8 x 8 elements to a thread, that which costs least. */
+void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *best) {
+    enum { MOST_LINES = 128 };
+    const int most_shared = (p->arch == 80 || p->arch == 90 || p->arch == 100 ? 160 : 96) << 10;
+    const bool deep = p->k > SMM_DEEP;
+    double least_cost = 0;
+    *best = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tiled};
+    smm_cuda_parameters x = *best;
+    for (x.lanes = 1; x.lanes <= 256; x.lanes *= 2)
+        for (x.across = 1; x.across <= x.lanes; x.across *= 2)
+            for (x.rows = 1; x.rows <= 8; x.rows += x.rows < 6 ? 1 : 2)
+                for (x.cols = 1; x.cols <= 8; x.cols += x.cols < 6 ? 1 : 2)
+                    for (x.depth = 32; x.depth >= 8; x.depth /= 2) {
+                        const int rows = x.lanes / x.across * x.rows, cols = x.across * x.cols;
+                        smm_cuda_grid grid;
+                        if (rows > MOST_LINES || cols > MOST_LINES || rows >= 2 * p->m + 8 || cols >= 2 * p->n + 8)
+                            continue;
+                        x.threads = most(x.lanes, 128);
+                        x.levels = deep ? 3 : 0;
+                        while (smm_matmul_tiled_fits(p, &x, &grid) && grid.shared > most_shared && x.levels) x.levels--;
+                        if (!smm_matmul_tiled_fits(p, &x, &grid) || grid.shared > most_shared) continue;
+                        const double cost = tiled_cost(p, &x, &grid);
+                        if (least_cost && cost >= least_cost) continue;
+                        least_cost = cost;
+                        *best = x;
+                    }
 }

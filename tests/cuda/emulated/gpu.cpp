@@ -212,6 +212,8 @@ static void *new_memory(size_t bytes) { return aligned_alloc(256, (bytes + 255) 
 #define cuLaunchKernel other_launch
 #define cuMemAllocAsync other_allocate
 #define cuMemFreeAsync other_release
+#define cuMemPoolCreate other_pool
+#define cuMemAllocFromPoolAsync other_allocate_from
 #define cuDeviceGet other_cuDeviceGet
 #define cuDevicePrimaryCtxRetain other_cuDevicePrimaryCtxRetain
 #define cuCtxGetCurrent other_cuCtxGetCurrent
@@ -240,6 +242,8 @@ static void *new_memory(size_t bytes) { return aligned_alloc(256, (bytes + 255) 
 #undef cuLaunchKernel
 #undef cuMemAllocAsync
 #undef cuMemFreeAsync
+#undef cuMemPoolCreate
+#undef cuMemAllocFromPoolAsync
 #undef cuDeviceGet
 #undef cuDevicePrimaryCtxRetain
 #undef cuCtxGetCurrent
@@ -350,6 +354,13 @@ int cuMemAllocAsync(unsigned long long *pointer, size_t bytes, void *) {
     void *const memory = new_memory(bytes);
     *pointer = reinterpret_cast<unsigned long long>(memory);
     return add_memory(memory, bytes, false);
+}
+int cuMemPoolCreate(void **pool, const void *) {
+    *pool = pool;
+    return failing();
+}
+int cuMemAllocFromPoolAsync(unsigned long long *pointer, size_t bytes, void *, void *stream) {
+    return cuMemAllocAsync(pointer, bytes, stream);
 }
 static int forget(unsigned long long pointer) {
     const std::lock_guard<std::mutex> held(guard);

@@ -1,0 +1,90 @@
+"""Products of any size on the emulated GPU give the CPU's bits: by the plan's parameters and by others, of deep sums
+however they are shared, of operands however they lie."""
+
+import os
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+
+TESTS = Path(__file__).parents[2]
+sys.path[:0] = [str(TESTS), str(TESTS / "cuda"), str(Path(__file__).parent)]
+
+from run import LAYOUTS, OF_INPUTS, SHARED, OnDevice, aligned  # noqa: E402
+
+from smallmm import _core, cuda  # noqa: E402
+
+SPACE = {
+    "rows": (1, 2, 3, 4),
+    "cols": (1, 2, 4, 5),
+    "lanes": (1, 2, 4, 16, 32, 64),
+    "across": (1, 2, 4, 8),
+    "threads": (32, 64),
+    "blocks": (0, 1),
+    "depth": (2, 8, 16),
+    "levels": (0, 1, 3),
+}
+SHAPES = [  # batch, m, k, n
+    (1, 65, 3, 5),
+    (2, 5, 66, 7),
+    (3, 3, 1, 70),
+    (1, 66, 0, 4),
+    (2, 3, 1024, 5),
+    (1, 2, 1025, 3),
+    (3, 4, 1793, 3),
+    (1, 3, 5000, 4),
+    (1, 1, 12_345, 1),
+    (2, 1, 2817, 6),
+]
+
+
+def parameters(chance, problem):
+    while True:
+        row = {"kernel": "matmul_tiled", **{name: chance.choice(SPACE[name]) for name in SPACE}}
+        if _core.cuda_plan(problem, SHARED, row) is not None:
+            return row
+
+
+def numbers(rng, *shape, dtype):
+    """With zeros of either sign, of which a sum in another order, or from 0 on, would show."""
+    x = rng.standard_normal(shape).astype(dtype)
+    x[rng.random(shape) < 0.1] = 0
+    return np.copysign(x, rng.standard_normal(shape)).astype(dtype)
+
+
+def check(chance, rng, shape, dtype, scaled, row):
+    batch, m, k, n = shape
+    a, b = numbers(rng, batch, m, k, dtype=dtype), numbers(rng, batch, k, n, dtype=dtype)
+    a[..., 0, :] = -0.0  # and its products, sums of -0
+    ways = [chance.choice(list(OF_INPUTS)) for _ in range(2)]
+    way = chance.choice(list(LAYOUTS))
+    name = f"f{8 * dtype.itemsize}"
+    problem = {"op": "MATMUL", "dtype": name, "m": m, "k": k, "n": n, "scaled": int(scaled)}
+    row = parameters(chance, problem) if row else {}
+    turned = {**problem, "m": problem["n"], "n": problem["m"]}  # if C is column-major
+    _core.cuda_tune([{**x, **row, "load": load} for x in (problem, turned) for load in range(3)] if row else [])
+    print(shape, name, ways, way, row, _core.cuda_plan(problem, SHARED), flush=True)
+    gufunc = _core.gemm if scaled else _core.batched_matmul
+    a, b = OF_INPUTS[ways[0]](a), OF_INPUTS[ways[1]](b)
+    arrays = [a, b, *([np.asarray(x, dtype) for x in (1.5, -0.25)] if scaled else [])]
+    out = LAYOUTS[way](np.full((batch, m, n), -3, dtype))
+    expected = gufunc(*arrays, *([out.copy()] if scaled else []))
+    assert _core.device_run(gufunc, 0, *map(OnDevice, arrays), OnDevice(out))
+    np.testing.assert_array_equal(out.view(f"u{out.itemsize}"), expected.view(f"u{out.itemsize}"))
+
+
+def main():
+    cuda.device_name()
+    _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
+    chance = random.Random(int(sys.argv[1]))
+    rng = np.random.default_rng(int(sys.argv[1]))
+    for i, shape in enumerate(SHAPES):
+        dtype = np.dtype(chance.choice((np.float32, np.float64)))
+        check(chance, rng, shape, dtype, scaled=i % 3 == 2, row=i % 4 > 0)
+    x = aligned(numbers(rng, 1, 70, 70, dtype=np.dtype(float)))
+    assert not _core.device_run(_core.batched_matmul, 0, *map(OnDevice, (x, x.copy(), x))), "it would overwrite A"
+
+
+if __name__ == "__main__":
+    main()
