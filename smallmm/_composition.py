@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._shapes import NUMBERS, arithmetic, broadcast_shapes, core_dimensions, is_complex, meet
+from ._shapes import (
+    NUMBERS,
+    arithmetic,
+    broadcast_shapes,
+    core_dimensions,
+    is_complex,
+    meet,
+    output_shapes,
+)
 
 # Elements of the largest operand in a block: without a temporary of its size, with one or two, or with many
 NO_TEMPORARIES = 1 << 62
@@ -50,6 +58,9 @@ class Composition:
         self._dtypes = dtypes
         self._block = block
         self.takes_complex = takes_complex
+        # launch(library, stream, *arrays, labels=...) where a kernel computes it on a device. False: an
+        # output overlaps an operand
+        self.launch: Callable[..., Any] | None = None
 
     def resolve_dtypes(self, dtypes: tuple[Any, ...]) -> tuple[np.dtype, ...]:
         """As of a gufunc. Python's numbers are given as types, and follow the arrays."""
@@ -62,6 +73,10 @@ class Composition:
         real = np.finfo(own).dtype if own.kind == "c" else own
         outputs = (real if x is REAL else np.dtype(x or own) for x in self._dtypes)
         return (*(arithmetic(own),) * self.nin, *outputs)
+
+    def output_shapes(self, operands: dict[str, np.ndarray]) -> list[tuple[int, ...]]:
+        """The shapes of the outputs for operands that fit."""
+        return output_shapes(self, operands)  # type: ignore[arg-type]
 
     def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results, in the library of the operands. Some operands may be numbers."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _core
-from ._adapters import library_of, on_device, type_name
+from ._adapters import library_of, type_name
 from ._adapters.base import overrides_ufuncs
 from ._arrays import call, without_labels
 from ._catalog import composed_of_others
@@ -69,7 +69,8 @@ def conv2d(
         Shapes do not match, `groups` does not divide channels and filters, a filter is larger than the padded
         image, `stride`, `dilation` or `groups` is less than 1, or `padding` is negative.
     TypeError
-        As `batched_matmul`; an array is on a device or lazy; a derivative is wanted and `out` given.
+        As `batched_matmul`; an array is lazy, or complex and on a device; a derivative is wanted and `out`
+        given.
 
     See Also
     --------
@@ -111,8 +112,6 @@ def conv2d(
                 raise TypeError(
                     f"conv2d: {name} is a {type_name(a)}, which has no elements yet; pass its values"
                 )
-        elif on_device(a):
-            raise TypeError(f"conv2d: {name} is a {type_name(a)} on a device; expected an array on the host")
         elif overrides_ufuncs(a):
             raise TypeError(f"conv2d: {name} is a {type_name(a)}, which is not taken; pass its values")
     expected = composition.batch + composition.core
@@ -136,6 +135,7 @@ class _Convolution(Composition):
         groups: int,
     ) -> None:
         super().__init__("conv2d", "(n,c,h,w),(k,d,r,s)->(n,k,p,q)", self.run, takes_complex=True)
+        self.launch = self._launch
         self.layout = layout
         size = dict(zip(layout, x[-4:], strict=True))
         filters, channels, *kernel = w[-4:]
@@ -189,6 +189,20 @@ class _Convolution(Composition):
         if self.stride != (1, 1):
             raise ValueError(f"conv2d: stride is {self.stride}; expected 1 with padding='same'")
         return [((span - 1) // 2, span // 2) for span in spans]
+
+    def output_shapes(self, operands: dict[str, np.ndarray]) -> list[tuple[int, ...]]:
+        return [self.batch + self.core]
+
+    def _launch(self, library: Any, stream: int, x: Any, w: Any, y: Any, labels: tuple[str, ...]) -> bool:
+        """On arrays of a device, whose dtypes are one. False: y overlaps another."""
+        axes = tuple(self.layout.index(letter) for letter in "NCHW")
+        words = (axes, self.groups, self.stride, self.dilation, self.before)
+        launched = _core.device_convolve(stream, x, w, y, *words, labels=labels)
+        if launched is None:
+            dense = library.empty(tuple(w.shape), np.dtype(str(w.dtype).rpartition(".")[2]))
+            dense[...] = w
+            launched = _core.device_convolve(stream, x, dense, y, *words, labels=labels)
+        return bool(launched)
 
     def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """For libraries that record the call: the product with the whole im2col matrix, which they

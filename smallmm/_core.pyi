@@ -62,6 +62,18 @@ def reference(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
 def device_run(  # False: an output overlaps; labels begin messages
     gufunc: np.ufunc, stream: int, /, *operands: Any, labels: tuple[str, ...] = ()
 ) -> bool: ...
+def device_convolve(  # False: y overlaps; None: filters whose elements are not evenly apart
+    stream: int,
+    x: Any,
+    w: Any,
+    y: Any,
+    axes: tuple[int, ...],
+    groups: int,
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    before: tuple[int, int],
+    labels: tuple[str, ...],
+) -> bool | None: ...
 def device_of(x: Any, label: str, /) -> tuple[int, str, tuple[int, ...]]: ...
 def device_empty(shape: tuple[int, ...], dtype: str, device: int, stream: int, /) -> tuple[Any, int]: ...
 def cuda_configure(nvrtc: bytes, cache: bytes, /) -> None: ...

@@ -4,6 +4,7 @@ has what each library calls its current stream, and how it makes an array."""
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Number
 from operator import index
 from typing import Any, NamedTuple
@@ -94,17 +95,20 @@ def call(
             continue
         wide = name == "pivots" and np.dtype(info.dtype).itemsize >= 4
         operands[name] = library.narrowed(operands[name]) if wide else library.astype(operands[name], wanted)
+    composed = isinstance(gufunc, Composition)
     outputs = [
         _Output(name, out, shape, dtype, out is not None and infos[name].dtype == dtype.name)
         for (name, out), shape, dtype in zip(
             [*((name, arrays.get(name)) for name in outs), *[("a new output", None)] * gufunc.nout],
-            output_shapes(gufunc, shaped),
+            (gufunc.output_shapes(shaped) if composed else output_shapes(gufunc, shaped)),
             dtypes,
             strict=False,
         )
     ]
     sizes = core_sizes(gufunc, shaped)
-    if isinstance(gufunc, Composition):
+    if composed and gufunc.launch is not None:
+        results = _run(op, library, gufunc, operands, outputs)
+    elif composed:
         results = list(gufunc.run(library.namespace, tuple(operands.values())))
     elif gufunc.__name__ in PRODUCTS:
         if _core.cuda_takes(gufunc, computed, sizes.get("m", 1), sizes["k"], sizes.get("n", 1)):
@@ -148,6 +152,9 @@ def _run(
 ) -> list[Any]:
     """Launch. Results go to the caller's arrays, but to new ones where those overlap an operand."""
     stream = library.stream()
+    launch: Any = partial(_core.device_run, gufunc)
+    if isinstance(gufunc, Composition):
+        launch = partial(gufunc.launch, library)  # type: ignore[arg-type]
     labels = tuple(f"{op}: {name}" for name in (*operands, *(x.name for x in outputs)))
     for aside in (False, True):
         results = [x.given if x.usable and not aside else library.empty(x.shape, x.dtype) for x in outputs]
@@ -157,7 +164,7 @@ def _run(
             and not _is_zero(operands["beta"])
         ):
             results[0][...] = outputs[0].given
-        if _core.device_run(gufunc, stream, *operands.values(), *results, labels=labels):
+        if launch(stream, *operands.values(), *results, labels=labels):
             break
     return [
         x if x is output.given else library.finished(x) for x, output in zip(results, outputs, strict=True)

@@ -242,8 +242,8 @@ def _explain_shapes(
 
     whole = None  # the batch dimensions of the first of several outputs, which all have
     for (name, out), dims in zip(outs.items(), outputs, strict=False):
-        if out is None:
-            continue
+        if out is None or not sizes.keys() >= {dim for dim in dims if dim not in absent}:
+            continue  # an output whose sizes the function itself has checked
         core = tuple(sizes[dim] for dim in dims if dim not in absent)
         stack = out.shape[: max(out.ndim - len(core), 0)]
         try:

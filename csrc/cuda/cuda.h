@@ -205,6 +205,7 @@ void smm_cuda_copy_on_host(void *to, const void *from, size_t bytes);
  * number[i] is its value. */
 
 enum { SMM_CUDA_MOST = 64 };    /* the largest order of a product that is not tiled */
+enum { SMM_CUDA_LARGEST = 1 << 15 }; /* of a tiled one the class of all sizes above it, too */
 enum { SMM_CUDA_COLUMNS = 16 }; /* the most right-hand sides that a kernel of a solve takes at a time */
 
 /* Is there a kernel for matrices of this size? */
@@ -223,7 +224,9 @@ bool smm_cuda_may_write(const smm_call *call);
 smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[], int device, void *stream);
 /* The same for a convolution, whose addresses are the device's. */
 struct smm_convolution;
-smm_cuda_status smm_cuda_convolve(const struct smm_convolution *convolution, int device, void *stream);
+smm_cuda_status smm_cuda_prepare_convolution(const struct smm_convolution *convolution, int device,
+                                             smm_cuda_kernel *kernel);
+smm_cuda_status smm_cuda_convolve(const struct smm_convolution *convolution, int device, void *stream); /* not empty */
 /* Sizes of a problem whose other members are set. Tiled are products above the largest order that is not, and those of
  * images; layouts that their kernel does not ask for become one. */
 void smm_cuda_set_sizes(smm_cuda_problem *problem, intptr_t m, intptr_t k, intptr_t n);

@@ -95,10 +95,9 @@ static bool normalise(smm_call *c, smm_cuda_operand x[]) {
 
 /* The size that stands for others up to it: it has four digits in base 2. */
 static uint16_t class_of(intptr_t size) {
-    enum { LARGEST = 1 << 15 };
     intptr_t unit = 1;
     while (size > 16 * unit) unit *= 2;
-    return (uint16_t)(size > LARGEST ? LARGEST : smm_pieces(size, unit) * unit);
+    return (uint16_t)(size > SMM_CUDA_LARGEST ? SMM_CUDA_LARGEST : smm_pieces(size, unit) * unit);
 }
 
 void smm_cuda_set_sizes(smm_cuda_problem *p, intptr_t m, intptr_t k, intptr_t n) {
@@ -180,7 +179,7 @@ enum { MOST_PIXELS = 1 << 30 };
  * neighbours are neighbours in the images. False: something is too large, or the batch has too many dimensions. */
 static bool describe_convolution(const smm_convolution *x, smm_cuda_problem *p, smm_cuda_args *args) {
     enum { MOST = MOST_PIXELS };
-    const intptr_t size = smm_size(x->dtype), wide = smm_size(smm_dtypes[x->dtype].computed);
+    const intptr_t size = smm_size(x->dtype);
     const smm_axis *axes[2] = {&x->rows, &x->columns};
     const intptr_t strides[2] = {x->x_stride.row, x->x_stride.column}, to[2] = {x->y_stride.row, x->y_stride.column};
     memset(p, 0, sizeof *p);
@@ -212,7 +211,7 @@ static bool describe_convolution(const smm_convolution *x, smm_cuda_problem *p, 
     }
     smm_cuda_operand *const w = &args->operand[SMM_A], *const from = &args->operand[SMM_MATMUL_b],
                             *const y = &args->operand[SMM_MATMUL_c];
-    *w = (smm_cuda_operand){(void *)(uintptr_t)x->w, x->w_stride.filter / wide, x->w_stride.term / wide, {0}};
+    *w = (smm_cuda_operand){(void *)(uintptr_t)x->w, x->w_stride.filter / size, x->w_stride.term / size, {0}};
     *from = (smm_cuda_operand){(void *)(uintptr_t)x->x, 0, 0, {0}};
     *y = (smm_cuda_operand){x->y, x->y_stride.channel / size, 0, {0}};
     const int dims = 1 + (x->batch ? x->batch->dims : 0);
@@ -221,7 +220,7 @@ static bool describe_convolution(const smm_convolution *x, smm_cuda_problem *p, 
     for (int d = 0; d < dims; d++) { /* the groups, then the batch */
         args->extent[d] = d ? x->batch->extent[d - 1] : x->groups;
         from->batch[d] = (d ? x->batch->stride[d - 1][0] : x->x_stride.group) / size;
-        w->batch[d] = (d ? x->batch->stride[d - 1][1] : x->w_stride.group) / wide;
+        w->batch[d] = (d ? x->batch->stride[d - 1][1] : x->w_stride.group) / size;
         y->batch[d] = (d ? x->batch->stride[d - 1][2] : x->y_stride.group) / size;
         args->batch *= args->extent[d];
     }
@@ -496,37 +495,51 @@ smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[
     return status;
 }
 
-/* So many images that the product has no more columns than its kernel counts. */
-static smm_cuda_status convolve(const smm_convolution *convolution, int ordinal, void *stream) {
+/* Find the kernel of a convolution; and, if `run`, put it on the stream. */
+static smm_cuda_status convolve(const smm_convolution *x, int ordinal, bool run, void *stream,
+                                smm_cuda_kernel *kernel) {
     const smm_cuda_device *device;
     const smm_cuda_functions *driver;
     smm_cuda_problem problem;
-    smm_cuda_kernel kernel;
     smm_cuda_args args;
     bool pushed;
-    if (!describe_convolution(convolution, &problem, &args))
+    if (!describe_convolution(x, &problem, &args))
         return smm_cuda_fail(SMM_CUDA_UNSUPPORTED,
                              "no CUDA kernel takes images of more than 2^30 pixels, or more than %d batch dimensions",
                              SMM_CUDA_DIMS - 1);
-    if (!args.batch || !args.tiles.m || !args.tiles.n) return SMM_CUDA_OK;
     smm_cuda_status status = smm_cuda_driver(&driver);
     if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
-    status = prepare_problem(&problem, ordinal, device, &kernel);
-    if (!status) status = launch_tiled(driver, device, ordinal, &kernel, &args, smm_size(convolution->dtype), stream);
+    status = prepare_problem(&problem, ordinal, device, kernel);
+    if (!status && run)
+        status = launch_tiled(driver, device, ordinal, kernel, &args, smm_size(x->dtype), stream);
     smm_cuda_leave(pushed);
     return status;
 }
 
+/* So many images that the product has no more columns than its kernel counts. */
+static intptr_t images_at_once(const smm_convolution *x) {
+    const intptr_t most = MOST_PIXELS / x->rows.outputs / x->columns.outputs;
+    return most ? most : 1;
+}
+
+smm_cuda_status smm_cuda_prepare_convolution(const smm_convolution *convolution, int ordinal,
+                                             smm_cuda_kernel *kernel) {
+    smm_convolution x = *convolution;
+    const intptr_t most = images_at_once(&x);
+    if (x.images > most) x.images = most;
+    return convolve(&x, ordinal, false, NULL, kernel);
+}
+
 smm_cuda_status smm_cuda_convolve(const smm_convolution *convolution, int ordinal, void *stream) {
     smm_convolution x = *convolution;
-    const intptr_t pixels = x.rows.outputs * x.columns.outputs, most = pixels ? MOST_PIXELS / pixels : x.images;
+    const intptr_t most = images_at_once(&x);
     smm_cuda_status status = SMM_CUDA_OK;
+    smm_cuda_kernel kernel;
     for (intptr_t done = 0; done < convolution->images && !status; done += x.images) {
-        const intptr_t left = convolution->images - done;
-        x.images = left < most || !most ? left : most;
+        x.images = least(convolution->images - done, most);
         x.x = (const char *)convolution->x + done * x.x_stride.image;
         x.y = (char *)convolution->y + done * x.y_stride.image;
-        status = convolve(&x, ordinal, stream);
+        status = convolve(&x, ordinal, true, stream, &kernel);
     }
     return status;
 }

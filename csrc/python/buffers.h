@@ -35,6 +35,13 @@ void smm_close_buffer(smm_buffer *b);
  * earlier calls. */
 void smm_hold_buffers(smm_buffer buffers[], int count, int device, void *stream);
 
+/* How explanations name a kernel. */
+static inline void smm_cuda_name_kernel(const smm_cuda_kernel *kernel, int dtype, const smm_cuda_device *device,
+                                        char *name, size_t length) {
+    snprintf(name, length, "smm_%s_%s_sm%d", smm_cuda_kernel_names[kernel->parameters.kernel], smm_dtypes[dtype].name,
+             device->arch);
+}
+
 /* Paths and tuned rows come from Python, once, before the first use of a device. 0, or -1 with an exception. */
 int smm_configure_cuda(void);
 void smm_raise_cuda(smm_cuda_status status);

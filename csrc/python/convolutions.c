@@ -1,6 +1,6 @@
 /* convolutions.c: smallmm._core.convolve, a convolution of arrays. smallmm/_convolution.py gives them the dimensions
  * that are expected here. */
-#include "extension.h"
+#include "buffers.h"
 
 /* Batch dimensions in front, whose strides need not fit each other. */
 static bool take_batch(PyArrayObject *const arrays[3], const int own[3], smm_outer *batch) {
@@ -80,7 +80,201 @@ static PyObject *convolve(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* --- on a device --- */
+
+/* A convolution of arrays on a device: x and y with the dimensions of a layout, w (K, C, R, S), each behind those of a
+ * batch. */
+typedef struct device_convolution {
+    smm_buffer x[3]; /* x, w, y */
+    smm_convolution c;
+    smm_outer batch;
+    intptr_t size;
+} device_convolution;
+
+/* Length and stride in bytes of one of an array's last four dimensions. */
+static intptr_t length_of(const smm_buffer *b, int axis) { return (intptr_t)b->x.shape[b->x.ndim - 4 + axis]; }
+static intptr_t stride_of(const device_convolution *d, int i, int axis) {
+    const DLTensor *x = &d->x[i].x;
+    return (intptr_t)x->strides[x->ndim - 4 + axis] * d->size;
+}
+
+/* Whether the elements of filters follow each other at one distance, and at which. */
+static bool take_terms(device_convolution *d) {
+    intptr_t step = d->size, next = 0;
+    for (int axis = 3; axis > 0; axis--) {
+        const intptr_t length = length_of(&d->x[1], axis), stride = stride_of(d, 1, axis);
+        if (length == 1) continue;
+        if (!next) step = next = stride;
+        if (stride != next) return false;
+        next *= length;
+    }
+    d->c.w_stride.term = step;
+    return true;
+}
+
+static bool take_device_batch(device_convolution *d) {
+    const int dims = d->x[2].x.ndim - 4;
+    for (int back = 1; back <= dims; back++) {
+        intptr_t stride[SMM_MOST_OPERANDS] = {0};
+        const int64_t extent = d->x[2].x.shape[dims - back];
+        for (int i = 0; i < 3; i++) {
+            const int at = d->x[i].x.ndim - 4 - back;
+            const int64_t own = at < 0 ? 1 : d->x[i].x.shape[at];
+            if (own != extent && own != 1) return false;
+            if (own > 1) stride[i] = (intptr_t)d->x[i].x.strides[at] * d->size;
+        }
+        if (!smm_add_dimension(&d->batch, (intptr_t)extent, stride)) return false;
+    }
+    return d->x[0].x.ndim - 4 <= dims && d->x[1].x.ndim - 4 <= dims;
+}
+
+/* The convolution of open arrays, whose shapes Python has checked; false if they do not fit each other. */
+static bool describe_device(device_convolution *d, const int axis[4], intptr_t groups) {
+    enum { N, C, H, W };
+    smm_convolution *c = &d->c;
+    const smm_buffer *x = &d->x[0], *w = &d->x[1], *y = &d->x[2];
+    const DLDataType type = x->x.dtype;
+    c->dtype = type.bits == 32 ? SMM_F32 : SMM_F64;
+    d->size = type.bits / 8;
+    for (int i = 0; i < 3; i++)
+        if (d->x[i].x.ndim < 4 || d->x[i].x.dtype.code != kDLFloat || d->x[i].x.dtype.bits != type.bits ||
+            (type.bits != 32 && type.bits != 64) || d->x[i].x.device.device_id != x->x.device.device_id ||
+            (uintptr_t)d->x[i].x.data % d->size)
+            return false;
+    c->images = length_of(x, axis[N]);
+    c->groups = groups;
+    c->channels = length_of(x, axis[C]) / groups;
+    c->filters = length_of(y, axis[C]) / groups;
+    c->rows.inputs = length_of(x, axis[H]);
+    c->columns.inputs = length_of(x, axis[W]);
+    c->rows.outputs = length_of(y, axis[H]);
+    c->columns.outputs = length_of(y, axis[W]);
+    c->rows.kernel = length_of(w, 2);
+    c->columns.kernel = length_of(w, 3);
+    c->x = x->x.data;
+    c->w = w->x.data;
+    c->y = y->x.data;
+    const intptr_t x_channel = stride_of(d, 0, axis[C]), y_channel = stride_of(d, 2, axis[C]);
+    c->x_stride.image = stride_of(d, 0, axis[N]);
+    c->x_stride.group = c->channels * x_channel;
+    c->x_stride.channel = x_channel;
+    c->x_stride.row = stride_of(d, 0, axis[H]);
+    c->x_stride.column = stride_of(d, 0, axis[W]);
+    c->y_stride.image = stride_of(d, 2, axis[N]);
+    c->y_stride.group = c->filters * y_channel;
+    c->y_stride.channel = y_channel;
+    c->y_stride.row = stride_of(d, 2, axis[H]);
+    c->y_stride.column = stride_of(d, 2, axis[W]);
+    c->w_stride.filter = stride_of(d, 1, 0);
+    c->w_stride.group = c->filters * c->w_stride.filter;
+    c->batch = &d->batch;
+    return c->images == length_of(y, axis[N]) && c->channels == length_of(w, 1) &&
+           length_of(w, 0) == c->filters * groups && take_device_batch(d);
+}
+
+/* The bytes from the first to the last of an array, which has elements. */
+static void range_of(const DLTensor *x, uintptr_t range[2]) {
+    range[0] = range[1] = (uintptr_t)x->data;
+    for (int i = 0; i < x->ndim; i++) {
+        const intptr_t reach = (intptr_t)(x->shape[i] - 1) * (intptr_t)x->strides[i] * (x->dtype.bits / 8);
+        range[reach > 0] += reach;
+    }
+    range[1] += x->dtype.bits / 8;
+}
+
+static bool is_empty(const DLTensor *x) {
+    for (int i = 0; i < x->ndim; i++)
+        if (!x->shape[i]) return true;
+    return false;
+}
+
+static bool overlap(const DLTensor *x, const DLTensor *y) {
+    uintptr_t range[2], other[2];
+    if (is_empty(x) || is_empty(y)) return false;
+    range_of(x, range);
+    range_of(y, other);
+    return range[0] < other[1] && other[0] < range[1];
+}
+
+static smm_cuda_status explain_device(smm_detour *detour, const smm_convolution *c, int device) {
+    const smm_cuda_device *of;
+    smm_cuda_kernel kernel;
+    smm_cuda_status status = smm_cuda_get_device(device, &of);
+    if (!status) status = smm_cuda_prepare_convolution(c, device, &kernel);
+    if (status) return status;
+    smm_device_plan plan = {
+        .tuned_on = kernel.tuned_on, .matrices = kernel.grid.matrices, .threads = kernel.grid.threads, .convolution = c};
+    smm_cuda_name_kernel(&kernel, c->dtype, of, plan.kernel, sizeof plan.kernel);
+    detour->take_device(detour, &plan);
+    return SMM_CUDA_OK;
+}
+
+/* device_convolve(stream, x, w, y, axes, groups, stride, dilation, before, labels=()): `axes` are the places of N, C, H
+ * and W among the last four dimensions of x and y. Python has checked the shapes. False if y overlaps x or w; None if
+ * the elements of a filter do not follow each other at one distance. */
+static PyObject *device_convolve(PyObject *Py_UNUSED(module), PyObject *args, PyObject *keywords) {
+    static char *words[] = {"stream", "x", "w", "y", "axes", "groups", "stride", "dilation", "before", "labels", NULL};
+    device_convolution d = {0};
+    smm_axis *rows = &d.c.rows, *columns = &d.c.columns;
+    Py_ssize_t stream, groups;
+    PyObject *arrays[3], *labels;
+    int axis[4];
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "nOOO(iiii)n(nn)(nn)(nn)O!", words, &stream, &arrays[0],
+                                     &arrays[1], &arrays[2], &axis[0], &axis[1], &axis[2], &axis[3], &groups,
+                                     &rows->stride, &columns->stride, &rows->dilation, &columns->dilation,
+                                     &rows->before, &columns->before, &PyTuple_Type, &labels) ||
+        smm_configure_cuda() < 0)
+        return NULL;
+    if (PyTuple_GET_SIZE(labels) != 3 || groups < 1)
+        return PyErr_Format(PyExc_ValueError, "device_convolve: expected three labels, and groups");
+    PyObject *result = NULL, *type, *raised, *trace;
+    bool launched = false;
+    for (int i = 0; i < 3; i++)
+        if (smm_open_buffer(arrays[i], PyTuple_GET_ITEM(labels, i), stream, &d.x[i]) < 0) goto end;
+    if (d.x[2].read_only || d.x[2].copied) {
+        PyErr_Format(PyExc_ValueError, "%S is %s; expected an array that can be written to", PyTuple_GET_ITEM(labels, 2),
+                     d.x[2].read_only ? "read-only" : "an array that __dlpack__ gives a copy of");
+        goto end;
+    }
+    if (!describe_device(&d, axis, groups)) {
+        PyErr_SetString(PyExc_ValueError, "the arrays of a convolution do not fit each other");
+        goto end;
+    }
+    const int device = d.x[0].x.device.device_id;
+    if (!take_terms(&d)) {
+        result = Py_NewRef(Py_None);
+    } else if (overlap(&d.x[2].x, &d.x[0].x) || overlap(&d.x[2].x, &d.x[1].x)) {
+        result = Py_NewRef(Py_False);
+    } else if (is_empty(&d.x[2].x)) {
+        result = Py_NewRef(Py_True);
+    } else {
+        smm_detour *detour = smm_current_detour;
+        smm_cuda_status status;
+        if (detour && detour->take_device) {
+            status = explain_device(detour, &d.c, device);
+        } else {
+            Py_BEGIN_ALLOW_THREADS;
+            status = smm_cuda_convolve(&d.c, device, (void *)stream);
+            Py_END_ALLOW_THREADS;
+        }
+        launched = !status;
+        if (status)
+            smm_raise_cuda(status);
+        else
+            result = Py_NewRef(Py_True);
+    }
+end:
+    PyErr_Fetch(&type, &raised, &trace); /* a library may run Python when it takes an array back */
+    if (launched)
+        smm_hold_buffers(d.x, 3, d.x[0].x.device.device_id, (void *)stream);
+    else
+        for (int i = 0; i < 3; i++) smm_close_buffer(&d.x[i]);
+    PyErr_Restore(type, raised, trace);
+    return result;
+}
+
 static PyMethodDef methods[] = {
+    {"device_convolve", (PyCFunction)(void (*)(void))device_convolve, METH_VARARGS | METH_KEYWORDS, NULL},
     {"convolve", convolve, METH_VARARGS,
      "convolve(x, w, y, kernel, stride, dilation, before, /)\n--\n\nConvolve x (..., N, G, C, H, W) with w (..., G, K, "
      "CRS) into y (..., N, G, K, P, Q); batch dimensions are those of all three."},

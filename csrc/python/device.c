@@ -128,8 +128,7 @@ static smm_cuda_status explain(smm_detour *detour, const task *t) {
                             .threads = kernel.grid.threads,
                             .swapped = kernel.swapped,
                             .call = &t->a.call};
-    snprintf(plan.kernel, sizeof plan.kernel, "smm_%s_%s_sm%d", smm_cuda_kernel_names[kernel.parameters.kernel],
-             smm_dtypes[t->dtype].name, device->arch);
+    smm_cuda_name_kernel(&kernel, t->dtype, device, plan.kernel, sizeof plan.kernel);
     detour->take_device(detour, &plan);
     return SMM_CUDA_OK;
 }

@@ -89,7 +89,8 @@ typedef struct smm_device_plan { /* how a call would run on a device */
     const char *tuned_on;  /* the device whose tuned row it is; NULL: the baseline */
     int matrices, threads; /* of a block */
     bool swapped;
-    const smm_call *call; /* as far as its work and traffic go: the addresses are the device's */
+    const smm_call *call;               /* as far as its work and traffic go: the addresses are the device's; */
+    const smm_convolution *convolution; /* or NULL, and this */
 } smm_device_plan;
 
 typedef struct smm_detour {

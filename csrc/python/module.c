@@ -133,13 +133,18 @@ static smm_status take_plan(smm_detour *detour, const smm_call *call) {
     return SMM_OK;
 }
 
+static intptr_t products_of(const smm_convolution *c) {
+    intptr_t count = c->groups;
+    for (int d = 0; d < c->batch->dims; d++) count *= c->batch->extent[d];
+    return count;
+}
+
 static smm_status take_convolution(smm_detour *detour, const smm_convolution *c) {
     smm_plan_info plan;
     const smm_status status = smm_explain_convolution(c, &plan);
     if (status) return status;
     if (!detour->calls++) detour->plan = plan, detour->op = SMM_OP_MATMUL;
-    detour->matrices += c->groups * (plan.kernel ? 1 : 0);
-    for (int d = 0; d < c->batch->dims; d++) detour->matrices *= c->batch->extent[d];
+    detour->matrices += plan.kernel ? products_of(c) : 0;
     detour->flops += plan.flops;
     detour->bytes += plan.bytes;
     return SMM_OK;
@@ -148,10 +153,13 @@ static smm_status take_convolution(smm_detour *detour, const smm_convolution *c)
 /* isa stays NULL: the kernel's name has the architecture. */
 static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
     smm_plan_info work = {0};
-    smm_explain(plan->call, &work);
+    if (plan->convolution)
+        smm_explain_convolution(plan->convolution, &work);
+    else
+        smm_explain(plan->call, &work);
     if (!detour->calls++) {
-        detour->op = plan->call->op;
-        detour->form = plan->call->form;
+        detour->op = plan->convolution ? SMM_OP_MATMUL : plan->call->op;
+        detour->form = plan->convolution ? 0 : plan->call->form;
         memcpy(detour->device_kernel, plan->kernel, sizeof detour->device_kernel);
         detour->source = plan->tuned_on ? "tuned" : "baseline";
         detour->tuned_on = plan->tuned_on;
@@ -161,7 +169,7 @@ static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
                                        .parts = 1,
                                        .group = plan->matrices};
     }
-    detour->matrices += plan->call->batch * smm_runs(plan->call);
+    detour->matrices += plan->convolution ? products_of(plan->convolution) : plan->call->batch * smm_runs(plan->call);
     detour->flops += work.flops;
     detour->bytes += work.bytes;
 }

@@ -1,5 +1,7 @@
 /* plan.c: which of the product's kernels can run a problem, and with which tile, by counting what a tile costs.
  */
+#include <math.h>
+
 #include "../plan.h"
 
 /* All kernels but the tiled one sum in a row. */
@@ -309,29 +311,35 @@ void smm_matmul_one_baseline(const smm_cuda_problem *p, smm_cuda_parameters *bes
             }
 }
 
-/* What a tile takes, in instructions: of a thread for one term, and of the whole product as a share of what all
- * multiprocessors do at once. A thread alone issues an instruction every few cycles, so few threads take long, however
- * little they do. Fitted to nothing yet but this arithmetic. */
+/* The time of a product in cycles, for one kind of device (sm_90): blocks come in waves. In a wave a panel takes a
+ * thread's instructions, as many of which run at once as threads are there and as their latency allows, but never less
+ * than a read of the memory, which is begun one panel before. Not fitted to measurements. */
 static double tiled_cost(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid) {
-    const double device = 132 * 128, latency = 5, bytes_a_cycle = 1800, of_fetch = 4, of_step = 2, of_block = 600;
-    const int words = bytes_of(p) / 4, vr = width_of(p, x->rows), vc = width_of(p, x->cols);
-    const double reads = (double)x->rows / vr + (double)x->cols / vc;
+    enum { MULTIPROCESSORS = 132, LANES = 128, THREADS = 2048, REGISTERS = 65536, SHARED_MEMORY = 227 << 10 };
+    const double of_memory = 600, of_block = 1500, of_launch = 3000, bytes_a_cycle = 1800, most_terms = 1 << 20;
+    const int words = bytes_of(p) / 4, tile = x->rows * x->cols;
+    const double reads = (double)x->rows / width_of(p, x->rows) + (double)x->cols / width_of(p, x->cols);
     const double fetches = (double)(grid->rows + grid->cols) / x->lanes;
-    const double step = words * x->rows * x->cols + 2 * reads + of_fetch * fetches + of_step;
+    const double step = words * tile + 2 * reads + 6 * fetches + 1, latency = 1.5 + 4.0 / tile;
+    const int registers = least(255, 40 + words * (tile + x->rows + x->cols) + (int)(fetches * x->depth * words * 1.5));
+    const int blocks = least(least(THREADS / grid->threads, SHARED_MEMORY / (grid->shared + 1024)),
+                             REGISTERS / (registers * grid->threads));
+    if (!blocks) return 1e30;
+    const double resident = blocks * grid->threads, k = p->k < SMM_CUDA_LARGEST ? p->k : most_terms;
+    const double busy = resident / LANES, panel = x->depth * step * (busy > latency ? busy : latency) + 40;
+    const bool deep = k > SMM_DEEP;
     const double tiles = (double)ceil_div(p->m, grid->rows) * ceil_div(p->n, grid->cols) * (1 << least(p->load, 24));
-    const bool deep = p->k > SMM_DEEP;
-    const int chunks = deep ? ceil_div(p->k, SMM_CHUNK) : 1, terms = deep ? SMM_CHUNK : p->k;
+    const double chunks = deep ? ceil(k / SMM_CHUNK) : 1, panels = ceil((deep ? SMM_CHUNK : k) / x->depth);
     double best = 0;
     for (int span = 1; span <= 1 << x->levels; span *= 2) {
-        const int parts = deep ? ceil_div(chunks, span * grid->slices) : 1;
-        const double of_thread = (double)terms * (deep ? least(span, chunks) : 1) * step + of_block;
-        const double threads = tiles * x->lanes * (deep ? (double)parts * grid->slices : 1);
-        const double sums = parts > 1 ? 2.0 * parts * tiles * grid->rows * grid->cols * bytes_of(p) : 0;
-        const double traffic = ((double)p->k * (grid->rows + grid->cols) * tiles * bytes_of(p)) / 4 + sums;
-        const double waves = threads / device, whole_waves = waves > 1 && waves < 8 ? (int)(waves + 0.999) : waves;
-        const double work = of_thread * whole_waves, alone = of_thread * latency;
-        const double cost = (work > alone ? work : alone) + traffic / bytes_a_cycle + (parts > 1 ? 2000 : 0);
+        const double parts = ceil(chunks / (span * grid->slices)), sums = parts > 1 ? 2 * parts * tiles : 0;
+        const double waves = tiles * (deep ? parts : 1.0 / grid->slices) / (blocks * MULTIPROCESSORS);
+        const double wave = panels * span * (panel > of_memory ? panel : of_memory) + of_block;
+        const double traffic = k * (grid->rows + grid->cols) * tiles / 4 + sums * grid->rows * grid->cols;
+        const double cost = (waves < 8 ? ceil(waves) : waves) * wave + traffic * bytes_of(p) / bytes_a_cycle +
+                            (parts > 1 ? of_launch : 0);
         if (best == 0 || cost < best) best = cost;
+        if (parts == 1) break;
     }
     return best;
 }
