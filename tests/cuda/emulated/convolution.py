@@ -18,6 +18,7 @@ import smallmm  # noqa: E402
 from smallmm import _core, cuda  # noqa: E402
 from smallmm._convolution import _Convolution  # noqa: E402
 
+OF_IMAGES = 3  # where B comes from, as args.h says
 STACKS = [
     ((1, 1, 5, 4, 1, 3, 3), {"batch_x": (7,), "batch_w": (7,)}),
     ((2, 2, 4, 5, 3, 2, 3), {"batch_x": (2, 1), "batch_w": (3,), "padding": 1}),
@@ -36,16 +37,20 @@ def main():
     _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
     chance = random.Random(int(sys.argv[1]))
     rng = np.random.default_rng(int(sys.argv[1]))
-    for sizes, options in CASES + STACKS:
+    for number, (sizes, options) in enumerate(CASES[2::2] + CASES[-1:] + STACKS):
         dtype = np.dtype(chance.choice((np.float32, np.float64)))
         x, w = operands(rng, sizes, dtype, **options)
         options = {name: value for name, value in options.items() if not name.startswith("batch")}
         layout = chance.choice(("NCHW", "NHWC", "CHWN"))
-        problem = {"dtype": f"f{8 * dtype.itemsize}", "m": 4, "k": 2000, "n": 100, "source_b": 3}
-        row = parameters(chance, problem) if chance.random() < 0.5 else {}
-        print(sizes, options, dtype, layout, row, flush=True)
         expected = smallmm.conv2d(in_layout(x, layout), w, layout=layout, **options)
-        _core.cuda_tune([])
+        groups = options.get("groups", 1)
+        size = dict(zip(layout, expected.shape[-4:], strict=True))
+        problem = {"op": "MATMUL", "dtype": f"f{8 * dtype.itemsize}", "source_b": OF_IMAGES}
+        problem |= {"m": size["C"] // groups, "k": w[..., 0, :, :, :].size, "n": size["N"] * size["H"] * size["W"]}
+        row = parameters(chance, problem) if number % 3 else {}
+        _core.cuda_tune([{**problem, **row, "load": load} for load in range(4)] if row else [])
+        os.environ["EMULATED_ORDER"] = ("ascending", "descending")[number % 2]
+        print(sizes, options, dtype, layout, row, flush=True)
         x, w = LAYOUTS[chance.choice(list(LAYOUTS))](in_layout(x, layout)), aligned(w)
         y = LAYOUTS[chance.choice(list(LAYOUTS))](np.full_like(expected, -3))
         assert launch(x, w, y, layout, options)
