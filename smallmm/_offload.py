@@ -372,9 +372,7 @@ class _Call:
             m = sizes.get("m", n)
         if len(self.batch) > _core.limits["cuda_dimensions"] - 2:
             return f"there are {len(self.batch)} batch dimensions"
-        if is_rectangular(self.gufunc) or not cuda.has_kernel_for(
-            operation, self.computed, m, max(k, 1), n
-        ):
+        if is_rectangular(self.gufunc) or not cuda.has_kernel_for(operation, self.computed, m, max(k, 1), n):
             return f"it has no kernels for {', '.join(f'{dim} = {size}' for dim, size in sizes.items())}"
         return None
 

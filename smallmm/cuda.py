@@ -62,7 +62,6 @@ if not TYPE_CHECKING:  # for a type checker every name would exist
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-
 class CudaUnavailableError(RuntimeError):
     """There is no driver, no usable GPU, or no NVRTC. The message says which, and what to install."""
 

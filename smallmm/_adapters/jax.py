@@ -24,6 +24,7 @@ from .._shapes import (
     resolved_dtypes,
     with_dimensions,
     without_dimensions,
+    working_dtype,
 )
 from .base import CUDA, Call, type_name
 from .dlpack import DLPack, StandardDevice

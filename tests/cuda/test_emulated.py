@@ -12,7 +12,7 @@ CASES = int(os.environ.get("SMALLMM_EMULATED_CASES", "6"))  # of a kernel
 @pytest.mark.parametrize(
     ("kernel", "capability"),
     [
-        *[(kernel, 90) for kernel in KERNELS],
+        *[(kernel, 90) for kernel in KERNELS if kernel != "matmul_tiled"],  # test_any_size has that
         ("inv_shared", 80),
         ("inv_tensor", 80),
     ],
@@ -38,3 +38,10 @@ def test_batch_dimensions(emulated):
     """Merged or not, in place, with a vector or a number for each matrix; and an overlap is refused."""
     done = emulated("dimensions.py")
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("script", ["tiled.py", "convolution.py"])
+def test_any_size(emulated, script):
+    """Products beyond the orders of the other kernels, and convolutions, which one kernel computes."""
+    done = emulated(script, 0)
+    assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])

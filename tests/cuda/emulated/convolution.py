@@ -1,4 +1,5 @@
-"""Convolutions on the emulated GPU give the CPU's bits: in every layout, in groups, of stacks, however images lie."""
+"""Convolutions on the emulated GPU give the CPU's bits: in every layout, in groups, of stacks, however images
+lie."""
 
 import os
 import random
@@ -46,7 +47,11 @@ def main():
         groups = options.get("groups", 1)
         size = dict(zip(layout, expected.shape[-4:], strict=True))
         problem = {"op": "MATMUL", "dtype": f"f{8 * dtype.itemsize}", "source_b": OF_IMAGES}
-        problem |= {"m": size["C"] // groups, "k": w[..., 0, :, :, :].size, "n": size["N"] * size["H"] * size["W"]}
+        problem |= {
+            "m": size["C"] // groups,
+            "k": w[..., 0, :, :, :].size,
+            "n": size["N"] * size["H"] * size["W"],
+        }
         row = parameters(chance, problem) if number % 3 else {}
         _core.cuda_tune([{**problem, **row, "load": load} for load in range(4)] if row else [])
         os.environ["EMULATED_ORDER"] = ("ascending", "descending")[number % 2]

@@ -1,5 +1,5 @@
-"""Products of any size on the emulated GPU give the CPU's bits: by the plan's parameters and by others, of deep sums
-however they are shared, of operands however they lie."""
+"""Products of any size on the emulated GPU give the CPU's bits: by the plan's parameters and by others, of
+deep sums however they are shared, of operands however they lie."""
 
 import os
 import random
@@ -63,7 +63,9 @@ def check(chance, rng, shape, dtype, scaled, row):
     problem = {"op": "MATMUL", "dtype": name, "m": m, "k": k, "n": n, "scaled": int(scaled)}
     row = parameters(chance, problem) if row else {}
     turned = {**problem, "m": problem["n"], "n": problem["m"]}  # if C is column-major
-    _core.cuda_tune([{**x, **row, "load": load} for x in (problem, turned) for load in range(3)] if row else [])
+    _core.cuda_tune(
+        [{**x, **row, "load": load} for x in (problem, turned) for load in range(3)] if row else []
+    )
     print(shape, name, ways, way, row, _core.cuda_plan(problem, SHARED), flush=True)
     gufunc = _core.gemm if scaled else _core.batched_matmul
     a, b = OF_INPUTS[ways[0]](a), OF_INPUTS[ways[1]](b)
@@ -85,7 +87,9 @@ def main():
         check(chance, rng, shape, dtype, scaled=i % 3 == 2, row=i % 4 > 0)
 
     x = aligned(numbers(rng, 1, 70, 70, dtype=np.dtype(float)))
-    assert not _core.device_run(_core.batched_matmul, 0, *map(OnDevice, (x, x.copy(), x))), "it would overwrite A"
+    assert not _core.device_run(_core.batched_matmul, 0, *map(OnDevice, (x, x.copy(), x))), (
+        "it would overwrite A"
+    )
 
 
 if __name__ == "__main__":
