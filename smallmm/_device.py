@@ -95,21 +95,21 @@ def call(
             continue
         wide = name == "pivots" and np.dtype(info.dtype).itemsize >= 4
         operands[name] = library.narrowed(operands[name]) if wide else library.astype(operands[name], wanted)
-    composed = isinstance(gufunc, Composition)
+    composition: Any = gufunc if isinstance(gufunc, Composition) else None
     outputs = [
         _Output(name, out, shape, dtype, out is not None and infos[name].dtype == dtype.name)
         for (name, out), shape, dtype in zip(
             [*((name, arrays.get(name)) for name in outs), *[("a new output", None)] * gufunc.nout],
-            (gufunc.output_shapes(shaped) if composed else output_shapes(gufunc, shaped)),
+            composition.output_shapes(shaped) if composition else output_shapes(gufunc, shaped),
             dtypes,
             strict=False,
         )
     ]
     sizes = core_sizes(gufunc, shaped)
-    if composed and gufunc.launch is not None:
+    if composition and not composition.launch:
+        results = list(composition.run(library.namespace, tuple(operands.values())))
+    elif composition:
         results = _run(op, library, gufunc, operands, outputs)
-    elif composed:
-        results = list(gufunc.run(library.namespace, tuple(operands.values())))
     elif gufunc.__name__ in PRODUCTS:
         if _core.cuda_takes(gufunc, computed, sizes.get("m", 1), sizes["k"], sizes.get("n", 1)):
             results = _run(op, library, gufunc, operands, outputs)
@@ -154,7 +154,7 @@ def _run(
     stream = library.stream()
     launch: Any = partial(_core.device_run, gufunc)
     if isinstance(gufunc, Composition):
-        launch = partial(gufunc.launch, library)  # type: ignore[arg-type]
+        launch = partial(gufunc.launch, library)
     labels = tuple(f"{op}: {name}" for name in (*operands, *(x.name for x in outputs)))
     for aside in (False, True):
         results = [x.given if x.usable and not aside else library.empty(x.shape, x.dtype) for x in outputs]

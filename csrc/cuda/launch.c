@@ -510,8 +510,7 @@ static smm_cuda_status convolve(const smm_convolution *x, int ordinal, bool run,
     smm_cuda_status status = smm_cuda_driver(&driver);
     if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
     status = prepare_problem(&problem, ordinal, device, kernel);
-    if (!status && run)
-        status = launch_tiled(driver, device, ordinal, kernel, &args, smm_size(x->dtype), stream);
+    if (!status && run) status = launch_tiled(driver, device, ordinal, kernel, &args, smm_size(x->dtype), stream);
     smm_cuda_leave(pushed);
     return status;
 }
@@ -522,8 +521,7 @@ static intptr_t images_at_once(const smm_convolution *x) {
     return most ? most : 1;
 }
 
-smm_cuda_status smm_cuda_prepare_convolution(const smm_convolution *convolution, int ordinal,
-                                             smm_cuda_kernel *kernel) {
+smm_cuda_status smm_cuda_prepare_convolution(const smm_convolution *convolution, int ordinal, smm_cuda_kernel *kernel) {
     smm_convolution x = *convolution;
     const intptr_t most = images_at_once(&x);
     if (x.images > most) x.images = most;

@@ -202,8 +202,10 @@ static smm_cuda_status explain_device(smm_detour *detour, const smm_convolution 
     smm_cuda_status status = smm_cuda_get_device(device, &of);
     if (!status) status = smm_cuda_prepare_convolution(c, device, &kernel);
     if (status) return status;
-    smm_device_plan plan = {
-        .tuned_on = kernel.tuned_on, .matrices = kernel.grid.matrices, .threads = kernel.grid.threads, .convolution = c};
+    smm_device_plan plan = {.tuned_on = kernel.tuned_on,
+                            .matrices = kernel.grid.matrices,
+                            .threads = kernel.grid.threads,
+                            .convolution = c};
     smm_cuda_name_kernel(&kernel, c->dtype, of, plan.kernel, sizeof plan.kernel);
     detour->take_device(detour, &plan);
     return SMM_CUDA_OK;
@@ -232,7 +234,8 @@ static PyObject *device_convolve(PyObject *Py_UNUSED(module), PyObject *args, Py
     for (int i = 0; i < 3; i++)
         if (smm_open_buffer(arrays[i], PyTuple_GET_ITEM(labels, i), stream, &d.x[i]) < 0) goto end;
     if (d.x[2].read_only || d.x[2].copied) {
-        PyErr_Format(PyExc_ValueError, "%S is %s; expected an array that can be written to", PyTuple_GET_ITEM(labels, 2),
+        PyErr_Format(PyExc_ValueError, "%S is %s; expected an array that can be written to",
+                     PyTuple_GET_ITEM(labels, 2),
                      d.x[2].read_only ? "read-only" : "an array that __dlpack__ gives a copy of");
         goto end;
     }
