@@ -9,8 +9,7 @@
  *
  * Grid: of sums in a row, one block per SLICES tiles. Of deep ones, `parts` blocks per tile, whose slices each have
  * `span` chunks of it, up to 2^LEVELS. The second launch has a block for THREADS / groups elements of tiles.
- * Shared memory: for each slice two panels of A and of B; then, in their place, the sums of the slices; and behind them
- * each thread's partial sums, one for each level of its tree.
+ * Shared memory: for each slice two panels of A and of B; then, in their place, the sums of the slices.
  * Operands: any strides; C must overlap neither A nor B. */
 #include "common.cuh"
 
@@ -18,6 +17,10 @@ constexpr int ROWS = SMM_ROWS, COLS = SMM_COLS, LANES = SMM_LANES, ACROSS = SMM_
 constexpr int THREADS = SMM_THREADS, SLICES = THREADS / LANES, DEPTH = SMM_DEPTH, LEVELS = SMM_LEVELS;
 constexpr int HEIGHT = DOWN * ROWS, WIDTH = ACROSS * COLS, AREA = HEIGHT * WIDTH;
 constexpr bool OF_IMAGES = SMM_SOURCE_B == SMM_SOURCE_IMAGES;
+/* Tensor cores multiply blocks of doubles, if a slice has whole warps of 8 x 4 threads. They round each product and sum
+ * as fma does, in the order of k (inverse/inv_tensor.cuh says more). */
+constexpr bool TENSOR = sizeof(T) == 8 && __CUDA_ARCH__ >= 900 && LANES % 32 == 0 && ACROSS % 4 == 0 &&
+                        LANES / ACROSS % 8 == 0 && COLS % 2 == 0 && DEPTH % 4 == 0;
 constexpr int SUM_DEEP = 1024, SUM_CHUNK = 256, UNROLL = least(DEPTH, 8);
 static_assert(SUM_CHUNK % DEPTH == 0 && THREADS % LANES == 0 && LANES % ACROSS == 0, "whole panels and slices");
 
@@ -29,7 +32,9 @@ constexpr T NONE_OF_A = -T(0), NONE_OF_B = T(0);
 /* Who reads which elements of a panel of LINES rows of A (columns of B): neighbouring lanes read neighbours in memory,
  * which are terms if it lies ALONG them, else lines. */
 template <int LINES, bool ALONG> struct Panel {
-    static constexpr int PITCH = ceil_div(LINES, VECTOR) * VECTOR + VECTOR, ELEMENTS = DEPTH * PITCH;
+    /* Vectors are aligned; what tensor cores take of four terms lies in different banks. */
+    static constexpr int PITCH = TENSOR ? ceil_div(LINES, 16) * 16 + 4 : ceil_div(LINES, VECTOR) * VECTOR + VECTOR;
+    static constexpr int ELEMENTS = DEPTH * PITCH;
     static constexpr int TEAMS = least(DEPTH, LANES), TEAM = LANES / TEAMS; /* lanes with one term */
     static constexpr int TERMS = DEPTH / TEAMS, COUNT = ceil_div(LINES, TEAM);
 
@@ -163,13 +168,23 @@ template <> struct ChooseB<true> {
 typedef ChooseB<OF_IMAGES>::Type PanelB;
 constexpr int PANELS = 2 * (PanelA::ELEMENTS + PanelB::ELEMENTS); /* of a slice */
 constexpr int FRONT = most(most(SLICES * PANELS, SLICES > 1 ? SLICES * AREA : 0), THREADS);
-static_assert(SMM_SHARED == (FRONT + LEVELS * ROWS * COLS * THREADS) * sizeof(T), "the plan counts otherwise");
+static_assert(SMM_SHARED == FRONT * sizeof(T), "the plan counts otherwise");
 
-/* A thread's tile of C: vectors of rows and columns, spread over that of its slice. */
+/* A thread's tile of C: vectors of rows and columns, spread over that of its slice. A warp's are blocks of 8 x 8 for
+ * tensor cores: thread 4 i + j has elements (i, 2 j) and (i, 2 j + 1) of each. */
 struct Tile {
-    static constexpr int VR = width_of(ROWS), VC = width_of(COLS);
+    static constexpr int VR = TENSOR ? 1 : width_of(ROWS), VC = TENSOR ? 2 : width_of(COLS);
     T sum[ROWS][COLS];
+    T kept[most(LEVELS, 1)][ROWS][COLS]; /* partial sums, one for each level of the tree; local memory */
     int down, side;
+
+    __device__ explicit Tile(int lane) : down(lane / ACROSS), side(lane % ACROSS) {
+        if (TENSOR) {
+            constexpr int WARPS_ACROSS = most(ACROSS / 4, 1);
+            down = lane / 32 / WARPS_ACROSS * 8 + lane % 32 / 4;
+            side = lane / 32 % WARPS_ACROSS * 4 + lane % 4;
+        }
+    }
 
     __device__ int row(int r) const { return (r / VR * DOWN + down) * VR + r % VR; }
     __device__ int col(int c) const { return (c / VC * ACROSS + side) * VC + c % VC; }
@@ -181,7 +196,37 @@ struct Tile {
             for (int c = 0; c < COLS; c++) sum[r][c] = with;
     }
 
-    __device__ void add(const T *a, const T *b) {
+    template <bool BY_BLOCKS = TENSOR> __device__ void add(const T *a, const T *b) {
+        if constexpr (BY_BLOCKS)
+            add_blocks(a, b);
+        else
+            add_elements(a, b);
+    }
+
+    /* Thread 4 i + j has elements (i, j) of blocks of A, 8 x 4, and (j, i) of those of B. */
+    template <class X> __device__ void add_blocks(const X *a, const X *b) {
+        const int i = threadIdx.x % 32 / 4, j = threadIdx.x % 4;
+        a += j * PanelA::PITCH + down;
+        b += j * PanelB::PITCH + (side - j) * 2 + i;
+#pragma unroll(UNROLL / 4)
+        for (int k = 0; k < DEPTH; k += 4) {
+            X x[ROWS], y[COLS / 2];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) x[r] = a[k * PanelA::PITCH + r * DOWN];
+#pragma unroll
+            for (int c = 0; c < COLS / 2; c++) y[c] = b[k * PanelB::PITCH + c * 2 * ACROSS];
+#pragma unroll
+            for (int c = 0; c < COLS / 2; c++) {
+#pragma unroll
+                for (int r = 0; r + 1 < ROWS; r += 2)
+                    add_by_tensor_cores(block(r, c), block(r + 1, c), x[r], x[r + 1], y[c]);
+                if (ROWS % 2) add_by_tensor_cores(block(ROWS - 1, c), x[ROWS - 1], y[c]);
+            }
+        }
+    }
+    __device__ T (&block(int r, int c))[2] { return reinterpret_cast<T(&)[2]>(sum[r][2 * c]); }
+
+    __device__ void add_elements(const T *a, const T *b) {
 #pragma unroll(UNROLL)
         for (int k = 0; k < DEPTH; k++) {
             T x[ROWS], y[COLS];
@@ -206,9 +251,8 @@ struct Tile {
 
     /* The sums are those of chunk `number` of the span: equal sums are added, which leaves one at each level whose bit
      * is set in the number of chunks; of the last chunk all are. */
-    __device__ void take_up(T *levels, int number, bool last) {
+    __device__ void take_up(int number, bool last) {
         for (int level = 0; level < LEVELS && number >> level; level++) {
-            T *const kept = levels + level * (ROWS * COLS * THREADS) + threadIdx.x;
             if (!(number >> level & 1)) {
                 if (last) continue;
                 break;
@@ -216,16 +260,15 @@ struct Tile {
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
 #pragma unroll
-                for (int c = 0; c < COLS; c++) sum[r][c] = kept[(r * COLS + c) * THREADS] + sum[r][c];
+                for (int c = 0; c < COLS; c++) sum[r][c] = kept[level][r][c] + sum[r][c];
         }
         if (last || LEVELS == 0) return;
         int level = 0;
         while (number >> level & 1) level++;
-        T *const kept = levels + level * (ROWS * COLS * THREADS) + threadIdx.x;
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
-            for (int c = 0; c < COLS; c++) kept[(r * COLS + c) * THREADS] = sum[r][c];
+            for (int c = 0; c < COLS; c++) kept[level][r][c] = sum[r][c];
     }
 };
 
@@ -366,9 +409,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         panel_b.fetch(k, end, NONE_OF_B, lane, args.images);
     };
 
-    Tile tile;
-    tile.down = lane / ACROSS;
-    tile.side = lane % ACROSS;
+    Tile tile(lane);
     tile.begin(0); /* of no terms */
     if (panels) fetch(begin);
     for (int p = 0; p < panels; p++) {
@@ -382,7 +423,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         if (p % panels_of_chunk == 0) tile.begin(-T(0)); /* to which the first product is added without a change */
         tile.add(image_a, image_b);
         if (deep && ((p + 1) % panels_of_chunk == 0 || k + DEPTH >= end))
-            tile.take_up(shared + FRONT, p / panels_of_chunk, k + DEPTH >= end);
+            tile.take_up(p / panels_of_chunk, k + DEPTH >= end);
     }
 
     T *const sums = static_cast<T *>(tiles.sums);

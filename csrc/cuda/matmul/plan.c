@@ -116,9 +116,15 @@ bool smm_matmul_one_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
 
 static bool is_power_of_two(int x) { return x > 0 && !(x & (x - 1)); }
 
+/* Whether tensor cores multiply, as TENSOR of matmul_tiled.cuh. */
+static bool takes_tensor_cores(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    return p->dtype == SMM_F64 && p->arch >= 90 && x->lanes % WARP == 0 && x->across % 4 == 0 &&
+           x->lanes / x->across % 8 == 0 && x->cols % 2 == 0 && x->depth % 4 == 0;
+}
+
 /* Elements of one panel of so many lines, as Panel::ELEMENTS of matmul_tiled.cuh. */
-static int panel_of(const smm_cuda_problem *p, int depth, int lines) {
-    return depth * (whole(p, lines) + 16 / bytes_of(p));
+static int panel_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, int lines) {
+    return x->depth * (takes_tensor_cores(p, x) ? ceil_div(lines, 16) * 16 + 4 : whole(p, lines) + 16 / bytes_of(p));
 }
 
 bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -130,14 +136,14 @@ bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
         x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES)
         return false;
     const int rows = x->lanes / x->across * x->rows, cols = x->across * x->cols, slices = x->threads / x->lanes;
-    const int panels = 2 * slices * (panel_of(p, x->depth, rows) + panel_of(p, x->depth, cols));
-    const int sums = slices > 1 ? slices * rows * cols : 0, partial = x->levels * x->rows * x->cols * x->threads;
+    const int panels = 2 * slices * (panel_of(p, x, rows) + panel_of(p, x, cols));
+    const int sums = slices > 1 ? slices * rows * cols : 0;
     *grid = (smm_cuda_grid){.matrices = 1,
                             .threads = x->threads,
                             .rows = rows,
                             .cols = cols,
                             .slices = slices,
-                            .shared = (most(most(panels, sums), x->threads) + partial) * bytes_of(p)};
+                            .shared = most(most(panels, sums), x->threads) * bytes_of(p)};
     return (rows + cols) * x->depth <= MOST_FETCHED * x->lanes;
 }
 

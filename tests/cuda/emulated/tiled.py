@@ -25,6 +25,7 @@ SPACE = {
     "depth": (2, 8, 16),
     "levels": (0, 1, 3),
 }
+TENSOR = {"rows": 3, "cols": 2, "lanes": 64, "across": 4, "threads": 64, "blocks": 0, "depth": 8, "levels": 1}
 SHAPES = [  # batch, m, k, n
     (1, 65, 3, 5),
     (2, 5, 66, 7),
@@ -61,7 +62,7 @@ def check(chance, rng, shape, dtype, scaled, row):
     way = chance.choice(list(LAYOUTS))
     name = f"f{8 * dtype.itemsize}"
     problem = {"op": "MATMUL", "dtype": name, "m": m, "k": k, "n": n, "scaled": int(scaled)}
-    row = parameters(chance, problem) if row else {}
+    row = row if isinstance(row, dict) else parameters(chance, problem) if row else {}
     turned = {**problem, "m": problem["n"], "n": problem["m"]}  # if C is column-major
     _core.cuda_tune(
         [{**x, **row, "load": load} for x in (problem, turned) for load in range(3)] if row else []
@@ -85,6 +86,8 @@ def main():
         os.environ["EMULATED_ORDER"] = ("ascending", "descending")[i % 2]
         dtype = np.dtype(chance.choice((np.float32, np.float64)))
         check(chance, rng, shape, dtype, scaled=i % 3 == 2, row=i % 4 > 0)
+    for shape in ((1, 70, 37, 20), (2, 50, 3000, 9)):
+        check(chance, rng, shape, np.dtype(float), scaled=False, row={"kernel": "matmul_tiled", **TENSOR})
 
     x = aligned(numbers(rng, 1, 70, 70, dtype=np.dtype(float)))
     assert not _core.device_run(_core.batched_matmul, 0, *map(OnDevice, (x, x.copy(), x))), (
