@@ -170,12 +170,16 @@ constexpr int PANELS = 2 * (PanelA::ELEMENTS + PanelB::ELEMENTS); /* of a slice 
 constexpr int FRONT = most(most(SLICES * PANELS, SLICES > 1 ? SLICES * AREA : 0), THREADS);
 static_assert(SMM_SHARED == FRONT * sizeof(T), "the plan counts otherwise");
 
+/* The partial sums of a thread, of one level of its tree. They are apart from Tile, which must stay in registers. */
+struct Partial {
+    T sum[ROWS][COLS];
+};
+
 /* A thread's tile of C: vectors of rows and columns, spread over that of its slice. A warp's are blocks of 8 x 8 for
  * tensor cores: thread 4 i + j has elements (i, 2 j) and (i, 2 j + 1) of each. */
 struct Tile {
     static constexpr int VR = TENSOR ? 1 : width_of(ROWS), VC = TENSOR ? 2 : width_of(COLS);
     T sum[ROWS][COLS];
-    T kept[most(LEVELS, 1)][ROWS][COLS]; /* partial sums, one for each level of the tree; local memory */
     int down, side;
 
     __device__ explicit Tile(int lane) : down(lane / ACROSS), side(lane % ACROSS) {
@@ -208,7 +212,7 @@ struct Tile {
         const int i = threadIdx.x % 32 / 4, j = threadIdx.x % 4;
         a += j * PanelA::PITCH + down;
         b += j * PanelB::PITCH + (side - j) * 2 + i;
-#pragma unroll(UNROLL / 4)
+#pragma unroll(UNROLL)
         for (int k = 0; k < DEPTH; k += 4) {
             X x[ROWS], y[COLS / 2];
 #pragma unroll
@@ -251,7 +255,7 @@ struct Tile {
 
     /* The sums are those of chunk `number` of the span: equal sums are added, which leaves one at each level whose bit
      * is set in the number of chunks; of the last chunk all are. */
-    __device__ void take_up(int number, bool last) {
+    __device__ void take_up(Partial *kept, int number, bool last) {
         for (int level = 0; level < LEVELS && number >> level; level++) {
             if (!(number >> level & 1)) {
                 if (last) continue;
@@ -260,7 +264,7 @@ struct Tile {
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
 #pragma unroll
-                for (int c = 0; c < COLS; c++) sum[r][c] = kept[level][r][c] + sum[r][c];
+                for (int c = 0; c < COLS; c++) sum[r][c] = kept[level].sum[r][c] + sum[r][c];
         }
         if (last || LEVELS == 0) return;
         int level = 0;
@@ -268,7 +272,7 @@ struct Tile {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
-            for (int c = 0; c < COLS; c++) kept[level][r][c] = sum[r][c];
+            for (int c = 0; c < COLS; c++) kept[level].sum[r][c] = sum[r][c];
     }
 };
 
@@ -315,11 +319,28 @@ struct Output {
         else
             return c + col * args.operand[SMM_C].col;
     }
-    __device__ void write(T *column, int i, T sum) const {
+    /* What C becomes where there is `before`. */
+    __device__ T value(T sum, const T *before) const {
+        return !SMM_SCALED ? sum : beta == 0 ? product(alpha, sum) : multiply_add(alpha, sum, product(beta, *before));
+    }
+    /* Neighbours in row i of the tile: as a vector where they lie so. */
+    template <int WIDTH> __device__ void write(T *const (&columns)[WIDTH], int i, const T *sum) const {
         const long long row = place.row + i;
-        if (row >= args.tiles.m || !column) return;
-        T *const to = column + row * args.operand[SMM_C].row;
-        *to = !SMM_SCALED ? sum : beta == 0 ? product(alpha, sum) : multiply_add(alpha, sum, product(beta, *to));
+        if (row >= args.tiles.m) return;
+        const long long down = row * args.operand[SMM_C].row;
+        T *const to = columns[0] + down;
+        const bool together = columns[WIDTH - 1] && columns[WIDTH - 1] - columns[0] == WIDTH - 1 &&
+                              reinterpret_cast<unsigned long long>(to) % sizeof(Vector<WIDTH>) == 0;
+        if (together) {
+            Vector<WIDTH> v;
+#pragma unroll
+            for (int e = 0; e < WIDTH; e++) v.x[e] = value(sum[e], to + e);
+            store_global<WIDTH>(to, v);
+            return;
+        }
+#pragma unroll
+        for (int e = 0; e < WIDTH; e++)
+            if (columns[e]) columns[e][down] = value(sum[e], columns[e] + down);
     }
 };
 
@@ -368,7 +389,7 @@ __device__ inline void add_parts(const smm_cuda_args &args, T *shared) {
     const Place place(tiles, tiles.first + number / AREA);
     const Output out(args, place);
     const int element = static_cast<int>(number % AREA);
-    out.write(out.column(element % WIDTH), element / WIDTH, sum);
+    out.write<1>({out.column(element % WIDTH)}, element / WIDTH, &sum);
 }
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
@@ -410,6 +431,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     };
 
     Tile tile(lane);
+    Partial kept[most(LEVELS, 1)];
     tile.begin(0); /* of no terms */
     if (panels) fetch(begin);
     for (int p = 0; p < panels; p++) {
@@ -423,7 +445,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         if (p % panels_of_chunk == 0) tile.begin(-T(0)); /* to which the first product is added without a change */
         tile.add(image_a, image_b);
         if (deep && ((p + 1) % panels_of_chunk == 0 || k + DEPTH >= end))
-            tile.take_up(p / panels_of_chunk, k + DEPTH >= end);
+            tile.take_up(kept, p / panels_of_chunk, k + DEPTH >= end);
     }
 
     T *const sums = static_cast<T *>(tiles.sums);
@@ -443,19 +465,22 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
             if (tiles.parts > 1)
                 sums[part + e] = sum;
             else
-                out.write(out.column(e % WIDTH), e / WIDTH, sum);
+                out.write<1>({out.column(e % WIDTH)}, e / WIDTH, &sum);
         }
         return;
     }
     if (!exists) return;
 #pragma unroll
-    for (int c = 0; c < COLS; c++) {
-        T *const column = out.column(tile.col(c));
+    for (int c = 0; c < COLS; c += Tile::VC) {
+        T *columns[Tile::VC];
+#pragma unroll
+        for (int e = 0; e < Tile::VC; e++) columns[e] = out.column(tile.col(c) + e);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             if (tiles.parts > 1)
-                sums[part + tile.row(r) * WIDTH + tile.col(c)] = tile.sum[r][c];
+                *reinterpret_cast<Vector<Tile::VC> *>(sums + part + tile.row(r) * WIDTH + tile.col(c)) =
+                    *reinterpret_cast<const Vector<Tile::VC> *>(&tile.sum[r][c]);
             else
-                out.write(column, tile.row(r), tile.sum[r][c]);
+                out.write<Tile::VC>(columns, tile.row(r), &tile.sum[r][c]);
     }
 }
