@@ -85,7 +85,8 @@ def conv2d(
 
     The im2col matrix is made in tiles of up to 512 columns, in a buffer of each thread, as operands of the
     kernels of products (S. Chetlur et al., "cuDNN: Efficient primitives for deep learning", 2014). Threads
-    share the tiles and, where these are few, the filters. Where PyTorch or JAX records the call (derivatives,
+    share the tiles and, where these are few, the filters. On a GPU the kernel of products gathers its panels
+    from the images. Where PyTorch or JAX records the call (derivatives,
     `vmap`, `jit`), the im2col matrix is whole.
 
     Examples

@@ -14,6 +14,7 @@ MOST_SPILLED = 48
 PROBLEM = ("op", "small", "dtype", "m", "k", "n", "order_a", "order_b", "source_a", "source_b")
 FLAGS = ("order_a", "order_b", "aligned", "scaled", "in_place")
 SOURCES = (0, 1, 2)  # flat, one for all, anyhow
+OF_STRIDES, OF_IMAGES = 2, 3
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,6 +69,25 @@ def test_planned_kernels_with_one_matrix_for_all(arch, registers):
     compile_all(problems, arch, registers)
     kernels = {_core.cuda_plan({**p, "arch": arch}, ARCHS[arch])["kernel"] for p in problems}
     assert ("matmul_one" in kernels) == (arch >= 90)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_products_of_any_size(arch, registers):
+    """One text for all sizes, and for the im2col matrix of a convolution."""
+    chance = random.Random(arch)
+    sizes = [(1024, 1024, 1024), (4, 1_000_000, 4), (2560, 2560, 16), (65, 3, 1)]
+    problems = [
+        {
+            **dict(zip("mkn", size, strict=True)),
+            "dtype": chance.choice(("f32", "f64")),
+            **{name: chance.randint(0, 1) for name in ("order_a", "order_b", "scaled")},
+            "source_b": source,
+        }
+        for size, source in zip(sizes, (OF_STRIDES, OF_STRIDES, OF_IMAGES, OF_IMAGES), strict=True)
+    ]
+    for problem in problems:
+        assert _core.cuda_plan({**problem, "arch": arch}, ARCHS[arch])["kernel"] == "matmul_tiled"
+    compile_all(problems, arch, registers)
 
 
 FACTORIZATIONS = ("LU", "INV", "DET", "SLOGDET", "CHOLESKY", "QR", "QR_R", "QR_RAW", "EIGH", "EIGVALSH")

@@ -210,11 +210,12 @@ def test_nan_stays_in_its_matrix(torch, rng):
         np.testing.assert_array_equal(c[keep], expected[keep])
 
 
-def test_above_the_largest_kernel(torch, rng):
-    a, b = stack(rng, 3, 70, 66), stack(rng, 3, 66, 80)
+def test_complex_above_the_largest_kernel(torch, rng):
+    """By PyTorch's own product."""
+    a, b = (stack(rng, 3, *shape) + 1j * stack(rng, 3, *shape) for shape in ((70, 66), (66, 80)))
     x, y = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
     np.testing.assert_allclose(smallmm.batched_matmul(x, y).cpu().numpy(), a @ b, rtol=1e-12, atol=1e-12)
-    c = torch.ones(3, 70, 80, dtype=torch.float64, device="cuda")
+    c = torch.ones(3, 70, 80, dtype=torch.complex128, device="cuda")
     smallmm.batched_matmul(x, y, out=c, alpha=2, beta=3)
     np.testing.assert_allclose(c.cpu().numpy(), 2 * (a @ b) + 3, rtol=1e-12, atol=1e-12)
 

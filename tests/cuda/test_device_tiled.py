@@ -1,14 +1,11 @@
-"""Products with dimensions above 64, and convolutions, on a GPU: the CPU's bits for every size, depth and
-layout."""
+"""Products with dimensions above 64 on a GPU: the CPU's bits for every size, depth and layout."""
 
 import numpy as np
 import pytest
-from test_convolution import CASES, in_layout
-from test_convolution import LAYOUTS as LAYOUTS_OF_IMAGES
-from test_convolution import operands as images_and_filters
 from test_device_matmul import LAYOUTS, assert_cpu_bits, stack
 
 import smallmm
+from smallmm import cuda
 
 pytestmark = pytest.mark.usefixtures("torch_cuda")
 
@@ -115,50 +112,109 @@ def test_in_a_graph(torch, rng):
         assert_cpu_bits(out, a, b)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS_OF_IMAGES)
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_convolutions(torch, rng, dtype, case, layout):
-    sizes, options = case
-    x, w = images_and_filters(rng, sizes, dtype, **options)
-    x = in_layout(x, layout)
-    expected = smallmm.conv2d(x, w, layout=layout, **options)
-    for other in (False, True):
-        there = (
-            torch.from_numpy(np.ascontiguousarray(x.T)).cuda().permute(3, 2, 1, 0)
-            if other
-            else torch.from_numpy(x).cuda()
-        )
-        found = smallmm.conv2d(there, torch.from_numpy(w).cuda(), layout=layout, **options).cpu().numpy()
-        np.testing.assert_array_equal(found.view(f"u{found.itemsize}"), expected.view(f"u{found.itemsize}"))
+def check(torch, a, b):
+    x, y = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
+    out = torch.full((len(a), a.shape[-2], b.shape[-1]), float("nan")).to(x)
+    assert smallmm.batched_matmul(x, y, out=out) is out
+    assert_cpu_bits(out, a, b)
 
 
-def test_stacks_of_convolutions(torch, rng, dtype):
-    """Each stack has filters of its own; every other filter and channel."""
-    sizes = (2, 4, 9, 8, 6, 3, 3)
-    x, w = images_and_filters(rng, sizes, dtype, batch_x=(3, 1), batch_w=(5,))
-    there = [torch.from_numpy(a).cuda() for a in (x, w)]
-    found = smallmm.conv2d(*there, padding=1).cpu().numpy()
-    np.testing.assert_array_equal(found, smallmm.conv2d(x, w, padding=1))
-    found = smallmm.conv2d(there[0][..., ::2, :, :], there[1][..., ::2, ::2, :, :], padding=1).cpu().numpy()
-    np.testing.assert_array_equal(found, smallmm.conv2d(x[..., ::2, :, :], w[..., ::2, ::2, :, :], padding=1))
+def test_random_rectangles(torch, rng, dtype):
+    """One side is often small, and one large."""
+    for sizes in 2 ** rng.uniform(0, 10, (60, 3)):
+        m, k, n = map(int, sizes)
+        m = m if max(m, k, n) > 64 else 65
+        check(torch, stack(rng, 5, m, k, dtype=dtype), stack(rng, 5, k, n, dtype=dtype))
 
 
-def test_out_of_convolutions(torch, rng):
-    x, w = images_and_filters(rng, (2, 3, 8, 8, 3, 3, 3), np.float32)
-    there = torch.from_numpy(x).cuda()
-    filters = torch.from_numpy(w).cuda()
-    out = torch.empty_like(there)
-    assert smallmm.conv2d(there, filters, padding=1, out=out) is out
-    np.testing.assert_array_equal(out.cpu().numpy(), smallmm.conv2d(x, w, padding=1))
-    smallmm.conv2d(there, filters, padding=1, out=there)
-    np.testing.assert_array_equal(there.cpu().numpy(), out.cpu().numpy())
+def test_thousands_of_deep_ones(torch, rng, dtype):
+    """More partial sums than their memory holds at a time."""
+    check(torch, stack(rng, 3000, 8, 1500, dtype=dtype), stack(rng, 3000, 1500, 8, dtype=dtype))
 
 
-def test_what_convolutions_refuse(torch):
-    x, w = torch.zeros(1, 2, 4, 4, device="cuda"), torch.zeros(3, 2, 3, 3, device="cuda")
-    with pytest.raises(TypeError, match="conv2d: w"):
-        smallmm.conv2d(x, w.cpu())
-    with pytest.raises(TypeError, match="complex"):
-        smallmm.conv2d(x.to(torch.complex64), w.to(torch.complex64))
-    with pytest.raises(ValueError, match="conv2d: out"):
-        smallmm.conv2d(x, w, out=torch.zeros(1, 3, 4, 4, device="cuda"))
+def test_partial_sums_a_part_at_a_time(torch):
+    """The bits of one call for many matrices are those of one for each."""
+    x = torch.rand(40, 300, 70_000, device="cuda", dtype=torch.float32)
+    y = torch.rand(1, 70_000, 90, device="cuda", dtype=torch.float32)
+    c = smallmm.batched_matmul(x, y)
+    for i in (0, 17, 39):
+        assert torch.equal(c[i], smallmm.batched_matmul(x[i], y[0]))
+    assert_cpu_bits(c[39:], x[39:].cpu().numpy(), y.cpu().numpy())
+
+
+@pytest.mark.parametrize("shape", [(70, 3, 5), (3, 1300, 4)])
+def test_broadcasting(torch, rng, dtype, shape):
+    m, k, n = shape
+    for batch_a, batch_b in [((), (9,)), ((9,), ()), ((4, 1), (1, 5)), ((2, 1, 3), (5, 1)), ((), ())]:
+        a, b = stack(rng, *batch_a, m, k, dtype=dtype), stack(rng, *batch_b, k, n, dtype=dtype)
+        assert_cpu_bits(smallmm.batched_matmul(torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()), a, b)
+
+
+def test_output_overlapping_an_operand(torch, rng):
+    """It is written aside, also where it is the operand."""
+    a = stack(rng, 4, 80, 80)
+    for target in (0, 1):
+        x = [torch.from_numpy(a).cuda(), torch.from_numpy(a).cuda()]
+        smallmm.batched_matmul(*x, out=x[target])
+        assert_cpu_bits(x[target], a, a)
+
+
+def test_vectors(torch, rng, dtype):
+    a, b = stack(rng, 3, 70, 2000, dtype=dtype), stack(rng, 3, 2000, dtype=dtype)
+    x, y = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
+    np.testing.assert_array_equal(smallmm.matvec(x, y).cpu().numpy(), smallmm.matvec(a, b))
+    np.testing.assert_array_equal(smallmm.vecmat(y, x.mT).cpu().numpy(), smallmm.vecmat(b, a.mT))
+    np.testing.assert_array_equal(smallmm.matmul(y[0], y[1]).cpu().numpy(), smallmm.matmul(b[0], b[1]))
+
+
+def test_empty(torch):
+    for shape_a, shape_b in [((0, 70, 3), (0, 3, 3)), ((4, 0, 300), (4, 300, 2)), ((4, 90, 2), (4, 2, 0))]:
+        c = smallmm.batched_matmul(torch.ones(shape_a, device="cuda"), torch.ones(shape_b, device="cuda"))
+        assert c.shape == (shape_a[0], shape_a[1], shape_b[2])
+    c = torch.full((4, 70, 65), float("nan"), device="cuda")
+    smallmm.batched_matmul(torch.ones(4, 70, 0, device="cuda"), torch.ones(4, 0, 65, device="cuda"), out=c)
+    assert not c.any()
+
+
+def test_nan_stays_in_its_matrix(torch, rng):
+    for shape in ((70, 70), (3, 3000)):
+        a = stack(rng, 9, *shape)
+        expected = smallmm.batched_matmul(a, a.mT)
+        x, bad = torch.from_numpy(a).cuda(), torch.from_numpy(a).cuda()
+        bad[7] = float("nan")
+        c = smallmm.batched_matmul(bad, x.mT).cpu().numpy()
+        assert np.isnan(c[7]).all()
+        keep = np.arange(9) != 7
+        np.testing.assert_array_equal(c[keep], expected[keep])
+
+
+def test_other_dtypes(torch, rng):
+    a = stack(rng, 2, 70, 70, dtype=np.float32)
+    x = torch.from_numpy(a).cuda()
+    assert_cpu_bits(smallmm.batched_matmul(x.half(), x.half()), a.astype(np.float16), a.astype(np.float16))
+    assert_cpu_bits(smallmm.batched_matmul(x, x.double()), a, a.astype(np.float64))
+
+
+def test_elements_beyond_two_to_the_31(torch):
+    rows = (1 << 29) + 77
+    if torch.cuda.mem_get_info()[0] < 5 * rows * 5:
+        pytest.skip("needs 13 GB of device memory")
+    x = torch.empty(rows, 5, device="cuda", dtype=torch.float32)
+    x.view(-1).copy_(torch.arange(5 * rows, device="cuda", dtype=torch.int64).remainder_(7).sub_(3))
+    y = torch.eye(5, device="cuda")
+    c = smallmm.batched_matmul(x, y)
+    assert torch.equal(c, x)
+    del c
+    sums = smallmm.batched_matmul(x[: 1 << 20].mT, x[: 1 << 20])
+    assert_cpu_bits(sums, x[: 1 << 20].mT.cpu().numpy(), x[: 1 << 20].cpu().numpy())
+    ones = torch.ones(rows, 1, device="cuda", dtype=torch.float32)
+    total = smallmm.batched_matmul(x.mT, ones)
+    assert torch.allclose(total[:, 0].double(), x.sum(0, dtype=torch.float64), atol=100)
+
+
+def test_explain_and_warmup(torch):
+    x = torch.ones(1000, 200, 200, device="cuda")
+    plan = smallmm.explain("batched_matmul", x, x)
+    assert plan.kernel.startswith("smm_matmul_tiled_f32_sm")
+    for warm in cuda.warmup([(200, 200, 200)], dtypes=["f32"]):
+        assert warm["kernel"] == "matmul_tiled"
