@@ -35,7 +35,9 @@ template <int LINES, bool ALONG> struct Panel {
     /* Vectors are aligned; what tensor cores take of four terms lies in different banks. */
     static constexpr int PITCH = TENSOR ? ceil_div(LINES, 16) * 16 + 4 : ceil_div(LINES, VECTOR) * VECTOR + VECTOR;
     static constexpr int ELEMENTS = DEPTH * PITCH;
-    static constexpr int TEAMS = least(DEPTH, LANES), TEAM = LANES / TEAMS; /* lanes with one term */
+    /* Lanes with one term. Beyond 8 terms or 32 lines side by side, what they write would meet in few banks. */
+    static constexpr int WISHED = ALONG ? LANES / least(8, least(DEPTH, LANES)) : least(32, LANES);
+    static constexpr int TEAM = most(least(WISHED, power_of_two(LINES)), LANES / DEPTH), TEAMS = LANES / TEAM;
     static constexpr int TERMS = DEPTH / TEAMS, COUNT = ceil_div(LINES, TEAM);
 
     T x[TERMS][COUNT];
