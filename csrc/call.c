@@ -114,7 +114,8 @@ smm_overlap smm_overlap_of(const smm_call *call) {
     for (int i = 0; i < operands; i++)
         for (int j = 0; j < operands && smm_operations[call->op].operand[i].direction & SMM_WRITTEN; j++) {
             if (i == j || spans[i].low >= spans[j].high || spans[j].low >= spans[i].high) continue;
-            const bool may_be_replaced = i == roles->result && (j == 0 || j == roles->b);
+            const bool of_diagonals = smm_operations[call->op].operand[j].direction & SMM_LONG;
+            const bool may_be_replaced = i == roles->result && ((j == 0 && !of_diagonals) || j == roles->b);
             if (!may_be_replaced || !are_same_places(call, i, j)) return SMM_OVERLAPPING;
             found = SMM_IN_PLACE;
         }

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from . import _core
-from ._adapters import on_device
 from ._calls import run
 from ._catalog import computed_by
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, shown
@@ -15,11 +14,8 @@ from ._options import flag, integer, pair
 _direct_tridiagonal = _core.direct["solve_tridiagonal"]
 
 
-def refuse_devices(op: str, **operands: Any) -> None:
-    """There are kernels on the CPU only."""
-    for name, x in operands.items():
-        if type(x) is not np.ndarray and on_device(x):
-            raise TypeError(f"{op}: {name} is on a device; expected arrays on the host")
+def _shape(x: Any) -> tuple[int, ...]:
+    return tuple(np.shape(x))
 
 
 @computed_by("solve_tridiagonal", "solve_tridiagonal_unpivoted")
@@ -57,7 +53,7 @@ def solve_tridiagonal(
     ValueError
         Shapes do not match; n is above 2^24.
     TypeError
-        As `solve`; an array is on a device.
+        As `solve`.
 
     See Also
     --------
@@ -75,22 +71,21 @@ def solve_tridiagonal(
     array([1., 1., 1.])
     """
     pivot = pivot is True or flag("solve_tridiagonal", "pivot", pivot)
-    if pivot:
-        results = _direct_tridiagonal(dl, d, du, b, out)
-        if results is not NotImplemented and results[1] is None:
-            return results[0]
+    results = _direct_tridiagonal(dl, d, du, b, out) if pivot else NotImplemented
+    if results is not NotImplemented and results[1] is None:
+        return results[0]
     operands = {"dl": dl, "d": d, "du": du, "b": b}
-    refuse_devices("solve_tridiagonal", **operands)
-    length = np.shape(d)[-1:]
+    length = _shape(d)[-1:]
     for name in ("dl", "du"):
-        shape = np.shape(operands[name])
+        shape = _shape(operands[name])
         if length and shape and shape[-1] != max(0, length[0] - 1):
             raise ValueError(
                 f"solve_tridiagonal: {name} has shape {shape}; expected (..., {max(0, length[0] - 1)}) to "
-                f"match d of shape {np.shape(d)}"
+                f"match d of shape {_shape(d)}"
             )
     gufunc = "solve_tridiagonal" if pivot else "solve_tridiagonal_unpivoted"
-    return run("solve_tridiagonal", gufunc, operands, (out,), None, SINGULAR)
+    tried = None if results is NotImplemented else results
+    return run("solve_tridiagonal", gufunc, operands, (out,), None, SINGULAR, tried)
 
 
 @computed_by("solve_banded")
@@ -132,7 +127,7 @@ def solve_banded(
     ValueError
         Shapes do not match, also with `l_and_u`; n is above 2^24.
     TypeError
-        As `solve`; an array is on a device.
+        As `solve`.
 
     See Also
     --------
@@ -151,8 +146,7 @@ def solve_banded(
     """
     lower, upper = pair("solve_banded", "l_and_u", l_and_u, "(l, u)")
     lower, upper = integer("solve_banded", "l", lower), integer("solve_banded", "u", upper)
-    refuse_devices("solve_banded", ab=ab, b=b)
-    shape = np.shape(ab)
+    shape = _shape(ab)
     if min(lower, upper) < 0 or (len(shape) > 1 and shape[-2] != lower + upper + 1):
         raise ValueError(
             f"solve_banded: l_and_u is {shown(l_and_u)}, and ab has shape {shape}; expected (..., l + u + 1, "
@@ -201,7 +195,7 @@ def solveh_banded(
     ValueError
         Shapes do not match; n is above 2^24.
     TypeError
-        As `solve`; an array is on a device.
+        As `solve`.
 
     See Also
     --------
@@ -217,8 +211,7 @@ def solveh_banded(
     array([1., 1., 1.])
     """
     gufunc = "solveh_banded" if flag("solveh_banded", "lower", lower) else "solveh_banded_upper"
-    refuse_devices("solveh_banded", ab=ab, b=b)
-    shape = np.shape(ab)
+    shape = _shape(ab)
     if len(shape) > 1 and shape[-2] == 0 < shape[-1]:
         raise ValueError(f"solveh_banded: ab has shape {shape}; expected (..., u + 1, n)")
     return run("solveh_banded", gufunc, {"ab": ab, "b": b}, (out,), None, NOT_POSITIVE_DEFINITE)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._adapters import library_of
 from ._arrays import call
 from ._composition import Composition, constant
 from ._products import matvec, vecmat
@@ -133,6 +134,17 @@ def _reduced(xp: Any, reduce: Callable[..., Any], x: Any) -> Any:
     if xp is np and x.shape[-1] <= _CHUNK:
         return reduce(np.ascontiguousarray(np.moveaxis(x, -1, 0)), axis=0)
     return reduce(x, axis=-1)
+
+
+def holds(xp: Any, condition: Any, unknown: bool) -> bool:
+    """Whether a condition is true of all elements, also of those that a transformation does not show.
+    unknown: what is said of arrays that are no more than shapes."""
+    if xp is np:
+        return bool(np.all(condition))
+    values = library_of(condition).elements(condition)
+    if values is None and getattr(condition, "is_meta", False):
+        return unknown
+    return bool((condition if values is None else values).all())  # the library refuses what it only traces
 
 
 def power_of_two(xp: Any, exponents: Any, like: Any) -> Any:

@@ -23,7 +23,7 @@ from ._shapes import (
     computed_dtypes,
     core_dimensions,
     core_sizes,
-    has_kernel,
+    is_of_diagonals,
     narrow_dtype,
     output_shapes,
     takes_complex_on_device,
@@ -106,6 +106,7 @@ def call(
         )
     ]
     sizes = core_sizes(gufunc, shaped)
+    operation, _ = _core.gufunc_rows.get(gufunc.__name__, ("", 0))
     if composition and not composition.launch:
         results = list(composition.run(library.namespace, tuple(operands.values())))
     elif composition:
@@ -115,12 +116,14 @@ def call(
             results = _run(op, library, gufunc, operands, outputs)
         else:
             results = _by_the_library(library, gufunc, operands, outputs)
-    elif 0 in (sizes.get("m"), sizes["n"]):
+    elif sizes["n"] == 0 or (sizes.get("m") == 0 and not is_of_diagonals(operation)):
         results = _of_nothing(library, gufunc, operands, shaped)
     elif sizes.get("k") == 0:
         results = _without_columns(op, library, gufunc, operands, infos["b"].shape, outputs)
-    elif has_kernel(sizes.get("m", sizes["n"]), sizes["n"]):
+    elif _core.cuda_takes(gufunc, computed, sizes.get("m", sizes["n"]), 1, sizes["n"]):
         results = _run(op, library, gufunc, operands, outputs)
+    elif is_of_diagonals(operation):
+        raise ValueError(f"{op}: the order is {sizes['n']}; expected at most 2^24, which infos count")
     else:
         raise NotImplementedError(
             f"{op}: no kernel takes {sizes.get('m', sizes['n'])} x {sizes['n']} matrices on a device (they "

@@ -10,6 +10,7 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 
 from typing import Any
 
+from . import _ldl_gradients
 from ._adapters.recording import RULES, Arrays, Rule
 from ._banded import solve_banded
 from ._calls import run
@@ -374,6 +375,10 @@ RULES |= {
     "solve_upper": _triangular(False, False),
     "solve_unit_lower": _triangular(True, True),
     "solve_unit_upper": _triangular(False, True),
+    "ldl_factor": _ldl_gradients.factor(True),
+    "ldl_factor_upper": _ldl_gradients.factor(False),
+    "ldl_solve": _ldl_gradients.solution(True),
+    "ldl_solve_upper": _ldl_gradients.solution(False),
     "solve_mixed": _solve,
     "solve_mixed_pos": _solve_positive,
     **{

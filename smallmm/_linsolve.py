@@ -244,7 +244,7 @@ def linsolve(
     ValueError
         As `solve`; a word is unknown, or options contradict each other.
     TypeError
-        As `solve`; arrays are on a device and `assume_a` is "tridiagonal", "banded" or "auto".
+        As `solve`.
     NotImplementedError
         As `solve`.
 

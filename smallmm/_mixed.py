@@ -16,7 +16,7 @@ from ._adapters import on_device
 from ._arrays import without_labels
 from ._calls import run
 from ._cholesky import cho_solve, cholesky_ex
-from ._compose import cast, composed, dimensions, dtype_name, extreme, norm_1, power_of_two, sums
+from ._compose import cast, composed, dimensions, dtype_name, extreme, holds, norm_1, power_of_two, sums
 from ._composition import Composition
 from ._lapack import FALLBACKS, Fallback
 from ._lu import lu_factor_ex, lu_solve
@@ -83,7 +83,7 @@ def scaled(xp: Any, x: Any) -> tuple[Any, Any]:
 
 def replaced(xp: Any, bad: Any, results: tuple[Any, ...], again: Callable[..., Any], *operands: Any) -> Any:
     """The results, those of bad matrices computed again from the operands, which are matrices."""
-    if not bool(xp.any(bad)):
+    if holds(xp, ~bad, True):
         return results
     if xp is np and bad.ndim:
         some = again(*(np.broadcast_to(x, bad.shape + x.shape[-2:])[bad] for x in operands))
@@ -130,7 +130,7 @@ def refined(positive: bool, xp: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
         left = largest(xp, r)
         done = done | (left <= largest(xp, x) * bound)
         hopeless = hopeless | xp.any(~xp.isfinite(left), axis=-1)
-        if bool(xp.all(xp.all(done, axis=-1) | hopeless)):
+        if holds(xp, xp.all(done, axis=-1) | hopeless, True):
             break
     codes = xp.where(xp.all(done, axis=-1), steps, xp.full_like(steps, NOT_CONVERGED))
     codes = xp.where(info != 0, xp.full_like(codes, SINGULAR), codes)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._calls import run
-from ._compose import cast, extreme, sums
+from ._compose import cast, extreme, holds, sums
 from ._composition import Composition
 from ._mixed import UNIT, largest, placed_as, refuse_single, replaced, scaled, single, solved
 from ._norms import vector_norm
@@ -65,7 +65,7 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
     r = b - batched_matmul(a, x)
     for step in range(1, STEPS + 1):
         goes_on = goes_on & ~refused[..., None]
-        if not bool(xp.any(goes_on)):
+        if holds(xp, ~goes_on, True):
             break
         steps = xp.where(xp.any(goes_on, axis=-1), xp.full_like(steps, step), steps)
         d = corrected(batched_matmul(a.mT, r))

@@ -14,11 +14,17 @@ NUMBERS = (int, float, complex)  # Python's, which have no dtype of their own an
 NUMPYS = ("matmul", "matvec", "vecmat")  # gufuncs that NumPy has too
 PRODUCTS = frozenset(name for name, (operation, _) in _core.gufunc_rows.items() if operation == "MATMUL")
 MOST_ORDER = _core.limits["order"]  # of the kernels of all but products
+LONGEST = _core.limits["longest"]  # order of matrices of diagonals
 
 
 def has_kernel(m: int, n: int) -> bool:
     """Whether kernels of all but products take m x n matrices."""
     return min(m, n) <= MOST_ORDER and m * n <= MOST_ORDER**2
+
+
+def is_of_diagonals(operation: str) -> bool:
+    """Whether the first operand of an operation is diagonals of A, whose order may be large."""
+    return _core.operations[operation][0][0] != "a"
 
 
 def is_rectangular(gufunc: np.ufunc) -> bool:

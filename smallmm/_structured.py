@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import as_numpy
-from ._banded import refuse_devices
+from ._adapters import library_of, on_device
 from ._calls import run, transposed
-from ._compose import composed, dimensions, extreme
+from ._compose import composed, dimensions, extreme, namespace_of
 from ._composition import Composition, constant
 from ._contractions import diagonal
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, Reason, shown
@@ -106,9 +105,7 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
     solution = solutions[s.word]
     if s.word == "banded":
         widths = s.bandwidths[::-1] if s.bandwidths and s.transpose else s.bandwidths
-        solution = partial(solution, widths or bandwidths_of(on_host(op, "a", a)))
-    if s.word != "diagonal":
-        refuse_devices(op, a=a, b=b)
+        solution = partial(solution, widths or bandwidths_of(op, a))
     is_vector = dimensions(b) == 1
     composition = Composition(
         op,
@@ -117,11 +114,6 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
         (None, np.int32),
     )
     return *composed(composition, {"a": a, "b": b}, outs), SINGULAR
-
-
-def on_host(op: str, name: str, x: Any) -> np.ndarray:
-    refuse_devices(op, **{name: x})
-    return as_numpy(op, name, x)
 
 
 # --- compositions: of A and B, X and info ----------------------------------------------------------------
@@ -154,11 +146,16 @@ def _solve_banded(op: str, bandwidths: tuple[int, int], xp: Any, a: Any, b: Any)
     return run(op, "solve_banded", {**operands, "b": b}, (None, None))
 
 
-def bandwidths_of(a: np.ndarray) -> tuple[int, int]:
-    """How many diagonals below and above the main one some matrix has that are not zero."""
+def bandwidths_of(op: str, a: Any) -> tuple[int, int]:
+    """How many diagonals below and above the main one some matrix has that are not zero. A device is waited
+    for."""
+    a = a if on_device(a) else _values(op, a)
     if a.ndim < 2:
         return 0, 0  # the call says what is wrong
-    rows, columns = np.nonzero((a != 0).any(axis=tuple(range(a.ndim - 2))))
+    has = a != 0
+    if a.ndim > 2:
+        has = namespace_of(a).any(has, axis=tuple(range(a.ndim - 2)))
+    rows, columns = np.nonzero(_values(op, has))
     return max(0, *(rows - columns).tolist(), 0), max(0, *(columns - rows).tolist(), 0)
 
 
@@ -184,44 +181,75 @@ FOUND = ("diagonal", "upper triangular", "lower triangular", "tridiagonal", "pos
 _MAYBE_DEFINITE, _GENERAL = 4, 5
 
 
-def structures(a: np.ndarray) -> np.ndarray:
+def structures(op: str, a: Any) -> np.ndarray:
     """For each matrix of a stack the place in FOUND of what its zeros and its symmetry say, exactly. Of
-    "positive definite" they say only that it may be: the matrix is symmetric, and its diagonal positive."""
+    "positive definite" they say only that it may be: the matrix is symmetric, and its diagonal positive. A
+    device is waited for."""
+    xp = namespace_of(a)
     n = a.shape[-1]
     zero = a == 0
     offset = np.arange(n) - np.arange(n)[:, None]
 
-    def without(where: np.ndarray) -> np.ndarray:
-        return (zero | ~where).all(axis=(-2, -1))
+    def without(where: np.ndarray) -> Any:
+        return xp.all(zero | _placed(xp, ~where, a), axis=(-2, -1))
 
     upper, lower, narrow = without(offset < 0), without(offset > 0), without(abs(offset) > 1)
-    symmetric = (a == a.mT).all(axis=(-2, -1)) & (a.diagonal(axis1=-2, axis2=-1) > 0).all(axis=-1)
-    found = np.full(upper.shape, _GENERAL)
-    for kind, has in reversed([*enumerate((upper & lower, upper, lower, narrow, symmetric))]):
-        found[has] = kind
+    symmetric = xp.all(a == a.mT, axis=(-2, -1)) & xp.all(diagonal(a) > 0, axis=-1)
+    has = _values(op, xp.stack([upper & lower, upper, lower, narrow, symmetric]))
+    found = np.full(has.shape[1:], _GENERAL)
+    for kind in reversed(range(len(has))):
+        found[has[kind]] = kind
     return found
 
 
-def found_in(a: np.ndarray) -> tuple[tuple[str, int], ...]:
+def found_in(op: str, a: Any) -> tuple[tuple[str, int], ...]:
     """The words for what is found of the matrices of a stack, and how many matrices each is said of."""
-    counts = np.bincount(structures(a).ravel(), minlength=len(FOUND)).tolist()
+    counts = np.bincount(structures(op, a).ravel(), minlength=len(FOUND)).tolist()
     return tuple((word, count) for word, count in zip(FOUND, counts, strict=True) if count)
 
 
 def _solve_each(op: str, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """Each matrix by what was found of it. A symmetric one that is not positive definite is a general one."""
-    if xp is not np:
-        raise TypeError(f"{op}: assume_a is 'auto', which has no derivative; expected another word")
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    kinds = np.broadcast_to(structures(a), batch).ravel()
-    a, b = (np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(len(kinds), *y.shape[-2:]) for y in (a, b))
-    x, info = np.empty(b.shape, b.dtype), np.zeros(len(kinds), np.int32)
-    left = np.ones(len(kinds), bool)
+    kinds = np.broadcast_to(structures(op, a), batch).flatten()
+    a, b = (
+        xp.reshape(xp.broadcast_to(y, (*batch, *y.shape[-2:])), (len(kinds), *y.shape[-2:])) for y in (a, b)
+    )
+    parts: list[tuple[np.ndarray, Any, Any]] = []
     for kind in (_MAYBE_DEFINITE, *range(_MAYBE_DEFINITE), _GENERAL):
-        these = np.flatnonzero(left if kind == _GENERAL else kinds == kind)
-        if not len(these):
+        these = np.flatnonzero(kinds == kind)
+        if not len(these) and (parts or kind != _GENERAL):
             continue
         structure = Structure(FOUND[kind], lower=True)
-        x[these], info[these], _ = solve_as(op, a[these], b[these], structure, (None, None))
-        left[these] = (info[these] != 0) if kind == _MAYBE_DEFINITE else False
-    return x.reshape(*batch, *x.shape[1:]), info.reshape(batch)
+        x, info, _ = solve_as(op, _some(xp, a, these), _some(xp, b, these), structure, (None, None))
+        if kind == _MAYBE_DEFINITE and not (is_good := _values(op, info) == 0).all():
+            kinds[these[~is_good]] = _GENERAL
+            x, info = (_some(xp, y, np.flatnonzero(is_good)) for y in (x, info))
+            these = these[is_good]
+        parts.append((these, x, info))
+    places, *results = zip(*parts, strict=True)
+    back = np.argsort(np.concatenate(places))
+    x, info = (y[0] if len(y) == 1 else _some(xp, xp.concat(y), back) for y in results)
+    return xp.reshape(x, (*batch, *x.shape[1:])), xp.reshape(info, batch)
+
+
+def _placed(xp: Any, values: np.ndarray, like: Any) -> Any:
+    """Of the library and on the device of another array."""
+    if xp is np:
+        return values
+    from array_api_compat import device
+
+    return xp.asarray(values, device=device(like))
+
+
+def _some(xp: Any, x: Any, these: np.ndarray) -> Any:
+    return x[these] if xp is np else xp.take(x, _placed(xp, these, x), axis=0)
+
+
+def _values(op: str, x: Any) -> np.ndarray:
+    """As a NumPy array. A device is waited for."""
+    library = library_of(x)
+    values = library.elements(x)
+    if values is None or values.shape != x.shape:  # all that a transformation works on together
+        raise TypeError(f"{op}: structure is looked for in a, which has no elements yet; say what it is")
+    return library.to_host(values) if on_device(values) else library.as_numpy(op, "a", values)

@@ -19,7 +19,7 @@ from . import _core, _tuned
 from ._catalog import FUNCTIONS
 from ._errors import shown
 from ._options import integer
-from ._shapes import has_kernel
+from ._shapes import LONGEST, has_kernel, is_of_diagonals
 
 if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm does
     from pathlib import Path
@@ -204,7 +204,9 @@ def _sizes(shape: Any, columns: bool) -> tuple[int, int, int]:
 
 def has_kernel_for(operation: str, dtype: np.dtype, m: int, k: int, n: int) -> bool:
     """Whether there is a kernel of an operation for such matrices."""
-    if min(m, k, n) < 1 or _core.operations[operation][0][0] != "a":  # but diagonals of A
+    if is_of_diagonals(operation):
+        return min(k, n) >= 1 and n <= LONGEST and (m >= 1 or n == 1)
+    if min(m, k, n) < 1:
         return False
     if operation == "MATMUL":
         return _core.cuda_takes(_core.batched_matmul, dtype, m, k, n)

@@ -189,3 +189,45 @@ def every_definite(rng, n, dtype):
     ]
     with np.errstate(all="ignore"):
         return np.ascontiguousarray(rng.permutation(np.concatenate([fine, *others])))
+
+
+OF_DIAGONALS = (
+    "solve_tridiagonal",
+    "solve_tridiagonal_unpivoted",
+    "solve_banded",
+    "solveh_banded",
+    "solveh_banded_upper",
+)
+
+
+def diagonals_of_every_kind(rng, name, m, n, k, count, dtype, lower=None):
+    """The operands of a solve with m diagonals, `lower` below the main one (None: a number for each matrix):
+    easy and hard matrices, singular ones, some that are not finite, next to each other."""
+    tridiagonal = name.startswith("solve_tridiagonal")
+    sizes = ((n - 1,), (n,), (n - 1,)) if tridiagonal else ((m, n),)
+    scale = 10.0 ** rng.choice([0, 0, 0, -30, 30, *([-290, 290] if dtype == np.float64 else [-37])], count)
+    arrays = [normal(rng, (count, *size), np.float64) for size in sizes]
+    if tridiagonal:
+        main = arrays[1]
+    elif name == "solve_banded":
+        numbers = rng.integers(0, m, count) if lower is None else np.full(count, lower)
+        main = arrays[0][np.arange(count), m - 1 - numbers]
+    else:
+        main = arrays[0][:, m - 1 if name.endswith("upper") else 0]
+    main += np.where(np.arange(count) % 3 == 0, 0, 2 * m + 2)[:, None] * (
+        1 if name.startswith("solveh") else rng.choice([-1, 1], main.shape)
+    )
+    kinds, place = np.arange(count) % 11, rng.integers(0, n, count)
+    for value, kind in ((0, 4), (np.nan, 5), (np.inf, 6), (-1, 7)):
+        these = np.flatnonzero(kinds == kind)
+        main[these, place[these]] = value
+        if kind == 4:  # a column of zeros
+            for x in arrays if tridiagonal else ():
+                x[these] = 0
+    if name == "solve_banded":
+        arrays[0][np.arange(count), m - 1 - numbers] = main
+    with np.errstate(all="ignore"):
+        arrays = [(x * scale.reshape(-1, *(1,) * (x.ndim - 1))).astype(dtype) for x in arrays]
+    if name == "solve_banded":
+        arrays += [numbers.astype(np.int32) if lower is None else np.array(lower, np.int32)]
+    return [*arrays, normal(rng, (count, n, k), dtype)]

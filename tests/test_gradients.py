@@ -18,6 +18,11 @@ def symmetric(a):
     return (a + a.mT) / 2
 
 
+def hollow(a):
+    """Symmetric, without a diagonal: blocks of order 2."""
+    return symmetric(a) * (1 - np.eye(a.shape[-1]))
+
+
 def lower(a):
     return np.tril(a, -1) + np.eye(a.shape[-1]) * (3 + a * a)
 
@@ -53,6 +58,8 @@ RULES = {
     "solve_pos_upper": ([(2, 3, 3), (3,)], definite, 1),
     "solve_sym": ([(2, 3, 3), (1, 3, 2)], symmetric, 1),
     "solve_sym_upper": ([(2, 3, 3), (3, 2)], symmetric, 1),
+    "ldl_factor": ([(2, 5, 5)], hollow, 1),
+    "ldl_factor_upper": ([(2, 6, 6)], symmetric, 1),
     "solve_tridiagonal": ([(2, 3), (2, 4), (3,), (4, 2)], same, 1),
     "solve_tridiagonal_unpivoted": ([(2, 3), (2, 4), (3,), (4,)], same, 1),
     "solve_mixed": ([(2, 3, 3), (1, 3, 2)], same, 1),
@@ -80,6 +87,8 @@ BY_FUNCTION = {
     "gemm",
     "lu_solve",
     "lu_solve_transposed",
+    "ldl_solve",
+    "ldl_solve_upper",
     "lstsq",
     "pinv",
     "expm",
@@ -149,6 +158,25 @@ def test_solutions_from_factors(rng, name):
     assert (found[0] * moved).sum() == pytest.approx((ends[0] - ends[1]) / (2 * STEP), rel=1e-6)
     direction = rng.standard_normal(b.shape)
     assert (found[2] * direction).sum() == pytest.approx((w * gufunc(lu, pivots, direction)).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("suffix", ["", "_upper"])
+@pytest.mark.parametrize("make", [symmetric, hollow])
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_solutions_from_symmetric_factors(rng, suffix, make, n):
+    """Of exchanged rows and blocks of any order, for derivatives of both functions, one after the other."""
+    a = make(rng.standard_normal((3, n, n))) + np.eye(n) * (make is symmetric or n % 2)
+    b, w = rng.standard_normal((3, n, 2)), rng.standard_normal((3, n, 2))
+    factor, solve = (getattr(_core, f"ldl_{name}{suffix}") for name in ("factor", "solve"))
+    ld, pivots, info = factor(a)
+    x = solve(ld, pivots, b)
+    t_ld, _, tb = gradients(np, solve, (ld, pivots, b), x, (w, None))
+    moved = np.triu(rng.standard_normal(ld.shape)) if suffix else np.tril(rng.standard_normal(ld.shape))
+    ends = [(w * solve(ld + t * moved, pivots, b)[0]).sum() for t in (STEP, -STEP)]
+    assert (t_ld * moved).sum() == pytest.approx((ends[0] - ends[1]) / (2 * STEP), rel=1e-5)
+    (ta,) = gradients(np, factor, (a,), (ld, pivots, info), (t_ld, None, None))
+    expected = -tb @ x[0].mT
+    np.testing.assert_allclose(ta, (expected + expected.mT) / 2, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +264,12 @@ def cases(xp, eye):
         "solve_triangular": (
             lambda a, b: smallmm.solve_triangular(low(a), b, lower=True, trans=1), [(2, 3, 3), (3, 2)]
         ),
+        "ldl": (lambda a, b: smallmm.ldl_solve(*smallmm.ldl_factor(sym(a)), b), [(2, 3, 3), (3, 2)]),
         "mixed": (lambda a, b: smallmm.linsolve(a, b, precision="mixed"), [(2, 3, 3), (3, 2)]),
+        "mixed least squares": (lambda a, b: smallmm.lstsq(a, b, precision="mixed")[0], [(2, 5, 3), (5, 2)]),
+        "tridiagonal": (
+            lambda dl, d, du, b: smallmm.solve_tridiagonal(dl, d + 5, du, b), [(2, 3), (2, 4), (3,), (4, 2)]
+        ),
         "banded": (
             lambda ab, b: smallmm.solve_banded((1, 1), ab + 9 * eye(3)[:, 1:2], b), [(3, 4), (2, 4, 2)]
         ),

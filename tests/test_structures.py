@@ -439,3 +439,23 @@ class TestTorch:
         packed = torch.from_numpy(np.ascontiguousarray(a[:, [0, 0, 1], [0, 1, 1]]))
         x = smallmm.linsolve(packed, tensors[3][:, :2], assume_a="sym", packed=True)
         assert isinstance(x, torch.Tensor)
+
+    def test_structure_that_is_looked_for(self, torch, rng):
+        """Derivatives are those of what is found: a part of A that is not read has none."""
+        a = torch.from_numpy(normal(rng, (3, 4, 4), np.float64) + 5 * np.eye(4))
+        a[1].triu_()
+        b = torch.from_numpy(normal(rng, (3, 4, 2), np.float64))
+        gradients = [
+            torch.func.grad(lambda a, word=word: (smallmm.linsolve(a, b, assume_a=word) ** 2).sum())(a)
+            for word in ("auto", "general", "upper triangular")
+        ]
+        torch.testing.assert_close(gradients[0][[0, 2]], gradients[1][[0, 2]])
+        torch.testing.assert_close(gradients[0][1], gradients[2][1])
+        assert smallmm.linsolve(a[:0], b[:0], assume_a="auto").shape == (0, 4, 2)
+        found = torch.vmap(lambda a, b: smallmm.linsolve(a, b, assume_a="banded", bandwidths=(3, 3)))(a, b)
+        assert torch.equal(found, smallmm.linsolve(a, b, assume_a="banded", bandwidths=(3, 3)))
+        for word in ("auto", "banded"):
+            with pytest.raises(TypeError, match=r"structure is looked for in a, which has no elements yet"):
+                smallmm.linsolve(a.to("meta"), b.to("meta"), assume_a=word)
+            with pytest.raises(TypeError, match=r"structure is looked for in a, which has no elements yet"):
+                torch.vmap(lambda a, word=word: smallmm.linsolve(a, b[0], assume_a=word))(a)

@@ -12,7 +12,6 @@ torch = pytest.importorskip("torch")
 
 F64 = torch.float64
 TRACED_FURTHER = {"matmul", "solve", "lu", "lstsq", "eigh", "expm", "cond"}
-FOLLOWED = [name for name in NAMES if name not in ("mixed", "banded")]  # docs/limits.md
 CASES = cases(torch, lambda n: torch.eye(n, dtype=F64))
 
 
@@ -172,7 +171,7 @@ def test_export(rng):
 
 
 class TestTransforms:
-    @pytest.mark.parametrize("name", FOLLOWED)
+    @pytest.mark.parametrize("name", NAMES)
     def test_vmap(self, rng, name):
         function, x = arguments(rng, name)
         stacked = [torch.stack([y, y + 1, y - 1]) for y in x]
@@ -243,7 +242,7 @@ class TestTransforms:
 
 
 class TestMeta:
-    @pytest.mark.parametrize("name", FOLLOWED)
+    @pytest.mark.parametrize("name", NAMES)
     def test_shapes(self, rng, name):
         function, shapes = cases(torch, lambda n: torch.eye(n, dtype=F64, device="meta"))[name]
         x = [torch.from_numpy(rng.standard_normal(shape)) for shape in shapes]

@@ -50,7 +50,9 @@ typedef struct smm_cuda_tiles {
 typedef struct smm_cuda_args {
     long long batch;
     long long ahead; /* distance in matrices to those of the block that begins when this one ends */
-    long long k; /* of a product its terms; columns of B and C of a solve, of which a kernel takes SMM_K at a time */
+    long long k;    /* of a product its terms; columns of B and C of a solve, of which a kernel takes SMM_K at a time */
+    long long m, n; /* of matrices of diagonals, for whose sizes no kernel is compiled: how many there are, the order */
+    void *room;     /* memory of the device for the matrices under way, if the kernel needs any */
     int dims;
     long long extent[SMM_CUDA_DIMS];
     smm_cuda_operand operand[SMM_CUDA_OPERANDS];

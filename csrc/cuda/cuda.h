@@ -77,7 +77,13 @@ typedef struct smm_cuda_problem {
     uint8_t arch;     /* of the device: 90 for sm_90 */
     uint8_t tiled;    /* a product of any size: sizes are rounded up, by which the plan chooses the tile */
     uint8_t load;     /* of which there are up to 2^load matrices */
+    uint8_t lower;    /* diagonals below the main one; SMM_CUDA_DIAGONALS: as many or more, or each matrix's own */
+    uint8_t unused[7];
 } smm_cuda_problem;
+
+/* Kernels for matrices of diagonals are compiled for orders in classes, powers of two as far as SMM_CUDA_ORDERS, and
+ * for numbers of diagonals below SMM_CUDA_DIAGONALS. */
+enum { SMM_CUDA_DIAGONALS = 32, SMM_CUDA_ORDERS = 64 };
 
 /* Parameters that the kernel does not have are 0. */
 typedef struct smm_cuda_parameters {
@@ -91,9 +97,10 @@ typedef struct smm_cuda_grid {
     int matrices, threads; /* of a block */
     int shared;            /* bytes of dynamic shared memory */
     int resident;          /* blocks that stay on each multiprocessor to the end; 0: as many as the batch needs */
-    int rows, cols;        /* of the tile of C of a slice, in a tiled product; else 0 */
-    int slices;            /* of a block */
-    bool aligned;          /* matrices of each block also begin at multiples of 16 bytes */
+#define SMM_CUDA_AS_MANY_AS_FIT -1
+    int rows, cols; /* of the tile of C of a slice, in a tiled product; else 0 */
+    int slices;     /* of a block */
+    bool aligned;   /* matrices of each block also begin at multiples of 16 bytes */
 } smm_cuda_grid;
 
 /* A tuned row: the problem that was measured, the parameters that won, and the device, whose compute capability is
@@ -112,6 +119,7 @@ typedef struct smm_cuda_kernel {
     int at_once;          /* blocks of it on a multiprocessor */
     bool from_disk;
     bool swapped; /* of the call: C^T = B^T A^T */
+    double room;  /* of the call: bytes of memory of the device for each matrix under way */
 } smm_cuda_kernel;
 
 extern const char *const smm_cuda_kernel_names[]; /* <family>_<strategy> */
@@ -144,6 +152,8 @@ extern const int smm_cuda_has_count;
 /* Whether the kernel can run the problem with these parameters in that much shared memory; if so, its grid. */
 bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
                    smm_cuda_grid *grid);
+/* Bytes of memory of the device that the kernel needs for each matrix under way. */
+double smm_cuda_room(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, const smm_cuda_args *args);
 /* Choose kernel, parameters and grid: the tuned row of these sizes of the nearest device, else the baseline. Nearest
  * are the device itself, then those of its compute capability (first whose name begins most alike), then the next lower
  * compute capability, then the next higher one. */
@@ -220,15 +230,16 @@ smm_cuda_status smm_cuda_prepare(const smm_call *call, const double _Complex num
 smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int device, smm_cuda_kernel *kernel);
 /* Whether the results of a call may be written where its operands are. */
 bool smm_cuda_may_write(const smm_call *call);
-/* Prepare, and launch on the stream. Waits for nothing, and allocates nothing but the partial sums of deep products. */
+/* Prepare, and launch on the stream. Waits for nothing, and allocates nothing but scratch memory: for partial sums of
+ * deep products, and for matrices of diagonals that are under way. */
 smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[], int device, void *stream);
 /* The same for a convolution, whose addresses are the device's. */
 struct smm_convolution;
 smm_cuda_status smm_cuda_prepare_convolution(const struct smm_convolution *convolution, int device,
                                              smm_cuda_kernel *kernel);
 smm_cuda_status smm_cuda_convolve(const struct smm_convolution *convolution, int device, void *stream); /* not empty */
-/* Sizes of a problem whose other members are set. Tiled are products above the largest order that is not, and those of
- * images; layouts that their kernel does not ask for become one. */
+/* Sizes of a problem whose other members are set; of matrices of diagonals they become classes. Tiled are products
+ * above the largest order that is not, and those of images; layouts that their kernel does not ask for become one. */
 void smm_cuda_set_sizes(smm_cuda_problem *problem, intptr_t m, intptr_t k, intptr_t n);
 /* Forget the kernels in memory, so that calls are planned anew. */
 void smm_cuda_forget(void);

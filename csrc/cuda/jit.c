@@ -100,6 +100,7 @@ static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, co
         add(o, "-DSMM_K=%d", p->k);
         add(o, "-DSMM_N=%d", p->n);
     }
+    add(o, "-DSMM_LOWER=%d", p->lower);
     add(o, "-DSMM_SOURCE_A=%d", p->source_a);
     add(o, "-DSMM_SOURCE_B=%d", p->source_b);
     add(o, "-DSMM_SOURCE_C=%d", p->source_c);

@@ -1,5 +1,6 @@
 /* launch.c: from a call to a launch: describes the operands, finds or builds the kernel, and puts it on the stream. */
 #include <complex.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,10 @@ static bool is_large(intptr_t m, intptr_t k, intptr_t n) {
     return m > SMM_CUDA_MOST || k > SMM_CUDA_MOST || n > SMM_CUDA_MOST;
 }
 
+static bool is_of_diagonals(smm_op op) { return smm_operations[op].operand[0].direction & SMM_LONG; }
+
 bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n) {
-    if (smm_operations[op].operand[0].direction & SMM_LONG) return false; /* the only kernels are the CPU's */
+    if (is_of_diagonals(op)) return n > 0 && n <= SMM_LONGEST && (m > 0 || op == SMM_OP_SOLVE_TRIDIAGONAL);
     if (op == SMM_OP_MATMUL) return !smm_is_complex(dtype) || !is_large(m, k, n);
     return m > 0 && n > 0 && (m <= SMM_MOST_ORDER || n <= SMM_MOST_ORDER) && m * n <= SMM_MOST_ORDER * SMM_MOST_ORDER;
 }
@@ -41,6 +44,8 @@ static void describe_operands(const smm_call *call, const double _Complex number
     args->dims = dims;
     args->batch = call->batch * smm_runs(call);
     args->k = call->k;
+    args->m = call->m;
+    args->n = call->n;
 }
 
 static bool lies_by_rows(const smm_cuda_operand *x, intptr_t rows, intptr_t cols) {
@@ -100,7 +105,24 @@ static uint16_t class_of(intptr_t size) {
     return (uint16_t)(size > SMM_CUDA_LARGEST ? SMM_CUDA_LARGEST : smm_pieces(size, unit) * unit);
 }
 
+/* Classes of matrices of diagonals. */
+static void set_diagonals(smm_cuda_problem *p, intptr_t m, intptr_t k, intptr_t n) {
+    enum { LEAST = 4 };
+    p->n = LEAST;
+    while (p->n < n && p->n < SMM_CUDA_ORDERS) p->n *= 2;
+    p->k = k;
+    p->m = p->op == SMM_OP_SOLVE_TRIDIAGONAL ? 3 : least(m, SMM_CUDA_DIAGONALS);
+    p->lower = p->op == SMM_OP_SOLVE_TRIDIAGONAL ? 1 : p->lower;
+    p->aligned = 0;
+    p->source_a = p->source_b = p->source_c = p->source_rest = SMM_SOURCE_STRIDED;
+    p->order_a = p->order_b = p->order_c = SMM_ORDER_ROW;
+}
+
 void smm_cuda_set_sizes(smm_cuda_problem *p, intptr_t m, intptr_t k, intptr_t n) {
+    if (is_of_diagonals(p->op)) {
+        set_diagonals(p, m, k, n);
+        return;
+    }
     const bool images = p->source_b == SMM_SOURCE_IMAGES;
     p->tiled = p->op == SMM_OP_MATMUL && !smm_is_complex(p->dtype) && (images || is_large(m, k, n));
     p->m = p->tiled ? class_of(m) : m;
@@ -128,6 +150,14 @@ bool smm_cuda_may_write(const smm_call *call) {
     return overlap == SMM_APART || (overlap == SMM_IN_PLACE && !tiled); /* whose blocks read what others write */
 }
 
+/* Diagonals below the main one, if they are as many in each matrix of a call. */
+static uint8_t lower_of(const smm_call *c, const double _Complex number[]) {
+    if (c->op != SMM_OP_SOLVE_BANDED) return 0;
+    const double lower = creal(number[SMM_SOLVE_BANDED_lower]);
+    return c->solve_banded.lower.data || !(lower >= 0 && lower < SMM_CUDA_DIAGONALS) ? SMM_CUDA_DIAGONALS
+                                                                                     : (uint8_t)lower;
+}
+
 bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm_cuda_problem *p, smm_cuda_args *args,
                        bool *swapped) {
     enum { FEW = 4096 };
@@ -148,6 +178,7 @@ bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm
     p->scaled = product && (x[SMM_MATMUL_alpha].data || x[SMM_MATMUL_beta].data || number[SMM_MATMUL_alpha] != 1 ||
                             number[SMM_MATMUL_beta] != 0);
     p->small = args->batch <= FEW;
+    p->lower = lower_of(&c, number);
     uintptr_t bits = 0;
     for (int i = 0; i < smm_operations[c.op].count; i++) {
         const smm_operand_row *row = &smm_operations[c.op].operand[i];
@@ -258,11 +289,12 @@ void smm_cuda_forget(void) {
 }
 
 static size_t slot_of(const entry *entries, size_t size, const smm_cuda_problem *problem) {
-    uint64_t words[3];
-    _Static_assert(sizeof *problem == sizeof words, "a problem is three words");
+    enum { WORDS = 4 };
+    uint64_t words[WORDS];
+    _Static_assert(sizeof *problem == sizeof words, "a problem has so many words");
     memcpy(words, problem, sizeof words);
     uint64_t h = 0;
-    for (int i = 0; i < 3; i++) h = (h ^ words[i]) * 0xd6e8feb86659fd93, h ^= h >> 32;
+    for (int i = 0; i < WORDS; i++) h = (h ^ words[i]) * 0xd6e8feb86659fd93, h ^= h >> 32;
     size_t slot = h & (size - 1);
     while (entries[slot].used && memcmp(&entries[slot].problem, problem, sizeof *problem))
         slot = (slot + 1) & (size - 1);
@@ -366,6 +398,7 @@ static smm_cuda_status prepare(const smm_call *call, const double _Complex numbe
     problem.in_place = smm_overlap_of(call) == SMM_IN_PLACE;
     const smm_cuda_status status = prepare_problem(&problem, ordinal, device, kernel);
     kernel->swapped = swapped;
+    if (!status) kernel->room = smm_cuda_room(&problem, &kernel->parameters, args);
     return status;
 }
 
@@ -467,14 +500,29 @@ static smm_cuda_status launch_tiled(const smm_cuda_functions *driver, const smm_
     return status;
 }
 
-static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_device *device,
-                              const smm_cuda_kernel *kernel, smm_cuda_args *args, void *stream) {
-    const long long matrices = kernel->grid.matrices;
-    const long long resident = (long long)kernel->grid.resident * device->multiprocessors;
-    long long blocks = (args->batch + matrices - 1) / matrices;
+/* Blocks of the grid: no more than stay, and no more than whose matrices have room in 4 GiB, but one. */
+static long long blocks_of(const smm_cuda_device *device, const smm_cuda_kernel *kernel, long long batch) {
+    const double most_room = 4.0 * (1 << 30), room = kernel->room * kernel->grid.matrices;
+    const int stay = kernel->grid.resident == SMM_CUDA_AS_MANY_AS_FIT ? kernel->at_once : kernel->grid.resident;
+    const long long resident = (long long)stay * device->multiprocessors;
+    long long blocks = (batch + kernel->grid.matrices - 1) / kernel->grid.matrices;
     if (resident && blocks > resident) blocks = resident;
+    return (double)blocks * room > most_room ? (long long)fmax(1, most_room / room) : blocks;
+}
+
+static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_device *device, int ordinal,
+                              const smm_cuda_kernel *kernel, smm_cuda_args *args, void *stream) {
+    const long long matrices = kernel->grid.matrices, blocks = blocks_of(device, kernel, args->batch);
+    const double bytes = kernel->room * fmin((double)args->batch, (double)(blocks * matrices));
+    smm_cuda_resource room = {
+        .kind = SMM_CUDA_SCRATCH, .device = ordinal, .bytes = (size_t)fmin(bytes, 0x1p60), .stream = stream};
+    smm_cuda_status status = bytes > 0 ? smm_cuda_acquire(&room) : SMM_CUDA_OK;
+    if (status) return status;
+    args->room = room.address;
     args->ahead = kernel->at_once * device->multiprocessors * matrices;
-    return launch_blocks(driver, kernel, args, blocks, stream);
+    status = launch_blocks(driver, kernel, args, blocks, stream);
+    if (bytes > 0) smm_cuda_release(&room);
+    return status;
 }
 
 smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[], int ordinal, void *stream) {
@@ -490,7 +538,7 @@ smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[
     status = prepare(call, number, ordinal, device, &kernel, &args);
     if (!status)
         status = kernel.grid.rows ? launch_tiled(driver, device, ordinal, &kernel, &args, smm_size(call->dtype), stream)
-                                  : launch(driver, device, &kernel, &args, stream);
+                                  : launch(driver, device, ordinal, &kernel, &args, stream);
     smm_cuda_leave(pushed);
     return status;
 }

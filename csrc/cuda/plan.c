@@ -51,6 +51,18 @@ static const bool is_tiled[SMM_CUDA_KERNELS] = {
 #undef SMM_CUDA_TILED
 };
 
+static double (*const rooms[SMM_CUDA_KERNELS])(const smm_cuda_problem *, const smm_cuda_parameters *,
+                                               const smm_cuda_args *) = {
+#define SMM_CUDA_ROOM(family, strategy) [SMM_CUDA_KERNEL_##family##_##strategy] = smm_##family##_##strategy##_room,
+#include "kernels.def"
+#undef SMM_CUDA_ROOM
+};
+
+double smm_cuda_room(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
+                     const smm_cuda_args *args) {
+    return rooms[parameters->kernel] ? rooms[parameters->kernel](problem, parameters, args) : 0;
+}
+
 bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
                    smm_cuda_grid *grid) {
     return parameters->kernel >= 0 && parameters->kernel < SMM_CUDA_KERNELS &&
@@ -60,10 +72,11 @@ bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *p
 }
 
 bool smm_cuda_takes_dtype(smm_op op, smm_dtype dtype) {
-    const smm_cuda_problem least_problem = {.op = op, .dtype = dtype, .m = 1, .k = 1, .n = 1};
+    smm_cuda_problem least_problem = {.op = op, .dtype = dtype};
     smm_cuda_parameters parameters;
     smm_cuda_grid grid;
     bool takes = !smm_is_complex(dtype);
+    smm_cuda_set_sizes(&least_problem, 1, 1, 1);
     for (int i = 0; i < SMM_CUDA_KERNELS && !takes; i++) {
         kernels[i].baseline(&least_problem, &parameters);
         takes = smm_cuda_fits(&least_problem, &parameters, INT_MAX, &grid);

@@ -13,6 +13,12 @@
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
 
+#define SMM_CUDA_ROOM(family, strategy) \
+    double smm_##family##_##strategy##_room(const smm_cuda_problem *, const smm_cuda_parameters *, \
+                                            const smm_cuda_args *);
+#include "kernels.def"
+#undef SMM_CUDA_ROOM
+
 static inline int least(int x, int y) { return x < y ? x : y; }
 static inline int most(int x, int y) { return x > y ? x : y; }
 static inline int ceil_div(int x, int y) { return (x + y - 1) / y; }

@@ -53,6 +53,7 @@ static int read_op(PyObject *d) {
 /* The numbers of a problem besides its operation, dtype and sizes, and their defaults. */
 #define PROBLEM_NUMBERS(NUMBER) \
     NUMBER(form, 0) \
+    NUMBER(lower, 0) \
     NUMBER(source_a, 0) \
     NUMBER(source_b, 0) \
     NUMBER(source_c, 0) \

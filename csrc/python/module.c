@@ -151,12 +151,26 @@ static smm_status take_convolution(smm_detour *detour, const smm_convolution *c)
 }
 
 /* isa stays NULL: the kernel's name has the architecture. */
+/* As smm_explain, which reads one operand of SOLVE_BANDED: this is on a device. */
+static void explain_device_call(const smm_call *call, smm_plan_info *work) {
+    static const int32_t any = 0;
+    smm_call on_host = *call;
+    smm_outer outer = {0};
+    if (call->op == SMM_OP_SOLVE_BANDED) {
+        on_host.solve_banded.lower = (smm_operand){.data = (void *)(uintptr_t)&any};
+        if (call->outer) outer = *call->outer;
+        for (int d = 0; d < outer.dims; d++) outer.stride[d][SMM_SOLVE_BANDED_lower] = 0;
+        on_host.outer = call->outer ? &outer : NULL;
+    }
+    smm_explain(&on_host, work);
+}
+
 static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
     smm_plan_info work = {0};
     if (plan->convolution)
         smm_explain_convolution(plan->convolution, &work);
     else
-        smm_explain(plan->call, &work);
+        explain_device_call(plan->call, &work);
     if (!detour->calls++) {
         detour->op = plan->convolution ? SMM_OP_MATMUL : plan->call->op;
         detour->form = plan->convolution ? 0 : plan->call->form;
@@ -306,9 +320,9 @@ static int add_lists(PyObject *module) {
                       SMM_TRANSPOSED, "rectangular", SMM_RECTANGULAR, "unpivoted", SMM_UNPIVOTED, "normwise",
                       SMM_NORMWISE, "extra", SMM_EXTRA, "positive", SMM_POSITIVE);
     if (add(module, "forms", forms) < 0) return -1;
-    PyObject *limits = Py_BuildValue("{s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order", SMM_MOST_ORDER,
-                                     "cuda_product_order", SMM_CUDA_MOST, "cuda_columns", SMM_CUDA_COLUMNS,
-                                     "cuda_dimensions", SMM_MOST_AXES);
+    PyObject *limits = Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order",
+                                     SMM_MOST_ORDER, "longest", SMM_LONGEST, "cuda_product_order", SMM_CUDA_MOST,
+                                     "cuda_columns", SMM_CUDA_COLUMNS, "cuda_dimensions", SMM_MOST_AXES);
     if (add(module, "limits", limits) < 0) return -1;
     return PyModule_AddIntConstant(module, "source_strided", SMM_SOURCE_STRIDED);
 }

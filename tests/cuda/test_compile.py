@@ -96,6 +96,7 @@ FACTORIZATIONS += ("SVD", "SVD_FULL", "SVDVALS")
 SOLVES = ("SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
 SOLVES += ("SOLVE_POS", "SOLVE_SYM", "LDL_SOLVE")
 SOLVES += ("BACKWARD_ERROR", "REFINE")
+SOLVES += ("SOLVE_TRIDIAGONAL", "SOLVE_BANDED", "SOLVEH_BANDED")
 
 
 KERNELS = _core.cuda_catalog()["kernels"]
@@ -149,6 +150,23 @@ def test_planned_complex(op, registers):
             },
         }
         compile_all([problem], arch, registers)
+
+
+def test_planned_diagonals(registers):
+    """Nothing spills of what a step of elimination has, up to the most that is kept in registers."""
+    chance = random.Random(0)
+    cases = [
+        ("SOLVE_TRIDIAGONAL", 3, 1),
+        ("SOLVE_BANDED", 5, 2),
+        ("SOLVE_BANDED", 9, 4),
+        ("SOLVE_BANDED", 17, 1),
+    ]
+    cases += [("SOLVEH_BANDED", 3, 0), ("SOLVEH_BANDED", 6, 0), ("SOLVE_BANDED", 40, 7)]
+    for op, m, lower in cases:
+        problem = {"op": op, "m": m, "lower": lower, "n": chance.choice((7, 32, 1000))}
+        problem |= {"k": chance.choice((1, 4)), "dtype": chance.choice(("f32", "f64"))}
+        problem |= {"form": chance.choice((0, 16)) if op == "SOLVE_TRIDIAGONAL" else 0}
+        compile_all([problem], chance.choice(list(ARCHS)), registers)
 
 
 @pytest.mark.parametrize("op", FACTORIZATIONS + SOLVES)

@@ -34,6 +34,12 @@ def test_few_rows(emulated, kernel):
     assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])
 
 
+def test_diagonals(emulated):
+    """What is called: results, errors, plans, systems of several tiles."""
+    done = emulated("banded.py")
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 def test_batch_dimensions(emulated):
     """Merged or not, in place, with a vector or a number for each matrix; and an overlap is refused."""
     done = emulated("dimensions.py")

@@ -16,7 +16,7 @@ import numpy as np
 TESTS = Path(__file__).parents[2]
 sys.path[:0] = [str(TESTS), str(TESTS / "cuda")]
 
-from matrices import normal  # noqa: E402
+from matrices import OF_DIAGONALS, diagonals_of_every_kind, normal  # noqa: E402
 from test_device_linalg import SQUARE, TALL, kinds, operands, same_signs  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
@@ -54,6 +54,8 @@ SERVED = {
     "lu": ("LU", "SOLVE", "DET", "SLOGDET"),
     "triangular": ("LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "SOLVE_POS"),
     "ldl": ("LDL", "LDL_SOLVE", "SOLVE_SYM"),
+    "banded_thread": ("SOLVE_BANDED", "SOLVEH_BANDED"),
+    "banded": ("SOLVE_TRIDIAGONAL", "SOLVE_BANDED", "SOLVEH_BANDED"),
     "qr": ("QR", "QR_R", "QR_RAW"),
     "eigh": ("EIGH", "EIGVALSH"),
     "svd": ("SVD", "SVD_FULL", "SVDVALS"),
@@ -108,6 +110,9 @@ def shape_of(chance, name, few):
     if OPS[name] == "MATMUL":
         m, k, n = (chance.randint(1, 36) for _ in "mkn")
         return chance.choice(((m, k, n), (n, n, n)))
+    if name in OF_DIAGONALS:
+        m, n = chance.randint(1, 8), chance.choice((chance.randint(1, 9), chance.randint(10, 80)))
+        return n - 1 if "tri" in name else m, chance.choice((1, 1, 2, 3, 5)), n
     m = n = chance.choice((chance.randint(1, 12), chance.randint(9, 24), chance.randint(17, 32)))
     if few:
         m = n = chance.randint(1, 4)
@@ -146,6 +151,8 @@ def cases(chance, kernel, few):
         one = kernel == "matmul_one"
         problem = {"op": OPS[name], "dtype": dtype, "m": m, "k": k, "n": n}
         problem |= {"source_b": int(one), "scaled": int(name == "gemm")}
+        problem |= {"lower": chance.randrange(m)} if name == "solve_banded" else {}
+        problem |= {"lower": 1} if name.startswith("solve_tridiagonal") else {}
         row = parameters_of(chance, kernel, problem, few)
         if row is None:
             continue
@@ -154,7 +161,9 @@ def cases(chance, kernel, few):
         outs = [chance.choice(list(LAYOUTS)) if anyhow else "flat" for _ in range(4)]
         if one:
             ways[1] = "one for all"
-        in_place = name in ("lu_factor", "inv", "cholesky", "ldl_factor") and chance.random() < 0.3
+        in_place = (
+            name in ("lu_factor", "inv", "cholesky", "ldl_factor", *OF_DIAGONALS) and chance.random() < 0.3
+        )
         yield row, (name, problem, ways, outs, in_place)
 
 
@@ -165,6 +174,9 @@ def check(rng, name, problem, ways, outs, in_place):
         arrays = [normal(rng, (COUNT, *shape), dtype) for shape in ((m, k), (k, n))]
         factors = (1.5 - 2j, -0.25 + 1j) if dtype.kind == "c" else (1.5, -0.25)
         arrays += [np.asarray(x, dtype) for x in factors] if name == "gemm" else []
+    elif name in OF_DIAGONALS:
+        lower = None if problem["kernel"] == "banded_thread" else problem.get("lower")
+        arrays = diagonals_of_every_kind(rng, name, m, n, k, COUNT, dtype, lower)
     else:
         arrays = operands(rng, name, kinds(rng, m, n, dtype)[:COUNT], k)
     takes_pivots = problem["op"] in ("LU_SOLVE", "LU_RCOND", "REFINE")
@@ -182,7 +194,10 @@ def check(rng, name, problem, ways, outs, in_place):
     results = [LAYOUTS[outs[i]](np.full(x.shape, -3, x.dtype)) for i, x in enumerate(expected)]
     if in_place and arrays[0].shape == expected[0].shape and arrays[0].flags.writeable:
         results[0] = arrays[0]
-    assert _core.device_run(gufunc, 0, *(OnDevice(x) for x in (*arrays, *results)))
+    if in_place and name in OF_DIAGONALS and arrays[-1].flags.writeable:
+        results[0] = arrays[-1]
+    given = [x if x.shape == () and x.dtype == np.int32 else OnDevice(x) for x in (*arrays, *results)]
+    assert _core.device_run(gufunc, 0, *given)
     for i, (x, y) in enumerate(zip(results, expected, strict=True)):
         np.testing.assert_array_equal(x, y, f"output {i}")
         assert same_signs(x, y), f"output {i}: a zero of the other sign"
@@ -203,6 +218,7 @@ def main():
     for number, (row, case) in zip(range(arguments.cases), endless, strict=False):
         print(number, row, *case, flush=True)
         problem = case[1]
+        problem["kernel"] = row["kernel"]
         _core.cuda_tune([{**problem, **row, "small": x} for x in (0, 1)])
         for order in ("ascending", "descending"):
             os.environ["EMULATED_ORDER"] = order

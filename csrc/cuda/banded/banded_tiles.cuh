@@ -1,0 +1,429 @@
+/* banded_tiles.cuh: X of A X = B where A has few diagonals: three, in arrays of their own (SOLVE_TRIDIAGONAL); any,
+ * with row exchanges (SOLVE_BANDED); one half of those of a positive definite matrix (SOLVEH_BANDED). Of any order.
+ *
+ * The results are those of kernels/banded_lanes.h. A thread has a system. Of the matrix it keeps what a step changes in
+ * registers: the REACH rows below the pivot's, and as many of B. A step takes in one more row, and gives one of U (a
+ * column of L if A is positive definite) and one of L^-1 B: as many numbers as it took, whose place they get.
+ *
+ * Rows come in tiles of ROWS, of which a warp moves those of its 32 systems together: the threads stand side by side
+ * along each diagonal of a system, and then read that of their own. There is no room for what elimination gives for
+ * long systems, so only the last tile is kept. For each of the others a thread writes down what it had in registers
+ * before. Substitution goes back tile by tile, and eliminates each once more. So A and B are read twice, and X is
+ * written once, which is less than if U were written and read.
+ *
+ * Grid: as many blocks as fit the device, of THREADS threads; each warp takes 32 systems at a time.
+ * Shared memory: of each warp, the tile, and where the matrices of each operand begin.
+ * Memory of the device: of each thread, what is written down.
+ * Operands: any that args.h can describe; B and X are taken COLUMNS columns at a time.
+ * May overwrite B in place, matrix by matrix: rows of X that lie where B is still to be read wait in registers. */
+#include "common.cuh"
+#include "lanes.cuh"
+
+constexpr bool TRIDIAGONAL = SMM_OP == SMM_OP_SOLVE_TRIDIAGONAL, DEFINITE = SMM_OP == SMM_OP_SOLVEH_BANDED;
+constexpr bool PIVOTED = !(SMM_FORM & 16), UPPER = SMM_FORM & 1;
+constexpr int DIAGONALS = SMM_M, BEYOND = DIAGONALS - 1, REACH = DEFINITE ? BEYOND : int(SMM_LOWER);
+constexpr int ROWS = SMM_ROWS, COLUMNS = SMM_COLS, THREADS = SMM_THREADS, TAKEN = DIAGONALS + COLUMNS;
+constexpr int SYSTEMS = 32, LINE = least(ROWS, SYSTEMS), AT_ONCE = SYSTEMS / LINE;
+/* Distances of systems in shared memory, which are odd: the threads find theirs in different banks. */
+constexpr int PITCH = ROWS | 1, PITCH_X = (ROWS + REACH) | 1;
+constexpr int INPUTS = TRIDIAGONAL ? 3 : 1, PLACE_B = INPUTS, PLACE_X = INPUTS + 1, PLACES = INPUTS + 2;
+constexpr int TILE = SYSTEMS * (DIAGONALS * PITCH + COLUMNS * PITCH_X);
+constexpr int WARP_BYTES = PLACES * SYSTEMS * int(sizeof(long long)) + TILE * int(sizeof(T));
+static_assert(SMM_SHARED == THREADS / SYSTEMS * WARP_BYTES && LANES == 1, "the plan counts otherwise");
+static_assert(ROWS >= REACH && ROWS % LINE == 0, "rows that wait are of the next tile alone");
+
+__device__ inline T without(T x, T y, T from) { return multiply_add(-x, y, from); }
+
+__device__ inline void exchange_if(bool here, T &x, T &y) {
+    const T was = x;
+    x = here ? y : x;
+    y = here ? was : y;
+}
+
+/* --- elimination --- */
+
+/* Rows j to j + REACH - 1 before step j, from column j on; of positive definite matrices their lower triangle. */
+struct State {
+    T a[most(REACH, 1)][most(BEYOND, 1)], y[most(REACH, 1)][COLUMNS];
+
+    __host__ __device__ static constexpr bool has(int t, int s) { return !DEFINITE || s <= t; }
+    __host__ __device__ static constexpr int count() {
+        int numbers = REACH * COLUMNS;
+        for (int t = 0; t < REACH; t++)
+            for (int s = 0; s < BEYOND; s++) numbers += has(t, s);
+        return numbers;
+    }
+    /* Gives `each` all numbers, one after the other. */
+    template <class Each> __device__ void for_all(Each each) {
+        int place = 0;
+#pragma unroll
+        for (int t = 0; t < REACH; t++) {
+#pragma unroll
+            for (int s = 0; s < BEYOND; s++)
+                if (has(t, s)) each(place++, a[t][s]);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++) each(place++, y[t][c]);
+        }
+    }
+};
+
+/* What one step has: the state with the row that comes in. */
+struct Window {
+    T a[REACH + 1][DIAGONALS], y[REACH + 1][COLUMNS];
+};
+
+/* Step j. Row 0 of the window becomes one of U and of L^-1 B; if DEFINITE, a column of L, and the diagonal's
+ * reciprocal.
+ */
+__device__ inline void eliminate(Window &w, int j, int &info) {
+    if constexpr (TRIDIAGONAL) { /* as LAPACK's gttrf */
+        const T below = w.a[1][0], next = w.a[1][1], after = w.a[1][2], d = w.a[0][0], du = w.a[0][1];
+        const bool swap = PIVOTED && fabs(below) > fabs(d);
+        const T pivot = swap ? below : d, u = swap ? next : du, l = quotient_of(swap ? d : below, pivot);
+        if (pivot == 0 && !info) info = j + 1;
+        w.a[0][0] = pivot;
+        w.a[0][1] = u;
+        w.a[0][2] = swap ? after : T(0);
+        w.a[1][1] = without(l, u, swap ? du : next);
+        w.a[1][2] = swap ? without(l, after, T(0)) : after;
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) {
+            if (PIVOTED) exchange_if(swap, w.y[0][c], w.y[1][c]);
+            w.y[1][c] = without(l, w.y[0][c], w.y[1][c]);
+        }
+    } else if constexpr (DEFINITE) { /* pbtf2 */
+        if (!(w.a[0][0] > 0) && !info) info = j + 1;
+        const T r = w.a[0][0] = reciprocal(root(w.a[0][0]));
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) w.y[0][c] = product(w.y[0][c], r);
+#pragma unroll
+        for (int t = 1; t <= REACH; t++) {
+            w.a[t][0] = product(w.a[t][0], r);
+#pragma unroll
+            for (int s = 1; s <= t; s++) w.a[t][s] = without(w.a[t][0], w.a[s][0], w.a[t][s]);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++) w.y[t][c] = without(w.a[t][0], w.y[0][c], w.y[t][c]);
+        }
+#pragma unroll
+        for (int t = 1; t <= REACH; t++) w.a[0][t] = w.a[t][0];
+    } else { /* gbtf2 */
+        T largest = fabs(w.a[0][0]);
+        int pivot = 0;
+#pragma unroll
+        for (int t = 1; t <= REACH; t++) {
+            const T size = fabs(w.a[t][0]);
+            if (size > largest) largest = size, pivot = t;
+        }
+#pragma unroll
+        for (int t = 1; t <= REACH; t++) {
+#pragma unroll
+            for (int s = 0; s < DIAGONALS; s++) exchange_if(pivot == t, w.a[0][s], w.a[t][s]);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++) exchange_if(pivot == t, w.y[0][c], w.y[t][c]);
+        }
+        const Divisor p(w.a[0][0]);
+        if (p.p == 0 && !info) info = j + 1;
+#pragma unroll
+        for (int t = 1; t <= REACH; t++) {
+            const T l = p.divide(w.a[t][0]);
+#pragma unroll
+            for (int s = 1; s < DIAGONALS; s++) w.a[t][s] = without(l, w.a[0][s], w.a[t][s]);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++) w.y[t][c] = without(l, w.y[0][c], w.y[t][c]);
+        }
+    }
+}
+
+/* Take in row j + REACH, and do step j. `numbers`, of that row of A and B, become those that step j gives. */
+__device__ inline void advance(State &state, T (&numbers)[TAKEN], int j, int &info) {
+    Window w;
+#pragma unroll
+    for (int t = 0; t <= REACH; t++) {
+#pragma unroll
+        for (int s = 0; s < DIAGONALS; s++) w.a[t][s] = t == REACH ? numbers[s] : s < BEYOND ? state.a[t][s] : T(0);
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) w.y[t][c] = t == REACH ? numbers[DIAGONALS + c] : state.y[t][c];
+    }
+    eliminate(w, j, info);
+#pragma unroll
+    for (int s = 0; s < DIAGONALS; s++) numbers[s] = w.a[0][s];
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++) numbers[DIAGONALS + c] = w.y[0][c];
+#pragma unroll
+    for (int t = 1; t <= REACH; t++) {
+#pragma unroll
+        for (int s = 1; s < DIAGONALS; s++) state.a[t - 1][s - 1] = w.a[t][s];
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) state.y[t - 1][c] = w.y[t][c];
+    }
+}
+
+/* --- substitution --- */
+
+/* The rows of X that come after the next. */
+struct Solution {
+    T x[most(BEYOND, 1)][COLUMNS];
+};
+
+/* From what step j gave: row j of X, in place of that of L^-1 B. `after`: rows that come after it. */
+__device__ inline void substitute(Solution &solution, T (&numbers)[TAKEN], long long after) {
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++) {
+        T y = numbers[DIAGONALS + c];
+        if constexpr (TRIDIAGONAL) { /* the nearer one first */
+            if (after >= 1) y = without(numbers[1], solution.x[0][c], y);
+            if (PIVOTED && after >= 2) y = without(numbers[2], solution.x[1][c], y);
+            y = quotient_of(y, numbers[0]);
+        } else {
+#pragma unroll
+            for (int s = BEYOND; s >= 1; s--)
+                if (s <= after) y = without(numbers[s], solution.x[s - 1][c], y);
+            y = DEFINITE ? product(y, numbers[0]) : Divisor(numbers[0]).divide(y);
+        }
+        numbers[DIAGONALS + c] = y;
+#pragma unroll
+        for (int s = BEYOND - 1; s >= 1; s--) solution.x[s][c] = solution.x[s - 1][c];
+        if (BEYOND > 0) solution.x[0][c] = y;
+    }
+}
+
+/* --- moving --- */
+
+/* What step p takes of a diagonal or of a column of B: number (p + shift), if there are so many. */
+struct Line {
+    const T *data;
+    long long step, length, system; /* system: to that of the next one, where all are evenly spaced */
+    int shift, place;
+};
+
+__device__ inline Line line_of(const smm_cuda_args &args, int which, long long column) {
+    if (which >= DIAGONALS) {
+        const smm_cuda_operand &b = args.operand[SMM_B];
+        column += which - DIAGONALS;
+        return {static_cast<const T *>(b.data) + column * b.col,
+                b.row,
+                column < args.k ? args.n : 0,
+                b.batch[0],
+                REACH,
+                PLACE_B};
+    }
+    if (TRIDIAGONAL) {
+        const smm_cuda_operand &x = args.operand[which];
+        return {static_cast<const T *>(x.data), x.row, which == 1 ? args.n : args.n - 1, x.batch[0], which > 0, which};
+    }
+    const smm_cuda_operand &ab = args.operand[SMM_A];
+    const int row = !DEFINITE ? BEYOND - which : UPPER ? which : REACH - which;
+    return {static_cast<const T *>(ab.data) + row * ab.row,
+            ab.col,
+            args.n,
+            ab.batch[0],
+            DEFINITE && UPPER ? REACH : which,
+            0};
+}
+
+/* A warp's systems, what it has in shared memory, and where its threads stand. */
+struct Own {
+    long long *where; /* the matrices of its systems begin, of each operand */
+    T *tile;
+    int thread, count; /* systems */
+    long long first;   /* system, if they are evenly spaced and as many as threads; else -1 */
+
+    __device__ explicit Own(char *shared) : thread(threadIdx.x % SYSTEMS) {
+        char *const mine = shared + threadIdx.x / SYSTEMS * WARP_BYTES;
+        where = reinterpret_cast<long long *>(mine);
+        tile = reinterpret_cast<T *>(mine + PLACES * SYSTEMS * sizeof(long long));
+    }
+    /* Take so many systems from `begin` on. Threads without one do the last one, too. Returns the thread's. */
+    __device__ long long take(const smm_cuda_args &args, long long begin) {
+        count = args.batch - begin < SYSTEMS ? static_cast<int>(args.batch - begin) : SYSTEMS;
+        first = args.dims <= 1 && count == SYSTEMS ? begin : -1;
+        const long long q = begin + least(thread, count - 1);
+        __syncwarp();
+#pragma unroll 1
+        for (int place = 0; place < PLACES; place++) {
+            const smm_cuda_operand &x = args.operand[place == PLACE_B ? SMM_B : place == PLACE_X ? SMM_C : place];
+            where[place * SYSTEMS + thread] = args.dims <= 1 ? q * x.batch[0] : offset_of(args, x, q);
+        }
+        __syncwarp();
+        return q;
+    }
+    /* Where the lines of a system are. */
+    __device__ T *at(int which, int system) const {
+        return which < DIAGONALS
+                   ? tile + (which * SYSTEMS + system) * PITCH
+                   : tile + DIAGONALS * SYSTEMS * PITCH + ((which - DIAGONALS) * SYSTEMS + system) * PITCH_X;
+    }
+    __device__ void read(T (&numbers)[TAKEN], int slot) const {
+#pragma unroll
+        for (int which = 0; which < TAKEN; which++) numbers[which] = at(which, thread)[slot];
+    }
+    __device__ void write(const T (&numbers)[TAKEN], int slot) const {
+#pragma unroll
+        for (int which = 0; which < TAKEN; which++) at(which, thread)[slot] = numbers[which];
+    }
+};
+
+/* What steps `begin` and on take; zeros where a matrix has no element. */
+__device__ inline void stage(const smm_cuda_args &args, const Own &own, long long begin, long long column) {
+    __syncwarp();
+#pragma unroll
+    for (int which = 0; which < TAKEN; which++) {
+        const Line line = line_of(args, which, column);
+        const int pitch = which < DIAGONALS ? PITCH : PITCH_X, system = own.thread / LINE;
+#pragma unroll
+        for (int slot = own.thread % LINE; slot < ROWS; slot += LINE) {
+            const long long step = begin + slot;
+            T *const to = own.at(which, system) + slot;
+            const T *from = line.data + (step + line.shift) * line.step;
+            if (step + REACH >= args.n || step + line.shift >= line.length) {
+#pragma unroll 1
+                for (int q = 0; q < SYSTEMS; q += AT_ONCE) to[q * pitch] = 0;
+            } else if (own.first >= 0) {
+                from += (own.first + system) * line.system;
+#pragma unroll 8
+                for (int q = 0; q < SYSTEMS; q += AT_ONCE, from += AT_ONCE * line.system) copy<1>(to + q * pitch, from);
+            } else {
+                const long long *const where = own.where + line.place * SYSTEMS + system;
+#pragma unroll 2
+                for (int q = 0; q < SYSTEMS; q += AT_ONCE) copy<1>(to + q * pitch, from + where[q]);
+            }
+        }
+    }
+    copies_done();
+    __syncwarp();
+}
+
+/* Rows begin + low to begin + high - 1 of X. */
+__device__ inline void unstage(const smm_cuda_args &args, const Own &own, long long begin, int low, int high,
+                               long long column) {
+    const smm_cuda_operand &x = args.operand[SMM_C];
+    __syncwarp();
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++) {
+        if (column + c >= args.k) break;
+#pragma unroll
+        for (int slot = own.thread % LINE; slot < ROWS + REACH; slot += LINE) {
+            if (slot < low || slot >= high || begin + slot >= args.n) continue;
+            T *to = static_cast<T *>(x.data) + (begin + slot) * x.row + (column + c) * x.col;
+            const int system = own.thread / LINE;
+            const T *const from = own.at(DIAGONALS + c, system) + slot;
+            if (own.first >= 0) {
+                to += (own.first + system) * x.batch[0];
+#pragma unroll 8
+                for (int q = 0; q < SYSTEMS; q += AT_ONCE, to += AT_ONCE * x.batch[0]) *to = from[q * PITCH_X];
+            } else {
+#pragma unroll 2
+                for (int q = 0; q < SYSTEMS; q += AT_ONCE)
+                    if (system + q < own.count) to[own.where[PLACE_X * SYSTEMS + system + q]] = from[q * PITCH_X];
+            }
+        }
+    }
+}
+
+/* --- a warp's systems --- */
+
+/* The first rows, which no step takes in. */
+__device__ inline State first_rows(const smm_cuda_args &args, const Own &own, long long column) {
+    State state;
+    const auto number = [&](int place, const smm_cuda_operand &x, long long i, long long j) {
+        return static_cast<const T *>(x.data)[own.where[place * SYSTEMS + own.thread] + i * x.row + j * x.col];
+    };
+#pragma unroll
+    for (int t = 0; t < REACH; t++) {
+#pragma unroll
+        for (int s = 0; s < BEYOND; s++) {
+            const int row = DEFINITE ? (UPPER ? BEYOND + s - t : t - s) : BEYOND - REACH + t - s;
+            const int col = DEFINITE && UPPER ? t : s;
+            state.a[t][s] = 0;
+            if (t >= args.n || s >= args.n || !State::has(t, s)) continue;
+            if (TRIDIAGONAL)
+                state.a[t][s] = number(1 + s, args.operand[1 + s], 0, 0);
+            else if (row >= 0 && row < DIAGONALS)
+                state.a[t][s] = number(0, args.operand[SMM_A], row, col);
+        }
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++)
+            state.y[t][c] =
+                t < args.n && column + c < args.k ? number(PLACE_B, args.operand[SMM_B], t, column + c) : T(0);
+    }
+    return state;
+}
+
+/* Steps begin to begin + count - 1, of a tile. `keep`: what they give takes the place of what they took. */
+__device__ inline void forward(const Own &own, State &state, long long begin, int count, bool keep, int &info) {
+    T next[TAKEN];
+    own.read(next, 0);
+#pragma unroll 1
+    for (int slot = 0; slot < count; slot++) {
+        T numbers[TAKEN];
+#pragma unroll
+        for (int which = 0; which < TAKEN; which++) numbers[which] = next[which];
+        own.read(next, least(slot + 1, ROWS - 1));
+        advance(state, numbers, static_cast<int>(begin) + slot, info);
+        if (keep) own.write(numbers, slot);
+    }
+}
+
+/* From what those steps gave their rows of X, and behind these the next REACH ones. */
+__device__ inline void backward(const Own &own, Solution &solution, long long after, int count, bool bad) {
+#pragma unroll
+    for (int t = 0; t < REACH; t++)
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++)
+            if (count == ROWS) own.at(DIAGONALS + c, own.thread)[ROWS + t] = bad ? not_a_number() : solution.x[t][c];
+    T next[TAKEN];
+    own.read(next, count - 1);
+#pragma unroll 1
+    for (int slot = count - 1; slot >= 0; slot--) {
+        T numbers[TAKEN];
+#pragma unroll
+        for (int which = 0; which < TAKEN; which++) numbers[which] = next[which];
+        own.read(next, most(slot - 1, 0));
+        substitute(solution, numbers, after + (count - 1 - slot));
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++)
+            own.at(DIAGONALS + c, own.thread)[slot] = bad ? not_a_number() : numbers[DIAGONALS + c];
+    }
+}
+
+/* Columns of X. Returns info. `room`: the thread's own, whose numbers are `apart`.
+ *
+ * Visits go to the last tile and back. */
+__device__ inline int solve(const smm_cuda_args &args, const Own &own, long long column, T *room, long long apart) {
+    constexpr int NUMBERS = State::count();
+    const long long last = (args.n - 1) / ROWS;
+    State state = first_rows(args, own, column);
+    Solution solution = {};
+    int info = 0;
+#pragma unroll 1
+    for (long long visit = 0; visit <= 2 * last; visit++) {
+        const long long tile = visit < last ? visit : 2 * last - visit, begin = tile * ROWS;
+        const int steps = tile == last ? static_cast<int>(args.n - begin) : ROWS;
+        T *const noted = room + tile * NUMBERS * apart;
+        if (visit < last) state.for_all([&](int i, T x) { noted[i * apart] = x; });
+        if (visit > last) state.for_all([&](int i, T &x) { x = noted[i * apart]; });
+        stage(args, own, begin, column);
+        forward(own, state, begin, steps, visit >= last, info);
+        if (visit < last) continue;
+        backward(own, solution, args.n - begin - steps, steps, info != 0);
+        unstage(args, own, begin, tile ? REACH : 0, tile < last ? ROWS + REACH : steps, column);
+    }
+    return info;
+}
+
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) char shared[];
+    Own own(shared);
+    const long long all = static_cast<long long>(gridDim.x) * THREADS;
+    const long long apart = all < args.batch ? all : args.batch; /* threads with a system of their own */
+    const long long me = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    T *const room = static_cast<T *>(args.room) + (me < apart ? me : apart - 1);
+#pragma unroll 1
+    for (long long begin = me - own.thread; begin < args.batch; begin += all) {
+        const long long q = own.take(args, begin);
+        int info = 0;
+#pragma unroll 1
+        for (long long column = 0; column < args.k; column += COLUMNS) info = solve(args, own, column, room, apart);
+        if (own.thread < own.count && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, q, 1) = info;
+    }
+}

@@ -1,0 +1,99 @@
+"""Functions of matrices of few diagonals, whose arrays are on the emulated GPU: results and errors are those
+of the host, from one system to several tiles of one."""
+
+import os
+
+import numpy as np
+
+import smallmm
+from smallmm import _core, cuda
+
+
+def same(function, *arrays, **options):
+    x = function(*map(cuda.to_device, arrays), **options)
+    assert isinstance(x, cuda.DeviceArray)
+    np.testing.assert_array_equal(cuda.to_host(x), function(*arrays, **options))
+
+
+def message(function, *arrays, **options):
+    try:
+        function(*arrays, **options)
+    except Exception as error:
+        return type(error), str(error)
+    raise AssertionError("nothing was raised")
+
+
+def main():
+    cuda.device_name()
+    _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
+    rng = np.random.default_rng(0)
+    n = 40
+    dl, d, du = (rng.standard_normal((7, size)) for size in (n - 1, n, n - 1))
+    ab, b = rng.standard_normal((7, 3, n)), rng.standard_normal((7, n, 1))
+    definite = ab + 9 * np.array([[1], [0], [0]])
+
+    def banded(ab, b, **options):
+        return smallmm.solve_banded((1, 1), ab, b, **options)
+
+    same(smallmm.solve_tridiagonal, dl, d, du, b)
+    same(smallmm.solve_tridiagonal, dl, d, du, b, pivot=False)
+    same(smallmm.solve_tridiagonal, dl[0], d[0], du[0], b[0, :, 0])
+    same(smallmm.solve_tridiagonal, dl[0], d, du, b[0])
+    same(smallmm.solve_tridiagonal, dl[:, :0], d[:, :1], du[:, :0], b[:, :1])
+    same(smallmm.solve_tridiagonal, *(x.astype(np.float32) for x in (dl, d, du, b)))
+    same(banded, ab, b)
+    same(smallmm.solveh_banded, definite, b, lower=True)
+    for function, *arrays in (
+        (smallmm.solve_tridiagonal, dl[:, :0], d[:, :0], du[:, :0], b[:, :0]),
+        (smallmm.solve_tridiagonal, dl[:0], d[:0], du[:0], b[:0]),
+        (banded, ab[..., :0], b[:, :0]),
+    ):
+        assert cuda.to_host(function(*map(cuda.to_device, arrays))).shape == arrays[-1].shape
+
+    # errors are the host's; a bad matrix is NaN, and no other
+    bad = ab.copy()
+    bad[3] = 0
+    assert message(banded, *map(cuda.to_device, (bad, b))) == message(banded, bad, b)
+    wrong = (d, d, du, b)
+    words = message(smallmm.solve_tridiagonal, *map(cuda.to_device, wrong))
+    assert words == message(smallmm.solve_tridiagonal, *wrong)
+    kind, words = message(smallmm.solve_tridiagonal, *map(cuda.to_device, (dl, d, du)), b)
+    assert kind is TypeError, kind
+    assert "b is a numpy.ndarray on the host but dl is" in words, words
+
+    # X may take the place of B, but not of diagonals
+    for function, *arrays in ((banded, ab, b), (banded, ab[..., :3], np.repeat(b[:, :3], 3, -1))):
+        expected = function(*arrays)
+        for place in range(2):
+            moved = [*map(cuda.to_device, arrays)]
+            if moved[place].shape == expected.shape:
+                assert function(*moved, out=moved[place]) is moved[place]
+                np.testing.assert_array_equal(cuda.to_host(moved[place]), expected)
+
+    # how many diagonals are below the main one may be each matrix's own; no sense is no crash
+    lower = np.array([0, 1, 2, 1, -1, 3, 0], np.int32)
+    results = np.zeros(b.shape), np.zeros(7, np.int32)
+    held = [cuda.to_device(x) for x in (ab, lower, b, *results)]
+    assert _core.device_run(_core.solve_banded, 0, *held)
+    x, info = map(cuda.to_host, held[3:])
+    assert info.tolist() == [0, 0, 0, 0, -1, -1, 0]
+    assert np.isnan(x[4:6]).all()
+    np.testing.assert_array_equal(x[2], smallmm.solve_banded((2, 0), ab[2], b[2]))
+
+    plan = smallmm.explain("solve_banded", (1, 1), *map(cuda.to_device, (ab, b)))
+    on_host = smallmm.explain("solve_banded", (1, 1), ab, b)
+    assert plan.kernel == "smm_banded_tiles_f64_sm90", plan.kernel
+    assert (plan.matrices, plan.flops, plan.bytes) == (7, on_host.flops, on_host.bytes)
+    found = cuda.offload(smallmm.solve_tridiagonal, dl, d, du, b, block=1000)
+    np.testing.assert_array_equal(found, smallmm.solve_tridiagonal(dl, d, du, b))
+    found = cuda.offload(smallmm.solve_banded, (1, 1), ab, b, block=1000)
+    np.testing.assert_array_equal(found, banded(ab, b))
+
+    held = [cuda.to_device(x) for x in (dl, d, du, b)]
+    os.environ["EMULATED_MEMORY"] = "1"  # what long systems need beside their operands is not to be had
+    kind, words = message(smallmm.solve_tridiagonal, *held, out=held[-1])
+    assert kind is MemoryError, (kind, words)
+
+
+if __name__ == "__main__":
+    main()
