@@ -1,0 +1,274 @@
+/* steps.cuh: the operations that programs have: step_<operation> for a matrix, by its LANES threads, in the order of
+ * operations of csrc/reference, which all kernels follow. Operands are views, in the order of ops.def; `scratch` has
+ * the elements that _program_texts.py says. All threads come to every MEET, whatever their matrices are like. */
+
+template <class X_, int ROW, int COL> struct View {
+    typedef X_ X;
+    X *first;
+    X &operator()(int i, int j = 0) const { return first[i * ROW + j * COL]; }
+};
+struct Missing {}; /* an operand that the step does not have */
+
+inline double multiply_add(double x, double y, double z) { return __fma_rn(x, y, z); }
+inline float multiply_add(float x, float y, float z) { return __fmaf_rn(x, y, z); }
+inline double not_a_number(double) { return __longlong_as_double(0x7ff8000000000000); }
+inline float not_a_number(float) { return __uint_as_float(0x7fc00000); }
+
+template <class X> inline bool is_normal(X x) {
+    const X a = fabs(x);
+    return a >= (sizeof(X) == 8 ? X(0x1p-1022) : X(0x1p-126)) && !isinf(a);
+}
+/* x / p, r being 1 / p: by the reciprocal where it is as exact as numbers are. */
+template <class X> inline X quotient(X x, X p, X r) { return is_normal(r) ? x * r : x / p; }
+
+template <int ROW, int COL> inline void put_info(View<int, ROW, COL> info, int lane, int value) {
+    if (lane == 0) info(0) = value;
+}
+inline void put_info(Missing, int, int) {}
+
+template <int ROWS, int COLS, class To> inline void fill(To to, int lane, typename To::X x) {
+#pragma unroll INNER
+    for (int e = lane; e < ROWS * COLS; e += LANES) to(e / COLS, e % COLS) = x;
+}
+template <int ROWS, int COLS, class To, class From> inline void copy_matrix(To to, From from, int lane) {
+#pragma unroll INNER
+    for (int e = lane; e < ROWS * COLS; e += LANES) to(e / COLS, e % COLS) = from(e / COLS, e % COLS);
+}
+
+/* --- products --- */
+
+/* A tile of ROWS x COLS elements of C = A B from (i, j) on. */
+template <int M, int N, int K, int ROWS, int COLS, class A, class B, class C>
+inline void product_tile(A a, B b, C c, int i, int j) {
+    typedef typename C::X X;
+    X sum[ROWS][COLS];
+#pragma unroll INNER
+    for (int k = 0; k < K; k++) {
+        X x[ROWS], y[COLS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) x[r] = a(M % ROWS && i + r >= M ? M - 1 : i + r, k);
+#pragma unroll
+        for (int s = 0; s < COLS; s++) y[s] = b(k, N % COLS && j + s >= N ? N - 1 : j + s);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int s = 0; s < COLS; s++) sum[r][s] = k ? multiply_add(x[r], y[s], sum[r][s]) : x[r] * y[s];
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int s = 0; s < COLS; s++)
+            if ((M % ROWS == 0 || i + r < M) && (N % COLS == 0 || j + s < N)) c(i + r, j + s) = sum[r][s];
+}
+
+/* --- triangular systems --- */
+
+/* X becomes the solution of A X = X, A lower or upper triangular of order N, X of K columns. */
+template <int N, int K, bool UPPER, bool UNIT, class A, class To> inline void substitute(A a, To x, int lane) {
+    typedef typename To::X X;
+    if constexpr (K >= LANES) { /* columns do not know of each other */
+#pragma unroll UNROLL
+        for (int c = lane; c < K; c += LANES) {
+#pragma unroll UNROLL
+            for (int step = 0; step < N; step++) {
+                const int j = UPPER ? N - 1 - step : step;
+                const X y = UNIT ? x(j, c) : quotient<X>(x(j, c), a(j, j), 1 / a(j, j));
+                x(j, c) = y;
+#pragma unroll INNER
+                for (int i = UPPER ? 0 : j + 1; i < (UPPER ? j : N); i++) x(i, c) = multiply_add(-a(i, j), y, x(i, c));
+            }
+        }
+        MEET();
+    } else {
+#pragma unroll 1
+        for (int step = 0; step < N; step++) {
+            const int j = UPPER ? N - 1 - step : step;
+            if (!UNIT && lane < K) x(j, lane) = quotient<X>(x(j, lane), a(j, j), 1 / a(j, j));
+            MEET();
+#pragma unroll 2
+            for (int e = lane; e < N * K; e += LANES) {
+                const int i = e / K, c = e % K;
+                if (UPPER ? i < j : i > j) x(i, c) = multiply_add(-a(i, j), x(j, c), x(i, c));
+            }
+            MEET();
+        }
+    }
+}
+
+/* The first zero of the diagonal, from 1; or 0. */
+template <int N, class A> inline int zero_of(A a) {
+    int zero = 0;
+#pragma unroll INNER
+    for (int j = N - 1; j >= 0; j--)
+        if (a(j, j) == 0) zero = j + 1;
+    return zero;
+}
+
+template <class X, int ROW, int COL> inline View<X, COL, ROW> transposed(View<X, ROW, COL> x) { return {x.first}; }
+
+enum { UPPER_FORM = 1, UNIT_FORM = 2, TRANSPOSED_FORM = 4 };
+
+template <int FORM, int M, int N, int K, class A, class B, class To, class Info, class Scratch>
+inline void step_solve_triangular(A a, B b, To x, Info info, Scratch, int lane) {
+    constexpr bool UNIT = FORM & UNIT_FORM;
+    const int zero = UNIT ? 0 : zero_of<N>(a);
+    copy_matrix<N, K>(x, b, lane);
+    MEET();
+    substitute<N, K, bool(FORM & UPPER_FORM), UNIT>(a, x, lane);
+    if (zero) fill<N, K>(x, lane, not_a_number(typename To::X()));
+    put_info(info, lane, zero);
+}
+
+/* L L^T X = X, L the lower triangle, or the transpose of an upper one. */
+template <int N, int K, class L, class To> inline void solve_from_cholesky(L l, To x, int lane) {
+    substitute<N, K, false, false>(l, x, lane);
+    substitute<N, K, true, false>(transposed(l), x, lane);
+}
+
+template <bool TRANSPOSED, class A> inline auto transposed_if(A a) {
+    if constexpr (TRANSPOSED)
+        return transposed(a);
+    else
+        return a;
+}
+
+template <int FORM, int M, int N, int K, class A, class B, class To, class Info, class Scratch>
+inline void step_cho_solve(A a, B b, To x, Info info, Scratch, int lane) {
+    const int zero = zero_of<N>(a);
+    copy_matrix<N, K>(x, b, lane);
+    MEET();
+    solve_from_cholesky<N, K>(transposed_if<bool(FORM & UPPER_FORM)>(a), x, lane);
+    if (zero) fill<N, K>(x, lane, not_a_number(typename To::X()));
+    put_info(info, lane, zero);
+}
+
+/* --- Cholesky --- */
+
+/* L of the lower triangle of A; the step (from 1) whose pivot is not positive, after which L means nothing, or 0. Each
+ * thread has whole rows. */
+template <int N, class A, class L> inline int cholesky(A a, L l, int lane) {
+    typedef typename L::X X;
+    int info = 0;
+#pragma unroll INNER
+    for (int e = lane; e < N * N; e += LANES) l(e / N, e % N) = e / N >= e % N ? a(e / N, e % N) : X(0);
+    MEET();
+#pragma unroll UNROLL
+    for (int j = 0; j < N; j++) {
+        const X pivot = l(j, j);
+        if (!(pivot > 0) && !info) info = j + 1;
+        const X diagonal = root(pivot), r = 1 / diagonal;
+        MEET();
+#pragma unroll UNROLL
+        for (int i = lane; i < N; i += LANES)
+            if (i >= j) l(i, j) = i == j ? diagonal : l(i, j) * r;
+        MEET();
+#pragma unroll UNROLL
+        for (int i = lane; i < N; i += LANES)
+#pragma unroll INNER
+            for (int k = j + 1; k <= i; k++) l(i, k) = multiply_add(-l(i, j), l(k, j), l(i, k));
+        MEET();
+    }
+    return info;
+}
+
+template <int FORM, int M, int N, int K, class A, class To, class Info, class Scratch>
+inline void step_cholesky(A a, To l, Info info, Scratch, int lane) {
+    constexpr bool UPPER = FORM & UPPER_FORM;
+    const int failed = cholesky<N>(transposed_if<UPPER>(a), transposed_if<UPPER>(l), lane);
+    if (failed) fill<N, N>(l, lane, not_a_number(typename To::X()));
+    put_info(info, lane, failed);
+}
+
+template <int FORM, int M, int N, int K, class A, class B, class To, class Info, class X>
+inline void step_solve_pos(A a, B b, To x, Info info, X *scratch, int lane) {
+    const View<X, N, 1> l = {scratch};
+    copy_matrix<N, K>(x, b, lane);
+    const int failed = cholesky<N>(transposed_if<bool(FORM & UPPER_FORM)>(a), l, lane);
+    solve_from_cholesky<N, K>(l, x, lane);
+    if (failed) fill<N, K>(x, lane, not_a_number(X()));
+    put_info(info, lane, failed);
+}
+
+/* --- LU --- */
+
+/* Exchange rows k and p >= k of N; p is not known when the text is compiled, but of registers each has its name. */
+template <int N, int COLS, class A> inline void exchange_rows(A a, int k, int p, int lane) {
+    typedef typename A::X X;
+    if constexpr (LANES == 1) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            if (i <= k) continue;
+#pragma unroll
+            for (int j = 0; j < COLS; j++) {
+                const X x = a(k, j), y = a(i, j);
+                a(k, j) = i == p ? y : x;
+                a(i, j) = i == p ? x : y;
+            }
+        }
+    } else {
+#pragma unroll 1
+        for (int j = lane; j < COLS; j += LANES) {
+            const X x = a(k, j);
+            a(k, j) = a(p, j);
+            a(p, j) = x;
+        }
+    }
+}
+
+struct Factors {
+    int info;      /* the first step, from 1, whose pivot is zero or infinite */
+    bool singular; /* a pivot is zero, all before are finite */
+};
+
+/* P A = L U in place, by partial pivoting; exchange(k, p) is told of every step, of p = k, too. A zero pivot ends it.
+ * Each thread has whole rows, and looks for the pivot itself. */
+template <int N, class A, class Exchange> inline Factors factor(A a, int lane, Exchange exchange) {
+    typedef typename A::X X;
+    Factors f = {0, false};
+    bool zero = false, finite = true;
+#pragma unroll UNROLL
+    for (int k = 0; k < N; k++) {
+        int p = k;
+        X pivot = a(k, k);
+#pragma unroll INNER
+        for (int i = k + 1; i < N; i++) {
+            const X x = a(i, k);
+            const bool larger = fabs(x) > fabs(pivot);
+            pivot = larger ? x : pivot;
+            p = larger ? i : p;
+        }
+        if (zero) p = k;
+        zero |= pivot == 0;
+        if (!f.info && (zero || isinf(pivot))) f.info = k + 1;
+        finite &= zero || isfinite(pivot);
+        MEET();
+        exchange_rows<N, N>(a, k, p, lane);
+        exchange(k, p);
+        MEET();
+        const X r = 1 / pivot;
+#pragma unroll UNROLL
+        for (int i = lane; i < N; i += LANES) {
+            if (i <= k || zero) continue;
+            const X l = quotient(a(i, k), pivot, r);
+            a(i, k) = l;
+#pragma unroll INNER
+            for (int j = k + 1; j < N; j++) a(i, j) = multiply_add(-l, a(k, j), a(i, j));
+        }
+        MEET();
+    }
+    f.singular = zero && finite;
+    return f;
+}
+
+template <int FORM, int M, int N, int K, class A, class B, class To, class Info, class X>
+inline void step_solve(A a, B b, To x, Info info, X *scratch, int lane) {
+    const View<X, N, 1> lu = {scratch};
+    copy_matrix<N, N>(lu, a, lane);
+    copy_matrix<N, K>(x, b, lane);
+    MEET();
+    const Factors f = factor<N>(lu, lane, [&](int k, int p) { exchange_rows<N, K>(x, k, p, lane); });
+    substitute<N, K, false, true>(lu, x, lane);
+    substitute<N, K, true, false>(lu, x, lane);
+    if (f.info) fill<N, K>(x, lane, not_a_number(X()));
+    put_info(info, lane, f.info);
+}
