@@ -124,7 +124,7 @@ class _Compiler:
                 self.places[value] = self._new(CONSTANT, 0, array), 0
             else:
                 size = prod(value.shape) * value.dtype.itemsize
-                self.places[value] = self._new(TEMPORARY, (size + 7) // 8 * 8), 0
+                self.places[value] = self._new(TEMPORARY, size), 0
         return self.places[value]
 
     def _seen(self, view: View) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:

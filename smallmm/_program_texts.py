@@ -35,6 +35,11 @@ _SCRATCH: dict[str, Callable[[int, int], int]] = {
     "CHOLESKY": lambda n, k: 0,
     "SOLVE_POS": lambda n, k: n * n,
     "SOLVE": lambda n, k: n * n,
+    "LU": lambda n, k: 0,
+    "LU_SOLVE": lambda n, k: 0,
+    "DET": lambda n, k: n * n,
+    "SLOGDET": lambda n, k: n * n,
+    "INV": lambda n, k: n * (n + 1),  # and its pivots
 }
 
 # Registers that values may take, and operations that may be written out, of a kernel whose threads have a
@@ -107,11 +112,20 @@ class _Writer:
         sizes = {x.count for x in self.values if x.kind != CONSTANT}
         if sizes == {1} and lanes in (0, 1):
             return self._of_numbers()
-        tried = LANES if lanes == 0 else (lanes,)
+        tried = (lanes,) if lanes else LANES if self._fits_registers() else LANES[1:]
         found = [x for x in map(self._of_matrices, tried) if x is not None]
         if not found:
             raise NotFused("the values of a matrix need more shared memory than a block has")
         return min(found, key=lambda x: x[0])[1]
+
+    def _fits_registers(self) -> bool:
+        steps = self._steps(1)
+        words = {i: -(-x.count * x.dtype.itemsize // 4) for i, x in enumerate(self.values)}
+        alive = self._lives(steps)
+        return (
+            _peak(alive, words, steps, 4) <= _MOST_WORDS
+            and sum(x.operations for x in steps) <= _MOST_OPERATIONS
+        )
 
     # --- steps ---
 
@@ -328,17 +342,13 @@ class _Writer:
         """The kernel with so many threads of each matrix, and what it seems to cost; None: it cannot be."""
         steps = self._steps(lanes)
         loaded = [i for i in self.inputs if i not in self.ones]
-        alive = self._lives(steps, loaded)
         operations = sum(x.operations for x in steps)
         if lanes == 1:
-            words = _peak(alive, {i: -(-x.count * x.dtype.itemsize // 4) for i, x in enumerate(self.values)}, steps, 4)
-            if words > _MOST_WORDS or operations > _MOST_OPERATIONS:
-                return None
             at, end = _one_after_another({i: self._bytes(i) for i in loaded})
             out, end_of_outputs = _one_after_another({i: self._bytes(i) for i in self.outputs})
             at, pitch = {**at, **out}, _pitch(max(end, end_of_outputs))
         else:
-            at, end = _placed(alive, {i: self._bytes(i) for i in range(len(self.values))}, steps)
+            at, end = _placed(self._lives(steps), {i: self._bytes(i) for i in range(len(self.values))}, steps)
             pitch = _pitch(end)
         shared_by_all, ones_end = _one_after_another({i: self._bytes(i) for i in self.ones})
         warp = pitch * (WARP // lanes)
@@ -353,7 +363,7 @@ class _Writer:
     def _bytes(self, i: int) -> int:
         return -(-self.values[i].count * self.values[i].dtype.itemsize // VECTOR) * VECTOR
 
-    def _lives(self, steps: list[_Step], loaded: list[int]) -> dict[int, tuple[int, int]]:
+    def _lives(self, steps: list[_Step]) -> dict[int, tuple[int, int]]:
         """The first and last step of values that a matrix has for itself."""
         alive: dict[int, tuple[int, int]] = {}
         for number, step in enumerate(steps):
@@ -361,7 +371,7 @@ class _Writer:
                 if self.values[i].kind != CONSTANT and i not in self.ones:
                     first, _ = alive.get(i, (number, number))
                     alive[i] = first, number
-        for i in loaded:
+        for i in (i for i in self.inputs if i not in self.ones):
             alive[i] = -1, alive.get(i, (-1, -1))[1]
         for i in self.outputs:
             alive[i] = alive.get(i, (len(steps), 0))[0], len(steps)

@@ -14,6 +14,12 @@ inline float multiply_add(float x, float y, float z) { return __fmaf_rn(x, y, z)
 inline double not_a_number(double) { return __longlong_as_double(0x7ff8000000000000); }
 inline float not_a_number(float) { return __uint_as_float(0x7fc00000); }
 
+inline double product(double x, double y) { return __dmul_rn(x, y); }
+inline float product(float x, float y) { return __fmul_rn(x, y); }
+
+#include "determinant.cuh"
+#include "../inverse.h"
+
 template <class X> inline bool is_normal(X x) {
     const X a = fabs(x);
     return a >= (sizeof(X) == 8 ? X(0x1p-1022) : X(0x1p-126)) && !isinf(a);
@@ -271,4 +277,179 @@ inline void step_solve(A a, B b, To x, Info info, X *scratch, int lane) {
     substitute<N, K, true, false>(lu, x, lane);
     if (f.info) fill<N, K>(x, lane, not_a_number(X()));
     put_info(info, lane, f.info);
+}
+
+template <int FORM, int M, int N, int K, class A, class To, class Pivots, class Info, class Scratch>
+inline void step_lu(A a, To lu, Pivots pivots, Info info, Scratch, int lane) {
+    copy_matrix<N, N>(lu, a, lane);
+    MEET();
+    const Factors f = factor<N>(lu, lane, [&](int k, int p) {
+        if (lane == 0) pivots(k) = p;
+    });
+    if (f.info) {
+        fill<N, N>(lu, lane, not_a_number(typename To::X()));
+#pragma unroll INNER
+        for (int i = 0; i < N; i++)
+            if (lane == 0 && i + 1 >= f.info) pivots(i) = i;
+    }
+    put_info(info, lane, f.info);
+}
+
+template <int FORM, int M, int N, int K, class A, class Pivots, class B, class To, class Info, class Scratch>
+inline void step_lu_solve(A lu, Pivots pivots, B b, To x, Info info, Scratch, int lane) {
+    constexpr bool TRANSPOSED = FORM & TRANSPOSED_FORM;
+    int zero = 0, wrong = 0; /* a pivot that is no row, or one above, exchanges nothing */
+#pragma unroll INNER
+    for (int i = N - 1; i >= 0; i--) {
+        if (pivots(i) < i || pivots(i) >= N) wrong = -(i + 1);
+        if (lu(i, i) == 0) zero = i + 1;
+    }
+    const int failed = wrong ? wrong : zero;
+    const auto exchange = [&](int i) {
+        const int p = pivots(i);
+        exchange_rows<N, K>(x, i, p < i || p >= N ? i : p, lane);
+    };
+    copy_matrix<N, K>(x, b, lane);
+    MEET();
+    if constexpr (TRANSPOSED) {
+        substitute<N, K, false, false>(transposed(lu), x, lane);
+        substitute<N, K, true, true>(transposed(lu), x, lane);
+#pragma unroll UNROLL
+        for (int i = N - 1; i >= 0; i--) exchange(i);
+    } else {
+#pragma unroll UNROLL
+        for (int i = 0; i < N; i++) exchange(i);
+        MEET();
+        substitute<N, K, false, true>(lu, x, lane);
+        substitute<N, K, true, false>(lu, x, lane);
+    }
+    MEET();
+    if (failed) fill<N, K>(x, lane, not_a_number(typename To::X()));
+    put_info(info, lane, failed);
+}
+
+/* --- determinants --- */
+
+/* Each thread multiplies by itself. */
+template <int N, class A, class X>
+inline Determinant<X> determinant_of(A a, X *scratch, int lane, int &info) {
+    const View<X, N, 1> lu = {scratch};
+    unsigned exchanged = 0;
+    copy_matrix<N, N>(lu, a, lane);
+    MEET();
+    const Factors f = factor<N>(lu, lane, [&](int k, int p) { exchanged |= unsigned(p != k) << k; });
+    Determinant<X> determinant;
+#pragma unroll UNROLL
+    for (int i = 0; i < N; i++) determinant.multiply(exchanged >> i & 1 ? -lu(i, i) : lu(i, i));
+    if (!determinant.safe())
+#pragma unroll UNROLL
+        for (int i = 0; i < N; i++) determinant.multiply_scaled(exchanged >> i & 1 ? -lu(i, i) : lu(i, i));
+    determinant.singular = f.singular;
+    info = f.info;
+    return determinant;
+}
+
+template <int FORM, int M, int N, int K, class A, class Det, class Info, class X>
+inline void step_det(A a, Det det, Info info, X *scratch, int lane) {
+    int failed;
+    const Determinant<X> determinant = determinant_of<N>(a, scratch, lane, failed);
+    if (lane == 0) det(0) = determinant.value();
+    put_info(info, lane, failed);
+}
+
+template <int FORM, int M, int N, int K, class A, class Sign, class Log, class Info, class X>
+inline void step_slogdet(A a, Sign sign, Log log_magnitude, Info info, X *scratch, int lane) {
+    int failed;
+    const Determinant<X> determinant = determinant_of<N>(a, scratch, lane, failed);
+    if (lane == 0) sign(0) = determinant.sign(), log_magnitude(0) = determinant.log_magnitude();
+    put_info(info, lane, failed);
+}
+
+/* --- the inverse --- */
+
+/* Gauss-Jordan elimination in place, from order 4 on of the transpose (inverse.h); scratch also has the pivots. A zero
+ * pivot is taken to be as small as rounding errors are. Where the result may be that of a singular matrix, LU says. */
+template <int FORM, int M, int N, int K, class A, class To, class Info, class X>
+inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
+    constexpr bool DIRECT = N <= SMM_INV_DIRECT;
+    constexpr X DOUBTFUL = SMM_DOUBTFUL(X), LEAST_SQUARES = SMM_LEAST_SQUARES(X);
+    const View<X, N, 1> work = {scratch};
+    X *const pivots = scratch + N * N;
+    copy_matrix<N, N>(work, transposed_if<!DIRECT>(a), lane);
+    MEET();
+    X size = 0, largest = 0;
+    bool doubt = false;
+#pragma unroll UNROLL
+    for (int k = 0; k < N; k++) {
+        int p = k;
+        X pivot = work(k, k);
+#pragma unroll INNER
+        for (int i = k + 1; i < N; i++) {
+            const X x = work(i, k);
+            const bool larger = fabs(x) > fabs(pivot);
+            pivot = larger ? x : pivot;
+            p = larger ? i : p;
+        }
+        const X r = 1 / (pivot == 0 && !DIRECT ? X(size * X(SMM_ROUNDOFF(X))) : pivot);
+        doubt |= DIRECT ? !is_normal(r) : pivot == 0;
+        size = fmax(size, fabs(pivot));
+        if (lane == 0) pivots[k] = p;
+        MEET();
+        exchange_rows<N, N>(work, k, p, lane);
+        MEET();
+#pragma unroll UNROLL
+        for (int i = lane; i < N; i += LANES) {
+            if (i == k) continue;
+            const X f = work(i, k) * r;
+#pragma unroll INNER
+            for (int j = 0; j < N; j++) work(i, j) = multiply_add(-f, j == k ? X(1) : work(k, j), j == k ? X(0) : work(i, j));
+        }
+        MEET();
+#pragma unroll INNER
+        for (int j = lane; j < N; j += LANES) work(k, j) = (j == k ? X(1) : work(k, j)) * r;
+        MEET();
+    }
+    /* This is the inverse of P A: the inverse of A has its columns exchanged. Each thread has whole rows. */
+#pragma unroll UNROLL
+    for (int i = lane; i < N; i += LANES)
+#pragma unroll UNROLL
+        for (int k = N - 1; k >= 0; k--) {
+            const int p = static_cast<int>(pivots[k]);
+            if constexpr (LANES == 1) {
+#pragma unroll
+                for (int j = 0; j < N; j++) {
+                    if (j <= k) continue;
+                    const X x = work(i, k), y = work(i, j);
+                    work(i, k) = j == p ? y : x;
+                    work(i, j) = j == p ? x : y;
+                }
+            } else {
+                const X x = work(i, k);
+                work(i, k) = work(i, p);
+                work(i, p) = x;
+            }
+        }
+    MEET();
+    const bool overflows = !DIRECT && isinf(size);
+#pragma unroll INNER
+    for (int e = 0; e < N * N; e++) {
+        const X x = scratch[e];
+        doubt |= !DIRECT && (overflows || isnan(x));
+        largest = fmax(largest, fabs(x));
+    }
+    doubt |= !DIRECT && (N * largest * size >= DOUBTFUL || largest * largest <= LEAST_SQUARES);
+    MEET();
+    copy_matrix<N, N>(transposed_if<!DIRECT>(inverse), work, lane);
+    MEET();
+    int failed = 0;
+    bool any = doubt;
+    if constexpr (LANES > 1) any = __any_sync(~0u, doubt);
+    if (any) {
+        copy_matrix<N, N>(work, a, lane);
+        MEET();
+        const Factors f = factor<N>(work, lane, [](int, int) {});
+        if (doubt) failed = f.info;
+    }
+    if (failed || overflows) fill<N, N>(inverse, lane, not_a_number(X()));
+    put_info(info, lane, failed);
 }
