@@ -18,10 +18,10 @@ _MOST_DIMS = 8  # of a step's own stack
 
 
 class Description(NamedTuple):
-    """A program in the words of `_core.Program`: values as (kind, bytes of a matrix, array of a constant), steps
-    as (kind, function or operation, form, dtype, to, from, (m, n, k), outer extents, operands), where an operand
-    is (value, offset, row, column, outer strides) or None; inputs and outputs as (value, dtype, core shape, core
-    strides). Offsets and strides are bytes."""
+    """A program in the words of `_core.Program`: values as (kind, bytes of a matrix, array of a constant);
+    steps as (kind, function or operation, form, dtype, to, from, (m, n, k), outer extents, operands), where
+    an operand is (value, offset, row, column, outer strides) or None; inputs and outputs as (value, dtype,
+    core shape, core strides). Offsets and strides are bytes."""
 
     values: tuple[Any, ...]
     steps: tuple[Any, ...]
@@ -34,9 +34,7 @@ class NotCompiled(Exception):
     """The record has what the core does not run; it is run step by step."""
 
 
-def compiled(
-    record: Record, results: list[Any], layouts: list[tuple[int, ...]], columns: int
-) -> Description:
+def compiled(record: Record, results: list[Any], layouts: list[tuple[int, ...]], columns: int) -> Description:
     """The program.
 
     results: symbols. layouts: the strides of the core dimensions of each input. columns: of info, 0 if no

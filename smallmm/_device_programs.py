@@ -1,5 +1,5 @@
-"""Fused functions on arrays of a CUDA device: one kernel runs all steps. Here is which kernel takes arrays that
-lie so, and its launch; `_program_texts` writes the kernels."""
+"""Fused functions on arrays of a CUDA device: one kernel runs all steps. Here is which kernel takes arrays
+that lie so, and its launch; `_program_texts` writes the kernels."""
 
 import struct
 from math import prod
@@ -38,8 +38,9 @@ class DeviceProgram:
         _core.device_program(launches, library.stream(), labels, numbers, *arrays.values(), *outputs)
         return [library.finished(x) for x in outputs]
 
-    def explain(self, names: list[str], operands: list[Any]) -> Kernel:
-        """The kernel that `run` would launch."""
+    def explain(self, names: list[str], operands: list[Any]) -> dict[str, Any]:
+        """The kernel that `run` would launch, and what the program does with a matrix. `NotFused`: there is
+        no kernel."""
         arrays, numbers, launches = self._sorted(names, operands)
         _, library = _same_device(self.name, arrays)
         found: list[Kernel] = []
@@ -51,7 +52,16 @@ class DeviceProgram:
 
         labels = tuple(f"{self.name}: {name}" for name in arrays)
         _core.device_program(plan, library.stream(), labels, numbers, *arrays.values())
-        return found[0]
+        (kernel,) = found
+        on_host = _core.Program(*self.described)
+        on_host(*(np.zeros(shape, dtype) for _, dtype, shape, _ in self.described.inputs))
+        return {
+            **on_host.plan,
+            "kernels": (),
+            "tile": kernel.matrices,
+            "lanes": kernel.lanes,
+            "shared": kernel.shared,
+        }
 
     def _sorted(
         self, names: list[str], operands: list[Any]
@@ -90,9 +100,7 @@ class _Launches:
         taken = iter(layouts)
         cores = [len(shape) for _, _, shape, _ in described.inputs]
         given = [None if number else next(taken) for number in self.is_number]
-        stacks = [
-            () if x is None else x[1][: len(x[1]) - core] for x, core in zip(given, cores, strict=True)
-        ]
+        stacks = [() if x is None else x[1][: len(x[1]) - core] for x, core in zip(given, cores, strict=True)]
         batch = np.broadcast_shapes(*stacks)
         own = [
             (0,) * len(batch) if x is None else _strides_in(batch, x[1], x[2], core)
@@ -150,8 +158,7 @@ def _layout_of(given: Any, core: tuple[int, ...], batch: tuple[int, ...], steps:
         return Layout("number")
     _, shape, strides, at = given
     inner = tuple(
-        step if n > 1 else 0
-        for n, step in zip(core, strides[len(shape) - len(core) :], strict=True)
+        step if n > 1 else 0 for n, step in zip(core, strides[len(shape) - len(core) :], strict=True)
     )
     items = dense_strides((*batch, *core), np.dtype("i1"))
     expected = (*((step if n > 1 else 0) for n, step in zip((*batch, *core), items, strict=True)),)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._adapters import library_of, on_device
+from ._adapters import library_of, on_device, type_name
 from ._adapters.dask import is_lazy, lazily
 from ._arrays import as_numpy, without_labels
 from ._compile import NotCompiled, compiled, info_columns, needed_steps
@@ -163,7 +163,12 @@ class Fused:
         program, why = self._program_for(plan, operands)
         details: dict[str, Any] = {"tile": 0, "temporaries": 0, "flops": 0.0, "saved": 0.0, "kernels": ()}
         fused = program is not None
-        if fused and all(isinstance(x, np.ndarray) for x in operands):
+        if isinstance(program, DeviceProgram):
+            try:
+                details = program.explain(self._names, operands)
+            except NotFused as reason:
+                fused, why = False, str(reason)
+        elif fused and all(isinstance(x, np.ndarray) for x in operands):
             one = [
                 laid_out_like(np.zeros(x.shape[x.ndim - len(dims) :], x.dtype), x)
                 for x, dims in zip(operands, self._inputs, strict=True)
@@ -203,6 +208,8 @@ class Fused:
             details["flops"] * matrices,
             float(moved),
             details["saved"] * matrices,
+            details.get("lanes", 0),
+            details.get("shared", 0),
         )
 
     # --- recording ---
@@ -472,8 +479,17 @@ class Fused:
         self, plan: _Plan, operands: list[Any], batch: tuple[int, ...]
     ) -> tuple[list[Any], Any]:
         foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
-        xp = np if foreign is None else namespace_of(foreign)
+        try:
+            xp = np if foreign is None else namespace_of(foreign)
+        except TypeError:
+            raise NotImplementedError(
+                f"{self._name}: {plan.why_not_on_device or 'its steps run one after the other'}, and "
+                f"arrays of {type_name(foreign)} have no operations of their own for that"
+            ) from None
         if foreign is not None:
+            if on_device(foreign):
+                put = library_of(foreign).on(foreign, 0).asarray
+                operands = [put(x) if isinstance(x, np.ndarray) and not x.ndim else x for x in operands]
             for name, x in zip(self._names, operands, strict=True):
                 if isinstance(x, np.ndarray):
                     raise TypeError(
@@ -575,8 +591,9 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
     and sums are smallmm's own: errors of at most 3 ulp, and sums in a fixed order. The fused function does
     the operations of its steps.
 
-    The function is recorded once for each combination of core shapes, dtypes and keywords. On a CUDA device,
-    where PyTorch or JAX record derivatives, and beyond order 32, the steps run one after the other.
+    The function is recorded once for each combination of core shapes, dtypes and keywords. On a CUDA device
+    one kernel runs all steps. Where PyTorch or JAX record derivatives, beyond order 32, and where the kernel
+    has no such step, the steps run one after the other.
 
     Examples
     --------

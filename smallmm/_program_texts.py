@@ -1,19 +1,18 @@
-"""The texts of CUDA kernels for programs of fused functions: one kernel runs all steps. What the texts are made
-of is csrc/cuda/program.
+"""The texts of CUDA kernels for fused functions: one kernel runs all steps of a program. What the texts are
+made of is csrc/cuda/program.
 
-A program is described by `_compile.Description`, for inputs that are dense. How they really lie in memory is a
-`Layout` of each.
+A program is described by `_compile.Description`, for inputs that are dense. How they really lie in memory is
+a `Layout` of each.
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _core
-from ._compile import CALL, CONSTANT, CONVERT, INPUT, MAP, OUTPUT, TEMPORARY, Description
+from ._compile import CALL, CONSTANT, MAP, TEMPORARY, Description
 from ._record import BOOL, FLOATS, INT32
 
 LANES = (1, 2, 4, 8, 16, 32)
@@ -78,7 +77,7 @@ class Kernel(NamedTuple):
 class _Value(NamedTuple):
     kind: int
     dtype: np.dtype
-    count: int  # elements
+    size: int  # in elements
     array: Any
 
 
@@ -109,7 +108,7 @@ class _Writer:
         self.ones = [i for i, x in zip(self.inputs, layouts, strict=True) if x.kind in ("one", "number")]
 
     def kernel(self, lanes: int) -> Kernel:
-        sizes = {x.count for x in self.values if x.kind != CONSTANT}
+        sizes = {x.size for x in self.values if x.kind != CONSTANT}
         if sizes == {1} and lanes in (0, 1):
             return self._of_numbers()
         tried = (lanes,) if lanes else LANES if self._fits_registers() else LANES[1:]
@@ -120,7 +119,7 @@ class _Writer:
 
     def _fits_registers(self) -> bool:
         steps = self._steps(1)
-        words = {i: -(-x.count * x.dtype.itemsize // 4) for i, x in enumerate(self.values)}
+        words = {i: -(-x.size * x.dtype.itemsize // 4) for i, x in enumerate(self.values)}
         alive = self._lives(steps)
         return (
             _peak(alive, words, steps, 4) <= _MOST_WORDS
@@ -148,9 +147,7 @@ class _Writer:
             tuple(x // self.values[index].dtype.itemsize for x in (col, row, *outer))
             for index, _, row, col, outer in operands
         ]
-        places = [
-            self._place(x, _index("e", *_merged(extents, strides), i)) for i, x in enumerate(operands)
-        ]
+        places = [self._place(x, _index("e", *_merged(extents, strides), i)) for i, x in enumerate(operands)]
         arguments = ", ".join(places[1 : 1 + count])
         lines = [
             "#pragma unroll INNER",
@@ -178,6 +175,8 @@ class _Writer:
         if name not in _SCRATCH:
             raise NotFused(f"no kernel of a program has {name.lower()}")
         m, n, k = sizes
+        if name != "MATMUL" and n > _core.limits["order"]:
+            raise NotFused("a matrix is larger than the kernels take")
         rows = _core.operations[name]
         views = []
         for x, (_, direction, _, element, _, _) in zip(operands, rows, strict=True):
@@ -215,7 +214,7 @@ class _Writer:
         self, sizes: Any, runs: int, views: list[str], operands: Any, uses: tuple[int, ...], lanes: int
     ) -> _Step:
         m, n, k = sizes
-        a, b, alpha, beta, c = views
+        a, b, *_, c = views
         if operands[2] is not None or operands[3] is not None:
             raise NotFused("no kernel of a program has alpha and beta")
         if k > _DEEP:
@@ -271,7 +270,7 @@ class _Writer:
                 continue
             kind = _TYPES[x.dtype]
             if lanes == 1:
-                lines.append(f"    {kind} v{i}[{x.count}];")
+                lines.append(f"    {kind} v{i}[{x.size}];")
             elif i in at:
                 lines.append(f"    {kind} *const v{i} = reinterpret_cast<{kind} *>(mine + {at[i]});")
         for number, step in enumerate(steps):
@@ -294,6 +293,12 @@ class _Writer:
         constness = "" if i in self.outputs else "const "
         return f"static_cast<{constness}{kind} *>(args.data[{(arrays + self.outputs).index(i)}])"
 
+    def _moved(self, word: str, i: int, at: int, aligned: bool) -> str:
+        """Load or store a warp's matrices of value i."""
+        x = self.values[i]
+        what = f"{_TYPES[x.dtype]}, {x.size}, {str(aligned).lower()}"
+        return f"{word}<{what}>(warp, {at}, {self._data(i)} + first * {x.size}, count);"
+
     def _number(self, i: int) -> str:
         numbers = [j for j, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "number"]
         return f"static_cast<{_TYPES[self.values[i].dtype]}>(args.number[{numbers.index(i)}])"
@@ -312,7 +317,9 @@ class _Writer:
         aligned = all(x.aligned for x in self.layouts if x.kind == "flat")
         width = VECTOR // largest if aligned else 1
         threads = 256
-        body = [f"const long long first = (static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) * {width};"]
+        body = [
+            f"const long long first = (static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) * {width};"
+        ]
         body += ["const long long count = args.batch - first;", "if (count <= 0) return;"]
         for i, layout in zip(self.inputs, self.layouts, strict=True):
             kind = _TYPES[self.values[i].dtype]
@@ -329,7 +336,10 @@ class _Writer:
                     body += [f"for (int u = 0; u < {width}; u++) v{i}[u] = {self._data(i)}[{at}];"]
         body += [f"{_TYPES[self.values[i].dtype]} v{i}[{width}];" for i in self.outputs]
         arguments = [f"v{i}" if i in self.ones else f"v{i} + u" for i in (*self.inputs, *self.outputs)]
-        body += ["#pragma unroll", f"for (int u = 0; u < {width}; u++) compute({', '.join(['nullptr', '0', *arguments])});"]
+        body += [
+            "#pragma unroll",
+            f"for (int u = 0; u < {width}; u++) compute({', '.join(['nullptr', '0', *arguments])});",
+        ]
         body += [f"store_numbers({self._data(i)} + first, v{i}, count);" for i in self.outputs]
         text = [
             *self._head(1, 16, threads),
@@ -361,7 +371,7 @@ class _Writer:
         return cost, kernel
 
     def _bytes(self, i: int) -> int:
-        return -(-self.values[i].count * self.values[i].dtype.itemsize // VECTOR) * VECTOR
+        return -(-self.values[i].size * self.values[i].dtype.itemsize // VECTOR) * VECTOR
 
     def _lives(self, steps: list[_Step]) -> dict[int, tuple[int, int]]:
         """The first and last step of values that a matrix has for itself."""
@@ -406,17 +416,21 @@ class _Writer:
             where = f"reinterpret_cast<{kind} *>"
             match layout.kind:
                 case "flat":
-                    aligned = str(layout.aligned).lower()
-                    body += [f"load<{kind}, {x.count}, {aligned}>(warp, {at[i]}, {self._data(i)} + first * {x.count}, count);"]
+                    body.append(self._moved("load", i, at[i], layout.aligned))
                 case "one":
-                    body += [f"for (int e = threadIdx.x; e < {x.count}; e += THREADS)"]
+                    body += [f"for (int e = threadIdx.x; e < {x.size}; e += THREADS)"]
                     body += [f"    {where}(shared + {shared_by_all[i]})[e] = {self._data(i)}[{element}];"]
                 case "number":
-                    body += [f"if (threadIdx.x == 0) *{where}(shared + {shared_by_all[i]}) = {self._number(i)};"]
+                    body += [
+                        f"if (threadIdx.x == 0) *{where}(shared + {shared_by_all[i]}) = {self._number(i)};"
+                    ]
                 case _:
                     matrix = "first + thread / LANES < args.batch ? first + thread / LANES : args.batch - 1"
-                    body += ["{", f"    const {kind} *const from = {self._data(i)} + {self._offset(i, matrix)};"]
-                    body += ["#pragma unroll 8", f"    for (int e = lane; e < {x.count}; e += LANES)"]
+                    body += [
+                        "{",
+                        f"    const {kind} *const from = {self._data(i)} + {self._offset(i, matrix)};",
+                    ]
+                    body += ["#pragma unroll 8", f"    for (int e = lane; e < {x.size}; e += LANES)"]
                     body += [f"        {where}(mine + {at[i]})[e] = from[{element}];", "}"]
         body += ["copies_done();", "__syncthreads();" if self.ones else "__syncwarp();"]
         arguments = ["mine", "lane"]
@@ -425,32 +439,36 @@ class _Writer:
             if i in self.ones:
                 arguments.append(f"reinterpret_cast<const {kind} *>(shared + {shared_by_all[i]})")
             elif lanes == 1:
-                body += [f"{kind} v{i}[{self.values[i].count}];", f"fetch<{self.values[i].count}>(v{i}, mine + {at[i]});"]
+                body += [
+                    f"{kind} v{i}[{self.values[i].size}];",
+                    f"fetch<{self.values[i].size}>(v{i}, mine + {at[i]});",
+                ]
                 arguments.append(f"v{i}")
             else:
                 arguments.append(f"reinterpret_cast<const {kind} *>(mine + {at[i]})")
         for i in self.outputs:
             kind = _TYPES[self.values[i].dtype]
             if lanes == 1:
-                body.append(f"{kind} v{i}[{self.values[i].count}];")
+                body.append(f"{kind} v{i}[{self.values[i].size}];")
                 arguments.append(f"v{i}")
             else:
                 arguments.append(f"reinterpret_cast<{kind} *>(mine + {at[i]})")
         body += [f"compute({', '.join(arguments)});", "__syncwarp();"]
         if lanes == 1:
-            body += [f"keep<{self.values[i].count}>(mine + {at[i]}, v{i});" for i in self.outputs]
+            body += [f"keep<{self.values[i].size}>(mine + {at[i]}, v{i});" for i in self.outputs]
             body += ["__syncwarp();"]
-        for i in self.outputs:
-            x = self.values[i]
-            body += [f"store<{_TYPES[x.dtype]}, {x.count}, true>(warp, {at[i]}, {self._data(i)} + first * {x.count}, count);"]
+        body += [self._moved("store", i, at[i], True) for i in self.outputs]
         text = [*self._head(lanes, pitch, threads), *self._function(steps, at, lanes), *_kernel_lines(body)]
         shared = ones_end + threads // lanes * pitch
         return Kernel("\n".join(text) + "\n", lanes, threads, threads // lanes, shared, self._strided())
 
 
 def _kernel_lines(body: list[str]) -> list[str]:
-    head = 'extern "C" __global__ void __launch_bounds__(THREADS) smm_program(const __grid_constant__ Arguments args) {'
-    return [head, *(x if x.startswith("#") else f"    {x}" for x in body), "}"]
+    head = [
+        'extern "C" __global__ void __launch_bounds__(THREADS)',
+        "smm_program(const __grid_constant__ Arguments args) {",
+    ]
+    return [*head, *(x if x.startswith("#") else f"    {x}" for x in body), "}"]
 
 
 def _values_of(program: Description) -> list[_Value]:
@@ -475,9 +493,9 @@ def _values_of(program: Description) -> list[_Value]:
     for i, (kind, size, array) in enumerate(program.values):
         dtype = dtypes.get(i, FLOATS[1])
         values.append(_Value(kind, dtype, counts.get(i, size // dtype.itemsize), array))
-    if sum(x.count for x in values if x.kind == CONSTANT) > _MOST_CONSTANTS:
+    if sum(x.size for x in values if x.kind == CONSTANT) > _MOST_CONSTANTS:
         raise NotFused("its constants are too many for a kernel")
-    if any(x.count == 0 for x in values if x.kind != TEMPORARY):
+    if any(x.size == 0 for x in values if x.kind != TEMPORARY):
         raise NotFused("an array has no elements in a matrix")
     return values
 
@@ -490,15 +508,13 @@ def _literal(x: Any) -> str:
     if isinstance(x, bool | int):
         return str(int(x))
     if x != x:
-        return "__builtin_nan(\"\")"
+        return '__builtin_nan("")'
     if x in (float("inf"), float("-inf")):
         return "-__builtin_inf()" if x < 0 else "__builtin_inf()"
     return x.hex()
 
 
-def _merged(
-    extents: tuple[int, ...], strides: list[tuple[int, ...]]
-) -> tuple[list[int], list[list[int]]]:
+def _merged(extents: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
     """Dimensions, innermost first, without those of length 1; merged where all operands step evenly."""
     sizes: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]
@@ -567,8 +583,8 @@ def _peak(alive: dict[int, tuple[int, int]], sizes: dict[int, int], steps: list[
 def _placed(
     alive: dict[int, tuple[int, int]], sizes: dict[int, int], steps: list[_Step]
 ) -> tuple[dict[int, int], int]:
-    """Offsets of values, and of the scratch of step s at key -1 - s, each in the first gap that is free as long
-    as it lives."""
+    """Offsets of values, and of the scratch of step s at key -1 - s, each in the first gap that is free as
+    long as it lives."""
     lives = {**alive, **{-1 - s: (s, s) for s, step in enumerate(steps) if step.scratch}}
     sizes = {**sizes, **{-1 - s: -(-x.scratch // VECTOR) * VECTOR for s, x in enumerate(steps)}}
     at: dict[int, int] = {}
