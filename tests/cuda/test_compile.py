@@ -117,13 +117,12 @@ PROGRAMS = {  # a chain, and how its inputs lie
 }
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name, arch, dtype):
+@pytest.mark.parametrize(("name", "arch"), zip(PROGRAMS, ARCHS, strict=True))
+def test_programs(name, arch):
     """One kernel of all steps: with a thread of each matrix, and with several."""
     shapes, kinds = PROGRAMS[name]
     function = getattr(smallmm, name.partition(",")[0])
-    operands = [np.ones(shape, dtype) for shape in shapes]
+    operands = [np.ones(shape) for shape in shapes]
     plan = function._plan(operands, {})
     strides = [dense_strides(x.shape, x.dtype) for x in operands]
     described = compiled(plan.record, plan.results, strides, sum(plan.columns))

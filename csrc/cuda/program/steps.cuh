@@ -331,8 +331,7 @@ inline void step_lu_solve(A lu, Pivots pivots, B b, To x, Info info, Scratch, in
 /* --- determinants --- */
 
 /* Each thread multiplies by itself. */
-template <int N, class A, class X>
-inline Determinant<X> determinant_of(A a, X *scratch, int lane, int &info) {
+template <int N, class A, class X> inline Determinant<X> determinant_of(A a, X *scratch, int lane, int &info) {
     const View<X, N, 1> lu = {scratch};
     unsigned exchanged = 0;
     copy_matrix<N, N>(lu, a, lane);
@@ -402,7 +401,8 @@ inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
             if (i == k) continue;
             const X f = work(i, k) * r;
 #pragma unroll INNER
-            for (int j = 0; j < N; j++) work(i, j) = multiply_add(-f, j == k ? X(1) : work(k, j), j == k ? X(0) : work(i, j));
+            for (int j = 0; j < N; j++)
+                work(i, j) = multiply_add(-f, j == k ? X(1) : work(k, j), j == k ? X(0) : work(i, j));
         }
         MEET();
 #pragma unroll INNER
