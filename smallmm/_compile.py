@@ -3,7 +3,7 @@ an offset and strides, in bytes, which NumPy computes on an array that has no me
 
 from collections import Counter
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,25 @@ _OPERATIONS = {name: i for i, name in enumerate(_core.operations)}
 _MOST_DIMS = 8  # of a step's own stack
 
 
+class Description(NamedTuple):
+    """A program in the words of `_core.Program`: values as (kind, bytes of a matrix, array of a constant);
+    steps as (kind, function or operation, form, dtype, to, from, (m, n, k), outer extents, operands), where
+    an operand is (value, offset, row, column, outer strides) or None; inputs and outputs as (value, dtype,
+    core shape, core strides). Offsets and strides are bytes."""
+
+    values: tuple[Any, ...]
+    steps: tuple[Any, ...]
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    constants: tuple[np.ndarray, ...]
+
+
 class NotCompiled(Exception):
     """The record has what the core does not run; it is run step by step."""
 
 
-def compiled(
-    record: Record, results: list[Any], layouts: list[tuple[int, ...]], columns: int
-) -> tuple[Any, list[int]]:
-    """The program, and how many columns of info each of `record.fallible()` has.
+def compiled(record: Record, results: list[Any], layouts: list[tuple[int, ...]], columns: int) -> Description:
+    """The program.
 
     results: symbols. layouts: the strides of the core dimensions of each input. columns: of info, 0 if no
     step can fail.
@@ -62,7 +73,7 @@ class _Compiler:
             self.layouts[value] = strides
             self.inputs.append((index, value.dtype, value.shape, strides))
 
-    def program(self, results: list[Any], columns: int) -> Any:
+    def program(self, results: list[Any], columns: int) -> Description:
         outputs = []
         views: Counter[Value] = Counter(x.view.value for x in results)
         copied = []
@@ -70,7 +81,7 @@ class _Compiler:
             value = x.view.value
             stored = BOOL if x.dtype == BOOL else value.dtype
             index = self._new(OUTPUT, 0)
-            strides = _dense_strides(x.shape, stored)
+            strides = dense_strides(x.shape, stored)
             outputs.append((index, stored, x.shape, strides))
             is_own = value.kind == "computed" and not x.view.operations and value.dtype == stored
             if is_own and views[value] == 1 and value not in self.places and not self._is_info(value):
@@ -90,7 +101,7 @@ class _Compiler:
         for x, index, strides in copied:
             self._copy(x.view, x.shape, index, strides, BOOL if x.dtype == BOOL else x.view.value.dtype)
         constants = tuple(array for _, _, array in self.values if array is not None)
-        return _core.Program(
+        return Description(
             tuple(self.values), tuple(self.steps), tuple(self.inputs), tuple(outputs), constants
         )
 
@@ -111,14 +122,14 @@ class _Compiler:
                 self.places[value] = self._new(CONSTANT, 0, array), 0
             else:
                 size = prod(value.shape) * value.dtype.itemsize
-                self.places[value] = self._new(TEMPORARY, (size + 7) // 8 * 8), 0
+                self.places[value] = self._new(TEMPORARY, size), 0
         return self.places[value]
 
     def _seen(self, view: View) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
         """Which value, the offset of the view, its shape and strides."""
         index, offset = self._place(view.value)
         value = view.value
-        strides = self.layouts.get(value) or _dense_strides(value.shape, value.dtype)
+        strides = self.layouts.get(value) or dense_strides(value.shape, value.dtype)
         if not view.operations:
             return index, offset, value.shape, strides
         whole = _without_memory(value.shape, strides, value.dtype)
@@ -244,7 +255,7 @@ def _type(dtype: np.dtype) -> int:
     return _core.dtypes.index(names[dtype]) if dtype in names else len(_core.dtypes) + (dtype == BOOL)
 
 
-def _dense_strides(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
+def dense_strides(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
     strides, step = [], dtype.itemsize
     for size in reversed(shape):
         strides.append(step)

@@ -183,18 +183,22 @@ class FusedExplanation(NamedTuple):
     fused: bool  # False: the steps run one after the other on whole stacks
     why: str  # they do
     matrices: int
-    tile: int  # matrices that go through all steps together
+    tile: int  # matrices that go through all steps together; on a GPU: of a block of the one kernel
     temporaries: int  # bytes of a matrix
     flops: float  # of all matrices
     bytes: float  # compulsory traffic of all matrices
     saved: float  # bytes that separate calls would write and read between steps
+    lanes: int = 0  # on a GPU: threads of a matrix; its values are in registers if it is one
+    shared: int = 0  # on a GPU: bytes of shared memory of a block
 
     def __str__(self) -> str:
-        how = (
-            f"{self.tile} at a time, {self.temporaries} bytes of temporaries each"
-            if self.fused
-            else f"step by step: {self.why}"
-        )
+        if not self.fused:
+            how = f"step by step: {self.why}"
+        elif self.lanes:
+            threads = "a thread each" if self.lanes == 1 else f"{self.lanes} threads each"
+            how = f"one kernel, {self.tile} in a block, {threads}, {self.shared} bytes of shared memory"
+        else:
+            how = f"{self.tile} at a time, {self.temporaries} bytes of temporaries each"
         lines = [f"{self.name}: {len(self.steps)} steps on {self.matrices} matrices, {how}"]
         for i, step in enumerate(self.steps):
             *operands, result = (str(shape).replace(" ", "") for shape in step.shapes)

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ._adapters import library_of, on_device
+from . import _core
+from ._adapters import library_of, on_device, type_name
 from ._adapters.dask import is_lazy, lazily
 from ._arrays import as_numpy, without_labels
 from ._compile import NotCompiled, compiled, info_columns, needed_steps
 from ._compose import namespace_of
+from ._device_programs import DeviceProgram
 from ._errors import LinAlgError, shown
 from ._explain import FusedExplanation, FusedStep
 from ._fused_arrays import (
@@ -31,12 +33,14 @@ from ._fused_arrays import (
 )
 from ._in_graph import call_in_graph, object_in_graph
 from ._offloading import current
+from ._program_texts import NotFused
 from ._record import BOOL, FLOATS, Record
 from ._shapes import broadcast_shapes
 from ._symbols import Symbol, record_of
 from ._unfused import run_unfused
 
 _TOO_LARGE = "a matrix is larger than the kernels take"
+_NO_KERNEL = "a step has no kernel"
 _MOST_RECORDS = 64  # of a function, for shapes and dtypes that it has met
 
 
@@ -52,6 +56,17 @@ class _Plan:
         self.columns = info_columns(record)
         self.programs: dict[Any, Any] = {}
         self.why_not = ""
+        self.why_not_on_device = ""
+        self._on_device: DeviceProgram | None = None
+
+    def on_device(self) -> DeviceProgram | None:
+        """The program for arrays of a device; None if there is none."""
+        if self._on_device is None and not self.why_not_on_device:
+            try:
+                self._on_device = DeviceProgram(self.record, self.results, sum(self.columns))
+            except NotCompiled:
+                self.why_not_on_device = _NO_KERNEL
+        return None if self.why_not_on_device else self._on_device
 
     def program(self, layouts: tuple[tuple[int, ...], ...]) -> Any:
         """The program for inputs with these core strides; None if there is none."""
@@ -61,9 +76,10 @@ class _Plan:
             if len(self.programs) > _MOST_RECORDS:
                 self.programs.clear()
             try:
-                self.programs[layouts] = compiled(self.record, self.results, list(layouts), sum(self.columns))
+                described = compiled(self.record, self.results, list(layouts), sum(self.columns))
+                self.programs[layouts] = _core.Program(*described)
             except NotCompiled:
-                self.why_not = "a step has no kernel"
+                self.why_not = _NO_KERNEL
                 return None
         return self.programs[layouts]
 
@@ -132,7 +148,7 @@ class Fused:
         """
         if any(map(is_lazy, arrays)):
             return self._later(arrays, out, options, with_info=True)
-        plan, results, info, _ = self._run(arrays, out, options)
+        plan, results, info = self._run(arrays, out, options)
         return plan.make(results), info
 
     def explain(self, *arrays: Any, out: Any = None, **options: Any) -> Any:
@@ -147,7 +163,12 @@ class Fused:
         program, why = self._program_for(plan, operands)
         details: dict[str, Any] = {"tile": 0, "temporaries": 0, "flops": 0.0, "saved": 0.0, "kernels": ()}
         fused = program is not None
-        if fused and all(isinstance(x, np.ndarray) for x in operands):
+        if isinstance(program, DeviceProgram):
+            try:
+                details = program.explain(self._names, operands)
+            except NotFused as reason:
+                fused, why = False, str(reason)
+        elif fused and all(isinstance(x, np.ndarray) for x in operands):
             one = [
                 laid_out_like(np.zeros(x.shape[x.ndim - len(dims) :], x.dtype), x)
                 for x, dims in zip(operands, self._inputs, strict=True)
@@ -187,6 +208,8 @@ class Fused:
             details["flops"] * matrices,
             float(moved),
             details["saved"] * matrices,
+            details.get("lanes", 0),
+            details.get("shared", 0),
         )
 
     # --- recording ---
@@ -330,20 +353,20 @@ class Fused:
         if current() is not None:
             return None, "the calls of its steps are offloaded"
         for name, x in zip(self._names, operands, strict=True):
-            if on_device(x):
-                return None, "arrays on a device are not fused yet"
             if wants_gradient(x):
                 return None, f"a derivative with respect to {name} is wanted"
             if library_of(x).is_traced(x):
                 return None, f"{name} is traced by its library"
+        if any(map(on_device, operands)):
+            return plan.on_device(), plan.why_not_on_device
         layouts = tuple(core_strides(x, len(dims)) for x, dims in zip(operands, self._inputs, strict=True))
         program = plan.program(layouts) if all(isinstance(x, np.ndarray) for x in operands) else plan
         return program, plan.why_not
 
     def _run(
         self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]
-    ) -> tuple[_Plan, list[Any], Any, bool]:
-        """The plan, the results, info, and whether some is not 0."""
+    ) -> tuple[_Plan, list[Any], Any]:
+        """The plan, the results and info."""
         operands = self._operands(arrays)
         batch = self._batch(operands)
         plan = self._plan(operands, options)
@@ -352,6 +375,8 @@ class Fused:
         foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
         if program is None:
             results, info = self._step_by_step(plan, operands, batch)
+        elif isinstance(program, DeviceProgram):
+            results, info = self._by_one_kernel(plan, program, operands, batch)
         else:
             if foreign is not None:
                 operands = [
@@ -361,12 +386,11 @@ class Fused:
             results, info = self._fused(plan, operands, outs, batch, options)
             if foreign is not None:
                 results = [as_library(x, foreign) for x in results]
-        failed = info is not None and any_failed(info)
         for i, target in enumerate(outs or ()):
             if target is not None and results[i] is not target:
                 copy_to(self._name, i, target, results[i])
                 results[i] = target
-        return plan, results, info, failed
+        return plan, results, info
 
     def _later(
         self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any], with_info: bool = False
@@ -422,6 +446,16 @@ class Fused:
         info = results.pop() if plan.columns else None
         return results, info
 
+    def _by_one_kernel(
+        self, plan: _Plan, program: DeviceProgram, operands: list[Any], batch: tuple[int, ...]
+    ) -> tuple[list[Any], Any]:
+        try:
+            results = program.run(self._names, operands, batch)
+        except NotFused as why:
+            plan.why_not_on_device = str(why)
+            return self._step_by_step(plan, operands, batch)
+        return results, results.pop() if plan.columns else None
+
     def _targets(
         self, plan: _Plan, operands: list[Any], outs: Any, batch: tuple[int, ...]
     ) -> tuple[Any, ...]:
@@ -445,8 +479,17 @@ class Fused:
         self, plan: _Plan, operands: list[Any], batch: tuple[int, ...]
     ) -> tuple[list[Any], Any]:
         foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
-        xp = np if foreign is None else namespace_of(foreign)
+        try:
+            xp = np if foreign is None else namespace_of(foreign)
+        except TypeError:
+            raise NotImplementedError(
+                f"{self._name}: {plan.why_not_on_device or 'its steps run one after the other'}, and "
+                f"arrays of {type_name(foreign)} have no operations of their own for that"
+            ) from None
         if foreign is not None:
+            if on_device(foreign):
+                put = library_of(foreign).on(foreign, 0).asarray
+                operands = [put(x) if isinstance(x, np.ndarray) and not x.ndim else x for x in operands]
             for name, x in zip(self._names, operands, strict=True):
                 if isinstance(x, np.ndarray):
                     raise TypeError(
@@ -475,9 +518,9 @@ class Fused:
             )
         return outs
 
-    def _checked(self, plan: _Plan, results: list[Any], info: Any, failed: bool) -> Any:
+    def _checked(self, plan: _Plan, results: list[Any], info: Any) -> Any:
         answer = plan.make(results)
-        if not failed:
+        if info is None or not any_failed(info):
             return answer
         info = on_host(self._name, info)
         first = 0
@@ -548,8 +591,9 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
     and sums are smallmm's own: errors of at most 3 ulp, and sums in a fixed order. The fused function does
     the operations of its steps.
 
-    The function is recorded once for each combination of core shapes, dtypes and keywords. On a CUDA device,
-    where PyTorch or JAX record derivatives, and beyond order 32, the steps run one after the other.
+    The function is recorded once for each combination of core shapes, dtypes and keywords. On a CUDA device
+    one kernel runs all steps. Where PyTorch or JAX record derivatives, beyond order 32, and where the kernel
+    has no such step, the steps run one after the other.
 
     Examples
     --------
@@ -619,9 +663,9 @@ def _structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[lis
 
 def _of_chunks(function: Fused, options: dict[str, Any], with_info: bool, *chunks: np.ndarray) -> Any:
     """The results for NumPy's arrays in a row, as Dask has them."""
-    plan, results, info, failed = function._run(chunks, None, options)
+    plan, results, info = function._run(chunks, None, options)
     if not with_info:
-        function._checked(plan, results, info, failed)
+        function._checked(plan, results, info)
     results = [*results, info] if with_info else results
     return tuple(results) if len(results) > 1 else results[0]
 

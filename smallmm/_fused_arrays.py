@@ -7,6 +7,7 @@ import numpy as np
 from ._adapters import library_of, on_device
 from ._arrays import as_numpy
 from ._compose import namespace_of
+from ._device import any_nonzero
 from ._errors import shown
 
 
@@ -30,9 +31,9 @@ def core_strides(x: Any, core: int) -> tuple[int, ...]:
 
 
 def is_dense(x: Any, core: int) -> bool:
-    """Whether each matrix lies in row-major order."""
+    """Whether each matrix lies in row-major order; those of a device come so to their program."""
     if not isinstance(x, np.ndarray):
-        return False
+        return on_device(x)
     step = x.itemsize
     for size, stride in zip(
         x.shape[: x.ndim - core - 1 : -1], x.strides[: x.ndim - core - 1 : -1], strict=True
@@ -72,7 +73,7 @@ def any_failed(info: Any) -> bool:
     info = library_of(info).elements(info)
     if info is None:
         return False
-    return bool(np.count_nonzero(info)) if isinstance(info, np.ndarray) else bool((info != 0).any())
+    return bool(np.count_nonzero(info)) if isinstance(info, np.ndarray) else any_nonzero(info)
 
 
 def on_host(name: str, info: Any) -> np.ndarray:

@@ -176,6 +176,8 @@ void smm_cuda_set_cache(const char *directory); /* NULL, "" or a path that is to
 bool smm_cuda_may_cache(const char *directory);
 smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
                                const smm_cuda_grid *grid, smm_cuda_cubin *cubin);
+/* The same for the text of a program, whose kernel is smm_program. */
+smm_cuda_status smm_cuda_build_program(const char *text, int arch, smm_cuda_cubin *cubin);
 void smm_cuda_free_cubin(smm_cuda_cubin *cubin);
 
 /* --- transfers.c: memory, streams, and copies between host and device --- */
@@ -241,6 +243,11 @@ smm_cuda_status smm_cuda_convolve(const struct smm_convolution *convolution, int
 /* Sizes of a problem whose other members are set; of matrices of diagonals they become classes. Tiled are products
  * above the largest order that is not, and those of images; layouts that their kernel does not ask for become one. */
 void smm_cuda_set_sizes(smm_cuda_problem *problem, intptr_t m, intptr_t k, intptr_t n);
+/* The kernel of a program: build it for a device, its grid being given; launch it on so many blocks with the arguments
+ * that its text declares. */
+smm_cuda_status smm_cuda_load_program(const char *text, int device, smm_cuda_kernel *kernel);
+smm_cuda_status smm_cuda_run_program(const smm_cuda_kernel *kernel, long long blocks, void *args, int device,
+                                     void *stream);
 /* Forget the kernels in memory, so that calls are planned anew. */
 void smm_cuda_forget(void);
 /* Describe a call as a problem, and to its kernel; false where no kernel takes it. */

@@ -71,6 +71,7 @@ enum { OPTIONS = 80, OPTION_LENGTH = 64 };
 typedef struct options {
     char text[OPTIONS][OPTION_LENGTH];
     int count;
+    bool virtual; /* the architecture is one that the driver compiles for another */
 } options;
 
 static void __attribute__((format(printf, 2, 3))) add(options *o, const char *format, ...) {
@@ -80,12 +81,27 @@ static void __attribute__((format(printf, 2, 3))) add(options *o, const char *fo
     va_end(words);
 }
 
-static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int arch,
-                     bool virtual, const char *name, options *o) {
+/* The architecture itself if this NVRTC knows it, else the newest one before it: the driver compiles its PTX. */
+static int known_arch(const smm_nvrtc_functions *nvrtc, int arch) {
+    int count = 0, archs[256] = {0}, best = 0;
+    if (nvrtc->arch_count(&count) || count > 256 || nvrtc->archs(archs)) return arch;
+    for (int i = 0; i < count; i++)
+        if (archs[i] <= arch && archs[i] > best) best = archs[i];
+    return best ? best : arch;
+}
+
+/* Those of every kernel. */
+static void begin(const smm_nvrtc_functions *nvrtc, int arch, options *o) {
+    const int known = known_arch(nvrtc, arch);
     o->count = 0;
-    add(o, "--gpu-architecture=%s_%d", virtual ? "compute" : "sm", arch);
+    o->virtual = known != arch;
+    add(o, "--gpu-architecture=%s_%d", o->virtual ? "compute" : "sm", known);
     add(o, "--std=c++17");
     add(o, "--ptxas-options=-v");
+}
+
+static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
+                     const char *name, options *o) {
     add(o, "-DSMM_NAME=%s", name);
     add(o, "-DSMM_T=%s", smm_dtypes[smm_dtypes[p->dtype].real].c_type); /* of complex numbers the parts */
     for (int op = 0; op < SMM_OPS; op++) add(o, "-DSMM_OP_%s=%d", smm_operations[op].name, op);
@@ -214,7 +230,7 @@ static void write_file(const char *directory, const char *name, const char *key,
 
 /* --- NVRTC --- */
 
-static smm_cuda_status compile(const smm_nvrtc_functions *nvrtc, const char *text, const options *o, bool virtual,
+static smm_cuda_status compile(const smm_nvrtc_functions *nvrtc, const char *text, const options *o,
                                smm_cuda_cubin *cubin) {
     const char *pointers[OPTIONS];
     for (int i = 0; i < o->count; i++) pointers[i] = o->text[i];
@@ -228,9 +244,9 @@ static smm_cuda_status compile(const smm_nvrtc_functions *nvrtc, const char *tex
         smm_cuda_fail(SMM_CUDA_FAILED, "NVRTC could not compile %s (error %d): %.600s", cubin->name, error,
                       cubin->log ? cubin->log : "");
     } else {
-        error = virtual ? nvrtc->ptx_size(program, &cubin->bytes) : nvrtc->cubin_size(program, &cubin->bytes);
+        error = o->virtual ? nvrtc->ptx_size(program, &cubin->bytes) : nvrtc->cubin_size(program, &cubin->bytes);
         if (!error && cubin->bytes && (cubin->data = malloc(cubin->bytes)))
-            error = virtual ? nvrtc->ptx(program, cubin->data) : nvrtc->cubin(program, cubin->data);
+            error = o->virtual ? nvrtc->ptx(program, cubin->data) : nvrtc->cubin(program, cubin->data);
         if (error || !cubin->data)
             smm_cuda_fail(SMM_CUDA_FAILED, "NVRTC gave no code for %s (error %d)", cubin->name, error);
     }
@@ -238,48 +254,55 @@ static smm_cuda_status compile(const smm_nvrtc_functions *nvrtc, const char *tex
     return !error && cubin->data ? SMM_CUDA_OK : SMM_CUDA_FAILED;
 }
 
-/* The architecture itself if this NVRTC knows it, else the newest one before it: the driver compiles its PTX. */
-static int known_arch(const smm_nvrtc_functions *nvrtc, int arch) {
-    int count = 0, archs[256] = {0}, best = 0;
-    if (nvrtc->arch_count(&count) || count > 256 || nvrtc->archs(archs)) return arch;
-    for (int i = 0; i < count; i++)
-        if (archs[i] <= arch && archs[i] > best) best = archs[i];
-    return best ? best : arch;
-}
-
-smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
-                               const smm_cuda_grid *grid, smm_cuda_cubin *cubin) {
-    const smm_nvrtc_functions *nvrtc;
-    *cubin = (smm_cuda_cubin){0};
-    smm_cuda_status status = smm_cuda_nvrtc(&nvrtc);
-    if (status) return status;
+/* From the disk, or by NVRTC and then to the disk. */
+static smm_cuda_status build(const smm_nvrtc_functions *nvrtc, const char *text, const options *o,
+                             smm_cuda_cubin *cubin) {
     int major = 0, minor = 0;
     nvrtc->version(&major, &minor);
-    const int known = known_arch(nvrtc, problem->arch);
-    const bool virtual = known != problem->arch;
-
-    const int row = parameters->kernel;
-    snprintf(cubin->name, sizeof cubin->name, "smm_%s_%s", smm_cuda_kernel_names[row], smm_dtypes[problem->dtype].name);
-    options o;
-    describe(problem, parameters, grid, known, virtual, cubin->name, &o);
-
-    uint64_t texts = hash(HASH_START, kernel_texts[row], strlen(kernel_texts[row]));
+    uint64_t texts = hash(HASH_START, text, strlen(text));
     for (int i = 0; i < HEADERS; i++) texts = hash(texts, header_texts[i], strlen(header_texts[i]));
     char key[OPTIONS * OPTION_LENGTH + 128], name[32], directory[sizeof cache];
     int length = snprintf(key, sizeof key, "NVRTC %d.%d texts %016llx", major, minor, (unsigned long long)texts);
-    for (int i = 0; i < o.count; i++) length += snprintf(key + length, sizeof key - length, " %s", o.text[i]);
+    for (int i = 0; i < o->count; i++) length += snprintf(key + length, sizeof key - length, " %s", o->text[i]);
     pthread_mutex_lock(&lock);
     memcpy(directory, cache, sizeof cache);
     pthread_mutex_unlock(&lock);
     snprintf(name, sizeof name, "%016llx.cubin", (unsigned long long)hash(HASH_START, key, length));
 
     if (*directory && read_file(directory, name, key, cubin)) return SMM_CUDA_OK;
-    status = compile(nvrtc, kernel_texts[row], &o, virtual, cubin);
+    const smm_cuda_status status = compile(nvrtc, text, o, cubin);
     if (status)
         smm_cuda_free_cubin(cubin);
     else if (*directory)
         write_file(directory, name, key, cubin);
     return status;
+}
+
+smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
+                               const smm_cuda_grid *grid, smm_cuda_cubin *cubin) {
+    const smm_nvrtc_functions *nvrtc;
+    *cubin = (smm_cuda_cubin){0};
+    const smm_cuda_status status = smm_cuda_nvrtc(&nvrtc);
+    if (status) return status;
+    const int row = parameters->kernel;
+    snprintf(cubin->name, sizeof cubin->name, "smm_%s_%s", smm_cuda_kernel_names[row], smm_dtypes[problem->dtype].name);
+    options o;
+    begin(nvrtc, problem->arch, &o);
+    describe(problem, parameters, grid, cubin->name, &o);
+    return build(nvrtc, kernel_texts[row], &o, cubin);
+}
+
+smm_cuda_status smm_cuda_build_program(const char *text, int arch, smm_cuda_cubin *cubin) {
+    const smm_nvrtc_functions *nvrtc;
+    *cubin = (smm_cuda_cubin){.name = "smm_program"};
+    const smm_cuda_status status = smm_cuda_nvrtc(&nvrtc);
+    if (status) return status;
+    options o;
+    begin(nvrtc, arch, &o);
+    add(&o, "--fmad=false");                        /* products and sums are rounded as on the CPU, */
+    add(&o, "--device-as-default-execution-space"); /* whose functions.h is included */
+    add(&o, "--device-int128");
+    return build(nvrtc, text, &o, cubin);
 }
 
 void smm_cuda_free_cubin(smm_cuda_cubin *cubin) {

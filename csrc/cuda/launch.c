@@ -431,10 +431,11 @@ smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int ordinal, smm
 enum { MOST_BLOCKS = 0x7fffffff };
 
 /* Put a grid of so many blocks on the stream. */
-static smm_cuda_status launch_blocks(const smm_cuda_functions *driver, const smm_cuda_kernel *kernel,
-                                     smm_cuda_args *args, long long blocks, void *stream) {
+static smm_cuda_status launch_blocks(const smm_cuda_functions *driver, const smm_cuda_kernel *kernel, void *args,
+                                     long long blocks, void *stream) {
     if (blocks > MOST_BLOCKS)
-        return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "%lld matrices are more than one launch takes", args->batch);
+        return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "%lld matrices are more than one launch takes",
+                             blocks * kernel->grid.matrices);
     return smm_cuda_check(driver->launch(kernel->function, (unsigned)blocks, 1, 1, kernel->grid.threads, 1, 1,
                                          kernel->grid.shared, stream, (void *[]){args}, NULL),
                           "cuLaunchKernel");
@@ -587,5 +588,33 @@ smm_cuda_status smm_cuda_convolve(const smm_convolution *convolution, int ordina
         x.y = (char *)convolution->y + done * x.y_stride.image;
         status = convolve(&x, ordinal, true, stream, &kernel);
     }
+    return status;
+}
+
+smm_cuda_status smm_cuda_load_program(const char *text, int ordinal, smm_cuda_kernel *kernel) {
+    const smm_cuda_device *device;
+    smm_cuda_cubin cubin;
+    bool pushed;
+    smm_cuda_status status = smm_cuda_enter(ordinal, &device, &pushed);
+    if (status) return status;
+    status = smm_cuda_build_program(text, device->arch, &cubin);
+    if (!status) {
+        kernel->from_disk = cubin.from_disk;
+        status = load(&cubin, kernel);
+        smm_cuda_free_cubin(&cubin);
+    }
+    smm_cuda_leave(pushed);
+    return status;
+}
+
+smm_cuda_status smm_cuda_run_program(const smm_cuda_kernel *kernel, long long blocks, void *args, int ordinal,
+                                     void *stream) {
+    const smm_cuda_device *device;
+    const smm_cuda_functions *driver;
+    bool pushed;
+    smm_cuda_status status = smm_cuda_driver(&driver);
+    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
+    status = launch_blocks(driver, kernel, args, blocks, stream);
+    smm_cuda_leave(pushed);
     return status;
 }

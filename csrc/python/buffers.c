@@ -477,7 +477,7 @@ int smm_add_device_functions(PyObject *module) {
     word_interface = PyUnicode_InternFromString("__cuda_array_interface__");
     if (!word_requires_grad || !word_is_neg || !word_is_conj || !word_dlpack || !word_interface) return -1;
     if (PyModule_AddFunctions(module, methods) < 0 || smm_add_device_calls(module) < 0 ||
-        smm_add_device_memory(module) < 0 || smm_add_transfers(module) < 0)
+        smm_add_device_memory(module) < 0 || smm_add_device_programs(module) < 0 || smm_add_transfers(module) < 0)
         return -1;
     return smm_add_device_kernels(module);
 }

@@ -49,9 +49,10 @@ void smm_raise_cuda(smm_cuda_status status);
 /* device.c: a gufunc's way to a device; NotImplemented where smallmm/_device.py must look closer. */
 PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs);
 int smm_add_device_calls(PyObject *module);
-/* device_memory.c, device_kernels.c, transfers.c */
+/* device_memory.c, device_kernels.c, device_programs.c, transfers.c */
 int smm_add_device_memory(PyObject *module);
 int smm_add_transfers(PyObject *module);
 int smm_add_device_kernels(PyObject *module);
+int smm_add_device_programs(PyObject *module);
 
 #endif

@@ -3,6 +3,7 @@ matrices, last blocks that are not full, misaligned and strided operands."""
 
 import itertools
 import os
+from functools import partial
 
 os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"  # so that a byte too far is outside an allocation
 
@@ -36,6 +37,17 @@ def factor_and_solve(x: torch.Tensor, y: torch.Tensor) -> None:
     for triangle in "LU":
         smallmm.eigh_ex(x + x.mT, UPLO=triangle)
     smallmm.inv_ex(x, out=(x, None))
+
+
+def fused_steps(n: int, m: int, dtype: torch.dtype) -> None:
+    """One kernel for all steps: of operands of each filter, one for all, and with gaps."""
+    new = partial(torch.rand, device="cuda", dtype=dtype)
+    x, p, z = new(203, n), new(203, n, n), new(203, m)
+    model = new(n, n), new(m, n), new(n, n), torch.eye(m, device="cuda", dtype=dtype)
+    smallmm.kalman_step.ex(x, p @ p.mT, z, *model)
+    smallmm.kalman_step.ex(x[::2], p.mT[::2], z[1::2], *model)
+    systems = smallmm.fuse(lambda a, b: (smallmm.solve(a, b), smallmm.inv(a)), "(n,n),(n,k)")
+    systems.ex(p, p[:1, :, :3])
 
 
 def main() -> None:
@@ -73,6 +85,8 @@ def main() -> None:
             smallmm.lu_factor_ex(a)
         smallmm.solve_ex(x, x[..., :1])
         smallmm.cholesky_ex(x)
+    for dtype, (n, m) in itertools.product((torch.float32, torch.float64), ((4, 2), (9, 3), (20, 8))):
+        fused_steps(n, m, dtype)
     torch.cuda.synchronize()
     print("done")
 

@@ -5,9 +5,13 @@ import os
 import random
 import re
 
+import numpy as np
 import pytest
 
+import smallmm
 from smallmm import _core, _tuned, cuda
+from smallmm._compile import compiled, dense_strides
+from smallmm._program_texts import Layout, kernel_of
 
 ARCHS = {80: 163 << 10, 90: 227 << 10, 100: 227 << 10}  # bytes of shared memory that a block may use
 MOST_SPILLED = 48
@@ -122,6 +126,36 @@ def test_every_kernel_of_factorizations(kernel):
         ((cubin, _, name, _),) = cuda.compile_for([problem], arch, shared_memory=ARCHS[80])
         assert cubin[:4] == b"\x7fELF"
         assert kernel in name
+
+
+PROGRAMS = {  # a chain, and how its inputs lie
+    "kalman_step": (((4,), (4, 4), (2,), (4, 4), (2, 4), (4, 4), (2, 2)), "flat flat flat one one one one"),
+    "kalman_step, larger": (
+        ((9,), (9, 9), (3,), (9, 9), (3, 9), (9, 9), (3, 3)),
+        "flat flat flat" + " one" * 4,
+    ),
+    "gaussian_logpdf": (((4,), (4,), (4, 4)), "strided one strided"),
+}
+
+
+@pytest.mark.parametrize(("name", "arch"), zip(PROGRAMS, ARCHS, strict=True))
+def test_programs(name, arch):
+    """One kernel of all steps: with a thread of each matrix, and with several."""
+    shapes, kinds = PROGRAMS[name]
+    function = getattr(smallmm, name.partition(",")[0])
+    operands = [np.ones(shape) for shape in shapes]
+    plan = function._plan(operands, {})
+    strides = [dense_strides(x.shape, x.dtype) for x in operands]
+    described = compiled(plan.record, plan.results, strides, sum(plan.columns))
+    layouts = tuple(
+        Layout(kind, dense_strides(shape, np.dtype("i1")))
+        for kind, shape in zip(kinds.split(), shapes, strict=True)
+    )
+    kernel = kernel_of(described, layouts, 2)
+    cubin, log, _ = _core.cuda_build_program(kernel.text, arch)
+    assert cubin[:4] == b"\x7fELF"
+    assert not sum(map(int, re.findall(r"(\d+) bytes spill stores", log))), log
+    assert (kernel.lanes > 1) == ("larger" in name)
 
 
 def test_images_without_gaps_of_what_is_not_aligned():

@@ -51,3 +51,10 @@ def test_any_size(emulated, script):
     """Products beyond the orders of the other kernels, and convolutions, which one kernel computes."""
     done = emulated(script, 0)
     assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])
+
+
+@pytest.mark.parametrize("part", ["results", "failures"])
+def test_programs(emulated, part):
+    """One kernel for all steps of a fused function."""
+    done = emulated("programs.py", part)
+    assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])

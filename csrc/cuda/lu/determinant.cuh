@@ -1,7 +1,7 @@
 /* determinant.cuh: the determinant, or its sign and logarithm, from the diagonal of U: the same bits as the CPU's,
  * except that the logarithm is CUDA's. Takes the factors one by one, those of exchanged rows negated. */
 
-struct Determinant {
+template <class T> struct Determinant {
     T plain = 1, mantissa = 1;
     int exponent = 0;
     bool in_range = true, finite = true, singular = false; /* a factor is zero, all before are finite */

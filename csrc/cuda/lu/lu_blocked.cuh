@@ -498,8 +498,8 @@ __device__ inline void solve_upper(T (&x)[ROWS], T *a, T *y_of_rows, bool invert
     }
 }
 
-__device__ inline Determinant determinant_of(const T *a, const unsigned char *pivots) {
-    Determinant det;
+__device__ inline Determinant<T> determinant_of(const T *a, const unsigned char *pivots) {
+    Determinant<T> det;
     const auto factor = [&](int k) { return pivots[k] != k ? -a[k * PITCH + k] : a[k * PITCH + k]; };
 #pragma unroll
     for (int k = 0; k < N; k++) det.multiply(factor(k));
@@ -581,7 +581,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
             solve_lower(a, pivots);
         }
     } else {
-        const Determinant det = determinant_of(a, pivots);
+        const Determinant<T> det = determinant_of(a, pivots);
         T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
         if (leader) *to = SMM_OP == SMM_OP_DET ? det.value() : det.sign();
         if (leader && SMM_OP == SMM_OP_SLOGDET)

@@ -338,8 +338,8 @@ __device__ inline void solve_columns(const smm_cuda_args &args, const Shared &of
     }
 }
 
-template <class Of> __device__ inline Determinant determinant_of(const Steps &steps, Of diagonal) {
-    Determinant det;
+template <class Of> __device__ inline Determinant<T> determinant_of(const Steps &steps, Of diagonal) {
+    Determinant<T> det;
     const auto factor = [&](int k) { return steps.exchanged >> k & 1 ? -diagonal(k) : diagonal(k); };
 #pragma unroll
     for (int k = 0; k < N; k++) det.multiply(factor(k));
@@ -350,7 +350,7 @@ template <class Of> __device__ inline Determinant determinant_of(const Steps &st
     return det;
 }
 
-__device__ inline void write_determinant(const smm_cuda_args &args, long long matrix, const Determinant &det) {
+__device__ inline void write_determinant(const smm_cuda_args &args, long long matrix, const Determinant<T> &det) {
     const smm_cuda_operand &c = args.operand[SMM_C];
     T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
     *to = SMM_OP == SMM_OP_DET ? det.value() : det.sign();

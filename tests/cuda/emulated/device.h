@@ -11,12 +11,15 @@
 #define __device__
 #define __global__
 #define __grid_constant__
+#define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
 
+using std::ceil;
 using std::copysign;
 using std::fabs;
+using std::floor;
 using std::frexp;
 using std::isfinite;
 using std::isinf;

@@ -68,8 +68,13 @@ static std::vector<std::map<unsigned, Group>> warps; /* by which threads of the 
 static Group block;
 constexpr unsigned WARP = 0xffffffff;
 static ucontext_t scheduler;
-static void (*kernel)(smm_cuda_args);
-static const smm_cuda_args *arguments;
+/* Kernels take a structure of their own, by value: one that is as large as any may be, of which they know the first
+ * bytes. */
+struct Arguments {
+    long long words[4096 / 8];
+};
+static void (*kernel)(Arguments);
+static Arguments arguments;
 
 static Thread &current() { return threads[threadIdx.x]; }
 
@@ -115,7 +120,7 @@ static void leave(Group &group) {
     if (group.waiting && group.waiting == group.alive) group.waiting = 0, group.times++;
 }
 static void run_thread() {
-    kernel(*arguments);
+    kernel(arguments);
     if (!current().copies.empty()) emulated_fail("copies that nobody waited for");
     current().done = true;
     leave(warps[threadIdx.x / 32][WARP]);
@@ -171,6 +176,7 @@ static int streams;
 static long calls, fails_at = -1;
 static int fails_with;
 static thread_local std::vector<void *> contexts;
+static std::map<void *, int> argument_bytes; /* of each kernel */
 
 extern "C" {
 /* Have call number `at` from now on fail with an error; -1: none. */
@@ -326,7 +332,11 @@ int cuModuleLoadData(void **module, const void *image) {
 }
 int cuModuleGetFunction(void **function, void *module, const char *name) {
     *function = dlsym(module, name);
-    return *function ? failing() : 500;
+    const void *const bytes = dlsym(module, "emulated_argument_bytes");
+    if (!*function || !bytes) return 500;
+    const std::lock_guard<std::mutex> held(guard);
+    argument_bytes[*function] = *static_cast<const int *>(bytes);
+    return calls++ == fails_at ? fails_with : 0;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *, int, size_t) {
     *blocks = 1;
@@ -337,8 +347,8 @@ int cuLaunchKernel(void *function, unsigned grid, unsigned, unsigned, unsigned c
     static std::mutex one_at_a_time;
     if (const int error = failing()) return error;
     const std::lock_guard<std::mutex> held(one_at_a_time);
-    kernel = reinterpret_cast<void (*)(smm_cuda_args)>(function);
-    arguments = static_cast<const smm_cuda_args *>(given[0]);
+    kernel = reinterpret_cast<void (*)(Arguments)>(function);
+    memcpy(&arguments, given[0], argument_bytes[function]);
     gridDim.x = grid;
     for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++) run_block(count, shared);
     return 0;
@@ -428,6 +438,15 @@ static std::string for_cpu(const std::string &text) {
     return "#include \"device.h\"\n" + std::regex_replace(once, other, "static");
 }
 
+/* A kernel's argument is a structure; the launch is to know its size. */
+static std::string size_of_arguments(const std::string &text) {
+    static const std::regex declaration(R"(__grid_constant__ (\w+) )");
+    std::smatch found;
+    const bool declares = std::regex_search(text, found, declaration);
+    return std::string("\nextern \"C\" const int emulated_argument_bytes = sizeof(") +
+           (declares ? found[1].str() : "smm_cuda_args") + ");\n";
+}
+
 /* One word of a shell's command, whatever is in it. */
 static std::string quoted(const std::string &word) {
     std::string all = "'";
@@ -462,7 +481,7 @@ int nvrtcCreateProgram(void **program, const char *text, const char *name, int h
     for (int i = 0; i < headers; i++)
         if (strcmp(header_names[i], "ptx.cuh"))
             std::ofstream(folder + "/" + header_names[i]) << for_cpu(header_texts[i]);
-    std::ofstream(folder + "/kernel.cpp") << for_cpu(text);
+    std::ofstream(folder + "/kernel.cpp") << for_cpu(text) << size_of_arguments(text);
     *program = new Program{folder, "", folder + "/kernel.so"};
     return 0;
 }

@@ -1,0 +1,3 @@
+/* stdint.h: what functions.h has from it, for NVRTC, which has no headers of its own. */
+typedef int int32_t;
+typedef unsigned long long uint64_t;

@@ -1,0 +1,1 @@
+/* string.h, for NVRTC, which has no headers of its own: it knows memcpy. */

@@ -1,0 +1,241 @@
+"""Fused functions on the emulated GPU, where one kernel runs all steps: `programs.py results` or
+`failures`. The bits are those of the host, whatever the number of threads of a matrix and the layouts."""
+
+import contextlib
+import ctypes
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+TESTS = Path(__file__).parents[2]
+sys.path[:0] = [str(TESTS)]
+
+import smallmm  # noqa: E402
+from smallmm import _core, _device_programs, _program_texts, cuda, fuse  # noqa: E402
+
+GPU = ctypes.CDLL(os.environ["EMULATED_LIBRARY"])
+RNG = np.random.default_rng(0)
+COUNT = 37  # matrices: of no whole number of warps
+
+
+def arrays_of(x):
+    return [z for y in x for z in arrays_of(y)] if isinstance(x, tuple) else [x]
+
+
+def positive(n, batch=(), dtype=np.float64):
+    a = RNG.standard_normal((*batch, n, n))
+    return (a @ a.mT + n * np.eye(n)).astype(dtype)
+
+
+def on_device(x):
+    return cuda.to_device(x) if isinstance(x, np.ndarray) and x.ndim else x
+
+
+def same(found, expected):
+    for x, y in zip(arrays_of(found), arrays_of(expected), strict=True):
+        if y is None:
+            assert x is None
+            continue
+        x = cuda.to_host(x)
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        np.testing.assert_array_equal(x, y)
+        if y.dtype.kind == "f":
+            np.testing.assert_array_equal(np.signbit(x[x == x]), np.signbit(y[y == y]))
+
+
+def raised(function, *args):
+    try:
+        function(*args)
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def check(function, *arrays, lanes=0, moved=None, **options):
+    """moved: the arrays on the device, if they are not to lie as `to_device` puts them."""
+    expected = function.ex(*arrays, **options)
+    _device_programs.kernel_of = partial(_program_texts.kernel_of, lanes=lanes)
+    function._plans.clear()
+    moved = list(map(on_device, arrays)) if moved is None else moved
+    for order in ("ascending", "descending"):
+        os.environ["EMULATED_ORDER"] = order
+        same(function.ex(*moved, **options), expected)
+    plan = function._plans[next(iter(function._plans))]
+    assert not plan.why_not_on_device, plan.why_not_on_device
+    function._plans.clear()
+    _device_programs.kernel_of = _program_texts.kernel_of
+
+
+@fuse("(n,n),(n,n),(n,k)")
+def systems(a, p, b):
+    """Of general and of positive definite matrices."""
+    lu, pivots = smallmm.lu_factor(a)
+    sign, logarithm = smallmm.slogdet(a)
+    x = smallmm.lu_solve((lu, pivots), b), smallmm.lu_solve((lu, pivots), b, trans="T")
+    y = smallmm.solve(a, b), smallmm.inv(a), smallmm.det(a), sign, logarithm, lu, pivots
+    lower, upper = smallmm.cholesky(p), smallmm.cholesky(p, upper=True)
+    z = smallmm.cho_solve((lower, True), b), smallmm.cho_solve((upper, False), b)
+    t = smallmm.solve_triangular(lower, b, lower=True), smallmm.solve_triangular(upper, b, lower=False)
+    return *x, *y, lower, upper, *z, *t, smallmm.solve_triangular(p, b, lower=True, unit_diagonal=True)
+
+
+@fuse("(m,n),(n),()")
+def shapes(a, b, c):
+    """Views, joins, reductions, constants, truth."""
+    table = np.arange(6.0)
+    return (
+        a.mT @ a,
+        np.concatenate([a, b[None] * c], axis=0)[::-1],
+        np.stack([b, -b])[:, ::2],
+        a.sum(axis=0),
+        np.max(a),
+        np.cumsum(b),
+        np.tril(a) + table[: a.shape[1]],
+        (a > c).all(axis=0),
+        np.where(b > 0, b, c),
+        np.linalg.norm(a),
+        np.diagonal(a),
+        a.reshape(-1)[1:],
+    )
+
+
+@fuse
+def functions(x, y):
+    xp = x.__array_namespace__()
+    return (
+        *(getattr(xp, name)(x) for name in ("exp", "expm1", "sin", "cos", "tanh", "erf", "erfc", "ndtr")),
+        *(xp.sqrt(abs(x)), xp.log(abs(x)), xp.log1p(abs(x)), xp.sign(x), xp.floor(x), xp.ceil(x), -x),
+        *(x**y, abs(x) ** 1.5, x / y, x < y, x == y, xp.where(x < y, x, y), xp.copysign(x, y), xp.isnan(x)),
+        *(xp.minimum(x, y), xp.maximum(x, y), (x > 0) & (y > 0)),
+    )
+
+
+def kalman(n, m, dtype=np.float64):
+    batch = (COUNT,)
+    arrays = [RNG.standard_normal((COUNT, n)), positive(n, batch), RNG.standard_normal((COUNT, m))]
+    arrays += [RNG.standard_normal((n, n)), RNG.standard_normal((m, n)), positive(n), positive(m)]
+    return [x.astype(dtype) for x in arrays]
+
+
+def bad_matrices(n, dtype):
+    """Good ones, and of every kind a bad one."""
+    a = RNG.standard_normal((COUNT, n, n))
+    for i, bad in enumerate((0, np.nan, np.inf, 1e300, 1e-300)):
+        a[3 * i + 1] = a[3 * i + 1] * bad if i > 2 else bad
+    a[17, 0] = 0
+    a[19, -1] = a[19, 0]
+    a[20] = np.round(3 * a[20])
+    with np.errstate(all="ignore"):
+        return a.astype(dtype)
+
+
+def results():
+    for n, lanes, dtype in (
+        (1, 1, "f4"),
+        (3, 1, "f8"),
+        (4, 2, "f4"),
+        (5, 8, "f8"),
+        (6, 32, "f4"),
+    ):
+        p = positive(n, (COUNT,)).astype(dtype)
+        p[5] = -p[5]
+        p[7, 0, 0] = np.nan
+        p[9, -1] = 0
+        b = RNG.standard_normal((COUNT, n, 1 if lanes == 8 else 2)).astype(dtype)
+        check(systems, bad_matrices(n, dtype), p, b, lanes=lanes)
+    for n, m, dtype in ((4, 2, np.float64), (9, 3, np.float32)):
+        check(smallmm.kalman_step, *kalman(n, m, dtype))
+    a, b = RNG.standard_normal((COUNT, 3, 4)), RNG.standard_normal((COUNT, 4))
+    check(shapes, a, b, RNG.standard_normal(COUNT), lanes=8)
+    check(shapes, a.astype(np.float32), b, 0.25, lanes=1)
+    chains()
+    numbers()
+    layouts()
+
+
+def chains():
+    b1, d, u = RNG.random((3, 2)), RNG.random((COUNT, 3, 3, 3)), RNG.random((COUNT, 2, 2, 2))
+    check(smallmm._contract._sum_factorized, b1, d, u)
+    check(smallmm.ridge, RNG.random((COUNT, 5, 3)), RNG.random((COUNT, 5, 2)), 0.5)
+    check(smallmm.whiten, RNG.random((COUNT, 6, 3)))
+    x, covariance = RNG.random((COUNT, 4)), positive(4, (COUNT,))
+    check(smallmm.mahalanobis, x, np.zeros(4), covariance)
+    check(smallmm.congruence, RNG.random((COUNT, 7, 12)), positive(12, (COUNT,)))
+    check(smallmm.gaussian_logpdf, x[:, None], x[:5], positive(4))
+
+
+def numbers():
+    special = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-310, 1e300, 2**0.5, 1e22, -3.5, 710])
+    x = np.concatenate([special, 4 * RNG.standard_normal(500)])
+    y = np.concatenate([special[::-1], 4 * RNG.standard_normal(500)])
+    check(functions, x, y)
+    with np.errstate(all="ignore"):
+        check(functions, x.astype(np.float32), y.astype(np.float32))
+    triad = fuse(lambda a, b, c: a + b * c)
+    for count in (0, 1, 2, 255, 1024, 1025):
+        check(triad, *RNG.random((3, count)))
+    check(triad, RNG.random(9).astype(np.float32), 3.0, RNG.random(9).astype(np.float32))
+
+
+def layouts():
+    """Strided, broadcast, transposed; several batch dimensions; addresses that are no multiples of 16."""
+    triad = fuse(lambda a, b, c: a + b * c)
+    check(triad, RNG.random((4, 1, 7)), RNG.random((3, 1)), RNG.random((4, 3, 7)))
+    a, b, c = RNG.random((3, 6, 40))
+    moved = [on_device(a)[::2, 1:8], on_device(b.T.copy()).mT[1::2, ::-2][:, :7], on_device(c)[:3, 9:16]]
+    check(triad, *map(cuda.to_host, moved), moved=moved)
+    odd = [on_device(x.ravel())[1:100] for x in (a, b, c)]
+    check(triad, *map(cuda.to_host, odd), moved=odd)
+    for lanes in (1, 4):
+        x, p = RNG.random((5, 1, 2, 3)), positive(3, (4, 3))
+        moved = [on_device(x)[::-2], on_device(p).mT[:3]]
+        check(smallmm.congruence, *(np.array(cuda.to_host(y)) for y in moved), moved=moved, lanes=lanes)
+        moved = [on_device(np.array(x.mT)).mT[1], on_device(RNG.random((9, 4, 4)))[1:8:3, :3, 1:]]
+        check(smallmm.congruence, *(np.array(cuda.to_host(y)) for y in moved), moved=moved, lanes=lanes)
+    check(
+        smallmm.kalman_step, *(x[:, None] if x.ndim > 2 else x for x in kalman(2, 1)[:3]), *kalman(2, 1)[3:]
+    )
+
+
+def failures():
+    """One exception, which names the step; explain; what no kernel takes."""
+    covariance = positive(3, (COUNT,))
+    covariance[4] *= -1
+    arguments = [on_device(x) for x in (RNG.random((COUNT, 3)), np.zeros(3), covariance)]
+    error = raised(smallmm.mahalanobis, *arguments)
+    assert "step 0, cholesky, fails for 1 of 37 matrices, the first at index (4,)" in str(error), error
+    assert np.isnan(cuda.to_host(error.result)).sum() == 1
+    assert np.argwhere(error.info).tolist() == [[4, 0]]
+    plan = smallmm.explain(smallmm.mahalanobis, *arguments)
+    assert (plan.fused, plan.lanes, plan.matrices) == (True, 1, COUNT), plan
+    assert "one kernel, 128 in a block, a thread each" in str(plan), plan
+    large = [on_device(x) for x in (np.ones((3, 12, 12)), positive(12, (3,)))]
+    plan = smallmm.explain(smallmm.congruence, *large)
+    assert plan.lanes > 1, plan
+    assert f"{plan.lanes} threads each, {plan.shared} bytes of shared memory" in str(plan), plan
+    spectra = fuse(lambda a: smallmm.eigvalsh(a), "(n,n)")
+    plan = smallmm.explain(spectra, on_device(covariance))
+    assert (plan.fused, plan.why) == (False, "no kernel of a program has eigvalsh"), plan
+    huge = fuse(lambda a, b: a @ b, "(m,k),(k,n)")
+    plan = smallmm.explain(huge, on_device(np.ones((2, 64, 300))), on_device(np.ones((2, 300, 64))))
+    assert plan.why == "the values of a matrix need more shared memory than a block has", plan
+    error = raised(smallmm.mahalanobis, arguments[0], arguments[1], covariance)
+    assert "mahalanobis: covariance is a numpy.ndarray on the host" in str(error), error
+    error = raised(spectra, on_device(covariance))
+    assert "no kernel of a program has eigvalsh" in str(error), error
+    for k in range(8):  # of each call of the driver in turn
+        smallmm.mahalanobis._plans.clear()
+        GPU.emulated_fail_at(k, 700)
+        with contextlib.suppress(RuntimeError, MemoryError, BufferError):
+            smallmm.mahalanobis.ex(*arguments)
+        GPU.emulated_fail_at(-1, 0)
+    same(smallmm.mahalanobis.ex(*arguments), smallmm.mahalanobis.ex(*map(cuda.to_host, arguments)))
+
+
+if __name__ == "__main__":
+    cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
+    _core.cuda_configure(os.environ["EMULATED_LIBRARY"].encode(), b"")
+    {"results": results, "failures": failures}[sys.argv[1]]()
