@@ -108,8 +108,8 @@ def commands(some):
 
 
 CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-STEPS = re.findall(r"^step (?:as_a_reader )?(?:\S+/bin/)?(.*)$", CI, re.MULTILINE)
-AS_A_READER = re.findall(r"^step ((?:as_a_reader|make) .*)$", CI, re.MULTILINE)
+STEPS = re.findall(r"^ *step (?:as_a_reader )?(?:\S+/bin/)?(.*)$", CI, re.MULTILINE)
+AS_A_READER = re.findall(r"^ *step ((?:as_a_reader|make) .*)$", CI, re.MULTILINE)
 TARGETS = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 
 
