@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _core
-from ._adapters import library_of, type_name
+from ._adapters import library_of, on_device, type_name
 from ._adapters.base import overrides_ufuncs
 from ._arrays import call, without_labels
 from ._catalog import composed_of_others
@@ -100,7 +100,7 @@ def conv2d(
     layout = one_of("conv2d", "layout", layout, _LAYOUTS)
     operands = {"x": without_labels(x), "w": without_labels(w)}
     for name, a in operands.items():
-        if overrides_ufuncs(a):
+        if overrides_ufuncs(a) and not on_device(a):
             raise TypeError(f"conv2d: {name} is a {type_name(a)}, which is not taken; pass its values")
     shapes = {name: _shape(name, a) for name, a in operands.items()}
     composition: Any = _Convolution(
@@ -113,7 +113,7 @@ def conv2d(
                 raise TypeError(
                     f"conv2d: {name} is a {type_name(a)}, which has no elements yet; pass its values"
                 )
-        elif overrides_ufuncs(a):
+        elif overrides_ufuncs(a) and not on_device(a):
             raise TypeError(f"conv2d: {name} is a {type_name(a)}, which is not taken; pass its values")
     expected = composition.batch + composition.core
     if hasattr(out, "shape") and tuple(out.shape) != expected:
@@ -208,13 +208,15 @@ class _Convolution(Composition):
     def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """For libraries that record the call: the product with the whole im2col matrix, which they
         differentiate. Images are taken apart by an index; one more element, a zero, is the padding."""
+        from array_api_compat import device
+
         x, w = operands
         images = self._moved(xp, x, self.layout, "NCHW")
         *lead, n = images.shape[:-3]
         images = xp.reshape(images, (*lead, n, self.groups, -1))
         images = xp.concat([images, xp.zeros_like(images[..., :1])], axis=-1)
         index = self._index()
-        columns = xp.take(images, xp.asarray(index.reshape(-1)), axis=-1)
+        columns = xp.take(images, xp.asarray(index.reshape(-1), device=device(x)), axis=-1)
         filters = xp.reshape(w, (*w.shape[:-4], 1, self.groups, w.shape[-4] // self.groups, len(index)))
         result = matmul(filters, xp.reshape(columns, (*lead, n, self.groups, *index.shape)))
         size = dict(zip(self.layout, self.core, strict=True))
