@@ -24,6 +24,17 @@ bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t
 
 _Static_assert((int)SMM_ABSENT == (int)SMM_MOST_OPERANDS, "the place after all operands");
 
+/* A number as an operand of its type holds it. float16 is rounded once, not twice by way of float32: what float32 cuts
+ * off leaves its mark in the last bit, which float16 does not have. */
+static double as_stored(double x, smm_dtype dtype) {
+    float near = (float)x;
+    if (dtype == SMM_F16 && isfinite(near) && (double)near != x)
+        near = smm_of_bits((smm_bits_of(near) - (fabs((double)near) > fabs(x))) | 1);
+    uint16_t stored;
+    smm_put(&stored, dtype, near);
+    return smm_get(&stored, dtype);
+}
+
 /* Operands in the form that a kernel takes: strides in elements, and batch dimensions, innermost first. */
 static void describe_operands(const smm_call *call, const double _Complex number[], smm_cuda_args *args) {
     const smm_outer *outer = call->outer;
@@ -36,7 +47,7 @@ static void describe_operands(const smm_call *call, const double _Complex number
         *to = (smm_cuda_operand){.data = from->data, .row = from->row / size, .col = from->col / size};
         to->batch[0] = from->batch / size;
         for (int d = own; d < dims; d++) to->batch[d] = outer->stride[d - own][i] / size;
-        args->number[i] = creal(number[i]);
+        args->number[i] = smm_is_stored(call->dtype) ? as_stored(creal(number[i]), call->dtype) : creal(number[i]);
         args->imaginary[i] = cimag(number[i]);
     }
     args->extent[0] = call->batch;
