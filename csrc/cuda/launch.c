@@ -17,6 +17,7 @@ static bool is_large(intptr_t m, intptr_t k, intptr_t n) {
 static bool is_of_diagonals(smm_op op) { return smm_operations[op].operand[0].direction & SMM_LONG; }
 
 bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n) {
+    if (!smm_cuda_takes_dtype(op, dtype)) return false;
     if (is_of_diagonals(op)) return n > 0 && n <= SMM_LONGEST && (m > 0 || op == SMM_OP_SOLVE_TRIDIAGONAL);
     if (op == SMM_OP_MATMUL) return !smm_is_complex(dtype) || !is_large(m, k, n);
     return m > 0 && n > 0 && (m <= SMM_MOST_ORDER || n <= SMM_MOST_ORDER) && m * n <= SMM_MOST_ORDER * SMM_MOST_ORDER;
