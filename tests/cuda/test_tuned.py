@@ -130,7 +130,7 @@ def test_a_row_that_does_not_fit_leaves_the_next_device(tune, tmp_path):
         {"kernel": None},
         {"kernel": ["inv_lanes"]},
         {"op": "MAGIC"},
-        {"dtype": "f16"},
+        {"dtype": "f8"},
         {"magic": 1},
         {"panel": 4},  # of other kernels
         {"threads": "64"},
