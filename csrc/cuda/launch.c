@@ -549,8 +549,9 @@ smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[
     smm_cuda_status status = smm_cuda_driver(&driver);
     if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
     status = prepare(call, number, ordinal, device, &kernel, &args);
+    const intptr_t size = smm_size(smm_dtypes[call->dtype].computed); /* of a sum */
     if (!status)
-        status = kernel.grid.rows ? launch_tiled(driver, device, ordinal, &kernel, &args, smm_size(call->dtype), stream)
+        status = kernel.grid.rows ? launch_tiled(driver, device, ordinal, &kernel, &args, size, stream)
                                   : launch(driver, device, ordinal, &kernel, &args, stream);
     smm_cuda_leave(pushed);
     return status;
