@@ -139,9 +139,11 @@ smm_cuda_status smm_cuda_tune(const smm_cuda_row *rows, size_t count) {
     return smm_cuda_fail(SMM_CUDA_MEMORY, "out of memory");
 }
 
+enum { LONGEST_NAME = sizeof((smm_cuda_device *)0)->name };
+
 /* The distance between the device of a row and the one at hand; 0: they have the same name. */
 static int distance(const smm_cuda_row *row, const smm_cuda_device *device) {
-    enum { LONGEST = sizeof device->name, ARCHS = 256 };
+    enum { LONGEST = LONGEST_NAME, ARCHS = 256 };
     const int arch = row->problem.arch;
     if (arch < device->arch) return LONGEST + device->arch - arch;
     if (arch > device->arch) return LONGEST + ARCHS + arch - device->arch;
@@ -157,9 +159,8 @@ static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
     if (row->op != p->op || (row->dtype != p->dtype && row->dtype != smm_dtypes[p->dtype].computed) || row->m != p->m ||
         row->k != p->k || row->n != p->n || row->tiled != p->tiled || (row->form ^ p->form) & SMM_TRANSPOSED)
         return -1;
-    return 8 * (row->dtype == p->dtype) + 4 * (row->small == p->small && row->load == p->load) +
-           2 * (row->source_a == p->source_a) + 2 * (row->source_b == p->source_b) + (row->order_a == p->order_a) +
-           (row->order_b == p->order_b);
+    return 4 * (row->small == p->small && row->load == p->load) + 2 * (row->source_a == p->source_a) +
+           2 * (row->source_b == p->source_b) + (row->order_a == p->order_a) + (row->order_b == p->order_b);
 }
 
 /* Of the rows of the nearest device for these sizes, the one whose layout is most alike. Its parameters may not fit, if
@@ -167,7 +168,8 @@ static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
 static void tuned_for(const smm_cuda_problem *p, const smm_cuda_device *device, smm_cuda_kernel *kernel) {
     int best = -1, nearest = 0;
     for (size_t i = 0; i < tuned_count; i++) {
-        const int alike = alikeness(&tuned[i].problem, p), far = distance(&tuned[i], device);
+        const int other_type = tuned[i].problem.dtype == p->dtype ? 0 : LONGEST_NAME; /* like another device */
+        const int alike = alikeness(&tuned[i].problem, p), far = distance(&tuned[i], device) + other_type;
         smm_cuda_parameters x = tuned[i].parameters;
         smm_cuda_grid grid;
         if (alike < 0 || (best >= 0 && (far > nearest || (far == nearest && alike <= best)))) continue;

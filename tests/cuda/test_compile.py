@@ -310,7 +310,7 @@ def test_every_kernel_of_the_list():
 class TestPlan:
     def test_tuned_rows_are_used(self):
         rows = _tuned.load().rows
-        assert {row["dtype"] for row in rows} == {"f32", "f64"}
+        assert {row["dtype"] for row in rows} >= {"f32", "f64"}
         for row in rows:
             problem = {key: row[key] for key in (*PROBLEM, "arch", "device")}
             plan = _core.cuda_plan(problem, ARCHS[90])
