@@ -14,6 +14,7 @@ import numpy as np
 from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._adapters.base import CUDA, Device
+from ._adapters.dlpack import refuse_without_ml_dtypes
 from ._composition import Composition
 from ._errors import explain_failure, wrong_dtype_on_device
 from ._shapes import (
@@ -23,11 +24,13 @@ from ._shapes import (
     computed_dtypes,
     core_dimensions,
     core_sizes,
+    is_bfloat16,
     is_of_diagonals,
+    meet,
     narrow_dtype,
+    number_dtype,
     output_shapes,
     takes_complex_on_device,
-    working_dtype,
 )
 
 _MOST_DIMS = _core.limits["cuda_dimensions"]  # batch dimensions and the matrix's
@@ -59,7 +62,9 @@ def call(
     operands |= {name: x for name, x in arrays.items() if name in operands}
     kinds = "biufc" if takes_complex_on_device(gufunc) else "biuf"
     for name, info in infos.items():
-        if _kind_of(info.dtype) not in kinds:
+        if info.dtype == "bfloat16":
+            refuse_without_ml_dtypes(op, name)
+        elif _kind_of(info.dtype) not in kinds:
             raise wrong_dtype_on_device(op, name, info.dtype)
         if len(info.shape) > _MOST_DIMS:
             raise ValueError(
@@ -72,7 +77,8 @@ def call(
         for name, x in operands.items()
     }
     for name, x in shaped.items():
-        if x.dtype.kind not in kinds:
+        meet(x.dtype)
+        if x.dtype.kind not in kinds and not is_bfloat16(x.dtype):
             raise wrong_dtype_on_device(op, name, x.dtype)
     shaped_outs = {name: _shaped(op, name, infos[name]) if name in given else None for name in outs}
     if "pivots" in shaped and not shaped["pivots"].size:
@@ -86,16 +92,22 @@ def call(
 
     typed = {name: shaped[name] if name in infos else x for name, x in operands.items()}
     narrow = narrow_dtype(gufunc, typed)
+    sizes = core_sizes(gufunc, shaped)
+    composition: Any = gufunc if isinstance(gufunc, Composition) else None
+    operation, _ = _core.gufunc_rows.get(gufunc.__name__, ("", 0))
+    number = library.nearest(number_dtype(gufunc, typed))
+    loads = not composition and _runs_kernel(gufunc, operation, number, sizes)
+    widened = (lambda dtype: dtype) if loads else arithmetic  # where no kernel loads halves
     own_dtypes = [library.nearest(narrow or dtype) for dtype in computed_dtypes(gufunc, typed, {})]
-    dtypes = [library.nearest(arithmetic(dtype)) for dtype in computed_dtypes(gufunc, typed, {})]
-    computed = library.nearest(working_dtype(gufunc, typed))
+    dtypes = [library.nearest(widened(dtype)) for dtype in computed_dtypes(gufunc, typed, {})]
+    computed = widened(number)
+    runs_kernel = loads or (not composition and _runs_kernel(gufunc, operation, computed, sizes))
     for name, info in infos.items():
         wanted = "int32" if name == "pivots" else computed.name
         if name not in operands or info.dtype == wanted:
             continue
         wide = name == "pivots" and np.dtype(info.dtype).itemsize >= 4
         operands[name] = library.narrowed(operands[name]) if wide else library.astype(operands[name], wanted)
-    composition: Any = gufunc if isinstance(gufunc, Composition) else None
     outputs = [
         _Output(name, out, shape, dtype, out is not None and infos[name].dtype == dtype.name)
         for (name, out), shape, dtype in zip(
@@ -105,23 +117,16 @@ def call(
             strict=False,
         )
     ]
-    sizes = core_sizes(gufunc, shaped)
-    operation, _ = _core.gufunc_rows.get(gufunc.__name__, ("", 0))
-    if composition and not composition.launch:
-        results = list(composition.run(library.namespace, tuple(operands.values())))
-    elif composition:
+    if runs_kernel or (composition and composition.launch):
         results = _run(op, library, gufunc, operands, outputs)
+    elif composition:
+        results = list(composition.run(library.namespace, tuple(operands.values())))
     elif gufunc.__name__ in PRODUCTS:
-        if _core.cuda_takes(gufunc, computed, sizes.get("m", 1), sizes["k"], sizes.get("n", 1)):
-            results = _run(op, library, gufunc, operands, outputs)
-        else:
-            results = _by_the_library(library, gufunc, operands, outputs)
+        results = _by_the_library(library, gufunc, operands, outputs)
     elif sizes["n"] == 0 or (sizes.get("m") == 0 and not is_of_diagonals(operation)):
         results = _of_nothing(library, gufunc, operands, shaped)
     elif sizes.get("k") == 0:
         results = _without_columns(op, library, gufunc, operands, infos["b"].shape, outputs)
-    elif _core.cuda_takes(gufunc, computed, sizes.get("m", sizes["n"]), 1, sizes["n"]):
-        results = _run(op, library, gufunc, operands, outputs)
     elif is_of_diagonals(operation):
         raise ValueError(f"{op}: the order is {sizes['n']}; expected at most 2^24, which infos count")
     else:
@@ -140,6 +145,16 @@ def call(
             result = library.astype(result, own.name)
         answers.append(result if out is None else out)
     return answers[0] if len(answers) == 1 else tuple(answers)
+
+
+def _runs_kernel(gufunc: np.ufunc, operation: str, number: np.dtype, sizes: dict[str, int]) -> bool:
+    """Whether a kernel of that dtype computes matrices of such sizes, where there is something to compute."""
+    m, n = sizes.get("m", 1 if gufunc.__name__ in PRODUCTS else sizes["n"]), sizes.get("n", 1)
+    if gufunc.__name__ in PRODUCTS:
+        return bool(_core.cuda_takes(gufunc, number, m, sizes["k"], n))
+    if n == 0 or sizes.get("k") == 0 or (m == 0 and not is_of_diagonals(operation)):
+        return False
+    return bool(_core.cuda_takes(gufunc, number, m, 1, n))
 
 
 class _Output(NamedTuple):
@@ -196,7 +211,10 @@ def _of_nothing(
 ) -> list[Any]:
     """Matrices without an element: what the host says. No value matters but those of b, for its norm."""
     results = gufunc(*(np.zeros(x.shape, x.dtype) for x in shaped.values()))
-    answers = [library.asarray(np.asarray(x)) for x in (results if gufunc.nout > 1 else (results,))]
+    answers = [
+        library.asarray(np.asarray(x, arithmetic(x.dtype)))
+        for x in (results if gufunc.nout > 1 else (results,))
+    ]
     if gufunc.__name__ == "lstsq":
         b = operands["b"]
         rows = -1 if b.ndim == 1 else -2
@@ -309,7 +327,10 @@ def _kind_of(dtype: str) -> str:
 
 def _shaped(op: str, name: str, info: _Info) -> np.ndarray:
     """An array of that dtype and shape without memory of its own, for NumPy's rules and our messages."""
-    dtype = np.dtype(info.dtype) if _kind_of(info.dtype) in "biufc" else np.dtype("V1")
+    if info.dtype == "bfloat16" or _kind_of(info.dtype) in "biufc":
+        dtype = np.dtype(info.dtype)
+    else:
+        dtype = np.dtype("V1")
     if any(length < 0 for length in info.shape):
         raise ValueError(f"{op}: {name} has shape {info.shape}; expected numbers >= 0")
     return np.lib.stride_tricks.as_strided(np.zeros((), dtype), info.shape, (0,) * len(info.shape))

@@ -116,9 +116,7 @@ def wrong_dtype(op: str, name: str, dtype: Any, takes_complex: bool = False, whe
 
 
 def wrong_dtype_on_device(op: str, name: str, dtype: Any) -> TypeError:
-    advice = ": convert it to float32, which holds every bfloat16" if str(dtype) == "bfloat16" else ""
-    expected = _DTYPES.replace("bfloat16, ", "")
-    return TypeError(f"{op}: {name} has dtype {dtype}; expected {expected} on a device{advice}")
+    return wrong_dtype(op, name, dtype, where=" on a device")
 
 
 def explain_failure(

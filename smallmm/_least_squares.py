@@ -266,11 +266,25 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
 def _default_rtol(a: Any, b: Any) -> np.ndarray:
     """max(m, n) times the machine epsilon of the dtype that the call computes in, in its real dtype."""
     try:
+        most = max(core_shape(a))
+        if _knows_no_bfloat16(a, b):
+            return np.asarray(most * np.finfo(np.float32).eps)  # the kernel rounds it
         meet(dtype_of(a))
         dtype, epsilon = _epsilon(dtype_of(a), dtype_of(b))
     except (TypeError, ValueError):  # the call says why
         return np.zeros(())
-    return np.asarray(max(core_shape(a)) * epsilon, dtype)
+    return np.asarray(most * epsilon, dtype)
+
+
+def _knows_no_bfloat16(*arrays: Any) -> bool:
+    """Whether one of them is of bfloat16, and NumPy has no such dtype, which a GPU can do without."""
+    if not any(str(getattr(x, "dtype", "")).endswith("bfloat16") for x in arrays):
+        return False
+    try:
+        import ml_dtypes  # noqa: F401  # NumPy knows it then
+    except ImportError:
+        return True
+    return False
 
 
 @cache

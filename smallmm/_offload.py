@@ -28,16 +28,15 @@ from ._offloading import offloaded
 from ._options import integer
 from ._shapes import (
     absent_dimensions,
-    arithmetic,
     broadcast_shapes,
     computed_dtypes,
     core_dimensions,
     core_sizes,
     is_rectangular,
     narrow_dtype,
+    number_dtype,
     takes_complex_on_device,
     with_dimensions,
-    working_dtype,
 )
 from ._transfers import DeviceArray, address_of, dense_strides, is_dense, memory_order
 
@@ -304,8 +303,8 @@ def _why_not(
     wrong = explain_failure(op, gufunc, operands, targets, {})
     if wrong is not None:
         raise wrong
-    number = working_dtype(gufunc, operands)
-    takes = number.kind == "f" or (number.kind == "c" and takes_complex_on_device(gufunc))
+    number = number_dtype(gufunc, operands)
+    takes = number.kind != "c" or takes_complex_on_device(gufunc)
     return None if takes else f"it has no kernels for {number}"
 
 
@@ -319,10 +318,10 @@ class _Call:
         inputs, outputs = core_dimensions(gufunc)
         absent = absent_dimensions(arrays.values(), inputs)  # which are of length 1 on the device
         self.sizes = {**dict.fromkeys(absent, 1), **core_sizes(gufunc, arrays)}
-        self.computed = number = working_dtype(gufunc, operands)
+        self.computed = number = number_dtype(gufunc, operands)
         narrow = narrow_dtype(gufunc, operands)
         own = [narrow or dtype for dtype in computed_dtypes(gufunc, operands, {})]
-        moved = [arithmetic(dtype) for dtype in computed_dtypes(gufunc, operands, {})]
+        moved = computed_dtypes(gufunc, operands, {})
         full = [with_dimensions(x, dims, absent) for x, dims in zip(arrays.values(), inputs, strict=True)]
         cores = [len(dims) for dims in inputs]
         stacks = [x.shape[: x.ndim - core] for x, core in zip(full, cores, strict=True)]

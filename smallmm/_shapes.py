@@ -157,9 +157,14 @@ def computed_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str
     return [np.dtype(kwargs.get("dtype") or dtype) for dtype in dtypes]
 
 
+def number_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype:
+    """The dtype of a gufunc's numbers in memory."""
+    return next(dtype for dtype in resolved_dtypes(gufunc, operands) if is_number_type(dtype))
+
+
 def working_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype:
     """The dtype that a gufunc computes in."""
-    return next(arithmetic(dtype) for dtype in resolved_dtypes(gufunc, operands) if is_number_type(dtype))
+    return arithmetic(number_dtype(gufunc, operands))
 
 
 def is_number_type(dtype: np.dtype) -> bool:

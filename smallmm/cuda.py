@@ -83,6 +83,7 @@ def device_name(device: int = 0) -> str:
 _LAYOUT = ("order_a", "order_b", "order_c", "source_a", "source_b", "aligned", "scaled", "small")
 _FORMS = ("upper", "unit", "transposed", "normwise", "extra")
 _DTYPES = {"f32": "f32", "f64": "f64", "float32": "f32", "float64": "f64"}
+_DTYPES |= {"f16": "f16", "bf16": "bf16", "float16": "f16", "bfloat16": "bf16"}
 _DTYPES |= {"c64": "c64", "c128": "c128", "complex64": "c64", "complex128": "c128"}
 # Operations with right-hand sides
 _SOLVES = {x for name, (x, _) in _core.gufunc_rows.items() if "k?" in str(getattr(_core, name).signature)}
@@ -117,8 +118,8 @@ def warmup(
     op : str
         The function: "batched_matmul", "solve", "inv", "eigh" and so on; "qr_r" and "qr_raw" for these modes
         of "qr".
-    dtypes : iterable of {"f32", "f64", "c64", "c128", "float32", "float64", "complex64", "complex128"}
-        Element types.
+    dtypes : iterable of str
+        Element types: "f16", "bf16", "f32", "f64", "c64", "c128", or NumPy's names of them.
     device : int
         The device's number.
     **layout

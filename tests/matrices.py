@@ -4,6 +4,8 @@ from functools import wraps
 
 import numpy as np
 
+from smallmm._shapes import is_bfloat16
+
 
 def of_parts(re, im):
     """Complex numbers; re + 1j * im would make NaN of infinities."""
@@ -13,11 +15,14 @@ def of_parts(re, im):
 
 
 def of_any_dtype(kind):
-    """A kind of real matrices for complex dtypes too: both parts are of that kind."""
+    """A kind of real matrices for complex dtypes too: both parts are of that kind. NumPy does not know what
+    bfloat16 holds: float32, rounded."""
 
     @wraps(kind)
     def drawn(rng, *sizes_and_dtype):
         *sizes, dtype = sizes_and_dtype
+        if is_bfloat16(np.dtype(dtype)):
+            return kind(rng, *sizes, np.float32).astype(dtype)
         if np.dtype(dtype).kind != "c":
             return kind(rng, *sizes, dtype)
         real = np.finfo(dtype).dtype

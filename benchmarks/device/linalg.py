@@ -18,7 +18,7 @@ from functools import partial
 import smallmm
 
 from .contenders import ours
-from .suite import SIZES, Run, Stack, batch_of, bytes_of, main, precompile, problem_of, progress
+from .suite import Run, Stack, batch_of, bytes_of, main, precompile, problem_of, progress
 from .timing import host_side, time_all, time_one
 
 OPS = (
@@ -55,9 +55,8 @@ def small(run: Run, options: argparse.Namespace) -> None:
 
 def call(run: Run, options: argparse.Namespace) -> None:
     torch = run.timer.torch
-    for dtype in SIZES:
+    for dtype, kind in {"f32": torch.float32, "f64": torch.float64}.items():
         for n in (2, 4, 8, 16, 32):
-            kind = {"f32": torch.float32, "f64": torch.float64}[dtype]
             x = torch.rand(1000, n, n, device="cuda", dtype=kind)
             for op, operands in (("inv", (x,)), ("solve", (x, x))):
                 problem = problem_of(op.upper(), dtype, n)

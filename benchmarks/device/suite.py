@@ -1,7 +1,7 @@
 """What the benchmarks on GPUs and the tuner share: operations on stacks, event timing, the copy, rows.
 
-A problem is a dictionary: ``op`` as in csrc/ops.def, ``dtype`` (f32, f64), ``m``, ``k``, ``n``, and what
-differs from contiguous operands (``order_a``, ``source_a`` and so on, ``small``).
+A problem is a dictionary: ``op`` as in csrc/ops.def, ``dtype`` (a name of SIZES), ``m``, ``k``, ``n``, and
+what differs from contiguous operands (``order_a``, ``source_a`` and so on, ``small``).
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from typing import Any
 
 from smallmm import _bench, _core
 from smallmm._contenders import Contender
+from smallmm._shapes import meet
 
 from .. import records
 from ..records import Row
 
 FOOTPRINT = 1 << 30  # bytes of the operands of a large batch
-SIZES = {"f32": 4, "f64": 8}
+SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}  # bytes in memory
+COMPUTED_SIZES = SIZES | {"f16": 4, "bf16": 4}  # in registers and in shared memory
 Problem = dict[str, Any]
 
 # The gufunc of each operation, and the compulsory elements of a matrix as they are counted: not pivots, info
@@ -91,7 +93,9 @@ class Stack:
         import torch
 
         self.batch = batch or batch_of(problem)
-        self.dtype = {"f32": torch.float32, "f64": torch.float64}[problem["dtype"]]
+        self.dtype = {
+            "f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16
+        }[problem["dtype"]]  # fmt: skip
         op, m, k, n = problem["op"], *(problem[x] for x in "mkn")
         a = self._random(problem, "a", m, k if op == "MATMUL" else n)
         if op in DEFINITE:
@@ -134,13 +138,27 @@ class Stack:
             torch.cat([torch.arange(40), torch.randint(0, self.batch, (200,)), torch.arange(-40, 0)])
             % self.batch
         )
-        inputs = [x[few.to(x.device)].cpu().numpy() if hasattr(x, "cpu") else x for x in self.inputs]
+        inputs = [on_host(x[few.to(x.device)]) if hasattr(x, "cpu") else x for x in self.inputs]
         expected = getattr(_core, self.gufunc)(*inputs)
         for x, y in zip(self.outputs, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            found = on_host(x[few.to(x.device)])
             if self.gufunc == "slogdet":
-                np.testing.assert_allclose(x[few.to(x.device)].cpu().numpy(), y, rtol=1e-5)
+                np.testing.assert_allclose(found, y, rtol=4 * float(torch.finfo(self.dtype).eps))
             else:
-                np.testing.assert_array_equal(x[few.to(x.device)].cpu().numpy(), y)
+                np.testing.assert_array_equal(found, y)
+
+
+def on_host(x: Any) -> Any:
+    """A tensor as an array of NumPy, which has bfloat16 from ml_dtypes."""
+    import torch
+
+    if x.dtype != torch.bfloat16:
+        return x.cpu().numpy()
+    import ml_dtypes
+
+    y = x.view(torch.int16).cpu().numpy().view(ml_dtypes.bfloat16)
+    meet(y.dtype)
+    return y
 
 
 class Timer:

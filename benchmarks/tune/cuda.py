@@ -27,8 +27,8 @@ from typing import Any
 from smallmm import _core, _tuned
 
 from ..device.suite import (
+    COMPUTED_SIZES,
     GUFUNCS,
-    SIZES,
     Stack,
     Timer,
     compile_one,
@@ -54,8 +54,8 @@ Row = dict[str, Any]
 def tiles(problem: Row, effort: int) -> list[tuple[int, int]]:
     """Tile shapes with few reads per product and little waste, best first; none too large for registers."""
     m, n = problem["m"], problem["n"]
-    most = 64 if effort > 2 and problem["dtype"] == "f32" else 32
-    vector = max(v for v in (1, 2, 16 // SIZES[problem["dtype"]]) if n % v == 0)
+    most = 64 if effort > 2 and COMPUTED_SIZES[problem["dtype"]] == 4 else 32
+    vector = max(v for v in (1, 2, 16 // COMPUTED_SIZES[problem["dtype"]]) if n % v == 0)
     found = []
     for rows, cols in itertools.product(range(1, min(m, 13) + 1), range(1, min(n, 12) + 1)):
         if rows * cols > most or (cols % vector and cols != n):
@@ -85,7 +85,7 @@ def candidates(problem: Row, shared: int, effort: int) -> list[Row]:
 
 def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
     """The same for products; more of them with more effort (1, 2 or 3)."""
-    size = SIZES[problem["dtype"]]
+    size = COMPUTED_SIZES[problem["dtype"]]
     found: dict[tuple[Any, ...], Row] = {}
 
     def consider(kernel: str, **chosen: Any) -> None:
@@ -131,7 +131,7 @@ def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
 
 def consider_one(problem: Row, shared: int, effort: int, consider: Callable[..., None]) -> None:
     """Those of matmul_one, which want few warps and much of the shared memory."""
-    a, size = problem.get("source_a"), SIZES[problem["dtype"]]
+    a, size = problem.get("source_a"), COMPUTED_SIZES[problem["dtype"]]
     length = problem["m"] if a else problem["n"]
     # A product costs an instruction, an element that is read about one.
     columns = [x for x in range(1, 9) if x * problem["k"] * size <= 768]
@@ -185,7 +185,8 @@ def same_bits(x: Any, y: Any) -> bool:
     """Of NaN, too, which comes of singular matrices: of order 1 a batch has some."""
     import torch
 
-    return torch.equal(x.view(torch.int32), y.view(torch.int32))
+    integers = torch.int16 if x.element_size() == 2 else torch.int32
+    return torch.equal(x.view(integers), y.view(integers))
 
 
 def main() -> None:

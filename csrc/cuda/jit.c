@@ -103,7 +103,11 @@ static void begin(const smm_nvrtc_functions *nvrtc, int arch, options *o) {
 static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
                      const char *name, options *o) {
     add(o, "-DSMM_NAME=%s", name);
-    add(o, "-DSMM_T=%s", smm_dtypes[smm_dtypes[p->dtype].real].c_type); /* of complex numbers the parts */
+    /* Of complex numbers the parts. */
+    add(o, "-DSMM_T=%s", smm_dtypes[smm_dtypes[smm_dtypes[p->dtype].computed].real].c_type);
+    const smm_dtype in_memory = smm_is_complex(p->dtype) ? smm_dtypes[p->dtype].real : p->dtype;
+    const bool stored = smm_dtypes[in_memory].computed != in_memory;
+    add(o, "-DSMM_STORED=%s", stored ? smm_dtypes[in_memory].name : smm_dtypes[in_memory].c_type);
     for (int op = 0; op < SMM_OPS; op++) add(o, "-DSMM_OP_%s=%d", smm_operations[op].name, op);
     const smm_roles *roles = &smm_roles_of[p->op];
     add(o, "-DSMM_B=%d", roles->b < 0 ? SMM_ABSENT : roles->b);

@@ -17,12 +17,24 @@ static bool is_large(intptr_t m, intptr_t k, intptr_t n) {
 static bool is_of_diagonals(smm_op op) { return smm_operations[op].operand[0].direction & SMM_LONG; }
 
 bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n) {
+    if (!smm_cuda_takes_dtype(op, dtype)) return false;
     if (is_of_diagonals(op)) return n > 0 && n <= SMM_LONGEST && (m > 0 || op == SMM_OP_SOLVE_TRIDIAGONAL);
     if (op == SMM_OP_MATMUL) return !smm_is_complex(dtype) || !is_large(m, k, n);
     return m > 0 && n > 0 && (m <= SMM_MOST_ORDER || n <= SMM_MOST_ORDER) && m * n <= SMM_MOST_ORDER * SMM_MOST_ORDER;
 }
 
 _Static_assert((int)SMM_ABSENT == (int)SMM_MOST_OPERANDS, "the place after all operands");
+
+/* A number as an operand of its type holds it. float16 is rounded once, not twice by way of float32: what float32 cuts
+ * off leaves its mark in the last bit, which float16 does not have. */
+static double as_stored(double x, smm_dtype dtype) {
+    float near = (float)x;
+    if (dtype == SMM_F16 && isfinite(near) && (double)near != x)
+        near = smm_of_bits((smm_bits_of(near) - (fabs((double)near) > fabs(x))) | 1);
+    uint16_t stored;
+    smm_put(&stored, dtype, near);
+    return smm_get(&stored, dtype);
+}
 
 /* Operands in the form that a kernel takes: strides in elements, and batch dimensions, innermost first. */
 static void describe_operands(const smm_call *call, const double _Complex number[], smm_cuda_args *args) {
@@ -36,7 +48,7 @@ static void describe_operands(const smm_call *call, const double _Complex number
         *to = (smm_cuda_operand){.data = from->data, .row = from->row / size, .col = from->col / size};
         to->batch[0] = from->batch / size;
         for (int d = own; d < dims; d++) to->batch[d] = outer->stride[d - own][i] / size;
-        args->number[i] = creal(number[i]);
+        args->number[i] = smm_is_stored(call->dtype) ? as_stored(creal(number[i]), call->dtype) : creal(number[i]);
         args->imaginary[i] = cimag(number[i]);
     }
     args->extent[0] = call->batch;
@@ -537,8 +549,9 @@ smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[
     smm_cuda_status status = smm_cuda_driver(&driver);
     if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
     status = prepare(call, number, ordinal, device, &kernel, &args);
+    const intptr_t size = smm_size(smm_dtypes[call->dtype].computed); /* of a sum */
     if (!status)
-        status = kernel.grid.rows ? launch_tiled(driver, device, ordinal, &kernel, &args, smm_size(call->dtype), stream)
+        status = kernel.grid.rows ? launch_tiled(driver, device, ordinal, &kernel, &args, size, stream)
                                   : launch(driver, device, ordinal, &kernel, &args, stream);
     smm_cuda_leave(pushed);
     return status;

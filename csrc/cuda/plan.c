@@ -63,24 +63,37 @@ double smm_cuda_room(const smm_cuda_problem *problem, const smm_cuda_parameters 
     return rooms[parameters->kernel] ? rooms[parameters->kernel](problem, parameters, args) : 0;
 }
 
+static const bool takes_stored[SMM_CUDA_KERNELS] = {
+#define SMM_CUDA_STORED(family, strategy) [SMM_CUDA_KERNEL_##family##_##strategy] = true,
+#include "kernels.def"
+#undef SMM_CUDA_STORED
+};
+
 bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
                    smm_cuda_grid *grid) {
     return parameters->kernel >= 0 && parameters->kernel < SMM_CUDA_KERNELS &&
            is_of_complex[parameters->kernel] == smm_is_complex(problem->dtype) &&
            is_tiled[parameters->kernel] == problem->tiled &&
+           (takes_stored[parameters->kernel] || smm_dtypes[problem->dtype].computed == problem->dtype) &&
            kernels[parameters->kernel].fits(problem, parameters, grid) && grid->shared <= shared_memory;
 }
 
 bool smm_cuda_takes_dtype(smm_op op, smm_dtype dtype) {
+    enum { UNKNOWN, NO, YES };
+    static uint8_t found[SMM_OPS][SMM_DTYPE_COUNT]; /* the same for whoever looks: calls ask time and again */
     smm_cuda_problem least_problem = {.op = op, .dtype = dtype};
     smm_cuda_parameters parameters;
     smm_cuda_grid grid;
-    bool takes = !smm_is_complex(dtype);
+    if (dtype == SMM_F32 || dtype == SMM_F64) return true;
+    const uint8_t known = __atomic_load_n(&found[op][dtype], __ATOMIC_RELAXED);
+    if (known != UNKNOWN) return known == YES;
+    bool takes = false;
     smm_cuda_set_sizes(&least_problem, 1, 1, 1);
     for (int i = 0; i < SMM_CUDA_KERNELS && !takes; i++) {
         kernels[i].baseline(&least_problem, &parameters);
         takes = smm_cuda_fits(&least_problem, &parameters, INT_MAX, &grid);
     }
+    __atomic_store_n(&found[op][dtype], takes ? YES : NO, __ATOMIC_RELAXED);
     return takes;
 }
 
@@ -126,9 +139,11 @@ smm_cuda_status smm_cuda_tune(const smm_cuda_row *rows, size_t count) {
     return smm_cuda_fail(SMM_CUDA_MEMORY, "out of memory");
 }
 
+enum { LONGEST_NAME = sizeof((smm_cuda_device *)0)->name };
+
 /* The distance between the device of a row and the one at hand; 0: they have the same name. */
 static int distance(const smm_cuda_row *row, const smm_cuda_device *device) {
-    enum { LONGEST = sizeof device->name, ARCHS = 256 };
+    enum { LONGEST = LONGEST_NAME, ARCHS = 256 };
     const int arch = row->problem.arch;
     if (arch < device->arch) return LONGEST + device->arch - arch;
     if (arch > device->arch) return LONGEST + ARCHS + arch - device->arch;
@@ -139,10 +154,10 @@ static int distance(const smm_cuda_row *row, const smm_cuda_device *device) {
 }
 
 /* How many properties of the layout that a row was measured for the problem shares; negative: the row is of another
- * problem. */
+ * problem. Types that are only stored have the rows of the type that they are computed in, too. */
 static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
-    if (row->op != p->op || row->dtype != p->dtype || row->m != p->m || row->k != p->k || row->n != p->n ||
-        row->tiled != p->tiled || (row->form ^ p->form) & SMM_TRANSPOSED)
+    if (row->op != p->op || (row->dtype != p->dtype && row->dtype != smm_dtypes[p->dtype].computed) || row->m != p->m ||
+        row->k != p->k || row->n != p->n || row->tiled != p->tiled || (row->form ^ p->form) & SMM_TRANSPOSED)
         return -1;
     return 4 * (row->small == p->small && row->load == p->load) + 2 * (row->source_a == p->source_a) +
            2 * (row->source_b == p->source_b) + (row->order_a == p->order_a) + (row->order_b == p->order_b);
@@ -153,7 +168,8 @@ static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
 static void tuned_for(const smm_cuda_problem *p, const smm_cuda_device *device, smm_cuda_kernel *kernel) {
     int best = -1, nearest = 0;
     for (size_t i = 0; i < tuned_count; i++) {
-        const int alike = alikeness(&tuned[i].problem, p), far = distance(&tuned[i], device);
+        const int other_type = tuned[i].problem.dtype == p->dtype ? 0 : LONGEST_NAME; /* like another device */
+        const int alike = alikeness(&tuned[i].problem, p), far = distance(&tuned[i], device) + other_type;
         smm_cuda_parameters x = tuned[i].parameters;
         smm_cuda_grid grid;
         if (alike < 0 || (best >= 0 && (far > nearest || (far == nearest && alike <= best)))) continue;

@@ -22,7 +22,8 @@
 static inline int least(int x, int y) { return x < y ? x : y; }
 static inline int most(int x, int y) { return x > y ? x : y; }
 static inline int ceil_div(int x, int y) { return (x + y - 1) / y; }
-static inline int bytes_of(const smm_cuda_problem *p) { return (int)smm_size(p->dtype); }
+/* Of an element in registers and in shared memory: types that are only stored are converted on their way there. */
+static inline int bytes_of(const smm_cuda_problem *p) { return (int)smm_size(smm_dtypes[p->dtype].computed); }
 
 /* Elements of the widest vector that divides a line. */
 static inline int width_of(const smm_cuda_problem *p, int length) {

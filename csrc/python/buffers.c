@@ -297,7 +297,8 @@ static int take_integers(PyObject *x, int most, int64_t least, int64_t *values) 
     return count;
 }
 
-/* NumPy's little-endian number types, the only ones on devices. */
+/* NumPy's little-endian number types, the only ones on devices. What ml_dtypes calls "<V2" is bfloat16: a type without
+ * meaning is "|V2" to NumPy. */
 static bool take_typestr(PyObject *x, DLDataType *dtype) {
     static const struct {
         const char *name;
@@ -307,14 +308,14 @@ static bool take_typestr(PyObject *x, DLDataType *dtype) {
         {"i4", {kDLInt, 32, 1}},     {"i8", {kDLInt, 64, 1}},       {"u1", {kDLUInt, 8, 1}},
         {"u2", {kDLUInt, 16, 1}},    {"u4", {kDLUInt, 32, 1}},      {"u8", {kDLUInt, 64, 1}},
         {"f2", {kDLFloat, 16, 1}},   {"f4", {kDLFloat, 32, 1}},     {"f8", {kDLFloat, 64, 1}},
-        {"c8", {kDLComplex, 64, 1}}, {"c16", {kDLComplex, 128, 1}},
+        {"c8", {kDLComplex, 64, 1}}, {"c16", {kDLComplex, 128, 1}}, {"V2", {kDLBfloat, 16, 1}},
     };
     const char *text = x && PyUnicode_Check(x) ? PyUnicode_AsUTF8(x) : NULL;
     PyErr_Clear();
     if (!text || !*text || !strchr("<|=", *text) || (size_t)PyUnicode_GET_LENGTH(x) != strlen(text)) return false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         *dtype = known[i].dtype;
-        if (!strcmp(text + 1, known[i].name)) return true;
+        if (!strcmp(text + 1, known[i].name)) return dtype->code != kDLBfloat || *text == '<';
     }
     return false;
 }

@@ -46,7 +46,7 @@ static bool is_element(const task *t, int i, smm_dtype dtype) {
 
 /* The element type of a call whose first operand has such elements, or -1: there are no kernels for it. */
 static int dtype_of(const task *t, int i) {
-    int dtype = SMM_COMPUTED_TYPES - 1;
+    int dtype = SMM_DTYPE_COUNT - 1;
     while (dtype >= 0 && !(is_element(t, i, dtype) && smm_cuda_takes_dtype(t->a.g->op, dtype))) dtype--;
     return dtype;
 }
@@ -232,7 +232,7 @@ static void explain_misfit(const task *t, int operand, PyObject *label, PyObject
         if (integer)
             smm_refuse(PyExc_ValueError, label, x, "of %s; expected int32", smm_dtype_name(b->x.dtype, name));
         else if (t->dtype < 0)
-            smm_refuse(PyExc_ValueError, label, x, "of %s; expected float32%s float64%s",
+            smm_refuse(PyExc_ValueError, label, x, "of %s; expected float16, bfloat16, float32%s float64%s",
                        smm_dtype_name(b->x.dtype, name), takes_complex ? "," : " or",
                        takes_complex ? ", complex64 or complex128" : "");
         else

@@ -75,7 +75,7 @@ static int read_problem(PyObject *d, smm_cuda_problem *p) {
     const int op = read_op(d);
     if (op < 0) return -1;
     const char *name = dtype && PyUnicode_Check(dtype) ? PyUnicode_AsUTF8(dtype) : "";
-    int number = SMM_COMPUTED_TYPES - 1;
+    int number = SMM_DTYPE_COUNT - 1;
     while (number >= 0 && strcmp(name, smm_dtypes[number].name)) number--;
     if (number < 0 || !smm_cuda_takes_dtype(op, number)) {
         PyErr_Format(PyExc_ValueError,
@@ -144,7 +144,7 @@ static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(n
         PyObject *name = PyUnicode_FromString(smm_operations[i].name);
         if ((done = name)) PyTuple_SET_ITEM(ops, i, name);
     }
-    for (int i = 0; i < SMM_COMPUTED_TYPES && done; i++) {
+    for (int i = 0; i < SMM_DTYPE_COUNT && done; i++) {
         if (smm_is_complex(i)) continue;
         PyObject *name = PyUnicode_FromString(smm_dtypes[i].name);
         done = name && PyList_Append(dtypes, name) == 0;

@@ -111,7 +111,8 @@ static void free_capsule(PyObject *capsule) {
     tensor->deleter(tensor);
 }
 
-/* device_empty(shape, dtype, device, stream): (DLPack capsule, address) of new memory; dtype as NumPy's "f4". */
+/* device_empty(shape, dtype, device, stream): (DLPack capsule, address) of new memory; dtype as NumPy's "f4"; "V2" is
+ * bfloat16. */
 static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *shape;
     const char *dtype;
@@ -130,7 +131,10 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
     m->tensor = (DLManagedTensor){.manager_ctx = m, .deleter = free_memory};
     m->tensor.dl_tensor = (DLTensor){.device = {kDLCUDA, ordinal},
                                      .ndim = (int32_t)PyTuple_GET_SIZE(shape),
-                                     .dtype = {dtype[0] == 'f' ? kDLFloat : kDLInt, 8 * size, 1},
+                                     .dtype = {dtype[0] == 'f'   ? kDLFloat
+                                               : dtype[0] == 'V' ? kDLBfloat
+                                                                 : kDLInt,
+                                               8 * size, 1},
                                      .shape = m->shape};
     for (int i = 0; i < m->tensor.dl_tensor.ndim; i++) {
         m->shape[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));

@@ -178,6 +178,7 @@ static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
         detour->source = plan->tuned_on ? "tuned" : "baseline";
         detour->tuned_on = plan->tuned_on;
         detour->plan = (smm_plan_info){.kernel = detour->device_kernel,
+                                       .computed = work.computed,
                                        .swapped = plan->swapped,
                                        .threads = plan->threads,
                                        .parts = 1,

@@ -112,7 +112,11 @@ class Device:
         return dtype
 
     def astype(self, x: Any, dtype: str) -> Any:
-        return self.namespace.astype(x, getattr(self.namespace, dtype))
+        return self.namespace.astype(x, self.dtype_named(dtype))
+
+    def dtype_named(self, name: str) -> Any:
+        """The library's; NumPy's if it has none of its own, as CuPy has no bfloat16."""
+        return getattr(self.namespace, name, None) or np.dtype(name)
 
     def narrowed(self, pivots: Any) -> Any:
         """int32; what does not fit that becomes another number that is no row."""

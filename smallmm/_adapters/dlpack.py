@@ -4,7 +4,6 @@ array API namespace needs nothing else, and runs on the default stream."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -85,19 +84,21 @@ class StandardDevice(Device):
         return self._namespace
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        return self._namespace.empty(shape, dtype=getattr(self._namespace, dtype.name), device=self._place)
+        return self._namespace.empty(shape, dtype=self.dtype_named(dtype.name), device=self._place)
 
     def asarray(self, x: np.ndarray) -> Any:
         return self._namespace.asarray(x, device=self._place)
 
 
 def refuse_without_ml_dtypes(op: str, name: str) -> None:
-    """TypeError for an argument of bfloat16 that NumPy would not know."""
-    if not find_spec("ml_dtypes"):
+    """TypeError for an argument of bfloat16 that NumPy would not know. Afterwards it does."""
+    try:
+        import ml_dtypes  # noqa: F401
+    except ImportError:
         raise TypeError(
             f"{op}: {name} has dtype bfloat16, which NumPy has with ml_dtypes alone: pip install "
             "ml_dtypes, or convert it to float32, which holds every bfloat16"
-        )
+        ) from None
 
 
 def is_foreign(x: Any) -> bool:

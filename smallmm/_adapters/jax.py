@@ -13,18 +13,17 @@ from .._composition import Composition
 from .._errors import explain_failure, wrong_dtype
 from .._shapes import (
     absent_dimensions,
-    arithmetic,
     computed_dtypes,
     core_dimensions,
     core_sizes,
     is_bfloat16,
     is_number_type,
     meet,
+    number_dtype,
     output_shapes,
     resolved_dtypes,
     with_dimensions,
     without_dimensions,
-    working_dtype,
 )
 from .base import CUDA, Call, type_name
 from .dlpack import DLPack, StandardDevice
@@ -166,8 +165,6 @@ def _by_handler(
     import jax
 
     dtypes = [jax.dtypes.canonicalize_dtype(x) for x in resolved_dtypes(gufunc, shaped)]
-    if _platform() == "CUDA":  # whose kernels store no halves
-        dtypes = [x if x.kind == "i" else arithmetic(x) for x in dtypes]
     inputs = [x.astype(dtype) for x, dtype in zip(arrays, dtypes[: gufunc.nin], strict=True)]
     outputs = tuple(
         jax.ShapeDtypeStruct(x.shape, dtype) for x, dtype in zip(wanted, dtypes[gufunc.nin :], strict=True)
@@ -207,8 +204,8 @@ def _is_handled(gufunc: Any, operands: dict[str, np.ndarray], platform: str) -> 
         return not _lapack.takes(gufunc, operands)
     sizes = core_sizes(gufunc, operands)
     n, k = sizes.get("n", 1), sizes.get("k", 1)
-    computed = working_dtype(gufunc, operands)
-    return 0 not in sizes.values() and _core.cuda_takes(gufunc, computed, sizes.get("m", n), k, n)
+    number = number_dtype(gufunc, operands)
+    return 0 not in sizes.values() and _core.cuda_takes(gufunc, number, sizes.get("m", n), k, n)
 
 
 class JaxDevice(StandardDevice):

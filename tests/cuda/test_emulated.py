@@ -40,6 +40,13 @@ def test_diagonals(emulated):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+def test_halves(emulated):
+    """Every float16 and bfloat16 is read, and what rounds to it or is half-way is written, as on the CPU;
+    numbers among the operands are rounded once; and explain says so."""
+    done = emulated("halves.py")
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 def test_batch_dimensions(emulated):
     """Merged or not, in place, with a vector or a number for each matrix; and an overlap is refused."""
     done = emulated("dimensions.py")

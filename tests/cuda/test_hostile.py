@@ -305,19 +305,20 @@ def test_capsule_on_device(fields, said, versioned):
         (
             {"code": 0},
             (),
-            "operand 0 is a test_hostile.Array of int32; expected float32, float64, complex64 or complex128",
+            "operand 0 is a test_hostile.Array of int32; expected float16, bfloat16, float32, float64, "
+            "complex64 or complex128",
         ),
-        ({"code": 6, "bits": 8}, ("det: a",), "det: a is a test_hostile.Array of bool; expected float32"),
+        ({"code": 6, "bits": 8}, ("det: a",), "det: a is a test_hostile.Array of bool; expected float16"),
         (
-            {"code": 4, "bits": 16},
+            {"code": 4, "bits": 32},
             ("det: a",),
-            "det: a is a test_hostile.Array of bfloat16; expected float32",
+            "det: a is a test_hostile.Array of bfloat32; expected float16",
         ),
-        ({"code": 99}, ("det: a",), "det: a is a test_hostile.Array of other32; expected float32"),
+        ({"code": 99}, ("det: a",), "det: a is a test_hostile.Array of other32; expected float16"),
         (
-            {"bits": 16},
+            {"bits": 128},
             ("det: a",),
-            "det: a is a test_hostile.Array of float16; expected float32, float64, c",
+            "det: a is a test_hostile.Array of float128; expected float16, bfloat16, float32, float64, c",
         ),
         (
             {"data": 1 << 20 | 2},

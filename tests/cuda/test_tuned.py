@@ -107,6 +107,21 @@ def test_a_second_device_changes_no_choice_of_the_first(tune):
             assert [_core.cuda_plan(problem, SHARED) for problem in problem_of] == first
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_halves_have_the_rows_of_float32_after_their_own(tune, tmp_path, dtype):
+    half, single = {**PROBLEM, "dtype": dtype}, {**PROBLEM, "dtype": "f32"}
+    write(tmp_path, "NVIDIA H200", 90, [row_of(32, single), row_of(256)])
+    tune(_tuned.load(tmp_path).rows)
+    assert planned("NVIDIA H200", 90, half) == ("NVIDIA H200", 32)
+    write(tmp_path, "NVIDIA H100", 90, [row_of(64, half)])
+    tune(_tuned.load(tmp_path).rows)
+    assert planned("NVIDIA H200", 90, half) == ("NVIDIA H100", 64)
+    assert planned("NVIDIA H200", 90, single) == ("NVIDIA H200", 32)
+    write(tmp_path, "NVIDIA A100", 80, [row_of(128, half)])
+    tune(_tuned.load(tmp_path).rows)
+    assert planned("NVIDIA H200", 90, half) == ("NVIDIA H100", 64)
+
+
 def test_a_partly_tuned_device_takes_the_rest_from_the_nearest(tune, tmp_path):
     three = {**PROBLEM, "m": 3, "n": 3}
     write(tmp_path, "NVIDIA H200", 90, [row_of(32), row_of(64, three)])
@@ -130,7 +145,7 @@ def test_a_row_that_does_not_fit_leaves_the_next_device(tune, tmp_path):
         {"kernel": None},
         {"kernel": ["inv_lanes"]},
         {"op": "MAGIC"},
-        {"dtype": "f16"},
+        {"dtype": "f8"},
         {"magic": 1},
         {"panel": 4},  # of other kernels
         {"threads": "64"},

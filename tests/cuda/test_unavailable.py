@@ -152,8 +152,8 @@ def test_warmup_refuses_what_it_does_not_know():
         cuda.warmup([3], order_x=1)
     with pytest.raises(ValueError, match=r"op is 'magic'; expected one of .*batched_matmul"):
         cuda.warmup([3], op="magic")
-    with pytest.raises(ValueError, match="dtype is 'f16'; expected one of f32, f64"):
-        cuda.warmup([3], dtypes=("f16",))
+    with pytest.raises(ValueError, match="dtype is 'f8'; expected one of f32, f64"):
+        cuda.warmup([3], dtypes=("f8",))
     for shapes, keywords, words in (
         ([3], {"op": []}, r"op is \[\]"),
         ([3], {"dtypes": [[]]}, r"dtype is \[\]"),

@@ -148,7 +148,7 @@ __device__ inline int factor(Triangle &a) {
 /* --- the kernel --- */
 
 /* A thread has all of a matrix, in whole vectors from memory. */
-__device__ inline void factor_flat(const T *from, T *to, int &info, bool mine) {
+__device__ inline void factor_flat(const InMemory *from, InMemory *to, int &info, bool mine) {
     constexpr int WIDTH = ALIGNED ? width_of(N * N) : 1;
     T x[N][N];
     Triangle a;
@@ -203,7 +203,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         info = factor(l);
         T *image = shared;
         if (SMM_SOURCE_C == SMM_SOURCE_FLAT)
-            image += ImageC::shift_of(static_cast<const T *>(c.data) + first * (N * N));
+            image += ImageC::shift_of(static_cast<const InMemory *>(c.data) + first * (N * N));
         __syncthreads();
         image += q * ImageC::MATRIX;
         if (q < count) write(image, l);
@@ -213,8 +213,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         __syncthreads();
         unstage<ImageC, THREADS>(shared, c, first, count, where[1]);
     } else {
-        factor_flat(static_cast<const T *>(a.data) + matrix * (N * N), static_cast<T *>(c.data) + matrix * (N * N),
-                    info, q < count);
+        factor_flat(static_cast<const InMemory *>(a.data) + matrix * (N * N),
+                    static_cast<InMemory *>(c.data) + matrix * (N * N), info, q < count);
     }
     if (q < count && lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
 }

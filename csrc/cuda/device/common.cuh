@@ -1,7 +1,7 @@
 /* common.cuh: the words of the CUDA kernels: arithmetic with fixed rounding, vectors, where operands lie.
  *
- * A kernel is compiled for one problem. The macros SMM_* are its constants: SMM_T, SMM_NAME, the sizes, how each
- * operand lies in memory, and the parameters that kernels.def lists. */
+ * A kernel is compiled for one problem. The macros SMM_* are its constants: SMM_T, SMM_STORED, SMM_NAME, the sizes, how
+ * each operand lies in memory, and the parameters that kernels.def lists. */
 #include "args.h"
 
 /* Not every kernel has these parameters. */
@@ -12,10 +12,11 @@
 #define SMM_AHEAD 0
 #endif
 
-typedef SMM_T T;
+typedef SMM_T T; /* of all numbers in registers and in shared memory */
 
 constexpr int VECTOR = 16 / sizeof(T); /* elements of the widest access */
-constexpr bool ALIGNED = SMM_ALIGNED;  /* flat operands begin at, and blocks advance by, multiples of 16 bytes */
+/* Flat operands begin at, and blocks advance by, multiples of VECTOR elements. */
+constexpr bool ALIGNED = SMM_ALIGNED;
 
 __host__ __device__ constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
 __host__ __device__ constexpr int least(int x, int y) { return x < y ? x : y; }
@@ -42,8 +43,8 @@ __device__ inline float product(float x, float y) { return __fmul_rn(x, y); }
 __device__ inline double multiply_add(double x, double y, double z) { return __fma_rn(x, y, z); }
 __device__ inline float multiply_add(float x, float y, float z) { return __fmaf_rn(x, y, z); }
 
-template <int WIDTH> struct alignas(WIDTH * sizeof(T)) Vector {
-    T x[WIDTH];
+template <int WIDTH, class X = T> struct alignas(WIDTH * sizeof(X)) Vector {
+    X x[WIDTH];
 };
 
 template <int WIDTH> __device__ inline Vector<WIDTH> load(const T *from) {
@@ -67,14 +68,67 @@ template <int WIDTH> __device__ inline void store_global(T *to, Vector<WIDTH> v)
 
 #include "ptx.cuh"
 
+/* --- types that are only stored --- */
+
+/* Numbers of 16 bits as they lie in memory. They are converted where they are read, which is exact, and rounded once
+ * where they are written, to nearest, ties to even, as csrc/half.h does. */
+struct f16 {
+    unsigned short bits;
+    __device__ operator float() const { return of_f16(bits); }
+    __device__ f16 &operator=(float x) {
+        bits = to_f16(x);
+        return *this;
+    }
+};
+struct bf16 {
+    unsigned short bits;
+    __device__ operator float() const { return of_bf16(bits); }
+    __device__ bf16 &operator=(float x) {
+        bits = to_bf16(x);
+        return *this;
+    }
+};
+
+/* The type of the numbers of all operands in memory: T, or one of these. */
+typedef SMM_STORED InMemory;
+constexpr bool CONVERTS = sizeof(InMemory) != sizeof(T);
+
+/* Of shared memory and an operand's the one that a constant says. */
+template <bool SHARED, class X> __device__ inline auto either(T *shared, X *memory) {
+    if constexpr (SHARED)
+        return shared;
+    else
+        return memory;
+}
+
+/* load(), store() and copy() of T, where memory holds another type: as wide in elements. A copy is complete when it
+ * returns; several of them are under way at once, because the compiler may read for all before it writes. */
+template <int WIDTH, class X> __device__ inline Vector<WIDTH> load(const X *from) {
+    const Vector<WIDTH, X> stored = load_stored<Vector<WIDTH, X>>(from);
+    Vector<WIDTH> v;
+#pragma unroll
+    for (int e = 0; e < WIDTH; e++) v.x[e] = stored.x[e];
+    return v;
+}
+template <int WIDTH, class X> __device__ inline void store(X *to, Vector<WIDTH> v) {
+    Vector<WIDTH, X> stored;
+#pragma unroll
+    for (int e = 0; e < WIDTH; e++) stored.x[e] = v.x[e];
+    *reinterpret_cast<Vector<WIDTH, X> *>(to) = stored;
+}
+template <int WIDTH, class X> __device__ inline void store_global(X *to, Vector<WIDTH> v) { store<WIDTH>(to, v); }
+template <int WIDTH, bool SHARED_BY_ALL = false, class X> __device__ inline void copy(T *to, const X *from) {
+    store<WIDTH>(to, load<WIDTH>(from));
+}
+
 /* What the block that begins when this one ends reads of a flat operand comes to L2, if the parameters say so: not long
  * before, or other data take its place. By each warp, as far on from its own COUNT matrices of so many elements. */
 template <int SOURCE, int COUNT, int ELEMENTS>
 __device__ inline void fetch_ahead(const smm_cuda_args &args, const smm_cuda_operand &x, long long first) {
-    constexpr int LINE = 128 / sizeof(T);
+    constexpr int LINE = 128 / sizeof(InMemory);
     first += args.ahead;
     if (!SMM_AHEAD || SOURCE != SMM_SOURCE_FLAT || first + COUNT > args.batch) return;
-    const T *from = static_cast<const T *>(x.data) + first * ELEMENTS;
+    const InMemory *from = static_cast<const InMemory *>(x.data) + first * ELEMENTS;
 #pragma unroll 1
     for (int e = threadIdx.x % 32 * LINE; e < COUNT * ELEMENTS; e += 32 * LINE) prefetch(from + e);
 }
@@ -102,5 +156,6 @@ template <class X> __device__ inline X *beside(const smm_cuda_args &args, int wh
 /* What matrix q has of an operand that is a number: its own, or that which the call gave for all. */
 __device__ inline T factor_of(const smm_cuda_args &args, int which, long long q) {
     const smm_cuda_operand &x = args.operand[which];
-    return x.data ? static_cast<const T *>(x.data)[offset_of(args, x, q)] : static_cast<T>(args.number[which]);
+    return x.data ? T(static_cast<const InMemory *>(x.data)[offset_of(args, x, q)])
+                  : static_cast<T>(args.number[which]);
 }

@@ -191,7 +191,7 @@ template <int M, int N> __device__ inline bool factor_in_memory(T *a, T *tau) {
 /* The same of elements from memory, once more from scaled ones where products of those near the largest number
  * overflow. */
 template <int M, int N>
-__device__ inline void factor_safely(T *a, T *tau, const T *from, long long row, long long col) {
+__device__ inline void factor_safely(T *a, T *tau, const InMemory *from, long long row, long long col) {
 #pragma unroll 1
     for (T scale = 1;; scale = SCALE_AGAIN) {
         for (int e = lane(); e < M * N; e += LANES)
@@ -223,3 +223,18 @@ template <int M, int N> __device__ inline void form_column(const T *a, const T *
         }
     }
 }
+
+/* A column of M numbers of an operand: it is made in its place or, where memory holds another type, aside, so that it
+ * is rounded once. */
+template <int M> struct ColumnOf {
+    InMemory *to;
+    long long distance;
+    T aside[CONVERTS ? M : 1];
+
+    __device__ ColumnOf(InMemory *first, long long step) : to(first), distance(step) {}
+    __device__ T *data() { return either<CONVERTS>(aside, to); }
+    __device__ long long step() const { return CONVERTS ? 1 : distance; }
+    __device__ void finish() {
+        for (int i = 0; i < M && CONVERTS; i++) to[i * distance] = aside[CONVERTS ? i : 0];
+    }
+};

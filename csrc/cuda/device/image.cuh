@@ -47,8 +47,8 @@ template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW 
             return I::wanted(e / LENGTH % LINES + (EVEN ? turn * AT_ONCE % LINES : 0), e % LENGTH);
         }
     };
-    __device__ static int shift_of(const T *memory) {
-        return ALIGNED ? 0 : static_cast<int>(reinterpret_cast<unsigned long long>(memory) / sizeof(T) % VECTOR);
+    __device__ static int shift_of(const InMemory *memory) {
+        return ALIGNED ? 0 : static_cast<int>(reinterpret_cast<unsigned long long>(memory) / sizeof(InMemory) % VECTOR);
     }
 };
 
@@ -57,7 +57,7 @@ template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW 
 template <class I, int THREADS, bool ASYNC>
 __device__ inline int stage(T *image, const smm_cuda_operand &x, long long first, int count, const long long *where,
                             long long line, long long step) {
-    const T *from = static_cast<const T *>(x.data);
+    const InMemory *from = static_cast<const InMemory *>(x.data);
     if constexpr (I::SOURCE == SMM_SOURCE_STRIDED) {
         constexpr int each = most(I::LINES * I::LENGTH, 1), length = most(I::LENGTH, 1);
         for (int e = threadIdx.x; e < count * I::LINES * I::LENGTH; e += THREADS) {
@@ -81,19 +81,21 @@ __device__ inline int stage(T *image, const smm_cuda_operand &x, long long first
             return 0;
         }
     }
-    if constexpr (!ASYNC && ALIGNED && TURNS <= 8) {
-        Vector<VECTOR> x[most(TURNS, 1)];
+    constexpr int TOGETHER = least(TURNS, 8); /* reads before the first write waits */
+    if constexpr ((CONVERTS || (!ASYNC && TURNS <= TOGETHER)) && ALIGNED) {
 #pragma unroll
-        for (int turn = 0; turn < TURNS; turn++) {
-            const int v = turn * THREADS + threadIdx.x;
-            if (v * VECTOR + VECTOR <= total && Walk::template wanted<I>(turn))
-                x[turn] = load<VECTOR>(from + v * VECTOR);
-        }
+        for (int begin = 0; begin < TURNS; begin += TOGETHER) {
+            Vector<VECTOR> x[TOGETHER];
+            const auto moves = [&](int turn) {
+                const int v = turn * THREADS + threadIdx.x;
+                return turn < TURNS && v * VECTOR + VECTOR <= total && Walk::template wanted<I>(turn);
+            };
 #pragma unroll
-        for (int turn = 0; turn < TURNS; turn++) {
-            const int v = turn * THREADS + threadIdx.x;
-            if (v * VECTOR + VECTOR <= total && Walk::template wanted<I>(turn))
-                store<VECTOR>(image + I::place(v), x[turn]);
+            for (int t = 0; t < TOGETHER; t++)
+                if (moves(begin + t)) x[t] = load<VECTOR>(from + ((begin + t) * THREADS + threadIdx.x) * VECTOR);
+#pragma unroll
+            for (int t = 0; t < TOGETHER; t++)
+                if (moves(begin + t)) store<VECTOR>(image + I::place((begin + t) * THREADS + threadIdx.x), x[t]);
         }
         const int e = total / VECTOR * VECTOR + threadIdx.x; /* the last elements of the last block */
         if (e < total) copy<1>(image + e, from + e);
@@ -116,7 +118,7 @@ __device__ inline int stage(T *image, const smm_cuda_operand &x, long long first
 template <class I, int THREADS>
 __device__ inline void unstage(const T *image, const smm_cuda_operand &x, long long first, int count,
                                const long long *where) {
-    T *to = static_cast<T *>(x.data);
+    InMemory *to = static_cast<InMemory *>(x.data);
     if constexpr (I::SOURCE == SMM_SOURCE_STRIDED) {
         for (int e = threadIdx.x; e < count * I::LINES * I::LENGTH; e += THREADS) {
             const int q = e / (I::LINES * I::LENGTH), i = e / I::LENGTH % I::LINES, j = e % I::LENGTH;

@@ -53,7 +53,7 @@ __device__ inline void expect(Arrival *arrival, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(arrival)), "r"(bytes)
                  : "memory");
 }
-__device__ inline void copy_bulk(T *to, const T *from, unsigned bytes, Arrival *arrival) {
+__device__ inline void copy_bulk(T *to, const void *from, unsigned bytes, Arrival *arrival) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                      shared_address(to)),
                  "l"(from), "r"(bytes), "r"(shared_address(arrival))
@@ -77,7 +77,47 @@ template <int LEFT> __device__ inline void stores_have_read() {
     asm volatile("cp.async.bulk.commit_group;\n\tcp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory");
 }
 
-__device__ inline void prefetch(const T *global) { asm volatile("prefetch.global.L2 [%0];" ::"l"(global)); }
+__device__ inline void prefetch(const void *global) { asm volatile("prefetch.global.L2 [%0];" ::"l"(global)); }
+
+/* --- float16 and bfloat16, by their bits --- */
+
+__device__ inline float of_f16(unsigned short bits) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+}
+__device__ inline unsigned short to_f16(float x) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+__device__ inline float of_bf16(unsigned short bits) { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+__device__ inline unsigned short to_bf16(float x) {
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+
+/* 2, 4 or 8 bytes of global memory that nobody writes before they are used, so that they may be read at any time before
+ * that: ahead of writes to shared memory, too, which could not be told from memory otherwise. */
+template <class X> __device__ inline X load_stored(const void *from) {
+    static_assert(sizeof(X) == 2 || sizeof(X) == 4 || sizeof(X) == 8, "");
+    X x;
+    if constexpr (sizeof(X) == 2) {
+        unsigned short bits;
+        asm("ld.global.u16 %0, [%1];" : "=h"(bits) : "l"(from));
+        memcpy(&x, &bits, sizeof x);
+    } else if constexpr (sizeof(X) == 4) {
+        unsigned bits;
+        asm("ld.global.u32 %0, [%1];" : "=r"(bits) : "l"(from));
+        memcpy(&x, &bits, sizeof x);
+    } else {
+        uint2 bits;
+        asm("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(bits.x), "=r"(bits.y) : "l"(from));
+        memcpy(&x, &bits, sizeof x);
+    }
+    return x;
+}
 
 /* --- what the multiprocessor's tables give: 20 bits and more, of doubles in the high word --- */
 

@@ -36,7 +36,7 @@ struct Doubts {
 /* info of LU of matrix q, a row of which each thread of the warp has: rare, so it stays out of the kernel's text. */
 __device__ __noinline__ int info_of_lu(const smm_cuda_args &args, long long q) {
     const smm_cuda_operand &a = args.operand[SMM_A];
-    const T *from = static_cast<const T *>(a.data) + offset_of(args, a, q);
+    const InMemory *from = static_cast<const InMemory *>(a.data) + offset_of(args, a, q);
     const int row = threadIdx.x % 32, place = least(row, N - 1);
     T x[N];
 #pragma unroll 1

@@ -10,7 +10,7 @@ constexpr int C_ROW = C_BY_COLUMNS ? 1 : PITCH, C_COL = C_BY_COLUMNS ? PITCH : 1
 constexpr int WIDTH = ALIGNED ? width_of(N) : 1; /* of the vectors that rows are made of */
 
 /* Consecutive elements of an image, in vectors. */
-template <int COUNT, int WIDTH> __device__ inline void load_row(T *x, const T *from) {
+template <int COUNT, int WIDTH, class X> __device__ inline void load_row(T *x, const X *from) {
 #pragma unroll
     for (int j = 0; j < COUNT; j += WIDTH) {
         const Vector<WIDTH> v = load<WIDTH>(from + j);
@@ -20,7 +20,8 @@ template <int COUNT, int WIDTH> __device__ inline void load_row(T *x, const T *f
 }
 /* A lane's rows, row(r), from a matrix whose lines are PITCH apart: by vectors along them, or down the lines; of a
  * matrix in a thread of its own all of it. */
-template <int ROWS, class Row> __device__ inline void load_rows(T (&x)[ROWS][N], const T *a, int pitch, Row row) {
+template <int ROWS, class X, class Row>
+__device__ inline void load_rows(T (&x)[ROWS][N], const X *a, int pitch, Row row) {
     if constexpr (ROWS == N) {
 #pragma unroll
         for (int l = 0; l < N; l++) {
@@ -71,12 +72,13 @@ constexpr bool AS_IN_MEMORY = ALIGNED && PITCH == N && MATRIX == N * N && OF_WAR
 __device__ inline void read(T *images, const smm_cuda_args &args, long long first, int count,
                             Arrival *arrival = nullptr) {
     const smm_cuda_operand &x = args.operand[SMM_A];
-    const T *from = static_cast<const T *>(x.data);
+    const InMemory *from = static_cast<const InMemory *>(x.data);
     if constexpr (SMM_SOURCE_A != SMM_SOURCE_FLAT) {
         each_element<SMM_ORDER_A>(args, x, first, count, [&](int q, int i, int j, long long offset) {
             copy<1>(images + q * MATRIX + (DIRECT ? i * PITCH + j : j * PITCH + i), from + offset);
         });
-    } else if (BULK_COPIES && ALIGNED && PITCH == N && N * N % VECTOR == 0 && MATRIX % VECTOR == 0 && arrival) {
+    } else if (BULK_COPIES && !CONVERTS && ALIGNED && PITCH == N && N * N % VECTOR == 0 && MATRIX % VECTOR == 0 &&
+               arrival) {
         constexpr int BYTES = N * N * sizeof(T);
         if (threadIdx.x % 32 == 0) {
             begin_arrivals(arrival);
@@ -112,7 +114,7 @@ __device__ inline void spoil(T *image) {
 /* The images become matrices first .. first + count of C. */
 __device__ inline void write(const T *images, const smm_cuda_args &args, long long first, int count) {
     const smm_cuda_operand &x = args.operand[SMM_C];
-    T *to = static_cast<T *>(x.data);
+    InMemory *to = static_cast<InMemory *>(x.data);
     if constexpr (SMM_SOURCE_C != SMM_SOURCE_FLAT) {
         each_element<SMM_ORDER_C>(args, x, first, count, [&](int q, int i, int j, long long offset) {
             to[offset] = images[q * MATRIX + (DIRECT ? i * PITCH + j : j * PITCH + i)];

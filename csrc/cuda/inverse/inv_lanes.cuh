@@ -36,7 +36,7 @@ struct Rows {
     __device__ bool is_row(int r) const { return N % LANES == 0 || r < ROWS - 1 || lane() + LANES * r < N; }
     __device__ int row(int r) const { return lane() + LANES * r; }
 
-    __device__ Rows(const T *a, int pitch) {
+    template <class X> __device__ Rows(const X *a, int pitch) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) origin[r] = row(r);
         load_rows(x, a, pitch, [&](int r) { return row(r); });
@@ -135,8 +135,9 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     T *images = shared + of_block * MATRIX, *image = images + of_warp * MATRIX;
 
     if (STAGES) read(images, args, first, count);
-    const T *from = static_cast<const T *>(args.operand[SMM_A].data) + (first + least(of_warp, count - 1)) * (N * N);
-    Rows rows(STAGES ? image : from, STAGES ? PITCH : N);
+    const InMemory *from =
+        static_cast<const InMemory *>(args.operand[SMM_A].data) + (first + least(of_warp, count - 1)) * (N * N);
+    Rows rows(either<STAGES>(image, from), STAGES ? PITCH : N);
 #pragma unroll
     for (int k = 0; k < N; k++) rows.eliminate(k);
 

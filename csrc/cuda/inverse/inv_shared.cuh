@@ -44,7 +44,7 @@ constexpr int IMAGES = ceil_div(OF_WARP * MATRIX, VECTOR) * VECTOR; /* elements 
  * of so few rows at a time that most of them lie in different banks. */
 __device__ inline void read_columns(T *images, const smm_cuda_args &args, long long first, int count) {
     constexpr int DOWN = sizeof(T) == 4 ? 4 : 2, ACROSS = 32 / DOWN;
-    const T *from = static_cast<const T *>(args.operand[SMM_A].data) + first * (N * N);
+    const InMemory *from = static_cast<const InMemory *>(args.operand[SMM_A].data) + first * (N * N);
     const int down = threadIdx.x % DOWN, along = threadIdx.x % 32 / DOWN;
 #pragma unroll 1
     for (int q = 0; q < count; q++) {
@@ -74,7 +74,7 @@ __device__ inline void write(const T *images, const Lists &lists, const smm_cuda
                              int count) {
     constexpr int PIECES = N * N / WIDTH, TURNS = ceil_div(PIECES, 8), TOGETHER = most(16 / TURNS, 1);
     const smm_cuda_operand &x = args.operand[SMM_C];
-    T *to = static_cast<T *>(x.data);
+    InMemory *to = static_cast<InMemory *>(x.data);
     const auto element = [&](int q, int i, int j) {
         return images[q * MATRIX + lists.pivot[i][q] + lists.column[q][j]];
     };

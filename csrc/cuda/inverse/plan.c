@@ -43,7 +43,7 @@ bool smm_inv_rows_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
 
 /* From order 9 on; below, a thread to a matrix is faster. */
 void smm_inv_rows_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const int lanes = p->n <= 16 ? 4 : p->dtype == SMM_F32 ? 8 : 16;
+    const int lanes = p->n <= 16 ? 4 : bytes_of(p) == 4 ? 8 : 16;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_inv_rows,
                                .lanes = p->n <= 8  ? 0
                                         : p->small ? 2 * lanes

@@ -582,9 +582,10 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         }
     } else {
         const Determinant<T> det = determinant_of(a, pivots);
-        T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
+        InMemory *to =
+            static_cast<InMemory *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
         if (leader) *to = SMM_OP == SMM_OP_DET ? det.value() : det.sign();
         if (leader && SMM_OP == SMM_OP_SLOGDET)
-            *beside<T>(args, SMM_SLOGDET_logabsdet, matrix, 1) = det.log_magnitude();
+            *beside<InMemory>(args, SMM_SLOGDET_logabsdet, matrix, 1) = det.log_magnitude();
     }
 }

@@ -76,7 +76,7 @@ template <int HEIGHT, int LENGTH, int PITCH, class Act> __device__ inline void e
 template <int HEIGHT, int LENGTH, int PITCH, int SOURCE, int ORDER>
 __device__ inline void stage(T *images, const smm_cuda_operand &x, long long first, int count, int cols,
                              const long long *where) {
-    const T *from = static_cast<const T *>(x.data);
+    const InMemory *from = static_cast<const InMemory *>(x.data);
     if constexpr (SOURCE != SMM_SOURCE_FLAT || ORDER != SMM_ORDER_ROW) {
         each_element<HEIGHT, PITCH, ORDER>(x, count, cols, where,
                                            [&](long long offset, int to) { copy<1>(images + to, from + offset); });
@@ -101,7 +101,7 @@ __device__ inline void stage(T *images, const smm_cuda_operand &x, long long fir
 template <int HEIGHT, int LENGTH, int PITCH, int SOURCE, int ORDER>
 __device__ inline void unstage(const T *images, const smm_cuda_operand &x, long long first, int count, int cols,
                                const long long *where) {
-    T *to = static_cast<T *>(x.data);
+    InMemory *to = static_cast<InMemory *>(x.data);
     if constexpr (SOURCE != SMM_SOURCE_FLAT || ORDER != SMM_ORDER_ROW) {
         each_element<HEIGHT, PITCH, ORDER>(x, count, cols, where,
                                            [&](long long offset, int from) { to[offset] = images[from]; });

@@ -78,7 +78,7 @@ __device__ inline void each_element(const smm_cuda_operand &x, int count, const 
 /* Start copying matrices of N rows of COLS elements to shared memory. */
 template <bool FLAT, int COLS, int STRIDE, int ORDER>
 __device__ inline void stage(T *to, const smm_cuda_operand &x, long long first, int count, const long long *where) {
-    const T *from = static_cast<const T *>(x.data);
+    const InMemory *from = static_cast<const InMemory *>(x.data);
     if constexpr (FLAT) {
         from += first * (N * COLS);
         each_vector<N * COLS, STRIDE>(count, [&](bool vector, unsigned e, unsigned place) {
@@ -93,7 +93,7 @@ __device__ inline void stage(T *to, const smm_cuda_operand &x, long long first, 
 template <bool FLAT, int COLS, int STRIDE, int ORDER>
 __device__ inline void unstage(const T *from, const smm_cuda_operand &x, long long first, int count,
                                const long long *where) {
-    T *to = static_cast<T *>(x.data);
+    InMemory *to = static_cast<InMemory *>(x.data);
     if constexpr (FLAT) {
         to += first * (N * COLS);
         each_vector<N * COLS, STRIDE>(count, [&](bool vector, unsigned e, unsigned place) {
@@ -107,8 +107,8 @@ __device__ inline void unstage(const T *from, const smm_cuda_operand &x, long lo
                                              [&](long long offset, int place) { to[offset] = from[place]; });
 }
 
-/* Elements first .. COUNT of a row in shared memory, from the start of first's vector. */
-template <int COUNT, int LENGTH> __device__ inline void load_row(T *x, const T *from, int first = 0) {
+/* Elements first .. COUNT of a row, from the start of first's vector. */
+template <int COUNT, int LENGTH, class X> __device__ inline void load_row(T *x, const X *from, int first = 0) {
 #pragma unroll
     for (int j = first / LENGTH * LENGTH; j < COUNT; j += LENGTH) {
         const Vector<LENGTH> v = load<LENGTH>(from + j);
@@ -116,7 +116,7 @@ template <int COUNT, int LENGTH> __device__ inline void load_row(T *x, const T *
         for (int e = 0; e < LENGTH; e++) x[j + e] = v.x[e];
     }
 }
-template <int COUNT, int LENGTH> __device__ inline void store_row(T *to, const T *x, int first = 0) {
+template <int COUNT, int LENGTH, class X> __device__ inline void store_row(X *to, const T *x, int first = 0) {
 #pragma unroll
     for (int j = first / LENGTH * LENGTH; j < COUNT; j += LENGTH) {
         Vector<LENGTH> v;
@@ -128,8 +128,9 @@ template <int COUNT, int LENGTH> __device__ inline void store_row(T *to, const T
 
 /* Where a matrix of so many elements begins. */
 template <bool FLAT>
-__device__ inline T *begin_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long matrix, int elements) {
-    return static_cast<T *>(x.data) + (FLAT ? matrix * elements : offset_of(args, x, matrix));
+__device__ inline InMemory *begin_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long matrix,
+                                     int elements) {
+    return static_cast<InMemory *>(x.data) + (FLAT ? matrix * elements : offset_of(args, x, matrix));
 }
 
 /* Integers of a matrix, by the widest vectors that they allow. */
@@ -191,7 +192,7 @@ struct Columns {
     __device__ static int column(int c) { return least(lane() + LANES * c, N - 1); }
 
     /* From or to a matrix in rows of N, by vectors if a lane holds all of it. */
-    template <int LENGTH> __device__ void read(const T *from) {
+    template <int LENGTH, class X> __device__ void read(const X *from) {
         static_assert(LENGTH == 1 || LANES == 1, "");
 #pragma unroll
         for (int e = 0; e < (LANES == 1 ? N * N : 0); e += LENGTH) {
@@ -201,7 +202,7 @@ struct Columns {
         }
         if (LANES > 1) read(from, N, 1);
     }
-    template <int LENGTH> __device__ void write(T *to) const {
+    template <int LENGTH, class X> __device__ void write(X *to) const {
 #pragma unroll
         for (int e = 0; e < (LANES == 1 ? N * N : 0); e += LENGTH) {
             Vector<LENGTH> v;
@@ -211,13 +212,13 @@ struct Columns {
         }
         if (LANES > 1) write(to, N, 1);
     }
-    __device__ void read(const T *from, long long row, long long col) {
+    template <class X> __device__ void read(const X *from, long long row, long long col) {
 #pragma unroll
         for (int i = 0; i < N; i++)
 #pragma unroll
             for (int c = 0; c < ceil_div(N, LANES); c++) a[i][c] = from[i * row + column(c) * col];
     }
-    __device__ void write(T *to, long long row, long long col) const {
+    template <class X> __device__ void write(X *to, long long row, long long col) const {
 #pragma unroll
         for (int i = 0; i < N; i++)
 #pragma unroll
@@ -314,8 +315,8 @@ struct Columns {
 /* Each lane solves for columns of B, from the factors in the image. */
 __device__ inline void solve_columns(const smm_cuda_args &args, const Shared &of, long long matrix, int info) {
     const smm_cuda_operand &b = args.operand[SMM_B], &c = args.operand[SMM_C];
-    const T *from = static_cast<const T *>(b.data) + offset_of(args, b, matrix);
-    T *to = static_cast<T *>(c.data) + offset_of(args, c, matrix);
+    const InMemory *from = static_cast<const InMemory *>(b.data) + offset_of(args, b, matrix);
+    InMemory *to = static_cast<InMemory *>(c.data) + offset_of(args, c, matrix);
 #pragma unroll 1
     for (long long column = lane(); column < args.k; column += LANES) {
         T x[N], row[N];
@@ -352,9 +353,10 @@ template <class Of> __device__ inline Determinant<T> determinant_of(const Steps 
 
 __device__ inline void write_determinant(const smm_cuda_args &args, long long matrix, const Determinant<T> &det) {
     const smm_cuda_operand &c = args.operand[SMM_C];
-    T *to = static_cast<T *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
+    InMemory *to =
+        static_cast<InMemory *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
     *to = SMM_OP == SMM_OP_DET ? det.value() : det.sign();
-    if (SMM_OP == SMM_OP_SLOGDET) *beside<T>(args, SMM_SLOGDET_logabsdet, matrix, 1) = det.log_magnitude();
+    if (SMM_OP == SMM_OP_SLOGDET) *beside<InMemory>(args, SMM_SLOGDET_logabsdet, matrix, 1) = det.log_magnitude();
 }
 
 /* --- the kernel --- */
@@ -367,14 +369,15 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
     T right[N];
     if constexpr (STAGES || A_FLAT)
         x.read<LANES == 1 && WHOLE && (STAGES || ALIGNED) ? VECTOR : 1>(
-            STAGES ? of.image : begin_of<A_FLAT>(args, a, read, N * N));
+            either<STAGES>(of.image, begin_of<A_FLAT>(args, a, read, N * N)));
     else
         x.read(begin_of<A_FLAT>(args, a, read, N * N), a.row, a.col);
     if constexpr (CARRIES) {
         if constexpr (STAGES || B_FLAT)
-            load_row<N, STAGES || ALIGNED ? WIDTH : 1>(right, STAGES ? of.right : begin_of<B_FLAT>(args, b, read, N));
+            load_row<N, STAGES || ALIGNED ? WIDTH : 1>(right,
+                                                       either<STAGES>(of.right, begin_of<B_FLAT>(args, b, read, N)));
         else {
-            const T *from = begin_of<B_FLAT>(args, b, read, N);
+            const InMemory *from = begin_of<B_FLAT>(args, b, read, N);
 #pragma unroll
             for (int i = 0; i < N; i++) right[i] = from[i * b.row];
         }
@@ -396,10 +399,10 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
         for (int i = 0; i < N; i++) right[i] = steps.info ? not_a_number() : right[i];
         if (!mine || lane() != x.RIGHT) return;
         if constexpr (UNSTAGES || C_FLAT)
-            store_row<N, UNSTAGES || ALIGNED ? WIDTH : 1>(UNSTAGES ? of.right : begin_of<C_FLAT>(args, c, matrix, N),
-                                                          right);
+            store_row<N, UNSTAGES || ALIGNED ? WIDTH : 1>(
+                either<UNSTAGES>(of.right, begin_of<C_FLAT>(args, c, matrix, N)), right);
         else {
-            T *to = begin_of<C_FLAT>(args, c, matrix, N);
+            InMemory *to = begin_of<C_FLAT>(args, c, matrix, N);
 #pragma unroll
             for (int i = 0; i < N; i++) to[i * c.row] = right[i];
         }
@@ -415,7 +418,7 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
         if (!mine) return;
         if constexpr (UNSTAGES || C_FLAT)
             x.write<LANES == 1 && WHOLE && (UNSTAGES || ALIGNED) ? VECTOR : 1>(
-                UNSTAGES ? of.image : begin_of<C_FLAT>(args, c, matrix, N * N));
+                either<UNSTAGES>(of.image, begin_of<C_FLAT>(args, c, matrix, N * N)));
         else
             x.write(begin_of<C_FLAT>(args, c, matrix, N * N), c.row, c.col);
         if (lane() != 0) return;

@@ -36,7 +36,7 @@ void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
 static int blocked_matrix_bytes(const smm_cuda_problem *p) {
     const int vector = 16 / bytes_of(p), k = p->op == SMM_OP_SOLVE ? p->k : 0;
     const int right = whole(p, p->n) / vector, cols = right + (k > 1 ? whole(p, k) / vector : 0); /* in vectors */
-    const bool b_last = k == 1 && (cols % 2 == 1 || p->dtype == SMM_F32);
+    const bool b_last = k == 1 && (cols % 2 == 1 || bytes_of(p) == 4);
     const int exchanges = 3, vectors = p->n * (cols | 1) + exchanges + (b_last ? right : 0);
     return (vectors | 1) * 16;
 }
@@ -54,7 +54,7 @@ bool smm_lu_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
 /* From order 12 on; below, lu_lanes is faster. */
 void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const int small = p->n <= 13 ? 4 : p->n <= 23 ? 8 : 16;
-    const int large = p->dtype == SMM_F32 ? (p->n <= 20 ? 4 : 8) : p->n <= 18 ? 4 : p->n <= 28 ? 8 : 16;
+    const int large = bytes_of(p) == 4 ? (p->n <= 20 ? 4 : 8) : p->n <= 18 ? 4 : p->n <= 28 ? 8 : 16;
     const int lanes = p->small ? small : large;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_blocked,
                                .lanes = p->n < 12 ? 0 : lanes,

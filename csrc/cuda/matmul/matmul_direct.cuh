@@ -18,10 +18,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     TileC tile;
     tile.row_tile = threadIdx.x % TILES / COL_TILES;
     tile.col_tile = threadIdx.x % COL_TILES;
-    T *c = static_cast<T *>(args.operand[SMM_C].data) + q * (M * N);
-    tile.multiply(static_cast<const T *>(args.operand[SMM_A].data) + (SMM_SOURCE_A == SMM_SOURCE_ONE ? 0 : q * (M * K)),
-                  static_cast<const T *>(args.operand[SMM_B].data) +
-                      (SMM_SOURCE_B == SMM_SOURCE_ONE ? 0 : q * (K * N)));
+    InMemory *c = static_cast<InMemory *>(args.operand[SMM_C].data) + q * (M * N);
+    tile.multiply(
+        static_cast<const InMemory *>(args.operand[SMM_A].data) + (SMM_SOURCE_A == SMM_SOURCE_ONE ? 0 : q * (M * K)),
+        static_cast<const InMemory *>(args.operand[SMM_B].data) + (SMM_SOURCE_B == SMM_SOURCE_ONE ? 0 : q * (K * N)));
     if (SMM_SCALED) tile.scale(args, q, c, N, 1);
     tile.write(c, N);
 }

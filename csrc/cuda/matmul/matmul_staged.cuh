@@ -48,18 +48,19 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
                       image_b + (SMM_SOURCE_B == SMM_SOURCE_ONE ? 0 : q * ImageB::MATRIX));
         if (SMM_SCALED) {
             const bool anyhow = SMM_SOURCE_C == SMM_SOURCE_STRIDED;
-            tile.scale(args, first + q, static_cast<const T *>(c.data) + (anyhow ? where[2][q] : (first + q) * (M * N)),
+            tile.scale(args, first + q,
+                       static_cast<const InMemory *>(c.data) + (anyhow ? where[2][q] : (first + q) * (M * N)),
                        anyhow ? c.row : N, anyhow ? c.col : 1);
         }
     }
     if (SMM_THROUGH_SHARED) {
         T *image_c = shared;
         if (SMM_SOURCE_C == SMM_SOURCE_FLAT)
-            image_c += ImageC::shift_of(static_cast<const T *>(c.data) + first * (M * N));
+            image_c += ImageC::shift_of(static_cast<const InMemory *>(c.data) + first * (M * N));
         __syncthreads();
         if (q < count) tile.write(image_c + q * ImageC::MATRIX, ImageC::PITCH);
         __syncthreads();
         unstage<ImageC, THREADS>(SMM_SOURCE_C == SMM_SOURCE_FLAT ? shared : image_c, c, first, count, where[2]);
     } else if (q < count)
-        tile.write(static_cast<T *>(c.data) + (first + q) * (M * N), N);
+        tile.write(static_cast<InMemory *>(c.data) + (first + q) * (M * N), N);
 }

@@ -31,7 +31,7 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
     }
 
     /* Rows and columns beyond the matrix are computed from the last ones, and never stored. */
-    __device__ void multiply(const T *a, const T *b) {
+    template <class X> __device__ void multiply(const X *a, const X *b) {
         int a_row[ROWS], b_col[COLS];
 #pragma unroll
         for (int r = 0; r < ROWS; r += VR) a_row[r] = ROW_TILES * ROWS == M ? row(r) : least(row(r), (M - 1) / VR * VR);
@@ -49,8 +49,8 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
 
   private:
     /* c (first ? = : +=) A(:, k .. k + STEP) B(k .. k + STEP, :) */
-    template <bool FIRST>
-    __device__ void add(const T *a, const T *b, int k, const int (&a_row)[ROWS], const int (&b_col)[COLS]) {
+    template <bool FIRST, class X>
+    __device__ void add(const X *a, const X *b, int k, const int (&a_row)[ROWS], const int (&b_col)[COLS]) {
         T x[ROWS][STEP], y[STEP][COLS];
         if (A_BY_ROWS) {
 #pragma unroll
@@ -101,7 +101,8 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
 
   public:
     /* c = fma(alpha, c, beta c_old); where beta is 0, c_old is not read. */
-    __device__ void scale(const smm_cuda_args &args, long long q, const T *old, long long old_row, long long old_col) {
+    __device__ void scale(const smm_cuda_args &args, long long q, const InMemory *old, long long old_row,
+                          long long old_col) {
         const T alpha = factor_of(args, SMM_MATMUL_alpha, q);
         const T beta = factor_of(args, SMM_MATMUL_beta, q);
 #pragma unroll
@@ -114,7 +115,7 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
                                                        product(beta, old[row(r) * old_row + col(j) * old_col]));
     }
 
-    __device__ void write(T *to, int pitch) const {
+    template <class X> __device__ void write(X *to, int pitch) const {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll

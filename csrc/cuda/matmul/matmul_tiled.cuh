@@ -58,7 +58,7 @@ template <int LINES, bool ALONG> struct Panel {
 /* Which part of A or B a thread reads first: lines from `first` on, of `lines`, and terms from k on. Lines beyond the
  * last are that one. */
 struct Begin {
-    const T *from;
+    const InMemory *from;
     long long line_step, term_step, first, lines, k;
     int lane;
 
@@ -68,7 +68,7 @@ struct Begin {
 /* A panel of a matrix in memory. */
 template <int LINES, bool ALONG> struct Stored : Panel<LINES, ALONG> {
     typedef Panel<LINES, ALONG> P;
-    const T *at[P::COUNT];
+    const InMemory *at[P::COUNT];
     long long step; /* from term to term */
 
     __device__ void begin(const Begin &x, const smm_cuda_images &) {
@@ -83,7 +83,7 @@ template <int LINES, bool ALONG> struct Stored : Panel<LINES, ALONG> {
         for (int t = 0; t < P::TERMS; t++)
 #pragma unroll
             for (int l = 0; l < P::COUNT; l++)
-                this->x[t][l] = k + P::term(lane, t) < end ? at[l][t * P::TEAMS * step] : none;
+                this->x[t][l] = k + P::term(lane, t) < end ? T(at[l][t * P::TEAMS * step]) : none;
 #pragma unroll
         for (int l = 0; l < P::COUNT; l++) at[l] += DEPTH * step;
     }
@@ -111,7 +111,7 @@ struct Pixel {
 /* A panel of the im2col matrix, whose lines are outputs. In the padding are zeros, too. */
 template <int LINES, bool ALONG> struct Gathered : Panel<LINES, ALONG> {
     typedef Panel<LINES, ALONG> P;
-    const T *at[P::COUNT];
+    const InMemory *at[P::COUNT];
     int row[P::COUNT], column[P::COUNT];
     int tap[P::TERMS][2], step[2]; /* which element of a filter each term is, and how much further the next panel's */
     long long channel[P::TERMS], channels;
@@ -147,7 +147,7 @@ template <int LINES, bool ALONG> struct Gathered : Panel<LINES, ALONG> {
                 const int i = row[l] + down, j = column[l] + side;
                 const bool met = inside && static_cast<unsigned>(i) < static_cast<unsigned>(images.inputs[0]) &&
                                  static_cast<unsigned>(j) < static_cast<unsigned>(images.inputs[1]);
-                this->x[t][l] = met ? at[l][on] : none;
+                this->x[t][l] = met ? T(at[l][on]) : none;
             }
             tap[t][1] += step[1];
             const bool next_row = tap[t][1] >= images.kernel[1];
@@ -301,19 +301,19 @@ struct Place {
 struct Output {
     const smm_cuda_args &args;
     const Place &place;
-    T *c;
+    InMemory *c;
     T alpha, beta;
 
     __device__ Output(const smm_cuda_args &args, const Place &place) : args(args), place(place) {
         const smm_cuda_operand &to = args.operand[SMM_C];
-        c = static_cast<T *>(to.data) + offset_of(args, to, place.matrix);
+        c = static_cast<InMemory *>(to.data) + offset_of(args, to, place.matrix);
         if (SMM_SCALED) {
             alpha = factor_of(args, SMM_MATMUL_alpha, place.matrix);
             beta = factor_of(args, SMM_MATMUL_beta, place.matrix);
         }
     }
     /* Where column j of the tile begins; NULL: beyond the matrix. */
-    __device__ T *column(int j) const {
+    __device__ InMemory *column(int j) const {
         const long long col = place.col + j;
         if (col >= args.tiles.n) return nullptr;
         if constexpr (OF_IMAGES)
@@ -322,17 +322,17 @@ struct Output {
             return c + col * args.operand[SMM_C].col;
     }
     /* What C becomes where there is `before`. */
-    __device__ T value(T sum, const T *before) const {
+    __device__ T value(T sum, const InMemory *before) const {
         return !SMM_SCALED ? sum : beta == 0 ? product(alpha, sum) : multiply_add(alpha, sum, product(beta, *before));
     }
     /* Neighbours in row i of the tile: as a vector where they lie so. */
-    template <int WIDTH> __device__ void write(T *const (&columns)[WIDTH], int i, const T *sum) const {
+    template <int WIDTH> __device__ void write(InMemory *const (&columns)[WIDTH], int i, const T *sum) const {
         const long long row = place.row + i;
         if (row >= args.tiles.m) return;
         const long long down = row * args.operand[SMM_C].row;
-        T *const to = columns[0] + down;
+        InMemory *const to = columns[0] + down;
         const bool together = columns[WIDTH - 1] && columns[WIDTH - 1] - columns[0] == WIDTH - 1 &&
-                              reinterpret_cast<unsigned long long>(to) % sizeof(Vector<WIDTH>) == 0;
+                              reinterpret_cast<unsigned long long>(to) % sizeof(Vector<WIDTH, InMemory>) == 0;
         if (together) {
             Vector<WIDTH> v;
 #pragma unroll
@@ -421,8 +421,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const int panels_of_chunk = deep ? SUM_CHUNK / DEPTH : panels;
 
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
-    const T *const from_a = static_cast<const T *>(a.data) + offset_of(args, a, place.matrix);
-    const T *const from_b = static_cast<const T *>(b.data) + offset_of(args, b, place.matrix);
+    const InMemory *const from_a = static_cast<const InMemory *>(a.data) + offset_of(args, a, place.matrix);
+    const InMemory *const from_b = static_cast<const InMemory *>(b.data) + offset_of(args, b, place.matrix);
     PanelA panel_a;
     PanelB panel_b;
     panel_a.begin({from_a, a.row, a.col, place.row, tiles.m, begin, lane}, args.images);
@@ -474,7 +474,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     if (!exists) return;
 #pragma unroll
     for (int c = 0; c < COLS; c += Tile::VC) {
-        T *columns[Tile::VC];
+        InMemory *columns[Tile::VC];
 #pragma unroll
         for (int e = 0; e < Tile::VC; e++) columns[e] = out.column(tile.col(c) + e);
 #pragma unroll

@@ -12,7 +12,7 @@ constexpr int THREADS = SMM_THREADS, EACH = SMM_MATRICES / THREADS;
 static_assert(SMM_SHARED == 0, "the plan counts otherwise");
 
 /* Elements of EACH matrices; those of matrices beyond the batch are not touched. */
-template <int ELEMENTS> __device__ inline void read(T (&x)[EACH * ELEMENTS], const T *from, int count) {
+template <int ELEMENTS> __device__ inline void read(T (&x)[EACH * ELEMENTS], const InMemory *from, int count) {
     static_assert(EACH * ELEMENTS % VECTOR == 0, "whole vectors");
 #pragma unroll
     for (int e = 0; e < EACH * ELEMENTS; e += VECTOR) {
@@ -22,7 +22,7 @@ template <int ELEMENTS> __device__ inline void read(T (&x)[EACH * ELEMENTS], con
             for (int j = 0; j < VECTOR; j++) x[e + j] = v.x[j];
         } else {
 #pragma unroll
-            for (int j = 0; j < VECTOR; j++) x[e + j] = e + j < count * ELEMENTS ? from[e + j] : T(0);
+            for (int j = 0; j < VECTOR; j++) x[e + j] = e + j < count * ELEMENTS ? T(from[e + j]) : T(0);
         }
     }
 }
@@ -32,8 +32,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     if (first >= args.batch) return;
     const int count = static_cast<int>(args.batch - first < EACH ? args.batch - first : EACH);
     T a[EACH * M * K], b[EACH * K * N], c[EACH * M * N];
-    read<M * K>(a, static_cast<const T *>(args.operand[SMM_A].data) + first * (M * K), count);
-    read<K * N>(b, static_cast<const T *>(args.operand[SMM_B].data) + first * (K * N), count);
+    read<M * K>(a, static_cast<const InMemory *>(args.operand[SMM_A].data) + first * (M * K), count);
+    read<K * N>(b, static_cast<const InMemory *>(args.operand[SMM_B].data) + first * (K * N), count);
 #pragma unroll
     for (int q = 0; q < EACH; q++)
 #pragma unroll
@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
                 }
                 c[q * M * N + i * N + j] = sum;
             }
-    T *to = static_cast<T *>(args.operand[SMM_C].data) + first * (M * N);
+    InMemory *to = static_cast<InMemory *>(args.operand[SMM_C].data) + first * (M * N);
 #pragma unroll
     for (int e = 0; e < EACH * M * N; e += VECTOR) {
         Vector<VECTOR> v;

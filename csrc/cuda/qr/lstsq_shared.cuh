@@ -28,7 +28,7 @@ static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise"
 /* The largest magnitude of A if it is finite, for all lanes of the matrix. */
 __device__ inline bool load(Work &w, const smm_cuda_args &args, long long q, T &largest) {
     const smm_cuda_operand &a = args.operand[SMM_A];
-    const T *from = static_cast<const T *>(a.data) + offset_of(args, a, q);
+    const InMemory *from = static_cast<const InMemory *>(a.data) + offset_of(args, a, q);
     bool finite = true;
     largest = 0;
     for (int e = lane(); e < M * N; e += LANES) {
@@ -220,8 +220,8 @@ template <class Norm> __device__ inline void solve(Work &w, int rank, Norm norm)
 }
 
 /* Right-hand sides first .. first + cols, scaled. */
-__device__ inline void load_sides(Work &w, const T *from, const smm_cuda_operand &b, int cols) {
-    for (int e = lane(); e < M * K; e += LANES) w.x[e] = e % K < cols ? from[e / K * b.row + e % K * b.col] : T(0);
+__device__ inline void load_sides(Work &w, const InMemory *from, const smm_cuda_operand &b, int cols) {
+    for (int e = lane(); e < M * K; e += LANES) w.x[e] = e % K < cols ? T(from[e / K * b.row + e % K * b.col]) : T(0);
     wait();
     for (int c = lane(); c < K; c += LANES) {
         T largest = 0;
@@ -240,9 +240,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     Work &w = reinterpret_cast<Work *>(shared)[threadIdx.x / LANES];
     const smm_cuda_operand &b = args.operand[SMM_B], &c = args.operand[SMM_C], &d = args.operand[SMM_LSTSQ_residuals];
     const smm_cuda_operand &ranks = args.operand[SMM_LSTSQ_rank], &info = args.operand[SMM_INFO];
-    const T *from = static_cast<const T *>(b.data) + offset_of(args, b, q);
-    T *to_c = static_cast<T *>(c.data) + offset_of(args, c, q),
-      *to_d = static_cast<T *>(d.data) + offset_of(args, d, q);
+    const InMemory *from = static_cast<const InMemory *>(b.data) + offset_of(args, b, q);
+    InMemory *to_c = static_cast<InMemory *>(c.data) + offset_of(args, c, q),
+             *to_d = static_cast<InMemory *>(d.data) + offset_of(args, d, q);
 
     T largest;
     const bool finite = load(w, args, q, largest);

@@ -68,25 +68,26 @@ typedef Columns<K> ColumnsQ;
 
 /* --- memory to registers and back --- */
 
-/* The matrix of a thread in an operand that lies anyhow. */
-struct Place {
-    T *data;
+/* The matrix of a thread in an operand that lies anyhow, or in an image. */
+template <class X> struct Place {
+    X *data;
     long long row, col;
 };
-__device__ inline Place place_of(const smm_cuda_args &args, int operand, long long q, bool flat, int rows, int cols) {
+__device__ inline Place<InMemory> place_of(const smm_cuda_args &args, int operand, long long q, bool flat, int rows,
+                                           int cols) {
     const smm_cuda_operand &x = args.operand[operand];
-    T *data = static_cast<T *>(x.data);
+    InMemory *data = static_cast<InMemory *>(x.data);
     if (flat) return {data + q * (rows * cols), cols, 1};
     return {data + offset_of(args, x, q), x.row, x.col};
 }
 
-template <class C, int ROWS, bool VECTORS> __device__ inline void load_columns(C &a, Place from) {
+template <class C, int ROWS, bool VECTORS, class X> __device__ inline void load_columns(C &a, Place<X> from) {
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
         for (int c = 0; c < C::SLOTS; c += WIDE) {
             const int j = column(c);
-            const T *at = from.data + i * from.row + j * from.col;
+            const X *at = from.data + i * from.row + j * from.col;
             if constexpr (VECTORS) {
                 Vector<WIDE> v = {};
                 if (C::COLS > last_column(c) || j < C::COLS) v = load<WIDE>(at);
@@ -94,19 +95,20 @@ template <class C, int ROWS, bool VECTORS> __device__ inline void load_columns(C
                 for (int e = 0; e < WIDE; e++) a.x[c + e][i] = v.x[e];
             } else {
 #pragma unroll
-                for (int e = 0; e < WIDE; e++) a.x[c + e][i] = j + e < C::COLS ? at[e * from.col] : T(0);
+                for (int e = 0; e < WIDE; e++) a.x[c + e][i] = j + e < C::COLS ? T(at[e * from.col]) : T(0);
             }
         }
 }
 
 /* Rows 0 .. ROWS - 1, of which value(slot, row) is the element. */
-template <class C, int ROWS, bool VECTORS, class Value> __device__ inline void store_columns(Place to, Value value) {
+template <class C, int ROWS, bool VECTORS, class X, class Value>
+__device__ inline void store_columns(Place<X> to, Value value) {
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
         for (int c = 0; c < C::SLOTS; c += WIDE) {
             const int j = column(c);
-            T *at = to.data + i * to.row + j * to.col;
+            X *at = to.data + i * to.row + j * to.col;
             if constexpr (VECTORS) {
                 Vector<WIDE> v;
 #pragma unroll
@@ -131,9 +133,9 @@ __device__ inline void put(const smm_cuda_args &args, int operand, long long fir
     const int mine = threadIdx.x / LANES;
     if constexpr (SMM_THROUGH_SHARED && FLAT) {
         const smm_cuda_operand &x = args.operand[operand];
-        T *at = image + I::shift_of(static_cast<T *>(x.data) + first * (ROWS * C::COLS));
+        T *at = image + I::shift_of(static_cast<InMemory *>(x.data) + first * (ROWS * C::COLS));
         __syncthreads();
-        store_columns<C, ROWS, whole(C::COLS, true)>({at + mine * I::MATRIX, C::COLS, 1}, value);
+        store_columns<C, ROWS, whole(C::COLS, true)>(Place<T>{at + mine * I::MATRIX, C::COLS, 1}, value);
         __syncthreads();
         unstage<I, THREADS>(image, x, first, count, nullptr);
     } else if (mine < count) {
@@ -310,7 +312,7 @@ __device__ inline bool factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflect
 /* The same for all matrices of a warp, columns in memory, with all that is rare: sums of squares that underflow or
  * overflow, nothing to annihilate; and once more from a scaled matrix where products of elements near the largest
  * number overflow, which leaves its mark on the diagonal of R or, right of it, in the last row. */
-__device__ __noinline__ void factor_carefully(T (*a)[M], T *tau, T *reflectors, Place from) {
+template <class X> __device__ __noinline__ void factor_carefully(T (*a)[M], T *tau, T *reflectors, Place<X> from) {
     bool overflows = false;
 #pragma unroll 1
     for (int turn = 0; turn < 2; turn++) {
@@ -389,7 +391,8 @@ __device__ inline void form(ColumnsQ &q, const T *reflectors) {
     }
 }
 
-__device__ inline void load_and_factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflectors, Place from) {
+template <class X>
+__device__ inline void load_and_factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflectors, Place<X> from) {
     load_columns<ColumnsA, M, whole(N, FLAT_A)>(a, from);
     if (__builtin_expect(!__any_sync(WARP, !factor(a, tau, reflectors)), 1)) return;
     ColumnsA b;
@@ -412,24 +415,22 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const long long q = first + (mine < count ? mine : 0); /* beyond the batch: some matrix, which is not stored */
     T *reflectors = shared + (KEPT ? mine * REFLECTORS : 0), *image = shared + (KEPT ? MATRICES * REFLECTORS : 0);
 
-    Place from;
+    ColumnsA a;
+    T tau[ColumnsA::SLOTS];
     if constexpr (SMM_THROUGH_SHARED && FLAT_A) {
         T *at = image + stage<ImageA, THREADS, SMM_ASYNC>(image, args.operand[SMM_A], first, count, nullptr, 0, 0);
         copies_done();
         __syncthreads();
-        from = {at + (mine < count ? mine : 0) * ImageA::MATRIX, N, 1};
+        load_and_factor(a, tau, reflectors, Place<T>{at + (mine < count ? mine : 0) * ImageA::MATRIX, N, 1});
     } else {
-        from = place_of(args, SMM_A, q, FLAT_A, M, N);
+        load_and_factor(a, tau, reflectors, place_of(args, SMM_A, q, FLAT_A, M, N));
     }
-    ColumnsA a;
-    T tau[ColumnsA::SLOTS];
-    load_and_factor(a, tau, reflectors, from);
     fetch_ahead<SMM_SOURCE_A, 32 / LANES, M * N>(args, args.operand[SMM_A], first + threadIdx.x / 32 * (32 / LANES));
 
     const auto element = [&](int c, int i) { return IN_LOOPS ? reflectors[place(i, column(c))] : a.x[c][i]; };
     if (RAW) {
         put<ColumnsA, ImageA, M, FLAT_C>(args, SMM_C, first, count, image, element);
-        const Place d = place_of(args, BESIDE, q, REST_FLAT, P, 1);
+        const Place<InMemory> d = place_of(args, BESIDE, q, REST_FLAT, P, 1);
 #pragma unroll
         for (int c = 0; c < ColumnsA::SLOTS; c++)
             if (mine < count && column(c) < P)

@@ -22,13 +22,13 @@ __device__ inline T safe_size() { return least_size() / UNIT; }
 
 /* A matrix where it lies. */
 struct View {
-    T *data;
+    InMemory *data;
     long long row, col;
-    __device__ T &at(int i, long long j) const { return data[i * row + j * col]; }
+    __device__ InMemory &at(int i, long long j) const { return data[i * row + j * col]; }
 };
 __device__ inline View view_of(const smm_cuda_args &args, int which, long long matrix) {
     const smm_cuda_operand &x = args.operand[which];
-    return {static_cast<T *>(x.data) + offset_of(args, x, matrix), x.row, x.col};
+    return {static_cast<InMemory *>(x.data) + offset_of(args, x, matrix), x.row, x.col};
 }
 
 struct Factors {

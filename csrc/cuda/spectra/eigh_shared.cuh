@@ -32,16 +32,16 @@ static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan count
 /* The triangle in question as the upper one. The largest magnitude, and whether all are finite, for all lanes. */
 __device__ inline bool load(Work &x, const smm_cuda_args &args, long long q, T &largest) {
     const smm_cuda_operand &a = args.operand[SMM_A];
-    const T *from = static_cast<const T *>(a.data) + offset_of(args, a, q);
+    const InMemory *from = static_cast<const InMemory *>(a.data) + offset_of(args, a, q);
     const long long row = UPPER ? a.row : a.col, col = UPPER ? a.col : a.row;
     T few[FEW ? N * N : 1];
-    if (FEW) move_few<false, FEW ? N : 1, FEW ? N : 1>(few, const_cast<T *>(from), row, col);
+    if (FEW) move_few<false, FEW ? N : 1, FEW ? N : 1>(few, const_cast<InMemory *>(from), row, col);
     bool finite = true;
     largest = 0;
     EACH(int e = lane(); e < N * N; e += LANES) {
         const int i = e / N, j = e % N;
         if (i > j) continue;
-        const T y = FEW ? few[FEW ? e : 0] : from[i * row + j * col];
+        const T y = FEW ? few[FEW ? e : 0] : T(from[i * row + j * col]);
         finite = finite && is_finite(y);
         if (fabs(y) > largest) largest = fabs(y);
         x.a[i * PITCH + j] = y;
@@ -168,8 +168,8 @@ static_assert(static_cast<int>(SMM_EIGH_w) == static_cast<int>(SMM_EIGVALSH_w), 
 /* Matrix q. */
 __device__ inline void run(Work &x, const smm_cuda_args &args, long long q) {
     const smm_cuda_operand &c = args.operand[SMM_C], &d = args.operand[SMM_EIGH_w], &infos = args.operand[SMM_INFO];
-    T *to_c = VECTORS ? static_cast<T *>(c.data) + offset_of(args, c, q) : nullptr;
-    T *to_d = static_cast<T *>(d.data) + offset_of(args, d, q);
+    InMemory *to_c = VECTORS ? static_cast<InMemory *>(c.data) + offset_of(args, c, q) : nullptr;
+    InMemory *to_d = static_cast<InMemory *>(d.data) + offset_of(args, d, q);
 
     T largest;
     const bool finite = load(x, args, q, largest);

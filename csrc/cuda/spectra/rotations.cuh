@@ -17,7 +17,7 @@ template <class X, int COUNT> __device__ inline void put(X (&x)[COUNT], int i, X
 }
 
 /* WIDTH elements of a thread that lie there at this step, to memory where they lie side by side, or from it. */
-template <bool TO_MEMORY, int WIDTH> __device__ inline void move_line(T *x, int step, T *memory) {
+template <bool TO_MEMORY, int WIDTH> __device__ inline void move_line(T *x, int step, InMemory *memory) {
     Vector<WIDTH> v;
     if (!TO_MEMORY) v = load<WIDTH>(memory);
     EACH(int i = 0; i < WIDTH; i++) {
@@ -32,7 +32,7 @@ template <bool TO_MEMORY, int WIDTH> __device__ inline void move_line(T *x, int 
 /* ROWS x COLS elements of a thread, by rows, to memory or from it: in vectors along rows or columns, if memory allows
  * it. Threads have matrices of their own, so each access meets as many lines of memory as there are threads. */
 template <bool TO_MEMORY, int ROWS, int COLS>
-__device__ inline void move_few(T *x, T *memory, long long row, long long col) {
+__device__ inline void move_few(T *x, InMemory *memory, long long row, long long col) {
     constexpr int WIDTH = width_of(COLS), HEIGHT = width_of(ROWS);
     const bool begins_well = reinterpret_cast<unsigned long long>(memory) % 16 == 0;
     if (WIDTH > 1 && begins_well && col == 1 && row % WIDTH == 0) {

@@ -41,10 +41,10 @@ static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan count
 
 /* Matrix q of an operand, whose rows are its columns where A is transposed. */
 struct Place {
-    T *data;
+    InMemory *data;
     long long row, col;
     __device__ Place(const smm_cuda_args &args, int which, long long q, bool turned)
-        : data(static_cast<T *>(args.operand[which].data) + offset_of(args, args.operand[which], q)),
+        : data(static_cast<InMemory *>(args.operand[which].data) + offset_of(args, args.operand[which], q)),
           row(turned ? args.operand[which].col : args.operand[which].row),
           col(turned ? args.operand[which].row : args.operand[which].col) {}
 };
@@ -237,12 +237,13 @@ __device__ inline void form_large(Work &w, const Place &to) {
     T few[FEW ? M * COLUMNS : 1];
     factor_in_memory<M, N>(w.x, w.tau);
     EACH(int j = lane(); j < COLUMNS; j += LANES) {
-        T *const u = FEW ? few + (FEW ? j : 0) : to.data + j * to.col;
-        const long long step = FEW ? COLUMNS : to.row;
+        ColumnOf<M> column(to.data + j * to.col, to.row);
+        T *const u = FEW ? few + (FEW ? j : 0) : column.data();
+        const long long step = FEW ? COLUMNS : column.step();
         form_column<M, N>(w.x, w.tau, j, u, step);
-        if (j >= N) continue;
-        const bool negative = w.x[j * N + j] < 0;
-        EACH(int i = 0; i < M; i++) u[i * step] = (negative ? -u[i * step] : u[i * step]) + T(0);
+        const bool negative = j < N && w.x[j * N + j] < 0;
+        EACH(int i = 0; i < M && j < N; i++) u[i * step] = (negative ? -u[i * step] : u[i * step]) + T(0);
+        if (!FEW) column.finish();
     }
     if constexpr (FEW) move_few<true, M, COLUMNS>(few, to.data, to.row, to.col);
 }

@@ -170,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
     if (q >= args.batch || lane()) return;
     const Own o(shared);
-    const Matrix<const T> a(args, SMM_A, q);
+    const Matrix<const InMemory> a(args, SMM_A, q);
     for (int i = 0; i < N; i++)
         for (int j = 0; j <= i; j++) o.a(i, j) = a.at(i, turned(j));
     int info = 0;
@@ -183,15 +183,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         info = -wrong_pivot(o);
     }
     if constexpr (SOLVES) {
-        const Matrix<const T> b(args, SMM_B, q);
-        const Matrix<T> c(args, SMM_C, q);
+        const Matrix<const InMemory> b(args, SMM_B, q);
+        const Matrix<InMemory> c(args, SMM_C, q);
         for (long long k = 0; k < args.k; k++) {
             for (int i = 0; i < N; i++) o.x(i) = b.at(i, k);
             if (!info) solve(o);
             for (int i = 0; i < N; i++) c.at(i, k) = info ? not_a_number() : o.x(i);
         }
     } else {
-        const Matrix<T> ld(args, SMM_C, q);
+        const Matrix<InMemory> ld(args, SMM_C, q);
         const Matrix<int> pivots(args, PIVOTS, q);
         for (int i = 0; i < N; i++) {
             for (int j = 0; j < N; j++) ld.at(i, turned(j)) = info ? not_a_number() : j <= i ? o.a(i, j) : T(0);

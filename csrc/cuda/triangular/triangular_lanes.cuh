@@ -152,14 +152,14 @@ __device__ inline int factor_all(T *shared_image, bool mine) {
 
 /* The columns of a matrix of B or C. */
 struct Columns {
-    T *data;
+    InMemory *data;
     long long row, col;
-    __device__ T &at(int i, long long j) const { return data[i * row + j * col]; }
+    __device__ InMemory &at(int i, long long j) const { return data[i * row + j * col]; }
 };
 template <int SOURCE, int ORDER>
 __device__ inline Columns columns_of(const smm_cuda_args &args, int which, long long matrix) {
     const smm_cuda_operand &x = args.operand[which];
-    T *data = static_cast<T *>(x.data);
+    InMemory *data = static_cast<InMemory *>(x.data);
     if (SOURCE == SMM_SOURCE_STRIDED) return {data + offset_of(args, x, matrix), x.row, x.col};
     if (SOURCE == SMM_SOURCE_FLAT) data += matrix * (N * K);
     return ORDER == SMM_ORDER_ROW ? Columns{data, K, 1} : Columns{data, 1, N};
@@ -208,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
             for (int j = 0; j < COLUMNS; j++)
-                x[r][j] = row_of(r) < N && done + j < args.k ? b.at(row_of(r), done + j) : T(0);
+                x[r][j] = row_of(r) < N && done + j < args.k ? T(b.at(row_of(r), done + j)) : T(0);
         if (BY_LU) {
             if (!TRANSPOSED) exchange(places, position, false, x);
             substitute<true, TRANSPOSED, !TRANSPOSED>(image, diagonal, x);

@@ -1,4 +1,5 @@
 /* ptx.cuh of the emulated GPU: what the words of csrc/cuda/device/ptx.cuh do. */
+#include "../../../csrc/half.h"
 
 inline unsigned shared_address(const void *x) {
     return static_cast<unsigned>(static_cast<const char *>(x) - emulated_shared);
@@ -32,7 +33,7 @@ inline void begin_arrivals(Arrival *arrival) {
     *arrival = 0;
 }
 inline void expect(Arrival *arrival, unsigned bytes) { *arrival += bytes; }
-inline void copy_bulk(T *to, const T *from, unsigned bytes, Arrival *arrival) {
+inline void copy_bulk(T *to, const void *from, unsigned bytes, Arrival *arrival) {
     emulated_aligned(to, 16);
     emulated_aligned(from, 16);
     if (bytes % 16) emulated_fail("a bulk copy of no whole vectors");
@@ -53,7 +54,21 @@ inline void store_bulk(T *to, const T *from, unsigned bytes) {
 }
 template <int LEFT> inline void stores_have_read() {}
 
-inline void prefetch(const T *) {}
+inline void prefetch(const void *) {}
+
+/* --- float16 and bfloat16: as the CPU's kernels --- */
+
+inline float of_f16(unsigned short bits) { return smm_f16_to_f32(bits); }
+inline unsigned short to_f16(float x) { return smm_f32_to_f16(x); }
+inline float of_bf16(unsigned short bits) { return smm_bf16_to_f32(bits); }
+inline unsigned short to_bf16(float x) { return smm_f32_to_bf16(x); }
+
+template <class X> inline X load_stored(const void *from) {
+    emulated_aligned(from, sizeof(X));
+    X x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
 
 /* --- tables: of doubles with a few bits less than the multiprocessor's have --- */
 

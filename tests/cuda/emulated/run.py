@@ -11,6 +11,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 
 TESTS = Path(__file__).parents[2]
@@ -20,6 +21,7 @@ from matrices import OF_DIAGONALS, diagonals_of_every_kind, normal  # noqa: E402
 from test_device_linalg import SQUARE, TALL, kinds, operands, same_signs  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
+from smallmm._shapes import arithmetic, meet  # noqa: E402
 
 SHARED = 227 << 10
 COUNT = 69  # matrices, at most: as a rule more than a block takes, and its last one is not full
@@ -63,6 +65,7 @@ SERVED = {
 }
 
 
+STORED = ("f16", "bf16")
 AROUND = -7  # what lies in memory beside an operand
 
 
@@ -136,17 +139,23 @@ def parameters_of(chance, kernel, problem, few):
     return None
 
 
-def cases(chance, kernel, few):
-    """Every other one of flat operands, as some kernels want them. few: of up to four rows, a thread each."""
-    anyhow = True
+def dtype_named(name):
+    if name == "bf16":
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name.replace("f", "float").replace("c", "complex"))
+
+
+def cases(chance, kernel, dtypes, few):
+    """Every other one of flat operands, as some kernels want them; every third of a type that is only stored,
+    if the kernel takes one. few: of up to four rows, a thread each."""
+    anyhow, number = True, 0
     family = kernel.partition("_")[0]
     served = [
         name for name, op in OPS.items() if op in SERVED.get(kernel, SERVED.get(family, (family.upper(),)))
     ]
-    dtypes = ("c64", "c128") if kernel.endswith("_numbers") else ("f32", "f64")
     while True:
         name = chance.choice(served)
-        dtype = chance.choice(dtypes)
+        dtype = chance.choice(STORED if number % 3 == 2 else dtypes)
         m, k, n = shape_of(chance, name, few)
         one = kernel == "matmul_one"
         problem = {"op": OPS[name], "dtype": dtype, "m": m, "k": k, "n": n}
@@ -154,6 +163,9 @@ def cases(chance, kernel, few):
         problem |= {"lower": chance.randrange(m)} if name == "solve_banded" else {}
         problem |= {"lower": 1} if name.startswith("solve_tridiagonal") else {}
         row = parameters_of(chance, kernel, problem, few)
+        if row is None and dtype not in STORED:
+            continue
+        number += 1
         if row is None:
             continue
         anyhow = not anyhow
@@ -169,7 +181,8 @@ def cases(chance, kernel, few):
 
 def check(rng, name, problem, ways, outs, in_place):
     m, k, n = (problem[x] for x in "mkn")
-    dtype = np.dtype(problem["dtype"].replace("f", "float").replace("c", "complex"))
+    dtype = dtype_named(problem["dtype"])
+    meet(dtype)
     if problem["op"] == "MATMUL":
         arrays = [normal(rng, (COUNT, *shape), dtype) for shape in ((m, k), (k, n))]
         factors = (1.5 - 2j, -0.25 + 1j) if dtype.kind == "c" else (1.5, -0.25)
@@ -199,7 +212,7 @@ def check(rng, name, problem, ways, outs, in_place):
     given = [x if x.shape == () and x.dtype == np.int32 else OnDevice(x) for x in (*arrays, *results)]
     assert _core.device_run(gufunc, 0, *given)
     for i, (x, y) in enumerate(zip(results, expected, strict=True)):
-        np.testing.assert_array_equal(x, y, f"output {i}")
+        np.testing.assert_array_equal(*(z.astype(arithmetic(z.dtype)) for z in (x, y)), f"output {i}")
         assert same_signs(x, y), f"output {i}: a zero of the other sign"
         assert (x.base == AROUND).sum() >= x.base.size - x.size, f"output {i}: a write beside it"
 
@@ -210,11 +223,14 @@ def main():
     parser.add_argument("--cases", type=int, default=6)
     parser.add_argument("--seed", default="0")
     parser.add_argument("--few", action="store_true")
+    parser.add_argument("--dtypes", nargs="+", help="by default those that are computed")
     arguments = parser.parse_args()
+    of_complex = arguments.kernel.endswith("_numbers")
+    dtypes = arguments.dtypes or (("c64", "c128") if of_complex else ("f32", "f64"))
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
     _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
     chance = random.Random(f"{arguments.kernel} {arguments.seed}")
-    endless = cases(chance, arguments.kernel, arguments.few)
+    endless = cases(chance, arguments.kernel, dtypes, arguments.few)
     for number, (row, case) in zip(range(arguments.cases), endless, strict=False):
         print(number, row, *case, flush=True)
         problem = case[1]

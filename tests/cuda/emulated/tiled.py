@@ -11,9 +11,10 @@ import numpy as np
 TESTS = Path(__file__).parents[2]
 sys.path[:0] = [str(TESTS), str(TESTS / "cuda"), str(Path(__file__).parent)]
 
-from run import LAYOUTS, OF_INPUTS, SHARED, OnDevice, aligned  # noqa: E402
+from run import LAYOUTS, OF_INPUTS, SHARED, OnDevice, aligned, dtype_named  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
+from smallmm._shapes import meet  # noqa: E402
 
 SPACE = {
     "rows": (1, 2, 3, 4),
@@ -25,6 +26,7 @@ SPACE = {
     "depth": (2, 8, 16),
     "levels": (0, 1, 3),
 }
+DTYPES = ("f32", "f64", "f16", "bf16")
 TENSOR = {"rows": 3, "cols": 2, "lanes": 64, "across": 4, "threads": 64, "blocks": 0, "depth": 8, "levels": 1}
 SHAPES = [  # batch, m, k, n
     (1, 65, 3, 5),
@@ -49,7 +51,7 @@ def parameters(chance, problem):
 
 def numbers(rng, *shape, dtype):
     """With zeros of either sign, of which a sum in another order, or from 0 on, would show."""
-    x = rng.standard_normal(shape).astype(dtype)
+    x = rng.standard_normal(shape)
     x[rng.random(shape) < 0.1] = 0
     return np.copysign(x, rng.standard_normal(shape)).astype(dtype)
 
@@ -60,7 +62,7 @@ def check(chance, rng, shape, dtype, scaled, row):
     a[..., 0, :] = -0.0  # and its products, sums of -0
     ways = [chance.choice(list(OF_INPUTS)) for _ in range(2)]
     way = chance.choice(list(LAYOUTS))
-    name = f"f{8 * dtype.itemsize}"
+    name = next(name for name in DTYPES if dtype_named(name) == dtype)
     problem = {"op": "MATMUL", "dtype": name, "m": m, "k": k, "n": n, "scaled": int(scaled)}
     row = row if isinstance(row, dict) else parameters(chance, problem) if row else {}
     turned = {**problem, "m": problem["n"], "n": problem["m"]}  # if C is column-major
@@ -84,7 +86,8 @@ def main():
     rng = np.random.default_rng(int(sys.argv[1]))
     for i, shape in enumerate(SHAPES):
         os.environ["EMULATED_ORDER"] = ("ascending", "descending")[i % 2]
-        dtype = np.dtype(chance.choice((np.float32, np.float64)))
+        dtype = dtype_named(DTYPES[i % 4])
+        meet(dtype)
         check(chance, rng, shape, dtype, scaled=i % 3 == 2, row=i % 4 > 0)
     for shape in ((1, 70, 37, 20), (2, 50, 3000, 9)):
         check(chance, rng, shape, np.dtype(float), scaled=False, row={"kernel": "matmul_tiled", **TENSOR})
