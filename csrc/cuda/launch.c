@@ -48,7 +48,8 @@ static void describe_operands(const smm_call *call, const double _Complex number
         *to = (smm_cuda_operand){.data = from->data, .row = from->row / size, .col = from->col / size};
         to->batch[0] = from->batch / size;
         for (int d = own; d < dims; d++) to->batch[d] = outer->stride[d - own][i] / size;
-        args->number[i] = smm_is_stored(call->dtype) ? as_stored(creal(number[i]), call->dtype) : creal(number[i]);
+        const bool rounded = smm_is_stored(call->dtype) && smm_operations[call->op].operand[i].element != SMM_INT32;
+        args->number[i] = rounded ? as_stored(creal(number[i]), call->dtype) : creal(number[i]);
         args->imaginary[i] = cimag(number[i]);
     }
     args->extent[0] = call->batch;

@@ -36,13 +36,13 @@ struct Own {
 
 /* An operand's matrix where it lies. */
 struct View {
-    T *data;
+    InMemory *data;
     long long row, col;
-    __device__ T &at(long long i, long long j) const { return data[i * row + j * col]; }
+    __device__ InMemory &at(long long i, long long j) const { return data[i * row + j * col]; }
 };
 __device__ inline View view_of(const smm_cuda_args &args, int which, long long matrix) {
     const smm_cuda_operand &x = args.operand[which];
-    return {static_cast<T *>(x.data) + offset_of(args, x, matrix), x.row, x.col};
+    return {static_cast<InMemory *>(x.data) + offset_of(args, x, matrix), x.row, x.col};
 }
 
 /* --- any matrices: lines X, reciprocals, pivots; then element (i, j) is in line first + all + i - j, place j --- */
@@ -164,7 +164,7 @@ __device__ inline int solve(const smm_cuda_args &args, const Own &own, long long
         for (long long line = 0; line < lower + m; line++) /* line 0 has element (i, i + all) */
             for (long long j = 0; j < n; j++) {
                 const long long i = j + line - (m - 1);
-                own.at(Banded::FIRST + line, j) = line >= lower && i >= 0 && i < n ? ab.at(line - lower, j) : T(0);
+                own.at(Banded::FIRST + line, j) = line >= lower && i >= 0 && i < n ? T(ab.at(line - lower, j)) : T(0);
             }
         return solve_all(method, args, matrix);
     }

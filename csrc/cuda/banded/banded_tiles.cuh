@@ -191,7 +191,7 @@ __device__ inline void substitute(Solution &solution, T (&numbers)[TAKEN], long 
 
 /* What step p takes of a diagonal or of a column of B: number (p + shift), if there are so many. */
 struct Line {
-    const T *data;
+    const InMemory *data;
     long long step, length, system; /* system: to that of the next one, where all are evenly spaced */
     int shift, place;
 };
@@ -200,7 +200,7 @@ __device__ inline Line line_of(const smm_cuda_args &args, int which, long long c
     if (which >= DIAGONALS) {
         const smm_cuda_operand &b = args.operand[SMM_B];
         column += which - DIAGONALS;
-        return {static_cast<const T *>(b.data) + column * b.col,
+        return {static_cast<const InMemory *>(b.data) + column * b.col,
                 b.row,
                 column < args.k ? args.n : 0,
                 b.batch[0],
@@ -209,11 +209,16 @@ __device__ inline Line line_of(const smm_cuda_args &args, int which, long long c
     }
     if (TRIDIAGONAL) {
         const smm_cuda_operand &x = args.operand[which];
-        return {static_cast<const T *>(x.data), x.row, which == 1 ? args.n : args.n - 1, x.batch[0], which > 0, which};
+        return {static_cast<const InMemory *>(x.data),
+                x.row,
+                which == 1 ? args.n : args.n - 1,
+                x.batch[0],
+                which > 0,
+                which};
     }
     const smm_cuda_operand &ab = args.operand[SMM_A];
     const int row = !DEFINITE ? BEYOND - which : UPPER ? which : REACH - which;
-    return {static_cast<const T *>(ab.data) + row * ab.row,
+    return {static_cast<const InMemory *>(ab.data) + row * ab.row,
             ab.col,
             args.n,
             ab.batch[0],
@@ -274,7 +279,7 @@ __device__ inline void stage(const smm_cuda_args &args, const Own &own, long lon
         for (int slot = own.thread % LINE; slot < ROWS; slot += LINE) {
             const long long step = begin + slot;
             T *const to = own.at(which, system) + slot;
-            const T *from = line.data + (step + line.shift) * line.step;
+            const InMemory *from = line.data + (step + line.shift) * line.step;
             if (step + REACH >= args.n || step + line.shift >= line.length) {
 #pragma unroll 1
                 for (int q = 0; q < SYSTEMS; q += AT_ONCE) to[q * pitch] = 0;
@@ -304,7 +309,7 @@ __device__ inline void unstage(const smm_cuda_args &args, const Own &own, long l
 #pragma unroll
         for (int slot = own.thread % LINE; slot < ROWS + REACH; slot += LINE) {
             if (slot < low || slot >= high || begin + slot >= args.n) continue;
-            T *to = static_cast<T *>(x.data) + (begin + slot) * x.row + (column + c) * x.col;
+            InMemory *to = static_cast<InMemory *>(x.data) + (begin + slot) * x.row + (column + c) * x.col;
             const int system = own.thread / LINE;
             const T *const from = own.at(DIAGONALS + c, system) + slot;
             if (own.first >= 0) {
@@ -326,7 +331,8 @@ __device__ inline void unstage(const smm_cuda_args &args, const Own &own, long l
 __device__ inline State first_rows(const smm_cuda_args &args, const Own &own, long long column) {
     State state;
     const auto number = [&](int place, const smm_cuda_operand &x, long long i, long long j) {
-        return static_cast<const T *>(x.data)[own.where[place * SYSTEMS + own.thread] + i * x.row + j * x.col];
+        return T(
+            static_cast<const InMemory *>(x.data)[own.where[place * SYSTEMS + own.thread] + i * x.row + j * x.col]);
     };
 #pragma unroll
     for (int t = 0; t < REACH; t++) {
