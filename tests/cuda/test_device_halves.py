@@ -135,6 +135,22 @@ def test_products(torch, rng, half):
             assert_same_bits("matmul", out, wanted)
 
 
+def test_diagonals(torch, rng, half):
+    for n in (1, 3, 33, 200):
+        ab, b = normal(rng, (70, 3, n), half), normal(rng, (70, n, 2), half)
+        ab[:, 1] += half.type(20)
+        x, y = on_device(torch, ab), on_device(torch, b)
+        assert_same_bits(
+            "tridiagonal",
+            smallmm.solve_tridiagonal(x[:, 2, :-1], x[:, 1], x[:, 0, 1:], y),
+            smallmm.solve_tridiagonal(ab[:, 2, :-1], ab[:, 1], ab[:, 0, 1:], b),
+        )
+        found, expected = smallmm.solve_banded((1, 1), x, y), smallmm.solve_banded((1, 1), ab, b)
+        assert_same_bits("banded", found, expected)
+        found, expected = smallmm.solveh_banded(x[:, :2], y), smallmm.solveh_banded(ab[:, :2], b)
+        assert_same_bits("positive definite", found, expected)
+
+
 def test_every_value(torch, half):
     """All 65,536 of each type are read; products round to what is between them, too small or too large."""
     every = np.arange(1 << 16, dtype=np.uint16).view(half).reshape(-1, 1, 1)
