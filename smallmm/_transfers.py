@@ -10,6 +10,7 @@ from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._errors import shown
 from ._options import integer
+from ._shapes import is_bfloat16
 
 DEFAULT_STREAM = 1  # CU_STREAM_LEGACY, which waits for streams that others make
 _KINDS = "biufc"
@@ -388,6 +389,6 @@ def _host_array(op: str, name: str, x: Any) -> np.ndarray:
 
 def _number_type(op: str, dtype: Any) -> np.dtype:
     kind = np.dtype(dtype)
-    if kind.kind not in _KINDS or not kind.isnative:
+    if (kind.kind not in _KINDS and not is_bfloat16(kind)) or not kind.isnative:
         raise TypeError(f"{op}: dtype is {kind}; expected a number type of this machine")
     return kind

@@ -168,7 +168,7 @@ def warmup(
     columns = operation == "MATMUL" or operation.startswith("QR")
     sizes = [_sizes(shape, columns) for shape in _list("shapes", shapes)]
     for m, k, n in sizes:
-        if not all(has_kernel_for(operation, _of_numpy(_DTYPES[x]), m, k, n) for x in dtypes):
+        if not all(has_kernel_for(operation, _computed_in(_DTYPES[x]), m, k, n) for x in dtypes):
             raise ValueError(f"warmup: no kernel takes {op} of {(m, k, n)}")
     problems = [
         {
@@ -214,9 +214,9 @@ def has_kernel_for(operation: str, dtype: np.dtype, m: int, k: int, n: int) -> b
     return has_kernel(m, n)
 
 
-def _of_numpy(dtype: str) -> np.dtype:
-    """That of f32 is float32."""
-    return np.dtype(f"{dtype[0]}{int(dtype[1:]) // 8}")
+def _computed_in(dtype: str) -> np.dtype:
+    """The dtype that kernels of f32, say, compute in."""
+    return np.dtype("f4" if dtype in ("f16", "bf16") else f"{dtype[0]}{int(dtype[1:]) // 8}")
 
 
 def _as_kernels_see(operation: str, layout: dict[str, int], dtype: str) -> dict[str, int]:

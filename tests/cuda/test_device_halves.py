@@ -202,7 +202,7 @@ def test_explain_and_warmup(torch, half):
     x = on_device(torch, np.broadcast_to(np.eye(4, dtype=half), (5, 4, 4)))
     name = {"float16": "f16", "bfloat16": "bf16"}[half.name]
     plan = smallmm.explain("inv", x)
-    assert plan.computed == "f32"
+    assert plan.computed == "float32"
     assert f"_{name}_sm" in plan.kernel
     assert plan.bytes == 5 * 2 * 16 * 2
     rows = smallmm.cuda.warmup([3], op="inv", dtypes=[half.name, name])
