@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from smallmm._bench import OURS
 
@@ -227,15 +227,86 @@ def call_linalg(rows: list[Row]) -> str:
 
 # --- docs/cuda.md ---------------------------------------------------------------------------------
 
+# --- large products, convolutions, diagonals ------------------------------------------------------
+
+
+def compared(case: dict[str, Row], other: str) -> str:
+    """Our time, the share of the copy, and how many times longer another takes."""
+    ours = case[OURS]
+    time = f"{us(ours):.1f} us" if ns(ours) > 1000 else f"{ns(ours):.3g} ns"
+    return f"{time}, {ours['percent']:.0f} %, {ratio(case[other], ours):.2f}x"
+
+
+def geometric_mean(cases: Iterable[dict[str, Row]], other: str) -> float:
+    return statistics.geometric_mean(ratio(case[other], case[OURS]) for case in cases)
+
+
+def of_shapes(machine: Machine, slug: str) -> list[str]:
+    return [
+        f"{machine.name}: few large or deep products, and convolutions, by calls in a CUDA graph with "
+        "operands that are not in L2; time, percent of the copy, times faster than PyTorch (cuBLAS, cuDNN; "
+        f"{origin(next(iter(machine.topics.values())))})."
+    ]
+
+
+def deep(rows: list[Row]) -> str:
+    cases = groups(rows, "which", "layout", "m", "n", "k", "dtype")
+    lines: dict[tuple[object, ...], list[str]] = {}
+    for (which, layout, m, n, k, _), case in cases.items():
+        words = f"{which} ({layout}) {m} x {n} x {k}"
+        lines.setdefault((which, layout, m, n, k), [words]).append(compared(case, "PyTorch"))
+    means = [
+        f"{geometric_mean((case for key, case in cases.items() if key[-1] == dtype), 'PyTorch'):.2f}x"
+        for dtype in ("f32", "f64")
+    ]
+    head = ["product (layouts of A, B; T: by columns), m x n x k", "f32", "f64"]
+    return table(head, [*lines.values(), ["geometric mean", *means]])
+
+
+def convolution(rows: list[Row]) -> str:
+    cases = groups(rows, "which", "stride", "padding", "m", "n", "k")
+    lines = [
+        [f"{which}", f"{m} x {n} x {k}", f"{stride}, {padding}", compared(case, "PyTorch")]
+        for (which, stride, padding, m, n, k), case in cases.items()
+    ]
+    mean = ["geometric mean", "", "", f"{geometric_mean(cases.values(), 'PyTorch'):.2f}x"]
+    return table(["convolution", "filters x outputs x terms", "stride, padding", "f32"], [*lines, mean])
+
+
+def of_diagonals(machine: Machine, slug: str) -> list[str]:
+    return [
+        f"{machine.name}: 100,000 tridiagonal systems; time of one, percent of the copy, times faster than "
+        f"cuSPARSE's gtsv2StridedBatch ({origin(machine.topics['long'])})."
+    ]
+
+
+def diagonals(rows: list[Row]) -> str:
+    strided = [r for r in rows if "Interleaved" not in r["call"] and r["m"] == 3 and r["pivot"]]
+    lines: dict[int, list[str]] = {}
+    for (n, _), case in groups(strided, "n", "dtype").items():
+        lines.setdefault(n, [str(n)]).append(compared(case, "cuSPARSE"))
+    return table(["order", "f32", "f64"], lines.values())
+
+
 TOPICS: dict[str, dict[str, Callable[[list[Row]], str]]] = {
+    "shapes": {"deep": deep, "convolution": convolution},
+    "banded": {"long": diagonals},
     "matmul": {"larger": larger, "rect": rect, "layout": layout, "small": small, "call": call},
     "linalg": {"small": small_linalg, "call": call_linalg},
 }
 
 
+FIRST: dict[str, Callable[[Machine, str], list[str]]] = {
+    "matmul": square,
+    "linalg": factorizations,
+    "shapes": of_shapes,
+    "banded": of_diagonals,
+}
+
+
 def details(results: Results) -> str:
     parts = []
-    for suite, first in (("matmul", square), ("linalg", factorizations)):
+    for suite, first in FIRST.items():
         for slug, machine in results.machines("device", suite).items():
             parts += first(machine, slug)
             for topic, words in TOPICS[suite].items():
