@@ -43,7 +43,7 @@ _SCRATCH: dict[str, Callable[[int, int], int]] = {
 
 # Words of values, and operations that may be written out, of a kernel whose threads have a matrix each. What
 # is beyond the 255 registers spills to the L1 cache, which up to here takes less time than sharing a matrix
-# among threads (kalman_step of 9 and 3 in double, 505 words, on an H100: 0.94 ns, with more threads 1.5 to 2).
+# among threads (kalman_step of 9 and 3 in double, 505 words, on an H100: 0.94 ns; else 1.5 ns and more).
 _MOST_WORDS = 512
 _MOST_OPERATIONS = 3000
 _MOST_CONSTANTS = 1024
