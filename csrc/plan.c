@@ -359,7 +359,9 @@ int smm_threads_for(double flops, double bytes, int threads) {
 }
 
 /* Factorizations take longer for a flop than products. */
-static double weighted_flops(const smm_plan *plan) { return plan->call.op == SMM_OP_MATMUL ? plan->flops : 4 * plan->flops; }
+static double weighted_flops(const smm_plan *plan) {
+    return plan->call.op == SMM_OP_MATMUL ? plan->flops : 4 * plan->flops;
+}
 
 double smm_work_of(const smm_plan *plan) { return work_of(weighted_flops(plan), plan->bytes); }
 

@@ -86,7 +86,7 @@ class Group:
         return stack if len(indices) == len(stack) else stack[self._places[1, indices]]
 
     def take_call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
-        """A call of smallmm on this and others: one for each combination of shapes."""
+        """A call of smallmm on this and others: one job, of a call for each combination of shapes."""
         groups = {name: x for name, x in operands.items() if isinstance(x, Group)}
         for name, x in groups.items():
             if len(x) != len(self):
@@ -114,7 +114,7 @@ class Group:
         stacks = _in_common_dtypes([given[name] for name in operands], len(members))
         tried = _core.many(gufunc, members, *stacks)
         if tried is NotImplemented:
-            tried = tuple([None] * len(members) for _ in range(gufunc.nout)), range(len(members))
+            tried = tuple([None] * len(members) for _ in range(gufunc.nout)), list(range(len(members)))
         results, left = tried
         for number in left:
             ordered = {
@@ -123,11 +123,11 @@ class Group:
             parts = call(op, gufunc, ordered, None if gufunc.nout == 1 else (), {})
             _put(results, number, parts if gufunc.nout > 1 else (parts,), members)
         answers: list[Any] = []
-        for dims, x in zip(core_dimensions(gufunc)[1], results, strict=True):
+        for dims, result in zip(core_dimensions(gufunc)[1], results, strict=True):
+            parts = [result] if isinstance(result, np.ndarray) else result
             if dims:
-                answers.append(self._with(x, members, places))
+                answers.append(self._with(parts, members, places))
                 continue
-            parts = [x] if isinstance(x, np.ndarray) else x
             numbers = np.empty(len(self), np.result_type(*parts) if parts else float)
             if parts:
                 numbers[np.concatenate(members)] = np.concatenate(parts)
@@ -136,10 +136,10 @@ class Group:
 
 
 def _in_common_dtypes(operands: list[Any], count: int) -> list[Any]:
-    """Operands, each a list of that many stacks or an array for all. Where floats of several dtypes meet, they
-    are converted to the one that NumPy would compute in."""
+    """Operands, each a list of that many stacks or an array for all. Where floats of several dtypes meet,
+    they are converted to the one that NumPy would compute in."""
     operands = [x if type(x) is list or x is None else np.asarray(x) for x in operands]
-    dtypes = {y.dtype for x in operands if x is not None for y in (x if type(x) is list else (x,))}
+    dtypes = {y.dtype.str for x in operands if x is not None for y in (x if type(x) is list else (x,))}
     if len(dtypes) < 2:
         return operands
     columns = [x if type(x) is list else [x] * count for x in operands]

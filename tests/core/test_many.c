@@ -1,5 +1,5 @@
-/* test_many.c: smm_run_many against smm_run of each call, bit by bit, with several threads. "quick" as first argument is
- * for emulators and sanitizers. */
+/* test_many.c: smm_run_many against smm_run of each call, bit by bit, with several threads. "quick" as first argument
+ * is for emulators and sanitizers. */
 #include <string.h>
 
 #include "../../csrc/core.h"
@@ -55,7 +55,8 @@ static void add(struct calls *x, smm_op op, smm_dtype dtype, intptr_t batch, int
     x->expected[q].failed = &x->must_fail[q];
     for (int i = 0; i < smm_operations[op].count; i++)
         if (is_written(c, i) && c->operand[i].data)
-            x->expected[q].operand[i].data = x->memory[q][SMM_MOST_OPERANDS + i] = calloc(1, (size_t)x->bytes[q][i] + 1);
+            x->expected[q].operand[i].data = x->memory[q][SMM_MOST_OPERANDS + i] =
+                calloc(1, (size_t)x->bytes[q][i] + 1);
 }
 
 static void release(struct calls *x) {
@@ -187,8 +188,10 @@ static void test_explained(void) {
 
 int main(int count, char **arguments) {
     static const struct test tests[] = {
-        {"many calls are as each of them", test_random_calls}, {"products in parts", test_large_products},
-        {"calls that are refused", test_refused},              {"an interrupt", test_interrupt},
+        {"many calls are as each of them", test_random_calls},
+        {"products in parts", test_large_products},
+        {"calls that are refused", test_refused},
+        {"an interrupt", test_interrupt},
         {"the plan of many calls", test_explained},
     };
     if (count > 1 && !strcmp(arguments[1], "quick")) rounds = 5;
