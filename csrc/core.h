@@ -133,6 +133,8 @@ void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch);
 
 /* plan.c: the number of threads that pays for so much work. */
 int smm_threads_for(double flops, double bytes, int threads);
+/* The work of a call. Waking a thread pays for 1 of it. */
+double smm_work_of(const smm_plan *plan);
 
 /* run.c: the chunks of a deep product's matrix q: a stack of products, all with its alpha, beta and C. */
 smm_call smm_chunks_of(const smm_call *call, intptr_t q);

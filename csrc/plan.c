@@ -351,14 +351,22 @@ static void weigh(smm_plan *plan, const views *x) {
     plan->scaled = matmul && (c->matmul.alpha.data || c->matmul.beta.data);
 }
 
+static double work_of(double flops, double bytes) { return bytes / THREAD_BYTES + flops / THREAD_FLOPS; }
+
 int smm_threads_for(double flops, double bytes, int threads) {
-    const double share = bytes / THREAD_BYTES + flops / THREAD_FLOPS;
+    const double share = work_of(flops, bytes);
     return (int)greatest(1, least(threads, share < 1e6 ? (intptr_t)share : 1000000));
 }
 
+/* Factorizations take longer for a flop than products. */
+static double weighted_flops(const smm_plan *plan) {
+    return plan->call.op == SMM_OP_MATMUL ? plan->flops : 4 * plan->flops;
+}
+
+double smm_work_of(const smm_plan *plan) { return work_of(weighted_flops(plan), plan->bytes); }
+
 static void share_out(smm_plan *plan, int threads) {
-    const double flops = plan->call.op == SMM_OP_MATMUL ? plan->flops : 4 * plan->flops;
-    plan->threads = smm_threads_for(flops, plan->bytes, threads);
+    plan->threads = smm_threads_for(weighted_flops(plan), plan->bytes, threads);
 }
 
 static bool is_large(const smm_plan *plan, const view *out) {

@@ -134,6 +134,7 @@ typedef struct job {
     const smm_tiles *tiles; /* which is NULL or one of these */
     char *sums;             /* of a deep product's spans, if they are shared */
     smm_watch *watch;
+    bool unasked; /* nobody wants info of these inverses, which cannot do without */
 } job;
 
 smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
@@ -427,9 +428,22 @@ static bool run_parts(void *context, intptr_t first, intptr_t last) {
     return true;
 }
 
+/* In how many spans the chunks of each matrix are added up. */
+static intptr_t spans_of(const smm_plan *plan) {
+    return plan->deep ? smm_pieces(smm_pieces(plan->call.k, SMM_CHUNK), plan->span) : 1;
+}
+
+static smm_status make_room_for_sums(job *x) {
+    const smm_call *c = &x->plan->call;
+    const intptr_t spans = spans_of(x->plan);
+    if (spans > 1) x->sums = malloc(x->plan->runs * c->batch * spans * c->m * c->n * smm_size(c->dtype));
+    return spans > 1 && !x->sums ? SMM_ERR_MEMORY : SMM_OK;
+}
+
 /* Add the sums of all spans, level by level neighbours, as the chunks within them were. */
-static void add_spans(const job *shared, intptr_t matrices, intptr_t spans) {
+static void add_spans(const job *shared) {
     const smm_plan *plan = shared->plan;
+    const intptr_t matrices = plan->runs * plan->call.batch, spans = spans_of(plan);
     for (intptr_t q = 0; q < matrices; q++) {
         for (intptr_t step = 1; step < spans; step *= 2)
             for (intptr_t s = 0; s + step < spans; s += 2 * step)
@@ -441,20 +455,35 @@ static void add_spans(const job *shared, intptr_t matrices, intptr_t spans) {
 
 static smm_status run_in_parts(job *shared) {
     const smm_plan *plan = shared->plan;
-    const smm_call *c = &plan->call;
-    const intptr_t matrices = plan->runs * c->batch,
-                   spans = plan->deep ? smm_pieces(smm_pieces(c->k, SMM_CHUNK), plan->span) : 1;
-    if (spans > 1) {
-        shared->sums = malloc(matrices * spans * c->m * c->n * smm_size(c->dtype));
-        if (!shared->sums) return SMM_ERR_MEMORY;
-    }
-    smm_parallel_for(matrices * plan->parts, plan->chunk, plan->threads, run_parts, shared, NULL);
-    if (spans > 1 && shared->watch->status == SMM_OK) add_spans(shared, matrices, spans);
+    const smm_status status = make_room_for_sums(shared);
+    if (status) return status;
+    smm_parallel_for(plan->runs * plan->call.batch * plan->parts, plan->chunk, plan->threads, run_parts, shared, NULL);
+    if (shared->sums && shared->watch->status == SMM_OK) add_spans(shared);
     free(shared->sums);
     return shared->watch->status;
 }
 
 /* --- Any call ---------------------------------------------------------------------------------------- */
+
+/* Matrices whose info lies on the stack where nobody wants it. */
+enum { UNASKED = 1024 };
+
+/* Matrices q .. q+count-1 of a call of one run. False: there is no memory for it. */
+static bool run_piece(job *shared, const smm_call *call, intptr_t q, intptr_t count, smm_room *room) {
+    if (shared->tiles) return run_stored(shared, call, q, q + count, room);
+    run_matrices(shared, call, q, q + count, room);
+    look_for_failures(call, q, q + count);
+    return true;
+}
+
+static bool run_unasked(job *shared, const smm_call *call, intptr_t q, intptr_t count, smm_room *room) {
+    int32_t info[UNASKED];
+    smm_call part = *call;
+    part.inv.a.data = at(&call->inv.a, q, 0, 0);
+    part.inv.inverse.data = at(&call->inv.inverse, q, 0, 0);
+    part.inv.info.data = info;
+    return run_piece(shared, &part, 0, count, room);
+}
 
 static bool run_range(void *context, intptr_t first, intptr_t last) {
     job *const shared = context;
@@ -476,10 +505,8 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
         if (plan->runs > 1) run = smm_run_of(&plan->call, r);
         const smm_call *call = plan->runs > 1 ? &run : &plan->call;
         count = least(least(plan->piece, last - q), batch - from);
-        if (!shared->tiles) {
-            run_matrices(shared, call, from, from + count, room);
-            look_for_failures(call, from, from + count);
-        } else if (!run_stored(shared, call, from, from + count, room)) {
+        if (shared->unasked) count = least(count, UNASKED);
+        if (!(shared->unasked ? run_unasked : run_piece)(shared, call, from, count, room)) {
             smm_end(shared->watch, SMM_ERR_MEMORY);
             return false;
         }
@@ -496,40 +523,173 @@ static const void *address_of(const void *context, intptr_t x) {
 
 static smm_home home_of(const smm_plan *plan) { return (smm_home){plan->largest < 0 ? NULL : address_of, plan}; }
 
-/* Inverses of which nobody wants info, which they cannot do without: some at a time. */
-static smm_status run_with_info(const smm_call *call) {
-    int32_t info[1024];
-    smm_status status = SMM_OK;
-    for (intptr_t r = 0; r < smm_runs(call); r++)
-        for (intptr_t q = 0; q < call->batch && !status; q += 1024) {
-            smm_call part = smm_run_of(call, r);
-            part.batch = least(1024, call->batch - q);
-            part.inv.a.data = at(&part.inv.a, q, 0, 0);
-            part.inv.inverse.data = at(&part.inv.inverse, q, 0, 0);
-            part.inv.info = (smm_operand){info, sizeof *info, 0, 0};
-            status = smm_run(&part);
-        }
-    return status;
+/* Plan a call; its tiles are planned later. */
+static smm_status plan_job(const smm_call *call, job *x, smm_plan *plan, smm_watch *watch) {
+    *x = (job){.whole = plan, .plan = plan, .watch = watch};
+    x->unasked = call && call->op == SMM_OP_INV && !call->inv.info.data;
+    if (!x->unasked) return smm_plan_call(call, plan);
+    smm_call with_info = *call;
+    with_info.inv.info = (smm_operand){(void *)SMM_LINE, sizeof(int32_t), 0, 0}; /* no kernel sees this address */
+    return smm_plan_call(&with_info, plan);
+}
+
+static smm_status plan_tiles_of(job *x, smm_tiles *tiles) {
+    x->plan = &tiles->plan;
+    x->tiles = tiles;
+    return smm_plan_tiles(x->whole, tiles);
 }
 
 smm_status smm_run(const smm_call *call) {
     smm_plan plan;
-    const smm_status status = smm_plan_call(call, &plan);
-    if (status || plan.nothing) return status;
-    if (call->op == SMM_OP_INV && !call->inv.info.data) return run_with_info(call);
     smm_tiles tiles;
     smm_watch watch = {.caller = pthread_self()};
-    job shared = {.whole = &plan, .plan = &plan, .watch = &watch};
-    if (smm_is_stored(call->dtype)) {
-        const smm_status none = smm_plan_tiles(&plan, &tiles);
-        if (none) return none;
-        shared.plan = &tiles.plan;
-        shared.tiles = &tiles;
-    }
+    job shared;
+    smm_status status = plan_job(call, &shared, &plan, &watch);
+    if (status || plan.nothing) return status;
+    if (smm_is_stored(call->dtype)) status = plan_tiles_of(&shared, &tiles);
+    if (status) return status;
     if (plan.parts > 1) return run_in_parts(&shared);
     const smm_home home = home_of(&plan);
     smm_parallel_for(plan.runs * plan.call.batch, plan.chunk, plan.threads, run_range, &shared, &home);
     return watch.status;
+}
+
+/* --- Many calls -------------------------------------------------------------------------------------- */
+
+/* Work is counted in units of about 10 ns, of which starting a call takes some, and a thread claims so many at least.
+ * After so many it looks whether the job goes on. */
+enum { UNITS_OF_A_THREAD = 1000, UNITS_TO_START = 10, UNITS_OF_A_CLAIM = 64, UNITS_OF_A_PIECE = 100000 };
+
+/* A call of many, which is divided in blocks: parts of its matrices, or as many matrices as are claimed at least. */
+typedef struct share {
+    job job;
+    smm_plan plan;
+    intptr_t blocks;
+} share;
+
+typedef struct many {
+    size_t count;    /* calls that have something to do; */
+    share *share;    /* each, */
+    intptr_t *start; /* and its first unit of work; that of call `count` is the end */
+    smm_tiles *tiles;
+    smm_watch watch;
+    bool is_large; /* so that it is worth asking where operands lie */
+} many;
+
+/* Blocks of a call whose work begins before unit x of the job. Any rule does that is the same for all threads and never
+ * decreases. */
+static intptr_t blocks_before(const many *x, size_t i, intptr_t unit) {
+    if (unit >= x->start[i + 1]) return x->share[i].blocks;
+    const double portion = (double)(unit - x->start[i]) / (double)(x->start[i + 1] - x->start[i]);
+    return portion <= 0 ? 0 : least(x->share[i].blocks, (intptr_t)(portion * (double)x->share[i].blocks));
+}
+
+/* The call to which a unit of work belongs. */
+static size_t share_at(const many *x, intptr_t unit) {
+    size_t low = 0, high = x->count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        *(x->start[middle] <= unit ? &low : &high) = middle;
+    }
+    return low;
+}
+
+static bool run_blocks(share *x, intptr_t first, intptr_t last) {
+    if (x->plan.parts > 1) return run_parts(&x->job, first, last);
+    const intptr_t matrices = x->plan.runs * x->plan.call.batch;
+    return run_range(&x->job, first * x->plan.chunk, least(matrices, last * x->plan.chunk));
+}
+
+static bool run_units(void *context, intptr_t first, intptr_t last) {
+    many *const x = context;
+    intptr_t look = first ? first : UNITS_OF_A_PIECE;
+    for (size_t i = share_at(x, first); i < x->count && x->start[i] < last; i++) {
+        if (x->start[i] >= look) {
+            if (!smm_goes_on(&x->watch)) return false;
+            look = x->start[i] + UNITS_OF_A_PIECE;
+        }
+        const intptr_t from = blocks_before(x, i, first), to = blocks_before(x, i, last);
+        if (from < to && !run_blocks(&x->share[i], from, to)) return false;
+    }
+    return true;
+}
+
+/* Where the matrix lies whose work is unit x. */
+static const void *address_of_unit(const void *context, intptr_t unit) {
+    const many *x = context;
+    const size_t i = share_at(x, unit);
+    const smm_plan *plan = &x->share[i].plan;
+    const intptr_t each = plan->parts > 1 ? plan->parts : 1, chunk = plan->parts > 1 ? 1 : plan->chunk;
+    const intptr_t matrix = blocks_before(x, i, unit) / each * chunk;
+    if (plan->largest >= 0) return address_of(plan, least(matrix, plan->runs * plan->call.batch - 1));
+    return plan->call.a.data;
+}
+
+static void release(many *x) {
+    for (size_t i = 0; i < x->count; i++) free(x->share[i].job.sums);
+    free(x->share);
+    free(x->start);
+    free(x->tiles);
+}
+
+/* Plan call number `which` as the next of a job. */
+static smm_status add_call(many *x, const smm_call *call, size_t which, size_t count) {
+    share *const next = &x->share[x->count];
+    smm_status status = plan_job(call, &next->job, &next->plan, &x->watch);
+    if (status || next->plan.nothing) return status;
+    if (smm_is_stored(call->dtype)) {
+        if (!x->tiles) x->tiles = malloc(count * sizeof *x->tiles);
+        status = x->tiles ? plan_tiles_of(&next->job, &x->tiles[which]) : SMM_ERR_MEMORY;
+    }
+    if (status) return status;
+    const intptr_t matrices = next->plan.runs * next->plan.call.batch;
+    next->blocks = next->plan.parts > 1 ? matrices * next->plan.parts : smm_pieces(matrices, next->plan.chunk);
+    x->is_large |= next->plan.largest >= 0;
+    const double units = smm_work_of(&next->plan) * UNITS_OF_A_THREAD;
+    x->start[x->count + 1] = x->start[x->count] + UNITS_TO_START + (intptr_t)(units < 1e12 ? units : 1e12);
+    x->count++;
+    return SMM_OK;
+}
+
+/* Plan all calls. *first: of the statuses of those that are refused, the first. */
+static smm_status add_calls(many *x, const smm_call *calls, size_t count, smm_status *each, smm_status *first) {
+    x->share = count < SIZE_MAX / sizeof *x->share ? malloc(count * sizeof *x->share) : NULL;
+    x->start = x->share ? malloc((count + 1) * sizeof *x->start) : NULL;
+    if (!x->start) return SMM_ERR_MEMORY;
+    x->start[0] = 0;
+    for (size_t i = 0; i < count; i++) {
+        const smm_status status = add_call(x, &calls[i], i, count);
+        if (status == SMM_ERR_MEMORY) return status;
+        if (each) each[i] = status;
+        if (!*first) *first = status;
+    }
+    return SMM_OK;
+}
+
+static int threads_of(const many *x, int threads) {
+    return (int)least(threads, 1 + x->start[x->count] / UNITS_OF_A_THREAD);
+}
+
+static smm_home home_of_many(const many *x) { return (smm_home){x->is_large ? address_of_unit : NULL, x}; }
+
+smm_status smm_run_many(const smm_call *calls, size_t count, smm_status *each) {
+    if (!count) return SMM_OK;
+    if (!calls) return SMM_ERR_ARGUMENT;
+    const int threads = smm_get_num_threads();
+    if (!threads) return SMM_ERR_THREADS;
+    many x = {.watch = {.caller = pthread_self()}};
+    smm_status first = SMM_OK, status = add_calls(&x, calls, count, each, &first);
+    for (size_t i = 0; i < x.count && !status; i++)
+        if (x.share[i].plan.parts > 1) status = make_room_for_sums(&x.share[i].job);
+    if (!status && x.count) {
+        const smm_home home = home_of_many(&x);
+        smm_parallel_for(x.start[x.count], UNITS_OF_A_CLAIM, threads_of(&x, threads), run_units, &x, &home);
+        status = x.watch.status;
+    }
+    for (size_t i = 0; i < x.count && !status; i++)
+        if (x.share[i].job.sums) add_spans(&x.share[i].job);
+    release(&x);
+    return status ? status : first;
 }
 
 void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch) {
@@ -550,11 +710,10 @@ void smm_run_within(const smm_call *call) {
     if (smm_plan_call(call, &plan) == SMM_OK && !plan.nothing) smm_run_here(&plan, &plan.call, &watch);
 }
 
-static void explain_shares(const smm_plan *plan, smm_plan_info *info) {
-    const smm_home home = home_of(plan);
+static void explain_shares(intptr_t count, const smm_home *home, smm_plan_info *info) {
     const smm_nodes *nodes = smm_numa();
     smm_shares shares;
-    smm_share_out(plan->threads, plan->runs * plan->call.batch, plan->parts > 1 ? NULL : &home, &shares);
+    smm_share_out(info->threads, count, home, &shares);
     info->nodes = shares.count;
     for (int i = 0; i < shares.count; i++) {
         info->node[i] = nodes->count ? nodes->node[shares.node[i]].id : 0;
@@ -588,8 +747,34 @@ smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
         .flops = plan.flops,
         .bytes = plan.bytes,
     };
-    if (plan.threads > 1 && !plan.nothing) explain_shares(&plan, info);
+    if (plan.threads > 1 && !plan.nothing) {
+        const smm_home home = home_of(&plan);
+        explain_shares(plan.runs * plan.call.batch, plan.parts > 1 ? NULL : &home, info);
+    }
     return status;
+}
+
+smm_status smm_explain_many(const smm_call *calls, size_t count, smm_plan_info *info) {
+    *info = (smm_plan_info){.isa = smm_isa(), .threads = 1, .parts = 1};
+    if (!count) return SMM_OK;
+    if (!calls) return SMM_ERR_ARGUMENT;
+    many x = {0};
+    smm_status first = SMM_OK, status = add_calls(&x, calls, count, NULL, &first);
+    for (size_t i = 0; i < count && !status; i++)
+        if (smm_explain(&calls[i], info) == SMM_OK) break;
+    info->flops = info->bytes = 0;
+    for (size_t i = 0; i < x.count && !status; i++) {
+        info->flops += x.share[i].plan.flops;
+        info->bytes += x.share[i].plan.bytes;
+    }
+    info->nodes = 0;
+    if (!status && x.count) {
+        const smm_home home = home_of_many(&x);
+        info->threads = threads_of(&x, smm_get_num_threads());
+        if (info->threads > 1) explain_shares(x.start[x.count], &home, info);
+    }
+    release(&x);
+    return status ? status : first;
 }
 
 const char *smm_status_text(smm_status status) {

@@ -10,6 +10,7 @@
 #define SMALLMM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "dtypes.def"
@@ -164,8 +165,17 @@ typedef struct smm_plan_info {
 /* Run a call. Returns once C is written; safe to call from several threads at once. */
 smm_status smm_run(const smm_call *call);
 
+/* Run many calls, of any operations, types and sizes, as one job: threads share the matrices of all of them, so that
+ * many small calls use them as one large call does. Results are those of `smm_run` on each. No call may write what
+ * another reads or writes. A call that is refused does not keep others from running: each[i], unless each is NULL, says
+ * so, and the first of these statuses is returned. SMM_ERR_MEMORY and SMM_ERR_STOPPED: all outputs are undefined. */
+smm_status smm_run_many(const smm_call *calls, size_t count, smm_status *each);
+
 /* Describe how a call would run. SMM_ERR_ORDER: by no kernel; the rest is described. */
 smm_status smm_explain(const smm_call *call, smm_plan_info *plan);
+
+/* The plan of the first of many calls that is not refused; threads, nodes, work and traffic are those of all. */
+smm_status smm_explain_many(const smm_call *calls, size_t count, smm_plan_info *plan);
 
 /* --- Programs ---------------------------------------------------------------------------------------
  *

@@ -146,8 +146,9 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
 
 
 def _is_host_array(x: Any) -> bool:
-    """Neither an array on a device, nor an option ("T", "r"), nor None for an output that is not given."""
-    return x is not None and not isinstance(x, str | Number) and not on_device(x)
+    """Neither an array on a device, nor a group, nor an option ("T", "r"), nor None for no output."""
+    is_option = x is None or isinstance(x, str | Number)
+    return not (is_option or on_device(x) or hasattr(x, "take_call"))
 
 
 def _each(function: Callable[[Any], Any], x: Any) -> Any:

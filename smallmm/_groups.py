@@ -21,8 +21,8 @@ class Group:
 
     Notes
     -----
-    A call on groups is one call for each combination of shapes. An argument that is no group serves all
-    members. The result is a group in the same order, or an array where each member gives a number. These
+    A call on groups is one job: threads share the matrices of all shapes. An argument that is no group serves
+    all members. The result is a group in the same order, or an array where each member gives a number. These
     functions take groups: `matmul`, `matvec`, `vecmat`, `batched_matmul`, `solve`, `solve_triangular`, `inv`,
     `det`, `slogdet`, `cholesky`, `cho_solve`, `eigh`, `eigvalsh`, and their ``_ex`` forms.
 
@@ -86,7 +86,7 @@ class Group:
         return stack if len(indices) == len(stack) else stack[self._places[1, indices]]
 
     def take_call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
-        """A call of smallmm on this and others: one for each combination of shapes."""
+        """A call of smallmm on this and others: one job, of a call for each combination of shapes."""
         groups = {name: x for name, x in operands.items() if isinstance(x, Group)}
         for name, x in groups.items():
             if len(x) != len(self):
@@ -103,36 +103,65 @@ class Group:
         if not alike:
             members = _classes([x._places[0] for x in groups.values()])
             places = _places_of(members, len(self))
-        direct = _core.direct[gufunc.__name__]
-        parts = []
-        for number, indices in enumerate(members):
-            if alike:
-                given = {name: x._stacks[number] for name, x in groups.items()}
-            else:
-                given = {name: x._some(indices) for name, x in groups.items()}
-            vectors = gufunc.__name__ == "matmul" or "?" in gufunc.signature
-            if vectors and any(x.ndim == 2 for x in given.values()):
-                raise ValueError(
-                    f"{op}: a group has vectors; expected matrices, a vector being one of one column"
-                )
-            ordered = {name: given.get(name, others.get(name)) for name in operands}
-            results = direct(*ordered.values(), *(None,) * gufunc.nout)
-            if results is NotImplemented:
-                results = call(op, gufunc, ordered, None if gufunc.nout == 1 else (), {})
-            results = results if gufunc.nout > 1 else (results,)
-            # The direct path gives None for an info that is 0 everywhere.
-            parts.append([np.zeros(len(indices), np.int32) if x is None else x for x in results])
+        given: dict[str, Any] = dict(others)
+        for name, x in groups.items():
+            given[name] = x._stacks if alike else [x._some(indices) for indices in members]
+        vectors = gufunc.__name__ == "matmul" or "?" in gufunc.signature
+        if vectors and any(x.ndim == 2 for name in groups for x in given[name]):
+            raise ValueError(
+                f"{op}: a group has vectors; expected matrices, a vector being one of one column"
+            )
+        stacks = _in_common_dtypes([given[name] for name in operands], len(members))
+        tried = _core.many(gufunc, members, *stacks)
+        if tried is NotImplemented:
+            tried = tuple([None] * len(members) for _ in range(gufunc.nout)), list(range(len(members)))
+        results, left = tried
+        for number in left:
+            ordered = {
+                name: x[number] if type(x) is list else x for name, x in zip(operands, stacks, strict=True)
+            }
+            parts = call(op, gufunc, ordered, None if gufunc.nout == 1 else (), {})
+            _put(results, number, parts if gufunc.nout > 1 else (parts,), members)
         answers: list[Any] = []
-        for o, dims in enumerate(core_dimensions(gufunc)[1]):
-            stacks = [part[o] for part in parts]
+        for dims, result in zip(core_dimensions(gufunc)[1], results, strict=True):
+            parts = [result] if isinstance(result, np.ndarray) else result
             if dims:
-                answers.append(self._with(stacks, members, places))
+                answers.append(self._with(parts, members, places))
                 continue
-            numbers = np.empty(len(self), np.result_type(*stacks) if stacks else float)
-            for indices, part in zip(members, stacks, strict=True):
-                numbers[indices] = part
+            numbers = np.empty(len(self), np.result_type(*parts) if parts else float)
+            if parts:
+                numbers[np.concatenate(members)] = np.concatenate(parts)
             answers.append(numbers)
         return tuple(answers) if gufunc.nout > 1 else answers[0]
+
+
+def _in_common_dtypes(operands: list[Any], count: int) -> list[Any]:
+    """Operands, each a list of that many stacks or an array for all. Where floats of several dtypes meet,
+    they are converted to the one that NumPy would compute in."""
+    operands = [x if type(x) is list or x is None else np.asarray(x) for x in operands]
+    dtypes = {y.dtype.str for x in operands if x is not None for y in (x if type(x) is list else (x,))}
+    if len(dtypes) < 2:
+        return operands
+    columns = [x if type(x) is list else [x] * count for x in operands]
+    rows = [_in_common_dtype(row) for row in zip(*columns, strict=True)]
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _in_common_dtype(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    if any(x is None or x.dtype.kind != "f" for x in arrays):
+        return arrays
+    common = np.result_type(*arrays)
+    return tuple(x.astype(common, copy=False) for x in arrays)
+
+
+def _put(results: tuple[Any, ...], number: int, parts: tuple[Any, ...], members: list[np.ndarray]) -> None:
+    """Put the results of one stack among those of all. Numbers of all stacks are one array."""
+    for x, part in zip(results, parts, strict=True):
+        if isinstance(x, np.ndarray):
+            first = sum(map(len, members[:number]))
+            x[first : first + len(members[number])] = part
+        else:
+            x[number] = part
 
 
 def _classes(numbers: list[np.ndarray]) -> list[np.ndarray]:

@@ -383,6 +383,66 @@ class TestGroup:
         for x, y in zip(smallmm.matmul(smallmm.Group(a), np.ones((3, 2))), a, strict=True):
             np.testing.assert_array_equal(x, smallmm.matmul(y, np.ones((3, 2))))
 
+    @pytest.mark.parametrize("isa", smallmm._core.isas_available())
+    def test_threads_share_all_shapes(self, isa, rng):
+        """The bits of each call by itself, on any number of threads."""
+        sizes = rng.integers(1, 33, 300)
+        a = [rng.standard_normal((n, n)).astype("f4" if n % 5 == 0 else "f8") for n in sizes]
+        b = [rng.standard_normal((n, 3)).astype(x.dtype) for n, x in zip(sizes, a, strict=True)]
+        group, right = smallmm.Group(a), smallmm.Group(b)
+        before = smallmm._core.isa()
+        try:
+            smallmm._core.select_isa(isa)
+            solved = [smallmm.solve(x, y) for x, y in zip(a, b, strict=True)]
+            values = [smallmm.eigvalsh(x) for x in a]
+            for threads in 1, 2, 5:
+                with smallmm.threads(threads):
+                    for ours, theirs in zip(smallmm.solve(group, right), solved, strict=True):
+                        np.testing.assert_array_equal(ours, theirs)
+                    for ours, theirs in zip(smallmm.eigvalsh(group), values, strict=True):
+                        np.testing.assert_array_equal(ours, theirs)
+        finally:
+            smallmm._core.select_isa(before)
+
+    def test_shapes_beyond_the_kernels(self, rng):
+        """LAPACK computes them, and they keep their places."""
+        a = [rng.standard_normal((n, n)) + n * np.eye(n) for n in (3, 40, 2, 33, 3)]
+        group = smallmm.Group(a)
+        for ours, x in zip(smallmm.inv(group), a, strict=True):
+            np.testing.assert_array_equal(ours, smallmm.inv(x))
+        np.testing.assert_array_equal(smallmm.det(group), [smallmm.det(x) for x in a])
+        singular = smallmm.Group([*a, np.zeros((34, 34)), np.zeros((2, 2))])
+        assert smallmm.inv_ex(singular)[1].tolist() == [0, 0, 0, 0, 0, 1, 1]
+
+    @pytest.mark.parametrize("others", ["f2", "f4", "f8", "i4", "?"])
+    def test_dtypes(self, others, rng):
+        """Members, and what they meet, of several dtypes."""
+        members = [(3, "f4"), (2, "f8"), (3, "f8"), (2, "f2"), (4, others), (3, "f4")]
+        a = [(9 * rng.standard_normal((n, n))).astype(dtype) for n, dtype in members]
+        b = [(9 * rng.standard_normal((n, 2))).astype(others) for n, _ in members]
+        group = smallmm.Group(a)
+        for ours, x, y in zip(smallmm.matmul(group, smallmm.Group(b)), a, b, strict=True):
+            assert ours.dtype == smallmm.matmul(x, y).dtype
+            np.testing.assert_array_equal(ours, smallmm.matmul(x, y))
+        dets = [smallmm.det(x) for x in a]
+        ours = smallmm.det(group)
+        assert ours.dtype == np.result_type(*dets)
+        np.testing.assert_array_equal(ours, dets)
+        three = smallmm.Group([x for x in a if len(x) == 3])
+        matrix = (9 * rng.standard_normal((2, 3))).astype(others)
+        for ours, x in zip(smallmm.matmul(matrix, three), three, strict=True):
+            assert ours.dtype == smallmm.matmul(matrix, x).dtype
+            np.testing.assert_array_equal(ours, smallmm.matmul(matrix, x))
+
+    def test_explained(self):
+        """All members, with the threads of the job."""
+        group = smallmm.Group([np.eye(n) for n in range(2, 33)] * 20)
+        with smallmm.threads(2):
+            plan = smallmm.explain("solve", group, group)
+        assert (plan.matrices, plan.calls, plan.threads) == (620, 31, 2)
+        flops = sum(smallmm.explain("solve", x, x).flops for x in group)
+        assert plan.flops == pytest.approx(flops)
+
     def test_no_members(self):
         group = smallmm.Group([])
         assert len(smallmm.inv(group)) == len(smallmm.matmul(group, group)) == 0

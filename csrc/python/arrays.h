@@ -14,6 +14,15 @@ typedef struct smm_array {
     intptr_t unit;
 } smm_array;
 
+/* A NumPy array that kernels take as it is: an exact ndarray of that type, aligned; and how arrays.h sees it. */
+static inline bool smm_is_plain(PyObject *x, int type) {
+    return PyArray_CheckExact(x) && PyArray_TYPE((PyArrayObject *)x) == type && PyArray_ISALIGNED((PyArrayObject *)x) &&
+           PyArray_ISNOTSWAPPED((PyArrayObject *)x);
+}
+static inline smm_array smm_array_of(PyArrayObject *x) {
+    return (smm_array){PyArray_DATA(x), PyArray_NDIM(x), PyArray_DIMS(x), PyArray_STRIDES(x), 1};
+}
+
 typedef struct smm_arrays {
     const smm_gufunc *g;
     const smm_signature *s;

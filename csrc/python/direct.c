@@ -11,15 +11,6 @@
 
 enum { QUICK_ELEMENTS = 1024 };
 
-static bool is_plain(PyObject *x, int type) {
-    return PyArray_CheckExact(x) && PyArray_TYPE((PyArrayObject *)x) == type && PyArray_ISALIGNED((PyArrayObject *)x) &&
-           PyArray_ISNOTSWAPPED((PyArrayObject *)x);
-}
-
-static smm_array array_of(PyArrayObject *x) {
-    return (smm_array){PyArray_DATA(x), PyArray_NDIM(x), PyArray_DIMS(x), PyArray_STRIDES(x), 1};
-}
-
 static bool has_elements(PyArrayObject *const objects[], const smm_signature *s) {
     for (int i = s->inputs; i < s->operands; i++)
         if (PyArray_SIZE(objects[i])) return true;
@@ -39,7 +30,7 @@ static int take_outputs(smm_arrays *x, PyArrayObject *objects[], PyObject *const
     for (int i = s->inputs; i < s->operands; i++) {
         const int type = smm_numpy_type(x->g, i, x->call.dtype);
         if (i < nargs && !Py_IsNone(args[i])) {
-            if (!is_plain(args[i], type) || !PyArray_ISWRITEABLE((PyArrayObject *)args[i])) return 1;
+            if (!smm_is_plain(args[i], type) || !PyArray_ISWRITEABLE((PyArrayObject *)args[i])) return 1;
             objects[i] = (PyArrayObject *)Py_NewRef(args[i]);
         } else {
             npy_intp shape[NPY_MAXDIMS + 2];
@@ -48,7 +39,7 @@ static int take_outputs(smm_arrays *x, PyArrayObject *objects[], PyObject *const
             objects[i] = (PyArrayObject *)PyArray_SimpleNew(ndim, shape, type);
             if (!objects[i]) return -1;
         }
-        if (!smm_take_output(x, i, array_of(objects[i]))) return 1;
+        if (!smm_take_output(x, i, smm_array_of(objects[i]))) return 1;
     }
     return 0;
 }
@@ -85,6 +76,8 @@ PyObject *smm_set_offloading(PyObject *Py_UNUSED(module), PyObject *x) {
     Py_RETURN_NONE;
 }
 
+bool smm_is_offloading(void) { return offloading; }
+
 /* direct(*inputs, *outputs): outputs may be None or missing. An info that is missing is None if it is 0 everywhere. */
 static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
@@ -101,7 +94,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     x.call.dtype = dtype;
     for (int i = 0; i < s->inputs; i++) {
         objects[i] = (PyArrayObject *)args[i];
-        if (!is_plain(args[i], smm_numpy_type(g, i, dtype)) || !smm_take_input(&x, i, array_of(objects[i])))
+        if (!smm_is_plain(args[i], smm_numpy_type(g, i, dtype)) || !smm_take_input(&x, i, smm_array_of(objects[i])))
             Py_RETURN_NOTIMPLEMENTED;
     }
     smm_finish_sizes(&x);

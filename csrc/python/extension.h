@@ -59,6 +59,8 @@ bool smm_is_integer(const smm_gufunc *g, int i);
 intptr_t *smm_size_in(smm_call *call, char dimension);
 /* Run it, or send it on the detour. A pivot that is no row is SMM_ERR_ARGUMENT, of which the package says more. */
 smm_status smm_take(const smm_call *call);
+/* The same of many calls of one operation as one job; each[i] is the status of call i. */
+smm_status smm_take_many(const smm_call *calls, size_t count, smm_status *each);
 
 /* programs.c */
 int smm_add_programs(PyObject *module);
@@ -76,6 +78,9 @@ int smm_add_numa(PyObject *module);
 PyObject *smm_direct_function(PyObject *ufunc);
 /* set_offloading(x): whether this thread's calls on arrays of the host are declined, since a device is to take them. */
 PyObject *smm_set_offloading(PyObject *module, PyObject *x);
+bool smm_is_offloading(void);
+/* many.c: many(gufunc, *inputs): see there. */
+PyObject *smm_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 /* One output, or a tuple of them; takes the references. NULL, with an exception, if there is none or one is NULL. */
 PyObject *smm_pack(PyObject *outputs[], int count);
 
@@ -95,6 +100,8 @@ typedef struct smm_device_plan { /* how a call would run on a device */
 
 typedef struct smm_detour {
     smm_status (*take)(struct smm_detour *detour, const smm_call *call);
+    /* After each of many calls was taken; may be NULL. */
+    void (*take_many)(struct smm_detour *detour, const smm_call *calls, size_t count);
     void (*take_device)(struct smm_detour *detour, const smm_device_plan *plan); /* NULL: calls on devices run */
     smm_status (*take_convolution)(struct smm_detour *detour, const smm_convolution *c); /* NULL: convolutions run */
     smm_plan_info plan;                                                                  /* of the first call, with */

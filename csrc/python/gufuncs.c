@@ -209,6 +209,18 @@ smm_status smm_take(const smm_call *call) {
     return !status && failed && !pivots_are_rows(call) ? SMM_ERR_ARGUMENT : status;
 }
 
+smm_status smm_take_many(const smm_call *calls, size_t count, smm_status *each) {
+    smm_detour *detour = smm_current_detour;
+    if (!detour && !pivots_of_lu(calls)) return smm_run_many(calls, count, each);
+    smm_status first = SMM_OK;
+    for (size_t i = 0; i < count; i++) {
+        each[i] = smm_take(&calls[i]);
+        if (!first) first = each[i];
+    }
+    if (detour && detour->take_many) detour->take_many(detour, calls, count);
+    return first;
+}
+
 /* sizes = {batch, core dimensions in order of first appearance}, strides = {a batch stride per operand, then the core
  * strides operand by operand}; a core dimension of length 1 has stride 0, and a missing one ("?") has length 1. */
 static int loop(PyArrayMethod_Context *context, char *const *data, const npy_intp *sizes, const npy_intp *strides,

@@ -133,6 +133,10 @@ static smm_status take_plan(smm_detour *detour, const smm_call *call) {
     return SMM_OK;
 }
 
+static void take_plan_of_many(smm_detour *detour, const smm_call *calls, size_t count) {
+    if ((size_t)detour->calls == count) smm_explain_many(calls, count, &detour->plan);
+}
+
 static intptr_t products_of(const smm_convolution *c) {
     intptr_t count = c->groups;
     for (int d = 0; d < c->batch->dims; d++) count *= c->batch->extent[d];
@@ -206,7 +210,10 @@ static PyObject *shares_of(const smm_plan_info *plan) {
 static PyObject *flag(bool x) { return x ? Py_True : Py_False; }
 
 static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
-    smm_detour detour = {.take = take_plan, .take_device = take_device_plan, .take_convolution = take_convolution};
+    smm_detour detour = {.take = take_plan,
+                         .take_many = take_plan_of_many,
+                         .take_device = take_device_plan,
+                         .take_convolution = take_convolution};
     PyObject *result = call_with(&detour, args, kwargs);
     if (!result) return NULL;
     Py_DECREF(result);
@@ -349,6 +356,8 @@ static PyMethodDef methods[] = {
      "function(*args, **kwargs) computed by the plain reference kernels."},
     {"set_offloading", smm_set_offloading, METH_O,
      "set_offloading(x, /)\n--\n\nWhether this thread's direct paths decline arrays of the host."},
+    {"many", (PyCFunction)(void (*)(void))smm_many, METH_FASTCALL,
+     "many(gufunc, members, /, *inputs)\n--\n\nA gufunc on stacks of many shapes, as one job."},
     {"add_bfloat16", smm_add_bfloat16, METH_O,
      "add_bfloat16(dtype, /)\n--\n\nHave the gufuncs take ml_dtypes.bfloat16; to be called once."},
     {NULL, NULL, 0, NULL},
