@@ -37,8 +37,7 @@ class Composition:
     """``function(xp, *arrays)`` for stacks of any library, where xp is the library's namespace.
 
     The function broadcasts. It returns an array, or a tuple of them if the signature has several outputs. An
-    output has the dtype of the computation if its entry of `dtypes` is None. Complex arrays, if the function
-    takes them, are NumPy's.
+    output has the dtype of the computation if its entry of `dtypes` is None.
     """
 
     def __init__(

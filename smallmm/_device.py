@@ -30,6 +30,7 @@ from ._shapes import (
     narrow_dtype,
     number_dtype,
     output_shapes,
+    resolved_dtypes,
     takes_complex_on_device,
 )
 
@@ -102,8 +103,10 @@ def call(
     dtypes = [library.nearest(widened(dtype)) for dtype in computed_dtypes(gufunc, typed, {})]
     computed = widened(number)
     runs_kernel = loads or (not composition and _runs_kernel(gufunc, operation, computed, sizes))
+    reals = {x for x, dtype in zip(typed, resolved_dtypes(gufunc, typed), strict=False) if dtype.kind == "f"}
     for name, info in infos.items():
-        wanted = "int32" if name == "pivots" else computed.name
+        element = np.finfo(computed).dtype if name in reals else computed  # rtol of complex matrices is real
+        wanted = "int32" if name == "pivots" else element.name
         if name not in operands or info.dtype == wanted:
             continue
         wide = name == "pivots" and np.dtype(info.dtype).itemsize >= 4
@@ -218,7 +221,8 @@ def _of_nothing(
     if gufunc.__name__ == "lstsq":
         b = operands["b"]
         rows = -1 if b.ndim == 1 else -2
-        answers[1] = library.namespace.sqrt(library.namespace.sum(b * b, axis=rows))
+        size = library.namespace.abs(b)
+        answers[1] = library.namespace.sqrt(library.namespace.sum(size * size, axis=rows))
     return answers
 
 

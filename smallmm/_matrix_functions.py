@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ._calls import checked, several
 from ._catalog import composed_of_others
-from ._compose import composed, count, dtype_name, extreme
+from ._compose import composed, count, dtype_name, extreme, joined
 from ._composition import MANY_TEMPORARIES, Composition, constant, identity, real_part
 from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, refuse_complex, shown
 from ._exponential import exponential
@@ -496,10 +496,11 @@ def _hermitian(xp: Any, x: Any) -> Any:
     of its mirror image are added in other orders. Those of real ones are equal."""
     if not is_complex(x):
         return x
-    i = np.arange(x.shape[-1])
-    x = np.where(i[:, None] >= i, x, _adjoint(xp, x))
-    x.imag[..., i, i] = 0
-    return x
+    n = x.shape[-1]
+    lower, diagonal = (constant(xp, places, xp.real(x)) > 0 for places in (np.tri(n), np.eye(n)))
+    x = xp.where(lower, x, _adjoint(xp, x))
+    im = xp.imag(x)
+    return joined(xp, xp.real(x), xp.where(diagonal, xp.zeros_like(im), im))
 
 
 def _exponentials(xp: Any, w: Any) -> tuple[Any, Any, Any]:

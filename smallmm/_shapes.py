@@ -203,11 +203,10 @@ def takes_complex(gufunc: Any) -> bool:
 
 
 def takes_complex_on_device(gufunc: Any) -> bool:
-    """Whether there are kernels of complex matrices for it."""
-    return (
-        isinstance(gufunc, np.ufunc)
-        and _core.gufunc_rows[gufunc.__name__][0] in _core.cuda_complex_operations
-    )
+    """Whether there are kernels of complex matrices for it, or for all that it is composed of."""
+    if isinstance(gufunc, np.ufunc):
+        return _core.gufunc_rows[gufunc.__name__][0] in _core.cuda_complex_operations
+    return gufunc.takes_complex and not gufunc.launch
 
 
 def resolved_dtypes(gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[np.dtype, ...]:
