@@ -46,6 +46,10 @@ static inline int whole(const smm_cuda_problem *p, int elements) {
 
 /* device/plan.c. Each thread block holds whole matrices, `lanes` threads to each: the grid, if that is possible. */
 bool smm_cuda_whole_matrices(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid);
+/* Whether a thread may have a matrix in registers, as FEW of lanes.cuh. */
+static inline bool smm_cuda_are_few(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    return x->lanes == 1 && p->m <= 4 && p->n <= 4;
+}
 /* Whether rows or columns fit registers without spilling. */
 bool smm_cuda_rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x);
 /* Whether all steps can be unrolled: beyond so many operations compiling takes seconds. */

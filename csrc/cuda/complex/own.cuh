@@ -45,8 +45,6 @@ template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(
     }
 }
 
-__device__ inline Number not_a_complex_number() { return {not_a_number(), not_a_number()}; }
-
 /* Columns of right-hand sides from `column` on, of which there may be fewer than COLUMNS: the rest is zero. */
 __device__ inline void load_columns(const smm_cuda_args &args, T *shared, long long first, int count,
                                     long long column) {

@@ -96,3 +96,15 @@ void smm_qr_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
                                .lanes = p->m * p->n > 256 ? 32 : lanes,
                                .threads = p->m * p->n > 64 || lanes == 32 ? 32 : 64};
 }
+
+/* Work of eigh_numbers.cuh, which its threads take as those of eigh_shared.cuh. */
+bool smm_eigh_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    if (!smm_cuda_are_few(p, x)) grid->shared = grid->matrices * (p->n * (pitch_of(p->n) + 4) + 1) * bytes_of(p);
+    return true;
+}
+
+void smm_eigh_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    smm_eigh_shared_baseline(p, x);
+    x->kernel = SMM_CUDA_KERNEL_eigh_numbers;
+}

@@ -11,7 +11,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
-#include "number.cuh"
+#include "reflectors.cuh"
 
 constexpr int M = SMM_M, N = SMM_N, K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS, STEPS = least(M, N);
 constexpr bool FORMS_Q = SMM_OP == SMM_OP_QR;
@@ -27,56 +27,13 @@ struct Own {
     __device__ Number &tau(int k) const { return numbers[M * (PITCH + PITCH_Q) + k]; }
 };
 
-/* Of rows k .. M - 1 of column k times a power of two: the sums of the squares of real and imaginary parts, and then
- * those of row k. */
-__device__ inline T sum_of_squares(const Own &o, int k, T scale) {
-    T re = 0, im = 0;
-    for (int i = k + 1; i < M; i++) {
-        const Number x = scaled(o.a(i, k), scale);
-        re = multiply_add(x.re, x.re, re);
-        im = multiply_add(x.im, x.im, im);
-    }
-    const Number x = scaled(o.a(k, k), scale);
-    return multiply_add(x.im, x.im, multiply_add(x.re, x.re, re + im));
-}
-
-/* Column k becomes beta above v_1, v_2, ... of H = I - tau v v^H, v_0 = 1. */
-__device__ inline void reflector(const Own &o, int k) {
-    bool nothing = o.a(k, k).im == 0;
-    for (int i = k + 1; i < M; i++) nothing &= is_zero(o.a(i, k));
-    T squares = sum_of_squares(o, k, 1), scale = 1, back = 1;
-    if (squares < SQUARES_LOW || squares > SQUARES_HIGH) {
-        scale = squares < SQUARES_LOW ? SCALE_UP : SCALE_DOWN;
-        back = squares < SQUARES_LOW ? SCALE_DOWN : SCALE_UP;
-        squares = sum_of_squares(o, k, scale);
-    }
-    const Number first = scaled(o.a(k, k), scale);
-    const T norm = root(squares), beta = first.re < 0 ? norm : -norm;
-    const Number r = NumberDivisor({first.re - beta, first.im}).inverse();
-    __syncwarp();
-    for (int i = k + 1 + lane(); i < M && !nothing; i += LANES) o.a(i, k) = product(scaled(o.a(i, k), scale), r);
-    if (!lane()) {
-        if (!nothing) o.a(k, k) = {product(beta, back), 0};
-        o.tau(k) = nothing ? Number{0, 0} : Number{quotient_of(beta - first.re, beta), quotient_of(-first.im, beta)};
-    }
-    __syncwarp();
-}
-
-/* x = x - v factor (v^H x) of rows k .. M - 1 of a column. */
-template <class Column> __device__ inline void reflect(const Own &o, int k, Number factor, Column x) {
-    Number w = x(k);
-    for (int i = k + 1; i < M; i++) w = multiply_add(conjugate(o.a(i, k)), x(i), w);
-    w = product(factor, w);
-    x(k) = {x(k).re - w.re, x(k).im - w.im};
-    for (int i = k + 1; i < M; i++) x(i) = multiply_subtract(o.a(i, k), w, x(i));
-}
-
 __device__ inline void factor(const Own &o) {
 #pragma unroll 1
     for (int k = 0; k < STEPS; k++) {
-        reflector(o, k);
+        const auto v = [&](int i) -> Number & { return o.a(k + i, k); };
+        make_reflector_of_numbers(v, M - k, o.tau(k));
         for (int j = k + 1 + lane(); j < N; j += LANES)
-            reflect(o, k, conjugate(o.tau(k)), [&](int i) -> Number & { return o.a(i, j); });
+            reflect_numbers(v, conjugate(o.tau(k)), [&](int i) -> Number & { return o.a(k + i, j); }, M - k);
         __syncwarp();
     }
 }
@@ -135,7 +92,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
             const int j = column + lane();
             const auto x = [&](int i) -> Number & { return o.q(i, lane()); };
             for (int i = 0; i < M; i++) x(i) = {static_cast<T>(i == j), 0};
-            for (int k = least(j, STEPS - 1); k >= 0; k--) reflect(o, k, o.tau(k), x);
+            for (int k = least(j, STEPS - 1); k >= 0; k--)
+                reflect_numbers([&](int i) { return o.a(k + i, k); }, o.tau(k),
+                                [&](int i) -> Number & { return x(k + i); }, M - k);
             __syncthreads();
             for_numbers<THREADS, SMM_SOURCE_C, SMM_ORDER_C, M * K, M, LANES>(args, SMM_C, first, count, 0, column,
                                                                              [&](Number *to, int q, int i, int c) {

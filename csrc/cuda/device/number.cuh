@@ -23,6 +23,7 @@ __device__ inline Number multiply_subtract(Number x, Number y, Number z) {
 }
 
 __device__ inline T size_of(Number x) { return fabs(x.re) + fabs(x.im); }
+__device__ inline Number not_a_complex_number() { return {not_a_number(), not_a_number()}; }
 __device__ inline bool is_zero(Number x) { return x.re == 0 && x.im == 0; }
 
 /* What matrix q has of an operand that is a number: its own, or that which the call gave for all. */

@@ -11,21 +11,16 @@
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "rotations.cuh"
+#include "tridiagonal.cuh"
 
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int PITCH = N | 1; /* lanes have rows, or columns: either way in different banks */
 constexpr bool VECTORS = SMM_OP == SMM_OP_EIGH, UPPER = SMM_FORM & 1;
 
-/* As in csrc/kernels/eigh_sweeps.h. */
-constexpr int SWEEPS = 30;
-constexpr T UNIT = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24), FLOOR = static_cast<T>(DOUBLE ? 0x1p-450 : 0x1p-55);
-constexpr T FLOOR_SQUARED = static_cast<T>(DOUBLE ? 0x1p-900 : 0x1p-110);
-
 struct Work {
-    T a[N * PITCH];       /* A above the diagonal, then the reflectors there, then V */
-    T d[N], e[N], tau[N]; /* T: its diagonal and what is beside it; of the reflectors */
-    T w[N], c[N], s[N];   /* room for a column; the rotations of a sweep, of columns i and i + 1 */
-    int from, to;         /* the rows of a sweep */
+    T a[N * PITCH]; /* A above the diagonal, then the reflectors there, then V */
+    Tridiagonal<N> t;
+    T tau[N], w[N]; /* of the reflectors; room for a column */
 };
 static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 
@@ -80,77 +75,11 @@ __device__ inline void tridiagonalise(Work &x) {
     EACH(int k = 0; k < N; k++) {
         T *row = x.a + k * PITCH + k;
         if (k + 1 < N) make_reflector_together(row + 1, 1, N - k - 1, x.tau + k);
-        if (lane() == 0) x.d[k] = row[0];
-        if (lane() == 0 && k + 1 < N) x.e[k] = row[1];
+        if (lane() == 0) x.t.d[k] = row[0];
+        if (lane() == 0 && k + 1 < N) x.t.e[k] = row[1];
         if (k + 2 < N) reflect_both_sides(x, k + 1);
     }
     wait();
-}
-
-/* --- T = V diag(w) V^T --- */
-
-/* Negligible elements become zero. The last block without any: e_from .. e_to-1. False if there is none. */
-__device__ inline bool find_block(Work &x, int &from, int &to) {
-    bool ended = false;
-    from = to = 0;
-    EACH(int i = N - 2; i >= 0; i--) {
-        const T small = product(fabs(x.d[i]) + fabs(x.d[i + 1]), UNIT);
-        const bool counts = fabs(x.e[i]) > (small > FLOOR ? small : FLOOR);
-        if (!counts) x.e[i] = 0;
-        if (counts && !to) to = i + 1;
-        ended = ended || (to && !counts);
-        if (counts && !ended) from = i;
-    }
-    return to > 0;
-}
-
-/* The eigenvalue of (d e; e d_next) that is nearer to d_next. */
-__device__ inline T wilkinson_shift(T d, T e, T d_next) {
-    const T half = product(d - d_next, T(0.5)), square = product(e, e), size = root(multiply_add(half, half, square));
-    return d_next - quotient_of(square, half + (half < 0 ? -size : size));
-}
-
-/* The rotations of a sweep over rows from .. to. Where there are only two, they are done. */
-__device__ inline void find_rotations(Work &x, int from, int to) {
-    const T shift = wilkinson_shift(pick(x.d, to - 1), pick(x.e, to - 1), pick(x.d, to));
-    T c = 1, s = 1, p = 0, d = pick(x.d, from), g = d - shift;
-    EACH(int i = FEW ? 0 : from; i < (FEW ? N - 1 : to); i++) {
-        if (FEW && (i < from || i >= to)) continue;
-        const T e = x.e[i], next = x.d[i + 1], f = product(s, e), b = product(c, e);
-        const T squares = multiply_add(g, g, product(f, f)), r = root(squares), back = product(r, reciprocal(squares));
-        const bool rotates = squares > FLOOR_SQUARED;
-        if (i > 0 && i > from) x.e[i - 1] = r;
-        x.c[i] = c = rotates ? product(g, back) : T(1);
-        x.s[i] = s = rotates ? product(f, back) : T(0);
-        const T h = d - p, t = multiply_add(b + b, c, product(next - h, s));
-        p = product(s, t);
-        x.d[i] = h + p;
-        g = multiply_add(c, t, -b);
-        d = next;
-    }
-    put(x.d, to, d - p);
-    put(x.e, to - 1, to - from == 1 ? T(0) : g);
-}
-
-/* d becomes w, V is rotated; the result: how many e_i are not negligible when the matrix is given up. */
-__device__ inline int diagonalise(Work &x) {
-    for (int sweep = 0;; sweep++) {
-        if (lane() == 0) {
-            int from, to;
-            const bool goes_on = sweep < SWEEPS * N && find_block(x, from, to);
-            x.from = goes_on ? from : 0;
-            x.to = goes_on ? to : 0;
-            if (goes_on) find_rotations(x, from, to);
-        }
-        wait();
-        const int from = x.from, to = x.to;
-        if (to == 0) break;
-        if (VECTORS) rotate_rows<N, PITCH>(x.a, x.c, x.s, from, to);
-        wait();
-    }
-    int left = 0;
-    EACH(int i = 0; i < N - 1; i++) left += x.e[i] != 0;
-    return left;
 }
 
 /* --- the kernel --- */
@@ -181,15 +110,15 @@ __device__ inline void run(Work &x, const smm_cuda_args &args, long long q) {
         wait();
         tridiagonalise(x);
         if (VECTORS) form_vectors<N, PITCH>(x.a, x.tau);
-        info = diagonalise(x);
+        info = diagonalise<N, PITCH, N>(x.t, VECTORS ? x.a : nullptr);
     }
     const bool good = finite && !info;
     T values[FEW ? N : 1], vectors[FEW ? N * N : 1];
     EACH(int j = lane(); j < N; j += LANES) {
         int place = 0; /* equal ones in the order in which they were found */
-        EACH(int i = 0; i < N; i++) place += x.d[i] < x.d[j] || (i < j && x.d[i] == x.d[j]);
+        EACH(int i = 0; i < N; i++) place += x.t.d[i] < x.t.d[j] || (i < j && x.t.d[i] == x.t.d[j]);
         if (!good) place = j;
-        const T value = good ? product(x.d[j], back) + T(0) : not_a_number();
+        const T value = good ? product(x.t.d[j], back) + T(0) : not_a_number();
         if (FEW)
             put(values, place, value);
         else

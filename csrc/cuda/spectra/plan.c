@@ -1,15 +1,10 @@
 /* plan.c: whether the kernels of eigenvalues and singular values can run a problem, and in what grid. */
 #include "../plan.h"
 
-/* Whether a thread has a matrix in registers, as FEW of lanes.cuh. */
-static bool are_few(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    return x->lanes == 1 && p->m <= 4 && p->n <= 4;
-}
-
 /* Work of eigh_shared.cuh. */
 bool smm_eigh_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    if (!are_few(p, x)) grid->shared = grid->matrices * ((p->n * (p->n | 1) + 6 * p->n) * bytes_of(p) + 8);
+    if (!smm_cuda_are_few(p, x)) grid->shared = grid->matrices * ((p->n * (p->n | 1) + 6 * p->n) * bytes_of(p) + 8);
     return true;
 }
 
@@ -31,7 +26,7 @@ static int svd_matrix_bytes(const smm_cuda_problem *p) {
 bool smm_svd_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     const bool serves = p->op == SMM_OP_SVD || p->op == SMM_OP_SVD_FULL || p->op == SMM_OP_SVDVALS;
     if (!serves || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    if (!are_few(p, x)) grid->shared = grid->matrices * svd_matrix_bytes(p);
+    if (!smm_cuda_are_few(p, x)) grid->shared = grid->matrices * svd_matrix_bytes(p);
     return true;
 }
 

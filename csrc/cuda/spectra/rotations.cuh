@@ -67,9 +67,10 @@ template <int N, int PITCH> __device__ inline void form_vectors(T *a, const T *t
     wait();
 }
 
-/* Columns from .. to of N rows: i and i + 1 by the rotation (c_i, s_i). */
-template <int N, int PITCH> __device__ inline void rotate_rows(T *a, const T *cs, const T *ss, int from, int to) {
-    EACH(int row = lane(); row < N; row += LANES) {
+/* Columns from .. to of N, of so many rows: i and i + 1 by the rotation (c_i, s_i). */
+template <int N, int PITCH, int ROWS>
+__device__ inline void rotate_rows(T *a, const T *cs, const T *ss, int from, int to) {
+    EACH(int row = lane(); row < ROWS; row += LANES) {
         T *v = a + row * PITCH, left = FEW ? T(0) : v[from];
         EACH(int i = FEW ? 0 : from; i < (FEW ? N - 1 : to); i++) {
             if (FEW && (i < from || i >= to)) continue;

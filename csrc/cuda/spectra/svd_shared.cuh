@@ -268,7 +268,7 @@ __device__ inline void run(Work &w, const smm_cuda_args &args, long long q) {
             info = orthogonalise(w);
         } else {
             bidiagonalise(w);
-            info = diagonalise<N, PITCH>(w.b, VECTORS ? w.r : nullptr);
+            info = diagonalise<N, PITCH, N>(w.b, VECTORS ? w.r : nullptr);
         }
     }
     if (finite && !info) {

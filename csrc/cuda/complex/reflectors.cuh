@@ -1,0 +1,59 @@
+/* reflectors.cuh: reflectors H = I - tau v v^H, v_0 = 1, of complex numbers (LAPACK's larfg), in the order of
+ * operations of kernels/qr_numbers.h. By all lanes of a matrix: x(i) is a number in shared memory, of a column or a
+ * row, or of few rows in a thread's registers. */
+#include "number.cuh"
+
+/* The sums of the squares of real and imaginary parts of x_1 .. x_count-1, times a power of two, and then those of x_0.
+ */
+template <class X> __device__ inline T squares_of(X x, int count, T scale) {
+    T re = 0, im = 0;
+    EACH(int i = 1; i < count; i++) {
+        const Number y = scaled(x(i), scale);
+        re = multiply_add(y.re, y.re, re);
+        im = multiply_add(y.im, y.im, im);
+    }
+    const Number y = scaled(x(0), scale);
+    return multiply_add(y.im, y.im, multiply_add(y.re, y.re, re + im));
+}
+
+/* x becomes beta, which is real, above v_1, v_2, ...; tau is 0 where there is nothing to annihilate. */
+template <class X> __device__ inline void make_reflector_of_numbers(X x, int count, Number &tau) {
+    bool nothing = Number(x(0)).im == 0;
+    EACH(int i = 1; i < count; i++) nothing &= is_zero(x(i));
+    T squares = squares_of(x, count, 1), scale = 1, back = 1;
+    if (squares < SQUARES_LOW || squares > SQUARES_HIGH) {
+        scale = squares < SQUARES_LOW ? SCALE_UP : SCALE_DOWN;
+        back = squares < SQUARES_LOW ? SCALE_DOWN : SCALE_UP;
+        squares = squares_of(x, count, scale);
+    }
+    const Number first = scaled(x(0), scale);
+    const T norm = root(squares), beta = first.re < 0 ? norm : -norm;
+    const Number r = NumberDivisor({first.re - beta, first.im}).inverse();
+    wait();
+    if (!nothing)
+        EACH(int i = 1 + lane(); i < count; i += LANES) x(i) = product(scaled(x(i), scale), r);
+    if (lane() == 0) {
+        if (!nothing) x(0) = Number{product(beta, back), 0};
+        tau = nothing ? Number{0, 0} : Number{quotient_of(beta - first.re, beta), quotient_of(-first.im, beta)};
+    }
+    wait();
+}
+
+/* x = x - v factor (v^H x), by one thread. */
+template <class V, class X> __device__ inline void reflect_numbers(V v, Number factor, X x, int count) {
+    Number w = x(0);
+    EACH(int i = 1; i < count; i++) w = multiply_add(conjugate(v(i)), x(i), w);
+    w = product(factor, w);
+    const Number first = x(0);
+    x(0) = Number{first.re - w.re, first.im - w.im};
+    EACH(int i = 1; i < count; i++) x(i) = multiply_subtract(v(i), w, x(i));
+}
+/* x = x - (x v) tau v^H: a row. */
+template <class V, class X> __device__ inline void reflect_row_of_numbers(V v, Number tau, X x, int count) {
+    Number w = x(0);
+    EACH(int i = 1; i < count; i++) w = multiply_add(v(i), x(i), w);
+    w = product(tau, w);
+    const Number first = x(0);
+    x(0) = Number{first.re - w.re, first.im - w.im};
+    EACH(int i = 1; i < count; i++) x(i) = multiply_subtract(conjugate(v(i)), w, x(i));
+}

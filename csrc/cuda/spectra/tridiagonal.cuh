@@ -1,0 +1,80 @@
+/* tridiagonal.cuh: eigenvalues of a symmetric tridiagonal T in shared memory, or of few rows in a thread's registers,
+ * and the rotations of what becomes its eigenvectors, as csrc/kernels/eigh_sweeps.h explains. The first lane of a
+ * matrix finds the rotations of a sweep, all do them. */
+
+/* As in csrc/kernels/eigh_sweeps.h. */
+constexpr int TRIDIAGONAL_SWEEPS = 30;
+constexpr T TRIDIAGONAL_UNIT = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
+constexpr T TRIDIAGONAL_FLOOR = static_cast<T>(DOUBLE ? 0x1p-450 : 0x1p-55);
+constexpr T TRIDIAGONAL_FLOOR_SQUARED = static_cast<T>(DOUBLE ? 0x1p-900 : 0x1p-110);
+
+template <int N> struct Tridiagonal {
+    T d[N], e[N]; /* the diagonal and what is beside it */
+    T c[N], s[N]; /* the rotations of a sweep, of columns i and i + 1 */
+    int from, to; /* the rows of a sweep */
+};
+
+/* Negligible elements become zero. The last block without any: e_from .. e_to-1. False if there is none. */
+template <int N> __device__ inline bool find_block(Tridiagonal<N> &x, int &from, int &to) {
+    bool ended = false;
+    from = to = 0;
+    EACH(int i = N - 2; i >= 0; i--) {
+        const T small = product(fabs(x.d[i]) + fabs(x.d[i + 1]), TRIDIAGONAL_UNIT);
+        const bool counts = fabs(x.e[i]) > (small > TRIDIAGONAL_FLOOR ? small : TRIDIAGONAL_FLOOR);
+        if (!counts) x.e[i] = 0;
+        if (counts && !to) to = i + 1;
+        ended = ended || (to && !counts);
+        if (counts && !ended) from = i;
+    }
+    return to > 0;
+}
+
+/* The eigenvalue of (d e; e d_next) that is nearer to d_next. */
+__device__ inline T wilkinson_shift(T d, T e, T d_next) {
+    const T half = product(d - d_next, T(0.5)), square = product(e, e), size = root(multiply_add(half, half, square));
+    return d_next - quotient_of(square, half + (half < 0 ? -size : size));
+}
+
+/* The rotations of a sweep over rows from .. to. Where there are only two, they are done. */
+template <int N> __device__ inline void find_rotations(Tridiagonal<N> &x, int from, int to) {
+    const T shift = wilkinson_shift(pick(x.d, to - 1), pick(x.e, to - 1), pick(x.d, to));
+    T c = 1, s = 1, p = 0, d = pick(x.d, from), g = d - shift;
+    EACH(int i = FEW ? 0 : from; i < (FEW ? N - 1 : to); i++) {
+        if (FEW && (i < from || i >= to)) continue;
+        const T e = x.e[i], next = x.d[i + 1], f = product(s, e), b = product(c, e);
+        const T squares = multiply_add(g, g, product(f, f)), r = root(squares), back = product(r, reciprocal(squares));
+        const bool rotates = squares > TRIDIAGONAL_FLOOR_SQUARED;
+        if (i > 0 && i > from) x.e[i - 1] = r;
+        x.c[i] = c = rotates ? product(g, back) : T(1);
+        x.s[i] = s = rotates ? product(f, back) : T(0);
+        const T h = d - p, t = multiply_add(b + b, c, product(next - h, s));
+        p = product(s, t);
+        x.d[i] = h + p;
+        g = multiply_add(c, t, -b);
+        d = next;
+    }
+    put(x.d, to, d - p);
+    put(x.e, to - 1, to - from == 1 ? T(0) : g);
+}
+
+/* d becomes w, the HEIGHT rows of v are rotated, if there are any; the result: how many e_i are not negligible when the
+ * matrix is given up. */
+template <int N, int PITCH, int HEIGHT> __device__ inline int diagonalise(Tridiagonal<N> &x, T *v) {
+    for (int sweep = 0;; sweep++) {
+        if (lane() == 0) {
+            int from, to;
+            const bool goes_on = sweep < TRIDIAGONAL_SWEEPS * N && find_block(x, from, to);
+            x.from = goes_on ? from : 0;
+            x.to = goes_on ? to : 0;
+            if (goes_on) find_rotations(x, from, to);
+        }
+        wait();
+        const int from = x.from, to = x.to;
+        if (to == 0) break;
+        if (v) rotate_rows<N, PITCH, HEIGHT>(v, x.c, x.s, from, to);
+        wait();
+    }
+    int left = 0;
+    EACH(int i = 0; i < N - 1; i++) left += x.e[i] != 0;
+    return left;
+}
