@@ -27,16 +27,7 @@ struct Own {
     __device__ Number &tau(int k) const { return numbers[M * (PITCH + PITCH_Q) + k]; }
 };
 
-__device__ inline void factor(const Own &o) {
-#pragma unroll 1
-    for (int k = 0; k < STEPS; k++) {
-        const auto v = [&](int i) -> Number & { return o.a(k + i, k); };
-        make_reflector_of_numbers(v, M - k, o.tau(k));
-        for (int j = k + 1 + lane(); j < N; j += LANES)
-            reflect_numbers(v, conjugate(o.tau(k)), [&](int i) -> Number & { return o.a(k + i, j); }, M - k);
-        __syncwarp();
-    }
-}
+__device__ inline void factor(const Own &o) { factor_numbers<M, N, PITCH>(o.numbers, &o.tau(0)); }
 
 /* Whether nothing overflowed: that would leave what is not finite on R's diagonal, or in the last row of a wide one. */
 __device__ inline bool is_finite(const Own &o) {
@@ -89,12 +80,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     if constexpr (FORMS_Q) {
 #pragma unroll 1
         for (int column = 0; column < K; column += LANES) {
-            const int j = column + lane();
-            const auto x = [&](int i) -> Number & { return o.q(i, lane()); };
-            for (int i = 0; i < M; i++) x(i) = {static_cast<T>(i == j), 0};
-            for (int k = least(j, STEPS - 1); k >= 0; k--)
-                reflect_numbers([&](int i) { return o.a(k + i, k); }, o.tau(k),
-                                [&](int i) -> Number & { return x(k + i); }, M - k);
+            form_column_of_numbers<M, N, PITCH>(o.numbers, &o.tau(0), column + lane(),
+                                                [&](int i) -> Number & { return o.q(i, lane()); });
             __syncthreads();
             for_numbers<THREADS, SMM_SOURCE_C, SMM_ORDER_C, M * K, M, LANES>(args, SMM_C, first, count, 0, column,
                                                                              [&](Number *to, int q, int i, int c) {

@@ -57,3 +57,23 @@ template <class V, class X> __device__ inline void reflect_row_of_numbers(V v, N
     x(0) = Number{first.re - w.re, first.im - w.im};
     EACH(int i = 1; i < count; i++) x(i) = multiply_subtract(conjugate(v(i)), w, x(i));
 }
+
+/* M x N numbers by rows become R above the reflectors; a lane has columns l, l + LANES, ... */
+template <int M, int N, int PITCH> __device__ inline void factor_numbers(Number *a, Number *tau) {
+    EACH(int k = 0; k < least(M, N); k++) {
+        const auto v = [&](int i) -> Number & { return a[(k + i) * PITCH + k]; };
+        make_reflector_of_numbers(v, M - k, tau[k]);
+        EACH(int j = k + 1 + lane(); j < N; j += LANES)
+            reflect_numbers(v, conjugate(tau[k]), [&](int i) -> Number & { return a[(k + i) * PITCH + j]; }, M - k);
+        wait();
+    }
+}
+
+/* x = column j of H_0 H_1 ... of the reflectors of M x N numbers, by one thread. */
+template <int M, int N, int PITCH, class X>
+__device__ inline void form_column_of_numbers(const Number *a, const Number *tau, int j, X x) {
+    EACH(int i = 0; i < M; i++) x(i) = Number{static_cast<T>(i == j), 0};
+    EACH(int k = least(j, least(M, N) - 1); k >= 0; k--)
+        reflect_numbers([&](int i) { return a[(k + i) * PITCH + k]; }, tau[k],
+                        [&](int i) -> decltype(auto) { return x(k + i); }, M - k);
+}

@@ -14,6 +14,7 @@
 #include "householder.cuh"
 #include "rotations.cuh"
 #include "bidiagonal.cuh"
+#include "jacobi.cuh"
 
 constexpr bool WIDE = SMM_M < SMM_N, VECTORS = SMM_OP != SMM_OP_SVDVALS;
 constexpr int M = most(SMM_M, SMM_N), N = least(SMM_M, SMM_N); /* of the tall matrix */
@@ -21,10 +22,7 @@ constexpr int COLUMNS = SMM_OP == SMM_OP_SVD_FULL ? M : N;     /* of its longer 
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int PITCH = N | 1; /* lanes have rows, or columns: either way in different banks */
 
-/* As in csrc/kernels/svd_sweeps.h. */
-constexpr int SWEEPS = 30;
-constexpr bool BY_JACOBI = N <= 4;
-constexpr T FLOOR = static_cast<T>(DOUBLE ? 0x1p-1000 : 0x1p-120);
+constexpr bool BY_JACOBI = N <= JACOBI_MOST;
 constexpr T TOLERANCE = static_cast<T>(most(N, 4) * (DOUBLE ? 0x1p-53 : 0x1p-24));
 
 constexpr bool KEEPS_A = BY_JACOBI; /* others read it from memory once more */
@@ -63,13 +61,6 @@ __device__ inline bool load(Work &w, const Place &from, T &largest) {
     return meet(largest, finite);
 }
 
-/* Where key j goes when keys descend and equal ones stay in order. */
-__device__ inline int place_of(const T *key, int j) {
-    int place = 0;
-    EACH(int i = 0; i < N; i++) place += key[i] > key[j] || (i < j && key[i] == key[j]);
-    return place;
-}
-
 /* A P = Q R: the columns of A P are sorted by length. */
 __device__ inline void reduce(Work &w) {
     EACH(int j = lane(); j < N; j += LANES) {
@@ -79,7 +70,7 @@ __device__ inline void reduce(Work &w) {
     }
     wait();
     EACH(int j = lane(); j < N; j += LANES) {
-        const int place = place_of(w.s, j);
+        const int place = place_of<N>(w.s, j);
         put(w.perm, place, j);
         EACH(int i = 0; i < M; i++) put(w.x, i * N + place, w.a[i * N + j], i * N, N);
     }
@@ -100,15 +91,8 @@ __device__ inline bool rotate(T *x, T *y) {
         yy[k % 2] = multiply_add(y[k], y[k], yy[k % 2]);
         xy[k % 2] = multiply_add(x[k], y[k], xy[k % 2]);
     }
-    const T of_x = xx[0] + xx[1], of_y = yy[0] + yy[1];
-    const bool y_longer = of_y > of_x;
-    const T longer = y_longer ? of_y : of_x, shorter = y_longer ? of_x : of_y, back = reciprocal(longer);
-    const T g = product(xy[0] + xy[1], back), gg = product(g, g);
-    if (!(gg > product(TOLERANCE * TOLERANCE, product(shorter, back)) && shorter > FLOOR)) return false;
-    const T d = product(longer - shorter, product(back, T(0.5)));
-    const T along = d + root(multiply_add(d, d, gg)), scale = reciprocal(root(multiply_add(along, along, gg)));
-    const T large = product(along, scale), small = product(g, scale);
-    const T c = y_longer ? small : large, s = y_longer ? large : small;
+    T c, s;
+    if (!find_rotation(xx[0] + xx[1], yy[0] + yy[1], xy[0] + xy[1], TOLERANCE, c, s)) return false;
 #pragma unroll 4
     for (int k = 0; k < N; k++) {
         const T here = x[k], there = y[k];
@@ -116,26 +100,6 @@ __device__ inline bool rotate(T *x, T *y) {
         y[k] = multiply_add(-s, here, product(c, there));
     }
     return true;
-}
-
-/* The rows of R become orthogonal; the result: in how many pairs the last sweep had to rotate. The pairs i < j of round
- * r are those of which i + j is r or r + N. */
-__device__ inline int orthogonalise(Work &w) {
-    int rotated = 0;
-    for (int sweep = 0; sweep < SWEEPS && N > 1; sweep++) {
-        rotated = 0;
-        EACH(int round = 1; round <= N; round++) {
-            const int r = round % N, first = (r + 1) / 2; /* so many have the sum r */
-            EACH(int t = lane(); t < (N + 1) / 2; t += LANES) {
-                const int i = t < first ? t : r + 1 + t - first, j = t < first ? r - i : r + N - i;
-                if (i < j) rotated += rotate(w.r + i * PITCH, w.r + j * PITCH);
-            }
-            wait();
-        }
-        for (int bits = LANES / 2; bits > 0; bits /= 2) rotated += __shfl_xor_sync(same_matrix(), rotated, bits);
-        if (!rotated) break;
-    }
-    return rotated;
 }
 
 /* A = Q B P^T. Step k: a reflector from the left for column k, and one from the right for row k right of its diagonal.
@@ -175,7 +139,7 @@ __device__ inline void arrange(Work &w, const Place &to, T back) {
     EACH(int j = lane(); j < N; j += LANES) w.s[j] = BY_JACOBI ? length_of(w.r + j * PITCH) : fabs(w.b.d[j]);
     wait();
     EACH(int j = lane(); j < N; j += LANES) {
-        const int place = place_of(w.s, j);
+        const int place = place_of<N>(w.s, j);
         if (FEW)
             put(values, place, product(w.s[j], back));
         else
@@ -265,7 +229,7 @@ __device__ inline void run(Work &w, const smm_cuda_args &args, long long q) {
         wait();
         if constexpr (BY_JACOBI) {
             reduce(w);
-            info = orthogonalise(w);
+            info = orthogonalise<N>([&](int i, int j) { return rotate(w.r + i * PITCH, w.r + j * PITCH); });
         } else {
             bidiagonalise(w);
             info = diagonalise<N, PITCH, N>(w.b, VECTORS ? w.r : nullptr);
