@@ -93,7 +93,7 @@ def operands(rng, name, a, k=2):
         return [ld, pivots, normal(rng, (*a.shape[:-1], k), a.dtype)]
     if name == "lstsq":
         a = np.concatenate([nearly_deficient(rng, *a.shape[-2:], a.dtype), a])[: len(a)]
-        return [a, normal(rng, (*a.shape[:-1], k), a.dtype), np.asarray(1e-6, a.dtype)]
+        return [a, normal(rng, (*a.shape[:-1], k), a.dtype), np.asarray(1e-6, a.real.dtype)]
     if name in WITH_COLUMNS:
         return [a, normal(rng, (*a.shape[:-1], k), a.dtype)]
     return [a]

@@ -27,7 +27,7 @@ def test_kernel(emulated, tmp_path, kernel, capability):
     assert len(ran) >= CASES // 4, "others were planned"
 
 
-@pytest.mark.parametrize("kernel", ["eigh_shared", "svd_shared"])
+@pytest.mark.parametrize("kernel", ["eigh_shared", "svd_shared", "eigh_numbers", "svd_numbers"])
 def test_few_rows(emulated, kernel):
     """Of matrices that a thread has in registers."""
     done = emulated("run.py", kernel, "--few", "--cases", 2 * CASES)

@@ -97,6 +97,26 @@ void smm_qr_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
                                .threads = p->m * p->n > 64 || lanes == 32 ? 32 : 64};
 }
 
+/* Bytes of Work of lstsq_numbers.cuh. */
+static int lstsq_matrix_bytes(const smm_cuda_problem *p) {
+    const int m = p->m, n = p->n, k = most(p->k, 1), size = bytes_of(p);
+    const int numbers = m * pitch_of(n) + most(m, n) * k + 4 * least(m, n) + n;
+    return ceil_div(numbers * size + k * (size / 2) + n * (int)sizeof(int), size) * size;
+}
+
+bool smm_lstsq_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if (p->op != SMM_OP_LSTSQ || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    grid->shared = grid->matrices * lstsq_matrix_bytes(p);
+    return true;
+}
+
+void smm_lstsq_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    enum { MOST_SHARED = 64 << 10 };
+    smm_lstsq_shared_baseline(p, x);
+    x->kernel = SMM_CUDA_KERNEL_lstsq_numbers;
+    while (x->lanes < 32 && x->threads / x->lanes * lstsq_matrix_bytes(p) > MOST_SHARED) x->lanes *= 2;
+}
+
 /* Work of eigh_numbers.cuh, which its threads take as those of eigh_shared.cuh. */
 bool smm_eigh_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || !smm_cuda_whole_matrices(p, x, grid)) return false;
@@ -129,6 +149,7 @@ void smm_svd_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
     enum { MOST_SHARED = 64 << 10 };
     smm_svd_shared_baseline(p, x);
     x->kernel = SMM_CUDA_KERNEL_svd_numbers;
-    while (most(p->m, p->n) > 4 && x->lanes < 32 && x->threads / x->lanes * svd_matrix_bytes(p) > MOST_SHARED)
+    if (smm_cuda_are_few(p, x)) x->threads = 128;
+    while (!smm_cuda_are_few(p, x) && x->lanes < 32 && x->threads / x->lanes * svd_matrix_bytes(p) > MOST_SHARED)
         x->lanes *= 2;
 }

@@ -11,10 +11,9 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
+#include "rank.cuh"
 
 constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = most(SMM_K, 1), MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
-
-constexpr T ROUNDOFF = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
 
 struct Work {
     T a[M * N + 1];            /* by rows; the one element more keeps it from being empty */
@@ -51,22 +50,11 @@ __device__ inline void reflect_columns(Work &w, int k, int first) {
     wait();
 }
 
-/* Of the columns from k on the one whose rest is longest, the first of equals; nothing is longer than a NaN in k. */
-__device__ inline int longest_column(const Work &w, int k) {
-    int longest = N;
-    T most = -1;
-    for (int j = k + lane(); j < N; j += LANES) {
-        T s = 0;
+__device__ inline T square_of_column(const Work &w, int k, int j) {
+    T s = 0;
 #pragma unroll 4
-        for (int i = k; i < M; i++) s = multiply_add(w.a[i * N + j], w.a[i * N + j], s);
-        if (s > most || (j == k && isnan(s))) longest = j, most = isnan(s) ? power_of_two(DOUBLE ? 1024 : 128, T()) : s;
-    }
-    for (int bits = LANES / 2; bits > 0; bits /= 2) {
-        const T s = __shfl_xor_sync(same_matrix(), most, bits);
-        const int j = __shfl_xor_sync(same_matrix(), longest, bits);
-        if (s > most || (s == most && j < longest)) longest = j, most = s;
-    }
-    return longest;
+    for (int i = k; i < M; i++) s = multiply_add(w.a[i * N + j], w.a[i * N + j], s);
+    return s;
 }
 
 /* A P = Q R, and Q^T to the right-hand sides. */
@@ -74,7 +62,7 @@ __device__ inline void factor(Work &w) {
     for (int j = lane(); j < N; j += LANES) w.owner[j] = j;
     wait();
     for (int k = 0; k < P; k++) {
-        const int longest = longest_column(w, k);
+        const int longest = longest_column<N>(k, [&](int j) { return square_of_column(w, k, j); });
         wait();
         for (int i = lane(); i <= M && longest != k; i += LANES) {
             if (i == M) {
@@ -91,45 +79,6 @@ __device__ inline void factor(Work &w) {
         make_reflector_together(w.a + k * N + k, N, M - k, w.tau + k);
         reflect_columns(w, k, k + 1);
     }
-}
-
-/* Incremental condition estimation (LAPACK's laic1), as csrc/reference/qr.c has it. */
-struct Extension {
-    T sigma, s, c;
-};
-
-__device__ inline Extension of_unit_length(T sigma, T s, T c) {
-    const T length = root(multiply_add(s, s, product(c, c)));
-    return {sigma, quotient_of(s, length), quotient_of(c, length)};
-}
-
-__device__ inline T root_less_b(T root, T b, T c) { return b > 0 ? quotient_of(c, b + root) : root - b; }
-
-__device__ inline Extension largest_extension(T sigma, T alpha, T gamma) {
-    if (fabs(alpha) <= product(ROUNDOFF, sigma))
-        return fabs(gamma) > sigma ? Extension{fabs(gamma), 0, 1} : Extension{sigma, 1, 0};
-    const T y = quotient_of(alpha, sigma), z = quotient_of(gamma, sigma), yy = product(y, y), zz = product(z, z);
-    const T b = product(1 - (yy + zz), T(0.5)), t = root_less_b(root(multiply_add(b, b, yy)), b, yy), larger = 1 + t;
-    return of_unit_length(product(root(larger), sigma), quotient_of(y, t), quotient_of(z, larger));
-}
-
-__device__ inline Extension smallest_extension(T sigma, T alpha, T gamma) {
-    const T larger = fabs(alpha) > fabs(gamma) ? fabs(alpha) : fabs(gamma), small = product(ROUNDOFF, sigma);
-    if (fabs(alpha) <= small || fabs(gamma) <= small)
-        return fabs(gamma) > sigma ? Extension{sigma, 1, 0} : Extension{fabs(gamma), 0, 1};
-    if (sigma <= product(ROUNDOFF, larger)) {
-        Extension e = of_unit_length(0, -quotient_of(gamma, larger), quotient_of(alpha, larger));
-        e.sigma = product(sigma, fabs(e.s));
-        return e;
-    }
-    const T y = quotient_of(alpha, sigma), z = quotient_of(gamma, sigma), yy = product(y, y), zz = product(z, z);
-    const bool near_zero = zz - yy <= T(0.5);
-    const T b = product(yy + zz + (near_zero ? 1 : -1), T(0.5)), c = near_zero ? zz : yy;
-    const T t = root_less_b(root(fabs(multiply_add(b, b, near_zero ? -c : c))), b, c), rest = 1 - t;
-    const T ratio = near_zero ? t : rest, lost = near_zero ? rest : t;
-    const T norm = (1 + yy > zz ? 1 + yy : zz) + product(fabs(y), fabs(z));
-    const T squared = multiply_add(4 * ROUNDOFF * ROUNDOFF, norm, ratio);
-    return of_unit_length(product(root(squared), sigma), quotient_of(y, lost), -quotient_of(z, ratio));
 }
 
 /* Of the leading blocks of R up to the first whose estimated condition is above 1 / rtol, the largest. x, y: room for P
@@ -155,20 +104,6 @@ __device__ __noinline__ int estimate_rank(const T *a, T rtol, T *x, T *y) {
         largest = l.sigma, smallest = s.sigma;
     }
     return P;
-}
-
-/* Where no estimate need be made: csrc/kernels/lstsq_lanes.h says why. r, y: room for P elements each. */
-__device__ inline bool has_full_rank(const T *a, T rtol, T *r, T *y) {
-    const T first = fabs(a[0]), allowed = rtol <= 64 * ROUNDOFF ? 64 * ROUNDOFF : rtol;
-    T squares = 0;
-    for (int k = lane(); k < P; k += LANES) r[k] = reciprocal(fabs(a[k * N + k])), y[k] = first;
-    for (int k = P - 1; k >= 0; k--) {
-        wait();
-        const T x = product(y[k], r[k]);
-        squares = multiply_add(x, x, squares);
-        for (int i = lane(); i < k; i += LANES) y[i] = multiply_add(fabs(a[i * N + k]), x, y[i]);
-    }
-    return product(product(T(4 * P), squares), product(allowed, allowed)) < 1;
 }
 
 /* y_0 and the tail of y, from column `rank` on, by the reflector in the tail of v. */
@@ -255,7 +190,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         if (finite && first == 0) {
             factor(w);
             const T rtol = factor_of(args, SMM_LSTSQ_rtol, q);
-            if (P) rank = has_full_rank(w.a, rtol, w.row, w.tail) ? P : estimate_rank(w.a, rtol, w.row, w.tail);
+            if (P)
+                rank = has_full_rank<P>([&](int i, int j) { return fabs(w.a[i * N + j]); }, rtol, w.row, w.tail)
+                           ? P
+                           : estimate_rank(w.a, rtol, w.row, w.tail);
             wait();
             annihilate_tail(w, rank);
         } else if (finite) {
