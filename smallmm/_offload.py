@@ -147,8 +147,8 @@ def offload(
     CudaUnavailableError
         There is no driver, no such device, or no NVRTC.
     NotImplementedError
-        No device takes the call: complex numbers, orders without a kernel, functions that are composed of
-        others and of element-wise operations.
+        No device takes the call: orders without a kernel, functions that are composed of others and of
+        element-wise operations.
     MemoryError
         A device has no memory for one matrix, or the host none that can be page-locked.
     TypeError, ValueError, LinAlgError

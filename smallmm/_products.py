@@ -56,8 +56,8 @@ def batched_matmul(
     ValueError
         Shapes do not match, `out` is read-only, or `beta` is given without `out`.
     TypeError
-        An argument is of extended precision or not numeric, or complex and on a GPU; arrays belong to
-        different libraries or devices.
+        An argument is of extended precision or not numeric; arrays belong to different libraries or
+        devices.
 
     See Also
     --------

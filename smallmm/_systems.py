@@ -92,8 +92,8 @@ def solve(
     ValueError
         Shapes do not match otherwise, or `out` is read-only.
     TypeError
-        An argument is of extended precision or not numeric, or complex and on a GPU; arrays belong to
-        different libraries or devices.
+        An argument is of extended precision or not numeric; arrays belong to different libraries or
+        devices.
     ImportError
         n is above 32 and SciPy is not installed.
     NotImplementedError

@@ -117,8 +117,6 @@ def nearly_deficient(rng, m, n, dtype):
     x[9] = np.vander(np.sort(rng.uniform(size=m)), n, increasing=True)
     x[10] = 1 / (1 + np.arange(m)[:, None] + np.arange(n))
     x[11] = np.exp(-((rng.uniform(size=(m, 1)) - rng.uniform(size=n)) ** 2) * rng.uniform(1, 200))
-    if np.dtype(dtype).kind == "c":
-        x = np.exp(2j * np.pi * rng.uniform(size=(m, 1))) * x * np.exp(2j * np.pi * rng.uniform(size=n))
     values = np.where(np.arange(k) < k // 2, 1, max(m, n) * eps * 10 ** rng.uniform(-1, 1, (4, k)))
     values[2:] = np.geomspace(1, max(m, n) * eps * 10 ** rng.uniform(-1, 2), k)
     clustered = (orthonormal(rng, 4, m, k) * values[:, None]) @ orthonormal(rng, 4, n, k).mT
@@ -127,7 +125,10 @@ def nearly_deficient(rng, m, n, dtype):
         upper = np.eye(k) - np.cos(angle) * np.triu(np.ones((k, k)), 1)
         kahan[q, :k, :k] = np.sin(angle) ** np.arange(k)[:, None] * upper
     kahan *= 0.999 ** np.arange(n)  # one order of columns, whoever rounds
-    return np.concatenate([x, clustered, kahan]).astype(dtype)
+    x = np.concatenate([x, clustered, kahan])
+    if np.dtype(dtype).kind == "c":
+        x = np.exp(2j * np.pi * rng.uniform(size=(m, 1))) * x * np.exp(2j * np.pi * rng.uniform(size=n))
+    return x.astype(dtype)
 
 
 @of_any_dtype

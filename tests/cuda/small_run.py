@@ -39,6 +39,18 @@ def factor_and_solve(x: torch.Tensor, y: torch.Tensor) -> None:
     smallmm.inv_ex(x, out=(x, None))
 
 
+def of_complex_numbers(x: torch.Tensor, y: torch.Tensor) -> None:
+    """Eigenvalues, singular values and least squares; in registers up to order 4."""
+    hermitian = x + x.mH
+    for a in (x, x.mT, x[..., : x.shape[-1] // 2 + 1]):
+        smallmm.svd_ex(a, full_matrices=True)
+        smallmm.svdvals_ex(a)
+        smallmm.lstsq(a, y[..., :1])
+    for triangle in "LU":
+        smallmm.eigh_ex(hermitian, UPLO=triangle)
+        smallmm.eigvalsh_ex(hermitian, UPLO=triangle)
+
+
 def fused_steps(n: int, m: int, dtype: torch.dtype) -> None:
     """One kernel for all steps: of operands of each filter, one for all, and with gaps."""
     new = partial(torch.rand, device="cuda", dtype=dtype)
@@ -74,6 +86,7 @@ def main() -> None:
         smallmm.batched_matmul(x, y, out=x)
         factor_and_solve(x, y)
         factor_and_solve(odd, apart)
+        of_complex_numbers(torch.complex(x, y), torch.complex(odd, y))
     for dtype, n in itertools.product((torch.float32, torch.float64), (3, 9, 12, 14, 16, 20, 24, 29, 32)):
         x = torch.rand(4099, n, n, device="cuda", dtype=dtype)  # enough for the kernels of full batches
         for one in (x[0], x[0, :, : n // 2 + 1].contiguous()):

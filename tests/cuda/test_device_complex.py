@@ -15,8 +15,10 @@ pytestmark = pytest.mark.usefixtures("torch_cuda")
 FACTORED = ["lu_factor", "inv", "det", "slogdet", "cholesky", "cholesky_upper"]
 SOLVED = ["solve", "lu_solve", "lu_solve_transposed", "cho_solve", "cho_solve_upper"]
 SOLVED += ["solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"]
-TALL = ["qr_tall", "qr_complete", "qr_r_tall", "qr_raw_tall"]
-WIDE = ["qr_complete", "qr_r_wide", "qr_raw_wide"]
+SPECTRA = ["eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper"]
+TALL = ["qr_tall", "qr_complete", "qr_r_tall", "qr_raw_tall", "lstsq"]
+TALL += ["svd_tall", "svd_full_tall", "svdvals_tall"]
+WIDE = ["qr_complete", "qr_r_wide", "qr_raw_wide", "lstsq", "svd_wide", "svd_full_wide", "svdvals_wide"]
 DTYPES = [np.dtype(np.complex64), np.dtype(np.complex128)]
 
 
@@ -36,19 +38,20 @@ def test_every_operation_is_tested():
         for name, (op, form) in _core.gufunc_rows.items()
         if op in _core.cuda_complex_operations and not form & _core.forms["rectangular"]
     }
-    assert names == {*FACTORED, *SOLVED, *TALL, *WIDE, "batched_matmul", "gemm", "matmul", "matvec", "vecmat"}
+    products = {"batched_matmul", "gemm", "matmul", "matvec", "vecmat"}
+    assert names == {*FACTORED, *SOLVED, *SPECTRA, *TALL, *WIDE, *products}
 
 
-@pytest.mark.parametrize("name", FACTORED + SOLVED)
+@pytest.mark.parametrize("name", FACTORED + SOLVED + SPECTRA + ["lstsq", "svd_tall", "svdvals_tall"])
 def test_every_order(torch, rng, dtype, name):
     for n in range(1, 33):
         arrays = operands(rng, name, kinds(rng, n, n, dtype))
         for count in (1, len(arrays[0]), MANY):
-            part = [np.resize(x, (count, *x.shape[1:])) for x in arrays]
+            part = [np.resize(x, (count, *x.shape[1:])) if x.ndim else x for x in arrays]
             assert_cpu_bits(name, call(torch, name, part), part)
 
 
-@pytest.mark.parametrize("name", SOLVED)
+@pytest.mark.parametrize("name", [*SOLVED, "lstsq"])
 def test_right_hand_sides(torch, rng, dtype, name):
     for n, k in ((1, 1), (3, 4), (7, 16), (8, 17), (16, 33), (32, 100)):
         arrays = operands(rng, name, kinds(rng, n, n, dtype), k)
@@ -56,7 +59,7 @@ def test_right_hand_sides(torch, rng, dtype, name):
 
 
 @pytest.mark.parametrize(("m", "n"), [*((n, n) for n in (1, 2, 4, 7, 8, 16, 31, 32)), *RECTANGLES])
-def test_qr(torch, rng, dtype, m, n):
+def test_rectangles(torch, rng, dtype, m, n):
     for name in TALL if m >= n else WIDE:
         arrays = operands(rng, name, kinds(rng, m, n, dtype))
         assert_cpu_bits(name, call(torch, name, arrays), arrays)
@@ -64,10 +67,13 @@ def test_qr(torch, rng, dtype, m, n):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(torch, rng, dtype, layout):
-    for name in FACTORED + SOLVED + TALL:
+    for name in FACTORED + SOLVED + SPECTRA + TALL:
         for n in (1, 3, 8, 17, 32):
             arrays = operands(rng, name, kinds(rng, n, n, dtype))
-            x = [LAYOUTS[layout](torch, y) if y.ndim > 2 else torch.from_numpy(y).cuda() for y in arrays]
+            x = [
+                LAYOUTS[layout](torch, y) if y.ndim > 2 else torch.from_numpy(y).cuda() if y.ndim else y
+                for y in arrays
+            ]
             assert_cpu_bits(name, _core.direct[name](*x), arrays)
 
 
@@ -137,8 +143,78 @@ def test_cupy(required, rng, dtype):
     np.testing.assert_array_equal(found.get(), smallmm.solve(a, b))
 
 
+COMPOSED = {
+    "norm": lambda x, h: smallmm.norm(x),
+    "vector_norm": lambda x, h: smallmm.vector_norm(x, axis=-1),
+    "vector_norm, 3": lambda x, h: smallmm.vector_norm(x, axis=-1, ord=3),
+    "matrix_norm": lambda x, h: smallmm.matrix_norm(x),
+    "matrix_norm, 1": lambda x, h: smallmm.matrix_norm(x, ord=1),
+    "matrix_norm, 2": lambda x, h: smallmm.matrix_norm(x, ord=2),
+    "matrix_norm, nuc": lambda x, h: smallmm.matrix_norm(x, ord="nuc"),
+    "cond": lambda x, h: smallmm.cond(x),
+    "cond, 1": lambda x, h: smallmm.cond(x, 1),
+    "matrix_rank": lambda x, h: smallmm.matrix_rank(x),
+    "matrix_rank of Hermitian ones": lambda x, h: smallmm.matrix_rank(h, hermitian=True),
+    "pinv": lambda x, h: smallmm.pinv(x, rtol=1e-3),
+    "pinv of Hermitian ones": lambda x, h: smallmm.pinv(h, hermitian=True),
+    "matrix_power": lambda x, h: smallmm.matrix_power(x, -3),
+    "expm": lambda x, h: smallmm.expm(x),
+    "expm of Hermitian ones": lambda x, h: smallmm.expm(h, assume_a="her"),
+    "sqrtm": lambda x, h: smallmm.sqrtm(h, assume_a="her"),
+    "logm": lambda x, h: smallmm.logm(h, assume_a="her"),
+    "powm": lambda x, h: smallmm.powm(h, 0.3, assume_a="her"),
+    "trace": lambda x, h: smallmm.trace(x),
+    "cross": lambda x, h: smallmm.cross(x[..., :3], h[..., :3]),
+    "outer": lambda x, h: smallmm.outer(x[:, 0], h[:, 0]),
+}
+WITH_SAME_BITS = ("matrix_norm, 2", "cond", "matrix_power", "trace", "outer")
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_compositions(torch, rng, dtype, name):
+    x = good(rng, 4, 4, dtype)
+    h = x @ x.conj().mT + np.eye(4, dtype=dtype)
+    expected = np.asarray(COMPOSED[name](x, h))
+    found = COMPOSED[name](torch.from_numpy(x).cuda(), torch.from_numpy(h).cuda())
+    assert found.is_cuda
+    found = found.cpu().numpy()
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    if name in WITH_SAME_BITS:
+        np.testing.assert_array_equal(found, expected)
+    rtol = 1e-3 if dtype == np.complex64 else 1e-9
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * np.abs(expected).max())
+
+
+def test_rtol_of_each_matrix(torch, rng, dtype):
+    """It is real, and converted to the real dtype."""
+    a, b = good(rng, 6, 4, dtype), normal(rng, (6, 2), dtype)
+    rtol = np.geomspace(1e-6, 1, len(a))
+    x, y, each = (torch.from_numpy(z).cuda() for z in (a, b, rtol))
+    found = smallmm.lstsq_ex(x, y, rtol=each)
+    assert_same_bits("lstsq", tuple(found), tuple(smallmm.lstsq_ex(a, b, rtol=rtol)))
+
+
+def test_without_elements(torch, dtype):
+    number = torch.complex64 if dtype == np.complex64 else torch.complex128
+    a = torch.zeros(3, 4, 0, dtype=number, device="cuda")
+    b = torch.full((3, 4, 2), 3 + 4j, dtype=number, device="cuda")
+    found = smallmm.lstsq(a, b)
+    assert found.x.shape == (3, 0, 2)
+    np.testing.assert_allclose(found.residuals.cpu().numpy(), 10)
+    assert smallmm.svdvals(a).shape == (3, 0)
+    assert smallmm.lstsq(b[..., :1], b[..., :0]).x.shape == (3, 1, 0)
+
+
+def test_explain(torch, dtype):
+    x = torch.from_numpy(np.eye(3, dtype=dtype)).cuda().repeat(4, 1, 1)
+    for name, kernel in (("eigh", "eigh_numbers"), ("svd", "svd_numbers")):
+        assert kernel in str(smallmm.explain(name, x))
+    assert "lstsq_numbers" in str(smallmm.explain("lstsq", x, x))
+
+
 def test_what_has_no_kernel(torch):
     x = torch.eye(3, device="cuda", dtype=torch.complex64).repeat(4, 1, 1)
-    for name in ("eigh", "eigvalsh", "svd", "svdvals"):
-        with pytest.raises(TypeError, match=f"{name}: a has dtype complex64"):
-            getattr(smallmm, name)(x)
+    with pytest.raises(TypeError, match=r"ldl_factor: a has dtype complex64"):
+        smallmm.ldl_factor(x)
+    with pytest.raises(TypeError, match=r"conv2d: x has dtype complex64"):
+        smallmm.conv2d(x[None], x[None])

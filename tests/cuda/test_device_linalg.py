@@ -339,7 +339,7 @@ def test_errors(torch):
     with pytest.raises(TypeError, match=r"requires a gradient"):
         smallmm.qr(x.clone().requires_grad_(), mode="raw")
     with pytest.raises(TypeError, match=r"a has dtype complex64"):
-        smallmm.eigh(x.to(torch.complex64))
+        smallmm.ldl_factor(x.to(torch.complex64))
     with pytest.raises(TypeError, match=r"pivots has dtype float32; expected an integer type"):
         smallmm.lu_solve((x, x[..., 0]), x)
 

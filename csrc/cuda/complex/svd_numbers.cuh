@@ -172,8 +172,11 @@ __device__ inline void arrange(Work &w, const Matrix<T> &to, T back) {
             to.at(place, 0) = product(w.s[j], back);
         EACH(int i = 0; i < N && VECTORS; i++) {
             const Number y = BY_JACOBI ? conjugate(w.r.at(j, i)) : Number(w.r.at(i, j));
-            EACH(int row = 0; row < N && FEW; row++)
-                if (w.perm[i] == row) put(w.x, row * PITCH + place, y, row * PITCH, N);
+            EACH(int e = 0; e < N * N && FEW; e++) { /* part by part: put() would leave registers at N = 2 */
+                const bool here = w.perm[i] == e / N && place == e % N;
+                Number &to = w.x[e / N * PITCH + e % N];
+                to = {here ? y.re : to.re, here ? y.im : to.im};
+            }
             if (!FEW) w.x[(BY_JACOBI ? w.perm[i] : i) * PITCH + place] = y;
         }
     }
