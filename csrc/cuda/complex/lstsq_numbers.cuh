@@ -96,7 +96,7 @@ __device__ inline T along_column(const Work &w, const Number *x, int k, Number &
 }
 
 /* As of real matrices: x of an estimate is turned so that x^H w is its magnitude. */
-__device__ __noinline__ int estimate_rank(Work &w, T rtol) {
+__device__ inline int estimate_rank(Work &w, T rtol) {
     Number *const x = w.along, *const y = w.along + P;
     T largest = fabs(w.a[0].re), smallest = largest;
     if (!(largest > 0)) return 0;
