@@ -132,9 +132,9 @@ class _Compiler:
         strides = self.layouts.get(value) or dense_strides(value.shape, value.dtype)
         if not view.operations:
             return index, offset, value.shape, strides
-        whole = _without_memory(value.shape, strides, value.dtype)
+        whole = without_memory(value.shape, strides, value.dtype)
         part = view.of(whole)
-        return index, offset + _address(part) - _address(whole), part.shape, part.strides
+        return index, offset + address_of(part) - address_of(whole), part.shape, part.strides
 
     # --- steps ---
 
@@ -263,12 +263,12 @@ def dense_strides(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
     return tuple(strides[::-1])
 
 
-def _without_memory(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def without_memory(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An array of that layout, none of whose elements may be read."""
     return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)
 
 
-def _address(x: np.ndarray) -> int:
+def address_of(x: np.ndarray) -> int:
     return x.__array_interface__["data"][0]
 
 

@@ -13,7 +13,7 @@ from ._composition import Composition, constant
 from ._products import matvec, vecmat
 from ._shapes import is_complex
 
-_CHUNK = 64  # elements that are added in a row
+CHUNK = 64  # elements that are added in a row
 
 
 def composed(composition: Composition, operands: dict[str, Any], out: Any = None) -> Any:
@@ -91,13 +91,13 @@ def cast(xp: Any, x: Any, dtype: str) -> Any:
 
 
 def sums(xp: Any, x: Any) -> Any:
-    """Along the last axis. Each `_CHUNK` elements in a row are added in order, and so are their sums."""
+    """Along the last axis. Each `CHUNK` elements in a row are added in order, and so are their sums."""
     if is_complex(x):
         return joined(xp, sums(xp, xp.real(x)), sums(xp, xp.imag(x)))
     k = x.shape[-1]
-    if k > _CHUNK:
-        whole = k - k % _CHUNK
-        parts = sums(xp, xp.reshape(x[..., :whole], (*x.shape[:-1], whole // _CHUNK, _CHUNK)))
+    if k > CHUNK:
+        whole = k - k % CHUNK
+        parts = sums(xp, xp.reshape(x[..., :whole], (*x.shape[:-1], whole // CHUNK, CHUNK)))
         return sums(xp, xp.concat([parts, sums(xp, x[..., whole:])[..., None]], axis=-1))
     ones = constant(xp, np.ones(k), x)
     if xp is np and x.ndim > 1:
@@ -129,7 +129,7 @@ def count(xp: Any, x: Any) -> Any:
 
 def _reduced(xp: Any, reduce: Callable[..., Any], x: Any) -> Any:
     """A reduction along the last axis whose order does not matter. NumPy is slow along short ones."""
-    if xp is np and x.shape[-1] <= _CHUNK:
+    if xp is np and x.shape[-1] <= CHUNK:
         return reduce(np.ascontiguousarray(np.moveaxis(x, -1, 0)), axis=0)
     return reduce(x, axis=-1)
 

@@ -191,6 +191,7 @@ class FusedExplanation(NamedTuple):
     saved: float  # bytes that separate calls would write and read between steps
     lanes: int = 0  # on a GPU: threads of a matrix; its values are in registers if it is one
     shared: int = 0  # on a GPU: bytes of shared memory of a block
+    block: int = 0  # elements of the blocks that a long vector is divided into; the tile is of blocks then
 
     def __str__(self) -> str:
         if not self.fused:
@@ -198,6 +199,8 @@ class FusedExplanation(NamedTuple):
         elif self.lanes:
             threads = "a thread each" if self.lanes == 1 else f"{self.lanes} threads each"
             how = f"one kernel, {self.tile} in a block, {threads}, {self.shared} bytes of shared memory"
+        elif self.block:
+            how = f"{self.tile} blocks of {self.block} elements at a time"
         else:
             how = f"{self.tile} at a time, {self.temporaries} bytes of temporaries each"
         lines = [f"{self.name}: {len(self.steps)} steps on {self.matrices} matrices, {how}"]

@@ -32,6 +32,7 @@ from ._fused_arrays import (
     wants_gradient,
 )
 from ._in_graph import call_in_graph, object_in_graph
+from ._long import LongProgram
 from ._offloading import current
 from ._program_texts import NotFused
 from ._record import BOOL, FLOATS, Record
@@ -76,12 +77,17 @@ class _Plan:
             if len(self.programs) > _MOST_RECORDS:
                 self.programs.clear()
             try:
-                described = compiled(self.record, self.results, list(layouts), sum(self.columns))
-                self.programs[layouts] = _core.Program(*described)
+                self.programs[layouts] = self._compiled(list(layouts))
             except NotCompiled:
                 self.why_not = _NO_KERNEL
                 return None
         return self.programs[layouts]
+
+    def _compiled(self, layouts: list[tuple[int, ...]]) -> Any:
+        try:
+            return LongProgram(self.record, self.results, self.steps, layouts)
+        except NotCompiled:
+            return _core.Program(*compiled(self.record, self.results, layouts, sum(self.columns)))
 
 
 class Fused:
@@ -210,6 +216,7 @@ class Fused:
             details["saved"] * matrices,
             details.get("lanes", 0),
             details.get("shared", 0),
+            details.get("block", 0),
         )
 
     # --- recording ---

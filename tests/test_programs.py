@@ -9,7 +9,7 @@ import pytest
 
 import smallmm
 import smallmm._core as core
-from smallmm import fuse
+from smallmm import _long, fuse
 from smallmm._fuse import Fused
 from smallmm._unfused import run_unfused
 
@@ -682,3 +682,106 @@ def test_pickling():
     again = pickle.loads(pickle.dumps(fuse(squared, "(n,n)->(n,n)")))
     assert again.signature == "(n,n)->(n,n)"
     assert_same(again(np.eye(3)), np.eye(3))
+
+
+class TestLongVectors:
+    """Sums of vectors that are divided into blocks have the bits of those that are not."""
+
+    FUNCTIONS = {  # noqa: RUF012
+        "dot": ("(n),(n)->()", lambda x, y: np.sum(x * y)),
+        "several": (
+            "(n),(n)->(),()",
+            lambda x, y: (np.sqrt(np.sum((x - y) ** 2 * 0.5)) + 1, np.exp(-x).mean()),
+        ),
+        "one input": ("(n),()->()", lambda x, s: np.sum(x * s)),
+        "a mask": ("(n),(n)->()", lambda x, y: np.sum(np.where(x < y, x, 0.0))),
+    }
+    OTHERS = {  # noqa: RUF012
+        "centred": ("(n),(n)->()", lambda x, y: np.sum((x - x.mean()) * y)),
+        "elements": ("(n),(n)->(),(n)", lambda x, y: (np.sum(x), x * y)),
+        "scan": ("(n),(n)->(n)", lambda x, y: np.cumsum(x * y)),
+        "part": ("(n),(n)->()", lambda x, y: np.sum((x * y)[1:])),
+        "reversed": ("(n),(n)->()", lambda x, y: np.sum(x[::-1] * y)),
+    }
+
+    def results(self, monkeypatch, least, signature, function, operands):
+        monkeypatch.setattr(_long, "LEAST", least)
+        fused = smallmm.fuse(signature)(function)
+        result = fused(*operands)
+        (plan,) = fused._plans.values()
+        kinds = {type(x) for x in plan.programs.values()}
+        return (result if isinstance(result, tuple) else (result,)), kinds
+
+    def check(self, monkeypatch, signature, function, operands, divided=True):
+        ours, kinds = self.results(monkeypatch, 2, signature, function, operands)
+        assert (kinds == {_long.LongProgram}) == divided
+        theirs, kinds = self.results(monkeypatch, 1 << 60, signature, function, operands)
+        assert kinds == {smallmm._core.Program}
+        for x, y in zip(ours, theirs, strict=True):
+            assert type(x) is type(y)
+            assert x.dtype == y.dtype
+            np.testing.assert_array_equal(x, y)
+
+    def operands(self, rng, signature, n, dtype, batch=()):
+        x, y = rng.standard_normal((2, *batch, n)).astype(dtype)
+        return (x, y[..., 0]) if "()->" in signature else (x, y)
+
+    @pytest.mark.parametrize("name", FUNCTIONS)
+    @pytest.mark.parametrize("isa", smallmm._core.isas_available())
+    def test_bits(self, name, isa, rng, monkeypatch):
+        before = smallmm._core.isa()
+        smallmm._core.select_isa(isa)
+        try:
+            for n in (65, 128, 4095, 4096, 4097, 5000, 64**3 + 1):
+                for dtype in ("f8", "f4"):
+                    signature, function = self.FUNCTIONS[name]
+                    operands = self.operands(rng, signature, n, dtype)
+                    self.check(monkeypatch, signature, function, operands)
+        finally:
+            smallmm._core.select_isa(before)
+
+    @pytest.mark.parametrize("name", FUNCTIONS)
+    def test_layouts_and_stacks(self, name, rng, monkeypatch):
+        signature, function = self.FUNCTIONS[name]
+        for batch in ((3,), (2, 1, 3), (0,), (400,)):
+            x, y = self.operands(rng, signature, 200, "f8", batch)
+            self.check(monkeypatch, signature, function, (x, y))
+            self.check(monkeypatch, signature, function, (x[..., ::-1], y[:1]))
+            wide = np.repeat(x, 3, axis=-1)[..., ::3]
+            self.check(monkeypatch, signature, function, (wide, y))
+            self.check(monkeypatch, signature, function, (np.asfortranarray(x), y))
+
+    @pytest.mark.parametrize("name", OTHERS)
+    def test_not_divided(self, name, rng, monkeypatch):
+        signature, function = self.OTHERS[name]
+        self.check(monkeypatch, signature, function, self.operands(rng, signature, 1000, "f8"), False)
+
+    def test_many_sums(self, rng, monkeypatch):
+        """More than the program of the sums takes."""
+        x = rng.standard_normal(1000)
+        for count in 10, 40:
+            signature = "(n)->" + ",".join(["()"] * count)
+            function = lambda x, count=count: tuple(np.sum(x * float(i)) for i in range(count))  # noqa: E731
+            self.check(monkeypatch, signature, function, (x,), divided=count == 10)
+
+    def test_a_long_vector(self, rng):
+        """Threads share it, and it is right; NaN stays NaN."""
+        x, y = rng.standard_normal((2, 300_001))
+        dot = smallmm.fuse("(n),(n)->()")(lambda x, y: np.sum(x * y))
+        first = dot(x, y)
+        assert first == pytest.approx(x @ y, rel=1e-9)
+        for threads in 1, 2, 5:
+            with smallmm.threads(threads):
+                assert dot(x, y) == first
+        out = np.empty(2)
+        dot(x, np.stack([y, y]), out=out)
+        assert (out == first).all()
+        assert dot(x > 0, y) == pytest.approx(y[x > 0].sum(), rel=1e-9)
+        assert np.isnan(dot(np.where(np.arange(len(x)) == 77, np.nan, x), y))
+        with pytest.raises(ValueError, match="y has shape"):
+            dot(x, y[1:])
+        plan = dot.explain(x, y)
+        assert (plan.block, plan.fused) == (64, True)
+        assert plan.temporaries <= 64 * 8
+        assert "blocks of 64 elements" in str(plan)
+        assert plan.steps[2].kernel.startswith("smm_matmul")
