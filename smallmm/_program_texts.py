@@ -256,8 +256,7 @@ class _Writer:
         lines += ["};"]
         for i, x in enumerate(self.values):
             if x.kind == CONSTANT:
-                elements = ", ".join(map(_literal, x.array.ravel().tolist()))
-                lines.append(f"static __device__ const {_TYPES[x.dtype]} v{i}[] = {{{elements}}};")
+                lines += _constant(f"v{i}", x.array)
         return lines
 
     def _function(self, steps: list[_Step], at: dict[int, int], lanes: int) -> list[str]:
@@ -505,14 +504,20 @@ def _type(number: int) -> np.dtype:
     return _NUMBERS[number] if number < 2 else BOOL if number == len(_core.dtypes) + 1 else INT32
 
 
-def _literal(x: Any) -> str:
-    if isinstance(x, bool | int):
-        return str(int(x))
-    if x != x:
-        return '__builtin_nan("")'
-    if x in (float("inf"), float("-inf")):
-        return "-__builtin_inf()" if x < 0 else "__builtin_inf()"
-    return x.hex()
+def _constant(name: str, array: np.ndarray) -> list[str]:
+    """An array in the text. Floating-point numbers are written by their bits, because NVRTC initializes no
+    variable with an infinity or a NaN."""
+    kind = _TYPES[array.dtype]
+    elements = array.ravel()
+    if array.dtype.kind != "f":
+        words = ", ".join(str(int(x)) for x in elements)
+        return [f"static __device__ const {kind} {name}[] = {{{words}}};"]
+    words = ", ".join(map(hex, elements.view(f"u{elements.itemsize}").tolist()))
+    integer = {4: "unsigned", 8: "unsigned long long"}[elements.itemsize]
+    return [
+        f"static __device__ const {integer} {name}_bits[] = {{{words}}};",
+        f"#define {name} reinterpret_cast<const {kind} *>({name}_bits)",
+    ]
 
 
 def _merged(extents: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
