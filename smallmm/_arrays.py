@@ -31,7 +31,7 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
     library = max(libraries.values(), key=lambda library: library.rank)
     if library.records(gufunc, operands):
         for name, x in operands.items():
-            if is_complex(x):
+            if is_complex(x) and not library.records_complex(gufunc, operands):
                 raise wrong_dtype(op, name, x.dtype, where=" where PyTorch or JAX records the call")
         if kwargs:
             raise TypeError(

@@ -11,7 +11,7 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 from typing import Any
 
 from . import _ldl_gradients
-from ._adapters.recording import RULES, Arrays, Rule
+from ._adapters.recording import HOLOMORPHIC, RULES, Arrays, Rule
 from ._banded import solve_banded
 from ._calls import run
 from ._cholesky import cho_solve
@@ -405,4 +405,21 @@ RULES |= {
     "svdvals_wide": _svdvals,
     "pinv": _pinv,
     "expm": _expm,
+}
+
+HOLOMORPHIC |= {
+    "matmul",
+    "batched_matmul",
+    "matvec",
+    "vecmat",
+    "solve",
+    "inv",
+    "det",
+    "lu_factor",
+    "lu_solve",
+    "lu_solve_transposed",
+    "solve_lower",
+    "solve_upper",
+    "solve_unit_lower",
+    "solve_unit_upper",
 }

@@ -569,9 +569,9 @@ def test_torch(dtype, rng):
     with pytest.raises(TypeError, match=r"out is a .* with its conjugate bit set"):
         smallmm.inv(x, out=torch.empty_like(x).conj())
     with pytest.raises(
-        TypeError, match=r"inv: a has dtype torch\.complex.* where PyTorch or JAX records the call"
+        TypeError, match=r"cholesky: a has dtype torch\.complex.* where PyTorch or JAX records the call"
     ):
-        smallmm.inv(x.requires_grad_())
+        smallmm.cholesky(x.requires_grad_())
 
 
 def test_jax(jax, rng):

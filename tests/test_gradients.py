@@ -8,8 +8,8 @@ import pytest
 
 import smallmm
 from smallmm import _core
+from smallmm._adapters.recording import HOLOMORPHIC, gradients
 from smallmm._adapters.recording import RULES as RULES_OF_ALL
-from smallmm._adapters.recording import gradients
 
 STEP = 1e-6
 
@@ -134,6 +134,34 @@ def test_every_rule_has_a_case():
 def test_rule(rng, name):
     shapes, make, count = RULES[name]
     check(rng, getattr(_core, name), [rng.standard_normal(s) for s in shapes], make, count)
+
+
+@pytest.mark.parametrize("real", [None, 0, 1])
+@pytest.mark.parametrize("name", sorted(HOLOMORPHIC & {*RULES}))
+def test_rule_of_complex_numbers(rng, name, real):
+    """In PyTorch's convention: the conjugate of the derivative; `real`: the operand that is, if there are
+    several."""
+    shapes, make, _ = RULES[name]
+    gufunc = getattr(_core, name)
+
+    def numbers(shape, i=None):
+        x = rng.standard_normal((*shape, 2)) @ [1, 1j]
+        return x.real if len(shapes) > 1 and i is not None and i == real else x
+
+    operands, moved = ([numbers(s, i) for i, s in enumerate(shapes)] for _ in range(2))
+    results = as_tuple(gufunc(make(operands[0]), *operands[1:]))
+    weights = numbers(results[0].shape)
+
+    def value(t):
+        first, *others = (x + t * d for x, d in zip(operands, moved, strict=True))
+        return (weights.conj() * as_tuple(gufunc(make(first), *others))[0]).sum().real
+
+    whole = (make(operands[0]), *operands[1:])
+    found = gradients(np, gufunc, whole, results, (weights, *[None] * (len(results) - 1)), conjugated=True)
+    assert [x.dtype for x in found] == [x.dtype for x in whole]
+    along = (make(operands[0] + STEP * moved[0]) - make(operands[0] - STEP * moved[0])) / (2 * STEP)
+    total = sum((g.conj() * d).sum().real for g, d in zip(found, (along, *moved[1:]), strict=True))
+    assert total == pytest.approx((value(STEP) - value(-STEP)) / (2 * STEP), rel=1e-6, abs=1e-7)
 
 
 @pytest.mark.parametrize("alpha", [2.5, np.array([2.0, -3.0])])
@@ -301,6 +329,21 @@ class TestTorch:
     @pytest.fixture
     def torch(self):
         return pytest.importorskip("torch")
+
+    def test_gradcheck_of_complex_numbers(self, torch, rng):
+        def numbers(*shape):
+            return torch.from_numpy(rng.standard_normal((*shape, 2)) @ [1, 1j]).requires_grad_()
+
+        a, b, real = numbers(2, 3, 3), numbers(2, 3, 2), torch.from_numpy(rng.standard_normal((3, 3)))
+        check = torch.autograd.gradcheck
+        for trans in (0, 1, 2):
+            assert check(lambda a, b, t=trans: smallmm.solve_triangular(a, b, trans=t), (a, b))
+            assert check(lambda a, b, t=trans: smallmm.lu_solve(smallmm.lu_factor(a), b, trans=t), (a, b))
+        assert check(smallmm.solve, (a, b))
+        assert check(smallmm.matmul, (real.requires_grad_(), b))
+        assert torch.autograd.gradgradcheck(smallmm.inv, (a,), fast_mode=True)
+        with pytest.raises(TypeError, match=r"eigh: a has dtype torch\.complex128"):
+            smallmm.eigh(a)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_gradcheck(self, torch, rng, name):

@@ -4,20 +4,26 @@ know nothing of operands that were broadcast."""
 from collections.abc import Callable
 from typing import Any
 
-from .._shapes import absent_dimensions, core_dimensions, with_dimensions, without_dimensions
+from .._shapes import absent_dimensions, core_dimensions, is_complex, with_dimensions, without_dimensions
 
 Arrays = tuple[Any, ...]
 # (namespace, operands, results, gradients of the results, None for those that nothing depends on)
 #   -> gradients of the first operands
 Rule = Callable[[Any, Arrays, Arrays, Arrays], Arrays]
 RULES: dict[str, Rule] = {}  # by the gufunc's name
+HOLOMORPHIC: set[str] = set()  # gufuncs whose rules hold for complex numbers, with no conjugates
 
 
-def gradients(xp: Any, gufunc: Any, operands: Arrays, results: Arrays, grads: Arrays) -> list[Any]:
+def gradients(
+    xp: Any, gufunc: Any, operands: Arrays, results: Arrays, grads: Arrays, conjugated: bool = False
+) -> list[Any]:
     """The gradient of each operand, in its shape and dtype; None: of one that the results do not depend on.
 
     operands, results: of the call. grads: of a function of the results with respect to each of them.
+    conjugated: whether gradients are the conjugates of derivatives, as PyTorch's are; JAX's are not.
     """
+    if conjugated:
+        grads = tuple(_conjugate(xp, g) for g in grads)
     inputs, outputs = core_dimensions(gufunc)
     absent = absent_dimensions(operands, inputs)
     operands = tuple(with_dimensions(x, dims, absent) for x, dims in zip(operands, inputs, strict=True))
@@ -33,12 +39,25 @@ def gradients(xp: Any, gufunc: Any, operands: Arrays, results: Arrays, grads: Ar
     for i, (x, gradient) in enumerate(zip(operands, found, strict=False)):
         if gradient is not None:
             gradient = without_dimensions(_summed(xp, gradient, x.shape), inputs[i], absent)
+            if is_complex(gradient) and not is_complex(x):
+                gradient = xp.real(gradient)
+            elif conjugated:
+                gradient = _conjugate(xp, gradient)
             answers[i] = xp.astype(gradient, x.dtype) if gradient.dtype != x.dtype else gradient
     return answers
 
 
 def has_rule(gufunc: Any) -> bool:
     return gufunc.__name__ in RULES
+
+
+def takes_complex(gufunc: Any) -> bool:
+    """Whether its rule holds for complex numbers."""
+    return gufunc.__name__ in HOLOMORPHIC
+
+
+def _conjugate(xp: Any, x: Any) -> Any:
+    return xp.conj(x) if x is not None and is_complex(x) else x
 
 
 def _summed(xp: Any, gradient: Any, shape: tuple[int, ...]) -> Any:

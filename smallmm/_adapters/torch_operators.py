@@ -154,7 +154,7 @@ def _remember(context: Any, gufunc: Any, operands: Arrays, results: Arrays) -> N
     context.gufunc = gufunc
     context.values = [None if torch.is_tensor(x) else x for x in arrays]
     context.save_for_backward(*(x if torch.is_tensor(x) else None for x in arrays))
-    context.mark_non_differentiable(*(x for x in results if not x.is_floating_point()))
+    context.mark_non_differentiable(*(x for x in results if not (x.is_floating_point() or x.is_complex())))
     context.set_materialize_grads(False)
 
 
@@ -169,7 +169,7 @@ def _differentiated(context: Any, grads: Arrays) -> Arrays:
     if all(x is None for x in grads):
         return (None,) * len(operands)
     namespace = namespace_of_all("backward", {"results": results[0]})
-    return tuple(gradients(namespace, context.gufunc, operands, results, grads))
+    return tuple(gradients(namespace, context.gufunc, operands, results, grads, conjugated=True))
 
 
 def _with_mapped_first(gufunc: Any, in_dims: Arrays, operands: Arrays) -> Arrays:

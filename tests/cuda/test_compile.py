@@ -132,18 +132,14 @@ def test_every_kernel_of_factorizations(kernel):
 PROGRAMS = {  # a chain, and how its inputs lie
     "kalman_step": (((4,), (4, 4), (2,), (4, 4), (2, 4), (4, 4), (2, 2)), "flat flat flat one one one one"),
     "kalman_step, larger": (
-        ((9,), (9, 9), (3,), (9, 9), (3, 9), (9, 9), (3, 3)),
+        ((16,), (16, 16), (8,), (16, 16), (8, 16), (16, 16), (8, 8)),
         "flat flat flat" + " one" * 4,
     ),
     "gaussian_logpdf": (((4,), (4,), (4, 4)), "strided one strided"),
 }
 
 
-@pytest.mark.parametrize(("name", "arch"), zip(PROGRAMS, ARCHS, strict=True))
-def test_programs(name, arch):
-    """One kernel of all steps: with a thread of each matrix, and with several."""
-    shapes, kinds = PROGRAMS[name]
-    function = getattr(smallmm, name.partition(",")[0])
+def kernel_of_program(function, shapes, kinds):
     operands = [np.ones(shape) for shape in shapes]
     plan = function._plan(operands, {})
     strides = [dense_strides(x.shape, x.dtype) for x in operands]
@@ -152,11 +148,25 @@ def test_programs(name, arch):
         Layout(kind, dense_strides(shape, np.dtype("i1")))
         for kind, shape in zip(kinds.split(), shapes, strict=True)
     )
-    kernel = kernel_of(described, layouts, 2)
+    return kernel_of(described, layouts, 2)
+
+
+@pytest.mark.parametrize(("name", "arch"), [*zip(PROGRAMS, ARCHS, strict=True)])
+def test_programs(name, arch):
+    """One kernel of all steps: with a thread of each matrix, and with several."""
+    kernel = kernel_of_program(getattr(smallmm, name.partition(",")[0]), *PROGRAMS[name])
     cubin, log, _ = _core.cuda_build_program(kernel.text, arch)
     assert cubin[:4] == b"\x7fELF"
     assert not sum(map(int, re.findall(r"(\d+) bytes spill stores", log))), log
     assert (kernel.lanes > 1) == ("larger" in name)
+
+
+def test_infinite_constants_of_programs():
+    """NVRTC initializes no variable with an infinity or a NaN."""
+    ends = np.array([np.inf, np.nan, -np.inf])
+    function = smallmm.fuse(lambda a: (np.where(a > 0, ends, a), np.minimum(a, np.float32("inf"))), "(n)")
+    kernel = kernel_of_program(function, ((3,),), "flat")
+    assert _core.cuda_build_program(kernel.text, 90)[0][:4] == b"\x7fELF"
 
 
 def test_images_without_gaps_of_what_is_not_aligned():
