@@ -244,8 +244,7 @@ def geometric_mean(cases: Iterable[dict[str, Row]], other: str) -> float:
 def of_shapes(machine: Machine, slug: str) -> list[str]:
     return [
         f"{machine.name}: few large or deep products, and convolutions, by calls in a CUDA graph with "
-        "operands that are not in L2; time, percent of the copy, times faster than PyTorch (cuBLAS, cuDNN; "
-        f"{origin(next(iter(machine.topics.values())))})."
+        "operands that are not in L2; time, percent of the copy, times faster than PyTorch (cuBLAS, cuDNN)."
     ]
 
 
@@ -260,7 +259,7 @@ def deep(rows: list[Row]) -> str:
         for dtype in ("f32", "f64")
     ]
     head = ["product (layouts of A, B; T: by columns), m x n x k", "f32", "f64"]
-    return table(head, [*lines.values(), ["geometric mean", *means]])
+    return f"Products ({origin(rows)}):\n\n{table(head, [*lines.values(), ['geometric mean', *means]])}"
 
 
 def convolution(rows: list[Row]) -> str:
@@ -270,7 +269,8 @@ def convolution(rows: list[Row]) -> str:
         for (which, stride, padding, m, n, k), case in cases.items()
     ]
     mean = ["geometric mean", "", "", f"{geometric_mean(cases.values(), 'PyTorch'):.2f}x"]
-    return table(["convolution", "filters x outputs x terms", "stride, padding", "f32"], [*lines, mean])
+    head = ["convolution", "filters x outputs x terms", "stride, padding", "f32"]
+    return f"Convolutions ({origin(rows)}):\n\n{table(head, [*lines, mean])}"
 
 
 def of_diagonals(machine: Machine, slug: str) -> list[str]:

@@ -374,6 +374,7 @@ void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *b
                         smm_cuda_grid grid;
                         if (rows > MOST_LINES || cols > MOST_LINES || rows >= 2 * p->m + 8 || cols >= 2 * p->n + 8)
                             continue;
+                        if (x.rows * x.cols > 32 && x.lanes < 64) continue; /* which the model does not know */
                         x.threads = most(x.lanes, 128);
                         x.levels = deep ? 3 : 0;
                         while (smm_matmul_tiled_fits(p, &x, &grid) && grid.shared > most_shared && x.levels) x.levels--;
