@@ -369,14 +369,6 @@ static PyObject *cuda_texts(PyObject *Py_UNUSED(module), PyObject *name) {
     return PyErr_Format(PyExc_ValueError, "there is no CUDA kernel '%s'", kernel);
 }
 
-/* cuda_driver_version(): the CUDA version that the driver is of, "13.0"; None: there is no driver. */
-static PyObject *cuda_driver_version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
-    const smm_cuda_functions *driver;
-    int version = 0;
-    if (smm_cuda_driver(&driver) || driver->version(&version)) Py_RETURN_NONE;
-    return PyUnicode_FromFormat("%d.%d", version / 1000, version % 1000 / 10);
-}
-
 /* cuda_device(ordinal): (name, architecture, shared memory of a block). */
 static PyObject *cuda_device(PyObject *Py_UNUSED(module), PyObject *ordinal) {
     const smm_cuda_device *device;
@@ -425,7 +417,6 @@ static PyMethodDef methods[] = {
     {"cuda_problem", (PyCFunction)(void (*)(void))cuda_problem, METH_VARARGS | METH_KEYWORDS, NULL},
     {"cuda_time", (PyCFunction)(void (*)(void))cuda_time, METH_VARARGS | METH_KEYWORDS, NULL},
     {"cuda_texts", cuda_texts, METH_O, NULL},
-    {"cuda_driver_version", cuda_driver_version, METH_NOARGS, NULL},
     {"cuda_device", cuda_device, METH_O, NULL},
     {"cuda_takes", cuda_takes, METH_VARARGS, NULL},
     {"cuda_nvrtc_version", cuda_nvrtc_version, METH_NOARGS, NULL},
