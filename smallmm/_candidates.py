@@ -47,7 +47,7 @@ def candidates(problem: Row, shared: int, effort: int = 2) -> list[Row]:
         if (kernel.partition("_")[0] == "matmul") != (problem["op"] == "MATMUL"):
             continue
         for chosen in itertools.product(*values.values()):
-            row = {"kernel": kernel, **dict(zip(values, chosen, strict=True))}
+            row: Row = {"kernel": kernel, **dict(zip(values, chosen, strict=True))}
             if row.get("blocks", 0) * row["threads"] > MOST_THREADS or not _lanes_work(problem, row):
                 continue
             if _core.cuda_plan(problem, shared, row) is not None:
@@ -128,7 +128,7 @@ def consider_one(problem: Row, shared: int, effort: int, consider: Callable[...,
         (64, 32, 16, 8, 4, 2),
     ):
         rows, cols = (held, lines) if a else (lines, held)
-        row = {"rows": rows, "cols": cols, "threads": threads, "blocks": blocks, "stages": stages}
+        row: Row = {"rows": rows, "cols": cols, "threads": threads, "blocks": blocks, "stages": stages}
         row |= {"kernel": "matmul_one", "lanes": max(1, threads // matrices)}
         grid = _core.cuda_plan(problem, shared, row)
         if grid is not None and blocks * grid["shared"] > shared // 2:

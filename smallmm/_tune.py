@@ -1,7 +1,7 @@
 """`smallmm.tune`: the fastest kernel for a call on this GPU, found by timing the likeliest ones.
 
-The kernels that can run the call (`_candidates`) are ranked, compiled side by side, checked against the bits of
-the present choice, and timed (csrc/cuda/launch.c). No other thread sees one before it has won.
+The kernels that can run the call (`_candidates`) are ranked, compiled side by side, checked against the bits
+of the present choice, and timed (csrc/cuda/launch.c). No other thread sees one before it has won.
 """
 
 from __future__ import annotations
@@ -111,11 +111,11 @@ def tune(
 
     Notes
     -----
-    Results do not change: every kernel gives the same bits, and one that does not is discarded. The function is
-    called for each candidate, and its call is timed as part of a CUDA graph, on a stream of its own; so caches
-    of the device are warm if the arrays fit. A candidate is chosen if it takes 1 % less time than the kernel of
-    before. Saved results are for the device, its driver and the version of the kernels, and are ignored with
-    others. Calls of other threads run as before in the meantime.
+    Results do not change: every kernel gives the same bits, and one that does not is discarded. The function
+    is called for each candidate, and its call is timed in a CUDA graph, on a stream of its own; so the
+    device's caches are warm if the arrays fit. A candidate is chosen if it takes 1 % less time than the
+    kernel of before. Saved results are for the device, its driver and the version of the kernels, and are
+    ignored with others. Calls of other threads run as before in the meantime.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class _Search:
     def __init__(self, call: Callable[[], list[Any]], problem: Row, ordinal: int, matrices: int):
         self.call, self.problem, self.matrices = call, problem, matrices
         self.device, self.arch, self.shared = _core.cuda_device(ordinal)
-        plan = _core.cuda_plan({**problem, "device": self.device}, self.shared)
+        plan: Row = _core.cuda_plan({**problem, "device": self.device}, self.shared)  # type: ignore[assignment]
         self.present = {x: plan[x] for x in ("kernel", *KERNELS[plan["kernel"]])}
         self.expected, _ = _core.cuda_time(None, 1, call)
         self.discarded = 0
@@ -175,16 +175,18 @@ class _Search:
         found = min(
             zip(after, (row for _, row in best), strict=True), default=(before, None), key=lambda x: x[0]
         )
-        chosen, now, saved = self.present, before, None
-        if found[0] < FASTER * before:
+        chosen, now = self.present, before
+        saved: Path | None = None
+        if found[1] is not None and found[0] < FASTER * before:
             now, chosen = found
             ns = [round(x / self.matrices, 5) for x in (now, before)]
             cache = cache_directory()
             runner_up = {**self.present, "ns": ns[1]}
             saved = _tuned.keep(self.device, self.problem, chosen, ns[0], runner_up, cache, save)
         parameters = {x: y for x, y in chosen.items() if x != "kernel"}
+        tried = len(times) + self.discarded
         return TuneResult(
-            chosen["kernel"], parameters, before, now, None, len(rows) + 1, len(times), self.discarded, saved
+            chosen["kernel"], parameters, before, now, None, len(rows) + 1, tried, self.discarded, saved
         )
 
     def times(self, rows: list[Row], stop: float) -> list[tuple[float, Row]]:
@@ -209,7 +211,7 @@ class _Search:
             _core.cuda_build(self.problem, row, self.arch, self.shared)
 
     def time(self, row: Row | None, samples: int) -> float | None:
-        """Nanoseconds of the call by a candidate, or by the present choice; None: it fails or has other bits."""
+        """Nanoseconds of the call by a candidate, or what runs now; None: it fails or has other bits."""
         try:
             results, times = _core.cuda_time(row, samples, self.call)
         except RuntimeError:

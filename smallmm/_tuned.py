@@ -109,8 +109,10 @@ _kept: dict[str, Row] = {}  # what this process found, whether or not it was sav
 
 
 def load_own(cache: Path | None) -> Tuned:
-    """The user's rows, in the folder tuned/ of a cache, which may be none. Those of another driver, or of kernels whose texts have changed since, are skipped,
-    and so are files that another user could have written."""
+    """The user's rows, in the folder tuned/ of a cache, which may be none.
+
+    Those of another driver, or of kernels whose texts have changed since, are skipped, and so are files that
+    another user could have written."""
     if cache is None or not (cache / "tuned").is_dir():
         return Tuned([], {})
     driver = driver_version()
