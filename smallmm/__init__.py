@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from ._convolution import conv2d
     from ._fuse import fuse
     from ._groups import Group
+    from ._tune import TuneResult, tune
 
 # Imported when first asked for: they would add to every import.
 _LATER = {
@@ -100,6 +101,7 @@ _LATER = {
     "_convolution": ("conv2d",),
     "_fuse": ("fuse",),
     "_groups": ("Group",),
+    "_tune": ("TuneResult", "tune"),
     "numa": (),
     "testing": (),
 }
@@ -136,6 +138,7 @@ __all__ = [
     "SVDvalsExResult",
     "SlogdetResult",
     "SolveExResult",
+    "TuneResult",
     "__version__",
     "backward_error",
     "batched_matmul",
@@ -215,6 +218,7 @@ __all__ = [
     "svdvals_ex",
     "threads",
     "trace",
+    "tune",
     "vecmat",
     "vector_norm",
     "whiten",

@@ -26,14 +26,7 @@ from ._errors import shown
 from ._operations import NUMBERS, OPERATIONS, Operation, Stack, bytes_of, sizes_of, stack, validate
 from ._options import flag, integer
 from ._plots import OURS, draw_times, legend, over_orders
-
-try:
-    from tqdm import tqdm
-except ImportError:
-
-    def tqdm(items: Iterable, **_: object) -> Iterable:
-        return items
-
+from ._progress import tqdm
 
 Call = Callable[[], object]
 Row = dict[str, Any]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from . import _core
+from ._errors import shown
 from ._in_graph import in_graph
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -34,6 +35,15 @@ def computed_by(*gufuncs: str) -> Callable[[_F], _F]:
         return in_graph(function)
 
     return enter
+
+
+def name_of(op: str, argument: str, function: Any, others: tuple[str, ...] = ()) -> str:
+    """The name of a public function of the catalogue, or of others, that is given as such or by its name."""
+    name = function if isinstance(function, str) else getattr(function, "__name__", "")
+    names = [*FUNCTIONS, *others]
+    if name not in names:
+        raise ValueError(f"{op}: {argument} is {shown(function)}; expected one of {', '.join(sorted(names))}")
+    return name
 
 
 COMPOSITIONS: dict[str, Callable[..., Any]] = {}

@@ -1,4 +1,4 @@
-"""The command line: python -m smallmm bench | info | cache | demo.
+"""The command line: python -m smallmm bench | tune | info | cache | demo.
 
 Exit codes: 0; 1 if something is missing or wrong on this machine, said in one line; 2 for arguments that make
 no sense; 130 when interrupted.
@@ -12,11 +12,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import smallmm
 
 from . import _bench, _operations
-from ._contenders import DEVICE
+from ._contenders import DEVICE, place_of
 
 PROGRAM = "python -m smallmm"
 
@@ -29,6 +30,9 @@ examples:
   {PROGRAM} bench --quick
   {PROGRAM} bench --op solve inv --n 3 4 8-16 --dtype f64 --plot solve.png
   {PROGRAM} bench --op matmul --device cuda --json > matmul.json"""
+TUNE = """\
+Find the fastest kernel for stacks of matrices on this GPU, and keep it for later processes of this user: see
+smallmm.tune. Results do not change. Needs PyTorch or CuPy."""
 CACHE = """\
 The compiled CUDA kernels that are kept on disk, in SMALLMM_CACHE_DIR or else the user's cache folder. They
 may be removed at any time, and are compiled again when needed."""
@@ -142,6 +146,45 @@ def _run_bench(options: argparse.Namespace) -> None:
         results.plot(options.plot)
 
 
+# --- tune -----------------------------------------------------------------------------------------
+
+
+def _cuda(text: str) -> str:
+    if _device(text) == "cpu":
+        raise argparse.ArgumentTypeError("'cpu' has no kernels to choose from; expected cuda or cuda:1")
+    return text
+
+
+def _add_tune(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    words = f"of {', '.join(_operations.OPERATIONS)}"
+    add("function", choices=list(_operations.OPERATIONS), metavar="FUNCTION", help=words)
+    add("--n", nargs="+", type=_orders, required=True, help="orders of the matrices, 3 or 2-8")
+    dtypes = list(_operations.NUMBERS)
+    words = f"of {', '.join(dtypes)} (default: f64)"
+    add("--dtype", nargs="+", choices=dtypes, metavar="DTYPE", default=["f64"], help=words)
+    add("--batch", type=_positive(int), help="matrices of a stack (default: 256 MB of them)")
+    add("--device", type=_cuda, default="cuda", help="cuda or cuda:1 (default: cuda)")
+    add("--top", type=_positive(int), default=100, help="kernels that are timed, at most (default: 100)")
+    add("--seconds", type=_positive(float), default=30, help="for each order and dtype (default: 30)")
+    add("--no-save", action="store_true", help="only say what was found")
+    parser.set_defaults(run=_run_tune)
+
+
+def _run_tune(options: argparse.Namespace) -> None:
+    place = place_of(options.device, "tune")
+    op = _operations.OPERATIONS[options.function]
+    for dtype in dict.fromkeys(options.dtype):
+        for n in dict.fromkeys(n for orders in options.n for n in orders):
+            bytes_of_one = _operations.bytes_of(op, dtype, n)
+            batch = options.batch or max(1, _bench.DEVICE_FOOTPRINT // bytes_of_one)
+            operands = [place.put(x) for x in _operations.stack(op, dtype, n, batch).operands]
+            how: dict[str, Any] = {"top": options.top, "seconds": options.seconds}
+            how |= {"save": not options.no_save, **op.options}
+            found = smallmm.tune(op.function, *operands, **how)
+            print(f"{op.name} {dtype} n = {n}, {batch} matrices on {place.name}: {found}", flush=True)
+
+
 # --- info, cache, demo ----------------------------------------------------------------------------
 
 
@@ -206,6 +249,9 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
     )
+
+    tune = commands.add_parser("tune", help="find the fastest kernels on this GPU", description=TUNE)
+    _add_tune(tune)
 
     words = "versions, instruction set, threads, NUMA nodes, GPUs, NVRTC, cache folder"
     info = commands.add_parser("info", help=words, description=f"Print {words}.")

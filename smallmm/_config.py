@@ -85,7 +85,8 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
         "numa nodes": _numa_nodes(),
         "gpus": _gpus(),
         "nvrtc": _nvrtc(),
-        "tuned rows": _tuned_rows(),
+        "tuned rows": _tuned_rows(_tuned.load()),
+        "own tuned rows": _tuned_rows(_tuned.load_own(cache)),
         "kernel cache": str(cache or f"none: {why}"),
         "environment": {
             name: value
@@ -141,9 +142,8 @@ def _nvrtc() -> str:
     return cuda._nvrtc_path() or find_library("nvrtc") or "none; pip install 'smallmm[cuda]' brings it"
 
 
-def _tuned_rows() -> list[str]:
+def _tuned_rows(tuned: _tuned.Tuned) -> list[str]:
     """How many rows there are of each device, and what was skipped of which file."""
-    tuned = _tuned.load()
     counts = Counter(f"{row['device']} (sm_{row['arch']})" for row in tuned.rows)
     return [f"{count} of {device}" for device, count in counts.items()] + [
         f"skipped {what} in {file}" for file, what in tuned.skipped.items()

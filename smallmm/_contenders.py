@@ -196,10 +196,10 @@ def finish(last: Any) -> None:
         getattr(x, "block_until_ready", lambda: None)()
 
 
-def place_of(device: str) -> Place:
+def place_of(device: str, op: str = "bench") -> Place:
     """The host, or a GPU through PyTorch or else CuPy."""
     if not isinstance(device, str) or not DEVICE.fullmatch(device):
-        raise ValueError(f"bench: device is {shown(device)}; expected 'cpu', 'cuda' or 'cuda:1'")
+        raise ValueError(f"{op}: device is {shown(device)}; expected 'cpu', 'cuda' or 'cuda:1'")
     if device == "cpu":
         return Place("cpu", lambda x: x, lambda last: None)
     index = int(device.partition(":")[2] or 0)
@@ -207,10 +207,10 @@ def place_of(device: str) -> Place:
     try:
         import torch
     except ImportError:
-        return _cupy_place(index, name)
+        return _cupy_place(index, name, op)
     seen = torch.cuda.device_count()
     if index >= seen:
-        raise NoDevice(f"bench: there is no {device} for PyTorch {torch.__version__}, which sees {seen} GPUs")
+        raise NoDevice(f"{op}: there is no {device} for PyTorch {torch.__version__}, which sees {seen} GPUs")
     place = torch.device("cuda", index)
     torch.cuda.set_device(place)
 
@@ -221,11 +221,11 @@ def place_of(device: str) -> Place:
     return Place(name, lambda x: torch.from_numpy(x).to(place), wait)
 
 
-def _cupy_place(index: int, name: str) -> Place:
+def _cupy_place(index: int, name: str, op: str) -> Place:
     try:
         import cupy
     except ImportError:
-        raise NoDevice("bench: arrays on a GPU need PyTorch or CuPy, and neither is installed") from None
+        raise NoDevice(f"{op}: arrays on a GPU need PyTorch or CuPy, and neither is installed") from None
     cupy.cuda.Device(index).use()
 
     def wait(last: Any) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 from . import _core, _lapack
 from ._adapters import on_device
 from ._arrays import as_numpy
-from ._catalog import FUNCTIONS
-from ._errors import LinAlgError, shown
+from ._catalog import FUNCTIONS, name_of
+from ._errors import LinAlgError
 from ._offloading import current
 from ._structured import found_in
 
@@ -40,7 +40,7 @@ class Explanation(NamedTuple):
     matrices: int
     flops: float
     bytes: float  # compulsory memory traffic
-    source: str | None  # of a GPU's kernel: "tuned" or "baseline"
+    source: str | None  # of a GPU's kernel: "tuned (user)", which is what `tune` found; "tuned"; "baseline"
     tuned_on: str | None  # the device whose tuned row it is: this one, or the nearest that has one
     found: tuple[tuple[str, int], ...] = ()  # of assume_a="auto": structures, and how many matrices have them
     nodes: tuple[tuple[int, float], ...] = ()  # of several: their numbers, and their shares of the matrices
@@ -67,7 +67,7 @@ class Explanation(NamedTuple):
         how += ["output staged"] if self.staged else []
         how += ["output written around the caches"] if self.nontemporal else []
         how += [f"computed in {self.computed}, and rounded once"] if self.computed else []
-        how += [f"tuned on {self.tuned_on}"] if self.tuned_on else []
+        how += [f"{self.source} on {self.tuned_on}"] if self.tuned_on else []
         how += ["the kernel's baseline"] if self.source == "baseline" else []
         shares = ", ".join(f"{share:.0%} on node {node}" for node, share in self.nodes)
         how += [f"matrices: {shares}"] if shares else []
@@ -121,10 +121,7 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
         return op.explain(*arrays, out=out, **kwargs)
     if (settings := current()) is not None:
         return settings.explain(op, arrays, out, kwargs)  # type: ignore[return-value]
-    name = op if isinstance(op, str) else getattr(op, "__name__", "")
-    names = [*FUNCTIONS, *_OTHERS]
-    if name not in names:
-        raise ValueError(f"explain: op is {shown(op)}; expected one of {', '.join(sorted(names))}")
+    name = name_of("explain", "op", op, _OTHERS)
     function = FUNCTIONS[name].function if name in FUNCTIONS else getattr(import_module(__package__), name)
     operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
     out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)

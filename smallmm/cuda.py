@@ -322,4 +322,4 @@ def _configure() -> None:
             f"smallmm compiles each kernel anew in each process: {why}", RuntimeWarning, stacklevel=2
         )
     _core.cuda_configure(os.fsencode(_nvrtc_path() or ""), os.fsencode(cache or ""))
-    _core.cuda_tune(_tuned.load().rows)
+    _tuned.use(cache)

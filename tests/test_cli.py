@@ -13,8 +13,9 @@ import pytest
 
 import smallmm
 from smallmm import _bench, _cli, _operations
+from smallmm._contenders import Place
 
-COMMANDS = ("bench", "info", "cache", "demo")
+COMMANDS = ("bench", "tune", "info", "cache", "demo")
 SMALL = ("bench", "--op", "matmul", "solve", "--n", "2-3", "--dtype", "f64", "--seconds", "0.05")
 KERNEL = b"NVRTC 13.0 texts 0 --gpu-architecture=sm_90 -DSMM_NAME=smm_lu_f64 -DSMM_M=5 -DSMM_K=6 -DSMM_N=7"
 
@@ -324,6 +325,31 @@ class TestDemo:
         assert "the demo needs matplotlib" in err
 
 
+class TestTune:
+    def test_no_gpu(self, cli):
+        if smallmm.cuda.is_available():
+            pytest.skip("there is a GPU")
+        code, out, err = cli("tune", "solve", "--n", "3")
+        assert (code, out) == (1, "")
+        assert "CUDA" in err
+
+    def test_each_case(self, cli, monkeypatch):
+        called = []
+
+        def tune(*arguments, **options):
+            called.append((arguments[0], *(x.shape for x in arguments[1:]), options))
+            return "found"
+
+        monkeypatch.setattr(_cli, "place_of", lambda *_: Place("a GPU", lambda x: x, lambda _: None))
+        monkeypatch.setattr(smallmm, "tune", tune, raising=False)
+        code, out, _ = cli("tune", "solve_pos", "--n", "2-3", "--batch", "5", "--top", "7", "--no-save")
+        options = {"top": 7, "seconds": 30, "save": False, "assume_a": "pos"}
+        assert (code, called) == (
+            0, [("solve", (5, 2, 2), (5, 2, 1), options), ("solve", (5, 3, 3), (5, 3, 1), options)]
+        )  # fmt: skip
+        assert out.splitlines()[0] == "solve_pos f64 n = 2, 5 matrices on a GPU: found"
+
+
 class TestArguments:
     def test_help(self, process):
         text = process("--help").stdout
@@ -360,6 +386,11 @@ class TestArguments:
             ("bench --peers MATLAB", "invalid choice: 'MATLAB'"),
             ("bench --plot bench.bmp", "'bench.bmp' does not end in .png"),
             ("demo picture.doc", "'picture.doc' does not end in .png"),
+            ("tune", "required: FUNCTION"),
+            ("tune solve", "required: --n"),
+            ("tune trace --n 3", "invalid choice: 'trace'"),
+            ("tune solve --n 3 --device cpu", "'cpu' has no kernels to choose from"),
+            ("tune solve --n 3 --top 0", "0 is not greater than 0"),
             ("cache remove", "invalid choice: 'remove'"),
             ("info extra", "unrecognized arguments: extra"),
         ],

@@ -28,6 +28,7 @@ CODE = [block for block in BLOCKS if block.language in ("python", "pycon")]
 
 # Commands that are run elsewhere than in a step of .ci/run or here
 ELSEWHERE = {
+    "python -m smallmm tune inv --n 4-8 --dtype f32 f64": "needs a GPU; test_cli.py has another in its place",
     ".ci/run": "runs this",
     "gcc -O2 -Icsrc program.c build/libsmallmm.a -lm -lpthread -o program": "make ctest does",
 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -19,13 +18,13 @@ from typing import Any
 from smallmm import _bench, _core
 from smallmm._contenders import Contender
 from smallmm._shapes import meet
+from smallmm._tuned import driver_version, slug_of
 
 from .. import records
 from ..records import Row
 
 FOOTPRINT = 1 << 30  # bytes of the operands of a large batch
 SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}  # bytes in memory
-COMPUTED_SIZES = SIZES | {"f16": 4, "bf16": 4}  # in registers and in shared memory
 Problem = dict[str, Any]
 
 # The gufunc of each operation, and the compulsory elements of a matrix as they are counted: not pivots, info
@@ -207,21 +206,6 @@ class Timer:
     def replayed(self, call: Any, calls: int = 20) -> float:
         """Seconds of one call among several in a CUDA graph."""
         return self.replay(call, calls).median / calls / 1e9
-
-
-def driver_version() -> str | None:
-    """Of the NVIDIA driver; None: nvidia-smi does not say."""
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
-    except FileNotFoundError:
-        return None
-    return said[0] if said else None
-
-
-def slug_of(device: str) -> str:
-    """A device's name in file names: nvidia-h200."""
-    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
 
 
 def copy_speed(timer: Timer) -> float:

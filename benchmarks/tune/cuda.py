@@ -14,141 +14,34 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import itertools
 import json
-import math
 import os
 import statistics
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from smallmm import _core, _tuned
+from smallmm._candidates import KERNELS, candidates
+from smallmm._tuned import driver_version, slug_of
 
 from ..device.suite import (
-    COMPUTED_SIZES,
     GUFUNCS,
     Stack,
     Timer,
     compile_one,
     copy_speed,
-    driver_version,
     problem_of,
     progress,
-    slug_of,
     traffic,
 )
 from ..records import commit
 
 TUNED = Path(_tuned.__file__).parent / "tuned"
-CATALOG = _core.cuda_catalog()
-KERNELS: dict[str, dict[str, tuple[int, ...]]] = CATALOG["kernels"]  # their parameters and values to try
 LAYOUT = ("order_a", "order_b", "source_a", "source_b")
-MOST_THREADS = 768  # asked of a multiprocessor by `blocks`: 80 registers for each; with fewer, kernels spill
 SMALL_BATCHES = (100, 1000)
 FINALISTS = 4
 Row = dict[str, Any]
-
-
-def tiles(problem: Row, effort: int) -> list[tuple[int, int]]:
-    """Tile shapes with few reads per product and little waste, best first; none too large for registers."""
-    m, n = problem["m"], problem["n"]
-    most = 64 if effort > 2 and COMPUTED_SIZES[problem["dtype"]] == 4 else 32
-    vector = max(v for v in (1, 2, 16 // COMPUTED_SIZES[problem["dtype"]]) if n % v == 0)
-    found = []
-    for rows, cols in itertools.product(range(1, min(m, 13) + 1), range(1, min(n, 12) + 1)):
-        if rows * cols > most or (cols % vector and cols != n):
-            continue
-        threads = math.ceil(m / rows) * math.ceil(n / cols)
-        waste = threads * rows * cols / (m * n)
-        found.append((waste * (1 + 2 * (rows + cols / vector) / (rows * cols)), rows, cols))
-    return [(rows, cols) for _, rows, cols in sorted(found)]
-
-
-def candidates(problem: Row, shared: int, effort: int) -> list[Row]:
-    """Parameters that fit the problem and are worth timing."""
-    if problem["op"] == "MATMUL":
-        return candidates_of_product(problem, shared, effort)
-    found = []
-    for kernel, values in KERNELS.items():
-        if kernel.startswith("matmul"):
-            continue
-        for chosen in itertools.product(*values.values()):
-            row = {"kernel": kernel, **dict(zip(values, chosen, strict=True))}
-            if row.get("blocks", 0) * row["threads"] > MOST_THREADS:
-                continue
-            if row["lanes"] < 2 * problem["n"] and _core.cuda_plan(problem, shared, row) is not None:
-                found.append(row)
-    return found
-
-
-def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
-    """The same for products; more of them with more effort (1, 2 or 3)."""
-    size = COMPUTED_SIZES[problem["dtype"]]
-    found: dict[tuple[Any, ...], Row] = {}
-
-    def consider(kernel: str, **chosen: Any) -> None:
-        usual = {"async": 1, "through_shared": 1}
-        row = {"kernel": kernel, **{x: chosen.get(x, usual.get(x, 0)) for x in KERNELS[kernel]}}
-        assert chosen.keys() <= row.keys(), f"{kernel} has no such parameter: {chosen}"
-        grid = _core.cuda_plan(problem, shared, row)
-        if grid is not None:
-            effect = {**row, "lanes": 0, "threads": 0}
-            found.setdefault((*effect.values(), grid["matrices"], grid["block"]), row)
-
-    m, n = problem["m"], problem["n"]
-    line = n * size
-    shapes = tiles(problem, effort)
-    few = shapes[: (12 if size == 8 and n > 12 else 8, 12, 24)[effort - 1]]
-    if m <= 12 and effort > 1:
-        few += [(1, n), (m, n), (2, n), (1, 1), (m, 1)]
-    pads = (0, 1) if line % 32 == 0 or problem["k"] * size % 32 == 0 else (0,)
-    one = problem.get("source_a") or problem.get("source_b")  # worth staging for many matrices only
-    sizes = ((64, 128, 256) if one else (32, 64, 128), (32, 64, 96, 128), (32, 64, 96, 128, 160, 192, 256))[
-        effort - 1
-    ]
-    unrolls = (0,) if effort < 3 or n < 16 else (0, 5, 10)
-    for (rows, cols), threads, pad in itertools.product(dict.fromkeys(few), sizes, pads):
-        for through, unroll in itertools.product((1, 0) if line % 16 == 0 else (1,), unrolls):
-            shape = {"rows": rows, "cols": cols, "threads": threads, "pad": pad}
-            for blocked in (0, 1) if n % 2 else (0,):  # of scalars only
-                consider(
-                    kernel="matmul_staged", **shape, blocked=blocked, through_shared=through, unroll=unroll
-                )
-        if line < 96 and n % 2 == 0:
-            consider(kernel="matmul_staged", rows=rows, cols=cols, threads=threads, pad=pad, **{"async": 0})
-    if line <= 128:
-        vector = 16 // size
-        for rows, cols, threads in itertools.product((1, 2, 4), (vector, 2 * vector, n), (64, 128, 256)):
-            consider(kernel="matmul_direct", rows=min(rows, m), cols=min(cols, n), threads=threads)
-    for groups, threads in itertools.product(*KERNELS["matmul_whole"].values()):
-        consider(kernel="matmul_whole", groups=groups, threads=threads)
-    if problem.get("source_a", 0) + problem.get("source_b", 0) == 1:
-        consider_one(problem, shared, effort, consider)
-    return list(found.values())
-
-
-def consider_one(problem: Row, shared: int, effort: int, consider: Callable[..., None]) -> None:
-    """Those of matmul_one, which want few warps and much of the shared memory."""
-    a, size = problem.get("source_a"), COMPUTED_SIZES[problem["dtype"]]
-    length = problem["m"] if a else problem["n"]
-    # A product costs an instruction, an element that is read about one.
-    columns = [x for x in range(1, 9) if x * problem["k"] * size <= 768]
-    columns.sort(key=lambda x: (x + 1) / max(1, 32 // math.ceil(length / x)))
-    for held, lines, (threads, blocks), stages, matrices in itertools.product(
-        columns[: 1 + effort],
-        (1, 2, 4),
-        ((64, 4), (128, 2), (128, 3), (256, 1))[: 2 + effort],
-        (4, 6, 3, 8)[: 1 + effort],
-        (64, 32, 16, 8, 4, 2),
-    ):
-        rows, cols = (held, lines) if a else (lines, held)
-        row = {"rows": rows, "cols": cols, "threads": threads, "blocks": blocks, "stages": stages}
-        row |= {"kernel": "matmul_one", "lanes": max(1, threads // matrices)}
-        grid = _core.cuda_plan(problem, shared, row)
-        if grid is not None and blocks * grid["shared"] > shared // 2:
-            consider(**row)
 
 
 def tune(problem: Row, rows: list[Row], timer: Timer) -> tuple[float, list[tuple[float, Row]]]:
@@ -284,11 +177,8 @@ def write_tables(folder: Path, device: str, arch: int, run: Row, best: list[Row]
             if of not in runs:
                 runs.append(of)
         runs.sort(key=lambda x: x["date"])
-        lines = [json.dumps({**row, "run": runs.index(of)}) for _, (row, of) in sorted(rows.items())]
-        head = f'"device": {json.dumps(device)}, "compute_capability": {arch}'
-        lists = [",\n".join(x) for x in (map(json.dumps, runs), lines)]
-        text = '{{{},\n"runs": [\n{}\n],\n"rows": [\n{}\n]}}\n'.format(head, *lists)
-        path.write_text(text, encoding="utf-8")
+        placed = [{**row, "run": runs.index(of)} for _, (row, of) in sorted(rows.items())]
+        path.write_text(_tuned.table(device, arch, runs, placed), encoding="utf-8")
 
 
 def key(row: Row) -> tuple[Any, ...]:

@@ -109,13 +109,19 @@ typedef struct smm_cuda_row {
     smm_cuda_problem problem;
     smm_cuda_parameters parameters;
     const char *device; /* its name */
+    bool by_user;       /* found by this user: for the same device and the same problem alone */
 } smm_cuda_row;
 
+/* Where a plan comes from, and what explanations call that. */
+typedef enum smm_cuda_source { SMM_CUDA_BASELINE, SMM_CUDA_TUNED, SMM_CUDA_TUNED_BY_USER } smm_cuda_source;
+extern const char *const smm_cuda_source_names[];
+
 typedef struct smm_cuda_kernel {
-    void *function;
+    void *module, *function;
     smm_cuda_parameters parameters;
     smm_cuda_grid grid;
-    const char *tuned_on; /* the device of the tuned row; NULL: the baseline was chosen. Never freed */
+    smm_cuda_source source;
+    const char *tuned_on; /* the device of the tuned row, if one was chosen. Never freed */
     int at_once;          /* blocks of it on a multiprocessor */
     bool from_disk;
     bool swapped; /* of the call: C^T = B^T A^T */
@@ -154,9 +160,9 @@ bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *p
                    smm_cuda_grid *grid);
 /* Bytes of memory of the device that the kernel needs for each matrix under way. */
 double smm_cuda_room(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, const smm_cuda_args *args);
-/* Choose kernel, parameters and grid: the tuned row of these sizes of the nearest device, else the baseline. Nearest
- * are the device itself, then those of its compute capability (first whose name begins most alike), then the next lower
- * compute capability, then the next higher one. */
+/* Choose kernel, parameters and grid: the user's row of this problem on this device, else the tuned row of these sizes
+ * of the nearest device, else the baseline. Nearest are the device itself, then those of its compute capability (first
+ * whose name begins most alike), then the next lower compute capability, then the next higher one. */
 smm_cuda_status smm_cuda_plan(const smm_cuda_problem *problem, const smm_cuda_device *device, smm_cuda_kernel *kernel);
 /* Replace the tuned rows, which are copied. */
 smm_cuda_status smm_cuda_tune(const smm_cuda_row *rows, size_t count);
@@ -174,6 +180,8 @@ typedef struct smm_cuda_cubin {
 void smm_cuda_set_cache(const char *directory); /* NULL, "" or a path that is too long: no cache */
 /* Whether a folder does not exist yet, or is this user's with write access for no other. No other folder is used. */
 bool smm_cuda_may_cache(const char *directory);
+/* A hash of the texts that a kernel is compiled from. */
+uint64_t smm_cuda_texts(int kernel);
 smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
                                const smm_cuda_grid *grid, smm_cuda_cubin *cubin);
 /* The same for the text of a program, whose kernel is smm_program. */
@@ -235,6 +243,11 @@ bool smm_cuda_may_write(const smm_call *call);
 /* Prepare, and launch on the stream. Waits for nothing, and allocates nothing but scratch memory: for partial sums of
  * deep products, and for matrices of diagonals that are under way. */
 smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[], int device, void *stream);
+/* Run a call, and then time it on a stream of its own: nanoseconds of each, of so many samples, in which it runs
+ * several times in a graph. With parameters it is their kernel, which nothing else will run. Waits for all of it. */
+smm_cuda_status smm_cuda_time(const smm_call *call, const double _Complex number[],
+                              const smm_cuda_parameters *parameters, int device, void *stream, int samples,
+                              double nanoseconds[]);
 /* The same for a convolution, whose addresses are the device's. */
 struct smm_convolution;
 smm_cuda_status smm_cuda_prepare_convolution(const struct smm_convolution *convolution, int device,

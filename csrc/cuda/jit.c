@@ -258,13 +258,20 @@ static smm_cuda_status compile(const smm_nvrtc_functions *nvrtc, const char *tex
     return !error && cubin->data ? SMM_CUDA_OK : SMM_CUDA_FAILED;
 }
 
+static uint64_t hash_texts(const char *text) {
+    uint64_t texts = hash(HASH_START, text, strlen(text));
+    for (int i = 0; i < HEADERS; i++) texts = hash(texts, header_texts[i], strlen(header_texts[i]));
+    return texts;
+}
+
+uint64_t smm_cuda_texts(int kernel) { return hash_texts(kernel_texts[kernel]); }
+
 /* From the disk, or by NVRTC and then to the disk. */
 static smm_cuda_status build(const smm_nvrtc_functions *nvrtc, const char *text, const options *o,
                              smm_cuda_cubin *cubin) {
     int major = 0, minor = 0;
     nvrtc->version(&major, &minor);
-    uint64_t texts = hash(HASH_START, text, strlen(text));
-    for (int i = 0; i < HEADERS; i++) texts = hash(texts, header_texts[i], strlen(header_texts[i]));
+    const uint64_t texts = hash_texts(text);
     char key[OPTIONS * OPTION_LENGTH + 128], name[32], directory[sizeof cache];
     int length = snprintf(key, sizeof key, "NVRTC %d.%d texts %016llx", major, minor, (unsigned long long)texts);
     for (int i = 0; i < o->count; i++) length += snprintf(key + length, sizeof key - length, " %s", o->text[i]);

@@ -344,12 +344,12 @@ static smm_cuda_status load(const smm_cuda_cubin *cubin, smm_cuda_kernel *kernel
     enum { MAX_DYNAMIC_SHARED = 8 };    /* CUfunction_attribute */
     enum { WITHOUT_ASKING = 40 << 10 }; /* 48 KB, of which a kernel's own arrays are a part */
     const smm_cuda_functions *driver;
-    void *module = NULL;
     smm_cuda_status status = smm_cuda_driver(&driver);
-    if (!status) status = smm_cuda_check(driver->module_load(&module, cubin->data), "cuModuleLoadData");
+    if (!status) status = smm_cuda_check(driver->module_load(&kernel->module, cubin->data), "cuModuleLoadData");
     if (status == SMM_CUDA_FAILED) status = explain_load(driver);
     if (!status)
-        status = smm_cuda_check(driver->module_function(&kernel->function, module, cubin->name), "cuModuleGetFunction");
+        status = smm_cuda_check(driver->module_function(&kernel->function, kernel->module, cubin->name),
+                                "cuModuleGetFunction");
     if (!status && kernel->grid.shared > WITHOUT_ASKING)
         status = smm_cuda_check(driver->function_set(kernel->function, MAX_DYNAMIC_SHARED, kernel->grid.shared),
                                 "cuFuncSetAttribute");
@@ -360,10 +360,10 @@ static smm_cuda_status load(const smm_cuda_cubin *cubin, smm_cuda_kernel *kernel
     return status;
 }
 
-static smm_cuda_status build(const smm_cuda_device *device, const smm_cuda_problem *problem, smm_cuda_kernel *kernel) {
+/* Compile and load what was planned. */
+static smm_cuda_status build(const smm_cuda_problem *problem, smm_cuda_kernel *kernel) {
     smm_cuda_cubin cubin;
-    smm_cuda_status status = smm_cuda_plan(problem, device, kernel);
-    if (!status) status = smm_cuda_build(problem, &kernel->parameters, &kernel->grid, &cubin);
+    smm_cuda_status status = smm_cuda_build(problem, &kernel->parameters, &kernel->grid, &cubin);
     if (status) return status;
     kernel->from_disk = cubin.from_disk;
     status = load(&cubin, kernel);
@@ -382,7 +382,8 @@ static smm_cuda_status find(const smm_cuda_device *device, const smm_cuda_proble
         entry *e = &table[slot_of(table, table_size, problem)];
         if (!e->used) {
             e->problem = *problem;
-            status = build(device, problem, &e->kernel);
+            status = smm_cuda_plan(problem, device, &e->kernel);
+            if (!status) status = build(problem, &e->kernel);
             e->used = !status;
             table_used += !status;
         }
@@ -401,15 +402,29 @@ static smm_cuda_status prepare_problem(smm_cuda_problem *problem, int ordinal, c
     return find(device, problem, kernel);
 }
 
-static smm_cuda_status prepare(const smm_call *call, const double _Complex number[], int ordinal,
-                               const smm_cuda_device *device, smm_cuda_kernel *kernel, smm_cuda_args *args) {
+/* A kernel with parameters of its own, which is in no table. */
+static smm_cuda_status prepare_given(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
+                                     const smm_cuda_device *device, smm_cuda_kernel *kernel) {
+    *kernel = (smm_cuda_kernel){.parameters = *parameters};
+    if (!smm_cuda_fits(problem, parameters, device->shared_memory, &kernel->grid))
+        return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "%s does not take m = %d, k = %d, n = %d with these parameters",
+                             smm_cuda_kernel_names[parameters->kernel], problem->m, problem->k, problem->n);
+    return build(problem, kernel);
+}
+
+/* With parameters, which may be NULL, their kernel. */
+static smm_cuda_status prepare(const smm_call *call, const double _Complex number[],
+                               const smm_cuda_parameters *parameters, int ordinal, const smm_cuda_device *device,
+                               smm_cuda_kernel *kernel, smm_cuda_args *args) {
     smm_cuda_problem problem;
     bool swapped;
     if (!smm_cuda_describe(call, number, &problem, args, &swapped))
         return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "no CUDA kernel takes %lld x %lld matrices", (long long)call->m,
                              (long long)call->n);
     problem.in_place = smm_overlap_of(call) == SMM_IN_PLACE;
-    const smm_cuda_status status = prepare_problem(&problem, ordinal, device, kernel);
+    problem.arch = device->arch;
+    const smm_cuda_status status = parameters ? prepare_given(&problem, parameters, device, kernel)
+                                              : prepare_problem(&problem, ordinal, device, kernel);
     kernel->swapped = swapped;
     if (!status) kernel->room = smm_cuda_room(&problem, &kernel->parameters, args);
     return status;
@@ -423,7 +438,7 @@ static smm_cuda_status prepare_on(int ordinal, const smm_call *call, const doubl
     smm_cuda_status status = smm_cuda_enter(ordinal, &device, &pushed);
     if (status) return status;
     if (call)
-        status = prepare(call, number, ordinal, device, kernel, args);
+        status = prepare(call, number, NULL, ordinal, device, kernel, args);
     else {
         smm_cuda_problem its = *problem;
         status = prepare_problem(&its, ordinal, device, kernel);
@@ -539,9 +554,20 @@ static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_d
     return status;
 }
 
+/* A call that is prepared. */
+static smm_cuda_status enqueue(const smm_cuda_functions *driver, const smm_cuda_device *device, int ordinal,
+                               const smm_call *call, const smm_cuda_kernel *kernel, smm_cuda_args *args, void *stream) {
+    const intptr_t size = smm_size(smm_dtypes[call->dtype].computed); /* of a sum */
+    return kernel->grid.rows ? launch_tiled(driver, device, ordinal, kernel, args, size, stream)
+                             : launch(driver, device, ordinal, kernel, args, stream);
+}
+
+static bool is_empty(const smm_call *call) {
+    return (call->op == SMM_OP_MATMUL && (call->m == 0 || call->n == 0)) || !call->batch || !smm_runs(call);
+}
+
 smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[], int ordinal, void *stream) {
-    if (call->op == SMM_OP_MATMUL && (call->m == 0 || call->n == 0)) return SMM_CUDA_OK;
-    if (!call->batch || !smm_runs(call)) return SMM_CUDA_OK;
+    if (is_empty(call)) return SMM_CUDA_OK;
     const smm_cuda_device *device;
     const smm_cuda_functions *driver;
     smm_cuda_kernel kernel;
@@ -549,11 +575,102 @@ smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[
     bool pushed;
     smm_cuda_status status = smm_cuda_driver(&driver);
     if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
-    status = prepare(call, number, ordinal, device, &kernel, &args);
-    const intptr_t size = smm_size(smm_dtypes[call->dtype].computed); /* of a sum */
+    status = prepare(call, number, NULL, ordinal, device, &kernel, &args);
+    if (!status) status = enqueue(driver, device, ordinal, call, &kernel, &args, stream);
+    smm_cuda_leave(pushed);
+    return status;
+}
+
+/* --- timing --- */
+
+/* What is timed, and by what. */
+typedef struct stopwatch {
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *device;
+    int ordinal;
+    const smm_call *call;
+    const smm_cuda_kernel *kernel;
+    smm_cuda_args *args;
+    void *stream, *begin, *end; /* of its own */
+    void *graph, *executable;   /* several runs of the call */
+} stopwatch;
+
+static smm_cuda_status run_once(stopwatch *x) {
+    return enqueue(x->driver, x->device, x->ordinal, x->call, x->kernel, x->args, x->stream);
+}
+
+static smm_cuda_status replay(stopwatch *x) {
+    return smm_cuda_check(x->driver->graph_launch(x->executable, x->stream), "cuGraphLaunch");
+}
+
+/* Nanoseconds between events before and after some work. */
+static smm_cuda_status time_work(stopwatch *x, smm_cuda_status work(stopwatch *), double *nanoseconds) {
+    float milliseconds = 0;
+    smm_cuda_status status = smm_cuda_check(x->driver->event_record(x->begin, x->stream), "cuEventRecord");
+    if (!status) status = work(x);
+    if (!status) status = smm_cuda_check(x->driver->event_record(x->end, x->stream), "cuEventRecord");
+    if (!status) status = smm_cuda_check(x->driver->event_wait(x->end), "cuEventSynchronize");
     if (!status)
-        status = kernel.grid.rows ? launch_tiled(driver, device, ordinal, &kernel, &args, size, stream)
-                                  : launch(driver, device, ordinal, &kernel, &args, stream);
+        status = smm_cuda_check(x->driver->event_elapsed(&milliseconds, x->begin, x->end), "cuEventElapsedTime");
+    *nanoseconds = 1e6 * (double)milliseconds;
+    return status;
+}
+
+static smm_cuda_status capture(stopwatch *x, int runs) {
+    enum { THREAD_LOCAL = 1 }; /* other threads may do what disturbs no capture of theirs */
+    smm_cuda_status status = smm_cuda_check(x->driver->capture_begin(x->stream, THREAD_LOCAL), "cuStreamBeginCapture");
+    if (status) return status;
+    for (int i = 0; i < runs && !status; i++) status = run_once(x);
+    const int error = x->driver->capture_end(x->stream, &x->graph);
+    if (!status) status = smm_cuda_check(error, "cuStreamEndCapture");
+    if (!status)
+        status = smm_cuda_check(x->driver->graph_instantiate(&x->executable, x->graph, 0), "cuGraphInstantiate");
+    return status;
+}
+
+/* A sample is long enough for the events' resolution, and for the launch of the graph not to matter. */
+static smm_cuda_status time_samples(stopwatch *x, int samples, double nanoseconds[]) {
+    enum { NON_BLOCKING = 1, DEFAULT = 0, MOST_RUNS = 50 };
+    const double SAMPLE = 2e5, LEAST = 1e3;
+    double once = 0;
+    smm_cuda_status status = smm_cuda_check(x->driver->stream_create(&x->stream, NON_BLOCKING), "cuStreamCreate");
+    if (!status) status = smm_cuda_check(x->driver->event_create(&x->begin, DEFAULT), "cuEventCreate");
+    if (!status) status = smm_cuda_check(x->driver->event_create(&x->end, DEFAULT), "cuEventCreate");
+    if (!status) status = time_work(x, run_once, &once);
+    const int runs = (int)fmin(MOST_RUNS, ceil(SAMPLE / fmax(once, LEAST)));
+    if (!status) status = capture(x, runs);
+    if (!status) status = time_work(x, replay, &once); /* it comes to the device */
+    for (int i = 0; i < samples && !status; i++) {
+        status = time_work(x, replay, &nanoseconds[i]);
+        nanoseconds[i] /= runs;
+    }
+    if (x->stream) x->driver->stream_synchronize(x->stream); /* after a failure, too */
+    if (x->executable) x->driver->graph_release(x->executable);
+    if (x->graph) x->driver->graph_destroy(x->graph);
+    if (x->begin) x->driver->event_destroy(x->begin);
+    if (x->end) x->driver->event_destroy(x->end);
+    if (x->stream) x->driver->stream_destroy(x->stream);
+    return status;
+}
+
+smm_cuda_status smm_cuda_time(const smm_call *call, const double _Complex number[],
+                              const smm_cuda_parameters *parameters, int ordinal, void *stream, int samples,
+                              double nanoseconds[]) {
+    const smm_cuda_device *device;
+    const smm_cuda_functions *driver;
+    smm_cuda_kernel kernel = {0};
+    smm_cuda_args args;
+    bool pushed;
+    for (int i = 0; i < samples; i++) nanoseconds[i] = 0;
+    if (is_empty(call)) return SMM_CUDA_OK;
+    smm_cuda_status status = smm_cuda_driver(&driver);
+    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
+    status = prepare(call, number, parameters, ordinal, device, &kernel, &args);
+    if (!status) status = enqueue(driver, device, ordinal, call, &kernel, &args, stream);
+    if (!status) status = smm_cuda_check(driver->stream_synchronize(stream), "cuStreamSynchronize");
+    stopwatch x = {driver, device, ordinal, call, &kernel, &args, NULL, NULL, NULL, NULL, NULL};
+    if (!status) status = time_samples(&x, samples, nanoseconds);
+    if (parameters && kernel.module) driver->module_unload(kernel.module); /* all that ran of it was waited for */
     smm_cuda_leave(pushed);
     return status;
 }

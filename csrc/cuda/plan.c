@@ -1,5 +1,5 @@
-/* plan.c: chooses kernel, parameters and grid for a problem: the tuned row of its sizes, of this device or the nearest
- * one, else the kernels' own baselines. All choices give the same bits. */
+/* plan.c: chooses kernel, parameters and grid for a problem: what the user's tuning found for it, else the tuned row of
+ * its sizes, of this device or the nearest one, else the kernels' own baselines. All choices give the same bits. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,6 +28,12 @@ const smm_cuda_has smm_cuda_has_list[] = {
 #undef SMM_CUDA_HAS
 };
 const int smm_cuda_has_count = sizeof smm_cuda_has_list / sizeof *smm_cuda_has_list;
+
+const char *const smm_cuda_source_names[] = {
+    [SMM_CUDA_BASELINE] = "baseline",
+    [SMM_CUDA_TUNED] = "tuned",
+    [SMM_CUDA_TUNED_BY_USER] = "tuned (user)",
+};
 
 static const struct {
     bool (*fits)(const smm_cuda_problem *, const smm_cuda_parameters *, smm_cuda_grid *);
@@ -162,6 +168,13 @@ static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
     return 4 * (row->small == p->small && row->load == p->load) + 2 * (row->source_a == p->source_a) +
            2 * (row->source_b == p->source_b) + (row->order_a == p->order_a) + (row->order_b == p->order_b);
 }
+enum { ALIKE = 4 + 2 + 2 + 1 + 1 }; /* in all of it */
+
+/* A row that the user's tuning found is for the device and the layout that it was measured with. */
+static bool is_own(const smm_cuda_row *row, const smm_cuda_problem *p, const smm_cuda_device *device) {
+    return alikeness(&row->problem, p) == ALIKE && row->problem.dtype == p->dtype && row->problem.lower == p->lower &&
+           distance(row, device) == 0;
+}
 
 /* Of the rows of the nearest device for these sizes, the one whose layout is most alike. Its parameters may not fit, if
  * operands are strided, unaligned, or larger than this device's shared memory allows. */
@@ -169,9 +182,11 @@ static void tuned_for(const smm_cuda_problem *p, const smm_cuda_device *device, 
     int best = -1, nearest = 0;
     for (size_t i = 0; i < tuned_count; i++) {
         const int other_type = tuned[i].problem.dtype == p->dtype ? 0 : LONGEST_NAME; /* like another device */
-        const int alike = alikeness(&tuned[i].problem, p), far = distance(&tuned[i], device) + other_type;
+        const int alike = alikeness(&tuned[i].problem, p);
+        const int far = tuned[i].by_user ? -1 : distance(&tuned[i], device) + other_type;
         smm_cuda_parameters x = tuned[i].parameters;
         smm_cuda_grid grid;
+        if (tuned[i].by_user && !is_own(&tuned[i], p, device)) continue;
         if (alike < 0 || (best >= 0 && (far > nearest || (far == nearest && alike <= best)))) continue;
         bool fits = smm_cuda_fits(p, &x, device->shared_memory, &grid);
         if (!fits && !x.through_shared) { /* which any layout does */
@@ -184,6 +199,7 @@ static void tuned_for(const smm_cuda_problem *p, const smm_cuda_device *device, 
         kernel->parameters = x;
         kernel->grid = grid;
         kernel->tuned_on = tuned[i].device;
+        kernel->source = tuned[i].by_user ? SMM_CUDA_TUNED_BY_USER : SMM_CUDA_TUNED;
     }
 }
 

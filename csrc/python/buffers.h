@@ -42,6 +42,17 @@ static inline void smm_cuda_name_kernel(const smm_cuda_kernel *kernel, int dtype
              device->arch);
 }
 
+/* What a thread's calls on devices are described for, or timed. */
+enum { SMM_MOST_SAMPLES = 64 };
+struct smm_trial {
+    const smm_cuda_parameters *parameters; /* of the kernel that is timed; NULL: what the call runs */
+    int samples;                           /* 0: calls are only described */
+    double nanoseconds[SMM_MOST_SAMPLES];
+    smm_cuda_problem problem; /* of the last call that was described, on */
+    int device;
+    intptr_t matrices, calls;
+};
+
 /* Paths and tuned rows come from Python, once, before the first use of a device. 0, or -1 with an exception. */
 int smm_configure_cuda(void);
 void smm_raise_cuda(smm_cuda_status status);

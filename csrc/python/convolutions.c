@@ -202,7 +202,8 @@ static smm_cuda_status explain_device(smm_detour *detour, const smm_convolution 
     smm_cuda_status status = smm_cuda_get_device(device, &of);
     if (!status) status = smm_cuda_prepare_convolution(c, device, &kernel);
     if (status) return status;
-    smm_device_plan plan = {.tuned_on = kernel.tuned_on,
+    smm_device_plan plan = {.source = smm_cuda_source_names[kernel.source],
+                            .tuned_on = kernel.tuned_on,
                             .matrices = kernel.grid.matrices,
                             .threads = kernel.grid.threads,
                             .convolution = c};

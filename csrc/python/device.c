@@ -123,7 +123,8 @@ static smm_cuda_status explain(smm_detour *detour, const task *t) {
     smm_cuda_status status = smm_cuda_get_device(t->device, &device);
     if (!status) status = smm_cuda_prepare(&t->a.call, t->number, t->device, &kernel, &args);
     if (status) return status;
-    smm_device_plan plan = {.tuned_on = kernel.tuned_on,
+    smm_device_plan plan = {.source = smm_cuda_source_names[kernel.source],
+                            .tuned_on = kernel.tuned_on,
                             .matrices = kernel.grid.matrices,
                             .threads = kernel.grid.threads,
                             .swapped = kernel.swapped,
@@ -133,13 +134,33 @@ static smm_cuda_status explain(smm_detour *detour, const task *t) {
     return SMM_CUDA_OK;
 }
 
-/* Run the call; or, if this thread has a detour, describe how it would run. 0, or -1 with an exception. */
+/* Describe a call as a problem, or time it, as the trial says. */
+static smm_cuda_status try(smm_trial *trial, const task *t, void *stream) {
+    const smm_call *call = &t->a.call;
+    smm_cuda_args args;
+    bool swapped;
+    trial->device = t->device;
+    trial->matrices = call->batch * smm_runs(call);
+    if (trial->calls++ || !trial->samples)
+        return smm_cuda_describe(call, t->number, &trial->problem, &args, &swapped)
+                   ? SMM_CUDA_OK
+                   : smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "no CUDA kernel takes such a call");
+    smm_cuda_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = smm_cuda_time(call, t->number, trial->parameters, t->device, stream, trial->samples, trial->nanoseconds);
+    Py_END_ALLOW_THREADS;
+    return status;
+}
+
+/* Run the call; or, if this thread has a detour, describe how it would run, or time it. 0, or -1 with an exception. */
 static int run(const task *t, void *stream) {
     smm_detour *detour = smm_current_detour;
     smm_cuda_status status;
     if (smm_configure_cuda() < 0) return -1;
     if (detour && detour->take_device) {
         status = explain(detour, t);
+    } else if (detour && detour->trial) {
+        status = try(detour->trial, t, stream);
     } else {
         Py_BEGIN_ALLOW_THREADS;
         status = smm_cuda_run(&t->a.call, t->number, t->device, stream);

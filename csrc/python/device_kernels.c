@@ -93,6 +93,16 @@ static int read_problem(PyObject *d, smm_cuda_problem *p) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* A problem as read_problem reads it. */
+static PyObject *write_problem(const smm_cuda_problem *p) {
+#define FORMAT(name, usual) ",s:i"
+#define VALUE(name, usual) , #name, p->name
+    return Py_BuildValue("{s:s,s:s,s:i,s:i,s:i" PROBLEM_NUMBERS(FORMAT) "}", "op", smm_operations[p->op].name, "dtype",
+                         smm_dtypes[p->dtype].name, "m", p->m, "k", p->k, "n", p->n PROBLEM_NUMBERS(VALUE));
+#undef FORMAT
+#undef VALUE
+}
+
 /* The device's name in a dictionary; "" if there is none. NULL: it is not a string. */
 static const char *read_device(PyObject *d) {
     PyObject *device = PyDict_GetItemString(d, "device");
@@ -176,7 +186,7 @@ static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(n
     return all;
 }
 
-/* cuda_tune(rows): replace the tuned rows, dictionaries of a problem, parameters and the device's name. */
+/* cuda_tune(rows): replace the tuned rows, dictionaries of a problem, parameters, the device's name and "by_user". */
 static PyObject *cuda_tune(PyObject *Py_UNUSED(module), PyObject *list) {
     if (!PyList_Check(list))
         return PyErr_Format(PyExc_TypeError, "cuda_tune: rows is a %s; expected a list of rows",
@@ -191,7 +201,7 @@ static PyObject *cuda_tune(PyObject *Py_UNUSED(module), PyObject *list) {
         if (!PyDict_Check(d))
             PyErr_Format(PyExc_TypeError, "cuda_tune: row %zd is a %s; expected a dictionary", i, Py_TYPE(d)->tp_name);
         else if (!read_problem(d, &p) && !read_parameters(d, &rows[i].parameters) && (rows[i].device = read_device(d)))
-            rows[i].problem = p;
+            rows[i].problem = p, rows[i].by_user = read_int(d, "by_user", 0);
     }
     if (!PyErr_Occurred()) status = smm_cuda_tune(rows, count);
     smm_cuda_forget();
@@ -291,6 +301,74 @@ static PyObject *cuda_warm(PyObject *Py_UNUSED(module), PyObject *args) {
     return result;
 }
 
+static smm_status take_no_call(smm_detour *Py_UNUSED(detour), const smm_call *Py_UNUSED(call)) { return SMM_OK; }
+
+/* cuda_problem(function, *args, **kwargs): what function(*args, **kwargs) would ask kernels for, of which none runs:
+ * (the number of calls on devices; and of the last one the problem, the device and the number of matrices). Calls on
+ * the host compute nothing. */
+static PyObject *cuda_problem(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
+    smm_trial trial = {0};
+    smm_detour detour = {.take = take_no_call, .trial = &trial};
+    PyObject *result = smm_call_with(&detour, args, 0, kwargs);
+    if (!result) return NULL;
+    Py_DECREF(result);
+    const smm_cuda_device *device;
+    const smm_cuda_status status = trial.calls ? smm_cuda_get_device(trial.device, &device) : SMM_CUDA_OK;
+    if (status) {
+        smm_raise_cuda(status);
+        return NULL;
+    }
+    if (trial.calls) trial.problem.arch = device->arch;
+    return Py_BuildValue("(nNin)", (Py_ssize_t)trial.calls, write_problem(&trial.problem), trial.device,
+                         (Py_ssize_t)trial.matrices);
+}
+
+/* cuda_time(parameters or None, samples, function, *args, **kwargs): (function(*args, **kwargs), nanoseconds of its
+ * call on a device, so many times); by the kernel with these parameters, or by what the call runs. */
+static PyObject *cuda_time(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
+    const Py_ssize_t count = PyTuple_GET_SIZE(args);
+    smm_cuda_parameters parameters;
+    smm_trial trial = {.samples = count > 2 ? (int)PyLong_AsLong(PyTuple_GET_ITEM(args, 1)) : 0};
+    smm_detour detour = {.take = take_no_call, .trial = &trial};
+    if (PyErr_Occurred() || smm_configure_cuda() < 0) return NULL;
+    if (trial.samples < 1 || trial.samples > SMM_MOST_SAMPLES)
+        return PyErr_Format(PyExc_ValueError, "cuda_time: expected parameters, 1 to %d samples, and a function",
+                            (int)SMM_MOST_SAMPLES);
+    PyObject *given = PyTuple_GET_ITEM(args, 0);
+    if (given != Py_None) {
+        if (!PyDict_Check(given))
+            return PyErr_Format(PyExc_TypeError, "cuda_time: parameters are a %s; expected a dictionary",
+                                Py_TYPE(given)->tp_name);
+        if (read_parameters(given, &parameters) < 0) return NULL;
+        trial.parameters = &parameters;
+    }
+    PyObject *result = smm_call_with(&detour, args, 2, kwargs);
+    PyObject *times = result ? PyTuple_New(trial.samples) : NULL;
+    for (int i = 0; times && i < trial.samples; i++) {
+        PyObject *time = PyFloat_FromDouble(trial.nanoseconds[i]);
+        if (time)
+            PyTuple_SET_ITEM(times, i, time);
+        else
+            Py_CLEAR(times);
+    }
+    if (times) return Py_BuildValue("(NN)", result, times);
+    Py_XDECREF(result);
+    return NULL;
+}
+
+/* cuda_texts(kernel): a hash of the texts that it is compiled from. */
+static PyObject *cuda_texts(PyObject *Py_UNUSED(module), PyObject *name) {
+    const char *kernel = PyUnicode_AsUTF8(name);
+    if (!kernel) return NULL;
+    for (int i = 0; i < SMM_CUDA_KERNELS; i++)
+        if (!strcmp(kernel, smm_cuda_kernel_names[i])) {
+            char text[17];
+            snprintf(text, sizeof text, "%016llx", (unsigned long long)smm_cuda_texts(i));
+            return PyUnicode_FromString(text);
+        }
+    return PyErr_Format(PyExc_ValueError, "there is no CUDA kernel '%s'", kernel);
+}
+
 /* cuda_device(ordinal): (name, architecture, shared memory of a block). */
 static PyObject *cuda_device(PyObject *Py_UNUSED(module), PyObject *ordinal) {
     const smm_cuda_device *device;
@@ -336,6 +414,9 @@ static PyMethodDef methods[] = {
     {"cuda_plan", cuda_plan, METH_VARARGS, NULL},
     {"cuda_build", cuda_build, METH_VARARGS, NULL},
     {"cuda_warm", cuda_warm, METH_VARARGS, NULL},
+    {"cuda_problem", (PyCFunction)(void (*)(void))cuda_problem, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"cuda_time", (PyCFunction)(void (*)(void))cuda_time, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"cuda_texts", cuda_texts, METH_O, NULL},
     {"cuda_device", cuda_device, METH_O, NULL},
     {"cuda_takes", cuda_takes, METH_VARARGS, NULL},
     {"cuda_nvrtc_version", cuda_nvrtc_version, METH_NOARGS, NULL},

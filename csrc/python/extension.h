@@ -91,12 +91,15 @@ int smm_add_device_functions(PyObject *module);
  * exactly the calls, casts and copies of a real run, and the tests' oracle gets the same operands. */
 typedef struct smm_device_plan { /* how a call would run on a device */
     char kernel[64];
-    const char *tuned_on;  /* the device whose tuned row it is; NULL: the baseline */
+    const char *source;    /* of the plan: "baseline" and so on */
+    const char *tuned_on;  /* the device whose tuned row it is, if it is one */
     int matrices, threads; /* of a block */
     bool swapped;
     const smm_call *call;               /* as far as its work and traffic go: the addresses are the device's; */
     const smm_convolution *convolution; /* or NULL, and this */
 } smm_device_plan;
+
+typedef struct smm_trial smm_trial; /* buffers.h: calls on devices are described, or timed */
 
 typedef struct smm_detour {
     smm_status (*take)(struct smm_detour *detour, const smm_call *call);
@@ -104,6 +107,7 @@ typedef struct smm_detour {
     void (*take_many)(struct smm_detour *detour, const smm_call *calls, size_t count);
     void (*take_device)(struct smm_detour *detour, const smm_device_plan *plan); /* NULL: calls on devices run */
     smm_status (*take_convolution)(struct smm_detour *detour, const smm_convolution *c); /* NULL: convolutions run */
+    smm_trial *trial;                                                                    /* NULL: none */
     smm_plan_info plan;                                                                  /* of the first call, with */
     smm_op op;
     unsigned form;
@@ -113,5 +117,7 @@ typedef struct smm_detour {
     double flops, bytes;
 } smm_detour;
 extern _Thread_local smm_detour *smm_current_detour;
+/* module.c. args[first](*args[first + 1:], **kwargs) with the calls of this thread going to the detour. */
+PyObject *smm_call_with(smm_detour *detour, PyObject *args, Py_ssize_t first, PyObject *kwargs);
 
 #endif

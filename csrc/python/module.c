@@ -107,15 +107,14 @@ static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) 
     Py_RETURN_NONE;
 }
 
-/* Call args[0](*args[1:], **kwargs) with the gufunc loops of this thread going to the detour. */
-static PyObject *call_with(smm_detour *detour, PyObject *args, PyObject *kwargs) {
+PyObject *smm_call_with(smm_detour *detour, PyObject *args, Py_ssize_t first, PyObject *kwargs) {
     PyObject *result = NULL;
-    PyObject *rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
-    if (!PyTuple_GET_SIZE(args)) PyErr_SetString(PyExc_TypeError, "expected a function and its arguments");
+    PyObject *rest = PyTuple_GetSlice(args, first + 1, PyTuple_GET_SIZE(args));
+    if (PyTuple_GET_SIZE(args) <= first) PyErr_SetString(PyExc_TypeError, "expected a function and its arguments");
     if (rest && !PyErr_Occurred()) {
         smm_detour *outer = smm_current_detour;
         smm_current_detour = detour;
-        result = PyObject_Call(PyTuple_GET_ITEM(args, 0), rest, kwargs);
+        result = PyObject_Call(PyTuple_GET_ITEM(args, first), rest, kwargs);
         smm_current_detour = outer;
     }
     Py_XDECREF(rest);
@@ -179,7 +178,7 @@ static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
         detour->op = plan->convolution ? SMM_OP_MATMUL : plan->call->op;
         detour->form = plan->convolution ? 0 : plan->call->form;
         memcpy(detour->device_kernel, plan->kernel, sizeof detour->device_kernel);
-        detour->source = plan->tuned_on ? "tuned" : "baseline";
+        detour->source = plan->source;
         detour->tuned_on = plan->tuned_on;
         detour->plan = (smm_plan_info){.kernel = detour->device_kernel,
                                        .computed = work.computed,
@@ -214,7 +213,7 @@ static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args, PyObject *
                          .take_many = take_plan_of_many,
                          .take_device = take_device_plan,
                          .take_convolution = take_convolution};
-    PyObject *result = call_with(&detour, args, kwargs);
+    PyObject *result = smm_call_with(&detour, args, 0, kwargs);
     if (!result) return NULL;
     Py_DECREF(result);
     const smm_plan_info *plan = &detour.plan;
@@ -235,7 +234,7 @@ static smm_status take_reference(smm_detour *Py_UNUSED(detour), const smm_call *
 
 static PyObject *reference(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
     smm_detour detour = {.take = take_reference};
-    return call_with(&detour, args, kwargs);
+    return smm_call_with(&detour, args, 0, kwargs);
 }
 
 /* module.name = value, whose reference it takes. */

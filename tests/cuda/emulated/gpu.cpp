@@ -6,13 +6,16 @@
  * why: addresses that are not aligned, copies that nobody waited for, writes beyond a block's shared memory, exchanges
  * in different lines of the text, and threads that wait for ever. EMULATED_HEADERS is this folder, EMULATED_FOLDER one
  * for what is compiled, EMULATED_CC the compute capability, EMULATED_NAME what the device is called, EMULATED_DEVICES
- * how many there are, EMULATED_MEMORY the bytes that each has. The kernels of all streams run when they are launched.
+ * how many there are, EMULATED_MEMORY the bytes that each has. The kernels of all streams run when they are launched;
+ * those of a graph when it is captured, and a launch of the graph only takes their time. By the clock of events a block
+ * takes a microsecond, and more the further its number of threads is from EMULATED_BEST.
  */
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <ucontext.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -176,6 +179,10 @@ static int streams;
 static long calls, fails_at = -1;
 static int fails_with;
 static thread_local std::vector<void *> contexts;
+/* The time of all that was launched, and of what is being captured, in milliseconds; and the clock at each event. */
+static double now, captured;
+static bool capturing;
+static std::map<void *, double> events, graphs;
 static std::map<void *, int> argument_bytes; /* of each kernel */
 
 extern "C" {
@@ -185,8 +192,8 @@ void emulated_fail_at(long at, int error) {
     calls = 0, fails_at = at, fails_with = error;
 }
 long emulated_calls() { return calls; }
-/* Memories and streams that were not released. */
-long emulated_live() { return long(memories.size()) + streams; }
+/* Memories, streams and graphs that were not released. */
+long emulated_live() { return long(memories.size()) + streams + long(graphs.size()); }
 }
 static int failing() {
     const std::lock_guard<std::mutex> held(guard);
@@ -233,6 +240,15 @@ static void *new_memory(size_t bytes) { return aligned_alloc(256, (bytes + 255) 
 #define cuMemcpyAsync other_cuMemcpyAsync
 #define cuStreamCreate other_cuStreamCreate
 #define cuStreamDestroy_v2 other_cuStreamDestroy_v2
+#define cuEventCreate other_cuEventCreate
+#define cuEventRecord other_cuEventRecord
+#define cuEventElapsedTime other_cuEventElapsedTime
+#define cuEventDestroy_v2 other_cuEventDestroy_v2
+#define cuStreamBeginCapture_v2 other_cuStreamBeginCapture_v2
+#define cuStreamEndCapture other_cuStreamEndCapture
+#define cuGraphInstantiateWithFlags other_cuGraphInstantiateWithFlags
+#define cuGraphLaunch other_cuGraphLaunch
+#define cuGraphDestroy other_cuGraphDestroy
 #define SMM_CUDA_FUNCTION(symbol, name, parameters) \
     extern "C" int symbol parameters { return failing(); }
 #include "../../../csrc/cuda/functions.def"
@@ -263,6 +279,15 @@ static void *new_memory(size_t bytes) { return aligned_alloc(256, (bytes + 255) 
 #undef cuMemcpyAsync
 #undef cuStreamCreate
 #undef cuStreamDestroy_v2
+#undef cuEventCreate
+#undef cuEventRecord
+#undef cuEventElapsedTime
+#undef cuEventDestroy_v2
+#undef cuStreamBeginCapture_v2
+#undef cuStreamEndCapture
+#undef cuGraphInstantiateWithFlags
+#undef cuGraphLaunch
+#undef cuGraphDestroy
 
 static int compute_capability() { return atoi(setting("EMULATED_CC", "90")); }
 
@@ -349,8 +374,62 @@ int cuLaunchKernel(void *function, unsigned grid, unsigned, unsigned, unsigned c
     const std::lock_guard<std::mutex> held(one_at_a_time);
     kernel = reinterpret_cast<void (*)(Arguments)>(function);
     memcpy(&arguments, given[0], argument_bytes[function]);
+    (capturing ? captured : now) +=
+        grid * (1 + std::abs(double(count) - atoi(setting("EMULATED_BEST", "64"))) / 64) / 1e3;
     gridDim.x = grid;
     for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++) run_block(count, shared);
+    return 0;
+}
+int cuEventCreate(void **event, unsigned) {
+    static intptr_t number;
+    if (const int error = failing()) return error;
+    const std::lock_guard<std::mutex> held(guard);
+    events[ *event = reinterpret_cast<void *>(++number)] = 0;
+    return 0;
+}
+int cuEventRecord(void *event, void *) {
+    if (const int error = failing()) return error;
+    const std::lock_guard<std::mutex> held(guard);
+    events[event] = now;
+    return 0;
+}
+int cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
+    *milliseconds = float(events[end] - events[begin]);
+    return failing();
+}
+int cuEventDestroy_v2(void *event) {
+    const std::lock_guard<std::mutex> held(guard);
+    events.erase(event);
+    return 0;
+}
+int cuStreamBeginCapture_v2(void *, int) {
+    if (const int error = failing()) return error;
+    capturing = true;
+    captured = 0;
+    return 0;
+}
+int cuStreamEndCapture(void *, void **graph) {
+    static intptr_t number;
+    capturing = false;
+    if (const int error = failing()) return error;
+    const std::lock_guard<std::mutex> held(guard);
+    graphs[ *graph = reinterpret_cast<void *>(++number)] = captured;
+    return 0;
+}
+/* A graph is its own executable. */
+int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long) {
+    if (const int error = failing()) return error;
+    *executable = graph;
+    return 0;
+}
+int cuGraphLaunch(void *graph, void *) {
+    if (const int error = failing()) return error;
+    now += graphs.at(graph);
+    return 0;
+}
+int cuGraphDestroy(void *graph) {
+    const std::lock_guard<std::mutex> held(guard);
+    graphs.erase(graph);
     return 0;
 }
 /* A device has EMULATED_MEMORY bytes. */
