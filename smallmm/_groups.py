@@ -93,10 +93,12 @@ class Group:
                 first = next(iter(groups))
                 raise ValueError(f"{op}: {name} is a group of {len(x)}; expected {len(self)}, as {first}")
         others = {name: x for name, x in operands.items() if name not in groups}
-        for name, x in others.items():
-            if x is not None and np.ndim(x) > 2:
+        for name, dims in zip(operands, core_dimensions(gufunc)[0], strict=False):
+            x = others.get(name)
+            if x is not None and np.ndim(x) > len(dims):
+                one = ("number", "vector", "matrix")[len(dims)]
                 raise ValueError(
-                    f"{op}: {name} is {shown(x)}; expected a group, or one matrix for all members"
+                    f"{op}: {name} is {shown(x)}; expected a group, or one {one} for all members"
                 )
         members, places = self._members, self._places
         alike = all(x._places is places or (x._places[0] == places[0]).all() for x in groups.values())

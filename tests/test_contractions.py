@@ -459,10 +459,23 @@ class TestGroup:
         assert info.tolist() == [0, 1, 0]
         assert np.isnan(inverse[1]).all()
 
+    def test_stacks_that_do_not_match_their_count(self):
+        """The core is not given them: their numbers would not fit."""
+        edge, right = [np.zeros((1, 2))], [np.ones((1, 3, 1))]
+        outputs, left = smallmm._core.many(
+            smallmm._core.solve_tridiagonal, [np.zeros(1)], edge, np.full((5, 3), 2.0), edge, right
+        )
+        assert left == [0]
+        assert outputs[0] == [None]
+
     def test_wrong(self):
         with pytest.raises(ValueError, match="b is a group of 1; expected 2"):
             smallmm.solve(smallmm.Group([np.eye(2), np.eye(3)]), smallmm.Group([np.ones((2, 1))]))
         with pytest.raises(TypeError, match=r"arrays\[0\] has dtype"):
             smallmm.Group([np.ones(2, complex)])
+        with pytest.raises(ValueError, match="expected a group, or one matrix for all members"):
+            smallmm.matmul(smallmm.Group([np.eye(3)]), np.ones((5, 3, 3)))
+        with pytest.raises(ValueError, match="expected a group, or one vector for all members"):
+            smallmm.matvec(smallmm.Group([np.eye(3)]), np.ones((5, 3)))
         with pytest.raises(TypeError, match="out is given"):
             smallmm.inv(smallmm.Group([np.eye(2)]), out=np.eye(2))

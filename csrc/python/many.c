@@ -87,7 +87,7 @@ static bool take_inputs(const job *x, smm_arrays *arrays, Py_ssize_t stack) {
             return false;
     }
     smm_finish_sizes(arrays);
-    return arrays->dims == 1;
+    return arrays->dims == 1 && arrays->extent[0] == members_of(x, stack);
 }
 
 /* Make outputs for a stack. False: an exception is set. */
