@@ -1,7 +1,8 @@
 """Groups: matrices of different sizes, which products, factorizations and solves take."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,6 +10,24 @@ from . import _core
 from ._arrays import call
 from ._errors import shown
 from ._shapes import core_dimensions
+
+
+class _Classes(NamedTuple):
+    """Which members lie in which stack: those of the first, in its order, then those of the next."""
+
+    members: np.ndarray
+    counts: np.ndarray  # of each stack
+    firsts: np.ndarray  # of each stack: the place of its first in `members`
+    number: np.ndarray  # of the stack of each member
+    position: np.ndarray  # of each member in its stack
+
+    @staticmethod
+    def of(members: np.ndarray, counts: np.ndarray) -> "_Classes":
+        firsts = np.cumsum(counts) - counts
+        number, position = np.empty((2, len(members)), np.intp)
+        number[members] = np.repeat(np.arange(len(counts)), counts)
+        position[members] = np.arange(len(members)) - np.repeat(firsts, counts)
+        return _Classes(members, counts, firsts, number, position)
 
 
 class Group:
@@ -24,7 +43,8 @@ class Group:
     A call on groups is one job: threads share the matrices of all shapes. An argument that is no group serves
     all members. The result is a group in the same order, or an array where each member gives a number. These
     functions take groups: `matmul`, `matvec`, `vecmat`, `batched_matmul`, `solve`, `solve_triangular`, `inv`,
-    `det`, `slogdet`, `cholesky`, `cho_solve`, `eigh`, `eigvalsh`, and their ``_ex`` forms.
+    `det`, `slogdet`, `lu_factor`, `lu_solve`, `cholesky`, `cho_solve`, `eigh`, `eigvalsh`, and their ``_ex``
+    forms.
 
     Examples
     --------
@@ -48,15 +68,14 @@ class Group:
         for i, x in enumerate(members):
             keys.setdefault((x.shape, x.dtype), []).append(i)
         self._stacks = [np.stack([members[i] for i in indices]) for indices in keys.values()]
-        self._members = [np.asarray(indices) for indices in keys.values()]  # of each stack, in its order
-        self._places = _places_of(self._members, len(members))
+        order = np.array([i for indices in keys.values() for i in indices], np.intp)
+        self._classes = _Classes.of(order, np.array([len(x) for x in keys.values()], np.intp))
 
     def __len__(self) -> int:
-        return self._places.shape[1]
+        return len(self._classes.members)
 
     def __getitem__(self, i: int) -> np.ndarray:
-        stack, position = self._places[:, i]
-        return self._stacks[stack][position]
+        return self._stacks[self._classes.number[i]][self._classes.position[i]]
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return (self[i] for i in range(len(self)))
@@ -67,7 +86,7 @@ class Group:
     @property
     def mT(self) -> "Group":
         """The group of the transposes, without a copy."""
-        return self._with([x.swapaxes(-1, -2) for x in self._stacks], self._members, self._places)
+        return self._with([x.swapaxes(-1, -2) for x in self._stacks], self._classes)
 
     def __matmul__(self, other: Any) -> Any:
         from ._products import matmul
@@ -75,73 +94,104 @@ class Group:
         return matmul(self, other)  # type: ignore[arg-type]  # ArrayLike is NumPy's
 
     @staticmethod
-    def _with(stacks: list[np.ndarray], members: list[np.ndarray], places: np.ndarray) -> "Group":
+    def _with(stacks: list[np.ndarray], classes: _Classes) -> "Group":
         group = object.__new__(Group)
-        group._stacks, group._members, group._places = stacks, members, places
+        group._stacks, group._classes = stacks, classes
         return group
 
-    def _some(self, indices: np.ndarray) -> np.ndarray:
-        """Members of one stack, in ascending order; all of them without a copy."""
-        stack = self._stacks[self._places[0, indices[0]]]
-        return stack if len(indices) == len(stack) else stack[self._places[1, indices]]
+    @cached_property
+    def _kinds(self) -> set[tuple[int, np.dtype]]:
+        """Dimensions and dtypes of stacks."""
+        return {(x.ndim, x.dtype) for x in self._stacks}
+
+    def _in(self, classes: _Classes) -> list[np.ndarray]:
+        """Stacks of other classes, of which each has members of one stack.
+
+        A stack is copied once, its members in the order of classes; stacks of these are then views.
+        """
+        own = self._classes
+        if classes.number is own.number:
+            return self._stacks
+        order = classes.members[np.argsort(own.number[classes.members], kind="stable")]
+        ends = np.cumsum(own.counts).tolist()
+        copies = [
+            x[own.position[order[first:end]]]
+            for x, first, end in zip(self._stacks, [0, *ends], ends, strict=False)
+        ]
+        place = np.empty(len(order), np.intp)
+        place[order] = np.arange(len(order))
+        leaders = classes.members[classes.firsts]
+        number = own.number[leaders]
+        begin = place[leaders] - own.firsts[number]
+        where = zip(number.tolist(), begin.tolist(), (begin + classes.counts).tolist(), strict=True)
+        return [copies[i][first:end] for i, first, end in where]
 
     def take_call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
         """A call of smallmm on this and others: one job, of a call for each combination of shapes."""
         groups = {name: x for name, x in operands.items() if isinstance(x, Group)}
-        for name, x in groups.items():
-            if len(x) != len(self):
-                first = next(iter(groups))
-                raise ValueError(f"{op}: {name} is a group of {len(x)}; expected {len(self)}, as {first}")
-        others = {name: x for name, x in operands.items() if name not in groups}
-        for name, x in others.items():
-            if x is not None and np.ndim(x) > 2:
-                raise ValueError(
-                    f"{op}: {name} is {shown(x)}; expected a group, or one matrix for all members"
-                )
-        members, places = self._members, self._places
-        alike = all(x._places is places or (x._places[0] == places[0]).all() for x in groups.values())
+        inputs, outputs = core_dimensions(gufunc)
+        _check(op, gufunc, operands, inputs, len(self))
+        each = [x._classes for x in groups.values()]
+        classes = self._classes
+        alike = all(x is classes or np.array_equal(x.number, classes.number) for x in each)
         if not alike:
-            members = _classes([x._places[0] for x in groups.values()])
-            places = _places_of(members, len(self))
-        given: dict[str, Any] = dict(others)
-        for name, x in groups.items():
-            given[name] = x._stacks if alike else [x._some(indices) for indices in members]
-        vectors = gufunc.__name__ == "matmul" or "?" in gufunc.signature
-        if vectors and any(x.ndim == 2 for name in groups for x in given[name]):
-            raise ValueError(
-                f"{op}: a group has vectors; expected matrices, a vector being one of one column"
-            )
-        stacks = _in_common_dtypes([given[name] for name in operands], len(members))
-        tried = _core.many(gufunc, members, *stacks)
+            classes = _common([x.number for x in each])
+        count = len(classes.counts)
+        stacks: list[Any] = []
+        for x in operands.values():
+            if isinstance(x, Group):
+                stacks.append(x._stacks if alike else x._in(classes))
+            else:
+                stacks.append(x if x is None else np.asarray(x))
+        dtypes = {dtype for x in groups.values() for _, dtype in x._kinds}
+        if len(dtypes.union(x.dtype for x in stacks if isinstance(x, np.ndarray))) > 1:
+            stacks = _in_common_dtypes(stacks, count)
+        tried = _core.many(gufunc, classes.counts, *stacks)
         if tried is NotImplemented:
-            tried = tuple([None] * len(members) for _ in range(gufunc.nout)), list(range(len(members)))
+            tried = tuple([None] * count for _ in range(gufunc.nout)), list(range(count))
         results, left = tried
         for number in left:
             ordered = {
                 name: x[number] if type(x) is list else x for name, x in zip(operands, stacks, strict=True)
             }
             parts = call(op, gufunc, ordered, None if gufunc.nout == 1 else (), {})
-            _put(results, number, parts if gufunc.nout > 1 else (parts,), members)
+            _put(results, number, parts if gufunc.nout > 1 else (parts,), classes)
         answers: list[Any] = []
-        for dims, result in zip(core_dimensions(gufunc)[1], results, strict=True):
+        for dims, result in zip(outputs, results, strict=True):
             parts = [result] if isinstance(result, np.ndarray) else result
             if dims:
-                answers.append(self._with(parts, members, places))
+                answers.append(self._with(parts, classes))
                 continue
             numbers = np.empty(len(self), np.result_type(*parts) if parts else float)
             if parts:
-                numbers[np.concatenate(members)] = np.concatenate(parts)
+                numbers[classes.members] = np.concatenate(parts)
             answers.append(numbers)
         return tuple(answers) if gufunc.nout > 1 else answers[0]
+
+
+def _check(op: str, gufunc: Any, operands: dict[str, Any], inputs: list[list[str]], members: int) -> None:
+    """Raise unless operands are groups of so many members, and arrays that serve all members."""
+    first = next(name for name, x in operands.items() if isinstance(x, Group))
+    for (name, x), dims in zip(operands.items(), inputs, strict=False):
+        if not isinstance(x, Group):
+            if x is not None and np.ndim(x) > len(dims):
+                one = ("number", "vector", "matrix")[len(dims)]
+                raise ValueError(
+                    f"{op}: {name} is {shown(x)}; expected a group, or one {one} for all members"
+                )
+            continue
+        if len(x) != members:
+            raise ValueError(f"{op}: {name} is a group of {len(x)}; expected {members}, as {first}")
+        may_lack = gufunc.__name__ == "matmul" or any(dim.endswith("?") for dim in dims)
+        if may_lack and any(ndim <= len(dims) for ndim, _ in x._kinds):
+            raise ValueError(
+                f"{op}: a group has vectors; expected matrices, a vector being one of one column"
+            )
 
 
 def _in_common_dtypes(operands: list[Any], count: int) -> list[Any]:
     """Operands, each a list of that many stacks or an array for all. Where floats of several dtypes meet,
     they are converted to the one that NumPy would compute in."""
-    operands = [x if type(x) is list or x is None else np.asarray(x) for x in operands]
-    dtypes = {y.dtype.str for x in operands if x is not None for y in (x if type(x) is list else (x,))}
-    if len(dtypes) < 2:
-        return operands
     columns = [x if type(x) is list else [x] * count for x in operands]
     rows = [_in_common_dtype(row) for row in zip(*columns, strict=True)]
     return [list(column) for column in zip(*rows, strict=True)]
@@ -154,29 +204,20 @@ def _in_common_dtype(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(x.astype(common, copy=False) for x in arrays)
 
 
-def _put(results: tuple[Any, ...], number: int, parts: tuple[Any, ...], members: list[np.ndarray]) -> None:
+def _put(results: tuple[Any, ...], number: int, parts: tuple[Any, ...], classes: _Classes) -> None:
     """Put the results of one stack among those of all. Numbers of all stacks are one array."""
     for x, part in zip(results, parts, strict=True):
         if isinstance(x, np.ndarray):
-            first = sum(map(len, members[:number]))
-            x[first : first + len(members[number])] = part
+            first = classes.firsts[number]
+            x[first : first + classes.counts[number]] = part
         else:
             x[number] = part
 
 
-def _classes(numbers: list[np.ndarray]) -> list[np.ndarray]:
+def _common(numbers: list[np.ndarray]) -> _Classes:
     """The members for which all of these numbers are the same, for each combination that occurs."""
     combined = numbers[0]
     for x in numbers[1:]:
         combined = np.unique(combined * (x.max(initial=0) + 1) + x, return_inverse=True)[1]
     order = np.argsort(combined, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(combined[order])) + 1) if len(order) else []
-
-
-def _places_of(members: list[np.ndarray], count: int) -> np.ndarray:
-    """The number of the stack of each member, and its position in it."""
-    places = np.empty((2, count), np.intp)
-    for number, indices in enumerate(members):
-        places[0, indices] = number
-        places[1, indices] = np.arange(len(indices))
-    return places
+    return _Classes.of(order, np.bincount(combined[order]))

@@ -383,6 +383,20 @@ class TestGroup:
         for x, y in zip(smallmm.matmul(smallmm.Group(a), np.ones((3, 2))), a, strict=True):
             np.testing.assert_array_equal(x, smallmm.matmul(y, np.ones((3, 2))))
 
+    def test_members_that_change_places(self, rng):
+        """Stacks of several members each, which fall into other stacks twice, in three groups."""
+        a = [rng.standard_normal((n, n)) + 9 * np.eye(n) for n in rng.integers(1, 4, 200)]
+        columns = [rng.integers(1, 5, 200) for _ in range(2)]
+        b, c = ([rng.standard_normal((len(x), k)) for x, k in zip(a, ks, strict=True)] for ks in columns)
+        group, x, y = map(smallmm.Group, (a, b, c))
+        found = smallmm.matmul(smallmm.solve(group, x).mT, smallmm.solve(group, y))
+        assert len(found) == 200
+        for ours, p, q, r in zip(found, a, b, c, strict=True):
+            np.testing.assert_array_equal(ours, smallmm.matmul(smallmm.solve(p, q).T, smallmm.solve(p, r)))
+        lu = smallmm.lu_factor(group)
+        for ours, p, q in zip(smallmm.lu_solve(lu, x), a, b, strict=True):
+            np.testing.assert_array_equal(ours, smallmm.lu_solve(smallmm.lu_factor(p), q))
+
     @pytest.mark.parametrize("isa", smallmm._core.isas_available())
     def test_threads_share_all_shapes(self, isa, rng):
         """The bits of each call by itself, on any number of threads."""
@@ -459,10 +473,23 @@ class TestGroup:
         assert info.tolist() == [0, 1, 0]
         assert np.isnan(inverse[1]).all()
 
+    def test_stacks_that_do_not_match_their_count(self):
+        """The core is not given them: their numbers would not fit."""
+        edge, right = [np.zeros((1, 2))], [np.ones((1, 3, 1))]
+        outputs, left = smallmm._core.many(
+            smallmm._core.solve_tridiagonal, np.array([1]), edge, np.full((5, 3), 2.0), edge, right
+        )
+        assert left == [0]
+        assert outputs[0] == [None]
+
     def test_wrong(self):
         with pytest.raises(ValueError, match="b is a group of 1; expected 2"):
             smallmm.solve(smallmm.Group([np.eye(2), np.eye(3)]), smallmm.Group([np.ones((2, 1))]))
         with pytest.raises(TypeError, match=r"arrays\[0\] has dtype"):
             smallmm.Group([np.ones(2, complex)])
+        with pytest.raises(ValueError, match="expected a group, or one matrix for all members"):
+            smallmm.matmul(smallmm.Group([np.eye(3)]), np.ones((5, 3, 3)))
+        with pytest.raises(ValueError, match="expected a group, or one vector for all members"):
+            smallmm.matvec(smallmm.Group([np.eye(3)]), np.ones((5, 3)))
         with pytest.raises(TypeError, match="out is given"):
             smallmm.inv(smallmm.Group([np.eye(2)]), out=np.eye(2))

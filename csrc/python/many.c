@@ -8,7 +8,7 @@
 typedef struct job {
     const smm_gufunc *g;
     const smm_signature *s;
-    PyObject *members; /* a list of arrays, whose sizes are those of the stacks */
+    PyArrayObject *counts; /* of the members of each stack */
     PyObject *const *inputs;
     PyObject *outputs[SMM_MOST_OPERANDS]; /* a list of a stack for each, or an array of all members' numbers */
     char *next[SMM_MOST_OPERANDS];        /* of such an array: what belongs to the next stack, */
@@ -26,17 +26,15 @@ static PyObject *input_of(const job *x, int i, Py_ssize_t stack) {
 }
 
 static intptr_t members_of(const job *x, Py_ssize_t stack) {
-    return PyArray_SIZE((PyArrayObject *)PyList_GET_ITEM(x->members, stack));
+    return ((const npy_intp *)PyArray_DATA(x->counts))[stack];
 }
 
 /* Whether there is as much of everything as there are stacks; otherwise an exception is set. */
 static bool is_valid(const job *x) {
-    bool valid = PyList_CheckExact(x->members);
-    for (Py_ssize_t q = 0; valid && q < PyList_GET_SIZE(x->members); q++)
-        valid = PyArray_CheckExact(PyList_GET_ITEM(x->members, q));
+    bool valid = PyArray_NDIM(x->counts) == 1 && PyArray_TYPE(x->counts) == NPY_INTP && PyArray_ISCARRAY_RO(x->counts);
     for (int i = 0; i < x->s->inputs && valid; i++)
-        valid = !PyList_CheckExact(x->inputs[i]) || PyList_GET_SIZE(x->inputs[i]) == PyList_GET_SIZE(x->members);
-    if (!valid) PyErr_SetString(PyExc_ValueError, "many: expected lists of arrays, all of one length");
+        valid = !PyList_CheckExact(x->inputs[i]) || PyList_GET_SIZE(x->inputs[i]) == PyArray_DIM(x->counts, 0);
+    if (!valid) PyErr_SetString(PyExc_ValueError, "many: expected counts, and lists of as many arrays");
     return valid;
 }
 
@@ -87,7 +85,7 @@ static bool take_inputs(const job *x, smm_arrays *arrays, Py_ssize_t stack) {
             return false;
     }
     smm_finish_sizes(arrays);
-    return arrays->dims == 1;
+    return arrays->dims == 1 && arrays->extent[0] == members_of(x, stack);
 }
 
 /* Make outputs for a stack. False: an exception is set. */
@@ -146,19 +144,18 @@ static bool run(job *x) {
     return !PyErr_Occurred();
 }
 
-/* many(gufunc, members, *inputs): an input is a list of stacks, or one array that serves all; stack q has as many
- * matrices as the array members[q] has elements. The outputs and the numbers of the
- * stacks that are left to the gufunc. An output is a list of stacks; or where it has a number for each member, and all
- * stacks are of one dtype, an array of all members of the first stack, of the second, and so on. NotImplemented: an
- * output would be updated, or a device is to take the call. */
+/* many(gufunc, counts, *inputs): an input is a list of stacks, or one array that serves all; stack q has counts[q]
+ * matrices. The outputs and the numbers of the stacks that are left to the gufunc. An output is a list of stacks; or
+ * where it has a number for each member, and all stacks are of one dtype, an array of all members of the first stack,
+ * of the second, and so on. NotImplemented: an output would be updated, or a device is to take the call. */
 PyObject *smm_many(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs) {
-    if (nargs < 2 || !PyObject_TypeCheck(args[0], &PyUFunc_Type))
-        return PyErr_Format(PyExc_TypeError, "many: expected a gufunc, members and inputs");
-    job x = {.g = smm_gufunc_of(args[0]), .members = args[1], .inputs = args + 2};
+    if (nargs < 2 || !PyObject_TypeCheck(args[0], &PyUFunc_Type) || !PyArray_CheckExact(args[1]))
+        return PyErr_Format(PyExc_TypeError, "many: expected a gufunc, counts and inputs");
+    job x = {.g = smm_gufunc_of(args[0]), .counts = (PyArrayObject *)args[1], .inputs = args + 2};
     x.s = smm_signature_of(x.g);
     if (nargs - 2 != x.s->inputs || x.s->updates || smm_is_offloading()) Py_RETURN_NOTIMPLEMENTED;
     if (!is_valid(&x)) return NULL;
-    x.stacks = PyList_GET_SIZE(x.members);
+    x.stacks = PyArray_DIM(x.counts, 0);
     const size_t room = (size_t)x.stacks + 1;
     PyObject *result = NULL;
     x.call = PyMem_Calloc(room, sizeof *x.call);

@@ -356,7 +356,7 @@ static PyMethodDef methods[] = {
     {"set_offloading", smm_set_offloading, METH_O,
      "set_offloading(x, /)\n--\n\nWhether this thread's direct paths decline arrays of the host."},
     {"many", (PyCFunction)(void (*)(void))smm_many, METH_FASTCALL,
-     "many(gufunc, members, /, *inputs)\n--\n\nA gufunc on stacks of many shapes, as one job."},
+     "many(gufunc, counts, /, *inputs)\n--\n\nA gufunc on stacks of many shapes, as one job."},
     {"add_bfloat16", smm_add_bfloat16, METH_O,
      "add_bfloat16(dtype, /)\n--\n\nHave the gufuncs take ml_dtypes.bfloat16; to be called once."},
     {NULL, NULL, 0, NULL},
