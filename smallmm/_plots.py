@@ -23,6 +23,7 @@ COLOURS = {
     "LIBXSMM": "#17becf",
     "cuBLAS": "#bcbd22",
     "cuSOLVER": "#7f7f7f",
+    "cuSPARSE": "#aec7e8",
 }
 DASHES = {"MKL JIT loop": "--"}
 ORDERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)

@@ -18,6 +18,8 @@ JUDGES: dict[tuple[str, str], dict[str, Judge]] = {
     ("host", "linalg"): verdicts_linalg.JUDGES,
     ("device", "matmul"): verdicts_device.JUDGES,
     ("device", "linalg"): verdicts_device.JUDGES,
+    ("device", "shapes"): verdicts_device.JUDGES,
+    ("device", "banded"): verdicts_device.JUDGES,
 }
 
 
@@ -32,7 +34,7 @@ def report(rows: list[Row], topic: str, judge: Judge) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--where", choices=("host", "device"))
-    parser.add_argument("--suite", choices=("matmul", "linalg"))
+    parser.add_argument("--suite", choices=("matmul", "linalg", "shapes", "banded"))
     parser.add_argument("--topic")
     options = parser.parse_args()
     results = Results()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from .device import host_us, us
+from .device import geometric_mean, host_us, us
 from .results import OURS, Row, best_other, groups, label, ratio, with_ours
 from .verdict import Judge, Verdict, at_least
 
@@ -47,6 +47,33 @@ def square(rows: list[Row]) -> Iterator[Verdict]:
             yield at_least(f"{op} {dtype} n={n}: best other / ours", ratio(best, ours), 1)
 
 
+def deep(rows: list[Row]) -> Iterator[Verdict]:
+    """Few large or deep products beside cuBLAS by PyTorch."""
+    asked = {"LINPACK": 0.8, "DeepBench F": 1.1, "DeepBench B": 1.1, "ICA": 2, "SVD": 1, "A^T A": 1}
+    cases = groups(rows, "dtype", "which", "m", "n", "k", "layout")
+    for which, least in asked.items():
+        found = [x for key, x in cases.items() if key[:2] == ("f32", which)]
+        yield at_least(f"{which} f32: cuBLAS / ours, mean", geometric_mean(found, "PyTorch"), least)
+    doubles = [x for key, x in cases.items() if key[0] == "f64"]
+    yield at_least("all f64: cuBLAS / ours, mean", geometric_mean(doubles, "PyTorch"), 0.95)
+    (four,) = (x for key, x in cases.items() if key[:2] == ("f32", "A^T A") and key[3] == 4)
+    yield at_least("A^T A f32 n=4: of the copy", four[OURS]["percent"], 50, " %")
+
+
+def convolution(rows: list[Row]) -> Iterator[Verdict]:
+    cases = groups(rows, "which", "stride", "padding")
+    yield at_least("all f32: cuDNN / ours, mean", geometric_mean(cases.values(), "PyTorch"), 0.9)
+    for number in (7, 8, 13):
+        least = min(ratio(x["PyTorch"], x[OURS]) for key, x in cases.items() if key[0] == number)
+        yield at_least(f"shape {number} f32: cuDNN / ours", least, 1.3)
+
+
+def diagonals(rows: list[Row]) -> Iterator[Verdict]:
+    for row in rows:
+        if row["contender"] == OURS and row["n"] in (32, 1000) and row["pivot"]:
+            yield at_least(f"tridiagonal {row['dtype']} n={row['n']}: of the copy", row["percent"], 60, " %")
+
+
 def rect(rows: list[Row]) -> Iterator[Verdict]:
     ours = [r for r in rows if r["contender"] == OURS]
     percents = sorted(r["percent"] for r in ours)
@@ -77,5 +104,8 @@ def call(rows: list[Row]) -> Iterator[Verdict]:
         yield Verdict(what, f"at most {max(r['ms'] for r in rows if r.get('what') == what):.3g} ms")
 
 
-JUDGES: dict[str, Judge] = {judge.__name__: judge for judge in (square, rect, layout, small, call)}
+JUDGES: dict[str, Judge] = {
+    judge.__name__: judge for judge in (square, rect, layout, small, call, deep, convolution)
+}
 JUDGES["larger"] = square
+JUDGES["long"] = diagonals
