@@ -18,7 +18,7 @@ CHUNK = 64  # elements that are added in a row
 
 def composed(composition: Composition, operands: dict[str, Any], out: Any = None) -> Any:
     """The composition of arrays of any library; `out` is an array, or a tuple with one for each output."""
-    return call(composition.__name__, composition, operands, out, {})  # type: ignore[arg-type]
+    return call(composition.op, composition, operands, out, {})  # type: ignore[arg-type]
 
 
 def dimensions(x: Any) -> int:

@@ -37,7 +37,8 @@ class Composition:
     """``function(xp, *arrays)`` for stacks of any library, where xp is the library's namespace.
 
     The function broadcasts. It returns an array, or a tuple of them if the signature has several outputs. An
-    output has the dtype of the computation if its entry of `dtypes` is None.
+    output has the dtype of the computation if its entry of `dtypes` is None. The rule of its derivatives is
+    that of its name; messages speak of `op`, the name if None.
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class Composition:
         dtypes: tuple[Any, ...] = (None,),
         block: int = FEW_TEMPORARIES,
         takes_complex: bool = False,
+        op: str | None = None,
     ) -> None:
         self.__name__ = name
+        self.op = op or name
         self.signature = signature
         self.function = function
         self.nout = len(dtypes)
@@ -68,7 +71,7 @@ class Composition:
         meet(common)
         own = _core.inv.resolve_dtypes((common, None, None))[1]
         if own.kind == "c" and not self.takes_complex:
-            raise TypeError(f"{self.__name__}: complex numbers are not taken")
+            raise TypeError(f"{self.op}: complex numbers are not taken")
         real = np.finfo(own).dtype if own.kind == "c" else own
         outputs = (real if x is REAL else np.dtype(x or own) for x in self._dtypes)
         return (*(arithmetic(own),) * self.nin, *outputs)
@@ -87,7 +90,7 @@ class Composition:
         """On NumPy arrays: operands, then outputs or None for each. The caller explains what is raised."""
         for x in arguments[: self.nin]:
             if hasattr(x, "__array_ufunc__") and not isinstance(x, np.ndarray | np.generic):
-                raise TypeError(f"{self.__name__}: a {type(x).__name__} is not taken; pass its values")
+                raise TypeError(f"{self.op}: a {type(x).__name__} is not taken; pass its values")
         arrays = [np.asarray(x) for x in arguments[: self.nin]]
         numbers = (type(x) if type(x) in NUMBERS else None for x in arguments)
         given = (number or x.dtype for x, number in zip(arrays, numbers, strict=False))

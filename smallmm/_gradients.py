@@ -381,6 +381,8 @@ RULES |= {
     "ldl_solve_upper": _ldl_gradients.solution(False),
     "solve_mixed": _solve,
     "solve_mixed_pos": _solve_positive,
+    "solve_mixed_composed": _solve,
+    "solve_mixed_pos_composed": _solve_positive,
     **{
         name: _solve_symmetric(name)
         for name in ("solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper")
@@ -395,6 +397,7 @@ RULES |= {
     "qr_r_tall": _qr_r,
     "qr_r_wide": _qr_r,
     "lstsq": _lstsq,
+    "lstsq_mixed": _lstsq,
     "eigh": _eigh,
     "eigh_upper": _eigh,
     "eigvalsh": _eigvalsh(False),

@@ -227,7 +227,9 @@ def mixed_solve_ex(
         return MixedResult(x, info, iterations)
     function = partial(_mixed, op, positive, whole or as_given, fallback)
     signature, dtypes = "(n,n),(n,k)->(n,k),(),()", (None, np.int32, np.int32)
-    composition = Composition(op, signature, partial(_nothing, function, "xii"), dtypes)
+    # A rule of derivatives is there for whole matrices
+    name = "solve_mixed_parts" if whole or fallback else f"solve_mixed{'_pos' * positive}_composed"
+    composition = Composition(name, signature, partial(_nothing, function, "xii"), dtypes, op=op)
     return MixedResult(*solved(op, composition, a, b, out))
 
 
@@ -270,5 +272,6 @@ def expert_solve_ex(op: str, a: Any, b: Any, *, whole: Whole = as_given, out: An
     the unit roundoff: x is what it is.
     """
     signature, dtypes = "(n,n),(n,k)->(n,k),(),(k),(k),()", (None, None, None, None, np.int32)
-    composition = Composition(op, signature, partial(_nothing, partial(_expert, whole), "x1kki"), dtypes)
+    function = partial(_nothing, partial(_expert, whole), "x1kki")
+    composition = Composition("solve_expert", signature, function, dtypes, op=op)
     return ExpertResult(*solved(op, composition, a, b, out))

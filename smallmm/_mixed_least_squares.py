@@ -85,7 +85,8 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
 @cache
 def _composition(op: str) -> Composition:
     dtypes = (None, None, np.int32, np.int32, np.int32)
-    return Composition(op, "(m,n),(m,k)->(n,k),(k),(),(),()", _mixed, dtypes)
+    signature = "(m,n),(m,k)->(n,k),(k),(),(),()"
+    return Composition("lstsq_mixed", signature, _mixed, dtypes, op=op)
 
 
 def mixed_lstsq_ex(op: str, a: Any, b: Any, outs: tuple[Any, ...] = (None,) * 5) -> LstsqMixedExResult:

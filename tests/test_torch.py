@@ -251,6 +251,13 @@ class TestMeta:
             assert y.is_meta
             assert (y.shape, y.dtype) == (z.shape, z.dtype)
 
+    def test_mixed_precision_beside_the_ordinary(self):
+        """One name, two numbers of operands and results: whichever PyTorch met first."""
+        x = torch.ones(3, 3, dtype=F64, device="meta"), torch.ones(3, 2, dtype=F64, device="meta")
+        for precision in ("fixed", "mixed", "fixed"):
+            found = leaves(smallmm.lstsq(*x, precision=precision))
+            assert (found[0].shape, found[0].dtype) == ((3, 2), F64)
+
     def test_wrong_shapes(self):
         with pytest.raises(ValueError, match=r"inv: a has shape \(2, 3\)"):
             smallmm.inv(torch.empty(2, 3, device="meta"))
