@@ -163,12 +163,12 @@ def _in_core(op: str, positive: bool, a: Any, b: Any, out: Any = None) -> tuple[
 
 def _mixed(
     op: str, positive: bool, whole: Whole, fallback: InDouble | None, xp: Any, given: Any, b: Any
-) -> MixedResult:
+) -> tuple[Any, Any, Any]:
     a = whole(xp, given)
     x, codes, info = refined(positive, xp, a, b) if on_device(a) else _in_core(op, positive, a, b)
     if fallback is not None:
         x, info = replaced(xp, codes < 0, (x, info), fallback, given, b)
-    return MixedResult(x, info, codes)
+    return x, codes, info
 
 
 def placed_as(xp: Any, like: Any) -> dict[str, Any]:
@@ -227,10 +227,11 @@ def mixed_solve_ex(
         return MixedResult(x, info, iterations)
     function = partial(_mixed, op, positive, whole or as_given, fallback)
     signature, dtypes = "(n,n),(n,k)->(n,k),(),()", (None, np.int32, np.int32)
-    # A rule of derivatives is there for whole matrices
-    name = "solve_mixed_parts" if whole or fallback else f"solve_mixed{'_pos' * positive}_composed"
+    # Of whole matrices it is the core's operation, in results and in rules of derivatives
+    name = "solve_mixed_parts" if whole or fallback else f"solve_mixed{'_pos' * positive}"
     composition = Composition(name, signature, partial(_nothing, function, "xii"), dtypes, op=op)
-    return MixedResult(*solved(op, composition, a, b, out))
+    x, iterations, info = solved(op, composition, a, b, out)
+    return MixedResult(x, info, iterations)
 
 
 # --- gesvx ---------------------------------------------------------------------------------------------

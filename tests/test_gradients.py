@@ -90,6 +90,7 @@ BY_FUNCTION = {
     "ldl_solve",
     "ldl_solve_upper",
     "lstsq",
+    "lstsq_mixed",
     "pinv",
     "expm",
 }
