@@ -11,12 +11,12 @@ import numpy as np
 
 from . import _core
 from ._adapters import library_of, on_device
-from ._calls import run, transposed
+from ._calls import conjugated, run, transposed
 from ._compose import composed, dimensions, extreme, namespace_of
 from ._composition import Composition, constant
 from ._contractions import diagonal
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, Reason, shown
-from ._shapes import broadcast_shapes
+from ._shapes import broadcast_shapes, is_complex
 
 # SciPy's words, and their short forms
 WORDS = {
@@ -93,7 +93,8 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
     if found is not None:
         gufunc, reason = found
         is_symmetric = s.word in ("symmetric", "positive definite")
-        a = transposed(a) if s.transpose and not is_symmetric else a
+        if s.transpose:  # the transpose of a Hermitian matrix is its conjugate
+            a = (conjugated if is_symmetric else transposed)(a)
         return *run(op, gufunc, {"a": a, "b": b}, outs), reason
     a = transposed(a) if s.transpose else a
     solutions: dict[str, Callable[..., Any]] = {
@@ -112,6 +113,7 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
         "(n,n),(n)->(n),()" if is_vector else "(n,n),(n,k)->(n,k),()",
         partial(_of_columns, solution) if is_vector else solution,
         (None, np.int32),
+        takes_complex=True,
     )
     return *composed(composition, {"a": a, "b": b}, outs), SINGULAR
 
@@ -183,8 +185,8 @@ _MAYBE_DEFINITE, _GENERAL = 4, 5
 
 def structures(op: str, a: Any) -> np.ndarray:
     """For each matrix of a stack the place in FOUND of what its zeros and its symmetry say, exactly. Of
-    "positive definite" they say only that it may be: the matrix is symmetric, and its diagonal positive. A
-    device is waited for."""
+    "positive definite" they say only that it may be: the matrix is symmetric, or Hermitian, and its diagonal
+    positive. A device is waited for."""
     xp = namespace_of(a)
     n = a.shape[-1]
     zero = a == 0
@@ -194,7 +196,8 @@ def structures(op: str, a: Any) -> np.ndarray:
         return xp.all(zero | _placed(xp, ~where, a), axis=(-2, -1))
 
     upper, lower, narrow = without(offset < 0), without(offset > 0), without(abs(offset) > 1)
-    symmetric = xp.all(a == a.mT, axis=(-2, -1)) & xp.all(diagonal(a) > 0, axis=-1)
+    own, turned = (xp.real(diagonal(a)), xp.conj(a).mT) if is_complex(a) else (diagonal(a), a.mT)
+    symmetric = xp.all(a == turned, axis=(-2, -1)) & xp.all(own > 0, axis=-1)
     has = _values(op, xp.stack([upper & lower, upper, lower, narrow, symmetric]))
     found = np.full(has.shape[1:], _GENERAL)
     for kind in reversed(range(len(has))):

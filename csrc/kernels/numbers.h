@@ -77,7 +77,7 @@ SHARED void KERNEL(numbers_load)(num *x, const smm_operand *from, intptr_t q, in
                                  intptr_t count) {
     const strides s = strides_of(from);
     const T *p = (const T *)from->data + q * s.batch;
-    if (s.col == PARTS) {
+    if (s.col == PARTS || (cols == 1 && s.row == PARTS)) {
         const bool dense = s.row == PARTS * cols;
         const intptr_t runs = dense ? 1 : rows, length = dense ? rows * cols : cols;
         for (intptr_t i = 0; i < runs; i++)

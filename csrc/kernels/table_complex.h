@@ -17,6 +17,7 @@ LIST(det_numbers);
 LIST(lu_solve_numbers);
 LIST(triangular_numbers);
 LIST(cholesky_numbers);
+LIST(solve_pos_numbers);
 LIST(qr_numbers);
 LIST(eigh_numbers);
 LIST(eigvalsh_numbers);
@@ -33,6 +34,9 @@ static const smm_kernel svdvals_list[] = {
     ROOMY(svdvals_bidiagonal, svd_bidiagonal_needs, svd_bidiagonal_room),
 };
 static const smm_kernel lstsq_list[] = {ROOMY(lstsq_numbers, any_needs, lstsq_numbers_room)};
+static const smm_kernel tridiagonal_list[] = {ROOMY(tridiagonal_numbers, any_needs, tridiagonal_numbers_room)};
+static const smm_kernel banded_list[] = {ROOMY(banded_numbers, any_needs, banded_numbers_room)};
+static const smm_kernel banded_pos_list[] = {ROOMY(banded_pos_numbers, any_needs, banded_pos_numbers_room)};
 
 #define LIST(stem) {stem##_list, sizeof stem##_list / sizeof *stem##_list}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
@@ -46,6 +50,10 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_CHO_SOLVE] = LIST(triangular_numbers),
               [SMM_OP_SOLVE_TRIANGULAR] = LIST(triangular_numbers),
               [SMM_OP_CHOLESKY] = LIST(cholesky_numbers),
+              [SMM_OP_SOLVE_POS] = LIST(solve_pos_numbers),
+              [SMM_OP_SOLVE_TRIDIAGONAL] = LIST(tridiagonal),
+              [SMM_OP_SOLVE_BANDED] = LIST(banded),
+              [SMM_OP_SOLVEH_BANDED] = LIST(banded_pos),
               [SMM_OP_QR] = LIST(qr_numbers),
               [SMM_OP_QR_R] = LIST(qr_numbers),
               [SMM_OP_QR_RAW] = LIST(qr_numbers),

@@ -11,6 +11,7 @@
 #include "lu_numbers.h"
 #include "triangular_numbers.h"
 #include "cholesky_numbers.h"
+#include "banded_numbers.h"
 #include "qr_numbers.h"
 #include "eigh_sweeps.h"
 #include "eigh_numbers.h"

@@ -214,15 +214,9 @@ static void get_triangle(const smm_call *call, intptr_t q, bool conjugated, numb
         }
 }
 
-/* U of A = U^H U is the transpose of L of A^T = L L^H. */
-static void by_cholesky(const smm_call *call, intptr_t q) {
-    const smm_dtype t = call->dtype;
-    const intptr_t n = call->n;
-    const bool upper = call->form & SMM_UPPER;
-    numbers a;
+/* The lower triangle becomes L of A = L L^H; returns info. */
+static intptr_t cholesky(smm_dtype t, numbers a, intptr_t n) {
     intptr_t info = 0;
-    for (intptr_t i = 0; i < n; i++)
-        for (intptr_t j = 0; j <= i; j++) a[i][j] = get_number(&call->a, t, q, upper ? j : i, upper ? i : j);
     for (intptr_t j = 0; j < n && !info; j++) {
         if (!(a[j][j].re > 0)) info = j + 1;
         a[j][j] = (number){round_in(t, sqrt(a[j][j].re)), 0};
@@ -231,6 +225,18 @@ static void by_cholesky(const smm_call *call, intptr_t q) {
         for (intptr_t k = j + 1; k < n; k++)
             for (intptr_t i = k; i < n; i++) a[i][k] = subtract_product(t, a[i][j], conjugate(a[k][j]), a[i][k]);
     }
+    return info;
+}
+
+/* U of A = U^H U is the transpose of L of A^T = L L^H. */
+static void by_cholesky(const smm_call *call, intptr_t q) {
+    const smm_dtype t = call->dtype;
+    const intptr_t n = call->n;
+    const bool upper = call->form & SMM_UPPER;
+    numbers a;
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j <= i; j++) a[i][j] = get_number(&call->a, t, q, upper ? j : i, upper ? i : j);
+    const intptr_t info = cholesky(t, a, n);
     for (intptr_t i = 0; i < n; i++)
         for (intptr_t j = 0; j < n; j++) {
             const number l = i > j ? a[i][j] : i == j ? (number){a[i][i].re, 0} : zero;
@@ -245,6 +251,24 @@ static void solve_triangle(smm_dtype t, numbers a, intptr_t n, bool upper, bool 
         if (!unit) x[j] = quotient_of(t, x[j], a[j][j]);
         for (intptr_t i = upper ? 0 : j + 1; i < (upper ? j : n); i++) x[i] = subtract_product(t, a[i][j], x[j], x[i]);
     }
+}
+
+static void by_factor(const smm_call *call, intptr_t q) {
+    const smm_dtype t = call->dtype;
+    const intptr_t n = call->n;
+    numbers a, other;
+    get_triangle(call, q, call->form & SMM_UPPER, a);
+    const intptr_t info = cholesky(t, a, n);
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j <= i; j++) other[j][i] = conjugate(a[i][j]);
+    for (intptr_t k = 0; k < call->k; k++) {
+        number x[SMM_MOST_ORDER];
+        for (intptr_t i = 0; i < n; i++) x[i] = get_number(&call->solve_pos.b, t, q, i, k);
+        solve_triangle(t, a, n, false, false, x);
+        solve_triangle(t, other, n, true, false, x);
+        for (intptr_t i = 0; i < n; i++) put_number(&call->solve_pos.x, t, q, i, k, info ? not_a_number : x[i]);
+    }
+    put_int(smm_info(call), q, 0, info);
 }
 
 static void by_triangles(const smm_call *call, intptr_t q) {
@@ -397,6 +421,10 @@ void smm_reference_complex(const smm_call *call) {
         case SMM_OP_SLOGDET:
         case SMM_OP_INV: by_lu(call, q); break;
         case SMM_OP_CHOLESKY: by_cholesky(call, q); break;
+        case SMM_OP_SOLVE_POS: by_factor(call, q); break;
+        case SMM_OP_SOLVE_TRIDIAGONAL:
+        case SMM_OP_SOLVE_BANDED:
+        case SMM_OP_SOLVEH_BANDED: smm_reference_banded_numbers(call, q); break;
         case SMM_OP_CHO_SOLVE:
         case SMM_OP_SOLVE_TRIANGULAR: by_triangles(call, q); break;
         case SMM_OP_QR:

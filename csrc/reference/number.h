@@ -105,6 +105,9 @@ void smm_reference_squares(const smm_call *call, intptr_t q);
 /* singular.c: SVD, SVD_FULL and SVDVALS of matrix q. */
 void smm_reference_svd_numbers(const smm_call *call, intptr_t q);
 
+/* diagonals.c: SOLVE_TRIDIAGONAL, SOLVE_BANDED, SOLVEH_BANDED of matrix q. */
+void smm_reference_banded_numbers(const smm_call *call, intptr_t q);
+
 /* hermitian.c: EIGH and EIGVALSH of matrix q. */
 void smm_reference_hermitian(const smm_call *call, intptr_t q);
 
