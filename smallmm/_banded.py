@@ -168,13 +168,14 @@ def solveh_banded(
     overwrite_b: bool = False,
     check_finite: bool = False,
 ) -> Any:
-    """Solve A X = B for each positive definite banded matrix, of any order.
+    """Solve A X = B for each positive definite banded matrix, symmetric or Hermitian, of any order.
 
     Parameters
     ----------
     ab : array_like, shape (..., u + 1, n)
         Half of the diagonals as SciPy stores them: ``ab[..., u + i - j, j]`` is a_ij for i <= j, or if
-        `lower`, ``ab[..., i - j, j]`` for i >= j. What is outside of the matrix is not read.
+        `lower`, ``ab[..., i - j, j]`` for i >= j. What is outside of the matrix is not read, nor imaginary
+        parts of the main diagonal.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     lower : bool

@@ -18,7 +18,7 @@ from ._mixed import expert_solve_ex, mixed_solve_ex
 from ._mixed_least_squares import mixed_lstsq_ex, written
 from ._options import flag, integer, pair
 from ._refinement import rcond_in
-from ._structured import GUFUNCS, PLAIN, Structure, checked_word, solve_as
+from ._structured import GUFUNCS, PLAIN, TRIANGLES, Structure, checked_word, solve_as
 
 
 class LinsolveExResult(NamedTuple):
@@ -62,7 +62,7 @@ def _accuracy(op: str, precision: Any, ill_conditioned: Any, return_rcond: Any) 
 def _whole(s: Structure, xp: Any, a: Any) -> Any:
     """The matrix of which a part is read, transposed if it is to be."""
     below, above = s.bandwidths or ((1, 1) if s.word == "tridiagonal" else (0, 0))
-    if s.word in ("symmetric", "positive definite"):
+    if s.word in TRIANGLES:
         part = xp.tril(a) if s.lower else xp.triu(a)
         return part + (xp.tril(a, k=-1) if s.lower else xp.triu(a, k=1)).mT
     if s.word.endswith("triangular"):
@@ -93,7 +93,7 @@ def _accurately(
             return LinsolveExpertResult(x, None, info, None), reason
         found = mixed_lstsq_ex(op, _turned(a, s), b, (outs[0], None, None, outs[1], None))
         return LinsolveExpertResult(found.x, None, found.info, found.iterations), SINGULAR
-    if (asked.mixed or asked.ill_conditioned) and s.word not in ("general", "symmetric", "positive definite"):
+    if (asked.mixed or asked.ill_conditioned) and s.word not in ("general", *TRIANGLES):
         name = "precision is 'mixed'" if asked.mixed else "ill_conditioned is True"
         raise ValueError(
             f"{op}: {name} and assume_a {s.word!r}; expected 'general', 'symmetric' or 'positive definite'"
@@ -159,7 +159,7 @@ def _structure(op: str, a: Any, assume_a: Any, options: dict[str, Any]) -> tuple
         if min(widths) < 0:
             raise ValueError(f"{op}: bandwidths is {shown(widths)}; expected (l, u) of at least 0")
     if packed:
-        if word not in ("symmetric", "positive definite", "upper triangular", "lower triangular"):
+        if word not in (*TRIANGLES, "upper triangular", "lower triangular"):
             raise ValueError(f"{op}: packed is True; expected False for assume_a {word!r}")
         a = _unpacked(op, a, lower or word == "lower triangular")
     return a, Structure(word, lower, unit_diagonal, transpose, widths)
@@ -206,14 +206,15 @@ def linsolve(
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     assume_a : str or None
         As of `solve`, or "auto", for which None is another name: each matrix is looked at. Its zeros tell
-        diagonal, triangular and tridiagonal ones; symmetric ones with a positive diagonal are solved by
-        Cholesky, or as general ones if they are not positive definite.
+        diagonal, triangular and tridiagonal ones; symmetric, or Hermitian, ones with a positive diagonal are
+        solved by Cholesky, or as general ones if they are not positive definite.
     lower : bool
-        Whether to read the lower triangle of symmetric and positive definite matrices, not the upper one.
+        Whether to read the lower triangle of symmetric, Hermitian and positive definite matrices, not the
+        upper one.
     unit_diagonal : bool
         Whether the diagonal of triangular matrices is taken to be ones and not read.
     transposed : bool
-        Whether to solve A^T X = B.
+        Whether to solve A^T X = B, without conjugation.
     bandwidths : (int, int), optional
         How many diagonals of banded matrices are below and above the main one. None: they are looked for.
     packed : bool
@@ -256,7 +257,8 @@ def linsolve(
     Notes
     -----
     Bits are those of the function for the structure, and so are accuracy and operations: 1/3 n^3 for positive
-    definite matrices, 2/3 n^3 for general and symmetric ones, n^2 k for triangular ones.
+    definite matrices, 2/3 n^3 for general and symmetric ones, n^2 k for triangular ones. LU solves
+    complex symmetric and Hermitian ones.
 
     "mixed" is LAPACK's dsgesv, for positive definite matrices dsposv, matrix by matrix: right-hand sides have
     converged where ``|b - A x| <= sqrt(n) |x| |A| 2^-53`` in infinity norms. Where it falls back, bits are

@@ -24,8 +24,8 @@ WORDS = {
     "gen": "general",
     "symmetric": "symmetric",
     "sym": "symmetric",
-    "hermitian": "symmetric",  # numbers are real
-    "her": "symmetric",
+    "hermitian": "hermitian",
+    "her": "hermitian",
     "positive definite": "positive definite",
     "pos": "positive definite",
     "upper triangular": "upper triangular",
@@ -47,11 +47,15 @@ GUFUNCS = (
 )
 
 
+# Of which one triangle is read
+TRIANGLES = ("symmetric", "hermitian", "positive definite")
+
+
 class Structure(NamedTuple):
     """What is said of A."""
 
     word: str  # a whole one
-    lower: bool = False  # the triangle that is read of symmetric and positive definite matrices
+    lower: bool = False  # the triangle that is read where that is one
     unit_diagonal: bool = False
     transpose: bool = False  # solve A^T X = B
     bandwidths: tuple[int, int] | None = None
@@ -73,7 +77,7 @@ def gufunc_of(s: Structure) -> tuple[str, Reason] | None:
         return "solve", SINGULAR
     if s.word == "positive definite":
         return f"solve_pos{'' if s.lower else '_upper'}", NOT_POSITIVE_DEFINITE
-    if s.word == "symmetric":
+    if s.word in ("symmetric", "hermitian"):  # of real numbers
         return f"solve_sym{'' if s.lower else '_upper'}", SINGULAR
     if s.word.endswith("triangular"):
         lower = (s.word == "lower triangular") != s.transpose
@@ -89,15 +93,16 @@ PLAIN = {
 
 def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tuple[Any, Any, Reason]:
     """X, info, and what an info that is not 0 means. outs: where X and info go, or None."""
-    found = gufunc_of(s)
+    if s.transpose and s.word != "symmetric":  # the transpose of a Hermitian matrix is its conjugate
+        a = (conjugated if s.word in TRIANGLES else transposed)(a)
+    is_complex_pair = s.word in ("symmetric", "hermitian") and (_has_complex(a) or _has_complex(b))
+    found = None if is_complex_pair else gufunc_of(s)
     if found is not None:
         gufunc, reason = found
-        is_symmetric = s.word in ("symmetric", "positive definite")
-        if s.transpose:  # the transpose of a Hermitian matrix is its conjugate
-            a = (conjugated if is_symmetric else transposed)(a)
         return *run(op, gufunc, {"a": a, "b": b}, outs), reason
-    a = transposed(a) if s.transpose else a
     solutions: dict[str, Callable[..., Any]] = {
+        "symmetric": partial(_solve_whole, op, s),
+        "hermitian": partial(_solve_whole, op, s),
         "diagonal": _divided,
         "tridiagonal": partial(_solve_tridiagonal, op),
         "banded": partial(_solve_banded, op),
@@ -118,6 +123,15 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
     return *composed(composition, {"a": a, "b": b}, outs), SINGULAR
 
 
+def _has_complex(x: Any) -> bool:
+    if hasattr(x, "dtype"):
+        return is_complex(x)
+    try:
+        return np.iscomplexobj(x)
+    except Exception:  # the call says why
+        return False
+
+
 # --- compositions: of A and B, X and info ----------------------------------------------------------------
 
 
@@ -126,11 +140,24 @@ def _of_columns(solution: Callable[..., Any], xp: Any, a: Any, b: Any) -> tuple[
     return x[..., 0], info
 
 
+def _solve_whole(op: str, s: Structure, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Of complex matrices, for whose L D L^T there is no kernel: by LU of both triangles. Of the diagonal of
+    Hermitian ones only the real part is read."""
+    strict = xp.tril(a, k=-1) if s.lower else xp.triu(a, k=1)
+    inner = xp.tril(xp.triu(a))
+    if s.word == "hermitian" and is_complex(a):
+        whole = strict + xp.conj(strict).mT + xp.real(inner)
+    else:
+        whole = strict + strict.mT + inner
+    return run(op, "solve", {"a": whole, "b": b}, (None, None))
+
+
 def _divided(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """Of diagonal matrices. info: the first element that is zero, from 1."""
     d = diagonal(a)
     n = d.shape[-1]
-    numbers, beyond, zero, nan = (constant(xp, x, b) for x in (np.arange(1, n + 1), n + 1, 0, np.nan))
+    like = xp.real(b) if is_complex(b) else b
+    numbers, beyond, zero, nan = (constant(xp, x, like) for x in (np.arange(1, n + 1), n + 1, 0, np.nan))
     first = extreme(xp, xp.where(d == 0, numbers, beyond), -1)
     info = xp.where(first == beyond, zero, first)
     x = xp.where((info == 0)[..., None, None], b / d[..., None], nan)

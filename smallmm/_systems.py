@@ -65,9 +65,11 @@ def solve(
         What each matrix is, in SciPy's words: "general" ("gen"), "symmetric" ("sym"), "hermitian" ("her"),
         "positive definite" ("pos"), "upper triangular", "lower triangular", "tridiagonal", "banded" or
         "diagonal". None: each matrix is looked at, as by "auto" of `linsolve`. Only the part that is named is
-        read.
+        read. Of complex matrices "symmetric" ones equal their transposes; "hermitian" and "positive definite"
+        ones equal their conjugate transposes, and of their diagonals only the real part is read.
     lower : bool
-        Whether to read the lower triangle of symmetric and positive definite matrices, not the upper one.
+        Whether to read the lower triangle of symmetric, Hermitian and positive definite matrices, not the
+        upper one.
     left : bool
         False: solve X A = B, with `b` and the result of shape (..., k, n), or of shape (n,) for one row.
         Both are accessed by their strides, without a copy.

@@ -345,7 +345,8 @@ class TestOptions:
 class TestComplex:
     """Solutions against LAPACK's and by their residuals; only what is named is read."""
 
-    WORDS = ("pos", "upper triangular", "lower triangular", "tridiagonal", "banded", "diagonal", "auto")
+    ZEROS = ("upper triangular", "lower triangular", "tridiagonal", "banded", "diagonal")
+    WORDS = ("pos", "her", "sym", "auto", *ZEROS)
 
     @staticmethod
     def stack(word, rng, n, number):
@@ -354,6 +355,9 @@ class TestComplex:
             x = x @ x.conj().mT
             half = np.tril(x, -1)
             return (half + half.conj().mT + x.real * np.eye(n)).astype(number)
+        if word in ("her", "sym"):
+            x = x - 2 * n * np.eye(n)
+            return (x + (x.conj() if word == "her" else x).mT + n * np.eye(n)).astype(number)
         kind = {"upper triangular": "upper", "lower triangular": "lower", "auto": "general"}.get(word, word)
         if kind == "banded":
             return np.tril(np.triu(x, -2), 1).astype(number)
@@ -364,12 +368,13 @@ class TestComplex:
     def test_words(self, isa, number, word, n, rng):
         a, b = self.stack(word, rng, n, number), normal(rng, (6, n, 18), np.dtype(number))
         for lower in (False, True):
-            if lower and word != "pos":
+            if lower and word not in ("pos", "her", "sym"):
                 continue
-            kept = (np.tril if lower else np.triu)(ONES((n, n))) if word == "pos" else ONES((n, n))
+            half = (np.tril if lower else np.triu)(ONES((n, n)))
+            kept = half if word in ("pos", "her", "sym") else ONES((n, n))
             given = np.where(kept != 0, a, np.nan).astype(number)
-            if word == "pos":  # of the diagonal the real part
-                given.imag[:, np.arange(n), np.arange(n)] = np.nan if n <= 32 else 0
+            if word == "her" or (word == "pos" and n <= 32):  # of the diagonal the real part
+                given.imag[:, np.arange(n), np.arange(n)] = np.nan
             x = smallmm.linsolve(given, b, assume_a=word, lower=lower)
             assert x.dtype == number
             assert_accurate_solution(x, a, b)
@@ -448,8 +453,7 @@ ERRORS = [
      "solve: a has shape (3, 2); expected square matrices"),
     (lambda: smallmm.solve(EYE(3), ONES(2), assume_a="diagonal"), ValueError,
      "solve: b has shape (2,); expected (..., 3) to match a of shape (3, 3)"),
-    (lambda: smallmm.solve(EYE(3) * 1j, ONES(3), assume_a="sym"), TypeError,
-     "solve: a has dtype complex128"),
+    (lambda: smallmm.ldl_factor(EYE(3) * 1j), TypeError, "ldl_factor: a has dtype complex128"),
     (lambda: smallmm.linsolve(EYE(2), ONES(2), unit_diagonal=True), ValueError,
      "linsolve: unit_diagonal is True; expected False unless assume_a is triangular"),
     (lambda: smallmm.linsolve(EYE(2), ONES(2), bandwidths=(1, 1)), ValueError,
