@@ -10,6 +10,7 @@ from ._calls import run, several
 from ._catalog import composed_of_others, computed_by
 from ._compose import column_sums, composed, extreme, magnitudes, sums
 from ._composition import REAL, Composition
+from ._errors import refuse_complex
 from ._lu import lu_factor_ex
 from ._options import one_of
 
@@ -79,6 +80,7 @@ def lu_rcond(
     >>> round(float(smallmm.lu_rcond(lu, pivots, smallmm.matrix_norm(a, ord=1))), 12)
     0.047619047619
     """
+    refuse_complex("lu_rcond", "norm_a", norm_a)
     gufunc = "lu_rcond" if one_of("lu_rcond", "ord", ord, _ORDERS) == 1 else "lu_rcond_inf"
     return run("lu_rcond", gufunc, {"LU": lu, "pivots": pivots, "norm_a": norm_a}, (out,))
 

@@ -1,4 +1,4 @@
-/* errors.h: what the errors of solutions of real and of complex systems have in common: bounds of rounding, and the
+/* errors.h: what the errors of complex solutions are made of: bounds of rounding, and the
  * largest quotient of residuals and what they are small beside. */
 
 /* Where x is NaN. */
