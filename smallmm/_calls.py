@@ -109,7 +109,7 @@ def run_from_the_right(
     """`run` for X of X A = B, which is the transpose of that of A^T X^T = B^T. The caller transposes A; a
     vector b is a row, as in a product."""
     operands = {**operands, "b": transposed(operands["b"])}
-    is_vector = getattr(operands["b"], "ndim", 1) < 2
+    is_vector = getattr(operands["b"], "ndim", 2) < 2
     target = out if is_vector else transposed_out(out)
     results = run(f"{op} with left=False, of the transposes", gufunc, operands, (target,))
     x, *info = results if isinstance(results, tuple) else (results,)
@@ -137,7 +137,7 @@ def transposed(x: Any) -> Any:
     x = without_labels(x)
     if not hasattr(x, "swapaxes"):
         if hasattr(x, "mT"):
-            return x.mT if x.ndim > 1 else x
+            return x.mT if getattr(x, "ndim", 2) > 1 else x  # a group has no such number
         if on_device(x):
             raise TypeError(f"a {type(x).__name__} on a device cannot be transposed without a copy")
         try:

@@ -8,8 +8,8 @@ import numpy as np
 
 from . import _core
 from ._arrays import call
-from ._errors import shown
-from ._shapes import core_dimensions
+from ._errors import is_taken, shown
+from ._shapes import core_dimensions, is_bfloat16
 
 
 class _Classes(NamedTuple):
@@ -44,7 +44,7 @@ class Group:
     all members. The result is a group in the same order, or an array where each member gives a number. These
     functions take groups: `matmul`, `matvec`, `vecmat`, `batched_matmul`, `solve`, `solve_triangular`, `inv`,
     `det`, `slogdet`, `lu_factor`, `lu_solve`, `cholesky`, `cho_solve`, `eigh`, `eigvalsh`, and their ``_ex``
-    forms.
+    forms. ``group.mT`` are the transposes, ``group.conj()`` the complex conjugates.
 
     Examples
     --------
@@ -60,9 +60,10 @@ class Group:
     def __init__(self, arrays: Iterable[Any]) -> None:
         members = [np.asarray(x) for x in arrays]
         for i, x in enumerate(members):
-            if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
+            if not is_taken(x.dtype, with_complex=True) or is_bfloat16(x.dtype):
                 raise TypeError(
-                    f"Group: arrays[{i}] has dtype {x.dtype}; expected float32, float64 or integers"
+                    f"Group: arrays[{i}] has dtype {x.dtype}; expected float16, float32, float64, complex64, "
+                    "complex128, an integer type or bool"
                 )
         keys: dict[Any, list[int]] = {}
         for i, x in enumerate(members):
@@ -84,9 +85,20 @@ class Group:
         return f"<Group of {len(self)} arrays of {len(self._stacks)} shapes>"
 
     @property
+    def dtype(self) -> np.dtype:
+        """The dtype that those of all members are converted to where they meet."""
+        return np.result_type(*(x.dtype for x in self._stacks), *[np.float64] * (not self._stacks))
+
+    @property
     def mT(self) -> "Group":
         """The group of the transposes, without a copy."""
+        if any(x.ndim < 3 for x in self._stacks):
+            raise ValueError("Group.mT: a member has fewer than 2 dimensions; expected matrices")
         return self._with([x.swapaxes(-1, -2) for x in self._stacks], self._classes)
+
+    def conj(self) -> "Group":
+        """The group of the complex conjugates; of real members, themselves."""
+        return self._with([x.conj() if x.dtype.kind == "c" else x for x in self._stacks], self._classes)
 
     def __matmul__(self, other: Any) -> Any:
         from ._products import matmul
@@ -190,15 +202,15 @@ def _check(op: str, gufunc: Any, operands: dict[str, Any], inputs: list[list[str
 
 
 def _in_common_dtypes(operands: list[Any], count: int) -> list[Any]:
-    """Operands, each a list of that many stacks or an array for all. Where floats of several dtypes meet,
-    they are converted to the one that NumPy would compute in."""
+    """Operands, each a list of that many stacks or an array for all. Where floats and complex numbers of
+    several dtypes meet, they are converted to the one that NumPy would compute in."""
     columns = [x if type(x) is list else [x] * count for x in operands]
     rows = [_in_common_dtype(row) for row in zip(*columns, strict=True)]
     return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _in_common_dtype(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    if any(x is None or x.dtype.kind != "f" for x in arrays):
+    if any(x is None or x.dtype.kind not in "fc" for x in arrays):
         return arrays
     common = np.result_type(*arrays)
     return tuple(x.astype(common, copy=False) for x in arrays)

@@ -108,7 +108,7 @@ def _lu_rcond(norm: str) -> Callable[..., Any]:
     def rcond(lu: np.ndarray, pivots: np.ndarray, norm_a: np.ndarray) -> Any:
         if np.isnan(norm_a) or np.isnan(lu).any():
             return np.nan
-        return _lapack("gecon", lu)(lu, norm_a, norm=norm)[0] if norm_a and lu.diagonal().all() else 0
+        return _lapack("gecon", lu)(lu, norm_a.real, norm=norm)[0] if norm_a and lu.diagonal().all() else 0
 
     return rcond
 
@@ -120,10 +120,19 @@ def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return high, x - high
 
 
+def _size(x: np.ndarray) -> np.ndarray:
+    """Magnitudes, of complex numbers |re| + |im|, as LAPACK's cabs1."""
+    return np.abs(x.real) + np.abs(x.imag)
+
+
 def _residual(a: np.ndarray, x: np.ndarray, b: np.ndarray, extra: bool) -> np.ndarray:
     """b - A x of columns, or of one; `extra`: by error-free transformations, products by Dekker's."""
     if not extra:
         return b - a @ x
+    if a.dtype.kind == "c":
+        parts = np.concatenate([x.real, x.imag])
+        re = _residual(np.concatenate([a.real, -a.imag], 1), parts, b.real, True)
+        return re + 1j * _residual(np.concatenate([a.imag, a.real], 1), parts, b.imag, True)
     total, rest = b.copy(), np.zeros_like(b)
     for of_a, of_x in zip(a.T, x, strict=True):
         column = of_a.reshape(-1, *(1,) * (x.ndim - 1))
@@ -139,12 +148,13 @@ def _residual(a: np.ndarray, x: np.ndarray, b: np.ndarray, extra: bool) -> np.nd
 
 def _backward_error(normwise: bool, extra: bool) -> Callable[..., Any]:
     def error(a: np.ndarray, x: np.ndarray, b: np.ndarray) -> Any:
-        left = np.abs(_residual(a, x, b, extra))
+        left = _residual(a, x, b, extra)
         if normwise:
+            left = np.abs(left)
             size = np.abs(a).sum(-1).max() * np.abs(x).max(0) + np.abs(b).max(0)
             left = left.max(0)
             return np.where(left == 0, 0, left / size)
-        size = np.abs(a) @ np.abs(x) + np.abs(b)
+        left, size = _size(left), _size(a) @ _size(x) + _size(b)
         small = (len(a) + 1) * np.finfo(a.dtype).tiny
         add = np.where(size > small / (np.finfo(a.dtype).eps / 2), 0, small)
         return np.where(left == 0, 0, (left + add) / (size + add)).max(0)
@@ -166,21 +176,22 @@ def _refine(extra: bool) -> Callable[..., Any]:
             if not (size > least and 2 * size <= last) or step == (10 if extra else 5):
                 break
             x, last = x + d, size
-        c = ((len(a) + 1) * u) ** (2 if extra else 1)
-        bound = np.abs(r) + c * (np.abs(a) @ np.abs(x) + np.abs(b))
+        terms = 2 if a.dtype.kind == "c" else 1
+        c = (terms * (len(a) + 1) * u) ** (2 if extra else 1)
+        bound = _size(r) + c * (_size(a) @ _size(x) + _size(b))
         inverse = _lu_solve(lu, pivots, np.eye(len(a), dtype=a.dtype))
         most = np.abs(x).max()
         return x, (np.abs(inverse) @ bound).max() / (most or 1), berr
 
     def refine(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray, b: np.ndarray, x: np.ndarray) -> Any:
         if not lu.diagonal().all():
-            return _nan_like(x), _nan_like(x[0]), _nan_like(x[0])
+            return _nan_like(x), _nan_like(x[0].real), _nan_like(x[0].real)
         if x.ndim == 1:
             return column(a, lu, pivots, b, x)
         parts = [column(a, lu, pivots, *y) for y in zip(b.T, x.T, strict=True)]
         if not parts:
-            return x, x[0], x[0]
-        columns, ferr, berr = (np.array(part, a.dtype) for part in zip(*parts, strict=True))
+            return x, x[0].real, x[0].real
+        columns, ferr, berr = map(np.array, zip(*parts, strict=True))
         return columns.T, ferr, berr
 
     return refine

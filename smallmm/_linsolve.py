@@ -11,7 +11,7 @@ from ._calls import checked, run, several
 from ._calls import transposed as with_rows_as_columns
 from ._catalog import computed_by
 from ._compose import composed, namespace_of
-from ._composition import Composition, identity
+from ._composition import REAL, Composition, identity
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, shown
 from ._least_squares import lstsq_ex
 from ._mixed import expert_solve_ex, mixed_solve_ex
@@ -74,8 +74,19 @@ def _whole(s: Structure, xp: Any, a: Any) -> Any:
     return a.mT if s.transpose else a
 
 
+def _takes_complex(s: Structure) -> bool:
+    """Whether `_whole` is the matrix that is meant, if it is complex."""
+    return s.word not in ("symmetric", "positive definite")
+
+
 def _rcond(op: str, a: Any, s: Structure) -> Any:
-    composition = Composition(op, "(n,n)->()", lambda xp, a: rcond_in(xp, _whole(s, xp, a)))
+    composition = Composition(
+        op,
+        "(n,n)->()",
+        lambda xp, a: rcond_in(xp, _whole(s, xp, a)),
+        (REAL,),
+        takes_complex=_takes_complex(s),
+    )
     return composed(composition, {"a": a})
 
 
@@ -113,7 +124,9 @@ def _accurately(
         )
         reason = NOT_POSITIVE_DEFINITE if positive else SINGULAR
     elif asked.ill_conditioned:
-        x, rcond, _, _, info = expert_solve_ex(op, a, b, whole=whole, out=outs[0])
+        x, rcond, _, _, info = expert_solve_ex(
+            op, a, b, whole=whole, takes_complex=_takes_complex(s), out=outs[0]
+        )
         reason = SINGULAR
     else:
         x, info, reason = _by_structure(op, a, b, s, outs)

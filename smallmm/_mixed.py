@@ -16,8 +16,19 @@ from ._adapters import on_device
 from ._arrays import without_labels
 from ._calls import run
 from ._cholesky import cho_solve, cholesky_ex
-from ._compose import cast, composed, dimensions, dtype_name, extreme, holds, norm_1, power_of_two, sums
-from ._composition import Composition
+from ._compose import (
+    cast,
+    composed,
+    dimensions,
+    dtype_name,
+    extreme,
+    holds,
+    magnitudes,
+    norm_1,
+    power_of_two,
+    sums,
+)
+from ._composition import REAL, Composition
 from ._lapack import FALLBACKS, Fallback
 from ._lu import lu_factor_ex, lu_solve
 from ._products import batched_matmul
@@ -71,7 +82,7 @@ def single(xp: Any, x: Any) -> Any:
 
 def largest(xp: Any, x: Any) -> Any:
     """The largest magnitude of each column, NaN if one is."""
-    return extreme(xp, xp.abs(x).mT)
+    return extreme(xp, magnitudes(xp, x).mT)
 
 
 def scaled(xp: Any, x: Any) -> tuple[Any, Any]:
@@ -198,7 +209,7 @@ def _nothing(function: Callable[..., Any], shapes: str, xp: Any, a: Any, b: Any)
     if a.shape[-1] and b.shape[-1]:
         return function(xp, a, b)
     x = b + xp.zeros_like(xp.sum(a, axis=(-2, -1)))[..., None, None]
-    each, column = xp.sum(x, axis=(-2, -1)), xp.sum(x, axis=-2)
+    each, column = (magnitudes(xp, xp.sum(x, axis=axes)) for axes in ((-2, -1), -2))  # zeros
     number = cast(xp, each, "int32")
     return tuple({"x": x, "k": column, "i": number, "1": xp.ones_like(each)}[shape] for shape in shapes)
 
@@ -246,7 +257,7 @@ def _scale_of(xp: Any, most: Any) -> Any:
 def _expert(whole: Whole, xp: Any, given: Any, b: Any) -> ExpertResult:
     a = whole(xp, given)
     n = a.shape[-1]
-    rows = _scale_of(xp, extreme(xp, xp.abs(a)))
+    rows = _scale_of(xp, extreme(xp, magnitudes(xp, a)))
     of_rows = power_of_two(xp, rows, a)[..., :, None]
     equal = a * of_rows
     columns = _scale_of(xp, largest(xp, equal))
@@ -265,14 +276,16 @@ def _expert(whole: Whole, xp: Any, given: Any, b: Any) -> ExpertResult:
     return ExpertResult(x, xp.broadcast_to(rcond, batch), ferr, berr, xp.broadcast_to(info, batch))
 
 
-def expert_solve_ex(op: str, a: Any, b: Any, *, whole: Whole = as_given, out: Any = None) -> ExpertResult:
+def expert_solve_ex(
+    op: str, a: Any, b: Any, *, whole: Whole = as_given, takes_complex: bool = True, out: Any = None
+) -> ExpertResult:
     """X of A X = B for matrices that may be ill-conditioned, as LAPACK's gesvx: rows and columns are scaled
     by powers of two, the solution is refined, and rcond (of the scaled matrix) and errors are estimated.
 
     info is k if pivot k, counted from 1, is zero: then x is NaN and rcond 0; or n + 1 where rcond is below
     the unit roundoff: x is what it is.
     """
-    signature, dtypes = "(n,n),(n,k)->(n,k),(),(k),(k),()", (None, None, None, None, np.int32)
+    signature, dtypes = "(n,n),(n,k)->(n,k),(),(k),(k),()", (None, REAL, REAL, REAL, np.int32)
     function = partial(_nothing, partial(_expert, whole), "x1kki")
-    composition = Composition("solve_expert", signature, function, dtypes, op=op)
+    composition = Composition("solve_expert", signature, function, dtypes, takes_complex=takes_complex, op=op)
     return ExpertResult(*solved(op, composition, a, b, out))

@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 
 from ._calls import run, several
 from ._catalog import composed_of_others, computed_by
-from ._compose import column_sums, composed, extreme, sums
-from ._composition import Composition
+from ._compose import column_sums, composed, extreme, magnitudes, sums
+from ._composition import REAL, Composition
+from ._errors import refuse_complex
 from ._lu import lu_factor_ex
 from ._options import one_of
 
@@ -67,7 +68,8 @@ def lu_rcond(
     Notes
     -----
     ``|A^-1|`` is estimated by at most six solves with A and five with its transpose, in a fixed order:
-    Hager's method in Higham's form, LAPACK's lacn2. The estimate is never above the true norm, but by
+    Hager's method in Higham's form, LAPACK's lacn2; of complex matrices zlacn2, with the conjugate transpose
+    and moduli. The estimate is never above the true norm, but by
     rounding, and rarely below a third of it. About 20 n^2 operations per matrix. Orders above 32 go to
     LAPACK.
 
@@ -78,19 +80,24 @@ def lu_rcond(
     >>> round(float(smallmm.lu_rcond(lu, pivots, smallmm.matrix_norm(a, ord=1))), 12)
     0.047619047619
     """
+    refuse_complex("lu_rcond", "norm_a", norm_a)
     gufunc = "lu_rcond" if one_of("lu_rcond", "ord", ord, _ORDERS) == 1 else "lu_rcond_inf"
     return run("lu_rcond", gufunc, {"LU": lu, "pivots": pivots, "norm_a": norm_a}, (out,))
 
 
 def rcond_in(xp: Any, a: Any, order: float = 1) -> Any:
     """`rcond` in terms of a library's namespace."""
-    norm = extreme(xp, column_sums(xp, xp.abs(a)) if order == 1 else sums(xp, xp.abs(a)))
+    sizes = magnitudes(xp, a)
+    norm = extreme(xp, column_sums(xp, sizes) if order == 1 else sums(xp, sizes))
     lu, pivots, info = lu_factor_ex(a)
     found = lu_rcond(lu, pivots, norm, order)
     return xp.where((info != 0) & ~xp.isnan(norm), xp.zeros_like(found), found)
 
 
-_RCOND = {order: Composition("rcond", "(n,n)->()", partial(rcond_in, order=order)) for order in _ORDERS}
+_RCOND = {
+    order: Composition("rcond", "(n,n)->()", partial(rcond_in, order=order), (REAL,), takes_complex=True)
+    for order in _ORDERS
+}
 
 
 @composed_of_others
@@ -187,7 +194,8 @@ def backward_error(
     A solution of `solve` has a normwise backward error of a few units of the roundoff; the componentwise one
     may be larger. 4 n^2 k operations per matrix; "extra" 19 n^2 k. Error-free transformations: products by
     FMA, sums by Knuth's, as Ogita, Rump and Oishi. Where a denominator may have underflowed, the smallest
-    normal numbers are added, as in LAPACK's gerfs.
+    normal numbers are added, as in LAPACK's gerfs. Complex numbers: magnitudes are ``|re| + |im|`` in
+    componentwise errors, as in zgerfs, and moduli in norms.
 
     Examples
     --------
@@ -255,7 +263,8 @@ def refine(
     "fixed": at most five steps, while berr is above the unit roundoff u and has halved. "extra": at most ten
     steps, while the correction is above u times x and has halved; gerfsx ends so. ferr bounds
     ``|A^-1| (|r| + c (|A| |x| + |b|))`` by the estimator of `lu_rcond`, where c is (n + 1) u, or its square
-    if the residual r is "extra". Every right-hand side stops by itself, in a fixed order of operations.
+    if the residual r is "extra"; of complex matrices 2 (n + 1) u, magnitudes of r, A, x and b being
+    ``|re| + |im|``. Every right-hand side stops by itself, in a fixed order of operations.
 
     Derivatives are those of A^-1 B, by the factors; ferr and berr count as constants.
 

@@ -448,6 +448,54 @@ class TestGroup:
             assert ours.dtype == smallmm.matmul(matrix, x).dtype
             np.testing.assert_array_equal(ours, smallmm.matmul(matrix, x))
 
+    @pytest.mark.parametrize("isa", smallmm._core.isas_available())
+    def test_complex_members(self, isa, rng):
+        """Beside real ones, in two precisions, one of an order that LAPACK takes."""
+        sizes = [3, 2, 5, 3, 1, 2, 3, 33]
+        a = [rng.standard_normal((n, n)) + 1j * rng.standard_normal((n, n)) + n * np.eye(n) for n in sizes]
+        a = [x.astype("c8") if len(x) == 2 else x for x in a]
+        b = [rng.standard_normal((len(x), 2)).astype("f4") for x in a]
+        v = [x[:, 0].copy() for x in a]
+        h = [smallmm.matmul(x, x.conj().T) for x in a]
+        group, right, definite = map(smallmm.Group, (a, b, h))
+        assert group.dtype == complex
+
+        def assert_equal(found, function, *operands):
+            for ours, *given in zip(found, *operands, strict=True):
+                theirs = function(*given)
+                assert ours.dtype == theirs.dtype
+                np.testing.assert_array_equal(ours, theirs)
+
+        before = smallmm._core.isa()
+        try:
+            smallmm._core.select_isa(isa)
+            assert_equal(smallmm.solve(group, right), smallmm.solve, a, b)
+            assert_equal(group.conj().mT @ group, lambda x: smallmm.matmul(x.conj().T, x), a)
+            assert_equal(smallmm.vecmat(smallmm.Group(v), group), smallmm.vecmat, v, a)
+            assert_equal(smallmm.eigh(definite).eigenvalues, lambda x: smallmm.eigh(x).eigenvalues, h)
+            assert_equal(smallmm.cholesky(definite), smallmm.cholesky, h)
+            assert_equal(smallmm.det(group), lambda x: smallmm.det(x).astype(complex), a)
+        finally:
+            smallmm._core.select_isa(before)
+        assert smallmm.slogdet(smallmm.Group(a[:2])).logabsdet.dtype == np.float64
+        assert smallmm.inv_ex(smallmm.Group([*a, np.zeros((2, 2), "c8")])).info.tolist() == [0] * 8 + [1]
+
+    @pytest.mark.parametrize("trans", ["N", "T", "C"])
+    @pytest.mark.parametrize("left", [True, False])
+    def test_transposes(self, trans, left, rng):
+        a = [
+            rng.standard_normal((n, n)) + 1j * rng.standard_normal((n, n)) + n * np.eye(n) for n in (2, 3, 2)
+        ]
+        b = [rng.standard_normal((len(x), 4) if left else (4, len(x))) for x in a]
+        group, right = smallmm.Group(a), smallmm.Group(b)
+        solved = smallmm.solve_triangular(group, right, trans, lower=True, left=left)
+        by_factors = smallmm.lu_solve(smallmm.lu_factor(group), right, trans, left=left)
+        for x, y, p, q in zip(solved, by_factors, a, b, strict=True):
+            np.testing.assert_array_equal(x, smallmm.solve_triangular(p, q, trans, lower=True, left=left))
+            np.testing.assert_array_equal(y, smallmm.lu_solve(smallmm.lu_factor(p), q, trans, left=left))
+        with pytest.raises(ValueError, match="expected matrices"):
+            _ = smallmm.Group([np.ones(2)]).mT
+
     def test_explained(self):
         """All members, with the threads of the job."""
         group = smallmm.Group([np.eye(n) for n in range(2, 33)] * 20)
@@ -486,7 +534,7 @@ class TestGroup:
         with pytest.raises(ValueError, match="b is a group of 1; expected 2"):
             smallmm.solve(smallmm.Group([np.eye(2), np.eye(3)]), smallmm.Group([np.ones((2, 1))]))
         with pytest.raises(TypeError, match=r"arrays\[0\] has dtype"):
-            smallmm.Group([np.ones(2, complex)])
+            smallmm.Group([np.ones(2, np.clongdouble)])
         with pytest.raises(ValueError, match="expected a group, or one matrix for all members"):
             smallmm.matmul(smallmm.Group([np.eye(3)]), np.ones((5, 3, 3)))
         with pytest.raises(ValueError, match="expected a group, or one vector for all members"):

@@ -21,6 +21,7 @@ from accuracy import (
     assert_same_bits,
     bound,
     has_fma,
+    real,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -153,7 +154,7 @@ def conditions(rng, m, n, dtype):
     (a,) = matrices(rng, m, n, dtype)
     lu, pivots, _ = core.reference(core.lu_factor, a)
     with np.errstate(all="ignore"):
-        return lu, pivots, np.abs(a).sum(-2).max(-1).astype(dtype)
+        return lu, pivots, np.abs(a).sum(-2).max(-1).astype(real(dtype))
 
 
 def inexact(rng, m, n, dtype):

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.linalg
-from accuracy import assert_same, assert_same_bits
+from accuracy import COMPLEX, assert_same, assert_same_bits, real
 from matrices import conditioned, deficient, good, normal
 
 import smallmm
@@ -262,8 +262,8 @@ class TestArguments:
             smallmm.backward_error(a, b, b[:2])
         with pytest.raises(ValueError, match=r"rcond: a has shape \(3, 2\); expected square"):
             smallmm.rcond(b)
-        with pytest.raises(TypeError, match="rcond: a has dtype complex128"):
-            smallmm.rcond(a + 0j)
+        with pytest.raises(TypeError, match="lu_rcond: norm_a has dtype complex128"):
+            smallmm.lu_rcond(a, [0, 1, 2], 1j)
         with pytest.raises(TypeError, match="backward_error: x has dtype object"):
             smallmm.backward_error(a, b.astype(object), b)
 
@@ -749,3 +749,102 @@ class TestLinsolveArguments:
                 expected = function(np, a, b)
             found = function(xp, torch.asarray(a), torch.asarray(b))
             assert_same(tuple(y.numpy() for y in found), tuple(np.asarray(y) for y in expected))
+
+
+# --- complex numbers -----------------------------------------------------------------------------------
+
+
+def cabs1(x):
+    return np.abs(x.real) + np.abs(x.imag)
+
+
+@pytest.fixture(params=COMPLEX, ids=lambda dtype: dtype.__name__)
+def number(request):
+    return np.dtype(request.param)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 17, 32, 33])
+class TestComplex:
+    """The bits are compared with the reference in test_linalg.py."""
+
+    @pytest.mark.parametrize("ord", [1, np.inf])
+    def test_rcond(self, isa, number, n, ord, rng):
+        """As LAPACK's gecon, and never below the truth, but by rounding."""
+        a = normal(rng, (40, n, n), number)
+        a[:20] *= np.geomspace(1, 1e-3, n).astype(real(number))
+        found = smallmm.rcond(a, ord)
+        assert found.dtype == real(number)
+        true = 1 / np.linalg.cond(a.astype(complex), ord)
+        assert np.all(found >= true * (1 - 40 * n * u_of(number) / true))
+        assert np.all(found <= 10 * true)
+        getrf, gecon = scipy.linalg.lapack.get_lapack_funcs(("getrf", "gecon"), (a,))
+        theirs = [
+            gecon(getrf(x)[0], np.abs(x).sum(0 if ord == 1 else 1).max(), norm="1" if ord == 1 else "I")[0]
+            for x in a
+        ]
+        assert np.median(np.abs(found / theirs - 1)) < 100 * n * u_of(number)
+        assert_same_bits(smallmm.linsolve_ex(a, a, return_rcond=True).rcond, smallmm.rcond(a))
+        bad = a.copy()
+        bad[3], bad[5, n - 1, 0] = 0, complex(0, np.nan)
+        again = smallmm.rcond(bad, ord)
+        assert again[3] == 0
+        assert np.isnan(again[5])
+        keep = np.delete(np.arange(40), [3, 5])
+        assert_same_bits(again[keep], found[keep])
+
+    @pytest.mark.parametrize("precision", ["fixed", "extra"])
+    def test_backward_errors(self, isa, number, n, precision, rng):
+        a, b = normal(rng, (9, n, n), number), normal(rng, (9, n, 2), number)
+        x = (smallmm.solve(a, b) * (1 + normal(rng, b.shape, number).real / 64)).astype(number)
+        wide, columns = a.astype(np.clongdouble), x.astype(np.clongdouble)
+        left = b - wide @ columns
+        expected = (cabs1(left) / (cabs1(wide) @ cabs1(columns) + cabs1(b))).max(-2)
+        found = smallmm.backward_error(a, x, b, precision=precision)
+        assert found.dtype == real(number)
+        np.testing.assert_allclose(
+            found, expected, rtol=4 * n * u_of(number), atol=4 * (n + 1) * u_of(number)
+        )
+        size = np.abs(a).sum(-1).max(-1)[:, None] * np.abs(x).max(-2) + np.abs(b).max(-2)
+        found = smallmm.backward_error(a, x, b, "normwise", precision=precision)
+        np.testing.assert_allclose(
+            found, np.abs(left).max(-2) / size, rtol=4 * n * u_of(number), atol=4 * (n + 1) * u_of(number)
+        )
+
+    @pytest.mark.parametrize("precision", ["fixed", "extra"])
+    def test_refine(self, isa, number, n, precision, rng):
+        bits = 40 if number == np.complex128 else 14
+        a = (np.round(normal(rng, (21, n, n), number) * 2.0 ** (bits // 2)) / 2.0 ** (bits // 2)).astype(
+            number
+        )
+        exact = (rng.integers(-7, 8, (21, n, 2)) + 1j * rng.integers(-7, 8, (21, n, 2))).astype(number)
+        exact[:, 0] = 7
+        b = (a.astype(complex) @ exact).astype(number)
+        lu, pivots = smallmm.lu_factor(a)
+        found = smallmm.refine(a, lu, pivots, b, exact + exact / 8, precision=precision)
+        assert (found.x.dtype, found.ferr.dtype) == (number, real(number))
+        assert np.all(found.berr <= 2 * (n + 1) * u_of(number))
+        assert np.all(off(found.x, exact) <= found.ferr + u_of(number))
+        if precision == "extra":
+            assert np.all(off(found.x, exact) <= 2 * u_of(number))
+        bad_lu, bad_b = lu.copy(), b.copy()
+        bad_lu[5, n - 1, n - 1], bad_b[8, 0, 0] = 0, np.nan
+        again = smallmm.refine(a, bad_lu, pivots, bad_b, exact + exact / 8, precision=precision)
+        assert np.isnan(again.x[5]).all()
+        assert np.isnan(again.berr[8, 0])
+        keep = np.delete(np.arange(21), [5, 8])
+        assert_same(tuple(y[keep] for y in again), tuple(y[keep] for y in found))
+
+    def test_expert(self, isa, number, n, rng):
+        """Rows of very different sizes."""
+        a, b = normal(rng, (9, n, n), number), normal(rng, (9, n, 2), number)
+        sizes = (2.0 ** rng.integers(-20, 20, (9, n, 1))).astype(real(number))
+        found = smallmm.linsolve_ex(a * sizes, b * sizes, ill_conditioned=True, return_rcond=True)
+        assert (found.x.dtype, found.rcond.dtype) == (number, real(number))
+        expected = np.linalg.solve(a.astype(complex), b.astype(complex))
+        assert np.all(off(found.x, expected) * found.rcond[:, None] <= 100 * n * u_of(number))
+        assert not found.info.any()
+        turned = smallmm.linsolve(a, b, ill_conditioned=True, transposed=True)
+        assert np.all(smallmm.backward_error(a.mT, turned, b) <= 4 * (n + 1) * u_of(number))
+        for word in ("sym", "pos"):
+            with pytest.raises(TypeError, match="a has dtype complex"):
+                smallmm.linsolve(a, b, assume_a=word, ill_conditioned=True)

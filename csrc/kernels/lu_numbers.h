@@ -204,16 +204,17 @@ static void KERNEL(det_numbers)(const smm_call *call, intptr_t first, intptr_t l
 /* --- Solutions by factors --- */
 
 /* Pivots of each lane; info: where they are rows, the first zero of U, else the first that is none, negative. */
-INLINE void numbers_get_pivots(const smm_call *call, intptr_t q, const num *a, lu_state *s, intptr_t count) {
+INLINE void numbers_get_pivots(const smm_call *call, const smm_operand *pivots, intptr_t q, const num *a, lu_state *s,
+                               intptr_t count) {
     const intptr_t n = call->n;
     const vec end = lane_set((T)n);
     vec wrong = lane_set(0);
     s->info = lane_set(0);
     for (intptr_t k = n - 1; k >= 0; k--) {
         T lane[LANES];
-        const char *p = (const char *)call->lu_solve.pivots.data + k * call->lu_solve.pivots.row;
+        const char *p = (const char *)pivots->data + k * pivots->row;
         for (int l = 0; l < LANES; l++) {
-            const int32_t row = *(const int32_t *)(p + (q + (l < count ? l : count - 1)) * call->lu_solve.pivots.batch);
+            const int32_t row = *(const int32_t *)(p + (q + (l < count ? l : count - 1)) * pivots->batch);
             lane[l] = (T)(row < k || row >= n ? n : row);
         }
         const vec step = lane_set((T)k), row = lane_load(lane);
@@ -237,7 +238,7 @@ static void KERNEL(lu_solve_numbers)(const smm_call *call, intptr_t first, intpt
         const intptr_t count = least(LANES, last - q);
         lu_state s;
         KERNEL(numbers_load)(room->a, &call->a, q, n, n, count);
-        numbers_get_pivots(call, q, room->a, &s, count);
+        numbers_get_pivots(call, &call->lu_solve.pivots, q, room->a, &s, count);
         lanes_store_int(smm_info(call), q, s.info, count);
         numbers_solve_all(call, &call->lu_solve.b, &call->lu_solve.x, call->k, q, room, &s, count);
     }

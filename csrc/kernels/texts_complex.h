@@ -9,6 +9,8 @@
 #include "matmul_pairs.h"
 #include "pack_numbers.h"
 #include "lu_numbers.h"
+#include "errors.h"
+#include "refinement_numbers.h"
 #include "triangular_numbers.h"
 #include "cholesky_numbers.h"
 #include "banded_numbers.h"

@@ -45,14 +45,7 @@ static void multiply(const smm_call *call, intptr_t q) {
 
 /* --- LU --- */
 
-typedef struct factors {
-    smm_dtype dtype;
-    intptr_t n;
-    numbers lu;
-    intptr_t pivots[SMM_MOST_ORDER];
-    intptr_t info; /* as in lu.c */
-    bool singular; /* a pivot is zero, none before is zero or infinite */
-} factors;
+typedef smm_number_factors factors;
 
 static void exchange(number *x, number *y) {
     const number z = *x;
@@ -108,26 +101,28 @@ static void solve_transposed(const factors *f, number *x) {
     for (intptr_t i = n - 1; i >= 0; i--) exchange(&x[i], &x[f->pivots[i]]);
 }
 
+void smm_apply_numbers(const factors *f, number *x, bool transposed) { (transposed ? solve_transposed : solve)(f, x); }
+
 /* b == NULL: the identity. */
 static void solve_all(const smm_call *call, const factors *f, intptr_t q, const smm_operand *b, const smm_operand *to,
                       intptr_t sides) {
     for (intptr_t j = 0; j < sides; j++) {
         number x[SMM_MOST_ORDER];
         for (intptr_t i = 0; i < f->n; i++) x[i] = b ? get_number(b, f->dtype, q, i, j) : i == j ? one : zero;
-        (call->form & SMM_TRANSPOSED ? solve_transposed : solve)(f, x);
+        smm_apply_numbers(f, x, call->form & SMM_TRANSPOSED);
         for (intptr_t i = 0; i < f->n; i++) put_number(to, f->dtype, q, i, j, f->info ? not_a_number : x[i]);
     }
 }
 
-static void get_matrix(const smm_call *call, factors *f, intptr_t q) {
+static void get_matrix(const smm_operand *a, factors *f, intptr_t q) {
     for (intptr_t i = 0; i < f->n; i++)
-        for (intptr_t j = 0; j < f->n; j++) f->lu[i][j] = get_number(&call->a, f->dtype, q, i, j);
+        for (intptr_t j = 0; j < f->n; j++) f->lu[i][j] = get_number(a, f->dtype, q, i, j);
 }
 
 /* As in lu.c. */
-static void get_factors(const smm_call *call, factors *f, intptr_t q) {
-    const smm_operand *pivots = &call->lu_solve.pivots;
+void smm_given_numbers(const smm_operand *lu, const smm_operand *pivots, factors *f, intptr_t q) {
     intptr_t wrong = 0;
+    get_matrix(lu, f, q);
     f->info = 0;
     for (intptr_t i = f->n - 1; i >= 0; i--) {
         const intptr_t p = *(const int32_t *)((const char *)pivots->data + q * pivots->batch + i * pivots->row);
@@ -182,11 +177,12 @@ static void put_determinant(const smm_call *call, const factors *f, intptr_t q) 
 
 static void by_lu(const smm_call *call, intptr_t q) {
     factors f = {.dtype = call->dtype, .n = call->n};
-    get_matrix(call, &f, q);
-    if (call->op == SMM_OP_LU_SOLVE)
-        get_factors(call, &f, q);
-    else
+    if (call->op == SMM_OP_LU_SOLVE) {
+        smm_given_numbers(&call->a, &call->lu_solve.pivots, &f, q);
+    } else {
+        get_matrix(&call->a, &f, q);
         factor(&f);
+    }
     put_int(smm_info(call), q, 0, f.info);
     switch (call->op) {
     case SMM_OP_LU:
@@ -436,6 +432,9 @@ void smm_reference_complex(const smm_call *call) {
         case SMM_OP_SVD:
         case SMM_OP_SVD_FULL:
         case SMM_OP_SVDVALS: smm_reference_svd_numbers(call, q); break;
+        case SMM_OP_LU_RCOND:
+        case SMM_OP_BACKWARD_ERROR:
+        case SMM_OP_REFINE: smm_reference_refinement_of_numbers(call, q); break;
         default: break; /* no operation on complex matrices */
         }
 }

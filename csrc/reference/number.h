@@ -79,6 +79,22 @@ static inline void put_number(const smm_operand *x, smm_dtype t, intptr_t q, int
     smm_put(im, real, v.im);
 }
 
+/* complex.c: as smm_lu_factors. Those that a call is given, of matrix q; x becomes the solution of A x = x, of
+ * A^T x = x. */
+typedef struct smm_number_factors {
+    smm_dtype dtype;
+    intptr_t n;
+    numbers lu;
+    intptr_t pivots[SMM_MOST_ORDER];
+    intptr_t info;
+    bool singular;
+} smm_number_factors;
+void smm_given_numbers(const smm_operand *lu, const smm_operand *pivots, smm_number_factors *f, intptr_t q);
+void smm_apply_numbers(const smm_number_factors *f, number *x, bool transposed);
+
+/* refinement_numbers.c: LU_RCOND, BACKWARD_ERROR and REFINE of matrix q. */
+void smm_reference_refinement_of_numbers(const smm_call *call, intptr_t q);
+
 /* complex.c: H = I - tau v v^H, v_0 = 1, of which H^H x = (beta, 0, 0, ...), beta real, in place of x; the result is
  * tau. */
 number smm_reflector_of_numbers(smm_dtype t, number *x, intptr_t step, intptr_t count);
