@@ -88,9 +88,7 @@ def _gemm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     is_stack = getattr(alpha, "ndim", 0) > 0
     factor = conjugate(xp, alpha) if hasattr(alpha, "ndim") else alpha.conjugate()
     ta, tb = _matmul(xp, (a, b), results, (g * (factor[..., None, None] if is_stack else factor),))
-    t_alpha = (
-        xp.sum(g * conjugate(xp, matmul(a, b)), axis=(-2, -1)) if hasattr(alpha, "ndim") else None
-    )
+    t_alpha = xp.sum(g * conjugate(xp, matmul(a, b)), axis=(-2, -1)) if hasattr(alpha, "ndim") else None
     return ta, tb, t_alpha
 
 
