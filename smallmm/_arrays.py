@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ._adapters import library_of, on_device, type_name
-from ._errors import wrong_dtype
 from ._in_graph import tell_dynamo
-from ._shapes import NUMPYS, is_complex
+from ._shapes import NUMPYS
 
 
 def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: dict[str, Any]) -> Any:
@@ -30,9 +29,6 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
     libraries = {name: library_of(x) for name, x in arrays.items()}
     library = max(libraries.values(), key=lambda library: library.rank)
     if library.records(gufunc, operands):
-        for name, x in operands.items():
-            if is_complex(x) and not library.records_complex(gufunc, operands):
-                raise wrong_dtype(op, name, x.dtype, where=" where PyTorch or JAX records the call")
         if kwargs:
             raise TypeError(
                 f"{op}: {next(iter(kwargs))} is given, but PyTorch or JAX records the call, which takes none"

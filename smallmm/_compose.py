@@ -63,7 +63,8 @@ def magnitudes(xp: Any, x: Any) -> Any:
     _, exponents = xp.frexp(xp.where(usable, most, xp.ones_like(most)))
     scale = power_of_two(xp, -exponents, most)
     re, im = re * scale, im * scale
-    return xp.where(usable, xp.sqrt(re * re + im * im) / scale, most)
+    squares = xp.where(usable, re * re + im * im, xp.ones_like(most))  # the root of 0 has no derivative
+    return xp.where(usable, xp.sqrt(squares) / scale, most)
 
 
 def parts(xp: Any, x: Any) -> Any:
@@ -75,6 +76,8 @@ def parts(xp: Any, x: Any) -> Any:
 
 def joined(xp: Any, re: Any, im: Any) -> Any:
     """Complex numbers of these parts. The sum re + 1j * im would make NaN of infinities."""
+    if hasattr(xp, "complex"):  # PyTorch's function, which has a derivative: its views do not
+        return xp.complex(re, im)
     return xp.stack([re, im], axis=-1).view(xp.result_type(re, xp.complex64))[..., 0]
 
 

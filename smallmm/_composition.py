@@ -165,6 +165,16 @@ def real_part(xp: Any, x: Any) -> Any:
     return xp.real(x) if is_complex(x) else x
 
 
+def conjugate(xp: Any, x: Any) -> Any:
+    """x itself if it is real."""
+    return xp.conj(x) if is_complex(x) else x
+
+
+def adjoint(xp: Any, x: Any) -> Any:
+    """The conjugate transpose of each matrix."""
+    return conjugate(xp, xp.matrix_transpose(x))
+
+
 def identity(xp: Any, n: int, like: Any) -> Any:
     """The identity of order n, as an array of the library, dtype and device of another."""
     if xp is np:

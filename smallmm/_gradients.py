@@ -4,6 +4,9 @@ A rule is written in smallmm's own functions and the array API, so it has a deri
 every library. This module enters its rules in `_adapters.recording`, for PyTorch's autograd and JAX's
 transformations. Functions that are composed of others need no rule.
 
+Matrices are real or complex. A gradient G of X means that the real part of tr(G^H dX) is what a change dX
+makes of the loss: PyTorch's convention, in which the transposes of real matrices become adjoints.
+
 M. B. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
 (2008); S. F. Walter and L. Lehmann (2010) for QR; G. H. Golub and V. Pereyra (1973) for least squares.
 """
@@ -11,20 +14,21 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 from typing import Any
 
 from . import _ldl_gradients
-from ._adapters.recording import HOLOMORPHIC, RULES, Arrays, Rule
+from ._adapters.recording import RULES, Arrays, Rule
 from ._banded import solve_banded
 from ._calls import run
 from ._cholesky import cho_solve
-from ._composition import identity
+from ._composition import adjoint, conjugate, identity
 from ._least_squares import lstsq, qr
 from ._lu import lu_solve
 from ._matrix_functions import expm
 from ._products import matmul
+from ._shapes import is_complex
 from ._spectra import eigh_ex
 from ._svd import svd_ex
 from ._systems import inv_ex, solve_ex, solve_triangular
 
-# --- the rules; g: the gradient of a result, t: of an operand, h: a transpose ------------------------------
+# --- the rules; g: the gradient of a result, t: of an operand, h: an adjoint --------------------------------
 
 
 def _times(*factors: Any) -> Any:
@@ -45,12 +49,12 @@ def _half(xp: Any, x: Any) -> Any:
     return (xp.tril(x) + xp.tril(x, k=-1)) / 2
 
 
-def _skew(x: Any) -> Any:
-    return x - x.mT
+def _skew(xp: Any, x: Any) -> Any:
+    return x - adjoint(xp, x)
 
 
-def _symmetric(x: Any) -> Any:
-    return (x + x.mT) / 2
+def _hermitian(xp: Any, x: Any) -> Any:
+    return (x + adjoint(xp, x)) / 2
 
 
 def _inverse_gaps(xp: Any, w: Any) -> Any:
@@ -62,19 +66,19 @@ def _inverse_gaps(xp: Any, w: Any) -> Any:
 def _matmul(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     a, b = operands
     (g,) = grads
-    return matmul(g, b.mT), matmul(a.mT, g)
+    return matmul(g, adjoint(xp, b)), matmul(adjoint(xp, a), g)
 
 
 def _matvec(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     a, x = operands
     g = grads[0][..., None]
-    return matmul(g, x[..., None, :]), matmul(a.mT, g)[..., 0]
+    return matmul(g, conjugate(xp, x)[..., None, :]), matmul(adjoint(xp, a), g)[..., 0]
 
 
 def _vecmat(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     x, a = operands
     g = grads[0][..., None, :]
-    return matmul(g, a.mT)[..., 0, :], matmul(x[..., None], g)
+    return matmul(g, adjoint(xp, a))[..., 0, :], matmul(conjugate(xp, x)[..., None], g)
 
 
 def _gemm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -82,35 +86,43 @@ def _gemm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     a, b, alpha, _ = operands
     (g,) = grads
     is_stack = getattr(alpha, "ndim", 0) > 0
-    ta, tb = _matmul(xp, (a, b), results, (g * (alpha[..., None, None] if is_stack else alpha),))
-    return ta, tb, xp.sum(g * matmul(a, b), axis=(-2, -1)) if hasattr(alpha, "ndim") else None
+    factor = conjugate(xp, alpha) if hasattr(alpha, "ndim") else alpha.conjugate()
+    ta, tb = _matmul(xp, (a, b), results, (g * (factor[..., None, None] if is_stack else factor),))
+    t_alpha = xp.sum(g * conjugate(xp, matmul(a, b)), axis=(-2, -1)) if hasattr(alpha, "ndim") else None
+    return ta, tb, t_alpha
 
 
 def _solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     a, _ = operands
     x, g = results[0], grads[0]
-    tb = solve_ex(a.mT, g).x
-    return -matmul(tb, x.mT), tb
+    tb = solve_ex(adjoint(xp, a), g).x
+    return -matmul(tb, adjoint(xp, x)), tb
 
 
 def _solve_positive(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    """Of the symmetric matrix A, both triangles of which are read."""
+    """Of the Hermitian matrix A, both triangles of which are read."""
     tb = run("solve_pos", "solve_pos", {"a": operands[0], "b": grads[0]}, (None, None))[0]
-    return -_symmetric(matmul(tb, results[0].mT)), tb
+    return -_hermitian(xp, matmul(tb, adjoint(xp, results[0]))), tb
 
 
 def _inv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    h = results[0].mT
+    h = adjoint(xp, results[0])
     return (-_times(h, grads[0], h),)
 
 
 def _det(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    return ((grads[0] * results[0])[..., None, None] * inv_ex(operands[0]).inverse.mT,)
+    g = grads[0] * conjugate(xp, results[0])
+    return (g[..., None, None] * adjoint(xp, inv_ex(operands[0]).inverse),)
 
 
 def _slogdet(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    _, g = grads
-    return (g[..., None, None] * inv_ex(operands[0]).inverse.mT if g is not None else None,)
+    """Signs of real numbers are constant; those of complex ones turn."""
+    g_sign, g = grads
+    if g_sign is not None and is_complex(g_sign):
+        turn = g_sign * conjugate(xp, results[0])
+        turn = (turn - conjugate(xp, turn)) / 2
+        g = turn if g is None else turn + g
+    return (g[..., None, None] * adjoint(xp, inv_ex(operands[0]).inverse) if g is not None else None,)
 
 
 def _lu_factor(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -118,21 +130,28 @@ def _lu_factor(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arr
     one = identity(xp, lu.shape[-1], lu)
     permutation = lu_solve((one, pivots), one)
     lower, upper, g = xp.tril(lu, k=-1) + one, xp.triu(lu), grads[0]
-    inner = xp.tril(matmul(lower.mT, xp.tril(g, k=-1)), k=-1) + xp.triu(matmul(xp.triu(g), upper.mT))
-    left = solve_triangular(lower, inner, trans=1, lower=True, unit_diagonal=True)
-    return (matmul(permutation.mT, solve_triangular(upper, left.mT, lower=False).mT),)
+    inner = xp.tril(matmul(adjoint(xp, lower), xp.tril(g, k=-1)), k=-1)
+    inner = inner + xp.triu(matmul(xp.triu(g), adjoint(xp, upper)))
+    left = solve_triangular(lower, inner, trans=2, lower=True, unit_diagonal=True)
+    right = adjoint(xp, solve_triangular(upper, adjoint(xp, left), lower=False))
+    return (matmul(permutation.mT, right),)
 
 
 def _lu_solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, transposed: bool = False) -> Arrays:
     """Through the gradient of P A = L U, of which this is the solution's."""
     lu, pivots, _ = operands
     x, g = results[0], grads[0]
-    tb = lu_solve((lu, pivots), g, 0 if transposed else 1)
     one = identity(xp, lu.shape[-1], lu)
-    ta = -(matmul(x, tb.mT) if transposed else matmul(tb, x.mT))
+    if transposed:
+        tb = conjugate(xp, lu_solve((lu, pivots), conjugate(xp, g), 0))
+        ta = -matmul(conjugate(xp, x), tb.mT)
+    else:
+        tb = lu_solve((lu, pivots), g, 2)
+        ta = -matmul(tb, adjoint(xp, x))
     ta = matmul(lu_solve((one, pivots), one), ta)
     lower, upper = xp.tril(lu, k=-1) + one, xp.triu(lu)
-    return xp.tril(matmul(ta, upper.mT), k=-1) + xp.triu(matmul(lower.mT, ta)), None, tb
+    of_upper = xp.triu(matmul(adjoint(xp, lower), ta))
+    return xp.tril(matmul(ta, adjoint(xp, upper)), k=-1) + of_upper, None, tb
 
 
 def _lu_solve_transposed(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -141,20 +160,20 @@ def _lu_solve_transposed(xp: Any, operands: Arrays, results: Arrays, grads: Arra
 
 def _cholesky(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     lower = results[0]
-    inner = _half(xp, matmul(lower.mT, xp.tril(grads[0])))
-    left = solve_triangular(lower, inner, trans=1, lower=True)
-    return (_symmetric(solve_triangular(lower, left.mT, trans=1, lower=True)),)
+    inner = _half(xp, matmul(adjoint(xp, lower), xp.tril(grads[0])))
+    left = solve_triangular(lower, inner, trans=2, lower=True)
+    return (_hermitian(xp, solve_triangular(lower, adjoint(xp, left), trans=2, lower=True)),)
 
 
 def _cholesky_upper(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    return _cholesky(xp, operands, (results[0].mT,), (grads[0].mT,))
+    return _cholesky(xp, operands, (adjoint(xp, results[0]),), (adjoint(xp, grads[0]),))
 
 
 def _cho_solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, lower: bool = True) -> Arrays:
     c, _ = operands
     x, g = results[0], grads[0]
     tb = cho_solve((c, lower), g)
-    ta = -2 * _symmetric(matmul(tb, x.mT))
+    ta = -2 * _hermitian(xp, matmul(tb, adjoint(xp, x)))
     return xp.tril(matmul(ta, xp.tril(c))) if lower else xp.triu(matmul(xp.triu(c), ta)), tb
 
 
@@ -165,19 +184,19 @@ def _cho_solve_upper(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) 
 def _triangular(lower: bool, unit: bool) -> Rule:
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         a, _ = operands
-        tb = solve_triangular(a, grads[0], trans=1, lower=lower, unit_diagonal=unit)
-        ta = -matmul(tb, results[0].mT)
+        tb = solve_triangular(a, grads[0], trans=2, lower=lower, unit_diagonal=unit)
+        ta = -matmul(tb, adjoint(xp, results[0]))
         return xp.tril(ta, k=-int(unit)) if lower else xp.triu(ta, k=int(unit)), tb
 
     return rule
 
 
 def _solve_symmetric(gufunc: str) -> Rule:
-    """Of the symmetric matrix that a triangle of A stands for."""
+    """Of the symmetric, or Hermitian, matrix that a triangle of A stands for."""
 
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         tb = run(gufunc, gufunc, {"a": operands[0], "b": grads[0]}, (None, None))[0]
-        return -_symmetric(matmul(tb, results[0].mT)), tb
+        return -_hermitian(xp, matmul(tb, adjoint(xp, results[0]))), tb
 
     return rule
 
@@ -185,7 +204,8 @@ def _solve_symmetric(gufunc: str) -> Rule:
 def _solve_tridiagonal(gufunc: str) -> Rule:
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         dl, d, du, _ = operands
-        x = results[0]
+        x = conjugate(xp, results[0])
+        dl, d, du = (conjugate(xp, y) for y in (dl, d, du))
         tb = run(gufunc, gufunc, {"dl": du, "d": d, "du": dl, "b": grads[0]}, (None, None))[0]
         below = -xp.sum(tb[..., 1:, :] * x[..., :-1, :], axis=-1)
         above = -xp.sum(tb[..., :-1, :] * x[..., 1:, :], axis=-1)
@@ -196,8 +216,8 @@ def _solve_tridiagonal(gufunc: str) -> Rule:
 
 def _solve_banded(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     """Row r of ab is the diagonal r - u above the main one, and in the transpose row m - 1 - r, shifted."""
-    ab, lower, _ = operands
-    x, (m, n) = results[0], ab.shape[-2:]
+    ab, x, lower = conjugate(xp, operands[0]), conjugate(xp, results[0]), operands[1]
+    m, n = ab.shape[-2:]
     above = m - 1 - int(lower)
 
     def moved(y: Any, by: int) -> Any:
@@ -219,8 +239,8 @@ def _refine(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays
     a, lu, pivots, b, _ = operands
     if grads[0] is None:
         return xp.zeros_like(a), None, None, xp.zeros_like(b)
-    tb = lu_solve((lu, pivots), grads[0], 1)
-    return -matmul(tb, results[0].mT), None, None, tb
+    tb = lu_solve((lu, pivots), grads[0], 2)
+    return -matmul(tb, adjoint(xp, results[0])), None, None, tb
 
 
 def _solveh_banded(gufunc: str) -> Rule:
@@ -228,11 +248,11 @@ def _solveh_banded(gufunc: str) -> Rule:
         ab, _ = operands
         x, (m, n) = results[0], ab.shape[-2:]
         tb = run(gufunc, gufunc, {"ab": ab, "b": grads[0]}, (None, None))[0]
-        rows = [-xp.sum(tb * x, axis=-1)]
+        upper, h, tb_h = gufunc.endswith("_upper"), conjugate(xp, x), conjugate(xp, tb)
+        rows = [-xp.sum((tb * h + tb_h * x) / 2, axis=-1)]
         for k in range(1, m):  # both triangles of which a row of ab is
-            both = tb[..., k:, :] * x[..., : n - k, :] + tb[..., : n - k, :] * x[..., k:, :]
-            rows.append(-xp.sum(both, axis=-1))
-        upper = gufunc.endswith("_upper")
+            both = tb[..., k:, :] * h[..., : n - k, :] + tb_h[..., : n - k, :] * x[..., k:, :]
+            rows.append(-xp.sum(conjugate(xp, both) if upper else both, axis=-1))
         zeros = [xp.zeros_like(rows[0][..., : n - row.shape[-1]]) for row in rows]
         pairs = [(y, x) if upper else (x, y) for x, y in zip(rows, zeros, strict=True)]
         whole = [xp.concat(list(pair), axis=-1) for pair in pairs]
@@ -251,12 +271,12 @@ def _qr(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     if m < n:  # A = Q (U V): what Q V depends on by Q goes to the first columns
         first = _qr(
             xp, (operands[0][..., :m],), (q, r[..., :m]),
-            (gq + matmul(operands[0][..., m:], gr[..., m:].mT), gr[..., :m]),
+            (gq + matmul(operands[0][..., m:], adjoint(xp, gr[..., m:])), gr[..., :m]),
         )[0]  # fmt: skip
         return (xp.concat([first, matmul(q, gr[..., m:])], axis=-1),)
-    inner = matmul(r, xp.triu(gr).mT) - matmul(gq.mT, q)
-    right = gq + matmul(q, 2 * _symmetric(_half(xp, inner)))
-    return (solve_triangular(r, right.mT, lower=False).mT,)
+    inner = matmul(r, adjoint(xp, xp.triu(gr))) - matmul(adjoint(xp, gq), q)
+    right = gq + matmul(q, 2 * _hermitian(xp, _half(xp, inner)))
+    return (adjoint(xp, solve_triangular(r, adjoint(xp, right), lower=False)),)
 
 
 def _qr_complete(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -278,38 +298,42 @@ def _lstsq(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     residual = b - matmul(a, x)
     ta, tb = xp.zeros_like(a), xp.zeros_like(b)
     if g is not None:
-        tb = lstsq(a.mT, g).x
+        h = adjoint(xp, a)
+        tb = lstsq(h, g).x
         ta = (
-            matmul(residual, lstsq(a, tb).x.mT)
-            - matmul(tb, x.mT)
-            + matmul(lstsq(a.mT, x).x, (g - matmul(a.mT, tb)).mT)
+            matmul(residual, adjoint(xp, lstsq(a, tb).x))
+            - matmul(tb, adjoint(xp, x))
+            + matmul(lstsq(h, x).x, adjoint(xp, g - matmul(h, tb)))
         )
     if g_norms is not None:
         along = _scaled(residual, g_norms / norms)
-        ta, tb = ta - matmul(along, x.mT), tb + along
+        ta, tb = ta - matmul(along, adjoint(xp, x)), tb + along
     return ta, tb
 
 
 def _eigh(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """Complex vectors count up to their phases, on which no loss may depend."""
     w, v, *_ = results
     gw, gv = grads[:2]
+    h = adjoint(xp, v)
     inner = 0
     if gv is not None:
-        inner = _inverse_gaps(xp, w) * matmul(v.mT, gv)
+        inner = _inverse_gaps(xp, w) * matmul(h, gv)
     if gw is not None:
         inner = inner + _scaled(identity(xp, w.shape[-1], w), gw)
-    return (_symmetric(_times(v, inner, v.mT)),)
+    return (_hermitian(xp, _times(v, inner, h)),)
 
 
 def _eigvalsh(upper: bool) -> Rule:
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         v = eigh_ex(operands[0], UPLO="U" if upper else "L").eigenvectors
-        return (matmul(_scaled(v, grads[0]), v.mT),)
+        return (matmul(_scaled(v, grads[0]), adjoint(xp, v)),)
 
     return rule
 
 
 def _svd(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """Complex vectors count up to a phase of each pair, on which no loss may depend."""
     u, s, vh, *_ = results
     gu, gs, gvh = grads[:3]
     m, n, k = u.shape[-2], vh.shape[-1], s.shape[-1]
@@ -319,15 +343,17 @@ def _svd(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     if gu is not None or gvh is not None:
         gaps = _inverse_gaps(xp, s * s)
     if gu is not None:
-        own = matmul(u.mT, gu)
-        inner = inner + _scaled(gaps * _skew(own), s)
+        own = matmul(adjoint(xp, u), gu)
+        inner = inner + _scaled(gaps * _skew(xp, own), s)
+        if is_complex(own):
+            inner = inner + identity(xp, k, s) * _skew(xp, own) / (2 * s[..., None, :])
         if m > k:
             outside = _times(_scaled(gu - matmul(u, own), 1 / s), vh)
     if gvh is not None:
-        own = matmul(vh, gvh.mT)
-        inner = inner + s[..., :, None] * (gaps * _skew(own))
+        own = matmul(vh, adjoint(xp, gvh))
+        inner = inner + s[..., :, None] * (gaps * _skew(xp, own))
         if n > k:
-            outside = outside + matmul(_scaled(u, 1 / s), gvh - matmul(own.mT, vh))
+            outside = outside + matmul(_scaled(u, 1 / s), gvh - matmul(adjoint(xp, own), vh))
     return (_times(u, inner, vh) + outside,)
 
 
@@ -339,15 +365,15 @@ def _svdvals(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Array
 def _pinv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     """Where the rank does not change."""
     a, p, g = operands[0], results[0], grads[0]
-    h = p.mT
-    left, right = matmul(g.mT, matmul(p, h)), matmul(matmul(h, p), g.mT)
+    h, g_h = adjoint(xp, p), adjoint(xp, g)
+    left, right = matmul(g_h, matmul(p, h)), matmul(matmul(h, p), g_h)
     return (-_times(h, g, h) + left - _times(a, p, left) + right - _times(right, p, a),)
 
 
 def _expm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    """The derivative of expm at A^T in the direction G is the block above the diagonal of expm([[A^T, G],
-    [0, A^T]]): R. Mathias, "A chain rule for matrix functions" (1996)."""
-    h = operands[0].mT
+    """The derivative of expm at A^H in the direction G is the block above the diagonal of expm([[A^H, G],
+    [0, A^H]]): R. Mathias, "A chain rule for matrix functions" (1996)."""
+    h = adjoint(xp, operands[0])
     n = h.shape[-1]
     above = xp.concat([h, grads[0]], axis=-1)
     below = xp.concat([xp.zeros_like(h), h], axis=-1)
@@ -406,21 +432,4 @@ RULES |= {
     "svdvals_wide": _svdvals,
     "pinv": _pinv,
     "expm": _expm,
-}
-
-HOLOMORPHIC |= {
-    "matmul",
-    "batched_matmul",
-    "matvec",
-    "vecmat",
-    "solve",
-    "inv",
-    "det",
-    "lu_factor",
-    "lu_solve",
-    "lu_solve_transposed",
-    "solve_lower",
-    "solve_upper",
-    "solve_unit_lower",
-    "solve_unit_upper",
 }

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ._calls import checked, several
 from ._catalog import composed_of_others
 from ._compose import composed, count, dtype_name, extreme, joined
-from ._composition import MANY_TEMPORARIES, Composition, constant, identity, real_part
+from ._composition import MANY_TEMPORARIES, Composition, adjoint, constant, identity, real_part
 from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, refuse_complex, shown
 from ._exponential import exponential
 from ._options import flag, integer
@@ -483,12 +483,7 @@ def _by_eigenvalues(function: Callable[..., Any], xp: Any, a: Any, *parameters: 
         roots = xp.where(wrong[..., None] > 0, constant(xp, np.nan, roots), roots)
     left = v * roots[..., None, :]
     right = left if signs is None else left * signs[..., None, :]
-    return _hermitian(xp, batched_matmul(left, _adjoint(xp, right))), info
-
-
-def _adjoint(xp: Any, x: Any) -> Any:
-    x = xp.matrix_transpose(x)
-    return xp.conj(x) if is_complex(x) else x
+    return _hermitian(xp, batched_matmul(left, adjoint(xp, right))), info
 
 
 def _hermitian(xp: Any, x: Any) -> Any:
@@ -498,7 +493,7 @@ def _hermitian(xp: Any, x: Any) -> Any:
         return x
     n = x.shape[-1]
     lower, diagonal = (constant(xp, places, xp.real(x)) > 0 for places in (np.tri(n), np.eye(n)))
-    x = xp.where(lower, x, _adjoint(xp, x))
+    x = xp.where(lower, x, adjoint(xp, x))
     im = xp.imag(x)
     return joined(xp, xp.real(x), xp.where(diagonal, xp.zeros_like(im), im))
 
@@ -562,8 +557,8 @@ def _pinv_of_symmetric(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
 def _pinv(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
     u, s, vh, info = svd_ex(a, full_matrices=False)
     roots, _ = _reciprocal_roots(xp, s, max(a.shape[-2:]), *tolerance)
-    left = _adjoint(xp, vh) * roots[..., None, :]
-    return batched_matmul(left, _adjoint(xp, u * roots[..., None, :])), info
+    left = adjoint(xp, vh) * roots[..., None, :]
+    return batched_matmul(left, adjoint(xp, u * roots[..., None, :])), info
 
 
 # --- powers --------------------------------------------------------------------------------------------

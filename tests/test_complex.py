@@ -568,16 +568,9 @@ def test_torch(dtype, rng):
     assert_same_bits(smallmm.matmul(x.mH, x).numpy(), smallmm.matmul(a.conj().mT, a))
     with pytest.raises(TypeError, match=r"out is a .* with its conjugate bit set"):
         smallmm.inv(x, out=torch.empty_like(x).conj())
-    with pytest.raises(
-        TypeError, match=r"cholesky: a has dtype torch\.complex.* where PyTorch or JAX records the call"
-    ):
-        smallmm.cholesky(x.requires_grad_())
 
 
 def test_jax(jax, rng):
     x = jax.numpy.asarray(normal(rng, (3, 3), np.dtype(np.complex64)))
     assert_same_bits(np.asarray(smallmm.inv(x)), smallmm.inv(np.asarray(x)))
-    with pytest.raises(
-        TypeError, match=r"inv: a has dtype complex64; .* where PyTorch or JAX records the call"
-    ):
-        jax.jit(smallmm.inv)(x)
+    assert_same_bits(np.asarray(jax.jit(smallmm.inv)(x)), smallmm.inv(np.asarray(x)))

@@ -372,6 +372,15 @@ def test_torchs_gradients(options, layout, rng):
     assert torch.equal(torch.vmap(lambda a: call(a, w.detach()))(x.detach()[None])[0], plain)
 
 
+def test_torchs_gradients_of_complex_numbers(rng):
+    torch = pytest.importorskip("torch")
+    x, w = (torch.as_tensor(a) for a in operands(rng, (2, 2, 4, 4, 2, 3, 2), np.dtype("c16"), groups=2))
+    x, w = x.requires_grad_(), w.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, w: smallmm.conv2d(x, w, groups=2), (x, w), fast_mode=True)
+    mapped = torch.vmap(lambda a: smallmm.conv2d(a, w.detach(), groups=2))(x.detach()[None])[0]
+    assert torch.equal(mapped, smallmm.conv2d(x.detach(), w.detach(), groups=2))
+
+
 def test_torchs_dtypes_and_out():
     torch = pytest.importorskip("torch")
     x, w = torch.ones((2, 4, 5, 6), dtype=torch.float16), torch.ones((6, 4, 3, 3), dtype=torch.float16)

@@ -8,14 +8,19 @@ import pytest
 
 import smallmm
 from smallmm import _core
-from smallmm._adapters.recording import HOLOMORPHIC, gradients
 from smallmm._adapters.recording import RULES as RULES_OF_ALL
+from smallmm._adapters.recording import gradients
+from smallmm._shapes import takes_complex
 
 STEP = 1e-6
 
 
+def adjoint(a):
+    return a.conj().mT
+
+
 def symmetric(a):
-    return (a + a.mT) / 2
+    return (a + adjoint(a)) / 2
 
 
 def hollow(a):
@@ -28,7 +33,7 @@ def lower(a):
 
 
 def definite(a):
-    return a @ a.mT + 3 * np.eye(a.shape[-1])
+    return a @ adjoint(a) + 3 * np.eye(a.shape[-1])
 
 
 def same(a):
@@ -93,6 +98,9 @@ BY_FUNCTION = {
     "lstsq_mixed",
     "pinv",
     "expm",
+    "solve_mixed_composed",
+    "solve_mixed_pos_composed",
+    "lstsq_mixed",
 }
 
 
@@ -138,12 +146,13 @@ def test_rule(rng, name):
 
 
 @pytest.mark.parametrize("real", [None, 0, 1])
-@pytest.mark.parametrize("name", sorted(HOLOMORPHIC & {*RULES}))
+@pytest.mark.parametrize("name", [x for x in RULES if takes_complex(getattr(_core, x))])
 def test_rule_of_complex_numbers(rng, name, real):
     """In PyTorch's convention: the conjugate of the derivative; `real`: the operand that is, if there are
-    several."""
-    shapes, make, _ = RULES[name]
+    several. Of eigenvectors and singular vectors see below."""
+    shapes, make, count = RULES[name]
     gufunc = getattr(_core, name)
+    has_phases = name.startswith(("eigh", "svd_"))
 
     def numbers(shape, i=None):
         x = rng.standard_normal((*shape, 2)) @ [1, 1j]
@@ -151,18 +160,63 @@ def test_rule_of_complex_numbers(rng, name, real):
 
     operands, moved = ([numbers(s, i) for i, s in enumerate(shapes)] for _ in range(2))
     results = as_tuple(gufunc(make(operands[0]), *operands[1:]))
-    weights = numbers(results[0].shape)
+    weights = [
+        numbers(x.shape) if x.dtype.kind == "c" else rng.standard_normal(x.shape) for x in results[:count]
+    ]
+    if has_phases:
+        weights = [w if w.dtype.kind == "f" else None for w in weights]
 
     def value(t):
         first, *others = (x + t * d for x, d in zip(operands, moved, strict=True))
-        return (weights.conj() * as_tuple(gufunc(make(first), *others))[0]).sum().real
+        moved_results = as_tuple(gufunc(make(first), *others))
+        return sum(np.vdot(w, x).real for w, x in zip(weights, moved_results, strict=False) if w is not None)
 
     whole = (make(operands[0]), *operands[1:])
-    found = gradients(np, gufunc, whole, results, (weights, *[None] * (len(results) - 1)), conjugated=True)
+    grads = (*weights, *[None] * (len(results) - count))
+    found = gradients(np, gufunc, whole, results, grads, conjugated=True)
     assert [x.dtype for x in found] == [x.dtype for x in whole]
     along = (make(operands[0] + STEP * moved[0]) - make(operands[0] - STEP * moved[0])) / (2 * STEP)
     total = sum((g.conj() * d).sum().real for g, d in zip(found, (along, *moved[1:]), strict=True))
     assert total == pytest.approx((value(STEP) - value(-STEP)) / (2 * STEP), rel=1e-6, abs=1e-7)
+
+
+def test_derivatives_are_conjugated_for_jax(rng):
+    a, w = rng.standard_normal((2, 3, 3, 2)) @ [1, 1j]
+    for conjugated, x in ((False, w), (True, w.conj())):
+        (found,) = gradients(np, _core.inv, (a,), (np.linalg.inv(a), None), (x, None), conjugated)
+        expected = -np.linalg.inv(a).T @ w @ np.linalg.inv(a).T
+        np.testing.assert_allclose(found, expected.conj() if conjugated else expected, rtol=1e-10)
+
+
+def test_complex_vectors(rng):
+    """Of projections on them, on which their phases have no influence."""
+    a, w, moved = rng.standard_normal((3, 4, 4, 2)) @ [1, 1j]
+    a, w, moved, d = symmetric(a), symmetric(w), symmetric(moved), np.arange(1.0, 5)
+
+    def projected(t):
+        v = _core.eigh(a + t * moved)[1]
+        return np.vdot(w, v * d @ adjoint(v)).real
+
+    values, v, info = _core.eigh(a)
+    (found,) = gradients(np, _core.eigh, (a,), (values, v, info), (None, 2 * w @ v * d, None), True)
+    expected = (projected(STEP) - projected(-STEP)) / (2 * STEP)
+    assert np.vdot(found, moved).real == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("name", "shape"), [("svd_tall", (5, 3)), ("svd_wide", (3, 5))])
+def test_complex_singular_vectors(rng, name, shape):
+    a, w, moved = rng.standard_normal((3, *shape, 2)) @ [1, 1j]
+    gufunc, d = getattr(_core, name), np.arange(1.0, 4)
+
+    def product(t):
+        u, _, vh, _ = gufunc(a + t * moved)
+        return np.vdot(w, u * d @ vh).real
+
+    u, s, vh, info = gufunc(a)
+    grads = (w @ adjoint(vh) * d, None, d[:, None] * (adjoint(u) @ w), None)
+    (found,) = gradients(np, gufunc, (a,), (u, s, vh, info), grads, True)
+    expected = (product(STEP) - product(-STEP)) / (2 * STEP)
+    assert np.vdot(found, moved).real == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("alpha", [2.5, np.array([2.0, -3.0])])
@@ -326,25 +380,107 @@ def cases(xp, eye):
 NAMES = sorted(cases(np, np.eye))
 
 
+def complex_cases(xp, eye):
+    """The same of complex arguments, without structures and roundings that are real numbers' only. Results
+    do not depend on phases of vectors."""
+
+    def sym(a):
+        return (a + adjoint(a)) / 2
+
+    def spd(a):
+        return a @ adjoint(a) + 3 * eye(a.shape[-1])
+
+    def of_eigenvectors(a):
+        w, v = smallmm.eigh(sym(a))
+        return w, (v * (w + 1)[..., None, :]) @ v[..., :1, :].conj().mT
+
+    def of_singular_vectors(a):
+        u, s, vh = smallmm.svd(a, full_matrices=False)
+        return (u * (s + 1)[..., None, :]) @ vh
+
+    def norms(a):
+        return [smallmm.matrix_norm(a, ord=p) for p in ("fro", "nuc", 1, 2)]
+
+    real = cases(xp, eye)
+    names = (
+        "matmul", "batched_matmul", "solve", "solve left", "inv", "qr", "lstsq", "svdvals", "pinv", "expm",
+        "cond", "trace", "matrix_power", "multi_dot", "einsum",
+    )  # fmt: skip
+    return {name: real[name] for name in names} | {
+        "of adjoints": (lambda a, b: smallmm.matmul(adjoint(a), b.conj()), [(2, 3, 4), (3, 2)]),
+        "vecmat": (smallmm.vecmat, [(2, 3), (3, 4)]),
+        "scaled": (
+            lambda a, b, c: smallmm.batched_matmul(a, b, alpha=c) * (2 - 1j), [(2, 3, 4), (4, 2), (2,)]
+        ),
+        "det": (smallmm.det, [(2, 3, 3)]),
+        "slogdet": (lambda a: tuple(smallmm.slogdet(a)), [(2, 3, 3)]),
+        "cholesky": (lambda a: smallmm.cholesky(spd(a)), [(2, 3, 3)]),
+        "cholesky upper": (lambda a: smallmm.cholesky(spd(a), upper=True), [(3, 3)]),
+        "cho_solve": (lambda a, b: smallmm.cho_solve((a, True), b), [(2, 3, 3), (3, 2)]),
+        "cho_solve upper": (lambda a, b: smallmm.cho_solve((a, False), b), [(3, 3), (2, 3, 2)]),
+        "lu": (lambda a, b: smallmm.lu_solve(smallmm.lu_factor(a)[:2], b, 1), [(3, 3), (2, 3, 1)]),
+        "lu adjoint": (lambda a, b: smallmm.lu_solve(smallmm.lu_factor(a)[:2], b, 2), [(3, 3), (3,)]),
+        "solve_triangular": (
+            lambda a, b: smallmm.solve_triangular(a + 3 * eye(3), b, lower=True, trans=2), [(2, 3, 3), (3, 2)]
+        ),
+        "qr wide": (smallmm.qr, [(2, 3, 4)]),
+        "qr r": (lambda a: smallmm.qr(a, mode="r"), [(4, 3)]),
+        "lstsq wide": (lambda a, b: smallmm.lstsq(a, b)[0], [(2, 3, 4), (3,)]),
+        "eigh": (of_eigenvectors, [(2, 3, 3)]),
+        "eigvalsh": (lambda a: smallmm.eigvalsh(sym(a)), [(2, 4, 4)]),
+        "svd": (of_singular_vectors, [(2, 4, 3)]),
+        "svd wide": (of_singular_vectors, [(3, 4)]),
+        "sqrtm": (lambda a: smallmm.sqrtm(spd(a), assume_a="sym"), [(3, 3)]),
+        "norms": (norms, [(2, 4, 3)]),
+        "vector_norm": (lambda a: smallmm.vector_norm(a, ord=3), [(4,)]),
+        "cross": (smallmm.cross, [(2, 3), (3,)]),
+    }  # fmt: skip
+
+
+COMPLEX_NAMES = sorted(complex_cases(np, np.eye))
+
+
+def complex_arguments(rng, shapes):
+    return [rng.standard_normal((*shape, 2)) @ [1, 1j] for shape in shapes]
+
+
 class TestTorch:
     @pytest.fixture
     def torch(self):
         return pytest.importorskip("torch")
 
-    def test_gradcheck_of_complex_numbers(self, torch, rng):
-        def numbers(*shape):
-            return torch.from_numpy(rng.standard_normal((*shape, 2)) @ [1, 1j]).requires_grad_()
+    @pytest.mark.parametrize("name", COMPLEX_NAMES)
+    def test_gradcheck_of_complex_numbers(self, torch, rng, name):
+        function, shapes = complex_cases(torch, lambda n: torch.eye(n, dtype=torch.float64))[name]
+        x = [torch.from_numpy(x).requires_grad_() for x in complex_arguments(rng, shapes)]
+        assert torch.autograd.gradcheck(function, x, fast_mode=True)
+        assert torch.autograd.gradgradcheck(function, x, fast_mode=True)
 
-        a, b, real = numbers(2, 3, 3), numbers(2, 3, 2), torch.from_numpy(rng.standard_normal((3, 3)))
-        check = torch.autograd.gradcheck
-        for trans in (0, 1, 2):
-            assert check(lambda a, b, t=trans: smallmm.solve_triangular(a, b, trans=t), (a, b))
-            assert check(lambda a, b, t=trans: smallmm.lu_solve(smallmm.lu_factor(a), b, trans=t), (a, b))
-        assert check(smallmm.solve, (a, b))
-        assert check(smallmm.matmul, (real.requires_grad_(), b))
-        assert torch.autograd.gradgradcheck(smallmm.inv, (a,), fast_mode=True)
-        with pytest.raises(TypeError, match=r"eigh: a has dtype torch\.complex128"):
-            smallmm.eigh(a)
+    @pytest.mark.parametrize("is_real", [0, 1])
+    def test_real_and_complex_operands(self, torch, rng, is_real):
+        x = complex_arguments(rng, [(2, 3, 3), (3, 2)])
+        x[is_real] = x[is_real].real.copy()
+        x = [torch.from_numpy(y).requires_grad_() for y in x]
+        for function in (smallmm.matmul, smallmm.solve, smallmm.linsolve):
+            assert torch.autograd.gradcheck(function, x, fast_mode=True)
+
+    @pytest.mark.parametrize("p", [1, 2, 3, np.inf])
+    def test_norms_of_complex_zeros(self, torch, p):
+        """As PyTorch's: elements that are 0 harm nobody."""
+        x = torch.tensor([1 + 1j, 0, 3j, 2], dtype=torch.complex128)
+        found, expected = (
+            torch.autograd.grad(norm(y), y)[0]
+            for norm, y in (
+                (lambda y: smallmm.vector_norm(y, ord=p), x.clone().requires_grad_()),
+                (lambda y: torch.linalg.vector_norm(y, p), x.clone().requires_grad_()),
+            )
+        )
+        torch.testing.assert_close(found, expected)
+
+    def test_complex_numbers_that_are_not_taken(self, torch):
+        x = torch.eye(3, dtype=torch.complex128).requires_grad_()
+        with pytest.raises(TypeError, match=r"rcond: a has dtype (torch\.)?complex128; expected float16"):
+            smallmm.rcond(x)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_gradcheck(self, torch, rng, name):
@@ -412,6 +548,45 @@ class TestJax:
         jax.test_util.check_grads(
             lambda *x: function(*map(xp.asarray, x)), x, order=2, modes=["rev"], rtol=1e-3, atol=1e-4
         )
+
+    @pytest.mark.parametrize(
+        "name",
+        ["scaled", "solve", "slogdet", "cholesky", "lu adjoint", "qr", "lstsq", "eigh", "svd", "svdvals"],
+    )
+    def test_transformations_of_complex_numbers(self, jax, rng, name):
+        """Gradients are derivatives: their products with a change add up to that of the loss."""
+        xp = jax.numpy
+        x, moved = (complex_arguments(rng, complex_cases(np, np.eye)[name][1]) for _ in range(2))
+
+        def loss(namespace, function, weights, *x):
+            results = jax.tree.leaves(function(*x))
+            return sum(namespace.sum((y * w).real) for y, w in zip(results, weights, strict=True))
+
+        def value(t):
+            return loss(np, function, weights, *(y + t * d for y, d in zip(x, moved, strict=True)))
+
+        function, _ = complex_cases(np, np.eye)[name]
+        weights = complex_arguments(rng, [np.shape(y) for y in jax.tree.leaves(function(*x))])
+        traced = jax.value_and_grad(
+            lambda *x: loss(xp, complex_cases(xp, xp.eye)[name][0], weights, *x), tuple(range(len(x)))
+        )
+        values, grads = jax.jit(jax.vmap(traced))(*(xp.stack([y + 1, y]) for y in x))
+        assert values[1] == pytest.approx(value(0), rel=1e-10)
+        total = sum((g[1] * d).sum().real for g, d in zip(grads, moved, strict=True))
+        assert total == pytest.approx((value(STEP) - value(-STEP)) / (2 * STEP), rel=1e-6, abs=1e-7)
+
+    def test_second_derivatives_of_complex_numbers(self, jax, rng):
+        (x,) = complex_arguments(rng, [(2, 2)])
+        jax.test_util.check_grads(
+            jax.jit(smallmm.inv), [jax.numpy.asarray(x)], order=2, modes=["rev"], rtol=1e-3, atol=1e-4
+        )
+
+    def test_complex_numbers_that_are_not_taken(self, jax):
+        x = jax.numpy.eye(3) + 0j
+        for function in (smallmm.rcond, smallmm.ldl_factor):
+            name = function.__name__
+            with pytest.raises(TypeError, match=rf"{name}: a has dtype complex128; expected float16"):
+                jax.jit(function)(x)
 
     def test_some_are_mapped(self, jax, rng):
         a, b = (jax.numpy.asarray(rng.standard_normal(s)) for s in ((5, 3, 3), (2, 3, 4)))

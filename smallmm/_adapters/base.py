@@ -44,10 +44,6 @@ class Library:
         """Whether the library wants to know how the results depend on the operands, and can."""
         return False
 
-    def records_complex(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
-        """Whether a call that it records may have complex operands."""
-        return False
-
     def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
         """`_arrays.call`, which is given, without outputs, where the library records it."""
         raise NotImplementedError

@@ -17,6 +17,7 @@ from .._shapes import (
     core_dimensions,
     core_sizes,
     is_bfloat16,
+    is_complex,
     is_number_type,
     meet,
     number_dtype,
@@ -44,6 +45,8 @@ class Jax(DLPack):
         from jax import numpy as xp
 
         if isinstance(gufunc, Composition) and not has_rule(gufunc):  # composed of what JAX records
+            if any(map(is_complex, operands.values())):
+                _refuse_what_does_not_fit(op, gufunc, operands)
             results = gufunc.run(xp, tuple(operands.values()))
             return results if gufunc.nout > 1 else results[0]
         arrays = {name: xp.asarray(x) for name, x in operands.items()}
@@ -93,7 +96,7 @@ def _recorded(call: Call, op: str, gufunc: np.ufunc, names: tuple[str, ...]) -> 
         given = tuple(None if _is_zero(g) else jax.numpy.asarray(g) for g in grads)
         if all(g is None for g in given):
             return tuple(map(_zeros, arrays))
-        found = gradients(jax.numpy, gufunc, arrays, results, given)
+        found = gradients(jax.numpy, gufunc, arrays, results, given, conjugated=False)
         return tuple(_zeros(x) if g is None else g for x, g in zip(arrays, found, strict=True))
 
     function = jax.custom_vjp(plain)
@@ -111,8 +114,8 @@ def _is_zero(g: Any) -> bool:
 def _zeros(x: Any) -> Any:
     import jax
 
-    floats = jax.numpy.issubdtype(x.dtype, np.floating)
-    return jax.numpy.zeros_like(x) if floats else np.zeros(x.shape, jax.dtypes.float0)
+    numbers = jax.numpy.issubdtype(x.dtype, np.inexact)
+    return jax.numpy.zeros_like(x) if numbers else np.zeros(x.shape, jax.dtypes.float0)
 
 
 def _compiled(call: Call, op: str, gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[Any, ...]:
@@ -121,14 +124,7 @@ def _compiled(call: Call, op: str, gufunc: np.ufunc, operands: dict[str, Any]) -
     import jax
 
     inputs, _ = core_dimensions(gufunc)
-    for name, x in operands.items():
-        meet(x.dtype)
-        if x.dtype.kind not in "biuf" and not is_bfloat16(x.dtype):
-            raise wrong_dtype(op, name, x.dtype)
-    shaped = {name: np.broadcast_to(np.zeros((), x.dtype), x.shape) for name, x in operands.items()}
-    explanation = explain_failure(op, gufunc, shaped, {}, {})
-    if explanation is not None:
-        raise explanation
+    shaped = _refuse_what_does_not_fit(op, gufunc, operands)
     most = max(x.ndim - len(dims) for x, dims in zip(operands.values(), inputs, strict=True))
     widened = [
         x.reshape((*(1,) * (most - x.ndim + len(dims)), *x.shape))
@@ -156,6 +152,23 @@ def _compiled(call: Call, op: str, gufunc: np.ufunc, operands: dict[str, Any]) -
         return tuple(np.asarray(x, dtype) for x, dtype in zip(results, dtypes, strict=True))
 
     return tuple(jax.pure_callback(compute, wanted, *widened, vmap_method="expand_dims"))
+
+
+def _refuse_what_does_not_fit(op: str, gufunc: Any, operands: dict[str, Any]) -> dict[str, np.ndarray]:
+    """With names of arguments. Arrays of those shapes and dtypes without memory to speak of."""
+    for name, x in operands.items():
+        if hasattr(x, "dtype"):
+            meet(x.dtype)
+            if x.dtype.kind not in "biufc" and not is_bfloat16(x.dtype):
+                raise wrong_dtype(op, name, x.dtype)
+    shaped = {
+        name: np.broadcast_to(np.zeros((), x.dtype), x.shape) if hasattr(x, "dtype") else x
+        for name, x in operands.items()
+    }
+    explanation = explain_failure(op, gufunc, shaped, {}, {})
+    if explanation is not None:
+        raise explanation
+    return shaped
 
 
 def _by_handler(

@@ -1,9 +1,11 @@
 """How libraries that record calls differentiate them: by rules, which `_gradients` enters here, and which
-know nothing of operands that were broadcast."""
+know nothing of operands that were broadcast. Gradients of complex numbers are conjugates of derivatives in
+rules, as they are in PyTorch."""
 
 from collections.abc import Callable
 from typing import Any
 
+from .._composition import conjugate
 from .._shapes import absent_dimensions, core_dimensions, is_complex, with_dimensions, without_dimensions
 
 Arrays = tuple[Any, ...]
@@ -11,7 +13,6 @@ Arrays = tuple[Any, ...]
 #   -> gradients of the first operands
 Rule = Callable[[Any, Arrays, Arrays, Arrays], Arrays]
 RULES: dict[str, Rule] = {}  # by the gufunc's name
-HOLOMORPHIC: set[str] = set()  # gufuncs whose rules hold for complex numbers, with no conjugates
 
 
 def gradients(
@@ -20,10 +21,10 @@ def gradients(
     """The gradient of each operand, in its shape and dtype; None: of one that the results do not depend on.
 
     operands, results: of the call. grads: of a function of the results with respect to each of them.
-    conjugated: whether gradients are the conjugates of derivatives, as PyTorch's are; JAX's are not.
+    conjugated: whether gradients are the conjugates of derivatives; JAX's are not.
     """
-    if conjugated:
-        grads = tuple(_conjugate(xp, g) for g in grads)
+    if not conjugated:
+        grads = tuple(conjugate(xp, g) for g in grads)
     inputs, outputs = core_dimensions(gufunc)
     absent = absent_dimensions(operands, inputs)
     operands = tuple(with_dimensions(x, dims, absent) for x, dims in zip(operands, inputs, strict=True))
@@ -41,23 +42,14 @@ def gradients(
             gradient = without_dimensions(_summed(xp, gradient, x.shape), inputs[i], absent)
             if is_complex(gradient) and not is_complex(x):
                 gradient = xp.real(gradient)
-            elif conjugated:
-                gradient = _conjugate(xp, gradient)
+            elif not conjugated:
+                gradient = conjugate(xp, gradient)
             answers[i] = xp.astype(gradient, x.dtype) if gradient.dtype != x.dtype else gradient
     return answers
 
 
 def has_rule(gufunc: Any) -> bool:
     return gufunc.__name__ in RULES
-
-
-def takes_complex(gufunc: Any) -> bool:
-    """Whether its rule holds for complex numbers."""
-    return gufunc.__name__ in HOLOMORPHIC
-
-
-def _conjugate(xp: Any, x: Any) -> Any:
-    return xp.conj(x) if x is not None and is_complex(x) else x
 
 
 def _summed(xp: Any, gradient: Any, shape: tuple[int, ...]) -> Any:

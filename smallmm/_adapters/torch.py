@@ -12,7 +12,7 @@ from .._composition import Composition
 from .._shapes import is_bfloat16
 from .base import Call, type_name
 from .dlpack import DLPack, StandardDevice, namespace_of_all
-from .recording import has_rule, takes_complex
+from .recording import has_rule
 
 
 class Torch(DLPack):
@@ -28,9 +28,6 @@ class Torch(DLPack):
             if is_followed(x):
                 return True
         return _wants_gradient(operands) and (isinstance(gufunc, Composition) or has_rule(gufunc))
-
-    def records_complex(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
-        return takes_complex(gufunc) and not any(map(_operators().is_followed, operands.values()))
 
     def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
         operators = _operators()

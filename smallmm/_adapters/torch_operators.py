@@ -22,6 +22,7 @@ from .._shapes import (
     NUMBERS,
     absent_dimensions,
     core_dimensions,
+    is_complex,
     meet,
     output_dtypes,
     with_dimensions,
@@ -82,7 +83,7 @@ def followed(call: Call, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
 
 def composed(gufunc: Any, namespace: Any, op: str, operands: dict[str, Any]) -> Arrays:
     """The results of a composition by operations that PyTorch records, in the dtypes that NumPy's have."""
-    if any(map(is_followed, operands.values())):
+    if any(is_followed(x) or is_complex(x) for x in operands.values()):
         _refuse_what_does_not_fit(op, gufunc, operands)
     dtypes = _output_dtypes(gufunc, tuple(operands.values()))
     number = getattr(torch, working_dtype(gufunc, operands).name)

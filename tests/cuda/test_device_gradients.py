@@ -24,6 +24,25 @@ def test_gradcheck(torch_cuda, name):
     assert torch.autograd.gradgradcheck(functions[name], on_device)
 
 
+@pytest.mark.parametrize("name", ["solve", "cholesky", "slogdet", "qr", "eigvalsh", "svdvals", "lstsq"])
+def test_gradcheck_of_complex_numbers(torch_cuda, name):
+    torch = torch_cuda
+    generator = torch.Generator().manual_seed(0)
+    functions = {
+        "solve": smallmm.solve,
+        "cholesky": lambda a, b: smallmm.cholesky(a @ a.mH + torch.eye(4, device=a.device)),
+        "slogdet": lambda a, b: tuple(smallmm.slogdet(a)),
+        "qr": lambda a, b: smallmm.qr(a),
+        "eigvalsh": lambda a, b: smallmm.eigvalsh(a + a.mH),
+        "svdvals": lambda a, b: smallmm.svdvals(a),
+        "lstsq": lambda a, b: smallmm.lstsq(a, b).x,
+    }
+    x = [torch.randn(s, dtype=torch.complex128, generator=generator) for s in ((3, 4, 4), (4, 2))]
+    on_device = [y.cuda().requires_grad_() for y in x]
+    assert torch.autograd.gradcheck(functions[name], on_device)
+    assert torch.autograd.gradgradcheck(functions[name], on_device, fast_mode=True)
+
+
 @pytest.mark.parametrize("name", ["solve", "inv", "matmul"])
 def test_bits_of_the_cpu(torch_cuda, name):
     torch = torch_cuda

@@ -472,11 +472,13 @@ def test_jax(jax, rng):
     np.testing.assert_array_equal(np.asarray(smallmm.solve(x, y)), smallmm.solve(a, b))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
 @pytest.mark.parametrize("name", ["inv", "solve", "qr", "eigh", "lstsq", "matmul", "slogdet", "lu_factor"])
-def test_compiled_by_jax(jax, rng, name):
+def test_compiled_by_jax(jax, rng, name, dtype):
     function = getattr(smallmm, name)
     count = 2 if name in ("solve", "lstsq", "matmul") else 1
-    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((50, 6, 6), (50, 6, 2))[:count]]
+    numbers = [rng.standard_normal((*s, 2)) @ [1, 1j] for s in ((50, 6, 6), (50, 6, 2))[:count]]
+    arrays = [(x if dtype == np.complex64 else x.real).astype(dtype) for x in numbers]
     expected = jax.tree.leaves(function(*arrays))
     for transform in (jax.jit, jax.vmap, lambda f: jax.jit(jax.vmap(f))):
         found = jax.tree.leaves(transform(lambda *x: tuple(jax.tree.leaves(function(*x))))(*arrays))
