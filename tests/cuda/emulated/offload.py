@@ -144,16 +144,7 @@ def results():
         found = raised(cuda.offload, smallmm.solve, *arguments)
         assert (type(found), str(found)) == (type(expected), str(expected)), (found, expected)
 
-    # fused functions and compositions of calls
-    @smallmm.fuse("(n,n),(n,k)")
-    def chain(a, b):
-        x = smallmm.solve(a, b)
-        return a.mT @ x, np.exp(-x)
-
-    chain(a, b)  # the program that it keeps is not the one that runs
-    check(chain, a, b)
-    expected, found = raised(chain, bad, b), raised(cuda.offload, chain, bad, b, block=700)
-    assert str(found) == str(expected), (found, expected)
+    fused_functions(a, b, bad)
     check(lambda a, b: smallmm.matmul(smallmm.inv(a), b), a, b)
 
     # what no device takes: an error, or the CPU
@@ -172,6 +163,79 @@ def results():
     assert smallmm.explain("matmul", a, a).kernel.startswith("smm_")
 
     arrays_on_device(a)
+
+
+@smallmm.fuse("(n,n),(n,k)")
+def chain(a, b):
+    x = smallmm.solve(a, b)
+    return a.mT @ x, np.exp(-x), x > 0
+
+
+@smallmm.fuse("(n,n)")
+def spectrum(a):
+    return np.exp(-smallmm.eigvalsh(a))
+
+
+def fused_functions(a, b, bad):
+    """One kernel computes a block; where there is none, the steps are calls."""
+    chain(a, b)  # the program that it keeps is not the one that runs
+    check(chain, a, b)
+    check(chain.ex, bad, b)
+    expected, found = raised(chain, bad, b), raised(cuda.offload, chain, bad, b, block=700)
+    assert str(found) == str(expected), (found, expected)
+    same(found.info, expected.info)
+    same(found.result, expected.result)
+    triad = smallmm.fuse(lambda a, b, c: a + b * c)
+    check(triad, a, 0.5, a[:, :1])
+    check(triad, a.astype("f4"), np.float32(3), a[0].astype("f4"))
+    check(triad, np.arange(5), 1, a[0, 0, 0])
+    check(chain, a[::-2].mT, np.pad(b, ((0, 0), (0, 1), (0, 2)))[::2, :3, :2])
+    check(chain, a[:20].reshape(4, 5, 3, 3).swapaxes(0, 1), b[0])
+    check(chain, a[:4, None], b[:5])
+    check(chain, a[0], b[1])
+    check(chain, np.broadcast_to(a[0], a.shape), a.mT)
+    check(chain, a[:0], b[:0])
+    check(triad, *np.empty((3, 0)))
+    check(smallmm.kalman_step, a[..., 0], a @ a.mT, b[..., 0, :], np.eye(3), b[0].T, np.eye(3), np.eye(2))
+    check(smallmm.ridge, a, b, 0.5)
+    check(smallmm.mahalanobis, a[..., 0], np.zeros(3), a @ a.mT)
+    check(spectrum, a @ a.mT)
+    for make in (np.empty, cuda.empty_pinned):
+        out = make(a.shape)
+        assert cuda.offload(triad, pinned(a), a, 2.0, out=out, block=700) is out
+        same(out, triad(a, a, 2.0))
+    out = a.copy()
+    cuda.offload(triad, out, out, out, out=out, block=700)
+    same(out, triad(a, a, a))
+    with cuda.offloading():  # those of a device stay there
+        same(cuda.to_host(chain(cuda.to_device(a), cuda.to_device(b))[0]), chain(a, b)[0])
+    assert "makes no call" in str(raised(cuda.offload, triad, 1.0, 2.0, 3.0))
+    error = raised(cuda.offload, chain, a.reshape(23, *([1] * 30), 3, 3), b[0])
+    assert "no device takes solve: there are 31 batch dimensions" in str(error), error
+
+    # once up, once down; and not so where the steps are calls
+    plan = smallmm.explain(cuda.offload, chain, a, b, block=700)
+    up, down = a.nbytes + b.nbytes, 2 * b.nbytes + b.size + 4 * len(a)
+    assert (plan.calls, plan.why, plan.bytes_up, plan.bytes_down) == (1, "", up, down), plan
+    assert "one kernel runs all steps" in str(plan)
+    with cuda.offloading(block=700):
+        assert smallmm.explain(chain, a, b)[:10] == plan[:10]
+    plan = smallmm.explain(cuda.offload, spectrum, a)
+    assert (plan.calls, plan.why) == (1, "no kernel of a program has eigvalsh"), plan
+    assert "its steps are 1 calls, one after the other: no kernel" in str(plan)
+    copies = copied(chain, a, b)
+    assert copies == 2 + 3 + 1, copies  # operands, results and info of the one block
+
+
+def copied(function, *arrays):
+    """Copies between host and device of one block."""
+    copy, count = _core.cuda_copy, []
+    _core.cuda_copy = lambda *what: count.append(what) or copy(*what)
+    try:
+        cuda.offload(function, *arrays, block=1 << 20)
+    finally:
+        _core.cuda_copy = copy
+    return len(count)
 
 
 def arrays_on_device(a):
@@ -235,12 +299,14 @@ def failures():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((9, 3, 3)), rng.standard_normal((3, 1))
     expected = smallmm.solve(a, b)
+    fused = smallmm.fuse(smallmm.solve, "(n,n),(n,k)")
     locked, out = pinned(a), cuda.empty_pinned(expected.shape)
     cases = (
         lambda: cuda.offload(smallmm.solve, a, b, block=400, streams=2),
         lambda: cuda.offload(smallmm.solve, locked, b, block=400, streams=2, out=out),
         lambda: cuda.to_host(smallmm.solve(cuda.to_device(a), cuda.to_device(b)[None])),
         lambda: smallmm.solve(cuda.pin(np.array(a)), b),
+        lambda: cuda.offload(fused, a, b, block=400, streams=2),
     )
     for case in cases:
         same(case(), expected)  # and keeps its kernels
