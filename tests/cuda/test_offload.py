@@ -12,6 +12,7 @@ from smallmm import _core, cuda
     [
         ("results", {}),
         ("failures", {}),
+        *(("devices", {"EMULATED_DEVICES": count}) for count in (1, 2, 3)),
         ("memory", {"EMULATED_DEVICES": 2, "EMULATED_MEMORY": 20_000}),
     ],
 )

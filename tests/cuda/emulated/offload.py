@@ -1,6 +1,7 @@
-"""Host arrays through the emulated GPU: `offload.py results`, `failures` or `memory`. Results are those of
-the plain calls to the bit, errors too; nothing is left when a call of the driver fails."""
+"""Host arrays through the emulated GPU: `offload.py results`, `failures`, `devices` or `memory`. Results are
+those of the plain calls to the bit, errors too; nothing is left when a call of the driver fails."""
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -9,7 +10,7 @@ import threading
 import numpy as np
 
 import smallmm
-from smallmm import _core, cuda
+from smallmm import _core, _offload, cuda
 
 GPU = ctypes.CDLL(os.environ["EMULATED_LIBRARY"])
 
@@ -330,6 +331,64 @@ def failures():
         print(calls, "calls")
 
 
+@contextlib.contextmanager
+def every_lane_begins(count):
+    """Before any of so many has its first block computed, all of them have one."""
+    begin, barrier, begun = _offload._Lane.begin, threading.Barrier(count), set()
+
+    def wait(lane, *what):
+        if id(lane) not in begun:
+            begun.add(id(lane))
+            barrier.wait()
+        begin(lane, *what)
+
+    _offload._Lane.begin = wait
+    yield
+    _offload._Lane.begin = begin
+
+
+def devices():
+    """All devices share the blocks, of fused functions too. One that fails ends the call with its error."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((101, 3, 3)) + 3 * np.eye(3)
+    b = rng.standard_normal((3, 2))
+    bad = a.copy()
+    bad[[60, 97]] = 0
+    count = int(os.environ["EMULATED_DEVICES"])
+    orders = ["all", [*range(count)][::-1], count - 1]
+    copy, used = _core.cuda_copy, set()
+    _core.cuda_copy = lambda device, *what: used.add(device) or copy(device, *what)
+    for function in (smallmm.solve, chain):
+        expected = function(a, b)
+        for device in orders:
+            for block in (None, 700):
+                used.clear()
+                same(cuda.offload(function, a, b, device=device, block=block, streams=2), expected)
+                several = block is not None and device != count - 1
+                assert used == (set(range(count)) if several else used & {0, count - 1}), (used, device)
+        with cuda.offloading(device="all", block=700):
+            same(function(a, b), expected)
+        error = raised(cuda.offload, function, bad, b, device="all", block=700)
+        same(error.info, raised(function, bad, b).info)
+        before = left()
+        for broken in range(count):
+            os.environ["EMULATED_BROKEN"] = str(broken)
+            with every_lane_begins(count):
+                error = raised(cuda.offload, function, a, b, device="all", block=700, streams=1)
+            assert "cuLaunchKernel" in str(error), error
+            error = None
+            assert left() == before
+            assert threading.active_count() == 1
+            others = [x for x in range(count) if x != broken]
+            if others:
+                same(cuda.offload(function, a, b, device=others, block=700), expected)
+            del os.environ["EMULATED_BROKEN"]
+            same(cuda.offload(function, a, b, device="all", block=700), expected)
+            assert left() == before
+    _core.cuda_copy = copy
+    assert f"no CUDA device {count}" in str(raised(cuda.offload, chain, a, b, device=[0, count]))
+
+
 def memory():
     """Two devices of little memory: arrays that are larger; blocks are halved until they fit."""
     a = np.random.default_rng(0).standard_normal((600, 3, 3))
@@ -339,6 +398,8 @@ def memory():
         same(cuda.offload(smallmm.inv, a, device=devices), expected)
     with cuda.offloading(device="all", block=2000):
         same(smallmm.inv(a), expected)
+    triad = smallmm.fuse(lambda a, b, c: a + b * c)
+    same(cuda.offload(triad, a, 2.0, a, device="all"), triad(a, 2.0, a))
     wide = np.zeros((64, 64))
     assert type(raised(cuda.offload, smallmm.matmul, wide[None], wide)) is MemoryError
     assert left() == 0
@@ -347,4 +408,4 @@ def memory():
 if __name__ == "__main__":
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
     _core.cuda_configure(os.environ["EMULATED_LIBRARY"].encode(), b"")
-    {"results": results, "failures": failures, "memory": memory}[sys.argv[1]]()
+    {"results": results, "failures": failures, "devices": devices, "memory": memory}[sys.argv[1]]()
