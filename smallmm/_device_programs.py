@@ -3,6 +3,7 @@ that lie so, and its launch; `_program_texts` writes the kernels."""
 
 import struct
 from math import prod
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -29,14 +30,29 @@ class DeviceProgram:
     def run(self, names: list[str], operands: list[Any], batch: tuple[int, ...]) -> list[Any]:
         """The outputs: new arrays of the operands' library, in the order of its current stream. Operands are
         arrays of a device, and numbers as arrays of NumPy without dimensions. `NotFused`: no kernel can."""
-        arrays, numbers, launches = self._sorted(names, operands)
+        arrays, _, _ = self._sorted(names, operands)
         _, library = _same_device(self.name, arrays)
         outputs = [
             library.empty((*batch, *shape), np.dtype(dtype)) for _, dtype, shape, _ in self.described.outputs
         ]
-        labels = (*(f"{self.name}: {name}" for name in arrays), *[f"{self.name}: an output"] * len(outputs))
-        _core.device_program(launches, library.stream(), labels, numbers, *arrays.values(), *outputs)
+        self.launch(names, operands, outputs, library.stream())
         return [library.finished(x) for x in outputs]
+
+    def launch(self, names: list[str], operands: list[Any], outputs: list[Any], stream: int) -> None:
+        """The kernel, on a stream, from such operands to outputs in row-major order."""
+        arrays, numbers, launches = self._sorted(names, operands)
+        labels = (*(f"{self.name}: {name}" for name in arrays), *[f"{self.name}: an output"] * len(outputs))
+        _core.device_program(launches, stream, labels, numbers, *arrays.values(), *outputs)
+
+    def check(self, operands: list[np.ndarray]) -> None:
+        """`NotFused` if there is no kernel for such arrays, which are on the host. No device is used."""
+        layouts = tuple(
+            Layout("number") if x.ndim == 0 else
+            Layout("flat", (), True) if x.ndim > len(shape) else
+            Layout("one", tuple(step // x.itemsize for step in dense_strides(shape, x.dtype)))
+            for x, (_, _, shape, _) in zip(operands, self.described.inputs, strict=True)
+        )  # fmt: skip
+        kernel_of(self.described, layouts, 1)
 
     def explain(self, names: list[str], operands: list[Any]) -> dict[str, Any]:
         """The kernel that `run` would launch, and what the program does with a matrix. `NotFused`: there is
@@ -84,16 +100,18 @@ class _Launches:
         self.kernels: dict[Any, Kernel] = {}
         self._known: dict[Any, tuple[Any, int, bytes]] = {}
         self._loaded: dict[tuple[int, str], Any] = {}
+        self._lock = Lock()  # blocks of arrays of the host come from several threads
 
     def __call__(self, device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
         """What `_core.device_program` asks: the loaded kernel, blocks, and arguments but for addresses."""
         key = device, layouts
-        if key not in self._known:
-            if len(self._known) >= _MOST_LAYOUTS:
-                self._known.clear()
-                self.kernels.clear()
-            self._known[key] = self._found(device, layouts)
-        return self._known[key]
+        with self._lock:
+            if key not in self._known:
+                if len(self._known) >= _MOST_LAYOUTS:
+                    self._known.clear()
+                    self.kernels.clear()
+                self._known[key] = self._found(device, layouts)
+            return self._known[key]
 
     def _found(self, device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
         described = self.program.described

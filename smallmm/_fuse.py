@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from ._record import BOOL, FLOATS, Record
 from ._shapes import broadcast_shapes
 from ._symbols import Symbol, record_of
 from ._unfused import run_unfused
+
+if TYPE_CHECKING:
+    from ._offload import Settings
 
 _TOO_LARGE = "a matrix is larger than the kernels take"
 _NO_KERNEL = "a step has no kernel"
@@ -160,7 +163,7 @@ class Fused:
     def explain(self, *arrays: Any, out: Any = None, **options: Any) -> Any:
         """How a call with these arrays would run: steps, tile, temporaries, traffic. Nothing is computed, and
         `out` does not matter. A `FusedExplanation`; where calls are offloaded, an `OffloadExplanation`."""
-        if (settings := current()) is not None:
+        if (settings := current()) is not None and not any(map(on_device, arrays)):
             return settings.explain(self, arrays, out, options)
         operands = self._operands(arrays)
         plan = self._plan(operands, options)
@@ -357,14 +360,12 @@ class Fused:
 
     def _program_for(self, plan: _Plan, operands: list[Any]) -> tuple[Any, str]:
         """The program, or None and why there is none."""
-        if current() is not None:
-            return None, "the calls of its steps are offloaded"
         for name, x in zip(self._names, operands, strict=True):
             if wants_gradient(x):
                 return None, f"a derivative with respect to {name} is wanted"
             if library_of(x).is_traced(x):
                 return None, f"{name} is traced by its library"
-        if any(map(on_device, operands)):
+        if current() is not None or any(map(on_device, operands)):
             return plan.on_device(), plan.why_not_on_device
         layouts = tuple(core_strides(x, len(dims)) for x, dims in zip(operands, self._inputs, strict=True))
         program = plan.program(layouts) if all(isinstance(x, np.ndarray) for x in operands) else plan
@@ -378,11 +379,14 @@ class Fused:
         batch = self._batch(operands)
         plan = self._plan(operands, options)
         outs = self._outs(plan, out)
-        program, _ = self._program_for(plan, operands)
+        program, why_not = self._program_for(plan, operands)
+        settings = current()
         foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
         if program is None:
+            if settings is not None:
+                settings.why = why_not
             results, info = self._step_by_step(plan, operands, batch)
-        elif isinstance(program, DeviceProgram):
+        elif any(map(on_device, operands)):
             results, info = self._by_one_kernel(plan, program, operands, batch)
         else:
             if foreign is not None:
@@ -390,7 +394,10 @@ class Fused:
                     self._converted(name, as_numpy(self._name, name, x))
                     for name, x in zip(self._names, operands, strict=True)
                 ]
-            results, info = self._fused(plan, operands, outs, batch, options)
+            if settings is not None:
+                results, info = self._offloaded(plan, program, operands, outs, batch, settings)
+            else:
+                results, info = self._fused(plan, operands, outs, batch, options)
             if foreign is not None:
                 results = [as_library(x, foreign) for x in results]
         for i, target in enumerate(outs or ()):
@@ -460,6 +467,25 @@ class Fused:
             results = program.run(self._names, operands, batch)
         except NotFused as why:
             plan.why_not_on_device = str(why)
+            return self._step_by_step(plan, operands, batch)
+        return results, results.pop() if plan.columns else None
+
+    def _offloaded(
+        self,
+        plan: _Plan,
+        program: DeviceProgram,
+        operands: list[np.ndarray],
+        outs: Any,
+        batch: tuple[int, ...],
+        settings: "Settings",
+    ) -> tuple[list[Any], Any]:
+        targets = self._targets(plan, operands, outs, batch)
+        try:
+            results = settings.program(program, self._names, operands, batch, targets)
+        except NotFused as why:
+            plan.why_not_on_device = settings.why = str(why)
+            results = NotImplemented
+        if results is NotImplemented:
             return self._step_by_step(plan, operands, batch)
         return results, results.pop() if plan.columns else None
 

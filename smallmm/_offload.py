@@ -3,8 +3,8 @@ come down.
 
 Each stream has a thread of Python and a `_Lane`: memory on the device for one block, and page-locked slots
 for what lies in ordinary memory. While one lane waits, the others copy, so that all directions are busy.
-What runs here is the gufunc that a function has chosen: functions check its results, infos among them, as
-those of the CPU."""
+What runs here is the gufunc that a function has chosen, or the program of a fused function: functions check
+the results, infos among them, as those of the CPU."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from . import _core, cuda
 from ._adapters import on_device, type_name
 from ._adapters.base import overrides_ufuncs
 from ._catalog import FUNCTIONS
+from ._device_programs import DeviceProgram
 from ._errors import LinAlgError, explain_failure, explain_pivots, shown
 from ._explain import Explanation, FusedExplanation, explain
 from ._offloading import offloaded
@@ -57,6 +58,7 @@ class Settings:
         self.strict = strict  # calls that no device takes are errors
         self.plans: list[Plan] | None = None
         self.calls = 0
+        self.why = ""  # a fused function did not run as one kernel
 
     def call(
         self, op: str, gufunc: Any, operands: dict[str, Any], targets: dict[str, Any], kwargs: dict[str, Any]
@@ -76,15 +78,47 @@ class Settings:
             return NotImplemented
         self.calls += 1
         if self.plans is not None:
-            self.plans.append(call.plan(self))
-            results = [np.zeros(x.shape, x.dtype) for x in call.wholes]  # of which no page is touched
+            results = self._planned(call)
             return results[0] if len(results) == 1 else tuple(results)
         if "pivots" in operands:
             wrong = explain_pivots(op, gufunc, operands["pivots"])
             if wrong is not None:
                 raise wrong
         call.run(self)
-        return call.answer()
+        results = call.answer()
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def program(
+        self,
+        program: DeviceProgram,
+        names: list[str],
+        operands: list[np.ndarray],
+        batch: tuple[int, ...],
+        targets: tuple[np.ndarray, ...],
+    ) -> Any:
+        """The outputs of a fused function, a list, of which one kernel computes each block of matrices;
+        NotImplemented if its steps must run one after the other. `NotFused`: there is no kernel."""
+        work = _Program(program, names, operands, batch, targets)
+        if work.is_empty():
+            self.calls += 1
+            return NotImplemented
+        if why := work.why_not():
+            self.why = why
+            return NotImplemented
+        if self.plans is not None:
+            program.check(operands)
+            results = self._planned(work)
+        else:
+            work.run(self)
+            results = work.answer()
+        self.calls += 1
+        return results
+
+    def _planned(self, work: _Work) -> list[np.ndarray]:
+        """Results of which no page is touched."""
+        assert self.plans is not None
+        self.plans.append(work.plan(self))
+        return [np.zeros(x.shape, x.dtype) for x in work.wholes]
 
     def explain(
         self, function: Any, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]
@@ -94,7 +128,7 @@ class Settings:
 
 
 class Plan(NamedTuple):
-    """How a gufunc's call is divided."""
+    """How a gufunc's call, or a program, is divided."""
 
     matrices: int  # of a block
     blocks: int
@@ -162,8 +196,9 @@ def offload(
     -----
     Results have the bits of the plain call. Arrays of `empty_pinned` or `pin` move without the CPU; others
     are copied by smallmm's threads to page-locked memory, which is kept for later calls until `empty_cache`.
-    Operands without batch dimensions are moved once, and so are two views of one memory. A function that
-    makes several calls moves the results between them. ``explain(offload, function, *arrays)`` says what
+    Operands without batch dimensions are moved once, and so are two views of one memory. Of a fused function
+    one kernel computes all steps of a block, where it has them all. Any other function that makes several
+    calls moves the results between them. ``explain(offload, function, *arrays)`` says what
     would be moved, and whether it pays.
     """
     name = _name_of("offload", function)
@@ -308,75 +343,20 @@ def _why_not(
     return None if takes else f"it has no kernels for {number}"
 
 
-class _Call:
-    """A gufunc's call on arrays of NumPy that fit each other."""
+class _Work:
+    """What goes through devices: arrays of NumPy that fit each other, and what computes a block of them."""
 
-    def __init__(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], targets: dict[str, Any]) -> None:
-        self.gufunc = gufunc
-        self.labels = tuple(f"{op}: {name}" for name in (*operands, *["a result"] * gufunc.nout))
-        arrays = {name: np.asarray(x) for name, x in operands.items()}
-        inputs, outputs = core_dimensions(gufunc)
-        absent = absent_dimensions(arrays.values(), inputs)  # which are of length 1 on the device
-        self.sizes = {**dict.fromkeys(absent, 1), **core_sizes(gufunc, arrays)}
-        self.computed = number = number_dtype(gufunc, operands)
-        narrow = narrow_dtype(gufunc, operands)
-        own = [narrow or dtype for dtype in computed_dtypes(gufunc, operands, {})]
-        moved = computed_dtypes(gufunc, operands, {})
-        full = [with_dimensions(x, dims, absent) for x, dims in zip(arrays.values(), inputs, strict=True)]
-        cores = [len(dims) for dims in inputs]
-        stacks = [x.shape[: x.ndim - core] for x, core in zip(full, cores, strict=True)]
-        given = list(targets.values())[: gufunc.nout]
-        out_shapes = [
-            tuple(self.sizes[dim.rstrip("?")] for dim in dims if dim not in absent) for dims in outputs
-        ]
-        stacks += [
-            x.shape[: x.ndim - len(shape)]
-            for x, shape in zip(given, out_shapes, strict=False)
-            if x is not None
-        ]
-        self.batch = broadcast_shapes(*stacks)
-        dims = len(self.batch)
-        self.inputs: list[Any] = [  # _Operand, or a number
-            float(x) if core == 0 and x.ndim == 0 else
-            _Operand(x, core, dims, np.dtype(np.int32) if name == "pivots" else number)
-            for name, x, core in zip(arrays, full, cores, strict=True)
-        ]  # fmt: skip
-        self.given = [x for x, _ in zip_longest(given, range(gufunc.nout))]
-        beta = operands.get("beta", 0) if gufunc.__name__ == "gemm" else 0
-        self.updates = bool(np.any(np.asarray(beta) != 0)) and self.given[0] is not None
-        self.wholes = [
-            self._whole(out, self.batch + shape, dtype, list(arrays.values()))
-            for out, shape, dtype in zip(self.given, out_shapes, own, strict=True)
-        ]
-        self.outputs = [
-            _Operand(with_dimensions(x, names, absent), len(names), dims, dtype)
-            for x, names, dtype in zip(self.wholes, outputs, moved, strict=True)
-        ]
+    operation = ""  # of which the rates are known
+    batch: tuple[int, ...]
+    inputs: list[Any]  # _Operand, or a number
+    outputs: list[_Operand]
+    given: list[Any]  # the caller's arrays for results, or None
+    wholes: list[np.ndarray]  # the memory of results
+    updates = False  # the first result is added to what was there
 
-    def _whole(
-        self, out: Any, shape: tuple[int, ...], dtype: np.dtype, arrays: list[np.ndarray]
-    ) -> np.ndarray:
-        """The memory of a result: the caller's, unless it overlaps an operand."""
-        if out is None:
-            return np.empty(shape, dtype)
-        if not any(np.may_share_memory(out, x) for x in arrays):
-            return np.asarray(out)
-        return np.array(out) if self.updates else np.empty(shape, out.dtype)
-
-    def why_not(self) -> str | None:
-        sizes = self.sizes
-        m, k, n = (sizes.get(dim, 1) for dim in "mkn")
-        operation = _core.gufunc_rows[self.gufunc.__name__][0]
-        if operation != "MATMUL":
-            m = sizes.get("m", n)
-        if len(self.batch) > _core.limits["cuda_dimensions"] - 2:
-            return f"there are {len(self.batch)} batch dimensions"
-        if is_rectangular(self.gufunc) or not cuda.has_kernel_for(operation, self.computed, m, max(k, 1), n):
-            return f"it has no kernels for {', '.join(f'{dim} = {size}' for dim, size in sizes.items())}"
-        return None
-
-    def is_empty(self) -> bool:
-        return 0 in self.batch or 0 in self.sizes.values()
+    def launch(self, stream: int, arrays: list[Any], results: list[DeviceArray]) -> None:
+        """One block, on the device that these are on."""
+        raise NotImplementedError
 
     # --- dividing
 
@@ -428,7 +408,7 @@ class _Call:
             sum(x.array.size * x.dtype.itemsize for x in ups),
             sum(x.array.size * x.dtype.itemsize for x in self.outputs),
             sum(x.array.nbytes for x in (*ups, *self.outputs) if not x.moves_itself(x.array)),
-            _core.gufunc_rows[self.gufunc.__name__][0],
+            self.operation,
         )
 
     # --- running
@@ -448,13 +428,131 @@ class _Call:
                     raise
                 most = max(1, most // 2)
 
-    def answer(self) -> Any:
+    def answer(self) -> list[Any]:
         results = []
         for out, whole in zip(self.given, self.wholes, strict=True):
             if out is not None and whole is not out:
                 np.copyto(out, whole, casting="same_kind")
             results.append(whole[()] if out is None else out)
-        return results[0] if len(results) == 1 else tuple(results)
+        return results
+
+
+class _Call(_Work):
+    """A gufunc's call on arrays of NumPy that fit each other."""
+
+    def __init__(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], targets: dict[str, Any]) -> None:
+        self.gufunc = gufunc
+        self.operation = _core.gufunc_rows[gufunc.__name__][0]
+        self.labels = tuple(f"{op}: {name}" for name in (*operands, *["a result"] * gufunc.nout))
+        arrays = {name: np.asarray(x) for name, x in operands.items()}
+        inputs, outputs = core_dimensions(gufunc)
+        absent = absent_dimensions(arrays.values(), inputs)  # which are of length 1 on the device
+        self.sizes = {**dict.fromkeys(absent, 1), **core_sizes(gufunc, arrays)}
+        self.computed = number = number_dtype(gufunc, operands)
+        narrow = narrow_dtype(gufunc, operands)
+        own = [narrow or dtype for dtype in computed_dtypes(gufunc, operands, {})]
+        moved = computed_dtypes(gufunc, operands, {})
+        full = [with_dimensions(x, dims, absent) for x, dims in zip(arrays.values(), inputs, strict=True)]
+        cores = [len(dims) for dims in inputs]
+        stacks = [x.shape[: x.ndim - core] for x, core in zip(full, cores, strict=True)]
+        given = list(targets.values())[: gufunc.nout]
+        out_shapes = [
+            tuple(self.sizes[dim.rstrip("?")] for dim in dims if dim not in absent) for dims in outputs
+        ]
+        stacks += [
+            x.shape[: x.ndim - len(shape)]
+            for x, shape in zip(given, out_shapes, strict=False)
+            if x is not None
+        ]
+        self.batch = broadcast_shapes(*stacks)
+        dims = len(self.batch)
+        self.inputs = [
+            float(x) if core == 0 and x.ndim == 0 else
+            _Operand(x, core, dims, np.dtype(np.int32) if name == "pivots" else number)
+            for name, x, core in zip(arrays, full, cores, strict=True)
+        ]  # fmt: skip
+        self.given = [x for x, _ in zip_longest(given, range(gufunc.nout))]
+        beta = operands.get("beta", 0) if gufunc.__name__ == "gemm" else 0
+        self.updates = bool(np.any(np.asarray(beta) != 0)) and self.given[0] is not None
+        self.wholes = [
+            self._whole(out, self.batch + shape, dtype, list(arrays.values()))
+            for out, shape, dtype in zip(self.given, out_shapes, own, strict=True)
+        ]
+        self.outputs = [
+            _Operand(with_dimensions(x, names, absent), len(names), dims, dtype)
+            for x, names, dtype in zip(self.wholes, outputs, moved, strict=True)
+        ]
+
+    def _whole(
+        self, out: Any, shape: tuple[int, ...], dtype: np.dtype, arrays: list[np.ndarray]
+    ) -> np.ndarray:
+        """The memory of a result: the caller's, unless it overlaps an operand."""
+        if out is None:
+            return np.empty(shape, dtype)
+        if not any(np.may_share_memory(out, x) for x in arrays):
+            return np.asarray(out)
+        return np.array(out) if self.updates else np.empty(shape, out.dtype)
+
+    def why_not(self) -> str | None:
+        sizes = self.sizes
+        m, k, n = (sizes.get(dim, 1) for dim in "mkn")
+        if self.operation != "MATMUL":
+            m = sizes.get("m", n)
+        if len(self.batch) > _core.limits["cuda_dimensions"] - 2:
+            return f"there are {len(self.batch)} batch dimensions"
+        if is_rectangular(self.gufunc) or not cuda.has_kernel_for(
+            self.operation, self.computed, m, max(k, 1), n
+        ):
+            return f"it has no kernels for {', '.join(f'{dim} = {size}' for dim, size in sizes.items())}"
+        return None
+
+    def is_empty(self) -> bool:
+        return 0 in self.batch or 0 in self.sizes.values()
+
+    def launch(self, stream: int, arrays: list[Any], results: list[DeviceArray]) -> None:
+        _core.device_run(self.gufunc, stream, *arrays, *results, labels=self.labels)
+
+
+class _Program(_Work):
+    """A fused function's program on arrays of NumPy."""
+
+    def __init__(
+        self,
+        program: DeviceProgram,
+        names: list[str],
+        operands: list[np.ndarray],
+        batch: tuple[int, ...],
+        targets: tuple[np.ndarray, ...],
+    ) -> None:
+        self.program = program
+        self.names = names
+        self.batch = batch
+        dims = len(batch)
+        described = program.described
+        self.inputs = [
+            x if x.ndim == 0 else _Operand(x, len(shape), dims, x.dtype)
+            for x, (_, _, shape, _) in zip(operands, described.inputs, strict=True)
+        ]
+        self.given = list(targets) or [None] * len(described.outputs)
+        self.wholes = list(targets) or [
+            np.empty(batch + shape, dtype) for _, dtype, shape, _ in described.outputs
+        ]
+        self.outputs = [
+            _Operand(x, len(shape), dims, x.dtype)
+            for x, (_, _, shape, _) in zip(self.wholes, described.outputs, strict=True)
+        ]
+
+    def why_not(self) -> str:
+        most = max(x.array.ndim for x in (*self._arrays(), *self.outputs))
+        if most > _core.limits["cuda_dimensions"]:
+            return f"arrays have {most} dimensions"
+        return "" if self._arrays() else "all operands are numbers"
+
+    def is_empty(self) -> bool:
+        return any(x.size == 0 for x in self.wholes)
+
+    def launch(self, stream: int, arrays: list[Any], results: list[DeviceArray]) -> None:
+        self.program.launch(self.names, arrays, results, stream)
 
 
 def _memory_of(x: np.ndarray) -> tuple[Any, ...]:
@@ -467,7 +565,7 @@ def _memory_of(x: np.ndarray) -> tuple[Any, ...]:
 class _Stream:
     """One pass of a call's blocks."""
 
-    def __init__(self, call: _Call, settings: Settings, most: int) -> None:
+    def __init__(self, call: _Work, settings: Settings, most: int) -> None:
         self.call = call
         self.axis, _ = call._division(most)
         self.blocks = call._blocks(most)
@@ -559,7 +657,7 @@ class _Stream:
         arrays: list[Any] = []
         seen: dict[Any, DeviceArray] = {}
         for i, x in enumerate(call.inputs):
-            if isinstance(x, float):
+            if not isinstance(x, _Operand):
                 arrays.append(x)
             elif i not in ups:
                 arrays.append(self.shared[lane.device][i])
@@ -571,7 +669,7 @@ class _Stream:
             results.append(lane.room(x, view.shape, order))
             if call.updates:
                 lane.upload(x, view, results[-1])
-        _core.device_run(call.gufunc, lane.handle, *arrays, *results, labels=call.labels)
+        call.launch(lane.handle, arrays, results)
         for x, view, result in zip(call.outputs, downs, results, strict=True):
             lane.download(x, view, result)
         lane.end()
@@ -603,7 +701,7 @@ class _Lane:
         self.memory: Any = None
         self.slots: Any = None
 
-    def begin(self, call: _Call, ups: dict[int, np.ndarray], downs: list[np.ndarray]) -> None:
+    def begin(self, call: _Work, ups: dict[int, np.ndarray], downs: list[np.ndarray]) -> None:
         """Room for a block, whose arrays these are. MemoryError if there is not enough."""
         pairs = [(call.inputs[i], x) for i, x in ups.items()]
         pairs += zip(call.outputs, downs, strict=True)
@@ -733,6 +831,8 @@ class OffloadExplanation(NamedTuple):
     bytes_up: int
     bytes_down: int
     bytes_staged: int  # of both, what passes through page-locked memory first
+    calls: int  # each of which moves its operands and results; 1 where one kernel runs a fused function
+    why: str  # the steps of a fused function are calls of their own; empty: they are not
     seconds: float  # that the model expects of an H200
     seconds_host: float  # and of this machine's threads
     host: Explanation | FusedExplanation  # how the CPU would compute it
@@ -745,12 +845,15 @@ class OffloadExplanation(NamedTuple):
     def __str__(self) -> str:
         where = "all devices" if not self.devices else f"device {', '.join(map(str, self.devices))}"
         verdict = "it pays" if self.pays else "it does not pay"
+        fused = isinstance(self.host, FusedExplanation)
+        one_by_one = f"  its steps are {self.calls} calls, one after the other: {self.why}"
         return "\n".join(
             [
                 f"{self.op} on {where}: {self.blocks} block(s) of up to {self.matrices} matrices on "
                 f"{self.streams} stream(s)",
                 f"  {self.bytes_up:.4g} bytes up, {self.bytes_down:.4g} bytes down, {self.bytes_staged:.4g} "
                 "of them through page-locked memory",
+                *([one_by_one if self.why else "  one kernel runs all steps"] if fused else []),
                 f"  expected: {self.seconds:.2g} s; on the CPU {self.seconds_host:.2g} s: {verdict}",
             ]
         )
@@ -795,6 +898,8 @@ def explained(
         up,
         down,
         staged,
+        len(plans),
+        planned.why,
         seconds,
         on_host,
         host,

@@ -8,10 +8,12 @@ import numpy as np
 
 from . import _core
 from ._adapters import library_of, on_device, type_name
+from ._adapters.base import CUDA
 from ._errors import shown
 from ._options import integer
 from ._shapes import is_bfloat16
 
+CPU = (1, 0)  # DLPack's numbers of the host
 DEFAULT_STREAM = 1  # CU_STREAM_LEGACY, which waits for streams that others make
 _KINDS = "biufc"
 
@@ -20,12 +22,13 @@ class DeviceArray:
     """An array on a CUDA device, of which `to_device` makes one and `to_host` an array of NumPy again.
 
     Functions of smallmm take it, and return others. Indices without lists of numbers, `swapaxes` and `mT`
-    give views. PyTorch, CuPy and Numba read it by ``__cuda_array_interface__``. ``x[...] = a`` copies an
-    array of the host or a device of that shape and dtype, and waits until that is done. Work is ordered on
-    the default stream.
+    give views. Other libraries read it without a copy: by DLPack (``torch.from_dlpack(x)``), or by
+    ``__cuda_array_interface__`` (Numba). ``x[...] = a`` copies an array of the host or a device of that shape
+    and dtype, and waits until that is done. Work is ordered on the default stream.
     """
 
     __module__ = "smallmm.cuda"
+    _read_by_interface = True  # by smallmm, for which nothing has to be held until a launch is done
     __slots__ = ("_address", "_kept", "device", "dtype", "shape", "strides")
 
     def __init__(
@@ -54,6 +57,64 @@ class DeviceArray:
             "stream": DEFAULT_STREAM,
             "version": 3,
         }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The device, as DLPack numbers it."""
+        return CUDA, self.device
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule of DLPack, by which another library reads and writes the same memory.
+
+        Parameters
+        ----------
+        stream : int, optional
+            The consumer's stream, which waits for the work on this array: 1 or None the default one, 2 that
+            of the thread, another one's handle. -1: nothing is waited for.
+        max_version : tuple of int, optional
+            The newest version that the consumer knows. Without one, or before 1.0, the capsule has none.
+        dl_device : tuple of int, optional
+            Where it wants the array: on this device, or ``(1, 0)`` on the host.
+        copy : bool, optional
+            True: of a copy. False: BufferError if there must be one. None: only if there must be one.
+
+        Raises
+        ------
+        BufferError
+            The array is to be on another device, or on the host without a copy; or DLPack has no such dtype.
+        TypeError, ValueError
+            `stream` is no integer, or 0, which could mean two streams.
+        """
+        place = self.__dlpack_device__() if dl_device is None else tuple(dl_device)
+        if place == CPU:
+            if copy is False:
+                raise BufferError("__dlpack__: copy is False, but dl_device is the host")
+            mapped = isinstance(self._kept, np.ndarray)
+            return (np.array(self.to_host()) if copy and mapped else self.to_host()).__dlpack__()
+        if place != self.__dlpack_device__():
+            raise BufferError(f"__dlpack__: dl_device is {place}; expected {(CUDA, self.device)} or {CPU}")
+        handle = DEFAULT_STREAM if stream is None else integer("__dlpack__", "stream", stream)
+        if handle == 0 or handle < -1:
+            raise ValueError(f"__dlpack__: stream is {handle}; expected -1, or a number above 0")
+        x = _copied_on_device(self) if copy else self
+        if handle != -1:
+            _core.cuda_order(self.device, handle, DEFAULT_STREAM)
+        return _core.device_capsule(
+            x._kept,
+            x.device,
+            x._address if x.size else 0,
+            x.dtype.str,
+            x.shape,
+            tuple(step // x.dtype.itemsize for step in x.strides),
+            max_version is not None and tuple(max_version) >= (1, 0),
+            bool(copy),
+        )
 
     @property
     def ndim(self) -> int:
@@ -119,6 +180,24 @@ class DeviceArray:
         return DeviceArray(
             self._kept, self._address + ahead, self.device, self.dtype, view.shape, view.strides
         )
+
+
+def _copied_on_device(x: DeviceArray) -> DeviceArray:
+    """Another with all bytes between the first element and the last."""
+    low, size = _reach(x)
+    memory = _core.cuda_memory(x.device, size)
+    _core.cuda_copy(x.device, memory.address, x._address + low, size, DEFAULT_STREAM)
+    return DeviceArray(memory, memory.address - low, x.device, x.dtype, x.shape, x.strides)
+
+
+def _reach(x: DeviceArray) -> tuple[int, int]:
+    """The offset of the first byte from the first element, which may be negative, and the bytes to the
+    last."""
+    if not x.size:
+        return 0, 0
+    reach = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)]
+    low = sum(min(0, r) for r in reach)
+    return low, sum(max(0, r) for r in reach) + x.dtype.itemsize - low
 
 
 def _outline(x: DeviceArray) -> np.ndarray:
@@ -309,15 +388,14 @@ def to_host(x: Any) -> np.ndarray:
 
 def _read(x: DeviceArray) -> np.ndarray:
     """All bytes between the first element and the last, seen with the array's strides."""
-    reach = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)]
-    low, high = sum(min(0, r) for r in reach), sum(max(0, r) for r in reach) + x.dtype.itemsize
     if not x.size:
         return np.empty(x.shape, x.dtype)
-    whole = np.empty(high - low, np.uint8)
-    _core.cuda_copy(x.device, address_of(whole), x._address + low, high - low, DEFAULT_STREAM)
+    low, size = _reach(x)
+    whole = np.empty(size, np.uint8)
+    _core.cuda_copy(x.device, address_of(whole), x._address + low, size, DEFAULT_STREAM)
     _core.cuda_wait(x.device, DEFAULT_STREAM)
     seen = np.ndarray(x.shape, x.dtype, whole, -low, x.strides)
-    return seen if seen.nbytes == high - low else np.array(seen)
+    return seen if seen.nbytes == size else np.array(seen)
 
 
 def copy(src: Any, dst: Any, stream: int | None = None) -> None:

@@ -47,11 +47,12 @@ int smm_configure_cuda(void) {
 typedef struct array_type {
     PyTypeObject *type;
     const DLPackExchangeAPI *api; /* NULL: none */
+    bool by_interface;            /* read by the CUDA array interface although it has DLPack */
     bool is_torch; /* may require a gradient, or have a pending negation or conjugation, which DLPack does
                     * not show */
 } array_type;
 
-static PyObject *word_requires_grad, *word_is_neg, *word_is_conj, *word_dlpack, *word_interface;
+static PyObject *word_requires_grad, *word_is_neg, *word_is_conj, *word_dlpack, *word_interface, *word_by_interface;
 
 static array_type look_up(PyTypeObject *type) {
     array_type found = {.type = type};
@@ -64,6 +65,7 @@ static array_type look_up(PyTypeObject *type) {
     }
     Py_XDECREF(capsule);
     PyErr_Clear();
+    found.by_interface = PyObject_HasAttr((PyObject *)type, word_by_interface);
     found.is_torch = found.api && PyObject_HasAttr((PyObject *)type, word_requires_grad) &&
                      PyObject_HasAttr((PyObject *)type, word_is_neg);
     return found;
@@ -260,7 +262,7 @@ static int open_capsule(PyObject *x, PyObject *label, intptr_t stream, smm_buffe
     return failed;
 }
 
-/* Make the stream wait for the work that the array's own stream has been given so far. */
+/* Make a stream wait for the work that another has been given so far. */
 static smm_cuda_status wait_for(const smm_cuda_functions *driver, void *stream, void *other) {
     enum { NO_TIMING = 2 };
     void *event;
@@ -270,6 +272,29 @@ static smm_cuda_status wait_for(const smm_cuda_functions *driver, void *stream, 
     if (!status) status = smm_cuda_check(driver->stream_wait(stream, event, 0), "cuStreamWaitEvent");
     driver->event_destroy(event);
     return status;
+}
+
+static smm_cuda_status order_streams(int ordinal, intptr_t stream, intptr_t other) {
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *device;
+    smm_cuda_status status = stream == other ? SMM_CUDA_OK : smm_cuda_driver(&driver);
+    if (stream == other || status || (status = smm_cuda_get_device(ordinal, &device)) ||
+        (status = smm_cuda_check(driver->context_push(device->context), "cuCtxPushCurrent")))
+        return status;
+    status = wait_for(driver, (void *)stream, (void *)other);
+    driver->context_pop(&(void *){NULL});
+    return status;
+}
+
+/* cuda_order(device, stream, other): a stream waits for the work that another has been given so far. */
+static PyObject *cuda_order(PyObject *Py_UNUSED(module), PyObject *args) {
+    int device;
+    Py_ssize_t stream, other;
+    if (!PyArg_ParseTuple(args, "inn", &device, &stream, &other) || smm_configure_cuda() < 0) return NULL;
+    const smm_cuda_status status = order_streams(device, stream, other);
+    if (!status) Py_RETURN_NONE;
+    smm_raise_cuda(status);
+    return NULL;
 }
 
 /* --- the CUDA array interface --- */
@@ -299,7 +324,7 @@ static int take_integers(PyObject *x, int most, int64_t least, int64_t *values) 
 
 /* NumPy's little-endian number types, the only ones on devices. What ml_dtypes calls "<V2" is bfloat16: a type without
  * meaning is "|V2" to NumPy. */
-static bool take_typestr(PyObject *x, DLDataType *dtype) {
+bool smm_take_typestr(PyObject *x, DLDataType *dtype) {
     static const struct {
         const char *name;
         DLDataType dtype;
@@ -345,7 +370,7 @@ static int describe_interface(PyObject *d, PyObject *label, PyObject *x, smm_buf
         return smm_refuse(PyExc_BufferError, label, x,
                           "whose " INTERFACE " has the shape %.100R; expected a tuple of up to %d integers >= 0", shape,
                           SMM_MOST_AXES);
-    if (!take_typestr(typestr, &b->x.dtype))
+    if (!smm_take_typestr(typestr, &b->x.dtype))
         return smm_refuse(PyExc_BufferError, label, x,
                           "whose " INTERFACE " has the typestr %.50R; expected one of a little-endian number, "
                           "such as '<f4'",
@@ -395,15 +420,7 @@ static int find_device(PyObject *label, PyObject *x, intptr_t stream, smm_buffer
                           "whose " INTERFACE " has the address %p, which is not a GPU's: %s", b->x.data,
                           smm_cuda_message());
     b->x.device.device_id = ordinal;
-    if (!status && stream != NO_STREAM && own_stream != NO_STREAM && own_stream != stream) {
-        const smm_cuda_device *device;
-        void *before = NULL;
-        if (!(status = smm_cuda_get_device(ordinal, &device)) &&
-            !(status = smm_cuda_check(driver->context_push(device->context), "cuCtxPushCurrent"))) {
-            status = wait_for(driver, (void *)stream, (void *)(intptr_t)own_stream);
-            driver->context_pop(&before);
-        }
-    }
+    if (!status && stream != NO_STREAM && own_stream != NO_STREAM) status = order_streams(ordinal, stream, own_stream);
     if (status) smm_raise_cuda(status);
     return status ? -1 : 0;
 }
@@ -426,7 +443,8 @@ static int read_interface(PyObject *x, PyObject *label, intptr_t stream, smm_buf
 int smm_open_buffer(PyObject *x, PyObject *label, intptr_t stream, smm_buffer *b) {
     if (smm_exchange(x, b)) return 0;
     *b = (smm_buffer){0};
-    return PyObject_HasAttr(x, word_dlpack) ? open_capsule(x, label, stream, b) : read_interface(x, label, stream, b);
+    const bool has_capsule = !type_of(x).by_interface && PyObject_HasAttr(x, word_dlpack);
+    return has_capsule ? open_capsule(x, label, stream, b) : read_interface(x, label, stream, b);
 }
 
 void smm_close_buffer(smm_buffer *b) {
@@ -467,6 +485,7 @@ static PyObject *device_of(PyObject *Py_UNUSED(module), PyObject *args) {
 
 static PyMethodDef methods[] = {
     {"device_of", device_of, METH_VARARGS, NULL},
+    {"cuda_order", cuda_order, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -476,7 +495,9 @@ int smm_add_device_functions(PyObject *module) {
     word_is_conj = PyUnicode_InternFromString("is_conj");
     word_dlpack = PyUnicode_InternFromString("__dlpack__");
     word_interface = PyUnicode_InternFromString("__cuda_array_interface__");
-    if (!word_requires_grad || !word_is_neg || !word_is_conj || !word_dlpack || !word_interface) return -1;
+    word_by_interface = PyUnicode_InternFromString("_read_by_interface");
+    if (!word_requires_grad || !word_is_neg || !word_is_conj || !word_dlpack || !word_interface || !word_by_interface)
+        return -1;
     if (PyModule_AddFunctions(module, methods) < 0 || smm_add_device_calls(module) < 0 ||
         smm_add_device_memory(module) < 0 || smm_add_device_programs(module) < 0 || smm_add_transfers(module) < 0)
         return -1;

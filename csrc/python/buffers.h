@@ -31,6 +31,8 @@ enum { SMM_DTYPE_NAME = 32 };
 const char *smm_dtype_name(DLDataType dtype, char name[SMM_DTYPE_NAME]);
 PyObject *smm_shape_of(const DLTensor *x);
 void smm_close_buffer(smm_buffer *b);
+/* NumPy's name of an element type, such as "<f4", as DLPack's; false if it has none on devices. Never an exception. */
+bool smm_take_typestr(PyObject *x, DLDataType *dtype);
 /* device_memory.c: close buffers once the work that a device's stream has been given so far is done; and those of
  * earlier calls. */
 void smm_hold_buffers(smm_buffer buffers[], int count, int device, void *stream);

@@ -1,5 +1,5 @@
-/* device_memory.c: lifetimes of the memory of arrays on CUDA devices: of operands, until a launch has finished with it,
- * and of new arrays for libraries whose own arrays cannot be written to. */
+/* device_memory.c: lifetimes of the memory of arrays on CUDA devices: of operands, until a launch has finished with it;
+ * of new arrays for libraries whose own arrays cannot be written to; and of smallmm's arrays that others read. */
 #include "buffers.h"
 
 #include <pthread.h>
@@ -83,13 +83,20 @@ void smm_hold_buffers(smm_buffer buffers[], int count, int device, void *stream)
     if (current) driver->context_pop(&(void *){NULL});
 }
 
-/* --- memory for libraries whose arrays cannot be written to (JAX) --- */
+/* --- memory that other libraries take over or read, by DLPack --- */
 
+/* A tensor for a consumer, and what keeps its memory: this, or an object. */
 typedef struct memory {
-    DLManagedTensor tensor;
-    int64_t shape[SMM_MOST_AXES];
+    union {
+        DLManagedTensor tensor;
+        DLManagedTensorVersioned versioned;
+    };
+    PyObject *owner; /* NULL: the memory was allocated for the tensor */
     int device;
+    int64_t sizes[]; /* shape, then strides */
 } memory;
+
+static memory *new_memory(int dims) { return calloc(1, sizeof(memory) + 2 * (size_t)dims * sizeof(int64_t)); }
 
 /* May run on any thread, without the GIL. JAX calls it when everything that reads the memory is done; Python may have
  * dropped the array long before. */
@@ -105,10 +112,73 @@ static void free_memory(DLManagedTensor *tensor) {
     free(m);
 }
 
+/* The same where an object keeps the memory. After the interpreter has ended, the process keeps it. */
+static void drop_owner(memory *m) {
+    if (Py_IsInitialized()) {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        Py_DECREF(m->owner);
+        PyGILState_Release(state);
+    }
+    free(m);
+}
+
+static void drop_tensor(DLManagedTensor *tensor) { drop_owner(tensor->manager_ctx); }
+
+static void drop_versioned(DLManagedTensorVersioned *tensor) { drop_owner(tensor->manager_ctx); }
+
+static const char TENSOR[] = "dltensor", VERSIONED[] = "dltensor_versioned";
+
+/* A capsule that was taken has another name. */
 static void free_capsule(PyObject *capsule) {
-    if (!PyCapsule_IsValid(capsule, "dltensor")) return; /* taken */
-    DLManagedTensor *tensor = PyCapsule_GetPointer(capsule, "dltensor");
-    tensor->deleter(tensor);
+    if (PyCapsule_IsValid(capsule, TENSOR)) {
+        DLManagedTensor *tensor = PyCapsule_GetPointer(capsule, TENSOR);
+        tensor->deleter(tensor);
+    } else if (PyCapsule_IsValid(capsule, VERSIONED)) {
+        DLManagedTensorVersioned *tensor = PyCapsule_GetPointer(capsule, VERSIONED);
+        tensor->deleter(tensor);
+    }
+}
+
+/* device_capsule(owner, device, address, typestr, shape, strides, versioned, copied): a DLPack capsule of an array
+ * whose memory the owner keeps; strides in elements. The capsule, or who takes it, keeps the owner. */
+static PyObject *device_capsule(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *owner, *typestr, *shape, *strides;
+    int device, versioned, copied;
+    unsigned long long address;
+    DLDataType dtype;
+    if (!PyArg_ParseTuple(args, "OiKUO!O!pp", &owner, &device, &address, &typestr, &PyTuple_Type, &shape, &PyTuple_Type,
+                          &strides, &versioned, &copied))
+        return NULL;
+    const int dims = (int)PyTuple_GET_SIZE(shape);
+    if (PyTuple_GET_SIZE(strides) != dims || !smm_take_typestr(typestr, &dtype))
+        return PyErr_Format(PyExc_BufferError, "DLPack has no arrays of type %R", typestr);
+    memory *m = new_memory(dims);
+    if (!m) return PyErr_NoMemory();
+    for (int i = 0; i < dims; i++) {
+        m->sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
+        m->sizes[dims + i] = PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i));
+    }
+    const DLTensor its = {.data = (void *)(uintptr_t)address,
+                          .device = {kDLCUDA, device},
+                          .ndim = dims,
+                          .dtype = dtype,
+                          .shape = m->sizes,
+                          .strides = m->sizes + dims};
+    if (versioned)
+        m->versioned = (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
+                                                  .manager_ctx = m,
+                                                  .deleter = drop_versioned,
+                                                  .flags = copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0,
+                                                  .dl_tensor = its};
+    else
+        m->tensor = (DLManagedTensor){.manager_ctx = m, .deleter = drop_tensor, .dl_tensor = its};
+    PyObject *capsule = PyErr_Occurred() ? NULL : PyCapsule_New(m, versioned ? VERSIONED : TENSOR, free_capsule);
+    if (!capsule) {
+        free(m);
+        return NULL;
+    }
+    m->owner = Py_NewRef(owner);
+    return capsule;
 }
 
 /* device_empty(shape, dtype, device, stream): (DLPack capsule, address) of new memory; dtype as NumPy's "f4"; "V2" is
@@ -124,7 +194,7 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
         return PyErr_Format(PyExc_ValueError, "device_empty: shape has %zd dimensions; expected at most %d",
                             PyTuple_GET_SIZE(shape), SMM_MOST_AXES);
     if (smm_configure_cuda() < 0) return NULL;
-    memory *m = calloc(1, sizeof *m);
+    memory *m = new_memory((int)PyTuple_GET_SIZE(shape));
     if (!m) return PyErr_NoMemory();
     size_t bytes = size;
     m->device = ordinal;
@@ -135,10 +205,10 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
                                                : dtype[0] == 'V' ? kDLBfloat
                                                                  : kDLInt,
                                                8 * size, 1},
-                                     .shape = m->shape};
+                                     .shape = m->sizes};
     for (int i = 0; i < m->tensor.dl_tensor.ndim; i++) {
-        m->shape[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
-        bytes *= m->shape[i];
+        m->sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
+        bytes *= m->sizes[i];
     }
     const smm_cuda_functions *driver;
     const smm_cuda_device *device;
@@ -156,7 +226,7 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
         return NULL;
     }
     m->tensor.dl_tensor.data = (void *)(uintptr_t)address;
-    PyObject *capsule = PyCapsule_New(&m->tensor, "dltensor", free_capsule);
+    PyObject *capsule = PyCapsule_New(&m->tensor, TENSOR, free_capsule);
     if (!capsule) {
         free_memory(&m->tensor);
         return NULL;
@@ -167,6 +237,7 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
 int smm_add_device_memory(PyObject *module) {
     static PyMethodDef methods[] = {
         {"device_empty", device_empty, METH_VARARGS, NULL},
+        {"device_capsule", device_capsule, METH_VARARGS, NULL},
         {NULL, NULL, 0, NULL},
     };
     return PyModule_AddFunctions(module, methods);

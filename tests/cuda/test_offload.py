@@ -12,11 +12,18 @@ from smallmm import _core, cuda
     [
         ("results", {}),
         ("failures", {}),
+        *(("devices", {"EMULATED_DEVICES": count}) for count in (1, 2, 3)),
         ("memory", {"EMULATED_DEVICES": 2, "EMULATED_MEMORY": 20_000}),
     ],
 )
 def test_emulated(emulated, part, settings):
     done = emulated("offload.py", part, **settings)
+    assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])
+
+
+def test_dlpack(emulated):
+    """Device arrays for other libraries: nothing is copied, and nothing is left."""
+    done = emulated("dlpack.py")
     assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])
 
 
@@ -55,12 +62,12 @@ def test_explanation(monkeypatch):
     assert eigh.host.kernel.startswith("smm_eigh")
     assert (eigh.blocks, eigh.streams) == (16, 4)  # each stream has several
 
-    @smallmm.fuse("(n,n)")
     def twice(a):
-        return smallmm.inv(smallmm.inv(a))
+        return smallmm.eigvalsh(smallmm.inv(smallmm.inv(a)))
 
-    plan = smallmm.explain(cuda.offload, twice, a)
-    assert plan.bytes_up == 2 * a.nbytes
+    plan = smallmm.explain(cuda.offload, smallmm.fuse(twice, "(n,n)"), a)
+    assert (plan.calls, plan.bytes_up) == (3, 3 * a.nbytes)
+    assert "its steps are 3 calls, one after the other: no kernel of a program has eigvalsh" in str(plan)
     plan = smallmm.explain(cuda.offload, smallmm.eigh, a.astype(complex))
     assert plan.bytes_up == 2 * a.nbytes
 
@@ -83,6 +90,21 @@ def test_on_a_real_gpu(torch_cuda):
     device = cuda.to_device(a)
     tensor = torch_cuda.as_tensor(device, device="cuda")
     assert tensor.data_ptr() == device.__cuda_array_interface__["data"][0]
+    shared = torch_cuda.from_dlpack(device)
+    assert shared.data_ptr() == tensor.data_ptr()
+    shared[0] *= 2  # and back, which the copy to the host waits for
+    shared[0] /= 2
+    np.testing.assert_array_equal(cuda.to_host(device), a)
+    np.testing.assert_array_equal(shared[::2].mT.cpu().numpy(), cuda.to_host(device[::2].mT))
+    with torch_cuda.cuda.stream(torch_cuda.cuda.Stream()):
+        product = torch_cuda.from_dlpack(smallmm.matmul(device, device)) + 0
+    np.testing.assert_array_equal(product.cpu().numpy(), smallmm.matmul(a, a))
+    copied = torch_cuda.from_dlpack(device, copy=True)
+    assert copied.data_ptr() != tensor.data_ptr()
+    np.testing.assert_array_equal(copied.cpu().numpy(), a)
+    fused = smallmm.fuse(lambda a, b: smallmm.solve(a, b) * 2, "(n,n),(n,n)")
+    for x in (a, pinned):
+        np.testing.assert_array_equal(cuda.offload(fused, x, a, block=1 << 20), fused(a, a))
     np.testing.assert_array_equal(cuda.to_host(smallmm.inv(device)), smallmm.inv(a))
     mapped = cuda.to_device(pinned, mapped=True)
     np.testing.assert_array_equal(cuda.to_host(smallmm.inv(mapped)), smallmm.inv(a))

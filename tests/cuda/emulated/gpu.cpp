@@ -6,9 +6,10 @@
  * why: addresses that are not aligned, copies that nobody waited for, writes beyond a block's shared memory, exchanges
  * in different lines of the text, and threads that wait for ever. EMULATED_HEADERS is this folder, EMULATED_FOLDER one
  * for what is compiled, EMULATED_CC the compute capability, EMULATED_NAME what the device is called, EMULATED_DEVICES
- * how many there are, EMULATED_MEMORY the bytes that each has. The kernels of all streams run when they are launched;
- * those of a graph when it is captured, and a launch of the graph only takes their time. By the clock of events a block
- * takes a microsecond, and more the further its number of threads is from EMULATED_BEST.
+ * how many there are, EMULATED_MEMORY the bytes that each has, EMULATED_BROKEN one whose launches fail. The kernels of
+ * all streams run when they are launched; those of a graph when it is captured, and a launch of the graph only takes
+ * their time. By the clock of events a block takes a microsecond, and more the further its number of threads is from
+ * EMULATED_BEST.
  */
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -369,8 +370,10 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *, int, size_t
 }
 int cuLaunchKernel(void *function, unsigned grid, unsigned, unsigned, unsigned count, unsigned, unsigned,
                    unsigned shared, void *, void **given, void **) {
+    enum { LAUNCH_FAILED = 719 };
     static std::mutex one_at_a_time;
     if (const int error = failing()) return error;
+    if (current_device() == atoi(setting("EMULATED_BROKEN", "-1"))) return LAUNCH_FAILED;
     const std::lock_guard<std::mutex> held(one_at_a_time);
     kernel = reinterpret_cast<void (*)(Arguments)>(function);
     memcpy(&arguments, given[0], argument_bytes[function]);

@@ -1,6 +1,7 @@
-"""Host arrays through the emulated GPU: `offload.py results`, `failures` or `memory`. Results are those of
-the plain calls to the bit, errors too; nothing is left when a call of the driver fails."""
+"""Host arrays through the emulated GPU: `offload.py results`, `failures`, `devices` or `memory`. Results are
+those of the plain calls to the bit, errors too; nothing is left when a call of the driver fails."""
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -9,7 +10,7 @@ import threading
 import numpy as np
 
 import smallmm
-from smallmm import _core, cuda
+from smallmm import _core, _offload, cuda
 
 GPU = ctypes.CDLL(os.environ["EMULATED_LIBRARY"])
 
@@ -144,16 +145,7 @@ def results():
         found = raised(cuda.offload, smallmm.solve, *arguments)
         assert (type(found), str(found)) == (type(expected), str(expected)), (found, expected)
 
-    # fused functions and compositions of calls
-    @smallmm.fuse("(n,n),(n,k)")
-    def chain(a, b):
-        x = smallmm.solve(a, b)
-        return a.mT @ x, np.exp(-x)
-
-    chain(a, b)  # the program that it keeps is not the one that runs
-    check(chain, a, b)
-    expected, found = raised(chain, bad, b), raised(cuda.offload, chain, bad, b, block=700)
-    assert str(found) == str(expected), (found, expected)
+    fused_functions(a, b, bad)
     check(lambda a, b: smallmm.matmul(smallmm.inv(a), b), a, b)
 
     # what no device takes: an error, or the CPU
@@ -172,6 +164,77 @@ def results():
     assert smallmm.explain("matmul", a, a).kernel.startswith("smm_")
 
     arrays_on_device(a)
+
+
+@smallmm.fuse("(n,n),(n,k)")
+def chain(a, b):
+    x = smallmm.solve(a, b)
+    return a.mT @ x, np.exp(-x), x > 0
+
+
+@smallmm.fuse("(n,n)")
+def spectrum(a):
+    return np.exp(-smallmm.eigvalsh(a))
+
+
+def fused_functions(a, b, bad):
+    """One kernel computes a block; where there is none, the steps are calls."""
+    chain(a, b)  # the program that it keeps is not the one that runs
+    check(chain, a, b)
+    check(chain.ex, bad, b)
+    expected, found = raised(chain, bad, b), raised(cuda.offload, chain, bad, b, block=700)
+    assert str(found) == str(expected), (found, expected)
+    same(found.info, expected.info)
+    same(found.result, expected.result)
+    triad = smallmm.fuse(lambda a, b, c: a + b * c)
+    check(triad, a, 0.5, a[:, :1])
+    check(triad, a.astype("f4"), np.float32(3), a[0].astype("f4"))
+    check(triad, np.arange(5), 1, a[0, 0, 0])
+    check(chain, a[::-2].mT, np.pad(b, ((0, 0), (0, 1), (0, 2)))[::2, :3, :2])
+    check(chain, a[:20].reshape(4, 5, 3, 3).swapaxes(0, 1), b[0])
+    check(chain, a[:4, None], b[:5])
+    check(chain, a[0], b[1])
+    check(chain, np.broadcast_to(a[0], a.shape), a.mT)
+    check(chain, a[:0], b[:0])
+    check(triad, *np.empty((3, 0)))
+    check(smallmm.kalman_step, a[..., 0], a @ a.mT, b[..., 0, :], np.eye(3), b[0].T, np.eye(3), np.eye(2))
+    check(spectrum, a @ a.mT)
+    for make in (np.empty, cuda.empty_pinned):
+        out = make(a.shape)
+        assert cuda.offload(triad, pinned(a), a, 2.0, out=out, block=700) is out
+        same(out, triad(a, a, 2.0))
+    out = a.copy()
+    cuda.offload(triad, out, out, out, out=out, block=700)
+    same(out, triad(a, a, a))
+    with cuda.offloading():  # those of a device stay there
+        same(cuda.to_host(chain(cuda.to_device(a), cuda.to_device(b))[0]), chain(a, b)[0])
+    assert "makes no call" in str(raised(cuda.offload, triad, 1.0, 2.0, 3.0))
+    error = raised(cuda.offload, chain, a.reshape(23, *([1] * 30), 3, 3), b[0])
+    assert "no device takes solve: there are 31 batch dimensions" in str(error), error
+
+    # once up, once down; and not so where the steps are calls
+    plan = smallmm.explain(cuda.offload, chain, a, b, block=700)
+    up, down = a.nbytes + b.nbytes, 2 * b.nbytes + b.size + 4 * len(a)
+    assert (plan.calls, plan.why, plan.bytes_up, plan.bytes_down) == (1, "", up, down), plan
+    assert "one kernel runs all steps" in str(plan)
+    with cuda.offloading(block=700):
+        assert smallmm.explain(chain, a, b)[:10] == plan[:10]
+    plan = smallmm.explain(cuda.offload, spectrum, a)
+    assert (plan.calls, plan.why) == (1, "no kernel of a program has eigvalsh"), plan
+    assert "its steps are 1 calls, one after the other: no kernel" in str(plan)
+    copies = copied(chain, a, b)
+    assert copies == 2 + 3 + 1, copies  # operands, results and info of the one block
+
+
+def copied(function, *arrays):
+    """Copies between host and device of one block."""
+    copy, count = _core.cuda_copy, []
+    _core.cuda_copy = lambda *what: count.append(what) or copy(*what)
+    try:
+        cuda.offload(function, *arrays, block=1 << 20)
+    finally:
+        _core.cuda_copy = copy
+    return len(count)
 
 
 def arrays_on_device(a):
@@ -235,12 +298,14 @@ def failures():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((9, 3, 3)), rng.standard_normal((3, 1))
     expected = smallmm.solve(a, b)
+    fused = smallmm.fuse(smallmm.solve, "(n,n),(n,k)")
     locked, out = pinned(a), cuda.empty_pinned(expected.shape)
     cases = (
         lambda: cuda.offload(smallmm.solve, a, b, block=400, streams=2),
         lambda: cuda.offload(smallmm.solve, locked, b, block=400, streams=2, out=out),
         lambda: cuda.to_host(smallmm.solve(cuda.to_device(a), cuda.to_device(b)[None])),
         lambda: smallmm.solve(cuda.pin(np.array(a)), b),
+        lambda: cuda.offload(fused, a, b, block=400, streams=2),
     )
     for case in cases:
         same(case(), expected)  # and keeps its kernels
@@ -266,6 +331,64 @@ def failures():
         print(calls, "calls")
 
 
+@contextlib.contextmanager
+def every_lane_begins(count):
+    """Before any of so many has its first block computed, all of them have one."""
+    begin, barrier, begun = _offload._Lane.begin, threading.Barrier(count), set()
+
+    def wait(lane, *what):
+        if id(lane) not in begun:
+            begun.add(id(lane))
+            barrier.wait()
+        begin(lane, *what)
+
+    _offload._Lane.begin = wait
+    yield
+    _offload._Lane.begin = begin
+
+
+def devices():
+    """All devices share the blocks, of fused functions too. One that fails ends the call with its error."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((101, 3, 3)) + 3 * np.eye(3)
+    b = rng.standard_normal((3, 2))
+    bad = a.copy()
+    bad[[60, 97]] = 0
+    count = int(os.environ["EMULATED_DEVICES"])
+    orders = ["all", [*range(count)][::-1], count - 1]
+    copy, used = _core.cuda_copy, set()
+    _core.cuda_copy = lambda device, *what: used.add(device) or copy(device, *what)
+    for function in (smallmm.solve, chain):
+        expected = function(a, b)
+        for device in orders:
+            for block in (None, 700):
+                used.clear()
+                same(cuda.offload(function, a, b, device=device, block=block, streams=2), expected)
+                several = block is not None and device != count - 1
+                assert used == (set(range(count)) if several else used & {0, count - 1}), (used, device)
+        with cuda.offloading(device="all", block=700):
+            same(function(a, b), expected)
+        error = raised(cuda.offload, function, bad, b, device="all", block=700)
+        same(error.info, raised(function, bad, b).info)
+        before = left()
+        for broken in range(count):
+            os.environ["EMULATED_BROKEN"] = str(broken)
+            with every_lane_begins(count):
+                error = raised(cuda.offload, function, a, b, device="all", block=700, streams=1)
+            assert "cuLaunchKernel" in str(error), error
+            error = None
+            assert left() == before
+            assert threading.active_count() == 1
+            others = [x for x in range(count) if x != broken]
+            if others:
+                same(cuda.offload(function, a, b, device=others, block=700), expected)
+            del os.environ["EMULATED_BROKEN"]
+            same(cuda.offload(function, a, b, device="all", block=700), expected)
+            assert left() == before
+    _core.cuda_copy = copy
+    assert f"no CUDA device {count}" in str(raised(cuda.offload, chain, a, b, device=[0, count]))
+
+
 def memory():
     """Two devices of little memory: arrays that are larger; blocks are halved until they fit."""
     a = np.random.default_rng(0).standard_normal((600, 3, 3))
@@ -275,6 +398,8 @@ def memory():
         same(cuda.offload(smallmm.inv, a, device=devices), expected)
     with cuda.offloading(device="all", block=2000):
         same(smallmm.inv(a), expected)
+    triad = smallmm.fuse(lambda a, b, c: a + b * c)
+    same(cuda.offload(triad, a, 2.0, a, device="all"), triad(a, 2.0, a))
     wide = np.zeros((64, 64))
     assert type(raised(cuda.offload, smallmm.matmul, wide[None], wide)) is MemoryError
     assert left() == 0
@@ -283,4 +408,4 @@ def memory():
 if __name__ == "__main__":
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
     _core.cuda_configure(os.environ["EMULATED_LIBRARY"].encode(), b"")
-    {"results": results, "failures": failures, "memory": memory}[sys.argv[1]]()
+    {"results": results, "failures": failures, "devices": devices, "memory": memory}[sys.argv[1]]()
