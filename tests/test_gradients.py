@@ -98,9 +98,6 @@ BY_FUNCTION = {
     "lstsq_mixed",
     "pinv",
     "expm",
-    "solve_mixed_composed",
-    "solve_mixed_pos_composed",
-    "lstsq_mixed",
 }
 
 
