@@ -247,9 +247,11 @@ class Record:
             real = self.as_number(x, real_of(dtype))
             return self.joined(real, self.constant(0, real.dtype))
         view = x.view.as_pairs() if dtype in COMPLEX else x.view
-        value = Value(x.shape, dtype, "computed")
-        self.steps.append(Step("convert", "convert", (view,), (value,), real_of(dtype), f"to {dtype}"))
-        return self.symbol(value)
+        key = ("convert", dtype, view)
+        if key not in self._known:
+            value = self._known[key] = Value(x.shape, dtype, "computed")
+            self.steps.append(Step("convert", "convert", (view,), (value,), real_of(dtype), f"to {dtype}"))
+        return self.symbol(self._known[key])
 
     def dense(self, x: Any) -> Any:
         """x as a value of its own, in row-major order."""
@@ -288,10 +290,12 @@ class Record:
         label: str,
         seen: np.dtype | None = None,
     ) -> Any:
-        value = Value(shape, dtype, "computed")
         views = tuple(x.view for x in parts)
-        self.steps.append(Step("join", "concat", views, (value,), real_of(dtype), label, axis=axis))
-        return self.symbol(value, seen)
+        key = ("join", dtype, shape, axis, views)
+        if key not in self._known:
+            value = self._known[key] = Value(shape, dtype, "computed")
+            self.steps.append(Step("join", "concat", views, (value,), real_of(dtype), label, axis=axis))
+        return self.symbol(self._known[key], seen)
 
     def call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
         """A gufunc of the core, or a composition, of which every part is recorded."""
