@@ -72,7 +72,10 @@ class Symbol:
         return self.record.pairs(self)[..., 1] if self.dtype in COMPLEX else _like(0.0)(self)
 
     def conj(self) -> "Symbol":
-        return self.record.joined(self.real, -self.imag) if self.dtype in COMPLEX else self
+        if self.dtype not in COMPLEX:
+            return self
+        joined: Symbol = self.record.joined(self.real, ELEMENTWISE["negative"](self.imag))
+        return joined
 
     conjugate = conj
 
@@ -351,7 +354,7 @@ def _isfinite(x: Any) -> Symbol:
 
 def _isinf(x: Symbol) -> Symbol:
     if x.dtype in COMPLEX:
-        return _isinf(x.real) | _isinf(x.imag)
+        return x.record.map("maximum", _isinf(x.real), _isinf(x.imag), truth=True)
     return x.record.map("equal", x.record.map("absolute", x), float("inf"), truth=True)
 
 

@@ -467,6 +467,35 @@ def test_complex_programs_are_explained_and_threads_do_not_matter(rng):
     assert_same(fused(h[77], y[77]), one[77])
 
 
+def test_chains_of_complex_numbers(rng):
+    a, b = complex_numbers(rng, 30, 6, 3), complex_numbers(rng, 30, 6, 2)
+    adjoint = a.conj().mT
+    best = np.linalg.solve(adjoint @ a + 0.5 * np.eye(3), adjoint @ b)
+    np.testing.assert_allclose(smallmm.ridge(a, b, 0.5), best, rtol=1e-10)
+    white = smallmm.whiten(a)
+    covariance = white.mT @ white.conj() / 5
+    np.testing.assert_allclose(covariance, np.broadcast_to(np.eye(3), covariance.shape), atol=1e-12)
+    c = adjoint @ a + np.eye(3)
+    x = b[:, :3, 0]
+    d = np.sqrt(np.einsum("bi,bi->b", x.conj(), np.linalg.solve(c, x[..., None])[..., 0]).real)
+    np.testing.assert_allclose(smallmm.mahalanobis(x, np.zeros(3), c), d, rtol=1e-10)
+    np.testing.assert_allclose(smallmm.congruence(a, c), a @ c @ a.mT, rtol=1e-10)
+    with pytest.raises(TypeError, match="gaussian_logpdf: log of complex numbers"):
+        smallmm.gaussian_logpdf(x, np.zeros(3), c)
+    f, h, z = complex_numbers(rng, 3, 3), complex_numbers(rng, 2, 3), complex_numbers(rng, 30, 2)
+    q, r = np.eye(3), np.eye(2)
+    state = smallmm.kalman_step(x, c, z, f, h, q, r)
+    p = f @ c @ f.conj().T + q
+    gain = p @ h.conj().T @ np.linalg.inv(h @ p @ h.conj().T + r)
+    mean = x @ f.T
+    np.testing.assert_allclose(state.x, mean + (gain @ (z - mean @ h.T)[..., None])[..., 0], rtol=1e-9)
+    np.testing.assert_allclose(state.p, p - gain @ h @ p, rtol=1e-8, atol=1e-9)
+    three = np.einsum("eij,ejk,ekl->eil", a, c, c)
+    np.testing.assert_allclose(smallmm.contract("eij,ejk,ekl->eil", a, c, c), three, rtol=1e-10)
+    u, v = complex_numbers(rng, 4, 3), complex_numbers(rng, 30, 9)
+    np.testing.assert_allclose(smallmm.kron_apply([u, u], v), v @ np.kron(u, u).T, rtol=1e-10)
+
+
 def test_long_complex_vectors(rng):
     x, y = complex_numbers(rng, 2, 20001)
     dot = fuse(lambda x, y: np.vdot(x, y), "(n),(n)")
