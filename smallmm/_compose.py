@@ -80,6 +80,10 @@ def joined(xp: Any, re: Any, im: Any) -> Any:
         return xp.joined(re, im)
     if hasattr(xp, "complex"):  # PyTorch's function, which has a derivative: its views do not
         return xp.complex(re, im)
+    if type(re).__module__.startswith("jax"):  # neither do those of JAX
+        import jax
+
+        return jax.lax.complex(re, im)
     return xp.stack([re, im], axis=-1).view(xp.result_type(re, xp.complex64))[..., 0]
 
 

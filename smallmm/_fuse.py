@@ -620,12 +620,13 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
     Notes
     -----
     Results have the bits of the separate calls of smallmm and NumPy, except that exp, log, sin, erf, powers
-    and sums are smallmm's own: errors of at most 3 ulp, and sums in a fixed order. The fused function does
-    the operations of its steps.
+    and sums are smallmm's own: errors of at most 3 ulp, and sums in a fixed order. So are products, quotients
+    and magnitudes of complex numbers, which exp, log, sqrt and comparisons by size do not take. The fused
+    function does the operations of its steps.
 
     The function is recorded once for each combination of core shapes, dtypes and keywords. On a CUDA device
     one kernel runs all steps. Where PyTorch or JAX record derivatives, beyond order 32, and where the kernel
-    has no such step, the steps run one after the other.
+    has no such step or numbers are complex, the steps run one after the other.
 
     Examples
     --------

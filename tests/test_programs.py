@@ -507,6 +507,19 @@ def test_long_complex_vectors(rng):
     np.testing.assert_allclose(dot(x, y), np.vdot(x, y), rtol=1e-12)
 
 
+def test_complex_tensors(rng):
+    torch = pytest.importorskip("torch")
+    fused = fuse(lambda h, y: (smallmm.solve(h.conj().mT @ h, h.conj().mT @ y), abs(y) * y), "(m,n),(m)")
+    h, y = complex_numbers(rng, 50, 4, 3), complex_numbers(rng, 50, 4)
+    tensors = torch.from_numpy(h), torch.from_numpy(y)
+    expected = fused(h, y)
+    assert_same(tuple(x.numpy() for x in fused(*tensors)), expected)
+    assert_same(tuple(x.numpy() for x in fused(*(x.conj() for x in tensors))), fused(h.conj(), y.conj()))
+    h = tensors[0].requires_grad_()
+    assert fused.explain(h, tensors[1]).why == "a derivative with respect to h is wanted"
+    assert torch.autograd.gradcheck(lambda x: fused(x, tensors[1][:2])[0], h[:2].detach().requires_grad_())
+
+
 def test_complex_programs_have_no_kernel_on_devices():
     fused = fuse(lambda x: x.conj() * x)
     plan = fused._plan([np.ones((), complex)], {})
