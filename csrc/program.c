@@ -47,17 +47,29 @@ static int operands_of(const smm_step *step) {
 
 /* --- Plan ------------------------------------------------------------------------------------------- */
 
+/* Whether an element-wise step has a function of its type. */
+static bool has_function(const smm_step *step) {
+    static const bool of_complex[SMM_FUNCTIONS] = {
+#define SMM_FUNCTION(NAME, ...) [SMM_FN_##NAME] = true,
+#include "functions_complex.def"
+#undef SMM_FUNCTION
+    };
+    return step->function < SMM_FUNCTIONS && (!smm_is_complex(step->call.dtype) || of_complex[step->function]);
+}
+
+/* Complex elements are converted part by part. */
+static bool is_converted(int type) {
+    return type >= 0 && type < SMM_TYPES && (type >= SMM_DTYPE_COUNT || !smm_is_complex((smm_dtype)type));
+}
+
 static bool is_valid(const smm_program *program) {
     if (!program || program->values < 0 || program->steps < 0) return false;
     for (int s = 0; s < program->steps; s++) {
         const smm_step *step = &program->step[s];
-        if (step->kind > SMM_STEP_CONVERT || (int)step->call.dtype >= SMM_COMPUTED_TYPES ||
-            smm_is_complex(step->call.dtype))
-            return false;
+        if (step->kind > SMM_STEP_CONVERT || (int)step->call.dtype >= SMM_COMPUTED_TYPES) return false;
         if (step->kind == SMM_STEP_CALL && step->call.op >= SMM_OPS) return false;
-        if (step->kind == SMM_STEP_MAP && step->function >= SMM_FUNCTIONS) return false;
-        if (step->kind == SMM_STEP_CONVERT && (step->to < 0 || step->to >= SMM_TYPES)) return false;
-        if (step->kind == SMM_STEP_CONVERT && (step->from < 0 || step->from >= SMM_TYPES)) return false;
+        if (step->kind == SMM_STEP_MAP && !has_function(step)) return false;
+        if (step->kind == SMM_STEP_CONVERT && !(is_converted(step->to) && is_converted(step->from))) return false;
         const int most = SMM_MOST_DIMS - (step->kind == SMM_STEP_CALL ? 0 : 3); /* rows, columns and the tile */
         if (step->call.outer && (step->call.outer->dims < 0 || step->call.outer->dims > most)) return false;
         for (int i = 0; i < operands_of(step); i++) {

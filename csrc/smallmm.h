@@ -207,8 +207,8 @@ typedef struct smm_value {
  *
  * SMM_STEP_CALL: the call. INV must have its info.
  * SMM_STEP_MAP: operand 0 = function(operand 1, ...), element by element, of m x n matrices of the call's dtype. An
- * argument is broadcast by strides of 0.
- * SMM_STEP_CONVERT: operand 0, whose elements are `to`, becomes operand 1, whose elements are `from`. */
+ * argument is broadcast by strides of 0. Complex dtypes have the functions of functions_complex.def.
+ * SMM_STEP_CONVERT: operand 0, whose elements are `to`, becomes operand 1, whose elements are `from`. Not complex. */
 typedef struct smm_step {
     enum { SMM_STEP_CALL, SMM_STEP_MAP, SMM_STEP_CONVERT } kind;
     smm_function function;

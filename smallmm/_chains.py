@@ -68,9 +68,9 @@ def kalman_step(x: Any, p: Any, z: Any, f: Any, h: Any, q: Any, r: Any) -> Any:
     array([2., 1.])
     """
     x = f @ x
-    p = f @ p @ f.mT + q
+    p = f @ p @ f.conj().mT + q
     hp = h @ p
-    gain = cho_solve((cholesky(hp @ h.mT + r), True), hp).mT
+    gain = cho_solve((cholesky(hp @ h.conj().mT + r), True), hp).conj().mT
     return KalmanStepResult(x + gain @ (z - h @ x), p - gain @ hp)
 
 
@@ -153,8 +153,9 @@ def ridge(a: Any, b: Any, alpha: Any) -> Any:
     array([[1.],
            [2.]])
     """
-    normal = a.mT @ a + alpha * np.eye(a.shape[-1], dtype=a.dtype)
-    return cho_solve((cholesky(normal), True), a.mT @ b)
+    adjoint = a.conj().mT
+    normal = adjoint @ a + alpha * np.eye(a.shape[-1], dtype=a.dtype)
+    return cho_solve((cholesky(normal), True), adjoint @ b)
 
 
 @fuse("(m,n)->(m,n)")
@@ -196,7 +197,7 @@ def whiten(x: Any) -> Any:
     True
     """
     y = x - x.mean(axis=-2)
-    lower = cholesky(y.mT @ y / float(max(x.shape[-2] - 1, 1)))
+    lower = cholesky(y.mT @ y.conj() / float(max(x.shape[-2] - 1, 1)))
     return solve_triangular(lower, y.mT, lower=True).mT
 
 
@@ -239,7 +240,7 @@ def mahalanobis(x: Any, mean: Any, covariance: Any) -> Any:
     np.float64(5.0)
     """
     y = solve_triangular(cholesky(covariance), x - mean, lower=True)
-    return np.sqrt((y * y).sum())
+    return np.sqrt((y.conj() * y).real.sum())
 
 
 @fuse("(n),(n),(n,n)->()")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._record import BOOL, FLOATS, INT32, Record, Step, Value, View
+from ._record import BOOL, COMPLEX, FLOATS, INT32, NUMBERS, Record, Step, Value, View, real_of
 from ._shapes import absent_dimensions, core_dimensions
 
 INPUT, OUTPUT, CONSTANT, TEMPORARY = range(4)
@@ -79,7 +79,7 @@ class _Compiler:
         copied = []
         for x in results:
             value = x.view.value
-            stored = BOOL if x.dtype == BOOL else value.dtype
+            stored = BOOL if x.dtype == BOOL else x.view.dtype
             index = self._new(OUTPUT, 0)
             strides = dense_strides(x.shape, stored)
             outputs.append((index, stored, x.shape, strides))
@@ -99,7 +99,7 @@ class _Compiler:
         for step in needed_steps(self.record, results):
             self._add(step)
         for x, index, strides in copied:
-            self._copy(x.view, x.shape, index, strides, BOOL if x.dtype == BOOL else x.view.value.dtype)
+            self._copy(x.view, x.shape, index, strides, BOOL if x.dtype == BOOL else x.view.dtype)
         constants = tuple(array for _, _, array in self.values if array is not None)
         return Description(
             tuple(self.values), tuple(self.steps), tuple(self.inputs), tuple(outputs), constants
@@ -143,9 +143,11 @@ class _Compiler:
             case "call":
                 self._call(step)
             case "map":
-                self._elements(MAP, _core.functions[step.name][0], step.dtype, step.results[0], step.operands)
+                self._elements(
+                    MAP, _core.functions[step.name][0], step.dtype, self._seen(step.target), step.operands
+                )
             case "convert":
-                self._convert(step.results[0], step.operands[0])
+                self._convert(self._seen(step.target), step.operands[0], step.target.dtype)
             case "join":
                 self._join(step)
 
@@ -154,13 +156,12 @@ class _Compiler:
         kind: int,
         which: int,
         dtype: np.dtype,
-        result: tuple[int, int, tuple[int, ...], tuple[int, ...]] | Value,
+        result: tuple[int, int, tuple[int, ...], tuple[int, ...]],
         arguments: tuple[View, ...],
         types: tuple[int, int] = (0, 0),
     ) -> None:
-        seen = [self._seen(View(result)) if isinstance(result, Value) else result]
-        shape = seen[0][2]
-        seen += [_broadcast(self._seen(x), shape) for x in arguments]
+        shape = result[2]
+        seen = [result, *(_broadcast(self._seen(x), shape) for x in arguments)]
         *own, m, n = (1,) * (2 - len(shape)) + shape
         operands = tuple(_operand(index, offset, strides) for index, offset, _, strides in seen)
         self._append(kind, which, 0, dtype, types, (m, n, 1), tuple(own[::-1]), operands)
@@ -178,24 +179,26 @@ class _Compiler:
     ) -> None:
         if len(own) > _MOST_DIMS:
             raise NotCompiled
-        number = _core.dtypes.index("f32" if dtype == FLOATS[0] else "f64")
+        number = _core.dtypes.index(NUMBERS[dtype])
         self.steps.append((kind, which, form, number, *types, sizes, own, operands))
 
-    def _convert(self, result: Any, view: View, to: np.dtype | None = None) -> None:
-        to = to or result.dtype
-        self._elements(CONVERT, 0, FLOATS[1], result, (view,), (_type(to), _type(view.value.dtype)))
+    def _convert(self, result: Any, view: View, to: np.dtype) -> None:
+        self._elements(CONVERT, 0, FLOATS[1], result, (view,), (_type(to), _type(view.dtype)))
 
     def _copy(
         self, view: View, shape: tuple[int, ...], index: int, strides: tuple[int, ...], dtype: np.dtype
     ) -> None:
+        if dtype in COMPLEX:
+            view, dtype = view.as_pairs(), real_of(dtype)
+            shape, strides = (*shape, 2), (*strides, dtype.itemsize)
         target = index, 0, shape, strides
-        if dtype == view.value.dtype and dtype in FLOATS:
+        if dtype == view.dtype and dtype in FLOATS:
             self._elements(MAP, _core.functions["copy"][0], dtype, target, (view,))
         else:
             self._convert(target, view, dtype)
 
     def _join(self, step: Step) -> None:
-        index, offset, _, strides = self._seen(View(step.results[0]))
+        index, offset, _, strides = self._seen(step.target)
         for view in step.operands:
             shape = self._seen(view)[2]
             target = index, offset, shape, strides
@@ -251,8 +254,7 @@ class _Shaped:
 
 
 def _type(dtype: np.dtype) -> int:
-    names = {FLOATS[0]: "f32", FLOATS[1]: "f64"}
-    return _core.dtypes.index(names[dtype]) if dtype in names else len(_core.dtypes) + (dtype == BOOL)
+    return _core.dtypes.index(NUMBERS[dtype]) if dtype in NUMBERS else len(_core.dtypes) + (dtype == BOOL)
 
 
 def dense_strides(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:

@@ -76,8 +76,14 @@ def parts(xp: Any, x: Any) -> Any:
 
 def joined(xp: Any, re: Any, im: Any) -> Any:
     """Complex numbers of these parts. The sum re + 1j * im would make NaN of infinities."""
+    if hasattr(xp, "joined"):  # a function that is recorded
+        return xp.joined(re, im)
     if hasattr(xp, "complex"):  # PyTorch's function, which has a derivative: its views do not
         return xp.complex(re, im)
+    if type(re).__module__.startswith("jax"):  # neither do those of JAX
+        import jax
+
+        return jax.lax.complex(re, im)
     return xp.stack([re, im], axis=-1).view(xp.result_type(re, xp.complex64))[..., 0]
 
 

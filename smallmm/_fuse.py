@@ -35,7 +35,7 @@ from ._in_graph import call_in_graph, object_in_graph
 from ._long import LongProgram
 from ._offloading import current
 from ._program_texts import NotFused
-from ._record import BOOL, FLOATS, Record
+from ._record import BOOL, FLOATS, INT32, NUMBERS, TAKEN, Record, real_of
 from ._shapes import broadcast_shapes
 from ._symbols import Symbol, record_of
 from ._unfused import run_unfused
@@ -70,6 +70,8 @@ class _Plan:
                 self._on_device = DeviceProgram(self.record, self.results, sum(self.columns))
             except NotCompiled:
                 self.why_not_on_device = _NO_KERNEL
+            except NotFused as why:
+                self.why_not_on_device = str(why)
         return None if self.why_not_on_device else self._on_device
 
     def program(self, layouts: tuple[tuple[int, ...], ...]) -> Any:
@@ -260,18 +262,15 @@ class Fused:
 
     def _converted(self, name: str, x: Any) -> Any:
         """An array of NumPy or Dask in a dtype that is fused."""
-        if x.dtype in FLOATS and x.dtype.isnative:
+        if x.dtype in NUMBERS and x.dtype.isnative:
             return x
         if x.dtype == BOOL:
             return x
         if x.dtype.kind in "iu":
             return x.astype(np.int32 if x.dtype == np.int32 else np.float64, copy=False)
-        if x.dtype.kind == "f" and x.dtype.itemsize in (4, 8):
+        if x.dtype.newbyteorder("=") in NUMBERS:
             return x.astype(x.dtype.newbyteorder("="))
-        raise TypeError(
-            f"{self._name}: {name} has dtype {x.dtype}; fused functions take float32, float64, integers "
-            "and bool"
-        )
+        raise TypeError(f"{self._name}: {name} has dtype {x.dtype}; expected {TAKEN}")
 
     def _batch(self, operands: list[Any]) -> tuple[int, ...]:
         sizes: dict[str, int] = {}
@@ -323,10 +322,10 @@ class Fused:
 
     def _recorded(self, cores: Any, options: dict[str, Any]) -> _Plan:
         for name, (dtype, *_) in zip(self._names, cores, strict=True):
-            if dtype not in (*FLOATS, BOOL, np.dtype("i4")):
-                raise TypeError(f"{self._name}: {name} has dtype {dtype}; expected float32 or float64")
-        floats = [dtype for dtype, *_ in cores if dtype in FLOATS]
-        record = record_of(self._name, np.result_type(*floats) if floats else FLOATS[1])
+            if dtype not in (*NUMBERS, BOOL, INT32):
+                raise TypeError(f"{self._name}: {name} has dtype {dtype}; expected {TAKEN}")
+        numbers = [dtype for dtype, *_ in cores if dtype in NUMBERS]
+        record = record_of(self._name, real_of(np.result_type(*numbers)) if numbers else FLOATS[1])
         symbols = [record.input(shape, dtype, dense) for dtype, shape, dense in cores]
         answer = self.function(*symbols, **options)
         results, make = _structure(record, answer)
@@ -607,7 +606,7 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
     ------
     TypeError
         The function branches on the elements of an array (use ``where``), or uses what cannot be fused; when
-        it is called, an argument is not float32, float64, integer or bool.
+        it is called, an argument is not float32, float64, complex64, complex128, integer or bool.
     ValueError
         The signature is invalid; when it is called, shapes do not fit it.
     LinAlgError
@@ -621,12 +620,13 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
     Notes
     -----
     Results have the bits of the separate calls of smallmm and NumPy, except that exp, log, sin, erf, powers
-    and sums are smallmm's own: errors of at most 3 ulp, and sums in a fixed order. The fused function does
-    the operations of its steps.
+    and sums are smallmm's own: errors of at most 3 ulp, and sums in a fixed order. So are products, quotients
+    and magnitudes of complex numbers, which exp, log, sqrt and comparisons by size do not take. The fused
+    function does the operations of its steps.
 
     The function is recorded once for each combination of core shapes, dtypes and keywords. On a CUDA device
     one kernel runs all steps. Where PyTorch or JAX record derivatives, beyond order 32, and where the kernel
-    has no such step, the steps run one after the other.
+    has no such step or numbers are complex, the steps run one after the other.
 
     Examples
     --------

@@ -9,6 +9,7 @@ from ._arrays import as_numpy
 from ._compose import namespace_of
 from ._device import any_nonzero
 from ._errors import shown
+from ._record import TAKEN
 
 
 def dtype_of(x: Any) -> np.dtype:
@@ -16,7 +17,7 @@ def dtype_of(x: Any) -> np.dtype:
         return x.dtype
     name = str(x.dtype).rpartition(".")[2]
     if name == "bfloat16":  # which NumPy does not know
-        raise TypeError("fused functions take float32, float64, integers and bool, not yet bfloat16")
+        raise TypeError(f"fused functions take {TAKEN}, not yet bfloat16")
     return np.dtype(name)
 
 
@@ -64,7 +65,7 @@ def wants_gradient(x: Any) -> bool:
 
 
 def promoted(xp: Any, x: Any) -> Any:
-    if xp is np or "float" in str(x.dtype) or "int32" in str(x.dtype) or "bool" in str(x.dtype):
+    if xp is np or any(name in str(x.dtype) for name in ("float", "complex", "int32", "bool")):
         return x
     return xp.astype(x, xp.float64)
 

@@ -12,7 +12,7 @@ import numpy as np
 from . import _core
 from ._compile import Description, NotCompiled, address_of, compiled, dense_strides, without_memory
 from ._compose import CHUNK
-from ._record import Record, Step, Value, View
+from ._record import COMPLEX, Record, Step, Value, View
 
 LEAST = 1 << 14  # elements of a vector that is divided
 
@@ -24,7 +24,7 @@ class LongProgram:
         self, record: Record, results: list[Any], steps: list[Step], layouts: list[tuple[int, ...]]
     ) -> None:
         self._length = max((x.shape[0] for x in record.inputs if len(x.shape) == 1), default=0)
-        if self._length < LEAST or record.fallible():
+        if self._length < LEAST or record.fallible() or _has_complex(record):
             raise NotCompiled
         self._whole = self._length - self._length % CHUNK
         self._steps = steps
@@ -152,6 +152,10 @@ class LongProgram:
                 kernels.append(of_sums if is_sum else None)
         added = {x: blocks[x] * count + self._end.plan[x] + last[x] for x in ("flops", "bytes", "saved")}
         return {**blocks, **added, "kernels": tuple(kernels), "block": CHUNK}
+
+
+def _has_complex(record: Record) -> bool:
+    return any(x.dtype in COMPLEX for x in (*record.inputs, *(y for s in record.steps for y in s.results)))
 
 
 def _made(description: Description) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _core
 from ._compile import CALL, CONSTANT, MAP, TEMPORARY, Description
-from ._record import BOOL, FLOATS, INT32
+from ._record import BOOL, COMPLEX, FLOATS, INT32
 
 LANES = (1, 2, 4, 8, 16, 32)
 WARP = 32
@@ -87,6 +87,13 @@ class _Step(NamedTuple):
     uses: tuple[int, ...]  # values
     scratch: int  # bytes
     operations: int
+
+
+def refuse_complex(program: Description) -> None:
+    """`NotFused` if numbers are complex."""
+    dtypes = {dtype for _, dtype, *_ in (*program.inputs, *program.outputs)}
+    if not dtypes.isdisjoint(COMPLEX) or any(step[3] >= len(_NUMBERS) for step in program.steps):
+        raise NotFused("no kernel of a program takes complex numbers")
 
 
 def kernel_of(

@@ -11,11 +11,28 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._errors import explain_failure
+from ._complex_steps import FUNCTIONS
+from ._errors import explain_failure, wrong_dtype
 from ._shapes import broadcast_shapes, core_dimensions
 
 FLOATS = (np.dtype("f4"), np.dtype("f8"))
+COMPLEX = (np.dtype("c8"), np.dtype("c16"))
+NUMBERS = {
+    **dict(zip(FLOATS, ("f32", "f64"), strict=True)),
+    **dict(zip(COMPLEX, ("c64", "c128"), strict=True)),
+}
 INT32, BOOL = np.dtype("i4"), np.dtype("?")
+TAKEN = "float32, float64, complex64, complex128, integers or bool"
+
+
+def real_of(dtype: np.dtype) -> np.dtype:
+    """That of the parts of complex numbers; of real numbers their own."""
+    return FLOATS[COMPLEX.index(dtype)] if dtype in COMPLEX else dtype
+
+
+def complex_of(dtype: np.dtype) -> np.dtype:
+    """That of complex numbers with parts of this dtype."""
+    return COMPLEX[FLOATS.index(dtype)] if dtype in FLOATS else dtype
 
 
 @dataclass(eq=False)
@@ -36,6 +53,15 @@ class View:
     value: Value
     operations: tuple[tuple[str, Any], ...] = ()
 
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the elements as they are stored."""
+        return real_of(self.value.dtype) if _PAIRS in self.operations else self.value.dtype
+
+    def as_pairs(self) -> "View":
+        """Of complex numbers: their parts, along another last dimension."""
+        return View(self.value, (*self.operations, _PAIRS))
+
     def of(self, array: np.ndarray) -> np.ndarray:
         """The same view of an array in place of the value."""
         for word, argument in self.operations:
@@ -48,12 +74,21 @@ def basic_index(key: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(slice(*x) if isinstance(x, tuple) else x for x in key)
 
 
+_PAIRS = ("pairs", None)
+
+
+def _pairs(x: np.ndarray, _: None) -> np.ndarray:
+    shape, strides = (*x.shape, 2), (*x.strides, x.itemsize // 2)
+    return np.lib.stride_tricks.as_strided(x.real, shape, strides, writeable=False)
+
+
 VIEWS: dict[str, Any] = {
     "index": lambda x, key: x[(*basic_index(key), ...)],  # an array, even of no dimensions
     "permute": np.transpose,
     "broadcast": lambda x, shape: np.broadcast_to(x, shape),
     "reshape": np.reshape,
     "diagonal": lambda x, offset: np.diagonal(x, offset, -2, -1),
+    "pairs": _pairs,
 }
 
 
@@ -70,6 +105,12 @@ class Step:
     label: str  # the function that the user called
     kernel: str | None = None
     axis: int = 0
+
+    @property
+    def target(self) -> View:
+        """The first result as the step sees it: one of real numbers writes complex ones as pairs."""
+        result = View(self.results[0])
+        return result.as_pairs() if result.dtype in COMPLEX and self.dtype in FLOATS else result
 
     @property
     def info(self) -> Value | None:
@@ -89,7 +130,7 @@ class Record:
     """The steps of a function, in the order in which it made them."""
 
     name: str
-    dtype: np.dtype  # that of the inputs, together
+    dtype: np.dtype  # that of the inputs, together, or of their parts
     make_symbol: Any
     namespace: Any
     steps: list[Step] = field(default_factory=list)
@@ -105,11 +146,9 @@ class Record:
 
     def constant(self, array: Any, dtype: Any = None) -> Any:
         array = np.asarray(array, dtype, order="C")
-        if array.dtype not in (*FLOATS, INT32, BOOL):
+        if array.dtype not in (*NUMBERS, INT32, BOOL):
             if array.dtype.kind not in "iu":
-                raise TypeError(
-                    f"{self.name}: a constant has dtype {array.dtype}; fuse takes float32 and float64"
-                )
+                raise TypeError(f"{self.name}: a constant has dtype {array.dtype}; expected {TAKEN}")
             array = array.astype(self.dtype)
         key = ("constant", array.dtype, array.shape, array.tobytes())
         if key not in self._known:
@@ -122,7 +161,7 @@ class Record:
     def symbol(self, value: Value, dtype: np.dtype | None = None, operations: tuple[Any, ...] = ()) -> Any:
         view = View(value, operations)
         return self.make_symbol(
-            self, view, view.of(_stand_in(value.shape, value.dtype)).shape, dtype or value.dtype
+            self, view, view.of(_stand_in(value.shape, value.dtype)).shape, dtype or view.dtype
         )
 
     def as_symbol(self, x: Any, dtype: Any = None) -> Any:
@@ -132,6 +171,8 @@ class Record:
             return x
         if record is not None:
             raise TypeError(f"{self.name}: a value of another call of a fused function is used")
+        if type(x) is complex:
+            return self.constant(x, complex_of(dtype or self.dtype))
         if type(x) in (bool, int, float):
             return self.constant(x, bool if type(x) is bool else dtype or self.dtype)
         return self.constant(x)
@@ -140,30 +181,61 @@ class Record:
 
     def map(self, name: str, *operands: Any, truth: bool = False) -> Any:
         """An element-wise function of the core; truth: the result is true or false."""
-        strong = [x for x in operands if type(x) not in (bool, int, float)]
+        strong = [x for x in operands if type(x) not in (bool, int, float, complex)]
         symbols = [self.as_symbol(x, self.common(strong)) for x in operands]
         dtype = self.common(symbols)
         symbols = [self.as_number(x, dtype) for x in symbols]
+        if dtype in COMPLEX:
+            if name not in FUNCTIONS:
+                raise TypeError(f"{self.name}: {name} of complex numbers cannot be fused")
+            return FUNCTIONS[name](self, name, *symbols)
+        return self.mapped(name, symbols, dtype, BOOL if truth else dtype)
+
+    def mapped(self, name: str, symbols: Any, dtype: np.dtype, result: np.dtype) -> Any:
+        """A step of that dtype. One of real numbers may write complex ones as pairs."""
         shape = broadcast_shapes(*(x.shape for x in symbols))
+        by_parts = result in COMPLEX and dtype in FLOATS
         views = tuple(x.view for x in symbols)
-        key = (name, dtype, views)
+        key = (name, dtype, by_parts, views)
         if key not in self._known:
-            self._known[key] = Value(shape, dtype, "computed")
-            self.steps.append(Step("map", name, views, (self._known[key],), dtype, name))
-        return self.symbol(self._known[key], BOOL if truth else dtype)
+            value = Value(shape[:-1] if by_parts else shape, result if by_parts else dtype, "computed")
+            self._known[key] = value
+            self.steps.append(Step("map", name, views, (value,), dtype, name))
+        return self.symbol(self._known[key], result)
+
+    # --- complex numbers ---
+
+    def pairs(self, x: Any) -> Any:
+        """Real and imaginary part of each element, along another last dimension."""
+        view = x.view.as_pairs()
+        return self.symbol(view.value, None, view.operations)
+
+    def by_parts(self, name: str, *operands: Any) -> Any:
+        """A function of real numbers, applied to the parts of complex ones; real operands meet both parts."""
+        parts = [self.pairs(x) if x.dtype in COMPLEX else x[..., None] for x in operands]
+        dtype = next(x.dtype for x in parts if x.dtype in FLOATS)
+        return self.mapped(name, [self.as_number(x, dtype) for x in parts], dtype, complex_of(dtype))
+
+    def joined(self, re: Any, im: Any) -> Any:
+        """Complex numbers of these parts, which have one dtype."""
+        shape = broadcast_shapes(re.shape, im.shape)
+        parts = [
+            self.symbol(x.view.value, None, (*x.view.operations, ("broadcast", shape))) for x in (re, im)
+        ]
+        return self._joined([x[..., None] for x in parts], len(shape), shape, complex_of(re.dtype), "complex")
 
     def common(self, symbols: Any) -> np.dtype:
-        """The floating-point dtype of a computation with these."""
+        """The dtype of a computation with these."""
         dtypes = [x.dtype for x in symbols if getattr(x, "dtype", BOOL) not in (BOOL, INT32)]
         common = np.result_type(*dtypes) if dtypes else self.dtype
         common = FLOATS[1] if common.kind in "iu" else common
-        if common not in FLOATS:
-            raise TypeError(f"{self.name}: dtype {common} is not fused yet; expected float32 or float64")
+        if common not in NUMBERS:
+            raise TypeError(f"{self.name}: dtype {common} is not fused yet; expected {TAKEN}")
         return common
 
     def as_number(self, x: Any, dtype: np.dtype) -> Any:
-        """x with its elements in that floating-point dtype."""
-        stored = x.view.value.dtype
+        """x with its elements in that dtype of numbers."""
+        stored = x.view.dtype
         return x if stored == dtype else self.converted(x, dtype)
 
     def converted(self, x: Any, dtype: np.dtype) -> Any:
@@ -171,18 +243,26 @@ class Record:
         if x.view.value.kind == "constant":
             array = x.view.of(x.view.value.array)
             return self.constant(array.astype(dtype))
-        value = Value(x.shape, dtype, "computed")
-        self.steps.append(Step("convert", "convert", (x.view,), (value,), dtype, f"to {dtype}"))
-        return self.symbol(value)
+        if dtype in COMPLEX and x.view.dtype not in COMPLEX:
+            real = self.as_number(x, real_of(dtype))
+            return self.joined(real, self.constant(0, real.dtype))
+        view = x.view.as_pairs() if dtype in COMPLEX else x.view
+        key = ("convert", dtype, view)
+        if key not in self._known:
+            value = self._known[key] = Value(x.shape, dtype, "computed")
+            self.steps.append(Step("convert", "convert", (view,), (value,), real_of(dtype), f"to {dtype}"))
+        return self.symbol(self._known[key])
 
     def dense(self, x: Any) -> Any:
         """x as a value of its own, in row-major order."""
         value = x.view.value
         if value.dense and not x.view.operations:
             return x
-        copied = Value(x.shape, value.dtype, "computed")
-        step = Step("map", "copy", (x.view,), (copied,), value.dtype, "copy")
-        if value.dtype not in FLOATS:
+        stored = x.view.dtype
+        copied = Value(x.shape, stored, "computed")
+        view = x.view.as_pairs() if stored in COMPLEX else x.view
+        step = Step("map", "copy", (view,), (copied,), real_of(stored), "copy")
+        if stored not in NUMBERS:
             step = Step("convert", "convert", (x.view,), (copied,), self.dtype, "copy")
         self.steps.append(step)
         return self.symbol(copied, x.dtype)
@@ -198,20 +278,35 @@ class Record:
             raise ValueError(f"{self.name}: shapes {given} cannot be joined along axis {axis}")
         shape = list(parts[0].shape)
         shape[axis] = sum(x.shape[axis] for x in parts)
-        value = Value(tuple(shape), dtype, "computed")
+        parts = [self.pairs(x) if dtype in COMPLEX else x for x in parts]
+        return self._joined(parts, axis, tuple(shape), dtype, "concat", BOOL if truth else dtype)
+
+    def _joined(
+        self,
+        parts: list[Any],
+        axis: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        label: str,
+        seen: np.dtype | None = None,
+    ) -> Any:
         views = tuple(x.view for x in parts)
-        self.steps.append(Step("join", "concat", views, (value,), dtype, "concat", axis=axis))
-        return self.symbol(value, BOOL if truth else dtype)
+        key = ("join", dtype, shape, axis, views)
+        if key not in self._known:
+            value = self._known[key] = Value(shape, dtype, "computed")
+            self.steps.append(Step("join", "concat", views, (value,), real_of(dtype), label, axis=axis))
+        return self.symbol(self._known[key], seen)
 
     def call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
         """A gufunc of the core, or a composition, of which every part is recorded."""
         given = {name: self.as_symbol(x) for name, x in operands.items()}
         dtype = self.common([x for name, x in given.items() if name != "pivots"])
         is_pivots = {name: x.dtype == INT32 for name, x in given.items()}
-        symbols = {name: x if is_pivots[name] else self.as_number(x, dtype) for name, x in given.items()}
+        of = {name: real_of(dtype) if name in _real_operands(gufunc) else dtype for name in given}
+        symbols = {name: x if is_pivots[name] else self.as_number(x, of[name]) for name, x in given.items()}
         if not isinstance(gufunc, np.ufunc):
             return self._composition(gufunc, symbols)
-        stand_ins = {name: _stand_in(x.shape, x.view.value.dtype) for name, x in symbols.items()}
+        stand_ins = {name: _stand_in(x.shape, x.view.dtype) for name, x in symbols.items()}
         results: list[Any] = []
         try:
             plan = _core.explain(lambda: results.append(gufunc(*stand_ins.values())))
@@ -237,12 +332,20 @@ class Record:
                     f"{composition.__name__}: {name} has shape {x.shape} in {self.name}; expected at least "
                     f"{len(dims)} dimensions"
                 )
+            if x.dtype in COMPLEX and not composition.takes_complex:
+                raise wrong_dtype(composition.op, name, x.dtype, where=f", in {self.name}")
         results = composition.run(self.namespace(self), tuple(symbols.values()))
         return results if composition.nout > 1 else results[0]
 
     def fallible(self) -> list[Step]:
         """The steps that can fail, in order."""
         return [x for x in self.steps if x.info is not None]
+
+
+def _real_operands(gufunc: Any) -> set[str]:
+    """Operands of a gufunc that are real where others are complex."""
+    rows = _core.operations[_core.gufunc_rows[gufunc.__name__][0]] if isinstance(gufunc, np.ufunc) else ()
+    return {name for name, _, _, element, *_ in rows if element == "real"}
 
 
 def _stand_in(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

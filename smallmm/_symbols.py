@@ -20,8 +20,9 @@ from . import (
     _svd,
     _systems,
 )
+from ._calls import conjugated
 from ._compose import sums
-from ._record import BOOL, FLOATS, INT32, Record, View
+from ._record import BOOL, COMPLEX, FLOATS, INT32, NUMBERS, Record, View, complex_of
 from ._shapes import broadcast_shapes
 from ._subscripts import contraction
 
@@ -61,6 +62,22 @@ class Symbol:
         if self.ndim < 2:
             raise ValueError(f"{self.record.name}: .mT of shape {self.shape}; expected at least 2 dimensions")
         return self.swapaxes(-1, -2)
+
+    @property
+    def real(self) -> "Symbol":
+        return self.record.pairs(self)[..., 0] if self.dtype in COMPLEX else self
+
+    @property
+    def imag(self) -> "Symbol":
+        return self.record.pairs(self)[..., 1] if self.dtype in COMPLEX else _like(0.0)(self)
+
+    def conj(self) -> "Symbol":
+        if self.dtype not in COMPLEX:
+            return self
+        joined: Symbol = self.record.joined(self.real, ELEMENTWISE["negative"](self.imag))
+        return joined
+
+    conjugate = conj
 
     def __repr__(self) -> str:
         return f"<array of {self.record.name}, shape {self.shape}, {self.dtype}, one for each matrix>"
@@ -165,8 +182,12 @@ class Symbol:
         wanted = np.dtype(dtype)
         if wanted == self.dtype:
             return self
-        if wanted not in (*FLOATS, INT32):
-            raise TypeError(f"{self.record.name}: astype({wanted}); expected float32 or float64")
+        if wanted not in (*NUMBERS, INT32):
+            raise TypeError(
+                f"{self.record.name}: astype({wanted}); expected float32, float64, complex64 or complex128"
+            )
+        if self.dtype in COMPLEX and wanted not in COMPLEX:
+            raise TypeError(f"{self.record.name}: astype({wanted}) of complex numbers; use .real or .imag")
         return self.record.converted(_number(self), wanted)
 
     def copy(self) -> "Symbol":
@@ -243,7 +264,7 @@ class Symbol:
 
 def _operator(name: str, reflected: bool = False) -> Callable[[Symbol, Any], Any]:
     def operator(self: Symbol, other: Any) -> Any:
-        if not isinstance(other, Symbol | bool | int | float | np.ndarray | np.generic):
+        if not isinstance(other, Symbol | bool | int | float | complex | np.ndarray | np.generic):
             return NotImplemented
         return ELEMENTWISE[name](other, self) if reflected else ELEMENTWISE[name](self, other)
 
@@ -306,7 +327,12 @@ def _where(condition: Any, x: Any, y: Any) -> Symbol:
         return record.map("where", condition, x, y, truth=True)
     like = [z for z in (x, y) if isinstance(z, Symbol | np.ndarray) and not _is_truth(z)]
     dtype = record.common([record.as_symbol(z) for z in like]) if like else record.dtype
+    dtype = complex_of(dtype) if complex in (type(x), type(y)) else dtype
     x, y = (record.as_number(record.as_symbol(z, dtype), dtype) for z in (x, y))
+    if dtype in COMPLEX:
+        condition = record.as_symbol(condition)
+        truth = record.map("not_equal", condition, 0, truth=True) if condition.dtype in COMPLEX else condition
+        return record.by_parts("where", _number(truth), x, y)
     condition = record.as_number(record.as_symbol(condition), dtype)
     return record.map("where", condition, x, y)
 
@@ -327,6 +353,8 @@ def _isfinite(x: Any) -> Symbol:
 
 
 def _isinf(x: Symbol) -> Symbol:
+    if x.dtype in COMPLEX:
+        return x.record.map("maximum", _isinf(x.real), _isinf(x.imag), truth=True)
     return x.record.map("equal", x.record.map("absolute", x), float("inf"), truth=True)
 
 
@@ -387,6 +415,10 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "isfinite": _isfinite,
     "isinf": _isinf,
     "where": _where,
+    "real": lambda x: x.real,
+    "imag": lambda x: x.imag,
+    "conj": lambda x: x.conj(),
+    "conjugate": lambda x: x.conj(),
 }
 
 for _method, _name in (
@@ -604,9 +636,9 @@ LINALG: dict[str, Callable[..., Any]] = {
     "einsum": lambda subscripts, *operands, **kwargs: contraction("einsum", subscripts, operands),
     "contract": lambda subscripts, *operands, path=None: contraction("contract", subscripts, operands, path),
     "dot": lambda x, y: _products.matmul(x, y),
-    "vecdot": lambda x, y, axis=-1: _sum(x * y, axis),
+    "vecdot": lambda x, y, axis=-1: _sum(conjugated(x) * y, axis),
     "inner": lambda x, y: _products.matmul(x, y.T if y.ndim > 1 else y),
-    "vdot": lambda x, y: _sum(x * y),
+    "vdot": lambda x, y: _sum(conjugated(x) * y),
 }
 
 
@@ -622,7 +654,8 @@ def _function(record: Record, name: str, module: str = "") -> Callable[..., Any]
 class Namespace:
     """The array API's functions for the symbols of a record, and NumPy's frexp."""
 
-    float32, float64, int32 = np.dtype("f4"), np.dtype("f8"), INT32
+    float32, float64, int32 = *FLOATS, INT32
+    complex64, complex128 = COMPLEX
     pi, e, inf, nan, newaxis = np.pi, np.e, np.inf, np.nan, None
     __name__ = "smallmm"
 
@@ -646,15 +679,19 @@ class Namespace:
         """No mantissa, and the exponent, as a number."""
         return None, x.record.map("exponent", x)
 
+    def joined(self, re: Symbol, im: Symbol) -> Symbol:
+        """Complex numbers of these parts."""
+        return re.record.joined(re, im)
+
     def power_of_two(self, exponents: Symbol) -> Symbol:
         return exponents.record.map("scaled", 1.0, exponents)
 
     def asarray(self, x: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
         if isinstance(x, Symbol):
             return x if dtype is None else x.astype(dtype)
-        return self._its_record.constant(
-            x, dtype or (self._its_record.dtype if isinstance(x, float) else None)
-        )
+        if dtype is None and isinstance(x, float | complex):
+            return self._its_record.as_symbol(x)
+        return self._its_record.constant(x, dtype)
 
     def eye(self, n: int, m: int | None = None, /, *, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
         return self._its_record.constant(np.eye(n, m, k, dtype or self._its_record.dtype))

@@ -7,8 +7,8 @@ import numpy as np
 
 from . import _core
 from ._arrays import call
-from ._compose import power_of_two
-from ._record import BOOL, FLOATS, Record, Step, Value, View, basic_index
+from ._compose import joined, power_of_two
+from ._record import BOOL, COMPLEX, NUMBERS, Record, Step, Value, View, basic_index
 from ._shapes import absent_dimensions, core_dimensions
 
 Stack = tuple[Any, int]  # an array, and how many of its first dimensions are batch dimensions
@@ -28,7 +28,7 @@ def run_unfused(
     answers = []
     for x in results:
         answer, _ = runner.seen(x.view)
-        if x.dtype == BOOL and x.view.value.dtype != BOOL:
+        if x.dtype == BOOL and x.view.dtype != BOOL:
             answer = answer != 0
         shape = (*batch, *x.shape)
         answer = xp.broadcast_to(answer, shape) if answer.shape != shape else answer
@@ -73,6 +73,8 @@ class _Runner:
                 return self.xp.broadcast_to(x, (*x.shape[:batch], *argument))
             case "reshape":
                 return self.xp.reshape(x, (*x.shape[:batch], *argument))
+            case "pairs":
+                return self.xp.stack([self.xp.real(x), self.xp.imag(x)], axis=-1)
             case _:
                 return self.xp.linalg.diagonal(x, offset=argument)
 
@@ -92,20 +94,22 @@ class _Runner:
             case "convert":
                 result = self._convert(step)
             case _:
-                dims = len(step.results[0].shape)
+                dims = _dimensions(step)
                 parts = [self._aligned(x, dims) for x in step.operands]
                 whole = np.broadcast_shapes(*(x.shape[: x.ndim - dims] for x in parts))
                 parts = [self.xp.broadcast_to(x, whole + x.shape[x.ndim - dims :]) for x in parts]
                 result = self.xp.concat(parts, axis=step.axis - dims)
+        if step.target.operations:
+            result = joined(self.xp, result[..., 0], result[..., 1])
         self.stacks[step.results[0]] = result, result.ndim - len(step.results[0].shape)
 
     def _convert(self, step: Step) -> Any:
         x, _ = self.seen(step.operands[0])
-        to = step.results[0].dtype
+        to = step.target.dtype
         return self.xp.astype(x, getattr(self.xp, str(to)))
 
     def _map(self, step: Step) -> Any:
-        dims = len(step.results[0].shape)
+        dims = _dimensions(step)
         x = [self._aligned(view, dims) for view in step.operands]
         xp = self.xp
         if step.name in _TRUE:
@@ -114,7 +118,7 @@ class _Runner:
             return xp.where(x[0] != 0, x[1], x[2])
         if step.name == "copy":
             return x[0]
-        if xp is np and step.name in _OURS:
+        if xp is np and (step.name in _OURS or step.dtype in COMPLEX):
             return elementwise(step.name, *x)
         if step.name == "exponent":
             return xp.astype(xp.frexp(x[0])[1], x[0].dtype)
@@ -140,6 +144,11 @@ class _Runner:
         results = _with_all_dimensions(step.label, gufunc, absent, operands)
         for value, x in zip(step.results, results, strict=True):
             self.stacks[value] = x, x.ndim - len(value.shape)
+
+
+def _dimensions(step: Step) -> int:
+    """Of the first result as the step sees it."""
+    return len(step.results[0].shape) + len(step.target.operations)
 
 
 class _Own:
@@ -175,10 +184,10 @@ _OURS = (
 
 
 def elementwise(name: str, *arrays: np.ndarray) -> Any:
-    """A function of functions.def on NumPy arrays of one float dtype."""
+    """A function of functions.def on NumPy arrays of one dtype."""
     arrays = tuple(np.array(x, order="C") for x in np.broadcast_arrays(*arrays))
     result = np.empty(arrays[0].shape, arrays[0].dtype)
-    number = _core.dtypes.index("f32" if result.dtype == FLOATS[0] else "f64")
+    number = _core.dtypes.index(NUMBERS[result.dtype])
     which, count = _core.functions[name]
     values = (*((0, 0, None) for _ in range(count)), (1, 0, None))
     operands = tuple((i, 0, 0, 0, ()) for i in (count, *range(count)))

@@ -141,8 +141,14 @@ class TestFused:
             own(x["a"], x["v"], 1.0, out=(None, None))
         with pytest.raises(ValueError, match=r"own: x has shape \(30, 3\)"):
             own(x["a"], x["v"][:, 1:], 1.0)
-        with pytest.raises(TypeError, match=r"own: t has dtype complex128"):
-            own(x["a"], x["v"], x["alpha"] * 1j)
+        with pytest.raises(TypeError, match=r"own: t has dtype float16"):
+            own(x["a"], x["v"], x["alpha"].astype("f2"))
+
+    def test_complex_numbers(self):
+        x, y = lazy_stacks(), stacks()
+        found = congruence(x["a"] * 1j, x["s"])
+        assert found.dtype == np.complex128
+        assert_same_bits(found.compute(), congruence(y["a"] * 1j, y["s"]))
 
 
 def test_worker_processes(monkeypatch):

@@ -207,6 +207,44 @@ RECORDED = {
             np.linalg.cross(a[:3, 0], a[:3, 1]),
         ),
     ),
+    "parts": (
+        "(m,n),(n)",
+        lambda a, x: (
+            a.conj(),
+            a.real,
+            np.imag(a[1:]),
+            np.conjugate(a.mT) @ a,
+            a.imag * x,
+            a * x.real,
+            abs(a),
+            np.where(a.real > 0, a, x),
+            np.where(a == x, a.imag, 0),
+            a.mT.real + 1j,
+            1j * a - 2,
+            np.vdot(x, x),
+            np.vecdot(x, x * 2j),
+            a.mean(axis=0),
+            a.reshape(-1).conj()[::2],
+            a.astype(np.complex128),
+            np.isnan(a) | np.isinf(a),
+            np.isfinite(a),
+            np.trace(a[:3].conj()),
+        ),
+    ),
+    "hermitian": (
+        "(m,n),(n,k)",
+        lambda a, b: (
+            gram := np.conj(a.mT) @ a + np.eye(a.shape[-1], dtype=a.real.dtype),
+            lower := smallmm.cholesky(gram),
+            smallmm.cho_solve((lower, True), b),
+            *smallmm.eigh(gram),
+            smallmm.lu_solve(smallmm.lu_factor(gram), b, trans=2),
+            smallmm.solve_triangular(lower, b, lower=True, trans="C"),
+            smallmm.sqrtm(gram, assume_a="her"),
+            smallmm.cond(gram),
+            smallmm.matrix_rank(gram),
+        ),
+    ),
     "input": ("(n,n)", lambda a: (a, a.mT, a)),
     "constant": ("(n,n)", lambda a: (np.ones(3), a + np.arange(a.shape[-1]), 2.0)),
 }
@@ -222,16 +260,20 @@ SHAPES = {
 }
 
 
+# What has an order, or needs a positive definite or symmetric matrix that is not Hermitian
+REAL_ONLY = {"powers", "comparisons", "logic", "where", "numpy", "reductions", "positive", "functions"}
+DTYPES = [(name, dtype) for name in RECORDED for dtype in "fdFD" if dtype in "fd" or name not in REAL_ONLY]
+
+
 def operands(rng, signature, batches, dtype):
     cores = re.findall(r"\([^)]*\)", signature)
-    return [
-        rng.standard_normal((*batches[i % len(batches)], *SHAPES[core])).astype(dtype)
-        for i, core in enumerate(cores)
-    ]
+    shapes = [(*batches[i % len(batches)], *SHAPES[core]) for i, core in enumerate(cores)]
+    if np.dtype(dtype).kind != "c":
+        return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+    return [(rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype) for shape in shapes]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize(("name", "dtype"), DTYPES)
 def test_bits_are_those_of_separate_calls(name, dtype, rng):
     signature, function = RECORDED[name]
     fused = fuse(function, signature)
@@ -240,11 +282,11 @@ def test_bits_are_those_of_separate_calls(name, dtype, rng):
         assert_same(tuple(fused(*arrays)), tuple(separately(fused, *arrays)))
 
 
-@pytest.mark.parametrize("name", RECORDED)
-def test_layout_does_not_matter(name, rng):
+@pytest.mark.parametrize(("name", "dtype"), [x for x in DTYPES if x[1] in "dD"])
+def test_layout_does_not_matter(name, dtype, rng):
     signature, function = RECORDED[name]
     fused = fuse(function, signature)
-    arrays = operands(rng, signature, [(50,)], np.float64)
+    arrays = operands(rng, signature, [(50,)], dtype)
     expected = fused(*arrays)
     for change in (
         np.asfortranarray,
@@ -282,6 +324,207 @@ def test_threads_do_not_matter(rng):
     assert_same(results[0], results[2])
     some = smallmm.kalman_step(*(x[77:78] if x.ndim > 1 and len(x) == 20001 else x for x in arrays))
     np.testing.assert_array_equal(some.x[0], results[0].x[77])
+
+
+# --- complex numbers ---
+
+
+def complex_numbers(rng, *shape, dtype=np.complex128):
+    return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+
+
+@pytest.mark.parametrize("isa", core.isas_available())
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_arithmetic_is_that_of_the_kernels(dtype, isa, rng):
+    """Products and quotients of numbers are products and systems of order 1."""
+    scale = np.exp(rng.uniform(-40, 40, 700))[:, None] if dtype == np.complex64 else 1e150
+    x, y = complex_numbers(rng, 700, 5, dtype=dtype), (complex_numbers(rng, 700, 5) * scale).astype(dtype)
+    a, b = x[..., None, None], y[..., None, None]
+    best = core.isa()
+    try:
+        core.select_isa(isa)
+        product, quotient = fuse(lambda x, y: (x * y, x / y))(x, y)
+        np.testing.assert_array_equal(product, smallmm.matmul(a, b)[..., 0, 0])
+        np.testing.assert_array_equal(quotient, smallmm.solve(b, a)[..., 0, 0])
+    finally:
+        core.select_isa(best)
+    wide = np.clongdouble
+    exact, u = x.astype(wide) * y, np.finfo(dtype).eps
+    finite = np.isfinite(exact.astype(dtype))
+    assert (abs(product - exact) <= 4 * u * abs(exact))[finite].all()
+    exact = x.astype(wide) / y
+    normal = abs(exact) > np.finfo(dtype).tiny / u
+    assert (abs(quotient - exact) <= 16 * u * abs(exact))[normal].all()
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_numbers_beyond_the_ordinary(dtype):
+    parts = np.array([0.0, -0.0, 1.5, -np.inf, np.inf, np.nan, np.finfo(dtype).max, np.finfo(dtype).tiny])
+    x = np.empty(64, dtype)
+    x.real, x.imag = (y.ravel() for y in np.meshgrid(parts, parts))
+    exact = fuse(
+        lambda x: (
+            -x,
+            x.conj(),
+            x + x[()],
+            x.real,
+            x.imag,
+            x == x,
+            x != x,
+            np.isnan(x),
+            np.isinf(x),
+            np.isfinite(x),
+        )
+    )(x)
+    with np.errstate(all="ignore"):
+        expected = (
+            -x,
+            x.conj(),
+            x + x,
+            x.real,
+            x.imag,
+            x == x,
+            x != x,
+            np.isnan(x),
+            np.isinf(x),
+            np.isfinite(x),
+        )
+        sizes = np.abs(x.astype(np.clongdouble)).astype(x.real.dtype)
+    assert_same(exact, expected)
+    ours = fuse(lambda x: abs(x))(x)
+    known = ~np.isnan(x)
+    np.testing.assert_allclose(ours[known], sizes[known], rtol=3 * np.finfo(dtype).eps)
+    assert np.isnan(fuse(lambda x: x / 0)(x[:1] * 0)).all()
+
+
+def test_complex_dtypes_follow_numpy(rng):
+    add = fuse(lambda a, b: a + b)
+    for first in "?lfdFD":
+        for second in "FD":
+            x, y = np.ones(3, first), (2 - 1j) * np.ones(3, second)
+            assert_same(add(x, y), x + y)
+            assert_same(add(y, x), y + x)
+    c8 = np.ones(3, np.complex64)
+    assert fuse(lambda a: a * 2.5j + True)(c8).dtype == np.complex64
+    assert fuse(lambda a: a * np.complex128(2))(c8).dtype == np.complex128
+    assert fuse(lambda a: a + 1j)(np.ones(3, np.float32)).dtype == np.complex64
+    assert fuse(lambda a: np.where(a > 0, a, 1j))(np.ones(3)).dtype == np.complex128
+    assert_same(fuse(lambda a: a.real + a.conj())(np.arange(3.0)), 2 * np.arange(3.0))
+    assert_same(fuse(lambda a: a.imag)(np.ones(3)), np.zeros(3))
+    assert_same(add(c8.astype(">c8"), c8), c8 + c8)
+    solved = fuse(lambda a, b: smallmm.solve(a, b), "(n,n),(n)")(np.eye(3) * 2, c8)
+    assert_same(solved, np.full(3, 0.5, np.complex128))
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (np.exp, "f: exp of complex numbers"),
+        (np.log, "f: log of complex numbers"),
+        (np.sqrt, "f: sqrt of complex numbers"),
+        (lambda x: x**0.3, "f: power of complex numbers"),
+        (lambda x: np.maximum(x, 1), "f: maximum of complex numbers"),
+        (lambda x: x < 1, "f: less of complex numbers"),
+        (lambda x: x.astype(np.float64), "f: astype.float64. of complex numbers; use .real"),
+        (lambda x: smallmm.rcond(x * np.eye(2)), "rcond: a has dtype complex128"),
+    ],
+)
+def test_what_complex_numbers_do_not_have(function, text):
+    def f(x):
+        return function(x)
+
+    with pytest.raises(TypeError, match=text):
+        fuse(f)(np.ones(3, complex))
+
+
+def test_a_bad_complex_matrix_spoils_no_other(rng):
+    a, b = complex_numbers(rng, 70, 4, 4), complex_numbers(rng, 70, 4)
+    fused = fuse(lambda a, b: smallmm.solve(a, b.conj()) * 2j, "(n,n),(n)")
+    good = fused(a, b)
+    a[33] = 0
+    with pytest.raises(smallmm.LinAlgError, match=r"step \d, solve, fails for 1 of 70 .*\(33,\)"):
+        fused(a, b)
+    result, info = fused.ex(a, b)
+    assert np.flatnonzero(info[:, 0]).tolist() == [33]
+    assert np.isnan(result[33]).all()
+    np.testing.assert_array_equal(np.delete(result, 33, 0), np.delete(good, 33, 0))
+
+
+def test_complex_programs_are_explained_and_threads_do_not_matter(rng):
+    fused = fuse(lambda h, y: smallmm.solve(h.conj().mT @ h, h.conj().mT @ y), "(m,n),(m)")
+    h, y = complex_numbers(rng, 20001, 4, 3), complex_numbers(rng, 20001, 4)
+    explanation = fused.explain(h, y)
+    assert explanation.fused
+    assert [x.name for x in explanation.steps] == ["negative", "complex", "matmul", "matmul", "solve"]
+    assert "c128" in explanation.steps[-1].kernel
+    with smallmm.threads(1):
+        one = fused(h, y)
+    with smallmm.threads(2):
+        assert_same(fused(h, y), one)
+    out = np.empty_like(one)
+    assert fused(h, y, out=out) is out
+    assert_same(out, one)
+    assert_same(fused(h[77], y[77]), one[77])
+
+
+def test_chains_of_complex_numbers(rng):
+    a, b = complex_numbers(rng, 30, 6, 3), complex_numbers(rng, 30, 6, 2)
+    adjoint = a.conj().mT
+    best = np.linalg.solve(adjoint @ a + 0.5 * np.eye(3), adjoint @ b)
+    np.testing.assert_allclose(smallmm.ridge(a, b, 0.5), best, rtol=1e-10)
+    white = smallmm.whiten(a)
+    covariance = white.mT @ white.conj() / 5
+    np.testing.assert_allclose(covariance, np.broadcast_to(np.eye(3), covariance.shape), atol=1e-12)
+    c = adjoint @ a + np.eye(3)
+    x = b[:, :3, 0]
+    d = np.sqrt(np.einsum("bi,bi->b", x.conj(), np.linalg.solve(c, x[..., None])[..., 0]).real)
+    np.testing.assert_allclose(smallmm.mahalanobis(x, np.zeros(3), c), d, rtol=1e-10)
+    np.testing.assert_allclose(smallmm.congruence(a, c), a @ c @ a.mT, rtol=1e-10)
+    with pytest.raises(TypeError, match="gaussian_logpdf: log of complex numbers"):
+        smallmm.gaussian_logpdf(x, np.zeros(3), c)
+    f, h, z = complex_numbers(rng, 3, 3), complex_numbers(rng, 2, 3), complex_numbers(rng, 30, 2)
+    q, r = np.eye(3), np.eye(2)
+    state = smallmm.kalman_step(x, c, z, f, h, q, r)
+    p = f @ c @ f.conj().T + q
+    gain = p @ h.conj().T @ np.linalg.inv(h @ p @ h.conj().T + r)
+    mean = x @ f.T
+    np.testing.assert_allclose(state.x, mean + (gain @ (z - mean @ h.T)[..., None])[..., 0], rtol=1e-9)
+    np.testing.assert_allclose(state.p, p - gain @ h @ p, rtol=1e-8, atol=1e-9)
+    three = np.einsum("eij,ejk,ekl->eil", a, c, c)
+    np.testing.assert_allclose(smallmm.contract("eij,ejk,ekl->eil", a, c, c), three, rtol=1e-10)
+    u, v = complex_numbers(rng, 4, 3), complex_numbers(rng, 30, 9)
+    np.testing.assert_allclose(smallmm.kron_apply([u, u], v), v @ np.kron(u, u).T, rtol=1e-10)
+
+
+def test_long_complex_vectors(rng):
+    x, y = complex_numbers(rng, 2, 20001)
+    dot = fuse(lambda x, y: np.vdot(x, y), "(n),(n)")
+    assert_same(dot(x, y), separately(dot, x, y))
+    assert_same(
+        fuse(lambda x, y: np.sum(x.real * y.imag), "(n),(n)")(x, y),
+        fuse(lambda x, y: np.sum(x * y), "(n),(n)")(x.real.copy(), y.imag.copy()),
+    )
+    np.testing.assert_allclose(dot(x, y), np.vdot(x, y), rtol=1e-12)
+
+
+def test_complex_tensors(rng):
+    torch = pytest.importorskip("torch")
+    fused = fuse(lambda h, y: (smallmm.solve(h.conj().mT @ h, h.conj().mT @ y), abs(y) * y), "(m,n),(m)")
+    h, y = complex_numbers(rng, 50, 4, 3), complex_numbers(rng, 50, 4)
+    tensors = torch.from_numpy(h), torch.from_numpy(y)
+    expected = fused(h, y)
+    assert_same(tuple(x.numpy() for x in fused(*tensors)), expected)
+    assert_same(tuple(x.numpy() for x in fused(*(x.conj() for x in tensors))), fused(h.conj(), y.conj()))
+    h = tensors[0].requires_grad_()
+    assert fused.explain(h, tensors[1]).why == "a derivative with respect to h is wanted"
+    assert torch.autograd.gradcheck(lambda x: fused(x, tensors[1][:2])[0], h[:2].detach().requires_grad_())
+
+
+def test_complex_programs_have_no_kernel_on_devices():
+    fused = fuse(lambda x: x.conj() * x)
+    plan = fused._plan([np.ones((), complex)], {})
+    assert plan.on_device() is None
+    assert plan.why_not_on_device == "no kernel of a program takes complex numbers"
 
 
 def test_large_matrices_go_step_by_step(rng):
@@ -371,7 +614,7 @@ def test_dtypes_follow_numpy(rng):
     assert fuse(lambda a: a * np.float64(2))(f4).dtype == np.float64
     assert fuse(lambda a: a.astype(np.float32))(f8).dtype == np.float32
     assert fuse(lambda a, b: np.where(a, b, 0))(np.array([True, False]), np.ones(2)).tolist() == [1, 0]
-    for wrong in (np.ones(3, "f2"), np.ones(3, "c16"), np.ones(3, np.longdouble), np.array(["a"])):
+    for wrong in (np.ones(3, "f2"), np.ones(3, np.clongdouble), np.ones(3, np.longdouble), np.array(["a"])):
         with pytest.raises(TypeError, match="a has dtype"):
             fuse(lambda a: a + 1)(wrong)
 

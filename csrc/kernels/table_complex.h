@@ -77,6 +77,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .scale = KERNEL(scale),
     .add = KERNEL(add),
     .stream = KERNEL(stream),
+    .map = KERNEL(map),
 };
 
 #if defined(__clang__) && defined(__x86_64__)

@@ -5,6 +5,7 @@
 #include "lanes.h"
 
 #include "numbers.h"
+#include "map_numbers.h"
 
 #include "matmul_pairs.h"
 #include "pack_numbers.h"

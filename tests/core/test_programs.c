@@ -135,6 +135,14 @@ static void test_wrong(void) {
     wrong[2].function = SMM_FUNCTIONS;
     CHECK(smm_plan_program(&other, &none, NULL) == SMM_ERR_ARGUMENT, "a function that is none");
     memcpy(wrong, steps, sizeof wrong);
+    wrong[2].call.dtype = SMM_C64;
+    wrong[2].function = SMM_FN_EXP;
+    CHECK(smm_plan_program(&other, &none, NULL) == SMM_ERR_ARGUMENT, "a function not of complex numbers");
+    memcpy(wrong, steps, sizeof wrong);
+    wrong[2].kind = SMM_STEP_CONVERT;
+    wrong[2].to = SMM_C64;
+    CHECK(smm_plan_program(&other, &none, NULL) == SMM_ERR_ARGUMENT, "complex numbers are not converted");
+    memcpy(wrong, steps, sizeof wrong);
     wrong[1].call.n = 40;
     CHECK(smm_plan_program(&other, &none, NULL) == SMM_ERR_ORDER, "an order without kernel");
     CHECK(smm_plan_program(NULL, &none, NULL) == SMM_ERR_ARGUMENT, "no program");
