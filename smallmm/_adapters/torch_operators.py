@@ -117,7 +117,8 @@ class Recorded(torch.autograd.Function):
 
     @staticmethod
     def jvp(context: Any, *tangents: Any) -> Any:
-        return _along(context, tangents[4:])
+        with forward_ad._set_fwd_grad_enabled(True):  # off here, also for an outer derivative in forward mode
+            return _along(context, tangents[4:])
 
 
 class Transformed(torch.autograd.Function):
@@ -191,8 +192,7 @@ def _along(context: Any, tangents: Arrays) -> Arrays:
     """The tangents of the results, from those of the operands: `gradients` is linear in the gradients of the
     results, and this is its adjoint."""
     gufunc = context.gufunc
-    with forward_ad._set_fwd_grad_enabled(True):  # without which tangents are not seen
-        arrays = tuple(map(_without_tangent, _saved(context)))
+    arrays = tuple(map(_without_tangent, _saved(context)))
     operands, results = arrays[: gufunc.nin], arrays[gufunc.nin :]
     namespace = namespace_of_all("jvp", {"results": results[0]})
     smooth = [i for i, x in enumerate(results) if x.is_floating_point() or x.is_complex()]
