@@ -489,7 +489,7 @@ class TestTorch:
         assert torch.autograd.gradcheck(function, x)
         assert torch.autograd.gradgradcheck(function, x, fast_mode=True)
 
-    @pytest.mark.parametrize("name", ["solve", "qr", "refine"])
+    @pytest.mark.parametrize("name", ["solve", "qr"])
     def test_gradcheck_in_forward_mode(self, torch, rng, name):
         function, shapes = cases(torch, lambda n: torch.eye(n, dtype=torch.float64))[name]
         x = [torch.from_numpy(rng.standard_normal(shape)).requires_grad_() for shape in shapes]
@@ -608,7 +608,7 @@ class TestJax:
             with pytest.raises(TypeError, match=rf"{name}: a has dtype complex128; expected float16"):
                 jax.jit(function)(x)
 
-    @pytest.mark.parametrize("name", ["solve", "lstsq", "slogdet"])
+    @pytest.mark.parametrize("name", ["solve", "slogdet"])
     def test_forward_mode(self, jax, rng, name):
         xp = jax.numpy
         function, shapes = cases(xp, xp.eye)[name]

@@ -89,7 +89,9 @@ def _recorded(call: Call, op: str, gufunc: np.ufunc, names: tuple[str, ...]) -> 
 
     def derivative(operands: Any, tangents: Any) -> Any:
         results = function(*operands)  # which has a derivative, for second ones
-        moved = _derivatives().tangents(gufunc, operands, results if gufunc.nout > 1 else (results,), tangents)
+        moved = _derivatives().tangents(
+            gufunc, operands, results if gufunc.nout > 1 else (results,), tangents
+        )
         return results, moved if gufunc.nout > 1 else moved[0]
 
     function.defjvp(derivative, symbolic_zeros=True)

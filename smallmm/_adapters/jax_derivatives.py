@@ -21,7 +21,6 @@ from jax.interpreters import ad, batching, mlir
 from .recording import Arrays, gradients
 
 
-
 @dataclass(frozen=True)
 class _Of:
     """A gufunc, as JAX's caches can hold it: NumPy's take no weak references."""
@@ -29,8 +28,8 @@ class _Of:
     gufunc: Any
 
 
-# Parameters: what it is the derivative of; which operands have a tangent; for each vmap, from the innermost one, which operands
-# and results it maps, 0 or None. Those and all tangents that it maps have its dimension first.
+# Parameters: what it is the derivative of; which operands have a tangent; for each vmap, from the innermost
+# one, which operands and results it maps, 0 or None. These and all tangents have its dimension first.
 # Arguments: operands, results, tangents. Results: the tangents of those results that have some.
 _tangents = Primitive("smallmm_tangents")
 _tangents.multiple_results = True
@@ -89,7 +88,7 @@ def _computed(*arguments: Any, of: _Of, **parameters: Any) -> Any:
 
 def _outline(*arguments: Any, of: _Of, places: Any, maps: Any) -> Any:
     fixed, moved = _split(of, arguments)
-    lead = tuple(x for x in moved[0].shape[: len(maps)])
+    lead = moved[0].shape[: len(maps)]
     results = []
     for i in _smooth(fixed[of.gufunc.nin :]):
         x = fixed[of.gufunc.nin + i]
@@ -99,7 +98,7 @@ def _outline(*arguments: Any, of: _Of, places: Any, maps: Any) -> Any:
 
 
 def _transposed(grads: Any, *arguments: Any, of: _Of, **parameters: Any) -> Any:
-    fixed, moved = _split(of, arguments)
+    fixed, _ = _split(of, arguments)
     given = [None if type(g) is ad.Zero else g for g in grads]
     return [None] * len(fixed) + _gradients(fixed, given, of=of, **parameters)
 
@@ -133,7 +132,9 @@ def _batched(arguments: Any, axes: Any, *, of: _Of, maps: Any, **parameters: Any
     fixed, moved = _split(of, arguments)
     of_fixed, of_moved = _split(of, axes)
     size = next(x.shape[d] for x, d in zip(arguments, axes, strict=True) if d is not None)
-    fixed = tuple(x if d is None else jax.numpy.moveaxis(x, d, 0) for x, d in zip(fixed, of_fixed, strict=True))
+    fixed = tuple(
+        x if d is None else jax.numpy.moveaxis(x, d, 0) for x, d in zip(fixed, of_fixed, strict=True)
+    )
     moved = tuple(
         jax.numpy.broadcast_to(x, (size, *x.shape)) if d is None else jax.numpy.moveaxis(x, d, 0)
         for x, d in zip(moved, of_moved, strict=True)
