@@ -486,6 +486,26 @@ class TestTorch:
         assert torch.autograd.gradcheck(function, x)
         assert torch.autograd.gradgradcheck(function, x, fast_mode=True)
 
+    @pytest.mark.parametrize("name", ["solve", "qr"])
+    def test_gradcheck_in_forward_mode(self, torch, rng, name):
+        function, shapes = cases(torch, lambda n: torch.eye(n, dtype=torch.float64))[name]
+        x = [torch.from_numpy(rng.standard_normal(shape)).requires_grad_() for shape in shapes]
+        assert torch.autograd.gradcheck(function, x, check_forward_ad=True, check_backward_ad=False)
+        assert torch.autograd.gradgradcheck(
+            function, x, fast_mode=True, check_fwd_over_rev=True, check_rev_over_rev=False,
+            check_undefined_grad=False,
+        )  # fmt: skip
+
+    def test_complex_numbers_in_forward_mode(self, torch, rng):
+        a, b = (
+            torch.from_numpy(rng.standard_normal((*s, 2)) @ [1, 1j]).requires_grad_()
+            for s in [(2, 3, 3), (3, 2)]
+        )
+        real = torch.from_numpy(rng.standard_normal((3, 3))).requires_grad_()
+        check = torch.autograd.gradcheck
+        assert check(smallmm.solve, (a, b), check_forward_ad=True, check_backward_ad=False)
+        assert check(smallmm.matmul, (real, b), check_forward_ad=True, check_backward_ad=False)
+
     def test_what_it_refuses(self, torch):
         x = torch.eye(3).repeat(2, 1, 1).requires_grad_()
         with pytest.raises(TypeError, match=r"inv: out is given, but a derivative is wanted"):
@@ -584,6 +604,41 @@ class TestJax:
             name = function.__name__
             with pytest.raises(TypeError, match=rf"{name}: a has dtype complex128; expected float16"):
                 jax.jit(function)(x)
+
+    @pytest.mark.parametrize("name", ["solve", "slogdet"])
+    def test_forward_mode(self, jax, rng, name):
+        xp = jax.numpy
+        function, shapes = cases(xp, xp.eye)[name]
+        x = [xp.asarray(rng.standard_normal(shape)) for shape in shapes]
+        jax.test_util.check_grads(
+            lambda *x: function(*map(xp.asarray, x)), x, order=1, modes=["fwd", "rev"], rtol=1e-3, atol=1e-4
+        )
+        moved = [xp.asarray(rng.standard_normal(shape)) for shape in shapes]
+        _, found = jax.jvp(function, x, moved)
+        _, linear = jax.linearize(function, *x)
+        compiled = jax.jit(lambda x, t: jax.jvp(function, x, t)[1])(x, moved)
+        for other in (linear(*moved), compiled):
+            for y, z in zip(jax.tree.leaves(found), jax.tree.leaves(other), strict=True):
+                np.testing.assert_allclose(y, z, rtol=1e-10, atol=1e-12)
+
+    def test_mixed_orders(self, jax, rng):
+        """Of a stack mapped together with a matrix that is not."""
+        a, b = (jax.numpy.asarray(rng.standard_normal(s)) for s in ((2, 3, 3), (3, 2)))
+
+        def value(a):
+            return (smallmm.solve(a, b) ** 2).sum()
+
+        expected = jax.vmap(jax.jacrev(jax.jacrev(value)))(a)
+        for hessian in (jax.hessian(value), jax.jacrev(jax.jacfwd(value)), jax.jacfwd(jax.jacfwd(value))):
+            found = jax.jit(jax.vmap(hessian))(a)
+            np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+
+    def test_tangents_of_singular_matrices(self, jax):
+        xp = jax.numpy
+        a = xp.stack([2 * xp.eye(3), xp.zeros((3, 3))])
+        _, found = jax.jvp(lambda a: smallmm.inv_ex(a).inverse, (a,), (xp.ones_like(a),))
+        np.testing.assert_array_equal(found[0], np.full((3, 3), -0.25))
+        assert np.isnan(found[1]).all()
 
     def test_some_are_mapped(self, jax, rng):
         a, b = (jax.numpy.asarray(rng.standard_normal(s)) for s in ((5, 3, 3), (2, 3, 4)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from .._shapes import (
 )
 from .base import CUDA, Call, type_name
 from .dlpack import DLPack, StandardDevice
-from .recording import gradients, has_rule
+from .recording import has_rule
 
 TARGET = "smallmm"  # the name by which XLA knows the core
 
@@ -85,37 +85,25 @@ def _recorded(call: Call, op: str, gufunc: np.ufunc, names: tuple[str, ...]) -> 
     if not has_rule(gufunc):
         return plain
 
-    def forward(*operands: Any) -> Any:
-        arrays = tuple(x.value for x in operands)
-        results = function(*arrays)  # which has a derivative, for second ones
-        return results, (arrays, results if gufunc.nout > 1 else (results,))
+    function = jax.custom_jvp(plain)
 
-    def backward(saved: Any, grads: Any) -> Any:
-        arrays, results = saved
-        grads = grads if gufunc.nout > 1 else (grads,)
-        given = tuple(None if _is_zero(g) else jax.numpy.asarray(g) for g in grads)
-        if all(g is None for g in given):
-            return tuple(map(_zeros, arrays))
-        found = gradients(jax.numpy, gufunc, arrays, results, given, conjugated=False)
-        return tuple(_zeros(x) if g is None else g for x, g in zip(arrays, found, strict=True))
+    def derivative(operands: Any, tangents: Any) -> Any:
+        results = function(*operands)  # which has a derivative, for second ones
+        moved = _derivatives().tangents(
+            gufunc, operands, results if gufunc.nout > 1 else (results,), tangents
+        )
+        return results, moved if gufunc.nout > 1 else moved[0]
 
-    function = jax.custom_vjp(plain)
-    function.defvjp(forward, backward, symbolic_zeros=True)
+    function.defjvp(derivative, symbolic_zeros=True)
     return function
 
 
-def _is_zero(g: Any) -> bool:
-    """Whether nothing depends on a result; integers have no gradient."""
-    import jax
+@cache
+def _derivatives() -> Any:
+    """The module that needs JAX, which is imported by whoever made an array."""
+    from . import jax_derivatives
 
-    return isinstance(g, jax.custom_derivatives.SymbolicZero) or g.dtype == jax.dtypes.float0
-
-
-def _zeros(x: Any) -> Any:
-    import jax
-
-    numbers = jax.numpy.issubdtype(x.dtype, np.inexact)
-    return jax.numpy.zeros_like(x) if numbers else np.zeros(x.shape, jax.dtypes.float0)
+    return jax_derivatives
 
 
 def _compiled(call: Call, op: str, gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[Any, ...]:

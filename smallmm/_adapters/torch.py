@@ -32,17 +32,16 @@ class Torch(DLPack):
     def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
         operators = _operators()
         follows = any(map(operators.is_followed, operands.values()))
-        for name, x in operands.items() if follows else ():
-            if operators.has_tangent(x):
-                raise TypeError(
-                    f"{op}: {name} is a {type_name(x)} with a derivative in forward mode; smallmm's are in "
-                    "reverse mode: torch.func.jacrev, vjp and grad"
-                )
         if isinstance(gufunc, Composition) and not has_rule(gufunc):  # composed of what PyTorch records
             results = operators.composed(gufunc, namespace_of_all(op, operands), op, operands)
         elif follows:
-            if not has_rule(gufunc) and _wants_gradient(operands):
-                for name, x in operands.items():
+            for name, x in operands.items() if not has_rule(gufunc) else ():
+                if operators.has_tangent(x):
+                    raise TypeError(
+                        f"{op}: {name} is a {type_name(x)} with a derivative in forward mode, which smallmm "
+                        "does not compute for this"
+                    )
+                if _wants_gradient(operands):
                     self.shareable(op, name, x)  # refuses it
             results = operators.followed(call, op, gufunc, operands)
         else:

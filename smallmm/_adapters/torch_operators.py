@@ -100,7 +100,8 @@ def recorded(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands:
 
 
 class Recorded(torch.autograd.Function):
-    """The autograd function that all calls are. Its backward pass is recorded, too, where that is wanted."""
+    """The autograd function that all calls are. Its backward pass is recorded, too, where that is wanted, and
+    so are derivatives in forward mode."""
 
     @staticmethod
     def forward(
@@ -113,6 +114,11 @@ class Recorded(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, *grads: Any) -> Any:
         return (None,) * 4 + _differentiated(context, grads)
+
+    @staticmethod
+    def jvp(context: Any, *tangents: Any) -> Any:
+        with forward_ad._set_fwd_grad_enabled(True):  # off here, also for an outer derivative in forward mode
+            return _along(context, tangents[4:])
 
 
 class Transformed(torch.autograd.Function):
@@ -127,6 +133,7 @@ class Transformed(torch.autograd.Function):
         _remember(context, inputs[2], inputs[4:], output)
 
     backward = Recorded.backward
+    jvp = Recorded.jvp
 
     @staticmethod
     def vmap(
@@ -137,7 +144,7 @@ class Transformed(torch.autograd.Function):
 
 
 def _computed(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands: Arrays) -> Arrays:
-    arrays = tuple(map(_detached, operands))  # which the direct path takes
+    arrays = tuple(map(_detached, map(_without_tangent, operands)))  # which the direct path takes
     if any(map(is_followed, arrays)):
         results = operator(call, gufunc)(f"{op}({','.join(names)})", *arrays)
         return results if gufunc.nout > 1 else (results,)
@@ -154,16 +161,24 @@ def _remember(context: Any, gufunc: Any, operands: Arrays, results: Arrays) -> N
     arrays = (*operands, *results)
     context.gufunc = gufunc
     context.values = [None if torch.is_tensor(x) else x for x in arrays]
-    context.save_for_backward(*(x if torch.is_tensor(x) else None for x in arrays))
+    tensors = tuple(x if torch.is_tensor(x) else None for x in arrays)
+    context.save_for_backward(*tensors)
+    if forward_ad._current_level >= 0:
+        context.save_for_forward(*tensors)
     context.mark_non_differentiable(*(x for x in results if not (x.is_floating_point() or x.is_complex())))
     context.set_materialize_grads(False)
 
 
-def _differentiated(context: Any, grads: Arrays) -> Arrays:
-    """The gradients of the operands."""
-    arrays = tuple(
+def _saved(context: Any) -> Arrays:
+    """The operands and results that it remembers."""
+    return tuple(
         x if x is not None else value for x, value in zip(context.saved_tensors, context.values, strict=True)
     )
+
+
+def _differentiated(context: Any, grads: Arrays) -> Arrays:
+    """The gradients of the operands."""
+    arrays = _saved(context)
     if not torch.is_grad_enabled():  # nobody wants a second derivative
         arrays, grads = (tuple(map(_detached, x)) for x in (arrays, grads))
     operands, results = arrays[: context.gufunc.nin], arrays[context.gufunc.nin :]
@@ -171,6 +186,33 @@ def _differentiated(context: Any, grads: Arrays) -> Arrays:
         return (None,) * len(operands)
     namespace = namespace_of_all("backward", {"results": results[0]})
     return tuple(gradients(namespace, context.gufunc, operands, results, grads, conjugated=True))
+
+
+def _along(context: Any, tangents: Arrays) -> Arrays:
+    """The tangents of the results, from those of the operands: `gradients` is linear in the gradients of the
+    results, and this is its adjoint."""
+    gufunc = context.gufunc
+    arrays = tuple(map(_without_tangent, _saved(context)))
+    operands, results = arrays[: gufunc.nin], arrays[gufunc.nin :]
+    namespace = namespace_of_all("jvp", {"results": results[0]})
+    smooth = [i for i, x in enumerate(results) if x.is_floating_point() or x.is_complex()]
+    found: list[int] = []  # operands that have a gradient and a tangent
+
+    def adjoint(*some: Any) -> Arrays:
+        grads = dict(zip(smooth, some, strict=True))
+        given = tuple(grads.get(i) for i in range(len(results)))
+        answers = gradients(namespace, gufunc, operands, results, given, conjugated=True)
+        pairs = zip(answers, tangents, strict=True)
+        found[:] = [i for i, (x, t) in enumerate(pairs) if x is not None and t is not None]
+        return tuple(answers[i] for i in found)
+
+    answers: list[Any] = [None] * len(results)
+    _, transposed = torch.func.vjp(adjoint, *(torch.zeros_like(results[i]) for i in smooth))
+    if found:
+        moved = transposed(tuple(tangents[i] for i in found))
+        for i, tangent in zip(smooth, moved, strict=True):
+            answers[i] = tangent
+    return tuple(answers)
 
 
 def _with_mapped_first(gufunc: Any, in_dims: Arrays, operands: Arrays) -> Arrays:
@@ -188,6 +230,10 @@ def _with_mapped_first(gufunc: Any, in_dims: Arrays, operands: Arrays) -> Arrays
 
 def _widened(x: Any, count: int) -> Any:
     return x.reshape((x.shape[0], *(1,) * count, *x.shape[1:]))
+
+
+def _without_tangent(x: Any) -> Any:
+    return forward_ad.unpack_dual(x).primal if has_tangent(x) else x
 
 
 def _detached(x: Any) -> Any:
