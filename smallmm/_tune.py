@@ -101,7 +101,8 @@ def tune(
     Raises
     ------
     ValueError
-        There is no such function, or it makes several calls of kernels or none for such arrays; ``top < 1``.
+        There is no such function, or it makes several calls of kernels or none for such arrays; they are
+        empty; ``top < 1``.
     TypeError
         No array is on a CUDA device, or ``out`` is given.
     CudaUnavailableError
@@ -138,6 +139,8 @@ def tune(
     calls, problem, ordinal, matrices = _core.cuda_problem(call)
     if calls != 1:
         raise ValueError(f"tune: {name} makes {calls} calls of kernels for these arguments; expected one")
+    if not matrices or not all(problem[x] for x in "mkn"):
+        raise ValueError(f"tune: there is nothing to compute: {name} of empty arrays")
     return _Search(call, problem, ordinal, matrices).run(top, float(seconds), save)
 
 
