@@ -1,0 +1,108 @@
+"""The network that predicts times: its gradients, and what it finds for a device that is made up."""
+
+import json
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from smallmm._candidates import candidates
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.tune import model, network, timings
+
+HEAD = {"device": "made up", "arch": 90, "shared": 227 << 10, "commit": "none", "copy_bytes_per_s": 3e12}
+OPS = {"INV": 1, "CHOLESKY": 2, "SOLVE_TRIANGULAR": 1}
+
+
+def time_on_a_made_up_device(problem, batch, row):
+    """The larger of arithmetic and memory, each the larger of latency and throughput."""
+    n, threads = problem["n"], row["threads"]
+    lanes = row["lanes"]
+    steps = n * max(1, n / lanes) + 8 * np.log2(2 * lanes)
+    arithmetic = batch * lanes * max(steps / 40, 25 / (threads / 32) ** 0.5) / 60
+    memory = batch * n * n * 16 / 3000 * (1 + 0.3 * (row.get("async", 1) == 0))
+    return 1200 + max(arithmetic, memory)
+
+
+def lines(count, seed=0):
+    chance = random.Random(seed)
+    for _ in range(count):
+        problem, batch = timings.draw(chance, OPS)
+        problem = {**problem, "arch": 90}
+        rows = candidates(problem, HEAD["shared"])
+        some = chance.sample(rows, min(16, len(rows)))
+        times = [{**row, "ns": time_on_a_made_up_device(problem, batch, row)} for row in some]
+        moved = timings.traffic(problem, batch)
+        yield HEAD, {"problem": problem, "batch": batch, "bytes": moved, "times": times}
+
+
+def test_gradients_are_those_of_finite_differences():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((9, 5)), rng.standard_normal(9)
+    fitted = network.fit(x, y, (4, 3), epochs=1)
+    z = (x - fitted.mean) / fitted.scale
+
+    def error():
+        return np.mean((fitted(x) - y) ** 2) / 2
+
+    parts = [part for layer in fitted.layers for part in layer]
+    for part, gradient in zip(parts, fitted.gradients(z, y), strict=True):
+        assert gradient.shape == part.shape
+        at = tuple(size // 2 for size in part.shape)
+        before, step = part[at], 1e-6
+        part[at] = before + step
+        up = error()
+        part[at] = before - step
+        slope = (up - error()) / (2 * step)
+        part[at] = before
+        assert gradient[at] == pytest.approx(slope, abs=1e-8)
+
+
+def test_finds_fast_kernels_of_shapes_that_it_has_not_seen():
+    seen = network.data(lines(150))
+    kept, held = ~seen.held_out, seen.held_out
+    assert 0.05 < held.mean() < 0.5
+    fitted = network.fit(seen.x[kept], seen.y[kept], (32, 16), epochs=20)
+    predicted = fitted(seen.x[held])
+    error = np.mean((predicted - seen.y[held]) ** 2)
+    assert error < 0.15 * np.var(seen.y[held])
+    regrets = network.regret(predicted, seen.y[held], seen.problem[held], (1, 10))
+    by_chance = network.regret(np.arange(held.sum()), seen.y[held], seen.problem[held], (1,))
+    assert 1 <= regrets[10] <= regrets[1] < 1.15 < by_chance[1]
+
+
+def test_the_same_again():
+    x, y = np.random.default_rng(1).standard_normal((2, 50, 3))
+    first, second = (network.fit(x, y[:, 0], (8,), epochs=2) for _ in range(2))
+    np.testing.assert_array_equal(first(x), second(x))
+
+
+def test_commands(tmp_path, capsys, monkeypatch):
+    path, weights = tmp_path / "timings.jsonl", tmp_path / "weights.npz"
+    written = list(lines(25))
+    path.write_text("\n".join(map(json.dumps, [HEAD, *(line for _, line in written)])))
+    monkeypatch.setattr(network, "ISAAC", {(64,): 0.17, (8, 8): 0.1})
+    monkeypatch.setattr(sys, "argv", ["model", "table", str(path), "--epochs", "2"])
+    model.main()
+    first, _, head, _, *rows = capsys.readouterr().out.splitlines()
+    assert "candidates to learn from" in first
+    assert head.count("|") == rows[0].count("|")
+    assert [row.split(" | ")[0] for row in rows] == ["| 64", "| 8-8"]
+    monkeypatch.setattr(sys, "argv", ["model", "train", str(path), "--epochs", "2", "--out", str(weights)])
+    model.main()
+    saved = np.load(weights)
+    assert str(saved["devices"]) == "made up"
+    assert str(saved["kernels"]).split() == sorted(
+        {row["kernel"] for _, line in written for row in line["times"]}
+    )
+    assert saved["w0"].shape == (len(saved["mean"]), 32)
+
+
+def test_a_candidate_that_does_not_fit():
+    problem = {"op": "INV", "dtype": "f64", "m": 2, "k": 1, "n": 2}
+    with pytest.raises(ValueError, match="does not fit"):
+        network.features(problem, 1, {"kernel": "inv_lanes", "lanes": 64, "threads": 3}, 100 << 10)
