@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from numbers import Real
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import _core, _tuned
 from ._adapters import library_of, on_device
+from ._bench import seconds_left
 from ._candidates import KERNELS, Row, candidates
 from ._catalog import FUNCTIONS, name_of
 from ._errors import LinAlgError, shown
@@ -169,10 +169,10 @@ class _Search:
         self.discarded = 0
 
     def run(self, top: int, seconds: float, save: bool) -> TuneResult:
-        stop = perf_counter() + seconds
+        left = seconds_left((1 - FOR_FINALS) * seconds)
         rows = [row for row in candidates(self.problem, self.shared) if row != self.present]
         ranked = rank(rows, self.present)[:top]
-        times = self.times(ranked, stop - FOR_FINALS * seconds)
+        times = self.times(ranked, left)
         best = sorted(times, key=lambda x: x[0])[:FINALISTS]
         before, *after = self.again([None, *(row for _, row in best)])
         found = min(
@@ -192,13 +192,13 @@ class _Search:
             chosen["kernel"], parameters, before, now, None, len(rows) + 1, tried, self.discarded, saved
         )
 
-    def times(self, rows: list[Row], stop: float) -> list[tuple[float, Row]]:
+    def times(self, rows: list[Row], left: Callable[[], float]) -> list[tuple[float, Row]]:
         """Of the candidates that work, as far as there is time."""
         found = []
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             cubins = [pool.submit(self.compile, row) for row in rows]
             for row, cubin in zip(tqdm(rows, desc="tune", leave=False, disable=None), cubins, strict=True):
-                if not _done(cubin, stop):
+                if not _done(cubin, left):
                     break
                 time = self.time(row, SAMPLES)
                 if time is None:
@@ -235,13 +235,13 @@ class _Search:
         return [statistics.median(its) for its in times]
 
 
-def _done(cubin: Future[None], stop: float) -> bool:
+def _done(cubin: Future[None], left: Callable[[], float]) -> bool:
     """Whether a candidate is compiled in time. One that cannot be fails when it is timed, too."""
     try:
-        cubin.exception(max(0.0, stop - perf_counter()))
+        cubin.exception(left())
     except TimeoutError:
         return False
-    return perf_counter() < stop
+    return left() > 0
 
 
 def rank(rows: list[Row], present: Row) -> list[Row]:

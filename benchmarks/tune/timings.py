@@ -21,10 +21,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from pathlib import Path
-from time import perf_counter
 from typing import Any, NamedTuple
 
 from smallmm import _core
+from smallmm._bench import seconds_left
 from smallmm._candidates import KERNELS, candidates
 from smallmm._progress import tqdm
 from smallmm._tune import same_bits
@@ -139,9 +139,9 @@ def compiled(job: Future[tuple[int, int]]) -> tuple[int, int] | None:
 def lines(drawn: Iterator[Case], compile_: Callable[[Case], list[Future]], seconds: float,
           make: Callable[[Problem, int], Any], ahead: int) -> Iterator[Row]:  # fmt: skip
     """The lines of cases, as long as there is time; others are compiled meanwhile, about so many kernels."""
-    stop = perf_counter() + seconds
+    left = seconds_left(seconds)
     waiting: deque[tuple[Case, list[Future]]] = deque()
-    while perf_counter() < stop:
+    while left():
         while sum(len(jobs) for _, jobs in waiting) < ahead:
             case = next(drawn)
             waiting.append((case, compile_(case)))

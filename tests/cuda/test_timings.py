@@ -121,7 +121,7 @@ def test_as_long_as_there_is_time(monkeypatch):
         clock.now += 1
         return stack(), [1.0]
 
-    monkeypatch.setattr(timings, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(timings, "seconds_left", lambda seconds: lambda: seconds - clock.now)
     monkeypatch.setattr(timings.time_case, "__defaults__", (time,))
     drawn = iter([CASE] * 100)
     found = list(timings.lines(drawn, compile_, 10, Stack, 7))
