@@ -44,7 +44,7 @@ class TuneResult(NamedTuple):
     parameters: dict[str, int]
     before_ns: float  # of the call, by what it ran before
     after_ns: float  # by what it runs now
-    predicted_ns: float | None  # None: nothing predicts times of these kernels
+    predicted_ns: float | None  # of what it runs now; None: no model predicts times of this kernel
     candidates: int  # that can run the call
     tried: int  # in the given time
     discarded: int  # of these, since they failed or had other bits
@@ -171,7 +171,8 @@ class _Search:
     def run(self, top: int, seconds: float, save: bool) -> TuneResult:
         left = seconds_left((1 - FOR_FINALS) * seconds)
         rows = [row for row in candidates(self.problem, self.shared) if row != self.present]
-        ranked = rank(rows, self.present)[:top]
+        predicted = _core.cuda_predict(self.problem, rows, self.shared)
+        ranked = rank(rows, predicted, self.present)[:top]
         times = self.times(ranked, left)
         best = sorted(times, key=lambda x: x[0])[:FINALISTS]
         before, *after = self.again([None, *(row for _, row in best)])
@@ -187,9 +188,16 @@ class _Search:
             runner_up = {**self.present, "ns": ns[1]}
             saved = _tuned.keep(self.device, self.problem, chosen, ns[0], runner_up, cache, save)
         parameters = {x: y for x, y in chosen.items() if x != "kernel"}
-        tried = len(times) + self.discarded
         return TuneResult(
-            chosen["kernel"], parameters, before, now, None, len(rows) + 1, tried, self.discarded, saved
+            chosen["kernel"],
+            parameters,
+            before,
+            now,
+            predicted_ns=_core.cuda_predict(self.problem, [chosen], self.shared)[0],
+            candidates=len(rows) + 1,
+            tried=len(times) + self.discarded,
+            discarded=self.discarded,
+            saved=saved,
         )
 
     def times(self, rows: list[Row], left: Callable[[], float]) -> list[tuple[float, Row]]:
@@ -244,10 +252,16 @@ def _done(cubin: Future[None], left: Callable[[], float]) -> bool:
     return left() > 0
 
 
-def rank(rows: list[Row], present: Row) -> list[Row]:
-    """Those that differ least from the present choice first; by chance among these, but always alike."""
-    mixed = random.Random(0).sample(rows, len(rows))
-    return sorted(mixed, key=lambda row: sum(row.get(x) != y for x, y in present.items()))
+def rank(rows: list[Row], predicted: list[float | None], present: Row) -> list[Row]:
+    """The fastest first, if times of all are predicted; else those that differ least from the present choice.
+    Among equal ones by chance, but always alike."""
+
+    def place(x: tuple[Row, float | None]) -> tuple[float, int]:
+        row, ns = x
+        return (ns or 0) if None not in predicted else 0, sum(row.get(x) != y for x, y in present.items())
+
+    mixed = random.Random(0).sample([*zip(rows, predicted, strict=True)], len(rows))
+    return [row for row, _ in sorted(mixed, key=place)]
 
 
 def same_bits(x: Any, y: Any) -> bool:

@@ -3,8 +3,11 @@
     python -m benchmarks.tune.model collect --out timings.jsonl --seconds 300   # on a GPU; needs PyTorch
     python -m benchmarks.tune.model table timings.jsonl                         # anywhere: errors and regrets
     python -m benchmarks.tune.model train timings.jsonl --out weights.npz
+    python -m benchmarks.tune.model show                                        # regrets at present
+    python -m benchmarks.tune.model fit [--write] [FILE ...]                    # needs SciPy; 20 seconds
+    python -m benchmarks.tune.model hold-out                                    # regrets for other problems
 
-`timings.py` says what is collected, `network.py` what is fitted to it. No weights are in the package yet.
+`timings.py` says what is collected, `constants.py` what is fitted.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 
 from smallmm._progress import tqdm
 
-from . import network
+from . import constants, network
 from .timings import OPS, collect, read
 
 TOPS = (1, 10, 100)
@@ -41,6 +44,7 @@ def main() -> None:
     train.add_argument("--widths", type=int, nargs="+", default=[32, 64, 32], help="of the hidden layers")
     train.add_argument("--out", type=Path, required=True, help="weights, as .npz")
     train.set_defaults(run=run_train)
+    constants.add_commands(commands)
     options = parser.parse_args()
     options.run(options)
 
