@@ -85,12 +85,15 @@ static const bool takes_stored[SMM_CUDA_KERNELS] = {
 #undef SMM_CUDA_STORED
 };
 
+/* Is a kernel for numbers of this type, and for products of these sizes? */
+static bool is_for(int kernel, const smm_cuda_problem *problem) {
+    return is_of_complex[kernel] == smm_is_complex(problem->dtype) && is_tiled[kernel] == problem->tiled &&
+           (takes_stored[kernel] || smm_dtypes[problem->dtype].computed == problem->dtype);
+}
+
 bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
                    smm_cuda_grid *grid) {
-    return parameters->kernel >= 0 && parameters->kernel < SMM_CUDA_KERNELS &&
-           is_of_complex[parameters->kernel] == smm_is_complex(problem->dtype) &&
-           is_tiled[parameters->kernel] == problem->tiled &&
-           (takes_stored[parameters->kernel] || smm_dtypes[problem->dtype].computed == problem->dtype) &&
+    return parameters->kernel >= 0 && parameters->kernel < SMM_CUDA_KERNELS && is_for(parameters->kernel, problem) &&
            kernels[parameters->kernel].fits(problem, parameters, grid) && grid->shared <= shared_memory;
 }
 
@@ -220,6 +223,7 @@ smm_cuda_status smm_cuda_plan(const smm_cuda_problem *problem, const smm_cuda_de
     pthread_mutex_unlock(&lock);
     if (kernel->tuned_on) return SMM_CUDA_OK;
     for (int i = SMM_CUDA_KERNELS - 1; i >= 0; i--) { /* the special ones first */
+        if (!is_for(i, problem)) continue; /* whose baseline might count with sizes that are too large for it */
         kernels[i].baseline(problem, &kernel->parameters);
         kernel->source = models[i] ? SMM_CUDA_MODELLED : SMM_CUDA_BASELINE;
         if (smm_cuda_fits(problem, &kernel->parameters, device->shared_memory, &kernel->grid)) return SMM_CUDA_OK;
