@@ -1,19 +1,20 @@
-"""A model of the times of kernels, by which a plan is made where no tuned row is.
+"""Models of the times of kernels, by which a plan is made where no tuned row is, and `tune` ranks candidates.
 
     python -m benchmarks.tune.model collect --out timings.jsonl --seconds 300   # on a GPU; needs PyTorch
-    python -m benchmarks.tune.model table timings.jsonl                         # anywhere: errors and regrets
-    python -m benchmarks.tune.model train timings.jsonl --out weights.npz
-    python -m benchmarks.tune.model show                                        # regrets at present
-    python -m benchmarks.tune.model fit [--write] [FILE ...]                    # needs SciPy; 20 seconds
-    python -m benchmarks.tune.model hold-out                                    # regrets for other problems
+    python -m benchmarks.tune.model show [FILE ...]                # regrets by the constants in use
+    python -m benchmarks.tune.model fit [--write] [FILE ...]       # constants; needs SciPy
+    python -m benchmarks.tune.model hold-out [FILE ...]            # regrets for other shapes; needs SciPy
+    python -m benchmarks.tune.model table [FILE ...]               # networks beside the model of the core
 
-`timings.py` says what is collected, `constants.py` what is fitted.
+`timings.py` says what is collected, `timed.py` how models are judged, `constants.py` and `network.py` what is
+fitted. Only the constants are in the package.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,8 @@ import numpy as np
 from smallmm._progress import tqdm
 
 from . import constants, network
-from .timings import OPS, collect, read
-
-TOPS = (1, 10, 100)
+from .timed import TOPS, Timed, error, held_out, load, regrets
+from .timings import OPS, collect
 
 
 def main() -> None:
@@ -35,16 +35,22 @@ def main() -> None:
     one.add_argument("--ops", nargs="*", default=list(OPS), choices=list(OPS))
     one.add_argument("--seed", type=int, default=0, help="another one draws other problems")
     one.set_defaults(run=run_collect)
-    table = commands.add_parser("table", help="networks beside each other, on shapes that they have not seen")
-    train = commands.add_parser("train", help="fit a network to all timings, and write its weights")
-    for each in (table, train):
-        each.add_argument("timings", type=Path, nargs="+")
-        each.add_argument("--epochs", type=int, default=150)
-    table.set_defaults(run=run_table)
-    train.add_argument("--widths", type=int, nargs="+", default=[32, 64, 32], help="of the hidden layers")
-    train.add_argument("--out", type=Path, required=True, help="weights, as .npz")
-    train.set_defaults(run=run_train)
-    constants.add_commands(commands)
+    for name, run, about in (
+        ("show", run_show, "how well the constants in use choose"),
+        ("fit", run_fit, "find the constants"),
+        ("hold-out", run_hold_out, "how well fitted constants choose for other shapes"),
+        ("table", run_table, "networks of several sizes beside the model of the core, for other shapes"),
+    ):
+        one = commands.add_parser(name, help=about)
+        one.add_argument(
+            "files", type=Path, nargs="*", help="timings; those of this folder if none are given"
+        )
+        one.add_argument("--kernel", default="matmul_tiled", help="whose timings are taken")
+        one.set_defaults(run=run)
+        if name == "fit":
+            one.add_argument("--write", action="store_true", help="put them into the core's list")
+        if name == "table":
+            one.add_argument("--epochs", type=int, default=50)
     options = parser.parse_args()
     options.run(options)
 
@@ -55,52 +61,68 @@ def run_collect(options: argparse.Namespace) -> None:
     print(f"{kernels} kernels of {problems} problems, added to {options.out}")
 
 
-def rows_of_table(timings: list[Path], epochs: int) -> Iterator[str]:
-    """A line for each network: errors on held-out shapes with and without logarithms, and regrets with."""
-    lines = list(read(timings))
-    seen, plain = network.data(lines), network.data(lines, logs=False)
-    kept, held = ~seen.held_out, seen.held_out
-    yield f"{kept.sum()} candidates to learn from, {held.sum()} of other shapes to test\n"
-    heads = [
-        "widths",
-        "weights",
-        "error",
-        "without logarithms",
-        "ISAAC's",
-        *(f"regret at {top}" for top in TOPS),
-    ]
+def data_of(options: argparse.Namespace) -> list[Timed]:
+    data = load(options.files or sorted(Path(__file__).parent.glob("*.jsonl")), options.kernel)
+    if not data:
+        raise SystemExit(f"no timings of {options.kernel}")
+    return data
+
+
+def listing(data: Sequence[Timed], times: Sequence[np.ndarray]) -> str:
+    """Regrets for each problem."""
+    each = regrets(data, times)
+    lines = [f"{'regret at':38}" + "".join(f"{x:8}" for x in TOPS)]
+    lines += [f"{x!s:38}" + "".join(f"{y:8.2f}" for y in its) for x, its in zip(data, each, strict=True)]
+    for name, of in (("mean", np.mean), ("median", np.median), ("most", np.max)):
+        lines.append(f"{name:38}" + "".join(f"{y:8.3f}" for y in of(each, axis=0)))
+    return "\n".join([*lines, f"mean square of log2(predicted / time): {error(data, times):.3f}"])
+
+
+def run_show(options: argparse.Namespace) -> None:
+    data = data_of(options)
+    print(listing(data, [*map(constants.predicted, data)]))
+
+
+def run_fit(options: argparse.Namespace) -> None:
+    data = data_of(options)
+    found = constants.fit(data, options.kernel)
+    print(listing(data, [constants.predicted(x, found) for x in data]), found, sep="\n")
+    if options.write:
+        constants.write(constants.CONSTANTS[options.kernel], found)
+
+
+def run_hold_out(options: argparse.Namespace) -> None:
+    data = data_of(options)
+    print(listing(data, held_out(data, partial(constants.fitted, kernel=options.kernel))))
+
+
+def rows_of_table(data: Sequence[Timed], kernel: str, epochs: int) -> Iterator[str]:
+    """A line for each model: errors and mean regrets for shapes that it was not fitted to."""
+    heads = ["model", "weights", "error", "without logarithms", "ISAAC's", *(f"regret at {x}" for x in TOPS)]
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
+
+    def line(name: str, weights: int, times: Sequence[np.ndarray], plain: str, theirs: str) -> str:
+        means = regrets(data, times).mean(axis=0)
+        cells = [name, str(weights), f"{error(data, times):.3f}", plain, theirs, *(f"{x:.3f}" for x in means)]
+        return f"| {' | '.join(cells)} |"
+
+    if kernel in constants.MODELS:
+        times = held_out(data, partial(constants.fitted, kernel=kernel))
+        yield line("formula", len(constants.MODELS[kernel]), times, "", "")
     for widths, theirs in tqdm(network.ISAAC.items(), desc="networks", leave=False, disable=None):
-        errors = []
-        for x in (plain.x, seen.x):
-            fitted = network.fit(x[kept], seen.y[kept], widths, epochs)
-            predicted = fitted(x[held])
-            errors.append(float(np.mean((predicted - seen.y[held]) ** 2)))
-        regrets = network.regret(predicted, seen.y[held], seen.problem[held], TOPS)
+        plain, times = (
+            held_out(data, partial(network.fitted, widths=widths, logs=logs, epochs=epochs))
+            for logs in (False, True)
+        )
         name = "-".join(map(str, widths))
-        cells = [name, fitted.weights, f"{errors[1]:.3f}", f"{errors[0]:.3f}", theirs]
-        cells += [f"{regrets[top]:.3f}" for top in TOPS]
-        yield f"| {' | '.join(map(str, cells))} |"
+        weights = network.count_of(network.features(data[0]).shape[1], widths)
+        yield line(name, weights, times, f"{error(data, plain):.3f}", f"{theirs:g}")
 
 
 def run_table(options: argparse.Namespace) -> None:
-    for line in rows_of_table(options.timings, options.epochs):
+    for line in rows_of_table(data_of(options), options.kernel, options.epochs):
         print(line, flush=True)
-
-
-def run_train(options: argparse.Namespace) -> None:
-    lines = list(read(options.timings))
-    seen = network.data(lines)
-    fitted = network.fit(seen.x, seen.y, options.widths, options.epochs)
-    devices = sorted({head["device"] for head, _ in lines})
-    commits = sorted({head["commit"] for head, _ in lines})
-    kernels = sorted({row["kernel"] for _, line in lines for row in line["times"]})
-    about = {"devices": devices, "commits": commits, "kernels": kernels}
-    fitted.save(options.out, **{name: " ".join(words) if name != "devices" else "; ".join(words)
-                                for name, words in about.items()})  # fmt: skip
-    error = float(np.mean((fitted(seen.x) - seen.y) ** 2))
-    print(f"{len(seen.y)} candidates, error {error:.3f} on them; {fitted.weights} weights in {options.out}")
 
 
 if __name__ == "__main__":

@@ -1,21 +1,24 @@
 """A network that predicts how long a kernel takes: layers of max(0, W x + b), the last one linear, fitted to
 timings by Adam (Kingma and Ba 2015). What it sees are logarithms, as in ISAAC (Tillet and Cox, SC 2017).
 
-It says log2 of the time over that of moving the operands once, so that problems of all sizes are alike.
+It says log2 of the time over that of moving the operands once, so that problems of all sizes are alike. Only
+the command `table` of model.py fits and asks it, to compare it with the models that the core evaluates. Its
+weights are not kept.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from smallmm import _core
+
+from .timed import Model, Row, Timed
 
 CATALOG = _core.cuda_catalog()
 SIZES = ("m", "k", "n")
@@ -23,8 +26,6 @@ FLAGS = ("small", "order_a", "order_b", "source_a", "source_b")
 GRID = ("matrices", "block", "shared")  # of a block, as cuda_plan gives them
 PARAMETERS = tuple(CATALOG["parameters"])
 DTYPES = ("f32", "f64")
-LAUNCH = 1.2e-6  # seconds of an empty kernel
-Row = dict[str, Any]
 
 # Widths of hidden layers: those of ISAAC's Table 2, and its mean square errors with logarithms, in its units.
 ISAAC = {
@@ -38,62 +39,26 @@ ISAAC = {
 }
 
 
-def features(problem: Row, batch: int, row: Row, shared: int, logs: bool = True) -> list[float]:
-    """What the network sees of a candidate that fits the problem."""
-    grid = _core.cuda_plan(problem, shared, row)
+def features(x: Timed, logs: bool = True) -> np.ndarray:
+    """What the network sees of each kernel."""
+    return np.array([_features_of(x, row, logs) for row in x.rows])
+
+
+def _features_of(x: Timed, row: Row, logs: bool) -> list[float]:
+    grid = _core.cuda_plan(x.problem, x.shared, row)
     if grid is None:
-        raise ValueError(f"the candidate does not fit: {problem} {row}")
-    numbers = [problem[x] for x in SIZES] + [batch, *(row.get(x, 0) for x in PARAMETERS)]
-    numbers += [grid[x] for x in GRID]
-    seen = [math.log2(1 + x) if logs else float(x) for x in numbers]
-    seen += [float(problem.get(x, 0)) for x in FLAGS]
+        raise ValueError(f"the kernel does not fit: {x.problem} {row}")
+    numbers = [x.problem[name] for name in SIZES] + [x.batch, *(row.get(name, 0) for name in PARAMETERS)]
+    numbers += [grid[name] for name in GRID]
+    seen = [math.log2(1 + number) if logs else float(number) for number in numbers]
+    seen += [float(x.problem.get(name, 0)) for name in FLAGS]
     for found, names in (
-        (problem["dtype"], DTYPES),
-        (problem["op"], CATALOG["ops"]),
+        (x.problem["dtype"], DTYPES),
+        (x.problem["op"], CATALOG["ops"]),
         (row["kernel"], CATALOG["kernels"]),
     ):
         seen += [float(name == found) for name in names]
     return seen
-
-
-def bound(line: Row, head: Row) -> float:
-    """Nanoseconds that moving the operands of a line once would take."""
-    return 1e9 * (line["bytes"] / head["copy_bytes_per_s"] + LAUNCH)
-
-
-@dataclass
-class Data:
-    """Candidates: what the network sees, what it is to say, and of which problem they are."""
-
-    x: np.ndarray
-    y: np.ndarray
-    problem: np.ndarray
-    held_out: np.ndarray  # whether the problem's sizes are for testing
-
-
-def data(lines: Iterable[tuple[Row, Row]], logs: bool = True) -> Data:
-    """Of timings. A fifth of the shapes, the same ones always, are held out."""
-    x, y, problem, held = [], [], [], []
-    shapes: dict[tuple[Any, ...], bool] = {}
-    for number, (head, line) in enumerate(lines):
-        whole = {**line["problem"], "arch": head["arch"]}
-        shape = tuple(whole[name] for name in ("op", "dtype", *SIZES))
-        if shape not in shapes:
-            shapes[shape] = _number_of(shape) % 5 == 0
-        for row in line["times"]:
-            x.append(features(whole, line["batch"], row, head["shared"], logs))
-            y.append(math.log2(row["ns"] / bound(line, head)))
-            problem.append(number)
-            held.append(shapes[shape])
-    return Data(np.array(x), np.array(y), np.array(problem), np.array(held))
-
-
-def _number_of(shape: tuple[Any, ...]) -> int:
-    """FNV-1a: unlike Python's hash it is the same in each process."""
-    number = 0xCBF29CE484222325
-    for byte in repr(shape).encode():
-        number = (number ^ byte) * 0x100000001B3 % (1 << 64)
-    return number >> 7
 
 
 @dataclass
@@ -124,20 +89,6 @@ class Network:
             found[:0] = [values[i].T @ back, back.sum(0)]
             back = (back @ self.layers[i][0].T) * (values[i] > 0)
         return found
-
-    @property
-    def weights(self) -> int:
-        return sum(w.size + b.size for w, b in self.layers)
-
-    def save(self, path: Path, **about: str) -> None:
-        layers = {
-            f"{name}{i}": x for i, pair in enumerate(self.layers) for name, x in zip("wb", pair, strict=True)
-        }
-        single = {
-            name: x.astype(np.float32)
-            for name, x in {**layers, "mean": self.mean, "scale": self.scale}.items()
-        }
-        np.savez_compressed(path, **single, **{name: np.array(text) for name, text in about.items()})
 
 
 def fit(x: np.ndarray, y: np.ndarray, widths: Sequence[int], epochs: int = 150, seed: int = 0) -> Network:
@@ -170,14 +121,18 @@ def fit(x: np.ndarray, y: np.ndarray, widths: Sequence[int], epochs: int = 150, 
     return network
 
 
-def regret(
-    predicted: np.ndarray, y: np.ndarray, problem: np.ndarray, tops: Sequence[int]
-) -> dict[int, float]:
-    """How many times as long as the best the best of the top k takes, on the median over problems."""
-    found: dict[int, list[float]] = {top: [] for top in tops}
-    for number in np.unique(problem):
-        its = problem == number
-        order = np.argsort(predicted[its], kind="stable")
-        for top in tops:
-            found[top].append(2 ** (y[its][order[:top]].min() - y[its].min()))
-    return {top: float(np.median(values)) for top, values in found.items()}
+def count_of(seen: int, widths: Sequence[int]) -> int:
+    """Weights of a network that sees so many numbers."""
+    return sum((a + 1) * b for a, b in itertools.pairwise([seen, *widths, 1]))
+
+
+def fitted(data: Sequence[Timed], widths: Sequence[int], logs: bool, epochs: int) -> Model:
+    """The model by a network that is fitted to these problems."""
+    x = np.concatenate([features(each, logs) for each in data])
+    y = np.concatenate([np.log2(each.ns / each.copy_ns) for each in data])
+    return partial(times, fit(x, y, widths, epochs), logs=logs)
+
+
+def times(network: Network, x: Timed, logs: bool) -> np.ndarray:
+    """Nanoseconds of each kernel."""
+    return x.copy_ns * 2 ** network(features(x, logs))

@@ -1,6 +1,7 @@
 """The model of the time of products of any size: its constants, its predictions, and the plan by it."""
 
 import sys
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
@@ -13,6 +14,8 @@ from smallmm import _core
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.tune import constants as model
+from benchmarks.tune import model as commands
+from benchmarks.tune import timed
 
 SHARED = 227 << 10
 KERNEL = "matmul_tiled"
@@ -22,7 +25,7 @@ ROW = {"kernel": KERNEL, "rows": 4, "cols": 4, "lanes": 64, "across": 8, "thread
 
 @pytest.fixture(scope="module")
 def data():
-    return model.load(sorted(Path(model.__file__).parent.glob("*.jsonl")), KERNEL)
+    return timed.load(sorted(Path(model.__file__).parent.glob("*.jsonl")), KERNEL)
 
 
 def time_of(problem=PROBLEM, row=ROW, constants=None):
@@ -31,7 +34,7 @@ def time_of(problem=PROBLEM, row=ROW, constants=None):
 
 def test_choices_are_near_the_best(data):
     assert len(data) > 40
-    regrets = np.array([model.regret(x, model.predicted(x)) for x in data])
+    regrets = timed.regrets(data, [*map(model.predicted, data)])
     assert regrets[:, 0].mean() < 1.06
     assert np.median(regrets[:, 0]) < 1.05
     assert regrets[:, 0].max() < 1.3
@@ -52,6 +55,13 @@ def test_plan_is_the_fastest_by_the_model():
     for change in ({"rows": 8}, {"depth": 8}, {"lanes": 128}, {"across": 4}, {"cols": 8}):
         other = time_of({}, {**plan, **change})
         assert other is None or other >= best
+
+
+@pytest.mark.parametrize("large", ["m", "k", "n", "mkn"])
+@pytest.mark.parametrize("size", [1 << 16, 1 << 28, (1 << 31) - 1])
+def test_plan_of_the_largest_sizes(large, size):
+    """All above 2^28 count as such. The products of these sizes are beyond the range of an int."""
+    assert _core.cuda_plan({**PROBLEM, **dict.fromkeys(large, size)}, SHARED)["kernel"] == KERNEL
 
 
 def test_planning_takes_less_than_2_ms():
@@ -103,7 +113,7 @@ def test_unknown_and_bad():
 def test_a_fit_finds_the_constants_that_times_are_made_of(data):
     """Near the start, of the times that the model gives with other constants."""
     true = {**model.START[KERNEL], "of_panel": 400.0, "bytes_a_cycle": 2600.0}
-    made = [x._replace(ns=model.predicted(x, true)) for x in data[:12:3]]
+    made = [x._replace(ns=model.predicted(x, true)) for x in data[:12:6]]
     found = model.fit(made, KERNEL)
     least, first = (model.loss(made, x) for x in (true, model.START[KERNEL]))
     assert model.loss(made, found) - least < 0.5 * (first - least)
@@ -119,7 +129,38 @@ def test_write(tmp_path):
     assert '(of_read, 0.125, "a read of the shared memory")' in path.read_text()
 
 
+def one_of(rows, ns, **problem):
+    chosen = np.array([not row.get("blocks") for row in rows])
+    return timed.Timed({**PROBLEM, **problem}, 1, SHARED, 1.0, rows, np.array(ns), chosen)
+
+
 def test_regret():
-    rows = [{"blocks": x} for x in (0, 2, 0)]
-    x = model.Timed({}, SHARED, rows, np.array([3.0, 1.0, 2.0]), np.array([True, False, True]))
-    assert model.regret(x, np.array([5.0, 5.0, 6.0])) == [3, 1, 1]  # one that a plan chooses comes first
+    x = one_of([{"blocks": x} for x in (0, 2, 0)], [3.0, 1.0, 2.0])
+    assert timed.regret(x, np.array([5.0, 5.0, 6.0])) == [3, 1, 1]  # one that a plan chooses comes first
+
+
+def told_apart(seen, x):
+    """A model that knows which shapes it was fitted to."""
+    return np.array([2.0 if x.problem["m"] in seen else 1.0])
+
+
+def fitted_to(data):
+    return partial(told_apart, {x.problem["m"] for x in data})
+
+
+def test_held_out_shapes_are_not_fitted_to():
+    data = [one_of([ROW], [1.0], m=m, dtype=dtype) for m in range(7) for dtype in ("f32", "f64")]
+    assert [*map(float, np.concatenate(timed.held_out(data, fitted_to)))] == [1.0] * len(data)
+    assert {*timed.folds(data)} == {*range(timed.FOLDS)}
+    assert timed.folds(data)[::2] == timed.folds(data)[1::2]
+
+
+def test_commands(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["model", "show"])
+    commands.main()
+    head, *rows, _ = capsys.readouterr().out.splitlines()
+    assert head.split() == ["regret", "at", *map(str, timed.TOPS)]
+    assert [row.split()[0] for row in rows[-3:]] == ["mean", "median", "most"]
+    monkeypatch.setattr(sys, "argv", ["model", "show", "--kernel", "none"])
+    with pytest.raises(SystemExit, match="no timings of none"):
+        commands.main()

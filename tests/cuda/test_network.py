@@ -1,6 +1,5 @@
 """The network that predicts times: its gradients, and what it finds for a device that is made up."""
 
-import json
 import random
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from smallmm._candidates import candidates
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.tune import model, network, timings
+from benchmarks.tune import model, network, timed, timings
 
 HEAD = {"device": "made up", "arch": 90, "shared": 227 << 10, "commit": "none", "copy_bytes_per_s": 3e12}
 OPS = {"INV": 1, "CHOLESKY": 2, "SOLVE_TRIANGULAR": 1}
@@ -63,16 +62,16 @@ def test_gradients_are_those_of_finite_differences():
 
 
 def test_finds_fast_kernels_of_shapes_that_it_has_not_seen():
-    seen = network.data(lines(150))
-    kept, held = ~seen.held_out, seen.held_out
-    assert 0.05 < held.mean() < 0.5
-    fitted = network.fit(seen.x[kept], seen.y[kept], (32, 16), epochs=20)
-    predicted = fitted(seen.x[held])
-    error = np.mean((predicted - seen.y[held]) ** 2)
-    assert error < 0.15 * np.var(seen.y[held])
-    regrets = network.regret(predicted, seen.y[held], seen.problem[held], (1, 10))
-    by_chance = network.regret(np.arange(held.sum()), seen.y[held], seen.problem[held], (1,))
-    assert 1 <= regrets[10] <= regrets[1] < 1.15 < by_chance[1]
+    every = [timed.timed(*x) for x in lines(150)]
+    held = np.array(timed.folds(every)) == 0
+    kept, data = ([x for x, y in zip(every, held, strict=True) if y == part] for part in (False, True))
+    model_of = network.fitted(kept, (32, 16), logs=True, epochs=20)
+    found = [*map(model_of, data)]
+    logs = np.concatenate([np.log2(x.ns / x.copy_ns) for x in data])
+    assert timed.error(data, found) < 0.15 * np.var(logs)
+    at_1, at_10, _ = np.median(timed.regrets(data, found), axis=0)
+    by_chance = np.median(timed.regrets(data, [np.arange(len(x.ns)) for x in data]), axis=0)
+    assert 1 <= at_10 <= at_1 < 1.15 < by_chance[0]
 
 
 def test_the_same_again():
@@ -81,28 +80,20 @@ def test_the_same_again():
     np.testing.assert_array_equal(first(x), second(x))
 
 
-def test_commands(tmp_path, capsys, monkeypatch):
-    path, weights = tmp_path / "timings.jsonl", tmp_path / "weights.npz"
-    written = list(lines(25))
-    path.write_text("\n".join(map(json.dumps, [HEAD, *(line for _, line in written)])))
+def test_table(monkeypatch):
     monkeypatch.setattr(network, "ISAAC", {(64,): 0.17, (8, 8): 0.1})
-    monkeypatch.setattr(sys, "argv", ["model", "table", str(path), "--epochs", "2"])
-    model.main()
-    first, _, head, _, *rows = capsys.readouterr().out.splitlines()
-    assert "candidates to learn from" in first
-    assert head.count("|") == rows[0].count("|")
+    data = [timed.timed(*x) for x in lines(25)]
+    head, _, *rows = model.rows_of_table(data, "inv_lanes", epochs=2)
     assert [row.split(" | ")[0] for row in rows] == ["| 64", "| 8-8"]
-    monkeypatch.setattr(sys, "argv", ["model", "train", str(path), "--epochs", "2", "--out", str(weights)])
-    model.main()
-    saved = np.load(weights)
-    assert str(saved["devices"]) == "made up"
-    assert str(saved["kernels"]).split() == sorted(
-        {row["kernel"] for _, line in written for row in line["times"]}
-    )
-    assert saved["w0"].shape == (len(saved["mean"]), 32)
+    assert {row.count("|") for row in rows} == {head.count("|")}
+    seen = network.features(data[0]).shape[1]
+    fitted = network.fit(np.zeros((1, seen)), np.zeros(1), (8, 8), epochs=0)
+    assert network.count_of(seen, (8, 8)) == sum(w.size + b.size for w, b in fitted.layers)
 
 
-def test_a_candidate_that_does_not_fit():
+def test_a_kernel_that_does_not_fit():
     problem = {"op": "INV", "dtype": "f64", "m": 2, "k": 1, "n": 2}
+    rows = [{"kernel": "inv_lanes", "lanes": 64, "threads": 3, "ns": 1.0}]
+    line = {"problem": problem, "batch": 1, "bytes": 64, "times": rows}
     with pytest.raises(ValueError, match="does not fit"):
-        network.features(problem, 1, {"kernel": "inv_lanes", "lanes": 64, "threads": 3}, 100 << 10)
+        network.features(timed.timed(HEAD, line))
