@@ -4,7 +4,7 @@ import sys
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 import pytest
@@ -69,9 +69,9 @@ def test_planning_takes_less_than_2_ms():
     _core.cuda_plan(PROBLEM, SHARED)
     times = []
     for problem in problems:
-        begin = perf_counter()
+        begin = process_time()
         _core.cuda_plan(problem, SHARED)
-        times.append(perf_counter() - begin)
+        times.append(process_time() - begin)
     assert np.median(times) < 2e-3
 
 
