@@ -72,6 +72,12 @@ def clock(wait: Callable[[Any], object] = lambda last: None) -> Clock:
     return sample
 
 
+def seconds_left(seconds: float) -> Callable[[], float]:
+    """What says how many are left, from now on; 0 when they are over."""
+    stop = perf_counter_ns() + seconds * 1e9
+    return lambda: max(0.0, (stop - perf_counter_ns()) / 1e9)
+
+
 def repetitions_of(call: Call, sample_ns: float, sample: Clock) -> int:
     """As many repetitions as make one sample last sample_ns."""
     repetitions = 1

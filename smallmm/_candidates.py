@@ -48,7 +48,7 @@ def candidates(problem: Row, shared: int, effort: int = 2) -> list[Row]:
             continue
         for chosen in itertools.product(*values.values()):
             row: Row = {"kernel": kernel, **dict(zip(values, chosen, strict=True))}
-            if row.get("blocks", 0) * row["threads"] > MOST_THREADS or not _lanes_work(problem, row):
+            if row.get("blocks", 0) * row["threads"] > MOST_THREADS or not _all_works(problem, row):
                 continue
             if _core.cuda_plan(problem, shared, row) is not None:
                 found.append(row)
@@ -62,9 +62,12 @@ def _has_tiles(problem: Row) -> bool:
     return problem["op"] == "MATMUL" and problem["dtype"] in COMPUTED_SIZES and small
 
 
-def _lanes_work(problem: Row, row: Row) -> bool:
-    """Not most of a matrix's threads are idle. Of products `lanes` means something else."""
-    return problem["op"] == "MATMUL" or row["lanes"] < 2 * problem["n"]
+def _all_works(problem: Row, row: Row) -> bool:
+    """Not most of a matrix's threads are idle, and partial sums are of deep ones. Of products `lanes` means
+    something else."""
+    if problem["op"] == "MATMUL":
+        return not row.get("levels") or problem["k"] > _core.limits["deep"]
+    return row["lanes"] < 2 * problem["n"]
 
 
 def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:

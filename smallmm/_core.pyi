@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,13 @@ def cuda_tune(rows: list[dict[str, Any]], /) -> None: ...
 def cuda_plan(
     problem: dict[str, Any], shared_memory: int, parameters: dict[str, Any] = ..., /
 ) -> dict[str, Any] | None: ...
+def cuda_predict(
+    problem: dict[str, Any],
+    rows: list[dict[str, Any]],
+    shared_memory: int,
+    constants: Sequence[float] | None = ...,
+    /,
+) -> list[float | None]: ...
 def cuda_build(
     problem: dict[str, Any], parameters: dict[str, Any] | None, arch: int, shared_memory: int, /
 ) -> tuple[bytes, str | None, str, bool]: ...

@@ -40,7 +40,7 @@ class Explanation(NamedTuple):
     matrices: int
     flops: float
     bytes: float  # compulsory memory traffic
-    source: str | None  # of a GPU's kernel: "tuned (user)", which is what `tune` found; "tuned"; "baseline"
+    source: str | None  # of a GPU's kernel: "tuned (user)", which `tune` found; "tuned"; "model"; "baseline"
     tuned_on: str | None  # the device whose tuned row it is: this one, or the nearest that has one
     found: tuple[tuple[str, int], ...] = ()  # of assume_a="auto": structures, and how many matrices have them
     nodes: tuple[tuple[int, float], ...] = ()  # of several: their numbers, and their shares of the matrices
@@ -69,6 +69,7 @@ class Explanation(NamedTuple):
         how += [f"computed in {self.computed}, and rounded once"] if self.computed else []
         how += [f"{self.source} on {self.tuned_on}"] if self.tuned_on else []
         how += ["the kernel's baseline"] if self.source == "baseline" else []
+        how += ["the fastest by a model of the kernel's time"] if self.source == "model" else []
         shares = ", ".join(f"{share:.0%} on node {node}" for node, share in self.nodes)
         how += [f"matrices: {shares}"] if shares else []
         found = [f"  found: {', '.join(f'{many} {word}' for word, many in self.found)}"] if self.found else []

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from numbers import Real
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import _core, _tuned
 from ._adapters import library_of, on_device
+from ._bench import seconds_left
 from ._candidates import KERNELS, Row, candidates
 from ._catalog import FUNCTIONS, name_of
 from ._errors import LinAlgError, shown
@@ -44,7 +44,7 @@ class TuneResult(NamedTuple):
     parameters: dict[str, int]
     before_ns: float  # of the call, by what it ran before
     after_ns: float  # by what it runs now
-    predicted_ns: float | None  # None: nothing predicts times of these kernels
+    predicted_ns: float | None  # of what it runs now; None: no model predicts times of this kernel
     candidates: int  # that can run the call
     tried: int  # in the given time
     discarded: int  # of these, since they failed or had other bits
@@ -84,7 +84,8 @@ def tune(
         The operands, on a CUDA device. The kernel is found for their sizes, dtype and layout, and for their
         number: up to 4096 matrices, or more.
     top : int
-        How many candidates are timed, at most: those that are ranked first.
+        How many candidates are timed, at most: those that are ranked first. A model of their times ranks
+        products above order 64. Of others, those that differ least from the present choice come first.
     seconds : float
         How long it takes, about. What is not compiled and timed by then is left out.
     save : bool
@@ -101,7 +102,8 @@ def tune(
     Raises
     ------
     ValueError
-        There is no such function, or it makes several calls of kernels or none for such arrays; ``top < 1``.
+        There is no such function, or it makes several calls of kernels or none for such arrays; they are
+        empty; ``top < 1``.
     TypeError
         No array is on a CUDA device, or ``out`` is given.
     CudaUnavailableError
@@ -138,6 +140,8 @@ def tune(
     calls, problem, ordinal, matrices = _core.cuda_problem(call)
     if calls != 1:
         raise ValueError(f"tune: {name} makes {calls} calls of kernels for these arguments; expected one")
+    if not matrices or not all(problem[x] for x in "mkn"):
+        raise ValueError(f"tune: there is nothing to compute: {name} of empty arrays")
     return _Search(call, problem, ordinal, matrices).run(top, float(seconds), save)
 
 
@@ -166,10 +170,11 @@ class _Search:
         self.discarded = 0
 
     def run(self, top: int, seconds: float, save: bool) -> TuneResult:
-        stop = perf_counter() + seconds
+        left = seconds_left((1 - FOR_FINALS) * seconds)
         rows = [row for row in candidates(self.problem, self.shared) if row != self.present]
-        ranked = rank(rows, self.present)[:top]
-        times = self.times(ranked, stop - FOR_FINALS * seconds)
+        predicted = _core.cuda_predict(self.problem, rows, self.shared)
+        ranked = rank(rows, predicted, self.present)[:top]
+        times = self.times(ranked, left)
         best = sorted(times, key=lambda x: x[0])[:FINALISTS]
         before, *after = self.again([None, *(row for _, row in best)])
         found = min(
@@ -184,18 +189,25 @@ class _Search:
             runner_up = {**self.present, "ns": ns[1]}
             saved = _tuned.keep(self.device, self.problem, chosen, ns[0], runner_up, cache, save)
         parameters = {x: y for x, y in chosen.items() if x != "kernel"}
-        tried = len(times) + self.discarded
         return TuneResult(
-            chosen["kernel"], parameters, before, now, None, len(rows) + 1, tried, self.discarded, saved
+            chosen["kernel"],
+            parameters,
+            before,
+            now,
+            predicted_ns=_core.cuda_predict(self.problem, [chosen], self.shared)[0],
+            candidates=len(rows) + 1,
+            tried=len(times) + self.discarded,
+            discarded=self.discarded,
+            saved=saved,
         )
 
-    def times(self, rows: list[Row], stop: float) -> list[tuple[float, Row]]:
+    def times(self, rows: list[Row], left: Callable[[], float]) -> list[tuple[float, Row]]:
         """Of the candidates that work, as far as there is time."""
         found = []
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             cubins = [pool.submit(self.compile, row) for row in rows]
             for row, cubin in zip(tqdm(rows, desc="tune", leave=False, disable=None), cubins, strict=True):
-                if not _done(cubin, stop):
+                if not _done(cubin, left):
                     break
                 time = self.time(row, SAMPLES)
                 if time is None:
@@ -232,19 +244,27 @@ class _Search:
         return [statistics.median(its) for its in times]
 
 
-def _done(cubin: Future[None], stop: float) -> bool:
+def _done(cubin: Future[None], left: Callable[[], float]) -> bool:
     """Whether a candidate is compiled in time. One that cannot be fails when it is timed, too."""
     try:
-        cubin.exception(max(0.0, stop - perf_counter()))
+        cubin.exception(left())
     except TimeoutError:
         return False
-    return perf_counter() < stop
+    return left() > 0
 
 
-def rank(rows: list[Row], present: Row) -> list[Row]:
-    """Those that differ least from the present choice first; by chance among these, but always alike."""
-    mixed = random.Random(0).sample(rows, len(rows))
-    return sorted(mixed, key=lambda row: sum(row.get(x) != y for x, y in present.items()))
+def rank(rows: list[Row], predicted: list[float | None], present: Row) -> list[Row]:
+    """The fastest first, if times of all are predicted; else those that differ least from the present choice.
+    Among equal ones by chance, but always alike."""
+
+    times = [0.0] * len(rows) if None in predicted else predicted
+
+    def place(x: tuple[Row, float | None]) -> tuple[float | None, int]:
+        row, ns = x
+        return ns, sum(row.get(x) != y for x, y in present.items())
+
+    mixed = random.Random(0).sample([*zip(rows, times, strict=True)], len(rows))
+    return [row for row, _ in sorted(mixed, key=place)]
 
 
 def same_bits(x: Any, y: Any) -> bool:

@@ -150,8 +150,7 @@ def test_scripts_that_pages_name_exist():
 
 
 def test_one_timer():
-    """Only smallmm/_bench.py reads a clock to time something; the import of smallmm is timed from outside it,
-    and tuning looks when its seconds are over."""
+    """Only smallmm/_bench.py reads a clock; the import of smallmm is timed from outside it."""
     clocks = re.compile(r"\b(perf_counter|monotonic|process_time|timeit|time\.time|clock_gettime)")
     found = {
         path.relative_to(ROOT).as_posix(): len(clocks.findall(path.read_text(encoding="utf-8")))
@@ -160,7 +159,5 @@ def test_one_timer():
     }
     assert {path for path, count in found.items() if count} == {
         "smallmm/_bench.py",
-        "smallmm/_tune.py",
         "benchmarks/host/matmul.py",
-        "benchmarks/tune/timings.py",
     }

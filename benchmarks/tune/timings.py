@@ -7,7 +7,8 @@ those after it are; each of these is a problem with its batch, and its candidate
     {"problem": {"op": "INV", ...}, "batch": 1000, "bytes": 128000, "candidates": 30, "failed": 0,
      "times": [{"kernel": "inv_lanes", "lanes": 1, ..., "ns": 2250.0, "registers": 40, "spills": 0}, ...]}
 
-"ns" are those of the whole batch. The first of the times is that of what a call runs now.
+Under a head with "kernel" and "columns" a time is a list of values. "ns" are those of the whole batch. The
+first of the times that `collect` writes is that of what a call runs now.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from pathlib import Path
-from time import perf_counter
 from typing import Any, NamedTuple
 
 from smallmm import _core
+from smallmm._bench import seconds_left
 from smallmm._candidates import KERNELS, candidates
 from smallmm._progress import tqdm
 from smallmm._tune import same_bits
@@ -33,16 +34,18 @@ from smallmm._tuned import driver_version
 from ..device.suite import Problem, Stack, Timer, bytes_of, compile_one, copy_speed, traffic
 from ..records import commit, today
 
-OPS = {  # how often each is drawn
+OPS = {  # how often each is drawn; LARGE: products above the order of tuned rows
     "MATMUL": 12, "LU": 2, "SOLVE": 3, "INV": 3, "DET": 1, "CHOLESKY": 2, "LU_SOLVE": 1, "CHO_SOLVE": 1,
     "SOLVE_TRIANGULAR": 1, "QR": 2, "QR_R": 1, "QR_RAW": 1, "LSTSQ": 1, "EIGH": 1, "EIGVALSH": 1, "SVD": 1,
-    "SVDVALS": 1,
+    "SVDVALS": 1, "LARGE": 12,
 }  # fmt: skip
 SOLVES = ("LU_SOLVE", "SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
 TALL = ("QR", "QR_R", "QR_RAW", "LSTSQ", "SVD", "SVDVALS")
 FOOTPRINTS = (1 << 26, 1 << 28)  # bytes of a large batch, beyond the caches
 MOST_SMALL = 4096  # matrices of a batch that is planned as a small one (csrc/cuda/launch.c)
+LARGE_ELEMENTS, LARGE_PRODUCTS = 1 << 25, 1 << 34  # at most
 EACH = 16  # candidates of a problem
+LIKELY = 100  # of the fastest by a model, if there is one, half of them are taken
 SAMPLES = 3
 Row = dict[str, Any]
 
@@ -59,6 +62,8 @@ class Case(NamedTuple):
 def draw(chance: random.Random, ops: dict[str, int] = OPS) -> tuple[Problem, int]:
     """A problem and its batch."""
     op = chance.choices([*ops], [*ops.values()])[0]
+    if op == "LARGE":
+        return draw_large(chance)
     problem: Problem = {"op": op, "dtype": chance.choice(("f32", "f64"))}
     n = chance.choice((chance.randint(1, 32), chance.randint(1, 12), 2 ** chance.randint(0, 5)))
     m = k = n
@@ -81,6 +86,32 @@ def draw(chance: random.Random, ops: dict[str, int] = OPS) -> tuple[Problem, int
     return problem | {"small": 0}, max(MOST_SMALL + 1, int(chance.uniform(*FOOTPRINTS) / most)) | 1
 
 
+def draw_large(chance: random.Random) -> tuple[Problem, int]:
+    """A product with a dimension above those of the kernels for small matrices, and their number."""
+    while True:
+        m, n = (int(2 ** chance.uniform(0, 13)) for _ in "mn")
+        k = int(2 ** chance.uniform(2, 20))
+        batch = chance.choice((1, 1, 1, int(2 ** chance.uniform(0, 7))))
+        elements, products = (m * k + k * n + m * n) * batch, m * k * n * batch
+        is_large = max(m, k, n) > _core.limits["cuda_product_order"]
+        if is_large and elements <= LARGE_ELEMENTS and products <= LARGE_PRODUCTS:
+            break
+    problem = {"op": "MATMUL", "dtype": chance.choice(("f32", "f64")), "m": m, "k": k, "n": n, "small": 1}
+    load = {"load": (batch - 1).bit_length()}
+    return problem | load | {f"order_{x}": int(chance.random() < 0.5) for x in "ab"}, batch
+
+
+def some_of(rows: list[Row], predicted: list[float | None], chance: random.Random) -> list[Row]:
+    """Random ones; half of them of those that a model takes for the fastest, if it knows them all."""
+    count = min(len(rows), EACH - 1)
+    if None in predicted:
+        return chance.sample(rows, count)
+    ranked = sorted(range(len(rows)), key=lambda i: predicted[i] or 0)
+    likely = chance.sample(ranked[:LIKELY], min(len(ranked), LIKELY, count // 2))
+    rest = [i for i in ranked if i not in likely]
+    return [rows[i] for i in likely + chance.sample(rest, count - len(likely))]
+
+
 def cases(chance: random.Random, device: str, arch: int, shared: int, ops: dict[str, int]) -> Iterator[Case]:
     """Without end. Of products fewer candidates are tried now and then: those that look best."""
     while True:
@@ -90,7 +121,7 @@ def cases(chance: random.Random, device: str, arch: int, shared: int, ops: dict[
         present = {x: plan[x] for x in ("kernel", *KERNELS[plan["kernel"]])}
         rows = [row for row in candidates(whole, shared, chance.choice((1, 2, 2, 3))) if row != present]
         if rows:
-            some = chance.sample(rows, min(len(rows), EACH - 1))
+            some = some_of(rows, _core.cuda_predict(whole, rows, shared), chance)
             yield Case(problem, batch, len(rows) + 1, [present, *some])
 
 
@@ -139,9 +170,9 @@ def compiled(job: Future[tuple[int, int]]) -> tuple[int, int] | None:
 def lines(drawn: Iterator[Case], compile_: Callable[[Case], list[Future]], seconds: float,
           make: Callable[[Problem, int], Any], ahead: int) -> Iterator[Row]:  # fmt: skip
     """The lines of cases, as long as there is time; others are compiled meanwhile, about so many kernels."""
-    stop = perf_counter() + seconds
+    left = seconds_left(seconds)
     waiting: deque[tuple[Case, list[Future]]] = deque()
-    while perf_counter() < stop:
+    while left():
         while sum(len(jobs) for _, jobs in waiting) < ahead:
             case = next(drawn)
             waiting.append((case, compile_(case)))
@@ -186,4 +217,7 @@ def read(paths: Iterable[Path]) -> Iterator[tuple[Row, Row]]:
             if "device" in line:
                 head = line
             else:
+                if "columns" in head:
+                    names, kernel = head["columns"], {"kernel": head["kernel"]}
+                    line["times"] = [kernel | dict(zip(names, x, strict=True)) for x in line["times"]]
                 yield head, line

@@ -66,7 +66,7 @@ void smm_cuda_leave(bool pushed);
 
 /* What a kernel is compiled for. It has no padding, so that it can be compared and hashed as a whole. */
 typedef struct smm_cuda_problem {
-    uint16_t m, k, n; /* k: the columns of B that a kernel of a solve takes at a time; of tiled products classes */
+    int m, k, n; /* k: the columns of B that a kernel of a solve takes at a time; of tiled products classes */
     uint8_t op, form, dtype, device;
     uint8_t source_a, source_b, source_c, source_rest; /* rest: d, pivots and info together, FLAT or STRIDED */
     uint8_t order_a, order_b, order_c;
@@ -78,7 +78,7 @@ typedef struct smm_cuda_problem {
     uint8_t tiled;    /* a product of any size: sizes are rounded up, by which the plan chooses the tile */
     uint8_t load;     /* of which there are up to 2^load matrices */
     uint8_t lower;    /* diagonals below the main one; SMM_CUDA_DIAGONALS: as many or more, or each matrix's own */
-    uint8_t unused[7];
+    uint8_t unused;
 } smm_cuda_problem;
 
 /* Kernels for matrices of diagonals are compiled for orders in classes, powers of two as far as SMM_CUDA_ORDERS, and
@@ -113,7 +113,12 @@ typedef struct smm_cuda_row {
 } smm_cuda_row;
 
 /* Where a plan comes from, and what explanations call that. */
-typedef enum smm_cuda_source { SMM_CUDA_BASELINE, SMM_CUDA_TUNED, SMM_CUDA_TUNED_BY_USER } smm_cuda_source;
+typedef enum smm_cuda_source {
+    SMM_CUDA_BASELINE,
+    SMM_CUDA_MODELLED, /* the baseline of a kernel with a model of its time */
+    SMM_CUDA_TUNED,
+    SMM_CUDA_TUNED_BY_USER
+} smm_cuda_source;
 extern const char *const smm_cuda_source_names[];
 
 typedef struct smm_cuda_kernel {
@@ -160,6 +165,15 @@ bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *p
                    smm_cuda_grid *grid);
 /* Bytes of memory of the device that the kernel needs for each matrix under way. */
 double smm_cuda_room(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, const smm_cuda_args *args);
+/* A model of a kernel's time: nanoseconds of all matrices of a problem by given constants, and those that are fitted to
+ * timings (benchmarks/tune/model.py). */
+typedef struct smm_cuda_model {
+    double (*time)(const smm_cuda_problem *, const smm_cuda_parameters *, const smm_cuda_grid *, const double *);
+    int count; /* of the constants */
+    const char *const *names;
+    const double *constants;
+} smm_cuda_model;
+const smm_cuda_model *smm_cuda_model_of(int kernel); /* NULL: it has none */
 /* Choose kernel, parameters and grid: the user's row of this problem on this device, else the tuned row of these sizes
  * of the nearest device, else the baseline. Nearest are the device itself, then those of its compute capability (first
  * whose name begins most alike), then the next lower compute capability, then the next higher one. */
@@ -225,7 +239,7 @@ void smm_cuda_copy_on_host(void *to, const void *from, size_t bytes);
  * number[i] is its value. */
 
 enum { SMM_CUDA_MOST = 64 };         /* the largest order of a product that is not tiled */
-enum { SMM_CUDA_LARGEST = 1 << 15 }; /* of a tiled one the class of all sizes above it, too */
+enum { SMM_CUDA_LARGEST = 1 << 28 }; /* of a tiled one the class of all sizes above it, too */
 enum { SMM_CUDA_COLUMNS = 16 };      /* the most right-hand sides that a kernel of a solve takes at a time */
 
 /* Is there a kernel for matrices of this size? */

@@ -112,10 +112,10 @@ static bool normalise(smm_call *c, smm_cuda_operand x[]) {
 }
 
 /* The size that stands for others up to it: it has four digits in base 2. */
-static uint16_t class_of(intptr_t size) {
+static int class_of(intptr_t size) {
     intptr_t unit = 1;
     while (size > 16 * unit) unit *= 2;
-    return (uint16_t)(size > SMM_CUDA_LARGEST ? SMM_CUDA_LARGEST : smm_pieces(size, unit) * unit);
+    return (int)(size > SMM_CUDA_LARGEST ? SMM_CUDA_LARGEST : smm_pieces(size, unit) * unit);
 }
 
 /* Classes of matrices of diagonals. */

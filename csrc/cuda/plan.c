@@ -1,5 +1,6 @@
 /* plan.c: chooses kernel, parameters and grid for a problem: what the user's tuning found for it, else the tuned row of
- * its sizes, of this device or the nearest one, else the kernels' own baselines. All choices give the same bits. */
+ * its sizes, of this device or the nearest one, else what kernels' models or baselines say. All choices give the same
+ * bits. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ const int smm_cuda_has_count = sizeof smm_cuda_has_list / sizeof *smm_cuda_has_l
 
 const char *const smm_cuda_source_names[] = {
     [SMM_CUDA_BASELINE] = "baseline",
+    [SMM_CUDA_MODELLED] = "model",
     [SMM_CUDA_TUNED] = "tuned",
     [SMM_CUDA_TUNED_BY_USER] = "tuned (user)",
 };
@@ -69,18 +71,29 @@ double smm_cuda_room(const smm_cuda_problem *problem, const smm_cuda_parameters 
     return rooms[parameters->kernel] ? rooms[parameters->kernel](problem, parameters, args) : 0;
 }
 
+static const smm_cuda_model *const models[SMM_CUDA_KERNELS] = {
+#define SMM_CUDA_MODEL(family, strategy) [SMM_CUDA_KERNEL_##family##_##strategy] = &smm_##family##_##strategy##_model,
+#include "kernels.def"
+#undef SMM_CUDA_MODEL
+};
+
+const smm_cuda_model *smm_cuda_model_of(int kernel) { return models[kernel]; }
+
 static const bool takes_stored[SMM_CUDA_KERNELS] = {
 #define SMM_CUDA_STORED(family, strategy) [SMM_CUDA_KERNEL_##family##_##strategy] = true,
 #include "kernels.def"
 #undef SMM_CUDA_STORED
 };
 
+/* Is a kernel for numbers of this type, and for products of these sizes? */
+static bool is_for(int kernel, const smm_cuda_problem *problem) {
+    return is_of_complex[kernel] == smm_is_complex(problem->dtype) && is_tiled[kernel] == problem->tiled &&
+           (takes_stored[kernel] || smm_dtypes[problem->dtype].computed == problem->dtype);
+}
+
 bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
                    smm_cuda_grid *grid) {
-    return parameters->kernel >= 0 && parameters->kernel < SMM_CUDA_KERNELS &&
-           is_of_complex[parameters->kernel] == smm_is_complex(problem->dtype) &&
-           is_tiled[parameters->kernel] == problem->tiled &&
-           (takes_stored[parameters->kernel] || smm_dtypes[problem->dtype].computed == problem->dtype) &&
+    return parameters->kernel >= 0 && parameters->kernel < SMM_CUDA_KERNELS && is_for(parameters->kernel, problem) &&
            kernels[parameters->kernel].fits(problem, parameters, grid) && grid->shared <= shared_memory;
 }
 
@@ -210,7 +223,9 @@ smm_cuda_status smm_cuda_plan(const smm_cuda_problem *problem, const smm_cuda_de
     pthread_mutex_unlock(&lock);
     if (kernel->tuned_on) return SMM_CUDA_OK;
     for (int i = SMM_CUDA_KERNELS - 1; i >= 0; i--) { /* the special ones first */
+        if (!is_for(i, problem)) continue; /* whose baseline might count with sizes that are too large for it */
         kernels[i].baseline(problem, &kernel->parameters);
+        kernel->source = models[i] ? SMM_CUDA_MODELLED : SMM_CUDA_BASELINE;
         if (smm_cuda_fits(problem, &kernel->parameters, device->shared_memory, &kernel->grid)) return SMM_CUDA_OK;
     }
     return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "no CUDA kernel for %d x %d matrices", problem->m, problem->n);

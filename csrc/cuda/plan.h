@@ -19,6 +19,10 @@
 #include "kernels.def"
 #undef SMM_CUDA_ROOM
 
+#define SMM_CUDA_MODEL(family, strategy) extern const smm_cuda_model smm_##family##_##strategy##_model;
+#include "kernels.def"
+#undef SMM_CUDA_MODEL
+
 static inline int least(int x, int y) { return x < y ? x : y; }
 static inline int most(int x, int y) { return x > y ? x : y; }
 static inline int ceil_div(int x, int y) { return (x + y - 1) / y; }

@@ -143,13 +143,21 @@ static PyObject *values_of(const smm_cuda_has *has) {
     return values;
 }
 
+/* The constants of a model by their names. */
+static PyObject *write_model(const smm_cuda_model *model) {
+    PyObject *d = PyDict_New();
+    for (int i = 0; d && i < model->count; i++)
+        if (put(d, model->names[i], PyFloat_FromDouble(model->constants[i])) < 0) Py_CLEAR(d);
+    return d;
+}
+
 /* cuda_catalog(): the names that rows may use: "ops" and "dtypes"; "problem", the numbers of a problem and their
  * defaults; "parameters" and their meanings; "kernels", with the parameters of each and the values that the tuner
- * tries. */
+ * tries; "models", the constants of kernels whose time a model predicts. */
 static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
     PyObject *ops = PyTuple_New(SMM_OPS), *dtypes = PyList_New(0);
-    PyObject *problem = PyDict_New(), *parameters = PyDict_New(), *kernels = PyDict_New();
-    bool done = ops && dtypes && problem && parameters && kernels;
+    PyObject *problem = PyDict_New(), *parameters = PyDict_New(), *kernels = PyDict_New(), *models = PyDict_New();
+    bool done = ops && dtypes && problem && parameters && kernels && models;
     for (int i = 0; i < SMM_OPS && done; i++) {
         PyObject *name = PyUnicode_FromString(smm_operations[i].name);
         if ((done = name)) PyTuple_SET_ITEM(ops, i, name);
@@ -170,19 +178,22 @@ static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(n
         done = put(parameters, x->name, PyUnicode_FromString(x->meaning)) == 0;
     }
     for (int i = 0; i < SMM_CUDA_KERNELS && done; i++) done = put(kernels, smm_cuda_kernel_names[i], PyDict_New()) == 0;
+    for (int i = 0; i < SMM_CUDA_KERNELS && done; i++)
+        if (smm_cuda_model_of(i)) done = put(models, smm_cuda_kernel_names[i], write_model(smm_cuda_model_of(i))) == 0;
     for (int i = 0; i < smm_cuda_has_count && done; i++) {
         const smm_cuda_has *has = &smm_cuda_has_list[i];
         PyObject *of = PyDict_GetItemString(kernels, smm_cuda_kernel_names[has->kernel]);
         done = put(of, smm_cuda_parameter_list[has->parameter].name, values_of(has)) == 0;
     }
-    PyObject *all = done ? Py_BuildValue("{s:O,s:O,s:O,s:O,s:O}", "ops", ops, "dtypes", dtypes, "problem", problem,
-                                         "parameters", parameters, "kernels", kernels)
+    PyObject *all = done ? Py_BuildValue("{s:O,s:O,s:O,s:O,s:O,s:O}", "ops", ops, "dtypes", dtypes, "problem", problem,
+                                         "parameters", parameters, "kernels", kernels, "models", models)
                          : NULL;
     Py_XDECREF(ops);
     Py_XDECREF(dtypes);
     Py_XDECREF(problem);
     Py_XDECREF(parameters);
     Py_XDECREF(kernels);
+    Py_XDECREF(models);
     return all;
 }
 
@@ -240,6 +251,58 @@ static PyObject *cuda_plan(PyObject *Py_UNUSED(module), PyObject *args) {
         return NULL;
     }
     return write_kernel(&kernel);
+}
+
+/* Constants of a model from a sequence, in its order. -1 with an exception. */
+static int read_constants(PyObject *sequence, const smm_cuda_model *model, double *constants) {
+    PyObject *fast = PySequence_Fast(sequence, "cuda_predict: constants are not a sequence");
+    if (!fast) return -1;
+    if (PySequence_Fast_GET_SIZE(fast) != model->count)
+        PyErr_Format(PyExc_ValueError, "cuda_predict: expected %d constants", model->count);
+    for (int i = 0; i < model->count && !PyErr_Occurred(); i++)
+        constants[i] = PyFloat_AsDouble(PySequence_Fast_GET_ITEM(fast, i));
+    Py_DECREF(fast);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* cuda_predict(problem, rows, shared_memory, constants=None): nanoseconds of all matrices (of 2^load) by the kernels
+ * with these parameters; None where they do not fit or no model knows. With other constants than the model's own, all
+ * rows are of one kernel. */
+static PyObject *cuda_predict(PyObject *Py_UNUSED(module), PyObject *args) {
+    enum { MOST_CONSTANTS = 64 };
+    PyObject *d, *rows, *given = Py_None;
+    int shared;
+    smm_cuda_problem problem;
+    double constants[MOST_CONSTANTS];
+    bool is_read = false;
+    if (!PyArg_ParseTuple(args, "O!O!i|O", &PyDict_Type, &d, &PyList_Type, &rows, &shared, &given)) return NULL;
+    if (read_problem(d, &problem) < 0) return NULL;
+    const Py_ssize_t count = PyList_GET_SIZE(rows);
+    PyObject *times = PyList_New(count);
+    for (Py_ssize_t i = 0; times && i < count; i++) {
+        PyObject *row = PyList_GET_ITEM(rows, i), *time = NULL;
+        smm_cuda_parameters parameters;
+        smm_cuda_grid grid;
+        if (!PyDict_Check(row))
+            PyErr_Format(PyExc_TypeError, "cuda_predict: row %zd is a %s; expected a dictionary", i,
+                         Py_TYPE(row)->tp_name);
+        else if (!read_parameters(row, &parameters)) {
+            const smm_cuda_model *model = smm_cuda_model_of(parameters.kernel);
+            if (!model || !smm_cuda_fits(&problem, &parameters, shared, &grid))
+                time = Py_NewRef(Py_None);
+            else if (given == Py_None || is_read ||
+                     (model->count <= MOST_CONSTANTS && !read_constants(given, model, constants))) {
+                is_read = given != Py_None;
+                const double ns = model->time(&problem, &parameters, &grid, is_read ? constants : model->constants);
+                time = PyFloat_FromDouble(ns);
+            }
+        }
+        if (time)
+            PyList_SET_ITEM(times, i, time);
+        else
+            Py_CLEAR(times);
+    }
+    return times;
 }
 
 /* cuda_build(problem, parameters or None, arch, shared_memory): compile for an architecture; no such device need be
@@ -412,6 +475,7 @@ static PyMethodDef methods[] = {
     {"cuda_catalog", cuda_catalog, METH_NOARGS, NULL},
     {"cuda_tune", cuda_tune, METH_O, NULL},
     {"cuda_plan", cuda_plan, METH_VARARGS, NULL},
+    {"cuda_predict", cuda_predict, METH_VARARGS, NULL},
     {"cuda_build", cuda_build, METH_VARARGS, NULL},
     {"cuda_warm", cuda_warm, METH_VARARGS, NULL},
     {"cuda_problem", (PyCFunction)(void (*)(void))cuda_problem, METH_VARARGS | METH_KEYWORDS, NULL},

@@ -47,12 +47,17 @@ def future(result=None, error=None):
 def test_problems_are_such_as_kernels_take():
     chance = random.Random(0)
     drawn = [timings.draw(chance) for _ in range(300)]
-    assert {problem["op"] for problem, _ in drawn} == {*timings.OPS}
+    assert {problem["op"] for problem, _ in drawn} == {*timings.OPS} - {"LARGE"}
     for problem, batch in drawn:
         m, k, n = (problem[x] for x in "mkn")
         assert min(m, k, n, batch) >= 1
+        kernel = _core.cuda_plan({**problem, "arch": 90}, DEVICE[2])["kernel"]
+        if kernel == "matmul_tiled":
+            assert max(m, k, n) > 64
+            assert (m * k + k * n + m * n) * batch <= timings.LARGE_ELEMENTS
+            assert batch <= 1 << problem["load"] < 2 * batch
+            continue
         assert m * n <= 1024
-        assert _core.cuda_plan({**problem, "arch": 90}, DEVICE[2])["kernel"]
         assert (batch <= 4096) == bool(problem["small"])  # as launch.c counts
         assert timings.traffic(problem, batch) <= 1 << 28
 
@@ -66,6 +71,15 @@ def test_cases_begin_with_what_runs_now():
         assert len({str(row) for row in case.rows}) == len(case.rows)
         for row in case.rows:
             assert row.keys() == {"kernel", *KERNELS[row["kernel"]]}
+
+
+def test_large_products_are_drawn_with_likely_kernels():
+    case = next(timings.cases(random.Random(2), *DEVICE, {"LARGE": 1}))
+    times = [*_core.cuda_predict({**case.problem, "arch": 90}, case.rows, DEVICE[2])]
+    assert len(case.rows) == timings.EACH
+    assert {row["kernel"] for row in case.rows} == {"matmul_tiled"}
+    assert sorted(times)[len(times) // 3] < 2 * times[0]  # the first is the present choice
+    assert len({str(row) for row in case.rows}) == len(case.rows)
 
 
 CASE = timings.Case(
@@ -121,7 +135,7 @@ def test_as_long_as_there_is_time(monkeypatch):
         clock.now += 1
         return stack(), [1.0]
 
-    monkeypatch.setattr(timings, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(timings, "seconds_left", lambda seconds: lambda: seconds - clock.now)
     monkeypatch.setattr(timings.time_case, "__defaults__", (time,))
     drawn = iter([CASE] * 100)
     found = list(timings.lines(drawn, compile_, 10, Stack, 7))

@@ -70,17 +70,36 @@ def test_candidates_of_products_fit(n, source):
 
 
 def test_candidates_of_large_products_are_tiled():
-    rows = candidates({"op": "MATMUL", "dtype": "f32", "m": 65, "k": 100, "n": 300}, SHARED)
+    problem = {"op": "MATMUL", "dtype": "f32", "m": 65, "k": 100, "n": 300}
+    rows = candidates(problem, SHARED)
     assert {row["kernel"] for row in rows} == {"matmul_tiled"}
+    assert {row["levels"] for row in rows} == {0}
     assert len(rows) > 1000
+    deep = candidates({**problem, "k": 2000, "n": 3}, SHARED)
+    assert {row["levels"] for row in deep} == {*KERNELS["matmul_tiled"]["levels"]}
+
+
+def test_rank_by_a_model_of_all():
+    problem = {"op": "MATMUL", "dtype": "f32", "m": 65, "k": 100, "n": 300, "arch": 90}
+    rows = candidates(problem, SHARED)
+    present = _core.cuda_plan(problem, SHARED)
+    present = {x: present[x] for x in ("kernel", *KERNELS["matmul_tiled"])}
+    predicted = _core.cuda_predict(problem, rows, SHARED)
+    ranked = _tune.rank(rows, predicted, present)
+    times = _core.cuda_predict(problem, ranked, SHARED)
+    assert times == sorted(predicted)
+    assert ranked[0] == present
+    assert _tune.rank(rows, [None, *predicted[1:]], rows[7])[0] == rows[7]
 
 
 def test_rank_begins_with_the_present_choice_and_does_not_depend_on_chance():
     rows = candidates(PROBLEM, SHARED)
     present = rows[3]
-    ranked = _tune.rank(rows, present)
+    unknown = [None] * len(rows)
+    assert _core.cuda_predict(PROBLEM, rows, SHARED) == unknown
+    ranked = _tune.rank(rows, unknown, present)
     assert ranked[0] == present
-    assert ranked == _tune.rank(rows, present)
+    assert ranked == _tune.rank(rows, unknown, present)
     assert sorted(map(str, ranked)) == sorted(map(str, rows))
     assert {x["kernel"] for x in ranked[:8]} == {present["kernel"]}
 

@@ -231,3 +231,4 @@ def test_explain_of_the_host():
     assert "tuned" not in str(how)
     assert "tuned on NVIDIA H200" in str(how._replace(source="tuned", tuned_on="NVIDIA H200"))
     assert "baseline" in str(how._replace(source="baseline"))
+    assert "by a model" in str(how._replace(source="model"))

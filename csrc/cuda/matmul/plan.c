@@ -317,52 +317,72 @@ void smm_matmul_one_baseline(const smm_cuda_problem *p, smm_cuda_parameters *bes
             }
 }
 
-/* The time of a product in cycles of a device like an H100: blocks come in waves. In a wave the threads' instructions
- * run at once, as many as there are lanes, and latency hides behind other threads and other elements of a tile. The
- * constants are fitted to 3,800 kernels of 41 shapes, timed on an H100: of each shape's kernels the one of least cost
- * takes 1.04 times as long as the fastest on the mean, 1.26 times at worst (2026-11-25). */
-static double tiled_cost(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid) {
+enum {
+#define SMM_TILED_CONSTANT(name, value, meaning) name,
+#include "tiled.def"
+#undef SMM_TILED_CONSTANT
+    TILED_CONSTANTS
+};
+
+/* The time of a product on a device like an H100, in nanoseconds: blocks come in waves. In a wave the threads'
+ * instructions run at once, as many as there are lanes, and latency hides behind other threads and other elements of a
+ * tile. docs/experiments.md says how well this chooses. */
+static double tiled_time(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
+                         const double *c) {
     enum { MULTIPROCESSORS = 132, LANES = 128, THREADS = 2048, REGISTERS = 65536, SHARED_MEMORY = 227 << 10 };
-    const double of_read = 0.6, of_fetch = 6.3, of_gathering = 9.9, of_tensor_cores = 1.24, of_panel = 213,
-                 of_block = 1520, of_launch = 10900, bytes_a_cycle = 1900, most_terms = 1 << 20;
-    const bool tensor = takes_tensor_cores(p, x);
     const int words = bytes_of(p) / 4, tile = x->rows * x->cols;
     const double reads = (double)x->rows / width_of(p, x->rows) + (double)x->cols / width_of(p, x->cols);
     const double of_a = (double)grid->rows / x->lanes, of_b = (double)grid->cols / x->lanes;
-    const double step = (tensor ? of_tensor_cores * tile : words * tile + of_read * reads) + of_fetch * (of_a + of_b) +
-                        (p->source_b == SMM_SOURCE_IMAGES ? of_gathering * of_b : 0);
-    const double latency = 0.93 + 8.7 / tile;
+    const double step = (takes_tensor_cores(p, x) ? c[of_tensor_cores] * tile : words * tile + c[of_read] * reads) +
+                        c[of_fetch] * (of_a + of_b) + (p->source_b == SMM_SOURCE_IMAGES ? c[of_gathering] * of_b : 0);
+    const double alone = c[latency] + c[of_dependence] / tile;
     const int registers =
         least(255, 32 + words * (tile + x->rows + x->cols) + (int)(0.4 * (of_a + of_b) * x->depth * words));
     const int most_blocks = least(least(THREADS / grid->threads, SHARED_MEMORY / (grid->shared + 1024)),
                                   REGISTERS / (registers * grid->threads));
     if (!most_blocks) return 1e30;
-    const double k = p->k < SMM_CUDA_LARGEST ? p->k : most_terms;
-    const bool deep = k > SMM_DEEP;
+    const bool deep = p->k > SMM_DEEP;
     const double tiles = (double)ceil_div(p->m, grid->rows) * ceil_div(p->n, grid->cols) * (1 << least(p->load, 24));
-    const double chunks = deep ? ceil(k / SMM_CHUNK) : 1, panels = ceil((deep ? SMM_CHUNK : k) / x->depth);
+    const double chunks = deep ? ceil_div(p->k, SMM_CHUNK) : 1, panels = ceil_div(deep ? SMM_CHUNK : p->k, x->depth);
     double best = 0;
     for (int span = 1; span <= 1 << x->levels; span *= 2) {
         const double parts = ceil(chunks / (span * grid->slices)), sums = parts > 1 ? 2 * parts * tiles : 0;
         const double all = tiles * (deep ? parts : 1.0 / grid->slices);
         const double resident = fmin(most_blocks, ceil(all / MULTIPROCESSORS)),
                      waves = all / (resident * MULTIPROCESSORS);
-        const double busy = resident * grid->threads / LANES, panel = x->depth * step * fmax(busy, latency) + of_panel;
-        const double traffic = k * (grid->rows + grid->cols) * tiles / 4 + sums * grid->rows * grid->cols;
-        const double cost = (waves < 8 ? ceil(waves) : waves) * (panels * span * panel + of_block) +
-                            traffic * bytes_of(p) / bytes_a_cycle + (parts > 1 ? of_launch : 0);
-        if (best == 0 || cost < best) best = cost;
+        const double busy = resident * grid->threads / LANES, panel = x->depth * step * fmax(busy, alone) + c[of_panel];
+        const double traffic = (double)p->k * (grid->rows + grid->cols) * tiles / 4 + sums * grid->rows * grid->cols;
+        const double cycles = (waves < 8 ? ceil(waves) : waves) * (panels * span * panel + c[of_block]) +
+                              traffic * bytes_of(p) / c[bytes_a_cycle] + (parts > 1 ? c[of_launch] : 0);
+        if (best == 0 || cycles < best) best = cycles;
         if (parts == 1) break;
     }
-    return best;
+    return best * c[cycle];
 }
 
-/* Of tiles of up to 8 x 8 elements to a thread, of the kind that was timed, that which costs least. */
+const smm_cuda_model smm_matmul_tiled_model = {
+    .time = tiled_time,
+    .count = TILED_CONSTANTS,
+#define SMM_TILED_CONSTANT(name, value, meaning) #name,
+    .names =
+        (const char *const[]){
+#include "tiled.def"
+        },
+#undef SMM_TILED_CONSTANT
+#define SMM_TILED_CONSTANT(name, value, meaning) value,
+    .constants =
+        (const double[]){
+#include "tiled.def"
+        },
+#undef SMM_TILED_CONSTANT
+};
+
+/* Of tiles of up to 8 x 8 elements to a thread, of the kind that was timed, the fastest by the model. */
 void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *best) {
     enum { MOST_LINES = 128 };
     const int most_shared = (p->arch == 80 || p->arch == 90 || p->arch == 100 ? 160 : 96) << 10;
     const bool deep = p->k > SMM_DEEP;
-    double least_cost = 0;
+    double least_time = 0;
     *best = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tiled};
     smm_cuda_parameters x = *best;
     for (x.lanes = 1; x.lanes <= 256; x.lanes *= 2)
@@ -379,9 +399,9 @@ void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *b
                         x.levels = deep ? 3 : 0;
                         while (smm_matmul_tiled_fits(p, &x, &grid) && grid.shared > most_shared && x.levels) x.levels--;
                         if (!smm_matmul_tiled_fits(p, &x, &grid) || grid.shared > most_shared) continue;
-                        const double cost = tiled_cost(p, &x, &grid);
-                        if (least_cost && cost >= least_cost) continue;
-                        least_cost = cost;
+                        const double time = tiled_time(p, &x, &grid, smm_matmul_tiled_model.constants);
+                        if (least_time && time >= least_time) continue;
+                        least_time = time;
                         *best = x;
                     }
 }

@@ -50,7 +50,20 @@ def find(a, host):
     assert (again.before_ns, again.tried, again.saved) == (again.after_ns, 0, None)
     assert again.parameters == found.parameters
 
+    refused("nothing to compute", "inv", a[:0])
+    refused("nothing to compute", "matmul", a[:, :0], a)
+    refused("nothing to compute", "matmul", a[:, :, :0], a[:, :0])
+    refused("0 calls of kernels", "inv", a[:, :0, :0])
     every_failure(a)
+
+
+def refused(message, *arguments):
+    said = ""
+    try:
+        smallmm.tune(*arguments)
+    except ValueError as error:
+        said = str(error)
+    assert message in said, said
 
 
 def every_failure(a):
