@@ -76,7 +76,7 @@ def _whole(s: Structure, xp: Any, a: Any) -> Any:
 
 def _takes_complex(s: Structure) -> bool:
     """Whether `_whole` is the matrix that is meant, if it is complex."""
-    return s.word not in ("symmetric", "positive definite")
+    return s.word not in TRIANGLES
 
 
 def _rcond(op: str, a: Any, s: Structure) -> Any:

@@ -410,6 +410,13 @@ class TestComplex:
         symmetric = (a + a.mT + 1j * np.eye(4)).astype(number)
         assert_same_bits(smallmm.linsolve(symmetric, b, assume_a="auto"), smallmm.solve(symmetric, b))
 
+    @pytest.mark.parametrize("word", ["pos", "her", "sym"])
+    def test_conditions_are_refused(self, number, word, rng):
+        """Rather than estimated of a matrix that is not meant."""
+        a, b = self.stack(word, rng, 4, number), normal(rng, (6, 4, 1), np.dtype(number))
+        with pytest.raises(TypeError, match="linsolve: a has dtype complex"):
+            smallmm.linsolve(a, b, assume_a=word, return_rcond=True)
+
     def test_packed(self, number, rng):
         a, b = self.stack("pos", rng, 5, number), normal(rng, (6, 5, 2), np.dtype(number))
         rows, cols = np.triu_indices(5)
