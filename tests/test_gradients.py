@@ -476,8 +476,10 @@ class TestTorch:
 
     def test_complex_numbers_that_are_not_taken(self, torch):
         x = torch.eye(3, dtype=torch.complex128).requires_grad_()
-        with pytest.raises(TypeError, match=r"rcond: a has dtype (torch\.)?complex128; expected float16"):
-            smallmm.rcond(x)
+        with pytest.raises(
+            TypeError, match=r"ldl_factor: a has dtype (torch\.)?complex128; expected float16"
+        ):
+            smallmm.ldl_factor(x)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_gradcheck(self, torch, rng, name):
@@ -600,10 +602,8 @@ class TestJax:
 
     def test_complex_numbers_that_are_not_taken(self, jax):
         x = jax.numpy.eye(3) + 0j
-        for function in (smallmm.rcond, smallmm.ldl_factor):
-            name = function.__name__
-            with pytest.raises(TypeError, match=rf"{name}: a has dtype complex128; expected float16"):
-                jax.jit(function)(x)
+        with pytest.raises(TypeError, match=r"ldl_factor: a has dtype complex128; expected float16"):
+            jax.jit(smallmm.ldl_factor)(x)
 
     @pytest.mark.parametrize("name", ["solve", "slogdet"])
     def test_forward_mode(self, jax, rng, name):
