@@ -100,7 +100,6 @@ BY_FUNCTION = {
     "expm",
     "solve_mixed_composed",
     "solve_mixed_pos_composed",
-    "lstsq_mixed",
 }
 
 
