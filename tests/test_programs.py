@@ -426,7 +426,6 @@ def test_complex_dtypes_follow_numpy(rng):
         (lambda x: np.maximum(x, 1), "f: maximum of complex numbers"),
         (lambda x: x < 1, "f: less of complex numbers"),
         (lambda x: x.astype(np.float64), "f: astype.float64. of complex numbers; use .real"),
-        (lambda x: smallmm.rcond(x * np.eye(2)), "rcond: a has dtype complex128"),
     ],
 )
 def test_what_complex_numbers_do_not_have(function, text):
