@@ -104,8 +104,8 @@ def operands_of(name: str, m: int, n: int, k: int, batch: tuple[int, ...], dtype
         if x.dtype.kind == "i":
             operands.append(x.astype(np.int32))
         else:
-            is_real = x.dtype.kind == "f" and name == "lstsq" and not core
-            operands.append(x.astype(np.finfo(dtype).dtype if is_real else dtype))
+            is_real = name.startswith(("lstsq", "lu_rcond")) and not core
+            operands.append(x.real.astype(np.finfo(dtype).dtype) if is_real else x.astype(dtype))
     return operands
 
 
