@@ -117,6 +117,7 @@ ADAPTERS = {file.stem for file in (PACKAGE / "_adapters").glob("*.py")} - {
     "__init__",
     "base",
     "dlpack",
+    "jax_derivatives",
     "recording",
     "torch_operators",
 }
