@@ -407,6 +407,8 @@ RULES |= {
     "ldl_solve_upper": _ldl_gradients.solution(False),
     "solve_mixed": _solve,
     "solve_mixed_pos": _solve_positive,
+    "solve_mixed_complex": _solve,
+    "solve_mixed_pos_complex": _solve_positive,
     **{
         name: _solve_symmetric(name)
         for name in ("solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper")

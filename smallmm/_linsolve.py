@@ -18,7 +18,7 @@ from ._mixed import expert_solve_ex, mixed_solve_ex
 from ._mixed_least_squares import mixed_lstsq_ex, written
 from ._options import flag, integer, pair
 from ._refinement import rcond_in
-from ._structured import GUFUNCS, PLAIN, TRIANGLES, Structure, checked_word, solve_as
+from ._structured import GUFUNCS, PLAIN, TRIANGLES, Structure, both_triangles, checked_word, solve_as
 
 
 class LinsolveExResult(NamedTuple):
@@ -63,8 +63,7 @@ def _whole(s: Structure, xp: Any, a: Any) -> Any:
     """The matrix of which a part is read, transposed if it is to be."""
     below, above = s.bandwidths or ((1, 1) if s.word == "tridiagonal" else (0, 0))
     if s.word in TRIANGLES:
-        part = xp.tril(a) if s.lower else xp.triu(a)
-        return part + (xp.tril(a, k=-1) if s.lower else xp.triu(a, k=1)).mT
+        a = both_triangles(s, xp, a)
     if s.word.endswith("triangular"):
         strict = xp.tril(a, k=-1) if s.word == "lower triangular" else xp.triu(a, k=1)
         inner = identity(xp, a.shape[-1], a) if s.unit_diagonal else xp.tril(xp.triu(a))
@@ -74,19 +73,13 @@ def _whole(s: Structure, xp: Any, a: Any) -> Any:
     return a.mT if s.transpose else a
 
 
-def _takes_complex(s: Structure) -> bool:
-    """Whether `_whole` is the matrix that is meant, if it is complex."""
-    return s.word not in TRIANGLES
+def _rcond_of(s: Structure, xp: Any, a: Any) -> Any:
+    return rcond_in(xp, _whole(s, xp, a))
 
 
 def _rcond(op: str, a: Any, s: Structure) -> Any:
-    composition = Composition(
-        op,
-        "(n,n)->()",
-        lambda xp, a: rcond_in(xp, _whole(s, xp, a)),
-        (REAL,),
-        takes_complex=_takes_complex(s),
-    )
+    function = partial(_rcond_of, s)
+    composition = Composition("rcond_as", "(n,n)->()", function, (REAL,), takes_complex=True, op=op)
     return composed(composition, {"a": a})
 
 
@@ -124,9 +117,7 @@ def _accurately(
         )
         reason = NOT_POSITIVE_DEFINITE if positive else SINGULAR
     elif asked.ill_conditioned:
-        x, rcond, _, _, info = expert_solve_ex(
-            op, a, b, whole=whole, takes_complex=_takes_complex(s), out=outs[0]
-        )
+        x, rcond, _, _, info = expert_solve_ex(op, a, b, whole=whole, out=outs[0])
         reason = SINGULAR
     else:
         x, info, reason = _by_structure(op, a, b, s, outs)
@@ -234,8 +225,9 @@ def linsolve(
         Whether `a` has shape (..., n (n + 1) / 2): the columns of one triangle of symmetric, positive
         definite or triangular matrices, one after the other, as LAPACK packs them. They are unpacked first.
     precision : {"fixed", "mixed"}
-        "mixed", of float64 and general, symmetric, positive definite or rectangular matrices: factors in
-        float32, refined with residuals in float64. A matrix for which that does not do is solved in float64.
+        "mixed", of general, symmetric, positive definite or rectangular matrices of float64, and of square
+        ones of complex128: factors in float32 (complex64), refined with residuals in float64 (complex128). A
+        matrix for which that does not do is solved in float64.
     ill_conditioned : bool
         Whether to scale rows and columns of general, symmetric or positive definite matrices by powers of
         two, and to refine the solution, as LAPACK's gesvx.

@@ -1,5 +1,6 @@
-"""Systems of float64 solved by factors in float32 and residuals in float64 (LAPACK's dsgesv and dsposv), and
-systems that are scaled, estimated and refined (gesvx): the core's and compositions, for `linsolve`.
+"""Systems of float64 solved by factors in float32 and residuals in float64 (LAPACK's dsgesv and dsposv; for
+complex128 zcgesv and zcposv), and systems that are scaled, estimated and refined (gesvx): the core's and
+compositions, for `linsolve`.
 
 A. Buttari, J. Dongarra, J. Langou, J. Langou, P. Luszczek, J. Kurzak, "Mixed precision iterative refinement
 techniques for the solution of dense linear systems", Int. J. High Perform. Comput. Appl. 21, 2007.
@@ -33,7 +34,7 @@ from ._lapack import FALLBACKS, Fallback
 from ._lu import lu_factor_ex, lu_solve
 from ._products import batched_matmul
 from ._refinement import lu_rcond, refine
-from ._shapes import dtype_of, is_number_type
+from ._shapes import dtype_of, is_complex, is_number_type
 from ._systems import solve_ex
 
 STEPS = 30  # of refinement, at most
@@ -68,16 +69,22 @@ class ExpertResult(NamedTuple):
     info: Any
 
 
-def refuse_single(op: str, **operands: Any) -> None:
-    """TypeError unless the call is computed in float64."""
+def refuse_single(op: str, *, takes_complex: bool, **operands: Any) -> None:
+    """TypeError unless the call is computed in float64, or in complex128 where that is taken."""
     for name, x in operands.items():
         dtype = dtype_of(x)
-        if dtype.kind == "c" or (is_number_type(dtype) and dtype.itemsize < 8):
-            raise TypeError(f"{op}: {name} has dtype {dtype}; expected float64 with precision 'mixed'")
+        is_narrow = is_number_type(dtype) and dtype.itemsize < (16 if dtype.kind == "c" else 8)
+        if is_narrow or (dtype.kind == "c" and not takes_complex):
+            expected = "float64 or complex128" if takes_complex else "float64"
+            raise TypeError(f"{op}: {name} has dtype {dtype}; expected {expected} with precision 'mixed'")
 
 
 def single(xp: Any, x: Any) -> Any:
-    return cast(xp, x, "float32")
+    return cast(xp, x, "complex64" if is_complex(x) else "float32")
+
+
+def double(xp: Any, x: Any) -> Any:
+    return cast(xp, x, "complex128" if is_complex(x) else "float64")
 
 
 def largest(xp: Any, x: Any) -> Any:
@@ -134,7 +141,7 @@ def refined(positive: bool, xp: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
     hopeless = overflowed | (info != 0)
     for step in range(STEPS + 1):
         right, size = scaled(xp, r)
-        d = cast(xp, solve(right), "float64") * size
+        d = double(xp, solve(right)) * size
         steps = xp.where(xp.all(done, axis=-1), steps, xp.full_like(steps, step))
         x = xp.where(done[..., None, :], x, x + d)
         r = b - batched_matmul(a, x)
@@ -176,7 +183,8 @@ def _mixed(
     op: str, positive: bool, whole: Whole, fallback: InDouble | None, xp: Any, given: Any, b: Any
 ) -> tuple[Any, Any, Any]:
     a = whole(xp, given)
-    x, codes, info = refined(positive, xp, a, b) if on_device(a) else _in_core(op, positive, a, b)
+    composes = on_device(a) or is_complex(a)
+    x, codes, info = refined(positive, xp, a, b) if composes else _in_core(op, positive, a, b)
     if fallback is not None:
         x, info = replaced(xp, codes < 0, (x, info), fallback, given, b)
     return x, codes, info
@@ -225,22 +233,31 @@ def mixed_solve_ex(
     out: Any = None,
 ) -> MixedResult:
     """X of A X = B by factors in float32 and residuals in float64, matrix by matrix, as LAPACK's dsgesv, or
-    dsposv if the matrices are positive definite, of which both triangles are read.
+    dsposv if the matrices are positive definite, of which both triangles are read. Complex matrices have
+    factors in complex64 and residuals in complex128 (zcgesv, zcposv).
 
     A matrix is solved in float64, by `solve_ex`, Cholesky's factors or the fallback, whose bits x then has,
     where its elements overflow float32 (iterations = -2), its factors in float32 are singular (-3), or a
     right-hand side has not converged after 30 steps (-31): ``|B - A X| <= sqrt(n) |X| |A| 2^-53`` in infinity
     norms. Residuals are divided by their largest element before they are narrowed.
     """
-    refuse_single(op, a=a, b=b)
-    if whole is None and fallback is None and not (on_device(a) or on_device(b)):
+    refuse_single(op, takes_complex=True, a=a, b=b)
+    with_complex = any(dtype_of(x).kind == "c" for x in (a, b))
+    if not (whole or fallback or with_complex or on_device(a) or on_device(b)):
         x, iterations, info = _in_core(op, positive, a, b, out)
         return MixedResult(x, info, iterations)
     function = partial(_mixed, op, positive, whole or as_given, fallback)
     signature, dtypes = "(n,n),(n,k)->(n,k),(),()", (None, np.int32, np.int32)
-    # Of whole matrices it is the core's operation, in results and in rules of derivatives
-    name = "solve_mixed_parts" if whole or fallback else f"solve_mixed{'_pos' * positive}"
-    composition = Composition(name, signature, partial(_nothing, function, "xii"), dtypes, op=op)
+    # Of whole real matrices it is the core's operation, in results and in rules of derivatives
+    name = f"solve_mixed{'_pos' * positive}{'_complex' * with_complex}"
+    composition = Composition(
+        "solve_mixed_parts" if whole or fallback else name,
+        signature,
+        partial(_nothing, function, "xii"),
+        dtypes,
+        takes_complex=True,
+        op=op,
+    )
     x, iterations, info = solved(op, composition, a, b, out)
     return MixedResult(x, info, iterations)
 
@@ -276,9 +293,7 @@ def _expert(whole: Whole, xp: Any, given: Any, b: Any) -> ExpertResult:
     return ExpertResult(x, xp.broadcast_to(rcond, batch), ferr, berr, xp.broadcast_to(info, batch))
 
 
-def expert_solve_ex(
-    op: str, a: Any, b: Any, *, whole: Whole = as_given, takes_complex: bool = True, out: Any = None
-) -> ExpertResult:
+def expert_solve_ex(op: str, a: Any, b: Any, *, whole: Whole = as_given, out: Any = None) -> ExpertResult:
     """X of A X = B for matrices that may be ill-conditioned, as LAPACK's gesvx: rows and columns are scaled
     by powers of two, the solution is refined, and rcond (of the scaled matrix) and errors are estimated.
 
@@ -287,5 +302,5 @@ def expert_solve_ex(
     """
     signature, dtypes = "(n,n),(n,k)->(n,k),(),(k),(k),()", (None, REAL, REAL, REAL, np.int32)
     function = partial(_nothing, partial(_expert, whole), "x1kki")
-    composition = Composition("solve_expert", signature, function, dtypes, takes_complex=takes_complex, op=op)
+    composition = Composition("solve_expert", signature, function, dtypes, takes_complex=True, op=op)
     return ExpertResult(*solved(op, composition, a, b, out))

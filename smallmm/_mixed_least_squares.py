@@ -95,7 +95,7 @@ def mixed_lstsq_ex(op: str, a: Any, b: Any, outs: tuple[Any, ...] = (None,) * 5)
     QR in float64, whose bits x then has, solves a matrix with more columns than rows, or whose R has a
     reciprocal condition below 1e-5 in infinity norms: iterations = -1.
     """
-    refuse_single(op, a=a, b=b)
+    refuse_single(op, takes_complex=False, a=a, b=b)
     results = solved(op, _composition(op), a, b, outs[0])
     return LstsqMixedExResult(results[0], *map(written, outs[1:], results[1:]))
 

@@ -114,11 +114,12 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
         solution = partial(solution, widths or bandwidths_of(op, a))
     is_vector = dimensions(b) == 1
     composition = Composition(
-        op,
+        f"solve_as_{s.word}",
         "(n,n),(n)->(n),()" if is_vector else "(n,n),(n,k)->(n,k),()",
         partial(_of_columns, solution) if is_vector else solution,
         (None, np.int32),
         takes_complex=True,
+        op=op,
     )
     return *composed(composition, {"a": a, "b": b}, outs), SINGULAR
 
@@ -140,16 +141,18 @@ def _of_columns(solution: Callable[..., Any], xp: Any, a: Any, b: Any) -> tuple[
     return x[..., 0], info
 
 
-def _solve_whole(op: str, s: Structure, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """Of complex matrices, for whose L D L^T there is no kernel: by LU of both triangles. Of the diagonal of
-    Hermitian ones only the real part is read."""
+def both_triangles(s: Structure, xp: Any, a: Any) -> Any:
+    """The matrix of which one triangle is read, and of the diagonal of a Hermitian one the real part."""
     strict = xp.tril(a, k=-1) if s.lower else xp.triu(a, k=1)
     inner = xp.tril(xp.triu(a))
-    if s.word == "hermitian" and is_complex(a):
-        whole = strict + xp.conj(strict).mT + xp.real(inner)
-    else:
-        whole = strict + strict.mT + inner
-    return run(op, "solve", {"a": whole, "b": b}, (None, None))
+    if s.word != "symmetric" and is_complex(a):
+        return strict + xp.conj(strict).mT + xp.real(inner)
+    return strict + strict.mT + inner
+
+
+def _solve_whole(op: str, s: Structure, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Of complex matrices, for whose L D L^T there is no kernel: by LU of both triangles."""
+    return run(op, "solve", {"a": both_triangles(s, xp, a), "b": b}, (None, None))
 
 
 def _divided(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:

@@ -96,6 +96,8 @@ BY_FUNCTION = {
     "ldl_solve_upper",
     "lstsq",
     "lstsq_mixed",
+    "solve_mixed_complex",
+    "solve_mixed_pos_complex",
     "pinv",
     "expm",
 }
@@ -445,6 +447,15 @@ class TestTorch:
     @pytest.fixture
     def torch(self):
         return pytest.importorskip("torch")
+
+    @pytest.mark.parametrize("word", ["diagonal", "tridiagonal", "upper triangular"])
+    @pytest.mark.parametrize("function", [smallmm.solve, smallmm.linsolve])
+    def test_of_what_is_read(self, torch, function, word):
+        """The other elements of A are no zeros, and have no gradient."""
+        for number in (torch.float64, torch.complex128):
+            a = (torch.randn(2, 3, 3, dtype=number) + 5 * torch.eye(3)).requires_grad_()
+            b = torch.randn(2, 3, 1, dtype=number, requires_grad=True)
+            assert torch.autograd.gradcheck(lambda a, b: function(a, b, assume_a=word), (a, b))
 
     @pytest.mark.parametrize("name", COMPLEX_NAMES)
     def test_gradcheck_of_complex_numbers(self, torch, rng, name):

@@ -399,13 +399,16 @@ class TestMixedArguments:
 
     def test_single_precision_is_refused(self):
         a = np.eye(3)
-        for x, y in ((a.astype("f"), a), (a, a.astype("e")), (a + 0j, a)):
+        for x, y in ((a.astype("f"), a), (a, a.astype("e")), (a.astype("F"), a)):
             with pytest.raises(
-                TypeError, match=r"solve: [ab] has dtype .*; expected float64 with precision 'mixed'"
+                TypeError,
+                match=r"solve: [ab] has dtype .*; expected float64 or complex128 with precision 'mixed'",
             ):
                 mixed_solve_ex("solve", x, y)
             with pytest.raises(TypeError, match="expected float64 with precision 'mixed'"):
                 smallmm.lstsq(x, y, precision="mixed")
+        with pytest.raises(TypeError, match="lstsq: a has dtype complex128; expected float64 with"):
+            smallmm.lstsq(a + 0j, a, precision="mixed")
         assert mixed_solve_ex("solve", a.astype(int), a).x.tolist() == a.tolist()
 
     def test_shapes(self):
@@ -845,6 +848,20 @@ class TestComplex:
         assert not found.info.any()
         turned = smallmm.linsolve(a, b, ill_conditioned=True, transposed=True)
         assert np.all(smallmm.backward_error(a.mT, turned, b) <= 4 * (n + 1) * u_of(number))
-        for word in ("sym", "pos"):
-            with pytest.raises(TypeError, match="a has dtype complex"):
-                smallmm.linsolve(a, b, assume_a=word, ill_conditioned=True)
+
+    def test_mixed(self, isa, number, n, rng):
+        """Of one singular matrix, and of one that float32 does not hold, in complex128."""
+        a, b = normal(rng, (9, n, n), number), normal(rng, (9, n, 2), number)
+        if number == np.complex64:
+            with pytest.raises(TypeError, match="a has dtype complex64; expected float64 or complex128"):
+                smallmm.linsolve(a, b, precision="mixed")
+            return
+        a[2], a[5] = 0, a[5] * 1e200
+        x, _, info, iterations = smallmm.linsolve_ex(a, b, precision="mixed")
+        assert info.tolist() == [q == 2 for q in range(9)]
+        assert (iterations[2], iterations[5]) == (-3, -2)
+        assert_same(x[[2, 5]], smallmm.solve_ex(a, b).x[[2, 5]])
+        good = np.delete(np.arange(9), [2, 5])
+        assert np.all(smallmm.backward_error(a[good], x[good], b[good], "normwise") <= n * u_of(number))
+        part = smallmm.linsolve(a[good], b[good].real, precision="mixed")
+        assert_same(part, smallmm.linsolve(a[good], b[good].real.astype(number), precision="mixed"))

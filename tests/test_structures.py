@@ -410,12 +410,27 @@ class TestComplex:
         symmetric = (a + a.mT + 1j * np.eye(4)).astype(number)
         assert_same_bits(smallmm.linsolve(symmetric, b, assume_a="auto"), smallmm.solve(symmetric, b))
 
+    @pytest.mark.parametrize("lower", [False, True])
     @pytest.mark.parametrize("word", ["pos", "her", "sym"])
-    def test_conditions_are_refused(self, number, word, rng):
-        """Rather than estimated of a matrix that is not meant."""
-        a, b = self.stack(word, rng, 4, number), normal(rng, (6, 4, 1), np.dtype(number))
-        with pytest.raises(TypeError, match="linsolve: a has dtype complex"):
-            smallmm.linsolve(a, b, assume_a=word, return_rcond=True)
+    def test_options_of_accuracy(self, number, word, lower, rng):
+        """Of the matrix that is meant, of which a triangle is given."""
+        a, b = self.stack(word, rng, 5, number), normal(rng, (6, 5, 2), np.dtype(number))
+        given = np.where((np.tril if lower else np.triu)(ONES((5, 5))) != 0, a, np.nan).astype(number)
+        if word != "sym":
+            given.imag[:, np.arange(5), np.arange(5)] = np.nan
+        options = [{"ill_conditioned": True}, {"return_rcond": True}]
+        if number == np.complex128:
+            options.append({"precision": "mixed"})
+        for transposed, matrix in ((False, a), (True, np.ascontiguousarray(a.mT))):
+            for option in options:
+                found = smallmm.linsolve_ex(
+                    given, b, assume_a=word, lower=lower, transposed=transposed, **option
+                )
+                assert_accurate_solution(found.x, matrix, b)
+                if "return_rcond" in option:
+                    assert_same_bits(found.rcond, smallmm.rcond(matrix))
+                if "precision" in option:
+                    assert (found.iterations > 0).all()
 
     def test_packed(self, number, rng):
         a, b = self.stack("pos", rng, 5, number), normal(rng, (6, 5, 2), np.dtype(number))
