@@ -330,7 +330,7 @@ static void fill_inputs(struct problem *p, enum hardness hardness) {
     if (b >= 0) fill(&p->stacks[b], p->call.dtype, hardness == HARD && !random_below(4) ? special_value : random_value);
     for (int i = 0; i < count_of(p->call.op); i++)
         if (row_of(p->call.op, i)->direction == SMM_FURTHER_IN && &p->call.operand[i] != given_to(&p->call).lu)
-            fill(&p->stacks[i], p->call.dtype, row_of(p->call.op, i)->cols == SMM_SIZE_ONE ? size_value : random_value);
+            fill(&p->stacks[i], type_of(p, i), row_of(p->call.op, i)->cols == SMM_SIZE_ONE ? size_value : random_value);
     if (p->call.op == SMM_OP_LSTSQ) {
         store((char *)rtol, smm_dtypes[p->call.dtype].real, hardness == HARD && random_below(2) ? 0.3 : 1e-5);
         p->call.lstsq.rtol = (smm_operand){rtol, 0, 0, 0};
