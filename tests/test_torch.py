@@ -241,6 +241,13 @@ class TestTransforms:
         for hessian in (torch.func.hessian(value), jacrev(jacfwd(value)), jacfwd(jacfwd(value))):
             torch.testing.assert_close(hessian(x[0]), expected, rtol=1e-8, atol=1e-8)
 
+    def test_zeros_without_memory(self):
+        """As PyTorch makes them in forward mode."""
+        zeros = torch._efficientzerotensor((5, 3, 3), dtype=F64)
+        a = torch.eye(3, dtype=F64)
+        assert torch.equal(smallmm.matmul(zeros, a), torch.zeros(5, 3, 3, dtype=F64))
+        assert torch.equal(smallmm.inv(a + zeros), a.expand(5, 3, 3))
+
     def test_tangents_of_singular_matrices(self):
         """NaN there alone."""
         a = torch.stack([2 * torch.eye(3), torch.zeros(3, 3)])

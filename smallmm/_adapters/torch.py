@@ -64,7 +64,7 @@ class Torch(DLPack):
         return out.copy_(result)
 
     def shareable(self, op: str, name: str, x: Any) -> Any:
-        """x without a gradient that is not wanted, and with what its negative and conjugate bits mean."""
+        """x without an unwanted gradient, with what its bits for negative, conjugate and zero mean."""
         if x.requires_grad:
             if sys.modules["torch"].is_grad_enabled():
                 raise TypeError(
@@ -72,6 +72,8 @@ class Torch(DLPack):
                     f"compute for this: call it under torch.no_grad(), or pass {name}.detach()"
                 )
             x = x.detach()
+        if x._is_zerotensor():  # which derivatives are where nothing depends: without memory
+            return sys.modules["torch"].zeros(x.shape, dtype=x.dtype, device=x.device)
         if not x.is_neg() and not x.is_conj():
             return x
         if name.startswith("out"):
