@@ -528,7 +528,7 @@ static smm_status plan_job(const smm_call *call, job *x, smm_plan *plan, smm_wat
     *x = (job){.whole = plan, .plan = plan, .watch = watch};
     x->unasked = call && call->op == SMM_OP_INV && !call->inv.info.data;
     const smm_status status = smm_plan_call(call, plan);
-    if (status || plan->nothing || !x->unasked) return status;
+    if (status || plan->nothing || !x->unasked) return status; /* with info there would always be something to do */
     smm_call with_info = *call;
     with_info.inv.info = (smm_operand){(void *)SMM_LINE, sizeof(int32_t), 0, 0}; /* no kernel sees this address */
     return smm_plan_call(&with_info, plan);
