@@ -28,7 +28,7 @@ from ._cholesky import (
     cholesky_ex,
 )
 from ._config import get_num_threads, set_num_threads, show_config, threads
-from ._contractions import cross, diagonal, matrix_transpose, multi_dot, outer, trace
+from ._contractions import cross, diagonal, matrix_transpose, multi_dot, outer, trace, vecdot
 from ._errors import LinAlgError
 from ._explain import Explanation, FusedExplanation, FusedStep, explain
 from ._ldl import LDLExResult, LDLResult, ldl_factor, ldl_factor_ex, ldl_solve
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         ridge,
         whiten,
     )
-    from ._contract import contract, einsum, kron_apply, sum_factorized
+    from ._contract import contract, einsum, kron_apply, sum_factorized, tensordot
     from ._convolution import conv2d
     from ._fuse import fuse
     from ._groups import Group
@@ -97,7 +97,7 @@ _LATER = {
         "ridge",
         "whiten",
     ),
-    "_contract": ("contract", "einsum", "kron_apply", "sum_factorized"),
+    "_contract": ("contract", "einsum", "kron_apply", "sum_factorized", "tensordot"),
     "_convolution": ("conv2d",),
     "_fuse": ("fuse",),
     "_groups": ("Group",),
@@ -216,9 +216,11 @@ __all__ = [
     "svd_ex",
     "svdvals",
     "svdvals_ex",
+    "tensordot",
     "threads",
     "trace",
     "tune",
+    "vecdot",
     "vecmat",
     "vector_norm",
     "whiten",

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from math import prod
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from numpy.typing import ArrayLike
 
 from . import _products
 from ._catalog import composed_of_others
+from ._errors import shown
 from ._fuse import Fused, fuse
+from ._options import integer, pair
 from ._subscripts import Labels, Pairs, contracted, contraction
 
 _LEAST_BATCH = 8  # members, for which steps are fused: fewer share no threads
@@ -114,6 +117,80 @@ def einsum(subscripts: str, /, *operands: ArrayLike, path: Any = None, out: Any 
         if product is not None:
             return product(*operands)
     return contraction("einsum", subscripts, operands, path, out, _fused)
+
+
+@composed_of_others
+def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2, out: Any = None) -> Any:
+    """Sums of products over some axes, as in the Python array API standard and `numpy.tensordot`.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        The operands. No dimensions broadcast.
+    axes : int or pair of (sequences of) int
+        Which axes of `x1` are summed over with which of `x2`. An int: so many, the last with the first.
+    out : array, optional
+        Where the result is written. It may be, or overlap, an input.
+
+    Returns
+    -------
+    array
+        Its axes are the others of `x1`, then the others of `x2`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `batched_matmul`; the operands do not have these axes, or not with equal lengths.
+
+    See Also
+    --------
+    contract : sums by subscripts, also of stacks.
+
+    Notes
+    -----
+    One call of `matmul`.
+
+    Examples
+    --------
+    >>> smallmm.tensordot(np.ones((5, 2, 3)), np.ones((3, 2, 4)), axes=((1, 2), (1, 0))).shape
+    (5, 4)
+    """
+    op = "tensordot"
+    shapes = [tuple(np.shape(x)) for x in (x1, x2)]
+    letters = iter(ascii_letters)
+    labels = [[next(letters) for _ in shape] for shape in shapes]
+    for i, j in _summed_axes(op, axes, [len(shape) for shape in shapes]):
+        if shapes[0][i] != shapes[1][j]:
+            raise ValueError(
+                f"{op}: x2 has shape {shapes[1]}; expected {shapes[0][i]} elements along axis {j}"
+            )
+        labels[1][j] = labels[0][i]
+    once = [x for some, others in (labels, labels[::-1]) for x in some if x not in others]
+    left, right = ("".join(some) for some in labels)
+    return contraction(op, f"{left},{right}->{''.join(once)}", (x1, x2), out=out)
+
+
+def _summed_axes(op: str, axes: Any, dims: Sequence[int]) -> list[tuple[int, int]]:
+    """Pairs of axes of two operands of so many dimensions, counted from 0."""
+    if isinstance(axes, tuple | list):
+        sides = [
+            [integer(op, "axes", i) for i in (side if isinstance(side, tuple | list) else [side])]
+            for side in pair(op, "axes", axes, "(axes of x1, axes of x2)")
+        ]
+    else:
+        count = integer(op, "axes", axes)
+        sides = [list(range(-count, 0)), list(range(count))]
+        if count < 0:
+            raise ValueError(f"{op}: axes is {count}; expected at least 0")
+    for side, ndim in zip(sides, dims, strict=True):
+        if not all(-ndim <= i < ndim for i in side) or len({i % ndim for i in side}) < len(side):
+            raise ValueError(
+                f"{op}: axes is {shown(axes)}; expected axes of {dims[0]} and {dims[1]} dimensions"
+            )
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(f"{op}: axes is {shown(axes)}; expected as many axes of x1 as of x2")
+    first, second = ([i % ndim for i in side] for side, ndim in zip(sides, dims, strict=True))
+    return list(zip(first, second, strict=True))
 
 
 def _plain_product(subscripts: Any, a: Any, b: Any) -> Any:

@@ -629,14 +629,13 @@ LINALG: dict[str, Callable[..., Any]] = {
             (_svd, ("svd", "svdvals")),
             (_norms, ("norm", "vector_norm", "matrix_norm", "cond", "matrix_rank")),
             (_matrix_functions, ("pinv", "matrix_power")),
-            (_contractions, ("trace", "cross", "outer", "multi_dot")),
+            (_contractions, ("trace", "cross", "outer", "multi_dot", "vecdot")),
         )
         for name in names
     },
     "einsum": lambda subscripts, *operands, **kwargs: contraction("einsum", subscripts, operands),
     "contract": lambda subscripts, *operands, path=None: contraction("contract", subscripts, operands, path),
     "dot": lambda x, y: _products.matmul(x, y),
-    "vecdot": lambda x, y, axis=-1: _sum(conjugated(x) * y, axis),
     "inner": lambda x, y: _products.matmul(x, y.T if y.ndim > 1 else y),
     "vdot": lambda x, y: _sum(conjugated(x) * y),
 }

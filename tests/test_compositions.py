@@ -413,6 +413,13 @@ def test_arguments_are_named():
         (lambda: smallmm.outer(1.0, [1.0]), ValueError, "outer: x1 has no dimension; expected at least 1"),
         (lambda: smallmm.cross([1, 2], [1, 2]), ValueError, "cross: x1 has shape (2,); expected length 3"),
         (
+            lambda: smallmm.vecdot([1, 2], [1, 2, 3]),
+            ValueError,
+            "vecdot: x2 has shape (3,); expected length 2 along axis -1",
+        ),
+        (lambda: smallmm.vecdot(1, [1]), ValueError, "vecdot: x1 has no dimension"),
+        (lambda: smallmm.vecdot([1], [1], axis=1), ValueError, "vecdot: x1 has shape (1,); expected axis 1"),
+        (
             lambda: smallmm.cross(np.ones(3), np.ones((3, 1))),
             ValueError,
             "cross: x2 has shape (3, 1); expected",

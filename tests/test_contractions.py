@@ -255,11 +255,70 @@ class TestVectors:
         assert_same_bits(out, np.ascontiguousarray(smallmm.cross(a, b).T))
         assert_same_bits(smallmm.cross([1, 2, 3], [4, 5, 6]), np.array([-3.0, 6.0, -3.0]))
 
+    def test_vecdot(self, number, rng):
+        x, y = normal(rng, (40, 3), number), normal(rng, (40, 3), number)
+        result = smallmm.vecdot(x, y)
+        np.testing.assert_allclose(result, np.vecdot(x, y), rtol=1e-5, atol=1e-6)
+        assert_same_bits(result, smallmm.vecmat(x, y[..., None])[..., 0])
+        assert_same_bits(smallmm.vecdot(x.T, y.T, axis=0), result)
+        assert_same_bits(
+            smallmm.vecdot(x[:, None, ::-1], y[None, :, ::-1]).diagonal().copy(),
+            smallmm.vecdot(x[:, ::-1], y[:, ::-1]),
+        )
+        out = np.empty((80,), number)[::2]
+        assert smallmm.vecdot(x, y, out=out) is out
+        assert_same_bits(out.copy(), result)
+        assert np.shape(smallmm.vecdot(x[0], y[0])) == ()
+        assert smallmm.vecdot(np.empty((5, 0)), np.empty((5, 0))).tolist() == [0] * 5
+        assert smallmm.vecdot([1, 2], [3, 4]) == 11
+
     def test_outer(self, dtype, rng):
         x, y = normal(rng, (40, 3), dtype), normal(rng, (40, 5), dtype)
         assert_same_bits(smallmm.outer(x, y), x[:, :, None] * y[:, None, :])
         assert smallmm.outer(x[:, None], y[None]).shape == (40, 40, 3, 5)
         np.testing.assert_array_equal(smallmm.outer(x[0], y[0]), np.linalg.outer(x[0], y[0]))
+
+
+class TestTensordot:
+    @pytest.mark.parametrize(
+        ("shapes", "axes"),
+        [
+            (((5, 2, 3), (2, 3, 4)), 2),
+            (((5, 2, 3), (3, 2, 4)), ((1, 2), (1, 0))),
+            (((5, 2, 3), (3, 2, 4)), [[-1, -2], [0, 1]]),
+            (((5, 2, 3), (4, 5)), (0, 1)),
+            (((5, 2), (3,)), 0),
+            (((3,), (3,)), 1),
+            (((2, 0), (0, 3)), 1),
+        ],
+    )
+    def test_values(self, shapes, axes, number, rng):
+        a, b = (normal(rng, shape, number) for shape in shapes)
+        expected = np.tensordot(a, b, axes)
+        result = smallmm.tensordot(a, b, axes=axes)
+        assert result.dtype == number
+        assert np.shape(result) == expected.shape
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+        out = np.empty(expected.shape, number)
+        assert smallmm.tensordot(a, b, axes=axes, out=out) is out
+        np.testing.assert_array_equal(out, result)
+
+    @pytest.mark.parametrize(
+        ("axes", "error", "message"),
+        [
+            (3, ValueError, "axes is 3; expected axes of 2 and 2 dimensions"),
+            (-1, ValueError, "axes is -1; expected at least 0"),
+            (1.5, TypeError, "axes is 1.5; expected an integer"),
+            ((0, (1, 2)), ValueError, "expected axes of 2 and 2 dimensions"),
+            (((0, -2), (0, 1)), ValueError, "expected axes of 2 and 2 dimensions"),
+            ((0, (0, 1)), ValueError, "expected as many axes of x1 as of x2"),
+            ((0, 1, 2), TypeError, "axes is a tuple of 3; expected a tuple (axes of x1, axes of x2)"),
+            ((0, 1), ValueError, "x2 has shape (3, 4); expected 2 elements along axis 1"),
+        ],
+    )
+    def test_refused(self, axes, error, message):
+        with pytest.raises(error, match=f"^tensordot: .*{re.escape(message)}"):
+            smallmm.tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=axes)
 
 
 class TestContract:
