@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from smallmm import _core
 from smallmm._bench import Entry, tqdm
 from smallmm._operations import Operation
 
@@ -18,8 +19,8 @@ from ..report import verdicts_linalg
 from ..report.results import OURS
 from . import roofline, suite
 from .arena import OUT_OF_CACHE, stack_of
-from .operations import LINALG
-from .suite import KERNEL_CACHE, Bench
+from .operations import CORE, LINALG
+from .suite import KERNEL_CACHE, TAKE_COMPLEX, Bench
 
 THREAD_CACHE = 5 << 18  # bytes of operands per thread: 16 threads stay below the 24 MB from which we stream
 OUT_OF_CACHE_OPS = ("lu_factor", "cholesky")
@@ -42,6 +43,16 @@ def square(bench: Bench) -> None:
     for op, dtype, n in cases(bench, "square", bench.orders(range(1, 33))):
         stack = stack_of(op, dtype, n, footprint)
         bench.time(list(bench.entries(bench.everybody, op, dtype, stack, regime="in-cache")))
+
+
+def complex_numbers(bench: Bench) -> None:
+    """Complex matrices in cache, one thread, through the Python API."""
+    among = bench.only(*TAKE_COMPLEX)
+    bench.options.op = [x for x in bench.options.op if CORE[x].name in _core.complex_operations]
+    bench.options.dtype = bench.complex_dtypes()
+    for op, dtype, n in cases(bench, "complex", bench.orders((2, 3, 4, 8, 16, 32))):
+        stack = stack_of(op, dtype, n, bench.options.footprint_kb << 10)
+        bench.time(list(bench.entries(among, op, dtype, stack, regime="in-cache")))
 
 
 def kernels(bench: Bench) -> None:
@@ -81,6 +92,7 @@ SUITE = suite.Suite(
     summary=__doc__.splitlines()[0],
     topics={
         "square": (square, {}),
+        "complex_numbers": (complex_numbers, {}),
         "kernels": (kernels, {}),
         "memory": (memory, {}),
         "threads": (threads, {}),

@@ -26,8 +26,8 @@ from smallmm._operations import Stack
 from ..report import verdicts_matmul
 from ..report.results import NUMPY, OURS
 from . import roofline, suite
-from .arena import MATMUL, OUT_OF_CACHE, Arena, arena_for, batch_for
-from .suite import KERNEL_CACHE, Bench
+from .arena import MATMUL, OUT_OF_CACHE, Arena, arena_for, batch_for, stack_of
+from .suite import KERNEL_CACHE, TAKE_COMPLEX, Bench
 
 Shape = tuple[int, int, int]  # m, k, n
 
@@ -62,6 +62,15 @@ def vector(bench: Bench) -> None:
     """A square matrix times a vector in cache, one thread, through the Python API: every contender."""
     orders = bench.orders((2, 3, 4, 5, 6, 8, 12, 16, 24, 32))
     in_cache(bench, "vector", {n: (n, n, 1) for n in orders}, bench.everybody)
+
+
+def complex_numbers(bench: Bench) -> None:
+    """Square complex matrices in cache, one thread, through the Python API."""
+    among = bench.only(*TAKE_COMPLEX)
+    for dtype in bench.complex_dtypes():
+        for n in tqdm(bench.orders((2, 3, 4, 8, 16, 32)), desc=f"complex {dtype}"):
+            stack = stack_of(MATMUL, dtype, n, bench.options.footprint_kb << 10)
+            bench.time(list(bench.entries(among, MATMUL, dtype, stack, regime="in-cache")))
 
 
 def kernels(bench: Bench) -> None:
@@ -208,6 +217,7 @@ SUITE = suite.Suite(
     summary=__doc__.splitlines()[0],
     topics={
         "square": (square, {}),
+        "complex_numbers": (complex_numbers, {}),
         "vector": (vector, {}),
         "kernels": (kernels, {}),
         "memory": (memory, {}),

@@ -24,7 +24,7 @@ from smallmm._operations import DTYPES, Operation, Stack
 from .. import records
 from ..records import Row
 from ..report.judge import report
-from ..report.results import LIMIT, OURS
+from ..report.results import LIMIT, NUMPY, OURS
 from ..report.verdict import KERNEL_PEAK, Judge
 from . import contenders, kernels, roofline
 from .arena import IN_CACHE
@@ -34,6 +34,7 @@ from .operations import CORE
 
 FOREIGN = re.compile(r"(OPENBLAS|GOTO|MKL|OMP|KMP|BLIS|VECLIB|SMALLMM)_")
 QUICK = (2, 3, 4, 8, 16, 32)
+TAKE_COMPLEX = (OURS, NUMPY, "SciPy", "PyTorch")  # among the contenders
 KERNEL_CACHE = 1 << 19  # bytes of operands for kernels in C: half an L2 of 1 MB
 KERNEL_TIMES = 16  # how often a call of a kernel works through them
 
@@ -61,6 +62,10 @@ class Bench:
             return self.options.n
         wanted = list(wanted)
         return [n for n in wanted if n in QUICK] if self.options.quick else wanted
+
+    def complex_dtypes(self) -> list[str]:
+        """Those whose parts have the dtypes asked for."""
+        return ["c" + str(2 * int(dtype[1:])) for dtype in self.options.dtype]
 
     def thread_counts(self) -> list[int]:
         counts = sorted({1, 2, cpus()} & set(range(1, cpus() + 1)))

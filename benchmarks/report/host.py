@@ -7,7 +7,7 @@ from typing import Any
 
 from smallmm._bench import OURS
 from smallmm._bounds import BOUNDS
-from smallmm._operations import DTYPES
+from smallmm._operations import DTYPES, NUMBERS
 
 from . import verdicts_matmul
 from .markdown import COLUMNS, factor, losses, number, picture, table, times_of_products
@@ -92,16 +92,19 @@ def matmul_details(results: Results) -> str:
     parts = []
     for slug, machine in results.machines("host", "matmul").items():
         parts.append(f"### {machine.name}")
-        parts.append(picture("ns per matrix against n", f"host/matmul-{slug}.svg"))
+        if machine.topics["square"]:
+            parts.append(picture("ns per matrix against n", f"host/matmul-{slug}.svg"))
         for topic, what in (
             ("square", "square matrices"),
             ("vector", "a square matrix times a vector"),
             ("memory", "square matrices"),
+            ("complex_numbers", "complex square matrices"),
         ):
             if machine.topics[topic]:
-                tables = [products(machine, topic, d) for d in ("f64", "f32") if machine.cases(topic, d)]
+                tables = [products(machine, topic, d) for d in NUMBERS if machine.cases(topic, d)]
                 parts += [caption(machine, topic, what), *tables]
-        parts.append(lost_products(machine))
+        if machine.topics["square"]:
+            parts.append(lost_products(machine))
         if machine.topics["layout"]:
             parts += [caption(machine, "layout", "operands in other layouts"), layouts(machine)]
         judged = list(verdicts_matmul.threads(machine.topics["threads"]))
@@ -258,9 +261,10 @@ def linalg_details(results: Results) -> str:
             parts.append(linalg_caption(machine, "square"))
             parts += [factorizations(machine, "square", dtype) for dtype in ("f64", "f32")]
             parts.append(lost_factorizations(machine))
-        if machine.topics["memory"]:
-            parts += [linalg_caption(machine, "memory")]
-            parts += [factorizations(machine, "memory", dtype) for dtype in ("f64", "f32")]
+        for topic, dtypes in (("complex_numbers", ("c128", "c64")), ("memory", ("f64", "f32"))):
+            if machine.topics[topic]:
+                parts += [linalg_caption(machine, topic)]
+                parts += [factorizations(machine, topic, dtype) for dtype in dtypes]
         if machine.topics["threads"]:
             parts.append("In cache, between one and two megabytes of operands for each thread:")
             parts.append(threads(machine))

@@ -19,6 +19,9 @@ IN_CACHE = {
     "det": (40, 35, 20, 18, 15, 9, 6.5, 4.5, 4),
     "qr": (15, 15, 15, 12, 12, 8, 7, 5, 4),
 }
+COMPLEX_ORDERS = (2, 3, 4, 8, 16, 32)
+# The same of c128.
+IN_CACHE_COMPLEX = {"solve": (25, 25, 20, 9, 4, 2.5), "cholesky": (8, 8, 8, 6, 4, 2.5)}
 # f64 ns per matrix in C on a core of KERNEL_PEAK, batch of 512 KB; November 2026.
 KERNEL_NS: dict[str, dict[int, float]] = {
     "lu_factor": dict(zip(ORDERS[1:], (3.2, 6.5, 15, 30, 100, 230, 580, 1150), strict=True)),
@@ -68,6 +71,21 @@ def square(rows: list[Row]) -> Iterator[Verdict]:
             yield worst(f"{op} {dtype}: time of n / time of n + 1", steps, CLIFF, most=True)
 
 
+def complex_numbers(rows: list[Row]) -> Iterator[Verdict]:
+    rivals: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+    for ours, case in cases(rows):
+        op, dtype, n = ours["op"], ours["dtype"], ours["n"]
+        other = best_other(case)
+        if other:
+            rivals[op, dtype][n] = ns(other) / ns(ours)
+        if dtype == "c128" and op in IN_CACHE_COMPLEX and n in COMPLEX_ORDERS and NUMPY in case:
+            note = f" ({ns(ours):.3g} ns, NumPy {ns(case[NUMPY]):.4g} ns)"
+            least = IN_CACHE_COMPLEX[op][COMPLEX_ORDERS.index(n)]
+            yield at_least(f"{op} c128 n={n}: NumPy / ours", ns(case[NUMPY]) / ns(ours), least, note=note)
+    for (op, dtype), ratios in rivals.items():
+        yield worst(f"{op} {dtype}: best other contender / ours", ratios, 1)
+
+
 def kernels(rows: list[Row]) -> Iterator[Verdict]:
     for ours, _ in cases(rows):
         op, dtype, n = ours["op"], ours["dtype"], ours["n"]
@@ -102,4 +120,6 @@ def threads(rows: list[Row]) -> Iterator[Verdict]:
             yield Verdict(name, f"{speedup:.3g}x ({ns(row):.3g} ns)")
 
 
-JUDGES: dict[str, Judge] = {judge.__name__: judge for judge in (square, kernels, memory, threads)}
+JUDGES: dict[str, Judge] = {
+    judge.__name__: judge for judge in (square, complex_numbers, kernels, memory, threads)
+}

@@ -13,6 +13,7 @@ IN_CACHE = {
     "f64": {2: 15, 3: 7.5, 4: 6, 5: 3.2, 6: 2.5, 8: 2.5, 12: 1.65, 16: 1.5, 24: 1.2, 32: 1.05},
     "f32": {2: 25, 3: 12, 4: 12, 5: 5.2, 6: 4, 8: 3.8, 12: 1.8, 16: 2.1, 24: 1.2, 32: 1.05},
 }
+IN_CACHE_COMPLEX = {2: 8, 3: 6, 4: 4, 8: 2.5, 16: 1.5, 32: 1.1}  # of c128
 # ns per matrix in C on a core of KERNEL_PEAK, batch of 512 KB; November 2026.
 KERNEL_NS: dict[str, dict[int, float]] = {
     "f64": {
@@ -67,6 +68,15 @@ def square(rows: list[Row]) -> Iterator[Verdict]:
                     yield Verdict(text, f"{ratio:.3g}x")
                 else:
                     yield at_least(text, ratio, round(least, 3))
+
+
+def complex_numbers(rows: list[Row]) -> Iterator[Verdict]:
+    for ours, case in _cases(rows):
+        dtype, n = ours["dtype"], ours["n"]
+        for peer in sorted(case.keys() - {OURS}):
+            text, ratio = f"{dtype} n={n}: {label(case[peer])} / ours", ns(case[peer]) / ns(ours)
+            least = IN_CACHE_COMPLEX.get(n, 1) if (dtype, peer) == ("c128", NUMPY) else 1
+            yield at_least(text, ratio, least, note=f" ({ns(ours):.3g} ns)")
 
 
 def kernels(rows: list[Row]) -> Iterator[Verdict]:
@@ -177,5 +187,5 @@ def avx2(rows: list[Row]) -> Iterator[Verdict]:
 
 JUDGES: dict[str, Judge] = {
     judge.__name__: judge
-    for judge in (square, vector, memory, kernels, rect, layout, threads, overhead, avx2)
+    for judge in (square, vector, complex_numbers, memory, kernels, rect, layout, threads, overhead, avx2)
 }
