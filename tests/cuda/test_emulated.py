@@ -6,7 +6,7 @@ import os
 import pytest
 from test_compile import KERNELS
 
-CASES = int(os.environ.get("SMALLMM_EMULATED_CASES", "6"))  # of a kernel
+CASES = int(os.environ.get("SMALLMM_EMULATED_CASES", "4"))  # of a kernel
 
 
 @pytest.mark.parametrize(
