@@ -23,15 +23,6 @@ SAME_BITS = [
 ]
 
 
-@pytest.fixture(params=["torch", "cupy"])
-def library(request, required):
-    """How an array gets to the device, and how it comes back."""
-    module = required(request.param)
-    if request.param == "torch":
-        return lambda x: module.asarray(x, device="cuda"), lambda x: x.cpu().numpy()
-    return module.asarray, module.asnumpy
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("n", [3, 8])
 def test_values(name, n, library, dtype, rng):

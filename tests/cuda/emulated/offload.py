@@ -8,6 +8,7 @@ import sys
 import threading
 
 import numpy as np
+from checks import raised
 
 import smallmm
 from smallmm import _core, _offload_lanes, cuda
@@ -27,14 +28,6 @@ def same(found, expected):
             np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
     else:
         assert found == expected or found != found
-
-
-def raised(function, *args, **kwargs):
-    try:
-        function(*args, **kwargs)
-    except Exception as error:
-        return error
-    raise AssertionError("nothing was raised")
 
 
 def check(function, *arrays, **options):
