@@ -32,6 +32,11 @@ def torch_cuda(required):
     return torch
 
 
+@pytest.fixture
+def torch(torch_cuda):
+    return torch_cuda
+
+
 @pytest.fixture(params=["torch", "cupy"])
 def library(request, required):
     """How an array gets to the device, and how it comes back."""

@@ -3,7 +3,8 @@ products and comparisons alone; `out`, tolerances, and what is refused."""
 
 import numpy as np
 import pytest
-from test_compositions import FUNCTIONS, as_tuple, stack
+from accuracy import as_tuple
+from test_compositions import FUNCTIONS, stack
 
 import smallmm
 

@@ -14,11 +14,6 @@ from smallmm import _core
 pytestmark = pytest.mark.usefixtures("torch_cuda")
 
 
-@pytest.fixture
-def torch(torch_cuda):
-    return torch_cuda
-
-
 def test_runs_on_the_current_stream(torch):
     """Its input is written late by the same stream; a consumer on another stream sees all of it."""
     batch = 200_000
