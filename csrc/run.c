@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "room.h"
+#include "run.h"
 
 /* Where matrix q, row i, column j of x lies. */
 static void *at(const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
@@ -127,16 +128,6 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
     memcpy(x.to + from, x.buffer + from, x.held - from);
 }
 
-/* What the threads of a call share. */
-typedef struct job {
-    const smm_plan *whole;  /* of the call, */
-    const smm_plan *plan;   /* and of what the kernels are called with: the same, or a tile's, */
-    const smm_tiles *tiles; /* which is NULL or one of these */
-    char *sums;             /* of a deep product's spans, if they are shared */
-    smm_watch *watch;
-    bool unasked; /* nobody wants info of these inverses, which cannot do without */
-} job;
-
 smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
     smm_call chunks = *call;
     chunks.batch = (call->k - 1) / SMM_CHUNK + 1;
@@ -171,7 +162,8 @@ typedef struct span {
 /* The sum of some chunks, for the block of C from (i, j) on, at the front of the thread's room for sums. By the order
  * of reference/matmul.c: a stack of partial sums, of each size at most one and the smaller ones above, takes up one
  * chunk after the other, and equal ones are added. False: the call does not go on. */
-static bool sum_chunks(tile *t, job *shared, const smm_call *chunks, span x, intptr_t i, intptr_t j, smm_room *room) {
+static bool sum_chunks(tile *t, smm_job *shared, const smm_call *chunks, span x, intptr_t i, intptr_t j,
+                       smm_room *room) {
     const smm_plan *plan = shared->plan;
     const intptr_t size = smm_size(chunks->dtype), whole = x.k / SMM_CHUNK;
     const intptr_t m = least(plan->rows, chunks->m - i), n = least(plan->cols, chunks->n - j), bytes = m * n * size;
@@ -202,7 +194,7 @@ static bool sum_chunks(tile *t, job *shared, const smm_call *chunks, span x, int
     return true;
 }
 
-static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t last, smm_room *room) {
+static void run_deep(smm_job *shared, const smm_call *call, intptr_t first, intptr_t last, smm_room *room) {
     const smm_plan *plan = shared->plan;
     smm_call chunks = smm_chunks_of(call, first);
     tile t = {chunks, chunks};
@@ -219,7 +211,7 @@ static void run_deep(job *shared, const smm_call *call, intptr_t first, intptr_t
 }
 
 /* Matrices first .. last-1 of a call of one run. */
-static void run_matrices(job *shared, const smm_call *call, intptr_t first, intptr_t last, smm_room *room) {
+static void run_matrices(smm_job *shared, const smm_call *call, intptr_t first, intptr_t last, smm_room *room) {
     const smm_plan *plan = shared->plan;
     if (plan->empty) { /* no elements, so nothing to hurry for; but there is info, or a determinant, to say so */
         tile t = {*call, *call};
@@ -307,7 +299,7 @@ static void prefetch_matrices(const smm_call *call, int i, intptr_t q, intptr_t 
 }
 
 /* Operand i of matrices q .. q+count-1, converted to where it lies in the buffer, or back. */
-static void convert(const job *shared, const smm_call *call, int i, intptr_t q, intptr_t count, char *buffer,
+static void convert(const smm_job *shared, const smm_call *call, int i, intptr_t q, intptr_t count, char *buffer,
                     bool back) {
     char *const dense = buffer + (shared->tiles->place[i] - (char *)SMM_LINE);
     const int stored = call->dtype - SMM_COMPUTED_TYPES;
@@ -323,7 +315,8 @@ static void convert(const job *shared, const smm_call *call, int i, intptr_t q, 
 
 /* Matrices first .. last-1 of a call of one run, a tile at a time: inputs are converted, and of a product with beta C,
  * too; the tile is run as any other call, and its outputs are rounded. What all matrices share is converted once. */
-static void run_tiles(job *shared, const smm_call *call, intptr_t first, intptr_t last, char *buffer, smm_room *room) {
+static void run_tiles(smm_job *shared, const smm_call *call, intptr_t first, intptr_t last, char *buffer,
+                      smm_room *room) {
     const smm_operation *operation = &smm_operations[call->op];
     const smm_tiles *tiles = shared->tiles;
     const bool updates = call->op == SMM_OP_MATMUL && call->matmul.beta.data;
@@ -355,7 +348,7 @@ static void run_tiles(job *shared, const smm_call *call, intptr_t first, intptr_
 }
 
 /* The same in a buffer that is large enough. False: there is no memory for it. */
-static bool run_stored(job *shared, const smm_call *call, intptr_t first, intptr_t last, smm_room *room) {
+static bool run_stored(smm_job *shared, const smm_call *call, intptr_t first, intptr_t last, smm_room *room) {
     const intptr_t bytes = shared->tiles->bytes;
     char *const own = bytes > SMM_CONVERTED ? aligned_alloc(SMM_LINE, bytes) : NULL;
     if (bytes > SMM_CONVERTED && !own) return false;
@@ -376,13 +369,14 @@ static smm_call matrix_of(const smm_call *call, intptr_t x) {
 }
 
 /* Where the sums of one span of a matrix's chunks lie, a matrix like C, but dense. */
-static char *sums_of(const job *x, intptr_t matrix, intptr_t span) {
+static char *sums_of(const smm_job *x, intptr_t matrix, intptr_t span) {
     const smm_call *c = &x->plan->call;
     const intptr_t blocks = smm_pieces(c->m, x->plan->rows) * smm_pieces(c->n, x->plan->cols);
     return x->sums + (matrix * (x->plan->parts / blocks) + span) * c->m * c->n * smm_size(c->dtype);
 }
 
-static void put_aside(const job *shared, const smm_room *room, intptr_t matrix, intptr_t span, intptr_t i, intptr_t j) {
+static void put_aside(const smm_job *shared, const smm_room *room, intptr_t matrix, intptr_t span, intptr_t i,
+                      intptr_t j) {
     const smm_plan *plan = shared->plan;
     const smm_call *c = &plan->call;
     const intptr_t size = smm_size(c->dtype);
@@ -391,7 +385,7 @@ static void put_aside(const job *shared, const smm_room *room, intptr_t matrix, 
     for (intptr_t l = 0; l < m; l++) memcpy(to + l * c->n * size, room->sums + l * n * size, n * size);
 }
 
-static bool run_part(job *shared, const smm_call *call, intptr_t matrix, intptr_t part, smm_room *room) {
+static bool run_part(smm_job *shared, const smm_call *call, intptr_t matrix, intptr_t part, smm_room *room) {
     const smm_plan *plan = shared->plan;
     const intptr_t by_cols = smm_pieces(call->n, plan->cols), blocks = smm_pieces(call->m, plan->rows) * by_cols;
     const intptr_t block = part % blocks, i = block / by_cols * plan->rows, j = block % by_cols * plan->cols;
@@ -412,8 +406,8 @@ static bool run_part(job *shared, const smm_call *call, intptr_t matrix, intptr_
     return true;
 }
 
-static bool run_parts(void *context, intptr_t first, intptr_t last) {
-    job *const shared = context;
+bool smm_run_parts(void *context, intptr_t first, intptr_t last) {
+    smm_job *const shared = context;
     const smm_plan *plan = shared->plan;
     smm_room *const room = smm_room_of_thread(smm_room_of(plan));
     if (!room) {
@@ -433,7 +427,7 @@ static intptr_t spans_of(const smm_plan *plan) {
     return plan->deep ? smm_pieces(smm_pieces(plan->call.k, SMM_CHUNK), plan->span) : 1;
 }
 
-static smm_status make_room_for_sums(job *x) {
+smm_status smm_make_room_for_sums(smm_job *x) {
     const smm_call *c = &x->plan->call;
     const intptr_t spans = spans_of(x->plan);
     if (spans > 1) x->sums = malloc(x->plan->runs * c->batch * spans * c->m * c->n * smm_size(c->dtype));
@@ -441,7 +435,7 @@ static smm_status make_room_for_sums(job *x) {
 }
 
 /* Add the sums of all spans, level by level neighbours, as the chunks within them were. */
-static void add_spans(const job *shared) {
+void smm_add_spans(const smm_job *shared) {
     const smm_plan *plan = shared->plan;
     const intptr_t matrices = plan->runs * plan->call.batch, spans = spans_of(plan);
     for (intptr_t q = 0; q < matrices; q++) {
@@ -453,12 +447,13 @@ static void add_spans(const job *shared) {
     }
 }
 
-static smm_status run_in_parts(job *shared) {
+static smm_status run_in_parts(smm_job *shared) {
     const smm_plan *plan = shared->plan;
-    const smm_status status = make_room_for_sums(shared);
+    const smm_status status = smm_make_room_for_sums(shared);
     if (status) return status;
-    smm_parallel_for(plan->runs * plan->call.batch * plan->parts, plan->chunk, plan->threads, run_parts, shared, NULL);
-    if (shared->sums && shared->watch->status == SMM_OK) add_spans(shared);
+    smm_parallel_for(plan->runs * plan->call.batch * plan->parts, plan->chunk, plan->threads, smm_run_parts, shared,
+                     NULL);
+    if (shared->sums && shared->watch->status == SMM_OK) smm_add_spans(shared);
     free(shared->sums);
     return shared->watch->status;
 }
@@ -469,14 +464,14 @@ static smm_status run_in_parts(job *shared) {
 enum { UNASKED = 1024 };
 
 /* Matrices q .. q+count-1 of a call of one run. False: there is no memory for it. */
-static bool run_piece(job *shared, const smm_call *call, intptr_t q, intptr_t count, smm_room *room) {
+static bool run_piece(smm_job *shared, const smm_call *call, intptr_t q, intptr_t count, smm_room *room) {
     if (shared->tiles) return run_stored(shared, call, q, q + count, room);
     run_matrices(shared, call, q, q + count, room);
     look_for_failures(call, q, q + count);
     return true;
 }
 
-static bool run_unasked(job *shared, const smm_call *call, intptr_t q, intptr_t count, smm_room *room) {
+static bool run_unasked(smm_job *shared, const smm_call *call, intptr_t q, intptr_t count, smm_room *room) {
     int32_t info[UNASKED];
     smm_call part = *call;
     part.inv.a.data = at(&call->inv.a, q, 0, 0);
@@ -485,8 +480,8 @@ static bool run_unasked(job *shared, const smm_call *call, intptr_t q, intptr_t 
     return run_piece(shared, &part, 0, count, room);
 }
 
-static bool run_range(void *context, intptr_t first, intptr_t last) {
-    job *const shared = context;
+bool smm_run_range(void *context, intptr_t first, intptr_t last) {
+    smm_job *const shared = context;
     const smm_plan *plan = shared->whole;
     const intptr_t batch = plan->call.batch;
     smm_room *const room = smm_room_of_thread(smm_room_of(shared->plan));
@@ -515,17 +510,17 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
 }
 
 /* Where matrix x of a plan's largest operand lies. */
-static const void *address_of(const void *context, intptr_t x) {
+const void *smm_address_of(const void *context, intptr_t x) {
     const smm_plan *plan = context;
     const smm_call run = smm_run_of(&plan->call, x / plan->call.batch);
     return at(&run.operand[plan->largest], x % plan->call.batch, 0, 0);
 }
 
-static smm_home home_of(const smm_plan *plan) { return (smm_home){plan->largest < 0 ? NULL : address_of, plan}; }
+smm_home smm_home_of(const smm_plan *plan) { return (smm_home){plan->largest < 0 ? NULL : smm_address_of, plan}; }
 
 /* Plan a call; its tiles are planned later. */
-static smm_status plan_job(const smm_call *call, job *x, smm_plan *plan, smm_watch *watch) {
-    *x = (job){.whole = plan, .plan = plan, .watch = watch};
+smm_status smm_plan_job(const smm_call *call, smm_job *x, smm_plan *plan, smm_watch *watch) {
+    *x = (smm_job){.whole = plan, .plan = plan, .watch = watch};
     x->unasked = call && call->op == SMM_OP_INV && !call->inv.info.data;
     const smm_status status = smm_plan_call(call, plan);
     if (status || plan->nothing || !x->unasked) return status; /* with info there would always be something to do */
@@ -534,7 +529,7 @@ static smm_status plan_job(const smm_call *call, job *x, smm_plan *plan, smm_wat
     return smm_plan_call(&with_info, plan);
 }
 
-static smm_status plan_tiles_of(job *x, smm_tiles *tiles) {
+smm_status smm_plan_tiles_of(smm_job *x, smm_tiles *tiles) {
     x->plan = &tiles->plan;
     x->tiles = tiles;
     return smm_plan_tiles(x->whole, tiles);
@@ -544,158 +539,20 @@ smm_status smm_run(const smm_call *call) {
     smm_plan plan;
     smm_tiles tiles;
     smm_watch watch = {.caller = pthread_self()};
-    job shared;
-    smm_status status = plan_job(call, &shared, &plan, &watch);
+    smm_job shared;
+    smm_status status = smm_plan_job(call, &shared, &plan, &watch);
     if (status || plan.nothing) return status;
-    if (smm_is_stored(call->dtype)) status = plan_tiles_of(&shared, &tiles);
+    if (smm_is_stored(call->dtype)) status = smm_plan_tiles_of(&shared, &tiles);
     if (status) return status;
     if (plan.parts > 1) return run_in_parts(&shared);
-    const smm_home home = home_of(&plan);
-    smm_parallel_for(plan.runs * plan.call.batch, plan.chunk, plan.threads, run_range, &shared, &home);
+    const smm_home home = smm_home_of(&plan);
+    smm_parallel_for(plan.runs * plan.call.batch, plan.chunk, plan.threads, smm_run_range, &shared, &home);
     return watch.status;
-}
-
-/* --- Many calls -------------------------------------------------------------------------------------- */
-
-/* Work is counted in units of about 10 ns, of which starting a call takes some, and a thread claims so many at least.
- * After so many it looks whether the job goes on. */
-enum { UNITS_OF_A_THREAD = 1000, UNITS_TO_START = 10, UNITS_OF_A_CLAIM = 64, UNITS_OF_A_PIECE = 100000 };
-
-/* A call of many, which is divided in blocks: parts of its matrices, or as many matrices as are claimed at least. */
-typedef struct share {
-    job job;
-    smm_plan plan;
-    intptr_t blocks;
-} share;
-
-typedef struct many {
-    size_t count;    /* calls that have something to do; */
-    share *share;    /* each, */
-    intptr_t *start; /* and its first unit of work; that of call `count` is the end */
-    smm_tiles *tiles;
-    smm_watch watch;
-    bool is_large; /* so that it is worth asking where operands lie */
-} many;
-
-/* Blocks of a call whose work begins before unit x of the job. Any rule does that is the same for all threads and never
- * decreases. */
-static intptr_t blocks_before(const many *x, size_t i, intptr_t unit) {
-    if (unit >= x->start[i + 1]) return x->share[i].blocks;
-    const double portion = (double)(unit - x->start[i]) / (double)(x->start[i + 1] - x->start[i]);
-    return portion <= 0 ? 0 : least(x->share[i].blocks, (intptr_t)(portion * (double)x->share[i].blocks));
-}
-
-/* The call to which a unit of work belongs. */
-static size_t share_at(const many *x, intptr_t unit) {
-    size_t low = 0, high = x->count;
-    while (high - low > 1) {
-        const size_t middle = low + (high - low) / 2;
-        *(x->start[middle] <= unit ? &low : &high) = middle;
-    }
-    return low;
-}
-
-static bool run_blocks(share *x, intptr_t first, intptr_t last) {
-    if (x->plan.parts > 1) return run_parts(&x->job, first, last);
-    const intptr_t matrices = x->plan.runs * x->plan.call.batch;
-    return run_range(&x->job, first * x->plan.chunk, least(matrices, last * x->plan.chunk));
-}
-
-static bool run_units(void *context, intptr_t first, intptr_t last) {
-    many *const x = context;
-    intptr_t look = first ? first : UNITS_OF_A_PIECE;
-    for (size_t i = share_at(x, first); i < x->count && x->start[i] < last; i++) {
-        if (x->start[i] >= look) {
-            if (!smm_goes_on(&x->watch)) return false;
-            look = x->start[i] + UNITS_OF_A_PIECE;
-        }
-        const intptr_t from = blocks_before(x, i, first), to = blocks_before(x, i, last);
-        if (from < to && !run_blocks(&x->share[i], from, to)) return false;
-    }
-    return true;
-}
-
-/* Where the matrix lies whose work is unit x. */
-static const void *address_of_unit(const void *context, intptr_t unit) {
-    const many *x = context;
-    const size_t i = share_at(x, unit);
-    const smm_plan *plan = &x->share[i].plan;
-    const intptr_t each = plan->parts > 1 ? plan->parts : 1, chunk = plan->parts > 1 ? 1 : plan->chunk;
-    const intptr_t matrix = blocks_before(x, i, unit) / each * chunk;
-    if (plan->largest >= 0) return address_of(plan, least(matrix, plan->runs * plan->call.batch - 1));
-    return plan->call.a.data;
-}
-
-static void release(many *x) {
-    for (size_t i = 0; i < x->count; i++) free(x->share[i].job.sums);
-    free(x->share);
-    free(x->start);
-    free(x->tiles);
-}
-
-/* Plan call number `which` as the next of a job. */
-static smm_status add_call(many *x, const smm_call *call, size_t which, size_t count) {
-    share *const next = &x->share[x->count];
-    smm_status status = plan_job(call, &next->job, &next->plan, &x->watch);
-    if (status || next->plan.nothing) return status;
-    if (smm_is_stored(call->dtype)) {
-        if (!x->tiles) x->tiles = malloc(count * sizeof *x->tiles);
-        status = x->tiles ? plan_tiles_of(&next->job, &x->tiles[which]) : SMM_ERR_MEMORY;
-    }
-    if (status) return status;
-    const intptr_t matrices = next->plan.runs * next->plan.call.batch;
-    next->blocks = next->plan.parts > 1 ? matrices * next->plan.parts : smm_pieces(matrices, next->plan.chunk);
-    x->is_large |= next->plan.largest >= 0;
-    const double units = smm_work_of(&next->plan) * UNITS_OF_A_THREAD;
-    x->start[x->count + 1] = x->start[x->count] + UNITS_TO_START + (intptr_t)(units < 1e12 ? units : 1e12);
-    x->count++;
-    return SMM_OK;
-}
-
-/* Plan all calls. *first: of the statuses of those that are refused, the first. */
-static smm_status add_calls(many *x, const smm_call *calls, size_t count, smm_status *each, smm_status *first) {
-    x->share = count < SIZE_MAX / sizeof *x->share ? malloc(count * sizeof *x->share) : NULL;
-    x->start = x->share ? malloc((count + 1) * sizeof *x->start) : NULL;
-    if (!x->start) return SMM_ERR_MEMORY;
-    x->start[0] = 0;
-    for (size_t i = 0; i < count; i++) {
-        const smm_status status = add_call(x, &calls[i], i, count);
-        if (status == SMM_ERR_MEMORY) return status;
-        if (each) each[i] = status;
-        if (!*first) *first = status;
-    }
-    return SMM_OK;
-}
-
-static int threads_of(const many *x, int threads) {
-    return (int)least(threads, 1 + x->start[x->count] / UNITS_OF_A_THREAD);
-}
-
-static smm_home home_of_many(const many *x) { return (smm_home){x->is_large ? address_of_unit : NULL, x}; }
-
-smm_status smm_run_many(const smm_call *calls, size_t count, smm_status *each) {
-    if (!count) return SMM_OK;
-    if (!calls) return SMM_ERR_ARGUMENT;
-    const int threads = smm_get_num_threads();
-    if (!threads) return SMM_ERR_THREADS;
-    many x = {.watch = {.caller = pthread_self()}};
-    smm_status first = SMM_OK, status = add_calls(&x, calls, count, each, &first);
-    for (size_t i = 0; i < x.count && !status; i++)
-        if (x.share[i].plan.parts > 1) status = make_room_for_sums(&x.share[i].job);
-    if (!status && x.count) {
-        const smm_home home = home_of_many(&x);
-        smm_parallel_for(x.start[x.count], UNITS_OF_A_CLAIM, threads_of(&x, threads), run_units, &x, &home);
-        status = x.watch.status;
-    }
-    for (size_t i = 0; i < x.count && !status; i++)
-        if (x.share[i].job.sums) add_spans(&x.share[i].job);
-    release(&x);
-    return status ? status : first;
 }
 
 void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch) {
     smm_room *const room = smm_room_of_thread(smm_room_of(plan));
-    job own = {.whole = plan, .plan = plan, .watch = watch};
+    smm_job own = {.whole = plan, .plan = plan, .watch = watch};
     for (intptr_t r = 0; r < plan->runs; r++) {
         smm_call run;
         if (plan->runs > 1) run = smm_run_of(call, r);
@@ -709,89 +566,4 @@ void smm_run_within(const smm_call *call) {
     smm_plan plan;
     smm_watch watch = {.caller = pthread_self()};
     if (smm_plan_call(call, &plan) == SMM_OK && !plan.nothing) smm_run_here(&plan, &plan.call, &watch);
-}
-
-static void explain_shares(intptr_t count, const smm_home *home, smm_plan_info *info) {
-    const smm_nodes *nodes = smm_numa();
-    smm_shares shares;
-    smm_share_out(info->threads, count, home, &shares);
-    info->nodes = shares.count;
-    for (int i = 0; i < shares.count; i++) {
-        info->node[i] = nodes->count ? nodes->node[shares.node[i]].id : 0;
-        info->share[i] = (double)shares.weight[i] / shares.total;
-    }
-}
-
-smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
-    smm_plan plan;
-    smm_tiles tiles;
-    const smm_status status = smm_plan_call(call, &plan);
-    if (status && status != SMM_ERR_ORDER) return status;
-    const bool in_tiles = smm_is_stored(call->dtype) && !status && !plan.nothing;
-    if (in_tiles) {
-        const smm_status none = smm_plan_tiles(&plan, &tiles);
-        if (none) return none;
-    }
-    const smm_plan *of_kernel = in_tiles ? &tiles.plan : &plan;
-    *info = (smm_plan_info){
-        .kernel = of_kernel->kernel ? of_kernel->kernel->name : NULL,
-        .isa = smm_isa(),
-        .computed = in_tiles ? smm_dtypes[tiles.plan.call.dtype].name : NULL,
-        .swapped = plan.swapped != (in_tiles && tiles.plan.swapped),
-        .pack_a = of_kernel->staged & SMM_PACK_A,
-        .pack_b = of_kernel->staged & SMM_PACK_B,
-        .stage_c = of_kernel->staged & SMM_STAGE_C,
-        .nontemporal = plan.nontemporal,
-        .threads = plan.threads,
-        .parts = plan.parts,
-        .group = in_tiles ? tiles.batch : plan.group,
-        .flops = plan.flops,
-        .bytes = plan.bytes,
-    };
-    if (plan.threads > 1 && !plan.nothing) {
-        const smm_home home = home_of(&plan);
-        explain_shares(plan.runs * plan.call.batch, plan.parts > 1 ? NULL : &home, info);
-    }
-    return status;
-}
-
-smm_status smm_explain_many(const smm_call *calls, size_t count, smm_plan_info *info) {
-    *info = (smm_plan_info){.isa = smm_isa(), .threads = 1, .parts = 1};
-    if (!count) return SMM_OK;
-    if (!calls) return SMM_ERR_ARGUMENT;
-    many x = {0};
-    smm_status first = SMM_OK, status = add_calls(&x, calls, count, NULL, &first);
-    for (size_t i = 0; i < count && !status; i++)
-        if (smm_explain(&calls[i], info) == SMM_OK) break;
-    info->flops = info->bytes = 0;
-    for (size_t i = 0; i < x.count && !status; i++) {
-        info->flops += x.share[i].plan.flops;
-        info->bytes += x.share[i].plan.bytes;
-    }
-    info->nodes = 0;
-    if (!status && x.count) {
-        const smm_home home = home_of_many(&x);
-        info->threads = threads_of(&x, smm_get_num_threads());
-        if (info->threads > 1) explain_shares(x.start[x.count], &home, info);
-    }
-    release(&x);
-    return status ? status : first;
-}
-
-const char *smm_status_text(smm_status status) {
-    switch (status) {
-    case SMM_OK: return "success";
-    case SMM_ERR_ARGUMENT:
-        return "an operand is null, a size is negative or does not fit, or a stride splits an element";
-    case SMM_ERR_ORDER:
-        return "a matrix is too large: factorizations take m x n with min(m, n) <= 32 and m n <= 1024, "
-               "diagonals n <= 2^24";
-    case SMM_ERR_DTYPE: return "the operation does not take numbers of this element type";
-    case SMM_ERR_ISA: return "SMALLMM_ISA names an instruction set that is unknown or not available here";
-    case SMM_ERR_KERNEL: return "SMALLMM_KERNEL names a kernel that this build does not have";
-    case SMM_ERR_THREADS: return "SMALLMM_NUM_THREADS is not an integer of at least 1";
-    case SMM_ERR_MEMORY: return "no memory for the buffers of a thread";
-    case SMM_ERR_STOPPED: return "the call was interrupted";
-    }
-    return "unknown status";
 }

@@ -217,6 +217,10 @@ def assert_accurate_least_squares(x, residual_norms, a, b):
     assert np.all(off <= bound("lstsq", x.dtype, larger) * size)
 
 
+def as_tuple(results):
+    return tuple(results) if isinstance(results, tuple) else (results,)
+
+
 def assert_same_bits(x, y):
     assert x.dtype == y.dtype
     assert x.shape == y.shape

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from accuracy import assert_same, assert_same_bits
+from accuracy import as_tuple, assert_same, assert_same_bits
 from layouts import LAYOUTS, WRITABLE
 from matrices import good_definite
 
@@ -63,10 +63,6 @@ FUNCTIONS = {
 }
 SQUARE = [name for name in FUNCTIONS if name.startswith(("matrix_p", "expm", "sqrtm", "logm", "powm"))]
 COMPOSED = [name for name in FUNCTIONS if name not in ("outer", "multi_dot", "einsum")]
-
-
-def as_tuple(results):
-    return tuple(results) if isinstance(results, tuple) else (results,)
 
 
 def stack(rng, n, dtype, count):

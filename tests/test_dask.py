@@ -3,7 +3,7 @@ stacks in files. Calls by way of Dask's own functions are in test_integrations.p
 
 import numpy as np
 import pytest
-from accuracy import assert_same_bits
+from accuracy import as_tuple, assert_same_bits
 
 import smallmm
 from smallmm import congruence
@@ -89,10 +89,6 @@ CASES = {
 FUSED = {name: x for name in smallmm.__all__ if isinstance(x := getattr(smallmm, name), Fused)} | {"own": own}
 ALL = {name: row.function for name, row in FUNCTIONS.items()} | COMPOSITIONS | FUSED
 del ALL["conv2d"]  # refuses them
-
-
-def as_tuple(x):
-    return x if isinstance(x, tuple) else (x,)
 
 
 def lazy_stacks():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from accuracy import as_tuple
 
 import smallmm
 from smallmm import _core
@@ -105,10 +106,6 @@ BY_FUNCTION = {
 
 def weighted(weights, results):
     return sum(float((w * x).sum()) for w, x in zip(weights, results, strict=False))
-
-
-def as_tuple(x):
-    return x if isinstance(x, tuple) else (x,)
 
 
 def check(rng, gufunc, operands, make, count, fixed=()):

@@ -5,9 +5,9 @@ from itertools import cycle
 
 import numpy as np
 import pytest
-from accuracy import assert_same
+from accuracy import as_tuple, assert_same
 from layouts import LAYOUTS, WRITABLE
-from test_linalg import CASES, as_tuple, in_place
+from test_linalg import CASES, in_place
 
 import smallmm
 import smallmm._core as core

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from accuracy import (
+    as_tuple,
     assert_accurate_cholesky,
     assert_accurate_determinant,
     assert_accurate_inverse,
@@ -287,10 +288,6 @@ def stacks(name, m, n, dtype):
     case = CASES[name]
     operands = case.operands(np.random.default_rng([m, n]), m, n, dtype)
     return operands, as_tuple(core.reference(case.gufunc, *operands))
-
-
-def as_tuple(results):
-    return results if isinstance(results, tuple) else (results,)
 
 
 def placed(layout, x):

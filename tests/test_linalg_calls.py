@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from accuracy import (
+    as_tuple,
     assert_accurate_cholesky,
     assert_accurate_determinant,
     assert_accurate_inverse,
@@ -173,10 +174,6 @@ def test_the_catalogue_has_the_gufuncs_that_are_called(monkeypatch):
         called[op].add("solve_mixed_pos")  # within a composition, whose arrays the direct way takes
     for op, row in _catalog.FUNCTIONS.items():
         assert called[op] == (set() if PRODUCTS.issuperset(row.gufuncs) else {*row.gufuncs})
-
-
-def as_tuple(results):
-    return tuple(results) if isinstance(results, tuple) else (results,)
 
 
 def like(results, arrays):

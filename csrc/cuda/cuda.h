@@ -233,7 +233,7 @@ smm_cuda_status smm_cuda_mapped(int device, void *memory, void **address);
 /* Copy within the host, by the threads of the pool. */
 void smm_cuda_copy_on_host(void *to, const void *from, size_t bytes);
 
-/* --- launch.c: calls --- */
+/* --- describe.c, loaded.c, launch.c, timing.c: calls --- */
 
 /* Calls are like those of the host, with device addresses. An operand that is one number for all matrices has no data;
  * number[i] is its value. */
@@ -246,14 +246,23 @@ enum { SMM_CUDA_COLUMNS = 16 };      /* the most right-hand sides that a kernel 
 bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n);
 /* Is there one for this element type? */
 bool smm_cuda_takes_dtype(smm_op op, smm_dtype dtype);
+/* Whether the results of a call may be written where its operands are. */
+bool smm_cuda_may_write(const smm_call *call);
+/* Sizes of a problem whose other members are set; of matrices of diagonals they become classes. Tiled are products
+ * above the largest order that is not, and those of images; layouts that their kernel does not ask for become one. */
+void smm_cuda_set_sizes(smm_cuda_problem *problem, intptr_t m, intptr_t k, intptr_t n);
+/* Describe a call as a problem, and to its kernel; false where no kernel takes it. */
+bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm_cuda_problem *problem,
+                       smm_cuda_args *args, bool *swapped);
 
 /* Find the kernel for a call, building it if it is new, and describe the call to it. */
 smm_cuda_status smm_cuda_prepare(const smm_call *call, const double _Complex number[], int device,
                                  smm_cuda_kernel *kernel, smm_cuda_args *args);
 /* The same for a problem. */
 smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int device, smm_cuda_kernel *kernel);
-/* Whether the results of a call may be written where its operands are. */
-bool smm_cuda_may_write(const smm_call *call);
+/* Forget the kernels in memory, so that calls are planned anew. */
+void smm_cuda_forget(void);
+
 /* Prepare, and launch on the stream. Waits for nothing, and allocates nothing but scratch memory: for partial sums of
  * deep products, and for matrices of diagonals that are under way. */
 smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[], int device, void *stream);
@@ -262,23 +271,15 @@ smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[
 smm_cuda_status smm_cuda_time(const smm_call *call, const double _Complex number[],
                               const smm_cuda_parameters *parameters, int device, void *stream, int samples,
                               double nanoseconds[]);
-/* The same for a convolution, whose addresses are the device's. */
+/* Prepare a convolution, whose addresses are the device's; and run one. */
 struct smm_convolution;
 smm_cuda_status smm_cuda_prepare_convolution(const struct smm_convolution *convolution, int device,
                                              smm_cuda_kernel *kernel);
 smm_cuda_status smm_cuda_convolve(const struct smm_convolution *convolution, int device, void *stream); /* not empty */
-/* Sizes of a problem whose other members are set; of matrices of diagonals they become classes. Tiled are products
- * above the largest order that is not, and those of images; layouts that their kernel does not ask for become one. */
-void smm_cuda_set_sizes(smm_cuda_problem *problem, intptr_t m, intptr_t k, intptr_t n);
 /* The kernel of a program: build it for a device, its grid being given; launch it on so many blocks with the arguments
  * that its text declares. */
 smm_cuda_status smm_cuda_load_program(const char *text, int device, smm_cuda_kernel *kernel);
 smm_cuda_status smm_cuda_run_program(const smm_cuda_kernel *kernel, long long blocks, void *args, int device,
                                      void *stream);
-/* Forget the kernels in memory, so that calls are planned anew. */
-void smm_cuda_forget(void);
-/* Describe a call as a problem, and to its kernel; false where no kernel takes it. */
-bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm_cuda_problem *problem,
-                       smm_cuda_args *args, bool *swapped);
 
 #endif

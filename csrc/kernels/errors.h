@@ -1,5 +1,5 @@
-/* errors.h: what the errors of complex solutions are made of: bounds of rounding, and the
- * largest quotient of residuals and what they are small beside. */
+/* errors.h: what the errors of solutions are made of, of real and of complex systems: bounds of rounding, and the
+ * largest quotient |r|_i / w_i of residuals and their scales. */
 
 /* Where x is NaN. */
 INLINE mask is_not_number(vec x) { return ~lane_equal(x, x); }
@@ -8,7 +8,8 @@ INLINE T unit_roundoff(void) { return (sizeof(T) == 4 ? (T)FLT_EPSILON : (T)DBL_
 INLINE T least_size(intptr_t n) { return (T)(n + 1) * least_normal(); }
 INLINE T safe_size(intptr_t n) { return least_size(n) / unit_roundoff(); }
 
-/* Quotients |r|_i / w_i, where 0 / 0 is 0: the largest, and their sum, which is NaN if one is: none is negative. */
+/* Quotients |r|_i / w_i, where 0 / 0 is 0: the largest, and their sum. None is negative, so the sum is NaN only if one
+ * of them is. */
 typedef struct quotients {
     vec most, sum;
 } quotients;

@@ -90,9 +90,6 @@ SHARED vec KERNEL(inverse_norm)(const inverse_of *b, vec *x, vec *signs) {
     return lane_max(lane_div(lane_mul(lane_set(2), vector_norm_1(x, n)), lane_set((T)(3 * n))), found);
 }
 
-/* Where x is NaN. */
-INLINE mask is_not_number(vec x) { return ~lane_equal(x, x); }
-
 /* What a kernel of this file keeps in its thread's room. */
 typedef struct refinement {
     vec a[SMM_MOST_ORDER * SMM_MOST_ORDER], lu[SMM_MOST_ORDER * SMM_MOST_ORDER];
@@ -143,24 +140,10 @@ SHARED void KERNEL(residual)(refinement *t, intptr_t n, bool extra) {
     for (intptr_t i = 0; i < n && extra; i++) t->r[i] = lane_add(t->r[i], t->rest[i]);
 }
 
-INLINE T unit_roundoff(void) { return (sizeof(T) == 4 ? (T)FLT_EPSILON : (T)DBL_EPSILON) / 2; }
-INLINE T least_size(intptr_t n) { return (T)(n + 1) * least_normal(); }
-INLINE T safe_size(intptr_t n) { return least_size(n) / unit_roundoff(); }
-
-/* The largest |r|_i / w_i, where 0 / 0 is 0; NaN if one is. */
 INLINE vec componentwise_error(const refinement *t, intptr_t n) {
-    const vec small = lane_set(least_size(n)), safe = lane_set(safe_size(n));
-    vec most = lane_set(0), sum = lane_set(0);
-    for (intptr_t i = 0; i < n; i++) {
-        const vec size = lane_abs(t->r[i]), w = t->w[i];
-        const mask is_safe = lane_greater(w, safe);
-        const vec above = lane_select(is_safe, size, lane_add(size, small));
-        vec ratio = lane_div(above, lane_select(is_safe, w, lane_add(w, small)));
-        ratio = lane_select(lane_equal(size, lane_set(0)), lane_set(0), ratio);
-        sum = lane_add(sum, ratio); /* NaN, if one is: none is negative */
-        most = lane_max(ratio, most);
-    }
-    return lane_select(is_not_number(sum), lane_set(NAN), most);
+    quotients q = {lane_set(0), lane_set(0)};
+    for (intptr_t i = 0; i < n; i++) quotients_add(&q, lane_abs(t->r[i]), t->w[i], n);
+    return largest_quotient(&q);
 }
 
 /* |r| / (|A| |x| + |b|) in infinity norms, NaN if r has one. */
@@ -181,12 +164,6 @@ INLINE vec infinity_norm(const vec *a, intptr_t n) {
     vec most = lane_set(0);
     for (intptr_t i = 0; i < n; i++) most = lane_max(vector_norm_1(a + i * n, n), most);
     return most;
-}
-
-/* Element j of an operand that is a column per matrix. */
-INLINE void store_element(const smm_operand *to, intptr_t q, intptr_t j, vec x, intptr_t count) {
-    const smm_operand row = {(char *)to->data + j * to->row, to->batch, to->row, to->col};
-    KERNEL(lanes_store)(&row, q, &x, 1, 1, count);
 }
 
 static void KERNEL(backward_error_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {

@@ -37,6 +37,7 @@
 #include "triangular_lanes.h"
 #include "banded_lanes.h"
 #include "ldl_lanes.h"
+#include "errors.h"
 #include "refinement_lanes.h"
 
 #if defined(SMM_KERNELS_F64)

@@ -6,7 +6,7 @@
  * never exceeds the norm but by rounding. The refinement is LAPACK's gerfs; in the form EXTRA residuals are computed in
  * twice the precision by error-free transformations (T. Ogita, S. M. Rump, S. Oishi, "Accurate sum and dot product",
  * SIAM J. Sci. Comput. 26, 2005), and it ends as gerfsx, by the size of corrections. */
-#include "reference.h"
+#include "errors.h"
 
 /* diag(scale) A^-1, or of A^T; scale NULL: of ones. */
 typedef struct inverse {
@@ -109,39 +109,19 @@ static void residual(const smm_call *call, matrix a, const double *x, const doub
         w[i] = fabs(b[i]);
         for (intptr_t j = 0; j < call->n; j++) {
             w[i] = fma_in(dtype, fabs(a[i][j]), fabs(x[j]), w[i]);
-            if (!(call->form & SMM_EXTRA)) {
+            if (call->form & SMM_EXTRA)
+                subtract_exactly(dtype, &sum, &rest, a[i][j], x[j]);
+            else
                 sum = fma_in(dtype, -a[i][j], x[j], sum);
-                continue;
-            }
-            const double p = round_in(dtype, a[i][j] * x[j]), of_product = fma_in(dtype, -a[i][j], x[j], p);
-            const double next = round_in(dtype, sum - p), moved = round_in(dtype, next - sum);
-            const double of_sum =
-                round_in(dtype, round_in(dtype, sum - round_in(dtype, next - moved)) - round_in(dtype, p + moved));
-            rest = round_in(dtype, rest + round_in(dtype, of_sum + of_product));
-            sum = next;
         }
         r[i] = call->form & SMM_EXTRA ? round_in(dtype, sum + rest) : sum;
     }
 }
 
-/* What is added where w may have underflowed, and up to which w: safe1 and safe2 of gerfs. */
-static double least_size(const smm_call *call) { return (double)(call->n + 1) * least_normal(call->dtype); }
-static double safe_size(const smm_call *call) { return least_size(call) / roundoff(call->dtype); }
-
-/* The largest |r|_i / w_i, where 0 / 0 is 0; NaN if one is. */
 static double componentwise(const smm_call *call, const double *r, const double *w) {
-    const double small = least_size(call), safe = safe_size(call);
-    double most = 0;
-    bool is_nan = false;
-    for (intptr_t i = 0; i < call->n; i++) {
-        const double size = fabs(r[i]);
-        const double all =
-            w[i] > safe ? size / w[i] : round_in(call->dtype, size + small) / round_in(call->dtype, w[i] + small);
-        const double ratio = size == 0 ? 0 : round_in(call->dtype, all);
-        is_nan |= (bool)isnan(ratio);
-        if (ratio > most) most = ratio;
-    }
-    return is_nan ? NAN : most;
+    double size[SMM_MOST_ORDER];
+    for (intptr_t i = 0; i < call->n; i++) size[i] = fabs(r[i]);
+    return largest_quotient(call->dtype, size, w, call->n);
 }
 
 /* |r| / (|A| |x| + |b|) in infinity norms, NaN if r has one. */
@@ -188,7 +168,6 @@ static void backward_error(const smm_call *call, intptr_t q) {
  * until a correction is at most u |x|, or more than half of the one before. r, w: of the last x. */
 static double improve(const smm_call *call, const smm_lu_factors *f, matrix a, const double *b, double *x, double *r,
                       double *w) {
-    enum { STEPS = 5, EXTRA_STEPS = 10 };
     const bool extra = call->form & SMM_EXTRA;
     const double u = roundoff(f->dtype);
     double last = extra ? INFINITY : 3;
@@ -203,7 +182,7 @@ static double improve(const smm_call *call, const smm_lu_factors *f, matrix a, c
             size = largest(d, f->n, &at);
             least = round_in(f->dtype, u * largest(x, f->n, &at));
         }
-        if (!(size > least && 2 * size <= last) || step == (extra ? EXTRA_STEPS : STEPS)) return berr;
+        if (!(size > least && 2 * size <= last) || step == (extra ? EXTRA_CORRECTIONS : CORRECTIONS)) return berr;
         for (intptr_t i = 0; i < f->n; i++) x[i] = round_in(f->dtype, x[i] + d[i]);
         last = size;
     }
@@ -216,10 +195,8 @@ static double forward_error(const smm_call *call, const smm_lu_factors *f, const
                  c = call->form & SMM_EXTRA ? of_sum * of_sum : of_sum;
     double scale[SMM_MOST_ORDER];
     intptr_t at;
-    for (intptr_t i = 0; i < f->n; i++) {
-        scale[i] = fma_in(f->dtype, c, w[i], fabs(r[i]));
-        if (!(w[i] > safe_size(call))) scale[i] = round_in(f->dtype, scale[i] + least_size(call));
-    }
+    for (intptr_t i = 0; i < f->n; i++) scale[i] = fabs(r[i]);
+    add_bounds(f->dtype, scale, c, w, f->n);
     const double found = estimate(&(inverse){f, true, scale}), size = largest(x, f->n, &at);
     return size == 0 ? found : round_in(f->dtype, found / size);
 }

@@ -4,6 +4,8 @@
  * single elements are |re| + |im| in componentwise errors; norms are of moduli. */
 #include "number.h"
 
+#include "errors.h"
+
 static double modulus(smm_dtype t, number x) {
     const double re = fabs(x.re), im = fabs(x.im);
     const double large = im > re ? im : re, small = im > re ? re : im, ratio = round_in(t, small / large);
@@ -108,14 +110,6 @@ static void lu_rcond(const smm_call *call, intptr_t q) {
     put_int(&call->lu_rcond.info, q, 0, f.info);
 }
 
-static void subtract_exactly(smm_dtype t, double *sum, double *rest, double a, double x) {
-    const double p = round_in(t, a * x), of_product = fma_in(t, -a, x, p);
-    const double next = round_in(t, *sum - p), moved = round_in(t, next - *sum);
-    const double of_sum = round_in(t, round_in(t, *sum - round_in(t, next - moved)) - round_in(t, p + moved));
-    *rest = round_in(t, *rest + round_in(t, of_sum + of_product));
-    *sum = next;
-}
-
 /* r = b - A x, w = |b| + |A| |x|. */
 static void residual(const smm_call *call, numbers a, const number *x, const number *b, number *r, double *w) {
     const smm_dtype t = call->dtype;
@@ -137,23 +131,10 @@ static void residual(const smm_call *call, numbers a, const number *x, const num
     }
 }
 
-/* As in refinement.c. */
-static double least_size(const smm_call *call) { return (double)(call->n + 1) * least_normal(call->dtype); }
-static double safe_size(const smm_call *call) { return least_size(call) / roundoff(call->dtype); }
-
 static double componentwise(const smm_call *call, const number *r, const double *w) {
-    const smm_dtype t = call->dtype;
-    const double small = least_size(call), safe = safe_size(call);
-    double most = 0;
-    bool is_nan = false;
-    for (intptr_t i = 0; i < call->n; i++) {
-        const double size = size_of(t, r[i]);
-        const double all = w[i] > safe ? size / w[i] : round_in(t, size + small) / round_in(t, w[i] + small);
-        const double ratio = size == 0 ? 0 : round_in(t, all);
-        is_nan |= (bool)isnan(ratio);
-        if (ratio > most) most = ratio;
-    }
-    return is_nan ? NAN : most;
+    double size[SMM_MOST_ORDER];
+    for (intptr_t i = 0; i < call->n; i++) size[i] = size_of(call->dtype, r[i]);
+    return largest_quotient(call->dtype, size, w, call->n);
 }
 
 static double normwise(const smm_call *call, numbers a, const number *x, const number *b, const number *r) {
@@ -199,7 +180,6 @@ static void backward_error(const smm_call *call, intptr_t q) {
 /* As in refinement.c. */
 static double improve(const smm_call *call, const smm_number_factors *f, numbers a, const number *b, number *x,
                       number *r, double *w) {
-    enum { STEPS = 5, EXTRA_STEPS = 10 };
     const smm_dtype t = f->dtype;
     const bool extra = call->form & SMM_EXTRA;
     const double u = roundoff(t);
@@ -216,7 +196,7 @@ static double improve(const smm_call *call, const smm_number_factors *f, numbers
             size = largest(t, d, f->n, &at);
             least = round_in(t, u * largest(t, x, f->n, &at));
         }
-        if (!(size > least && 2 * size <= last) || step == (extra ? EXTRA_STEPS : STEPS)) return berr;
+        if (!(size > least && 2 * size <= last) || step == (extra ? EXTRA_CORRECTIONS : CORRECTIONS)) return berr;
         for (intptr_t i = 0; i < f->n; i++) x[i] = sum(t, x[i], d[i]);
         last = size;
     }
@@ -229,10 +209,8 @@ static double forward_error(const smm_call *call, const smm_number_factors *f, c
     const double of_sum = (double)(2 * (f->n + 1)) * roundoff(t), c = call->form & SMM_EXTRA ? of_sum * of_sum : of_sum;
     double scale[SMM_MOST_ORDER];
     intptr_t at;
-    for (intptr_t i = 0; i < f->n; i++) {
-        scale[i] = fma_in(t, c, w[i], size_of(t, r[i]));
-        if (!(w[i] > safe_size(call))) scale[i] = round_in(t, scale[i] + least_size(call));
-    }
+    for (intptr_t i = 0; i < f->n; i++) scale[i] = size_of(t, r[i]);
+    add_bounds(t, scale, c, w, f->n);
     const double found = estimate(&(inverse){f, true, scale}), size = largest(t, x, f->n, &at);
     return size == 0 ? found : round_in(t, found / size);
 }

@@ -3,54 +3,37 @@
  * leave a bidiagonal B that is real (LAPACK's gebrd and ungbr). */
 #include "number.h"
 
-/* As in csrc/kernels/svd_sweeps.h. */
-enum { SWEEPS = 30, JACOBI_MOST = 4 };
-
-/* Rows of at most this squared length are not rotated: products with them would lose digits. */
-static const double least_square[SMM_DTYPE_COUNT] = {[SMM_C64] = 0x1p-120, [SMM_C128] = 0x1p-1000};
+#include "jacobi.h"
 
 static const number zero = {0, 0}, not_a_number = {NAN, NAN};
 
-/* A tall matrix, of a call's A or its transpose: A = (large) diag(s) V^H, and `small` holds the conjugate of V. */
+/* `small` holds the conjugate of V: A = (large) diag(s) V^H. */
 typedef struct decomposition {
     smm_dtype t;
-    intptr_t m, n, k; /* A is m x n, m >= n; the columns of `large` */
-    smm_operand from, large, small, s;
-    number a[SMM_MOST_ORDER * SMM_MOST_ORDER];
+    tall of;
+    number a[ELEMENTS];
     intptr_t perm[SMM_MOST_ORDER]; /* the column of A that column j of A P is */
     numbers rows;                  /* R of A P = Q R, then its rotated rows */
     smm_spectrum b;                /* B of A = Q B P^H, then V */
 } decomposition;
 
-static decomposition decomposition_of(const smm_call *call) {
-    const bool wide = call->m < call->n, vectors = call->op != SMM_OP_SVDVALS;
-    decomposition x = {.t = call->dtype, .m = call->m, .n = call->n, .from = call->a};
-    if (wide) x.m = call->n, x.n = call->m, x.from = transposed(call->a);
-    x.k = call->op == SMM_OP_SVD_FULL ? x.m : vectors ? x.n : 0;
-    x.s = vectors ? call->svd.s : call->svdvals.s;
-    if (!vectors) return x;
-    x.large = wide ? transposed(call->svd.vt) : call->svd.u;
-    x.small = wide ? call->svd.u : transposed(call->svd.vt);
-    return x;
-}
-
 /* A times a power of two that brings it to about 1. The result undoes that, or is NaN where A is not finite. */
 static double get_scaled(decomposition *x, intptr_t q) {
     double most = 0;
-    for (intptr_t i = 0; i < x->m; i++)
-        for (intptr_t j = 0; j < x->n; j++) {
-            const number a = x->a[i * x->n + j] = get_number(&x->from, x->t, q, i, j);
+    for (intptr_t i = 0; i < x->of.m; i++)
+        for (intptr_t j = 0; j < x->of.n; j++) {
+            const number a = x->a[i * x->of.n + j] = get_number(&x->of.from, x->t, q, i, j);
             if (!isfinite(a.re) || !isfinite(a.im)) return NAN;
             most = fmax(most, fmax(fabs(a.re), fabs(a.im)));
         }
     const double scale = smm_scale_to_one(smm_dtypes[x->t].real, most);
-    for (intptr_t e = 0; e < x->m * x->n; e++) x->a[e] = scaled(x->t, x->a[e], scale);
+    for (intptr_t e = 0; e < x->of.m * x->of.n; e++) x->a[e] = scaled(x->t, x->a[e], scale);
     return 1 / scale;
 }
 
 /* A P = Q R: the columns of A P are sorted by length. */
 static void reduce(decomposition *x) {
-    const intptr_t m = x->m, n = x->n;
+    const intptr_t m = x->of.m, n = x->of.n;
     double squares[SMM_MOST_ORDER] = {0};
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) {
@@ -90,24 +73,22 @@ static number product_of_rows(smm_dtype t, const number *x, const number *y, int
     return (number){round_in(t, re[0] + re[1]), round_in(t, im[0] - im[1])};
 }
 
-/* Make x and y orthogonal, and x the longer. False if |x y^H| <= tolerance |x| |y| already. As svd.c rotates x and p y,
- * where p is x y^H over its magnitude. */
-static bool rotate(smm_dtype t, number *x, number *y, intptr_t n, double tolerance) {
+/* Rows of a decomposition, as svd.c rotates x and p y, where p is x y^H over its magnitude. A product of orthogonal
+ * rows has 2 n terms in each part. */
+static bool rotate_rows(void *context, intptr_t i, intptr_t j) {
+    decomposition *const whole = context;
+    const smm_dtype t = whole->t;
+    const intptr_t n = whole->of.n;
+    const double tolerance = (double)(n < 2 ? 4 : 2 * n) * roundoff(t);
+    number *const x = whole->rows[i], *const y = whole->rows[j];
     const double xx = square_of(t, x, n), yy = square_of(t, y, n);
     const number xy = product_of_rows(t, x, y, n);
     const double most = fmax(fabs(xy.re), fabs(xy.im)); /* squares might underflow */
     if (!(most > 0)) return false;
     const number unit = {round_in(t, xy.re / most), round_in(t, xy.im / most)};
     const double length = round_in(t, sqrt(fma_in(t, unit.im, unit.im, round_in(t, unit.re * unit.re))));
-    const double longer = fmax(xx, yy), shorter = fmin(xx, yy), back = round_in(t, 1 / longer);
-    const double g = round_in(t, round_in(t, most * length) * back), gg = round_in(t, g * g);
-    const double limit = round_in(t, tolerance * tolerance * round_in(t, shorter * back));
-    if (!(gg > limit && shorter > least_square[t])) return false;
-    const double d = round_in(t, round_in(t, longer - shorter) * round_in(t, back / 2));
-    const double w = round_in(t, d + round_in(t, sqrt(fma_in(t, d, d, gg))));
-    const double scale = round_in(t, 1 / round_in(t, sqrt(fma_in(t, w, w, gg))));
-    const double large = round_in(t, w * scale), small = round_in(t, g * scale);
-    const double c = yy > xx ? small : large, s = yy > xx ? large : small;
+    double c, s;
+    if (!rotation_of(t, xx, yy, round_in(t, most * length), tolerance, &c, &s)) return false;
     const number phase = {round_in(t, unit.re / length), round_in(t, unit.im / length)};
     for (intptr_t k = 0; k < n; k++) {
         const number here = x[k], there = product(t, phase, y[k]);
@@ -119,30 +100,11 @@ static bool rotate(smm_dtype t, number *x, number *y, intptr_t n, double toleran
     return true;
 }
 
-/* In the order of svd.c. A product of orthogonal rows has 2 n terms in each part. */
-static intptr_t orthogonalise(decomposition *x) {
-    const intptr_t n = x->n;
-    const double tolerance = (double)(n < 2 ? 4 : 2 * n) * roundoff(x->t);
-    intptr_t rotated = 0;
-    for (int sweep = 0; sweep < SWEEPS; sweep++) {
-        rotated = 0;
-        for (intptr_t r = 1; r <= n; r++)
-            for (intptr_t i = 0; i < n; i++) {
-                const intptr_t j = i < r ? r - i : r + n - i;
-                if (i < j && j < n) rotated += rotate(x->t, x->rows[i], x->rows[j], n, tolerance);
-            }
-        if (!rotated) break;
-    }
-    return rotated;
-}
-
-static bool by_jacobi(const decomposition *x) { return x->n <= JACOBI_MOST; }
-
 /* Step k: a reflector from the left for column k, and one from the right for row k right of its diagonal, of its
  * conjugate as of those of the other rows. */
 static void bidiagonalise(decomposition *x) {
     const smm_dtype t = x->t;
-    const intptr_t m = x->m, n = x->n;
+    const intptr_t m = x->of.m, n = x->of.n;
     number a[SMM_MOST_ORDER * SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
     numbers v;
     for (intptr_t e = 0; e < m * n; e++) a[e] = x->a[e];
@@ -169,11 +131,11 @@ static void bidiagonalise(decomposition *x) {
 
 /* What smm_chase or orthogonalise say. */
 static intptr_t decompose(decomposition *x) {
-    if (by_jacobi(x)) {
+    if (by_jacobi(x->of.n)) {
         reduce(x);
-        return orthogonalise(x);
+        return orthogonalise(x->of.n, rotate_rows, x);
     }
-    x->b = (smm_spectrum){.dtype = smm_dtypes[x->t].real, .n = x->n, .height = 2 * x->n};
+    x->b = (smm_spectrum){.dtype = smm_dtypes[x->t].real, .n = x->of.n, .height = 2 * x->of.n};
     bidiagonalise(x);
     return smm_chase(&x->b);
 }
@@ -181,30 +143,31 @@ static intptr_t decompose(decomposition *x) {
 /* Singular values descend; equal ones stay in the order in which they were found. Columns of V in that order, or what
  * they are Q of the QR of: the rotated rows, conjugated, their elements where the columns of A were. */
 static void put_values(decomposition *x, intptr_t q, double back, smm_reflectors *v) {
-    const intptr_t n = x->n;
+    const intptr_t n = x->of.n;
     double s[SMM_MOST_ORDER];
-    for (intptr_t j = 0; j < n; j++) s[j] = by_jacobi(x) ? smm_length_of_numbers(x->t, x->rows[j], n) : fabs(x->b.d[j]);
+    for (intptr_t j = 0; j < n; j++)
+        s[j] = by_jacobi(x->of.n) ? smm_length_of_numbers(x->t, x->rows[j], n) : fabs(x->b.d[j]);
     for (intptr_t j = 0; j < n; j++) {
         const intptr_t place = place_of(s, n, j);
-        put(&x->s, smm_dtypes[x->t].real, q, place, 0, round_in(x->t, s[j] * back));
+        put(&x->of.s, smm_dtypes[x->t].real, q, place, 0, round_in(x->t, s[j] * back));
         for (intptr_t i = 0; i < n; i++)
-            if (by_jacobi(x))
+            if (by_jacobi(x->of.n))
                 v->a[x->perm[i] * n + place] = conjugate(x->rows[j][i]);
             else
                 v->a[i * n + place] = (number){x->b.a[i][j], x->b.a[n + i][j]};
     }
 }
 static void put_small(const decomposition *x, intptr_t q, smm_reflectors *f, numbers v) {
-    const intptr_t n = x->n;
-    if (by_jacobi(x)) smm_factor_numbers(f);
+    const intptr_t n = x->of.n;
+    if (by_jacobi(x->of.n)) smm_factor_numbers(f);
     for (intptr_t j = 0; j < n; j++) {
         number column[SMM_MOST_ORDER];
         for (intptr_t i = 0; i < n; i++) column[i] = f->a[i * n + j];
-        if (by_jacobi(x)) smm_column_of_numbers(f, j, column);
+        if (by_jacobi(x->of.n)) smm_column_of_numbers(f, j, column);
         smm_turn_largest(x->t, column, n);
         for (intptr_t i = 0; i < n; i++) {
             v[i][j] = column[i];
-            put_number(&x->small, x->t, q, i, j, (number){column[i].re + 0.0, -column[i].im + 0.0});
+            put_number(&x->of.small, x->t, q, i, j, (number){column[i].re + 0.0, -column[i].im + 0.0});
         }
     }
 }
@@ -212,7 +175,7 @@ static void put_small(const decomposition *x, intptr_t q, smm_reflectors *f, num
 /* The large vectors are Q of A V = Q R, with the signs that make the diagonal of R positive; beyond the singular values
  * the other columns of Q. */
 static void put_large(const decomposition *x, intptr_t q, numbers v) {
-    const intptr_t m = x->m, n = x->n;
+    const intptr_t m = x->of.m, n = x->of.n;
     smm_reflectors f = {.dtype = x->t, .m = m, .n = n};
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) {
@@ -221,42 +184,42 @@ static void put_large(const decomposition *x, intptr_t q, numbers v) {
             f.a[i * n + j] = s;
         }
     smm_factor_numbers(&f);
-    for (intptr_t j = 0; j < x->k; j++) {
+    for (intptr_t j = 0; j < x->of.k; j++) {
         number column[SMM_MOST_ORDER * SMM_MOST_ORDER];
         smm_column_of_numbers(&f, j, column);
         const double sign = j < n && f.a[j * n + j].re < 0 ? -1 : 1;
         for (intptr_t i = 0; i < m; i++) {
             const number y = {column[i].re * sign + 0.0, column[i].im * sign + 0.0};
-            put_number(&x->large, x->t, q, i, j, j < n ? y : column[i]);
+            put_number(&x->of.large, x->t, q, i, j, j < n ? y : column[i]);
         }
     }
 }
 
 static void put_nan(const decomposition *x, intptr_t q) {
-    for (intptr_t j = 0; j < x->n; j++) put(&x->s, smm_dtypes[x->t].real, q, j, 0, NAN);
-    for (intptr_t j = 0; j < x->n && x->k; j++)
-        for (intptr_t i = 0; i < x->n; i++) put_number(&x->small, x->t, q, i, j, not_a_number);
-    for (intptr_t j = 0; j < x->k; j++)
-        for (intptr_t i = 0; i < x->m; i++) put_number(&x->large, x->t, q, i, j, not_a_number);
+    for (intptr_t j = 0; j < x->of.n; j++) put(&x->of.s, smm_dtypes[x->t].real, q, j, 0, NAN);
+    for (intptr_t j = 0; j < x->of.n && x->of.k; j++)
+        for (intptr_t i = 0; i < x->of.n; i++) put_number(&x->of.small, x->t, q, i, j, not_a_number);
+    for (intptr_t j = 0; j < x->of.k; j++)
+        for (intptr_t i = 0; i < x->of.m; i++) put_number(&x->of.large, x->t, q, i, j, not_a_number);
 }
 
 void smm_reference_svd_numbers(const smm_call *call, intptr_t q) {
-    decomposition x = decomposition_of(call);
+    decomposition x = {.t = call->dtype, .of = tall_of(call)};
     intptr_t info = 0;
     const double back = get_scaled(&x, q);
-    if (!x.n) { /* the large vectors are those of the identity */
-        for (intptr_t i = 0; i < x.m; i++)
-            for (intptr_t j = 0; j < x.k; j++) put_number(&x.large, x.t, q, i, j, (number){i == j, 0});
+    if (!x.of.n) { /* the large vectors are those of the identity */
+        for (intptr_t i = 0; i < x.of.m; i++)
+            for (intptr_t j = 0; j < x.of.k; j++) put_number(&x.of.large, x.t, q, i, j, (number){i == j, 0});
     } else {
         if (!isnan(back)) info = decompose(&x);
         if (isnan(back) || info) {
             put_nan(&x, q);
         } else {
             numbers v;
-            smm_reflectors f = {.dtype = x.t, .m = x.n, .n = x.n};
+            smm_reflectors f = {.dtype = x.t, .m = x.of.n, .n = x.of.n};
             put_values(&x, q, back, &f);
-            if (x.k) put_small(&x, q, &f, v);
-            if (x.k) put_large(&x, q, v);
+            if (x.of.k) put_small(&x, q, &f, v);
+            if (x.of.k) put_large(&x, q, v);
         }
     }
     put_int(smm_info(call), q, 0, info);

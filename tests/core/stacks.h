@@ -218,6 +218,11 @@ static inline void on_crash(int number) {
         _exit(2);
     signal(number, SIG_DFL); /* the fault comes again, and ends the process */
 }
+static inline void report_crashes(void) {
+    signal(SIGSEGV, on_crash);
+    signal(SIGBUS, on_crash);
+    signal(SIGFPE, on_crash);
+}
 
 static inline bool has_fma(const char *isa) { return strcmp(isa, "portable") != 0; }
 

@@ -811,8 +811,6 @@ int main(int argc, char **argv) {
     const int count = sizeof tests / sizeof *tests;
     quick = argc > 1 && !strcmp(argv[1], "quick");
     for (int i = 0; i < SMM_MOST_OPERANDS; i++) arenas[i] = make_arena(ARENA_BYTES);
-    signal(SIGSEGV, on_crash);
-    signal(SIGBUS, on_crash);
-    signal(SIGFPE, on_crash);
+    report_crashes();
     return run_tests(tests, quick ? count - 1 : count);
 }

@@ -13,6 +13,17 @@ static bool quick;
 
 static struct arena arena_a, arena_b, arena_c, arena_alpha, arena_beta;
 
+static smm_call product_of(smm_dtype dtype, intptr_t batch, intptr_t m, intptr_t k, intptr_t n, smm_operand a,
+                           smm_operand b, smm_operand c) {
+    return (smm_call){.op = SMM_OP_MATMUL,
+                      .dtype = dtype,
+                      .batch = batch,
+                      .m = m,
+                      .n = n,
+                      .k = k,
+                      .matmul = {.a = a, .b = b, .c = c}};
+}
+
 /* --- A case: a call, what C was, what C must become --------------------------------------------------- */
 
 enum scaling {
@@ -57,13 +68,7 @@ static double zero_or_random_value(void) { return random_below(3) ? random_value
 static struct watched prepare(smm_dtype dtype, const struct stack *a, const struct stack *b, const struct stack *c,
                               enum scaling scaling, double (*value)(void)) {
     struct watched w = {.a = *a, .b = *b, .c = *c, .scaling = scaling};
-    w.call = (smm_call){.op = SMM_OP_MATMUL,
-                        .dtype = dtype,
-                        .batch = c->batch,
-                        .m = c->rows,
-                        .n = c->cols,
-                        .k = a->cols,
-                        .matmul = {.a = a->x, .b = b->x, .c = c->x}};
+    w.call = product_of(dtype, c->batch, c->rows, a->cols, c->cols, a->x, b->x, c->x);
     if (scaling == ALPHA || scaling == ALPHA_BETA || (scaling == BETA_ZERO && random_below(2)) || scaling == PER_MATRIX)
         w.call.matmul.alpha = scalars(&arena_alpha, scaling == PER_MATRIX, dtype, c->batch, random_value);
     if (scaling == ALPHA_BETA || scaling == BETA_ONLY)
@@ -359,13 +364,8 @@ static void test_depths(void) {
                     }
                 }
                 const struct stack c = lay_out(&arena_c, ROW_MAJOR, AT_END, 0, 1, 2, 2, size);
-                const smm_call call = {.op = SMM_OP_MATMUL,
-                                       .dtype = (smm_dtype)dtype,
-                                       .batch = 1,
-                                       .m = 2,
-                                       .n = 2,
-                                       .k = k,
-                                       .matmul = {.a = {x.x.data, 0, x.x.col, x.x.row}, .b = x.x, .c = c.x}};
+                const smm_call call =
+                    product_of((smm_dtype)dtype, 1, 2, k, 2, (smm_operand){x.x.data, 0, x.x.col, x.x.row}, x.x, c.x);
                 smm_select_isa(*isa);
                 CHECK(smm_run(&call) == SMM_OK, "A^T A, k = %ld", (long)k);
                 const long double u = dtype == SMM_F32 ? 0x1p-24L : 0x1p-53L, oracle = 4 * 0x1p-53L;
@@ -385,13 +385,7 @@ static void test_depth_of_one_element(void) {
     const intptr_t k = ((intptr_t)1 << (quick ? 18 : 26)) + 1, n = 70;
     const struct stack c = lay_out(&arena_c, ROW_MAJOR, AT_END, 0, 1, 3, n, 8);
     const smm_operand ones = {&one, 0, 0, 0};
-    const smm_call call = {.op = SMM_OP_MATMUL,
-                           .dtype = SMM_F64,
-                           .batch = 1,
-                           .m = 3,
-                           .n = n,
-                           .k = k,
-                           .matmul = {.a = ones, .b = ones, .c = c.x}};
+    const smm_call call = product_of(SMM_F64, 1, 3, k, n, ones, ones, c.x);
     CHECK(smm_run(&call) == SMM_OK, "sums of ones");
     for (intptr_t e = 0; e < 3 * n; e++)
         CHECK(((double *)c.x.data)[e] == (double)k, "a sum of ones is %g", ((double *)c.x.data)[e]);
@@ -455,13 +449,7 @@ static void check_same_bits(smm_dtype dtype, const char *isa, intptr_t m, intptr
     const struct stack c = lay_out(&arena_c, ROW_MAJOR, AT_BEGIN, 0, batch, m, n, size);
     fill(&a, dtype, random_value);
     fill(&b, dtype, random_value);
-    smm_call call = {.op = SMM_OP_MATMUL,
-                     .dtype = dtype,
-                     .batch = batch,
-                     .m = m,
-                     .n = n,
-                     .k = k,
-                     .matmul = {.a = a.x, .b = b.x, .c = c.x}};
+    smm_call call = product_of(dtype, batch, m, k, n, a.x, b.x, c.x);
     snprintf(running, sizeof running, "matmul %s %s m=%ld k=%ld n=%ld batch=%ld", smm_dtypes[dtype].name, isa, (long)m,
              (long)k, (long)n, (long)batch);
     smm_set_num_threads(1);
@@ -527,13 +515,7 @@ static void check_streamed(smm_dtype dtype, const char *isa, intptr_t m, intptr_
     const struct stack a = lay_out(&arena_a, ROW_MAJOR, place, 0, batch, m, k, size);
     const struct stack b = lay_out(&arena_b, ROW_MAJOR, place, 0, batch, k, n, size);
     const struct stack c = lay_out(&arena_c, ROW_MAJOR, place, 0, batch, m, n, size);
-    smm_call call = {.op = SMM_OP_MATMUL,
-                     .dtype = dtype,
-                     .batch = batch,
-                     .m = m,
-                     .n = n,
-                     .k = k,
-                     .matmul = {.a = a.x, .b = b.x, .c = c.x}};
+    smm_call call = product_of(dtype, batch, m, k, n, a.x, b.x, c.x);
     fill(&a, dtype, random_value);
     fill(&b, dtype, random_value);
     fill(&c, dtype, nan_value);
@@ -630,13 +612,7 @@ static void test_bad_neighbours(void) {
         const struct stack a = lay_out(&arena_a, ROW_MAJOR, AT_END, 0, BATCH, N, N, 8);
         const struct stack b = lay_out(&arena_b, ROW_MAJOR, AT_END, 0, BATCH, N, N, 8);
         const struct stack c = lay_out(&arena_c, ROW_MAJOR, AT_END, 0, BATCH, N, N, 8);
-        const smm_call call = {.op = SMM_OP_MATMUL,
-                               .dtype = SMM_F64,
-                               .batch = BATCH,
-                               .m = N,
-                               .n = N,
-                               .k = N,
-                               .matmul = {.a = a.x, .b = b.x, .c = c.x}};
+        const smm_call call = product_of(SMM_F64, BATCH, N, N, N, a.x, b.x, c.x);
         fill(&a, SMM_F64, random_value);
         fill(&b, SMM_F64, random_value);
         CHECK(smm_run(&call) == SMM_OK, "run");
@@ -663,13 +639,8 @@ static void test_bad_neighbours(void) {
 static void test_arguments(void) {
     double x[16] = {0};
     const smm_operand good = {x, 32, 16, 8};
-    const smm_call call = {.op = SMM_OP_MATMUL,
-                           .dtype = SMM_F64,
-                           .batch = 1,
-                           .m = 2,
-                           .n = 2,
-                           .k = 2,
-                           .matmul = {.a = good, .b = {x + 4, 32, 16, 8}, .c = {x + 8, 32, 16, 8}}};
+    const smm_call call =
+        product_of(SMM_F64, 1, 2, 2, 2, good, (smm_operand){x + 4, 32, 16, 8}, (smm_operand){x + 8, 32, 16, 8});
     smm_plan_info plan;
     setenv("SMALLMM_NUM_THREADS", "two", 1); /* which the first call asks for, and then no other */
     CHECK(smm_run(&call) == SMM_ERR_THREADS && smm_get_num_threads() == 0, "runs on \"two\" threads");
@@ -736,13 +707,7 @@ static void test_interrupted(void) {
     if (!x) exit(2);
     const smm_operand a = {x, 0, DEPTH * 4, 4}, b = {x + LARGE * DEPTH, 0, LARGE * 4, 4},
                       c = {x + LARGE * DEPTH * 2, 0, LARGE * 4, 4};
-    const smm_call large = {.op = SMM_OP_MATMUL,
-                            .dtype = SMM_F32,
-                            .batch = 1,
-                            .m = LARGE,
-                            .n = LARGE,
-                            .k = DEPTH,
-                            .matmul = {.a = a, .b = b, .c = c}};
+    const smm_call large = product_of(SMM_F32, 1, LARGE, DEPTH, LARGE, a, b, c);
     smm_call cases[] = {large, large, large, large};
     cases[1].matmul.b = (smm_operand){b.data, 0, 4, DEPTH * 4}; /* packed */
     cases[2].batch = (intptr_t)1 << 50;
@@ -810,8 +775,6 @@ int main(int argc, char **argv) {
     quick = argc > 1 && !strcmp(argv[1], "quick");
     struct arena *arenas[] = {&arena_a, &arena_b, &arena_c, &arena_alpha, &arena_beta};
     for (int i = 0; i < 5; i++) *arenas[i] = make_arena(i < 3 ? ARENA_BYTES : 1 << 20);
-    signal(SIGSEGV, on_crash);
-    signal(SIGBUS, on_crash);
-    signal(SIGFPE, on_crash);
+    report_crashes();
     return run_tests(tests, quick ? count - 1 : count);
 }

@@ -32,6 +32,20 @@ def torch_cuda(required):
     return torch
 
 
+@pytest.fixture
+def torch(torch_cuda):
+    return torch_cuda
+
+
+@pytest.fixture(params=["torch", "cupy"])
+def library(request, required):
+    """How an array gets to the device, and how it comes back."""
+    module = required(request.param)
+    if request.param == "torch":
+        return lambda x: module.asarray(x, device="cuda"), lambda x: x.cpu().numpy()
+    return module.asarray, module.asnumpy
+
+
 @pytest.fixture(scope="session")
 def emulated_library(tmp_path_factory):
     """A CUDA driver and NVRTC that run kernels on the CPU (emulated/gpu.cpp)."""
@@ -46,7 +60,8 @@ def emulated_library(tmp_path_factory):
 
 @pytest.fixture
 def emulated(emulated_library, tmp_path):
-    """Run a Python script of the folder emulated/, or another, where the emulated GPU is the only one.
+    """Run a Python script of the folder emulated/, or another, where the emulated GPU is the only one. The
+    result is what it printed; it must not fail.
 
     Keywords are more environment variables. What is compiled lies in tmp_path."""
 
@@ -61,7 +76,9 @@ def emulated(emulated_library, tmp_path):
             **{name: str(value) for name, value in settings.items()},
         }
         command = [sys.executable, EMULATED / script, *map(str, arguments)]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (command, done.stdout[-1000:], done.stderr[-3000:])
+        return done.stdout
 
     return run
 

@@ -3,8 +3,9 @@ matrix; what people call, with its errors."""
 
 import numpy as np
 import pytest
+from accuracy import as_tuple
 from matrices import OF_DIAGONALS, diagonals_of_every_kind, normal
-from test_device_linalg import as_tuple, assert_cpu_bits, call
+from test_device_linalg import assert_cpu_bits, call
 
 import smallmm
 from smallmm import _core
@@ -12,11 +13,6 @@ from smallmm import _core
 pytestmark = pytest.mark.usefixtures("torch_cuda")
 
 ORDERS = [1, 2, 3, 5, 8, 16, 17, 32, 33, 64, 100, 257, 1000]
-
-
-@pytest.fixture
-def torch(torch_cuda):
-    return torch_cuda
 
 
 def widths_of(name):

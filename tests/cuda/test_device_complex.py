@@ -22,11 +22,6 @@ WIDE = ["qr_complete", "qr_r_wide", "qr_raw_wide", "lstsq", "svd_wide", "svd_ful
 DTYPES = [np.dtype(np.complex64), np.dtype(np.complex128)]
 
 
-@pytest.fixture
-def torch(torch_cuda):
-    return torch_cuda
-
-
 @pytest.fixture(params=DTYPES, ids=str)
 def dtype(request):
     return request.param

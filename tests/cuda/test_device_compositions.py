@@ -3,7 +3,8 @@ products and comparisons alone; `out`, tolerances, and what is refused."""
 
 import numpy as np
 import pytest
-from test_compositions import FUNCTIONS, as_tuple, stack
+from accuracy import as_tuple
+from test_compositions import FUNCTIONS, stack
 
 import smallmm
 
@@ -21,15 +22,6 @@ SAME_BITS = [
     "multi_dot",
     "einsum",
 ]
-
-
-@pytest.fixture(params=["torch", "cupy"])
-def library(request, required):
-    """How an array gets to the device, and how it comes back."""
-    module = required(request.param)
-    if request.param == "torch":
-        return lambda x: module.asarray(x, device="cuda"), lambda x: x.cpu().numpy()
-    return module.asarray, module.asnumpy
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

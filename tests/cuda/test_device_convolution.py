@@ -21,11 +21,6 @@ LARGER = [
 ]
 
 
-@pytest.fixture
-def torch(torch_cuda):
-    return torch_cuda
-
-
 def assert_cpu_bits(y, x, w, **options):
     expected = smallmm.conv2d(x, w, **options)
     y = y.cpu().numpy()

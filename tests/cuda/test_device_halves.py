@@ -31,11 +31,6 @@ HALVES = ["float16", "bfloat16"]
 ORDERS = (1, 2, 3, 4, 5, 8, 12, 16, 17, 24, 31, 32)
 
 
-@pytest.fixture
-def torch(torch_cuda):
-    return torch_cuda
-
-
 @pytest.fixture(params=HALVES)
 def half(request):
     dtype = np.dtype(np.float16)

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from accuracy import as_tuple
 from matrices import deficient, extreme, good, nearly_deficient, normal, not_finite
 from test_device_matmul import LAYOUTS
 
@@ -53,11 +54,6 @@ RECTANGLES = [
 ]
 
 
-@pytest.fixture
-def torch(torch_cuda):
-    return torch_cuda
-
-
 def kinds(rng, m, n, dtype):
     """Good, hard and bad matrices, next to each other; symmetric ones among the square."""
     makers = (good, extreme, deficient, not_finite)
@@ -97,10 +93,6 @@ def operands(rng, name, a, k=2):
     if name in WITH_COLUMNS:
         return [a, normal(rng, (*a.shape[:-1], k), a.dtype)]
     return [a]
-
-
-def as_tuple(x):
-    return x if isinstance(x, tuple) else (x,)
 
 
 def on_host(name, arrays):

@@ -8,11 +8,6 @@ import smallmm
 pytestmark = pytest.mark.usefixtures("torch_cuda")
 
 
-@pytest.fixture
-def torch(torch_cuda):
-    return torch_cuda
-
-
 def stack(rng, *shape, dtype=np.float64):
     return rng.uniform(-1, 1, shape).astype(dtype)
 

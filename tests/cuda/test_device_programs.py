@@ -16,15 +16,6 @@ def rng():
     return np.random.default_rng(5)
 
 
-@pytest.fixture(params=["torch", "cupy"])
-def library(request, required):
-    """How an array gets to the device, and how it comes back."""
-    module = required(request.param)
-    if request.param == "torch":
-        return lambda x: module.asarray(x, device="cuda"), lambda x: x.cpu().numpy()
-    return module.asarray, module.asnumpy
-
-
 def arrays_of(x):
     return [z for y in x for z in arrays_of(y)] if isinstance(x, tuple) else [x]
 

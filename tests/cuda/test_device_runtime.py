@@ -6,16 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from capsules import Tensor, Unversioned, capsule_of
 
 import smallmm
 from smallmm import _core
 
 pytestmark = pytest.mark.usefixtures("torch_cuda")
-
-
-@pytest.fixture
-def torch(torch_cuda):
-    return torch_cuda
 
 
 def test_runs_on_the_current_stream(torch):
@@ -255,29 +251,17 @@ class Capsule:
 
     everlasting: ClassVar = []
 
-    class Tensor(ctypes.Structure):
-        _fields_ = (
-            ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device", ctypes.c_int32),
-            ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
-            ("lanes", ctypes.c_uint16),
-            ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-            ("byte_offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
-        )  # fmt: skip
-
     def __init__(self, address, shape, byte_offset):
         self.sizes = (ctypes.c_int64 * len(shape))(*shape)
-        self.tensor = self.Tensor(
-            address - byte_offset, 2, 0, len(shape), 2, 64, 1, self.sizes, None, byte_offset, None, None
-        )
+        tensor = Tensor(address - byte_offset, 2, 0, len(shape), 2, 64, 1, self.sizes, None, byte_offset)
+        self.managed = Unversioned(tensor)
         self.everlasting.append(self)
 
     def __dlpack_device__(self):
         return (2, 0)
 
     def __dlpack__(self, stream=None):  # no max_version: a TypeError, to be tried again without
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        return new(ctypes.addressof(self.tensor), b"dltensor", None)
+        return capsule_of(self.managed, b"dltensor")
 
 
 class Interface:

@@ -28,11 +28,6 @@ SIZES = [  # batch, m, k, n
 ]
 
 
-@pytest.fixture
-def torch(torch_cuda):
-    return torch_cuda
-
-
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_sizes(torch, rng, dtype, size):
     batch, m, k, n = size

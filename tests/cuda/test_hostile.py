@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from capsules import DELETER, Unversioned, Versioned, capsule_of
 
 import smallmm
 from smallmm import _core, _device
@@ -211,36 +212,15 @@ def test_dlpack_attributes(attributes, said):
         smallmm.det(given)
 
 
-class Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device", ctypes.c_int32),
-        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )  # fmt: skip
-
-
-class Unversioned(ctypes.Structure):
-    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
-
-
-class Versioned(ctypes.Structure):
-    _fields_ = (
-        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", Tensor),
-    )  # fmt: skip
-
-
 class Array:
     """What a capsule of DLPack says, 3 x 3 of float32 but for some fields; and whether it was given back."""
 
     def __init__(self, versioned=False, major=1, flags=0, name=None, shape=(3, 3), strides=None, **fields):
         self.deleted = 0
-        self.deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.delete)
+        self.deleter = DELETER(self.delete)
         self.managed = (Versioned if versioned else Unversioned)(
             **({"major": major, "flags": flags} if versioned else {}),
-            deleter=ctypes.cast(self.deleter, ctypes.c_void_p),
+            deleter=self.deleter,
         )
         self.lists = [x and (ctypes.c_int64 * len(x))(*x) for x in (shape, strides)]
         given = {
@@ -264,9 +244,7 @@ class Array:
         return (self.managed.tensor.device_type, 0)
 
     def __dlpack__(self, **_):
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        return new(ctypes.addressof(self.managed), self.name, None)
+        return capsule_of(self.managed, self.name)
 
 
 FLAWS = [

@@ -17,14 +17,12 @@ from smallmm import _core, cuda
     ],
 )
 def test_emulated(emulated, part, settings):
-    done = emulated("offload.py", part, **settings)
-    assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])
+    emulated("offload.py", part, **settings)
 
 
 def test_dlpack(emulated):
     """Device arrays for other libraries: nothing is copied, and nothing is left."""
-    done = emulated("dlpack.py")
-    assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])
+    emulated("dlpack.py")
 
 
 def test_without_gpu(run_python):

@@ -58,7 +58,7 @@ def test_problems_are_such_as_kernels_take():
             assert batch <= 1 << problem["load"] < 2 * batch
             continue
         assert m * n <= 1024
-        assert (batch <= 4096) == bool(problem["small"])  # as launch.c counts
+        assert (batch <= 4096) == bool(problem["small"])  # as describe.c counts
         assert timings.traffic(problem, batch) <= 1 << 28
 
 

@@ -135,13 +135,5 @@ __device__ inline void run(Work &x, const smm_cuda_args &args, long long q) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    extern __shared__ __align__(16) T shared[];
-    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
-    if (q >= args.batch) return;
-    if constexpr (FEW) {
-        Work x;
-        run(x, args, q);
-    } else {
-        run(reinterpret_cast<Work *>(shared)[threadIdx.x / LANES], args, q);
-    }
+    with_work<Work, MATRICES>(args.batch, [&](Work &x, long long q) { run(x, args, q); });
 }

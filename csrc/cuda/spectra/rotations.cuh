@@ -83,3 +83,16 @@ __device__ inline void rotate_rows(T *a, const T *cs, const T *ss, int from, int
         if (!FEW) v[to] = left;
     }
 }
+
+/* What the lanes of a matrix work with, in registers or in shared memory, and the number of their matrix. */
+template <class WORK, int MATRICES, class RUN> __device__ inline void with_work(long long batch, RUN run) {
+    extern __shared__ __align__(16) T shared[];
+    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
+    if (q >= batch) return;
+    if constexpr (FEW) {
+        WORK w;
+        run(w, q);
+    } else {
+        run(reinterpret_cast<WORK *>(shared)[threadIdx.x / LANES], q);
+    }
+}

@@ -4,6 +4,7 @@ of the host, from one system to several tiles of one."""
 import os
 
 import numpy as np
+from checks import raised
 
 import smallmm
 from smallmm import _core, cuda
@@ -16,11 +17,8 @@ def same(function, *arrays, **options):
 
 
 def message(function, *arrays, **options):
-    try:
-        function(*arrays, **options)
-    except Exception as error:
-        return type(error), str(error)
-    raise AssertionError("nothing was raised")
+    error = raised(function, *arrays, **options)
+    return type(error), str(error)
 
 
 def main():

@@ -7,11 +7,17 @@ import os
 import sys
 import threading
 import weakref
+from pathlib import Path
 
 import numpy as np
 
-import smallmm
-from smallmm import _core, cuda
+sys.path[:0] = [str(Path(__file__).parents[2])]
+
+from capsules import Unversioned, Versioned  # noqa: E402
+from checks import raised  # noqa: E402
+
+import smallmm  # noqa: E402
+from smallmm import _core, cuda  # noqa: E402
 
 GPU = ctypes.CDLL(os.environ["EMULATED_LIBRARY"])
 PYTHON = ctypes.pythonapi
@@ -24,52 +30,19 @@ CODES = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 NAMES = {}  # which capsules keep the addresses of
 
 
-class Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # without the GIL
-
-
-class Managed(ctypes.Structure):
-    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", DELETER))
-
-
-class Versioned(ctypes.Structure):
-    _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", DELETER),
-        ("flags", ctypes.c_uint64),
-        ("tensor", Tensor),
-    )
-
-
 class Taken:
     """What a consumer makes of a capsule: an array that reads its memory, until `delete`."""
 
     def __init__(self, capsule):
         name = PYTHON.PyCapsule_GetName(capsule)
-        self.kind = {b"dltensor": Managed, b"dltensor_versioned": Versioned}[name]
+        self.kind = {b"dltensor": Unversioned, b"dltensor_versioned": Versioned}[name]
         self.address = PYTHON.PyCapsule_GetPointer(capsule, name)
         self.managed = self.kind.from_address(self.address)
         used = NAMES.setdefault(name, b"used_" + name)
         assert PYTHON.PyCapsule_SetName(capsule, used) == 0
         x = self.managed.tensor
         assert (x.lanes, x.byte_offset) == (1, 0)
-        self.device = x.device_type, x.device_id
+        self.device = x.device_type, x.device
         dtype = np.dtype(f"{CODES[x.code]}{x.bits // 8}")
         self.shape = tuple(x.shape[i] for i in range(x.ndim))
         strides = tuple(x.strides[i] * dtype.itemsize for i in range(x.ndim))
@@ -81,14 +54,6 @@ class Taken:
     def delete(self):
         self.array = None
         self.managed.deleter(self.address)
-
-
-def raised(function, *args, **kwargs):
-    try:
-        function(*args, **kwargs)
-    except Exception as error:
-        return error
-    raise AssertionError("nothing was raised")
 
 
 def left():
@@ -105,7 +70,7 @@ def contents():
         for version in (None, (0, 8), (1, 0), (1, 1), (2, 3)):
             x = cuda.to_device(a.astype(dtype))
             taken = Taken(x.__dlpack__(max_version=version))
-            assert taken.kind is (Versioned if version and version >= (1, 0) else Managed)
+            assert taken.kind is (Versioned if version and version >= (1, 0) else Unversioned)
             if taken.kind is Versioned:
                 assert (taken.managed.major, taken.managed.flags) == (1, 0)
             assert taken.device == x.__dlpack_device__() == (2, 0)

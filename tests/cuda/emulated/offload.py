@@ -8,9 +8,10 @@ import sys
 import threading
 
 import numpy as np
+from checks import raised
 
 import smallmm
-from smallmm import _core, _offload, cuda
+from smallmm import _core, _offload_lanes, cuda
 
 GPU = ctypes.CDLL(os.environ["EMULATED_LIBRARY"])
 
@@ -27,14 +28,6 @@ def same(found, expected):
             np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
     else:
         assert found == expected or found != found
-
-
-def raised(function, *args, **kwargs):
-    try:
-        function(*args, **kwargs)
-    except Exception as error:
-        return error
-    raise AssertionError("nothing was raised")
 
 
 def check(function, *arrays, **options):
@@ -334,7 +327,7 @@ def failures():
 @contextlib.contextmanager
 def every_lane_begins(count):
     """Before any of so many has its first block computed, all of them have one."""
-    begin, barrier, begun = _offload._Lane.begin, threading.Barrier(count), set()
+    begin, barrier, begun = _offload_lanes.Lane.begin, threading.Barrier(count), set()
 
     def wait(lane, *what):
         if id(lane) not in begun:
@@ -342,9 +335,9 @@ def every_lane_begins(count):
             barrier.wait()
         begin(lane, *what)
 
-    _offload._Lane.begin = wait
+    _offload_lanes.Lane.begin = wait
     yield
-    _offload._Lane.begin = begin
+    _offload_lanes.Lane.begin = begin
 
 
 def devices():

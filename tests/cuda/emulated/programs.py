@@ -13,6 +13,8 @@ import numpy as np
 TESTS = Path(__file__).parents[2]
 sys.path[:0] = [str(TESTS)]
 
+from checks import raised  # noqa: E402
+
 import smallmm  # noqa: E402
 from smallmm import _core, _device_programs, _program_texts, cuda, fuse  # noqa: E402
 
@@ -44,14 +46,6 @@ def same(found, expected):
         np.testing.assert_array_equal(x, y)
         if y.dtype.kind == "f":
             np.testing.assert_array_equal(np.signbit(x[x == x]), np.signbit(y[y == y]))
-
-
-def raised(function, *args):
-    try:
-        function(*args)
-    except Exception as error:
-        return error
-    raise AssertionError("nothing was raised")
 
 
 def check(function, *arrays, lanes=0, moved=None, **options):
