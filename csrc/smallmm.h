@@ -66,6 +66,7 @@ enum {
     SMM_NORMWISE = 32,  /* BACKWARD_ERROR: in norms, not component by component */
     SMM_EXTRA = 64,     /* REFINE, BACKWARD_ERROR: residuals in twice the precision */
     SMM_POSITIVE = 128, /* SOLVE_MIXED: of positive definite matrices, of which both triangles are read */
+    SMM_SYMMETRIC = 256, /* LDL, LDL_SOLVE, SOLVE_SYM: complex matrices are symmetric; else Hermitian, as elsewhere */
     SMM_RECTANGULAR = 8 /* LU: of m x n matrices, for which there is no kernel yet: SMM_ERR_ORDER */
 };
 
