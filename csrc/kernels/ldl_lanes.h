@@ -1,9 +1,9 @@
 /* ldl_lanes.h: L D L^T with the pivoting of Bunch and Kaufman, and solves by it, LANES matrices side by side, for any
  * order: one text over the numbers of reals.h and those of numbers.h. Complex matrices are Hermitian (L D L^H), or
- * symmetric. All lanes are at the same column. A block of order 2 takes two of these steps: at the first a lane subtracts
- * what its first column gives, and leaves the second one alone; at the second, what that gives. So lanes with blocks of
- * different orders do the same work. Which row a step exchanges differs from lane to lane: that row is read and written
- * element by element. */
+ * symmetric. All lanes are at the same column. A block of order 2 takes two of these steps: at the first a lane
+ * subtracts what its first column gives, and leaves the second one alone; at the second, what that gives. So lanes with
+ * blocks of different orders do the same work. Which row a step exchanges differs from lane to lane: that row is read
+ * and written element by element. */
 
 #include "../ldl_pivots.h"
 

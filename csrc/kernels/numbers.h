@@ -109,8 +109,8 @@ SHARED void KERNEL(numbers_load)(num *x, const smm_operand *from, intptr_t q, in
         }
 }
 
-/* Row after row of the lower triangles of matrices q .. q+count-1 of an operand; or of upper triangles, if reversed: the
- * order of rows and of columns turned round makes them lower ones. */
+/* Row after row of the lower triangles of matrices q .. q+count-1 of an operand; or of upper triangles, if reversed:
+ * the order of rows and of columns turned round makes them lower ones. */
 SHARED void KERNEL(numbers_load_triangle)(num *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed,
                                           intptr_t count) {
     for (intptr_t i = 0; i < n; l += ++i) {

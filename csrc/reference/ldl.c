@@ -118,8 +118,7 @@ static intptr_t factor(triangle *x) {
         }
         for (intptr_t i = last + 1; i < n; i++) {
             for (intptr_t j = last + 1; j <= i; j++)
-                for (intptr_t s = 0; s < order; s++)
-                    a[i][j] = fnma(t, a[i][k + s], mirrored(x, l[s][j]), a[i][j]);
+                for (intptr_t s = 0; s < order; s++) a[i][j] = fnma(t, a[i][k + s], mirrored(x, l[s][j]), a[i][j]);
             set_diagonal(x, i, a[i][i]);
         }
         for (intptr_t i = last + 1; i < n; i++)
@@ -200,8 +199,8 @@ static void factor_one(const smm_call *call, intptr_t q, triangle *x) {
 }
 
 /* X; NaN if there is none. */
-static void solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t q,
-                      const triangle *x, bool none) {
+static void solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t q, const triangle *x,
+                      bool none) {
     for (intptr_t k = 0; k < call->k; k++) {
         number y[SMM_MOST_ORDER];
         for (intptr_t i = 0; i < x->n; i++) y[i] = get_any(b, x->dtype, q, smm_ldl_turned(call, i), k);
