@@ -44,12 +44,13 @@ def ldl_factor(
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        A stack of symmetric or Hermitian matrices, of which only the lower triangle is read, or the upper one.
+        A stack of symmetric or Hermitian matrices, of which only the lower triangle is read, or the upper.
     lower : bool
         False: read the upper triangle, and give U of U D U^H.
     hermitian : bool
-        What complex matrices are. True: Hermitian; of their diagonals only the real part is read, and that of D
-        is real. False: symmetric, P A P^T = L D L^T, without conjugates. Of real matrices both are the same.
+        What complex matrices are. True: Hermitian; of their diagonals only the real part is read, and D has a
+        real diagonal. False: symmetric, P A P^T = L D L^T, without conjugates. For real matrices both are the
+        same.
     out : (array of shape (..., n, n), array of int32 of shape (..., n)), optional
         Where the results are written; either may be None.
 

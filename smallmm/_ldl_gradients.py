@@ -73,7 +73,7 @@ class _Factors:
         return adjoint(self.xp, x) if self.hermitian else x.mT
 
     def beside(self, x: Any) -> Any:
-        """What an adjoint of the factor right of D conjugates: all, or nothing if the factor is an adjoint."""
+        """Right of D, in a gradient, stands the conjugate of the factor, or the factor of an adjoint."""
         return x if self.hermitian else conjugate(self.xp, x)
 
     def in_order(self, stored: Any) -> Any:

@@ -36,7 +36,6 @@ from matrices import (
     nearly_deficient,
     normal,
     not_finite,
-    symmetric,
 )
 
 import smallmm
