@@ -205,8 +205,8 @@ def _solve_symmetric(gufunc: str) -> Rule:
     """Of a symmetric one, whose adjoint is its conjugate."""
 
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        operands = {"a": operands[0], "b": conjugate(xp, grads[0])}
-        tb = conjugate(xp, run(gufunc, gufunc, operands, (None, None))[0])
+        g = conjugate(xp, grads[0])
+        tb = conjugate(xp, run(gufunc, gufunc, {"a": operands[0], "b": g}, (None, None))[0])
         ta = matmul(tb, adjoint(xp, results[0]))
         return -(ta + xp.matrix_transpose(ta)) / 2, tb
 

@@ -72,8 +72,8 @@ class _Factors:
         """The transpose in which A is equal to itself."""
         return adjoint(self.xp, x) if self.hermitian else x.mT
 
-    def beside(self, x: Any) -> Any:
-        """Right of D, in a gradient, stands the conjugate of the factor, or the factor of an adjoint."""
+    def right(self, x: Any) -> Any:
+        """Of a factor, what gradients are multiplied by from the right: L is the conjugate of (L^H)^T."""
         return x if self.hermitian else conjugate(self.xp, x)
 
     def in_order(self, stored: Any) -> Any:
@@ -107,9 +107,9 @@ def _of_solution(f: _Factors, ta: Any) -> Any:
     """The gradient of ld, from that of A."""
     ta = matmul(matmul(f.p, ta), f.p.mT)
     ta = ta + f.turned(ta)
-    of_d = matmul(matmul(adjoint(f.xp, f.l), ta), f.beside(f.l))
+    of_d = matmul(matmul(adjoint(f.xp, f.l), ta), f.right(f.l))
     of_d = f.part(f.in_blocks, of_d - of_d * f.one / 2)
-    return f.as_stored(f.part(f.below, matmul(ta, f.beside(matmul(f.l, f.d))))) + of_d
+    return f.as_stored(f.part(f.below, matmul(ta, f.right(matmul(f.l, f.d))))) + of_d
 
 
 def _turned(xp: Any, x: Any) -> Any:
