@@ -452,6 +452,7 @@ def complex_cases(xp, eye):
         "qr wide": (smallmm.qr, [(2, 3, 4)]),
         "qr r": (lambda a: smallmm.qr(a, mode="r"), [(4, 3)]),
         "lstsq wide": (lambda a, b: smallmm.lstsq(a, b)[0], [(2, 3, 4), (3,)]),
+        "lstsq mixed": (lambda a, b: smallmm.lstsq(a, b, precision="mixed")[0], [(2, 5, 3), (5, 2)]),
         "eigh": (of_eigenvectors, [(2, 3, 3)]),
         "eigvalsh": (lambda a: smallmm.eigvalsh(sym(a)), [(2, 4, 4)]),
         "svd": (of_singular_vectors, [(2, 4, 3)]),
