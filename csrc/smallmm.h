@@ -59,14 +59,15 @@ typedef enum smm_op {
 
 /* The form of the operand a, or a variant of the operation; the sum of those that apply. */
 enum {
-    SMM_UPPER = 1,      /* a's upper triangle is read instead of its lower; CHOLESKY gives the upper factor */
-    SMM_UNIT = 2,       /* a's diagonal is taken to be 1 and not read */
-    SMM_TRANSPOSED = 4, /* LU_SOLVE, LU_RCOND: the factored matrix is transposed */
-    SMM_UNPIVOTED = 16, /* SOLVE_TRIDIAGONAL: rows are not exchanged */
-    SMM_NORMWISE = 32,  /* BACKWARD_ERROR: in norms, not component by component */
-    SMM_EXTRA = 64,     /* REFINE, BACKWARD_ERROR: residuals in twice the precision */
-    SMM_POSITIVE = 128, /* SOLVE_MIXED: of positive definite matrices, of which both triangles are read */
-    SMM_RECTANGULAR = 8 /* LU: of m x n matrices, for which there is no kernel yet: SMM_ERR_ORDER */
+    SMM_UPPER = 1,       /* a's upper triangle is read instead of its lower; CHOLESKY gives the upper factor */
+    SMM_UNIT = 2,        /* a's diagonal is taken to be 1 and not read */
+    SMM_TRANSPOSED = 4,  /* LU_SOLVE, LU_RCOND: the factored matrix is transposed */
+    SMM_UNPIVOTED = 16,  /* SOLVE_TRIDIAGONAL: rows are not exchanged */
+    SMM_NORMWISE = 32,   /* BACKWARD_ERROR: in norms, not component by component */
+    SMM_EXTRA = 64,      /* REFINE, BACKWARD_ERROR: residuals in twice the precision */
+    SMM_POSITIVE = 128,  /* SOLVE_MIXED: of positive definite matrices, of which both triangles are read */
+    SMM_SYMMETRIC = 256, /* LDL, LDL_SOLVE, SOLVE_SYM: complex matrices are symmetric; else Hermitian, as elsewhere */
+    SMM_RECTANGULAR = 8  /* LU: of m x n matrices, for which there is no kernel yet: SMM_ERR_ORDER */
 };
 
 /* A stack of matrices: matrix q, row i, column j lies at data + q*batch + i*row + j*col bytes.

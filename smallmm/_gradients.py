@@ -191,12 +191,24 @@ def _triangular(lower: bool, unit: bool) -> Rule:
     return rule
 
 
-def _solve_symmetric(gufunc: str) -> Rule:
-    """Of the symmetric, or Hermitian, matrix that a triangle of A stands for."""
+def _solve_hermitian(gufunc: str) -> Rule:
+    """Of the Hermitian matrix that a triangle of A stands for."""
 
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         tb = run(gufunc, gufunc, {"a": operands[0], "b": grads[0]}, (None, None))[0]
         return -_hermitian(xp, matmul(tb, adjoint(xp, results[0]))), tb
+
+    return rule
+
+
+def _solve_symmetric(gufunc: str) -> Rule:
+    """Of a symmetric one, whose adjoint is its conjugate."""
+
+    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+        g = conjugate(xp, grads[0])
+        tb = conjugate(xp, run(gufunc, gufunc, {"a": operands[0], "b": g}, (None, None))[0])
+        ta = matmul(tb, adjoint(xp, results[0]))
+        return -(ta + xp.matrix_transpose(ta)) / 2, tb
 
     return rule
 
@@ -401,18 +413,23 @@ RULES |= {
     "solve_upper": _triangular(False, False),
     "solve_unit_lower": _triangular(True, True),
     "solve_unit_upper": _triangular(False, True),
-    "ldl_factor": _ldl_gradients.factor(True),
-    "ldl_factor_upper": _ldl_gradients.factor(False),
-    "ldl_solve": _ldl_gradients.solution(True),
-    "ldl_solve_upper": _ldl_gradients.solution(False),
+    "ldl_factor": _ldl_gradients.factor(lower=True, hermitian=True),
+    "ldl_factor_upper": _ldl_gradients.factor(lower=False, hermitian=True),
+    "ldl_factor_symmetric": _ldl_gradients.factor(lower=True, hermitian=False),
+    "ldl_factor_symmetric_upper": _ldl_gradients.factor(lower=False, hermitian=False),
+    "ldl_solve": _ldl_gradients.solution(lower=True, hermitian=True),
+    "ldl_solve_upper": _ldl_gradients.solution(lower=False, hermitian=True),
+    "ldl_solve_symmetric": _ldl_gradients.solution(lower=True, hermitian=False),
+    "ldl_solve_symmetric_upper": _ldl_gradients.solution(lower=False, hermitian=False),
     "solve_mixed": _solve,
     "solve_mixed_pos": _solve_positive,
     "solve_mixed_complex": _solve,
     "solve_mixed_pos_complex": _solve_positive,
     **{
-        name: _solve_symmetric(name)
-        for name in ("solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper")
+        name: _solve_hermitian(name)
+        for name in ("solve_pos", "solve_pos_upper", "solve_her", "solve_her_upper")
     },
+    **{name: _solve_symmetric(name) for name in ("solve_sym", "solve_sym_upper")},
     **{name: _solve_tridiagonal(name) for name in ("solve_tridiagonal", "solve_tridiagonal_unpivoted")},
     **{name: _solveh_banded(name) for name in ("solveh_banded", "solveh_banded_upper")},
     "solve_banded": _solve_banded,

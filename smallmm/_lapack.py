@@ -3,6 +3,7 @@ one matrix what the gufunc of its name does; nothing here is fast."""
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -232,24 +233,29 @@ def _solve_pos(lower: bool) -> Callable[..., Any]:
     return solve
 
 
-def _ldl_factor(a: np.ndarray, lower: bool = True) -> Any:
+def _ldl_factor(a: np.ndarray, lower: bool = True, hermitian: bool = True) -> Any:
     if a.size == 0:
         return a, np.zeros(len(a)), 0
-    ld, pivots, info = _lapack("sytrf", a)(a, lower=lower)
+    is_hermitian = hermitian and a.dtype.kind == "c"
+    ld, pivots, info = _lapack("hetrf" if is_hermitian else "sytrf", a)(a, lower=lower)
     ld = np.tril(ld) if lower else np.triu(ld)
     nan = np.isnan(ld).any(axis=0)  # of which sytrf says nothing
     info = info or (nan.any() and 1 + (nan.argmax() if lower else len(nan) - 1 - nan[::-1].argmax()))
     return (_nan_like(ld) if info else ld), pivots, info
 
 
-def _ldl_solve(ld: np.ndarray, pivots: np.ndarray, b: np.ndarray, lower: bool = True) -> Any:
-    """As sytrs, which SciPy has from 1.17 on. An upper triangle is a lower one turned round."""
+def _ldl_solve(
+    ld: np.ndarray, pivots: np.ndarray, b: np.ndarray, lower: bool = True, hermitian: bool = True
+) -> Any:
+    """As sytrs and hetrs, which SciPy has from 1.17 on. An upper triangle is a lower one turned round."""
     n, pivots = len(ld), pivots.astype(np.int64)
     if not lower:
         turned = np.where(pivots > 0, n + 1 - pivots, -(n + 1) - pivots)[::-1]
-        x, info = _ldl_solve(ld[::-1, ::-1], np.where(abs(pivots[::-1]) <= n, turned, 0), b[::-1])
+        given = np.where(abs(pivots[::-1]) <= n, turned, 0)
+        x, info = _ldl_solve(ld[::-1, ::-1], given, b[::-1], hermitian=hermitian)
         return x[::-1], info and -(n + 1 + info)
     x = b.copy()
+    d = ld.diagonal().real if hermitian else ld.diagonal()
     blocks: list[int] = []
     while sum(blocks) < n:
         k = sum(blocks)
@@ -260,25 +266,27 @@ def _ldl_solve(ld: np.ndarray, pivots: np.ndarray, b: np.ndarray, lower: bool = 
         x[[last, row]] = x[[row, last]]
         x[last + 1 :] -= ld[last + 1 :, k : last + 1] @ x[k : last + 1]
         if order == 1:
-            x[k] /= ld[k, k]
+            x[k] /= d[k]
         else:
             e = ld[last, k]
-            d0, d1, y0, y1 = ld[k, k] / e, ld[last, last] / e, x[k] / e, x[last] / e
+            right = e.conj() if hermitian else e
+            d0, d1, y0, y1 = d[k] / right, d[last] / e, x[k] / right, x[last] / e
             x[k], x[last] = (d1 * y0 - y1) / (d0 * d1 - 1), (d0 * y1 - y0) / (d0 * d1 - 1)
         blocks.append(order)
     for order in blocks[::-1]:
         k = sum(blocks) - order
         last = blocks.pop() + k - 1
-        x[k : last + 1] -= ld[last + 1 :, k : last + 1].T @ x[last + 1 :]
+        below = ld[last + 1 :, k : last + 1]
+        x[k : last + 1] -= (below.conj() if hermitian else below).T @ x[last + 1 :]
         row = abs(pivots[k]) - 1
         x[[last, row]] = x[[row, last]]
     return x, 0
 
 
-def _solve_sym(lower: bool) -> Callable[..., Any]:
+def _solve_by_ldl(lower: bool, hermitian: bool) -> Callable[..., Any]:
     def solve(a: np.ndarray, b: np.ndarray) -> Any:
-        ld, pivots, info = _ldl_factor(a, lower)
-        return (_nan_like(b) if info else _ldl_solve(ld, pivots, b, lower)[0]), info
+        ld, pivots, info = _ldl_factor(a, lower, hermitian)
+        return (_nan_like(b) if info else _ldl_solve(ld, pivots, b, lower, hermitian)[0]), info
 
     return solve
 
@@ -419,12 +427,18 @@ FALLBACKS = {
     "solve_unit_upper": Fallback("trtrs", _triangular(lower=False, unit=True)),
     "solve_pos": Fallback("potrf and potrs", _solve_pos(lower=True)),
     "solve_pos_upper": Fallback("potrf and potrs", _solve_pos(lower=False)),
-    "solve_sym": Fallback("sytrf", _solve_sym(lower=True)),
-    "solve_sym_upper": Fallback("sytrf", _solve_sym(lower=False)),
+    "solve_sym": Fallback("sytrf", _solve_by_ldl(lower=True, hermitian=False)),
+    "solve_sym_upper": Fallback("sytrf", _solve_by_ldl(lower=False, hermitian=False)),
+    "solve_her": Fallback("sytrf", _solve_by_ldl(lower=True, hermitian=True)),
+    "solve_her_upper": Fallback("sytrf", _solve_by_ldl(lower=False, hermitian=True)),
     "ldl_factor": Fallback("sytrf", _ldl_factor),
-    "ldl_factor_upper": Fallback("sytrf", lambda a: _ldl_factor(a, lower=False)),
+    "ldl_factor_upper": Fallback("sytrf", partial(_ldl_factor, lower=False)),
+    "ldl_factor_symmetric": Fallback("sytrf", partial(_ldl_factor, hermitian=False)),
+    "ldl_factor_symmetric_upper": Fallback("sytrf", partial(_ldl_factor, lower=False, hermitian=False)),
     "ldl_solve": Fallback("substitution", _ldl_solve),
-    "ldl_solve_upper": Fallback("substitution", lambda ld, pivots, b: _ldl_solve(ld, pivots, b, lower=False)),
+    "ldl_solve_upper": Fallback("substitution", partial(_ldl_solve, lower=False)),
+    "ldl_solve_symmetric": Fallback("substitution", partial(_ldl_solve, hermitian=False)),
+    "ldl_solve_symmetric_upper": Fallback("substitution", partial(_ldl_solve, lower=False, hermitian=False)),
     "qr_tall": Fallback("geqrf", _qr("economic")),
     "qr_complete": Fallback("geqrf", _qr("full")),
     "qr_r_tall": Fallback("geqrf", _qr_r_tall),

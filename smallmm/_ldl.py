@@ -1,4 +1,4 @@
-"""L D L^T of symmetric matrices, and solves from it."""
+"""L D L^T of symmetric matrices and L D L^H of Hermitian ones, and solves from them."""
 
 from typing import Any, NamedTuple
 
@@ -25,16 +25,32 @@ class LDLExResult(NamedTuple):
     info: Any
 
 
-@computed_by("ldl_factor", "ldl_factor_upper")
-def ldl_factor(a: "ArrayLike", /, *, lower: bool = True, out: tuple[Any, Any] | None = None) -> LDLResult:
-    """Factor each symmetric matrix as P A P^T = L D L^T.
+def _form(op: str, name: str, lower: Any, hermitian: Any) -> str:
+    """The gufunc of a name. Of real matrices both forms of the factors are one."""
+    symmetric = "" if flag(op, "hermitian", hermitian) else "_symmetric"
+    return f"{name}{symmetric}{'' if flag(op, 'lower', lower) else '_upper'}"
+
+
+def _forms(name: str) -> tuple[str, ...]:
+    return name, f"{name}_upper", f"{name}_symmetric", f"{name}_symmetric_upper"
+
+
+@computed_by(*_forms("ldl_factor"))
+def ldl_factor(
+    a: "ArrayLike", /, *, lower: bool = True, hermitian: bool = True, out: tuple[Any, Any] | None = None
+) -> LDLResult:
+    """Factor each symmetric or Hermitian matrix as P A P^T = L D L^H.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        A stack of symmetric matrices, of which only the lower triangle is read, or the upper one.
+        A stack of symmetric or Hermitian matrices, of which only the lower triangle is read, or the upper.
     lower : bool
-        False: read the upper triangle, and give U of U D U^T.
+        False: read the upper triangle, and give U of U D U^H.
+    hermitian : bool
+        What complex matrices are. True: Hermitian; of their diagonals only the real part is read, and D has a
+        real diagonal. False: symmetric, P A P^T = L D L^T, without conjugates. For real matrices both are the
+        same.
     out : (array of shape (..., n, n), array of int32 of shape (..., n)), optional
         Where the results are written; either may be None.
 
@@ -43,8 +59,8 @@ def ldl_factor(a: "ArrayLike", /, *, lower: bool = True, out: tuple[Any, Any] | 
     LDLResult
         ``LD``, shape (..., n, n): D, whose blocks have order 1 or 2, and L without its unit diagonal, in one
         triangle; zeros in the other.
-        ``pivots``, int32, shape (..., n): as LAPACK's sytrf gives them, from 1. Two neighbours that are equal
-        and negative say that their block has order 2.
+        ``pivots``, int32, shape (..., n): as LAPACK's sytrf and hetrf give them, from 1. Two neighbours that
+        are equal and negative say that their block has order 2.
 
     Raises
     ------
@@ -62,20 +78,20 @@ def ldl_factor(a: "ArrayLike", /, *, lower: bool = True, out: tuple[Any, Any] | 
 
     Notes
     -----
-    The pivoting of Bunch and Kaufman, as LAPACK's sytf2. 1/3 n^3 operations per matrix.
+    The pivoting of Bunch and Kaufman, as LAPACK's sytf2 and hetf2. 1/3 n^3 operations per matrix.
 
     Examples
     --------
     >>> smallmm.ldl_factor([[0.0, 1.0], [1.0, 0.0]]).pivots
     array([-2, -2], dtype=int32)
     """
-    gufunc = "ldl_factor" if flag("ldl_factor", "lower", lower) else "ldl_factor_upper"
+    gufunc = _form("ldl_factor", "ldl_factor", lower, hermitian)
     return run("ldl_factor", gufunc, {"a": a}, several("ldl_factor", out, LDLResult), LDLResult, SINGULAR)
 
 
-@computed_by("ldl_factor", "ldl_factor_upper")
+@computed_by(*_forms("ldl_factor"))
 def ldl_factor_ex(
-    a: "ArrayLike", /, *, lower: bool = True, out: tuple[Any, Any, Any] | None = None
+    a: "ArrayLike", /, *, lower: bool = True, hermitian: bool = True, out: tuple[Any, Any, Any] | None = None
 ) -> LDLExResult:
     """`ldl_factor` that never raises for singular matrices: ``(LD, pivots, info)``.
 
@@ -85,23 +101,30 @@ def ldl_factor_ex(
     >>> smallmm.ldl_factor_ex(np.zeros((2, 2))).info
     np.int32(1)
     """
-    gufunc = "ldl_factor" if flag("ldl_factor_ex", "lower", lower) else "ldl_factor_upper"
+    gufunc = _form("ldl_factor_ex", "ldl_factor", lower, hermitian)
     return run("ldl_factor_ex", gufunc, {"a": a}, several("ldl_factor_ex", out, LDLExResult), LDLExResult)
 
 
-@computed_by("ldl_solve", "ldl_solve_upper")
+@computed_by(*_forms("ldl_solve"))
 def ldl_solve(
-    LD: "ArrayLike", pivots: "ArrayLike", b: "ArrayLike", /, *, lower: bool = True, out: Any = None
+    LD: "ArrayLike",
+    pivots: "ArrayLike",
+    b: "ArrayLike",
+    /,
+    *,
+    lower: bool = True,
+    hermitian: bool = True,
+    out: Any = None,
 ) -> Any:
     """Solve A X = B from the factors of `ldl_factor`.
 
     Parameters
     ----------
     LD, pivots : array_like, shapes (..., n, n) and (..., n)
-        What `ldl_factor` gave, or LAPACK's sytrf. Of LD only one triangle is read.
+        What `ldl_factor` gave, or LAPACK's sytrf or hetrf. Of LD only one triangle is read.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
-    lower : bool
+    lower, hermitian : bool
         As given to `ldl_factor`.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
@@ -120,7 +143,7 @@ def ldl_solve(
     See Also
     --------
     ldl_factor : the factors.
-    solve : with ``assume_a="sym"``, both.
+    solve : with ``assume_a="sym"`` or ``"her"``, both.
 
     Notes
     -----
@@ -131,5 +154,5 @@ def ldl_solve(
     >>> smallmm.ldl_solve(*smallmm.ldl_factor([[0.0, 1.0], [1.0, 0.0]]), [3.0, 4.0])
     array([4., 3.])
     """
-    gufunc = "ldl_solve" if flag("ldl_solve", "lower", lower) else "ldl_solve_upper"
+    gufunc = _form("ldl_solve", "ldl_solve", lower, hermitian)
     return run("ldl_solve", gufunc, {"LD": LD, "pivots": pivots, "b": b}, (out,), None, WRONG_PIVOTS)

@@ -1,7 +1,8 @@
-"""The rules of `_gradients.py` for factors P A P^T = L D L^T and for solves with them. Which rows were
-exchanged, and how large the blocks of D are, counts as constant.
+"""The rules of `_gradients.py` for factors P A P^T = L D L^H of Hermitian matrices and L D L^T of symmetric
+ones, and for solves with them. Which rows were exchanged, and how large the blocks of D are, counts as
+constant.
 
-With M = L^-1 P dA P^T L^-T, dD is M within the blocks, and L^-1 dL what is below them in M D^-1: as for
+With M = L^-1 P dA P^T L^-H, dD is M within the blocks, and L^-1 dL what is below them in M D^-1: as for
 Cholesky in I. Murray, "Differentiation of the Cholesky decomposition" (2016)."""
 
 from typing import Any, NamedTuple
@@ -9,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._adapters.recording import Arrays, Rule
-from ._composition import constant, identity
+from ._composition import adjoint, conjugate, constant, identity
 from ._ldl import ldl_solve
 from ._products import matmul
+from ._shapes import is_complex
 from ._systems import solve_ex, solve_triangular
 
 
@@ -37,12 +39,14 @@ class _Exchange(NamedTuple):
 class _Factors:
     """What ld and pivots of the form "lower" stand for."""
 
-    def __init__(self, xp: Any, ld: Any, pivots: Any):
+    def __init__(self, xp: Any, ld: Any, pivots: Any, hermitian: bool):
         n = ld.shape[-1]
         self.xp = xp
+        self.hermitian = hermitian
         self.one = identity(xp, n, ld)
-        numbers = constant(xp, np.arange(n), ld)
-        p = pivots.astype(ld.dtype) if xp is np else xp.astype(pivots, ld.dtype)
+        real = xp.real(ld) if is_complex(ld) else ld
+        numbers = constant(xp, np.arange(n), real)
+        p = pivots.astype(real.dtype) if xp is np else xp.astype(pivots, real.dtype)
         self.exchanges: list[_Exchange] = []
         seconds = []
         second = p[..., 0] != p[..., 0]  # false everywhere
@@ -57,12 +61,20 @@ class _Factors:
         zero = xp.zeros_like(ld)
         self.in_blocks = beside | (self.one != 0)  # and in the lower triangle
         self.below = ~self.in_blocks & (numbers[:, None] > numbers)
-        d = xp.where(self.in_blocks, ld, zero)
-        self.d = d + xp.where(beside, ld, zero).mT
+        half = xp.where(self.in_blocks, ld - ld * self.one / 2, zero)
+        self.d = half + self.turned(half)
         self.l = self.in_order(xp.where(self.below, ld, zero)) + self.one
         self.p = self.one + zero
         for exchange in self.exchanges:
             self.p = exchange.of(xp, self.p, True)
+
+    def turned(self, x: Any) -> Any:
+        """The transpose in which A is equal to itself."""
+        return adjoint(self.xp, x) if self.hermitian else x.mT
+
+    def right(self, x: Any) -> Any:
+        """Of a factor, what gradients are multiplied by from the right: L is the conjugate of (L^H)^T."""
+        return x if self.hermitian else conjugate(self.xp, x)
 
     def in_order(self, stored: Any) -> Any:
         """Columns of L with all exchanges, of which those that came later are missing in ld."""
@@ -79,25 +91,25 @@ class _Factors:
         return self.xp.where(where, x, self.xp.zeros_like(x))
 
 
-def _of_factor(xp: Any, ld: Any, pivots: Any, g: Any) -> Any:
+def _of_factor(f: _Factors, g: Any) -> Any:
     """The gradient of A, from that of ld."""
-    f = _Factors(xp, ld, pivots)
-    inner = f.part(f.below, matmul(f.l.mT, f.in_order(f.part(f.below, g))))
-    inner = f.part(f.below, solve_ex(f.d, inner.mT).x.mT) + f.part(f.in_blocks, g)
-    left = solve_triangular(f.l, inner, trans=1, lower=True, unit_diagonal=True)
-    ta = solve_triangular(f.l, left.mT, trans=1, lower=True, unit_diagonal=True).mT
+    h = adjoint(f.xp, f.l)
+    inner = f.part(f.below, matmul(h, f.in_order(f.part(f.below, g))))
+    right = adjoint(f.xp, solve_ex(f.d, adjoint(f.xp, inner)).x)
+    inner = f.part(f.below, right) + f.part(f.in_blocks, g)
+    left = solve_triangular(f.l, inner, trans=2, lower=True, unit_diagonal=True)
+    ta = f.turned(solve_triangular(f.l, f.turned(left), trans=2, lower=True, unit_diagonal=True))
     ta = matmul(matmul(f.p.mT, ta), f.p)
-    return (ta + ta.mT) / 2
+    return (ta + f.turned(ta)) / 2
 
 
-def _of_solution(xp: Any, ld: Any, pivots: Any, ta: Any) -> Any:
+def _of_solution(f: _Factors, ta: Any) -> Any:
     """The gradient of ld, from that of A."""
-    f = _Factors(xp, ld, pivots)
     ta = matmul(matmul(f.p, ta), f.p.mT)
-    ta = ta + ta.mT
-    of_d = matmul(matmul(f.l.mT, ta), f.l)
+    ta = ta + f.turned(ta)
+    of_d = matmul(matmul(adjoint(f.xp, f.l), ta), f.right(f.l))
     of_d = f.part(f.in_blocks, of_d - of_d * f.one / 2)
-    return f.as_stored(f.part(f.below, matmul(ta, matmul(f.l, f.d)))) + of_d
+    return f.as_stored(f.part(f.below, matmul(ta, f.right(matmul(f.l, f.d))))) + of_d
 
 
 def _turned(xp: Any, x: Any) -> Any:
@@ -110,25 +122,29 @@ def _turned_pivots(xp: Any, pivots: Any, n: int) -> Any:
     return xp.where(p > 0, n + 1 - p, -(n + 1) - p)
 
 
-def factor(lower: bool) -> Rule:
+def factor(lower: bool, hermitian: bool) -> Rule:
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         ld, pivots, *_ = results
         if lower:
-            return (_of_factor(xp, ld, pivots, grads[0]),)
+            return (_of_factor(_Factors(xp, ld, pivots, hermitian), grads[0]),)
         pivots = _turned_pivots(xp, pivots, ld.shape[-1])
-        return (_turned(xp, _of_factor(xp, _turned(xp, ld), pivots, _turned(xp, grads[0]))),)
+        f = _Factors(xp, _turned(xp, ld), pivots, hermitian)
+        return (_turned(xp, _of_factor(f, _turned(xp, grads[0]))),)
 
     return rule
 
 
-def solution(lower: bool) -> Rule:
+def solution(lower: bool, hermitian: bool) -> Rule:
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         ld, pivots, _ = operands
-        tb = ldl_solve(ld, pivots, grads[0], lower=lower)
-        ta = -matmul(tb, results[0].mT)
+        g = grads[0] if hermitian else conjugate(xp, grads[0])
+        tb = ldl_solve(ld, pivots, g, lower=lower, hermitian=hermitian)
+        tb = tb if hermitian else conjugate(xp, tb)
+        ta = -matmul(tb, adjoint(xp, results[0]))
         if lower:
-            return _of_solution(xp, ld, pivots, ta), None, tb
+            return _of_solution(_Factors(xp, ld, pivots, hermitian), ta), None, tb
         pivots = _turned_pivots(xp, pivots, ld.shape[-1])
-        return _turned(xp, _of_solution(xp, _turned(xp, ld), pivots, _turned(xp, ta))), None, tb
+        f = _Factors(xp, _turned(xp, ld), pivots, hermitian)
+        return _turned(xp, _of_solution(f, _turned(xp, ta))), None, tb
 
     return rule

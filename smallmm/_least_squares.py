@@ -155,9 +155,9 @@ def lstsq(
     rcond : array_like, optional
         NumPy's name for `rtol`.
     precision : {"fixed", "mixed"}
-        "mixed", of float64: R of a QR factorization in float32, without pivoting, and refinement with
-        residuals in float64. Matrices whose R has a reciprocal condition below 1e-5, and those with more
-        columns than rows, are left to QR in float64. `rtol` has its default.
+        "mixed", of float64 and complex128: R of a QR factorization in float32 or complex64, without
+        pivoting, and refinement with residuals in float64. Matrices whose R has a reciprocal condition below
+        1e-5, and those with more columns than rows, are left to QR in float64. `rtol` has its default.
     out : (array, array, array), optional
         Where the results are written; each may be None.
     overwrite_a, overwrite_b, check_finite : bool
@@ -174,8 +174,8 @@ def lstsq(
     ------
     ValueError, TypeError
         As `solve`; `a` and `b` have different numbers of rows, which is also a `numpy.linalg.LinAlgError`;
-        both `rtol` and `rcond` are given, or either is negative; with "mixed": `a` or `b` is not of float64,
-        or `rtol` is given.
+        both `rtol` and `rcond` are given, or either is negative; with "mixed": `a` or `b` is of less
+        precision, or `rtol` is given.
 
     See Also
     --------

@@ -18,7 +18,8 @@ from ._mixed import expert_solve_ex, mixed_solve_ex
 from ._mixed_least_squares import mixed_lstsq_ex, written
 from ._options import flag, integer, pair
 from ._refinement import rcond_in
-from ._structured import GUFUNCS, PLAIN, TRIANGLES, Structure, both_triangles, checked_word, solve_as
+from ._shapes import is_complex
+from ._structured import GUFUNCS, PLAIN, TRIANGLES, Structure, checked_word, solve_as
 
 
 class LinsolveExResult(NamedTuple):
@@ -59,11 +60,20 @@ def _accuracy(op: str, precision: Any, ill_conditioned: Any, return_rcond: Any) 
     return asked
 
 
+def _both_triangles(s: Structure, xp: Any, a: Any) -> Any:
+    """The matrix of which one triangle is read, and of the diagonal of a Hermitian one the real part."""
+    strict = xp.tril(a, k=-1) if s.lower else xp.triu(a, k=1)
+    inner = xp.tril(xp.triu(a))
+    if s.word != "symmetric" and is_complex(a):
+        return strict + xp.conj(strict).mT + xp.real(inner)
+    return strict + strict.mT + inner
+
+
 def _whole(s: Structure, xp: Any, a: Any) -> Any:
     """The matrix of which a part is read, transposed if it is to be."""
     below, above = s.bandwidths or ((1, 1) if s.word == "tridiagonal" else (0, 0))
     if s.word in TRIANGLES:
-        a = both_triangles(s, xp, a)
+        a = _both_triangles(s, xp, a)
     if s.word.endswith("triangular"):
         strict = xp.tril(a, k=-1) if s.word == "lower triangular" else xp.triu(a, k=1)
         inner = identity(xp, a.shape[-1], a) if s.unit_diagonal else xp.tril(xp.triu(a))

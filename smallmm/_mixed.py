@@ -69,14 +69,14 @@ class ExpertResult(NamedTuple):
     info: Any
 
 
-def refuse_single(op: str, *, takes_complex: bool, **operands: Any) -> None:
-    """TypeError unless the call is computed in float64, or in complex128 where that is taken."""
+def refuse_single(op: str, **operands: Any) -> None:
+    """TypeError unless the call is computed in float64 or complex128."""
     for name, x in operands.items():
         dtype = dtype_of(x)
-        is_narrow = is_number_type(dtype) and dtype.itemsize < (16 if dtype.kind == "c" else 8)
-        if is_narrow or (dtype.kind == "c" and not takes_complex):
-            expected = "float64 or complex128" if takes_complex else "float64"
-            raise TypeError(f"{op}: {name} has dtype {dtype}; expected {expected} with precision 'mixed'")
+        if is_number_type(dtype) and dtype.itemsize < (16 if dtype.kind == "c" else 8):
+            raise TypeError(
+                f"{op}: {name} has dtype {dtype}; expected float64 or complex128 with precision 'mixed'"
+            )
 
 
 def single(xp: Any, x: Any) -> Any:
@@ -241,7 +241,7 @@ def mixed_solve_ex(
     right-hand side has not converged after 30 steps (-31): ``|B - A X| <= sqrt(n) |X| |A| 2^-53`` in infinity
     norms. Residuals are divided by their largest element before they are narrowed.
     """
-    refuse_single(op, takes_complex=True, a=a, b=b)
+    refuse_single(op, a=a, b=b)
     with_complex = any(dtype_of(x).kind == "c" for x in (a, b))
     if not (whole or fallback or with_complex or on_device(a) or on_device(b)):
         x, iterations, info = _in_core(op, positive, a, b, out)

@@ -1,4 +1,5 @@
-"""Least squares by the R of a QR factorization in float32: corrected seminormal equations in mixed precision.
+"""Least squares by the R of a QR factorization in float32, of complex128 in complex64: corrected seminormal
+equations in mixed precision.
 
 A. Bjorck, "Stability analysis of the method of seminormal equations for linear least squares problems",
 Linear Algebra Appl. 88/89, 1987. What it cannot do is left to QR in float64: the gate is the condition of R.
@@ -11,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._calls import run
-from ._compose import cast, extreme, holds, sums
-from ._composition import Composition
-from ._mixed import UNIT, largest, placed_as, refuse_single, replaced, scaled, single, solved
+from ._compose import extreme, holds, magnitudes, sums
+from ._composition import REAL, Composition, adjoint
+from ._mixed import UNIT, double, largest, placed_as, refuse_single, replaced, scaled, single, solved
 from ._norms import vector_norm
 from ._products import batched_matmul
 from ._refinement import lu_rcond
@@ -49,17 +50,19 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
     narrow = single(xp, a)
     upper = run("lstsq", "qr_r_tall", {"a": narrow}, (None,))
     identity = xp.arange(n, dtype=xp.int32, **placed_as(xp, a))  # R is the U of a matrix whose L is I
-    rcond = lu_rcond(upper, identity, extreme(xp, sums(xp, xp.abs(upper))), inf)
+    rcond = lu_rcond(upper, identity, extreme(xp, sums(xp, magnitudes(xp, upper))), inf)
+    turned = adjoint(xp, a)
 
     def corrected(g: Any) -> Any:
         right, size = scaled(xp, g)
-        y, _ = run("lstsq", "solve_lower", {"a": upper.mT, "b": right}, (None, None))
+        y, _ = run("lstsq", "solve_lower", {"a": adjoint(xp, upper), "b": right}, (None, None))
         d, _ = run("lstsq", "solve_upper", {"a": upper, "b": y}, (None, None))
-        return cast(xp, d, "float64") * size
+        return double(xp, d) * size
 
-    x = corrected(batched_matmul(a.mT, b))
-    goes_on = xp.isfinite(largest(xp, x))
-    last = xp.full_like(x[..., 0, :], inf)
+    x = corrected(batched_matmul(turned, b))
+    whole = largest(xp, x)
+    goes_on = xp.isfinite(whole)
+    last = xp.full_like(whole, inf)
     refused = ~(rcond >= GATE) | xp.any(~goes_on, axis=-1)
     steps = xp.zeros_like(refused, dtype=xp.int32)
     r = b - batched_matmul(a, x)
@@ -68,7 +71,7 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
         if holds(xp, ~goes_on, True):
             break
         steps = xp.where(xp.any(goes_on, axis=-1), xp.full_like(steps, step), steps)
-        d = corrected(batched_matmul(a.mT, r))
+        d = corrected(batched_matmul(turned, r))
         size, whole = largest(xp, d), largest(xp, x)
         refused = refused | xp.any(goes_on & ~(size < last) & ~(size <= STALLED * whole), axis=-1)
         goes_on = goes_on & (size < last)
@@ -84,9 +87,9 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
 
 @cache
 def _composition(op: str) -> Composition:
-    dtypes = (None, None, np.int32, np.int32, np.int32)
+    dtypes = (None, REAL, np.int32, np.int32, np.int32)
     signature = "(m,n),(m,k)->(n,k),(k),(),(),()"
-    return Composition("lstsq_mixed", signature, _mixed, dtypes, op=op)
+    return Composition("lstsq_mixed", signature, _mixed, dtypes, takes_complex=True, op=op)
 
 
 def mixed_lstsq_ex(op: str, a: Any, b: Any, outs: tuple[Any, ...] = (None,) * 5) -> LstsqMixedExResult:
@@ -95,7 +98,7 @@ def mixed_lstsq_ex(op: str, a: Any, b: Any, outs: tuple[Any, ...] = (None,) * 5)
     QR in float64, whose bits x then has, solves a matrix with more columns than rows, or whose R has a
     reciprocal condition below 1e-5 in infinity norms: iterations = -1.
     """
-    refuse_single(op, takes_complex=False, a=a, b=b)
+    refuse_single(op, a=a, b=b)
     results = solved(op, _composition(op), a, b, outs[0])
     return LstsqMixedExResult(results[0], *map(written, outs[1:], results[1:]))
 

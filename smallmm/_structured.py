@@ -42,6 +42,8 @@ GUFUNCS = (
     "solve_pos_upper",
     "solve_sym",
     "solve_sym_upper",
+    "solve_her",
+    "solve_her_upper",
     "solve_lower",
     "solve_upper",
 )
@@ -77,8 +79,8 @@ def gufunc_of(s: Structure) -> tuple[str, Reason] | None:
         return "solve", SINGULAR
     if s.word == "positive definite":
         return f"solve_pos{'' if s.lower else '_upper'}", NOT_POSITIVE_DEFINITE
-    if s.word in ("symmetric", "hermitian"):  # of real numbers
-        return f"solve_sym{'' if s.lower else '_upper'}", SINGULAR
+    if s.word in ("symmetric", "hermitian"):
+        return f"solve_{s.word[:3]}{'' if s.lower else '_upper'}", SINGULAR
     if s.word.endswith("triangular"):
         lower = (s.word == "lower triangular") != s.transpose
         return f"solve_{'unit_' * s.unit_diagonal}{'lower' if lower else 'upper'}", SINGULAR_TRIANGLE
@@ -95,14 +97,11 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
     """X, info, and what an info that is not 0 means. outs: where X and info go, or None."""
     if s.transpose and s.word != "symmetric":  # the transpose of a Hermitian matrix is its conjugate
         a = (conjugated if s.word in TRIANGLES else transposed)(a)
-    is_complex_pair = s.word in ("symmetric", "hermitian") and (_has_complex(a) or _has_complex(b))
-    found = None if is_complex_pair else gufunc_of(s)
+    found = gufunc_of(s)
     if found is not None:
         gufunc, reason = found
         return *run(op, gufunc, {"a": a, "b": b}, outs), reason
     solutions: dict[str, Callable[..., Any]] = {
-        "symmetric": partial(_solve_whole, op, s),
-        "hermitian": partial(_solve_whole, op, s),
         "diagonal": _divided,
         "tridiagonal": partial(_solve_tridiagonal, op),
         "banded": partial(_solve_banded, op),
@@ -124,35 +123,12 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
     return *composed(composition, {"a": a, "b": b}, outs), SINGULAR
 
 
-def _has_complex(x: Any) -> bool:
-    if hasattr(x, "dtype"):
-        return is_complex(x)
-    try:
-        return np.iscomplexobj(x)
-    except Exception:  # the call says why
-        return False
-
-
 # --- compositions: of A and B, X and info ----------------------------------------------------------------
 
 
 def _of_columns(solution: Callable[..., Any], xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     x, info = solution(xp, a, b[..., None])
     return x[..., 0], info
-
-
-def both_triangles(s: Structure, xp: Any, a: Any) -> Any:
-    """The matrix of which one triangle is read, and of the diagonal of a Hermitian one the real part."""
-    strict = xp.tril(a, k=-1) if s.lower else xp.triu(a, k=1)
-    inner = xp.tril(xp.triu(a))
-    if s.word != "symmetric" and is_complex(a):
-        return strict + xp.conj(strict).mT + xp.real(inner)
-    return strict + strict.mT + inner
-
-
-def _solve_whole(op: str, s: Structure, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """Of complex matrices, for whose L D L^T there is no kernel: by LU of both triangles."""
-    return run(op, "solve", {"a": both_triangles(s, xp, a), "b": b}, (None, None))
 
 
 def _divided(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:

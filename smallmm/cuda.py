@@ -81,7 +81,7 @@ def device_name(device: int = 0) -> str:
 
 
 _LAYOUT = ("order_a", "order_b", "order_c", "source_a", "source_b", "aligned", "scaled", "small")
-_FORMS = ("upper", "unit", "transposed", "normwise", "extra")
+_FORMS = ("upper", "unit", "transposed", "symmetric", "normwise", "extra")
 _DTYPES = {"f32": "f32", "f64": "f64", "float32": "f32", "float64": "f64"}
 _DTYPES |= {"f16": "f16", "bf16": "bf16", "float16": "f16", "bfloat16": "bf16"}
 _DTYPES |= {"c64": "c64", "c128": "c128", "complex64": "c64", "complex128": "c128"}
@@ -127,9 +127,9 @@ def warmup(
         ``order_c`` (1: the matrix is transposed), ``source_a`` and ``source_b`` (1: one matrix for the whole
         batch), ``aligned`` (0: the data begins at any element), ``scaled`` (1: with alpha and beta),
         ``upper`` (which triangle; 1 by default for "solve_triangular"), ``unit`` (1: a unit diagonal),
-        ``transposed`` (1: lu_solve's trans), ``normwise`` and ``extra`` (1: of backward_error, refine), and
-        ``small`` (1: for a few thousand matrices at most, 0: for
-        more; by default both).
+        ``transposed`` (1: lu_solve's trans), ``symmetric`` (1: complex matrices of ldl_factor, ldl_solve and
+        solve_sym are not Hermitian), ``normwise`` and ``extra`` (1: of backward_error, refine), and ``small``
+        (1: for a few thousand matrices at most, 0: for more; by default both).
 
     Returns
     -------
@@ -221,8 +221,10 @@ def _computed_in(dtype: str) -> np.dtype:
 
 def _as_kernels_see(operation: str, layout: dict[str, int], dtype: str) -> dict[str, int]:
     """The words of `warmup` as a kernel's: Cholesky's upper triangle is the lower one of the transpose, but
-    complex factors are conjugated, too."""
+    complex factors are conjugated, too. Real matrices that are symmetric are Hermitian."""
     given = {"upper": int(operation == "SOLVE_TRIANGULAR"), **layout}
+    if dtype[0] != "c":
+        given["symmetric"] = 0
     form = sum(_core.forms[word] for word in _FORMS if given.get(word))
     placed = {word: value for word, value in layout.items() if word not in _FORMS}
     turned = ("CHOLESKY",) if dtype[0] == "c" else ("CHOLESKY", "CHO_SOLVE", "SOLVE_POS")

@@ -36,16 +36,16 @@ def normal(rng, shape, dtype):
     return rng.standard_normal(shape).astype(dtype)
 
 
-def orthonormal(rng, count, m, n):
+def orthonormal(rng, count, m, n, dtype=np.float64):
     """n orthonormal columns of m elements."""
-    return np.linalg.qr(rng.standard_normal((count, m, n)))[0]
+    return np.linalg.qr(normal(rng, (count, m, n), np.dtype(dtype)))[0]
 
 
-def conditioned(rng, count, m, n, condition):
-    """Singular values from 1 down to 1 / condition, spread evenly in the logarithm, in float64."""
+def conditioned(rng, count, m, n, condition, dtype=np.float64):
+    """Singular values from 1 down to 1 / condition, spread evenly in the logarithm, of 64-bit numbers."""
     k = min(m, n)
     values = np.geomspace(1, 1 / condition, k)
-    return (orthonormal(rng, count, m, k) * values) @ orthonormal(rng, count, n, k).mT
+    return (orthonormal(rng, count, m, k, dtype) * values) @ orthonormal(rng, count, n, k, dtype).conj().mT
 
 
 @of_any_dtype

@@ -96,7 +96,7 @@ def operands_of(name: str, m: int, n: int, k: int, batch: tuple[int, ...], dtype
             x = np.full(batch, (m - 1) // 2)
         if name.startswith("ldl_solve") and len(core) == 1:  # pivots, of blocks of order 1 and 2
             pairs = (np.arange(n) < n // 2 * 2) & (numbers((*batch, 1), 5) > 0)
-            x = np.where(pairs, -1 - np.arange(n) // 2 * 2 - (name == "ldl_solve"), 1 + np.arange(n))
+            x = np.where(pairs, -1 - np.arange(n) // 2 * 2 - (not name.endswith("upper")), 1 + np.arange(n))
         if name.startswith(("lu_solve", "lu_rcond")) and len(core) == 1:  # pivots
             x = np.arange(n) + np.int64(numbers(batch + core, 5) > 0) * (n - 1 - np.arange(n))
         if name == "lstsq" and not core:

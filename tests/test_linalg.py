@@ -37,7 +37,6 @@ from matrices import (
     nearly_deficient,
     normal,
     not_finite,
-    symmetric,
 )
 
 import smallmm
@@ -105,12 +104,13 @@ def upper_factors(rng, m, n, dtype):
     return np.ascontiguousarray(c.mT), b
 
 
-def ldl_factored(lower):
+def ldl_factored(gufunc):
     """Factors, with anything in the other triangle, and some pivots that are none."""
+    lower = not gufunc.__name__.endswith("upper")
 
     def operands(rng, m, n, dtype):
         a, b = with_right_sides(matrices)(rng, m, n, dtype)
-        ld, pivots, _ = core.reference(core.ldl_factor if lower else core.ldl_factor_upper, a)
+        ld, pivots, _ = core.reference(gufunc, a)
         pivots[::7, n // 2] = rng.choice([-1, 0, n + 1, 2**31 - 1, -(2**31), -n], len(pivots[::7]))
         return ld + (np.triu(a, 1) if lower else np.tril(a, -1)), pivots, b
 
@@ -233,10 +233,16 @@ CASES = {
         Case(core.solve_pos_upper, with_right_sides(definite)),
         Case(core.solve_sym, with_right_sides(matrices)),
         Case(core.solve_sym_upper, with_right_sides(matrices)),
+        Case(core.solve_her, with_right_sides(matrices)),
+        Case(core.solve_her_upper, with_right_sides(matrices)),
         Case(core.ldl_factor, matrices),
         Case(core.ldl_factor_upper, matrices),
-        Case(core.ldl_solve, ldl_factored(lower=True)),
-        Case(core.ldl_solve_upper, ldl_factored(lower=False)),
+        Case(core.ldl_factor_symmetric, matrices),
+        Case(core.ldl_factor_symmetric_upper, matrices),
+        Case(core.ldl_solve, ldl_factored(core.ldl_factor)),
+        Case(core.ldl_solve_upper, ldl_factored(core.ldl_factor_upper)),
+        Case(core.ldl_solve_symmetric, ldl_factored(core.ldl_factor_symmetric)),
+        Case(core.ldl_solve_symmetric_upper, ldl_factored(core.ldl_factor_symmetric_upper)),
         Case(core.solve_tridiagonal, tridiagonal, OF_ANY_ORDER),
         Case(core.solve_tridiagonal_unpivoted, tridiagonal, OF_ANY_ORDER),
         Case(core.solve_banded, banded, OF_ANY_ORDER),
@@ -363,7 +369,9 @@ def test_batch_beyond_16_bits(isa, number, case, n):
         "lstsq",
         "solve_pos",
         "solve_sym",
+        "solve_her",
         "ldl_solve",
+        "ldl_solve_symmetric",
         "solve_tridiagonal",
         "solve_banded",
         "solveh_banded",
@@ -504,14 +512,19 @@ class TestAccuracy:
                 x = smallmm.solve_triangular(diagonal.astype(number), b, "C", **given)
                 assert_accurate_solution(x, t.conj().mT, b)
 
-    def test_ldl(self, isa, dtype, n, rng):
-        a = symmetric(good(rng, n, n, dtype))
-        b = normal(rng, (len(a), n, 2), dtype)
+    @pytest.mark.parametrize("hermitian", [True, False])
+    def test_ldl(self, isa, number, n, hermitian, rng):
+        a = good(rng, n, n, number)
+        a = a + (a.conj() if hermitian else a).mT
+        b = normal(rng, (len(a), n, 2), number)
         for lower in (False, True):
-            ld, pivots = smallmm.ldl_factor(np.tril(a) if lower else np.triu(a), lower=lower)
-            x = smallmm.ldl_solve(ld, pivots, b, lower=lower)
+            form = {"lower": lower, "hermitian": hermitian}
+            given = (np.tril(a) if lower else np.triu(a)).astype(number)
+            ld, pivots = smallmm.ldl_factor(given, **form)
+            x = smallmm.ldl_solve(ld, pivots, b, **form)
             assert_accurate_solution(x, a, b)
-            assert_same_bits(smallmm.solve(a, b, assume_a="sym", lower=lower), x)
+            word = "her" if hermitian else "sym"
+            assert_same_bits(smallmm.solve(given, b, assume_a=word, lower=lower), x)
 
     def test_solve_pos(self, isa, dtype, n, rng):
         a = good_definite(rng, n, dtype)

@@ -89,6 +89,7 @@ FUNCTIONS = {
     "ldl_factor": lambda a, b, **k: smallmm.ldl_factor(a, **k),
     "ldl_factor, upper": lambda a, b, **k: smallmm.ldl_factor(a, lower=False, **k),
     "ldl_factor_ex": lambda a, b, **k: smallmm.ldl_factor_ex(a, **k),
+    "ldl_factor, symmetric": lambda a, b, **k: smallmm.ldl_factor(a, hermitian=False, **k),
     "ldl_solve": lambda a, b, **k: smallmm.ldl_solve(*smallmm.ldl_factor(a), b, **k),
     "solve_tridiagonal": lambda a, b, **k: smallmm.solve_tridiagonal(*diagonals(a), b, **k),
     "solve_banded": lambda a, b, **k: smallmm.solve_banded((1, 1), banded(a), b, **k),
@@ -156,8 +157,24 @@ def test_the_catalogue_has_the_gufuncs_that_are_called(monkeypatch):
             for function in (smallmm.linsolve, smallmm.linsolve_ex)
             for word in ("upper triangular", "lower triangular")
         ),
-        lambda a, b: smallmm.ldl_factor_ex(a, lower=False),
-        lambda a, b: smallmm.ldl_solve(a, range(1, len(a) + 1), b, lower=False),
+        *(
+            lambda a, b, lower=lower, hermitian=hermitian, function=function: function(
+                a, b, lower=lower, hermitian=hermitian
+            )
+            for lower in (True, False)
+            for hermitian in (True, False)
+            for function in (
+                lambda a, b, **form: smallmm.ldl_factor(a, **form),
+                lambda a, b, **form: smallmm.ldl_factor_ex(a, **form),
+                lambda a, b, **form: smallmm.ldl_solve(a, range(1, len(a) + 1), b, **form),
+            )
+        ),
+        *(
+            lambda a, b, word=word, lower=lower, function=function: function(a, b, assume_a=word, lower=lower)
+            for word in ("sym", "her")
+            for lower in (True, False)
+            for function in (smallmm.solve, smallmm.linsolve, smallmm.linsolve_ex)
+        ),
         lambda a, b: smallmm.solve_tridiagonal(*diagonals(a), b, pivot=False),
         lambda a, b: smallmm.solveh_banded(banded(a)[1:], b, lower=True),
         lambda a, b: smallmm.lu_rcond(*smallmm.lu_factor(a), 1, np.inf),
@@ -570,8 +587,6 @@ class TestDask:
         }.items():
             with pytest.raises(ValueError, match=message):
                 call()
-        with pytest.raises(TypeError, match="ldl_factor: a has dtype complex128"):
-            smallmm.ldl_factor(da.ones((3, 3), dtype=complex))
         with pytest.raises(ValueError, match="multiple chunks"):  # Dask's own
             smallmm.inv(da.ones((4, 4), chunks=2))
 
@@ -685,8 +700,8 @@ ERRORS = [
     (lambda: smallmm.solve_triangular(EYE(3), ONES(3), trans="x"), ValueError,
      "solve_triangular: trans is 'x'"),
     (lambda: smallmm.inv(EYE(2, dtype="G")), TypeError, f"inv: a has dtype complex256; {DTYPES_EXPECTED}"),
-    (lambda: smallmm.ldl_factor(1j * EYE(2)), TypeError,
-     f"ldl_factor: a has dtype complex128; {REAL_EXPECTED}"),
+    (lambda: smallmm.lu_rcond(EYE(2), [0, 1], 1j), TypeError,
+     f"lu_rcond: norm_a has dtype complex128; {REAL_EXPECTED}"),
     (lambda: smallmm.det("text"), TypeError, f"det: a has dtype <U4; {DTYPES_EXPECTED}"),
     (lambda: smallmm.qr(None), TypeError, f"qr: a has dtype object; {DTYPES_EXPECTED}"),
     (lambda: smallmm.inv(EYE(2), out=ONES((2, 3))), ValueError, "inv: out has shape (2, 3); expected (2, 2)"),
@@ -817,7 +832,10 @@ class TestExplain:
         op, _, form = name.partition(", ")
         pivots = np.zeros((100, n), np.int32)
         pair = {"lu_solve": (a, pivots), "cho_solve": (a, form != "upper")}.get(op, a)
-        keywords = {"qr": {"mode": form or "reduced"}, "ldl_factor": {"lower": form != "upper"}}.get(op, {})
+        keywords = {
+            "qr": {"mode": form or "reduced"},
+            "ldl_factor": {"lower": form != "upper", "hermitian": form != "symmetric"},
+        }.get(op, {})
         keywords |= {"assume_a": form} if op in ("solve", "linsolve", "linsolve_ex") and form else {}
         others = {
             "ldl_solve": (pivots,),

@@ -186,72 +186,110 @@ def test_different_numbers_of_diagonals_below_in_one_stack(isa, dtype, rng):
         _core.solve_banded(ab, lower + 2, b)
 
 
+@pytest.mark.parametrize("hermitian", [True, False])
 class TestLDL:
-    def test_pivots_are_lapacks(self, rng):
+    @pytest.mark.parametrize("wide", [np.float64, np.complex128])
+    def test_pivots_are_lapacks(self, isa, wide, hermitian, rng):
+        trf = "hetrf" if hermitian and wide == np.complex128 else "sytrf"
+        (lapack,) = scipy.linalg.get_lapack_funcs((trf,), dtype=wide)
         for n in (1, 2, 5, 17, 32, 40):
-            a = normal(rng, (9, n, n), np.float64)
+            a = normal(rng, (9, n, n), np.dtype(wide))
             for lower in (False, True):
-                ld, pivots, info = smallmm.ldl_factor_ex(a, lower=lower)
+                ld, pivots, info = smallmm.ldl_factor_ex(a, lower=lower, hermitian=hermitian)
                 assert not info.any()
                 for q in range(9):
-                    expected, its_pivots, _ = scipy.linalg.lapack.dsytrf(a[q], lower=lower)
+                    expected, its_pivots, _ = lapack(a[q], lower=lower)
                     np.testing.assert_array_equal(pivots[q], its_pivots)
                     half = np.tril if lower else np.triu
                     np.testing.assert_allclose(ld[q], half(expected), atol=1e-9)
                     assert not (np.triu if lower else np.tril)(ld[q], 1 if lower else -1).any()
 
+    @pytest.mark.parametrize("lower", [True, False])
+    def test_blocks_are_scipys(self, number, hermitian, lower, rng):
+        a = normal(rng, (5, 6, 6), number)
+        a = a + (a.conj() if hermitian else a).mT
+        ld, pivots = smallmm.ldl_factor(a, lower=lower, hermitian=hermitian)
+        assert (pivots < 0).any()
+        for q in range(5):
+            _, d, _ = scipy.linalg.ldl(a[q], lower=lower, hermitian=hermitian)
+            limit = 1e3 * np.finfo(number).eps * abs(d).max()
+            np.testing.assert_allclose(ld[q].diagonal(), d.diagonal(), atol=limit)
+            side = -1 if lower else 1
+            beside = np.where(d.diagonal(side) != 0, ld[q].diagonal(side), 0)
+            np.testing.assert_allclose(beside, d.diagonal(side), atol=limit)
+
+    def test_exact_solutions(self, isa, number, hermitian, rng):
+        """Of whole numbers, whose solutions mpmath knows to thirty digits."""
+        mpmath = pytest.importorskip("mpmath")
+        n, eps = 7, np.finfo(number).eps
+        a = np.round(4 * normal(rng, (3, n, n), number))
+        a[1, range(n), range(n)] = 0  # blocks of order 2
+        a = (np.tril(a) + (np.tril(a, -1).conj() if hermitian else np.tril(a, -1)).mT).astype(number)
+        if hermitian and number.kind == "c":
+            a.imag[:, range(n), range(n)] = 0
+        b = np.round(9 * normal(rng, (3, n), number))
+        factors = smallmm.ldl_factor(a, hermitian=hermitian)
+        x = smallmm.ldl_solve(*factors, b[..., None], hermitian=hermitian)[..., 0]
+        with mpmath.workdps(30):
+            for q in range(3):
+                exact = mpmath.lu_solve(mpmath.matrix(a[q].tolist()), mpmath.matrix(b[q].tolist()))
+                expected = np.array([complex(y) for y in exact])
+                limit = 20 * n * eps * np.linalg.cond(a[q].astype(complex)) * abs(expected).max()
+                assert abs(x[q] - expected).max() <= limit
+
     @pytest.mark.parametrize("n", [3, 33])
-    def test_bad_matrices(self, isa, dtype, n):
+    def test_bad_matrices(self, isa, number, hermitian, n):
         a = np.stack([np.eye(n), np.zeros((n, n)), np.diag(np.arange(n)), np.full((n, n), np.nan)]).astype(
-            dtype
+            number
         )
         with pytest.raises(smallmm.LinAlgError, match=r"ldl_factor: 3 of 4 matrices are singular") as caught:
-            smallmm.ldl_factor(a)
+            smallmm.ldl_factor(a, hermitian=hermitian)
         assert caught.value.info.tolist() == [0, 1, 1, 1]
-        assert np.isnan(caught.value.result.LD[1:]).all()
-        assert_same_bits(caught.value.result.LD[0], np.eye(n, dtype=dtype))
-        upper = smallmm.ldl_factor_ex(a, lower=False).info.tolist()
+        bad = caught.value.result.LD[1:]
+        assert (np.isnan(bad.real) & (np.isnan(bad.imag) | (number.kind == "f"))).all()
+        assert_same_bits(caught.value.result.LD[0], np.eye(n, dtype=number))
+        upper = smallmm.ldl_factor_ex(a, lower=False, hermitian=hermitian).info.tolist()
         assert upper == [0, n, 1, n]
 
     @pytest.mark.parametrize("n", [2, 3, 8, 9, 32])
     @pytest.mark.parametrize("lower", [True, False])
-    def test_neighbours_do_not_matter(self, isa, dtype, n, lower, rng):
+    def test_neighbours_do_not_matter(self, isa, number, n, lower, hermitian, rng):
         """Blocks of different orders, zeros, infinities and NaN side by side: each as it is alone."""
-        a = normal(rng, (40, n, n), dtype)
-        a = a + a.mT
+        form = {"lower": lower, "hermitian": hermitian}
+        a = normal(rng, (40, n, n), number)
+        a = a + (a.conj() if hermitian else a).mT
         a[::5] = a[::5] @ a[::5]  # blocks of order 1
         a[1::5, range(n), range(n)] = 0  # blocks of order 2 come first
         a[2], a[7, 0], a[12, -1, -1], a[17, n // 2, n // 2], a[22] = 0, np.inf, np.nan, -0.0, -0.0
-        b = normal(rng, (40, n, 1), dtype)
-        ld, pivots, info = smallmm.ldl_factor_ex(a, lower=lower)
-        solve = _core.solve_sym if lower else _core.solve_sym_upper
+        b = normal(rng, (40, n, 1), number)
+        ld, pivots, info = smallmm.ldl_factor_ex(a, **form)
+        solve = getattr(_core, f"solve_{'her' if hermitian else 'sym'}{'' if lower else '_upper'}")
         x, _ = solve(a, b)
         assert (pivots < 0).any()
         assert (pivots > 0).any()
         assert 0 < (info != 0).sum() < 10
         for q in range(40):
-            for whole, alone in zip(
-                (ld, pivots, info), smallmm.ldl_factor_ex(a[q], lower=lower), strict=True
-            ):
+            for whole, alone in zip((ld, pivots, info), smallmm.ldl_factor_ex(a[q], **form), strict=True):
                 assert_same(whole[q], alone)
             assert_same(x[q], solve(a[q], b[q])[0])
 
     @pytest.mark.parametrize("n", [3, 33])
     @pytest.mark.parametrize("lower", [True, False])
     @pytest.mark.parametrize("wide", [np.int32, np.int64])
-    def test_wrong_pivots(self, isa, dtype, n, lower, wide, rng):
-        a = normal(rng, (7, n, n), dtype)
-        ld, pivots = smallmm.ldl_factor(a, lower=lower)
+    def test_wrong_pivots(self, isa, number, n, lower, hermitian, wide, rng):
+        form = {"lower": lower, "hermitian": hermitian}
+        a = normal(rng, (7, n, n), number)
+        ld, pivots = smallmm.ldl_factor(a, **form)
         pivots = pivots.astype(wide)
-        b = normal(rng, (7, n, 2), dtype)
-        expected = smallmm.ldl_solve(ld, pivots, b, lower=lower)
+        b = normal(rng, (7, n, 2), number)
+        expected = smallmm.ldl_solve(ld, pivots, b, **form)
         for pivot in (0, n + 1, -n - 1, -(2**31), 2**31 - 1):
             wrong = pivots.copy()
             wrong[4, 1] = pivot
             with pytest.raises(
                 smallmm.LinAlgError, match=r"ldl_solve: 1 of 7 .* index \(4,\): pivot \d+ is none"
             ) as caught:
-                smallmm.ldl_solve(ld, wrong, b, lower=lower)
+                smallmm.ldl_solve(ld, wrong, b, **form)
             assert caught.value.info[4] < 0
             assert np.isnan(caught.value.result[4]).all()
             assert_same_bits(np.delete(caught.value.result, 4, 0), np.delete(expected, 4, 0))
@@ -480,7 +518,9 @@ ERRORS = [
      "solve: a has shape (3, 2); expected square matrices"),
     (lambda: smallmm.solve(EYE(3), ONES(2), assume_a="diagonal"), ValueError,
      "solve: b has shape (2,); expected (..., 3) to match a of shape (3, 3)"),
-    (lambda: smallmm.ldl_factor(EYE(3) * 1j), TypeError, "ldl_factor: a has dtype complex128"),
+    (lambda: smallmm.ldl_factor(EYE(3), hermitian=None), TypeError, "ldl_factor: hermitian is None"),
+    (lambda: smallmm.ldl_solve(EYE(3), [1, 2, 3], ONES(3), hermitian="no"), TypeError,
+     "ldl_solve: hermitian is 'no'"),
     (lambda: smallmm.linsolve(EYE(2), ONES(2), unit_diagonal=True), ValueError,
      "linsolve: unit_diagonal is True; expected False unless assume_a is triangular"),
     (lambda: smallmm.linsolve(EYE(2), ONES(2), bandwidths=(1, 1)), ValueError,

@@ -67,7 +67,8 @@ void smm_cuda_leave(bool pushed);
 /* What a kernel is compiled for. It has no padding, so that it can be compared and hashed as a whole. */
 typedef struct smm_cuda_problem {
     int m, k, n; /* k: the columns of B that a kernel of a solve takes at a time; of tiled products classes */
-    uint8_t op, form, dtype, device;
+    uint16_t form;
+    uint8_t op, dtype, device;
     uint8_t source_a, source_b, source_c, source_rest; /* rest: d, pivots and info together, FLAT or STRIDED */
     uint8_t order_a, order_b, order_c;
     uint8_t aligned;  /* the data of all flat operands is */
@@ -78,7 +79,6 @@ typedef struct smm_cuda_problem {
     uint8_t tiled;    /* a product of any size: sizes are rounded up, by which the plan chooses the tile */
     uint8_t load;     /* of which there are up to 2^load matrices */
     uint8_t lower;    /* diagonals below the main one; SMM_CUDA_DIAGONALS: as many or more, or each matrix's own */
-    uint8_t unused;
 } smm_cuda_problem;
 
 /* Kernels for matrices of diagonals are compiled for orders in classes, powers of two as far as SMM_CUDA_ORDERS, and

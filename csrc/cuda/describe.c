@@ -86,10 +86,11 @@ static smm_cuda_operand transposed(smm_cuda_operand x) {
     return x;
 }
 
-/* An upper triangle is the lower one of the transpose; but that of complex Cholesky factors is to be conjugated, too. A
- * product whose C is column-major is C^T = B^T A^T: then this returns true; but not of complex numbers, whose products
- * depend on the order of the factors. */
+/* Real matrices that are symmetric have no form of their own. An upper triangle is the lower one of the transpose; but
+ * that of complex Cholesky factors is to be conjugated, too. A product whose C is column-major is C^T = B^T A^T: then
+ * this returns true; but not of complex numbers, whose products depend on the order of the factors. */
 static bool normalise(smm_call *c, smm_cuda_operand x[]) {
+    if (!smm_is_complex(c->dtype)) c->form &= ~SMM_SYMMETRIC;
     const bool from_factor = c->op == SMM_OP_CHO_SOLVE || c->op == SMM_OP_SOLVE_POS;
     if (c->form & SMM_UPPER && (c->op == SMM_OP_CHOLESKY || (from_factor && !smm_is_complex(c->dtype)))) {
         x[SMM_A] = transposed(x[SMM_A]);

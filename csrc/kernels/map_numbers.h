@@ -8,11 +8,6 @@ typedef struct pairs {
     T re[PART], im[PART];
 } pairs;
 
-INLINE num divided(num x, num y) {
-    const divisor d = divisor_of(y);
-    return num_quotient(x, &d, num_reciprocal(&d));
-}
-
 INLINE num number_of(smm_function function, num x, num y) {
     switch ((int)function) {
 #define SMM_FUNCTION(NAME, name, arguments, value) \

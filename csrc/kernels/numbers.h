@@ -14,6 +14,7 @@ _Static_assert(sizeof(num) == PARTS * sizeof(vec), "an array of numbers is one o
 
 INLINE num num_set(T re) { return (num){lane_set(re), lane_set(0)}; }
 INLINE num num_conj(num x) { return (num){x.re, lane_negate(x.im)}; }
+INLINE num num_real(num x) { return (num){x.re, lane_set(0)}; }
 INLINE num num_negate(num x) { return (num){lane_negate(x.re), lane_negate(x.im)}; }
 INLINE num num_add(num x, num y) { return (num){lane_add(x.re, y.re), lane_add(x.im, y.im)}; }
 INLINE num num_sub(num x, num y) { return (num){lane_sub(x.re, y.re), lane_sub(x.im, y.im)}; }
@@ -70,6 +71,11 @@ INLINE num num_quotient(num x, const divisor *d, num r) {
     return num_select(d->exact, y, (num){lane_div(re, d->den), lane_div(im, d->den)});
 }
 
+INLINE num num_div(num x, num p) {
+    const divisor d = divisor_of(p);
+    return num_quotient(x, &d, num_reciprocal(&d));
+}
+
 /* --- Numbers from and to memory --- */
 
 /* x (rows x cols) from matrices q .. q+count-1 of an operand, any strides. */
@@ -101,6 +107,23 @@ SHARED void KERNEL(numbers_load)(num *x, const smm_operand *from, intptr_t q, in
             }
             x[i * cols + j] = (num){lane_load(re), lane_load(im)};
         }
+}
+
+/* Row after row of the lower triangles of matrices q .. q+count-1 of an operand; or of upper triangles, if reversed:
+ * the order of rows and of columns turned round makes them lower ones. */
+SHARED void KERNEL(numbers_load_triangle)(num *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed,
+                                          intptr_t count) {
+    for (intptr_t i = 0; i < n; l += ++i) {
+        const intptr_t own = reversed ? n - 1 - i : i;
+        smm_operand row = *from;
+        row.data = (char *)row.data + own * row.row + (reversed ? own : 0) * row.col;
+        KERNEL(numbers_load)(l, &row, q, 1, i + 1, count);
+        for (intptr_t j = 0; 2 * j < i && reversed; j++) {
+            const num x = l[j];
+            l[j] = l[i - j];
+            l[i - j] = x;
+        }
+    }
 }
 
 /* Matrices q .. q+count-1 of an operand, any strides, from x (rows x cols). */

@@ -18,6 +18,9 @@ LIST(lu_solve_numbers);
 LIST(triangular_numbers);
 LIST(cholesky_numbers);
 LIST(solve_pos_numbers);
+LIST(ldl_lanes);
+LIST(ldl_solve_lanes);
+LIST(solve_sym_lanes);
 LIST(qr_numbers);
 LIST(eigh_numbers);
 LIST(eigvalsh_numbers);
@@ -59,6 +62,9 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_SOLVE_TRIDIAGONAL] = LIST(tridiagonal),
               [SMM_OP_SOLVE_BANDED] = LIST(banded),
               [SMM_OP_SOLVEH_BANDED] = LIST(banded_pos),
+              [SMM_OP_LDL] = LIST(ldl_lanes),
+              [SMM_OP_LDL_SOLVE] = LIST(ldl_solve_lanes),
+              [SMM_OP_SOLVE_SYM] = LIST(solve_sym_lanes),
               [SMM_OP_QR] = LIST(qr_numbers),
               [SMM_OP_QR_R] = LIST(qr_numbers),
               [SMM_OP_QR_RAW] = LIST(qr_numbers),

@@ -36,6 +36,7 @@
 #include "svd_bidiagonal.h"
 #include "triangular_lanes.h"
 #include "banded_lanes.h"
+#include "reals.h"
 #include "ldl_lanes.h"
 #include "errors.h"
 #include "refinement_lanes.h"

@@ -418,6 +418,9 @@ void smm_reference_complex(const smm_call *call) {
         case SMM_OP_INV: by_lu(call, q); break;
         case SMM_OP_CHOLESKY: by_cholesky(call, q); break;
         case SMM_OP_SOLVE_POS: by_factor(call, q); break;
+        case SMM_OP_LDL:
+        case SMM_OP_LDL_SOLVE:
+        case SMM_OP_SOLVE_SYM: smm_reference_ldl(call, q); break;
         case SMM_OP_SOLVE_TRIDIAGONAL:
         case SMM_OP_SOLVE_BANDED:
         case SMM_OP_SOLVEH_BANDED: smm_reference_banded_numbers(call, q); break;

@@ -1,155 +1,235 @@
-/* ldl.c: L D L^T of symmetric matrices with the pivoting of Bunch and Kaufman (1977), and solves by it. */
+/* ldl.c: L D L^T of symmetric matrices and L D L^H of Hermitian ones with the pivoting of Bunch and Kaufman (1977), and
+ * solves by them. Real numbers are those without an imaginary part, with an arithmetic of their own. */
 #include "../ldl_pivots.h"
-#include "reference.h"
+#include "number.h"
 
-static void swap(double *x, double *y) {
-    const double was = *x;
-    *x = *y;
-    *y = was;
+static number fnma(smm_dtype t, number x, number y, number z) {
+    return smm_is_complex(t) ? subtract_product(t, x, y, z) : (number){fma_in(t, -x.re, y.re, z.re), 0};
+}
+static number times(smm_dtype t, number x, number y) {
+    return smm_is_complex(t) ? product(t, x, y) : (number){round_in(t, x.re * y.re), 0};
+}
+static number over(smm_dtype t, number x, number p) {
+    return smm_is_complex(t) ? quotient_of(t, x, p) : (number){round_in(t, x.re / p.re), 0};
+}
+/* x y - z */
+static number less(smm_dtype t, number x, number y, number z) {
+    const number negative = {-z.re, -z.im};
+    return smm_is_complex(t) ? add_product(t, x, y, negative) : (number){fma_in(t, x.re, y.re, negative.re), 0};
 }
 
-/* Element (i, j) or (j, i), whichever is in the lower triangle. */
-static double *beside(matrix a, intptr_t i, intptr_t j) { return i > j ? &a[i][j] : &a[j][i]; }
+/* A triangle of a matrix: the lower one, and what the other holds. */
+typedef struct triangle {
+    smm_dtype dtype;
+    intptr_t n;
+    bool hermitian;
+    numbers a;
+    int32_t pivots[SMM_MOST_ORDER];
+} triangle;
+
+static number mirrored(const triangle *x, number element) { return x->hermitian ? conjugate(element) : element; }
+static number element(const triangle *x, intptr_t i, intptr_t j) {
+    return i >= j ? x->a[i][j] : mirrored(x, x->a[j][i]);
+}
+static void set_element(triangle *x, intptr_t i, intptr_t j, number value) {
+    if (i >= j)
+        x->a[i][j] = value;
+    else
+        x->a[j][i] = mirrored(x, value);
+}
+static void set_diagonal(triangle *x, intptr_t i, number value) {
+    x->a[i][i] = x->hermitian ? (number){value.re, 0} : value;
+}
 
 /* The largest magnitude in column r of the matrix that is left at step k, without the diagonal, and its row. */
-static double largest(matrix a, intptr_t n, intptr_t k, intptr_t r, intptr_t *row) {
+static double largest(const triangle *x, intptr_t k, intptr_t r, intptr_t *row) {
     double most = 0;
-    for (intptr_t i = k; i < n; i++)
-        if (i != r && fabs(*beside(a, i, r)) > most) most = fabs(*beside(a, i, r)), *row = i;
+    for (intptr_t i = k; i < x->n; i++) {
+        const double size = size_of(x->dtype, element(x, i, r));
+        if (i != r && size > most) most = size, *row = i;
+    }
     return most;
 }
 
+/* Rows and columns i and j of what is left at step k. */
+static void exchange(triangle *x, intptr_t k, intptr_t i, intptr_t j) {
+    const number crossing = element(x, i, j), of_i = x->a[i][i];
+    for (intptr_t l = k; l < x->n; l++) {
+        const number was = element(x, l, i);
+        if (l == i || l == j) continue;
+        set_element(x, l, i, element(x, l, j));
+        set_element(x, l, j, was);
+    }
+    set_element(x, j, i, crossing);
+    x->a[i][i] = x->a[j][j];
+    x->a[j][j] = of_i;
+}
+
+/* Of a block of order 2 in step k: the element below its diagonal and that right of it, the elements of its diagonal
+ * divided by the one in their column, and its determinant divided by the two elements beside it, negated. */
+typedef struct block {
+    number below, right, d0, d1, determinant;
+} block;
+static block block_of(const triangle *x, intptr_t k) {
+    const smm_dtype t = x->dtype;
+    block b = {.below = x->a[k + 1][k], .right = element(x, k, k + 1)};
+    b.d0 = over(t, x->a[k][k], b.right);
+    b.d1 = over(t, x->a[k + 1][k + 1], b.below);
+    b.determinant = less(t, b.d1, b.d0, (number){1, 0});
+    return b;
+}
+
 /* The lower triangle becomes L and D; returns info. Step k exchanges the last row of its block with that of pivots[k],
- * from 1 (Golub and Van Loan, Matrix Computations, section 4.4; LAPACK's sytf2). */
-static intptr_t factor(smm_dtype dtype, matrix a, intptr_t n, int32_t *pivots) {
-    const double alpha = round_in(dtype, (1 + 4.1231056256176605498) / 8); /* the square root of 17 */
+ * from 1 (Golub and Van Loan, Matrix Computations, section 4.4; LAPACK's sytf2, hetf2). */
+static intptr_t factor(triangle *x) {
+    const smm_dtype t = x->dtype;
+    const intptr_t n = x->n;
+    const double alpha = round_in(t, (1 + 4.1231056256176605498) / 8); /* the square root of 17 */
     intptr_t info = 0;
     for (intptr_t k = 0, order; k < n; k += order) {
+        number(*const a)[SMM_MOST_ORDER] = x->a, l[2][SMM_MOST_ORDER];
         intptr_t r = k, p = k, other;
-        const double own = fabs(a[k][k]), most = largest(a, n, k, k, &r), bound = round_in(dtype, alpha * most);
+        const double own = size_of(t, a[k][k]), most = largest(x, k, k, &r), bound = round_in(t, alpha * most);
         const bool none = !(own > 0 || most > 0) || isnan(own);
         order = 1;
         if (!none && !(own >= bound)) {
-            const double of_r = largest(a, n, k, r, &other);
-            if (!(own >= round_in(dtype, bound * round_in(dtype, most / of_r)))) {
+            const double of_r = largest(x, k, r, &other);
+            if (!(own >= round_in(t, bound * round_in(t, most / of_r)))) {
                 p = r;
-                order = fabs(a[r][r]) >= round_in(dtype, alpha * of_r) ? 1 : 2;
+                order = size_of(t, a[r][r]) >= round_in(t, alpha * of_r) ? 1 : 2;
             }
         }
         const intptr_t last = k + order - 1;
-        for (intptr_t i = k; i < n && p != last; i++)
-            if (i != last && i != p) swap(beside(a, i, last), beside(a, i, p));
-        swap(&a[last][last], &a[p][p]);
-        pivots[k] = pivots[last] = (int32_t)(order == 1 ? p + 1 : -(p + 1));
+        if (p != last) exchange(x, k, last, p);
+        x->pivots[k] = x->pivots[last] = (int32_t)(order == 1 ? p + 1 : -(p + 1));
         if (none) {
             info = info ? info : k + 1;
-        } else if (order == 1) {
-            double l[SMM_MOST_ORDER];
-            for (intptr_t i = k + 1; i < n; i++) l[i] = round_in(dtype, a[i][k] / a[k][k]);
-            for (intptr_t i = k + 1; i < n; i++)
-                for (intptr_t j = k + 1; j <= i; j++) a[i][j] = fma_in(dtype, -a[i][k], l[j], a[i][j]);
-            for (intptr_t i = k + 1; i < n; i++) a[i][k] = l[i];
-        } else { /* the inverse of the block, scaled by the element beside its diagonal */
-            double l[2][SMM_MOST_ORDER];
-            const double e = a[k + 1][k], d0 = round_in(dtype, a[k][k] / e), d1 = round_in(dtype, a[k + 1][k + 1] / e);
-            const double scale = round_in(dtype, reciprocal(dtype, fma_in(dtype, d1, d0, -1)) / e);
-            for (intptr_t i = k + 2; i < n; i++) {
-                l[0][i] = round_in(dtype, scale * fma_in(dtype, d1, a[i][k], -a[i][k + 1]));
-                l[1][i] = round_in(dtype, scale * fma_in(dtype, d0, a[i][k + 1], -a[i][k]));
-            }
-            for (intptr_t i = k + 2; i < n; i++)
-                for (intptr_t j = k + 2; j <= i; j++)
-                    for (intptr_t s = 0; s < 2; s++) a[i][j] = fma_in(dtype, -a[i][k + s], l[s][j], a[i][j]);
-            for (intptr_t i = k + 2; i < n; i++) a[i][k] = l[0][i], a[i][k + 1] = l[1][i];
+            continue;
         }
+        if (order == 1) {
+            for (intptr_t i = k + 1; i < n; i++) l[0][i] = over(t, a[i][k], a[k][k]);
+        } else { /* the inverse of the block, scaled by the elements beside its diagonal */
+            const block b = block_of(x, k);
+            const number inverse = over(t, (number){1, 0}, b.determinant);
+            for (intptr_t i = k + 2; i < n; i++) {
+                l[0][i] = times(t, over(t, inverse, b.right), less(t, b.d1, a[i][k], a[i][k + 1]));
+                l[1][i] = times(t, over(t, inverse, b.below), less(t, b.d0, a[i][k + 1], a[i][k]));
+            }
+        }
+        for (intptr_t i = last + 1; i < n; i++) {
+            for (intptr_t j = last + 1; j <= i; j++)
+                for (intptr_t s = 0; s < order; s++) a[i][j] = fnma(t, a[i][k + s], mirrored(x, l[s][j]), a[i][j]);
+            set_diagonal(x, i, a[i][i]);
+        }
+        for (intptr_t i = last + 1; i < n; i++)
+            for (intptr_t s = 0; s < order; s++) a[i][k + s] = l[s][i];
     }
     return info;
 }
 
-/* x becomes the solution (LAPACK's sytrs). */
-static void solve(smm_dtype dtype, matrix a, const int32_t *pivots, intptr_t n, double *x) {
+static void swap(number *x, number *y) {
+    const number was = *x;
+    *x = *y;
+    *y = was;
+}
+
+/* b becomes the solution (LAPACK's sytrs, hetrs). */
+static void solve(const triangle *x, number *b) {
+    const smm_dtype t = x->dtype;
+    const intptr_t n = x->n;
     for (intptr_t k = 0, order; k < n; k += order) {
-        order = smm_ldl_order(pivots[k]);
-        swap(&x[k + order - 1], &x[smm_ldl_row(pivots[k])]);
+        order = smm_ldl_order(x->pivots[k]);
+        swap(&b[k + order - 1], &b[smm_ldl_row(x->pivots[k])]);
         for (intptr_t i = k + order; i < n; i++)
-            for (intptr_t s = 0; s < order; s++) x[i] = fma_in(dtype, -a[i][k + s], x[k + s], x[i]);
+            for (intptr_t s = 0; s < order; s++) b[i] = fnma(t, x->a[i][k + s], b[k + s], b[i]);
         if (order == 1) {
-            x[k] = round_in(dtype, x[k] / a[k][k]);
+            b[k] = over(t, b[k], x->a[k][k]);
         } else {
-            const double e = a[k + 1][k], d0 = round_in(dtype, a[k][k] / e), d1 = round_in(dtype, a[k + 1][k + 1] / e);
-            const double det = fma_in(dtype, d0, d1, -1);
-            const double y0 = round_in(dtype, x[k] / e), y1 = round_in(dtype, x[k + 1] / e);
-            x[k] = round_in(dtype, fma_in(dtype, d1, y0, -y1) / det);
-            x[k + 1] = round_in(dtype, fma_in(dtype, d0, y1, -y0) / det);
+            const block d = block_of(x, k);
+            const number y0 = over(t, b[k], d.right), y1 = over(t, b[k + 1], d.below);
+            b[k] = over(t, less(t, d.d1, y0, y1), d.determinant);
+            b[k + 1] = over(t, less(t, d.d0, y1, y0), d.determinant);
         }
     }
+    for (intptr_t i = 0; i < n; i++) b[i] = mirrored(x, b[i]); /* L^T of the conjugate, for L^H */
     for (intptr_t end = n, order; end > 0; end -= order) {
-        order = smm_ldl_order(pivots[end - 1]);
+        order = smm_ldl_order(x->pivots[end - 1]);
         for (intptr_t j = end - order; j < end; j++)
-            for (intptr_t i = end; i < n; i++) x[j] = fma_in(dtype, -a[i][j], x[i], x[j]);
-        swap(&x[end - 1], &x[smm_ldl_row(pivots[end - 1])]);
+            for (intptr_t i = end; i < n; i++) b[j] = fnma(t, x->a[i][j], b[i], b[j]);
+        swap(&b[end - 1], &b[smm_ldl_row(x->pivots[end - 1])]);
+    }
+    for (intptr_t i = 0; i < n; i++) b[i] = mirrored(x, b[i]);
+}
+
+/* An element of an operand. */
+static number get_any(const smm_operand *x, smm_dtype t, intptr_t q, intptr_t i, intptr_t j) {
+    return smm_is_complex(t) ? get_number(x, t, q, i, j) : (number){get(x, t, q, i, j), 0};
+}
+static void put_any(const smm_operand *x, smm_dtype t, intptr_t q, intptr_t i, intptr_t j, number v) {
+    if (smm_is_complex(t))
+        put_number(x, t, q, i, j, v);
+    else
+        put(x, t, q, i, j, v.re);
+}
+
+static void get_lower(const smm_call *call, intptr_t q, triangle *x) {
+    x->dtype = call->dtype;
+    x->n = call->n;
+    x->hermitian = smm_is_complex(call->dtype) && !(call->form & SMM_SYMMETRIC);
+    for (intptr_t i = 0; i < x->n; i++) {
+        for (intptr_t j = 0; j <= i; j++)
+            x->a[i][j] = get_any(&call->a, x->dtype, q, smm_ldl_turned(call, i), smm_ldl_turned(call, j));
+        set_diagonal(x, i, x->a[i][i]);
     }
 }
 
-static void get_lower(const smm_call *call, intptr_t q, matrix a) {
-    for (intptr_t i = 0; i < call->n; i++)
-        for (intptr_t j = 0; j <= i; j++)
-            a[i][j] = get(&call->a, call->dtype, q, smm_ldl_turned(call, i), smm_ldl_turned(call, j));
-}
+static const number nan_number = {NAN, NAN}, zero = {0, 0};
 
-static void factor_one(const smm_call *call, intptr_t q) {
-    const intptr_t n = call->n;
-    matrix a;
-    int32_t pivots[SMM_MOST_ORDER];
-    get_lower(call, q, a);
-    const intptr_t info = factor(call->dtype, a, n, pivots);
-    for (intptr_t i = 0; i < n; i++) {
-        for (intptr_t j = 0; j < n; j++)
-            put(&call->ldl.ld, call->dtype, q, smm_ldl_turned(call, i), smm_ldl_turned(call, j),
-                info     ? NAN
-                : j <= i ? a[i][j]
-                         : 0);
-        put_int(&call->ldl.pivots, q, smm_ldl_turned(call, i), smm_ldl_pivot(call, pivots[i]));
+static void factor_one(const smm_call *call, intptr_t q, triangle *x) {
+    const intptr_t info = factor(x);
+    for (intptr_t i = 0; i < x->n; i++) {
+        for (intptr_t j = 0; j < x->n; j++)
+            put_any(&call->ldl.ld, x->dtype, q, smm_ldl_turned(call, i), smm_ldl_turned(call, j),
+                    info     ? nan_number
+                    : j <= i ? x->a[i][j]
+                             : zero);
+        put_int(&call->ldl.pivots, q, smm_ldl_turned(call, i), smm_ldl_pivot(call, x->pivots[i]));
     }
     put_int(&call->ldl.info, q, 0, info ? smm_ldl_turned(call, info - 1) + 1 : 0);
 }
 
 /* X; NaN if there is none. */
-static void solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t q, matrix a,
-                      const int32_t *pivots, bool none) {
+static void solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t q, const triangle *x,
+                      bool none) {
     for (intptr_t k = 0; k < call->k; k++) {
-        double x[SMM_MOST_ORDER];
-        for (intptr_t i = 0; i < call->n; i++) x[i] = get(b, call->dtype, q, smm_ldl_turned(call, i), k);
-        if (!none) solve(call->dtype, a, pivots, call->n, x);
-        for (intptr_t i = 0; i < call->n; i++) put(to, call->dtype, q, smm_ldl_turned(call, i), k, none ? NAN : x[i]);
+        number y[SMM_MOST_ORDER];
+        for (intptr_t i = 0; i < x->n; i++) y[i] = get_any(b, x->dtype, q, smm_ldl_turned(call, i), k);
+        if (!none) solve(x, y);
+        for (intptr_t i = 0; i < x->n; i++)
+            put_any(to, x->dtype, q, smm_ldl_turned(call, i), k, none ? nan_number : y[i]);
     }
 }
 
-static void solve_one(const smm_call *call, intptr_t q) {
+static void solve_one(const smm_call *call, intptr_t q, triangle *x) {
     const smm_operand *from = &call->ldl_solve.pivots;
-    matrix a;
-    int32_t pivots[SMM_MOST_ORDER];
-    get_lower(call, q, a);
-    for (intptr_t i = 0; i < call->n; i++)
-        pivots[i] = smm_ldl_pivot(
+    for (intptr_t i = 0; i < x->n; i++)
+        x->pivots[i] = smm_ldl_pivot(
             call, *(const int32_t *)((const char *)from->data + q * from->batch + smm_ldl_turned(call, i) * from->row));
-    const intptr_t wrong = smm_ldl_wrong_pivot(call, pivots);
-    solve_all(call, &call->ldl_solve.b, &call->ldl_solve.x, q, a, pivots, wrong);
+    const intptr_t wrong = smm_ldl_wrong_pivot(call, x->pivots);
+    solve_all(call, &call->ldl_solve.b, &call->ldl_solve.x, q, x, wrong);
     put_int(&call->ldl_solve.info, q, 0, -wrong);
 }
 
-static void factor_and_solve_one(const smm_call *call, intptr_t q) {
-    matrix a;
-    int32_t pivots[SMM_MOST_ORDER];
-    get_lower(call, q, a);
-    const intptr_t info = factor(call->dtype, a, call->n, pivots);
-    solve_all(call, &call->solve_sym.b, &call->solve_sym.x, q, a, pivots, info);
+static void factor_and_solve_one(const smm_call *call, intptr_t q, triangle *x) {
+    const intptr_t info = factor(x);
+    solve_all(call, &call->solve_sym.b, &call->solve_sym.x, q, x, info);
     put_int(&call->solve_sym.info, q, 0, info ? smm_ldl_turned(call, info - 1) + 1 : 0);
 }
 
-void smm_reference_ldl(const smm_call *call) {
-    for (intptr_t q = 0; q < call->batch; q++)
-        (call->op == SMM_OP_LDL         ? factor_one
-         : call->op == SMM_OP_SOLVE_SYM ? factor_and_solve_one
-                                        : solve_one)(call, q);
+void smm_reference_ldl(const smm_call *call, intptr_t q) {
+    triangle x;
+    get_lower(call, q, &x);
+    (call->op == SMM_OP_LDL         ? factor_one
+     : call->op == SMM_OP_SOLVE_SYM ? factor_and_solve_one
+                                    : solve_one)(call, q, &x);
 }

@@ -25,7 +25,9 @@ static void run_one(const smm_call *call) {
     case SMM_OP_SVDVALS: smm_reference_svd(call); break;
     case SMM_OP_LDL:
     case SMM_OP_LDL_SOLVE:
-    case SMM_OP_SOLVE_SYM: smm_reference_ldl(call); break;
+    case SMM_OP_SOLVE_SYM:
+        for (intptr_t q = 0; q < call->batch; q++) smm_reference_ldl(call, q);
+        break;
     case SMM_OP_SOLVE_TRIDIAGONAL:
     case SMM_OP_SOLVE_BANDED:
     case SMM_OP_SOLVEH_BANDED: smm_reference_banded(call); break;

@@ -13,7 +13,6 @@ void smm_reference_lu(const smm_call *call);                       /* LU, LU_SOL
 void smm_reference_inv(const smm_call *call);                      /* INV */
 intptr_t smm_reference_singular(const smm_call *call, intptr_t q); /* info of LU of matrix q of A */
 void smm_reference_cholesky(const smm_call *call);   /* CHOLESKY, CHO_SOLVE, SOLVE_TRIANGULAR, SOLVE_POS */
-void smm_reference_ldl(const smm_call *call);        /* LDL, LDL_SOLVE, SOLVE_SYM */
 void smm_reference_banded(const smm_call *call);     /* SOLVE_TRIDIAGONAL, SOLVE_BANDED, SOLVEH_BANDED */
 void smm_reference_qr(const smm_call *call);         /* QR, QR_R, QR_RAW, LSTSQ */
 void smm_reference_eigh(const smm_call *call);       /* EIGH, EIGVALSH */
@@ -22,6 +21,9 @@ void smm_reference_refinement(const smm_call *call); /* LU_RCOND, BACKWARD_ERROR
 void smm_reference_mixed(const smm_call *call);      /* SOLVE_MIXED */
 void smm_reference_complex(const smm_call *call);    /* any of a complex type */
 void smm_reference_stored(const smm_call *call);     /* any, of a type that is only stored */
+
+/* ldl.c: LDL, LDL_SOLVE and SOLVE_SYM of matrix q, real or complex. */
+void smm_reference_ldl(const smm_call *call, intptr_t q);
 
 /* qr.c: a Householder reflector in place of x; the power of two that brings a magnitude that is far from 1 near it. */
 double smm_reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count);

@@ -15,10 +15,11 @@ from smallmm import _core
 pytestmark = pytest.mark.usefixtures("torch_cuda")
 
 FACTORED = ["lu_factor", "inv", "det", "slogdet", "cholesky", "cholesky_upper"]
-FACTORED += ["ldl_factor", "ldl_factor_upper"]
+FACTORED += ["ldl_factor", "ldl_factor_upper", "ldl_factor_symmetric", "ldl_factor_symmetric_upper"]
 SOLVED = ["solve", "lu_solve", "lu_solve_transposed", "cho_solve", "cho_solve_upper"]
 SOLVED += ["solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"]
-SOLVED += ["solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper", "ldl_solve", "ldl_solve_upper"]
+SOLVED += ["solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper", "solve_her", "solve_her_upper"]
+SOLVED += ["ldl_solve", "ldl_solve_upper", "ldl_solve_symmetric", "ldl_solve_symmetric_upper"]
 SPECTRA = ["eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper"]
 CONDITIONS = ["lu_rcond", "lu_rcond_inf"]
 REFINED = ["refine", "refine_extra"]
@@ -330,8 +331,6 @@ def test_errors(torch):
         smallmm.inv_ex(x, out=(None, torch.zeros(3, dtype=torch.int32, device="cuda")))
     with pytest.raises(TypeError, match=r"requires a gradient"):
         smallmm.qr(x.clone().requires_grad_(), mode="raw")
-    with pytest.raises(TypeError, match=r"a has dtype complex64"):
-        smallmm.ldl_factor(x.to(torch.complex64))
     with pytest.raises(TypeError, match=r"pivots has dtype float32; expected an integer type"):
         smallmm.lu_solve((x, x[..., 0]), x)
 

@@ -1,0 +1,17 @@
+/* ldl_numbers.cuh: L D L^H of Hermitian matrices of complex numbers, L D L^T of symmetric ones. The contract is that of
+ * ldl.cuh. */
+#include "common.cuh"
+#include "lanes.cuh"
+#include "number.cuh"
+
+typedef Number Element;
+typedef Number Stored;
+constexpr bool HERMITIAN = !(SMM_FORM & 256);
+
+__device__ inline Number element_of(T x) { return {x, 0}; }
+__device__ inline Number not_an_element() { return not_a_complex_number(); }
+__device__ inline Number real_part(Number x) { return {x.re, 0}; }
+__device__ inline Number negative(Number x) { return {-x.re, -x.im}; }
+__device__ inline Number quotient_of(Number x, Number p) { return NumberDivisor(p).divide(x); }
+
+#include "ldl.cuh"

@@ -1,0 +1,42 @@
+/* reals.h: the verbs of numbers.h for real numbers, for texts that serve both: a number is a vector. */
+
+typedef vec num;
+
+enum { PARTS = 1 };
+
+INLINE num num_set(T x) { return lane_set(x); }
+INLINE num num_conj(num x) { return x; }
+INLINE num num_real(num x) { return x; }
+INLINE num num_negate(num x) { return lane_negate(x); }
+INLINE num num_select(mask m, num x, num y) { return lane_select(m, x, y); }
+INLINE num num_mul(num x, num y) { return lane_mul(x, y); }
+INLINE num num_fma(num x, num y, num z) { return lane_fma(x, y, z); }
+INLINE num num_fnma(num x, num y, num z) { return lane_fnma(x, y, z); }
+INLINE num num_div(num x, num y) { return lane_div(x, y); }
+INLINE vec num_size(num x) { return lane_abs(x); }
+
+INLINE void KERNEL(numbers_load)(num *x, const smm_operand *from, intptr_t q, intptr_t rows, intptr_t cols,
+                                 intptr_t count) {
+    lanes_load(x, from, q, rows, cols, count);
+}
+INLINE void KERNEL(numbers_store)(const smm_operand *to, intptr_t q, const num *x, intptr_t rows, intptr_t cols,
+                                  intptr_t count) {
+    lanes_store(to, q, x, rows, cols, count);
+}
+INLINE void KERNEL(numbers_spoil)(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols,
+                                  intptr_t count) {
+    lanes_spoil(c, q, info, rows, cols, count);
+}
+INLINE smm_operand numbers_columns(smm_operand x, intptr_t j) { return lu_columns(x, j); }
+
+/* Element (i, j) of a triangle in rows. */
+INLINE vec *in_rows(const vec *l, intptr_t i, intptr_t j) { return (vec *)l + i * (i + 1) / 2 + j; }
+
+INLINE void KERNEL(numbers_load_triangle)(num *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed,
+                                          intptr_t count) {
+    const strides s = strides_of(from);
+    if (s.row == 1 && s.col != 1)
+        triangle_load_columns(l, in_rows, from, q, n, reversed, count);
+    else
+        triangle_load_rows(l, in_rows, 1, from, q, n, reversed, 0, n, count);
+}
