@@ -1,4 +1,4 @@
-/* functions.h: exp, log, sin, cos, tanh, erf, the normal distribution and powers in double precision, for the rows of
+/* functions.h: exp, log, sin, cos, arctan2, tanh, erf, the normal distribution and powers in double precision, for the rows of
  * functions.def. Plain C without branches or tables in memory (but for smm_far_sine), so that compilers make vectors of
  * loops, and of operations that IEEE 754 defines, in a fixed order, so that the bits are the same on every processor.
  * Errors are at most 1 ulp, of expm1, erf, erfc and smm_ndtr at most 2 (tests/test_functions.py).
@@ -218,6 +218,44 @@ static inline double smm_far_sine(double x, uint64_t quarters) {
 /* Of -0 the sine is -0. */
 SMM_SCALAR double smm_sin(double x) { return x == 0 ? x : smm_sine(x, 0); }
 SMM_SCALAR double smm_cos(double x) { return smm_sine(x, 1); }
+
+/* The angle of the point (x, y): that of the smaller coordinate by the larger, q, by fdlibm's polynomial of the
+ * arctangent; beyond tan(pi/8) of that angle less pi/4. Then eighths of a turn are added in two numbers. */
+SMM_SCALAR double smm_arctan2(double y, double x) {
+    const double infinity = __builtin_inf(), TAN_EIGHTH = 0x1.a827999fcef32p-2;
+    const double a = x < 0 ? -x : x, b = y < 0 ? -y : y;
+    const bool steep = b > a;
+    const double larger = steep ? b : a, smaller = steep ? a : b;
+    const double scale = larger > 0x1p1000 ? 0x1p-200 : larger < 0x1p-800 ? 0x1p200 : 1;
+    const bool ordinary = larger > 0 && larger < infinity;
+    const double most = ordinary ? larger * scale : 1;
+    const double least = ordinary ? smaller * scale : smaller == infinity ? 1 : 0;
+    const bool beyond = least > TAN_EIGHTH * most;
+    const double n = beyond ? least - most : least, n_low = beyond ? least - (n + most) : 0;
+    const double d = beyond ? least + most : most, d_low = beyond ? least - (d - most) : 0;
+    const double q = n / d, q_low = (__builtin_fma(-q, d, n) + (n_low - q * d_low)) / d, z = q * q;
+    double p = 1.62858201153657823623e-02;
+    p = __builtin_fma(p, z, -3.65315727442169155270e-02);
+    p = __builtin_fma(p, z, 4.97687799461593236017e-02);
+    p = __builtin_fma(p, z, -5.83357013379057348645e-02);
+    p = __builtin_fma(p, z, 6.66107313738753120669e-02);
+    p = __builtin_fma(p, z, -7.69187620504482999495e-02);
+    p = __builtin_fma(p, z, 9.09088713343650656196e-02);
+    p = __builtin_fma(p, z, -1.11111104054623557880e-01);
+    p = __builtin_fma(p, z, 1.42857142725034663711e-01);
+    p = __builtin_fma(p, z, -1.99999999998764832476e-01);
+    p = __builtin_fma(p, z, 3.33333333333329318027e-01);
+    const double rest = q_low * (1 - z) - q * (z * p);
+    const bool left = smm_bits_of_f64(x) >> 63;
+    const double near = beyond, turned = steep ? 2 - near : near, eighths = left ? 4 - turned : turned;
+    const double sign = steep != left ? -1 : 1;
+    const double HIGH = 0.5 * SMM_QUARTER_HIGH, MIDDLE = 0.5 * SMM_QUARTER_MIDDLE;
+    const double base = eighths * HIGH, base_low = __builtin_fma(eighths, HIGH, -base) + eighths * MIDDLE;
+    const double sum = base + sign * q, sum_low = (base - sum) + sign * q;
+    const double angle = sum + (sum_low + (sign * rest + base_low));
+    const double upper = smm_f64_of_bits(smm_bits_of_f64(angle) | (smm_bits_of_f64(y) & (uint64_t)1 << 63));
+    return x != x || y != y ? x + y : upper;
+}
 
 /* x^y = e^(y log x), the logarithm in two numbers: log m = 2 atanh s = 2 (s + s^3/3 + ...), s = (m - 1)/(m + 1). */
 SMM_SCALAR double smm_power(double x, double y) {

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _core
 from ._compile import CALL, CONSTANT, MAP, TEMPORARY, Description
-from ._record import BOOL, COMPLEX, FLOATS, INT32
+from ._record import BOOL, COMPLEX, FLOATS, INT32, INTEGERS, is_half
 
 LANES = (1, 2, 4, 8, 16, 32)
 WARP = 32
@@ -22,7 +22,13 @@ VECTOR = 16  # bytes of the widest access
 _FUNCTIONS = {number: (name, count) for name, (number, count) in _core.functions.items()}
 _OPERATIONS = tuple(_core.operations)
 _DEEP = 1024  # terms of a sum, beyond which the core adds it in chunks
-_TYPES = {FLOATS[0]: "float", FLOATS[1]: "double", INT32: "int", BOOL: "Truth"}
+_INTEGERS = ("signed char", "short", "int", "long long")
+_TYPES = {
+    **dict(zip(FLOATS, ("float", "double"), strict=True)),
+    **dict(zip(INTEGERS, (*_INTEGERS, *(f"unsigned {x.removeprefix('signed ')}" for x in _INTEGERS)), strict=True)),
+    BOOL: "Truth",
+}
+_HALVES = {_core.elements.index(x) for x in ("f16", "bf16")}
 _NUMBERS = tuple(np.dtype({"f32": "f4", "f64": "f8"}[x]) for x in _core.dtypes[:2])
 
 # Of those operations that steps.cuh has: how many elements of scratch they need, and steps that wait for
@@ -89,11 +95,13 @@ class _Step(NamedTuple):
     operations: int
 
 
-def refuse_complex(program: Description) -> None:
-    """`NotFused` if numbers are complex."""
+def refuse_dtypes(program: Description) -> None:
+    """`NotFused` if numbers are complex, or halves."""
     dtypes = {dtype for _, dtype, *_ in (*program.inputs, *program.outputs)}
     if not dtypes.isdisjoint(COMPLEX) or any(step[3] >= len(_NUMBERS) for step in program.steps):
         raise NotFused("no kernel of a program takes complex numbers")
+    if any(map(is_half, dtypes)) or any({*step[4:6]} & _HALVES for step in program.steps):
+        raise NotFused("no kernel of a program takes float16 or bfloat16")
 
 
 def kernel_of(
@@ -508,7 +516,7 @@ def _values_of(program: Description) -> list[_Value]:
 
 
 def _type(number: int) -> np.dtype:
-    return _NUMBERS[number] if number < 2 else BOOL if number == len(_core.dtypes) + 1 else INT32
+    return _NUMBERS[number] if number < len(_NUMBERS) else np.dtype(_core.elements[number])
 
 
 def _constant(name: str, array: np.ndarray) -> list[str]:
