@@ -19,14 +19,15 @@ SMM_SCALAR double smm_with_sign(double magnitude, double x) {
     return smm_f64_of_bits(smm_bits_of_f64(magnitude) | (smm_bits_of_f64(x) & (uint64_t)1 << 63));
 }
 
-/* e^x factor / 2^halvings, |factor| <= 1, which may be finite where e^x is not: 2^k in two parts, as in smm_exp_of. */
+/* e^x factor / 2^halvings, |factor| <= 1, which may be finite where e^x is not: 2^k in two parts, as in smm_exp_of.
+ * Beyond 1400 it is infinite. */
 SMM_SCALAR double smm_exp_times(double x, double factor, uint64_t halvings) {
     uint64_t k;
     double r;
     const double p = smm_reduced_exp(x > 1400 ? 1400 : x < -760 ? -760 : x, 0, &k, &r) + r + 1;
     const uint64_t both = k + 2046 - halvings, first = both >> 1;
     const double product = factor * smm_f64_of_bits(first << 52) * p * smm_f64_of_bits((both - first) << 52);
-    return x == __builtin_inf() ? x * factor : product;
+    return x > 1400 ? __builtin_inf() * factor : product;
 }
 
 /* e^x (cos y + i sin y) */

@@ -22,8 +22,20 @@ from . import (
 )
 from ._calls import conjugated
 from ._compose import sums
-from ._record import BOOL, COMPLEX, FLOATS, INT32, INTEGERS, NUMBERS, Record, View, is_half, with_python
-from ._shapes import arithmetic, broadcast_shapes
+from ._record import (
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    INT32,
+    INTEGERS,
+    NUMBERS,
+    Record,
+    View,
+    is_half,
+    real_of,
+    with_python,
+)
+from ._shapes import broadcast_shapes
 from ._subscripts import contraction
 
 
@@ -336,7 +348,7 @@ def _where(condition: Any, x: Any, y: Any) -> Symbol:
     if not _is_truth(condition) and condition.dtype != dtype:  # which might round it to 0
         condition = record.map("not_equal", condition, 0, truth=True)
     if dtype in COMPLEX:
-        return record.by_parts("where", _number(condition), x, y)
+        return record.by_parts("where", _number(record.as_number(condition, real_of(dtype))), x, y)
     return record.map("where", record.as_number(condition, dtype), x, y)
 
 

@@ -476,9 +476,10 @@ def test_functions_of_complex_numbers(name, dtype, isa, rng):
 
 
 def test_tangents_do_not_overflow():
-    x = np.array([1 + 700j, -2 - 1e300j, 0.5 + 45j, 3 + 1j * np.inf, 1j * np.nan])
+    x = np.array([1 + 700j, -2 - 1e300j, 0.5 + 45j, complex(3, np.inf), complex(0, np.nan)])
     np.testing.assert_allclose(fuse(np.tan)(x)[:4], [1j, -1j, 1j, 1j], atol=1e-30)
-    np.testing.assert_allclose(fuse(np.tanh)(-1j * x)[:4], [1, -1, 1, 1], atol=1e-30)
+    turned = np.array([complex(z.imag, -z.real) for z in x[:4]])
+    np.testing.assert_allclose(fuse(np.tanh)(turned), [1, -1, 1, 1], atol=1e-30)
     assert np.isnan(fuse(np.tan)(x)[4])
     with np.errstate(all="ignore"):
         assert_same(fuse(np.power)(np.zeros(3, complex), [2 + 1j, 0, 1.5]), np.array([0, 1, 0j]))
@@ -851,7 +852,7 @@ def test_every_code_of_halves(half):
     same, to_float32, to_float64 = fuse(lambda a: (a * 1.0, a.astype(np.float32), a.astype(np.float64)))(codes)
     np.testing.assert_array_equal(in_float32(same), wide)
     np.testing.assert_array_equal(to_float32, wide)
-    assert_same(to_float64, wide.astype(np.float64))
+    np.testing.assert_array_equal(to_float64, wide)
     x = (np.random.default_rng(2).standard_normal(5000) * np.exp(np.linspace(-30, 30, 5000))).astype("f4")
     for given in (x, x.astype("f8")):
         (narrow,) = fuse(lambda a: (a.astype(half),))(given)
@@ -862,14 +863,14 @@ def test_what_is_between_the_steps_is_not_rounded(half):
     x = np.array([1.0, 200.0, 3e4], half)
     assert_same(in_float32(fuse(lambda a: a * 1e4 / 1e4)(x)), in_float32(x))
     assert fuse(lambda a: (a + 1e-4) - a)(x[:1]) == half.type(np.float32(1 + 1e-4) - np.float32(1))
-    (twice,) = fuse(lambda a: ((a / 3).astype(half).astype("f4") * 3,))(x)  # but where that is asked for
+    (twice,) = fuse(lambda a: ((a / 3).astype("f4").astype(half).astype("f4") * 3,))(x)  # unless asked for
     np.testing.assert_array_equal(twice, in_float32((in_float32(x) / 3).astype(half)) * 3)
     assert "float16" in str(half) and fuse(lambda a: a.astype(half).astype(half))(x).dtype == half
 
 
 def test_halves_that_do_not_meet(half, rng):
     other = bfloat16() if half == np.float16 else np.dtype(np.float16)
-    with pytest.raises(TypeError, match="f: dtypes .*float16 and .*float16 have none in common"):
+    with pytest.raises(TypeError, match=r"dtypes b?float16 and b?float16 have none in common; convert one of them"):
         fuse(lambda a, b: a + b)(np.ones(3, half), np.ones(3, other))
 
 
