@@ -1,6 +1,7 @@
-/* functions.h: exp, log, sin, cos, arctan2, tanh, erf, the normal distribution and powers in double precision, for the rows of
- * functions.def. Plain C without branches or tables in memory (but for smm_far_sine), so that compilers make vectors of
- * loops, and of operations that IEEE 754 defines, in a fixed order, so that the bits are the same on every processor.
+/* functions.h: exp, log, sin, cos, arctan2, tanh, erf, the normal distribution and powers in double precision, for the
+ * rows of functions.def. Plain C without branches or tables in memory (but for smm_far_sine), so that compilers make
+ * vectors of loops, and of operations that IEEE 754 defines, in a fixed order, so that the bits are the same on every
+ * processor.
  * Errors are at most 1 ulp, of expm1, erf, erfc and smm_ndtr at most 2 (tests/test_functions.py).
  */
 #ifndef SMM_FUNCTIONS_H

@@ -32,11 +32,11 @@ SMM_SCALAR double smm_exp_times(double x, double factor, uint64_t halvings) {
 
 /* e^x (cos y + i sin y) */
 SMM_SCALAR smm_parts smm_complex_exp(double x, double y, double sine, double cosine) {
-    const double infinity = __builtin_inf(), re = smm_exp_times(x, cosine, 0);
-    const double im = smm_exp_times(x, sine, 0);
+    const double infinity = __builtin_inf();
     const bool turns = !smm_is_finite(y), vanishes = turns && x == -infinity;
-    return (smm_parts){vanishes ? 0 : turns && x == infinity ? x : re,
-                       vanishes ? smm_with_sign(0, y) : y == 0 ? y : im};
+    const double re = turns && x == infinity ? x : smm_exp_times(x, cosine, 0);
+    const double im = y == 0 ? y : smm_exp_times(x, sine, 0);
+    return (smm_parts){vanishes ? 0 : re, vanishes ? smm_with_sign(0, y) : im};
 }
 
 /* log |z| + i arctan2(y, x). Near |z| = 1 by |z|^2 - 1 = (a - 1) (a + 1) + b^2 of the larger part a and the smaller b:
@@ -67,8 +67,8 @@ SMM_SCALAR smm_parts smm_complex_sqrt(double x, double y, double sine, double co
     const double root = smm_scaled(__builtin_sqrt(0.5 * (a + __builtin_sqrt(__builtin_fma(a, a, b * b)))), e);
     const double r = left == infinity ? infinity : root, s = r == 0 ? up : up / (2 * r);
     (void)sine, (void)cosine;
-    return (smm_parts){up == infinity ? infinity : x < 0 ? s : r,
-                       smm_with_sign(up == infinity ? infinity : x < 0 ? r : s, y)};
+    const double re = x < 0 ? s : r, im = x < 0 ? r : s;
+    return (smm_parts){up == infinity ? up : re, smm_with_sign(up == infinity ? up : im, y)};
 }
 
 /* factor cosh a and factor sinh a of a magnitude a: from t = e^a - 1, or beyond 22, where both are, from e^a / 2. */

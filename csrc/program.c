@@ -246,7 +246,7 @@ typedef struct run {
     int largest; /* the value whose memory decides which node computes what; -1: none is large enough */
 } run;
 
-/* Elements of a row, `step` bytes apart, as numbers of double precision, which hold all but some integers of 64 bits. */
+/* Elements of a row, `step` bytes apart, in double precision, which holds all but some integers of 64 bits. */
 static void read_row(double *to, const char *x, int type, intptr_t step, intptr_t count) {
     switch (type) {
 #define ROW(_, NAME, name, in_memory, ...) \

@@ -11,7 +11,7 @@ import numpy as np
 from . import _core
 from ._compile import compiled, dense_strides
 from ._device import _same_device
-from ._program_texts import Kernel, Layout, kernel_of, refuse_dtypes
+from ._program_texts import Kernel, Layout, kernel_of, refuse_complex
 from ._record import Record
 
 _MOST_LAYOUTS = 64
@@ -24,7 +24,7 @@ class DeviceProgram:
     def __init__(self, record: Record, results: list[Any], columns: int) -> None:
         layouts = [dense_strides(x.shape, x.dtype) for x in record.inputs]
         self.described = compiled(record, results, layouts, columns)
-        refuse_dtypes(self.described)
+        refuse_complex(self.described)
         self.name = record.name
         self._launches: dict[tuple[bool, ...], _Launches] = {}
 

@@ -629,15 +629,16 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
     Notes
     -----
     Results have the bits of the separate calls of smallmm and NumPy, except that exp, log, sin, erf, powers
-    and sums are smallmm's own: errors of at most 3 ulp, and sums in a fixed order. So are products, quotients,
-    magnitudes and functions of complex numbers. The fused function does the operations of its steps.
+    and sums are smallmm's own: errors of at most 3 ulp, and sums in a fixed order. So are products,
+    quotients, magnitudes and functions of complex numbers. The fused function does the operations of its
+    steps.
 
     Steps have the dtypes that `numpy.result_type` gives; of integers alone they are float64. float16 and
     bfloat16 are computed in float32: each result is rounded once, and nothing between the steps is.
 
     The function is recorded once for each combination of core shapes, dtypes and keywords. On a CUDA device
     one kernel runs all steps. Where PyTorch or JAX record derivatives, beyond order 32, and where the kernel
-    has no such step or numbers are complex, float16 or bfloat16, the steps run one after the other.
+    has no such step or numbers are complex, the steps run one after the other.
 
     Examples
     --------

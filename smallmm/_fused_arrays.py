@@ -69,7 +69,8 @@ def on_host(name: str, info: Any) -> np.ndarray:
 
 
 def as_library(x: np.ndarray, like: Any) -> Any:
-    return library_of(like).from_numpy(namespace_of(like), np.asarray(x)) if isinstance(x, np.ndarray) else x
+    library: Any = library_of(like)
+    return library.from_numpy(namespace_of(like), np.asarray(x)) if isinstance(x, np.ndarray) else x
 
 
 def copy_to(name: str, i: int, target: Any, result: Any) -> None:

@@ -266,7 +266,7 @@ class Record:
         return common
 
     def as_number(self, x: Any, dtype: np.dtype) -> Any:
-        """x with its elements in that dtype of numbers; halves are computed in float32, and are not rounded."""
+        """x with its elements in that dtype of numbers; halves are computed in float32, and not rounded."""
         stored = arithmetic(dtype)
         x = x if x.view.dtype == stored else self.converted(x, stored)
         return x if x.dtype in (dtype, BOOL) else self.symbol(x.view.value, dtype, x.view.operations)

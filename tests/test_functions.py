@@ -1,5 +1,5 @@
-"""Element-wise functions of the core, of real and complex numbers: their errors against mpmath, special values, equal bits of all
-instruction sets, and of NumPy where both are exact."""
+"""Element-wise functions of the core, of real and complex numbers: their errors against mpmath, special values,
+equal bits of all instruction sets, and of NumPy where both are exact."""
 
 import mpmath
 import numpy as np
@@ -83,7 +83,9 @@ def test_error_of_angles_is_at_most_a_unit(dtype):
     y, x = rng.standard_normal((2, 2000)).astype(dtype)
     x[:500] *= np.exp(rng.uniform(-60, 60, 500)).astype(dtype)
     x[500:1000] = y[500:1000] * (1 + 1e-6 * x[500:1000])  # around an eighth
-    x[1000:1500] = y[1000:1500] * np.sqrt(2) * (1 + 1e-3 * x[1000:1500]) + y[1000:1500]  # where the formula changes
+    x[1000:1500] = (
+        y[1000:1500] * np.sqrt(2) * (1 + 1e-3 * x[1000:1500]) + y[1000:1500]
+    )  # where the formula changes
     exact = [mpmath.atan2(mpmath.mpf(float(a)), mpmath.mpf(float(b))) for a, b in zip(y, x, strict=True)]
     assert ulps(elementwise("arctan2", y, x), exact) <= 1
 
@@ -197,7 +199,7 @@ def test_errors_of_complex_functions(name, kind, dtype):
 @pytest.mark.parametrize("dtype", ["F", "D"])
 @pytest.mark.parametrize("name", OF_COMPLEX)
 def test_special_complex_numbers(name, dtype):
-    """Branch cuts, zeros and infinities as NumPy has them; the sign of a zero or infinity beside a NaN is free."""
+    """Branch cuts, zeros and infinities as NumPy has them; of a zero or infinity beside a NaN but for its sign."""
     parts = np.array([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, np.nan, 1e-320, 1e30, -1e30, 60, -60, 800], "d")
     z = np.empty(parts.size**2, dtype)
     z.real, z.imag = (v.ravel() for v in np.meshgrid(parts, parts))

@@ -1,6 +1,6 @@
 /* map_numbers.h: element-wise functions of complex numbers, the rows of ../functions_complex.def, over arrays whose
- * elements are evenly spaced. They pass through dense buffers, of real parts and of imaginary ones. Loops over functions
- * of parts are left to the compiler, as those of map.h. */
+ * elements are evenly spaced. They pass through dense buffers, of real parts and of imaginary ones. Loops over
+ * functions of parts are left to the compiler, as those of map.h. */
 #include "../functions_complex.h"
 
 enum { MOST_ARGUMENTS = 2, PART = 64 };

@@ -217,10 +217,8 @@ static void test_plan(void) {
 
 int main(void) {
     static const struct test tests[] = {
-        {"a program is planned", test_plan},
-        {"its bits are those of separate calls", test_bits},
-        {"outer dimensions", test_outer_dimensions},
-        {"wrong programs", test_wrong},
+        {"a program is planned", test_plan},         {"its bits are those of separate calls", test_bits},
+        {"outer dimensions", test_outer_dimensions}, {"wrong programs", test_wrong},
         {"conversions", test_conversions},
     };
     fill();
