@@ -1,5 +1,5 @@
 /* functions_complex.h: exp, log, sqrt, sin and cos of complex numbers x + i y in double precision, for the rows of
- * functions_complex.def: as functions.h, plain C without branches, with the same bits on every processor. Errors are a
+ * functions_complex.def: as functions.h plain C, with the same bits on every processor. Errors are a
  * few ulp of the result's magnitude (tests/test_functions.py); signs of zeros, infinities and branch cuts are those of
  * annex G of C, which are NumPy's. */
 #ifndef SMM_FUNCTIONS_COMPLEX_H
@@ -32,40 +32,44 @@ SMM_SCALAR double smm_exp_times(double x, double factor, uint64_t halvings) {
 
 /* e^x (cos y + i sin y) */
 SMM_SCALAR smm_parts smm_complex_exp(double x, double y, double sine, double cosine) {
-    const double infinity = __builtin_inf();
-    const bool turns = !smm_is_finite(y), vanishes = turns && x == -infinity;
-    const double re = turns && x == infinity ? x : smm_exp_times(x, cosine, 0);
-    const double im = y == 0 ? y : smm_exp_times(x, sine, 0);
-    return (smm_parts){vanishes ? 0 : re, vanishes ? smm_with_sign(0, y) : im};
+    const double infinity = __builtin_inf(), zero = smm_with_sign(0, y);
+    const double re = smm_exp_times(x, cosine, 0), im = smm_exp_times(x, sine, 0);
+    const bool turns = !smm_is_finite(y), vanishes = turns & (x == -infinity), remains = turns & (x == infinity);
+    return (smm_parts){vanishes ? 0 : remains ? x : re, vanishes ? zero : y == 0 ? y : im};
 }
+
+/* Of two magnitudes, whose order is that of their bits. */
+SMM_SCALAR double smm_larger(double x, double y) { return smm_bits_of_f64(x) > smm_bits_of_f64(y) ? x : y; }
+SMM_SCALAR double smm_smaller(double x, double y) { return smm_bits_of_f64(x) > smm_bits_of_f64(y) ? y : x; }
 
 /* log |z| + i arctan2(y, x). Near |z| = 1 by |z|^2 - 1 = (a - 1) (a + 1) + b^2 of the larger part a and the smaller b:
  * what cancels there is small against the angle. Elsewhere by |z|^2, scaled by a power of 2. */
 SMM_SCALAR smm_parts smm_complex_log(double x, double y, double sine, double cosine) {
     const double infinity = __builtin_inf(), left = smm_magnitude(x), up = smm_magnitude(y);
-    const double a = left > up ? left : up, b = left > up ? up : left;
+    const double a = smm_larger(left, up), b = smm_smaller(left, up);
     const double t = __builtin_fma(b, b, (a - 1) * (a + 1));
-    const bool near = t > -0.5 && t < 1;
+    const bool near = (t > -0.5) & (t < 1);
     const double exponent = smm_exponent(a), e = exponent > 1000 ? 1000 : exponent < -1000 ? -1000 : exponent;
     const double scaled = smm_scaled(a, -e), other = smm_scaled(b, -e);
-    const double square = near ? 1 + t : __builtin_fma(scaled, scaled, other * other);
+    const double of_near = 1 + t, elsewhere = __builtin_fma(scaled, scaled, other * other);
+    const double square = near ? of_near : elsewhere, twice = near ? 0 : 2 * e;
     double k;
-    const double m = smm_split(square, &k), cut = near && k != 0 ? (t - (square - 1)) / square : 0;
-    const double log = smm_log_of(near ? k : k + 2 * e, near && k == 0 ? t : m - 1, cut);
-    const bool infinite = left == infinity || up == infinity;
+    const double m = smm_split(square, &k), fraction = m - 1, rest = (t - (square - 1)) / square;
+    const bool is_t = near & (k == 0), is_cut = near & (k != 0);
+    const double log = 0.5 * smm_special_log(square, smm_log_of(k + twice, is_t ? t : fraction, is_cut ? rest : 0));
     (void)sine, (void)cosine;
-    return (smm_parts){infinite ? infinity : 0.5 * smm_special_log(square, log), smm_arctan2(y, x)};
+    return (smm_parts){(a == infinity) | (b == infinity) ? infinity : log, smm_arctan2(y, x)};
 }
 
 /* The root r + i s of |x| + i |y|: r = sqrt((|x| + |z|) / 2), s = |y| / (2 r), the parts scaled by a power of 4; or of
  * a negative x, s + i r. */
 SMM_SCALAR smm_parts smm_complex_sqrt(double x, double y, double sine, double cosine) {
     const double infinity = __builtin_inf(), ROUND = 0x1.8p52, left = smm_magnitude(x), up = smm_magnitude(y);
-    const double half = (0.5 * smm_exponent(left > up ? left : up) + ROUND) - ROUND;
+    const double half = (0.5 * smm_exponent(smm_larger(left, up)) + ROUND) - ROUND;
     const double e = half > 500 ? 500 : half < -500 ? -500 : half;
     const double a = smm_scaled(left, -2 * e), b = smm_scaled(up, -2 * e);
     const double root = smm_scaled(__builtin_sqrt(0.5 * (a + __builtin_sqrt(__builtin_fma(a, a, b * b)))), e);
-    const double r = left == infinity ? infinity : root, s = r == 0 ? up : up / (2 * r);
+    const double r = left == infinity ? infinity : root, ratio = up / (2 * r), s = r == 0 ? up : ratio;
     (void)sine, (void)cosine;
     const double re = x < 0 ? s : r, im = x < 0 ? r : s;
     return (smm_parts){up == infinity ? up : re, smm_with_sign(up == infinity ? up : im, y)};
@@ -73,19 +77,19 @@ SMM_SCALAR smm_parts smm_complex_sqrt(double x, double y, double sine, double co
 
 /* factor cosh a and factor sinh a of a magnitude a: from t = e^a - 1, or beyond 22, where both are, from e^a / 2. */
 SMM_SCALAR double smm_cosh_times(double a, double factor) {
-    const double t = smm_expm1(a);
-    return a < 22 ? factor * (1 + t * t / (2 * (1 + t))) : smm_exp_times(a, factor, 1);
+    const double t = smm_expm1(a), cosh = factor * (1 + t * t / (2 * (1 + t))), large = smm_exp_times(a, factor, 1);
+    return a < 22 ? cosh : large;
 }
 SMM_SCALAR double smm_sinh_times(double a, double factor) {
-    const double t = smm_expm1(a);
-    return a < 22 ? factor * (0.5 * (t + t / (1 + t))) : smm_exp_times(a, factor, 1);
+    const double t = smm_expm1(a), sinh = factor * (0.5 * (t + t / (1 + t))), large = smm_exp_times(a, factor, 1);
+    return a < 22 ? sinh : large;
 }
 
 /* sin x cosh y + i cos x sinh y */
 SMM_SCALAR smm_parts smm_complex_sin(double x, double y, double sine, double cosine) {
     const double a = smm_magnitude(y), re = smm_cosh_times(a, sine), im = smm_sinh_times(a, cosine);
     const bool is_negative = smm_bits_of_f64(y) >> 63;
-    const bool is_its_own = !smm_is_finite(x) && (a == 0 || a == __builtin_inf());
+    const bool turns = !smm_is_finite(x), is_its_own = turns & ((a == 0) | (a == __builtin_inf()));
     return (smm_parts){x == 0 ? x : re, is_its_own ? y : is_negative ? -im : im};
 }
 
@@ -93,10 +97,10 @@ SMM_SCALAR smm_parts smm_complex_sin(double x, double y, double sine, double cos
 SMM_SCALAR smm_parts smm_complex_cos(double x, double y, double sine, double cosine) {
     const double infinity = __builtin_inf(), a = smm_magnitude(y);
     const double re = smm_cosh_times(a, cosine), im = smm_sinh_times(a, sine);
-    const bool turns = !smm_is_finite(x), vanishes = x == 0 || (turns && a == 0);
+    const bool turns = !smm_is_finite(x), vanishes = (x == 0) | (turns & (a == 0));
     const bool is_negative = smm_bits_of_f64(y) >> 63;
     const double size = vanishes ? (x == 0 ? x : 0) : im;
-    return (smm_parts){turns && a == infinity ? infinity : re, is_negative ? size : -size};
+    return (smm_parts){turns & (a == infinity) ? infinity : re, is_negative ? size : -size};
 }
 
 #undef SMM_SCALAR

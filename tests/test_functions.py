@@ -1,5 +1,5 @@
-"""Element-wise functions of the core, of real and complex numbers: their errors against mpmath, special values,
-equal bits of all instruction sets, and of NumPy where both are exact."""
+"""Element-wise functions of the core, of real and complex numbers: their errors against mpmath, special
+values, equal bits of all instruction sets, and of NumPy where both are exact."""
 
 import mpmath
 import numpy as np
@@ -199,7 +199,7 @@ def test_errors_of_complex_functions(name, kind, dtype):
 @pytest.mark.parametrize("dtype", ["F", "D"])
 @pytest.mark.parametrize("name", OF_COMPLEX)
 def test_special_complex_numbers(name, dtype):
-    """Branch cuts, zeros and infinities as NumPy has them; of a zero or infinity beside a NaN but for its sign."""
+    """Branch cuts, zeros and infinities as NumPy has them, but for signs beside a NaN."""
     parts = np.array([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, np.nan, 1e-320, 1e30, -1e30, 60, -60, 800], "d")
     z = np.empty(parts.size**2, dtype)
     z.real, z.imag = (v.ravel() for v in np.meshgrid(parts, parts))
