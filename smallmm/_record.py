@@ -70,8 +70,8 @@ def complex_of(dtype: np.dtype) -> np.dtype:
 
 @dataclass(eq=False)
 class Value:
-    """An input, a constant, or what steps write. Truth is kept as 1 and 0 in a number, but in inputs. So are
-    float16 and bfloat16, which a symbol has as its dtype, in float32, but for inputs and what is rounded."""
+    """An input, a constant, or what steps write. Truth is kept as 1 and 0 in a number, and float16 and
+    bfloat16 in float32, but in inputs and where the function rounds; the dtype of a symbol says so."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -260,10 +260,7 @@ class Record:
     def common(self, symbols: Any) -> np.dtype:
         """The dtype of a computation with these; that of the inputs if all are truth."""
         dtypes = [x.dtype for x in symbols if not _is_truth(x)]
-        common = together(self.name, dtypes) if dtypes else self.dtype
-        if not is_number(common):
-            raise TypeError(f"{self.name}: dtype {common} is not fused yet; expected {TAKEN}")
-        return common
+        return together(self.name, dtypes) if dtypes else self.dtype
 
     def as_number(self, x: Any, dtype: np.dtype) -> Any:
         """x with its elements in that dtype of numbers; halves are computed in float32, and not rounded."""
