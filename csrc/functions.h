@@ -1,6 +1,7 @@
-/* functions.h: exp, log, sin, cos, tanh, erf, the normal distribution and powers in double precision, for the rows of
- * functions.def. Plain C without branches or tables in memory (but for smm_far_sine), so that compilers make vectors of
- * loops, and of operations that IEEE 754 defines, in a fixed order, so that the bits are the same on every processor.
+/* functions.h: exp, log, sin, cos, arctan2, tanh, erf, the normal distribution and powers in double precision, for the
+ * rows of functions.def. Plain C without branches or tables in memory (but for smm_far_sine), so that compilers make
+ * vectors of loops, and of operations that IEEE 754 defines, in a fixed order, so that the bits are the same on every
+ * processor.
  * Errors are at most 1 ulp, of expm1, erf, erfc and smm_ndtr at most 2 (tests/test_functions.py).
  */
 #ifndef SMM_FUNCTIONS_H
@@ -218,6 +219,46 @@ static inline double smm_far_sine(double x, uint64_t quarters) {
 /* Of -0 the sine is -0. */
 SMM_SCALAR double smm_sin(double x) { return x == 0 ? x : smm_sine(x, 0); }
 SMM_SCALAR double smm_cos(double x) { return smm_sine(x, 1); }
+
+/* The angle of the point (x, y): that of the smaller coordinate by the larger, q, by fdlibm's polynomial of the
+ * arctangent; beyond tan(pi/8) of that angle less pi/4. Then eighths of a turn are added in two numbers. Magnitudes are
+ * compared as integers, and selected by their bits: compilers make branches of what else could be said. */
+SMM_SCALAR double smm_arctan2(double y, double x) {
+    const uint64_t INFINITE = 0x7ff0000000000000u, LARGE = 0x7e70000000000000u, SMALL = 0x0df0000000000000u;
+    const uint64_t a = smm_bits_of_f64(x) << 1 >> 1, b = smm_bits_of_f64(y) << 1 >> 1, steep = a < b;
+    const uint64_t larger = a < b ? b : a, smaller = a < b ? a : b;
+    const double scale = larger > LARGE ? 0x1p-200 : larger < SMALL ? 0x1p200 : 1;
+    const uint64_t scaled = smm_bits_of_f64(smm_f64_of_bits(larger) * scale);
+    const uint64_t other = smm_bits_of_f64(smm_f64_of_bits(smaller) * scale);
+    const uint64_t usual = -(uint64_t)((larger != 0) & (larger != INFINITE)), ONE = smm_bits_of_f64(1);
+    const double most = smm_f64_of_bits((scaled & usual) | (ONE & ~usual));
+    const double least = smm_f64_of_bits((other & usual) | ((smaller == INFINITE ? ONE : 0) & ~usual));
+    const double TAN_EIGHTH = 0x1.a827999fcef32p-2;
+    const uint64_t beyond = (smm_bits_of_f64(TAN_EIGHTH * most) - smm_bits_of_f64(least)) >> 63;
+    const double near = (double)(int32_t)beyond, less = near * most, more = near * least;
+    const double n = least - less, n_low = least - (n + less), d = most + more, d_low = more - (d - most);
+    const double q = n / d, q_low = (__builtin_fma(-q, d, n) + (n_low - q * d_low)) / d, z = q * q;
+    double p = 1.62858201153657823623e-02;
+    p = __builtin_fma(p, z, -3.65315727442169155270e-02);
+    p = __builtin_fma(p, z, 4.97687799461593236017e-02);
+    p = __builtin_fma(p, z, -5.83357013379057348645e-02);
+    p = __builtin_fma(p, z, 6.66107313738753120669e-02);
+    p = __builtin_fma(p, z, -7.69187620504482999495e-02);
+    p = __builtin_fma(p, z, 9.09088713343650656196e-02);
+    p = __builtin_fma(p, z, -1.11111104054623557880e-01);
+    p = __builtin_fma(p, z, 1.42857142725034663711e-01);
+    p = __builtin_fma(p, z, -1.99999999998764832476e-01);
+    p = __builtin_fma(p, z, 3.33333333333329318027e-01);
+    const double rest = q_low * (1 - z) - q * (z * p);
+    const uint64_t left = smm_bits_of_f64(x) >> 63, turned = beyond + 2 * steep * (1 - beyond);
+    const double eighths = (double)(int32_t)(turned + left * (4 - 2 * turned));
+    const double sign = smm_f64_of_bits(ONE | (left ^ steep) << 63);
+    const double HIGH = 0.5 * SMM_QUARTER_HIGH, MIDDLE = 0.5 * SMM_QUARTER_MIDDLE;
+    const double base = eighths * HIGH, base_low = __builtin_fma(eighths, HIGH, -base) + eighths * MIDDLE;
+    const double sum = base + sign * q, sum_low = (base - sum) + sign * q;
+    const double angle = sum + (sum_low + (sign * rest + base_low));
+    return smm_f64_of_bits(smm_bits_of_f64(angle) | (smm_bits_of_f64(y) & (uint64_t)1 << 63));
+}
 
 /* x^y = e^(y log x), the logarithm in two numbers: log m = 2 atanh s = 2 (s + s^3/3 + ...), s = (m - 1)/(m + 1). */
 SMM_SCALAR double smm_power(double x, double y) {

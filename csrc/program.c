@@ -51,8 +51,10 @@ static int operands_of(const smm_step *step) {
 static bool has_function(const smm_step *step) {
     static const bool of_complex[SMM_FUNCTIONS] = {
 #define SMM_FUNCTION(NAME, ...) [SMM_FN_##NAME] = true,
+#define SMM_FUNCTION_OF_PARTS SMM_FUNCTION
 #include "functions_complex.def"
 #undef SMM_FUNCTION
+#undef SMM_FUNCTION_OF_PARTS
     };
     return step->function < SMM_FUNCTIONS && (!smm_is_complex(step->call.dtype) || of_complex[step->function]);
 }
@@ -145,7 +147,7 @@ static smm_status plan_step(const smm_program *program, planned_step *x, const s
         find_places(x);
         return SMM_OK;
     }
-    return smm_kernels_of(step->call.dtype, &x->kernels);
+    return smm_kernels_of(step->kind == SMM_STEP_CONVERT ? SMM_F32 : step->call.dtype, &x->kernels);
 }
 
 static intptr_t tile_of(intptr_t bytes) {
@@ -244,20 +246,43 @@ typedef struct run {
     int largest; /* the value whose memory decides which node computes what; -1: none is large enough */
 } run;
 
-static double read_element(const char *x, int type) {
-    if (type == SMM_TYPE_INT32) return *(const int32_t *)x;
-    if (type == SMM_TYPE_BOOL) return *(const uint8_t *)x != 0;
-    return smm_get(x, (smm_dtype)type);
+/* Elements of a row, `step` bytes apart, in double precision, which holds all but some integers of 64 bits. */
+static void read_row(double *to, const char *x, int type, intptr_t step, intptr_t count) {
+    switch (type) {
+#define ROW(_, NAME, name, in_memory, ...) \
+    case SMM_TYPE_##NAME: \
+        for (intptr_t i = 0; i < count; i++) to[i] = (double)*(const in_memory *)(const void *)(x + i * step); \
+        break;
+        SMM_INTEGERS(ROW, _)
+#undef ROW
+    case SMM_TYPE_BOOL:
+        for (intptr_t i = 0; i < count; i++) to[i] = *(const uint8_t *)(x + i * step) != 0;
+        break;
+    default:
+        for (intptr_t i = 0; i < count; i++) to[i] = smm_get(x + i * step, (smm_dtype)type);
+    }
 }
 
-static void write_element(char *x, int type, double value) {
-    if (type == SMM_TYPE_INT32)
-        *(int32_t *)x = (int32_t)value;
-    else if (type == SMM_TYPE_BOOL)
-        *(uint8_t *)x = value != 0;
-    else
-        smm_put(x, (smm_dtype)type, value);
+static void write_row(char *to, const double *x, int type, intptr_t step, intptr_t count) {
+    switch (type) {
+#define ROW(_, NAME, name, in_memory, ...) \
+    case SMM_TYPE_##NAME: \
+        for (intptr_t i = 0; i < count; i++) *(in_memory *)(void *)(to + i * step) = (in_memory)x[i]; \
+        break;
+        SMM_INTEGERS(ROW, _)
+#undef ROW
+    case SMM_TYPE_BOOL:
+        for (intptr_t i = 0; i < count; i++) *(uint8_t *)(to + i * step) = x[i] != 0;
+        break;
+    default:
+        for (intptr_t i = 0; i < count; i++) smm_put(to + i * step, (smm_dtype)type, x[i]);
+    }
 }
+
+/* Whether a type is only stored, as float16: its conversion from and to float32 has a kernel. */
+static bool is_stored(int type) { return type >= SMM_COMPUTED_TYPES && type < SMM_DTYPE_COUNT; }
+
+static bool is_of_64_bits(int type) { return type == SMM_TYPE_INT64 || type == SMM_TYPE_UINT64; }
 
 /* Dimensions of an element-wise step, innermost first. The kernel loops over the first two. */
 typedef struct grid {
@@ -301,12 +326,34 @@ static grid grid_of(const planned_step *x, const smm_call *call, intptr_t count)
     return g;
 }
 
-static void convert(const smm_step *step, char *const x[], const grid *g) {
+/* A row: its numbers pass through a buffer, but for those that a kernel converts, and copies that it would change. */
+static void convert_row(const planned_step *x, char *to, const char *from, intptr_t to_step, intptr_t from_step,
+                        intptr_t count) {
+    enum { PART = 256 };
+    const smm_step *step = &x->step;
+    const intptr_t dense = sizeof(float);
+    if (is_stored(step->from) && step->to == SMM_F32 && to_step == dense) {
+        const smm_grid row = {(char *)from, {count, 1, 1}, {from_step, 0, 0}};
+        x->kernels->stored[step->from - SMM_COMPUTED_TYPES].widen(to, &row);
+    } else if (is_stored(step->to) && step->from == SMM_F32 && from_step == dense) {
+        const smm_grid row = {to, {count, 1, 1}, {to_step, 0, 0}};
+        x->kernels->stored[step->to - SMM_COMPUTED_TYPES].narrow(&row, from, false);
+    } else if (is_of_64_bits(step->to) && step->to == step->from) {
+        for (intptr_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, sizeof(int64_t));
+    } else {
+        double numbers[PART];
+        for (intptr_t first = 0, some; first < count; first += some) {
+            some = least(PART, count - first);
+            read_row(numbers, from + first * from_step, step->from, from_step, some);
+            write_row(to + first * to_step, numbers, step->to, to_step, some);
+        }
+    }
+}
+
+static void convert(const planned_step *x, char *const at[], const grid *g) {
     const intptr_t *const rows = g->dims.stride[1], *const columns = g->dims.stride[0];
     for (intptr_t r = 0; r < g->dims.extent[1]; r++)
-        for (intptr_t i = 0; i < g->dims.extent[0]; i++)
-            write_element(x[0] + r * rows[0] + i * columns[0], step->to,
-                          read_element(x[1] + r * rows[1] + i * columns[1], step->from));
+        convert_row(x, at[0] + r * rows[0], at[1] + r * rows[1], columns[0], columns[1], g->dims.extent[0]);
 }
 
 /* An element-wise step on `count` matrices. */
@@ -327,7 +374,7 @@ static void run_elements(const planned_step *x, const smm_call *call, intptr_t c
             x->kernels->map(x->step.function, at, g.dims.stride[0], g.dims.extent[0], g.dims.stride[1],
                             g.dims.extent[1]);
         else
-            convert(&x->step, at, &g);
+            convert(x, at, &g);
     }
 }
 

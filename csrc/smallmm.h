@@ -191,8 +191,15 @@ typedef enum smm_function {
     SMM_FUNCTIONS
 } smm_function;
 
-/* What an element in memory may be: an element type, or: */
-enum { SMM_TYPE_INT32 = SMM_DTYPE_COUNT, SMM_TYPE_BOOL, SMM_TYPES };
+/* What an element in memory may be: an element type, or an integer or truth, which are only converted. */
+enum {
+    SMM_TYPES_BEFORE_INTEGERS = SMM_DTYPE_COUNT - 1,
+#define ROW(x, NAME, ...) SMM_TYPE_##NAME,
+    SMM_INTEGERS(ROW, _)
+#undef ROW
+        SMM_TYPE_BOOL,
+    SMM_TYPES
+};
 
 /* A value: a stack that steps read or write. The data of a constant, and of a run's inputs and outputs, is aligned to
  * its elements. */
@@ -209,7 +216,8 @@ typedef struct smm_value {
  * SMM_STEP_CALL: the call. INV must have its info.
  * SMM_STEP_MAP: operand 0 = function(operand 1, ...), element by element, of m x n matrices of the call's dtype. An
  * argument is broadcast by strides of 0. Complex dtypes have the functions of functions_complex.def.
- * SMM_STEP_CONVERT: operand 0, whose elements are `to`, becomes operand 1, whose elements are `from`. Not complex. */
+ * SMM_STEP_CONVERT: operand 0, whose elements are `to`, becomes operand 1, whose elements are `from`. Not complex.
+ * Integers of 64 bits become float64 first. */
 typedef struct smm_step {
     enum { SMM_STEP_CALL, SMM_STEP_MAP, SMM_STEP_CONVERT } kind;
     smm_function function;

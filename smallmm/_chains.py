@@ -7,6 +7,7 @@ import numpy as np
 
 from ._cholesky import cho_solve, cholesky
 from ._fuse import fuse
+from ._shapes import is_complex
 from ._systems import solve_triangular
 
 
@@ -282,5 +283,7 @@ def gaussian_logpdf(x: Any, mean: Any, covariance: Any) -> Any:
     np.float64(-1.837877)
     """
     lower = cholesky(covariance)
+    if is_complex(x) or is_complex(mean) or is_complex(lower):
+        raise TypeError("gaussian_logpdf of complex numbers; expected real ones")
     y = solve_triangular(lower, x - mean, lower=True)
     return -0.5 * (x.shape[-1] * log(2 * pi) + (y * y).sum()) - np.log(np.diagonal(lower)).sum()

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._record import BOOL, COMPLEX, FLOATS, INT32, NUMBERS, Record, Step, Value, View, real_of
-from ._shapes import absent_dimensions, core_dimensions
+from ._record import COMPLEX, FLOATS, INT32, NUMBERS, Record, Step, Value, View, real_of
+from ._shapes import absent_dimensions, core_dimensions, is_bfloat16
 
 INPUT, OUTPUT, CONSTANT, TEMPORARY = range(4)
 CALL, MAP, CONVERT = range(3)
@@ -79,11 +79,10 @@ class _Compiler:
         copied = []
         for x in results:
             value = x.view.value
-            stored = BOOL if x.dtype == BOOL else x.view.dtype
             index = self._new(OUTPUT, 0)
-            strides = dense_strides(x.shape, stored)
-            outputs.append((index, stored, x.shape, strides))
-            is_own = value.kind == "computed" and not x.view.operations and value.dtype == stored
+            strides = dense_strides(x.shape, x.dtype)
+            outputs.append((index, x.dtype, x.shape, strides))
+            is_own = value.kind == "computed" and not x.view.operations and value.dtype == x.dtype
             if is_own and views[value] == 1 and value not in self.places and not self._is_info(value):
                 self.places[value] = index, 0
             else:
@@ -99,7 +98,7 @@ class _Compiler:
         for step in needed_steps(self.record, results):
             self._add(step)
         for x, index, strides in copied:
-            self._copy(x.view, x.shape, index, strides, BOOL if x.dtype == BOOL else x.view.dtype)
+            self._copy(x.view, x.shape, index, strides, x.dtype)
         constants = tuple(array for _, _, array in self.values if array is not None)
         return Description(
             tuple(self.values), tuple(self.steps), tuple(self.inputs), tuple(outputs), constants
@@ -254,7 +253,9 @@ class _Shaped:
 
 
 def _type(dtype: np.dtype) -> int:
-    return _core.dtypes.index(NUMBERS[dtype]) if dtype in NUMBERS else len(_core.dtypes) + (dtype == BOOL)
+    names = {**NUMBERS, np.dtype(np.float16): "f16"}
+    name = "bf16" if is_bfloat16(dtype) else names.get(dtype, dtype.name)
+    return _core.elements.index(name)
 
 
 def dense_strides(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ direct: dict[str, Callable[..., Any]]
 # of each operation of ops.def: operand, "in" or "out", whether it is optional, element type, rows, columns
 operations: dict[str, tuple[tuple[str, str, bool, str, str, str], ...]]
 dtypes: tuple[str, ...]
+elements: tuple[str, ...]  # dtypes, and what programs convert
 complex_operations: tuple[str, ...]  # those that take complex numbers
 cuda_complex_operations: tuple[str, ...]  # and on a device
 gufunc_rows: dict[str, tuple[str, int]]  # of each gufunc: operation of ops.def, form

@@ -13,6 +13,7 @@ import numpy as np
 from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._adapters.dask import is_lazy, lazily
+from ._adapters.dlpack import refuse_without_ml_dtypes
 from ._arrays import as_numpy, without_labels
 from ._compile import NotCompiled, compiled, info_columns, needed_steps
 from ._compose import namespace_of
@@ -24,19 +25,17 @@ from ._fused_arrays import (
     as_library,
     copy_to,
     core_strides,
-    dtype_of,
     is_dense,
     laid_out_like,
     on_host,
-    promoted,
     wants_gradient,
 )
 from ._in_graph import call_in_graph, object_in_graph
 from ._long import LongProgram
 from ._offloading import current
 from ._program_texts import NotFused
-from ._record import BOOL, FLOATS, INT32, NUMBERS, TAKEN, Record, real_of
-from ._shapes import broadcast_shapes
+from ._record import BOOL, FLOATS, TAKEN, Record, is_number, is_taken, real_of, together, with_python
+from ._shapes import NUMBERS, broadcast_shapes, dtype_of
 from ._symbols import Symbol, record_of
 from ._unfused import run_unfused
 
@@ -207,7 +206,7 @@ class Fused:
             int(np.prod(shape)) * x.dtype.itemsize * (matrices if x.ndim > len(shape) else 1)
             for x, shape in zip(operands, items, strict=True)
         )
-        moved += sum(x.size * (1 if x.dtype == BOOL else x.dtype.itemsize) * matrices for x in plan.results)
+        moved += sum(x.size * x.dtype.itemsize * matrices for x in plan.results)
         return FusedExplanation(
             self._name,
             steps,
@@ -257,20 +256,30 @@ class Fused:
                 x = as_numpy(self._name, name, x)
             if isinstance(x, np.ndarray) or is_lazy(x):
                 x = self._converted(name, x)
+            elif str(x.dtype).endswith("bfloat16"):
+                refuse_without_ml_dtypes(self._name, name)
             operands.append(x)
-        return operands
+        return self._with_numbers(arrays, operands)
+
+    def _with_numbers(self, arrays: tuple[Any, ...], operands: list[Any]) -> list[Any]:
+        """Numbers of Python follow the dtype of the arrays."""
+        if not any(type(x) in NUMBERS for x in arrays):
+            return operands
+        strong = [x for given, x in zip(arrays, operands, strict=True) if type(given) not in NUMBERS]
+        dtypes = [y for y in map(dtype_of, strong) if y != BOOL]
+        if not dtypes:
+            return operands
+        common = together(self._name, dtypes)
+        return [
+            np.asarray(given, with_python(common, type(given))) if type(given) in NUMBERS else x
+            for given, x in zip(arrays, operands, strict=True)
+        ]
 
     def _converted(self, name: str, x: Any) -> Any:
-        """An array of NumPy or Dask in a dtype that is fused."""
-        if x.dtype in NUMBERS and x.dtype.isnative:
-            return x
-        if x.dtype == BOOL:
-            return x
-        if x.dtype.kind in "iu":
-            return x.astype(np.int32 if x.dtype == np.int32 else np.float64, copy=False)
-        if x.dtype.newbyteorder("=") in NUMBERS:
-            return x.astype(x.dtype.newbyteorder("="))
-        raise TypeError(f"{self._name}: {name} has dtype {x.dtype}; expected {TAKEN}")
+        """An array of NumPy or Dask, in the processor's order of bytes."""
+        if not is_taken(x.dtype.newbyteorder("=")):
+            raise TypeError(f"{self._name}: {name} has dtype {x.dtype}; expected {TAKEN}")
+        return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
     def _batch(self, operands: list[Any]) -> tuple[int, ...]:
         sizes: dict[str, int] = {}
@@ -322,10 +331,10 @@ class Fused:
 
     def _recorded(self, cores: Any, options: dict[str, Any]) -> _Plan:
         for name, (dtype, *_) in zip(self._names, cores, strict=True):
-            if dtype not in (*NUMBERS, BOOL, INT32):
+            if not is_taken(dtype):
                 raise TypeError(f"{self._name}: {name} has dtype {dtype}; expected {TAKEN}")
-        numbers = [dtype for dtype, *_ in cores if dtype in NUMBERS]
-        record = record_of(self._name, real_of(np.result_type(*numbers)) if numbers else FLOATS[1])
+        numbers = [dtype for dtype, *_ in cores if is_number(dtype)]
+        record = record_of(self._name, real_of(together(self._name, numbers)) if numbers else FLOATS[1])
         symbols = [record.input(shape, dtype, dense) for dtype, shape, dense in cores]
         answer = self.function(*symbols, **options)
         results, make = _structure(record, answer)
@@ -529,7 +538,6 @@ class Fused:
                         "expected "
                         "arrays of one library"
                     )
-        operands = [promoted(xp, x) for x in operands]
         results, infos = run_unfused(plan.record, plan.results, operands, plan.steps, xp)
         columns = [
             xp.reshape(xp.broadcast_to(x, batch + step.info.shape), (*batch, n))
@@ -606,7 +614,8 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
     ------
     TypeError
         The function branches on the elements of an array (use ``where``), or uses what cannot be fused; when
-        it is called, an argument is not float32, float64, complex64, complex128, integer or bool.
+        it is called, an argument is not float16, bfloat16, float32, float64, complex64, complex128, integer
+        or bool, or two have no dtype in common.
     ValueError
         The signature is invalid; when it is called, shapes do not fit it.
     LinAlgError
@@ -620,9 +629,12 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
     Notes
     -----
     Results have the bits of the separate calls of smallmm and NumPy, except that exp, log, sin, erf, powers
-    and sums are smallmm's own: errors of at most 3 ulp, and sums in a fixed order. So are products, quotients
-    and magnitudes of complex numbers, which exp, log, sqrt and comparisons by size do not take. The fused
-    function does the operations of its steps.
+    and sums are smallmm's own: errors of at most 3 ulp, and sums in a fixed order. So are products,
+    quotients, magnitudes and functions of complex numbers. The fused function does the operations of its
+    steps.
+
+    Steps have the dtypes that `numpy.result_type` gives; of integers alone they are float64. float16 and
+    bfloat16 are computed in float32: each result is rounded once, and nothing between the steps is.
 
     The function is recorded once for each combination of core shapes, dtypes and keywords. On a CUDA device
     one kernel runs all steps. Where PyTorch or JAX record derivatives, beyond order 32, and where the kernel

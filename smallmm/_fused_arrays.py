@@ -9,16 +9,6 @@ from ._arrays import as_numpy
 from ._compose import namespace_of
 from ._device import any_nonzero
 from ._errors import shown
-from ._record import TAKEN
-
-
-def dtype_of(x: Any) -> np.dtype:
-    if isinstance(x.dtype, np.dtype):
-        return x.dtype
-    name = str(x.dtype).rpartition(".")[2]
-    if name == "bfloat16":  # which NumPy does not know
-        raise TypeError(f"fused functions take {TAKEN}, not yet bfloat16")
-    return np.dtype(name)
 
 
 def core_strides(x: Any, core: int) -> tuple[int, ...]:
@@ -64,12 +54,6 @@ def wants_gradient(x: Any) -> bool:
     return torch.is_grad_enabled()
 
 
-def promoted(xp: Any, x: Any) -> Any:
-    if xp is np or any(name in str(x.dtype) for name in ("float", "complex", "int32", "bool")):
-        return x
-    return xp.astype(x, xp.float64)
-
-
 def any_failed(info: Any) -> bool:
     info = library_of(info).elements(info)
     if info is None:
@@ -85,7 +69,8 @@ def on_host(name: str, info: Any) -> np.ndarray:
 
 
 def as_library(x: np.ndarray, like: Any) -> Any:
-    return namespace_of(like).from_dlpack(np.asarray(x)) if isinstance(x, np.ndarray) else x
+    library: Any = library_of(like)
+    return library.from_numpy(namespace_of(like), np.asarray(x)) if isinstance(x, np.ndarray) else x
 
 
 def copy_to(name: str, i: int, target: Any, result: Any) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 
 from . import _core
 from ._compile import CALL, CONSTANT, MAP, TEMPORARY, Description
-from ._record import BOOL, COMPLEX, FLOATS, INT32
+from ._record import BOOL, COMPLEX, FLOATS, INT32, INTEGERS
+from ._shapes import arithmetic, is_bfloat16
 
 LANES = (1, 2, 4, 8, 16, 32)
 WARP = 32
@@ -22,7 +23,14 @@ VECTOR = 16  # bytes of the widest access
 _FUNCTIONS = {number: (name, count) for name, (number, count) in _core.functions.items()}
 _OPERATIONS = tuple(_core.operations)
 _DEEP = 1024  # terms of a sum, beyond which the core adds it in chunks
-_TYPES = {FLOATS[0]: "float", FLOATS[1]: "double", INT32: "int", BOOL: "Truth"}
+_SIGNED = ("signed char", "short", "int", "long long")
+_UNSIGNED = ("unsigned char", "unsigned short", "unsigned", "unsigned long long")
+_TYPES: dict[np.dtype, str] = {
+    **dict(zip(FLOATS, ("float", "double"), strict=True)),
+    **dict(zip(INTEGERS, _SIGNED + _UNSIGNED, strict=True)),
+    BOOL: "Truth",
+    np.dtype(np.float16): "f16",
+}
 _NUMBERS = tuple(np.dtype({"f32": "f4", "f64": "f8"}[x]) for x in _core.dtypes[:2])
 
 # Of those operations that steps.cuh has: how many elements of scratch they need, and steps that wait for
@@ -146,9 +154,9 @@ class _Writer:
             return self._call(_OPERATIONS[which], form, _NUMBERS[dtype], sizes, own, operands, uses, lanes)
         if kind == MAP:
             name, count = _FUNCTIONS[which]
-            function = f"map_{name}<{_TYPES[_NUMBERS[dtype]]}>"
+            function = f"map_{name}<{_c_type(_NUMBERS[dtype])}>"
         else:
-            function, count = f"converted<{_TYPES[_type(to)]}, {_TYPES[_type(source)]}>", 1
+            function, count = f"converted<{_c_type(_type(to))}, {_c_type(_type(source))}>", 1
         m, n, _ = sizes
         extents = (n, m, *own)
         strides = [
@@ -195,7 +203,7 @@ class _Writer:
             size = self.values[value].dtype.itemsize
             steps = [step // size for step in outer]
             index = _index("r", own, [steps], 0) if own else "0"
-            kind = _TYPES[INT32] if element == "int32" else _TYPES[dtype]
+            kind = _c_type(INT32) if element == "int32" else _c_type(dtype)
             constness = "const " if direction == "in" else ""
             first = offset // size
             at = f"v{value}" + (f" + {first}" if first else "") + (f" + {index}" if index != "0" else "")
@@ -206,7 +214,7 @@ class _Writer:
         scratch = _SCRATCH[name](n, k)
         arguments = ", ".join((*views, "scratch" if scratch else "Missing{}", "lane"))
         body = f"step_{name.lower()}<{form}, {m}, {n}, {k}>({arguments});"
-        lines = ["{", f"    SCRATCH({_TYPES[dtype]}, {scratch});"] if scratch else []
+        lines = ["{", f"    SCRATCH({_c_type(dtype)}, {scratch});"] if scratch else []
         if runs > 1:
             lines += ["#pragma unroll UNROLL", f"for (int r = 0; r < {runs}; r++) {{", f"    {body}"]
             lines += ["    MEET();"] if scratch else []
@@ -269,13 +277,13 @@ class _Writer:
     def _function(self, steps: list[_Step], at: dict[int, int], lanes: int) -> list[str]:
         """The steps, as a function of inputs and outputs."""
         parameters = ["char *mine", "int lane"]
-        parameters += [f"const {_TYPES[self.values[i].dtype]} *v{i}" for i in self.inputs]
-        parameters += [f"{_TYPES[self.values[i].dtype]} *v{i}" for i in self.outputs]
+        parameters += [f"const {_c_type(self.values[i].dtype)} *v{i}" for i in self.inputs]
+        parameters += [f"{_c_type(self.values[i].dtype)} *v{i}" for i in self.outputs]
         lines = [f"__device__ __forceinline__ void compute({', '.join(parameters)}) {{"]
         for i, x in enumerate(self.values):
             if x.kind != TEMPORARY:
                 continue
-            kind = _TYPES[x.dtype]
+            kind = _c_type(x.dtype)
             if lanes == 1:
                 lines.append(f"    {kind} v{i}[{x.size}];")
             elif i in at:
@@ -296,19 +304,21 @@ class _Writer:
     def _data(self, i: int) -> str:
         """The address of value i among the arguments."""
         arrays = [j for j, x in zip(self.inputs, self.layouts, strict=True) if x.kind != "number"]
-        kind = _TYPES[self.values[i].dtype]
+        kind = _c_type(self.values[i].dtype)
         constness = "" if i in self.outputs else "const "
         return f"static_cast<{constness}{kind} *>(args.data[{(arrays + self.outputs).index(i)}])"
 
     def _moved(self, word: str, i: int, at: int, aligned: bool) -> str:
         """Load or store a warp's matrices of value i."""
         x = self.values[i]
-        what = f"{_TYPES[x.dtype]}, {x.size}, {str(aligned).lower()}"
+        what = f"{_c_type(x.dtype)}, {x.size}, {str(aligned).lower()}"
         return f"{word}<{what}>(warp, {at}, {self._data(i)} + first * {x.size}, count);"
 
     def _number(self, i: int) -> str:
         numbers = [j for j, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "number"]
-        return f"static_cast<{_TYPES[self.values[i].dtype]}>(args.number[{numbers.index(i)}])"
+        dtype = self.values[i].dtype
+        x = f"static_cast<{_c_type(arithmetic(dtype))}>(args.number[{numbers.index(i)}])"
+        return f"converted<{_c_type(dtype)}, {_c_type(arithmetic(dtype))}>({x})"
 
     def _offset(self, i: int, matrix: str) -> str:
         strided = [j for j, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "strided"]
@@ -329,7 +339,7 @@ class _Writer:
         ]
         body += ["const long long count = args.batch - first;", "if (count <= 0) return;"]
         for i, layout in zip(self.inputs, self.layouts, strict=True):
-            kind = _TYPES[self.values[i].dtype]
+            kind = _c_type(self.values[i].dtype)
             match layout.kind:
                 case "flat":
                     body += [f"{kind} v{i}[{width}];", f"load_numbers(v{i}, {self._data(i)} + first, count);"]
@@ -341,7 +351,7 @@ class _Writer:
                     at = self._offset(i, "first + (u < count ? u : 0)")
                     body += [f"{kind} v{i}[{width}];", "#pragma unroll"]
                     body += [f"for (int u = 0; u < {width}; u++) v{i}[u] = {self._data(i)}[{at}];"]
-        body += [f"{_TYPES[self.values[i].dtype]} v{i}[{width}];" for i in self.outputs]
+        body += [f"{_c_type(self.values[i].dtype)} v{i}[{width}];" for i in self.outputs]
         arguments = [f"v{i}" if i in self.ones else f"v{i} + u" for i in (*self.inputs, *self.outputs)]
         body += [
             "#pragma unroll",
@@ -416,7 +426,7 @@ class _Writer:
         ]
         for i, layout in zip(self.inputs, self.layouts, strict=True):
             x = self.values[i]
-            kind = _TYPES[x.dtype]
+            kind = _c_type(x.dtype)
             strides = tuple(layout.core)
             shape = next(shape for index, _, shape, _ in self.program.inputs if index == i)
             element = _index("e", *_merged(shape[::-1], [strides[::-1]]), 0) if strides else "e"
@@ -442,7 +452,7 @@ class _Writer:
         body += ["copies_done();", "__syncthreads();" if self.ones else "__syncwarp();"]
         arguments = ["mine", "lane"]
         for i in self.inputs:
-            kind = _TYPES[self.values[i].dtype]
+            kind = _c_type(self.values[i].dtype)
             if i in self.ones:
                 arguments.append(f"reinterpret_cast<const {kind} *>(shared + {shared_by_all[i]})")
             elif lanes == 1:
@@ -454,7 +464,7 @@ class _Writer:
             else:
                 arguments.append(f"reinterpret_cast<const {kind} *>(mine + {at[i]})")
         for i in self.outputs:
-            kind = _TYPES[self.values[i].dtype]
+            kind = _c_type(self.values[i].dtype)
             if lanes == 1:
                 body.append(f"{kind} v{i}[{self.values[i].size}];")
                 arguments.append(f"v{i}")
@@ -508,13 +518,19 @@ def _values_of(program: Description) -> list[_Value]:
 
 
 def _type(number: int) -> np.dtype:
-    return _NUMBERS[number] if number < 2 else BOOL if number == len(_core.dtypes) + 1 else INT32
+    names = {"f16": "float16", "bf16": "bfloat16"}
+    name = _core.elements[number]
+    return _NUMBERS[number] if number < len(_NUMBERS) else np.dtype(names.get(name, name))
+
+
+def _c_type(dtype: np.dtype) -> str:
+    return "bf16" if is_bfloat16(dtype) else _TYPES[dtype]
 
 
 def _constant(name: str, array: np.ndarray) -> list[str]:
     """An array in the text. Floating-point numbers are written by their bits, because NVRTC initializes no
     variable with an infinity or a NaN."""
-    kind = _TYPES[array.dtype]
+    kind = _c_type(array.dtype)
     elements = array.ravel()
     if array.dtype.kind != "f":
         words = ", ".join(str(int(x)) for x in elements)

@@ -5,6 +5,7 @@ A step is data: what it computes, its operands and its results. `_compile` turns
 the C core, `_unfused` runs it as separate calls on arrays of any library.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from . import _core
 from ._complex_steps import FUNCTIONS
 from ._errors import explain_failure, wrong_dtype
-from ._shapes import broadcast_shapes, core_dimensions
+from ._shapes import arithmetic, broadcast_shapes, core_dimensions
 
 FLOATS = (np.dtype("f4"), np.dtype("f8"))
 COMPLEX = (np.dtype("c8"), np.dtype("c16"))
@@ -21,8 +22,40 @@ NUMBERS = {
     **dict(zip(FLOATS, ("f32", "f64"), strict=True)),
     **dict(zip(COMPLEX, ("c64", "c128"), strict=True)),
 }
+INTEGERS = tuple(map(np.dtype, ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")))
 INT32, BOOL = np.dtype("i4"), np.dtype("?")
-TAKEN = "float32, float64, complex64, complex128, integers or bool"
+TAKEN = "float16, bfloat16, float32, float64, complex64, complex128, integers or bool"
+_PYTHONS = (bool, int, float, complex)  # numbers that have no dtype of their own
+
+
+def is_half(dtype: np.dtype) -> bool:
+    """Whether numbers of this dtype are only stored, and computed in float32."""
+    return arithmetic(dtype) != dtype
+
+
+def is_number(dtype: np.dtype) -> bool:
+    return dtype in NUMBERS or is_half(dtype)
+
+
+def is_taken(dtype: np.dtype) -> bool:
+    return dtype in INTEGERS or dtype == BOOL or is_number(dtype)
+
+
+def together(name: str, dtypes: Iterable[np.dtype]) -> np.dtype:
+    """The dtype of numbers of these, as NumPy has it; but integers are computed in float64."""
+    given = list(dict.fromkeys(dtypes))
+    try:
+        common = np.result_type(*given)
+    except TypeError:
+        raise TypeError(
+            f"{name}: dtypes {' and '.join(map(str, given))} have none in common; convert one of them"
+        ) from None
+    return common if is_number(common) else FLOATS[1]
+
+
+def with_python(dtype: np.dtype, kind: type) -> np.dtype:
+    """The dtype of numbers of this one with a number of Python, of that kind."""
+    return complex_of(dtype) if kind is complex else dtype
 
 
 def real_of(dtype: np.dtype) -> np.dtype:
@@ -31,13 +64,14 @@ def real_of(dtype: np.dtype) -> np.dtype:
 
 
 def complex_of(dtype: np.dtype) -> np.dtype:
-    """That of complex numbers with parts of this dtype."""
-    return COMPLEX[FLOATS.index(dtype)] if dtype in FLOATS else dtype
+    """That of complex numbers with parts of this dtype, computed."""
+    return COMPLEX[FLOATS.index(arithmetic(dtype))] if arithmetic(dtype) in FLOATS else dtype
 
 
 @dataclass(eq=False)
 class Value:
-    """An input, a constant, or what steps write. Truth is kept as 1 and 0 in a number, but in inputs."""
+    """An input, a constant, or what steps write. Truth is kept as 1 and 0 in a number, and float16 and
+    bfloat16 in float32, but in inputs and where the function rounds; the dtype of a symbol says so."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -130,7 +164,7 @@ class Record:
     """The steps of a function, in the order in which it made them."""
 
     name: str
-    dtype: np.dtype  # that of the inputs, together, or of their parts
+    dtype: np.dtype  # that of the inputs that are no integers, together, or of their parts
     make_symbol: Any
     namespace: Any
     steps: list[Step] = field(default_factory=list)
@@ -145,18 +179,16 @@ class Record:
         return self.symbol(value, dtype)
 
     def constant(self, array: Any, dtype: Any = None) -> Any:
-        array = np.asarray(array, dtype, order="C")
-        if array.dtype not in (*NUMBERS, INT32, BOOL):
-            if array.dtype.kind not in "iu":
-                raise TypeError(f"{self.name}: a constant has dtype {array.dtype}; expected {TAKEN}")
-            array = array.astype(self.dtype)
+        """An array as a symbol. dtype: of numbers, of which halves are not rounded: they are computed."""
+        array = np.asarray(array, None if dtype is None else arithmetic(np.dtype(dtype)), order="C")
+        if not is_taken(array.dtype):
+            raise TypeError(f"{self.name}: a constant has dtype {array.dtype}; expected {TAKEN}")
         key = ("constant", array.dtype, array.shape, array.tobytes())
         if key not in self._known:
-            own = array.copy()
+            own = array.astype(arithmetic(self.dtype if array.dtype == BOOL else array.dtype))
             own.flags.writeable = False
-            stored = own.astype(self.dtype) if own.dtype == BOOL else own
-            self._known[key] = Value(array.shape, stored.dtype, "constant", stored)
-        return self.symbol(self._known[key], array.dtype)
+            self._known[key] = Value(array.shape, own.dtype, "constant", own)
+        return self.symbol(self._known[key], array.dtype if dtype is None else np.dtype(dtype))
 
     def symbol(self, value: Value, dtype: np.dtype | None = None, operations: tuple[Any, ...] = ()) -> Any:
         view = View(value, operations)
@@ -171,25 +203,26 @@ class Record:
             return x
         if record is not None:
             raise TypeError(f"{self.name}: a value of another call of a fused function is used")
-        if type(x) is complex:
-            return self.constant(x, complex_of(dtype or self.dtype))
-        if type(x) in (bool, int, float):
-            return self.constant(x, bool if type(x) is bool else dtype or self.dtype)
+        if type(x) in _PYTHONS:
+            return self.constant(x, BOOL if type(x) is bool else with_python(dtype or self.dtype, type(x)))
         return self.constant(x)
 
     # --- steps ---
 
     def map(self, name: str, *operands: Any, truth: bool = False) -> Any:
         """An element-wise function of the core; truth: the result is true or false."""
-        strong = [x for x in operands if type(x) not in (bool, int, float, complex)]
-        symbols = [self.as_symbol(x, self.common(strong)) for x in operands]
+        strong = [x for x in operands if type(x) not in _PYTHONS]
+        dtype = self.common(strong)
+        if len(strong) < len(operands) and not truth and all(_is_truth(x) for x in strong):
+            dtype = FLOATS[1]
+        symbols = [self.as_symbol(x, dtype) for x in operands]
         dtype = self.common(symbols)
         symbols = [self.as_number(x, dtype) for x in symbols]
         if dtype in COMPLEX:
             if name not in FUNCTIONS:
                 raise TypeError(f"{self.name}: {name} of complex numbers cannot be fused")
             return FUNCTIONS[name](self, name, *symbols)
-        return self.mapped(name, symbols, dtype, BOOL if truth else dtype)
+        return self.mapped(name, symbols, arithmetic(dtype), BOOL if truth else dtype)
 
     def mapped(self, name: str, symbols: Any, dtype: np.dtype, result: np.dtype) -> Any:
         """A step of that dtype. One of real numbers may write complex ones as pairs."""
@@ -225,21 +258,19 @@ class Record:
         return self._joined([x[..., None] for x in parts], len(shape), shape, complex_of(re.dtype), "complex")
 
     def common(self, symbols: Any) -> np.dtype:
-        """The dtype of a computation with these."""
-        dtypes = [x.dtype for x in symbols if getattr(x, "dtype", BOOL) not in (BOOL, INT32)]
-        common = np.result_type(*dtypes) if dtypes else self.dtype
-        common = FLOATS[1] if common.kind in "iu" else common
-        if common not in NUMBERS:
-            raise TypeError(f"{self.name}: dtype {common} is not fused yet; expected {TAKEN}")
-        return common
+        """The dtype of a computation with these; that of the inputs if all are truth."""
+        dtypes = [x.dtype for x in symbols if not _is_truth(x)]
+        return together(self.name, dtypes) if dtypes else self.dtype
 
     def as_number(self, x: Any, dtype: np.dtype) -> Any:
-        """x with its elements in that dtype of numbers."""
-        stored = x.view.dtype
-        return x if stored == dtype else self.converted(x, dtype)
+        """x with its elements in that dtype of numbers; halves are computed in float32, and not rounded."""
+        stored = arithmetic(dtype)
+        x = x if x.view.dtype == stored else self.converted(x, stored)
+        return x if x.dtype in (dtype, BOOL) else self.symbol(x.view.value, dtype, x.view.operations)
 
     def converted(self, x: Any, dtype: np.dtype) -> Any:
-        """x with elements of that dtype."""
+        """x with elements of that dtype, rounded to it."""
+        x = self.as_number(x, arithmetic(dtype)) if is_half(dtype) else x
         if x.view.value.kind == "constant":
             array = x.view.of(x.view.value.array)
             return self.constant(array.astype(dtype))
@@ -279,7 +310,8 @@ class Record:
         shape = list(parts[0].shape)
         shape[axis] = sum(x.shape[axis] for x in parts)
         parts = [self.pairs(x) if dtype in COMPLEX else x for x in parts]
-        return self._joined(parts, axis, tuple(shape), dtype, "concat", BOOL if truth else dtype)
+        seen = BOOL if truth else dtype
+        return self._joined(parts, axis, tuple(shape), arithmetic(dtype), "concat", seen)
 
     def _joined(
         self,
@@ -300,10 +332,19 @@ class Record:
     def call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
         """A gufunc of the core, or a composition, of which every part is recorded."""
         given = {name: self.as_symbol(x) for name, x in operands.items()}
-        dtype = self.common([x for name, x in given.items() if name != "pivots"])
-        is_pivots = {name: x.dtype == INT32 for name, x in given.items()}
-        of = {name: real_of(dtype) if name in _real_operands(gufunc) else dtype for name in given}
-        symbols = {name: x if is_pivots[name] else self.as_number(x, of[name]) for name, x in given.items()}
+        integers, real = _operands_of(gufunc, "int32") | {"pivots"}, _operands_of(gufunc, "real")
+        dtype = self.common([x for name, x in given.items() if name not in integers])
+        of = {name: real_of(dtype) if name in real else dtype for name in given}
+        symbols = {
+            name: x if name in integers and x.dtype == INT32 else self.as_number(x, arithmetic(of[name]))
+            for name, x in given.items()
+        }
+        results = self._called(op, gufunc, symbols, arithmetic(dtype))
+        if is_half(dtype):
+            results = tuple(self.as_number(x, dtype) if x.dtype in FLOATS else x for x in results)
+        return results if gufunc.nout > 1 else results[0]
+
+    def _called(self, op: str, gufunc: Any, symbols: dict[str, Any], dtype: np.dtype) -> tuple[Any, ...]:
         if not isinstance(gufunc, np.ufunc):
             return self._composition(gufunc, symbols)
         stand_ins = {name: _stand_in(x.shape, x.view.dtype) for name, x in symbols.items()}
@@ -320,11 +361,9 @@ class Record:
         if key not in self._known:
             self._known[key] = values
             self.steps.append(Step("call", gufunc.__name__, views, values, dtype, op, plan["kernel"]))
-        values = self._known[key]
-        symbols_of = tuple(self.symbol(x) for x in values)
-        return symbols_of if gufunc.nout > 1 else symbols_of[0]
+        return tuple(self.symbol(x) for x in self._known[key])
 
-    def _composition(self, composition: Any, symbols: dict[str, Any]) -> Any:
+    def _composition(self, composition: Any, symbols: dict[str, Any]) -> tuple[Any, ...]:
         inputs, _ = core_dimensions(composition)
         for (name, x), dims in zip(symbols.items(), inputs, strict=True):
             if len(x.shape) < len(dims):
@@ -334,18 +373,21 @@ class Record:
                 )
             if x.dtype in COMPLEX and not composition.takes_complex:
                 raise wrong_dtype(composition.op, name, x.dtype, where=f", in {self.name}")
-        results = composition.run(self.namespace(self), tuple(symbols.values()))
-        return results if composition.nout > 1 else results[0]
+        return tuple(composition.run(self.namespace(self), tuple(symbols.values())))
 
     def fallible(self) -> list[Step]:
         """The steps that can fail, in order."""
         return [x for x in self.steps if x.info is not None]
 
 
-def _real_operands(gufunc: Any) -> set[str]:
-    """Operands of a gufunc that are real where others are complex."""
+def _is_truth(x: Any) -> bool:
+    return getattr(x, "dtype", BOOL) == BOOL
+
+
+def _operands_of(gufunc: Any, element: str) -> set[str]:
+    """Operands of a gufunc with such elements: "real" where others are complex, "int32"."""
     rows = _core.operations[_core.gufunc_rows[gufunc.__name__][0]] if isinstance(gufunc, np.ufunc) else ()
-    return {name for name, _, _, element, *_ in rows if element == "real"}
+    return {name for name, _, _, kind, *_ in rows if kind == element}
 
 
 def _stand_in(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -22,7 +22,19 @@ from . import (
 )
 from ._calls import conjugated
 from ._compose import sums
-from ._record import BOOL, COMPLEX, FLOATS, INT32, NUMBERS, Record, View, complex_of
+from ._record import (
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    INT32,
+    INTEGERS,
+    NUMBERS,
+    Record,
+    View,
+    is_half,
+    real_of,
+    with_python,
+)
 from ._shapes import broadcast_shapes
 from ._subscripts import contraction
 
@@ -182,13 +194,15 @@ class Symbol:
         wanted = np.dtype(dtype)
         if wanted == self.dtype:
             return self
-        if wanted not in (*NUMBERS, INT32):
+        if not (wanted in (*NUMBERS, INT32) or is_half(wanted)):
             raise TypeError(
-                f"{self.record.name}: astype({wanted}); expected float32, float64, complex64 or complex128"
+                f"{self.record.name}: astype({wanted}); expected float16, bfloat16, float32, float64, "
+                "complex64 or complex128"
             )
         if self.dtype in COMPLEX and wanted not in COMPLEX:
             raise TypeError(f"{self.record.name}: astype({wanted}) of complex numbers; use .real or .imag")
-        return self.record.converted(_number(self), wanted)
+        convert = self.record.as_number if wanted in NUMBERS else self.record.converted
+        return convert(_number(self), wanted)
 
     def copy(self) -> "Symbol":
         return self
@@ -237,7 +251,7 @@ class Symbol:
         return _power(self, other)
 
     def __rpow__(self, other: Any) -> "Symbol":
-        return _power(self.record.as_symbol(other), self)
+        return _power(other, self)
 
     def __pos__(self) -> "Symbol":
         return self
@@ -325,16 +339,17 @@ def _where(condition: Any, x: Any, y: Any) -> Symbol:
     record = _record(condition, x, y)
     if all(map(_is_truth, (x, y))):
         return record.map("where", condition, x, y, truth=True)
-    like = [z for z in (x, y) if isinstance(z, Symbol | np.ndarray) and not _is_truth(z)]
-    dtype = record.common([record.as_symbol(z) for z in like]) if like else record.dtype
-    dtype = complex_of(dtype) if complex in (type(x), type(y)) else dtype
+    like = [z for z in (x, y) if isinstance(z, Symbol | np.ndarray | np.generic) and not _is_truth(z)]
+    dtype = record.common(like) if like else FLOATS[1]
+    for z in (x, y):
+        dtype = with_python(dtype, type(z))
     x, y = (record.as_number(record.as_symbol(z, dtype), dtype) for z in (x, y))
+    condition = record.as_symbol(condition)
+    if not _is_truth(condition) and condition.dtype != dtype:  # which might round it to 0
+        condition = record.map("not_equal", condition, 0, truth=True)
     if dtype in COMPLEX:
-        condition = record.as_symbol(condition)
-        truth = record.map("not_equal", condition, 0, truth=True) if condition.dtype in COMPLEX else condition
-        return record.by_parts("where", _number(truth), x, y)
-    condition = record.as_number(record.as_symbol(condition), dtype)
-    return record.map("where", condition, x, y)
+        return record.by_parts("where", _number(record.as_number(condition, real_of(dtype))), x, y)
+    return record.map("where", record.as_number(condition, dtype), x, y)
 
 
 def _power(x: Any, y: Any) -> Symbol:
@@ -346,6 +361,11 @@ def _power(x: Any, y: Any) -> Symbol:
         if y in (1, 2, -1):
             return x if y == 1 else record.map("multiply", x, x) if y == 2 else record.map("divide", 1.0, x)
     return record.map("power", x, y)
+
+
+def _tan(x: Symbol) -> Symbol:
+    record = x.record
+    return record.map("tan", x) if x.dtype in COMPLEX else record.map("sin", x) / record.map("cos", x)
 
 
 def _isfinite(x: Any) -> Symbol:
@@ -389,8 +409,13 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "log1p": _arithmetic("log1p"),
     "sin": _arithmetic("sin"),
     "cos": _arithmetic("cos"),
-    "tan": lambda x: _record(x).map("sin", x) / _record(x).map("cos", x),
+    "tan": _tan,
     "tanh": _arithmetic("tanh"),
+    "arctan2": _arithmetic("arctan2"),
+    "atan2": _arithmetic("arctan2"),
+    "arctan": lambda x: _record(x).map("arctan2", x, 1.0),
+    "atan": lambda x: _record(x).map("arctan2", x, 1.0),
+    "angle": lambda x: _record(x).map("arctan2", x.imag, x.real),
     "erf": _arithmetic("erf"),
     "erfc": _arithmetic("erfc"),
     "ndtr": _arithmetic("ndtr"),
@@ -557,8 +582,8 @@ def _take(x: Symbol, indices: Any, axis: int = 0) -> Symbol:
 
 def _like(value: float) -> Callable[..., Symbol]:
     def function(x: Symbol, dtype: Any = None, **kwargs: Any) -> Symbol:
-        if x.dtype == INT32:
-            return x.record.constant(np.full(x.shape, value, np.int32))
+        if x.dtype in INTEGERS:
+            return x.record.constant(np.full(x.shape, value, x.dtype))
         own = x.record.dtype if x.dtype == BOOL else x.dtype
         return _broadcast_to(x.record.constant(value, dtype or own), x.shape)
 
@@ -690,7 +715,7 @@ class Namespace:
             return x if dtype is None else x.astype(dtype)
         if dtype is None and isinstance(x, float | complex):
             return self._its_record.as_symbol(x)
-        return self._its_record.constant(x, dtype)
+        return self._its_record.constant(np.asarray(x, dtype))
 
     def eye(self, n: int, m: int | None = None, /, *, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
         return self._its_record.constant(np.eye(n, m, k, dtype or self._its_record.dtype))

@@ -30,6 +30,8 @@ def run_unfused(
         answer, _ = runner.seen(x.view)
         if x.dtype == BOOL and x.view.dtype != BOOL:
             answer = answer != 0
+        elif x.dtype != x.view.dtype:
+            answer = converted(xp, answer, x.dtype)
         shape = (*batch, *x.shape)
         answer = xp.broadcast_to(answer, shape) if answer.shape != shape else answer
         answers.append(np.array(answer)[()] if xp is np else answer)
@@ -105,8 +107,7 @@ class _Runner:
 
     def _convert(self, step: Step) -> Any:
         x, _ = self.seen(step.operands[0])
-        to = step.target.dtype
-        return self.xp.astype(x, getattr(self.xp, str(to)))
+        return converted(self.xp, x, step.target.dtype)
 
     def _map(self, step: Step) -> Any:
         dims = _dimensions(step)
@@ -126,7 +127,7 @@ class _Runner:
             return x[0] * power_of_two(xp, xp.astype(x[1], xp.int32), x[1])
         if step.name in ("erf", "erfc", "ndtr"):
             return _special(self.like, step.name)(*x)
-        name = {"absolute": "abs", "power": "pow"}.get(step.name, step.name)
+        name = {"absolute": "abs", "power": "pow", "arctan2": "atan2"}.get(step.name, step.name)
         with np.errstate(all="ignore"):
             return getattr(xp, name)(*x)
 
@@ -144,6 +145,12 @@ class _Runner:
         results = _with_all_dimensions(step.label, gufunc, absent, operands)
         for value, x in zip(step.results, results, strict=True):
             self.stacks[value] = x, x.ndim - len(value.shape)
+
+
+def converted(xp: Any, x: Any, dtype: np.dtype) -> Any:
+    """Elements of another dtype, which NumPy may have of ml_dtypes."""
+    with np.errstate(all="ignore"):
+        return xp.astype(x, dtype if xp is np else getattr(xp, dtype.name))
 
 
 def _dimensions(step: Step) -> int:
@@ -178,7 +185,7 @@ def _with_all_dimensions(op: str, gufunc: Any, absent: set[str], operands: dict[
 
 _TRUE = ("less", "less_equal", "equal", "not_equal")
 _OURS = (
-    *("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "erfc", "ndtr", "power"),
+    *("exp", "expm1", "log", "log1p", "sin", "cos", "arctan2", "tanh", "erf", "erfc", "ndtr", "power"),
     *("exponent", "scaled"),
 )
 

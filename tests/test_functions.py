@@ -1,5 +1,5 @@
-"""Element-wise functions of the core: their errors against mpmath, special values, equal bits of all
-instruction sets, and of NumPy where both are exact."""
+"""Element-wise functions of the core, of real and complex numbers: their errors against mpmath, special
+values, equal bits of all instruction sets, and of NumPy where both are exact."""
 
 import mpmath
 import numpy as np
@@ -77,6 +77,19 @@ def test_error_of_powers_is_at_most_two_units(dtype):
     assert ulps(elementwise("power", x, y), [v.real for v in exact]) <= 2
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_error_of_angles_is_at_most_a_unit(dtype):
+    rng = np.random.default_rng(8)
+    y, x = rng.standard_normal((2, 2000)).astype(dtype)
+    x[:500] *= np.exp(rng.uniform(-60, 60, 500)).astype(dtype)
+    x[500:1000] = y[500:1000] * (1 + 1e-6 * x[500:1000])  # around an eighth
+    x[1000:1500] = (
+        y[1000:1500] * np.sqrt(2) * (1 + 1e-3 * x[1000:1500]) + y[1000:1500]
+    )  # where the formula changes
+    exact = [mpmath.atan2(mpmath.mpf(float(a)), mpmath.mpf(float(b))) for a, b in zip(y, x, strict=True)]
+    assert ulps(elementwise("arctan2", y, x), exact) <= 1
+
+
 SPECIAL = [
     0.0,
     -0.0,
@@ -124,6 +137,103 @@ def test_special_powers():
     np.testing.assert_array_equal(np.signbit(ours[numbers]), np.signbit(expected[numbers]))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_special_angles(dtype):
+    y, x = (v.ravel() for v in np.meshgrid(*[np.array(SPECIAL).clip(-1e38, 1e38).astype(dtype)] * 2))
+    x[np.abs(x) == 1e38] = np.inf
+    ours, expected = elementwise("arctan2", y, x), np.arctan2(y, x)
+    np.testing.assert_allclose(ours, expected, rtol=2 * np.finfo(dtype).eps)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(ours[numbers]), np.signbit(expected[numbers]))
+
+
+# --- complex numbers ---
+
+OF_COMPLEX = ("exp", "log", "sqrt", "sin", "cos")
+
+
+def numbers(rng, kind, count, dtype):
+    """Of such magnitudes, that results are neither too large nor too small."""
+    x, y = rng.standard_normal((2, count))
+    most = 80 if dtype == "F" else 700
+    match kind:
+        case "near a unit":
+            z = np.exp(1j * rng.uniform(-np.pi, np.pi, count)) * (1 + 1e-7 * x)
+        case "near 1":
+            z = 1 - 0.5e-6 * y * y + 1e-3j * y * 10 ** rng.uniform(-6, 0, count) + 1e-9 * x
+        case "large":
+            z = most * (np.tanh(x) + 1j * np.tanh(y))
+        case "small":
+            z = np.exp(-most / 4) * (x + 1j * y)
+        case "far angles":  # of exp, and of sin and cos
+            z = 1e15 * y + 1j * np.tanh(x) if count % 2 else np.tanh(x) + 1e15j * y
+        case "graded":
+            z = x * np.exp(rng.uniform(-30, 4, count)) + 1j * y * np.exp(rng.uniform(-30, 4, count))
+        case _:
+            z = x + 1j * y
+    return z.astype(dtype)
+
+
+KINDS = ("ordinary", "near a unit", "near 1", "large", "small", "far angles", "graded")
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", OF_COMPLEX)
+def test_errors_of_complex_functions(name, kind, dtype):
+    """At most 2 ulp of the magnitude; those of complex64 are computed in float64."""
+    rng = np.random.default_rng(7)
+    z = np.concatenate([numbers(rng, kind, count, dtype) for count in (200, 201)])
+    unit = 2 if dtype == "D" else 1
+    with mpmath.workprec(300):
+        exact = [getattr(mpmath, name)(mpmath.mpc(complex(v))) for v in z]
+        errors = [
+            abs(mpmath.mpc(complex(v)) - w) / abs(w)
+            for v, w in zip(elementwise(name, z), exact, strict=True)
+            if np.finfo(dtype).tiny < abs(w) < np.finfo(dtype).max
+        ]
+    assert len(errors) > 150
+    assert max(errors) <= unit * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize("name", OF_COMPLEX)
+def test_special_complex_numbers(name, dtype):
+    """Branch cuts, zeros and infinities as NumPy has them, but for signs beside a NaN."""
+    parts = np.array([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, np.nan, 1e-320, 1e30, -1e30, 60, -60, 800], "d")
+    z = np.empty(parts.size**2, dtype)
+    z.real, z.imag = (v.ravel() for v in np.meshgrid(parts, parts))
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(z)
+    ours = elementwise(name, z)
+    unknown = np.isnan(expected.real) | np.isnan(expected.imag)
+    for x, y in ((ours.real, expected.real), (ours.imag, expected.imag)):
+        np.testing.assert_array_equal(np.isnan(x), np.isnan(y))
+        np.testing.assert_allclose(abs(x), abs(y), rtol=4 * np.finfo(dtype).eps, atol=np.finfo(dtype).tiny)
+        np.testing.assert_array_equal(np.signbit(x)[~unknown], np.signbit(y)[~unknown])
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize("name", OF_COMPLEX)
+def test_bits_of_complex_functions_are_those_of_every_instruction_set_and_place(name, dtype):
+    rng = np.random.default_rng(9)
+    z = np.concatenate([numbers(rng, kind, 143, dtype) for kind in KINDS])
+    best = core.isa()
+    expected = elementwise(name, z)
+    try:
+        for isa in core.isas_available():
+            core.select_isa(isa)
+            np.testing.assert_array_equal(elementwise(name, z), expected)
+            parts = [elementwise(name, z[i : i + 7]) for i in range(0, z.size, 7)]
+            np.testing.assert_array_equal(np.concatenate(parts), expected)
+            np.testing.assert_array_equal(elementwise(name, z[::-1])[::-1], expected)
+    finally:
+        core.select_isa(best)
+
+
+# --- angles and small results ---
+
+
 def test_angles_nearest_to_multiples_of_quarters():
     """The double nearest to a multiple of pi/2, and others whose remainder is small."""
     x = [
@@ -168,7 +278,7 @@ def test_bits_are_those_of_every_instruction_set_and_place(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-@pytest.mark.parametrize("name", sorted(set(core.functions) - {*RANGES, "power", "copy"}))
+@pytest.mark.parametrize("name", sorted(set(core.functions) - {*RANGES, "power", "arctan2", "copy"}))
 def test_bits_are_numpys(name, dtype):
     rng = np.random.default_rng(10)
     arrays = [rng.standard_normal(500).astype(dtype) for _ in range(core.functions[name][1])]

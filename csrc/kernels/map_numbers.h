@@ -1,5 +1,7 @@
 /* map_numbers.h: element-wise functions of complex numbers, the rows of ../functions_complex.def, over arrays whose
- * elements are evenly spaced. They pass through dense buffers, of real parts and of imaginary ones. */
+ * elements are evenly spaced. They pass through dense buffers, of real parts and of imaginary ones. Loops over
+ * functions of parts are left to the compiler, as those of map.h. */
+#include "../functions_complex.h"
 
 enum { MOST_ARGUMENTS = 2, PART = 64 };
 _Static_assert(PART % LANES == 0, "a buffer is vectors");
@@ -12,8 +14,10 @@ INLINE num number_of(smm_function function, num x, num y) {
     switch ((int)function) {
 #define SMM_FUNCTION(NAME, name, arguments, value) \
     case SMM_FN_##NAME: return value;
+#define SMM_FUNCTION_OF_PARTS(...)
 #include "../functions_complex.def"
 #undef SMM_FUNCTION
+#undef SMM_FUNCTION_OF_PARTS
     }
     return (void)y, x;
 }
@@ -27,25 +31,74 @@ INLINE void map_pairs(smm_function function, pairs *to, const pairs *x, const pa
     }
 }
 
+/* One number: far, if its angle is known to be so. */
+INLINE smm_parts parts_of(smm_function function, double re, double im, bool far) {
+    switch ((int)function) {
+#define SMM_FUNCTION(...)
+#define SMM_FUNCTION_OF_PARTS(NAME, name, angle) \
+    case SMM_FN_##NAME: \
+        return smm_complex_##name(re, im, far ? smm_far_sine(angle, 0) : smm_sin(angle), \
+                                  far ? smm_far_sine(angle, 1) : smm_cos(angle));
+#include "../functions_complex.def"
+#undef SMM_FUNCTION
+#undef SMM_FUNCTION_OF_PARTS
+    }
+    return (smm_parts){re, im};
+}
+
+INLINE bool is_far(smm_function function, double re, double im) {
+    switch ((int)function) {
+#define SMM_FUNCTION(...)
+#define SMM_FUNCTION_OF_PARTS(NAME, name, angle) \
+    case SMM_FN_##NAME: return smm_is_far(angle);
+#include "../functions_complex.def"
+#undef SMM_FUNCTION
+#undef SMM_FUNCTION_OF_PARTS
+    }
+    return (void)re, (void)im, false;
+}
+
+INLINE void map_parts(smm_function function, pairs *restrict to, const pairs *restrict x, intptr_t count) {
+    for (intptr_t i = 0; i < count; i++) {
+        const smm_parts value = parts_of(function, (double)x->re[i], (double)x->im[i], false);
+        to->re[i] = (T)value.re, to->im[i] = (T)value.im;
+    }
+    for (intptr_t i = 0; i < count; i++) { /* apart: it would not become vectors */
+        if (!is_far(function, (double)x->re[i], (double)x->im[i])) continue;
+        const smm_parts value = parts_of(function, (double)x->re[i], (double)x->im[i], true);
+        to->re[i] = (T)value.re, to->im[i] = (T)value.im;
+    }
+}
+
 typedef void pairs_fn(pairs *to, const pairs *x, const pairs *y, intptr_t count);
 
 #define SMM_FUNCTION(NAME, name, ...) \
     SHARED void pairs_##name(pairs *to, const pairs *x, const pairs *y, intptr_t count) { \
         map_pairs(SMM_FN_##NAME, to, x, y, count); \
     }
+#define SMM_FUNCTION_OF_PARTS(NAME, name, angle) \
+    SHARED void pairs_##name(pairs *to, const pairs *x, const pairs *y, intptr_t count) { \
+        (void)y; \
+        map_parts(SMM_FN_##NAME, to, x, count); \
+    }
 #include "../functions_complex.def"
 #undef SMM_FUNCTION
+#undef SMM_FUNCTION_OF_PARTS
 
 static pairs_fn *const pairs_functions[SMM_FUNCTIONS] = {
 #define SMM_FUNCTION(NAME, name, ...) [SMM_FN_##NAME] = pairs_##name,
+#define SMM_FUNCTION_OF_PARTS SMM_FUNCTION
 #include "../functions_complex.def"
 #undef SMM_FUNCTION
+#undef SMM_FUNCTION_OF_PARTS
 };
 
 static const int8_t arguments_of[SMM_FUNCTIONS] = {
 #define SMM_FUNCTION(NAME, name, arguments, ...) [SMM_FN_##NAME] = arguments,
+#define SMM_FUNCTION_OF_PARTS(NAME, ...) [SMM_FN_##NAME] = 1,
 #include "../functions_complex.def"
 #undef SMM_FUNCTION
+#undef SMM_FUNCTION_OF_PARTS
 };
 
 /* As that of real numbers (map.h). */

@@ -273,13 +273,18 @@ static PyObject *operations(void) {
     return all;
 }
 
-/* The names of the element types, in the order of the C enumeration. */
-static PyObject *dtypes(void) {
-    PyObject *names = PyTuple_New(SMM_DTYPE_COUNT);
-    for (int dtype = 0; names && dtype < SMM_DTYPE_COUNT; dtype++) {
-        PyObject *name = PyUnicode_FromString(smm_dtypes[dtype].name);
+/* The names of what elements in memory may be, in the order of the C enumerations: `count` of them. */
+static PyObject *elements(int count) {
+    static const char *const all[SMM_TYPES] = {
+#define ROW(x, NAME, name, ...) #name,
+        SMM_DTYPES(ROW, _) SMM_INTEGERS(ROW, _)
+#undef ROW
+            "bool"};
+    PyObject *names = PyTuple_New(count);
+    for (int type = 0; names && type < count; type++) {
+        PyObject *name = PyUnicode_FromString(all[type]);
         if (name)
-            PyTuple_SET_ITEM(names, dtype, name);
+            PyTuple_SET_ITEM(names, type, name);
         else
             Py_CLEAR(names);
     }
@@ -314,7 +319,8 @@ static PyObject *gufunc_rows(PyObject *direct) {
 
 /* Constants of the C side that the package needs. */
 static int add_lists(PyObject *module) {
-    if (add(module, "operations", operations()) < 0 || add(module, "dtypes", dtypes()) < 0 ||
+    if (add(module, "operations", operations()) < 0 || add(module, "dtypes", elements(SMM_DTYPE_COUNT)) < 0 ||
+        add(module, "elements", elements(SMM_TYPES)) < 0 ||
         add(module, "complex_operations", complex_operations(smm_takes)) < 0 ||
         add(module, "cuda_complex_operations", complex_operations(smm_cuda_takes_dtype)) < 0)
         return -1;

@@ -182,7 +182,9 @@ typedef struct batch {
 static bool is_taken(const given *x, PyObject *object) {
     if (!PyArray_CheckExact(object)) return false;
     PyArrayObject *array = (PyArrayObject *)object;
-    if (PyArray_TYPE(array) != x->type || !PyArray_ISALIGNED(array) || !PyArray_ISNOTSWAPPED(array)) return false;
+    const int type = PyArray_TYPE(array); /* long and long long are one type of two names */
+    if (type != x->type && !PyArray_EquivTypenums(type, x->type)) return false;
+    if (!PyArray_ISALIGNED(array) || !PyArray_ISNOTSWAPPED(array)) return false;
     const int first = PyArray_NDIM(array) - x->core;
     if (first < 0) return false;
     for (int d = 0; d < x->core; d++) {

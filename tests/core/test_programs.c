@@ -136,7 +136,7 @@ static void test_wrong(void) {
     CHECK(smm_plan_program(&other, &none, NULL) == SMM_ERR_ARGUMENT, "a function that is none");
     memcpy(wrong, steps, sizeof wrong);
     wrong[2].call.dtype = SMM_C64;
-    wrong[2].function = SMM_FN_EXP;
+    wrong[2].function = SMM_FN_FLOOR;
     CHECK(smm_plan_program(&other, &none, NULL) == SMM_ERR_ARGUMENT, "a function not of complex numbers");
     memcpy(wrong, steps, sizeof wrong);
     wrong[2].kind = SMM_STEP_CONVERT;
@@ -150,6 +150,64 @@ static void test_wrong(void) {
     smm_free_program(NULL);
 }
 
+/* --- conversions ---------------------------------------------------------------------------------------- */
+
+static const char *const names[SMM_TYPES] = {
+#define ROW(x, NAME, name, ...) #name,
+    SMM_DTYPES(ROW, _) SMM_INTEGERS(ROW, _)
+#undef ROW
+        "bool"};
+static const intptr_t sizes[SMM_TYPES] = {
+#define ROW(x, NAME, name, in_memory, ...) sizeof(in_memory),
+    SMM_DTYPES(ROW, _) SMM_INTEGERS(ROW, _)
+#undef ROW
+        sizeof(bool)};
+
+/* 0, 1, 2 or 3 as an element, of a bool 0 or 1 */
+static void put_small(void *to, int type, int x) {
+    static const uint16_t f16[] = {0, 0x3c00, 0x4000, 0x4200}, bf16[] = {0, 0x3f80, 0x4000, 0x4040};
+    switch (type) {
+    case SMM_F16: memcpy(to, &f16[x], sizeof *f16); break;
+    case SMM_BF16: memcpy(to, &bf16[x], sizeof *bf16); break;
+#define ROW(_, NAME, name, in_memory, ...) \
+    case SMM_TYPE_##NAME: memcpy(to, &(in_memory){(in_memory)x}, sizeof(in_memory)); break;
+        SMM_INTEGERS(ROW, _)
+#undef ROW
+    case SMM_TYPE_BOOL: *(uint8_t *)to = x != 0; break;
+    case SMM_F32: memcpy(to, &(float){(float)x}, sizeof(float)); break;
+    default: memcpy(to, &(double){x}, sizeof(double));
+    }
+}
+
+/* Between all types, of dense elements and of spaced ones. */
+static void test_conversions(void) {
+    enum { COUNT = 600 };
+    static _Alignas(16) char from[3 * COUNT * 8], to[3 * COUNT * 8], expected[3 * COUNT * 8];
+    for (int pair = 0; pair < SMM_TYPES * SMM_TYPES * 4; pair++) {
+        const int source = pair / 4 % SMM_TYPES, target = pair / 4 / SMM_TYPES;
+        if (source == SMM_C64 || source == SMM_C128 || target == SMM_C64 || target == SMM_C128) continue;
+        const intptr_t step = sizes[source] * (pair & 1 ? 3 : 1), target_step = sizes[target] * (pair & 2 ? 2 : 1);
+        memset(to, 0, sizeof to);
+        memset(expected, 0, sizeof expected);
+        for (int i = 0; i < COUNT; i++) {
+            put_small(from + i * step, source, i % 4);
+            put_small(expected + i * target_step, target, source == SMM_TYPE_BOOL ? i % 4 != 0 : i % 4);
+        }
+        const smm_value both[] = {{SMM_INPUT, 1, NULL}, {SMM_OUTPUT, 1, NULL}};
+        const smm_step convert = {.kind = SMM_STEP_CONVERT,
+                                  .to = target,
+                                  .from = source,
+                                  .call = {.m = 1, .n = COUNT, .operand = {{.col = target_step}, {.col = step}}},
+                                  .value = {1, 0}};
+        const smm_program one = {2, 1, both, &convert};
+        smm_planned *its;
+        CHECK(smm_plan_program(&one, &its, NULL) == SMM_OK, "%s to %s", names[source], names[target]);
+        CHECK(smm_run_program(its, 1, (void *const[]){from, to}, NULL, NULL) == SMM_OK, "it runs");
+        CHECK(!memcmp(to, expected, sizeof to), "%s to %s, %d", names[source], names[target], pair & 3);
+        smm_free_program(its);
+    }
+}
+
 static void test_plan(void) {
     smm_program_info about;
     CHECK(smm_plan_program(&program, &planned, &about) == SMM_OK, "plan");
@@ -159,10 +217,9 @@ static void test_plan(void) {
 
 int main(void) {
     static const struct test tests[] = {
-        {"a program is planned", test_plan},
-        {"its bits are those of separate calls", test_bits},
-        {"outer dimensions", test_outer_dimensions},
-        {"wrong programs", test_wrong},
+        {"a program is planned", test_plan},         {"its bits are those of separate calls", test_bits},
+        {"outer dimensions", test_outer_dimensions}, {"wrong programs", test_wrong},
+        {"conversions", test_conversions},
     };
     fill();
     const int failed = run_tests(tests, sizeof tests / sizeof *tests);

@@ -139,8 +139,9 @@ PROGRAMS = {  # a chain, and how its inputs lie
 }
 
 
-def kernel_of_program(function, shapes, kinds):
-    operands = [np.ones(shape) for shape in shapes]
+def kernel_of_program(function, shapes, kinds, dtypes=()):
+    both = itertools.zip_longest(shapes, dtypes, fillvalue="f8")
+    operands = [np.ones(shape, dtype) for shape, dtype in both]
     plan = function._plan(operands, {})
     strides = [dense_strides(x.shape, x.dtype) for x in operands]
     described = compiled(plan.record, plan.results, strides, sum(plan.columns))
@@ -159,6 +160,20 @@ def test_programs(name, arch):
     assert cubin[:4] == b"\x7fELF"
     assert not sum(map(int, re.findall(r"(\d+) bytes spill stores", log))), log
     assert (kernel.lanes > 1) == ("larger" in name)
+
+
+@pytest.mark.parametrize(
+    ("arch", "shape", "kind"), [(80, (), "flat"), (90, (3,), "strided"), (100, (64,), "one")]
+)
+def test_types_of_programs(arch, shape, kind):
+    """Truth, integers of every width, float16 and bfloat16, as arguments and as results."""
+    signature = ",".join(["(n)" if shape else "()"] * 10)
+    function = smallmm.fuse(
+        lambda *x: tuple(z for y in x for z in (y, y * np.float32(0.5), y > 0)), signature
+    )
+    for half in ("e", pytest.importorskip("ml_dtypes").bfloat16):
+        kernel = kernel_of_program(function, (shape,) * 10, " ".join([kind] * 10), [*"?bhiqBHIQ", half])
+        assert _core.cuda_build_program(kernel.text, arch)[0][:4] == b"\x7fELF"
 
 
 def test_infinite_constants_of_programs():

@@ -58,6 +58,18 @@ def test_kalman(n, m, dtype, rng, library):
     assert_same(smallmm.kalman_step(*moved), tuple(smallmm.kalman_step(*arrays)), get)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "int64"])
+def test_types_that_are_stored(dtype, rng, torch_cuda):
+    kept = getattr(torch_cuda, dtype)
+    arrays = [torch_cuda.asarray(4 * x).to(kept) for x in kalman(rng, 4, 2, 1001)]
+    function = fuse(lambda a, b: (a @ b, a * 0.5, a.mT), "(n,n),(n)")
+    for chain, given in ((smallmm.kalman_step, arrays), (function, [arrays[1], arrays[0]])):
+        moved = [x.cuda() for x in given]
+        assert smallmm.explain(chain, *moved).fused
+        expected = tuple(x.double().numpy() for x in chain.ex(*given)[0])
+        assert_same(chain.ex(*moved)[0], expected, lambda x: x.cpu().double().numpy())
+
+
 def test_layouts(rng, torch_cuda):
     a, x = rng.standard_normal((6, 1, 3, 5)), positive(rng, 5, (4,))
     moved = [torch_cuda.asarray(y, device="cuda") for y in (a, x)]

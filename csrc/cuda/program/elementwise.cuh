@@ -38,3 +38,5 @@ template <> inline Truth converted<Truth, double>(double x) { return x != 0; }
 template <> inline Truth converted<Truth, float>(float x) { return x != 0; }
 template <> inline double converted<double, Truth>(Truth x) { return x != 0; }
 template <> inline float converted<float, Truth>(Truth x) { return x != 0; }
+template <> inline f16 converted<f16, float>(float x) { return {to_f16(x)}; }
+template <> inline bf16 converted<bf16, float>(float x) { return {to_bf16(x)}; }

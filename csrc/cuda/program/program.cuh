@@ -6,6 +6,7 @@
  * each other, but for operands that all matrices share, which lie before those of the warps. */
 typedef double T; /* of ptx.cuh */
 #include "ptx.cuh"
+#include "stored.cuh"
 
 constexpr int LANES = SMM_LANES, PITCH = SMM_PITCH, THREADS = SMM_THREADS;
 constexpr int MATRICES = 32 / LANES;            /* of a warp */

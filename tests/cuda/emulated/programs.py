@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 TESTS = Path(__file__).parents[2]
 sys.path[:0] = [str(TESTS)]
@@ -43,6 +44,8 @@ def same(found, expected):
             continue
         x = cuda.to_host(x)
         assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        if x.dtype == bfloat16:
+            x, y = x.astype(np.float32), y.astype(np.float32)
         np.testing.assert_array_equal(x, y)
         if y.dtype.kind == "f":
             np.testing.assert_array_equal(np.signbit(x[x == x]), np.signbit(y[y == y]))
@@ -103,7 +106,7 @@ def functions(x, y):
         *(getattr(xp, name)(x) for name in ("exp", "expm1", "sin", "cos", "tanh", "erf", "erfc", "ndtr")),
         *(xp.sqrt(abs(x)), xp.log(abs(x)), xp.log1p(abs(x)), xp.sign(x), xp.floor(x), xp.ceil(x), -x),
         *(x**y, abs(x) ** 1.5, x / y, x < y, x == y, xp.where(x < y, x, y), xp.copysign(x, y), xp.isnan(x)),
-        *(xp.minimum(x, y), xp.maximum(x, y), (x > 0) & (y > 0)),
+        *(xp.minimum(x, y), xp.maximum(x, y), (x > 0) & (y > 0), xp.arctan2(x, y)),
     )
 
 
@@ -147,6 +150,7 @@ def results():
     check(shapes, a.astype(np.float32), b, 0.25, lanes=1)
     chains()
     numbers()
+    kinds()
     layouts()
 
 
@@ -172,6 +176,23 @@ def numbers():
     for count in (0, 1, 2, 255, 1024, 1025):
         check(triad, *RNG.random((3, count)))
     check(triad, RNG.random(9).astype(np.float32), 3.0, RNG.random(9).astype(np.float32))
+
+
+def kinds():
+    """Truth, integers of every width, float16 and bfloat16, as numbers and as matrices."""
+    mixed = fuse(lambda a, b: (a * 0.5 + b, a, np.where(a > b, a, b), a > 2))
+    inverse = fuse(lambda a, x: (np.linalg.inv(a) @ x, a.mT, x.astype("f4"), a[1] > x), "(n,n),(n)")
+    halves = np.dtype(np.float16), np.dtype(bfloat16)
+    for dtype in (*"?bhiqBHIQ", *halves):
+        a = (4 * RNG.random(300)).astype(dtype)
+        check(mixed, a, RNG.random(300).astype(np.float32))
+        check(mixed, a, a[:7, None])
+        check(mixed, a, 0.3)
+    for dtype in halves:
+        for n, lanes in ((3, 1), (4, 1), (3, 2), (4, 8)):
+            a, x = positive(n, (COUNT,)).astype(dtype), RNG.standard_normal((COUNT, n)).astype(dtype)
+            check(inverse, a, x, lanes=lanes)
+        check(smallmm.kalman_step, *kalman(4, 2, dtype))
 
 
 def layouts():
