@@ -30,8 +30,7 @@ INLINE void pairs_expand(T *to, const T *from, strides s, intptr_t rows, intptr_
 
 INLINE void pairs_copy(T *to, const T *from, strides s, intptr_t rows, intptr_t cols) {
     for (intptr_t i = 0; i < rows; i++)
-        for (intptr_t j = 0; j < cols; j++, to += PARTS)
-            memcpy(to, from + i * s.row + j * s.col, PARTS * sizeof(T));
+        for (intptr_t j = 0; j < cols; j++, to += PARTS) memcpy(to, from + i * s.row + j * s.col, PARTS * sizeof(T));
 }
 
 /* The first kernel of real products that takes these operands as they are. */

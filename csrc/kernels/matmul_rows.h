@@ -55,14 +55,15 @@ INLINE void prefetch_next(const ahead next, intptr_t p, const int height) {
     prefetch(next.b + p * step, step);
 }
 
-/* Step p of a tile's sums: a column of A by a row of B. Of complex numbers the second part of A's elements meets i times
- * that row. `begins`: there is nothing to add to yet. */
+/* Step p of a tile's sums: a column of A by a row of B. Of complex numbers the second part of A's elements meets i
+ * times that row. `begins`: there is nothing to add to yet. */
 INLINE void rows_step(const int height, const columns j, const bool begins, const T *const *fours, intptr_t row,
                       intptr_t at, const T *b, vec acc[MAX_HEIGHT][MAX_WIDTH]) {
     vec bv[MAX_WIDTH];
     UNROLLED(int v = 0; v < vectors_of(j); v++) bv[v] = load_columns(j, v, b);
     UNROLLED(int part = 0; part < PARTS; part++) {
-        if (part) UNROLLED(int v = 0; v < vectors_of(j); v++) bv[v] = lane_turn(bv[v]);
+        if (part)
+            UNROLLED(int v = 0; v < vectors_of(j); v++) bv[v] = lane_turn(bv[v]);
         UNROLLED(int i = 0; i < height; i++) {
             const vec x = lane_set(fours[i / 4][i % 4 * row + at + part]);
             UNROLLED(int v = 0; v < vectors_of(j); v++)
