@@ -4,9 +4,9 @@
  * LANES elements of type T and the lane verbs over it, and then texts.h, a text per algorithm. The
  * texts are ordinary C: constant shapes are constant arguments of inlined functions. A `mask` holds a truth
  * value per lane; masks combine by & | ~, and lane_select(m, x, y) is x where m holds, else y. lane_bits and lane_mask
- * turn a mask into an integer, bit l for lane l, and back. lane_max(x, y) is x where it is greater,
- * else y. lane_fma(x, y, z) is x y + z, lane_fnma z - x y, rounded once, but in `portable`; lane_fnma_once is
- * everywhere.
+ * turn a mask into an integer, bit l for lane l, and back. lane_turn multiplies the complex numbers in a vector, pairs
+ * of lanes, by i: (re, im) becomes (-im, re). lane_max(x, y) is x where it is greater, else y. lane_fma(x, y, z) is x y
+ * + z, lane_fnma z - x y, rounded once, but in `portable`; lane_fnma_once is everywhere.
  */
 #ifndef SMM_LANE_H
 #define SMM_LANE_H
@@ -35,6 +35,12 @@
 SMM_DTYPES(ROW, _)
 #undef ROW
 typedef COMPUTED_OF(DTYPE) T; /* of complex numbers, the type of their parts */
+/* The parts of a number: of a complex one, whose file says what its parts are, a real and an imaginary. */
+#if defined(REAL_DTYPE)
+enum { PARTS = 2 };
+#else
+enum { PARTS = 1 };
+#endif
 #if defined(SMM_KERNELS_F64)
 #define FMA __builtin_fma
 #define SQRT __builtin_sqrt

@@ -95,6 +95,13 @@ INLINE mask lane_mask(uint32_t bits) {
     return (((mask){0} + (int32_t)bits) & bit) == bit;
 }
 #endif
+INLINE vec lane_turn(vec x) {
+#if defined(SMM_KERNELS_F64)
+    return _mm256_xor_pd(_mm256_permute_pd(x, 5), _mm256_setr_pd(-0.0, 0, -0.0, 0));
+#else
+    return _mm256_xor_ps(_mm256_permute_ps(x, 0xb1), _mm256_castsi256_ps(_mm256_set1_epi64x(0x80000000)));
+#endif
+}
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
 
 /* Permutations. An index holds the number of a float for each float. */

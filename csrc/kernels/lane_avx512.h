@@ -54,6 +54,15 @@ INLINE bool lane_any(mask m) { return m != 0; }
 INLINE uint32_t lane_bits(mask m) { return m; }
 INLINE mask lane_mask(uint32_t bits) { return (mask)bits; }
 INLINE vec lane_max(vec x, vec y) { return I(max)(x, y); }
+INLINE vec lane_turn(vec x) {
+#if defined(SMM_KERNELS_F64)
+    const __m512i sign = _mm512_broadcast_i32x4(_mm_setr_epi32(0, INT32_MIN, 0, 0));
+    return _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(_mm512_permute_pd(x, 0x55)), sign));
+#else
+    const __m512i sign = _mm512_set1_epi64(0x80000000);
+    return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(_mm512_permute_ps(x, 0xb1)), sign));
+#endif
+}
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
 
 /* Permutations. An index holds an element number per lane. */

@@ -55,6 +55,13 @@ INLINE mask lane_mask(uint32_t bits) {
     return m;
 }
 INLINE vec lane_max(vec x, vec y) { return lane_select(lane_greater(x, y), x, y); }
+INLINE vec lane_turn(vec x) {
+#if defined(SMM_KERNELS_F64)
+    return (vec){-x[1], x[0]};
+#else
+    return (vec){-x[1], x[0], -x[3], x[2]};
+#endif
+}
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
 
 #if defined(SMM_KERNELS_F32)

@@ -60,4 +60,9 @@ INLINE mask lane_mask(uint32_t bits) {
     return m;
 }
 INLINE vec lane_max(vec x, vec y) { return lane_select(x > y, x, y); }
+INLINE vec lane_turn(vec x) {
+    vec y;
+    for (int l = 0; l < LANES; l += 2) y[l] = -x[l + 1], y[l + 1] = x[l];
+    return y;
+}
 INLINE T scalar_fma(T x, T y, T z) { return x * y + z; }

@@ -1,8 +1,20 @@
 /* lu_numbers.h: LU of complex matrices and what follows from it: solutions, the inverse, determinants. LANES matrices
  * side by side, right-looking, any order. Pivots are compared by |re| + |im|. The inverse is the solution of A X = I.
- */
+ * Steps of the smallest orders, which are constants, are unrolled. */
 
-enum { NUMBERS = SMM_MOST_ORDER * SMM_MOST_ORDER, SIDES = 16 };
+enum { NUMBERS = SMM_MOST_ORDER * SMM_MOST_ORDER, SIDES = 16, FEW = 4 };
+
+/* Call a step for each k from 0 to n - 1, or from n - 1 to 0. */
+#define STEPS(n, step, ...) \
+    if (__builtin_constant_p(n)) \
+        UNROLLED(intptr_t k = 0; k < (n); k++) step(k, n, __VA_ARGS__); \
+    else \
+        for (intptr_t k = 0; k < (n); k++) step(k, n, __VA_ARGS__)
+#define STEPS_BACK(n, step, ...) \
+    if (__builtin_constant_p(n)) \
+        UNROLLED(intptr_t k = (n) - 1; k >= 0; k--) step(k, n, __VA_ARGS__); \
+    else \
+        for (intptr_t k = (n) - 1; k >= 0; k--) step(k, n, __VA_ARGS__)
 
 /* LANES matrices in factors, and some right-hand sides. */
 typedef struct lu_room {
@@ -18,12 +30,12 @@ typedef struct lu_state {
     mask odd, singular; /* an odd number of exchanges; a pivot is zero and all before it are finite */
 } lu_state;
 
-/* Exchange rows k and, in each lane, `row` of a matrix with so many columns. */
-INLINE void numbers_exchange(num *x, intptr_t cols, intptr_t k, vec row, intptr_t n) {
-    for (intptr_t i = k + 1; i < n; i++) {
-        const mask here = lane_equal(row, lane_set((T)i));
-        if (!lane_any(here)) continue;
-        for (intptr_t j = 0; j < cols; j++) {
+/* Exchange rows k and, in each lane, row[k] of a matrix with so many columns. */
+INLINE void numbers_exchange(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const vec *row) {
+    UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) {
+        const mask here = lane_equal(row[k], lane_set((T)i));
+        if (!__builtin_constant_p(n) && !lane_any(here)) continue; /* of few rows that would be guessed wrong */
+        UNROLLED_BY_4(intptr_t j = 0; j < cols; j++) {
             const num x_i = x[i * cols + j], x_k = x[k * cols + j];
             x[i * cols + j] = num_select(here, x_k, x_i);
             x[k * cols + j] = num_select(here, x_i, x_k);
@@ -44,103 +56,138 @@ INLINE void numbers_subtract_two(num *x, num *z, num f, num g, const num *y, int
     }
 }
 
-static void KERNEL(numbers_factor)(num *a, lu_state *s, intptr_t n) {
+INLINE void numbers_eliminate(intptr_t k, const intptr_t n, num *a, lu_state *s) {
     const vec zero = lane_set(0), infinite = lane_set(INFINITY);
-    s->info = zero;
-    s->odd = s->singular = lane_greater(zero, zero);
-    for (intptr_t k = 0; k < n; k++) {
-        vec most = num_size(a[k * n + k]), row = lane_set((T)k);
-        for (intptr_t i = k + 1; i < n; i++) {
-            const vec size = num_size(a[i * n + k]);
-            const mask more = lane_greater(size, most);
-            most = lane_select(more, size, most);
-            row = lane_select(more, lane_set((T)i), row);
-        }
-        const mask is_zero = lane_equal(most, zero), first = lane_equal(s->info, zero);
-        s->singular |= is_zero & first;
-        s->info = lane_select((is_zero | lane_equal(most, infinite)) & first, lane_set((T)(k + 1)), s->info);
-        s->row[k] = row;
-        s->odd ^= ~lane_equal(row, lane_set((T)k));
-        numbers_exchange(a, n, k, row, n);
-        s->d[k] = divisor_of(a[k * n + k]);
-        s->r[k] = num_reciprocal(&s->d[k]);
-        const num *y = a + k * n + k + 1;
-        const intptr_t count = n - k - 1;
-        intptr_t i = k + 1;
-        for (; i < n; i++) a[i * n + k] = num_quotient(a[i * n + k], &s->d[k], s->r[k]);
-        for (i = k + 1; i + 1 < n; i += 2)
-            numbers_subtract_two(a + i * n + k + 1, a + (i + 1) * n + k + 1, a[i * n + k], a[(i + 1) * n + k], y,
-                                 count);
-        if (i < n) numbers_subtract(a + i * n + k + 1, a[i * n + k], y, count);
+    vec most = num_size(a[k * n + k]), row = lane_set((T)k);
+    UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) {
+        const vec size = num_size(a[i * n + k]);
+        const mask more = lane_greater(size, most);
+        most = lane_select(more, size, most);
+        row = lane_select(more, lane_set((T)i), row);
+    }
+    const mask is_zero = lane_equal(most, zero), first = lane_equal(s->info, zero);
+    s->singular |= is_zero & first;
+    s->info = lane_select((is_zero | lane_equal(most, infinite)) & first, lane_set((T)(k + 1)), s->info);
+    s->row[k] = row;
+    s->odd ^= ~lane_equal(row, lane_set((T)k));
+    numbers_exchange(k, n, a, n, s->row);
+    s->d[k] = divisor_of(a[k * n + k]);
+    s->r[k] = num_reciprocal(&s->d[k]);
+    const num *y = a + k * n + k + 1;
+    const intptr_t count = n - k - 1;
+    UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) a[i * n + k] = num_quotient(a[i * n + k], &s->d[k], s->r[k]);
+    intptr_t i = k + 1;
+    UNROLLED_BY_4(; i + 1 < n; i += 2)
+        numbers_subtract_two(a + i * n + k + 1, a + (i + 1) * n + k + 1, a[i * n + k], a[(i + 1) * n + k], y, count);
+    if (i < n) numbers_subtract(a + i * n + k + 1, a[i * n + k], y, count);
+}
+
+INLINE void numbers_factor(num *a, lu_state *s, const intptr_t n) {
+    s->info = lane_set(0);
+    s->odd = s->singular = lane_greater(s->info, s->info);
+    STEPS(n, numbers_eliminate, a, s);
+}
+
+/* What L and U do at row k of right-hand sides x (n x cols). */
+INLINE void numbers_forward(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const num *a) {
+    UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) numbers_subtract(x + i * cols, a[i * n + k], x + k * cols, cols);
+}
+INLINE void numbers_by_pivot(num *x, const intptr_t cols, const lu_state *s, intptr_t k) {
+    UNROLLED_BY_4(intptr_t l = 0; l < cols; l++) x[l] = num_quotient(x[l], &s->d[k], s->r[k]);
+}
+INLINE void numbers_back(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const num *a, const lu_state *s) {
+    numbers_by_pivot(x + k * cols, cols, s, k);
+    UNROLLED_BY_4(intptr_t i = 0; i < k; i++) numbers_subtract(x + i * cols, a[i * n + k], x + k * cols, cols);
+}
+/* The same of A^T. */
+INLINE void numbers_forward_transposed(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const num *a,
+                                       const lu_state *s) {
+    numbers_by_pivot(x + k * cols, cols, s, k);
+    UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) numbers_subtract(x + i * cols, a[k * n + i], x + k * cols, cols);
+}
+INLINE void numbers_back_transposed(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const num *a) {
+    UNROLLED_BY_4(intptr_t i = 0; i < k; i++) numbers_subtract(x + i * cols, a[k * n + i], x + k * cols, cols);
+}
+
+/* x (n x cols) becomes the solution of A x = x or A^T x = x. */
+INLINE void numbers_solve(num *x, const intptr_t n, const intptr_t cols, const num *a, const lu_state *s,
+                          bool transposed) {
+    if (transposed) {
+        STEPS(n, numbers_forward_transposed, x, cols, a, s);
+        STEPS_BACK(n, numbers_back_transposed, x, cols, a);
+        STEPS_BACK(n, numbers_exchange, x, cols, s->row);
+    } else {
+        STEPS(n, numbers_exchange, x, cols, s->row);
+        STEPS(n, numbers_forward, x, cols, a);
+        STEPS_BACK(n, numbers_back, x, cols, a, s);
     }
 }
 
-/* x (n x cols) becomes the solution of A x = x; rows are in order. */
-static void KERNEL(numbers_solve)(num *x, const num *a, const lu_state *s, intptr_t n, intptr_t cols) {
-    for (intptr_t j = 0; j < n; j++)
-        for (intptr_t i = j + 1; i < n; i++) numbers_subtract(x + i * cols, a[i * n + j], x + j * cols, cols);
-    for (intptr_t j = n - 1; j >= 0; j--) {
-        for (intptr_t l = 0; l < cols; l++) x[j * cols + l] = num_quotient(x[j * cols + l], &s->d[j], s->r[j]);
-        for (intptr_t i = 0; i < j; i++) numbers_subtract(x + i * cols, a[i * n + j], x + j * cols, cols);
+/* Solutions for `width` right-hand sides from column j on; b == NULL: those of the identity. */
+INLINE void numbers_solve_some(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t j,
+                               const intptr_t width, intptr_t q, const num *a, num *x, const lu_state *s,
+                               const intptr_t n, intptr_t count) {
+    if (b) {
+        const smm_operand from = numbers_columns(*b, j);
+        KERNEL(numbers_load)(x, &from, q, n, width, count);
+    } else {
+        UNROLLED_BY_4(intptr_t i = 0; i < n; i++)
+            UNROLLED_BY_4(intptr_t l = 0; l < width; l++) x[i * width + l] = num_set(i == j + l);
     }
-}
-/* The same of P y of A^T y = x. */
-static void KERNEL(numbers_solve_transposed)(num *x, const num *a, const lu_state *s, intptr_t n, intptr_t cols) {
-    for (intptr_t j = 0; j < n; j++) {
-        for (intptr_t l = 0; l < cols; l++) x[j * cols + l] = num_quotient(x[j * cols + l], &s->d[j], s->r[j]);
-        for (intptr_t i = j + 1; i < n; i++) numbers_subtract(x + i * cols, a[j * n + i], x + j * cols, cols);
-    }
-    for (intptr_t j = n - 1; j >= 0; j--)
-        for (intptr_t i = 0; i < j; i++) numbers_subtract(x + i * cols, a[j * n + i], x + j * cols, cols);
+    numbers_solve(x, n, width, a, s, call->form & SMM_TRANSPOSED);
+    const smm_operand c = numbers_columns(*to, j);
+    KERNEL(numbers_store)(&c, q, x, n, width, count);
+    KERNEL(numbers_spoil)(&c, q, s->info, n, width, count);
 }
 
-/* Solutions for all right-hand sides; b == NULL: those of the identity. */
+/* For all of them, some at a time; of few rows the usual numbers are constants. */
 INLINE void numbers_solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t sides,
-                              intptr_t q, lu_room *room, const lu_state *s, intptr_t count) {
-    const intptr_t n = call->n, most = SMM_MOST_ORDER * SIDES / n;
-    const bool transposed = call->form & SMM_TRANSPOSED;
-    for (intptr_t j = 0, width; j < sides; j += width) {
-        width = least(most, sides - j);
-        if (b) {
-            const smm_operand from = numbers_columns(*b, j);
-            KERNEL(numbers_load)(room->x, &from, q, n, width, count);
+                              intptr_t q, const num *a, num *x, const lu_state *s, const intptr_t n, intptr_t count) {
+    const bool few = __builtin_constant_p(n);
+    const intptr_t most = few ? n : SMM_MOST_ORDER * SIDES / n;
+    for (intptr_t j = 0; j < sides; j += most) {
+        const intptr_t width = least(most, sides - j);
+        if (few && width == n)
+            numbers_solve_some(call, b, to, j, n, q, a, x, s, n, count);
+        else if (few)
+            for (intptr_t l = j; l < sides; l++) numbers_solve_some(call, b, to, l, 1, q, a, x, s, n, count);
+        else
+            numbers_solve_some(call, b, to, j, width, q, a, x, s, n, count);
+    }
+}
+
+INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num *a, num *x, const intptr_t n) {
+    for (intptr_t q = first; q < last; q += LANES) {
+        const intptr_t count = least(LANES, last - q);
+        lu_state s;
+        KERNEL(numbers_load)(a, &call->a, q, n, n, count);
+        numbers_factor(a, &s, n);
+        lanes_store_int(smm_info(call), q, s.info, count);
+        if (call->op == SMM_OP_SOLVE || call->op == SMM_OP_INV) {
+            const bool inverts = call->op == SMM_OP_INV;
+            const smm_operand *to = inverts ? &call->inv.inverse : &call->solve.x;
+            numbers_solve_all(call, inverts ? NULL : &call->solve.b, to, inverts ? n : call->k, q, a, x, &s, n, count);
         } else {
-            for (intptr_t e = 0; e < n * width; e++) room->x[e] = num_set(e / width == j + e % width);
+            vec row[SMM_MOST_ORDER];                    /* another array, so that `s` may be in registers */
+            UNROLLED_BY_4(intptr_t k = 0; k < n; k++) { /* from the step that failed on, no row is exchanged */
+                const vec step = lane_set((T)k);
+                const mask done = lane_greater(s.info, lane_set(0)) & lane_greater(lane_set((T)(k + 2)), s.info);
+                row[k] = lane_select(done, step, s.row[k]);
+            }
+            KERNEL(numbers_store)(&call->lu.lu, q, a, n, n, count);
+            KERNEL(numbers_spoil)(&call->lu.lu, q, s.info, n, n, count);
+            KERNEL(lanes_store_ints)(&call->lu.pivots, q, row, n, count);
         }
-        for (intptr_t k = 0; k < n && !transposed; k++) numbers_exchange(room->x, width, k, s->row[k], n);
-        (transposed ? KERNEL(numbers_solve_transposed) : KERNEL(numbers_solve))(room->x, room->a, s, n, width);
-        for (intptr_t k = n - 1; k >= 0 && transposed; k--) numbers_exchange(room->x, width, k, s->row[k], n);
-        const smm_operand c = numbers_columns(*to, j);
-        KERNEL(numbers_store)(&c, q, room->x, n, width, count);
-        KERNEL(numbers_spoil)(&c, q, s->info, n, width, count);
     }
 }
 
 static void KERNEL(lu_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     lu_room *const room = smm_kernel_room();
-    const intptr_t n = call->n;
-    for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
-        lu_state s;
-        KERNEL(numbers_load)(room->a, &call->a, q, n, n, count);
-        KERNEL(numbers_factor)(room->a, &s, n);
-        lanes_store_int(smm_info(call), q, s.info, count);
-        if (call->op == SMM_OP_SOLVE) {
-            numbers_solve_all(call, &call->solve.b, &call->solve.x, call->k, q, room, &s, count);
-        } else if (call->op == SMM_OP_INV) {
-            numbers_solve_all(call, NULL, &call->inv.inverse, n, q, room, &s, count);
-        } else {
-            for (intptr_t k = 0; k < n; k++) { /* from the step that failed on, no row is exchanged */
-                const vec step = lane_set((T)k);
-                const mask done = lane_greater(s.info, lane_set(0)) & lane_greater(lane_set((T)(k + 2)), s.info);
-                s.row[k] = lane_select(done, step, s.row[k]);
-            }
-            KERNEL(numbers_store)(&call->lu.lu, q, room->a, n, n, count);
-            KERNEL(numbers_spoil)(&call->lu.lu, q, s.info, n, n, count);
-            KERNEL(lanes_store_ints)(&call->lu.pivots, q, s.row, n, count);
-        }
-    }
+    if (call->n > FEW) numbers_lu(call, first, last, room->a, room->x, call->n);
+    num a[FEW * FEW], x[FEW * FEW];
+    UNROLLED(int n = 1; n <= FEW; n++)
+        if (call->n == n) numbers_lu(call, first, last, a, x, n);
 }
 
 /* --- Determinants --- */
@@ -179,7 +226,7 @@ static void KERNEL(det_numbers)(const smm_call *call, intptr_t first, intptr_t l
         const intptr_t count = least(LANES, last - q);
         lu_state s;
         KERNEL(numbers_load)(room->a, &call->a, q, n, n, count);
-        KERNEL(numbers_factor)(room->a, &s, n);
+        numbers_factor(room->a, &s, n);
         lanes_store_int(smm_info(call), q, s.info, count);
         for (int l = 0; l < count; l++) {
             intptr_t exponent;
@@ -240,6 +287,6 @@ static void KERNEL(lu_solve_numbers)(const smm_call *call, intptr_t first, intpt
         KERNEL(numbers_load)(room->a, &call->a, q, n, n, count);
         numbers_get_pivots(call, &call->lu_solve.pivots, q, room->a, &s, count);
         lanes_store_int(smm_info(call), q, s.info, count);
-        numbers_solve_all(call, &call->lu_solve.b, &call->lu_solve.x, call->k, q, room, &s, count);
+        numbers_solve_all(call, &call->lu_solve.b, &call->lu_solve.x, call->k, q, room->a, room->x, &s, n, count);
     }
 }

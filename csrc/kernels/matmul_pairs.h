@@ -1,9 +1,11 @@
-/* matmul_pairs.h: products of complex matrices by those of their parts.
+/* matmul_pairs.h: products of complex matrices by those of their parts: of few columns, and what others do not take.
  *
  * The parts of a row of A lie side by side: it is a row of 2 k reals, as it is. So is a row of C, of 2 n. B becomes the
  * real 2 k x 2 n matrix in which an element is the block (re im; -im re). The product of these has the parts of C, term
  * by term in the order of numbers.h: re = fma(a_im, -b_im, fma(a_re, b_re, re)), im = fma(a_im, b_re, fma(a_re, b_im,
  * im)). Any kernel of real products that takes dense rows does the work; which one cannot be seen in the bits. */
+
+#include <string.h>
 
 extern const smm_kernels NAME(kernels, ISA, REAL_DTYPE);
 
@@ -28,10 +30,7 @@ INLINE void pairs_expand(T *to, const T *from, strides s, intptr_t rows, intptr_
 
 INLINE void pairs_copy(T *to, const T *from, strides s, intptr_t rows, intptr_t cols) {
     for (intptr_t i = 0; i < rows; i++)
-        for (intptr_t j = 0; j < cols; j++, to += PARTS) {
-            const T *z = from + i * s.row + j * s.col;
-            to[0] = z[0], to[1] = z[1];
-        }
+        for (intptr_t j = 0; j < cols; j++, to += PARTS) memcpy(to, from + i * s.row + j * s.col, PARTS * sizeof(T));
 }
 
 /* The first kernel of real products that takes these operands as they are. */

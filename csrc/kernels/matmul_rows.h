@@ -55,30 +55,40 @@ INLINE void prefetch_next(const ahead next, intptr_t p, const int height) {
     prefetch(next.b + p * step, step);
 }
 
+/* Step p of a tile's sums: a column of A by a row of B. Of complex numbers the second part of A's elements meets i
+ * times that row. `begins`: there is nothing to add to yet. */
+INLINE void rows_step(const int height, const columns j, const bool begins, const T *const *fours, intptr_t row,
+                      intptr_t at, const T *b, vec acc[MAX_HEIGHT][MAX_WIDTH]) {
+    vec bv[MAX_WIDTH];
+    UNROLLED(int v = 0; v < vectors_of(j); v++) bv[v] = load_columns(j, v, b);
+    UNROLLED(int part = 0; part < PARTS; part++) {
+        if (part)
+            UNROLLED(int v = 0; v < vectors_of(j); v++) bv[v] = lane_turn(bv[v]);
+        UNROLLED(int i = 0; i < height; i++) {
+            const vec x = lane_set(fours[i / 4][i % 4 * row + at + part]);
+            UNROLLED(int v = 0; v < vectors_of(j); v++)
+                acc[i][v] = begins && !part ? lane_mul(x, bv[v]) : lane_fma(x, bv[v], acc[i][v]);
+        }
+    }
+}
+
 /* One tile of one matrix: c (height x columns) = a (height x k) b (k x columns). At each k it streams a line of what is
  * behind, if that is not NULL. */
 INLINE void rows_tile(const int height, const columns j, const intptr_t k, const T *a, const strides as, const T *b,
                       const strides bs, T *c, const strides cs, const ahead next, smm_behind *behind) {
-    vec acc[MAX_HEIGHT][MAX_WIDTH], bv[MAX_WIDTH];
+    vec acc[MAX_HEIGHT][MAX_WIDTH];
     const T *fours[MAX_HEIGHT / 4]; /* of rows of A: three run-time distances for all, or registers would not do */
     UNROLLED(int i = 0; i < height; i += 4) {
         fours[i / 4] = a + i * as.row;
         if (!__builtin_constant_p(as.row)) FORGET(fours[i / 4]);
     }
-    UNROLLED(int v = 0; v < vectors_of(j); v++) bv[v] = load_columns(j, v, b);
-    UNROLLED(int i = 0; i < height; i++)
-        UNROLLED(int v = 0; v < vectors_of(j); v++) acc[i][v] = lane_mul(lane_set(fours[i / 4][i % 4 * as.row]), bv[v]);
-
+    rows_step(height, j, true, fours, as.row, 0, b, acc);
     UNROLLED_BY_2(intptr_t p = 1; p < k; p++) {
         if (next.a) {
-            prefetch_next(next, p, height);
+            prefetch_next(next, p, PARTS * height);
             if (behind && behind->lines) stream_line(behind);
         }
-        const T *bp = b + p * bs.row;
-        UNROLLED(int v = 0; v < vectors_of(j); v++) bv[v] = load_columns(j, v, bp);
-        UNROLLED(int i = 0; i < height; i++)
-            UNROLLED(int v = 0; v < vectors_of(j); v++)
-                acc[i][v] = lane_fma(lane_set(fours[i / 4][i % 4 * as.row + p * as.col]), bv[v], acc[i][v]);
+        rows_step(height, j, false, fours, as.row, p * as.col, b + p * bs.row, acc);
     }
 
     UNROLLED(int i = 0; i < height; i++, c += cs.row) {
@@ -100,7 +110,7 @@ INLINE void rows_tiles(const int height, const columns j, intptr_t from, intptr_
                        const strides as, const T *b, const strides bs, T *c, const strides cs, const ahead next,
                        smm_behind *behind) {
     ROLLED(intptr_t i = from; i < to; i += height)
-        rows_tile(height, j, k, a + i * as.row, as, b, bs, c + i * cs.row, cs, ahead_by(next, i * k), behind);
+        rows_tile(height, j, k, a + i * as.row, as, b, bs, c + i * cs.row, cs, ahead_by(next, PARTS * i * k), behind);
 }
 
 /* The largest of as few parts as can be, none above `most` and all as equal as can be. */
@@ -318,8 +328,10 @@ INLINE void rows_some(const int height, const int width, const rows_shape *shape
 #if defined(SMM_KERNELS_PORTABLE)
 enum { TILE_VECTORS = 8 };
 #else
-enum { TILE_VECTORS = VECTOR_REGISTERS == 32 ? 24 : 12 };
+enum { TILE_VECTORS = VECTOR_REGISTERS == 32 ? 24 : PARTS == 2 ? 8 : 12 };
 #endif
+/* Of rows of several vectors; of complex numbers both less with few registers, which turned rows of B take, too. */
+enum { MOST_WIDTH = VECTOR_REGISTERS == 32 ? 4 : PARTS == 2 ? 2 : 3 };
 /* The most rows of a tile; and of one whose rows are one vector each. */
 enum { TILE_ROWS = 8, TALL_ROWS = VECTOR_REGISTERS == 32 ? MAX_HEIGHT : TILE_ROWS };
 #define FUNCTION(height, width) \
@@ -356,11 +368,12 @@ INLINE rows_part rows_part_of(const smm_call *call, columns j) {
 static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     enum { L1_BYTES = 16384 };
     const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
-    const intptr_t m = call->m, k = call->k, n = call->n, bytes = (m * k + k * n + m * n) * (intptr_t)sizeof(T);
-    const intptr_t group = bytes < L1_BYTES ? L1_BYTES / bytes : 1, ratio = (n << 16) / m;
+    const intptr_t m = call->m, k = call->k, n = PARTS * call->n, of_a = PARTS * m * k;
+    const intptr_t bytes = (of_a + k * n + m * n) * (intptr_t)sizeof(T);
+    const intptr_t group = bytes < L1_BYTES ? L1_BYTES / bytes : 1, ratio = k * (n << 16) / of_a;
     /* vectors: the wider, the fewer times B is walked through (25 to 32 columns of 8 lanes as 4 instead of 2 and 2: 15
      * to 37 % less from memory, 0 to 25 in cache; Zen 5); one row leaves registers for more */
-    const int width = (int)largest_part((n + LANES - 1) / LANES, m == 1 ? MAX_WIDTH : VECTOR_REGISTERS < 32 ? 3 : 4);
+    const int width = (int)largest_part((n + LANES - 1) / LANES, m == 1 ? MAX_WIDTH : MOST_WIDTH);
     const intptr_t step = width * LANES, whole = n / step * step;
     const rows_part parts[] = {rows_part_of(call, (columns){width, step - LANES}),
                                rows_part_of(call, columns_from(whole / LANES, width, n))};
@@ -369,7 +382,7 @@ static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t l
         T *c = (T *)call->matmul.c.data + q * cs.batch;
         for (intptr_t v = 0; v < n; v += step) {
             const rows_part *part = &parts[v == whole];
-            const ahead next = {cold && !v ? next_a(cold, a, group * m * k) : NULL, b + distance(group * k * n), ratio};
+            const ahead next = {cold && !v ? next_a(cold, a, group * of_a) : NULL, b + distance(group * k * n), ratio};
             for (int i = 0; i < 2; i++)
                 if (part->shape[i].from < part->shape[i].to)
                     part->run[i](&part->shape[i], a, b + v, c + v, least(group, last - q), next, cold);
@@ -378,5 +391,6 @@ static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t l
 }
 
 static unsigned rows_needs(const smm_call *call) {
-    return (call->matmul.b.col == sizeof(T) ? 0u : SMM_PACK_B) | (call->matmul.c.col == sizeof(T) ? 0u : SMM_STAGE_C);
+    const intptr_t size = PARTS * sizeof(T);
+    return (call->matmul.b.col == size ? 0u : SMM_PACK_B) | (call->matmul.c.col == size ? 0u : SMM_STAGE_C);
 }

@@ -9,7 +9,6 @@ typedef struct num {
     vec re, im;
 } num;
 
-enum { PARTS = 2 };
 _Static_assert(sizeof(num) == PARTS * sizeof(vec), "an array of numbers is one of parts");
 
 INLINE num num_set(T re) { return (num){lane_set(re), lane_set(0)}; }

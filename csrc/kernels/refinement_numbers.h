@@ -27,15 +27,9 @@ INLINE vec num_modulus(num x) {
 
 /* x = A^-1 x, or A^-H x. */
 SHARED void KERNEL(numbers_apply)(num *x, const refinement_numbers *t, intptr_t n, bool adjoint) {
-    if (adjoint) {
-        for (intptr_t i = 0; i < n; i++) x[i] = num_conj(x[i]);
-        KERNEL(numbers_solve_transposed)(x, t->lu, &t->s, n, 1);
-        for (intptr_t k = n - 1; k >= 0; k--) numbers_exchange(x, 1, k, t->s.row[k], n);
-        for (intptr_t i = 0; i < n; i++) x[i] = num_conj(x[i]);
-        return;
-    }
-    for (intptr_t k = 0; k < n; k++) numbers_exchange(x, 1, k, t->s.row[k], n);
-    KERNEL(numbers_solve)(x, t->lu, &t->s, n, 1);
+    for (intptr_t i = 0; i < n && adjoint; i++) x[i] = num_conj(x[i]);
+    numbers_solve(x, n, 1, t->lu, &t->s, adjoint);
+    for (intptr_t i = 0; i < n && adjoint; i++) x[i] = num_conj(x[i]);
 }
 
 /* B = diag(scale) A^-1, or of A^-H; scale NULL: of ones. x = B x, or B^H x. */

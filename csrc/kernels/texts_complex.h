@@ -7,6 +7,7 @@
 #include "numbers.h"
 #include "map_numbers.h"
 
+#include "matmul_rows.h"
 #include "matmul_pairs.h"
 #include "pack_numbers.h"
 #include "lu_numbers.h"
