@@ -28,7 +28,7 @@ static double as_stored(double x, smm_dtype dtype) {
     float near = (float)x;
     if (dtype == SMM_F16 && isfinite(near) && (double)near != x)
         near = smm_of_bits((smm_bits_of(near) - (fabs((double)near) > fabs(x))) | 1);
-    uint16_t stored;
+    double _Complex stored; /* room for a number of any type */
     smm_put(&stored, dtype, near);
     return smm_get(&stored, dtype);
 }

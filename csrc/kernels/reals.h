@@ -2,8 +2,6 @@
 
 typedef vec num;
 
-enum { PARTS = 1 };
-
 INLINE num num_set(T x) { return lane_set(x); }
 INLINE num num_conj(num x) { return x; }
 INLINE num num_real(num x) { return x; }
