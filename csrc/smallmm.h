@@ -115,7 +115,7 @@ typedef struct smm_outer {
  * its pivots, and, where a pivot is zero, the results of DET, SLOGDET and LU_RCOND, which are 0, (0, -inf) and 0.
  *
  * For LDL_SOLVE, -k means that pivot k (1-based) is not one that LDL gives. LDL's pivots count from 1; two equal
- * negative ones mark a block of order 2 of D (LAPACK's sytrf).
+ * negative ones mark a block of order 2 of D (LAPACK's sytrf; of Hermitian matrices, hetrf).
  *
  * SOLVE_MIXED is of SMM_F64 alone. Its iterations are the steps of refinement, or say why a matrix was solved by SOLVE
  * or SOLVE_POS, of which info then is: -2, an element overflows float32; -3, the factors in float32 are singular or not

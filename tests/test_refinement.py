@@ -734,15 +734,16 @@ class TestLinsolveArguments:
             smallmm.refine(torch.asarray(a), lu, pivots, torch.asarray(b), torch.asarray(b)).x, torch.Tensor
         )
 
+    @pytest.mark.parametrize("wide", [np.dtype(np.float64), np.dtype(np.complex128)], ids=str)
     @pytest.mark.parametrize("shape", [(6, 4, 4), (4, 4)])
-    def test_in_a_namespace(self, rng, shape):
+    def test_in_a_namespace(self, rng, shape, wide):
         """What arrays on a device run: the functions over another library's namespace, with the same bits."""
         torch = pytest.importorskip("torch")
         from array_api_compat import torch as xp
 
         from smallmm import _mixed, _mixed_least_squares
 
-        a, b = rng.standard_normal(shape) + 4 * np.eye(4), rng.standard_normal((*shape[:-1], 2))
+        a, b = normal(rng, shape, wide) + 4 * np.eye(4), normal(rng, (*shape[:-1], 2), wide)
         a[..., :1] *= 1e20
         if len(shape) > 2:
             a[3] *= 1e60
