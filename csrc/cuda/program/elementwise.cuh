@@ -31,11 +31,11 @@ enum {
 #include "functions.def"
 #undef SMM_FUNCTION
 
-/* An element of another type: truth is 1 and 0. */
-typedef unsigned char Truth;
+/* An element of another type: truth is 1 and 0, and not an integer. */
+enum Truth : unsigned char {};
 template <class To, class From> inline To converted(From x) { return static_cast<To>(x); }
-template <> inline Truth converted<Truth, double>(double x) { return x != 0; }
-template <> inline Truth converted<Truth, float>(float x) { return x != 0; }
+template <> inline Truth converted<Truth, double>(double x) { return static_cast<Truth>(x != 0); }
+template <> inline Truth converted<Truth, float>(float x) { return static_cast<Truth>(x != 0); }
 template <> inline double converted<double, Truth>(Truth x) { return x != 0; }
 template <> inline float converted<float, Truth>(Truth x) { return x != 0; }
 template <> inline f16 converted<f16, float>(float x) { return {to_f16(x)}; }
