@@ -6,7 +6,7 @@
 
 typedef Number Element;
 typedef Number Stored;
-constexpr bool HERMITIAN = !(SMM_FORM & 256);
+constexpr bool HERMITIAN = !(SMM_FORM & 256); /* SMM_SYMMETRIC */
 
 __device__ inline Number element_of(T x) { return {x, 0}; }
 __device__ inline Number not_an_element() { return not_a_complex_number(); }
