@@ -82,6 +82,8 @@ CASES = {
     "sqrtm_ex": lambda f, x: f(x["s"], assume_a="sym"),
     "sum_factorized": lambda f, x: f(x["a"][0, :2, :2], x["cube"], x["cube"]),
     "svd": lambda f, x: f(x["tall"], full_matrices=False),
+    "tensordot": lambda f, x: f(x["a"], x["b"][0], axes=1),
+    "vecdot": lambda f, x: f(x["v"], x["b"][..., 0]),
     "vecmat": lambda f, x: f(x["v"], x["a"]),
     "vector_norm": lambda f, x: f(x["v"], axis=-1),
     "whiten": lambda f, x: f(x["tall"]),
