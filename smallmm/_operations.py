@@ -153,7 +153,7 @@ OPERATIONS = {
             "1",
             b="1",
             matrices="symmetric",
-            assume_a="sym",
+            assume_a="her",
         ),
         Operation("inv", lambda m, k, n: 2 * n**3, _inv, "n"),
         Operation("det", lambda m, k, n: 2 / 3 * n**3, _det, "s"),
