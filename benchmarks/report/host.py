@@ -7,12 +7,13 @@ from typing import Any
 
 from smallmm._bench import OURS
 from smallmm._bounds import BOUNDS
-from smallmm._operations import DTYPES, NUMBERS
+from smallmm._operations import DTYPES
 
 from . import verdicts_matmul
 from .markdown import COLUMNS, factor, losses, number, picture, table, times_of_products
 from .results import NUMPY, Machine, Results, Row, best_other, label, ns, with_ours
 
+ORDERED = ("f64", "f32", "c128", "c64")
 REGIMES = {"in-cache": "batch of about 1 MB, in cache", "out-of-cache": "batch of 1 GB, out of cache"}
 
 
@@ -101,7 +102,7 @@ def matmul_details(results: Results) -> str:
             ("complex_numbers", "complex square matrices"),
         ):
             if machine.topics[topic]:
-                tables = [products(machine, topic, d) for d in NUMBERS if machine.cases(topic, d)]
+                tables = [products(machine, topic, d) for d in ORDERED if machine.cases(topic, d)]
                 parts += [caption(machine, topic, what), *tables]
         if machine.topics["square"]:
             parts.append(lost_products(machine))
