@@ -217,24 +217,48 @@ INLINE one numbers_product(const num *a, int l, bool odd, intptr_t n, intptr_t *
     return p;
 }
 
-static void KERNEL(det_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    (void)cold;
-    lu_room *const room = smm_kernel_room();
-    const intptr_t n = call->n;
+/* Whether each part is zero or so near to 1 that no part of a product of two such numbers is subnormal or overflows,
+ * even where their larger parts become 1. */
+INLINE mask numbers_mild(num x) {
+    const T bound = sizeof(T) == 8 ? (T)0x1p240 : (T)0x1p25;
+    const vec low = lane_set(1 / bound), high = lane_set(bound);
+    const vec re = lane_abs(x.re), im = lane_abs(x.im), zero = lane_set(0);
+    return (lane_greater(re, low) | lane_equal(re, zero)) & lane_greater(high, re) &
+           (lane_greater(im, low) | lane_equal(im, zero)) & lane_greater(high, im);
+}
+INLINE void numbers_multiply(intptr_t k, const intptr_t n, const num *a, num *p, mask *mild) {
+    *p = num_mul(*p, a[k * n + k]);
+    *mild &= numbers_mild(a[k * n + k]) & numbers_mild(*p);
+}
+
+INLINE void numbers_det(const smm_call *call, intptr_t first, intptr_t last, num *a, const intptr_t n) {
     const smm_operand *const to = call->op == SMM_OP_DET ? &call->det.det : &call->slogdet.sign;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         lu_state s;
-        KERNEL(numbers_load)(room->a, &call->a, q, n, n, count);
-        numbers_factor(room->a, &s, n);
+        KERNEL(numbers_load)(a, &call->a, q, n, n, count);
+        numbers_factor(a, &s, n);
         lanes_store_int(smm_info(call), q, s.info, count);
+        /* the bits of numbers_product where all is mild, as powers of two change none */
+        num product = {lane_select(s.odd, lane_set(-1), lane_set(1)), lane_set(0)};
+        mask mild = ~s.singular;
+        STEPS(n, numbers_multiply, a, &product, &mild);
+        T parts[2 * LANES];
+        lane_store(parts, product.re);
+        lane_store(parts + LANES, product.im);
         for (int l = 0; l < count; l++) {
-            intptr_t exponent;
+            intptr_t exponent = 0;
             const bool singular = lane_bits(s.singular) >> l & 1;
-            one p = numbers_product(room->a, l, lane_bits(s.odd) >> l & 1, n, &exponent);
+            one p = {parts[l], parts[LANES + l]};
+            if (!(lane_bits(mild) >> l & 1)) {
+                p = numbers_product(a, l, lane_bits(s.odd) >> l & 1, n, &exponent);
+            } else if (call->op == SMM_OP_SLOGDET) {
+                exponent = numbers_exponent(p);
+                p = one_scaled(p, -(int)exponent);
+            }
             T *const det = (T *)((char *)to->data + (q + l) * to->batch);
             if (call->op == SMM_OP_DET) {
-                p = one_scaled(p, (int)exponent);
+                if (exponent) p = one_scaled(p, (int)exponent);
             } else {
                 T *const logarithm =
                     (T *)((char *)call->slogdet.logabsdet.data + (q + l) * call->slogdet.logabsdet.batch);
@@ -246,6 +270,15 @@ static void KERNEL(det_numbers)(const smm_call *call, intptr_t first, intptr_t l
             det[1] = singular ? 0 : p.im;
         }
     }
+}
+
+static void KERNEL(det_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+    (void)cold;
+    lu_room *const room = smm_kernel_room();
+    if (call->n > FEW) numbers_det(call, first, last, room->a, call->n);
+    num a[FEW * FEW];
+    UNROLLED(int n = 1; n <= FEW; n++)
+        if (call->n == n) numbers_det(call, first, last, a, n);
 }
 
 /* --- Solutions by factors --- */
