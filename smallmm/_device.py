@@ -235,7 +235,7 @@ def _without_columns(
     outputs: list[_Output],
 ) -> list[Any]:
     """No right-hand side, where info still counts: one, which is dropped."""
-    has_columns = [dims[-1:] == ["k?"] for dims in core_dimensions(gufunc)[1]]
+    has_columns = [dims[-1:] == ("k?",) for dims in core_dimensions(gufunc)[1]]
     computed = outputs[0].dtype
     widened = [
         _Output(x.name, None, (*x.shape[:-1], 1) if columns else x.shape, x.dtype, False)

@@ -209,7 +209,7 @@ def _explain_shapes(
     for (name, array), dims in zip(arrays.items(), inputs, strict=True):
         if array.ndim < len(dims):  # optional dimensions (?) may be absent
             absent.update(dim for dim in dims if dim.endswith("?"))
-            dims = [dim for dim in dims if not dim.endswith("?")]
+            dims = tuple(dim for dim in dims if not dim.endswith("?"))
         if array.ndim < len(dims):
             return (np.linalg.LinAlgError if solves and len(dims) == 2 else ValueError)(
                 f"{op}: {name} has shape {array.shape}; expected at least {len(dims)} "
@@ -258,14 +258,14 @@ def _explain_shapes(
     return None
 
 
-def _hint(dims: list[str], shape: tuple[int, ...], sizes: dict[str, int]) -> str:
+def _hint(dims: tuple[str, ...], shape: tuple[int, ...], sizes: dict[str, int]) -> str:
     """For right-hand sides that look like a stack of vectors."""
-    if dims[-1:] == ["k?"] and shape[-1] == sizes.get(dims[0]):
+    if dims[-1:] == ("k?",) and shape[-1] == sizes.get(dims[0]):
         return "; a stack of vectors is a stack of matrices of one column, b[..., None]"
     return ""
 
 
-def _shape_text(dims: list[str], sizes: dict[str, int]) -> str:
+def _shape_text(dims: tuple[str, ...], sizes: dict[str, int]) -> str:
     return (
         "(..., " + ", ".join(str(sizes.get(dim, dim)).rstrip("?") for dim in dims) + ")" if dims else "(...)"
     )

@@ -9,7 +9,7 @@ import numpy as np
 from . import _core
 from ._arrays import call
 from ._errors import is_taken, shown
-from ._shapes import core_dimensions, is_bfloat16
+from ._shapes import Dimensions, core_dimensions, is_bfloat16
 
 
 class _Classes(NamedTuple):
@@ -181,7 +181,7 @@ class Group:
         return tuple(answers) if gufunc.nout > 1 else answers[0]
 
 
-def _check(op: str, gufunc: Any, operands: dict[str, Any], inputs: list[list[str]], members: int) -> None:
+def _check(op: str, gufunc: Any, operands: dict[str, Any], inputs: Dimensions, members: int) -> None:
     """Raise unless operands are groups of so many members, and arrays that serve all members."""
     first = next(name for name, x in operands.items() if isinstance(x, Group))
     for (name, x), dims in zip(operands.items(), inputs, strict=False):

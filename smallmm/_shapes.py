@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from itertools import zip_longest
 from threading import Lock
 from typing import Any
@@ -32,16 +33,24 @@ def is_rectangular(gufunc: np.ufunc) -> bool:
     return bool(_core.gufunc_rows[gufunc.__name__][1] & _core.forms["rectangular"])
 
 
-def core_dimensions(gufunc: np.ufunc) -> tuple[list[list[str]], list[list[str]]]:
+Dimensions = tuple[tuple[str, ...], ...]
+
+
+def core_dimensions(gufunc: np.ufunc) -> tuple[Dimensions, Dimensions]:
     """The core dimensions of each input and of each output, optional ones with their "?"."""
+    return _dimensions_in(str(gufunc.signature))
+
+
+@cache
+def _dimensions_in(signature: str) -> tuple[Dimensions, Dimensions]:
     inputs, outputs = (
-        [dims.split(",") if dims else [] for dims in re.findall(r"\((.*?)\)", part)]
-        for part in str(gufunc.signature).split("->")
+        tuple(tuple(dims.split(",")) if dims else () for dims in re.findall(r"\((.*?)\)", part))
+        for part in signature.split("->")
     )
     return inputs, outputs
 
 
-def absent_dimensions(operands: Iterable[Any], inputs: list[list[str]]) -> set[str]:
+def absent_dimensions(operands: Iterable[Any], inputs: Dimensions) -> set[str]:
     """The optional core dimensions (?) that these operands lack."""
     return {
         dim
@@ -52,7 +61,7 @@ def absent_dimensions(operands: Iterable[Any], inputs: list[list[str]]) -> set[s
     }
 
 
-def with_dimensions(x: Any, dims: list[str], absent: set[str]) -> Any:
+def with_dimensions(x: Any, dims: tuple[str, ...], absent: set[str]) -> Any:
     """An array, or a number, with a length of 1 for each of its core dimensions that is absent."""
     if absent.isdisjoint(dims):
         return x
@@ -61,7 +70,7 @@ def with_dimensions(x: Any, dims: list[str], absent: set[str]) -> Any:
     return x.reshape((*x.shape[:batch], *(1 if dim in absent else next(lengths) for dim in dims)))
 
 
-def without_dimensions(x: Any, dims: list[str], absent: set[str]) -> Any:
+def without_dimensions(x: Any, dims: tuple[str, ...], absent: set[str]) -> Any:
     """The array that `with_dimensions` was given."""
     if absent.isdisjoint(dims):
         return x
@@ -70,14 +79,12 @@ def without_dimensions(x: Any, dims: list[str], absent: set[str]) -> Any:
     return x.reshape((*x.shape[:batch], *lengths))
 
 
-def _present_dimensions(
-    gufunc: np.ufunc, operands: dict[str, Any]
-) -> tuple[list[list[str]], list[list[str]]]:
+def _present_dimensions(gufunc: np.ufunc, operands: dict[str, Any]) -> tuple[Dimensions, Dimensions]:
     """The core dimensions that these operands and their results have: optional ones (?) if theirs suffice."""
     inputs, outputs = core_dimensions(gufunc)
     absent = absent_dimensions(operands.values(), inputs)
     inputs, outputs = (
-        [[dim.rstrip("?") for dim in dims if dim not in absent] for dims in side]
+        tuple(tuple(dim.rstrip("?") for dim in dims if dim not in absent) for dims in side)
         for side in (inputs, outputs)
     )
     return inputs, outputs
