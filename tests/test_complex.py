@@ -125,6 +125,21 @@ def test_quotients_neither_over_nor_underflow(isa, dtype):
         np.testing.assert_allclose(smallmm.solve(a, a[0]), [1], rtol=8 * info.eps)
 
 
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 16])
+def test_powers_of_two_leave_determinants(isa, dtype, n, rng):
+    """Whether the product of the pivots needs exponents apart or not, its bits are the same."""
+    a = np.triu(normal(rng, (37, n, n), dtype))
+    far = a.copy()
+    exponent = 300 if dtype == np.complex128 else 40
+    far[::2, 0] *= real(dtype).type(2.0) ** exponent
+    far[::2, n - 1] *= real(dtype).type(2.0) ** -exponent
+    assert_same_bits(smallmm.det(far), smallmm.det(a))
+    for found, expected in zip(smallmm.slogdet(far), smallmm.slogdet(a), strict=True):
+        assert_same_bits(found, expected)
+    exact = np.prod(np.diagonal(a, axis1=-2, axis2=-1).astype(np.clongdouble), axis=-1)
+    assert np.all(abs(smallmm.det(a) - exact) <= 4 * n * np.finfo(dtype).eps * abs(exact))
+
+
 def test_slogdet_is_on_the_unit_circle(isa, dtype, rng):
     a = normal(rng, (50, 6, 6), dtype)
     sign, logabsdet = smallmm.slogdet(a)
