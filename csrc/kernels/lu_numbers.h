@@ -2,7 +2,7 @@
  * side by side, right-looking, any order. Pivots are compared by |re| + |im|. The inverse is the solution of A X = I.
  * Steps of the smallest orders, which are constants, are unrolled. */
 
-enum { NUMBERS = SMM_MOST_ORDER * SMM_MOST_ORDER, SIDES = 16, FEW = 4 };
+enum { NUMBERS = SMM_MOST_ORDER * SMM_MOST_ORDER, SIDES = 16, MOST_SIDES = SIDES * SMM_MOST_ORDER, FEW = 4 };
 
 /* Call a step for each k from 0 to n - 1, or from n - 1 to 0. */
 #define STEPS(n, step, ...) \
@@ -18,7 +18,7 @@ enum { NUMBERS = SMM_MOST_ORDER * SMM_MOST_ORDER, SIDES = 16, FEW = 4 };
 
 /* LANES matrices in factors, and some right-hand sides. */
 typedef struct lu_room {
-    num a[NUMBERS], x[SMM_MOST_ORDER * SIDES];
+    num a[NUMBERS], x[MOST_SIDES];
 } lu_room;
 _Static_assert(sizeof(lu_room) <= SMM_KERNEL_ROOM, "room of lu_numbers");
 
@@ -140,23 +140,26 @@ INLINE void numbers_solve_some(const smm_call *call, const smm_operand *b, const
     KERNEL(numbers_spoil)(&c, q, s->info, n, width, count);
 }
 
-/* For all of them, some at a time; of few rows the usual numbers are constants. */
+/* For all of them, as many at a time as x has room for; of few rows the usual numbers are constants. */
 INLINE void numbers_solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t sides,
-                              intptr_t q, const num *a, num *x, const lu_state *s, const intptr_t n, intptr_t count) {
-    const bool few = __builtin_constant_p(n);
-    const intptr_t most = few ? n : SMM_MOST_ORDER * SIDES / n;
-    for (intptr_t j = 0; j < sides; j += most) {
-        const intptr_t width = least(most, sides - j);
-        if (few && width == n)
-            numbers_solve_some(call, b, to, j, n, q, a, x, s, n, count);
-        else if (few)
-            for (intptr_t l = j; l < sides; l++) numbers_solve_some(call, b, to, l, 1, q, a, x, s, n, count);
-        else
+                              intptr_t most, intptr_t q, const num *a, num *x, const lu_state *s, const intptr_t n,
+                              intptr_t count) {
+    for (intptr_t j = 0, width; j < sides; j += width) {
+        width = least(most, sides - j);
+        if (!__builtin_constant_p(n)) {
             numbers_solve_some(call, b, to, j, width, q, a, x, s, n, count);
+        } else if (width == n) {
+            numbers_solve_some(call, b, to, j, n, q, a, x, s, n, count);
+        } else {
+            width = 1;
+            numbers_solve_some(call, b, to, j, 1, q, a, x, s, n, count);
+        }
     }
 }
 
-INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num *a, num *x, const intptr_t n) {
+/* a and x have room for a matrix and so many right-hand sides. */
+INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num *a, num *x, const intptr_t n,
+                       const intptr_t most) {
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         lu_state s;
@@ -165,8 +168,8 @@ INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num 
         lanes_store_int(smm_info(call), q, s.info, count);
         if (call->op == SMM_OP_SOLVE || call->op == SMM_OP_INV) {
             const bool inverts = call->op == SMM_OP_INV;
-            const smm_operand *to = inverts ? &call->inv.inverse : &call->solve.x;
-            numbers_solve_all(call, inverts ? NULL : &call->solve.b, to, inverts ? n : call->k, q, a, x, &s, n, count);
+            const smm_operand *b = inverts ? NULL : &call->solve.b, *to = inverts ? &call->inv.inverse : &call->solve.x;
+            numbers_solve_all(call, b, to, inverts ? n : call->k, most, q, a, x, &s, n, count);
         } else {
             vec row[SMM_MOST_ORDER];                    /* another array, so that `s` may be in registers */
             UNROLLED_BY_4(intptr_t k = 0; k < n; k++) { /* from the step that failed on, no row is exchanged */
@@ -184,10 +187,10 @@ INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num 
 static void KERNEL(lu_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     lu_room *const room = smm_kernel_room();
-    if (call->n > FEW) numbers_lu(call, first, last, room->a, room->x, call->n);
+    if (call->n > FEW) numbers_lu(call, first, last, room->a, room->x, call->n, MOST_SIDES / call->n);
     num a[FEW * FEW], x[FEW * FEW];
     UNROLLED(int n = 1; n <= FEW; n++)
-        if (call->n == n) numbers_lu(call, first, last, a, x, n);
+        if (call->n == n) numbers_lu(call, first, last, a, x, n, n);
 }
 
 /* --- Determinants --- */
@@ -320,6 +323,7 @@ static void KERNEL(lu_solve_numbers)(const smm_call *call, intptr_t first, intpt
         KERNEL(numbers_load)(room->a, &call->a, q, n, n, count);
         numbers_get_pivots(call, &call->lu_solve.pivots, q, room->a, &s, count);
         lanes_store_int(smm_info(call), q, s.info, count);
-        numbers_solve_all(call, &call->lu_solve.b, &call->lu_solve.x, call->k, q, room->a, room->x, &s, n, count);
+        numbers_solve_all(call, &call->lu_solve.b, &call->lu_solve.x, call->k, MOST_SIDES / n, q, room->a, room->x, &s,
+                          n, count);
     }
 }
