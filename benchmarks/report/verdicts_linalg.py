@@ -38,25 +38,39 @@ def cases(rows: list[Row]) -> Iterator[tuple[Row, dict[str, Row]]]:
     return with_ours(rows, "op", "regime", "dtype", "n", "threads")
 
 
+def beside_numpy(
+    rows: list[Row], dtype: str, orders: tuple[int, ...], least: dict[str, tuple[float, ...]]
+) -> Iterator[Verdict]:
+    """The ratio to NumPy's call by operation, beside the least that is asked for at these orders."""
+    for ours, case in cases(rows):
+        op, n = ours["op"], ours["n"]
+        if ours["dtype"] == dtype and op in least and n in orders and NUMPY in case:
+            note = f" ({ns(ours):.3g} ns, NumPy {ns(case[NUMPY]):.4g} ns)"
+            ratio = ns(case[NUMPY]) / ns(ours)
+            yield at_least(f"{op} {dtype} n={n}: NumPy / ours", ratio, least[op][orders.index(n)], note=note)
+
+
+def beside_the_best(rows: list[Row]) -> Iterator[Verdict]:
+    """For each operation and dtype the worst ratio to the best other that does the same job."""
+    ratios: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+    for ours, case in cases(rows):
+        if other := best_other(case):
+            ratios[ours["op"], ours["dtype"]][ours["n"]] = ns(other) / ns(ours)
+    for (op, dtype), by_n in ratios.items():
+        yield worst(f"{op} {dtype}: best other contender / ours", by_n, 1)
+
+
 def square(rows: list[Row]) -> Iterator[Verdict]:
+    yield from beside_numpy(rows, "f64", ORDERS, IN_CACHE)
+    yield from beside_the_best(rows)
     times: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-    rivals: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
     lesser: dict[str, dict[int, float]] = defaultdict(dict)
     for ours, case in cases(rows):
         op, dtype, n = ours["op"], ours["dtype"], ours["n"]
         times[op, dtype][n] = ns(ours)
-        other = best_other(case)
-        if other:
-            rivals[op, dtype][n] = ns(other) / ns(ours)
         for name, r in case.items():
             if r.get("less"):
                 lesser[f"{op} {dtype}: {name}, which {r['less']}"][n] = ns(r) / ns(ours)
-        if dtype == "f64" and op in IN_CACHE and n in ORDERS and NUMPY in case:
-            note = f" ({ns(ours):.3g} ns, NumPy {ns(case[NUMPY]):.4g} ns)"
-            least = IN_CACHE[op][ORDERS.index(n)]
-            yield at_least(f"{op} f64 n={n}: NumPy / ours", ns(case[NUMPY]) / ns(ours), least, note=note)
-    for (op, dtype), ratios in rivals.items():
-        yield worst(f"{op} {dtype}: best other contender / ours", ratios, 1)
     for name, ratios in lesser.items():
         n = min(ratios, key=ratios.__getitem__)
         yield Verdict(f"{name} / ours", f"at least {ratios[n]:.3g}x, at n={n}")
@@ -72,18 +86,8 @@ def square(rows: list[Row]) -> Iterator[Verdict]:
 
 
 def complex_numbers(rows: list[Row]) -> Iterator[Verdict]:
-    rivals: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-    for ours, case in cases(rows):
-        op, dtype, n = ours["op"], ours["dtype"], ours["n"]
-        other = best_other(case)
-        if other:
-            rivals[op, dtype][n] = ns(other) / ns(ours)
-        if dtype == "c128" and op in IN_CACHE_COMPLEX and n in COMPLEX_ORDERS and NUMPY in case:
-            note = f" ({ns(ours):.3g} ns, NumPy {ns(case[NUMPY]):.4g} ns)"
-            least = IN_CACHE_COMPLEX[op][COMPLEX_ORDERS.index(n)]
-            yield at_least(f"{op} c128 n={n}: NumPy / ours", ns(case[NUMPY]) / ns(ours), least, note=note)
-    for (op, dtype), ratios in rivals.items():
-        yield worst(f"{op} {dtype}: best other contender / ours", ratios, 1)
+    yield from beside_numpy(rows, "c128", COMPLEX_ORDERS, IN_CACHE_COMPLEX)
+    yield from beside_the_best(rows)
 
 
 def kernels(rows: list[Row]) -> Iterator[Verdict]:

@@ -35,7 +35,7 @@
 SMM_DTYPES(ROW, _)
 #undef ROW
 typedef COMPUTED_OF(DTYPE) T; /* of complex numbers, the type of their parts */
-/* The parts of a number: of a complex one, whose file says what its parts are, a real and an imaginary. */
+/* How many elements a number has: complex numbers, whose files define REAL_DTYPE, have a real and an imaginary part. */
 #if defined(REAL_DTYPE)
 enum { PARTS = 2 };
 #else

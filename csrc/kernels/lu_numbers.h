@@ -4,7 +4,7 @@
 
 enum { NUMBERS = SMM_MOST_ORDER * SMM_MOST_ORDER, SIDES = 16, MOST_SIDES = SIDES * SMM_MOST_ORDER, FEW = 4 };
 
-/* Call a step for each k from 0 to n - 1, or from n - 1 to 0. */
+/* Call a step for each k from 0 to n - 1, or from n - 1 to 0: unrolled where n is a constant. */
 #define STEPS(n, step, ...) \
     if (__builtin_constant_p(n)) \
         UNROLLED(intptr_t k = 0; k < (n); k++) step(k, n, __VA_ARGS__); \
@@ -34,7 +34,7 @@ typedef struct lu_state {
 INLINE void numbers_exchange(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const vec *row) {
     UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) {
         const mask here = lane_equal(row[k], lane_set((T)i));
-        if (!__builtin_constant_p(n) && !lane_any(here)) continue; /* of few rows that would be guessed wrong */
+        if (!__builtin_constant_p(n) && !lane_any(here)) continue; /* with few rows, mispredictions cost more */
         UNROLLED_BY_4(intptr_t j = 0; j < cols; j++) {
             const num x_i = x[i * cols + j], x_k = x[k * cols + j];
             x[i * cols + j] = num_select(here, x_k, x_i);
