@@ -157,9 +157,14 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2, out: Any = None
     """
     op = "tensordot"
     shapes = [tuple(np.shape(x)) for x in (x1, x2)]
+    dims = [len(shape) for shape in shapes]
+    if sum(dims) > len(ascii_letters):
+        raise ValueError(
+            f"{op}: x1 and x2 have {sum(dims)} dimensions; expected at most {len(ascii_letters)}"
+        )
     letters = iter(ascii_letters)
     labels = [[next(letters) for _ in shape] for shape in shapes]
-    for i, j in _summed_axes(op, axes, [len(shape) for shape in shapes]):
+    for i, j in _summed_axes(op, axes, dims):
         if shapes[0][i] != shapes[1][j]:
             raise ValueError(
                 f"{op}: x2 has shape {shapes[1]}; expected {shapes[0][i]} elements along axis {j}"

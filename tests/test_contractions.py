@@ -320,6 +320,13 @@ class TestTensordot:
         with pytest.raises(error, match=f"^tensordot: .*{re.escape(message)}"):
             smallmm.tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=axes)
 
+    def test_too_many_dimensions(self):
+        x = np.ones((1,) * 27)
+        with pytest.raises(
+            ValueError, match=r"^tensordot: x1 and x2 have 54 dimensions; expected at most 52"
+        ):
+            smallmm.tensordot(x, x)
+
 
 class TestContract:
     @pytest.mark.parametrize(
