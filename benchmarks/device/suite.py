@@ -60,9 +60,9 @@ SYMMETRIC = ("EIGH", "EIGVALSH")
 DEFINITE = ("CHOLESKY", "CHO_SOLVE", "SOLVE_TRIANGULAR")
 
 
-def problem_of(op: str, dtype: str, n: int, **more: Any) -> Problem:
-    """A square problem; solves have one right-hand side."""
-    k = n if op in ("MATMUL", "QR", "QR_R", "QR_RAW", "SVD", "SVDVALS") else 1
+def problem_of(op: str, dtype: str, n: int, rights: int = 1, **more: Any) -> Problem:
+    """A square problem; solves have so many right-hand sides."""
+    k = n if op in ("MATMUL", "QR", "QR_R", "QR_RAW", "SVD", "SVDVALS") else rights
     return {"op": op, "dtype": dtype, "m": n, "k": k, "n": n, **more}
 
 

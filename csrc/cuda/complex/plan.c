@@ -48,11 +48,12 @@ static smm_cuda_parameters by_rows(const smm_cuda_problem *p, int kernel) {
 }
 
 bool smm_lu_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { OF_INVERSE = 16 }; /* columns at a time */
     switch (p->op) {
     case SMM_OP_LU:
     case SMM_OP_DET:
     case SMM_OP_SLOGDET: return in_shared_memory(p, x, 0, grid);
-    case SMM_OP_INV: return in_shared_memory(p, x, least(p->n, SMM_CUDA_COLUMNS), grid);
+    case SMM_OP_INV: return in_shared_memory(p, x, least(p->n, OF_INVERSE), grid);
     case SMM_OP_SOLVE:
     case SMM_OP_LU_SOLVE: return p->k && in_shared_memory(p, x, p->k, grid);
     default: return false;

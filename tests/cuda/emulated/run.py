@@ -125,7 +125,7 @@ def shape_of(chance, name, few):
     if name.startswith(("qr", "svd")):
         return m, m if name == "qr_complete" else min(m, n), n
     with_columns = any(operand == "b" for operand, *_ in _core.operations[OPS[name]])
-    return m, chance.choice((1, 1, 2, 3, 5, 16)) if with_columns else 1, n
+    return m, chance.choice((1, 1, 2, 3, 5, 16, 32)) if with_columns else 1, n
 
 
 def parameters_of(chance, kernel, problem, few):
