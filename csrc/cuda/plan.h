@@ -60,6 +60,6 @@ bool smm_cuda_rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x);
 bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int most_operations);
 /* Bytes of an image of some matrices, as Image::ELEMENTS of image.cuh. */
 int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
-                         int lines, int length);
+                         int lines, int length, int skew);
 
 #endif

@@ -14,6 +14,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "pivots.cuh"
+#include "substitution.cuh"
 #include "determinant.cuh"
 
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
@@ -431,38 +432,20 @@ __device__ inline void exchange_rows(T *y, const unsigned char *pivots) {
     __syncwarp();
 }
 
-/* Y becomes U^-1 Y, or L^-1 Y: a lane has FEW of its columns to itself. Rows of A are read by vectors, of blocks of
- * columns, and every element still takes its products in the order of the steps. */
-template <bool UPPER> __device__ inline void substitute(const T *a, T *y, int cols) {
-    constexpr int FEW = 2, BLOCKS = ceil_div(N, VECTOR);
+/* Y becomes U^-1 Y, whose pivots are inverted, or L^-1 Y: a lane has OWN of its columns to itself. */
+template <bool LOWER> __device__ inline void solve_triangle(const T *a, T *y, int cols) {
+    constexpr int OWN = 2;
 #pragma unroll 1
-    for (T *own = y + lane() * FEW; own < y + cols; own += LANES * FEW) {
-        Vector<FEW> x[N];
+    for (T *own = y + lane() * OWN; own < y + cols; own += LANES * OWN) {
+        Vector<OWN> x[N];
 #pragma unroll
-        for (int i = 0; i < N; i++) x[i] = load<FEW>(own + i * B_PITCH);
+        for (int i = 0; i < N; i++) x[i] = load<OWN>(own + i * B_PITCH);
+        substitute<LOWER, true, VECTOR, PITCH>(a, x, [&](int i) {
 #pragma unroll
-        for (int block = 0; block < BLOCKS; block++) {
-            const int k = (UPPER ? BLOCKS - 1 - block : block) * VECTOR;
+            for (int e = 0; e < OWN && !LOWER; e++) x[i].x[e] = product(a[i * (PITCH + 1)], x[i].x[e]);
+        });
 #pragma unroll
-            for (int row = 0; row < N; row++) {
-                const int i = UPPER ? N - 1 - row : row;
-                if (UPPER ? i >= k + VECTOR : i < k) continue;
-                T u[VECTOR];
-                load_row<VECTOR>(u, a + i * PITCH + k);
-#pragma unroll
-                for (int step = 0; step < VECTOR; step++) {
-                    const int t = UPPER ? VECTOR - 1 - step : step, j = k + t;
-                    if (j >= N || (UPPER ? j <= i : j >= i)) continue;
-#pragma unroll
-                    for (int e = 0; e < FEW; e++) x[i].x[e] = multiply_add(-u[t], x[j].x[e], x[i].x[e]);
-                }
-                if (!UPPER || i < k) continue;
-#pragma unroll
-                for (int e = 0; e < FEW; e++) x[i].x[e] = product(u[i - k], x[i].x[e]); /* the pivot is inverted */
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < N; i++) store<FEW>(own + i * B_PITCH, x[i]);
+        for (int i = 0; i < N; i++) store<OWN>(own + i * B_PITCH, x[i]);
     }
     __syncwarp();
 }
@@ -597,7 +580,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
                     if (lane() + LANES * r < N) y[(lane() + LANES * r) * B_PITCH] = info ? not_a_number() : x[r];
             } else {
                 if (__builtin_expect(inverted, 1))
-                    substitute<true>(a, a + B, cols);
+                    solve_triangle<false>(a, a + B, cols);
                 else
                     for (int j = 0; j < cols; j++) solve_carefully(a, a + B + j);
                 if (__builtin_expect(info, 0))
@@ -616,7 +599,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
             copies_done();
             __syncwarp();
             exchange_rows(a + B, pivots);
-            substitute<false>(a, a + B, K);
+            solve_triangle<true>(a, a + B, K);
         }
     } else {
         const Determinant<T> det = determinant_of(a, pivots);

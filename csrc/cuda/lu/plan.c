@@ -30,11 +30,14 @@ bool smm_lu_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
     return !(after && p->k == SMM_CUDA_COLUMNS); /* of which there may be more than are taken at once */
 }
 
+static bool has_several(const smm_cuda_problem *p) { return p->op == SMM_OP_SOLVE && p->k > 1; }
+
 void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const int lanes = p->n <= 8 ? 1 : p->n <= 11 ? 2 : p->n <= 16 ? 4 : p->n <= 24 ? 8 : 32;
+    const int alone = !has_several(p) ? 8 : bytes_of(p) == 4 ? 11 : 9; /* the factors stay in registers */
+    const int lanes = p->n <= alone ? 1 : p->n <= 11 ? 2 : p->n <= 16 ? 4 : p->n <= 24 ? 8 : 32;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_lanes,
                                .lanes = p->small && p->n > 3 ? least(32, 2 * lanes) : lanes,
-                               .threads = 64,
+                               .threads = p->n > 8 && lanes == 1 ? 32 : 64,
                                .async = 1,
                                .through_shared = 1};
 }
@@ -58,14 +61,17 @@ bool smm_lu_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     return true;
 }
 
-/* From order 12 on; below, lu_lanes is faster, if it takes as many right-hand sides. */
+/* From order 12 on; below, lu_lanes is faster, unless it would share factors or does not take as many right-hand sides.
+ * The more there are of these, the more lanes have some. */
 void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    enum { MANY = 12 };
     const int small = p->n <= 13 ? 4 : p->n <= 23 ? 8 : 16;
     const int large = bytes_of(p) == 4 ? (p->n <= 20 ? 4 : 8) : p->n <= 18 ? 4 : p->n <= 28 ? 8 : 16;
-    const int lanes = p->small ? small : large;
-    const bool many = p->op == SMM_OP_SOLVE && p->k == SMM_CUDA_COLUMNS;
+    const bool several = has_several(p), many = several && p->k >= MANY && p->n > 13;
+    const int lanes = p->small ? small : many ? least(16, 2 * large) : large;
+    const int first = !several ? 12 : p->k == SMM_CUDA_COLUMNS ? 1 : bytes_of(p) == 4 ? 12 : 10;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_blocked,
-                               .lanes = p->n < 12 && !many ? 0 : lanes,
-                               .panel = lanes == 4 ? 4 : 8,
-                               .threads = p->n <= 13 ? 32 : 64};
+                               .lanes = p->n < first ? 0 : lanes,
+                               .panel = lanes == 4 && !several ? 4 : 8,
+                               .threads = p->n <= 13 || several ? 32 : 64};
 }

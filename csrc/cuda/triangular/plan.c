@@ -2,14 +2,25 @@
 #include "../plan.h"
 
 bool smm_triangular_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_ROWS = 16, COLUMNS = 4 };
+    enum { MOST_ROWS = 16 };
     if (p->op != SMM_OP_LU_SOLVE && p->op != SMM_OP_CHO_SOLVE && p->op != SMM_OP_SOLVE_TRIANGULAR &&
         p->op != SMM_OP_SOLVE_POS)
         return false;
     if (!smm_cuda_whole_matrices(p, x, grid) || ceil_div(p->n, x->lanes) > MOST_ROWS) return false;
-    grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
-    grid->shared = smm_cuda_image_bytes(p, x, grid, p->source_a, p->n, p->n);
-    if (p->op == SMM_OP_LU_SOLVE) grid->shared += grid->matrices * p->n * least(p->k, COLUMNS) * bytes_of(p);
+    const bool several = p->k > 1, by_lu = p->op == SMM_OP_LU_SOLVE;
+    const int numbers = grid->matrices * p->n;
+    grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0 &&
+                    (!several || grid->matrices % group_of(p, p->n * p->k) == 0);
+    grid->shared = smm_cuda_image_bytes(p, x, grid, p->source_a, p->n, p->n, several);
+    if (several && grid->aligned && p->source_b == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT &&
+        p->order_b == p->order_c) {
+        const bool by_rows = p->order_b == SMM_ORDER_ROW;
+        const smm_cuda_parameters plain = {0};
+        grid->shared += smm_cuda_image_bytes(p, &plain, grid, SMM_SOURCE_FLAT, by_rows ? p->n : p->k,
+                                             by_rows ? p->k : p->n, 1);
+    }
+    if (several) grid->shared += numbers * bytes_of(p);
+    if (by_lu) grid->shared += numbers * (several ? (int)sizeof(int) : bytes_of(p));
     return true;
 }
 
