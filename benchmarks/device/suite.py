@@ -25,6 +25,7 @@ from ..records import Row
 
 FOOTPRINT = 1 << 30  # bytes of the operands of a large batch
 SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}  # bytes in memory
+SOLVES = ("SOLVE", "SOLVE_POS", "SOLVE_SYM", "SOLVE_TRIANGULAR")  # how the names of solves end
 Problem = dict[str, Any]
 
 # The gufunc of each operation, and the compulsory elements of a matrix as they are counted: not pivots, info
@@ -56,8 +57,9 @@ GUFUNCS = {
     "SVD": ("svd_tall", lambda m, k, n: m * n + m * k + k * n + k),
     "SVDVALS": ("svdvals_tall", lambda m, k, n: m * n + k),
 }
-SYMMETRIC = ("EIGH", "EIGVALSH")
-DEFINITE = ("CHOLESKY", "CHO_SOLVE", "SOLVE_TRIANGULAR")
+SYMMETRIC = ("EIGH", "EIGVALSH", "LDL", "LDL_SOLVE", "SOLVE_SYM")
+DEFINITE = ("CHOLESKY", "CHO_SOLVE", "SOLVE_POS", "SOLVE_TRIANGULAR")
+FACTORED = {"LU_SOLVE": "lu_factor", "LDL_SOLVE": "ldl_factor"}  # by what
 
 
 def problem_of(op: str, dtype: str, n: int, rights: int = 1, **more: Any) -> Problem:
@@ -103,9 +105,9 @@ class Stack:
         if op in SYMMETRIC:
             a = a + a.mT
         inputs = [a]
-        if op == "LU_SOLVE":
-            inputs = list(_core.direct["lu_factor"](a)[:2])
-        if op in ("LU_SOLVE", "SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ"):
+        if op in FACTORED:
+            inputs = list(_core.direct[FACTORED[op]](a)[:2])
+        if op.endswith(SOLVES) or op == "LSTSQ":
             inputs.append(self._random(problem, "b", m, k))
         if op == "MATMUL":
             inputs.append(self._random(problem, "b", k, n))

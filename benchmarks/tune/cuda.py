@@ -27,6 +27,7 @@ from smallmm._tuned import driver_version, slug_of
 
 from ..device.suite import (
     GUFUNCS,
+    SOLVES,
     Stack,
     Timer,
     compile_one,
@@ -39,7 +40,6 @@ from ..records import commit
 
 TUNED = Path(_tuned.__file__).parent / "tuned"
 LAYOUT = ("order_a", "order_b", "source_a", "source_b")
-SOLVES = ("SOLVE", "SOLVE_POS", "SOLVE_SYM", "SOLVE_TRIANGULAR")  # how their names end
 SMALL_BATCHES = (100, 1000)
 FINALISTS = 4
 Row = dict[str, Any]

@@ -172,6 +172,8 @@ WITH_SAME_BITS = ("matrix_norm, 2", "cond", "matrix_power", "trace", "outer")
 def test_compositions(torch, rng, dtype, name):
     x = good(rng, 4, 4, dtype)
     h = x @ x.conj().mT + np.eye(4, dtype=dtype)
+    few = np.linalg.norm(h, axis=(-2, -1)) < 80  # whose exponentials are finite
+    x, h = x[few], h[few]
     expected = np.asarray(COMPOSED[name](x, h))
     found = COMPOSED[name](torch.from_numpy(x).cuda(), torch.from_numpy(h).cuda())
     assert found.is_cuda
