@@ -25,12 +25,12 @@ bool smm_triangular_lanes_fits(const smm_cuda_problem *p, const smm_cuda_paramet
 }
 
 void smm_triangular_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    enum { OWN = 2, MOST_LANES = 16 }; /* columns of a lane at a time */
+    const int by_rows = p->n <= 3 ? 1 : p->n <= 6 ? 2 : p->n <= 12 ? 4 : p->n <= 16 ? 8 : MOST_LANES;
+    const int room = p->n <= 3 ? 1 : p->n <= 16 ? 2 : p->n <= 24 ? 4 : 8; /* fewer lanes have too many matrices */
+    const int by_columns = least(MOST_LANES, most(room, power_of_two(ceil_div(p->k, OWN))));
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_triangular_lanes,
-                               .lanes = p->n <= 3    ? 1
-                                        : p->n <= 6  ? 2
-                                        : p->n <= 12 ? 4
-                                        : p->n <= 16 ? 8
-                                                     : 16,
+                               .lanes = p->k > 1 ? by_columns : by_rows,
                                .threads = 64,
                                .pad = 1,
                                .async = 1};

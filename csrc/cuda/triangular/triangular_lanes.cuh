@@ -217,6 +217,7 @@ __device__ inline void solve_several(const T *a, const T *reciprocals, const int
             substitute<false, TRANSPOSED, TRANSPOSED>(a, reciprocals, x);
         } else if (DEFINITE || SMM_OP == SMM_OP_CHO_SOLVE) {
             substitute<true, false, false>(a, reciprocals, x);
+            forget_memory();
             substitute<false, true, false>(a, reciprocals, x);
         } else {
             substitute<!UPPER, false, UNIT>(a, reciprocals, x);
