@@ -43,6 +43,10 @@ def test_diagonals(emulated):
     emulated("banded.py")
 
 
+def test_complex_systems(emulated):
+    emulated("complex_systems.py")
+
+
 def test_halves(emulated):
     """Every float16 and bfloat16 is read, and what rounds to it or is half-way is written, as on the CPU;
     numbers among the operands are rounded once; and explain says so."""

@@ -365,7 +365,8 @@ __device__ inline void refine(const smm_cuda_args &args, long long matrix) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+/* One block to a multiprocessor is enough: of more the compiler makes room by spilling registers. */
+extern "C" __global__ void __launch_bounds__(THREADS, 1) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     const long long matrix = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
     if (matrix >= args.batch) return;
     if (SMM_OP == SMM_OP_LU_RCOND)

@@ -41,7 +41,9 @@ def main():
     same(banded, ab, b)
     same(smallmm.solveh_banded, definite, b, lower=True)
     for dtype in (np.float32, np.complex64, np.complex128):
-        turned = [(x * np.exp(1j * x) if dtype != np.float32 else x).astype(dtype) for x in (dl, d, du, ab, b)]
+        turned = [
+            (x * np.exp(1j * x) if dtype != np.float32 else x).astype(dtype) for x in (dl, d, du, ab, b)
+        ]
         same(smallmm.solve_tridiagonal, *turned[:3], turned[-1])
         same(banded, *turned[3:])
         off = turned[3] * np.array([[0], [1], [1]], dtype) + 20 * np.array([[1], [0], [0]], dtype)
