@@ -51,6 +51,24 @@ def of_complex_numbers(x: torch.Tensor, y: torch.Tensor) -> None:
         smallmm.eigvalsh_ex(hermitian, UPLO=triangle)
 
 
+def with_structure(x: torch.Tensor, y: torch.Tensor) -> None:
+    """Definite matrices, diagonals of one tile and of many, and what is known of solutions."""
+    n = x.shape[-1]
+    one = torch.eye(n, device="cuda", dtype=x.dtype)
+    for lower in (True, False):
+        smallmm.solve(x @ x.mH + one, y, assume_a="pos", lower=lower)
+    lu, pivots, _ = smallmm.lu_factor_ex(x + n * one)
+    smallmm.refine(x + n * one, lu, pivots, y, y, precision="extra")
+    smallmm.backward_error(x, y, y)
+    smallmm.rcond(x)
+    d = x.flatten()[: 37 * n].view(-1, n)
+    smallmm.solve_tridiagonal(d[:, 1:], d + 9, d[:, 1:], y)
+    bands = x + 9 * n * (torch.arange(n, device="cuda")[:, None] == n // 2)
+    smallmm.solve_banded((n - 1 - n // 2, n // 2), bands, y)
+    bands = x + 9 * n * (torch.arange(n, device="cuda")[:, None] == 0)
+    smallmm.solveh_banded(bands, y, lower=True)
+
+
 def fused_steps(n: int, m: int, dtype: torch.dtype) -> None:
     """One kernel for all steps: of operands of each filter, one for all, and with gaps."""
     new = partial(torch.rand, device="cuda", dtype=dtype)
@@ -86,7 +104,10 @@ def main() -> None:
         smallmm.batched_matmul(x, y, out=x)
         factor_and_solve(x, y)
         factor_and_solve(odd, apart)
-        of_complex_numbers(torch.complex(x, y), torch.complex(odd, y))
+        with_structure(x, apart)
+        z = torch.complex(x, y), torch.complex(odd, y)
+        of_complex_numbers(*z)
+        with_structure(*z)
     for dtype, n in itertools.product((torch.float32, torch.float64), (3, 9, 12, 14, 16, 20, 24, 29, 32)):
         x = torch.rand(4099, n, n, device="cuda", dtype=dtype)  # enough for the kernels of full batches
         for one in (x[0], x[0, :, : n // 2 + 1].contiguous()):

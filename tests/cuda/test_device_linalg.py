@@ -77,7 +77,7 @@ def operands(rng, name, a, k=2):
         with np.errstate(all="ignore"):
             lu, pivots, _ = _core.lu_factor(a)
             x = _core.reference(_core.lu_solve, lu, pivots, b) * a.dtype.type(1 + 2.0**-8)
-            norm = np.abs(a).sum(-2).max(-1).astype(a.dtype)
+            norm = np.abs(a).sum(-2).max(-1).astype(a.real.dtype)
         return (
             [lu, pivots, norm]
             if name in CONDITIONS

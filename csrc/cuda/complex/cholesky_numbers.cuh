@@ -11,27 +11,6 @@
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS, COLUMNS = 0;
 #include "own.cuh"
 
-/* The lower triangle becomes L. Returns the first step, from 1, whose pivot is not positive; or 0. */
-__device__ inline int factor(const Own &o) {
-    int info = 0;
-#pragma unroll 1
-    for (int j = 0; j < N; j++) {
-        const T pivot = o.a(j, j).re;
-        if (!info && !(pivot > 0)) info = j + 1;
-        const T length = root(pivot), r = reciprocal(length);
-        __syncwarp();
-        if (own_row(j) == j) o.a(j, j) = {length, 0};
-        for (int i = own_row(j + 1); i < N; i += LANES) o.a(i, j) = scaled(o.a(i, j), r);
-        __syncwarp();
-        for (int i = own_row(j + 1); i < N; i += LANES) {
-            const Number l = o.a(i, j);
-            for (int k = j + 1; k <= i; k++) o.a(i, k) = multiply_subtract(l, conjugate(o.a(k, j)), o.a(i, k));
-        }
-        __syncwarp();
-    }
-    return info;
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     __shared__ int infos[MATRICES];
@@ -39,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const int count = left < MATRICES ? static_cast<int>(left) : MATRICES, own = threadIdx.x / LANES;
     load_matrices(args, shared, first, count);
     __syncthreads();
-    const int info = factor(Own(shared, own));
+    const int info = factor_definite(Own(shared, own));
     if (!lane()) {
         infos[own] = info;
         if (own < count && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, first + own, 1) = info;

@@ -72,8 +72,8 @@ void smm_cholesky_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameter
 }
 
 bool smm_triangular_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    return (p->op == SMM_OP_CHO_SOLVE || p->op == SMM_OP_SOLVE_TRIANGULAR) && p->k &&
-           in_shared_memory(p, x, p->k, grid);
+    const bool serves = p->op == SMM_OP_CHO_SOLVE || p->op == SMM_OP_SOLVE_POS || p->op == SMM_OP_SOLVE_TRIANGULAR;
+    return serves && p->k && in_shared_memory(p, x, p->k, grid);
 }
 
 void smm_triangular_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
