@@ -12,6 +12,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
+#include "few.cuh"
 #include "rotations.cuh"
 #include "bidiagonal.cuh"
 #include "jacobi.cuh"
