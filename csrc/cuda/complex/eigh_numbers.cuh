@@ -12,7 +12,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
-#include "few.cuh"
+#include "place.cuh"
 #include "rotations.cuh"
 #include "tridiagonal.cuh"
 #include "vectors.cuh"

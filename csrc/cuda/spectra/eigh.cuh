@@ -3,7 +3,7 @@
  * memory, or of few rows in a thread's registers. By all lanes of a matrix, which take its columns and rows by turns;
  * the first finds the rotations of a sweep, all do them.
  *
- * Whoever includes it has N, the order, and VECTORS, and knows where operands lie. */
+ * Whoever includes it has N, the order, and VECTORS; operands are Places (place.cuh). */
 #include "rotations.cuh"
 #include "tridiagonal.cuh"
 
@@ -15,14 +15,16 @@ struct Work {
     T tau[N], w[N]; /* of the reflectors; room for a column */
 };
 
-/* The triangle in question as the upper one. The largest magnitude, and whether all are finite, for all lanes. */
-template <class From> __device__ inline bool load(Work &x, From from, T &largest) {
+/* The upper triangle. The largest magnitude, and whether all are finite, for all lanes. */
+template <class A> __device__ inline bool load(Work &x, const A &from, T &largest) {
+    T few[FEW ? N * N : 1];
+    if constexpr (FEW) from.template load<N, N>(few);
     bool finite = true;
     largest = 0;
     EACH(int e = lane(); e < N * N; e += LANES) {
         const int i = e / N, j = e % N;
         if (i > j) continue;
-        const T y = from(i, j);
+        const T y = FEW ? few[FEW ? e : 0] : from.get(i, j);
         finite = finite && is_finite(y);
         if (fabs(y) > largest) largest = fabs(y);
         x.a[i * PITCH + j] = y;
@@ -78,11 +80,11 @@ template <class TO> __device__ inline void give_column(const Work &x, int j, TO 
     EACH(int i = 0; i < N; i++) to(i, (largest < 0 ? -x.a[i * PITCH + j] : x.a[i * PITCH + j]) + T(0));
 }
 
-/* from(i, j), i <= j: an element of A. value(place, w) and element(i, place, v) take the results. The result is info. */
-template <class From, class Value, class Element>
-__device__ inline int eigh(Work &x, From from, Value value, Element element) {
+/* Of A the upper triangle is read; w is a row. The result is info. */
+template <class A, class Values, class Vectors>
+__device__ inline int eigh(Work &x, const A &a, const Values &w, const Vectors &v) {
     T largest;
-    const bool finite = load(x, from, largest);
+    const bool finite = load(x, a, largest);
     const T scale = finite ? scale_for(largest) : T(1), back = reciprocal(scale);
     int info = 0;
     if (finite) {
@@ -94,12 +96,26 @@ __device__ inline int eigh(Work &x, From from, Value value, Element element) {
         info = diagonalise<N, PITCH, N>(x.t, VECTORS ? x.a : nullptr);
     }
     const bool good = finite && !info;
+    T values[FEW ? N : 1], vectors[FEW ? N * N : 1];
     EACH(int j = lane(); j < N; j += LANES) {
         int place = 0; /* equal ones in the order in which they were found */
         EACH(int i = 0; i < N; i++) place += x.t.d[i] < x.t.d[j] || (i < j && x.t.d[i] == x.t.d[j]);
         if (!good) place = j;
-        value(place, good ? product(x.t.d[j], back) + T(0) : not_a_number());
-        if (VECTORS) give_column(x, j, [&](int i, T y) { element(i, place, good ? y : not_a_number()); });
+        const T value = good ? product(x.t.d[j], back) + T(0) : not_a_number();
+        if constexpr (FEW)
+            put(values, place, value);
+        else
+            w.put(0, place, value);
+        if constexpr (VECTORS)
+            give_column(x, j, [&](int i, T y) {
+                if (!good) y = not_a_number();
+                if constexpr (FEW)
+                    put(vectors, i * N + place, y, i * N, N);
+                else
+                    v.put(i, place, y);
+            });
     }
+    if constexpr (FEW) w.template store<1, N>(values);
+    if constexpr (FEW && VECTORS) v.template store<N, N>(vectors);
     return info;
 }
