@@ -9,8 +9,10 @@ import numpy as np
 
 from . import _core
 from ._compile import CALL, CONSTANT, MAP, TEMPORARY, Description
-from ._record import BOOL, COMPLEX, FLOATS, INT32, INTEGERS
+from ._record import BOOL, COMPLEX, FLOATS, INT32, INTEGERS, NUMBERS
 from ._shapes import is_bfloat16
+
+WARP = 32
 
 _FUNCTIONS = {number: (name, count) for name, (number, count) in _core.functions.items()}
 _OPERATIONS = tuple(_core.operations)
@@ -40,6 +42,33 @@ _SCRATCH: dict[str, Callable[[int, int], int]] = {
     "SLOGDET": lambda n, k: n * n,
     "INV": lambda n, k: n * (n + 1),  # and its pivots
 }
+
+
+class _Text(NamedTuple):
+    """Operations whose algorithm a kernel of its own has, too: it is included for each size and type."""
+
+    kernel: str  # whose shared memory of a matrix is what the step works in
+    file: str
+    most_in_registers: int  # rows and columns, where each thread has a matrix
+    shared: Callable[[int, int, int], int]  # operations, which threads share,
+    alone: Callable[[int, int, int], int]  # and those of one, for which the others wait
+
+
+def _square(m: int, n: int, k: int) -> int:
+    return 40 * min(m, n) ** 2
+
+
+_QR = _Text("qr_shared", "qr_step.cuh", 4, lambda m, n, k: 4 * m * n * min(m, n), lambda m, n, k: 10 * n)
+_EIGH = _Text("eigh_shared", "eigh_step.cuh", 4, lambda m, n, k: 9 * n**3, _square)
+_SVD = _Text("svd_shared", "svd_step.cuh", 4, lambda m, n, k: 16 * m * n * min(m, n), _square)
+_LSTSQ = _Text("lstsq_shared", "lstsq_step.cuh", 0, lambda m, n, k: 2 * m * n * (min(m, n) + k), _square)
+_TEXTS = {
+    **dict.fromkeys(("QR", "QR_R", "QR_RAW"), _QR),
+    **dict.fromkeys(("EIGH", "EIGVALSH"), _EIGH),
+    **dict.fromkeys(("SVD", "SVD_FULL", "SVDVALS"), _SVD),
+    "LSTSQ": _LSTSQ,
+}
+
 _MOST_CONSTANTS = 1024
 
 
@@ -59,6 +88,8 @@ class Step(NamedTuple):
     uses: tuple[int, ...]  # values
     scratch: int  # bytes
     operations: int
+    text: tuple[str, ...] = ()  # of a function that it calls
+    in_registers: bool = True  # if each thread has a matrix
 
 
 def refuse_complex(program: Description) -> None:
@@ -120,10 +151,11 @@ class Steps:
         uses: tuple[int, ...],
         lanes: int,
     ) -> Step:
-        if name not in _SCRATCH:
+        if name not in _SCRATCH and name not in _TEXTS:
             raise NotFused(f"no kernel of a program has {name.lower()}")
         m, n, k = sizes
-        if name != "MATMUL" and n > _core.limits["order"]:
+        order = _core.limits["order"]
+        if name != "MATMUL" and (min(m, n) > order or m * n > order**2):
             raise NotFused("a matrix is larger than the kernels take")
         rows = _core.operations[name]
         views = []
@@ -143,20 +175,54 @@ class Steps:
         runs = prod(own)
         if name == "MATMUL":
             return self._product(sizes, runs, views, operands, uses, lanes)
+        if name in _TEXTS:
+            return self._of_text(name, form, dtype, sizes, runs, views, uses, lanes)
         scratch = _SCRATCH[name](n, k)
         arguments = ", ".join((*views, "scratch" if scratch else "Missing{}", "lane"))
         body = f"step_{name.lower()}<{form}, {m}, {n}, {k}>({arguments});"
-        lines = ["{", f"    SCRATCH({c_type(dtype)}, {scratch});"] if scratch else []
-        if runs > 1:
-            lines += ["#pragma unroll UNROLL", f"for (int r = 0; r < {runs}; r++) {{", f"    {body}"]
-            lines += ["    MEET();"] if scratch else []
-            lines += ["}"]
-        else:
-            lines += [body]
-        lines += ["}"] if scratch else []
+        lines = _repeated(body, runs, c_type(dtype), scratch)
         # of a row after the other: what other threads would wait for
         operations = runs * (n * n * n // 3 + 2 * n * n * k)
         return Step(lines, uses, scratch * dtype.itemsize, operations)
+
+    def _of_text(
+        self,
+        name: str,
+        form: int,
+        dtype: np.dtype,
+        sizes: tuple[int, int, int],
+        runs: int,
+        views: list[str],
+        uses: tuple[int, ...],
+        lanes: int,
+    ) -> Step:
+        """A step whose function is made for its sizes."""
+        m, n, k = sizes
+        text = _TEXTS[name]
+        space = "_".join(map(str, (name.lower(), NUMBERS[dtype], form, *sizes)))
+        macros = {"T": c_type(dtype), "OP": f"SMM_OP_{name}", "FORM": form, "M": m, "N": n, "K": k}
+        function = (
+            f"namespace {space} {{",
+            *(f"#define SMM_{macro} {value}" for macro, value in macros.items()),
+            f'#include "{text.file}"',
+            *(f"#undef SMM_{macro}" for macro in macros),
+            "}",
+        )
+        body = f"{space}::step(*scratch, {', '.join(views)});"
+        lines = _repeated(body, runs, f"{space}::Work", 1)
+        problem = {"op": name, "dtype": NUMBERS[dtype], "m": m, "n": n, "k": k}
+        grid = _core.cuda_plan(problem, 1 << 30, {"kernel": text.kernel, "lanes": 2, "threads": WARP})
+        assert grid is not None
+        rows = min(m, n)
+        shared = text.shared(m, n, k) * -(-rows // lanes) * lanes // rows
+        return Step(
+            lines,
+            uses,
+            grid["shared"] // grid["matrices"],
+            runs * (shared + text.alone(m, n, k) * lanes),
+            function,
+            max(m, n) <= text.most_in_registers,
+        )
 
     def _product(
         self, sizes: Any, runs: int, views: list[str], operands: Any, uses: tuple[int, ...], lanes: int
@@ -180,6 +246,16 @@ class Steps:
         rounds = -(-runs * down * across // lanes)
         work = rounds * k * (rows * cols + (rows + cols if lanes > 1 else 0))
         return Step(lines, uses, 0, work * lanes)
+
+
+def _repeated(body: str, runs: int, kind: str, scratch: int) -> list[str]:
+    """A step of each of some matrices in turn, which all have the same room of so many elements."""
+    if runs > 1:
+        lines = ["#pragma unroll UNROLL", f"for (int r = 0; r < {runs}; r++) {{", f"    {body}"]
+        lines += ["    MEET();", "}"] if scratch else ["}"]
+    else:
+        lines = [body]
+    return ["{", f"    SCRATCH({kind}, {scratch});", *lines, "}"] if scratch else lines
 
 
 def values_of(program: Description) -> list[Value]:

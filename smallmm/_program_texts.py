@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ._compile import CONSTANT, TEMPORARY, Description
-from ._program_steps import NotFused, Step, Steps, c_type, index_of, merged, values_of
+from ._program_steps import WARP, NotFused, Step, Steps, c_type, index_of, merged, values_of
 from ._shapes import arithmetic
 
 LANES = (1, 2, 4, 8, 16, 32)
-WARP = 32
 VECTOR = 16  # bytes of the widest access
 
 # Words of values, and operations that may be written out, of a kernel whose threads have a matrix each. What
@@ -81,7 +80,8 @@ class _Writer:
         words = {i: -(-x.size * x.dtype.itemsize // 4) for i, x in enumerate(self.values)}
         alive = self._lives(steps)
         return (
-            _peak(alive, words, steps, 4) <= _MOST_WORDS
+            all(x.in_registers for x in steps)
+            and _peak(alive, words, steps, 4) <= _MOST_WORDS
             and sum(x.operations for x in steps) <= _MOST_OPERATIONS
         )
 
@@ -115,7 +115,8 @@ class _Writer:
         parameters = ["char *mine", "int lane"]
         parameters += [f"const {c_type(self.values[i].dtype)} *v{i}" for i in self.inputs]
         parameters += [f"{c_type(self.values[i].dtype)} *v{i}" for i in self.outputs]
-        lines = [f"__device__ __forceinline__ void compute({', '.join(parameters)}) {{"]
+        lines = [line for text in dict.fromkeys(step.text for step in steps) for line in text]
+        lines += [f"__device__ __forceinline__ void compute({', '.join(parameters)}) {{"]
         for i, x in enumerate(self.values):
             if x.kind != TEMPORARY:
                 continue
