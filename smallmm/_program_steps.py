@@ -228,9 +228,10 @@ class Steps:
         self, sizes: Any, runs: int, views: list[str], operands: Any, uses: tuple[int, ...], lanes: int
     ) -> Step:
         m, n, k = sizes
-        a, b, *_, c = views
-        if operands[2] is not None or operands[3] is not None:
-            raise NotFused("no kernel of a program has alpha and beta")
+        a, b, alpha, _, c = views
+        beta = self.values[operands[3][0]].array if operands[3] else np.zeros(1)
+        if beta is None or beta.any():
+            raise NotFused("no kernel of a program adds beta C to a product")
         if k > _DEEP:
             raise NotFused(f"a product is a sum of {k} terms")
         rows, cols = _tile_of(m, n, k, runs, lanes)
@@ -240,7 +241,7 @@ class Steps:
         lines = ["#pragma unroll UNROLL", f"for (int e = lane; e < {runs * down * across}; e += LANES) {{"]
         lines += [f"    const int r = e / {across * down};"] if runs > 1 else []
         lines += [
-            f"    product_tile<{m}, {n}, {k}, {rows}, {cols}>({a}, {b}, {c}, {row}, {tile});",
+            f"    product_tile<{m}, {n}, {k}, {rows}, {cols}>({a}, {b}, {alpha}, {c}, {row}, {tile});",
             "}",
         ]
         rounds = -(-runs * down * across // lanes)

@@ -98,6 +98,7 @@ def shapes(a, b, c):
     table = np.arange(6.0)
     return (
         a.mT @ a,
+        smallmm.batched_matmul(a, a.mT, alpha=c),
         np.concatenate([a, b[None] * c], axis=0)[::-1],
         np.stack([b, -b])[:, ::2],
         a.sum(axis=0),
