@@ -11,7 +11,8 @@ import numpy as np
 from . import _core
 from ._compile import compiled, dense_strides
 from ._device import _same_device
-from ._program_texts import Kernel, Layout, kernel_of, refuse_complex
+from ._program_steps import refuse_complex
+from ._program_texts import Kernel, Layout, kernel_of
 from ._record import Record
 
 _MOST_LAYOUTS = 64

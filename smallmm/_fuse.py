@@ -33,7 +33,7 @@ from ._fused_arrays import (
 from ._in_graph import call_in_graph, object_in_graph
 from ._long import LongProgram
 from ._offloading import current
-from ._program_texts import NotFused
+from ._program_steps import NotFused
 from ._record import BOOL, FLOATS, TAKEN, Record, is_number, is_taken, real_of, together, with_python
 from ._shapes import NUMBERS, broadcast_shapes, dtype_of
 from ._symbols import Symbol, record_of

@@ -170,6 +170,15 @@ def test_programs(name, arch):
     assert (kernel.lanes > 1) == ("larger" in name)
 
 
+def test_factorizations_in_programs():
+    """Of few rows, which a thread has in registers, all of them."""
+    function = smallmm.fuse(lambda a: (*smallmm.qr(a), *smallmm.eigh(a), smallmm.svdvals(a)), "(n,n)")
+    kernel = kernel_of_program(function, ((3, 3),), "flat")
+    _, log, _ = _core.cuda_build_program(kernel.text, 90)
+    assert kernel.lanes == 1
+    assert not sum(map(int, re.findall(r"(\d+) bytes stack frame", log))), log
+
+
 @pytest.mark.parametrize(
     ("arch", "shape", "kind"), [(80, (), "flat"), (90, (3,), "strided"), (100, (64,), "one")]
 )

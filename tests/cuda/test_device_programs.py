@@ -58,6 +58,21 @@ def test_kalman(n, m, dtype, rng, library):
     assert_same(smallmm.kalman_step(*moved), tuple(smallmm.kalman_step(*arrays)), get)
 
 
+@pytest.mark.parametrize(
+    ("name", "n", "dtype"),
+    [("spectra", 3, "f4"), ("spectra", 8, "f8"), ("factorizations", 20, "f4"), ("pinv", 4, "f8")],
+)
+def test_factorizations(name, n, dtype, rng, torch_cuda):
+    """In registers and in shared memory; bad matrices, and such of lower rank."""
+    function = RECORDED[name][1] if name in RECORDED else smallmm.pinv
+    fused = fuse(function, "(m,n)")
+    a = rng.standard_normal((301, n, n)).astype(dtype)
+    a[7], a[8, 0], a[9, :, 0] = 0, np.nan, a[9, :, 1]
+    moved = torch_cuda.asarray(a, device="cuda")
+    assert smallmm.explain(fused, moved).fused
+    assert_same(fused.ex(moved), fused.ex(a), lambda x: x.cpu().numpy())
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "int64"])
 def test_types_that_are_stored(dtype, rng, torch_cuda):
     kept = getattr(torch_cuda, dtype)

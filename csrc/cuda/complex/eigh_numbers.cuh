@@ -12,6 +12,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
+#include "place.cuh"
 #include "rotations.cuh"
 #include "tridiagonal.cuh"
 #include "vectors.cuh"

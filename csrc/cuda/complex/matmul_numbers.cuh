@@ -11,6 +11,7 @@
 #define SMM_LANES 1
 #include "lanes.cuh"
 #include "number.cuh"
+#include "operand_numbers.cuh"
 
 constexpr int M = SMM_M, K = SMM_K, N = SMM_N, ROWS = SMM_ROWS, COLS = SMM_COLS;
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;

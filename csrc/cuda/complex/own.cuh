@@ -1,19 +1,14 @@
 /* own.cuh: what a matrix of complex numbers has in shared memory: its N rows, those of COLUMNS right-hand sides, and
- * N integers. LANES threads work on it: lane l on rows l, l + LANES, ... The texts define N, COLUMNS, MATRICES and
- * THREADS first. */
+ * N integers. LANES threads work on it: lane l on rows l, l + LANES, ... The texts define N and COLUMNS first. */
 #include "number.cuh"
 
 constexpr int PITCH = pitch_of(N), WIDE_PITCH = COLUMNS ? pitch_of(COLUMNS) : 0;
 constexpr int NUMBERS = N * (PITCH + WIDE_PITCH);
-static_assert(SMM_SHARED == MATRICES * (NUMBERS * sizeof(Number) + N * sizeof(int)), "the plan counts otherwise");
 
 struct Own {
     Number *numbers;
     int *pivots;
 
-    __device__ Own(T *shared, int matrix)
-        : numbers(reinterpret_cast<Number *>(shared) + matrix * NUMBERS),
-          pivots(reinterpret_cast<int *>(reinterpret_cast<Number *>(shared) + MATRICES * NUMBERS) + matrix * N) {}
     __device__ Number &a(int i, int j) const { return numbers[i * PITCH + j]; }
     __device__ Number &x(int i, int j) const { return numbers[N * PITCH + i * WIDE_PITCH + j]; }
 };
@@ -65,26 +60,4 @@ template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(
         }
         __syncwarp();
     }
-}
-
-/* Columns of right-hand sides from `column` on, of which there may be fewer than COLUMNS: the rest is zero. */
-__device__ inline void load_columns(const smm_cuda_args &args, T *shared, long long first, int count,
-                                    long long column) {
-    for_numbers<THREADS, SMM_SOURCE_B, SMM_ORDER_B, N * COLUMNS, N, COLUMNS>(
-        args, SMM_B, first, count, 0, column, [&](const Number *from, int q, int i, int j) {
-            Own(shared, q).x(i, j) = column + j < args.k ? *from : Number{0, 0};
-        });
-}
-/* infos: of each matrix of the block, in place of its pivots. */
-__device__ inline void store_columns(const smm_cuda_args &args, T *shared, long long first, int count, long long column,
-                                     long long columns, const int *infos) {
-    for_numbers<THREADS, SMM_SOURCE_C, SMM_ORDER_C, SMM_OP == SMM_OP_INV ? N * N : N * COLUMNS, N, COLUMNS>(
-        args, SMM_C, first, count, 0, column, [&](Number *to, int q, int i, int j) {
-            if (column + j < columns) *to = infos[q] ? not_a_complex_number() : Own(shared, q).x(i, j);
-        });
-}
-__device__ inline void load_matrices(const smm_cuda_args &args, T *shared, long long first, int count) {
-    for_numbers<THREADS, SMM_SOURCE_A, SMM_ORDER_A, N * N, N, N>(
-        args, SMM_A, first, count, 0, 0,
-        [&](const Number *from, int q, int i, int j) { Own(shared, q).a(i, j) = *from; });
 }

@@ -12,6 +12,7 @@
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "reflectors.cuh"
+#include "operand_numbers.cuh"
 
 constexpr int M = SMM_M, N = SMM_N, K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS, STEPS = least(M, N);
 constexpr bool FORMS_Q = SMM_OP == SMM_OP_QR;

@@ -13,6 +13,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
+#include "place.cuh"
 #include "rotations.cuh"
 #include "bidiagonal.cuh"
 #include "jacobi.cuh"

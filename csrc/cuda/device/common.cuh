@@ -1,4 +1,4 @@
-/* common.cuh: the words of the CUDA kernels: arithmetic with fixed rounding, vectors, where operands lie.
+/* common.cuh: the words of the CUDA kernels: arithmetic, vectors, where operands lie.
  *
  * A kernel is compiled for one problem. The macros SMM_* are its constants: SMM_T, SMM_STORED, SMM_NAME, the sizes, how
  * each operand lies in memory, and the parameters that kernels.def lists. */
@@ -12,23 +12,10 @@
 #define SMM_AHEAD 0
 #endif
 
-typedef SMM_T T; /* of all numbers in registers and in shared memory */
+#include "arithmetic.cuh"
 
-constexpr int VECTOR = 16 / sizeof(T); /* elements of the widest access */
 /* Flat operands begin at, and blocks advance by, multiples of VECTOR elements. */
 constexpr bool ALIGNED = SMM_ALIGNED;
-
-__host__ __device__ constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
-__host__ __device__ constexpr int least(int x, int y) { return x < y ? x : y; }
-__host__ __device__ constexpr int most(int x, int y) { return x > y ? x : y; }
-
-/* The widest vector that divides a length: 1, 2 or 4 elements. */
-__host__ __device__ constexpr int width_of(int length) {
-    return length % VECTOR == 0 ? VECTOR : length % 2 == 0 ? 2 : 1;
-}
-
-/* The least power of two that is not less. */
-__host__ __device__ constexpr int power_of_two(int x) { return x > 1 ? 2 * power_of_two(ceil_div(x, 2)) : 1; }
 
 /* The bounds of a kernel of THREADS threads. */
 #if SMM_BLOCKS > 0
@@ -36,12 +23,6 @@ __host__ __device__ constexpr int power_of_two(int x) { return x > 1 ? 2 * power
 #else
 #define BOUNDS __launch_bounds__(THREADS)
 #endif
-
-/* Rounded to nearest, never contracted: the same bits as the CPU's kernels. */
-__device__ inline double product(double x, double y) { return __dmul_rn(x, y); }
-__device__ inline float product(float x, float y) { return __fmul_rn(x, y); }
-__device__ inline double multiply_add(double x, double y, double z) { return __fma_rn(x, y, z); }
-__device__ inline float multiply_add(float x, float y, float z) { return __fmaf_rn(x, y, z); }
 
 template <int WIDTH, class X = T> struct alignas(WIDTH * sizeof(X)) Vector {
     X x[WIDTH];
@@ -72,14 +53,6 @@ template <int WIDTH> __device__ inline void store_global(T *to, Vector<WIDTH> v)
 /* The type of the numbers of all operands in memory: T, or one of these. */
 typedef SMM_STORED InMemory;
 constexpr bool CONVERTS = sizeof(InMemory) != sizeof(T);
-
-/* Of shared memory and an operand's the one that a constant says. */
-template <bool SHARED, class X> __device__ inline auto either(T *shared, X *memory) {
-    if constexpr (SHARED)
-        return shared;
-    else
-        return memory;
-}
 
 /* load(), store() and copy() of T, where memory holds another type: as wide in elements. A copy is complete when it
  * returns; several of them are under way at once, because the compiler may read for all before it writes. */

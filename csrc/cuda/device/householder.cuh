@@ -190,17 +190,15 @@ template <int M, int N> __device__ inline bool factor_in_memory(T *a, T *tau) {
 
 /* The same of elements from memory, once more from scaled ones where products of those near the largest number
  * overflow. */
-template <int M, int N>
-__device__ inline void factor_safely(T *a, T *tau, const InMemory *from, long long row, long long col) {
+template <int M, int N, class A> __device__ inline void factor_safely(T *a, T *tau, const A &from) {
 #pragma unroll 1
     for (T scale = 1;; scale = SCALE_AGAIN) {
-        for (int e = lane(); e < M * N; e += LANES)
-            a[e] = product(from[e / most(N, 1) * row + e % most(N, 1) * col], scale);
+        EACH(int e = lane(); e < M * N; e += LANES) a[e] = product(from.get(e / most(N, 1), e % most(N, 1)), scale);
         __syncwarp(same_matrix());
         if (factor_in_memory<M, N>(a, tau) && scale == 1) return;
         if (scale != 1) break;
     }
-    for (int e = lane(); e < least(M, N) * N; e += LANES)
+    EACH(int e = lane(); e < least(M, N) * N; e += LANES)
         if (e / most(N, 1) <= e % most(N, 1)) a[e] = product(a[e], SCALE_BACK);
     __syncwarp(same_matrix());
 }

@@ -17,6 +17,13 @@ constexpr int INNER = LANES == 1 ? 0x7fff : 4;  /* of loops within a row */
 #define MEET() \
     if constexpr (LANES > 1) __syncwarp()
 
+/* By which a step knows what it is. */
+#define SMM_OPERATION(OP, ...) SMM_OP_##OP,
+enum Operation {
+#include "../ops.def"
+};
+#undef SMM_OPERATION
+
 /* --- operands in global memory --- */
 
 /* Offset in elements of matrix q; the innermost dimension comes first. */

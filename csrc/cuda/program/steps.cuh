@@ -1,9 +1,11 @@
 /* steps.cuh: the operations that programs have: step_<operation> for a matrix, by its LANES threads, in the order of
  * operations of csrc/reference, which all kernels follow. Operands are views, in the order of ops.def; `scratch` has
- * the elements that _program_texts.py says. All threads come to every MEET, whatever their matrices are like. */
+ * the elements that smallmm/_program_steps.py says. All threads come to every MEET, whatever their matrices are like.
+ */
 
 template <class X_, int ROW, int COL> struct View {
     typedef X_ X;
+    static constexpr int DOWN = ROW;
     X *first;
     X &operator()(int i, int j = 0) const { return first[i * ROW + j * COL]; }
 };
@@ -43,9 +45,12 @@ template <int ROWS, int COLS, class To, class From> inline void copy_matrix(To t
 
 /* --- products --- */
 
-/* A tile of ROWS x COLS elements of C = A B from (i, j) on. */
-template <int M, int N, int K, int ROWS, int COLS, class A, class B, class C>
-inline void product_tile(A a, B b, C c, int i, int j) {
+template <class X> inline X times(Missing, X x) { return x; }
+template <class X, class Alpha> inline X times(Alpha alpha, X x) { return alpha(0) * x; }
+
+/* A tile of ROWS x COLS elements of C = alpha A B from (i, j) on. */
+template <int M, int N, int K, int ROWS, int COLS, class A, class B, class Alpha, class C>
+inline void product_tile(A a, B b, Alpha alpha, C c, int i, int j) {
     typedef typename C::X X;
     X sum[ROWS][COLS];
 #pragma unroll INNER
@@ -64,7 +69,7 @@ inline void product_tile(A a, B b, C c, int i, int j) {
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
         for (int s = 0; s < COLS; s++)
-            if ((M % ROWS == 0 || i + r < M) && (N % COLS == 0 || j + s < N)) c(i + r, j + s) = sum[r][s];
+            if ((M % ROWS == 0 || i + r < M) && (N % COLS == 0 || j + s < N)) c(i + r, j + s) = times(alpha, sum[r][s]);
 }
 
 /* --- triangular systems --- */

@@ -1,219 +1,26 @@
-/* lstsq_shared.cuh: the X of least norm of those of least |A X - B|, these norms in D, the rank of A in PIVOTS.
+/* lstsq_shared.cuh: lstsq.cuh of the matrices of a call.
  *
- * QR with column pivoting, the rank by estimates of R's condition, the rest of its rows annihilated from the right
- * (LAPACK's gelsy; Golub and Van Loan, Matrix Computations, sections 5.4.2 and 5.5.4), in shared memory.
- *
- * Grid: one block per MATRICES matrices; LANES threads to a matrix, which take its columns and rows by turns.
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix.
  * Shared memory: of each matrix what `Work` names.
- * Operands: any that args.h can describe; ALPHA is rtol. B and C are taken SMM_K columns at a time.
+ * Operands: any that args.h can describe. B and C are taken SMM_K columns at a time.
  * May overwrite B in place, matrix by matrix: as many columns are read as then are written.
  * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
-#include "rank.cuh"
+#include "place.cuh"
 
-constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = most(SMM_K, 1), MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr int M = SMM_M, N = SMM_N, K = most(SMM_K, 1), MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+#include "lstsq.cuh"
 
-struct Work {
-    T a[M * N + 1];            /* by rows; the one element more keeps it from being empty */
-    T x[most(M, N) * K + 1];   /* right-hand sides by rows, then solutions, still permuted */
-    T tau[P + 1], tail[P + 1]; /* of the reflectors from the left and from the right */
-    T row[N + 1], scale[K];    /* room for a row; by which right-hand sides were scaled */
-    int owner[N + 1 + N % 2];  /* column j was column owner[j] of A */
-};
 static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
 
-/* The largest magnitude of A if it is finite, for all lanes of the matrix. */
-__device__ inline bool load(Work &w, const smm_cuda_args &args, long long q, T &largest) {
-    const smm_cuda_operand &a = args.operand[SMM_A];
-    const InMemory *from = static_cast<const InMemory *>(a.data) + offset_of(args, a, q);
-    bool finite = true;
-    largest = 0;
-    for (int e = lane(); e < M * N; e += LANES) {
-        const T y = from[e / most(N, 1) * a.row + e % most(N, 1) * a.col];
-        finite = finite && is_finite(y);
-        if (fabs(y) > largest) largest = fabs(y);
-        w.a[e] = y;
-    }
-    return meet(largest, finite);
-}
-
-/* H_k to the columns of [A | right-hand sides] from `first` on. */
-__device__ inline void reflect_columns(Work &w, int k, int first) {
-    const T *v = w.a + k * N + k;
-    for (int j = first + lane(); j < N + K; j += LANES)
-        if (j < N)
-            reflect(v, w.tau[k], w.a + k * N + j, N, N, M - k);
-        else
-            reflect(v, w.tau[k], w.x + k * K + j - N, N, K, M - k);
-    wait();
-}
-
-__device__ inline T square_of_column(const Work &w, int k, int j) {
-    T s = 0;
-#pragma unroll 4
-    for (int i = k; i < M; i++) s = multiply_add(w.a[i * N + j], w.a[i * N + j], s);
-    return s;
-}
-
-/* A P = Q R, and Q^T to the right-hand sides. */
-__device__ inline void factor(Work &w) {
-    for (int j = lane(); j < N; j += LANES) w.owner[j] = j;
-    wait();
-    for (int k = 0; k < P; k++) {
-        const int longest = longest_column<N>(k, [&](int j) { return square_of_column(w, k, j); });
-        wait();
-        for (int i = lane(); i <= M && longest != k; i += LANES) {
-            if (i == M) {
-                const int j = w.owner[k];
-                w.owner[k] = w.owner[longest];
-                w.owner[longest] = j;
-            } else {
-                const T y = w.a[i * N + k];
-                w.a[i * N + k] = w.a[i * N + longest];
-                w.a[i * N + longest] = y;
-            }
-        }
-        wait();
-        make_reflector_together(w.a + k * N + k, N, M - k, w.tau + k);
-        reflect_columns(w, k, k + 1);
-    }
-}
-
-/* Of the leading blocks of R up to the first whose estimated condition is above 1 / rtol, the largest. x, y: room for P
- * elements each. */
-__device__ __noinline__ int estimate_rank(const T *a, T rtol, T *x, T *y) {
-    T largest = fabs(a[0]), smallest = largest;
-    if (!(largest > 0)) return 0;
-    wait();
-    if (lane() == 0) x[0] = y[0] = 1;
-    for (int k = 1; k < P; k++) {
-        wait();
-        T along_x = 0, along_y = 0;
-        for (int i = 0; i < k; i++) {
-            along_x = multiply_add(x[i], a[i * N + k], along_x);
-            along_y = multiply_add(y[i], a[i * N + k], along_y);
-        }
-        const Extension l = largest_extension(largest, along_x, a[k * N + k]);
-        const Extension s = smallest_extension(smallest, along_y, a[k * N + k]);
-        if (!(s.sigma > 0 && s.sigma >= product(rtol, l.sigma))) return k;
-        wait();
-        for (int i = lane(); i < k; i += LANES) x[i] = product(l.s, x[i]), y[i] = product(s.s, y[i]);
-        if (lane() == 0) x[k] = l.c, y[k] = s.c;
-        largest = l.sigma, smallest = s.sigma;
-    }
-    return P;
-}
-
-/* y_0 and the tail of y, from column `rank` on, by the reflector in the tail of v. */
-__device__ inline void reflect_tail(const T *v, T tau, T &first, T *y, int step, int rank) {
-    T s = first;
-    for (int j = rank; j < N; j++) s = multiply_add(v[j], y[j * step], s);
-    s = product(tau, s);
-    first = first - s;
-    for (int j = rank; j < N; j++) y[j * step] = multiply_add(-v[j], s, y[j * step]);
-}
-
-/* The first `rank` rows of R become (T 0), T upper triangular: H_i, which overwrites the tail of row i, changes column
- * i and the tails of the rows above. As LAPACK's tzrzf. */
-__device__ inline void annihilate_tail(Work &w, int rank) {
-    for (int i = rank - 1; i >= 0 && rank < N; i--) {
-        T *row = w.a + i * N;
-        for (int j = i + lane(); j < N; j += LANES) w.row[j - i] = j == i || j >= rank ? row[j] : T(0);
-        wait();
-        make_reflector_together(w.row, 1, N - i, w.tail + i);
-        for (int j = i + lane(); j < N; j += LANES)
-            if (j == i || j >= rank) row[j] = w.row[j - i];
-        wait();
-        for (int h = lane(); h < i; h += LANES) reflect_tail(row, w.tail[i], w.a[h * N + i], w.a + h * N, 1, rank);
-        wait();
-    }
-}
-
-/* The right-hand sides, to which Q^T has been applied, become solutions; `norm` takes the residual norms. */
-template <class Norm> __device__ inline void solve(Work &w, int rank, Norm norm) {
-    for (int c = lane(); c < K; c += LANES) {
-        T s = 0;
-        for (int i = rank; i < M; i++) s = multiply_add(w.x[i * K + c], w.x[i * K + c], s);
-        norm(c, root(s));
-        for (int i = rank; i < N; i++) w.x[i * K + c] = 0;
-    }
-    for (int j = rank - 1; j >= 0; j--) {
-        wait();
-        const Divisor pivot(w.a[j * N + j]);
-        for (int c = lane(); c < K; c += LANES) w.x[j * K + c] = pivot.divide(w.x[j * K + c]);
-        wait();
-        for (int e = lane(); e < j * K; e += LANES)
-            w.x[e] = multiply_add(-w.a[e / K * N + j], w.x[j * K + e % K], w.x[e]);
-    }
-    wait();
-    for (int c = lane(); c < K; c += LANES)
-        for (int i = 0; i < rank && rank < N; i++)
-            reflect_tail(w.a + i * N, w.tail[i], w.x[i * K + c], w.x + c, K, rank);
-    wait();
-}
-
-/* Right-hand sides first .. first + cols, scaled. */
-__device__ inline void load_sides(Work &w, const InMemory *from, const smm_cuda_operand &b, int cols) {
-    for (int e = lane(); e < M * K; e += LANES) w.x[e] = e % K < cols ? T(from[e / K * b.row + e % K * b.col]) : T(0);
-    wait();
-    for (int c = lane(); c < K; c += LANES) {
-        T largest = 0;
-        for (int i = 0; i < M; i++)
-            if (fabs(w.x[i * K + c]) > largest) largest = fabs(w.x[i * K + c]);
-        w.scale[c] = scale_for(largest);
-        for (int i = 0; i < M && w.scale[c] != 1; i++) w.x[i * K + c] = product(w.x[i * K + c], w.scale[c]);
-    }
-    wait();
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    extern __shared__ __align__(16) T shared[];
-    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
-    if (q >= args.batch) return;
-    Work &w = reinterpret_cast<Work *>(shared)[threadIdx.x / LANES];
-    const smm_cuda_operand &b = args.operand[SMM_B], &c = args.operand[SMM_C], &d = args.operand[SMM_LSTSQ_residuals];
-    const smm_cuda_operand &ranks = args.operand[SMM_LSTSQ_rank], &info = args.operand[SMM_INFO];
-    const InMemory *from = static_cast<const InMemory *>(b.data) + offset_of(args, b, q);
-    InMemory *to_c = static_cast<InMemory *>(c.data) + offset_of(args, c, q),
-             *to_d = static_cast<InMemory *>(d.data) + offset_of(args, d, q);
-
-    T largest;
-    const bool finite = load(w, args, q, largest);
-    const T scale = scale_for(largest);
-    for (int e = lane(); e < M * N && finite; e += LANES) w.a[e] = product(w.a[e], scale);
-    int rank = 0;
-    for (long long first = 0; first == 0 || first < args.k; first += K) {
-        const int cols = static_cast<int>(args.k - first < K ? args.k - first : K);
-        load_sides(w, from + first * b.col, b, cols);
-        if (finite && first == 0) {
-            factor(w);
-            const T rtol = factor_of(args, SMM_LSTSQ_rtol, q);
-            if (P)
-                rank = has_full_rank<P>([&](int i, int j) { return fabs(w.a[i * N + j]); }, rtol, w.row, w.tail)
-                           ? P
-                           : estimate_rank(w.a, rtol, w.row, w.tail);
-            wait();
-            annihilate_tail(w, rank);
-        } else if (finite) {
-            for (int k = 0; k < P; k++) reflect_columns(w, k, N);
-        }
-        if (finite)
-            solve(w, rank, [&](int j, T norm) {
-                if (j < cols) to_d[(first + j) * d.row] = product(norm, reciprocal(w.scale[j]));
-            });
-        for (int e = lane(); e < N * K; e += LANES) {
-            const int i = e / K, j = e % K;
-            /* By both powers of two at once where that is a number: opposite ones may overflow on the way. */
-            const T back = reciprocal(w.scale[j]), both = product(back, scale);
-            const bool at_once = both > 0 && !isinf(both);
-            const T x = product(product(w.x[e], at_once ? both : back), at_once ? T(1) : scale);
-            if (j < cols) to_c[(finite ? w.owner[i] : i) * c.row + (first + j) * c.col] = finite ? x : not_a_number();
-        }
-        for (int j = lane(); j < cols && !finite; j += LANES) to_d[(first + j) * d.row] = not_a_number();
-        wait();
-    }
-    if (lane() == 0 && ranks.data) static_cast<int *>(ranks.data)[offset_of(args, ranks, q)] = rank;
-    if (lane() == 0 && info.data) static_cast<int *>(info.data)[offset_of(args, info, q)] = 0;
+    with_work<Work, MATRICES, true>(args.batch, [&](Work &w, long long q) {
+        const Place<> a(args, SMM_A, q), b(args, SMM_B, q), x(args, SMM_C, q);
+        const Place<true> norms(args, SMM_LSTSQ_residuals, q);
+        const int rank = lstsq(w, a, b, factor_of(args, SMM_LSTSQ_rtol, q), args.k, x, norms);
+        put_integer(args, SMM_LSTSQ_rank, q, rank);
+        put_integer(args, SMM_INFO, q, 0);
+    });
 }

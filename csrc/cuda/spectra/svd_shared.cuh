@@ -1,10 +1,6 @@
-/* svd_shared.cuh: A = U diag(s) Vt, or s only: of few rows or columns by one-sided Jacobi rotations of a triangular
- * factor (Hestenes, J. SIAM 6, 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), of others by Householder
- * bidiagonalisation and implicit QR (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965), in shared memory, or of few
- * rows in a thread's registers, as csrc/kernels/svd_lanes.h and svd_bidiagonal.h explain.
+/* svd_shared.cuh: svd.cuh of the matrices of a call.
  *
- * Grid: one block per MATRICES matrices; LANES threads to a matrix. Of Jacobi's method each rotates a pair of rows at a
- * time; the pairs of a round have no row in common. Of the rest they take columns and rows by turns.
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix.
  * Shared memory: of each matrix what `Work` names; none where a thread has it in registers.
  * Operands: any that args.h can describe; A that is wider than tall is transposed. May overwrite A in place, matrix by
  * matrix: all of a matrix is read before anything of it is written.
@@ -12,247 +8,21 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
-#include "rotations.cuh"
-#include "bidiagonal.cuh"
-#include "jacobi.cuh"
+#include "place.cuh"
 
-constexpr bool WIDE = SMM_M < SMM_N, VECTORS = SMM_OP != SMM_OP_SVDVALS;
-constexpr int M = most(SMM_M, SMM_N), N = least(SMM_M, SMM_N); /* of the tall matrix */
-constexpr int COLUMNS = SMM_OP == SMM_OP_SVD_FULL ? M : N;     /* of its longer vectors */
+constexpr bool VECTORS = SMM_OP != SMM_OP_SVDVALS, FULL = SMM_OP == SMM_OP_SVD_FULL;
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
-constexpr int PITCH = N | 1; /* lanes have rows, or columns: either way in different banks */
+#include "svd.cuh"
 
-constexpr bool BY_JACOBI = N <= JACOBI_MOST;
-constexpr T TOLERANCE = static_cast<T>(most(N, 4) * (DOUBLE ? 0x1p-53 : 0x1p-24));
-
-constexpr bool KEEPS_A = BY_JACOBI; /* others read it from memory once more */
-
-struct Work {
-    T x[M * N]; /* A P = Q R, or A, then the reflectors of A = Q B P^T; then V P, or V; then A V */
-    T a[KEEPS_A ? M * N : 1];
-    T r[BY_JACOBI || VECTORS ? N * PITCH : 1]; /* the rows of R, which are rotated, or P; then V */
-    Bidiagonal<N> b;
-    T s[N], tau[N]; /* squared lengths of columns, then singular values; of reflectors */
-    int perm[N];    /* the column of A that column j of A P was */
-};
 static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 
-/* Matrix q of an operand, whose rows are its columns where A is transposed. */
-struct Place {
-    InMemory *data;
-    long long row, col;
-    __device__ Place(const smm_cuda_args &args, int which, long long q, bool turned)
-        : data(static_cast<InMemory *>(args.operand[which].data) + offset_of(args, args.operand[which], q)),
-          row(turned ? args.operand[which].col : args.operand[which].row),
-          col(turned ? args.operand[which].row : args.operand[which].col) {}
-};
-
-/* A. The largest magnitude, and whether all are finite, for all lanes. */
-__device__ inline bool load(Work &w, const Place &from, T &largest) {
-    T *const to = KEEPS_A ? w.a : w.x;
-    if (FEW) move_few<false, M, N>(to, from.data, from.row, from.col);
-    bool finite = true;
-    largest = 0;
-    EACH(int e = lane(); e < M * N; e += LANES) {
-        if (!FEW) to[e] = from.data[e / N * from.row + e % N * from.col];
-        finite = finite && is_finite(to[e]);
-        if (fabs(to[e]) > largest) largest = fabs(to[e]);
-    }
-    return meet(largest, finite);
-}
-
-/* A P = Q R: the columns of A P are sorted by length. */
-__device__ inline void reduce(Work &w) {
-    EACH(int j = lane(); j < N; j += LANES) {
-        T squares = 0;
-        EACH(int i = 0; i < M; i++) squares = multiply_add(w.a[i * N + j], w.a[i * N + j], squares);
-        w.s[j] = squares;
-    }
-    wait();
-    EACH(int j = lane(); j < N; j += LANES) {
-        const int place = place_of<N>(w.s, j);
-        put(w.perm, place, j);
-        EACH(int i = 0; i < M; i++) put(w.x, i * N + place, w.a[i * N + j], i * N, N);
-    }
-    wait();
-    factor_in_memory<M, N>(w.x, w.tau);
-    EACH(int e = lane(); e < N * N; e += LANES) w.r[e / N * PITCH + e % N] = e / N <= e % N ? w.x[e] : T(0);
-    wait();
-}
-
-/* Make x and y orthogonal, and x the longer. False if |x^T y| <= tolerance |x| |y| already. */
-__device__ inline bool rotate(T *x, T *y) {
-    T xx[2], yy[2], xy[2];
-#pragma unroll
-    for (int k = 0; k < 2; k++) xx[k] = product(x[k], x[k]), yy[k] = product(y[k], y[k]), xy[k] = product(x[k], y[k]);
-#pragma unroll 4
-    for (int k = 2; k < N; k++) {
-        xx[k % 2] = multiply_add(x[k], x[k], xx[k % 2]);
-        yy[k % 2] = multiply_add(y[k], y[k], yy[k % 2]);
-        xy[k % 2] = multiply_add(x[k], y[k], xy[k % 2]);
-    }
-    T c, s;
-    if (!find_rotation(xx[0] + xx[1], yy[0] + yy[1], xy[0] + xy[1], TOLERANCE, c, s)) return false;
-#pragma unroll 4
-    for (int k = 0; k < N; k++) {
-        const T here = x[k], there = y[k];
-        x[k] = multiply_add(s, there, product(c, here));
-        y[k] = multiply_add(-s, here, product(c, there));
-    }
-    return true;
-}
-
-/* A = Q B P^T. Step k: a reflector from the left for column k, and one from the right for row k right of its diagonal.
- */
-__device__ inline void bidiagonalise(Work &w) {
-    for (int k = 0; k < N; k++) {
-        T *x = w.x + k * N + k;
-        make_reflector_together(x, N, M - k, w.tau + k);
-        for (int j = 1 + lane(); j < N - k; j += LANES) reflect(x, w.tau[k], x + j, N, N, M - k);
-        wait();
-        if (lane() == 0) w.b.d[k] = x[0];
-        if (k + 1 == N) break;
-        make_reflector_together(x + 1, 1, N - k - 1, w.tau + k);
-        for (int i = 1 + lane(); i < M - k; i += LANES) reflect(x + 1, w.tau[k], x + i * N + 1, 1, 1, N - k - 1);
-        if (lane() == 0) w.b.e[k] = x[1];
-        wait();
-    }
-    for (int e = lane(); e < N * N && VECTORS; e += LANES) w.r[e / N * PITCH + e % N] = w.x[e];
-    wait();
-    if (VECTORS) form_vectors<N, PITCH>(w.r, w.tau);
-}
-
-/* |x|, scaled where squares are tiny. */
-__device__ inline T length_of(T *x) {
-    T squares = multiply_add(x[0], x[0], sum_of_squares(x, 1, N));
-    if (squares >= SQUARES_LOW) return root(squares);
-    EACH(int k = 0; k < N; k++) x[k] = product(x[k], SCALE_UP);
-    squares = multiply_add(x[0], x[0], sum_of_squares(x, 1, N));
-    EACH(int k = 0; k < N; k++) x[k] = product(x[k], SCALE_DOWN);
-    return product(root(squares), SCALE_DOWN);
-}
-
-/* Singular values descend, and columns of V with them; or the rotated rows become columns of V P in that order, whose
- * QR gives V. Its largest elements, the first of equals, are positive. */
-__device__ inline void arrange(Work &w, const Place &to, T back) {
-    T values[FEW ? N : 1];
-    EACH(int j = lane(); j < N; j += LANES) w.s[j] = BY_JACOBI ? length_of(w.r + j * PITCH) : fabs(w.b.d[j]);
-    wait();
-    EACH(int j = lane(); j < N; j += LANES) {
-        const int place = place_of<N>(w.s, j);
-        if (FEW)
-            put(values, place, product(w.s[j], back));
-        else
-            to.data[place * to.row] = product(w.s[j], back);
-        EACH(int i = 0; i < N && VECTORS; i++) {
-            const T y = w.r[BY_JACOBI ? j * PITCH + i : i * PITCH + j];
-            EACH(int row = 0; row < N && FEW; row++)
-                if (w.perm[i] == row) put(w.x, row * N + place, y, row * N, N);
-            if (!FEW) w.x[(BY_JACOBI ? w.perm[i] : i) * N + place] = y;
-        }
-    }
-    if constexpr (FEW) move_few<true, 1, N>(values, to.data, 0, to.row);
-    wait();
-}
-__device__ inline void form_small(Work &w) {
-    if (BY_JACOBI) factor_in_memory<N, N>(w.x, w.tau);
-    EACH(int j = lane(); j < N; j += LANES) {
-        T *v = w.r + j;
-        if (BY_JACOBI)
-            form_column<N, N>(w.x, w.tau, j, v, PITCH);
-        else
-            for (int i = 0; i < N; i++) v[i * PITCH] = w.x[i * N + j];
-        T largest = v[0];
-        EACH(int i = 1; i < N; i++)
-            if (fabs(v[i * PITCH]) > fabs(largest)) largest = v[i * PITCH];
-        EACH(int i = 0; i < N; i++) v[i * PITCH] = (largest < 0 ? -v[i * PITCH] : v[i * PITCH]) + T(0);
-    }
-    wait();
-}
-__device__ inline void write_small(const Work &w, const Place &to) {
-    T v[FEW ? N * N : 1];
-    EACH(int e = lane(); e < N * N; e += LANES) {
-        const T y = w.r[e / N * PITCH + e % N];
-        if (FEW)
-            v[FEW ? e : 0] = y;
-        else
-            to.data[e / N * to.row + e % N * to.col] = y;
-    }
-    if constexpr (FEW) move_few<true, N, N>(v, to.data, to.row, to.col);
-}
-
-/* A V. */
-__device__ inline void multiply(Work &w, const Place &from, T scale) {
-    EACH(int e = lane(); e < M * N; e += LANES) {
-        const T *v = w.r + e % N;
-        T sum = 0;
-        EACH(int k = 0; k < N; k++) {
-            const T a =
-                KEEPS_A ? w.a[KEEPS_A ? e / N * N + k : 0] : product(from.data[e / N * from.row + k * from.col], scale);
-            sum = k == 0 ? product(a, v[0]) : multiply_add(a, v[k * PITCH], sum);
-        }
-        w.x[e] = sum;
-    }
-    wait();
-}
-
-/* Q of A V = Q R, with the signs that make the diagonal of R positive. */
-__device__ inline void form_large(Work &w, const Place &to) {
-    T few[FEW ? M * COLUMNS : 1];
-    factor_in_memory<M, N>(w.x, w.tau);
-    EACH(int j = lane(); j < COLUMNS; j += LANES) {
-        ColumnOf<M> column(to.data + j * to.col, to.row);
-        T *const u = FEW ? few + (FEW ? j : 0) : column.data();
-        const long long step = FEW ? COLUMNS : column.step();
-        form_column<M, N>(w.x, w.tau, j, u, step);
-        const bool negative = j < N && w.x[j * N + j] < 0;
-        EACH(int i = 0; i < M && j < N; i++) u[i * step] = (negative ? -u[i * step] : u[i * step]) + T(0);
-        if (!FEW) column.finish();
-    }
-    if constexpr (FEW) move_few<true, M, COLUMNS>(few, to.data, to.row, to.col);
-}
-
-/* Matrix q. */
-__device__ inline void run(Work &w, const smm_cuda_args &args, long long q) {
-    const Place a(args, SMM_A, q, WIDE);
-    const Place s(args, VECTORS ? static_cast<int>(SMM_SVD_s) : static_cast<int>(SMM_SVDVALS_s), q, false);
-    const int longer = WIDE ? SMM_SVD_vt : SMM_SVD_u, shorter = WIDE ? SMM_SVD_u : SMM_SVD_vt;
-    const Place large(args, VECTORS ? longer : SMM_A, q, WIDE), small(args, VECTORS ? shorter : SMM_A, q, !WIDE);
-    const smm_cuda_operand &infos = args.operand[SMM_INFO];
-    T largest;
-    const bool finite = load(w, a, largest);
-    const T scale = finite ? scale_for(largest) : T(1);
-    int info = 0;
-    if (finite) {
-        T *const x = KEEPS_A ? w.a : w.x;
-        EACH(int e = lane(); e < M * N && scale != 1; e += LANES) x[e] = product(x[e], scale);
-        wait();
-        if constexpr (BY_JACOBI) {
-            reduce(w);
-            info = orthogonalise<N>([&](int i, int j) { return rotate(w.r + i * PITCH, w.r + j * PITCH); });
-        } else {
-            bidiagonalise(w);
-            info = diagonalise<N, PITCH, N>(w.b, VECTORS ? w.r : nullptr);
-        }
-    }
-    if (finite && !info) {
-        arrange(w, s, reciprocal(scale));
-        if (VECTORS) {
-            form_small(w);
-            multiply(w, a, scale);
-            write_small(w, small); /* which may be where A was */
-            form_large(w, large);
-        }
-    } else {
-        for (int j = lane(); j < N; j += LANES) s.data[j * s.row] = not_a_number();
-        for (int e = lane(); e < N * N && VECTORS; e += LANES)
-            small.data[e / N * small.row + e % N * small.col] = not_a_number();
-        for (int e = lane(); e < M * COLUMNS && VECTORS; e += LANES)
-            large.data[e / COLUMNS * large.row + e % COLUMNS * large.col] = not_a_number();
-    }
-    if (lane() == 0 && infos.data) static_cast<int *>(infos.data)[offset_of(args, infos, q)] = info;
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    with_work<Work, MATRICES>(args.batch, [&](Work &w, long long q) { run(w, args, q); });
+    constexpr int S = VECTORS ? int(SMM_SVD_s) : int(SMM_SVDVALS_s);
+    constexpr int LARGE = WIDE ? SMM_SVD_vt : SMM_SVD_u, SMALL = WIDE ? SMM_SVD_u : SMM_SVD_vt;
+    with_work<Work, MATRICES>(args.batch, [&](Work &w, long long q) {
+        const Place<WIDE> a(args, SMM_A, q), large(args, VECTORS ? LARGE : SMM_A, q);
+        const Place<!WIDE> small(args, VECTORS ? SMALL : SMM_A, q);
+        const Place<true> s(args, S, q);
+        put_integer(args, SMM_INFO, q, svd(w, a, s, large, small));
+    });
 }

@@ -79,12 +79,26 @@ def systems(a, p, b):
     return *x, *y, lower, upper, *z, *t, smallmm.solve_triangular(p, b, lower=True, unit_diagonal=True)
 
 
+@fuse("(m,n),(m,k)")
+def factors(a, b):
+    """Of rectangular and of symmetric matrices."""
+    s = a @ a.mT
+    w, v = smallmm.eigh(s)
+    u, values, vt = smallmm.svd(a)
+    x, residuals, rank = smallmm.lstsq(a, b)
+    first = *smallmm.qr(a), *smallmm.qr(a, mode="complete")
+    first += smallmm.qr(a, mode="r"), *smallmm.qr(a, mode="raw")
+    second = w, (v * np.sqrt(abs(w))) @ v.mT, smallmm.eigvalsh(s, UPLO="U"), x, residuals, rank
+    return *first, *second, u, values, vt, *smallmm.svd(a, full_matrices=False), smallmm.pinv(a)
+
+
 @fuse("(m,n),(n),()")
 def shapes(a, b, c):
     """Views, joins, reductions, constants, truth."""
     table = np.arange(6.0)
     return (
         a.mT @ a,
+        smallmm.batched_matmul(a, a.mT, alpha=c),
         np.concatenate([a, b[None] * c], axis=0)[::-1],
         np.stack([b, -b])[:, ::2],
         a.sum(axis=0),
@@ -143,6 +157,10 @@ def results():
         p[9, -1] = 0
         b = RNG.standard_normal((COUNT, n, 1 if lanes == 8 else 2)).astype(dtype)
         check(systems, bad_matrices(n, dtype), p, b, lanes=lanes)
+    for m, n, lanes, dtype in ((3, 2, 1, "f8"), (4, 7, 4, "f4")):
+        a = bad_matrices(7, "f8")[:, :m, :n].copy()
+        a[25:30, :, 0] = a[25:30, :, 1]
+        check(factors, a.astype(dtype), RNG.standard_normal((COUNT, m, 2)).astype(dtype), lanes=lanes)
     for n, m, dtype in ((4, 2, np.float64), (9, 3, np.float32)):
         check(smallmm.kalman_step, *kalman(n, m, dtype))
     a, b = RNG.standard_normal((COUNT, 3, 4)), RNG.standard_normal((COUNT, 4))
@@ -231,16 +249,16 @@ def failures():
     plan = smallmm.explain(smallmm.congruence, *large)
     assert plan.lanes > 1, plan
     assert f"{plan.lanes} threads each, {plan.shared} bytes of shared memory" in str(plan), plan
-    spectra = fuse(lambda a: smallmm.eigvalsh(a), "(n,n)")
-    plan = smallmm.explain(spectra, on_device(covariance))
-    assert (plan.fused, plan.why) == (False, "no kernel of a program has eigvalsh"), plan
+    calls = fuse(lambda a: smallmm.solve_tridiagonal(a[0, 1:], a[0], a[0, 1:], a), "(n,n)")
+    plan = smallmm.explain(calls, on_device(covariance))
+    assert (plan.fused, plan.why) == (False, "no kernel of a program has solve_tridiagonal"), plan
     huge = fuse(lambda a, b: a @ b, "(m,k),(k,n)")
     plan = smallmm.explain(huge, on_device(np.ones((2, 64, 300))), on_device(np.ones((2, 300, 64))))
     assert plan.why == "the values of a matrix need more shared memory than a block has", plan
     error = raised(smallmm.mahalanobis, arguments[0], arguments[1], covariance)
     assert "mahalanobis: covariance is a numpy.ndarray on the host" in str(error), error
-    error = raised(spectra, on_device(covariance))
-    assert "no kernel of a program has eigvalsh" in str(error), error
+    error = raised(calls, on_device(covariance))
+    assert "no kernel of a program has solve_tridiagonal" in str(error), error
     for k in range(8):  # of each call of the driver in turn
         smallmm.mahalanobis._plans.clear()
         GPU.emulated_fail_at(k, 700)

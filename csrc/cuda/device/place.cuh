@@ -1,0 +1,80 @@
+/* place.cuh: where the matrix of some lanes lies in memory, from where it comes and to where it goes: element by
+ * element, or of few rows, which a thread has in registers, in vectors. */
+
+/* WIDTH elements of a thread that lie there at this step, to memory where they lie side by side, or from it. */
+template <bool TO_MEMORY, int WIDTH> __device__ inline void move_line(T *x, int step, InMemory *memory) {
+    Vector<WIDTH> v;
+    if (!TO_MEMORY) v = load<WIDTH>(memory);
+    EACH(int i = 0; i < WIDTH; i++) {
+        if (TO_MEMORY)
+            v.x[i] = x[i * step];
+        else
+            x[i * step] = v.x[i];
+    }
+    if (TO_MEMORY) store_global<WIDTH>(memory, v);
+}
+
+/* ROWS x COLS elements of a thread, by rows, to memory or from it: in vectors along rows or columns, if memory allows
+ * it. Threads have matrices of their own, so each access meets as many lines of memory as there are threads. */
+template <bool TO_MEMORY, int ROWS, int COLS>
+__device__ inline void move_few(T *x, InMemory *memory, long long row, long long col) {
+    constexpr int WIDTH = width_of(COLS), HEIGHT = width_of(ROWS);
+    const bool begins_well = reinterpret_cast<unsigned long long>(memory) % 16 == 0;
+    if (WIDTH > 1 && begins_well && col == 1 && row % WIDTH == 0) {
+        EACH(int e = 0; e < ROWS * COLS; e += WIDTH)
+            move_line<TO_MEMORY, WIDTH>(x + e, 1, memory + e / COLS * row + e % COLS);
+    } else if (HEIGHT > 1 && begins_well && row == 1 && col % HEIGHT == 0) {
+        EACH(int e = 0; e < ROWS * COLS; e += HEIGHT)
+            move_line<TO_MEMORY, HEIGHT>(x + e % ROWS * COLS + e / ROWS, COLS, memory + e % ROWS + e / ROWS * col);
+    } else {
+        EACH(int e = 0; e < ROWS * COLS; e++)
+            move_line<TO_MEMORY, 1>(x + e, 1, memory + e / COLS * row + e % COLS * col);
+    }
+}
+
+/* Matrix q of an operand, whose rows are its columns if it is TURNED. A step of a program has another Place
+ * (function.cuh), for the same algorithms. */
+template <bool TURNED = false> struct Place {
+    const smm_cuda_operand &operand; /* strides stay among the arguments, which cost no registers */
+    InMemory *data;
+    __device__ Place(const smm_cuda_args &args, int which, long long q)
+        : operand(args.operand[which]), data(static_cast<InMemory *>(operand.data) + offset_of(args, operand, q)) {}
+    __device__ long long row() const { return TURNED ? operand.col : operand.row; }
+    __device__ long long col() const { return TURNED ? operand.row : operand.col; }
+    __device__ T get(int i, long long j) const { return data[i * row() + j * col()]; }
+    __device__ void put(int i, long long j, T x) const { data[i * row() + j * col()] = x; }
+    /* Of few rows. */
+    template <int ROWS, int COLS> __device__ void load(T *x) const {
+        move_few<false, ROWS, COLS>(x, data, row(), col());
+    }
+    template <int ROWS, int COLS> __device__ void store(T *x) const {
+        move_few<true, ROWS, COLS>(x, data, row(), col());
+    }
+    /* form(x, step) makes the numbers of column j. */
+    template <int ROWS, class Form> __device__ void column(int j, Form form) const {
+        ColumnOf<ROWS> column(data + j * col(), row());
+        form(column.data(), column.step());
+        column.finish();
+    }
+};
+
+/* Of matrix q an integer beside it, if the call wants it. */
+__device__ inline void put_integer(const smm_cuda_args &args, int which, long long q, int x) {
+    const smm_cuda_operand &to = args.operand[which];
+    if (lane() == 0 && to.data) static_cast<int *>(to.data)[offset_of(args, to, q)] = x;
+}
+
+/* What the lanes of a matrix work with, and the number of their matrix. In shared memory, or of few rows in registers
+ * unless ALWAYS_SHARED. */
+template <class WORK, int MATRICES, bool ALWAYS_SHARED = false, class RUN>
+__device__ inline void with_work(long long batch, RUN run) {
+    extern __shared__ __align__(16) T shared[];
+    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
+    if (q >= batch) return;
+    if constexpr (FEW && !ALWAYS_SHARED) {
+        WORK w;
+        run(w, q);
+    } else {
+        run(reinterpret_cast<WORK *>(shared)[threadIdx.x / LANES], q);
+    }
+}

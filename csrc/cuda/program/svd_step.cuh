@@ -1,0 +1,17 @@
+/* svd_step.cuh: SVD, SVD_FULL and SVDVALS as steps, by svd.cuh. */
+#include "function.cuh"
+
+constexpr bool VECTORS = SMM_OP != SMM_OP_SVDVALS, FULL = SMM_OP == SMM_OP_SVD_FULL;
+#include "svd.cuh"
+
+template <class A, class U, class S, class Vt, class Info> inline void step(Work &w, A a, U u, S s, Vt vt, Info info) {
+    const auto tall = place(transposed_if<WIDE>(a));
+    const auto values = place(transposed(s));
+    if constexpr (WIDE)
+        put_info(info, lane(), svd(w, tall, values, place(transposed(vt)), place(u)));
+    else
+        put_info(info, lane(), svd(w, tall, values, place(u), place(transposed(vt))));
+}
+template <class A, class S, class Info> inline void step(Work &w, A a, S s, Info info) {
+    put_info(info, lane(), svd(w, place(transposed_if<WIDE>(a)), place(transposed(s)), Missing{}, Missing{}));
+}
