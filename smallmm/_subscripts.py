@@ -11,6 +11,7 @@ from ._arrays import without_labels
 from ._compose import namespace_of, permuted, sums
 from ._errors import shown
 from ._products import matmul
+from ._shapes import is_complex
 
 Labels = tuple[Any, ...]
 Pairs = tuple[tuple[int, ...], ...]
@@ -175,7 +176,7 @@ def _alone(x: Any, labels: Labels, needed: set[Any]) -> tuple[Any, Labels]:
     x = permuted(x, tuple(labels.index(y) for y in (*kept, *summed)))
     xp = namespace_of(x)
     flat = xp.reshape(x, (*x.shape[: len(kept)], prod(x.shape[len(kept) :])))
-    if flat.dtype not in (np.float32, np.float64) and isinstance(flat, np.ndarray):
+    if isinstance(flat, np.ndarray) and not is_complex(flat) and flat.dtype not in (np.float32, np.float64):
         flat = flat.astype(np.float64)
     return sums(xp, flat), kept
 

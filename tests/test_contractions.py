@@ -130,12 +130,12 @@ class TestEinsum:
         assert np.shares_memory(smallmm.einsum("...ij->...ji", a), a)
 
     @pytest.mark.parametrize("subscripts", OTHERS)
-    def test_others(self, subscripts, rng):
+    def test_others(self, subscripts, number, rng):
         """Sums over one operand, diagonals, several summed letters, more operands."""
-        arrays = [rng.standard_normal([3] * len(part)) for part in _parts(subscripts)]
-        np.testing.assert_allclose(
-            smallmm.einsum(subscripts, *arrays), np.einsum(subscripts, *arrays), atol=1e-13
-        )
+        arrays = [normal(rng, [3] * len(part), number) for part in _parts(subscripts)]
+        result = smallmm.einsum(subscripts, *arrays)
+        assert result.dtype == number
+        np.testing.assert_allclose(result, np.einsum(subscripts, *arrays), rtol=1e-4, atol=1e-4)
 
     @pytest.mark.parametrize(
         ("subscripts", "shapes", "error", "text"),
