@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._adapters import library_of
-from ._arrays import call
+from ._arrays import call, without_labels
 from ._composition import Composition, constant
 from ._products import matvec, vecmat
 from ._shapes import is_complex
@@ -19,6 +19,32 @@ CHUNK = 64  # elements that are added in a row
 def composed(composition: Composition, operands: dict[str, Any], out: Any = None) -> Any:
     """The composition of arrays of any library; `out` is an array, or a tuple with one for each output."""
     return call(composition.op, composition, operands, out, {})  # type: ignore[arg-type]
+
+
+def array_of(op: str, name: str, x: Any) -> Any:
+    """x, or the array that NumPy makes of it."""
+    x = without_labels(x)
+    if hasattr(x, "ndim"):
+        return x
+    try:
+        return np.asarray(x)
+    except Exception as error:
+        raise ValueError(
+            f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}"
+        ) from None
+
+
+def written(op: str, answer: Any, out: Any) -> Any:
+    """The answer, or `out`, of the same shape, into which it is written."""
+    if out is None:
+        return answer
+    if tuple(np.shape(out)) != tuple(answer.shape):
+        raise ValueError(f"{op}: out has shape {np.shape(out)}; expected {tuple(answer.shape)}")
+    if isinstance(out, np.ndarray):
+        np.copyto(out, answer, casting="same_kind")
+    else:
+        out[...] = answer
+    return out
 
 
 def dimensions(x: Any) -> int:

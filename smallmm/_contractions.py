@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import without_labels
 from ._catalog import composed_of_others
-from ._compose import composed, dimensions, namespace_of, permuted, products, sums
+from ._compose import array_of, composed, dimensions, namespace_of, permuted, products, sums
 from ._composition import NO_TEMPORARIES, Composition
 from ._options import integer
 from ._products import matmul, vecmat
@@ -345,15 +343,8 @@ def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
 
 
 def _array(op: str, name: str, x: Any) -> Any:
-    """x, or the array that NumPy makes of it, which has at least one dimension."""
-    x = without_labels(x)
-    if not hasattr(x, "ndim"):
-        try:
-            x = np.asarray(x)
-        except Exception as error:
-            raise ValueError(
-                f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}"
-            ) from None
+    """x as an array of at least one dimension."""
+    x = array_of(op, name, x)
     if not x.ndim:
         raise ValueError(f"{op}: {name} has no dimension; expected at least 1")
     return x
