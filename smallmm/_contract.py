@@ -163,7 +163,7 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2, out: Any = None
 
     Notes
     -----
-    One call of `matmul`.
+    The operations of one product of two matrices, in one call of `matmul`.
 
     Examples
     --------
