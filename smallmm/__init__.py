@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from ._convolution import conv2d
     from ._fuse import fuse
     from ._groups import Group
+    from ._tensors import tensorinv, tensorsolve
     from ._tune import TuneResult, tune
 
 # Imported when first asked for: they would add to every import.
@@ -101,6 +102,7 @@ _LATER = {
     "_convolution": ("conv2d",),
     "_fuse": ("fuse",),
     "_groups": ("Group",),
+    "_tensors": ("tensorinv", "tensorsolve"),
     "_tune": ("TuneResult", "tune"),
     "numa": (),
     "testing": (),
@@ -217,6 +219,8 @@ __all__ = [
     "svdvals",
     "svdvals_ex",
     "tensordot",
+    "tensorinv",
+    "tensorsolve",
     "threads",
     "trace",
     "tune",

@@ -11,7 +11,9 @@
  * their time. By the clock of events a block takes a microsecond, and more the further its number of threads is from
  * EMULATED_BEST.
  */
+#undef _FORTIFY_SOURCE /* which takes jumps to another stack for errors */
 #include <dlfcn.h>
+#include <setjmp.h>
 #include <sys/stat.h>
 #include <ucontext.h>
 
@@ -55,7 +57,9 @@ struct Group {
     char exchanged[2][32 * 8];
 };
 struct Thread {
-    ucontext_t context;
+    ucontext_t context; /* where it begins; later it is where it jumped away: swapcontext takes two system calls */
+    jmp_buf place;
+    bool begun = false;
     std::vector<char> stack = std::vector<char>(STACK);
     bool done = true;
     const Group *awaited = nullptr;
@@ -71,7 +75,7 @@ static std::vector<Thread> threads;
 static std::vector<std::map<unsigned, Group>> warps; /* by which threads of the warp */
 static Group block;
 constexpr unsigned WARP = 0xffffffff;
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 /* Kernels take a structure of their own, by value: one that is as large as any may be, of which they know the first
  * bytes. */
 struct Arguments {
@@ -87,7 +91,9 @@ void emulated_fail(const char *what) {
     fprintf(stderr, "emulated GPU, block %u, thread %u: %s\n", blockIdx.x, threadIdx.x, what);
     abort();
 }
-void emulated_yield() { swapcontext(&current().context, &scheduler); }
+void emulated_yield() {
+    if (!_setjmp(current().place)) _longjmp(scheduler, 1);
+}
 static void wait(Group &group, int line) {
     if (group.waiting && group.line != line) emulated_fail("threads wait in different lines");
     group.line = line;
@@ -129,7 +135,14 @@ static void run_thread() {
     current().done = true;
     leave(warps[threadIdx.x / 32][WARP]);
     leave(block);
-    setcontext(&scheduler);
+    _longjmp(scheduler, 1);
+}
+/* A function of its own: no variable of the caller changes between the two returns. */
+__attribute__((noinline)) static void run_on(Thread &thread) {
+    if (_setjmp(scheduler)) return;
+    if (thread.begun) _longjmp(thread.place, 1);
+    thread.begun = true;
+    setcontext(&thread.context);
 }
 
 static void run_block(unsigned count, unsigned shared) {
@@ -143,7 +156,7 @@ static void run_block(unsigned count, unsigned shared) {
     for (unsigned i = 0; i < count; i++) {
         Thread &thread = threads[i];
         warps[i / 32][WARP].alive++;
-        thread.done = false;
+        thread.done = thread.begun = false;
         thread.awaited = nullptr;
         getcontext(&thread.context);
         thread.context.uc_stack = {thread.stack.data(), 0, thread.stack.size()};
@@ -158,7 +171,7 @@ static void run_block(unsigned count, unsigned shared) {
             Thread &thread = current();
             if (thread.done || (thread.awaited && thread.awaited->times == thread.times)) continue;
             runs = true;
-            swapcontext(&scheduler, &thread.context);
+            run_on(thread);
         }
         if (!runs || ++rounds > PATIENCE) emulated_fail("threads wait for ever");
     }
