@@ -62,5 +62,8 @@ bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x,
 /* Bytes of an image of some matrices, as Image::ELEMENTS of image.cuh. */
 int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
                          int lines, int length, int skew);
+/* Columns of several right-hand sides that a lane has at a time, as OWN of substitution.cuh; bytes of their image. */
+enum { SMM_CUDA_OWN = 2 };
+int smm_cuda_rights_bytes(const smm_cuda_problem *p, const smm_cuda_grid *grid);
 
 #endif

@@ -30,3 +30,12 @@ int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x
     const int elements = (source == SMM_SOURCE_ONE ? 1 : grid->matrices) * matrix + (grid->aligned ? 0 : vector - 1);
     return ceil_div(elements, vector) * 16;
 }
+
+/* None where they do not lie flat, in the same order as the results. */
+int smm_cuda_rights_bytes(const smm_cuda_problem *p, const smm_cuda_grid *grid) {
+    const smm_cuda_parameters plain = {0};
+    const bool by_rows = p->order_b == SMM_ORDER_ROW;
+    const bool flat = p->source_b == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT && p->order_b == p->order_c;
+    if (!flat || !grid->aligned) return 0;
+    return smm_cuda_image_bytes(p, &plain, grid, SMM_SOURCE_FLAT, by_rows ? p->n : p->k, by_rows ? p->k : p->n, 1);
+}

@@ -434,7 +434,6 @@ __device__ inline void exchange_rows(T *y, const unsigned char *pivots) {
 
 /* Y becomes U^-1 Y, whose pivots are inverted, or L^-1 Y: a lane has OWN of its columns to itself. */
 template <bool LOWER> __device__ inline void solve_triangle(const T *a, T *y, int cols) {
-    constexpr int OWN = 2;
 #pragma unroll 1
     for (T *own = y + lane() * OWN; own < y + cols; own += LANES * OWN) {
         Vector<OWN> x[N];
