@@ -45,52 +45,46 @@ _SCRATCH: dict[str, Callable[[int, int], int]] = {
 
 
 class _Text(NamedTuple):
-    """Operations whose algorithm a kernel of its own has, too: it is included for each size and type."""
+    """An operation whose algorithm a kernel of its own has, too: it is included for each size and type."""
 
     kernel: str  # whose shared memory of a matrix is what the step works in
     file: str
     most_in_registers: int  # rows and columns, where each thread has a matrix
-    shared: Callable[[int, int, int], int]  # operations, which threads share,
-    alone: Callable[[int, int, int], int]  # and those of one, for which the others wait
+    weight: int  # about so many operations for each m n min(m, n)
+    sweeps: bool  # one thread finds what all of them do then
 
     def costs(self, name: str, dtype: int, sizes: tuple[int, int, int], lanes: int) -> tuple[int, int]:
-        """Bytes of scratch, and operations."""
+        """Bytes of scratch, and operations with those of threads that wait."""
         m, n, k = sizes
         problem = {"op": name, "dtype": _core.dtypes[dtype], "m": m, "n": n, "k": k}
         several = {"kernel": self.kernel, "lanes": max(lanes, 2), "threads": WARP}
         grid = _core.cuda_plan(problem, 1 << 30, several)  # a thread might have all of it in registers
         assert grid is not None
         rows = min(m, n)
-        shared = self.shared(m, n, k) * -(-rows // lanes) * lanes // rows
-        return grid["shared"] // grid["matrices"], shared + self.alone(m, n, k) * lanes
+        busy = m * n * (self.weight * rows + 2 * k) * -(-rows // lanes) * lanes // rows
+        waiting = (40 * rows * rows if self.sweeps else 10 * rows) * (lanes - 1)
+        return grid["shared"] // grid["matrices"], (busy + waiting) * (4 if _is_complex(dtype) else 1)
 
 
-def _square(m: int, n: int, k: int) -> int:
-    return 40 * min(m, n) ** 2
-
-
-def _of_numbers(family: str, cubes: int) -> _Text:
-    """A factorization or solve of complex matrices."""
-    file = f"{family}_numbers_step.cuh"
-    return _Text(
-        f"{family}_numbers", file, 0, lambda m, n, k: n * n * (2 * n * cubes + 8 * k), lambda m, n, k: n
-    )
-
-
-_QR = _Text("qr_shared", "qr_step.cuh", 4, lambda m, n, k: 4 * m * n * min(m, n), lambda m, n, k: 10 * n)
-_EIGH = _Text("eigh_shared", "eigh_step.cuh", 4, lambda m, n, k: 9 * n**3, _square)
-_SVD = _Text("svd_shared", "svd_step.cuh", 4, lambda m, n, k: 16 * m * n * min(m, n), _square)
-_LSTSQ = _Text("lstsq_shared", "lstsq_step.cuh", 0, lambda m, n, k: 2 * m * n * (min(m, n) + k), _square)
+_QR, _EIGH, _SVD = ("QR", "QR_R", "QR_RAW"), ("EIGH", "EIGVALSH"), ("SVD", "SVD_FULL", "SVDVALS")
+_LU = ("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET")
 _TEXTS = {
-    **dict.fromkeys(("QR", "QR_R", "QR_RAW"), _QR),
-    **dict.fromkeys(("EIGH", "EIGVALSH"), _EIGH),
-    **dict.fromkeys(("SVD", "SVD_FULL", "SVDVALS"), _SVD),
-    "LSTSQ": _LSTSQ,
+    **dict.fromkeys(_QR, _Text("qr_shared", "qr_step.cuh", 4, 4, False)),
+    **dict.fromkeys(_EIGH, _Text("eigh_shared", "eigh_step.cuh", 4, 9, True)),
+    **dict.fromkeys(_SVD, _Text("svd_shared", "svd_step.cuh", 4, 16, True)),
+    "LSTSQ": _Text("lstsq_shared", "lstsq_step.cuh", 0, 4, True),
 }
 _TEXTS_OF_COMPLEX = {
-    **dict.fromkeys(("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET"), _of_numbers("lu", 1)),
-    **dict.fromkeys(("CHO_SOLVE", "SOLVE_TRIANGULAR"), _of_numbers("triangular", 0)),
-    "CHOLESKY": _of_numbers("cholesky", 1),
+    **dict.fromkeys(_QR, _Text("qr_numbers", "qr_numbers_step.cuh", 0, 4, False)),
+    **dict.fromkeys(_EIGH, _Text("eigh_numbers", "eigh_step.cuh", 4, 9, True)),
+    **dict.fromkeys(_SVD, _Text("svd_numbers", "svd_step.cuh", 4, 16, True)),
+    "LSTSQ": _Text("lstsq_numbers", "lstsq_step.cuh", 0, 4, True),
+    **dict.fromkeys(_LU, _Text("lu_numbers", "lu_numbers_step.cuh", 0, 1, False)),
+    "CHOLESKY": _Text("cholesky_numbers", "cholesky_numbers_step.cuh", 0, 1, False),
+    **dict.fromkeys(
+        ("CHO_SOLVE", "SOLVE_TRIANGULAR"),
+        _Text("triangular_numbers", "triangular_numbers_step.cuh", 0, 0, False),
+    ),
 }
 
 
@@ -138,7 +132,7 @@ class Steps:
         uses = tuple(x[0] for x in operands if x is not None)
         if kind == CALL:
             return self._call(_OPERATIONS[which], form, dtype, sizes, own, operands, uses, lanes)
-        space, text = "", ()
+        space, text = _NOWHERE
         if kind == MAP:
             name, count = _FUNCTIONS[which]
             function = f"map_{name}<{c_type(_part(dtype))}>"
@@ -193,7 +187,7 @@ class Steps:
         if name != "MATMUL" and (min(m, n) > order or m * n > order**2):
             raise NotFused("a matrix is larger than the kernels take")
         rows = _core.operations[name]
-        space, function = "", ()
+        space, function = _NOWHERE
         if text is not None:
             space, function = _namespace(name, form, dtype, sizes, text.file)
         elif _is_complex(dtype):
@@ -283,7 +277,8 @@ def _namespace(
 ) -> tuple[str, tuple[str, ...]]:
     """That in which the text of a file is included for these sizes."""
     space = "_".join(map(str, (name.lower(), _core.dtypes[dtype], form, *sizes)))
-    macros = {"T": c_type(_part(dtype)), "OP": f"SMM_OP_{name}", "FORM": form}
+    macros = {"T": c_type(_part(dtype)), "COMPLEX": int(_is_complex(dtype))}
+    macros |= {"OP": f"SMM_OP_{name}", "FORM": form}
     macros |= dict(zip("MNK", sizes, strict=True))
     lines = [f"namespace {space} {{", *(f"#define SMM_{macro} {value}" for macro, value in macros.items())]
     lines += [f'#include "{file}"', *(f"#undef SMM_{macro}" for macro in macros), "}"]
@@ -293,6 +288,9 @@ def _namespace(
 def _elements_of(dtype: int) -> tuple[str, tuple[str, ...]]:
     """The namespace of complex numbers for products and element-wise steps."""
     return _namespace("MATMUL", 0, dtype, (1, 1, 1), "map_numbers.cuh")
+
+
+_NOWHERE: tuple[str, tuple[str, ...]] = "", ()
 
 
 def _repeated(body: str, runs: int, kind: str, scratch: int) -> list[str]:

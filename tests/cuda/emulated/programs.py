@@ -86,14 +86,14 @@ def systems(a, p, b):
 
 @fuse("(m,n),(m,k)")
 def factors(a, b):
-    """Of rectangular and of symmetric matrices."""
-    s = a @ a.mT
+    """Of rectangular and of Hermitian matrices."""
+    s = a @ a.mT.conj()
     w, v = smallmm.eigh(s)
     u, values, vt = smallmm.svd(a)
     x, residuals, rank = smallmm.lstsq(a, b)
     first = *smallmm.qr(a), *smallmm.qr(a, mode="complete")
     first += smallmm.qr(a, mode="r"), *smallmm.qr(a, mode="raw")
-    second = w, (v * np.sqrt(abs(w))) @ v.mT, smallmm.eigvalsh(s, UPLO="U"), x, residuals, rank
+    second = w, (v * np.sqrt(abs(w))) @ v.mT.conj(), smallmm.eigvalsh(s, UPLO="U"), x, residuals, rank
     return *first, *second, u, values, vt, *smallmm.svd(a, full_matrices=False), smallmm.pinv(a)
 
 
@@ -186,10 +186,10 @@ def results():
         p[9, -1] = 0
         b = normal((COUNT, n, 1 if lanes == 8 else 2), dtype)
         check(systems, bad_matrices(n, dtype), p, b, lanes=lanes)
-    for m, n, lanes, dtype in ((3, 2, 1, "f8"), (4, 7, 4, "f4")):
-        a = bad_matrices(7, "f8")[:, :m, :n].copy()
+    for m, n, lanes, dtype in ((3, 2, 1, "f8"), (4, 7, 4, "f4"), (2, 3, 1, "c16"), (7, 5, 8, "c8")):
+        a = bad_matrices(7, dtype)[:, :m, :n].copy()
         a[25:30, :, 0] = a[25:30, :, 1]
-        check(factors, a.astype(dtype), RNG.standard_normal((COUNT, m, 2)).astype(dtype), lanes=lanes)
+        check(factors, a, normal((COUNT, m, 2), dtype), lanes=lanes)
     for n, m, dtype in ((4, 2, np.float64), (9, 3, np.float32)):
         check(smallmm.kalman_step, *kalman(n, m, dtype))
     a, b = RNG.standard_normal((COUNT, 3, 4)), RNG.standard_normal((COUNT, 4))
