@@ -35,7 +35,8 @@ SMM_SCALAR smm_parts smm_complex_exp(double x, double y, double sine, double cos
     const double infinity = __builtin_inf(), zero = smm_with_sign(0, y);
     const double re = smm_exp_times(x, cosine, 0), im = smm_exp_times(x, sine, 0);
     const bool turns = !smm_is_finite(y), vanishes = turns & (x == -infinity), remains = turns & (x == infinity);
-    return (smm_parts){vanishes ? 0 : remains ? x : re, vanishes ? zero : y == 0 ? y : im};
+    const smm_parts value = {vanishes ? 0 : remains ? x : re, vanishes ? zero : y == 0 ? y : im};
+    return value;
 }
 
 /* Of two magnitudes, whose order is that of their bits. */
@@ -58,7 +59,8 @@ SMM_SCALAR smm_parts smm_complex_log(double x, double y, double sine, double cos
     const bool is_t = near & (k == 0), is_cut = near & (k != 0);
     const double log = 0.5 * smm_special_log(square, smm_log_of(k + twice, is_t ? t : fraction, is_cut ? rest : 0));
     (void)sine, (void)cosine;
-    return (smm_parts){(a == infinity) | (b == infinity) ? infinity : log, smm_arctan2(y, x)};
+    const smm_parts value = {(a == infinity) | (b == infinity) ? infinity : log, smm_arctan2(y, x)};
+    return value;
 }
 
 /* The root r + i s of |x| + i |y|: r = sqrt((|x| + |z|) / 2), s = |y| / (2 r), the parts scaled by a power of 4; or of
@@ -72,7 +74,8 @@ SMM_SCALAR smm_parts smm_complex_sqrt(double x, double y, double sine, double co
     const double r = left == infinity ? infinity : root, ratio = up / (2 * r), s = r == 0 ? up : ratio;
     (void)sine, (void)cosine;
     const double re = x < 0 ? s : r, im = x < 0 ? r : s;
-    return (smm_parts){up == infinity ? up : re, smm_with_sign(up == infinity ? up : im, y)};
+    const smm_parts value = {up == infinity ? up : re, smm_with_sign(up == infinity ? up : im, y)};
+    return value;
 }
 
 /* factor cosh a and factor sinh a of a magnitude a: from t = e^a - 1, or beyond 22, where both are, from e^a / 2. */
@@ -90,7 +93,8 @@ SMM_SCALAR smm_parts smm_complex_sin(double x, double y, double sine, double cos
     const double a = smm_magnitude(y), re = smm_cosh_times(a, sine), im = smm_sinh_times(a, cosine);
     const bool is_negative = smm_bits_of_f64(y) >> 63;
     const bool turns = !smm_is_finite(x), is_its_own = turns & ((a == 0) | (a == __builtin_inf()));
-    return (smm_parts){x == 0 ? x : re, is_its_own ? y : is_negative ? -im : im};
+    const smm_parts value = {x == 0 ? x : re, is_its_own ? y : is_negative ? -im : im};
+    return value;
 }
 
 /* cos x cosh y - i sin x sinh y */
@@ -100,7 +104,8 @@ SMM_SCALAR smm_parts smm_complex_cos(double x, double y, double sine, double cos
     const bool turns = !smm_is_finite(x), vanishes = (x == 0) | (turns & (a == 0));
     const bool is_negative = smm_bits_of_f64(y) >> 63;
     const double size = vanishes ? (x == 0 ? x : 0) : im;
-    return (smm_parts){turns & (a == infinity) ? infinity : re, is_negative ? size : -size};
+    const smm_parts value = {turns & (a == infinity) ? infinity : re, is_negative ? size : -size};
+    return value;
 }
 
 #undef SMM_SCALAR

@@ -11,9 +11,8 @@ import numpy as np
 from . import _core
 from ._compile import compiled, dense_strides
 from ._device import _same_device
-from ._program_steps import refuse_complex
 from ._program_texts import Kernel, Layout, kernel_of
-from ._record import Record
+from ._record import COMPLEX, Record
 
 _MOST_LAYOUTS = 64
 _MOST_ARGUMENTS = 4096  # bytes
@@ -25,7 +24,6 @@ class DeviceProgram:
     def __init__(self, record: Record, results: list[Any], columns: int) -> None:
         layouts = [dense_strides(x.shape, x.dtype) for x in record.inputs]
         self.described = compiled(record, results, layouts, columns)
-        refuse_complex(self.described)
         self.name = record.name
         self._launches: dict[tuple[bool, ...], _Launches] = {}
 
@@ -87,7 +85,10 @@ class DeviceProgram:
         """Arrays by name, numbers, and what launches such operands."""
         which = tuple(isinstance(x, np.ndarray) and x.ndim == 0 for x in operands)
         arrays = {n: x for n, x, is_number in zip(names, operands, which, strict=True) if not is_number}
-        numbers = tuple(float(x) for x, is_number in zip(operands, which, strict=True) if is_number)
+        given = [x.item() for x, is_number in zip(operands, which, strict=True) if is_number]
+        numbers = tuple(
+            part for x in given for part in ((x.real, x.imag) if isinstance(x, complex) else (float(x),))
+        )
         if which not in self._launches:
             self._launches[which] = _Launches(self, which)
         return arrays, numbers, self._launches[which]
@@ -136,7 +137,12 @@ class _Launches:
         self.kernels[device, layouts] = kernel
         total = prod(batch)
         arrays = len(layouts) + (len(described.outputs) if len(layouts) == self.is_number.count(False) else 0)
-        words = [total, *[0] * (arrays + self.is_number.count(True))]
+        numbers = sum(
+            2 if dtype in COMPLEX else 1
+            for number, (_, dtype, _, _) in zip(self.is_number, described.inputs, strict=True)
+            if number
+        )
+        words = [total, *[0] * (arrays + numbers)]
         if kernel.strided:
             words += [*extents, *(step for i in kernel.strided for step in merged[i])]
         if (device, kernel.text) not in self._loaded:

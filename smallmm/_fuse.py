@@ -638,7 +638,7 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
 
     The function is recorded once for each combination of core shapes, dtypes and keywords. On a CUDA device
     one kernel runs all steps. Where PyTorch or JAX record derivatives, beyond order 32, and where the kernel
-    has no such step or numbers are complex, the steps run one after the other.
+    has no such step, the steps run one after the other.
 
     Examples
     --------

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._compile import CALL, CONSTANT, MAP, TEMPORARY, Description
-from ._record import BOOL, COMPLEX, FLOATS, INT32, INTEGERS, NUMBERS
+from ._compile import CALL, CONSTANT, CONVERT, MAP, TEMPORARY, Description
+from ._record import BOOL, COMPLEX, FLOATS, INT32, INTEGERS, real_of
 from ._shapes import is_bfloat16
 
 WARP = 32
@@ -45,29 +45,52 @@ _SCRATCH: dict[str, Callable[[int, int], int]] = {
 
 
 class _Text(NamedTuple):
-    """Operations whose algorithm a kernel of its own has, too: it is included for each size and type."""
+    """An operation whose algorithm a kernel of its own has, too: it is included for each size and type."""
 
     kernel: str  # whose shared memory of a matrix is what the step works in
     file: str
     most_in_registers: int  # rows and columns, where each thread has a matrix
-    shared: Callable[[int, int, int], int]  # operations, which threads share,
-    alone: Callable[[int, int, int], int]  # and those of one, for which the others wait
+    weight: int  # about so many operations for each m n min(m, n)
+    sweeps: bool  # one thread finds what all of them do then
+
+    def costs(self, name: str, dtype: int, sizes: tuple[int, int, int], lanes: int) -> tuple[int, int]:
+        """Bytes of scratch, and operations with those of threads that wait."""
+        m, n, k = sizes
+        problem = {"op": name, "dtype": _core.dtypes[dtype], "m": m, "n": n, "k": k}
+        several = {"kernel": self.kernel, "lanes": max(lanes, 2), "threads": WARP}
+        grid = _core.cuda_plan(problem, 1 << 30, several)  # a thread might have all of it in registers
+        assert grid is not None
+        rows = min(m, n)
+        busy = m * n * (self.weight * rows + 2 * k) * -(-rows // lanes) * lanes // rows
+        waiting = (40 * rows * rows if self.sweeps else 10 * rows) * (lanes - 1)
+        return grid["shared"] // grid["matrices"], (busy + waiting) * (4 if _is_complex(dtype) else 1)
 
 
-def _square(m: int, n: int, k: int) -> int:
-    return 40 * min(m, n) ** 2
-
-
-_QR = _Text("qr_shared", "qr_step.cuh", 4, lambda m, n, k: 4 * m * n * min(m, n), lambda m, n, k: 10 * n)
-_EIGH = _Text("eigh_shared", "eigh_step.cuh", 4, lambda m, n, k: 9 * n**3, _square)
-_SVD = _Text("svd_shared", "svd_step.cuh", 4, lambda m, n, k: 16 * m * n * min(m, n), _square)
-_LSTSQ = _Text("lstsq_shared", "lstsq_step.cuh", 0, lambda m, n, k: 2 * m * n * (min(m, n) + k), _square)
+_QR, _EIGH, _SVD = ("QR", "QR_R", "QR_RAW"), ("EIGH", "EIGVALSH"), ("SVD", "SVD_FULL", "SVDVALS")
+_LU = ("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET")
 _TEXTS = {
-    **dict.fromkeys(("QR", "QR_R", "QR_RAW"), _QR),
-    **dict.fromkeys(("EIGH", "EIGVALSH"), _EIGH),
-    **dict.fromkeys(("SVD", "SVD_FULL", "SVDVALS"), _SVD),
-    "LSTSQ": _LSTSQ,
+    **dict.fromkeys(_QR, _Text("qr_shared", "qr_step.cuh", 4, 4, False)),
+    **dict.fromkeys(_EIGH, _Text("eigh_shared", "eigh_step.cuh", 4, 9, True)),
+    **dict.fromkeys(_SVD, _Text("svd_shared", "svd_step.cuh", 4, 16, True)),
+    "LSTSQ": _Text("lstsq_shared", "lstsq_step.cuh", 0, 4, True),
 }
+_TEXTS_OF_COMPLEX = {
+    **dict.fromkeys(_QR, _Text("qr_numbers", "qr_numbers_step.cuh", 0, 4, False)),
+    **dict.fromkeys(_EIGH, _Text("eigh_numbers", "eigh_step.cuh", 4, 9, True)),
+    **dict.fromkeys(_SVD, _Text("svd_numbers", "svd_step.cuh", 4, 16, True)),
+    "LSTSQ": _Text("lstsq_numbers", "lstsq_step.cuh", 0, 4, True),
+    **dict.fromkeys(_LU, _Text("lu_numbers", "lu_numbers_step.cuh", 0, 1, False)),
+    "CHOLESKY": _Text("cholesky_numbers", "cholesky_numbers_step.cuh", 0, 1, False),
+    **dict.fromkeys(
+        ("CHO_SOLVE", "SOLVE_TRIANGULAR"),
+        _Text("triangular_numbers", "triangular_numbers_step.cuh", 0, 0, False),
+    ),
+}
+
+
+def _text_of(name: str, dtype: int) -> _Text | None:
+    return (_TEXTS_OF_COMPLEX if _is_complex(dtype) else _TEXTS).get(name)
+
 
 _MOST_CONSTANTS = 1024
 
@@ -78,9 +101,10 @@ class NotFused(Exception):
 
 class Value(NamedTuple):
     kind: int
-    dtype: np.dtype
-    size: int  # in elements
+    dtype: np.dtype  # of complex numbers that of their parts,
+    size: int  # of which there are so many
     array: Any
+    is_complex: bool
 
 
 class Step(NamedTuple):
@@ -90,13 +114,6 @@ class Step(NamedTuple):
     operations: int
     text: tuple[str, ...] = ()  # of a function that it calls
     in_registers: bool = True  # if each thread has a matrix
-
-
-def refuse_complex(program: Description) -> None:
-    """`NotFused` if numbers are complex."""
-    dtypes = {dtype for _, dtype, *_ in (*program.inputs, *program.outputs)}
-    if not dtypes.isdisjoint(COMPLEX) or any(step[3] >= len(_NUMBERS) for step in program.steps):
-        raise NotFused("no kernel of a program takes complex numbers")
 
 
 class Steps:
@@ -114,118 +131,110 @@ class Steps:
         kind, which, form, dtype, to, source, sizes, own, operands = step
         uses = tuple(x[0] for x in operands if x is not None)
         if kind == CALL:
-            return self._call(_OPERATIONS[which], form, _NUMBERS[dtype], sizes, own, operands, uses, lanes)
+            return self._call(_OPERATIONS[which], form, dtype, sizes, own, operands, uses, lanes)
+        space, text = _NOWHERE
         if kind == MAP:
             name, count = _FUNCTIONS[which]
-            function = f"map_{name}<{c_type(_NUMBERS[dtype])}>"
+            function = f"map_{name}<{c_type(_part(dtype))}>"
+            if _is_complex(dtype):
+                space, text = _elements_of(dtype)
+                function = f"{space}::map_{name}"
         else:
             function, count = f"converted<{c_type(_type(to))}, {c_type(_type(source))}>", 1
         m, n, _ = sizes
         extents = (n, m, *own)
         strides = [
-            tuple(x // self.values[index].dtype.itemsize for x in (col, row, *outer))
+            tuple(x // self._bytes(index, space) for x in (col, row, *outer))
             for index, _, row, col, outer in operands
         ]
-        places = [self._place(x, index_of("e", *merged(extents, strides), i)) for i, x in enumerate(operands)]
+        places = [
+            self._place(x, index_of("e", *merged(extents, strides), i), space) for i, x in enumerate(operands)
+        ]
         arguments = ", ".join(places[1 : 1 + count])
         lines = [
             "#pragma unroll INNER",
             f"for (int e = lane; e < {prod(extents)}; e += LANES) {places[0]} = {function}({arguments});",
         ]
-        return Step(lines, uses, 0, prod(extents))
+        return Step(lines, uses, 0, prod(extents), text)
 
-    def _place(self, operand: Any, index: str) -> str:
+    def _bytes(self, value: int, space: str) -> int:
+        """Of an element, which is a complex number where the step has them in that namespace."""
+        return self.values[value].dtype.itemsize * (2 if space else 1)
+
+    def _place(self, operand: Any, index: str, space: str) -> str:
         value, offset, *_ = operand
-        first = offset // self.values[value].dtype.itemsize
+        first = offset // self._bytes(value, space)
         both = index if not first else str(first) if index == "0" else f"{first} + {index}"
-        return f"v{value}[{both}]"
+        return f"{_elements(value, space)}[{both}]"
 
     def _call(
         self,
         name: str,
         form: int,
-        dtype: np.dtype,
+        dtype: int,
         sizes: tuple[int, int, int],
         own: tuple[int, ...],
         operands: Any,
         uses: tuple[int, ...],
         lanes: int,
     ) -> Step:
-        if name not in _SCRATCH and name not in _TEXTS:
-            raise NotFused(f"no kernel of a program has {name.lower()}")
+        text = _text_of(name, dtype)
+        if text is None and (name not in _SCRATCH or (_is_complex(dtype) and name != "MATMUL")):
+            numbers = " of complex numbers" if _is_complex(dtype) else ""
+            raise NotFused(f"no kernel of a program has {name.lower()}{numbers}")
         m, n, k = sizes
         order = _core.limits["order"]
         if name != "MATMUL" and (min(m, n) > order or m * n > order**2):
             raise NotFused("a matrix is larger than the kernels take")
         rows = _core.operations[name]
+        space, function = _NOWHERE
+        if text is not None:
+            space, function = _namespace(name, form, dtype, sizes, text.file)
+        elif _is_complex(dtype):
+            space, function = _elements_of(dtype)
         views = []
         for x, (_, direction, _, element, _, _) in zip(operands, rows, strict=True):
             if x is None:
                 views.append("Missing{}")
                 continue
             value, offset, row, col, outer = x
-            size = self.values[value].dtype.itemsize
+            pairs = space if _is_complex(dtype) and element == "number" else ""
+            size = self._bytes(value, pairs)
             steps = [step // size for step in outer]
             index = index_of("r", own, [steps], 0) if own else "0"
-            kind = c_type(INT32) if element == "int32" else c_type(dtype)
+            kind = c_type(INT32) if element == "int32" else c_type(_part(dtype))
+            kind = f"{space}::Number" if pairs else kind
             constness = "const " if direction == "in" else ""
             first = offset // size
-            at = f"v{value}" + (f" + {first}" if first else "") + (f" + {index}" if index != "0" else "")
+            at = _elements(value, pairs)
+            at += (f" + {first}" if first else "") + (f" + {index}" if index != "0" else "")
             views.append(f"View<{constness}{kind}, {row // size}, {col // size}>{{{at}}}")
         runs = prod(own)
         if name == "MATMUL":
-            return self._product(sizes, runs, views, operands, uses, lanes)
-        if name in _TEXTS:
-            return self._of_text(name, form, dtype, sizes, runs, views, uses, lanes)
+            return self._product(sizes, runs, views, operands, uses, lanes, function)
+        if text is not None:
+            body = f"{space}::step(*scratch, {', '.join(views)});"
+            lines = _repeated(body, runs, f"{space}::Work", 1)
+            scratch, operations = text.costs(name, dtype, sizes, lanes)
+            kept = max(m, n) <= text.most_in_registers
+            return Step(lines, uses, scratch, runs * operations, function, kept)
         scratch = _SCRATCH[name](n, k)
         arguments = ", ".join((*views, "scratch" if scratch else "Missing{}", "lane"))
         body = f"step_{name.lower()}<{form}, {m}, {n}, {k}>({arguments});"
-        lines = _repeated(body, runs, c_type(dtype), scratch)
+        lines = _repeated(body, runs, c_type(_part(dtype)), scratch)
         # of a row after the other: what other threads would wait for
         operations = runs * (n * n * n // 3 + 2 * n * n * k)
-        return Step(lines, uses, scratch * dtype.itemsize, operations)
-
-    def _of_text(
-        self,
-        name: str,
-        form: int,
-        dtype: np.dtype,
-        sizes: tuple[int, int, int],
-        runs: int,
-        views: list[str],
-        uses: tuple[int, ...],
-        lanes: int,
-    ) -> Step:
-        """A step whose function is made for its sizes."""
-        m, n, k = sizes
-        text = _TEXTS[name]
-        space = "_".join(map(str, (name.lower(), NUMBERS[dtype], form, *sizes)))
-        macros = {"T": c_type(dtype), "OP": f"SMM_OP_{name}", "FORM": form, "M": m, "N": n, "K": k}
-        function = (
-            f"namespace {space} {{",
-            *(f"#define SMM_{macro} {value}" for macro, value in macros.items()),
-            f'#include "{text.file}"',
-            *(f"#undef SMM_{macro}" for macro in macros),
-            "}",
-        )
-        body = f"{space}::step(*scratch, {', '.join(views)});"
-        lines = _repeated(body, runs, f"{space}::Work", 1)
-        problem = {"op": name, "dtype": NUMBERS[dtype], "m": m, "n": n, "k": k}
-        grid = _core.cuda_plan(problem, 1 << 30, {"kernel": text.kernel, "lanes": 2, "threads": WARP})
-        assert grid is not None
-        rows = min(m, n)
-        shared = text.shared(m, n, k) * -(-rows // lanes) * lanes // rows
-        return Step(
-            lines,
-            uses,
-            grid["shared"] // grid["matrices"],
-            runs * (shared + text.alone(m, n, k) * lanes),
-            function,
-            max(m, n) <= text.most_in_registers,
-        )
+        return Step(lines, uses, scratch * _part(dtype).itemsize, operations)
 
     def _product(
-        self, sizes: Any, runs: int, views: list[str], operands: Any, uses: tuple[int, ...], lanes: int
+        self,
+        sizes: Any,
+        runs: int,
+        views: list[str],
+        operands: Any,
+        uses: tuple[int, ...],
+        lanes: int,
+        function: tuple[str, ...],
     ) -> Step:
         m, n, k = sizes
         a, b, alpha, _, c = views
@@ -246,7 +255,42 @@ class Steps:
         ]
         rounds = -(-runs * down * across // lanes)
         work = rounds * k * (rows * cols + (rows + cols if lanes > 1 else 0))
-        return Step(lines, uses, 0, work * lanes)
+        return Step(lines, uses, 0, work * lanes * (4 if function else 1), function)
+
+
+def _part(dtype: int) -> np.dtype:
+    """The type of numbers, or of the parts of complex ones."""
+    return _NUMBERS[dtype % len(_NUMBERS)]
+
+
+def _is_complex(dtype: int) -> bool:
+    return dtype >= len(_NUMBERS)
+
+
+def _elements(value: int, space: str) -> str:
+    """The address of a value's elements, which are complex numbers if there is a namespace for them."""
+    return f"{space}::numbers(v{value})" if space else f"v{value}"
+
+
+def _namespace(
+    name: str, form: int, dtype: int, sizes: tuple[int, int, int], file: str
+) -> tuple[str, tuple[str, ...]]:
+    """That in which the text of a file is included for these sizes."""
+    space = "_".join(map(str, (name.lower(), _core.dtypes[dtype], form, *sizes)))
+    macros = {"T": c_type(_part(dtype)), "COMPLEX": int(_is_complex(dtype))}
+    macros |= {"OP": f"SMM_OP_{name}", "FORM": form}
+    macros |= dict(zip("MNK", sizes, strict=True))
+    lines = [f"namespace {space} {{", *(f"#define SMM_{macro} {value}" for macro, value in macros.items())]
+    lines += [f'#include "{file}"', *(f"#undef SMM_{macro}" for macro in macros), "}"]
+    return space, tuple(lines)
+
+
+def _elements_of(dtype: int) -> tuple[str, tuple[str, ...]]:
+    """The namespace of complex numbers for products and element-wise steps."""
+    return _namespace("MATMUL", 0, dtype, (1, 1, 1), "map_numbers.cuh")
+
+
+_NOWHERE: tuple[str, tuple[str, ...]] = "", ()
 
 
 def _repeated(body: str, runs: int, kind: str, scratch: int) -> list[str]:
@@ -268,19 +312,29 @@ def values_of(program: Description) -> list[Value]:
     for i, (kind, _, array) in enumerate(program.values):
         if kind == CONSTANT:
             dtypes[i], counts[i] = array.dtype, array.size
+    complex_steps = set()
     for kind, which, _, dtype, to, source, _, _, operands in program.steps:
         for place, x in enumerate(operands):
-            if x is None or x[0] in dtypes:
+            if x is None:
+                continue
+            element = _core.operations[_OPERATIONS[which]][place][3] if kind == CALL else "number"
+            if _is_complex(dtype) and element == "number" and kind != CONVERT:
+                complex_steps.add(x[0])
+            if x[0] in dtypes:
                 continue
             if kind == CALL:
-                element = _core.operations[_OPERATIONS[which]][place][3]
-                dtypes[x[0]] = INT32 if element == "int32" else _NUMBERS[dtype]
+                dtypes[x[0]] = INT32 if element == "int32" else _part(dtype)
             else:
-                dtypes[x[0]] = _NUMBERS[dtype] if kind == MAP else _type(source if place else to)
+                dtypes[x[0]] = _part(dtype) if kind == MAP else _type(source if place else to)
     values = []
     for i, (kind, size, array) in enumerate(program.values):
         dtype = dtypes.get(i, FLOATS[1])
-        values.append(Value(kind, dtype, counts.get(i, size // dtype.itemsize), array))
+        is_complex = dtype in COMPLEX or i in complex_steps
+        if dtype in COMPLEX:
+            dtype = real_of(dtype)
+            counts[i] *= 2
+            array = None if array is None else np.ascontiguousarray(array).view(dtype)
+        values.append(Value(kind, dtype, counts.get(i, size // dtype.itemsize), array, is_complex))
     if sum(x.size for x in values if x.kind == CONSTANT) > _MOST_CONSTANTS:
         raise NotFused("its constants are too many for a kernel")
     if any(x.size == 0 for x in values if x.kind != TEMPORARY):

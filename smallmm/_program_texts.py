@@ -7,10 +7,9 @@ a `Layout` of each.
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ._compile import CONSTANT, TEMPORARY, Description
-from ._program_steps import WARP, NotFused, Step, Steps, c_type, index_of, merged, values_of
+from ._program_steps import WARP, NotFused, Step, Steps, Value, c_type, index_of, merged, values_of
+from ._record import COMPLEX
 from ._shapes import arithmetic
 
 LANES = (1, 2, 4, 8, 16, 32)
@@ -90,8 +89,9 @@ class _Writer:
     def _head(self, lanes: int, pitch: int, threads: int) -> list[str]:
         """What comes before the steps: sizes, arguments, constants."""
         strided = sum(x.kind == "strided" for x in self.layouts)
-        numbers = sum(x.kind == "number" for x in self.layouts)
-        arrays = len(self.layouts) - numbers + len(self.outputs)
+        given = [i for i, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "number"]
+        numbers = sum(self.values[i].size for i in given)
+        arrays = len(self.layouts) - len(given) + len(self.outputs)
         lines = [
             f"#define SMM_LANES {lanes}",
             f"#define SMM_PITCH {pitch}",
@@ -107,7 +107,7 @@ class _Writer:
         lines += ["};"]
         for i, x in enumerate(self.values):
             if x.kind == CONSTANT:
-                lines += _constant(f"v{i}", x.array)
+                lines += _constant(f"v{i}", x)
         return lines
 
     def _function(self, steps: list[Step], at: dict[int, int], lanes: int) -> list[str]:
@@ -122,7 +122,7 @@ class _Writer:
                 continue
             kind = c_type(x.dtype)
             if lanes == 1:
-                lines.append(f"    {kind} v{i}[{x.size}];")
+                lines.append(f"    {self._array(i)};")
             elif i in at:
                 lines.append(f"    {kind} *const v{i} = reinterpret_cast<{kind} *>(mine + {at[i]});")
         for number, step in enumerate(steps):
@@ -151,15 +151,30 @@ class _Writer:
         what = f"{c_type(x.dtype)}, {x.size}, {str(aligned).lower()}"
         return f"{word}<{what}>(warp, {at}, {self._data(i)} + first * {x.size}, count);"
 
-    def _number(self, i: int) -> str:
-        numbers = [j for j, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "number"]
-        dtype = self.values[i].dtype
-        x = f"static_cast<{c_type(arithmetic(dtype))}>(args.number[{numbers.index(i)}])"
-        return f"converted<{c_type(dtype)}, {c_type(arithmetic(dtype))}>({x})"
+    def _array(self, i: int) -> str:
+        """The declaration of a thread's own value."""
+        x = self.values[i]
+        return f"{'alignas(16) ' if x.is_complex else ''}{c_type(x.dtype)} v{i}[{x.size}]"
+
+    def _numbers(self, i: int) -> list[str]:
+        """What was given by value: a number, or the parts of one."""
+        given = [j for j, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "number"]
+        first = sum(self.values[j].size for j in given[: given.index(i)])
+        kind = c_type(self.values[i].dtype)
+        computed = c_type(arithmetic(self.values[i].dtype))
+        return [
+            f"converted<{kind}, {computed}>(static_cast<{computed}>(args.number[{first + part}]))"
+            for part in range(self.values[i].size)
+        ]
 
     def _offset(self, i: int, matrix: str) -> str:
         strided = [j for j, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "strided"]
-        return f"offset_of(args.extent, args.stride[{strided.index(i)}], {matrix})"
+        offset = f"offset_of(args.extent, args.stride[{strided.index(i)}], {matrix})"
+        return f"2 * {offset}" if self._is_complex(i) else offset
+
+    def _is_complex(self, i: int) -> bool:
+        """Whether an input's elements are two numbers each."""
+        return next(dtype for index, dtype, *_ in self.program.inputs if index == i) in COMPLEX
 
     def _strided(self) -> tuple[int, ...]:
         return tuple(i for i, x in enumerate(self.layouts) if x.kind == "strided")
@@ -183,7 +198,7 @@ class _Writer:
                 case "one":
                     body += [f"const {kind} v{i}[1] = {{*{self._data(i)}}};"]
                 case "number":
-                    body += [f"const {kind} v{i}[1] = {{{self._number(i)}}};"]
+                    body += [f"const {kind} v{i}[1] = {{{self._numbers(i)[0]}}};"]
                 case _:
                     at = self._offset(i, "first + (u < count ? u : 0)")
                     body += [f"{kind} v{i}[{width}];", "#pragma unroll"]
@@ -266,6 +281,8 @@ class _Writer:
             kind = c_type(x.dtype)
             strides = tuple(layout.core)
             shape = next(shape for index, _, shape, _ in self.program.inputs if index == i)
+            if strides and self._is_complex(i):
+                shape, strides = (*shape, 2), (*(2 * step for step in strides), 1)
             element = index_of("e", *merged(shape[::-1], [strides[::-1]]), 0) if strides else "e"
             where = f"reinterpret_cast<{kind} *>"
             match layout.kind:
@@ -275,8 +292,10 @@ class _Writer:
                     body += [f"for (int e = threadIdx.x; e < {x.size}; e += THREADS)"]
                     body += [f"    {where}(shared + {shared_by_all[i]})[e] = {self._data(i)}[{element}];"]
                 case "number":
+                    at_part = f"{where}(shared + {shared_by_all[i]})"
                     body += [
-                        f"if (threadIdx.x == 0) *{where}(shared + {shared_by_all[i]}) = {self._number(i)};"
+                        f"if (threadIdx.x == 0) {at_part}[{part}] = {number};"
+                        for part, number in enumerate(self._numbers(i))
                     ]
                 case _:
                     matrix = "first + thread / LANES < args.batch ? first + thread / LANES : args.batch - 1"
@@ -294,7 +313,7 @@ class _Writer:
                 arguments.append(f"reinterpret_cast<const {kind} *>(shared + {shared_by_all[i]})")
             elif lanes == 1:
                 body += [
-                    f"{kind} v{i}[{self.values[i].size}];",
+                    f"{self._array(i)};",
                     f"fetch<{self.values[i].size}>(v{i}, mine + {at[i]});",
                 ]
                 arguments.append(f"v{i}")
@@ -303,7 +322,7 @@ class _Writer:
         for i in self.outputs:
             kind = c_type(self.values[i].dtype)
             if lanes == 1:
-                body.append(f"{kind} v{i}[{self.values[i].size}];")
+                body.append(f"{self._array(i)};")
                 arguments.append(f"v{i}")
             else:
                 arguments.append(f"reinterpret_cast<{kind} *>(mine + {at[i]})")
@@ -325,18 +344,18 @@ def _kernel_lines(body: list[str]) -> list[str]:
     return [*head, *(x if x.startswith("#") else f"    {x}" for x in body), "}"]
 
 
-def _constant(name: str, array: np.ndarray) -> list[str]:
+def _constant(name: str, value: Value) -> list[str]:
     """An array in the text. Floating-point numbers are written by their bits, because NVRTC initializes no
     variable with an infinity or a NaN."""
-    kind = c_type(array.dtype)
-    elements = array.ravel()
-    if array.dtype.kind != "f":
+    kind = c_type(value.dtype)
+    elements = value.array.ravel()
+    if value.dtype.kind != "f":
         words = ", ".join(str(int(x)) for x in elements)
         return [f"static __device__ const {kind} {name}[] = {{{words}}};"]
     words = ", ".join(map(hex, elements.view(f"u{elements.itemsize}").tolist()))
     integer = {4: "unsigned", 8: "unsigned long long"}[elements.itemsize]
     return [
-        f"static __device__ const {integer} {name}_bits[] = {{{words}}};",
+        f"static __device__ const __align__(16) {integer} {name}_bits[] = {{{words}}};",
         f"#define {name} reinterpret_cast<const {kind} *>({name}_bits)",
     ]
 

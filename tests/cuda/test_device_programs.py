@@ -36,13 +36,18 @@ def kalman(rng, n, m, count, dtype=np.float64):
     return [x.astype(dtype) for x in arrays]
 
 
-@pytest.mark.parametrize("name", RECORDED)
-def test_what_is_recorded(name, rng, torch_cuda):
+OF_COMPLEX = ("arithmetic", "products", "solves", "parts", "hermitian")
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [*((name, "f8") for name in RECORDED), *((name, "c16") for name in OF_COMPLEX)]
+)
+def test_what_is_recorded(name, dtype, rng, torch_cuda):
     """All that the tests of the host record, but for steps that run one after the other."""
     signature, function = RECORDED[name]
     fused = fuse(function, signature)
     for batches in ([(300,), ()], [(2, 1, 40), (3, 1)], [(0,)]):
-        arrays = operands(rng, signature, batches, np.float64)
+        arrays = operands(rng, signature, batches, dtype)
         moved = [torch_cuda.asarray(x, device="cuda") for x in arrays]
         if smallmm.explain(fused, *moved).fused:
             assert_same(fused.ex(*moved), fused.ex(*arrays), lambda x: x.cpu().numpy())
@@ -60,13 +65,22 @@ def test_kalman(n, m, dtype, rng, library):
 
 @pytest.mark.parametrize(
     ("name", "n", "dtype"),
-    [("spectra", 3, "f4"), ("spectra", 8, "f8"), ("factorizations", 20, "f4"), ("pinv", 4, "f8")],
+    [
+        ("spectra", 3, "f4"),
+        ("spectra", 8, "f8"),
+        ("spectra", 2, "c16"),
+        ("spectra", 6, "c8"),
+        ("factorizations", 20, "f4"),
+        ("factorizations", 5, "c16"),
+        ("pinv", 4, "f8"),
+    ],
 )
 def test_factorizations(name, n, dtype, rng, torch_cuda):
     """In registers and in shared memory; bad matrices, and such of lower rank."""
     function = RECORDED[name][1] if name in RECORDED else smallmm.pinv
     fused = fuse(function, "(m,n)")
-    a = rng.standard_normal((301, n, n)).astype(dtype)
+    a = rng.standard_normal((2, 301, n, n))
+    a = (a[0] + 1j * a[1] if dtype[0] == "c" else a[0]).astype(dtype)
     a[7], a[8, 0], a[9, :, 0] = 0, np.nan, a[9, :, 1]
     moved = torch_cuda.asarray(a, device="cuda")
     assert smallmm.explain(fused, moved).fused

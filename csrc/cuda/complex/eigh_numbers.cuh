@@ -1,140 +1,27 @@
-/* eigh_numbers.cuh: A = C diag(d) C^H of Hermitian A, or d only, by the method of eigh_shared.cuh: Householder
- * reflectors leave a T that is real (LAPACK's hetrd and ungtr), and rotations of T turn real and imaginary parts of C
- * alike.
- *
- * The results are those of kernels/eigh_numbers.h.
+/* eigh_numbers.cuh: eigh_of_numbers.cuh of the matrices of a call.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix, which take its columns and rows by turns. The first
  * finds the rotations of a sweep, all do them.
  * Shared memory: of each matrix what `Work` names; none where a thread has it in registers.
- * Operands: any that args.h can describe. Of A one triangle is read, and of its diagonal the real parts. May overwrite
- * A in place, matrix by matrix. */
+ * Operands: any that args.h can describe. May overwrite A in place, matrix by matrix. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "place.cuh"
-#include "rotations.cuh"
-#include "tridiagonal.cuh"
-#include "vectors.cuh"
 
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr bool VECTORS = SMM_OP == SMM_OP_EIGH, UPPER = SMM_FORM & 1;
+#include "eigh_of_numbers.cuh"
+#include "place_numbers.cuh"
 
-struct Work {
-    Number tau[N], w[N]; /* of the reflectors; room for a column */
-    Parts<N> a;          /* A^T above the diagonal, then the reflectors there, then V */
-    Tridiagonal<N> t;
-};
 static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
-
-/* The triangle in question. The largest magnitude of a part, and whether all are finite, for all lanes. */
-__device__ inline bool load(Work &x, const smm_cuda_args &args, long long q, T &largest) {
-    const smm_cuda_operand &a = args.operand[SMM_A];
-    Number *const from = static_cast<Number *>(a.data) + offset_of(args, a, q);
-    const long long row = UPPER ? a.row : a.col, col = UPPER ? a.col : a.row;
-    Number few[FEW ? N * N : 1];
-    if (FEW) move_few_numbers<false, FEW ? N : 1, FEW ? N : 1>(few, from, row, col);
-    bool finite = true;
-    largest = 0;
-    EACH(int e = lane(); e < N * N; e += LANES) {
-        const int i = e / N, j = e % N;
-        if (i > j) continue;
-        Number y = FEW ? few[FEW ? e : 0] : from[i * row + j * col];
-        if (UPPER) y = conjugate(y);
-        if (i == j) y.im = 0;
-        finite &= measure(y, largest);
-        x.a.at(i, j) = y;
-    }
-    return meet(largest, finite);
-}
-
-/* B = H^H B H, of the rows and columns from k on: w = tau B v, w = w - |tau|^2 (v^H B v) / 2 v, B = B - v w^H - w v^H.
- * v, of which v_k = 1, is in row k - 1. */
-__device__ inline void reflect_both_sides(Work &x, int k) {
-    const Number tau = x.tau[k - 1];
-    const auto v = [&](int i) { return i == k ? Number{1, 0} : Number(x.a.at(k - 1, i)); };
-    EACH(int i = k + lane(); i < N; i += LANES) {
-        Number sum = x.a.at(k, i);
-        EACH(int j = k + 1; j < N; j++)
-            sum = multiply_add(j > i ? conjugate(x.a.at(i, j)) : Number(x.a.at(j, i)), v(j), sum);
-        x.w[i] = product(tau, sum);
-    }
-    wait();
-    Number dot = x.w[k];
-    EACH(int i = k + 1; i < N; i++) dot = multiply_add(conjugate(v(i)), x.w[i], dot);
-    const T half = product(T(-0.5), multiply_add(tau.im, dot.im, product(tau.re, dot.re)));
-    wait();
-    EACH(int i = k + lane(); i < N; i += LANES)
-        x.w[i] = {multiply_add(half, v(i).re, x.w[i].re), multiply_add(half, v(i).im, x.w[i].im)};
-    wait();
-    EACH(int j = k + lane(); j < N; j += LANES)
-        EACH(int i = k; i <= j; i++) {
-            Number b = multiply_subtract(conjugate(v(i)), x.w[j], x.a.at(i, j));
-            b = multiply_subtract(conjugate(x.w[i]), v(j), b);
-            x.a.at(i, j) = Number{b.re, i == j ? T(0) : b.im};
-        }
-    wait();
-}
-
-__device__ inline void tridiagonalise(Work &x) {
-    EACH(int k = 0; k < N; k++) {
-        if (k + 1 < N) make_reflector_of_numbers([&](int i) { return x.a.at(k, k + 1 + i); }, N - k - 1, x.tau[k]);
-        if (lane() == 0) x.t.d[k] = x.a.at(k, k).re;
-        if (lane() == 0 && k + 1 < N) x.t.e[k] = x.a.at(k, k + 1).re;
-        if (k + 2 < N) reflect_both_sides(x, k + 1);
-    }
-    wait();
-}
-
 static_assert(static_cast<int>(SMM_EIGH_w) == static_cast<int>(SMM_EIGVALSH_w), "EIGVALSH has the w of EIGH");
 
-/* Matrix q. */
-__device__ inline void run(Work &x, const smm_cuda_args &args, long long q) {
-    const smm_cuda_operand &c = args.operand[SMM_C], &d = args.operand[SMM_EIGH_w], &infos = args.operand[SMM_INFO];
-    Number *const to_c = VECTORS ? static_cast<Number *>(c.data) + offset_of(args, c, q) : nullptr;
-    T *const to_d = static_cast<T *>(d.data) + offset_of(args, d, q);
-
-    T largest;
-    const bool finite = load(x, args, q, largest);
-    const T scale = finite ? scale_for(largest) : T(1), back = reciprocal(scale);
-    int info = 0;
-    if (finite) {
-        EACH(int e = lane(); e < N * N && scale != 1; e += LANES)
-            if (e / N <= e % N) x.a.at(e / N, e % N) = scaled(x.a.at(e / N, e % N), scale);
-        wait();
-        tridiagonalise(x);
-        if (VECTORS) form_vectors(x.a, x.tau);
-        info = diagonalise<N, Parts<N>::PITCH, 2 * N>(x.t, VECTORS ? x.a.x : nullptr);
-    }
-    const bool good = finite && !info;
-    T values[FEW ? N : 1];
-    Number vectors[FEW ? N * N : 1];
-    EACH(int j = lane(); j < N; j += LANES) {
-        int place = 0; /* equal ones in the order in which they were found */
-        EACH(int i = 0; i < N; i++) place += x.t.d[i] < x.t.d[j] || (i < j && x.t.d[i] == x.t.d[j]);
-        if (!good) place = j;
-        const T value = good ? product(x.t.d[j], back) + T(0) : not_a_number();
-        if (FEW)
-            put(values, place, value);
-        else
-            to_d[place * d.row] = value;
-        if (VECTORS)
-            give_turned([&](int i) { return Number(x.a.at(i, j)); }, N,
-                        [&](int i, Number y) {
-                            if (!good) y = not_a_complex_number();
-                            if (FEW)
-                                put(vectors, i * N + place, y, i * N, N);
-                            else
-                                to_c[i * c.row + place * c.col] = y;
-                        });
-    }
-    if constexpr (FEW) {
-        move_few<true, 1, N>(values, to_d, 0, d.row);
-        if (VECTORS) move_few_numbers<true, N, N>(vectors, to_c, c.row, c.col);
-    }
-    if (lane() == 0 && infos.data) static_cast<int *>(infos.data)[offset_of(args, infos, q)] = info;
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    with_work<Work, MATRICES>(args.batch, [&](Work &x, long long q) { run(x, args, q); });
+    with_work<Work, MATRICES>(args.batch, [&](Work &x, long long q) {
+        const PlaceOfNumbers<!UPPER> a(args, SMM_A, q);
+        const Place<true> w(args, SMM_EIGH_w, q);
+        const PlaceOfNumbers<> v(args, VECTORS ? SMM_C : SMM_A, q);
+        put_integer(args, SMM_INFO, q, eigh(x, a, w, v));
+    });
 }

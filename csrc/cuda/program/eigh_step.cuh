@@ -1,14 +1,18 @@
-/* eigh_step.cuh: EIGH and EIGVALSH as steps, by eigh.cuh. */
+/* eigh_step.cuh: EIGH and EIGVALSH as steps. */
 #include "function.cuh"
 
 constexpr int N = SMM_N;
-constexpr bool VECTORS = SMM_OP == SMM_OP_EIGH;
+constexpr bool VECTORS = SMM_OP == SMM_OP_EIGH, UPPER = SMM_FORM & UPPER_FORM;
+#if SMM_COMPLEX
+#include "eigh_of_numbers.cuh"
+#include "numbers.cuh"
+#else
 #include "eigh.cuh"
+#endif
 
 template <class A, class Values, class Vectors, class Info>
 inline void step(Work &x, A a, Values w, Vectors v, Info info) {
-    const auto upper = place(transposed_if<!(SMM_FORM & UPPER_FORM)>(a));
-    put_info(info, lane(), eigh(x, upper, place(transposed(w)), place(v)));
+    put_info(info, lane(), eigh(x, place(transposed_if<!UPPER>(a)), place(transposed(w)), place(v)));
 }
 template <class A, class Values, class Info> inline void step(Work &x, A a, Values w, Info info) {
     step(x, a, w, Missing{}, info);

@@ -2,10 +2,12 @@
  * bits. The text is compiled without contraction of products and sums. */
 #if defined(__CUDACC_RTC__) /* what gcc calls so */
 #define __builtin_fma fma
+#define __builtin_sqrt sqrt
 #define __builtin_inf() __longlong_as_double(0x7ff0000000000000)
 #define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
 #endif
 #include "functions.h"
+#include "functions_complex.h"
 
 #define ABS fabs
 #define FLOOR floor

@@ -46,7 +46,7 @@ template <int ROWS, int COLS, class To, class From> inline void copy_matrix(To t
 /* --- products --- */
 
 template <class X> inline X times(Missing, X x) { return x; }
-template <class X, class Alpha> inline X times(Alpha alpha, X x) { return alpha(0) * x; }
+template <class X, class Alpha> inline X times(Alpha alpha, X x) { return product(alpha(0), x); }
 
 /* A tile of ROWS x COLS elements of C = alpha A B from (i, j) on. */
 template <int M, int N, int K, int ROWS, int COLS, class A, class B, class Alpha, class C>
@@ -63,7 +63,7 @@ inline void product_tile(A a, B b, Alpha alpha, C c, int i, int j) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
-            for (int s = 0; s < COLS; s++) sum[r][s] = k ? multiply_add(x[r], y[s], sum[r][s]) : x[r] * y[s];
+            for (int s = 0; s < COLS; s++) sum[r][s] = k ? multiply_add(x[r], y[s], sum[r][s]) : product(x[r], y[s]);
     }
 #pragma unroll
     for (int r = 0; r < ROWS; r++)

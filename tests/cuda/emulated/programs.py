@@ -29,8 +29,13 @@ def arrays_of(x):
 
 
 def positive(n, batch=(), dtype=np.float64):
-    a = RNG.standard_normal((*batch, n, n))
-    return (a @ a.mT + n * np.eye(n)).astype(dtype)
+    a = normal((*batch, n, n), np.result_type(dtype, np.float64))
+    return (a @ a.mT.conj() + n * np.eye(n)).astype(dtype)
+
+
+def normal(shape, dtype):
+    x = RNG.standard_normal(shape)
+    return (x + 1j * RNG.standard_normal(shape) if np.dtype(dtype).kind == "c" else x).astype(dtype)
 
 
 def on_device(x):
@@ -81,14 +86,14 @@ def systems(a, p, b):
 
 @fuse("(m,n),(m,k)")
 def factors(a, b):
-    """Of rectangular and of symmetric matrices."""
-    s = a @ a.mT
+    """Of rectangular and of Hermitian matrices."""
+    s = a @ a.mT.conj()
     w, v = smallmm.eigh(s)
     u, values, vt = smallmm.svd(a)
     x, residuals, rank = smallmm.lstsq(a, b)
     first = *smallmm.qr(a), *smallmm.qr(a, mode="complete")
     first += smallmm.qr(a, mode="r"), *smallmm.qr(a, mode="raw")
-    second = w, (v * np.sqrt(abs(w))) @ v.mT, smallmm.eigvalsh(s, UPLO="U"), x, residuals, rank
+    second = w, (v * np.sqrt(abs(w))) @ v.mT.conj(), smallmm.eigvalsh(s, UPLO="U"), x, residuals, rank
     return *first, *second, u, values, vt, *smallmm.svd(a, full_matrices=False), smallmm.pinv(a)
 
 
@@ -124,6 +129,26 @@ def functions(x, y):
     )
 
 
+@fuse
+def functions_of_complex(x, y):
+    xp = x.__array_namespace__()
+    return (
+        *(x + y, x * y, x / y, abs(x), x.real * y, x.conj(), xp.where(x.real > 0, x, y), x == y),
+        *(xp.exp(x), xp.log(x), xp.sqrt(x), xp.sin(x), xp.cos(x), xp.tan(x), xp.tanh(x), x**3, x**y),
+    )
+
+
+@fuse("(m,n),(n,k),()")
+def products_of_complex(a, b, c):
+    return (
+        a @ b,
+        c * (a.mT.conj() @ a),
+        np.array([1, 2j, 0.5])[: a.shape[0]] @ a,
+        a.sum(axis=0),
+        np.max(a.real),
+    )
+
+
 def kalman(n, m, dtype=np.float64):
     batch = (COUNT,)
     arrays = [RNG.standard_normal((COUNT, n)), positive(n, batch), RNG.standard_normal((COUNT, m))]
@@ -139,6 +164,8 @@ def bad_matrices(n, dtype):
     a[17, 0] = 0
     a[19, -1] = a[19, 0]
     a[20] = np.round(3 * a[20])
+    if np.dtype(dtype).kind == "c":
+        a = a + 1j * a[::-1]
     with np.errstate(all="ignore"):
         return a.astype(dtype)
 
@@ -150,17 +177,19 @@ def results():
         (4, 2, "f4"),
         (5, 8, "f8"),
         (6, 32, "f4"),
+        (3, 1, "c8"),
+        (5, 4, "c16"),
     ):
-        p = positive(n, (COUNT,)).astype(dtype)
+        p = positive(n, (COUNT,), dtype)
         p[5] = -p[5]
         p[7, 0, 0] = np.nan
         p[9, -1] = 0
-        b = RNG.standard_normal((COUNT, n, 1 if lanes == 8 else 2)).astype(dtype)
+        b = normal((COUNT, n, 1 if lanes == 8 else 2), dtype)
         check(systems, bad_matrices(n, dtype), p, b, lanes=lanes)
-    for m, n, lanes, dtype in ((3, 2, 1, "f8"), (4, 7, 4, "f4")):
-        a = bad_matrices(7, "f8")[:, :m, :n].copy()
+    for m, n, lanes, dtype in ((3, 2, 1, "f8"), (4, 7, 4, "f4"), (2, 3, 1, "c16"), (7, 5, 8, "c8")):
+        a = bad_matrices(7, dtype)[:, :m, :n].copy()
         a[25:30, :, 0] = a[25:30, :, 1]
-        check(factors, a.astype(dtype), RNG.standard_normal((COUNT, m, 2)).astype(dtype), lanes=lanes)
+        check(factors, a, normal((COUNT, m, 2), dtype), lanes=lanes)
     for n, m, dtype in ((4, 2, np.float64), (9, 3, np.float32)):
         check(smallmm.kalman_step, *kalman(n, m, dtype))
     a, b = RNG.standard_normal((COUNT, 3, 4)), RNG.standard_normal((COUNT, 4))
@@ -168,6 +197,7 @@ def results():
     check(shapes, a.astype(np.float32), b, 0.25, lanes=1)
     chains()
     numbers()
+    complex_numbers()
     kinds()
     layouts()
 
@@ -194,6 +224,21 @@ def numbers():
     for count in (0, 1, 2, 255, 1024, 1025):
         check(triad, *RNG.random((3, count)))
     check(triad, RNG.random(9).astype(np.float32), 3.0, RNG.random(9).astype(np.float32))
+
+
+def complex_numbers():
+    special = [0, -1, 1e300j, complex(0, np.inf), complex(np.nan, 1), complex(1, 1e22), complex(-2, -0.0)]
+    x = np.concatenate([special, 4 * normal(100, "c16")])
+    y = np.concatenate([special[::-1], 4 * normal(100, "c16")])
+    check(functions_of_complex, x, y)
+    with np.errstate(all="ignore"):
+        check(functions_of_complex, x.astype("c8"), 1.5 - 2j)
+    for lanes, dtype in ((1, "c16"), (4, "c8")):
+        a, b = normal((COUNT, 3, 4), dtype), normal((4, 2), dtype)
+        moved = [on_device(x) for x in (np.repeat(a, 2, axis=2), b, np.repeat(a[..., 0], 2, axis=1))]
+        moved = [moved[0][..., ::2], moved[1], moved[2][:, 2]]
+        arrays = [np.array(cuda.to_host(x)) for x in moved]
+        check(products_of_complex, *arrays, moved=moved, lanes=lanes)
 
 
 def kinds():

@@ -1,0 +1,15 @@
+/* triangular_numbers_step.cuh: CHO_SOLVE and SOLVE_TRIANGULAR of complex matrices as steps, by
+ * triangular_of_numbers.cuh. */
+#include "function.cuh"
+#include "triangular_of_numbers.cuh"
+#include "own_step.cuh"
+
+template <class A, class B, class X, class Info> inline void step(Work &w, A a, B b, X x, Info info) {
+    const Own o = own_of(w);
+    load_matrix(o, a);
+    load_columns(o, b);
+    const int failed = first_zero(o);
+    solve(o);
+    store_columns(o, x, failed);
+    put_info(info, lane(), failed);
+}
