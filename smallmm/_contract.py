@@ -77,11 +77,7 @@ def contract(
     >>> smallmm.contract("bii->b", np.eye(3)[None])
     array([3.])
     """
-    if path is None and out is None and len(operands) == 2:
-        product = _plain_product(subscripts, *operands)
-        if product is not None:
-            return product(*operands)
-    return contraction("contract", subscripts, operands, path, out, _fused)
+    return _contract("contract", subscripts, operands, path, out)
 
 
 @composed_of_others
@@ -127,11 +123,7 @@ def einsum(
     >>> smallmm.einsum(a, [..., 0, 1], x, [..., 1], [..., 0]).shape
     (1000, 4)
     """
-    if path is None and out is None and len(operands) == 2:
-        product = _plain_product(subscripts, *operands)
-        if product is not None:
-            return product(*operands)
-    return contraction("einsum", subscripts, operands, path, out, _fused)
+    return _contract("einsum", subscripts, operands, path, out)
 
 
 @composed_of_others
@@ -211,6 +203,14 @@ def _summed_axes(op: str, axes: Any, dims: Sequence[int]) -> list[tuple[int, int
         raise ValueError(f"{op}: axes is {shown(axes)}; expected as many axes of x1 as of x2")
     first, second = ([i % ndim for i in side] for side, ndim in zip(sides, dims, strict=True))
     return list(zip(first, second, strict=True))
+
+
+def _contract(op: str, subscripts: Any, operands: tuple[Any, ...], path: Any, out: Any) -> Any:
+    if path is None and out is None and len(operands) == 2:
+        product = _plain_product(subscripts, *operands)
+        if product is not None:
+            return product(*operands)
+    return contraction(op, subscripts, operands, path, out, _fused)
 
 
 def _plain_product(subscripts: Any, a: Any, b: Any) -> Any:

@@ -4,12 +4,12 @@
  * CPU's. Each thread of a block is a context with a stack of its own; blocks run one after the other, the threads of a
  * block in turns, in descending order if EMULATED_ORDER says so. What a GPU does not forgive ends the process and says
  * why: addresses that are not aligned, copies that nobody waited for, writes beyond a block's shared memory, exchanges
- * in different lines of the text, and threads that wait for ever. EMULATED_HEADERS is this folder, EMULATED_FOLDER one
- * for what is compiled, EMULATED_CC the compute capability, EMULATED_NAME what the device is called, EMULATED_DEVICES
- * how many there are, EMULATED_MEMORY the bytes that each has, EMULATED_BROKEN one whose launches fail. The kernels of
- * all streams run when they are launched; those of a graph when it is captured, and a launch of the graph only takes
- * their time. By the clock of events a block takes a microsecond, and more the further its number of threads is from
- * EMULATED_BEST.
+ * in different lines of the text, and threads that wait for ever. EMULATED_HEADERS is this folder,
+ * EMULATED_COMPILER what compiles a kernel, with its options, EMULATED_FOLDER a folder for that, EMULATED_CC the
+ * compute capability, EMULATED_NAME what the device is called, EMULATED_DEVICES how many there are, EMULATED_MEMORY the
+ * bytes that each has, EMULATED_BROKEN one whose launches fail. The kernels of all streams run when they are launched;
+ * those of a graph when it is captured, and a launch of the graph only takes their time. By the clock of events a block
+ * takes a microsecond, and more the further its number of threads is from EMULATED_BEST.
  */
 #undef _FORTIFY_SOURCE /* which takes jumps to another stack for errors */
 #include <dlfcn.h>
@@ -584,12 +584,9 @@ int nvrtcCompileProgram(void *program, int count, const char *const *options) {
     Program &p = *static_cast<Program *>(program);
     Dl_info self;
     dladdr(reinterpret_cast<void *>(&emulated_fail), &self);
-    std::string command = setting("CXX", "c++");
-    command += " -shared -fPIC -O1 -w -std=gnu++17 -ffp-contract=off -fno-strict-aliasing -D__CUDA_ARCH__=" +
-               std::to_string(10 * compute_capability()) + " -I" + quoted(setting("EMULATED_HEADERS", "."));
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("fma")) command += " -mfma";
-#endif
+    std::string command = setting("EMULATED_COMPILER", "c++");
+    command += " -shared -D__CUDA_ARCH__=" + std::to_string(10 * compute_capability()) + " -I" +
+               quoted(setting("EMULATED_HEADERS", "."));
     for (int i = 0; i < count; i++)
         if (!strncmp(options[i], "-D", 2)) command += " " + quoted(options[i]);
     const std::string log = p.folder + "/log";
