@@ -166,11 +166,8 @@ static int numpy_types[SMM_DTYPE_COUNT] = {
 };
 
 int smm_numpy_type(const smm_gufunc *g, int i, smm_dtype dtype) {
-    switch (smm_element_of(g, i)) {
-    case SMM_INT32: return NPY_INT32;
-    case SMM_REAL: return numpy_types[smm_dtypes[dtype].real];
-    default: return numpy_types[dtype];
-    }
+    if (smm_is_integer(g, i)) return NPY_INT32;
+    return numpy_types[smm_type_of(g->op, dtype, smm_signature_of(g)->place[i])];
 }
 
 int smm_dtype_of_numpy(int type) {

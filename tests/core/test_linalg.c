@@ -121,8 +121,7 @@ static intptr_t size_of(const struct problem *p, int i) { return smm_size_of(p->
 
 /* The type of an operand's elements, unless they are integers. */
 static smm_dtype type_of(const struct problem *p, int i) {
-    const smm_dtype dtype = p->call.dtype;
-    return row_of(p->call.op, i)->element == SMM_REAL ? smm_dtypes[dtype].real : dtype;
+    return smm_type_of(p->call.op, p->call.dtype, i);
 }
 
 static double value_of(const struct problem *p, int i, const char *element) {
