@@ -49,7 +49,7 @@ enum { SMM_COMPUTED_TYPES = 0 SMM_COMPUTED(ROW, _), SMM_STORED_TYPES = 0 SMM_STO
 typedef struct smm_dtype_row {
     const char *name, *c_type;
     smm_dtype real, complex_of, computed; /* of its real results, of its complex ones, and of its kernels */
-    uint8_t size[SMM_ELEMENTS];        /* bytes of an element of an operand */
+    uint8_t size[SMM_ELEMENTS];           /* bytes of an element of an operand */
 } smm_dtype_row;
 
 extern const smm_dtype_row smm_dtypes[SMM_DTYPE_COUNT];

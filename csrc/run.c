@@ -323,8 +323,7 @@ static void run_tiles(smm_job *shared, const smm_call *call, intptr_t first, int
     smm_call tile = tiles->plan.call;
     tile.failed = call->failed;
     for (int i = 0; i < operation->count; i++)
-        if (tiles->place[i])
-            tile.operand[i].data = buffer + ((char *)tile.operand[i].data - (char *)SMM_LINE);
+        if (tiles->place[i]) tile.operand[i].data = buffer + ((char *)tile.operand[i].data - (char *)SMM_LINE);
     for (intptr_t q = first; q < last; q += tiles->batch) {
         const intptr_t count = tile.batch = least(tiles->batch, last - q);
         for (int i = 0; i < operation->count; i++) {

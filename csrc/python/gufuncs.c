@@ -47,6 +47,8 @@ static const smm_gufunc gufuncs[] = {
     {"eigh_upper", "the same of the upper triangle", .op = SMM_OP_EIGH, .form = SMM_UPPER, .whole = true},
     {"eigvalsh", "eigenvalues, info", .op = SMM_OP_EIGVALSH, .whole = true},
     {"eigvalsh_upper", "the same of the upper triangle", .op = SMM_OP_EIGVALSH, .form = SMM_UPPER, .whole = true},
+    {"eig", "eigenvalues, eigenvectors, info", .op = SMM_OP_EIG, .whole = true},
+    {"eigvals", "eigenvalues, info", .op = SMM_OP_EIGVALS, .whole = true},
     {"svd_tall", "U, s, V^T, info for m >= n", .op = SMM_OP_SVD, .k = 'n', .whole = true},
     {"svd_wide", "the same for m <= n", .op = SMM_OP_SVD, .k = 'm', .whole = true},
     {"svd_full_tall", "square U, s, square V^T, info for m >= n", .op = SMM_OP_SVD_FULL, .k = 'n', .whole = true},

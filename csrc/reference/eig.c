@@ -8,12 +8,15 @@
 
 /* As in csrc/kernels/eig_hessenberg.h, eig_sweeps.h and eig_lanes.h. */
 enum { PASSES = 20, STEPS = 64, SWEEPS = 30, LEAST_ROWS = 10, EXCEPTIONAL = 10 };
-static const double most_balance[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p30, [SMM_F64] = 0x1p300};
-static const double least_divisor[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-50, [SMM_F64] = 0x1p-400};
-static const double most_component[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p20, [SMM_F64] = 0x1p100};
+typedef struct limits {
+    double balance, divisor, component;
+} limits;
+static const limits limits_of[SMM_DTYPE_COUNT] = {[SMM_F32] = {0x1p30, 0x1p-50, 0x1p20},
+                                                  [SMM_F64] = {0x1p300, 0x1p-400, 0x1p100}};
 
 typedef struct schur {
     smm_dtype t; /* the real type */
+    limits limit;
     bool is_complex;
     intptr_t n;
     numbers h, z; /* A = Z H Z^H; a block of order 2 on the diagonal of a real H has two conjugate eigenvalues */
@@ -32,8 +35,8 @@ static double get_scaled(const smm_call *call, intptr_t q, schur *x) {
     double most = 0;
     for (intptr_t i = 0; i < x->n; i++)
         for (intptr_t j = 0; j < x->n; j++) {
-            const number a = x->is_complex ? get_number(&call->a, call->dtype, q, i, j)
-                                           : real(get(&call->a, call->dtype, q, i, j));
+            const number a =
+                x->is_complex ? get_number(&call->a, call->dtype, q, i, j) : real(get(&call->a, call->dtype, q, i, j));
             if (!isfinite(a.re) || !isfinite(a.im)) return NAN;
             most = fmax(most, fmax(fabs(a.re), fabs(a.im)));
             x->h[i][j] = a;
@@ -60,7 +63,7 @@ static bool balance_row(schur *x, intptr_t i) {
     for (int step = 0; step < STEPS && round_in(t, r + r) < c; step++)
         r = round_in(t, r + r), c = round_in(t, 0.5 * c), f = 0.5 * f;
     const double all = round_in(t, x->balance[i] * f);
-    if (!(enough > round_in(t, c + r)) || all > most_balance[t] || all < 1 / most_balance[t]) return false;
+    if (!(enough > round_in(t, c + r)) || all > x->limit.balance || all < 1 / x->limit.balance) return false;
     x->balance[i] = all;
     for (intptr_t j = 0; j < n; j++) x->h[i][j] = scaled(t, x->h[i][j], 1 / f);
     for (intptr_t j = 0; j < n; j++) x->h[j][i] = scaled(t, x->h[j][i], f);
@@ -384,7 +387,7 @@ static intptr_t solve_column(const schur *x, intptr_t j, number *y) {
     const smm_dtype t = x->t;
     const number w = x->w[j];
     double small = round_in(t, 2 * roundoff(t) * size_of(t, w));
-    if (!(small > least_divisor[t])) small = least_divisor[t];
+    if (!(small > x->limit.divisor)) small = x->limit.divisor;
     const bool first = !x->is_complex && j + 1 < x->n && !is_zero(x->h[j + 1][j]);
     const bool second = !x->is_complex && j > 0 && !is_zero(x->h[j][j - 1]);
     const intptr_t top = second ? j - 1 : j, last = first ? j + 1 : j;
@@ -409,7 +412,7 @@ static intptr_t solve_column(const schur *x, intptr_t j, number *y) {
             y[i] = divided(t, y[i], enough(t, z, small));
         for (intptr_t k = from; k <= i; k++) {
             const double size = size_of(t, y[k]);
-            if (!(size > most_component[t])) continue;
+            if (!(size > x->limit.component)) continue;
             const double back = round_in(t, 1 / size);
             for (intptr_t s = 0; s <= last; s++) y[s] = scaled(t, y[s], back);
         }
@@ -449,6 +452,7 @@ void smm_reference_eig(const smm_call *call, intptr_t q) {
     const smm_dtype of_results = smm_dtypes[call->dtype].complex_of;
     schur x = {.t = smm_dtypes[call->dtype].real, .is_complex = smm_is_complex(call->dtype), .n = call->n};
     intptr_t info = 0;
+    x.limit = limits_of[x.t];
     const double back = get_scaled(call, q, &x);
     if (!isnan(back)) {
         balance(&x);
