@@ -51,7 +51,8 @@ BOUNDS = {
     "eig": Bound(
         "`eig`",
         lambda n: 20 * n,
-        "|A V - V diag(w)| <= 20 n u |A|, and columns of V have norm 1 within 20 n u",
+        "|A V - V diag(w)| <= 20 n u |A|, wherever balancing does not change norms much, and columns of V "
+        "have the 2-norm 1 within 20 n u",
     ),
     "svd": Bound(
         "`svd`, `svdvals`",

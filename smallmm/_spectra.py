@@ -89,7 +89,7 @@ def eig(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> EigResult:
     ValueError, TypeError
         As `solve`.
     NotImplementedError
-        The arrays are on a GPU.
+        n is above 32 and the arrays are on a GPU.
 
     See Also
     --------
@@ -100,14 +100,15 @@ def eig(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> EigResult:
 
     Notes
     -----
-    The matrix is balanced by powers of two (LAPACK's gebal, without permutations) and reduced to Hessenberg
-    form by Householder reflectors (gehrd). QR with Francis's double shift, of complex matrices with a single
-    shift, makes it triangular (lahqr). Back substitution gives the vectors (trevc). The order of operations
-    is fixed. Bits do not depend on the batch, the neighbours, strides, threads or the instruction set, except
-    for the portable kernels on a CPU without FMA. ``|A V - V diag(w)|_1 <= 20 n u |A|_1``, of complex
-    matrices three times as much, where balancing changes norms little. Eigenvalues are exact ones of a matrix
-    that is as near. How far they move, and whether the eigenvectors are independent, depends on the matrix:
-    of a defective one some columns are nearly equal. No intermediate result over- or underflows.
+    The matrix is balanced by powers of two (LAPACK's gebal, without permutations) and reduced to
+    Hessenberg form by Householder reflectors (gehrd). QR with Francis's double shift, of complex matrices
+    with a single shift, makes it triangular (lahqr). Back substitution gives the vectors (trevc). The
+    order of operations is fixed. Bits do not depend on the batch, the neighbours, strides, threads or the
+    instruction set, except for the portable kernels on a CPU without FMA. ``|A V - V diag(w)|_1 <= 20 n u
+    |A|_1``, of complex matrices three times as much, wherever balancing does not change norms much; else
+    LAPACK's residuals are large, too. Eigenvalues are exact ones of a matrix that is as near. How far
+    they move, and whether the eigenvectors are independent, depends on the matrix: of a defective one
+    some columns are nearly equal. No intermediate result over- or underflows.
 
     NaN and infinities give NaN within their own matrix and are not an error. About 25 n^3 operations per
     matrix. Orders above 32 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other

@@ -39,6 +39,7 @@ typedef struct eig_stack {
     intptr_t n, step;
     bool vectors;                /* without them Z is not formed, and of H only windows count */
     vec balance[SMM_MOST_ORDER]; /* D */
+    mask joined[SMM_MOST_ORDER]; /* rows and columns that are balanced */
     vec lo, hi;                  /* first and last row of the window; -1: all is done */
     vec since;                   /* sweeps since a row was done, modulo twice EIG_EXCEPTIONAL */
     mask works;
@@ -73,6 +74,27 @@ INLINE vec eig_load(const smm_call *call, intptr_t q, eig_stack *x, intptr_t cou
     return lane_select(finite, lane_div(lane_set(1), scale), lane_set(NAN));
 }
 
+/* Which rows and columns are balanced: not those that a permutation would make the first or the last of a triangle. */
+INLINE void eig_find_joined(eig_stack *x) {
+    const vec zero = lane_set(0);
+    mask again = ~eig_nowhere();
+    for (intptr_t i = 0; i < x->n; i++) x->joined[i] = again;
+    while (lane_any(again)) {
+        again = eig_nowhere();
+        for (intptr_t i = 0; i < x->n; i++) {
+            mask below = eig_nowhere(), beside = below;
+            for (intptr_t j = 0; j < x->n; j++) {
+                if (j == i) continue;
+                below |= x->joined[j] & ~lane_equal(num_size(x->h[j * x->step + i]), zero);
+                beside |= x->joined[j] & ~lane_equal(num_size(x->h[i * x->step + j]), zero);
+            }
+            const mask alone = x->joined[i] & ~(below & beside);
+            x->joined[i] &= ~alone;
+            again |= alone;
+        }
+    }
+}
+
 /* Powers of two that make the sums of row i and of column i about equal; where there was need. */
 INLINE mask eig_balance_row(eig_stack *x, intptr_t i) {
     const intptr_t n = x->n, step = x->step;
@@ -82,7 +104,7 @@ INLINE mask eig_balance_row(eig_stack *x, intptr_t i) {
         c = lane_add(c, num_size(x->h[j * step + i]));
         r = lane_add(r, num_size(x->h[i * step + j]));
     }
-    mask more = lane_greater(c, lane_set(0)) & lane_greater(r, lane_set(0)), less = more, needed = more;
+    mask more = x->joined[i] & lane_greater(c, lane_set(0)) & lane_greater(r, lane_set(0)), less = more, needed = more;
     const vec enough = lane_mul(lane_set((T)0.9375), lane_add(c, r));
     for (int s = 0; s < EIG_STEPS && lane_any(more &= lane_greater(r, lane_add(c, c))); s++) {
         c = lane_select(more, lane_add(c, c), c);
@@ -108,6 +130,7 @@ INLINE mask eig_balance_row(eig_stack *x, intptr_t i) {
 
 INLINE void eig_balance(eig_stack *x) {
     mask again = ~eig_nowhere();
+    eig_find_joined(x);
     for (intptr_t i = 0; i < x->n; i++) x->balance[i] = lane_set(1);
     for (int pass = 0; pass < EIG_PASSES && lane_any(again); pass++) {
         again = eig_nowhere();

@@ -22,6 +22,7 @@ typedef struct schur {
     numbers h, z; /* A = Z H Z^H; a block of order 2 on the diagonal of a real H has two conjugate eigenvalues */
     number w[SMM_MOST_ORDER];
     double balance[SMM_MOST_ORDER];
+    bool joined[SMM_MOST_ORDER];
 } schur;
 
 static number real(double x) { return (number){x, 0}; }
@@ -47,6 +48,24 @@ static double get_scaled(const smm_call *call, intptr_t q, schur *x) {
     return 1 / scale;
 }
 
+/* Which rows and columns are balanced: not those that a permutation would make the first or the last of a triangle. */
+static void find_joined(schur *x) {
+    bool again = true;
+    for (intptr_t i = 0; i < x->n; i++) x->joined[i] = true;
+    while (again) {
+        again = false;
+        for (intptr_t i = 0; i < x->n; i++) {
+            bool below = false, beside = false;
+            for (intptr_t j = 0; j < x->n; j++) {
+                below |= j != i && x->joined[j] && !is_zero(x->h[j][i]);
+                beside |= j != i && x->joined[j] && !is_zero(x->h[i][j]);
+            }
+            again |= x->joined[i] && !(below && beside);
+            x->joined[i] &= below && beside;
+        }
+    }
+}
+
 /* Powers of two that make the sums of row i and of column i about equal; whether there is need. */
 static bool balance_row(schur *x, intptr_t i) {
     const smm_dtype t = x->t;
@@ -56,7 +75,7 @@ static bool balance_row(schur *x, intptr_t i) {
         c = round_in(t, c + size_of(t, x->h[j][i]));
         r = round_in(t, r + size_of(t, x->h[i][j]));
     }
-    if (c == 0 || r == 0) return false;
+    if (!x->joined[i] || c == 0 || r == 0) return false;
     const double enough = round_in(t, 0.9375 * round_in(t, c + r));
     for (int step = 0; step < STEPS && round_in(t, c + c) < r; step++)
         c = round_in(t, c + c), r = round_in(t, 0.5 * r), f = 2 * f;
@@ -72,6 +91,7 @@ static bool balance_row(schur *x, intptr_t i) {
 
 static void balance(schur *x) {
     bool again = true;
+    find_joined(x);
     for (intptr_t i = 0; i < x->n; i++) x->balance[i] = 1;
     for (int pass = 0; pass < PASSES && again; pass++) {
         again = false;

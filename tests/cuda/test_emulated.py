@@ -26,7 +26,9 @@ def test_kernel(emulated, tmp_path, kernel, capability):
     assert len(ran) >= CASES // 4, "others were planned"
 
 
-@pytest.mark.parametrize("kernel", ["eigh_shared", "svd_shared", "eigh_numbers", "svd_numbers"])
+@pytest.mark.parametrize(
+    "kernel", ["eig_shared", "eigh_shared", "svd_shared", "eig_numbers", "eigh_numbers", "svd_numbers"]
+)
 def test_few_rows(emulated, kernel):
     """Of matrices that a thread has in registers."""
     emulated("run.py", kernel, "--few", "--cases", 2 * CASES)
