@@ -10,7 +10,7 @@ from . import _core
 from ._compile import NotCompiled, compiled, info_columns, needed_steps
 from ._device_programs import DeviceProgram
 from ._long import LongProgram
-from ._program_texts import NotFused
+from ._program_steps import NotFused
 from ._record import Record
 from ._symbols import Symbol
 

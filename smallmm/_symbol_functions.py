@@ -379,7 +379,7 @@ LINALG: dict[str, Callable[..., Any]] = {
             (_cholesky, ("cholesky", "cho_factor", "cho_solve")),
             (_lu, ("lu_factor", "lu_solve")),
             (_least_squares, ("qr", "lstsq")),
-            (_spectra, ("eigh", "eigvalsh")),
+            (_spectra, ("eig", "eigh", "eigvals", "eigvalsh")),
             (_svd, ("svd", "svdvals")),
             (_norms, ("norm", "vector_norm", "matrix_norm", "cond", "matrix_rank")),
             (_matrix_functions, ("pinv", "matrix_power")),

@@ -223,6 +223,8 @@ CASES = {
         Case(core.eigh_upper, matrices),
         Case(core.eigvalsh, matrices),
         Case(core.eigvalsh_upper, matrices),
+        Case(core.eig, matrices),
+        Case(core.eigvals, matrices),
         qr_case(core.svd_tall, tall),
         qr_case(core.svd_wide, wide),
         qr_case(core.svd_full_tall, lambda shapes: moderate(tall(shapes))),

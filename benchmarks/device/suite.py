@@ -54,6 +54,8 @@ GUFUNCS = {
     "LSTSQ": ("lstsq", lambda m, k, n: m * n + m * k + n * k),
     "EIGH": ("eigh", lambda m, k, n: 2 * n * n + n),
     "EIGVALSH": ("eigvalsh", lambda m, k, n: n * n + n),
+    "EIG": ("eig", lambda m, k, n: 3 * n * n + 2 * n),
+    "EIGVALS": ("eigvals", lambda m, k, n: n * n + 2 * n),
     "SVD": ("svd_tall", lambda m, k, n: m * n + m * k + k * n + k),
     "SVDVALS": ("svdvals_tall", lambda m, k, n: m * n + k),
 }

@@ -25,6 +25,8 @@ def factor_and_solve(x: torch.Tensor, y: torch.Tensor) -> None:
         smallmm.slogdet(a)
         smallmm.cholesky_ex(symmetric)
         smallmm.eigvalsh_ex(symmetric)
+        smallmm.eig_ex(a)
+        smallmm.eigvals_ex(a)
         smallmm.cho_solve((a, True), y[..., :1])
         smallmm.cho_solve((a, False), y)
         smallmm.solve_triangular(a, y, unit_diagonal=True)
@@ -46,6 +48,9 @@ def of_complex_numbers(x: torch.Tensor, y: torch.Tensor) -> None:
         smallmm.svd_ex(a, full_matrices=True)
         smallmm.svdvals_ex(a)
         smallmm.lstsq(a, y[..., :1])
+    for a in (x, x.mT):
+        smallmm.eig_ex(a)
+        smallmm.eigvals_ex(a)
     for triangle in "LU":
         smallmm.eigh_ex(hermitian, UPLO=triangle)
         smallmm.eigvalsh_ex(hermitian, UPLO=triangle)

@@ -32,7 +32,9 @@ def test_complex_elements(emulated, kernel):
     emulated("run.py", kernel, "--cases", CASES, "--dtypes", "c64", "c128")
 
 
-@pytest.mark.parametrize("kernel", ["eigh_shared", "svd_shared", "eigh_numbers", "svd_numbers"])
+@pytest.mark.parametrize(
+    "kernel", ["eig_shared", "eigh_shared", "svd_shared", "eig_numbers", "eigh_numbers", "svd_numbers"]
+)
 def test_few_rows(emulated, kernel):
     """Of matrices that a thread has in registers."""
     emulated("run.py", kernel, "--few", "--cases", 2 * CASES)
