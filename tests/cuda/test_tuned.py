@@ -1,5 +1,6 @@
 """Tuned rows: which device's row a problem gets, and tables that this build does not understand."""
 
+import itertools
 import json
 
 import pytest
@@ -231,3 +232,15 @@ def test_explain_of_the_host():
     assert "tuned on NVIDIA H200" in str(how._replace(source="tuned", tuned_on="NVIDIA H200"))
     assert "baseline" in str(how._replace(source="baseline"))
     assert "by a model" in str(how._replace(source="model"))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "c64", "c128"])
+@pytest.mark.parametrize("op", ["SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_POS", "SOLVE_TRIANGULAR", "SOLVE_SYM"])
+def test_some_kernel_takes_every_number_of_right_hand_sides(op, dtype):
+    """On the device with the least shared memory that the kernels are for."""
+    least = 99 << 10
+    sides = range(1, _core.limits["cuda_columns"] + 1)
+    layouts = [{}, {"order_b": 1}, {"aligned": 0}, {"source_b": 2, "source_c": 2}, {"small": 1}]
+    for n, k, layout in itertools.product(range(1, 33), sides, layouts):
+        problem = {"op": op, "dtype": dtype, "m": n, "k": k, "n": n, "aligned": 1, **layout}
+        assert _core.cuda_plan(problem, least)["shared"] <= least

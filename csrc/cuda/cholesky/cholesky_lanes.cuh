@@ -20,7 +20,7 @@ constexpr bool SOLVES = SMM_OP == SMM_OP_SOLVE_POS;
 constexpr int N = SMM_N, K = SOLVES ? SMM_K : 0, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 #include "rights.cuh"
 
-constexpr bool CARRIES = K == 1;
+constexpr bool CARRIES = K == 1, ALONE = CARRIES && LANES == 1;
 constexpr bool A_BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW;
 constexpr int SOURCE_L = SOLVES ? SMM_SOURCE_FLAT : SMM_SOURCE_C;
 constexpr bool L_BY_ROWS = SOLVES || SMM_ORDER_C == SMM_ORDER_ROW || SMM_SOURCE_C == SMM_SOURCE_STRIDED;
@@ -132,9 +132,12 @@ struct Nothing {
 
 /* The reciprocals of the pivots are kept. A right-hand side, in columns as a row of A is, becomes L^-1 b. */
 struct Right {
-    T y[COLS], y_of_step, *reciprocals;
+    T y[COLS], y_of_step, own[ALONE ? N : 1], *reciprocals;
     __device__ void begin(int j, int slot, int owner, T diagonal, T inverse) {
-        if (lane() == 0) reciprocals[j] = inverse;
+        if (ALONE)
+            own[ALONE ? j : 0] = inverse;
+        else if (lane() == 0)
+            reciprocals[j] = inverse;
         if (!CARRIES) return;
         y[slot] = across() == owner ? divide(y[slot], inverse, diagonal) : y[slot];
         y_of_step = ACROSS == 1 ? y[slot] : from_lane(y[slot], down() * ACROSS + owner);
@@ -177,6 +180,19 @@ template <class Also> __device__ inline int factor(Triangle &a, Also &also) {
 }
 
 /* --- what follows from L in its image --- */
+
+/* The same by a thread that has all of L, whose reciprocals it kept. */
+__device__ inline void solve_alone(const smm_cuda_args &args, const Triangle &l, Right &b, long long matrix, bool mine,
+                                   int info) {
+    const Columns c = columns_of<SMM_SOURCE_C, SMM_ORDER_C>(args, SMM_C, matrix);
+#pragma unroll
+    for (int j = N - 1; j >= 0; j--) {
+        b.y[j] = divide(b.y[j], b.own[j], l.x[j][j]);
+#pragma unroll
+        for (int i = 0; i < j; i++) b.y[i] = multiply_add(-l.x[j][i], b.y[j], b.y[i]);
+        if (mine) c.at(j, 0) = info ? not_a_number() : b.y[j];
+    }
+}
 
 /* X, of a single right-hand side from L^-1 b; rows are spread over the lanes. */
 __device__ inline void solve_adjoint(const smm_cuda_args &args, const T *l, const T *reciprocals, const T *y,
@@ -273,6 +289,11 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 #pragma unroll
             for (int c = 0; c < COLS && CARRIES; c++) b.y[c] = from.at(least(col_of(c), N - 1), 0);
             info = factor(l, b);
+            if (q < count && lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
+            if constexpr (ALONE) {
+                solve_alone(args, l, b, read, q < count, info);
+                return;
+            }
             __syncthreads();
             T *image = shared + q * ImageL::MATRIX;
             write(image, l);
@@ -281,12 +302,11 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
                 if (down() == 0 && col_of(c) < N) right[col_of(c)] = b.y[c];
             __syncwarp();
             if constexpr (CARRIES)
-                solve_adjoint(args, image, numbers, right, matrix, q < count, info);
+                solve_adjoint(args, image, numbers, right, read, q < count, info);
             else
                 solve_rights(
                     args, rights, first, count, info, [](int i) { return i; },
                     [&](Vector<OWN>(&x)[N]) { solve_several(image, numbers, x); }, [](int i) { return i; });
-            if (q < count && lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
             return;
         }
         Nothing nothing;

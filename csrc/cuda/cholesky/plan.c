@@ -37,6 +37,19 @@ bool smm_cholesky_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameter
     return true;
 }
 
+/* The more right-hand sides there are, the more lanes have some; of one, L^-1 b is spread over the lanes across. */
+static void set_lanes_of_solve(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    enum { MANY = 12 };
+    const bool single = bytes_of(p) == 4;
+    if (p->k >= MANY && p->n > 4)
+        x->lanes = p->n <= 8 ? 4 : p->n <= 20 ? 8 : 16, x->across = p->n <= 20 ? 1 : single ? 2 : 4;
+    else
+        x->lanes = p->n <= (single ? 8 : 6) ? 1 : p->n <= (single ? 14 : 9) ? 2 : p->n <= (single ? 24 : 16) ? 4 : 8,
+        x->across = 1;
+    if (p->k > 1 && p->n > 6) x->lanes = most(x->lanes, 4);
+    if (!single && p->n > 24) x->lanes = 16, x->across = 4;
+}
+
 void smm_cholesky_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_cholesky_lanes,
                                .lanes = p->n <= 2    ? 1
@@ -51,4 +64,7 @@ void smm_cholesky_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters 
                                .pad = 1,
                                .async = 1,
                                .through_shared = 1};
+    if (p->op != SMM_OP_SOLVE_POS) return;
+    x->threads = 32;
+    set_lanes_of_solve(p, x);
 }

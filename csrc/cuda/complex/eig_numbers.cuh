@@ -9,6 +9,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
+#include "place.cuh"
 #include "rotations.cuh"
 #include "reflectors.cuh"
 

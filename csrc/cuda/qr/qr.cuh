@@ -27,5 +27,5 @@ template <class A, class R> __device__ inline void qr_r(Work &x, const A &from, 
 template <class A, class Q, class R> __device__ inline void qr(Work &x, const A &from, const Q &q, const R &r) {
     qr_r(x, from, r);
     EACH(int j = lane(); j < K; j += LANES)
-        q.template column<M>(j, [&](auto *to, long long step) { form_column<M, N>(x.a, x.tau, j, to, step); });
+        q.template column<M>(j, [&](T *to, long long step) { form_column<M, N>(x.a, x.tau, j, to, step); });
 }

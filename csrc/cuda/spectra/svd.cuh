@@ -191,7 +191,7 @@ template <class Large> __device__ inline void form_large(Work &w, const Large &t
         if constexpr (FEW)
             form_large_column(w, j, few + j, COLUMNS);
         else
-            to.template column<M>(j, [&](auto *u, long long step) { form_large_column(w, j, u, step); });
+            to.template column<M>(j, [&](T *u, long long step) { form_large_column(w, j, u, step); });
     }
     if constexpr (FEW) to.template store<M, COLUMNS>(few);
 }
