@@ -6,6 +6,7 @@ import pickle
 import re
 import warnings
 from functools import partial
+from math import prod
 
 import numpy as np
 import pytest
@@ -98,6 +99,15 @@ class TestBits:
         for name, place in LAYOUTS.items():
             expected = a if name != "broadcast" else np.repeat(a[:1], 21, 0)
             assert_same(as_tuple(function(place(a))), as_tuple(function(expected))), name
+
+    @pytest.mark.parametrize("name", [x for x in COMPOSED if not x.endswith("tol")])  # numbers are converted
+    @pytest.mark.parametrize("shape", [(4, 4), (3, 4, 4)])
+    def test_direct_way(self, name, number, shape, rng, monkeypatch):
+        """Plain arrays do not go through conversions; others do, with the same bits."""
+        a = good_definite(rng, 4, number)[:3].reshape(-1, 4, 4)[: prod(shape[:-2])].reshape(shape)
+        expected = as_tuple(FUNCTIONS[name](a.astype(a.dtype.newbyteorder())))
+        monkeypatch.setattr(compose, "call", None)
+        assert_same(as_tuple(FUNCTIONS[name](a)), expected)
 
     def test_threads(self, function, rng):
         a = stack(rng, 4, np.float64, 50_000)

@@ -878,9 +878,9 @@ class TestExplain:
         assert "lapack getrf" in str(plan)
 
     def test_large_calls_are_streamed(self):
-        """So test_batch_beyond_16_bits is about streaming too."""
-        for dtype in (np.float32, np.float64):
-            a = np.broadcast_to(dtype(1), (70000, 8, 8)).copy()
+        """So test_large_batch is about streaming too."""
+        for dtype in (np.float32, np.float64, np.complex64, np.complex128):
+            a = np.broadcast_to(dtype(1), (280_000 // np.dtype(dtype).itemsize, 8, 8)).copy()
             for op in ("inv", "lu_factor", "cholesky", "qr"):
                 assert smallmm.explain(op, a).nontemporal
 
