@@ -44,7 +44,7 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
         return answers if gufunc.nout > 1 else answers[0]
     for name, other in libraries.items():
         other.refuse_traced(op, name, arrays[name])
-    if any(map(on_device, arrays.values())):
+    if any(map(on_device, arrays.values())) and not library.takes_device_arrays(operands):
         from . import _device  # here: most processes need none of it
 
         return _device.call(op, gufunc, operands, outs, kwargs)

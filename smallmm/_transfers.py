@@ -190,6 +190,24 @@ def _copied_on_device(x: DeviceArray) -> DeviceArray:
     return DeviceArray(memory, memory.address - low, x.device, x.dtype, x.shape, x.strides)
 
 
+def joined(stacks: list[DeviceArray]) -> DeviceArray:
+    """The matrices of stacks, which lie alike, one after the other. Nothing is waited for."""
+    first = stacks[0]
+    matrix = first[0]
+    low, size = _reach(matrix)
+    count = sum(map(len, stacks))
+    memory = _core.cuda_memory(first.device, count * size)
+    place = memory.address
+    for x in stacks:
+        adjoin = len(x) == 1 or x.strides[0] == size
+        for part in [x] if adjoin else [x[i : i + 1] for i in range(len(x))]:
+            _core.cuda_copy(x.device, place, part._address + low, len(part) * size, DEFAULT_STREAM)
+            place += len(part) * size
+    return DeviceArray(
+        memory, memory.address - low, first.device, first.dtype, (count, *matrix.shape), (size, *matrix.strides)
+    )
+
+
 def _reach(x: DeviceArray) -> tuple[int, int]:
     """The offset of the first byte from the first element, which may be negative, and the bytes to the
     last."""

@@ -16,6 +16,10 @@ class Own(Library):
     def is_traced(self, x: Any) -> bool:
         return x.is_traced
 
+    def takes_device_arrays(self, operands: dict[str, Any]) -> bool:
+        """Groups do."""
+        return any(hasattr(x, "take_call") and not x.is_traced for x in operands.values())
+
     def as_numpy(self, op: str, name: str, x: Any) -> np.ndarray:
         raise TypeError(f"{op}: {name} is a {type(x).__name__}, which is no array of NumPy")
 
@@ -28,7 +32,7 @@ class Own(Library):
         kwargs: dict[str, Any],
     ) -> Any:
         given = next((name for name, x in outs.items() if x is not None), next(iter(kwargs), None))
-        taker = next(x for x in operands.values() if hasattr(x, "take_call"))
+        taker = next(x for x in (*operands.values(), *outs.values()) if hasattr(x, "take_call"))
         if given is not None:
             raise TypeError(f"{op}: {given} is given for {taker!r}; use the result instead")
         return taker.take_call(op, gufunc, operands)

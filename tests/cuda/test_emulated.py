@@ -48,6 +48,12 @@ def test_batch_dimensions(emulated):
     emulated("dimensions.py")
 
 
+@pytest.mark.parametrize("part", ["results", "errors"])
+def test_groups(emulated, part):
+    """Members of several shapes: a launch for each."""
+    emulated("group.py", part)
+
+
 @pytest.mark.parametrize("script", ["tiled.py", "convolution.py"])
 def test_any_size(emulated, script):
     """Products beyond the orders of the other kernels, and convolutions, which one kernel computes."""
