@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._adapters import library_of, on_device, type_name
+from ._adapters import is_group, library_of, on_device, type_name
 from ._in_graph import tell_dynamo
 from ._shapes import NUMPYS
 
@@ -52,11 +52,11 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
 
 
 def core_shape(a: Any) -> tuple[int, int]:
-    """Rows and columns of a stack of matrices. If it is none, the call says so."""
+    """Rows and columns of a stack of matrices, or of a group's. If it is none, the call says so."""
     if type(a) is not np.ndarray:
         tell_dynamo()
     try:
-        shape = np.shape(a)
+        shape = a.common_shape if is_group(a) else np.shape(a)
     except ValueError:
         shape = ()
     return shape[-2:] if len(shape) > 1 else (1, 1)

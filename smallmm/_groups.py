@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,12 @@ class Group:
         return np.result_type(*map(dtype_of, self._stacks), *[np.float64] * (not self._stacks))
 
     @property
+    def common_shape(self) -> tuple[int, ...]:
+        """That of a stack of all members; () if their shapes differ."""
+        shapes = {(len(self), *x.shape[1:]) for x in self._stacks}
+        return shapes.pop() if len(shapes) == 1 else ()
+
+    @property
     def mT(self) -> "Group":
         """The group of the transposes, without a copy."""
         if any(x.ndim < 3 for x in self._stacks):
@@ -192,8 +199,8 @@ class Group:
             if isinstance(x, Group):
                 stacks.append(x._stacks if alike else x._in(classes))
             else:
-                stacks.append(np.asarray(x) if on_host and x is not None else x)
-        tried = NotImplemented
+                stacks.append(np.asarray(x) if on_host and x is not None and not isinstance(x, Number) else x)
+        tried: Any = NotImplemented
         if on_host:
             dtypes = {dtype for x in groups.values() for _, dtype in x._kinds}
             if len(dtypes.union(x.dtype for x in stacks if isinstance(x, np.ndarray))) > 1:
@@ -248,7 +255,7 @@ def _in_common_dtypes(operands: list[Any], count: int) -> list[Any]:
 
 
 def _in_common_dtype(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    if any(x is None or x.dtype.kind not in "fc" for x in arrays):
+    if not all(isinstance(x, np.ndarray) and x.dtype.kind in "fc" for x in arrays):
         return arrays
     common = np.result_type(*arrays)
     return tuple(x.astype(common, copy=False) for x in arrays)

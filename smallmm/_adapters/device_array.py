@@ -38,10 +38,8 @@ class OwnDevice(BareDevice):
         return x.strides
 
     def concat(self, stacks: list[Any]) -> Any:
-        from .._transfers import joined
-
         dtype = np.result_type(*(x.dtype for x in stacks))
-        return joined([x if x.dtype == dtype else self.astype(x, dtype.name) for x in stacks])
+        return self._like.joined([x if x.dtype == dtype else self.astype(x, dtype.name) for x in stacks])
 
     def index(self, places: np.ndarray) -> Any:
         return places

@@ -48,10 +48,9 @@ def test_batch_dimensions(emulated):
     emulated("dimensions.py")
 
 
-@pytest.mark.parametrize("part", ["results", "errors"])
-def test_groups(emulated, part):
+def test_groups(emulated):
     """Members of several shapes: a launch for each."""
-    emulated("group.py", part)
+    emulated("group.py")
 
 
 @pytest.mark.parametrize("script", ["tiled.py", "convolution.py"])

@@ -1,15 +1,14 @@
 """Groups whose members are on the emulated GPU: results, infos and errors are those of the host, and each
-combination of shapes is one launch. `group.py results` or `errors`."""
+combination of shapes is one launch."""
 
 import os
-import sys
 
 import numpy as np
 from checks import raised
 
 import smallmm
-from smallmm import _core, cuda
 from smallmm import Group as group_of
+from smallmm import _core, cuda
 
 
 def on_device(arrays):
@@ -46,7 +45,6 @@ def results():
     same(smallmm.inv_ex, singular)
     same(smallmm.slogdet, a)
     same(lambda x: x @ x.mT, a)
-    same(lambda x, y: smallmm.solve(x, y, left=False), a, [x.T for x in b])
     same(lambda x: smallmm.lu_solve(smallmm.lu_factor(x), x), a)
     matrix = rng.standard_normal((3, 2))
     three, halves = [x for x in a if len(x) == 3], [x.astype(np.float16) for x in a]
@@ -57,15 +55,12 @@ def results():
 
     # members that lie in many ways, of which equal ones are one stack
     wide = cuda.to_device(rng.standard_normal((4, 5, 6)))
-    views = [wide[0, :2, :2], wide[1, :2, ::2][:, :2], wide[1, :2, :2], wide[2, 1::-1, 3:5], wide[3, :2, :2].mT]
+    views = [wide[0, :2, :2], wide[1, :2, :3:2], wide[1, :2, :2], wide[2, 1::-1, 3:5], wide[3, :2, :2].mT]
     views += [wide[:2, 0, :2], wide[1, :0, :0]]
     group = group_of(views)
     assert repr(group) == "<Group of 7 arrays of 6 shapes>", group
     for x, y in zip(group, views, strict=True):
         np.testing.assert_array_equal(cuda.to_host(x), cuda.to_host(y))
-    expected = smallmm.matmul(*[group_of(map(cuda.to_host, views))] * 2)
-    for x, y in zip(smallmm.matmul(group, group), expected, strict=True):
-        np.testing.assert_array_equal(cuda.to_host(x), y)
     wide[0][...] = np.zeros((5, 6))  # the group has copies
     assert cuda.to_host(group[0]).all()
 
@@ -100,11 +95,11 @@ def errors():
          *(smallmm.matmul, group_of([x]), x[None])),
         ("cannot be conjugated without a copy", smallmm.vecmat, group_of([z[0]]), group_of([z])),
         ("cannot be conjugated without a copy", smallmm.vecmat, z[0], z),
-        ("norm", smallmm.expm, group),
+        ("expm: a is a Group, which this function does not take", smallmm.expm, group),
     ):  # fmt: skip
         error = raised(function, *arguments)
         assert isinstance(error, TypeError | ValueError), error
-        assert said in str(error) or (said == "norm" and "expm: a is a Group" in str(error)), error
+        assert said in str(error), error
     error = raised(smallmm.det, group_of([x, cuda.to_device(np.eye(3, dtype=np.float32))]))
     assert "converts no arrays on a device: float32 to float64" in str(error), error
     error = raised(smallmm.inv, group_of([cuda.to_device(np.eye(40))]))
@@ -116,4 +111,5 @@ def errors():
 if __name__ == "__main__":
     cuda.device_name()
     _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
-    {"results": results, "errors": errors}[sys.argv[1]]()
+    results()
+    errors()
