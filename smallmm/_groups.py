@@ -36,21 +36,15 @@ _TAKEN = {x.name for x in map(np.dtype, np.typecodes["All"]) if is_taken(x, with
 class _Classes:
     """Which members lie in which stack: those of the first, in its order, then those of the next."""
 
-    def __init__(self, members: np.ndarray, counts: np.ndarray) -> None:
+    def __init__(self, members: np.ndarray, counts: np.ndarray, library: Any) -> None:
         self.members = members
         self.counts = counts  # of each stack
         self.firsts = np.cumsum(counts) - counts  # of each stack: the place of its first in `members`
         self.number, self.position = np.empty((2, len(members)), np.intp)  # of the stack of each member,
         self.number[members] = np.repeat(np.arange(len(counts)), counts)  # and of each member in its stack
         self.position[members] = np.arange(len(members)) - np.repeat(self.firsts, counts)
-        self._places: Any = None
-
-    def ordered(self, library: Any, numbers: Any) -> Any:
-        """Numbers of all members, which are those of the first stack, of the next, and so on, in their
-        order."""
-        if self._places is None:
-            self._places = library.index(self.firsts[self.number] + self.position)
-        return library.take(numbers, self._places)
+        # The place of each member in `members`; made now, for whoever waits for the stacks to find it, too
+        self.index = library.index(self.firsts[self.number] + self.position)
 
 
 class Group:
@@ -103,7 +97,8 @@ class Group:
         members = list(named.values())
         self._stacks = [self._library.concat([members[i][None] for i in places]) for places in keys.values()]
         order = np.array([i for places in keys.values() for i in places], np.intp)
-        self._classes = _Classes(order, np.array([len(x) for x in keys.values()], np.intp))
+        counts = np.array([len(x) for x in keys.values()], np.intp)
+        self._classes = _Classes(order, counts, self._library)
 
     def __len__(self) -> int:
         return len(self._classes.members)
@@ -165,8 +160,9 @@ class Group:
         order = classes.members[np.argsort(own.number[classes.members], kind="stable")]
         ends = np.cumsum(own.counts).tolist()
         library = self._library
+        index = library.index(own.position[order])
         copies = [
-            library.take(x, library.index(own.position[order[first:end]]))
+            library.take(x, index[first:end])
             for x, first, end in zip(self._stacks, [0, *ends], ends, strict=False)
         ]
         place = np.empty(len(order), np.intp)
@@ -189,7 +185,7 @@ class Group:
         classes = self._classes
         alike = all(x is classes or np.array_equal(x.number, classes.number) for x in each)
         if not alike:
-            classes = _common([x.number for x in each])
+            classes = _common([x.number for x in each], self._library)
         count = len(classes.counts)
         on_host = not any(
             x._library is not _HOST if isinstance(x, Group) else on_device(x) for x in operands.values()
@@ -222,7 +218,7 @@ class Group:
                 answers.append(self._with(parts, classes))
             else:
                 numbers = self._library.concat(parts) if parts else np.empty(0)
-                answers.append(classes.ordered(self._library, numbers))
+                answers.append(self._library.take(numbers, classes.index))
         return tuple(answers) if gufunc.nout > 1 else answers[0]
 
 
@@ -271,10 +267,10 @@ def _put(results: tuple[Any, ...], number: int, parts: tuple[Any, ...], classes:
             x[number] = part
 
 
-def _common(numbers: list[np.ndarray]) -> _Classes:
+def _common(numbers: list[np.ndarray], library: Any) -> _Classes:
     """The members for which all of these numbers are the same, for each combination that occurs."""
     combined = numbers[0]
     for x in numbers[1:]:
         combined = np.unique(combined * (x.max(initial=0) + 1) + x, return_inverse=True)[1]
     order = np.argsort(combined, kind="stable")
-    return _Classes(order, np.bincount(combined[order]))
+    return _Classes(order, np.bincount(combined[order]), library)

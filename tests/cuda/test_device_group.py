@@ -130,6 +130,11 @@ def test_graph(torch):
         x.mul_(2)
     graph.replay()
     assert found.tolist() == [2.0**n for n in SIZES]
+    right = smallmm.Group([torch.ones(n, 1 + i % 3, device="cuda") for i, n in enumerate(SIZES)])
+    smallmm.matmul(group, right)
+    with pytest.raises(RuntimeError, match="no CUDA graph can have it"):
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            smallmm.matmul(group, right)  # members of `group` change places, which are copied to the device
 
 
 def test_jax(required, rng):
