@@ -1,7 +1,7 @@
 """Groups: matrices of different sizes, which products, factorizations and solves take."""
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from numbers import Number
 from typing import Any
 
@@ -31,6 +31,12 @@ class _OnHost:
 
 _HOST = _OnHost()
 _TAKEN = {x.name for x in map(np.dtype, np.typecodes["All"]) if is_taken(x, with_complex=True)}
+
+
+@lru_cache(maxsize=64)
+def _takes(dtype: np.dtype | str) -> bool:
+    """Whether groups have such members."""
+    return getattr(dtype, "name", dtype) in _TAKEN
 
 
 class _Classes:
@@ -88,12 +94,13 @@ class Group:
             infos = named = {name: np.asarray(x) for name, x in named.items()}
         keys: dict[Any, list[int]] = {}
         for i, (name, x) in enumerate(infos.items()):
-            if getattr(x.dtype, "name", x.dtype) not in _TAKEN:
+            places = keys.setdefault((x.shape, x.dtype, self._library.layout(named[name])), [])
+            if not places and not _takes(x.dtype):
                 raise TypeError(
                     f"Group: {name} has dtype {x.dtype}; expected float16, float32, float64, complex64, "
                     "complex128, an integer type or bool"
                 )
-            keys.setdefault((x.shape, x.dtype, self._library.layout(named[name])), []).append(i)
+            places.append(i)
         members = list(named.values())
         self._stacks = [self._library.concat([members[i][None] for i in places]) for places in keys.values()]
         order = np.array([i for places in keys.values() for i in places], np.intp)
