@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._adapters import library_of, on_device, type_name
+from ._adapters import is_group, library_of, on_device, type_name
 from ._in_graph import tell_dynamo
 from ._shapes import NUMPYS
 
@@ -44,7 +44,7 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
         return answers if gufunc.nout > 1 else answers[0]
     for name, other in libraries.items():
         other.refuse_traced(op, name, arrays[name])
-    if any(map(on_device, arrays.values())):
+    if any(map(on_device, arrays.values())) and not library.takes_device_arrays(operands):
         from . import _device  # here: most processes need none of it
 
         return _device.call(op, gufunc, operands, outs, kwargs)
@@ -52,11 +52,12 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
 
 
 def core_shape(a: Any) -> tuple[int, int]:
-    """Rows and columns of a stack of matrices. If it is none, the call says so."""
-    if type(a) is not np.ndarray:
+    """Rows and columns of a stack of matrices, or of a group's. If it is none, the call says so."""
+    is_array = type(a) is np.ndarray
+    if not is_array:
         tell_dynamo()
     try:
-        shape = np.shape(a)
+        shape = np.shape(a) if is_array or not is_group(a) else a.common_shape
     except ValueError:
         shape = ()
     return shape[-2:] if len(shape) > 1 else (1, 1)

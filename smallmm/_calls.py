@@ -130,7 +130,11 @@ def conjugated(x: Any) -> Any:
             values = np.asarray(values)
         except Exception:  # the call says why
             return x
-    return values.conj() if is_complex(values) and hasattr(values, "conj") else x
+    if not is_complex(values):
+        return x
+    if on_device(values) and not hasattr(values, "conj"):
+        raise TypeError(f"a {type(x).__name__} on a device cannot be conjugated without a copy")
+    return values.conj() if hasattr(values, "conj") else x
 
 
 def transposed(x: Any) -> Any:

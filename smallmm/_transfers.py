@@ -149,6 +149,21 @@ class DeviceArray:
         """A new one on the same device, whose elements are not set."""
         return empty_on(self.device, shape, np.dtype(dtype))
 
+    def joined(self, stacks: list[DeviceArray]) -> DeviceArray:
+        """A new stack, of the matrices of stacks on the same device, which lie alike."""
+        matrix = stacks[0][0]
+        low, size = _reach(matrix)
+        count = sum(map(len, stacks))
+        memory = _core.cuda_memory(self.device, count * size)
+        place = memory.address
+        for x in stacks:
+            adjoin = len(x) == 1 or x.strides[0] == size
+            for part in [x] if adjoin else [x[i : i + 1] for i in range(len(x))]:
+                _core.cuda_copy(self.device, place, part._address + low, len(part) * size, DEFAULT_STREAM)
+                place += len(part) * size
+        shape, strides = (count, *matrix.shape), (size, *matrix.strides)
+        return DeviceArray(memory, memory.address - low, self.device, matrix.dtype, shape, strides)
+
     def to_host(self) -> np.ndarray:
         """As the function `to_host`."""
         if isinstance(self._kept, np.ndarray):  # mapped

@@ -10,6 +10,7 @@ from accuracy import assert_same_bits, exactly, unit_roundoff
 from matrices import normal
 
 import smallmm
+from smallmm._adapters.dlpack import StandardDevice
 
 PRODUCTS = [
     "...ij,...jk->...ik",
@@ -658,6 +659,8 @@ class TestGroup:
         for ours, x, y in zip(smallmm.matmul(group, smallmm.Group(b)), a, b, strict=True):
             assert ours.dtype == smallmm.matmul(x, y).dtype
             np.testing.assert_array_equal(ours, smallmm.matmul(x, y))
+        for ours, x in zip(smallmm.batched_matmul(group, group, alpha=2.5), a, strict=True):
+            assert_same_bits(ours, smallmm.batched_matmul(x, x, alpha=2.5))
         dets = [smallmm.det(x) for x in a]
         ours = smallmm.det(group)
         assert ours.dtype == np.result_type(*dets)
@@ -725,6 +728,17 @@ class TestGroup:
         flops = sum(smallmm.explain("solve", x, x).flops for x in group)
         assert plan.flops == pytest.approx(flops)
 
+    @pytest.mark.parametrize("library", ["torch", "jax.numpy"])
+    def test_stacks_of_other_libraries(self, library):
+        """What groups on a device do with them, here on the CPU."""
+        module = pytest.importorskip(library)
+        x, y = module.ones((2, 3)), module.zeros((1, 3))
+        stacks = StandardDevice(library, x, 0)
+        joined = stacks.concat([x, y, module.ones((1, 3), dtype=module.int32)])
+        assert joined.dtype == x.dtype
+        found = stacks.take(joined, stacks.index(np.array([2, 0, 1])))
+        assert found.tolist() == [[0.0] * 3, [1.0] * 3, [1.0] * 3]
+
     def test_no_members(self):
         group = smallmm.Group([])
         assert len(smallmm.inv(group)) == len(smallmm.matmul(group, group)) == 0
@@ -761,3 +775,7 @@ class TestGroup:
             smallmm.matvec(smallmm.Group([np.eye(3)]), np.ones((5, 3)))
         with pytest.raises(TypeError, match="out is given"):
             smallmm.inv(smallmm.Group([np.eye(2)]), out=np.eye(2))
+        with pytest.raises(TypeError, match="out is given for <Group of 1 arrays"):
+            smallmm.matmul(np.eye(2), np.eye(2), out=smallmm.Group([np.eye(2)]))
+        with pytest.raises(TypeError, match="expm: a is a Group, which this function does not take"):
+            smallmm.expm(smallmm.Group([np.eye(2)]))

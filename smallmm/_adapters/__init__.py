@@ -16,11 +16,11 @@ from .dlpack import DLPack, is_foreign
 from .jax import Jax
 from .numba import Numba
 from .numpy import NumPy
-from .own import Own
+from .own import Own, is_group
 from .pandas import Pandas
 from .torch import Torch
 
-__all__ = ["LIBRARIES", "Library", "library_of", "on_device", "type_name"]
+__all__ = ["LIBRARIES", "Library", "is_group", "library_of", "on_device", "type_name"]
 
 # The module, or the package of it, that defines an array's type or a base of that: the library
 LIBRARIES: dict[str, type[Library]] = {

@@ -40,6 +40,10 @@ class Library:
         has no elements."""
         return None if self.is_traced(x) else x
 
+    def takes_device_arrays(self, operands: dict[str, Any]) -> bool:
+        """Whether `call` takes them, which otherwise `_device` does."""
+        return False
+
     def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
         """Whether the library wants to know how the results depend on the operands, and can."""
         return False
@@ -125,6 +129,22 @@ class Device:
     def matmul(self, x: Any, y: Any) -> Any:
         return self.namespace.matmul(x, y)
 
+    def layout(self, x: Any) -> Any:
+        """What arrays of one shape and dtype must have in common for `concat`."""
+        return None
+
+    def concat(self, stacks: list[Any]) -> Any:
+        """A new stack, of those one after the other."""
+        return self.namespace.concat(stacks)
+
+    def index(self, places: np.ndarray) -> Any:
+        """Places in a stack, for `take`."""
+        return self.asarray(places)
+
+    def take(self, x: Any, index: Any) -> Any:
+        """A new stack, of what a stack has at these places."""
+        return self.namespace.take(x, index, axis=0)
+
     @property
     def namespace(self) -> ModuleType:
         raise TypeError(f"arrays of {self.name} have no array API namespace for this")
@@ -141,6 +161,9 @@ class BareDevice(Device):
 
     def narrowed(self, pivots: Any) -> Any:
         return self.astype(pivots, "int32")
+
+    def concat(self, stacks: list[Any]) -> Any:
+        raise TypeError(f"{self.name} joins no arrays on a device, as those of a group are")
 
     def matmul(self, x: Any, y: Any) -> Any:
         raise NotImplementedError(

@@ -33,3 +33,16 @@ class OwnDevice(BareDevice):
         result = self._like.empty(x.shape, x.dtype)
         result[...] = x
         return result
+
+    def layout(self, x: Any) -> tuple[int, ...]:
+        return x.strides
+
+    def concat(self, stacks: list[Any]) -> Any:
+        dtype = np.result_type(*(x.dtype for x in stacks))
+        return self._like.joined([x if x.dtype == dtype else self.astype(x, dtype.name) for x in stacks])
+
+    def index(self, places: np.ndarray) -> Any:
+        return places
+
+    def take(self, x: Any, index: Any) -> Any:
+        return self.concat([x[i : i + 1] for i in index.tolist()])

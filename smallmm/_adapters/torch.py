@@ -118,3 +118,11 @@ def _wants_gradient(operands: dict[str, Any]) -> bool:
 class TorchDevice(StandardDevice):
     def stream(self) -> int:
         return sys.modules["torch"].cuda.current_stream(self.device).cuda_stream
+
+    def asarray(self, x: np.ndarray) -> Any:
+        """Without waiting: the copy is from page-locked memory, which PyTorch keeps until it is done, but not
+        until a graph is replayed."""
+        torch = sys.modules["torch"]
+        if torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("this call copies from the host, so that no CUDA graph can have it")
+        return torch.from_numpy(x).pin_memory().to(self._place, non_blocking=True)

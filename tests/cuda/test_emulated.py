@@ -60,6 +60,11 @@ def test_batch_dimensions(emulated):
     emulated("dimensions.py")
 
 
+def test_groups(emulated):
+    """Members of several shapes: a launch for each."""
+    emulated("group.py")
+
+
 @pytest.mark.parametrize("script", ["tiled.py", "convolution.py"])
 def test_any_size(emulated, script):
     """Products beyond the orders of the other kernels, and convolutions, which one kernel computes."""
