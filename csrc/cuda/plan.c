@@ -223,8 +223,8 @@ static void tuned_for(const smm_cuda_problem *p, const smm_cuda_device *device, 
 
 /* Whether a kernel takes the problem with its baseline; or, if `shrinks`, with fewer matrices to a block: fewer threads,
  * then more of them to a matrix. */
-static bool takes(int i, const smm_cuda_problem *p, const smm_cuda_device *device, bool shrinks,
-                  smm_cuda_kernel *kernel) {
+static bool runs_by_baseline(int i, const smm_cuda_problem *p, const smm_cuda_device *device, bool shrinks,
+                             smm_cuda_kernel *kernel) {
     smm_cuda_parameters *x = &kernel->parameters;
     kernels[i].baseline(p, x);
     while (!smm_cuda_fits(p, x, device->shared_memory, &kernel->grid)) {
@@ -247,7 +247,7 @@ smm_cuda_status smm_cuda_plan(const smm_cuda_problem *problem, const smm_cuda_de
         for (int i = SMM_CUDA_KERNELS - 1; i >= 0; i--) { /* the special ones first */
             if (!is_for(i, problem)) continue; /* whose baseline might count with sizes that are too large for it */
             kernel->source = models[i] ? SMM_CUDA_MODELLED : SMM_CUDA_BASELINE;
-            if (takes(i, problem, device, shrinks, kernel)) return SMM_CUDA_OK;
+            if (runs_by_baseline(i, problem, device, shrinks, kernel)) return SMM_CUDA_OK;
         }
     }
     return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "no CUDA kernel for %d x %d matrices", problem->m, problem->n);
