@@ -5,18 +5,11 @@
  * matrix to matrix, so one thread has a matrix. Its lower triangle is in shared memory; in the form UPPER that is A's
  * upper triangle, with the order of rows and columns turned round.
  *
- * The text that includes this one says what an Element is, how memory holds it (Stored), and whether matrices are
- * HERMITIAN; it has the verbs over elements.
- *
- * Grid: one block per MATRICES matrices; LANES threads to a matrix, of which the first works: the others are idle where
- * shared memory would not hold a matrix for each.
- * Shared memory: of each matrix N (N + 1) / 2 elements of the triangle, N of X unless of LDL, and N pivots, each beside
- * those of the other matrices.
- * Operands: any that args.h can describe. May overwrite A or B in place, matrix by matrix. */
-constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS, TRIANGLE = N * (N + 1) / 2;
+ * Whoever includes it says what an Element is, whether matrices are HERMITIAN, and how far APART a matrix's elements
+ * are; it has the verbs over elements. */
+constexpr int N = SMM_N, TRIANGLE = N * (N + 1) / 2;
 constexpr bool UPPER = SMM_FORM & 1, FACTORS = SMM_OP != SMM_OP_LDL_SOLVE, SOLVES = SMM_OP != SMM_OP_LDL;
 constexpr int ELEMENTS = TRIANGLE + (SOLVES ? N : 0);
-static_assert(SMM_SHARED == MATRICES * (ELEMENTS * sizeof(Element) + N * sizeof(int)), "the plan counts otherwise");
 
 __host__ __device__ constexpr int turned(int i) { return UPPER ? N - 1 - i : i; }
 
@@ -25,13 +18,10 @@ struct Own {
     Element *elements;
     int *pivots;
 
-    __device__ explicit Own(Element *shared)
-        : elements(shared + threadIdx.x / LANES),
-          pivots(reinterpret_cast<int *>(shared + ELEMENTS * MATRICES) + threadIdx.x / LANES) {}
     /* i >= j */
-    __device__ Element &a(int i, int j) const { return elements[(j * (2 * N - 1 - j) / 2 + i) * MATRICES]; }
-    __device__ Element &x(int i) const { return elements[(TRIANGLE + i) * MATRICES]; }
-    __device__ int &pivot(int i) const { return pivots[i * MATRICES]; }
+    __device__ Element &a(int i, int j) const { return elements[(j * (2 * N - 1 - j) / 2 + i) * APART]; }
+    __device__ Element &x(int i) const { return elements[(TRIANGLE + i) * APART]; }
+    __device__ int &pivot(int i) const { return pivots[i * APART]; }
 };
 
 __device__ inline void swap(Element &x, Element &y) {
@@ -179,26 +169,12 @@ __device__ inline int wrong_pivot(const Own &o) {
     return 0;
 }
 
-/* A matrix of an operand, by its strides. */
-template <class X> struct Matrix {
-    X *data;
-    long long row, col;
-    __device__ Matrix(const smm_cuda_args &args, int which, long long q)
-        : data(static_cast<X *>(args.operand[which].data) + offset_of(args, args.operand[which], q)),
-          row(args.operand[which].row), col(args.operand[which].col) {}
-    __device__ X &at(int i, long long j) const { return data[turned(i) * row + j * col]; }
-};
-
-constexpr int PIVOTS = SMM_OP == SMM_OP_LDL ? int(SMM_LDL_pivots) : int(SMM_LDL_SOLVE_pivots);
-
-extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    extern __shared__ __align__(16) T shared[];
-    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
-    if (q >= args.batch || lane()) return;
-    const Own o(reinterpret_cast<Element *>(shared));
-    const Matrix<const Stored> a(args, SMM_A, q);
+/* All of it. A, B and X, the factors, and pivots, have at(i, j); those that the operation lacks are not asked. The
+ * result is info. */
+template <class A, class Pivots, class B, class To>
+__device__ inline int ldl(const Own &o, A a, Pivots pivots, B b, To to, long long columns) {
     for (int i = 0; i < N; i++) {
-        for (int j = 0; j <= i; j++) o.a(i, j) = a.at(i, turned(j));
+        for (int j = 0; j <= i; j++) o.a(i, j) = a.at(turned(i), turned(j));
         o.a(i, i) = of_diagonal(o.a(i, i));
     }
     int info = 0;
@@ -206,26 +182,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         info = factor(o);
         if (info) info = turned(info - 1) + 1;
     } else {
-        const Matrix<const int> given(args, PIVOTS, q);
-        for (int i = 0; i < N; i++) o.pivot(i) = turned_pivot(given.at(i, 0));
+        for (int i = 0; i < N; i++) o.pivot(i) = turned_pivot(pivots.at(turned(i), 0));
         info = -wrong_pivot(o);
     }
     if constexpr (SOLVES) {
-        const Matrix<const Stored> b(args, SMM_B, q);
-        const Matrix<Stored> c(args, SMM_C, q);
-        for (long long k = 0; k < args.k; k++) {
-            for (int i = 0; i < N; i++) o.x(i) = b.at(i, k);
+        for (long long k = 0; k < columns; k++) {
+            for (int i = 0; i < N; i++) o.x(i) = b.at(turned(i), k);
             if (!info) solve(o);
-            for (int i = 0; i < N; i++) c.at(i, k) = info ? not_an_element() : o.x(i);
+            for (int i = 0; i < N; i++) to.at(turned(i), k) = info ? not_an_element() : o.x(i);
         }
     } else {
-        const Matrix<Stored> ld(args, SMM_C, q);
-        const Matrix<int> pivots(args, PIVOTS, q);
         for (int i = 0; i < N; i++) {
             for (int j = 0; j < N; j++)
-                ld.at(i, turned(j)) = info ? not_an_element() : j <= i ? o.a(i, j) : element_of(0);
-            pivots.at(i, 0) = turned_pivot(o.pivot(i));
+                to.at(turned(i), turned(j)) = info ? not_an_element() : j <= i ? o.a(i, j) : element_of(0);
+            pivots.at(turned(i), 0) = turned_pivot(o.pivot(i));
         }
     }
-    if (args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, q, 1) = info;
+    return info;
 }

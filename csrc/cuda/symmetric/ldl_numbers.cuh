@@ -1,17 +1,8 @@
 /* ldl_numbers.cuh: L D L^H of Hermitian matrices of complex numbers, L D L^T of symmetric ones. The contract is that of
- * ldl.cuh. */
+ * ldl_call.cuh. */
 #include "common.cuh"
 #include "lanes.cuh"
-#include "number.cuh"
+#include "ldl_of_numbers.cuh"
 
-typedef Number Element;
 typedef Number Stored;
-constexpr bool HERMITIAN = !(SMM_FORM & 256); /* SMM_SYMMETRIC */
-
-__device__ inline Number element_of(T x) { return {x, 0}; }
-__device__ inline Number not_an_element() { return not_a_complex_number(); }
-__device__ inline Number real_part(Number x) { return {x.re, 0}; }
-__device__ inline Number negative(Number x) { return {-x.re, -x.im}; }
-__device__ inline Number quotient_of(Number x, Number p) { return NumberDivisor(p).divide(x); }
-
-#include "ldl.cuh"
+#include "ldl_call.cuh"
