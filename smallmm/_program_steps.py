@@ -97,6 +97,7 @@ def _text_of(name: str, dtype: int) -> _Text | None:
 
 
 _MOST_CONSTANTS = 1024
+_EMPTY = "an array has no elements in a matrix"
 
 
 class NotFused(Exception):
@@ -190,6 +191,8 @@ class Steps:
         order = _core.limits["order"]
         if name != "MATMUL" and (min(m, n) > order or m * n > order**2):
             raise NotFused("a matrix is larger than the kernels take")
+        if text is not None and not m * n * k:
+            raise NotFused(_EMPTY)
         rows = _core.operations[name]
         space, function = _NOWHERE
         if text is not None:
@@ -342,7 +345,7 @@ def values_of(program: Description) -> list[Value]:
     if sum(x.size for x in values if x.kind == CONSTANT) > _MOST_CONSTANTS:
         raise NotFused("its constants are too many for a kernel")
     if any(x.size == 0 for x in values if x.kind != TEMPORARY):
-        raise NotFused("an array has no elements in a matrix")
+        raise NotFused(_EMPTY)
     return values
 
 
