@@ -1,6 +1,6 @@
-/* cholesky_of_numbers.cuh: L of Hermitian A = L L^H, from A's lower triangle, as kernels/cholesky_numbers.h has it, in
- * what own.cuh says. */
-constexpr int N = SMM_N, COLUMNS = 0;
+/* cholesky_of_numbers.cuh: L of Hermitian A = L L^H, from A's lower triangle, and X of A X = B by it (SOLVE_POS), as
+ * kernels/cholesky_numbers.h has them, in what own.cuh says. */
+constexpr int N = SMM_N, COLUMNS = SMM_OP == SMM_OP_SOLVE_POS ? SMM_K : 0;
 #include "own.cuh"
 
 /* The lower triangle becomes L. Returns the first step, from 1, whose pivot is not positive; or 0. */
@@ -22,4 +22,9 @@ __device__ inline int factor(const Own &o) {
         __syncwarp();
     }
     return info;
+}
+
+__device__ inline void solve(const Own &o) {
+    solve_triangle<PLAIN, false, false>(o);
+    solve_triangle<ADJOINT, true, false>(o);
 }

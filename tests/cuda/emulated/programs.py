@@ -81,7 +81,8 @@ def systems(a, p, b):
     lower, upper = smallmm.cholesky(p), smallmm.cholesky(p, upper=True)
     z = smallmm.cho_solve((lower, True), b), smallmm.cho_solve((upper, False), b)
     t = smallmm.solve_triangular(lower, b, lower=True), smallmm.solve_triangular(upper, b, lower=False)
-    return *x, *y, lower, upper, *z, *t, smallmm.solve_triangular(p, b, lower=True, unit_diagonal=True)
+    u = smallmm.solve(p, b, assume_a="pos"), smallmm.solve(p, b, assume_a="pos", lower=True)
+    return *x, *y, lower, upper, *z, *t, *u, smallmm.solve_triangular(p, b, lower=True, unit_diagonal=True)
 
 
 @fuse("(m,n),(m,k)")
