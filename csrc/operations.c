@@ -53,8 +53,10 @@ SMM_DTYPES(ROW, _)
 #undef ROW
 
 const smm_dtype_row smm_dtypes[SMM_DTYPE_COUNT] = {
-#define ROW(x, NAME, name, in_memory, c_type, numpy, dlpack, xla, real, computed) \
-    {#name, #in_memory, SMM_##real, SMM_##computed, {sizeof(in_memory), sizeof(memory_##real), sizeof(int32_t)}},
+#define ROW(x, NAME, name, in_memory, c_type, numpy, dlpack, xla, real, complex_of, computed) \
+    {#name,          #in_memory, \
+     SMM_##real,     SMM_##complex_of, \
+     SMM_##computed, {sizeof(in_memory), sizeof(memory_##real), sizeof(memory_##complex_of), sizeof(int32_t)}},
     SMM_DTYPES(ROW, _)
 #undef ROW
 };

@@ -17,7 +17,7 @@ enum {
     SMM_OPTIONAL_OUT = SMM_WRITTEN | SMM_OPTIONAL,
 };
 
-typedef enum smm_element { SMM_NUMBER, SMM_REAL, SMM_INT32, SMM_ELEMENTS } smm_element;
+typedef enum smm_element { SMM_NUMBER, SMM_REAL, SMM_COMPLEX, SMM_INT32, SMM_ELEMENTS } smm_element;
 
 /* Rows and columns, as indices into the sizes {1, m, n, k} of a call. */
 enum { SMM_SIZE_ONE, SMM_SIZE_M, SMM_SIZE_N, SMM_SIZE_K, SMM_SIZES };
@@ -48,8 +48,8 @@ enum { SMM_COMPUTED_TYPES = 0 SMM_COMPUTED(ROW, _), SMM_STORED_TYPES = 0 SMM_STO
 
 typedef struct smm_dtype_row {
     const char *name, *c_type;
-    smm_dtype real, computed;   /* of the type itself, of its real results, and of its kernels */
-    uint8_t size[SMM_ELEMENTS]; /* bytes of an element of an operand */
+    smm_dtype real, complex_of, computed; /* of its real results, of its complex ones, and of its kernels */
+    uint8_t size[SMM_ELEMENTS];           /* bytes of an element of an operand */
 } smm_dtype_row;
 
 extern const smm_dtype_row smm_dtypes[SMM_DTYPE_COUNT];
@@ -61,6 +61,20 @@ static inline intptr_t smm_size(smm_dtype dtype) { return smm_dtypes[dtype].size
 /* Bytes of an element of operand i of a call. */
 static inline intptr_t smm_size_of(smm_op op, smm_dtype dtype, int i) {
     return smm_dtypes[dtype].size[smm_operations[op].operand[i].element];
+}
+
+/* The type of an element of operand i that is not an integer. */
+static inline smm_dtype smm_type_of(smm_op op, smm_dtype dtype, int i) {
+    switch (smm_operations[op].operand[i].element) {
+    case SMM_REAL: return smm_dtypes[dtype].real;
+    case SMM_COMPLEX: return smm_dtypes[dtype].complex_of;
+    default: return dtype;
+    }
+}
+
+/* Whether the kernels of a type that is only stored see operand i in another type. */
+static inline bool smm_is_converted(smm_op op, smm_dtype dtype, int i) {
+    return smm_size_of(op, dtype, i) != smm_size_of(op, smm_dtypes[dtype].computed, i);
 }
 
 /* A number in memory; of a complex one its real part, the other being zero. */

@@ -56,7 +56,8 @@ typedef struct view {
 
 static view view_of(smm_call *c, int i) {
     view v = {.x = &c->operand[i], .row = &smm_operations[c->op].operand[i], .size = smm_size_of(c->op, c->dtype, i)};
-    v.align = v.row->element == SMM_NUMBER ? smm_dtypes[c->dtype].size[SMM_REAL] : v.size; /* parts of complex ones */
+    const bool integer = v.row->element == SMM_INT32;
+    v.align = integer ? v.size : smm_size(smm_dtypes[smm_type_of(c->op, c->dtype, i)].real); /* parts of complex ones */
     smm_sizes_of(c->op, i, c->m, c->n, c->k, &v.rows, &v.cols);
     return v;
 }
@@ -526,7 +527,7 @@ smm_status smm_plan_tiles(const smm_plan *whole, smm_tiles *tiles) {
     tile.failed = NULL;
     double bytes = 1; /* of a matrix's operands; products may be of any size */
     for (int i = 0; i < x.count; i++)
-        if (x.of[i].row->element != SMM_INT32)
+        if (smm_is_converted(tile.op, whole->call.dtype, i))
             bytes += (double)x.of[i].rows * (double)x.of[i].cols * (double)smm_size_of(tile.op, tile.dtype, i);
     if (bytes > (double)(PTRDIFF_MAX / 2)) return SMM_ERR_MEMORY;
     tiles->batch = tile.batch = matrices_of_tile(whole, bytes);
@@ -535,7 +536,7 @@ smm_status smm_plan_tiles(const smm_plan *whole, smm_tiles *tiles) {
         const view *v = &x.of[i];
         const intptr_t size = smm_size_of(tile.op, tile.dtype, i);
         tiles->place[i] = NULL;
-        if (v->row->element == SMM_INT32 || !v->x->data) continue;
+        if (!smm_is_converted(tile.op, whole->call.dtype, i) || !v->x->data) continue;
         tiles->place[i] = (char *)SMM_LINE + tiles->bytes;
         *v->x = dense(v, tiles->place[i], size);
         const intptr_t count = v->x->batch ? tiles->batch : 1;

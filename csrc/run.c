@@ -323,14 +323,13 @@ static void run_tiles(smm_job *shared, const smm_call *call, intptr_t first, int
     smm_call tile = tiles->plan.call;
     tile.failed = call->failed;
     for (int i = 0; i < operation->count; i++)
-        if (operation->operand[i].element != SMM_INT32 && tile.operand[i].data)
-            tile.operand[i].data = buffer + ((char *)tile.operand[i].data - (char *)SMM_LINE);
+        if (tiles->place[i]) tile.operand[i].data = buffer + ((char *)tile.operand[i].data - (char *)SMM_LINE);
     for (intptr_t q = first; q < last; q += tiles->batch) {
         const intptr_t count = tile.batch = least(tiles->batch, last - q);
         for (int i = 0; i < operation->count; i++) {
             const smm_operand *x = &call->operand[i];
             const bool is_read = operation->operand[i].direction & SMM_READ || (updates && x == &call->matmul.c);
-            if (operation->operand[i].element == SMM_INT32)
+            if (!smm_is_converted(call->op, call->dtype, i))
                 tile.operand[i].data = at(x, q, 0, 0);
             else if (is_read && tiles->place[i] && (x->batch || q == first))
                 convert(shared, call, i, q, count, buffer, false);

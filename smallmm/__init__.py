@@ -51,7 +51,22 @@ from ._mixed_least_squares import LstsqMixedExResult
 from ._norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from ._products import batched_matmul, matmul, matvec, vecmat
 from ._refinement import RefineResult, backward_error, lu_rcond, rcond, refine
-from ._spectra import EighExResult, EighResult, EigvalshExResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex
+from ._spectra import (
+    EigExResult,
+    EighExResult,
+    EighResult,
+    EigResult,
+    EigvalsExResult,
+    EigvalshExResult,
+    eig,
+    eig_ex,
+    eigh,
+    eigh_ex,
+    eigvals,
+    eigvals_ex,
+    eigvalsh,
+    eigvalsh_ex,
+)
 from ._svd import SVDExResult, SVDResult, SVDvalsExResult, svd, svd_ex, svdvals, svdvals_ex
 from ._systems import (
     InvExResult,
@@ -83,6 +98,7 @@ if TYPE_CHECKING:
     from ._convolution import conv2d
     from ._fuse import fuse
     from ._groups import Group
+    from ._tensors import tensorinv, tensorsolve
     from ._tune import TuneResult, tune
 
 # Imported when first asked for: they would add to every import.
@@ -101,6 +117,7 @@ _LATER = {
     "_convolution": ("conv2d",),
     "_fuse": ("fuse",),
     "_groups": ("Group",),
+    "_tensors": ("tensorinv", "tensorsolve"),
     "_tune": ("TuneResult", "tune"),
     "numa": (),
     "testing": (),
@@ -110,8 +127,11 @@ __all__ = [
     "ChoFactorResult",
     "CholeskyExResult",
     "CudaUnavailableError",
+    "EigExResult",
+    "EigResult",
     "EighExResult",
     "EighResult",
+    "EigvalsExResult",
     "EigvalshExResult",
     "Explanation",
     "FusedExplanation",
@@ -155,8 +175,12 @@ __all__ = [
     "cuda",
     "det",
     "diagonal",
+    "eig",
+    "eig_ex",
     "eigh",
     "eigh_ex",
+    "eigvals",
+    "eigvals_ex",
     "eigvalsh",
     "eigvalsh_ex",
     "einsum",
@@ -217,6 +241,8 @@ __all__ = [
     "svdvals",
     "svdvals_ex",
     "tensordot",
+    "tensorinv",
+    "tensorsolve",
     "threads",
     "trace",
     "tune",

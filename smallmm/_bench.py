@@ -347,7 +347,7 @@ def bench(
     ----------
     op : str or iterable of str, optional
         Of ``matmul``, ``lu_factor``, ``solve``, ``inv``, ``det``, ``cholesky``, ``qr``,
-        ``eigh``, ``eigvalsh``, ``svd``, ``svdvals``; by default all.
+        ``eig``, ``eigvals``, ``eigh``, ``eigvalsh``, ``svd``, ``svdvals``; by default all.
     n : int or iterable of int, optional
         Orders of the square matrices.
     dtype : {"f32", "f64", "c64", "c128"} or iterable of them

@@ -48,6 +48,12 @@ BOUNDS = {
         lambda n: 20 * n,
         "|A V - V diag(w)| <= 20 n u |A|, |V^H V - I| <= 20 n u, and each eigenvalue within 10 n u |A|",
     ),
+    "eig": Bound(
+        "`eig`",
+        lambda n: 20 * n,
+        "|A V - V diag(w)| <= 20 n u |A|, wherever balancing does not change norms much, and columns of V "
+        "have the 2-norm 1 within 20 n u",
+    ),
     "svd": Bound(
         "`svd`, `svdvals`",
         lambda n: 20 * n,

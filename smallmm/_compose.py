@@ -2,23 +2,51 @@
 of a library's namespace."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from ._adapters import library_of
-from ._arrays import call
-from ._composition import Composition, constant
+from ._arrays import call, without_labels
+from ._composition import CHUNK, Composition, constant, ones
 from ._products import matvec, vecmat
 from ._shapes import is_complex
-
-CHUNK = 64  # elements that are added in a row
 
 
 def composed(composition: Composition, operands: dict[str, Any], out: Any = None) -> Any:
     """The composition of arrays of any library; `out` is an array, or a tuple with one for each output."""
+    if out is None or (isinstance(out, tuple) and out and all(x is None for x in out)):
+        answer = composition.directly(tuple(operands.values()))
+        if answer is not NotImplemented:
+            return answer
     return call(composition.op, composition, operands, out, {})  # type: ignore[arg-type]
+
+
+def array_of(op: str, name: str, x: Any) -> Any:
+    """x, or the array that NumPy makes of it."""
+    x = without_labels(x)
+    if hasattr(x, "ndim"):
+        return x
+    try:
+        return np.asarray(x)
+    except Exception as error:
+        raise ValueError(
+            f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}"
+        ) from None
+
+
+def written(op: str, answer: Any, out: Any) -> Any:
+    """The answer, or `out`, of the same shape, into which it is written."""
+    if out is None:
+        return answer
+    if tuple(np.shape(out)) != tuple(answer.shape):
+        raise ValueError(f"{op}: out has shape {np.shape(out)}; expected {tuple(answer.shape)}")
+    if isinstance(out, np.ndarray):
+        np.copyto(out, answer, casting="same_kind")
+    else:
+        out[...] = answer
+    return out
 
 
 def dimensions(x: Any) -> int:
@@ -50,7 +78,12 @@ def namespace_of(x: Any) -> Any:
 
 def dtype_name(x: Any) -> str:
     """Of the numbers that x consists of."""
-    return "float32" if str(x.dtype).endswith(("float32", "complex64")) else "float64"
+    return _dtype_name(x.dtype)
+
+
+@lru_cache(maxsize=64)
+def _dtype_name(dtype: Any) -> str:
+    return "float32" if str(dtype).endswith(("float32", "complex64")) else "float64"
 
 
 def magnitudes(xp: Any, x: Any) -> Any:
@@ -108,15 +141,14 @@ def sums(xp: Any, x: Any) -> Any:
         whole = k - k % CHUNK
         parts = sums(xp, xp.reshape(x[..., :whole], (*x.shape[:-1], whole // CHUNK, CHUNK)))
         return sums(xp, xp.concat([parts, sums(xp, x[..., whole:])[..., None]], axis=-1))
-    ones = constant(xp, np.ones(k), x)
     if xp is np and x.ndim > 1:
-        return matvec(x, ones)  # a column of one large product: the order is the same, and it is faster
-    return matvec(x[..., None, :], ones)[..., 0]
+        return matvec(x, ones(xp, k, x))  # a column of one large product: the same order, and faster
+    return matvec(x[..., None, :], ones(xp, k, x))[..., 0]
 
 
 def column_sums(xp: Any, x: Any) -> Any:
     """Of each real matrix, its rows added in order."""
-    return vecmat(constant(xp, np.ones(x.shape[-2]), x), x)
+    return vecmat(ones(xp, x.shape[-2], x), x)
 
 
 def norm_1(xp: Any, x: Any) -> Any:
@@ -139,7 +171,7 @@ def count(xp: Any, x: Any) -> Any:
 def _reduced(xp: Any, reduce: Callable[..., Any], x: Any) -> Any:
     """A reduction along the last axis whose order does not matter. NumPy is slow along short ones."""
     if xp is np and x.shape[-1] <= CHUNK:
-        return reduce(np.ascontiguousarray(np.moveaxis(x, -1, 0)), axis=0)
+        return reduce(np.ascontiguousarray(np.moveaxis(x, -1, 0)) if x.ndim > 1 else x, axis=0)
     return reduce(x, axis=-1)
 
 

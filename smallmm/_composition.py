@@ -6,7 +6,8 @@ whole, on the current stream of their library. A block has no influence on a res
 products, whose order of additions is fixed, and every other operation computes each element by itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from numbers import Number
 from typing import Any
@@ -14,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._offloading import current
 from ._shapes import (
     NUMBERS,
+    Dimensions,
     arithmetic,
     broadcast_shapes,
     core_dimensions,
@@ -29,6 +32,10 @@ NO_TEMPORARIES = 1 << 62
 FEW_TEMPORARIES = 1 << 18
 MANY_TEMPORARIES = 1 << 15
 
+
+CHUNK = 64  # elements that are added in a row
+
+_PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # numbers that are computed as they are
 
 REAL = "real"  # the dtype of an output: that of the magnitudes of what is computed
 
@@ -59,10 +66,25 @@ class Composition:
         self.nin = signature.count("(") - self.nout
         self._dtypes = dtypes
         self._block = block
+        self._plain = frozenset(x for x in _PLAIN if takes_complex or x.kind != "c")
+        self._inputs, self._outputs = core_dimensions(self)  # type: ignore[arg-type]
         self.takes_complex = takes_complex
         # launch(library, stream, *arrays, labels=...) where a kernel computes it on a device. False: an
         # output overlaps an operand
         self.launch: Callable[..., Any] | None = None
+
+    def directly(self, operands: Sequence[Any]) -> Any:
+        """The answers for NumPy's own arrays of one dtype, which fit: most calls, and single matrices are not
+        to wait for more than this. NotImplemented for others: `_arrays.call` converts or explains them."""
+        dtypes = {x.dtype if type(x) is np.ndarray else None for x in operands}
+        if len(dtypes) > 1 or not dtypes <= self._plain or current() is not None:
+            return NotImplemented
+        try:
+            batch, _ = _sizes(self._inputs, tuple([x.shape for x in operands]))
+        except ValueError:
+            return NotImplemented
+        with np.errstate(all="ignore"):
+            return self._answers([_answer(x) for x in self._in_blocks(operands, batch)])
 
     def resolve_dtypes(self, dtypes: tuple[Any, ...]) -> tuple[np.dtype, ...]:
         """As of a gufunc. Python's numbers are given as types, and follow the arrays."""
@@ -83,7 +105,10 @@ class Composition:
     def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results, in the library of the operands. Some operands may be numbers."""
         like, *_ = operands
-        results = self.function(xp, *(constant(xp, x, like) if _is_number(x) else x for x in operands))
+        return self._results(xp, [constant(xp, x, like) if _is_number(x) else x for x in operands])
+
+    def _results(self, xp: Any, operands: Sequence[Any]) -> tuple[Any, ...]:
+        results = self.function(xp, *operands)
         return results if self.nout > 1 else (results,)
 
     def __call__(self, *arguments: Any) -> Any:
@@ -96,7 +121,8 @@ class Composition:
         given = (number or x.dtype for x, number in zip(arrays, numbers, strict=False))
         dtypes = self.resolve_dtypes(tuple(given))
         arrays = [x.astype(dtypes[0], copy=False) for x in arrays]
-        batch, cores = self._shapes(arrays)
+        batch, sizes = _sizes(self._inputs, tuple([x.shape for x in arrays]))
+        cores = [tuple(sizes[dim] for dim in dims) for dims in self._outputs]
         outs = (*arguments[self.nin :], *(None,) * self.nout)[: self.nout]
         for out, dtype, core in zip(outs, dtypes[self.nin :], cores, strict=True):
             if out is not None:
@@ -109,32 +135,21 @@ class Composition:
         for out, result in zip(outs, results, strict=True):
             if out is not None:
                 np.copyto(out, result, casting="same_kind")
-        answers = [
-            np.asarray(result, order="C")[()] if out is None else out
-            for out, result in zip(outs, results, strict=True)
-        ]
+        return self._answers(
+            [_answer(x) if out is None else out for out, x in zip(outs, results, strict=True)]
+        )
+
+    def _answers(self, answers: list[Any]) -> Any:
         return answers[0] if self.nout == 1 else tuple(answers)
 
-    def _shapes(self, arrays: list[np.ndarray]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-        """The batch dimensions, and the core dimensions of each output."""
-        inputs, outputs = core_dimensions(self)  # type: ignore[arg-type]
-        sizes: dict[str, int] = {}
-        stacks = []
-        for x, dims in zip(arrays, inputs, strict=True):
-            stack = x.ndim - len(dims)
-            if stack < 0 or any(
-                sizes.setdefault(d, s) != s for d, s in zip(dims, x.shape[stack:], strict=True)
-            ):
-                raise ValueError("core dimensions do not fit")
-            stacks.append(x.shape[:stack])
-        return broadcast_shapes(*stacks), [tuple(sizes[dim] for dim in dims) for dims in outputs]
-
-    def _in_blocks(self, arrays: list[np.ndarray], batch: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-        inputs, _ = core_dimensions(self)  # type: ignore[arg-type]
-        cores = [x.shape[x.ndim - len(dims) :] for x, dims in zip(arrays, inputs, strict=True)]
-        count, step = prod(batch), max(1, self._block // max(1, *map(prod, cores)))
+    def _in_blocks(self, arrays: Sequence[np.ndarray], batch: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+        count = prod(batch)
+        if count == 1:
+            return self._results(np, arrays)
+        cores = [x.shape[x.ndim - len(dims) :] for x, dims in zip(arrays, self._inputs, strict=True)]
+        step = max(1, self._block // max(1, *map(prod, cores)))
         if count <= step:
-            return self.run(np, tuple(arrays))
+            return self._results(np, arrays)
         flat = [
             x.reshape(core) if x.size == prod(core) else _flat(x, batch, core)
             for x, core in zip(arrays, cores, strict=True)
@@ -142,13 +157,31 @@ class Composition:
         wholes: list[np.ndarray] = []
         for first in range(0, count, step):
             part = slice(first, first + step)
-            results = self.run(
-                np, tuple(x if x.shape == core else x[part] for x, core in zip(flat, cores, strict=True))
+            results = self._results(
+                np, [x if x.shape == core else x[part] for x, core in zip(flat, cores, strict=True)]
             )
             wholes = wholes or [np.empty((count, *x.shape[1:]), x.dtype) for x in results]
             for whole, result in zip(wholes, results, strict=True):
                 whole[part] = result
         return tuple(x.reshape(batch + x.shape[1:]) for x in wholes)
+
+
+@lru_cache(maxsize=1024)
+def _sizes(inputs: Dimensions, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], dict[str, int]]:
+    """The batch dimensions of operands of these shapes, and the length of each core dimension."""
+    sizes: dict[str, int] = {}
+    stacks = []
+    for shape, dims in zip(shapes, inputs, strict=True):
+        stack = len(shape) - len(dims)
+        if stack < 0 or any(sizes.setdefault(d, s) != s for d, s in zip(dims, shape[stack:], strict=True)):
+            raise ValueError("core dimensions do not fit")
+        stacks.append(shape[:stack])
+    return broadcast_shapes(*stacks), sizes
+
+
+def _answer(result: Any) -> Any:
+    """As a gufunc gives it: dense, or a number."""
+    return np.asarray(result, order="C")[()]
 
 
 def constant(xp: Any, values: Any, like: Any) -> Any:
@@ -158,6 +191,20 @@ def constant(xp: Any, values: Any, like: Any) -> Any:
     from array_api_compat import device
 
     return xp.asarray(np.asarray(values).tolist(), dtype=like.dtype, device=device(like))
+
+
+@lru_cache(maxsize=256)
+def _few_ones(count: int, dtype: np.dtype) -> np.ndarray:
+    ones = np.ones(count, dtype)
+    ones.flags.writeable = False
+    return ones
+
+
+def ones(xp: Any, count: int, like: Any) -> Any:
+    """A vector of ones, as an array of the library, dtype and device of another. It is not written to."""
+    if xp is np and count <= CHUNK:
+        return _few_ones(count, like.dtype)
+    return constant(xp, np.ones(count), like)
 
 
 def real_part(xp: Any, x: Any) -> Any:

@@ -22,7 +22,13 @@ _LEAST_BATCH = 8  # members, for which steps are fused: fewer share no threads
 
 
 @composed_of_others
-def contract(subscripts: str, /, *operands: ArrayLike, path: Any = None, out: Any = None) -> Any:
+def contract(
+    subscripts: "str | ArrayLike",
+    /,
+    *operands: "ArrayLike | Sequence[Any]",
+    path: Any = None,
+    out: Any = None,
+) -> Any:
     """Sums of products of arrays, by the subscripts of `numpy.einsum`.
 
     Parameters
@@ -30,7 +36,8 @@ def contract(subscripts: str, /, *operands: ArrayLike, path: Any = None, out: An
     subscripts : str
         A letter for each dimension of each operand, and ``...`` for other dimensions, which broadcast. A
         letter that is not in the result is summed over; one that an operand has twice is its diagonal. The
-        result may be omitted, as in `numpy.einsum`.
+        result may be omitted, as in `numpy.einsum`. Also as lists: ``contract(a, [0, 1], b, [1, 2], [0, 2])``
+        is ``contract("AB,BC->AC", a, b)``. 0 to 25 stand for A to Z, 26 to 51 for a to z.
     *operands : array_like
         One or more arrays.
     path : sequence of tuples of int, optional
@@ -70,22 +77,24 @@ def contract(subscripts: str, /, *operands: ArrayLike, path: Any = None, out: An
     >>> smallmm.contract("bii->b", np.eye(3)[None])
     array([3.])
     """
-    if path is None and out is None and len(operands) == 2:
-        product = _plain_product(subscripts, *operands)
-        if product is not None:
-            return product(*operands)
-    return contraction("contract", subscripts, operands, path, out, _fused)
+    return _contract("contract", subscripts, operands, path, out)
 
 
 @composed_of_others
-def einsum(subscripts: str, /, *operands: ArrayLike, path: Any = None, out: Any = None) -> Any:
+def einsum(
+    subscripts: "str | ArrayLike",
+    /,
+    *operands: "ArrayLike | Sequence[Any]",
+    path: Any = None,
+    out: Any = None,
+) -> Any:
     """`contract`, by the name that NumPy has for it.
 
     Parameters
     ----------
     subscripts, *operands, path, out
         As of `contract`. A letter may be summed over by several operands, alone, or stand for a diagonal, as
-        in `numpy.einsum`. Subscripts in the form of lists are not taken.
+        in `numpy.einsum`.
 
     Returns
     -------
@@ -111,12 +120,10 @@ def einsum(subscripts: str, /, *operands: ArrayLike, path: Any = None, out: Any 
     >>> a, x = np.ones((1000, 4, 3)), np.ones((1000, 3))
     >>> smallmm.einsum("...ij,...j->...i", a, x).shape
     (1000, 4)
+    >>> smallmm.einsum(a, [..., 0, 1], x, [..., 1], [..., 0]).shape
+    (1000, 4)
     """
-    if path is None and out is None and len(operands) == 2:
-        product = _plain_product(subscripts, *operands)
-        if product is not None:
-            return product(*operands)
-    return contraction("einsum", subscripts, operands, path, out, _fused)
+    return _contract("einsum", subscripts, operands, path, out)
 
 
 @composed_of_others
@@ -148,7 +155,7 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2, out: Any = None
 
     Notes
     -----
-    One call of `matmul`.
+    The operations of one product of two matrices, in one call of `matmul`.
 
     Examples
     --------
@@ -196,6 +203,14 @@ def _summed_axes(op: str, axes: Any, dims: Sequence[int]) -> list[tuple[int, int
         raise ValueError(f"{op}: axes is {shown(axes)}; expected as many axes of x1 as of x2")
     first, second = ([i % ndim for i in side] for side, ndim in zip(sides, dims, strict=True))
     return list(zip(first, second, strict=True))
+
+
+def _contract(op: str, subscripts: Any, operands: tuple[Any, ...], path: Any, out: Any) -> Any:
+    if path is None and out is None and len(operands) == 2:
+        product = _plain_product(subscripts, *operands)
+        if product is not None:
+            return product(*operands)
+    return contraction(op, subscripts, operands, path, out, _fused)
 
 
 def _plain_product(subscripts: Any, a: Any, b: Any) -> Any:

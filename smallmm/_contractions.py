@@ -1,15 +1,13 @@
 """Products of several operands, products of vectors, and traces and diagonals."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import without_labels
 from ._catalog import composed_of_others
-from ._compose import composed, dimensions, namespace_of, permuted, products, sums
+from ._compose import array_of, composed, dimensions, namespace_of, permuted, products, sums
 from ._composition import NO_TEMPORARIES, Composition
 from ._options import integer
 from ._products import matmul, vecmat
@@ -128,10 +126,13 @@ def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
     >>> smallmm.trace([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]])
     array([ 5., 13.])
     """
-    offset = integer("trace", "offset", offset)
+    return composed(_trace_of(integer("trace", "offset", offset)), {"x": x}, out)
+
+
+@lru_cache(maxsize=64)
+def _trace_of(offset: int) -> Composition:
     function = partial(_trace, offset)
-    composition = Composition("trace", "(m,n)->()", function, block=NO_TEMPORARIES, takes_complex=True)
-    return composed(composition, {"x": x}, out)
+    return Composition("trace", "(m,n)->()", function, block=NO_TEMPORARIES, takes_complex=True)
 
 
 @composed_of_others
@@ -262,7 +263,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) -
     axis = integer("cross", "axis", axis)
     operands = {name: _vectors("cross", name, x, axis, 3) for name, x in (("x1", x1), ("x2", x2))}
     target = _moved(out, axis, -1) if hasattr(out, "ndim") and out.ndim >= len(operands["x1"].shape) else out
-    result = composed(Composition("cross", "(k),(k)->(k)", _cross, takes_complex=True), operands, target)
+    result = composed(_CROSS, operands, target)
     return _moved(result, -1, axis) if out is None else out
 
 
@@ -345,15 +346,8 @@ def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
 
 
 def _array(op: str, name: str, x: Any) -> Any:
-    """x, or the array that NumPy makes of it, which has at least one dimension."""
-    x = without_labels(x)
-    if not hasattr(x, "ndim"):
-        try:
-            x = np.asarray(x)
-        except Exception as error:
-            raise ValueError(
-                f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}"
-            ) from None
+    """x as an array of at least one dimension."""
+    x = array_of(op, name, x)
     if not x.ndim:
         raise ValueError(f"{op}: {name} has no dimension; expected at least 1")
     return x
@@ -418,3 +412,6 @@ def _cross(xp: Any, a: Any, b: Any) -> Any:
     b0, b1, b2 = (b[..., i] for i in range(3))
     pairs = ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
     return xp.stack([products(xp, p, q) - products(xp, r, s) for p, q, r, s in pairs], axis=-1)
+
+
+_CROSS = Composition("cross", "(k),(k)->(k)", _cross, takes_complex=True)

@@ -3,23 +3,20 @@ on a few matrices at a time."""
 
 import functools
 import inspect
-import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._adapters.dask import is_lazy, lazily
-from ._adapters.dlpack import refuse_without_ml_dtypes
-from ._arrays import as_numpy, without_labels
-from ._compile import NotCompiled, compiled, info_columns, needed_steps
+from ._arrays import as_numpy
 from ._compose import namespace_of
 from ._device_programs import DeviceProgram
 from ._errors import LinAlgError, shown
 from ._explain import FusedExplanation, FusedStep
+from ._function_of_stacks import FunctionOfStacks, words
 from ._fused_arrays import (
     any_failed,
     as_library,
@@ -30,12 +27,12 @@ from ._fused_arrays import (
     on_host,
     wants_gradient,
 )
+from ._fused_plan import MOST_RECORDS, Plan, structure
 from ._in_graph import call_in_graph, object_in_graph
-from ._long import LongProgram
 from ._offloading import current
 from ._program_steps import NotFused
-from ._record import BOOL, FLOATS, TAKEN, Record, is_number, is_taken, real_of, together, with_python
-from ._shapes import NUMBERS, broadcast_shapes, dtype_of
+from ._record import FLOATS, TAKEN, Record, is_number, is_taken, real_of, together
+from ._shapes import dtype_of
 from ._symbols import Symbol, record_of
 from ._unfused import run_unfused
 
@@ -43,86 +40,17 @@ if TYPE_CHECKING:
     from ._offload import Settings
 
 _TOO_LARGE = "a matrix is larger than the kernels take"
-_NO_KERNEL = "a step has no kernel"
-_MOST_RECORDS = 64  # of a function, for shapes and dtypes that it has met
 
 
-class _Plan:
-    """A record with the structure of its results, and the programs made of it, one for each layout."""
-
-    def __init__(self, record: Record, results: list[Symbol], make: Callable[[list[Any]], Any]) -> None:
-        self.record = record
-        self.results = results
-        self.make = make
-        self.steps = needed_steps(record, results)
-        self.fallible = record.fallible()
-        self.columns = info_columns(record)
-        self.programs: dict[Any, Any] = {}
-        self.why_not = ""
-        self.why_not_on_device = ""
-        self._on_device: DeviceProgram | None = None
-
-    def on_device(self) -> DeviceProgram | None:
-        """The program for arrays of a device; None if there is none."""
-        if self._on_device is None and not self.why_not_on_device:
-            try:
-                self._on_device = DeviceProgram(self.record, self.results, sum(self.columns))
-            except NotCompiled:
-                self.why_not_on_device = _NO_KERNEL
-            except NotFused as why:
-                self.why_not_on_device = str(why)
-        return None if self.why_not_on_device else self._on_device
-
-    def program(self, layouts: tuple[tuple[int, ...], ...]) -> Any:
-        """The program for inputs with these core strides; None if there is none."""
-        if self.why_not:
-            return None
-        if layouts not in self.programs:
-            if len(self.programs) > _MOST_RECORDS:
-                self.programs.clear()
-            try:
-                self.programs[layouts] = self._compiled(list(layouts))
-            except NotCompiled:
-                self.why_not = _NO_KERNEL
-                return None
-        return self.programs[layouts]
-
-    def _compiled(self, layouts: list[tuple[int, ...]]) -> Any:
-        try:
-            return LongProgram(self.record, self.results, self.steps, layouts)
-        except NotCompiled:
-            return _core.Program(*compiled(self.record, self.results, layouts, sum(self.columns)))
-
-
-class Fused:
+class Fused(FunctionOfStacks):
     """A function of stacks of matrices that `fuse` made. Call it with whole stacks."""
 
     def __init__(self, function: Callable[..., Any], signature: str | None) -> None:
         functools.update_wrapper(self, function)
-        self.function = function
-        self.signature = signature
-        self._name = getattr(function, "__name__", "function")
-        names = [
-            name
-            for name, x in inspect.signature(function).parameters.items()
-            if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD) and x.default is x.empty
-        ]
-        if signature is None:
-            self._inputs: list[list[str]] = [[] for _ in names]
-            self._outputs: list[list[str]] | None = None
-        else:
-            self._inputs, self._outputs = _parsed(self._name, signature)
-        self._names = [*names, *(f"argument {i}" for i in range(len(names), len(self._inputs)))]
-        if len(self._inputs) != len(names) and not any(
-            x.kind is x.VAR_POSITIONAL for x in inspect.signature(function).parameters.values()
-        ):
-            raise ValueError(
-                f"fuse: signature {signature!r} has {len(self._inputs)} operands; {self._name} has "
-                f"{len(names)}"
-            )
+        super().__init__(function, signature)
         self._in_graph = object_in_graph(self)
-        self._plans: dict[Any, _Plan] = {}
-        self._last: tuple[Any, _Plan] | None = None
+        self._plans: dict[Any, Plan] = {}
+        self._last: tuple[Any, Plan] | None = None
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """By its name where it is a module's, as functions are pickled; else by what it is made of."""
@@ -234,82 +162,11 @@ class Fused:
         for name, x, dims in zip(self._names, symbols, self._inputs, strict=True):
             if self.signature is not None and x.ndim != len(dims):
                 raise ValueError(
-                    f"{self._name}: {name} has shape {x.shape} in {record.name}; expected {_words(dims)}"
+                    f"{self._name}: {name} has shape {x.shape} in {record.name}; expected {words(dims)}"
                 )
         return self.function(*symbols, **options)
 
-    def _operands(self, arrays: tuple[Any, ...]) -> list[Any]:
-        """The arguments as arrays, with dtypes that are fused."""
-        if len(arrays) != len(self._inputs):
-            raise TypeError(f"{self._name} takes {len(self._inputs)} arrays; {len(arrays)} were given")
-        operands = []
-        for name, given in zip(self._names, arrays, strict=True):
-            x = without_labels(given)
-            if not hasattr(x, "ndim") or isinstance(x, np.generic):
-                try:
-                    x = np.asarray(x)
-                except Exception as error:
-                    raise ValueError(
-                        f"{self._name}: {name} is {shown(given)} that NumPy cannot make an array of: {error}"
-                    ) from None
-            if isinstance(x, np.ndarray):
-                x = as_numpy(self._name, name, x)
-            if isinstance(x, np.ndarray) or is_lazy(x):
-                x = self._converted(name, x)
-            elif str(x.dtype).endswith("bfloat16"):
-                refuse_without_ml_dtypes(self._name, name)
-            operands.append(x)
-        return self._with_numbers(arrays, operands)
-
-    def _with_numbers(self, arrays: tuple[Any, ...], operands: list[Any]) -> list[Any]:
-        """Numbers of Python follow the dtype of the arrays."""
-        if not any(type(x) in NUMBERS for x in arrays):
-            return operands
-        strong = [x for given, x in zip(arrays, operands, strict=True) if type(given) not in NUMBERS]
-        dtypes = [y for y in map(dtype_of, strong) if y != BOOL]
-        if not dtypes:
-            return operands
-        common = together(self._name, dtypes)
-        return [
-            np.asarray(given, with_python(common, type(given))) if type(given) in NUMBERS else x
-            for given, x in zip(arrays, operands, strict=True)
-        ]
-
-    def _converted(self, name: str, x: Any) -> Any:
-        """An array of NumPy or Dask, in the processor's order of bytes."""
-        if not is_taken(x.dtype.newbyteorder("=")):
-            raise TypeError(f"{self._name}: {name} has dtype {x.dtype}; expected {TAKEN}")
-        return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
-
-    def _batch(self, operands: list[Any]) -> tuple[int, ...]:
-        sizes: dict[str, int] = {}
-        stacks = []
-        for name, x, dims in zip(self._names, operands, self._inputs, strict=True):
-            if x.ndim < len(dims):
-                raise ValueError(
-                    f"{self._name}: {name} has shape {tuple(x.shape)}; expected at least {len(dims)} "
-                    f"dimension{'s' if len(dims) > 1 else ''}, {_words(dims)}"
-                )
-            core = tuple(x.shape)[x.ndim - len(dims) :]
-            for dim, size in zip(dims, core, strict=True):
-                expected = int(dim) if dim.isdigit() else sizes.setdefault(dim, size)
-                if expected != size:
-                    known = [str(sizes.get(d, d)) for d in dims]
-                    raise ValueError(
-                        f"{self._name}: {name} has shape {tuple(x.shape)}; expected "
-                        f"(..., {', '.join(known)}) "
-                        f"for {_words(dims)}"
-                    )
-            stacks.append(tuple(x.shape)[: x.ndim - len(dims)])
-        try:
-            return broadcast_shapes(*stacks)
-        except ValueError:
-            raise ValueError(
-                f"{self._name}: batch dimensions {', '.join(map(str, stacks))} of "
-                f"{', '.join(self._names)} do not broadcast"
-            ) from None
-
-    def _plan(self, operands: list[Any], options: dict[str, Any]) -> _Plan:
+    def _plan(self, operands: list[Any], options: dict[str, Any]) -> Plan:
         cores = tuple(
             (dtype_of(x), tuple(x.shape)[x.ndim - len(dims) :], is_dense(x, len(dims)))
             for x, dims in zip(operands, self._inputs, strict=True)
@@ -324,12 +181,12 @@ class Fused:
                 f"{self._name}: {wrong} is {shown(options[wrong])}; arrays are positional arguments, and "
                 "keywords are numbers or strings that the record depends on"
             ) from None
-        if len(self._plans) >= _MOST_RECORDS:
+        if len(self._plans) >= MOST_RECORDS:
             self._plans.clear()
         self._plans[key] = self._recorded(cores, options)
         return self._plans[key]
 
-    def _recorded(self, cores: Any, options: dict[str, Any]) -> _Plan:
+    def _recorded(self, cores: Any, options: dict[str, Any]) -> Plan:
         for name, (dtype, *_) in zip(self._names, cores, strict=True):
             if not is_taken(dtype):
                 raise TypeError(f"{self._name}: {name} has dtype {dtype}; expected {TAKEN}")
@@ -337,36 +194,14 @@ class Fused:
         record = record_of(self._name, real_of(together(self._name, numbers)) if numbers else FLOATS[1])
         symbols = [record.input(shape, dtype, dense) for dtype, shape, dense in cores]
         answer = self.function(*symbols, **options)
-        results, make = _structure(record, answer)
+        results, make = structure(record, answer)
         if self._outputs is not None:
             self._check_outputs(results, cores)
-        return _Plan(record, results, make)
-
-    def _check_outputs(self, results: list[Symbol], cores: Any) -> None:
-        assert self._outputs is not None
-        if len(results) != len(self._outputs):
-            raise ValueError(
-                f"{self._name} returns {len(results)} arrays; its signature {self.signature!r} has "
-                f"{len(self._outputs)}"
-            )
-        sizes = {
-            dim: size
-            for (_, shape, _), dims in zip(cores, self._inputs, strict=True)
-            for dim, size in zip(dims, shape, strict=True)
-        }
-        for i, (x, dims) in enumerate(zip(results, self._outputs, strict=True)):
-            expected = tuple(int(d) if d.isdigit() else sizes.get(d, -1) for d in dims)
-            if len(expected) != x.ndim or any(
-                a not in (b, -1) for a, b in zip(expected, x.shape, strict=True)
-            ):
-                raise ValueError(
-                    f"{self._name}: result {i} has shape {x.shape}; its signature {self.signature!r} says "
-                    f"{_words(dims)}"
-                )
+        return Plan(record, results, make)
 
     # --- running ---
 
-    def _program_for(self, plan: _Plan, operands: list[Any]) -> tuple[Any, str]:
+    def _program_for(self, plan: Plan, operands: list[Any]) -> tuple[Any, str]:
         """The program, or None and why there is none."""
         for name, x in zip(self._names, operands, strict=True):
             if wants_gradient(x):
@@ -379,9 +214,7 @@ class Fused:
         program = plan.program(layouts) if all(isinstance(x, np.ndarray) for x in operands) else plan
         return program, plan.why_not
 
-    def _run(
-        self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]
-    ) -> tuple[_Plan, list[Any], Any]:
+    def _run(self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]) -> tuple[Plan, list[Any], Any]:
         """The plan, the results and info."""
         operands = self._operands(arrays)
         batch = self._batch(operands)
@@ -444,7 +277,7 @@ class Fused:
         return plan.make(results), info
 
     def _fused(
-        self, plan: _Plan, operands: list[Any], outs: Any, batch: tuple[int, ...], options: dict[str, Any]
+        self, plan: Plan, operands: list[Any], outs: Any, batch: tuple[int, ...], options: dict[str, Any]
     ) -> tuple[list[Any], Any]:
         operands = [x if x.flags.aligned else x.copy() for x in operands]
         program, _ = self._program_for(plan, operands)
@@ -469,7 +302,7 @@ class Fused:
         return results, info
 
     def _by_one_kernel(
-        self, plan: _Plan, program: DeviceProgram, operands: list[Any], batch: tuple[int, ...]
+        self, plan: Plan, program: DeviceProgram, operands: list[Any], batch: tuple[int, ...]
     ) -> tuple[list[Any], Any]:
         try:
             results = program.run(self._names, operands, batch)
@@ -480,7 +313,7 @@ class Fused:
 
     def _offloaded(
         self,
-        plan: _Plan,
+        plan: Plan,
         program: DeviceProgram,
         operands: list[np.ndarray],
         outs: Any,
@@ -497,9 +330,7 @@ class Fused:
             return self._step_by_step(plan, operands, batch)
         return results, results.pop() if plan.columns else None
 
-    def _targets(
-        self, plan: _Plan, operands: list[Any], outs: Any, batch: tuple[int, ...]
-    ) -> tuple[Any, ...]:
+    def _targets(self, plan: Plan, operands: list[Any], outs: Any, batch: tuple[int, ...]) -> tuple[Any, ...]:
         """Outputs to be written at once: arrays as the program makes them, which overlap nothing."""
         if outs is None or any(x is None for x in outs):
             return ()
@@ -516,9 +347,7 @@ class Fused:
                 return ()
         return (*outs, np.empty((*batch, sum(plan.columns)), np.int32)) if plan.columns else tuple(outs)
 
-    def _step_by_step(
-        self, plan: _Plan, operands: list[Any], batch: tuple[int, ...]
-    ) -> tuple[list[Any], Any]:
+    def _step_by_step(self, plan: Plan, operands: list[Any], batch: tuple[int, ...]) -> tuple[list[Any], Any]:
         foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
         try:
             xp = np if foreign is None else namespace_of(foreign)
@@ -546,7 +375,7 @@ class Fused:
         ]
         return results, xp.concat(columns, axis=-1) if columns else None
 
-    def _outs(self, plan: _Plan, out: Any) -> list[Any] | None:
+    def _outs(self, plan: Plan, out: Any) -> list[Any] | None:
         if out is None:
             return None
         outs = list(out) if isinstance(out, tuple) else [out]
@@ -558,7 +387,7 @@ class Fused:
             )
         return outs
 
-    def _checked(self, plan: _Plan, results: list[Any], info: Any) -> Any:
+    def _checked(self, plan: Plan, results: list[Any], info: Any) -> Any:
         answer = plan.make(results)
         if info is None or not any_failed(info):
             return answer
@@ -662,50 +491,6 @@ def _with_signature(signature: str, function: Callable[..., Any]) -> Fused:
     return fuse(function, signature)
 
 
-def _parsed(name: str, signature: Any) -> tuple[list[list[str]], list[list[str]] | None]:
-    dims = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
-    side = rf"{dims}(?:\s*,\s*{dims})*"
-    if not isinstance(signature, str) or not re.fullmatch(rf"\s*{side}\s*(?:->\s*{side}\s*)?", signature):
-        raise ValueError(f"fuse: signature of {name} is {shown(signature)}; expected '(n,n),(n)->(n)', say")
-    sides = [
-        [
-            [d.strip() for d in core.split(",")] if core.strip() else []
-            for core in re.findall(r"\((.*?)\)", part)
-        ]
-        for part in signature.split("->")
-    ]
-    return sides[0], sides[1] if len(sides) > 1 else None
-
-
-def _structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list[Any]], Any]]:
-    """The arrays that a function returns, and what puts them together again."""
-    if isinstance(answer, tuple | list):
-        if not answer:
-            raise TypeError(f"{record.name} returns nothing; expected an array or a tuple of them")
-        parts = [_structure(record, x) for x in answer]
-        results = [x for part, _ in parts for x in part]
-        ends = np.cumsum([0, *(len(part) for part, _ in parts)]).tolist()
-        kind = type(answer)
-
-        def make(arrays: list[Any]) -> Any:
-            made = [
-                build(arrays[first:last])
-                for (_, build), first, last in zip(parts, ends[:-1], ends[1:], strict=True)
-            ]
-            return kind(*made) if hasattr(kind, "_fields") else kind(made)
-
-        if all(len(part) == 1 for part, _ in parts) and kind is tuple:
-            return results, lambda arrays: tuple(arrays[: len(results)])
-        return results, make
-    try:
-        symbol = record.as_symbol(answer)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"{record.name} returns a {type(answer).__name__}; expected an array or a tuple of them"
-        ) from None
-    return [symbol], lambda arrays: arrays[0]
-
-
 def _of_chunks(function: Fused, options: dict[str, Any], with_info: bool, *chunks: np.ndarray) -> Any:
     """The results for NumPy's arrays in a row, as Dask has them."""
     plan, results, info = function._run(chunks, None, options)
@@ -713,10 +498,6 @@ def _of_chunks(function: Fused, options: dict[str, Any], with_info: bool, *chunk
         function._checked(plan, results, info)
     results = [*results, info] if with_info else results
     return tuple(results) if len(results) > 1 else results[0]
-
-
-def _words(dims: list[str]) -> str:
-    return f"(..., {', '.join(dims)})" if dims else "(...)"
 
 
 def _shape_of(view: Any, record: Record) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from ._lu import lu_solve
 from ._matrix_functions import expm
 from ._products import matmul
 from ._shapes import is_complex
-from ._spectra import eigh_ex
+from ._spectra import eig_ex, eigh_ex
 from ._svd import svd_ex
 from ._systems import inv_ex, solve_ex, solve_triangular
 
@@ -344,6 +344,33 @@ def _eigvalsh(upper: bool) -> Rule:
     return rule
 
 
+def _of_similar(xp: Any, v: Any, inner: Any) -> Any:
+    """V^-H X V^H"""
+    h = adjoint(xp, v)
+    return solve_ex(h, matmul(inner, h)).x
+
+
+def _eig(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """Vectors have norm 1, and count up to their phases, on which no loss may depend."""
+    w, v, *_ = results
+    gw, gv = grads[:2]
+    one = identity(xp, w.shape[-1], w)
+    inner = 0
+    if gv is not None:
+        h = adjoint(xp, v)
+        along = matmul(h, gv)
+        inner = along - _scaled(matmul(h, v), xp.sum(xp.real(one * along), axis=-2))
+        inner = (1 - one) * inner / conjugate(xp, w[..., None, :] - w[..., :, None] + one)
+    if gw is not None:
+        inner = inner + _scaled(one, gw)
+    return (_of_similar(xp, v, inner),)
+
+
+def _eigvals(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    v = eig_ex(operands[0]).eigenvectors
+    return (_of_similar(xp, v, _scaled(identity(xp, v.shape[-1], v), grads[0])),)
+
+
 def _svd(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     """Complex vectors count up to a phase of each pair, on which no loss may depend."""
     u, s, vh, *_ = results
@@ -445,6 +472,8 @@ RULES |= {
     "eigh_upper": _eigh,
     "eigvalsh": _eigvalsh(False),
     "eigvalsh_upper": _eigvalsh(True),
+    "eig": _eig,
+    "eigvals": _eigvals,
     "svd_tall": _svd,
     "svd_wide": _svd,
     "svdvals_tall": _svdvals,

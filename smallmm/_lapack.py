@@ -361,6 +361,27 @@ def _eigvalsh(a: np.ndarray) -> Any:
     return _nan_like(a[0].real), 0
 
 
+def _as_complex(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.result_type(x, np.complex64), copy=False)
+
+
+def _eig(a: np.ndarray) -> Any:
+    if np.isfinite(a).all():
+        with suppress(np.linalg.LinAlgError):
+            w, v = map(_as_complex, np.linalg.eig(a))
+            return w, v * _phases(v), 0
+        return _nan_like(_as_complex(a[0])), _nan_like(_as_complex(a)), 1
+    return _nan_like(_as_complex(a[0])), _nan_like(_as_complex(a)), 0
+
+
+def _eigvals(a: np.ndarray) -> Any:
+    if np.isfinite(a).all():
+        with suppress(np.linalg.LinAlgError):
+            return _as_complex(np.linalg.eigvals(a)), 0
+        return _nan_like(_as_complex(a[0])), 1
+    return _nan_like(_as_complex(a[0])), 0
+
+
 def _svd(full_matrices: bool) -> Callable[..., Any]:
     def svd(a: np.ndarray) -> Any:
         m, n = a.shape
@@ -450,6 +471,8 @@ FALLBACKS = {
     "eigh_upper": Fallback("syevd", lambda a: _eigh(a.conj().T)),
     "eigvalsh": Fallback("syevd", _eigvalsh),
     "eigvalsh_upper": Fallback("syevd", lambda a: _eigvalsh(a.conj().T)),
+    "eig": Fallback("geev", _eig),
+    "eigvals": Fallback("geev", _eigvals),
     "svd_tall": Fallback("gesdd", _svd(full_matrices=False)),
     "svd_wide": Fallback("gesdd", _svd(full_matrices=False)),
     "svd_full_tall": Fallback("gesdd", _svd(full_matrices=True)),

@@ -96,7 +96,8 @@ def scaled(xp: Any, x: Any) -> tuple[Any, Any]:
     """Columns with a largest magnitude of 1 in float32, and what they were divided by."""
     size = largest(xp, x)[..., None, :]
     size = xp.where((size > 0) & (size < inf), size, xp.ones_like(size))
-    return single(xp, x / size), size
+    # Complex numbers as NumPy divides them by real ones: libraries have quotients of their own
+    return single(xp, x * (1 / size) if is_complex(x) else x / size), size
 
 
 def replaced(xp: Any, bad: Any, results: tuple[Any, ...], again: Callable[..., Any], *operands: Any) -> Any:
@@ -133,7 +134,7 @@ def refined(positive: bool, xp: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
     narrow = single(xp, a)
     solve, info = (_factor_positive if positive else _factor)(narrow)
     overflowed = (extreme(xp, largest(xp, narrow)) == inf) & (extreme(xp, largest(xp, a)) < inf)
-    bound = (extreme(xp, sums(xp, xp.abs(a))) * (UNIT * sqrt(a.shape[-1])))[..., None]
+    bound = (extreme(xp, sums(xp, magnitudes(xp, a))) * (UNIT * sqrt(a.shape[-1])))[..., None]
     r = b + xp.zeros_like(a[..., :1])  # with the batch of both
     x = xp.zeros_like(r)
     done = xp.zeros(r.shape[:-2] + r.shape[-1:], dtype=xp.bool, **placed_as(xp, r))

@@ -27,7 +27,7 @@ class Operation:
     not exceed 1. `flops` are those of real matrices.
 
     `results` has a letter for each result, `b` for the second operand, if there is one: "n" a matrix, "1" a
-    column, "v" a vector, "p" pivots, "s" a scalar.
+    column, "v" a real vector, "p" pivots, "s" a scalar, "z" a complex matrix, "w" a complex vector.
     """
 
     name: str
@@ -116,6 +116,19 @@ def _eigvalsh(u: float, a: np.ndarray, b: None, w: np.ndarray) -> np.ndarray:
     return off / (BOUNDS["eigh"](a.shape[-1]) * u * norm(a))
 
 
+def _eig(u: float, a: np.ndarray, b: None, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+    left = norm(a @ v - v * w[..., None, :]) / norm(a)
+    return np.maximum(left, np.abs(np.linalg.norm(v, axis=-2) - 1).max(-1)) / (BOUNDS["eig"](a.shape[-1]) * u)
+
+
+def _eigvals(u: float, a: np.ndarray, b: None, w: np.ndarray) -> np.ndarray:
+    """Each is one of a matrix that is near, and their sum is the trace."""
+    n = a.shape[-1]
+    off = np.linalg.svdvals(a[..., None, :, :] - w[..., None, None] * np.eye(n))[..., -1].max(-1)
+    off = np.maximum(off, np.abs(w.sum(-1) - np.trace(a, axis1=-2, axis2=-1)) / n)
+    return off / (BOUNDS["eig"](n) * u * norm(a))
+
+
 def _svd(u: float, a: np.ndarray, b: None, left: np.ndarray, s: np.ndarray, right: np.ndarray) -> np.ndarray:
     """`right` is V transposed."""
     n = a.shape[-1]
@@ -161,6 +174,8 @@ OPERATIONS = {
         Operation("qr", lambda m, k, n: 8 / 3 * n**3, _qr, "nn"),
         Operation("eigh", lambda m, k, n: 9 * n**3, _eigh, "vn", matrices="symmetric"),
         Operation("eigvalsh", lambda m, k, n: 4 / 3 * n**3 + 40 * n**2, _eigvalsh, "v", matrices="symmetric"),
+        Operation("eig", lambda m, k, n: 25 * n**3, _eig, "wz"),
+        Operation("eigvals", lambda m, k, n: 10 * n**3, _eigvals, "w"),
         Operation("svd", lambda m, k, n: 16 * n**3, _svd, "nvn"),
         Operation("svdvals", lambda m, k, n: 4 * n**3 + 20 * n**2, _svdvals, "v"),
     )
@@ -235,8 +250,10 @@ class Stack:
 def _parts(op: Operation, dtype: str, n: int) -> list[tuple[np.dtype, tuple[int, ...]]]:
     """Of a, b and the results: the type of an element, and the shape of one matrix."""
     shapes: dict[str, tuple[int, ...]] = {"n": (n, n), "1": (n, 1), "v": (n,), "p": (n,), "s": ()}
+    shapes |= {"z": (n, n), "w": (n,)}
     number = NUMBERS[dtype]
-    types = {"p": np.dtype(np.int32), "v": np.finfo(number).dtype}
+    pair = np.result_type(number, np.complex64)
+    types = {"p": np.dtype(np.int32), "v": np.finfo(number).dtype, "z": pair, "w": pair}
     return [(types.get(kind, number), shapes[kind]) for kind in "n" + op.b + op.results]
 
 

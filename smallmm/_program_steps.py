@@ -53,12 +53,11 @@ class _Text(NamedTuple):
     weight: int  # about so many operations for each m n min(m, n)
     sweeps: bool = False  # one thread finds what all of them do then
     serial: bool = False  # one thread does everything
-    alike: str = ""  # the operation of that kernel which works in as much, if the kernel has not this one
 
     def costs(self, name: str, dtype: int, sizes: tuple[int, int, int], lanes: int) -> tuple[int, int]:
         """Bytes of scratch, and operations with those of threads that wait."""
         m, n, k = sizes
-        problem = {"op": self.alike or name, "dtype": _core.dtypes[dtype], "m": m, "n": n, "k": k}
+        problem = {"op": name, "dtype": _core.dtypes[dtype], "m": m, "n": n, "k": k}
         several = {"kernel": self.kernel, "lanes": max(lanes, 2), "threads": WARP}
         grid = _core.cuda_plan(problem, 1 << 30, several)  # a thread might have all of it in registers
         assert grid is not None
@@ -83,12 +82,11 @@ _TEXTS_OF_COMPLEX = {
     **dict.fromkeys(_EIGH, _Text("eigh_numbers", "eigh_step.cuh", 4, 9, sweeps=True)),
     **dict.fromkeys(_SVD, _Text("svd_numbers", "svd_step.cuh", 4, 16, sweeps=True)),
     "LSTSQ": _Text("lstsq_numbers", "lstsq_step.cuh", 0, 4, sweeps=True),
-    **dict.fromkeys(_LDL, _Text("ldl_numbers", "ldl_step.cuh", 0, 1, serial=True)),
+    **dict.fromkeys(_LDL, _Text("ldl_threads", "ldl_step.cuh", 0, 1, serial=True)),
     **dict.fromkeys(_LU, _Text("lu_numbers", "lu_numbers_step.cuh", 0, 1)),
     "CHOLESKY": _Text("cholesky_numbers", "cholesky_numbers_step.cuh", 0, 1),
-    "SOLVE_POS": _Text("triangular_numbers", "cholesky_numbers_step.cuh", 0, 1, alike="CHO_SOLVE"),
     **dict.fromkeys(
-        ("CHO_SOLVE", "SOLVE_TRIANGULAR"),
+        ("CHO_SOLVE", "SOLVE_TRIANGULAR", "SOLVE_POS"),
         _Text("triangular_numbers", "triangular_numbers_step.cuh", 0, 0),
     ),
 }

@@ -3,15 +3,18 @@
 import re
 from collections.abc import Callable, Sequence
 from math import prod
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 import numpy as np
 
-from ._arrays import without_labels
-from ._compose import namespace_of, permuted, sums
+from ._compose import array_of, namespace_of, permuted, sums, written
 from ._errors import shown
+from ._options import integer
 from ._products import matmul
+from ._shapes import is_complex
 
+_LETTERS = ascii_uppercase + ascii_lowercase  # in the order of those of a result that is omitted
 Labels = tuple[Any, ...]
 Pairs = tuple[tuple[int, ...], ...]
 Fused = Callable[[str, list[Any], list[Labels], Labels, Pairs], Any] | None
@@ -22,8 +25,10 @@ def contraction(
 ) -> Any:
     """The contraction, of arrays of any library; `fused` may take the arrays, their labels, those of the
     result and the pairs, and returns None if it does not."""
+    if not isinstance(subscripts, str):
+        subscripts, operands = _in_letters(op, subscripts, *operands)
     inputs, result = _parsed(op, subscripts, len(operands))
-    arrays = [_array(op, i, x) for i, x in enumerate(operands)]
+    arrays = [array_of(op, f"operand {i}", x) for i, x in enumerate(operands)]
     labels = [_labels(op, i, x, letters) for i, (x, letters) in enumerate(zip(arrays, inputs, strict=True))]
     most = max([0, *(-x for some in labels for x in some if isinstance(x, int))])
     order = tuple(y for x in result for y in (range(-most, 0) if x == "." else [x]))
@@ -32,26 +37,34 @@ def contraction(
     answer = fused(op, arrays, labels, order, pairs) if fused else None
     if answer is None:
         answer = contracted(arrays, labels, order, pairs)
-    if out is None:
-        return answer
-    if tuple(np.shape(out)) != tuple(answer.shape):
-        raise ValueError(f"{op}: out has shape {np.shape(out)}; expected {tuple(answer.shape)}")
-    if isinstance(out, np.ndarray):
-        np.copyto(out, answer, casting="same_kind")
-    else:
-        out[...] = answer
-    return out
+    return written(op, answer, out)
 
 
 # --- subscripts ----------------------------------------------------------------------------------------
 
 
+def _in_letters(op: str, *given: Any) -> tuple[str, tuple[Any, ...]]:
+    """Subscripts and operands of NumPy's other form: each operand, then its list; the result's last."""
+    inputs, result = (given[:-1], given[-1:]) if len(given) % 2 else (given, ())
+    lists = (*inputs[1::2], *result)
+    if not inputs or not all(isinstance(some, list | tuple) for some in lists):
+        raise TypeError(
+            f"{op}: subscripts is {shown(given[0])}; expected a str such as '...ij,...jk->...ik', or a list "
+            "after each operand"
+        )
+    texts = ["".join("..." if x is ... else _letter(op, x) for x in some) for some in lists]
+    return "->".join([",".join(texts[: len(inputs) // 2]), *texts[len(inputs) // 2 :]]), inputs[::2]
+
+
+def _letter(op: str, x: Any) -> str:
+    number = integer(op, "a subscript", x)
+    if not 0 <= number < len(_LETTERS):
+        raise ValueError(f"{op}: a subscript is {number}; expected 0 to {len(_LETTERS) - 1}")
+    return _LETTERS[number]
+
+
 def _parsed(op: str, subscripts: Any, count: int) -> tuple[list[str], str]:
     """The letters of each operand and of the result, "." standing for an ellipsis."""
-    if not isinstance(subscripts, str):
-        raise TypeError(
-            f"{op}: subscripts is {shown(subscripts)}; expected a str such as '...ij,...jk->...ik'"
-        )
     text = subscripts.replace(" ", "").replace(".", "?").replace("???", ".")
     left, arrow, result = text.partition("->")
     inputs = left.split(",")
@@ -73,18 +86,6 @@ def _parsed(op: str, subscripts: Any, count: int) -> tuple[list[str], str]:
             f"{op}: subscripts is {subscripts!r}; expected letters of operands in the result, each once"
         )
     return inputs, result
-
-
-def _array(op: str, i: int, x: Any) -> Any:
-    x = without_labels(x)
-    if hasattr(x, "ndim"):
-        return x
-    try:
-        return np.asarray(x)
-    except Exception as error:
-        raise ValueError(
-            f"{op}: operand {i} is a {type(x).__name__} that NumPy cannot make an array of: {error}"
-        ) from None
 
 
 def _labels(op: str, i: int, x: Any, letters: str) -> Labels:
@@ -175,7 +176,7 @@ def _alone(x: Any, labels: Labels, needed: set[Any]) -> tuple[Any, Labels]:
     x = permuted(x, tuple(labels.index(y) for y in (*kept, *summed)))
     xp = namespace_of(x)
     flat = xp.reshape(x, (*x.shape[: len(kept)], prod(x.shape[len(kept) :])))
-    if flat.dtype not in (np.float32, np.float64) and isinstance(flat, np.ndarray):
+    if isinstance(flat, np.ndarray) and not is_complex(flat) and flat.dtype not in (np.float32, np.float64):
         flat = flat.astype(np.float64)
     return sums(xp, flat), kept
 

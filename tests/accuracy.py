@@ -224,7 +224,11 @@ def as_tuple(results):
 def assert_same_bits(x, y):
     assert x.dtype == y.dtype
     assert x.shape == y.shape
-    assert x.tobytes() == y.tobytes()
+    assert has_bits(x, y)
+
+
+def has_bits(x, y):
+    return x.tobytes() == y.tobytes()
 
 
 def assert_same(results, expected):
@@ -235,6 +239,8 @@ def assert_same(results, expected):
             assert_same(x, y)
         return
     x, y = np.asarray(results), np.asarray(expected)
+    if (x.dtype, x.shape) == (y.dtype, y.shape) and has_bits(x, y):
+        return  # NaN, too
     if y.dtype.kind == "c" and x.dtype == y.dtype:
         x, y = (np.ascontiguousarray(z[..., None]).view(real(z.dtype)) for z in (x, y))
     if y.dtype.kind == "f":

@@ -67,7 +67,7 @@ def jax(monkeypatch):
         yield jax
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run_python():
     """Run Python code in a process of its own, with more environment variables."""
 

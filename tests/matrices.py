@@ -213,8 +213,9 @@ def diagonals_of_every_kind(rng, name, m, n, k, count, dtype, lower=None):
     easy and hard matrices, singular ones, some that are not finite, next to each other."""
     tridiagonal = name.startswith("solve_tridiagonal")
     sizes = ((n - 1,), (n,), (n - 1,)) if tridiagonal else ((m, n),)
-    scale = 10.0 ** rng.choice([0, 0, 0, -30, 30, *([-290, 290] if dtype == np.float64 else [-37])], count)
-    arrays = [normal(rng, (count, *size), np.float64) for size in sizes]
+    dtype, wide = np.dtype(dtype), np.result_type(dtype, np.float64)
+    scale = 10.0 ** rng.choice([0, 0, 0, -30, 30, *([-290, 290] if dtype == wide else [-37])], count)
+    arrays = [normal(rng, (count, *size), wide) for size in sizes]
     if tridiagonal:
         main = arrays[1]
     elif name == "solve_banded":

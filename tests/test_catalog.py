@@ -18,6 +18,8 @@ from smallmm._catalog import COMPOSITIONS, FUNCTIONS
 from smallmm._shapes import PRODUCTS
 
 PACKAGE = Path(smallmm.__file__).parent
+for later in smallmm.__all__:
+    getattr(smallmm, later)  # enters those that are imported when first asked for
 GUFUNCS = {name for name, x in vars(core).items() if isinstance(x, np.ufunc)}
 
 

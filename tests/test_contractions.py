@@ -130,12 +130,12 @@ class TestEinsum:
         assert np.shares_memory(smallmm.einsum("...ij->...ji", a), a)
 
     @pytest.mark.parametrize("subscripts", OTHERS)
-    def test_others(self, subscripts, rng):
+    def test_others(self, subscripts, number, rng):
         """Sums over one operand, diagonals, several summed letters, more operands."""
-        arrays = [rng.standard_normal([3] * len(part)) for part in _parts(subscripts)]
-        np.testing.assert_allclose(
-            smallmm.einsum(subscripts, *arrays), np.einsum(subscripts, *arrays), atol=1e-13
-        )
+        arrays = [normal(rng, [3] * len(part), number) for part in _parts(subscripts)]
+        result = smallmm.einsum(subscripts, *arrays)
+        assert result.dtype == number
+        np.testing.assert_allclose(result, np.einsum(subscripts, *arrays), rtol=1e-4, atol=1e-4)
 
     @pytest.mark.parametrize(
         ("subscripts", "shapes", "error", "text"),
@@ -167,6 +167,53 @@ class TestEinsum:
     def test_wrong(self, subscripts, shapes, error, text):
         with pytest.raises(error, match=re.escape(text)):
             smallmm.einsum(subscripts, *map(np.ones, shapes))
+
+    @pytest.mark.parametrize(
+        "lists",
+        [
+            ([0, 1], [1, 2], [0, 2]),
+            ([0, 1], [1, 2]),
+            ((30, 2), [2, 51], ()),
+            ([30, 2], [2, 3]),
+            ([..., 1], [1, ...], [...]),
+            ([0, 1], [0, 2], [2, 0, 1]),
+        ],
+    )
+    def test_lists(self, lists, number, rng):
+        """NumPy's other form: after each operand a list, and one of the result."""
+        a, b = normal(rng, (3, 3), number), normal(rng, (3, 3), number)
+        arguments = (a, lists[0], b, *lists[1:])
+        expected = np.einsum(*arguments)
+        for function in (smallmm.einsum, smallmm.contract):
+            np.testing.assert_allclose(function(*arguments), expected, rtol=1e-4, atol=1e-5)
+        out = np.full(expected.shape, 7, number)
+        assert smallmm.einsum(*arguments, out=out) is out
+        assert_same_bits(out, np.asarray(smallmm.einsum(*arguments)).copy())
+
+    def test_lists_of_one_and_of_three(self, rng):
+        a = rng.standard_normal((20, 3, 3))
+        assert np.shares_memory(smallmm.einsum(a, [5, 4, 3], [5, 3, 4]), a)
+        assert_same_bits(
+            smallmm.contract(a, [0, 1, 2], a, [0, 2, 3], a, [0, 3, 4], [0, 1, 4]),
+            smallmm.contract("bij,bjk,bkl->bil", a, a, a),
+        )
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "text"),
+        [
+            ((np.eye(2),), TypeError, "expected a str such as '...ij,...jk->...ik', or a list after each"),
+            ((np.eye(2), 3), TypeError, "or a list after each operand"),
+            ((np.eye(2), [0, 1], np.eye(2)), TypeError, "or a list after each operand"),
+            ((np.eye(2), [0, 1.5]), TypeError, "a subscript is 1.5; expected an integer"),
+            ((np.eye(2), [0, 52]), ValueError, "a subscript is 52; expected 0 to 51"),
+            ((np.eye(2), [0, -1]), ValueError, "a subscript is -1; expected 0 to 51"),
+            ((np.eye(2), [0, 1], [2]), ValueError, "expected letters of operands in the result"),
+            ((np.eye(2), [0]), ValueError, "operand 0 has shape (2, 2); expected dimensions A"),
+        ],
+    )
+    def test_wrong_lists(self, arguments, error, text):
+        with pytest.raises(error, match=f"^einsum: .*{re.escape(text)}"):
+            smallmm.einsum(*arguments)
 
     def test_wrong_out(self):
         with pytest.raises(ValueError, match=r"einsum: out has shape \(2,\); expected \(2, 2\)"):
@@ -326,6 +373,113 @@ class TestTensordot:
             ValueError, match=r"^tensordot: x1 and x2 have 54 dimensions; expected at most 52"
         ):
             smallmm.tensordot(x, x)
+
+
+class TestTensors:
+    @pytest.mark.parametrize(
+        ("shapes", "axes"),
+        [
+            (((2, 3, 3, 2), (2, 3)), None),
+            (((2, 3, 6), (2, 3)), None),
+            (((6, 2, 3), (6,)), None),
+            (((6, 2, 3), (2, 3)), (0,)),
+            (((6, 2, 3), (2, 3)), [-3]),
+            (((2, 3, 3, 2), (3, 2)), (0, 1)),
+            (((6, 7, 6, 7), (6, 7)), None),  # above the orders that have kernels
+            (((1,), ()), None),
+            (((0, 3, 0), (0, 3)), None),
+        ],
+    )
+    def test_solve(self, shapes, axes, number, rng):
+        a, b = (normal(rng, shape, number) for shape in shapes)
+        expected = np.linalg.tensorsolve(a, b, axes and [i % a.ndim for i in axes])
+        result = smallmm.tensorsolve(a, b, axes)
+        assert result.dtype == number
+        assert np.shape(result) == expected.shape
+        np.testing.assert_allclose(result, expected, rtol=1e-2, atol=1e-2)
+        out = np.empty(expected.shape[::-1], number).T
+        assert smallmm.tensorsolve(a, b, axes=axes, out=out) is out
+        np.testing.assert_array_equal(out, result)
+
+    @pytest.mark.parametrize(
+        ("shape", "ind"), [((2, 3, 3, 2), 2), ((2, 3, 6), 2), ((6, 2, 3), 1), ((4, 2, 2), 1)]
+    )
+    def test_inverse(self, shape, ind, number, rng):
+        a = normal(rng, shape, number)
+        expected = np.linalg.tensorinv(a, ind)
+        result = smallmm.tensorinv(a, ind)
+        assert result.dtype == number
+        assert result.shape == expected.shape
+        np.testing.assert_allclose(result, expected, rtol=1e-2, atol=1e-2)
+        out = np.empty(expected.shape, number)
+        assert smallmm.tensorinv(a, ind=ind, out=out) is out
+        np.testing.assert_array_equal(out, result)
+
+    def test_is_the_system_of_matrices(self, rng):
+        a, b = rng.standard_normal((2, 3, 3, 2)), rng.standard_normal((2, 3))
+        matrix = a.reshape(6, 6)
+        assert_same_bits(smallmm.tensorsolve(a, b), smallmm.solve(matrix, b.ravel()).reshape(3, 2))
+        assert_same_bits(smallmm.tensorinv(a), smallmm.inv(matrix).reshape(3, 2, 2, 3))
+        integers = np.arange(4).reshape(2, 2)
+        assert_same_bits(smallmm.tensorsolve(integers.tolist(), [1, 2]), smallmm.solve(integers, [1, 2]))
+
+    @pytest.mark.parametrize("library", ["torch", "jax"])
+    def test_other_libraries(self, library, request, rng):
+        given = request.getfixturevalue("jax") if library == "jax" else pytest.importorskip("torch")
+        array = given.numpy.asarray if library == "jax" else given.asarray
+        a, b = rng.standard_normal((2, 3, 6)).astype("f4"), rng.standard_normal((2, 3)).astype("f4")
+        for result, expected in [
+            (smallmm.tensorsolve(array(a), array(b)), smallmm.tensorsolve(a, b)),
+            (smallmm.tensorinv(array(a)), smallmm.tensorinv(a)),
+            (smallmm.einsum(array(a), [0, 1, 2], array(b), [0, 1]), smallmm.einsum(a, [0, 1, 2], b, [0, 1])),
+        ]:
+            assert type(result) is type(array(b))
+            assert_same_bits(np.asarray(result), expected)
+
+    @pytest.mark.parametrize(
+        ("call", "error", "text"),
+        [
+            (
+                lambda x: smallmm.tensorsolve(x, np.ones((2, 3))),
+                ValueError,
+                "b has shape (2, 3); expected 4 elements",
+            ),
+            (
+                lambda x: smallmm.tensorsolve(x, np.ones(2)),
+                ValueError,
+                "a has shape (2, 2, 4); expected equal products of its first 1 lengths (the dimensions of b)",
+            ),
+            (
+                lambda x: smallmm.tensorsolve(x, x[0], (0, 3)),
+                ValueError,
+                "axes is (0, 3); expected different",
+            ),
+            (lambda x: smallmm.tensorsolve(x, x[0], (0, -3)), ValueError, "axes is (0, -3); expected"),
+            (lambda x: smallmm.tensorsolve(x, x[0], (0.5,)), TypeError, "axes is 0.5; expected an integer"),
+            (lambda x: smallmm.tensorsolve(x, [[1], [2, 3]]), ValueError, "b is a list that NumPy cannot"),
+            (lambda x: smallmm.tensorsolve(x, x[0, :, :2].astype(object)), TypeError, "b has dtype object"),
+            (
+                lambda x: smallmm.tensorsolve(x, np.ones((2, 2)), out=np.ones((2, 2))),
+                ValueError,
+                "out has shape (2, 2); expected (4,)",
+            ),
+            (lambda x: smallmm.tensorinv(x, 0), ValueError, "ind is 0; expected at least 1"),
+            (lambda x: smallmm.tensorinv(x, 1.5), TypeError, "ind is 1.5; expected an integer"),
+            (lambda x: smallmm.tensorinv(x, 1), ValueError, "equal products of its first 1 lengths (ind)"),
+            (lambda x: smallmm.tensorinv(x, 4), ValueError, "equal products of its first 4 lengths (ind)"),
+        ],
+    )
+    def test_refused(self, call, error, text):
+        with pytest.raises(error, match=f"^tensor.*: .*{re.escape(text)}"):
+            call(np.arange(16.0).reshape(2, 2, 4))
+
+    def test_singular(self):
+        for call in (
+            lambda: smallmm.tensorsolve(np.zeros((4, 2, 2)), np.ones(4)),
+            lambda: smallmm.tensorinv(np.zeros((2, 2, 4))),
+        ):
+            with pytest.raises(smallmm.LinAlgError, match=r"^Singular matrix \(tensor.*: pivot 1 is zero"):
+                call()
 
 
 class TestContract:

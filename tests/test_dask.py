@@ -83,6 +83,8 @@ CASES = {
     "sum_factorized": lambda f, x: f(x["a"][0, :2, :2], x["cube"], x["cube"]),
     "svd": lambda f, x: f(x["tall"], full_matrices=False),
     "tensordot": lambda f, x: f(x["a"], x["b"][0], axes=1),
+    "tensorinv": lambda f, x: f(x["a"][0].reshape(2, 2, 4)),
+    "tensorsolve": lambda f, x: f(x["a"][0].reshape(2, 2, 4), x["b"][0, :2]),
     "vecdot": lambda f, x: f(x["v"], x["b"][..., 0]),
     "vecmat": lambda f, x: f(x["v"], x["a"]),
     "vector_norm": lambda f, x: f(x["v"], axis=-1),

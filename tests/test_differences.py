@@ -219,6 +219,21 @@ def test_eigenvectors_have_fixed_signs():
     assert np.abs(v) == pytest.approx(np.abs(np.linalg.eigh(a).eigenvectors))
 
 
+def test_eigenvalues_are_complex():
+    a = np.diag([1.0, 2.0])
+    assert np.linalg.eigvals(a).dtype == np.float64
+    assert [x.dtype for x in (smallmm.eigvals(a), *smallmm.eig(a))] == [np.complex128] * 3
+    assert smallmm.eigvals(a.astype(np.float32)).dtype == np.complex64
+
+
+def test_eigenvectors_of_eig_have_fixed_phases():
+    a = np.array([[0.0, -1.0, 0.0], [2.0, 1.0, 0.0], [0.5, 0.0, -3.0]])
+    v = smallmm.eig(a).eigenvectors
+    largest = v[np.abs(v).argmax(0), [0, 1, 2]]
+    assert (largest.real > 0).all()
+    assert (largest.imag == 0).all()
+
+
 def test_cholesky_is_lower():
     a = np.array([[4.0, 2.0], [2.0, 5.0]])
     np.testing.assert_array_equal(smallmm.cholesky(a), np.linalg.cholesky(a))

@@ -110,6 +110,8 @@ BY_FUNCTION = {
     "lstsq_mixed",
     "solve_mixed_complex",
     "solve_mixed_pos_complex",
+    "eig",
+    "eigvals",
     "pinv",
     "expm",
 }
@@ -208,6 +210,30 @@ def test_complex_vectors(rng):
     (found,) = gradients(np, _core.eigh, (a,), (values, v, info), (None, 2 * w @ v * d, None), True)
     expected = (projected(STEP) - projected(-STEP)) / (2 * STEP)
     assert np.vdot(found, moved).real == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["eig", "eigvals"])
+def test_general_matrices(rng, number, name):
+    """Of real ones, too, whose eigenvalues are complex: as differences have it."""
+    if np.finfo(number).bits < 64:
+        pytest.skip("too few digits for differences")
+    gufunc = getattr(_core, name)
+    a, moved = rng.standard_normal((2, 3, 5, 5)).astype(number)
+    if number.kind == "c":
+        a = a + 1j * rng.standard_normal(a.shape)
+    results = gufunc(a)
+    weights = [rng.standard_normal((*x.shape, 2)) @ [1, 1j] for x in results[:-1]]
+
+    def loss(t):
+        w, *vectors = gufunc(a + t * moved)[:-1]
+        own = (weights[0].conj() * w).real.sum()
+        return own + sum((weights[1].real * np.abs(v) ** 2).sum() for v in vectors)
+
+    grads = (weights[0], *(2 * weights[1].real * v for v in results[1:-1]), None)
+    (found,) = gradients(np, gufunc, (a,), results, grads, True)
+    assert found.dtype == number
+    expected = (loss(STEP) - loss(-STEP)) / (2 * STEP)
+    assert np.vdot(found, moved).real == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("svd_tall", (5, 3)), ("svd_wide", (3, 5))])
@@ -409,6 +435,10 @@ def complex_cases(xp, eye):
         w, v = smallmm.eigh(sym(a))
         return w, (v * (w + 1)[..., None, :]) @ v[..., :1, :].conj().mT
 
+    def of_general(a):
+        w, v = smallmm.eig(a)
+        return w, (v * (w + 1)[..., None, :]) @ v[..., :1, :].conj().mT
+
     def of_singular_vectors(a):
         u, s, vh = smallmm.svd(a, full_matrices=False)
         return (u * (s + 1)[..., None, :]) @ vh
@@ -450,6 +480,8 @@ def complex_cases(xp, eye):
         "qr r": (lambda a: smallmm.qr(a, mode="r"), [(4, 3)]),
         "lstsq wide": (lambda a, b: smallmm.lstsq(a, b)[0], [(2, 3, 4), (3,)]),
         "lstsq mixed": (lambda a, b: smallmm.lstsq(a, b, precision="mixed")[0], [(2, 5, 3), (5, 2)]),
+        "eig": (of_general, [(2, 3, 3)]),
+        "eigvals": (smallmm.eigvals, [(2, 4, 4)]),
         "eigh": (of_eigenvectors, [(2, 3, 3)]),
         "eigvalsh": (lambda a: smallmm.eigvalsh(sym(a)), [(2, 4, 4)]),
         "svd": (of_singular_vectors, [(2, 4, 3)]),
@@ -599,7 +631,19 @@ class TestJax:
 
     @pytest.mark.parametrize(
         "name",
-        ["scaled", "solve", "slogdet", "cholesky", "lu adjoint", "qr", "lstsq", "eigh", "svd", "svdvals"],
+        [
+            "scaled",
+            "solve",
+            "slogdet",
+            "cholesky",
+            "lu adjoint",
+            "qr",
+            "lstsq",
+            "eig",
+            "eigh",
+            "svd",
+            "svdvals",
+        ],
     )
     def test_transformations_of_complex_numbers(self, jax, rng, name):
         """Gradients are derivatives: their products with a change add up to that of the loss."""

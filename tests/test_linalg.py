@@ -223,6 +223,8 @@ CASES = {
         Case(core.eigh_upper, matrices),
         Case(core.eigvalsh, matrices),
         Case(core.eigvalsh_upper, matrices),
+        Case(core.eig, matrices),
+        Case(core.eigvals, matrices),
         qr_case(core.svd_tall, tall),
         qr_case(core.svd_wide, wide),
         qr_case(core.svd_full_tall, lambda shapes: moderate(tall(shapes))),
@@ -345,12 +347,13 @@ def test_bits_do_not_depend_on_place(isa, number, case):
             assert_same(some, tuple(x[order[:batch]] for x in results))
 
 
-@pytest.mark.parametrize("n", [3, 8])
-def test_batch_beyond_16_bits(isa, number, case, n):
-    """70000 matrices, by threads, at order 8 streamed around the caches: the same bits as a few at a time."""
+@pytest.mark.parametrize(("n", "size"), [(3, None), (8, 280_000)])
+def test_large_batch(isa, number, case, n, size):
+    """By threads, beyond 16 bits, and at order 8 so many bytes that results are streamed around the caches.
+    The bits are those of a few at a time."""
     operands, _ = stacks(case.name, n, n, number)
     results = as_tuple(case.gufunc(*operands))
-    order = np.resize(np.arange(len(operands[0])), 70000)
+    order = np.resize(np.arange(len(operands[0])), size // number.itemsize if size else 70_000)
     with smallmm.threads(3):
         many = as_tuple(case.gufunc(*(x[order] for x in operands)))
     assert_same(many, tuple(x[order] for x in results))

@@ -75,6 +75,10 @@ FUNCTIONS = {
     "qr, raw": lambda a, b, **k: smallmm.qr(a, mode="raw", **k),
     "lstsq": lambda a, b, **k: smallmm.lstsq(a, b, **k),
     "lstsq_ex": lambda a, b, **k: smallmm.lstsq_ex(a, b, **k),
+    "eig": lambda a, b, **k: smallmm.eig(a, **k),
+    "eig_ex": lambda a, b, **k: smallmm.eig_ex(a, **k),
+    "eigvals": lambda a, b, **k: smallmm.eigvals(a, **k),
+    "eigvals_ex": lambda a, b, **k: smallmm.eigvals_ex(a, **k),
     "eigh": lambda a, b, **k: smallmm.eigh(a, **k),
     "eigh_ex": lambda a, b, **k: smallmm.eigh_ex(a, **k),
     "eigh, upper": lambda a, b, **k: smallmm.eigh(a, UPLO="U", **k),
@@ -289,13 +293,13 @@ class TestDtypes:
     def test_of_results(self, function, given, computed, own):
         a, b = EYE(3).astype(given), ONES((3, 2)).astype(given)
         expected = as_tuple(function(a.astype(computed), b.astype(computed)))
-        floats = [x for x in expected if x.dtype.kind == "f"]
-        assert floats
-        assert all(x.dtype == computed for x in floats)
+        numbers = [x for x in expected if x.dtype.kind in "fc"]
+        assert numbers
+        assert all(x.dtype == (computed if x.dtype.kind == "f" else computed.upper()) for x in numbers)
         assert_same(
             as_tuple(function(a, b)), tuple(x.astype(own) if x.dtype == computed else x for x in expected)
         )
-        assert all(x.dtype == np.int32 for x in expected if x.dtype.kind != "f")
+        assert all(x.dtype == np.int32 for x in expected if x.dtype.kind not in "fc")
 
     @pytest.mark.parametrize(("pair", "computed"), [("fd", "d"), ("fi", "d"), ("fb", "f"), ("ef", "f")])
     def test_mixed(self, pair, computed):

@@ -18,12 +18,34 @@ LANES = (4, 8, 16)
 BATCHES = sorted({0, 1, 1000, *(lanes + d for lanes in LANES for d in (-1, 0, 1))})
 
 
+def assert_matches_reference_in_every_layout(isa, a, b):
+    """The reference is computed once of the same numbers: the layout "broadcast" has others."""
+    expected = {}
+    for place_a, place_b in product(LAYOUTS.values(), repeat=2):
+        x, y = place_a(a), place_b(b)
+        numbers = x.tobytes(), y.tobytes()
+        if numbers in expected:
+            assert_same_bits(core.batched_matmul(x, y), expected[numbers])
+        else:
+            expected[numbers] = assert_matches_reference(isa, core.batched_matmul, x, y)
+
+
+def assert_scaled(isa, a, b, alpha, beta, c, place, most):
+    """alpha A B + beta C has the reference's bits or, without FMA, errors of at most so many eps."""
+    out, expected = place(c), c.copy()
+    smallmm.batched_matmul(a, b, out, alpha=alpha, beta=beta)
+    core.reference(core.gemm, a, b, alpha, beta, expected)
+    if has_fma(isa):
+        assert_same_bits(out, expected)
+    else:
+        np.testing.assert_allclose(out, expected, rtol=0, atol=most * np.finfo(c.dtype).eps)
+
+
 @pytest.mark.parametrize("n", range(1, 34))
 def test_square(isa, number, n, rng):
     a, b = normal(rng, (5, n, n), number), normal(rng, (5, n, n), number)
     assert_accurate_matmul(smallmm.batched_matmul(a, b), a, b)
-    for place_a, place_b in product(LAYOUTS.values(), repeat=2):
-        assert_matches_reference(isa, core.batched_matmul, place_a(a), place_b(b))
+    assert_matches_reference_in_every_layout(isa, a, b)
 
 
 @pytest.mark.parametrize("layout", WRITABLE)
@@ -76,8 +98,7 @@ class TestDeepSums:
             assert_matches_reference(isa, core.batched_matmul, a, b)
             assert_matches_reference(isa, core.batched_matmul, LAYOUTS["f"](a), LAYOUTS["f"](b))
             return
-        for place_a, place_b in product(LAYOUTS.values(), repeat=2):
-            assert_matches_reference(isa, core.batched_matmul, place_a(a), place_b(b))
+        assert_matches_reference_in_every_layout(isa, a, b)
 
     @pytest.mark.parametrize("k", DEPTHS)
     def test_scaling(self, isa, number, k, rng):
@@ -85,13 +106,7 @@ class TestDeepSums:
         factors = normal(rng, (3,), number)
         for place in WRITABLE.values():
             for alpha, beta in [(2, 0), (0.5, -3), (factors, factors)]:
-                out, expected = place(c), c.copy()
-                smallmm.batched_matmul(a, b, out, alpha=alpha, beta=beta)
-                core.reference(core.gemm, a, b, alpha, beta, expected)
-                if has_fma(isa):
-                    assert_same_bits(out, expected)
-                else:
-                    np.testing.assert_allclose(out, expected, rtol=0, atol=10 * k * np.finfo(number).eps)
+                assert_scaled(isa, a, b, alpha, beta, c, place, 10 * k)
 
     @pytest.mark.parametrize("k", [1500, 5000])
     def test_vectors(self, isa, number, k, rng):
@@ -322,13 +337,7 @@ class TestScaling:
             (2, factors),
             (factors, -factors),
         ]:
-            out, expected = WRITABLE[layout](c), c.copy()
-            smallmm.batched_matmul(a, b, out, alpha=alpha, beta=beta)
-            core.reference(core.gemm, a, b, alpha, beta, expected)
-            if has_fma(isa):
-                assert_same_bits(out, expected)
-            else:
-                np.testing.assert_allclose(out, expected, rtol=0, atol=100 * n * np.finfo(number).eps)
+            assert_scaled(isa, a, b, alpha, beta, c, WRITABLE[layout], 100 * n)
 
     def test_out_is_read_where_beta_is_not_zero(self, isa, number):
         a = np.ones((3, 2, 2), number)

@@ -10,10 +10,21 @@ from accuracy import COMPLEX, assert_same, assert_same_bits, real
 from matrices import conditioned, deficient, good, normal
 
 import smallmm
+from smallmm._core import isas_available
 from smallmm._mixed import expert_solve_ex, mixed_solve_ex, refined
 from smallmm._mixed_least_squares import mixed_lstsq_ex
+from smallmm._shapes import MOST_ORDER
 
 ORDERS = [1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 40]
+
+
+@pytest.fixture
+def isa(isa, request):
+    """The best one alone above the orders that have kernels: LAPACK computes those."""
+    sizes = [request.node.callspec.params[x] for x in ("m", "n") if x in request.fixturenames]
+    if sizes and min(sizes) > MOST_ORDER and isa != isas_available()[-1]:
+        pytest.skip("LAPACK computes them")
+    return isa
 
 
 def u_of(dtype):

@@ -25,6 +25,7 @@ from ..records import Row
 
 FOOTPRINT = 1 << 30  # bytes of the operands of a large batch
 SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}  # bytes in memory
+SOLVES = ("SOLVE", "SOLVE_POS", "SOLVE_SYM", "SOLVE_TRIANGULAR")  # how the names of solves end
 Problem = dict[str, Any]
 
 # The gufunc of each operation, and the compulsory elements of a matrix as they are counted: not pivots, info
@@ -53,16 +54,19 @@ GUFUNCS = {
     "LSTSQ": ("lstsq", lambda m, k, n: m * n + m * k + n * k),
     "EIGH": ("eigh", lambda m, k, n: 2 * n * n + n),
     "EIGVALSH": ("eigvalsh", lambda m, k, n: n * n + n),
+    "EIG": ("eig", lambda m, k, n: 3 * n * n + 2 * n),
+    "EIGVALS": ("eigvals", lambda m, k, n: n * n + 2 * n),
     "SVD": ("svd_tall", lambda m, k, n: m * n + m * k + k * n + k),
     "SVDVALS": ("svdvals_tall", lambda m, k, n: m * n + k),
 }
-SYMMETRIC = ("EIGH", "EIGVALSH")
-DEFINITE = ("CHOLESKY", "CHO_SOLVE", "SOLVE_TRIANGULAR")
+SYMMETRIC = ("EIGH", "EIGVALSH", "LDL", "LDL_SOLVE", "SOLVE_SYM")
+DEFINITE = ("CHOLESKY", "CHO_SOLVE", "SOLVE_POS", "SOLVE_TRIANGULAR")
+FACTORED = {"LU_SOLVE": "lu_factor", "LDL_SOLVE": "ldl_factor"}  # by what
 
 
-def problem_of(op: str, dtype: str, n: int, **more: Any) -> Problem:
-    """A square problem; solves have one right-hand side."""
-    k = n if op in ("MATMUL", "QR", "QR_R", "QR_RAW", "SVD", "SVDVALS") else 1
+def problem_of(op: str, dtype: str, n: int, rights: int = 1, **more: Any) -> Problem:
+    """A square problem; solves have so many right-hand sides."""
+    k = n if op in ("MATMUL", "QR", "QR_R", "QR_RAW", "SVD", "SVDVALS") else rights
     return {"op": op, "dtype": dtype, "m": n, "k": k, "n": n, **more}
 
 
@@ -103,9 +107,9 @@ class Stack:
         if op in SYMMETRIC:
             a = a + a.mT
         inputs = [a]
-        if op == "LU_SOLVE":
-            inputs = list(_core.direct["lu_factor"](a)[:2])
-        if op in ("LU_SOLVE", "SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ"):
+        if op in FACTORED:
+            inputs = list(_core.direct[FACTORED[op]](a)[:2])
+        if op.endswith(SOLVES) or op == "LSTSQ":
             inputs.append(self._random(problem, "b", m, k))
         if op == "MATMUL":
             inputs.append(self._random(problem, "b", k, n))

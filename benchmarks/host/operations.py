@@ -36,6 +36,8 @@ CORE = {
     "qr": Core("QR", has_info=False),
     "eigh": Core("EIGH"),
     "eigvalsh": Core("EIGVALSH"),
+    "eig": Core("EIG"),
+    "eigvals": Core("EIGVALS"),
     "svd": Core("SVD"),
     "svdvals": Core("SVDVALS"),
 }

@@ -27,6 +27,7 @@ from smallmm._tuned import driver_version, slug_of
 
 from ..device.suite import (
     GUFUNCS,
+    SOLVES,
     Stack,
     Timer,
     compile_one,
@@ -86,6 +87,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ops", nargs="*", default=list(GUFUNCS), choices=list(GUFUNCS))
     parser.add_argument("--orders", type=int, nargs="*", default=[*range(1, 33)])
+    parser.add_argument(
+        "--rights", type=int, nargs="*", default=[1], help="right-hand sides of solves; 0: as many as rows"
+    )
     parser.add_argument("--dtypes", nargs="*", default=["f32", "f64"])
     parser.add_argument(
         "--layouts", nargs="*", default=["0000"], help="order_a, order_b, source_a, source_b: 0 or 1"
@@ -104,8 +108,9 @@ def main() -> None:
     name, arch, shared = _core.cuda_device(arguments.device)
     own = {"device": name, "arch": arch}
     problems = [
-        problem_of(op, dtype, n, small=small, **dict(zip(LAYOUT, map(int, layout), strict=True)))
+        problem_of(op, dtype, n, rights or n, small=small, **dict(zip(LAYOUT, map(int, layout), strict=True)))
         for op in arguments.ops
+        for rights in (arguments.rights if op.endswith(SOLVES) else [1])
         for small in arguments.small
         for layout in arguments.layouts
         for dtype in arguments.dtypes

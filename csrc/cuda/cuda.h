@@ -240,7 +240,7 @@ void smm_cuda_copy_on_host(void *to, const void *from, size_t bytes);
 
 enum { SMM_CUDA_MOST = 64 };         /* the largest order of a product that is not tiled */
 enum { SMM_CUDA_LARGEST = 1 << 28 }; /* of a tiled one the class of all sizes above it, too */
-enum { SMM_CUDA_COLUMNS = 16 };      /* the most right-hand sides that a kernel of a solve takes at a time */
+enum { SMM_CUDA_COLUMNS = 32 };      /* the most right-hand sides that a kernel of a solve takes at a time */
 
 /* Is there a kernel for matrices of this size? */
 bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n);

@@ -103,6 +103,7 @@ static void begin(const smm_nvrtc_functions *nvrtc, int arch, options *o) {
 static void describe(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
                      const char *name, options *o) {
     add(o, "-DSMM_NAME=%s", name);
+    add(o, "-DSMM_COMPLEX=%d", smm_is_complex(p->dtype));
     /* Of complex numbers the parts. */
     add(o, "-DSMM_T=%s", smm_dtypes[smm_dtypes[smm_dtypes[p->dtype].computed].real].c_type);
     const smm_dtype in_memory = smm_is_complex(p->dtype) ? smm_dtypes[p->dtype].real : p->dtype;

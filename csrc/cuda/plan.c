@@ -47,10 +47,14 @@ static const struct {
 #undef SMM_CUDA_KERNEL
 };
 
-static const bool is_of_complex[SMM_CUDA_KERNELS] = {
-#define SMM_CUDA_COMPLEX(family, strategy) [SMM_CUDA_KERNEL_##family##_##strategy] = true,
+/* Which matrices a kernel takes. */
+enum { REAL_ONES, COMPLEX_ONES, BOTH };
+static const uint8_t takes[SMM_CUDA_KERNELS] = {
+#define SMM_CUDA_COMPLEX(family, strategy) [SMM_CUDA_KERNEL_##family##_##strategy] = COMPLEX_ONES,
+#define SMM_CUDA_ELEMENTS(family, strategy) [SMM_CUDA_KERNEL_##family##_##strategy] = BOTH,
 #include "kernels.def"
 #undef SMM_CUDA_COMPLEX
+#undef SMM_CUDA_ELEMENTS
 };
 
 static const bool is_tiled[SMM_CUDA_KERNELS] = {
@@ -87,7 +91,8 @@ static const bool takes_stored[SMM_CUDA_KERNELS] = {
 
 /* Is a kernel for numbers of this type, and for products of these sizes? */
 static bool is_for(int kernel, const smm_cuda_problem *problem) {
-    return is_of_complex[kernel] == smm_is_complex(problem->dtype) && is_tiled[kernel] == problem->tiled &&
+    const int wanted = smm_is_complex(problem->dtype) ? COMPLEX_ONES : REAL_ONES;
+    return (takes[kernel] == wanted || takes[kernel] == BOTH) && is_tiled[kernel] == problem->tiled &&
            (takes_stored[kernel] || smm_dtypes[problem->dtype].computed == problem->dtype);
 }
 

@@ -26,6 +26,7 @@
 static inline int least(int x, int y) { return x < y ? x : y; }
 static inline int most(int x, int y) { return x > y ? x : y; }
 static inline int ceil_div(int x, int y) { return (x + y - 1) / y; }
+static inline int power_of_two(int x) { return x > 1 ? 2 * power_of_two(ceil_div(x, 2)) : 1; } /* not less than x */
 /* Of an element in registers and in shared memory: types that are only stored are converted on their way there. */
 static inline int bytes_of(const smm_cuda_problem *p) { return (int)smm_size(smm_dtypes[p->dtype].computed); }
 
@@ -60,6 +61,9 @@ bool smm_cuda_rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x);
 bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int most_operations);
 /* Bytes of an image of some matrices, as Image::ELEMENTS of image.cuh. */
 int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
-                         int lines, int length);
+                         int lines, int length, int skew);
+/* Columns of several right-hand sides that a lane has at a time, as OWN of substitution.cuh; bytes of their image. */
+enum { SMM_CUDA_OWN = 2 };
+int smm_cuda_rights_bytes(const smm_cuda_problem *p, const smm_cuda_grid *grid);
 
 #endif

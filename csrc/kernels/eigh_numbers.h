@@ -129,39 +129,18 @@ INLINE void hermitian_join(num *a, num *w, intptr_t n) {
     }
 }
 
-/* The element of largest magnitude, the first of equals, becomes positive: what all are multiplied with. */
-typedef struct numbers_largest {
-    num x;
-    vec square, at;
-} numbers_largest;
-INLINE void numbers_consider(numbers_largest *most, num x, intptr_t i) {
-    const vec square = lane_fma(x.im, x.im, lane_mul(x.re, x.re));
-    const mask more = lane_greater(square, most->square);
-    most->x = num_select(more, x, most->x);
-    most->square = lane_select(more, square, most->square);
-    most->at = lane_select(more, lane_set((T)i), most->at);
-}
-INLINE num numbers_phase(const numbers_largest *most) {
-    const vec size = lane_sqrt(most->square);
-    return (num){lane_div(most->x.re, size), lane_div(lane_negate(most->x.im), size)};
-}
-/* x_i, multiplied. Zeros are positive. */
-INLINE num numbers_turn(const numbers_largest *most, num phase, num x, intptr_t i) {
-    const num y = num_mul(x, phase), real = {lane_sqrt(most->square), lane_set(0)};
-    return num_add(num_select(lane_equal(most->at, lane_set((T)i)), real, y), num_set(0));
-}
-
 /* The largest element of each column of V becomes positive, and the column goes to its place. */
 INLINE void hermitian_place(vec *a, intptr_t n, int32_t place[SMM_MOST_ORDER][LANES]) {
     const intptr_t step = row_step(n);
     vec ones[SMM_MOST_ORDER];
     for (intptr_t j = 0; j < n; j++) {
         vec *const re = a + j, *const im = re + step;
-        numbers_largest most = {num_set(1), lane_set(0), lane_set(-1)};
-        for (intptr_t i = 0; i < n; i++) numbers_consider(&most, (num){re[PARTS * i * step], im[PARTS * i * step]}, i);
-        const num phase = numbers_phase(&most);
+        pairs_largest most = {num_set(1), lane_set(0), lane_set(-1)};
+        for (intptr_t i = 0; i < n; i++) pairs_consider(&most, (num){re[PARTS * i * step], im[PARTS * i * step]}, i);
+        const num phase = pairs_phase(&most);
+        const vec size = lane_sqrt(most.square);
         for (intptr_t i = 0; i < n; i++) {
-            const num y = numbers_turn(&most, phase, (num){re[PARTS * i * step], im[PARTS * i * step]}, i);
+            const num y = pairs_turn(&most, phase, size, (num){re[PARTS * i * step], im[PARTS * i * step]}, i);
             re[PARTS * i * step] = y.re, im[PARTS * i * step] = y.im;
         }
         ones[j] = lane_set(1);

@@ -1,38 +1,30 @@
-/* numbers.h: complex numbers in lanes: a vector of real parts and one of imaginary parts, and the verbs over them.
+/* numbers.h: complex numbers in lanes (pairs.h), and the verbs over them.
  *
- * The order of operations is fixed (docs/promises.md) and the same as in csrc/reference/number.h: each part of a
- * product adds the term of the first factor's real part, then that of its imaginary part. Nothing rescues infinities
- * (C99, Annex G). Quotients are those of Smith (Communications of the ACM 5, 1962). Numbers in memory are pairs, real
- * part first. */
+ * The order of operations is fixed (docs/promises.md) and the same as in csrc/reference/number.h. Nothing rescues
+ * infinities (C99, Annex G). Quotients are those of Smith (Communications of the ACM 5, 1962). */
 
-typedef struct num {
-    vec re, im;
-} num;
+typedef pair num;
 
 _Static_assert(sizeof(num) == PARTS * sizeof(vec), "an array of numbers is one of parts");
 
 INLINE num num_set(T re) { return (num){lane_set(re), lane_set(0)}; }
-INLINE num num_conj(num x) { return (num){x.re, lane_negate(x.im)}; }
+INLINE num num_conj(num x) { return pair_conj(x); }
 INLINE num num_real(num x) { return (num){x.re, lane_set(0)}; }
 INLINE num num_negate(num x) { return (num){lane_negate(x.re), lane_negate(x.im)}; }
 INLINE num num_add(num x, num y) { return (num){lane_add(x.re, y.re), lane_add(x.im, y.im)}; }
-INLINE num num_sub(num x, num y) { return (num){lane_sub(x.re, y.re), lane_sub(x.im, y.im)}; }
-INLINE num num_scale(num x, vec s) { return (num){lane_mul(x.re, s), lane_mul(x.im, s)}; }
-INLINE num num_select(mask m, num x, num y) { return (num){lane_select(m, x.re, y.re), lane_select(m, x.im, y.im)}; }
+INLINE num num_sub(num x, num y) { return pair_sub(x, y); }
+INLINE num num_scale(num x, vec s) { return pair_scale(x, s); }
+INLINE num num_select(mask m, num x, num y) { return pair_select(m, x, y); }
+INLINE num num_mul(num x, num y) { return pair_mul(x, y); }
+INLINE num num_fma(num x, num y, num z) { return pair_fma(x, y, z); }
+INLINE num num_fnma(num x, num y, num z) { return pair_fnma(x, y, z); }
+INLINE vec num_size(num x) { return pair_size(x); }
 
-/* x y, z + x y, z - x y */
-INLINE num num_mul(num x, num y) {
-    return (num){lane_fnma(x.im, y.im, lane_mul(x.re, y.re)), lane_fma(x.im, y.re, lane_mul(x.re, y.im))};
-}
-INLINE num num_fma(num x, num y, num z) {
-    return (num){lane_fnma(x.im, y.im, lane_fma(x.re, y.re, z.re)), lane_fma(x.im, y.re, lane_fma(x.re, y.im, z.im))};
-}
-INLINE num num_fnma(num x, num y, num z) {
-    return (num){lane_fma(x.im, y.im, lane_fnma(x.re, y.re, z.re)), lane_fnma(x.im, y.re, lane_fnma(x.re, y.im, z.im))};
-}
+/* As in reals.h. */
+INLINE pair num_to_pair(num x) { return x; }
+INLINE pair num_fma_pair(num x, pair y, pair z) { return pair_fma(x, y, z); }
+INLINE pair num_fnma_pair(num x, pair y, pair z) { return pair_fnma(x, y, z); }
 
-/* |re| + |im|, by which pivots are compared, as in LAPACK. */
-INLINE vec num_size(num x) { return lane_add(lane_abs(x.re), lane_abs(x.im)); }
 INLINE mask num_is_zero(num x) { return lane_equal(num_size(x), lane_set(0)); }
 
 /* How to divide by p: the ratio t of its smaller part to its larger, and the reciprocal of the larger part plus t times
@@ -125,41 +117,13 @@ SHARED void KERNEL(numbers_load_triangle)(num *l, const smm_operand *from, intpt
     }
 }
 
-/* Matrices q .. q+count-1 of an operand, any strides, from x (rows x cols). */
-SHARED void KERNEL(numbers_store)(const smm_operand *to, intptr_t q, const num *x, intptr_t rows, intptr_t cols,
+INLINE void KERNEL(numbers_store)(const smm_operand *to, intptr_t q, const num *x, intptr_t rows, intptr_t cols,
                                   intptr_t count) {
-    const strides s = strides_of(to);
-    T *p = (T *)to->data + q * s.batch;
-    if (s.col == PARTS) {
-        const bool dense = s.row == PARTS * cols;
-        const intptr_t runs = dense ? 1 : rows, length = dense ? rows * cols : cols;
-        for (intptr_t i = 0; i < runs; i++)
-            KERNEL(lanes_store_run)(p + i * s.row, s.batch, (const vec *)(x + i * cols), 1, PARTS * length, count);
-        return;
-    }
-    for (intptr_t i = 0; i < rows; i++)
-        for (intptr_t j = 0; j < cols; j++) {
-            T re[LANES], im[LANES];
-            lane_store(re, x[i * cols + j].re);
-            lane_store(im, x[i * cols + j].im);
-            for (int l = 0; l < count; l++) {
-                T *z = p + l * s.batch + i * s.row + j * s.col;
-                z[0] = re[l], z[1] = im[l];
-            }
-        }
+    KERNEL(pairs_store)(to, q, x, rows, cols, count);
 }
-
-/* Matrices q .. q+count-1 of an operand (rows x cols) become NaN where info is not 0. */
-SHARED void KERNEL(numbers_spoil)(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols,
+INLINE void KERNEL(numbers_spoil)(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols,
                                   intptr_t count) {
-    const uint32_t bad = lane_bits(~lane_equal(info, lane_set(0)));
-    const strides s = strides_of(c);
-    for (intptr_t l = 0; l < count && bad; l++)
-        for (intptr_t i = 0; i < rows && bad >> l & 1; i++)
-            for (intptr_t j = 0; j < cols; j++) {
-                T *z = (T *)c->data + (q + l) * s.batch + i * s.row + j * s.col;
-                z[0] = z[1] = NAN;
-            }
+    KERNEL(pairs_spoil)(c, q, info, rows, cols, count);
 }
 
 /* Columns of an operand from j on. */

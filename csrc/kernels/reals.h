@@ -7,11 +7,25 @@ INLINE num num_conj(num x) { return x; }
 INLINE num num_real(num x) { return x; }
 INLINE num num_negate(num x) { return lane_negate(x); }
 INLINE num num_select(mask m, num x, num y) { return lane_select(m, x, y); }
+INLINE num num_sub(num x, num y) { return lane_sub(x, y); }
+INLINE num num_scale(num x, vec s) { return lane_mul(x, s); }
 INLINE num num_mul(num x, num y) { return lane_mul(x, y); }
 INLINE num num_fma(num x, num y, num z) { return lane_fma(x, y, z); }
 INLINE num num_fnma(num x, num y, num z) { return lane_fnma(x, y, z); }
 INLINE num num_div(num x, num y) { return lane_div(x, y); }
 INLINE vec num_size(num x) { return lane_abs(x); }
+
+/* As a complex number; z + x y and z - x y of complex y and z. */
+INLINE pair num_to_pair(num x) { return (pair){x, lane_set(0)}; }
+INLINE pair num_fma_pair(num x, pair y, pair z) { return (pair){lane_fma(x, y.re, z.re), lane_fma(x, y.im, z.im)}; }
+INLINE pair num_fnma_pair(num x, pair y, pair z) { return (pair){lane_fnma(x, y.re, z.re), lane_fnma(x, y.im, z.im)}; }
+
+/* Householder reflectors: those of qr_lanes.h. */
+INLINE num numbers_reflector(num *x, intptr_t step, intptr_t count) { return reflector(x, step, count, false); }
+INLINE void KERNEL(numbers_reflect)(const num *v, intptr_t step_v, num tau, num *x, intptr_t step, intptr_t count,
+                                    intptr_t cols) {
+    KERNEL(reflect)((reflection){v, step_v, count, tau}, x, step, cols, false);
+}
 
 INLINE void KERNEL(numbers_load)(num *x, const smm_operand *from, intptr_t q, intptr_t rows, intptr_t cols,
                                  intptr_t count) {

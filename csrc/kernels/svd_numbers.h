@@ -133,10 +133,11 @@ static void KERNEL(svd_numbers_small)(svd_numbers_work *w, intptr_t n) {
     KERNEL(numbers_qr)(w->v, w->tau, n, n);
     KERNEL(numbers_form_q)(w->x, 0, n, w->v, w->tau, n, n);
     for (intptr_t j = 0; j < n; j++) {
-        numbers_largest most = {num_set(1), lane_set(0), lane_set(-1)};
-        for (intptr_t i = 0; i < n; i++) numbers_consider(&most, w->x[i * n + j], i);
-        const num phase = numbers_phase(&most);
-        for (intptr_t i = 0; i < n; i++) w->x[i * n + j] = numbers_turn(&most, phase, w->x[i * n + j], i);
+        pairs_largest most = {num_set(1), lane_set(0), lane_set(-1)};
+        for (intptr_t i = 0; i < n; i++) pairs_consider(&most, w->x[i * n + j], i);
+        const num phase = pairs_phase(&most);
+        const vec size = lane_sqrt(most.square);
+        for (intptr_t i = 0; i < n; i++) w->x[i * n + j] = pairs_turn(&most, phase, size, w->x[i * n + j], i);
     }
 }
 

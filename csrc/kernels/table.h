@@ -175,6 +175,14 @@ static const smm_kernel eigvalsh_list[] = {
     ROW(eigvalsh_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
+static const smm_kernel eig_list[] = {
+    ROW(eig_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
+static const smm_kernel eigvals_list[] = {
+    ROW(eigvals_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+
 static const smm_kernel svd_list[] = {
 /* SVD, SVD_FULL */
 #define SVD_LANES(n) ROW(svd_lanes_##n, n, 0, n, any_needs, SMM_BEYOND_L2),
@@ -257,6 +265,8 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_LSTSQ] = LIST(lstsq_list),
               [SMM_OP_EIGH] = LIST(eigh_list),
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_list),
+              [SMM_OP_EIG] = LIST(eig_list),
+              [SMM_OP_EIGVALS] = LIST(eigvals_list),
               [SMM_OP_SVD] = LIST(svd_list),
               [SMM_OP_SVD_FULL] = LIST(svd_list),
               [SMM_OP_SVDVALS] = LIST(svdvals_list),

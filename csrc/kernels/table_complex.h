@@ -34,6 +34,8 @@ LIST(solve_sym_lanes);
 LIST(qr_numbers);
 LIST(eigh_numbers);
 LIST(eigvalsh_numbers);
+LIST(eig_lanes);
+LIST(eigvals_lanes);
 #undef LIST
 
 /* Kernels that say how much room they take. */
@@ -81,6 +83,8 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_LSTSQ] = LIST(lstsq),
               [SMM_OP_EIGH] = LIST(eigh_numbers),
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_numbers),
+              [SMM_OP_EIG] = LIST(eig_lanes),
+              [SMM_OP_EIGVALS] = LIST(eigvals_lanes),
               [SMM_OP_SVD] = LIST(svd),
               [SMM_OP_SVD_FULL] = LIST(svd),
               [SMM_OP_SVDVALS] = LIST(svdvals),

@@ -4,6 +4,7 @@
 #include "memory.h"
 #include "block.h"
 #include "lanes.h"
+#include "pairs.h"
 #include "panels.h"
 
 #include "cholesky_lanes.h"
@@ -38,6 +39,9 @@
 #include "banded_lanes.h"
 #include "reals.h"
 #include "ldl_lanes.h"
+#include "eig_hessenberg.h"
+#include "eig_sweeps.h"
+#include "eig_lanes.h"
 #include "errors.h"
 #include "refinement_lanes.h"
 

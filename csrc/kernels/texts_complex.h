@@ -3,6 +3,7 @@
 #include "memory.h"
 #include "block.h"
 #include "lanes.h"
+#include "pairs.h"
 
 #include "numbers.h"
 #include "map_numbers.h"
@@ -20,6 +21,9 @@
 #include "qr_numbers.h"
 #include "eigh_sweeps.h"
 #include "eigh_numbers.h"
+#include "eig_hessenberg.h"
+#include "eig_sweeps_numbers.h"
+#include "eig_lanes.h"
 #include "svd_sweeps.h"
 #include "svd_numbers.h"
 #include "bidiagonal_sweeps.h"

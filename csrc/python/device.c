@@ -31,10 +31,7 @@ static DLDataType element_of(const task *t, int i, smm_dtype dtype) {
 #undef ROW
     };
     const int place = t->a.s->place[i];
-    const smm_element element = smm_operations[t->a.g->op].operand[place].element;
-    return (DLDataType){.code = element == SMM_INT32  ? kDLInt
-                                : element == SMM_REAL ? codes[smm_dtypes[dtype].real]
-                                                      : codes[dtype],
+    return (DLDataType){.code = smm_is_integer(t->a.g, i) ? kDLInt : codes[smm_type_of(t->a.g->op, dtype, place)],
                         .bits = 8 * smm_size_of(t->a.g->op, dtype, place),
                         .lanes = 1};
 }

@@ -47,6 +47,8 @@ static const smm_gufunc gufuncs[] = {
     {"eigh_upper", "the same of the upper triangle", .op = SMM_OP_EIGH, .form = SMM_UPPER, .whole = true},
     {"eigvalsh", "eigenvalues, info", .op = SMM_OP_EIGVALSH, .whole = true},
     {"eigvalsh_upper", "the same of the upper triangle", .op = SMM_OP_EIGVALSH, .form = SMM_UPPER, .whole = true},
+    {"eig", "eigenvalues, eigenvectors, info", .op = SMM_OP_EIG, .whole = true},
+    {"eigvals", "eigenvalues, info", .op = SMM_OP_EIGVALS, .whole = true},
     {"svd_tall", "U, s, V^T, info for m >= n", .op = SMM_OP_SVD, .k = 'n', .whole = true},
     {"svd_wide", "the same for m <= n", .op = SMM_OP_SVD, .k = 'm', .whole = true},
     {"svd_full_tall", "square U, s, square V^T, info for m >= n", .op = SMM_OP_SVD_FULL, .k = 'n', .whole = true},
@@ -166,11 +168,8 @@ static int numpy_types[SMM_DTYPE_COUNT] = {
 };
 
 int smm_numpy_type(const smm_gufunc *g, int i, smm_dtype dtype) {
-    switch (smm_element_of(g, i)) {
-    case SMM_INT32: return NPY_INT32;
-    case SMM_REAL: return numpy_types[smm_dtypes[dtype].real];
-    default: return numpy_types[dtype];
-    }
+    if (smm_is_integer(g, i)) return NPY_INT32;
+    return numpy_types[smm_type_of(g->op, dtype, smm_signature_of(g)->place[i])];
 }
 
 int smm_dtype_of_numpy(int type) {

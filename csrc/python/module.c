@@ -246,7 +246,7 @@ static int add(PyObject *module, const char *name, PyObject *value) {
 
 /* ((operand, "in" or "out", whether it is optional, element, rows, columns), ...) */
 static PyObject *operands_of(const smm_operation *operation) {
-    static const char *const elements[SMM_ELEMENTS] = {"number", "real", "int32"};
+    static const char *const elements[SMM_ELEMENTS] = {"number", "real", "complex", "int32"};
     static const char *const sizes[SMM_SIZES] = {"1", "m", "n", "k"};
     PyObject *rows = PyTuple_New(operation->count);
     for (int i = 0; rows && i < operation->count; i++) {

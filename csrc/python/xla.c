@@ -104,11 +104,8 @@ static int xla_type(const smm_gufunc *g, int i, smm_dtype dtype) {
         SMM_DTYPES(ROW, _)
 #undef ROW
     };
-    switch (smm_element_of(g, i)) {
-    case SMM_INT32: return XLA_INT32;
-    case SMM_REAL: return types[smm_dtypes[dtype].real];
-    default: return types[dtype];
-    }
+    if (smm_is_integer(g, i)) return XLA_INT32;
+    return types[smm_type_of(g->op, dtype, smm_signature_of(g)->place[i])];
 }
 
 /* The element type of a gufunc's call whose first operand is x; -1: it has none such. */

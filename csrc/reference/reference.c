@@ -20,6 +20,10 @@ static void run_one(const smm_call *call) {
     case SMM_OP_LSTSQ: smm_reference_qr(call); break;
     case SMM_OP_EIGH:
     case SMM_OP_EIGVALSH: smm_reference_eigh(call); break;
+    case SMM_OP_EIG:
+    case SMM_OP_EIGVALS:
+        for (intptr_t q = 0; q < call->batch; q++) smm_reference_eig(call, q);
+        break;
     case SMM_OP_SVD:
     case SMM_OP_SVD_FULL:
     case SMM_OP_SVDVALS: smm_reference_svd(call); break;

@@ -29,7 +29,7 @@ static void run_one(const smm_call *call, intptr_t q) {
         intptr_t rows, cols;
         if (!x->data) continue;
         smm_sizes_of(call->op, i, call->m, call->n, call->k, &rows, &cols);
-        if (operation->operand[i].element == SMM_INT32) {
+        if (!smm_is_converted(call->op, call->dtype, i)) {
             one.operand[i].data = (char *)x->data + q * x->batch;
             continue;
         }
@@ -39,7 +39,7 @@ static void run_one(const smm_call *call, intptr_t q) {
     }
     if (has_memory) smm_reference(&one);
     for (int i = 0; i < operation->count; i++) {
-        if (!call->operand[i].data || operation->operand[i].element == SMM_INT32) continue;
+        if (!call->operand[i].data || !smm_is_converted(call->op, call->dtype, i)) continue;
         if (operation->operand[i].direction & SMM_WRITTEN && has_memory) copy(call, i, q, &one.operand[i], true);
         free(one.operand[i].data);
     }

@@ -44,6 +44,8 @@ static const struct operation {
     {SMM_OP_EIGH, SMM_UPPER, SQUARE, "EIGH upper"},
     {SMM_OP_EIGVALSH, 0, SQUARE, "EIGVALSH"},
     {SMM_OP_EIGVALSH, SMM_UPPER, SQUARE, "EIGVALSH upper"},
+    {SMM_OP_EIG, 0, SQUARE, "EIG"},
+    {SMM_OP_EIGVALS, 0, SQUARE, "EIGVALS"},
     {SMM_OP_SVD, 0, REDUCED, "SVD"},
     {SMM_OP_SVD_FULL, 0, REDUCED, "SVD_FULL"},
     {SMM_OP_SVDVALS, 0, REDUCED, "SVDVALS"},
@@ -120,10 +122,7 @@ struct problem {
 static intptr_t size_of(const struct problem *p, int i) { return smm_size_of(p->call.op, p->call.dtype, i); }
 
 /* The type of an operand's elements, unless they are integers. */
-static smm_dtype type_of(const struct problem *p, int i) {
-    const smm_dtype dtype = p->call.dtype;
-    return row_of(p->call.op, i)->element == SMM_REAL ? smm_dtypes[dtype].real : dtype;
-}
+static smm_dtype type_of(const struct problem *p, int i) { return smm_type_of(p->call.op, p->call.dtype, i); }
 
 static double value_of(const struct problem *p, int i, const char *element) {
     return is_integer(p->call.op, i) ? *(const int32_t *)element : load(element, type_of(p, i));
@@ -393,6 +392,8 @@ static double bound_of(const struct problem *p, int i, const smm_operand *expect
     /* Eigenvectors and singular vectors may be far off where values are near each other, and have another sign. */
     const bool has_vectors = p->call.op == SMM_OP_EIGH || p->call.op == SMM_OP_SVD || p->call.op == SMM_OP_SVD_FULL;
     if (has_vectors && row_of(p->call.op, i)->element == SMM_NUMBER) return 2;
+    /* Eigenvalues of general matrices may come in another order. */
+    if (row_of(p->call.op, i)->element == SMM_COMPLEX) return 2 * (double)p->call.n;
     for (intptr_t r = 0; r < s->rows; r++)
         for (intptr_t c = 0; c < s->cols; c++) {
             const char *x = element(expected, q, r, c);

@@ -25,6 +25,8 @@ def factor_and_solve(x: torch.Tensor, y: torch.Tensor) -> None:
         smallmm.slogdet(a)
         smallmm.cholesky_ex(symmetric)
         smallmm.eigvalsh_ex(symmetric)
+        smallmm.eig_ex(a)
+        smallmm.eigvals_ex(a)
         smallmm.cho_solve((a, True), y[..., :1])
         smallmm.cho_solve((a, False), y)
         smallmm.solve_triangular(a, y, unit_diagonal=True)
@@ -46,9 +48,30 @@ def of_complex_numbers(x: torch.Tensor, y: torch.Tensor) -> None:
         smallmm.svd_ex(a, full_matrices=True)
         smallmm.svdvals_ex(a)
         smallmm.lstsq(a, y[..., :1])
+    for a in (x, x.mT):
+        smallmm.eig_ex(a)
+        smallmm.eigvals_ex(a)
     for triangle in "LU":
         smallmm.eigh_ex(hermitian, UPLO=triangle)
         smallmm.eigvalsh_ex(hermitian, UPLO=triangle)
+
+
+def with_structure(x: torch.Tensor, y: torch.Tensor) -> None:
+    """Definite matrices, diagonals of one tile and of many, and what is known of solutions."""
+    n = x.shape[-1]
+    one = torch.eye(n, device="cuda", dtype=x.dtype)
+    for lower in (True, False):
+        smallmm.solve(x @ x.mH + one, y, assume_a="pos", lower=lower)
+    lu, pivots, _ = smallmm.lu_factor_ex(x + n * one)
+    smallmm.refine(x + n * one, lu, pivots, y, y, precision="extra")
+    smallmm.backward_error(x, y, y)
+    smallmm.rcond(x)
+    d = x.flatten()[: 37 * n].view(-1, n)
+    smallmm.solve_tridiagonal(d[:, 1:], d + 9, d[:, 1:], y)
+    bands = x + 9 * n * (torch.arange(n, device="cuda")[:, None] == n // 2)
+    smallmm.solve_banded((n - 1 - n // 2, n // 2), bands, y)
+    bands = x + 9 * n * (torch.arange(n, device="cuda")[:, None] == 0)
+    smallmm.solveh_banded(bands, y, lower=True)
 
 
 def fused_steps(n: int, m: int, dtype: torch.dtype) -> None:
@@ -92,7 +115,10 @@ def main() -> None:
         smallmm.batched_matmul(x, y, out=x)
         factor_and_solve(x, y)
         factor_and_solve(odd, apart)
-        of_complex_numbers(torch.complex(x, y), torch.complex(odd, y))
+        with_structure(x, apart)
+        z = torch.complex(x, y), torch.complex(odd, y)
+        of_complex_numbers(*z)
+        with_structure(*z)
     for dtype, n in itertools.product((torch.float32, torch.float64), (3, 9, 12, 14, 16, 20, 24, 29, 32)):
         x = torch.rand(4099, n, n, device="cuda", dtype=dtype)  # enough for the kernels of full batches
         for one in (x[0], x[0, :, : n // 2 + 1].contiguous()):

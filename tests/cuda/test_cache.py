@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -18,22 +19,42 @@ CODE = """
 """
 
 
-@pytest.fixture
-def compile_once(run_python, tmp_path):
+def compiled(run_python, folder):
+    size, total, from_disk = run_python(CODE, {"SMALLMM_CACHE_DIR": str(folder)}).stdout.split()
+    return int(size), int(total), from_disk == "True"
+
+
+@pytest.fixture(scope="module")
+def nvrtc():
     try:
         cuda.compile_for([{"dtype": "f32", "m": 1, "k": 1, "n": 1}], 90)
     except cuda.CudaUnavailableError as error:
         pytest.skip(str(error))
 
-    def compile_once():
-        size, total, from_disk = run_python(CODE, {"SMALLMM_CACHE_DIR": str(tmp_path)}).stdout.split()
-        return int(size), int(total), from_disk == "True"
 
-    return compile_once
+@pytest.fixture
+def compile_once(nvrtc, run_python, tmp_path):
+    return lambda: compiled(run_python, tmp_path)
 
 
-def test_kept_on_disk(compile_once, tmp_path):
-    first = compile_once()
+@pytest.fixture(scope="module")
+def an_empty_cache(nvrtc, run_python, tmp_path_factory):
+    """What a process gets with it, and the file that is in it afterwards."""
+    folder = tmp_path_factory.mktemp("cache")
+    first = compiled(run_python, folder)
+    (file,) = folder.iterdir()
+    return first, file
+
+
+@pytest.fixture
+def first(compile_once, an_empty_cache, tmp_path):
+    """What compiling gives, which the cache has."""
+    first, file = an_empty_cache
+    shutil.copy(file, tmp_path)
+    return first
+
+
+def test_kept_on_disk(compile_once, first, tmp_path):
     assert first[2] is False
     assert compile_once() == (*first[:2], True)
     (file,) = tmp_path.iterdir()
@@ -58,8 +79,7 @@ def test_kept_on_disk(compile_once, tmp_path):
     ],
     ids=["cut", "longer", "empty", "torn", "magic", "bit", "lengths", "lengths that wrap"],
 )
-def test_damaged_file(compile_once, tmp_path, damage):
-    first = compile_once()
+def test_damaged_file(compile_once, first, tmp_path, damage):
     (file,) = tmp_path.iterdir()
     whole = file.read_bytes()
     file.write_bytes(damage(whole))
@@ -96,9 +116,8 @@ def another_users(file, whole):
     ],
     ids=["fifo", "link", "of another user", "for a group to write to", "for all to write to"],
 )
-def test_other_than_an_own_plain_file(compile_once, tmp_path, replace):
+def test_other_than_an_own_plain_file(compile_once, first, tmp_path, replace):
     """It is not read, nor waited for, and a whole one takes its place."""
-    first = compile_once()
     (file,) = tmp_path.iterdir()
     whole = file.read_bytes()
     replace(file, whole)
@@ -109,8 +128,7 @@ def test_other_than_an_own_plain_file(compile_once, tmp_path, replace):
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777])
-def test_folder_that_others_write_to(compile_once, tmp_path, mode):
-    first = compile_once()
+def test_folder_that_others_write_to(compile_once, first, tmp_path, mode):
     tmp_path.chmod(mode)
     (file,) = tmp_path.iterdir()
     file.write_bytes(b"")
@@ -135,9 +153,8 @@ def checksum(data):
     return h
 
 
-def test_other_nvrtc(compile_once, tmp_path):
+def test_other_nvrtc(compile_once, first, tmp_path):
     """A whole file of another version of NVRTC, should its name be the same, is not used."""
-    first = compile_once()
     (file,) = tmp_path.iterdir()
     whole = file.read_bytes()
     head, body = whole[:32], whole[32:]

@@ -97,7 +97,7 @@ def test_products_of_any_size(arch, registers):
 
 FACTORIZATIONS = ("LU", "INV", "DET", "SLOGDET", "CHOLESKY", "QR", "QR_R", "QR_RAW", "EIGH", "EIGVALSH")
 FACTORIZATIONS += ("LDL", "LU_RCOND")
-FACTORIZATIONS += ("SVD", "SVD_FULL", "SVDVALS")
+FACTORIZATIONS += ("EIG", "EIGVALS", "SVD", "SVD_FULL", "SVDVALS")
 SOLVES = ("SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
 SOLVES += ("SOLVE_POS", "SOLVE_SYM", "LDL_SOLVE")
 SOLVES += ("BACKWARD_ERROR", "REFINE")
@@ -107,22 +107,30 @@ SOLVES += ("SOLVE_TRIDIAGONAL", "SOLVE_BANDED", "SOLVEH_BANDED")
 KERNELS = _core.cuda_catalog()["kernels"]
 
 
-@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if not kernel.startswith("matmul")])
-def test_every_kernel_of_factorizations(kernel):
-    """The first problem that is planned for it."""
+def planned(dtypes):
+    """Of each kernel of factorizations and solves the first problem of these dtypes that is its."""
     sizes = [(n, n) for n in range(1, 33)] + [(200, 5), (5, 200), (31, 33)]
-    for (m, n), op, dtype, small in itertools.product(
-        sizes, FACTORIZATIONS + SOLVES, ("c128",) if kernel.endswith("_numbers") else ("f32", "f64"), (0, 1)
-    ):
+    first = {}
+    for (m, n), op, dtype, small in itertools.product(sizes, FACTORIZATIONS + SOLVES, dtypes, (0, 1)):
         if m != n and not op.startswith(("QR", "LSTSQ", "SVD")):
             continue
-        if dtype == "c128" and op not in _core.cuda_complex_operations:
-            continue
         problem = {"op": op, "dtype": dtype, "m": m, "k": 1 if op in SOLVES else n, "n": n, "small": small}
-        if _core.cuda_plan(problem, ARCHS[80])["kernel"] == kernel:
-            break
-    else:
-        pytest.fail(f"nothing is planned for {kernel}")
+        first.setdefault(_core.cuda_plan(problem, ARCHS[80])["kernel"], problem)
+    return first
+
+
+OF_REAL, OF_COMPLEX = planned(("f32", "f64")), planned(("c128",))
+
+
+def test_every_kernel_is_planned():
+    assert {x for x in KERNELS if not x.startswith("matmul")} == {*OF_REAL, *OF_COMPLEX}
+
+
+@pytest.mark.parametrize(
+    "problem", [*OF_REAL.items(), *OF_COMPLEX.items()], ids=lambda x: f"{x[0]} {x[1]['dtype']}"
+)
+def test_every_kernel_of_factorizations(problem):
+    kernel, problem = problem
     for arch in (90, random.Random(kernel).choice((80, 100))):
         ((cubin, _, name, _),) = cuda.compile_for([problem], arch, shared_memory=ARCHS[80])
         assert cubin[:4] == b"\x7fELF"

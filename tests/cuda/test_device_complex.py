@@ -3,8 +3,20 @@ people call; and what has no kernel says so."""
 
 import numpy as np
 import pytest
-from matrices import good, normal
-from test_device_linalg import MANY, RECTANGLES, assert_cpu_bits, assert_same_bits, call, kinds, operands
+from accuracy import as_tuple
+from matrices import OF_DIAGONALS, diagonals_of_every_kind, good, normal
+from test_device_linalg import (
+    CONDITIONS,
+    ERRORS,
+    MANY,
+    RECTANGLES,
+    REFINED,
+    assert_cpu_bits,
+    assert_same_bits,
+    call,
+    kinds,
+    operands,
+)
 from test_device_matmul import LAYOUTS
 
 import smallmm
@@ -18,7 +30,8 @@ SOLVED = ["solve", "lu_solve", "lu_solve_transposed", "cho_solve", "cho_solve_up
 SOLVED += ["solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"]
 SOLVED += ["solve_sym", "solve_sym_upper", "solve_her", "solve_her_upper"]
 SOLVED += ["ldl_solve", "ldl_solve_upper", "ldl_solve_symmetric", "ldl_solve_symmetric_upper"]
-SPECTRA = ["eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper"]
+BY_OTHERS = ["solve_pos", "solve_pos_upper", *CONDITIONS, *REFINED, *ERRORS]
+SPECTRA = ["eig", "eigvals", "eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper"]
 TALL = ["qr_tall", "qr_complete", "qr_r_tall", "qr_raw_tall", "lstsq"]
 TALL += ["svd_tall", "svd_full_tall", "svdvals_tall"]
 WIDE = ["qr_complete", "qr_r_wide", "qr_raw_wide", "lstsq", "svd_wide", "svd_full_wide", "svdvals_wide"]
@@ -37,7 +50,7 @@ def test_every_operation_is_tested():
         if op in _core.cuda_complex_operations and not form & _core.forms["rectangular"]
     }
     products = {"batched_matmul", "gemm", "matmul", "matvec", "vecmat"}
-    assert names == {*FACTORED, *SOLVED, *SPECTRA, *TALL, *WIDE, *products}
+    assert names == {*FACTORED, *SOLVED, *BY_OTHERS, *SPECTRA, *TALL, *WIDE, *OF_DIAGONALS, *products}
 
 
 @pytest.mark.parametrize("name", FACTORED + SOLVED + SPECTRA + ["lstsq", "svd_tall", "svdvals_tall"])
@@ -47,6 +60,34 @@ def test_every_order(torch, rng, dtype, name):
         for count in (1, len(arrays[0]), MANY):
             part = [np.resize(x, (count, *x.shape[1:])) if x.ndim else x for x in arrays]
             assert_cpu_bits(name, call(torch, name, part), part)
+
+
+@pytest.mark.parametrize("name", BY_OTHERS)
+def test_some_orders(torch, rng, dtype, name):
+    """Of operations whose texts are those of other operations, or of real matrices."""
+    for n, k in ((1, 1), (7, 2), (32, 17)):
+        arrays = operands(rng, name, kinds(rng, n, n, dtype), k)
+        for count in (1, len(arrays[0]), MANY) if n < 32 else (len(arrays[0]),):
+            part = [np.resize(x, (count, *x.shape[1:])) for x in arrays]
+            assert_cpu_bits(name, call(torch, name, part), part)
+    arrays = operands(rng, name, kinds(rng, 8, 8, dtype), 3)
+    moved = [LAYOUTS["padded"](torch, x) if x.ndim > 2 else torch.from_numpy(x).cuda() for x in arrays]
+    assert_cpu_bits(name, _core.direct[name](*moved), arrays)
+
+
+@pytest.mark.parametrize("name", OF_DIAGONALS)
+def test_diagonals(torch, rng, dtype, name):
+    """Of one tile and of several; by the kernel of many diagonals, too, if there may be so many."""
+    tridiagonal = name.startswith("solve_tridiagonal")
+    for m, lower, n, k in (
+        *((3, 1, n, k) for n, k in ((1, 1), (33, 4), (700, 1))),
+        *(() if tridiagonal else ((20, 12, 70, 2), (1, 0, 16, 1))),
+        *(((4, None, 37, 1),) if name == "solve_banded" else ()),
+    ):
+        arrays = diagonals_of_every_kind(rng, name, m, n, k, 77, dtype, lower)
+        assert_cpu_bits(name, call(torch, name, arrays), arrays)
+    turned = [torch.from_numpy(np.asfortranarray(x)).cuda() if x.ndim else x for x in arrays]
+    assert_cpu_bits(name, _core.direct[name](*turned), arrays)
 
 
 @pytest.mark.parametrize("name", [*SOLVED, "lstsq"])
@@ -172,6 +213,8 @@ WITH_SAME_BITS = ("matrix_norm, 2", "cond", "matrix_power", "trace", "outer")
 def test_compositions(torch, rng, dtype, name):
     x = good(rng, 4, 4, dtype)
     h = x @ x.conj().mT + np.eye(4, dtype=dtype)
+    few = np.linalg.norm(h, axis=(-2, -1)) < 80  # whose exponentials are finite
+    x, h = x[few], h[few]
     expected = np.asarray(COMPOSED[name](x, h))
     found = COMPOSED[name](torch.from_numpy(x).cuda(), torch.from_numpy(h).cuda())
     assert found.is_cuda
@@ -181,6 +224,53 @@ def test_compositions(torch, rng, dtype, name):
         np.testing.assert_array_equal(found, expected)
     rtol = 1e-3 if dtype == np.complex64 else 1e-9
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * np.abs(expected).max())
+
+
+ACCURATE = {
+    "solve, pos": lambda x, h, b: smallmm.solve(h, b, assume_a="pos"),
+    "solve, upper pos": lambda x, h, b: smallmm.solve(h, b, assume_a="pos", lower=False),
+    "rcond": lambda x, h, b: smallmm.rcond(x),
+    "rcond, inf": lambda x, h, b: smallmm.rcond(x, np.inf),
+    "backward_error": lambda x, h, b: smallmm.backward_error(x, smallmm.solve(x, b), b),
+    "refine": lambda x, h, b: smallmm.refine(x, *smallmm.lu_factor(x), b, smallmm.solve(x, b)),
+    "linsolve, rcond": lambda x, h, b: smallmm.linsolve_ex(x, b, return_rcond=True),
+    "linsolve, rcond of pos": lambda x, h, b: smallmm.linsolve_ex(h, b, assume_a="pos", return_rcond=True),
+    "linsolve, ill_conditioned": lambda x, h, b: smallmm.linsolve_ex(x, b, ill_conditioned=True),
+    "linsolve, ill_conditioned her": lambda x, h, b: smallmm.linsolve_ex(
+        h, b, assume_a="her", ill_conditioned=True
+    ),
+    "linsolve, tridiagonal": lambda x, h, b: smallmm.linsolve_ex(x, b, assume_a="tridiagonal"),
+    "linsolve, auto": lambda x, h, b: smallmm.linsolve_ex(h, b, assume_a="auto"),
+}
+MIXED = {
+    "linsolve": lambda x, h, b: smallmm.linsolve_ex(x, b, precision="mixed"),
+    "linsolve, her": lambda x, h, b: smallmm.linsolve_ex(h, b, assume_a="her", precision="mixed"),
+    "linsolve, pos": lambda x, h, b: smallmm.linsolve_ex(h, b, assume_a="pos", precision="mixed"),
+    "lstsq": lambda x, h, b: smallmm.lstsq_ex(x[..., :4], b, precision="mixed")[::2],
+}
+
+
+def assert_same_as_on_host(torch, function, *arrays):
+    found = function(*(torch.from_numpy(x).cuda() for x in arrays))
+    for x, y in zip(as_tuple(found), as_tuple(function(*arrays)), strict=True):
+        assert (x is None) == (y is None)
+        if x is not None:
+            assert x.is_cuda
+            assert_same_bits("", x, (np.asarray(y),))
+
+
+@pytest.mark.parametrize("name", ACCURATE)
+def test_accuracy(torch, rng, dtype, name):
+    x = good(rng, 5, 5, dtype)
+    b = normal(rng, (len(x), 5, 2), dtype)
+    assert_same_as_on_host(torch, ACCURATE[name], x, x @ x.conj().mT + np.eye(5, dtype=dtype), b)
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_mixed_precision(torch, rng, name):
+    x = good(rng, 5, 5, np.complex128)
+    b = normal(rng, (len(x), 5, 2), np.complex128)
+    assert_same_as_on_host(torch, MIXED[name], x, x @ x.conj().mT + np.eye(5), b)
 
 
 def test_rtol_of_each_matrix(torch, rng, dtype):
@@ -198,7 +288,7 @@ def test_without_elements(torch, dtype):
     b = torch.full((3, 4, 2), 3 + 4j, dtype=number, device="cuda")
     found = smallmm.lstsq(a, b)
     assert found.x.shape == (3, 0, 2)
-    np.testing.assert_allclose(found.residuals.cpu().numpy(), 10)
+    np.testing.assert_allclose(found.residual_norms.cpu().numpy(), 10)
     assert smallmm.svdvals(a).shape == (3, 0)
     assert smallmm.lstsq(b[..., :1], b[..., :0]).x.shape == (3, 1, 0)
 
@@ -208,6 +298,8 @@ def test_explain(torch, dtype):
     for name, kernel in (("eigh", "eigh_numbers"), ("svd", "svd_numbers")):
         assert kernel in str(smallmm.explain(name, x))
     assert "lstsq_numbers" in str(smallmm.explain("lstsq", x, x))
+    assert "triangular_numbers" in str(smallmm.explain("solve", x, x, assume_a="pos"))
+    assert "banded_tiles" in str(smallmm.explain("solve_banded", (1, 1), x, x))
 
 
 def test_what_has_no_kernel(torch):

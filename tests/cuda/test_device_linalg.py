@@ -20,7 +20,7 @@ SOLVED = ["solve", "lu_solve", "lu_solve_transposed", "cho_solve", "cho_solve_up
 SOLVED += ["solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"]
 SOLVED += ["solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper", "solve_her", "solve_her_upper"]
 SOLVED += ["ldl_solve", "ldl_solve_upper", "ldl_solve_symmetric", "ldl_solve_symmetric_upper"]
-SPECTRA = ["eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper"]
+SPECTRA = ["eig", "eigvals", "eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper"]
 CONDITIONS = ["lu_rcond", "lu_rcond_inf"]
 REFINED = ["refine", "refine_extra"]
 ERRORS = ["backward_error", "backward_error_extra", "backward_error_norm", "backward_error_norm_extra"]
@@ -77,7 +77,7 @@ def operands(rng, name, a, k=2):
         with np.errstate(all="ignore"):
             lu, pivots, _ = _core.lu_factor(a)
             x = _core.reference(_core.lu_solve, lu, pivots, b) * a.dtype.type(1 + 2.0**-8)
-            norm = np.abs(a).sum(-2).max(-1).astype(a.dtype)
+            norm = np.abs(a).sum(-2).max(-1).astype(a.real.dtype)
         return (
             [lu, pivots, norm]
             if name in CONDITIONS

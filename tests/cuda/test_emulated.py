@@ -4,7 +4,7 @@ however operands lie, and in whatever order the threads of a block come to run."
 import os
 
 import pytest
-from test_compile import KERNELS
+from test_compile import KERNELS, OF_COMPLEX
 
 CASES = int(os.environ.get("SMALLMM_EMULATED_CASES", "4"))  # of a kernel
 
@@ -26,7 +26,15 @@ def test_kernel(emulated, tmp_path, kernel, capability):
     assert len(ran) >= CASES // 4, "others were planned"
 
 
-@pytest.mark.parametrize("kernel", ["eigh_shared", "svd_shared", "eigh_numbers", "svd_numbers"])
+@pytest.mark.parametrize("kernel", [kernel for kernel in OF_COMPLEX if not kernel.endswith("_numbers")])
+def test_complex_elements(emulated, kernel):
+    """Kernels of both real and complex matrices."""
+    emulated("run.py", kernel, "--cases", CASES, "--dtypes", "c64", "c128")
+
+
+@pytest.mark.parametrize(
+    "kernel", ["eig_shared", "eigh_shared", "svd_shared", "eig_numbers", "eigh_numbers", "svd_numbers"]
+)
 def test_few_rows(emulated, kernel):
     """Of matrices that a thread has in registers."""
     emulated("run.py", kernel, "--few", "--cases", 2 * CASES)
@@ -35,6 +43,10 @@ def test_few_rows(emulated, kernel):
 def test_diagonals(emulated):
     """What is called: results, errors, plans, systems of several tiles."""
     emulated("banded.py")
+
+
+def test_complex_systems(emulated):
+    emulated("complex_systems.py")
 
 
 def test_halves(emulated):

@@ -6,54 +6,45 @@
  *
  * Grid: as many blocks as fit the device and its memory, of THREADS threads; a thread to a system.
  * Shared memory: none.
- * Memory of the device: of each thread, 2 (M + 1) N numbers, or M + 2 lines of N if A is positive definite: the
- * diagonals with what elimination fills in, reciprocals, pivots, and a column of B. Those of all threads stand side by
- * side.
+ * Memory of the device: of each thread, 2 M + 1 lines of N elements, or M + 2 if A is positive definite: the diagonals
+ * with what elimination fills in, pivots, or reciprocals, and a column of B. Those of all threads stand side by side.
  * Operands: any that args.h can describe. May overwrite B in place, matrix by matrix. */
 #include "common.cuh"
-#include "lanes.cuh"
+#include "element.cuh"
 
 constexpr bool DEFINITE = SMM_OP == SMM_OP_SOLVEH_BANDED, UPPER = SMM_FORM & 1;
 constexpr int THREADS = SMM_THREADS;
 static_assert(SMM_SHARED == 0 && LANES == 1, "the plan counts otherwise");
 
-__device__ inline T size_of(T x) { return x < 0 ? -x : x; }
-__device__ inline T without(T x, T y, T from) { return multiply_add(-x, y, from); }
 __device__ inline long long less(long long x, long long y) { return x < y ? x : y; }
 
-__device__ inline void swap(T &x, T &y) {
-    const T was = x;
-    x = y;
-    y = was;
-}
-
-/* The lines of numbers that a thread has. */
+/* The lines of elements that a thread has. */
 struct Own {
-    T *data;
+    Element *data;
     long long n, apart;
-    __device__ T &at(long long line, long long i) const { return data[(line * n + i) * apart]; }
+    __device__ Element &at(long long line, long long i) const { return data[(line * n + i) * apart]; }
 };
 
 /* An operand's matrix where it lies. */
 struct View {
-    InMemory *data;
+    Stored *data;
     long long row, col;
-    __device__ InMemory &at(long long i, long long j) const { return data[i * row + j * col]; }
+    __device__ Stored &at(long long i, long long j) const { return data[i * row + j * col]; }
 };
 __device__ inline View view_of(const smm_cuda_args &args, int which, long long matrix) {
     const smm_cuda_operand &x = args.operand[which];
-    return {static_cast<InMemory *>(x.data) + offset_of(args, x, matrix), x.row, x.col};
+    return {static_cast<Stored *>(x.data) + offset_of(args, x, matrix), x.row, x.col};
 }
 
-/* --- any matrices: lines X, reciprocals, pivots; then element (i, j) is in line first + all + i - j, place j --- */
+/* --- any matrices: lines X, pivots; then element (i, j) is in line first + all + i - j, place j --- */
 
 struct Banded {
-    enum { X, RECIPROCAL, PIVOT, FIRST };
+    enum { X, PIVOT, FIRST };
     Own own;
     long long n, lower, all;
 
-    __device__ T &a(long long i, long long j) const { return own.at(FIRST + all + i - j, j); }
-    __device__ T &x(long long i) const { return own.at(X, i); }
+    __device__ Element &a(long long i, long long j) const { return own.at(FIRST + all + i - j, j); }
+    __device__ Element &x(long long i) const { return own.at(X, i); }
 
     __device__ int factor() const {
         int info = 0;
@@ -65,30 +56,28 @@ struct Banded {
                 const T size = size_of(a(j + t, j));
                 if (size > largest) largest = size, pivot = t;
             }
-            own.at(PIVOT, j) = static_cast<T>(pivot);
+            own.at(PIVOT, j) = element_of(static_cast<T>(pivot));
             for (long long s = 0; s <= right && pivot; s++) swap(a(j, j + s), a(j + pivot, j + s));
-            const Divisor p(a(j, j));
-            if (p.p == 0 && !info) info = static_cast<int>(j) + 1;
-            own.at(RECIPROCAL, j) = p.r;
+            const ElementDivisor p(a(j, j));
+            if (is_zero(a(j, j)) && !info) info = static_cast<int>(j) + 1;
             for (long long t = 1; t <= below; t++) {
-                const T l = a(j + t, j) = p.divide(a(j + t, j));
-                for (long long s = 1; s <= right; s++) a(j + t, j + s) = without(l, a(j, j + s), a(j + t, j + s));
+                const Element l = a(j + t, j) = p.divide(a(j + t, j));
+                for (long long s = 1; s <= right; s++)
+                    a(j + t, j + s) = multiply_subtract(l, a(j, j + s), a(j + t, j + s));
             }
         }
         return info;
     }
     __device__ void solve() const {
         for (long long j = 0; j < n; j++) {
-            const long long below = less(lower, n - 1 - j), pivot = static_cast<long long>(own.at(PIVOT, j));
+            const long long below = less(lower, n - 1 - j), pivot = static_cast<long long>(real_of(own.at(PIVOT, j)));
             if (pivot) swap(x(j), x(j + pivot));
-            const T y = x(j);
-            for (long long t = 1; t <= below; t++) x(j + t) = without(a(j + t, j), y, x(j + t));
+            const Element y = x(j);
+            for (long long t = 1; t <= below; t++) x(j + t) = multiply_subtract(a(j + t, j), y, x(j + t));
         }
         for (long long j = n - 1; j >= 0; j--) {
-            Divisor p;
-            p.p = a(j, j), p.r = own.at(RECIPROCAL, j);
-            const T y = x(j) = p.divide(x(j));
-            for (long long s = 1; s <= less(all, j); s++) x(j - s) = without(a(j - s, j), y, x(j - s));
+            const Element y = x(j) = ElementDivisor(a(j, j)).divide(x(j));
+            for (long long s = 1; s <= less(all, j); s++) x(j - s) = multiply_subtract(a(j - s, j), y, x(j - s));
         }
     }
 };
@@ -100,30 +89,33 @@ struct Definite {
     Own own;
     long long n, beyond;
 
-    __device__ T &l(long long j, long long t) const { return own.at(FIRST + t, j); }
-    __device__ T &x(long long i) const { return own.at(X, i); }
+    __device__ Element &l(long long j, long long t) const { return own.at(FIRST + t, j); }
+    __device__ Element &x(long long i) const { return own.at(X, i); }
 
     __device__ int factor() const {
         int info = 0;
         for (long long j = 0; j < n; j++) {
             const long long below = less(beyond, n - 1 - j);
-            if (!(l(j, 0) > 0) && !info) info = static_cast<int>(j) + 1;
-            const T r = own.at(RECIPROCAL, j) = reciprocal(root(l(j, 0)));
-            for (long long t = 1; t <= below; t++) l(j, t) = product(l(j, t), r);
+            const T pivot = real_of(l(j, 0)), r = reciprocal(root(pivot));
+            if (!(pivot > 0) && !info) info = static_cast<int>(j) + 1;
+            own.at(RECIPROCAL, j) = element_of(r);
+            for (long long t = 1; t <= below; t++) l(j, t) = scaled(l(j, t), r);
             for (long long s = 1; s <= below; s++)
-                for (long long t = s; t <= below; t++) l(j + s, t - s) = without(l(j, t), l(j, s), l(j + s, t - s));
+                for (long long t = s; t <= below; t++)
+                    l(j + s, t - s) = multiply_subtract(l(j, t), conjugate(l(j, s)), l(j + s, t - s));
         }
         return info;
     }
     __device__ void solve() const {
         for (long long j = 0; j < n; j++) {
-            const T y = x(j) = product(x(j), own.at(RECIPROCAL, j));
-            for (long long t = 1; t <= less(beyond, n - 1 - j); t++) x(j + t) = without(l(j, t), y, x(j + t));
+            const Element y = x(j) = scaled(x(j), real_of(own.at(RECIPROCAL, j)));
+            for (long long t = 1; t <= less(beyond, n - 1 - j); t++) x(j + t) = multiply_subtract(l(j, t), y, x(j + t));
         }
         for (long long j = n - 1; j >= 0; j--) {
-            T y = x(j);
-            for (long long t = less(beyond, n - 1 - j); t >= 1; t--) y = without(l(j, t), x(j + t), y);
-            x(j) = product(y, own.at(RECIPROCAL, j));
+            Element y = x(j);
+            for (long long t = less(beyond, n - 1 - j); t >= 1; t--)
+                y = multiply_subtract(conjugate(l(j, t)), x(j + t), y);
+            x(j) = scaled(y, real_of(own.at(RECIPROCAL, j)));
         }
     }
 };
@@ -136,7 +128,7 @@ __device__ inline int solve_all(const Method &method, const smm_cuda_args &args,
     for (long long k = 0; k < args.k; k++) {
         for (long long i = 0; i < args.n && !info; i++) method.x(i) = b.at(i, k);
         if (!info) method.solve();
-        for (long long i = 0; i < args.n; i++) x.at(i, k) = info ? not_a_number() : method.x(i);
+        for (long long i = 0; i < args.n; i++) x.at(i, k) = info ? not_an_element() : method.x(i);
     }
     return info;
 }
@@ -148,7 +140,7 @@ __device__ inline int solve(const smm_cuda_args &args, const Own &own, long long
         const Definite method = {own, n, m - 1};
         for (long long t = 0; t < m; t++)
             for (long long j = 0; j < n; j++)
-                if (j + t < n) method.l(j, t) = UPPER ? ab.at(m - 1 - t, j + t) : ab.at(t, j);
+                if (j + t < n) method.l(j, t) = UPPER ? conjugate(ab.at(m - 1 - t, j + t)) : Element(ab.at(t, j));
         return solve_all(method, args, matrix);
     } else {
         const smm_cuda_operand &given = args.operand[SMM_SOLVE_BANDED_lower];
@@ -158,13 +150,14 @@ __device__ inline int solve(const smm_cuda_args &args, const Own &own, long long
         if (lower < 0 || lower >= m) { /* nothing tells which diagonals these are */
             const View x = view_of(args, SMM_C, matrix);
             for (long long i = 0; i < n; i++)
-                for (long long k = 0; k < args.k; k++) x.at(i, k) = not_a_number();
+                for (long long k = 0; k < args.k; k++) x.at(i, k) = not_an_element();
             return -1;
         }
         for (long long line = 0; line < lower + m; line++) /* line 0 has element (i, i + all) */
             for (long long j = 0; j < n; j++) {
                 const long long i = j + line - (m - 1);
-                own.at(Banded::FIRST + line, j) = line >= lower && i >= 0 && i < n ? T(ab.at(line - lower, j)) : T(0);
+                own.at(Banded::FIRST + line, j) =
+                    line >= lower && i >= 0 && i < n ? Element(ab.at(line - lower, j)) : element_of(0);
             }
         return solve_all(method, args, matrix);
     }
@@ -173,7 +166,7 @@ __device__ inline int solve(const smm_cuda_args &args, const Own &own, long long
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     const long long all = static_cast<long long>(gridDim.x) * THREADS;
     const long long me = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
-    const Own own = {static_cast<T *>(args.room) + me, args.n, all < args.batch ? all : args.batch};
+    const Own own = {static_cast<Element *>(args.room) + me, args.n, all < args.batch ? all : args.batch};
     for (long long q = me; q < args.batch; q += all) {
         const int info = solve(args, own, q);
         if (args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, q, 1) = info;

@@ -17,7 +17,7 @@
  * Operands: any that args.h can describe; B and X are taken COLUMNS columns at a time.
  * May overwrite B in place, matrix by matrix: rows of X that lie where B is still to be read wait in registers. */
 #include "common.cuh"
-#include "lanes.cuh"
+#include "element.cuh"
 
 constexpr bool TRIDIAGONAL = SMM_OP == SMM_OP_SOLVE_TRIDIAGONAL, DEFINITE = SMM_OP == SMM_OP_SOLVEH_BANDED;
 constexpr bool PIVOTED = !(SMM_FORM & 16), UPPER = SMM_FORM & 1;
@@ -28,23 +28,24 @@ constexpr int SYSTEMS = 32, LINE = least(ROWS, SYSTEMS), AT_ONCE = SYSTEMS / LIN
 constexpr int PITCH = ROWS | 1, PITCH_X = (ROWS + REACH) | 1;
 constexpr int INPUTS = TRIDIAGONAL ? 3 : 1, PLACE_B = INPUTS, PLACE_X = INPUTS + 1, PLACES = INPUTS + 2;
 constexpr int TILE = SYSTEMS * (DIAGONALS * PITCH + COLUMNS * PITCH_X);
-constexpr int WARP_BYTES = PLACES * SYSTEMS * int(sizeof(long long)) + TILE * int(sizeof(T));
+constexpr int WARP_BYTES = PLACES * SYSTEMS * int(sizeof(long long)) + TILE * int(sizeof(Element));
 static_assert(SMM_SHARED == THREADS / SYSTEMS * WARP_BYTES && LANES == 1, "the plan counts otherwise");
 static_assert(ROWS >= REACH && ROWS % LINE == 0, "rows that wait are of the next tile alone");
 
-__device__ inline T without(T x, T y, T from) { return multiply_add(-x, y, from); }
-
-__device__ inline void exchange_if(bool here, T &x, T &y) {
-    const T was = x;
+__device__ inline void exchange_if(bool here, Element &x, Element &y) {
+    const Element was = x;
     x = here ? y : x;
     y = here ? was : y;
 }
+
+/* An element of the lower triangle, from the diagonals that are given: in the form UPPER those of the conjugate. */
+__device__ inline Element of_lower(Element x) { return DEFINITE && UPPER ? conjugate(x) : x; }
 
 /* --- elimination --- */
 
 /* Rows j to j + REACH - 1 before step j, from column j on; of positive definite matrices their lower triangle. */
 struct State {
-    T a[most(REACH, 1)][most(BEYOND, 1)], y[most(REACH, 1)][COLUMNS];
+    Element a[most(REACH, 1)][most(BEYOND, 1)], y[most(REACH, 1)][COLUMNS];
 
     __host__ __device__ static constexpr bool has(int t, int s) { return !DEFINITE || s <= t; }
     __host__ __device__ static constexpr int count() {
@@ -69,7 +70,7 @@ struct State {
 
 /* What one step has: the state with the row that comes in. */
 struct Window {
-    T a[REACH + 1][DIAGONALS], y[REACH + 1][COLUMNS];
+    Element a[REACH + 1][DIAGONALS], y[REACH + 1][COLUMNS];
 };
 
 /* Step j. Row 0 of the window becomes one of U and of L^-1 B; if DEFINITE, a column of L, and the diagonal's
@@ -77,41 +78,42 @@ struct Window {
  */
 __device__ inline void eliminate(Window &w, int j, int &info) {
     if constexpr (TRIDIAGONAL) { /* as LAPACK's gttrf */
-        const T below = w.a[1][0], next = w.a[1][1], after = w.a[1][2], d = w.a[0][0], du = w.a[0][1];
-        const bool swap = PIVOTED && fabs(below) > fabs(d);
-        const T pivot = swap ? below : d, u = swap ? next : du, l = quotient_of(swap ? d : below, pivot);
-        if (pivot == 0 && !info) info = j + 1;
+        const Element below = w.a[1][0], next = w.a[1][1], after = w.a[1][2], d = w.a[0][0], du = w.a[0][1];
+        const bool swap = PIVOTED && size_of(below) > size_of(d);
+        const Element pivot = swap ? below : d, u = swap ? next : du, l = quotient_of(swap ? d : below, pivot);
+        if (is_zero(pivot) && !info) info = j + 1;
         w.a[0][0] = pivot;
         w.a[0][1] = u;
-        w.a[0][2] = swap ? after : T(0);
-        w.a[1][1] = without(l, u, swap ? du : next);
-        w.a[1][2] = swap ? without(l, after, T(0)) : after;
+        w.a[0][2] = swap ? after : element_of(0);
+        w.a[1][1] = multiply_subtract(l, u, swap ? du : next);
+        w.a[1][2] = swap ? multiply_subtract(l, after, element_of(0)) : after;
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++) {
             if (PIVOTED) exchange_if(swap, w.y[0][c], w.y[1][c]);
-            w.y[1][c] = without(l, w.y[0][c], w.y[1][c]);
+            w.y[1][c] = multiply_subtract(l, w.y[0][c], w.y[1][c]);
         }
     } else if constexpr (DEFINITE) { /* pbtf2 */
-        if (!(w.a[0][0] > 0) && !info) info = j + 1;
-        const T r = w.a[0][0] = reciprocal(root(w.a[0][0]));
+        const T pivot = real_of(w.a[0][0]), r = reciprocal(root(pivot));
+        if (!(pivot > 0) && !info) info = j + 1;
+        w.a[0][0] = element_of(r);
 #pragma unroll
-        for (int c = 0; c < COLUMNS; c++) w.y[0][c] = product(w.y[0][c], r);
+        for (int c = 0; c < COLUMNS; c++) w.y[0][c] = scaled(w.y[0][c], r);
 #pragma unroll
         for (int t = 1; t <= REACH; t++) {
-            w.a[t][0] = product(w.a[t][0], r);
+            w.a[t][0] = scaled(w.a[t][0], r);
 #pragma unroll
-            for (int s = 1; s <= t; s++) w.a[t][s] = without(w.a[t][0], w.a[s][0], w.a[t][s]);
+            for (int s = 1; s <= t; s++) w.a[t][s] = multiply_subtract(w.a[t][0], conjugate(w.a[s][0]), w.a[t][s]);
 #pragma unroll
-            for (int c = 0; c < COLUMNS; c++) w.y[t][c] = without(w.a[t][0], w.y[0][c], w.y[t][c]);
+            for (int c = 0; c < COLUMNS; c++) w.y[t][c] = multiply_subtract(w.a[t][0], w.y[0][c], w.y[t][c]);
         }
 #pragma unroll
         for (int t = 1; t <= REACH; t++) w.a[0][t] = w.a[t][0];
     } else { /* gbtf2 */
-        T largest = fabs(w.a[0][0]);
+        T largest = size_of(w.a[0][0]);
         int pivot = 0;
 #pragma unroll
         for (int t = 1; t <= REACH; t++) {
-            const T size = fabs(w.a[t][0]);
+            const T size = size_of(w.a[t][0]);
             if (size > largest) largest = size, pivot = t;
         }
 #pragma unroll
@@ -121,26 +123,27 @@ __device__ inline void eliminate(Window &w, int j, int &info) {
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++) exchange_if(pivot == t, w.y[0][c], w.y[t][c]);
         }
-        const Divisor p(w.a[0][0]);
-        if (p.p == 0 && !info) info = j + 1;
+        const ElementDivisor p(w.a[0][0]);
+        if (is_zero(w.a[0][0]) && !info) info = j + 1;
 #pragma unroll
         for (int t = 1; t <= REACH; t++) {
-            const T l = p.divide(w.a[t][0]);
+            const Element l = p.divide(w.a[t][0]);
 #pragma unroll
-            for (int s = 1; s < DIAGONALS; s++) w.a[t][s] = without(l, w.a[0][s], w.a[t][s]);
+            for (int s = 1; s < DIAGONALS; s++) w.a[t][s] = multiply_subtract(l, w.a[0][s], w.a[t][s]);
 #pragma unroll
-            for (int c = 0; c < COLUMNS; c++) w.y[t][c] = without(l, w.y[0][c], w.y[t][c]);
+            for (int c = 0; c < COLUMNS; c++) w.y[t][c] = multiply_subtract(l, w.y[0][c], w.y[t][c]);
         }
     }
 }
 
 /* Take in row j + REACH, and do step j. `numbers`, of that row of A and B, become those that step j gives. */
-__device__ inline void advance(State &state, T (&numbers)[TAKEN], int j, int &info) {
+__device__ inline void advance(State &state, Element (&numbers)[TAKEN], int j, int &info) {
     Window w;
 #pragma unroll
     for (int t = 0; t <= REACH; t++) {
 #pragma unroll
-        for (int s = 0; s < DIAGONALS; s++) w.a[t][s] = t == REACH ? numbers[s] : s < BEYOND ? state.a[t][s] : T(0);
+        for (int s = 0; s < DIAGONALS; s++)
+            w.a[t][s] = t == REACH ? numbers[s] : s < BEYOND ? state.a[t][s] : element_of(0);
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++) w.y[t][c] = t == REACH ? numbers[DIAGONALS + c] : state.y[t][c];
     }
@@ -162,23 +165,24 @@ __device__ inline void advance(State &state, T (&numbers)[TAKEN], int j, int &in
 
 /* The rows of X that come after the next. */
 struct Solution {
-    T x[most(BEYOND, 1)][COLUMNS];
+    Element x[most(BEYOND, 1)][COLUMNS];
 };
 
 /* From what step j gave: row j of X, in place of that of L^-1 B. `after`: rows that come after it. */
-__device__ inline void substitute(Solution &solution, T (&numbers)[TAKEN], long long after) {
+__device__ inline void substitute(Solution &solution, Element (&numbers)[TAKEN], long long after) {
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++) {
-        T y = numbers[DIAGONALS + c];
+        Element y = numbers[DIAGONALS + c];
         if constexpr (TRIDIAGONAL) { /* the nearer one first */
-            if (after >= 1) y = without(numbers[1], solution.x[0][c], y);
-            if (PIVOTED && after >= 2) y = without(numbers[2], solution.x[1][c], y);
+            if (after >= 1) y = multiply_subtract(numbers[1], solution.x[0][c], y);
+            if (PIVOTED && after >= 2) y = multiply_subtract(numbers[2], solution.x[1][c], y);
             y = quotient_of(y, numbers[0]);
         } else {
 #pragma unroll
             for (int s = BEYOND; s >= 1; s--)
-                if (s <= after) y = without(numbers[s], solution.x[s - 1][c], y);
-            y = DEFINITE ? product(y, numbers[0]) : Divisor(numbers[0]).divide(y);
+                if (s <= after)
+                    y = multiply_subtract(DEFINITE ? conjugate(numbers[s]) : numbers[s], solution.x[s - 1][c], y);
+            y = DEFINITE ? scaled(y, real_of(numbers[0])) : ElementDivisor(numbers[0]).divide(y);
         }
         numbers[DIAGONALS + c] = y;
 #pragma unroll
@@ -191,7 +195,7 @@ __device__ inline void substitute(Solution &solution, T (&numbers)[TAKEN], long 
 
 /* What step p takes of a diagonal or of a column of B: number (p + shift), if there are so many. */
 struct Line {
-    const InMemory *data;
+    const Stored *data;
     long long step, length, system; /* system: to that of the next one, where all are evenly spaced */
     int shift, place;
 };
@@ -200,7 +204,7 @@ __device__ inline Line line_of(const smm_cuda_args &args, int which, long long c
     if (which >= DIAGONALS) {
         const smm_cuda_operand &b = args.operand[SMM_B];
         column += which - DIAGONALS;
-        return {static_cast<const InMemory *>(b.data) + column * b.col,
+        return {static_cast<const Stored *>(b.data) + column * b.col,
                 b.row,
                 column < args.k ? args.n : 0,
                 b.batch[0],
@@ -209,16 +213,12 @@ __device__ inline Line line_of(const smm_cuda_args &args, int which, long long c
     }
     if (TRIDIAGONAL) {
         const smm_cuda_operand &x = args.operand[which];
-        return {static_cast<const InMemory *>(x.data),
-                x.row,
-                which == 1 ? args.n : args.n - 1,
-                x.batch[0],
-                which > 0,
-                which};
+        return {
+            static_cast<const Stored *>(x.data), x.row, which == 1 ? args.n : args.n - 1, x.batch[0], which > 0, which};
     }
     const smm_cuda_operand &ab = args.operand[SMM_A];
     const int row = !DEFINITE ? BEYOND - which : UPPER ? which : REACH - which;
-    return {static_cast<const InMemory *>(ab.data) + row * ab.row,
+    return {static_cast<const Stored *>(ab.data) + row * ab.row,
             ab.col,
             args.n,
             ab.batch[0],
@@ -229,14 +229,14 @@ __device__ inline Line line_of(const smm_cuda_args &args, int which, long long c
 /* A warp's systems, what it has in shared memory, and where its threads stand. */
 struct Own {
     long long *where; /* the matrices of its systems begin, of each operand */
-    T *tile;
+    Element *tile;
     int thread, count; /* systems */
     long long first;   /* system, if they are evenly spaced and as many as threads; else -1 */
 
     __device__ explicit Own(char *shared) : thread(threadIdx.x % SYSTEMS) {
         char *const mine = shared + threadIdx.x / SYSTEMS * WARP_BYTES;
         where = reinterpret_cast<long long *>(mine);
-        tile = reinterpret_cast<T *>(mine + PLACES * SYSTEMS * sizeof(long long));
+        tile = reinterpret_cast<Element *>(mine + PLACES * SYSTEMS * sizeof(long long));
     }
     /* Take so many systems from `begin` on. Threads without one do the last one, too. Returns the thread's. */
     __device__ long long take(const smm_cuda_args &args, long long begin) {
@@ -253,16 +253,16 @@ struct Own {
         return q;
     }
     /* Where the lines of a system are. */
-    __device__ T *at(int which, int system) const {
+    __device__ Element *at(int which, int system) const {
         return which < DIAGONALS
                    ? tile + (which * SYSTEMS + system) * PITCH
                    : tile + DIAGONALS * SYSTEMS * PITCH + ((which - DIAGONALS) * SYSTEMS + system) * PITCH_X;
     }
-    __device__ void read(T (&numbers)[TAKEN], int slot) const {
+    __device__ void read(Element (&numbers)[TAKEN], int slot) const {
 #pragma unroll
         for (int which = 0; which < TAKEN; which++) numbers[which] = at(which, thread)[slot];
     }
-    __device__ void write(const T (&numbers)[TAKEN], int slot) const {
+    __device__ void write(const Element (&numbers)[TAKEN], int slot) const {
 #pragma unroll
         for (int which = 0; which < TAKEN; which++) at(which, thread)[slot] = numbers[which];
     }
@@ -278,19 +278,20 @@ __device__ inline void stage(const smm_cuda_args &args, const Own &own, long lon
 #pragma unroll
         for (int slot = own.thread % LINE; slot < ROWS; slot += LINE) {
             const long long step = begin + slot;
-            T *const to = own.at(which, system) + slot;
-            const InMemory *from = line.data + (step + line.shift) * line.step;
+            Element *const to = own.at(which, system) + slot;
+            const Stored *from = line.data + (step + line.shift) * line.step;
             if (step + REACH >= args.n || step + line.shift >= line.length) {
 #pragma unroll 1
-                for (int q = 0; q < SYSTEMS; q += AT_ONCE) to[q * pitch] = 0;
+                for (int q = 0; q < SYSTEMS; q += AT_ONCE) to[q * pitch] = element_of(0);
             } else if (own.first >= 0) {
                 from += (own.first + system) * line.system;
 #pragma unroll 8
-                for (int q = 0; q < SYSTEMS; q += AT_ONCE, from += AT_ONCE * line.system) copy<1>(to + q * pitch, from);
+                for (int q = 0; q < SYSTEMS; q += AT_ONCE, from += AT_ONCE * line.system)
+                    copy_element(to + q * pitch, from);
             } else {
                 const long long *const where = own.where + line.place * SYSTEMS + system;
 #pragma unroll 2
-                for (int q = 0; q < SYSTEMS; q += AT_ONCE) copy<1>(to + q * pitch, from + where[q]);
+                for (int q = 0; q < SYSTEMS; q += AT_ONCE) copy_element(to + q * pitch, from + where[q]);
             }
         }
     }
@@ -309,9 +310,9 @@ __device__ inline void unstage(const smm_cuda_args &args, const Own &own, long l
 #pragma unroll
         for (int slot = own.thread % LINE; slot < ROWS + REACH; slot += LINE) {
             if (slot < low || slot >= high || begin + slot >= args.n) continue;
-            InMemory *to = static_cast<InMemory *>(x.data) + (begin + slot) * x.row + (column + c) * x.col;
+            Stored *to = static_cast<Stored *>(x.data) + (begin + slot) * x.row + (column + c) * x.col;
             const int system = own.thread / LINE;
-            const T *const from = own.at(DIAGONALS + c, system) + slot;
+            const Element *const from = own.at(DIAGONALS + c, system) + slot;
             if (own.first >= 0) {
                 to += (own.first + system) * x.batch[0];
 #pragma unroll 8
@@ -331,8 +332,8 @@ __device__ inline void unstage(const smm_cuda_args &args, const Own &own, long l
 __device__ inline State first_rows(const smm_cuda_args &args, const Own &own, long long column) {
     State state;
     const auto number = [&](int place, const smm_cuda_operand &x, long long i, long long j) {
-        return T(
-            static_cast<const InMemory *>(x.data)[own.where[place * SYSTEMS + own.thread] + i * x.row + j * x.col]);
+        return Element(
+            static_cast<const Stored *>(x.data)[own.where[place * SYSTEMS + own.thread] + i * x.row + j * x.col]);
     };
 #pragma unroll
     for (int t = 0; t < REACH; t++) {
@@ -340,30 +341,31 @@ __device__ inline State first_rows(const smm_cuda_args &args, const Own &own, lo
         for (int s = 0; s < BEYOND; s++) {
             const int row = DEFINITE ? (UPPER ? BEYOND + s - t : t - s) : BEYOND - REACH + t - s;
             const int col = DEFINITE && UPPER ? t : s;
-            state.a[t][s] = 0;
+            state.a[t][s] = element_of(0);
             if (t >= args.n || s >= args.n || !State::has(t, s)) continue;
             if (TRIDIAGONAL)
                 state.a[t][s] = number(1 + s, args.operand[1 + s], 0, 0);
             else if (row >= 0 && row < DIAGONALS)
-                state.a[t][s] = number(0, args.operand[SMM_A], row, col);
+                state.a[t][s] = of_lower(number(0, args.operand[SMM_A], row, col));
         }
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++)
             state.y[t][c] =
-                t < args.n && column + c < args.k ? number(PLACE_B, args.operand[SMM_B], t, column + c) : T(0);
+                t < args.n && column + c < args.k ? number(PLACE_B, args.operand[SMM_B], t, column + c) : element_of(0);
     }
     return state;
 }
 
 /* Steps begin to begin + count - 1, of a tile. `keep`: what they give takes the place of what they took. */
 __device__ inline void forward(const Own &own, State &state, long long begin, int count, bool keep, int &info) {
-    T next[TAKEN];
+    Element next[TAKEN];
     own.read(next, 0);
 #pragma unroll 1
     for (int slot = 0; slot < count; slot++) {
-        T numbers[TAKEN];
+        Element numbers[TAKEN];
 #pragma unroll
-        for (int which = 0; which < TAKEN; which++) numbers[which] = next[which];
+        for (int which = 0; which < TAKEN; which++)
+            numbers[which] = which < DIAGONALS ? of_lower(next[which]) : next[which];
         own.read(next, least(slot + 1, ROWS - 1));
         advance(state, numbers, static_cast<int>(begin) + slot, info);
         if (keep) own.write(numbers, slot);
@@ -376,26 +378,27 @@ __device__ inline void backward(const Own &own, Solution &solution, long long af
     for (int t = 0; t < REACH; t++)
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++)
-            if (count == ROWS) own.at(DIAGONALS + c, own.thread)[ROWS + t] = bad ? not_a_number() : solution.x[t][c];
-    T next[TAKEN];
+            if (count == ROWS) own.at(DIAGONALS + c, own.thread)[ROWS + t] = bad ? not_an_element() : solution.x[t][c];
+    Element next[TAKEN];
     own.read(next, count - 1);
 #pragma unroll 1
     for (int slot = count - 1; slot >= 0; slot--) {
-        T numbers[TAKEN];
+        Element numbers[TAKEN];
 #pragma unroll
         for (int which = 0; which < TAKEN; which++) numbers[which] = next[which];
         own.read(next, most(slot - 1, 0));
         substitute(solution, numbers, after + (count - 1 - slot));
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++)
-            own.at(DIAGONALS + c, own.thread)[slot] = bad ? not_a_number() : numbers[DIAGONALS + c];
+            own.at(DIAGONALS + c, own.thread)[slot] = bad ? not_an_element() : numbers[DIAGONALS + c];
     }
 }
 
 /* Columns of X. Returns info. `room`: the thread's own, whose numbers are `apart`.
  *
  * Visits go to the last tile and back. */
-__device__ inline int solve(const smm_cuda_args &args, const Own &own, long long column, T *room, long long apart) {
+__device__ inline int solve(const smm_cuda_args &args, const Own &own, long long column, Element *room,
+                            long long apart) {
     constexpr int NUMBERS = State::count();
     const long long last = (args.n - 1) / ROWS;
     State state = first_rows(args, own, column);
@@ -405,9 +408,9 @@ __device__ inline int solve(const smm_cuda_args &args, const Own &own, long long
     for (long long visit = 0; visit <= 2 * last; visit++) {
         const long long tile = visit < last ? visit : 2 * last - visit, begin = tile * ROWS;
         const int steps = tile == last ? static_cast<int>(args.n - begin) : ROWS;
-        T *const noted = room + tile * NUMBERS * apart;
-        if (visit < last) state.for_all([&](int i, T x) { noted[i * apart] = x; });
-        if (visit > last) state.for_all([&](int i, T &x) { x = noted[i * apart]; });
+        Element *const noted = room + tile * NUMBERS * apart;
+        if (visit < last) state.for_all([&](int i, Element x) { noted[i * apart] = x; });
+        if (visit > last) state.for_all([&](int i, Element &x) { x = noted[i * apart]; });
         stage(args, own, begin, column);
         forward(own, state, begin, steps, visit >= last, info);
         if (visit < last) continue;
@@ -423,7 +426,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const long long all = static_cast<long long>(gridDim.x) * THREADS;
     const long long apart = all < args.batch ? all : args.batch; /* threads with a system of their own */
     const long long me = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
-    T *const room = static_cast<T *>(args.room) + (me < apart ? me : apart - 1);
+    Element *const room = static_cast<Element *>(args.room) + (me < apart ? me : apart - 1);
 #pragma unroll 1
     for (long long begin = me - own.thread; begin < args.batch; begin += all) {
         const long long q = own.take(args, begin);

@@ -25,7 +25,7 @@ void smm_banded_thread_baseline(const smm_cuda_problem *p, smm_cuda_parameters *
 double smm_banded_thread_room(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
     (void)x;
     const double m = (double)args->m;
-    return (p->op == SMM_OP_SOLVEH_BANDED ? m + 2 : 2 * m + 2) * (double)args->n * bytes_of(p);
+    return (p->op == SMM_OP_SOLVEH_BANDED ? m + 2 : 2 * m + 1) * (double)args->n * bytes_of(p);
 }
 
 /* --- banded_tiles --- */

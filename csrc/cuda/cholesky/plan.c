@@ -20,15 +20,20 @@ static int cholesky_image(const smm_cuda_problem *p, const smm_cuda_parameters *
 bool smm_cholesky_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MOST_BYTES = 640 }; /* of a lane's registers */
     const int across = x->across;
-    if (p->op != SMM_OP_CHOLESKY || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    const bool solves = p->op == SMM_OP_SOLVE_POS, several = solves && p->k > 1;
+    if ((p->op != SMM_OP_CHOLESKY && !solves) || !smm_cuda_whole_matrices(p, x, grid)) return false;
     if (across < 1 || across & (across - 1) || across * across > x->lanes) return false;
     if (ceil_div(p->n, x->lanes / across) * ceil_div(p->n, across) * bytes_of(p) > MOST_BYTES) return false;
-    grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
-    if (!x->through_shared) return x->lanes == 1 && p->source_a == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT;
+    grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0 &&
+                    (!several || grid->matrices % group_of(p, p->n * p->k) == 0);
+    if (!x->through_shared)
+        return !solves && x->lanes == 1 && p->source_a == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT;
     const bool a_by_rows = p->order_a == SMM_ORDER_ROW;
-    const bool c_by_rows = p->order_c == SMM_ORDER_ROW || p->source_c == SMM_SOURCE_STRIDED;
+    const bool l_by_rows = solves || p->order_c == SMM_ORDER_ROW || p->source_c == SMM_SOURCE_STRIDED;
     grid->shared = bytes_of(p) * most(cholesky_image(p, x, grid, p->source_a, a_by_rows),
-                                      cholesky_image(p, x, grid, p->source_c, c_by_rows));
+                                      cholesky_image(p, x, grid, solves ? SMM_SOURCE_FLAT : p->source_c, l_by_rows));
+    if (solves) grid->shared += grid->matrices * p->n * (several ? 1 : 2) * bytes_of(p);
+    if (several) grid->shared += smm_cuda_rights_bytes(p, grid);
     return true;
 }
 

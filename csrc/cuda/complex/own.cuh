@@ -16,6 +16,28 @@ struct Own {
 /* The first row from k on that is this lane's. */
 __device__ inline int own_row(int k) { return k + ((lane() - k) & (LANES - 1)); }
 
+/* The lower triangle of Hermitian A becomes L of A = L L^H. Returns the first step, from 1, whose pivot is not
+ * positive; or 0. */
+__device__ inline int factor_definite(const Own &o) {
+    int info = 0;
+#pragma unroll 1
+    for (int j = 0; j < N; j++) {
+        const T pivot = o.a(j, j).re;
+        if (!info && !(pivot > 0)) info = j + 1;
+        const T length = root(pivot), r = reciprocal(length);
+        __syncwarp();
+        if (own_row(j) == j) o.a(j, j) = {length, 0};
+        for (int i = own_row(j + 1); i < N; i += LANES) o.a(i, j) = scaled(o.a(i, j), r);
+        __syncwarp();
+        for (int i = own_row(j + 1); i < N; i += LANES) {
+            const Number l = o.a(i, j);
+            for (int k = j + 1; k <= i; k++) o.a(i, k) = multiply_subtract(l, conjugate(o.a(k, j)), o.a(i, k));
+        }
+        __syncwarp();
+    }
+    return info;
+}
+
 /* How a triangle lies in A: as it is, transposed, or transposed and conjugated. */
 enum Way { PLAIN, TRANSPOSED, ADJOINT };
 template <Way WAY> __device__ inline Number element(const Own &o, int i, int j) {

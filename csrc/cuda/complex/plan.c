@@ -1,7 +1,6 @@
 /* plan.c: whether the kernels of complex matrices can run a problem, in what grid, and with which parameters. */
 #include "../plan.h"
 
-static int power_of_two(int x) { return x > 1 ? 2 * power_of_two(ceil_div(x, 2)) : 1; }
 
 /* As pitch_of in device/number.cuh. */
 static int pitch_of(int cols) { return cols | 1; }
@@ -48,11 +47,12 @@ static smm_cuda_parameters by_rows(const smm_cuda_problem *p, int kernel) {
 }
 
 bool smm_lu_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { OF_INVERSE = 16 }; /* columns at a time */
     switch (p->op) {
     case SMM_OP_LU:
     case SMM_OP_DET:
     case SMM_OP_SLOGDET: return in_shared_memory(p, x, 0, grid);
-    case SMM_OP_INV: return in_shared_memory(p, x, least(p->n, SMM_CUDA_COLUMNS), grid);
+    case SMM_OP_INV: return in_shared_memory(p, x, least(p->n, OF_INVERSE), grid);
     case SMM_OP_SOLVE:
     case SMM_OP_LU_SOLVE: return p->k && in_shared_memory(p, x, p->k, grid);
     default: return false;
@@ -72,8 +72,8 @@ void smm_cholesky_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameter
 }
 
 bool smm_triangular_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    return (p->op == SMM_OP_CHO_SOLVE || p->op == SMM_OP_SOLVE_TRIANGULAR) && p->k &&
-           in_shared_memory(p, x, p->k, grid);
+    const bool serves = p->op == SMM_OP_CHO_SOLVE || p->op == SMM_OP_SOLVE_POS || p->op == SMM_OP_SOLVE_TRIANGULAR;
+    return serves && p->k && in_shared_memory(p, x, p->k, grid);
 }
 
 void smm_triangular_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {

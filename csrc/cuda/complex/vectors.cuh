@@ -16,8 +16,6 @@ template <int N> struct Parts {
     __device__ Place at(int i, int j) { return {x[i * PITCH + j], x[(N + i) * PITCH + j]}; }
 };
 
-__device__ inline Number negative(Number x) { return {-x.re, -x.im}; }
-
 /* V = H_0 H_1 ... of reflectors right of the diagonal in rows, from the last on: rows and columns up to k are still
  * those of I when H_k comes. */
 template <int N> __device__ inline void form_vectors(Parts<N> &a, const Number *taus) {

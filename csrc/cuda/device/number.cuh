@@ -1,13 +1,14 @@
 /* number.cuh: complex numbers, whose parts are of type T, and the verbs over them.
  *
  * The order of operations is that of kernels/numbers.h, whose bits these verbs give: each part of a product adds the
- * term of the first factor's real part, then that of its imaginary part. Includes lanes.cuh for quotients. */
+ * term of the first factor's real part, then that of its imaginary part. Quotients need lanes.cuh. */
 
 struct alignas(2 * sizeof(T)) Number {
     T re, im;
 };
 
 __device__ inline Number conjugate(Number x) { return {x.re, -x.im}; }
+__device__ inline Number negative(Number x) { return {-x.re, -x.im}; }
 __device__ inline Number scaled(Number x, T s) { return {product(x.re, s), product(x.im, s)}; }
 
 /* x y, z + x y, z - x y */
@@ -18,9 +19,7 @@ __device__ inline Number multiply_add(Number x, Number y, Number z) {
     return {multiply_add(-x.im, y.im, multiply_add(x.re, y.re, z.re)),
             multiply_add(x.im, y.re, multiply_add(x.re, y.im, z.im))};
 }
-__device__ inline Number multiply_subtract(Number x, Number y, Number z) {
-    return multiply_add(Number{-x.re, -x.im}, y, z);
-}
+__device__ inline Number multiply_subtract(Number x, Number y, Number z) { return multiply_add(negative(x), y, z); }
 
 __device__ inline T size_of(Number x) { return fabs(x.re) + fabs(x.im); }
 __device__ inline Number not_a_complex_number() { return {not_a_number(), not_a_number()}; }

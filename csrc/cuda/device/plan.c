@@ -23,10 +23,19 @@ bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x,
 
 /* Bytes of an image, as Image::ELEMENTS of image.cuh. */
 int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
-                         int lines, int length) {
+                         int lines, int length, int skew) {
     const int vector = 16 / bytes_of(p);
-    const bool pad = x->pad && grid->aligned && length && length % vector == 0 && length / vector % 2 == 0;
-    const int elements = (source == SMM_SOURCE_ONE ? 1 : grid->matrices) * lines * (length + (pad ? vector : 0)) +
-                         (grid->aligned ? 0 : vector - 1);
+    const bool whole = grid->aligned && length && length % vector == 0, pad = x->pad && whole && length / vector % 2 == 0;
+    const int matrix = lines * (length + (pad ? vector : 0)) + (whole ? skew * vector : 0);
+    const int elements = (source == SMM_SOURCE_ONE ? 1 : grid->matrices) * matrix + (grid->aligned ? 0 : vector - 1);
     return ceil_div(elements, vector) * 16;
+}
+
+/* None where they do not lie flat, in the same order as the results. */
+int smm_cuda_rights_bytes(const smm_cuda_problem *p, const smm_cuda_grid *grid) {
+    const smm_cuda_parameters plain = {0};
+    const bool by_rows = p->order_b == SMM_ORDER_ROW;
+    const bool flat = p->source_b == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT && p->order_b == p->order_c;
+    if (!flat || !grid->aligned) return 0;
+    return smm_cuda_image_bytes(p, &plain, grid, SMM_SOURCE_FLAT, by_rows ? p->n : p->k, by_rows ? p->k : p->n, 1);
 }

@@ -4,6 +4,9 @@
 __device__ inline unsigned shared_address(const void *x) { return static_cast<unsigned>(__cvta_generic_to_shared(x)); }
 __device__ inline T *at_shared_address(unsigned x) { return static_cast<T *>(__cvta_shared_to_generic(x)); }
 
+/* What was read of shared memory is read anew: the compiler would keep it, in more registers than there are. */
+__device__ inline void forget_memory() { asm volatile("" ::: "memory"); }
+
 /* The same number or address, but kept: the compiler would compute it anew, with another constant, at each use. */
 __device__ inline unsigned kept(unsigned x) {
     asm volatile("" : "+r"(x));

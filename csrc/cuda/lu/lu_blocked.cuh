@@ -14,6 +14,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "pivots.cuh"
+#include "substitution.cuh"
 #include "determinant.cuh"
 
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
@@ -418,20 +419,32 @@ __device__ inline int singular_step(const T *a) {
     return info;
 }
 
-/* Further right-hand sides become L^-1 P B. */
-__device__ inline void solve_lower(T *a, const unsigned char *pivots) {
-    for (T *b = a + B + lane(); b < a + B + K; b += LANES) {
+/* Further right-hand sides become P B. */
+__device__ inline void exchange_rows(T *y, const unsigned char *pivots) {
+#pragma unroll 1
+    for (T *b = y + lane(); b < y + K; b += LANES) {
         for (int k = 0; k < N; k++) {
             const T x = b[k * B_PITCH];
             b[k * B_PITCH] = b[pivots[k] * B_PITCH];
             b[pivots[k] * B_PITCH] = x;
         }
     }
-    for (int j = 0; j < N; j++) {
-        __syncwarp();
-        for (int i = j + 1 + lane(); i < N; i += LANES)
-            for (T *b = a + B + i * B_PITCH; b < a + B + i * B_PITCH + K; b++)
-                *b = multiply_add(-a[i * PITCH + j], b[(j - i) * B_PITCH], *b);
+    __syncwarp();
+}
+
+/* Y becomes U^-1 Y, whose pivots are inverted, or L^-1 Y: a lane has OWN of its columns to itself. */
+template <bool LOWER> __device__ inline void solve_triangle(const T *a, T *y, int cols) {
+#pragma unroll 1
+    for (T *own = y + lane() * OWN; own < y + cols; own += LANES * OWN) {
+        Vector<OWN> x[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = load<OWN>(own + i * B_PITCH);
+        substitute<LOWER, true, VECTOR, PITCH>(a, x, [&](int i) {
+#pragma unroll
+            for (int e = 0; e < OWN && !LOWER; e++) x[i].x[e] = product(a[i * (PITCH + 1)], x[i].x[e]);
+        });
+#pragma unroll
+        for (int i = 0; i < N; i++) store<OWN>(own + i * B_PITCH, x[i]);
     }
     __syncwarp();
 }
@@ -464,7 +477,7 @@ __device__ inline bool invert_pivots(T *a) {
     return true;
 }
 
-/* U x = y: x of a lane's rows. Four rows at a time are solved by all lanes alike, which so have to be told only what
+/* U x = y of a single right-hand side: x of a lane's rows. Four rows at a time are solved by all lanes alike, which so have to be told only what
  * those begin with. */
 __device__ inline void solve_upper(T (&x)[ROWS], T *a, T *y_of_rows, bool inverted) {
     constexpr int FEW = 4;
@@ -557,19 +570,25 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         const bool inverted = invert_pivots(a);
         for (long long done = 0;;) {
             const int cols = columns_of(args.k - done);
-#pragma unroll 1
-            for (int j = 0; j < cols; j++) {
-                T x[ROWS], *y = a + B + j;
+            if constexpr (IN_PANELS) {
+                T x[ROWS], *y = a + B;
                 solve_upper(x, a, y, inverted);
                 __syncwarp(); /* lanes without a last row have read row N - 1 */
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
                     if (lane() + LANES * r < N) y[(lane() + LANES * r) * B_PITCH] = info ? not_a_number() : x[r];
+            } else {
+                if (__builtin_expect(inverted, 1))
+                    solve_triangle<false>(a, a + B, cols);
+                else
+                    for (int j = 0; j < cols; j++) solve_carefully(a, a + B + j);
+                if (__builtin_expect(info, 0))
+                    for (int e = lane(); e < N * K; e += LANES) a[B + e / K * B_PITCH + e % K] = not_a_number();
             }
             __syncwarp();
             unstage<N, K, B_PITCH, SMM_SOURCE_C, SMM_ORDER_C>(images + B, c, first, count, cols, where[2]);
             done += K;
-            if (!KEEPS || done >= args.k) break;
+            if (!KEEPS || IN_PANELS || done >= args.k) break;
             __syncwarp();
             if (threadIdx.x % 32 < count)
                 where[1][threadIdx.x % 32] += K * b.col, where[2][threadIdx.x % 32] += K * c.col;
@@ -578,7 +597,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
                                                             where[1]);
             copies_done();
             __syncwarp();
-            solve_lower(a, pivots);
+            exchange_rows(a + B, pivots);
+            solve_triangle<true>(a, a + B, K);
         }
     } else {
         const Determinant<T> det = determinant_of(a, pivots);

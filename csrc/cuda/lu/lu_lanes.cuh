@@ -3,13 +3,14 @@
  * Right-looking LU, one step after the other (Golub and Van Loan, Matrix Computations, algorithm 3.4.1). LANES threads
  * share a matrix: column j is the registers j / LANES of lane j % LANES, so that each looks for pivots by itself, and
  * exchanges rows by selecting. A single right-hand side is one more column; more of them are solved from the factors,
- * each by a lane.
+ * which are a thread's own registers or, where lanes share a matrix, its image, each by a lane.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix; MATRICES * LANES = THREADS.
  * Shared memory: the images of the matrices (MATRIX elements each; none with LANES = 1 and THROUGH_SHARED = 0, where
- * threads use vectors of the memory themselves); RECIPROCALS of the pivots where right-hand sides follow; LU: the
- * pivots, SOLVE: the right-hand side, or the order of the rows, N to a matrix; the offsets of matrices that lie anyhow.
- * Operands: any that args.h can describe; a single right-hand side is SMM_K = 1.
+ * threads use vectors of the memory themselves); where several right-hand sides follow, their images (RIGHTS elements
+ * each) and, if lanes share a matrix, RECIPROCALS of the pivots; LU: the pivots, SOLVE: the right-hand side, or the
+ * order of the rows, N to a matrix; the offsets of matrices that lie anyhow.
+ * Operands: any that args.h can describe; of right-hand sides there are SMM_K.
  * May overwrite A or B in place, matrix by matrix: a block has read all it needs before it writes.
  * Limits: n <= 32; LANES a power of two. */
 #include "common.cuh"
@@ -18,30 +19,37 @@
 
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
 constexpr bool CARRIES = SOLVES && SMM_K == 1, SOLVES_AFTER = SOLVES && !CARRIES;
-constexpr bool KEEPS = FACTORS || SOLVES_AFTER; /* L */
-constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr bool KEEPS = FACTORS || SOLVES_AFTER;           /* L */
+constexpr bool SHARES = SOLVES_AFTER && SMM_LANES > 1;     /* the factors among lanes */
+constexpr int N = SMM_N, K = SOLVES ? SMM_K : 0, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int COLUMNS = ceil_div(N + CARRIES, LANES); /* of a lane */
 constexpr bool STAGES = SMM_ASYNC, UNSTAGES = (FACTORS || CARRIES) && (LANES > 1 || SMM_THROUGH_SHARED);
 
 constexpr bool A_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
-constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT;
-constexpr bool C_FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && (SMM_ORDER_C == SMM_ORDER_ROW || !FACTORS);
-constexpr bool LIE_FLAT = (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT);
+constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT && (SMM_ORDER_B == SMM_ORDER_ROW || CARRIES);
+constexpr bool C_FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && (SMM_ORDER_C == SMM_ORDER_ROW || !(FACTORS || SOLVES_AFTER));
+constexpr bool LIE_FLAT = (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT) &&
+                          (!SOLVES_AFTER || (B_FLAT && C_FLAT));
 
 /* Images follow each other at an odd number of vectors, so that equal elements of 8 of them lie in different banks;
  * where a matrix is no whole number of vectors, n is odd and so is that of elements. */
+__host__ __device__ constexpr int apart(int elements) {
+    return elements % VECTOR == 0 ? (elements / VECTOR | 1) * VECTOR : elements;
+}
 constexpr bool WHOLE = N * N % VECTOR == 0; /* matrices are whole vectors */
-constexpr int MATRIX = WHOLE ? (N * N / VECTOR | 1) * VECTOR : N * N;
+constexpr int MATRIX = apart(N * N), RIGHTS = apart(N * K);
 constexpr int WIDTH = width_of(N); /* of a row's vectors in the image */
-constexpr bool HAS_IMAGES = STAGES || SOLVES_AFTER || (FACTORS && UNSTAGES);
-constexpr int IMAGES = HAS_IMAGES ? ceil_div(MATRICES * MATRIX, VECTOR) * VECTOR : 0;
-constexpr int RECIPROCALS = SOLVES_AFTER ? ceil_div(MATRICES * N, VECTOR) * VECTOR : 0;
+constexpr bool HAS_IMAGES = STAGES || SHARES || (FACTORS && UNSTAGES);
+__host__ __device__ constexpr int whole(int elements) { return ceil_div(elements, VECTOR) * VECTOR; }
+constexpr int IMAGES = HAS_IMAGES ? whole(MATRICES * MATRIX) : 0;
+constexpr int ALL_RIGHTS = SOLVES_AFTER ? whole(MATRICES * RIGHTS) : 0;
+constexpr int RECIPROCALS = SHARES ? whole(MATRICES * N) : 0;
 /* After them come of each row an integer, or the right-hand side. */
-static_assert(SMM_SHARED == (IMAGES + RECIPROCALS) * sizeof(T) + MATRICES * N *
-                                                                     (SOLVES_AFTER || (FACTORS && UNSTAGES)
-                                                                          ? sizeof(int)
-                                                                      : CARRIES && (STAGES || UNSTAGES) ? sizeof(T)
-                                                                                                        : 0),
+static_assert(SMM_SHARED == (IMAGES + ALL_RIGHTS + RECIPROCALS) * sizeof(T) +
+                                MATRICES * N *
+                                    (SHARES || (FACTORS && UNSTAGES)    ? sizeof(int)
+                                     : CARRIES && (STAGES || UNSTAGES) ? sizeof(T)
+                                                                       : 0),
               "the plan counts otherwise");
 
 /* --- memory to image and back --- */
@@ -156,7 +164,8 @@ __device__ inline void store_integers(int *to, const int (&x)[N]) {
 
 /* What a matrix has in shared memory: its image and N elements each of two lists. */
 struct Shared {
-    T *image, *reciprocals; /* of the pivots */
+    T *image, *rights;      /* of A and, if it has several columns, of B, then X */
+    T *reciprocals;         /* of the pivots */
     T *right;               /* b, then the solution */
     int *pivots;            /* in its place: the pivots, or the order of the rows where B is to follow */
 };
@@ -308,36 +317,43 @@ struct Columns {
             for (int i = 0; i < j; i++) b[i] = multiply_add(-here(a[i][slot], owner), b[j], b[i]);
         }
     }
+
+    /* Several right-hand sides, in their image, become solutions: each lane takes columns of its own. */
+    __device__ void solve(const Shared &of, int info) const {
+#pragma unroll 1
+        for (T *b = of.rights + lane(); b < of.rights + K; b += LANES) {
+            T x[N], row[N];
+#pragma unroll
+            for (int i = 0; i < N; i++) x[i] = b[(SHARES ? of.pivots[i] : order[i]) * K];
+#pragma unroll
+            for (int i = 1; i < N; i++) {
+                read_factors(row, of, i, 0);
+#pragma unroll
+                for (int j = 0; j < i; j++) x[i] = multiply_add(-row[j], x[j], x[i]);
+            }
+#pragma unroll
+            for (int i = N - 1; i >= 0; i--) {
+                read_factors(row, of, i, i);
+#pragma unroll
+                for (int j = N - 1; j > i; j--) x[i] = multiply_add(-row[j], x[j], x[i]);
+                divide<N>(row[i], SHARES ? of.reciprocals[i] : inverse[SHARES ? 0 : i], N - 1,
+                          [&](int) -> T & { return x[i]; });
+                b[i * K] = info ? not_a_number() : x[i];
+            }
+        }
+    }
+    /* Row i of the factors, from element `first` on. */
+    __device__ void read_factors(T (&row)[N], const Shared &of, int i, int first) const {
+        if constexpr (SHARES) {
+            load_row<N, WIDTH>(row, of.image + i * N, first);
+        } else {
+#pragma unroll
+            for (int j = 0; j < N; j++) row[j] = a[i][j];
+        }
+    }
 };
 
 /* --- what follows from the factors --- */
-
-/* Each lane solves for columns of B, from the factors in the image. */
-__device__ inline void solve_columns(const smm_cuda_args &args, const Shared &of, long long matrix, int info) {
-    const smm_cuda_operand &b = args.operand[SMM_B], &c = args.operand[SMM_C];
-    const InMemory *from = static_cast<const InMemory *>(b.data) + offset_of(args, b, matrix);
-    InMemory *to = static_cast<InMemory *>(c.data) + offset_of(args, c, matrix);
-#pragma unroll 1
-    for (long long column = lane(); column < args.k; column += LANES) {
-        T x[N], row[N];
-#pragma unroll
-        for (int i = 0; i < N; i++) x[i] = from[of.pivots[i] * b.row + column * b.col];
-#pragma unroll
-        for (int i = 1; i < N; i++) {
-            load_row<N, WIDTH>(row, of.image + i * N);
-#pragma unroll
-            for (int j = 0; j < i; j++) x[i] = multiply_add(-row[j], x[j], x[i]);
-        }
-#pragma unroll
-        for (int i = N - 1; i >= 0; i--) {
-            load_row<N, WIDTH>(row, of.image + i * N, i);
-#pragma unroll
-            for (int j = N - 1; j > i; j--) x[i] = multiply_add(-row[j], x[j], x[i]);
-            divide<N>(row[i], of.reciprocals[i], N - 1, [&](int) -> T & { return x[i]; });
-            to[i * c.row + column * c.col] = info ? not_a_number() : x[i];
-        }
-    }
-}
 
 template <class Of> __device__ inline Determinant<T> determinant_of(const Steps &steps, Of diagonal) {
     Determinant<T> det;
@@ -387,12 +403,15 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
     x.factor(steps);
 
     if constexpr (SOLVES_AFTER) {
-        x.write<LANES == 1 && WHOLE ? VECTOR : 1>(of.image);
+        if constexpr (SHARES) {
+            x.write<1>(of.image);
 #pragma unroll
-        for (int slot = 0; slot < COLUMNS; slot++)
-            if (lane() + LANES * slot < N) of.reciprocals[lane() + LANES * slot] = x.inverse[slot];
-        if (lane() == 0) store_integers(of.pivots, x.order);
-        if (LANES > 1) __syncwarp();
+            for (int slot = 0; slot < COLUMNS; slot++)
+                if (lane() + LANES * slot < N) of.reciprocals[lane() + LANES * slot] = x.inverse[slot];
+            if (lane() == 0) store_integers(of.pivots, x.order);
+            __syncwarp();
+        }
+        if (mine) x.solve(of, steps.info);
     } else if constexpr (CARRIES) {
         x.solve_upper(right);
 #pragma unroll
@@ -447,7 +466,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     __shared__ long long where[3][LIE_FLAT ? 1 : MATRICES];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
-    T *list = shared + IMAGES + RECIPROCALS;
+    T *rights = shared + IMAGES, *reciprocals = rights + ALL_RIGHTS, *list = reciprocals + RECIPROCALS;
 
     if constexpr (!LIE_FLAT) {
         for (int q = threadIdx.x; q < count; q += THREADS)
@@ -457,6 +476,10 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     if constexpr (STAGES) {
         stage<A_FLAT, N, MATRIX, SMM_ORDER_A>(shared, args.operand[SMM_A], first, count, where[0]);
         if constexpr (CARRIES) stage<B_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_B], first, count, where[1]);
+    }
+    if constexpr (SOLVES_AFTER)
+        stage<B_FLAT, K, RIGHTS, SMM_ORDER_B>(rights, args.operand[SMM_B], first, count, where[1]);
+    if constexpr (STAGES || SOLVES_AFTER) {
         copies_done();
         __syncthreads();
     }
@@ -464,15 +487,15 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const int q = threadIdx.x / LANES;
     const long long matrix = first + q;
     const bool mine = q < count;
-    const Shared of = {shared + q * MATRIX, shared + IMAGES + q * N, list + q * N,
+    const Shared of = {shared + q * MATRIX, rights + q * RIGHTS, reciprocals + q * N, list + q * N,
                        reinterpret_cast<int *>(list) + q * N};
     Steps steps;
     run(args, of, matrix, mine, steps);
     if (mine && lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = steps.info;
-    if constexpr (SOLVES_AFTER)
-        if (mine) solve_columns(args, of, matrix, steps.info);
 
-    if constexpr (UNSTAGES) __syncthreads();
+    if constexpr (UNSTAGES || SOLVES_AFTER) __syncthreads();
+    if constexpr (SOLVES_AFTER)
+        unstage<C_FLAT, K, RIGHTS, SMM_ORDER_C>(rights, args.operand[SMM_C], first, count, where[2]);
     if constexpr (UNSTAGES && CARRIES)
         unstage<C_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_C], first, count, where[2]);
     if constexpr (UNSTAGES && FACTORS) {

@@ -5,6 +5,12 @@ static bool by_lu(const smm_cuda_problem *p) {
     return p->op == SMM_OP_LU || p->op == SMM_OP_SOLVE || p->op == SMM_OP_DET || p->op == SMM_OP_SLOGDET;
 }
 
+/* Elements from image to image of so many. */
+static int apart(const smm_cuda_problem *p, int elements) {
+    const int vector = 16 / bytes_of(p);
+    return elements % vector ? elements : (elements / vector | 1) * vector;
+}
+
 bool smm_lu_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if (!by_lu(p) || !smm_cuda_whole_matrices(p, x, grid) || !smm_cuda_rows_fit(p, x) ||
         !smm_cuda_steps_fit(p, x, 2048))
@@ -13,21 +19,25 @@ bool smm_lu_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
     const bool factors = p->op == SMM_OP_LU, carries = p->op == SMM_OP_SOLVE && p->k == 1;
     const bool after = p->op == SMM_OP_SOLVE && !carries, shared = x->lanes > 1 || x->through_shared;
     const bool out = (factors || carries) && shared;
-    const int vector = 16 / bytes_of(p), elements = p->n * p->n;
-    const int matrix = elements % vector ? elements : (elements / vector | 1) * vector;
-    grid->shared = 0;
-    if (x->async || after || (factors && out)) grid->shared += whole(p, grid->matrices * matrix) * bytes_of(p);
-    if (after) grid->shared += whole(p, grid->matrices * p->n) * bytes_of(p);
-    if (carries && (x->async || out)) grid->shared += grid->matrices * p->n * bytes_of(p);
-    if ((factors && out) || after) grid->shared += grid->matrices * p->n * 4;
-    return true;
+    const bool shares = after && x->lanes > 1;
+    int elements = 0;
+    if (x->async || shares || (factors && out)) elements += whole(p, grid->matrices * apart(p, p->n * p->n));
+    if (after) elements += whole(p, grid->matrices * apart(p, p->n * p->k));
+    if (shares) elements += whole(p, grid->matrices * p->n);
+    if (carries && (x->async || out)) elements += grid->matrices * p->n;
+    grid->shared = elements * bytes_of(p);
+    if ((factors && out) || shares) grid->shared += grid->matrices * p->n * 4;
+    return !(after && p->k == SMM_CUDA_COLUMNS); /* of which there may be more than are taken at once */
 }
 
+static bool has_several(const smm_cuda_problem *p) { return p->op == SMM_OP_SOLVE && p->k > 1; }
+
 void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const int lanes = p->n <= 8 ? 1 : p->n <= 11 ? 2 : p->n <= 16 ? 4 : p->n <= 24 ? 8 : 32;
+    const int alone = !has_several(p) ? 8 : bytes_of(p) == 4 ? 11 : 9; /* the factors stay in registers */
+    const int lanes = p->n <= alone ? 1 : p->n <= 11 ? 2 : p->n <= 16 ? 4 : p->n <= 24 ? 8 : 32;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_lanes,
                                .lanes = p->small && p->n > 3 ? least(32, 2 * lanes) : lanes,
-                               .threads = 64,
+                               .threads = p->n > 8 && lanes == 1 ? 32 : 64,
                                .async = 1,
                                .through_shared = 1};
 }
@@ -51,13 +61,17 @@ bool smm_lu_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     return true;
 }
 
-/* From order 12 on; below, lu_lanes is faster. */
+/* From order 12 on; below, lu_lanes is faster, unless it would share factors or does not take as many right-hand sides.
+ * The more there are of these, the more lanes have some. */
 void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    enum { MANY = 12 };
     const int small = p->n <= 13 ? 4 : p->n <= 23 ? 8 : 16;
     const int large = bytes_of(p) == 4 ? (p->n <= 20 ? 4 : 8) : p->n <= 18 ? 4 : p->n <= 28 ? 8 : 16;
-    const int lanes = p->small ? small : large;
+    const bool several = has_several(p), many = several && p->k >= MANY && p->n > 13;
+    const int lanes = p->small ? small : many ? least(16, 2 * large) : large;
+    const int first = !several ? 12 : p->k == SMM_CUDA_COLUMNS ? 1 : bytes_of(p) == 4 ? 12 : 10;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_blocked,
-                               .lanes = p->n < 12 ? 0 : lanes,
-                               .panel = lanes == 4 ? 4 : 8,
-                               .threads = p->n <= 13 ? 32 : 64};
+                               .lanes = p->n < first ? 0 : lanes,
+                               .panel = lanes == 4 && !several ? 4 : 8,
+                               .threads = p->n <= 13 || several ? 32 : 64};
 }

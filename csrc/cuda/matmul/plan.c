@@ -42,9 +42,9 @@ static bool fill_block(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
 /* Bytes of shared memory of a block. */
 static int staged_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid) {
     const bool a_rows = p->order_a == SMM_ORDER_ROW, b_rows = p->order_b == SMM_ORDER_ROW;
-    const int a = smm_cuda_image_bytes(p, x, grid, p->source_a, a_rows ? p->m : p->k, a_rows ? p->k : p->m);
-    const int b = smm_cuda_image_bytes(p, x, grid, p->source_b, b_rows ? p->k : p->n, b_rows ? p->n : p->k);
-    return most(a + b, smm_cuda_image_bytes(p, x, grid, p->source_c, p->m, p->n));
+    const int a = smm_cuda_image_bytes(p, x, grid, p->source_a, a_rows ? p->m : p->k, a_rows ? p->k : p->m, 0);
+    const int b = smm_cuda_image_bytes(p, x, grid, p->source_b, b_rows ? p->k : p->n, b_rows ? p->n : p->k, 0);
+    return most(a + b, smm_cuda_image_bytes(p, x, grid, p->source_c, p->m, p->n, 0));
 }
 
 bool smm_matmul_staged_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {

@@ -1,4 +1,4 @@
-/* cholesky_numbers_step.cuh: CHOLESKY and SOLVE_POS of complex matrices as steps, by cholesky_of_numbers.cuh. */
+/* cholesky_numbers_step.cuh: CHOLESKY of complex matrices as a step, by cholesky_of_numbers.cuh. */
 #include "function.cuh"
 #include "cholesky_of_numbers.cuh"
 #include "own_step.cuh"
@@ -14,17 +14,5 @@ template <class A, class L, class Info> inline void step(Work &w, A a, L l, Info
         const int i = e / N, j = e % N;
         to(i, j) = failed ? not_a_complex_number() : i >= j ? o.a(i, j) : Number{0, 0};
     }
-    put_info(info, lane(), failed);
-}
-
-/* Of the upper triangle the conjugate transpose is the lower one. */
-template <class A, class B, class X, class Info> inline void step(Work &w, A a, B b, X x, Info info) {
-    const Own o = own_of(w);
-    const auto lower = transposed_if<UPPER>(a);
-    load_matrix(o, [&](int i, int j) { return UPPER ? conjugate(lower(i, j)) : lower(i, j); });
-    load_columns(o, b);
-    const int failed = factor(o);
-    solve(o);
-    store_columns(o, x, failed);
     put_info(info, lane(), failed);
 }

@@ -2,11 +2,9 @@
 #include "function.cuh"
 
 constexpr int APART = 1;
+#include "element_verbs.cuh"
 #if SMM_COMPLEX
-#include "ldl_of_numbers.cuh"
 #include "numbers.cuh"
-#else
-#include "ldl_of_reals.cuh"
 #endif
 #include "ldl.cuh"
 

@@ -3,7 +3,7 @@
 
 static int qr_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
                           int elements) {
-    return smm_cuda_image_bytes(p, x, grid, SMM_SOURCE_FLAT, 1, elements);
+    return smm_cuda_image_bytes(p, x, grid, SMM_SOURCE_FLAT, 1, elements, 0);
 }
 
 bool smm_qr_columns_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {

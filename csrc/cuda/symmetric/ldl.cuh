@@ -5,8 +5,8 @@
  * matrix to matrix, so one thread has a matrix. Its lower triangle is in shared memory; in the form UPPER that is A's
  * upper triangle, with the order of rows and columns turned round.
  *
- * Whoever includes it says what an Element is, whether matrices are HERMITIAN, and how far APART a matrix's elements
- * are; it has the verbs over elements. */
+ * Whoever includes it has Elements (element_verbs.cuh), and says how far APART those of a matrix are. */
+constexpr bool HERMITIAN = COMPLEX && !(SMM_FORM & 256); /* SMM_SYMMETRIC */
 constexpr int N = SMM_N, TRIANGLE = N * (N + 1) / 2;
 constexpr bool UPPER = SMM_FORM & 1, FACTORS = SMM_OP != SMM_OP_LDL_SOLVE, SOLVES = SMM_OP != SMM_OP_LDL;
 constexpr int ELEMENTS = TRIANGLE + (SOLVES ? N : 0);
@@ -24,15 +24,9 @@ struct Own {
     __device__ int &pivot(int i) const { return pivots[i * APART]; }
 };
 
-__device__ inline void swap(Element &x, Element &y) {
-    const Element was = x;
-    x = y;
-    y = was;
-}
-
 /* Element (j, i), from (i, j). */
 __device__ inline Element mirrored(Element x) { return HERMITIAN ? conjugate(x) : x; }
-__device__ inline Element of_diagonal(Element x) { return HERMITIAN ? real_part(x) : x; }
+__device__ inline Element of_diagonal(Element x) { return HERMITIAN ? element_of(real_of(x)) : x; }
 
 /* Of a block of order 2 that begins at column k: the element below its diagonal and that right of it, the elements of
  * its diagonal divided by the one in their column, and its determinant divided by the two beside its diagonal, negated.

@@ -1,4 +1,4 @@
-/* plan.c: whether the kernels of L D L^T can run a problem, and in what grid. */
+/* plan.c: whether the kernel of L D L^T can run a problem, and in what grid. */
 #include "../plan.h"
 
 bool smm_ldl_threads_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -9,22 +9,10 @@ bool smm_ldl_threads_fits(const smm_cuda_problem *p, const smm_cuda_parameters *
     return true;
 }
 
-bool smm_ldl_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    return smm_ldl_threads_fits(p, x, grid);
-}
-
 /* A matrix for each thread of a warp where shared memory holds them, else for one in two or in four. */
-static smm_cuda_parameters baseline(const smm_cuda_problem *p, int kernel) {
+void smm_ldl_threads_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     enum { ROOM = 94 << 10 };
     int lanes = 1;
     while (32 / lanes * (p->n * (p->n + 3) / 2) * bytes_of(p) > ROOM) lanes *= 2;
-    return (smm_cuda_parameters){.kernel = kernel, .lanes = lanes, .threads = p->n <= 12 ? 64 : 32};
-}
-
-void smm_ldl_threads_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    *x = baseline(p, SMM_CUDA_KERNEL_ldl_threads);
-}
-
-void smm_ldl_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    *x = baseline(p, SMM_CUDA_KERNEL_ldl_numbers);
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_ldl_threads, .lanes = lanes, .threads = p->n <= 12 ? 64 : 32};
 }

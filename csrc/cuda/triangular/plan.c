@@ -2,24 +2,26 @@
 #include "../plan.h"
 
 bool smm_triangular_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_ROWS = 16, COLUMNS = 4 };
-    if (p->op != SMM_OP_LU_SOLVE && p->op != SMM_OP_CHO_SOLVE && p->op != SMM_OP_SOLVE_TRIANGULAR &&
-        p->op != SMM_OP_SOLVE_POS)
-        return false;
+    enum { MOST_ROWS = 16 };
+    if (p->op != SMM_OP_LU_SOLVE && p->op != SMM_OP_CHO_SOLVE && p->op != SMM_OP_SOLVE_TRIANGULAR) return false;
     if (!smm_cuda_whole_matrices(p, x, grid) || ceil_div(p->n, x->lanes) > MOST_ROWS) return false;
-    grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
-    grid->shared = smm_cuda_image_bytes(p, x, grid, p->source_a, p->n, p->n);
-    if (p->op == SMM_OP_LU_SOLVE) grid->shared += grid->matrices * p->n * least(p->k, COLUMNS) * bytes_of(p);
+    const bool several = p->k > 1, by_lu = p->op == SMM_OP_LU_SOLVE;
+    const int numbers = grid->matrices * p->n;
+    grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0 &&
+                    (!several || grid->matrices % group_of(p, p->n * p->k) == 0);
+    grid->shared = smm_cuda_image_bytes(p, x, grid, p->source_a, p->n, p->n, several);
+    if (several) grid->shared += smm_cuda_rights_bytes(p, grid) + numbers * bytes_of(p);
+    if (by_lu) grid->shared += numbers * (several ? (int)sizeof(int) : bytes_of(p));
     return true;
 }
 
 void smm_triangular_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    enum { MOST_LANES = 16 };
+    const int by_rows = p->n <= 3 ? 1 : p->n <= 6 ? 2 : p->n <= 12 ? 4 : p->n <= 16 ? 8 : MOST_LANES;
+    const int fewest = p->n <= 3 ? 1 : p->n <= 6 ? 2 : p->n <= 24 ? 4 : 8; /* fewer have too many matrices in a block */
+    const int by_columns = least(MOST_LANES, most(fewest, power_of_two(ceil_div(p->k, SMM_CUDA_OWN))));
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_triangular_lanes,
-                               .lanes = p->n <= 3    ? 1
-                                        : p->n <= 6  ? 2
-                                        : p->n <= 12 ? 4
-                                        : p->n <= 16 ? 8
-                                                     : 16,
+                               .lanes = p->k > 1 ? by_columns : by_rows,
                                .threads = 64,
                                .pad = 1,
                                .async = 1};

@@ -1,25 +1,29 @@
-/* triangular_lanes.cuh: X of A X = B by substitution: A triangular (SOLVE_TRIANGULAR), A = L L^T (CHO_SOLVE, a is L;
- * SOLVE_POS, a is A, which is factored first), or P A = L U (LU_SOLVE, a and the pivots are what LU gave; of A^T in the
- * form TRANSPOSED).
+/* triangular_lanes.cuh: X of A X = B by substitution: A triangular (SOLVE_TRIANGULAR), A = L L^T (CHO_SOLVE, a is L),
+ * or P A = L U (LU_SOLVE, a and the pivots are what LU gave; of A^T in the form TRANSPOSED).
  *
- * Column by column, as the reference: once x_j is known, every row below (or above) takes its product with it. A stays
- * in shared memory, where each element is read once for COLUMNS right-hand sides, whose rows are spread over the lanes.
+ * As the reference: once x_j is known, every row below (or above) takes its product with it. A stays in shared memory.
+ * The rows of a single right-hand side are spread over the lanes; of several, each lane has OWN to itself, and all lanes
+ * of a matrix read the same elements of A.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
- * Shared memory: the image of A; of LU_SOLVE, N x COLUMNS elements to a matrix in which rows change places.
- * Operands: any that args.h can describe; B and C are taken COLUMNS columns at a time.
+ * Shared memory: the image of A. Of several right-hand sides, their image, if they lie flat, and the reciprocals of the
+ * diagonal. Of LU_SOLVE, N numbers to a matrix: the right-hand side, whose rows change places, or where they come from.
+ * Operands: any that args.h can describe.
  * May overwrite A or B in place, matrix by matrix. */
 #include "common.cuh"
 #include "image.cuh"
 #include "lanes.cuh"
 
 constexpr int N = SMM_N, K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
-constexpr int ROWS = ceil_div(N, LANES), COLUMNS = least(K, 4);
+constexpr int ROWS = ceil_div(N, LANES);
+#include "rights.cuh"
+
 constexpr bool UNIT = SMM_FORM & 2, TRANSPOSED = SMM_FORM & 4, BY_LU = SMM_OP == SMM_OP_LU_SOLVE;
-constexpr bool DEFINITE = SMM_OP == SMM_OP_SOLVE_POS;
 constexpr bool UPPER = SMM_OP == SMM_OP_SOLVE_TRIANGULAR && SMM_FORM & 1;
-typedef Image<N, N, SMM_SOURCE_A, MATRICES, SMM_PAD> ImageA;
-static_assert(SMM_SHARED == (ImageA::ELEMENTS + (BY_LU ? MATRICES * N * COLUMNS : 0)) * sizeof(T),
+typedef Image<N, N, SMM_SOURCE_A, MATRICES, SMM_PAD, SEVERAL> ImageA;
+constexpr int RECIPROCALS = SEVERAL ? MATRICES * N : 0;
+static_assert(SMM_SHARED == (ImageA::ELEMENTS + RIGHTS + RECIPROCALS) * sizeof(T) +
+                                (BY_LU ? MATRICES * N * (SEVERAL ? sizeof(int) : sizeof(T)) : 0),
               "the plan counts otherwise");
 
 __device__ inline int row_of(int r) { return lane() + LANES * r; }
@@ -29,26 +33,20 @@ __device__ inline T element(const T *a, int i, int j) {
     return SMM_ORDER_A == SMM_ORDER_ROW ? a[i * ImageA::PITCH + j] : a[j * ImageA::PITCH + i];
 }
 
-/* X = T^-1 X, T the lower or upper triangle of A, or of A^T. */
+/* x = T^-1 x, T the lower or upper triangle of A, or of A^T. */
 template <bool LOWER, bool OF_TRANSPOSE, bool HAS_UNIT_DIAGONAL>
-__device__ inline void substitute(const T *a, const Divisor *diagonal, T (&x)[ROWS][COLUMNS]) {
+__device__ inline void substitute(const T *a, const Divisor *diagonal, T (&x)[ROWS]) {
 #pragma unroll
     for (int step = 0; step < N; step++) {
         const int j = LOWER ? step : N - 1 - step, owner = j / LANES;
-        T y[COLUMNS];
-#pragma unroll
-        for (int c = 0; c < COLUMNS; c++) {
-            if (!HAS_UNIT_DIAGONAL && lane() == j % LANES) x[owner][c] = diagonal[owner].divide(x[owner][c]);
-            y[c] = from_lane(x[owner][c], j % LANES);
-        }
+        if (!HAS_UNIT_DIAGONAL && lane() == j % LANES) x[owner] = diagonal[owner].divide(x[owner]);
+        const T y = from_lane(x[owner], j % LANES);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             if (LOWER ? r < owner : r > owner) continue;
             const int i = row_of(r);
             if (LOWER ? i <= j || i >= N : i >= j) continue;
-            const T f = OF_TRANSPOSE ? element(a, j, i) : element(a, i, j);
-#pragma unroll
-            for (int c = 0; c < COLUMNS; c++) x[r][c] = multiply_add(-f, y[c], x[r][c]);
+            x[r] = multiply_add(-(OF_TRANSPOSE ? element(a, j, i) : element(a, i, j)), y, x[r]);
         }
     }
 }
@@ -83,19 +81,15 @@ __device__ inline int follow(const int *pivots, long long step, int (&position)[
 }
 
 /* Bring each row to its position, or back. */
-__device__ inline void exchange(T *places, const int (&position)[ROWS], bool back, T (&x)[ROWS][COLUMNS]) {
+__device__ inline void exchange(T *places, const int (&position)[ROWS], bool back, T (&x)[ROWS]) {
     __syncwarp();
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-#pragma unroll
-        for (int c = 0; c < COLUMNS; c++)
-            if (row_of(r) < N) places[(back ? row_of(r) : position[r]) * COLUMNS + c] = x[r][c];
+        if (row_of(r) < N) places[back ? row_of(r) : position[r]] = x[r];
     __syncwarp();
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-#pragma unroll
-        for (int c = 0; c < COLUMNS; c++)
-            if (row_of(r) < N) x[r][c] = places[(back ? position[r] : row_of(r)) * COLUMNS + c];
+        if (row_of(r) < N) x[r] = places[back ? position[r] : row_of(r)];
 }
 
 /* The first zero of the diagonal, from 1; or 0. */
@@ -107,62 +101,44 @@ __device__ inline int first_zero(const T *a) {
     return first_of(first);
 }
 
-/* A's lower triangle becomes L, in place, by the steps of cholesky_lanes.cuh; rows are spread over the lanes. Returns
- * the first step, from 1, whose pivot is not positive; or 0. `keep`: store nothing. */
-__device__ inline int factor(T *a, bool keep) {
-    constexpr bool BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW;
-    constexpr int ROW = BY_ROWS ? ImageA::PITCH : 1, COL = BY_ROWS ? 1 : ImageA::PITCH;
-    int info = 0;
-#pragma unroll 1
-    for (int j = 0; j < N; j++) {
-        const T pivot = a[j * ROW + j * COL], diagonal = root(pivot), inverse = reciprocal(diagonal);
-        T l[ROWS];
-        if (!(pivot > 0) && !info) info = j + 1;
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const int i = row_of(r);
-            l[r] = i > j && i < N ? product(a[i * ROW + j * COL], inverse) : T(0);
-            if (i > j && i < N && !keep) a[i * ROW + j * COL] = l[r];
-        }
-        __syncwarp(); /* all have read the pivot, and each row's l is there */
-        if (lane() == j % LANES && !keep) a[j * ROW + j * COL] = diagonal;
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const int i = row_of(r);
-            if (i <= j || i >= N || keep) continue;
-            for (int c = j + 1; c <= i; c++)
-                a[i * ROW + c * COL] = multiply_add(-l[r], a[c * ROW + j * COL], a[i * ROW + c * COL]);
-        }
-        __syncwarp();
+/* A single right-hand side, spread over the lanes. */
+__device__ inline void solve_one(const T *a, const Divisor *diagonal, const int (&position)[ROWS], T *places,
+                                 T (&x)[ROWS]) {
+    if (BY_LU) {
+        if (!TRANSPOSED) exchange(places, position, false, x);
+        substitute<true, TRANSPOSED, !TRANSPOSED>(a, diagonal, x);
+        substitute<false, TRANSPOSED, TRANSPOSED>(a, diagonal, x);
+        if (TRANSPOSED) exchange(places, position, true, x);
+    } else if (SMM_OP == SMM_OP_CHO_SOLVE) {
+        substitute<true, false, false>(a, diagonal, x);
+        substitute<false, true, false>(a, diagonal, x);
+    } else {
+        substitute<!UPPER, false, UNIT>(a, diagonal, x);
     }
-    return info;
 }
 
-/* Of each matrix of a block, or of the one for all, by the first warp. */
-__device__ inline int factor_all(T *shared_image, bool mine) {
-    if constexpr (SMM_SOURCE_A != SMM_SOURCE_ONE) return factor(shared_image, !mine);
-    __shared__ int found;
-    if (threadIdx.x < 32) {
-        const int info = factor(shared_image, threadIdx.x >= LANES);
-        if (threadIdx.x == 0) found = info;
-    }
-    __syncthreads();
-    return found;
+/* --- several right-hand sides --- */
+
+template <bool LOWER, bool OF_TRANSPOSE, bool HAS_UNIT_DIAGONAL>
+__device__ inline void substitute(const T *a, const T *reciprocals, Vector<OWN> (&x)[N]) {
+    constexpr bool BY_ROWS = (SMM_ORDER_A == SMM_ORDER_ROW) != OF_TRANSPOSE;
+    if constexpr (HAS_UNIT_DIAGONAL)
+        substitute<LOWER, BY_ROWS, ImageA::WIDTH, ImageA::PITCH>(a, x, [](int) {});
+    else
+        substitute<LOWER, BY_ROWS, ImageA::WIDTH, ImageA::PITCH>(a, reciprocals, x);
 }
 
-/* The columns of a matrix of B or C. */
-struct Columns {
-    InMemory *data;
-    long long row, col;
-    __device__ InMemory &at(int i, long long j) const { return data[i * row + j * col]; }
-};
-template <int SOURCE, int ORDER>
-__device__ inline Columns columns_of(const smm_cuda_args &args, int which, long long matrix) {
-    const smm_cuda_operand &x = args.operand[which];
-    InMemory *data = static_cast<InMemory *>(x.data);
-    if (SOURCE == SMM_SOURCE_STRIDED) return {data + offset_of(args, x, matrix), x.row, x.col};
-    if (SOURCE == SMM_SOURCE_FLAT) data += matrix * (N * K);
-    return ORDER == SMM_ORDER_ROW ? Columns{data, K, 1} : Columns{data, 1, N};
+__device__ inline void solve_several(const T *a, const T *reciprocals, Vector<OWN> (&x)[N]) {
+    if (BY_LU) {
+        substitute<true, TRANSPOSED, !TRANSPOSED>(a, reciprocals, x);
+        substitute<false, TRANSPOSED, TRANSPOSED>(a, reciprocals, x);
+    } else if (SMM_OP == SMM_OP_CHO_SOLVE) {
+        substitute<true, false, false>(a, reciprocals, x);
+        forget_memory();
+        substitute<false, true, false>(a, reciprocals, x);
+    } else {
+        substitute<!UPPER, false, UNIT>(a, reciprocals, x);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
@@ -171,6 +147,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const smm_cuda_operand &a = args.operand[SMM_A];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
+    T *rights = shared + ImageA::ELEMENTS;
     if (SMM_SOURCE_A == SMM_SOURCE_STRIDED) {
         for (int q = threadIdx.x; q < count; q += THREADS) where[q] = offset_of(args, a, first + q);
         __syncthreads();
@@ -178,6 +155,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     constexpr bool BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW;
     const int shift = stage<ImageA, THREADS, SMM_ASYNC>(shared, a, first, count, where, BY_ROWS ? a.row : a.col,
                                                         BY_ROWS ? a.col : a.row);
+    stage_rights<SMM_ASYNC>(args, rights, first, count);
     copies_done();
     __syncthreads();
 
@@ -186,8 +164,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const bool mine = threadIdx.x / LANES < count;
     const long long matrix = first + q;
     T *image = shared + shift + (SMM_SOURCE_A == SMM_SOURCE_ONE ? 0 : q * ImageA::MATRIX);
-    T *places = shared + ImageA::ELEMENTS + threadIdx.x / LANES * (N * COLUMNS);
-    int info = DEFINITE ? factor_all(image, mine) : UNIT ? 0 : first_zero(image);
+    T *numbers = rights + RIGHTS + threadIdx.x / LANES * N;
+    int info = UNIT ? 0 : first_zero(image);
     Divisor diagonal[ROWS];
     int position[ROWS];
 #pragma unroll
@@ -200,31 +178,28 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     }
     if (args.operand[SMM_INFO].data && mine && lane() == 0) *beside<int>(args, SMM_INFO, matrix, 1) = info;
 
-    const Columns b = columns_of<SMM_SOURCE_B, SMM_ORDER_B>(args, SMM_B, matrix);
-    const Columns c = columns_of<SMM_SOURCE_C, SMM_ORDER_C>(args, SMM_C, matrix);
-    for (long long done = 0; done < args.k; done += COLUMNS) {
-        T x[ROWS][COLUMNS];
+    if constexpr (SEVERAL) {
+        int *order = reinterpret_cast<int *>(rights + RIGHTS + RECIPROCALS) + threadIdx.x / LANES * N;
 #pragma unroll
-        for (int r = 0; r < ROWS; r++)
-#pragma unroll
-            for (int j = 0; j < COLUMNS; j++)
-                x[r][j] = row_of(r) < N && done + j < args.k ? T(b.at(row_of(r), done + j)) : T(0);
-        if (BY_LU) {
-            if (!TRANSPOSED) exchange(places, position, false, x);
-            substitute<true, TRANSPOSED, !TRANSPOSED>(image, diagonal, x);
-            substitute<false, TRANSPOSED, TRANSPOSED>(image, diagonal, x);
-            if (TRANSPOSED) exchange(places, position, true, x);
-        } else if (DEFINITE || SMM_OP == SMM_OP_CHO_SOLVE) {
-            substitute<true, false, false>(image, diagonal, x);
-            substitute<false, true, false>(image, diagonal, x);
-        } else {
-            substitute<!UPPER, false, UNIT>(image, diagonal, x);
+        for (int r = 0; r < ROWS; r++) {
+            if (row_of(r) >= N) continue;
+            numbers[row_of(r)] = diagonal[r].r;
+            if (BY_LU) order[position[r]] = row_of(r);
         }
+        __syncwarp();
+        solve_rights(args, rights, first, count, info,
+                     [&](int i) { return BY_LU && !TRANSPOSED ? order[i] : i; },
+                     [&](Vector<OWN>(&x)[N]) { solve_several(image, numbers, x); },
+                     [&](int i) { return BY_LU && TRANSPOSED ? order[i] : i; });
+    } else {
+        const Columns b = columns_of<SMM_SOURCE_B, SMM_ORDER_B>(args, SMM_B, matrix);
+        const Columns c = columns_of<SMM_SOURCE_C, SMM_ORDER_C>(args, SMM_C, matrix);
+        T x[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) x[r] = row_of(r) < N ? T(b.at(row_of(r), 0)) : T(0);
+        solve_one(image, diagonal, position, numbers, x);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-#pragma unroll
-            for (int j = 0; j < COLUMNS; j++)
-                if (mine && row_of(r) < N && done + j < args.k)
-                    c.at(row_of(r), done + j) = info ? not_a_number() : x[r][j];
+            if (mine && row_of(r) < N) c.at(row_of(r), 0) = info ? not_a_number() : x[r];
     }
 }

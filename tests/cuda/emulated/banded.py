@@ -38,9 +38,17 @@ def main():
     same(smallmm.solve_tridiagonal, dl[0], d[0], du[0], b[0, :, 0])
     same(smallmm.solve_tridiagonal, dl[0], d, du, b[0])
     same(smallmm.solve_tridiagonal, dl[:, :0], d[:, :1], du[:, :0], b[:, :1])
-    same(smallmm.solve_tridiagonal, *(x.astype(np.float32) for x in (dl, d, du, b)))
     same(banded, ab, b)
     same(smallmm.solveh_banded, definite, b, lower=True)
+    for dtype in (np.float32, np.complex64, np.complex128):
+        turned = [
+            (x * np.exp(1j * x) if dtype != np.float32 else x).astype(dtype) for x in (dl, d, du, ab, b)
+        ]
+        same(smallmm.solve_tridiagonal, *turned[:3], turned[-1])
+        same(banded, *turned[3:])
+        off = turned[3] * np.array([[0], [1], [1]], dtype) + 20 * np.array([[1], [0], [0]], dtype)
+        same(smallmm.solveh_banded, off, turned[-1], lower=True)
+        same(smallmm.solveh_banded, off[:, ::-1], turned[-1])
     for function, *arrays in (
         (smallmm.solve_tridiagonal, dl[:, :0], d[:, :0], du[:, :0], b[:, :0]),
         (smallmm.solve_tridiagonal, dl[:0], d[:0], du[:0], b[:0]),

@@ -4,14 +4,16 @@
  * CPU's. Each thread of a block is a context with a stack of its own; blocks run one after the other, the threads of a
  * block in turns, in descending order if EMULATED_ORDER says so. What a GPU does not forgive ends the process and says
  * why: addresses that are not aligned, copies that nobody waited for, writes beyond a block's shared memory, exchanges
- * in different lines of the text, and threads that wait for ever. EMULATED_HEADERS is this folder, EMULATED_FOLDER one
- * for what is compiled, EMULATED_CC the compute capability, EMULATED_NAME what the device is called, EMULATED_DEVICES
- * how many there are, EMULATED_MEMORY the bytes that each has, EMULATED_BROKEN one whose launches fail. The kernels of
- * all streams run when they are launched; those of a graph when it is captured, and a launch of the graph only takes
- * their time. By the clock of events a block takes a microsecond, and more the further its number of threads is from
- * EMULATED_BEST.
+ * in different lines of the text, and threads that wait for ever. EMULATED_HEADERS is this folder,
+ * EMULATED_COMPILER what compiles a kernel, with its options, EMULATED_FOLDER a folder for that, EMULATED_CC the
+ * compute capability, EMULATED_NAME what the device is called, EMULATED_DEVICES how many there are, EMULATED_MEMORY the
+ * bytes that each has, EMULATED_BROKEN one whose launches fail. The kernels of all streams run when they are launched;
+ * those of a graph when it is captured, and a launch of the graph only takes their time. By the clock of events a block
+ * takes a microsecond, and more the further its number of threads is from EMULATED_BEST.
  */
+#undef _FORTIFY_SOURCE /* which takes jumps to another stack for errors */
 #include <dlfcn.h>
+#include <setjmp.h>
 #include <sys/stat.h>
 #include <ucontext.h>
 
@@ -55,7 +57,9 @@ struct Group {
     char exchanged[2][32 * 8];
 };
 struct Thread {
-    ucontext_t context;
+    ucontext_t context; /* where it begins; later it is where it jumped away: swapcontext takes two system calls */
+    jmp_buf place;
+    bool begun = false;
     std::vector<char> stack = std::vector<char>(STACK);
     bool done = true;
     const Group *awaited = nullptr;
@@ -71,7 +75,7 @@ static std::vector<Thread> threads;
 static std::vector<std::map<unsigned, Group>> warps; /* by which threads of the warp */
 static Group block;
 constexpr unsigned WARP = 0xffffffff;
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 /* Kernels take a structure of their own, by value: one that is as large as any may be, of which they know the first
  * bytes. */
 struct Arguments {
@@ -87,7 +91,9 @@ void emulated_fail(const char *what) {
     fprintf(stderr, "emulated GPU, block %u, thread %u: %s\n", blockIdx.x, threadIdx.x, what);
     abort();
 }
-void emulated_yield() { swapcontext(&current().context, &scheduler); }
+void emulated_yield() {
+    if (!_setjmp(current().place)) _longjmp(scheduler, 1);
+}
 static void wait(Group &group, int line) {
     if (group.waiting && group.line != line) emulated_fail("threads wait in different lines");
     group.line = line;
@@ -129,7 +135,14 @@ static void run_thread() {
     current().done = true;
     leave(warps[threadIdx.x / 32][WARP]);
     leave(block);
-    setcontext(&scheduler);
+    _longjmp(scheduler, 1);
+}
+/* A function of its own: no variable of the caller changes between the two returns. */
+__attribute__((noinline)) static void run_on(Thread &thread) {
+    if (_setjmp(scheduler)) return;
+    if (thread.begun) _longjmp(thread.place, 1);
+    thread.begun = true;
+    setcontext(&thread.context);
 }
 
 static void run_block(unsigned count, unsigned shared) {
@@ -143,7 +156,7 @@ static void run_block(unsigned count, unsigned shared) {
     for (unsigned i = 0; i < count; i++) {
         Thread &thread = threads[i];
         warps[i / 32][WARP].alive++;
-        thread.done = false;
+        thread.done = thread.begun = false;
         thread.awaited = nullptr;
         getcontext(&thread.context);
         thread.context.uc_stack = {thread.stack.data(), 0, thread.stack.size()};
@@ -158,7 +171,7 @@ static void run_block(unsigned count, unsigned shared) {
             Thread &thread = current();
             if (thread.done || (thread.awaited && thread.awaited->times == thread.times)) continue;
             runs = true;
-            swapcontext(&scheduler, &thread.context);
+            run_on(thread);
         }
         if (!runs || ++rounds > PATIENCE) emulated_fail("threads wait for ever");
     }
@@ -571,12 +584,9 @@ int nvrtcCompileProgram(void *program, int count, const char *const *options) {
     Program &p = *static_cast<Program *>(program);
     Dl_info self;
     dladdr(reinterpret_cast<void *>(&emulated_fail), &self);
-    std::string command = setting("CXX", "c++");
-    command += " -shared -fPIC -O1 -w -std=gnu++17 -ffp-contract=off -fno-strict-aliasing -D__CUDA_ARCH__=" +
-               std::to_string(10 * compute_capability()) + " -I" + quoted(setting("EMULATED_HEADERS", "."));
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("fma")) command += " -mfma";
-#endif
+    std::string command = setting("EMULATED_COMPILER", "c++");
+    command += " -shared -D__CUDA_ARCH__=" + std::to_string(10 * compute_capability()) + " -I" +
+               quoted(setting("EMULATED_HEADERS", "."));
     for (int i = 0; i < count; i++)
         if (!strncmp(options[i], "-D", 2)) command += " " + quoted(options[i]);
     const std::string log = p.folder + "/log";

@@ -52,13 +52,16 @@ OPS = {  # of each gufunc with kernels; those that NumPy has, too, are batched_m
 }
 SERVED = {
     "lu_numbers": ("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET"),
-    "triangular_numbers": ("CHO_SOLVE", "SOLVE_TRIANGULAR"),
+    "triangular_numbers": ("CHO_SOLVE", "SOLVE_TRIANGULAR", "SOLVE_POS"),
     "lu": ("LU", "SOLVE", "DET", "SLOGDET"),
-    "triangular": ("LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "SOLVE_POS"),
+    "triangular": ("LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR"),
+    "cholesky_numbers": ("CHOLESKY",),
+    "cholesky": ("CHOLESKY", "SOLVE_POS"),
     "ldl": ("LDL", "LDL_SOLVE", "SOLVE_SYM"),
     "banded_thread": ("SOLVE_BANDED", "SOLVEH_BANDED"),
     "banded": ("SOLVE_TRIDIAGONAL", "SOLVE_BANDED", "SOLVEH_BANDED"),
     "qr": ("QR", "QR_R", "QR_RAW"),
+    "eig": ("EIG", "EIGVALS"),
     "eigh": ("EIGH", "EIGVALSH"),
     "svd": ("SVD", "SVD_FULL", "SVDVALS"),
     "refinement": ("LU_RCOND", "BACKWARD_ERROR", "REFINE"),
@@ -125,7 +128,7 @@ def shape_of(chance, name, few):
     if name.startswith(("qr", "svd")):
         return m, m if name == "qr_complete" else min(m, n), n
     with_columns = any(operand == "b" for operand, *_ in _core.operations[OPS[name]])
-    return m, chance.choice((1, 1, 2, 3, 5, 16)) if with_columns else 1, n
+    return m, chance.choice((1, 1, 2, 3, 5, 16, 32)) if with_columns else 1, n
 
 
 def parameters_of(chance, kernel, problem, few):

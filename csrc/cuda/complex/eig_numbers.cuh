@@ -1,0 +1,59 @@
+/* eig_numbers.cuh: eigenvalues and eigenvectors of general complex matrices (eig.cuh): QR with a single shift (LAPACK's
+ * lahqr).
+ *
+ * The results are those of kernels/eig_sweeps_numbers.h and kernels/eig_lanes.h.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix.
+ * Shared memory: of each matrix what `Work` names; none where a thread has it to itself.
+ * Operands: any that args.h can describe. */
+#include "common.cuh"
+#include "lanes.cuh"
+#include "householder.cuh"
+#include "rotations.cuh"
+#include "reflectors.cuh"
+
+constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+typedef Number E;
+
+#include "eig.cuh"
+
+/* The root whose real part is not negative. */
+__device__ inline Number root_of(Number z) {
+    const T size = root(multiply_add(z.im, z.im, product(z.re, z.re)));
+    const T re = root(product(T(0.5), fabs(z.re) + size));
+    const T other = re > 0 ? quotient_of(product(T(0.5), z.im), re) : T(0);
+    if (!(z.re < 0)) return {re, other};
+    return other < 0 ? Number{-other, -re} : Number{other, re};
+}
+
+/* One shift: the eigenvalue of the last 2 x 2 of the window that is nearer to its last element. */
+__device__ inline void start_sweep(Work &x) {
+    const Number *const top = x.h + x.lo * (PITCH + 1), *const end = x.h + x.hi * (PITCH + 1), d = end[0];
+    Number shift = d;
+    if (x.since == 0 || x.since == EXCEPTIONAL) {
+        const bool late = x.since == 0;
+        if (!late) shift = top[0];
+        shift.re = multiply_add(T(0.75), size_of(late ? end[-1] : top[PITCH]), shift.re);
+    } else {
+        Number b = end[-PITCH], c = end[-1], half = scaled(difference(end[-PITCH - 1], d), T(0.5));
+        const T s = larger(size_of(c), larger(size_of(b), size_of(half))), back = reciprocal(s);
+        half = scaled(half, back), b = scaled(b, back), c = scaled(c, back);
+        const Number bc = product(b, c);
+        Number y = root_of(multiply_add(half, half, bc));
+        if (multiply_add(half.im, y.im, product(half.re, y.re)) < 0) y = {-y.re, -y.im};
+        const Number outward = {half.re + y.re, half.im + y.im};
+        if (!is_zero(outward)) shift = difference(d, scaled(NumberDivisor(outward).divide(bc), s));
+    }
+    x.v[0] = difference(top[0], shift);
+    x.v[1] = top[PITCH];
+}
+
+__device__ inline void finish(Work &) {}
+
+extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    with_work<Work, MATRICES>(args.batch, [&](Work &x, long long q) {
+        const smm_cuda_operand &a = args.operand[SMM_A];
+        const Number *const from = static_cast<const Number *>(a.data) + offset_of(args, a, q);
+        run(x, args, q, [&](int i, int j) { return from[i * a.row + j * a.col]; });
+    });
+}

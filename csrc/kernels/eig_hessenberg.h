@@ -1,0 +1,287 @@
+/* eig_hessenberg.h: general matrices, LANES of them side by side, balanced and brought to Hessenberg form by
+ * Householder reflectors (LAPACK's gebal, gehrd and unghr; Golub and Van Loan, Matrix Computations, section 7.4), and
+ * the parts of the QR iteration (lahqr) that real and complex numbers share. eig_sweeps.h and eig_sweeps_numbers.h have
+ * its shifts, eig_lanes.h the rest.
+ *
+ * Each lane is at work on a window of its own. A reflector outside of it is the identity, which changes at most the
+ * sign of a zero; nothing depends on that, and results have positive zeros. So lanes that are done do not notice those
+ * that are not. */
+
+enum {
+    EIG_PASSES = 20,       /* of balancing */
+    EIG_STEPS = 64,        /* doublings of a row's factor in a pass */
+    EIG_SWEEPS = 30,       /* per row; then a matrix is given up */
+    EIG_LEAST_ROWS = 10,   /* sweeps are as many as for this order at least */
+    EIG_EXCEPTIONAL = 10,  /* so many sweeps without success are followed by one with other shifts */
+    EIG_WIDTH = 3 - PARTS, /* shifts of a sweep */
+    EIG_BULGE = EIG_WIDTH + 1
+};
+
+/* Balancing multiplies nothing by more. */
+#if defined(SMM_KERNELS_F64)
+#define EIG_MOST_BALANCE 0x1p300
+#else
+#define EIG_MOST_BALANCE 0x1p30f
+#endif
+
+enum { EIG_ROWS = SMM_MOST_ORDER * (SMM_MOST_ORDER + 1) };
+
+/* Rows begin `row_step` apart; eigenvectors of real matrices are complex, those of complex ones take the place of Z. */
+typedef struct eig_room {
+    num h[EIG_ROWS], z[EIG_ROWS];
+    pair v[PARTS > 1 ? 1 : SMM_MOST_ORDER * SMM_MOST_ORDER];
+} eig_room;
+_Static_assert(sizeof(eig_room) <= SMM_KERNEL_ROOM, "room of eig_lanes");
+
+/* LANES matrices under way: A = D Z H Z^H D^-1. */
+typedef struct eig_stack {
+    num *h, *z;
+    intptr_t n, step;
+    bool vectors;                /* without them Z is not formed, and of H only windows count */
+    vec balance[SMM_MOST_ORDER]; /* D */
+    mask joined[SMM_MOST_ORDER]; /* rows and columns that are balanced */
+    vec lo, hi;                  /* first and last row of the window; -1: all is done */
+    vec since;                   /* sweeps since a row was done, modulo twice EIG_EXCEPTIONAL */
+    mask works;
+    intptr_t from, to;                 /* of all windows */
+    int32_t first[LANES], last[LANES]; /* the window again; of a lane that is done, rows that exist */
+} eig_stack;
+
+INLINE mask eig_at_least(vec x, vec y) { return ~lane_greater(y, x); }
+INLINE mask eig_nowhere(void) { return lane_greater(lane_set(0), lane_set(0)); }
+
+/* --- Balanced ----------------------------------------------------------------------------------------------------- */
+
+/* Times a power of two that brings it to about 1; zero where it is not finite. The result undoes the scaling, and is
+ * NaN where A is not finite. */
+INLINE vec eig_load(const smm_call *call, intptr_t q, eig_stack *x, intptr_t count) {
+    const intptr_t n = x->n, length = PARTS * n, step = PARTS * x->step;
+    vec *const a = (vec *)x->h, zero = lane_set(0);
+    KERNEL(numbers_load)(x->h, &call->a, q, n, n, count);
+    spread_rows((lanes_matrix){a, n, length, step});
+    vec most = zero, nothing = zero;
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j < length; j++) {
+            most = lane_max(lane_abs(a[i * step + j]), most);
+            nothing = lane_fma(a[i * step + j], zero, nothing);
+        }
+    const mask finite = lane_equal(nothing, zero);
+    const vec scale = lane_scale_to_one(most);
+    if (lane_any(~(finite & lane_equal(scale, lane_set(1)))))
+        for (intptr_t i = 0; i < n; i++)
+            for (intptr_t j = 0; j < length; j++)
+                a[i * step + j] = lane_select(finite, lane_mul(a[i * step + j], scale), zero);
+    return lane_select(finite, lane_div(lane_set(1), scale), lane_set(NAN));
+}
+
+/* Which rows and columns are balanced: not those that a permutation would make the first or the last of a triangle. */
+INLINE void eig_find_joined(eig_stack *x) {
+    const vec zero = lane_set(0);
+    mask again = ~eig_nowhere();
+    for (intptr_t i = 0; i < x->n; i++) x->joined[i] = again;
+    while (lane_any(again)) {
+        again = eig_nowhere();
+        for (intptr_t i = 0; i < x->n; i++) {
+            mask below = eig_nowhere(), beside = below;
+            for (intptr_t j = 0; j < x->n; j++) {
+                if (j == i) continue;
+                below |= x->joined[j] & ~lane_equal(num_size(x->h[j * x->step + i]), zero);
+                beside |= x->joined[j] & ~lane_equal(num_size(x->h[i * x->step + j]), zero);
+            }
+            const mask alone = x->joined[i] & ~(below & beside);
+            x->joined[i] &= ~alone;
+            again |= alone;
+        }
+    }
+}
+
+/* Powers of two that make the sums of row i and of column i about equal; where there was need. */
+INLINE mask eig_balance_row(eig_stack *x, intptr_t i) {
+    const intptr_t n = x->n, step = x->step;
+    const vec half = lane_set((T)0.5), one = lane_set(1);
+    vec c = lane_set(0), r = lane_set(0), f = one;
+    for (intptr_t j = 0; j < n; j++) {
+        c = lane_add(c, num_size(x->h[j * step + i]));
+        r = lane_add(r, num_size(x->h[i * step + j]));
+    }
+    mask more = x->joined[i] & lane_greater(c, lane_set(0)) & lane_greater(r, lane_set(0)), less = more, needed = more;
+    const vec enough = lane_mul(lane_set((T)0.9375), lane_add(c, r));
+    for (int s = 0; s < EIG_STEPS && lane_any(more &= lane_greater(r, lane_add(c, c))); s++) {
+        c = lane_select(more, lane_add(c, c), c);
+        r = lane_select(more, lane_mul(half, r), r);
+        f = lane_select(more, lane_add(f, f), f);
+    }
+    for (int s = 0; s < EIG_STEPS && lane_any(less &= lane_greater(c, lane_add(r, r))); s++) {
+        r = lane_select(less, lane_add(r, r), r);
+        c = lane_select(less, lane_mul(half, c), c);
+        f = lane_select(less, lane_mul(half, f), f);
+    }
+    const vec all = lane_mul(x->balance[i], f);
+    needed &= lane_greater(enough, lane_add(c, r)) & eig_at_least(lane_set(EIG_MOST_BALANCE), all) &
+              eig_at_least(all, lane_set(1 / EIG_MOST_BALANCE));
+    if (!lane_any(needed)) return needed;
+    x->balance[i] = lane_select(needed, all, x->balance[i]);
+    f = lane_select(needed, f, one);
+    const vec back = lane_div(one, f);
+    for (intptr_t j = 0; j < n; j++) x->h[i * step + j] = num_scale(x->h[i * step + j], back);
+    for (intptr_t j = 0; j < n; j++) x->h[j * step + i] = num_scale(x->h[j * step + i], f);
+    return needed;
+}
+
+INLINE void eig_balance(eig_stack *x) {
+    mask again = ~eig_nowhere();
+    eig_find_joined(x);
+    for (intptr_t i = 0; i < x->n; i++) x->balance[i] = lane_set(1);
+    for (int pass = 0; pass < EIG_PASSES && lane_any(again); pass++) {
+        again = eig_nowhere();
+        for (intptr_t i = 0; i < x->n; i++) again |= eig_balance_row(x, i);
+    }
+}
+
+/* --- Hessenberg form ---------------------------------------------------------------------------------------------- */
+
+/* A few rows x become x H, H = I - tau v v^H, v_0 = 1: w = tau x v, x = x - w v^H. */
+INLINE void eig_reflect_rows(const num *v, num tau, num *x, intptr_t step, intptr_t count, const int rows) {
+    enum { MOST = 4 };
+    num w[MOST];
+    UNROLLED(int i = 0; i < rows; i++) w[i] = x[i * step];
+    for (intptr_t j = 1; j < count; j++)
+        UNROLLED(int i = 0; i < rows; i++) w[i] = num_fma(x[i * step + j], v[j], w[i]);
+    UNROLLED(int i = 0; i < rows; i++) {
+        w[i] = num_mul(w[i], tau);
+        x[i * step] = num_sub(x[i * step], w[i]);
+    }
+    for (intptr_t j = 1; j < count; j++) {
+        const num v_j = num_conj(v[j]);
+        UNROLLED(int i = 0; i < rows; i++) x[i * step + j] = num_fnma(w[i], v_j, x[i * step + j]);
+    }
+}
+
+static void KERNEL(eig_reduce)(eig_stack *x) {
+    const intptr_t n = x->n, step = x->step;
+    num v[SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
+    for (intptr_t k = 0; k + 2 < n; k++) {
+        const intptr_t count = n - k - 1;
+        num *const column = x->h + (k + 1) * step + k;
+        for (intptr_t i = 0; i < count; i++) v[i] = column[i * step];
+        tau[k] = numbers_reflector(v, 1, count);
+        for (intptr_t i = 0; i < count; i++) column[i * step] = v[i];
+        KERNEL(numbers_reflect)(v, 1, num_conj(tau[k]), column + 1, step, count, count);
+        intptr_t i = 0;
+        for (; i + 4 <= n; i += 4) eig_reflect_rows(v, tau[k], x->h + i * step + k + 1, step, count, 4);
+        for (; i < n; i++) eig_reflect_rows(v, tau[k], x->h + i * step + k + 1, step, count, 1);
+    }
+    for (intptr_t i = 0; i < n && x->vectors; i++)
+        for (intptr_t j = 0; j < n; j++) x->z[i * step + j] = num_set(i == j);
+    for (intptr_t k = n - 3; k >= 0; k--) {
+        num *const column = x->h + (k + 1) * step + k;
+        const intptr_t count = n - k - 1;
+        if (x->vectors) KERNEL(numbers_reflect)(column, step, tau[k], x->z + (k + 1) * (step + 1), step, count, count);
+        for (intptr_t i = 1; i < count; i++) column[i * step] = num_set(0);
+    }
+}
+
+/* --- Windows ------------------------------------------------------------------------------------------------------ */
+
+/* Where h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). */
+INLINE mask eig_negligible(const eig_stack *x, intptr_t k) {
+    const num *const h = x->h + k * x->step + k, above = h[-x->step - 1], here = h[0];
+    const vec ulp = lane_set(2 * ROUNDOFF), least = lane_set(least_normal() / ROUNDOFF);
+    const vec below = num_size(h[-1]), d = num_size(here);
+    const mask tiny = ~lane_greater(below, least);
+    const mask small = ~lane_greater(below, lane_mul(ulp, lane_add(num_size(above), d)));
+    if (!lane_any(small & ~tiny)) return tiny;
+    const vec right = num_size(h[-x->step]), apart = num_size(num_sub(above, here));
+    const vec ab = lane_max(below, right), ba = lane_select(lane_greater(below, right), right, below);
+    const vec aa = lane_max(apart, d), bb = lane_select(lane_greater(apart, d), d, apart), s = lane_add(aa, ab);
+    const vec left = lane_mul(ba, lane_div(ab, s)), limit = lane_mul(ulp, lane_mul(bb, lane_div(aa, s)));
+    return tiny | (small & ~lane_greater(left, lane_max(limit, least)));
+}
+
+/* Find all lanes' windows. False if there are none. */
+static bool KERNEL(eig_find_windows)(eig_stack *x) {
+    mask open = eig_at_least(x->hi, lane_set(0));
+    for (intptr_t k = x->to; k >= 0 && lane_any(open); k--) {
+        mask ends = open & eig_at_least(x->hi, lane_set((T)k));
+        if (k) {
+            num *const below = x->h + k * x->step + k - 1;
+            ends &= eig_negligible(x, k);
+            *below = num_select(ends, num_set(0), *below);
+        }
+        const mask done = ends & lane_greater(lane_set(EIG_WIDTH), lane_sub(x->hi, lane_set((T)k)));
+        x->hi = lane_select(done, lane_set((T)(k - 1)), x->hi);
+        x->since = lane_select(done, lane_set(0), x->since);
+        x->lo = lane_select(ends & ~done, lane_set((T)k), x->lo);
+        open &= ~ends | done;
+    }
+    x->works = eig_at_least(x->hi, lane_set(0));
+    x->since = lane_select(x->works, lane_add(x->since, lane_set(1)), x->since);
+    x->since = lane_select(lane_equal(x->since, lane_set(2 * EIG_EXCEPTIONAL)), lane_set(0), x->since);
+    lane_store_int(x->first, lane_select(x->works, x->lo, lane_set(0)));
+    lane_store_int(x->last, lane_select(x->works, x->hi, lane_set(EIG_WIDTH)));
+    x->from = x->n;
+    x->to = -1;
+    const uint32_t works = lane_bits(x->works);
+    for (int l = 0; l < LANES; l++)
+        if (works >> l & 1) {
+            x->from = x->first[l] < x->from ? x->first[l] : x->from;
+            x->to = x->last[l] > x->to ? x->last[l] : x->to;
+        }
+    return x->to >= 0;
+}
+
+/* Element (row + i, row + j) of each lane's own row. */
+INLINE num eig_pick(const eig_stack *x, const int32_t *row, intptr_t i, intptr_t j) {
+    T part[PARTS][LANES];
+    for (int l = 0; l < LANES; l++) {
+        const T *const p = (const T *)(x->h + (row[l] + i) * x->step + row[l] + j) + l;
+        UNROLLED(int s = 0; s < PARTS; s++) part[s][l] = p[s * LANES];
+    }
+    num y;
+    UNROLLED(int s = 0; s < PARTS; s++) ((vec *)&y)[s] = lane_load(part[s]);
+    return y;
+}
+
+/* Rows k .. k+count-1 become H^H times them, columns H from the right. */
+INLINE void eig_reflect_both(eig_stack *x, const num *v, num tau, intptr_t k, const int count) {
+    const intptr_t n = x->n, step = x->step, end = x->vectors ? n : x->to + 1;
+    const num back = num_conj(tau);
+    num *const rows = x->h + k * step;
+    ROLLED(intptr_t j = k; j < end; j++) {
+        num s = rows[j];
+        UNROLLED(int i = 1; i < count; i++) s = num_fma(num_conj(v[i]), rows[i * step + j], s);
+        s = num_mul(back, s);
+        rows[j] = num_sub(rows[j], s);
+        UNROLLED(int i = 1; i < count; i++) rows[i * step + j] = num_fnma(v[i], s, rows[i * step + j]);
+    }
+    ROLLED(intptr_t i = x->vectors ? 0 : x->from; i <= least(k + count, n - 1); i++)
+        eig_reflect_rows(v, tau, x->h + i * step + k, step, count, 1);
+    if (!x->vectors) return;
+    ROLLED(intptr_t i = 0; i < n; i++) eig_reflect_rows(v, tau, x->z + i * step + k, step, count, 1);
+}
+
+/* A sweep of the bulge that `start` begins. */
+INLINE void eig_chase(eig_stack *x, const num *start) {
+    const intptr_t step = x->step;
+    for (intptr_t k = x->from; k < x->to; k++) {
+        const intptr_t count = least(EIG_BULGE, x->n - k);
+        const mask starts = lane_equal(x->lo, lane_set((T)k));
+        const mask active = x->works & eig_at_least(lane_set((T)k), x->lo) & lane_greater(x->hi, lane_set((T)k));
+        num *const column = x->h + k * step + k - 1; /* none if k is 0 */
+        num v[EIG_BULGE];
+        UNROLLED(int i = 0; i < EIG_BULGE; i++) {
+            const num y = k && i < count ? num_select(starts, start[i], column[i * step]) : start[i];
+            v[i] = num_select(eig_at_least(x->hi, lane_set((T)(k + i))), y, num_set(0));
+            v[i] = num_select(active, v[i], num_set(1)); /* reflectors of tiny numbers take longer */
+        }
+        const num tau = num_select(active, numbers_reflector(v, 1, EIG_BULGE), num_set(0));
+        if (k) {
+            column[0] = num_select(active & ~starts, v[0], column[0]);
+            for (intptr_t i = 1; i < count; i++) column[i * step] = num_set(0);
+        }
+        if (count == EIG_BULGE)
+            eig_reflect_both(x, v, tau, k, EIG_BULGE);
+        else
+            eig_reflect_both(x, v, tau, k, EIG_BULGE - 1);
+    }
+}

@@ -1,0 +1,189 @@
+/* eig_lanes.h: eigenvalues and eigenvectors of general matrices, real and complex, LANES of them side by side:
+ * Hessenberg form (eig_hessenberg.h), QR (eig_sweeps.h, eig_sweeps_numbers.h), and here the vectors of the triangle
+ * that is left, by back substitution (LAPACK's trevc and geev). */
+
+/* Divisors are at least EIG_LEAST_DIVISOR, and components of vectors are scaled down from EIG_MOST_COMPONENT on, so
+ * that no square overflows. */
+#if defined(SMM_KERNELS_F64)
+#define EIG_LEAST_DIVISOR 0x1p-400
+#define EIG_MOST_COMPONENT 0x1p100
+#else
+#define EIG_LEAST_DIVISOR 0x1p-50f
+#define EIG_MOST_COMPONENT 0x1p20f
+#endif
+
+/* x / d */
+INLINE pair eig_divide(pair x, pair d) {
+    const vec back = lane_div(lane_set(1), lane_fma(d.im, d.im, lane_mul(d.re, d.re)));
+    return pair_scale(pair_mul(x, pair_conj(d)), back);
+}
+INLINE pair eig_enough(pair d, vec least) {
+    return pair_select(lane_greater(least, pair_size(d)), (pair){least, lane_set(0)}, d);
+}
+
+/* y_i -= t_ik y_k for the rows above `rows`. */
+INLINE void eig_subtract_column(const eig_stack *x, pair *y, intptr_t k, pair y_k, intptr_t rows) {
+    const num *const t = x->h + k;
+    ROLLED(intptr_t i = 0; i < rows; i++) y[i] = num_fnma_pair(t[i * x->step], y_k, y[i]);
+}
+
+#if !defined(REAL_DTYPE)
+/* (z b; c z) y = (here; next), by elimination with the largest element as the pivot. */
+INLINE void eig_solve_block(pair z, vec b, vec c, vec least, pair *here, pair *next) {
+    const vec nothing = lane_set(0), size = pair_size(z), of_b = lane_abs(b), of_c = lane_abs(c);
+    const mask wider = lane_greater(of_b, of_c), off = lane_greater(lane_max(of_b, of_c), size);
+    const mask by_row = off & ~wider, by_column = off & wider;
+    const pair at_b = {b, nothing}, at_c = {c, nothing};
+    const pair p = eig_enough(pair_select(by_row, at_c, pair_select(by_column, at_b, z)), least);
+    const pair q = pair_select(off, z, at_b), s = pair_select(off, z, at_c);
+    const pair u = pair_select(by_row, at_b, pair_select(by_column, at_c, z));
+    const pair r1 = pair_select(by_row, *next, *here), r2 = pair_select(by_row, *here, *next);
+    const pair l = eig_divide(s, p), left = eig_enough(pair_fnma(l, q, u), least);
+    const pair y2 = eig_divide(pair_fnma(l, r1, r2), left), y1 = eig_divide(pair_fnma(q, y2, r1), p);
+    *here = pair_select(by_column, y2, y1);
+    *next = pair_select(by_column, y1, y2);
+}
+
+/* Where rows i and i + 1 are a block. */
+INLINE mask eig_is_block(const eig_stack *x, intptr_t i) {
+    return i < 0 || i + 1 >= x->n ? eig_nowhere() : ~lane_equal(x->h[(i + 1) * x->step + i], lane_set(0));
+}
+
+/* The two numbers of an eigenvector in the rows of its own block: the first one real, the second imaginary. */
+INLINE void eig_start_block(const eig_stack *x, intptr_t top, pair w, mask is, pair *y) {
+    const vec b = x->h[top * x->step + top + 1], c = x->h[(top + 1) * x->step + top], im = lane_abs(w.im);
+    const mask by_b = eig_at_least(lane_abs(b), lane_abs(c));
+    const vec one = lane_set(1), nothing = lane_set(0);
+    const vec p = lane_select(by_b, one, lane_div(lane_negate(im), c)), q = lane_select(by_b, lane_div(im, b), one);
+    const vec own = lane_select(lane_greater(nothing, w.im), lane_negate(q), q);
+    y[top] = pair_select(is, (pair){p, nothing}, y[top]);
+    y[top + 1] = pair_select(is, (pair){nothing, own}, y[top + 1]);
+}
+#endif
+
+/* Scale all of y down where component i is large. */
+INLINE void eig_limit(pair *y, intptr_t i, intptr_t count, mask where) {
+    const vec size = pair_size(y[i]);
+    const mask large = where & lane_greater(size, lane_set(EIG_MOST_COMPONENT));
+    if (__builtin_expect(!lane_any(large), 1)) return;
+    const vec back = lane_select(large, lane_div(lane_set(1), size), lane_set(1));
+    for (intptr_t k = 0; k < count; k++) y[k] = pair_scale(y[k], back);
+}
+
+/* (T - w_j I) y = 0, T being H; y_j = 1, or of a block one of its two numbers. The result counts the rows of y. */
+static intptr_t KERNEL(eig_solve)(const eig_stack *x, intptr_t j, pair w, pair *y) {
+    const intptr_t n = x->n, step = x->step;
+    const vec small = lane_max(lane_mul(lane_set(2 * ROUNDOFF), pair_size(w)), lane_set(EIG_LEAST_DIVISOR));
+    const pair nothing = {lane_set(0), lane_set(0)};
+    for (intptr_t i = 0; i < n; i++) y[i] = nothing;
+    y[j] = (pair){lane_set(1), lane_set(0)};
+    intptr_t count = j + 1;
+#if !defined(REAL_DTYPE)
+    const mask second = eig_is_block(x, j - 1), first = eig_is_block(x, j);
+    if (lane_any(first)) {
+        eig_start_block(x, j, w, first, y);
+        eig_subtract_column(x, y, j + 1, y[j + 1], j);
+        count = j + 2;
+    }
+    pair top = nothing;
+    if (lane_any(second)) {
+        eig_start_block(x, j - 1, w, second, y);
+        top = y[j - 1];
+    }
+#endif
+    eig_subtract_column(x, y, j, y[j], j);
+    for (intptr_t i = j - 1; i >= 0; i--) {
+        const pair z = pair_sub(num_to_pair(x->h[i * (step + 1)]), w);
+        pair here = eig_divide(y[i], eig_enough(z, small));
+#if !defined(REAL_DTYPE)
+        mask block = eig_is_block(x, i), waits = eig_is_block(x, i - 1);
+        if (i == j - 1) {
+            block &= ~second;
+            here = pair_select(second, top, here);
+        }
+        here = pair_select(waits, y[i], here);
+        if (lane_any(block)) {
+            pair above = y[i], below = y[i + 1];
+            eig_solve_block(z, x->h[i * step + i + 1], x->h[(i + 1) * step + i], small, &above, &below);
+            here = pair_select(block, above, here);
+            y[i + 1] = pair_select(block, below, y[i + 1]);
+        }
+        y[i] = here;
+        eig_limit(y, i, count, ~waits);
+        if (lane_any(block)) eig_limit(y, i + 1, count, block);
+        eig_subtract_column(x, y, i, pair_select(waits, nothing, y[i]), i);
+        if (lane_any(block)) eig_subtract_column(x, y, i + 1, pair_select(block, y[i + 1], nothing), i);
+#else
+        y[i] = here;
+        eig_limit(y, i, count, ~eig_nowhere());
+        eig_subtract_column(x, y, i, y[i], i);
+#endif
+    }
+    return count;
+}
+
+/* A few rows of column j of V = D Z Y. */
+INLINE void eig_multiply_rows(const eig_stack *x, intptr_t i, const pair *y, intptr_t count, pair *v, intptr_t step,
+                              const int rows) {
+    enum { MOST = 4 };
+    pair sum[MOST];
+    UNROLLED(int r = 0; r < rows; r++) sum[r] = (pair){lane_set(0), lane_set(0)};
+    ROLLED(intptr_t k = 0; k < count; k++)
+        UNROLLED(int r = 0; r < rows; r++) sum[r] = num_fma_pair(x->z[(i + r) * x->step + k], y[k], sum[r]);
+    UNROLLED(int r = 0; r < rows; r++) v[(i + r) * step] = pair_scale(sum[r], x->balance[i + r]);
+}
+
+/* Column j of V has norm 1, and its largest component, the first of equals, is real and positive. */
+static void KERNEL(eig_vector)(const eig_stack *x, intptr_t j, pair w, pair *v, intptr_t step) {
+    const intptr_t n = x->n;
+    pair y[SMM_MOST_ORDER];
+    const intptr_t count = KERNEL(eig_solve)(x, j, w, y);
+    intptr_t i = 0;
+    for (; i + 4 <= n; i += 4) eig_multiply_rows(x, i, y, count, v, step, 4);
+    for (; i < n; i++) eig_multiply_rows(x, i, y, count, v, step, 1);
+    pairs_largest most = {{lane_set(1), lane_set(0)}, lane_set(0), lane_set(-1)};
+    vec squares = lane_set(0);
+    for (i = 0; i < n; i++) squares = lane_add(squares, pairs_consider(&most, v[i * step], i));
+    const vec back = lane_div(lane_set(1), lane_sqrt(squares)), size = lane_mul(lane_sqrt(most.square), back);
+    const pair turn = pair_scale(pairs_phase(&most), back);
+    for (i = 0; i < n; i++) v[i * step] = pairs_turn(&most, turn, size, v[i * step], i);
+}
+
+static void KERNEL(eig_group)(const smm_call *call, intptr_t q, intptr_t count, bool vectors) {
+    const intptr_t n = call->n, most = EIG_SWEEPS * (n > EIG_LEAST_ROWS ? n : EIG_LEAST_ROWS);
+    eig_room *const room = smm_kernel_room();
+    eig_stack x = {.h = room->h, .z = room->z, .n = n, .step = row_step(n), .vectors = vectors, .to = n - 1};
+    pair w[SMM_MOST_ORDER];
+    const vec back = eig_load(call, q, &x, count);
+    eig_balance(&x);
+    KERNEL(eig_reduce)(&x);
+    x.lo = x.since = lane_set(0);
+    x.hi = lane_set((T)(n - 1));
+    for (intptr_t sweep = 0; KERNEL(eig_find_windows)(&x) && sweep < most; sweep++) KERNEL(eig_sweep)(&x);
+    eig_finish(&x, w);
+    const vec info = lane_add(x.hi, lane_set(1)), zero = lane_set(0);
+    const vec times = lane_select(lane_equal(info, zero), back, lane_set(NAN));
+    lanes_store_int(smm_info(call), q, info, count);
+
+    pair *const v = PARTS > 1 ? (pair *)room->z : room->v; /* column j of Z is in the columns of V up to j only */
+    const intptr_t step = PARTS > 1 ? x.step : n;
+    for (intptr_t j = n - 1; j >= 0 && vectors; j--) KERNEL(eig_vector)(&x, j, w[j], v + j, step);
+    for (intptr_t j = 0; j < n; j++) {
+        const pair y = pair_scale(w[j], times);
+        w[j] = (pair){lane_add(y.re, zero), lane_add(y.im, zero)};
+    }
+    KERNEL(pairs_store)(&call->eig.w, q, w, n, 1, count);
+    if (!vectors) return;
+    gather_rows((lanes_matrix){(vec *)v, n, 2 * n, 2 * step}, 2 * n);
+    KERNEL(pairs_store)(&call->eig.v, q, v, n, n, count);
+    KERNEL(pairs_spoil)(&call->eig.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
+}
+
+static void KERNEL(eig_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+    (void)cold;
+    for (intptr_t q = first; q < last; q += LANES) KERNEL(eig_group)(call, q, least(LANES, last - q), true);
+}
+static void KERNEL(eigvals_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+    (void)cold;
+    for (intptr_t q = first; q < last; q += LANES) KERNEL(eig_group)(call, q, least(LANES, last - q), false);
+}
