@@ -223,14 +223,14 @@ class Lane:
         if not x.moves_itself(view):
             source = self.slot(to)
             _copied(source, view)
-        _core.cuda_copy(self.device, to._address, address_of(source), to.nbytes, self.handle)
+        _core.cuda_copy(self.device, to._address, address_of(source), to.nbytes, self.handle, False)
 
     def download(self, x: Operand, view: np.ndarray, result: DeviceArray) -> None:
         target = view
         if not x.moves_itself(view):
             target = self.slot(result)
             self.later.append((view, target))
-        _core.cuda_copy(self.device, address_of(target), result._address, result.nbytes, self.handle)
+        _core.cuda_copy(self.device, address_of(target), result._address, result.nbytes, self.handle, False)
 
     def end(self) -> None:
         """What was staged is in its place. Otherwise the next block may follow at once."""

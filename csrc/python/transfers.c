@@ -118,14 +118,15 @@ static PyObject *cuda_register(PyObject *Py_UNUSED(module), PyObject *args) {
         owner);
 }
 
+/* If it waits: of memory that is not page-locked. Otherwise the interpreter is kept: the call takes less than another
+ * thread needs to take over and give back. */
 static PyObject *cuda_copy(PyObject *Py_UNUSED(module), PyObject *args) {
-    int device;
+    int device, waits = 1;
     Py_ssize_t to, from, bytes, stream;
-    smm_cuda_status status;
-    if (!PyArg_ParseTuple(args, "innnn", &device, &to, &from, &bytes, &stream)) return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    status = smm_cuda_copy(device, (void *)to, (const void *)from, (size_t)bytes, (void *)stream);
-    Py_END_ALLOW_THREADS;
+    if (!PyArg_ParseTuple(args, "innnn|p", &device, &to, &from, &bytes, &stream, &waits)) return NULL;
+    PyThreadState *released = waits ? PyEval_SaveThread() : NULL;
+    const smm_cuda_status status = smm_cuda_copy(device, (void *)to, (const void *)from, (size_t)bytes, (void *)stream);
+    if (released) PyEval_RestoreThread(released);
     return status ? raised(status) : Py_NewRef(Py_None);
 }
 
