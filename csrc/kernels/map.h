@@ -1,12 +1,11 @@
 /* map.h: element-wise functions, the rows of ../functions.def, over arrays whose elements are evenly spaced. Loops over
  * dense arrays are left to the compiler, which makes vectors of them. What is spaced otherwise passes through dense
  * buffers. */
-#if !defined(__clang__) && !(defined(SMM_KERNELS_F64) && defined(SMM_KERNELS_AVX512))
-/* With an eye to traps, gcc 12 makes no vectors of a sum that is then selected or not, except with AVX-512's masks.
- * There it makes none of erf of float64 without. No function's results depend on it. */
+#if !defined(__clang__)
+/* With an eye to traps, gcc 12 makes no vectors of a sum that is then selected or not, except with AVX-512's masks. The
+ * bits do not depend on it. */
 #pragma GCC push_options
 #pragma GCC optimize("no-trapping-math")
-#define SMM_WITHOUT_TRAPS
 #endif
 #include "../functions.h"
 #include "../functions_f32.h"
@@ -51,7 +50,7 @@ typedef void dense_fn(T *restrict to, const T *restrict x, const T *restrict y, 
     }
 #include "../functions.def"
 #undef SMM_FUNCTION
-#if defined(SMM_WITHOUT_TRAPS)
+#if !defined(__clang__)
 #pragma GCC pop_options
 #endif
 
