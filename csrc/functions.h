@@ -321,14 +321,15 @@ SMM_SCALAR double smm_power(double x, double y) {
 /* erfc(a), or of the normal distribution erfc(a / sqrt 2) / 2, of 0 <= a, where square + low is a^2, or a^2 / 2.
  *
  * e^(a^2) erfc(a) = (1 + w) / (1 + c a), where w, below 0.2, is a polynomial in q = (a - 3.5) / (a + 3.5) (as Shepherd
- * and Laframboise, 1981): from a / (a + 3.5), because 1 + w must be exact where a is small. The c of the two functions
- * are each other's to 70 bits. Both denominators have one reciprocal; what f = 1 / (1 + c a) lacks is added to w. */
+ * and Laframboise, 1981): as 2 a / (a + 3.5) - 1, because 1 + w must be exact where a is small. The c of the two
+ * functions are each other's to 70 bits. Both denominators have one reciprocal; what f = 1 / (1 + c a) lacks is added
+ * to w. */
 SMM_SCALAR double smm_tail(double a, double square, double low, bool is_normal) {
     const double C = is_normal ? 0x1.40d931ff9f16cp+0 : 0x1.c5bf891ba4bc5p+0;
     const double d = __builtin_fma(C, a, 1), other = a + (is_normal ? 0x1.3cc8a99af5453p+2 : 3.5);
-    const double reciprocal = 1 / (d * other), f = other * reciprocal, v = a * (d * reciprocal);
+    const double reciprocal = 1 / (d * other), f = other * reciprocal;
     const double d_low = __builtin_fma(C, a, 1 - d), missing = __builtin_fma(-f, d_low, __builtin_fma(-f, d, 1));
-    const double q = __builtin_fma(2, v, -1);
+    const double q = __builtin_fma(2 * a, d * reciprocal, -1);
     double w = -0x1.ab140750374e8p-32;
     w = __builtin_fma(w, q, 0x1.86a09c15fe833p-30);
     w = __builtin_fma(w, q, 0x1.68432fe3a36c8p-27);
