@@ -24,6 +24,11 @@ SMM_SCALAR double smm_f64_of_bits(uint64_t bits) {
     return x;
 }
 
+SMM_SCALAR double smm_magnitude(double x) { return smm_f64_of_bits(smm_bits_of_f64(x) << 1 >> 1); }
+SMM_SCALAR double smm_with_sign(double magnitude, double x) {
+    return smm_f64_of_bits(smm_bits_of_f64(magnitude) | (smm_bits_of_f64(x) & (uint64_t)1 << 63));
+}
+
 /* e^(x + low) = 2^k (1 + r + the result), where low is too small to change x by more than some of its last bits.
  *
  * x = k ln 2 + r, |r| <= ln 2 / 2, where k LN2_HIGH is exact; e^r - 1 by its Taylor series. Adding and subtracting
@@ -50,13 +55,17 @@ SMM_SCALAR double smm_reduced_exp(double x, double low, uint64_t *k, double *r_h
     return __builtin_fma(p * r, r, r_low);
 }
 
-/* 2^k is applied in two factors, so that subnormal results round once. */
+/* x 2^k, in two factors, so that subnormal results round once. */
+SMM_SCALAR double smm_times_power(double x, uint64_t k) {
+    const uint64_t both = k + 2046, first = both >> 1;
+    return x * smm_f64_of_bits(first << 52) * smm_f64_of_bits((both - first) << 52);
+}
+
 SMM_SCALAR double smm_exp_of(double x, double low) {
     uint64_t k;
     double r;
     const double p = smm_reduced_exp(x > 720 ? 720 : x < -760 ? -760 : x, low, &k, &r) + r + 1;
-    const uint64_t both = k + 2046, first = both >> 1;
-    return p * smm_f64_of_bits(first << 52) * smm_f64_of_bits((both - first) << 52);
+    return smm_times_power(p, k);
 }
 
 SMM_SCALAR double smm_exp(double x) { return smm_exp_of(x, 0); }
@@ -309,91 +318,76 @@ SMM_SCALAR double smm_power(double x, double y) {
     return y == 0 || x == 1 ? 1 : power;
 }
 
-/* erf and erfc as fdlibm computes them: in each of four regions of |x| by a ratio of polynomials. The coefficients are
- * those of the region; where a region has fewer, they are 0. */
-#define SMM_ERF_REGIONS(ROW) \
-    ROW(p0, 1.28379167095512558561e-01, -2.36211856075265944077e-03, -9.86494403484714822705e-03, \
-        -9.86494292470009928597e-03) \
-    ROW(p1, -3.25042107247001499370e-01, 4.14856118683748331666e-01, -6.93858572707181764372e-01, \
-        -7.99283237680523006574e-01) \
-    ROW(p2, -2.84817495755985104766e-02, -3.72207876035701323847e-01, -1.05586262253232909814e+01, \
-        -1.77579549177547519889e+01) \
-    ROW(p3, -5.77027029648944159157e-03, 3.18346619901161753674e-01, -6.23753324503260060396e+01, \
-        -1.60636384855821916062e+02) \
-    ROW(p4, -2.37630166566501626084e-05, -1.10894694282396677476e-01, -1.62396669462573470355e+02, \
-        -6.37566443368389627722e+02) \
-    ROW(p5, 0, 3.54783043256182359371e-02, -1.84605092906711035994e+02, -1.02509513161107724954e+03) \
-    ROW(p6, 0, -2.16637559486879084300e-03, -8.12874355063065934246e+01, -4.83519191608651397019e+02) \
-    ROW(p7, 0, 0, -9.81432934416914548592e+00, 0) \
-    ROW(q1, 3.97917223959155352819e-01, 1.06420880400844228286e-01, 1.96512716674392571292e+01, \
-        3.03380607434824582924e+01) \
-    ROW(q2, 6.50222499887672944485e-02, 5.40397917702171048937e-01, 1.37657754143519042600e+02, \
-        3.25792512996573918826e+02) \
-    ROW(q3, 5.08130628187576562776e-03, 7.18286544141962662868e-02, 4.34565877475229228821e+02, \
-        1.53672958608443695994e+03) \
-    ROW(q4, 1.32494738004321644526e-04, 1.26171219808761642112e-01, 6.45387271733267880336e+02, \
-        3.19985821950859553908e+03) \
-    ROW(q5, -3.96022827877536812320e-06, 1.36370839120290507362e-02, 4.29008140027567833386e+02, \
-        2.55305040643316442583e+03) \
-    ROW(q6, 0, 1.19844998467991074170e-02, 1.08635005541779435134e+02, 4.74528541206955367215e+02) \
-    ROW(q7, 0, 0, 6.57024977031928170135e+00, -2.24409524465858183362e+01) \
-    ROW(q8, 0, 0, -6.04244152148580987438e-02, 0)
-
-/* erfc(x + low), or erf(x) */
-SMM_SCALAR double smm_error_function(double x, double low, bool complement) {
-    const double ERX = 8.45062911510467529297e-01;
-    const double magnitude = x < 0 ? -x : x;
-    const double a = magnitude > 28 ? 28 : magnitude; /* beyond, erfc is 0; NaN stays */
-    const bool tiny = a < 0.84375, near = a < 1.25, middle = a < 1 / 0.35;
-    const double s = tiny ? x * x : near ? a - 1 : 1 / (a * a);
-#define CHOOSE(name, in_tiny, in_near, in_middle, in_far) \
-    const double name = tiny ? in_tiny : near ? in_near : middle ? in_middle : in_far;
-    SMM_ERF_REGIONS(CHOOSE)
-#undef CHOOSE
-    double p = __builtin_fma(p7, s, p6);
-    p = __builtin_fma(p, s, p5);
-    p = __builtin_fma(p, s, p4);
-    p = __builtin_fma(p, s, p3);
-    p = __builtin_fma(p, s, p2);
-    p = __builtin_fma(p, s, p1);
-    p = __builtin_fma(p, s, p0);
-    double q = __builtin_fma(q8, s, q7);
-    q = __builtin_fma(q, s, q6);
-    q = __builtin_fma(q, s, q5);
-    q = __builtin_fma(q, s, q4);
-    q = __builtin_fma(q, s, q3);
-    q = __builtin_fma(q, s, q2);
-    q = __builtin_fma(q, s, q1);
-    q = __builtin_fma(q, s, 1);
-    const double ratio = p / q;
-    /* erfc(a) from 1.25 on: e^(-a^2 - 0.5625 + ratio) / a, the exponent in two numbers */
-    const double square = a * a, offset = ratio - 0.5625, high = offset - square;
-    const double rounded = (ratio - (offset + 0.5625)) + (offset - (high + square)) - __builtin_fma(a, a, -square);
-    const double tail_low = rounded - low * (2 * a + 1 / a); /* which is nearly the derivative of log erfc */
-    const double tail = smm_exp_of(high, tail_low) / a;
-    const double slope = 1.1283791670955126 * smm_exp(-square) * low; /* of erf at x */
-    const bool negative = x < 0;
-    if (!complement) {
-        const double far = near ? ERX + ratio : 1 - tail;
-        const double erf = tiny ? __builtin_fma(x, ratio, x) : negative ? -far : far;
-        return x != x ? x : erf;
-    }
-    const double rest = __builtin_fma(x, ratio, slope);
-    const double in_tiny = x < 0.25 ? 1 - (x + rest) : x < 0.5 ? 0.5 - (x - 0.5 + rest) : 1 - x - rest;
-    const double in_near = negative ? 1 + (ERX + (ratio - slope)) : (1 - ERX) - (ratio + slope);
-    const double far = negative ? 2 - tail : tail; /* low does not matter to the first */
-    return x != x ? x : tiny ? in_tiny : near ? in_near : far;
+/* erfc(a), or of the normal distribution erfc(a / sqrt 2) / 2, of 0 <= a, where square + low is a^2, or a^2 / 2.
+ *
+ * e^(a^2) erfc(a) = (1 + w) / (1 + c a), where w, below 0.2, is a polynomial in q = (a - 3.5) / (a + 3.5) (as Shepherd
+ * and Laframboise, 1981): as 2 a / (a + 3.5) - 1, because 1 + w must be exact where a is small. The c of the two
+ * functions are each other's to 70 bits. Both denominators have one reciprocal; what f = 1 / (1 + c a) lacks is added
+ * to w. */
+SMM_SCALAR double smm_tail(double a, double square, double low, bool is_normal) {
+    const double C = is_normal ? 0x1.40d931ff9f16cp+0 : 0x1.c5bf891ba4bc5p+0;
+    const double d = __builtin_fma(C, a, 1), other = a + (is_normal ? 0x1.3cc8a99af5453p+2 : 3.5);
+    const double reciprocal = 1 / (d * other), f = other * reciprocal;
+    const double d_low = __builtin_fma(C, a, 1 - d), missing = __builtin_fma(-f, d_low, __builtin_fma(-f, d, 1));
+    const double q = __builtin_fma(2 * a, d * reciprocal, -1);
+    double w = -0x1.ab140750374e8p-32;
+    w = __builtin_fma(w, q, 0x1.86a09c15fe833p-30);
+    w = __builtin_fma(w, q, 0x1.68432fe3a36c8p-27);
+    w = __builtin_fma(w, q, -0x1.0b2ac15ab357cp-28);
+    w = __builtin_fma(w, q, -0x1.66eff0638c7ecp-24);
+    w = __builtin_fma(w, q, -0x1.bdc36dcefce26p-29);
+    w = __builtin_fma(w, q, 0x1.1ad1256112583p-21);
+    w = __builtin_fma(w, q, -0x1.8b83d4c9ab7e6p-26);
+    w = __builtin_fma(w, q, -0x1.c034e40d3dc41p-19);
+    w = __builtin_fma(w, q, 0x1.fc42bd8263e0fp-20);
+    w = __builtin_fma(w, q, 0x1.659ec4af470fcp-16);
+    w = __builtin_fma(w, q, -0x1.31527f139d542p-15);
+    w = __builtin_fma(w, q, -0x1.c5e7ba553442cp-14);
+    w = __builtin_fma(w, q, 0x1.ff93242389d4fp-12);
+    w = __builtin_fma(w, q, -0x1.ecee7cace2104p-13);
+    w = __builtin_fma(w, q, -0x1.e5a09c79d888ep-9);
+    w = __builtin_fma(w, q, 0x1.0d69d46a4c252p-6);
+    w = __builtin_fma(w, q, -0x1.52a21278f755bp-5);
+    w = __builtin_fma(w, q, 0x1.2a3410cc6c170p-4);
+    w = __builtin_fma(w, q, -0x1.75c4d2dd50bd6p-4);
+    w = __builtin_fma(w, q, 0x1.16ce8ad6d2b06p-4);
+    w = __builtin_fma(w, q, 0x1.194d56cafa82cp-6);
+    w = __builtin_fma(w, q, -0x1.4184396032d4ep-3);
+    w = __builtin_fma(w, q, 0x1.e6142decbda41p-4) + missing;
+    uint64_t k;
+    double r;
+    const double rest = smm_reduced_exp(-square, -low, &k, &r), p = rest + r, all = __builtin_fma(w, p, w) + p;
+    return smm_times_power(__builtin_fma(f, all, f), k - is_normal);
 }
 
-SMM_SCALAR double smm_erf(double x) { return smm_error_function(x, 0, false); }
-SMM_SCALAR double smm_erfc(double x) { return smm_error_function(x, 0, true); }
+SMM_SCALAR double smm_erfc(double x) {
+    const double magnitude = smm_magnitude(x), a = magnitude > 28 ? 28 : magnitude; /* NaN stays */
+    const double square = a * a, tail = smm_tail(a, square, __builtin_fma(a, a, -square), false);
+    return x < 0 ? 2 - tail : tail;
+}
 
-/* The normal distribution function, erfc(-x / sqrt 2) / 2, the argument in two numbers. */
+/* The normal distribution function, erfc(-x / sqrt 2) / 2. */
 SMM_SCALAR double smm_ndtr(double x) {
-    const double HIGH = 0x1.6a09e667f3bcdp-1, LOW = -0x1.bdd3413b26456p-55;
-    const double inside = x > 60 ? 60 : x < -60 ? -60 : x; /* beyond, it is 0 or 1; NaN stays */
-    const double t = -inside * HIGH, low = __builtin_fma(-inside, HIGH, -t) - inside * LOW;
-    return 0.5 * smm_error_function(t, low, true);
+    const double magnitude = smm_magnitude(x), a = magnitude > 39 ? 39 : magnitude, half = 0.5 * a;
+    const double square = half * a, tail = smm_tail(a, square, __builtin_fma(half, a, -square), true);
+    return x > 0 ? 1 - tail : tail;
+}
+
+/* x + x P(x^2), or from 0.5 on, 1 - erfc(a) */
+SMM_SCALAR double smm_erf(double x) {
+    const double magnitude = smm_magnitude(x), a = magnitude > 6 ? 6 : magnitude, s = a * a; /* NaN stays */
+    double p = -0x1.39fdacc73f1fbp-23;
+    p = __builtin_fma(p, s, 0x1.b77698ecaedf0p-20);
+    p = __builtin_fma(p, s, -0x1.f4bba46a9101ap-17);
+    p = __builtin_fma(p, s, 0x1.f9a2a68b90f36p-14);
+    p = __builtin_fma(p, s, -0x1.c02db23dfea05p-11);
+    p = __builtin_fma(p, s, 0x1.565bcd0aa841bp-8);
+    p = __builtin_fma(p, s, -0x1.b82ce3127f7a0p-6);
+    p = __builtin_fma(p, s, 0x1.ce2f21a042b29p-4);
+    p = __builtin_fma(p, s, -0x1.812746b0379e6p-2);
+    p = __builtin_fma(p, s, 0x1.06eba8214db69p-3);
+    const double far = 1 - smm_tail(a, s, __builtin_fma(a, a, -s), false);
+    return smm_with_sign(a < 0.5 ? __builtin_fma(p, a, a) : far, x);
 }
 
 /* The exponent e of x = m 2^e, 0.5 <= |m| < 1; 0 of what has none. */

@@ -14,10 +14,6 @@ typedef struct smm_parts {
 } smm_parts;
 
 SMM_SCALAR bool smm_is_finite(double x) { return x - x == 0; }
-SMM_SCALAR double smm_magnitude(double x) { return smm_f64_of_bits(smm_bits_of_f64(x) << 1 >> 1); }
-SMM_SCALAR double smm_with_sign(double magnitude, double x) {
-    return smm_f64_of_bits(smm_bits_of_f64(magnitude) | (smm_bits_of_f64(x) & (uint64_t)1 << 63));
-}
 
 /* e^x factor / 2^halvings, |factor| <= 1, which may be finite where e^x is not: 2^k in two parts, as in smm_exp_of.
  * Beyond 1400 it is infinite. */

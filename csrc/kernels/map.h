@@ -1,7 +1,14 @@
 /* map.h: element-wise functions, the rows of ../functions.def, over arrays whose elements are evenly spaced. Loops over
  * dense arrays are left to the compiler, which makes vectors of them. What is spaced otherwise passes through dense
  * buffers. */
+#if !defined(__clang__)
+/* With an eye to traps, gcc 12 makes no vectors of a sum that is then selected or not, except with AVX-512's masks. The
+ * bits do not depend on it. */
+#pragma GCC push_options
+#pragma GCC optimize("no-trapping-math")
+#endif
 #include "../functions.h"
+#include "../functions_f32.h"
 
 #if defined(SMM_KERNELS_F64)
 #define ABS __builtin_fabs
@@ -43,6 +50,9 @@ typedef void dense_fn(T *restrict to, const T *restrict x, const T *restrict y, 
     }
 #include "../functions.def"
 #undef SMM_FUNCTION
+#if !defined(__clang__)
+#pragma GCC pop_options
+#endif
 
 static dense_fn *const dense_functions[SMM_FUNCTIONS] = {
 #define SMM_FUNCTION(NAME, name, ...) dense_##name,

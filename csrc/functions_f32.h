@@ -1,0 +1,196 @@
+/* functions_f32.h: functions of functions.h for float32, in its own arithmetic, which is faster than double precision,
+ * on GPUs much. The same is true of them: no branches, no tables, and the same bits on every processor. Polynomials are
+ * minimax approximations of coefficients in float32.
+ * Errors are at most 1 ulp, of expm1, log1p, tanh, erf, erfc and ndtr at most 2 (tests/test_functions.py).
+ */
+#ifndef SMM_FUNCTIONS_F32_H
+#define SMM_FUNCTIONS_F32_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A function of the element type T. */
+#define SMM_OF_TYPE(name, x) (sizeof(T) == sizeof(float) ? (T)smm_##name##_f32((float)(x)) : (T)smm_##name((double)(x)))
+
+#define SMM_SCALAR static inline __attribute__((always_inline))
+
+SMM_SCALAR uint32_t smm_bits_of_f32(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+SMM_SCALAR float smm_f32_of_bits(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+SMM_SCALAR float smm_magnitude_f32(float x) { return smm_f32_of_bits(smm_bits_of_f32(x) & 0x7fffffffu); }
+SMM_SCALAR float smm_with_sign_f32(float magnitude, float x) {
+    return smm_f32_of_bits(smm_bits_of_f32(magnitude) | (smm_bits_of_f32(x) & 0x80000000u));
+}
+
+/* e^(x + low) = 2^k (1 + r q), where q is the result: x = k ln 2 + r, |r| <= ln 2 / 2, where x - k LN2_HIGH is exact.
+ * k stands in the last bits of *k; what is above, of ROUND, is lost when k is shifted to an exponent. */
+SMM_SCALAR float smm_reduced_exp_f32(float x, float low, uint32_t *k, float *r_high) {
+    const float ROUND = 0x1.8p23f, LN2_HIGH = 0x1.62e43p-1f, LN2_LOW = -0x1.05c61p-29f;
+    const float sum = __builtin_fmaf(x, 0x1.715476p+0f, ROUND), whole = sum - ROUND;
+    const float r = __builtin_fmaf(-whole, LN2_HIGH, x) + __builtin_fmaf(-whole, LN2_LOW, low);
+    float q = 0x1.6a4ed2p-10f;
+    q = __builtin_fmaf(q, r, 0x1.12399cp-7f);
+    q = __builtin_fmaf(q, r, 0x1.5558bp-5f);
+    q = __builtin_fmaf(q, r, 0x1.555492p-3f);
+    q = __builtin_fmaf(q, r, 0x1.fffffcp-2f);
+    *k = smm_bits_of_f32(sum);
+    *r_high = r;
+    return __builtin_fmaf(q, r, 1);
+}
+
+/* x 2^k, in two factors, so that subnormal results round once. */
+SMM_SCALAR float smm_times_power_f32(float x, uint32_t k) {
+    const uint32_t first = k >> 1, second = k - first;
+    return x * smm_f32_of_bits((first << 23) + 0x3f800000u) * smm_f32_of_bits((second << 23) + 0x3f800000u);
+}
+
+SMM_SCALAR float smm_exp_f32(float x) {
+    uint32_t k;
+    float r;
+    const float q = smm_reduced_exp_f32(x > 89 ? 89 : x < -104 ? -104 : x, 0, &k, &r);
+    return smm_times_power_f32(__builtin_fmaf(q, r, 1), k);
+}
+
+/* log(1 + f), 2/3 <= 1 + f < 4/3, and k ln 2 */
+SMM_SCALAR float smm_log_of_f32(float k, float f) {
+    float p = -0x1.07c884p-3f;
+    p = __builtin_fmaf(p, f, 0x1.1e678cp-3f);
+    p = __builtin_fmaf(p, f, -0x1.f332fcp-4f);
+    p = __builtin_fmaf(p, f, 0x1.1ed662p-3f);
+    p = __builtin_fmaf(p, f, -0x1.559c44p-3f);
+    p = __builtin_fmaf(p, f, 0x1.99d048p-3f);
+    p = __builtin_fmaf(p, f, -0x1.fffefcp-3f);
+    p = __builtin_fmaf(p, f, 0x1.555506p-2f);
+    p = __builtin_fmaf(p, f, -0.5f);
+    return __builtin_fmaf(k, 0x1.62e43p-1f, __builtin_fmaf(p, f * f, f));
+}
+
+SMM_SCALAR float smm_special_log_f32(float x, float log) {
+    log = x == __builtin_inff() ? x : log;
+    log = x == 0 ? -__builtin_inff() : log;
+    return x >= 0 ? log : __builtin_nanf("");
+}
+
+/* x = 2^k m, 2/3 <= m < 4/3 */
+SMM_SCALAR float smm_log_f32(float x) {
+    const float scaled = x < 0x1p-126f ? x * 0x1p23f : x, less = x < 0x1p-126f ? -23 : 0;
+    const uint32_t bits = smm_bits_of_f32(scaled), exponent = (bits - 0x3f2aaaabu) & 0xff800000u;
+    const float k = __builtin_fmaf((float)(int32_t)exponent, 0x1p-23f, less);
+    return smm_special_log_f32(x, smm_log_of_f32(k, smm_f32_of_bits(bits - exponent) - 1));
+}
+
+/* 1 + x = 2^k (1 + f), f = x 2^-k + (2^-k - 1) */
+SMM_SCALAR float smm_log1p_f32(float x) {
+    const float u = 1 + x;
+    const uint32_t exponent = (smm_bits_of_f32(u) - 0x3f2aaaabu) & 0xff800000u;
+    const float scale = 0.25f * smm_f32_of_bits(0x40800000u - exponent), f = __builtin_fmaf(x, scale, scale - 1);
+    const float log = smm_log_of_f32((float)(int32_t)exponent * 0x1p-23f, f);
+    return x == 0 ? x : smm_special_log_f32(u, log);
+}
+
+/* e^x - 1 = (2^k - 1) + 2^k p, in halves, since 2^k may be beyond the largest number. */
+SMM_SCALAR float smm_expm1_f32(float x) {
+    uint32_t k;
+    float r;
+    const float p = smm_reduced_exp_f32(x > 89 ? 89 : x < -20 ? -20 : x, 0, &k, &r) * r;
+    const float half = smm_f32_of_bits((k << 23) + 0x3f000000u);
+    return x == 0 ? x : 2 * __builtin_fmaf(half, p, half - 0.5f);
+}
+
+/* 1 / x of a positive x that is neither large nor small, to 1 ulp: by Newton's method from the exponent's negative. On
+ * GPUs, which have no instruction for division, it is cheaper. */
+SMM_SCALAR float smm_reciprocal_f32(float x) {
+    float r = smm_f32_of_bits(0x7ef34000u - smm_bits_of_f32(x));
+    r *= __builtin_fmaf(-x, r, 2.0015f);
+    r *= __builtin_fmaf(-x, r, 2);
+    return r * __builtin_fmaf(-x, r, 2);
+}
+
+/* erfc(a), or of the normal distribution erfc(a / sqrt 2) / 2, of 0 <= a, where square + low is a^2, or a^2 / 2.
+ *
+ * e^(a^2) erfc(a) = (1 + w) / (1 + c a), where w, below 0.2, is a polynomial in q = (a - 2) / (a + 2): as 2 a / (a + 2)
+ * - 1, because 1 + w must be exact where a is small. The c of the two functions are each other's to 45 bits. What f = 1
+ * / (1 + c a) lacks is added to w. */
+SMM_SCALAR float smm_tail_f32(float a, float square, float low, bool is_normal) {
+    const float C = is_normal ? 0x1.409e3p+0f : 0x1.c56c16p+0f;
+    const float d = __builtin_fmaf(C, a, 1), other = a + (is_normal ? 0x1.6a09e6p+1f : 2), product = d * other;
+    const float reciprocal = smm_reciprocal_f32(product);
+    const float f = other * reciprocal, q = __builtin_fmaf(2 * a, d * reciprocal, -1);
+    const float d_low = __builtin_fmaf(C, a, 1 - d), missing = __builtin_fmaf(-f, d_low, __builtin_fmaf(-f, d, 1));
+    float w = -0x1.68a5f8p-12f;
+    w = __builtin_fmaf(w, q, -0x1.1c3e34p-10f);
+    w = __builtin_fmaf(w, q, 0x1.155ddep-10f);
+    w = __builtin_fmaf(w, q, 0x1.eeb792p-8f);
+    w = __builtin_fmaf(w, q, -0x1.9f7408p-8f);
+    w = __builtin_fmaf(w, q, -0x1.85bedep-5f);
+    w = __builtin_fmaf(w, q, 0x1.170a4ep-3f);
+    w = __builtin_fmaf(w, q, -0x1.e9030cp-4f);
+    w = __builtin_fmaf(w, q, -0x1.0c56e2p-3f);
+    w = __builtin_fmaf(w, q, 0x1.47e22ep-3f) + missing;
+    uint32_t k;
+    float r;
+    const float p = smm_reduced_exp_f32(-square, -low, &k, &r) * r, all = __builtin_fmaf(w, p, w) + p;
+    return smm_times_power_f32(__builtin_fmaf(f, all, f), k - is_normal);
+}
+
+SMM_SCALAR float smm_erfc_f32(float x) {
+    const float magnitude = smm_magnitude_f32(x), a = magnitude > 10.1f ? 10.1f : magnitude; /* NaN stays */
+    const float square = a * a, tail = smm_tail_f32(a, square, __builtin_fmaf(a, a, -square), false);
+    return x < 0 ? 2 - tail : tail;
+}
+
+/* The normal distribution function, erfc(-x / sqrt 2) / 2. */
+SMM_SCALAR float smm_ndtr_f32(float x) {
+    const float magnitude = smm_magnitude_f32(x), a = magnitude > 14.2f ? 14.2f : magnitude, half = 0.5f * a;
+    const float square = half * a, tail = smm_tail_f32(a, square, __builtin_fmaf(half, a, -square), true);
+    return x > 0 ? 1 - tail : tail;
+}
+
+/* x + x P(x^2), or from 0.9375 on, 1 - erfc(a), erfc(a) = e^(-a - a Q(a)) */
+SMM_SCALAR float smm_erf_f32(float x) {
+    const float magnitude = smm_magnitude_f32(x), a = magnitude > 4 ? 4 : magnitude, s = a * a; /* NaN stays */
+    float p = -0x1.36a5aep-11f;
+    p = __builtin_fmaf(p, s, 0x1.466a12p-8f);
+    p = __builtin_fmaf(p, s, -0x1.b6698ep-6f);
+    p = __builtin_fmaf(p, s, 0x1.ce1856p-4f);
+    p = __builtin_fmaf(p, s, -0x1.8126dcp-2f);
+    p = __builtin_fmaf(p, s, 0x1.06eba6p-3f);
+    float c = -0x1.bf7844p-13f;
+    c = __builtin_fmaf(c, a, 0x1.a4b994p-9f);
+    c = __builtin_fmaf(c, a, -0x1.76c2fp-6f);
+    c = __builtin_fmaf(c, a, 0x1.af0c36p-4f);
+    c = __builtin_fmaf(c, a, 0x1.457f6ep-1f);
+    c = __builtin_fmaf(c, a, 0x1.072f7ep-3f);
+    uint32_t k;
+    float r;
+    const float q = smm_reduced_exp_f32(-__builtin_fmaf(c, a, a), 0, &k, &r);
+    const float power = smm_f32_of_bits((k << 23) + 0x3f800000u), far = 1 - __builtin_fmaf(power, q * r, power);
+    return smm_with_sign_f32(a < 0.9375f ? __builtin_fmaf(p, a, a) : far, x);
+}
+
+/* Of a = |x|: x + x^3 P(x^2), or from 0.55 on, 1 - 2 / (e^(2a) + 1) */
+SMM_SCALAR float smm_tanh_f32(float x) {
+    const float magnitude = smm_magnitude_f32(x), a = magnitude > 10 ? 10 : magnitude, s = a * a; /* NaN stays */
+    float p = -0x1.9921a2p-8f;
+    p = __builtin_fmaf(p, s, 0x1.58e518p-6f);
+    p = __builtin_fmaf(p, s, -0x1.b91e7ep-5f);
+    p = __builtin_fmaf(p, s, 0x1.110ceep-3f);
+    p = __builtin_fmaf(p, s, -0x1.55554ap-2f);
+    uint32_t k;
+    float r;
+    const float q = smm_reduced_exp_f32(2 * a, 0, &k, &r), power = smm_f32_of_bits((k << 23) + 0x3f800000u);
+    const float far = 1 - 2 * smm_reciprocal_f32(__builtin_fmaf(power, q * r, power + 1));
+    return smm_with_sign_f32(a < 0.55f ? __builtin_fmaf(p * s, a, a) : far, x);
+}
+
+#undef SMM_SCALAR
+#endif
