@@ -51,7 +51,8 @@ class _Text(NamedTuple):
     file: str
     most_in_registers: int  # rows and columns, where each thread has a matrix
     weight: int  # about so many operations for each m n min(m, n)
-    sweeps: bool  # one thread finds what all of them do then
+    sweeps: bool = False  # one thread finds what all of them do then
+    serial: bool = False  # one thread does everything
 
     def costs(self, name: str, dtype: int, sizes: tuple[int, int, int], lanes: int) -> tuple[int, int]:
         """Bytes of scratch, and operations with those of threads that wait."""
@@ -61,30 +62,34 @@ class _Text(NamedTuple):
         grid = _core.cuda_plan(problem, 1 << 30, several)  # a thread might have all of it in registers
         assert grid is not None
         rows = min(m, n)
-        busy = m * n * (self.weight * rows + 2 * k) * -(-rows // lanes) * lanes // rows
+        rounds = rows if self.serial else -(-rows // lanes)
+        busy = m * n * (self.weight * rows + 2 * k) * rounds * lanes // rows
         waiting = (40 * rows * rows if self.sweeps else 10 * rows) * (lanes - 1)
         return grid["shared"] // grid["matrices"], (busy + waiting) * (4 if _is_complex(dtype) else 1)
 
 
 _QR, _EIGH, _SVD = ("QR", "QR_R", "QR_RAW"), ("EIGH", "EIGVALSH"), ("SVD", "SVD_FULL", "SVDVALS")
-_LU = ("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET")
+_LU, _LDL = ("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET"), ("LDL", "LDL_SOLVE", "SOLVE_SYM")
 _TEXTS = {
-    **dict.fromkeys(_QR, _Text("qr_shared", "qr_step.cuh", 4, 4, False)),
-    **dict.fromkeys(_EIGH, _Text("eigh_shared", "eigh_step.cuh", 4, 9, True)),
-    **dict.fromkeys(_SVD, _Text("svd_shared", "svd_step.cuh", 4, 16, True)),
-    "LSTSQ": _Text("lstsq_shared", "lstsq_step.cuh", 0, 4, True),
+    **dict.fromkeys(_QR, _Text("qr_shared", "qr_step.cuh", 4, 4)),
+    **dict.fromkeys(_EIGH, _Text("eigh_shared", "eigh_step.cuh", 4, 9, sweeps=True)),
+    **dict.fromkeys(_SVD, _Text("svd_shared", "svd_step.cuh", 4, 16, sweeps=True)),
+    "LSTSQ": _Text("lstsq_shared", "lstsq_step.cuh", 0, 4, sweeps=True),
+    **dict.fromkeys(_LDL, _Text("ldl_threads", "ldl_step.cuh", 0, 1, serial=True)),
 }
 _TEXTS_OF_COMPLEX = {
-    **dict.fromkeys(_QR, _Text("qr_numbers", "qr_numbers_step.cuh", 0, 4, False)),
-    **dict.fromkeys(_EIGH, _Text("eigh_numbers", "eigh_step.cuh", 4, 9, True)),
-    **dict.fromkeys(_SVD, _Text("svd_numbers", "svd_step.cuh", 4, 16, True)),
-    "LSTSQ": _Text("lstsq_numbers", "lstsq_step.cuh", 0, 4, True),
-    **dict.fromkeys(_LU, _Text("lu_numbers", "lu_numbers_step.cuh", 0, 1, False)),
-    "CHOLESKY": _Text("cholesky_numbers", "cholesky_numbers_step.cuh", 0, 1, False),
+    **dict.fromkeys(_QR, _Text("qr_numbers", "qr_numbers_step.cuh", 0, 4)),
+    **dict.fromkeys(_EIGH, _Text("eigh_numbers", "eigh_step.cuh", 4, 9, sweeps=True)),
+    **dict.fromkeys(_SVD, _Text("svd_numbers", "svd_step.cuh", 4, 16, sweeps=True)),
+    "LSTSQ": _Text("lstsq_numbers", "lstsq_step.cuh", 0, 4, sweeps=True),
+    **dict.fromkeys(_LDL, _Text("ldl_threads", "ldl_step.cuh", 0, 1, serial=True)),
+    **dict.fromkeys(_LU, _Text("lu_numbers", "lu_numbers_step.cuh", 0, 1)),
+    "CHOLESKY": _Text("cholesky_numbers", "cholesky_numbers_step.cuh", 0, 1),
     **dict.fromkeys(
         ("CHO_SOLVE", "SOLVE_TRIANGULAR"),
-        _Text("triangular_numbers", "triangular_numbers_step.cuh", 0, 0, False),
+        _Text("triangular_numbers", "triangular_numbers_step.cuh", 0, 0),
     ),
+    "SOLVE_POS": _Text("triangular_numbers", "triangular_numbers_step.cuh", 0, 1),
 }
 
 
@@ -93,6 +98,7 @@ def _text_of(name: str, dtype: int) -> _Text | None:
 
 
 _MOST_CONSTANTS = 1024
+_EMPTY = "an array has no elements in a matrix"
 
 
 class NotFused(Exception):
@@ -186,6 +192,8 @@ class Steps:
         order = _core.limits["order"]
         if name != "MATMUL" and (min(m, n) > order or m * n > order**2):
             raise NotFused("a matrix is larger than the kernels take")
+        if text is not None and not m * n * k:
+            raise NotFused(_EMPTY)
         rows = _core.operations[name]
         space, function = _NOWHERE
         if text is not None:
@@ -338,7 +346,7 @@ def values_of(program: Description) -> list[Value]:
     if sum(x.size for x in values if x.kind == CONSTANT) > _MOST_CONSTANTS:
         raise NotFused("its constants are too many for a kernel")
     if any(x.size == 0 for x in values if x.kind != TEMPORARY):
-        raise NotFused("an array has no elements in a matrix")
+        raise NotFused(_EMPTY)
     return values
 
 

@@ -83,6 +83,12 @@ def fused_steps(n: int, m: int, dtype: torch.dtype) -> None:
     smallmm.kalman_step.ex(x[::2], p.mT[::2], z[1::2], *model)
     systems = smallmm.fuse(lambda a, b: (smallmm.solve(a, b), smallmm.inv(a)), "(n,n),(n,k)")
     systems.ex(p, p[:1, :, :3])
+    factors = smallmm.fuse(
+        lambda a, b: (*smallmm.qr(a), smallmm.lstsq(a, b).x, *smallmm.eigh(a), *smallmm.svd(a)), "(n,n),(n,k)"
+    )
+    for a in (p, torch.complex(p, p)):
+        factors.ex(a, a[:1, :, :3])
+        systems.ex(a, a[:1, :, :3])
 
 
 def main() -> None:

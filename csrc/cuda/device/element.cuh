@@ -1,7 +1,5 @@
 /* element.cuh: the elements of matrices, for texts that serve real and complex ones: real ones are of type T, complex
- * ones Numbers. Stored is how memory holds them. */
-#include "lanes.cuh"
-
+ * ones Numbers. Stored is how memory holds them. As number.cuh it needs lanes.cuh. */
 #if SMM_COMPLEX
 #include "number.cuh"
 
@@ -15,9 +13,6 @@ __device__ inline Number not_an_element() { return not_a_complex_number(); }
 __device__ inline T real_of(Number x) { return x.re; }
 __device__ inline Number sum_of(Number x, Number y) { return {x.re + y.re, x.im + y.im}; }
 __device__ inline Number quotient_of(Number x, Number p) { return NumberDivisor(p).divide(x); }
-__device__ inline void copy_element(Number *to, const Number *from) {
-    copy<2>(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from));
-}
 #else
 constexpr bool COMPLEX = false;
 typedef T Element;
@@ -34,7 +29,6 @@ __device__ inline T scaled(T x, T s) { return product(x, s); }
 __device__ inline T multiply_subtract(T x, T y, T z) { return multiply_add(-x, y, z); }
 __device__ inline T size_of(T x) { return fabs(x); }
 __device__ inline bool is_zero(T x) { return x == 0; }
-template <class X> __device__ inline void copy_element(T *to, const X *from) { copy<1>(to, from); }
 #endif
 
 __device__ inline void swap(Element &x, Element &y) {

@@ -81,7 +81,8 @@ def systems(a, p, b):
     lower, upper = smallmm.cholesky(p), smallmm.cholesky(p, upper=True)
     z = smallmm.cho_solve((lower, True), b), smallmm.cho_solve((upper, False), b)
     t = smallmm.solve_triangular(lower, b, lower=True), smallmm.solve_triangular(upper, b, lower=False)
-    return *x, *y, lower, upper, *z, *t, smallmm.solve_triangular(p, b, lower=True, unit_diagonal=True)
+    u = smallmm.solve(p, b, assume_a="pos"), smallmm.solve(p, b, assume_a="pos", lower=True)
+    return *x, *y, lower, upper, *z, *t, *u, smallmm.solve_triangular(p, b, lower=True, unit_diagonal=True)
 
 
 @fuse("(m,n),(m,k)")
@@ -94,7 +95,10 @@ def factors(a, b):
     first = *smallmm.qr(a), *smallmm.qr(a, mode="complete")
     first += smallmm.qr(a, mode="r"), *smallmm.qr(a, mode="raw")
     second = w, (v * np.sqrt(abs(w))) @ v.mT.conj(), smallmm.eigvalsh(s, UPLO="U"), x, residuals, rank
-    return *first, *second, u, values, vt, *smallmm.svd(a, full_matrices=False), smallmm.pinv(a)
+    third = u, values, vt, *smallmm.svd(a, full_matrices=False), smallmm.pinv(a)
+    upper = smallmm.ldl_factor(s, lower=False)
+    fourth = *upper, smallmm.ldl_solve(*upper, b, lower=False), smallmm.solve(s, b, assume_a="her")
+    return *first, *second, *third, *fourth
 
 
 @fuse("(m,n),(n),()")
