@@ -221,8 +221,8 @@ static void tuned_for(const smm_cuda_problem *p, const smm_cuda_device *device, 
     }
 }
 
-/* Whether a kernel takes the problem with its baseline; or, if `shrinks`, with fewer matrices to a block: fewer threads,
- * then more of them to a matrix. */
+/* Whether a kernel takes the problem with its baseline; or, if `shrinks`, with fewer matrices to a block: fewer
+ * threads, then more of them to a matrix. */
 static bool runs_by_baseline(int i, const smm_cuda_problem *p, const smm_cuda_device *device, bool shrinks,
                              smm_cuda_kernel *kernel) {
     smm_cuda_parameters *x = &kernel->parameters;

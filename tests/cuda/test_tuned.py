@@ -235,7 +235,9 @@ def test_explain_of_the_host():
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "c64", "c128"])
-@pytest.mark.parametrize("op", ["SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_POS", "SOLVE_TRIANGULAR", "SOLVE_SYM"])
+@pytest.mark.parametrize(
+    "op", ["SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "SOLVE_POS", "SOLVE_SYM"]
+)
 def test_some_kernel_takes_every_number_of_right_hand_sides(op, dtype):
     """On the device with the least shared memory that the kernels are for."""
     least = 99 << 10

@@ -44,7 +44,10 @@ static void set_lanes_of_solve(const smm_cuda_problem *p, smm_cuda_parameters *x
     if (p->k >= MANY && p->n > 4)
         x->lanes = p->n <= 8 ? 4 : p->n <= 20 ? 8 : 16, x->across = p->n <= 20 ? 1 : single ? 2 : 4;
     else
-        x->lanes = p->n <= (single ? 8 : 6) ? 1 : p->n <= (single ? 14 : 9) ? 2 : p->n <= (single ? 24 : 16) ? 4 : 8,
+        x->lanes = p->n <= (single ? 8 : 6)     ? 1
+                   : p->n <= (single ? 14 : 9)  ? 2
+                   : p->n <= (single ? 24 : 16) ? 4
+                                                : 8,
         x->across = 1;
     if (p->k > 1 && p->n > 6) x->lanes = most(x->lanes, 4);
     if (!single && p->n > 24) x->lanes = 16, x->across = 4;

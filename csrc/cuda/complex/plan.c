@@ -1,7 +1,6 @@
 /* plan.c: whether the kernels of complex matrices can run a problem, in what grid, and with which parameters. */
 #include "../plan.h"
 
-
 /* As pitch_of in device/number.cuh. */
 static int pitch_of(int cols) { return cols | 1; }
 

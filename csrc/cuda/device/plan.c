@@ -25,7 +25,8 @@ bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x,
 int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
                          int lines, int length, int skew) {
     const int vector = 16 / bytes_of(p);
-    const bool whole = grid->aligned && length && length % vector == 0, pad = x->pad && whole && length / vector % 2 == 0;
+    const bool whole = grid->aligned && length && length % vector == 0,
+               pad = x->pad && whole && length / vector % 2 == 0;
     const int matrix = lines * (length + (pad ? vector : 0)) + (whole ? skew * vector : 0);
     const int elements = (source == SMM_SOURCE_ONE ? 1 : grid->matrices) * matrix + (grid->aligned ? 0 : vector - 1);
     return ceil_div(elements, vector) * 16;

@@ -1,5 +1,5 @@
-/* rights.cuh: the right-hand sides of a block's systems, K to a matrix; several of them, if they lie flat, in an image in
- * shared memory. Whoever includes this has image.cuh and lanes.cuh, and has defined N, K, MATRICES and THREADS. */
+/* rights.cuh: the right-hand sides of a block's systems, K to a matrix; several of them, if they lie flat, in an image
+ * in shared memory. Whoever includes this has image.cuh and lanes.cuh, and has defined N, K, MATRICES and THREADS. */
 #include "substitution.cuh"
 
 constexpr bool SEVERAL = K > 1, B_BY_ROWS = SMM_ORDER_B == SMM_ORDER_ROW;
@@ -59,14 +59,16 @@ __device__ inline void solve_rights(const smm_cuda_args &args, T *image, long lo
         T *own = image + q * ImageB::MATRIX;
         const auto place = [&](int i, long long j) -> T & { return own[B_BY_ROWS ? i * K + j : j * N + i]; };
         if (q < count)
-            solve_columns(K, [&](int i, long long j) { return place(source(i), j); }, solve,
-                          [&](int i, long long j, T x) { place(target(i), j) = result(x); });
+            solve_columns(
+                K, [&](int i, long long j) { return place(source(i), j); }, solve,
+                [&](int i, long long j, T x) { place(target(i), j) = result(x); });
         __syncthreads();
         unstage<ImageB, THREADS>(image, args.operand[SMM_C], first, count, nullptr);
     } else if (q < count) {
         const Columns b = columns_of<SMM_SOURCE_B, SMM_ORDER_B>(args, SMM_B, first + q);
         const Columns c = columns_of<SMM_SOURCE_C, SMM_ORDER_C>(args, SMM_C, first + q);
-        solve_columns(args.k, [&](int i, long long j) { return T(b.at(source(i), j)); }, solve,
-                      [&](int i, long long j, T x) { c.at(target(i), j) = result(x); });
+        solve_columns(
+            args.k, [&](int i, long long j) { return T(b.at(source(i), j)); }, solve,
+            [&](int i, long long j, T x) { c.at(target(i), j) = result(x); });
     }
 }

@@ -1,7 +1,7 @@
 /* substitution.cuh: X = T^-1 X, T triangular, of several right-hand sides, OWN of which a lane has to itself at a time.
  *
- * T lies in shared memory by lines of PITCH elements, which are its rows or its columns, and is read by vectors of WIDTH
- * along them. Either way every element of X takes its products in the order of the steps. */
+ * T lies in shared memory by lines of PITCH elements, which are its rows or its columns, and is read by vectors of
+ * WIDTH along them. Either way every element of X takes its products in the order of the steps. */
 
 template <bool LOWER, bool BY_ROWS, int WIDTH, int PITCH, int N, int COUNT, class Finish>
 __device__ inline void substitute(const T *t, Vector<COUNT> (&x)[N], Finish finish) {

@@ -477,8 +477,8 @@ __device__ inline bool invert_pivots(T *a) {
     return true;
 }
 
-/* U x = y of a single right-hand side: x of a lane's rows. Four rows at a time are solved by all lanes alike, which so have to be told only what
- * those begin with. */
+/* U x = y of a single right-hand side: x of a lane's rows. Four rows at a time are solved by all lanes alike, which so
+ * have to be told only what those begin with. */
 __device__ inline void solve_upper(T (&x)[ROWS], T *a, T *y_of_rows, bool inverted) {
     constexpr int FEW = 4;
     if (__builtin_expect(!inverted, 0)) solve_carefully(a, y_of_rows);

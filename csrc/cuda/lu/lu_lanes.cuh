@@ -19,8 +19,8 @@
 
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
 constexpr bool CARRIES = SOLVES && SMM_K == 1, SOLVES_AFTER = SOLVES && !CARRIES;
-constexpr bool KEEPS = FACTORS || SOLVES_AFTER;           /* L */
-constexpr bool SHARES = SOLVES_AFTER && SMM_LANES > 1;     /* the factors among lanes */
+constexpr bool KEEPS = FACTORS || SOLVES_AFTER;        /* L */
+constexpr bool SHARES = SOLVES_AFTER && SMM_LANES > 1; /* the factors among lanes */
 constexpr int N = SMM_N, K = SOLVES ? SMM_K : 0, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int COLUMNS = ceil_div(N + CARRIES, LANES); /* of a lane */
 constexpr bool STAGES = SMM_ASYNC, UNSTAGES = (FACTORS || CARRIES) && (LANES > 1 || SMM_THROUGH_SHARED);
@@ -28,8 +28,8 @@ constexpr bool STAGES = SMM_ASYNC, UNSTAGES = (FACTORS || CARRIES) && (LANES > 1
 constexpr bool A_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
 constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT && (SMM_ORDER_B == SMM_ORDER_ROW || CARRIES);
 constexpr bool C_FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && (SMM_ORDER_C == SMM_ORDER_ROW || !(FACTORS || SOLVES_AFTER));
-constexpr bool LIE_FLAT = (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT) &&
-                          (!SOLVES_AFTER || (B_FLAT && C_FLAT));
+constexpr bool LIE_FLAT =
+    (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT) && (!SOLVES_AFTER || (B_FLAT && C_FLAT));
 
 /* Images follow each other at an odd number of vectors, so that equal elements of 8 of them lie in different banks;
  * where a matrix is no whole number of vectors, n is odd and so is that of elements. */
@@ -45,11 +45,11 @@ constexpr int IMAGES = HAS_IMAGES ? whole(MATRICES * MATRIX) : 0;
 constexpr int ALL_RIGHTS = SOLVES_AFTER ? whole(MATRICES * RIGHTS) : 0;
 constexpr int RECIPROCALS = SHARES ? whole(MATRICES * N) : 0;
 /* After them come of each row an integer, or the right-hand side. */
-static_assert(SMM_SHARED == (IMAGES + ALL_RIGHTS + RECIPROCALS) * sizeof(T) +
-                                MATRICES * N *
-                                    (SHARES || (FACTORS && UNSTAGES)    ? sizeof(int)
-                                     : CARRIES && (STAGES || UNSTAGES) ? sizeof(T)
-                                                                       : 0),
+static_assert(SMM_SHARED ==
+                  (IMAGES + ALL_RIGHTS + RECIPROCALS) * sizeof(T) + MATRICES * N *
+                                                                        (SHARES || (FACTORS && UNSTAGES)   ? sizeof(int)
+                                                                         : CARRIES && (STAGES || UNSTAGES) ? sizeof(T)
+                                                                                                           : 0),
               "the plan counts otherwise");
 
 /* --- memory to image and back --- */
@@ -164,10 +164,10 @@ __device__ inline void store_integers(int *to, const int (&x)[N]) {
 
 /* What a matrix has in shared memory: its image and N elements each of two lists. */
 struct Shared {
-    T *image, *rights;      /* of A and, if it has several columns, of B, then X */
-    T *reciprocals;         /* of the pivots */
-    T *right;               /* b, then the solution */
-    int *pivots;            /* in its place: the pivots, or the order of the rows where B is to follow */
+    T *image, *rights; /* of A and, if it has several columns, of B, then X */
+    T *reciprocals;    /* of the pivots */
+    T *right;          /* b, then the solution */
+    int *pivots;       /* in its place: the pivots, or the order of the rows where B is to follow */
 };
 
 /* What is known of the steps done. */

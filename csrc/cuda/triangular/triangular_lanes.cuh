@@ -2,8 +2,8 @@
  * or P A = L U (LU_SOLVE, a and the pivots are what LU gave; of A^T in the form TRANSPOSED).
  *
  * As the reference: once x_j is known, every row below (or above) takes its product with it. A stays in shared memory.
- * The rows of a single right-hand side are spread over the lanes; of several, each lane has OWN to itself, and all lanes
- * of a matrix read the same elements of A.
+ * The rows of a single right-hand side are spread over the lanes; of several, each lane has OWN to itself, and all
+ * lanes of a matrix read the same elements of A.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
  * Shared memory: the image of A. Of several right-hand sides, their image, if they lie flat, and the reciprocals of the
@@ -187,10 +187,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
             if (BY_LU) order[position[r]] = row_of(r);
         }
         __syncwarp();
-        solve_rights(args, rights, first, count, info,
-                     [&](int i) { return BY_LU && !TRANSPOSED ? order[i] : i; },
-                     [&](Vector<OWN>(&x)[N]) { solve_several(image, numbers, x); },
-                     [&](int i) { return BY_LU && TRANSPOSED ? order[i] : i; });
+        solve_rights(
+            args, rights, first, count, info, [&](int i) { return BY_LU && !TRANSPOSED ? order[i] : i; },
+            [&](Vector<OWN>(&x)[N]) { solve_several(image, numbers, x); },
+            [&](int i) { return BY_LU && TRANSPOSED ? order[i] : i; });
     } else {
         const Columns b = columns_of<SMM_SOURCE_B, SMM_ORDER_B>(args, SMM_B, matrix);
         const Columns c = columns_of<SMM_SOURCE_C, SMM_ORDER_C>(args, SMM_C, matrix);
