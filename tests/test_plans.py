@@ -163,7 +163,7 @@ class TestTables:
             assert directions == sorted(directions), "inputs come first"
             for _, direction, optional, element, rows, cols in operands:
                 assert direction in ("in", "out")
-                assert element in ("number", "real", "int32")
+                assert element in ("number", "real", "complex", "int32")
                 assert {rows, cols} <= {"1", "m", "n", "k"}
                 assert not optional or (rows, cols) == ("1", "1")
 

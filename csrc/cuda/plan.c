@@ -228,11 +228,12 @@ static bool runs_by_baseline(int i, const smm_cuda_problem *p, const smm_cuda_de
     smm_cuda_parameters *x = &kernel->parameters;
     kernels[i].baseline(p, x);
     while (!smm_cuda_fits(p, x, device->shared_memory, &kernel->grid)) {
-        if (!shrinks || !x->lanes || x->lanes >= 32) return false;
-        if (x->threads > 32)
+        if (shrinks && x->threads > 32)
             x->threads /= 2;
-        else
+        else if (shrinks && x->lanes && x->lanes < 32)
             x->lanes *= 2;
+        else
+            return false;
     }
     return true;
 }

@@ -246,3 +246,11 @@ def test_some_kernel_takes_every_number_of_right_hand_sides(op, dtype):
     for n, k, layout in itertools.product(range(1, 33), sides, layouts):
         problem = {"op": op, "dtype": dtype, "m": n, "k": k, "n": n, "aligned": 1, **layout}
         assert _core.cuda_plan(problem, least)["shared"] <= least
+
+
+@pytest.mark.parametrize("dtype", ["c64", "c128"])
+def test_some_kernel_takes_every_complex_product(dtype):
+    least = 99 << 10
+    for m, k, n in itertools.product((1, 2, 4, 5, 16, 17, 32, 33, 64), repeat=3):
+        problem = {"op": "MATMUL", "dtype": dtype, "m": m, "k": k, "n": n}
+        assert _core.cuda_plan(problem, least)["shared"] <= least

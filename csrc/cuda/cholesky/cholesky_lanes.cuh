@@ -190,8 +190,10 @@ __device__ inline void solve_alone(const smm_cuda_args &args, const Triangle &l,
         b.y[j] = divide(b.y[j], b.own[j], l.x[j][j]);
 #pragma unroll
         for (int i = 0; i < j; i++) b.y[i] = multiply_add(-l.x[j][i], b.y[j], b.y[i]);
-        if (mine) c.at(j, 0) = info ? not_a_number() : b.y[j];
     }
+    if (!mine) return;
+#pragma unroll
+    for (int i = 0; i < N; i++) c.at(i, 0) = info ? not_a_number() : b.y[i];
 }
 
 /* X, of a single right-hand side from L^-1 b; rows are spread over the lanes. */

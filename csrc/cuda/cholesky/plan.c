@@ -37,20 +37,17 @@ bool smm_cholesky_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameter
     return true;
 }
 
-/* The more right-hand sides there are, the more lanes have some; of one, L^-1 b is spread over the lanes across. */
+/* The more right-hand sides there are, the more lanes have some; L^-1 b of a single one is spread over those across. */
 static void set_lanes_of_solve(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     enum { MANY = 12 };
-    const bool single = bytes_of(p) == 4;
-    if (p->k >= MANY && p->n > 4)
-        x->lanes = p->n <= 8 ? 4 : p->n <= 20 ? 8 : 16, x->across = p->n <= 20 ? 1 : single ? 2 : 4;
-    else
-        x->lanes = p->n <= (single ? 8 : 6)     ? 1
-                   : p->n <= (single ? 14 : 9)  ? 2
-                   : p->n <= (single ? 24 : 16) ? 4
-                                                : 8,
-        x->across = 1;
-    if (p->k > 1 && p->n > 6) x->lanes = most(x->lanes, 4);
-    if (!single && p->n > 24) x->lanes = 16, x->across = 4;
+    const int n = p->n;
+    const bool single = bytes_of(p) == 4, many = p->k >= MANY && n > 4;
+    const int alone = single ? 8 : 5, by_two = single ? 14 : 10, by_four = single ? 24 : 16; /* orders, at most */
+    const int few = n <= alone ? 1 : n <= by_two ? 2 : n <= by_four ? 4 : 8;
+    x->threads = 32;
+    x->lanes = many ? (n <= 8 ? 4 : n <= 20 ? 8 : 16) : p->k > 1 && n > 6 ? most(few, 4) : few;
+    x->across = many && n > 20 ? 2 : 1;
+    if (!single && n > 24) x->lanes = 16, x->across = 4;
 }
 
 void smm_cholesky_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
@@ -67,7 +64,5 @@ void smm_cholesky_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters 
                                .pad = 1,
                                .async = 1,
                                .through_shared = 1};
-    if (p->op != SMM_OP_SOLVE_POS) return;
-    x->threads = 32;
-    set_lanes_of_solve(p, x);
+    if (p->op == SMM_OP_SOLVE_POS) set_lanes_of_solve(p, x);
 }
