@@ -86,9 +86,10 @@ _TEXTS_OF_COMPLEX = {
     **dict.fromkeys(_LU, _Text("lu_numbers", "lu_numbers_step.cuh", 0, 1)),
     "CHOLESKY": _Text("cholesky_numbers", "cholesky_numbers_step.cuh", 0, 1),
     **dict.fromkeys(
-        ("CHO_SOLVE", "SOLVE_TRIANGULAR", "SOLVE_POS"),
+        ("CHO_SOLVE", "SOLVE_TRIANGULAR"),
         _Text("triangular_numbers", "triangular_numbers_step.cuh", 0, 0),
     ),
+    "SOLVE_POS": _Text("triangular_numbers", "triangular_numbers_step.cuh", 0, 1),
 }
 
 

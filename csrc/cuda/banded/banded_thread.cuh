@@ -10,6 +10,7 @@
  * with what elimination fills in, pivots, or reciprocals, and a column of B. Those of all threads stand side by side.
  * Operands: any that args.h can describe. May overwrite B in place, matrix by matrix. */
 #include "common.cuh"
+#include "lanes.cuh"
 #include "element.cuh"
 
 constexpr bool DEFINITE = SMM_OP == SMM_OP_SOLVEH_BANDED, UPPER = SMM_FORM & 1;

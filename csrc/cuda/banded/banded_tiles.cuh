@@ -17,6 +17,7 @@
  * Operands: any that args.h can describe; B and X are taken COLUMNS columns at a time.
  * May overwrite B in place, matrix by matrix: rows of X that lie where B is still to be read wait in registers. */
 #include "common.cuh"
+#include "lanes.cuh"
 #include "element.cuh"
 
 constexpr bool TRIDIAGONAL = SMM_OP == SMM_OP_SOLVE_TRIDIAGONAL, DEFINITE = SMM_OP == SMM_OP_SOLVEH_BANDED;
@@ -267,6 +268,14 @@ struct Own {
         for (int which = 0; which < TAKEN; which++) at(which, thread)[slot] = numbers[which];
     }
 };
+
+/* Global to shared memory, as copies of ptx.cuh. */
+template <class X> __device__ inline void copy_element(Element *to, const X *from) {
+    if constexpr (COMPLEX)
+        copy<2>(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from));
+    else
+        copy<1>(to, from);
+}
 
 /* What steps `begin` and on take; zeros where a matrix has no element. */
 __device__ inline void stage(const smm_cuda_args &args, const Own &own, long long begin, long long column) {

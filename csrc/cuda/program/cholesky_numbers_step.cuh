@@ -3,9 +3,8 @@
 #include "cholesky_of_numbers.cuh"
 #include "own_step.cuh"
 
-constexpr bool UPPER = SMM_FORM & UPPER_FORM;
-
 template <class A, class L, class Info> inline void step(Work &w, A a, L l, Info info) {
+    constexpr bool UPPER = SMM_FORM & UPPER_FORM;
     const Own o = own_of(w);
     const auto to = transposed_if<UPPER>(l);
     load_matrix(o, transposed_if<UPPER>(a));

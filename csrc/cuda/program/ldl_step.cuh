@@ -2,7 +2,7 @@
 #include "function.cuh"
 
 constexpr int APART = 1;
-#include "element_verbs.cuh"
+#include "element.cuh"
 #if SMM_COMPLEX
 #include "numbers.cuh"
 #endif

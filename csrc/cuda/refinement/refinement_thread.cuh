@@ -7,6 +7,7 @@
  * Operands: any that args.h can describe.
  * Each element of B and X is read before the element of an output is written that has its place. */
 #include "common.cuh"
+#include "lanes.cuh"
 #include "element.cuh"
 
 constexpr int N = SMM_N, THREADS = SMM_THREADS;

@@ -5,7 +5,7 @@
  * matrix to matrix, so one thread has a matrix. Its lower triangle is in shared memory; in the form UPPER that is A's
  * upper triangle, with the order of rows and columns turned round.
  *
- * Whoever includes it has Elements (element_verbs.cuh), and says how far APART those of a matrix are. */
+ * Whoever includes it has Elements (element.cuh), and says how far APART those of a matrix are. */
 constexpr bool HERMITIAN = COMPLEX && !(SMM_FORM & 256); /* SMM_SYMMETRIC */
 constexpr int N = SMM_N, TRIANGLE = N * (N + 1) / 2;
 constexpr bool UPPER = SMM_FORM & 1, FACTORS = SMM_OP != SMM_OP_LDL_SOLVE, SOLVES = SMM_OP != SMM_OP_LDL;

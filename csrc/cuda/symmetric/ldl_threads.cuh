@@ -6,6 +6,7 @@
  * those of the other matrices.
  * Operands: any that args.h can describe. May overwrite A or B in place, matrix by matrix. */
 #include "common.cuh"
+#include "lanes.cuh"
 #include "element.cuh"
 
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS, APART = MATRICES;
