@@ -276,10 +276,7 @@ if not TYPE_CHECKING:  # for a type checker every name would exist
             for later in _LATER[module]:
                 _publish(later, getattr(loaded, later))
             return globals()[name]
-        from numpy.linalg import __all__ as of_numpy
-
-        library = "numpy" if name in of_numpy else "scipy" if name in _OF_SCIPY else None
-        advice = f"; use {library}.linalg.{name}" if library else ""
+        advice = f"; use scipy.linalg.{name}" if name in _OF_SCIPY else ""
         raise AttributeError(f"module 'smallmm' has no attribute {name!r}{advice}")
 
 
