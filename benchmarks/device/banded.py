@@ -22,7 +22,7 @@ import numpy as np
 from smallmm import _core
 
 from .contenders import Timed, ours, vendor_library
-from .suite import GUFUNCS, Problem, Run, Stack, bytes_of, main, progress
+from .suite import DTYPES, Problem, Run, Stack, bytes_of, gufunc_of, main, progress
 from .timing import time_one
 
 CASES: tuple[tuple[str, dict[str, int]], ...] = (
@@ -42,9 +42,9 @@ class Systems(Stack):
         import torch
 
         self.batch = batch
-        self.dtype = {"f32": torch.float32, "f64": torch.float64}[problem["dtype"]]
+        self.dtype = getattr(torch, DTYPES[problem["dtype"]])
         m, n, k, lower = (problem[x] for x in ("m", "n", "k", "lower"))
-        self.gufunc = GUFUNCS[problem["op"]][0]
+        self.gufunc = gufunc_of(problem["op"])
         if problem["op"] == "SOLVE_TRIDIAGONAL":
             self.gufunc += "" if problem["pivot"] else "_unpivoted"
             self.inputs = [self.random(size) for size in (n - 1, n, n - 1)]

@@ -16,7 +16,9 @@ from smallmm._contenders import PEERS, Contender, Job, our_own
 from .suite import Problem, Stack, op_of
 
 MOST_OF_PEERS = 100_000  # some take a second for that
-LOOPS = 2000  # matrices for those who call a function for each of them
+LOOPS = 2000  # matrices for those who call a function for each of them, which are
+LOOPING = ("qr", "eig", "eigvals")
+LOOPING_COMPLEX = ("eigh", "svd", "cholesky")
 JAX_ORDERS = (2, 4, 8, 16, 32)  # it compiles each shape anew
 
 
@@ -52,17 +54,22 @@ def vendor_library(name: str) -> Contender:
     return Contender(name, torch.__version__, _unbound)
 
 
+def letter_of(dtype: Any) -> str:
+    """What it begins the names of functions with."""
+    return {"float32": "S", "float64": "D", "complex64": "C", "complex128": "Z"}[str(dtype).split(".")[1]]
+
+
 def cublas(a: Any, b: Any, c: Any) -> Callable[[], None]:
     """cublas?gemmStridedBatched on row-major operands: C^T = B^T A^T."""
     import torch
 
     library = ctypes.CDLL("libcublas.so.13")
-    wide = c.dtype == torch.float64
-    function = library.cublasDgemmStridedBatched if wide else library.cublasSgemmStridedBatched
-    scalar = ctypes.c_double if wide else ctypes.c_float
+    function = getattr(library, f"cublas{letter_of(c.dtype)}gemmStridedBatched")
+    scalar = ctypes.c_double if c.real.dtype == torch.float64 else ctypes.c_float
+    number = scalar * 2  # of real numbers only the first is read
     batch, m, n = c.shape
     k = a.shape[-1]
-    one, zero = ctypes.byref(scalar(1)), ctypes.byref(scalar(0))
+    one, zero = number(1, 0), number(0, 0)
     pointers = [ctypes.c_void_p(x.data_ptr()) for x in (b, a, c)]
 
     def call() -> None:
@@ -88,7 +95,7 @@ class Vendor:
         self.blas, self.solver = ctypes.CDLL("libcublas.so.13"), ctypes.CDLL("libcusolver.so.12")
         self.a, self.work = a, a.clone()
         self.batch, self.n, _ = a.shape
-        self.letter = "D" if a.dtype == torch.float64 else "S"
+        self.letter = letter_of(a.dtype)
         self.pointers = self.addresses(self.work)
         self.info = torch.zeros(self.batch, dtype=torch.int32, device="cuda")
         self.pivots = torch.zeros(self.batch, self.n, dtype=torch.int32, device="cuda")
@@ -198,6 +205,7 @@ def torch_functions(inputs: list[Any]) -> dict[str, tuple[str, Callable[[], Any]
             lambda: la.solve_triangular(a, rest[0], upper=False),
             batch,
         ),
+        "LDL": ("torch.linalg.ldl_factor_ex", lambda: la.ldl_factor_ex(a, hermitian=True), batch),
         "LSTSQ": ("torch.linalg.lstsq", lambda: la.lstsq(a[:LOOPS], rest[0][:LOOPS]), LOOPS),
     }
 
@@ -224,7 +232,7 @@ def frameworks(problem: Problem, inputs: list[Any], out: Any) -> Iterator[Timed]
                 words, call, batch = functions[problem["op"]]
                 yield Timed(who, words, call, min(batch, len(inputs[0])))
             continue
-        loops = name == "qr"
+        loops = name in LOOPING or (inputs[0].is_complex() and name in LOOPING_COMPLEX)
         compiles = who.name == "JAX" and name != "matmul" and n not in JAX_ORDERS
         if compiles or (who.name == "CuPy" and loops):
             continue

@@ -3,6 +3,9 @@
     python -m benchmarks.device.linalg --topic square   # orders 1..32, operands of 1 GiB
     python -m benchmarks.device.linalg --topic small    # batches of 100 to 100,000, CUDA graph replayed
     python -m benchmarks.device.linalg --topic call     # host side of inv_ex and solve_ex
+    python -m benchmarks.device.linalg --topic rights   # solves with as many right-hand sides as rows
+    python -m benchmarks.device.linalg --topic systems  # structures, refinement, eig
+    python -m benchmarks.device.linalg --topic complex  # complex64 and complex128, products, too
 
 Everything as in matmul.py; results have the bits of the CPU's, which is checked before timing. Others are
 timed on at most 100,000 matrices (some on 2,000), since some take a second for that. cuBLAS and cuSOLVER work
@@ -18,7 +21,7 @@ from functools import partial
 import smallmm
 
 from .contenders import ours
-from .suite import Run, Stack, batch_of, bytes_of, main, precompile, problem_of, progress
+from .suite import Problem, Run, Stack, batch_of, bytes_of, main, precompile, problem_of, progress
 from .timing import host_side, time_all, time_one
 
 OPS = (
@@ -27,14 +30,51 @@ OPS = (
 )
 
 
-def square(run: Run, options: argparse.Namespace) -> None:
-    ops = options.op or OPS
-    problems = [problem_of(op, dtype, n) for op in ops for dtype in ("f32", "f64") for n in options.n]
+RIGHTS = ("SOLVE", "SOLVE_POS", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR")
+SYSTEMS = (
+    "SOLVE_POS",
+    "SOLVE_SYM",
+    "LDL",
+    "LDL_SOLVE",
+    "LU_RCOND",
+    "BACKWARD_ERROR",
+    "REFINE",
+    "EIG",
+    "EIGVALS",
+)
+COMPLEX = (
+    *("MATMUL", "LU", "CHOLESKY", "INV", "QR", "DET", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ"),
+    *("SOLVE", "SOLVE_POS", "SOLVE_SYM", "LDL", "EIGH", "EIGVALSH", "SVD", "SVDVALS", "EIG", "EIGVALS"),
+)
+FEW = (2, 3, 4, 8, 16, 32)
+
+
+def beside(run: Run, problems: list[Problem], only: tuple[str, ...] | None = None) -> None:
+    """Ours and others, all or some."""
     precompile(problems)
     for problem in progress(problems, len(problems), run.topic):
-        time_all(run, problem, Stack(problem))
+        time_all(run, problem, Stack(problem), only)
         if not run.quick:
             run.write()
+
+
+def square(run: Run, options: argparse.Namespace) -> None:
+    dtypes = options.dtype or ("f32", "f64")
+    beside(run, [problem_of(op, x, n) for op in options.op or OPS for x in dtypes for n in options.n])
+
+
+def few(
+    run: Run, options: argparse.Namespace, ops: tuple[str, ...], dtypes: tuple[str, ...], rights: bool
+) -> None:
+    """Of few orders, beside PyTorch alone."""
+    orders = FEW[: 2 if run.quick else None]
+    problems = [
+        problem_of(op, dtype, n, n if rights else 1)
+        for op in options.op or ops
+        for dtype in options.dtype or dtypes
+        for n in orders
+    ]
+    beside(run, problems, ("PyTorch",))
 
 
 def small(run: Run, options: argparse.Namespace) -> None:
@@ -42,7 +82,7 @@ def small(run: Run, options: argparse.Namespace) -> None:
         problem_of(op, dtype, n, small=1)
         for op in options.op or OPS
         for dtype in ("f32", "f64")
-        for n in (2, 3, 4, 8, 16, 32)[: 2 if run.quick else None]
+        for n in FEW[: 2 if run.quick else None]
     ]
     precompile(problems)
     for problem in progress(problems, len(problems), run.topic):
@@ -65,7 +105,14 @@ def call(run: Run, options: argparse.Namespace) -> None:
                     host_side(run, problem, who, f"{module.__name__}.{op}_ex", function)
 
 
-TOPICS = {"square": square, "small": small, "call": call}
+TOPICS = {
+    "square": square,
+    "small": small,
+    "call": call,
+    "rights": partial(few, ops=RIGHTS, dtypes=("f32", "f64"), rights=True),
+    "systems": partial(few, ops=SYSTEMS, dtypes=("f32", "f64"), rights=False),
+    "complex": partial(few, ops=COMPLEX, dtypes=("c64", "c128"), rights=False),
+}
 
 if __name__ == "__main__":
     main("linalg", __doc__.splitlines()[0], TOPICS)

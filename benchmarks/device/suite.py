@@ -24,55 +24,52 @@ from .. import records
 from ..records import Row
 
 FOOTPRINT = 1 << 30  # bytes of the operands of a large batch
-SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}  # bytes in memory
+SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "c64": 8, "c128": 16}  # bytes in memory
 SOLVES = ("SOLVE", "SOLVE_POS", "SOLVE_SYM", "SOLVE_TRIANGULAR")  # how the names of solves end
+DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}
+DTYPES |= {"c64": "complex64", "c128": "complex128"}  # as PyTorch calls them
 Problem = dict[str, Any]
 
-# The gufunc of each operation, and the compulsory elements of a matrix as they are counted: not pivots, info
-# and tau.
-GUFUNCS = {
-    "MATMUL": ("batched_matmul", lambda m, k, n: m * k + k * n + m * n),
-    "LU": ("lu_factor", lambda m, k, n: 2 * n * n),
-    "LU_SOLVE": ("lu_solve", lambda m, k, n: n * n + 2 * n * k),
-    "SOLVE": ("solve", lambda m, k, n: n * n + 2 * n * k),
-    "INV": ("inv", lambda m, k, n: 2 * n * n),
-    "DET": ("det", lambda m, k, n: n * n + 1),
-    "SLOGDET": ("slogdet", lambda m, k, n: n * n + 2),
-    "CHOLESKY": ("cholesky", lambda m, k, n: 2 * n * n),
-    "CHO_SOLVE": ("cho_solve", lambda m, k, n: n * n + 2 * n * k),
-    "SOLVE_POS": ("solve_pos", lambda m, k, n: n * n + 2 * n * k),
-    "SOLVE_SYM": ("solve_sym", lambda m, k, n: n * n + 2 * n * k),
-    "LDL": ("ldl_factor", lambda m, k, n: 2 * n * n),
-    "LDL_SOLVE": ("ldl_solve", lambda m, k, n: n * n + 2 * n * k),
-    "SOLVE_TRIDIAGONAL": ("solve_tridiagonal", lambda m, k, n: 3 * n - 2 + 2 * n * k),
-    "SOLVE_BANDED": ("solve_banded", lambda m, k, n: m * n + 2 * n * k),
-    "SOLVEH_BANDED": ("solveh_banded", lambda m, k, n: m * n + 2 * n * k),
-    "SOLVE_TRIANGULAR": ("solve_lower", lambda m, k, n: n * n + 2 * n * k),
-    "QR": ("qr_tall", lambda m, k, n: m * n + m * k + k * n),
-    "QR_R": ("qr_r_tall", lambda m, k, n: m * n + k * n),
-    "QR_RAW": ("qr_raw_tall", lambda m, k, n: 2 * m * n),
-    "LSTSQ": ("lstsq", lambda m, k, n: m * n + m * k + n * k),
-    "EIGH": ("eigh", lambda m, k, n: 2 * n * n + n),
-    "EIGVALSH": ("eigvalsh", lambda m, k, n: n * n + n),
-    "EIG": ("eig", lambda m, k, n: 3 * n * n + 2 * n),
-    "EIGVALS": ("eigvals", lambda m, k, n: n * n + 2 * n),
-    "SVD": ("svd_tall", lambda m, k, n: m * n + m * k + k * n + k),
-    "SVDVALS": ("svdvals_tall", lambda m, k, n: m * n + k),
+OPS = tuple(op for op in _core.operations if "BANDED" not in op and "DIAGONAL" not in op)  # of a `Stack`
+GUFUNCS = {  # of operations, where it is not called as they are
+    "MATMUL": "batched_matmul",
+    "LU": "lu_factor",
+    "LDL": "ldl_factor",
+    "SOLVE_SYM": "solve_her",
+    "SOLVE_TRIANGULAR": "solve_lower",
+    "QR": "qr_tall",
+    "QR_R": "qr_r_tall",
+    "QR_RAW": "qr_raw_tall",
+    "SVD": "svd_tall",
+    "SVD_FULL": "svd_full_tall",
+    "SVDVALS": "svdvals_tall",
 }
 SYMMETRIC = ("EIGH", "EIGVALSH", "LDL", "LDL_SOLVE", "SOLVE_SYM")
 DEFINITE = ("CHOLESKY", "CHO_SOLVE", "SOLVE_POS", "SOLVE_TRIANGULAR")
-FACTORED = {"LU_SOLVE": "lu_factor", "LDL_SOLVE": "ldl_factor"}  # by what
+FACTORED = ("LU_SOLVE", "LDL_SOLVE", "LU_RCOND")  # whose matrix is a factorization
+NOT_COUNTED = ("pivots", "tau", "residuals", "rank", "iterations")  # among the bytes that must be moved
+
+
+def gufunc_of(op: str) -> str:
+    return GUFUNCS.get(op, op.lower())
 
 
 def problem_of(op: str, dtype: str, n: int, rights: int = 1, **more: Any) -> Problem:
     """A square problem; solves have so many right-hand sides."""
-    k = n if op in ("MATMUL", "QR", "QR_R", "QR_RAW", "SVD", "SVDVALS") else rights
+    k = n if op.startswith(("MATMUL", "QR", "SVD")) else rights
     return {"op": op, "dtype": dtype, "m": n, "k": k, "n": n, **more}
 
 
 def bytes_of(problem: Problem) -> int:
     """Compulsory bytes of one matrix."""
-    return GUFUNCS[problem["op"]][1](*(problem[x] for x in "mkn")) * SIZES[problem["dtype"]]
+    sizes, number = {"1": 1, **problem}, SIZES[problem["dtype"]]
+    real, pair = (number // 2, number) if problem["dtype"][0] == "c" else (number, 2 * number)
+    of = {"number": number, "real": real, "complex": pair}
+    return sum(
+        of[element] * sizes[rows] * sizes[columns]
+        for name, _, optional, element, rows, columns in _core.operations[problem["op"]]
+        if not optional and name not in NOT_COUNTED
+    )
 
 
 def traffic(problem: Problem, batch: int) -> int:
@@ -96,30 +93,37 @@ class Stack:
         import torch
 
         self.batch = batch or batch_of(problem)
-        self.dtype = {
-            "f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16
-        }[problem["dtype"]]  # fmt: skip
+        self.dtype = getattr(torch, DTYPES[problem["dtype"]])
         op, m, k, n = problem["op"], *(problem[x] for x in "mkn")
         a = self._random(problem, "a", m, k if op == "MATMUL" else n)
         if op in DEFINITE:
-            a = a + a.mT
+            a = a + a.mH
             a.diagonal(dim1=1, dim2=2).add_(2 * n)
         if op in SYMMETRIC:
-            a = a + a.mT
-        inputs = [a]
-        if op in FACTORED:
-            inputs = list(_core.direct[FACTORED[op]](a)[:2])
-        if op.endswith(SOLVES) or op == "LSTSQ":
-            inputs.append(self._random(problem, "b", m, k))
-        if op == "MATMUL":
-            inputs.append(self._random(problem, "b", k, n))
+            a = a + a.mH
+        makers = {
+            "a": lambda: self.factors(op, a)[0] if op in FACTORED else a,
+            "lu": lambda: self.factors(op, a)[0],
+            "pivots": lambda: self.factors(op, a)[1],
+            "b": lambda: self._random(problem, "b", k if op == "MATMUL" else m, n if op == "MATMUL" else k),
+            "x": lambda: self._random(problem, "b", m, k),
+            "norm": lambda: a.abs().sum(-2).amax(-1),
+        }
+        self.inputs = [
+            makers[name]()
+            for name, direction, optional, *_ in _core.operations[op]
+            if direction == "in" and not optional
+        ]
         if op == "LSTSQ":
-            inputs.append(1e-6)
-        self.inputs = inputs
-        self.gufunc = GUFUNCS[op][0]
+            self.inputs.append(1e-6)
+        self.gufunc = gufunc_of(op)
         self.outputs: tuple[Any, ...] = (None,) * getattr(_core, self.gufunc).nout
         outputs = self()
         self.outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+
+    @staticmethod
+    def factors(op: str, a: Any) -> Any:
+        return _core.direct["ldl_factor" if op.startswith("LDL") else "lu_factor"](a)
 
     def _random(self, problem: Problem, name: str, rows: int, cols: int) -> Any:
         import torch
@@ -285,7 +289,8 @@ def main(suite: str, summary: str, topics: dict[str, Callable[[Run, argparse.Nam
     parser = argparse.ArgumentParser(description=summary)
     parser.add_argument("--topic", nargs="*", choices=[*topics, "all"], default="all")
     parser.add_argument("--n", type=int, nargs="*", default=[*range(1, 33)], help="orders")
-    parser.add_argument("--op", nargs="*", choices=list(GUFUNCS), help="rows of csrc/ops.def")
+    parser.add_argument("--op", nargs="*", choices=list(_core.operations), help="rows of csrc/ops.def")
+    parser.add_argument("--dtype", nargs="*", choices=list(SIZES), help="only these")
     parser.add_argument("--quick", action="store_true", help="two orders: does it work here?")
     parser.add_argument("--commit", help="where this is no clone")
     parser.add_argument(

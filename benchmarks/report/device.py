@@ -225,6 +225,33 @@ def call_linalg(rows: list[Row]) -> str:
     )
 
 
+def few_orders(rows: list[Row]) -> str:
+    """A line for each operation and dtype, beside PyTorch where it has the operation."""
+    orders = sorted({r["n"] for r in rows})
+    lines: dict[tuple[str, str], list[str]] = {}
+    for (op, dtype, _), case in groups(rows, "op", "dtype", "n").items():
+        ours, other = case[OURS], case.get("PyTorch")
+        cell = f"{ns(ours):.3g} ns, {ours['percent']:.0f} %" + (
+            f", {ratio(other, ours):.3g}x" if other else ""
+        )
+        lines.setdefault((op, dtype), [f"{operation(op)} {dtype}"]).append(cell)
+    return table(["n =", *map(str, orders)], lines.values()) + f"\n\n({origin(rows)})"
+
+
+def rights(rows: list[Row]) -> str:
+    words = "As many right-hand sides as rows; ns a matrix, percent of the copy, times faster than PyTorch."
+    return f"{words}\n\n{few_orders(rows)}"
+
+
+def systems(rows: list[Row]) -> str:
+    words = "Systems with structure, refinement of a solution, and eigenvalues of general matrices, likewise."
+    return f"{words}\n\n{few_orders(rows)}"
+
+
+def complex_numbers(rows: list[Row]) -> str:
+    return f"Complex matrices, likewise.\n\n{few_orders(rows)}"
+
+
 # --- docs/cuda.md ---------------------------------------------------------------------------------
 
 # --- large products, convolutions, diagonals ------------------------------------------------------
@@ -292,7 +319,13 @@ TOPICS: dict[str, dict[str, Callable[[list[Row]], str]]] = {
     "shapes": {"deep": deep, "convolution": convolution},
     "banded": {"long": diagonals},
     "matmul": {"larger": larger, "rect": rect, "layout": layout, "small": small, "call": call},
-    "linalg": {"small": small_linalg, "call": call_linalg},
+    "linalg": {
+        "small": small_linalg,
+        "call": call_linalg,
+        "rights": rights,
+        "systems": systems,
+        "complex": complex_numbers,
+    },
 }
 
 

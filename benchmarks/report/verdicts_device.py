@@ -47,6 +47,27 @@ def square(rows: list[Row]) -> Iterator[Verdict]:
             yield at_least(f"{op} {dtype} n={n}: best other / ours", ratio(best, ours), 1)
 
 
+def beside_pytorch(rows: list[Row]) -> Iterator[Verdict]:
+    """No operation slower, whatever the copy allows."""
+    for ours, case in with_ours(rows, "op", "dtype", "n"):
+        name = f"{ours['op']} {ours['dtype']} n={ours['n']}"
+        yield Verdict(f"{name}: of the copy", f"{ours['percent']:.3g} %")
+        if "PyTorch" in case:
+            yield at_least(f"{name}: PyTorch / ours", ratio(case["PyTorch"], ours), 1)
+
+
+def complex_numbers(rows: list[Row]) -> Iterator[Verdict]:
+    """Products beside the copy, solves and inverses well beside PyTorch."""
+    for ours, case in with_ours(rows, "op", "dtype", "n"):
+        op, n = ours["op"], ours["n"]
+        name = f"{op} {ours['dtype']} n={n}"
+        if op == "matmul" and n <= 16:
+            yield at_least(f"{name}: of the copy", ours["percent"], 90 if n <= 8 else 80, " %")
+        if "PyTorch" in case:
+            asked = {"solve": (10, 5), "inv": (10, 5)}.get(op, (1, 1))[n > 8]
+            yield at_least(f"{name}: PyTorch / ours", ratio(case["PyTorch"], ours), asked)
+
+
 def deep(rows: list[Row]) -> Iterator[Verdict]:
     """Few large or deep products beside cuBLAS by PyTorch."""
     asked = {"LINPACK": 0.8, "DeepBench F": 1.1, "DeepBench B": 1.1, "ICA": 2, "SVD": 1, "A^T A": 1}
@@ -109,3 +130,5 @@ JUDGES: dict[str, Judge] = {
 }
 JUDGES["larger"] = square
 JUDGES["long"] = diagonals
+JUDGES["rights"] = JUDGES["systems"] = beside_pytorch
+JUDGES["complex"] = complex_numbers

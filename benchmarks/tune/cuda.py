@@ -26,7 +26,7 @@ from smallmm._candidates import KERNELS, candidates
 from smallmm._tuned import driver_version, slug_of
 
 from ..device.suite import (
-    GUFUNCS,
+    OPS,
     SOLVES,
     Stack,
     Timer,
@@ -85,7 +85,7 @@ def same_bits(x: Any, y: Any) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ops", nargs="*", default=list(GUFUNCS), choices=list(GUFUNCS))
+    parser.add_argument("--ops", nargs="*", default=list(OPS), choices=list(OPS))
     parser.add_argument("--orders", type=int, nargs="*", default=[*range(1, 33)])
     parser.add_argument(
         "--rights", type=int, nargs="*", default=[1], help="right-hand sides of solves; 0: as many as rows"
