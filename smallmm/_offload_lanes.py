@@ -1,14 +1,16 @@
 """Blocks of work through devices, on several streams.
 
-Each stream has a thread of Python and a `Lane`: memory on the device for one block, and page-locked slots
-for what lies in ordinary memory. While one lane waits, the others copy, so that all directions are busy."""
+Each stream has a `Lane`: memory on the device for one block, and page-locked slots for what lies in ordinary
+memory. Lanes take blocks in turn, from one thread, which waits for a lane's last block only where slots are
+used again; meanwhile the other lanes' blocks are on their way, so that all directions are busy."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -48,52 +50,32 @@ class Stream:
         self.call = call
         self.axis, _ = call.division(most)
         self.blocks = call.blocks(most)
-        self.next = iter(self.blocks)
-        self.lock = Lock()
-        self.error: BaseException | None = None
         self.devices = devices
         self.count = min(len(self.blocks), streams * len(devices))
         self.shared: dict[int, dict[int, DeviceArray]] = {}
 
     def run(self) -> None:
-        """All blocks, or the first exception, once no device uses the caller's memory any longer."""
+        """All blocks. Then, or after an exception, no device uses the caller's memory any longer."""
         lanes: list[Lane] = []
         try:
             for i in range(self.count):
                 lanes.append(_lane_of(self.devices[i % len(self.devices)]))
             for device in {lane.device for lane in lanes}:
                 self.shared[device] = self._once(device)
-            if self.count == 1:
-                self._work(lanes[0])
-            else:
-                self._in_threads(lanes)
-        except BaseException as error:
-            self.error = self.error or error
-        if self.error is not None:
-            first, self.error = self.error, None  # which would keep itself, and the lanes
+            for i, block in enumerate(self.blocks):
+                self._one(lanes[i % self.count], block)
+            for lane in lanes:
+                _core.cuda_wait(lane.device, lane.handle)
+                lane.finish()
+        except BaseException:
+            for lane in lanes:
+                with suppress(RuntimeError):  # the first error is raised
+                    _core.cuda_wait(lane.device, lane.handle)
             self.shared.clear()
-            try:
-                raise first
-            finally:
-                del first
+            raise
         with _idle_lock:
             for lane in lanes:
                 _idle.setdefault(lane.device, []).append(lane)
-
-    def _in_threads(self, lanes: list[Lane]) -> None:
-        threads = [Thread(target=self._work, args=(lane,), daemon=True) for lane in lanes]
-        begun = []
-        try:
-            for thread in threads:
-                thread.start()
-                begun.append(thread)
-            for thread in threads:
-                thread.join()
-        except BaseException as error:  # Ctrl-C, or no more threads
-            self.error = error
-            for thread in begun:
-                thread.join()
-            raise
 
     def _once(self, device: int) -> dict[int, DeviceArray]:
         """What is the same for all blocks."""
@@ -107,22 +89,6 @@ class Stream:
                 placed[i] = _with_core(array, x)
         _core.cuda_wait(device, 0)
         return placed
-
-    def _work(self, lane: Lane) -> None:
-        """Blocks, until there is none left."""
-        try:
-            try:
-                while self.error is None:
-                    with self.lock:
-                        block = next(self.next, None)
-                    if block is None:
-                        break
-                    self._one(lane, block)
-            finally:
-                _core.cuda_wait(lane.device, lane.handle)
-        except BaseException as error:
-            with self.lock:
-                self.error = self.error or error
 
     def _one(self, lane: Lane, block: tuple[slice, ...]) -> None:
         call = self.call
@@ -151,7 +117,6 @@ class Stream:
         call.launch(lane.handle, arrays, results)
         for x, view, result in zip(call.outputs, downs, results, strict=True):
             lane.download(x, view, result)
-        lane.end()
 
 
 def _with_core(array: DeviceArray, x: Operand) -> DeviceArray:
@@ -179,9 +144,12 @@ class Lane:
         self.handle = self.stream.address
         self.memory: Any = None
         self.slots: Any = None
+        self.staged = 0  # bytes of slots in use
+        self.later: list[tuple[np.ndarray, np.ndarray]] = []  # results and their slots
 
     def begin(self, call: Work, ups: dict[int, np.ndarray], downs: list[np.ndarray]) -> None:
         """Room for a block, whose arrays these are. MemoryError if there is not enough."""
+        self.finish()
         pairs = [(call.inputs[i], x) for i, x in ups.items()]
         pairs += zip(call.outputs, downs, strict=True)
         size = sum(x.bytes_of(view) for x, view in pairs)
@@ -193,8 +161,7 @@ class Lane:
         if staged and (self.slots is None or self.slots.bytes < staged):
             self.slots = None
             self.slots = _core.cuda_pinned(self.device, staged)
-        self.used = self.staged = 0
-        self.later: list[tuple[np.ndarray, np.ndarray]] = []
+        self.used = 0
 
     def room(self, x: Operand, shape: tuple[int, ...], order: tuple[int, ...]) -> DeviceArray:
         strides = dense_strides(shape, order, x.dtype.itemsize)
@@ -232,12 +199,14 @@ class Lane:
             self.later.append((view, target))
         _core.cuda_copy(self.device, address_of(target), result._address, result.nbytes, self.handle, False)
 
-    def end(self) -> None:
-        """What was staged is in its place. Otherwise the next block may follow at once."""
+    def finish(self) -> None:
+        """What was staged is in its place, and slots are free. A block without any is not waited for."""
         if self.staged:
             _core.cuda_wait(self.device, self.handle)
         for view, slot in self.later:
             _copied(view, slot)
+        self.staged = 0
+        self.later = []
 
 
 def _copied(to: np.ndarray, x: np.ndarray) -> None:
