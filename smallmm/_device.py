@@ -20,6 +20,7 @@ from ._errors import explain_failure, wrong_dtype_on_device
 from ._shapes import (
     MOST_ORDER,
     PRODUCTS,
+    SCALED,
     arithmetic,
     computed_dtypes,
     core_dimensions,
@@ -180,7 +181,7 @@ def _run(
     for aside in (False, True):
         results = [x.given if x.usable and not aside else library.empty(x.shape, x.dtype) for x in outputs]
         if (
-            gufunc.__name__ == "gemm"
+            gufunc.__name__ in SCALED
             and results[0] is not outputs[0].given
             and not _is_zero(operands["beta"])
         ):
@@ -202,7 +203,7 @@ def _by_the_library(
     y = y[..., :, None] if name == "matvec" else y
     result = library.matmul(x, y)
     result = result[..., 0, :] if name == "vecmat" else result[..., 0] if name == "matvec" else result
-    if name == "gemm":
+    if name in SCALED:
         result = _per_matrix(operands["alpha"]) * result
         if not _is_zero(operands["beta"]):
             result = result + _per_matrix(operands["beta"]) * outputs[0].given

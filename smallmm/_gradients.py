@@ -11,6 +11,7 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 (2008); S. F. Walter and L. Lehmann (2010) for QR; G. H. Golub and V. Pereyra (1973) for least squares.
 """
 
+from functools import partial
 from typing import Any
 
 from . import _ldl_gradients
@@ -22,7 +23,7 @@ from ._composition import adjoint, conjugate, identity
 from ._least_squares import lstsq, qr
 from ._lu import lu_solve
 from ._matrix_functions import expm
-from ._products import matmul
+from ._products import Precision, matmul
 from ._shapes import is_complex
 from ._spectra import eig_ex, eigh_ex
 from ._svd import svd_ex
@@ -63,10 +64,12 @@ def _inverse_gaps(xp: Any, w: Any) -> Any:
     return (1 - one) / (w[..., None, :] - w[..., :, None] + one)
 
 
-def _matmul(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+def _matmul(
+    xp: Any, operands: Arrays, results: Arrays, grads: Arrays, precision: Precision = "fixed"
+) -> Arrays:
     a, b = operands
     (g,) = grads
-    return matmul(g, adjoint(xp, b)), matmul(adjoint(xp, a), g)
+    return matmul(g, adjoint(xp, b), precision=precision), matmul(adjoint(xp, a), g, precision=precision)
 
 
 def _matvec(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -81,14 +84,18 @@ def _vecmat(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays
     return matmul(g, adjoint(xp, a))[..., 0, :], matmul(conjugate(xp, x)[..., None], g)
 
 
-def _gemm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+def _gemm(
+    xp: Any, operands: Arrays, results: Arrays, grads: Arrays, precision: Precision = "fixed"
+) -> Arrays:
     """alpha A B: there is no C where there is a derivative."""
     a, b, alpha, _ = operands
     (g,) = grads
     is_stack = getattr(alpha, "ndim", 0) > 0
     factor = conjugate(xp, alpha) if hasattr(alpha, "ndim") else alpha.conjugate()
-    ta, tb = _matmul(xp, (a, b), results, (g * (factor[..., None, None] if is_stack else factor),))
-    t_alpha = xp.sum(g * conjugate(xp, matmul(a, b)), axis=(-2, -1)) if hasattr(alpha, "ndim") else None
+    scaled = g * (factor[..., None, None] if is_stack else factor)
+    ta, tb = _matmul(xp, (a, b), results, (scaled,), precision)
+    product = matmul(a, b, precision=precision) if hasattr(alpha, "ndim") else None
+    t_alpha = None if product is None else xp.sum(g * conjugate(xp, product), axis=(-2, -1))
     return ta, tb, t_alpha
 
 
@@ -423,6 +430,9 @@ RULES |= {
     "matmul": _matmul,
     "batched_matmul": _matmul,
     "gemm": _gemm,
+    "matmul_tensor": partial(_matmul, precision="tensor"),
+    "batched_matmul_tensor": partial(_matmul, precision="tensor"),
+    "gemm_tensor": partial(_gemm, precision="tensor"),
     "matvec": _matvec,
     "vecmat": _vecmat,
     "solve": _solve,

@@ -11,6 +11,7 @@ import numpy as np
 from . import _core, cuda
 from ._device_programs import DeviceProgram
 from ._shapes import (
+    SCALED,
     absent_dimensions,
     broadcast_shapes,
     computed_dtypes,
@@ -202,7 +203,7 @@ class Call(Work):
             for name, x, core in zip(arrays, full, cores, strict=True)
         ]  # fmt: skip
         self.given = [x for x, _ in zip_longest(given, range(gufunc.nout))]
-        beta = operands.get("beta", 0) if gufunc.__name__ == "gemm" else 0
+        beta = operands.get("beta", 0) if gufunc.__name__ in SCALED else 0
         self.updates = bool(np.any(np.asarray(beta) != 0)) and self.given[0] is not None
         self.wholes = [
             self._whole(out, self.batch + shape, dtype, list(arrays.values()))

@@ -10,9 +10,11 @@ from ._arrays import call
 from ._calls import conjugated
 from ._catalog import computed_by
 from ._errors import shown
+from ._options import one_of
+from ._shapes import dtype_of
 
 _direct = _core.direct
-_direct_batched_matmul, _direct_gemm = _direct["batched_matmul"], _direct["gemm"]
+Precision = Literal["fixed", "tensor"]
 
 
 class UFuncKeywords(TypedDict, total=False):
@@ -26,9 +28,16 @@ class UFuncKeywords(TypedDict, total=False):
     signature: Any
 
 
-@computed_by("batched_matmul", "gemm")
+@computed_by("batched_matmul", "gemm", "batched_matmul_tensor", "gemm_tensor")
 def batched_matmul(
-    a: "ArrayLike", b: "ArrayLike", /, out: Any = None, *, alpha: "ArrayLike" = 1, beta: "ArrayLike" = 0
+    a: "ArrayLike",
+    b: "ArrayLike",
+    /,
+    out: Any = None,
+    *,
+    alpha: "ArrayLike" = 1,
+    beta: "ArrayLike" = 0,
+    precision: "Precision" = "fixed",
 ) -> Any:
     """Products of two stacks of matrices: ``alpha * a @ b + beta * out``.
 
@@ -45,6 +54,10 @@ def batched_matmul(
     beta : array_like, shape (...), optional
         Factor of the present contents of `out`, which must be given: one number, or one per matrix. Where it
         is zero, `out` is not read, so that NaN in it does not matter.
+    precision : {"fixed", "tensor"}
+        "tensor": of float16 and bfloat16 a CUDA device may use its tensor cores, where they are faster. They
+        sum in float32, too, but round as the device does, so that bits depend on the device. On the CPU the
+        result is that of "fixed".
 
     Returns
     -------
@@ -54,7 +67,8 @@ def batched_matmul(
     Raises
     ------
     ValueError
-        Shapes do not match, `out` is read-only, or `beta` is given without `out`.
+        Shapes do not match, `out` is read-only, or `beta` is given without `out`; `precision` is another
+        word, or "tensor" with arrays that are not both of float16 or both of bfloat16.
     TypeError
         An argument is of extended precision or not numeric; arrays belong to different libraries or
         devices.
@@ -75,7 +89,8 @@ def batched_matmul(
     added in a binary tree. The result is ``fma(alpha, sum, beta * out[i, j])``. Bits do not depend on the
     batch, strides, threads or the instruction set, except for the portable kernels on a CPU without FMA.
     ``|c - ab| <= (k + 2) u |a| |b|`` elementwise, where u is the unit roundoff; for k > 1024
-    ``(258 + log2(k / 256)) u |a| |b|``, the logarithm rounded up.
+    ``(258 + log2(k / 256)) u |a| |b|``, the logarithm rounded up. With precision "tensor" it is
+    ``4 (min(k, 4096) + 32) u |a| |b|`` before the result is rounded, with the u of float32.
 
     2 m n k operations per matrix. Arbitrary strides are accepted: transposing with ``.mT`` copies nothing.
     Complex numbers: each part of a product adds the term of the first factor's real part, then that of its
@@ -92,21 +107,33 @@ def batched_matmul(
     (2, 4, 4)
     """
     plain = type(alpha) is int and alpha == 1 and type(beta) is int and beta == 0
-    result = _direct_batched_matmul(a, b, out) if plain else _direct_gemm(a, b, alpha, beta, out)
+    gufunc = "batched_matmul" if plain else "gemm"
+    if precision != "fixed":
+        gufunc += _form("batched_matmul", precision, {"a": a, "b": b})
+    result = _direct[gufunc](a, b, out) if plain else _direct[gufunc](a, b, alpha, beta, out)
     if result is not NotImplemented:
         return result
     if plain:
-        return call("batched_matmul", _core.batched_matmul, {"a": a, "b": b}, out, {})
+        return call("batched_matmul", getattr(_core, gufunc), {"a": a, "b": b}, out, {})
     given = any(x is not None for x in (out if isinstance(out, tuple) else (out,)))
     if not given and not (isinstance(beta, Number) and beta == 0):
         raise ValueError(
             f"batched_matmul: out is None, but beta is {shown(beta)}; expected the array that beta multiplies"
         )
-    return call("batched_matmul", _core.gemm, {"a": a, "b": b, "alpha": alpha, "beta": beta}, out, {})
+    operands = {"a": a, "b": b, "alpha": alpha, "beta": beta}
+    return call("batched_matmul", getattr(_core, gufunc), operands, out, {})
 
 
-@computed_by("matmul")
-def matmul(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpack[UFuncKeywords]") -> Any:
+@computed_by("matmul", "matmul_tensor")
+def matmul(
+    x1: "ArrayLike",
+    x2: "ArrayLike",
+    /,
+    out: Any = None,
+    *,
+    precision: "Precision" = "fixed",
+    **kwargs: "Unpack[UFuncKeywords]",
+) -> Any:
     """Matrix product as in the Python array API standard and `numpy.matmul`.
 
     Parameters
@@ -117,6 +144,8 @@ def matmul(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
         A stack of matrices, or one vector, taken as a column. Batch dimensions broadcast.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
+    precision : {"fixed", "tensor"}
+        As in `batched_matmul`: "tensor" lets a CUDA device use its tensor cores.
     **kwargs
         ``axes``, ``casting``, ``dtype``, ``order``, ``subok`` and ``signature`` as in `numpy.matmul`, for
         NumPy arrays.
@@ -144,7 +173,8 @@ def matmul(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
     >>> smallmm.matmul(np.ones((5, 2, 3)), np.ones(3)).shape
     (5, 2)
     """
-    return _product("matmul", x1, x2, out, kwargs)
+    form = "" if precision == "fixed" else _form("matmul", precision, {"x1": x1, "x2": x2})
+    return _product("matmul", x1, x2, out, kwargs, form)
 
 
 @computed_by("matvec")
@@ -229,9 +259,23 @@ def vecmat(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
     return _product("vecmat", conjugated(x1), x2, out, kwargs)
 
 
-def _product(gufunc: str, x1: Any, x2: Any, out: Any, kwargs: UFuncKeywords) -> Any:
+def _product(op: str, x1: Any, x2: Any, out: Any, kwargs: UFuncKeywords, form: str = "") -> Any:
     if not kwargs:
-        result = _direct[gufunc](x1, x2, out)
+        result = _direct[op + form](x1, x2, out)
         if result is not NotImplemented:
             return result
-    return call(gufunc, getattr(_core, gufunc), {"x1": x1, "x2": x2}, out, {**kwargs})
+    return call(op, getattr(_core, op + form), {"x1": x1, "x2": x2}, out, {**kwargs})
+
+
+def _form(op: str, precision: Any, operands: dict[str, Any]) -> str:
+    """The end of the name of the gufunc that `precision` asks for."""
+    if one_of(op, "precision", precision, ("fixed", "tensor")) == "fixed":
+        return ""
+    expected = ("float16", "bfloat16")
+    for name, x in operands.items():
+        dtype = str(getattr(x, "dtype", None) or dtype_of(x)).rpartition(".")[2]  # of PyTorch: torch.float16
+        if dtype not in expected:
+            words = " or ".join(expected)
+            raise ValueError(f"{op}: {name} has dtype {dtype}; expected {words} with precision 'tensor'")
+        expected = (dtype,)
+    return "_tensor"

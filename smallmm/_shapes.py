@@ -14,6 +14,7 @@ from . import _core
 NUMBERS = (int, float, complex)  # Python's, which have no dtype of their own and follow the arrays
 NUMPYS = ("matmul", "matvec", "vecmat")  # gufuncs that NumPy has too
 PRODUCTS = frozenset(name for name, (operation, _) in _core.gufunc_rows.items() if operation == "MATMUL")
+SCALED = ("gemm", "gemm_tensor")  # products with alpha and beta
 MOST_ORDER = _core.limits["order"]  # of the kernels of all but products
 LONGEST = _core.limits["longest"]  # order of matrices of diagonals
 
@@ -152,7 +153,7 @@ def output_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str, 
 
 def narrow_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype | None:
     """bool where a product has that dtype, as NumPy's has, but is computed in a wider one."""
-    if gufunc.__name__ not in PRODUCTS or gufunc.__name__ == "gemm":  # scaled by numbers, which are no bools
+    if gufunc.__name__ not in PRODUCTS or gufunc.__name__ in SCALED:  # by numbers, which are no bools
         return None
     common = np.result_type(*(dtype_of(x) for x in operands.values() if type(x) not in (int, float)))
     return common if common == np.bool_ else None

@@ -181,7 +181,8 @@ static int distance(const smm_cuda_row *row, const smm_cuda_device *device) {
  * problem. Types that are only stored have the rows of the type that they are computed in, too. */
 static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
     if (row->op != p->op || (row->dtype != p->dtype && row->dtype != smm_dtypes[p->dtype].computed) || row->m != p->m ||
-        row->k != p->k || row->n != p->n || row->tiled != p->tiled || (row->form ^ p->form) & SMM_TRANSPOSED)
+        row->k != p->k || row->n != p->n || row->tiled != p->tiled ||
+        (row->form ^ p->form) & (SMM_TRANSPOSED | SMM_TENSOR))
         return -1;
     return 4 * (row->small == p->small && row->load == p->load) + 2 * (row->source_a == p->source_a) +
            2 * (row->source_b == p->source_b) + (row->order_a == p->order_a) + (row->order_b == p->order_b);

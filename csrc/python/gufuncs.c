@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "extension.h"
+#include "../cuda/cuda.h"
 
 _Thread_local smm_detour *smm_current_detour;
 
@@ -13,6 +14,12 @@ static const smm_gufunc gufuncs[] = {
     {"matmul", "x1 @ x2", .op = SMM_OP_MATMUL, .signature = "(m?,k),(k,n?)->(m?,n?)"},
     {"batched_matmul", "a @ b", .op = SMM_OP_MATMUL, .signature = "(m,k),(k,n)->(m,n)"},
     {"gemm", "alpha a @ b + beta out", .op = SMM_OP_MATMUL, .whole = true, .signature = "(m,k),(k,n),(),()->(m,n)"},
+    {"matmul_tensor", "x1 @ x2 by tensor cores", .op = SMM_OP_MATMUL, .form = SMM_TENSOR,
+     .signature = "(m?,k),(k,n?)->(m?,n?)"},
+    {"batched_matmul_tensor", "a @ b by tensor cores", .op = SMM_OP_MATMUL, .form = SMM_TENSOR,
+     .signature = "(m,k),(k,n)->(m,n)"},
+    {"gemm_tensor", "alpha a @ b + beta out by tensor cores", .op = SMM_OP_MATMUL, .form = SMM_TENSOR, .whole = true,
+     .signature = "(m,k),(k,n),(),()->(m,n)"},
     {"matvec", "a matrix times a column vector", .op = SMM_OP_MATMUL, .signature = "(m,k),(k)->(m)"},
     {"vecmat", "a row vector times a matrix", .op = SMM_OP_MATMUL, .signature = "(k),(k,n)->(n)", .rows = true},
     {"lu_factor", "LU, pivots, info", .op = SMM_OP_LU, .whole = true},

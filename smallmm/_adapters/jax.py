@@ -12,6 +12,7 @@ from .. import _core, _lapack
 from .._composition import Composition
 from .._errors import explain_failure, wrong_dtype
 from .._shapes import (
+    SCALED,
     absent_dimensions,
     computed_dtypes,
     core_dimensions,
@@ -197,7 +198,7 @@ def _has_handler(platform: str) -> bool:
 
 def _is_handled(gufunc: Any, operands: dict[str, np.ndarray], platform: str) -> bool:
     """Not compositions, nor what LAPACK computes, nor integers and bools, whose products have rules."""
-    if not isinstance(gufunc, np.ufunc) or gufunc.__name__ == "gemm":
+    if not isinstance(gufunc, np.ufunc) or gufunc.__name__ in SCALED:
         return False
     if not all(is_number_type(x.dtype) or name == "pivots" for name, x in operands.items()):
         return False

@@ -12,7 +12,7 @@ CASES = int(os.environ.get("SMALLMM_EMULATED_CASES", "4"))  # of a kernel
 @pytest.mark.parametrize(
     ("kernel", "capability"),
     [
-        *[(kernel, 90) for kernel in KERNELS if kernel != "matmul_tiled"],  # test_any_size has that
+        *[(kernel, 90) for kernel in KERNELS if kernel not in ("matmul_tiled", "matmul_tensor")],  # test_any_size
         ("inv_shared", 80),
         ("inv_tensor", 80),
     ],
@@ -65,9 +65,9 @@ def test_groups(emulated):
     emulated("group.py")
 
 
-@pytest.mark.parametrize("script", ["tiled.py", "convolution.py"])
+@pytest.mark.parametrize("script", ["tiled.py", "tensor.py", "convolution.py"])
 def test_any_size(emulated, script):
-    """Products beyond the orders of the other kernels, and convolutions, which one kernel computes."""
+    """Products beyond the orders of the other kernels, those by tensor cores, and convolutions."""
     emulated(script, 0)
 
 

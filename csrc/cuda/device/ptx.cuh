@@ -43,6 +43,20 @@ template <int WIDTH, bool SHARED_BY_ALL = false> __device__ inline void copy(T *
 }
 __device__ inline void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
+/* The first `bytes` of SIZE, and zeros in place of the others. Sets of such copies end one after the other; all but the
+ * last LEFT sets are complete when it returns, for this thread. */
+template <int SIZE> __device__ inline void copy_some(void *to, const void *from, int bytes) {
+    const unsigned place = shared_address(to);
+    if constexpr (SIZE == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(SIZE), "r"(bytes));
+}
+__device__ inline void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT> __device__ inline void wait_for_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
 /* Bulk copies: whole blocks of 16-byte vectors to shared memory and back, by a unit of their own. An Arrival counts the
  * bytes of those that name it; how often it was waited for says the parity. */
 typedef unsigned long long Arrival;
@@ -161,6 +175,39 @@ __device__ inline void add_by_tensor_cores(double (&c0)[2], double (&c1)[2], dou
         : "d"(a0), "d"(a1), "d"(b));
 }
 #endif
+
+/* The same of float16 or bfloat16, two to a word: blocks of 16 x 16 and 16 x 8 elements. c0 and c1 are its rows 0 to 7
+ * and 8 to 15. */
+struct f16;
+struct bf16;
+template <class X>
+__device__ inline void add_by_tensor_cores(float (&c0)[2], float (&c1)[2], const unsigned (&a)[4], unsigned b0,
+                                           unsigned b1);
+#define SMM_ADD_BY_TENSOR_CORES(type) \
+    template <> \
+    __device__ inline void add_by_tensor_cores<type>(float (&c0)[2], float (&c1)[2], const unsigned (&a)[4], \
+                                                     unsigned b0, unsigned b1) { \
+        asm("mma.sync.aligned.m16n8k16.row.col.f32." #type "." #type ".f32 " \
+            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+            : "+f"(c0[0]), "+f"(c0[1]), "+f"(c1[0]), "+f"(c1[1]) \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1)); \
+    }
+SMM_ADD_BY_TENSOR_CORES(f16)
+SMM_ADD_BY_TENSOR_CORES(bf16)
+
+/* Four blocks of 8 x 8 numbers of 16 bits in shared memory, as tensor cores take them: to[x] of thread 4 i + j has
+ * elements (i, 2 j) and (i, 2 j + 1) of block x, or of its transpose. Threads 8 x to 8 x + 7 name its rows. */
+template <bool TRANSPOSED> __device__ inline void load_blocks(unsigned (&to)[4], const void *row) {
+    const unsigned at = shared_address(row);
+    if constexpr (TRANSPOSED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                     : "r"(at));
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                     : "r"(at));
+}
 
 /* --- shared memory by its own addresses: the compiler would compute generic ones time and again --- */
 

@@ -7,24 +7,17 @@
  * SUM_CHUNK, added in a binary tree by index. Which block, slice or launch adds which chunks changes no bit, since each
  * has a power of two of them.
  *
- * Grid: of sums in a row, one block per SLICES tiles. Of deep ones, `parts` blocks per tile, whose slices each have
- * `span` chunks of it, up to 2^LEVELS. The second launch has a block for THREADS / groups elements of tiles.
+ * Grid: as matmul_tiles.cuh says.
  * Shared memory: for each slice two panels of A and of B; then, in their place, the sums of the slices.
  * Operands: any strides; C must overlap neither A nor B. */
 #include "common.cuh"
+#include "matmul_tiles.cuh"
 
-constexpr int ROWS = SMM_ROWS, COLS = SMM_COLS, LANES = SMM_LANES, ACROSS = SMM_ACROSS, DOWN = LANES / ACROSS;
-constexpr int THREADS = SMM_THREADS, SLICES = THREADS / LANES, DEPTH = SMM_DEPTH, LEVELS = SMM_LEVELS;
-constexpr int HEIGHT = DOWN * ROWS, WIDTH = ACROSS * COLS, AREA = HEIGHT * WIDTH;
-constexpr bool OF_IMAGES = SMM_SOURCE_B == SMM_SOURCE_IMAGES;
 /* Tensor cores multiply blocks of doubles, if a slice has whole warps of 8 x 4 threads. They round each product and sum
  * as fma does, in the order of k (inverse/inv_tensor.cuh says more). */
 constexpr bool TENSOR = sizeof(T) == 8 && __CUDA_ARCH__ >= 900 && LANES % 32 == 0 && ACROSS % 4 == 0 &&
                         LANES / ACROSS % 8 == 0 && COLS % 2 == 0 && DEPTH % 4 == 0;
-constexpr int SUM_DEEP = 1024, SUM_CHUNK = 256, UNROLL = least(DEPTH, 8);
-static_assert(SUM_CHUNK % DEPTH == 0 && THREADS % LANES == 0 && LANES % ACROSS == 0, "whole panels and slices");
-
-__device__ inline long long least_of(long long x, long long y) { return x < y ? x : y; }
+constexpr int UNROLL = least(DEPTH, 8);
 
 /* What adds nothing to a sum, not even to one of -0: beyond the last term. */
 constexpr T NONE_OF_A = -T(0), NONE_OF_B = T(0);
@@ -86,25 +79,6 @@ template <int LINES, bool ALONG> struct Stored : Panel<LINES, ALONG> {
                 this->x[t][l] = k + P::term(lane, t) < end ? T(at[l][t * P::TEAMS * step]) : none;
 #pragma unroll
         for (int l = 0; l < P::COUNT; l++) at[l] += DEPTH * step;
-    }
-};
-
-/* The place of an output, or of column j of the im2col matrix. */
-struct Pixel {
-    int row, column; /* where its filter begins in an image */
-    long long x, y;
-
-    __device__ Pixel(const smm_cuda_images &images, unsigned j)
-        : row(images.first[0]), column(images.first[1]), x(0), y(0) {
-#pragma unroll
-        for (int d = 0; d < 3; d++) {
-            const unsigned extent = images.digit[d].extent, index = d < 2 ? j % extent : j;
-            j /= extent;
-            row += index * images.digit[d].step[0];
-            column += index * images.digit[d].step[1];
-            x += index * images.digit[d].x;
-            y += index * images.digit[d].y;
-        }
     }
 };
 
@@ -278,122 +252,6 @@ struct Tile {
     }
 };
 
-/* The sum of some numbers, so far apart: level by level neighbours are added, and an odd last one goes up as it is. */
-__device__ inline T sum_of(T *x, int apart, int count) {
-    for (int half = 1; half < count; half *= 2)
-        for (int i = 0; i + half < count; i += 2 * half) x[i * apart] = x[i * apart] + x[(i + half) * apart];
-    return x[0];
-}
-
-/* Tile `number` of the call. */
-struct Place {
-    long long matrix, row, col;
-
-    __device__ Place(const smm_cuda_tiles &tiles, long long number) {
-        const long long across = (tiles.n + WIDTH - 1) / WIDTH, down = (tiles.m + HEIGHT - 1) / HEIGHT;
-        matrix = number / (across * down);
-        row = number / across % down * HEIGHT;
-        col = number % across * WIDTH;
-    }
-};
-
-/* A tile's sums become C. */
-struct Output {
-    const smm_cuda_args &args;
-    const Place &place;
-    InMemory *c;
-    T alpha, beta;
-
-    __device__ Output(const smm_cuda_args &args, const Place &place) : args(args), place(place) {
-        const smm_cuda_operand &to = args.operand[SMM_C];
-        c = static_cast<InMemory *>(to.data) + offset_of(args, to, place.matrix);
-        if (SMM_SCALED) {
-            alpha = factor_of(args, SMM_MATMUL_alpha, place.matrix);
-            beta = factor_of(args, SMM_MATMUL_beta, place.matrix);
-        }
-    }
-    /* Where column j of the tile begins; NULL: beyond the matrix. */
-    __device__ InMemory *column(int j) const {
-        const long long col = place.col + j;
-        if (col >= args.tiles.n) return nullptr;
-        if constexpr (OF_IMAGES)
-            return c + Pixel(args.images, static_cast<unsigned>(col)).y;
-        else
-            return c + col * args.operand[SMM_C].col;
-    }
-    /* What C becomes where there is `before`. */
-    __device__ T value(T sum, const InMemory *before) const {
-        return !SMM_SCALED ? sum : beta == 0 ? product(alpha, sum) : multiply_add(alpha, sum, product(beta, *before));
-    }
-    /* Neighbours in row i of the tile: as a vector where they lie so. */
-    template <int WIDTH> __device__ void write(InMemory *const (&columns)[WIDTH], int i, const T *sum) const {
-        const long long row = place.row + i;
-        if (row >= args.tiles.m) return;
-        const long long down = row * args.operand[SMM_C].row;
-        InMemory *const to = columns[0] + down;
-        const bool together = columns[WIDTH - 1] && columns[WIDTH - 1] - columns[0] == WIDTH - 1 &&
-                              reinterpret_cast<unsigned long long>(to) % sizeof(Vector<WIDTH, InMemory>) == 0;
-        if (together) {
-            Vector<WIDTH> v;
-#pragma unroll
-            for (int e = 0; e < WIDTH; e++) v.x[e] = value(sum[e], to + e);
-            store_global<WIDTH>(to, v);
-            return;
-        }
-#pragma unroll
-        for (int e = 0; e < WIDTH; e++)
-            if (columns[e]) columns[e][down] = value(sum[e], columns[e] + down);
-    }
-};
-
-/* The second launch: `groups` threads to an element each add up a power of two of its parts. */
-__device__ inline void add_parts(const smm_cuda_args &args, T *shared) {
-    enum { AT_ONCE = 8, MOST_LEVELS = 16 };
-    const smm_cuda_tiles &tiles = args.tiles;
-    const int elements = THREADS / tiles.groups, group = threadIdx.x / elements;
-    const long long number = static_cast<long long>(blockIdx.x) * elements + threadIdx.x % elements;
-    const long long all = tiles.count * AREA;
-    long long share = AT_ONCE;
-    while (share * tiles.groups < tiles.parts) share *= 2;
-    const long long begin = group * share, end = least_of(begin + share, tiles.parts);
-    T sum = 0;
-    if (number < all && begin < end) {
-        const T *const from = static_cast<const T *>(tiles.sums) + number;
-        T levels[MOST_LEVELS];
-        for (long long i = begin; i < end; i += AT_ONCE) {
-            T x[AT_ONCE];
-#pragma unroll
-            for (int e = 0; e < AT_ONCE; e++)
-                if (i + e < end) x[e] = from[(i + e) * all];
-#pragma unroll
-            for (int half = 1; half < AT_ONCE; half *= 2)
-#pragma unroll
-                for (int e = 0; e < AT_ONCE; e += 2 * half)
-                    if (i + e + half < end) x[e] = x[e] + x[e + half];
-            sum = x[0];
-            const long long taken = (i - begin) / AT_ONCE;
-            const bool last = i + AT_ONCE >= end;
-            int level = 0;
-            for (; taken >> level; level++) {
-                if (taken >> level & 1)
-                    sum = levels[level] + sum;
-                else if (!last)
-                    break;
-            }
-            levels[level] = sum;
-        }
-    }
-    shared[threadIdx.x] = sum;
-    __syncthreads();
-    if (group || number >= all) return;
-    const long long used = (tiles.parts + share - 1) / share;
-    sum = sum_of(shared + threadIdx.x, elements, static_cast<int>(used));
-    const Place place(tiles, tiles.first + number / AREA);
-    const Output out(args, place);
-    const int element = static_cast<int>(number % AREA);
-    out.write<1>({out.column(element % WIDTH)}, element / WIDTH, &sum);
-}
-
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     const smm_cuda_tiles &tiles = args.tiles;
@@ -402,87 +260,38 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         return;
     }
     const int slice = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-    const bool deep = args.k > SUM_DEEP;
-    /* Of tiles in a row each slice has its own; of a deep one its own terms, behind those that the block begins with.
-     */
-    long long number = blockIdx.x, first = 0, begin = 0, end = args.k;
-    if (deep) {
-        const long long terms = static_cast<long long>(tiles.span) * SUM_CHUNK;
-        first = number / tiles.count * SLICES * terms;
-        number %= tiles.count;
-        begin = first + slice * terms;
-        end = least_of(begin + terms, args.k);
-    } else
-        number = number * SLICES + slice;
-    const bool exists = number < tiles.count;
-    const Place place(tiles, tiles.first + (exists ? number : tiles.count - 1));
-    const long long most_terms = deep ? tiles.span * SUM_CHUNK : args.k; /* of a slice of the block: its first */
-    const int panels = static_cast<int>((least_of(most_terms, args.k - first) + DEPTH - 1) / DEPTH);
-    const int panels_of_chunk = deep ? SUM_CHUNK / DEPTH : panels;
+    const Share share(args, slice);
+    const Place place = share.place(tiles);
+    const int panels_of_chunk = share.deep ? SUM_CHUNK / DEPTH : share.panels;
 
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
     const InMemory *const from_a = static_cast<const InMemory *>(a.data) + offset_of(args, a, place.matrix);
     const InMemory *const from_b = static_cast<const InMemory *>(b.data) + offset_of(args, b, place.matrix);
     PanelA panel_a;
     PanelB panel_b;
-    panel_a.begin({from_a, a.row, a.col, place.row, tiles.m, begin, lane}, args.images);
-    panel_b.begin({from_b, b.col, b.row, place.col, tiles.n, begin, lane}, args.images);
+    panel_a.begin({from_a, a.row, a.col, place.row, tiles.m, share.begin, lane}, args.images);
+    panel_b.begin({from_b, b.col, b.row, place.col, tiles.n, share.begin, lane}, args.images);
     const auto fetch = [&](long long k) {
-        panel_a.fetch(k, end, NONE_OF_A, lane, args.images);
-        panel_b.fetch(k, end, NONE_OF_B, lane, args.images);
+        panel_a.fetch(k, share.end, NONE_OF_A, lane, args.images);
+        panel_b.fetch(k, share.end, NONE_OF_B, lane, args.images);
     };
 
     Tile tile(lane);
     Partial kept[most(LEVELS, 1)];
     tile.begin(0); /* of no terms */
-    if (panels) fetch(begin);
-    for (int p = 0; p < panels; p++) {
-        const long long k = begin + static_cast<long long>(p) * DEPTH;
+    if (share.panels) fetch(share.begin);
+    for (int p = 0; p < share.panels; p++) {
+        const long long k = share.begin + static_cast<long long>(p) * DEPTH;
         T *const image_a = shared + slice * PANELS + p % 2 * (PANELS / 2), *const image_b = image_a + PanelA::ELEMENTS;
         panel_a.put(image_a, lane);
         panel_b.put(image_b, lane);
         __syncthreads();
-        if (p + 1 < panels) fetch(k + DEPTH);
-        if (k >= end) continue;
+        if (p + 1 < share.panels) fetch(k + DEPTH);
+        if (k >= share.end) continue;
         if (p % panels_of_chunk == 0) tile.begin(-T(0)); /* to which the first product is added without a change */
         tile.add(image_a, image_b);
-        if (deep && ((p + 1) % panels_of_chunk == 0 || k + DEPTH >= end))
-            tile.take_up(kept, p / panels_of_chunk, k + DEPTH >= end);
+        if (share.deep && ((p + 1) % panels_of_chunk == 0 || k + DEPTH >= share.end))
+            tile.take_up(kept, p / panels_of_chunk, k + DEPTH >= share.end);
     }
-
-    T *const sums = static_cast<T *>(tiles.sums);
-    const long long part = deep ? (blockIdx.x / tiles.count * tiles.count + number) * AREA : 0;
-    const Output out(args, place);
-    if (SLICES > 1 && deep) {
-        __syncthreads();
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-#pragma unroll
-            for (int c = 0; c < COLS; c++) shared[slice * AREA + tile.row(r) * WIDTH + tile.col(c)] = tile.sum[r][c];
-        __syncthreads();
-        const long long terms = static_cast<long long>(tiles.span) * SUM_CHUNK,
-                        left = (args.k - first + terms - 1) / terms;
-        for (int e = threadIdx.x; e < AREA; e += THREADS) {
-            const T sum = sum_of(shared + e, AREA, static_cast<int>(least_of(left, SLICES)));
-            if (tiles.parts > 1)
-                sums[part + e] = sum;
-            else
-                out.write<1>({out.column(e % WIDTH)}, e / WIDTH, &sum);
-        }
-        return;
-    }
-    if (!exists) return;
-#pragma unroll
-    for (int c = 0; c < COLS; c += Tile::VC) {
-        InMemory *columns[Tile::VC];
-#pragma unroll
-        for (int e = 0; e < Tile::VC; e++) columns[e] = out.column(tile.col(c) + e);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            if (tiles.parts > 1)
-                *reinterpret_cast<Vector<Tile::VC> *>(sums + part + tile.row(r) * WIDTH + tile.col(c)) =
-                    *reinterpret_cast<const Vector<Tile::VC> *>(&tile.sum[r][c]);
-            else
-                out.write<Tile::VC>(columns, tile.row(r), &tile.sum[r][c]);
-    }
+    finish(args, share, place, slice, tile, shared);
 }

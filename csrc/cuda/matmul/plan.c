@@ -147,6 +147,30 @@ bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
     return (rows + cols) * x->depth <= MOST_FETCHED * x->lanes;
 }
 
+/* By the tensor cores of float16 and bfloat16, as the constants of matmul_tensor.cuh. */
+bool smm_matmul_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { FIRST_ARCH = 80, MOST_SIDE = 16, MOST_LEVELS = 4, MOST_TILE = 128, STORED = 2, GAP = 8 };
+    if (!(p->form & SMM_TENSOR) || p->arch < FIRST_ARCH || !is_power_of_two(x->lanes) || !is_power_of_two(x->across) ||
+        !is_power_of_two(x->threads) || !is_power_of_two(x->depth) || !is_power_of_two(x->rows) ||
+        !is_power_of_two(x->cols) || x->across < 4 || x->lanes < 8 * x->across || x->lanes > x->threads ||
+        x->threads > 1024 || x->depth < 16 || x->depth > SMM_CHUNK || x->levels < 0 || x->levels > MOST_LEVELS ||
+        x->rows < 2 || x->cols < 4 || x->rows > MOST_SIDE || x->cols > MOST_SIDE || x->rows * x->cols > MOST_TILE ||
+        x->blocks < 0 || x->stages < 2)
+        return false;
+    const int rows = x->lanes / x->across * x->rows, cols = x->across * x->cols, slices = x->threads / x->lanes;
+    const int of_a = p->order_a == SMM_ORDER_ROW ? rows * (x->depth + GAP) : x->depth * (rows + GAP);
+    const int of_b = p->order_b == SMM_ORDER_COL ? cols * (x->depth + GAP) : x->depth * (cols + GAP);
+    const int panels = slices * x->stages * (of_a + of_b) * STORED;
+    const int sums = (slices > 1 ? most(slices * rows * cols, x->threads) : x->threads) * bytes_of(p);
+    *grid = (smm_cuda_grid){.matrices = 1,
+                            .threads = x->threads,
+                            .rows = rows,
+                            .cols = cols,
+                            .slices = slices,
+                            .shared = most(panels, sums)};
+    return true;
+}
+
 /* --- the cost of a tile: passes of the shared memory, and products ---
  *
  * What limits the staged kernel besides the memory is reading its images: the shared memory serves 32 banks of 4 bytes
@@ -404,4 +428,35 @@ void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *b
                         least_time = time;
                         *best = x;
                     }
+}
+
+/* The largest tile of which a device like an H100 has work for all multiprocessors. Its warps have up to 64 x 64
+ * elements of it, and there are four of them, if it is large enough. */
+void smm_matmul_tensor_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    enum { MULTIPROCESSORS = 132, MOST_LINES = 128, FEWEST_LINES = 16, MOST_DEPTH = 64, THREADS = 128 };
+    const bool deep = p->k > SMM_DEEP;
+    const int most_levels = deep ? 4 : 0;
+    int rows = most(FEWEST_LINES, least(power_of_two(p->m), MOST_LINES));
+    int cols = most(FEWEST_LINES, least(power_of_two(p->n), MOST_LINES));
+    while (rows * cols > 32 * 32) {
+        const double tiles = (double)ceil_div(p->m, rows) * ceil_div(p->n, cols) * (1 << least(p->load, 24));
+        const double parts = deep ? ceil_div(p->k, SMM_CHUNK << most_levels) : 1;
+        if (tiles * parts >= MULTIPROCESSORS) break;
+        if (rows >= cols)
+            rows /= 2;
+        else
+            cols /= 2;
+    }
+    const int of_warp_down = rows > 32 ? rows / 2 : rows, of_warp_across = cols > 32 ? cols / 2 : cols;
+    *x = (smm_cuda_parameters){
+        .kernel = SMM_CUDA_KERNEL_matmul_tensor,
+        .rows = of_warp_down / 8,
+        .cols = of_warp_across / 4,
+        .across = cols / of_warp_across * 4,
+        .lanes = rows / of_warp_down * (cols / of_warp_across) * WARP,
+        .threads = THREADS,
+        .depth = most(16, least(power_of_two(p->k), rows * cols > 64 * 64 ? MOST_DEPTH / 2 : MOST_DEPTH)),
+        .stages = p->k <= MOST_DEPTH ? 2 : 4,
+        .levels = most_levels,
+    };
 }

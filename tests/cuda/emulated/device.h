@@ -44,9 +44,11 @@ extern char emulated_shared[];
 void emulated_wait_for_block(int line);
 /* Waits for the others of a warp, each with some bytes; returns those of all, 8 apart. */
 const char *emulated_exchange(unsigned mask, const void *bytes, int count, int line);
-/* Copies when copies_done() is called: nobody may read before. */
+/* Copies when they are waited for: nobody may read before. They are sets, of which so many may be left; -1: none, not
+ * even the one that has not ended. */
 void emulated_copy_later(void *to, const void *from, int bytes);
-void emulated_copies_done();
+void emulated_end_of_copies();
+void emulated_copies_done(int sets_left);
 /* Lets others run. */
 void emulated_yield();
 void emulated_fail(const char *what);

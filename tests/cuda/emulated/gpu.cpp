@@ -47,7 +47,7 @@ struct Index {
 struct Copy {
     void *to;
     const void *from;
-    int bytes;
+    int bytes, set;
 };
 /* Threads that wait for each other: a block, a warp, or a part of one. What they exchange comes in turns to one of two
  * places, since of the last exchange somebody may still read. */
@@ -65,6 +65,7 @@ struct Thread {
     const Group *awaited = nullptr;
     unsigned times = 0; /* of the group when it began to wait */
     std::vector<Copy> copies;
+    int sets = 0; /* of copies, that have ended */
 };
 extern "C" {
 Index threadIdx, blockIdx, gridDim;
@@ -118,10 +119,16 @@ const char *emulated_exchange(unsigned mask, const void *bytes, int count, int l
     wait(group, line);
     return all;
 }
-void emulated_copy_later(void *to, const void *from, int bytes) { current().copies.push_back({to, from, bytes}); }
-void emulated_copies_done() {
-    for (const Copy &copy : current().copies) memcpy(copy.to, copy.from, copy.bytes);
-    current().copies.clear();
+void emulated_copy_later(void *to, const void *from, int bytes) {
+    current().copies.push_back({to, from, bytes, current().sets});
+}
+void emulated_end_of_copies() { current().sets++; }
+void emulated_copies_done(int sets_left) {
+    std::vector<Copy> &copies = current().copies;
+    auto copy = copies.begin();
+    for (; copy != copies.end() && copy->set < current().sets - sets_left; ++copy)
+        memcpy(copy->to, copy->from, copy->bytes);
+    copies.erase(copies.begin(), copy);
 }
 }
 

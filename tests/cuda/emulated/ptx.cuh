@@ -23,7 +23,16 @@ template <int WIDTH, bool SHARED_BY_ALL = false> inline void copy(T *to, const T
     emulated_aligned(from, WIDTH * sizeof(T));
     emulated_copy_later(to, from, WIDTH * sizeof(T));
 }
-inline void copies_done() { emulated_copies_done(); }
+inline void copies_done() { emulated_copies_done(-1); }
+template <int SIZE> inline void copy_some(void *to, const void *from, int bytes) {
+    emulated_aligned(to, SIZE);
+    emulated_aligned(from, SIZE);
+    if (bytes < 0 || bytes > SIZE) emulated_fail("a copy of another size");
+    memset(static_cast<char *>(to) + bytes, 0, SIZE - bytes);
+    if (bytes) emulated_copy_later(to, from, bytes);
+}
+inline void end_of_copies() { emulated_end_of_copies(); }
+template <int LEFT> inline void wait_for_copies() { emulated_copies_done(LEFT); }
 
 /* The bytes that are awaited, and above them how many sets have come. */
 typedef unsigned long long Arrival;
@@ -91,6 +100,48 @@ inline void add_by_tensor_cores(double (&c)[2], double a, double b) {
 inline void add_by_tensor_cores(double (&c0)[2], double (&c1)[2], double a0, double a1, double b) {
     add_by_tensor_cores(c0, a0, b);
     add_by_tensor_cores(c1, a1, b);
+}
+
+struct f16;
+struct bf16;
+template <class X> inline float emulated_number(unsigned short bits);
+template <> inline float emulated_number<f16>(unsigned short bits) { return of_f16(bits); }
+template <> inline float emulated_number<bf16>(unsigned short bits) { return of_bf16(bits); }
+/* A word of each thread of the warp, as its two numbers. */
+template <class X> inline void emulated_numbers(float (&to)[32][2], unsigned word, int line) {
+    const char *all = emulated_exchange(~0u, &word, sizeof word, line);
+    for (int thread = 0; thread < 32; thread++) {
+        const unsigned x = emulated_of<unsigned>(all, thread);
+        to[thread][0] = emulated_number<X>(x & 0xffff);
+        to[thread][1] = emulated_number<X>(x >> 16);
+    }
+}
+/* One product after the other, in the order of k. */
+template <class X>
+inline void add_by_tensor_cores(float (&c0)[2], float (&c1)[2], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    float x[4][32][2], y[2][32][2];
+    for (int i = 0; i < 4; i++) emulated_numbers<X>(x[i], a[i], __LINE__);
+    emulated_numbers<X>(y[0], b0, __LINE__);
+    emulated_numbers<X>(y[1], b1, __LINE__);
+    const int row = emulated_lane() / 4, col = emulated_lane() % 4 * 2;
+    for (int j = 0; j < 2; j++)
+        for (int k = 0; k < 16; k++) {
+            const int along = k % 8 / 2;
+            const float of_b = y[k / 8][4 * (col + j) + along][k % 2];
+            c0[j] = std::fma(x[k / 8 * 2][4 * row + along][k % 2], of_b, c0[j]);
+            c1[j] = std::fma(x[k / 8 * 2 + 1][4 * row + along][k % 2], of_b, c1[j]);
+        }
+}
+template <bool TRANSPOSED> inline void load_blocks(unsigned (&to)[4], const void *row) {
+    emulated_aligned(row, 16);
+    const char *all = emulated_exchange(~0u, &row, sizeof row, __LINE__);
+    const int i = emulated_lane() / 4, j = emulated_lane() % 4 * 2;
+    for (int x = 0; x < 4; x++) {
+        unsigned short both[2];
+        for (int e = 0; e < 2; e++)
+            both[e] = emulated_of<const unsigned short *>(all, 8 * x + (TRANSPOSED ? j + e : i))[TRANSPOSED ? i : j + e];
+        memcpy(&to[x], both, sizeof both);
+    }
 }
 
 /* --- shared memory by its own addresses --- */

@@ -1,0 +1,205 @@
+/* matmul_tensor.cuh: C (m x n) = alpha A (m x k) B (k x n) + beta C of float16 or bfloat16 by tensor cores, of any sizes,
+ * which are known when it runs.
+ *
+ * LANES threads, a slice of a block, have a tile of C in registers, each warp a part of it. STAGES panels of DEPTH
+ * columns of A and rows of B are in shared memory or on their way there, as they lie in memory: by copies of 16 or 4 bytes,
+ * if strides and addresses allow that, else element by element.
+ * Order of operations: tensor cores add 16 products at a time, which are exact, to a sum in float32, and round as the
+ * device does; up to 2^LEVELS chunks of SUM_CHUNK terms are one such sum. The sums of slices and parts are added in a
+ * binary tree. So bits depend on the device and on the plan.
+ *
+ * Grid: as matmul_tiles.cuh says.
+ * Shared memory: for each slice STAGES panels of A and of B; then, in their place, the sums of the slices.
+ * Operands: any strides; C must overlap neither A nor B. */
+#include "common.cuh"
+#include "matmul_tiles.cuh"
+
+constexpr int STAGES = SMM_STAGES, WARPS_DOWN = DOWN / 8, WARPS_ACROSS = ACROSS / 4;
+static_assert(DOWN % 8 == 0 && ACROSS % 4 == 0 && ROWS % 2 == 0 && COLS % 4 == 0 && DEPTH % 16 == 0, "whole blocks");
+
+typedef unsigned short Bits; /* of an element */
+
+/* A panel of LINES rows of A (columns of B): runs of its lines, if terms lie ALONG them, else of its terms. Eight runs
+ * of 16 bytes, which tensor cores take at a time, lie in different banks. */
+template <int LINES, bool ALONG> struct Panel {
+    static constexpr int RUNS = ALONG ? LINES : DEPTH, RUN = ALONG ? DEPTH : LINES;
+    static constexpr int PITCH = RUN + 8, ELEMENTS = RUNS * PITCH;
+    __device__ static constexpr int place(int line, int term) {
+        return ALONG ? line * PITCH + term : term * PITCH + line;
+    }
+
+    const Bits *from;
+    long long line_step, term_step, lines;
+    int lane, width; /* width: elements of a copy */
+
+    /* Lines from `first` on, of `lines`; terms from k on. */
+    __device__ void begin(const void *matrix, long long to_line, long long to_term, long long first, long long count,
+                          long long k, int thread) {
+        from = static_cast<const Bits *>(matrix) + first * to_line + k * to_term;
+        line_step = to_line;
+        term_step = to_term;
+        lines = least_of(count - first, LINES);
+        lane = thread;
+        const unsigned long long all = reinterpret_cast<unsigned long long>(from) | 2 * run_step();
+        width = step() != 1 ? 1 : all % 16 == 0 ? 8 : all % 4 == 0 ? 2 : 1;
+    }
+    __device__ long long step() const { return ALONG ? term_step : line_step; }
+    __device__ long long run_step() const { return ALONG ? line_step : term_step; }
+
+    /* Up to `terms` terms, and zeros after them; the next call reads the next ones. */
+    __device__ void fetch(Bits *panel, long long terms) {
+        const int last = static_cast<int>(least_of(terms, DEPTH)), count = static_cast<int>(lines);
+        const int runs = ALONG ? count : last, run = ALONG ? last : count;
+        if (width == 8)
+            copy_runs<8>(panel, runs, run);
+        else if (width == 2)
+            copy_runs<2>(panel, runs, run);
+        else
+            read_runs(panel, runs, run);
+        from += DEPTH * term_step;
+    }
+
+    /* Which part of which run a thread takes, of parts of W elements. The address in memory goes from part to part: the
+     * compiler would keep all of them in registers. */
+    template <int W> struct Part {
+        static constexpr int PARTS = RUN / W, TEAM = least(PARTS, LANES), TEAMS = LANES / TEAM, EACH = PARTS / TEAM;
+        static constexpr int COUNT = ceil_div(RUNS, TEAMS) * EACH;
+        const Bits *at;
+        int run, element;
+
+        __device__ explicit Part(const Panel &panel)
+            : at(panel.from + panel.lane / TEAM * panel.run_step() + panel.lane % TEAM * W * panel.step()),
+              run(panel.lane / TEAM), element(panel.lane % TEAM * W) {}
+        __device__ void advance(const Panel &panel, int e) {
+            const bool beside = e % EACH < EACH - 1;
+            element += beside ? TEAM * W : (1 - EACH) * TEAM * W;
+            run += beside ? 0 : TEAMS;
+            at += (beside ? 0 : TEAMS) * panel.run_step() + (beside ? 1 : 1 - EACH) * TEAM * W * panel.step();
+        }
+        __device__ bool exists() const { return RUNS % TEAMS == 0 || run < RUNS; }
+        __device__ int place() const { return run * PITCH + element; }
+    };
+    template <int W> __device__ void copy_runs(Bits *panel, int runs, int length) const {
+        Part<W> part(*this);
+#pragma unroll(W == 8 ? Part<W>::COUNT : 4)
+        for (int e = 0; e < Part<W>::COUNT; e++) {
+            const int some = part.run < runs ? most(0, least(length - part.element, W)) : 0;
+            if (part.exists()) copy_some<2 * W>(panel + part.place(), part.at, 2 * some);
+            part.advance(*this, e);
+        }
+    }
+    __device__ void read_runs(Bits *panel, int runs, int length) const {
+        constexpr int AT_ONCE = least(Part<1>::COUNT, 8);
+        static_assert(Part<1>::COUNT % AT_ONCE == 0, "powers of two");
+        Part<1> read(*this), write(*this);
+#pragma unroll 1
+        for (int first = 0; first < Part<1>::COUNT; first += AT_ONCE) {
+            Bits x[AT_ONCE];
+#pragma unroll
+            for (int e = 0; e < AT_ONCE; e++) {
+                x[e] = read.run < runs && read.element < length ? *read.at : Bits(0);
+                read.advance(*this, first + e);
+            }
+#pragma unroll
+            for (int e = 0; e < AT_ONCE; e++) {
+                if (write.exists()) panel[write.place()] = x[e];
+                write.advance(*this, first + e);
+            }
+        }
+    }
+
+    /* Blocks 2 x and 2 x + 1 of 8 lines of a warp, which is one of WARPS, and of 16 terms from k on. */
+    template <int WARPS> __device__ static void blocks(unsigned (&to)[4], const Bits *panel, int warp, int x, int k) {
+        const int of = threadIdx.x % 32 / 8, row = threadIdx.x % 8;
+        const int line = ((2 * x + of % 2) * WARPS + warp) * 8, term = k + of / 2 * 8;
+        load_blocks<!ALONG>(to, panel + (ALONG ? place(line + row, term) : place(line, term + row)));
+    }
+};
+
+typedef Panel<HEIGHT, SMM_ORDER_A == SMM_ORDER_ROW> PanelA;
+typedef Panel<WIDTH, SMM_ORDER_B == SMM_ORDER_COL> PanelB;
+constexpr int PANELS = PanelA::ELEMENTS + PanelB::ELEMENTS; /* of a stage of a slice */
+constexpr int BYTES = most(most(SLICES * STAGES * PANELS * int(sizeof(Bits)),
+                                SLICES > 1 ? SLICES * AREA * int(sizeof(T)) : 0),
+                           THREADS * int(sizeof(T)));
+static_assert(SMM_SHARED == BYTES, "the plan counts otherwise");
+
+/* A thread's tile of C: of each block of 8 x 8 thread 4 i + j of a warp has elements (i, 2 j) and (i, 2 j + 1). */
+struct Tile {
+    static constexpr int VC = 2;
+    T sum[ROWS][COLS];
+    int warp_down, warp_across, i, j;
+
+    __device__ explicit Tile(int lane)
+        : warp_down(lane / 32 / WARPS_ACROSS), warp_across(lane / 32 % WARPS_ACROSS), i(lane % 32 / 4), j(lane % 4) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int c = 0; c < COLS; c++) sum[r][c] = 0;
+    }
+
+    __device__ int row(int r) const { return (r * WARPS_DOWN + warp_down) * 8 + i; }
+    __device__ int col(int c) const { return (c / 2 * WARPS_ACROSS + warp_across) * 8 + 2 * j + c % 2; }
+    __device__ T (&block(int r, int c))[2] { return reinterpret_cast<T(&)[2]>(sum[r][2 * c]); }
+
+    __device__ void add(const Bits *a, const Bits *b) {
+#pragma unroll
+        for (int k = 0; k < DEPTH; k += 16) {
+            unsigned x[ROWS / 2][4];
+#pragma unroll
+            for (int r = 0; r < ROWS / 2; r++) PanelA::blocks<WARPS_DOWN>(x[r], a, warp_down, r, k);
+#pragma unroll
+            for (int c = 0; c < COLS / 4; c++) {
+                unsigned y[4];
+                PanelB::blocks<WARPS_ACROSS>(y, b, warp_across, c, k);
+#pragma unroll
+                for (int r = 0; r < ROWS / 2; r++)
+#pragma unroll
+                    for (int h = 0; h < 2; h++)
+                        add_by_tensor_cores<InMemory>(block(2 * r, 2 * c + h), block(2 * r + 1, 2 * c + h), x[r],
+                                                      y[h], y[h + 2]);
+            }
+        }
+    }
+};
+
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) T shared[];
+    const smm_cuda_tiles &tiles = args.tiles;
+    if (tiles.groups) {
+        add_parts(args, shared);
+        return;
+    }
+    const int slice = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    const Share share(args, slice);
+    const Place place = share.place(tiles);
+    const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
+    PanelA panel_a;
+    PanelB panel_b;
+    panel_a.begin(static_cast<const InMemory *>(a.data) + offset_of(args, a, place.matrix), a.row, a.col, place.row,
+                  tiles.m, share.begin, lane);
+    panel_b.begin(static_cast<const InMemory *>(b.data) + offset_of(args, b, place.matrix), b.col, b.row, place.col,
+                  tiles.n, share.begin, lane);
+
+    Bits *const own = reinterpret_cast<Bits *>(shared) + slice * STAGES * PANELS;
+    Tile tile(lane);
+#pragma unroll 1
+    for (int p = 1 - STAGES; p < share.panels; p++) {
+        if (p >= 0) {
+            wait_for_copies<STAGES - 2>();
+            __syncthreads();
+        }
+        const int next = p + STAGES - 1;
+        if (next < share.panels) {
+            Bits *const to = own + next % STAGES * PANELS;
+            const long long terms = share.end - share.begin - static_cast<long long>(next) * DEPTH;
+            panel_a.fetch(to, terms);
+            panel_b.fetch(to + PanelA::ELEMENTS, terms);
+        }
+        end_of_copies();
+        if (p < 0) continue;
+        const Bits *const image = own + p % STAGES * PANELS;
+        tile.add(image, image + PanelA::ELEMENTS);
+    }
+    finish(args, share, place, slice, tile, shared);
+}
