@@ -239,7 +239,7 @@ def few_orders(rows: list[Row]) -> str:
 
 
 def rights(rows: list[Row]) -> str:
-    words = "As many right-hand sides as rows; ns a matrix, percent of the copy, times faster than PyTorch."
+    words = "Solves with as many right-hand sides as rows; ns a matrix, percent of the copy, times faster than PyTorch."
     return f"{words}\n\n{few_orders(rows)}"
 
 
