@@ -6,6 +6,7 @@
     python -m benchmarks.device.linalg --topic rights   # solves with as many right-hand sides as rows
     python -m benchmarks.device.linalg --topic systems  # structures, refinement, eig
     python -m benchmarks.device.linalg --topic complex  # complex64 and complex128, products, too
+    python -m benchmarks.device.linalg --topic derivatives  # forward and backward, as PyTorch's tensors
 
 Everything as in matmul.py; results have the bits of the CPU's, which is checked before timing. Others are
 timed on at most 100,000 matrices (some on 2,000), since some take a second for that. cuBLAS and cuSOLVER work
@@ -16,11 +17,15 @@ benchmarks/results/device/linalg-<device>-<topic>.json.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from functools import partial
+from itertools import product
+from typing import Any
 
 import smallmm
+from smallmm._contenders import PEERS, in_a_tuple, our_own
 
-from .contenders import ours
+from .contenders import MOST_OF_PEERS, Timed, ours
 from .suite import Problem, Run, Stack, batch_of, bytes_of, main, precompile, problem_of, progress
 from .timing import host_side, time_all, time_one
 
@@ -93,6 +98,33 @@ def small(run: Run, options: argparse.Namespace) -> None:
                 time_one(run, problem, ours(problem, stack), moved, stack.inputs, graph=True)
 
 
+def forward_and_backward(function: Callable[..., Any], operands: list[Any]) -> Callable[[], Any]:
+    """The gradients of the sum of the results but info."""
+    import torch
+
+    def call() -> Any:
+        results = [x for x in in_a_tuple(function(*operands)) if x.requires_grad]
+        return torch.autograd.grad(results, operands, [torch.ones_like(x) for x in results])
+
+    return call
+
+
+def derivatives(run: Run, options: argparse.Namespace) -> None:
+    torch = run.timer.torch
+    theirs = {"SOLVE": "solve_ex", "INV": "inv_ex", "CHOLESKY": "cholesky_ex", "EIGH": "eigh"}
+    for op, dtype, n in product(options.op or theirs, options.dtype or ("f32", "f64"), (3, 4, 8, 16, 32)):
+        problem = problem_of(op, dtype, n)
+        operands = [x.requires_grad_() for x in Stack(problem, MOST_OF_PEERS).inputs]
+        moved = 2 * MOST_OF_PEERS * bytes_of(problem)
+        for who, module, name in ((our_own(), smallmm, f"{op.lower()}_ex"),
+                                  (PEERS["PyTorch"](), torch.linalg, theirs[op])):  # fmt: skip
+            call = forward_and_backward(getattr(module, name), operands)
+            words = f"{module.__name__}.{name}, backward"
+            time_one(run, problem, Timed(who, words, call, MOST_OF_PEERS), moved, operands)
+        if not run.quick:
+            run.write()
+
+
 def call(run: Run, options: argparse.Namespace) -> None:
     torch = run.timer.torch
     for dtype, kind in {"f32": torch.float32, "f64": torch.float64}.items():
@@ -109,6 +141,7 @@ TOPICS = {
     "square": square,
     "small": small,
     "call": call,
+    "derivatives": derivatives,
     "rights": partial(few, ops=RIGHTS, dtypes=("f32", "f64"), rights=True),
     "systems": partial(few, ops=SYSTEMS, dtypes=("f32", "f64"), rights=False),
     "complex": partial(few, ops=COMPLEX, dtypes=("c64", "c128"), rights=False),

@@ -239,12 +239,17 @@ def few_orders(rows: list[Row]) -> str:
 
 
 def rights(rows: list[Row]) -> str:
-    words = "Solves with as many right-hand sides as rows; ns a matrix, percent of the copy, times faster than PyTorch."
+    words = "As many right-hand sides as rows; ns a matrix, percent of the copy, times faster than PyTorch."
     return f"{words}\n\n{few_orders(rows)}"
 
 
 def systems(rows: list[Row]) -> str:
     words = "Systems with structure, refinement of a solution, and eigenvalues of general matrices, likewise."
+    return f"{words}\n\n{few_orders(rows)}"
+
+
+def derivatives(rows: list[Row]) -> str:
+    words = "Forward and backward, the gradients of the sum of the results, of 100,000 matrices, likewise."
     return f"{words}\n\n{few_orders(rows)}"
 
 
@@ -325,6 +330,7 @@ TOPICS: dict[str, dict[str, Callable[[list[Row]], str]]] = {
         "rights": rights,
         "systems": systems,
         "complex": complex_numbers,
+        "derivatives": derivatives,
     },
 }
 

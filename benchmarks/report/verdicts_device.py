@@ -56,6 +56,13 @@ def beside_pytorch(rows: list[Row]) -> Iterator[Verdict]:
             yield at_least(f"{name}: PyTorch / ours", ratio(case["PyTorch"], ours), 1)
 
 
+def derivatives(rows: list[Row]) -> Iterator[Verdict]:
+    for ours, case in with_ours(rows, "op", "dtype", "n"):
+        name = f"forward and backward of {ours['op']} {ours['dtype']} n={ours['n']}"
+        least = 10 if ours["dtype"] == "f32" and 3 <= ours["n"] <= 16 else 1
+        yield at_least(f"{name}: PyTorch / ours", ratio(case["PyTorch"], ours), least)
+
+
 def complex_numbers(rows: list[Row]) -> Iterator[Verdict]:
     """Products beside the copy, solves and inverses well beside PyTorch."""
     for ours, case in with_ours(rows, "op", "dtype", "n"):
@@ -126,7 +133,7 @@ def call(rows: list[Row]) -> Iterator[Verdict]:
 
 
 JUDGES: dict[str, Judge] = {
-    judge.__name__: judge for judge in (square, rect, layout, small, call, deep, convolution)
+    judge.__name__: judge for judge in (square, rect, layout, small, call, deep, convolution, derivatives)
 }
 JUDGES["larger"] = square
 JUDGES["long"] = diagonals

@@ -20,7 +20,7 @@ def test_gradcheck(torch_cuda, name):
     }
     x = [torch.randn(s, dtype=torch.float64, generator=generator) for s in ((3, 4, 4), (4, 2))]
     on_device = [y.cuda().requires_grad_() for y in x]
-    assert torch.autograd.gradcheck(functions[name], on_device)
+    assert torch.autograd.gradcheck(functions[name], on_device, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(functions[name], on_device)
 
 
@@ -39,7 +39,7 @@ def test_gradcheck_of_complex_numbers(torch_cuda, name):
     }
     x = [torch.randn(s, dtype=torch.complex128, generator=generator) for s in ((3, 4, 4), (4, 2))]
     on_device = [y.cuda().requires_grad_() for y in x]
-    assert torch.autograd.gradcheck(functions[name], on_device)
+    assert torch.autograd.gradcheck(functions[name], on_device, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(functions[name], on_device, fast_mode=True)
 
 

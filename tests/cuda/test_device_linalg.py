@@ -478,6 +478,28 @@ def test_compiled_by_jax(jax, rng, name, dtype):
             np.testing.assert_array_equal(np.asarray(got), wanted)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("name", ["inv", "solve", "eigvalsh", "matmul"])
+def test_derivatives_in_jax(jax, rng, name, dtype):
+    """Reverse and forward, compiled: what they are on the CPU."""
+    count = 2 if name in ("solve", "matmul") else 1
+    numbers = [rng.standard_normal((*s, 2)) @ [1, 1j] for s in ((9, 3, 3), (9, 3, 2))[:count]]
+    arrays = [(x if dtype == np.complex64 else x.real).astype(dtype) for x in numbers]
+
+    def loss(*x):
+        return (abs(getattr(smallmm, name)(*x)) ** 2).sum()
+
+    derivatives = [jax.jit(jax.grad(loss, tuple(range(count)))), jax.jit(lambda *x: jax.jvp(loss, x, x)[1])]
+    for derivative in derivatives:
+        found, expected = (
+            jax.tree.leaves(derivative(*(jax.device_put(x, jax.devices(where)[0]) for x in arrays)))
+            for where in ("gpu", "cpu")
+        )
+        for x, y in zip(found, expected, strict=True):
+            scale = np.abs(y).max()
+            np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-3, atol=1e-3 * scale)
+
+
 def test_compiled_by_jax_of_few_rights(jax, rng):
     a, b = rng.standard_normal((5, 4, 4)).astype(np.float16), rng.standard_normal((4, 3)).astype(np.float16)
     found = jax.jit(jax.vmap(smallmm.solve, in_axes=(0, None)))(a, b)
