@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from . import _core
+from ._adapters import is_group
 from ._calls import run
 from ._catalog import computed_by
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, shown
@@ -15,7 +16,8 @@ _direct_tridiagonal = _core.direct["solve_tridiagonal"]
 
 
 def _shape(x: Any) -> tuple[int, ...]:
-    return tuple(np.shape(x))
+    """Of a group none: its members are looked at one by one."""
+    return () if is_group(x) else tuple(np.shape(x))
 
 
 @computed_by("solve_tridiagonal", "solve_tridiagonal_unpivoted")

@@ -7,7 +7,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import scipy.linalg
-from accuracy import COMPLEX, assert_accurate_solution, assert_same, assert_same_bits
+from accuracy import COMPLEX, assert_accurate_solution, assert_same, assert_same_bits, has_fma
 from matrices import diagonals_of_every_kind, good, good_definite, normal
 
 import smallmm
@@ -210,7 +210,8 @@ class TestParts:
         """Parts of whole numbers of rows, a row more, a row less."""
         arrays = (*dominant(rng, (2,), n, number), normal(rng, (2, n, 2), np.dtype(number)))
         x, info = _core.solve_tridiagonal_unpivoted(*arrays)
-        assert_same((x, info), _core.reference(_core.solve_tridiagonal_unpivoted, *arrays))
+        if has_fma(isa):
+            assert_same((x, info), _core.reference(_core.solve_tridiagonal_unpivoted, *arrays))
         assert not info.any()
         assert worst_error(*arrays, x) <= 8 * np.finfo(number).eps
 
