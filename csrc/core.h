@@ -205,16 +205,18 @@ typedef struct smm_pivots {
     intptr_t first, part, row;
 } smm_pivots;
 
-/* How that is done somewhere. run: a call, which has no info; with pivots, the least row in which one is zero is to be
- * noted for each system. MATMUL is C = C - A B. Both return 0 if all is well. */
+/* How that is done somewhere. run: a call; MATMUL is C = C - A B. With pivots, info, if it has data, is to become the
+ * least row in which one is zero: of parts, whose stride is 0, that of their system. Both functions return 0 if all is
+ * well. On the host threads share the parts. */
 typedef struct smm_parts_way {
     void *context;
     int (*run)(void *context, const smm_call *call, const smm_pivots *pivots);
     int (*clear)(void *context, void *data, intptr_t bytes);
+    bool is_host;
 } smm_parts_way;
 
-/* Solve systems without outer dimensions, in so many bytes of room for each. What is returned is the first answer of
- * `run` and `clear` that is not 0. */
+/* Solve systems without outer dimensions, whose info is 0 at first, in so many bytes of room for each. What is returned
+ * is an answer of `run` or `clear` that is not 0, if there was one. */
 intptr_t smm_room_of_parts(const smm_call *call);
 /* Up to `count` systems of repetition r of a call, from number q on. */
 smm_call smm_some_of(const smm_call *call, intptr_t r, intptr_t q, intptr_t count);
