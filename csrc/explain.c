@@ -12,11 +12,24 @@ void smm_explain_shares(intptr_t count, const smm_home *home, smm_plan_info *inf
     }
 }
 
+/* A system in parts: kernel and threads are those of its parts. */
+static smm_status explain_parts(const smm_plan *whole, smm_plan_info *info) {
+    smm_parts parts;
+    smm_parts_of(&whole->call, &parts);
+    const smm_status status = smm_explain(&parts.call, info);
+    info->parts = parts.call.batch;
+    info->rows = SMM_PART;
+    info->flops = whole->flops;
+    info->bytes = whole->bytes;
+    return status;
+}
+
 smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
     smm_plan plan;
     smm_tiles tiles;
     const smm_status status = smm_plan_call(call, &plan);
     if (status && status != SMM_ERR_ORDER) return status;
+    if (smm_is_in_parts(call) && !status && !plan.nothing) return explain_parts(&plan, info);
     const bool in_tiles = smm_is_stored(call->dtype) && !status && !plan.nothing;
     if (in_tiles) {
         const smm_status none = smm_plan_tiles(&plan, &tiles);

@@ -100,14 +100,15 @@ static smm_status add_call(many *x, const smm_call *call, size_t which, size_t c
     return SMM_OK;
 }
 
-/* Plan all calls. *first: of the statuses of those that are refused, the first. */
+/* Plan all calls, but those that are several themselves. *first: of the statuses of those that are refused, the first.
+ */
 static smm_status add_calls(many *x, const smm_call *calls, size_t count, smm_status *each, smm_status *first) {
     x->share = count < SIZE_MAX / sizeof *x->share ? malloc(count * sizeof *x->share) : NULL;
     x->start = x->share ? malloc((count + 1) * sizeof *x->start) : NULL;
     if (!x->start) return SMM_ERR_MEMORY;
     x->start[0] = 0;
     for (size_t i = 0; i < count; i++) {
-        const smm_status status = add_call(x, &calls[i], i, count);
+        const smm_status status = smm_is_in_parts(&calls[i]) ? SMM_OK : add_call(x, &calls[i], i, count);
         if (status == SMM_ERR_MEMORY) return status;
         if (each) each[i] = status;
         if (!*first) *first = status;
@@ -138,6 +139,13 @@ smm_status smm_run_many(const smm_call *calls, size_t count, smm_status *each) {
     for (size_t i = 0; i < x.count && !status; i++)
         if (x.share[i].job.sums) smm_add_spans(&x.share[i].job);
     release(&x);
+    for (size_t i = 0; i < count && !status; i++) {
+        if (!smm_is_in_parts(&calls[i])) continue;
+        const smm_status its = smm_run(&calls[i]);
+        if (its == SMM_ERR_MEMORY || its == SMM_ERR_STOPPED) status = its;
+        if (each) each[i] = its;
+        if (!first) first = its;
+    }
     return status ? status : first;
 }
 
@@ -153,6 +161,12 @@ smm_status smm_explain_many(const smm_call *calls, size_t count, smm_plan_info *
     for (size_t i = 0; i < x.count && !status; i++) {
         info->flops += x.share[i].plan.flops;
         info->bytes += x.share[i].plan.bytes;
+    }
+    for (size_t i = 0; i < count && !status; i++) {
+        smm_plan_info own;
+        if (!smm_is_in_parts(&calls[i]) || smm_explain(&calls[i], &own)) continue;
+        info->flops += own.flops;
+        info->bytes += own.bytes;
     }
     info->nodes = 0;
     if (!status && x.count) {

@@ -142,6 +142,7 @@ static smm_status plan_step(const smm_program *program, planned_step *x, const s
     }
     pretend(program, &x->step, tile);
     if (step->kind == SMM_STEP_CALL) {
+        if (smm_is_in_parts(&step->call)) return SMM_ERR_ORDER;
         const smm_status status = smm_plan_call(&x->step.call, &x->plan);
         if (status) return status;
         find_places(x);

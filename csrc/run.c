@@ -541,6 +541,7 @@ smm_status smm_run(const smm_call *call) {
     smm_job shared;
     smm_status status = smm_plan_job(call, &shared, &plan, &watch);
     if (status || plan.nothing) return status;
+    if (smm_is_in_parts(call)) return smm_run_in_parts(&plan.call, smm_run);
     if (smm_is_stored(call->dtype)) status = smm_plan_tiles_of(&shared, &tiles);
     if (status) return status;
     if (plan.parts > 1) return run_in_parts(&shared);

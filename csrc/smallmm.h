@@ -25,6 +25,11 @@ extern "C" {
  * MATMUL takes any size. Solves with DIAGONALS take orders up to SMM_LONGEST, because info is counted in float32. */
 enum { SMM_MOST_ORDER = 32, SMM_LONGEST = 1 << 24 };
 
+/* From this order on, systems of SOLVE_TRIDIAGONAL with SMM_UNPIVOTED, but of float16 and bfloat16, are solved in parts
+ * of so many rows, which lanes and threads share. info then is the least row whose pivot is zero; elimination begins in
+ * every part. */
+enum { SMM_LEAST_IN_PARTS = 1 << 13, SMM_PART = 64 };
+
 /* Sums of more products than SMM_DEEP are added in chunks of SMM_CHUNK, in the order of reference/matmul.c. */
 enum { SMM_DEEP = 1024, SMM_CHUNK = 256 };
 
@@ -158,7 +163,8 @@ typedef struct smm_plan_info {
     int nodes;            /* of memory and CPUs that these belong to: their ids, in the order of their parts */
     int node[SMM_MOST_NODES];
     double share[SMM_MOST_NODES]; /* share of the matrices that each node computes */
-    intptr_t parts;      /* of each matrix that threads share, where there are few: blocks of C, spans of deep sums */
+    intptr_t parts;      /* of each matrix that threads share, where there are few: blocks of C, spans of deep sums; */
+    intptr_t rows;       /* or of so many rows, of a long system (SMM_LEAST_IN_PARTS), whose kernel has them; else 0 */
     intptr_t group;      /* matrices (deep sums: chunks) per tile when packing, staging or converting */
     double flops, bytes; /* work and compulsory traffic of the whole call */
 } smm_plan_info;

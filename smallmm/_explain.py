@@ -35,6 +35,7 @@ class Explanation(NamedTuple):
     swapped: bool  # computed as C^T = B^T A^T
     threads: int  # on a GPU: of a block
     parts: int  # that threads share of each matrix, where there are few; on a GPU: 1
+    rows: int  # or those of a long tridiagonal system, in each of so many rows; 0 of all others
     group: int  # matrices that share a buffer; on a GPU: of a block
     calls: int  # runs of equally spaced matrices that the batch dimensions fall into
     matrices: int
@@ -62,7 +63,8 @@ class Explanation(NamedTuple):
         if self.kernel is None:
             return f"{self.op}: nothing to compute"
         how = [f"packs {' and '.join(self.packed)}"] if self.packed else []
-        how += [f"each matrix in {self.parts} parts"] if self.parts > 1 else []
+        of_rows = f" of {self.rows} rows" if self.rows else ""
+        how += [f"each matrix in {self.parts} parts{of_rows}"] if self.parts > 1 else []
         how += ["computed transposed"] if self.swapped else []
         how += ["output staged"] if self.staged else []
         how += ["output written around the caches"] if self.nontemporal else []

@@ -7,8 +7,8 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import scipy.linalg
-from accuracy import COMPLEX, assert_accurate_solution, assert_same, assert_same_bits
-from matrices import good, good_definite, normal
+from accuracy import COMPLEX, assert_accurate_solution, assert_same, assert_same_bits, has_fma
+from matrices import diagonals_of_every_kind, good, good_definite, normal
 
 import smallmm
 from smallmm import _core
@@ -173,6 +173,165 @@ def test_long_systems(dtype, rng):
     np.testing.assert_allclose(smallmm.solve_banded((1, 1), ab, b), x, rtol=1e-3, atol=1e-4)
     a = good(rng, 8, 8, dtype)
     assert_accurate_solution(smallmm.solve(a, a), a, a)
+
+
+LEAST, PART = 8192, 64  # rows of a system that is solved in parts, and of these
+
+
+def dominant(rng, batch, n, dtype):
+    """Diagonals of matrices that every method is accurate for."""
+    dl, d, du = (normal(rng, (*batch, size), np.dtype(dtype)) for size in (n - 1, n, n - 1))
+    sizes = abs(d)
+    sizes[..., 1:] += abs(dl)
+    sizes[..., :-1] += abs(du)
+    d = (np.sign(d) * sizes).astype(dtype)
+    return dl, d, du
+
+
+def worst_error(dl, d, du, b, x):
+    """The largest |B - A X| beside |A| |X| + |B|, element by element, in units of the roundoff."""
+    wide = np.clongdouble if np.iscomplexobj(x) else np.longdouble
+    dl, d, du, b, x = (y.astype(wide) for y in (dl[..., None], d[..., None], du[..., None], b, x))
+    residual, size = b - d * x, abs(b) + abs(d * x)
+    residual[..., 1:, :] -= dl * x[..., :-1, :]
+    residual[..., :-1, :] -= du * x[..., 1:, :]
+    size[..., 1:, :] += abs(dl * x[..., :-1, :])
+    size[..., :-1, :] += abs(du * x[..., 1:, :])
+    return float((abs(residual) / size).max())
+
+
+class TestParts:
+    """Long systems without row exchanges, which are solved in parts."""
+
+    ORDERS = (LEAST - 1, LEAST, LEAST + 1, LEAST + 2, LEAST + PART - 1, LEAST + PART, 10_000)
+
+    @pytest.mark.parametrize("n", ORDERS)
+    def test_bits_and_errors(self, isa, number, n, rng):
+        """Parts of whole numbers of rows, a row more, a row less."""
+        arrays = (*dominant(rng, (2,), n, number), normal(rng, (2, n, 2), np.dtype(number)))
+        x, info = _core.solve_tridiagonal_unpivoted(*arrays)
+        if has_fma(isa):
+            assert_same((x, info), _core.reference(_core.solve_tridiagonal_unpivoted, *arrays))
+        assert not info.any()
+        assert worst_error(*arrays, x) <= 8 * np.finfo(number).eps
+
+    def test_levels_of_parts(self, rng):
+        """Of 2^20 rows 16384 are separators, and 256 of these."""
+        n = 1 << 20
+        dl, d, du = dominant(rng, (), n, np.float64)
+        b = normal(rng, (n,), np.dtype(np.float64))
+        x = smallmm.solve_tridiagonal(dl, d, du, b, pivot=False)
+        ab = np.stack([np.append(0, du), d, np.append(dl, 0)])
+        np.testing.assert_allclose(x, scipy.linalg.solve_banded((1, 1), ab, b), rtol=1e-13, atol=1e-14)
+        assert worst_error(dl, d, du, b[:, None], x[:, None]) <= 8 * np.finfo(np.float64).eps
+
+    def test_against_a_higher_precision(self, rng):
+        """A system of the second level is one of 2^16 rows, too."""
+        mpmath = pytest.importorskip("mpmath")
+        n = (1 << 16) + 5
+        arrays = dl, d, du, b = *dominant(rng, (), n, np.float64), normal(rng, (n,), np.dtype(np.float64))
+        with mpmath.workdps(40):
+            below, main, above, x = ([mpmath.mpf(float(y)) for y in array] for array in arrays)
+            for i in range(1, n):
+                factor = below[i - 1] / main[i - 1]
+                main[i] -= factor * above[i - 1]
+                x[i] -= factor * x[i - 1]
+            x[-1] /= main[-1]
+            for i in reversed(range(n - 1)):
+                x[i] = (x[i] - above[i] * x[i + 1]) / main[i]
+            expected = np.array([float(y) for y in x])
+        found = smallmm.solve_tridiagonal(dl, d, du, b, pivot=False)
+        assert abs(found - expected).max() <= 4 * np.finfo(np.float64).eps * abs(expected).max()
+
+    @pytest.mark.parametrize("columns", [0, 1, 3, 65])
+    def test_layouts_batches_and_threads(self, number, columns, rng):
+        n, batch = LEAST + 40, 35 if columns < 3 else 2  # more systems than are solved at a time
+        dl, d, du = dominant(rng, (batch,), n, number)
+        b = normal(rng, (batch, n, columns), np.dtype(number))
+        x = smallmm.solve_tridiagonal(dl, d, du, b, pivot=False)
+        for q in (0, batch // 2, batch - 1):
+            alone = smallmm.solve_tridiagonal(dl[q], d[q], du[q], b[q], pivot=False)
+            assert_same_bits(alone, x[q])
+        smallmm.set_num_threads(1)
+        try:
+            assert_same_bits(smallmm.solve_tridiagonal(dl, d, du, b, pivot=False), x)
+        finally:
+            smallmm.set_num_threads(0)
+        turned = [np.asfortranarray(y)[::-1] for y in (dl, d, du)]
+        out = np.full((columns, n, batch), 7, number).T[::-1]
+        assert smallmm.solve_tridiagonal(*turned, b[::-1], pivot=False, out=out) is out
+        assert_same_bits(np.ascontiguousarray(out[::-1]), x)
+        assert smallmm.solve_tridiagonal(dl, d, du, b, pivot=False, out=b) is b
+        assert_same_bits(b, x)
+
+    def test_broadcasting(self, rng):
+        n = LEAST
+        dl, d, du = dominant(rng, (2, 1), n, np.float64)
+        b = normal(rng, (3, n, 2), np.dtype(np.float64))
+        x = smallmm.solve_tridiagonal(dl[0, 0], d, du, b, pivot=False)
+        assert x.shape == (2, 3, n, 2)
+        assert_same_bits(smallmm.solve_tridiagonal(dl[0, 0], d[1, 0], du[1, 0], b[2], pivot=False), x[1, 2])
+
+    @pytest.mark.parametrize("n", [LEAST + 30, 66_000])
+    def test_zero_pivots(self, isa, number, n, rng):
+        """info is the least row with one: within a part, in the last, of a separator; of all levels."""
+        rows = [(1,), (2,), (PART,), (PART + 1,), (130, 5), (n,), (n - 1,), (64 * PART + 1,), (65 * PART + 1,), ()]
+        dl, d, du = dominant(rng, (len(rows),), n, number)
+        b = normal(rng, (len(rows), n, 1), np.dtype(number))
+        for q, bad in enumerate(rows):
+            for row in bad:
+                i = row - 1
+                d[q, i] = 0
+                dl[q, max(0, i - 1) : i + 1] = 0
+                du[q, max(0, i - 1) : i + 1] = 0
+        x, info = _core.solve_tridiagonal_unpivoted(dl, d, du, b)
+        assert info.tolist() == [min(bad, default=0) for bad in rows]
+        assert np.isnan(x[:-1]).all()
+        assert worst_error(dl[-1], d[-1], du[-1], b[-1], x[-1]) <= 8 * np.finfo(number).eps
+        with pytest.raises(smallmm.LinAlgError, match=r"9 of 10 matrices are singular, the first at index \(0,\)"):
+            smallmm.solve_tridiagonal(dl, d, du, b, pivot=False)
+
+    def test_numbers_that_are_not_finite(self, dtype, rng):
+        arrays = diagonals_of_every_kind(rng, "solve_tridiagonal_unpivoted", 3, LEAST + 3, 1, 22, dtype)
+        assert_same(
+            _core.solve_tridiagonal_unpivoted(*arrays),
+            _core.reference(_core.solve_tridiagonal_unpivoted, *arrays),
+        )
+
+    def test_halves_stay_in_one_piece(self, rng):
+        """Numbers between the steps would be rounded."""
+        arrays = [x.astype(np.float16) for x in dominant(rng, (), LEAST, np.float32)]
+        b = normal(rng, (LEAST, 1), np.dtype(np.float32)).astype(np.float16)
+        x, _ = _core.solve_tridiagonal_unpivoted(*arrays, b)
+        assert_same((x,), _core.reference(_core.solve_tridiagonal_unpivoted, *arrays, b)[:1])
+        assert smallmm.explain("solve_tridiagonal", *arrays, b, pivot=False).rows == 0
+
+    def test_other_ways_to_call(self, rng):
+        dl, d, du = dominant(rng, (2,), LEAST, np.float64)
+        b = normal(rng, (2, LEAST, 1), np.dtype(np.float64))
+        x = smallmm.solve_tridiagonal(dl, d, du, b, pivot=False)
+        groups = [smallmm.Group([y[0], np.array(z)]) for y, z in zip(
+            (dl, d, du, b), ([1.0], [2.0, 2.0], [1.0], [[3.0], [3.0]]), strict=True)]  # fmt: skip
+        one, other = smallmm.solve_tridiagonal(*groups, pivot=False)
+        assert_same_bits(one, x[0])
+        np.testing.assert_allclose(other, 1)
+        plan = smallmm.explain("solve_tridiagonal", *groups, pivot=False)
+        assert plan.matrices == 2
+        assert plan.flops > 11 * LEAST
+        fused = smallmm.fuse(
+            lambda dl, d, du, b: 2 * smallmm.solve_tridiagonal(dl, d, du, b, pivot=False), "(m),(n),(m),(n,k)"
+        )
+        assert_same_bits(fused(dl, d, du, b), 2 * x)
+
+    def test_explanation(self, rng):
+        arrays = (*dominant(rng, (2,), LEAST, np.float64), np.ones((2, LEAST, 1)))
+        plan = smallmm.explain("solve_tridiagonal", *arrays, pivot=False)
+        assert (plan.parts, plan.rows, plan.matrices) == (127, PART, 2)
+        assert plan.kernel.startswith("smm_tridiagonal_lanes_f64")
+        assert "each matrix in 127 parts of 64 rows" in str(plan)
+        stepwise = smallmm.explain("solve_tridiagonal", *arrays)
+        assert (stepwise.parts, stepwise.rows) == (1, 0)
+        assert (stepwise.flops, stepwise.bytes) == (plan.flops, plan.bytes)
 
 
 def test_longer_than_infos_count():

@@ -46,6 +46,11 @@ typedef struct smm_cuda_tiles {
     void *sums; /* part, tile, element of the tile */
 } smm_cuda_tiles;
 
+/* Where the pivots of systems are that are parts of longer ones: see smm_pivots in core.h. row: 0 if they are none. */
+typedef struct smm_cuda_pivots {
+    long long first, part, row;
+} smm_cuda_pivots;
+
 /* Matrix q of the call is (q % extent[0], q / extent[0] % extent[1], ...): the innermost dimension comes first. */
 typedef struct smm_cuda_args {
     long long batch;
@@ -58,6 +63,7 @@ typedef struct smm_cuda_args {
     smm_cuda_operand operand[SMM_CUDA_OPERANDS];
     double number[SMM_CUDA_OPERANDS];    /* the value of an operand without data: one number for all matrices */
     double imaginary[SMM_CUDA_OPERANDS]; /* of complex matrices its imaginary part */
+    smm_cuda_pivots pivots;
     smm_cuda_tiles tiles;
     smm_cuda_images images;
 } smm_cuda_args;

@@ -175,8 +175,10 @@ smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[
     bool pushed;
     smm_cuda_status status = smm_cuda_driver(&driver);
     if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
-    status = smm_cuda_prepare_in_context(call, number, NULL, ordinal, device, &kernel, &args);
-    if (!status) status = smm_cuda_enqueue(driver, device, ordinal, call, &kernel, &args, stream);
+    const bool in_parts = smm_is_in_parts(call);
+    status = in_parts ? smm_cuda_run_in_parts(driver, device, ordinal, call, stream)
+                      : smm_cuda_prepare_in_context(call, number, NULL, ordinal, device, &kernel, &args);
+    if (!status && !in_parts) status = smm_cuda_enqueue(driver, device, ordinal, call, &kernel, &args, stream);
     smm_cuda_leave(pushed);
     return status;
 }

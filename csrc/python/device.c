@@ -118,7 +118,9 @@ static smm_cuda_status explain(smm_detour *detour, const task *t) {
     smm_cuda_kernel kernel;
     smm_cuda_args args;
     smm_cuda_status status = smm_cuda_get_device(t->device, &device);
-    if (!status) status = smm_cuda_prepare(&t->a.call, t->number, t->device, &kernel, &args);
+    smm_parts parts = {.call = t->a.call};
+    if (smm_is_in_parts(&t->a.call)) smm_parts_of(&t->a.call, &parts);
+    if (!status) status = smm_cuda_prepare(&parts.call, t->number, t->device, &kernel, &args);
     if (status) return status;
     smm_device_plan plan = {.source = smm_cuda_source_names[kernel.source],
                             .tuned_on = kernel.tuned_on,

@@ -184,7 +184,8 @@ static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
                                        .computed = work.computed,
                                        .swapped = plan->swapped,
                                        .threads = plan->threads,
-                                       .parts = 1,
+                                       .parts = work.rows ? work.parts : 1,
+                                       .rows = work.rows,
                                        .group = plan->matrices};
     }
     detour->matrices += plan->convolution ? products_of(plan->convolution) : plan->call->batch * smm_runs(plan->call);
@@ -217,14 +218,14 @@ static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args, PyObject *
     if (!result) return NULL;
     Py_DECREF(result);
     const smm_plan_info *plan = &detour.plan;
-    return Py_BuildValue("{s:s,s:I,s:z,s:z,s:z,s:O,s:O,s:O,s:O,s:O,s:i,s:n,s:n,s:n,s:n,s:d,s:d,s:z,s:z,s:N}",
-                         "operation", smm_operations[detour.op].name, "form", detour.form, "kernel", plan->kernel,
-                         "isa", plan->isa, "computed", plan->computed, "swapped", flag(plan->swapped), "pack_a",
-                         flag(plan->pack_a), "pack_b", flag(plan->pack_b), "stage_c", flag(plan->stage_c),
-                         "nontemporal", flag(plan->nontemporal), "threads", plan->threads, "parts",
-                         (Py_ssize_t)plan->parts, "group", (Py_ssize_t)plan->group, "calls", (Py_ssize_t)detour.calls,
-                         "matrices", (Py_ssize_t)detour.matrices, "flops", detour.flops, "bytes", detour.bytes,
-                         "source", detour.source, "tuned_on", detour.tuned_on, "nodes", shares_of(plan));
+    return Py_BuildValue(
+        "{s:s,s:I,s:z,s:z,s:z,s:O,s:O,s:O,s:O,s:O,s:i,s:n,s:n,s:n,s:n,s:n,s:d,s:d,s:z,s:z,s:N}", "operation",
+        smm_operations[detour.op].name, "form", detour.form, "kernel", plan->kernel, "isa", plan->isa, "computed",
+        plan->computed, "swapped", flag(plan->swapped), "pack_a", flag(plan->pack_a), "pack_b", flag(plan->pack_b),
+        "stage_c", flag(plan->stage_c), "nontemporal", flag(plan->nontemporal), "threads", plan->threads, "parts",
+        (Py_ssize_t)plan->parts, "rows", (Py_ssize_t)plan->rows, "group", (Py_ssize_t)plan->group, "calls",
+        (Py_ssize_t)detour.calls, "matrices", (Py_ssize_t)detour.matrices, "flops", detour.flops, "bytes", detour.bytes,
+        "source", detour.source, "tuned_on", detour.tuned_on, "nodes", shares_of(plan));
 }
 
 static smm_status take_reference(smm_detour *Py_UNUSED(detour), const smm_call *call) {

@@ -20,6 +20,7 @@ void smm_reference_svd(const smm_call *call);        /* SVD, SVD_FULL, SVDVALS *
 void smm_reference_refinement(const smm_call *call); /* LU_RCOND, BACKWARD_ERROR, REFINE */
 void smm_reference_mixed(const smm_call *call);      /* SOLVE_MIXED */
 void smm_reference_complex(const smm_call *call);    /* any of a complex type */
+void smm_reference_whole(const smm_call *call);      /* a call of one run, not in parts */
 void smm_reference_stored(const smm_call *call);     /* any, of a type that is only stored */
 
 /* ldl.c: LDL, LDL_SOLVE and SOLVE_SYM of matrix q, real or complex. */

@@ -37,7 +37,7 @@ static void run_one(const smm_call *call, intptr_t q) {
         has_memory = has_memory && one.operand[i].data;
         if (has_memory) copy(call, i, q, &one.operand[i], false);
     }
-    if (has_memory) smm_reference(&one);
+    if (has_memory) smm_reference_whole(&one);
     for (int i = 0; i < operation->count; i++) {
         if (!call->operand[i].data || !smm_is_converted(call->op, call->dtype, i)) continue;
         if (operation->operand[i].direction & SMM_WRITTEN && has_memory) copy(call, i, q, &one.operand[i], true);

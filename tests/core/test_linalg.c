@@ -594,6 +594,20 @@ static void test_sizes(void) {
     }
 }
 
+/* Long systems that are solved in parts, as many at a time as threads share or more. */
+static void test_parts(void) {
+    for (int i = 0; i < OPERATIONS; i++) {
+        const struct operation *o = &operations[i];
+        if (o->sizes != TRIDIAGONAL || !(o->form & SMM_UNPIVOTED)) continue;
+        for (int draw = 0; draw < (quick ? 5 : 20); draw++) {
+            const intptr_t n = SMM_LEAST_IN_PARTS - 1 + random_below(2 * SMM_PART);
+            check_random(o, dtype_of(o, draw), 1 + random_below(4), n, n, random_below(3), draw % 2 ? GOOD : HARD);
+        }
+        check_random(o, SMM_F64, 1, 0, 66000, 1, GOOD); /* the separators' systems are in parts, too */
+        if (!quick) check_random(o, SMM_F32, 40, 0, SMM_LEAST_IN_PARTS, 1, MIXED);
+    }
+}
+
 /* Whether an output that has no gaps has the bits of `copy`. Of NaN the sign may differ: C leaves it open from which
  * operand of a sum a NaN comes, and a compiler that copies a loop chooses anew. */
 static bool same_as(const struct problem *p, int i, const char *copy) {
@@ -807,6 +821,7 @@ int main(int argc, char **argv) {
         {"layouts", test_layouts},
         {"rectangular", test_rectangular},
         {"sizes", test_sizes},
+        {"parts", test_parts},
         {"refused", test_refused},
         {"unused strides", test_unused_strides},
         {"pivots", test_pivots},

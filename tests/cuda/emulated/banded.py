@@ -16,6 +16,41 @@ def same(function, *arrays, **options):
     np.testing.assert_array_equal(cuda.to_host(x), function(*arrays, **options))
 
 
+def long_systems(rng, n, k, dtype):
+    """Three of them, which are solved in parts, and the rows of pivots that are zero."""
+    dl, d, du = ((rng.standard_normal((3, size)) / 4).astype(dtype) for size in (n - 1, n, n - 1))
+    d += 2
+    for system, row in ((0, 700), (2, 64), (2, 900)):  # of a part, and of separators
+        d[system, row] = dl[system, row - 1 : row + 1] = du[system, row - 1 : row + 1] = 0
+    return dl, d, du, (rng.standard_normal((3, n, k)) * (1 + 1j * (d.dtype.kind == "c"))).astype(dtype)
+
+
+def in_parts(rng):
+    unpivoted = _core.solve_tridiagonal_unpivoted
+    for n, k, dtype in ((8193 + 5, 1, np.float64), (8193, 2, np.complex64), (66_000, 1, np.float32)):
+        arrays = long_systems(rng, n, k, dtype)
+        expected, infos = unpivoted(*arrays)
+        assert infos.tolist() == [701, 0, 65]
+        held = [cuda.to_device(x) for x in (*arrays, np.zeros_like(expected), np.full(3, 7, np.int32))]
+        assert _core.device_run(unpivoted, 0, *held)
+        x, info = map(cuda.to_host, held[4:])
+        np.testing.assert_array_equal(x, expected)
+        np.testing.assert_array_equal(info, infos)
+        assert _core.device_run(unpivoted, 0, *held[:4], held[3], held[5])  # in place
+        np.testing.assert_array_equal(cuda.to_host(held[3]), expected)
+        same(smallmm.solve_tridiagonal, *(y[1] for y in arrays), pivot=False)
+    dl, d, du, b = long_systems(rng, 8192, 1, np.float64)
+    d[[0, 2]] += 9
+    same(smallmm.solve_tridiagonal, dl[0], d[:, None], du[0], b[:2], pivot=False)
+    held = [cuda.to_device(x) for x in (dl, d, du, b)]
+    plan = smallmm.explain("solve_tridiagonal", *held, pivot=False)
+    assert (plan.parts, plan.rows, plan.matrices) == (127, 64, 3), plan
+    found = cuda.offload(smallmm.solve_tridiagonal, dl, d, du, b, pivot=False, block=1)
+    np.testing.assert_array_equal(found, smallmm.solve_tridiagonal(dl, d, du, b, pivot=False))
+    halves = [x.astype(np.float16) for x in (dl, d, du, b)]
+    same(smallmm.solve_tridiagonal, *halves, pivot=False)
+
+
 def message(function, *arrays, **options):
     error = raised(function, *arrays, **options)
     return type(error), str(error)
@@ -94,6 +129,8 @@ def main():
     np.testing.assert_array_equal(found, smallmm.solve_tridiagonal(dl, d, du, b))
     found = cuda.offload(smallmm.solve_banded, (1, 1), ab, b, block=1000)
     np.testing.assert_array_equal(found, banded(ab, b))
+
+    in_parts(rng)
 
     held = [cuda.to_device(x) for x in (dl, d, du, b)]
     os.environ["EMULATED_MEMORY"] = "1"  # what long systems need beside their operands is not to be had

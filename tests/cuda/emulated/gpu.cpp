@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -259,6 +260,7 @@ static void *new_memory(size_t bytes) { return aligned_alloc(256, (bytes + 255) 
 #define cuMemHostUnregister other_cuMemHostUnregister
 #define cuMemHostGetDevicePointer_v2 other_cuMemHostGetDevicePointer_v2
 #define cuMemcpyAsync other_cuMemcpyAsync
+#define cuMemsetD2D32Async other_cuMemsetD2D32Async
 #define cuStreamCreate other_cuStreamCreate
 #define cuStreamDestroy_v2 other_cuStreamDestroy_v2
 #define cuEventCreate other_cuEventCreate
@@ -298,6 +300,7 @@ static void *new_memory(size_t bytes) { return aligned_alloc(256, (bytes + 255) 
 #undef cuMemHostUnregister
 #undef cuMemHostGetDevicePointer_v2
 #undef cuMemcpyAsync
+#undef cuMemsetD2D32Async
 #undef cuStreamCreate
 #undef cuStreamDestroy_v2
 #undef cuEventCreate
@@ -509,6 +512,12 @@ int cuMemHostGetDevicePointer_v2(unsigned long long *address, void *pointer, uns
 int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t bytes, void *) {
     if (const int error = failing()) return error;
     memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes);
+    return 0;
+}
+int cuMemsetD2D32Async(unsigned long long to, size_t pitch, unsigned value, size_t width, size_t height, void *) {
+    if (const int error = failing()) return error;
+    if (height > 1 && (pitch % 4 || pitch < 4 * width)) emulated_fail("rows to be filled overlap");
+    for (size_t i = 0; i < height; i++) std::fill_n(reinterpret_cast<unsigned *>(to + i * pitch), width, value);
     return 0;
 }
 int cuStreamCreate(void **stream, unsigned) {
