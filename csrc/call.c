@@ -38,6 +38,29 @@ void smm_take_batch(smm_call *call, smm_outer *from, int own) {
     call->outer = from->dims ? from : NULL;
 }
 
+unsigned smm_pairs_of(smm_op op, smm_dtype a, smm_dtype b) {
+    if (op != SMM_OP_MATMUL || a == b || smm_dtypes[a].real != smm_dtypes[b].real) return 0;
+    return 1u << (smm_is_complex(a) ? 0 : smm_roles_of[op].b) | 1u << smm_roles_of[op].result;
+}
+
+bool smm_see_parts(smm_call *call, smm_outer *outer, unsigned pairs) {
+    const bool by_rows = pairs & 1; /* A is complex: its rows are those of the result */
+    const intptr_t part = smm_size(call->dtype);
+    intptr_t *const size = by_rows ? &call->m : &call->n;
+    intptr_t stride[SMM_MOST_OPERANDS] = {0};
+    bool even = true;
+    for (int i = 0; i < smm_operations[call->op].count; i++) {
+        if (!(pairs >> i & 1)) continue;
+        stride[i] = part;
+        even = even && (*size == 1 || (by_rows ? call->operand[i].row : call->operand[i].col) == 2 * part);
+    }
+    if (!even) return smm_add_dimension(outer, 2, stride);
+    for (int i = 0; i < smm_operations[call->op].count; i++)
+        if (pairs >> i & 1) *(by_rows ? &call->operand[i].row : &call->operand[i].col) = part;
+    *size *= 2;
+    return true;
+}
+
 intptr_t smm_runs(const smm_call *call) {
     intptr_t runs = 1;
     for (int d = 0; call->outer && d < call->outer->dims; d++) runs *= call->outer->extent[d];
