@@ -21,9 +21,8 @@ void smm_arrays_of(smm_arrays *x, const smm_gufunc *g, int most_dims) {
 }
 
 bool smm_take_mixture(smm_arrays *x, int i, int dtype) {
-    const smm_op op = x->g->op;
-    if (dtype < 0 || x->s->place[i] != smm_roles_of[op].b) return false;
-    x->pairs = smm_pairs_of(op, x->call.dtype, (smm_dtype)dtype);
+    if (dtype < 0 || !i || i != x->s->b) return false;
+    x->pairs = smm_pairs_of(x->g->op, x->call.dtype, (smm_dtype)dtype);
     if (x->pairs) x->call.dtype = smm_dtypes[dtype].real;
     return x->pairs;
 }

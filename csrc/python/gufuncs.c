@@ -130,6 +130,7 @@ static smm_signature signature_of(const smm_gufunc *g, char text[SIGNATURE_LENGT
     for (int i = 0; i < operation->count; i++) {
         const int direction = operation->operand[i].direction;
         if (direction & SMM_OPTIONAL && !g->whole) continue;
+        if (i == smm_roles_of[g->op].b) s.b = s.operands;
         s.place[s.operands++] = i;
         if (direction & SMM_READ) s.inputs = s.operands;
     }
@@ -239,8 +240,8 @@ static int loop(PyArrayMethod_Context *context, char *const *data, const npy_int
     smm_call call = {.op = g->op, .form = g->form, .batch = sizes[0], .m = 1, .n = 1, .k = 1};
     call.dtype = (smm_dtype)smm_dtype_of_numpy(context->descriptors[0]->type_num);
     unsigned pairs = 0;
-    if (g->op == SMM_OP_MATMUL && context->descriptors[1]->type_num != context->descriptors[0]->type_num) {
-        pairs = smm_pairs_of(g->op, call.dtype, (smm_dtype)smm_dtype_of_numpy(context->descriptors[1]->type_num));
+    if (s->b > 0 && context->descriptors[s->b]->type_num != context->descriptors[0]->type_num) {
+        pairs = smm_pairs_of(g->op, call.dtype, (smm_dtype)smm_dtype_of_numpy(context->descriptors[s->b]->type_num));
         call.dtype = smm_dtypes[call.dtype].real;
     }
     for (int i = 0; i < s->dimensions; i++) *smm_size_in(&call, s->dimension[i]) = sizes[1 + i];
@@ -300,15 +301,14 @@ static PyArray_DTypeMeta *meta_of(const smm_gufunc *g, int i, smm_dtype dtype, u
 
 static bool is_complex(PyArray_DTypeMeta *x) { return x == &PyArray_PyComplexDType || PyTypeNum_ISCOMPLEX(x->type_num); }
 
-/* Of operands of these dtypes, which are computed in a complex type: those that stay complex where the others are real. A
- * complex operand that is no factor makes all of them complex. */
+/* Of operands of these dtypes, which are computed in a complex type: those that stay complex where the others are real.
+ * Any other complex operand, such as alpha, makes all of them complex. */
 static unsigned pairs_among(const smm_gufunc *g, smm_dtype dtype, PyArray_DTypeMeta *const dtypes[]) {
     const smm_signature *s = smm_signature_of(g);
     const smm_dtype real = smm_dtypes[dtype].real;
-    if (g->op != SMM_OP_MATMUL || real == dtype) return 0;
-    for (int i = 2; i < s->inputs; i++)
-        if (is_complex(dtypes[i])) return 0;
-    return smm_pairs_of(g->op, is_complex(dtypes[0]) ? dtype : real, is_complex(dtypes[1]) ? dtype : real);
+    for (int i = 1; i < s->inputs; i++)
+        if (i != s->b && is_complex(dtypes[i])) return 0;
+    return smm_pairs_of(g->op, is_complex(dtypes[0]) ? dtype : real, is_complex(dtypes[s->b]) ? dtype : real);
 }
 
 static bool is_real_number(PyArray_DTypeMeta *x) { return x == &PyArray_PyFloatDType || x == &PyArray_PyLongDType; }
@@ -363,7 +363,7 @@ static int add_loop(PyObject *ufunc, smm_dtype dtype, unsigned pairs) {
     return PyUFunc_AddLoopFromSpec(ufunc, &spec);
 }
 
-/* A loop for operands of one type and, of products, those for a real and a complex factor. */
+/* A loop for operands of one type, and those for a real and a complex matrix. */
 static int add_loops(PyObject *ufunc, smm_dtype dtype) {
     const smm_op op = smm_gufunc_of(ufunc)->op;
     const smm_dtype pair = smm_dtypes[dtype].complex_of;
