@@ -260,8 +260,8 @@ def _in_common_dtypes(gufunc: Any, operands: list[Any], count: int) -> list[Any]
 def _in_common_dtype(gufunc: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     if not all(isinstance(x, np.ndarray) and x.dtype.kind in "fc" for x in arrays):
         return arrays
-    dtypes = operand_dtypes(gufunc, dict(enumerate(arrays)))  # type: ignore[arg-type]
-    return tuple(x.astype(dtypes[i], copy=False) for i, x in enumerate(arrays))
+    dtypes = operand_dtypes(gufunc, {str(i): x for i, x in enumerate(arrays)})
+    return tuple(x.astype(dtypes[str(i)], copy=False) for i, x in enumerate(arrays))
 
 
 def _put(results: tuple[Any, ...], number: int, parts: tuple[Any, ...], classes: _Classes) -> None:

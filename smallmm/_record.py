@@ -399,10 +399,8 @@ class Record:
 
 def _complex_beside_real(gufunc: np.ufunc, operands: dict[str, Any]) -> str | None:
     """The name of the complex operand, if there is one and the call is of real numbers nevertheless."""
-    always_real = _operands_of(gufunc, "real")
-    kinds = {
-        name: dtype.kind for name, dtype in operand_dtypes(gufunc, operands).items() if name not in always_real
-    }
+    dtypes, always_real = operand_dtypes(gufunc, operands), _operands_of(gufunc, "real")
+    kinds = {name: dtype.kind for name, dtype in dtypes.items() if name not in always_real}
     return next((name for name, kind in kinds.items() if kind == "c" and "f" in kinds.values()), None)
 
 

@@ -37,8 +37,8 @@ typedef struct smm_arrays {
 
 /* Start with the arrays of a gufunc: none yet, and at most that many batch dimensions. */
 void smm_arrays_of(smm_arrays *x, const smm_gufunc *g, int most_dims);
-/* Input i has numbers of that type, not of the call's. True: it is B beside a real A, or a real B, and there is a call of
- * such matrices (smm_pairs_of), whose type from here on is the real one. */
+/* Input i has numbers of that type, not of the call's. True: it is B beside a real A, or a real B, and there is a call
+ * of such matrices (smm_pairs_of), whose type from here on is the real one. */
 bool smm_take_mixture(smm_arrays *x, int i, int dtype);
 /* Of which type the numbers of operand i are. */
 static inline smm_dtype smm_dtype_in(const smm_arrays *x, int i) {
@@ -48,7 +48,8 @@ static inline smm_dtype smm_dtype_in(const smm_arrays *x, int i) {
 /* Whether a Python object is a NumPy array for input i. */
 static inline bool smm_fits(smm_arrays *x, int i, PyObject *array) {
     return smm_is_plain(array, smm_numpy_type(x->g, i, smm_dtype_in(x, i))) ||
-           (PyArray_CheckExact(array) && smm_take_mixture(x, i, smm_dtype_of_numpy(PyArray_TYPE((PyArrayObject *)array))) &&
+           (PyArray_CheckExact(array) &&
+            smm_take_mixture(x, i, smm_dtype_of_numpy(PyArray_TYPE((PyArrayObject *)array))) &&
             smm_is_plain(array, smm_numpy_type(x->g, i, smm_dtype_in(x, i))));
 }
 /* Add an input, in the order of operands. False: it does not fit those before. */

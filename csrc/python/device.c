@@ -74,8 +74,8 @@ static bool fits_others(task *t, int operand) {
         if (t->dtype < 0) return false;
         t->a.call.dtype = (smm_dtype)t->dtype;
     }
-    const bool fits = is_element(t, operand, smm_dtype_in(&t->a, operand)) ||
-                      smm_take_mixture(&t->a, operand, dtype_of(t, operand));
+    const bool fits =
+        is_element(t, operand, smm_dtype_in(&t->a, operand)) || smm_take_mixture(&t->a, operand, dtype_of(t, operand));
     t->dtype = t->a.call.dtype;
     return fits && t->device == x->device.device_id && !((uintptr_t)x->data & (x->dtype.bits / 8 - 1)); /* aligned */
 }

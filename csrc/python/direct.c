@@ -1,6 +1,6 @@
-/* direct.c: calls on plain arrays, without NumPy's machinery. They are exact ndarrays of one float dtype, or a real and a
- * complex factor of one precision, aligned, with outputs that do not overlap inputs. For anything else, errors included, it returns NotImplemented, and the caller
- * uses the gufunc, which gives the same bits.
+/* direct.c: calls on plain arrays, without NumPy's machinery. They are exact ndarrays of one float dtype, or a real and
+ * a complex factor of one precision, aligned, with outputs that do not overlap inputs. For anything else, errors
+ * included, it returns NotImplemented, and the caller uses the gufunc, which gives the same bits.
  *
  * This saves half of the time of a small call. It also passes all batch dimensions to the core at once, so that those
  * that do not merge into one still share the threads. */

@@ -299,7 +299,9 @@ static PyArray_DTypeMeta *meta_of(const smm_gufunc *g, int i, smm_dtype dtype, u
     return dtype_meta(smm_numpy_type(g, i, is_pair ? smm_dtypes[dtype].complex_of : dtype));
 }
 
-static bool is_complex(PyArray_DTypeMeta *x) { return x == &PyArray_PyComplexDType || PyTypeNum_ISCOMPLEX(x->type_num); }
+static bool is_complex(PyArray_DTypeMeta *x) {
+    return x == &PyArray_PyComplexDType || PyTypeNum_ISCOMPLEX(x->type_num);
+}
 
 /* Of operands of these dtypes, which are computed in a complex type: those that stay complex where the others are real.
  * Any other complex operand, such as alpha, makes all of them complex. */

@@ -80,7 +80,8 @@ static bool take_inputs(const job *x, smm_arrays *arrays, Py_ssize_t stack) {
     arrays->call.dtype = (smm_dtype)dtype;
     for (int i = 0; i < x->s->inputs; i++) {
         PyObject *input = input_of(x, i, stack);
-        if (!smm_fits(arrays, i, input) || !smm_take_input(arrays, i, smm_array_of((PyArrayObject *)input))) return false;
+        if (!smm_fits(arrays, i, input) || !smm_take_input(arrays, i, smm_array_of((PyArrayObject *)input)))
+            return false;
     }
     smm_finish_sizes(arrays);
     return arrays->dims == 1 && arrays->extent[0] == members_of(x, stack);

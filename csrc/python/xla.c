@@ -165,7 +165,8 @@ static void *run_on_device(const xla_call *from, smm_arrays *x) {
 static void *run(const xla_call *from, const smm_gufunc *g, void *run_on(const xla_call *, smm_arrays *)) {
     const smm_signature *s = smm_signature_of(g);
     const xla_buffers *in = &from->operands, *out = &from->results;
-    const int dtype = in->count == s->inputs && out->count == s->operands - s->inputs ? dtype_of(g, 0, in->buffer[0]) : -1;
+    const int dtype =
+        in->count == s->inputs && out->count == s->operands - s->inputs ? dtype_of(g, 0, in->buffer[0]) : -1;
     if (dtype < 0 || s->updates) return refuse(from, "smallmm: operands of another gufunc");
     intptr_t strides[SMM_MOST_OPERANDS][NPY_MAXDIMS];
     smm_arrays x;
