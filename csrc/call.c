@@ -1,5 +1,5 @@
-/* call.c: merges the batch dimensions of a call where all operands step evenly through them, and finds operands that
- * overlap. */
+/* call.c: merges the batch dimensions of a call where all operands step evenly through them, sees complex matrices
+ * beside real ones as real, and finds operands that overlap. */
 #include <string.h>
 
 #include "core.h"
@@ -56,6 +56,46 @@ smm_call smm_run_of(const smm_call *call, intptr_t r) {
     for (int i = 0; i < smm_operations[call->op].count; i++)
         if (run.operand[i].data) run.operand[i].data = (char *)run.operand[i].data + offset[i];
     return run;
+}
+
+/* --- real matrices beside complex ones --- */
+
+/* The size that doubles where A, or B, and the result are seen as real: that of their rows, or columns, if nothing else
+ * has it. SMM_SIZE_ONE: there is none. */
+static int doubled(smm_op op, bool by_rows) {
+    const smm_operand_row *row = smm_operations[op].operand;
+    const int b = smm_roles_of[op].b, result = smm_roles_of[op].result, seen = by_rows ? 0 : b;
+    if (b < 0 || result < 0) return SMM_SIZE_ONE;
+    const int size = by_rows ? row[result].rows : row[result].cols;
+    for (int i = 0; i < smm_operations[op].count; i++) {
+        const bool doubles = i == seen || i == result, by_both = row[i].rows == size && row[i].cols == size;
+        const bool has = row[i].rows == size || row[i].cols == size;
+        if (doubles ? (by_rows ? row[i].rows : row[i].cols) != size || by_both : has) return SMM_SIZE_ONE;
+    }
+    return size;
+}
+
+unsigned smm_pairs_of(smm_op op, smm_dtype a, smm_dtype b) {
+    if (a == b || smm_dtypes[a].real != smm_dtypes[b].real || !doubled(op, smm_is_complex(a))) return 0;
+    return 1u << (smm_is_complex(a) ? 0 : smm_roles_of[op].b) | 1u << smm_roles_of[op].result;
+}
+
+bool smm_see_parts(smm_call *call, smm_outer *outer, unsigned pairs) {
+    const bool by_rows = pairs & 1; /* A is complex */
+    const intptr_t part = smm_size(call->dtype);
+    intptr_t one = 1, *const sizes[SMM_SIZES] = {&one, &call->m, &call->n, &call->k};
+    intptr_t *const size = sizes[doubled(call->op, by_rows)], stride[SMM_MOST_OPERANDS] = {0};
+    bool even = true;
+    for (int i = 0; i < smm_operations[call->op].count; i++) {
+        if (!(pairs >> i & 1)) continue;
+        stride[i] = part;
+        even = even && (*size == 1 || (by_rows ? call->operand[i].row : call->operand[i].col) == 2 * part);
+    }
+    if (!even) return smm_add_dimension(outer, 2, stride); /* info is written twice, the same */
+    for (int i = 0; i < smm_operations[call->op].count; i++)
+        if (pairs >> i & 1) *(by_rows ? &call->operand[i].row : &call->operand[i].col) = part;
+    *size *= 2;
+    return true;
 }
 
 /* --- operands that overlap --- */

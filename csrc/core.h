@@ -107,6 +107,13 @@ bool smm_add_dimension(smm_outer *to, intptr_t extent, const intptr_t stride[SMM
  * innermost is short, because each repetition starts a kernel. */
 void smm_take_batch(smm_call *call, smm_outer *from, int own);
 int smm_longest_dimension(const smm_outer *x);
+/* call.c: a call of a real and a complex matrix of one precision is one of real numbers, as a product is or a system
+ * with complex right-hand sides. The operands that are complex where A has numbers of type a and B of type b, a bit for
+ * each by place; 0: this is no such call. */
+unsigned smm_pairs_of(smm_op op, smm_dtype a, smm_dtype b);
+/* Make it one: complex operands are seen as real matrices of twice the rows or columns; or, where parts and neighbours
+ * are not evenly spaced, as twice as many matrices. False: there are too many dimensions. */
+bool smm_see_parts(smm_call *call, smm_outer *outer, unsigned pairs);
 
 /* call.c: whether an output shares memory with another operand. In place means that each matrix of the RESULT occupies
  * the memory of one of A or B. */

@@ -30,8 +30,8 @@ from ._shapes import (
     meet,
     narrow_dtype,
     number_dtype,
+    operand_dtypes,
     output_shapes,
-    resolved_dtypes,
     takes_complex_on_device,
 )
 
@@ -104,11 +104,12 @@ def call(
     dtypes = [library.nearest(widened(dtype)) for dtype in computed_dtypes(gufunc, typed, {})]
     computed = widened(number)
     runs_kernel = loads or (not composition and _runs_kernel(gufunc, operation, computed, sizes))
-    reals = {x for x, dtype in zip(typed, resolved_dtypes(gufunc, typed), strict=False) if dtype.kind == "f"}
+    inputs = operand_dtypes(gufunc, typed)
     for name, info in infos.items():
-        element = np.finfo(computed).dtype if name in reals else computed  # rtol of complex matrices is real
-        wanted = "int32" if name == "pivots" else element.name
-        if name not in operands or info.dtype == wanted:
+        if name not in operands:
+            continue
+        wanted = "int32" if name == "pivots" else widened(library.nearest(inputs[name])).name
+        if info.dtype == wanted:
             continue
         wide = name == "pivots" and np.dtype(info.dtype).itemsize >= 4
         operands[name] = library.narrowed(operands[name]) if wide else library.astype(operands[name], wanted)

@@ -11,7 +11,7 @@ from . import _core
 from ._adapters import on_device
 from ._calls import conjugated, run
 from ._errors import is_taken, shown
-from ._shapes import Dimensions, core_dimensions, dtype_of
+from ._shapes import Dimensions, core_dimensions, dtype_of, operand_dtypes
 
 
 class _OnHost:
@@ -207,7 +207,7 @@ class Group:
         if on_host:
             dtypes = {dtype for x in groups.values() for _, dtype in x._kinds}
             if len(dtypes.union(x.dtype for x in stacks if isinstance(x, np.ndarray))) > 1:
-                stacks = _in_common_dtypes(stacks, count)
+                stacks = _in_common_dtypes(gufunc, stacks, count)
             tried = _core.many(gufunc, classes.counts, *stacks)
         if tried is NotImplemented:
             tried = tuple([None] * count for _ in range(gufunc.nout)), list(range(count))
@@ -249,19 +249,19 @@ def _check(op: str, gufunc: Any, operands: dict[str, Any], inputs: Dimensions, m
             )
 
 
-def _in_common_dtypes(operands: list[Any], count: int) -> list[Any]:
+def _in_common_dtypes(gufunc: Any, operands: list[Any], count: int) -> list[Any]:
     """Operands, each a list of that many stacks or an array for all. Where floats and complex numbers of
-    several dtypes meet, they are converted to the one that NumPy would compute in."""
+    several dtypes meet, they are converted to those that NumPy would give the gufunc."""
     columns = [x if type(x) is list else [x] * count for x in operands]
-    rows = [_in_common_dtype(row) for row in zip(*columns, strict=True)]
+    rows = [_in_common_dtype(gufunc, row) for row in zip(*columns, strict=True)]
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _in_common_dtype(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+def _in_common_dtype(gufunc: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     if not all(isinstance(x, np.ndarray) and x.dtype.kind in "fc" for x in arrays):
         return arrays
-    common = np.result_type(*arrays)
-    return tuple(x.astype(common, copy=False) for x in arrays)
+    dtypes = operand_dtypes(gufunc, {str(i): x for i, x in enumerate(arrays)})
+    return tuple(x.astype(dtypes[str(i)], copy=False) for i, x in enumerate(arrays))
 
 
 def _put(results: tuple[Any, ...], number: int, parts: tuple[Any, ...], classes: _Classes) -> None:

@@ -20,6 +20,7 @@ from ._shapes import (
     is_rectangular,
     narrow_dtype,
     number_dtype,
+    operand_dtypes,
     with_dimensions,
 )
 from ._transfers import DeviceArray, address_of, is_dense, memory_order
@@ -179,7 +180,8 @@ class Call(Work):
         inputs, outputs = core_dimensions(gufunc)
         absent = absent_dimensions(arrays.values(), inputs)  # which are of length 1 on the device
         self.sizes = {**dict.fromkeys(absent, 1), **core_sizes(gufunc, arrays)}
-        self.computed = number = number_dtype(gufunc, operands)
+        self.computed = number_dtype(gufunc, operands)
+        own_inputs = operand_dtypes(gufunc, operands)
         narrow = narrow_dtype(gufunc, operands)
         own = [narrow or dtype for dtype in computed_dtypes(gufunc, operands, {})]
         moved = computed_dtypes(gufunc, operands, {})
@@ -199,7 +201,7 @@ class Call(Work):
         dims = len(self.batch)
         self.inputs = [
             float(x) if core == 0 and x.ndim == 0 else
-            Operand(x, core, dims, np.dtype(np.int32) if name == "pivots" else number)
+            Operand(x, core, dims, own_inputs[name])
             for name, x, core in zip(arrays, full, cores, strict=True)
         ]  # fmt: skip
         self.given = [x for x, _ in zip_longest(given, range(gufunc.nout))]

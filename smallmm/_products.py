@@ -93,6 +93,7 @@ def batched_matmul(
     ``4 (min(k, 4096) + 32) u |a| |b|`` before the result is rounded, with the u of float32.
 
     2 m n k operations per matrix. Arbitrary strides are accepted: transposing with ``.mT`` copies nothing.
+    A real matrix beside a complex one stays real: the parts of the result are those of two real products.
     Complex numbers: each part of a product adds the term of the first factor's real part, then that of its
     imaginary part, by fused multiply-add; infinities are not rescued. ``|x|`` is the modulus, and the bounds
     are three times as large.

@@ -14,7 +14,7 @@ import numpy as np
 from . import _core
 from ._complex_steps import FUNCTIONS
 from ._errors import explain_failure, wrong_dtype
-from ._shapes import arithmetic, broadcast_shapes, core_dimensions
+from ._shapes import PRODUCTS, arithmetic, broadcast_shapes, core_dimensions, operand_dtypes
 
 FLOATS = (np.dtype("f4"), np.dtype("f8"))
 COMPLEX = (np.dtype("c8"), np.dtype("c16"))
@@ -332,6 +332,8 @@ class Record:
     def call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
         """A gufunc of the core, or a composition, of which every part is recorded."""
         given = {name: self.as_symbol(x) for name, x in operands.items()}
+        if isinstance(gufunc, np.ufunc) and (name := _complex_beside_real(gufunc, given)) is not None:
+            return self._of_parts(op, gufunc, given, name)
         integers, real = _operands_of(gufunc, "int32") | {"pivots"}, _operands_of(gufunc, "real")
         dtype = self.common([x for name, x in given.items() if name not in integers])
         of = {name: real_of(dtype) if name in real else dtype for name in given}
@@ -343,6 +345,21 @@ class Record:
         if is_half(dtype):
             results = tuple(self.as_number(x, dtype) if x.dtype in FLOATS else x for x in results)
         return results if gufunc.nout > 1 else results[0]
+
+    def _of_parts(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], name: str) -> Any:
+        """A call of real and of complex matrices, of which the named operand is complex."""
+        z = operands[name]
+        if gufunc.__name__ in PRODUCTS:
+            return self.joined(*(self.call(op, gufunc, {**operands, name: x}) for x in (z.real, z.imag)))
+        is_vector = len(z.shape) < 2
+        columns = z[..., None] if is_vector else z
+        k = columns.shape[-1]
+        both = self.join([columns.real, columns.imag], len(columns.shape) - 1)
+        results = self.call(op, gufunc, {**operands, name: both})
+        x, *others = results if gufunc.nout > 1 else (results,)
+        x = self.joined(x[..., :k], x[..., k:])
+        x = x[..., 0] if is_vector else x
+        return (x, *others) if others else x
 
     def _called(self, op: str, gufunc: Any, symbols: dict[str, Any], dtype: np.dtype) -> tuple[Any, ...]:
         if not isinstance(gufunc, np.ufunc):
@@ -378,6 +395,13 @@ class Record:
     def fallible(self) -> list[Step]:
         """The steps that can fail, in order."""
         return [x for x in self.steps if x.info is not None]
+
+
+def _complex_beside_real(gufunc: np.ufunc, operands: dict[str, Any]) -> str | None:
+    """The name of the complex operand, if there is one and the call is of real numbers nevertheless."""
+    dtypes, always_real = operand_dtypes(gufunc, operands), _operands_of(gufunc, "real")
+    kinds = {name: dtype.kind for name, dtype in dtypes.items() if name not in always_real}
+    return next((name for name, kind in kinds.items() if kind == "c" and "f" in kinds.values()), None)
 
 
 def _is_truth(x: Any) -> bool:

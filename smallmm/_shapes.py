@@ -166,8 +166,16 @@ def computed_dtypes(gufunc: np.ufunc, operands: dict[str, Any], kwargs: dict[str
 
 
 def number_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype:
-    """The dtype of a gufunc's numbers in memory."""
-    return next(dtype for dtype in resolved_dtypes(gufunc, operands) if is_number_type(dtype))
+    """The dtype of a gufunc's numbers in memory; of a real and a complex factor the real one."""
+    dtypes = resolved_dtypes(gufunc, operands)
+    if gufunc.__name__ in PRODUCTS:
+        return min(dtypes[:2], key=lambda dtype: dtype.kind == "c")
+    return next(dtype for dtype in dtypes if is_number_type(dtype))
+
+
+def operand_dtypes(gufunc: np.ufunc, operands: dict[str, Any]) -> dict[str, np.dtype]:
+    """The dtype that each operand is converted to."""
+    return dict(zip(operands, resolved_dtypes(gufunc, operands), strict=False))
 
 
 def working_dtype(gufunc: np.ufunc, operands: dict[str, Any]) -> np.dtype:

@@ -111,8 +111,9 @@ def solve(
     Notes
     -----
     float32, float64, complex64 and complex128 are computed in their own precision, integers and bools in
-    float64; mixtures follow NumPy's rules. float16 and bfloat16 are computed in float32, and results are
-    rounded to them once. NaN and infinities propagate, within their own matrix.
+    float64; mixtures follow NumPy's rules. A real matrix with complex right-hand sides is solved as one with
+    twice as many real ones. float16 and bfloat16 are computed in float32, and results are rounded to them
+    once. NaN and infinities propagate, within their own matrix.
 
     LU with partial pivoting, ``l = a * (1 / pivot)`` and ``fma(-l, u, a)`` in a fixed order. Bits do not
     depend on the batch, the neighbours, strides, threads or the instruction set, except for the portable

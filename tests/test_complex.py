@@ -1,15 +1,18 @@
 """Complex numbers: what is said of them alone. Bits, layouts and bounds of the operations are in
 test_matmul.py and test_linalg.py, beside those of real numbers."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.linalg
 from accuracy import COMPLEX, assert_same_bits, bound, has_fma, norm1, real
+from layouts import LAYOUTS, WRITABLE
 from matrices import good_definite, normal
 
 import smallmm
 import smallmm._core as core
-from smallmm._shapes import takes_complex
+from smallmm._shapes import is_complex, takes_complex
 
 
 @pytest.fixture(params=COMPLEX, ids=lambda dtype: dtype.__name__)
@@ -65,7 +68,314 @@ def test_mixtures_follow_numpy(pair, computed, rng):
         c = smallmm.batched_matmul(x, y)
         assert_same_bits(c, smallmm.batched_matmul(x.astype(computed), y.astype(computed)))
         x = x + np.eye(3, dtype=x.dtype) * np.arange(3).astype(x.dtype)
-        assert_same_bits(smallmm.solve(x, y), smallmm.solve(x.astype(computed), y.astype(computed)))
+        solution = smallmm.solve(x, y)
+        assert solution.dtype == computed
+        assert_close(x @ solution, y, np.dtype(computed))
+
+
+# --- products of a real and a complex factor -----------------------------------------------------------
+
+
+def assert_parts_are_products(c, x, y, multiply=core.batched_matmul):
+    """Parts of the product have the bits of products of the real factor with the parts of the other."""
+    for part in ("real", "imag"):
+        factors = (getattr(z, part) if z.dtype.kind == "c" else z for z in (x, y))
+        expected = np.zeros(c.shape, real(c.dtype))
+        expected[...] = multiply(*factors)
+        assert_same_bits(getattr(c, part), expected)
+
+
+def factors(rng, m, k, n, dtype, batch=9):
+    """Real times complex, and complex times real."""
+    a, b = normal(rng, (batch, m, k), dtype), normal(rng, (batch, k, n), dtype)
+    return (a.real.copy(), b), (a, b.imag.copy())
+
+
+@pytest.mark.parametrize("shape", [(n, n, n) for n in range(1, 34)] + [(1, 5, 7), (7, 5, 1), (3, 40, 2)])
+def test_a_real_factor(isa, dtype, shape, rng):
+    """In every layout, and equal to the complex product, of finite numbers."""
+    for x, y in factors(rng, *shape, dtype):
+        whole = core.batched_matmul(x.astype(dtype), y.astype(dtype))
+        for place_x, place_y in product(LAYOUTS.values(), repeat=2):
+            placed = place_x(x), place_y(y)
+            c = smallmm.batched_matmul(*placed)
+            assert c.dtype == dtype
+            assert_parts_are_products(c, *placed)
+            assert_same_bits(core.batched_matmul(*placed), c)
+        assert (smallmm.batched_matmul(x, y) == whole).all()
+
+
+@pytest.mark.parametrize("layout", WRITABLE)
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 8, 13, 32])
+def test_a_real_factor_and_out(isa, dtype, layout, n, rng):
+    for x, y in factors(rng, n, n, n, dtype):
+        expected = smallmm.batched_matmul(x, y)
+        for place in (LAYOUTS["c"], LAYOUTS["transposed"]):
+            out = WRITABLE[layout](np.full_like(expected, np.nan))
+            assert smallmm.batched_matmul(place(x), place(y), out) is out
+            assert_same_bits(out, expected)
+        memory = x if x.dtype == dtype else y
+        target = WRITABLE[layout](memory.copy())
+        x, y = (target, y) if memory is x else (x, target)
+        assert_same_bits(smallmm.batched_matmul(x, y, target), expected)
+
+
+@pytest.mark.parametrize("shape", [(100, 70, 130), (1, 3000, 1), (4, 1300, 6), (70, 1025, 3)])
+def test_a_real_factor_beyond_tiny(isa, dtype, shape, rng):
+    for x, y in factors(rng, *shape, dtype, batch=2):
+        for place in (LAYOUTS["c"], LAYOUTS["transposed"], LAYOUTS["sliced"]):
+            assert_parts_are_products(smallmm.batched_matmul(place(x), place(y)), x, y)
+
+
+def test_vectors_of_a_real_factor(isa, dtype, rng):
+    for x, y in factors(rng, 5, 4, 3, dtype):
+        assert_parts_are_products(smallmm.matvec(x, y[..., 0]), x, y[..., 0], smallmm.matvec)
+        row = x[:, 0]
+        assert_parts_are_products(smallmm.vecmat(row.conj(), y), row, y, smallmm.vecmat)
+        assert_parts_are_products(smallmm.matmul(row[2], y), row[2], y, smallmm.matmul)
+        assert_parts_are_products(smallmm.vecdot(row.conj(), y[..., 0]), row, y[..., 0], smallmm.vecdot)
+        assert smallmm.matmul(row[0], y[0, :, 0]) == smallmm.matmul(row, y)[0, 0, 0]
+
+
+def test_batch_dimensions_of_a_real_factor(isa, dtype, rng):
+    a, b = normal(rng, (2, 1, 5, 3, 4), dtype), normal(rng, (3, 1, 4, 2), dtype)
+    for x, y in ((a.real, b), (a, b.real), (a.real.swapaxes(0, 2), b), (a[:, :, :0], b.real)):
+        c = smallmm.matmul(x, y)
+        assert c.shape == (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), 3, 2)
+        assert_parts_are_products(c, x, y)
+    many = np.broadcast_to(a.real[(None,) * 5], (2, 1, 3, 1, 2, 2, 1, 5, 3, 4))  # more than the core takes
+    many = many.transpose(8, *range(8), 9) if many.shape[8] == 4 else many
+    assert_parts_are_products(smallmm.matmul(many, b), many, b)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 2), (2, 0, 3), (2, 3, 0)])
+def test_nothing_of_a_real_factor(dtype, sizes, rng):
+    for x, y in factors(rng, *sizes, dtype):
+        c = smallmm.matmul(x, y)
+        assert c.shape == (9, sizes[0], sizes[2])
+        assert not c.any()
+
+
+def test_scaled_products_of_a_real_factor(isa, dtype, rng):
+    for x, y in factors(rng, 4, 3, 5, dtype):
+        c = normal(rng, (9, 4, 5), dtype)
+        weights = normal(rng, (9,), real(dtype))
+        for alpha, beta in ((2, 0), (0.5, -3), (weights, weights[::-1])):
+            out = c.copy()
+            smallmm.batched_matmul(x, y, out, alpha=alpha, beta=beta)
+            for part in ("real", "imag"):
+                factors_of_part = (getattr(z, part) if z.dtype.kind == "c" else z for z in (x, y))
+                expected = getattr(c, part).copy()
+                smallmm.batched_matmul(*factors_of_part, expected, alpha=alpha, beta=beta)
+                assert_same_bits(getattr(out, part), expected)
+        for alpha in (1j, weights * dtype.type(1j)):  # which are complex, as all is then
+            assert_same_bits(
+                smallmm.batched_matmul(x, y, alpha=alpha),
+                smallmm.batched_matmul(x.astype(dtype), y.astype(dtype), alpha=alpha),
+            )
+
+
+def test_infinities_beside_a_real_factor(isa, dtype):
+    """Nothing is multiplied by an imaginary part of zero."""
+    z, r = np.array([[complex(np.inf, 1)]], dtype), np.array([[2]], real(dtype))
+    for c in (smallmm.matmul(r, z), smallmm.matmul(z, r), smallmm.matmul(z.mT, r, np.empty_like(z))):
+        assert c == complex(np.inf, 2)
+    assert np.isnan(smallmm.matmul(r.astype(dtype), z).imag)
+
+
+@pytest.mark.parametrize("pair", ["dF", "fD", "iF", "eF", "?F", "bF", "iD", "eD"])
+def test_precisions_of_a_real_factor(pair, rng):
+    """Both factors are converted to the precision of NumPy's result, the real one stays real."""
+    x = (3 * rng.standard_normal((7, 3, 4))).astype(pair[0])
+    z = normal(rng, (7, 4, 5), np.dtype(pair[1]))
+    dtype = np.result_type(x, z)
+    for a, b in ((x, z), (z.mT, x.mT)):
+        c = smallmm.matmul(a, b)
+        assert c.dtype == dtype
+        for computed, found in ((dtype, c), (np.dtype("D"), core.matmul(a, b, dtype=np.complex128))):
+            wide = (y.astype(computed if is_complex(y) else real(computed)) for y in (a, b))
+            assert_same_bits(found, smallmm.matmul(*wide))
+
+
+def test_a_real_factor_is_explained(dtype):
+    a, b = np.ones((50, 4, 4), real(dtype)), np.ones((50, 4, 4), dtype)
+    of_real = smallmm.explain("matmul", a, a)
+    plan = smallmm.explain("matmul", a, b)  # twice as many columns
+    assert f"_{np.dtype(real(dtype)).name.replace('loat', '')}_" in plan.kernel
+    assert (plan.matrices, plan.flops) == (50, 2 * of_real.flops)
+    assert not plan.packed
+    assert not plan.staged
+    assert smallmm.explain("matmul", b.mT, a).flops == 2 * of_real.flops  # of rows
+    plan = smallmm.explain("matmul", b, a)  # twice as many matrices
+    assert (plan.matrices, plan.flops) == (100, 2 * of_real.flops)
+    assert smallmm.explain("matmul", b, b).kernel != plan.kernel
+
+
+def test_who_else_multiplies_by_a_real_factor(dtype, rng):
+    """They have the same bits, infinities included."""
+    for x, y in factors(rng, 3, 4, 5, dtype):
+        (x if x.dtype == dtype else y)[2, 1, 2] = complex(np.inf, 1)
+        expected = smallmm.matmul(x, y)
+        assert np.isinf(expected.real).any()
+        for found in (
+            smallmm.fuse("(m,k),(k,n)->(m,n)")(smallmm.matmul)(x, y),
+            smallmm.fuse("(m,k),(k,n)->(m,n)")(lambda x, y: smallmm.batched_matmul(x, y, alpha=1.0))(x, y),
+            smallmm.contract("bij,bjk->bik", x, y),
+            smallmm.multi_dot([x, y]),
+            np.stack(list(smallmm.matmul(smallmm.Group(list(x)), smallmm.Group(list(y))))),
+        ):
+            assert_same_bits(found, expected)
+
+
+def test_a_real_factor_of_dask(dtype, rng):
+    da = pytest.importorskip("dask.array")
+    for x, y in factors(rng, 3, 4, 5, dtype):
+        for first in (da.from_array(x, chunks=(2, 3, 4)), x):
+            lazy = smallmm.batched_matmul(first, da.from_array(y, chunks=(3, 4, 5)), alpha=2)
+            assert lazy.dtype == dtype
+            assert_same_bits(lazy.compute(), smallmm.batched_matmul(x, y, alpha=2))
+
+
+def test_a_real_factor_of_torch(dtype, rng):
+    torch = pytest.importorskip("torch")
+    for x, y in factors(rng, 3, 4, 5, dtype):
+        (x if x.dtype == dtype else y)[2, 1, 2] = complex(np.inf, 1)
+        expected = smallmm.matmul(x, y)
+        tensors = torch.from_numpy(x), torch.from_numpy(y)
+        assert_same_bits(smallmm.matmul(*tensors).numpy(), expected)
+        assert_same_bits(torch.vmap(smallmm.matmul)(*tensors).numpy(), expected)
+        followed = smallmm.matmul(tensors[0].clone().requires_grad_(), tensors[1])
+        assert_same_bits(followed.detach().numpy(), expected)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_real_factor_of_jax(jax, compiled, rng):
+    multiply = jax.jit(smallmm.matmul) if compiled else smallmm.matmul
+    for x, y in factors(rng, 3, 4, 5, np.dtype(np.complex64)):
+        (x if x.dtype.kind == "c" else y)[2, 1, 2] = complex(np.inf, 1)
+        found = np.asarray(multiply(jax.numpy.asarray(x), jax.numpy.asarray(y)))
+        assert_same_bits(found, smallmm.matmul(x, y))
+
+
+# --- systems of a real matrix, with complex right-hand sides --------------------------------------------
+
+ARGUMENTS = {  # of a gufunc, of a good matrix
+    "lu_solve": lambda a: smallmm.lu_factor(a),
+    "lu_solve_transposed": lambda a: smallmm.lu_factor(a),
+    "cho_solve": lambda a: (smallmm.cholesky(a @ a.mT),),
+    "cho_solve_upper": lambda a: (smallmm.cholesky(a @ a.mT, upper=True),),
+    "solve_pos": lambda a: (a @ a.mT,),
+    "solve_sym": lambda a: (a + a.mT,),
+    "ldl_solve": lambda a: smallmm.ldl_factor(a + a.mT),
+    "ldl_solve_symmetric": lambda a: smallmm.ldl_factor(a + a.mT),
+    "solve_tridiagonal": lambda a: [smallmm.diagonal(a, offset=offset) for offset in (-1, 0, 1)],
+    "solve_banded": lambda a: (a[:, :3].copy(), np.array(1, np.int32)),
+    "solveh_banded": lambda a: (np.abs(a[:, :3]) + np.array([[9], [1], [1]], a.dtype),),
+}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 17, 32])
+@pytest.mark.parametrize(
+    "name", [*ARGUMENTS, "solve", "solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"]
+)
+def test_real_systems_with_complex_right_hand_sides(isa, dtype, name, n, rng):
+    """Parts of the solution are the solutions for the parts, in every layout."""
+    gufunc = getattr(core, name)
+    a = rng.standard_normal((9, n, n)).astype(real(dtype)) + 3 * np.eye(n, dtype=real(dtype))
+    if "banded" in name and n < 3:
+        pytest.skip("three diagonals")
+    operands = tuple(ARGUMENTS.get(name, lambda a: (a,))(a))
+    for k in (1, 3):
+        b = normal(rng, (9, n, k), dtype)
+        for place in LAYOUTS.values():
+            given = place(b)
+            found = gufunc(*operands, given)
+            direct = core.direct[name](*operands, given)
+            assert direct is not NotImplemented or place is LAYOUTS["misaligned"]
+            if direct is not NotImplemented:
+                assert_same_bits(*(x[0] if isinstance(x, tuple) else x for x in (direct, found)))
+            for part in ("real", "imag"):
+                expected = gufunc(*operands, getattr(given, part).copy())
+                x, *info = found if isinstance(found, tuple) else (found,)
+                y, *wanted = expected if isinstance(expected, tuple) else (expected,)
+                assert x.dtype == dtype
+                assert_same_bits(getattr(x, part).copy(), y)
+                for z, w in zip(info, wanted, strict=True):
+                    assert_same_bits(z, w)
+
+
+def test_vectors_of_real_systems(isa, dtype, rng):
+    a, b = normal(rng, (7, 5, 5), real(dtype)), normal(rng, (5,), dtype)
+    x = smallmm.solve(a, b)
+    assert_close(a @ x[..., None], np.broadcast_to(b[:, None], (7, 5, 1)), dtype)
+    assert_same_bits(x, smallmm.solve(a, b[:, None])[..., 0])
+    again = b[None, :].repeat(7, 0)[..., None]
+    assert_same_bits(smallmm.solve(a, again, out=again)[..., 0], x)
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_functions_of_real_systems(dtype, n, rng):
+    """What people call, beyond the kernels' orders, too."""
+    a = normal(rng, (4, n, n), real(dtype)) + n * np.eye(n, dtype=real(dtype))
+    b, definite = normal(rng, (4, n, 2), dtype), a @ a.mT
+    for x, matrix in (
+        (smallmm.solve(a, b), a),
+        (smallmm.lu_solve(smallmm.lu_factor(a), b), a),
+        (smallmm.lu_solve(smallmm.lu_factor(a), b, trans="C"), a.mT),
+        (smallmm.cho_solve((smallmm.cholesky(definite), True), b), definite),
+        (smallmm.solve_triangular(np.tril(a), b, lower=True), np.tril(a)),
+        (smallmm.solve(definite, b, assume_a="her"), definite),
+        (smallmm.solve(a, b.mT, left=False).mT, a.mT),
+        (smallmm.linsolve(a, b), a),
+    ):
+        assert x.dtype == dtype
+        assert_close(matrix @ x, b, dtype)
+
+
+def test_bad_real_systems_spoil_no_neighbour(isa, dtype, rng):
+    a, b = normal(rng, (30, 4, 4), real(dtype)), normal(rng, (30, 4, 2), dtype)
+    a[7] = 0
+    for place in (LAYOUTS["c"], LAYOUTS["transposed"]):
+        x, info = smallmm.solve_ex(a, place(b))
+        assert np.flatnonzero(info).tolist() == [7]
+        assert np.isnan(x[7].real).all()
+        assert np.isnan(x[7].imag).all()
+        assert_same_bits(x[8], smallmm.solve(a[8], b[8]))
+        with pytest.raises(smallmm.LinAlgError, match="1 of 30"):
+            smallmm.solve(a, place(b))
+
+
+def test_who_else_solves_real_systems(dtype, rng):
+    a, b = normal(rng, (6, 4, 4), real(dtype)), normal(rng, (6, 4, 3), dtype)
+    expected = smallmm.solve(a, b)
+    assert_same_bits(smallmm.fuse("(n,n),(n,k)->(n,k)")(smallmm.solve)(a, b), expected)
+    of_vectors = smallmm.fuse("(n,n),(n)->(n)")(smallmm.solve)
+    assert_same_bits(of_vectors(a, b[..., 0].copy()), smallmm.solve(a, b[..., :1])[..., 0])
+    assert_same_bits(np.stack(list(smallmm.solve(smallmm.Group(list(a)), smallmm.Group(list(b))))), expected)
+    torch = pytest.importorskip("torch")
+    tensors = torch.from_numpy(a).requires_grad_(), torch.from_numpy(b)
+    assert_same_bits(smallmm.solve(*tensors).detach().numpy(), expected)
+
+
+def test_real_systems_of_jax(jax, rng):
+    a, b = normal(rng, (6, 4, 4), np.float32), normal(rng, (6, 4, 3), np.dtype(np.complex64))
+    expected = smallmm.solve(a, b)
+    for solve in (smallmm.solve, jax.jit(smallmm.solve)):
+        assert_same_bits(np.asarray(solve(jax.numpy.asarray(a), jax.numpy.asarray(b))), expected)
+
+
+def test_real_systems_of_dask(dtype, rng):
+    da = pytest.importorskip("dask.array")
+    a, b = normal(rng, (6, 4, 4), real(dtype)), normal(rng, (6, 4, 3), dtype)
+    lazy = smallmm.solve(da.from_array(a, chunks=(2, 4, 4)), b)
+    assert_same_bits(lazy.compute(), smallmm.solve(a, b))
+
+
+def test_real_systems_are_explained(dtype):
+    a, b = np.ones((50, 4, 4), real(dtype)), np.ones((50, 4, 3), dtype)
+    assert smallmm.explain("solve", a, b).kernel == smallmm.explain("solve", a, b.real).kernel
+    of_complex = smallmm.explain("solve", a.astype(dtype), b)
+    assert smallmm.explain("solve", a.astype(dtype), b.real).kernel == of_complex.kernel
 
 
 def test_numbers_follow_the_arrays(dtype, rng):

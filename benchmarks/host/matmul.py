@@ -73,6 +73,20 @@ def complex_numbers(bench: Bench) -> None:
             bench.time(list(bench.entries(among, MATMUL, dtype, stack, regime="in-cache")))
 
 
+def beside_real(bench: Bench) -> None:
+    """A real and a complex square matrix in cache, one thread, through the Python API."""
+    among = bench.only(OURS, NUMPY)
+    for dtype in bench.complex_dtypes():
+        for n in tqdm(bench.orders((2, 3, 4, 8, 16, 32)), desc=f"beside real {dtype}"):
+            stack = stack_of(MATMUL, dtype, n, bench.options.footprint_kb << 10)
+            a, b = stack.operands
+            entries: list[Entry] = []
+            for kind, operands in (("real A", (a.real.copy(), b)), ("real B", (a, b.real.copy()))):
+                mixed = Stack(*operands, stack.outs)
+                entries += bench.entries(among, MATMUL, dtype, mixed, regime="in-cache", layout=kind)
+            bench.time(entries)
+
+
 def kernels(bench: Bench) -> None:
     """Square matrices in L2, one thread, called from C, beside FMA peak and L2 bandwidth."""
     orders = bench.orders((*range(2, 9), 10, 12, 16, 20, 24, 28, 32))
@@ -218,6 +232,7 @@ SUITE = suite.Suite(
     topics={
         "square": (square, {}),
         "complex_numbers": (complex_numbers, {}),
+        "beside_real": (beside_real, {}),
         "vector": (vector, {}),
         "kernels": (kernels, {}),
         "memory": (memory, {}),

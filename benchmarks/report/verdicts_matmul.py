@@ -79,6 +79,12 @@ def complex_numbers(rows: list[Row]) -> Iterator[Verdict]:
             yield at_least(text, ratio, least, note=f" ({ns(ours):.3g} ns)")
 
 
+def beside_real(rows: list[Row]) -> Iterator[Verdict]:
+    for ours, case in _cases(rows):
+        text = f"{ours['layout']}, {ours['dtype']} n={ours['n']}: {label(case[NUMPY])} / ours"
+        yield at_least(text, ns(case[NUMPY]) / ns(ours), 1, note=f" ({ns(ours):.3g} ns)")
+
+
 def kernels(rows: list[Row]) -> Iterator[Verdict]:
     for ours, case in _cases(rows):
         dtype, n = ours["dtype"], ours["n"]
@@ -187,5 +193,8 @@ def avx2(rows: list[Row]) -> Iterator[Verdict]:
 
 JUDGES: dict[str, Judge] = {
     judge.__name__: judge
-    for judge in (square, vector, complex_numbers, memory, kernels, rect, layout, threads, overhead, avx2)
+    for judge in (
+        *(square, vector, complex_numbers, beside_real, memory, kernels, rect, layout, threads),
+        *(overhead, avx2),
+    )
 }

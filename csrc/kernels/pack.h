@@ -9,10 +9,31 @@ INLINE void copy_row(T *to, const T *from, intptr_t count) {
     if (j < count) lane_store_part(to + j, lane_load_part(from + j, count - j), count - j);
 }
 
+/* Elements that are `step` apart; parts of complex numbers are 2, for which compilers know better loops. */
+INLINE void gather_row(T *restrict to, const T *restrict from, intptr_t step, intptr_t count) {
+    if (step == 2)
+        for (intptr_t j = 0; j < count; j++) to[j] = from[2 * j];
+    else
+        for (intptr_t j = 0; j < count; j++) to[j] = from[step * j];
+}
+INLINE void scatter_row(T *restrict to, intptr_t step, const T *restrict from, intptr_t count) {
+    if (step == 1)
+        copy_row(to, from, count);
+    else if (step == 2)
+        for (intptr_t j = 0; j < count; j++) to[2 * j] = from[j];
+    else
+        for (intptr_t j = 0; j < count; j++) to[step * j] = from[j];
+}
+
 static void KERNEL(pack)(void *packed, const smm_operand *x, intptr_t rows, intptr_t cols, intptr_t count, bool cold) {
     const strides s = strides_of(x);
     const T *from = x->data;
     T *to = packed;
+    const bool even = s.row == cols * s.col; /* one row follows the other */
+    if (even && s.col != 1 && s.batch == rows * s.row) {
+        gather_row(to, from, s.col, count * rows * cols);
+        return;
+    }
     for (; count--; from += s.batch, to += rows * cols) {
         const T *next = cold && s.batch == rows * cols ? from + distance(rows * cols) : NULL;
         if (next && s.row != 1) prefetch(next, rows * cols);
@@ -21,8 +42,7 @@ static void KERNEL(pack)(void *packed, const smm_operand *x, intptr_t rows, intp
         else if (s.row == 1)
             transpose(to, from, s.col, rows, cols, next);
         else
-            for (intptr_t i = 0; i < rows; i++)
-                for (intptr_t j = 0; j < cols; j++) to[i * cols + j] = from[i * s.row + j * s.col];
+            for (intptr_t i = 0; i < rows; i++) gather_row(to + i * cols, from + i * s.row, s.col, cols);
     }
 }
 
@@ -61,6 +81,10 @@ static void KERNEL(unpack)(const smm_call *call, void *packed) {
     const intptr_t m = call->m, n = call->n;
     const strides s = strides_of(&call->matmul.c);
     T *x = packed, *c = call->matmul.c.data;
+    if (s.row == n * s.col && s.batch == m * s.row && !call->matmul.alpha.data && !call->matmul.beta.data) {
+        scatter_row(c, s.col, x, call->batch * m * n);
+        return;
+    }
     for (intptr_t q = 0; q < call->batch; q++, c += s.batch, x += m * n) {
         const T alpha = scalar_of(&call->matmul.alpha, q, 1), beta = scalar_of(&call->matmul.beta, q, 0);
         if (beta == 0 && call->matmul.alpha.data) scale_row(x, m * n, alpha);
@@ -68,10 +92,8 @@ static void KERNEL(unpack)(const smm_call *call, void *packed) {
             T *row = c + i * s.row;
             if (beta != 0)
                 combine_row(row, s.col, x + i * n, n, alpha, beta);
-            else if (s.col == 1)
-                copy_row(row, x + i * n, n);
             else
-                for (intptr_t j = 0; j < n; j++) row[j * s.col] = x[i * n + j];
+                scatter_row(row, s.col, x + i * n, n);
         }
     }
 }

@@ -15,9 +15,16 @@ void smm_arrays_of(smm_arrays *x, const smm_gufunc *g, int most_dims) {
     x->g = g;
     x->s = smm_signature_of(g);
     x->call = (smm_call){.op = g->op, .form = g->form, .m = -1, .n = -1, .k = -1};
-    x->absent = 0;
+    x->absent = x->pairs = 0;
     x->dims = 0;
     x->most_dims = most_dims;
+}
+
+bool smm_take_mixture(smm_arrays *x, int i, int dtype) {
+    if (dtype < 0 || !i || i != x->s->b) return false;
+    x->pairs = smm_pairs_of(x->g->op, x->call.dtype, (smm_dtype)dtype);
+    if (x->pairs) x->call.dtype = smm_dtypes[dtype].real;
+    return x->pairs;
 }
 
 static bool broadcast(smm_arrays *x, const intptr_t *shape, int dims) {
@@ -109,5 +116,5 @@ bool smm_describe(smm_arrays *x) {
         }
         if (!smm_add_dimension(&x->outer, x->extent[d], stride)) return false;
     }
-    return true;
+    return !x->pairs || smm_see_parts(&x->call, &x->outer, x->pairs);
 }

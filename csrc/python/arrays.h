@@ -30,12 +30,28 @@ typedef struct smm_arrays {
     smm_outer outer; /* of the call */
     smm_array array[SMM_MOST_OPERANDS];
     unsigned absent; /* a bit for each dimension that an input lacks, and outputs therefore lack too */
+    unsigned pairs;  /* and for each operand, by place, that is complex though the call is real */
     int dims, most_dims;
     intptr_t extent[NPY_MAXDIMS]; /* of batch dimensions, innermost first */
 } smm_arrays;
 
 /* Start with the arrays of a gufunc: none yet, and at most that many batch dimensions. */
 void smm_arrays_of(smm_arrays *x, const smm_gufunc *g, int most_dims);
+/* Input i has numbers of that type, not of the call's. True: it is B beside a real A, or a real B, and there is a call
+ * of such matrices (smm_pairs_of), whose type from here on is the real one. */
+bool smm_take_mixture(smm_arrays *x, int i, int dtype);
+/* Of which type the numbers of operand i are. */
+static inline smm_dtype smm_dtype_in(const smm_arrays *x, int i) {
+    const smm_dtype dtype = x->call.dtype;
+    return x->pairs >> x->s->place[i] & 1 ? smm_dtypes[dtype].complex_of : dtype;
+}
+/* Whether a Python object is a NumPy array for input i. */
+static inline bool smm_fits(smm_arrays *x, int i, PyObject *array) {
+    return smm_is_plain(array, smm_numpy_type(x->g, i, smm_dtype_in(x, i))) ||
+           (PyArray_CheckExact(array) &&
+            smm_take_mixture(x, i, smm_dtype_of_numpy(PyArray_TYPE((PyArrayObject *)array))) &&
+            smm_is_plain(array, smm_numpy_type(x->g, i, smm_dtype_in(x, i))));
+}
 /* Add an input, in the order of operands. False: it does not fit those before. */
 bool smm_take_input(smm_arrays *x, int i, smm_array array);
 void smm_take_number(smm_arrays *x, int i);
@@ -48,7 +64,7 @@ int smm_output_shape(const smm_arrays *x, int i, intptr_t shape[NPY_MAXDIMS + 2]
 bool smm_take_output(smm_arrays *x, int i, smm_array array);
 /* Core dimensions that operand i has in this call. */
 int smm_core_of(const smm_arrays *x, int i);
-/* All are added: describe the operands and batch dimensions in x->call. False: too many dimensions do not merge. */
+/* All are added: describe the operands and batch dimensions in x->call, False: too many dimensions do not merge. */
 bool smm_describe(smm_arrays *x);
 
 #endif

@@ -41,7 +41,7 @@ static bool is_element(const task *t, int i, smm_dtype dtype) {
     return x.code == y.code && x.bits == y.bits && x.lanes == y.lanes;
 }
 
-/* The element type of a call whose first operand has such elements, or -1: there are no kernels for it. */
+/* The element type of a call whose operand i, a number, has such elements, or -1: there are no kernels for it. */
 static int dtype_of(const task *t, int i) {
     int dtype = SMM_DTYPE_COUNT - 1;
     while (dtype >= 0 && !(is_element(t, i, dtype) && smm_cuda_takes_dtype(t->a.g->op, dtype))) dtype--;
@@ -65,13 +65,19 @@ static bool number(PyObject *x, int dtype, double _Complex *value) {
     return false;
 }
 
-/* All arrays must have the same dtype and device. */
+/* All arrays must have the same device, and the same dtype but in mixtures. */
 static bool fits_others(task *t, int operand) {
     const DLTensor *x = &t->x[operand].x;
     if (t->device < 0) t->device = x->device.device_id;
-    if (t->dtype < 0) t->dtype = dtype_of(t, operand);
-    return t->device == x->device.device_id && t->dtype >= 0 && is_element(t, operand, t->dtype) &&
-           !((uintptr_t)x->data & (x->dtype.bits / 8 - 1)); /* aligned */
+    if (t->dtype < 0) {
+        t->dtype = dtype_of(t, operand);
+        if (t->dtype < 0) return false;
+        t->a.call.dtype = (smm_dtype)t->dtype;
+    }
+    const bool fits =
+        is_element(t, operand, smm_dtype_in(&t->a, operand)) || smm_take_mixture(&t->a, operand, dtype_of(t, operand));
+    t->dtype = t->a.call.dtype;
+    return fits && t->device == x->device.device_id && !((uintptr_t)x->data & (x->dtype.bits / 8 - 1)); /* aligned */
 }
 
 /* A DLPack array in the form that arrays.h takes. */
@@ -98,7 +104,6 @@ static bool take_output(task *t, int operand) {
 static bool take_sizes(task *t) {
     smm_call *call = &t->a.call;
     smm_finish_sizes(&t->a);
-    call->dtype = t->dtype;
     return smm_cuda_takes(call->op, call->dtype, call->m, call->k, call->n) && (call->k || call->op == SMM_OP_MATMUL);
 }
 
@@ -107,10 +112,12 @@ static void take_number(task *t, int operand, double _Complex value) {
     t->number[t->a.s->place[operand]] = value;
 }
 
-/* All operands are added: complete the call. On a device the innermost dimension is its batch. */
-static void finish(task *t) {
-    smm_describe(&t->a); /* devices take as many dimensions as this */
+/* All operands are added: complete the call. On a device the innermost dimension is its batch. False: devices take as
+ * many dimensions as this, but not that of the parts of a mixture. */
+static bool finish(task *t) {
+    if (!smm_describe(&t->a)) return false;
     smm_take_batch(&t->a.call, &t->a.outer, 0);
+    return true;
 }
 
 static smm_cuda_status explain(smm_detour *detour, const task *t) {
@@ -180,7 +187,7 @@ static PyObject *new_output(task *t, int operand, const DLPackExchangeAPI *api) 
     intptr_t shape[NPY_MAXDIMS + 2];
     DLTensor prototype = {.device = {kDLCUDA, t->device},
                           .ndim = smm_output_shape(&t->a, operand, shape),
-                          .dtype = element_of(t, operand, t->dtype),
+                          .dtype = element_of(t, operand, smm_dtype_in(&t->a, operand)),
                           .shape = (int64_t *)(void *)shape};
     DLManagedTensorVersioned *managed = NULL;
     PyObject *result = NULL;
@@ -225,8 +232,7 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
         }
     }
     if (!declined && !failed) {
-        finish(&t);
-        declined = !smm_cuda_may_write(&t.a.call);
+        declined = !finish(&t) || !smm_cuda_may_write(&t.a.call);
         if (!declined) failed = t.x[0].api->current_work_stream(kDLCUDA, t.device, &stream) || run(&t, stream) < 0;
     }
     if (!declined && !failed) return smm_pack(outputs, count);
@@ -241,7 +247,8 @@ static void explain_misfit(const task *t, int operand, PyObject *label, PyObject
     const smm_buffer *b = &t->x[operand];
     const bool integer = smm_is_integer(t->a.g, operand), output = operand >= t->a.s->inputs;
     const bool takes_complex = smm_cuda_takes_dtype(t->a.g->op, SMM_C128);
-    const bool fits = t->dtype < 0 ? dtype_of(t, operand) >= 0 : is_element(t, operand, t->dtype);
+    const smm_dtype dtype = smm_dtype_in(&t->a, operand);
+    const bool fits = t->dtype < 0 ? dtype_of(t, operand) >= 0 : is_element(t, operand, dtype);
     const int batch_dims = b->x.ndim - smm_core_of(&t->a, operand);
     char name[SMM_DTYPE_NAME];
     if (b->x.device.device_id != t->device) {
@@ -257,7 +264,7 @@ static void explain_misfit(const task *t, int operand, PyObject *label, PyObject
                        takes_complex ? ", complex64 or complex128" : "");
         else
             smm_refuse(PyExc_ValueError, label, x, "of %s; expected %s, as the operands before",
-                       smm_dtype_name(b->x.dtype, name), smm_dtype_name(element_of(t, operand, t->dtype), expected));
+                       smm_dtype_name(b->x.dtype, name), smm_dtype_name(element_of(t, operand, dtype), expected));
     } else if ((uintptr_t)b->x.data % (b->x.dtype.bits / 8)) {
         smm_refuse(PyExc_ValueError, label, x,
                    "whose data begin at the address %p; expected a multiple of %d bytes, an element's size", b->x.data,
@@ -328,7 +335,11 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
         if (label) explain_misfit(&t, i, label, operands[i]);
         goto end;
     }
-    finish(&t);
+    if (!finish(&t)) {
+        PyErr_Format(PyExc_ValueError, "device_run: %s of mixed dtypes has %d batch dimensions; expected at most %d",
+                     t.a.g->name, t.a.dims, SMM_CUDA_DIMS - 1);
+        goto end;
+    }
     overlaps = !smm_cuda_may_write(&t.a.call);
     if (overlaps || run(&t, (void *)stream) == 0) result = Py_NewRef(overlaps ? Py_False : Py_True);
 end:

@@ -1,6 +1,6 @@
-/* direct.c: calls on plain arrays, without NumPy's machinery. They are exact ndarrays of one float dtype, aligned, with
- * outputs that do not overlap inputs. For anything else, errors included, it returns NotImplemented, and the caller
- * uses the gufunc, which gives the same bits.
+/* direct.c: calls on plain arrays, without NumPy's machinery. They are exact ndarrays of one float dtype, or a real and
+ * a complex factor of one precision, aligned, with outputs that do not overlap inputs. For anything else, errors
+ * included, it returns NotImplemented, and the caller uses the gufunc, which gives the same bits.
  *
  * This saves half of the time of a small call. It also passes all batch dimensions to the core at once, so that those
  * that do not merge into one still share the threads. */
@@ -28,7 +28,7 @@ static bool are_some_given(const smm_signature *s, PyObject *const *args, Py_ssi
 static int take_outputs(smm_arrays *x, PyArrayObject *objects[], PyObject *const *args, Py_ssize_t nargs) {
     const smm_signature *s = x->s;
     for (int i = s->inputs; i < s->operands; i++) {
-        const int type = smm_numpy_type(x->g, i, x->call.dtype);
+        const int type = smm_numpy_type(x->g, i, smm_dtype_in(x, i));
         if (i < nargs && !Py_IsNone(args[i])) {
             if (!smm_is_plain(args[i], type) || !PyArray_ISWRITEABLE((PyArrayObject *)args[i])) return 1;
             objects[i] = (PyArrayObject *)Py_NewRef(args[i]);
@@ -94,8 +94,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     x.call.dtype = dtype;
     for (int i = 0; i < s->inputs; i++) {
         objects[i] = (PyArrayObject *)args[i];
-        if (!smm_is_plain(args[i], smm_numpy_type(g, i, dtype)) || !smm_take_input(&x, i, smm_array_of(objects[i])))
-            Py_RETURN_NOTIMPLEMENTED;
+        if (!smm_fits(&x, i, args[i]) || !smm_take_input(&x, i, smm_array_of(objects[i]))) Py_RETURN_NOTIMPLEMENTED;
     }
     smm_finish_sizes(&x);
 

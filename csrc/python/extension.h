@@ -42,6 +42,7 @@ typedef struct smm_signature {
     int core[SMM_MOST_OPERANDS];         /* its core dimensions, */
     char dims[SMM_MOST_OPERANDS][2];     /* and which they are; */
     bool optional[SMM_MOST_OPERANDS][2]; /* and whether an operand may lack them ("?") */
+    int b;                               /* the right-hand side or second factor; 0: there is none */
     bool updates;                        /* the output is an input, too */
 } smm_signature;
 

@@ -137,6 +137,7 @@ static smm_signature signature_of(const smm_gufunc *g, char text[SIGNATURE_LENGT
     for (int i = 0; i < operation->count; i++) {
         const int direction = operation->operand[i].direction;
         if (direction & SMM_OPTIONAL && !g->whole) continue;
+        if (i == smm_roles_of[g->op].b) s.b = s.operands;
         s.place[s.operands++] = i;
         if (direction & SMM_READ) s.inputs = s.operands;
     }
@@ -245,6 +246,11 @@ static int loop(PyArrayMethod_Context *context, char *const *data, const npy_int
     const smm_signature *s = smm_signature_of(g);
     smm_call call = {.op = g->op, .form = g->form, .batch = sizes[0], .m = 1, .n = 1, .k = 1};
     call.dtype = (smm_dtype)smm_dtype_of_numpy(context->descriptors[0]->type_num);
+    unsigned pairs = 0;
+    if (s->b > 0 && context->descriptors[s->b]->type_num != context->descriptors[0]->type_num) {
+        pairs = smm_pairs_of(g->op, call.dtype, (smm_dtype)smm_dtype_of_numpy(context->descriptors[s->b]->type_num));
+        call.dtype = smm_dtypes[call.dtype].real;
+    }
     for (int i = 0; i < s->dimensions; i++) *smm_size_in(&call, s->dimension[i]) = sizes[1 + i];
     if (g->k) call.k = *smm_size_in(&call, g->k);
     const npy_intp *core = strides + s->operands;
@@ -256,6 +262,8 @@ static int loop(PyArrayMethod_Context *context, char *const *data, const npy_int
         else if (s->core[i] == 1)
             *(g->rows ? &x->col : &x->row) = core[0];
     }
+    smm_outer outer = {0};
+    if (pairs && smm_see_parts(&call, &outer, pairs) && outer.dims) call.outer = &outer;
     const smm_status status = smm_take(&call);
 
     /* NaN and Inf propagate silently: the flags of worker threads do not reach NumPy, so its warnings
@@ -293,6 +301,25 @@ static int dtype_of_common(const PyArray_DTypeMeta *common) {
     return is_double ? SMM_F64 : -1;
 }
 
+static PyArray_DTypeMeta *meta_of(const smm_gufunc *g, int i, smm_dtype dtype, unsigned pairs) {
+    const bool is_pair = pairs >> smm_signature_of(g)->place[i] & 1;
+    return dtype_meta(smm_numpy_type(g, i, is_pair ? smm_dtypes[dtype].complex_of : dtype));
+}
+
+static bool is_complex(PyArray_DTypeMeta *x) {
+    return x == &PyArray_PyComplexDType || PyTypeNum_ISCOMPLEX(x->type_num);
+}
+
+/* Of operands of these dtypes, which are computed in a complex type: those that stay complex where the others are real.
+ * Any other complex operand, such as alpha, makes all of them complex. */
+static unsigned pairs_among(const smm_gufunc *g, smm_dtype dtype, PyArray_DTypeMeta *const dtypes[]) {
+    const smm_signature *s = smm_signature_of(g);
+    const smm_dtype real = smm_dtypes[dtype].real;
+    for (int i = 1; i < s->inputs; i++)
+        if (i != s->b && is_complex(dtypes[i])) return 0;
+    return smm_pairs_of(g->op, is_complex(dtypes[0]) ? dtype : real, is_complex(dtypes[s->b]) ? dtype : real);
+}
+
 static bool is_real_number(PyArray_DTypeMeta *x) { return x == &PyArray_PyFloatDType || x == &PyArray_PyLongDType; }
 
 /* For operands that do not all have one of our types: integers, bools and mixtures are combined with float64 by NumPy's
@@ -315,23 +342,26 @@ static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_D
     else if (!(common = PyArray_PromoteDTypeSequence(count, given)))
         return -1;
 
-    const int dtype = dtype_of_common(common);
+    int dtype = dtype_of_common(common);
     const bool takes = dtype >= 0 && smm_takes(g->op, (smm_dtype)dtype);
     Py_DECREF(common);
+    const unsigned pairs = takes ? pairs_among(g, (smm_dtype)dtype, dtypes) : 0;
+    if (pairs) dtype = smm_dtypes[dtype].real;
     for (int i = 0; i < s->operands; i++) {
         promoted[i] = dtypes[i];
         if (!signature[i] && smm_is_integer(g, i)) promoted[i] = &PyArray_Int32DType;
-        if (!signature[i] && takes && !smm_is_integer(g, i)) promoted[i] = dtype_meta(smm_numpy_type(g, i, dtype));
+        if (!signature[i] && takes && !smm_is_integer(g, i)) promoted[i] = meta_of(g, i, (smm_dtype)dtype, pairs);
         Py_XINCREF(promoted[i]);
     }
     return 0;
 }
 
-static int add_loop(PyObject *ufunc, smm_dtype dtype) {
+/* A loop for numbers of that type; but operands that have a bit in `pairs`, by place, are complex. */
+static int add_loop(PyObject *ufunc, smm_dtype dtype, unsigned pairs) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
     const smm_signature *s = smm_signature_of(g);
     PyArray_DTypeMeta *dtypes[SMM_MOST_OPERANDS];
-    for (int i = 0; i < s->operands; i++) dtypes[i] = dtype_meta(smm_numpy_type(g, i, dtype));
+    for (int i = 0; i < s->operands; i++) dtypes[i] = meta_of(g, i, dtype, pairs);
     PyType_Slot slots[] = {{NPY_METH_strided_loop, (void *)loop}, {0, NULL}};
     PyArrayMethod_Spec spec = {.name = g->name,
                                .nin = s->inputs,
@@ -340,6 +370,16 @@ static int add_loop(PyObject *ufunc, smm_dtype dtype) {
                                .dtypes = dtypes,
                                .slots = slots};
     return PyUFunc_AddLoopFromSpec(ufunc, &spec);
+}
+
+/* A loop for operands of one type, and those for a real and a complex matrix. */
+static int add_loops(PyObject *ufunc, smm_dtype dtype) {
+    const smm_op op = smm_gufunc_of(ufunc)->op;
+    const smm_dtype pair = smm_dtypes[dtype].complex_of;
+    const unsigned both[] = {smm_pairs_of(op, dtype, pair), smm_pairs_of(op, pair, dtype)};
+    int failed = add_loop(ufunc, dtype, 0);
+    for (int i = 0; i < 2 && !failed; i++) failed = both[i] ? add_loop(ufunc, dtype, both[i]) : 0;
+    return failed;
 }
 
 static int add_promoter(PyObject *ufunc) {
@@ -366,7 +406,7 @@ PyObject *smm_add_bfloat16(PyObject *module, PyObject *dtype) {
     }
     if (!failed) numpy_types[SMM_BF16] = ((PyArray_Descr *)dtype)->type_num;
     for (Py_ssize_t at = 0; !failed && PyDict_Next(direct, &at, &name, &function);)
-        failed = add_loop(PyCFunction_GET_SELF(function), SMM_BF16) < 0;
+        failed = add_loop(PyCFunction_GET_SELF(function), SMM_BF16, 0) < 0;
     Py_XDECREF(direct);
     return failed ? NULL : Py_NewRef(Py_None);
 }
@@ -391,7 +431,7 @@ int smm_add_gufuncs(PyObject *module) {
         PyObject *function = smm_direct_function(ufunc);
         bool failed = !function || PyDict_SetItemString(direct, g->name, function) < 0;
         for (int dtype = 0; dtype < SMM_DTYPE_COUNT && !failed; dtype++)
-            failed = numpy_types[dtype] != NPY_NOTYPE && smm_takes(g->op, dtype) && add_loop(ufunc, dtype) < 0;
+            failed = numpy_types[dtype] != NPY_NOTYPE && smm_takes(g->op, dtype) && add_loops(ufunc, dtype) < 0;
         failed = failed || add_promoter(ufunc) < 0 || PyModule_AddObjectRef(module, g->name, ufunc) < 0;
         Py_XDECREF(function);
         Py_DECREF(ufunc);

@@ -80,8 +80,7 @@ static bool take_inputs(const job *x, smm_arrays *arrays, Py_ssize_t stack) {
     arrays->call.dtype = (smm_dtype)dtype;
     for (int i = 0; i < x->s->inputs; i++) {
         PyObject *input = input_of(x, i, stack);
-        if (!smm_is_plain(input, smm_numpy_type(x->g, i, (smm_dtype)dtype)) ||
-            !smm_take_input(arrays, i, smm_array_of((PyArrayObject *)input)))
+        if (!smm_fits(arrays, i, input) || !smm_take_input(arrays, i, smm_array_of((PyArrayObject *)input)))
             return false;
     }
     smm_finish_sizes(arrays);
@@ -97,7 +96,7 @@ static bool take_outputs(job *x, smm_arrays *arrays, Py_ssize_t stack) {
         }
         npy_intp shape[NPY_MAXDIMS + 2];
         const int ndim = smm_output_shape(arrays, i, shape);
-        PyObject *output = PyArray_SimpleNew(ndim, shape, smm_numpy_type(x->g, i, arrays->call.dtype));
+        PyObject *output = PyArray_SimpleNew(ndim, shape, smm_numpy_type(x->g, i, smm_dtype_in(arrays, i)));
         if (!output) return false;
         PyList_SetItem(x->outputs[i], stack, output);
         smm_take_output(arrays, i, smm_array_of((PyArrayObject *)output));
@@ -124,8 +123,12 @@ static bool describe(job *x) {
         for (int i = x->s->inputs; i < x->s->operands; i++)
             if (x->next[i]) x->next[i] += x->count * x->step[i];
         if (!taken || !x->count) continue;
-        smm_describe(&arrays); /* one dimension always fits */
+        smm_describe(&arrays); /* one dimension always fits, and that of parts */
         smm_take_batch(&arrays.call, &arrays.outer, 0);
+        if (arrays.call.outer) { /* which is not kept */
+            if (!leave(x, q)) return false;
+            continue;
+        }
         x->call[x->calls] = arrays.call;
         x->number[x->calls++] = q;
     }

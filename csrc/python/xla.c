@@ -108,10 +108,10 @@ static int xla_type(const smm_gufunc *g, int i, smm_dtype dtype) {
     return types[smm_type_of(g->op, dtype, smm_signature_of(g)->place[i])];
 }
 
-/* The element type of a gufunc's call whose first operand is x; -1: it has none such. */
-static int dtype_of(const smm_gufunc *g, const xla_buffer *x) {
+/* The element type of a gufunc's call whose operand i, a number, is x; -1: it has none such. */
+static int dtype_of(const smm_gufunc *g, int i, const xla_buffer *x) {
     for (int dtype = 0; dtype < SMM_DTYPE_COUNT; dtype++)
-        if (smm_takes(g->op, (smm_dtype)dtype) && xla_type(g, 0, (smm_dtype)dtype) == x->type) return dtype;
+        if (smm_takes(g->op, (smm_dtype)dtype) && xla_type(g, i, (smm_dtype)dtype) == x->type) return dtype;
     return -1;
 }
 
@@ -129,8 +129,10 @@ static bool is_empty(const xla_buffer *x) {
 }
 
 static bool take(smm_arrays *x, int i, const xla_buffer *buffer, intptr_t *strides) {
-    if (buffer->dims > NPY_MAXDIMS || buffer->type != xla_type(x->g, i, x->call.dtype)) return false;
-    const intptr_t unit = smm_dtypes[x->call.dtype].size[smm_element_of(x->g, i)];
+    if (buffer->dims > NPY_MAXDIMS) return false;
+    if (buffer->type != xla_type(x->g, i, smm_dtype_in(x, i)) && !smm_take_mixture(x, i, dtype_of(x->g, i, buffer)))
+        return false;
+    const intptr_t unit = smm_dtypes[smm_dtype_in(x, i)].size[smm_element_of(x->g, i)];
     const smm_array array = array_of(buffer, unit, strides);
     return i < x->s->inputs ? smm_take_input(x, i, array) : smm_take_output(x, i, array);
 }
@@ -163,7 +165,8 @@ static void *run_on_device(const xla_call *from, smm_arrays *x) {
 static void *run(const xla_call *from, const smm_gufunc *g, void *run_on(const xla_call *, smm_arrays *)) {
     const smm_signature *s = smm_signature_of(g);
     const xla_buffers *in = &from->operands, *out = &from->results;
-    const int dtype = in->count == s->inputs && out->count == s->operands - s->inputs ? dtype_of(g, in->buffer[0]) : -1;
+    const int dtype =
+        in->count == s->inputs && out->count == s->operands - s->inputs ? dtype_of(g, 0, in->buffer[0]) : -1;
     if (dtype < 0 || s->updates) return refuse(from, "smallmm: operands of another gufunc");
     intptr_t strides[SMM_MOST_OPERANDS][NPY_MAXDIMS];
     smm_arrays x;

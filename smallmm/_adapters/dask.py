@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import explain_failure
-from .._shapes import NUMBERS, fixed_signature, output_dtypes, working_dtype
+from .._shapes import NUMBERS, arithmetic, fixed_signature, operand_dtypes, output_dtypes
 from .base import Library
 from .numpy import NumPy
 
@@ -36,11 +36,14 @@ class Dask(Library):
         others = {name: x for name, x in kwargs.items() if name not in _DASKS_KEYWORDS}
         try:
             dtypes = output_dtypes(gufunc, operands, kwargs)
-            number = working_dtype(gufunc, operands)
+            own = operand_dtypes(gufunc, operands)
             return lazily(
                 partial(_call_chunks, op, gufunc, tuple(operands), others),
                 fixed_signature(gufunc, operands),
-                *(np.asarray(x, number) if type(x) in NUMBERS else x for x in operands.values()),
+                *(
+                    np.asarray(x, arithmetic(own[name])) if type(x) in NUMBERS else x
+                    for name, x in operands.items()
+                ),
                 output_dtypes=dtypes if gufunc.nout > 1 else dtypes[0],
                 **where,
             )

@@ -21,9 +21,11 @@ from .._errors import explain_failure, wrong_dtype
 from .._shapes import (
     NUMBERS,
     absent_dimensions,
+    arithmetic,
     core_dimensions,
     is_complex,
     meet,
+    operand_dtypes,
     output_dtypes,
     with_dimensions,
     without_dimensions,
@@ -72,10 +74,10 @@ def followed(call: Call, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
     _refuse_what_does_not_fit(op, gufunc, operands)
     absent = absent_dimensions(operands.values(), inputs)
     like = _on_one_device(op, operands)
-    number = getattr(torch, working_dtype(gufunc, operands).name)
+    own = operand_dtypes(gufunc, operands)
     whole = tuple(
-        with_dimensions(_as_tensor(x, like, number), dims, absent)
-        for x, dims in zip(operands.values(), inputs, strict=True)
+        with_dimensions(_as_tensor(x, like, own[name]), dims, absent)
+        for (name, x), dims in zip(operands.items(), inputs, strict=True)
     )
     results = recorded(call, op, gufunc, tuple(operands), whole)
     return tuple(without_dimensions(x, dims, absent) for x, dims in zip(results, outputs, strict=True))
@@ -240,12 +242,12 @@ def _detached(x: Any) -> Any:
     return x.detach() if hasattr(x, "detach") else x
 
 
-def _as_tensor(x: Any, like: Any, number: torch.dtype) -> Any:
-    """Numbers as tensors, too: Python's have the dtype that is computed in."""
+def _as_tensor(x: Any, like: Any, number: np.dtype) -> Any:
+    """Numbers as tensors, too: Python's have the dtype that this one is computed in."""
     if torch.is_tensor(x):
         return x
     if type(x) in NUMBERS:
-        return torch.full((), x, dtype=number, device=like.device)
+        return torch.full((), x, dtype=getattr(torch, arithmetic(number).name), device=like.device)
     return torch.from_numpy(np.array(x)).to(like.device)
 
 

@@ -62,6 +62,25 @@ def test_every_order(torch, rng, dtype, name):
             assert_cpu_bits(name, call(torch, name, part), part)
 
 
+@pytest.mark.parametrize("n", [1, 3, 8, 17, 32, 80])
+def test_beside_real_matrices(torch, rng, dtype, n):
+    """In every layout of the complex one; of float32 beside complex128, too."""
+    a = rng.standard_normal((70, n, n)).astype(np.finfo(dtype).dtype)
+    z = normal(rng, (70, n, n), dtype)
+
+    def check(function, *arrays):
+        expected = function(*(x.cpu().numpy() for x in arrays))
+        assert_same_bits(function.__name__, (function(*arrays),), (expected,))
+
+    for place in LAYOUTS.values():
+        there, given = torch.from_numpy(a).cuda(), place(torch, z)
+        check(smallmm.matmul, there, given)
+        check(smallmm.matmul, given, there)
+        if n <= 32:
+            check(smallmm.solve, there, given)
+    check(smallmm.matmul, torch.from_numpy(a.astype(np.float32)).cuda(), given)
+
+
 @pytest.mark.parametrize("name", BY_OTHERS)
 def test_some_orders(torch, rng, dtype, name):
     """Of operations whose texts are those of other operations, or of real matrices."""

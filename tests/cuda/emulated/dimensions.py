@@ -9,6 +9,7 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).parent)]
 from run import OnDevice  # noqa: E402
 
+import smallmm  # noqa: E402
 from smallmm import _core, cuda  # noqa: E402
 
 
@@ -27,6 +28,9 @@ def main():
     cuda.device_name()
     _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
     rng = np.random.default_rng(0)
+    large = rng.standard_normal((2, 70, 70))  # for which complex kernels are too small
+    x, y = cuda.to_device(large), cuda.to_device(large * 1j)
+    np.testing.assert_array_equal(cuda.to_host(smallmm.matmul(x, y)), smallmm.matmul(large, large * 1j))
     dense = rng.standard_normal((4, 2, 3, 5, 5))
     mixed = rng.standard_normal((2, 3, 4, 5, 5)).transpose(2, 0, 1, 3, 4)
     for a in (dense, mixed):
@@ -41,6 +45,16 @@ def main():
         )
         by_columns = np.zeros((4, 2, 3, 5, 5), complex).mT  # whose transpose is no product of the same bits
         check(_core.batched_matmul, a + 1j, 1j * dense + 1, by_columns)
+        for out in (np.zeros((4, 2, 3, 5, 5), complex), by_columns):  # a real matrix beside a complex one
+            check(_core.batched_matmul, a, 1j * dense + 1, out)
+            check(_core.batched_matmul, a + 1j, dense, out)
+            check(_core.solve, a, 1j * dense + 1, out, info)
+        check(_core.gemm, a, 1j * dense, rng.standard_normal((2, 3)), -0.5, np.full((4, 2, 3, 5, 5), 2j))
+        check(_core.gemm, a + 2j, dense, 1.5, 2, np.full((4, 2, 3, 5, 5), 2j))
+        check(_core.matvec, a, rng.standard_normal(5) + 1j, np.zeros((4, 2, 3, 5), complex))
+        right = rng.standard_normal((3, 5, 2)) + 1j
+        check(_core.solve, a, right, np.zeros((4, 2, 3, 5, 2), complex), info)
+        check(_core.cho_solve, a, right[0, :, 0], np.zeros((4, 2, 3, 5), complex))
         in_place = np.array(a)
         check(_core.inv, in_place, in_place, info)
         two = [OnDevice(x) for x in (in_place[:2], in_place[1:3], info[:2])]
