@@ -1,7 +1,6 @@
 /* reflectors.cuh: reflectors H = I - tau v v^H, v_0 = 1, of complex numbers (LAPACK's larfg), in the order of
  * operations of kernels/qr_numbers.h. By all lanes of a matrix: x(i) is a number in shared memory, of a column or a
  * row, or of few rows in a thread's registers. */
-#include "number.cuh"
 
 /* The sums of the squares of real and imaginary parts of x_1 .. x_count-1, times a power of two, and then those of x_0.
  */

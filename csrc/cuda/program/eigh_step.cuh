@@ -5,7 +5,6 @@ constexpr int N = SMM_N;
 constexpr bool VECTORS = SMM_OP == SMM_OP_EIGH, UPPER = SMM_FORM & UPPER_FORM;
 #if SMM_COMPLEX
 #include "eigh_of_numbers.cuh"
-#include "numbers.cuh"
 #else
 #include "eigh.cuh"
 #endif

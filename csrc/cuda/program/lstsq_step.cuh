@@ -4,7 +4,6 @@
 constexpr int M = SMM_M, N = SMM_N, K = SMM_K;
 #if SMM_COMPLEX
 #include "lstsq_of_numbers.cuh"
-#include "numbers.cuh"
 #else
 #include "lstsq.cuh"
 #endif

@@ -4,7 +4,6 @@
 constexpr bool VECTORS = SMM_OP != SMM_OP_SVDVALS, FULL = SMM_OP == SMM_OP_SVD_FULL;
 #if SMM_COMPLEX
 #include "svd_of_numbers.cuh"
-#include "numbers.cuh"
 #else
 #include "svd.cuh"
 #endif
