@@ -116,18 +116,6 @@ void smm_lstsq_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *
     while (x->lanes < 32 && x->threads / x->lanes * lstsq_matrix_bytes(p) > MOST_SHARED) x->lanes *= 2;
 }
 
-/* Work of eigh_numbers.cuh, which its threads take as those of eigh_shared.cuh. */
-bool smm_eigh_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    if (!smm_cuda_are_few(p, x)) grid->shared = grid->matrices * (p->n * (pitch_of(p->n) + 4) + 1) * bytes_of(p);
-    return true;
-}
-
-void smm_eigh_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    smm_eigh_shared_baseline(p, x);
-    x->kernel = SMM_CUDA_KERNEL_eigh_numbers;
-}
-
 /* Bytes of Work of svd_numbers.cuh. */
 static int svd_matrix_bytes(const smm_cuda_problem *p) {
     const int m = most(p->m, p->n), n = least(p->m, p->n), pitch = pitch_of(n), size = bytes_of(p);

@@ -31,6 +31,12 @@ __device__ inline T scale_for(T largest) {
     return power_of_two(e > LIMIT ? -LIMIT : e < -LIMIT ? LIMIT : -e, T());
 }
 
+/* Keeps the largest magnitude; false where it is not finite. */
+__device__ inline bool measure(T x, T &largest) {
+    if (fabs(x) > largest) largest = fabs(x);
+    return is_finite(x);
+}
+
 /* Whether a reflector needs neither scaling nor a closer look at zeros, of x_0 and the rest with these sums of squares.
  * What is said of a few that do not is no. */
 __device__ inline bool is_ordinary(T rest, T squares) {
@@ -224,15 +230,16 @@ template <int M, int N> __device__ inline void form_column(const T *a, const T *
 
 /* A column of M numbers of an operand: it is made in its place or, where memory holds another type, aside, so that it
  * is rounded once. */
-template <int M> struct ColumnOf {
-    InMemory *to;
+template <int M, class X = InMemory> struct ColumnOf {
+    X *to;
     long long distance;
     T aside[CONVERTS ? M : 1];
 
-    __device__ ColumnOf(InMemory *first, long long step) : to(first), distance(step) {}
-    __device__ T *data() { return either<CONVERTS>(aside, to); }
+    __device__ ColumnOf(X *first, long long step) : to(first), distance(step) {}
+    __device__ auto data() { return either<CONVERTS>(aside, to); }
     __device__ long long step() const { return CONVERTS ? 1 : distance; }
     __device__ void finish() {
-        for (int i = 0; i < M && CONVERTS; i++) to[i * distance] = aside[CONVERTS ? i : 0];
+        if constexpr (CONVERTS)
+            for (int i = 0; i < M; i++) to[i * distance] = aside[i];
     }
 };

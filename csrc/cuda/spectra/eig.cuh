@@ -30,20 +30,7 @@ __device__ inline Number number_of(T x) { return {x, 0}; }
 __device__ inline Number number_of(Number x) { return x; }
 __device__ inline T larger(T x, T y) { return x > y ? x : y; }
 
-/* x becomes beta above v_1, v_2, ..., by all lanes of a matrix. */
-__device__ inline void make_reflector_of(T *x, int count, T &tau) { make_reflector_together(x, 1, count, &tau); }
-__device__ inline void make_reflector_of(Number *x, int count, Number &tau) {
-    make_reflector_of_numbers([&](int i) -> Number & { return x[i]; }, count, tau);
-}
-
-/* x = x - v factor (v^H x), of a column; x = x H, of a row; v_0 = 1. */
-template <class X> __device__ inline void reflect_down(const X *v, int step_v, X factor, X *x, int step, int count) {
-    X w = x[0];
-    for (int i = 1; i < count; i++) w = multiply_add(conjugate(v[i * step_v]), x[i * step], w);
-    w = product(factor, w);
-    x[0] = difference_of(x[0], w);
-    for (int i = 1; i < count; i++) x[i * step] = multiply_subtract(v[i * step_v], w, x[i * step]);
-}
+/* x = x H, of a row; v_0 = 1. */
 template <class X> __device__ inline void reflect_along(const X *v, X tau, X *x, int count) {
     X w = x[0];
     for (int j = 1; j < count; j++) w = multiply_add(x[j], v[j], w);
@@ -117,10 +104,10 @@ __device__ inline void to_hessenberg(Work &x) {
         Element *const column = x.h + (k + 1) * PITCH + k;
         for (int i = lane(); i < count; i += LANES) x.v[i] = column[i * PITCH];
         wait();
-        make_reflector_of(x.v, count, x.tau[k]);
+        make_reflector_together(x.v, 1, count, x.tau + k);
         for (int i = lane(); i < count; i += LANES) column[i * PITCH] = x.v[i];
         for (int j = lane(); j < count; j += LANES)
-            reflect_down(x.v, 1, conjugate(x.tau[k]), column + 1 + j, PITCH, count);
+            reflect(x.v, conjugate(x.tau[k]), column + 1 + j, 1, PITCH, count);
         wait();
         for (int i = lane(); i < N; i += LANES) reflect_along(x.v, x.tau[k], x.h + i * PITCH + k + 1, count);
         wait();
@@ -131,7 +118,7 @@ __device__ inline void to_hessenberg(Work &x) {
         const int count = N - k - 1;
         Element *const column = x.h + (k + 1) * PITCH + k;
         for (int j = lane(); j < count && VECTORS; j += LANES)
-            reflect_down(column, PITCH, x.tau[k], x.z + (k + 1) * PITCH + k + 1 + j, PITCH, count);
+            reflect(column, x.tau[k], x.z + (k + 1) * PITCH + k + 1 + j, PITCH, PITCH, count);
         wait();
         for (int i = 1 + lane(); i < count; i += LANES) column[i * PITCH] = element_of(0);
     }
@@ -181,12 +168,12 @@ __device__ inline void chase(Work &x) {
         if (k > lo && lane() == 0)
             for (int i = 0; i < count; i++) x.v[i] = x.h[(k + i) * PITCH + k - 1];
         wait();
-        make_reflector_of(x.v, count, x.tau[0]);
+        make_reflector_together(x.v, 1, count, x.tau);
         const Element tau = x.tau[0];
         if (k > lo && lane() == 0)
             for (int i = 0; i < count; i++) x.h[(k + i) * PITCH + k - 1] = i ? element_of(0) : x.v[0];
         for (int j = k + lane(); j < N; j += LANES)
-            reflect_down(x.v, 1, conjugate(tau), x.h + k * PITCH + j, PITCH, count);
+            reflect(x.v, conjugate(tau), x.h + k * PITCH + j, 1, PITCH, count);
         wait();
         for (int i = lane(); i <= least(k + BULGE, hi); i += LANES) reflect_along(x.v, tau, x.h + i * PITCH + k, count);
         for (int i = lane(); i < N && VECTORS; i += LANES) reflect_along(x.v, tau, x.z + i * PITCH + k, count);
@@ -315,12 +302,6 @@ template <class TO> __device__ inline void give_vector(const Work &x, int j, Num
 }
 
 static_assert(static_cast<int>(SMM_EIG_w) == static_cast<int>(SMM_EIGVALS_w), "EIGVALS has the w of EIG");
-
-__device__ inline bool measure(T x, T &largest) {
-    largest = larger(fabs(x), largest);
-    return is_finite(x);
-}
-__device__ inline bool measure(Number x, T &largest) { return measure(x.re, largest) & measure(x.im, largest); }
 
 /* Matrix q, whose elements `from` gives. */
 template <class FROM> __device__ inline void run(Work &x, const smm_cuda_args &args, long long q, FROM from) {

@@ -11,7 +11,6 @@
 #include "householder.cuh"
 #include "element.cuh"
 #include "place.cuh"
-#include "rotations.cuh"
 #include "reflectors.cuh"
 
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;

@@ -4,7 +4,9 @@
 /* Work of eigh_shared.cuh. */
 bool smm_eigh_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    if (!smm_cuda_are_few(p, x)) grid->shared = grid->matrices * ((p->n * (p->n | 1) + 6 * p->n) * bytes_of(p) + 8);
+    const int size = bytes_of(p), elements = p->n * (p->n | 1) + 2 * p->n, numbers = 4 * p->n;
+    const int bytes = ceil_div(elements * size + numbers * bytes_of_part(p) + 8, size) * size;
+    if (!smm_cuda_are_few(p, x)) grid->shared = grid->matrices * bytes;
     return true;
 }
 

@@ -24,7 +24,7 @@ constexpr bool KEEPS_A = BY_JACOBI; /* others read it from memory once more */
 struct Work {
     T x[M * N]; /* A P = Q R, or A, then the reflectors of A = Q B P^T; then V P, or V; then A V */
     T a[KEEPS_A ? M * N : 1];
-    T r[BY_JACOBI || VECTORS ? N * PITCH : 1]; /* the rows of R, which are rotated, or P; then V */
+    Vectors<BY_JACOBI || VECTORS ? N : 1> r; /* the rows of R, which are rotated, or P; then V */
     Bidiagonal<N> b;
     T s[N], tau[N]; /* squared lengths of columns, then singular values; of reflectors */
     int perm[N];    /* the column of A that column j of A P was */
@@ -59,7 +59,7 @@ __device__ inline void reduce(Work &w) {
     }
     wait();
     factor_in_memory<M, N>(w.x, w.tau);
-    EACH(int e = lane(); e < N * N; e += LANES) w.r[e / N * PITCH + e % N] = e / N <= e % N ? w.x[e] : T(0);
+    EACH(int e = lane(); e < N * N; e += LANES) w.r.x[e / N * PITCH + e % N] = e / N <= e % N ? w.x[e] : T(0);
     wait();
 }
 
@@ -100,9 +100,9 @@ __device__ inline void bidiagonalise(Work &w) {
         if (lane() == 0) w.b.e[k] = x[1];
         wait();
     }
-    for (int e = lane(); e < N * N && VECTORS; e += LANES) w.r[e / N * PITCH + e % N] = w.x[e];
+    for (int e = lane(); e < N * N && VECTORS; e += LANES) w.r.x[e / N * PITCH + e % N] = w.x[e];
     wait();
-    if (VECTORS) form_vectors<N, PITCH>(w.r, w.tau);
+    if constexpr (VECTORS) form_vectors(w.r, w.tau);
 }
 
 /* |x|, scaled where squares are tiny. */
@@ -119,7 +119,7 @@ __device__ inline T length_of(T *x) {
  * QR gives V. Its largest elements, the first of equals, are positive. */
 template <class S> __device__ inline void arrange(Work &w, const S &to, T back) {
     T values[FEW ? N : 1];
-    EACH(int j = lane(); j < N; j += LANES) w.s[j] = BY_JACOBI ? length_of(w.r + j * PITCH) : fabs(w.b.d[j]);
+    EACH(int j = lane(); j < N; j += LANES) w.s[j] = BY_JACOBI ? length_of(w.r.x + j * PITCH) : fabs(w.b.d[j]);
     wait();
     EACH(int j = lane(); j < N; j += LANES) {
         const int place = place_of<N>(w.s, j);
@@ -128,7 +128,7 @@ template <class S> __device__ inline void arrange(Work &w, const S &to, T back) 
         else
             to.put(0, place, product(w.s[j], back));
         EACH(int i = 0; i < N && VECTORS; i++) {
-            const T y = w.r[BY_JACOBI ? j * PITCH + i : i * PITCH + j];
+            const T y = w.r.x[BY_JACOBI ? j * PITCH + i : i * PITCH + j];
             EACH(int row = 0; row < N && FEW; row++)
                 if (w.perm[i] == row) put(w.x, row * N + place, y, row * N, N);
             if (!FEW) w.x[(BY_JACOBI ? w.perm[i] : i) * N + place] = y;
@@ -140,7 +140,7 @@ template <class S> __device__ inline void arrange(Work &w, const S &to, T back) 
 __device__ inline void form_small(Work &w) {
     if (BY_JACOBI) factor_in_memory<N, N>(w.x, w.tau);
     EACH(int j = lane(); j < N; j += LANES) {
-        T *v = w.r + j;
+        T *v = w.r.x + j;
         if (BY_JACOBI)
             form_column<N, N>(w.x, w.tau, j, v, PITCH);
         else
@@ -155,7 +155,7 @@ __device__ inline void form_small(Work &w) {
 template <class Small> __device__ inline void write_small(const Work &w, const Small &to) {
     T v[FEW ? N * N : 1];
     EACH(int e = lane(); e < N * N; e += LANES) {
-        const T y = w.r[e / N * PITCH + e % N];
+        const T y = w.r.x[e / N * PITCH + e % N];
         if constexpr (FEW)
             v[e] = y;
         else
@@ -167,7 +167,7 @@ template <class Small> __device__ inline void write_small(const Work &w, const S
 /* A V. */
 template <class A> __device__ inline void multiply(Work &w, const A &from, T scale) {
     EACH(int e = lane(); e < M * N; e += LANES) {
-        const T *v = w.r + e % N;
+        const T *v = w.r.x + e % N;
         T sum = 0;
         EACH(int k = 0; k < N; k++) {
             const T a = KEEPS_A ? w.a[KEEPS_A ? e / N * N + k : 0] : product(from.get(e / N, k), scale);
@@ -209,10 +209,10 @@ __device__ inline int svd(Work &w, const A &a, const S &s, const Large &large, c
         wait();
         if constexpr (BY_JACOBI) {
             reduce(w);
-            info = orthogonalise<N>([&](int i, int j) { return rotate(w.r + i * PITCH, w.r + j * PITCH); });
+            info = orthogonalise<N>([&](int i, int j) { return rotate(w.r.x + i * PITCH, w.r.x + j * PITCH); });
         } else {
             bidiagonalise(w);
-            info = diagonalise<N, PITCH, N>(w.b, VECTORS ? w.r : nullptr);
+            info = diagonalise<N, PITCH, N>(w.b, VECTORS ? w.r.x : nullptr);
         }
     }
     if (finite && !info) {
