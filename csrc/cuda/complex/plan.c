@@ -96,26 +96,6 @@ void smm_qr_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
                                .threads = p->m * p->n > 64 || lanes == 32 ? 32 : 64};
 }
 
-/* Bytes of Work of lstsq_numbers.cuh. */
-static int lstsq_matrix_bytes(const smm_cuda_problem *p) {
-    const int m = p->m, n = p->n, k = most(p->k, 1), size = bytes_of(p);
-    const int numbers = m * pitch_of(n) + most(m, n) * k + 4 * least(m, n) + n;
-    return ceil_div(numbers * size + k * (size / 2) + n * (int)sizeof(int), size) * size;
-}
-
-bool smm_lstsq_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    if (p->op != SMM_OP_LSTSQ || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    grid->shared = grid->matrices * lstsq_matrix_bytes(p);
-    return true;
-}
-
-void smm_lstsq_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    enum { MOST_SHARED = 64 << 10 };
-    smm_lstsq_shared_baseline(p, x);
-    x->kernel = SMM_CUDA_KERNEL_lstsq_numbers;
-    while (x->lanes < 32 && x->threads / x->lanes * lstsq_matrix_bytes(p) > MOST_SHARED) x->lanes *= 2;
-}
-
 /* Bytes of Work of svd_numbers.cuh. */
 static int svd_matrix_bytes(const smm_cuda_problem *p) {
     const int m = most(p->m, p->n), n = least(p->m, p->n), pitch = pitch_of(n), size = bytes_of(p);

@@ -65,3 +65,4 @@ struct NumberDivisor {
     }
 };
 __device__ inline Number quotient_of(Number x, Number p) { return NumberDivisor(p).divide(x); }
+__device__ inline Number quotient_of(Number x, const Divisor &p) { return {p.divide(x.re), p.divide(x.im)}; }

@@ -64,8 +64,7 @@ template <int M, int N, int PITCH> __device__ inline void factor_in_memory(Numbe
     EACH(int k = 0; k < least(M, N); k++) {
         Number *x = a + k * PITCH + k;
         make_reflector_together(x, PITCH, M - k, tau + k);
-        EACH(int j = k + 1 + lane(); j < N; j += LANES)
-            reflect(x, conjugate(tau[k]), x + j - k, PITCH, PITCH, M - k);
+        EACH(int j = k + 1 + lane(); j < N; j += LANES) reflect(x, conjugate(tau[k]), x + j - k, PITCH, PITCH, M - k);
         wait();
     }
 }

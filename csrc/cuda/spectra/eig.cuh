@@ -106,8 +106,7 @@ __device__ inline void to_hessenberg(Work &x) {
         wait();
         make_reflector_together(x.v, 1, count, x.tau + k);
         for (int i = lane(); i < count; i += LANES) column[i * PITCH] = x.v[i];
-        for (int j = lane(); j < count; j += LANES)
-            reflect(x.v, conjugate(x.tau[k]), column + 1 + j, 1, PITCH, count);
+        for (int j = lane(); j < count; j += LANES) reflect(x.v, conjugate(x.tau[k]), column + 1 + j, 1, PITCH, count);
         wait();
         for (int i = lane(); i < N; i += LANES) reflect_along(x.v, x.tau[k], x.h + i * PITCH + k + 1, count);
         wait();
@@ -172,8 +171,7 @@ __device__ inline void chase(Work &x) {
         const Element tau = x.tau[0];
         if (k > lo && lane() == 0)
             for (int i = 0; i < count; i++) x.h[(k + i) * PITCH + k - 1] = i ? element_of(0) : x.v[0];
-        for (int j = k + lane(); j < N; j += LANES)
-            reflect(x.v, conjugate(tau), x.h + k * PITCH + j, 1, PITCH, count);
+        for (int j = k + lane(); j < N; j += LANES) reflect(x.v, conjugate(tau), x.h + k * PITCH + j, 1, PITCH, count);
         wait();
         for (int i = lane(); i <= least(k + BULGE, hi); i += LANES) reflect_along(x.v, tau, x.h + i * PITCH + k, count);
         for (int i = lane(); i < N && VECTORS; i += LANES) reflect_along(x.v, tau, x.z + i * PITCH + k, count);
