@@ -95,28 +95,3 @@ void smm_qr_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
                                .lanes = p->m * p->n > 256 ? 32 : lanes,
                                .threads = p->m * p->n > 64 || lanes == 32 ? 32 : 64};
 }
-
-/* Bytes of Work of svd_numbers.cuh. */
-static int svd_matrix_bytes(const smm_cuda_problem *p) {
-    const int m = most(p->m, p->n), n = least(p->m, p->n), pitch = pitch_of(n), size = bytes_of(p);
-    const bool by_jacobi = n <= 4, keeps_r = by_jacobi || p->op != SMM_OP_SVDVALS;
-    const int numbers = m * pitch + (by_jacobi ? m * pitch : 1) + n + (keeps_r ? n * pitch : 1);
-    return ceil_div(numbers * size + 5 * n * (size / 2) + 8 + 4 * n, size) * size;
-}
-
-bool smm_svd_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    const bool serves = p->op == SMM_OP_SVD || p->op == SMM_OP_SVD_FULL || p->op == SMM_OP_SVDVALS;
-    if (!serves || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    if (!smm_cuda_are_few(p, x)) grid->shared = grid->matrices * svd_matrix_bytes(p);
-    return true;
-}
-
-/* As of real matrices, but so that large ones leave room for several blocks. */
-void smm_svd_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    enum { MOST_SHARED = 64 << 10 };
-    smm_svd_shared_baseline(p, x);
-    x->kernel = SMM_CUDA_KERNEL_svd_numbers;
-    if (smm_cuda_are_few(p, x)) x->threads = 128;
-    while (!smm_cuda_are_few(p, x) && x->lanes < 32 && x->threads / x->lanes * svd_matrix_bytes(p) > MOST_SHARED)
-        x->lanes *= 2;
-}
