@@ -70,19 +70,19 @@ class _Text(NamedTuple):
 
 _QR, _EIGH, _SVD = ("QR", "QR_R", "QR_RAW"), ("EIGH", "EIGVALSH"), ("SVD", "SVD_FULL", "SVDVALS")
 _LU, _LDL = ("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET"), ("LDL", "LDL_SOLVE", "SOLVE_SYM")
-_TEXTS = {
-    **dict.fromkeys(_QR, _Text("qr_shared", "qr_step.cuh", 4, 4)),
+_TEXTS_OF_ELEMENTS = {
     **dict.fromkeys(_EIGH, _Text("eigh_shared", "eigh_step.cuh", 4, 9, sweeps=True)),
     **dict.fromkeys(_SVD, _Text("svd_shared", "svd_step.cuh", 4, 16, sweeps=True)),
     "LSTSQ": _Text("lstsq_shared", "lstsq_step.cuh", 0, 4, sweeps=True),
     **dict.fromkeys(_LDL, _Text("ldl_threads", "ldl_step.cuh", 0, 1, serial=True)),
 }
+_TEXTS = {
+    **_TEXTS_OF_ELEMENTS,
+    **dict.fromkeys(_QR, _Text("qr_shared", "qr_step.cuh", 4, 4)),
+}
 _TEXTS_OF_COMPLEX = {
+    **_TEXTS_OF_ELEMENTS,
     **dict.fromkeys(_QR, _Text("qr_numbers", "qr_numbers_step.cuh", 0, 4)),
-    **dict.fromkeys(_EIGH, _Text("eigh_numbers", "eigh_step.cuh", 4, 9, sweeps=True)),
-    **dict.fromkeys(_SVD, _Text("svd_numbers", "svd_step.cuh", 4, 16, sweeps=True)),
-    "LSTSQ": _Text("lstsq_numbers", "lstsq_step.cuh", 0, 4, sweeps=True),
-    **dict.fromkeys(_LDL, _Text("ldl_threads", "ldl_step.cuh", 0, 1, serial=True)),
     **dict.fromkeys(_LU, _Text("lu_numbers", "lu_numbers_step.cuh", 0, 1)),
     "CHOLESKY": _Text("cholesky_numbers", "cholesky_numbers_step.cuh", 0, 1),
     **dict.fromkeys(

@@ -29,6 +29,9 @@ static inline int ceil_div(int x, int y) { return (x + y - 1) / y; }
 static inline int power_of_two(int x) { return x > 1 ? 2 * power_of_two(ceil_div(x, 2)) : 1; } /* not less than x */
 /* Of an element in registers and in shared memory: types that are only stored are converted on their way there. */
 static inline int bytes_of(const smm_cuda_problem *p) { return (int)smm_size(smm_dtypes[p->dtype].computed); }
+static inline int bytes_of_part(const smm_cuda_problem *p) {
+    return (int)smm_size(smm_dtypes[smm_dtypes[p->dtype].computed].real);
+}
 
 /* Elements of the widest vector that divides a line. */
 static inline int width_of(const smm_cuda_problem *p, int length) {

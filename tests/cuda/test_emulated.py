@@ -34,12 +34,12 @@ def test_complex_elements(emulated, kernel):
     emulated("run.py", kernel, "--cases", CASES, "--dtypes", "c64", "c128")
 
 
-@pytest.mark.parametrize(
-    "kernel", ["eig_shared", "eigh_shared", "svd_shared", "eig_numbers", "eigh_numbers", "svd_numbers"]
-)
-def test_few_rows(emulated, kernel):
+@pytest.mark.parametrize("dtypes", [("f32", "f64"), ("c64", "c128")], ids=["real", "complex"])
+@pytest.mark.parametrize("kernel", ["eig", "eigh", "svd"])
+def test_few_rows(emulated, kernel, dtypes):
     """Of matrices that a thread has in registers."""
-    emulated("run.py", kernel, "--few", "--cases", 2 * CASES)
+    kernel += "_numbers" if dtypes[0] == "c64" and f"{kernel}_numbers" in KERNELS else "_shared"
+    emulated("run.py", kernel, "--few", "--cases", 2 * CASES, "--dtypes", *dtypes)
 
 
 def test_diagonals(emulated):

@@ -9,13 +9,11 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
+#include "element.cuh"
 #include "place.cuh"
-#include "rotations.cuh"
 #include "reflectors.cuh"
 
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
-typedef Number E;
-
 #include "eig.cuh"
 
 /* The root whose real part is not negative. */
@@ -36,16 +34,16 @@ __device__ inline void start_sweep(Work &x) {
         if (!late) shift = top[0];
         shift.re = multiply_add(T(0.75), size_of(late ? end[-1] : top[PITCH]), shift.re);
     } else {
-        Number b = end[-PITCH], c = end[-1], half = scaled(difference(end[-PITCH - 1], d), T(0.5));
+        Number b = end[-PITCH], c = end[-1], half = scaled(difference_of(end[-PITCH - 1], d), T(0.5));
         const T s = larger(size_of(c), larger(size_of(b), size_of(half))), back = reciprocal(s);
         half = scaled(half, back), b = scaled(b, back), c = scaled(c, back);
         const Number bc = product(b, c);
         Number y = root_of(multiply_add(half, half, bc));
         if (multiply_add(half.im, y.im, product(half.re, y.re)) < 0) y = {-y.re, -y.im};
         const Number outward = {half.re + y.re, half.im + y.im};
-        if (!is_zero(outward)) shift = difference(d, scaled(NumberDivisor(outward).divide(bc), s));
+        if (!is_zero(outward)) shift = difference_of(d, scaled(NumberDivisor(outward).divide(bc), s));
     }
-    x.v[0] = difference(top[0], shift);
+    x.v[0] = difference_of(top[0], shift);
     x.v[1] = top[PITCH];
 }
 

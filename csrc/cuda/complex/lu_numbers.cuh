@@ -5,6 +5,7 @@
  * Operands: any that args.h can describe. May overwrite A or B in place, matrix by matrix. */
 #include "common.cuh"
 #include "lanes.cuh"
+#include "number.cuh"
 
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 #include "lu_of_numbers.cuh"

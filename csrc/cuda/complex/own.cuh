@@ -1,6 +1,5 @@
 /* own.cuh: what a matrix of complex numbers has in shared memory: its N rows, those of COLUMNS right-hand sides, and
  * N integers. LANES threads work on it: lane l on rows l, l + LANES, ... The texts define N and COLUMNS first. */
-#include "number.cuh"
 
 constexpr int PITCH = pitch_of(N), WIDE_PITCH = COLUMNS ? pitch_of(COLUMNS) : 0;
 constexpr int NUMBERS = N * (PITCH + WIDE_PITCH);

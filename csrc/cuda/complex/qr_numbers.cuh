@@ -8,6 +8,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
+#include "element.cuh"
 #include "qr_of_numbers.cuh"
 #include "operand_numbers.cuh"
 

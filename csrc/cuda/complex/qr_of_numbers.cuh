@@ -14,7 +14,7 @@ struct Own {
     __device__ Number &tau(int k) const { return numbers[M * (PITCH + PITCH_Q) + k]; }
 };
 
-__device__ inline void factor(const Own &o) { factor_numbers<M, N, PITCH>(o.numbers, &o.tau(0)); }
+__device__ inline void factor(const Own &o) { factor_in_memory<M, N, PITCH>(o.numbers, &o.tau(0)); }
 
 /* Whether nothing overflowed: that would leave what is not finite on R's diagonal, or in the last row of a wide one. */
 __device__ inline bool is_finite(const Own &o) {
@@ -41,6 +41,5 @@ template <class From> __device__ inline void factor_safely(const Own &o, bool co
 
 /* This lane's column of Q of those from `first` on. */
 __device__ inline void form_own_column(const Own &o, int first) {
-    form_column_of_numbers<M, N, PITCH>(o.numbers, &o.tau(0), first + lane(),
-                                        [&](int i) -> Number & { return o.q(i, lane()); });
+    form_column<M, N, PITCH>(o.numbers, &o.tau(0), first + lane(), &o.q(0, lane()), PITCH_Q);
 }

@@ -31,6 +31,12 @@ __device__ inline T scale_for(T largest) {
     return power_of_two(e > LIMIT ? -LIMIT : e < -LIMIT ? LIMIT : -e, T());
 }
 
+/* Keeps the largest magnitude; false where it is not finite. */
+__device__ inline bool measure(T x, T &largest) {
+    if (fabs(x) > largest) largest = fabs(x);
+    return is_finite(x);
+}
+
 /* Whether a reflector needs neither scaling nor a closer look at zeros, of x_0 and the rest with these sums of squares.
  * What is said of a few that do not is no. */
 __device__ inline bool is_ordinary(T rest, T squares) {
@@ -172,19 +178,19 @@ __device__ inline void reflect(const T *v, T tau, T *x, int step_v, int step, in
     for (int i = 1; i < count; i++) x[i * step] = multiply_add(-v[i * step_v], w, x[i * step]);
 }
 
-/* M x N elements in shared memory, by rows, become R above the reflectors; whether nothing overflowed: that would leave
- * its mark on the diagonal of R or, right of it, in the last row. */
-template <int M, int N> __device__ inline bool factor_in_memory(T *a, T *tau) {
+/* M x N elements in shared memory, by rows, which are PITCH apart, become R above the reflectors; whether nothing
+ * overflowed: that would leave its mark on the diagonal of R or, right of it, in the last row. */
+template <int M, int N, int PITCH = N> __device__ inline bool factor_in_memory(T *a, T *tau) {
     constexpr int P = least(M, N);
     EACH(int k = 0; k < P; k++) {
-        T *x = a + k * N + k;
-        make_reflector_together(x, N, M - k, tau + k);
-        EACH(int j = k + 1 + lane(); j < N; j += LANES) reflect(x, tau[k], x + j - k, N, N, M - k);
+        T *x = a + k * PITCH + k;
+        make_reflector_together(x, PITCH, M - k, tau + k);
+        EACH(int j = k + 1 + lane(); j < N; j += LANES) reflect(x, tau[k], x + j - k, PITCH, PITCH, M - k);
         wait();
     }
     bool finite = true;
-    EACH(int k = lane(); k < P; k += LANES) finite = finite && is_finite(a[k * N + k]);
-    EACH(int j = P + lane(); P && j < N; j += LANES) finite = finite && is_finite(a[(P - 1) * N + j]);
+    EACH(int k = lane(); k < P; k += LANES) finite = finite && is_finite(a[k * PITCH + k]);
+    EACH(int j = P + lane(); P && j < N; j += LANES) finite = finite && is_finite(a[(P - 1) * PITCH + j]);
     return LANES == 1 ? finite : __all_sync(same_matrix(), finite);
 }
 
@@ -204,35 +210,37 @@ template <int M, int N, class A> __device__ inline void factor_safely(T *a, T *t
 }
 
 /* q = column j of H_0 H_1 ... of an M x N matrix's reflectors. */
-template <int M, int N> __device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {
+template <int M, int N, int PITCH = N>
+__device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {
     EACH(int i = 0; i < M; i++) q[i * step] = i == j;
     EACH(int k = least(j, least(M, N) - 1); k >= 0; k--) {
-        const T *v = a + k * N + k;
+        const T *v = a + k * PITCH + k;
         T *x = q + k * step;
-        T w = k + 1 < M ? product(v[N], x[step]) : T(0);
-        EACH(int i = 2; i < M - k; i++) w = multiply_add(v[i * N], x[i * step], w);
+        T w = k + 1 < M ? product(v[PITCH], x[step]) : T(0);
+        EACH(int i = 2; i < M - k; i++) w = multiply_add(v[i * PITCH], x[i * step], w);
         w = product(tau[k], w);
         if (k == j) { /* x is still that of I */
             x[0] = 1 - tau[k];
-            EACH(int i = 1; i < M - k; i++) x[i * step] = product(-tau[k], v[i * N]);
+            EACH(int i = 1; i < M - k; i++) x[i * step] = product(-tau[k], v[i * PITCH]);
         } else { /* x_0 is still zero */
             x[0] = -w;
-            EACH(int i = 1; i < M - k; i++) x[i * step] = multiply_add(-v[i * N], w, x[i * step]);
+            EACH(int i = 1; i < M - k; i++) x[i * step] = multiply_add(-v[i * PITCH], w, x[i * step]);
         }
     }
 }
 
 /* A column of M numbers of an operand: it is made in its place or, where memory holds another type, aside, so that it
  * is rounded once. */
-template <int M> struct ColumnOf {
-    InMemory *to;
+template <int M, class X = InMemory> struct ColumnOf {
+    X *to;
     long long distance;
     T aside[CONVERTS ? M : 1];
 
-    __device__ ColumnOf(InMemory *first, long long step) : to(first), distance(step) {}
-    __device__ T *data() { return either<CONVERTS>(aside, to); }
+    __device__ ColumnOf(X *first, long long step) : to(first), distance(step) {}
+    __device__ auto data() { return either<CONVERTS>(aside, to); }
     __device__ long long step() const { return CONVERTS ? 1 : distance; }
     __device__ void finish() {
-        for (int i = 0; i < M && CONVERTS; i++) to[i * distance] = aside[CONVERTS ? i : 0];
+        if constexpr (CONVERTS)
+            for (int i = 0; i < M; i++) to[i * distance] = aside[i];
     }
 };

@@ -9,6 +9,9 @@ struct alignas(2 * sizeof(T)) Number {
 
 __device__ inline Number conjugate(Number x) { return {x.re, -x.im}; }
 __device__ inline Number negative(Number x) { return {-x.re, -x.im}; }
+__device__ inline T real_of(Number x) { return x.re; }
+__device__ inline Number sum_of(Number x, Number y) { return {x.re + y.re, x.im + y.im}; }
+__device__ inline Number difference_of(Number x, Number y) { return {x.re - y.re, x.im - y.im}; }
 __device__ inline Number scaled(Number x, T s) { return {product(x.re, s), product(x.im, s)}; }
 
 /* x y, z + x y, z - x y */
@@ -20,6 +23,12 @@ __device__ inline Number multiply_add(Number x, Number y, Number z) {
             multiply_add(x.im, y.re, multiply_add(x.re, y.im, z.im))};
 }
 __device__ inline Number multiply_subtract(Number x, Number y, Number z) { return multiply_add(negative(x), y, z); }
+
+/* The same of real x. */
+__device__ inline Number multiply_add(T x, Number y, Number z) {
+    return {multiply_add(x, y.re, z.re), multiply_add(x, y.im, z.im)};
+}
+__device__ inline Number multiply_subtract(T x, Number y, Number z) { return multiply_add(-x, y, z); }
 
 __device__ inline T size_of(Number x) { return fabs(x.re) + fabs(x.im); }
 __device__ inline Number not_a_complex_number() { return {not_a_number(), not_a_number()}; }
@@ -55,3 +64,5 @@ struct NumberDivisor {
         return {quotient_of(re, denominator), quotient_of(im, denominator)};
     }
 };
+__device__ inline Number quotient_of(Number x, Number p) { return NumberDivisor(p).divide(x); }
+__device__ inline Number quotient_of(Number x, const Divisor &p) { return {p.divide(x.re), p.divide(x.im)}; }

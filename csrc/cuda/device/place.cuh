@@ -32,27 +32,59 @@ __device__ inline void move_few(T *x, InMemory *memory, long long row, long long
     }
 }
 
-/* Matrix q of an operand, whose rows are its columns if it is TURNED. A step of a program has another Place
- * (function.cuh), for the same algorithms. */
-template <bool TURNED = false> struct Place {
+/* The same of complex numbers: those of 8 bytes in pairs, if memory allows it. */
+template <bool TO_MEMORY, int ROWS, int COLS>
+__device__ inline void move_few(Number *x, Number *memory, long long row, long long col) {
+    if constexpr (sizeof(Number) == 8 && COLS % 2 == 0) {
+        if (reinterpret_cast<unsigned long long>(memory) % 16 == 0 && col == 1 && row % 2 == 0) {
+            EACH(int e = 0; e < ROWS * COLS; e += 2) {
+                T *const at = reinterpret_cast<T *>(memory + e / COLS * row + e % COLS);
+                if (TO_MEMORY) {
+                    store_global<4>(at, {x[e].re, x[e].im, x[e + 1].re, x[e + 1].im});
+                } else {
+                    const Vector<4> v = load<4>(at);
+                    x[e] = {v.x[0], v.x[1]};
+                    x[e + 1] = {v.x[2], v.x[3]};
+                }
+            }
+            return;
+        }
+    }
+    EACH(int e = 0; e < ROWS * COLS; e++) {
+        Number &at = memory[e / COLS * row + e % COLS * col];
+        if (TO_MEMORY)
+            at = x[e];
+        else
+            x[e] = at;
+    }
+}
+
+/* What lies in memory as this comes to registers as the result. */
+__device__ inline T computed(InMemory x) { return x; }
+__device__ inline Number computed(Number x) { return x; }
+
+/* Matrix q of an operand, of numbers or of elements (Stored), whose rows are its columns if it is TURNED. A step of a
+ * program has another Place (function.cuh), for the same algorithms. */
+template <bool TURNED = false, class X = InMemory> struct Place {
+    typedef decltype(computed(X())) Y;
     const smm_cuda_operand &operand; /* strides stay among the arguments, which cost no registers */
-    InMemory *data;
+    X *data;
     __device__ Place(const smm_cuda_args &args, int which, long long q)
-        : operand(args.operand[which]), data(static_cast<InMemory *>(operand.data) + offset_of(args, operand, q)) {}
+        : operand(args.operand[which]), data(static_cast<X *>(operand.data) + offset_of(args, operand, q)) {}
     __device__ long long row() const { return TURNED ? operand.col : operand.row; }
     __device__ long long col() const { return TURNED ? operand.row : operand.col; }
-    __device__ T get(int i, long long j) const { return data[i * row() + j * col()]; }
-    __device__ void put(int i, long long j, T x) const { data[i * row() + j * col()] = x; }
+    __device__ Y get(int i, long long j) const { return computed(data[i * row() + j * col()]); }
+    __device__ void put(int i, long long j, Y y) const { data[i * row() + j * col()] = y; }
     /* Of few rows. */
-    template <int ROWS, int COLS> __device__ void load(T *x) const {
-        move_few<false, ROWS, COLS>(x, data, row(), col());
+    template <int ROWS, int COLS> __device__ void load(Y *y) const {
+        move_few<false, ROWS, COLS>(y, data, row(), col());
     }
-    template <int ROWS, int COLS> __device__ void store(T *x) const {
-        move_few<true, ROWS, COLS>(x, data, row(), col());
+    template <int ROWS, int COLS> __device__ void store(Y *y) const {
+        move_few<true, ROWS, COLS>(y, data, row(), col());
     }
-    /* form(x, step) makes the numbers of column j. */
+    /* form(y, step) makes the elements of column j. */
     template <int ROWS, class Form> __device__ void column(int j, Form form) const {
-        ColumnOf<ROWS> column(data + j * col(), row());
+        ColumnOf<ROWS, X> column(data + j * col(), row());
         form(column.data(), column.step());
         column.finish();
     }

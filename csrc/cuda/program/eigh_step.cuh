@@ -3,12 +3,7 @@
 
 constexpr int N = SMM_N;
 constexpr bool VECTORS = SMM_OP == SMM_OP_EIGH, UPPER = SMM_FORM & UPPER_FORM;
-#if SMM_COMPLEX
-#include "eigh_of_numbers.cuh"
-#include "numbers.cuh"
-#else
 #include "eigh.cuh"
-#endif
 
 template <class A, class Values, class Vectors, class Info>
 inline void step(Work &x, A a, Values w, Vectors v, Info info) {

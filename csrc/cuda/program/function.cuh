@@ -7,6 +7,11 @@ typedef T InMemory; /* values of the program need not be converted */
 constexpr bool CONVERTS = false;
 #include "lanes.cuh"
 #include "householder.cuh"
+#include "element.cuh"
+
+/* In a program complex numbers are pairs of reals. */
+inline Number *numbers(T *parts) { return reinterpret_cast<Number *>(parts); }
+inline const Number *numbers(const T *parts) { return reinterpret_cast<const Number *>(parts); }
 
 /* A view of a value of the program, for algorithms that have Places in memory elsewhere (place.cuh). */
 template <class V> struct Place {

@@ -2,10 +2,6 @@
 #include "function.cuh"
 
 constexpr int APART = 1;
-#include "element.cuh"
-#if SMM_COMPLEX
-#include "numbers.cuh"
-#endif
 #include "ldl.cuh"
 
 struct Work {

@@ -2,12 +2,7 @@
 #include "function.cuh"
 
 constexpr int M = SMM_M, N = SMM_N, K = SMM_K;
-#if SMM_COMPLEX
-#include "lstsq_of_numbers.cuh"
-#include "numbers.cuh"
-#else
 #include "lstsq.cuh"
-#endif
 
 template <class A, class B, class Tolerance, class X, class Norms, class Rank, class Info>
 inline void step(Work &w, A a, B b, Tolerance rtol, X x, Norms norms, Rank ranks, Info info) {

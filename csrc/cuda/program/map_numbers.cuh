@@ -1,8 +1,6 @@
 /* map_numbers.cuh: the element-wise functions of complex numbers, map_<name> for each row of functions_complex.def, as
  * kernels/map_numbers.h has them; and what products need. */
 #include "function.cuh"
-#include "number.cuh"
-#include "numbers.cuh"
 
 inline Number num_mul(Number x, Number y) { return product(x, y); }
 inline Number num_div(Number x, Number y) { return NumberDivisor(y).divide(x); }

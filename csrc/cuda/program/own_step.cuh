@@ -1,5 +1,4 @@
 /* own_step.cuh: what a step has of its own (own.cuh), and how it comes from values of the program and goes back. */
-#include "numbers.cuh"
 
 struct Work {
     Number numbers[NUMBERS];

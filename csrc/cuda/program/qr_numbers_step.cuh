@@ -1,7 +1,6 @@
 /* qr_numbers_step.cuh: QR, QR_R and QR_RAW of complex matrices as steps, by qr_of_numbers.cuh. */
 #include "function.cuh"
 #include "qr_of_numbers.cuh"
-#include "numbers.cuh"
 
 struct Work {
     Number numbers[NUMBERS];

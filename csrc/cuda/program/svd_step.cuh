@@ -1,13 +1,8 @@
-/* svd_step.cuh: SVD, SVD_FULL and SVDVALS as steps, by svd.cuh or svd_of_numbers.cuh. */
+/* svd_step.cuh: SVD, SVD_FULL and SVDVALS as steps, by svd.cuh. */
 #include "function.cuh"
 
 constexpr bool VECTORS = SMM_OP != SMM_OP_SVDVALS, FULL = SMM_OP == SMM_OP_SVD_FULL;
-#if SMM_COMPLEX
-#include "svd_of_numbers.cuh"
-#include "numbers.cuh"
-#else
 #include "svd.cuh"
-#endif
 
 template <class A, class U, class S, class Vt, class Info> inline void step(Work &w, A a, U u, S s, Vt vt, Info info) {
     const auto tall = place(transposed_if<WIDE>(a));

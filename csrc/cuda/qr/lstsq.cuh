@@ -1,54 +1,52 @@
 /* lstsq.cuh: the X of least norm of those of least |A X - B|, these norms, the rank of A: QR with column pivoting, the
  * rank by estimates of R's condition, the rest of its rows annihilated from the right (LAPACK's gelsy; Golub and Van
  * Loan, Matrix Computations, sections 5.4.2 and 5.5.4), in shared memory. By all lanes of a matrix, which take its
- * columns and rows by turns.
+ * columns and rows by turns. Of complex matrices the diagonals of R and T are real.
  *
  * Whoever includes it has M, N and K, the right-hand sides that are taken at a time; operands are Places (place.cuh).
  */
 #include "rank.cuh"
+#include "reflectors.cuh"
 
-constexpr int P = least(M, N);
+constexpr int P = least(M, N), PITCH = COMPLEX ? pitch_of(N) : N;
 
 struct Work {
-    T a[M * N + 1];            /* by rows; the one element more keeps it from being empty */
-    T x[most(M, N) * K + 1];   /* right-hand sides by rows, then solutions, still permuted */
-    T tau[P + 1], tail[P + 1]; /* of the reflectors from the left and from the right */
-    T row[N + 1], scale[K];    /* room for a row; by which right-hand sides were scaled */
-    int owner[N + 1 + N % 2];  /* column j was column owner[j] of A */
+    Element a[M * PITCH + 1];        /* by rows; the one element more keeps it from being empty */
+    Element x[most(M, N) * K + 1];   /* right-hand sides by rows, then solutions, still permuted */
+    Element tau[P + 1], tail[P + 1]; /* of the reflectors from the left and from the right */
+    Element row[N + 1];              /* room for a row */
+    T scale[K];                      /* by which right-hand sides were scaled */
+    int owner[N + 1 + N % 2];        /* column j was column owner[j] of A */
 };
 
-/* The largest magnitude of A if it is finite, for all lanes of the matrix. */
+/* The largest magnitude of a part of A, and whether all are finite, for all lanes of the matrix. */
 template <class A> __device__ inline bool load(Work &w, const A &from, T &largest) {
     bool finite = true;
     largest = 0;
     for (int e = lane(); e < M * N; e += LANES) {
-        const T y = from.get(e / N, e % N);
-        finite = finite && is_finite(y);
-        if (fabs(y) > largest) largest = fabs(y);
-        w.a[e] = y;
+        const Element y = from.get(e / N, e % N);
+        finite &= measure(y, largest);
+        w.a[e / N * PITCH + e % N] = y;
     }
     return meet(largest, finite);
 }
 
 /* H_k to the columns of [A | right-hand sides] from `first` on. */
 __device__ inline void reflect_columns(Work &w, int k, int first) {
-    const T *v = w.a + k * N + k;
+    const Element *v = w.a + k * PITCH + k, tau = conjugate(w.tau[k]);
     for (int j = first + lane(); j < N + K; j += LANES)
-        if (j < N)
-            reflect(v, w.tau[k], w.a + k * N + j, N, N, M - k);
-        else
-            reflect(v, w.tau[k], w.x + k * K + j - N, N, K, M - k);
+        reflect(v, tau, j < N ? w.a + k * PITCH + j : w.x + k * K + j - N, PITCH, j < N ? PITCH : K, M - k);
     wait();
 }
 
 __device__ inline T square_of_column(const Work &w, int k, int j) {
-    T s = 0;
+    Squares s;
 #pragma unroll 4
-    for (int i = k; i < M; i++) s = multiply_add(w.a[i * N + j], w.a[i * N + j], s);
-    return s;
+    for (int i = k; i < M; i++) s.add(w.a[i * PITCH + j]);
+    return s.sum();
 }
 
-/* A P = Q R, and Q^T to the right-hand sides. */
+/* A P = Q R, and Q^H to the right-hand sides. */
 __device__ inline void factor(Work &w) {
     for (int j = lane(); j < N; j += LANES) w.owner[j] = j;
     wait();
@@ -61,100 +59,102 @@ __device__ inline void factor(Work &w) {
                 w.owner[k] = w.owner[longest];
                 w.owner[longest] = j;
             } else {
-                const T y = w.a[i * N + k];
-                w.a[i * N + k] = w.a[i * N + longest];
-                w.a[i * N + longest] = y;
+                swap(w.a[i * PITCH + k], w.a[i * PITCH + longest]);
             }
         }
         wait();
-        make_reflector_together(w.a + k * N + k, N, M - k, w.tau + k);
+        make_reflector_together(w.a + k * PITCH + k, PITCH, M - k, w.tau + k);
         reflect_columns(w, k, k + 1);
     }
 }
 
 /* Of the leading blocks of R up to the first whose estimated condition is above 1 / rtol, the largest. x, y: room for P
  * elements each. */
-__device__ __noinline__ int estimate_rank(const T *a, T rtol, T *x, T *y) {
-    T largest = fabs(a[0]), smallest = largest;
+__device__ inline int estimate_rank(const Element *a, T rtol, Element *x, Element *y) {
+    T largest = fabs(real_of(a[0])), smallest = largest;
     if (!(largest > 0)) return 0;
     wait();
-    if (lane() == 0) x[0] = y[0] = 1;
+    if (lane() == 0) x[0] = y[0] = element_of(1);
     for (int k = 1; k < P; k++) {
         wait();
-        T along_x = 0, along_y = 0;
+        Element sum_x = element_of(0), sum_y = element_of(0);
         for (int i = 0; i < k; i++) {
-            along_x = multiply_add(x[i], a[i * N + k], along_x);
-            along_y = multiply_add(y[i], a[i * N + k], along_y);
+            sum_x = multiply_add(conjugate(x[i]), a[i * PITCH + k], sum_x);
+            sum_y = multiply_add(conjugate(y[i]), a[i * PITCH + k], sum_y);
         }
-        const Extension l = largest_extension(largest, along_x, a[k * N + k]);
-        const Extension s = smallest_extension(smallest, along_y, a[k * N + k]);
+        const Along along_x(sum_x), along_y(sum_y);
+        const T gamma = real_of(a[k * PITCH + k]);
+        const Extension l = largest_extension(largest, along_x.size, gamma);
+        const Extension s = smallest_extension(smallest, along_y.size, gamma);
         if (!(s.sigma > 0 && s.sigma >= product(rtol, l.sigma))) return k;
         wait();
-        for (int i = lane(); i < k; i += LANES) x[i] = product(l.s, x[i]), y[i] = product(s.s, y[i]);
-        if (lane() == 0) x[k] = l.c, y[k] = s.c;
+        for (int i = lane(); i < k; i += LANES) x[i] = along_x.times(l.s, x[i]), y[i] = along_y.times(s.s, y[i]);
+        if (lane() == 0) x[k] = element_of(l.c), y[k] = element_of(s.c);
         largest = l.sigma, smallest = s.sigma;
     }
     return P;
 }
 
-/* y_0 and the tail of y, from column `rank` on, by the reflector in the tail of v. */
-__device__ inline void reflect_tail(const T *v, T tau, T &first, T *y, int step, int rank) {
-    T s = first;
-    for (int j = rank; j < N; j++) s = multiply_add(v[j], y[j * step], s);
+/* y_0 and the tail of y, from column `rank` on, by the reflector in the tail of v; of a row from the right. */
+template <bool ROW>
+__device__ inline void reflect_tail(const Element *v, Element tau, Element &first, Element *y, int step, int rank) {
+    Element s = first;
+    for (int j = rank; j < N; j++) s = multiply_add(ROW ? v[j] : conjugate(v[j]), y[j * step], s);
     s = product(tau, s);
-    first = first - s;
-    for (int j = rank; j < N; j++) y[j * step] = multiply_add(-v[j], s, y[j * step]);
+    first = difference_of(first, s);
+    for (int j = rank; j < N; j++) y[j * step] = multiply_subtract(ROW ? conjugate(v[j]) : v[j], s, y[j * step]);
 }
 
 /* The first `rank` rows of R become (T 0), T upper triangular: H_i, which overwrites the tail of row i, changes column
- * i and the tails of the rows above. As LAPACK's tzrzf. */
+ * i and the tails of the rows above. As LAPACK's tzrzf: the reflector is that of the conjugated row. */
 __device__ inline void annihilate_tail(Work &w, int rank) {
     for (int i = rank - 1; i >= 0 && rank < N; i--) {
-        T *row = w.a + i * N;
-        for (int j = i + lane(); j < N; j += LANES) w.row[j - i] = j == i || j >= rank ? row[j] : T(0);
+        Element *row = w.a + i * PITCH;
+        for (int j = i + lane(); j < N; j += LANES)
+            w.row[j - i] = j == i || j >= rank ? conjugate(row[j]) : element_of(0);
         wait();
         make_reflector_together(w.row, 1, N - i, w.tail + i);
         for (int j = i + lane(); j < N; j += LANES)
             if (j == i || j >= rank) row[j] = w.row[j - i];
         wait();
-        for (int h = lane(); h < i; h += LANES) reflect_tail(row, w.tail[i], w.a[h * N + i], w.a + h * N, 1, rank);
+        for (int h = lane(); h < i; h += LANES)
+            reflect_tail<true>(row, w.tail[i], w.a[h * PITCH + i], w.a + h * PITCH, 1, rank);
         wait();
     }
 }
 
-/* The right-hand sides, to which Q^T has been applied, become solutions; `norm` takes the residual norms. */
+/* The right-hand sides, to which Q^H has been applied, become solutions; `norm` takes the residual norms. */
 template <class Norm> __device__ inline void solve(Work &w, int rank, Norm norm) {
     for (int c = lane(); c < K; c += LANES) {
-        T s = 0;
-        for (int i = rank; i < M; i++) s = multiply_add(w.x[i * K + c], w.x[i * K + c], s);
-        norm(c, root(s));
-        for (int i = rank; i < N; i++) w.x[i * K + c] = 0;
+        Squares s;
+        for (int i = rank; i < M; i++) s.add(w.x[i * K + c]);
+        norm(c, root(s.sum()));
+        for (int i = rank; i < N; i++) w.x[i * K + c] = element_of(0);
     }
     for (int j = rank - 1; j >= 0; j--) {
         wait();
-        const Divisor pivot(w.a[j * N + j]);
-        for (int c = lane(); c < K; c += LANES) w.x[j * K + c] = pivot.divide(w.x[j * K + c]);
+        const Divisor pivot(real_of(w.a[j * PITCH + j]));
+        for (int c = lane(); c < K; c += LANES) w.x[j * K + c] = quotient_of(w.x[j * K + c], pivot);
         wait();
         for (int e = lane(); e < j * K; e += LANES)
-            w.x[e] = multiply_add(-w.a[e / K * N + j], w.x[j * K + e % K], w.x[e]);
+            w.x[e] = multiply_subtract(w.a[e / K * PITCH + j], w.x[j * K + e % K], w.x[e]);
     }
     wait();
     for (int c = lane(); c < K; c += LANES)
         for (int i = 0; i < rank && rank < N; i++)
-            reflect_tail(w.a + i * N, w.tail[i], w.x[i * K + c], w.x + c, K, rank);
+            reflect_tail<false>(w.a + i * PITCH, w.tail[i], w.x[i * K + c], w.x + c, K, rank);
     wait();
 }
 
 /* Right-hand sides first .. first + cols, scaled. */
 template <class B> __device__ inline void load_sides(Work &w, const B &from, long long first, int cols) {
-    for (int e = lane(); e < M * K; e += LANES) w.x[e] = e % K < cols ? from.get(e / K, first + e % K) : T(0);
+    for (int e = lane(); e < M * K; e += LANES) w.x[e] = e % K < cols ? from.get(e / K, first + e % K) : element_of(0);
     wait();
     for (int c = lane(); c < K; c += LANES) {
         T largest = 0;
-        for (int i = 0; i < M; i++)
-            if (fabs(w.x[i * K + c]) > largest) largest = fabs(w.x[i * K + c]);
+        for (int i = 0; i < M; i++) measure(w.x[i * K + c], largest);
         w.scale[c] = scale_for(largest);
-        for (int i = 0; i < M && w.scale[c] != 1; i++) w.x[i * K + c] = product(w.x[i * K + c], w.scale[c]);
+        for (int i = 0; i < M && w.scale[c] != 1; i++) w.x[i * K + c] = scaled(w.x[i * K + c], w.scale[c]);
     }
     wait();
 }
@@ -166,17 +166,19 @@ __device__ inline int lstsq(Work &w, const A &a, const B &b, T rtol, long long c
     T largest;
     const bool finite = load(w, a, largest);
     const T scale = scale_for(largest);
-    for (int e = lane(); e < M * N && finite; e += LANES) w.a[e] = product(w.a[e], scale);
+    for (int e = lane(); e < M * N && finite; e += LANES) {
+        Element &y = w.a[e / N * PITCH + e % N];
+        y = scaled(y, scale);
+    }
     int rank = 0;
     for (long long first = 0; first == 0 || first < columns; first += K) {
         const int cols = static_cast<int>(columns - first < K ? columns - first : K);
         load_sides(w, b, first, cols);
         if (finite && first == 0) {
             factor(w);
-            if (P)
-                rank = has_full_rank<P>([&](int i, int j) { return fabs(w.a[i * N + j]); }, rtol, w.row, w.tail)
-                           ? P
-                           : estimate_rank(w.a, rtol, w.row, w.tail);
+            const auto size = [&](int i, int j) { return size_of(w.a[i * PITCH + j]); };
+            T *const r = reinterpret_cast<T *>(w.row), *const y = reinterpret_cast<T *>(w.tail);
+            if (P) rank = has_full_rank<P>(size, rtol, r, y) ? P : estimate_rank(w.a, rtol, w.row, w.tail);
             wait();
             annihilate_tail(w, rank);
         } else if (finite) {
@@ -191,8 +193,8 @@ __device__ inline int lstsq(Work &w, const A &a, const B &b, T rtol, long long c
             /* By both powers of two at once where that is a number: opposite ones may overflow on the way. */
             const T back = reciprocal(w.scale[j]), both = product(back, scale);
             const bool at_once = both > 0 && !isinf(both);
-            const T y = product(product(w.x[e], at_once ? both : back), at_once ? T(1) : scale);
-            if (j < cols) x.put(finite ? w.owner[i] : i, first + j, finite ? y : not_a_number());
+            const Element y = scaled(scaled(w.x[e], at_once ? both : back), at_once ? T(1) : scale);
+            if (j < cols) x.put(finite ? w.owner[i] : i, first + j, finite ? y : not_an_element());
         }
         for (int j = lane(); j < cols && !finite; j += LANES) norms.put(0, first + j, not_a_number());
         wait();

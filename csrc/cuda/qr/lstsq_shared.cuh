@@ -8,6 +8,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
+#include "element.cuh"
 #include "place.cuh"
 
 constexpr int M = SMM_M, N = SMM_N, K = most(SMM_K, 1), MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
@@ -17,7 +18,7 @@ static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise"
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     with_work<Work, MATRICES, true>(args.batch, [&](Work &w, long long q) {
-        const Place<> a(args, SMM_A, q), b(args, SMM_B, q), x(args, SMM_C, q);
+        const Place<false, Stored> a(args, SMM_A, q), b(args, SMM_B, q), x(args, SMM_C, q);
         const Place<true> norms(args, SMM_LSTSQ_residuals, q);
         const int rank = lstsq(w, a, b, factor_of(args, SMM_LSTSQ_rtol, q), args.k, x, norms);
         put_integer(args, SMM_LSTSQ_rank, q, rank);

@@ -54,9 +54,9 @@ void smm_qr_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
 
 /* Bytes of Work of lstsq_shared.cuh. */
 static int lstsq_matrix_bytes(const smm_cuda_problem *p) {
-    const int k = most(p->k, 1), least_mn = least(p->m, p->n);
-    const int elements = p->m * p->n + 1 + most(p->m, p->n) * k + 1 + 2 * (least_mn + 1) + p->n + 1 + k;
-    return ceil_div(elements * bytes_of(p) + (p->n + 1 + p->n % 2) * 4, bytes_of(p)) * bytes_of(p);
+    const int k = most(p->k, 1), size = bytes_of(p), pitch = smm_is_complex(p->dtype) ? p->n | 1 : p->n;
+    const int elements = p->m * pitch + 1 + most(p->m, p->n) * k + 1 + 2 * (least(p->m, p->n) + 1) + p->n + 1;
+    return ceil_div(elements * size + k * bytes_of_part(p) + (p->n + 1 + p->n % 2) * (int)sizeof(int), size) * size;
 }
 
 bool smm_lstsq_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -66,7 +66,9 @@ bool smm_lstsq_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
 }
 
 void smm_lstsq_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    enum { MOST_SHARED = 64 << 10 }; /* of complex matrices, so that large ones leave room for several blocks */
     int lanes = 1;
     while (lanes < 16 && lanes < most(p->m, p->n)) lanes *= 2;
+    while (smm_is_complex(p->dtype) && lanes < 32 && 32 / lanes * lstsq_matrix_bytes(p) > MOST_SHARED) lanes *= 2;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_shared, .lanes = lanes, .threads = 32};
 }

@@ -1,4 +1,4 @@
-/* rank.cuh: what least squares of real and of complex matrices share: which column comes next, and the rank of R. */
+/* rank.cuh: for least squares: which column comes next, and the rank of R. */
 
 constexpr T ROUNDOFF = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
 
@@ -18,6 +18,36 @@ template <int N, class Square> __device__ inline int longest_column(int k, Squar
     }
     return longest;
 }
+
+/* A sum of squares: of complex elements of real parts and of imaginary ones. */
+struct Squares {
+    T re = 0, im = 0;
+    __device__ void add(T x) { re = multiply_add(x, x, re); }
+    __device__ void add(Number x) {
+        add(x.re);
+        im = multiply_add(x.im, x.im, im);
+    }
+    __device__ T sum() const { return COMPLEX ? re + im : re; }
+};
+
+/* A sum as a size, which of real ones has a sign, and of complex ones a direction, a number of magnitude 1: x of an
+ * estimate is turned to it. */
+#if SMM_COMPLEX
+struct Along {
+    T size;
+    Number direction;
+    __device__ explicit Along(Number sum)
+        : size(root(multiply_add(sum.im, sum.im, product(sum.re, sum.re)))),
+          direction(size > 0 ? Number{quotient_of(sum.re, size), quotient_of(sum.im, size)} : Number{1, 0}) {}
+    __device__ Number times(T s, Number x) const { return product(scaled(direction, s), x); }
+};
+#else
+struct Along {
+    T size;
+    __device__ explicit Along(T sum) : size(sum) {}
+    __device__ T times(T s, T x) const { return product(s, x); }
+};
+#endif
 
 /* Incremental condition estimation (LAPACK's laic1), as csrc/reference/qr.c has it. */
 struct Extension {

@@ -110,9 +110,9 @@ template <int N> __device__ inline void find_rotations(Bidiagonal<N> &b, T toler
     b.e[to - 1] = to - from == 1 ? T(0) : e;
 }
 
-/* The magnitudes of d become the singular values, the HEIGHT rows of v are rotated, if there are any; the result: how
+/* The magnitudes of d become the singular values, the columns of v, if there are any, are rotated; the result: how
  * many elements beside the diagonal are not negligible when the matrix is given up. */
-template <int N, int PITCH, int HEIGHT> __device__ inline int diagonalise(Bidiagonal<N> &b, T *v) {
+template <int N, class V> __device__ inline int diagonalise(Bidiagonal<N> &b, V *v) {
     const T tolerance = tolerance_of(b);
     wait();
     for (int sweep = 0;; sweep++) {
@@ -124,7 +124,7 @@ template <int N, int PITCH, int HEIGHT> __device__ inline int diagonalise(Bidiag
         }
         wait();
         if (b.to == 0) break;
-        if (v) rotate_rows<N, PITCH, HEIGHT>(v, b.c, b.s, b.from, b.to);
+        if (v) rotate_rows<N, V::PITCH, V::HEIGHT>(v->x, b.c, b.s, b.from, b.to);
         wait();
     }
     int left = 0;

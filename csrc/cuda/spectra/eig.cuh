@@ -1,10 +1,10 @@
-/* eig.cuh: eigenvalues and eigenvectors of general matrices of elements E, in the order of operations of
+/* eig.cuh: eigenvalues and eigenvectors of general matrices, in the order of operations of
  * kernels/eig_hessenberg.h and kernels/eig_lanes.h: balancing, Hessenberg form by Householder reflectors, QR, back
  * substitution (LAPACK's gebal, gehrd, unghr, lahqr and trevc). LANES threads work on a matrix, which take its columns
- * and rows by turns; each finds eigenvectors of its own. The texts define E, N, MATRICES and THREADS first, and have
+ * and rows by turns; each finds eigenvectors of its own. The texts define N, MATRICES and THREADS first, and have
  * the shifts, start_sweep() and finish(). */
 
-constexpr bool COMPLEX = sizeof(E) != sizeof(T), VECTORS = SMM_OP == SMM_OP_EIG;
+constexpr bool VECTORS = SMM_OP == SMM_OP_EIG;
 constexpr int PITCH = N | 1;           /* lanes have rows, or columns: either way in different banks */
 constexpr int WIDTH = COMPLEX ? 1 : 2; /* shifts of a sweep */
 constexpr int BULGE = WIDTH + 1;
@@ -19,50 +19,23 @@ constexpr T UNIT = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
 constexpr T LEAST_NORMAL = static_cast<T>(DOUBLE ? 0x1p-1022 : 0x1p-126);
 
 struct Work {
-    E h[N * PITCH], z[N * PITCH];
-    E v[most(N, 3)], tau[N];
+    Element h[N * PITCH], z[N * PITCH];
+    Element v[most(N, 3)], tau[N];
     T balance[N];
     int lo, hi, since, found; /* the window at work; sweeps since a row was done; whether there is a window */
 };
 static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 
-/* The verbs of number.cuh over real numbers, and over both. */
-__device__ inline T conjugate(T x) { return x; }
-__device__ inline T scaled(T x, T s) { return product(x, s); }
-__device__ inline T multiply_subtract(T x, T y, T z) { return multiply_add(-x, y, z); }
-__device__ inline T size_of(T x) { return fabs(x); }
-__device__ inline T difference(T x, T y) { return x - y; }
-__device__ inline Number difference(Number x, Number y) { return {x.re - y.re, x.im - y.im}; }
-__device__ inline Number to_number(T x) { return {x, 0}; }
-__device__ inline Number to_number(Number x) { return x; }
-__device__ inline Number multiply_add(T x, Number y, Number z) {
-    return {multiply_add(x, y.re, z.re), multiply_add(x, y.im, z.im)};
-}
-__device__ inline Number multiply_subtract(T x, Number y, Number z) { return multiply_add(-x, y, z); }
-template <class X> __device__ inline X from_real(T x);
-template <> __device__ inline T from_real<T>(T x) { return x; }
-template <> __device__ inline Number from_real<Number>(T x) { return {x, 0}; }
+__device__ inline Number number_of(T x) { return {x, 0}; }
+__device__ inline Number number_of(Number x) { return x; }
 __device__ inline T larger(T x, T y) { return x > y ? x : y; }
 
-/* x becomes beta above v_1, v_2, ..., by all lanes of a matrix. */
-__device__ inline void make_reflector_of(T *x, int count, T &tau) { make_reflector_together(x, 1, count, &tau); }
-__device__ inline void make_reflector_of(Number *x, int count, Number &tau) {
-    make_reflector_of_numbers([&](int i) -> Number & { return x[i]; }, count, tau);
-}
-
-/* x = x - v factor (v^H x), of a column; x = x H, of a row; v_0 = 1. */
-template <class X> __device__ inline void reflect_down(const X *v, int step_v, X factor, X *x, int step, int count) {
-    X w = x[0];
-    for (int i = 1; i < count; i++) w = multiply_add(conjugate(v[i * step_v]), x[i * step], w);
-    w = product(factor, w);
-    x[0] = difference(x[0], w);
-    for (int i = 1; i < count; i++) x[i * step] = multiply_subtract(v[i * step_v], w, x[i * step]);
-}
+/* x = x H, of a row; v_0 = 1. */
 template <class X> __device__ inline void reflect_along(const X *v, X tau, X *x, int count) {
     X w = x[0];
     for (int j = 1; j < count; j++) w = multiply_add(x[j], v[j], w);
     w = product(w, tau);
-    x[0] = difference(x[0], w);
+    x[0] = difference_of(x[0], w);
     for (int j = 1; j < count; j++) x[j] = multiply_subtract(w, conjugate(v[j]), x[j]);
 }
 
@@ -128,26 +101,25 @@ __device__ inline void balance(Work &x) {
 __device__ inline void to_hessenberg(Work &x) {
     for (int k = 0; k + 2 < N; k++) {
         const int count = N - k - 1;
-        E *const column = x.h + (k + 1) * PITCH + k;
+        Element *const column = x.h + (k + 1) * PITCH + k;
         for (int i = lane(); i < count; i += LANES) x.v[i] = column[i * PITCH];
         wait();
-        make_reflector_of(x.v, count, x.tau[k]);
+        make_reflector_together(x.v, 1, count, x.tau + k);
         for (int i = lane(); i < count; i += LANES) column[i * PITCH] = x.v[i];
-        for (int j = lane(); j < count; j += LANES)
-            reflect_down(x.v, 1, conjugate(x.tau[k]), column + 1 + j, PITCH, count);
+        for (int j = lane(); j < count; j += LANES) reflect(x.v, conjugate(x.tau[k]), column + 1 + j, 1, PITCH, count);
         wait();
         for (int i = lane(); i < N; i += LANES) reflect_along(x.v, x.tau[k], x.h + i * PITCH + k + 1, count);
         wait();
     }
-    for (int e = lane(); e < N * N && VECTORS; e += LANES) x.z[e / N * PITCH + e % N] = from_real<E>(e / N == e % N);
+    for (int e = lane(); e < N * N && VECTORS; e += LANES) x.z[e / N * PITCH + e % N] = element_of(e / N == e % N);
     wait();
     for (int k = N - 3; k >= 0; k--) {
         const int count = N - k - 1;
-        E *const column = x.h + (k + 1) * PITCH + k;
+        Element *const column = x.h + (k + 1) * PITCH + k;
         for (int j = lane(); j < count && VECTORS; j += LANES)
-            reflect_down(column, PITCH, x.tau[k], x.z + (k + 1) * PITCH + k + 1 + j, PITCH, count);
+            reflect(column, x.tau[k], x.z + (k + 1) * PITCH + k + 1 + j, PITCH, PITCH, count);
         wait();
-        for (int i = 1 + lane(); i < count; i += LANES) column[i * PITCH] = from_real<E>(0);
+        for (int i = 1 + lane(); i < count; i += LANES) column[i * PITCH] = element_of(0);
     }
     wait();
 }
@@ -157,11 +129,11 @@ __device__ inline void to_hessenberg(Work &x) {
 /* Whether h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). */
 __device__ inline bool is_negligible(const Work &x, int k) {
     constexpr T LEAST = LEAST_NORMAL / UNIT, ULP = 2 * UNIT;
-    const E *const h = x.h + k * PITCH + k, above = h[-PITCH - 1], here = h[0];
+    const Element *const h = x.h + k * PITCH + k, above = h[-PITCH - 1], here = h[0];
     const T below = size_of(h[-1]), right = size_of(h[-PITCH]), d = size_of(here);
     if (!(below > LEAST)) return true;
     if (below > product(ULP, size_of(above) + d)) return false;
-    const T apart = size_of(difference(above, here));
+    const T apart = size_of(difference_of(above, here));
     const T ab = below > right ? below : right, ba = below > right ? right : below;
     const T aa = apart > d ? apart : d, bb = apart > d ? d : apart, s = aa + ab;
     const T left = product(ba, quotient_of(ab, s)), limit = product(ULP, product(bb, quotient_of(aa, s)));
@@ -172,7 +144,7 @@ __device__ inline bool is_negligible(const Work &x, int k) {
 __device__ inline bool find_window(Work &x) {
     for (int k = x.hi; k >= 0; k--) {
         if (k && !is_negligible(x, k)) continue;
-        if (k) x.h[k * PITCH + k - 1] = from_real<E>(0);
+        if (k) x.h[k * PITCH + k - 1] = element_of(0);
         if (x.hi - k < WIDTH) {
             x.hi = k - 1;
             x.since = 0;
@@ -195,12 +167,11 @@ __device__ inline void chase(Work &x) {
         if (k > lo && lane() == 0)
             for (int i = 0; i < count; i++) x.v[i] = x.h[(k + i) * PITCH + k - 1];
         wait();
-        make_reflector_of(x.v, count, x.tau[0]);
-        const E tau = x.tau[0];
+        make_reflector_together(x.v, 1, count, x.tau);
+        const Element tau = x.tau[0];
         if (k > lo && lane() == 0)
-            for (int i = 0; i < count; i++) x.h[(k + i) * PITCH + k - 1] = i ? from_real<E>(0) : x.v[0];
-        for (int j = k + lane(); j < N; j += LANES)
-            reflect_down(x.v, 1, conjugate(tau), x.h + k * PITCH + j, PITCH, count);
+            for (int i = 0; i < count; i++) x.h[(k + i) * PITCH + k - 1] = i ? element_of(0) : x.v[0];
+        for (int j = k + lane(); j < N; j += LANES) reflect(x.v, conjugate(tau), x.h + k * PITCH + j, 1, PITCH, count);
         wait();
         for (int i = lane(); i <= least(k + BULGE, hi); i += LANES) reflect_along(x.v, tau, x.h + i * PITCH + k, count);
         for (int i = lane(); i < N && VECTORS; i += LANES) reflect_along(x.v, tau, x.z + i * PITCH + k, count);
@@ -239,11 +210,9 @@ __device__ inline Number enough(Number d, T least) { return size_of(d) < least ?
 __device__ inline bool is_block(const Work &x, int i) {
     return !COMPLEX && i >= 0 && i + 1 < N && size_of(x.h[(i + 1) * PITCH + i]) != 0;
 }
-__device__ inline T real_of(T x) { return x; }
-__device__ inline T real_of(Number x) { return x.re; }
 
 __device__ inline Number eigenvalue(const Work &x, int j) {
-    Number w = to_number(x.h[j * PITCH + j]);
+    Number w = number_of(x.h[j * PITCH + j]);
     const bool first = is_block(x, j);
     if (!first && !is_block(x, j - 1)) return w;
     const int top = first ? j : j - 1;
@@ -290,7 +259,7 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
     subtract_column(x, y, top, top);
     for (int i = top - 1; i >= 0; i--) {
         const int from = is_block(x, i - 1) ? i - 1 : i;
-        const Number z = difference(to_number(x.h[from * PITCH + from]), w);
+        const Number z = difference_of(number_of(x.h[from * PITCH + from]), w);
         if (from < i)
             solve_block(z, real_of(x.h[from * PITCH + i]), real_of(x.h[i * PITCH + from]), small, y + from);
         else
@@ -332,12 +301,6 @@ template <class TO> __device__ inline void give_vector(const Work &x, int j, Num
 
 static_assert(static_cast<int>(SMM_EIG_w) == static_cast<int>(SMM_EIGVALS_w), "EIGVALS has the w of EIG");
 
-__device__ inline bool measure(T x, T &largest) {
-    largest = larger(fabs(x), largest);
-    return is_finite(x);
-}
-__device__ inline bool measure(Number x, T &largest) { return measure(x.re, largest) & measure(x.im, largest); }
-
 /* Matrix q, whose elements `from` gives. */
 template <class FROM> __device__ inline void run(Work &x, const smm_cuda_args &args, long long q, FROM from) {
     const smm_cuda_operand &d = args.operand[SMM_EIG_w], &infos = args.operand[SMM_INFO];
@@ -345,7 +308,7 @@ template <class FROM> __device__ inline void run(Work &x, const smm_cuda_args &a
     T largest = 0;
     bool finite = true;
     for (int e = lane(); e < N * N; e += LANES) {
-        const E y = from(e / N, e % N);
+        const Element y = from(e / N, e % N);
         finite &= measure(y, largest);
         x.h[e / N * PITCH + e % N] = y;
     }

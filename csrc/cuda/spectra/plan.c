@@ -4,7 +4,9 @@
 /* Work of eigh_shared.cuh. */
 bool smm_eigh_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    if (!smm_cuda_are_few(p, x)) grid->shared = grid->matrices * ((p->n * (p->n | 1) + 6 * p->n) * bytes_of(p) + 8);
+    const int size = bytes_of(p), elements = p->n * (p->n | 1) + 2 * p->n, numbers = 4 * p->n;
+    const int bytes = ceil_div(elements * size + numbers * bytes_of_part(p) + 8, size) * size;
+    if (!smm_cuda_are_few(p, x)) grid->shared = grid->matrices * bytes;
     return true;
 }
 
@@ -19,8 +21,9 @@ void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
 /* Bytes of Work of svd_shared.cuh. */
 static int svd_matrix_bytes(const smm_cuda_problem *p) {
     const int n = least(p->m, p->n), size = bytes_of(p);
-    const int a = n <= 4 ? p->m * p->n : 1, r = n <= 4 || p->op != SMM_OP_SVDVALS ? n * (n | 1) : 1;
-    return ceil_div((p->m * p->n + a + r + 6 * n) * size + 8 + 4 * n, size) * size;
+    const int x = most(p->m, p->n) * (smm_is_complex(p->dtype) ? n | 1 : n), a = n <= 4 ? x : 1;
+    const int r = n <= 4 || p->op != SMM_OP_SVDVALS ? n * (n | 1) : 1;
+    return ceil_div((x + a + n + r) * size + 5 * n * bytes_of_part(p) + (2 + n) * (int)sizeof(int), size) * size;
 }
 
 bool smm_svd_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -40,6 +43,11 @@ void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
                                .threads = longer > 4    ? 32
                                           : longer == 4 ? 256
                                                         : 128};
+    if (!smm_is_complex(p->dtype)) return;
+    enum { MOST_SHARED = 64 << 10 }; /* so that large ones leave room for several blocks */
+    if (smm_cuda_are_few(p, x)) x->threads = 128;
+    while (!smm_cuda_are_few(p, x) && x->lanes < 32 && x->threads / x->lanes * svd_matrix_bytes(p) > MOST_SHARED)
+        x->lanes *= 2;
 }
 
 /* Work of eig.cuh, of numbers of so many bytes, whose parts have so many. */

@@ -16,23 +16,52 @@ template <class X, int COUNT> __device__ inline void put(X (&x)[COUNT], int i, X
         if (k == i) x[k] = y;
 }
 
-/* V = H_0 H_1 ... of order N, of reflectors right of the diagonal in rows, from the last on: rows and columns up to k
- * are still those of I when H_k comes. */
-template <int N, int PITCH> __device__ inline void form_vectors(T *a, const T *taus) {
+/* N x N elements. The parts of complex ones lie apart, so that rotations turn both alike: all real parts by rows, then
+ * all imaginary ones. from() is used like a pointer to the elements of a row. */
+template <int N> struct Vectors {
+    static constexpr int PITCH = N | 1; /* lanes have rows, or columns: either way in different banks */
+    static constexpr int HEIGHT = COMPLEX ? 2 * N : N;
+    T x[HEIGHT * PITCH];
+#if SMM_COMPLEX
+    struct Parts {
+        T &re, &im;
+        __device__ operator Number() const { return {re, im}; }
+        __device__ void operator=(Number y) const { re = y.re, im = y.im; }
+    };
+    struct Pointer {
+        T *re, *im;
+        __device__ Parts operator[](long long i) const { return {re[i], im[i]}; }
+        __device__ Pointer operator+(long long i) const { return {re + i, im + i}; }
+    };
+    __device__ Parts at(int i, int j) { return {x[i * PITCH + j], x[(N + i) * PITCH + j]}; }
+    __device__ Pointer from(int i, int j) { return {x + i * PITCH + j, x + (N + i) * PITCH + j}; }
+#else
+    __device__ T &at(int i, int j) { return x[i * PITCH + j]; }
+    __device__ T *from(int i, int j) { return x + i * PITCH + j; }
+#endif
+};
+
+/* V = H_0 H_1 ... of reflectors right of the diagonal in rows, from the last on: rows and columns up to k are still
+ * those of I when H_k comes. */
+template <int N> __device__ inline void form_vectors(Vectors<N> &a, const Element *taus) {
     EACH(int k = N - 2; k >= 0; k--) {
-        const T *v = a + k * PITCH, tau = taus[k];
+        const Element tau = taus[k], minus = negative(tau);
         EACH(int j = k + 2 + lane(); j < N; j += LANES) {
-            T w = product(v[k + 2], a[(k + 2) * PITCH + j]);
-            EACH(int i = k + 3; i < N; i++) w = multiply_add(v[i], a[i * PITCH + j], w);
+            Element w = product(conjugate(a.at(k, k + 2)), a.at(k + 2, j));
+            EACH(int i = k + 3; i < N; i++) w = multiply_add(conjugate(a.at(k, i)), a.at(i, j), w);
             w = product(tau, w);
-            a[(k + 1) * PITCH + j] = -w;
-            EACH(int i = k + 2; i < N; i++) a[i * PITCH + j] = multiply_add(-v[i], w, a[i * PITCH + j]);
+            a.at(k + 1, j) = negative(w);
+            EACH(int i = k + 2; i < N; i++) a.at(i, j) = multiply_subtract(a.at(k, i), w, a.at(i, j));
         }
         EACH(int i = k + 1 + lane(); i < N; i += LANES)
-            a[i * PITCH + k + 1] = i == k + 1 ? 1 - tau : product(-tau, v[i]);
+            a.at(i, k + 1) = i == k + 1 ? difference_of(element_of(1), tau) : product(minus, a.at(k, i));
         wait();
     }
-    EACH(int i = lane(); i < N; i += LANES) a[i] = a[i * PITCH] = i == 0;
+    EACH(int i = lane(); i < N; i += LANES) {
+        const Element one = element_of(i == 0);
+        a.at(0, i) = one;
+        a.at(i, 0) = one;
+    }
     wait();
 }
 
@@ -51,4 +80,30 @@ __device__ inline void rotate_rows(T *a, const T *cs, const T *ss, int from, int
         }
         if (!FEW) v[to] = left;
     }
+}
+
+/* Gives `to` x_0 .. x_count-1 times the number of magnitude 1 that makes the largest, the first of equals, positive.
+ * Zeros are positive. */
+template <class X, class TO> __device__ inline void give_turned(X x, int count, TO to) {
+#if SMM_COMPLEX
+    Number largest = {1, 0};
+    T most = 0;
+    int at = -1;
+    EACH(int i = 0; i < count; i++) {
+        const Number y = x(i);
+        const T square = multiply_add(y.im, y.im, product(y.re, y.re));
+        if (square > most) largest = y, most = square, at = i;
+    }
+    const T size = root(most);
+    const Number phase = {quotient_of(largest.re, size), quotient_of(-largest.im, size)};
+    EACH(int i = 0; i < count; i++) {
+        const Number y = i == at ? Number{size, 0} : product(x(i), phase);
+        to(i, Number{y.re + T(0), y.im + T(0)});
+    }
+#else
+    T largest = x(0);
+    EACH(int i = 1; i < count; i++)
+        if (fabs(x(i)) > fabs(largest)) largest = x(i);
+    EACH(int i = 0; i < count; i++) to(i, (largest < 0 ? -x(i) : x(i)) + T(0));
+#endif
 }

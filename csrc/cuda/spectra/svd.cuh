@@ -1,12 +1,13 @@
-/* svd.cuh: A = U diag(s) Vt, or s only: of few rows or columns by one-sided Jacobi rotations of a triangular
+/* svd.cuh: A = U diag(s) V^H, or s only: of few rows or columns by one-sided Jacobi rotations of a triangular
  * factor (Hestenes, J. SIAM 6, 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), of others by Householder
- * bidiagonalisation and implicit QR (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965), in shared memory, or of few
- * rows in a thread's registers, as csrc/kernels/svd_lanes.h and svd_bidiagonal.h explain. By all lanes of a matrix: of
- * Jacobi's method each rotates a pair of rows at a time, and the pairs of a round have no row in common; of the rest
- * they take columns and rows by turns.
+ * bidiagonalisation, which leaves a real B, and implicit QR (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965), in
+ * shared memory, or of few rows in a thread's registers, as csrc/kernels/svd_lanes.h and svd_bidiagonal.h explain, and
+ * of complex matrices svd_numbers.h. By all lanes of a matrix: of Jacobi's method each rotates a pair of rows at a
+ * time, and the pairs of a round have no row in common; of the rest they take columns and rows by turns.
  *
- * Whoever includes it has SMM_M and SMM_N, the sizes, VECTORS, and FULL: U and Vt are square; operands are Places
+ * Whoever includes it has SMM_M and SMM_N, the sizes, VECTORS, and FULL: U and V are square; operands are Places
  * (place.cuh). */
+#include "reflectors.cuh"
 #include "rotations.cuh"
 #include "bidiagonal.cuh"
 #include "jacobi.cuh"
@@ -14,56 +15,64 @@
 constexpr bool WIDE = SMM_M < SMM_N;                           /* A is transposed */
 constexpr int M = most(SMM_M, SMM_N), N = least(SMM_M, SMM_N); /* of the tall matrix */
 constexpr int COLUMNS = FULL ? M : N;                          /* of its longer vectors */
-constexpr int PITCH = N | 1; /* lanes have rows, or columns: either way in different banks */
+constexpr int PITCH = COMPLEX ? pitch_of(N) : N;
 
 constexpr bool BY_JACOBI = N <= JACOBI_MOST;
-constexpr T TOLERANCE = static_cast<T>(most(N, 4) * (DOUBLE ? 0x1p-53 : 0x1p-24));
+constexpr T TOLERANCE = static_cast<T>(most(COMPLEX ? 2 * N : N, 4) * (DOUBLE ? 0x1p-53 : 0x1p-24));
 
-constexpr bool KEEPS_A = BY_JACOBI; /* others read it from memory once more */
+constexpr bool KEEPS_A = BY_JACOBI, KEEPS_R = BY_JACOBI || VECTORS; /* others read A from memory once more */
+
+typedef Vectors<KEEPS_R ? N : 1> Rows;
 
 struct Work {
-    T x[M * N]; /* A P = Q R, or A, then the reflectors of A = Q B P^T; then V P, or V; then A V */
-    T a[KEEPS_A ? M * N : 1];
-    T r[BY_JACOBI || VECTORS ? N * PITCH : 1]; /* the rows of R, which are rotated, or P; then V */
+    Element x[M * PITCH]; /* A P = Q R, or A, then the reflectors of A = Q B P^H; then V P, or V; then A V */
+    Element a[KEEPS_A ? M * PITCH : 1];
+    Element tau[N];
+    Rows r; /* the rows of R, which are rotated, or P; then V; then U of square complex A */
     Bidiagonal<N> b;
-    T s[N], tau[N]; /* squared lengths of columns, then singular values; of reflectors */
-    int perm[N];    /* the column of A that column j of A P was */
+    T s[N];      /* squared lengths of columns, then singular values */
+    int perm[N]; /* the column of A that column j of A P was */
 };
 
-/* A. The largest magnitude, and whether all are finite, for all lanes. */
+/* A. The largest magnitude of a part, and whether all are finite, for all lanes. */
 template <class A> __device__ inline bool load(Work &w, const A &from, T &largest) {
-    T *const to = KEEPS_A ? w.a : w.x;
-    if constexpr (FEW) from.template load<M, N>(to);
+    Element *const to = KEEPS_A ? w.a : w.x, few[FEW ? M * N : 1];
+    if constexpr (FEW) from.template load<M, N>(few);
     bool finite = true;
     largest = 0;
     EACH(int e = lane(); e < M * N; e += LANES) {
-        if (!FEW) to[e] = from.get(e / N, e % N);
-        finite = finite && is_finite(to[e]);
-        if (fabs(to[e]) > largest) largest = fabs(to[e]);
+        const Element y = FEW ? few[FEW ? e : 0] : from.get(e / N, e % N);
+        finite &= measure(y, largest);
+        to[e / N * PITCH + e % N] = y;
     }
     return meet(largest, finite);
 }
+
+/* sum + |x|^2 */
+__device__ inline T add_square(T x, T sum) { return multiply_add(x, x, sum); }
+__device__ inline T add_square(Number x, T sum) { return add_square(x.im, add_square(x.re, sum)); }
 
 /* A P = Q R: the columns of A P are sorted by length. */
 __device__ inline void reduce(Work &w) {
     EACH(int j = lane(); j < N; j += LANES) {
         T squares = 0;
-        EACH(int i = 0; i < M; i++) squares = multiply_add(w.a[i * N + j], w.a[i * N + j], squares);
+        EACH(int i = 0; i < M; i++) squares = add_square(w.a[i * PITCH + j], squares);
         w.s[j] = squares;
     }
     wait();
     EACH(int j = lane(); j < N; j += LANES) {
         const int place = place_of<N>(w.s, j);
         put(w.perm, place, j);
-        EACH(int i = 0; i < M; i++) put(w.x, i * N + place, w.a[i * N + j], i * N, N);
+        EACH(int i = 0; i < M; i++) put(w.x, i * PITCH + place, w.a[i * PITCH + j], i * PITCH, N);
     }
     wait();
-    factor_in_memory<M, N>(w.x, w.tau);
-    EACH(int e = lane(); e < N * N; e += LANES) w.r[e / N * PITCH + e % N] = e / N <= e % N ? w.x[e] : T(0);
+    factor_in_memory<M, N, PITCH>(w.x, w.tau);
+    EACH(int e = lane(); e < N * N; e += LANES)
+        w.r.at(e / N, e % N) = e / N <= e % N ? w.x[e / N * PITCH + e % N] : element_of(0);
     wait();
 }
 
-/* Make x and y orthogonal, and x the longer. False if |x^T y| <= tolerance |x| |y| already. */
+/* Make rows x and y of R orthogonal, and x the longer. False if |x^T y| <= tolerance |x| |y| already. */
 __device__ inline bool rotate(T *x, T *y) {
     T xx[2], yy[2], xy[2];
 #pragma unroll
@@ -84,25 +93,59 @@ __device__ inline bool rotate(T *x, T *y) {
     }
     return true;
 }
+/* Of complex rows, whose product x y^H is p |x y^H|, x and p y are rotated. */
+template <class X> __device__ inline bool rotate(X row_x, X row_y) {
+    T xx[2] = {0, 0}, yy[2] = {0, 0}, re[2] = {0, 0}, im[2] = {0, 0}, c, s;
+    EACH(int k = 0; k < N; k++) {
+        const Number x = row_x[k], y = row_y[k];
+        xx[0] = multiply_add(x.re, x.re, xx[0]);
+        xx[1] = multiply_add(x.im, x.im, xx[1]);
+        yy[0] = multiply_add(y.re, y.re, yy[0]);
+        yy[1] = multiply_add(y.im, y.im, yy[1]);
+        re[0] = multiply_add(x.re, y.re, re[0]);
+        re[1] = multiply_add(x.im, y.im, re[1]);
+        im[0] = multiply_add(x.im, y.re, im[0]);
+        im[1] = multiply_add(x.re, y.im, im[1]);
+    }
+    const Number xy = {re[0] + re[1], im[0] - im[1]};
+    const T most = fabs(xy.re) > fabs(xy.im) ? fabs(xy.re) : fabs(xy.im); /* squares might underflow */
+    const Number unit = {quotient_of(xy.re, most), quotient_of(xy.im, most)};
+    const T length = root(multiply_add(unit.im, unit.im, product(unit.re, unit.re)));
+    const T size = most == 0 ? T(0) : product(most, length);
+    if (!find_rotation(xx[0] + xx[1], yy[0] + yy[1], size, TOLERANCE, c, s)) return false;
+    const Number phase = {quotient_of(unit.re, length), quotient_of(unit.im, length)};
+    EACH(int k = 0; k < N; k++) {
+        Number x = row_x[k], y = product(phase, row_y[k]);
+        rotate_pair(x.re, y.re, c, s);
+        rotate_pair(x.im, y.im, c, s);
+        row_x[k] = x;
+        row_y[k] = y;
+    }
+    return true;
+}
 
-/* A = Q B P^T. Step k: a reflector from the left for column k, and one from the right for row k right of its diagonal.
- */
+/* A = Q B P^H. Step k: a reflector from the left for column k, and one from the right for the conjugate of row k right
+ * of its diagonal. */
 __device__ inline void bidiagonalise(Work &w) {
     for (int k = 0; k < N; k++) {
-        T *x = w.x + k * N + k;
-        make_reflector_together(x, N, M - k, w.tau + k);
-        for (int j = 1 + lane(); j < N - k; j += LANES) reflect(x, w.tau[k], x + j, N, N, M - k);
+        Element *x = w.x + k * PITCH + k;
+        make_reflector_together(x, PITCH, M - k, w.tau + k);
+        for (int j = 1 + lane(); j < N - k; j += LANES) reflect(x, conjugate(w.tau[k]), x + j, PITCH, PITCH, M - k);
         wait();
-        if (lane() == 0) w.b.d[k] = x[0];
+        if (lane() == 0) w.b.d[k] = real_of(x[0]);
         if (k + 1 == N) break;
+        for (int j = 1 + lane(); COMPLEX && j < N - k; j += LANES) x[j] = conjugate(x[j]);
+        if (COMPLEX) wait();
         make_reflector_together(x + 1, 1, N - k - 1, w.tau + k);
-        for (int i = 1 + lane(); i < M - k; i += LANES) reflect(x + 1, w.tau[k], x + i * N + 1, 1, 1, N - k - 1);
-        if (lane() == 0) w.b.e[k] = x[1];
+        for (int i = 1 + lane(); i < M - k; i += LANES) reflect_row(x + 1, w.tau[k], x + i * PITCH + 1, N - k - 1);
+        if (lane() == 0) w.b.e[k] = real_of(x[1]);
         wait();
     }
-    for (int e = lane(); e < N * N && VECTORS; e += LANES) w.r[e / N * PITCH + e % N] = w.x[e];
-    wait();
-    if (VECTORS) form_vectors<N, PITCH>(w.r, w.tau);
+    if constexpr (VECTORS) {
+        for (int e = lane(); e < N * N; e += LANES) w.r.at(e / N, e % N) = w.x[e / N * PITCH + e % N];
+        wait();
+        form_vectors(w.r, w.tau);
+    }
 }
 
 /* |x|, scaled where squares are tiny. */
@@ -114,12 +157,27 @@ __device__ inline T length_of(T *x) {
     EACH(int k = 0; k < N; k++) x[k] = product(x[k], SCALE_DOWN);
     return product(root(squares), SCALE_DOWN);
 }
+template <class X> __device__ inline T length_of(X x) {
+    const T squares = squares_of(x, 1, N, 1);
+    return squares < SQUARES_LOW ? product(root(squares_of(x, 1, N, SCALE_UP)), SCALE_DOWN) : root(squares);
+}
 
-/* Singular values descend, and columns of V with them; or the rotated rows become columns of V P in that order, whose
- * QR gives V. Its largest elements, the first of equals, are positive. */
+/* Part by part: else numbers would leave registers at N = 2. */
+__device__ inline T chosen(bool first, T x, T y) { return first ? x : y; }
+__device__ inline Number chosen(bool first, Number x, Number y) {
+    return {chosen(first, x.re, y.re), chosen(first, x.im, y.im)};
+}
+
+/* Singular values descend, and columns of V with them; or the rotated rows, conjugated, become columns of V P in that
+ * order, whose QR gives V. */
 template <class S> __device__ inline void arrange(Work &w, const S &to, T back) {
     T values[FEW ? N : 1];
-    EACH(int j = lane(); j < N; j += LANES) w.s[j] = BY_JACOBI ? length_of(w.r + j * PITCH) : fabs(w.b.d[j]);
+    EACH(int j = lane(); j < N; j += LANES) {
+        if constexpr (BY_JACOBI)
+            w.s[j] = length_of(w.r.from(j, 0));
+        else
+            w.s[j] = fabs(w.b.d[j]);
+    }
     wait();
     EACH(int j = lane(); j < N; j += LANES) {
         const int place = place_of<N>(w.s, j);
@@ -128,70 +186,77 @@ template <class S> __device__ inline void arrange(Work &w, const S &to, T back) 
         else
             to.put(0, place, product(w.s[j], back));
         EACH(int i = 0; i < N && VECTORS; i++) {
-            const T y = w.r[BY_JACOBI ? j * PITCH + i : i * PITCH + j];
-            EACH(int row = 0; row < N && FEW; row++)
-                if (w.perm[i] == row) put(w.x, row * N + place, y, row * N, N);
-            if (!FEW) w.x[(BY_JACOBI ? w.perm[i] : i) * N + place] = y;
+            const Element y = BY_JACOBI ? conjugate(w.r.at(j, i)) : Element(w.r.at(i, j));
+            EACH(int e = 0; e < N * N && FEW; e++) {
+                Element &to = w.x[e / N * PITCH + e % N];
+                to = chosen(w.perm[i] == e / N && place == e % N, y, to);
+            }
+            if (!FEW) w.x[(BY_JACOBI ? w.perm[i] : i) * PITCH + place] = y;
         }
     }
     if constexpr (FEW) to.template store<1, N>(values);
     wait();
 }
+
+/* V. The largest element of each column, the first of equals, is positive. */
 __device__ inline void form_small(Work &w) {
-    if (BY_JACOBI) factor_in_memory<N, N>(w.x, w.tau);
+    if constexpr (BY_JACOBI) factor_in_memory<N, N, PITCH>(w.x, w.tau);
     EACH(int j = lane(); j < N; j += LANES) {
-        T *v = w.r + j;
-        if (BY_JACOBI)
-            form_column<N, N>(w.x, w.tau, j, v, PITCH);
-        else
-            for (int i = 0; i < N; i++) v[i * PITCH] = w.x[i * N + j];
-        T largest = v[0];
-        EACH(int i = 1; i < N; i++)
-            if (fabs(v[i * PITCH]) > fabs(largest)) largest = v[i * PITCH];
-        EACH(int i = 0; i < N; i++) v[i * PITCH] = (largest < 0 ? -v[i * PITCH] : v[i * PITCH]) + T(0);
+        const auto v = w.r.from(0, j);
+        if constexpr (BY_JACOBI) form_column<N, N, PITCH>(w.x, w.tau, j, v, Rows::PITCH);
+        give_turned([&](int i) { return BY_JACOBI ? Element(v[i * Rows::PITCH]) : w.x[i * PITCH + j]; }, N,
+                    [&](int i, Element y) { v[i * Rows::PITCH] = y; });
     }
     wait();
 }
-template <class Small> __device__ inline void write_small(const Work &w, const Small &to) {
-    T v[FEW ? N * N : 1];
+template <class Small> __device__ inline void write_small(Work &w, const Small &to) {
+    Element few[FEW ? N * N : 1];
     EACH(int e = lane(); e < N * N; e += LANES) {
-        const T y = w.r[e / N * PITCH + e % N];
+        Element y = w.r.at(e / N, e % N);
+        if (COMPLEX) y = sum_of(conjugate(y), element_of(0));
         if constexpr (FEW)
-            v[e] = y;
+            few[e] = y;
         else
             to.put(e / N, e % N, y);
     }
-    if constexpr (FEW) to.template store<N, N>(v);
+    if constexpr (FEW) to.template store<N, N>(few);
 }
 
 /* A V. */
 template <class A> __device__ inline void multiply(Work &w, const A &from, T scale) {
     EACH(int e = lane(); e < M * N; e += LANES) {
-        const T *v = w.r + e % N;
-        T sum = 0;
+        const int i = e / N, j = e % N;
+        Element sum = element_of(0);
         EACH(int k = 0; k < N; k++) {
-            const T a = KEEPS_A ? w.a[KEEPS_A ? e / N * N + k : 0] : product(from.get(e / N, k), scale);
-            sum = k == 0 ? product(a, v[0]) : multiply_add(a, v[k * PITCH], sum);
+            const Element a = KEEPS_A ? w.a[KEEPS_A ? i * PITCH + k : 0] : scaled(from.get(i, k), scale);
+            sum = k == 0 ? product(a, w.r.at(0, j)) : multiply_add(a, w.r.at(k, j), sum);
         }
-        w.x[e] = sum;
+        w.x[i * PITCH + j] = sum;
     }
     wait();
 }
 
 /* Column j of the Q of A V = Q R, with the sign that makes the diagonal of R positive. */
-__device__ inline void form_large_column(const Work &w, int j, T *u, long long step) {
-    form_column<M, N>(w.x, w.tau, j, u, step);
-    const bool negative = j < N && w.x[j * N + j] < 0;
-    EACH(int i = 0; i < M && j < N; i++) u[i * step] = (negative ? -u[i * step] : u[i * step]) + T(0);
+template <class U> __device__ inline void form_large_column(const Work &w, int j, U u, long long step) {
+    form_column<M, N, PITCH>(w.x, w.tau, j, u, step);
+    const bool negates = j < N && real_of(w.x[j * PITCH + j]) < 0;
+    EACH(int i = 0; i < M && j < N; i++) {
+        const Element y = u[i * step];
+        u[i * step] = sum_of(negates ? negative(y) : y, element_of(0));
+    }
 }
 template <class Large> __device__ inline void form_large(Work &w, const Large &to) {
-    T few[FEW ? M * COLUMNS : 1];
-    factor_in_memory<M, N>(w.x, w.tau);
+    Element few[FEW ? M * COLUMNS : 1];
+    factor_in_memory<M, N, PITCH>(w.x, w.tau);
     EACH(int j = lane(); j < COLUMNS; j += LANES) {
-        if constexpr (FEW)
+        if constexpr (FEW) {
             form_large_column(w, j, few + j, COLUMNS);
-        else
-            to.template column<M>(j, [&](T *u, long long step) { form_large_column(w, j, u, step); });
+        } else if constexpr (COMPLEX && M == N) { /* in the room of V, which is written */
+            form_large_column(w, j, w.r.from(0, j), Rows::PITCH);
+            for (int i = 0; i < M; i++) to.put(i, j, w.r.at(i, j));
+        } else {
+            to.template column<M>(j, [&](Element *u, long long step) { form_large_column(w, j, u, step); });
+        }
     }
     if constexpr (FEW) to.template store<M, COLUMNS>(few);
 }
@@ -204,15 +269,16 @@ __device__ inline int svd(Work &w, const A &a, const S &s, const Large &large, c
     const T scale = finite ? scale_for(largest) : T(1);
     int info = 0;
     if (finite) {
-        T *const x = KEEPS_A ? w.a : w.x;
-        EACH(int e = lane(); e < M * N && scale != 1; e += LANES) x[e] = product(x[e], scale);
+        Element *const x = KEEPS_A ? w.a : w.x;
+        EACH(int e = lane(); e < M * N && scale != 1; e += LANES)
+            x[e / N * PITCH + e % N] = scaled(x[e / N * PITCH + e % N], scale);
         wait();
         if constexpr (BY_JACOBI) {
             reduce(w);
-            info = orthogonalise<N>([&](int i, int j) { return rotate(w.r + i * PITCH, w.r + j * PITCH); });
+            info = orthogonalise<N>([&](int i, int j) { return rotate(w.r.from(i, 0), w.r.from(j, 0)); });
         } else {
             bidiagonalise(w);
-            info = diagonalise<N, PITCH, N>(w.b, VECTORS ? w.r : nullptr);
+            info = diagonalise(w.b, VECTORS ? &w.r : nullptr);
         }
     }
     if (finite && !info) {
@@ -226,8 +292,8 @@ __device__ inline int svd(Work &w, const A &a, const S &s, const Large &large, c
     } else {
         for (int j = lane(); j < N; j += LANES) s.put(0, j, not_a_number());
         if constexpr (VECTORS) {
-            for (int e = lane(); e < N * N; e += LANES) small.put(e / N, e % N, not_a_number());
-            for (int e = lane(); e < M * COLUMNS; e += LANES) large.put(e / COLUMNS, e % COLUMNS, not_a_number());
+            for (int e = lane(); e < N * N; e += LANES) small.put(e / N, e % N, not_an_element());
+            for (int e = lane(); e < M * COLUMNS; e += LANES) large.put(e / COLUMNS, e % COLUMNS, not_an_element());
         }
     }
     return info;

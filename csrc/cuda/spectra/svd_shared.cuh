@@ -2,12 +2,14 @@
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
  * Shared memory: of each matrix what `Work` names; none where a thread has it in registers.
- * Operands: any that args.h can describe; A that is wider than tall is transposed. May overwrite A in place, matrix by
+ * Operands: any that args.h can describe; A that is wider than tall is transposed, without being
+ * conjugated: A^T = U' S V'^H is A = conj(V') S U'^T. May overwrite A in place, matrix by
  * matrix: all of a matrix is read before anything of it is written.
  * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
+#include "element.cuh"
 #include "place.cuh"
 
 constexpr bool VECTORS = SMM_OP != SMM_OP_SVDVALS, FULL = SMM_OP == SMM_OP_SVD_FULL;
@@ -20,8 +22,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     constexpr int S = VECTORS ? int(SMM_SVD_s) : int(SMM_SVDVALS_s);
     constexpr int LARGE = WIDE ? SMM_SVD_vt : SMM_SVD_u, SMALL = WIDE ? SMM_SVD_u : SMM_SVD_vt;
     with_work<Work, MATRICES>(args.batch, [&](Work &w, long long q) {
-        const Place<WIDE> a(args, SMM_A, q), large(args, VECTORS ? LARGE : SMM_A, q);
-        const Place<!WIDE> small(args, VECTORS ? SMALL : SMM_A, q);
+        const Place<WIDE, Stored> a(args, SMM_A, q), large(args, VECTORS ? LARGE : SMM_A, q);
+        const Place<!WIDE, Stored> small(args, VECTORS ? SMALL : SMM_A, q);
         const Place<true> s(args, S, q);
         put_integer(args, SMM_INFO, q, svd(w, a, s, large, small));
     });

@@ -57,9 +57,9 @@ template <int N> __device__ inline void find_rotations(Tridiagonal<N> &x, int fr
     put(x.e, to - 1, to - from == 1 ? T(0) : g);
 }
 
-/* d becomes w, the HEIGHT rows of v are rotated, if there are any; the result: how many e_i are not negligible when the
+/* d becomes w, the columns of v, if there are any, are rotated; the result: how many e_i are not negligible when the
  * matrix is given up. */
-template <int N, int PITCH, int HEIGHT> __device__ inline int diagonalise(Tridiagonal<N> &x, T *v) {
+template <int N, class V> __device__ inline int diagonalise(Tridiagonal<N> &x, V *v) {
     for (int sweep = 0;; sweep++) {
         if (lane() == 0) {
             int from, to;
@@ -71,7 +71,7 @@ template <int N, int PITCH, int HEIGHT> __device__ inline int diagonalise(Tridia
         wait();
         const int from = x.from, to = x.to;
         if (to == 0) break;
-        if (v) rotate_rows<N, PITCH, HEIGHT>(v, x.c, x.s, from, to);
+        if (v) rotate_rows<N, V::PITCH, V::HEIGHT>(v->x, x.c, x.s, from, to);
         wait();
     }
     int left = 0;

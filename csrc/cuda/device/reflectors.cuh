@@ -1,0 +1,78 @@
+/* reflectors.cuh: what householder.cuh has, of complex numbers: reflectors H = I - tau v v^H, v_0 = 1 (LAPACK's larfg),
+ * in the order of operations of kernels/qr_numbers.h. x and v are pointers to numbers, or what is used like them. */
+
+/* Keeps the largest magnitude of a part; false where one is not finite. */
+__device__ inline bool measure(Number x, T &largest) { return measure(x.re, largest) & measure(x.im, largest); }
+
+/* The sums of the squares of real and imaginary parts of x_1 .. x_count-1, times a power of two, and then those of x_0.
+ */
+template <class X> __device__ inline T squares_of(X x, int step, int count, T scale) {
+    T re = 0, im = 0;
+    EACH(int i = 1; i < count; i++) {
+        const Number y = scaled(x[i * step], scale);
+        re = multiply_add(y.re, y.re, re);
+        im = multiply_add(y.im, y.im, im);
+    }
+    const Number y = scaled(x[0], scale);
+    return multiply_add(y.im, y.im, multiply_add(y.re, y.re, re + im));
+}
+
+/* x becomes beta, which is real, above v_1, v_2, ...; tau is 0 where there is nothing to annihilate. */
+template <class X> __device__ inline void make_reflector_together(X x, int step, int count, Number *tau) {
+    bool nothing = Number(x[0]).im == 0;
+    EACH(int i = 1; i < count; i++) nothing &= is_zero(x[i * step]);
+    T squares = squares_of(x, step, count, 1), scale = 1, back = 1;
+    if (squares < SQUARES_LOW || squares > SQUARES_HIGH) {
+        scale = squares < SQUARES_LOW ? SCALE_UP : SCALE_DOWN;
+        back = squares < SQUARES_LOW ? SCALE_DOWN : SCALE_UP;
+        squares = squares_of(x, step, count, scale);
+    }
+    const Number first = scaled(x[0], scale);
+    const T norm = root(squares), beta = first.re < 0 ? norm : -norm;
+    const Number r = NumberDivisor({first.re - beta, first.im}).inverse();
+    wait();
+    if (!nothing)
+        EACH(int i = 1 + lane(); i < count; i += LANES) x[i * step] = product(scaled(x[i * step], scale), r);
+    if (lane() == 0) {
+        if (!nothing) x[0] = Number{product(beta, back), 0};
+        *tau = nothing ? Number{0, 0} : Number{quotient_of(beta - first.re, beta), quotient_of(-first.im, beta)};
+    }
+    wait();
+}
+
+/* x = x - v factor (v^H x), by one thread. */
+template <class V, class X>
+__device__ inline void reflect(V v, Number factor, X x, int step_v, long long step, int count) {
+    Number w = x[0];
+    EACH(int i = 1; i < count; i++) w = multiply_add(conjugate(v[i * step_v]), x[i * step], w);
+    w = product(factor, w);
+    x[0] = difference_of(x[0], w);
+    EACH(int i = 1; i < count; i++) x[i * step] = multiply_subtract(v[i * step_v], w, x[i * step]);
+}
+/* x = x - (x v) tau v^H: a row. */
+template <class V, class X> __device__ inline void reflect_row(V v, Number tau, X x, int count) {
+    Number w = x[0];
+    EACH(int i = 1; i < count; i++) w = multiply_add(v[i], x[i], w);
+    w = product(tau, w);
+    x[0] = difference_of(x[0], w);
+    EACH(int i = 1; i < count; i++) x[i] = multiply_subtract(conjugate(v[i]), w, x[i]);
+}
+__device__ inline void reflect_row(const T *v, T tau, T *x, int count) { reflect(v, tau, x, 1, 1, count); }
+
+/* M x N numbers by rows become R above the reflectors; a lane has columns l, l + LANES, ... */
+template <int M, int N, int PITCH> __device__ inline void factor_in_memory(Number *a, Number *tau) {
+    EACH(int k = 0; k < least(M, N); k++) {
+        Number *x = a + k * PITCH + k;
+        make_reflector_together(x, PITCH, M - k, tau + k);
+        EACH(int j = k + 1 + lane(); j < N; j += LANES) reflect(x, conjugate(tau[k]), x + j - k, PITCH, PITCH, M - k);
+        wait();
+    }
+}
+
+/* x = column j of H_0 H_1 ... of the reflectors of M x N numbers, by one thread. */
+template <int M, int N, int PITCH, class X>
+__device__ inline void form_column(const Number *a, const Number *tau, int j, X x, long long step) {
+    EACH(int i = 0; i < M; i++) x[i * step] = Number{static_cast<T>(i == j), 0};
+    EACH(int k = least(j, least(M, N) - 1); k >= 0; k--)
+        reflect(a + k * PITCH + k, tau[k], x + k * step, PITCH, step, M - k);
+}
