@@ -12,7 +12,9 @@ CASES = int(os.environ.get("SMALLMM_EMULATED_CASES", "4"))  # of a kernel
 @pytest.mark.parametrize(
     ("kernel", "capability"),
     [
-        *[(kernel, 90) for kernel in KERNELS if kernel not in ("matmul_tiled", "matmul_tensor")],  # test_any_size
+        *[
+            (kernel, 90) for kernel in KERNELS if kernel not in ("matmul_tiled", "matmul_tensor")
+        ],  # test_any_size
         ("inv_shared", 80),
         ("inv_tensor", 80),
     ],

@@ -1,12 +1,12 @@
-/* matmul_tensor.cuh: C (m x n) = alpha A (m x k) B (k x n) + beta C of float16 or bfloat16 by tensor cores, of any sizes,
- * which are known when it runs.
+/* matmul_tensor.cuh: C (m x n) = alpha A (m x k) B (k x n) + beta C of float16 or bfloat16 by tensor cores, of any
+ * sizes, which are known when it runs.
  *
  * LANES threads, a slice of a block, have a tile of C in registers, each warp a part of it. STAGES panels of DEPTH
- * columns of A and rows of B are in shared memory or on their way there, as they lie in memory: by copies of 16 or 4 bytes,
- * if strides and addresses allow that, else element by element.
- * Order of operations: tensor cores add 16 products at a time, which are exact, to a sum in float32, and round as the
- * device does; up to 2^LEVELS chunks of SUM_CHUNK terms are one such sum. The sums of slices and parts are added in a
- * binary tree. So bits depend on the device and on the plan.
+ * columns of A and rows of B are in shared memory or on their way there, as they lie in memory: by copies of 16 or 4
+ * bytes, if strides and addresses allow that, else element by element. Order of operations: tensor cores add 16
+ * products at a time, which are exact, to a sum in float32, and round as the device does; up to 2^LEVELS chunks of
+ * SUM_CHUNK terms are one such sum. The sums of slices and parts are added in a binary tree. So bits depend on the
+ * device and on the plan.
  *
  * Grid: as matmul_tiles.cuh says.
  * Shared memory: for each slice STAGES panels of A and of B; then, in their place, the sums of the slices.
@@ -119,9 +119,9 @@ template <int LINES, bool ALONG> struct Panel {
 typedef Panel<HEIGHT, SMM_ORDER_A == SMM_ORDER_ROW> PanelA;
 typedef Panel<WIDTH, SMM_ORDER_B == SMM_ORDER_COL> PanelB;
 constexpr int PANELS = PanelA::ELEMENTS + PanelB::ELEMENTS; /* of a stage of a slice */
-constexpr int BYTES = most(most(SLICES * STAGES * PANELS * int(sizeof(Bits)),
-                                SLICES > 1 ? SLICES * AREA * int(sizeof(T)) : 0),
-                           THREADS * int(sizeof(T)));
+constexpr int BYTES =
+    most(most(SLICES * STAGES * PANELS * int(sizeof(Bits)), SLICES > 1 ? SLICES * AREA * int(sizeof(T)) : 0),
+         THREADS *int(sizeof(T)));
 static_assert(SMM_SHARED == BYTES, "the plan counts otherwise");
 
 /* A thread's tile of C: of each block of 8 x 8 thread 4 i + j of a warp has elements (i, 2 j) and (i, 2 j + 1). */
@@ -156,8 +156,8 @@ struct Tile {
                 for (int r = 0; r < ROWS / 2; r++)
 #pragma unroll
                     for (int h = 0; h < 2; h++)
-                        add_by_tensor_cores<InMemory>(block(2 * r, 2 * c + h), block(2 * r + 1, 2 * c + h), x[r],
-                                                      y[h], y[h + 2]);
+                        add_by_tensor_cores<InMemory>(block(2 * r, 2 * c + h), block(2 * r + 1, 2 * c + h), x[r], y[h],
+                                                      y[h + 2]);
             }
         }
     }

@@ -106,8 +106,7 @@ struct Share {
     int panels; /* of the slice of the block that has most: its first */
     long long number, first = 0, begin = 0, end;
 
-    __device__ Share(const smm_cuda_args &args, int slice)
-        : deep(args.k > SUM_DEEP), number(blockIdx.x), end(args.k) {
+    __device__ Share(const smm_cuda_args &args, int slice) : deep(args.k > SUM_DEEP), number(blockIdx.x), end(args.k) {
         const smm_cuda_tiles &tiles = args.tiles;
         if (deep) {
             const long long terms = static_cast<long long>(tiles.span) * SUM_CHUNK;
