@@ -161,7 +161,7 @@ bool smm_matmul_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters
     const int of_a = p->order_a == SMM_ORDER_ROW ? rows * (x->depth + GAP) : x->depth * (rows + GAP);
     const int of_b = p->order_b == SMM_ORDER_COL ? cols * (x->depth + GAP) : x->depth * (cols + GAP);
     const int panels = slices * x->stages * (of_a + of_b) * STORED;
-    const int sums = (slices > 1 ? most(slices * rows * cols, x->threads) : x->threads) * bytes_of(p);
+    const int sums = most(slices * rows * (cols + GAP), x->threads) * bytes_of(p);
     *grid = (smm_cuda_grid){.matrices = 1,
                             .threads = x->threads,
                             .rows = rows,
