@@ -86,8 +86,9 @@ template <int LINES, bool ALONG> struct Panel {
         Part<W> part(*this);
 #pragma unroll(W == 8 ? Part<W>::COUNT : 4)
         for (int e = 0; e < Part<W>::COUNT; e++) {
-            const int some = EVEN ? (runs > 0 && length > 0 ? W : 0)
-                             : part.run < runs ? most(0, least(length - part.element, W)) : 0;
+            const int some = EVEN              ? (runs > 0 && length > 0 ? W : 0)
+                             : part.run < runs ? most(0, least(length - part.element, W))
+                                               : 0;
             if (part.exists()) copy_some<2 * W>(panel + part.place(), part.at, 2 * some);
             part.advance(*this, e);
         }
@@ -112,10 +113,13 @@ template <int LINES, bool ALONG> struct Panel {
         }
     }
 
-    /* Blocks 2 x and 2 x + 1 of 8 lines of a warp, which is one of WARPS, and of 16 terms from k on. */
-    template <int WARPS> __device__ static void blocks(unsigned (&to)[4], const Bits *panel, int warp, int x, int k) {
+    /* Blocks 2 x and 2 x + 1 of 8 lines of a warp, which is one of WARPS, and of 16 terms from k on: of 8 terms both,
+     * then of the next 8. IN_TURN: of 16 terms one, then the other. So neighbours are what one instruction takes. */
+    template <int WARPS, bool IN_TURN>
+    __device__ static void blocks(unsigned (&to)[4], const Bits *panel, int warp, int x, int k) {
         const int of = threadIdx.x % 32 / 8, row = threadIdx.x % 8;
-        const int line = ((2 * x + of % 2) * WARPS + warp) * 8, term = k + of / 2 * 8;
+        const int which = IN_TURN ? of / 2 : of % 2, half = IN_TURN ? of % 2 : of / 2;
+        const int line = ((2 * x + which) * WARPS + warp) * 8, term = k + half * 8;
         load_blocks<!ALONG>(to, panel + (ALONG ? place(line + row, term) : place(line, term + row)));
     }
 };
@@ -124,7 +128,7 @@ typedef Panel<HEIGHT, SMM_ORDER_A == SMM_ORDER_ROW> PanelA;
 typedef Panel<WIDTH, SMM_ORDER_B == SMM_ORDER_COL> PanelB;
 constexpr int PANELS = PanelA::ELEMENTS + PanelB::ELEMENTS; /* of a stage of a slice */
 constexpr int PITCH = WIDTH + 8;                            /* of the sums of a slice */
-constexpr int BYTES = most(most(SLICES * STAGES * PANELS * int(sizeof(Bits)), SLICES *HEIGHT *PITCH *int(sizeof(T))),
+constexpr int BYTES = most(most(SLICES * STAGES * PANELS * int(sizeof(Bits)), SLICES * HEIGHT * PITCH * int(sizeof(T))),
                            THREADS *int(sizeof(T)));
 static_assert(SMM_SHARED == BYTES, "the plan counts otherwise");
 
@@ -139,10 +143,10 @@ struct Blocks {
 
     __device__ void load(const Bits *image, const Warp &warp, int k) {
 #pragma unroll
-        for (int r = 0; r < ROWS / 2; r++) PanelA::blocks<WARPS_DOWN>(a[r], image, warp.down, r, k);
+        for (int r = 0; r < ROWS / 2; r++) PanelA::blocks<WARPS_DOWN, false>(a[r], image, warp.down, r, k);
 #pragma unroll
         for (int c = 0; c < COLS / 4; c++)
-            PanelB::blocks<WARPS_ACROSS>(b[c], image + PanelA::ELEMENTS, warp.across, c, k);
+            PanelB::blocks<WARPS_ACROSS, true>(b[c], image + PanelA::ELEMENTS, warp.across, c, k);
     }
 };
 
@@ -171,7 +175,7 @@ struct Tile {
 #pragma unroll
             for (int r = 0; r < ROWS / 2; r++)
                 add_by_tensor_cores<InMemory>(block(2 * r, c), block(2 * r + 1, c), blocks.a[r],
-                                              blocks.b[c / 2][c % 2], blocks.b[c / 2][c % 2 + 2]);
+                                              blocks.b[c / 2][c % 2 * 2], blocks.b[c / 2][c % 2 * 2 + 1]);
     }
 
     /* The sums of all terms. */
