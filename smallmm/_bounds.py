@@ -33,6 +33,11 @@ BOUNDS = {
         "|C - A B| <= (k + 2) u |A| |B|, element by element; for k > 1024 (258 + log2(k / 256)) u, "
         "the logarithm rounded up",
     ),
+    "matmul_tensor": Bound(
+        'products with `precision="tensor"` on a device',
+        lambda k: 4 * (min(k, 4096) + 32),
+        "|C - A B| <= 4 (min(k, 4096) + 32) u |A| |B|, with the u of float32, before C is rounded",
+    ),
     "lu": Bound("`lu_factor`", lambda n: 10 * n, "|P A - L U| <= 10 n u g |A|, and no element of L above 1"),
     "solve": Bound(
         "`solve`, `linsolve`, `lu_solve`, `ldl_solve`, `solve_tridiagonal`, `solve_banded`, `solveh_banded`, "

@@ -272,7 +272,7 @@ def _form(op: str, precision: Any, operands: dict[str, Any]) -> str:
     """The end of the name of the gufunc that `precision` asks for."""
     if one_of(op, "precision", precision, ("fixed", "tensor")) == "fixed":
         return ""
-    expected = ("float16", "bfloat16")
+    expected: tuple[str, ...] = ("float16", "bfloat16")
     for name, x in operands.items():
         dtype = str(getattr(x, "dtype", None) or dtype_of(x)).rpartition(".")[2]  # of PyTorch: torch.float16
         if dtype not in expected:

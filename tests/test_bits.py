@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from smallmm import _core
+from smallmm._shapes import PRODUCTS, SCALED
 
 RECORDED = Path(__file__).with_name("bits.json")
 GUFUNCS = sorted(name for name, x in vars(_core).items() if isinstance(x, np.ufunc))
@@ -88,7 +89,7 @@ def operands_of(name: str, m: int, n: int, k: int, batch: tuple[int, ...], dtype
         elif name.startswith(OF_DIAGONALS) and core and "k?" not in letters:
             outweigh(x, name, seed)
             x[(0,) * len(batch)] = 0
-        elif seed == 0 and name not in ("matmul", "batched_matmul", "gemm", "matvec", "vecmat"):
+        elif seed == 0 and name not in PRODUCTS:
             x += (min(m, n) + 1) * np.eye(*core)
             if not name.startswith(("eig", "qr", "lstsq", "svd")):
                 x[(0,) * len(batch)] = 0
@@ -120,7 +121,7 @@ def calls(name: str, dtype: type) -> Iterator[tuple[np.ndarray, ...]]:
             given = [np.swapaxes(np.swapaxes(x, 0, 1).copy(), 0, 1) for x in given[:1]] + given[1:]
         else:
             given = [laid_out(x, core, layout) for x, core in zip(given, cores, strict=True)]
-        out = [np.ones((*batch, m, n), dtype)] if name == "gemm" else []
+        out = [np.ones((*batch, m, n), dtype)] if name in SCALED else []
         through = _core.direct[name](*given, *out)
         through = ufunc(*given, *out) if through is NotImplemented else through
         through = through if isinstance(through, tuple) else (through,)
@@ -138,7 +139,7 @@ def calls(name: str, dtype: type) -> Iterator[tuple[np.ndarray, ...]]:
         m = n + n % 7 if tall or not wide else max(1, n - n % 7)
         if "m" in ufunc.signature and m <= 32:
             yield run(m, n, 3, (MATRICES,), n % 5)
-    if "matmul" in name or name == "gemm":
+    if "matmul" in name or name in SCALED:
         yield run(3, 2, 1500, (3,), 0)  # deep sums
         yield run(90, 70, 50, (2,), 1)
     yield run(4, 4, 2, (60000,), 0)  # out of cache, on several threads
@@ -163,7 +164,8 @@ def hashes(isa: str, name: str, dtype: str) -> str:
 
 
 def key(isa: str, name: str, dtype: str) -> str:
-    return f"{name} {dtype} {'separate' if isa == 'portable' else 'fused'}"
+    """Tensor cores are a device's."""
+    return f"{name.removesuffix('_tensor')} {dtype} {'separate' if isa == 'portable' else 'fused'}"
 
 
 @pytest.mark.parametrize(("name", "dtype"), ROWS)

@@ -1,6 +1,7 @@
 """Products of few large or deep matrices, and convolutions, on a GPU beside PyTorch (cuBLAS, cuDNN).
 
     python -m benchmarks.device.shapes --topic deep            # the products of Tillet and Cox, 2017, Table 4
+    python -m benchmarks.device.shapes --topic tensor          # the same of halves, by tensor cores
     python -m benchmarks.device.shapes --topic convolution     # their 14 convolutions
 
 Each row is the median of calls replayed in a CUDA graph, which take turns at operands that exceed L2 in
@@ -33,6 +34,7 @@ PRODUCTS = [  # which, layout (T: stored by columns), m, n, k
     *(("SVD", "NT", n, n, 32) for n in (896, 3456, 4096)),
     *(("A^T A", "TN", n, n, 1_000_000) for n in (2, 4, 8, 16)),
 ]
+ERRORS = {"f32": 1e-4, "f64": 1e-12, "f16": 2e-3, "bf16": 1e-2}  # at most, as parts of the largest element
 
 
 def graph_of(run: Run, calls: list[Callable[[], Any]]) -> _bench.Timing:
@@ -61,25 +63,25 @@ def compare(
     for who, words, call in contenders:
         found = call(*sets[0]).double()
         error = float((found - expected).abs().max() / expected.abs().max())
-        assert error < (1e-4 if problem["dtype"] == "f32" else 1e-12), (words, problem, error)
+        assert error < ERRORS[problem["dtype"]], (words, problem, error)
         run.time(who, problem, graph_of(run, [partial(call, *x) for x in sets]), 1, moved, words, **more)
 
 
-def deep(run: Run, options: argparse.Namespace) -> None:
-    """With outputs of their own, as PyTorch has in a graph."""
+def products(run: Run, dtypes: dict[str, str], words: str, ours: Callable[..., Any]) -> None:
+    """Ours and PyTorch's, with outputs of their own, as PyTorch has in a graph. Elements are such that no sum
+    overflows float16."""
     import torch
 
-    for dtype in ("f32", "f64"):
-        for which, layout, m, n, k in progress(PRODUCTS, len(PRODUCTS), f"deep {dtype}"):
+    for dtype, name in dtypes.items():
+        for which, layout, m, n, k in progress(PRODUCTS, len(PRODUCTS), f"products {dtype}"):
             if run.quick and m * n * k > 1e9:
                 continue
             moved = (m * k + k * n + m * n) * SIZES[dtype]
-            number = getattr(torch, {"f32": "float32", "f64": "float64"}[dtype])
+            number, scale = getattr(torch, name), k**-0.5
 
-            def random(rows: int, cols: int, letter: str, number: Any = number) -> Any:
-                x = torch.rand(
-                    *((cols, rows) if letter == "T" else (rows, cols)), device="cuda", dtype=number
-                )
+            def random(rows: int, cols: int, letter: str, number: Any = number, scale: float = scale) -> Any:
+                shape = (cols, rows) if letter == "T" else (rows, cols)
+                x = (torch.rand(shape, device="cuda", dtype=torch.float64) * scale).to(number)
                 return x.mT if letter == "T" else x
 
             sets = [(random(m, k, layout[0]), random(k, n, layout[1])) for _ in range(max(COLD // moved, 1))]
@@ -88,8 +90,16 @@ def deep(run: Run, options: argparse.Namespace) -> None:
                 moved -= n * k * SIZES[dtype]
             problem = {"op": "MATMUL", "dtype": dtype, "m": m, "k": k, "n": n}
             theirs = (PEERS["PyTorch"](), "torch.matmul", torch.matmul)
-            ours = (our_own(), "smallmm.matmul", smallmm.matmul)
-            compare(run, problem, moved, sets, [ours, theirs], which=which, layout=layout)
+            compare(run, problem, moved, sets, [(our_own(), words, ours), theirs], which=which, layout=layout)
+
+
+def deep(run: Run, options: argparse.Namespace) -> None:
+    products(run, {"f32": "float32", "f64": "float64"}, "smallmm.matmul", smallmm.matmul)
+
+
+def tensor(run: Run, options: argparse.Namespace) -> None:
+    ours = partial(smallmm.matmul, precision="tensor")
+    products(run, {"f16": "float16", "bf16": "bfloat16"}, "smallmm.matmul(precision='tensor')", ours)
 
 
 def convolution(run: Run, options: argparse.Namespace) -> None:
@@ -127,4 +137,4 @@ def convolution(run: Run, options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main("shapes", __doc__.partition("\n\n")[0], {"deep": deep, "convolution": convolution})
+    main("shapes", __doc__.partition("\n\n")[0], {"deep": deep, "tensor": tensor, "convolution": convolution})

@@ -281,17 +281,26 @@ def of_shapes(machine: Machine, slug: str) -> list[str]:
 
 
 def deep(rows: list[Row]) -> str:
+    return f"Products ({origin(rows)}):\n\n{products(rows)}"
+
+
+def tensor(rows: list[Row]) -> str:
+    return f'Products with `precision="tensor"` ({origin(rows)}):\n\n{products(rows)}'
+
+
+def products(rows: list[Row]) -> str:
     cases = groups(rows, "which", "layout", "m", "n", "k", "dtype")
     lines: dict[tuple[object, ...], list[str]] = {}
     for (which, layout, m, n, k, _), case in cases.items():
         words = f"{which} ({layout}) {m} x {n} x {k}"
         lines.setdefault((which, layout, m, n, k), [words]).append(compared(case, "PyTorch"))
+    dtypes = list(dict.fromkeys(r["dtype"] for r in rows))
     means = [
         f"{geometric_mean((case for key, case in cases.items() if key[-1] == dtype), 'PyTorch'):.2f}x"
-        for dtype in ("f32", "f64")
+        for dtype in dtypes
     ]
-    head = ["product (layouts of A, B; T: by columns), m x n x k", "f32", "f64"]
-    return f"Products ({origin(rows)}):\n\n{table(head, [*lines.values(), ['geometric mean', *means]])}"
+    head = ["product (layouts of A, B; T: by columns), m x n x k", *dtypes]
+    return table(head, [*lines.values(), ["geometric mean", *means]])
 
 
 def convolution(rows: list[Row]) -> str:
@@ -321,7 +330,7 @@ def diagonals(rows: list[Row]) -> str:
 
 
 TOPICS: dict[str, dict[str, Callable[[list[Row]], str]]] = {
-    "shapes": {"deep": deep, "convolution": convolution},
+    "shapes": {"deep": deep, "tensor": tensor, "convolution": convolution},
     "banded": {"long": diagonals},
     "matmul": {"larger": larger, "rect": rect, "layout": layout, "small": small, "call": call},
     "linalg": {

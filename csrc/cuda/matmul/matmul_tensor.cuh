@@ -1,15 +1,15 @@
-/* matmul_tensor.cuh: C (m x n) = alpha A (m x k) B (k x n) + beta C of float16 or bfloat16 by tensor cores, of any sizes,
- * which are known when it runs.
+/* matmul_tensor.cuh: C (m x n) = alpha A (m x k) B (k x n) + beta C of float16 or bfloat16 by tensor cores, of any
+ * sizes, which are known when it runs.
  *
  * LANES threads, a slice of a block, have a tile of C in registers, each warp a part of it. STAGES panels of DEPTH
- * columns of A and rows of B are in shared memory or on their way there, as they lie in memory: by copies of 16 or 4 bytes,
- * if strides and addresses allow that, else element by element.
- * Order of operations: tensor cores add 16 products at a time, which are exact, to a sum in float32, and round as the
- * device does; up to 2^LEVELS chunks of SUM_CHUNK terms are one such sum. The sums of slices and parts are added in a
- * binary tree. So bits depend on the device and on the plan.
+ * columns of A and rows of B are in shared memory or on their way there, as they lie in memory: by copies of 16 or 4
+ * bytes, if strides and addresses allow that, else element by element. Order of operations: tensor cores add 16
+ * products at a time, which are exact, to a sum in float32, and round as the device does; up to 2^LEVELS chunks of
+ * SUM_CHUNK terms are one such sum. The sums of slices and parts are added in a binary tree. So bits depend on the
+ * device and on the plan.
  *
  * Grid: as matmul_tiles.cuh says.
- * Shared memory: for each slice STAGES panels of A and of B; then, in their place, the sums of the slices.
+ * Shared memory: for each slice STAGES panels of A and of B; then, in their place, its sums.
  * Operands: any strides; C must overlap neither A nor B. */
 #include "common.cuh"
 #include "matmul_tiles.cuh"
@@ -46,14 +46,17 @@ template <int LINES, bool ALONG> struct Panel {
     __device__ long long step() const { return ALONG ? term_step : line_step; }
     __device__ long long run_step() const { return ALONG ? line_step : term_step; }
 
-    /* Up to `terms` terms, and zeros after them; the next call reads the next ones. */
-    __device__ void fetch(Bits *panel, long long terms) {
+    /* Whether copies of 16 bytes bring whole panels of so many terms. */
+    __device__ bool is_even(long long terms) const { return width == 8 && lines == LINES && terms % DEPTH == 0; }
+
+    /* Up to `terms` terms, and zeros after them; the next call reads the next ones. EVEN: all or none of a panel. */
+    template <bool EVEN> __device__ void fetch(Bits *panel, long long terms) {
         const int last = static_cast<int>(least_of(terms, DEPTH)), count = static_cast<int>(lines);
         const int runs = ALONG ? count : last, run = ALONG ? last : count;
-        if (width == 8)
-            copy_runs<8>(panel, runs, run);
+        if (EVEN || width == 8)
+            copy_runs<8, EVEN>(panel, runs, run);
         else if (width == 2)
-            copy_runs<2>(panel, runs, run);
+            copy_runs<2, false>(panel, runs, run);
         else
             read_runs(panel, runs, run);
         from += DEPTH * term_step;
@@ -79,11 +82,13 @@ template <int LINES, bool ALONG> struct Panel {
         __device__ bool exists() const { return RUNS % TEAMS == 0 || run < RUNS; }
         __device__ int place() const { return run * PITCH + element; }
     };
-    template <int W> __device__ void copy_runs(Bits *panel, int runs, int length) const {
+    template <int W, bool EVEN> __device__ void copy_runs(Bits *panel, int runs, int length) const {
         Part<W> part(*this);
 #pragma unroll(W == 8 ? Part<W>::COUNT : 4)
         for (int e = 0; e < Part<W>::COUNT; e++) {
-            const int some = part.run < runs ? most(0, least(length - part.element, W)) : 0;
+            const int some = EVEN              ? (runs > 0 && length > 0 ? W : 0)
+                             : part.run < runs ? most(0, least(length - part.element, W))
+                                               : 0;
             if (part.exists()) copy_some<2 * W>(panel + part.place(), part.at, 2 * some);
             part.advance(*this, e);
         }
@@ -108,10 +113,13 @@ template <int LINES, bool ALONG> struct Panel {
         }
     }
 
-    /* Blocks 2 x and 2 x + 1 of 8 lines of a warp, which is one of WARPS, and of 16 terms from k on. */
-    template <int WARPS> __device__ static void blocks(unsigned (&to)[4], const Bits *panel, int warp, int x, int k) {
+    /* Blocks 2 x and 2 x + 1 of 8 lines of a warp, which is one of WARPS, and of 16 terms from k on: of 8 terms both,
+     * then of the next 8. IN_TURN: of 16 terms one, then the other. So neighbours are what one instruction takes. */
+    template <int WARPS, bool IN_TURN>
+    __device__ static void blocks(unsigned (&to)[4], const Bits *panel, int warp, int x, int k) {
         const int of = threadIdx.x % 32 / 8, row = threadIdx.x % 8;
-        const int line = ((2 * x + of % 2) * WARPS + warp) * 8, term = k + of / 2 * 8;
+        const int which = IN_TURN ? of / 2 : of % 2, half = IN_TURN ? of % 2 : of / 2;
+        const int line = ((2 * x + which) * WARPS + warp) * 8, term = k + half * 8;
         load_blocks<!ALONG>(to, panel + (ALONG ? place(line + row, term) : place(line, term + row)));
     }
 };
@@ -119,49 +127,106 @@ template <int LINES, bool ALONG> struct Panel {
 typedef Panel<HEIGHT, SMM_ORDER_A == SMM_ORDER_ROW> PanelA;
 typedef Panel<WIDTH, SMM_ORDER_B == SMM_ORDER_COL> PanelB;
 constexpr int PANELS = PanelA::ELEMENTS + PanelB::ELEMENTS; /* of a stage of a slice */
-constexpr int BYTES = most(most(SLICES * STAGES * PANELS * int(sizeof(Bits)),
-                                SLICES > 1 ? SLICES * AREA * int(sizeof(T)) : 0),
-                           THREADS * int(sizeof(T)));
+constexpr int PITCH = WIDTH + 8;                            /* of the sums of a slice */
+constexpr int BYTES = most(most(SLICES * STAGES * PANELS * int(sizeof(Bits)), SLICES * HEIGHT * PITCH * int(sizeof(T))),
+                           THREADS *int(sizeof(T)));
 static_assert(SMM_SHARED == BYTES, "the plan counts otherwise");
+
+/* Where a warp is in the tile. */
+struct Warp {
+    int down, across;
+};
+
+/* What a warp multiplies of 16 terms. */
+struct Blocks {
+    unsigned a[ROWS / 2][4], b[COLS / 4][4];
+
+    __device__ void load(const Bits *image, const Warp &warp, int k) {
+#pragma unroll
+        for (int r = 0; r < ROWS / 2; r++) PanelA::blocks<WARPS_DOWN, false>(a[r], image, warp.down, r, k);
+#pragma unroll
+        for (int c = 0; c < COLS / 4; c++)
+            PanelB::blocks<WARPS_ACROSS, true>(b[c], image + PanelA::ELEMENTS, warp.across, c, k);
+    }
+};
 
 /* A thread's tile of C: of each block of 8 x 8 thread 4 i + j of a warp has elements (i, 2 j) and (i, 2 j + 1). */
 struct Tile {
     static constexpr int VC = 2;
     T sum[ROWS][COLS];
-    int warp_down, warp_across, i, j;
+    Warp warp;
+    int i, j;
 
     __device__ explicit Tile(int lane)
-        : warp_down(lane / 32 / WARPS_ACROSS), warp_across(lane / 32 % WARPS_ACROSS), i(lane % 32 / 4), j(lane % 4) {
+        : warp{lane / 32 / WARPS_ACROSS, lane / 32 % WARPS_ACROSS}, i(lane % 32 / 4), j(lane % 4) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
             for (int c = 0; c < COLS; c++) sum[r][c] = 0;
     }
 
-    __device__ int row(int r) const { return (r * WARPS_DOWN + warp_down) * 8 + i; }
-    __device__ int col(int c) const { return (c / 2 * WARPS_ACROSS + warp_across) * 8 + 2 * j + c % 2; }
+    __device__ int row(int r) const { return (r * WARPS_DOWN + warp.down) * 8 + i; }
+    __device__ int col(int c) const { return (c / 2 * WARPS_ACROSS + warp.across) * 8 + 2 * j + c % 2; }
     __device__ T (&block(int r, int c))[2] { return reinterpret_cast<T(&)[2]>(sum[r][2 * c]); }
 
-    __device__ void add(const Bits *a, const Bits *b) {
+    __device__ void add(const Blocks &blocks) {
 #pragma unroll
-        for (int k = 0; k < DEPTH; k += 16) {
-            unsigned x[ROWS / 2][4];
+        for (int c = 0; c < COLS / 2; c++)
 #pragma unroll
-            for (int r = 0; r < ROWS / 2; r++) PanelA::blocks<WARPS_DOWN>(x[r], a, warp_down, r, k);
+            for (int r = 0; r < ROWS / 2; r++)
+                add_by_tensor_cores<InMemory>(block(2 * r, c), block(2 * r + 1, c), blocks.a[r],
+                                              blocks.b[c / 2][c % 2 * 2], blocks.b[c / 2][c % 2 * 2 + 1]);
+    }
+
+    /* The sums of all terms. */
+    template <bool EVEN>
+    __device__ void add_panels(PanelA of_a, PanelB of_b, Bits *images, int panels, long long terms) {
+        const auto bring = [&](int p) {
+            Bits *const to = images + p % STAGES * PANELS;
+            const long long left = terms - static_cast<long long>(p) * DEPTH;
+            of_a.template fetch<EVEN>(to, left);
+            of_b.template fetch<EVEN>(to + PanelA::ELEMENTS, left);
+            end_of_copies();
+        };
+#pragma unroll 1
+        for (int p = 0; p < STAGES - 1; p++) bring(p);
+#pragma unroll 1
+        for (int p = 0; p < panels; p++) {
+            const Bits *const image = images + p % STAGES * PANELS;
+            Blocks blocks;
+            wait_for_copies<STAGES - 2>();
+            __syncthreads();
+            if (!EVEN) bring(p + STAGES - 1); /* which takes registers */
+            blocks.load(image, warp, 0);
+            if (EVEN) bring(p + STAGES - 1);
 #pragma unroll
-            for (int c = 0; c < COLS / 4; c++) {
-                unsigned y[4];
-                PanelB::blocks<WARPS_ACROSS>(y, b, warp_across, c, k);
-#pragma unroll
-                for (int r = 0; r < ROWS / 2; r++)
-#pragma unroll
-                    for (int h = 0; h < 2; h++)
-                        add_by_tensor_cores<InMemory>(block(2 * r, 2 * c + h), block(2 * r + 1, 2 * c + h), x[r],
-                                                      y[h], y[h + 2]);
+            for (int k = 0; k < DEPTH; k += 16) {
+                if (k) blocks.load(image, warp, k);
+                add(blocks);
             }
         }
     }
 };
+
+/* The tile becomes C by way of shared memory, from which threads have neighbours enough for the widest stores. */
+__device__ inline void write(const Output &out, const Tile &tile, bool exists, T *shared, int lane) {
+    constexpr int EACH = 8;
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int c = 0; c < COLS; c += Tile::VC)
+            store<Tile::VC>(shared + tile.row(r) * PITCH + tile.col(c), Vector<2>{tile.sum[r][c], tile.sum[r][c + 1]});
+    __syncthreads();
+    if (!exists) return;
+#pragma unroll 2
+    for (int e = lane * EACH; e < AREA; e += LANES * EACH) {
+        InMemory *columns[EACH];
+#pragma unroll
+        for (int i = 0; i < EACH; i++) columns[i] = out.column(e % WIDTH + i);
+        out.write<EACH>(columns, e / WIDTH, shared + e / WIDTH * PITCH + e % WIDTH);
+    }
+}
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
@@ -176,30 +241,20 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
     PanelA panel_a;
     PanelB panel_b;
-    panel_a.begin(static_cast<const InMemory *>(a.data) + offset_of(args, a, place.matrix), a.row, a.col, place.row,
+    panel_a.begin(static_cast<const InMemory *>(a.data) + offset_in(args, a, place.matrix), a.row, a.col, place.row,
                   tiles.m, share.begin, lane);
-    panel_b.begin(static_cast<const InMemory *>(b.data) + offset_of(args, b, place.matrix), b.col, b.row, place.col,
+    panel_b.begin(static_cast<const InMemory *>(b.data) + offset_in(args, b, place.matrix), b.col, b.row, place.col,
                   tiles.n, share.begin, lane);
 
-    Bits *const own = reinterpret_cast<Bits *>(shared) + slice * STAGES * PANELS;
+    Bits *const images = reinterpret_cast<Bits *>(shared) + slice * STAGES * PANELS;
     Tile tile(lane);
-#pragma unroll 1
-    for (int p = 1 - STAGES; p < share.panels; p++) {
-        if (p >= 0) {
-            wait_for_copies<STAGES - 2>();
-            __syncthreads();
-        }
-        const int next = p + STAGES - 1;
-        if (next < share.panels) {
-            Bits *const to = own + next % STAGES * PANELS;
-            const long long terms = share.end - share.begin - static_cast<long long>(next) * DEPTH;
-            panel_a.fetch(to, terms);
-            panel_b.fetch(to + PanelA::ELEMENTS, terms);
-        }
-        end_of_copies();
-        if (p < 0) continue;
-        const Bits *const image = own + p % STAGES * PANELS;
-        tile.add(image, image + PanelA::ELEMENTS);
-    }
-    finish(args, share, place, slice, tile, shared);
+    const long long terms = share.end - share.begin;
+    if (__syncthreads_and(panel_a.is_even(terms) && panel_b.is_even(terms)))
+        tile.add_panels<true>(panel_a, panel_b, images, share.panels, terms);
+    else
+        tile.add_panels<false>(panel_a, panel_b, images, share.panels, terms);
+    if (share.deep)
+        finish(args, share, place, slice, tile, shared);
+    else
+        write(Output(args, place), tile, share.exists, shared + slice * HEIGHT * PITCH, lane);
 }

@@ -265,8 +265,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const int panels_of_chunk = share.deep ? SUM_CHUNK / DEPTH : share.panels;
 
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
-    const InMemory *const from_a = static_cast<const InMemory *>(a.data) + offset_of(args, a, place.matrix);
-    const InMemory *const from_b = static_cast<const InMemory *>(b.data) + offset_of(args, b, place.matrix);
+    const InMemory *const from_a = static_cast<const InMemory *>(a.data) + offset_in(args, a, place.matrix);
+    const InMemory *const from_b = static_cast<const InMemory *>(b.data) + offset_in(args, b, place.matrix);
     PanelA panel_a;
     PanelB panel_b;
     panel_a.begin({from_a, a.row, a.col, place.row, tiles.m, share.begin, lane}, args.images);

@@ -12,6 +12,16 @@ static_assert(SUM_CHUNK % DEPTH == 0 && THREADS % LANES == 0 && LANES % ACROSS =
 
 __device__ inline long long least_of(long long x, long long y) { return x < y ? x : y; }
 
+/* x / y of numbers that are not negative: of 64 bits it takes a hundred instructions. */
+__device__ inline long long quotient(long long x, long long y) {
+    return (x | y) >> 32 ? x / y : static_cast<unsigned>(x) / static_cast<unsigned>(y);
+}
+
+/* The offset of matrix q, mostly without a division. */
+__device__ inline long long offset_in(const smm_cuda_args &args, const smm_cuda_operand &x, long long q) {
+    return args.dims == 1 ? q * x.batch[0] : offset_of(args, x, q);
+}
+
 /* The place of an output, or of column j of the im2col matrix. */
 struct Pixel {
     int row, column; /* where its filter begins in an image */
@@ -44,9 +54,11 @@ struct Place {
 
     __device__ Place(const smm_cuda_tiles &tiles, long long number) {
         const long long across = (tiles.n + WIDTH - 1) / WIDTH, down = (tiles.m + HEIGHT - 1) / HEIGHT;
-        matrix = number / (across * down);
-        row = number / across % down * HEIGHT;
-        col = number % across * WIDTH;
+        matrix = quotient(number, across * down);
+        number -= matrix * across * down;
+        const long long below = quotient(number, across);
+        row = below * HEIGHT;
+        col = (number - below * across) * WIDTH;
     }
 };
 
@@ -59,7 +71,7 @@ struct Output {
 
     __device__ Output(const smm_cuda_args &args, const Place &place) : args(args), place(place) {
         const smm_cuda_operand &to = args.operand[SMM_C];
-        c = static_cast<InMemory *>(to.data) + offset_of(args, to, place.matrix);
+        c = static_cast<InMemory *>(to.data) + offset_in(args, to, place.matrix);
         if (SMM_SCALED) {
             alpha = factor_of(args, SMM_MATMUL_alpha, place.matrix);
             beta = factor_of(args, SMM_MATMUL_beta, place.matrix);
@@ -106,13 +118,13 @@ struct Share {
     int panels; /* of the slice of the block that has most: its first */
     long long number, first = 0, begin = 0, end;
 
-    __device__ Share(const smm_cuda_args &args, int slice)
-        : deep(args.k > SUM_DEEP), number(blockIdx.x), end(args.k) {
+    __device__ Share(const smm_cuda_args &args, int slice) : deep(args.k > SUM_DEEP), number(blockIdx.x), end(args.k) {
         const smm_cuda_tiles &tiles = args.tiles;
         if (deep) {
             const long long terms = static_cast<long long>(tiles.span) * SUM_CHUNK;
-            first = number / tiles.count * SLICES * terms;
-            number %= tiles.count;
+            const long long part = quotient(number, tiles.count);
+            first = part * SLICES * terms;
+            number -= part * tiles.count;
             begin = first + slice * terms;
             end = least_of(begin + terms, args.k);
         } else

@@ -129,7 +129,7 @@ static int panel_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, int
 
 bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MOST_SIDE = 16, MOST_LEVELS = 8, MOST_TILE_BYTES = 256, MOST_FETCHED = 32 };
-    if (p->op != SMM_OP_MATMUL || !is_power_of_two(x->lanes) || !is_power_of_two(x->across) ||
+    if (p->op != SMM_OP_MATMUL || p->form & SMM_TENSOR || !is_power_of_two(x->lanes) || !is_power_of_two(x->across) ||
         !is_power_of_two(x->threads) || !is_power_of_two(x->depth) || x->across > x->lanes || x->lanes > x->threads ||
         x->threads < WARP || x->threads > 1024 || x->depth > SMM_CHUNK || x->levels < 0 || x->levels > MOST_LEVELS ||
         x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE || x->blocks < 0 ||
@@ -149,19 +149,19 @@ bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
 
 /* By the tensor cores of float16 and bfloat16, as the constants of matmul_tensor.cuh. */
 bool smm_matmul_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { FIRST_ARCH = 80, MOST_SIDE = 16, MOST_LEVELS = 4, MOST_TILE = 128, STORED = 2, GAP = 8 };
-    if (!(p->form & SMM_TENSOR) || p->arch < FIRST_ARCH || !is_power_of_two(x->lanes) || !is_power_of_two(x->across) ||
-        !is_power_of_two(x->threads) || !is_power_of_two(x->depth) || !is_power_of_two(x->rows) ||
-        !is_power_of_two(x->cols) || x->across < 4 || x->lanes < 8 * x->across || x->lanes > x->threads ||
-        x->threads > 1024 || x->depth < 16 || x->depth > SMM_CHUNK || x->levels < 0 || x->levels > MOST_LEVELS ||
-        x->rows < 2 || x->cols < 4 || x->rows > MOST_SIDE || x->cols > MOST_SIDE || x->rows * x->cols > MOST_TILE ||
-        x->blocks < 0 || x->stages < 2)
+    enum { MOST_SIDE = 16, MOST_LEVELS = 4, MOST_TILE = 128, STORED = 2, GAP = 8 };
+    if (p->op != SMM_OP_MATMUL || !(p->form & SMM_TENSOR) || !is_power_of_two(x->lanes) ||
+        !is_power_of_two(x->across) || !is_power_of_two(x->threads) || !is_power_of_two(x->depth) ||
+        !is_power_of_two(x->rows) || !is_power_of_two(x->cols) || x->across < 4 || x->lanes < 8 * x->across ||
+        x->lanes > x->threads || x->threads > 1024 || x->depth < 16 || x->depth > SMM_CHUNK || x->levels < 0 ||
+        x->levels > MOST_LEVELS || x->rows < 2 || x->cols < 4 || x->rows > MOST_SIDE || x->cols > MOST_SIDE ||
+        x->rows * x->cols > MOST_TILE || x->blocks < 0 || x->stages < 2)
         return false;
     const int rows = x->lanes / x->across * x->rows, cols = x->across * x->cols, slices = x->threads / x->lanes;
     const int of_a = p->order_a == SMM_ORDER_ROW ? rows * (x->depth + GAP) : x->depth * (rows + GAP);
     const int of_b = p->order_b == SMM_ORDER_COL ? cols * (x->depth + GAP) : x->depth * (cols + GAP);
     const int panels = slices * x->stages * (of_a + of_b) * STORED;
-    const int sums = (slices > 1 ? most(slices * rows * cols, x->threads) : x->threads) * bytes_of(p);
+    const int sums = most(slices * rows * (cols + GAP), x->threads) * bytes_of(p);
     *grid = (smm_cuda_grid){.matrices = 1,
                             .threads = x->threads,
                             .rows = rows,

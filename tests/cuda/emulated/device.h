@@ -42,6 +42,7 @@ extern emulated_index threadIdx, blockIdx, gridDim;
 extern char emulated_shared[];
 /* Waits for the others of the block, which are in the same line of the text. */
 void emulated_wait_for_block(int line);
+bool emulated_all_of_block(bool x, int line);
 /* Waits for the others of a warp, each with some bytes; returns those of all, 8 apart. */
 const char *emulated_exchange(unsigned mask, const void *bytes, int count, int line);
 /* Copies when they are waited for: nobody may read before. They are sets, of which so many may be left; -1: none, not
@@ -57,6 +58,7 @@ void emulated_fail(const char *what);
 /* --- warps and blocks --- */
 
 #define __syncthreads() emulated_wait_for_block(__LINE__)
+#define __syncthreads_and(x) emulated_all_of_block(x, __LINE__)
 #define __syncwarp(...) emulated_meet(__LINE__, ##__VA_ARGS__)
 inline void emulated_meet(int line, unsigned mask = ~0u) { emulated_exchange(mask, "", 0, line); }
 

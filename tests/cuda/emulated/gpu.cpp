@@ -56,6 +56,7 @@ struct Group {
     int alive = 0, waiting = 0, line = 0;
     unsigned times = 0;
     char exchanged[2][32 * 8];
+    std::map<unsigned, int> against; /* by the time: how many vote so */
 };
 struct Thread {
     ucontext_t context; /* where it begins; later it is where it jumped away: swapcontext takes two system calls */
@@ -111,6 +112,12 @@ static void wait(Group &group, int line) {
     thread.awaited = nullptr;
 }
 void emulated_wait_for_block(int line) { wait(block, line); }
+bool emulated_all_of_block(bool x, int line) {
+    const unsigned time = block.times;
+    block.against[time] += !x;
+    wait(block, line);
+    return !block.against[time];
+}
 const char *emulated_exchange(unsigned mask, const void *bytes, int count, int line) {
     Group &group = warps[threadIdx.x / 32][mask];
     if (!(mask >> threadIdx.x % 32 & 1)) emulated_fail("it takes part in what is not for it");

@@ -139,7 +139,8 @@ template <bool TRANSPOSED> inline void load_blocks(unsigned (&to)[4], const void
     for (int x = 0; x < 4; x++) {
         unsigned short both[2];
         for (int e = 0; e < 2; e++)
-            both[e] = emulated_of<const unsigned short *>(all, 8 * x + (TRANSPOSED ? j + e : i))[TRANSPOSED ? i : j + e];
+            both[e] =
+                emulated_of<const unsigned short *>(all, 8 * x + (TRANSPOSED ? j + e : i))[TRANSPOSED ? i : j + e];
         memcpy(&to[x], both, sizeof both);
     }
 }

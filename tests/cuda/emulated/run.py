@@ -48,7 +48,8 @@ SPACE = {  # of every parameter of kernels.def, of which a kernel has some
 OPS = {  # of each gufunc with kernels; those that NumPy has, too, are batched_matmul's
     name: operation
     for name, (operation, form) in _core.gufunc_rows.items()
-    if not form & _core.forms["rectangular"] and name not in ("matmul", "matvec", "vecmat")
+    if not form & (_core.forms["rectangular"] | _core.forms["tensor"])
+    and name not in ("matmul", "matvec", "vecmat")
 }
 SERVED = {
     "lu_numbers": ("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET"),
