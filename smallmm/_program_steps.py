@@ -52,7 +52,6 @@ class _Text(NamedTuple):
     most_in_registers: int  # rows and columns, where each thread has a matrix
     weight: int  # about so many operations for each m n min(m, n)
     sweeps: bool = False  # one thread finds what all of them do then
-    serial: bool = False  # one thread does everything
 
     def costs(self, name: str, dtype: int, sizes: tuple[int, int, int], lanes: int) -> tuple[int, int]:
         """Bytes of scratch, and operations with those of threads that wait."""
@@ -62,8 +61,7 @@ class _Text(NamedTuple):
         grid = _core.cuda_plan(problem, 1 << 30, several)  # a thread might have all of it in registers
         assert grid is not None
         rows = min(m, n)
-        rounds = rows if self.serial else -(-rows // lanes)
-        busy = m * n * (self.weight * rows + 2 * k) * rounds * lanes // rows
+        busy = m * n * (self.weight * rows + 2 * k) * -(-rows // lanes) * lanes // rows
         waiting = (40 * rows * rows if self.sweeps else 10 * rows) * (lanes - 1)
         return grid["shared"] // grid["matrices"], (busy + waiting) * (4 if _is_complex(dtype) else 1)
 
@@ -74,7 +72,7 @@ _TEXTS_OF_ELEMENTS = {
     **dict.fromkeys(_EIGH, _Text("eigh_shared", "eigh_step.cuh", 4, 9, sweeps=True)),
     **dict.fromkeys(_SVD, _Text("svd_shared", "svd_step.cuh", 4, 16, sweeps=True)),
     "LSTSQ": _Text("lstsq_shared", "lstsq_step.cuh", 0, 4, sweeps=True),
-    **dict.fromkeys(_LDL, _Text("ldl_threads", "ldl_step.cuh", 0, 1, serial=True)),
+    **dict.fromkeys(_LDL, _Text("ldl_lanes", "ldl_step.cuh", 0, 1)),
 }
 _TEXTS = {
     **_TEXTS_OF_ELEMENTS,

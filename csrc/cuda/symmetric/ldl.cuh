@@ -1,27 +1,33 @@
 /* ldl.cuh: P A P^T = L D L^T of symmetric A with the pivoting of Bunch and Kaufman (LDL), X of A X = B by it
  * (SOLVE_SYM), or from what LDL gave (LDL_SOLVE); of Hermitian A, L D L^H.
  *
- * The results are those of kernels/ldl_lanes.h. Which rows a step exchanges and how large its block is differs from
- * matrix to matrix, so one thread has a matrix. Its lower triangle is in shared memory; in the form UPPER that is A's
- * upper triangle, with the order of rows and columns turned round.
+ * The results are those of kernels/ldl_lanes.h. LANES threads have a matrix, whose lower triangle is in shared memory;
+ * in the form UPPER that is A's upper triangle, with the order of rows and columns turned round. Which rows a step
+ * exchanges and how large its block is differs from matrix to matrix, so the matrices of a warp may be at different
+ * columns. Their threads take all steps together, until the last matrix is done.
  *
- * Whoever includes it has Elements (element.cuh), and says how far APART those of a matrix are. */
+ * Whoever includes it has Elements (element.cuh). */
 constexpr bool HERMITIAN = COMPLEX && !(SMM_FORM & 256); /* SMM_SYMMETRIC */
 constexpr int N = SMM_N, TRIANGLE = N * (N + 1) / 2;
 constexpr bool UPPER = SMM_FORM & 1, FACTORS = SMM_OP != SMM_OP_LDL_SOLVE, SOLVES = SMM_OP != SMM_OP_LDL;
-constexpr int ELEMENTS = TRIANGLE + (SOLVES ? N : 0);
+constexpr int COLUMNS = SOLVES ? least(most(SMM_K, 1), LANES) : 0; /* of right-hand sides, at a time */
 
-__host__ __device__ constexpr int turned(int i) { return UPPER ? N - 1 - i : i; }
+/* The triangle; beside it first the columns of a step, then right-hand sides. An odd number of times LANES elements,
+ * with the pivots, so that the matrices of a warp lie in different banks. */
+constexpr int BESIDE = most(FACTORS ? 2 * N : 0, N * COLUMNS), BANKS = 128 / sizeof(Element);
+constexpr int NEEDED = TRIANGLE + BESIDE + ceil_div(N * sizeof(int), sizeof(Element));
+constexpr int APART = 2 * LANES <= BANKS ? (3 * LANES - NEEDED % (2 * LANES)) % (2 * LANES) : 0;
 
-/* What a matrix has. */
-struct Own {
-    Element *elements;
-    int *pivots;
+struct Work {
+    Element elements[TRIANGLE + BESIDE + APART];
+    int pivots[ceil_div(N * sizeof(int), sizeof(Element)) * sizeof(Element) / sizeof(int)];
 
     /* i >= j */
-    __device__ Element &a(int i, int j) const { return elements[(j * (2 * N - 1 - j) / 2 + i) * APART]; }
-    __device__ Element &x(int i) const { return elements[(TRIANGLE + i) * APART]; }
-    __device__ int &pivot(int i) const { return pivots[i * APART]; }
+    __device__ Element *row(int i) { return elements + i * (i + 1) / 2; }
+    __device__ Element &a(int i, int j) { return row(i)[j]; }
+    /* Column `second` of L of a step's block, mirrored. */
+    __device__ Element &l(int second, int j) { return elements[TRIANGLE + second * N + j]; }
+    __device__ Element &x(int i, int column) { return elements[TRIANGLE + i * COLUMNS + column]; }
 };
 
 /* Element (j, i), from (i, j). */
@@ -34,81 +40,126 @@ __device__ inline Element of_diagonal(Element x) { return HERMITIAN ? element_of
 struct Block {
     Element below, right, d0, d1, determinant;
 
-    __device__ Block(const Own &o, int k)
-        : below(o.a(k + 1, k)), right(mirrored(below)), d0(quotient_of(o.a(k, k), right)),
-          d1(quotient_of(o.a(k + 1, k + 1), below)), determinant(multiply_add(d1, d0, negative(element_of(1)))) {}
+    __device__ Block(Work &w, int k)
+        : below(w.a(k + 1, k)), right(mirrored(below)), d0(quotient_of(w.a(k, k), right)),
+          d1(quotient_of(w.a(k + 1, k + 1), below)), determinant(multiply_add(d1, d0, negative(element_of(1)))) {}
 };
 
-/* The order of the block at step k, 1 or 2, and the row p that comes to its end; 0: the pivot is zero or NaN. */
-__device__ inline int choose(const Own &o, int k, int &p) {
+/* The order of the block at step k, 1 or 2, and the row p that comes to its end; 0: the pivot is zero or NaN, or k is
+ * beyond the last column. */
+__device__ inline int choose(Work &w, int k, int &p) {
     const T alpha = static_cast<T>((1 + 4.1231056256176605498) / 8); /* the square root of 17 */
     T most = 0, row = 0;
-    int far = k;
-    for (int i = k + 1; i < N; i++) {
-        const T size = size_of(o.a(i, k));
+    int far = k, order = 1;
+    for (int i = k + 1 + lane(); i < N; i += LANES) {
+        const T size = size_of(w.a(i, k));
         if (size > most) most = size, far = i;
     }
-    const T own = size_of(o.a(k, k)), bound = product(alpha, most);
-    p = k;
-    if (!(own > 0 || most > 0) || own != own) return 0;
-    if (own >= bound) return 1;
-    for (int j = k; j < N; j++) {
-        if (j == far) continue;
-        const T size = size_of(j < far ? o.a(far, j) : o.a(j, far));
-        row = size > row ? size : row;
+#pragma unroll
+    for (int bits = LANES / 2; bits > 0; bits /= 2) {
+        const T size = across(most, bits);
+        const int i = across(far, bits);
+        if (size > most || (size == most && i < far)) most = size, far = i;
     }
-    if (own >= product(bound, quotient_of(most, row))) return 1;
-    p = far;
-    return size_of(o.a(far, far)) >= product(alpha, row) ? 1 : 2;
+    const T own = k < N ? size_of(w.a(k, k)) : T(0), bound = product(alpha, most);
+    const bool some = own == own && (own > 0 || most > 0), unsure = some && !(own >= bound);
+    p = k;
+    if (__any_sync(WARP, unsure)) {
+        for (int j = k + lane(); unsure && j < N; j += LANES) {
+            if (j == far) continue;
+            const T size = size_of(j < far ? w.a(far, j) : w.a(j, far));
+            row = size > row ? size : row;
+        }
+#pragma unroll
+        for (int bits = LANES / 2; bits > 0; bits /= 2) {
+            const T size = across(row, bits);
+            row = size > row ? size : row;
+        }
+        if (unsure && !(own >= product(bound, quotient_of(most, row)))) {
+            p = far;
+            order = size_of(w.a(far, far)) >= product(alpha, row) ? 1 : 2;
+        }
+    }
+    return some ? order : 0;
+}
+
+/* Exchange rows and columns p and `last`, the end of the block at column k. */
+__device__ inline void exchange(Work &w, int k, int last, int p) {
+    for (int i = last + lane(); i < N; i += LANES) {
+        if (i == p) {
+            w.a(p, last) = mirrored(w.a(p, last));
+            if (last > k) swap(w.a(last, k), w.a(p, k));
+            continue;
+        }
+        Element &x = w.a(i, last), &y = i == last ? w.a(p, p) : i < p ? w.a(p, i) : w.a(i, p);
+        const bool crosses = last < i && i < p;
+        const Element was = x;
+        x = crosses ? mirrored(y) : y;
+        y = crosses ? mirrored(was) : was;
+    }
+}
+
+/* Rows below the block of columns k .. last become those of L, mirrored, beside the triangle. */
+__device__ inline void divide(Work &w, int k, int last) {
+    if (last == k) {
+        const Element d = w.a(k, k);
+        for (int i = last + 1 + lane(); i < N; i += LANES) w.l(0, i) = mirrored(quotient_of(w.a(i, k), d));
+    } else {
+        const Block b(w, k);
+        const Element inverse = quotient_of(element_of(1), b.determinant);
+        const Element scale = quotient_of(inverse, b.right), other = quotient_of(inverse, b.below);
+        for (int i = last + 1 + lane(); i < N; i += LANES) {
+            const Element x = w.a(i, k), y = w.a(i, last);
+            w.l(0, i) = mirrored(product(scale, multiply_add(b.d1, x, negative(y))));
+            w.l(1, i) = mirrored(product(other, multiply_add(b.d0, y, negative(x))));
+        }
+    }
+}
+
+/* What the block gives is subtracted from the rows below, and L takes its place. */
+__device__ inline void subtract(Work &w, int k, int last) {
+    constexpr int CHUNK = COMPLEX ? 2 : 4; /* elements on their way at a time */
+    const bool two = last > k;
+#pragma unroll 1
+    for (int i = last + 1 + lane(); i < N; i += LANES) {
+        Element *const row = w.row(i);
+        const Element x = row[k], y = row[last];
+#pragma unroll 1
+        for (int first = last + 1; first <= i; first += CHUNK) {
+            Element z[CHUNK];
+#pragma unroll
+            for (int e = 0; e < CHUNK; e++)
+                if (first + e <= i) z[e] = multiply_subtract(x, w.l(0, first + e), row[first + e]);
+            if (two)
+#pragma unroll
+                for (int e = 0; e < CHUNK; e++)
+                    if (first + e <= i) z[e] = multiply_subtract(y, w.l(1, first + e), z[e]);
+#pragma unroll
+            for (int e = 0; e < CHUNK; e++)
+                if (first + e <= i) row[first + e] = z[e];
+        }
+        row[i] = of_diagonal(row[i]);
+        row[k] = mirrored(w.l(0, i));
+        if (two) row[last] = mirrored(w.l(1, i));
+    }
 }
 
 /* The triangle becomes L and D. Returns the first step, from 1, whose block is zero or has NaN; or 0. */
-__device__ inline int factor(const Own &o) {
-    int info = 0, order;
+__device__ inline int factor(Work &w) {
+    int info = 0, p;
 #pragma unroll 1
-    for (int k = 0; k < N; k += order) {
-        int p;
-        const int chosen = choose(o, k, p), last = chosen == 2 ? k + 1 : k;
-        order = last - k + 1;
-        if (p != last) {
-            for (int i = p + 1; i < N; i++) swap(o.a(i, last), o.a(i, p));
-            for (int j = last + 1; j < p; j++) {
-                swap(o.a(j, last), o.a(p, j));
-                o.a(j, last) = mirrored(o.a(j, last));
-                o.a(p, j) = mirrored(o.a(p, j));
-            }
-            o.a(p, last) = mirrored(o.a(p, last));
-            swap(o.a(last, last), o.a(p, p));
-            if (last > k) swap(o.a(last, k), o.a(p, k));
-        }
-        o.pivot(k) = o.pivot(last) = order == 1 ? p + 1 : -(p + 1);
-        if (!chosen) {
-            if (!info) info = k + 1;
-        } else if (order == 1) {
-            const Element d = o.a(k, k);
-            for (int j = k + 1; j < N; j++) { /* column k is of L above row j */
-                const Element l = quotient_of(o.a(j, k), d), right = mirrored(l);
-                for (int i = j; i < N; i++) o.a(i, j) = multiply_subtract(o.a(i, k), right, o.a(i, j));
-                o.a(j, j) = of_diagonal(o.a(j, j));
-                o.a(j, k) = l;
-            }
-        } else {
-            const Block b(o, k);
-            const Element inverse = quotient_of(element_of(1), b.determinant);
-            const Element scale = quotient_of(inverse, b.right), other = quotient_of(inverse, b.below);
-            for (int j = k + 2; j < N; j++) {
-                const Element x = o.a(j, k), y = o.a(j, last);
-                const Element l0 = product(scale, multiply_add(b.d1, x, negative(y)));
-                const Element l1 = product(other, multiply_add(b.d0, y, negative(x)));
-                const Element right0 = mirrored(l0), right1 = mirrored(l1);
-                for (int i = j; i < N; i++)
-                    o.a(i, j) =
-                        multiply_subtract(o.a(i, last), right1, multiply_subtract(o.a(i, k), right0, o.a(i, j)));
-                o.a(j, j) = of_diagonal(o.a(j, j));
-                o.a(j, k) = l0;
-                o.a(j, last) = l1;
-            }
-        }
+    for (int k = 0; __any_sync(WARP, k < N);) {
+        const int order = choose(w, k, p), last = order == 2 ? k + 1 : k;
+        __syncwarp();
+        if (p != last) exchange(w, k, last, p);
+        if (lane() == 0 && k < N) w.pivots[k] = w.pivots[last] = order == 2 ? -(p + 1) : p + 1;
+        if (!order && k < N && !info) info = k + 1;
+        __syncwarp();
+        if (order) divide(w, k, last);
+        __syncwarp();
+        if (order) subtract(w, k, last);
+        __syncwarp();
+        k = last + 1;
     }
     return info;
 }
@@ -116,49 +167,71 @@ __device__ inline int factor(const Own &o) {
 __device__ inline int order_of(int pivot) { return pivot > 0 ? 1 : 2; }
 __device__ inline int row_of(int pivot) { return (pivot > 0 ? pivot : -pivot) - 1; }
 
-/* B becomes X. */
-__device__ inline void solve(const Own &o) {
-    int order;
+/* B becomes the conjugate of X if A is Hermitian, else X. */
+__device__ inline void solve(Work &w) {
+    unsigned ends = 0; /* bit i: row i ends a block of order 2 */
 #pragma unroll 1
-    for (int k = 0; k < N; k += order) {
-        order = order_of(o.pivot(k));
-        const int last = k + order - 1;
-        swap(o.x(last), o.x(row_of(o.pivot(k))));
-        for (int s = k; s <= last; s++)
-            for (int i = last + 1; i < N; i++) o.x(i) = multiply_subtract(o.a(i, s), o.x(s), o.x(i));
-        if (order == 1) {
-            o.x(k) = quotient_of(o.x(k), o.a(k, k));
-            continue;
+    for (int k = 0; __any_sync(WARP, k < N);) {
+        int last = N;
+        if (k < N) {
+            const int pivot = w.pivots[k];
+            last = k + order_of(pivot) - 1;
+            for (int c = lane(); c < COLUMNS; c += LANES) swap(w.x(last, c), w.x(row_of(pivot), c));
         }
-        const Block b(o, k);
-        const Element y0 = quotient_of(o.x(k), b.right), y1 = quotient_of(o.x(last), b.below);
-        o.x(k) = quotient_of(multiply_add(b.d1, y0, negative(y1)), b.determinant);
-        o.x(last) = quotient_of(multiply_add(b.d0, y1, negative(y0)), b.determinant);
+        __syncwarp();
+        for (int e = lane(); e < (N - 1 - last) * COLUMNS; e += LANES) {
+            const int i = last + 1 + e / COLUMNS, c = e % COLUMNS;
+            Element x = multiply_subtract(w.a(i, k), w.x(k, c), w.x(i, c));
+            if (last > k) x = multiply_subtract(w.a(i, last), w.x(last, c), x);
+            w.x(i, c) = x;
+        }
+        if (last > k) ends |= 1u << last % 32;
+        __syncwarp();
+        k = last + 1;
     }
-    for (int i = 0; i < N; i++) o.x(i) = mirrored(o.x(i)); /* L^T of the conjugate, for L^H */
+    for (int e = lane(); e < N * COLUMNS; e += LANES) { /* mirrored: L^T of the conjugate, for L^H */
+        const int i = e / COLUMNS, c = e % COLUMNS;
+        if (ends >> i & 1) continue;
+        if (ends >> i >> 1 & 1) {
+            const Block b(w, i);
+            const Element y0 = quotient_of(w.x(i, c), b.right), y1 = quotient_of(w.x(i + 1, c), b.below);
+            w.x(i, c) = mirrored(quotient_of(multiply_add(b.d1, y0, negative(y1)), b.determinant));
+            w.x(i + 1, c) = mirrored(quotient_of(multiply_add(b.d0, y1, negative(y0)), b.determinant));
+        } else {
+            w.x(i, c) = mirrored(quotient_of(w.x(i, c), w.a(i, i)));
+        }
+    }
+    __syncwarp();
+    for (int c = lane(); c < COLUMNS; c += LANES) /* each sum waits for the one before: a lane has whole columns */
 #pragma unroll 1
-    for (int end = N; end > 0; end -= order) {
-        order = order_of(o.pivot(end - 1));
-        for (int j = end - order; j < end; j++)
-            for (int i = end; i < N; i++) o.x(j) = multiply_subtract(o.a(i, j), o.x(i), o.x(j));
-        swap(o.x(end - 1), o.x(row_of(o.pivot(end - 1))));
-    }
-    for (int i = 0; i < N; i++) o.x(i) = mirrored(o.x(i));
+        for (int end = N; end > 0;) {
+            const int pivot = w.pivots[end - 1], begin = end - order_of(pivot);
+            for (int j = begin; j < end; j++) {
+                Element sum = w.x(j, c);
+#pragma unroll 4
+                for (int i = end; i < N; i++) sum = multiply_subtract(w.a(i, j), w.x(i, c), sum);
+                w.x(j, c) = sum;
+            }
+            swap(w.x(end - 1, c), w.x(row_of(pivot), c));
+            end = begin;
+        }
+    __syncwarp();
 }
 
 /* A pivot counts from the other end. 0, which is none, if it is no row. */
+__device__ inline int turned(int i) { return UPPER ? N - 1 - i : i; }
 __device__ inline int turned_pivot(int p) {
     if (p > N || p < -N || !p) return 0;
     return !UPPER ? p : p > 0 ? N + 1 - p : -(N + 1) - p;
 }
 
 /* The first step, from 1 in A's order, whose pivot LDL does not give; or 0. */
-__device__ inline int wrong_pivot(const Own &o) {
+__device__ inline int wrong_pivot(const int *pivots) {
     int order;
     for (int k = 0; k < N; k += order) {
-        order = order_of(o.pivot(k));
-        const int row = row_of(o.pivot(k)), last = k + order - 1;
-        if (last >= N || row < last || row >= N || o.pivot(last) != o.pivot(k)) return turned(k) + 1;
+        order = order_of(pivots[k]);
+        const int row = row_of(pivots[k]), last = k + order - 1;
+        if (last >= N || row < last || row >= N || pivots[last] != pivots[k]) return turned(k) + 1;
     }
     return 0;
 }
@@ -166,31 +239,47 @@ __device__ inline int wrong_pivot(const Own &o) {
 /* All of it. A, B and X, the factors, and pivots, have at(i, j); those that the operation lacks are not asked. The
  * result is info. */
 template <class A, class Pivots, class B, class To>
-__device__ inline int ldl(const Own &o, A a, Pivots pivots, B b, To to, long long columns) {
-    for (int i = 0; i < N; i++) {
-        for (int j = 0; j <= i; j++) o.a(i, j) = a.at(turned(i), turned(j));
-        o.a(i, i) = of_diagonal(o.a(i, i));
+__device__ inline int ldl(Work &w, A a, Pivots pivots, B b, To to, long long columns) {
+#pragma unroll 4
+    for (int e = lane(); e < N * N; e += LANES) {
+        const int i = e / N, j = e % N;
+        if (j > i) continue;
+        const Element x = a.at(turned(i), turned(j));
+        w.a(i, j) = i == j ? of_diagonal(x) : x;
     }
     int info = 0;
     if constexpr (FACTORS) {
-        info = factor(o);
+        __syncwarp();
+        info = factor(w);
         if (info) info = turned(info - 1) + 1;
     } else {
-        for (int i = 0; i < N; i++) o.pivot(i) = turned_pivot(pivots.at(turned(i), 0));
-        info = -wrong_pivot(o);
+        for (int i = lane(); i < N; i += LANES) w.pivots[i] = turned_pivot(pivots.at(turned(i), 0));
+        __syncwarp();
+        info = -wrong_pivot(w.pivots);
+        __syncwarp();
+        for (int i = lane(); info && i < N; i += LANES) w.pivots[i] = i + 1; /* rows there are */
     }
     if constexpr (SOLVES) {
-        for (long long k = 0; k < columns; k++) {
-            for (int i = 0; i < N; i++) o.x(i) = b.at(turned(i), k);
-            if (!info) solve(o);
-            for (int i = 0; i < N; i++) to.at(turned(i), k) = info ? not_an_element() : o.x(i);
+#pragma unroll 1
+        for (long long column = 0; column < columns; column += COLUMNS) {
+            for (int e = lane(); e < N * COLUMNS; e += LANES) {
+                const int i = e / COLUMNS, c = e % COLUMNS;
+                w.x(i, c) = column + c < columns ? Element(b.at(turned(i), column + c)) : element_of(0);
+            }
+            __syncwarp();
+            solve(w);
+            for (int e = lane(); e < N * COLUMNS; e += LANES) {
+                const int i = e / COLUMNS, c = e % COLUMNS;
+                if (column + c < columns) to.at(turned(i), column + c) = info ? not_an_element() : mirrored(w.x(i, c));
+            }
+            __syncwarp();
         }
     } else {
-        for (int i = 0; i < N; i++) {
-            for (int j = 0; j < N; j++)
-                to.at(turned(i), turned(j)) = info ? not_an_element() : j <= i ? o.a(i, j) : element_of(0);
-            pivots.at(turned(i), 0) = turned_pivot(o.pivot(i));
+        for (int e = lane(); e < N * N; e += LANES) {
+            const int i = e / N, j = e % N;
+            to.at(turned(i), turned(j)) = info ? not_an_element() : j <= i ? w.a(i, j) : element_of(0);
         }
+        for (int i = lane(); i < N; i += LANES) pivots.at(turned(i), 0) = turned_pivot(w.pivots[i]);
     }
     return info;
 }

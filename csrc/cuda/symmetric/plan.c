@@ -1,18 +1,27 @@
 /* plan.c: whether the kernel of L D L^T can run a problem, and in what grid. */
 #include "../plan.h"
 
-bool smm_ldl_threads_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+/* Of Work in ldl.cuh. */
+static int bytes_of_matrix(const smm_cuda_problem *p, int lanes) {
+    const int size = bytes_of(p), banks = 128 / size, n = p->n;
+    const int columns = p->op == SMM_OP_LDL ? 0 : least(most(p->k, 1), lanes);
+    const int beside = most(p->op == SMM_OP_LDL_SOLVE ? 0 : 2 * n, n * columns);
+    const int needed = n * (n + 1) / 2 + beside + ceil_div(n * (int)sizeof(int), size);
+    const int apart = 2 * lanes <= banks ? (3 * lanes - needed % (2 * lanes)) % (2 * lanes) : 0;
+    return (needed + apart) * size;
+}
+
+bool smm_ldl_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if (p->op != SMM_OP_LDL && p->op != SMM_OP_LDL_SOLVE && p->op != SMM_OP_SOLVE_SYM) return false;
     if (!smm_cuda_whole_matrices(p, x, grid)) return false;
-    const int elements = p->n * (p->n + 1) / 2 + (p->op == SMM_OP_LDL ? 0 : p->n);
-    grid->shared = grid->matrices * (elements * bytes_of(p) + p->n * (int)sizeof(int));
+    grid->shared = grid->matrices * bytes_of_matrix(p, x->lanes);
     return true;
 }
 
-/* A matrix for each thread of a warp where shared memory holds them, else for one in two or in four. */
-void smm_ldl_threads_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    enum { ROOM = 94 << 10 };
-    int lanes = 1;
-    while (32 / lanes * (p->n * (p->n + 3) / 2) * bytes_of(p) > ROOM) lanes *= 2;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_ldl_threads, .lanes = lanes, .threads = p->n <= 12 ? 64 : 32};
+/* Few lanes, which are rarely idle, but so many that shared memory has room for some warps. */
+void smm_ldl_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    enum { OF_WARP = 20 << 10 };
+    int lanes = p->n <= 4 ? 1 : p->n <= 8 ? 2 : 4;
+    while (lanes < 32 && 32 / lanes * bytes_of_matrix(p, lanes) > OF_WARP) lanes *= 2;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_ldl_lanes, .lanes = lanes, .threads = p->n <= 12 ? 64 : 32};
 }

@@ -1,18 +1,17 @@
-/* ldl_threads.cuh: ldl.cuh of the matrices of a call.
+/* ldl_lanes.cuh: ldl.cuh of the matrices of a call.
  *
- * Grid: one block per MATRICES matrices; LANES threads to a matrix, of which the first works: the others are idle where
- * shared memory would not hold a matrix for each.
- * Shared memory: of each matrix N (N + 1) / 2 elements of the triangle, N of X unless of LDL, and N pivots, each beside
- * those of the other matrices.
- * Operands: any that args.h can describe. May overwrite A or B in place, matrix by matrix. */
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix.
+ * Shared memory: of each matrix what `Work` names.
+ * Operands: any that args.h can describe. May overwrite A or B in place, matrix by matrix.
+ * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "element.cuh"
-
-constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS, APART = MATRICES;
 #include "ldl.cuh"
 
-static_assert(SMM_SHARED == MATRICES * (ELEMENTS * sizeof(Element) + N * sizeof(int)), "the plan counts otherwise");
+constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+
+static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
 
 /* A matrix of an operand, by its strides. */
 template <class X> struct Matrix {
@@ -32,12 +31,10 @@ constexpr int PIVOTS = SMM_OP == SMM_OP_LDL         ? int(SMM_LDL_pivots)
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
-    if (q >= args.batch || lane()) return;
-    Element *const elements = reinterpret_cast<Element *>(shared);
-    const int own = threadIdx.x / LANES;
-    const Own o = {elements + own, reinterpret_cast<int *>(elements + ELEMENTS * MATRICES) + own};
+    if (q >= args.batch) return;
+    Work &work = reinterpret_cast<Work *>(shared)[threadIdx.x / LANES];
     const Matrix<const Stored> a(args, SMM_A, q), b(args, SOLVES ? SMM_B : SMM_A, q);
     const Matrix<Stored> to(args, SMM_C, q);
-    const int info = ldl(o, a, Matrix<int>(args, PIVOTS, q), b, to, args.k);
-    if (args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, q, 1) = info;
+    const int info = ldl(work, a, Matrix<int>(args, PIVOTS, q), b, to, args.k);
+    if (lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, q, 1) = info;
 }
