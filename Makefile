@@ -8,8 +8,7 @@ BIN := $(VENV)/bin
 C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/cuda/*/*.[ch] csrc/cuda/*/*.cuh tests/core/*.[ch] \
 	tests/cuda/*.c $(addprefix tests/cuda/emulated/, *.h *.cuh *.cpp) benchmarks/*/*.c))
 # The demo makes do with the kernels of the best instruction set, unless all that this processor has are built.
-HAS_AVX512 := $(shell grep -m1 -o avx512vl /proc/cpuinfo 2>/dev/null)
-BUILT_FOR_DEMO := $(VENV)/smallmm$(if $(HAS_AVX512),$(if $(wildcard $(VENV)/smallmm),,-best))
+BUILT_FOR_DEMO := $(VENV)/smallmm$(if $(wildcard $(VENV)/smallmm),,-best)
 BUILT_FROM := pyproject.toml setup.py $(wildcard csrc/*.* csrc/*/*.* csrc/*/*/*.*)
 
 help:  ## this list

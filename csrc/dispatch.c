@@ -12,7 +12,9 @@
 #include "core.h"
 
 /* The compiler's run-time check reads CPUID and, for AVX state, XGETBV. */
+#if !defined(SMM_WITHOUT_PORTABLE)
 static bool has_portable(void) { return true; }
+#endif
 #if defined(__x86_64__)
 static bool has_avx2(void) {
     unsigned a, b, c = 0, d; /* not every compiler's check knows F16C */

@@ -1,4 +1,5 @@
 /* portable_c128.c: the kernels for complex128 on any CPU. */
+#if !defined(SMM_WITHOUT_PORTABLE)
 #define SMM_KERNELS_PORTABLE
 #define SMM_KERNELS_F64
 #define DTYPE c128
@@ -6,3 +7,4 @@
 #define ISA portable
 #include "lane_portable.h"
 #include "texts_complex.h"
+#endif

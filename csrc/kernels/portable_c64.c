@@ -1,4 +1,5 @@
 /* portable_c64.c: the kernels for complex64 on any CPU. */
+#if !defined(SMM_WITHOUT_PORTABLE)
 #define SMM_KERNELS_PORTABLE
 #define SMM_KERNELS_F32
 #define DTYPE c64
@@ -6,3 +7,4 @@
 #define ISA portable
 #include "lane_portable.h"
 #include "texts_complex.h"
+#endif
