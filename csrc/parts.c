@@ -94,7 +94,7 @@ static void subtract(work *x, const systems *s, intptr_t count, const intptr_t s
 /* Rows of k numbers, as a system of order 1 whose diagonal is 1 and not read. */
 static void copy(work *x, const systems *s, intptr_t count, intptr_t k, stack to, stack b) {
     const smm_call call = {.op = SMM_OP_SOLVE_TRIANGULAR, .form = SMM_UNIT, .m = 1, .n = 1, .k = k};
-    if (to.x.data != b.x.data) run(x, s, call, count, (operands){b, b, to}, NULL);
+    if (k && to.x.data != b.x.data) run(x, s, call, count, (operands){b, b, to}, NULL);
 }
 
 static void solve(work *x, const systems *s, intptr_t count, intptr_t n, intptr_t k, operands operand,
