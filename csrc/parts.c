@@ -62,6 +62,8 @@ static smm_operand every(const smm_operand *x, intptr_t rows) {
     return (smm_operand){x->data, x->batch, rows * x->row, x->col};
 }
 
+/* --- calls, after one of which has failed nothing is done --- */
+
 static bool goes_on(const work *x) { return !__atomic_load_n(&x->status, __ATOMIC_RELAXED); }
 static void end(work *x, int status) {
     if (status) __atomic_store_n(&x->status, status, __ATOMIC_RELAXED);
@@ -94,7 +96,7 @@ static void subtract(work *x, const systems *s, intptr_t count, const intptr_t s
 /* Rows of k numbers, as a system of order 1 whose diagonal is 1 and not read. */
 static void copy(work *x, const systems *s, intptr_t count, intptr_t k, stack to, stack b) {
     const smm_call call = {.op = SMM_OP_SOLVE_TRIANGULAR, .form = SMM_UNIT, .m = 1, .n = 1, .k = k};
-    if (to.x.data != b.x.data) run(x, s, call, count, (operands){b, b, to}, NULL);
+    if (k && to.x.data != b.x.data) run(x, s, call, count, (operands){b, b, to}, NULL);
 }
 
 static void solve(work *x, const systems *s, intptr_t count, intptr_t n, intptr_t k, operands operand,
@@ -252,7 +254,7 @@ int smm_solve_in_parts(const smm_call *call, void *room, const smm_parts_way *wa
     return x.status;
 }
 
-/* The stack of parts is the first call of which pivots are asked for. */
+/* The stack of parts is the first call of which pivots are asked for; nothing runs, and no address is used. */
 static int take_parts(void *context, const smm_call *call, const smm_pivots *pivots) {
     smm_parts *const x = context;
     if (!pivots) return 0;
@@ -266,7 +268,7 @@ static int take_parts(void *context, const smm_call *call, const smm_pivots *piv
 static int clear_nothing(void *context, void *data, intptr_t bytes) { return (void)context, (void)data, bytes < 0; }
 
 void smm_parts_of(const smm_call *call, smm_parts *parts) {
-    smm_solve_in_parts(call, NULL, &(const smm_parts_way){parts, take_parts, clear_nothing, false});
+    smm_solve_in_parts(call, (void *)SMM_LINE, &(const smm_parts_way){parts, take_parts, clear_nothing, false});
 }
 
 /* --- on the host --- */

@@ -2,12 +2,13 @@
 
     python -m benchmarks.device.banded --topic long     # 100,000 systems of orders 4 to 1000
     python -m benchmarks.device.banded --topic few      # 1 to 10,000 systems of order 1000
+    python -m benchmarks.device.banded --topic parts    # 1 and 10 systems of orders 2^13 to 2^20, in parts
 
 Results have the bits of the CPU's, which is checked before timing. cuSPARSE solves tridiagonal systems:
 gtsv2StridedBatch by cyclic reduction without row exchanges, gtsvInterleavedBatch by LU with them, on systems
-that lie side by side in memory, which those of a stack do not. Both overwrite: operands are restored before
-each call, and the time of restoring taken off. Rows go to
-benchmarks/results/device/banded-<device>-<topic>.json.
+that lie side by side in memory, which those of a stack do not; of one system gtsv2_nopivot and gtsv2, without
+and with exchanges. All overwrite: operands are restored before each call, and the time of restoring taken
+off. Rows go to benchmarks/results/device/banded-<device>-<topic>.json.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def cusparse(stack: Systems) -> Iterator[Timed]:
         work = [x.clone() for x in operands]
         size = ctypes.c_size_t()
         addresses = [p(x.data_ptr()) for x in work]
-        arguments = (handle, *before, n, *addresses, *after)
+        arguments = (handle, *before, *addresses, *after)
         query = getattr(library, f"cusparse{letter}{name}_bufferSizeExt")
         assert query(*arguments, ctypes.byref(size)) == 0
         buffer = torch.empty(size.value, dtype=torch.uint8, device="cuda")
@@ -104,9 +105,12 @@ def cusparse(stack: Systems) -> Iterator[Timed]:
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
         return Timed(who, f"cusparse{letter}{name}", call, batch, before=restore)
 
-    yield of("gtsv2StridedBatch", whole, (), (batch, n), side=False)
+    if batch == 1:
+        yield of("gtsv2_nopivot", whole, (n, 1), (n,), side=False)
+        yield of("gtsv2", whole, (n, 1), (n,), side=False)
+    yield of("gtsv2StridedBatch", whole, (n,), (batch, n), side=False)
     side_by_side = [x.mT.contiguous() for x in whole]
-    yield of("gtsvInterleavedBatch", side_by_side, (1,), (batch,), side=True)
+    yield of("gtsvInterleavedBatch", side_by_side, (1, n), (batch,), side=True)
 
 
 def measure(run: Run, cases: list[tuple[Problem, int]]) -> None:
@@ -115,7 +119,7 @@ def measure(run: Run, cases: list[tuple[Problem, int]]) -> None:
         stack.assert_cpu_bits()
         moved = bytes_of(problem) * batch
         time_one(run, problem, ours(problem, stack), moved, stack.inputs)
-        if problem.get("pivot"):
+        if problem.get("pivot") or run.topic == "parts":
             for timed in cusparse(stack):
                 time_one(run, problem, timed, moved, stack.inputs)
         if not run.quick:
@@ -139,7 +143,12 @@ def few(run: Run, options: argparse.Namespace) -> None:
     measure(run, [(x, batch) for x in problems(options, (1000,)) for batch in batches])
 
 
-TOPICS = {"long": long, "few": few}
+def parts(run: Run, options: argparse.Namespace) -> None:
+    unpivoted = [x for x in problems(options, (1 << 13, 1 << 16, 1 << 20)) if x.get("pivot") == 0]
+    measure(run, [(x, batch) for x in unpivoted for batch in (1, 10)])
+
+
+TOPICS = {"long": long, "few": few, "parts": parts}
 
 if __name__ == "__main__":
     main("banded", __doc__.splitlines()[0], TOPICS)

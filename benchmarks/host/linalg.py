@@ -9,10 +9,15 @@ package's (smallmm/_bench.py), the verdicts those of report/verdicts_linalg.py.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from functools import partial
 
+import numpy as np
+
+import smallmm
 from smallmm import _core
-from smallmm._bench import Entry, tqdm
+from smallmm._bench import Call, Entry, tqdm
 from smallmm._operations import Operation
 
 from ..report import verdicts_linalg
@@ -87,6 +92,51 @@ def threads(bench: Bench) -> None:
     bench.set_threads(1)
 
 
+def diagonals(bench: Bench) -> None:
+    """One long tridiagonal system, on all CPUs: in parts without row exchanges, with them, and by SciPy."""
+    import scipy.linalg
+
+    threads = max(bench.thread_counts())
+    bench.set_threads(threads)
+    orders = bench.options.n or (1 << 13, 1 << 16, *(() if bench.options.quick else (1 << 20,)))
+    for dtype, n in itertools.product(bench.options.dtype, tqdm(orders, desc="diagonals")):
+        numbers = np.random.default_rng(n).random((4, n)).astype(dtype.replace("f", "float"))
+        du, d, dl, b = numbers + np.array([[0], [3], [0], [0]], numbers.dtype)
+        calls: dict[tuple[str, str, bool], Call] = {
+            (OURS, "solve_tridiagonal", pivot): partial(
+                smallmm.solve_tridiagonal, dl[:-1], d, du[1:], b, pivot=pivot
+            )
+            for pivot in (False, True)
+        }
+        calls["SciPy", "scipy.linalg.solve_banded", True] = partial(
+            scipy.linalg.solve_banded, (1, 1), np.stack([du, d, dl]), b, check_finite=False
+        )
+        case = {
+            "op": "solve_tridiagonal",
+            "dtype": dtype,
+            "m": 3,
+            "k": 1,
+            "n": n,
+            "batch": 1,
+            "threads": threads,
+        }
+        work = {"flops": 11.0 * n, "bytes": 5.0 * n * d.itemsize, "device": "cpu"}
+        entries = []
+        for (who, words, pivot), call in calls.items():
+            np.testing.assert_allclose(call(), calls[OURS, "solve_tridiagonal", True](), rtol=1e-3, atol=1e-5)
+            version = smallmm.__version__ if who == OURS else scipy.__version__
+            fields = {
+                "contender": who,
+                "version": version,
+                "isa": bench.isa,
+                "call": words,
+                "pivot": int(pivot),
+            }
+            entries.append(Entry(call, case | fields | work))
+        bench.time(entries)
+    bench.set_threads(1)
+
+
 SUITE = suite.Suite(
     name="linalg",
     summary=__doc__.splitlines()[0],
@@ -96,6 +146,7 @@ SUITE = suite.Suite(
         "kernels": (kernels, {}),
         "memory": (memory, {}),
         "threads": (threads, {}),
+        "diagonals": (diagonals, {}),
     },
     judges=verdicts_linalg.JUDGES,
     budget_s=0.35,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from .results import NUMPY, Row, best_other, ns, with_ours
+from .results import NUMPY, OURS, Row, best_other, groups, ns, with_ours
 from .verdict import KERNEL_PEAK, Judge, Verdict, at_least, at_most, worst
 
 RIVALS = (NUMPY, "PyTorch", "LAPACKE loop (MKL)")  # out of cache: the best of them
@@ -124,6 +124,13 @@ def threads(rows: list[Row]) -> Iterator[Verdict]:
             yield Verdict(name, f"{speedup:.3g}x ({ns(row):.3g} ns)")
 
 
+def diagonals(rows: list[Row]) -> Iterator[Verdict]:
+    for case in groups([r for r in rows if r["contender"] != OURS or not r["pivot"]], "dtype", "n").values():
+        ours, other = case[OURS], case["SciPy"]
+        name = f"one tridiagonal system {ours['dtype']} n={ours['n']}: SciPy / ours in parts"
+        yield at_least(name, ns(other) / ns(ours), 1)
+
+
 JUDGES: dict[str, Judge] = {
-    judge.__name__: judge for judge in (square, complex_numbers, kernels, memory, threads)
+    judge.__name__: judge for judge in (square, complex_numbers, kernels, memory, threads, diagonals)
 }
