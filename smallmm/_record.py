@@ -14,7 +14,7 @@ import numpy as np
 from . import _core
 from ._complex_steps import FUNCTIONS
 from ._errors import explain_failure, wrong_dtype
-from ._shapes import PRODUCTS, arithmetic, broadcast_shapes, core_dimensions, operand_dtypes
+from ._shapes import PRODUCTS, arithmetic, broadcast_shapes, core_dimensions
 
 FLOATS = (np.dtype("f4"), np.dtype("f8"))
 COMPLEX = (np.dtype("c8"), np.dtype("c16"))
@@ -399,9 +399,14 @@ class Record:
 
 def _complex_beside_real(gufunc: np.ufunc, operands: dict[str, Any]) -> str | None:
     """The name of the complex operand, if there is one and the call is of real numbers nevertheless."""
-    dtypes, always_real = operand_dtypes(gufunc, operands), _operands_of(gufunc, "real")
-    kinds = {name: dtype.kind for name, dtype in dtypes.items() if name not in always_real}
-    return next((name for name, kind in kinds.items() if kind == "c" and "f" in kinds.values()), None)
+    names = [name for name, x in operands.items() if x.dtype in COMPLEX]
+    if len(names) != 1:
+        return None
+    integers, always_real = _operands_of(gufunc, "int32") | {"pivots"}, _operands_of(gufunc, "real")
+    given = (COMPLEX[1] if x in names else INT32 if x in integers else FLOATS[1] for x in operands)
+    dtypes = gufunc.resolve_dtypes((*given, *(None,) * gufunc.nout))
+    numbers = {x for name, x in zip(operands, dtypes, strict=False) if name not in integers | always_real}
+    return names[0] if numbers == {COMPLEX[1], FLOATS[1]} else None
 
 
 def _is_truth(x: Any) -> bool:
