@@ -35,10 +35,9 @@ def test_complex_elements(emulated, kernel):
 
 
 @pytest.mark.parametrize("dtypes", [("f32", "f64"), ("c64", "c128")], ids=["real", "complex"])
-@pytest.mark.parametrize("kernel", ["eig", "eigh", "svd"])
+@pytest.mark.parametrize("kernel", ["eig_shared", "eigh_shared", "svd_shared"])
 def test_few_rows(emulated, kernel, dtypes):
     """Of matrices that a thread has in registers."""
-    kernel += "_numbers" if dtypes[0] == "c64" and f"{kernel}_numbers" in KERNELS else "_shared"
     emulated("run.py", kernel, "--few", "--cases", 2 * CASES, "--dtypes", *dtypes)
 
 

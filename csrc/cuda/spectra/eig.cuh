@@ -1,8 +1,8 @@
 /* eig.cuh: eigenvalues and eigenvectors of general matrices, in the order of operations of
  * kernels/eig_hessenberg.h and kernels/eig_lanes.h: balancing, Hessenberg form by Householder reflectors, QR, back
  * substitution (LAPACK's gebal, gehrd, unghr, lahqr and trevc). LANES threads work on a matrix, which take its columns
- * and rows by turns; each finds eigenvectors of its own. The texts define N, MATRICES and THREADS first, and have
- * the shifts, start_sweep() and finish(). */
+ * and rows by turns; each finds eigenvectors of its own. Whoever includes it has N, MATRICES and THREADS. */
+#include "reflectors.cuh"
 
 constexpr bool VECTORS = SMM_OP == SMM_OP_EIG;
 constexpr int PITCH = N | 1;           /* lanes have rows, or columns: either way in different banks */
@@ -157,8 +157,13 @@ __device__ inline bool find_window(Work &x) {
     return false;
 }
 
-/* By one thread: the shifts of a sweep begin its bulge in v. */
-__device__ inline void start_sweep(Work &x);
+/* start_sweep(), by one thread: the shifts of a sweep begin its bulge in v. finish(): what is left beside triangles, of
+ * real matrices two real eigenvalues of a block of order 2. */
+#if SMM_COMPLEX
+#include "single_shift.cuh"
+#else
+#include "double_shift.cuh"
+#endif
 
 __device__ inline void chase(Work &x) {
     const int lo = x.lo, hi = x.hi;
@@ -178,9 +183,6 @@ __device__ inline void chase(Work &x) {
         wait();
     }
 }
-
-/* What is left beside triangles: of real matrices, two real eigenvalues of a block of order 2. */
-__device__ inline void finish(Work &x);
 
 /* How many eigenvalues are not found when the matrix is given up. */
 __device__ inline int triangularise(Work &x) {

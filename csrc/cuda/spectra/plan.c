@@ -50,20 +50,13 @@ void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
         x->lanes *= 2;
 }
 
-/* Work of eig.cuh, of numbers of so many bytes, whose parts have so many. */
-static int eig_bytes(const smm_cuda_problem *p, int size, int part) {
-    const int numbers = 2 * p->n * (p->n | 1) + most(p->n, 3) + p->n;
-    return ceil_div(numbers * size + p->n * part + 4 * (int)sizeof(int), size) * size;
-}
-
-static bool eig_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid, int part) {
-    if ((p->op != SMM_OP_EIG && p->op != SMM_OP_EIGVALS) || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    if (!smm_cuda_are_few(p, x)) grid->shared = grid->matrices * eig_bytes(p, bytes_of(p), part);
-    return true;
-}
-
+/* Work of eig.cuh. */
 bool smm_eig_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    return eig_fits(p, x, grid, bytes_of(p));
+    if ((p->op != SMM_OP_EIG && p->op != SMM_OP_EIGVALS) || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    const int size = bytes_of(p), elements = 2 * p->n * (p->n | 1) + most(p->n, 3) + p->n;
+    const int bytes = ceil_div(elements * size + p->n * bytes_of_part(p) + 4 * (int)sizeof(int), size) * size;
+    if (!smm_cuda_are_few(p, x)) grid->shared = grid->matrices * bytes;
+    return true;
 }
 
 /* Not measured. */
@@ -71,13 +64,4 @@ void smm_eig_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
     int lanes = 1;
     while (p->n > 4 && lanes < p->n && lanes < 32) lanes *= 2;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eig_shared, .lanes = lanes, .threads = 32};
-}
-
-bool smm_eig_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    return eig_fits(p, x, grid, bytes_of(p) / 2);
-}
-
-void smm_eig_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    smm_eig_shared_baseline(p, x);
-    x->kernel = SMM_CUDA_KERNEL_eig_numbers;
 }

@@ -15,7 +15,7 @@
 constexpr bool WIDE = SMM_M < SMM_N;                           /* A is transposed */
 constexpr int M = most(SMM_M, SMM_N), N = least(SMM_M, SMM_N); /* of the tall matrix */
 constexpr int COLUMNS = FULL ? M : N;                          /* of its longer vectors */
-constexpr int PITCH = COMPLEX ? pitch_of(N) : N;
+constexpr int PITCH = COMPLEX && !FEW ? pitch_of(N) : N;
 
 constexpr bool BY_JACOBI = N <= JACOBI_MOST;
 constexpr T TOLERANCE = static_cast<T>(most(COMPLEX ? 2 * N : N, 4) * (DOUBLE ? 0x1p-53 : 0x1p-24));
@@ -36,14 +36,14 @@ struct Work {
 
 /* A. The largest magnitude of a part, and whether all are finite, for all lanes. */
 template <class A> __device__ inline bool load(Work &w, const A &from, T &largest) {
-    Element *const to = KEEPS_A ? w.a : w.x, few[FEW ? M * N : 1];
-    if constexpr (FEW) from.template load<M, N>(few);
+    Element *const to = KEEPS_A ? w.a : w.x;
+    if constexpr (FEW) from.template load<M, N>(to);
     bool finite = true;
     largest = 0;
     EACH(int e = lane(); e < M * N; e += LANES) {
-        const Element y = FEW ? few[FEW ? e : 0] : from.get(e / N, e % N);
+        Element &y = to[e / N * PITCH + e % N];
+        if (!FEW) y = from.get(e / N, e % N);
         finite &= measure(y, largest);
-        to[e / N * PITCH + e % N] = y;
     }
     return meet(largest, finite);
 }

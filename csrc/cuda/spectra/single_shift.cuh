@@ -1,20 +1,5 @@
-/* eig_numbers.cuh: eigenvalues and eigenvectors of general complex matrices (eig.cuh): QR with a single shift (LAPACK's
- * lahqr).
- *
- * The results are those of kernels/eig_sweeps_numbers.h and kernels/eig_lanes.h.
- *
- * Grid: one block per MATRICES matrices; LANES threads to a matrix.
- * Shared memory: of each matrix what `Work` names; none where a thread has it to itself.
- * Operands: any that args.h can describe. */
-#include "common.cuh"
-#include "lanes.cuh"
-#include "householder.cuh"
-#include "element.cuh"
-#include "place.cuh"
-#include "reflectors.cuh"
-
-constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
-#include "eig.cuh"
+/* single_shift.cuh: what eig.cuh lacks, of complex matrices, as kernels/eig_sweeps_numbers.h has it: the single shift
+ * (LAPACK's lahqr). */
 
 /* The root whose real part is not negative. */
 __device__ inline Number root_of(Number z) {
@@ -48,11 +33,3 @@ __device__ inline void start_sweep(Work &x) {
 }
 
 __device__ inline void finish(Work &) {}
-
-extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    with_work<Work, MATRICES>(args.batch, [&](Work &x, long long q) {
-        const smm_cuda_operand &a = args.operand[SMM_A];
-        const Number *const from = static_cast<const Number *>(a.data) + offset_of(args, a, q);
-        run(x, args, q, [&](int i, int j) { return from[i * a.row + j * a.col]; });
-    });
-}
