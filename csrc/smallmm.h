@@ -72,6 +72,7 @@ enum {
     SMM_EXTRA = 64,      /* REFINE, BACKWARD_ERROR: residuals in twice the precision */
     SMM_POSITIVE = 128,  /* SOLVE_MIXED: of positive definite matrices, of which both triangles are read */
     SMM_SYMMETRIC = 256, /* LDL, LDL_SOLVE, SOLVE_SYM: complex matrices are symmetric; else Hermitian, as elsewhere */
+    SMM_TENSOR = 512,    /* MATMUL of float16 and bfloat16: a device may sum by its tensor cores */
     SMM_RECTANGULAR = 8  /* LU: of m x n matrices, for which there is no kernel yet: SMM_ERR_ORDER */
 };
 

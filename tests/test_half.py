@@ -262,6 +262,84 @@ def test_compositions(half, rng, call):
         assert_same_halves(result, expected, half)
 
 
+# Products that tensor cores may compute, which the host has none of
+TENSOR = {
+    "matmul": lambda a, b, **words: smallmm.matmul(a, b, **words),
+    "vector": lambda a, b, **words: smallmm.matmul(a, b[0, :, 0], **words),
+    "batched_matmul": lambda a, b, **words: smallmm.batched_matmul(a, b, **words),
+    "gemm": lambda a, b, **words: smallmm.batched_matmul(a, b, alpha=0.5, **words),
+    "out": lambda a, b, **words: smallmm.batched_matmul(a, b, np.ones((9, 3, 2), a.dtype), beta=2, **words),
+}
+
+
+@pytest.mark.parametrize("call", TENSOR.values(), ids=TENSOR)
+def test_tensor_cores_are_a_devices(half, rng, call):
+    a, b = (rounded(rng.standard_normal(shape), half) for shape in ((9, 3, 4), (9, 4, 2)))
+    assert_same_halves(call(a, b, precision="tensor"), wide(call(a, b, precision="fixed")), half)
+    lazy = pytest.importorskip("dask.array").from_array(a, chunks=(4, 3, 4))
+    assert_same_halves(
+        smallmm.matmul(lazy, b, precision="tensor").compute(scheduler="synchronous"),
+        wide(smallmm.matmul(a, b)),
+        half,
+    )
+
+
+def test_precision_of_products(half):
+    a, single = np.ones((2, 3, 3), half), np.ones((3, 3), np.float32)
+    for x, y, name, dtype, expected in (
+        (single, a, "x1", "float32", "float16 or bfloat16"),
+        (a, single, "x2", "float32", half.name),
+        (a, [[1.0] * 3] * 3, "x2", "float64", half.name),
+        (a.astype(complex), a, "x1", "complex128", "float16 or bfloat16"),
+        (a, np.ones((3, 3), int), "x2", "int64", half.name),
+    ):
+        with pytest.raises(
+            ValueError,
+            match=rf"^matmul: {name} has dtype {dtype}; expected {expected} with precision 'tensor'$",
+        ):
+            smallmm.matmul(x, y, precision="tensor")
+    with pytest.raises(ValueError, match="batched_matmul: b has dtype float32"):
+        smallmm.batched_matmul(a, single, precision="tensor")
+    for word in ("tf32", None, 3, ["tensor"]):
+        with pytest.raises(ValueError, match=r"matmul: precision is .*; expected 'fixed' or 'tensor'"):
+            smallmm.matmul(a, a, precision=word)
+    with pytest.raises(TypeError, match="precision"):
+        smallmm.matvec(a, a[..., 0], precision="tensor")
+
+
+def test_derivatives_by_tensor_cores(rng):
+    """They are asked for in both passes, of PyTorch and JAX."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("ml_dtypes")
+    for dtype in (torch.float16, torch.bfloat16):
+        found = []
+        for precision in ("fixed", "tensor"):
+            a, b, alpha = (torch.ones(s, dtype=dtype, requires_grad=True) for s in ((5, 3, 4), (4, 2), (5,)))
+            product = smallmm.batched_matmul(a, b, alpha=alpha, precision=precision)
+            (product * smallmm.matmul(a, b, precision=precision)).sum().backward()
+            found.append((a.grad, b.grad, alpha.grad))
+        assert all(torch.equal(x, y) for x, y in zip(*found, strict=True))
+        mapped = torch.vmap(lambda x: smallmm.matmul(x, x, precision="tensor"))(torch.ones(5, 3, 3).to(dtype))
+        assert mapped.dtype == dtype
+
+
+def test_jax_by_tensor_cores(jax):
+    for dtype in ("float16", "bfloat16"):
+        a, b = jax.numpy.ones((5, 3, 4), dtype), jax.numpy.ones((4, 2), dtype)
+
+        def product(a, b):
+            return smallmm.matmul(a, b, precision="tensor")
+
+        for x in (product(a, b), jax.jit(product)(a, b), jax.vmap(product, (0, None))(a, b)):
+            assert x.dtype == dtype
+            assert (x == 4).all()
+        gradient = jax.grad(lambda a, b: product(a, b).sum())(a, b)
+        assert gradient.dtype == dtype
+        assert (gradient == 2).all()
+        with pytest.raises(ValueError, match="matmul: x1 has dtype float32; expected float16 or bfloat16"):
+            jax.jit(product)(a.astype("float32"), b)
+
+
 def test_explain(half):
     explanation = smallmm.explain("solve", np.ones((100, 5, 5), half), np.ones((5, 2), half))
     assert explanation.computed == "float32"

@@ -13,8 +13,6 @@
 #include "../operations.h"
 #include "args.h"
 
-enum { SMM_TENSOR = 512 };
-
 typedef enum smm_cuda_status {
     SMM_CUDA_OK = 0,
     SMM_CUDA_UNAVAILABLE, /* no driver, device or NVRTC */

@@ -129,13 +129,22 @@ static void set_diagonals(smm_cuda_problem *p, intptr_t m, intptr_t k, intptr_t 
     p->order_a = p->order_b = p->order_c = SMM_ORDER_ROW;
 }
 
+/* Whether tensor cores are faster, where a call asks for them: not for few rows or columns, nor for matrices of which
+ * the memory takes longer than products. Of 100,000 matrices of order 16 they take 1.5 times as long as other
+ * kernels, of order 32 0.88 times (one H200, 2026-11-26). */
+static bool are_for_tensor_cores(smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n) {
+    enum { FEW = 4, SMALL = 32 };
+    const bool small = m < SMALL || k < SMALL || n < SMALL;
+    return smm_is_stored(dtype) && m >= FEW && n >= FEW && (!small || is_large(m, k, n));
+}
+
 void smm_cuda_set_sizes(smm_cuda_problem *p, intptr_t m, intptr_t k, intptr_t n) {
     if (is_of_diagonals(p->op)) {
         set_diagonals(p, m, k, n);
         return;
     }
     const bool images = p->source_b == SMM_SOURCE_IMAGES;
-    if (p->op == SMM_OP_MATMUL && !smm_is_stored(p->dtype)) p->form &= ~SMM_TENSOR;
+    if (p->op == SMM_OP_MATMUL && !are_for_tensor_cores(p->dtype, m, k, n)) p->form &= ~SMM_TENSOR;
     p->tiled =
         p->op == SMM_OP_MATMUL && !smm_is_complex(p->dtype) && (images || is_large(m, k, n) || p->form & SMM_TENSOR);
     p->m = p->tiled ? class_of(m) : m;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "extension.h"
-#include "../cuda/cuda.h"
 
 _Thread_local smm_detour *smm_current_detour;
 

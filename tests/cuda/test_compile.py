@@ -95,6 +95,26 @@ def test_products_of_any_size(arch, registers):
     compile_all(problems, arch, registers)
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+def test_products_by_tensor_cores(arch, registers):
+    chance = random.Random(arch)
+    sizes = [(1024, 1024, 1024), (64, 1_000_000, 64), (2560, 2560, 100), (300, 20, 300), (128, 128, 128)]
+    problems = [
+        {
+            **dict(zip("mkn", size, strict=True)),
+            "dtype": chance.choice(("f16", "bf16")),
+            "form": _core.forms["tensor"],
+            "load": chance.choice((0, 12)),
+            **{name: chance.randint(0, 1) for name in ("order_a", "order_b", "scaled")},
+        }
+        for size in sizes
+    ]
+    for problem in problems:
+        for of, shared in ((arch, ARCHS[arch]), (86, 99 << 10)):
+            assert _core.cuda_plan({**problem, "arch": of}, shared)["kernel"] == "matmul_tensor"
+    compile_all(problems, arch, registers)
+
+
 FACTORIZATIONS = ("LU", "INV", "DET", "SLOGDET", "CHOLESKY", "QR", "QR_R", "QR_RAW", "EIGH", "EIGVALSH")
 FACTORIZATIONS += ("LDL", "LU_RCOND")
 FACTORIZATIONS += ("EIG", "EIGVALS", "SVD", "SVD_FULL", "SVDVALS")

@@ -79,6 +79,11 @@ def test_candidates_of_large_products_are_tiled():
     assert {row["levels"] for row in deep} == {*KERNELS["matmul_tiled"]["levels"]}
 
 
+def test_candidates_of_tensor_cores():
+    problem = {"op": "MATMUL", "dtype": "f16", "m": 65, "k": 100, "n": 300, "form": _core.forms["tensor"]}
+    assert {row["kernel"] for row in candidates(problem, SHARED)} == {"matmul_tensor"}
+
+
 def test_rank_by_a_model_of_all():
     problem = {"op": "MATMUL", "dtype": "f32", "m": 65, "k": 100, "n": 300, "arch": 90}
     rows = candidates(problem, SHARED)

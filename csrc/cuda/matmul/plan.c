@@ -401,10 +401,15 @@ const smm_cuda_model smm_matmul_tiled_model = {
 #undef SMM_TILED_CONSTANT
 };
 
+/* Bytes of shared memory that a block of a product of any size may take by its baseline. */
+static int usual_shared(const smm_cuda_problem *p) {
+    return (p->arch == 80 || p->arch == 90 || p->arch == 100 ? 160 : 96) << 10;
+}
+
 /* Of tiles of up to 8 x 8 elements to a thread, of the kind that was timed, the fastest by the model. */
 void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *best) {
     enum { MOST_LINES = 128 };
-    const int most_shared = (p->arch == 80 || p->arch == 90 || p->arch == 100 ? 160 : 96) << 10;
+    const int most_shared = usual_shared(p);
     const bool deep = p->k > SMM_DEEP;
     double least_time = 0;
     *best = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tiled};
@@ -430,33 +435,34 @@ void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *b
                     }
 }
 
-/* The largest tile of which a device like an H100 has work for all multiprocessors. Its warps have up to 64 x 64
- * elements of it, and there are four of them, if it is large enough. */
+/* Of tiles of up to 128 x 128 the largest of which a device like an H100 has one for each multiprocessor. Warps have up
+ * to 64 x 64 elements of it. */
 void smm_matmul_tensor_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    enum { MULTIPROCESSORS = 132, MOST_LINES = 128, FEWEST_LINES = 16, MOST_DEPTH = 64, THREADS = 128 };
+    enum { MULTIPROCESSORS = 132, FEWEST_LINES = 16, LINES = 64, MOST_LINES = 128, MOST_DEPTH = 64, THREADS = 128 };
     const bool deep = p->k > SMM_DEEP;
-    const int most_levels = deep ? 4 : 0;
+    smm_cuda_grid grid;
     int rows = most(FEWEST_LINES, least(power_of_two(p->m), MOST_LINES));
     int cols = most(FEWEST_LINES, least(power_of_two(p->n), MOST_LINES));
-    while (rows * cols > 32 * 32) {
-        const double tiles = (double)ceil_div(p->m, rows) * ceil_div(p->n, cols) * (1 << least(p->load, 24));
-        const double parts = deep ? ceil_div(p->k, SMM_CHUNK << most_levels) : 1;
-        if (tiles * parts >= MULTIPROCESSORS) break;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tensor, .threads = THREADS, .levels = deep ? 4 : 0};
+    const double parts = deep ? ceil_div(p->k, SMM_CHUNK << x->levels) : 1;
+    while (rows * cols > LINES * LINES &&
+           parts * ceil_div(p->m, rows) * ceil_div(p->n, cols) * (1 << least(p->load, 24)) < MULTIPROCESSORS) {
         if (rows >= cols)
             rows /= 2;
         else
             cols /= 2;
     }
-    const int of_warp_down = rows > 32 ? rows / 2 : rows, of_warp_across = cols > 32 ? cols / 2 : cols;
-    *x = (smm_cuda_parameters){
-        .kernel = SMM_CUDA_KERNEL_matmul_tensor,
-        .rows = of_warp_down / 8,
-        .cols = of_warp_across / 4,
-        .across = cols / of_warp_across * 4,
-        .lanes = rows / of_warp_down * (cols / of_warp_across) * WARP,
-        .threads = THREADS,
-        .depth = most(16, least(power_of_two(p->k), rows * cols > 64 * 64 ? MOST_DEPTH / 2 : MOST_DEPTH)),
-        .stages = p->k <= MOST_DEPTH ? 2 : 4,
-        .levels = most_levels,
-    };
+    const int down = rows > 32 ? rows / 2 : rows, across = cols > 32 ? cols / 2 : cols; /* of a warp */
+    x->rows = down / 8;
+    x->cols = across / 4;
+    x->across = cols / across * 4;
+    x->lanes = rows / down * (cols / across) * WARP;
+    x->depth = most(16, least(power_of_two(p->k), MOST_DEPTH));
+    x->stages = p->k <= MOST_DEPTH ? 2 : rows * cols > LINES * LINES ? 3 : 4;
+    while (smm_matmul_tensor_fits(p, x, &grid) && grid.shared > usual_shared(p) && x->depth > 16) {
+        if (x->stages > 2)
+            x->stages--;
+        else
+            x->depth /= 2;
+    }
 }

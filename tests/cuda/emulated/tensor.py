@@ -1,5 +1,5 @@
-"""Products by tensor cores on the emulated GPU are within their bound: by the plan's parameters and by others,
-of deep sums however they are shared, of operands however they lie."""
+"""Products by tensor cores on the emulated GPU: within their bound by the plan's parameters and by others, of
+every depth, of operands however they lie."""
 
 import os
 import random
