@@ -25,7 +25,7 @@ struct Work {
     /* i >= j */
     __device__ Element *row(int i) { return elements + i * (i + 1) / 2; }
     __device__ Element &a(int i, int j) { return row(i)[j]; }
-    /* Column `second` of L of a step's block, mirrored. */
+    /* Column `second` of L of a step's block. */
     __device__ Element &l(int second, int j) { return elements[TRIANGLE + second * N + j]; }
     __device__ Element &x(int i, int column) { return elements[TRIANGLE + i * COLUMNS + column]; }
 };
@@ -99,19 +99,19 @@ __device__ inline void exchange(Work &w, int k, int last, int p) {
     }
 }
 
-/* Rows below the block of columns k .. last become those of L, mirrored, beside the triangle. */
+/* Rows of L in the columns k .. last of a block, beside the triangle. */
 __device__ inline void divide(Work &w, int k, int last) {
     if (last == k) {
         const Element d = w.a(k, k);
-        for (int i = last + 1 + lane(); i < N; i += LANES) w.l(0, i) = mirrored(quotient_of(w.a(i, k), d));
+        for (int i = last + 1 + lane(); i < N; i += LANES) w.l(0, i) = quotient_of(w.a(i, k), d);
     } else {
         const Block b(w, k);
         const Element inverse = quotient_of(element_of(1), b.determinant);
         const Element scale = quotient_of(inverse, b.right), other = quotient_of(inverse, b.below);
         for (int i = last + 1 + lane(); i < N; i += LANES) {
             const Element x = w.a(i, k), y = w.a(i, last);
-            w.l(0, i) = mirrored(product(scale, multiply_add(b.d1, x, negative(y))));
-            w.l(1, i) = mirrored(product(other, multiply_add(b.d0, y, negative(x))));
+            w.l(0, i) = product(scale, multiply_add(b.d1, x, negative(y)));
+            w.l(1, i) = product(other, multiply_add(b.d0, y, negative(x)));
         }
     }
 }
@@ -129,18 +129,18 @@ __device__ inline void subtract(Work &w, int k, int last) {
             Element z[CHUNK];
 #pragma unroll
             for (int e = 0; e < CHUNK; e++)
-                if (first + e <= i) z[e] = multiply_subtract(x, w.l(0, first + e), row[first + e]);
+                if (first + e <= i) z[e] = multiply_subtract(x, mirrored(w.l(0, first + e)), row[first + e]);
             if (two)
 #pragma unroll
                 for (int e = 0; e < CHUNK; e++)
-                    if (first + e <= i) z[e] = multiply_subtract(y, w.l(1, first + e), z[e]);
+                    if (first + e <= i) z[e] = multiply_subtract(y, mirrored(w.l(1, first + e)), z[e]);
 #pragma unroll
             for (int e = 0; e < CHUNK; e++)
                 if (first + e <= i) row[first + e] = z[e];
         }
         row[i] = of_diagonal(row[i]);
-        row[k] = mirrored(w.l(0, i));
-        if (two) row[last] = mirrored(w.l(1, i));
+        row[k] = w.l(0, i);
+        if (two) row[last] = w.l(1, i);
     }
 }
 
@@ -189,16 +189,16 @@ __device__ inline void solve(Work &w) {
         __syncwarp();
         k = last + 1;
     }
-    for (int e = lane(); e < N * COLUMNS; e += LANES) { /* mirrored: L^T of the conjugate, for L^H */
+    for (int e = lane(); e < N * COLUMNS; e += LANES) {
         const int i = e / COLUMNS, c = e % COLUMNS;
         if (ends >> i & 1) continue;
         if (ends >> i >> 1 & 1) {
             const Block b(w, i);
             const Element y0 = quotient_of(w.x(i, c), b.right), y1 = quotient_of(w.x(i + 1, c), b.below);
-            w.x(i, c) = mirrored(quotient_of(multiply_add(b.d1, y0, negative(y1)), b.determinant));
-            w.x(i + 1, c) = mirrored(quotient_of(multiply_add(b.d0, y1, negative(y0)), b.determinant));
+            w.x(i, c) = quotient_of(multiply_add(b.d1, y0, negative(y1)), b.determinant);
+            w.x(i + 1, c) = quotient_of(multiply_add(b.d0, y1, negative(y0)), b.determinant);
         } else {
-            w.x(i, c) = mirrored(quotient_of(w.x(i, c), w.a(i, i)));
+            w.x(i, c) = quotient_of(w.x(i, c), w.a(i, i));
         }
     }
     __syncwarp();
@@ -207,7 +207,7 @@ __device__ inline void solve(Work &w) {
         for (int end = N; end > 0;) {
             const int pivot = w.pivots[end - 1], begin = end - order_of(pivot);
             for (int j = begin; j < end; j++) {
-                Element sum = w.x(j, c);
+                Element sum = mirrored(w.x(j, c)); /* L^T of the conjugate, for L^H */
 #pragma unroll 4
                 for (int i = end; i < N; i++) sum = multiply_subtract(w.a(i, j), w.x(i, c), sum);
                 w.x(j, c) = sum;
