@@ -13,6 +13,8 @@ __device__ inline Number not_an_element() { return not_a_complex_number(); }
 __device__ inline T real_of(Number x) { return x.re; }
 __device__ inline Number sum_of(Number x, Number y) { return {x.re + y.re, x.im + y.im}; }
 __device__ inline Number quotient_of(Number x, Number p) { return NumberDivisor(p).divide(x); }
+/* The same where it is rare: inlined, its branches would cost registers. */
+__device__ __noinline__ Number slow_quotient(Number x, Number p) { return quotient_of(x, p); }
 __device__ inline Number inverse_of(Number p) { return NumberDivisor(p).inverse(); }
 __device__ inline Number select(bool condition, Number x, Number y) {
     return {condition ? x.re : y.re, condition ? x.im : y.im};
@@ -55,6 +57,7 @@ __device__ inline T scaled(T x, T s) { return product(x, s); }
 __device__ inline T multiply_subtract(T x, T y, T z) { return multiply_add(-x, y, z); }
 __device__ inline T size_of(T x) { return fabs(x); }
 __device__ inline bool is_zero(T x) { return x == 0; }
+__device__ inline T slow_quotient(T x, T p) { return quotient_of(x, p); }
 __device__ inline T inverse_of(T p) { return reciprocal(p); }
 __device__ inline bool is_exact(T inverse) { return is_normal(inverse); }
 #endif

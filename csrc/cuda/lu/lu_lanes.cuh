@@ -189,7 +189,7 @@ struct Steps {
 template <int COUNT, class Of> __device__ inline void divide(Element pivot, Element inverse, int first, Of of) {
     if (__builtin_expect(!is_exact(inverse), 0)) {
 #pragma unroll
-        for (int i = first; i < COUNT; i++) of(i) = quotient_of(of(i), pivot);
+        for (int i = first; i < COUNT; i++) of(i) = slow_quotient(of(i), pivot);
     } else {
 #pragma unroll
         for (int i = first; i < COUNT; i++) of(i) = product(of(i), inverse);
@@ -314,7 +314,7 @@ struct Columns {
             const Element r = here(inverse[slot], owner);
             if (__builtin_expect(rare, 0)) {
                 const Element u = here(a[j][slot], owner);
-                b[j] = is_exact(r) ? product(b[j], r) : quotient_of(b[j], u);
+                b[j] = is_exact(r) ? product(b[j], r) : slow_quotient(b[j], u);
             } else
                 b[j] = product(b[j], r);
 #pragma unroll
