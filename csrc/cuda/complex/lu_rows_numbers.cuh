@@ -27,8 +27,9 @@ constexpr int K = INVERTS ? N : SOLVES ? SMM_K : 0;
 constexpr int WIDTH = widest_of(N), PITCH = N % WIDEST ? N : (N / WIDEST | 1) * WIDEST;
 /* The inverse takes the place of the factors, if every lane has at most one of its columns. */
 constexpr bool OVER = INVERTS && N <= LANES;
+constexpr int IMAGE = ceil_div(N * PITCH, WIDEST) * WIDEST; /* in whole vectors */
 constexpr int WIDE_PITCH = OVER ? PITCH : K, RIGHTS = OVER ? 0 : N * K;
-constexpr int NUMBERS = ceil_div(N * PITCH + RIGHTS + N, WIDEST) * WIDEST; /* of a matrix */
+constexpr int NUMBERS = ceil_div(IMAGE + RIGHTS + N, WIDEST) * WIDEST; /* of a matrix */
 static_assert(SMM_SHARED == MATRICES * (NUMBERS * sizeof(Number) + 2 * N * sizeof(int)), "the plan counts otherwise");
 
 /* What a matrix has in shared memory: A, then its factors; right-hand sides, then X; the inverses of the pivots; and
@@ -40,8 +41,8 @@ struct Own {
     __device__ Own(Number *shared, int q)
         : numbers(shared + q * NUMBERS), pivots(reinterpret_cast<int *>(shared + MATRICES * NUMBERS) + q * 2 * N) {}
     __device__ Number &a(int i, int j) const { return numbers[i * PITCH + j]; }
-    __device__ Number &x(int i, int j) const { return numbers[(OVER ? 0 : N * PITCH) + i * WIDE_PITCH + j]; }
-    __device__ Number &inverse(int i) const { return numbers[N * PITCH + RIGHTS + i]; }
+    __device__ Number &x(int i, int j) const { return numbers[(OVER ? 0 : IMAGE) + i * WIDE_PITCH + j]; }
+    __device__ Number &inverse(int i) const { return numbers[IMAGE + RIGHTS + i]; }
     __device__ int &order(int i) const { return pivots[N + i]; }
 };
 

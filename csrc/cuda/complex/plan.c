@@ -66,7 +66,7 @@ void smm_lu_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
 static int lu_rows_numbers(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
     const int vector = 16 / bytes_of(p), n = p->n, pitch = n % vector ? n : (n / vector | 1) * vector;
     const bool inverts = p->op == SMM_OP_INV, over = inverts && n <= x->lanes;
-    return whole(p, n * pitch + (over ? 0 : inverts ? n * n : p->op == SMM_OP_SOLVE ? n * p->k : 0) + n);
+    return whole(p, whole(p, n * pitch) + (over ? 0 : inverts ? n * n : p->op == SMM_OP_SOLVE ? n * p->k : 0) + n);
 }
 
 bool smm_lu_rows_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {

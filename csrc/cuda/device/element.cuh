@@ -20,7 +20,10 @@ __device__ inline Number select(bool condition, Number x, Number y) {
     return {condition ? x.re : y.re, condition ? x.im : y.im};
 }
 /* Of a pivot's inverse: whether x / p is x times it. Its larger part is the NumberDivisor's `back`. */
-__device__ inline bool is_exact(Number inverse) { return is_normal(fmax(fabs(inverse.re), fabs(inverse.im))); }
+__device__ inline bool is_exact(Number inverse) {
+    const T re = fabs(inverse.re), im = fabs(inverse.im);
+    return is_normal(re < im ? im : re);
+}
 
 __device__ inline Number from_lane(Number x, int lane) { return {from_lane(x.re, lane), from_lane(x.im, lane)}; }
 
