@@ -6,6 +6,7 @@ constexpr bool FACTORS = SMM_OP != SMM_OP_LU_SOLVE, INVERTS = SMM_OP == SMM_OP_I
 constexpr bool SOLVES = INVERTS || SMM_OP == SMM_OP_SOLVE || !FACTORS, TURNED = SMM_FORM & 4;
 constexpr int COLUMNS = INVERTS ? least(N, 16) : SOLVES ? SMM_K : 0;
 #include "own.cuh"
+#include "determinant_of_numbers.cuh"
 
 struct Outcome {
     int info = 0;
@@ -89,37 +90,9 @@ __device__ inline void solve(const Own &o) {
     }
 }
 
-/* --- determinants: products whose exponents are apart --- */
-
-__device__ inline int exponent_of(Number x) {
-    const T re = fabs(x.re), im = fabs(x.im), size = re > im || isnan(im) ? re : im;
-    int e = 0;
-    if (size > 0 && !isinf(size)) frexp(size, &e);
-    return e;
-}
-__device__ inline Number shifted(Number x, int e) { return {ldexp(x.re, e), ldexp(x.im, e)}; }
-
-/* Gives `det` the determinant, or of SLOGDET its phase, and then `log` the logarithm of its magnitude. */
 template <class Det, class Log>
 __device__ inline void give_determinant(const Own &o, bool singular, Det det, Log log_magnitude) {
-    Number p = {1, 0};
-    int exponent = 0;
-    for (int i = 0; i < N; i++)
-        if (o.pivots[i] != i) p.re = -p.re;
-    for (int i = 0; i < N; i++) {
-        const int e = exponent_of(o.a(i, i));
-        p = product(p, shifted(o.a(i, i), -e));
-        const int g = exponent_of(p);
-        p = shifted(p, -g);
-        exponent += e + g;
-    }
-    if constexpr (SMM_OP == SMM_OP_DET) {
-        det(singular ? Number{0, 0} : shifted(p, exponent));
-    } else {
-        constexpr double LN2 = 0.693147180559945309417;
-        const T size = root(multiply_add(p.im, p.im, product(p.re, p.re)));
-        const T log_size = static_cast<T>(__dadd_rn(log(static_cast<double>(size)), __dmul_rn(exponent, LN2)));
-        det(singular ? Number{0, 0} : Number{quotient_of(p.re, size), quotient_of(p.im, size)});
-        log_magnitude(singular ? -static_cast<T>(__longlong_as_double(0x7ff0000000000000)) : log_size);
-    }
+    bool odd = false;
+    for (int i = 0; i < N; i++) odd ^= o.pivots[i] != i;
+    give_determinant<1>(odd, singular, [&](int i) { return o.a(i, i); }, det, log_magnitude);
 }

@@ -62,6 +62,29 @@ void smm_lu_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
     *x = by_rows(p, SMM_CUDA_KERNEL_lu_numbers);
 }
 
+/* NUMBERS of lu_rows_numbers.cuh. */
+static int lu_rows_numbers(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    const int vector = 16 / bytes_of(p), n = p->n, pitch = n % vector ? n : (n / vector | 1) * vector;
+    const bool inverts = p->op == SMM_OP_INV, over = inverts && n <= x->lanes;
+    return whole(p, whole(p, n * pitch) + (over ? 0 : inverts ? n * n : p->op == SMM_OP_SOLVE ? n * p->k : 0) + n);
+}
+
+bool smm_lu_rows_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MOST_BYTES = 640 }; /* of a lane's rows */
+    const bool factors = p->op == SMM_OP_LU || p->op == SMM_OP_DET || p->op == SMM_OP_SLOGDET;
+    if (!(factors || p->op == SMM_OP_INV || (p->op == SMM_OP_SOLVE && p->k)) || x->lanes < 2 ||
+        !smm_cuda_whole_matrices(p, x, grid) || ceil_div(p->n, x->lanes) * p->n * bytes_of(p) > MOST_BYTES)
+        return false;
+    grid->shared = grid->matrices * (lu_rows_numbers(p, x) * bytes_of(p) + 2 * p->n * (int)sizeof(int));
+    return true;
+}
+
+void smm_lu_rows_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_rows_numbers,
+                               .lanes = least(power_of_two(p->n), 32),
+                               .threads = 64};
+}
+
 bool smm_cholesky_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     return p->op == SMM_OP_CHOLESKY && in_shared_memory(p, x, 0, grid);
 }

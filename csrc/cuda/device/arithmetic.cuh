@@ -24,7 +24,7 @@ __device__ inline double multiply_add(double x, double y, double z) { return __f
 __device__ inline float multiply_add(float x, float y, float z) { return __fmaf_rn(x, y, z); }
 
 /* Of shared memory and an operand's the one that a constant says. */
-template <bool SHARED, class X> __device__ inline auto either(T *shared, X *memory) {
+template <bool SHARED, class Own, class X> __device__ inline auto either(Own *shared, X *memory) {
     if constexpr (SHARED)
         return shared;
     else

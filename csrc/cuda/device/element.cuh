@@ -10,6 +10,37 @@ typedef NumberDivisor ElementDivisor;
 
 __device__ inline Element element_of(T x) { return {x, 0}; }
 __device__ inline Element not_an_element() { return not_a_complex_number(); }
+/* quotient_of() where it is rare: inlined, its branches would cost registers. */
+__device__ __noinline__ Number slow_quotient(Number x, Number p) { return quotient_of(x, p); }
+__device__ inline Number inverse_of(Number p) { return NumberDivisor(p).inverse(); }
+__device__ inline Number select(bool condition, Number x, Number y) {
+    return {condition ? x.re : y.re, condition ? x.im : y.im};
+}
+/* Of a pivot's inverse: whether x / p is x times it. Its larger part is the NumberDivisor's `back`. */
+__device__ inline bool is_exact(Number inverse) {
+    const T re = fabs(inverse.re), im = fabs(inverse.im);
+    return is_normal(re < im ? im : re);
+}
+
+__device__ inline Number from_lane(Number x, int lane) { return {from_lane(x.re, lane), from_lane(x.im, lane)}; }
+
+/* load(), store() and copy() of numbers. */
+template <int WIDTH> __device__ inline Vector<WIDTH, Number> load(const Number *from) {
+    const Vector<2 * WIDTH> parts = load<2 * WIDTH>(reinterpret_cast<const T *>(from));
+    Vector<WIDTH, Number> v;
+#pragma unroll
+    for (int e = 0; e < WIDTH; e++) v.x[e] = {parts.x[2 * e], parts.x[2 * e + 1]};
+    return v;
+}
+template <int WIDTH> __device__ inline void store(Number *to, Vector<WIDTH, Number> v) {
+    Vector<2 * WIDTH> parts;
+#pragma unroll
+    for (int e = 0; e < WIDTH; e++) parts.x[2 * e] = v.x[e].re, parts.x[2 * e + 1] = v.x[e].im;
+    store<2 * WIDTH>(reinterpret_cast<T *>(to), parts);
+}
+template <int WIDTH> __device__ inline void copy(Number *to, const Number *from) {
+    copy<2 * WIDTH>(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from));
+}
 #else
 typedef T Element;
 typedef InMemory Stored;
@@ -29,6 +60,17 @@ __device__ inline T scaled(T x, T s) { return product(x, s); }
 __device__ inline T multiply_subtract(T x, T y, T z) { return multiply_add(-x, y, z); }
 __device__ inline T size_of(T x) { return fabs(x); }
 __device__ inline bool is_zero(T x) { return x == 0; }
+__device__ inline T slow_quotient(T x, T p) { return quotient_of(x, p); }
+__device__ inline T inverse_of(T p) { return reciprocal(p); }
+__device__ inline bool is_exact(T inverse) { return is_normal(inverse); }
+
+template <class X> __device__ inline X select(bool condition, X x, X y) { return condition ? x : y; }
+
+/* As VECTOR and width_of, in elements. */
+constexpr int WIDEST = VECTOR * sizeof(T) / sizeof(Element);
+__host__ __device__ constexpr int widest_of(int length) {
+    return length % WIDEST == 0 ? WIDEST : length % 2 == 0 ? most(WIDEST / 2, 1) : 1;
+}
 
 __device__ inline void swap(Element &x, Element &y) {
     const Element was = x;

@@ -1,4 +1,5 @@
-/* lu_lanes.cuh: P A = L U (LU), X of A X = B (SOLVE), or the determinant (DET, SLOGDET), in registers.
+/* lu_lanes.cuh: P A = L U (LU), X of A X = B (SOLVE), or the determinant (DET, SLOGDET), in registers; of complex
+ * matrices also the inverse (INV), as X of A X = I.
  *
  * Right-looking LU, one step after the other (Golub and Van Loan, Matrix Computations, algorithm 3.4.1). LANES threads
  * share a matrix: column j is the registers j / LANES of lane j % LANES, so that each looks for pivots by itself, and
@@ -15,13 +16,17 @@
  * Limits: n <= 32; LANES a power of two. */
 #include "common.cuh"
 #include "lanes.cuh"
+#include "element.cuh"
 #include "determinant.cuh"
+#if SMM_COMPLEX
+#include "determinant_of_numbers.cuh"
+#endif
 
-constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
-constexpr bool CARRIES = SOLVES && SMM_K == 1, SOLVES_AFTER = SOLVES && !CARRIES;
+constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE, INVERTS = SMM_OP == SMM_OP_INV;
+constexpr bool CARRIES = SOLVES && SMM_K == 1, SOLVES_AFTER = (SOLVES && !CARRIES) || INVERTS;
 constexpr bool KEEPS = FACTORS || SOLVES_AFTER;        /* L */
 constexpr bool SHARES = SOLVES_AFTER && SMM_LANES > 1; /* the factors among lanes */
-constexpr int N = SMM_N, K = SOLVES ? SMM_K : 0, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr int N = SMM_N, K = INVERTS ? SMM_N : SOLVES ? SMM_K : 0, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int COLUMNS = ceil_div(N + CARRIES, LANES); /* of a lane */
 constexpr bool STAGES = SMM_ASYNC, UNSTAGES = (FACTORS || CARRIES) && (LANES > 1 || SMM_THROUGH_SHARED);
 
@@ -29,27 +34,26 @@ constexpr bool A_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_OR
 constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT && (SMM_ORDER_B == SMM_ORDER_ROW || CARRIES);
 constexpr bool C_FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && (SMM_ORDER_C == SMM_ORDER_ROW || !(FACTORS || SOLVES_AFTER));
 constexpr bool LIE_FLAT =
-    (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT) && (!SOLVES_AFTER || (B_FLAT && C_FLAT));
+    (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT) && (!SOLVES_AFTER || ((INVERTS || B_FLAT) && C_FLAT));
 
 /* Images follow each other at an odd number of vectors, so that equal elements of 8 of them lie in different banks;
  * where a matrix is no whole number of vectors, n is odd and so is that of elements. */
 __host__ __device__ constexpr int apart(int elements) {
-    return elements % VECTOR == 0 ? (elements / VECTOR | 1) * VECTOR : elements;
+    return elements % WIDEST == 0 ? (elements / WIDEST | 1) * WIDEST : elements;
 }
-constexpr bool WHOLE = N * N % VECTOR == 0; /* matrices are whole vectors */
+constexpr bool WHOLE = N * N % WIDEST == 0; /* matrices are whole vectors */
 constexpr int MATRIX = apart(N * N), RIGHTS = apart(N * K);
-constexpr int WIDTH = width_of(N); /* of a row's vectors in the image */
+constexpr int WIDTH = widest_of(N); /* of a row's vectors in the image */
 constexpr bool HAS_IMAGES = STAGES || SHARES || (FACTORS && UNSTAGES);
-__host__ __device__ constexpr int whole(int elements) { return ceil_div(elements, VECTOR) * VECTOR; }
+__host__ __device__ constexpr int whole(int elements) { return ceil_div(elements, WIDEST) * WIDEST; }
 constexpr int IMAGES = HAS_IMAGES ? whole(MATRICES * MATRIX) : 0;
 constexpr int ALL_RIGHTS = SOLVES_AFTER ? whole(MATRICES * RIGHTS) : 0;
 constexpr int RECIPROCALS = SHARES ? whole(MATRICES * N) : 0;
 /* After them come of each row an integer, or the right-hand side. */
-static_assert(SMM_SHARED ==
-                  (IMAGES + ALL_RIGHTS + RECIPROCALS) * sizeof(T) + MATRICES * N *
-                                                                        (SHARES || (FACTORS && UNSTAGES)   ? sizeof(int)
-                                                                         : CARRIES && (STAGES || UNSTAGES) ? sizeof(T)
-                                                                                                           : 0),
+constexpr int OF_ROW = SHARES || (FACTORS && UNSTAGES)   ? sizeof(int)
+                       : CARRIES && (STAGES || UNSTAGES) ? sizeof(Element)
+                                                         : 0;
+static_assert(SMM_SHARED == (IMAGES + ALL_RIGHTS + RECIPROCALS) * sizeof(Element) + MATRICES * N * OF_ROW,
               "the plan counts otherwise");
 
 /* --- memory to image and back --- */
@@ -57,8 +61,8 @@ static_assert(SMM_SHARED ==
 /* Visit count * EACH elements in the order of memory, by vectors where they can be: act(is it a vector, offset in
  * memory, place in shared memory), where EACH elements begin every STRIDE. */
 template <int EACH, int STRIDE, class Act> __device__ inline void each_vector(int count, Act act) {
-    constexpr bool BY_VECTORS = ALIGNED && MATRICES * EACH % VECTOR == 0 && (STRIDE == EACH || EACH % VECTOR == 0);
-    constexpr unsigned LENGTH = BY_VECTORS ? VECTOR : 1, TURN = THREADS * LENGTH;
+    constexpr bool BY_VECTORS = ALIGNED && MATRICES * EACH % WIDEST == 0 && (STRIDE == EACH || EACH % WIDEST == 0);
+    constexpr unsigned LENGTH = BY_VECTORS ? WIDEST : 1, TURN = THREADS * LENGTH;
     constexpr bool REGULAR = STRIDE == EACH || TURN % EACH == 0; /* all turns do alike */
     const auto place = [](unsigned e) { return STRIDE == EACH ? e : e + e / EACH * (STRIDE - EACH); };
     const unsigned total = count * EACH, begin = threadIdx.x * LENGTH, there = place(begin);
@@ -85,12 +89,12 @@ __device__ inline void each_element(const smm_cuda_operand &x, int count, const 
 
 /* Start copying matrices of N rows of COLS elements to shared memory. */
 template <bool FLAT, int COLS, int STRIDE, int ORDER>
-__device__ inline void stage(T *to, const smm_cuda_operand &x, long long first, int count, const long long *where) {
-    const InMemory *from = static_cast<const InMemory *>(x.data);
+__device__ inline void stage(Element *to, const smm_cuda_operand &x, long long first, int count, const long long *where) {
+    const Stored *from = static_cast<const Stored *>(x.data);
     if constexpr (FLAT) {
         from += first * (N * COLS);
         each_vector<N * COLS, STRIDE>(count, [&](bool vector, unsigned e, unsigned place) {
-            vector ? copy<VECTOR>(to + place, from + e) : copy<1>(to + place, from + e);
+            vector ? copy<WIDEST>(to + place, from + e) : copy<1>(to + place, from + e);
         });
     } else
         each_element<N, COLS, STRIDE, ORDER>(x, count, where,
@@ -99,14 +103,14 @@ __device__ inline void stage(T *to, const smm_cuda_operand &x, long long first, 
 
 /* Write them back. */
 template <bool FLAT, int COLS, int STRIDE, int ORDER>
-__device__ inline void unstage(const T *from, const smm_cuda_operand &x, long long first, int count,
+__device__ inline void unstage(const Element *from, const smm_cuda_operand &x, long long first, int count,
                                const long long *where) {
-    InMemory *to = static_cast<InMemory *>(x.data);
+    Stored *to = static_cast<Stored *>(x.data);
     if constexpr (FLAT) {
         to += first * (N * COLS);
         each_vector<N * COLS, STRIDE>(count, [&](bool vector, unsigned e, unsigned place) {
             if (vector)
-                store<VECTOR>(to + e, load<VECTOR>(from + place));
+                store<WIDEST>(to + e, load<WIDEST>(from + place));
             else
                 to[e] = from[place];
         });
@@ -116,18 +120,18 @@ __device__ inline void unstage(const T *from, const smm_cuda_operand &x, long lo
 }
 
 /* Elements first .. COUNT of a row, from the start of first's vector. */
-template <int COUNT, int LENGTH, class X> __device__ inline void load_row(T *x, const X *from, int first = 0) {
+template <int COUNT, int LENGTH, class X> __device__ inline void load_row(Element *x, const X *from, int first = 0) {
 #pragma unroll
     for (int j = first / LENGTH * LENGTH; j < COUNT; j += LENGTH) {
-        const Vector<LENGTH> v = load<LENGTH>(from + j);
+        const Vector<LENGTH, Element> v = load<LENGTH>(from + j);
 #pragma unroll
         for (int e = 0; e < LENGTH; e++) x[j + e] = v.x[e];
     }
 }
-template <int COUNT, int LENGTH, class X> __device__ inline void store_row(X *to, const T *x, int first = 0) {
+template <int COUNT, int LENGTH, class X> __device__ inline void store_row(X *to, const Element *x, int first = 0) {
 #pragma unroll
     for (int j = first / LENGTH * LENGTH; j < COUNT; j += LENGTH) {
-        Vector<LENGTH> v;
+        Vector<LENGTH, Element> v;
 #pragma unroll
         for (int e = 0; e < LENGTH; e++) v.x[e] = x[j + e];
         store<LENGTH>(to + j, v);
@@ -136,9 +140,9 @@ template <int COUNT, int LENGTH, class X> __device__ inline void store_row(X *to
 
 /* Where a matrix of so many elements begins. */
 template <bool FLAT>
-__device__ inline InMemory *begin_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long matrix,
-                                     int elements) {
-    return static_cast<InMemory *>(x.data) + (FLAT ? matrix * elements : offset_of(args, x, matrix));
+__device__ inline Stored *begin_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long matrix,
+                                   int elements) {
+    return static_cast<Stored *>(x.data) + (FLAT ? matrix * elements : offset_of(args, x, matrix));
 }
 
 /* Integers of a matrix, by the widest vectors that they allow. */
@@ -164,10 +168,10 @@ __device__ inline void store_integers(int *to, const int (&x)[N]) {
 
 /* What a matrix has in shared memory: its image and N elements each of two lists. */
 struct Shared {
-    T *image, *rights; /* of A and, if it has several columns, of B, then X */
-    T *reciprocals;    /* of the pivots */
-    T *right;          /* b, then the solution */
-    int *pivots;       /* in its place: the pivots, or the order of the rows where B is to follow */
+    Element *image, *rights; /* of A and, if it has several columns, of B, then X */
+    Element *reciprocals;    /* of the pivots */
+    Element *right;          /* b, then the solution */
+    int *pivots;             /* in its place: the pivots, or the order of the rows where B is to follow */
 };
 
 /* What is known of the steps done. */
@@ -182,10 +186,10 @@ struct Steps {
 };
 
 /* The elements of column k below the pivot become multipliers. */
-template <int COUNT, class Of> __device__ inline void divide(T pivot, T inverse, int first, Of of) {
-    if (__builtin_expect(!is_normal(inverse), 0)) {
+template <int COUNT, class Of> __device__ inline void divide(Element pivot, Element inverse, int first, Of of) {
+    if (__builtin_expect(!is_exact(inverse), 0)) {
 #pragma unroll
-        for (int i = first; i < COUNT; i++) of(i) = quotient_of(of(i), pivot);
+        for (int i = first; i < COUNT; i++) of(i) = slow_quotient(of(i), pivot);
     } else {
 #pragma unroll
         for (int i = first; i < COUNT; i++) of(i) = product(of(i), inverse);
@@ -195,7 +199,7 @@ template <int COUNT, class Of> __device__ inline void divide(T pivot, T inverse,
 /* The columns lane() + LANES c of [A | b] in the registers of a lane. What a lane holds beyond them does not matter. */
 struct Columns {
     static constexpr int RIGHT = N % LANES, RIGHT_SLOT = N / LANES; /* lane that holds b, and where */
-    T a[N][COLUMNS], inverse[COLUMNS];                              /* of the pivots in these columns */
+    Element a[N][COLUMNS], inverse[COLUMNS];                        /* of the pivots in these columns */
     int pivots[N], order[N];
 
     __device__ static int column(int c) { return least(lane() + LANES * c, N - 1); }
@@ -205,7 +209,7 @@ struct Columns {
         static_assert(LENGTH == 1 || LANES == 1, "");
 #pragma unroll
         for (int e = 0; e < (LANES == 1 ? N * N : 0); e += LENGTH) {
-            const Vector<LENGTH> v = load<LENGTH>(from + e);
+            const Vector<LENGTH, Element> v = load<LENGTH>(from + e);
 #pragma unroll
             for (int x = 0; x < LENGTH; x++) a[(e + x) / N][(e + x) % N] = v.x[x];
         }
@@ -214,7 +218,7 @@ struct Columns {
     template <int LENGTH, class X> __device__ void write(X *to) const {
 #pragma unroll
         for (int e = 0; e < (LANES == 1 ? N * N : 0); e += LENGTH) {
-            Vector<LENGTH> v;
+            Vector<LENGTH, Element> v;
 #pragma unroll
             for (int x = 0; x < LENGTH; x++) v.x[x] = a[(e + x) / N][(e + x) % N];
             store<LENGTH>(to + e, v);
@@ -234,7 +238,7 @@ struct Columns {
             for (int c = 0; c < ceil_div(N, LANES); c++)
                 if (lane() + LANES * c < N) to[i * row + column(c) * col] = a[i][c];
     }
-    __device__ void set_right(const T (&b)[N]) {
+    __device__ void set_right(const Element (&b)[N]) {
 #pragma unroll
         for (int i = 0; i < N; i++)
             if (lane() == RIGHT || LANES * RIGHT_SLOT >= N) a[i][RIGHT_SLOT] = b[i];
@@ -242,8 +246,8 @@ struct Columns {
 
     template <class X> __device__ static void exchange_if(bool condition, X &x, X &y) {
         const X old = x;
-        x = condition ? y : x;
-        y = condition ? old : y;
+        x = select(condition, y, x);
+        y = select(condition, old, y);
     }
 
     __device__ void factor(Steps &steps) {
@@ -254,12 +258,12 @@ struct Columns {
             const int slot = k / LANES, owner = k % LANES;
             const bool own = lane() == owner;
             int p = k;
-            T u = a[k][slot];
+            T most = size_of(a[k][slot]);
 #pragma unroll
             for (int i = k + 1; i < N; i++) {
-                const bool larger = fabs(a[i][slot]) > fabs(u);
-                u = larger ? a[i][slot] : u;
-                p = larger ? i : p;
+                const T size = size_of(a[i][slot]);
+                p = size > most ? i : p;
+                most = size > most ? size : most;
             }
             if (k < N - 1) p = from_lane(p, owner);
             pivots[k] = p;
@@ -269,13 +273,13 @@ struct Columns {
                 for (int c = KEEPS ? 0 : slot; c < COLUMNS; c++) exchange_if(i == p, a[k][c], a[i][c]);
                 if (SOLVES_AFTER) exchange_if(i == p, order[k], order[i]);
             }
-            steps.add(k, p, own && is_useless(a[k][slot]));
-            const T r = reciprocal(a[k][slot]);
-            inverse[slot] = own ? r : inverse[slot];
-            T m[N];
+            steps.add(k, p, own && is_useless(most));
+            const Element r = inverse_of(a[k][slot]);
+            inverse[slot] = select(own, r, inverse[slot]);
+            Element m[N];
 #pragma unroll
             for (int i = k + 1; i < N; i++) m[i] = a[i][slot];
-            divide<N>(a[k][slot], own ? r : T(1), k + 1, [&](int i) -> T & { return m[i]; });
+            divide<N>(a[k][slot], select(own, r, element_of(1)), k + 1, [&](int i) -> Element & { return m[i]; });
 #pragma unroll
             for (int i = k + 1; i < N; i++) {
                 m[i] = from_lane(m[i], owner);
@@ -283,7 +287,7 @@ struct Columns {
                 for (int c = slot; c < COLUMNS; c++) {
                     if (KEEPS && c == slot && own) a[i][c] = m[i];
                     if (c == slot && owner == LANES - 1) continue;
-                    const T less = multiply_add(-m[i], a[k][c], a[i][c]);
+                    const Element less = multiply_subtract(m[i], a[k][c], a[i][c]);
                     if (!KEEPS || c > slot || lane() > owner) a[i][c] = less;
                 }
             }
@@ -296,54 +300,57 @@ struct Columns {
     }
 
     /* b becomes U^-1 b, in the lane that has it. */
-    __device__ void solve_upper(T (&b)[N]) const {
+    __device__ void solve_upper(Element (&b)[N]) const {
         bool rare = false;
 #pragma unroll
         for (int i = 0; i < N; i++) b[i] = a[i][RIGHT_SLOT];
 #pragma unroll
-        for (int c = 0; c < COLUMNS; c++) rare |= lane() + LANES * c < N && !is_normal(inverse[c]);
+        for (int c = 0; c < COLUMNS; c++) rare |= lane() + LANES * c < N && !is_exact(inverse[c]);
         if (LANES > 1) rare = __any_sync(WARP, rare);
-        const auto here = [](T x, int owner) { return owner == RIGHT ? x : from_lane(x, owner); };
+        const auto here = [](Element x, int owner) { return owner == RIGHT ? x : from_lane(x, owner); };
 #pragma unroll
         for (int j = N - 1; j >= 0; j--) {
             const int slot = j / LANES, owner = j % LANES;
-            const T r = here(inverse[slot], owner);
+            const Element r = here(inverse[slot], owner);
             if (__builtin_expect(rare, 0)) {
-                const T u = here(a[j][slot], owner);
-                b[j] = is_normal(r) ? product(b[j], r) : quotient_of(b[j], u);
+                const Element u = here(a[j][slot], owner);
+                b[j] = is_exact(r) ? product(b[j], r) : slow_quotient(b[j], u);
             } else
                 b[j] = product(b[j], r);
 #pragma unroll
-            for (int i = 0; i < j; i++) b[i] = multiply_add(-here(a[i][slot], owner), b[j], b[i]);
+            for (int i = 0; i < j; i++) b[i] = multiply_subtract(here(a[i][slot], owner), b[j], b[i]);
         }
     }
 
     /* Several right-hand sides, in their image, become solutions: each lane takes columns of its own. */
     __device__ void solve(const Shared &of, int info) const {
 #pragma unroll 1
-        for (T *b = of.rights + lane(); b < of.rights + K; b += LANES) {
-            T x[N], row[N];
+        for (Element *b = of.rights + lane(); b < of.rights + K; b += LANES) {
+            Element x[N], row[N];
 #pragma unroll
-            for (int i = 0; i < N; i++) x[i] = b[(SHARES ? of.pivots[i] : order[i]) * K];
+            for (int i = 0; i < N; i++) {
+                const int from = SHARES ? of.pivots[i] : order[i];
+                x[i] = INVERTS ? element_of(of.rights + from == b) : b[from * K];
+            }
 #pragma unroll
             for (int i = 1; i < N; i++) {
                 read_factors(row, of, i, 0);
 #pragma unroll
-                for (int j = 0; j < i; j++) x[i] = multiply_add(-row[j], x[j], x[i]);
+                for (int j = 0; j < i; j++) x[i] = multiply_subtract(row[j], x[j], x[i]);
             }
 #pragma unroll
             for (int i = N - 1; i >= 0; i--) {
                 read_factors(row, of, i, i);
 #pragma unroll
-                for (int j = N - 1; j > i; j--) x[i] = multiply_add(-row[j], x[j], x[i]);
+                for (int j = N - 1; j > i; j--) x[i] = multiply_subtract(row[j], x[j], x[i]);
                 divide<N>(row[i], SHARES ? of.reciprocals[i] : inverse[SHARES ? 0 : i], N - 1,
-                          [&](int) -> T & { return x[i]; });
-                b[i * K] = info ? not_a_number() : x[i];
+                          [&](int) -> Element & { return x[i]; });
+                b[i * K] = info ? not_an_element() : x[i];
             }
         }
     }
     /* Row i of the factors, from element `first` on. */
-    __device__ void read_factors(T (&row)[N], const Shared &of, int i, int first) const {
+    __device__ void read_factors(Element (&row)[N], const Shared &of, int i, int first) const {
         if constexpr (SHARES) {
             load_row<N, WIDTH>(row, of.image + i * N, first);
         } else {
@@ -355,24 +362,30 @@ struct Columns {
 
 /* --- what follows from the factors --- */
 
-template <class Of> __device__ inline Determinant<T> determinant_of(const Steps &steps, Of diagonal) {
+/* The determinant, or its sign and logarithm, from the diagonal of U: to their places. */
+__device__ inline void write_determinant(const smm_cuda_args &args, long long matrix, const Steps &steps,
+                                         const Element (&diagonal)[N]) {
+    const smm_cuda_operand &c = args.operand[SMM_C];
+    Stored &to = *(static_cast<Stored *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix)));
+#if SMM_COMPLEX
+    bool singular = false;
+#pragma unroll
+    for (int k = 0; k < N; k++) singular |= steps.info == k + 1 && is_zero(diagonal[k]);
+    give_determinant<N>(
+        __popc(steps.exchanged) % 2, singular, [&](int k) { return diagonal[k]; }, [&](Number x) { to = x; },
+        [&](T x) { *beside<T>(args, SMM_SLOGDET_logabsdet, matrix, 1) = x; });
+#else
     Determinant<T> det;
-    const auto factor = [&](int k) { return steps.exchanged >> k & 1 ? -diagonal(k) : diagonal(k); };
+    const auto factor = [&](int k) { return steps.exchanged >> k & 1 ? -diagonal[k] : diagonal[k]; };
 #pragma unroll
     for (int k = 0; k < N; k++) det.multiply(factor(k));
     if (!det.safe()) {
 #pragma unroll
         for (int k = 0; k < N; k++) det.multiply_scaled(factor(k));
     }
-    return det;
-}
-
-__device__ inline void write_determinant(const smm_cuda_args &args, long long matrix, const Determinant<T> &det) {
-    const smm_cuda_operand &c = args.operand[SMM_C];
-    InMemory *to =
-        static_cast<InMemory *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix));
-    *to = SMM_OP == SMM_OP_DET ? det.value() : det.sign();
+    to = SMM_OP == SMM_OP_DET ? det.value() : det.sign();
     if (SMM_OP == SMM_OP_SLOGDET) *beside<InMemory>(args, SMM_SLOGDET_logabsdet, matrix, 1) = det.log_magnitude();
+#endif
 }
 
 /* --- the kernel --- */
@@ -382,9 +395,9 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B], &c = args.operand[SMM_C];
     const long long read = mine ? matrix : args.batch - 1;
     Columns x;
-    T right[N];
+    Element right[N];
     if constexpr (STAGES || A_FLAT)
-        x.read<LANES == 1 && WHOLE && (STAGES || ALIGNED) ? VECTOR : 1>(
+        x.read<LANES == 1 && WHOLE && (STAGES || ALIGNED) ? WIDEST : 1>(
             either<STAGES>(of.image, begin_of<A_FLAT>(args, a, read, N * N)));
     else
         x.read(begin_of<A_FLAT>(args, a, read, N * N), a.row, a.col);
@@ -393,7 +406,7 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
             load_row<N, STAGES || ALIGNED ? WIDTH : 1>(right,
                                                        either<STAGES>(of.right, begin_of<B_FLAT>(args, b, read, N)));
         else {
-            const InMemory *from = begin_of<B_FLAT>(args, b, read, N);
+            const Stored *from = begin_of<B_FLAT>(args, b, read, N);
 #pragma unroll
             for (int i = 0; i < N; i++) right[i] = from[i * b.row];
         }
@@ -415,13 +428,13 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
     } else if constexpr (CARRIES) {
         x.solve_upper(right);
 #pragma unroll
-        for (int i = 0; i < N; i++) right[i] = steps.info ? not_a_number() : right[i];
+        for (int i = 0; i < N; i++) right[i] = steps.info ? not_an_element() : right[i];
         if (!mine || lane() != x.RIGHT) return;
         if constexpr (UNSTAGES || C_FLAT)
             store_row<N, UNSTAGES || ALIGNED ? WIDTH : 1>(
                 either<UNSTAGES>(of.right, begin_of<C_FLAT>(args, c, matrix, N)), right);
         else {
-            InMemory *to = begin_of<C_FLAT>(args, c, matrix, N);
+            Stored *to = begin_of<C_FLAT>(args, c, matrix, N);
 #pragma unroll
             for (int i = 0; i < N; i++) to[i * c.row] = right[i];
         }
@@ -431,12 +444,12 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
             for (int k = 0; k < N; k++) {
                 if (k + 1 >= steps.info) x.pivots[k] = k;
 #pragma unroll
-                for (int slot = 0; slot < COLUMNS; slot++) x.a[k][slot] = not_a_number();
+                for (int slot = 0; slot < COLUMNS; slot++) x.a[k][slot] = not_an_element();
             }
         }
         if (!mine) return;
         if constexpr (UNSTAGES || C_FLAT)
-            x.write<LANES == 1 && WHOLE && (UNSTAGES || ALIGNED) ? VECTOR : 1>(
+            x.write<LANES == 1 && WHOLE && (UNSTAGES || ALIGNED) ? WIDEST : 1>(
                 either<UNSTAGES>(of.image, begin_of<C_FLAT>(args, c, matrix, N * N)));
         else
             x.write(begin_of<C_FLAT>(args, c, matrix, N * N), c.row, c.col);
@@ -453,20 +466,19 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
             }
         }
     } else {
-        T diagonal[N];
+        Element diagonal[N];
 #pragma unroll
         for (int k = 0; k < N; k++) diagonal[k] = from_lane(x.a[k][k / LANES], k % LANES);
-        if (mine && lane() == 0)
-            write_determinant(args, matrix, determinant_of(steps, [&](int k) { return diagonal[k]; }));
+        if (mine && lane() == 0) write_determinant(args, matrix, steps, diagonal);
     }
 }
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    extern __shared__ __align__(16) T shared[];
+    extern __shared__ __align__(16) Element shared[];
     __shared__ long long where[3][LIE_FLAT ? 1 : MATRICES];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
-    T *rights = shared + IMAGES, *reciprocals = rights + ALL_RIGHTS, *list = reciprocals + RECIPROCALS;
+    Element *rights = shared + IMAGES, *reciprocals = rights + ALL_RIGHTS, *list = reciprocals + RECIPROCALS;
 
     if constexpr (!LIE_FLAT) {
         for (int q = threadIdx.x; q < count; q += THREADS)
@@ -477,7 +489,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         stage<A_FLAT, N, MATRIX, SMM_ORDER_A>(shared, args.operand[SMM_A], first, count, where[0]);
         if constexpr (CARRIES) stage<B_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_B], first, count, where[1]);
     }
-    if constexpr (SOLVES_AFTER)
+    if constexpr (SOLVES_AFTER && !INVERTS)
         stage<B_FLAT, K, RIGHTS, SMM_ORDER_B>(rights, args.operand[SMM_B], first, count, where[1]);
     if constexpr (STAGES || SOLVES_AFTER) {
         copies_done();

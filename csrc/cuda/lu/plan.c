@@ -12,31 +12,39 @@ static int apart(const smm_cuda_problem *p, int elements) {
 }
 
 bool smm_lu_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    if (!by_lu(p) || !smm_cuda_whole_matrices(p, x, grid) || !smm_cuda_rows_fit(p, x) ||
+    const bool inverts = p->op == SMM_OP_INV && smm_is_complex(p->dtype);
+    if (!(by_lu(p) || inverts) || !smm_cuda_whole_matrices(p, x, grid) || !smm_cuda_rows_fit(p, x) ||
         !smm_cuda_steps_fit(p, x, 2048))
         return false;
     if (x->lanes > 1 && !x->through_shared) return false;
     const bool factors = p->op == SMM_OP_LU, carries = p->op == SMM_OP_SOLVE && p->k == 1;
-    const bool after = p->op == SMM_OP_SOLVE && !carries, shared = x->lanes > 1 || x->through_shared;
+    const bool after = (p->op == SMM_OP_SOLVE && !carries) || inverts, shared = x->lanes > 1 || x->through_shared;
     const bool out = (factors || carries) && shared;
     const bool shares = after && x->lanes > 1;
     int elements = 0;
     if (x->async || shares || (factors && out)) elements += whole(p, grid->matrices * apart(p, p->n * p->n));
-    if (after) elements += whole(p, grid->matrices * apart(p, p->n * p->k));
+    if (after) elements += whole(p, grid->matrices * apart(p, p->n * (inverts ? p->n : p->k)));
     if (shares) elements += whole(p, grid->matrices * p->n);
     if (carries && (x->async || out)) elements += grid->matrices * p->n;
     grid->shared = elements * bytes_of(p);
     if ((factors && out) || shares) grid->shared += grid->matrices * p->n * 4;
-    return !(after && p->k == SMM_CUDA_COLUMNS); /* of which there may be more than are taken at once */
+    return !(after && !inverts && p->k == SMM_CUDA_COLUMNS); /* of which there may be more than are taken at once */
 }
 
 static bool has_several(const smm_cuda_problem *p) { return p->op == SMM_OP_SOLVE && p->k > 1; }
 
+/* Complex matrices whose rows several lanes would share are those of lu_rows_numbers. */
+static int lanes_of_numbers(const smm_cuda_problem *p) {
+    const int alone = bytes_of(p) == 8 ? 8 : 5;
+    return p->n <= alone ? 1 : 0;
+}
+
 void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const int alone = !has_several(p) ? 8 : bytes_of(p) == 4 ? 11 : 9; /* the factors stay in registers */
-    const int lanes = p->n <= alone ? 1 : p->n <= 11 ? 2 : p->n <= 16 ? 4 : p->n <= 24 ? 8 : 32;
+    const bool numbers = smm_is_complex(p->dtype);
+    const int lanes = numbers ? lanes_of_numbers(p) : p->n <= alone ? 1 : p->n <= 11 ? 2 : p->n <= 16 ? 4 : p->n <= 24 ? 8 : 32;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_lanes,
-                               .lanes = p->small && p->n > 3 ? least(32, 2 * lanes) : lanes,
+                               .lanes = p->small && p->n > 3 && !numbers ? least(32, 2 * lanes) : lanes,
                                .threads = p->n > 8 && lanes == 1 ? 32 : 64,
                                .async = 1,
                                .through_shared = 1};

@@ -115,6 +115,7 @@ template <class To, class From> inline To emulated_bits(From x) {
     memcpy(&y, &x, sizeof y);
     return y;
 }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __double2hiint(double x) { return static_cast<int>(emulated_bits<unsigned long long>(x) >> 32); }
 inline int __double2loint(double x) { return static_cast<int>(emulated_bits<unsigned long long>(x)); }
 inline double __hiloint2double(int high, int low) {

@@ -54,6 +54,8 @@ OPS = {  # of each gufunc with kernels; those that NumPy has, too, are batched_m
 SERVED = {
     "lu_numbers": ("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET"),
     "triangular_numbers": ("CHO_SOLVE", "SOLVE_TRIANGULAR", "SOLVE_POS"),
+    "lu_lanes": ("LU", "SOLVE", "DET", "SLOGDET", "INV"),
+    "lu_rows_numbers": ("LU", "SOLVE", "DET", "SLOGDET", "INV"),
     "lu": ("LU", "SOLVE", "DET", "SLOGDET"),
     "triangular": ("LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR"),
     "cholesky_numbers": ("CHOLESKY",),

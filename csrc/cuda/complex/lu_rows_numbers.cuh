@@ -1,0 +1,294 @@
+/* lu_rows_numbers.cuh: LU of complex matrices with partial pivoting by |re| + |im| (LU), and what follows from it: X of
+ * A X = B (SOLVE), the inverse as that of B = I (INV), and determinants (DET, SLOGDET); the bits of
+ * kernels/lu_numbers.h. Rows are in registers and are not exchanged.
+ *
+ * LANES threads share a matrix: row i of A is the registers i / LANES of lane i % LANES. A row knows to which position
+ * exchanges would have brought it. The pivot row of step k becomes row k of the matrix's image in shared memory, where
+ * the others read it. So the image has the factors in the end, and X follows from them: of one right-hand side, which
+ * took part in the elimination, row by row; of several, each by a lane.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix; MATRICES * LANES = THREADS.
+ * Shared memory: see Own; of right-hand sides there are SMM_K at a time.
+ * Operands: any that args.h can describe. May overwrite A or B in place, matrix by matrix.
+ * Limits: n <= 32; LANES a power of two. */
+#include "common.cuh"
+#include "lanes.cuh"
+#include "element.cuh"
+#include "operand_numbers.cuh"
+#include "determinant_of_numbers.cuh"
+
+constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr bool FACTORS = SMM_OP == SMM_OP_LU, INVERTS = SMM_OP == SMM_OP_INV, SOLVES = SMM_OP == SMM_OP_SOLVE;
+constexpr bool CARRIES = SOLVES && SMM_K == 1, SOLVES_AFTER = INVERTS || (SOLVES && !CARRIES);
+constexpr int ROWS = ceil_div(N, LANES); /* of a lane */
+constexpr int K = INVERTS ? N : SOLVES ? SMM_K : 0;
+
+/* Rows of whole vectors are an odd number of them apart, so that lanes find theirs in different banks. */
+constexpr int WIDTH = widest_of(N), PITCH = N % WIDEST ? N : (N / WIDEST | 1) * WIDEST;
+/* The inverse takes the place of the factors, if every lane has at most one of its columns. */
+constexpr bool OVER = INVERTS && N <= LANES;
+constexpr int IMAGE = ceil_div(N * PITCH, WIDEST) * WIDEST; /* in whole vectors */
+constexpr int WIDE_PITCH = OVER ? PITCH : K, RIGHTS = OVER ? 0 : N * K;
+constexpr int NUMBERS = ceil_div(IMAGE + RIGHTS + N, WIDEST) * WIDEST; /* of a matrix */
+static_assert(SMM_SHARED == MATRICES * (NUMBERS * sizeof(Number) + 2 * N * sizeof(int)), "the plan counts otherwise");
+
+/* What a matrix has in shared memory: A, then its factors; right-hand sides, then X; the inverses of the pivots; and
+ * integers: the pivots, and which row of A exchanges would have brought to each position. */
+struct Own {
+    Number *numbers;
+    int *pivots;
+
+    __device__ Own(Number *shared, int q)
+        : numbers(shared + q * NUMBERS), pivots(reinterpret_cast<int *>(shared + MATRICES * NUMBERS) + q * 2 * N) {}
+    __device__ Number &a(int i, int j) const { return numbers[i * PITCH + j]; }
+    __device__ Number &x(int i, int j) const { return numbers[(OVER ? 0 : IMAGE) + i * WIDE_PITCH + j]; }
+    __device__ Number &inverse(int i) const { return numbers[IMAGE + RIGHTS + i]; }
+    __device__ int &order(int i) const { return pivots[N + i]; }
+};
+
+/* Elements first .. N of a row of the image, from the start of first's vector. */
+__device__ inline void load_row(Number (&x)[N], const Own &o, int i, int first) {
+#pragma unroll
+    for (int j = first / WIDTH * WIDTH; j < N; j += WIDTH) {
+        const Vector<WIDTH, Number> v = load<WIDTH>(&o.a(i, j));
+#pragma unroll
+        for (int e = 0; e < WIDTH; e++) x[j + e] = v.x[e];
+    }
+}
+
+__device__ inline Number by_pivot(Number x, Number inverse, Number pivot) {
+    return __builtin_expect(is_exact(inverse), 1) ? product(x, inverse) : slow_quotient(x, pivot);
+}
+
+struct Rows {
+    Number a[ROWS][N], b[ROWS];
+    int position[ROWS];
+    int info = 0;
+    bool odd = false, singular = false; /* so many exchanges; the first pivot that is of no use is zero */
+
+    __device__ static int row(int r) { return lane() + LANES * r; }
+
+    __device__ void load(const Own &o) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const int i = least(row(r), N - 1);
+            load_row(a[r], o, i, 0);
+            if (CARRIES) b[r] = o.x(i, 0);
+        }
+    }
+
+    /* The position of the pivot of step k: of the largest magnitude, of equals the first. */
+    __device__ int choose(int k) const {
+        T most = -1;
+        int p = N;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            T size = size_of(a[r][k]);
+            if (position[r] == k && isnan(size)) size = static_cast<T>(__longlong_as_double(0x7ff0000000000000));
+            const bool waits = position[r] >= k && position[r] < N;
+            if (waits && (size > most || (size == most && position[r] < p))) most = size, p = position[r];
+        }
+#pragma unroll
+        for (int bits = 1; bits < LANES; bits *= 2) {
+            const T size = across(most, bits);
+            const int other = across(p, bits);
+            if (size > most || (size == most && other < p)) most = size, p = other;
+        }
+        return p;
+    }
+
+    /* Rows become those of the factors, in the image. */
+    __device__ void factor(const Own &o) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) position[r] = row(r);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const int p = choose(k);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                const bool is_pivot = position[r] == p;
+                if (is_pivot) {
+                    constexpr bool KEEPS = FACTORS || SOLVES_AFTER; /* L */
+#pragma unroll
+                    for (int j = KEEPS ? 0 : k / WIDTH * WIDTH; j < N; j += WIDTH) {
+                        Vector<WIDTH, Number> v;
+#pragma unroll
+                        for (int e = 0; e < WIDTH; e++) v.x[e] = a[r][j + e];
+                        store<WIDTH>(&o.a(k, j), v);
+                    }
+                    if (CARRIES) o.x(k, 0) = b[r];
+                    if (FACTORS) o.pivots[k] = p;
+                    if (SOLVES_AFTER) o.order(k) = row(r);
+                }
+                position[r] = is_pivot ? k : position[r] == k ? p : position[r];
+            }
+            odd ^= p != k;
+            __syncwarp();
+            Number pivot_row[N];
+            load_row(pivot_row, o, k, k);
+            const Number pivot = pivot_row[k], inverse = inverse_of(pivot);
+            const T size = size_of(pivot);
+            if (!info && is_useless(size)) info = k + 1, singular = size == 0;
+            if (SOLVES && lane() == 0) o.inverse(k) = inverse;
+            if (INVERTS && lane() == 0) o.inverse(k) = inverse;
+            /* Rows that have been pivot rows are changed, too, but nobody reads them. */
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                const Number l = by_pivot(a[r][k], inverse, pivot);
+                a[r][k] = l;
+#pragma unroll
+                for (int j = k + 1; j < N; j++) a[r][j] = multiply_subtract(l, pivot_row[j], a[r][j]);
+                if (CARRIES) b[r] = multiply_subtract(l, o.x(k, 0), b[r]);
+            }
+        }
+        __syncwarp();
+    }
+
+    /* b becomes U^-1 b. Now row i is that of U. */
+    __device__ void solve_upper(const Own &o) {
+        Number inverse[ROWS];
+        bool rare = false;
+        load(o);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            inverse[r] = o.inverse(least(row(r), N - 1));
+            rare |= !is_exact(inverse[r]);
+        }
+        rare = __any_sync(WARP, rare);
+#pragma unroll
+        for (int j = N - 1; j >= 0; j--) {
+            const int slot = j / LANES, owner = j % LANES;
+            Number x = product(b[slot], inverse[slot]);
+            if (__builtin_expect(rare, 0)) x = by_pivot(b[slot], inverse[slot], o.a(j, j));
+            x = from_lane(x, owner);
+#pragma unroll
+            for (int r = 0; r <= slot; r++) {
+                const Number less = multiply_subtract(a[r][j], x, b[r]);
+                b[r] = r < slot || lane() < owner ? less : b[r];
+            }
+            b[slot] = select(lane() == owner, x, b[slot]);
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (row(r) < N) o.x(row(r), 0) = b[r];
+    }
+};
+
+/* Several right-hand sides become solutions, of which each lane takes some. */
+__device__ inline void solve(const Own &o) {
+#pragma unroll 1
+    for (int c = lane(); c < ceil_div(K, LANES) * LANES; c += LANES) {
+        Number x[N], row[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = INVERTS ? element_of(o.order(i) == c) : o.x(o.order(i), least(c, K - 1));
+#pragma unroll
+        for (int i = 1; i < N; i++) {
+            load_row(row, o, i, 0);
+#pragma unroll
+            for (int j = 0; j < i; j++) x[i] = multiply_subtract(row[j], x[j], x[i]);
+        }
+#pragma unroll
+        for (int i = N - 1; i >= 0; i--) {
+            load_row(row, o, i, i);
+#pragma unroll
+            for (int j = N - 1; j > i; j--) x[i] = multiply_subtract(row[j], x[j], x[i]);
+            x[i] = by_pivot(x[i], o.inverse(i), row[i]);
+        }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (c < K) o.x(i, c) = x[i];
+    }
+}
+
+/* Start copying numbers of the block's matrices, COLS columns from `column` on, to place(q, i, j). */
+template <int SOURCE, int ORDER, int COLS, class Place>
+__device__ inline void stage(const smm_cuda_args &args, int which, long long first, int count, long long column,
+                             long long columns, Place place) {
+    if constexpr (ALIGNED && SOURCE == SMM_SOURCE_FLAT && ORDER == SMM_ORDER_ROW && COLS % WIDEST == 0) {
+        const Number *from = static_cast<const Number *>(args.operand[which].data) + first * (N * COLS);
+        for (int e = threadIdx.x * WIDEST; e < count * (N * COLS); e += THREADS * WIDEST)
+            copy<WIDEST>(&place(e / (N * COLS), e / COLS % N, e % COLS), from + e);
+    } else
+        for_numbers<THREADS, SOURCE, ORDER, N * COLS, N, COLS>(
+            args, which, first, count, 0, column, [&](const Number *from, int q, int i, int j) {
+                if (column + j < columns) copy<1>(&place(q, i, j), from);
+            });
+}
+/* Write them back; infos: of each matrix of the block. */
+template <int COLS, class Place>
+__device__ inline void unstage(const smm_cuda_args &args, long long first, int count, long long column,
+                               long long columns, const int *infos, Place place) {
+    if constexpr (ALIGNED && SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW && COLS % WIDEST == 0) {
+        Number *to = static_cast<Number *>(args.operand[SMM_C].data) + first * (N * COLS);
+        for (int e = threadIdx.x * WIDEST; e < count * (N * COLS); e += THREADS * WIDEST) {
+            const int q = e / (N * COLS);
+            Vector<WIDEST, Number> v = load<WIDEST>(&place(q, e / COLS % N, e % COLS));
+#pragma unroll
+            for (int x = 0; x < WIDEST; x++) v.x[x] = select(infos[q], not_an_element(), v.x[x]);
+            store<WIDEST>(to + e, v);
+        }
+    } else
+        for_numbers<THREADS, SMM_SOURCE_C, SMM_ORDER_C, N * COLS, N, COLS>(
+            args, SMM_C, first, count, 0, column, [&](Number *to, int q, int i, int j) {
+                if (column + j < columns) *to = infos[q] ? not_an_element() : place(q, i, j);
+            });
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) Number shared[];
+    __shared__ int infos[MATRICES];
+    const long long first = static_cast<long long>(blockIdx.x) * MATRICES, left = args.batch - first;
+    const int count = left < MATRICES ? static_cast<int>(left) : MATRICES, own = threadIdx.x / LANES;
+    const bool leads = own < count && lane() == 0;
+    const Own o(shared, own);
+    const auto a = [&](int q, int i, int j) -> Number & { return Own(shared, q).a(i, j); };
+    const auto x = [&](int q, int i, int j) -> Number & { return Own(shared, q).x(i, j); };
+
+    stage<SMM_SOURCE_A, SMM_ORDER_A, N>(args, SMM_A, first, count, 0, N, a);
+    if constexpr (CARRIES) stage<SMM_SOURCE_B, SMM_ORDER_B, 1>(args, SMM_B, first, count, 0, 1, x);
+    copies_done();
+    __syncthreads();
+    /* The threads of matrices that the last block lacks work, too, on what is there; nobody stores it. */
+    Rows rows;
+    rows.load(o);
+    __syncwarp();
+    rows.factor(o);
+    if (lane() == 0) infos[own] = rows.info;
+    if (leads && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, first + own, 1) = rows.info;
+
+    if constexpr (CARRIES) {
+        rows.solve_upper(o);
+        __syncthreads();
+        unstage<1>(args, first, count, 0, 1, infos, x);
+    } else if constexpr (SOLVES_AFTER) {
+        const long long columns = INVERTS ? N : args.k;
+#pragma unroll 1
+        for (long long column = 0; column < columns; column += K) {
+            if constexpr (SOLVES) {
+                stage<SMM_SOURCE_B, SMM_ORDER_B, K>(args, SMM_B, first, count, column, columns, x);
+                copies_done();
+            }
+            __syncthreads();
+            solve(o);
+            __syncthreads();
+            unstage<K>(args, first, count, column, columns, infos, x);
+            __syncthreads();
+        }
+    } else if constexpr (FACTORS) {
+        __syncthreads();
+        unstage<N>(args, first, count, 0, N, infos, a);
+        for (int e = threadIdx.x; e < count * N; e += THREADS) {
+            const int q = e / N, i = e % N, info = infos[q];
+            beside<int>(args, SMM_LU_pivots, first + q, N)[i * (REST_FLAT ? 1 : args.operand[SMM_LU_pivots].row)] =
+                info && i + 1 >= info ? i : Own(shared, q).pivots[i];
+        }
+    } else if (leads) {
+        const long long q = first + own;
+        const long long at = SMM_SOURCE_C == SMM_SOURCE_FLAT ? q : offset_of(args, args.operand[SMM_C], q);
+        give_determinant<1>(
+            rows.odd, rows.singular, [&](int i) { return o.a(i, i); },
+            [&](Number d) { static_cast<Number *>(args.operand[SMM_C].data)[at] = d; },
+            [&](T d) { *beside<T>(args, SMM_SLOGDET_logabsdet, q, 1) = d; });
+    }
+}
