@@ -16,6 +16,7 @@ typedef struct job {
     intptr_t count;                       /* of members of the stack that is described */
     Py_ssize_t stacks, calls;
     smm_call *call;     /* those that the core is given, */
+    smm_outer *outer;   /* their dimensions beside the batch, */
     Py_ssize_t *number; /* and the number of each one's stack */
     smm_status *status;
     PyObject *left; /* numbers of the others */
@@ -125,11 +126,9 @@ static bool describe(job *x) {
         if (!taken || !x->count) continue;
         smm_describe(&arrays); /* one dimension always fits, and that of parts */
         smm_take_batch(&arrays.call, &arrays.outer, 0);
-        if (arrays.call.outer) { /* which is not kept */
-            if (!leave(x, q)) return false;
-            continue;
-        }
         x->call[x->calls] = arrays.call;
+        x->outer[x->calls] = arrays.outer;
+        if (arrays.call.outer) x->call[x->calls].outer = &x->outer[x->calls];
         x->number[x->calls++] = q;
     }
     return true;
@@ -162,10 +161,11 @@ PyObject *smm_many(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_
     const size_t room = (size_t)x.stacks + 1;
     PyObject *result = NULL;
     x.call = PyMem_Calloc(room, sizeof *x.call);
+    x.outer = PyMem_Calloc(room, sizeof *x.outer);
     x.number = PyMem_Calloc(room, sizeof *x.number);
     x.status = PyMem_Calloc(room, sizeof *x.status);
     x.left = PyList_New(0);
-    if (!x.call || !x.number || !x.status || !x.left) {
+    if (!x.call || !x.outer || !x.number || !x.status || !x.left) {
         PyErr_NoMemory();
     } else if (make_outputs(&x) && describe(&x) && run(&x)) {
         PyObject *outputs = PyTuple_New(x.s->operands - x.s->inputs);
@@ -177,6 +177,7 @@ PyObject *smm_many(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_
     for (int i = 0; i < SMM_MOST_OPERANDS; i++) Py_XDECREF(x.outputs[i]);
     Py_XDECREF(x.left);
     PyMem_Free(x.call);
+    PyMem_Free(x.outer);
     PyMem_Free(x.number);
     PyMem_Free(x.status);
     return result;
