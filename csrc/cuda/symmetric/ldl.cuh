@@ -23,7 +23,7 @@ struct Work {
     int pivots[ceil_div(N * sizeof(int), sizeof(Element)) * sizeof(Element) / sizeof(int)];
 
     /* i >= j */
-    __device__ Element *row(int i) { return elements + i * (i + 1) / 2; }
+    __device__ Element *row(int i) { return elements + (static_cast<unsigned>(i * (i + 1)) >> 1); }
     __device__ Element &a(int i, int j) { return row(i)[j]; }
     /* Column `second` of L of a step's block. */
     __device__ Element &l(int second, int j) { return elements[TRIANGLE + second * N + j]; }
@@ -51,6 +51,7 @@ __device__ inline int choose(Work &w, int k, int &p) {
     const T alpha = static_cast<T>((1 + 4.1231056256176605498) / 8); /* the square root of 17 */
     T most = 0, row = 0;
     int far = k, order = 1;
+#pragma unroll 1
     for (int i = k + 1 + lane(); i < N; i += LANES) {
         const T size = size_of(w.a(i, k));
         if (size > most) most = size, far = i;
@@ -65,6 +66,7 @@ __device__ inline int choose(Work &w, int k, int &p) {
     const bool some = own == own && (own > 0 || most > 0), unsure = some && !(own >= bound);
     p = k;
     if (__any_sync(WARP, unsure)) {
+#pragma unroll 1
         for (int j = k + lane(); unsure && j < N; j += LANES) {
             if (j == far) continue;
             const T size = size_of(j < far ? w.a(far, j) : w.a(j, far));
@@ -85,6 +87,7 @@ __device__ inline int choose(Work &w, int k, int &p) {
 
 /* Exchange rows and columns p and `last`, the end of the block at column k. */
 __device__ inline void exchange(Work &w, int k, int last, int p) {
+#pragma unroll 1
     for (int i = last + lane(); i < N; i += LANES) {
         if (i == p) {
             w.a(p, last) = mirrored(w.a(p, last));
@@ -103,11 +106,13 @@ __device__ inline void exchange(Work &w, int k, int last, int p) {
 __device__ inline void divide(Work &w, int k, int last) {
     if (last == k) {
         const Element d = w.a(k, k);
+#pragma unroll 1
         for (int i = last + 1 + lane(); i < N; i += LANES) w.l(0, i) = quotient_of(w.a(i, k), d);
     } else {
         const Block b(w, k);
         const Element inverse = quotient_of(element_of(1), b.determinant);
         const Element scale = quotient_of(inverse, b.right), other = quotient_of(inverse, b.below);
+#pragma unroll 1
         for (int i = last + 1 + lane(); i < N; i += LANES) {
             const Element x = w.a(i, k), y = w.a(i, last);
             w.l(0, i) = product(scale, multiply_add(b.d1, x, negative(y)));
@@ -179,6 +184,7 @@ __device__ inline void solve(Work &w) {
             for (int c = lane(); c < COLUMNS; c += LANES) swap(w.x(last, c), w.x(row_of(pivot), c));
         }
         __syncwarp();
+#pragma unroll 1
         for (int e = lane(); e < (N - 1 - last) * COLUMNS; e += LANES) {
             const int i = last + 1 + e / COLUMNS, c = e % COLUMNS;
             Element x = multiply_subtract(w.a(i, k), w.x(k, c), w.x(i, c));
@@ -189,6 +195,7 @@ __device__ inline void solve(Work &w) {
         __syncwarp();
         k = last + 1;
     }
+#pragma unroll 1
     for (int e = lane(); e < N * COLUMNS; e += LANES) {
         const int i = e / COLUMNS, c = e % COLUMNS;
         if (ends >> i & 1) continue;
@@ -236,17 +243,32 @@ __device__ inline int wrong_pivot(const int *pivots) {
     return 0;
 }
 
+/* The triangle, of which some elements are on their way at a time. */
+template <class A> __device__ inline void load(Work &w, A a) {
+    constexpr int COUNT = COMPLEX ? 4 : 8;
+#pragma unroll 1
+    for (unsigned first = lane(); first < N * N; first += COUNT * LANES) {
+        Element x[COUNT];
+#pragma unroll
+        for (int t = 0; t < COUNT; t++) {
+            const unsigned e = first + t * LANES;
+            const int i = e / N, j = e % N;
+            if (i < N && j <= i) x[t] = a.at(turned(i), turned(j));
+        }
+#pragma unroll
+        for (int t = 0; t < COUNT; t++) {
+            const unsigned e = first + t * LANES;
+            const int i = e / N, j = e % N;
+            if (i < N && j <= i) w.a(i, j) = i == j ? of_diagonal(x[t]) : x[t];
+        }
+    }
+}
+
 /* All of it. A, B and X, the factors, and pivots, have at(i, j); those that the operation lacks are not asked. The
  * result is info. */
 template <class A, class Pivots, class B, class To>
 __device__ inline int ldl(Work &w, A a, Pivots pivots, B b, To to, long long columns) {
-#pragma unroll 4
-    for (int e = lane(); e < N * N; e += LANES) {
-        const int i = e / N, j = e % N;
-        if (j > i) continue;
-        const Element x = a.at(turned(i), turned(j));
-        w.a(i, j) = i == j ? of_diagonal(x) : x;
-    }
+    load(w, a);
     int info = 0;
     if constexpr (FACTORS) {
         __syncwarp();
