@@ -124,22 +124,27 @@ struct Rows {
             }
             odd ^= p != k;
             __syncwarp();
-            Number pivot_row[N];
-            load_row(pivot_row, o, k, k);
-            const Number pivot = pivot_row[k], inverse = inverse_of(pivot);
+            const Number pivot = o.a(k, k), inverse = inverse_of(pivot);
             const T size = size_of(pivot);
             if (!info && is_useless(size)) info = k + 1, singular = size == 0;
             if (SOLVES && lane() == 0) o.inverse(k) = inverse;
             if (INVERTS && lane() == 0) o.inverse(k) = inverse;
             /* Rows that have been pivot rows are changed, too, but nobody reads them. */
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) {
-                const Number l = by_pivot(a[r][k], inverse, pivot);
-                a[r][k] = l;
+            for (int r = 0; r < ROWS; r++) a[r][k] = by_pivot(a[r][k], inverse, pivot);
+            forget_memory(); /* or the compiler would hold the whole pivot row in registers */
 #pragma unroll
-                for (int j = k + 1; j < N; j++) a[r][j] = multiply_subtract(l, pivot_row[j], a[r][j]);
-                if (CARRIES) b[r] = multiply_subtract(l, o.x(k, 0), b[r]);
+            for (int first = 0; first < N; first += WIDTH) {
+                if (first + WIDTH <= k + 1) continue;
+                const Vector<WIDTH, Number> u = ::load<WIDTH>(&o.a(k, first));
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                    for (int e = 0; e < WIDTH; e++)
+                        if (first + e > k) a[r][first + e] = multiply_subtract(a[r][k], u.x[e], a[r][first + e]);
             }
+#pragma unroll
+            for (int r = 0; r < ROWS && CARRIES; r++) b[r] = multiply_subtract(a[r][k], o.x(k, 0), b[r]);
         }
         __syncwarp();
     }

@@ -14,7 +14,8 @@ constexpr int COLUMNS = SOLVES ? least(most(SMM_K, 1), LANES) : 0; /* of right-h
 
 /* The triangle; beside it first the columns of a step, then right-hand sides. An odd number of times LANES elements,
  * with the pivots, so that the matrices of a warp lie in different banks. */
-constexpr int BESIDE = most(FACTORS ? 2 * N : 0, N * COLUMNS), BANKS = 128 / sizeof(Element);
+constexpr int OF_STEP = FACTORS ? 2 * N : 0, OF_RIGHTS = N * COLUMNS;
+constexpr int BESIDE = most(OF_STEP, OF_RIGHTS), BANKS = 128 / sizeof(Element);
 constexpr int NEEDED = TRIANGLE + BESIDE + ceil_div(N * sizeof(int), sizeof(Element));
 constexpr int APART = 2 * LANES <= BANKS ? (3 * LANES - NEEDED % (2 * LANES)) % (2 * LANES) : 0;
 
