@@ -523,6 +523,8 @@ class TestTorch:
         x = [torch.from_numpy(x).requires_grad_() for x in complex_arguments(rng, shapes)]
         assert torch.autograd.gradcheck(function, x, fast_mode=True)
         assert torch.autograd.gradgradcheck(function, x, fast_mode=True)
+        forward = {"check_forward_ad": True, "check_backward_ad": False}
+        assert torch.autograd.gradcheck(function, x, fast_mode=True, **forward)
 
     @pytest.mark.parametrize("is_real", [0, 1])
     def test_real_and_complex_operands(self, torch, rng, is_real):

@@ -52,7 +52,8 @@ typedef struct array_type {
                     * not show */
 } array_type;
 
-static PyObject *word_requires_grad, *word_is_neg, *word_is_conj, *word_dlpack, *word_interface, *word_by_interface;
+static PyObject *word_requires_grad, *word_is_neg, *word_is_conj, *word_current_level;
+static PyObject *word_dlpack, *word_interface, *word_by_interface;
 
 static array_type look_up(PyTypeObject *type) {
     array_type found = {.type = type};
@@ -160,6 +161,25 @@ static bool resolve(smm_buffer *b, char why[WHY]) {
     return true;
 }
 
+/* Whether PyTorch must see what becomes of tensors: it takes derivatives in forward mode, or a mode (tracing, counting)
+ * is on. */
+static bool torch_follows(void) {
+    static PyObject *forward_mode, *modes; /* kept for good */
+    if (!forward_mode) {
+        PyObject *core = PyImport_ImportModule("torch._C");
+        if (core) modes = PyObject_GetAttrString(core, "_len_torch_dispatch_stack");
+        Py_XDECREF(core);
+        if (modes) forward_mode = PyImport_ImportModule("torch.autograd.forward_ad");
+    }
+    PyObject *level = forward_mode ? PyObject_GetAttr(forward_mode, word_current_level) : NULL;
+    PyObject *count = level ? PyObject_CallNoArgs(modes) : NULL;
+    const bool follows = count && (PyLong_AsLong(level) >= 0 || PyLong_AsLong(count) > 0);
+    Py_XDECREF(level);
+    Py_XDECREF(count);
+    PyErr_Clear();
+    return follows;
+}
+
 bool smm_exchange(PyObject *x, smm_buffer *b) {
     const array_type type = type_of(x);
     b->api = type.api;
@@ -181,7 +201,7 @@ bool smm_exchange(PyObject *x, smm_buffer *b) {
         Py_XDECREF(negated);
         Py_XDECREF(conjugated);
         PyErr_Clear();
-        if (!plain) return false;
+        if (!plain || torch_follows()) return false;
     }
     char why[WHY];
     return resolve(b, why);
@@ -493,10 +513,12 @@ int smm_add_device_functions(PyObject *module) {
     word_requires_grad = PyUnicode_InternFromString("requires_grad");
     word_is_neg = PyUnicode_InternFromString("is_neg");
     word_is_conj = PyUnicode_InternFromString("is_conj");
+    word_current_level = PyUnicode_InternFromString("_current_level");
     word_dlpack = PyUnicode_InternFromString("__dlpack__");
     word_interface = PyUnicode_InternFromString("__cuda_array_interface__");
     word_by_interface = PyUnicode_InternFromString("_read_by_interface");
-    if (!word_requires_grad || !word_is_neg || !word_is_conj || !word_dlpack || !word_interface || !word_by_interface)
+    if (!word_requires_grad || !word_is_neg || !word_is_conj || !word_current_level || !word_dlpack ||
+        !word_interface || !word_by_interface)
         return -1;
     if (PyModule_AddFunctions(module, methods) < 0 || smm_add_device_calls(module) < 0 ||
         smm_add_device_memory(module) < 0 || smm_add_device_programs(module) < 0 || smm_add_transfers(module) < 0)

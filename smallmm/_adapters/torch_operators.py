@@ -41,11 +41,6 @@ _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _modes = torch._C._len_torch_dispatch_stack
 
 
-def is_transformed(x: Any) -> bool:
-    """Whether x is a tensor as a function sees it within torch.vmap and torch.func."""
-    return isinstance(x, torch.Tensor) and _is_wrapped(x)
-
-
 def elements(x: torch.Tensor) -> torch.Tensor | None:
     """The whole tensor of which torch.vmap and torch.func show a part; None if it has no elements."""
     while _is_wrapped(x):
@@ -97,7 +92,7 @@ def recorded(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands:
     """The results, for autograd to differentiate if there is a rule."""
     if not has_rule(gufunc):
         return _computed(call, op, gufunc, names, operands)
-    function = Transformed if any(map(is_transformed, operands)) else Recorded
+    function = Transformed if torch._C._are_functorch_transforms_active() else Recorded
     return function.apply(call, op, gufunc, names, *operands)
 
 

@@ -495,7 +495,7 @@ class TestNumba:
 
     def test_what_it_lacks(self, required, rng):
         cuda = required("numba.cuda")
-        x = cuda.to_device(rng.random((4, 70, 70)))
+        x = cuda.to_device(rng.random((4, 70, 70)) + 0j)
         with pytest.raises(NotImplementedError, match="orders above 64, and Numba has no product"):
             smallmm.matmul(x, x)
         x = cuda.to_device(np.ones((4, 3, 3), np.int32))

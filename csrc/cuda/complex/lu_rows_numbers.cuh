@@ -14,6 +14,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "element.cuh"
+#include "element_vectors.cuh"
 #include "operand_numbers.cuh"
 #include "determinant_of_numbers.cuh"
 
@@ -215,10 +216,11 @@ __device__ inline void stage(const smm_cuda_args &args, int which, long long fir
         for (int e = threadIdx.x * WIDEST; e < count * (N * COLS); e += THREADS * WIDEST)
             copy<WIDEST>(&place(e / (N * COLS), e / COLS % N, e % COLS), from + e);
     } else
-        for_numbers<THREADS, SOURCE, ORDER, N * COLS, N, COLS>(
-            args, which, first, count, 0, column, [&](const Number *from, int q, int i, int j) {
-                if (column + j < columns) copy<1>(&place(q, i, j), from);
-            });
+        for_numbers<THREADS, SOURCE, ORDER, N * COLS, N, COLS>(args, which, first, count, 0, column,
+                                                               [&](const Number *from, int q, int i, int j) {
+                                                                   if (column + j < columns)
+                                                                       copy<1>(&place(q, i, j), from);
+                                                               });
 }
 /* Write them back; infos: of each matrix of the block. */
 template <int COLS, class Place>

@@ -80,9 +80,10 @@ bool smm_lu_rows_numbers_fits(const smm_cuda_problem *p, const smm_cuda_paramete
 }
 
 void smm_lu_rows_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_rows_numbers,
-                               .lanes = least(power_of_two(p->n), 32),
-                               .threads = 64};
+    const int lanes = p->n <= 12 ? 4 : p->n <= 16 ? 8 : 32;
+    const bool is_wide = p->op == SMM_OP_INV && bytes_of(p) == 16 && lanes < 32;
+    *x = (smm_cuda_parameters){
+        .kernel = SMM_CUDA_KERNEL_lu_rows_numbers, .lanes = is_wide ? 2 * lanes : lanes, .threads = 64};
 }
 
 bool smm_cholesky_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {

@@ -23,24 +23,6 @@ __device__ inline bool is_exact(Number inverse) {
 }
 
 __device__ inline Number from_lane(Number x, int lane) { return {from_lane(x.re, lane), from_lane(x.im, lane)}; }
-
-/* load(), store() and copy() of numbers. */
-template <int WIDTH> __device__ inline Vector<WIDTH, Number> load(const Number *from) {
-    const Vector<2 * WIDTH> parts = load<2 * WIDTH>(reinterpret_cast<const T *>(from));
-    Vector<WIDTH, Number> v;
-#pragma unroll
-    for (int e = 0; e < WIDTH; e++) v.x[e] = {parts.x[2 * e], parts.x[2 * e + 1]};
-    return v;
-}
-template <int WIDTH> __device__ inline void store(Number *to, Vector<WIDTH, Number> v) {
-    Vector<2 * WIDTH> parts;
-#pragma unroll
-    for (int e = 0; e < WIDTH; e++) parts.x[2 * e] = v.x[e].re, parts.x[2 * e + 1] = v.x[e].im;
-    store<2 * WIDTH>(reinterpret_cast<T *>(to), parts);
-}
-template <int WIDTH> __device__ inline void copy(Number *to, const Number *from) {
-    copy<2 * WIDTH>(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from));
-}
 #else
 typedef T Element;
 typedef InMemory Stored;
@@ -65,12 +47,6 @@ __device__ inline T inverse_of(T p) { return reciprocal(p); }
 __device__ inline bool is_exact(T inverse) { return is_normal(inverse); }
 
 template <class X> __device__ inline X select(bool condition, X x, X y) { return condition ? x : y; }
-
-/* As VECTOR and width_of, in elements. */
-constexpr int WIDEST = VECTOR * sizeof(T) / sizeof(Element);
-__host__ __device__ constexpr int widest_of(int length) {
-    return length % WIDEST == 0 ? WIDEST : length % 2 == 0 ? most(WIDEST / 2, 1) : 1;
-}
 
 __device__ inline void swap(Element &x, Element &y) {
     const Element was = x;

@@ -17,6 +17,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "element.cuh"
+#include "element_vectors.cuh"
 #include "determinant.cuh"
 #if SMM_COMPLEX
 #include "determinant_of_numbers.cuh"
@@ -33,8 +34,8 @@ constexpr bool STAGES = SMM_ASYNC, UNSTAGES = (FACTORS || CARRIES) && (LANES > 1
 constexpr bool A_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
 constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT && (SMM_ORDER_B == SMM_ORDER_ROW || CARRIES);
 constexpr bool C_FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && (SMM_ORDER_C == SMM_ORDER_ROW || !(FACTORS || SOLVES_AFTER));
-constexpr bool LIE_FLAT =
-    (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT) && (!SOLVES_AFTER || ((INVERTS || B_FLAT) && C_FLAT));
+constexpr bool LIE_FLAT = (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT) &&
+                          (!SOLVES_AFTER || ((INVERTS || B_FLAT) && C_FLAT));
 
 /* Images follow each other at an odd number of vectors, so that equal elements of 8 of them lie in different banks;
  * where a matrix is no whole number of vectors, n is odd and so is that of elements. */
@@ -89,7 +90,8 @@ __device__ inline void each_element(const smm_cuda_operand &x, int count, const 
 
 /* Start copying matrices of N rows of COLS elements to shared memory. */
 template <bool FLAT, int COLS, int STRIDE, int ORDER>
-__device__ inline void stage(Element *to, const smm_cuda_operand &x, long long first, int count, const long long *where) {
+__device__ inline void stage(Element *to, const smm_cuda_operand &x, long long first, int count,
+                             const long long *where) {
     const Stored *from = static_cast<const Stored *>(x.data);
     if constexpr (FLAT) {
         from += first * (N * COLS);
@@ -366,7 +368,8 @@ struct Columns {
 __device__ inline void write_determinant(const smm_cuda_args &args, long long matrix, const Steps &steps,
                                          const Element (&diagonal)[N]) {
     const smm_cuda_operand &c = args.operand[SMM_C];
-    Stored &to = *(static_cast<Stored *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix)));
+    Stored &to =
+        *(static_cast<Stored *>(c.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? matrix : offset_of(args, c, matrix)));
 #if SMM_COMPLEX
     bool singular = false;
 #pragma unroll

@@ -1,0 +1,25 @@
+/* element_vectors.cuh: elements in vectors of memory, as common.cuh has those of parts. */
+#if SMM_COMPLEX
+template <int WIDTH> __device__ inline Vector<WIDTH, Number> load(const Number *from) {
+    const Vector<2 * WIDTH> parts = load<2 * WIDTH>(reinterpret_cast<const T *>(from));
+    Vector<WIDTH, Number> v;
+#pragma unroll
+    for (int e = 0; e < WIDTH; e++) v.x[e] = {parts.x[2 * e], parts.x[2 * e + 1]};
+    return v;
+}
+template <int WIDTH> __device__ inline void store(Number *to, Vector<WIDTH, Number> v) {
+    Vector<2 * WIDTH> parts;
+#pragma unroll
+    for (int e = 0; e < WIDTH; e++) parts.x[2 * e] = v.x[e].re, parts.x[2 * e + 1] = v.x[e].im;
+    store<2 * WIDTH>(reinterpret_cast<T *>(to), parts);
+}
+template <int WIDTH> __device__ inline void copy(Number *to, const Number *from) {
+    copy<2 * WIDTH>(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from));
+}
+#endif
+
+/* As VECTOR and width_of, in elements. */
+constexpr int WIDEST = VECTOR * sizeof(T) / sizeof(Element);
+__host__ __device__ constexpr int widest_of(int length) {
+    return length % WIDEST == 0 ? WIDEST : length % 2 == 0 ? most(WIDEST / 2, 1) : 1;
+}
