@@ -25,8 +25,8 @@ from typing import Any
 import smallmm
 from smallmm._contenders import PEERS, in_a_tuple, our_own
 
-from .contenders import MOST_OF_PEERS, Timed, ours
-from .suite import Problem, Run, Stack, batch_of, bytes_of, main, precompile, problem_of, progress
+from .contenders import Timed, ours
+from .suite import FOOTPRINT, Problem, Run, Stack, batch_of, bytes_of, main, precompile, problem_of, progress
 from .timing import host_side, time_all, time_one
 
 OPS = (
@@ -52,6 +52,8 @@ COMPLEX = (
     *("SOLVE", "SOLVE_POS", "SOLVE_SYM", "LDL", "EIGH", "EIGVALSH", "SVD", "SVDVALS", "EIG", "EIGVALS"),
 )
 FEW = (2, 3, 4, 8, 16, 32)
+MOST = 1 << 20  # matrices of derivatives, whose host side else takes the time
+MOST_OF_EIGH = 10_000  # of PyTorch, whose library refuses many
 
 
 def beside(run: Run, problems: list[Problem], only: tuple[str, ...] | None = None) -> None:
@@ -114,13 +116,15 @@ def derivatives(run: Run, options: argparse.Namespace) -> None:
     theirs = {"SOLVE": "solve_ex", "INV": "inv_ex", "CHOLESKY": "cholesky_ex", "EIGH": "eigh"}
     for op, dtype, n in product(options.op or theirs, options.dtype or ("f32", "f64"), (3, 4, 8, 16, 32)):
         problem = problem_of(op, dtype, n)
-        operands = [x.requires_grad_() for x in Stack(problem, MOST_OF_PEERS).inputs]
-        moved = 2 * MOST_OF_PEERS * bytes_of(problem)
+        batch = min(MOST, FOOTPRINT // 4 // bytes_of(problem))
+        stack = Stack(problem, batch)
         for who, module, name in ((our_own(), smallmm, f"{op.lower()}_ex"),
                                   (PEERS["PyTorch"](), torch.linalg, theirs[op])):  # fmt: skip
+            count = min(batch, MOST_OF_EIGH if name == "eigh" else batch)
+            operands = [x[:count].detach().requires_grad_() for x in stack.inputs]
             call = forward_and_backward(getattr(module, name), operands)
-            words = f"{module.__name__}.{name}, backward"
-            time_one(run, problem, Timed(who, words, call, MOST_OF_PEERS), moved, operands)
+            timed = Timed(who, f"{module.__name__}.{name}, backward", call, count)
+            time_one(run, problem, timed, 2 * count * bytes_of(problem), operands)
         if not run.quick:
             run.write()
 

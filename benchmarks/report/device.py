@@ -249,7 +249,7 @@ def systems(rows: list[Row]) -> str:
 
 
 def derivatives(rows: list[Row]) -> str:
-    words = "Forward and backward, the gradients of the sum of the results, of 100,000 matrices, likewise."
+    words = "Forward and backward, the gradients of the sum of the results, of many matrices, likewise."
     return f"{words}\n\n{few_orders(rows)}"
 
 
