@@ -228,14 +228,18 @@ def call_linalg(rows: list[Row]) -> str:
 def few_orders(rows: list[Row]) -> str:
     """A line for each operation and dtype, beside PyTorch where it has the operation."""
     orders = sorted({r["n"] for r in rows})
-    lines: dict[tuple[str, str], list[str]] = {}
-    for (op, dtype, _), case in groups(rows, "op", "dtype", "n").items():
+    lines: dict[tuple[str, str], dict[int, str]] = {}
+    for (op, dtype, n), case in groups(rows, "op", "dtype", "n").items():
         ours, other = case[OURS], case.get("PyTorch")
-        cell = f"{ns(ours):.3g} ns, {ours['percent']:.0f} %" + (
-            f", {ratio(other, ours):.3g}x" if other else ""
-        )
-        lines.setdefault((op, dtype), [f"{operation(op)} {dtype}"]).append(cell)
-    return table(["n =", *map(str, orders)], lines.values()) + f"\n\n({origin(rows)})"
+        cell = f"{ns(ours):.3g} ns, {ours['percent']:.0f} %"
+        if other:
+            times = ratio(other, ours)
+            cell += f", {times:.3g}x" if times < 1000 else f", {times:,.0f}x"
+        lines.setdefault((op, dtype), {})[n] = cell
+    head = ["n =", *map(str, orders)]
+    cells = [[f"`{op}` {dtype}", *(x.get(n, "") for n in orders)] for (op, dtype), x in lines.items()]
+    origins = dict.fromkeys(f"commit {r['commit']}, {r['date']}" for r in rows)
+    return f"{table(head, cells)}\n\n({'; '.join(origins)})"
 
 
 def rights(rows: list[Row]) -> str:

@@ -119,6 +119,11 @@ class TorchDevice(StandardDevice):
     def stream(self) -> int:
         return sys.modules["torch"].cuda.current_stream(self.device).cuda_stream
 
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """With memory: within torch.func new tensors are wrapped ones, which have none."""
+        with sys.modules["torch"]._C._DisableFuncTorch():
+            return super().empty(shape, dtype)
+
     def asarray(self, x: np.ndarray) -> Any:
         """Without waiting: the copy is from page-locked memory, which PyTorch keeps until it is done, but not
         until a graph is replayed."""

@@ -41,6 +41,16 @@ def test_many(torch, rng, name):
     assert_cpu_bits(name, call(torch, name, arrays), arrays)
 
 
+def test_in_parts(torch, rng, dtype):
+    """Long systems without row exchanges."""
+    for n, k, count in ((8192, 1, 3), (9001, 3, 2), (600_000, 1, 1)):
+        arrays = [normal(rng, (count, size), dtype) for size in (n - 1, n, n - 1)]
+        arrays[1] += 6
+        arrays.append(normal(rng, (count, n, k), dtype))
+        name = "solve_tridiagonal_unpivoted"
+        assert_cpu_bits(name, call(torch, name, arrays), arrays)
+
+
 def test_right_hand_sides(torch, rng, dtype):
     for name, m, lower, n, k in (
         ("solve_tridiagonal", 3, 1, 50, 100),

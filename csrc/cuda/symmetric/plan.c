@@ -23,7 +23,7 @@ bool smm_ldl_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x,
 void smm_ldl_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     enum { OF_WARP = 12 << 10 };
     int lanes = p->n <= 4 ? 1 : p->n <= 8 ? 2 : 4;
-    if (p->op == SMM_OP_LDL) lanes *= 2;
+    if (p->op == SMM_OP_LDL && p->n >= 4) lanes *= 2;
     if (p->op != SMM_OP_LDL && p->k > 1) lanes = most(lanes, least(power_of_two(p->k), 32));
     while (lanes < 32 && 32 / lanes * bytes_of_matrix(p, lanes) > OF_WARP) lanes *= 2;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_ldl_lanes, .lanes = lanes, .threads = p->n <= 12 ? 64 : 32};
