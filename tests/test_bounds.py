@@ -199,5 +199,5 @@ def test_words(bound):
     said = re.findall(r"<= (.*?) u\b", bound.words)
     assert said
     for units in said:
-        formula = re.sub(r"(\d) (?=\w)", r"\1 * ", units).replace("^", "**")
-        assert eval(formula, {"k": 7, "m": 7, "n": 7, "max": max}) == bound(7)
+        formula = re.sub(r"(\d) (?=[\w(])", r"\1 * ", units).replace("^", "**")
+        assert eval(formula, {"k": 7, "m": 7, "n": 7, "min": min, "max": max}) == bound(7)
