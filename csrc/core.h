@@ -205,9 +205,9 @@ static inline intptr_t smm_pieces(intptr_t whole, intptr_t length) { return (who
  * only stored are not, whose numbers would be rounded in between. */
 bool smm_is_in_parts(const smm_call *call);
 
-/* Where the pivots of a call are in the systems that it is a part of: pivot `info` of part q of a system is in row
- * first
- * + q part + info row, from 1. part: 0 if each system has one matrix. */
+/* Where the pivots of a call are in the systems that it is a part of. Counted from 1, pivot `info` of part q is in row
+ *     first + q part + info row
+ * of its system. part: 0 if each system has one matrix. */
 typedef struct smm_pivots {
     intptr_t first, part, row;
 } smm_pivots;

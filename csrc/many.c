@@ -100,8 +100,7 @@ static smm_status add_call(many *x, const smm_call *call, size_t which, size_t c
     return SMM_OK;
 }
 
-/* Plan all calls, but those that are several themselves. *first: of the statuses of those that are refused, the first.
- */
+/* Plan all calls, but those that are several themselves. *first: the first status of one that is refused. */
 static smm_status add_calls(many *x, const smm_call *calls, size_t count, smm_status *each, smm_status *first) {
     x->share = count < SIZE_MAX / sizeof *x->share ? malloc(count * sizeof *x->share) : NULL;
     x->start = x->share ? malloc((count + 1) * sizeof *x->start) : NULL;

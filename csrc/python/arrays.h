@@ -64,7 +64,7 @@ int smm_output_shape(const smm_arrays *x, int i, intptr_t shape[NPY_MAXDIMS + 2]
 bool smm_take_output(smm_arrays *x, int i, smm_array array);
 /* Core dimensions that operand i has in this call. */
 int smm_core_of(const smm_arrays *x, int i);
-/* All are added: describe the operands and batch dimensions in x->call, False: too many dimensions do not merge. */
+/* All are added: describe the operands and batch dimensions in x->call. False: too many dimensions do not merge. */
 bool smm_describe(smm_arrays *x);
 
 #endif

@@ -161,9 +161,8 @@ static bool resolve(smm_buffer *b, char why[WHY]) {
     return true;
 }
 
-/* Whether PyTorch must see what becomes of tensors: it takes derivatives in forward mode, or a mode (tracing, counting)
- * is on. */
-static bool torch_follows(void) {
+bool smm_is_followed(PyObject *x) {
+    if (!type_of(x).is_torch) return false;
     static PyObject *forward_mode, *modes; /* kept for good */
     if (!forward_mode) {
         PyObject *core = PyImport_ImportModule("torch._C");
@@ -201,7 +200,7 @@ bool smm_exchange(PyObject *x, smm_buffer *b) {
         Py_XDECREF(negated);
         Py_XDECREF(conjugated);
         PyErr_Clear();
-        if (!plain || torch_follows()) return false;
+        if (!plain) return false;
     }
     char why[WHY];
     return resolve(b, why);

@@ -21,6 +21,9 @@ typedef struct smm_buffer {
 
 /* x is an array on a CUDA device that has DLPack's C exchange API: described. Never an exception. */
 bool smm_exchange(PyObject *x, smm_buffer *b);
+/* x is a tensor, and PyTorch must see what becomes of all tensors: it takes derivatives in forward mode, or a mode
+ * (tracing, counting) is on. */
+bool smm_is_followed(PyObject *x);
 /* Describe any device array, ready to be used on the stream. 0, or -1 with an exception, which begins with the label:
  * function and argument. */
 int smm_open_buffer(PyObject *x, PyObject *label, intptr_t stream, smm_buffer *b);

@@ -227,7 +227,7 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
     const int inputs = s->inputs, count = s->operands - inputs;
     PyObject *outputs[SMM_MOST_OPERANDS] = {NULL};
     void *stream = NULL;
-    bool declined = !take_inputs(&t, args), failed = false;
+    bool declined = !take_inputs(&t, args) || smm_is_followed(args[0]), failed = false;
     for (int i = inputs; i < s->operands && !declined && !failed; i++) {
         if (i < nargs && !Py_IsNone(args[i])) {
             declined = !smm_exchange(args[i], &t.x[i]) || t.x[i].api != t.x[0].api || !take_output(&t, i);

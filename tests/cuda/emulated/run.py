@@ -145,6 +145,14 @@ def parameters_of(chance, kernel, problem, few):
     return None
 
 
+def drawn(chance, problem, kernel, space):
+    """Parameters with which the kernel can run the problem."""
+    while True:
+        row = {"kernel": kernel, **{name: chance.choice(values) for name, values in space.items()}}
+        if _core.cuda_plan(problem, SHARED, row) is not None:
+            return row
+
+
 def dtype_named(name):
     if name == "bf16":
         return np.dtype(ml_dtypes.bfloat16)

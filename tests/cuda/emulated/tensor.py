@@ -11,7 +11,7 @@ import numpy as np
 TESTS = Path(__file__).parents[2]
 sys.path[:0] = [str(TESTS), str(TESTS / "cuda"), str(Path(__file__).parent)]
 
-from run import AROUND, LAYOUTS, OF_INPUTS, SHARED, OnDevice, dtype_named  # noqa: E402
+from run import AROUND, LAYOUTS, OF_INPUTS, SHARED, OnDevice, drawn, dtype_named  # noqa: E402
 from test_device_tensor import assert_near, numbers  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
@@ -41,13 +41,6 @@ SHAPES = [  # batch, m, k, n
 ]
 
 
-def parameters(chance, problem):
-    while True:
-        row = {"kernel": "matmul_tensor", **{name: chance.choice(SPACE[name]) for name in SPACE}}
-        if _core.cuda_plan(problem, SHARED, row) is not None:
-            return row
-
-
 def check(chance, rng, shape, name, scaled, by_plan):
     batch, m, k, n = shape
     dtype = dtype_named(name)
@@ -56,7 +49,7 @@ def check(chance, rng, shape, name, scaled, by_plan):
     ways = [chance.choice(list(OF_INPUTS)) for _ in range(2)]
     way = chance.choice(list(LAYOUTS))
     problem = {"dtype": name, "m": m, "k": k, "n": n, "scaled": int(scaled), "form": _core.forms["tensor"]}
-    row = {} if by_plan else parameters(chance, problem)
+    row = {} if by_plan else drawn(chance, problem, "matmul_tensor", SPACE)
     turned = {**problem, "m": n, "n": m}  # if C is column-major
     _core.cuda_tune(
         [{**x, **row, "load": load} for x in (problem, turned) for load in range(3)] if row else []

@@ -11,7 +11,7 @@ import numpy as np
 TESTS = Path(__file__).parents[2]
 sys.path[:0] = [str(TESTS), str(TESTS / "cuda"), str(Path(__file__).parent)]
 
-from run import LAYOUTS, OF_INPUTS, SHARED, OnDevice, aligned, dtype_named  # noqa: E402
+from run import LAYOUTS, OF_INPUTS, SHARED, OnDevice, aligned, drawn, dtype_named  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
 from smallmm._shapes import meet  # noqa: E402
@@ -42,13 +42,6 @@ SHAPES = [  # batch, m, k, n
 ]
 
 
-def parameters(chance, problem):
-    while True:
-        row = {"kernel": "matmul_tiled", **{name: chance.choice(SPACE[name]) for name in SPACE}}
-        if _core.cuda_plan(problem, SHARED, row) is not None:
-            return row
-
-
 def numbers(rng, *shape, dtype):
     """With zeros of either sign, of which a sum in another order, or from 0 on, would show."""
     x = rng.standard_normal(shape)
@@ -64,7 +57,7 @@ def check(chance, rng, shape, dtype, scaled, row):
     way = chance.choice(list(LAYOUTS))
     name = next(name for name in DTYPES if dtype_named(name) == dtype)
     problem = {"op": "MATMUL", "dtype": name, "m": m, "k": k, "n": n, "scaled": int(scaled)}
-    row = row if isinstance(row, dict) else parameters(chance, problem) if row else {}
+    row = row if isinstance(row, dict) else drawn(chance, problem, "matmul_tiled", SPACE) if row else {}
     turned = {**problem, "m": problem["n"], "n": problem["m"]}  # if C is column-major
     _core.cuda_tune(
         [{**x, **row, "load": load} for x in (problem, turned) for load in range(3)] if row else []
