@@ -11,9 +11,9 @@ import numpy as np
 TESTS = Path(__file__).parents[2]
 sys.path[:0] = [str(TESTS), str(TESTS / "cuda"), str(Path(__file__).parent)]
 
-from run import LAYOUTS, OnDevice, aligned  # noqa: E402
+from run import LAYOUTS, OnDevice, aligned, drawn  # noqa: E402
 from test_convolution import CASES, in_layout, operands  # noqa: E402
-from tiled import parameters  # noqa: E402
+from tiled import SPACE  # noqa: E402
 
 import smallmm  # noqa: E402
 from smallmm import _core, cuda  # noqa: E402
@@ -52,7 +52,7 @@ def main():
             "k": w[..., 0, :, :, :].size,
             "n": size["N"] * size["H"] * size["W"],
         }
-        row = parameters(chance, problem) if number % 3 else {}
+        row = drawn(chance, problem, "matmul_tiled", SPACE) if number % 3 else {}
         _core.cuda_tune([{**problem, **row, "load": load} for load in range(4)] if row else [])
         os.environ["EMULATED_ORDER"] = ("ascending", "descending")[number % 2]
         print(sizes, options, dtype, layout, row, flush=True)
