@@ -49,10 +49,18 @@ static atomic_uint choices;
 
 unsigned smm_choice(void) { return atomic_load_explicit(&choices, memory_order_relaxed); }
 
+/* Asked once: on a virtual machine CPUID takes microseconds. */
+static bool is_available(int i) {
+    static atomic_int known[ISAS]; /* 1: it is, -1: it is not; threads that race find the same */
+    int is = atomic_load_explicit(&known[i], memory_order_relaxed);
+    if (!is) atomic_store_explicit(&known[i], is = isas[i].available() ? 1 : -1, memory_order_relaxed);
+    return is > 0;
+}
+
 /* The instruction set of that name; NULL asks for the best. Returns NULL if there is none here. */
 static const struct isa *find(const char *name) {
     for (int i = ISAS - 1; i >= 0; i--)
-        if ((!name || !strcmp(name, isas[i].name)) && isas[i].available()) return &isas[i];
+        if ((!name || !strcmp(name, isas[i].name)) && is_available(i)) return &isas[i];
     return NULL;
 }
 
@@ -79,7 +87,7 @@ const char *const *smm_isas_available(void) {
     static const char *names[ISAS + 1]; /* threads that race write the same value */
     int count = 0;
     for (int i = 0; i < ISAS; i++)
-        if (isas[i].available()) names[count++] = isas[i].name;
+        if (is_available(i)) names[count++] = isas[i].name;
     return names;
 }
 

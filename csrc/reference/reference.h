@@ -1,5 +1,5 @@
 /* reference.h: each operation in the plainest form: the oracle of the tests, never fast. One matrix at a time, in the
- * promised order of operations, rounded in the call's dtype, with the C library's fma(). */
+ * promised order of operations, rounded in the call's dtype, with fma(). */
 #ifndef SMM_REFERENCE_H
 #define SMM_REFERENCE_H
 

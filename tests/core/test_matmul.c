@@ -94,7 +94,7 @@ static struct watched prepare(smm_dtype dtype, const struct stack *a, const stru
     w.expected = malloc(w.bytes + 1);
     if (!w.before || !w.expected) exit(2);
     memcpy(w.before, w.begin, w.bytes);
-    smm_reference(&w.call);
+    if (!memory_alone()) smm_reference(&w.call);
     memcpy(w.expected, w.begin, w.bytes);
     return w;
 }
@@ -177,6 +177,7 @@ static void exact_element(const struct watched *w, const smm_operand *before, in
 static void compare(const struct watched *w, bool exactly) {
     const smm_call *c = &w->call;
     const size_t size = (size_t)smm_size(c->dtype);
+    if (is_as_expected(w->begin, w->expected, w->bytes) && (exactly || memory_alone())) return;
     smm_operand expected = c->matmul.c, before = c->matmul.c;
     expected.data = w->expected + ((char *)c->matmul.c.data - w->begin);
     before.data = w->before + ((char *)c->matmul.c.data - w->begin);
@@ -213,8 +214,7 @@ static void check(const struct watched *w, bool always_exactly) {
         describe(w, threads);
         const smm_status status = smm_run(&w->call);
         if (!CHECK(status == SMM_OK, "%s: %s", running, smm_status_text(status))) continue;
-        const bool exactly = always_exactly || has_fma(*isa);
-        if (!exactly || memcmp(w->begin, w->expected, w->bytes)) compare(w, exactly);
+        compare(w, always_exactly || has_fma(*isa));
     }
     smm_set_num_threads(0);
 }
@@ -738,6 +738,7 @@ static void test_interrupted(void) {
             smm_call shorter = cases[i];
             shorter.batch = least(shorter.batch, 1000);
             shorter.m = least(shorter.m, 100);
+            shorter.n = least(shorter.n, 400);
             times_asked = -1000000;
             CHECK(smm_run(&shorter) == SMM_OK, "call %d on %d threads after an interrupted one", i, threads);
         }
