@@ -134,11 +134,6 @@ __device__ inline T make_reflector_here(T *x, int step, int count) {
 }
 __device__ __noinline__ T make_reflector(T *x, int step, int count) { return make_reflector_here(x, step, count); }
 
-/* The lanes of this thread's matrix. */
-__device__ inline unsigned same_matrix() {
-    return LANES == 32 ? WARP : ((1u << LANES % 32) - 1) << (threadIdx.x % 32 / LANES * LANES);
-}
-
 /* The lanes of a matrix wait for each other. */
 __device__ inline void wait() {
     if (LANES > 1) __syncwarp(same_matrix());
