@@ -125,6 +125,9 @@ template <class X> __device__ inline void publish(X *vector, const X (&x)[ROWS])
 
 /* --- factors --- */
 
+/* A call: inlined, what is rare would be the larger part of the text. */
+__device__ __noinline__ Element divided_slowly(Element x, Element p) { return slow_quotient(x, p); }
+
 struct Factors {
     const Element *lu;
     Element *vector;
@@ -150,7 +153,7 @@ struct Factors {
     }
 
     __device__ Element divided(Element x, int r) const {
-        if (inexact >> r & 1) return slow_quotient(x, lu[own(r) * (PITCH + 1)]);
+        if (inexact >> r & 1) return divided_slowly(x, lu[own(r) * (PITCH + 1)]);
         return product(x, inverse[r]);
     }
 
@@ -163,7 +166,8 @@ struct Factors {
 #pragma unroll 4
             for (int step = 0; step < count; step++) {
                 const int l = LOWER ? step : count - 1 - step, j = owner * LANES + l;
-                const Element y = from_lane(HAS_UNIT_DIAGONAL ? x[owner] : divided(x[owner], owner), l);
+                const Element known = HAS_UNIT_DIAGONAL ? x[owner] : divided(x[owner], owner), y = from_lane(known, l);
+                if (LANES == 1) x[owner] = known;
 #pragma unroll
                 for (int r = LOWER ? owner : 0; r <= (LOWER ? ROWS - 1 : owner); r++) {
                     const Element z =
@@ -171,7 +175,7 @@ struct Factors {
                     if (r != owner || (LOWER ? lane() > l : lane() < l)) x[r] = z;
                 }
             }
-            if (!HAS_UNIT_DIAGONAL) x[owner] = divided(x[owner], owner);
+            if (!HAS_UNIT_DIAGONAL && LANES > 1) x[owner] = divided(x[owner], owner);
         }
     }
 
@@ -236,6 +240,13 @@ __device__ inline bool take_phases(unsigned &signs, Element (&x)[ROWS]) {
     return same;
 }
 
+/* Vectors from which |B|_1 is estimated. The operator rounds as quotient_of(), but to constants where it can. */
+constexpr T EQUAL = T(1) / N;
+__device__ inline T ending(int i) {
+    const T size = 1 + T(i) / most(N - 1, 1);
+    return i % 2 ? -size : size;
+}
+
 /* |B|_1, from below; of matrices that are done from the beginning, something. */
 __device__ inline T estimate(const Inverse &b, bool done) {
     constexpr int STEPS = 4;
@@ -248,11 +259,7 @@ __device__ inline T estimate(const Inverse &b, bool done) {
     for (int step = 0;; step++) { /* of equal numbers, then of columns of I, at last of numbers of both signs */
         const bool last = step > STEPS || !__any_sync(WARP, !done);
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const int i = row_of(r);
-            const T size = 1 + quotient_of(T(i), T(most(N - 1, 1)));
-            x[r] = element_of(last ? (i % 2 ? -size : size) : step ? T(i == j) : quotient_of(T(1), T(N)));
-        }
+        for (int r = 0; r < ROWS; r++) x[r] = element_of(last ? ending(row_of(r)) : step ? T(row_of(r) == j) : EQUAL);
         b.multiply(x);
         const T norm = norm_1(vector, x);
         if (last) {
@@ -268,7 +275,7 @@ __device__ inline T estimate(const Inverse &b, bool done) {
         T before = -1;
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            if (r == j / LANES) before = modulus_of(x[r]);
+            if (row_of(r) == j) before = modulus_of(x[r]);
         before = from_lane(before, j % LANES);
         int at;
         const T size = largest(x, at);
@@ -419,7 +426,9 @@ __device__ inline void put_info(const smm_cuda_args &args, long long matrix, int
 
 __device__ inline void lu_rcond(const smm_cuda_args &args, long long matrix, const Element *lu, Element *vector) {
     const Factors f(args, SMM_LU_RCOND_pivots, matrix, lu, vector);
-    const T norm = factor_of(args, SMM_LU_RCOND_norm, matrix);
+    const bool norms_follow = REST_FLAT && args.operand[SMM_LU_RCOND_norm].data;
+    const T norm = norms_follow ? T(*beside<InMemory>(args, SMM_LU_RCOND_norm, matrix, 1))
+                                : factor_of(args, SMM_LU_RCOND_norm, matrix);
     bool nan = false;
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
