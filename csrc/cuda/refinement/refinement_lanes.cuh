@@ -125,36 +125,48 @@ template <class X> __device__ inline void publish(X *vector, const X (&x)[ROWS])
 
 /* --- factors --- */
 
-/* A call: inlined, what is rare would be the larger part of the text. */
-__device__ __noinline__ Element divided_slowly(Element x, Element p) { return slow_quotient(x, p); }
+/* x = U^-1 L^-1 x, or that of their transposes, in memory, by one lane: where a pivot's reciprocal is not as exact as
+ * numbers are. */
+template <bool OF_TRANSPOSE> __device__ __noinline__ void substitute_alone(const Element *lu, Element *x) {
+    const auto a = [&](int i, int j) { return lu[OF_TRANSPOSE ? j * PITCH + i : i * PITCH + j]; };
+#pragma unroll 1
+    for (int j = 0; j < N; j++) {
+        if (OF_TRANSPOSE) x[j] = ElementDivisor(a(j, j)).divide(x[j]);
+#pragma unroll 1
+        for (int i = j + 1; i < N; i++) x[i] = multiply_subtract(a(i, j), x[j], x[i]);
+    }
+#pragma unroll 1
+    for (int j = N - 1; j >= 0; j--) {
+        if (!OF_TRANSPOSE) x[j] = ElementDivisor(a(j, j)).divide(x[j]);
+#pragma unroll 1
+        for (int i = 0; i < j; i++) x[i] = multiply_subtract(a(i, j), x[j], x[i]);
+    }
+}
 
 struct Factors {
     const Element *lu;
     Element *vector;
     Element inverse[ROWS]; /* of the pivots */
     int position[ROWS];
-    unsigned inexact; /* bit r: that of row r does not do */
-    int info;         /* as LU_SOLVE's */
+    bool rare; /* of a matrix of the warp they do not do */
+    int info;  /* as LU_SOLVE's */
 
     __device__ Factors(const smm_cuda_args &args, int pivots, long long matrix, const Element *of_lu, Element *of_vector)
-        : lu(of_lu), vector(of_vector), inexact(0) {
+        : lu(of_lu), vector(of_vector) {
         int zero = N + 1;
+        bool exact = true;
 #pragma unroll
         for (int r = ROWS - 1; r >= 0; r--) {
             const Element pivot = lu[own(r) * (PITCH + 1)];
             inverse[r] = inverse_of(pivot);
-            if (!is_exact(inverse[r])) inexact |= 1u << r;
+            exact = exact && is_exact(inverse[r]);
             if (is_row(r) && is_zero(pivot)) zero = row_of(r) + 1;
         }
+        rare = __any_sync(WARP, !exact);
         const int wrong =
             follow(beside<int>(args, pivots, matrix, N), REST_FLAT ? 1 : args.operand[pivots].row, position);
         info = first_of(zero);
         if (wrong) info = -wrong;
-    }
-
-    __device__ Element divided(Element x, int r) const {
-        if (inexact >> r & 1) return divided_slowly(x, lu[own(r) * (PITCH + 1)]);
-        return product(x, inverse[r]);
     }
 
     /* x = T^-1 x, T the lower or upper triangle of L and U, or of their transpose. */
@@ -166,8 +178,7 @@ struct Factors {
 #pragma unroll 4
             for (int step = 0; step < count; step++) {
                 const int l = LOWER ? step : count - 1 - step, j = owner * LANES + l;
-                const Element known = HAS_UNIT_DIAGONAL ? x[owner] : divided(x[owner], owner), y = from_lane(known, l);
-                if (LANES == 1) x[owner] = known;
+                const Element y = from_lane(HAS_UNIT_DIAGONAL ? x[owner] : product(x[owner], inverse[owner]), l);
 #pragma unroll
                 for (int r = LOWER ? owner : 0; r <= (LOWER ? ROWS - 1 : owner); r++) {
                     const Element z =
@@ -175,7 +186,7 @@ struct Factors {
                     if (r != owner || (LOWER ? lane() > l : lane() < l)) x[r] = z;
                 }
             }
-            if (!HAS_UNIT_DIAGONAL && LANES > 1) x[owner] = divided(x[owner], owner);
+            if (!HAS_UNIT_DIAGONAL) x[owner] = product(x[owner], inverse[owner]);
         }
     }
 
@@ -184,8 +195,16 @@ struct Factors {
         if (!OF_ADJOINT) exchange(vector, position, false, x);
 #pragma unroll
         for (int r = 0; r < ROWS && OF_ADJOINT; r++) x[r] = conjugate(x[r]);
-        substitute<true, OF_ADJOINT, !OF_ADJOINT>(x);
-        substitute<false, OF_ADJOINT, OF_ADJOINT>(x);
+        if (__builtin_expect(rare, 0)) {
+            publish(vector, x);
+            if (lane() == 0) substitute_alone<OF_ADJOINT>(lu, vector);
+            __syncwarp();
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) x[r] = vector[own(r)];
+        } else {
+            substitute<true, OF_ADJOINT, !OF_ADJOINT>(x);
+            substitute<false, OF_ADJOINT, OF_ADJOINT>(x);
+        }
 #pragma unroll
         for (int r = 0; r < ROWS && OF_ADJOINT; r++) x[r] = conjugate(x[r]);
         if (OF_ADJOINT) exchange(vector, position, true, x);
