@@ -1,6 +1,6 @@
 /* lstsq.cuh: the X of least norm of those of least |A X - B|, these norms, the rank of A: QR with column pivoting, the
  * rank by estimates of R's condition, the rest of its rows annihilated from the right (LAPACK's gelsy; Golub and Van
- * Loan, Matrix Computations, sections 5.4.2 and 5.5.4), in shared memory. By all lanes of a matrix, which take its
+ * Loan, Matrix Computations, sections 5.4.2 and 5.5.4), in shared memory, or of few rows in registers. By all lanes of a matrix, which take its
  * columns and rows by turns. Of complex matrices the diagonals of R and T are real.
  *
  * Whoever includes it has M, N and K, the right-hand sides that are taken at a time; operands are Places (place.cuh).
@@ -29,9 +29,11 @@ struct Work {
 /* The largest magnitude of a part of A, and whether all are finite, for all lanes of the matrix. */
 template <class A> __device__ inline bool load(Work &w, const A &from, T &largest) {
     bool finite = true;
+    Element all[FEW ? M * N : 1];
     largest = 0;
-    for (int e = lane(); e < M * N; e += LANES) {
-        const Element y = from.get(e / N, e % N);
+    if constexpr (FEW) from.template load<M, N>(all);
+    EACH(int e = lane(); e < M * N; e += LANES) {
+        const Element y = FEW ? all[FEW ? e : 0] : from.get(e / N, e % N);
         finite &= measure(y, largest);
         w.a[e / N * PITCH + e % N] = y;
     }
@@ -41,7 +43,7 @@ template <class A> __device__ inline bool load(Work &w, const A &from, T &larges
 /* H_k to the columns of [A | right-hand sides] from `first` on. */
 __device__ inline void reflect_columns(Work &w, int k, int first) {
     const Element *v = w.a + k * PITCH + k, tau = conjugate(w.tau[k]);
-    for (int j = first + lane(); j < N + K; j += LANES)
+    EACH(int j = first + lane(); j < N + K; j += LANES)
         reflect(v, tau, j < N ? w.a + k * PITCH + j : w.x + k * K + j - N, PITCH, j < N ? PITCH : K, M - k);
     wait();
 }
@@ -53,22 +55,33 @@ __device__ inline T square_of_column(const Work &w, int k, int j) {
     return s.sum();
 }
 
+/* Columns k and j change places if `truly`. */
+__device__ inline void exchange_columns(Work &w, int k, int j, bool truly) {
+    EACH(int i = lane(); i <= M && (FEW || truly); i += LANES) {
+        if (i == M) {
+            const int was = w.owner[k];
+            w.owner[k] = truly ? w.owner[j] : was;
+            w.owner[j] = truly ? was : w.owner[j];
+        } else {
+            Element &x = w.a[i * PITCH + k], &y = w.a[i * PITCH + j];
+            const Element was = x;
+            x = select(truly, y, was);
+            y = select(truly, was, y);
+        }
+    }
+}
+
 /* A P = Q R, and Q^H to the right-hand sides. */
 __device__ inline void factor(Work &w) {
-    for (int j = lane(); j < N; j += LANES) w.owner[j] = j;
+    EACH(int j = lane(); j < N; j += LANES) w.owner[j] = j;
     wait();
-    for (int k = 0; k < P; k++) {
+    EACH(int k = 0; k < P; k++) {
         const int longest = longest_column<N>(k, [&](int j) { return square_of_column(w, k, j); });
         wait();
-        for (int i = lane(); i <= M && longest != k; i += LANES) {
-            if (i == M) {
-                const int j = w.owner[k];
-                w.owner[k] = w.owner[longest];
-                w.owner[longest] = j;
-            } else {
-                swap(w.a[i * PITCH + k], w.a[i * PITCH + longest]);
-            }
-        }
+        if (FEW)
+            EACH(int j = k + 1; j < N; j++) exchange_columns(w, k, j, longest == j);
+        else
+            exchange_columns(w, k, longest, longest != k);
         wait();
         make_reflector_together(w.a + k * PITCH + k, PITCH, M - k, w.tau + k);
         reflect_columns(w, k, k + 1);
@@ -82,10 +95,10 @@ __device__ inline int estimate_rank(const Element *a, T rtol, Element *x, Elemen
     if (!(largest > 0)) return 0;
     wait();
     if (lane() == 0) x[0] = y[0] = element_of(1);
-    for (int k = 1; k < P; k++) {
+    EACH(int k = 1; k < P; k++) {
         wait();
         Element sum_x = element_of(0), sum_y = element_of(0);
-        for (int i = 0; i < k; i++) {
+        EACH(int i = 0; i < k; i++) {
             sum_x = multiply_add(conjugate(x[i]), a[i * PITCH + k], sum_x);
             sum_y = multiply_add(conjugate(y[i]), a[i * PITCH + k], sum_y);
         }
@@ -95,7 +108,7 @@ __device__ inline int estimate_rank(const Element *a, T rtol, Element *x, Elemen
         const Extension s = smallest_extension(smallest, along_y.size, gamma);
         if (!(s.sigma > 0 && s.sigma >= product(rtol, l.sigma))) return k;
         wait();
-        for (int i = lane(); i < k; i += LANES) x[i] = along_x.times(l.s, x[i]), y[i] = along_y.times(s.s, y[i]);
+        EACH(int i = lane(); i < k; i += LANES) x[i] = along_x.times(l.s, x[i]), y[i] = along_y.times(s.s, y[i]);
         if (lane() == 0) x[k] = element_of(l.c), y[k] = element_of(s.c);
         largest = l.sigma, smallest = s.sigma;
     }
@@ -106,25 +119,28 @@ __device__ inline int estimate_rank(const Element *a, T rtol, Element *x, Elemen
 template <bool ROW>
 __device__ inline void reflect_tail(const Element *v, Element tau, Element &first, Element *y, int step, int rank) {
     Element s = first;
-    for (int j = rank; j < N; j++) s = multiply_add(ROW ? v[j] : conjugate(v[j]), y[j * step], s);
+    EACH(int j = FEW ? 0 : rank; j < N; j++)
+        if (j >= rank) s = multiply_add(ROW ? v[j] : conjugate(v[j]), y[j * step], s);
     s = product(tau, s);
     first = difference_of(first, s);
-    for (int j = rank; j < N; j++) y[j * step] = multiply_subtract(ROW ? conjugate(v[j]) : v[j], s, y[j * step]);
+    EACH(int j = FEW ? 0 : rank; j < N; j++)
+        if (j >= rank) y[j * step] = multiply_subtract(ROW ? conjugate(v[j]) : v[j], s, y[j * step]);
 }
 
 /* The first `rank` rows of R become (T 0), T upper triangular: H_i, which overwrites the tail of row i, changes column
  * i and the tails of the rows above. As LAPACK's tzrzf: the reflector is that of the conjugated row. */
 __device__ inline void annihilate_tail(Work &w, int rank) {
-    for (int i = rank - 1; i >= 0 && rank < N; i--) {
+    EACH(int i = (FEW ? P : rank) - 1; i >= 0; i--) {
+        if (i >= rank || rank == N) continue;
         Element *row = w.a + i * PITCH;
-        for (int j = i + lane(); j < N; j += LANES)
+        EACH(int j = i + lane(); j < N; j += LANES)
             w.row[j - i] = j == i || j >= rank ? conjugate(row[j]) : element_of(0);
         wait();
         make_reflector_together(w.row, 1, N - i, w.tail + i);
-        for (int j = i + lane(); j < N; j += LANES)
+        EACH(int j = i + lane(); j < N; j += LANES)
             if (j == i || j >= rank) row[j] = w.row[j - i];
         wait();
-        for (int h = lane(); h < i; h += LANES)
+        EACH(int h = lane(); h < i; h += LANES)
             reflect_tail<true>(row, w.tail[i], w.a[h * PITCH + i], w.a + h * PITCH, 1, rank);
         wait();
     }
@@ -132,36 +148,39 @@ __device__ inline void annihilate_tail(Work &w, int rank) {
 
 /* The right-hand sides, to which Q^H has been applied, become solutions; `norm` takes the residual norms. */
 template <class Norm> __device__ inline void solve(Work &w, int rank, Norm norm) {
-    for (int c = lane(); c < K; c += LANES) {
+    EACH(int c = lane(); c < K; c += LANES) {
         Squares s;
-        for (int i = rank; i < M; i++) s.add(w.x[i * K + c]);
+        EACH(int i = FEW ? 0 : rank; i < M; i++)
+            if (i >= rank) s.add(w.x[i * K + c]);
         norm(c, root(s.sum()));
-        for (int i = rank; i < N; i++) w.x[i * K + c] = element_of(0);
+        EACH(int i = FEW ? 0 : rank; i < N; i++)
+            if (i >= rank) w.x[i * K + c] = element_of(0);
     }
-    for (int j = rank - 1; j >= 0; j--) {
+    EACH(int j = (FEW ? P : rank) - 1; j >= 0; j--) {
+        if (j >= rank) continue;
         wait();
         const Divisor pivot(real_of(w.a[j * PITCH + j]));
-        for (int c = lane(); c < K; c += LANES) w.x[j * K + c] = quotient_of(w.x[j * K + c], pivot);
+        EACH(int c = lane(); c < K; c += LANES) w.x[j * K + c] = quotient_of(w.x[j * K + c], pivot);
         wait();
-        for (int e = lane(); e < j * K; e += LANES)
+        EACH(int e = lane(); e < j * K; e += LANES)
             w.x[e] = multiply_subtract(w.a[e / K * PITCH + j], w.x[j * K + e % K], w.x[e]);
     }
     wait();
-    for (int c = lane(); c < K; c += LANES)
-        for (int i = 0; i < rank && rank < N; i++)
-            reflect_tail<false>(w.a + i * PITCH, w.tail[i], w.x[i * K + c], w.x + c, K, rank);
+    EACH(int c = lane(); c < K; c += LANES)
+        EACH(int i = 0; i < (FEW ? P : rank); i++)
+            if (i < rank && rank < N) reflect_tail<false>(w.a + i * PITCH, w.tail[i], w.x[i * K + c], w.x + c, K, rank);
     wait();
 }
 
 /* Right-hand sides first .. first + cols, scaled. */
 template <class B> __device__ inline void load_sides(Work &w, const B &from, long long first, int cols) {
-    for (int e = lane(); e < M * K; e += LANES) w.x[e] = e % K < cols ? from.get(e / K, first + e % K) : element_of(0);
+    EACH(int e = lane(); e < M * K; e += LANES) w.x[e] = e % K < cols ? from.get(e / K, first + e % K) : element_of(0);
     wait();
-    for (int c = lane(); c < K; c += LANES) {
+    EACH(int c = lane(); c < K; c += LANES) {
         T largest = 0;
-        for (int i = 0; i < M; i++) measure(w.x[i * K + c], largest);
+        EACH(int i = 0; i < M; i++) measure(w.x[i * K + c], largest);
         w.scale[c] = scale_for(largest);
-        for (int i = 0; i < M && w.scale[c] != 1; i++) w.x[i * K + c] = scaled(w.x[i * K + c], w.scale[c]);
+        EACH(int i = 0; i < M && w.scale[c] != 1; i++) w.x[i * K + c] = scaled(w.x[i * K + c], w.scale[c]);
     }
     wait();
 }
@@ -173,10 +192,11 @@ __device__ inline int lstsq(Work &w, const A &a, const B &b, T rtol, long long c
     T largest;
     const bool finite = load(w, a, largest);
     const T scale = scale_for(largest);
-    for (int e = lane(); e < M * N && finite; e += LANES) {
-        Element &y = w.a[e / N * PITCH + e % N];
-        y = scaled(y, scale);
-    }
+    if (scale != 1)
+        EACH(int e = lane(); e < M * N; e += LANES) {
+            Element &y = w.a[e / N * PITCH + e % N];
+            y = scaled(y, scale);
+        }
     int rank = 0;
     for (long long first = 0; first == 0 || first < columns; first += K) {
         const int cols = static_cast<int>(columns - first < K ? columns - first : K);
@@ -189,13 +209,13 @@ __device__ inline int lstsq(Work &w, const A &a, const B &b, T rtol, long long c
             wait();
             annihilate_tail(w, rank);
         } else if (finite) {
-            for (int k = 0; k < P; k++) reflect_columns(w, k, N);
+            EACH(int k = 0; k < P; k++) reflect_columns(w, k, N);
         }
         if (finite)
             solve(w, rank, [&](int j, T norm) {
                 if (j < cols) norms.put(0, first + j, product(norm, reciprocal(w.scale[j])));
             });
-        for (int e = lane(); e < N * K; e += LANES) {
+        EACH(int e = lane(); e < N * K; e += LANES) {
             const int i = e / K, j = e % K;
             /* By both powers of two at once where that is a number: opposite ones may overflow on the way. */
             const T back = reciprocal(w.scale[j]), both = product(back, scale);
