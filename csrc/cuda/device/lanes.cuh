@@ -6,7 +6,10 @@ constexpr unsigned WARP = 0xffffffff;
 
 /* A thread that has a matrix of few rows to itself may keep it in registers: then loops are unrolled, so that the
  * compiler knows every index. */
-#if SMM_LANES == 1 && SMM_M <= 4 && SMM_N <= 4
+#ifndef SMM_FEW
+#define SMM_FEW (SMM_LANES == 1 && SMM_M <= 4 && SMM_N <= 4)
+#endif
+#if SMM_FEW
 constexpr bool FEW = true;
 #define EACH(...) _Pragma("unroll") for (__VA_ARGS__)
 #else

@@ -50,7 +50,7 @@ __device__ inline void reflect_columns(Work &w, int k, int first) {
 
 __device__ inline T square_of_column(const Work &w, int k, int j) {
     Squares s;
-#pragma unroll 4
+#pragma unroll TURNS
     for (int i = k; i < M; i++) s.add(w.a[i * PITCH + j]);
     return s.sum();
 }
@@ -95,10 +95,10 @@ __device__ inline int estimate_rank(const Element *a, T rtol, Element *x, Elemen
     if (!(largest > 0)) return 0;
     wait();
     if (lane() == 0) x[0] = y[0] = element_of(1);
-    EACH(int k = 1; k < P; k++) {
+    for (int k = 1; k < P; k++) {
         wait();
         Element sum_x = element_of(0), sum_y = element_of(0);
-        EACH(int i = 0; i < k; i++) {
+        for (int i = 0; i < k; i++) {
             sum_x = multiply_add(conjugate(x[i]), a[i * PITCH + k], sum_x);
             sum_y = multiply_add(conjugate(y[i]), a[i * PITCH + k], sum_y);
         }
@@ -108,7 +108,7 @@ __device__ inline int estimate_rank(const Element *a, T rtol, Element *x, Elemen
         const Extension s = smallest_extension(smallest, along_y.size, gamma);
         if (!(s.sigma > 0 && s.sigma >= product(rtol, l.sigma))) return k;
         wait();
-        EACH(int i = lane(); i < k; i += LANES) x[i] = along_x.times(l.s, x[i]), y[i] = along_y.times(s.s, y[i]);
+        for (int i = lane(); i < k; i += LANES) x[i] = along_x.times(l.s, x[i]), y[i] = along_y.times(s.s, y[i]);
         if (lane() == 0) x[k] = element_of(l.c), y[k] = element_of(s.c);
         largest = l.sigma, smallest = s.sigma;
     }
@@ -130,20 +130,37 @@ __device__ inline void reflect_tail(const Element *v, Element tau, Element &firs
 /* The first `rank` rows of R become (T 0), T upper triangular: H_i, which overwrites the tail of row i, changes column
  * i and the tails of the rows above. As LAPACK's tzrzf: the reflector is that of the conjugated row. */
 __device__ inline void annihilate_tail(Work &w, int rank) {
-    EACH(int i = (FEW ? P : rank) - 1; i >= 0; i--) {
-        if (i >= rank || rank == N) continue;
+    for (int i = rank - 1; i >= 0 && rank < N; i--) {
         Element *row = w.a + i * PITCH;
-        EACH(int j = i + lane(); j < N; j += LANES)
+        for (int j = i + lane(); j < N; j += LANES)
             w.row[j - i] = j == i || j >= rank ? conjugate(row[j]) : element_of(0);
         wait();
         make_reflector_together(w.row, 1, N - i, w.tail + i);
-        EACH(int j = i + lane(); j < N; j += LANES)
+        for (int j = i + lane(); j < N; j += LANES)
             if (j == i || j >= rank) row[j] = w.row[j - i];
         wait();
-        EACH(int h = lane(); h < i; h += LANES)
+        for (int h = lane(); h < i; h += LANES)
             reflect_tail<true>(row, w.tail[i], w.a[h * PITCH + i], w.a + h * PITCH, 1, rank);
         wait();
     }
+}
+
+/* The rank of R where it may not be P, and the tail is annihilated. Of few rows in memory, not in registers: it is
+ * rare. */
+__device__ inline int settle_here(Work &w, T rtol, bool full) {
+    const int rank = full ? P : estimate_rank(w.a, rtol, w.row, w.tail);
+    wait();
+    annihilate_tail(w, rank);
+    return rank;
+}
+__device__ __noinline__ int settle_aside(Work *w, T rtol, bool full) { return settle_here(*w, rtol, full); }
+__device__ inline int settle(Work &w, T rtol, bool full) {
+    if constexpr (!FEW) return settle_here(w, rtol, full);
+    if (full && P == N) return N;
+    Work aside = w;
+    const int rank = settle_aside(&aside, rtol, full);
+    w = aside;
+    return rank;
 }
 
 /* The right-hand sides, to which Q^H has been applied, become solutions; `norm` takes the residual norms. */
@@ -198,16 +215,14 @@ __device__ inline int lstsq(Work &w, const A &a, const B &b, T rtol, long long c
             y = scaled(y, scale);
         }
     int rank = 0;
-    for (long long first = 0; first == 0 || first < columns; first += K) {
+    for (long long first = 0; first == 0 || (!FEW && first < columns); first += K) {
         const int cols = static_cast<int>(columns - first < K ? columns - first : K);
         load_sides(w, b, first, cols);
         if (finite && first == 0) {
             factor(w);
             const auto size = [&](int i, int j) { return size_of(w.a[i * PITCH + j]); };
             T *const r = reinterpret_cast<T *>(w.row), *const y = reinterpret_cast<T *>(w.tail);
-            if (P) rank = has_full_rank<P>(size, rtol, r, y) ? P : estimate_rank(w.a, rtol, w.row, w.tail);
-            wait();
-            annihilate_tail(w, rank);
+            rank = settle(w, rtol, P == 0 || has_full_rank<P>(size, rtol, r, y));
         } else if (finite) {
             EACH(int k = 0; k < P; k++) reflect_columns(w, k, N);
         }

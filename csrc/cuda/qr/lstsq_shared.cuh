@@ -1,11 +1,12 @@
 /* lstsq_shared.cuh: lstsq.cuh of the matrices of a call.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
- * Shared memory: of each matrix what `Work` names; none of few rows (lanes.cuh), which are in registers.
+ * Shared memory: of each matrix what `Work` names; none where a thread has few rows in registers.
  * Operands: any that args.h can describe. B and C are taken SMM_K columns at a time.
  * May overwrite B in place, matrix by matrix: as many columns are read as then are written.
  * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
 #include "common.cuh"
+#define SMM_FEW (SMM_SHARED == 0)
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"

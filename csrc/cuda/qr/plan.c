@@ -60,20 +60,26 @@ static int lstsq_matrix_bytes(const smm_cuda_problem *p, int lanes) {
     return elements_apart(p, lanes, elements + ceil_div(others, size)) * size;
 }
 
-enum { FEW_COLUMNS = 4 }; /* in the registers of a thread */
+/* Whether a thread has all of it in registers. */
+static bool is_few(const smm_cuda_problem *p, int lanes) {
+    enum { MOST_ROWS = 8, MOST_COLUMNS = 4 };
+    const int k = most(p->k, 1), elements = p->m * p->n + most(p->m, p->n) * k;
+    const int most_bytes = smm_is_complex(p->dtype) ? 320 : 640; /* whose arithmetic takes more registers */
+    return lanes == 1 && most(p->m, p->n) <= MOST_ROWS && k <= MOST_COLUMNS && elements * bytes_of(p) <= most_bytes;
+}
 
 bool smm_lstsq_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    const bool few = smm_cuda_are_few(p, x);
-    if (p->op != SMM_OP_LSTSQ || !smm_cuda_whole_matrices(p, x, grid) || (few && p->k > FEW_COLUMNS)) return false;
-    if (!few) grid->shared = grid->matrices * lstsq_matrix_bytes(p, x->lanes);
+    if (p->op != SMM_OP_LSTSQ || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    if (!is_few(p, x->lanes)) grid->shared = grid->matrices * lstsq_matrix_bytes(p, x->lanes);
     return true;
 }
 
 void smm_lstsq_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     enum { MOST_SHARED = 64 << 10 }; /* of complex matrices, so that large ones leave room for several blocks */
-    const bool few = p->m <= 4 && p->n <= 4 && p->k <= FEW_COLUMNS;
-    int lanes = few ? 1 : 2;
-    while (!few && lanes < 16 && lanes < most(p->m, p->n)) lanes *= 2;
-    while (smm_is_complex(p->dtype) && lanes < 32 && 32 / lanes * lstsq_matrix_bytes(p, lanes) > MOST_SHARED) lanes *= 2;
+    int lanes = 1;
+    while (!is_few(p, lanes) && lanes < 16 && lanes < most(p->m, p->n)) lanes *= 2;
+    while (smm_is_complex(p->dtype) && !is_few(p, lanes) && lanes < 32 &&
+           32 / lanes * lstsq_matrix_bytes(p, lanes) > MOST_SHARED)
+        lanes *= 2;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_shared, .lanes = lanes, .threads = 32};
 }
