@@ -1,5 +1,5 @@
-/* exchanges.cuh: the row exchanges of LU, as its pivots say, of rows that are spread over the lanes of a matrix: row i is
- * number i / LANES of the ROWS of lane i % LANES. Whoever includes it has N and ROWS. */
+/* exchanges.cuh: the row exchanges of LU, as its pivots say, of rows that are spread over the lanes of a matrix: row i
+ * is number i / LANES of the ROWS of lane i % LANES. Whoever includes it has N and ROWS. */
 
 __device__ inline int row_of(int r) { return lane() + LANES * r; }
 
@@ -33,8 +33,7 @@ __device__ inline int follow(const int *pivots, long long step, int (&position)[
 }
 
 /* Bring each row to its position, or back. */
-template <class X>
-__device__ inline void exchange(X *places, const int (&position)[ROWS], bool back, X (&x)[ROWS]) {
+template <class X> __device__ inline void exchange(X *places, const int (&position)[ROWS], bool back, X (&x)[ROWS]) {
     __syncwarp();
 #pragma unroll
     for (int r = 0; r < ROWS; r++)

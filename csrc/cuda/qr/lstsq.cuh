@@ -1,7 +1,7 @@
 /* lstsq.cuh: the X of least norm of those of least |A X - B|, these norms, the rank of A: QR with column pivoting, the
  * rank by estimates of R's condition, the rest of its rows annihilated from the right (LAPACK's gelsy; Golub and Van
- * Loan, Matrix Computations, sections 5.4.2 and 5.5.4), in shared memory, or of few rows in registers. By all lanes of a matrix, which take its
- * columns and rows by turns. Of complex matrices the diagonals of R and T are real.
+ * Loan, Matrix Computations, sections 5.4.2 and 5.5.4), in shared memory, or of few rows in registers. By all lanes of
+ * a matrix, which take its columns and rows by turns. Of complex matrices the diagonals of R and T are real.
  *
  * Whoever includes it has M, N and K, the right-hand sides that are taken at a time; operands are Places (place.cuh).
  */

@@ -64,7 +64,7 @@ static int lstsq_matrix_bytes(const smm_cuda_problem *p, int lanes) {
 static bool is_few(const smm_cuda_problem *p, int lanes) {
     enum { MOST_ROWS = 8, MOST_COLUMNS = 4 };
     const int k = most(p->k, 1), elements = p->m * p->n + most(p->m, p->n) * k;
-    const int most_bytes = smm_is_complex(p->dtype) ? 320 : 640; /* whose arithmetic takes more registers */
+    const int most_bytes = smm_is_complex(p->dtype) ? 256 : 640; /* whose arithmetic takes more registers */
     return lanes == 1 && most(p->m, p->n) <= MOST_ROWS && k <= MOST_COLUMNS && elements * bytes_of(p) <= most_bytes;
 }
 

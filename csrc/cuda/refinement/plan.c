@@ -1,4 +1,5 @@
-/* plan.c: whether the kernel of condition numbers, backward errors and refinement can run a problem, and in what grid. */
+/* plan.c: whether the kernel of condition numbers, backward errors and refinement can run a problem, and in what grid.
+ */
 #include "../plan.h"
 
 /* MATRIX of refinement_lanes.cuh. */

@@ -3,9 +3,9 @@
  * csrc/reference/refinement_numbers.c.
  *
  * LANES threads have a matrix, whose rows, and those of vectors, are spread over them: vectors are in registers, the
- * matrix and its factors in shared memory. A sum over the columns of a row is in one lane; one over the rows of a vector,
- * as the order of additions is that of the rows, in all lanes. How often something is repeated differs from matrix to
- * matrix: those of a warp take all turns together, until the last is done.
+ * matrix and its factors in shared memory. A sum over the columns of a row is in one lane; one over the rows of a
+ * vector, as the order of additions is that of the rows, in all lanes. How often something is repeated differs from
+ * matrix to matrix: those of a warp take all turns together, until the last is done.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
  * Shared memory: of each matrix its factors, itself, or both, and a vector.
@@ -25,8 +25,8 @@ constexpr bool ADJOINT = SMM_FORM & 4, NORMWISE = SMM_FORM & 32, EXTRA = SMM_FOR
 constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT;
 constexpr bool CONDITION = SMM_OP == SMM_OP_LU_RCOND, REFINES = SMM_OP == SMM_OP_REFINE;
 
-/* Rows are an odd number of elements apart, and matrices an odd number of times LANES: lanes find those of a column, and
- * those of a row, in different banks. */
+/* Rows are an odd number of elements apart, and matrices an odd number of times LANES: lanes find those of a column,
+ * and those of a row, in different banks. */
 constexpr int PITCH = N | 1, IMAGE = N * PITCH, IMAGES = REFINES ? 2 : 1;
 constexpr int MATRIX = elements_apart(IMAGES * IMAGE + N, sizeof(Element));
 static_assert(SMM_SHARED == MATRICES * MATRIX * sizeof(Element), "the plan counts otherwise");
@@ -151,7 +151,8 @@ struct Factors {
     bool rare; /* of a matrix of the warp they do not do */
     int info;  /* as LU_SOLVE's */
 
-    __device__ Factors(const smm_cuda_args &args, int pivots, long long matrix, const Element *of_lu, Element *of_vector)
+    __device__ Factors(const smm_cuda_args &args, int pivots, long long matrix, const Element *of_lu,
+                       Element *of_vector)
         : lu(of_lu), vector(of_vector) {
         int zero = N + 1;
         bool exact = true;
