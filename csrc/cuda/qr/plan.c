@@ -62,10 +62,10 @@ static int lstsq_matrix_bytes(const smm_cuda_problem *p, int lanes) {
 
 /* Whether a thread has all of it in registers. */
 static bool is_few(const smm_cuda_problem *p, int lanes) {
-    enum { MOST_ROWS = 8, MOST_COLUMNS = 4 };
-    const int k = most(p->k, 1), elements = p->m * p->n + most(p->m, p->n) * k;
-    const int most_bytes = smm_is_complex(p->dtype) ? 256 : 640; /* whose arithmetic takes more registers */
-    return lanes == 1 && most(p->m, p->n) <= MOST_ROWS && k <= MOST_COLUMNS && elements * bytes_of(p) <= most_bytes;
+    enum { MOST_COLUMNS = 4 };
+    const bool numbers = smm_is_complex(p->dtype);
+    const int k = most(p->k, 1), rows = most(p->m, p->n), most_rows = numbers ? 5 : 8, most_bytes = numbers ? 320 : 640;
+    return lanes == 1 && rows <= most_rows && k <= MOST_COLUMNS && (p->m * p->n + rows * k) * bytes_of(p) <= most_bytes;
 }
 
 bool smm_lstsq_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -74,12 +74,11 @@ bool smm_lstsq_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
     return true;
 }
 
+/* Few lanes, each of which has several columns, but so many that shared memory has room for some warps. */
 void smm_lstsq_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    enum { MOST_SHARED = 64 << 10 }; /* of complex matrices, so that large ones leave room for several blocks */
-    int lanes = 1;
-    while (!is_few(p, lanes) && lanes < 16 && lanes < most(p->m, p->n)) lanes *= 2;
-    while (smm_is_complex(p->dtype) && !is_few(p, lanes) && lanes < 32 &&
-           32 / lanes * lstsq_matrix_bytes(p, lanes) > MOST_SHARED)
-        lanes *= 2;
+    enum { OF_WARP = 24 << 10 };
+    const int columns = p->n + most(p->k, 1);
+    int lanes = is_few(p, 1) ? 1 : columns <= 7 ? 2 : columns <= 17 ? 4 : columns <= 48 ? 8 : 16;
+    while (lanes > 1 && lanes < 32 && 32 / lanes * lstsq_matrix_bytes(p, lanes) > OF_WARP) lanes *= 2;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_shared, .lanes = lanes, .threads = 32};
 }
