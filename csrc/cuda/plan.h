@@ -52,6 +52,11 @@ static inline int whole(const smm_cuda_problem *p, int elements) {
     return ceil_div(elements, vector) * vector;
 }
 
+/* As elements_apart of lanes.cuh. */
+static inline int elements_apart(const smm_cuda_problem *p, int lanes, int elements) {
+    return elements + (2 * lanes <= 128 / bytes_of(p) ? (3 * lanes - elements % (2 * lanes)) % (2 * lanes) : 0);
+}
+
 /* device/plan.c. Each thread block holds whole matrices, `lanes` threads to each: the grid, if that is possible. */
 bool smm_cuda_whole_matrices(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid);
 /* Whether a thread may have a matrix in registers, as FEW of lanes.cuh. */

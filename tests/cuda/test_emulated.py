@@ -35,7 +35,7 @@ def test_complex_elements(emulated, kernel):
 
 
 @pytest.mark.parametrize("dtypes", [("f32", "f64"), ("c64", "c128")], ids=["real", "complex"])
-@pytest.mark.parametrize("kernel", ["eig_shared", "eigh_shared", "svd_shared"])
+@pytest.mark.parametrize("kernel", ["eig_shared", "eigh_shared", "svd_shared", "lstsq_shared"])
 def test_few_rows(emulated, kernel, dtypes):
     """Of matrices that a thread has in registers."""
     emulated("run.py", kernel, "--few", "--cases", 2 * CASES, "--dtypes", *dtypes)

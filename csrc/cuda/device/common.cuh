@@ -92,11 +92,12 @@ __host__ __device__ constexpr int place_of_abc(int x) { return x == 0 ? SMM_A : 
 /* Offset in elements of matrix q of an operand that lies anyhow. */
 __device__ inline long long offset_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long q) {
     long long offset = 0;
-    for (int d = 0; d < args.dims; d++) {
+    int d = 0;
+    for (; d < args.dims - 1; d++) {
         offset += q % args.extent[d] * x.batch[d];
         q /= args.extent[d];
     }
-    return offset;
+    return offset + q * x.batch[d]; /* of one dimension without a division, which takes as long as small matrices */
 }
 
 /* Where row 0 of an output beside the matrices (pivots, info) begins, whose matrices have so many rows. */

@@ -134,11 +134,6 @@ __device__ inline T make_reflector_here(T *x, int step, int count) {
 }
 __device__ __noinline__ T make_reflector(T *x, int step, int count) { return make_reflector_here(x, step, count); }
 
-/* The lanes of this thread's matrix. */
-__device__ inline unsigned same_matrix() {
-    return LANES == 32 ? WARP : ((1u << LANES % 32) - 1) << (threadIdx.x % 32 / LANES * LANES);
-}
-
 /* The lanes of a matrix wait for each other. */
 __device__ inline void wait() {
     if (LANES > 1) __syncwarp(same_matrix());
@@ -167,14 +162,17 @@ __device__ inline void make_reflector_together(T *x, int step, int count, T *tau
     wait();
 }
 
+/* Of a loop over elements that are in memory at a time; all of them, where they are in registers. */
+constexpr int TURNS = FEW ? 8 : 4;
+
 /* x = H x in memory, of v_1 .. v_count-1. */
 __device__ inline void reflect(const T *v, T tau, T *x, int step_v, int step, int count) {
     T w = x[0];
-#pragma unroll 4
+#pragma unroll TURNS
     for (int i = 1; i < count; i++) w = multiply_add(v[i * step_v], x[i * step], w);
     w = product(tau, w);
     x[0] = x[0] - w;
-#pragma unroll 4
+#pragma unroll TURNS
     for (int i = 1; i < count; i++) x[i * step] = multiply_add(-v[i * step_v], w, x[i * step]);
 }
 

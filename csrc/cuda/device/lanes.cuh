@@ -6,7 +6,10 @@ constexpr unsigned WARP = 0xffffffff;
 
 /* A thread that has a matrix of few rows to itself may keep it in registers: then loops are unrolled, so that the
  * compiler knows every index. */
-#if SMM_LANES == 1 && SMM_M <= 4 && SMM_N <= 4
+#ifndef SMM_FEW
+#define SMM_FEW (SMM_LANES == 1 && SMM_M <= 4 && SMM_N <= 4)
+#endif
+#if SMM_FEW
 constexpr bool FEW = true;
 #define EACH(...) _Pragma("unroll") for (__VA_ARGS__)
 #else
@@ -15,6 +18,10 @@ constexpr bool FEW = false;
 #endif
 
 __device__ inline int lane() { return threadIdx.x % LANES; }
+/* The lanes of this thread's matrix. */
+__device__ inline unsigned same_matrix() {
+    return LANES == 32 ? WARP : ((1u << LANES % 32) - 1) << (threadIdx.x % 32 / LANES * LANES);
+}
 
 /* The x of a lane of the same matrix. */
 template <class X> __device__ inline X from_lane(X x, int lane) {
@@ -27,6 +34,11 @@ template <class X> __device__ inline X across(X x, int bits) { return __shfl_xor
  * lanes read them: an odd number of times LANES vectors, so that 8 lanes find theirs in different banks. */
 __host__ __device__ constexpr int images_apart(int elements) {
     return elements + (LANES < 8 ? (3 * LANES - elements / VECTOR % (2 * LANES)) % (2 * LANES) * VECTOR : 0);
+}
+
+/* The same of elements of so many bytes that are read one at a time: an odd number of times LANES. */
+__host__ __device__ constexpr int elements_apart(int elements, int size) {
+    return elements + (2 * LANES <= 128 / size ? (3 * LANES - elements % (2 * LANES)) % (2 * LANES) : 0);
 }
 
 /* Rounded to nearest, subnormal or not. */

@@ -1,11 +1,12 @@
 /* lstsq_shared.cuh: lstsq.cuh of the matrices of a call.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
- * Shared memory: of each matrix what `Work` names.
+ * Shared memory: of each matrix what `Work` names; none where a thread has few rows in registers.
  * Operands: any that args.h can describe. B and C are taken SMM_K columns at a time.
  * May overwrite B in place, matrix by matrix: as many columns are read as then are written.
  * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
 #include "common.cuh"
+#define SMM_FEW (SMM_SHARED == 0)
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"
@@ -14,10 +15,10 @@
 constexpr int M = SMM_M, N = SMM_N, K = most(SMM_K, 1), MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 #include "lstsq.cuh"
 
-static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
+static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    with_work<Work, MATRICES, true>(args.batch, [&](Work &w, long long q) {
+    with_work<Work, MATRICES>(args.batch, [&](Work &w, long long q) {
         const Place<false, Stored> a(args, SMM_A, q), b(args, SMM_B, q), x(args, SMM_C, q);
         const Place<true> norms(args, SMM_LSTSQ_residuals, q);
         const int rank = lstsq(w, a, b, factor_of(args, SMM_LSTSQ_rtol, q), args.k, x, norms);

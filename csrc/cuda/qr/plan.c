@@ -52,23 +52,33 @@ void smm_qr_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_shared, .lanes = 8, .threads = 32};
 }
 
-/* Bytes of Work of lstsq_shared.cuh. */
-static int lstsq_matrix_bytes(const smm_cuda_problem *p) {
+/* Bytes of Work of lstsq.cuh. */
+static int lstsq_matrix_bytes(const smm_cuda_problem *p, int lanes) {
     const int k = most(p->k, 1), size = bytes_of(p), pitch = smm_is_complex(p->dtype) ? p->n | 1 : p->n;
     const int elements = p->m * pitch + 1 + most(p->m, p->n) * k + 1 + 2 * (least(p->m, p->n) + 1) + p->n + 1;
-    return ceil_div(elements * size + k * bytes_of_part(p) + (p->n + 1 + p->n % 2) * (int)sizeof(int), size) * size;
+    const int others = k * bytes_of_part(p) + (p->n + 1 + p->n % 2) * (int)sizeof(int);
+    return elements_apart(p, lanes, elements + ceil_div(others, size)) * size;
+}
+
+/* Whether a thread has all of it in registers. */
+static bool is_few(const smm_cuda_problem *p, int lanes) {
+    enum { MOST_COLUMNS = 4 };
+    const bool numbers = smm_is_complex(p->dtype);
+    const int k = most(p->k, 1), rows = most(p->m, p->n), most_rows = numbers ? 5 : 8, most_bytes = numbers ? 320 : 640;
+    return lanes == 1 && rows <= most_rows && k <= MOST_COLUMNS && (p->m * p->n + rows * k) * bytes_of(p) <= most_bytes;
 }
 
 bool smm_lstsq_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if (p->op != SMM_OP_LSTSQ || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    grid->shared = grid->matrices * lstsq_matrix_bytes(p);
+    if (!is_few(p, x->lanes)) grid->shared = grid->matrices * lstsq_matrix_bytes(p, x->lanes);
     return true;
 }
 
+/* Few lanes, each of which has several columns, but so many that shared memory has room for some warps. */
 void smm_lstsq_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    enum { MOST_SHARED = 64 << 10 }; /* of complex matrices, so that large ones leave room for several blocks */
-    int lanes = 1;
-    while (lanes < 16 && lanes < most(p->m, p->n)) lanes *= 2;
-    while (smm_is_complex(p->dtype) && lanes < 32 && 32 / lanes * lstsq_matrix_bytes(p) > MOST_SHARED) lanes *= 2;
+    enum { OF_WARP = 24 << 10 };
+    const int columns = p->n + most(p->k, 1);
+    int lanes = is_few(p, 1) ? 1 : columns <= 7 ? 2 : columns <= 17 ? 4 : columns <= 48 ? 8 : 16;
+    while (lanes > 1 && lanes < 32 && 32 / lanes * lstsq_matrix_bytes(p, lanes) > OF_WARP) lanes *= 2;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_shared, .lanes = lanes, .threads = 32};
 }

@@ -7,7 +7,7 @@ constexpr T ROUNDOFF = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
 template <int N, class Square> __device__ inline int longest_column(int k, Square square) {
     int longest = N;
     T most = -1;
-    for (int j = k + lane(); j < N; j += LANES) {
+    EACH(int j = k + lane(); j < N; j += LANES) {
         const T s = square(j);
         if (s > most || (j == k && isnan(s))) longest = j, most = isnan(s) ? power_of_two(DOUBLE ? 1024 : 128, T()) : s;
     }
@@ -93,12 +93,12 @@ __device__ inline Extension smallest_extension(T sigma, T alpha, T gamma) {
 template <int P, class Size> __device__ inline bool has_full_rank(Size size, T rtol, T *r, T *y) {
     const T first = size(0, 0), allowed = rtol <= 64 * ROUNDOFF ? 64 * ROUNDOFF : rtol;
     T squares = 0;
-    for (int k = lane(); k < P; k += LANES) r[k] = reciprocal(size(k, k)), y[k] = first;
-    for (int k = P - 1; k >= 0; k--) {
+    EACH(int k = lane(); k < P; k += LANES) r[k] = reciprocal(size(k, k)), y[k] = first;
+    EACH(int k = P - 1; k >= 0; k--) {
         wait();
         const T x = product(y[k], r[k]);
         squares = multiply_add(x, x, squares);
-        for (int i = lane(); i < k; i += LANES) y[i] = multiply_add(size(i, k), x, y[i]);
+        EACH(int i = lane(); i < k; i += LANES) y[i] = multiply_add(size(i, k), x, y[i]);
     }
     return product(product(T(4 * P), squares), product(allowed, allowed)) < 1;
 }

@@ -1,12 +1,27 @@
-/* plan.c: whether the kernel of condition numbers, backward errors and refinement can run a problem. */
+/* plan.c: whether the kernel of condition numbers, backward errors and refinement can run a problem, and in what grid.
+ */
 #include "../plan.h"
 
-bool smm_refinement_thread_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    const bool serves = p->op == SMM_OP_LU_RCOND || p->op == SMM_OP_BACKWARD_ERROR || p->op == SMM_OP_REFINE;
-    return serves && x->lanes == 1 && smm_cuda_whole_matrices(p, x, grid);
+/* MATRIX of refinement_lanes.cuh. */
+static int bytes_of_matrix(const smm_cuda_problem *p, int lanes) {
+    const int image = p->n * (p->n | 1), images = p->op == SMM_OP_REFINE ? 2 : 1;
+    return elements_apart(p, lanes, images * image + p->n) * bytes_of(p);
 }
 
-void smm_refinement_thread_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    (void)p;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_refinement_thread, .lanes = 1, .threads = 64};
+bool smm_refinement_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MOST_BYTES = 64 }; /* of a vector in the registers of a thread */
+    const bool serves = p->op == SMM_OP_LU_RCOND || p->op == SMM_OP_BACKWARD_ERROR || p->op == SMM_OP_REFINE;
+    if (!serves || !smm_cuda_whole_matrices(p, x, grid) || ceil_div(p->n, x->lanes) * bytes_of(p) > MOST_BYTES)
+        return false;
+    grid->shared = grid->matrices * bytes_of_matrix(p, x->lanes);
+    return true;
+}
+
+/* Few lanes, which are rarely idle, but so many that shared memory has room for some warps. */
+void smm_refinement_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    enum { OF_WARP = 24 << 10 };
+    int lanes = p->n <= 8 ? 1 : p->n <= 12 ? 2 : p->n <= 16 ? 4 : 8;
+    if (bytes_of(p) == 16 && p->n > 4) lanes *= 2;
+    while (lanes < 32 && 32 / lanes * bytes_of_matrix(p, lanes) > OF_WARP) lanes *= 2;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_refinement_lanes, .lanes = lanes, .threads = 32};
 }

@@ -15,13 +15,12 @@ constexpr int COLUMNS = SOLVES ? least(most(SMM_K, 1), LANES) : 0; /* of right-h
 /* The triangle; beside it first the columns of a step, then right-hand sides. An odd number of times LANES elements,
  * with the pivots, so that the matrices of a warp lie in different banks. */
 constexpr int OF_STEP = FACTORS ? 2 * N : 0, OF_RIGHTS = N * COLUMNS;
-constexpr int BESIDE = most(OF_STEP, OF_RIGHTS), BANKS = 128 / sizeof(Element);
-constexpr int NEEDED = TRIANGLE + BESIDE + ceil_div(N * sizeof(int), sizeof(Element));
-constexpr int APART = 2 * LANES <= BANKS ? (3 * LANES - NEEDED % (2 * LANES)) % (2 * LANES) : 0;
+constexpr int BESIDE = most(OF_STEP, OF_RIGHTS), OF_PIVOTS = ceil_div(N * sizeof(int), sizeof(Element));
+constexpr int ELEMENTS = elements_apart(TRIANGLE + BESIDE + OF_PIVOTS, sizeof(Element)) - OF_PIVOTS;
 
 struct Work {
-    Element elements[TRIANGLE + BESIDE + APART];
-    int pivots[ceil_div(N * sizeof(int), sizeof(Element)) * sizeof(Element) / sizeof(int)];
+    Element elements[ELEMENTS];
+    int pivots[OF_PIVOTS * sizeof(Element) / sizeof(int)];
 
     /* i >= j */
     __device__ Element *row(int i) { return elements + (static_cast<unsigned>(i * (i + 1)) >> 1); }

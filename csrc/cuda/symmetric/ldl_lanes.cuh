@@ -7,21 +7,12 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "element.cuh"
+#include "view.cuh"
 #include "ldl.cuh"
 
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 
 static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
-
-/* A matrix of an operand, by its strides. */
-template <class X> struct Matrix {
-    X *data;
-    long long row, col;
-    __device__ Matrix(const smm_cuda_args &args, int which, long long q)
-        : data(static_cast<X *>(args.operand[which].data) + offset_of(args, args.operand[which], q)),
-          row(args.operand[which].row), col(args.operand[which].col) {}
-    __device__ X &at(int i, long long j) const { return data[i * row + j * col]; }
-};
 
 /* Operands that the operation lacks are some other. */
 constexpr int PIVOTS = SMM_OP == SMM_OP_LDL         ? int(SMM_LDL_pivots)
@@ -33,8 +24,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
     if (q >= args.batch) return;
     Work &work = reinterpret_cast<Work *>(shared)[threadIdx.x / LANES];
-    const Matrix<const Stored> a(args, SMM_A, q), b(args, SOLVES ? SMM_B : SMM_A, q);
-    const Matrix<Stored> to(args, SMM_C, q);
-    const int info = ldl(work, a, Matrix<int>(args, PIVOTS, q), b, to, args.k);
+    const View<const Stored> a(args, SMM_A, q), b(args, SOLVES ? SMM_B : SMM_A, q);
+    const View<Stored> to(args, SMM_C, q);
+    const int info = ldl(work, a, View<int>(args, PIVOTS, q), b, to, args.k);
     if (lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, q, 1) = info;
 }

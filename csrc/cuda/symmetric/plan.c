@@ -3,12 +3,11 @@
 
 /* Of Work in ldl.cuh. */
 static int bytes_of_matrix(const smm_cuda_problem *p, int lanes) {
-    const int size = bytes_of(p), banks = 128 / size, n = p->n;
+    const int size = bytes_of(p), n = p->n;
     const int columns = p->op == SMM_OP_LDL ? 0 : least(most(p->k, 1), lanes);
     const int beside = most(p->op == SMM_OP_LDL_SOLVE ? 0 : 2 * n, n * columns);
     const int needed = n * (n + 1) / 2 + beside + ceil_div(n * (int)sizeof(int), size);
-    const int apart = 2 * lanes <= banks ? (3 * lanes - needed % (2 * lanes)) % (2 * lanes) : 0;
-    return (needed + apart) * size;
+    return elements_apart(p, lanes, needed) * size;
 }
 
 bool smm_ldl_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {

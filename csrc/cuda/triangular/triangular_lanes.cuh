@@ -16,6 +16,7 @@
 
 constexpr int N = SMM_N, K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int ROWS = ceil_div(N, LANES);
+#include "exchanges.cuh"
 #include "rights.cuh"
 
 constexpr bool UNIT = SMM_FORM & 2, TRANSPOSED = SMM_FORM & 4, BY_LU = SMM_OP == SMM_OP_LU_SOLVE;
@@ -25,8 +26,6 @@ constexpr int RECIPROCALS = SEVERAL ? MATRICES * N : 0;
 static_assert(SMM_SHARED == (ImageA::ELEMENTS + RIGHTS + RECIPROCALS) * sizeof(T) +
                                 (BY_LU ? MATRICES * N * (SEVERAL ? sizeof(int) : sizeof(T)) : 0),
               "the plan counts otherwise");
-
-__device__ inline int row_of(int r) { return lane() + LANES * r; }
 
 /* a_ij of a matrix in its image. */
 __device__ inline T element(const T *a, int i, int j) {
@@ -49,47 +48,6 @@ __device__ inline void substitute(const T *a, const Divisor *diagonal, T (&x)[RO
             x[r] = multiply_add(-(OF_TRANSPOSE ? element(a, j, i) : element(a, i, j)), y, x[r]);
         }
     }
-}
-
-/* The least number that a lane of the matrix has; or 0, if it is N + 1. */
-__device__ inline int first_of(int x) {
-#pragma unroll
-    for (int bits = LANES / 2; bits > 0; bits /= 2) x = least(x, across(x, bits));
-    return x > N ? 0 : x;
-}
-
-/* Where the exchanges bring each row. Returns the first step, from 1, whose pivot is no row, or one above, and
- * exchanges nothing; or 0. */
-__device__ inline int follow(const int *pivots, long long step, int (&position)[ROWS]) {
-    int pivot[ROWS], wrong = N + 1;
-#pragma unroll
-    for (int r = ROWS - 1; r >= 0; r--) {
-        position[r] = row_of(r);
-        pivot[r] = row_of(r) < N ? pivots[row_of(r) * step] : row_of(r);
-        if (row_of(r) < N && (pivot[r] < row_of(r) || pivot[r] >= N)) {
-            pivot[r] = row_of(r);
-            wrong = row_of(r) + 1;
-        }
-    }
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-        const int p = from_lane(pivot[k / LANES], k % LANES);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) position[r] = position[r] == k ? p : position[r] == p ? k : position[r];
-    }
-    return first_of(wrong);
-}
-
-/* Bring each row to its position, or back. */
-__device__ inline void exchange(T *places, const int (&position)[ROWS], bool back, T (&x)[ROWS]) {
-    __syncwarp();
-#pragma unroll
-    for (int r = 0; r < ROWS; r++)
-        if (row_of(r) < N) places[back ? row_of(r) : position[r]] = x[r];
-    __syncwarp();
-#pragma unroll
-    for (int r = 0; r < ROWS; r++)
-        if (row_of(r) < N) x[r] = places[back ? position[r] : row_of(r)];
 }
 
 /* The first zero of the diagonal, from 1; or 0. */

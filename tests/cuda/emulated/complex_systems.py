@@ -35,7 +35,7 @@ def main():
         found = cuda.offload(smallmm.solve, definite, b, assume_a="pos", block=1000)
         np.testing.assert_array_equal(found, smallmm.solve(definite, b, assume_a="pos"))
         plan = smallmm.explain("refine", *map(cuda.to_device, (a, *factors, b, x)))
-        assert "smm_refinement_thread_c" in plan.kernel, plan.kernel
+        assert "smm_refinement_lanes_c" in plan.kernel, plan.kernel
 
 
 if __name__ == "__main__":

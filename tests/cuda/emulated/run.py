@@ -116,6 +116,7 @@ class OnDevice:
 
 
 def shape_of(chance, name, few):
+    most_few = 8 if name == "lstsq" else 4
     if OPS[name] == "MATMUL":
         m, k, n = (chance.randint(1, 36) for _ in "mkn")
         return chance.choice(((m, k, n), (n, n, n)))
@@ -124,9 +125,9 @@ def shape_of(chance, name, few):
         return n - 1 if "tri" in name else m, chance.choice((1, 1, 2, 3, 5)), n
     m = n = chance.choice((chance.randint(1, 12), chance.randint(9, 24), chance.randint(17, 32)))
     if few:
-        m = n = chance.randint(1, 4)
+        m = n = chance.randint(1, most_few)
     if name not in SQUARE and chance.random() < 0.5:
-        x = chance.randint(1, 4 if few else min(100, 1024 // n))
+        x = chance.randint(1, most_few if few else min(100, 1024 // n))
         m, n = (max(x, n), min(x, n)) if name in TALL else (min(x, n), max(x, n))
     if name.startswith(("qr", "svd")):
         return m, m if name == "qr_complete" else min(m, n), n
@@ -161,7 +162,7 @@ def dtype_named(name):
 
 def cases(chance, kernel, dtypes, few):
     """Every other one of flat operands, as some kernels want them; every third of a type that is only stored,
-    if the kernel takes one. few: of up to four rows, a thread each."""
+    if the kernel takes one. few: of few rows, a thread each."""
     anyhow, number = True, 0
     family = kernel.partition("_")[0]
     served = [
