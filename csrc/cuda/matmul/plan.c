@@ -122,21 +122,24 @@ static bool takes_tensor_cores(const smm_cuda_problem *p, const smm_cuda_paramet
            x->lanes / x->across % 8 == 0 && x->cols % 2 == 0 && x->depth % 4 == 0;
 }
 
-/* Elements of one panel of so many lines, as Panel::ELEMENTS of matmul_tiled.cuh. */
-static int panel_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, int lines) {
-    return x->depth * (takes_tensor_cores(p, x) ? ceil_div(lines, 16) * 16 + 4 : whole(p, lines) + 16 / bytes_of(p));
+/* Elements of one panel of so many lines, along which terms lie or not, as Layout::ELEMENTS of matmul_tiled.cuh. */
+static int panel_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, int lines, bool along) {
+    if (!takes_tensor_cores(p, x)) return x->depth * (whole(p, lines) + 16 / bytes_of(p));
+    return along ? lines * (x->depth + 4) : x->depth * (ceil_div(lines, 16) * 16 + 4);
 }
 
 bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_SIDE = 16, MOST_LEVELS = 8, MOST_TILE_BYTES = 256, MOST_FETCHED = 32 };
+    enum { MOST_SIDE = 16, MOST_LEVELS = 8, MOST_TILE_BYTES = 512, MOST_FETCHED = 32 };
     if (p->op != SMM_OP_MATMUL || p->form & SMM_TENSOR || !is_power_of_two(x->lanes) || !is_power_of_two(x->across) ||
         !is_power_of_two(x->threads) || !is_power_of_two(x->depth) || x->across > x->lanes || x->lanes > x->threads ||
         x->threads < WARP || x->threads > 1024 || x->depth > SMM_CHUNK || x->levels < 0 || x->levels > MOST_LEVELS ||
         x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE || x->blocks < 0 ||
-        x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES)
+        x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES || x->stages < 2)
         return false;
     const int rows = x->lanes / x->across * x->rows, cols = x->across * x->cols, slices = x->threads / x->lanes;
-    const int panels = 2 * slices * (panel_of(p, x, rows) + panel_of(p, x, cols));
+    const int panels = x->stages * slices *
+                       (panel_of(p, x, rows, p->order_a == SMM_ORDER_ROW) +
+                        panel_of(p, x, cols, p->order_b == SMM_ORDER_COL));
     const int sums = slices > 1 ? slices * rows * cols : 0;
     *grid = (smm_cuda_grid){.matrices = 1,
                             .threads = x->threads,
@@ -412,7 +415,7 @@ void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *b
     const int most_shared = usual_shared(p);
     const bool deep = p->k > SMM_DEEP;
     double least_time = 0;
-    *best = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tiled};
+    *best = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tiled, .stages = 3, .async = 1};
     smm_cuda_parameters x = *best;
     for (x.lanes = 1; x.lanes <= 256; x.lanes *= 2)
         for (x.across = 1; x.across <= least(x.lanes, 16); x.across *= 2)
