@@ -19,7 +19,7 @@
 constexpr bool TENSOR = sizeof(T) == 8 && __CUDA_ARCH__ >= 900 && LANES % 32 == 0 && ACROSS % 4 == 0 &&
                         LANES / ACROSS % 8 == 0 && COLS % 2 == 0 && DEPTH % 4 == 0;
 constexpr bool COPIES = SMM_ASYNC && !CONVERTS;
-constexpr int STAGES = SMM_STAGES, UNROLL = least(DEPTH, 8);
+constexpr int STAGES = SMM_STAGES, UNROLL = least(DEPTH, most(8, 1024 / (ROWS * COLS)));
 
 /* Where the elements of a panel of LINES rows of A (columns of B) lie in shared memory: lines side by side, so that a
  * thread reads vectors of them. Tensor cores take single elements, so that terms which memory has side by side (ALONG)
@@ -79,33 +79,38 @@ template <int LINES, bool ALONG, int W> struct Panel : Layout<LINES, ALONG> {
 };
 
 /* Which part of A or B a thread brings first: lines from `first` on, of `lines`, and terms from k on. Lines beyond the
- * last are the last ones. */
+ * last are that one. */
 struct Begin {
     const InMemory *from;
     long long line_step, term_step, first, lines, k;
     int lane;
 
-    __device__ long long line(int l, int at_once) const { return least_of(first + l, lines - at_once); }
-    /* Whether vectors of so many neighbours, which are terms if it lies ALONG them, are where vectors may be. */
-    template <bool ALONG> __device__ bool has_vectors(int width) const {
-        const long long to_next = ALONG ? term_step : line_step, to_others = ALONG ? line_step : term_step;
-        return width == 1 || (to_next == 1 && (to_others | (ALONG ? k : first | lines)) % width == 0 &&
-                              reinterpret_cast<unsigned long long>(from) % (width * sizeof(InMemory)) == 0);
-    }
+    __device__ long long line(int l) const { return least_of(first + l, lines - 1); }
 };
 
-/* A panel of a matrix in memory. */
-template <int LINES, bool ALONG, int W> struct Stored : Panel<LINES, ALONG, W> {
+/* A panel of a matrix in memory. EVEN: neighbours in memory follow each other without a gap, lines are all there, and
+ * vectors are aligned. */
+template <int LINES, bool ALONG, bool EVEN>
+struct Stored : Panel<LINES, ALONG, EVEN ? Layout<LINES, ALONG>::WIDEST : 1> {
+    static constexpr int W = EVEN ? Layout<LINES, ALONG>::WIDEST : 1;
+    static constexpr bool ONE = EVEN && !ALONG; /* address for all lines */
     typedef Panel<LINES, ALONG, W> P;
-    const InMemory *at[P::COUNT];
+    const InMemory *at[ONE ? 1 : P::COUNT];
     long long step; /* from term to term */
 
+    __device__ static bool is_even(const Begin &x) {
+        const long long to_next = ALONG ? x.term_step : x.line_step, to_others = ALONG ? x.line_step : x.term_step;
+        return to_next == 1 && (to_others | (ALONG ? x.k : x.first)) % W == 0 && (ALONG || x.first + LINES <= x.lines) &&
+               reinterpret_cast<unsigned long long>(x.from) % (W * sizeof(InMemory)) == 0;
+    }
     __device__ void begin(const Begin &x, const smm_cuda_images &) {
-        step = x.term_step;
+        step = EVEN && ALONG ? 1 : x.term_step;
 #pragma unroll
-        for (int l = 0; l < P::COUNT; l++)
-            at[l] = x.from + x.line(P::line(x.lane, l), P::LINES_AT_ONCE) * x.line_step +
-                    (x.k + P::term(x.lane, 0)) * step;
+        for (int l = 0; l < (ONE ? 1 : P::COUNT); l++)
+            at[l] = x.from + x.line(P::line(x.lane, l)) * x.line_step + (x.k + P::term(x.lane, 0)) * step;
+    }
+    __device__ const InMemory *from(int t, int l) const {
+        return at[ONE ? 0 : l] + (ONE ? l * P::TEAM * W : 0) + t * P::TEAMS * P::TERMS_AT_ONCE * (EVEN && ALONG ? 1 : step);
     }
     /* Up to `terms` terms; the next call brings the next ones. */
     __device__ void fetch(T *image, int terms, int lane, const smm_cuda_images &) {
@@ -114,10 +119,10 @@ template <int LINES, bool ALONG, int W> struct Stored : Panel<LINES, ALONG, W> {
             const int left = most(0, least(terms - P::term(lane, t), P::TERMS_AT_ONCE)) * P::LINES_AT_ONCE;
 #pragma unroll
             for (int l = 0; l < P::COUNT; l++)
-                P::bring(image, lane, t, l, at[l] + t * P::TEAMS * P::TERMS_AT_ONCE * step, left);
+                P::bring(image, lane, t, l, from(t, l), left);
         }
 #pragma unroll
-        for (int l = 0; l < P::COUNT; l++) at[l] += DEPTH * step;
+        for (int l = 0; l < (ONE ? 1 : P::COUNT); l++) at[l] += DEPTH * (EVEN && ALONG ? 1 : step);
     }
 };
 
@@ -129,10 +134,11 @@ template <int LINES, bool ALONG> struct Gathered : Panel<LINES, ALONG, 1> {
     int tap[P::TERMS][2], step[2]; /* which element of a filter each term is, and how much further the next panel's */
     long long channel[P::TERMS], channels;
 
+    __device__ static bool is_even(const Begin &) { return true; }
     __device__ void begin(const Begin &x, const smm_cuda_images &images) {
 #pragma unroll
         for (int l = 0; l < P::COUNT; l++) {
-            const Pixel pixel(images, static_cast<unsigned>(x.line(P::line(x.lane, l), 1)));
+            const Pixel pixel(images, static_cast<unsigned>(x.line(P::line(x.lane, l))));
             at[l] = x.from + pixel.x + pixel.row * images.row + pixel.column * images.column;
             row[l] = pixel.row;
             column[l] = pixel.column;
@@ -176,13 +182,14 @@ template <int LINES, bool ALONG> struct Gathered : Panel<LINES, ALONG, 1> {
 constexpr bool A_ALONG = SMM_ORDER_A == SMM_ORDER_ROW, B_ALONG = SMM_ORDER_B == SMM_ORDER_COL;
 typedef Layout<HEIGHT, A_ALONG> LayoutA;
 typedef Layout<WIDTH, B_ALONG> LayoutB;
-constexpr int WIDEST_A = LayoutA::WIDEST, WIDEST_B = OF_IMAGES ? 1 : LayoutB::WIDEST;
-template <bool GATHERED, int W> struct ChooseB {
-    typedef Stored<WIDTH, B_ALONG, W> Type;
+template <bool EVEN> using PanelA = Stored<HEIGHT, A_ALONG, EVEN>;
+template <bool GATHERED, bool EVEN> struct ChooseB {
+    typedef Stored<WIDTH, B_ALONG, EVEN> Type;
 };
-template <int W> struct ChooseB<true, W> {
+template <bool EVEN> struct ChooseB<true, EVEN> {
     typedef Gathered<WIDTH, B_ALONG> Type;
 };
+template <bool EVEN> using PanelB = typename ChooseB<OF_IMAGES, EVEN>::Type;
 constexpr int PANELS = LayoutA::ELEMENTS + LayoutB::ELEMENTS; /* of a stage of a slice */
 constexpr int FRONT = most(most(SLICES * STAGES * PANELS, SLICES > 1 ? SLICES * AREA : 0), THREADS);
 static_assert(SMM_SHARED == FRONT * sizeof(T), "the plan counts otherwise");
@@ -223,22 +230,26 @@ struct Tile {
             for (int c = 0; c < COLS; c++) sum[r][c] = with;
     }
 
-    /* Panels of so many terms: what lies behind them is not multiplied, because nothing can be added to a sum of -0
-     * without a change but -0. */
-    __device__ void add(const T *a, const T *b, int terms) {
-        if (terms < DEPTH) {
-#pragma unroll 1
-            for (int k = 0; k < terms; k++) add_term(a, b, k);
-        } else if constexpr (TENSOR)
-            add_blocks(a, b);
+    /* A whole panel; `beside` is called as early as nothing waits for it. */
+    template <class Call> __device__ void add_all(const T *a, const T *b, const Call &beside) {
+        if constexpr (TENSOR)
+            add_blocks(a, b, beside);
         else {
 #pragma unroll(UNROLL)
-            for (int k = 0; k < DEPTH; k++) add_term(a, b, k);
+            for (int k = 0; k < DEPTH; k++) {
+                add_term(a, b, k);
+                if (k == 0) beside();
+            }
         }
+    }
+    /* The first terms of a panel. Others are not multiplied: of what is added to a sum of -0, only -0 changes nothing. */
+    __device__ void add_some(const T *a, const T *b, int terms) {
+#pragma unroll 1
+        for (int k = 0; k < terms; k++) add_term(a, b, k);
     }
 
     /* Thread 4 i + j has elements (i, j) of blocks of A, 8 x 4, and (j, i) of those of B. */
-    template <class X> __device__ void add_blocks(const X *a, const X *b) {
+    template <class X, class Call> __device__ void add_blocks(const X *a, const X *b, const Call &beside) {
         const int i = threadIdx.x % 32 / 4, j = threadIdx.x % 4;
         a += LayoutA::place(down, j);
         b += LayoutB::place((side - j) * 2 + i, j);
@@ -256,6 +267,7 @@ struct Tile {
                     add_by_tensor_cores(block(r, c), block(r + 1, c), x[r], x[r + 1], y[c]);
                 if (ROWS % 2) add_by_tensor_cores(block(ROWS - 1, c), x[ROWS - 1], y[c]);
             }
+            if (k == 0) beside();
         }
     }
     __device__ T (&block(int r, int c))[2] { return reinterpret_cast<T(&)[2]>(sum[r][2 * c]); }
@@ -319,46 +331,46 @@ __device__ inline void add_panels(const smm_cuda_args &args, const Share &share,
     };
     const auto fetch = [&](int p) {
         T *const image = images + p % STAGES * PANELS;
-        if (p < share.panels) {
-            of_a.fetch(image, terms_of(p), lane, args.images);
-            of_b.fetch(image + LayoutA::ELEMENTS, terms_of(p), lane, args.images);
-        }
+        of_a.fetch(image, terms_of(p), lane, args.images);
+        of_b.fetch(image + LayoutA::ELEMENTS, terms_of(p), lane, args.images);
         if (COPIES) end_of_copies();
     };
     const auto put = [&](int p) {
         T *const image = images + p % STAGES * PANELS;
-        if (COPIES || p >= share.panels) return;
         of_a.put(image, lane);
         of_b.put(image + LayoutA::ELEMENTS, lane);
     };
 
     Partial kept[most(LEVELS, 1)];
-    tile.begin(0); /* of no terms */
 #pragma unroll 1
     for (int p = 0; p < STAGES - 1; p++) {
         fetch(p);
         put(p);
     }
+    const T nothing = -T(0); /* to which the first product is added without a change */
+    tile.begin(share.begin < share.end ? nothing : T(0));
     int chunk = 0, of_chunk = 0; /* panels */
 #pragma unroll 1
     for (int p = 0; p < share.panels; p++) {
         if (COPIES) wait_for_copies<STAGES - 2>();
         __syncthreads();
-        fetch(p + STAGES - 1);
+        const T *const image = images + p % STAGES * PANELS;
         const int terms = terms_of(p);
-        if (terms) {
-            const T *const image = images + p % STAGES * PANELS;
-            if (of_chunk == 0) tile.begin(-T(0)); /* to which the first product is added without a change */
-            tile.add(image, image + LayoutA::ELEMENTS, terms);
-            of_chunk++;
-            const bool last = share.begin + static_cast<long long>(p + 1) * DEPTH >= share.end;
-            if (share.deep && (of_chunk == panels_of_chunk || last)) {
-                tile.take_up(kept, chunk++, last);
-                of_chunk = 0;
-            }
+        if (terms == DEPTH) /* beside whose products copies begin */
+            tile.add_all(image, image + LayoutA::ELEMENTS, [&] { fetch(p + STAGES - 1); });
+        else {
+            fetch(p + STAGES - 1);
+            tile.add_some(image, image + LayoutA::ELEMENTS, terms);
         }
         put(p + STAGES - 1);
+        if (!share.deep || terms == 0) continue;
+        const bool last = share.begin + static_cast<long long>(p + 1) * DEPTH >= share.end;
+        if (++of_chunk < panels_of_chunk && !last) continue;
+        tile.take_up(kept, chunk++, last);
+        if (!last) tile.begin(nothing);
+        of_chunk = 0;
     }
+    if (COPIES) wait_for_copies<0>();
 }
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
@@ -379,15 +391,9 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 
     T *const images = shared + slice * STAGES * PANELS;
     Tile tile(lane);
-    typedef Stored<HEIGHT, A_ALONG, 1> PanelA;
-    typedef ChooseB<OF_IMAGES, 1>::Type PanelB;
-    if constexpr (WIDEST_A * WIDEST_B > 1) {
-        if (__syncthreads_and(begin_a.has_vectors<A_ALONG>(WIDEST_A) && begin_b.has_vectors<B_ALONG>(WIDEST_B)))
-            add_panels<Stored<HEIGHT, A_ALONG, WIDEST_A>, ChooseB<OF_IMAGES, WIDEST_B>::Type>(args, share, begin_a,
-                                                                                               begin_b, tile, images);
-        else
-            add_panels<PanelA, PanelB>(args, share, begin_a, begin_b, tile, images);
-    } else
-        add_panels<PanelA, PanelB>(args, share, begin_a, begin_b, tile, images);
+    if (__syncthreads_and(PanelA<true>::is_even(begin_a) && PanelB<true>::is_even(begin_b)))
+        add_panels<PanelA<true>, PanelB<true>>(args, share, begin_a, begin_b, tile, images);
+    else
+        add_panels<PanelA<false>, PanelB<false>>(args, share, begin_a, begin_b, tile, images);
     finish(args, share, place, slice, tile, shared);
 }
