@@ -119,7 +119,7 @@ static bool is_power_of_two(int x) { return x > 0 && !(x & (x - 1)); }
 /* Whether tensor cores multiply, as TENSOR of matmul_tiled.cuh. */
 static bool takes_tensor_cores(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
     return p->dtype == SMM_F64 && p->arch >= 90 && x->lanes % WARP == 0 && x->across % 4 == 0 &&
-           x->lanes / x->across % 8 == 0 && x->cols % 2 == 0 && x->depth % 4 == 0;
+           x->lanes / x->across % 8 == 0 && x->cols % 2 == 0 && x->depth % 8 == 0;
 }
 
 /* Elements of one panel of so many lines, along which terms lie or not, as Layout::ELEMENTS of matmul_tiled.cuh. */
@@ -132,8 +132,8 @@ bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
     enum { MOST_SIDE = 16, MOST_LEVELS = 8, MOST_TILE_BYTES = 512, MOST_FETCHED = 32 };
     if (p->op != SMM_OP_MATMUL || p->form & SMM_TENSOR || !is_power_of_two(x->lanes) || !is_power_of_two(x->across) ||
         !is_power_of_two(x->threads) || !is_power_of_two(x->depth) || x->across > x->lanes || x->lanes > x->threads ||
-        x->threads < WARP || x->threads > 1024 || x->depth > SMM_CHUNK || x->levels < 0 || x->levels > MOST_LEVELS ||
-        x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE || x->blocks < 0 ||
+        x->threads < WARP || x->threads > 1024 || x->depth < 2 || x->depth > SMM_CHUNK || x->levels < 0 ||
+        x->levels > MOST_LEVELS || x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE || x->blocks < 0 ||
         x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES || x->stages < 2)
         return false;
     const int rows = x->lanes / x->across * x->rows, cols = x->across * x->cols, slices = x->threads / x->lanes;

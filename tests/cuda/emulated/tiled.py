@@ -27,7 +27,7 @@ SPACE = {
     "depth": (2, 8, 16),
     "levels": (0, 1, 3),
     "stages": (2, 3, 4),
-    "async": (0, 1),
+    "async": (0, 1, 2, 3),
 }
 DTYPES = ("f32", "f64", "f16", "bf16")
 TENSOR = {"rows": 3, "cols": 2, "lanes": 64, "across": 4, "threads": 64, "blocks": 0, "depth": 8, "levels": 1, "stages": 3, "async": 1}
