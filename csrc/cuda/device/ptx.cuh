@@ -45,13 +45,9 @@ __device__ inline void copies_done() { asm volatile("cp.async.wait_all;" ::: "me
 
 /* The first `bytes` of SIZE, and zeros in place of the others. Sets of such copies end one after the other; all but the
  * last LEFT sets are complete when it returns, for this thread. */
-template <int SIZE, bool LINE = false> __device__ inline void copy_some(void *to, const void *from, int bytes) {
+template <int SIZE> __device__ inline void copy_some(void *to, const void *from, int bytes) {
     const unsigned place = shared_address(to);
-    if constexpr (SIZE == 16 && LINE)
-        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes));
-    else if constexpr (LINE)
-        asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(SIZE), "r"(bytes));
-    else if constexpr (SIZE == 16)
+    if constexpr (SIZE == 16)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes));
     else
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(SIZE), "r"(bytes));

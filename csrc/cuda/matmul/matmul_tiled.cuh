@@ -12,15 +12,14 @@
  * Shared memory: for each slice STAGES panels of A and of B; then, in their place, the sums of the slices.
  * Operands: any strides; C must overlap neither A nor B. */
 #include "common.cuh"
-#define SMM_BAND (SMM_ASYNC == 3 ? 16 : 1)
 #include "matmul_tiles.cuh"
 
 /* Tensor cores multiply blocks of doubles, if a slice has whole warps of 8 x 4 threads. They round each product and sum
  * as fma does, in the order of k (inverse/inv_tensor.cuh says more). */
 constexpr bool TENSOR = sizeof(T) == 8 && __CUDA_ARCH__ >= 900 && LANES % 32 == 0 && ACROSS % 4 == 0 &&
-                        LANES / ACROSS % 8 == 0 && COLS % 2 == 0 && DEPTH % 8 == 0;
-constexpr bool COPIES = SMM_ASYNC && !CONVERTS, LINE = SMM_ASYNC >= 2;
-constexpr int STAGES = SMM_STAGES;
+                        LANES / ACROSS % 8 == 0 && COLS % 2 == 0 && DEPTH % 4 == 0;
+constexpr bool COPIES = SMM_ASYNC && !CONVERTS;
+constexpr int STAGES = SMM_STAGES, UNROLL = least(DEPTH, most(8, 1024 / (ROWS * COLS)));
 
 /* Where the elements of a panel of LINES rows of A (columns of B) lie in shared memory: lines side by side, so that a
  * thread reads vectors of them. Tensor cores take single elements, so that terms which memory has side by side (ALONG)
@@ -64,7 +63,7 @@ template <int LINES, bool ALONG, int W> struct Panel : Layout<LINES, ALONG> {
         if constexpr (!COPIES)
             x[t][l] = count ? T(*from) : T(0);
         else if (exists(lane, l))
-            copy_some<W * sizeof(T), LINE>(image + Layout<LINES, ALONG>::place(line(lane, l), term(lane, t)), from,
+            copy_some<W * sizeof(T)>(image + Layout<LINES, ALONG>::place(line(lane, l), term(lane, t)), from,
                                      count * static_cast<int>(sizeof(T)));
     }
     /* What registers have comes to shared memory. */
@@ -200,16 +199,6 @@ struct Partial {
     T sum[ROWS][COLS];
 };
 
-/* What a thread multiplies in a step: of one term its rows of A and columns of B, or of four terms for tensor cores: of
- * thread 4 i + j elements (i, j) of blocks of A, 8 x 4, and (j, i) of those of B. */
-template <bool BLOCKS> struct Factors {
-    T x[ROWS], y[BLOCKS ? COLS / 2 : COLS];
-};
-/* Steps of a panel; and whose factors are in registers: those of the next ones are read while a step's are multiplied,
- * for which few products leave too little time. */
-constexpr int STEPS = TENSOR ? DEPTH / 4 : DEPTH, HELD = least(STEPS, TENSOR || ROWS * COLS >= 32 ? 2 : 4);
-static_assert(HELD > 1, "one that is multiplied and one that is read");
-
 /* A thread's tile of C: vectors of rows and columns, spread over that of its slice. A warp's are blocks of 8 x 8 for
  * tensor cores: thread 4 i + j has elements (i, 2 j) and (i, 2 j + 1) of each. Else it stands in rows of 8 threads, if
  * it can: those that differ in bit 0 alone read the same columns, in bit 1 the same rows, so that two groups of 8 are
@@ -241,60 +230,67 @@ struct Tile {
             for (int c = 0; c < COLS; c++) sum[r][c] = with;
     }
 
-    /* Factors of step `step` of a panel. */
-    template <bool BLOCKS> __device__ void read(Factors<BLOCKS> &to, const T *panels, int step) const {
-        const T *a = panels, *b = panels + LayoutA::ELEMENTS;
-        if constexpr (BLOCKS) {
-            const int i = threadIdx.x % 32 / 4, j = threadIdx.x % 4;
-            a += LayoutA::place(down, j);
-            b += LayoutB::place((side - j) * 2 + i, j);
-#pragma unroll
-            for (int r = 0; r < ROWS; r++) to.x[r] = a[LayoutA::place(r * DOWN, 4 * step)];
-#pragma unroll
-            for (int c = 0; c < COLS / 2; c++) to.y[c] = b[LayoutB::place(c * 2 * ACROSS, 4 * step)];
-        } else {
-            constexpr int WA = LayoutA::AS_IT_LIES ? 1 : VR, WB = LayoutB::AS_IT_LIES ? 1 : VC;
-#pragma unroll
-            for (int r = 0; r < ROWS; r += WA) {
-                const Vector<WA> v = load<WA>(a + LayoutA::place(row(r), step));
-#pragma unroll
-                for (int e = 0; e < WA; e++) to.x[r + e] = v.x[e];
-            }
-#pragma unroll
-            for (int c = 0; c < COLS; c += WB) {
-                const Vector<WB> v = load<WB>(b + LayoutB::place(col(c), step));
-#pragma unroll
-                for (int e = 0; e < WB; e++) to.y[c + e] = v.x[e];
+    /* A whole panel; `beside` is called as early as nothing waits for it. */
+    template <class Call> __device__ void add_all(const T *a, const T *b, const Call &beside) {
+        if constexpr (TENSOR)
+            add_blocks(a, b, beside);
+        else {
+#pragma unroll(UNROLL)
+            for (int k = 0; k < DEPTH; k++) {
+                add_term(a, b, k);
+                if (k == 0) beside();
             }
         }
     }
+    /* The first terms of a panel. Others are not multiplied: of what is added to a sum of -0, only -0 changes nothing. */
+    __device__ void add_some(const T *a, const T *b, int terms) {
+#pragma unroll 1
+        for (int k = 0; k < terms; k++) add_term(a, b, k);
+    }
 
-    template <bool BLOCKS> __device__ void add(const Factors<BLOCKS> &f) {
-        if constexpr (BLOCKS) {
+    /* Thread 4 i + j has elements (i, j) of blocks of A, 8 x 4, and (j, i) of those of B. */
+    template <class X, class Call> __device__ void add_blocks(const X *a, const X *b, const Call &beside) {
+        const int i = threadIdx.x % 32 / 4, j = threadIdx.x % 4;
+        a += LayoutA::place(down, j);
+        b += LayoutB::place((side - j) * 2 + i, j);
+#pragma unroll(UNROLL)
+        for (int k = 0; k < DEPTH; k += 4) {
+            X x[ROWS], y[COLS / 2];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) x[r] = a[LayoutA::place(r * DOWN, k)];
+#pragma unroll
+            for (int c = 0; c < COLS / 2; c++) y[c] = b[LayoutB::place(c * 2 * ACROSS, k)];
 #pragma unroll
             for (int c = 0; c < COLS / 2; c++) {
 #pragma unroll
                 for (int r = 0; r + 1 < ROWS; r += 2)
-                    add_by_tensor_cores(block(r, c), block(r + 1, c), f.x[r], f.x[r + 1], f.y[c]);
-                if (ROWS % 2) add_by_tensor_cores(block(ROWS - 1, c), f.x[ROWS - 1], f.y[c]);
+                    add_by_tensor_cores(block(r, c), block(r + 1, c), x[r], x[r + 1], y[c]);
+                if (ROWS % 2) add_by_tensor_cores(block(ROWS - 1, c), x[ROWS - 1], y[c]);
             }
-        } else {
-#pragma unroll
-            for (int r = 0; r < ROWS; r++)
-#pragma unroll
-                for (int c = 0; c < COLS; c++) sum[r][c] = multiply_add(f.x[r], f.y[c], sum[r][c]);
+            if (k == 0) beside();
         }
     }
     __device__ T (&block(int r, int c))[2] { return reinterpret_cast<T(&)[2]>(sum[r][2 * c]); }
 
-    /* The first terms of panels. Others are not multiplied: of what is added to a sum of -0, only -0 changes nothing. */
-    __device__ void add_some(const T *panels, int terms) {
-#pragma unroll 1
-        for (int k = 0; k < terms; k++) {
-            Factors<false> f;
-            read(f, panels, k);
-            add(f);
+    __device__ void add_term(const T *a, const T *b, int k) {
+        constexpr int WA = LayoutA::AS_IT_LIES ? 1 : VR, WB = LayoutB::AS_IT_LIES ? 1 : VC;
+        T x[ROWS], y[COLS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r += WA) {
+            const Vector<WA> v = load<WA>(a + LayoutA::place(row(r), k));
+#pragma unroll
+            for (int e = 0; e < WA; e++) x[r + e] = v.x[e];
         }
+#pragma unroll
+        for (int c = 0; c < COLS; c += WB) {
+            const Vector<WB> v = load<WB>(b + LayoutB::place(col(c), k));
+#pragma unroll
+            for (int e = 0; e < WB; e++) y[c + e] = v.x[e];
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int c = 0; c < COLS; c++) sum[r][c] = multiply_add(x[r], y[c], sum[r][c]);
     }
 
     /* The sums are those of chunk `number` of the span: equal sums are added, which leaves one at each level whose bit
@@ -345,11 +341,7 @@ __device__ inline void add_panels(const smm_cuda_args &args, const Share &share,
         of_b.put(image + LayoutA::ELEMENTS, lane);
     };
 
-    const auto wait = [] {
-        if (COPIES) wait_for_copies<STAGES - 2>();
-    };
     Partial kept[most(LEVELS, 1)];
-    Factors<TENSOR> factors[HELD];
 #pragma unroll 1
     for (int p = 0; p < STAGES - 1; p++) {
         fetch(p);
@@ -358,36 +350,19 @@ __device__ inline void add_panels(const smm_cuda_args &args, const Share &share,
     const T nothing = -T(0); /* to which the first product is added without a change */
     tile.begin(share.begin < share.end ? nothing : T(0));
     int chunk = 0, of_chunk = 0; /* panels */
-    wait();
-    __syncthreads();
-#pragma unroll
-    for (int s = 0; s < HELD - 1; s++) tile.read(factors[s], images, s);
 #pragma unroll 1
     for (int p = 0; p < share.panels; p++) {
-        const T *const image = images + p % STAGES * PANELS, *const next = images + (p + 1) % STAGES * PANELS;
+        if (COPIES) wait_for_copies<STAGES - 2>();
+        __syncthreads();
+        const T *const image = images + p % STAGES * PANELS;
         const int terms = terms_of(p);
-        const bool whole = terms == DEPTH;
-        if (whole) {
-#pragma unroll
-            for (int s = 0; s <= STEPS - HELD; s++) {
-                tile.read(factors[(s + HELD - 1) % HELD], image, s + HELD - 1);
-                tile.add(factors[s % HELD]);
-                if (s == 0) fetch(p + STAGES - 1);
-            }
-        } else {
+        if (terms == DEPTH) /* beside whose products copies begin */
+            tile.add_all(image, image + LayoutA::ELEMENTS, [&] { fetch(p + STAGES - 1); });
+        else {
             fetch(p + STAGES - 1);
-            tile.add_some(image, terms);
+            tile.add_some(image, image + LayoutA::ELEMENTS, terms);
         }
         put(p + STAGES - 1);
-        wait();
-        __syncthreads(); /* the next panel has come, and all of this one is in registers */
-        if (whole) {
-#pragma unroll
-            for (int s = STEPS - HELD + 1; s < STEPS; s++) {
-                tile.read(factors[(s + HELD - 1) % HELD], next, s + HELD - 1 - STEPS);
-                tile.add(factors[s % HELD]);
-            }
-        }
         if (!share.deep || terms == 0) continue;
         const bool last = share.begin + static_cast<long long>(p + 1) * DEPTH >= share.end;
         if (++of_chunk < panels_of_chunk && !last) continue;

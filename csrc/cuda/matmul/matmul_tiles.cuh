@@ -49,10 +49,6 @@ __device__ inline T sum_of(T *x, int apart, int count) {
     return x[0];
 }
 
-#ifndef SMM_BAND
-#define SMM_BAND 1
-#endif
-constexpr int BAND = SMM_BAND;
 /* Tile `number` of the call. */
 struct Place {
     long long matrix, row, col;
@@ -61,11 +57,9 @@ struct Place {
         const long long across = (tiles.n + WIDTH - 1) / WIDTH, down = (tiles.m + HEIGHT - 1) / HEIGHT;
         matrix = quotient(number, across * down);
         number -= matrix * across * down;
-        const long long band = quotient(number, BAND * across);
-        number -= band * BAND * across;
-        const long long high = least_of(BAND, down - band * BAND), side = quotient(number, high);
-        row = (band * BAND + number - side * high) * HEIGHT;
-        col = side * WIDTH;
+        const long long below = quotient(number, across);
+        row = below * HEIGHT;
+        col = (number - below * across) * WIDTH;
     }
 };
 

@@ -24,7 +24,7 @@ template <int WIDTH, bool SHARED_BY_ALL = false> inline void copy(T *to, const T
     emulated_copy_later(to, from, WIDTH * sizeof(T));
 }
 inline void copies_done() { emulated_copies_done(-1); }
-template <int SIZE, bool LINE = false> inline void copy_some(void *to, const void *from, int bytes) {
+template <int SIZE> inline void copy_some(void *to, const void *from, int bytes) {
     emulated_aligned(to, SIZE);
     emulated_aligned(from, SIZE);
     if (bytes < 0 || bytes > SIZE) emulated_fail("a copy of another size");
