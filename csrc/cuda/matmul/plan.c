@@ -379,7 +379,8 @@ static double tiled_time(const smm_cuda_problem *p, const smm_cuda_parameters *x
                      waves = all / (resident * MULTIPROCESSORS);
         const double busy = resident * grid->threads / LANES, panel = x->depth * step * fmax(busy, alone) + c[of_panel];
         const double traffic = (double)p->k * (grid->rows + grid->cols) * tiles / 4 + sums * grid->rows * grid->cols;
-        const double cycles = (waves < 8 ? ceil(waves) : waves) * (panels * span * panel + c[of_block]) +
+        const double in_turn = parts > 1 ? span : ceil(chunks / grid->slices);
+        const double cycles = (waves < 8 ? ceil(waves) : waves) * (panels * in_turn * panel + c[of_block]) +
                               traffic * bytes_of(p) / c[bytes_a_cycle] + (parts > 1 ? c[of_launch] : 0);
         if (best == 0 || cycles < best) best = cycles;
         if (parts == 1) break;
