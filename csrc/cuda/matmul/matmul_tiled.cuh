@@ -2,8 +2,8 @@
  * convolutions, whose B is the im2col matrix of images, gathered as it is read.
  *
  * LANES threads, a slice of a block, have a tile of C in registers. STAGES panels of DEPTH columns of A and rows of B
- * are in shared memory or on their way there, by copies of vectors where strides and addresses allow that, else of
- * elements; numbers that are converted pass through registers.
+ * are in shared memory or on their way there: those of at least 24 terms, which more did not make faster. Copies are of
+ * vectors where strides and addresses allow that, else of elements; numbers that are converted pass through registers.
  * Order of operations: a_i0 b_0j, then fma(a_ik, b_kj, sum) for k = 1, 2, ...; of more than SUM_DEEP terms chunks of
  * SUM_CHUNK, added in a binary tree by index. Which block, slice or launch adds which chunks changes no bit, since each
  * has a power of two of them.
@@ -18,8 +18,8 @@
  * as fma does, in the order of k (inverse/inv_tensor.cuh says more). */
 constexpr bool TENSOR = sizeof(T) == 8 && __CUDA_ARCH__ >= 900 && LANES % 32 == 0 && ACROSS % 4 == 0 &&
                         LANES / ACROSS % 8 == 0 && COLS % 2 == 0 && DEPTH % 4 == 0;
-constexpr bool COPIES = SMM_ASYNC && !CONVERTS;
-constexpr int STAGES = SMM_STAGES, UNROLL = least(DEPTH, most(8, 1024 / (ROWS * COLS)));
+constexpr bool COPIES = !CONVERTS;
+constexpr int STAGES = 1 + ceil_div(24, DEPTH), UNROLL = least(DEPTH, most(8, 1024 / (ROWS * COLS)));
 
 /* Where the elements of a panel of LINES rows of A (columns of B) lie in shared memory: lines side by side, so that a
  * thread reads vectors of them. Tensor cores take single elements, so that terms which memory has side by side (ALONG)

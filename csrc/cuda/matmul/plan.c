@@ -119,7 +119,7 @@ static bool is_power_of_two(int x) { return x > 0 && !(x & (x - 1)); }
 /* Whether tensor cores multiply, as TENSOR of matmul_tiled.cuh. */
 static bool takes_tensor_cores(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
     return p->dtype == SMM_F64 && p->arch >= 90 && x->lanes % WARP == 0 && x->across % 4 == 0 &&
-           x->lanes / x->across % 8 == 0 && x->cols % 2 == 0 && x->depth % 8 == 0;
+           x->lanes / x->across % 8 == 0 && x->cols % 2 == 0 && x->depth % 4 == 0;
 }
 
 /* Elements of one panel of so many lines, along which terms lie or not, as Layout::ELEMENTS of matmul_tiled.cuh. */
@@ -134,10 +134,11 @@ bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
         !is_power_of_two(x->threads) || !is_power_of_two(x->depth) || x->across > x->lanes || x->lanes > x->threads ||
         x->threads < WARP || x->threads > 1024 || x->depth < 2 || x->depth > SMM_CHUNK || x->levels < 0 ||
         x->levels > MOST_LEVELS || x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE || x->blocks < 0 ||
-        x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES || x->stages < 2)
+        x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES)
         return false;
     const int rows = x->lanes / x->across * x->rows, cols = x->across * x->cols, slices = x->threads / x->lanes;
-    const int panels = x->stages * slices *
+    const int stages = 1 + ceil_div(24, x->depth);
+    const int panels = stages * slices *
                        (panel_of(p, x, rows, p->order_a == SMM_ORDER_ROW) +
                         panel_of(p, x, cols, p->order_b == SMM_ORDER_COL));
     const int sums = slices > 1 ? slices * rows * cols : 0;
@@ -357,14 +358,15 @@ enum {
 static double tiled_time(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
                          const double *c) {
     enum { MULTIPROCESSORS = 132, LANES = 128, THREADS = 2048, REGISTERS = 65536, SHARED_MEMORY = 227 << 10 };
+    const bool of_images = p->source_b == SMM_SOURCE_IMAGES;
     const int words = bytes_of(p) / 4, tile = x->rows * x->cols;
     const double reads = (double)x->rows / width_of(p, x->rows) + (double)x->cols / width_of(p, x->cols);
     const double of_a = (double)grid->rows / x->lanes, of_b = (double)grid->cols / x->lanes;
     const double step = (takes_tensor_cores(p, x) ? c[of_tensor_cores] * tile : words * tile + c[of_read] * reads) +
-                        c[of_fetch] * (of_a + of_b) + (p->source_b == SMM_SOURCE_IMAGES ? c[of_gathering] * of_b : 0);
+                        c[of_fetch] * (of_a + of_b) + (of_images ? c[of_gathering] * of_b : 0);
     const double alone = c[latency] + c[of_dependence] / tile;
     const int registers =
-        least(255, 32 + words * (tile + x->rows + x->cols) + (int)(0.4 * (of_a + of_b) * x->depth * words));
+        least(255, 58 + x->depth + (int)(1.2 * words * (tile + x->rows + x->cols)) + (of_images ? 40 : 0));
     const int most_blocks = least(least(THREADS / grid->threads, SHARED_MEMORY / (grid->shared + 1024)),
                                   REGISTERS / (registers * grid->threads));
     if (!most_blocks) return 1e30;
@@ -416,7 +418,7 @@ void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *b
     const int most_shared = usual_shared(p);
     const bool deep = p->k > SMM_DEEP;
     double least_time = 0;
-    *best = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tiled, .stages = 3, .async = 1};
+    *best = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tiled};
     smm_cuda_parameters x = *best;
     for (x.lanes = 1; x.lanes <= 256; x.lanes *= 2)
         for (x.across = 1; x.across <= least(x.lanes, 16); x.across *= 2)

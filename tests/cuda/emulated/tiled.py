@@ -26,13 +26,10 @@ SPACE = {
     "blocks": (0, 1),
     "depth": (2, 8, 16),
     "levels": (0, 1, 3),
-    "stages": (2, 3, 4),
-    "async": (0, 1, 2, 3),
 }
 DTYPES = ("f32", "f64", "f16", "bf16")
-TENSOR = {"rows": 3, "cols": 2, "lanes": 64, "across": 4, "threads": 64, "blocks": 0, "depth": 8, "levels": 1, "stages": 3, "async": 1}
+TENSOR = {"rows": 3, "cols": 2, "lanes": 64, "across": 4, "threads": 64, "blocks": 0, "depth": 8, "levels": 1}
 PLAIN = {"rows": 4, "cols": 4, "lanes": 8, "across": 2, "threads": 32, "blocks": 0, "depth": 8, "levels": 1}
-PLAIN |= {"stages": 4, "async": 1}
 SHAPES = [  # batch, m, k, n
     (1, 65, 3, 5),
     (2, 5, 66, 7),
