@@ -122,21 +122,25 @@ static bool takes_tensor_cores(const smm_cuda_problem *p, const smm_cuda_paramet
            x->lanes / x->across % 8 == 0 && x->cols % 2 == 0 && x->depth % 4 == 0;
 }
 
-/* Elements of one panel of so many lines, as Panel::ELEMENTS of matmul_tiled.cuh. */
-static int panel_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, int lines) {
-    return x->depth * (takes_tensor_cores(p, x) ? ceil_div(lines, 16) * 16 + 4 : whole(p, lines) + 16 / bytes_of(p));
+/* Elements of one panel of so many lines, along which terms lie or not, as Layout::ELEMENTS of matmul_tiled.cuh. */
+static int panel_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, int lines, bool along) {
+    if (!takes_tensor_cores(p, x)) return x->depth * (whole(p, lines) + 16 / bytes_of(p));
+    return along ? lines * (x->depth + 4) : x->depth * (ceil_div(lines, 16) * 16 + 4);
 }
 
 bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_SIDE = 16, MOST_LEVELS = 8, MOST_TILE_BYTES = 256, MOST_FETCHED = 32 };
+    enum { MOST_SIDE = 16, MOST_LEVELS = 8, MOST_TILE_BYTES = 512, MOST_FETCHED = 32 };
     if (p->op != SMM_OP_MATMUL || p->form & SMM_TENSOR || !is_power_of_two(x->lanes) || !is_power_of_two(x->across) ||
         !is_power_of_two(x->threads) || !is_power_of_two(x->depth) || x->across > x->lanes || x->lanes > x->threads ||
-        x->threads < WARP || x->threads > 1024 || x->depth > SMM_CHUNK || x->levels < 0 || x->levels > MOST_LEVELS ||
-        x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE || x->blocks < 0 ||
+        x->threads < WARP || x->threads > 1024 || x->depth < 2 || x->depth > SMM_CHUNK || x->levels < 0 ||
+        x->levels > MOST_LEVELS || x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE || x->blocks < 0 ||
         x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES)
         return false;
     const int rows = x->lanes / x->across * x->rows, cols = x->across * x->cols, slices = x->threads / x->lanes;
-    const int panels = 2 * slices * (panel_of(p, x, rows) + panel_of(p, x, cols));
+    const int stages = 1 + ceil_div(24, x->depth);
+    const int panels = stages * slices *
+                       (panel_of(p, x, rows, p->order_a == SMM_ORDER_ROW) +
+                        panel_of(p, x, cols, p->order_b == SMM_ORDER_COL));
     const int sums = slices > 1 ? slices * rows * cols : 0;
     *grid = (smm_cuda_grid){.matrices = 1,
                             .threads = x->threads,
@@ -354,14 +358,15 @@ enum {
 static double tiled_time(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
                          const double *c) {
     enum { MULTIPROCESSORS = 132, LANES = 128, THREADS = 2048, REGISTERS = 65536, SHARED_MEMORY = 227 << 10 };
+    const bool of_images = p->source_b == SMM_SOURCE_IMAGES;
     const int words = bytes_of(p) / 4, tile = x->rows * x->cols;
     const double reads = (double)x->rows / width_of(p, x->rows) + (double)x->cols / width_of(p, x->cols);
     const double of_a = (double)grid->rows / x->lanes, of_b = (double)grid->cols / x->lanes;
     const double step = (takes_tensor_cores(p, x) ? c[of_tensor_cores] * tile : words * tile + c[of_read] * reads) +
-                        c[of_fetch] * (of_a + of_b) + (p->source_b == SMM_SOURCE_IMAGES ? c[of_gathering] * of_b : 0);
+                        c[of_fetch] * (of_a + of_b) + (of_images ? c[of_gathering] * of_b : 0);
     const double alone = c[latency] + c[of_dependence] / tile;
     const int registers =
-        least(255, 32 + words * (tile + x->rows + x->cols) + (int)(0.4 * (of_a + of_b) * x->depth * words));
+        least(255, 58 + x->depth + (int)(1.2 * words * (tile + x->rows + x->cols)) + (of_images ? 40 : 0));
     const int most_blocks = least(least(THREADS / grid->threads, SHARED_MEMORY / (grid->shared + 1024)),
                                   REGISTERS / (registers * grid->threads));
     if (!most_blocks) return 1e30;
@@ -376,7 +381,8 @@ static double tiled_time(const smm_cuda_problem *p, const smm_cuda_parameters *x
                      waves = all / (resident * MULTIPROCESSORS);
         const double busy = resident * grid->threads / LANES, panel = x->depth * step * fmax(busy, alone) + c[of_panel];
         const double traffic = (double)p->k * (grid->rows + grid->cols) * tiles / 4 + sums * grid->rows * grid->cols;
-        const double cycles = (waves < 8 ? ceil(waves) : waves) * (panels * span * panel + c[of_block]) +
+        const double in_turn = parts > 1 ? span : ceil(chunks / grid->slices);
+        const double cycles = (waves < 8 ? ceil(waves) : waves) * (panels * in_turn * panel + c[of_block]) +
                               traffic * bytes_of(p) / c[bytes_a_cycle] + (parts > 1 ? c[of_launch] : 0);
         if (best == 0 || cycles < best) best = cycles;
         if (parts == 1) break;
