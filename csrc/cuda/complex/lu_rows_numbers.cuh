@@ -216,25 +216,38 @@ struct Rows {
     }
 };
 
-/* x becomes L^-1 x, or U^-1 x: UPPER, from its last element on. As in Rows::factor, the steps of a panel share a text,
- * and its registers move on by one element in each. BEGIN elements are done. */
+/* x becomes L^-1 x, or U^-1 x: UPPER, from its last element on; WIDTH steps at a time, whose columns are a vector of each
+ * row. As in Rows::factor, the steps of a panel share a text, in which its registers move on. BEGIN elements are done. */
 template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Number (&x)[N], const Own &o) {
     constexpr int COUNT = least(PANEL, N - BEGIN), REST = BEGIN + COUNT;
     const auto place = [](int step) { return UPPER ? N - 1 - step : step; };
 #pragma unroll 1
-    for (int t = 0; t < COUNT; t++) {
-        const int k = place(BEGIN + t);
-        Number now = x[place(BEGIN)];
-        if (UPPER) now = by_pivot(now, o.inverse(k), o.a(k, k));
+    for (int t = 0; t < COUNT; t += WIDTH) {
+        const int k = place(BEGIN + t), first = UPPER ? k - (WIDTH - 1) : k;
+        Number now[WIDTH];
 #pragma unroll
-        for (int s = 1; s < COUNT; s++) {
-            const bool is_left = t + s < COUNT;
-            const Number l = o.a(place(BEGIN + least(t + s, COUNT - 1)), k), was = x[place(BEGIN + s)];
-            x[place(BEGIN + s - 1)] = select(is_left, multiply_subtract(l, now, was), was);
+        for (int e = 0; e < WIDTH; e++) {
+            const int row = place(BEGIN + t + e);
+            now[e] = x[place(BEGIN + e)];
+#pragma unroll
+            for (int d = 0; d < e; d++) now[e] = multiply_subtract(o.a(row, place(BEGIN + t + d)), now[d], now[e]);
+            if (UPPER) now[e] = by_pivot(now[e], o.inverse(row), o.a(row, row));
         }
-        x[place(REST - 1)] = now;
+        const auto less = [&](int row, Number y) {
+            const Vector<WIDTH, Number> l = load<WIDTH>(&o.a(row, first));
 #pragma unroll
-        for (int s = REST; s < N; s++) x[place(s)] = multiply_subtract(o.a(place(s), k), now, x[place(s)]);
+            for (int e = 0; e < WIDTH; e++) y = multiply_subtract(l.x[UPPER ? WIDTH - 1 - e : e], now[e], y);
+            return y;
+        };
+#pragma unroll
+        for (int s = WIDTH; s < COUNT; s++) {
+            const Number was = x[place(BEGIN + s)], y = less(place(BEGIN + least(t + s, COUNT - 1)), was);
+            x[place(BEGIN + s - WIDTH)] = select(t + s < COUNT, y, was);
+        }
+#pragma unroll
+        for (int e = 0; e < WIDTH; e++) x[place(REST - WIDTH + e)] = now[e];
+#pragma unroll
+        for (int s = REST; s < N; s++) x[place(s)] = less(place(s), x[place(s)]);
     }
     if constexpr (REST < N) substitute<UPPER, REST>(x, o);
 }
