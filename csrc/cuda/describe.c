@@ -97,8 +97,7 @@ static bool normalise(smm_call *c, smm_cuda_operand x[]) {
         if (c->op == SMM_OP_CHOLESKY) x[SMM_CHOLESKY_l] = transposed(x[SMM_CHOLESKY_l]);
         c->form &= ~SMM_UPPER;
     }
-    if (c->op != SMM_OP_MATMUL || order_of(&x[SMM_MATMUL_c], c->m, c->n) == SMM_ORDER_ROW)
-        return false;
+    if (c->op != SMM_OP_MATMUL || order_of(&x[SMM_MATMUL_c], c->m, c->n) == SMM_ORDER_ROW) return false;
     const smm_cuda_operand a = x[SMM_A];
     const intptr_t m = c->m;
     x[SMM_A] = transposed(x[SMM_MATMUL_b]);

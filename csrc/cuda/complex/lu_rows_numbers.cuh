@@ -5,7 +5,8 @@
  * LANES threads share a matrix: row i of A is the registers i / LANES of lane i % LANES. A row knows to which position
  * exchanges would have brought it. The pivot row of step k becomes row k of the matrix's image in shared memory, where
  * the others read it. So the image has the factors in the end, and X follows from them: of one right-hand side, which
- * took part in the elimination, row by row; of several, each by a lane.
+ * took part in the elimination, row by row; of several, each by a lane. Steps share texts by panels: all of them, each
+ * with a text of its own, would be fetched more slowly than they run.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix; MATRICES * LANES = THREADS.
  * Shared memory: see Own; of right-hand sides there are SMM_K at a time.
@@ -138,7 +139,8 @@ struct Rows {
                 if (is_pivot) {
                     if (KEEPS) store_row<0, BEGIN>(a[r], o, k);
 #pragma unroll
-                    for (int s = 0; s < COUNT; s++) o.a(k, BEGIN + (t + s < COUNT ? t + s : t + s - COUNT)) = a[r][BEGIN + s];
+                    for (int s = 0; s < COUNT; s++)
+                        o.a(k, BEGIN + (t + s < COUNT ? t + s : t + s - COUNT)) = a[r][BEGIN + s];
                     store_row<REST, N>(a[r], o, k);
                     if (CARRIES) o.x(k, 0) = b[r];
                     if (FACTORS) o.pivots[k] = p;
@@ -216,8 +218,9 @@ struct Rows {
     }
 };
 
-/* x becomes L^-1 x, or U^-1 x: UPPER, from its last element on; WIDTH steps at a time, whose columns are a vector of each
- * row. As in Rows::factor, the steps of a panel share a text, in which its registers move on. BEGIN elements are done. */
+/* x becomes L^-1 x, or U^-1 x: UPPER, from its last element on; WIDTH steps at a time, whose columns are a vector of
+ * each row. As in Rows::factor, the steps of a panel share a text, in which its registers move on. BEGIN elements are
+ * done. */
 template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Number (&x)[N], const Own &o) {
     constexpr int COUNT = least(PANEL, N - BEGIN), REST = BEGIN + COUNT;
     const auto place = [](int step) { return UPPER ? N - 1 - step : step; };

@@ -1,4 +1,4 @@
-/* matmul_numbers.cuh: C = alpha A B + beta C of complex matrices.
+/* matmul_numbers.cuh: C = alpha A B + beta C of complex matrices, whatever memory they need.
  *
  * The results are those of kernels/matmul_pairs.h. A thread has a tile of C in registers, whose rows and columns are
  * spread. Pieces of A and B of DEPTH columns and rows come to shared memory, one after the other.

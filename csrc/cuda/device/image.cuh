@@ -56,8 +56,8 @@ template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW 
 /* Start filling the image with matrices first .. first + count. Returns the shift. `where` are the matrices' offsets
  * if they lie anyhow; line and step are then the strides of lines and within a line. */
 template <class I, int THREADS, bool ASYNC>
-__device__ inline int stage(Element *image, const smm_cuda_operand &x, long long first, int count, const long long *where,
-                            long long line, long long step) {
+__device__ inline int stage(Element *image, const smm_cuda_operand &x, long long first, int count,
+                            const long long *where, long long line, long long step) {
     const Stored *from = static_cast<const Stored *>(x.data);
     if constexpr (I::SOURCE == SMM_SOURCE_STRIDED) {
         constexpr int each = most(I::LINES * I::LENGTH, 1), length = most(I::LENGTH, 1);

@@ -4,7 +4,7 @@
  * Shared memory: the images of A and B, later that of C in their place; the offsets of matrices that lie anyhow.
  * Operands: any that args.h can describe; C by rows (a C by columns is computed as C^T = B^T A^T).
  * May overwrite A or B in place, matrix by matrix: a block has read all it needs before it writes.
- * Limits: the shared memory of a block; tiles of up to 32 f64 or 64 f32 elements, which stay in registers. */
+ * Limits: the shared memory of a block; tiles of up to 256 bytes, which stay in registers. */
 #include "common.cuh"
 #include "matmul_elements.cuh"
 #include "image.cuh"

@@ -108,8 +108,8 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
             for (int j = 0; j < COLS; j++)
                 if (has(r, j))
                     c[r][j] = is_zero(beta) ? product(alpha, c[r][j])
-                                        : multiply_add(alpha, c[r][j],
-                                                       product(beta, old[row(r) * old_row + col(j) * old_col]));
+                                            : multiply_add(alpha, c[r][j],
+                                                           product(beta, old[row(r) * old_row + col(j) * old_col]));
     }
 
     template <class X> __device__ void write(X *to, int pitch) const {
