@@ -16,7 +16,8 @@ from typing import Any
 from . import _core
 
 KERNELS: dict[str, dict[str, tuple[int, ...]]] = _core.cuda_catalog()["kernels"]  # parameters, values to try
-COMPUTED_SIZES = {"f32": 4, "f64": 8, "f16": 4, "bf16": 4}  # bytes in registers and in shared memory
+# Bytes of an element in registers and in shared memory.
+COMPUTED_SIZES = {"f32": 4, "f64": 8, "f16": 4, "bf16": 4, "c64": 8, "c128": 16}
 MOST_THREADS = 768  # asked of a multiprocessor by `blocks`: 80 registers for each; with fewer, kernels spill
 PRODUCTS = ("matmul_staged", "matmul_direct", "matmul_whole", "matmul_one")
 Row = dict[str, Any]
@@ -25,8 +26,9 @@ Row = dict[str, Any]
 def tiles(problem: Row, effort: int) -> list[tuple[int, int]]:
     """Tile shapes with few reads per product and little waste, best first; none too large for registers."""
     m, n = problem["m"], problem["n"]
-    most = 64 if effort > 2 and COMPUTED_SIZES[problem["dtype"]] == 4 else 32
-    vector = max(v for v in (1, 2, 16 // COMPUTED_SIZES[problem["dtype"]]) if n % v == 0)
+    size = COMPUTED_SIZES[problem["dtype"]]
+    most = min(256 // size, 64 if effort > 2 else 32)
+    vector = max(v for v in (1, 2, 4) if v * size <= 16 and n % v == 0)
     found = []
     for rows, cols in itertools.product(range(1, min(m, 13) + 1), range(1, min(n, 12) + 1)):
         if rows * cols > most or (cols % vector and cols != n):
@@ -56,10 +58,10 @@ def candidates(problem: Row, shared: int, effort: int = 2) -> list[Row]:
 
 
 def _has_tiles(problem: Row) -> bool:
-    """A product whose matrices a block holds as a whole, of real numbers."""
+    """A product whose matrices a block holds as a whole."""
     orders = (problem[x] for x in "mkn")
     small = max(orders) <= _core.limits["cuda_product_order"]
-    return problem["op"] == "MATMUL" and problem["dtype"] in COMPUTED_SIZES and small
+    return problem["op"] == "MATMUL" and small
 
 
 def _all_works(problem: Row, row: Row) -> bool:
@@ -87,7 +89,7 @@ def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
     m, n = problem["m"], problem["n"]
     line = n * size
     shapes = tiles(problem, effort)
-    few = shapes[: (12 if size == 8 and n > 12 else 8, 12, 24)[effort - 1]]
+    few = shapes[: (12 if size >= 8 and n > 12 else 8, 12, 24)[effort - 1]]
     if m <= 12 and effort > 1:
         few += [(1, n), (m, n), (2, n), (1, 1), (m, 1)]
     pads = (0, 1) if line % 32 == 0 or problem["k"] * size % 32 == 0 else (0,)

@@ -88,7 +88,7 @@ static smm_cuda_operand transposed(smm_cuda_operand x) {
 
 /* Real matrices that are symmetric have no form of their own. An upper triangle is the lower one of the transpose; but
  * that of complex Cholesky factors is to be conjugated, too. A product whose C is column-major is C^T = B^T A^T: then
- * this returns true; but not of complex numbers, whose products depend on the order of the factors. */
+ * this returns true. */
 static bool normalise(smm_call *c, smm_cuda_operand x[]) {
     if (!smm_is_complex(c->dtype)) c->form &= ~SMM_SYMMETRIC;
     const bool from_factor = c->op == SMM_OP_CHO_SOLVE || c->op == SMM_OP_SOLVE_POS;
@@ -97,8 +97,7 @@ static bool normalise(smm_call *c, smm_cuda_operand x[]) {
         if (c->op == SMM_OP_CHOLESKY) x[SMM_CHOLESKY_l] = transposed(x[SMM_CHOLESKY_l]);
         c->form &= ~SMM_UPPER;
     }
-    if (c->op != SMM_OP_MATMUL || smm_is_complex(c->dtype) || order_of(&x[SMM_MATMUL_c], c->m, c->n) == SMM_ORDER_ROW)
-        return false;
+    if (c->op != SMM_OP_MATMUL || order_of(&x[SMM_MATMUL_c], c->m, c->n) == SMM_ORDER_ROW) return false;
     const smm_cuda_operand a = x[SMM_A];
     const intptr_t m = c->m;
     x[SMM_A] = transposed(x[SMM_MATMUL_b]);
@@ -221,6 +220,8 @@ bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm
         else if (source != SMM_SOURCE_FLAT || order != SMM_ORDER_ROW)
             p->source_rest = SMM_SOURCE_STRIDED;
     }
+    /* Complex products depend on the order of the factors, which kernels must know. */
+    if (*swapped && smm_is_complex(c.dtype)) p->order_c = SMM_ORDER_COL;
     p->aligned = bits % 16 == 0;
     take_sizes(p, args, c.m, in_parts ? SMM_CUDA_COLUMNS : c.k, c.n);
     return true;

@@ -38,9 +38,9 @@ def planned(device=DEVICE, **more):
         {**PROBLEM, "op": "LU", "n": 16, "m": 16},
         {**PROBLEM, "op": "SOLVE_TRIANGULAR", "dtype": "f32", "m": 7, "n": 7, "k": 3},
         {**PROBLEM, "op": "EIGH", "m": 5, "n": 5},
-        {**PROBLEM, "op": "MATMUL", "dtype": "c64", "m": 5, "k": 5, "n": 5},
+        {**PROBLEM, "dtype": "c128", "m": 9, "n": 9},
     ],
-    ids=lambda problem: problem["op"],
+    ids=lambda problem: f"{problem['op']} {problem['dtype']}",
 )
 def test_candidates_are_all_that_fits(problem):
     """But those most of whose threads would idle, and those that ask for too many threads."""
@@ -57,9 +57,10 @@ def test_candidates_are_all_that_fits(problem):
     assert candidates(problem, SHARED) == expected
 
 
+@pytest.mark.parametrize("dtype", ["f64", "c64", "c128"])
 @pytest.mark.parametrize(("n", "source"), [(2, 0), (5, 1), (16, 0), (31, 0)])
-def test_candidates_of_products_fit(n, source):
-    problem = {"op": "MATMUL", "dtype": "f64", "m": n, "k": n, "n": n, "source_b": source}
+def test_candidates_of_products_fit(n, source, dtype):
+    problem = {"op": "MATMUL", "dtype": dtype, "m": n, "k": n, "n": n, "source_b": source}
     found = [candidates(problem, SHARED, effort) for effort in (1, 2, 3)]
     assert len(found[0]) <= len(found[1]) <= len(found[2])
     for row in found[2]:

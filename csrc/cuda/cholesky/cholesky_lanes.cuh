@@ -13,8 +13,10 @@
  * Operands: any that args.h can describe. May overwrite A in place, matrix by matrix.
  * Limits: LANES and SMM_ACROSS powers of two, SMM_ACROSS^2 <= LANES <= 32; MATRICES * LANES = THREADS. */
 #include "common.cuh"
-#include "image.cuh"
 #include "lanes.cuh"
+#include "element.cuh"
+#include "element_vectors.cuh"
+#include "image.cuh"
 
 constexpr bool SOLVES = SMM_OP == SMM_OP_SOLVE_POS;
 constexpr int N = SMM_N, K = SOLVES ? SMM_K : 0, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;

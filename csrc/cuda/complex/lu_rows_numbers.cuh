@@ -5,7 +5,8 @@
  * LANES threads share a matrix: row i of A is the registers i / LANES of lane i % LANES. A row knows to which position
  * exchanges would have brought it. The pivot row of step k becomes row k of the matrix's image in shared memory, where
  * the others read it. So the image has the factors in the end, and X follows from them: of one right-hand side, which
- * took part in the elimination, row by row; of several, each by a lane.
+ * took part in the elimination, row by row; of several, each by a lane. Steps share texts by panels: all of them, each
+ * with a text of its own, would be fetched more slowly than they run.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix; MATRICES * LANES = THREADS.
  * Shared memory: see Own; of right-hand sides there are SMM_K at a time.
@@ -15,6 +16,7 @@
 #include "lanes.cuh"
 #include "element.cuh"
 #include "element_vectors.cuh"
+#include "pivots.cuh"
 #include "operand_numbers.cuh"
 #include "determinant_of_numbers.cuh"
 
@@ -22,6 +24,7 @@ constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU, INVERTS = SMM_OP == SMM_OP_INV, SOLVES = SMM_OP == SMM_OP_SOLVE;
 constexpr bool CARRIES = SOLVES && SMM_K == 1, SOLVES_AFTER = INVERTS || (SOLVES && !CARRIES);
 constexpr int ROWS = ceil_div(N, LANES); /* of a lane */
+constexpr int PANEL = SMM_PANEL;         /* steps that share a text */
 constexpr int K = INVERTS ? N : SOLVES ? SMM_K : 0;
 
 /* Rows of whole vectors are an odd number of them apart, so that lanes find theirs in different banks. */
@@ -47,13 +50,24 @@ struct Own {
     __device__ int &order(int i) const { return pivots[N + i]; }
 };
 
-/* Elements first .. N of a row of the image, from the start of first's vector. */
-__device__ inline void load_row(Number (&x)[N], const Own &o, int i, int first) {
+/* Row i of the image. */
+__device__ inline void load_row(Number (&x)[N], const Own &o, int i) {
 #pragma unroll
-    for (int j = first / WIDTH * WIDTH; j < N; j += WIDTH) {
+    for (int j = 0; j < N; j += WIDTH) {
         const Vector<WIDTH, Number> v = load<WIDTH>(&o.a(i, j));
 #pragma unroll
         for (int e = 0; e < WIDTH; e++) x[j + e] = v.x[e];
+    }
+}
+
+/* Elements BEGIN .. END of row i of the image. */
+template <int BEGIN, int END> __device__ inline void store_row(const Number (&x)[N], const Own &o, int i) {
+#pragma unroll
+    for (int j = BEGIN; j < END; j += WIDTH) {
+        Vector<WIDTH, Number> v;
+#pragma unroll
+        for (int e = 0; e < WIDTH; e++) v.x[e] = x[j + e];
+        store<WIDTH>(&o.a(i, j), v);
     }
 }
 
@@ -73,18 +87,27 @@ struct Rows {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const int i = least(row(r), N - 1);
-            load_row(a[r], o, i, 0);
+            position[r] = row(r);
+            load_row(a[r], o, i);
             if (CARRIES) b[r] = o.x(i, 0);
         }
     }
 
-    /* The position of the pivot of step k: of the largest magnitude, of equals the first. */
-    __device__ int choose(int k) const {
+    /* The position of the pivot of step k, among elements x of a column: of the largest magnitude, of equals the first.
+     */
+    __device__ int choose(int k, const Number (&x)[ROWS]) const {
+        if constexpr (LANES == 32) { /* the leading bits of magnitudes tell, as a rule */
+            const bool waits = position[0] >= k && position[0] < N;
+            const unsigned key = waits ? (leading_bits(size_of(x[0])) & MAGNITUDE_BITS) | (ROW_BITS - position[0]) : 0;
+            const unsigned chosen = __reduce_max_sync(WARP, key);
+            const unsigned equals = __ballot_sync(WARP, (key | ROW_BITS) == (chosen | ROW_BITS));
+            if (__builtin_expect(!(equals & (equals - 1)) && !is_special(chosen), 1)) return ROW_BITS - chosen % 32;
+        }
         T most = -1;
         int p = N;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            T size = size_of(a[r][k]);
+            T size = size_of(x[r]);
             if (position[r] == k && isnan(size)) size = static_cast<T>(__longlong_as_double(0x7ff0000000000000));
             const bool waits = position[r] >= k && position[r] < N;
             if (waits && (size > most || (size == most && position[r] < p))) most = size, p = position[r];
@@ -98,25 +121,27 @@ struct Rows {
         return p;
     }
 
-    /* Rows become those of the factors, in the image. */
-    __device__ void factor(const Own &o) {
+    /* Rows become those of the factors, in the image: from column BEGIN on. The steps of a panel share a text: in each,
+     * the registers of the panel move on by one column, so that the pivots' column is the first. */
+    template <int BEGIN = 0> __device__ void factor(const Own &o) {
+        constexpr int COUNT = least(PANEL, N - BEGIN), REST = BEGIN + COUNT;
+        constexpr bool KEEPS = FACTORS || SOLVES_AFTER; /* L */
+#pragma unroll 1
+        for (int t = 0; t < COUNT; t++) {
+            const int k = BEGIN + t;
+            Number multiplier[ROWS];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) position[r] = row(r);
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-            const int p = choose(k);
+            for (int r = 0; r < ROWS; r++) multiplier[r] = a[r][BEGIN];
+            const int p = choose(k, multiplier);
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 const bool is_pivot = position[r] == p;
                 if (is_pivot) {
-                    constexpr bool KEEPS = FACTORS || SOLVES_AFTER; /* L */
+                    if (KEEPS) store_row<0, BEGIN>(a[r], o, k);
 #pragma unroll
-                    for (int j = KEEPS ? 0 : k / WIDTH * WIDTH; j < N; j += WIDTH) {
-                        Vector<WIDTH, Number> v;
-#pragma unroll
-                        for (int e = 0; e < WIDTH; e++) v.x[e] = a[r][j + e];
-                        store<WIDTH>(&o.a(k, j), v);
-                    }
+                    for (int s = 0; s < COUNT; s++)
+                        o.a(k, BEGIN + (t + s < COUNT ? t + s : t + s - COUNT)) = a[r][BEGIN + s];
+                    store_row<REST, N>(a[r], o, k);
                     if (CARRIES) o.x(k, 0) = b[r];
                     if (FACTORS) o.pivots[k] = p;
                     if (SOLVES_AFTER) o.order(k) = row(r);
@@ -128,26 +153,39 @@ struct Rows {
             const Number pivot = o.a(k, k), inverse = inverse_of(pivot);
             const T size = size_of(pivot);
             if (!info && is_useless(size)) info = k + 1, singular = size == 0;
-            if (SOLVES && lane() == 0) o.inverse(k) = inverse;
-            if (INVERTS && lane() == 0) o.inverse(k) = inverse;
+            if ((SOLVES || INVERTS) && lane() == 0) o.inverse(k) = inverse;
             /* Rows that have been pivot rows are changed, too, but nobody reads them. */
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) a[r][k] = by_pivot(a[r][k], inverse, pivot);
+            for (int r = 0; r < ROWS; r++) multiplier[r] = by_pivot(multiplier[r], inverse, pivot);
             forget_memory(); /* or the compiler would hold the whole pivot row in registers */
 #pragma unroll
-            for (int first = 0; first < N; first += WIDTH) {
-                if (first + WIDTH <= k + 1) continue;
+            for (int s = 1; s < COUNT; s++) {
+                const bool is_left = t + s < COUNT; /* else of L */
+                const Number u = o.a(k, BEGIN + least(t + s, COUNT - 1));
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+                    const Number x = a[r][BEGIN + s];
+                    a[r][BEGIN + s - 1] = select(is_left, multiply_subtract(multiplier[r], u, x), x);
+                }
+            }
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) a[r][REST - 1] = multiplier[r];
+#pragma unroll
+            for (int first = REST; first < N; first += WIDTH) {
                 const Vector<WIDTH, Number> u = ::load<WIDTH>(&o.a(k, first));
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
 #pragma unroll
                     for (int e = 0; e < WIDTH; e++)
-                        if (first + e > k) a[r][first + e] = multiply_subtract(a[r][k], u.x[e], a[r][first + e]);
+                        a[r][first + e] = multiply_subtract(multiplier[r], u.x[e], a[r][first + e]);
             }
 #pragma unroll
-            for (int r = 0; r < ROWS && CARRIES; r++) b[r] = multiply_subtract(a[r][k], o.x(k, 0), b[r]);
+            for (int r = 0; r < ROWS && CARRIES; r++) b[r] = multiply_subtract(multiplier[r], o.x(k, 0), b[r]);
         }
-        __syncwarp();
+        if constexpr (REST < N)
+            factor<REST>(o);
+        else
+            __syncwarp();
     }
 
     /* b becomes U^-1 b. Now row i is that of U. */
@@ -180,26 +218,52 @@ struct Rows {
     }
 };
 
+/* x becomes L^-1 x, or U^-1 x: UPPER, from its last element on; WIDTH steps at a time, whose columns are a vector of
+ * each row. As in Rows::factor, the steps of a panel share a text, in which its registers move on. BEGIN elements are
+ * done. */
+template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Number (&x)[N], const Own &o) {
+    constexpr int COUNT = least(PANEL, N - BEGIN), REST = BEGIN + COUNT;
+    const auto place = [](int step) { return UPPER ? N - 1 - step : step; };
+#pragma unroll 1
+    for (int t = 0; t < COUNT; t += WIDTH) {
+        const int k = place(BEGIN + t), first = UPPER ? k - (WIDTH - 1) : k;
+        Number now[WIDTH];
+#pragma unroll
+        for (int e = 0; e < WIDTH; e++) {
+            const int row = place(BEGIN + t + e);
+            now[e] = x[place(BEGIN + e)];
+#pragma unroll
+            for (int d = 0; d < e; d++) now[e] = multiply_subtract(o.a(row, place(BEGIN + t + d)), now[d], now[e]);
+            if (UPPER) now[e] = by_pivot(now[e], o.inverse(row), o.a(row, row));
+        }
+        const auto less = [&](int row, Number y) {
+            const Vector<WIDTH, Number> l = load<WIDTH>(&o.a(row, first));
+#pragma unroll
+            for (int e = 0; e < WIDTH; e++) y = multiply_subtract(l.x[UPPER ? WIDTH - 1 - e : e], now[e], y);
+            return y;
+        };
+#pragma unroll
+        for (int s = WIDTH; s < COUNT; s++) {
+            const Number was = x[place(BEGIN + s)], y = less(place(BEGIN + least(t + s, COUNT - 1)), was);
+            x[place(BEGIN + s - WIDTH)] = select(t + s < COUNT, y, was);
+        }
+#pragma unroll
+        for (int e = 0; e < WIDTH; e++) x[place(REST - WIDTH + e)] = now[e];
+#pragma unroll
+        for (int s = REST; s < N; s++) x[place(s)] = less(place(s), x[place(s)]);
+    }
+    if constexpr (REST < N) substitute<UPPER, REST>(x, o);
+}
+
 /* Several right-hand sides become solutions, of which each lane takes some. */
 __device__ inline void solve(const Own &o) {
 #pragma unroll 1
     for (int c = lane(); c < ceil_div(K, LANES) * LANES; c += LANES) {
-        Number x[N], row[N];
+        Number x[N];
 #pragma unroll
         for (int i = 0; i < N; i++) x[i] = INVERTS ? element_of(o.order(i) == c) : o.x(o.order(i), least(c, K - 1));
-#pragma unroll
-        for (int i = 1; i < N; i++) {
-            load_row(row, o, i, 0);
-#pragma unroll
-            for (int j = 0; j < i; j++) x[i] = multiply_subtract(row[j], x[j], x[i]);
-        }
-#pragma unroll
-        for (int i = N - 1; i >= 0; i--) {
-            load_row(row, o, i, i);
-#pragma unroll
-            for (int j = N - 1; j > i; j--) x[i] = multiply_subtract(row[j], x[j], x[i]);
-            x[i] = by_pivot(x[i], o.inverse(i), row[i]);
-        }
+        substitute<false>(x, o);
+        substitute<true>(x, o);
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < N; i++)

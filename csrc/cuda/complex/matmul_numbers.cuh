@@ -1,4 +1,4 @@
-/* matmul_numbers.cuh: C = alpha A B + beta C of complex matrices.
+/* matmul_numbers.cuh: C = alpha A B + beta C of complex matrices, whatever memory they need.
  *
  * The results are those of kernels/matmul_pairs.h. A thread has a tile of C in registers, whose rows and columns are
  * spread. Pieces of A and B of DEPTH columns and rows come to shared memory, one after the other.
@@ -8,12 +8,10 @@
  * numbers apart.
  * Operands: any that args.h can describe. May overwrite A or B in place, matrix by matrix. */
 #include "common.cuh"
-#define SMM_LANES 1
-#include "lanes.cuh"
-#include "number.cuh"
+#include "matmul_elements.cuh"
 #include "operand_numbers.cuh"
 
-constexpr int M = SMM_M, K = SMM_K, N = SMM_N, ROWS = SMM_ROWS, COLS = SMM_COLS;
+constexpr int ROWS = SMM_ROWS, COLS = SMM_COLS;
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int DOWN = ceil_div(M, ROWS), ACROSS = ceil_div(N, COLS), TILES = DOWN * ACROSS;
 constexpr int DEPTH = least(most(K, 1), 32), PITCH_A = pitch_of(DEPTH), PITCH_B = pitch_of(N);
@@ -50,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
                     y[j] = b[own * NUMBERS_B + k * PITCH_B + least(side + j * ACROSS, N - 1)];
                 for (int i = 0; i < ROWS; i++)
                     for (int j = 0; j < COLS; j++)
-                        c[i][j] = begin + k ? multiply_add(x[i], y[j], c[i][j]) : product(x[i], y[j]);
+                        c[i][j] = begin + k ? add_term(x[i], y[j], c[i][j]) : term(x[i], y[j]);
             }
         }
         __syncthreads();
@@ -62,8 +60,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         static_cast<Number *>(to.data) + (SMM_SOURCE_C == SMM_SOURCE_FLAT ? q * (M * N) : offset_of(args, to, q));
     Number alpha = {1, 0}, beta = {0, 0};
     if constexpr (SMM_SCALED) {
-        alpha = number_of(args, SMM_MATMUL_alpha, q);
-        beta = number_of(args, SMM_MATMUL_beta, q);
+        alpha = coefficient(args, SMM_MATMUL_alpha, q);
+        beta = coefficient(args, SMM_MATMUL_beta, q);
     }
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < COLS; j++) {

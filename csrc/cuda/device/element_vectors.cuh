@@ -13,8 +13,8 @@ template <int WIDTH> __device__ inline void store(Number *to, Vector<WIDTH, Numb
     for (int e = 0; e < WIDTH; e++) parts.x[2 * e] = v.x[e].re, parts.x[2 * e + 1] = v.x[e].im;
     store<2 * WIDTH>(reinterpret_cast<T *>(to), parts);
 }
-template <int WIDTH> __device__ inline void copy(Number *to, const Number *from) {
-    copy<2 * WIDTH>(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from));
+template <int WIDTH, bool SHARED_BY_ALL = false> __device__ inline void copy(Number *to, const Number *from) {
+    copy<2 * WIDTH, SHARED_BY_ALL>(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from));
 }
 #endif
 

@@ -1,12 +1,5 @@
 /* operand_numbers.cuh: complex numbers (number.cuh) of operands. */
 
-/* What matrix q has of an operand that is a number: its own, or that which the call gave for all. */
-__device__ inline Number number_of(const smm_cuda_args &args, int which, long long q) {
-    const smm_cuda_operand &x = args.operand[which];
-    return x.data ? static_cast<const Number *>(x.data)[offset_of(args, x, q)]
-                  : Number{static_cast<T>(args.number[which]), static_cast<T>(args.imaginary[which])};
-}
-
 /* Gives `each` the numbers (i, j) of a part of matrices first .. first + count - 1 of an operand: ROWS x COLS numbers
  * from (row, col) on, and their place in the part. All threads of a block take part, and neighbours find theirs side
  * by side in memory. A flat operand has ELEMENTS numbers per matrix. */

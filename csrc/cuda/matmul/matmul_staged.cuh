@@ -4,8 +4,9 @@
  * Shared memory: the images of A and B, later that of C in their place; the offsets of matrices that lie anyhow.
  * Operands: any that args.h can describe; C by rows (a C by columns is computed as C^T = B^T A^T).
  * May overwrite A or B in place, matrix by matrix: a block has read all it needs before it writes.
- * Limits: the shared memory of a block; tiles of up to 32 f64 or 64 f32 elements, which stay in registers. */
+ * Limits: the shared memory of a block; tiles of up to 256 bytes, which stay in registers. */
 #include "common.cuh"
+#include "matmul_elements.cuh"
 #include "image.cuh"
 #include "matmul_tile.cuh"
 
@@ -13,14 +14,14 @@ constexpr int THREADS = SMM_THREADS, MATRICES = SMM_MATRICES;
 typedef Image<A_BY_ROWS ? M : K, A_BY_ROWS ? K : M, SMM_SOURCE_A, MATRICES, SMM_PAD> ImageA;
 typedef Image<B_BY_ROWS ? K : N, B_BY_ROWS ? N : K, SMM_SOURCE_B, MATRICES, SMM_PAD> ImageB;
 typedef Image<M, N, SMM_SOURCE_C, MATRICES, SMM_PAD> ImageC;
-static_assert(SMM_SHARED == most(ImageA::ELEMENTS + ImageB::ELEMENTS, ImageC::ELEMENTS) * sizeof(T),
+static_assert(SMM_SHARED == most(ImageA::ELEMENTS + ImageB::ELEMENTS, ImageC::ELEMENTS) * sizeof(Element),
               "the plan counts otherwise");
 typedef Tile<ImageA::WIDTH, ImageA::PITCH, ImageB::WIDTH, ImageB::PITCH, ImageC::WIDTH> TileC;
 constexpr bool LIE_ANYHOW =
     SMM_SOURCE_A == SMM_SOURCE_STRIDED || SMM_SOURCE_B == SMM_SOURCE_STRIDED || SMM_SOURCE_C == SMM_SOURCE_STRIDED;
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    extern __shared__ __align__(16) T shared[];
+    extern __shared__ __align__(16) Element shared[];
     __shared__ long long where[3][LIE_ANYHOW ? MATRICES : 1];
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B], &c = args.operand[SMM_C];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
@@ -31,7 +32,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
             for (int x = 0; x < 3; x++) where[x][q] = offset_of(args, args.operand[place_of_abc(x)], first + q);
         __syncthreads();
     }
-    T *image_a = shared, *image_b = shared + ImageA::ELEMENTS;
+    Element *image_a = shared, *image_b = shared + ImageA::ELEMENTS;
     image_a += stage<ImageA, THREADS, SMM_ASYNC>(image_a, a, first, count, where[0], A_BY_ROWS ? a.row : a.col,
                                                  A_BY_ROWS ? a.col : a.row);
     image_b += stage<ImageB, THREADS, SMM_ASYNC>(image_b, b, first, count, where[1], B_BY_ROWS ? b.row : b.col,
@@ -49,18 +50,18 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         if (SMM_SCALED) {
             const bool anyhow = SMM_SOURCE_C == SMM_SOURCE_STRIDED;
             tile.scale(args, first + q,
-                       static_cast<const InMemory *>(c.data) + (anyhow ? where[2][q] : (first + q) * (M * N)),
+                       static_cast<const Stored *>(c.data) + (anyhow ? where[2][q] : (first + q) * (M * N)),
                        anyhow ? c.row : N, anyhow ? c.col : 1);
         }
     }
     if (SMM_THROUGH_SHARED) {
-        T *image_c = shared;
+        Element *image_c = shared;
         if (SMM_SOURCE_C == SMM_SOURCE_FLAT)
-            image_c += ImageC::shift_of(static_cast<const InMemory *>(c.data) + first * (M * N));
+            image_c += ImageC::shift_of(static_cast<const Stored *>(c.data) + first * (M * N));
         __syncthreads();
         if (q < count) tile.write(image_c + q * ImageC::MATRIX, ImageC::PITCH);
         __syncthreads();
         unstage<ImageC, THREADS>(SMM_SOURCE_C == SMM_SOURCE_FLAT ? shared : image_c, c, first, count, where[2]);
     } else if (q < count)
-        tile.write(static_cast<InMemory *>(c.data) + (first + q) * (M * N), N);
+        tile.write(static_cast<Stored *>(c.data) + (first + q) * (M * N), N);
 }

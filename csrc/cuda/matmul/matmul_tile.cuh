@@ -2,22 +2,19 @@
  *
  * The tile has ROWS x COLS elements, spread over the matrix so that neighbouring lanes take neighbouring vectors:
  * its columns are VC wide groups COL_TILES groups apart, its rows likewise (VR is 1 unless A lies by columns). BLOCKED,
- * they follow each other: of scalars, neighbouring matrices of a warp are then in banks apart.
- * Order of operations, fixed: a_i0 b_0j, then fma(a_ik, b_kj, c) for k = 1, 2, ... */
+ * they follow each other: of scalars, neighbouring matrices of a warp are then in banks apart. */
 
-constexpr int M = SMM_M, K = SMM_K, N = SMM_N;
 constexpr int ROWS = SMM_ROWS, COLS = SMM_COLS, UNROLL = SMM_UNROLL ? SMM_UNROLL : K;
-constexpr bool A_BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW, B_BY_ROWS = SMM_ORDER_B == SMM_ORDER_ROW;
 constexpr int ROW_TILES = ceil_div(M, ROWS), COL_TILES = ceil_div(N, COLS), TILES = ROW_TILES * COL_TILES;
 
 /* WA, WB, WC: widths of vectors along the lines of A, B and C; PA, PB: elements from line to line. */
 template <int WA, int PA, int WB, int PB, int WC> struct Tile {
-    static constexpr int VR = A_BY_ROWS ? 1 : least(WA, width_of(ROWS));
-    static constexpr int VC = B_BY_ROWS ? least(WB, width_of(COLS)) : 1;
+    static constexpr int VR = A_BY_ROWS ? 1 : least(WA, widest_of(ROWS));
+    static constexpr int VC = B_BY_ROWS ? least(WB, widest_of(COLS)) : 1;
     static constexpr int VO = least(VC, WC); /* of vectors of the output */
     static constexpr int KA = A_BY_ROWS ? WA : 1, KB = B_BY_ROWS ? 1 : WB, STEP = most(KA, KB);
 
-    T c[ROWS][COLS];
+    Element c[ROWS][COLS];
     int row_tile, col_tile;
 
     __device__ int row(int r) const {
@@ -40,7 +37,7 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
-            for (int j = 0; j < COLS; j++) c[r][j] = 0;
+            for (int j = 0; j < COLS; j++) c[r][j] = element_of(0);
         if (K == 0) return;
         add<true>(a, b, 0, a_row, b_col);
 #pragma unroll(most(1, UNROLL / STEP))
@@ -51,13 +48,13 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
     /* c (first ? = : +=) A(:, k .. k + STEP) B(k .. k + STEP, :) */
     template <bool FIRST, class X>
     __device__ void add(const X *a, const X *b, int k, const int (&a_row)[ROWS], const int (&b_col)[COLS]) {
-        T x[ROWS][STEP], y[STEP][COLS];
+        Element x[ROWS][STEP], y[STEP][COLS];
         if (A_BY_ROWS) {
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
 #pragma unroll
                 for (int s = 0; s < STEP; s += KA) {
-                    const Vector<KA> v = load<KA>(a + a_row[r] * PA + k + s);
+                    const Vector<KA, Element> v = load<KA>(a + a_row[r] * PA + k + s);
 #pragma unroll
                     for (int e = 0; e < KA; e++) x[r][s + e] = v.x[e];
                 }
@@ -66,7 +63,7 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
             for (int s = 0; s < STEP; s++)
 #pragma unroll
                 for (int r = 0; r < ROWS; r += VR) {
-                    const Vector<VR> v = load<VR>(a + (k + s) * PA + a_row[r]);
+                    const Vector<VR, Element> v = load<VR>(a + (k + s) * PA + a_row[r]);
 #pragma unroll
                     for (int e = 0; e < VR; e++) x[r + e][s] = v.x[e];
                 }
@@ -76,7 +73,7 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
             for (int s = 0; s < STEP; s++)
 #pragma unroll
                 for (int j = 0; j < COLS; j += VC) {
-                    const Vector<VC> v = load<VC>(b + (k + s) * PB + b_col[j]);
+                    const Vector<VC, Element> v = load<VC>(b + (k + s) * PB + b_col[j]);
 #pragma unroll
                     for (int e = 0; e < VC; e++) y[s][j + e] = v.x[e];
                 }
@@ -85,7 +82,7 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
             for (int j = 0; j < COLS; j++)
 #pragma unroll
                 for (int s = 0; s < STEP; s += KB) {
-                    const Vector<KB> v = load<KB>(b + b_col[j] * PB + k + s);
+                    const Vector<KB, Element> v = load<KB>(b + b_col[j] * PB + k + s);
 #pragma unroll
                     for (int e = 0; e < KB; e++) y[s + e][j] = v.x[e];
                 }
@@ -96,23 +93,23 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
             for (int r = 0; r < ROWS; r++)
 #pragma unroll
                 for (int j = 0; j < COLS; j++)
-                    c[r][j] = FIRST && s == 0 ? product(x[r][s], y[s][j]) : multiply_add(x[r][s], y[s][j], c[r][j]);
+                    c[r][j] = FIRST && s == 0 ? term(x[r][s], y[s][j]) : add_term(x[r][s], y[s][j], c[r][j]);
     }
 
   public:
     /* c = fma(alpha, c, beta c_old); where beta is 0, c_old is not read. */
-    __device__ void scale(const smm_cuda_args &args, long long q, const InMemory *old, long long old_row,
+    __device__ void scale(const smm_cuda_args &args, long long q, const Stored *old, long long old_row,
                           long long old_col) {
-        const T alpha = factor_of(args, SMM_MATMUL_alpha, q);
-        const T beta = factor_of(args, SMM_MATMUL_beta, q);
+        const Element alpha = coefficient(args, SMM_MATMUL_alpha, q);
+        const Element beta = coefficient(args, SMM_MATMUL_beta, q);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
             for (int j = 0; j < COLS; j++)
                 if (has(r, j))
-                    c[r][j] = beta == 0 ? product(alpha, c[r][j])
-                                        : multiply_add(alpha, c[r][j],
-                                                       product(beta, old[row(r) * old_row + col(j) * old_col]));
+                    c[r][j] = is_zero(beta) ? product(alpha, c[r][j])
+                                            : multiply_add(alpha, c[r][j],
+                                                           product(beta, old[row(r) * old_row + col(j) * old_col]));
     }
 
     template <class X> __device__ void write(X *to, int pitch) const {
@@ -120,7 +117,7 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
             for (int j = 0; j < COLS; j += VO) {
-                Vector<VO> v;
+                Vector<VO, Element> v;
 #pragma unroll
                 for (int e = 0; e < VO; e++) v.x[e] = c[r][j + e];
                 if (has(r, j)) store<VO>(to + row(r) * pitch + col(j), v);

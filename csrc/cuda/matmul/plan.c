@@ -252,10 +252,11 @@ static double passes_of_step(const smm_cuda_problem *p, const smm_cuda_parameter
 /* The cycles of both as a share of those that the memory needs; and what else was seen to cost, fitted to the same
  * times: little memory in a block, tiles of many registers, images that are not aligned, more than one warp. */
 static double staged_cost(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid) {
-    const double bytes_a_cycle = 18, products_a_cycle = p->dtype == SMM_F64 ? 64 : 128, enough = 6 << 10;
+    const double bytes_a_cycle = 18, products_a_cycle = bytes_of_part(p) == 8 ? 64 : 128, enough = 6 << 10;
     const double bytes = (double)(p->m * p->k + p->k * p->n + p->m * p->n) * bytes_of(p);
     const double passes = passes_of_step(p, x, grid), short_by = enough / (bytes * grid->matrices) - 1;
-    const double products = (double)grid->threads / grid->matrices * x->rows * x->cols;
+    const double each = smm_is_complex(p->dtype) ? 4 : 1; /* of parts */
+    const double products = (double)grid->threads / grid->matrices * x->rows * x->cols * each;
     const double registers_over = x->rows * x->cols * bytes_of(p) / 128.0 - 1;
     return (passes + 0.5 * products / products_a_cycle) * p->k * bytes_a_cycle / bytes +
            (short_by > 0 ? 0.2 * short_by : 0) + (registers_over > 0 ? 0.1 * registers_over : 0) +

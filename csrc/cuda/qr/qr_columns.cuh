@@ -14,6 +14,8 @@
  * SMM_STEPS > 1 divides LANES, and SMM_WIDE is then 1. */
 #include "common.cuh"
 #include "lanes.cuh"
+#include "element.cuh"
+#include "element_vectors.cuh"
 #include "image.cuh"
 #include "householder.cuh"
 

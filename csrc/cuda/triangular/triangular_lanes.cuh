@@ -11,8 +11,10 @@
  * Operands: any that args.h can describe.
  * May overwrite A or B in place, matrix by matrix. */
 #include "common.cuh"
-#include "image.cuh"
 #include "lanes.cuh"
+#include "element.cuh"
+#include "element_vectors.cuh"
+#include "image.cuh"
 
 constexpr int N = SMM_N, K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int ROWS = ceil_div(N, LANES);
