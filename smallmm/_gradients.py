@@ -11,15 +11,19 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 (2008); S. F. Walter and L. Lehmann (2010) for QR; G. H. Golub and V. Pereyra (1973) for least squares.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from . import _ldl_gradients
+from ._adapters import library_of
 from ._adapters.recording import RULES, Arrays, Rule
 from ._banded import solve_banded
 from ._calls import run
 from ._cholesky import cho_solve
 from ._composition import adjoint, conjugate, identity
+from ._fuse import fuse
+from ._fused_arrays import wants_gradient
 from ._least_squares import lstsq, qr
 from ._lu import lu_solve
 from ._matrix_functions import expm
@@ -64,6 +68,26 @@ def _inverse_gaps(xp: Any, w: Any) -> Any:
     return (1 - one) / (w[..., None, :] - w[..., :, None] + one)
 
 
+def _in_one_pass(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A closed form as a fused function; but its steps where a library follows them, as for second
+    derivatives."""
+
+    def made(form: Callable[..., Any]) -> Callable[..., Any]:
+        def of_symbols(*symbols: Any) -> Any:
+            return form(symbols[0].__array_namespace__(), *symbols)
+
+        fused = fuse(of_symbols, signature)
+
+        def chosen(xp: Any, *arrays: Any) -> Any:
+            if any(wants_gradient(x) or library_of(x).is_traced(x) for x in arrays):
+                return form(xp, *arrays)
+            return fused.ex(*arrays)[0]
+
+        return chosen
+
+    return made
+
+
 def _matmul(
     xp: Any, operands: Arrays, results: Arrays, grads: Arrays, precision: Precision = "fixed"
 ) -> Arrays:
@@ -99,11 +123,14 @@ def _gemm(
     return ta, tb, t_alpha
 
 
-def _solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    a, _ = operands
-    x, g = results[0], grads[0]
+@_in_one_pass("(n,n),(n,k),(n,k)->(n,n),(n,k)")
+def _of_solution(xp: Any, a: Any, x: Any, g: Any) -> Arrays:
     tb = solve_ex(adjoint(xp, a), g).x
-    return -matmul(tb, adjoint(xp, x)), tb
+    return matmul(-tb, adjoint(xp, x)), tb
+
+
+def _solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    return _of_solution(xp, operands[0], results[0], grads[0])
 
 
 def _solve_positive(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -112,9 +139,14 @@ def _solve_positive(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -
     return -_hermitian(xp, matmul(tb, adjoint(xp, results[0]))), tb
 
 
+@_in_one_pass("(n,n),(n,n)->(n,n)")
+def _of_inverse(xp: Any, x: Any, g: Any) -> Any:
+    h = adjoint(xp, x)
+    return -_times(h, g, h)
+
+
 def _inv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    h = adjoint(xp, results[0])
-    return (-_times(h, grads[0], h),)
+    return (_of_inverse(xp, results[0], grads[0]),)
 
 
 def _det(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -165,11 +197,15 @@ def _lu_solve_transposed(xp: Any, operands: Arrays, results: Arrays, grads: Arra
     return _lu_solve(xp, operands, results, grads, True)
 
 
-def _cholesky(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    lower = results[0]
-    inner = _half(xp, matmul(adjoint(xp, lower), xp.tril(grads[0])))
+@_in_one_pass("(n,n),(n,n)->(n,n)")
+def _of_cholesky(xp: Any, lower: Any, g: Any) -> Any:
+    inner = _half(xp, matmul(adjoint(xp, lower), xp.tril(g)))
     left = solve_triangular(lower, inner, trans=2, lower=True)
-    return (_hermitian(xp, solve_triangular(lower, adjoint(xp, left), trans=2, lower=True)),)
+    return _hermitian(xp, solve_triangular(lower, adjoint(xp, left), trans=2, lower=True))
+
+
+def _cholesky(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    return (_of_cholesky(xp, results[0], grads[0]),)
 
 
 def _cholesky_upper(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -330,23 +366,31 @@ def _lstsq(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     return ta, tb
 
 
-def _eigh(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+@_in_one_pass("(n,n),(n)->(n,n)")
+def _of_eigenvalues(xp: Any, v: Any, gw: Any) -> Any:
+    return matmul(_scaled(v, gw), adjoint(xp, v))
+
+
+@_in_one_pass("(n),(n,n),(n),(n,n)->(n,n)")
+def _of_eigenvectors(xp: Any, w: Any, v: Any, gw: Any, gv: Any) -> Any:
     """Complex vectors count up to their phases, on which no loss may depend."""
+    h = adjoint(xp, v)
+    inner = _inverse_gaps(xp, w) * matmul(h, gv) + _scaled(identity(xp, w.shape[-1], w), gw)
+    return _hermitian(xp, _times(v, inner, h))
+
+
+def _eigh(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     w, v, *_ = results
     gw, gv = grads[:2]
-    h = adjoint(xp, v)
-    inner = 0
-    if gv is not None:
-        inner = _inverse_gaps(xp, w) * matmul(h, gv)
-    if gw is not None:
-        inner = inner + _scaled(identity(xp, w.shape[-1], w), gw)
-    return (_hermitian(xp, _times(v, inner, h)),)
+    if gv is None:
+        return (_of_eigenvalues(xp, v, gw),)
+    return (_of_eigenvectors(xp, w, v, xp.zeros_like(w) if gw is None else gw, gv),)
 
 
 def _eigvalsh(upper: bool) -> Rule:
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         v = eigh_ex(operands[0], UPLO="U" if upper else "L").eigenvectors
-        return (matmul(_scaled(v, grads[0]), adjoint(xp, v)),)
+        return (_of_eigenvalues(xp, v, grads[0]),)
 
     return rule
 
