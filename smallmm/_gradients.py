@@ -51,7 +51,7 @@ def _scaled(x: Any, s: Any) -> Any:
 
 def _half(xp: Any, x: Any) -> Any:
     """The lower triangle of x, with half of its diagonal."""
-    return (xp.tril(x) + xp.tril(x, k=-1)) / 2
+    return xp.tril(x) * (1 - identity(xp, x.shape[-1], x) / 2)
 
 
 def _skew(xp: Any, x: Any) -> Any:
@@ -68,24 +68,22 @@ def _inverse_gaps(xp: Any, w: Any) -> Any:
     return (1 - one) / (w[..., None, :] - w[..., :, None] + one)
 
 
-def _in_one_pass(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A closed form as a fused function; but its steps where a library follows them, as for second
+class _InOnePass:
+    """A closed form as a fused function; but step by step where a library follows its arrays, as for second
     derivatives."""
 
-    def made(form: Callable[..., Any]) -> Callable[..., Any]:
-        def of_symbols(*symbols: Any) -> Any:
-            return form(symbols[0].__array_namespace__(), *symbols)
+    def __init__(self, form: Callable[..., Any], signature: str) -> None:
+        self.form = form
+        self.fused = fuse(lambda *symbols: form(symbols[0].__array_namespace__(), *symbols), signature)
 
-        fused = fuse(of_symbols, signature)
+    def __call__(self, xp: Any, *arrays: Any) -> Any:
+        if any(wants_gradient(x) or library_of(x).is_traced(x) for x in arrays):
+            return self.form(xp, *arrays)
+        return self.fused.ex(*arrays)[0]
 
-        def chosen(xp: Any, *arrays: Any) -> Any:
-            if any(wants_gradient(x) or library_of(x).is_traced(x) for x in arrays):
-                return form(xp, *arrays)
-            return fused.ex(*arrays)[0]
 
-        return chosen
-
-    return made
+def _in_one_pass(signature: str) -> Callable[[Callable[..., Any]], _InOnePass]:
+    return partial(_InOnePass, signature=signature)
 
 
 def _matmul(

@@ -95,7 +95,7 @@ def _text_of(name: str, dtype: int) -> _Text | None:
     return (_TEXTS_OF_COMPLEX if _is_complex(dtype) else _TEXTS).get(name)
 
 
-_MOST_CONSTANTS = 1024
+_MOST_CONSTANTS = 4096
 _EMPTY = "an array has no elements in a matrix"
 
 

@@ -72,7 +72,7 @@ def test_any_size(emulated, script):
     emulated(script, 0)
 
 
-@pytest.mark.parametrize("part", ["results", "failures"])
+@pytest.mark.parametrize("part", ["results", "derivatives", "failures"])
 def test_programs(emulated, part):
     """One kernel for all steps of a fused function."""
     emulated("programs.py", part)

@@ -17,7 +17,7 @@ sys.path[:0] = [str(TESTS)]
 from checks import raised  # noqa: E402
 
 import smallmm  # noqa: E402
-from smallmm import _core, _device_programs, _program_texts, cuda, fuse  # noqa: E402
+from smallmm import _core, _device_programs, _gradients, _program_texts, cuda, fuse  # noqa: E402
 
 GPU = ctypes.CDLL(os.environ["EMULATED_LIBRARY"])
 RNG = np.random.default_rng(0)
@@ -282,6 +282,19 @@ def layouts():
     )
 
 
+def derivatives():
+    """Rules that run in one pass, of gradients that lie in any way."""
+    for n, dtype in ((3, "f8"), (8, "f4"), (17, "f8"), (32, "f4"), (4, "c16")):
+        a, g = normal((2, 9, n, n), dtype)
+        w, gw = RNG.standard_normal((2, 9, n)).astype(a.real.dtype)
+        b = normal((9, n, 2), dtype)
+        check(_gradients._of_solution.fused, a, b, b[:1])
+        check(_gradients._of_inverse.fused, a, g)
+        check(_gradients._of_cholesky.fused, a, g)
+        check(_gradients._of_eigenvalues.fused, a, gw)
+        check(_gradients._of_eigenvectors.fused, w, a, gw, g)
+
+
 def failures():
     """One exception, which names the step; explain; what no kernel takes."""
     covariance = positive(3, (COUNT,))
@@ -320,4 +333,4 @@ def failures():
 if __name__ == "__main__":
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
     _core.cuda_configure(os.environ["EMULATED_LIBRARY"].encode(), b"")
-    {"results": results, "failures": failures}[sys.argv[1]]()
+    {"results": results, "derivatives": derivatives, "failures": failures}[sys.argv[1]]()
