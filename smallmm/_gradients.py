@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from . import _ldl_gradients
-from ._adapters import library_of
+from ._adapters import library_of, on_device
 from ._adapters.recording import RULES, Arrays, Rule
 from ._banded import solve_banded
 from ._calls import run
@@ -27,7 +27,7 @@ from ._fused_arrays import wants_gradient
 from ._least_squares import lstsq, qr
 from ._lu import lu_solve
 from ._matrix_functions import expm
-from ._products import Precision, matmul
+from ._products import Precision, batched_matmul, matmul
 from ._shapes import is_complex
 from ._spectra import eig_ex, eigh_ex
 from ._svd import svd_ex
@@ -70,20 +70,24 @@ def _inverse_gaps(xp: Any, w: Any) -> Any:
 
 class _InOnePass:
     """A closed form as a fused function; but step by step where a library follows its arrays, as for second
-    derivatives."""
+    derivatives, and on a device above an order, from which on kernels of single steps take less time than
+    one of all."""
 
-    def __init__(self, form: Callable[..., Any], signature: str) -> None:
+    def __init__(self, form: Callable[..., Any], signature: str, most: int) -> None:
         self.form = form
+        self.most = most
         self.fused = fuse(lambda *symbols: form(symbols[0].__array_namespace__(), *symbols), signature)
 
     def __call__(self, xp: Any, *arrays: Any) -> Any:
         if any(wants_gradient(x) or library_of(x).is_traced(x) for x in arrays):
             return self.form(xp, *arrays)
+        if arrays[0].shape[-1] > self.most and on_device(arrays[0]):
+            return self.form(xp, *arrays)
         return self.fused.ex(*arrays)[0]
 
 
-def _in_one_pass(signature: str) -> Callable[[Callable[..., Any]], _InOnePass]:
-    return partial(_InOnePass, signature=signature)
+def _in_one_pass(signature: str, most: int = 32) -> Callable[[Callable[..., Any]], _InOnePass]:
+    return partial(_InOnePass, signature=signature, most=most)
 
 
 def _matmul(
@@ -112,16 +116,16 @@ def _gemm(
     """alpha A B: there is no C where there is a derivative."""
     a, b, alpha, _ = operands
     (g,) = grads
-    is_stack = getattr(alpha, "ndim", 0) > 0
-    factor = conjugate(xp, alpha) if hasattr(alpha, "ndim") else alpha.conjugate()
-    scaled = g * (factor[..., None, None] if is_stack else factor)
-    ta, tb = _matmul(xp, (a, b), results, (scaled,), precision)
-    product = matmul(a, b, precision=precision) if hasattr(alpha, "ndim") else None
+    is_array = hasattr(alpha, "ndim")
+    factor = conjugate(xp, alpha) if is_array else alpha.conjugate()
+    ta = batched_matmul(g, adjoint(xp, b), alpha=factor, precision=precision)
+    tb = batched_matmul(adjoint(xp, a), g, alpha=factor, precision=precision)
+    product = matmul(a, b, precision=precision) if is_array else None
     t_alpha = None if product is None else xp.sum(g * conjugate(xp, product), axis=(-2, -1))
     return ta, tb, t_alpha
 
 
-@_in_one_pass("(n,n),(n,k),(n,k)->(n,n),(n,k)")
+@_in_one_pass("(n,n),(n,k),(n,k)->(n,n),(n,k)", most=4)  # H100, November 2026
 def _of_solution(xp: Any, a: Any, x: Any, g: Any) -> Arrays:
     tb = solve_ex(adjoint(xp, a), g).x
     return matmul(-tb, adjoint(xp, x)), tb
@@ -137,7 +141,7 @@ def _solve_positive(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -
     return -_hermitian(xp, matmul(tb, adjoint(xp, results[0]))), tb
 
 
-@_in_one_pass("(n,n),(n,n)->(n,n)")
+@_in_one_pass("(n,n),(n,n)->(n,n)", most=16)
 def _of_inverse(xp: Any, x: Any, g: Any) -> Any:
     h = adjoint(xp, x)
     return -_times(h, g, h)

@@ -176,6 +176,8 @@ def on_device(x: Any) -> bool:
     """Whether x is an array whose memory the CPU does not read."""
     if isinstance(x, np.ndarray):
         return False
+    if type(is_cpu := getattr(x, "is_cpu", None)) is bool:  # PyTorch's, whose __dlpack_device__ takes 2 us
+        return not is_cpu
     try:
         if not hasattr(x, "__dlpack_device__"):
             return hasattr(x, "__cuda_array_interface__")
