@@ -61,6 +61,11 @@ def test_batch_dimensions(emulated):
     emulated("dimensions.py")
 
 
+def test_conversions(emulated):
+    """Of arrays of smallmm.cuda: dtypes that differ, conjugates, norms where there is no matrix."""
+    emulated("conversions.py")
+
+
 def test_groups(emulated):
     """Members of several shapes: a launch for each."""
     emulated("group.py")

@@ -56,18 +56,24 @@ def same(found, expected):
             np.testing.assert_array_equal(np.signbit(x[x == x]), np.signbit(y[y == y]))
 
 
+def forget(function):
+    """Its records, and the kernels of calls that it has met."""
+    function._plans.clear()
+    function._met.clear()
+
+
 def check(function, *arrays, lanes=0, moved=None, **options):
     """moved: the arrays on the device, if they are not to lie as `to_device` puts them."""
     expected = function.ex(*arrays, **options)
     _device_programs.kernel_of = partial(_program_texts.kernel_of, lanes=lanes)
-    function._plans.clear()
+    forget(function)
     moved = list(map(on_device, arrays)) if moved is None else moved
     for order in ("ascending", "descending"):
         os.environ["EMULATED_ORDER"] = order
         same(function.ex(*moved, **options), expected)
     plan = function._plans[next(iter(function._plans))]
     assert not plan.why_not_on_device, plan.why_not_on_device
-    function._plans.clear()
+    forget(function)
     _device_programs.kernel_of = _program_texts.kernel_of
 
 
@@ -322,7 +328,7 @@ def failures():
     error = raised(calls, on_device(covariance))
     assert "no kernel of a program has solve_tridiagonal" in str(error), error
     for k in range(8):  # of each call of the driver in turn
-        smallmm.mahalanobis._plans.clear()
+        forget(smallmm.mahalanobis)
         GPU.emulated_fail_at(k, 700)
         with contextlib.suppress(RuntimeError, MemoryError, BufferError):
             smallmm.mahalanobis.ex(*arguments)
