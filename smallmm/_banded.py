@@ -41,7 +41,7 @@ def solve_tridiagonal(
         Right-hand sides; a vector only if it has one dimension.
     pivot : bool
         False: rows are not exchanged. That is accurate for diagonally dominant matrices, and faster, and from
-        order 8192 on lanes and threads share each system, which they do not with exchanges.
+        order 32768 on lanes and threads share each system, which they do not with exchanges.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
 
@@ -68,7 +68,7 @@ def solve_tridiagonal(
     Elimination with partial pivoting, as LAPACK's gtsv. n (6 + 5 k) operations per matrix, and it reads 4 n
     numbers of it for one right-hand side.
 
-    Without exchanges it is Thomas' algorithm. From order 8192 on, but of float16 and bfloat16, parts of 63
+    Without exchanges it is Thomas' algorithm. From order 32768 on, but of float16 and bfloat16, parts of 63
     rows between separators are eliminated first (H. H. Wang, "A parallel method for tridiagonal equations",
     ACM Trans. Math. Software 7, 1981; E. Polizzi, A. Sameh, "A parallel hybrid banded system solver: the
     SPIKE algorithm", Parallel Computing 32, 2006), which takes about three times as many operations. `info`

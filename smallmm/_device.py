@@ -220,11 +220,8 @@ def _of_nothing(
         library.asarray(np.asarray(x, arithmetic(x.dtype)))
         for x in (results if gufunc.nout > 1 else (results,))
     ]
-    if gufunc.__name__ == "lstsq":
-        b = operands["b"]
-        rows = -1 if b.ndim == 1 else -2
-        size = library.namespace.abs(b)
-        answers[1] = library.namespace.sqrt(library.namespace.sum(size * size, axis=rows))
+    if gufunc.__name__ == "lstsq" and 0 not in operands["b"].shape:
+        answers[1] = library.norms(operands["b"])
     return answers
 
 

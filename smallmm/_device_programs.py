@@ -4,7 +4,7 @@ that lie so, and its launch; `_program_texts` writes the kernels."""
 import struct
 from math import prod
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -30,17 +30,20 @@ class DeviceProgram:
     def run(self, names: list[str], operands: list[Any], batch: tuple[int, ...]) -> list[Any]:
         """The outputs: new arrays of the operands' library, in the order of its current stream. Operands are
         arrays of a device, and numbers as arrays of NumPy without dimensions. `NotFused`: no kernel can."""
-        arrays, _, _ = self._sorted(names, operands)
-        _, library = _same_device(self.name, arrays)
+        given = self._sorted(names, operands)
+        _, library = _same_device(self.name, given[0])
         outputs = [
             library.empty((*batch, *shape), np.dtype(dtype)) for _, dtype, shape, _ in self.described.outputs
         ]
-        self.launch(names, operands, outputs, library.stream())
+        self._launch(given, outputs, library.stream())
         return [library.finished(x) for x in outputs]
 
     def launch(self, names: list[str], operands: list[Any], outputs: list[Any], stream: int) -> None:
         """The kernel, on a stream, from such operands to outputs in row-major order."""
-        arrays, numbers, launches = self._sorted(names, operands)
+        self._launch(self._sorted(names, operands), outputs, stream)
+
+    def _launch(self, given: "_Given", outputs: list[Any], stream: int) -> None:
+        arrays, numbers, launches = given
         labels = (*(f"{self.name}: {name}" for name in arrays), *[f"{self.name}: an output"] * len(outputs))
         _core.device_program(launches, stream, labels, numbers, *arrays.values(), *outputs)
 
@@ -79,9 +82,7 @@ class DeviceProgram:
             "shared": kernel.shared,
         }
 
-    def _sorted(
-        self, names: list[str], operands: list[Any]
-    ) -> tuple[dict[str, Any], tuple[float, ...], "_Launches"]:
+    def _sorted(self, names: list[str], operands: list[Any]) -> "_Given":
         """Arrays by name, numbers, and what launches such operands."""
         which = tuple(isinstance(x, np.ndarray) and x.ndim == 0 for x in operands)
         arrays = {n: x for n, x, is_number in zip(names, operands, which, strict=True) if not is_number}
@@ -92,6 +93,9 @@ class DeviceProgram:
         if which not in self._launches:
             self._launches[which] = _Launches(self, which)
         return arrays, numbers, self._launches[which]
+
+
+_Given: TypeAlias = "tuple[dict[str, Any], tuple[float, ...], _Launches]"
 
 
 class _Launches:

@@ -152,8 +152,9 @@ def _is_host_array(x: Any) -> bool:
 
 
 def _each(function: Callable[[Any], Any], x: Any) -> Any:
-    """function(x), of each member of tuples."""
-    return tuple(_each(function, y) for y in x) if isinstance(x, tuple) else function(x)
+    """function(x), of each member of tuples, and of lists of arrays."""
+    several = isinstance(x, tuple) or (isinstance(x, list) and all(hasattr(y, "ndim") for y in x))
+    return tuple(_each(function, y) for y in x) if several else function(x)
 
 
 def _unchecked(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:

@@ -11,19 +11,23 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 (2008); S. F. Walter and L. Lehmann (2010) for QR; G. H. Golub and V. Pereyra (1973) for least squares.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from . import _ldl_gradients
+from ._adapters import library_of, on_device
 from ._adapters.recording import RULES, Arrays, Rule
 from ._banded import solve_banded
 from ._calls import run
 from ._cholesky import cho_solve
 from ._composition import adjoint, conjugate, identity
+from ._fuse import fuse
+from ._fused_arrays import wants_gradient
 from ._least_squares import lstsq, qr
 from ._lu import lu_solve
 from ._matrix_functions import expm
-from ._products import Precision, matmul
+from ._products import Precision, batched_matmul, matmul
 from ._shapes import is_complex
 from ._spectra import eig_ex, eigh_ex
 from ._svd import svd_ex
@@ -47,7 +51,7 @@ def _scaled(x: Any, s: Any) -> Any:
 
 def _half(xp: Any, x: Any) -> Any:
     """The lower triangle of x, with half of its diagonal."""
-    return (xp.tril(x) + xp.tril(x, k=-1)) / 2
+    return xp.tril(x) * (1 - identity(xp, x.shape[-1], x) / 2)
 
 
 def _skew(xp: Any, x: Any) -> Any:
@@ -62,6 +66,28 @@ def _inverse_gaps(xp: Any, w: Any) -> Any:
     """1 / (w_j - w_i), and 0 on the diagonal. Infinite between equal ones: no derivative."""
     one = identity(xp, w.shape[-1], w)
     return (1 - one) / (w[..., None, :] - w[..., :, None] + one)
+
+
+class _InOnePass:
+    """A closed form as a fused function; but step by step where a library follows its arrays, as for second
+    derivatives, and on a device above an order, from which on kernels of single steps take less time than
+    one of all."""
+
+    def __init__(self, form: Callable[..., Any], signature: str, most: int) -> None:
+        self.form = form
+        self.most = most
+        self.fused = fuse(lambda *symbols: form(symbols[0].__array_namespace__(), *symbols), signature)
+
+    def __call__(self, xp: Any, *arrays: Any) -> Any:
+        if any(wants_gradient(x) or library_of(x).is_traced(x) for x in arrays):
+            return self.form(xp, *arrays)
+        if arrays[0].shape[-1] > self.most and on_device(arrays[0]):
+            return self.form(xp, *arrays)
+        return self.fused.ex(*arrays)[0]
+
+
+def _in_one_pass(signature: str, most: int = 32) -> Callable[[Callable[..., Any]], _InOnePass]:
+    return partial(_InOnePass, signature=signature, most=most)
 
 
 def _matmul(
@@ -90,20 +116,23 @@ def _gemm(
     """alpha A B: there is no C where there is a derivative."""
     a, b, alpha, _ = operands
     (g,) = grads
-    is_stack = getattr(alpha, "ndim", 0) > 0
-    factor = conjugate(xp, alpha) if hasattr(alpha, "ndim") else alpha.conjugate()
-    scaled = g * (factor[..., None, None] if is_stack else factor)
-    ta, tb = _matmul(xp, (a, b), results, (scaled,), precision)
-    product = matmul(a, b, precision=precision) if hasattr(alpha, "ndim") else None
+    is_array = hasattr(alpha, "ndim")
+    factor = conjugate(xp, alpha) if is_array else alpha.conjugate()
+    ta = batched_matmul(g, adjoint(xp, b), alpha=factor, precision=precision)
+    tb = batched_matmul(adjoint(xp, a), g, alpha=factor, precision=precision)
+    product = matmul(a, b, precision=precision) if is_array else None
     t_alpha = None if product is None else xp.sum(g * conjugate(xp, product), axis=(-2, -1))
     return ta, tb, t_alpha
 
 
-def _solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    a, _ = operands
-    x, g = results[0], grads[0]
+@_in_one_pass("(n,n),(n,k),(n,k)->(n,n),(n,k)", most=4)  # H100, November 2026
+def _of_solution(xp: Any, a: Any, x: Any, g: Any) -> Arrays:
     tb = solve_ex(adjoint(xp, a), g).x
-    return -matmul(tb, adjoint(xp, x)), tb
+    return matmul(-tb, adjoint(xp, x)), tb
+
+
+def _solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    return _of_solution(xp, operands[0], results[0], grads[0])
 
 
 def _solve_positive(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -112,9 +141,14 @@ def _solve_positive(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -
     return -_hermitian(xp, matmul(tb, adjoint(xp, results[0]))), tb
 
 
+@_in_one_pass("(n,n),(n,n)->(n,n)", most=16)
+def _of_inverse(xp: Any, x: Any, g: Any) -> Any:
+    h = adjoint(xp, x)
+    return -_times(h, g, h)
+
+
 def _inv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    h = adjoint(xp, results[0])
-    return (-_times(h, grads[0], h),)
+    return (_of_inverse(xp, results[0], grads[0]),)
 
 
 def _det(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -165,11 +199,15 @@ def _lu_solve_transposed(xp: Any, operands: Arrays, results: Arrays, grads: Arra
     return _lu_solve(xp, operands, results, grads, True)
 
 
-def _cholesky(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    lower = results[0]
-    inner = _half(xp, matmul(adjoint(xp, lower), xp.tril(grads[0])))
+@_in_one_pass("(n,n),(n,n)->(n,n)")
+def _of_cholesky(xp: Any, lower: Any, g: Any) -> Any:
+    inner = _half(xp, matmul(adjoint(xp, lower), xp.tril(g)))
     left = solve_triangular(lower, inner, trans=2, lower=True)
-    return (_hermitian(xp, solve_triangular(lower, adjoint(xp, left), trans=2, lower=True)),)
+    return _hermitian(xp, solve_triangular(lower, adjoint(xp, left), trans=2, lower=True))
+
+
+def _cholesky(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    return (_of_cholesky(xp, results[0], grads[0]),)
 
 
 def _cholesky_upper(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -330,23 +368,31 @@ def _lstsq(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     return ta, tb
 
 
-def _eigh(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+@_in_one_pass("(n,n),(n)->(n,n)")
+def _of_eigenvalues(xp: Any, v: Any, gw: Any) -> Any:
+    return matmul(_scaled(v, gw), adjoint(xp, v))
+
+
+@_in_one_pass("(n),(n,n),(n),(n,n)->(n,n)")
+def _of_eigenvectors(xp: Any, w: Any, v: Any, gw: Any, gv: Any) -> Any:
     """Complex vectors count up to their phases, on which no loss may depend."""
+    h = adjoint(xp, v)
+    inner = _inverse_gaps(xp, w) * matmul(h, gv) + _scaled(identity(xp, w.shape[-1], w), gw)
+    return _hermitian(xp, _times(v, inner, h))
+
+
+def _eigh(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     w, v, *_ = results
     gw, gv = grads[:2]
-    h = adjoint(xp, v)
-    inner = 0
-    if gv is not None:
-        inner = _inverse_gaps(xp, w) * matmul(h, gv)
-    if gw is not None:
-        inner = inner + _scaled(identity(xp, w.shape[-1], w), gw)
-    return (_hermitian(xp, _times(v, inner, h)),)
+    if gv is None:
+        return (_of_eigenvalues(xp, v, gw),)
+    return (_of_eigenvectors(xp, w, v, xp.zeros_like(w) if gw is None else gw, gv),)
 
 
 def _eigvalsh(upper: bool) -> Rule:
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         v = eigh_ex(operands[0], UPLO="U" if upper else "L").eigenvectors
-        return (matmul(_scaled(v, grads[0]), adjoint(xp, v)),)
+        return (_of_eigenvalues(xp, v, grads[0]),)
 
     return rule
 

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _core
-from ._arrays import core_shape, without_labels
+from ._adapters import library_of, on_device
+from ._adapters.dlpack import is_foreign
+from ._arrays import as_numpy, core_shape, without_labels
 from ._calls import run, several, transposed, transposed_out
 from ._catalog import computed_by
 from ._errors import refuse_complex, shown
@@ -248,9 +250,6 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
             refuse_complex(op, name, rtol)
     if rtol is None:
         rtol = _default_rtol(a, b)
-    elif isinstance(rtol, np.ndarray) and rtol.ndim > 0 and rtol.dtype.kind in "biuf":
-        if not (rtol >= 0).all():
-            raise ValueError(f"{op}: rtol has {rtol.min()}; expected numbers >= 0")
     elif isinstance(rtol, Real) or (
         isinstance(rtol, np.ndarray) and rtol.ndim == 0 and rtol.dtype.kind in "biuf"
     ):
@@ -260,7 +259,19 @@ def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]
             rtol = float(rtol)  # of no dtype: the matrices' counts
         except OverflowError:
             raise ValueError(f"{op}: rtol is above {np.finfo(float).max}; expected a number >= 0") from None
+    elif (values := _at_hand(op, rtol)) is not None and not (values >= 0).all():
+        raise ValueError(f"{op}: rtol has {values.min()}; expected numbers >= 0")
     return run(op, "lstsq", {"a": a, "b": b, "rtol": rtol}, outs)
+
+
+def _at_hand(op: str, rtol: Any) -> np.ndarray | None:
+    """The elements of an array of real numbers, if the host has them already."""
+    values = rtol
+    if is_foreign(rtol) and not on_device(rtol):
+        values = library_of(rtol).elements(rtol)
+        with suppress(TypeError):  # the call refuses it
+            values = None if values is None else as_numpy(op, "rtol", values)
+    return values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else None
 
 
 def _default_rtol(a: Any, b: Any) -> np.ndarray:

@@ -95,7 +95,7 @@ def _text_of(name: str, dtype: int) -> _Text | None:
     return (_TEXTS_OF_COMPLEX if _is_complex(dtype) else _TEXTS).get(name)
 
 
-_MOST_CONSTANTS = 1024
+_MOST_CONSTANTS = 4096
 _EMPTY = "an array has no elements in a matrix"
 
 
@@ -229,7 +229,8 @@ class Steps:
         body = f"step_{name.lower()}<{form}, {m}, {n}, {k}>({arguments});"
         lines = _repeated(body, runs, c_type(_part(dtype)), scratch)
         # of a row after the other: what other threads would wait for
-        operations = runs * (n * n * n // 3 + 2 * n * n * k)
+        factors = name != "SOLVE_TRIANGULAR"
+        operations = runs * (n * n * (n // 3 + 2 * k) if factors else n * n * k)
         return Step(lines, uses, scratch * _part(dtype).itemsize, operations)
 
     def _product(

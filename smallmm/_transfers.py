@@ -132,6 +132,12 @@ class DeviceArray:
     def mT(self) -> DeviceArray:
         return self.swapaxes(-1, -2)
 
+    def conj(self) -> DeviceArray:
+        """The complex conjugate: itself if it is real."""
+        from ._adapters.device_array import conjugated
+
+        return conjugated(self)  # type: ignore[no-any-return]
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("a DeviceArray without dimensions has no length")

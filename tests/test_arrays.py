@@ -198,6 +198,18 @@ class TestJax:
                     assert y.dtype == z.dtype
                     np.testing.assert_array_equal(np.asarray(y, np.float64), np.asarray(z, np.float64))
 
+    @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+    def test_numbers_that_are_traced(self, jax, dtype):
+        """They follow the arrays, as Python's do."""
+        a = jax.numpy.asarray([[[1.0, 2.0], [3.0, 4.0]]], dtype)
+        expected = smallmm.batched_matmul(a, a, alpha=0.1)
+        for found in (
+            jax.jit(smallmm.batched_matmul)(a, a, alpha=0.1),
+            jax.jit(lambda x: smallmm.batched_matmul(x, x, alpha=0.1))(a),
+        ):
+            assert found.dtype == dtype
+            assert (found == expected).all()
+
     def test_compiled_calls_of_lapack_and_integers(self, jax, rng):
         with jax.enable_x64(True):
             a = rng.standard_normal((2, 40, 40))

@@ -52,7 +52,9 @@ class TestExplain:
     def test_strategy(self, isa):
         a = np.ones((1000, 5, 5))
         assert smallmm.explain("matvec", a, a[..., 0]).strategy == "vector_lanes"
-        assert smallmm.explain("lu_solve", (a, np.zeros((1000, 5), np.int32)), a).strategy == "lanes"
+        factors = a, np.zeros((1000, 5), np.int32)
+        assert smallmm.explain("lu_solve", factors, a).strategy == "lanes"
+        assert smallmm.explain("lu_solve", list(factors), a) == smallmm.explain("lu_solve", factors, a)
 
     def test_flops_of_wide_matrices(self):
         """As many as of the transposed ones: the shorter side has the reflectors."""

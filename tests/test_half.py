@@ -323,6 +323,17 @@ def test_derivatives_by_tensor_cores(rng):
         assert mapped.dtype == dtype
 
 
+def test_numbers_beside_followed_tensors():
+    """PyTorch's transformations make no float32 of halves beside a number."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("ml_dtypes")
+    for dtype in (torch.float16, torch.bfloat16):
+        a = torch.rand(5, 3, 3).to(dtype)
+        mapped = torch.vmap(lambda x: smallmm.batched_matmul(x, x, alpha=0.1))(a)
+        assert mapped.dtype == dtype
+        assert torch.equal(mapped, smallmm.batched_matmul(a, a, alpha=0.1))
+
+
 def test_jax_by_tensor_cores(jax):
     for dtype in ("float16", "bfloat16"):
         a, b = jax.numpy.ones((5, 3, 4), dtype), jax.numpy.ones((4, 2), dtype)

@@ -1232,6 +1232,17 @@ def test_no_tolerance_of_many_is_negative(rtol):
         smallmm.lstsq(ONES((2, 3, 3)), ONES((2, 3, 1)), rtol=rtol)
 
 
+@pytest.mark.parametrize("library", ["torch", "jax.numpy"])
+def test_no_tolerance_of_other_libraries_is_negative(library):
+    """They are looked at where their elements are at hand."""
+    xp = pytest.importorskip(library)
+    a, b = xp.ones((2, 3, 3)), xp.ones((2, 3, 1))
+    for rtol in (xp.asarray(-0.2), xp.asarray([0.1, -0.2]), xp.asarray([float("nan"), 0.1])):
+        with pytest.raises(ValueError, match=r"rtol has (-0.2|nan)\d*; expected numbers >= 0"):
+            smallmm.lstsq(a, b, rtol=rtol)
+    assert smallmm.lstsq(a, b, rtol=xp.asarray([0.1, 0.2])).rank.tolist() == [1, 1]
+
+
 def test_rank_without_right_hand_sides_beyond_order_32():
     result = smallmm.lstsq(ONES((2, 40, 40)), np.empty((2, 40, 0)))
     assert result.x.shape == (2, 40, 0)

@@ -144,7 +144,7 @@ def few(run: Run, options: argparse.Namespace) -> None:
 
 
 def parts(run: Run, options: argparse.Namespace) -> None:
-    unpivoted = [x for x in problems(options, (1 << 13, 1 << 16, 1 << 20)) if x.get("pivot") == 0]
+    unpivoted = [x for x in problems(options, (1 << 15, 1 << 17, 1 << 20)) if x.get("pivot") == 0]
     measure(run, [(x, batch) for x in unpivoted for batch in (1, 10)])
 
 

@@ -98,7 +98,7 @@ def diagonals(bench: Bench) -> None:
 
     threads = max(bench.thread_counts())
     bench.set_threads(threads)
-    orders = bench.options.n or (1 << 13, 1 << 16, *(() if bench.options.quick else (1 << 20,)))
+    orders = bench.options.n or (1 << 15, 1 << 17, *(() if bench.options.quick else (1 << 20,)))
     for dtype, n in itertools.product(bench.options.dtype, tqdm(orders, desc="diagonals")):
         numbers = np.random.default_rng(n).random((4, n)).astype(dtype.replace("f", "float"))
         du, d, dl, b = numbers + np.array([[0], [3], [0], [0]], numbers.dtype)

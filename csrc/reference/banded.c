@@ -144,13 +144,11 @@ static intptr_t definite(const smm_call *call, intptr_t q, double *w) {
 
 void smm_reference_banded(const smm_call *call) {
     const intptr_t n = call->n;
-    double *w = numbers(n * (2 * call->m + 2) + 8 * n);
+    const bool three = call->op == SMM_OP_SOLVE_TRIDIAGONAL, any = call->op == SMM_OP_SOLVE_BANDED;
+    double *w = numbers(n * (three ? 8 : 2 * call->m + 10));
     for (intptr_t q = 0; q < call->batch; q++) {
         intptr_t info = 0;
-        if (n && w)
-            info = call->op == SMM_OP_SOLVE_TRIDIAGONAL ? tridiagonal(call, q, w)
-                   : call->op == SMM_OP_SOLVE_BANDED    ? banded(call, q, w)
-                                                        : definite(call, q, w);
+        if (n && w) info = (three ? tridiagonal : any ? banded : definite)(call, q, w);
         put_int(smm_info(call), q, 0, info);
     }
     free(w);

@@ -140,7 +140,7 @@ void smm_reference_banded_numbers(const smm_call *call, intptr_t q) {
     const bool three = call->op == SMM_OP_SOLVE_TRIDIAGONAL, any = call->op == SMM_OP_SOLVE_BANDED;
     const smm_operand *b = three ? &call->solve_tridiagonal.b : any ? &call->solve_banded.b : &call->solveh_banded.b;
     const smm_operand *to = three ? &call->solve_tridiagonal.x : any ? &call->solve_banded.x : &call->solveh_banded.x;
-    const intptr_t size = n * (2 * call->m + 4);
+    const intptr_t size = n * (three ? 4 : 2 * call->m + 4);
     number *w = calloc((size_t)(size + n * k + 1), sizeof(number)), *x = w + size;
     intptr_t info = 0;
     for (intptr_t i = 0; i < n && w; i++)

@@ -126,6 +126,11 @@ class Device:
         """int32; what does not fit that becomes another number that is no row."""
         return self.astype(self.namespace.clip(self.astype(pivots, "int64"), -(2**31), 2**31 - 1), "int32")
 
+    def norms(self, b: Any) -> Any:
+        """Of a vector, or of the columns of each matrix."""
+        size = self.namespace.abs(b)
+        return self.namespace.sqrt(self.namespace.sum(size * size, axis=-1 if b.ndim == 1 else -2))
+
     def matmul(self, x: Any, y: Any) -> Any:
         return self.namespace.matmul(x, y)
 
@@ -176,6 +181,8 @@ def on_device(x: Any) -> bool:
     """Whether x is an array whose memory the CPU does not read."""
     if isinstance(x, np.ndarray):
         return False
+    if type(is_cpu := getattr(x, "is_cpu", None)) is bool:  # PyTorch's, whose __dlpack_device__ takes 2 us
+        return not is_cpu
     try:
         if not hasattr(x, "__dlpack_device__"):
             return hasattr(x, "__cuda_array_interface__")

@@ -12,6 +12,7 @@ from .. import _core, _lapack
 from .._composition import Composition
 from .._errors import explain_failure, wrong_dtype
 from .._shapes import (
+    NUMBERS,
     SCALED,
     absent_dimensions,
     computed_dtypes,
@@ -22,6 +23,7 @@ from .._shapes import (
     is_number_type,
     meet,
     number_dtype,
+    operand_dtypes,
     output_shapes,
     resolved_dtypes,
     with_dimensions,
@@ -50,7 +52,7 @@ class Jax(DLPack):
                 _refuse_what_does_not_fit(op, gufunc, operands)
             results = gufunc.run(xp, tuple(operands.values()))
             return results if gufunc.nout > 1 else results[0]
-        arrays = {name: xp.asarray(x) for name, x in operands.items()}
+        arrays = _as_arrays(xp, gufunc, operands)
         return _recorded(call, op, gufunc, tuple(arrays))(*arrays.values())
 
     def refuse_traced(self, op: str, name: str, x: Any) -> None:
@@ -67,6 +69,25 @@ def _platform() -> str:
     device = jax.config.jax_default_device
     platform = getattr(device, "platform", device) if device else jax.default_backend()
     return "cpu" if platform == "cpu" else "CUDA"
+
+
+def _as_arrays(xp: Any, gufunc: np.ufunc, operands: dict[str, Any]) -> dict[str, Any]:
+    """Numbers of Python, and what JAX makes of them (weak_type), have the dtype that they are computed in."""
+    kinds = {"i": int, "f": float, "c": complex}
+    given = {
+        name: kinds[x.dtype.kind]() if getattr(x, "weak_type", False) and x.dtype.kind in kinds else x
+        for name, x in operands.items()
+    }
+    if not any(type(x) in NUMBERS for x in given.values()):
+        return {name: xp.asarray(x) for name, x in operands.items()}
+    canonical = sys.modules["jax"].dtypes.canonicalize_dtype
+    for x in operands.values():
+        meet(np.dtype(getattr(x, "dtype", float)))
+    own = operand_dtypes(gufunc, given)
+    return {
+        name: xp.asarray(x, canonical(own[name]) if type(given[name]) in NUMBERS else None)
+        for name, x in operands.items()
+    }
 
 
 @lru_cache(maxsize=256)

@@ -98,7 +98,12 @@ class Torch(DLPack):
         return np.asarray(x.cpu())
 
     def on(self, x: Any, device: int) -> TorchDevice:
-        return TorchDevice(self.name, x, device)
+        if x.device not in _DEVICES:
+            _DEVICES[x.device] = TorchDevice(self.name, x, device)
+        return _DEVICES[x.device]
+
+
+_DEVICES: dict[Any, TorchDevice] = {}
 
 
 @cache

@@ -21,7 +21,6 @@ from .._errors import explain_failure, wrong_dtype
 from .._shapes import (
     NUMBERS,
     absent_dimensions,
-    arithmetic,
     core_dimensions,
     is_complex,
     meet,
@@ -238,11 +237,11 @@ def _detached(x: Any) -> Any:
 
 
 def _as_tensor(x: Any, like: Any, number: np.dtype) -> Any:
-    """Numbers as tensors, too: Python's have the dtype that this one is computed in."""
+    """Numbers as tensors, too: Python's have the dtype of its operand."""
     if torch.is_tensor(x):
         return x
     if type(x) in NUMBERS:
-        return torch.full((), x, dtype=getattr(torch, arithmetic(number).name), device=like.device)
+        return torch.full((), x, dtype=getattr(torch, number.name), device=like.device)
     return torch.from_numpy(np.array(x)).to(like.device)
 
 

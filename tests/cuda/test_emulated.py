@@ -61,6 +61,11 @@ def test_batch_dimensions(emulated):
     emulated("dimensions.py")
 
 
+def test_conversions(emulated):
+    """Of arrays of smallmm.cuda: dtypes that differ, conjugates, norms where there is no matrix."""
+    emulated("conversions.py")
+
+
 def test_groups(emulated):
     """Members of several shapes: a launch for each."""
     emulated("group.py")
@@ -72,7 +77,7 @@ def test_any_size(emulated, script):
     emulated(script, 0)
 
 
-@pytest.mark.parametrize("part", ["results", "failures"])
+@pytest.mark.parametrize("part", ["results", "derivatives", "failures"])
 def test_programs(emulated, part):
     """One kernel for all steps of a fused function."""
     emulated("programs.py", part)

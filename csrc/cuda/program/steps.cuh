@@ -77,17 +77,21 @@ inline void product_tile(A a, B b, Alpha alpha, C c, int i, int j) {
 /* X becomes the solution of A X = X, A lower or upper triangular of order N, X of K columns. */
 template <int N, int K, bool UPPER, bool UNIT, class A, class To> inline void substitute(A a, To x, int lane) {
     typedef typename To::X X;
-    if constexpr (K >= LANES) { /* columns do not know of each other */
+    if constexpr (K >= LANES) { /* columns do not know of each other; each is in registers meanwhile */
 #pragma unroll UNROLL
         for (int c = lane; c < K; c += LANES) {
-#pragma unroll UNROLL
+            X y[N];
+#pragma unroll
+            for (int i = 0; i < N; i++) y[i] = x(i, c);
+#pragma unroll
             for (int step = 0; step < N; step++) {
                 const int j = UPPER ? N - 1 - step : step;
-                const X y = UNIT ? x(j, c) : quotient<X>(x(j, c), a(j, j), 1 / a(j, j));
-                x(j, c) = y;
-#pragma unroll INNER
-                for (int i = UPPER ? 0 : j + 1; i < (UPPER ? j : N); i++) x(i, c) = multiply_add(-a(i, j), y, x(i, c));
+                if (!UNIT) y[j] = quotient<X>(y[j], a(j, j), 1 / a(j, j));
+#pragma unroll
+                for (int i = UPPER ? 0 : j + 1; i < (UPPER ? j : N); i++) y[i] = multiply_add(-a(i, j), y[j], y[i]);
             }
+#pragma unroll
+            for (int i = 0; i < N; i++) x(i, c) = y[i];
         }
         MEET();
     } else {

@@ -27,7 +27,7 @@ def long_systems(rng, n, k, dtype):
 
 def in_parts(rng):
     unpivoted = _core.solve_tridiagonal_unpivoted
-    for n, k, dtype in ((8193 + 5, 1, np.float64), (8193, 2, np.complex64), (66_000, 1, np.float32)):
+    for n, k, dtype in ((32_769 + 5, 1, np.float64), (32_769, 2, np.complex64), (66_000, 1, np.float32)):
         arrays = long_systems(rng, n, k, dtype)
         expected, infos = unpivoted(*arrays)
         assert infos.tolist() == [701, 0, 65]
@@ -39,12 +39,12 @@ def in_parts(rng):
         assert _core.device_run(unpivoted, 0, *held[:4], held[3], held[5])  # in place
         np.testing.assert_array_equal(cuda.to_host(held[3]), expected)
         same(smallmm.solve_tridiagonal, *(y[1] for y in arrays), pivot=False)
-    dl, d, du, b = long_systems(rng, 8192, 1, np.float64)
+    dl, d, du, b = long_systems(rng, 1 << 15, 1, np.float64)
     d[[0, 2]] += 9
     same(smallmm.solve_tridiagonal, dl[0], d[:, None], du[0], b[:2], pivot=False)
     held = [cuda.to_device(x) for x in (dl, d, du, b)]
     plan = smallmm.explain("solve_tridiagonal", *held, pivot=False)
-    assert (plan.parts, plan.rows, plan.matrices) == (127, 64, 3), plan
+    assert (plan.parts, plan.rows, plan.matrices) == (511, 64, 3), plan
     found = cuda.offload(smallmm.solve_tridiagonal, dl, d, du, b, pivot=False, block=1)
     np.testing.assert_array_equal(found, smallmm.solve_tridiagonal(dl, d, du, b, pivot=False))
     halves = [x.astype(np.float16) for x in (dl, d, du, b)]

@@ -17,7 +17,7 @@ sys.path[:0] = [str(TESTS)]
 from checks import raised  # noqa: E402
 
 import smallmm  # noqa: E402
-from smallmm import _core, _device_programs, _program_texts, cuda, fuse  # noqa: E402
+from smallmm import _core, _device_programs, _gradients, _program_texts, cuda, fuse  # noqa: E402
 
 GPU = ctypes.CDLL(os.environ["EMULATED_LIBRARY"])
 RNG = np.random.default_rng(0)
@@ -56,18 +56,24 @@ def same(found, expected):
             np.testing.assert_array_equal(np.signbit(x[x == x]), np.signbit(y[y == y]))
 
 
+def forget(function):
+    """Its records, and the kernels of calls that it has met."""
+    function._plans.clear()
+    function._met.clear()
+
+
 def check(function, *arrays, lanes=0, moved=None, **options):
     """moved: the arrays on the device, if they are not to lie as `to_device` puts them."""
     expected = function.ex(*arrays, **options)
     _device_programs.kernel_of = partial(_program_texts.kernel_of, lanes=lanes)
-    function._plans.clear()
+    forget(function)
     moved = list(map(on_device, arrays)) if moved is None else moved
     for order in ("ascending", "descending"):
         os.environ["EMULATED_ORDER"] = order
         same(function.ex(*moved, **options), expected)
     plan = function._plans[next(iter(function._plans))]
     assert not plan.why_not_on_device, plan.why_not_on_device
-    function._plans.clear()
+    forget(function)
     _device_programs.kernel_of = _program_texts.kernel_of
 
 
@@ -282,6 +288,19 @@ def layouts():
     )
 
 
+def derivatives():
+    """Rules that run in one pass, of gradients that lie in any way."""
+    for n, dtype in ((3, "f8"), (8, "f4"), (17, "f8"), (32, "f4"), (4, "c16")):
+        a, g = normal((2, 9, n, n), dtype)
+        w, gw = RNG.standard_normal((2, 9, n)).astype(a.real.dtype)
+        b = normal((9, n, 2), dtype)
+        check(_gradients._of_solution.fused, a, b, b[:1])
+        check(_gradients._of_inverse.fused, a, g)
+        check(_gradients._of_cholesky.fused, a, g)
+        check(_gradients._of_eigenvalues.fused, a, gw)
+        check(_gradients._of_eigenvectors.fused, w, a, gw, g)
+
+
 def failures():
     """One exception, which names the step; explain; what no kernel takes."""
     covariance = positive(3, (COUNT,))
@@ -309,7 +328,7 @@ def failures():
     error = raised(calls, on_device(covariance))
     assert "no kernel of a program has solve_tridiagonal" in str(error), error
     for k in range(8):  # of each call of the driver in turn
-        smallmm.mahalanobis._plans.clear()
+        forget(smallmm.mahalanobis)
         GPU.emulated_fail_at(k, 700)
         with contextlib.suppress(RuntimeError, MemoryError, BufferError):
             smallmm.mahalanobis.ex(*arguments)
@@ -320,4 +339,4 @@ def failures():
 if __name__ == "__main__":
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
     _core.cuda_configure(os.environ["EMULATED_LIBRARY"].encode(), b"")
-    {"results": results, "failures": failures}[sys.argv[1]]()
+    {"results": results, "derivatives": derivatives, "failures": failures}[sys.argv[1]]()
