@@ -46,13 +46,12 @@ typedef struct smm_cuda_tiles {
     void *sums; /* part, tile, element of the tile */
 } smm_cuda_tiles;
 
-/* What a launch does for long systems in parts (banded_parts.cuh): a step of a level, 0 being the systems themselves,
- * or all steps of that level and those after it; for the systems from `first` on, and of each in so many blocks. */
-enum { SMM_CUDA_REDUCE, SMM_CUDA_SUBSTITUTE, SMM_CUDA_BOTH };
+/* What a launch does for long systems in parts (banded_parts.cuh): from `level` on, 0 being the systems themselves, so
+ * many levels are reduced, and then so many substituted, the last one first. `blocks` share a column of a system. */
 enum { SMM_CUDA_NO_ROW = 0x7fffffff }; /* no pivot is zero */
 typedef struct smm_cuda_parts {
-    int step, level;
-    long long first, blocks;
+    int level, reduced, substituted;
+    long long first, blocks;  /* the first system */
     long long infos, numbers; /* bytes of all infos in the room; numbers of a column's levels, which lie behind */
 } smm_cuda_parts;
 

@@ -163,8 +163,8 @@ static smm_cuda_status launch_in_parts(const smm_cuda_functions *driver, int ord
     const long long columns = args->k ? args->k : 1, parts = kernel->grid.threads, info = sizeof(int32_t), line = 16;
     smm_cuda_parts *const x = &args->parts;
     intptr_t orders[SMM_MOST_LEVELS];
+    const int levels = smm_levels_of(args->n, orders);
     int last = 1;
-    smm_levels_of(args->n, orders);
     while (orders[last] > FEW * parts * SMM_PART) last++;
     const long long blocks = smm_pieces(orders[0], parts * SMM_PART) * columns;
     const long long most = (long long)fmin(
@@ -184,8 +184,9 @@ static smm_cuda_status launch_in_parts(const smm_cuda_functions *driver, int ord
                                              (size_t)(x->infos / info), 1, stream),
                                 "cuMemsetD2D32Async");
         for (int i = 0; i <= 2 * last && !status; i++) {
-            x->step = i < last ? SMM_CUDA_REDUCE : i > last ? SMM_CUDA_SUBSTITUTE : SMM_CUDA_BOTH;
             x->level = i < last ? i : 2 * last - i;
+            x->reduced = i < last ? 1 : i > last ? 0 : levels - 1 - last;
+            x->substituted = i < last ? 0 : i > last ? 1 : levels - last;
             x->blocks = i == last ? 1 : smm_pieces(orders[x->level], parts * SMM_PART);
             status = launch_blocks(driver, kernel, args, x->blocks * count * columns, stream);
         }

@@ -6,8 +6,8 @@
  * elimination leaves in place of what it took. A column of B is a system by itself: its levels have a matrix of their
  * own.
  *
- * Grid: the parts of a level of all columns of some systems, in blocks of THREADS; or, of the last levels, a block for
- * each column, which goes down to the last level and back. args.parts says which.
+ * Grid: blocks of THREADS parts of a level, of all columns of some systems; or, of the last levels, a block for each
+ * column, which goes down to the last level and back. args.parts says which.
  * Shared memory: the rows of a block's parts, and of the one before.
  * Memory of the device: info of each system (SMM_CUDA_NO_ROW at first), then of each column the levels but the first.
  * Operands: any that args.h can describe. May overwrite B in place. */
@@ -44,6 +44,11 @@ __device__ inline int *info_of(const smm_cuda_args &args, long long q) {
     return static_cast<int *>(args.room) + (q - args.parts.first);
 }
 
+/* Once in the kernel's code: it has many divisions. */
+__device__ __noinline__ long long begin_of(const smm_cuda_args &args, int operand, long long q) {
+    return offset_of(args, args.operand[operand], q);
+}
+
 __device__ inline Level level_of(const smm_cuda_args &args, int number, long long q, long long column) {
     Level level = {args.n, 1};
     const long long columns = args.k ? args.k : 1;
@@ -55,11 +60,11 @@ __device__ inline Level level_of(const smm_cuda_args &args, int number, long lon
         level.apart *= PART;
     }
     const auto line = [&](int which, long long low, long long high, T beyond) -> Line {
+        if (number) return {place + least(which, 3) * level.n, 1, low, high, beyond};
         const int operand = which < 3 ? which : which == 3 ? int(SMM_B) : int(SMM_C);
         const smm_cuda_operand &x = args.operand[operand];
-        if (number) return {place + least(which, 3) * level.n, 1, low, high, beyond};
-        return {static_cast<Stored *>(x.data) + offset_of(args, x, q) + (which < 3 ? 0 : column * x.col) - low * x.row,
-                x.row, low, high, beyond};
+        Stored *const data = static_cast<Stored *>(x.data) + begin_of(args, operand, q);
+        return {data + (which < 3 ? 0 : column * x.col) - low * x.row, x.row, low, high, beyond};
     };
     level.dl = line(0, 1, level.n, 0);
     level.d = line(1, 0, level.n, 1);
@@ -125,7 +130,7 @@ __device__ inline void reduce(const smm_cuda_args &args, const Taken &taken, con
     const auto at = [&](int t) { return base + t + t / PART; };
     Sweep down = {taken.d[at(1)], taken.b[at(1)], taken.dl[at(1)], SMM_CUDA_NO_ROW};
     Sweep up = {taken.d[at(2 * PART - 1)], taken.b[at(2 * PART - 1)], taken.du[at(2 * PART - 1)], SMM_CUDA_NO_ROW};
-#pragma unroll 3
+#pragma unroll 2
     for (int t = 2; t < PART; t++) {
         const int low = at(t), high = at(2 * PART - t);
         down.go_on(taken.dl[low], taken.d[low], taken.du[low - 1], taken.b[low], 1 + (first + t - 1) * level.apart);
@@ -166,7 +171,7 @@ __device__ inline void substitute(const smm_cuda_args &args, const Taken &taken,
             b[t] = down.y;
         }
         if (is_zero(down.d)) down.row = least(down.row, static_cast<int>(row + (PART - 1) * level.apart));
-#pragma unroll 3
+#pragma unroll 2
         for (int t = PART - 1; t > 0; t--) b[t] = x = quotient_of(multiply_subtract(du[t], x, b[t]), d[t]);
         note(args, q, down.row);
     }
@@ -180,33 +185,29 @@ __device__ inline void substitute(const smm_cuda_args &args, const Taken &taken,
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) char shared[];
     Element *const rows = reinterpret_cast<Element *>(shared);
     const Taken taken = {rows, rows + LINE, rows + 2 * LINE, rows + 3 * LINE};
     const smm_cuda_parts &x = args.parts;
-    const long long columns = args.k ? args.k : 1, blocks = x.blocks, system = blockIdx.x / blocks;
+    const long long columns = args.k ? args.k : 1, system = blockIdx.x / x.blocks;
     const long long q = x.first + system / columns, column = system % columns;
-    const int begin = static_cast<int>(blockIdx.x % blocks) * THREADS;
-    Level level = level_of(args, x.level, q, column), next = level_of(args, x.level + 1, q, column);
-    if (x.step == SMM_CUDA_REDUCE) {
-        reduce(args, taken, level, next, begin, q);
-    } else if (x.step == SMM_CUDA_SUBSTITUTE) {
-        substitute(args, taken, level, next, begin, q);
-        int *const info = x.level ? nullptr : static_cast<int *>(args.operand[SMM_INFO].data);
-        if (info && !begin && !column && !threadIdx.x) {
-            const int row = *info_of(args, q);
-            *beside<int>(args, SMM_INFO, q, 1) = row == SMM_CUDA_NO_ROW ? 0 : row;
-        }
-    } else {
-        int number = x.level;
+    const int begin = static_cast<int>(blockIdx.x % x.blocks) * THREADS, step = static_cast<int>(x.blocks) * THREADS;
 #pragma unroll 1
-        for (; !level.is_last(); level = next, next = level_of(args, ++number + 1, q, column))
+    for (int i = 0; i < x.reduced; i++) {
+        const Level level = level_of(args, x.level + i, q, column), next = level_of(args, x.level + i + 1, q, column);
 #pragma unroll 1
-            for (int part = 0; part < level.parts(); part += THREADS) reduce(args, taken, level, next, part, q);
+        for (int part = begin; part < level.parts(); part += step) reduce(args, taken, level, next, part, q);
+    }
 #pragma unroll 1
-        for (; number >= x.level; next = level, level = level_of(args, --number, q, column))
+    for (int i = x.substituted - 1; i >= 0; i--) {
+        const Level level = level_of(args, x.level + i, q, column), next = level_of(args, x.level + i + 1, q, column);
 #pragma unroll 1
-            for (int part = 0; part < level.parts(); part += THREADS) substitute(args, taken, level, next, part, q);
+        for (int part = begin; part < level.parts(); part += step) substitute(args, taken, level, next, part, q);
+    }
+    int *const info = static_cast<int *>(args.operand[SMM_INFO].data);
+    if (info && x.substituted && !x.level && !begin && !column && !threadIdx.x) {
+        const int row = *info_of(args, q);
+        *beside<int>(args, SMM_INFO, q, 1) = row == SMM_CUDA_NO_ROW ? 0 : row;
     }
 }

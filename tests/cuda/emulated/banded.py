@@ -27,7 +27,15 @@ def long_systems(rng, n, k, dtype):
 
 def in_parts(rng):
     unpivoted = _core.solve_tridiagonal_unpivoted
-    for n, k, dtype in ((8193 + 5, 1, np.float64), (8193, 2, np.complex64), (66_000, 1, np.float32)):
+    row = {"op": "SOLVE_TRIDIAGONAL", "form": 16, "m": 3, "k": 1, "n": 8192, "lower": 1}
+    row |= {"kernel": "banded_parts", "lanes": 1, "threads": 32, "rows": 16}
+    _core.cuda_tune([{**row, "dtype": "c128", "small": 1}])
+    for n, k, dtype in (
+        (8193 + 5, 1, np.float64),
+        (8193, 2, np.complex64),
+        (8192, 1, np.complex128),
+        (70_001, 1, np.float32),
+    ):
         arrays = long_systems(rng, n, k, dtype)
         expected, infos = unpivoted(*arrays)
         assert infos.tolist() == [701, 0, 65]
