@@ -59,12 +59,12 @@ INLINE void parts_load_matrix(parts_rows *w, const smm_level *x, parts_place at)
 }
 
 INLINE mask parts_zero(num d) { return lane_equal(num_size(d), lane_set(0)); }
-/* The least row of all but `separator`, counted from 1 in the whole system, whose pivot is zero. */
-SHARED int32_t KERNEL(parts_first_zero)(const smm_level *x, const num *d, intptr_t separator, parts_place at) {
+/* The least row but separators, counted from 1 in the whole system, whose pivot is zero. */
+SHARED int32_t KERNEL(parts_first_zero)(const smm_level *x, const num *d, parts_place at) {
     intptr_t row = SMM_NO_ROW;
     for (intptr_t t = 0; t < at.rows; t++) {
         const uint32_t zero = lane_bits(parts_zero(d[t]));
-        for (intptr_t l = 0; l < at.count && t != separator; l++)
+        for (intptr_t l = 0; l < at.count && t % PART_ROWS; l++)
             if (zero >> l & 1) row = least(row, 1 + (at.first + l * at.apart + t) * x->apart);
     }
     return (int32_t)row;
@@ -93,7 +93,7 @@ static int32_t KERNEL(parts_reduce)(const smm_level *x, const smm_level *to, int
         KERNEL(parts_store)(&to->dl, to->n, &dl, separators);
         KERNEL(parts_store)(&to->d, to->n, &w.d[PART_ROWS], separators);
         KERNEL(parts_store)(&to->du, to->n, &du, separators);
-        if (lane_any(zero)) row = (int32_t)least(row, KERNEL(parts_first_zero)(x, w.d, PART_ROWS, at));
+        if (lane_any(zero)) row = (int32_t)least(row, KERNEL(parts_first_zero)(x, w.d, at));
         for (intptr_t k = 0; k < x->k; k++) {
             const smm_operand from = numbers_columns(x->b, k), sides = numbers_columns(to->b, k);
             KERNEL(parts_load)(b, &from, 0, x->n, 0, at);
@@ -123,7 +123,7 @@ static int32_t KERNEL(parts_substitute)(const smm_level *x, const smm_level *fro
             w.d[t] = num_fnma(w.dl[t], w.du[t - 1], w.d[t]);
             zero |= parts_zero(w.d[t]);
         }
-        if (lane_any(zero)) row = (int32_t)least(row, KERNEL(parts_first_zero)(x, w.d, 0, at));
+        if (lane_any(zero)) row = (int32_t)least(row, KERNEL(parts_first_zero)(x, w.d, at));
         for (intptr_t k = 0; k < x->k; k++) {
             const smm_operand sides = numbers_columns(x->b, k), to = numbers_columns(x->x, k);
             const smm_operand separators = numbers_columns(from->x, k);
