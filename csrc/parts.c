@@ -8,7 +8,8 @@
  * rows before a separator and up those behind it. What is left in its row is one of a tridiagonal system of the
  * separators. Its matrix is a Schur complement of A, and dominated by its diagonal if A is. It is solved the same way,
  * until all rows fit a part without its separator. Then substitution goes back: between two separators that are known,
- * the rows of a part are a system by itself, which is eliminated once more: that is less than if it were noted. */
+ * the rows of a part are a system by itself. It is eliminated once more, because noting all of that takes more memory.
+ */
 #include <math.h>
 #include <stdlib.h>
 
@@ -151,6 +152,6 @@ smm_status smm_run_in_parts(const smm_call *call, const smm_parts_kernels *kerne
     smm_watch watch = {.caller = pthread_self()};
     const bool few = systems < threads;
     all x = {call, {kernels, &watch, few ? threads : 1}};
-    smm_parallel_for(systems, few ? systems : 1, few ? 1 : threads, solve_some, &x, NULL);
+    smm_parallel_for(systems, 1, few ? 1 : threads, solve_some, &x, NULL);
     return watch.status;
 }

@@ -116,7 +116,7 @@ static int32_t KERNEL(parts_substitute)(const smm_level *x, const smm_level *fro
         const intptr_t count = least(LANES, end - q);
         const parts_place at = {q * PART_ROWS - !from->n, PART_ROWS, PART_ROWS, count}, left = {q, 1, 1, count};
         const parts_place right = {q + 1, 1, 1, count};
-        parts_load_matrix(&w, x, at);
+        parts_load_matrix(&w, x, at); /* of the last level, which has no separators, from row -1 on */
         mask zero = parts_zero(w.d[1]);
         ROLLED(intptr_t t = 2; t < PART_ROWS; t++) {
             w.dl[t] = num_div(w.dl[t], w.d[t - 1]);

@@ -28,7 +28,8 @@ def test_kernel(emulated, tmp_path, kernel, capability):
 
 
 @pytest.mark.parametrize(
-    "kernel", [kernel for kernel in OF_COMPLEX if not kernel.endswith("_numbers") and kernel not in OF_ANY_SIZE]
+    "kernel",
+    [kernel for kernel in OF_COMPLEX if not kernel.endswith("_numbers") and kernel not in OF_ANY_SIZE],
 )
 def test_complex_elements(emulated, kernel):
     """Kernels of both real and complex matrices."""
