@@ -200,44 +200,19 @@ void smm_add_up(const smm_kernels *kernels, char *sums, char *end, intptr_t elem
 /* The number of pieces of that length in a whole, rounded up. */
 static inline intptr_t smm_pieces(intptr_t whole, intptr_t length) { return (whole + length - 1) / length; }
 
+/* run.c: matrix x of all runs of a call, as a call of its own. */
+smm_call smm_matrix_of(const smm_call *call, intptr_t x);
+
 /* parts.c: systems of SOLVE_TRIDIAGONAL without row exchanges, of SMM_LEAST_IN_PARTS rows or more, are solved in parts.
  * The order alone decides that, so that a system has the same bits in every batch and everywhere; but types that are
  * only stored are not, whose numbers would be rounded in between. */
 bool smm_is_in_parts(const smm_call *call);
 
-/* Where the pivots of a call are in the systems that it is a part of. Counted from 1, pivot `info` of part q is in row
- *     first + q part + info row
- * of its system. part: 0 if each system has one matrix. */
-typedef struct smm_pivots {
-    intptr_t first, part, row;
-} smm_pivots;
-
-/* How that is done somewhere. run: a call; MATMUL is C = C - A B. With pivots, info, if it has data, is to become the
- * least row in which one is zero: of parts, whose stride is 0, that of their system. Both functions return 0 if all is
- * well. On the host threads share the parts. */
-typedef struct smm_parts_way {
-    void *context;
-    int (*run)(void *context, const smm_call *call, const smm_pivots *pivots);
-    int (*clear)(void *context, void *data, intptr_t bytes);
-    bool is_host;
-} smm_parts_way;
-
-/* Solve systems without outer dimensions, whose info is 0 at first, in so many bytes of room for each. What is returned
- * is an answer of `run` or `clear` that is not 0, if there was one. */
-intptr_t smm_room_of_parts(const smm_call *call);
-/* Up to `count` systems of repetition r of a call, from number q on. */
-smm_call smm_some_of(const smm_call *call, intptr_t r, intptr_t q, intptr_t count);
-int smm_solve_in_parts(const smm_call *call, void *room, const smm_parts_way *way);
-/* The call of the parts, for explanations. */
-typedef struct smm_parts {
-    smm_call call;
-    smm_outer outer;
-} smm_parts;
-void smm_parts_of(const smm_call *call, smm_parts *parts);
-
-/* The same on the host, by `run`. The call is planned. */
-typedef smm_status smm_run_fn(const smm_call *call);
-smm_status smm_run_in_parts(const smm_call *call, smm_run_fn *run);
+/* Solve the systems of a call that is in parts, by these kernels. */
+smm_status smm_run_in_parts(const smm_call *call, const smm_parts_kernels *kernels);
+/* The orders of a system's levels, the first of which is the system; how many there are. */
+enum { SMM_MOST_LEVELS = 7 };
+int smm_levels_of(intptr_t n, intptr_t orders[SMM_MOST_LEVELS]);
 
 /* reference/: the oracle of the tests, and what runs where a matrix has no element. */
 void smm_reference(const smm_call *call);

@@ -12,24 +12,12 @@ void smm_explain_shares(intptr_t count, const smm_home *home, smm_plan_info *inf
     }
 }
 
-/* A system in parts: kernel and threads are those of its parts. */
-static smm_status explain_parts(const smm_plan *whole, smm_plan_info *info) {
-    smm_parts parts;
-    smm_parts_of(&whole->call, &parts);
-    const smm_status status = smm_explain(&parts.call, info);
-    info->parts = parts.call.batch;
-    info->rows = SMM_PART;
-    info->flops = whole->flops;
-    info->bytes = whole->bytes;
-    return status;
-}
-
 smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
     smm_plan plan;
     smm_tiles tiles;
     const smm_status status = smm_plan_call(call, &plan);
     if (status && status != SMM_ERR_ORDER) return status;
-    if (smm_is_in_parts(call) && !status && !plan.nothing) return explain_parts(&plan, info);
+    const bool in_parts = smm_is_in_parts(call) && !status && !plan.nothing;
     const bool in_tiles = smm_is_stored(call->dtype) && !status && !plan.nothing;
     if (in_tiles) {
         const smm_status none = smm_plan_tiles(&plan, &tiles);
@@ -37,7 +25,9 @@ smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
     }
     const smm_plan *of_kernel = in_tiles ? &tiles.plan : &plan;
     *info = (smm_plan_info){
-        .kernel = of_kernel->kernel ? of_kernel->kernel->name : NULL,
+        .kernel = in_parts            ? plan.kernels->parts.name
+                  : of_kernel->kernel ? of_kernel->kernel->name
+                                      : NULL,
         .isa = smm_isa(),
         .computed = in_tiles ? smm_dtypes[tiles.plan.call.dtype].name : NULL,
         .swapped = plan.swapped != (in_tiles && tiles.plan.swapped),
@@ -46,7 +36,8 @@ smm_status smm_explain(const smm_call *call, smm_plan_info *info) {
         .stage_c = of_kernel->staged & SMM_STAGE_C,
         .nontemporal = plan.nontemporal,
         .threads = plan.threads,
-        .parts = plan.parts,
+        .parts = in_parts ? smm_pieces(call->n, SMM_PART) : plan.parts,
+        .rows = in_parts ? SMM_PART : 0,
         .group = in_tiles ? tiles.batch : plan.group,
         .flops = plan.flops,
         .bytes = plan.bytes,

@@ -53,6 +53,27 @@ typedef struct smm_grid {
     intptr_t extent[3], step[3];
 } smm_grid;
 
+/* A tridiagonal system that is solved in parts (parts.c): one that a call is about, or one of separators. Row i of it
+ * is row 1 + i apart of the whole system, counted from 1. Row i of each line lies i `row` behind its data; dl begins in
+ * row
+ * 1. x may be b. */
+typedef struct smm_level {
+    smm_dtype dtype;
+    intptr_t n, k, apart;
+    smm_operand dl, d, du, b, x;
+} smm_level;
+
+/* Work on parts first .. last-1 of a level, of SMM_PART rows. It is given the level of its separators, too, which has
+ * no rows if this is the last. Returns the least row of the whole system whose pivot is zero, or SMM_NO_ROW. */
+typedef int32_t smm_level_fn(const smm_level *x, const smm_level *separators, intptr_t first, intptr_t last);
+enum { SMM_NO_ROW = INT32_MAX };
+
+typedef struct smm_parts_kernels {
+    const char *name;
+    smm_level_fn *reduce;     /* rows of the separators' level */
+    smm_level_fn *substitute; /* x of the level from that of the separators */
+} smm_parts_kernels;
+
 /* The kernels of one instruction set and dtype, and the conversions around them. Packed means dense
  * row-major matrices, one right after the other. */
 typedef struct smm_kernels {
@@ -74,6 +95,7 @@ typedef struct smm_kernels {
     /* x[0] = function(x[1], ...) of so many elements, which lie step[i] bytes apart, in so many rows, next[i] apart. */
     void (*map)(smm_function function, char *const x[], const intptr_t step[], intptr_t count, const intptr_t next[],
                 intptr_t rows);
+    smm_parts_kernels parts;
     /* For each type that is only stored and is computed in this one: conversion to dense numbers of this type, and
      * back, streamed around the caches or not. */
     struct {

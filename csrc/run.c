@@ -359,7 +359,7 @@ static bool run_stored(smm_job *shared, const smm_call *call, intptr_t first, in
 /* --- Few matrices, each in parts --------------------------------------------------------------------- */
 
 /* Repetition x / batch of a call, whose matrix x % batch becomes its only one. */
-static smm_call matrix_of(const smm_call *call, intptr_t x) {
+smm_call smm_matrix_of(const smm_call *call, intptr_t x) {
     smm_call one = smm_run_of(call, x / call->batch);
     for (int i = 0; i < smm_operations[call->op].count; i++)
         one.operand[i].data = at(&one.operand[i], x % call->batch, 0, 0);
@@ -414,7 +414,7 @@ bool smm_run_parts(void *context, intptr_t first, intptr_t last) {
         return false;
     }
     for (intptr_t x = first; x < last; x++) {
-        const smm_call one = matrix_of(&plan->call, x / plan->parts);
+        const smm_call one = smm_matrix_of(&plan->call, x / plan->parts);
         if (!smm_goes_on(shared->watch) || !run_part(shared, &one, x / plan->parts, x % plan->parts, room))
             return false;
     }
@@ -441,7 +441,7 @@ void smm_add_spans(const smm_job *shared) {
         for (intptr_t step = 1; step < spans; step *= 2)
             for (intptr_t s = 0; s + step < spans; s += 2 * step)
                 plan->kernels->add(sums_of(shared, q, s), sums_of(shared, q, s + step), plan->call.m * plan->call.n);
-        const smm_call one = matrix_of(&plan->call, q);
+        const smm_call one = smm_matrix_of(&plan->call, q);
         plan->kernels->unpack(&one, sums_of(shared, q, 0));
     }
 }
@@ -541,7 +541,7 @@ smm_status smm_run(const smm_call *call) {
     smm_job shared;
     smm_status status = smm_plan_job(call, &shared, &plan, &watch);
     if (status || plan.nothing) return status;
-    if (smm_is_in_parts(call)) return smm_run_in_parts(&plan.call, smm_run);
+    if (smm_is_in_parts(call)) return smm_run_in_parts(&plan.call, &plan.kernels->parts);
     if (smm_is_stored(call->dtype)) status = smm_plan_tiles_of(&shared, &tiles);
     if (status) return status;
     if (plan.parts > 1) return run_in_parts(&shared);

@@ -26,9 +26,9 @@ extern "C" {
 enum { SMM_MOST_ORDER = 32, SMM_LONGEST = 1 << 24 };
 
 /* From this order on, systems of SOLVE_TRIDIAGONAL with SMM_UNPIVOTED, but of float16 and bfloat16, are solved in parts
- * of so many rows, which lanes and threads share. info then is the least row whose pivot is zero; elimination begins in
- * every part. */
-enum { SMM_LEAST_IN_PARTS = 1 << 15, SMM_PART = 64 };
+ * of so many rows, which lanes and threads share. info then is the least row whose pivot is zero; elimination begins at
+ * both ends of every part. */
+enum { SMM_LEAST_IN_PARTS = 1 << 13, SMM_PART = 16 };
 
 /* Sums of more products than SMM_DEEP are added in chunks of SMM_CHUNK, in the order of reference/matmul.c. */
 enum { SMM_DEEP = 1024, SMM_CHUNK = 256 };

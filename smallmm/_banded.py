@@ -68,11 +68,10 @@ def solve_tridiagonal(
     Elimination with partial pivoting, as LAPACK's gtsv. n (6 + 5 k) operations per matrix, and it reads 4 n
     numbers of it for one right-hand side.
 
-    Without exchanges it is Thomas' algorithm. From order 32768 on, but of float16 and bfloat16, parts of 63
-    rows between separators are eliminated first (H. H. Wang, "A parallel method for tridiagonal equations",
-    ACM Trans. Math. Software 7, 1981; E. Polizzi, A. Sameh, "A parallel hybrid banded system solver: the
-    SPIKE algorithm", Parallel Computing 32, 2006), which takes about three times as many operations. `info`
-    is the least row whose pivot is zero.
+    Without exchanges it is Thomas' algorithm. From order 8192 on, but of float16 and bfloat16, the 15 rows
+    between every two separators are eliminated first (H. H. Wang, "A parallel method for tridiagonal
+    equations", ACM Trans. Math. Software 7, 1981), and so on with the separators. That takes about twice as
+    many operations. `info` is the least row whose pivot is zero.
 
     Examples
     --------

@@ -175,7 +175,7 @@ def test_long_systems(dtype, rng):
     assert_accurate_solution(smallmm.solve(a, a), a, a)
 
 
-LEAST, PART = 1 << 15, 64  # rows of a system that is solved in parts, and of these
+LEAST, PART = 8192, 16  # rows of a system that is solved in parts, and of these
 
 
 def dominant(rng, batch, n, dtype):
@@ -216,17 +216,17 @@ class TestParts:
         assert worst_error(*arrays, x) <= 16 * np.finfo(number).eps
 
     def test_levels_of_parts(self, rng):
-        """Of 2^20 rows 16384 are separators, and 256 of these."""
+        """Of 2^20 rows 65536 are separators, and 4096, 256, 16 of these."""
         n = 1 << 20
         dl, d, du = dominant(rng, (), n, np.float64)
         b = normal(rng, (n,), np.dtype(np.float64))
         x = smallmm.solve_tridiagonal(dl, d, du, b, pivot=False)
         ab = np.stack([np.append(0, du), d, np.append(dl, 0)])
         np.testing.assert_allclose(x, scipy.linalg.solve_banded((1, 1), ab, b), rtol=1e-13, atol=1e-14)
-        assert worst_error(dl, d, du, b[:, None], x[:, None]) <= 8 * np.finfo(np.float64).eps
+        assert worst_error(dl, d, du, b[:, None], x[:, None]) <= 24 * np.finfo(np.float64).eps
 
     def test_against_a_higher_precision(self, rng):
-        """A system of the second level is one of 2^16 rows, too."""
+        """In five levels."""
         mpmath = pytest.importorskip("mpmath")
         n = (1 << 16) + 5
         arrays = dl, d, du, b = *dominant(rng, (), n, np.float64), normal(rng, (n,), np.dtype(np.float64))
@@ -363,9 +363,9 @@ class TestParts:
     def test_explanation(self, rng):
         arrays = (*dominant(rng, (2,), LEAST, np.float64), np.ones((2, LEAST, 1)))
         plan = smallmm.explain("solve_tridiagonal", *arrays, pivot=False)
-        assert (plan.parts, plan.rows, plan.matrices) == (511, PART, 2)
-        assert plan.kernel.startswith("smm_tridiagonal_lanes_f64")
-        assert "each matrix in 511 parts of 64 rows" in str(plan)
+        assert (plan.parts, plan.rows, plan.matrices) == (512, PART, 2)
+        assert plan.kernel.startswith("smm_parts_lanes_f64")
+        assert "each matrix in 512 parts of 16 rows" in str(plan)
         stepwise = smallmm.explain("solve_tridiagonal", *arrays)
         assert (stepwise.parts, stepwise.rows) == (1, 0)
         assert (stepwise.flops, stepwise.bytes) == (plan.flops, plan.bytes)

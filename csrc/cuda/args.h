@@ -46,10 +46,14 @@ typedef struct smm_cuda_tiles {
     void *sums; /* part, tile, element of the tile */
 } smm_cuda_tiles;
 
-/* Where the pivots of systems are that are parts of longer ones: see smm_pivots in core.h. row: 0 if they are none. */
-typedef struct smm_cuda_pivots {
-    long long first, part, row;
-} smm_cuda_pivots;
+/* What a launch does for long systems in parts (banded_parts.cuh): from `level` on, 0 being the systems themselves, so
+ * many levels are reduced, and then so many substituted, the last one first. `blocks` share a column of a system. */
+enum { SMM_CUDA_NO_ROW = 0x7fffffff }; /* no pivot is zero */
+typedef struct smm_cuda_parts {
+    int level, reduced, substituted;
+    long long first, blocks;  /* the first system */
+    long long infos, numbers; /* bytes of all infos in the room; numbers of a column's levels, which lie behind */
+} smm_cuda_parts;
 
 /* Matrix q of the call is (q % extent[0], q / extent[0] % extent[1], ...): the innermost dimension comes first. */
 typedef struct smm_cuda_args {
@@ -63,7 +67,7 @@ typedef struct smm_cuda_args {
     smm_cuda_operand operand[SMM_CUDA_OPERANDS];
     double number[SMM_CUDA_OPERANDS];    /* the value of an operand without data: one number for all matrices */
     double imaginary[SMM_CUDA_OPERANDS]; /* of complex matrices its imaginary part */
-    smm_cuda_pivots pivots;
+    smm_cuda_parts parts;
     smm_cuda_tiles tiles;
     smm_cuda_images images;
 } smm_cuda_args;

@@ -82,7 +82,7 @@ typedef struct smm_cuda_problem {
 } smm_cuda_problem;
 
 /* Kernels for matrices of diagonals are compiled for orders in classes, powers of two as far as SMM_CUDA_ORDERS, and
- * for numbers of diagonals below SMM_CUDA_DIAGONALS. */
+ * for numbers of diagonals below SMM_CUDA_DIAGONALS; those in parts are of order SMM_LEAST_IN_PARTS and one column. */
 enum { SMM_CUDA_DIAGONALS = 32, SMM_CUDA_ORDERS = 64 };
 
 /* Parameters that the kernel does not have are 0. */

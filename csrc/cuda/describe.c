@@ -120,7 +120,9 @@ static void set_diagonals(smm_cuda_problem *p, intptr_t m, intptr_t k, intptr_t 
     enum { LEAST = 4 };
     p->n = LEAST;
     while (p->n < n && p->n < SMM_CUDA_ORDERS) p->n *= 2;
-    p->k = k;
+    const bool in_parts = smm_is_in_parts(&(smm_call){.op = p->op, .form = p->form, .dtype = p->dtype, .n = n});
+    if (in_parts) p->n = SMM_LEAST_IN_PARTS;
+    p->k = in_parts ? 1 : k;
     p->m = p->op == SMM_OP_SOLVE_TRIDIAGONAL ? 3 : least(m, SMM_CUDA_DIAGONALS);
     p->lower = p->op == SMM_OP_SOLVE_TRIDIAGONAL ? 1 : p->lower;
     p->aligned = 0;

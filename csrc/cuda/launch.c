@@ -155,10 +155,53 @@ static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_d
     return status;
 }
 
+/* Systems in parts, as many at a time as there is room for: down their levels and back, a launch for each step; those
+ * after level `last`, of few parts, are one. */
+static smm_cuda_status launch_in_parts(const smm_cuda_functions *driver, int ordinal, const smm_cuda_kernel *kernel,
+                                       smm_cuda_args *args, intptr_t size, void *stream) {
+    enum { FEW = 4 }; /* rounds of a block's threads */
+    const double most_room = 1 << 30;
+    const long long columns = args->k ? args->k : 1, parts = kernel->grid.threads, info = sizeof(int32_t), line = 16;
+    smm_cuda_parts *const x = &args->parts;
+    intptr_t orders[SMM_MOST_LEVELS];
+    const int levels = smm_levels_of(args->n, orders);
+    int last = 1;
+    while (orders[last] > FEW * parts * SMM_PART) last++;
+    const long long blocks = smm_pieces(orders[0], parts * SMM_PART) * columns;
+    const long long most = (long long)fmin(
+        (double)args->batch, fmax(1, fmin(most_room / kernel->room, (double)MOST_BLOCKS / (double)blocks)));
+    x->numbers = (long long)(kernel->room / (double)(columns * size));
+    x->infos = smm_pieces(most * info, line) * line;
+    smm_cuda_resource room = {.kind = SMM_CUDA_SCRATCH,
+                              .device = ordinal,
+                              .bytes = (size_t)(x->infos + most * (long long)kernel->room),
+                              .stream = stream};
+    smm_cuda_status status = smm_cuda_acquire(&room);
+    if (status) return status;
+    args->room = room.address;
+    for (x->first = 0; x->first < args->batch && !status; x->first += most) {
+        const long long count = least(most, args->batch - x->first);
+        status = smm_cuda_check(driver->fill((uintptr_t)room.address, (size_t)x->infos, SMM_CUDA_NO_ROW,
+                                             (size_t)(x->infos / info), 1, stream),
+                                "cuMemsetD2D32Async");
+        for (int i = 0; i <= 2 * last && !status; i++) {
+            x->level = i < last ? i : 2 * last - i;
+            x->reduced = i < last ? 1 : i > last ? 0 : levels - 1 - last;
+            x->substituted = i < last ? 0 : i > last ? 1 : levels - last;
+            x->blocks = i == last ? 1 : smm_pieces(orders[x->level], parts * SMM_PART);
+            status = launch_blocks(driver, kernel, args, x->blocks * count * columns, stream);
+        }
+    }
+    smm_cuda_release(&room);
+    return status;
+}
+
 smm_cuda_status smm_cuda_enqueue(const smm_cuda_functions *driver, const smm_cuda_device *device, int ordinal,
                                  const smm_call *call, const smm_cuda_kernel *kernel, smm_cuda_args *args,
                                  void *stream) {
     const intptr_t size = smm_size(smm_dtypes[call->dtype].computed); /* of a sum */
+    if (kernel->parameters.kernel == SMM_CUDA_KERNEL_banded_parts)
+        return launch_in_parts(driver, ordinal, kernel, args, size, stream);
     return kernel->grid.rows ? launch_tiled(driver, device, ordinal, kernel, args, size, stream)
                              : launch(driver, device, ordinal, kernel, args, stream);
 }
@@ -176,10 +219,8 @@ smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[
     bool pushed;
     smm_cuda_status status = smm_cuda_driver(&driver);
     if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
-    const bool in_parts = smm_is_in_parts(call);
-    status = in_parts ? smm_cuda_run_in_parts(driver, device, ordinal, call, stream)
-                      : smm_cuda_prepare_in_context(call, number, NULL, ordinal, device, &kernel, &args);
-    if (!status && !in_parts) status = smm_cuda_enqueue(driver, device, ordinal, call, &kernel, &args, stream);
+    status = smm_cuda_prepare_in_context(call, number, NULL, ordinal, device, &kernel, &args);
+    if (!status) status = smm_cuda_enqueue(driver, device, ordinal, call, &kernel, &args, stream);
     smm_cuda_leave(pushed);
     return status;
 }

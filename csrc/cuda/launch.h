@@ -27,8 +27,4 @@ smm_cuda_status smm_cuda_enqueue(const smm_cuda_functions *driver, const smm_cud
                                  void *stream);
 bool smm_cuda_is_empty(const smm_call *call);
 
-/* parts.c: systems that smm_is_in_parts, in the device's context. */
-smm_cuda_status smm_cuda_run_in_parts(const smm_cuda_functions *driver, const smm_cuda_device *device, int ordinal,
-                                      const smm_call *call, void *stream);
-
 #endif

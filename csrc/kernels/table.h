@@ -290,6 +290,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .add = KERNEL(add),
     .stream = KERNEL(stream),
     .map = KERNEL(map),
+    .parts = {TEXT(KERNEL(parts_lanes)), KERNEL(parts_reduce), KERNEL(parts_substitute)},
 #if defined(SMM_KERNELS_F32)
 #define STORED(x, TYPE, type, ...) [SMM_##TYPE - SMM_COMPUTED_TYPES] = {KERNEL(widen_##type), KERNEL(narrow_##type)},
     .stored = {SMM_STORED(STORED, _)},

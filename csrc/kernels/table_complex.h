@@ -98,6 +98,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .add = KERNEL(add),
     .stream = KERNEL(stream),
     .map = KERNEL(map),
+    .parts = {TEXT(KERNEL(parts_lanes)), KERNEL(parts_reduce), KERNEL(parts_substitute)},
 };
 
 #if defined(__clang__) && defined(__x86_64__)

@@ -38,6 +38,7 @@
 #include "triangular_lanes.h"
 #include "banded_lanes.h"
 #include "reals.h"
+#include "parts_lanes.h"
 #include "ldl_lanes.h"
 #include "eig_hessenberg.h"
 #include "eig_sweeps.h"

@@ -17,6 +17,7 @@
 #include "triangular_numbers.h"
 #include "cholesky_numbers.h"
 #include "banded_numbers.h"
+#include "parts_lanes.h"
 #include "ldl_lanes.h"
 #include "qr_numbers.h"
 #include "eigh_sweeps.h"

@@ -120,20 +120,12 @@ static bool finish(task *t) {
     return true;
 }
 
-/* The call whose kernel is told of, or tuned: of long systems that of their parts. */
-static void take_kernels_call(const task *t, smm_parts *x) {
-    x->call = t->a.call;
-    if (smm_is_in_parts(&t->a.call)) smm_parts_of(&t->a.call, x);
-}
-
 static smm_cuda_status explain(smm_detour *detour, const task *t) {
     const smm_cuda_device *device;
     smm_cuda_kernel kernel;
     smm_cuda_args args;
     smm_cuda_status status = smm_cuda_get_device(t->device, &device);
-    smm_parts x;
-    take_kernels_call(t, &x);
-    if (!status) status = smm_cuda_prepare(&x.call, t->number, t->device, &kernel, &args);
+    if (!status) status = smm_cuda_prepare(&t->a.call, t->number, t->device, &kernel, &args);
     if (status) return status;
     smm_device_plan plan = {.source = smm_cuda_source_names[kernel.source],
                             .tuned_on = kernel.tuned_on,
@@ -148,9 +140,7 @@ static smm_cuda_status explain(smm_detour *detour, const task *t) {
 
 /* Describe a call as a problem, or time it, as the trial says. */
 static smm_cuda_status try(smm_trial *trial, const task *t, void *stream) {
-    smm_parts x;
-    take_kernels_call(t, &x);
-    const smm_call *const call = &x.call;
+    const smm_call *const call = &t->a.call;
     smm_cuda_args args;
     bool swapped;
     trial->device = t->device;

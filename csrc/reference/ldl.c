@@ -1,16 +1,10 @@
 /* ldl.c: L D L^T of symmetric matrices and L D L^H of Hermitian ones with the pivoting of Bunch and Kaufman (1977), and
- * solves by them. Real numbers are those without an imaginary part, with an arithmetic of their own. */
+ * solves by them. */
 #include "../ldl_pivots.h"
 #include "number.h"
 
-static number fnma(smm_dtype t, number x, number y, number z) {
-    return smm_is_complex(t) ? subtract_product(t, x, y, z) : (number){fma_in(t, -x.re, y.re, z.re), 0};
-}
 static number times(smm_dtype t, number x, number y) {
     return smm_is_complex(t) ? product(t, x, y) : (number){round_in(t, x.re * y.re), 0};
-}
-static number over(smm_dtype t, number x, number p) {
-    return smm_is_complex(t) ? quotient_of(t, x, p) : (number){round_in(t, x.re / p.re), 0};
 }
 /* x y - z */
 static number less(smm_dtype t, number x, number y, number z) {
@@ -159,17 +153,6 @@ static void solve(const triangle *x, number *b) {
         swap(&b[end - 1], &b[smm_ldl_row(x->pivots[end - 1])]);
     }
     for (intptr_t i = 0; i < n; i++) b[i] = mirrored(x, b[i]);
-}
-
-/* An element of an operand. */
-static number get_any(const smm_operand *x, smm_dtype t, intptr_t q, intptr_t i, intptr_t j) {
-    return smm_is_complex(t) ? get_number(x, t, q, i, j) : (number){get(x, t, q, i, j), 0};
-}
-static void put_any(const smm_operand *x, smm_dtype t, intptr_t q, intptr_t i, intptr_t j, number v) {
-    if (smm_is_complex(t))
-        put_number(x, t, q, i, j, v);
-    else
-        put(x, t, q, i, j, v.re);
 }
 
 static void get_lower(const smm_call *call, intptr_t q, triangle *x) {

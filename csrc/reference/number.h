@@ -79,6 +79,24 @@ static inline void put_number(const smm_operand *x, smm_dtype t, intptr_t q, int
     smm_put(im, real, v.im);
 }
 
+/* The same for real numbers, too: those have no imaginary part, and an arithmetic of their own. z - x y, x / p, and
+ * elements of an operand: */
+static inline number fnma(smm_dtype t, number x, number y, number z) {
+    return smm_is_complex(t) ? subtract_product(t, x, y, z) : (number){fma_in(t, -x.re, y.re, z.re), 0};
+}
+static inline number over(smm_dtype t, number x, number p) {
+    return smm_is_complex(t) ? quotient_of(t, x, p) : (number){round_in(t, x.re / p.re), 0};
+}
+static inline number get_any(const smm_operand *x, smm_dtype t, intptr_t q, intptr_t i, intptr_t j) {
+    return smm_is_complex(t) ? get_number(x, t, q, i, j) : (number){get(x, t, q, i, j), 0};
+}
+static inline void put_any(const smm_operand *x, smm_dtype t, intptr_t q, intptr_t i, intptr_t j, number v) {
+    if (smm_is_complex(t))
+        put_number(x, t, q, i, j, v);
+    else
+        put(x, t, q, i, j, v.re);
+}
+
 /* complex.c: as smm_lu_factors. Those that a call is given, of matrix q; x becomes the solution of A x = x, of
  * A^T x = x. */
 typedef struct smm_number_factors {

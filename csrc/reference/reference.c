@@ -47,17 +47,13 @@ void smm_reference_whole(const smm_call *call) {
     (smm_is_complex(call->dtype) ? smm_reference_complex : run_one)(call);
 }
 
-static smm_status run(const smm_call *call) {
+void smm_reference(const smm_call *call) {
+    if (smm_is_in_parts(call)) {
+        smm_run_in_parts(call, &smm_reference_parts);
+        return;
+    }
     for (intptr_t r = 0; r < smm_runs(call); r++) {
         const smm_call one = smm_run_of(call, r);
         (smm_is_stored(one.dtype) ? smm_reference_stored : smm_reference_whole)(&one);
     }
-    return SMM_OK;
-}
-
-void smm_reference(const smm_call *call) {
-    if (smm_is_in_parts(call))
-        smm_run_in_parts(call, run);
-    else
-        run(call);
 }

@@ -23,6 +23,8 @@ void smm_reference_complex(const smm_call *call);    /* any of a complex type */
 void smm_reference_whole(const smm_call *call);      /* a call of one run, not in parts */
 void smm_reference_stored(const smm_call *call);     /* any, of a type that is only stored */
 
+extern const smm_parts_kernels smm_reference_parts; /* levels.c: SOLVE_TRIDIAGONAL in parts */
+
 /* ldl.c: LDL, LDL_SOLVE and SOLVE_SYM of matrix q, real or complex. */
 void smm_reference_ldl(const smm_call *call, intptr_t q);
 

@@ -136,6 +136,16 @@ def planned(dtypes):
             continue
         problem = {"op": op, "dtype": dtype, "m": m, "k": 1 if op in SOLVES else n, "n": n, "small": small}
         first.setdefault(_core.cuda_plan(problem, ARCHS[80])["kernel"], problem)
+    in_parts = {
+        "op": "SOLVE_TRIDIAGONAL",
+        "form": 16,
+        "dtype": dtypes[0],
+        "m": 3,
+        "k": 1,
+        "n": 9000,
+        "lower": 1,
+    }
+    first.setdefault(_core.cuda_plan(in_parts, ARCHS[80])["kernel"], in_parts)
     return first
 
 

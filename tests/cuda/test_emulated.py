@@ -6,15 +6,14 @@ import os
 import pytest
 from test_compile import KERNELS, OF_COMPLEX
 
+OF_ANY_SIZE = ("matmul_tiled", "matmul_tensor", "banded_parts")  # test_any_size, test_diagonals
 CASES = int(os.environ.get("SMALLMM_EMULATED_CASES", "4"))  # of a kernel
 
 
 @pytest.mark.parametrize(
     ("kernel", "capability"),
     [
-        *[
-            (kernel, 90) for kernel in KERNELS if kernel not in ("matmul_tiled", "matmul_tensor")
-        ],  # test_any_size
+        *[(kernel, 90) for kernel in KERNELS if kernel not in OF_ANY_SIZE],
         ("inv_shared", 80),
         ("inv_tensor", 80),
     ],
@@ -28,7 +27,10 @@ def test_kernel(emulated, tmp_path, kernel, capability):
     assert len(ran) >= CASES // 4, "others were planned"
 
 
-@pytest.mark.parametrize("kernel", [kernel for kernel in OF_COMPLEX if not kernel.endswith("_numbers")])
+@pytest.mark.parametrize(
+    "kernel",
+    [kernel for kernel in OF_COMPLEX if not kernel.endswith("_numbers") and kernel not in OF_ANY_SIZE],
+)
 def test_complex_elements(emulated, kernel):
     """Kernels of both real and complex matrices."""
     emulated("run.py", kernel, "--cases", CASES, "--dtypes", "c64", "c128")

@@ -269,14 +269,6 @@ struct Own {
     }
 };
 
-/* Global to shared memory, as copies of ptx.cuh. */
-template <class X> __device__ inline void copy_element(Element *to, const X *from) {
-    if constexpr (COMPLEX)
-        copy<2>(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from));
-    else
-        copy<1>(to, from);
-}
-
 /* What steps `begin` and on take; zeros where a matrix has no element. */
 __device__ inline void stage(const smm_cuda_args &args, const Own &own, long long begin, long long column) {
     __syncwarp();
@@ -429,22 +421,6 @@ __device__ inline int solve(const smm_cuda_args &args, const Own &own, long long
     return info;
 }
 
-/* Write info of system q; of a part of a longer system, whose info was 0 at first, the least row of all. */
-__device__ inline void tell(const smm_cuda_args &args, long long q, int info) {
-    int *const to = beside<int>(args, SMM_INFO, q, 1);
-    const smm_cuda_pivots &at = args.pivots;
-    if (!at.row) {
-        *to = info;
-    } else if (info) {
-        const int row = static_cast<int>(at.first + q % args.extent[0] * at.part + info * at.row);
-        for (int was = 0; !was || row < was;) {
-            const int found = atomicCAS(to, was, row);
-            if (found == was) break;
-            was = found;
-        }
-    }
-}
-
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) char shared[];
     Own own(shared);
@@ -458,6 +434,6 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         int info = 0;
 #pragma unroll 1
         for (long long column = 0; column < args.k; column += COLUMNS) info = solve(args, own, column, room, apart);
-        if (own.thread < own.count && args.operand[SMM_INFO].data) tell(args, q, info);
+        if (own.thread < own.count && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, q, 1) = info;
     }
 }

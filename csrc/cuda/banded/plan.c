@@ -8,6 +8,8 @@ static bool is_of_diagonals(const smm_cuda_problem *p) {
     return p->op == SMM_OP_SOLVE_TRIDIAGONAL || p->op == SMM_OP_SOLVE_BANDED || p->op == SMM_OP_SOLVEH_BANDED;
 }
 
+static bool is_in_parts(const smm_cuda_problem *p) { return p->n >= SMM_LEAST_IN_PARTS; }
+
 /* --- banded_thread --- */
 
 bool smm_banded_thread_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -35,7 +37,7 @@ static int reach_of(const smm_cuda_problem *p) { return p->op == SMM_OP_SOLVEH_B
 bool smm_banded_tiles_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MOST_BYTES = 400 }; /* of what a step has, which is in registers */
     const int reach = reach_of(p), line = least(x->rows, SYSTEMS);
-    if (!is_of_diagonals(p) || p->m < 1 || p->m >= SMM_CUDA_DIAGONALS || reach >= p->m) return false;
+    if (!is_of_diagonals(p) || is_in_parts(p) || p->m < 1 || p->m >= SMM_CUDA_DIAGONALS || reach >= p->m) return false;
     if (x->lanes != 1 || !smm_cuda_whole_matrices(p, x, grid)) return false;
     if (x->rows < 1 || line & (line - 1) || x->rows % line || x->rows < reach) return false;
     if (x->cols < 1 || (reach + 1) * (p->m + x->cols) * bytes_of(p) > MOST_BYTES) return false;
@@ -63,4 +65,28 @@ double smm_banded_tiles_room(const smm_cuda_problem *p, const smm_cuda_parameter
     const int numbers =
         (p->op == SMM_OP_SOLVEH_BANDED ? reach * (reach + 1) / 2 : reach * (p->m - 1)) + reach * x->cols;
     return (double)((args->n - 1) / x->rows) * numbers * bytes_of(p);
+}
+
+/* --- banded_parts --- */
+
+bool smm_banded_parts_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { LINES = 4 };
+    if (!is_in_parts(p) || x->lanes != 1 || x->rows != SMM_PART || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    grid->matrices = 1;
+    grid->shared = LINES * (x->threads + 1) * (SMM_PART + 1) * bytes_of(p);
+    return true;
+}
+
+void smm_banded_parts_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    (void)p;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_banded_parts, .lanes = 1, .threads = 64, .rows = SMM_PART};
+}
+
+/* Of each column the levels but the first, three diagonals and a right-hand side. */
+double smm_banded_parts_room(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
+    (void)x;
+    enum { LINES = 4 };
+    double rows = 0;
+    for (long long n = args->n; n >= SMM_PART; rows += (double)n) n = (n - 1) / SMM_PART + 1;
+    return LINES * rows * bytes_of(p) * (double)most(args->k, 1);
 }

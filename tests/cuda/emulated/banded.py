@@ -27,7 +27,15 @@ def long_systems(rng, n, k, dtype):
 
 def in_parts(rng):
     unpivoted = _core.solve_tridiagonal_unpivoted
-    for n, k, dtype in ((32_769 + 5, 1, np.float64), (32_769, 2, np.complex64), (66_000, 1, np.float32)):
+    row = {"op": "SOLVE_TRIDIAGONAL", "form": 16, "m": 3, "k": 1, "n": 8192, "lower": 1}
+    row |= {"kernel": "banded_parts", "lanes": 1, "threads": 32, "rows": 16}
+    _core.cuda_tune([{**row, "dtype": "c128", "small": 1}])
+    for n, k, dtype in (
+        (8193 + 5, 1, np.float64),
+        (8193, 2, np.complex64),
+        (8192, 1, np.complex128),
+        (70_001, 1, np.float32),
+    ):
         arrays = long_systems(rng, n, k, dtype)
         expected, infos = unpivoted(*arrays)
         assert infos.tolist() == [701, 0, 65]
@@ -44,7 +52,7 @@ def in_parts(rng):
     same(smallmm.solve_tridiagonal, dl[0], d[:, None], du[0], b[:2], pivot=False)
     held = [cuda.to_device(x) for x in (dl, d, du, b)]
     plan = smallmm.explain("solve_tridiagonal", *held, pivot=False)
-    assert (plan.parts, plan.rows, plan.matrices) == (511, 64, 3), plan
+    assert (plan.parts, plan.rows, plan.matrices) == (512, 16, 3), plan
     found = cuda.offload(smallmm.solve_tridiagonal, dl, d, du, b, pivot=False, block=1)
     np.testing.assert_array_equal(found, smallmm.solve_tridiagonal(dl, d, du, b, pivot=False))
     halves = [x.astype(np.float16) for x in (dl, d, du, b)]

@@ -102,8 +102,9 @@ inline unsigned emulated_most(unsigned mask, unsigned x, int line) {
 #define __reduce_max_sync(mask, x) emulated_most(mask, x, __LINE__)
 
 /* The blocks of a grid may run at a time. */
-inline int atomicCAS(int *at, int was, int then) {
-    __atomic_compare_exchange_n(at, &was, then, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+inline int atomicMin(int *at, int x) {
+    int was = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (x < was && !__atomic_compare_exchange_n(at, &was, x, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return was;
 }
 
