@@ -41,7 +41,7 @@ def solve_tridiagonal(
         Right-hand sides; a vector only if it has one dimension.
     pivot : bool
         False: rows are not exchanged. That is accurate for diagonally dominant matrices, and faster, and from
-        order 32768 on lanes and threads share each system, which they do not with exchanges.
+        order 8192 on lanes and threads share each system, which they do not with exchanges.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
 

@@ -43,7 +43,7 @@ def test_many(torch, rng, name):
 
 def test_in_parts(torch, rng, dtype):
     """Long systems without row exchanges."""
-    for n, k, count in ((1 << 15, 1, 3), (33_001, 3, 2), (600_000, 1, 1)):
+    for n, k, count in ((8192, 1, 3), (9001, 3, 2), (600_000, 1, 1)):
         arrays = [normal(rng, (count, size), dtype) for size in (n - 1, n, n - 1)]
         arrays[1] += 6
         arrays.append(normal(rng, (count, n, k), dtype))
