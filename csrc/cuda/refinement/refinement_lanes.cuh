@@ -148,8 +148,8 @@ struct Factors {
     Element *vector;
     Element inverse[ROWS]; /* of the pivots */
     int position[ROWS];
-    bool rare; /* of a matrix of the warp they do not do */
-    int info;  /* as LU_SOLVE's */
+    int info;  /* as LU_SOLVE's; unless it is 0, nobody looks at what is solved */
+    bool rare; /* of a matrix of the warp the inverses do not do */
 
     __device__ Factors(const smm_cuda_args &args, int pivots, long long matrix, const Element *of_lu,
                        Element *of_vector)
@@ -160,14 +160,14 @@ struct Factors {
         for (int r = ROWS - 1; r >= 0; r--) {
             const Element pivot = lu[own(r) * (PITCH + 1)];
             inverse[r] = inverse_of(pivot);
-            exact = exact && is_exact(inverse[r]);
+            exact = exact && (is_exact(inverse[r]) || is_nan(pivot));
             if (is_row(r) && is_zero(pivot)) zero = row_of(r) + 1;
         }
-        rare = __any_sync(WARP, !exact);
         const int wrong =
             follow(beside<int>(args, pivots, matrix, N), REST_FLAT ? 1 : args.operand[pivots].row, position);
         info = first_of(zero);
         if (wrong) info = -wrong;
+        rare = __any_sync(WARP, !exact && !info);
     }
 
     /* x = T^-1 x, T the lower or upper triangle of L and U, or of their transpose. */
@@ -422,11 +422,12 @@ struct Column {
 
 /* --- operations --- */
 
-/* Matrices first .. first + count of an operand come to their images, the first of which is at `to`. */
-template <bool FLAT, int ORDER>
-__device__ inline void stage(Element *to, const smm_cuda_args &args, int which, long long first, int count) {
+/* Matrices first .. first + count of operand WHICH come to their images, the first of which is at `to`. Each operand
+ * has a text, and so a table of its matrices' places, of its own. */
+template <int WHICH, bool FLAT, int ORDER>
+__device__ inline void stage(Element *to, const smm_cuda_args &args, long long first, int count) {
     __shared__ long long where[FLAT ? 1 : MATRICES];
-    const smm_cuda_operand &x = args.operand[which];
+    const smm_cuda_operand &x = args.operand[WHICH];
     const Stored *from = static_cast<const Stored *>(x.data) + (FLAT ? first * (N * N) : 0);
     if (!FLAT) {
         for (int q = threadIdx.x; q < count; q += THREADS) where[q] = offset_of(args, x, first + q);
@@ -506,8 +507,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     Element *const elements = reinterpret_cast<Element *>(shared);
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
-    stage<SMM_SOURCE_A == SMM_SOURCE_FLAT, SMM_ORDER_A>(elements, args, SMM_A, first, count);
-    if (REFINES) stage<REST_FLAT, SMM_ORDER_ROW>(elements + IMAGE, args, SMM_REFINE_lu, first, count);
+    stage<SMM_A, SMM_SOURCE_A == SMM_SOURCE_FLAT, SMM_ORDER_A>(elements, args, first, count);
+    if (REFINES) stage<SMM_REFINE_lu, REST_FLAT, SMM_ORDER_ROW>(elements + IMAGE, args, first, count);
     copies_done();
     __syncthreads();
     const int q = threadIdx.x / LANES;
