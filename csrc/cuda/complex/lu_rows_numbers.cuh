@@ -24,11 +24,12 @@ constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU, INVERTS = SMM_OP == SMM_OP_INV, SOLVES = SMM_OP == SMM_OP_SOLVE;
 constexpr bool CARRIES = SOLVES && SMM_K == 1, SOLVES_AFTER = INVERTS || (SOLVES && !CARRIES);
 constexpr int ROWS = ceil_div(N, LANES); /* of a lane */
-constexpr int PANEL = SMM_PANEL;         /* steps that share a text */
 constexpr int K = INVERTS ? N : SOLVES ? SMM_K : 0;
 
 /* Rows of whole vectors are an odd number of them apart, so that lanes find theirs in different banks. */
-constexpr int WIDTH = widest_of(N), PITCH = N % WIDEST ? N : (N / WIDEST | 1) * WIDEST;
+constexpr int WIDTH = widest_of(N), PANEL = SMM_STEPS ? SMM_STEPS : WIDTH;
+constexpr int TURNS = SMM_STEPS ? 1 : PANEL; /* steps of a panel in a row in the text */
+constexpr int PITCH = N % WIDEST ? N : (N / WIDEST | 1) * WIDEST;
 /* The inverse takes the place of the factors, if every lane has at most one of its columns. */
 constexpr bool OVER = INVERTS && N <= LANES;
 constexpr int IMAGE = ceil_div(N * PITCH, WIDEST) * WIDEST; /* in whole vectors */
@@ -82,6 +83,8 @@ struct Rows {
     bool odd = false, singular = false; /* so many exchanges; the first pivot that is of no use is zero */
 
     __device__ static int row(int r) { return lane() + LANES * r; }
+    /* Whether it may be the pivot row of step k. */
+    __device__ bool waits(int r, int k) const { return position[r] >= k && position[r] < N; }
 
     __device__ void load(const Own &o) {
 #pragma unroll
@@ -96,21 +99,30 @@ struct Rows {
     /* The position of the pivot of step k, among elements x of a column: of the largest magnitude, of equals the first.
      */
     __device__ int choose(int k, const Number (&x)[ROWS]) const {
-        if constexpr (LANES == 32) { /* the leading bits of magnitudes tell, as a rule */
-            const bool waits = position[0] >= k && position[0] < N;
-            const unsigned key = waits ? (leading_bits(size_of(x[0])) & MAGNITUDE_BITS) | (ROW_BITS - position[0]) : 0;
-            const unsigned chosen = __reduce_max_sync(WARP, key);
-            const unsigned equals = __ballot_sync(WARP, (key | ROW_BITS) == (chosen | ROW_BITS));
-            if (__builtin_expect(!(equals & (equals - 1)) && !is_special(chosen), 1)) return ROW_BITS - chosen % 32;
+        /* The leading bits of magnitudes tell, as a rule. */
+        unsigned word[ROWS], chosen = 0;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            word[r] = waits(r, k) ? (leading_bits(size_of(x[r])) & MAGNITUDE_BITS) | (ROW_BITS - position[r]) : 0;
+            chosen = max(chosen, word[r]);
         }
+        if constexpr (LANES == 32) {
+            chosen = __reduce_max_sync(WARP, chosen);
+        } else {
+#pragma unroll
+            for (int bits = 1; bits < LANES; bits *= 2) chosen = max(chosen, across(chosen, bits));
+        }
+        bool unsure = is_special(chosen);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) unsure |= word[r] != chosen && (word[r] | ROW_BITS) == (chosen | ROW_BITS);
+        if (__builtin_expect(!__any_sync(WARP, unsure), 1)) return ROW_BITS - (chosen & ROW_BITS);
         T most = -1;
         int p = N;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             T size = size_of(x[r]);
             if (position[r] == k && isnan(size)) size = static_cast<T>(__longlong_as_double(0x7ff0000000000000));
-            const bool waits = position[r] >= k && position[r] < N;
-            if (waits && (size > most || (size == most && position[r] < p))) most = size, p = position[r];
+            if (waits(r, k) && (size > most || (size == most && position[r] < p))) most = size, p = position[r];
         }
 #pragma unroll
         for (int bits = 1; bits < LANES; bits *= 2) {
@@ -126,12 +138,15 @@ struct Rows {
     template <int BEGIN = 0> __device__ void factor(const Own &o) {
         constexpr int COUNT = least(PANEL, N - BEGIN), REST = BEGIN + COUNT;
         constexpr bool KEEPS = FACTORS || SOLVES_AFTER; /* L */
-#pragma unroll 1
+        constexpr bool INVERTS_FIRST = ROWS == 1;       /* a lane its own element, while they look for the pivot */
+#pragma unroll TURNS
         for (int t = 0; t < COUNT; t++) {
             const int k = BEGIN + t;
             Number multiplier[ROWS];
 #pragma unroll
             for (int r = 0; r < ROWS; r++) multiplier[r] = a[r][BEGIN];
+            Number inverse = element_of(1);
+            if (INVERTS_FIRST) inverse = inverse_of(select(waits(0, k), multiplier[0], inverse));
             const int p = choose(k, multiplier);
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
@@ -142,6 +157,7 @@ struct Rows {
                     for (int s = 0; s < COUNT; s++)
                         o.a(k, BEGIN + (t + s < COUNT ? t + s : t + s - COUNT)) = a[r][BEGIN + s];
                     store_row<REST, N>(a[r], o, k);
+                    if (INVERTS_FIRST) o.inverse(k) = inverse;
                     if (CARRIES) o.x(k, 0) = b[r];
                     if (FACTORS) o.pivots[k] = p;
                     if (SOLVES_AFTER) o.order(k) = row(r);
@@ -150,10 +166,15 @@ struct Rows {
             }
             odd ^= p != k;
             __syncwarp();
-            const Number pivot = o.a(k, k), inverse = inverse_of(pivot);
+            const Number pivot = o.a(k, k);
             const T size = size_of(pivot);
             if (!info && is_useless(size)) info = k + 1, singular = size == 0;
-            if ((SOLVES || INVERTS) && lane() == 0) o.inverse(k) = inverse;
+            if (INVERTS_FIRST) {
+                inverse = o.inverse(k);
+            } else {
+                inverse = inverse_of(pivot);
+                if ((SOLVES || INVERTS) && lane() == 0) o.inverse(k) = inverse;
+            }
             /* Rows that have been pivot rows are changed, too, but nobody reads them. */
 #pragma unroll
             for (int r = 0; r < ROWS; r++) multiplier[r] = by_pivot(multiplier[r], inverse, pivot);
@@ -224,7 +245,7 @@ struct Rows {
 template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Number (&x)[N], const Own &o) {
     constexpr int COUNT = least(PANEL, N - BEGIN), REST = BEGIN + COUNT;
     const auto place = [](int step) { return UPPER ? N - 1 - step : step; };
-#pragma unroll 1
+#pragma unroll TURNS
     for (int t = 0; t < COUNT; t += WIDTH) {
         const int k = place(BEGIN + t), first = UPPER ? k - (WIDTH - 1) : k;
         Number now[WIDTH];

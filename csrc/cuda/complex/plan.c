@@ -72,8 +72,8 @@ static int lu_rows_numbers(const smm_cuda_problem *p, const smm_cuda_parameters 
 bool smm_lu_rows_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MOST_BYTES = 640 }; /* of a lane's rows */
     const bool factors = p->op == SMM_OP_LU || p->op == SMM_OP_DET || p->op == SMM_OP_SLOGDET;
-    if (!(factors || p->op == SMM_OP_INV || (p->op == SMM_OP_SOLVE && p->k)) || x->lanes < 2 || x->panel < 2 ||
-        x->panel % 2 || x->panel > most(2, power_of_two(p->n)) || !smm_cuda_whole_matrices(p, x, grid) ||
+    if (!(factors || p->op == SMM_OP_INV || (p->op == SMM_OP_SOLVE && p->k)) || x->lanes < 2 || x->steps < 0 ||
+        x->steps % 2 || !smm_cuda_whole_matrices(p, x, grid) ||
         ceil_div(p->n, x->lanes) * p->n * bytes_of(p) > MOST_BYTES)
         return false;
     grid->shared = grid->matrices * (lu_rows_numbers(p, x) * bytes_of(p) + 2 * p->n * (int)sizeof(int));
@@ -85,7 +85,9 @@ void smm_lu_rows_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters
     const bool is_wide = p->op == SMM_OP_INV && bytes_of(p) == 16 && lanes < 32;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_rows_numbers,
                                .lanes = is_wide ? 2 * lanes : lanes,
-                               .panel = least(8, most(2, power_of_two(p->n))),
+                               .steps = p->n <= 16         ? 0
+                                        : bytes_of(p) == 8 ? 2
+                                                           : 4,
                                .threads = 64};
 }
 

@@ -18,9 +18,9 @@ static int group(const smm_cuda_problem *p) {
     return together;
 }
 
-/* Of a tile in registers: beyond so many bytes it spills; beyond so many elements some are the best, but most are not,
- * so that only measuring can choose them. */
-enum { MOST_TILE_BYTES = 256, GOOD_TILE_ELEMENTS = 32 };
+/* Of a tile in registers: beyond so many bytes it spills; beyond so many numbers, of which a complex one is two, some
+ * are the best, but most are not, so that only measuring can choose them. */
+enum { MOST_TILE_BYTES = 256, GOOD_TILE_NUMBERS = 32 };
 
 static bool good_tile(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
     return x->rows >= 1 && x->cols >= 1 && x->rows <= p->m && x->cols <= p->n &&
@@ -267,6 +267,7 @@ void smm_matmul_staged_baseline(const smm_cuda_problem *p, smm_cuda_parameters *
     static const int threads[] = {64, 128, 32, 96};
     const int longest = most(p->order_a == SMM_ORDER_ROW ? p->k : p->m, p->order_b == SMM_ORDER_ROW ? p->n : p->k);
     const int width = p->aligned && p->order_b == SMM_ORDER_ROW ? width_of(p, p->n) : 1;
+    const int parts = bytes_of(p) / bytes_of_part(p);
     double least_cost = 0;
     *best = (smm_cuda_parameters){
         .kernel = SMM_CUDA_KERNEL_matmul_staged, .rows = 1, .cols = 1, .threads = 128, .async = 1, .through_shared = 1};
@@ -278,7 +279,7 @@ void smm_matmul_staged_baseline(const smm_cuda_problem *p, smm_cuda_parameters *
                 for (int i = 0; i < 4; i++) {
                     smm_cuda_grid grid;
                     x.threads = threads[i];
-                    if (x.rows * x.cols > GOOD_TILE_ELEMENTS || !smm_matmul_staged_fits(p, &x, &grid)) continue;
+                    if (x.rows * x.cols * parts > GOOD_TILE_NUMBERS || !smm_matmul_staged_fits(p, &x, &grid)) continue;
                     const double cost = staged_cost(p, &x, &grid);
                     if (least_cost && cost >= least_cost) continue;
                     least_cost = cost;
