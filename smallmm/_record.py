@@ -233,7 +233,9 @@ class Record:
         if key not in self._known and not by_parts and all(x.value.kind == "constant" for x in views):
             from ._unfused import elementwise  # which runs records
 
-            self._known[key] = self.constant(elementwise(name, *(x.of(x.value.array) for x in views))).view.value
+            self._known[key] = self.constant(
+                elementwise(name, *(x.of(x.value.array) for x in views))
+            ).view.value
         if key not in self._known:
             value = Value(shape[:-1] if by_parts else shape, result if by_parts else dtype, "computed")
             self._known[key] = value

@@ -136,7 +136,7 @@ class DeviceArray:
         """The complex conjugate: itself if it is real."""
         from ._adapters.device_array import conjugated
 
-        return conjugated(self)  # type: ignore[no-any-return]
+        return conjugated(self)
 
     def __len__(self) -> int:
         if not self.shape:

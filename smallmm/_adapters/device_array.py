@@ -73,7 +73,9 @@ def _norms(dimensions: int) -> Any:
     """Of a vector, or of the columns of each matrix."""
     from .._fuse import fuse
 
-    return fuse("(m)->()" if dimensions == 1 else "(m,k)->(k)")(lambda b: np.sqrt((abs(b) * abs(b)).sum(axis=0)))
+    return fuse("(m)->()" if dimensions == 1 else "(m,k)->(k)")(
+        lambda b: np.sqrt((abs(b) * abs(b)).sum(axis=0))
+    )
 
 
 def conjugated(x: Any) -> Any:
