@@ -12,7 +12,7 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from . import _ldl_gradients
@@ -22,7 +22,6 @@ from ._banded import solve_banded
 from ._calls import run
 from ._cholesky import cho_solve
 from ._composition import adjoint, conjugate, identity
-from ._fuse import fuse
 from ._fused_arrays import wants_gradient
 from ._least_squares import lstsq, qr
 from ._lu import lu_solve
@@ -75,8 +74,14 @@ class _InOnePass:
 
     def __init__(self, form: Callable[..., Any], signature: str, most: int) -> None:
         self.form = form
+        self.signature = signature
         self.most = most
-        self.fused = fuse(lambda *symbols: form(symbols[0].__array_namespace__(), *symbols), signature)
+
+    @cached_property
+    def fused(self) -> Any:
+        from ._fuse import fuse  # which takes longer to import than most need
+
+        return fuse(lambda *symbols: self.form(symbols[0].__array_namespace__(), *symbols), self.signature)
 
     def __call__(self, xp: Any, *arrays: Any) -> Any:
         if any(wants_gradient(x) or library_of(x).is_traced(x) for x in arrays):
