@@ -256,7 +256,7 @@ class Fused(FunctionOfStacks):
         return plan, results, info
 
     def _met_before(self, arrays: tuple[Any, ...]) -> tuple[Plan, DeviceProgram, tuple[int, ...]] | None:
-        """What an earlier call of such arrays on a device found: most calls, and small ones are not to wait."""
+        """What an earlier call of such arrays on a device found: small calls are not to wait for it again."""
         if not self._met or not all(map(on_device, arrays)):
             return None
         if any(wants_gradient(x) or library_of(x).is_traced(x) for x in arrays):

@@ -12,7 +12,7 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from . import _ldl_gradients
@@ -22,7 +22,6 @@ from ._banded import solve_banded
 from ._calls import run
 from ._cholesky import cho_solve
 from ._composition import adjoint, conjugate, identity
-from ._fuse import fuse
 from ._fused_arrays import wants_gradient
 from ._least_squares import lstsq, qr
 from ._lu import lu_solve
@@ -75,8 +74,14 @@ class _InOnePass:
 
     def __init__(self, form: Callable[..., Any], signature: str, most: int) -> None:
         self.form = form
+        self.signature = signature
         self.most = most
-        self.fused = fuse(lambda *symbols: form(symbols[0].__array_namespace__(), *symbols), signature)
+
+    @cached_property
+    def fused(self) -> Any:
+        from ._fuse import fuse  # which takes longer to import than most need
+
+        return fuse(lambda *symbols: self.form(symbols[0].__array_namespace__(), *symbols), self.signature)
 
     def __call__(self, xp: Any, *arrays: Any) -> Any:
         if any(wants_gradient(x) or library_of(x).is_traced(x) for x in arrays):
@@ -95,19 +100,22 @@ def _matmul(
 ) -> Arrays:
     a, b = operands
     (g,) = grads
-    return matmul(g, adjoint(xp, b), precision=precision), matmul(adjoint(xp, a), g, precision=precision)
+    return (
+        lambda: matmul(g, adjoint(xp, b), precision=precision),
+        lambda: matmul(adjoint(xp, a), g, precision=precision),
+    )
 
 
 def _matvec(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     a, x = operands
     g = grads[0][..., None]
-    return matmul(g, conjugate(xp, x)[..., None, :]), matmul(adjoint(xp, a), g)[..., 0]
+    return lambda: matmul(g, conjugate(xp, x)[..., None, :]), lambda: matmul(adjoint(xp, a), g)[..., 0]
 
 
 def _vecmat(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     x, a = operands
     g = grads[0][..., None, :]
-    return matmul(g, adjoint(xp, a))[..., 0, :], matmul(conjugate(xp, x)[..., None], g)
+    return lambda: matmul(g, adjoint(xp, a))[..., 0, :], lambda: matmul(conjugate(xp, x)[..., None], g)
 
 
 def _gemm(
@@ -118,30 +126,29 @@ def _gemm(
     (g,) = grads
     is_array = hasattr(alpha, "ndim")
     factor = conjugate(xp, alpha) if is_array else alpha.conjugate()
-    ta = batched_matmul(g, adjoint(xp, b), alpha=factor, precision=precision)
-    tb = batched_matmul(adjoint(xp, a), g, alpha=factor, precision=precision)
-    product = matmul(a, b, precision=precision) if is_array else None
-    t_alpha = None if product is None else xp.sum(g * conjugate(xp, product), axis=(-2, -1))
-    return ta, tb, t_alpha
 
+    def of_alpha() -> Any:
+        return xp.sum(g * conjugate(xp, matmul(a, b, precision=precision)), axis=(-2, -1))
 
-@_in_one_pass("(n,n),(n,k),(n,k)->(n,n),(n,k)", most=4)  # H100, November 2026
-def _of_solution(xp: Any, a: Any, x: Any, g: Any) -> Arrays:
-    tb = solve_ex(adjoint(xp, a), g).x
-    return matmul(-tb, adjoint(xp, x)), tb
+    return (
+        lambda: batched_matmul(g, adjoint(xp, b), alpha=factor, precision=precision),
+        lambda: batched_matmul(adjoint(xp, a), g, alpha=factor, precision=precision),
+        of_alpha if is_array else None,
+    )
 
 
 def _solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    return _of_solution(xp, operands[0], results[0], grads[0])
+    tb = solve_ex(adjoint(xp, operands[0]), grads[0]).x
+    return lambda: matmul(-tb, adjoint(xp, results[0])), tb
 
 
 def _solve_positive(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     """Of the Hermitian matrix A, both triangles of which are read."""
     tb = run("solve_pos", "solve_pos", {"a": operands[0], "b": grads[0]}, (None, None))[0]
-    return -_hermitian(xp, matmul(tb, adjoint(xp, results[0]))), tb
+    return lambda: _hermitian(xp, matmul(-tb, adjoint(xp, results[0]))), tb
 
 
-@_in_one_pass("(n,n),(n,n)->(n,n)", most=16)
+@_in_one_pass("(n,n),(n,n)->(n,n)", most=16)  # H100, November 2026
 def _of_inverse(xp: Any, x: Any, g: Any) -> Any:
     h = adjoint(xp, x)
     return -_times(h, g, h)
@@ -218,8 +225,12 @@ def _cho_solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, lower:
     c, _ = operands
     x, g = results[0], grads[0]
     tb = cho_solve((c, lower), g)
-    ta = -2 * _hermitian(xp, matmul(tb, adjoint(xp, x)))
-    return xp.tril(matmul(ta, xp.tril(c))) if lower else xp.triu(matmul(xp.triu(c), ta)), tb
+
+    def of_c() -> Any:
+        ta = 2 * _hermitian(xp, matmul(-tb, adjoint(xp, x)))
+        return xp.tril(matmul(ta, xp.tril(c))) if lower else xp.triu(matmul(xp.triu(c), ta))
+
+    return of_c, tb
 
 
 def _cho_solve_upper(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -230,8 +241,12 @@ def _triangular(lower: bool, unit: bool) -> Rule:
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         a, _ = operands
         tb = solve_triangular(a, grads[0], trans=2, lower=lower, unit_diagonal=unit)
-        ta = -matmul(tb, adjoint(xp, results[0]))
-        return xp.tril(ta, k=-int(unit)) if lower else xp.triu(ta, k=int(unit)), tb
+
+        def of_a() -> Any:
+            ta = matmul(-tb, adjoint(xp, results[0]))
+            return xp.tril(ta, k=-int(unit)) if lower else xp.triu(ta, k=int(unit))
+
+        return of_a, tb
 
     return rule
 
@@ -241,7 +256,7 @@ def _solve_hermitian(gufunc: str) -> Rule:
 
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         tb = run(gufunc, gufunc, {"a": operands[0], "b": grads[0]}, (None, None))[0]
-        return -_hermitian(xp, matmul(tb, adjoint(xp, results[0]))), tb
+        return lambda: _hermitian(xp, matmul(-tb, adjoint(xp, results[0]))), tb
 
     return rule
 
@@ -252,8 +267,12 @@ def _solve_symmetric(gufunc: str) -> Rule:
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         g = conjugate(xp, grads[0])
         tb = conjugate(xp, run(gufunc, gufunc, {"a": operands[0], "b": g}, (None, None))[0])
-        ta = matmul(tb, adjoint(xp, results[0]))
-        return -(ta + xp.matrix_transpose(ta)) / 2, tb
+
+        def of_a() -> Any:
+            ta = matmul(-tb, adjoint(xp, results[0]))
+            return (ta + xp.matrix_transpose(ta)) / 2
+
+        return of_a, tb
 
     return rule
 
@@ -297,7 +316,7 @@ def _refine(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays
     if grads[0] is None:
         return xp.zeros_like(a), None, None, xp.zeros_like(b)
     tb = lu_solve((lu, pivots), grads[0], 2)
-    return -matmul(tb, adjoint(xp, results[0])), None, None, tb
+    return lambda: matmul(-tb, adjoint(xp, results[0])), None, None, tb
 
 
 def _solveh_banded(gufunc: str) -> Rule:

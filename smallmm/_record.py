@@ -231,9 +231,9 @@ class Record:
         views = tuple(x.view for x in symbols)
         key = (name, dtype, by_parts, views)
         if key not in self._known and not by_parts and all(x.value.kind == "constant" for x in views):
-            from ._unfused import elementwise  # which runs records
-
-            self._known[key] = self.constant(elementwise(name, *(x.of(x.value.array) for x in views))).view.value
+            self._known[key] = self.constant(
+                elementwise(name, *(x.of(x.value.array) for x in views))
+            ).view.value
         if key not in self._known:
             value = Value(shape[:-1] if by_parts else shape, result if by_parts else dtype, "computed")
             self._known[key] = value
@@ -426,3 +426,18 @@ def _operands_of(gufunc: Any, element: str) -> set[str]:
 def _stand_in(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An array of that shape without memory to speak of."""
     return np.broadcast_to(np.zeros((), dtype), shape)
+
+
+def elementwise(name: str, *arrays: np.ndarray) -> Any:
+    """A function of functions.def on NumPy arrays of one dtype."""
+    arrays = tuple(np.array(x, order="C") for x in np.broadcast_arrays(*arrays))
+    result = np.empty(arrays[0].shape, arrays[0].dtype)
+    number = _core.dtypes.index(NUMBERS[result.dtype])
+    which, count = _core.functions[name]
+    values = (*((0, 0, None) for _ in range(count)), (1, 0, None))
+    operands = tuple((i, 0, 0, 0, ()) for i in (count, *range(count)))
+    step = (1, which, 0, number, 0, 0, (1, 1, 1), (), operands)
+    given = tuple((i, result.dtype, (), ()) for i in range(count))
+    program = _core.Program(values, (step,), given, ((count, result.dtype, (), ()),), ())
+    (result,), _ = program(*arrays)
+    return result

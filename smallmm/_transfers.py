@@ -132,11 +132,22 @@ class DeviceArray:
     def mT(self) -> DeviceArray:
         return self.swapaxes(-1, -2)
 
+    def astype(self, dtype: Any) -> DeviceArray:
+        """A new array of these elements in another dtype."""
+        return _elements().converted(self, dtype=np.dtype(dtype).name)
+
     def conj(self) -> DeviceArray:
         """The complex conjugate: itself if it is real."""
-        from ._adapters.device_array import conjugated
+        return _elements().conjugated(self) if self.dtype.kind == "c" else self
 
-        return conjugated(self)  # type: ignore[no-any-return]
+    def narrowed(self) -> DeviceArray:
+        """Pivots as int32."""
+        return _elements().narrowed(self)
+
+    def norms(self) -> DeviceArray:
+        """Of a vector, or of the columns of each matrix."""
+        elements = _elements()
+        return (elements.norm if self.ndim == 1 else elements.norms_of_columns)(self)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -201,6 +212,13 @@ class DeviceArray:
         return DeviceArray(
             self._kept, self._address + ahead, self.device, self.dtype, view.shape, view.strides
         )
+
+
+def _elements() -> Any:
+    """The module, which takes longer to import than most need."""
+    from . import _device_elements
+
+    return _device_elements
 
 
 def _copied_on_device(x: DeviceArray) -> DeviceArray:

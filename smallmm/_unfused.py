@@ -8,7 +8,7 @@ import numpy as np
 from . import _core
 from ._arrays import call
 from ._compose import joined, power_of_two
-from ._record import BOOL, COMPLEX, NUMBERS, Record, Step, Value, View, basic_index
+from ._record import BOOL, COMPLEX, Record, Step, Value, View, basic_index, elementwise
 from ._shapes import absent_dimensions, core_dimensions
 
 Stack = tuple[Any, int]  # an array, and how many of its first dimensions are batch dimensions
@@ -188,21 +188,6 @@ _OURS = (
     *("exp", "expm1", "log", "log1p", "sin", "cos", "arctan2", "tanh", "erf", "erfc", "ndtr", "power"),
     *("exponent", "scaled"),
 )
-
-
-def elementwise(name: str, *arrays: np.ndarray) -> Any:
-    """A function of functions.def on NumPy arrays of one dtype."""
-    arrays = tuple(np.array(x, order="C") for x in np.broadcast_arrays(*arrays))
-    result = np.empty(arrays[0].shape, arrays[0].dtype)
-    number = _core.dtypes.index(NUMBERS[result.dtype])
-    which, count = _core.functions[name]
-    values = (*((0, 0, None) for _ in range(count)), (1, 0, None))
-    operands = tuple((i, 0, 0, 0, ()) for i in (count, *range(count)))
-    step = (1, which, 0, number, 0, 0, (1, 1, 1), (), operands)
-    given = tuple((i, result.dtype, (), ()) for i in range(count))
-    program = _core.Program(values, (step,), given, ((count, result.dtype, (), ()),), ())
-    (result,), _ = program(*arrays)
-    return result
 
 
 def _special(like: Any, name: str) -> Any:

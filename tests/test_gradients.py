@@ -8,7 +8,7 @@ import pytest
 from accuracy import as_tuple
 
 import smallmm
-from smallmm import _core
+from smallmm import _core, _gradients
 from smallmm._adapters.recording import RULES as RULES_OF_ALL
 from smallmm._adapters.recording import gradients
 from smallmm._shapes import takes_complex
@@ -727,3 +727,20 @@ class TestJax:
     def test_errors(self, jax):
         with pytest.raises(ValueError, match=r"solve: b has shape \(2, 3\)"):
             jax.jit(smallmm.solve)(jax.numpy.eye(3), jax.numpy.ones((2, 3)))
+
+
+@pytest.mark.parametrize("wanted", [(True, False), (False, True), (True, True)])
+def test_gradients_that_nobody_wants(monkeypatch, rng, wanted):
+    """They are not computed: of a constant factor, and of the matrix of a system."""
+    torch = pytest.importorskip("torch")
+    products = []
+    monkeypatch.setattr(_gradients, "matmul", lambda *x, **options: products.append(x) or smallmm.matmul(*x))
+    a, b = (torch.from_numpy(rng.random((3, 4, 4))).requires_grad_(x) for x in wanted)
+    smallmm.matmul(a, b).sum().backward()
+    assert len(products) == sum(wanted)
+    smallmm.solve(a, b).sum().backward()
+    assert len(products) == sum(wanted) + wanted[0]
+    assert [x.grad is not None for x in (a, b)] == list(wanted)
+    products.clear()
+    torch.func.jvp(lambda y: smallmm.matmul(a.detach(), y), (b.detach(),), (b.detach(),))
+    assert len(products) == 2  # the rule, and its transpose

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,13 +35,13 @@ class OwnDevice(BareDevice):
         return result
 
     def astype(self, x: Any, dtype: str) -> Any:
-        return _elementwise("astype", dtype)(x)
+        return x.astype(dtype)
 
     def narrowed(self, pivots: Any) -> Any:
-        return _elementwise("narrowed")(pivots)
+        return pivots.narrowed()
 
     def norms(self, b: Any) -> Any:
-        return _norms(b.ndim)(b)
+        return b.norms()
 
     def layout(self, x: Any) -> tuple[int, ...]:
         return x.strides
@@ -56,25 +55,3 @@ class OwnDevice(BareDevice):
 
     def take(self, x: Any, index: Any) -> Any:
         return self.concat([x[i : i + 1] for i in index.tolist()])
-
-
-@cache
-def _elementwise(name: str, *arguments: Any) -> Any:
-    """A function of each element, which a fused function computes."""
-    from .._fuse import fuse  # which needs this module
-
-    if name == "narrowed":
-        return fuse(lambda x: np.clip(x, -(2**31), 2**31 - 1).astype(np.int32))
-    return fuse(lambda x: getattr(x, name)(*arguments))
-
-
-@cache
-def _norms(dimensions: int) -> Any:
-    """Of a vector, or of the columns of each matrix."""
-    from .._fuse import fuse
-
-    return fuse("(m)->()" if dimensions == 1 else "(m,k)->(k)")(lambda b: np.sqrt((abs(b) * abs(b)).sum(axis=0)))
-
-
-def conjugated(x: Any) -> Any:
-    return _elementwise("conj")(x) if x.dtype.kind == "c" else x

@@ -72,7 +72,7 @@ def _gradients(fixed: Arrays, grads: Any, *, of: _Of, places: Any, maps: Any) ->
         given: list[Any] = [None] * len(results)
         for i, g in zip(_smooth(results), grads, strict=True):
             given[i] = None if g is None else jax.numpy.asarray(g)  # NumPy's may be given
-        found = gradients(jax.numpy, of.gufunc, operands, results, tuple(given))
+        found = gradients(jax.numpy, of.gufunc, operands, results, tuple(given), wanted=places)
         return [jax.numpy.zeros_like(operands[i]) if found[i] is None else found[i] for i in places]
 
     return _mapped(rule, maps)(fixed, grads)

@@ -2,7 +2,7 @@
 know nothing of operands that were broadcast. Gradients of complex numbers are conjugates of derivatives in
 rules, as they are in PyTorch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from .._composition import conjugate
@@ -10,18 +10,25 @@ from .._shapes import absent_dimensions, core_dimensions, is_complex, with_dimen
 
 Arrays = tuple[Any, ...]
 # (namespace, operands, results, gradients of the results, None for those that nothing depends on)
-#   -> gradients of the first operands
+#   -> gradients of the first operands, or functions that compute them, which are called if they are wanted
 Rule = Callable[[Any, Arrays, Arrays, Arrays], Arrays]
 RULES: dict[str, Rule] = {}  # by the gufunc's name
 
 
 def gradients(
-    xp: Any, gufunc: Any, operands: Arrays, results: Arrays, grads: Arrays, conjugated: bool = False
+    xp: Any,
+    gufunc: Any,
+    operands: Arrays,
+    results: Arrays,
+    grads: Arrays,
+    conjugated: bool = False,
+    wanted: Collection[int] | None = None,
 ) -> list[Any]:
     """The gradient of each operand, in its shape and dtype; None: of one that the results do not depend on.
 
     operands, results: of the call. grads: of a function of the results with respect to each of them.
     conjugated: whether gradients are the conjugates of derivatives; JAX's are not.
+    wanted: which operands', by their places; None: all.
     """
     if not conjugated:
         grads = tuple(conjugate(xp, g) for g in grads)
@@ -38,7 +45,8 @@ def gradients(
     found = RULES[gufunc.__name__](xp, operands, results, grads)
     answers: list[Any] = [None] * len(operands)
     for i, (x, gradient) in enumerate(zip(operands, found, strict=False)):
-        if gradient is not None:
+        if gradient is not None and (wanted is None or i in wanted):
+            gradient = gradient() if callable(gradient) else gradient
             gradient = without_dimensions(_summed(xp, gradient, x.shape), inputs[i], absent)
             if is_complex(gradient) and not is_complex(x):
                 gradient = xp.real(gradient)

@@ -181,7 +181,8 @@ def _differentiated(context: Any, grads: Arrays) -> Arrays:
     if all(x is None for x in grads):
         return (None,) * len(operands)
     namespace = namespace_of_all("backward", {"results": results[0]})
-    return tuple(gradients(namespace, context.gufunc, operands, results, grads, conjugated=True))
+    wanted = [i for i, x in enumerate(context.needs_input_grad[-len(operands) :]) if x]
+    return tuple(gradients(namespace, context.gufunc, operands, results, grads, True, wanted))
 
 
 def _along(context: Any, tangents: Arrays) -> Arrays:
@@ -192,21 +193,20 @@ def _along(context: Any, tangents: Arrays) -> Arrays:
     operands, results = arrays[: gufunc.nin], arrays[gufunc.nin :]
     namespace = namespace_of_all("jvp", {"results": results[0]})
     smooth = [i for i, x in enumerate(results) if x.is_floating_point() or x.is_complex()]
+    moved = [i for i, t in enumerate(tangents) if t is not None]
     found: list[int] = []  # operands that have a gradient and a tangent
 
     def adjoint(*some: Any) -> Arrays:
         grads = dict(zip(smooth, some, strict=True))
         given = tuple(grads.get(i) for i in range(len(results)))
-        answers = gradients(namespace, gufunc, operands, results, given, conjugated=True)
-        pairs = zip(answers, tangents, strict=True)
-        found[:] = [i for i, (x, t) in enumerate(pairs) if x is not None and t is not None]
+        answers = gradients(namespace, gufunc, operands, results, given, True, moved)
+        found[:] = [i for i in moved if answers[i] is not None]
         return tuple(answers[i] for i in found)
 
     answers: list[Any] = [None] * len(results)
     _, transposed = torch.func.vjp(adjoint, *(torch.zeros_like(results[i]) for i in smooth))
     if found:
-        moved = transposed(tuple(tangents[i] for i in found))
-        for i, tangent in zip(smooth, moved, strict=True):
+        for i, tangent in zip(smooth, transposed(tuple(tangents[i] for i in found)), strict=True):
             answers[i] = tangent
     return tuple(answers)
 

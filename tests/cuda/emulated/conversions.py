@@ -1,5 +1,5 @@
-"""Arrays of smallmm.cuda on the emulated GPU, whose elements fused functions convert and conjugate: results are
-those of the host."""
+"""Arrays of smallmm.cuda on the emulated GPU, whose elements fused functions convert and conjugate: results
+are those of the host."""
 
 import os
 
