@@ -51,7 +51,8 @@ typedef struct smm_cuda_tiles {
 enum { SMM_CUDA_NO_ROW = 0x7fffffff }; /* no pivot is zero */
 typedef struct smm_cuda_parts {
     int level, reduced, substituted;
-    long long first, blocks;  /* the first system */
+    unsigned blocks;
+    long long first;          /* system */
     long long infos, numbers; /* bytes of all infos in the room; numbers of a column's levels, which lie behind */
 } smm_cuda_parts;
 

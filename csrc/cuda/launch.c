@@ -156,17 +156,16 @@ static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_d
 }
 
 /* Systems in parts, as many at a time as there is room for: down their levels and back, a launch for each step; those
- * after level `last`, of few parts, are one. */
+ * after level `last`, which a block's threads have all parts of, are one. */
 static smm_cuda_status launch_in_parts(const smm_cuda_functions *driver, int ordinal, const smm_cuda_kernel *kernel,
                                        smm_cuda_args *args, intptr_t size, void *stream) {
-    enum { FEW = 4 }; /* rounds of a block's threads */
     const double most_room = 1 << 30;
     const long long columns = args->k ? args->k : 1, parts = kernel->grid.threads, info = sizeof(int32_t), line = 16;
     smm_cuda_parts *const x = &args->parts;
     intptr_t orders[SMM_MOST_LEVELS];
     const int levels = smm_levels_of(args->n, orders);
     int last = 1;
-    while (orders[last] > FEW * parts * SMM_PART) last++;
+    while (orders[last] > parts * SMM_PART) last++;
     const long long blocks = smm_pieces(orders[0], parts * SMM_PART) * columns;
     const long long most = (long long)fmin(
         (double)args->batch, fmax(1, fmin(most_room / kernel->room, (double)MOST_BLOCKS / (double)blocks)));
@@ -188,7 +187,7 @@ static smm_cuda_status launch_in_parts(const smm_cuda_functions *driver, int ord
             x->level = i < last ? i : 2 * last - i;
             x->reduced = i < last ? 1 : i > last ? 0 : levels - 1 - last;
             x->substituted = i < last ? 0 : i > last ? 1 : levels - last;
-            x->blocks = i == last ? 1 : smm_pieces(orders[x->level], parts * SMM_PART);
+            x->blocks = (unsigned)smm_pieces(orders[x->level], parts * SMM_PART);
             status = launch_blocks(driver, kernel, args, x->blocks * count * columns, stream);
         }
     }

@@ -23,21 +23,20 @@ static_assert(SMM_SHARED == LINES * LINE * int(sizeof(Element)) && LANES == 1, "
 /* Rows low to high - 1; others are `beyond`. */
 struct Line {
     Stored *data;
-    long long step, low, high;
+    long long step;
+    int low, high;
     T beyond;
 
-    __device__ Element at(long long i) const {
-        return i >= low && i < high ? Element(data[i * step]) : element_of(beyond);
-    }
+    __device__ Element at(int i) const { return i >= low && i < high ? Element(data[i * step]) : element_of(beyond); }
 };
 
 /* A column's system, or that of its separators. Row i is row 1 + i apart of the whole system. */
 struct Level {
-    long long n, apart;
+    int n, apart;
     Line dl, d, du, b, x;
 
     __device__ bool is_last() const { return n < PART; }
-    __device__ int parts() const { return static_cast<int>((n + PART - 1) / PART); }
+    __device__ int parts() const { return (n + PART - 1) / PART; }
 };
 
 __device__ inline int *info_of(const smm_cuda_args &args, long long q) {
@@ -46,21 +45,22 @@ __device__ inline int *info_of(const smm_cuda_args &args, long long q) {
 
 /* Once in the kernel's code: it has many divisions. */
 __device__ __noinline__ long long begin_of(const smm_cuda_args &args, int operand, long long q) {
-    return offset_of(args, args.operand[operand], q);
+    const smm_cuda_operand &x = args.operand[operand];
+    return args.dims <= 1 ? q * x.batch[0] : offset_of(args, x, q);
 }
 
 __device__ inline Level level_of(const smm_cuda_args &args, int number, long long q, long long column) {
-    Level level = {args.n, 1};
+    Level level = {static_cast<int>(args.n), 1};
     const long long columns = args.k ? args.k : 1;
     Element *place = reinterpret_cast<Element *>(static_cast<char *>(args.room) + args.parts.infos) +
                      ((q - args.parts.first) * columns + column) * args.parts.numbers;
     for (int i = 0; i < number; i++) {
-        if (i) place += 4 * level.n;
+        if (i) place += 4LL * level.n;
         level.n = level.parts();
         level.apart *= PART;
     }
-    const auto line = [&](int which, long long low, long long high, T beyond) -> Line {
-        if (number) return {place + least(which, 3) * level.n, 1, low, high, beyond};
+    const auto line = [&](int which, int low, int high, T beyond) -> Line {
+        if (number) return {place + least(which, 3) * static_cast<long long>(level.n), 1, low, high, beyond};
         const int operand = which < 3 ? which : which == 3 ? int(SMM_B) : int(SMM_C);
         const smm_cuda_operand &x = args.operand[operand];
         Stored *const data = static_cast<Stored *>(x.data) + begin_of(args, operand, q);
@@ -80,12 +80,12 @@ struct Taken {
 };
 
 /* All threads: rows of so many parts, the first of which begins at row `first`. */
-__device__ inline void take(const Taken &to, const Level &level, long long first, int parts) {
+__device__ inline void take(const Taken &to, const Level &level, int first, int parts) {
     const auto one = [&](Element *to, const Line &line) {
 #pragma unroll 4
         for (int r = threadIdx.x; r < parts * PART; r += THREADS) {
             Element *const place = to + r + r / PART;
-            const long long i = first + r;
+            const int i = first + r;
             if (i >= line.low && i < line.high)
                 copy_element(place, line.data + i * line.step);
             else
@@ -106,8 +106,8 @@ struct Sweep {
     Element d, y, spike;
     int row; /* the first whose pivot is zero */
 
-    __device__ Element go_on(Element lower, Element main, Element upper, Element right, long long here) {
-        if (is_zero(d)) row = least(row, static_cast<int>(here));
+    __device__ Element go_on(Element lower, Element main, Element upper, Element right, int here) {
+        if (is_zero(d)) row = least(row, here);
         const Element l = quotient_of(lower, d);
         d = multiply_subtract(l, upper, main);
         y = multiply_subtract(l, y, right);
@@ -123,14 +123,14 @@ __device__ inline void note(const smm_cuda_args &args, long long q, int row) {
 /* Parts from `begin` on, one of each thread: the rows that elimination leaves to their separators. */
 __device__ inline void reduce(const smm_cuda_args &args, const Taken &taken, const Level &level, const Level &to,
                               int begin, long long q) {
-    take(taken, level, (begin - 1LL) * PART, THREADS + 1);
+    take(taken, level, (begin - 1) * PART, THREADS + 1);
     const int part = begin + threadIdx.x, base = threadIdx.x * PITCH;
     if (part >= level.parts()) return;
-    const long long first = (part - 1LL) * PART;
+    const int first = (part - 1) * PART;
     const auto at = [&](int t) { return base + t + t / PART; };
     Sweep down = {taken.d[at(1)], taken.b[at(1)], taken.dl[at(1)], SMM_CUDA_NO_ROW};
     Sweep up = {taken.d[at(2 * PART - 1)], taken.b[at(2 * PART - 1)], taken.du[at(2 * PART - 1)], SMM_CUDA_NO_ROW};
-#pragma unroll 2
+#pragma unroll(COMPLEX ? 2 : 7)
     for (int t = 2; t < PART; t++) {
         const int low = at(t), high = at(2 * PART - t);
         down.go_on(taken.dl[low], taken.d[low], taken.du[low - 1], taken.b[low], 1 + (first + t - 1) * level.apart);
@@ -151,7 +151,7 @@ __device__ inline void reduce(const smm_cuda_args &args, const Taken &taken, con
  * none. */
 __device__ inline void substitute(const smm_cuda_args &args, const Taken &taken, const Level &level,
                                   const Level &separators, int begin, long long q) {
-    const long long first = static_cast<long long>(begin) * PART - level.is_last();
+    const int first = begin * PART - level.is_last();
     take(taken, level, first, THREADS);
     const int part = begin + threadIdx.x, base = threadIdx.x * PITCH;
     if (part < level.parts()) {
@@ -163,15 +163,15 @@ __device__ inline void substitute(const smm_cuda_args &args, const Taken &taken,
         Sweep down = {d[1], multiply_subtract(dl[1], left, b[1]), element_of(0), SMM_CUDA_NO_ROW};
         b[0] = left;
         b[1] = down.y;
-        const long long row = 1 + (first + threadIdx.x * PART) * level.apart;
-#pragma unroll 2
+        const int row = 1 + (first + static_cast<int>(threadIdx.x) * PART) * level.apart;
+#pragma unroll(COMPLEX ? 2 : 7)
         for (int t = 2; t < PART; t++) {
             down.go_on(dl[t], d[t], du[t - 1], b[t], row + (t - 1) * level.apart);
             d[t] = down.d;
             b[t] = down.y;
         }
-        if (is_zero(down.d)) down.row = least(down.row, static_cast<int>(row + (PART - 1) * level.apart));
-#pragma unroll 2
+        if (is_zero(down.d)) down.row = least(down.row, row + (PART - 1) * level.apart);
+#pragma unroll(COMPLEX ? 2 : 5)
         for (int t = PART - 1; t > 0; t--) b[t] = x = quotient_of(multiply_subtract(du[t], x, b[t]), d[t]);
         note(args, q, down.row);
     }
@@ -179,7 +179,7 @@ __device__ inline void substitute(const smm_cuda_args &args, const Taken &taken,
     const bool bad = level.apart == 1 && *info_of(args, q) != SMM_CUDA_NO_ROW;
 #pragma unroll 4
     for (int r = threadIdx.x; r < THREADS * PART; r += THREADS) {
-        const long long i = first + r;
+        const int i = first + r;
         if (i >= level.x.low && i < level.x.high)
             level.x.data[i * level.x.step] = bad ? not_an_element() : taken.b[r + r / PART];
     }
@@ -190,7 +190,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     Element *const rows = reinterpret_cast<Element *>(shared);
     const Taken taken = {rows, rows + LINE, rows + 2 * LINE, rows + 3 * LINE};
     const smm_cuda_parts &x = args.parts;
-    const long long columns = args.k ? args.k : 1, system = blockIdx.x / x.blocks;
+    const unsigned columns = args.k ? static_cast<unsigned>(args.k) : 1, system = blockIdx.x / x.blocks;
     const long long q = x.first + system / columns, column = system % columns;
     const int begin = static_cast<int>(blockIdx.x % x.blocks) * THREADS, step = static_cast<int>(x.blocks) * THREADS;
 #pragma unroll 1
