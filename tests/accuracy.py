@@ -46,6 +46,13 @@ def exactly(*arrays):
     return [np.asarray(x, np.clongdouble if np.iscomplexobj(x) else np.longdouble) for x in arrays]
 
 
+def for_products(*arrays):
+    """In a precision in which products lose nothing that counts: numbers of single precision in double."""
+    if all(x.dtype in (np.float32, np.complex64) for x in arrays):
+        return [x.astype(np.result_type(x, np.float64)) for x in arrays]
+    return exactly(*arrays)
+
+
 def norm1(x):
     """The largest column sum of each matrix."""
     return np.abs(x).sum(-2).max(-1, initial=0)
@@ -110,7 +117,7 @@ def permuted(x, pivots):
 
 def lu_error(lu, pivots, a):
     dtype, n = lu.dtype, a.shape[-1]
-    a, lu = exactly(a, lu)
+    a, lu = for_products(a, lu)
     lower, upper = np.tril(lu, -1) + np.eye(n), np.triu(lu)
     return in_u(norm1(permuted(a, pivots) - lower @ upper), norm1(a), dtype)
 
@@ -124,7 +131,7 @@ def assert_accurate_lu(lu, pivots, a):
 
 def cholesky_error(c, a, upper=False):
     dtype = c.dtype
-    c, a = exactly(c, a)
+    c, a = for_products(c, a)
     return in_u(norm1(a - (adjoint(c) @ c if upper else c @ adjoint(c))), norm1(a), dtype)
 
 
@@ -138,7 +145,7 @@ def assert_accurate_cholesky(c, a, upper=False):
 def solution_error(x, a, b):
     """Of each column."""
     dtype = x.dtype
-    x, a, b = exactly(x, a, b)
+    x, a, b = for_products(x, a, b)
     size = norm1(a)[:, None] * np.abs(x).sum(-2) + np.abs(b).sum(-2)
     return in_u(np.abs(b - a @ x).sum(-2), size, dtype)
 
@@ -148,7 +155,7 @@ def assert_accurate_solution(x, a, b):
 
 
 def inverse_error(x, a):
-    residual = norm1(np.matmul(*exactly(a, x)) - np.eye(a.shape[-1]))
+    residual = norm1(np.matmul(*for_products(a, x)) - np.eye(a.shape[-1]))
     return in_u(residual, condition(a), x.dtype)
 
 
@@ -184,7 +191,7 @@ def assert_accurate_determinant(sign, logabsdet, a, det=None):
 def qr_error(q, r, a):
     """Of the product, and of the orthogonality of Q."""
     dtype = q.dtype
-    q, r, a = exactly(q, r, a)
+    q, r, a = for_products(q, r, a)
     orthogonality = norm1(adjoint(q) @ q - np.eye(q.shape[-1]))
     return in_u(norm1(a - q @ r), norm1(a), dtype), in_u(orthogonality, 1, dtype)
 

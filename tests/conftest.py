@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, settings
 
 import smallmm._core as core
 
+# Of pytest's workers and what tests start: BLAS threads wait in loops, and other tests want the processor.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 settings.register_profile(
     "default",
     deadline=None,

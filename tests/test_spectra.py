@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from accuracy import assert_same, assert_same_bits, eigenvalues_below, has_fma
+from accuracy import assert_same, assert_same_bits, eigenvalues_below, for_products, has_fma
 from matrices import extreme, normal, orthonormal, symmetric
 
 import smallmm
@@ -62,9 +62,10 @@ def norm(a):
 def assert_accurate(w, v, a):
     """The bounds of docs/promises.md; a result may be rounded to a multiple of the smallest number."""
     n, info = a.shape[-1], np.finfo(a.dtype)
-    wide, v, size = a.astype(np.longdouble), v.astype(np.longdouble), norm(a)
+    wide, w, v = for_products(a, w, v)
+    size = norm(a)
     unit, grain = info.eps / 2, n * np.longdouble(info.smallest_subnormal)
-    residual = norm(wide @ v - v * w.astype(np.longdouble)[..., None, :])
+    residual = norm(wide @ v - v * w[..., None, :])
     assert (residual <= 20 * n * unit * size + grain).all(), np.max(residual / (n * unit * size + grain))
     drift = norm(v.mT @ v - np.eye(n))
     assert (drift <= 20 * n * unit).all(), np.max(drift / (n * unit))

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from accuracy import assert_same, assert_same_bits, eigenvalues_below, has_fma
+from accuracy import assert_same, assert_same_bits, eigenvalues_below, for_products, has_fma
 from matrices import conditioned, deficient, extreme, normal, orthonormal
 
 import smallmm
@@ -76,7 +76,7 @@ def norm(a):
 
 def drift(q):
     """How far columns are from orthonormal."""
-    q = q.astype(np.longdouble)
+    (q,) = for_products(q)
     return norm(q.mT @ q - np.eye(q.shape[-1])).max()
 
 
@@ -85,8 +85,8 @@ def assert_accurate(u, s, vh, a, name=""):
     n, k, info = max(a.shape[-2:]), s.shape[-1], np.finfo(a.dtype)
     unit, grain = info.eps / 2, n * np.longdouble(info.smallest_subnormal)
     size = norm(a)
-    product = (u[..., :k].astype(np.longdouble) * s[..., None, :]) @ vh[..., :k, :].astype(np.longdouble)
-    residual = norm(a - product)
+    left, values, right = for_products(u[..., :k], s, vh[..., :k, :])
+    residual = norm(a - (left * values[..., None, :]) @ right)
     assert (residual <= 20 * n * unit * size + grain).all(), (
         name,
         np.max(residual / (n * unit * size + grain)),
