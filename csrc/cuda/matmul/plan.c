@@ -413,16 +413,17 @@ static int usual_shared(const smm_cuda_problem *p) {
     return (p->arch == 80 || p->arch == 90 || p->arch == 100 ? 160 : 96) << 10;
 }
 
-/* Of tiles of the kind that was timed, the fastest by the model. Of more doubles to a thread, or of longer texts, few
- * were faster, but most slower (one H200, 2026-11-26). */
+/* Of tiles of the kind that was timed, the fastest by the model. Of doubles larger ones, and of all longer texts, were
+ * slower but for few (one H200, 2026-11-26). */
 void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *best) {
-    enum { MOST_LINES = 128, MOST_ROWS = 16, MOST_COLS = 8, MOST_ELEMENTS = 128, MOST_DOUBLES = 32, MOST_OF_PANEL = 1024 };
-    const int most_shared = usual_shared(p), most_elements = bytes_of(p) == 8 ? MOST_DOUBLES : MOST_ELEMENTS;
+    enum { MOST_LINES = 128, MOST_ROWS = 16, MOST_COLS = 8, MOST_ELEMENTS = 128, MOST_DOUBLES = 32, MOST_OF_PANEL = 4096 };
+    const int most_shared = usual_shared(p), most_lanes = bytes_of(p) == 8 ? 128 : 256;
+    const int most_elements = bytes_of(p) == 8 ? MOST_DOUBLES : MOST_ELEMENTS;
     const bool deep = p->k > SMM_DEEP;
     double least_time = 0;
     *best = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tiled};
     smm_cuda_parameters x = *best;
-    for (x.lanes = 1; x.lanes <= 256; x.lanes *= 2)
+    for (x.lanes = 1; x.lanes <= most_lanes; x.lanes *= 2)
         for (x.across = 1; x.across <= least(x.lanes, 16); x.across *= 2)
             for (x.rows = 1; x.rows <= MOST_ROWS; x.rows *= 2)
                 for (x.cols = 1; x.cols <= least(MOST_COLS, most_elements / x.rows); x.cols *= 2)
@@ -431,8 +432,9 @@ void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *b
                         smm_cuda_grid grid;
                         if (rows > MOST_LINES || cols > MOST_LINES || rows >= 2 * p->m + 8 || cols >= 2 * p->n + 8)
                             continue;
-                        if (x.rows * x.cols * x.depth > MOST_OF_PANEL) continue;
-                        if (x.rows * x.cols > 32 && x.lanes < 64) continue; /* which the model does not know */
+                        if (x.rows * x.cols * x.depth * bytes_of(p) > MOST_OF_PANEL) continue;
+                        if (x.rows * x.cols > 32 && x.lanes < 64) continue; /* which the model does not know, */
+                        if (x.rows * x.cols < 16 && x.lanes > 128) continue; /* nor these */
                         x.threads = most(x.lanes, 128);
                         x.levels = deep ? 3 : 0;
                         while (smm_matmul_tiled_fits(p, &x, &grid) && grid.shared > most_shared && x.levels) x.levels--;
