@@ -352,7 +352,7 @@ enum {
     TILED_CONSTANTS
 };
 
-/* The time of a product on a device like an H100, in nanoseconds: blocks come in waves. In a wave the threads'
+/* The time of a product on a device like an H200, in nanoseconds: blocks come in waves. In a wave the threads'
  * instructions run at once, as many as there are lanes, and latency hides behind other threads and other elements of a
  * tile. docs/experiments.md says how well this chooses. */
 static double tiled_time(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
@@ -413,8 +413,8 @@ static int usual_shared(const smm_cuda_problem *p) {
     return (p->arch == 80 || p->arch == 90 || p->arch == 100 ? 160 : 96) << 10;
 }
 
-/* Of tiles of the kind that was timed, the fastest by the model. Of doubles larger ones, and of all longer texts, were
- * slower but for few (one H200, 2026-11-26). */
+/* Of tiles of the kind that was timed, the fastest by the model. Larger ones of doubles, and more products of a thread in
+ * a panel, were slower but for few (one H200, 2026-11-26). */
 void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *best) {
     enum { MOST_LINES = 128, MOST_ROWS = 16, MOST_COLS = 8, MOST_ELEMENTS = 128, MOST_DOUBLES = 32, MOST_OF_PANEL = 4096 };
     const int most_shared = usual_shared(p), most_lanes = bytes_of(p) == 8 ? 128 : 256;
