@@ -133,14 +133,14 @@ bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
     if (p->op != SMM_OP_MATMUL || p->form & SMM_TENSOR || !is_power_of_two(x->lanes) || !is_power_of_two(x->across) ||
         !is_power_of_two(x->threads) || !is_power_of_two(x->depth) || x->across > x->lanes || x->lanes > x->threads ||
         x->threads < WARP || x->threads > 1024 || x->depth < 2 || x->depth > SMM_CHUNK || x->levels < 0 ||
-        x->levels > MOST_LEVELS || x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE || x->blocks < 0 ||
-        x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES)
+        x->levels > MOST_LEVELS || x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE ||
+        x->blocks < 0 || x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES)
         return false;
     const int rows = x->lanes / x->across * x->rows, cols = x->across * x->cols, slices = x->threads / x->lanes;
     const int stages = 1 + ceil_div(24, x->depth);
-    const int panels = stages * slices *
-                       (panel_of(p, x, rows, p->order_a == SMM_ORDER_ROW) +
-                        panel_of(p, x, cols, p->order_b == SMM_ORDER_COL));
+    const int panels =
+        stages * slices *
+        (panel_of(p, x, rows, p->order_a == SMM_ORDER_ROW) + panel_of(p, x, cols, p->order_b == SMM_ORDER_COL));
     const int sums = slices > 1 ? slices * rows * cols : 0;
     *grid = (smm_cuda_grid){.matrices = 1,
                             .threads = x->threads,
@@ -413,10 +413,17 @@ static int usual_shared(const smm_cuda_problem *p) {
     return (p->arch == 80 || p->arch == 90 || p->arch == 100 ? 160 : 96) << 10;
 }
 
-/* Of tiles of the kind that was timed, the fastest by the model. Larger ones of doubles, and more products of a thread in
- * a panel, were slower but for few (one H200, 2026-11-26). */
+/* Of tiles of the kind that was timed, the fastest by the model. Larger ones of doubles, and more products of a thread
+ * in a panel, were slower but for few (one H200, 2026-11-26). */
 void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *best) {
-    enum { MOST_LINES = 128, MOST_ROWS = 16, MOST_COLS = 8, MOST_ELEMENTS = 128, MOST_DOUBLES = 32, MOST_OF_PANEL = 4096 };
+    enum {
+        MOST_LINES = 128,
+        MOST_ROWS = 16,
+        MOST_COLS = 8,
+        MOST_ELEMENTS = 128,
+        MOST_DOUBLES = 32,
+        MOST_OF_PANEL = 4096
+    };
     const int most_shared = usual_shared(p), most_lanes = bytes_of(p) == 8 ? 128 : 256;
     const int most_elements = bytes_of(p) == 8 ? MOST_DOUBLES : MOST_ELEMENTS;
     const bool deep = p->k > SMM_DEEP;
@@ -433,7 +440,7 @@ void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *b
                         if (rows > MOST_LINES || cols > MOST_LINES || rows >= 2 * p->m + 8 || cols >= 2 * p->n + 8)
                             continue;
                         if (x.rows * x.cols * x.depth * bytes_of(p) > MOST_OF_PANEL) continue;
-                        if (x.rows * x.cols > 32 && x.lanes < 64) continue; /* which the model does not know, */
+                        if (x.rows * x.cols > 32 && x.lanes < 64) continue;  /* which the model does not know, */
                         if (x.rows * x.cols < 16 && x.lanes > 128) continue; /* nor these */
                         x.threads = most(x.lanes, 128);
                         x.levels = deep ? 3 : 0;
