@@ -100,7 +100,8 @@ struct Stored : Panel<LINES, ALONG, EVEN ? Layout<LINES, ALONG>::WIDEST : 1> {
 
     __device__ static bool is_even(const Begin &x) {
         const long long to_next = ALONG ? x.term_step : x.line_step, to_others = ALONG ? x.line_step : x.term_step;
-        return to_next == 1 && (to_others | (ALONG ? x.k : x.first)) % W == 0 && (ALONG || x.first + LINES <= x.lines) &&
+        return to_next == 1 && (to_others | (ALONG ? x.k : x.first)) % W == 0 &&
+               (ALONG || x.first + LINES <= x.lines) &&
                reinterpret_cast<unsigned long long>(x.from) % (W * sizeof(InMemory)) == 0;
     }
     __device__ void begin(const Begin &x, const smm_cuda_images &) {
@@ -110,7 +111,8 @@ struct Stored : Panel<LINES, ALONG, EVEN ? Layout<LINES, ALONG>::WIDEST : 1> {
             at[l] = x.from + x.line(P::line(x.lane, l)) * x.line_step + (x.k + P::term(x.lane, 0)) * step;
     }
     __device__ const InMemory *from(int t, int l) const {
-        return at[ONE ? 0 : l] + (ONE ? l * P::TEAM * W : 0) + t * P::TEAMS * P::TERMS_AT_ONCE * (EVEN && ALONG ? 1 : step);
+        return at[ONE ? 0 : l] + (ONE ? l * P::TEAM * W : 0) +
+               t * P::TEAMS * P::TERMS_AT_ONCE * (EVEN && ALONG ? 1 : step);
     }
     /* Up to `terms` terms; the next call brings the next ones. */
     __device__ void fetch(T *image, int terms, int lane, const smm_cuda_images &) {
@@ -118,8 +120,7 @@ struct Stored : Panel<LINES, ALONG, EVEN ? Layout<LINES, ALONG>::WIDEST : 1> {
         for (int t = 0; t < P::TERMS; t++) {
             const int left = most(0, least(terms - P::term(lane, t), P::TERMS_AT_ONCE)) * P::LINES_AT_ONCE;
 #pragma unroll
-            for (int l = 0; l < P::COUNT; l++)
-                P::bring(image, lane, t, l, from(t, l), left);
+            for (int l = 0; l < P::COUNT; l++) P::bring(image, lane, t, l, from(t, l), left);
         }
 #pragma unroll
         for (int l = 0; l < (ONE ? 1 : P::COUNT); l++) at[l] += DEPTH * (EVEN && ALONG ? 1 : step);
@@ -214,8 +215,8 @@ struct Tile {
         if (BY_WARPS) {
             constexpr int WARPS_ACROSS = most(ACROSS / ABREAST, 1);
             const int warp = lane / 32, thread = lane % 32;
-            down = warp / WARPS_ACROSS * (32 / ABREAST) +
-                   (TENSOR ? thread / 4 : thread / (2 * ABREAST) * 2 + thread % 2);
+            down =
+                warp / WARPS_ACROSS * (32 / ABREAST) + (TENSOR ? thread / 4 : thread / (2 * ABREAST) * 2 + thread % 2);
             side = warp % WARPS_ACROSS * ABREAST + (TENSOR ? thread % 4 : thread / 2 % ABREAST);
         }
     }
@@ -242,7 +243,8 @@ struct Tile {
             }
         }
     }
-    /* The first terms of a panel. Others are not multiplied: of what is added to a sum of -0, only -0 changes nothing. */
+    /* The first terms of a panel. Others are not multiplied: of what is added to a sum of -0, only -0 changes nothing.
+     */
     __device__ void add_some(const T *a, const T *b, int terms) {
 #pragma unroll 1
         for (int k = 0; k < terms; k++) add_term(a, b, k);
