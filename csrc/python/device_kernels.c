@@ -163,7 +163,6 @@ static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(n
         if ((done = name)) PyTuple_SET_ITEM(ops, i, name);
     }
     for (int i = 0; i < SMM_DTYPE_COUNT && done; i++) {
-        if (smm_is_complex(i)) continue;
         PyObject *name = PyUnicode_FromString(smm_dtypes[i].name);
         done = name && PyList_Append(dtypes, name) == 0;
         Py_XDECREF(name);

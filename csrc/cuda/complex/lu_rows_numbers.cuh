@@ -138,15 +138,12 @@ struct Rows {
     template <int BEGIN = 0> __device__ void factor(const Own &o) {
         constexpr int COUNT = least(PANEL, N - BEGIN), REST = BEGIN + COUNT;
         constexpr bool KEEPS = FACTORS || SOLVES_AFTER; /* L */
-        constexpr bool INVERTS_FIRST = ROWS == 1;       /* a lane its own element, while they look for the pivot */
 #pragma unroll TURNS
         for (int t = 0; t < COUNT; t++) {
             const int k = BEGIN + t;
             Number multiplier[ROWS];
 #pragma unroll
             for (int r = 0; r < ROWS; r++) multiplier[r] = a[r][BEGIN];
-            Number inverse = element_of(1);
-            if (INVERTS_FIRST) inverse = inverse_of(select(waits(0, k), multiplier[0], inverse));
             const int p = choose(k, multiplier);
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
@@ -157,7 +154,6 @@ struct Rows {
                     for (int s = 0; s < COUNT; s++)
                         o.a(k, BEGIN + (t + s < COUNT ? t + s : t + s - COUNT)) = a[r][BEGIN + s];
                     store_row<REST, N>(a[r], o, k);
-                    if (INVERTS_FIRST) o.inverse(k) = inverse;
                     if (CARRIES) o.x(k, 0) = b[r];
                     if (FACTORS) o.pivots[k] = p;
                     if (SOLVES_AFTER) o.order(k) = row(r);
@@ -166,15 +162,10 @@ struct Rows {
             }
             odd ^= p != k;
             __syncwarp();
-            const Number pivot = o.a(k, k);
+            const Number pivot = o.a(k, k), inverse = inverse_of(pivot);
             const T size = size_of(pivot);
             if (!info && is_useless(size)) info = k + 1, singular = size == 0;
-            if (INVERTS_FIRST) {
-                inverse = o.inverse(k);
-            } else {
-                inverse = inverse_of(pivot);
-                if ((SOLVES || INVERTS) && lane() == 0) o.inverse(k) = inverse;
-            }
+            if ((SOLVES || INVERTS) && lane() == 0) o.inverse(k) = inverse;
             /* Rows that have been pivot rows are changed, too, but nobody reads them. */
 #pragma unroll
             for (int r = 0; r < ROWS; r++) multiplier[r] = by_pivot(multiplier[r], inverse, pivot);

@@ -83,11 +83,12 @@ bool smm_lu_rows_numbers_fits(const smm_cuda_problem *p, const smm_cuda_paramete
 void smm_lu_rows_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const int lanes = p->n <= 12 ? 4 : p->n <= 16 ? 8 : 32;
     const bool is_wide = p->op == SMM_OP_INV && bytes_of(p) == 16 && lanes < 32;
+    const bool follows = p->op == SMM_OP_INV || (p->op == SMM_OP_SOLVE && p->k > 1); /* X, with texts of its own */
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_rows_numbers,
                                .lanes = is_wide ? 2 * lanes : lanes,
-                               .steps = p->n <= 16         ? 0
-                                        : bytes_of(p) == 8 ? 2
-                                                           : 4,
+                               .steps = p->n <= 16                     ? 0
+                                        : follows || bytes_of(p) == 16 ? 4
+                                                                       : 2,
                                .threads = 64};
 }
 
