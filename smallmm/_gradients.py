@@ -148,7 +148,7 @@ def _solve_positive(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -
     return lambda: _hermitian(xp, matmul(-tb, adjoint(xp, results[0]))), tb
 
 
-@_in_one_pass("(n,n),(n,n)->(n,n)", most=16)  # H100, November 2026
+@_in_one_pass("(n,n),(n,n)->(n,n)", most=16)  # H200, November 2026
 def _of_inverse(xp: Any, x: Any, g: Any) -> Any:
     h = adjoint(xp, x)
     return -_times(h, g, h)

@@ -315,9 +315,14 @@ def failures():
     plan = smallmm.explain(smallmm.congruence, *large)
     assert plan.lanes > 1, plan
     assert f"{plan.lanes} threads each, {plan.shared} bytes of shared memory" in str(plan), plan
-    calls = fuse(lambda a: smallmm.solve_tridiagonal(a[0, 1:], a[0], a[0, 1:], a), "(n,n)")
-    plan = smallmm.explain(calls, on_device(covariance))
-    assert (plan.fused, plan.why) == (False, "no kernel of a program has solve_tridiagonal"), plan
+    for name, function in (
+        ("solve_banded", lambda a: smallmm.solve_banded((1, 1), a, a)),
+        ("eig", lambda a: smallmm.eig(a).eigenvalues),
+        ("solve_tridiagonal", lambda a: smallmm.solve_tridiagonal(a[0, 1:], a[0], a[0, 1:], a)),
+    ):
+        calls = fuse(function, "(n,n)")
+        plan = smallmm.explain(calls, on_device(covariance))
+        assert (plan.fused, plan.why) == (False, f"no kernel of a program has {name}"), plan
     huge = fuse(lambda a, b: a @ b, "(m,k),(k,n)")
     plan = smallmm.explain(huge, on_device(np.ones((2, 64, 300))), on_device(np.ones((2, 300, 64))))
     assert plan.why == "the values of a matrix need more shared memory than a block has", plan
