@@ -76,7 +76,8 @@ static int choose_span(const smm_cuda_kernel *kernel, long long tiles, long long
     int span = 1;
     for (int x = 1; x <= 1 << kernel->parameters.levels; x *= 2) {
         const long long parts = smm_pieces(chunks, (long long)x * kernel->grid.slices);
-        const long long time = smm_pieces(tiles * parts, at_once) * (4 * x + (parts > 1));
+        const long long in_turn = parts > 1 ? x : smm_pieces(chunks, kernel->grid.slices);
+        const long long time = smm_pieces(tiles * parts, at_once) * (4 * in_turn + (parts > 1));
         if (best && time > best) continue;
         best = time;
         span = x;

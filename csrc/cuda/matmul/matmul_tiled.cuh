@@ -1,14 +1,15 @@
 /* matmul_tiled.cuh: C (m x n) = alpha A (m x k) B (k x n) + beta C of any sizes, which are known when it runs; and
  * convolutions, whose B is the im2col matrix of images, gathered as it is read.
  *
- * LANES threads, a slice of a block, have a tile of C in registers. DEPTH columns of A and rows of B at a time come
- * through registers to shared memory, the next ones while these are multiplied.
+ * LANES threads, a slice of a block, have a tile of C in registers. STAGES panels of DEPTH columns of A and rows of B
+ * are in shared memory or on their way there: those of at least 24 terms, which more did not make faster. Copies are of
+ * vectors where strides and addresses allow that, else of elements; numbers that are converted pass through registers.
  * Order of operations: a_i0 b_0j, then fma(a_ik, b_kj, sum) for k = 1, 2, ...; of more than SUM_DEEP terms chunks of
  * SUM_CHUNK, added in a binary tree by index. Which block, slice or launch adds which chunks changes no bit, since each
  * has a power of two of them.
  *
  * Grid: as matmul_tiles.cuh says.
- * Shared memory: for each slice two panels of A and of B; then, in their place, the sums of the slices.
+ * Shared memory: for each slice STAGES panels of A and of B; then, in their place, the sums of the slices.
  * Operands: any strides; C must overlap neither A nor B. */
 #include "common.cuh"
 #include "matmul_tiles.cuh"
@@ -17,38 +18,67 @@
  * as fma does, in the order of k (inverse/inv_tensor.cuh says more). */
 constexpr bool TENSOR = sizeof(T) == 8 && __CUDA_ARCH__ >= 900 && LANES % 32 == 0 && ACROSS % 4 == 0 &&
                         LANES / ACROSS % 8 == 0 && COLS % 2 == 0 && DEPTH % 4 == 0;
-constexpr int UNROLL = least(DEPTH, 8);
+constexpr bool COPIES = !CONVERTS;
+constexpr int STAGES = 1 + ceil_div(24, DEPTH), UNROLL = least(DEPTH, most(8, 1024 / (ROWS * COLS)));
 
-/* What adds nothing to a sum, not even to one of -0: beyond the last term. */
-constexpr T NONE_OF_A = -T(0), NONE_OF_B = T(0);
+/* Where the elements of a panel of LINES rows of A (columns of B) lie in shared memory: lines side by side, so that a
+ * thread reads vectors of them. Tensor cores take single elements, so that terms which memory has side by side (ALONG)
+ * stay so; what they take of four terms lies in different banks. */
+template <int LINES, bool ALONG> struct Layout {
+    static constexpr bool AS_IT_LIES = TENSOR && ALONG;
+    static constexpr int PITCH = AS_IT_LIES ? DEPTH + 4
+                                 : TENSOR   ? ceil_div(LINES, 16) * 16 + 4
+                                            : ceil_div(LINES, VECTOR) * VECTOR + VECTOR;
+    static constexpr int ELEMENTS = (AS_IT_LIES ? LINES : DEPTH) * PITCH;
+    /* Neighbours in shared memory that are neighbours in memory, too, at most. */
+    static constexpr int WIDEST = !COPIES || (ALONG && !AS_IT_LIES) || (ALONG ? DEPTH : LINES) % VECTOR ? 1 : VECTOR;
 
-/* Who reads which elements of a panel of LINES rows of A (columns of B): neighbouring lanes read neighbours in memory,
- * which are terms if it lies ALONG them, else lines. */
-template <int LINES, bool ALONG> struct Panel {
-    /* Vectors are aligned; what tensor cores take of four terms lies in different banks. */
-    static constexpr int PITCH = TENSOR ? ceil_div(LINES, 16) * 16 + 4 : ceil_div(LINES, VECTOR) * VECTOR + VECTOR;
-    static constexpr int ELEMENTS = DEPTH * PITCH;
-    /* Lanes with one term. Beyond 8 terms or 32 lines side by side, what they write would meet in few banks. */
-    static constexpr int WISHED = ALONG ? LANES / least(8, least(DEPTH, LANES)) : least(32, LANES);
-    static constexpr int TEAM = most(least(WISHED, power_of_two(LINES)), LANES / DEPTH), TEAMS = LANES / TEAM;
-    static constexpr int TERMS = DEPTH / TEAMS, COUNT = ceil_div(LINES, TEAM);
-
-    T x[TERMS][COUNT];
-
-    __device__ static int term(int lane, int t) { return (ALONG ? lane % TEAMS : lane / TEAM) + t * TEAMS; }
-    __device__ static int line(int lane, int l) { return (ALONG ? lane / TEAMS : lane % TEAM) + l * TEAM; }
-
-    __device__ void put(T *panel, int lane) const {
-#pragma unroll
-        for (int t = 0; t < TERMS; t++)
-#pragma unroll
-            for (int l = 0; l < COUNT; l++)
-                if (COUNT * TEAM == LINES || line(lane, l) < LINES)
-                    panel[term(lane, t) * PITCH + line(lane, l)] = x[t][l];
+    __device__ static constexpr int place(int line, int term) {
+        return AS_IT_LIES ? line * PITCH + term : term * PITCH + line;
     }
 };
 
-/* Which part of A or B a thread reads first: lines from `first` on, of `lines`, and terms from k on. Lines beyond the
+/* Who brings which elements of a panel, W at a time: neighbouring lanes bring neighbours in memory, which are terms if
+ * it lies ALONG them, else lines. */
+template <int LINES, bool ALONG, int W> struct Panel : Layout<LINES, ALONG> {
+    static constexpr int TERMS_AT_ONCE = ALONG ? W : 1, LINES_AT_ONCE = ALONG ? 1 : W;
+    static constexpr int ALL_TERMS = DEPTH / TERMS_AT_ONCE, ALL_LINES = LINES / LINES_AT_ONCE;
+    /* Lanes with one term. Beyond 8 terms or 32 lines side by side, what they write would meet in few banks. */
+    static constexpr int WISHED = ALONG ? LANES / least(8, least(ALL_TERMS, LANES)) : least(32, LANES);
+    static constexpr int TEAM = most(least(WISHED, power_of_two(ALL_LINES)), LANES / ALL_TERMS), TEAMS = LANES / TEAM;
+    static constexpr int TERMS = ALL_TERMS / TEAMS, COUNT = ceil_div(ALL_LINES, TEAM);
+
+    T x[COPIES ? 1 : TERMS][COPIES ? 1 : COUNT];
+
+    __device__ static int term(int lane, int t) {
+        return ((ALONG ? lane % TEAMS : lane / TEAM) + t * TEAMS) * TERMS_AT_ONCE;
+    }
+    __device__ static int line(int lane, int l) {
+        return ((ALONG ? lane / TEAMS : lane % TEAM) + l * TEAM) * LINES_AT_ONCE;
+    }
+    __device__ static bool exists(int lane, int l) { return COUNT * TEAM == ALL_LINES || line(lane, l) < LINES; }
+
+    /* From memory, the first `count` of W elements; zeros take the place of the others. */
+    __device__ void bring(T *image, int lane, int t, int l, const InMemory *from, int count) {
+        if constexpr (!COPIES)
+            x[t][l] = count ? T(*from) : T(0);
+        else if (exists(lane, l))
+            copy_some<W * sizeof(T)>(image + Layout<LINES, ALONG>::place(line(lane, l), term(lane, t)), from,
+                                     count * static_cast<int>(sizeof(T)));
+    }
+    /* What registers have comes to shared memory. */
+    __device__ void put(T *image, int lane) const {
+        if constexpr (!COPIES) {
+#pragma unroll
+            for (int t = 0; t < TERMS; t++)
+#pragma unroll
+                for (int l = 0; l < COUNT; l++)
+                    if (exists(lane, l)) image[Layout<LINES, ALONG>::place(line(lane, l), term(lane, t))] = x[t][l];
+        }
+    }
+};
+
+/* Which part of A or B a thread brings first: lines from `first` on, of `lines`, and terms from k on. Lines beyond the
  * last are that one. */
 struct Begin {
     const InMemory *from;
@@ -58,38 +88,54 @@ struct Begin {
     __device__ long long line(int l) const { return least_of(first + l, lines - 1); }
 };
 
-/* A panel of a matrix in memory. */
-template <int LINES, bool ALONG> struct Stored : Panel<LINES, ALONG> {
-    typedef Panel<LINES, ALONG> P;
-    const InMemory *at[P::COUNT];
+/* A panel of a matrix in memory. EVEN: neighbours in memory follow each other without a gap, lines are all there, and
+ * vectors are aligned. */
+template <int LINES, bool ALONG, bool EVEN>
+struct Stored : Panel<LINES, ALONG, EVEN ? Layout<LINES, ALONG>::WIDEST : 1> {
+    static constexpr int W = EVEN ? Layout<LINES, ALONG>::WIDEST : 1;
+    static constexpr bool ONE = EVEN && !ALONG; /* address for all lines */
+    typedef Panel<LINES, ALONG, W> P;
+    const InMemory *at[ONE ? 1 : P::COUNT];
     long long step; /* from term to term */
 
+    __device__ static bool is_even(const Begin &x) {
+        const long long to_next = ALONG ? x.term_step : x.line_step, to_others = ALONG ? x.line_step : x.term_step;
+        return to_next == 1 && (to_others | (ALONG ? x.k : x.first)) % W == 0 &&
+               (ALONG || x.first + LINES <= x.lines) &&
+               reinterpret_cast<unsigned long long>(x.from) % (W * sizeof(InMemory)) == 0;
+    }
     __device__ void begin(const Begin &x, const smm_cuda_images &) {
-        step = x.term_step;
+        step = EVEN && ALONG ? 1 : x.term_step;
 #pragma unroll
-        for (int l = 0; l < P::COUNT; l++)
+        for (int l = 0; l < (ONE ? 1 : P::COUNT); l++)
             at[l] = x.from + x.line(P::line(x.lane, l)) * x.line_step + (x.k + P::term(x.lane, 0)) * step;
     }
-    /* Terms k and on, and what there is in place of those from `end` on; the next call reads the next ones. */
-    __device__ void fetch(long long k, long long end, T none, int lane, const smm_cuda_images &) {
+    __device__ const InMemory *from(int t, int l) const {
+        return at[ONE ? 0 : l] + (ONE ? l * P::TEAM * W : 0) +
+               t * P::TEAMS * P::TERMS_AT_ONCE * (EVEN && ALONG ? 1 : step);
+    }
+    /* Up to `terms` terms; the next call brings the next ones. */
+    __device__ void fetch(T *image, int terms, int lane, const smm_cuda_images &) {
 #pragma unroll
-        for (int t = 0; t < P::TERMS; t++)
+        for (int t = 0; t < P::TERMS; t++) {
+            const int left = most(0, least(terms - P::term(lane, t), P::TERMS_AT_ONCE)) * P::LINES_AT_ONCE;
 #pragma unroll
-            for (int l = 0; l < P::COUNT; l++)
-                this->x[t][l] = k + P::term(lane, t) < end ? T(at[l][t * P::TEAMS * step]) : none;
+            for (int l = 0; l < P::COUNT; l++) P::bring(image, lane, t, l, from(t, l), left);
+        }
 #pragma unroll
-        for (int l = 0; l < P::COUNT; l++) at[l] += DEPTH * step;
+        for (int l = 0; l < (ONE ? 1 : P::COUNT); l++) at[l] += DEPTH * (EVEN && ALONG ? 1 : step);
     }
 };
 
-/* A panel of the im2col matrix, whose lines are outputs. In the padding are zeros, too. */
-template <int LINES, bool ALONG> struct Gathered : Panel<LINES, ALONG> {
-    typedef Panel<LINES, ALONG> P;
+/* A panel of the im2col matrix, whose lines are outputs. In the padding are zeros. */
+template <int LINES, bool ALONG> struct Gathered : Panel<LINES, ALONG, 1> {
+    typedef Panel<LINES, ALONG, 1> P;
     const InMemory *at[P::COUNT];
     int row[P::COUNT], column[P::COUNT];
     int tap[P::TERMS][2], step[2]; /* which element of a filter each term is, and how much further the next panel's */
     long long channel[P::TERMS], channels;
 
+    __device__ static bool is_even(const Begin &) { return true; }
     __device__ void begin(const Begin &x, const smm_cuda_images &images) {
 #pragma unroll
         for (int l = 0; l < P::COUNT; l++) {
@@ -110,18 +156,18 @@ template <int LINES, bool ALONG> struct Gathered : Panel<LINES, ALONG> {
         step[0] = DEPTH / across % down;
         channels = DEPTH / across / down * images.channel;
     }
-    __device__ void fetch(long long k, long long end, T none, int lane, const smm_cuda_images &images) {
+    __device__ void fetch(T *image, int terms, int lane, const smm_cuda_images &images) {
 #pragma unroll
         for (int t = 0; t < P::TERMS; t++) {
             const int down = tap[t][0] * images.dilation[0], side = tap[t][1] * images.dilation[1];
             const long long on = channel[t] + down * images.row + side * images.column;
-            const bool inside = k + P::term(lane, t) < end;
+            const bool inside = P::term(lane, t) < terms;
 #pragma unroll
             for (int l = 0; l < P::COUNT; l++) {
                 const int i = row[l] + down, j = column[l] + side;
                 const bool met = inside && static_cast<unsigned>(i) < static_cast<unsigned>(images.inputs[0]) &&
                                  static_cast<unsigned>(j) < static_cast<unsigned>(images.inputs[1]);
-                this->x[t][l] = met ? T(at[l][on]) : none;
+                P::bring(image, lane, t, l, at[l] + on, met);
             }
             tap[t][1] += step[1];
             const bool next_row = tap[t][1] >= images.kernel[1];
@@ -134,16 +180,19 @@ template <int LINES, bool ALONG> struct Gathered : Panel<LINES, ALONG> {
     }
 };
 
-typedef Stored<HEIGHT, SMM_ORDER_A == SMM_ORDER_ROW> PanelA;
-template <bool GATHERED> struct ChooseB {
-    typedef Stored<WIDTH, SMM_ORDER_B == SMM_ORDER_COL> Type;
+constexpr bool A_ALONG = SMM_ORDER_A == SMM_ORDER_ROW, B_ALONG = SMM_ORDER_B == SMM_ORDER_COL;
+typedef Layout<HEIGHT, A_ALONG> LayoutA;
+typedef Layout<WIDTH, B_ALONG> LayoutB;
+template <bool EVEN> using PanelA = Stored<HEIGHT, A_ALONG, EVEN>;
+template <bool GATHERED, bool EVEN> struct ChooseB {
+    typedef Stored<WIDTH, B_ALONG, EVEN> Type;
 };
-template <> struct ChooseB<true> {
-    typedef Gathered<WIDTH, SMM_ORDER_B == SMM_ORDER_COL> Type;
+template <bool EVEN> struct ChooseB<true, EVEN> {
+    typedef Gathered<WIDTH, B_ALONG> Type;
 };
-typedef ChooseB<OF_IMAGES>::Type PanelB;
-constexpr int PANELS = 2 * (PanelA::ELEMENTS + PanelB::ELEMENTS); /* of a slice */
-constexpr int FRONT = most(most(SLICES * PANELS, SLICES > 1 ? SLICES * AREA : 0), THREADS);
+template <bool EVEN> using PanelB = typename ChooseB<OF_IMAGES, EVEN>::Type;
+constexpr int PANELS = LayoutA::ELEMENTS + LayoutB::ELEMENTS; /* of a stage of a slice */
+constexpr int FRONT = most(most(SLICES * STAGES * PANELS, SLICES > 1 ? SLICES * AREA : 0), THREADS);
 static_assert(SMM_SHARED == FRONT * sizeof(T), "the plan counts otherwise");
 
 /* The partial sums of a thread, of one level of its tree. They are apart from Tile, which must stay in registers. */
@@ -152,17 +201,23 @@ struct Partial {
 };
 
 /* A thread's tile of C: vectors of rows and columns, spread over that of its slice. A warp's are blocks of 8 x 8 for
- * tensor cores: thread 4 i + j has elements (i, 2 j) and (i, 2 j + 1) of each. */
+ * tensor cores: thread 4 i + j has elements (i, 2 j) and (i, 2 j + 1) of each. Else it stands in rows of 8 threads, if
+ * it can: those that differ in bit 0 alone read the same columns, in bit 1 the same rows, so that two groups of 8 are
+ * served at a time. */
 struct Tile {
     static constexpr int VR = TENSOR ? 1 : width_of(ROWS), VC = TENSOR ? 2 : width_of(COLS);
+    static constexpr int ABREAST = TENSOR ? 4 : least(8, ACROSS); /* threads of a warp */
+    static constexpr bool BY_WARPS = LANES % 32 == 0 && ABREAST >= 4 && DOWN % (32 / ABREAST) == 0;
     T sum[ROWS][COLS];
     int down, side;
 
     __device__ explicit Tile(int lane) : down(lane / ACROSS), side(lane % ACROSS) {
-        if (TENSOR) {
-            constexpr int WARPS_ACROSS = most(ACROSS / 4, 1);
-            down = lane / 32 / WARPS_ACROSS * 8 + lane % 32 / 4;
-            side = lane / 32 % WARPS_ACROSS * 4 + lane % 4;
+        if (BY_WARPS) {
+            constexpr int WARPS_ACROSS = most(ACROSS / ABREAST, 1);
+            const int warp = lane / 32, thread = lane % 32;
+            down =
+                warp / WARPS_ACROSS * (32 / ABREAST) + (TENSOR ? thread / 4 : thread / (2 * ABREAST) * 2 + thread % 2);
+            side = warp % WARPS_ACROSS * ABREAST + (TENSOR ? thread % 4 : thread / 2 % ABREAST);
         }
     }
 
@@ -176,25 +231,37 @@ struct Tile {
             for (int c = 0; c < COLS; c++) sum[r][c] = with;
     }
 
-    template <bool BY_BLOCKS = TENSOR> __device__ void add(const T *a, const T *b) {
-        if constexpr (BY_BLOCKS)
-            add_blocks(a, b);
-        else
-            add_elements(a, b);
+    /* A whole panel; `beside` is called as early as nothing waits for it. */
+    template <class Call> __device__ void add_all(const T *a, const T *b, const Call &beside) {
+        if constexpr (TENSOR)
+            add_blocks(a, b, beside);
+        else {
+#pragma unroll(UNROLL)
+            for (int k = 0; k < DEPTH; k++) {
+                add_term(a, b, k);
+                if (k == 0) beside();
+            }
+        }
+    }
+    /* The first terms of a panel. Others are not multiplied: of what is added to a sum of -0, only -0 changes nothing.
+     */
+    __device__ void add_some(const T *a, const T *b, int terms) {
+#pragma unroll 1
+        for (int k = 0; k < terms; k++) add_term(a, b, k);
     }
 
     /* Thread 4 i + j has elements (i, j) of blocks of A, 8 x 4, and (j, i) of those of B. */
-    template <class X> __device__ void add_blocks(const X *a, const X *b) {
+    template <class X, class Call> __device__ void add_blocks(const X *a, const X *b, const Call &beside) {
         const int i = threadIdx.x % 32 / 4, j = threadIdx.x % 4;
-        a += j * PanelA::PITCH + down;
-        b += j * PanelB::PITCH + (side - j) * 2 + i;
+        a += LayoutA::place(down, j);
+        b += LayoutB::place((side - j) * 2 + i, j);
 #pragma unroll(UNROLL)
         for (int k = 0; k < DEPTH; k += 4) {
             X x[ROWS], y[COLS / 2];
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) x[r] = a[k * PanelA::PITCH + r * DOWN];
+            for (int r = 0; r < ROWS; r++) x[r] = a[LayoutA::place(r * DOWN, k)];
 #pragma unroll
-            for (int c = 0; c < COLS / 2; c++) y[c] = b[k * PanelB::PITCH + c * 2 * ACROSS];
+            for (int c = 0; c < COLS / 2; c++) y[c] = b[LayoutB::place(c * 2 * ACROSS, k)];
 #pragma unroll
             for (int c = 0; c < COLS / 2; c++) {
 #pragma unroll
@@ -202,31 +269,30 @@ struct Tile {
                     add_by_tensor_cores(block(r, c), block(r + 1, c), x[r], x[r + 1], y[c]);
                 if (ROWS % 2) add_by_tensor_cores(block(ROWS - 1, c), x[ROWS - 1], y[c]);
             }
+            if (k == 0) beside();
         }
     }
     __device__ T (&block(int r, int c))[2] { return reinterpret_cast<T(&)[2]>(sum[r][2 * c]); }
 
-    __device__ void add_elements(const T *a, const T *b) {
-#pragma unroll(UNROLL)
-        for (int k = 0; k < DEPTH; k++) {
-            T x[ROWS], y[COLS];
+    __device__ void add_term(const T *a, const T *b, int k) {
+        constexpr int WA = LayoutA::AS_IT_LIES ? 1 : VR, WB = LayoutB::AS_IT_LIES ? 1 : VC;
+        T x[ROWS], y[COLS];
 #pragma unroll
-            for (int r = 0; r < ROWS; r += VR) {
-                const Vector<VR> v = load<VR>(a + k * PanelA::PITCH + row(r));
+        for (int r = 0; r < ROWS; r += WA) {
+            const Vector<WA> v = load<WA>(a + LayoutA::place(row(r), k));
 #pragma unroll
-                for (int e = 0; e < VR; e++) x[r + e] = v.x[e];
-            }
-#pragma unroll
-            for (int c = 0; c < COLS; c += VC) {
-                const Vector<VC> v = load<VC>(b + k * PanelB::PITCH + col(c));
-#pragma unroll
-                for (int e = 0; e < VC; e++) y[c + e] = v.x[e];
-            }
-#pragma unroll
-            for (int r = 0; r < ROWS; r++)
-#pragma unroll
-                for (int c = 0; c < COLS; c++) sum[r][c] = multiply_add(x[r], y[c], sum[r][c]);
+            for (int e = 0; e < WA; e++) x[r + e] = v.x[e];
         }
+#pragma unroll
+        for (int c = 0; c < COLS; c += WB) {
+            const Vector<WB> v = load<WB>(b + LayoutB::place(col(c), k));
+#pragma unroll
+            for (int e = 0; e < WB; e++) y[c + e] = v.x[e];
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int c = 0; c < COLS; c++) sum[r][c] = multiply_add(x[r], y[c], sum[r][c]);
     }
 
     /* The sums are those of chunk `number` of the span: equal sums are added, which leaves one at each level whose bit
@@ -252,6 +318,63 @@ struct Tile {
     }
 };
 
+/* The sums of a slice's terms. */
+template <class PanelA, class PanelB>
+__device__ inline void add_panels(const smm_cuda_args &args, const Share &share, const Begin &begin_a,
+                                  const Begin &begin_b, Tile &tile, T *images) {
+    const int panels_of_chunk = share.deep ? SUM_CHUNK / DEPTH : share.panels, lane = begin_a.lane;
+    PanelA of_a;
+    PanelB of_b;
+    of_a.begin(begin_a, args.images);
+    of_b.begin(begin_b, args.images);
+    const auto terms_of = [&](int p) {
+        const long long left = share.end - share.begin - static_cast<long long>(p) * DEPTH;
+        return static_cast<int>(least_of(most_of(left, 0), DEPTH));
+    };
+    const auto fetch = [&](int p) {
+        T *const image = images + p % STAGES * PANELS;
+        of_a.fetch(image, terms_of(p), lane, args.images);
+        of_b.fetch(image + LayoutA::ELEMENTS, terms_of(p), lane, args.images);
+        if (COPIES) end_of_copies();
+    };
+    const auto put = [&](int p) {
+        T *const image = images + p % STAGES * PANELS;
+        of_a.put(image, lane);
+        of_b.put(image + LayoutA::ELEMENTS, lane);
+    };
+
+    Partial kept[most(LEVELS, 1)];
+#pragma unroll 1
+    for (int p = 0; p < STAGES - 1; p++) {
+        fetch(p);
+        put(p);
+    }
+    const T nothing = -T(0); /* to which the first product is added without a change */
+    tile.begin(share.begin < share.end ? nothing : T(0));
+    int chunk = 0, of_chunk = 0; /* panels */
+#pragma unroll 1
+    for (int p = 0; p < share.panels; p++) {
+        if (COPIES) wait_for_copies<STAGES - 2>();
+        __syncthreads();
+        const T *const image = images + p % STAGES * PANELS;
+        const int terms = terms_of(p);
+        if (terms == DEPTH) /* beside whose products copies begin */
+            tile.add_all(image, image + LayoutA::ELEMENTS, [&] { fetch(p + STAGES - 1); });
+        else {
+            fetch(p + STAGES - 1);
+            tile.add_some(image, image + LayoutA::ELEMENTS, terms);
+        }
+        put(p + STAGES - 1);
+        if (!share.deep || terms == 0) continue;
+        const bool last = share.begin + static_cast<long long>(p + 1) * DEPTH >= share.end;
+        if (++of_chunk < panels_of_chunk && !last) continue;
+        tile.take_up(kept, chunk++, last);
+        if (!last) tile.begin(nothing);
+        of_chunk = 0;
+    }
+    if (COPIES) wait_for_copies<0>();
+}
+
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     const smm_cuda_tiles &tiles = args.tiles;
@@ -262,36 +385,17 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const int slice = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     const Share share(args, slice);
     const Place place = share.place(tiles);
-    const int panels_of_chunk = share.deep ? SUM_CHUNK / DEPTH : share.panels;
-
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
     const InMemory *const from_a = static_cast<const InMemory *>(a.data) + offset_in(args, a, place.matrix);
     const InMemory *const from_b = static_cast<const InMemory *>(b.data) + offset_in(args, b, place.matrix);
-    PanelA panel_a;
-    PanelB panel_b;
-    panel_a.begin({from_a, a.row, a.col, place.row, tiles.m, share.begin, lane}, args.images);
-    panel_b.begin({from_b, b.col, b.row, place.col, tiles.n, share.begin, lane}, args.images);
-    const auto fetch = [&](long long k) {
-        panel_a.fetch(k, share.end, NONE_OF_A, lane, args.images);
-        panel_b.fetch(k, share.end, NONE_OF_B, lane, args.images);
-    };
+    const Begin begin_a = {from_a, a.row, a.col, place.row, tiles.m, share.begin, lane};
+    const Begin begin_b = {from_b, b.col, b.row, place.col, tiles.n, share.begin, lane};
 
+    T *const images = shared + slice * STAGES * PANELS;
     Tile tile(lane);
-    Partial kept[most(LEVELS, 1)];
-    tile.begin(0); /* of no terms */
-    if (share.panels) fetch(share.begin);
-    for (int p = 0; p < share.panels; p++) {
-        const long long k = share.begin + static_cast<long long>(p) * DEPTH;
-        T *const image_a = shared + slice * PANELS + p % 2 * (PANELS / 2), *const image_b = image_a + PanelA::ELEMENTS;
-        panel_a.put(image_a, lane);
-        panel_b.put(image_b, lane);
-        __syncthreads();
-        if (p + 1 < share.panels) fetch(k + DEPTH);
-        if (k >= share.end) continue;
-        if (p % panels_of_chunk == 0) tile.begin(-T(0)); /* to which the first product is added without a change */
-        tile.add(image_a, image_b);
-        if (share.deep && ((p + 1) % panels_of_chunk == 0 || k + DEPTH >= share.end))
-            tile.take_up(kept, p / panels_of_chunk, k + DEPTH >= share.end);
-    }
+    if (__syncthreads_and(PanelA<true>::is_even(begin_a) && PanelB<true>::is_even(begin_b)))
+        add_panels<PanelA<true>, PanelB<true>>(args, share, begin_a, begin_b, tile, images);
+    else
+        add_panels<PanelA<false>, PanelB<false>>(args, share, begin_a, begin_b, tile, images);
     finish(args, share, place, slice, tile, shared);
 }

@@ -122,21 +122,25 @@ static bool takes_tensor_cores(const smm_cuda_problem *p, const smm_cuda_paramet
            x->lanes / x->across % 8 == 0 && x->cols % 2 == 0 && x->depth % 4 == 0;
 }
 
-/* Elements of one panel of so many lines, as Panel::ELEMENTS of matmul_tiled.cuh. */
-static int panel_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, int lines) {
-    return x->depth * (takes_tensor_cores(p, x) ? ceil_div(lines, 16) * 16 + 4 : whole(p, lines) + 16 / bytes_of(p));
+/* Elements of one panel of so many lines, along which terms lie or not, as Layout::ELEMENTS of matmul_tiled.cuh. */
+static int panel_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, int lines, bool along) {
+    if (!takes_tensor_cores(p, x)) return x->depth * (whole(p, lines) + 16 / bytes_of(p));
+    return along ? lines * (x->depth + 4) : x->depth * (ceil_div(lines, 16) * 16 + 4);
 }
 
 bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_SIDE = 16, MOST_LEVELS = 8, MOST_TILE_BYTES = 256, MOST_FETCHED = 32 };
+    enum { MOST_SIDE = 16, MOST_LEVELS = 8, MOST_TILE_BYTES = 512, MOST_FETCHED = 32 };
     if (p->op != SMM_OP_MATMUL || p->form & SMM_TENSOR || !is_power_of_two(x->lanes) || !is_power_of_two(x->across) ||
         !is_power_of_two(x->threads) || !is_power_of_two(x->depth) || x->across > x->lanes || x->lanes > x->threads ||
-        x->threads < WARP || x->threads > 1024 || x->depth > SMM_CHUNK || x->levels < 0 || x->levels > MOST_LEVELS ||
-        x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE || x->blocks < 0 ||
-        x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES)
+        x->threads < WARP || x->threads > 1024 || x->depth < 2 || x->depth > SMM_CHUNK || x->levels < 0 ||
+        x->levels > MOST_LEVELS || x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE ||
+        x->blocks < 0 || x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES)
         return false;
     const int rows = x->lanes / x->across * x->rows, cols = x->across * x->cols, slices = x->threads / x->lanes;
-    const int panels = 2 * slices * (panel_of(p, x, rows) + panel_of(p, x, cols));
+    const int stages = 1 + ceil_div(24, x->depth);
+    const int panels =
+        stages * slices *
+        (panel_of(p, x, rows, p->order_a == SMM_ORDER_ROW) + panel_of(p, x, cols, p->order_b == SMM_ORDER_COL));
     const int sums = slices > 1 ? slices * rows * cols : 0;
     *grid = (smm_cuda_grid){.matrices = 1,
                             .threads = x->threads,
@@ -348,20 +352,22 @@ enum {
     TILED_CONSTANTS
 };
 
-/* The time of a product on a device like an H100, in nanoseconds: blocks come in waves. In a wave the threads'
+/* The time of a product on a device like an H200, in nanoseconds: blocks come in waves. In a wave the threads'
  * instructions run at once, as many as there are lanes, and latency hides behind other threads and other elements of a
  * tile. docs/experiments.md says how well this chooses. */
 static double tiled_time(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
                          const double *c) {
     enum { MULTIPROCESSORS = 132, LANES = 128, THREADS = 2048, REGISTERS = 65536, SHARED_MEMORY = 227 << 10 };
+    const bool of_images = p->source_b == SMM_SOURCE_IMAGES;
     const int words = bytes_of(p) / 4, tile = x->rows * x->cols;
     const double reads = (double)x->rows / width_of(p, x->rows) + (double)x->cols / width_of(p, x->cols);
     const double of_a = (double)grid->rows / x->lanes, of_b = (double)grid->cols / x->lanes;
-    const double step = (takes_tensor_cores(p, x) ? c[of_tensor_cores] * tile : words * tile + c[of_read] * reads) +
-                        c[of_fetch] * (of_a + of_b) + (p->source_b == SMM_SOURCE_IMAGES ? c[of_gathering] * of_b : 0);
+    const int in_pairs = (x->rows + x->rows % 2) * x->cols; /* rows of blocks, for tensor cores */
+    const double step = (takes_tensor_cores(p, x) ? c[of_tensor_cores] * in_pairs : words * tile + c[of_read] * reads) +
+                        c[of_fetch] * (of_a + of_b) + (of_images ? c[of_gathering] * of_b : 0);
     const double alone = c[latency] + c[of_dependence] / tile;
     const int registers =
-        least(255, 32 + words * (tile + x->rows + x->cols) + (int)(0.4 * (of_a + of_b) * x->depth * words));
+        least(255, 58 + x->depth + (int)(1.2 * words * (tile + x->rows + x->cols)) + (of_images ? 40 : 0));
     const int most_blocks = least(least(THREADS / grid->threads, SHARED_MEMORY / (grid->shared + 1024)),
                                   REGISTERS / (registers * grid->threads));
     if (!most_blocks) return 1e30;
@@ -374,9 +380,10 @@ static double tiled_time(const smm_cuda_problem *p, const smm_cuda_parameters *x
         const double all = tiles * (deep ? parts : 1.0 / grid->slices);
         const double resident = fmin(most_blocks, ceil(all / MULTIPROCESSORS)),
                      waves = all / (resident * MULTIPROCESSORS);
-        const double busy = resident * grid->threads / LANES, panel = x->depth * step * fmax(busy, alone) + c[of_panel];
+        const double busy = resident * grid->threads / LANES, panel = x->depth * step * (busy + alone) + c[of_panel];
         const double traffic = (double)p->k * (grid->rows + grid->cols) * tiles / 4 + sums * grid->rows * grid->cols;
-        const double cycles = (waves < 8 ? ceil(waves) : waves) * (panels * span * panel + c[of_block]) +
+        const double in_turn = parts > 1 ? span : ceil(chunks / grid->slices);
+        const double cycles = (waves < 8 ? ceil(waves) : waves) * (panels * in_turn * panel + c[of_block]) +
                               traffic * bytes_of(p) / c[bytes_a_cycle] + (parts > 1 ? c[of_launch] : 0);
         if (best == 0 || cycles < best) best = cycles;
         if (parts == 1) break;
@@ -406,24 +413,35 @@ static int usual_shared(const smm_cuda_problem *p) {
     return (p->arch == 80 || p->arch == 90 || p->arch == 100 ? 160 : 96) << 10;
 }
 
-/* Of tiles of up to 8 x 8 elements to a thread, of the kind that was timed, the fastest by the model. */
+/* Of tiles of the kind that was timed, the fastest by the model. Larger ones of doubles, and more products of a thread
+ * in a panel, were slower but for few (one H200, 2026-11-26). */
 void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *best) {
-    enum { MOST_LINES = 128 };
-    const int most_shared = usual_shared(p);
+    enum {
+        MOST_LINES = 128,
+        MOST_ROWS = 16,
+        MOST_COLS = 8,
+        MOST_ELEMENTS = 128,
+        MOST_DOUBLES = 32,
+        MOST_OF_PANEL = 4096
+    };
+    const int most_shared = usual_shared(p), most_lanes = bytes_of(p) == 8 ? 128 : 256;
+    const int most_elements = bytes_of(p) == 8 ? MOST_DOUBLES : MOST_ELEMENTS;
     const bool deep = p->k > SMM_DEEP;
     double least_time = 0;
     *best = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tiled};
     smm_cuda_parameters x = *best;
-    for (x.lanes = 1; x.lanes <= 256; x.lanes *= 2)
+    for (x.lanes = 1; x.lanes <= most_lanes; x.lanes *= 2)
         for (x.across = 1; x.across <= least(x.lanes, 16); x.across *= 2)
-            for (x.rows = 1; x.rows <= 8; x.rows *= 2)
-                for (x.cols = 1; x.cols <= 8; x.cols *= 2)
+            for (x.rows = 1; x.rows <= MOST_ROWS; x.rows *= 2)
+                for (x.cols = 1; x.cols <= least(MOST_COLS, most_elements / x.rows); x.cols *= 2)
                     for (x.depth = 32; x.depth >= 8; x.depth /= 2) {
                         const int rows = x.lanes / x.across * x.rows, cols = x.across * x.cols;
                         smm_cuda_grid grid;
                         if (rows > MOST_LINES || cols > MOST_LINES || rows >= 2 * p->m + 8 || cols >= 2 * p->n + 8)
                             continue;
-                        if (x.rows * x.cols > 32 && x.lanes < 64) continue; /* which the model does not know */
+                        if (x.rows * x.cols * x.depth * bytes_of(p) > MOST_OF_PANEL) continue;
+                        if (x.rows * x.cols > 32 && x.lanes < 64) continue;  /* which the model does not know, */
+                        if (x.rows * x.cols < 16 && x.lanes > 128) continue; /* nor these */
                         x.threads = most(x.lanes, 128);
                         x.levels = deep ? 3 : 0;
                         while (smm_matmul_tiled_fits(p, &x, &grid) && grid.shared > most_shared && x.levels) x.levels--;

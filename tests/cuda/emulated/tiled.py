@@ -1,6 +1,7 @@
 """Products of any size on the emulated GPU give the CPU's bits: by the plan's parameters and by others, of
 deep sums however they are shared, of operands however they lie."""
 
+import itertools
 import os
 import random
 import sys
@@ -28,6 +29,7 @@ SPACE = {
 }
 DTYPES = ("f32", "f64", "f16", "bf16")
 TENSOR = {"rows": 3, "cols": 2, "lanes": 64, "across": 4, "threads": 64, "blocks": 0, "depth": 8, "levels": 1}
+PLAIN = {"rows": 4, "cols": 4, "lanes": 8, "across": 2, "threads": 32, "blocks": 0, "depth": 8, "levels": 1}
 SHAPES = [  # batch, m, k, n
     (1, 65, 3, 5),
     (2, 5, 66, 7),
@@ -49,11 +51,11 @@ def numbers(rng, *shape, dtype):
     return np.copysign(x, rng.standard_normal(shape)).astype(dtype)
 
 
-def check(chance, rng, shape, dtype, scaled, row):
+def check(chance, rng, shape, dtype, scaled, row, ways=None):
     batch, m, k, n = shape
     a, b = numbers(rng, batch, m, k, dtype=dtype), numbers(rng, batch, k, n, dtype=dtype)
     a[..., 0, :] = -0.0  # and its products, sums of -0
-    ways = [chance.choice(list(OF_INPUTS)) for _ in range(2)]
+    ways = ways or [chance.choice(list(OF_INPUTS)) for _ in range(2)]
     way = chance.choice(list(LAYOUTS))
     name = next(name for name in DTYPES if dtype_named(name) == dtype)
     problem = {"op": "MATMUL", "dtype": name, "m": m, "k": k, "n": n, "scaled": int(scaled)}
@@ -84,6 +86,10 @@ def main():
         check(chance, rng, shape, dtype, scaled=i % 3 == 2, row=i % 4 > 0)
     for shape in ((1, 70, 37, 20), (2, 50, 3000, 9)):
         check(chance, rng, shape, np.dtype(float), scaled=False, row={"kernel": "matmul_tiled", **TENSOR})
+    for ways in itertools.product(("flat", "transposed"), repeat=2):  # whole tiles of aligned vectors
+        for row, dtype in ((TENSOR, np.float64), (PLAIN, np.float64), (PLAIN, np.float32)):
+            for shape in ((1, 96, 36, 16), (1, 48, 1544, 8)):
+                check(chance, rng, shape, np.dtype(dtype), False, {"kernel": "matmul_tiled", **row}, ways)
 
     x = aligned(numbers(rng, 1, 70, 70, dtype=np.dtype(float)))
     assert not _core.device_run(_core.batched_matmul, 0, *map(OnDevice, (x, x.copy(), x))), (
