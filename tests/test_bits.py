@@ -147,7 +147,7 @@ def calls(name: str, dtype: type) -> Iterator[tuple[np.ndarray, ...]]:
         yield run(3, 2, 1500, (3,), 0)  # deep sums
         yield run(90, 70, 50, (2,), 1)
     if name == "solve_tridiagonal_unpivoted":  # in parts, and their separators, too
-        yield run(33000, 33000, 2, (3,), 1)
+        yield run(9000, 9000, 2, (3,), 1)
         yield run(70000, 70000, 1, (2,), 0)
     yield run(4, 4, 2, (60000,), 0)  # out of cache, on several threads
 
