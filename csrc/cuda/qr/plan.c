@@ -74,11 +74,14 @@ bool smm_lstsq_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
     return true;
 }
 
-/* Few lanes, each of which has several columns, but so many that shared memory has room for some warps. */
+/* Few lanes, each of which has several columns, but so many that shared memory has room for some warps; of few matrices
+ * one for each column, which takes least time. */
 void smm_lstsq_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     enum { OF_WARP = 24 << 10 };
-    const int columns = p->n + most(p->k, 1);
-    int lanes = is_few(p, 1) ? 1 : columns <= 7 ? 2 : columns <= 17 ? 4 : columns <= 48 ? 8 : 16;
-    while (lanes > 1 && lanes < 32 && 32 / lanes * lstsq_matrix_bytes(p, lanes) > OF_WARP) lanes *= 2;
+    const int columns = p->n + most(p->k, 1), size = most(p->m, p->n);
+    int lanes = columns <= 7 ? 2 : columns <= 17 ? 4 : columns <= 48 ? 8 : 16;
+    if (p->small) lanes = most(lanes, least(16, power_of_two(size)));
+    while (lanes < 32 && 32 / lanes * lstsq_matrix_bytes(p, lanes) > OF_WARP) lanes *= 2;
+    if (is_few(p, 1)) lanes = 1;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_shared, .lanes = lanes, .threads = 32};
 }

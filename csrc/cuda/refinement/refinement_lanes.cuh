@@ -22,7 +22,7 @@ constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS, ROWS = 
 #include "exchanges.cuh"
 
 constexpr bool ADJOINT = SMM_FORM & 4, NORMWISE = SMM_FORM & 32, EXTRA = SMM_FORM & 64;
-constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT;
+constexpr bool A_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT, B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT;
 constexpr bool CONDITION = SMM_OP == SMM_OP_LU_RCOND, REFINES = SMM_OP == SMM_OP_REFINE;
 
 /* Rows are an odd number of elements apart, and matrices an odd number of times LANES: lanes find those of a column,
@@ -422,12 +422,12 @@ struct Column {
 
 /* --- operations --- */
 
-/* Matrices first .. first + count of operand WHICH come to their images, the first of which is at `to`. Each operand
- * has a text, and so a table of its matrices' places, of its own. */
-template <int WHICH, bool FLAT, int ORDER>
-__device__ inline void stage(Element *to, const smm_cuda_args &args, long long first, int count) {
-    __shared__ long long where[FLAT ? 1 : MATRICES];
-    const smm_cuda_operand &x = args.operand[WHICH];
+/* Matrices first .. first + count of an operand come to their images, the first of which is at `to`. `where`: room for
+ * their places, of this operand alone. */
+template <bool FLAT, int ORDER>
+__device__ inline void stage(Element *to, const smm_cuda_args &args, int which, long long first, int count,
+                             long long *where) {
+    const smm_cuda_operand &x = args.operand[which];
     const Stored *from = static_cast<const Stored *>(x.data) + (FLAT ? first * (N * N) : 0);
     if (!FLAT) {
         for (int q = threadIdx.x; q < count; q += THREADS) where[q] = offset_of(args, x, first + q);
@@ -504,11 +504,12 @@ __device__ inline void refine(const smm_cuda_args &args, long long matrix, const
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
+    __shared__ long long where[2][A_FLAT && REST_FLAT ? 1 : MATRICES];
     Element *const elements = reinterpret_cast<Element *>(shared);
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
-    stage<SMM_A, SMM_SOURCE_A == SMM_SOURCE_FLAT, SMM_ORDER_A>(elements, args, first, count);
-    if (REFINES) stage<SMM_REFINE_lu, REST_FLAT, SMM_ORDER_ROW>(elements + IMAGE, args, first, count);
+    stage<A_FLAT, SMM_ORDER_A>(elements, args, SMM_A, first, count, where[0]);
+    if (REFINES) stage<REST_FLAT, SMM_ORDER_ROW>(elements + IMAGE, args, SMM_REFINE_lu, first, count, where[1]);
     copies_done();
     __syncthreads();
     const int q = threadIdx.x / LANES;
