@@ -319,10 +319,7 @@ def convolution(rows: list[Row]) -> str:
 
 
 def of_diagonals(machine: Machine, slug: str) -> list[str]:
-    return [
-        f"{machine.name}: 100,000 tridiagonal systems; time of one, percent of the copy, times faster than "
-        f"cuSPARSE's gtsv2StridedBatch ({origin(machine.topics['long'])})."
-    ]
+    return [f"{machine.name}: tridiagonal systems; time, percent of the copy, times faster than cuSPARSE."]
 
 
 def diagonals(rows: list[Row]) -> str:
@@ -330,12 +327,27 @@ def diagonals(rows: list[Row]) -> str:
     lines: dict[int, list[str]] = {}
     for (n, _), case in groups(strided, "n", "dtype").items():
         lines.setdefault(n, [str(n)]).append(compared(case, "cuSPARSE"))
-    return table(["order", "f32", "f64"], lines.values())
+    words = f"100,000 systems, the time of one, beside gtsv2StridedBatch ({origin(rows)}):"
+    return f"{words}\n\n{table(['order', 'f32', 'f64'], lines.values())}"
+
+
+def parts(rows: list[Row]) -> str:
+    fastest = sorted(rows, key=ns, reverse=True)  # of the calls of a contender the last stays
+    cases = groups(fastest, "n", "batch", "dtype")
+    lines = [
+        [str(n), str(batch), *(compared(cases[n, batch, dtype], "cuSPARSE") if (n, batch, dtype) in cases else ""
+                               for dtype in ("f32", "f64"))]
+        for n, batch in sorted({key[:2] for key in cases})
+    ]  # fmt: skip
+    words = (
+        f"Long systems with `pivot=False`, the time of all, beside the fastest of cuSPARSE ({origin(rows)}):"
+    )
+    return f"{words}\n\n{table(['order', 'systems', 'f32', 'f64'], lines)}"
 
 
 TOPICS: dict[str, dict[str, Callable[[list[Row]], str]]] = {
     "shapes": {"deep": deep, "tensor": tensor, "convolution": convolution},
-    "banded": {"long": diagonals},
+    "banded": {"long": diagonals, "parts": parts},
     "matmul": {"larger": larger, "rect": rect, "layout": layout, "small": small, "call": call},
     "linalg": {
         "small": small_linalg,
