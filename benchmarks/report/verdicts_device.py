@@ -102,6 +102,13 @@ def diagonals(rows: list[Row]) -> Iterator[Verdict]:
             yield at_least(f"tridiagonal {row['dtype']} n={row['n']}: of the copy", row["percent"], 60, " %")
 
 
+def parts(rows: list[Row]) -> Iterator[Verdict]:
+    strided = [r for r in rows if r["contender"] == OURS or "gtsv2StridedBatch" in r["call"]]
+    for r, case in with_ours(strided, "dtype", "n", "batch"):
+        name = f"{r['batch']} tridiagonal {r['dtype']} n={r['n']}: gtsv2StridedBatch / ours"
+        yield at_least(name, ratio(case["cuSPARSE"], r), 1)
+
+
 def rect(rows: list[Row]) -> Iterator[Verdict]:
     ours = [r for r in rows if r["contender"] == OURS]
     percents = sorted(r["percent"] for r in ours)
@@ -137,5 +144,6 @@ JUDGES: dict[str, Judge] = {
 }
 JUDGES["larger"] = square
 JUDGES["long"] = diagonals
+JUDGES["parts"] = parts
 JUDGES["rights"] = JUDGES["systems"] = beside_pytorch
 JUDGES["complex"] = complex_numbers
