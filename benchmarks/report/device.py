@@ -334,14 +334,11 @@ def diagonals(rows: list[Row]) -> str:
 def parts(rows: list[Row]) -> str:
     fastest = sorted(rows, key=ns, reverse=True)  # of the calls of a contender the last stays
     cases = groups(fastest, "n", "batch", "dtype")
-    lines = [
-        [str(n), str(batch), *(compared(cases[n, batch, dtype], "cuSPARSE") if (n, batch, dtype) in cases else ""
-                               for dtype in ("f32", "f64"))]
-        for n, batch in sorted({key[:2] for key in cases})
-    ]  # fmt: skip
-    words = (
-        f"Long systems with `pivot=False`, the time of all, beside the fastest of cuSPARSE ({origin(rows)}):"
-    )
+    lines = []
+    for n, batch in sorted({key[:2] for key in cases}):
+        found = (cases.get((n, batch, dtype)) for dtype in ("f32", "f64"))
+        lines.append([str(n), str(batch), *(compared(case, "cuSPARSE") if case else "" for case in found)])
+    words = f"Long systems with `pivot=False`, the time of all, beside cuSPARSE's fastest ({origin(rows)}):"
     return f"{words}\n\n{table(['order', 'systems', 'f32', 'f64'], lines)}"
 
 
