@@ -78,10 +78,10 @@ def _computed(
     ours = not kwargs.keys() & {"dtype", "signature"} and not any(map(overrides_ufuncs, operands.values()))
     narrow = narrow_dtype(gufunc, operands) if ours else None
     target = next(iter(targets.values()), None)
-    with np.errstate(all="ignore"):  # of conversions
-        if narrow is None:
-            return gufunc(*operands.values(), *targets.values(), **kwargs)
-        if target is None:
+    if narrow is None:
+        return gufunc(*operands.values(), *targets.values(), **kwargs)
+    if target is None:
+        with np.errstate(all="ignore"):
             return gufunc(*operands.values(), **kwargs).astype(narrow)
     wide = np.empty(np.shape(target))  # NumPy casts no sums to bool
     gufunc(*operands.values(), wide, **kwargs)

@@ -14,6 +14,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "element.cuh"
+#include "element_vectors.cuh"
 
 constexpr int PART = SMM_ROWS, THREADS = SMM_THREADS;
 /* Parts lie an odd number of elements apart: threads find theirs in different banks. */
@@ -43,12 +44,6 @@ __device__ inline int *info_of(const smm_cuda_args &args, long long q) {
     return static_cast<int *>(args.room) + (q - args.parts.first);
 }
 
-/* Once in the kernel's code: it has many divisions. */
-__device__ __noinline__ long long begin_of(const smm_cuda_args &args, int operand, long long q) {
-    const smm_cuda_operand &x = args.operand[operand];
-    return args.dims <= 1 ? q * x.batch[0] : offset_of(args, x, q);
-}
-
 __device__ inline Level level_of(const smm_cuda_args &args, int number, long long q, long long column) {
     Level level = {static_cast<int>(args.n), 1};
     const long long columns = args.k ? args.k : 1;
@@ -63,7 +58,7 @@ __device__ inline Level level_of(const smm_cuda_args &args, int number, long lon
         if (number) return {place + least(which, 3) * static_cast<long long>(level.n), 1, low, high, beyond};
         const int operand = which < 3 ? which : which == 3 ? int(SMM_B) : int(SMM_C);
         const smm_cuda_operand &x = args.operand[operand];
-        Stored *const data = static_cast<Stored *>(x.data) + begin_of(args, operand, q);
+        Stored *const data = static_cast<Stored *>(x.data) + offset_apart(args, operand, q);
         return {data + (which < 3 ? 0 : column * x.col) - low * x.row, x.row, low, high, beyond};
     };
     level.dl = line(0, 1, level.n, 0);
@@ -87,7 +82,7 @@ __device__ inline void take(const Taken &to, const Level &level, int first, int 
             Element *const place = to + r + r / PART;
             const int i = first + r;
             if (i >= line.low && i < line.high)
-                copy_element(place, line.data + i * line.step);
+                copy<1>(place, line.data + i * line.step);
             else
                 *place = element_of(line.beyond);
         }

@@ -34,7 +34,7 @@ struct View {
 };
 __device__ inline View view_of(const smm_cuda_args &args, int which, long long matrix) {
     const smm_cuda_operand &x = args.operand[which];
-    return {static_cast<Stored *>(x.data) + offset_of(args, x, matrix), x.row, x.col};
+    return {static_cast<Stored *>(x.data) + offset_apart(args, which, matrix), x.row, x.col};
 }
 
 /* --- any matrices: lines X, pivots; then element (i, j) is in line first + all + i - j, place j --- */

@@ -19,6 +19,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "element.cuh"
+#include "element_vectors.cuh"
 
 constexpr bool TRIDIAGONAL = SMM_OP == SMM_OP_SOLVE_TRIDIAGONAL, DEFINITE = SMM_OP == SMM_OP_SOLVEH_BANDED;
 constexpr bool PIVOTED = !(SMM_FORM & 16), UPPER = SMM_FORM & 1;
@@ -247,8 +248,8 @@ struct Own {
         __syncwarp();
 #pragma unroll 1
         for (int place = 0; place < PLACES; place++) {
-            const smm_cuda_operand &x = args.operand[place == PLACE_B ? SMM_B : place == PLACE_X ? SMM_C : place];
-            where[place * SYSTEMS + thread] = args.dims <= 1 ? q * x.batch[0] : offset_of(args, x, q);
+            const int operand = place == PLACE_B ? int(SMM_B) : place == PLACE_X ? int(SMM_C) : place;
+            where[place * SYSTEMS + thread] = offset_apart(args, operand, q);
         }
         __syncwarp();
         return q;
@@ -287,12 +288,11 @@ __device__ inline void stage(const smm_cuda_args &args, const Own &own, long lon
             } else if (own.first >= 0) {
                 from += (own.first + system) * line.system;
 #pragma unroll 8
-                for (int q = 0; q < SYSTEMS; q += AT_ONCE, from += AT_ONCE * line.system)
-                    copy_element(to + q * pitch, from);
+                for (int q = 0; q < SYSTEMS; q += AT_ONCE, from += AT_ONCE * line.system) copy<1>(to + q * pitch, from);
             } else {
                 const long long *const where = own.where + line.place * SYSTEMS + system;
 #pragma unroll 2
-                for (int q = 0; q < SYSTEMS; q += AT_ONCE) copy_element(to + q * pitch, from + where[q]);
+                for (int q = 0; q < SYSTEMS; q += AT_ONCE) copy<1>(to + q * pitch, from + where[q]);
             }
         }
     }

@@ -100,6 +100,11 @@ __device__ inline long long offset_of(const smm_cuda_args &args, const smm_cuda_
     return offset + q * x.batch[d]; /* of one dimension without a division, which takes as long as small matrices */
 }
 
+/* The same by a call, where divisions within the kernel would cost registers. */
+__device__ __noinline__ long long offset_apart(const smm_cuda_args &args, int operand, long long q) {
+    return offset_of(args, args.operand[operand], q);
+}
+
 /* Where row 0 of an output beside the matrices (pivots, info) begins, whose matrices have so many rows. */
 constexpr bool REST_FLAT = SMM_SOURCE_REST == SMM_SOURCE_FLAT;
 template <class X> __device__ inline X *beside(const smm_cuda_args &args, int which, long long matrix, int rows) {

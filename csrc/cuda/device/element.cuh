@@ -53,11 +53,3 @@ __device__ inline void swap(Element &x, Element &y) {
     x = y;
     y = was;
 }
-
-/* Global to shared memory, as copies of ptx.cuh. */
-template <class X> __device__ inline void copy_element(Element *to, const X *from) {
-    if constexpr (COMPLEX)
-        copy<2>(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from));
-    else
-        copy<1>(to, from);
-}
