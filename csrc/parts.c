@@ -120,9 +120,9 @@ static bool solve(const smm_call *one, const way *way, char *room) {
         row = (int32_t)least(row, do_level(way, way->kernels->substitute, &s.level[i]));
     const bool bad = row != SMM_NO_ROW;
     if (!smm_goes_on(way->watch)) return false;
-    if (info) *info = bad ? row : 0;
     if (bad) spoil(&s.level[0]);
-    if (bad && one->failed) __atomic_store_n(one->failed, true, __ATOMIC_RELAXED);
+    if (info) *info = bad ? row : 0;
+    if (info && bad && one->failed) __atomic_store_n(one->failed, true, __ATOMIC_RELAXED); /* as others, by info */
     return true;
 }
 
