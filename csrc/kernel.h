@@ -54,9 +54,8 @@ typedef struct smm_grid {
 } smm_grid;
 
 /* A tridiagonal system that is solved in parts (parts.c): one that a call is about, or one of separators. Row i of it
- * is row 1 + i apart of the whole system, counted from 1. Row i of each line lies i `row` behind its data; dl begins in
- * row
- * 1. x may be b. */
+ * is row 1 + i apart of the whole system, counted from 1. Row i of each line lies i `row` behind its data; dl begins
+ * with row 1. x may be b. */
 typedef struct smm_level {
     smm_dtype dtype;
     intptr_t n, k, apart;

@@ -1,5 +1,4 @@
-/* plan.c: whether the kernel of condition numbers, backward errors and refinement can run a problem, and in what grid.
- */
+/* plan.c: whether the kernel of condition numbers, backward errors and refinement can run a problem, in what grid. */
 #include "../plan.h"
 
 /* MATRIX of refinement_lanes.cuh. */
