@@ -26,7 +26,6 @@ unsigned smm_choice(void);
 
 /* plan.c */
 typedef struct smm_plan {
-    smm_call call; /* the call, normalised: swapped if C is column-major, strides of length-1 axes made dense */
     const smm_kernels *kernels;
     const smm_kernel *kernel;
     unsigned staged;  /* SMM_PACK_A | SMM_PACK_B | SMM_STAGE_C */
@@ -48,8 +47,9 @@ typedef struct smm_plan {
     double flops, bytes; /* work and compulsory traffic, */
     double per_matrix;   /* bytes of all operands of a matrix */
     int largest;         /* the operand whose memory decides which node computes what; -1: none is large enough */
-    intptr_t runs;       /* how often the call's batch is repeated by its outer dimensions, */
-    smm_outer outer;     /* which are these; undefined where it has none */
+    intptr_t runs;       /* how often the call's batch is repeated by its outer dimensions */
+    smm_call call;       /* normalised: swapped if C is column-major, strides of length-1 axes made dense; */
+    smm_outer outer;     /* its outer dimensions; undefined where it has none */
 } smm_plan;
 
 /* Plans of calls of a type that is only stored have no kernel; the plans of their tiles do. */
