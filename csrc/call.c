@@ -104,22 +104,26 @@ static void sizes_of(const smm_call *call, int i, intptr_t *rows, intptr_t *cols
     smm_sizes_of(call->op, i, call->m, call->n, call->k, rows, cols);
 }
 
-/* The first byte of an operand and the one after its last; equal if it has no element. */
+/* The first byte of an operand of a call with matrices and the one after its last; equal if it has no element. */
 typedef struct span {
     intptr_t low, high;
 } span;
 
 static void reach(span *x, intptr_t extent, intptr_t stride) {
     const intptr_t bytes = (extent - 1) * stride;
-    *(bytes < 0 ? &x->low : &x->high) += bytes;
+    if (bytes < 0)
+        x->low += bytes;
+    else
+        x->high += bytes;
 }
 
 static span span_of(const smm_call *call, int i) {
     const smm_operand *x = &call->operand[i];
+    span s = {(intptr_t)x->data, (intptr_t)x->data};
+    if (!x->data) return s;
     intptr_t rows, cols;
     sizes_of(call, i, &rows, &cols);
-    span s = {(intptr_t)x->data, (intptr_t)x->data};
-    if (!x->data || !rows || !cols || !call->batch || !smm_runs(call)) return s;
+    if (!rows || !cols) return s;
     s.high += smm_size_of(call->op, call->dtype, i);
     reach(&s, rows, x->row);
     reach(&s, cols, x->col);
@@ -146,18 +150,21 @@ static bool are_same_places(const smm_call *call, int i, int j) {
 }
 
 smm_overlap smm_overlap_of(const smm_call *call) {
-    const int operands = smm_operations[call->op].count;
+    const smm_operation *operation = &smm_operations[call->op];
     const smm_roles *roles = &smm_roles_of[call->op];
     smm_overlap found = SMM_APART;
+    if (!call->batch || !smm_runs(call)) return found;
     span spans[SMM_MOST_OPERANDS];
-    for (int i = 0; i < operands; i++) spans[i] = span_of(call, i);
-    for (int i = 0; i < operands; i++)
-        for (int j = 0; j < operands && smm_operations[call->op].operand[i].direction & SMM_WRITTEN; j++) {
+    for (int i = 0; i < operation->count; i++) spans[i] = span_of(call, i);
+    for (int i = 0; i < operation->count; i++) {
+        if (!(operation->operand[i].direction & SMM_WRITTEN)) continue;
+        for (int j = 0; j < operation->count; j++) {
             if (i == j || spans[i].low >= spans[j].high || spans[j].low >= spans[i].high) continue;
-            const bool of_diagonals = smm_operations[call->op].operand[j].direction & SMM_LONG;
+            const bool of_diagonals = operation->operand[j].direction & SMM_LONG;
             const bool may_be_replaced = i == roles->result && ((j == 0 && !of_diagonals) || j == roles->b);
             if (!may_be_replaced || !are_same_places(call, i, j)) return SMM_OVERLAPPING;
             found = SMM_IN_PLACE;
         }
+    }
     return found;
 }

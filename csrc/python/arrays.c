@@ -40,20 +40,20 @@ static bool broadcast(smm_arrays *x, const intptr_t *shape, int dims) {
     return true;
 }
 
-bool smm_take_input(smm_arrays *x, int i, smm_array array) {
+bool smm_take_shape(smm_arrays *x, int i) {
     const smm_signature *s = x->s;
-    x->array[i] = array;
-    for (int d = 0; array.ndim < s->core[i] && d < s->core[i]; d++)
+    const smm_array *array = &x->array[i];
+    for (int d = 0; array->ndim < s->core[i] && d < s->core[i]; d++)
         if (s->optional[i][d]) x->absent |= bit_of(s->dims[i][d]);
-    const int batch_dims = array.ndim - smm_core_of(x, i);
+    const int batch_dims = array->ndim - smm_core_of(x, i);
     if (batch_dims < 0) return false;
     for (int d = 0, at = batch_dims; d < s->core[i]; d++) {
         if (is_absent(x, i, d)) continue;
         intptr_t *size = smm_size_in(&x->call, s->dims[i][d]);
-        if (*size < 0) *size = array.shape[at];
-        if (*size != array.shape[at++]) return false;
+        if (*size < 0) *size = array->shape[at];
+        if (*size != array->shape[at++]) return false;
     }
-    return broadcast(x, array.shape, batch_dims);
+    return broadcast(x, array->shape, batch_dims);
 }
 
 void smm_take_number(smm_arrays *x, int i) { x->array[i] = (smm_array){.ndim = -1}; }
@@ -73,16 +73,16 @@ int smm_output_shape(const smm_arrays *x, int i, intptr_t shape[NPY_MAXDIMS + 2]
     return ndim;
 }
 
-bool smm_take_output(smm_arrays *x, int i, smm_array array) {
+bool smm_fits_shape(const smm_arrays *x, int i) {
     intptr_t shape[NPY_MAXDIMS + 2];
     const int ndim = smm_output_shape(x, i, shape);
-    x->array[i] = array;
-    if (array.ndim != ndim) return false;
+    const smm_array *array = &x->array[i];
+    if (array->ndim != ndim) return false;
     bool empty = false, repeats = false; /* several elements at one address; strides of empty arrays may be anything */
     for (int d = 0; d < ndim; d++) {
-        if (array.shape[d] != shape[d]) return false;
+        if (array->shape[d] != shape[d]) return false;
         empty |= shape[d] == 0;
-        repeats |= shape[d] > 1 && array.strides[d] == 0;
+        repeats |= shape[d] > 1 && array->strides[d] == 0;
     }
     return empty || !repeats;
 }
@@ -108,6 +108,7 @@ bool smm_describe(smm_arrays *x) {
     }
     x->outer.dims = 0;
     for (int d = 0; d < x->dims; d++) {
+        if (x->extent[d] == 1) continue;
         intptr_t stride[SMM_MOST_OPERANDS] = {0};
         for (int i = 0; i < s->operands; i++) {
             const smm_array *array = &x->array[i];

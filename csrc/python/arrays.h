@@ -52,16 +52,26 @@ static inline bool smm_fits(smm_arrays *x, int i, PyObject *array) {
             smm_take_mixture(x, i, smm_dtype_of_numpy(PyArray_TYPE((PyArrayObject *)array))) &&
             smm_is_plain(array, smm_numpy_type(x->g, i, smm_dtype_in(x, i))));
 }
+/* Take sizes and batch dimensions from x->array[i], an input. False: they do not fit those of the inputs before. */
+bool smm_take_shape(smm_arrays *x, int i);
 /* Add an input, in the order of operands. False: it does not fit those before. */
-bool smm_take_input(smm_arrays *x, int i, smm_array array);
+static inline bool smm_take_input(smm_arrays *x, int i, smm_array array) {
+    x->array[i] = array;
+    return smm_take_shape(x, i);
+}
 void smm_take_number(smm_arrays *x, int i);
 /* All inputs are added: set the sizes that none of them has. A matrix without a second size has one column, or is
  * square. */
 void smm_finish_sizes(smm_arrays *x);
 /* The shape of an output; returns its length. */
 int smm_output_shape(const smm_arrays *x, int i, intptr_t shape[NPY_MAXDIMS + 2]);
-/* Add an output. False: it has another shape, or two of its elements share memory. */
-bool smm_take_output(smm_arrays *x, int i, smm_array array);
+/* Whether x->array[i], an output, has the shape of one, and no two of its elements share memory. */
+bool smm_fits_shape(const smm_arrays *x, int i);
+/* Add an output. False: it does not fit. */
+static inline bool smm_take_output(smm_arrays *x, int i, smm_array array) {
+    x->array[i] = array;
+    return smm_fits_shape(x, i);
+}
 /* Core dimensions that operand i has in this call. */
 int smm_core_of(const smm_arrays *x, int i);
 /* All are added: describe the operands and batch dimensions in x->call. False: too many dimensions do not merge. */
