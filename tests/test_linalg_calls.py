@@ -1188,6 +1188,25 @@ def test_cholesky_has_two_words_for_a_triangle(yes):
     assert smallmm.cho_factor(a).lower is scipy.linalg.cho_factor(a)[1]
 
 
+@pytest.mark.parametrize("batch", [(), (1,), (1, 1), (3,)])
+def test_failures_have_the_info_of_the_other_function(batch):
+    """Of a single matrix, too, whose info is no array unless it failed."""
+    a, b = np.ones((*batch, 2, 2)), np.ones((2, 1))
+    for function, other, arguments in (
+        (smallmm.solve, smallmm.solve_ex, (a, b)),
+        (smallmm.solve, smallmm.solve_ex, (a, b + 0j)),
+        (smallmm.inv, smallmm.inv_ex, (a,)),
+        (smallmm.lu_factor, smallmm.lu_factor_ex, (a,)),
+        (smallmm.cholesky, smallmm.cholesky_ex, (-a,)),
+    ):
+        with pytest.raises(smallmm.LinAlgError) as caught:
+            function(*arguments)
+        expected = other(*arguments)
+        assert type(caught.value.info) is type(expected.info)
+        np.testing.assert_array_equal(caught.value.info, expected.info, strict=True)
+        assert_same(caught.value.result, expected[:-1] if len(expected) > 2 else expected[0])
+
+
 def test_cho_factor_fails_with_its_result():
     a = np.stack([EYE(2), -EYE(2)])
     with pytest.raises(smallmm.LinAlgError, match=r"^cho_factor: 1 of 2 matrices is not positive") as caught:

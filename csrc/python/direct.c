@@ -11,10 +11,24 @@
 
 enum { QUICK_ELEMENTS = 1024 };
 
+/* Of the outputs; the info of a single matrix has no object. */
 static bool has_elements(PyArrayObject *const objects[], const smm_signature *s) {
     for (int i = s->inputs; i < s->operands; i++)
-        if (PyArray_SIZE(objects[i])) return true;
+        if (!objects[i] || PyArray_SIZE(objects[i])) return true;
     return false;
+}
+
+static bool is_single(const smm_arrays *x) {
+    for (int d = 0; d < x->dims; d++)
+        if (x->extent[d] != 1) return false;
+    return true;
+}
+
+/* The info of a single matrix as an array. */
+static PyArrayObject *array_of_info(const smm_arrays *x, int32_t info) {
+    PyArrayObject *array = (PyArrayObject *)PyArray_SimpleNew(x->dims, x->extent, NPY_INT32);
+    if (array) *(int32_t *)PyArray_DATA(array) = info;
+    return array;
 }
 
 /* Whether outputs are given; new ones overlap nothing. */
@@ -24,22 +38,24 @@ static bool are_some_given(const smm_signature *s, PyObject *const *args, Py_ssi
     return false;
 }
 
-/* Arrays for the outputs: those given, or new ones. 0: done, 1: not for this path, -1: an exception is set. */
-static int take_outputs(smm_arrays *x, PyArrayObject *objects[], PyObject *const *args, Py_ssize_t nargs) {
+/* Arrays for the outputs before number `end`: those given, or new ones. 0: done, 1: not for this path, -1: an exception
+ * is set. */
+static int take_outputs(smm_arrays *x, PyArrayObject *objects[], int end, PyObject *const *args, Py_ssize_t nargs) {
     const smm_signature *s = x->s;
-    for (int i = s->inputs; i < s->operands; i++) {
+    for (int i = s->inputs; i < end; i++) {
         const int type = smm_numpy_type(x->g, i, smm_dtype_in(x, i));
         if (i < nargs && !Py_IsNone(args[i])) {
             if (!smm_is_plain(args[i], type) || !PyArray_ISWRITEABLE((PyArrayObject *)args[i])) return 1;
             objects[i] = (PyArrayObject *)Py_NewRef(args[i]);
+            if (!smm_take_output(x, i, smm_array_of(objects[i]))) return 1;
         } else {
             npy_intp shape[NPY_MAXDIMS + 2];
             const int ndim = smm_output_shape(x, i, shape);
             if (s->updates || ndim > NPY_MAXDIMS) return 1; /* NumPy says so */
             objects[i] = (PyArrayObject *)PyArray_SimpleNew(ndim, shape, type);
             if (!objects[i]) return -1;
+            x->array[i] = smm_array_of(objects[i]);
         }
-        if (!smm_take_output(x, i, smm_array_of(objects[i]))) return 1;
     }
     return 0;
 }
@@ -56,13 +72,15 @@ PyObject *smm_pack(PyObject *outputs[], int count) {
     return results;
 }
 
-/* The outputs: those given; new ones without dimensions become scalars. Steals the references. */
+/* The outputs: those given; new ones without dimensions become scalars; those that are missing, None. Steals the
+ * references. */
 static PyObject *results_of(PyArrayObject *objects[], const smm_signature *s, PyObject *const *args, Py_ssize_t nargs) {
     PyObject *outputs[SMM_MOST_OPERANDS];
     for (int i = s->inputs; i < s->operands; i++) {
         PyArrayObject *x = objects[i];
         objects[i] = NULL;
-        outputs[i] = i < nargs && args[i] == (PyObject *)x ? args[i] : PyArray_Return(x);
+        const bool given = i < nargs && args[i] == (PyObject *)x;
+        outputs[i] = !x ? Py_NewRef(Py_None) : given ? args[i] : PyArray_Return(x);
     }
     return smm_pack(outputs + s->inputs, s->operands - s->inputs);
 }
@@ -104,9 +122,12 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
         s->place[last] == smm_roles_of[g->op].info && nargs <= last && !smm_current_detour; /* which do not look */
     bool some_failed = false;
     if (only_failures) call->failed = &some_failed;
+    const bool aside = only_failures && is_single(&x); /* info is no array unless the matrix failed */
+    int32_t info = 0;
 
     PyObject *results = NULL;
-    int failed = take_outputs(&x, objects, args, nargs);
+    int failed = take_outputs(&x, objects, s->operands - aside, args, nargs);
+    if (aside) x.array[last] = (smm_array){&info, x.dims, x.extent, x.extent, 1}; /* strides are not used */
     if (failed == 0) {
         failed = !smm_describe(&x);
         smm_take_batch(call, &x.outer, smm_longest_dimension(&x.outer));
@@ -122,9 +143,12 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
         if (state) PyEval_RestoreThread(state);
         if (status) /* after Ctrl-C an exception is set; the gufunc reports all other errors */
             failed = PyErr_Occurred() ? -1 : 1;
-        else
+        else if (some_failed && aside && !(objects[last] = array_of_info(&x, info)))
+            failed = -1;
+        else {
+            if (only_failures && !some_failed) Py_CLEAR(objects[last]);
             results = results_of(objects, s, args, nargs);
-        if (results && only_failures && !some_failed) PyTuple_SetItem(results, last - s->inputs, Py_NewRef(Py_None));
+        }
     }
     for (int i = s->inputs; i < s->operands; i++) Py_XDECREF(objects[i]);
     return failed == 1 ? Py_NewRef(Py_NotImplemented) : results;
