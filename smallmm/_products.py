@@ -14,6 +14,8 @@ from ._options import one_of
 from ._shapes import dtype_of
 
 _direct = _core.direct
+_direct_batched_matmul = _direct["batched_matmul"]
+_ONE, _ZERO = 1, 0  # small ints are one object each, which is recognised sooner than by type and value
 Precision = Literal["fixed", "tensor"]
 
 
@@ -107,11 +109,14 @@ def batched_matmul(
     >>> smallmm.batched_matmul(x.mT, x).shape
     (2, 4, 4)
     """
-    plain = type(alpha) is int and alpha == 1 and type(beta) is int and beta == 0
+    plain = alpha is _ONE and beta is _ZERO
     gufunc = "batched_matmul" if plain else "gemm"
-    if precision != "fixed":
-        gufunc += _form("batched_matmul", precision, {"a": a, "b": b})
-    result = _direct[gufunc](a, b, out) if plain else _direct[gufunc](a, b, alpha, beta, out)
+    if plain and precision == "fixed":
+        result = _direct_batched_matmul(a, b, out)
+    else:
+        if precision != "fixed":
+            gufunc += _form("batched_matmul", precision, {"a": a, "b": b})
+        result = _direct[gufunc](a, b, out) if plain else _direct[gufunc](a, b, alpha, beta, out)
     if result is not NotImplemented:
         return result
     if plain:
