@@ -53,13 +53,14 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
 
 def core_shape(a: Any) -> tuple[int, int]:
     """Rows and columns of a stack of matrices, or of a group's. If it is none, the call says so."""
-    is_array = type(a) is np.ndarray
-    if not is_array:
+    if type(a) is np.ndarray:
+        shape = a.shape
+    else:
         tell_dynamo()
-    try:
-        shape = np.shape(a) if is_array or not is_group(a) else a.common_shape
-    except ValueError:
-        shape = ()
+        try:
+            shape = a.common_shape if is_group(a) else np.shape(a)
+        except ValueError:
+            shape = ()
     return shape[-2:] if len(shape) > 1 else (1, 1)
 
 

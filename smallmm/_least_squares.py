@@ -241,27 +241,33 @@ def _is_mixed(op: str, precision: Any, rcond: Any, rtol: Any) -> bool:
 def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]) -> tuple[Any, ...]:
     if rcond is not None and rtol is not None:
         raise ValueError(f"{op}: rcond and rtol are both given; expected one of them")
-    name = "rcond" if rtol is None else "rtol"
-    a, b, rtol = (without_labels(x) for x in (a, b, rcond if rtol is None else rtol))
+    a, b = without_labels(a), without_labels(b)
+    if rtol is not None:
+        rtol = _checked_rtol(op, "rtol", rtol)
+    else:
+        rtol = _default_rtol(a, b) if rcond is None else _checked_rtol(op, "rcond", rcond)
+    return run(op, "lstsq", {"a": a, "b": b, "rtol": rtol}, outs)
+
+
+def _checked_rtol(op: str, name: str, rtol: Any) -> Any:
+    """rtol, which the caller gave by that name, as the call takes it."""
+    rtol = without_labels(rtol)
     with suppress(ValueError):  # the call says what is wrong with it
         if isinstance(rtol, list | tuple):
             rtol = np.asarray(rtol)
-        if rtol is not None:
-            refuse_complex(op, name, rtol)
-    if rtol is None:
-        rtol = _default_rtol(a, b)
-    elif isinstance(rtol, Real) or (
+        refuse_complex(op, name, rtol)
+    if isinstance(rtol, Real) or (
         isinstance(rtol, np.ndarray) and rtol.ndim == 0 and rtol.dtype.kind in "biuf"
     ):
         if not rtol >= 0:  # type: ignore[operator]  # typeshed's Real compares with floats only
             raise ValueError(f"{op}: rtol is {rtol}; expected a number >= 0")
         try:
-            rtol = float(rtol)  # of no dtype: the matrices' counts
+            return float(rtol)  # of no dtype: the matrices' counts
         except OverflowError:
             raise ValueError(f"{op}: rtol is above {np.finfo(float).max}; expected a number >= 0") from None
-    elif (values := _at_hand(op, rtol)) is not None and not (values >= 0).all():
+    if (values := _at_hand(op, rtol)) is not None and not (values >= 0).all():
         raise ValueError(f"{op}: rtol has {values.min()}; expected numbers >= 0")
-    return run(op, "lstsq", {"a": a, "b": b, "rtol": rtol}, outs)
+    return rtol
 
 
 def _at_hand(op: str, rtol: Any) -> np.ndarray | None:
@@ -280,7 +286,6 @@ def _default_rtol(a: Any, b: Any) -> np.ndarray:
         most = max(core_shape(a))
         if _knows_no_bfloat16(a, b):
             return np.asarray(most * np.finfo(np.float32).eps)  # the kernel rounds it
-        meet(dtype_of(a))
         dtype, epsilon = _epsilon(dtype_of(a), dtype_of(b))
     except (TypeError, ValueError):  # the call says why
         return np.zeros(())
@@ -289,7 +294,8 @@ def _default_rtol(a: Any, b: Any) -> np.ndarray:
 
 def _knows_no_bfloat16(*arrays: Any) -> bool:
     """Whether one of them is of bfloat16, and NumPy has no such dtype, which a GPU can do without."""
-    if not any(str(getattr(x, "dtype", "")).endswith("bfloat16") for x in arrays):
+    dtypes = [getattr(x, "dtype", None) for x in arrays]
+    if not any(str(x).endswith("bfloat16") for x in dtypes if not isinstance(x, np.dtype)):
         return False
     try:
         import ml_dtypes  # noqa: F401  # NumPy knows it then
@@ -300,6 +306,7 @@ def _knows_no_bfloat16(*arrays: Any) -> bool:
 
 @cache
 def _epsilon(a: np.dtype, b: np.dtype) -> tuple[np.dtype, float]:
+    meet(a)
     dtype = _core.solve.resolve_dtypes((a, b, None, None))[2]
     limits = np.finfo(arithmetic(dtype))
     return limits.dtype if dtype.kind == "c" else dtype, float(limits.eps)

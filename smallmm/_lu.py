@@ -179,7 +179,7 @@ def lu_solve(
     lu, pivots = pair("lu_solve", "lu_and_piv", lu_and_piv, "(LU, pivots)")
     adjoint = adjoint is not False and flag("lu_solve", "adjoint", adjoint)
     transpose = is_transposed("lu_solve", trans) or adjoint
-    if adjoint or is_conjugated(trans):
+    if transpose and (adjoint or is_conjugated(trans)):
         lu = conjugated(lu)
     left = left is True or flag("lu_solve", "left", left)
     gufunc = "lu_solve_transposed" if transpose == left else "lu_solve"

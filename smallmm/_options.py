@@ -31,9 +31,12 @@ def integer(op: str, name: str, x: Any, bits: int = 31) -> int:
     return number
 
 
+_TUPLE_OR_LIST = (tuple, list)  # kept: making a union takes longer than to look at an option
+
+
 def pair(op: str, name: str, pair: Any, expected: str) -> tuple[Any, Any]:
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        given = f"a {type(pair).__name__}" + (f" of {len(pair)}" if isinstance(pair, tuple | list) else "")
+    if not isinstance(pair, _TUPLE_OR_LIST) or len(pair) != 2:
+        given = f"a {type(pair).__name__}" + (f" of {len(pair)}" if isinstance(pair, _TUPLE_OR_LIST) else "")
         raise TypeError(f"{op}: {name} is {given}; expected a tuple {expected}")
     first, second = pair
     return first, second

@@ -233,9 +233,10 @@ def solve_triangular(
     unit = flag("solve_triangular", "unit_diagonal", unit_diagonal)
     unit = unit or (unitriangular is not False and flag("solve_triangular", "unitriangular", unitriangular))
     left = left is True or flag("solve_triangular", "left", left)
-    if is_conjugated(trans):
+    transpose = is_transposed("solve_triangular", trans)
+    if transpose and is_conjugated(trans):
         a = conjugated(a)
-    if is_transposed("solve_triangular", trans) == left:
+    if transpose == left:
         lower, flipped = not lower, transposed(a)
         rows, cols = core_shape(flipped)
         if not (rows < cols or rows > cols):  # others are refused as they were given; Dask's sizes may be NaN
