@@ -137,6 +137,8 @@ typedef struct smm_call {
     smm_dtype dtype;
     unsigned form;
     intptr_t batch, m, n, k;
+    const smm_outer *outer; /* NULL: no more batch dimensions */
+    bool *failed;
     union {
         smm_operand operand[SMM_MOST_OPERANDS];
         smm_operand a; /* the first of every operation */
@@ -144,8 +146,6 @@ typedef struct smm_call {
 #include "ops.def"
 #undef SMM_OPERATION
     };
-    const smm_outer *outer; /* NULL: no more batch dimensions */
-    bool *failed;
 } smm_call;
 
 /* If there are more nodes of memory and CPUs, all are taken for one. */

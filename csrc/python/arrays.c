@@ -1,4 +1,6 @@
 /* arrays.c: see arrays.h. */
+#include <string.h>
+
 #include "arrays.h"
 
 static unsigned bit_of(char dimension) { return 1u << (dimension - 'a'); }
@@ -14,7 +16,10 @@ int smm_core_of(const smm_arrays *x, int i) {
 void smm_arrays_of(smm_arrays *x, const smm_gufunc *g, int most_dims) {
     x->g = g;
     x->s = smm_signature_of(g);
-    x->call = (smm_call){.op = g->op, .form = g->form, .m = -1, .n = -1, .k = -1};
+    memset(&x->call, 0, smm_bytes_of_call(g->op));
+    x->call.op = g->op;
+    x->call.form = g->form;
+    x->call.m = x->call.n = x->call.k = -1;
     x->absent = x->pairs = 0;
     x->dims = 0;
     x->most_dims = most_dims;
