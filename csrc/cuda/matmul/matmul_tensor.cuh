@@ -241,9 +241,9 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
     PanelA panel_a;
     PanelB panel_b;
-    panel_a.begin(static_cast<const InMemory *>(a.data) + offset_in(args, a, place.matrix), a.row, a.col, place.row,
+    panel_a.begin(static_cast<const InMemory *>(a.data) + offset_of(args, a, place.matrix), a.row, a.col, place.row,
                   tiles.m, share.begin, lane);
-    panel_b.begin(static_cast<const InMemory *>(b.data) + offset_in(args, b, place.matrix), b.col, b.row, place.col,
+    panel_b.begin(static_cast<const InMemory *>(b.data) + offset_of(args, b, place.matrix), b.col, b.row, place.col,
                   tiles.n, share.begin, lane);
 
     Bits *const images = reinterpret_cast<Bits *>(shared) + slice * STAGES * PANELS;

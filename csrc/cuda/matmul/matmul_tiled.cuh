@@ -21,6 +21,10 @@ constexpr bool TENSOR = sizeof(T) == 8 && __CUDA_ARCH__ >= 900 && LANES % 32 == 
 constexpr bool COPIES = !CONVERTS;
 constexpr int STAGES = 1 + ceil_div(24, DEPTH), UNROLL = least(DEPTH, most(8, 1024 / (ROWS * COLS)));
 
+/* A place in shared memory, behind which others are at constant distances: the compiler would keep many of these in
+ * registers, and add what changes to each. */
+__device__ inline T *base(const T *x) { return at_shared_address(kept(shared_address(x))); }
+
 /* Where the elements of a panel of LINES rows of A (columns of B) lie in shared memory: lines side by side, so that a
  * thread reads vectors of them. Tensor cores take single elements, so that terms which memory has side by side (ALONG)
  * stay so; what they take of four terms lies in different banks. */
@@ -51,29 +55,38 @@ template <int LINES, bool ALONG, int W> struct Panel : Layout<LINES, ALONG> {
     T x[COPIES ? 1 : TERMS][COPIES ? 1 : COUNT];
 
     __device__ static int term(int lane, int t) {
-        return ((ALONG ? lane % TEAMS : lane / TEAM) + t * TEAMS) * TERMS_AT_ONCE;
+        return (ALONG ? lane % TEAMS : lane / TEAM) * TERMS_AT_ONCE + terms_on(t);
     }
     __device__ static int line(int lane, int l) {
-        return ((ALONG ? lane / TEAMS : lane % TEAM) + l * TEAM) * LINES_AT_ONCE;
+        return (ALONG ? lane / TEAMS : lane % TEAM) * LINES_AT_ONCE + lines_on(l);
     }
+    __device__ static constexpr int terms_on(int t) { return t * TEAMS * TERMS_AT_ONCE; }
+    __device__ static constexpr int lines_on(int l) { return l * TEAM * LINES_AT_ONCE; }
     __device__ static bool exists(int lane, int l) { return COUNT * TEAM == ALL_LINES || line(lane, l) < LINES; }
 
-    /* From memory, the first `count` of W elements; zeros take the place of the others. */
-    __device__ void bring(T *image, int lane, int t, int l, const InMemory *from, int count) {
+    /* Where a lane's elements are in an image: the first one, and how much further others. */
+    __device__ static T *own(T *image, int lane) {
+        return base(image + Layout<LINES, ALONG>::place(line(lane, 0), term(lane, 0)));
+    }
+    __device__ static constexpr int further(int t, int l) {
+        return Layout<LINES, ALONG>::place(lines_on(l), terms_on(t));
+    }
+    /* From memory to own(), the first `count` of W elements; zeros take the place of the others. */
+    __device__ void bring(T *to, int lane, int t, int l, const InMemory *from, int count) {
         if constexpr (!COPIES)
             x[t][l] = count ? T(*from) : T(0);
         else if (exists(lane, l))
-            copy_some<W * sizeof(T)>(image + Layout<LINES, ALONG>::place(line(lane, l), term(lane, t)), from,
-                                     count * static_cast<int>(sizeof(T)));
+            copy_some<W * sizeof(T)>(to + further(t, l), from, count * static_cast<int>(sizeof(T)));
     }
     /* What registers have comes to shared memory. */
     __device__ void put(T *image, int lane) const {
         if constexpr (!COPIES) {
+            T *const to = own(image, lane);
 #pragma unroll
             for (int t = 0; t < TERMS; t++)
 #pragma unroll
                 for (int l = 0; l < COUNT; l++)
-                    if (exists(lane, l)) image[Layout<LINES, ALONG>::place(line(lane, l), term(lane, t))] = x[t][l];
+                    if (exists(lane, l)) to[further(t, l)] = x[t][l];
         }
     }
 };
@@ -111,16 +124,16 @@ struct Stored : Panel<LINES, ALONG, EVEN ? Layout<LINES, ALONG>::WIDEST : 1> {
             at[l] = x.from + x.line(P::line(x.lane, l)) * x.line_step + (x.k + P::term(x.lane, 0)) * step;
     }
     __device__ const InMemory *from(int t, int l) const {
-        return at[ONE ? 0 : l] + (ONE ? l * P::TEAM * W : 0) +
-               t * P::TEAMS * P::TERMS_AT_ONCE * (EVEN && ALONG ? 1 : step);
+        return at[ONE ? 0 : l] + (ONE ? P::lines_on(l) : 0) + P::terms_on(t) * (EVEN && ALONG ? 1 : step);
     }
     /* Up to `terms` terms; the next call brings the next ones. */
     __device__ void fetch(T *image, int terms, int lane, const smm_cuda_images &) {
+        T *const to = P::own(image, lane);
 #pragma unroll
         for (int t = 0; t < P::TERMS; t++) {
             const int left = most(0, least(terms - P::term(lane, t), P::TERMS_AT_ONCE)) * P::LINES_AT_ONCE;
 #pragma unroll
-            for (int l = 0; l < P::COUNT; l++) P::bring(image, lane, t, l, from(t, l), left);
+            for (int l = 0; l < P::COUNT; l++) P::bring(to, lane, t, l, from(t, l), left);
         }
 #pragma unroll
         for (int l = 0; l < (ONE ? 1 : P::COUNT); l++) at[l] += DEPTH * (EVEN && ALONG ? 1 : step);
@@ -157,6 +170,7 @@ template <int LINES, bool ALONG> struct Gathered : Panel<LINES, ALONG, 1> {
         channels = DEPTH / across / down * images.channel;
     }
     __device__ void fetch(T *image, int terms, int lane, const smm_cuda_images &images) {
+        T *const to = P::own(image, lane);
 #pragma unroll
         for (int t = 0; t < P::TERMS; t++) {
             const int down = tap[t][0] * images.dilation[0], side = tap[t][1] * images.dilation[1];
@@ -167,7 +181,7 @@ template <int LINES, bool ALONG> struct Gathered : Panel<LINES, ALONG, 1> {
                 const int i = row[l] + down, j = column[l] + side;
                 const bool met = inside && static_cast<unsigned>(i) < static_cast<unsigned>(images.inputs[0]) &&
                                  static_cast<unsigned>(j) < static_cast<unsigned>(images.inputs[1]);
-                P::bring(image, lane, t, l, at[l] + on, met);
+                P::bring(to, lane, t, l, at[l] + on, met);
             }
             tap[t][1] += step[1];
             const bool next_row = tap[t][1] >= images.kernel[1];
@@ -209,9 +223,10 @@ struct Tile {
     static constexpr int ABREAST = TENSOR ? 4 : least(8, ACROSS); /* threads of a warp */
     static constexpr bool BY_WARPS = LANES % 32 == 0 && ABREAST >= 4 && DOWN % (32 / ABREAST) == 0;
     T sum[ROWS][COLS];
-    int down, side;
+    int first_row, first_col; /* behind which the others are at constant distances */
 
-    __device__ explicit Tile(int lane) : down(lane / ACROSS), side(lane % ACROSS) {
+    __device__ explicit Tile(int lane) {
+        int down = lane / ACROSS, side = lane % ACROSS;
         if (BY_WARPS) {
             constexpr int WARPS_ACROSS = most(ACROSS / ABREAST, 1);
             const int warp = lane / 32, thread = lane % 32;
@@ -219,10 +234,14 @@ struct Tile {
                 warp / WARPS_ACROSS * (32 / ABREAST) + (TENSOR ? thread / 4 : thread / (2 * ABREAST) * 2 + thread % 2);
             side = warp % WARPS_ACROSS * ABREAST + (TENSOR ? thread % 4 : thread / 2 % ABREAST);
         }
+        first_row = down * VR;
+        first_col = side * VC;
     }
 
-    __device__ int row(int r) const { return (r / VR * DOWN + down) * VR + r % VR; }
-    __device__ int col(int c) const { return (c / VC * ACROSS + side) * VC + c % VC; }
+    __device__ static constexpr int below(int r) { return r / VR * DOWN * VR + r % VR; }
+    __device__ static constexpr int beside(int c) { return c / VC * ACROSS * VC + c % VC; }
+    __device__ int row(int r) const { return first_row + below(r); }
+    __device__ int col(int c) const { return first_col + beside(c); }
 
     __device__ void begin(T with) {
 #pragma unroll
@@ -231,37 +250,49 @@ struct Tile {
             for (int c = 0; c < COLS; c++) sum[r][c] = with;
     }
 
-    /* A whole panel; `beside` is called as early as nothing waits for it. */
-    template <class Call> __device__ void add_all(const T *a, const T *b, const Call &beside) {
+    /* A whole panel; `meanwhile` is called as early as nothing waits for it, and begins copies. */
+    template <class Call> __device__ void add_all(const T *a, const T *b, const Call &meanwhile) {
         if constexpr (TENSOR)
-            add_blocks(a, b, beside);
+            add_blocks(a, b, meanwhile);
         else {
+            a = base(a + LayoutA::place(first_row, 0));
+            b = base(b + LayoutB::place(first_col, 0));
+            Factors factors[2]; /* those of the next term are on their way while a term's are multiplied */
+            factors[0].read(a, b, 0);
+            factors[1].read(a, b, 1);
+            meanwhile();
 #pragma unroll(UNROLL)
             for (int k = 0; k < DEPTH; k++) {
-                add_term(a, b, k);
-                if (k == 0) beside();
+                add(factors[k % 2]);
+                if (k + 2 < DEPTH) factors[k % 2].read(a, b, k + 2);
             }
         }
     }
     /* The first terms of a panel. Others are not multiplied: of what is added to a sum of -0, only -0 changes nothing.
      */
     __device__ void add_some(const T *a, const T *b, int terms) {
+        a = base(a + LayoutA::place(first_row, 0));
+        b = base(b + LayoutB::place(first_col, 0));
 #pragma unroll 1
-        for (int k = 0; k < terms; k++) add_term(a, b, k);
+        for (int k = 0; k < terms; k++) {
+            Factors factors;
+            factors.read(a, b, k);
+            add(factors);
+        }
     }
 
     /* Thread 4 i + j has elements (i, j) of blocks of A, 8 x 4, and (j, i) of those of B. */
-    template <class X, class Call> __device__ void add_blocks(const X *a, const X *b, const Call &beside) {
+    template <class X, class Call> __device__ void add_blocks(const X *a, const X *b, const Call &meanwhile) {
         const int i = threadIdx.x % 32 / 4, j = threadIdx.x % 4;
-        a += LayoutA::place(down, j);
-        b += LayoutB::place((side - j) * 2 + i, j);
+        a = base(a + LayoutA::place(first_row, j));
+        b = base(b + LayoutB::place(first_col - 2 * j + i, j));
 #pragma unroll(UNROLL)
         for (int k = 0; k < DEPTH; k += 4) {
             X x[ROWS], y[COLS / 2];
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) x[r] = a[LayoutA::place(r * DOWN, k)];
+            for (int r = 0; r < ROWS; r++) x[r] = a[LayoutA::place(below(r), k)];
 #pragma unroll
-            for (int c = 0; c < COLS / 2; c++) y[c] = b[LayoutB::place(c * 2 * ACROSS, k)];
+            for (int c = 0; c < COLS / 2; c++) y[c] = b[LayoutB::place(beside(2 * c), k)];
 #pragma unroll
             for (int c = 0; c < COLS / 2; c++) {
 #pragma unroll
@@ -269,30 +300,41 @@ struct Tile {
                     add_by_tensor_cores(block(r, c), block(r + 1, c), x[r], x[r + 1], y[c]);
                 if (ROWS % 2) add_by_tensor_cores(block(ROWS - 1, c), x[ROWS - 1], y[c]);
             }
-            if (k == 0) beside();
+            if (k == 0) meanwhile();
         }
     }
     __device__ T (&block(int r, int c))[2] { return reinterpret_cast<T(&)[2]>(sum[r][2 * c]); }
 
-    __device__ void add_term(const T *a, const T *b, int k) {
-        constexpr int WA = LayoutA::AS_IT_LIES ? 1 : VR, WB = LayoutB::AS_IT_LIES ? 1 : VC;
+    /* What a thread multiplies of one term. */
+    struct Factors {
         T x[ROWS], y[COLS];
+
+        __device__ void read(const T *a, const T *b, int k) {
+            constexpr int WA = LayoutA::AS_IT_LIES ? 1 : VR, WB = LayoutB::AS_IT_LIES ? 1 : VC;
 #pragma unroll
-        for (int r = 0; r < ROWS; r += WA) {
-            const Vector<WA> v = load<WA>(a + LayoutA::place(row(r), k));
+            for (int r = 0; r < ROWS; r += WA) {
+                const Vector<WA> v = load<WA>(a + LayoutA::place(below(r), k));
 #pragma unroll
-            for (int e = 0; e < WA; e++) x[r + e] = v.x[e];
+                for (int e = 0; e < WA; e++) x[r + e] = v.x[e];
+            }
+#pragma unroll
+            for (int c = 0; c < COLS; c += WB) {
+                const Vector<WB> v = load<WB>(b + LayoutB::place(beside(c), k));
+#pragma unroll
+                for (int e = 0; e < WB; e++) y[c + e] = v.x[e];
+            }
         }
-#pragma unroll
-        for (int c = 0; c < COLS; c += WB) {
-            const Vector<WB> v = load<WB>(b + LayoutB::place(col(c), k));
-#pragma unroll
-            for (int e = 0; e < WB; e++) y[c + e] = v.x[e];
-        }
+    };
+    /* To and fro, so that each product has a factor of the one before: an instruction reads two numbers at a time from
+     * registers, and may take a third from the last one. */
+    __device__ void add(const Factors &f) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
-            for (int c = 0; c < COLS; c++) sum[r][c] = multiply_add(x[r], y[c], sum[r][c]);
+            for (int i = 0; i < COLS; i++) {
+                const int c = r % 2 ? COLS - 1 - i : i;
+                sum[r][c] = multiply_add(f.x[r], f.y[c], sum[r][c]);
+            }
     }
 
     /* The sums are those of chunk `number` of the span: equal sums are added, which leaves one at each level whose bit
@@ -327,46 +369,47 @@ __device__ inline void add_panels(const smm_cuda_args &args, const Share &share,
     PanelB of_b;
     of_a.begin(begin_a, args.images);
     of_b.begin(begin_b, args.images);
-    const auto terms_of = [&](int p) {
-        const long long left = share.end - share.begin - static_cast<long long>(p) * DEPTH;
-        return static_cast<int>(least_of(most_of(left, 0), DEPTH));
-    };
-    const auto fetch = [&](int p) {
-        T *const image = images + p % STAGES * PANELS;
-        of_a.fetch(image, terms_of(p), lane, args.images);
-        of_b.fetch(image + LayoutA::ELEMENTS, terms_of(p), lane, args.images);
+    int left = static_cast<int>(share.end - share.begin); /* terms from the present panel on, or none */
+    const auto terms_of = [&](int panels_ahead) { return most(0, least(left - panels_ahead * DEPTH, DEPTH)); };
+    const auto fetch = [&](T *image, int terms) {
+        of_a.fetch(image, terms, lane, args.images);
+        of_b.fetch(image + LayoutA::ELEMENTS, terms, lane, args.images);
         if (COPIES) end_of_copies();
     };
-    const auto put = [&](int p) {
-        T *const image = images + p % STAGES * PANELS;
+    const auto put = [&](T *image) {
         of_a.put(image, lane);
         of_b.put(image + LayoutA::ELEMENTS, lane);
     };
+    const auto next = [](int stage) { return stage == (STAGES - 1) * PANELS ? 0 : stage + PANELS; };
 
     Partial kept[most(LEVELS, 1)];
 #pragma unroll 1
     for (int p = 0; p < STAGES - 1; p++) {
-        fetch(p);
-        put(p);
+        fetch(images + p * PANELS, terms_of(p));
+        put(images + p * PANELS);
     }
     const T nothing = -T(0); /* to which the first product is added without a change */
-    tile.begin(share.begin < share.end ? nothing : T(0));
-    int chunk = 0, of_chunk = 0; /* panels */
+    tile.begin(left > 0 ? nothing : T(0));
+    int stage = 0, free = (STAGES - 1) * PANELS; /* where the present panel is, and where the next one comes */
+    int chunk = 0, of_chunk = 0;                 /* panels */
 #pragma unroll 1
     for (int p = 0; p < share.panels; p++) {
         if (COPIES) wait_for_copies<STAGES - 2>();
         __syncthreads();
-        const T *const image = images + p % STAGES * PANELS;
-        const int terms = terms_of(p);
-        if (terms == DEPTH) /* beside whose products copies begin */
-            tile.add_all(image, image + LayoutA::ELEMENTS, [&] { fetch(p + STAGES - 1); });
+        const T *const a = images + stage, *const b = a + LayoutA::ELEMENTS;
+        const int later = terms_of(STAGES - 1);
+        if (left >= DEPTH) /* NVRTC 13.0 compiles terms_of(0) == DEPTH to what is true of the last panel alone */
+            tile.add_all(a, b, [&] { fetch(images + free, later); });
         else {
-            fetch(p + STAGES - 1);
-            tile.add_some(image, image + LayoutA::ELEMENTS, terms);
+            fetch(images + free, later);
+            tile.add_some(a, b, left);
         }
-        put(p + STAGES - 1);
-        if (!share.deep || terms == 0) continue;
-        const bool last = share.begin + static_cast<long long>(p + 1) * DEPTH >= share.end;
+        put(images + free);
+        stage = next(stage);
+        free = next(free);
+        const bool any = left > 0, last = left <= DEPTH;
+        left -= DEPTH;
+        if (!share.deep || !any) continue;
         if (++of_chunk < panels_of_chunk && !last) continue;
         tile.take_up(kept, chunk++, last);
         if (!last) tile.begin(nothing);
@@ -386,8 +429,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const Share share(args, slice);
     const Place place = share.place(tiles);
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
-    const InMemory *const from_a = static_cast<const InMemory *>(a.data) + offset_in(args, a, place.matrix);
-    const InMemory *const from_b = static_cast<const InMemory *>(b.data) + offset_in(args, b, place.matrix);
+    const InMemory *const from_a = static_cast<const InMemory *>(a.data) + offset_of(args, a, place.matrix);
+    const InMemory *const from_b = static_cast<const InMemory *>(b.data) + offset_of(args, b, place.matrix);
     const Begin begin_a = {from_a, a.row, a.col, place.row, tiles.m, share.begin, lane};
     const Begin begin_b = {from_b, b.col, b.row, place.col, tiles.n, share.begin, lane};
 

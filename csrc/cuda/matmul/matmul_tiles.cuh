@@ -18,11 +18,6 @@ __device__ inline long long quotient(long long x, long long y) {
     return (x | y) >> 32 ? x / y : static_cast<unsigned>(x) / static_cast<unsigned>(y);
 }
 
-/* The offset of matrix q, mostly without a division. */
-__device__ inline long long offset_in(const smm_cuda_args &args, const smm_cuda_operand &x, long long q) {
-    return args.dims == 1 ? q * x.batch[0] : offset_of(args, x, q);
-}
-
 /* The place of an output, or of column j of the im2col matrix. */
 struct Pixel {
     int row, column; /* where its filter begins in an image */
@@ -72,7 +67,7 @@ struct Output {
 
     __device__ Output(const smm_cuda_args &args, const Place &place) : args(args), place(place) {
         const smm_cuda_operand &to = args.operand[SMM_C];
-        c = static_cast<InMemory *>(to.data) + offset_in(args, to, place.matrix);
+        c = static_cast<InMemory *>(to.data) + offset_of(args, to, place.matrix);
         if (SMM_SCALED) {
             alpha = factor_of(args, SMM_MATMUL_alpha, place.matrix);
             beta = factor_of(args, SMM_MATMUL_beta, place.matrix);
