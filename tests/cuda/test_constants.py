@@ -33,19 +33,19 @@ def time_of(problem=PROBLEM, row=ROW, constants=None):
 
 
 def test_choices_are_near_the_best(data):
-    assert len(data) > 30
+    assert len(data) > 300
     regrets = timed.regrets(data, [*map(model.predicted, data)])
-    assert regrets[:, 0].mean() < 1.05
-    assert np.median(regrets[:, 0]) < 1.03
-    assert regrets[:, 0].max() < 1.25
+    assert regrets[:, 0].mean() < 1.11
+    assert np.median(regrets[:, 0]) < 1.05
+    assert regrets[:, 0].max() < 2.1
     assert regrets[:, 1].mean() < 1.02
     assert (regrets[:, 2] == 1).all()
 
 
 def test_times_are_near_those_that_were_measured(data):
-    for x in data:
-        best = x.ns.argmin()
-        assert 0.4 < model.predicted(x)[best] / x.ns[best] < 2.5, str(x)
+    best = [(x, x.ns.argmin()) for x in data]
+    near = [0.5 < model.predicted(x)[i] / x.ns[i] < 2 for x, i in best]
+    assert np.mean(near) > 0.9
 
 
 def test_plan_is_the_fastest_by_the_model():
@@ -90,7 +90,7 @@ def test_constants_are_those_of_the_list():
     assert time_of(constants=tuple(constants.values())) == time_of()
     twice = {**constants, "cycle": 2 * constants["cycle"]}
     assert time_of(constants=list(twice.values())) == pytest.approx(2 * time_of())
-    text = model.CONSTANTS[KERNEL].read_text()
+    text = " ".join(model.CONSTANTS[KERNEL].read_text().split())
     assert all(f"({name}, {value:g}, " in text for name, value in constants.items())
 
 
@@ -100,7 +100,7 @@ def test_unknown_and_bad():
     assert _core.cuda_predict(inverse, [row], SHARED) == [None]
     assert time_of({}, {"rows": 3, "lanes": 48}) is None
     assert _core.cuda_predict(PROBLEM, [], SHARED) == []
-    with pytest.raises(ValueError, match="expected 11 constants"):
+    with pytest.raises(ValueError, match=f"expected {len(model.MODELS[KERNEL])} constants"):
         time_of(constants=(1.0,))
     with pytest.raises(TypeError, match="not a sequence"):
         time_of(constants=3)

@@ -354,36 +354,58 @@ enum {
     TILED_CONSTANTS
 };
 
-/* The time of a product on a device like an H200, in nanoseconds: blocks come in waves. In a wave the threads'
+/* Registers that a thread would have if there were no limit, as those that were timed have on the mean. */
+static double wished_registers(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    const int words = bytes_of(p) / 4;
+    const double of_tile = words * 1.15 * x->rows * x->cols,
+                 of_factors = words * (words == 1 ? 3.5 : 2.2) * (x->rows + x->cols);
+    return 35 + x->depth / 2.0 + of_tile + of_factors + (p->k > SMM_DEEP ? 9 : 0) +
+           (p->source_b == SMM_SOURCE_IMAGES ? 40 : 0);
+}
+
+/* The time of a product on a device like an H100, in nanoseconds: blocks come in waves. In a wave the threads'
  * instructions run at once, as many as there are lanes, and latency hides behind other threads and other elements of a
- * tile. docs/experiments.md says how well this chooses. */
+ * tile. docs/tuning.md says how well this chooses. */
 static double tiled_time(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid,
                          const double *c) {
-    enum { MULTIPROCESSORS = 132, LANES = 128, THREADS = 2048, REGISTERS = 65536, SHARED_MEMORY = 227 << 10 };
+    enum {
+        MULTIPROCESSORS = 132,
+        LANES = 128,
+        THREADS = 2048,
+        REGISTERS = 65536,
+        SHARED_MEMORY = 227 << 10,
+        UNSURE = 16 /* registers, more or less than wished */
+    };
     const bool of_images = p->source_b == SMM_SOURCE_IMAGES;
     const int words = bytes_of(p) / 4, tile = x->rows * x->cols;
-    const double reads = (double)x->rows / width_of(p, x->rows) + (double)x->cols / width_of(p, x->cols);
+    const bool by_tensor_cores = takes_tensor_cores(p, x);
+    const double reads = by_tensor_cores
+                             ? x->rows / 4.0 + x->cols / 8.0
+                             : (double)x->rows / width_of(p, x->rows) + (double)x->cols / width_of(p, x->cols);
     const double of_a = (double)grid->rows / x->lanes, of_b = (double)grid->cols / x->lanes;
     const int in_pairs = (x->rows + x->rows % 2) * x->cols; /* rows of blocks, for tensor cores */
-    const double step = (takes_tensor_cores(p, x) ? c[of_tensor_cores] * in_pairs : words * tile + c[of_read] * reads) +
-                        c[of_fetch] * (of_a + of_b) + (of_images ? c[of_gathering] * of_b : 0);
-    const double alone = c[latency] + c[of_dependence] / tile;
-    const int registers =
-        least(255, 58 + x->depth + (int)(1.2 * words * (tile + x->rows + x->cols)) + (of_images ? 40 : 0));
+    const double alone = c[latency] / (1 + tile / c[of_hiding]);
+    const bool deep = p->k > SMM_DEEP;
+    const double wished = wished_registers(p, x);
+    const int most_registers = least(255, REGISTERS / (most(1, x->blocks) * grid->threads));
+    const int registers = least((int)wished, most_registers);
+    const double spilled = fmax(0, wished - registers - UNSURE);
     const int most_blocks = least(least(THREADS / grid->threads, SHARED_MEMORY / (grid->shared + 1024)),
                                   REGISTERS / (registers * grid->threads));
     if (!most_blocks) return 1e30;
-    const bool deep = p->k > SMM_DEEP;
+    const double step = (by_tensor_cores ? c[of_tensor_cores] * in_pairs : words * tile) + c[of_read] * reads +
+                        c[of_fetch] * (of_a + of_b) + (of_images ? c[of_gathering] * of_b : 0) + c[of_spill] * spilled;
     const double tiles = (double)ceil_div(p->m, grid->rows) * ceil_div(p->n, grid->cols) * (1 << least(p->load, 24));
     const double chunks = deep ? ceil_div(p->k, SMM_CHUNK) : 1, panels = ceil_div(deep ? SMM_CHUNK : p->k, x->depth);
     double best = 0;
     for (int span = 1; span <= 1 << x->levels; span *= 2) {
-        const double parts = ceil(chunks / (span * grid->slices)), sums = parts > 1 ? 2 * parts * tiles : 0;
+        const double parts = ceil(chunks / (span * grid->slices)), sums = parts > 1 ? 2 * parts : 0;
         const double all = tiles * (deep ? parts : 1.0 / grid->slices);
         const double resident = fmin(most_blocks, ceil(all / MULTIPROCESSORS)),
                      waves = all / (resident * MULTIPROCESSORS);
-        const double busy = resident * grid->threads / LANES, panel = x->depth * step * (busy + alone) + c[of_panel];
-        const double traffic = (double)p->k * (grid->rows + grid->cols) * tiles / 4 + sums * grid->rows * grid->cols;
+        const double busy = resident * grid->threads / LANES,
+                     panel = x->depth * step * (busy + alone) + c[of_panel] * grid->threads / LANES;
+        const double traffic = (p->k * (grid->rows + grid->cols) / 4.0 + (1 + sums) * grid->rows * grid->cols) * tiles;
         const double in_turn = parts > 1 ? span : ceil(chunks / grid->slices);
         const double cycles = (waves < 8 ? ceil(waves) : waves) * (panels * in_turn * panel + c[of_block]) +
                               traffic * bytes_of(p) / c[bytes_a_cycle] + (parts > 1 ? c[of_launch] : 0);
@@ -444,14 +466,16 @@ void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *b
                         if (x.rows * x.cols * x.depth * bytes_of(p) > MOST_OF_PANEL) continue;
                         if (x.rows * x.cols > 32 && x.lanes < 64) continue;  /* which the model does not know, */
                         if (x.rows * x.cols < 16 && x.lanes > 128) continue; /* nor these */
-                        x.threads = most(x.lanes, 128);
-                        x.levels = deep ? 3 : 0;
-                        while (smm_matmul_tiled_fits(p, &x, &grid) && grid.shared > most_shared && x.levels) x.levels--;
-                        if (!smm_matmul_tiled_fits(p, &x, &grid) || grid.shared > most_shared) continue;
-                        const double time = tiled_time(p, &x, &grid, smm_matmul_tiled_model.constants);
-                        if (least_time && time >= least_time) continue;
-                        least_time = time;
-                        *best = x;
+                        for (x.threads = most(x.lanes, 64); x.threads <= most(x.lanes, 128); x.threads *= 2) {
+                            x.levels = deep ? 3 : 0;
+                            while (smm_matmul_tiled_fits(p, &x, &grid) && grid.shared > most_shared && x.levels)
+                                x.levels--;
+                            if (!smm_matmul_tiled_fits(p, &x, &grid) || grid.shared > most_shared) continue;
+                            const double time = tiled_time(p, &x, &grid, smm_matmul_tiled_model.constants);
+                            if (least_time && time >= least_time) continue;
+                            least_time = time;
+                            *best = x;
+                        }
                     }
 }
 
