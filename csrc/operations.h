@@ -2,6 +2,8 @@
 #ifndef SMM_OPERATIONS_H
 #define SMM_OPERATIONS_H
 
+#include <math.h>
+
 #include "half.h"
 #include "smallmm.h"
 
@@ -104,6 +106,15 @@ static inline void smm_put(void *p, smm_dtype dtype, double value) {
 #undef ROW
     case SMM_DTYPE_COUNT: break;
     }
+}
+
+/* All elements of matrix q become NaN, both parts of complex ones. */
+static inline void smm_spoil(const smm_operand *x, intptr_t q, smm_dtype dtype, intptr_t rows, intptr_t cols) {
+    const smm_dtype real = smm_dtypes[dtype].real;
+    for (intptr_t i = 0; i < rows; i++)
+        for (intptr_t j = 0; j < cols; j++)
+            for (intptr_t part = 0; part < smm_size(dtype); part += smm_size(real))
+                smm_put((char *)x->data + q * x->batch + i * x->row + j * x->col + part, real, NAN);
 }
 
 /* Rows and columns of operand i of a call with such sizes. */

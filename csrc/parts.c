@@ -10,7 +10,6 @@
  * until all rows fit a part without its separator. Then substitution goes back: between two separators that are known,
  * the rows of a part are a system by itself. It is eliminated once more, because noting all of that takes more memory.
  */
-#include <math.h>
 #include <stdlib.h>
 
 #include "core.h"
@@ -101,15 +100,6 @@ static int32_t do_level(const way *way, smm_level_fn *work, const smm_level *lev
     return x.row;
 }
 
-static void spoil(const smm_level *level) {
-    const smm_dtype real = smm_dtypes[level->dtype].real;
-    const smm_operand *const x = &level->x;
-    for (intptr_t i = 0; i < level->n; i++)
-        for (intptr_t j = 0; j < level->k; j++)
-            for (intptr_t part = 0; part < smm_size(level->dtype); part += smm_size(real))
-                smm_put((char *)x->data + i * x->row + j * x->col + part, real, NAN);
-}
-
 /* False: the job does not go on. */
 static bool solve(const smm_call *one, const way *way, char *room) {
     const levels s = levels_of(one, room);
@@ -120,7 +110,7 @@ static bool solve(const smm_call *one, const way *way, char *room) {
         row = (int32_t)least(row, do_level(way, way->kernels->substitute, &s.level[i]));
     const bool bad = row != SMM_NO_ROW;
     if (!smm_goes_on(way->watch)) return false;
-    if (bad) spoil(&s.level[0]);
+    if (bad) smm_spoil(&s.level[0].x, 0, s.level[0].dtype, s.level[0].n, s.level[0].k);
     if (info) *info = bad ? row : 0;
     if (info && bad && one->failed) __atomic_store_n(one->failed, true, __ATOMIC_RELAXED); /* as others, by info */
     return true;

@@ -2,19 +2,10 @@
  *
  * The inverse eliminates the transpose of A, so it does not see the pivots of LU. Where these may be zero the kernel
  * marks the matrix as in doubt, and LU decides. So all functions agree on which matrices are singular. */
-#include <math.h>
-
 #include "core.h"
 
 static int32_t *info_of(const smm_call *call, intptr_t q) {
     return (int32_t *)((char *)call->inv.info.data + q * call->inv.info.batch);
-}
-
-static void spoil(const smm_call *call, intptr_t q) {
-    const smm_operand *c = &call->inv.inverse;
-    for (intptr_t i = 0; i < call->n; i++)
-        for (intptr_t j = 0; j < call->n; j++)
-            smm_put((char *)c->data + q * c->batch + i * c->row + j * c->col, call->dtype, NAN);
 }
 
 /* Matrices q .. q+count-1, all in doubt. */
@@ -30,7 +21,7 @@ static void settle(const smm_call *call, intptr_t q, intptr_t count) {
     smm_run(&lu);
     for (intptr_t i = 0; i < count; i++) {
         int32_t *const its = info_of(call, q + i);
-        if (info[i] || *its == SMM_OVERFLOW) spoil(call, q + i);
+        if (info[i] || *its == SMM_OVERFLOW) smm_spoil(&call->inv.inverse, q + i, call->dtype, call->n, call->n);
         *its = info[i];
     }
 }
