@@ -24,7 +24,8 @@ CONSTANTS = {"matmul_tiled": ROOT / "csrc/cuda/matmul/tiled.def"}
 START = {
     "matmul_tiled": {
         "cycle": 0.55, "of_read": 2, "of_fetch": 6, "of_gathering": 6, "of_tensor_cores": 1, "of_panel": 40,
-        "of_block": 1500, "of_launch": 3000, "bytes_a_cycle": 1800, "latency": 2, "of_hiding": 16, "of_spill": 2,
+        "of_block": 1500, "of_launch": 3000, "bytes_a_cycle": 1800, "latency": 2, "of_hiding": 16,
+        "of_spill": 2,
     }
 }  # fmt: skip
 SHARPNESS = 0.05  # of the chance that a kernel is chosen, by the logarithms of predicted times
