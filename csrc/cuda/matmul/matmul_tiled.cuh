@@ -260,7 +260,7 @@ struct Tile {
             Factors factors[2]; /* those of the next term are on their way while a term's are multiplied */
             factors[0].read(a, b, 0);
             factors[1].read(a, b, 1);
-            meanwhile();
+            meanwhile(); /* not in the loop, where NVRTC 13.0 left out a wait for factors */
 #pragma unroll(UNROLL)
             for (int k = 0; k < DEPTH; k++) {
                 add(factors[k % 2]);
