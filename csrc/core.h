@@ -97,7 +97,7 @@ void smm_forget_pool(void);
 int smm_default_threads(void);
 
 /* Bytes of a call to the end of the last operand that its operation has. Setting or copying those that it does not have
- * would take 3 % of a single small product. */
+ * would take 1 % of a single small product. */
 static inline size_t smm_bytes_of_call(smm_op op) {
     return offsetof(smm_call, operand) + (size_t)smm_operations[op].count * sizeof(smm_operand);
 }

@@ -40,12 +40,17 @@ def test_choices_are_near_the_best(data):
     assert regrets[:, 0].max() < 2.1
     assert regrets[:, 1].mean() < 1.02
     assert (regrets[:, 2] == 1).all()
+    assert np.mean(regrets[:, 0] <= 1.15) > 0.74
 
 
 def test_times_are_near_those_that_were_measured(data):
-    best = [(x, x.ns.argmin()) for x in data]
-    near = [0.5 < model.predicted(x)[i] / x.ns[i] < 2 for x, i in best]
-    assert np.mean(near) > 0.9
+    ratios = []
+    for x in data:
+        best = x.ns.argmin()
+        ratios.append(model.predicted(x)[best] / x.ns[best])
+        assert 0.5 < ratios[-1] < 2.6, str(x)
+    assert np.quantile(ratios, 0.02) > 0.6
+    assert np.quantile(ratios, 0.97) < 2
 
 
 def test_plan_is_the_fastest_by_the_model():
@@ -90,7 +95,7 @@ def test_constants_are_those_of_the_list():
     assert time_of(constants=tuple(constants.values())) == time_of()
     twice = {**constants, "cycle": 2 * constants["cycle"]}
     assert time_of(constants=list(twice.values())) == pytest.approx(2 * time_of())
-    text = " ".join(model.CONSTANTS[KERNEL].read_text().split())
+    text = model.CONSTANTS[KERNEL].read_text()
     assert all(f"({name}, {value:g}, " in text for name, value in constants.items())
 
 

@@ -464,8 +464,8 @@ void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *b
                         if (rows > MOST_LINES || cols > MOST_LINES || rows >= 2 * p->m + 8 || cols >= 2 * p->n + 8)
                             continue;
                         if (x.rows * x.cols * x.depth * bytes_of(p) > MOST_OF_PANEL) continue;
-                        if (x.rows * x.cols > 32 && x.lanes < 64) continue;  /* which the model does not know, */
-                        if (x.rows * x.cols < 16 && x.lanes > 128) continue; /* nor these */
+                        if (x.rows * x.cols > 32 && x.lanes < 64) continue;  /* of which few were timed, */
+                        if (x.rows * x.cols < 16 && x.lanes > 128) continue; /* as of these */
                         for (x.threads = most(x.lanes, 64); x.threads <= most(x.lanes, 128); x.threads *= 2) {
                             x.levels = deep ? 3 : 0;
                             while (smm_matmul_tiled_fits(p, &x, &grid) && grid.shared > most_shared && x.levels)
