@@ -19,6 +19,8 @@ COMPILER = shutil.which("c++") or shutil.which("g++")
 # Of kernels for the emulated GPU
 FLAGS = ["-fPIC", "-O1", "-w", "-std=gnu++17", "-ffp-contract=off", "-fno-strict-aliasing"]
 FLAGS += ["-mfma"] if "avx2" in isas_available() else []
+# Registers that nobody wrote hold anything on a GPU, here a large number. gcc 11 has no such option.
+POISON = "-ftrivial-auto-var-init=pattern"
 REGISTERS = pytest.StashKey[dict[str, list[int]]]()
 
 
@@ -53,23 +55,31 @@ def library(request, required):
 
 
 @pytest.fixture(scope="session")
-def emulated_library(tmp_path_factory):
-    """A CUDA driver and NVRTC that run kernels on the CPU (emulated/gpu.cpp)."""
+def flags():
+    """Of a compiler of kernels for the emulated GPU."""
     if COMPILER is None:
         pytest.skip("no C++ compiler")
+    command = [COMPILER, POISON, "-fsyntax-only", "-x", "c++", os.devnull]
+    poisons = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    return [*FLAGS, POISON] if poisons else FLAGS
+
+
+@pytest.fixture(scope="session")
+def emulated_library(tmp_path_factory, flags):
+    """A CUDA driver and NVRTC that run kernels on the CPU (emulated/gpu.cpp)."""
     folder = tmp_path_factory.mktemp("emulated")
     library, header = folder / "libcuda.so.1", folder / "device.h"
     shutil.copy(EMULATED / header.name, header)
     for command in (
         ["-shared", "-fPIC", "-O1", "-std=c++17", "-o", library, EMULATED / "gpu.cpp", "-ldl"],
-        [*FLAGS, "-x", "c++-header", header, "-o", f"{header}.gch"],  # a third of a kernel's time
+        [*flags, "-x", "c++-header", header, "-o", f"{header}.gch"],  # a third of a kernel's time
     ):
         subprocess.run([COMPILER, *command], check=True)
     return library
 
 
 @pytest.fixture
-def emulated(emulated_library, tmp_path):
+def emulated(emulated_library, flags, tmp_path):
     """Run a Python script of the folder emulated/, or another, where the emulated GPU is the only one. The
     result is what it printed; it must not fail.
 
@@ -82,7 +92,7 @@ def emulated(emulated_library, tmp_path):
             "EMULATED_LIBRARY": str(emulated_library),
             "EMULATED_HEADERS": str(EMULATED),
             "EMULATED_FOLDER": str(tmp_path),
-            "EMULATED_COMPILER": shlex.join([COMPILER, *FLAGS, f"-I{emulated_library.parent}"]),
+            "EMULATED_COMPILER": shlex.join([COMPILER, *flags, f"-I{emulated_library.parent}"]),
             **{name: str(value) for name, value in settings.items()},
         }
         command = [sys.executable, EMULATED / script, *map(str, arguments)]

@@ -83,3 +83,9 @@ def test_any_size(emulated, script):
 def test_programs(emulated, part):
     """One kernel for all steps of a fused function."""
     emulated("programs.py", part)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_calls_that_nobody_chose(emulated, seed):
+    """Host and device on random functions, layouts and values; the seeds are new where there is a GPU."""
+    emulated("random_calls.py", "--library", "own", "--shapes", 6, "--calls", 4, "--seed", seed)

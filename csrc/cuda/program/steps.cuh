@@ -52,7 +52,7 @@ template <class X, class Alpha> inline X times(Alpha alpha, X x) { return produc
 template <int M, int N, int K, int ROWS, int COLS, class A, class B, class Alpha, class C>
 inline void product_tile(A a, B b, Alpha alpha, C c, int i, int j) {
     typedef typename C::X X;
-    X sum[ROWS][COLS];
+    X sum[ROWS][COLS] = {}; /* of no terms: zero */
 #pragma unroll INNER
     for (int k = 0; k < K; k++) {
         X x[ROWS], y[COLS];

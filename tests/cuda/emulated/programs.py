@@ -128,6 +128,12 @@ def shapes(a, b, c):
     )
 
 
+@fuse("(m,n)")
+def sums(a):
+    """Of chunks of 64 elements, which end with one that has fewer, or none."""
+    return a.sum(), a.mean(), np.linalg.norm(a), abs(a).sum(), (a @ a.mT).sum()
+
+
 @fuse
 def functions(x, y):
     xp = x.__array_namespace__()
@@ -205,6 +211,8 @@ def results():
     a, b = RNG.standard_normal((COUNT, 3, 4)), RNG.standard_normal((COUNT, 4))
     check(shapes, a, b, RNG.standard_normal(COUNT), lanes=8)
     check(shapes, a.astype(np.float32), b, 0.25, lanes=1)
+    for m, n, dtype in ((16, 16, "f4"), (64, 4, "f8"), (17, 15, "f8"), (2, 64, "c8")):
+        check(sums, normal((COUNT, m, n), dtype), lanes=32)
     chains()
     numbers()
     complex_numbers()

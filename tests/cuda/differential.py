@@ -1,0 +1,385 @@
+"""Compare host and device on calls that nobody chose: `differential.py --seconds 300`.
+
+A shape is a public function with its options, a dtype, an order, and how its operands lie in memory: what kernels are
+compiled for. Some calls of it follow, with other numbers of matrices and other values: easy ones, hard ones, singular
+ones, some that are not finite. What the function does with NumPy's arrays it must do with those of the device: the same
+bits, the same info, the same type of exception. Every third shape is a fused function of random steps.
+
+Each shape has a seed of its own, which is printed where something differs: `--only SEED` runs that shape alone. A
+process compiles one kernel at a time, so several at once (`--seed 1`, `--seed 2`, ...) see more shapes."""
+
+import argparse
+import itertools
+import sys
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS / "cuda")]
+
+from matrices import deficient, extreme, good, good_definite, normal, not_finite  # noqa: E402
+from random_programs import random_program  # noqa: E402
+from test_compositions import FUNCTIONS as COMPOSITIONS  # noqa: E402
+from test_linalg_calls import OF_MATRICES, WITH_B  # noqa: E402
+from test_linalg_calls import FUNCTIONS as OF_ONE_AND_B  # noqa: E402
+
+import smallmm  # noqa: E402
+from smallmm import cuda  # noqa: E402
+
+MOST = 4000  # matrices
+_NO_NAMESPACE = "no array API namespace"  # of smallmm's own arrays, which compositions need
+DTYPES = ["f4", "f8", "c8", "c16"]
+
+
+# --- what is called ---
+
+
+class Case(NamedTuple):
+    """One function of arrays, which may be those of any library."""
+
+    name: str
+    function: object
+    draw: object  # (generator, number of matrices) -> stacks, a list of NumPy's arrays
+    cores: tuple[int, ...]  # how many dimensions of each are those of a matrix
+    tolerance: float = 0  # in units of the dtype's roundoff, of the largest element of a matrix
+
+
+# Logarithms, exponentials and powers are those of NumPy here and of the array's library there (docs/promises.md).
+OF_LIBRARIES = {"slogdet": 8, "expm, sym": 64, "logm": 1e3, "logm_ex": 1e3, "powm": 1e3, "powm_ex": 1e3}
+OF_LIBRARIES |= {"vector_norm, 3": 64}
+
+
+def stack(rng, m, n, dtype, count, definite=False):
+    """Matrices of every kind. Most are easy, so that a call often succeeds."""
+    dtype = np.dtype(dtype)
+    if definite:
+        return np.resize(rng.permutation(good_definite(rng, n, dtype)), (count, n, n))
+    kind = rng.choice([normal, good, extreme, deficient, not_finite], p=[0.5, 0.2, 0.15, 0.05, 0.1])
+    with np.errstate(all="ignore"):
+        easy = normal(rng, (count, m, n), dtype)
+        if kind is not normal and count:
+            some = rng.random(count) < rng.choice([0.1, 1])
+            easy[some] = np.resize(kind(rng, m, n, dtype), (count, m, n))[some]
+    return easy
+
+
+def order(rng):
+    return int(rng.choice([rng.integers(1, 9), rng.integers(1, 17), rng.integers(1, 33)]))
+
+
+def of_matrices(rng, dtype):
+    """A function of a square matrix, and perhaps of right-hand sides."""
+    name, n, k = str(rng.choice(OF_MATRICES)), order(rng), int(rng.integers(1, 5))
+    function = OF_ONE_AND_B[name]
+    definite = rng.random() < 0.3
+
+    def draw(rng, count):
+        a = stack(rng, n, n, dtype, count, definite)
+        return [a, normal(rng, (count, n, k), np.dtype(dtype))] if name in WITH_B else [a]
+
+    def call(a, b=None):
+        return function(a, b)
+
+    if name in ("backward_error", "refine"):
+        return None  # both take b and a solution
+    return Case(f"{name} n={n} k={k}", call, draw, (2, 2) if name in WITH_B else (2,), OF_LIBRARIES.get(name, 0))
+
+
+def of_rectangles(rng, dtype):
+    m, n = order(rng), order(rng)
+    name = str(rng.choice(["qr", "qr r", "qr raw", "qr complete", "svd", "svd reduced", "svdvals", "lstsq_ex"]))
+    function, _, mode = name.partition(" ")
+    options = {"mode": mode} if function == "qr" and mode else {"full_matrices": False} if mode else {}
+
+    def draw(rng, count):
+        a = stack(rng, m, n, dtype, count)
+        return [a, normal(rng, (count, m, 2), np.dtype(dtype))] if function == "lstsq_ex" else [a]
+
+    def call(*arrays):
+        return getattr(smallmm, function)(*arrays, **options)
+
+    return Case(f"{name} {m}x{n}", call, draw, (2, 2) if function == "lstsq_ex" else (2,))
+
+
+def of_products(rng, dtype):
+    m, k, n = (int(rng.choice([order(rng), rng.integers(1, 70)])) for _ in "mkn")
+    kind = str(rng.choice(["matmul", "scaled", "matvec", "vecmat", "vecdot", "outer", "congruence", "multi_dot"]))
+    if np.dtype(dtype).kind == "c":
+        k = min(k, 32)  # deeper products go to the array's library
+    shapes = {
+        "matmul": [(m, k), (k, n)],
+        "scaled": [(m, k), (k, n)],
+        "matvec": [(m, k), (k,)],
+        "vecmat": [(k,), (k, n)],
+        "vecdot": [(k,), (k,)],
+        "outer": [(m,), (n,)],
+        "congruence": [(m, k), (k, k)],
+        "multi_dot": [(m, k), (k, 3), (3, n)],
+    }[kind]
+    function = {
+        "scaled": lambda a, b: smallmm.batched_matmul(a, b, alpha=-1.5),
+        "multi_dot": lambda *x: smallmm.multi_dot(x),
+    }.get(kind) or getattr(smallmm, kind)
+
+    def draw(rng, count):
+        return [normal(rng, (count, *shape), np.dtype(dtype)) for shape in shapes]
+
+    return Case(f"{kind} {m},{k},{n}", function, draw, tuple(len(shape) for shape in shapes))
+
+
+def of_compositions(rng, dtype):
+    name, n = str(rng.choice(list(COMPOSITIONS))), int(rng.integers(3, 17))
+    definite = name.partition(",")[0].removesuffix("_ex") in ("sqrtm", "logm", "powm") or rng.random() < 0.5
+
+    def draw(rng, count):
+        return [stack(rng, n, n, dtype, count, definite)]
+
+    return Case(f"{name} n={n}", COMPOSITIONS[name], draw, (2,), OF_LIBRARIES.get(name, 0))
+
+
+def of_diagonals(rng, dtype):
+    n, k = int(rng.choice([order(rng), rng.integers(2, 100)])), int(rng.integers(1, 4))
+    low, up = (int(x) for x in rng.integers(0, 4, 2))
+    kind = str(rng.choice(["tridiagonal", "unpivoted", "banded", "definite"]))
+    shapes = {
+        "tridiagonal": [(n - 1,), (n,), (n - 1,)],
+        "unpivoted": [(n - 1,), (n,), (n - 1,)],
+        "banded": [(low + up + 1, n)],
+        "definite": [(up + 1, n)],
+    }[kind]
+    function = {
+        "tridiagonal": smallmm.solve_tridiagonal,
+        "unpivoted": lambda *x: smallmm.solve_tridiagonal(*x, pivot=False),
+        "banded": lambda *x: smallmm.solve_banded((low, up), *x),
+        "definite": lambda *x: smallmm.solveh_banded(*x, lower=True),
+    }[kind]
+
+    def draw(rng, count):
+        arrays = [normal(rng, (count, *shape), np.dtype(dtype)) for shape in shapes]
+        main = arrays[1] if len(arrays) == 3 else arrays[0][:, up if kind == "banded" else 0]
+        main += 9 * (rng.random((count, 1)) < 0.9)
+        return [*arrays, normal(rng, (count, n, k), np.dtype(dtype))]
+
+    return Case(f"{kind} n={n} {low},{up} k={k}", function, draw, (*map(len, shapes), 2))
+
+
+def of_programs(rng, _):
+    """Every third input is for all matrices."""
+    program = random_program(rng)
+    function = smallmm.fuse(program.function, program.signature)
+
+    def draw(rng, count):
+        return program.inputs(rng, (count,))
+
+    cores = tuple(x.ndim - 1 for x in program.inputs(rng, (1,)))
+    return Case(program.describe(), function.ex, draw, cores)
+
+
+KINDS = [of_matrices, of_matrices, of_rectangles, of_products, of_compositions, of_diagonals]
+
+
+# --- how operands lie in memory: what is moved to the device, and how it is seen there and here ---
+
+
+def _padded(x):
+    memory = np.full((*x.shape[:-1], x.shape[-1] + 3), np.nan, x.dtype) if x.dtype.kind in "fc" else x
+    if memory is x:
+        return x, lambda y: y
+    memory[..., 1:-2] = x
+    return memory, lambda y: y[..., 1:-2]
+
+
+def _every_other(x):
+    return np.repeat(x, 2, 0), lambda y: y[::2]
+
+
+def _later(x):
+    return np.concatenate([x[:1], x]), lambda y: y[1:]
+
+
+def _swapped(x):
+    """The last two dimensions."""
+    return (np.ascontiguousarray(x.swapaxes(-1, -2)), lambda y: y.swapaxes(-1, -2)) if x.ndim > 2 else (x, lambda y: y)
+
+
+def _matrices_last(x):
+    return np.ascontiguousarray(x.swapaxes(0, -1)), lambda y: y.swapaxes(0, -1)
+
+
+LAYOUTS = {
+    "dense": lambda x: (x, lambda y: y),
+    "transposed": _swapped,
+    "padded": _padded,
+    "every other": _every_other,
+    "later": _later,
+    "matrices last": _matrices_last,
+}
+
+
+class Own:
+    """smallmm's arrays on a device."""
+
+    put = staticmethod(cuda.to_device)
+    get = staticmethod(cuda.to_host)
+
+
+class Torch:
+    @staticmethod
+    def put(x):
+        import torch
+
+        return torch.from_numpy(np.ascontiguousarray(x)).cuda()
+
+    @staticmethod
+    def get(x):
+        return x.cpu().numpy()
+
+
+class CuPy:
+    @staticmethod
+    def put(x):
+        import cupy
+
+        return cupy.asarray(x)
+
+    @staticmethod
+    def get(x):
+        return x.get()
+
+
+LIBRARIES = {"own": Own, "torch": Torch, "cupy": CuPy}
+
+
+# --- comparison ---
+
+
+def leaves(x):
+    return [z for y in x for z in leaves(y)] if isinstance(x, tuple | list) else [x]
+
+
+def outcome(function, arrays, get=None):
+    """Results as NumPy's arrays, or what was raised."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            results = function(*arrays)
+    except smallmm.LinAlgError as error:
+        results = (error.result, error.info)
+        kind = smallmm.LinAlgError
+    except Exception as error:
+        return type(error), str(error), []
+    else:
+        kind = None
+    arrays = [x for x in leaves(results) if x is not None]
+    return kind, "", [np.asarray(x if get is None or not hasattr(x, "shape") or isinstance(x, np.ndarray) else get(x)) for x in arrays]
+
+
+def difference(x, y, tolerance):
+    """What differs between two arrays, or nothing. The sign of a NaN does not count."""
+    if (x.dtype, x.shape) != (y.dtype, y.shape):
+        return f"{x.dtype} {x.shape} here, {y.dtype} {y.shape} there"
+    if x.dtype.kind not in "fc":
+        return "" if np.array_equal(x, y) else f"{np.count_nonzero(x != y)} of {x.size} elements"
+    parts = [(x.real, y.real), (x.imag, y.imag)] if x.dtype.kind == "c" else [(x, y)]
+    bad = np.zeros(x.shape, bool)
+    for a, b in parts:
+        bad |= ~((a == b) & (np.signbit(a) == np.signbit(b)) | (np.isnan(a) & np.isnan(b)))
+    if not bad.any():
+        return ""
+    with np.errstate(all="ignore"):
+        axes = tuple(range(1, x.ndim))
+        size = np.nanmax(np.where(np.isfinite(x), np.abs(x), 0), axis=axes, keepdims=True, initial=0)
+        worst = np.nanmax(np.where(bad, np.abs(x - y) / size, 0), initial=0) / np.finfo(x.dtype).eps
+        off = bad & ~(np.abs(x - y) <= tolerance * np.finfo(x.dtype).eps * size) if tolerance else bad
+    if not off.any():
+        return ""
+    at = tuple(int(i) for i in np.argwhere(off)[0])
+    return f"{np.count_nonzero(off)} of {x.size} elements, by {worst:.3g} eps; at {at} {x[at]} here, {y[at]} there"
+
+
+class Run:
+    def __init__(self, library, share_of_programs):
+        self.library, self.share = LIBRARIES[library], share_of_programs
+        self.compared, self.refused, self.shapes, self.wrong = Counter(), Counter(), Counter(), 0
+
+    def shape(self, seed, calls):
+        rng = np.random.default_rng(seed)
+        dtype = str(rng.choice(DTYPES, p=[0.35, 0.35, 0.15, 0.15]))
+        kind = of_programs if rng.random() < self.share else KINDS[rng.integers(len(KINDS))]
+        case = kind(rng, dtype)
+        if case is None:
+            return
+        ways = [str(rng.choice(list(LAYOUTS))) for _ in case.cores]
+        for _ in range(calls):
+            self.call(seed, kind.__name__, dtype, case, ways, rng)
+        self.shapes[kind.__name__] += 1
+
+    def call(self, seed, kind, dtype, case, ways, rng):
+        count = int(rng.choice([1, rng.integers(1, 40), rng.integers(1, MOST)], p=[0.2, 0.6, 0.2]))
+        stacks = case.draw(rng, count)
+        here, there = [], []
+        for x, way in zip(stacks, ways, strict=True):
+            memory, view = LAYOUTS[way](x)
+            for arrays, put in ((here, lambda y: y), (there, self.library.put)):
+                arrays.append(view(put(memory)))
+        if rng.random() < 0.2:  # one operand is the same for all
+            i = rng.integers(len(here))
+            here[i], there[i] = here[i][0], there[i][0]
+        expected = outcome(case.function, here)
+        found = outcome(case.function, there, self.library.get)
+        text = ""
+        if found[0] is not expected[0] and (found[0] is NotImplementedError or _NO_NAMESPACE in found[1]):
+            self.refused[f"{case.name.partition(' ')[0]}: {found[1][:60]}"] += 1
+            return
+        if found[0] is not expected[0]:
+            text = f"{_word(expected)} here, {_word(found)} there"
+        elif len(found[2]) != len(expected[2]):
+            text = f"{len(expected[2])} results here, {len(found[2])} there"
+        else:
+            texts = (difference(x, y, case.tolerance) for x, y in zip(expected[2], found[2], strict=True))
+            text = next((f"result {i}: {t}" for i, t in enumerate(texts) if t), "")
+        self.compared[kind] += 1
+        if text:
+            self.wrong += 1
+            shapes = ", ".join(f"{way} {tuple(x.shape)}" for way, x in zip(ways, here, strict=True))
+            print(f"DIFFERENT --only {seed}: {case.name}, {dtype}, {shapes}: {text}", flush=True)
+
+
+def _word(found):
+    return f"{found[0].__name__} ({found[1][:200]})" if found[0] else "results"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--shapes", type=int, default=None, help="at most so many")
+    parser.add_argument("--calls", type=int, default=24, help="of each shape")
+    parser.add_argument("--seed", type=int, default=None, help="by default a new one")
+    parser.add_argument("--only", type=int, help="the shape with this seed alone")
+    parser.add_argument("--library", choices=LIBRARIES, default="torch", help="whose arrays are on the device")
+    parser.add_argument("--programs", type=float, default=1 / 3, help="the share of fused functions")
+    arguments = parser.parse_args()
+    run = Run(arguments.library, arguments.programs)
+    seed = np.random.SeedSequence().entropy % 10**9 if arguments.seed is None else arguments.seed
+    seeds = itertools.count(seed * 10**6)
+    if arguments.only is not None:
+        seeds = iter([arguments.only])
+    end = time.monotonic() + arguments.seconds
+    for shape in itertools.islice(seeds, arguments.shapes):
+        if time.monotonic() > end:
+            break
+        run.shape(shape, arguments.calls)
+    compared, shapes = run.compared.total(), run.shapes.total()
+    print(f"seed {seed}: {compared} calls of {shapes} shapes compared, {run.wrong} differ")
+    print("calls", dict(run.compared), "shapes", dict(run.shapes))
+    print("not on a device:", dict(run.refused.most_common(40)))
+    return min(run.wrong, 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
