@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _core
 from ._record import COMPLEX, FLOATS, INT32, NUMBERS, Record, Step, Value, View, real_of
-from ._shapes import absent_dimensions, core_dimensions, is_bfloat16
+from ._shapes import absent_dimensions, broadcast_shapes, core_dimensions, is_bfloat16
 
 INPUT, OUTPUT, CONSTANT, TEMPORARY = range(4)
 CALL, MAP, CONVERT = range(3)
@@ -41,6 +41,13 @@ def compiled(record: Record, results: list[Any], layouts: list[tuple[int, ...]],
     step can fail.
     """
     return _Compiler(record, layouts).program(results, columns)
+
+
+def program_of(description: Description) -> Any:
+    try:
+        return _core.Program(*description)
+    except ValueError:  # more inputs and outputs, or dimensions of one, than a program takes
+        raise NotCompiled from None
 
 
 def info_columns(record: Record) -> list[int]:
@@ -218,7 +225,7 @@ class _Compiler:
         whole = len(views) == len(rows)
         sizes: dict[str, int] = {}
         owns = [x[2][: len(x[2]) - len(dims)] for x, dims in zip(shapes, present, strict=True)]
-        own = np.broadcast_shapes(*owns)
+        own = broadcast_shapes(*owns)
         operands: list[Any] = []
         given = iter(zip(shapes, present, strict=True))
         for _, _, optional, _, row, col in rows:

@@ -48,7 +48,7 @@ class FunctionOfStacks:
         operands = []
         for name, given in zip(self._names, arrays, strict=True):
             x = without_labels(given)
-            if not hasattr(x, "ndim") or isinstance(x, np.generic):
+            if not hasattr(x, "dtype") or isinstance(x, np.generic):
                 try:
                     x = np.asarray(x)
                 except Exception as error:

@@ -25,6 +25,7 @@ from ._fused_arrays import (
     is_dense,
     laid_out_like,
     on_host,
+    refuse_out,
     wants_gradient,
 )
 from ._fused_plan import MOST_RECORDS, Plan, structure
@@ -223,10 +224,10 @@ class Fused(FunctionOfStacks):
         operands = self._operands(arrays)
         batch = self._batch(operands)
         plan = self._plan(operands, options)
-        outs = self._outs(plan, out)
+        foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
+        outs = self._outs(plan, out, batch, foreign)
         program, why_not = self._program_for(plan, operands)
         settings = current()
-        foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
         if program is None:
             if settings is not None:
                 settings.why = why_not
@@ -251,7 +252,7 @@ class Fused(FunctionOfStacks):
                 results = [as_library(x, foreign) for x in results]
         for i, target in enumerate(outs or ()):
             if target is not None and results[i] is not target:
-                copy_to(self._name, i, target, results[i])
+                copy_to(target, results[i])
                 results[i] = target
         return plan, results, info
 
@@ -300,17 +301,13 @@ class Fused(FunctionOfStacks):
         targets = self._targets(plan, operands, outs, batch)
         try:
             answer = program(*operands, *targets)
-            if answer is NotImplemented and targets:
-                answer = program(*operands)
-            if answer is NotImplemented:  # too many dimensions that do not merge
-                operands = [np.array(np.broadcast_to(x, batch + x.shape[x.ndim - len(d) :])) for x, d in
-                            zip(operands, self._inputs, strict=True)]  # fmt: skip
-                program, _ = self._program_for(plan, operands)
-                answer = program(*operands)
         except ValueError:
             # an order beyond the kernels
             plan.why_not = _TOO_LARGE
             return self._step_by_step(plan, operands, batch)
+        if answer is NotImplemented:
+            most = max(len(batch) + x.ndim for x in plan.results)
+            raise ValueError(f"{self._name}: a result has {most} dimensions, more than NumPy's arrays have")
         if not options:
             self._last = program, plan
         results = list(answer[0])
@@ -357,7 +354,7 @@ class Fused(FunctionOfStacks):
                 and out.dtype == x.dtype
                 and out.shape == batch + x.shape
                 and out.flags.c_contiguous
-                and out.flags.writeable
+                and out.flags.aligned
                 and not any(np.may_share_memory(out, other) for other in others)
             ):
                 return ()
@@ -373,11 +370,8 @@ class Fused(FunctionOfStacks):
                 f"arrays of {type_name(foreign)} have no operations of their own for that"
             ) from None
         if foreign is not None:
-            if on_device(foreign):
-                put = library_of(foreign).on(foreign, 0).asarray
-                operands = [put(x) if isinstance(x, np.ndarray) and not x.ndim else x for x in operands]
             for name, x in zip(self._names, operands, strict=True):
-                if isinstance(x, np.ndarray):
+                if isinstance(x, np.ndarray) and x.ndim:
                     raise TypeError(
                         f"{self._name}: {name} is a numpy.ndarray, others are {type(foreign).__name__}s; "
                         "expected "
@@ -391,7 +385,8 @@ class Fused(FunctionOfStacks):
         ]
         return results, xp.concat(columns, axis=-1) if columns else None
 
-    def _outs(self, plan: Plan, out: Any) -> list[Any] | None:
+    def _outs(self, plan: Plan, out: Any, batch: tuple[int, ...], like: Any) -> list[Any] | None:
+        """The arrays to write to, all of which can be written to. like: an array of the inputs' library."""
         if out is None:
             return None
         outs = list(out) if isinstance(out, tuple) else [out]
@@ -401,6 +396,9 @@ class Fused(FunctionOfStacks):
                 f"{f'a tuple of {len(outs)}' if isinstance(out, tuple) else 'one array'}; "
                 f"expected {len(plan.results)}"
             )
+        for i, (target, x) in enumerate(zip(outs, plan.results, strict=True)):
+            if target is not None:
+                refuse_out(self._name, f"out[{i}]", target, batch + x.shape, x.dtype, like)
         return outs
 
     def _checked(self, plan: Plan, results: list[Any], info: Any) -> Any:

@@ -4,10 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from ._adapters import library_of, on_device
+from ._adapters import library_of, on_device, type_name
+from ._adapters.dlpack import is_foreign, refuse_without_ml_dtypes
 from ._arrays import as_numpy
+from ._compile import dense_strides
 from ._compose import namespace_of
 from ._errors import shown
+from ._shapes import dtype_of
 
 
 def core_strides(x: Any, core: int) -> tuple[int, ...]:
@@ -24,14 +27,9 @@ def is_dense(x: Any, core: int) -> bool:
     """Whether each matrix lies in row-major order; those of a device come so to their program."""
     if not isinstance(x, np.ndarray):
         return on_device(x)
-    step = x.itemsize
-    for size, stride in zip(
-        x.shape[: x.ndim - core - 1 : -1], x.strides[: x.ndim - core - 1 : -1], strict=True
-    ):
-        if size != 1 and stride != step:
-            return False
-        step *= size
-    return True
+    shape, strides = x.shape[x.ndim - core :], x.strides[x.ndim - core :]
+    dense = dense_strides(shape, x.dtype)
+    return all(n < 2 or step == own for n, step, own in zip(shape, strides, dense, strict=True))
 
 
 def laid_out_like(x: np.ndarray, like: Any) -> np.ndarray:
@@ -76,15 +74,35 @@ def as_library(x: np.ndarray, like: Any) -> Any:
     return library.from_numpy(namespace_of(like), np.asarray(x)) if isinstance(x, np.ndarray) else x
 
 
-def copy_to(name: str, i: int, target: Any, result: Any) -> None:
-    shape = tuple(getattr(target, "shape", ()))
-    if not hasattr(target, "shape") or shape != tuple(result.shape):
-        raise ValueError(f"{name}: out[{i}] is {shown(target)}; expected shape {tuple(result.shape)}")
+def refuse_out(
+    name: str, label: str, target: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any
+) -> None:
+    """ValueError or TypeError where an array cannot take a result of that shape and dtype. like: an array of
+    the inputs' library, None if that is NumPy."""
+    if not hasattr(target, "shape") or tuple(target.shape) != shape:
+        raise ValueError(f"{name}: {label} is {shown(target)}; expected shape {shape}")
+    if is_foreign(target) != (like is not None and is_foreign(like)) or on_device(target) != on_device(like):
+        expected = "numpy.ndarray" if like is None else type_name(like)
+        raise TypeError(f"{name}: {label} is a {type_name(target)}; expected a {expected}, as the inputs are")
+    if str(target.dtype).endswith("bfloat16"):
+        refuse_without_ml_dtypes(name, label)
+    if not np.can_cast(dtype, dtype_of(target), "same_kind"):
+        raise TypeError(f"{name}: {label} has dtype {target.dtype}; the result is {dtype}")
+    writable = True
+    if library_of(target).is_traced(target):
+        pass
+    elif on_device(target):
+        from ._device import _same_device  # here: most processes need none of it
+
+        writable = _same_device(name, {"an input": like, label: target})[1].writable
+    elif isinstance(target, np.ndarray) or is_foreign(target):
+        writable = as_numpy(name, label, target).flags.writeable
+    if not writable:
+        raise ValueError(f"{name}: {label} is read-only; expected an array that can be written to")
+
+
+def copy_to(target: Any, result: Any) -> None:
     if isinstance(target, np.ndarray):
-        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
-            raise TypeError(f"{name}: out[{i}] has dtype {target.dtype}; the result is {result.dtype}")
-        if not target.flags.writeable:
-            raise ValueError(f"{name}: out[{i}] is read-only; expected an array that can be written to")
         np.copyto(target, result, casting="same_kind")
     else:
         target[...] = result

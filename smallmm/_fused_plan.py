@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
-from ._compile import NotCompiled, compiled, info_columns, needed_steps
+from ._compile import NotCompiled, compiled, info_columns, needed_steps, program_of
 from ._device_programs import DeviceProgram
 from ._long import LongProgram
 from ._program_steps import NotFused
@@ -62,7 +61,7 @@ class Plan:
         try:
             return LongProgram(self.record, self.results, self.steps, layouts)
         except NotCompiled:
-            return _core.Program(*compiled(self.record, self.results, layouts, sum(self.columns)))
+            return program_of(compiled(self.record, self.results, layouts, sum(self.columns)))
 
 
 def structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list[Any]], Any]]:

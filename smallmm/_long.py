@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
-from ._compile import Description, NotCompiled, address_of, compiled, dense_strides, without_memory
+from ._compile import NotCompiled, address_of, compiled, dense_strides, program_of, without_memory
 from ._compose import CHUNK
+from ._fused_arrays import is_dense
 from ._record import COMPLEX, Record, Step, Value, View
 
 LEAST = 1 << 14  # elements of a vector that is divided
@@ -46,7 +46,7 @@ class LongProgram:
         last = Record(record.name, record.dtype, record.make_symbol, record.namespace)
         last.inputs, last.steps = [*sums, *(x for x, _ in others)], self._after
         own = [*(dense_strides(x.shape, x.dtype) for x in sums), *(own for _, own in others)]
-        self._last = _made(compiled(last, results, own, 0))
+        self._last = program_of(compiled(last, results, own, 0))
 
     def _divide(self) -> list[Step]:
         """Find elements and sums. What is left are the steps that take sums alone."""
@@ -113,7 +113,7 @@ class LongProgram:
             own.steps.append(Step("call", "matvec", (row, ones), (value,), x.dtype, "sum"))
             results.append(own.symbol(value))
         given = [y for x, y in zip(record.inputs, layouts, strict=True) if self._is_of_blocks(x)]
-        return _made(compiled(own, results, given, 0))
+        return program_of(compiled(own, results, given, 0))
 
     def __call__(self, *arrays: Any) -> Any:
         given, targets = arrays[: len(self._inputs)], arrays[len(self._inputs) :]
@@ -158,19 +158,11 @@ def _has_complex(record: Record) -> bool:
     return any(x.dtype in COMPLEX for x in (*record.inputs, *(y for s in record.steps for y in s.results)))
 
 
-def _made(description: Description) -> Any:
-    try:
-        return _core.Program(*description)
-    except ValueError:  # more sums than a program has inputs
-        raise NotCompiled from None
-
-
 def _span(view: View) -> tuple[int, tuple[int, ...]] | None:
     """The first element of a vector that a view has, and its shape, if its elements follow each other."""
     whole = without_memory(view.value.shape, dense_strides(view.value.shape, np.dtype("f8")), np.dtype("f8"))
     part = view.of(whole)
-    pairs = zip(part.shape, part.strides, dense_strides(part.shape, part.dtype), strict=True)
-    if not all(size < 2 or step == dense for size, step, dense in pairs):
+    if not is_dense(part, part.ndim):
         return None
     return (address_of(part) - address_of(whole)) // 8, part.shape
 

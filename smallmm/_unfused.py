@@ -9,7 +9,7 @@ from . import _core
 from ._arrays import call
 from ._compose import joined, power_of_two
 from ._record import BOOL, COMPLEX, Record, Step, Value, View, basic_index, elementwise
-from ._shapes import absent_dimensions, core_dimensions
+from ._shapes import absent_dimensions, broadcast_shapes, core_dimensions
 
 Stack = tuple[Any, int]  # an array, and how many of its first dimensions are batch dimensions
 
@@ -22,7 +22,7 @@ def run_unfused(
     for step in steps:
         runner.add(step)
     infos = [runner.stacks[step.info][0] for step in steps if step.info is not None]
-    batch = np.broadcast_shapes(
+    batch = broadcast_shapes(
         *(x.shape[: x.ndim - len(value.shape)] for value, x in zip(record.inputs, arrays, strict=True))
     )
     answers = []
@@ -44,18 +44,22 @@ class _Runner:
         self.like = next((x for x in arrays if not isinstance(x, np.ndarray)), None)
         self.stacks: dict[Value, Stack] = {}
         for value, x in zip(record.inputs, arrays, strict=True):
-            self.stacks[value] = x, x.ndim - len(value.shape)
+            own = self._as_library(x) if isinstance(x, np.ndarray) else x
+            self.stacks[value] = own, x.ndim - len(value.shape)
 
     def _stack(self, value: Value) -> Stack:
         if value not in self.stacks:
             assert value.array is not None
-            array: Any = value.array
-            if self.like is not None:
-                from array_api_compat import device
-
-                array = self.xp.asarray(array.copy(), device=device(self.like))
-            self.stacks[value] = array, 0
+            self.stacks[value] = self._as_library(value.array), 0
         return self.stacks[value]
+
+    def _as_library(self, x: np.ndarray) -> Any:
+        """A constant, or a number, as an array of the library, beside the others."""
+        if self.like is None:
+            return x
+        from array_api_compat import device
+
+        return self.xp.asarray(x.copy(), device=device(self.like))
 
     def seen(self, view: View) -> Stack:
         x, batch = self._stack(view.value)
@@ -98,7 +102,7 @@ class _Runner:
             case _:
                 dims = _dimensions(step)
                 parts = [self._aligned(x, dims) for x in step.operands]
-                whole = np.broadcast_shapes(*(x.shape[: x.ndim - dims] for x in parts))
+                whole = broadcast_shapes(*(x.shape[: x.ndim - dims] for x in parts))
                 parts = [self.xp.broadcast_to(x, whole + x.shape[x.ndim - dims :]) for x in parts]
                 result = self.xp.concat(parts, axis=step.axis - dims)
         if step.target.operations:

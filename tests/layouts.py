@@ -48,3 +48,15 @@ WRITABLE = {
     "misaligned": lambda x: _offset(x, 1),
 }
 LAYOUTS = {**WRITABLE, "broadcast": lambda x: np.broadcast_to(x[:1], x.shape)}
+
+
+def at_random(rng, x):
+    """In an order of dimensions, with gaps and directions that are drawn."""
+    order = rng.permutation(x.ndim)
+    steps = rng.choice([-2, -1, 1, 1, 1, 3], x.ndim)
+    shape = [x.shape[d] * abs(steps[d]) + int(rng.integers(2)) for d in order]
+    index = tuple(slice(None, x.shape[d] * abs(steps[d]), abs(steps[d])) for d in order)
+    y = _framed(x.transpose(order), shape, index) if x.ndim else x.copy()
+    y = y.transpose(np.argsort(order))[tuple(slice(None, None, np.sign(step)) for step in steps)]
+    y[...] = x
+    return y

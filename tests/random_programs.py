@@ -43,7 +43,7 @@ class Case(NamedTuple):
         return eval(f"lambda {parameters}: function({parameters})", {"function": function})
 
     def inputs(self, rng: np.random.Generator, batch: tuple[int, ...]) -> list[np.ndarray]:
-        return [_numbers(rng, (*batch, *x), y) for x, y in zip(self.shapes, self.dtypes, strict=True)]
+        return [random_numbers(rng, (*batch, *x), y) for x, y in zip(self.shapes, self.dtypes, strict=True)]
 
     @property
     def tolerance(self) -> float:
@@ -71,7 +71,7 @@ def random_program(rng: np.random.Generator, dtypes: str = "fffdddFDil") -> Case
     names = iter("abcdefghijklmn")
     signature = ",".join(f"({','.join(next(names) for _ in shape)})" for shape in shapes)
     values = [
-        _Value([_numbers(rng, x, y) for _ in range(SAMPLES)], y.kind in "fc")
+        _Value([random_numbers(rng, x, y) for _ in range(SAMPLES)], y.kind in "fc")
         for x, y in zip(shapes, chosen, strict=True)
     ]
     steps: list[Step] = []
@@ -102,7 +102,7 @@ class _Value(NamedTuple):
         return self.samples[0].dtype.kind
 
 
-def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def random_numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if dtype.kind in "iu":
         return rng.integers(-3 if dtype.kind == "i" else 0, 4, shape).astype(dtype)
     x = rng.uniform(-1, 1, shape)

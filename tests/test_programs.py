@@ -4,8 +4,10 @@ be recorded; errors; chains."""
 import pickle
 import re
 
+import layouts
 import numpy as np
 import pytest
+from random_programs import random_numbers
 
 import smallmm
 import smallmm._core as core
@@ -295,6 +297,47 @@ def test_layout_does_not_matter(name, dtype, rng):
         lambda x: np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(x.dtype).reshape(x.shape),
     ):
         assert_same(tuple(fused(*map(change, arrays))), tuple(expected))
+
+
+OF_MATRICES = {
+    "reshape": lambda a: a.reshape(-1),
+    "reshape of a transpose": lambda a: a.T.reshape(a.shape),
+    "norm": lambda a: np.linalg.norm(a),
+    "norms": lambda a: np.linalg.norm(a, axis=0),
+    "sums": lambda a: a.sum(axis=0),
+    "largest": lambda a: a.max(axis=1, keepdims=True),
+    "joined": lambda a: np.concatenate([a, a[::-1]], axis=1),
+    "elements": lambda a: np.sqrt(1 + a.T * a.T),
+    "product": lambda a: a.T @ a,
+    "stack": lambda a: np.stack([a, 2 * a]).ravel(),
+}
+
+
+@pytest.mark.parametrize("dtype", "dFi")
+@pytest.mark.parametrize("name", OF_MATRICES)
+def test_strides_do_not_matter(name, dtype, rng):
+    """Also from call to call, which keep a program, and without batch dimensions."""
+    if name == "largest" and dtype == "F":
+        return
+    function = OF_MATRICES[name]
+    fused = fuse("(m,n)")(function)
+    for own in ((3, 2), (2, 3), (1, 4), (4, 1), (8, 8)):
+        for batch in [(), (), (), (5,), (2, 3)] * 3:
+            a = (4 * rng.standard_normal((*batch, *own)) + (1j if dtype == "F" else 0)).astype(dtype)
+            given = layouts.at_random(rng, a)
+            if batch and rng.random() < 0.3:
+                a = given = np.broadcast_to(given[:1], given.shape)
+            result = fused(given)
+            for i in np.ndindex(batch):
+                np.testing.assert_allclose(result[i], function(a[i]), rtol=1e-5)
+
+
+def test_strides_of_contractions_do_not_matter(rng):
+    b1, d, u = rng.standard_normal((2, 3)), rng.standard_normal((2, 2, 2)), rng.standard_normal((3, 3, 3))
+    expected = smallmm.sum_factorized(b1, d, u)
+    for _ in range(10):
+        given = (layouts.at_random(rng, x) for x in (b1, d, u))
+        np.testing.assert_array_equal(smallmm.sum_factorized(*given), expected)
 
 
 @pytest.mark.parametrize("isa", core.isas_available())
@@ -993,6 +1036,35 @@ def test_out(rng):
         smallmm.kalman_step(x, p, *rest, out=x)
 
 
+def read_only(shape):
+    x = np.zeros(shape)
+    x.flags.writeable = False
+    return x
+
+
+@pytest.mark.parametrize("second", [np.zeros((9, 9)), np.zeros((3, 4, 4), int), read_only((3, 4, 4)), "out"])
+def test_out_is_untouched_where_another_is_refused(second, rng):
+    first = np.full((3, 4), 7.0)
+    with pytest.raises((TypeError, ValueError), match=r"kalman_step: out\[1\] "):
+        smallmm.kalman_step(*chain_arguments(rng, "kalman_step", (3,)), out=(first, second))
+    assert (first == 7).all()
+
+
+def test_out_is_of_the_inputs_library(rng):
+    torch = pytest.importorskip("torch")
+    a = rng.standard_normal((5, 2, 2))
+    f = fuse("(n,n)")(lambda a: (a + 1, a * 2))
+    out = np.zeros_like(a), torch.zeros(a.shape, dtype=torch.float64)
+    for given, name in ((a, "1"), (torch.from_numpy(a), "0")):
+        with pytest.raises(TypeError, match=rf"out\[{name}\] is a .*, as the inputs are"):
+            f(given, out=out)
+    assert not out[0].any()
+    assert not out[1].any()
+    own = torch.zeros(a.shape, dtype=torch.float64), torch.zeros(a.shape, dtype=torch.float32)
+    assert f(torch.from_numpy(a), out=own)[1] is own[1]
+    np.testing.assert_array_equal(own[0], a + 1)
+
+
 # --- errors --------------------------------------------------------------------------------------------
 
 
@@ -1122,7 +1194,7 @@ def test_explain(rng):
     assert explanation.matrices == 1000
     assert explanation.tile >= 16
     assert explanation.saved > explanation.bytes
-    assert sum(step.kernel is not None for step in explanation.steps) == 10
+    assert sum(step.kernel is not None for step in explanation.steps) == 12
     assert "kalman_step: " in str(explanation)
     assert "cholesky" in str(explanation)
 
@@ -1143,8 +1215,52 @@ def test_torch_and_jax_arrays(rng):
     assert "derivative" in explanation.why
 
 
+def test_numbers_beside_what_is_traced(rng):
+    a, b = rng.standard_normal((5, 4, 3)), rng.standard_normal((5, 4, 2))
+    expected = smallmm.ridge(a, b, 0.5)
+    torch = pytest.importorskip("torch")
+    x, y = torch.from_numpy(a), torch.from_numpy(b)
+    for number in (0.5, np.asarray(0.5)):
+        np.testing.assert_allclose(smallmm.ridge(x.clone().requires_grad_(), y, number).detach(), expected)
+    np.testing.assert_allclose(torch.vmap(lambda x, y: smallmm.ridge(x, y, 0.5))(x, y), expected)
+    assert smallmm.ridge(x.to("meta"), y.to("meta"), 0.5).shape == expected.shape
+    with pytest.raises(TypeError, match="expected arrays of one library"):
+        smallmm.ridge(x.clone().requires_grad_(), b, 0.5)
+    jax = pytest.importorskip("jax")
+    step = jax.jit(lambda x, y: smallmm.ridge(x, y, 0.5))
+    np.testing.assert_allclose(step(a.astype("f4"), b.astype("f4")), expected, atol=1e-4)
+
+
 def test_lists_and_numbers():
     assert smallmm.mahalanobis([3.0, 8.0], [0, 0], [[1, 0], [0, 4]]) == 5
+    assert smallmm.mahalanobis(memoryview(np.array([3.0, 8.0])), [0, 0], [[1, 0], [0, 4]]) == 5
+
+
+@pytest.mark.parametrize("dims", [8, 9, 32, 63, 64])
+def test_many_dimensions(dims):
+    a = np.arange(6.0).reshape((1,) * (dims - 2) + (2, 3))
+    signature = f"({','.join(f'd{i}' for i in range(dims))})"
+    np.testing.assert_array_equal(fuse(signature)(lambda a: a + 1)(a), a + 1)
+    np.testing.assert_array_equal(fuse("(n)")(lambda a: a + 1)(a), a + 1)
+    outer = fuse(f"{signature},(k)")(lambda a, b: smallmm.outer(a, b))
+    stack = fuse("(n)")(lambda a: np.stack([a, a]))
+    if dims < 64:
+        np.testing.assert_array_equal(outer(a, np.ones(4)), np.repeat(a[..., None], 4, axis=-1))
+        np.testing.assert_array_equal(stack(a)[..., 1, :], a)
+        return
+    with pytest.raises(ValueError, match="a result has 65 dimensions"):
+        stack(a)
+    with pytest.raises(IndexError, match="65"):
+        outer(a, np.ones(4))
+
+
+def test_empty_results_take_no_time():
+    many = np.broadcast_to(np.ones(0), (2**40, 0))
+    assert fuse("(n)")(lambda x: x + 1)(many).shape == many.shape
+    assert fuse("(n)")(lambda x: x[:0] * 2)(np.broadcast_to(np.ones(3), (2**40, 3))).shape == many.shape
+    with pytest.raises(MemoryError):
+        fuse("(n)")(lambda x: x.sum())(many)
+    np.testing.assert_array_equal(fuse("(n)")(lambda x: x.sum())(many[:3]), np.zeros(3))
 
 
 # --- chains --------------------------------------------------------------------------------------------
@@ -1211,6 +1327,18 @@ def test_chains(name, dtype, rng):
                 size = 1 + np.abs(theirs).max()
                 tolerance = (2e-3 if dtype == np.float32 else 1e-11) * size
                 np.testing.assert_allclose(ours[q], theirs, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", "fdFD")
+def test_covariances_of_kalman_step_are_symmetric(dtype, rng):
+    for n, m in ((1, 1), (4, 2), (7, 3)):
+        shapes = (9, n), (9, m), (n, n), (m, n)
+        x, z, f, h = (random_numbers(rng, shape, np.dtype(dtype)) for shape in shapes)
+        q, r = np.eye(n, dtype=dtype), np.eye(m, dtype=dtype)
+        p = np.tile(q, (9, 1, 1))
+        for _ in range(4):
+            x, p = smallmm.kalman_step(x, p, z, f, h, q, r)
+            np.testing.assert_array_equal(p, p.conj().mT)
 
 
 def squared(a):

@@ -296,7 +296,7 @@ static PyObject *call(PyObject *object, PyObject *args, PyObject *kwargs) {
         arrays[i] = (PyArrayObject *)PyTuple_GET_ITEM(args, i);
         if (i < self->inputs && !broadcast(&self->given[i], arrays[i], &dims, extent)) Py_RETURN_NOTIMPLEMENTED;
     }
-    bool failed = false;
+    bool failed = false, has_results = false;
     PyObject *outputs = PyTuple_New(self->outputs), *result = NULL;
     for (int i = 0; i < self->outputs && outputs; i++) {
         const given *x = &self->given[self->inputs + i];
@@ -318,8 +318,9 @@ static PyObject *call(PyObject *object, PyObject *args, PyObject *kwargs) {
         }
         arrays[self->inputs + i] = (PyArrayObject *)output;
         PyTuple_SET_ITEM(outputs, i, output);
+        has_results |= PyArray_SIZE(arrays[self->inputs + i]) > 0;
     }
-    const bool done = outputs && run(self, arrays, dims, extent, &failed) == 0;
+    const bool done = outputs && (!has_results || run(self, arrays, dims, extent, &failed) == 0);
     for (int i = 0; done && nargs == self->inputs && dims == 0 && i < self->outputs; i++) /* numbers become scalars */
         if (!self->given[self->inputs + i].core) PyTuple_SET_ITEM(outputs, i, PyArray_Return(arrays[self->inputs + i]));
     if (done) result = PyTuple_Pack(2, outputs, failed ? Py_True : Py_False);
