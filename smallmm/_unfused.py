@@ -70,7 +70,7 @@ class _Runner:
     def _viewed(self, x: Any, batch: int, word: str, argument: Any) -> Any:
         match word:
             case "index":
-                return x[(*(slice(None),) * batch, *basic_index(argument))]
+                return self._indexed(x, batch, basic_index(argument))
             case "permute":
                 return self.xp.permute_dims(x, (*range(batch), *(batch + i for i in argument)))
             case "broadcast":
@@ -83,6 +83,19 @@ class _Runner:
                 return self.xp.stack([self.xp.real(x), self.xp.imag(x)], axis=-1)
             case _:
                 return self.xp.linalg.diagonal(x, offset=argument)
+
+    def _indexed(self, x: Any, batch: int, index: tuple[Any, ...]) -> Any:
+        """Dimensions that an index reverses are reversed first: PyTorch has no slices with negative steps."""
+        taken: list[Any] = [slice(None)] * batch
+        axis = batch
+        for i in index:
+            if isinstance(i, slice) and i.step is not None and i.step < 0:
+                chosen, last = range(x.shape[axis])[i], x.shape[axis] - 1
+                x = self.xp.flip(x, axis=axis)
+                i = slice(last - chosen.start, last - chosen.stop, -chosen.step)
+            taken.append(i)
+            axis += i is not None
+        return x[tuple(taken)]
 
     def _aligned(self, view: View, dims: int) -> Any:
         """The view with that many dimensions of its own, so that those of the batch meet each other."""

@@ -614,6 +614,16 @@ def test_complex_tensors(rng):
     assert torch.autograd.gradcheck(lambda x: fused(x, tensors[1][:2])[0], h[:2].detach().requires_grad_())
 
 
+def test_tensors_that_an_index_reverses(rng):
+    """Step by step, since PyTorch has no slices with negative steps."""
+    torch = pytest.importorskip("torch")
+    a = rng.standard_normal((3, 8, 4))
+    for index in np.s_[::-1], np.s_[3, ::-1], np.s_[None, 5:0:-2], np.s_[1:5:-1], np.s_[..., -1:-9:-3]:
+        reversed_ = fuse(lambda a, index=index: a[index], "(m,n)")
+        found = reversed_(torch.from_numpy(a).requires_grad_())
+        assert_same(found.detach().numpy(), np.stack([x[index] for x in a]))
+
+
 def test_large_matrices_go_step_by_step(rng):
     a, b = rng.standard_normal((3, 40, 40)), rng.standard_normal((3, 40, 2))
     fused = fuse(lambda a, b: smallmm.solve(a, b) + 1, "(n,n),(n,k)")
