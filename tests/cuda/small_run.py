@@ -3,13 +3,18 @@ matrices, last blocks that are not full, misaligned and strided operands."""
 
 import itertools
 import os
+import sys
 from functools import partial
+from pathlib import Path
 
 os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"  # so that a byte too far is outside an allocation
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
-import torch
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from random_programs import random_program  # noqa: E402
 
-import smallmm
+import smallmm  # noqa: E402
 
 
 def factor_and_solve(x: torch.Tensor, y: torch.Tensor) -> None:
@@ -91,6 +96,16 @@ def fused_steps(n: int, m: int, dtype: torch.dtype) -> None:
         systems.ex(a, a[:1, :, :3])
 
 
+def random_steps(seed: int) -> None:
+    """A fused function that nobody chose, and the sums of whole chunks."""
+    rng = np.random.default_rng(seed)
+    program = random_program(rng)
+    arrays = [torch.from_numpy(x).cuda() for x in program.inputs(rng, (37,))]
+    smallmm.fuse(program.function, program.signature).ex(*arrays)
+    a = torch.rand(37, *rng.integers(1, 9, 2) * 8, device="cuda")
+    smallmm.fuse(lambda a: (a.sum(), np.linalg.norm(a), a.mean(axis=0)), "(m,n)").ex(a)
+
+
 def main() -> None:
     for dtype, n in itertools.product(
         (torch.float32, torch.float64), (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31, 32)
@@ -132,6 +147,8 @@ def main() -> None:
         smallmm.cholesky_ex(x)
     for dtype, (n, m) in itertools.product((torch.float32, torch.float64), ((4, 2), (9, 3), (20, 8))):
         fused_steps(n, m, dtype)
+    for seed in range(24):
+        random_steps(seed)
     torch.cuda.synchronize()
     print("done")
 
