@@ -117,6 +117,13 @@ static inline void smm_spoil(const smm_operand *x, intptr_t q, smm_dtype dtype, 
                 smm_put((char *)x->data + q * x->batch + i * x->row + j * x->col + part, real, NAN);
 }
 
+/* SOLVE_BANDED: how many diagonals of matrix q are below the main one; -1: what `lower` says is none of 0 .. m-1. */
+static inline intptr_t smm_lower_of(const smm_call *call, intptr_t q) {
+    const smm_operand *x = &call->solve_banded.lower;
+    const intptr_t lower = x->data ? *(const int32_t *)((const char *)x->data + q * x->batch) : 0;
+    return lower >= 0 && lower < call->m ? lower : -1;
+}
+
 /* Rows and columns of operand i of a call with such sizes. */
 static inline void smm_sizes_of(smm_op op, int i, intptr_t m, intptr_t n, intptr_t k, intptr_t *rows, intptr_t *cols) {
     const intptr_t sizes[SMM_SIZES] = {1, m, n, k};

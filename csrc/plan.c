@@ -1,5 +1,5 @@
-/* plan.c: decides how a call runs. It is a pure look-up: nothing is searched or timed here. Better rows for its lists
- * are searched for offline.
+/* plan.c: decides how a call runs. It is a pure look-up: nothing is searched or timed here, and no operand is read.
+ * Better rows for its lists are searched for offline.
  *
  * The steps of smm_plan_call(): is_valid(), normalise(), weigh() (cost and traffic), share_out() (threads),
  * choose_stores(), choose_kernel(), divide() (among threads). */
@@ -89,20 +89,6 @@ static bool is_valid_view(const view *v, const smm_call *c, int i) {
     return !(used & (v->align - 1));
 }
 
-/* SOLVE_BANDED: the number of diagonals below the main one. */
-static bool is_lower_valid(const smm_call *c) {
-    if (c->op != SMM_OP_SOLVE_BANDED || !c->batch || !c->n) return true;
-    if (!c->solve_banded.lower.data) return false;
-    for (intptr_t r = 0; r < smm_runs(c); r++) {
-        const smm_operand x = smm_run_of(c, r).solve_banded.lower;
-        for (intptr_t q = 0; q < (x.batch ? c->batch : 1); q++) {
-            const int32_t lower = *(const int32_t *)((const char *)x.data + q * x.batch);
-            if (lower < 0 || lower >= c->m) return false;
-        }
-    }
-    return true;
-}
-
 /* Q has min(m, n) columns, or all m. There are min(m, n) singular values. Two of the three diagonals of a tridiagonal
  * matrix are shorter by one. A band has at least one diagonal. */
 static bool are_sizes_valid(const smm_call *c) {
@@ -127,7 +113,7 @@ static bool is_valid(const smm_call *c, const views *x) {
         if (c->outer->extent[d] < 0) return false;
     for (int i = 0; i < x->count; i++)
         if (!is_valid_view(&x->of[i], c, i)) return false;
-    return are_sizes_valid(c) && is_lower_valid(c);
+    return are_sizes_valid(c);
 }
 
 static bool is_too_large(const smm_call *c, const view *a) {

@@ -109,9 +109,9 @@ typedef struct smm_outer {
  * Its operands are the member named like the operation (call.solve.x for SMM_OP_SOLVE), or call.operand[i] in the order
  * of ops.def. An optional operand is left out by data = NULL. Optional are:
  *
- * alpha, beta (MATMUL: C = alpha A B + beta C) and rtol (LSTSQ): one number per matrix, `batch` bytes apart (0: the
- * same for all). Defaults are alpha = 1, beta = 0, rtol = 0. If beta = 0, C is not read. lower (SOLVE_BANDED) is not
- * optional: int32, from 0 to m - 1.
+ * alpha, beta (MATMUL: C = alpha A B + beta C), rtol (LSTSQ) and lower (SOLVE_BANDED; int32): one number per matrix,
+ * `batch` bytes apart (0: the same for all). Defaults are alpha = 1, beta = 0, rtol = 0, lower = 0. If beta = 0, C is
+ * not read.
  *
  * info: 0, or what is wrong with a matrix, as in LAPACK. k > 0 means that pivot k (1-based) is zero, or that the
  * leading minor of order k is not positive definite. For EIGH and EIGVALSH it means that k elements beside the diagonal
@@ -121,7 +121,8 @@ typedef struct smm_outer {
  * its pivots, and, where a pivot is zero, the results of DET, SLOGDET and LU_RCOND, which are 0, (0, -inf) and 0.
  *
  * For LDL_SOLVE, -k means that pivot k (1-based) is not one that LDL gives. LDL's pivots count from 1; two equal
- * negative ones mark a block of order 2 of D (LAPACK's sytrf; of Hermitian matrices, hetrf).
+ * negative ones mark a block of order 2 of D (LAPACK's sytrf; of Hermitian matrices, hetrf). For SOLVE_BANDED, -1
+ * means that `lower` is none of 0 .. m-1.
  *
  * SOLVE_MIXED is of SMM_F64 alone. Its iterations are the steps of refinement, or say why a matrix was solved by SOLVE
  * or SOLVE_POS, of which info then is: -2, an element overflows float32; -3, the factors in float32 are singular or not

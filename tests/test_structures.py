@@ -384,8 +384,14 @@ def test_different_numbers_of_diagonals_below_in_one_stack(isa, dtype, rng):
     assert not info.any()
     for q in range(40):
         assert_same_bits(x[q], smallmm.solve_banded((int(lower[q]), 3 - int(lower[q])), ab[q], b[q]))
-    with pytest.raises(ValueError, match="does not fit"):
-        _core.solve_banded(ab, lower + 2, b)
+
+    wrong = lower.copy()
+    wrong[[3, 17, 39]] = -1, 4, 1000
+    y, info = _core.solve_banded(ab, wrong, b)
+    bad = wrong != lower
+    assert_same_bits(info, np.where(bad, np.int32(-1), np.int32(0)))
+    assert np.isnan(y[bad]).all()
+    assert_same_bits(y[~bad], x[~bad])
 
 
 @pytest.mark.parametrize("hermitian", [True, False])

@@ -180,10 +180,14 @@ static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t 
     const smm_solve_banded_operands *o = &call->solve_banded;
     vec *const r = smm_kernel_room(), *const pivots = r + n, *const w = pivots + n, *const x = w + 2 * m * n;
     for (intptr_t q = first, count; q < last; q += count) {
-        const char *number = (const char *)o->lower.data + q * o->lower.batch;
-        const intptr_t lower = *(const int32_t *)number, all = m - 1;
+        const intptr_t lower = smm_lower_of(call, q), all = m - 1;
         for (count = 1; count < least(LANES, last - q); count++) /* side by side only if equal */
-            if (*(const int32_t *)(number + count * o->lower.batch) != lower) break;
+            if (smm_lower_of(call, q + count) != lower) break;
+        if (lower < 0) { /* nothing tells which diagonals these are */
+            lanes_store_int(&o->info, q, lane_set(-1), count);
+            lanes_spoil(&o->x, q, lane_set(-1), n, call->k, count);
+            continue;
+        }
         for (intptr_t j = 0; j < lower * n; j++) w[j] = lane_set(0); /* to be filled in */
         KERNEL(lanes_load)(w + lower * n, &o->ab, q, m, n, count);
         const vec info = banded_factor(w, r, pivots, n, lower, all);

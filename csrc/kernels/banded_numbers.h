@@ -162,10 +162,14 @@ static void KERNEL(banded_numbers)(const smm_call *call, intptr_t first, intptr_
     vec *const pivots = smm_kernel_room();
     num *const w = (num *)(pivots + n), *const x = w + 2 * m * n;
     for (intptr_t q = first, count; q < last; q += count) {
-        const char *number = (const char *)o->lower.data + q * o->lower.batch;
-        const intptr_t lower = *(const int32_t *)number;
+        const intptr_t lower = smm_lower_of(call, q);
         for (count = 1; count < least(LANES, last - q); count++) /* side by side only if equal */
-            if (*(const int32_t *)(number + count * o->lower.batch) != lower) break;
+            if (smm_lower_of(call, q + count) != lower) break;
+        if (lower < 0) { /* nothing tells which diagonals these are */
+            lanes_store_int(&o->info, q, lane_set(-1), count);
+            KERNEL(numbers_spoil)(&o->x, q, lane_set(-1), n, call->k, count);
+            continue;
+        }
         for (intptr_t j = 0; j < lower * n; j++) w[j] = num_set(0); /* to be filled in */
         KERNEL(numbers_load)(w + lower * n, &o->ab, q, m, n, count);
         const vec info = banded_factor_numbers(w, pivots, n, lower, all);

@@ -154,26 +154,12 @@ static smm_status take_convolution(smm_detour *detour, const smm_convolution *c)
 }
 
 /* isa stays NULL: the kernel's name has the architecture. */
-/* As smm_explain, which reads one operand of SOLVE_BANDED: this is on a device. */
-static void explain_device_call(const smm_call *call, smm_plan_info *work) {
-    static const int32_t any = 0;
-    smm_call on_host = *call;
-    smm_outer outer = {0};
-    if (call->op == SMM_OP_SOLVE_BANDED) {
-        on_host.solve_banded.lower = (smm_operand){.data = (void *)(uintptr_t)&any};
-        if (call->outer) outer = *call->outer;
-        for (int d = 0; d < outer.dims; d++) outer.stride[d][SMM_SOLVE_BANDED_lower] = 0;
-        on_host.outer = call->outer ? &outer : NULL;
-    }
-    smm_explain(&on_host, work);
-}
-
 static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
     smm_plan_info work = {0};
     if (plan->convolution)
         smm_explain_convolution(plan->convolution, &work);
     else
-        explain_device_call(plan->call, &work);
+        smm_explain(plan->call, &work);
     if (!detour->calls++) {
         detour->op = plan->convolution ? SMM_OP_MATMUL : plan->call->op;
         detour->form = plan->convolution ? 0 : plan->call->form;

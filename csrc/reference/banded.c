@@ -67,9 +67,9 @@ static intptr_t banded(const smm_call *call, intptr_t q, double *w) {
     const smm_dtype dtype = call->dtype;
     const intptr_t n = call->n, m = call->m, all = m - 1;
     const smm_solve_banded_operands *o = &call->solve_banded;
-    const intptr_t lower = *(const int32_t *)((const char *)o->lower.data + q * o->lower.batch);
+    const intptr_t lower = smm_lower_of(call, q);
     double *x = w + 2 * m * n;
-    intptr_t info = 0;
+    intptr_t info = lower < 0 ? -1 : 0;
     for (intptr_t k = 0; k < (call->k ? call->k : 1) && !info; k++) {
         memset(w, 0, sizeof(double) * (size_t)(2 * m * n));
         for (intptr_t r = 0; r < m; r++)

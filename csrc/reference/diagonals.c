@@ -71,8 +71,9 @@ static intptr_t banded(const smm_call *call, intptr_t q, number *w, number *x) {
     const smm_dtype t = call->dtype;
     const intptr_t n = call->n, m = call->m, k = call->k, all = m - 1;
     const smm_solve_banded_operands *o = &call->solve_banded;
-    const intptr_t lower = *(const int32_t *)((const char *)o->lower.data + q * o->lower.batch);
+    const intptr_t lower = smm_lower_of(call, q);
     intptr_t info = 0;
+    if (lower < 0) return -1;
     for (intptr_t r = 0; r < m; r++)
         for (intptr_t j = 0; j < n; j++) w[(lower + r) * n + j] = get_number(&o->ab, t, q, r, j);
     for (intptr_t j = 0; j < n; j++) {

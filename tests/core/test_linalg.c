@@ -272,8 +272,11 @@ static void fill_diagonals(struct problem *p, enum hardness hardness) {
     smm_call *c = &p->call;
     if (c->op == SMM_OP_SOLVE_BANDED) {
         for (int q = 0; q < MANY; q++) lowers[q] = (int32_t)random_below(c->m ? c->m : 1);
+        for (int q = 0; q < MANY && hardness == HARD; q++)
+            if (!random_below(8)) lowers[q] = random_below(2) ? -1 : (int32_t)c->m;
         const bool own = c->batch <= MANY && random_below(2) && p->stacks[A].x.batch;
         c->solve_banded.lower = (smm_operand){lowers, own ? (intptr_t)sizeof *lowers : 0, 0, 0};
+        if (!own && !random_below(4)) c->solve_banded.lower.data = NULL;
     }
     const bool is_wide = c->dtype == SMM_F64, is_half = c->dtype == SMM_F16;
     const double tiny = is_wide ? 1e-310 : is_half ? 3e-7 : 1e-40, huge = is_wide ? 1e306 : is_half ? 1e3 : 1e36;
@@ -282,7 +285,7 @@ static void fill_diagonals(struct problem *p, enum hardness hardness) {
         for (intptr_t q = 0; s->low && row_of(c->op, i)->direction == SMM_DIAGONALS && q < s->batch; q++) {
             const intptr_t main = c->op == SMM_OP_SOLVEH_BANDED ? (c->form & SMM_UPPER ? c->m - 1 : 0)
                                   : c->op == SMM_OP_SOLVE_BANDED
-                                      ? c->m - 1 - lowers[c->solve_banded.lower.batch ? q : 0]
+                                      ? c->m - 1 - smm_lower_of(c, q)
                                       : (i == 1 ? 0 : -1);
             const int kind = hardness == HARD    ? (int)random_below(8)
                              : hardness == MIXED ? 8 + (int)random_below(6)
