@@ -7,12 +7,15 @@ import re
 import layouts
 import numpy as np
 import pytest
+from accuracy import as_tuple
 from random_programs import random_numbers
+from test_linalg import CASES
 
 import smallmm
 import smallmm._core as core
 from smallmm import _long, fuse
 from smallmm._fuse import Fused
+from smallmm._shapes import PRODUCTS
 from smallmm._unfused import run_unfused
 
 SEED = 11
@@ -152,6 +155,15 @@ RECORDED = {
             np.einsum("ij->ji", a),
             np.einsum("ij,jk,lk->il", a, b, b),
             np.einsum("ij->i", a),
+        ),
+    ),
+    "few diagonals": (
+        "(n,n),(n)",
+        lambda a, x: (
+            smallmm.solve_banded((1, 1), a, x),
+            smallmm.solve_banded((2, 0), a, x),
+            smallmm.linsolve(a, x, assume_a="banded", bandwidths=(0, 1)),
+            smallmm.solve_tridiagonal(x[1:], x, x[:-1], x),
         ),
     ),
     "solves": (
@@ -367,6 +379,34 @@ def test_threads_do_not_matter(rng):
     assert_same(results[0], results[2])
     some = smallmm.kalman_step(*(x[77:78] if x.ndim > 1 and len(x) == 20001 else x for x in arrays))
     np.testing.assert_array_equal(some.x[0], results[0].x[77])
+
+
+def good_operands(gufunc, dims, rng):
+    """Stacks of 20 without bad matrices."""
+    name = gufunc.__name__
+    if name not in CASES:
+        return [
+            rng.standard_normal((20, *({"m": 5, "k": 4, "n": 3}[x.strip("?")] for x in own))) for own in dims
+        ]
+    given = CASES[name].operands(rng, 5, 5, np.dtype(float))
+    results = as_tuple(core.reference(gufunc, *given))
+    good = np.all([np.isfinite(x.reshape(len(x), -1)).all(1) for x in (*given, *results)], 0)
+    return [np.resize(x[good], (20, *x.shape[1:])) for x in given]
+
+
+# gemm's output is an input, too.
+@pytest.mark.parametrize("name", [*CASES, *(x for x in sorted(PRODUCTS) if not x.startswith("gemm"))])
+def test_every_gufunc(name, rng):
+    gufunc = getattr(core, name)
+    dims = [x.split(",") if x else () for x in re.findall(r"\(([^)]*)\)", gufunc.signature.split("->")[0])]
+    given = good_operands(gufunc, dims, rng)
+    names = [x for x, direction, *_ in core.operations[core.gufunc_rows[name][0]] if direction == "in"]
+    fused = fuse(
+        lambda *x: x[0].take_call(name, gufunc, dict(zip(names, x, strict=False))),
+        ",".join(f"({','.join(own).replace('?', '')})" for own in dims),
+    )
+    assert name in str(fused.explain(*given))
+    assert_same(fused(*given), gufunc(*given))
 
 
 # --- complex numbers ---
