@@ -165,6 +165,8 @@ def _unchecked(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
 
 def _scratch_like(x: np.ndarray) -> np.ndarray:
     """An array with the shape, dtype and strides of x and memory of its own."""
+    if x.dtype.hasobject:  # what lies there must be references; no function computes such elements
+        return np.empty_like(x)
     low, high = np.lib.array_utils.byte_bounds(x)
     return np.ndarray(x.shape, x.dtype, np.empty(high - low, np.uint8), x.ctypes.data - low, x.strides)
 

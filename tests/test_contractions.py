@@ -763,6 +763,8 @@ class TestGroup:
         )
         assert left == [0]
         assert outputs[0] == [None]
+        with pytest.raises(TypeError, match="many: expected a gufunc of smallmm"):
+            smallmm._core.many(np.add, np.array([1]), edge, edge)
 
     def test_wrong(self):
         with pytest.raises(ValueError, match="b is a group of 1; expected 2"):

@@ -869,6 +869,16 @@ class TestExplain:
         assert (pair[0] == 5).all()
         assert smallmm.explain("inv", a[:0]).kernel is None
 
+    @pytest.mark.parametrize("element", [None, "text", 1])
+    def test_outputs_of_objects(self, element):
+        """Neither read nor written, though their elements are addresses."""
+        a, b = np.ones((3, 4, 4)), np.ones((3, 4, 1))
+        objects = np.full((3,), element, object)
+        outs = b.copy(), objects, np.ones(3, "i4"), None
+        assert smallmm.explain("linsolve_ex", a, b, return_rcond=True, out=outs).matrices > 0
+        assert smallmm.explain("slogdet", a, out=(objects, None)).matrices == 3
+        assert objects.tolist() == [element] * 3
+
     def test_beyond_our_order(self):
         plan = smallmm.explain("solve_ex", np.zeros((7, 40, 40)), np.zeros((40, 1)))
         assert plan.kernel == "lapack getrf and getrs"

@@ -50,6 +50,7 @@ typedef struct smm_signature {
 int smm_add_gufuncs(PyObject *module);
 PyObject *smm_add_bfloat16(PyObject *module, PyObject *dtype);
 const smm_gufunc *smm_gufunc_of(PyObject *ufunc);
+const smm_gufunc *smm_gufunc_in(PyObject *x); /* of any object; NULL: it is no gufunc of this module */
 const smm_gufunc *smm_gufunc_named(const char *name, size_t length); /* NULL: there is none */
 const smm_signature *smm_signature_of(const smm_gufunc *g);
 smm_element smm_element_of(const smm_gufunc *g, int i);

@@ -153,6 +153,13 @@ const smm_gufunc *smm_gufunc_of(PyObject *ufunc) {
     return (const smm_gufunc *)(const void *)((PyUFuncObject *)ufunc)->data;
 }
 
+const smm_gufunc *smm_gufunc_in(PyObject *x) {
+    if (!PyObject_TypeCheck(x, &PyUFunc_Type)) return NULL;
+    for (int i = 0; i < GUFUNCS; i++)
+        if (smm_gufunc_of(x) == &gufuncs[i]) return &gufuncs[i];
+    return NULL;
+}
+
 const smm_gufunc *smm_gufunc_named(const char *name, size_t length) {
     for (int i = 0; i < GUFUNCS; i++)
         if (strlen(gufuncs[i].name) == length && !memcmp(gufuncs[i].name, name, length)) return &gufuncs[i];

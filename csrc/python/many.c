@@ -151,9 +151,10 @@ static bool run(job *x) {
  * where it has a number for each member, and all stacks are of one dtype, an array of all members of the first stack,
  * of the second, and so on. NotImplemented: an output would be updated, or a device is to take the call. */
 PyObject *smm_many(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs) {
-    if (nargs < 2 || !PyObject_TypeCheck(args[0], &PyUFunc_Type) || !PyArray_CheckExact(args[1]))
-        return PyErr_Format(PyExc_TypeError, "many: expected a gufunc, counts and inputs");
-    job x = {.g = smm_gufunc_of(args[0]), .counts = (PyArrayObject *)args[1], .inputs = args + 2};
+    const smm_gufunc *g = nargs < 2 ? NULL : smm_gufunc_in(args[0]);
+    if (!g || !PyArray_CheckExact(args[1]))
+        return PyErr_Format(PyExc_TypeError, "many: expected a gufunc of smallmm, counts and inputs");
+    job x = {.g = g, .counts = (PyArrayObject *)args[1], .inputs = args + 2};
     x.s = smm_signature_of(x.g);
     if (nargs - 2 != x.s->inputs || x.s->updates || smm_is_offloading()) Py_RETURN_NOTIMPLEMENTED;
     if (!is_valid(&x)) return NULL;
