@@ -83,7 +83,7 @@ def _checked_lazily(op: str, results: tuple[Any, ...], reason: Reason, make: Mak
         partial(_checked_chunks, op, reason, make),
         f"{','.join(dims)}->{','.join(dims[:-1])}",
         *results,
-        output_dtypes=dtypes if make else dtypes[0],
+        dtypes=dtypes if make else dtypes[0],
     )
     return make(*answer) if make else answer
 

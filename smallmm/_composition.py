@@ -37,7 +37,8 @@ CHUNK = 64  # elements that are added in a row
 
 _PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # numbers that are computed as they are
 
-REAL = "real"  # the dtype of an output: that of the magnitudes of what is computed
+# The dtype of an output: that of the magnitudes of what is computed. A class: itself also after pickling
+REAL = np.floating
 
 
 class Composition:

@@ -286,7 +286,7 @@ class Fused(FunctionOfStacks):
             functools.partial(_of_chunks, self, options, with_info),
             "->".join(sides),
             *operands,
-            output_dtypes=dtypes if len(dims) > 1 else dtypes[0],
+            dtypes=dtypes if len(dims) > 1 else dtypes[0],
             output_sizes=sizes,
         )
         results = list(results) if len(dims) > 1 else [results]

@@ -15,21 +15,23 @@ from ._shapes import Dimensions, core_dimensions, dtype_of, operand_dtypes
 
 
 class _OnHost:
-    """Of NumPy what `Device` has of a library for stacks."""
+    """Of NumPy what `Device` has of a library for stacks. The class serves, and is itself after pickling."""
 
     concat = staticmethod(np.concatenate)
 
-    def layout(self, x: np.ndarray) -> None:
+    @staticmethod
+    def layout(x: np.ndarray) -> None:
         return None
 
-    def index(self, places: np.ndarray) -> np.ndarray:
+    @staticmethod
+    def index(places: np.ndarray) -> np.ndarray:
         return places
 
-    def take(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
+    @staticmethod
+    def take(x: np.ndarray, index: np.ndarray) -> np.ndarray:
         return x[index]
 
 
-_HOST = _OnHost()
 _TAKEN = {x.name for x in map(np.dtype, np.typecodes["All"]) if is_taken(x, with_complex=True)}
 
 
@@ -84,7 +86,7 @@ class Group:
 
     def __init__(self, arrays: Iterable[Any]) -> None:
         named = {f"arrays[{i}]": x for i, x in enumerate(arrays)}
-        self._library: Any = _HOST
+        self._library: Any = _OnHost
         infos: dict[str, Any]  # what has the shape and the dtype of each
         if any(map(on_device, named.values())):
             from ._device import _same_device  # here: most groups need none of it
@@ -195,7 +197,7 @@ class Group:
             classes = _common([x.number for x in each], self._library)
         count = len(classes.counts)
         on_host = not any(
-            x._library is not _HOST if isinstance(x, Group) else on_device(x) for x in operands.values()
+            x._library is not _OnHost if isinstance(x, Group) else on_device(x) for x in operands.values()
         )
         stacks: list[Any] = []
         for x in operands.values():

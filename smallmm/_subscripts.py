@@ -102,6 +102,11 @@ def _sizes(op: str, arrays: list[Any], labels: list[Labels]) -> dict[Any, int]:
     owner: dict[Any, int] = {}
     for i, (x, some) in enumerate(zip(arrays, labels, strict=True)):
         for label, size in zip(some, x.shape, strict=True):
+            if size != size:
+                raise ValueError(
+                    f"{op}: operand {i} has shape {tuple(x.shape)}, nan for lengths that are not computed "
+                    "yet; expected known ones: call its compute_chunk_sizes()"
+                )
             known = sizes.setdefault(label, size)
             if known == size or (isinstance(label, int) and 1 in (known, size)):
                 sizes[label] = max(known, size) if 0 not in (known, size) else 0

@@ -10,6 +10,7 @@ from smallmm import congruence
 from smallmm._catalog import COMPOSITIONS, FUNCTIONS
 from smallmm._fuse import Fused
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
 MATRICES, CHUNK = 30, 13
@@ -26,6 +27,8 @@ def stacks():
     a, b = rng.standard_normal((MATRICES, 4, 4)), rng.standard_normal((MATRICES, 4, 2))
     return {
         "a": a,
+        "a0": a[0],
+        "b0": b[0],
         "s": a @ a.mT + 4 * np.eye(4),
         "b": b,
         "v": rng.standard_normal((MATRICES, 4)),
@@ -48,9 +51,9 @@ CASES = {
     "gaussian_logpdf": lambda f, x: f(x["v"], 0 * x["v"], x["s"]),
     "einsum": lambda f, x: f("bij,bjk->bik", x["a"], x["b"]),
     "kalman_step": lambda f, x: f(
-        x["v"], x["s"], x["b"][:, 0], x["a"][0], x["a"][0, :2], x["s"], x["s"][:, :2, :2]
+        x["v"], x["s"], x["b"][:, 0], x["a0"], x["a0"][:2], x["s"], x["s"][:, :2, :2]
     ),
-    "kron_apply": lambda f, x: f([x["a"][0, :2, :2], x["a"][0, 2:, 2:]], x["v"]),
+    "kron_apply": lambda f, x: f([x["a0"][:2, :2], x["a0"][2:, 2:]], x["v"]),
     "ldl_solve": lambda f, x: f(*smallmm.ldl_factor(x["s"])[:2], x["b"]),
     "linsolve": lambda f, x: f(x["a"], x["b"]),
     "linsolve_ex": lambda f, x: f(x["a"], x["b"]),
@@ -80,11 +83,11 @@ CASES = {
     "solveh_banded": lambda f, x: f(x["band"], x["b"]),
     "sqrtm": lambda f, x: f(x["s"], assume_a="sym"),
     "sqrtm_ex": lambda f, x: f(x["s"], assume_a="sym"),
-    "sum_factorized": lambda f, x: f(x["a"][0, :2, :2], x["cube"], x["cube"]),
+    "sum_factorized": lambda f, x: f(x["a0"][:2, :2], x["cube"], x["cube"]),
     "svd": lambda f, x: f(x["tall"], full_matrices=False),
-    "tensordot": lambda f, x: f(x["a"], x["b"][0], axes=1),
-    "tensorinv": lambda f, x: f(x["a"][0].reshape(2, 2, 4)),
-    "tensorsolve": lambda f, x: f(x["a"][0].reshape(2, 2, 4), x["b"][0, :2]),
+    "tensordot": lambda f, x: f(x["a"], x["b0"], axes=1),
+    "tensorinv": lambda f, x: f(x["a0"].reshape(2, 2, 4)),
+    "tensorsolve": lambda f, x: f(x["a0"].reshape(2, 2, 4), x["b0"][:2]),
     "vecdot": lambda f, x: f(x["v"], x["b"][..., 0]),
     "vecmat": lambda f, x: f(x["v"], x["a"]),
     "vector_norm": lambda f, x: f(x["v"], axis=-1),
@@ -95,21 +98,82 @@ ALL = {name: row.function for name, row in FUNCTIONS.items()} | COMPOSITIONS | F
 del ALL["conv2d"]  # refuses them
 
 
-def lazy_stacks():
-    return {name: da.from_array(x, chunks=(CHUNK, *x.shape[1:])) for name, x in stacks().items()}
+def lazy_stacks(keep=None):
+    """keep: which matrices there are; their number is known only when it is computed."""
+    lazy = {
+        name: da.from_array(x, chunks=(CHUNK, *x.shape[1:]) if len(x) == MATRICES else -1)
+        for name, x in stacks().items()
+    }
+    keep = keep if keep is None else da.from_array(keep, chunks=CHUNK)
+    return {name: x if keep is None or len(x) < MATRICES else x[keep] for name, x in lazy.items()}
+
+
+def lazy_and_expected(name, keep=None):
+    """The Dask arrays that a function gives, each with what it is to be."""
+    case = CASES.get(name, lambda f, x: f(x["s"]))
+    kept = {key: x[keep] if keep is not None and len(x) == MATRICES else x for key, x in stacks().items()}
+    expected, found = case(ALL[name], kept), case(ALL[name], lazy_stacks(keep))
+    assert type(expected) is type(found) or isinstance(found, da.Array)
+    pairs = [(x, y) for x, y in zip(as_tuple(found), as_tuple(expected), strict=True) if hasattr(y, "dtype")]
+    assert pairs
+    for x, y in pairs:
+        assert isinstance(x, da.Array)
+        assert x.dtype == y.dtype
+    return pairs
 
 
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_every_function(name):
-    case = CASES.get(name, lambda f, x: f(x["s"]))
-    expected, found = (case(ALL[name], x) for x in (stacks(), lazy_stacks()))
-    assert type(expected) is type(found) or isinstance(found, da.Array)
-    arrays = [(x, y) for x, y in zip(as_tuple(found), as_tuple(expected), strict=True) if hasattr(y, "dtype")]
-    assert arrays
-    for x, y in arrays:
-        assert isinstance(x, da.Array)
-        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+    for x, y in lazy_and_expected(name):
+        assert x.shape == y.shape
         assert_same_bits(x.compute(scheduler="synchronous"), y)
+
+
+CONTRACTIONS = {"contract", "einsum", "tensordot"}  # which need all lengths
+
+
+@pytest.mark.parametrize("name", sorted(CONTRACTIONS))
+def test_contractions_of_unknown_chunks(name):
+    with pytest.raises(
+        ValueError, match=rf"{name}: operand 0 has shape \(nan, 4, 4\), .*compute_chunk_sizes"
+    ):
+        lazy_and_expected(name, np.arange(MATRICES) % 3 > 0)
+
+
+@pytest.mark.parametrize("name", sorted(ALL.keys() - CONTRACTIONS))
+def test_unknown_chunks(name):
+    """Of stacks whose number of matrices is not known before they are computed."""
+    for x, y in lazy_and_expected(name, np.arange(MATRICES) % 3 > 0):
+        assert x.shape[x.ndim - y.ndim + 1 :] == y.shape[1:]
+        assert_same_bits(x.compute(scheduler="synchronous"), y)
+
+
+def test_unknown_chunks_that_differ():
+    keep = np.arange(MATRICES) % 3 > 0
+    message = r"solve: a has shape \(nan, 4, 4\), nan for lengths .* call its compute_chunk_sizes\(\)"
+    for b in (stacks()["b"][keep], lazy_stacks()["b"], lazy_stacks()["b"].rechunk(-1)[keep]):
+        with pytest.raises(ValueError, match=message):
+            smallmm.solve(lazy_stacks(keep)["a"], b)
+    b = stacks()["b"][:1]  # broadcast
+    assert_same_bits(
+        smallmm.solve(lazy_stacks(keep)["a"], b).compute(), smallmm.solve(stacks()["a"][keep], b)
+    )
+
+
+@pytest.mark.filterwarnings("error")
+def test_complex_and_real_numbers():
+    """Results that are real, of complex arrays."""
+    for f in (
+        smallmm.svd,
+        smallmm.eigh,
+        smallmm.matrix_norm,
+        smallmm.slogdet,
+        smallmm.fuse("(n,n)->()")(smallmm.det),
+    ):
+        found, expected = (as_tuple(f(x["s"] * (1 + 0j))) for x in (lazy_stacks(), stacks()))
+        for x, y in zip(found, expected, strict=True):
+            assert x.dtype == y.dtype
+            assert_same_bits(x.compute(scheduler="synchronous"), y)
 
 
 class TestFused:
@@ -162,9 +226,14 @@ def test_worker_processes(monkeypatch):
         assert set(client.run(smallmm.get_num_threads).values()) == {1}
         client.run(smallmm.set_num_threads, 2)
         assert set(client.run(smallmm.get_num_threads).values()) == {2}
-        assert_same_bits(smallmm.inv(lazy["a"]).compute(), smallmm.inv(x["a"]))
-        assert_same_bits(smallmm.expm(lazy["a"]).compute(), smallmm.expm(x["a"]))
-        assert_same_bits(congruence(lazy["a"], lazy["s"]).compute(), congruence(x["a"], x["s"]))
+        pairs = [pair for name in ALL for pair in lazy_and_expected(name)]
+        for found, (_, expected) in zip(dask.compute(*(x for x, _ in pairs)), pairs, strict=True):
+            assert_same_bits(found, expected)
+        group = smallmm.Group([x["a"][0], x["b"][0].T @ x["b"][0]])
+        for found, expected in zip(
+            client.submit(smallmm.inv, group).result(), smallmm.inv(group), strict=True
+        ):
+            assert_same_bits(found, expected)
         local = smallmm.fuse(lambda a: a @ a, "(n,n)->(n,n)")  # without a name to be found by
         assert_same_bits(local(lazy["a"]).compute(), local(x["a"]))
 
