@@ -1,75 +1,105 @@
 /* numa.c: the nodes of the machine, which node computes which part of a job, and where memory lies.
  *
- * Linux lists nodes in sysfs. The lists are read once, when a job first uses several threads. If this process may use
- * the CPUs of one node only, nothing else happens. This file allocates nothing and sets no memory policy of a process
- * or thread. It makes the system calls directly: libnuma adds nothing that is needed here. */
+ * Linux lists nodes in sysfs. The lists are read once, when a job first uses several threads. If there is one node,
+ * nothing else happens. If there are more, libnuma is opened, and makes all calls that move pages and threads; without
+ * it everything counts as one node. This file sets no memory policy of a process or thread. The lists are not read by
+ * libnuma, because it is not opened on one node, and prints where a list is missing. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "numa.h"
-#if defined(__linux__)
-#include <sys/syscall.h>
-#endif
+
+/* --- What is asked of the system --------------------------------------------------------------------- */
 
 #if defined(__linux__)
-/* The function that makes the system calls; tests replace it. */
-static smm_syscall_fn *_Atomic in_use = syscall;
-static smm_syscall_fn *kernel(void) { return atomic_load(&in_use); }
+static bool get_affinity(smm_set *cpus) { return !sched_getaffinity(0, sizeof *cpus, (cpu_set_t *)cpus); }
+static int cpu_here(void) { return sched_getcpu(); }
+#else
+static bool get_affinity(smm_set *cpus) { return (void)cpus, false; }
+static int cpu_here(void) { return -1; }
+#endif
+
+/* It stays open: workers call it for as long as they exist. */
+static const char *open_libnuma(smm_numa_calls *calls) {
+    static const struct {
+        const char *name;
+        size_t offset;
+    } functions[] = {
+#define FUNCTION(name) {#name, offsetof(smm_numa_calls, name)}
+        FUNCTION(numa_available),
+        FUNCTION(numa_sched_setaffinity),
+        FUNCTION(numa_move_pages),
+        FUNCTION(mbind),
+#undef FUNCTION
+    };
+    void *library = dlopen("libnuma.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return "libnuma.so.1 cannot be opened";
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *function = dlsym(library, functions[i].name);
+        if (!function) return "libnuma.so.1 is too old";
+        memcpy((char *)calls + functions[i].offset, &function, sizeof function);
+    }
+    return calls->numa_available() < 0 ? "libnuma finds no NUMA system" : NULL;
+}
+
+static const smm_numa_calls of_system = {.get_affinity = get_affinity, .cpu_here = cpu_here, .open = open_libnuma};
+static const smm_numa_calls *_Atomic in_use = &of_system; /* tests replace them */
 
 enum { PREFERRED = 1, INTERLEAVE = 3, MOVE = 2 }; /* MPOL_PREFERRED, MPOL_INTERLEAVE, MPOL_MF_MOVE: the kernel's ABI */
 
-void smm_stay_on(const smm_node *node) { kernel()(SYS_sched_setaffinity, 0L, sizeof node->set, node->set.bits); }
-
-static bool get_affinity(smm_set *cpus) { return kernel()(SYS_sched_getaffinity, 0L, sizeof *cpus, cpus->bits) > 0; }
-
-static int cpu_here(void) {
-    unsigned cpu = 0;
-    return kernel()(SYS_getcpu, &cpu, NULL, NULL) || cpu >= SMM_MOST_CPUS ? 0 : (int)cpu;
+void smm_stay_on(const smm_nodes *x, int index) {
+    smm_set cpus = x->node[index].set;
+    x->calls.numa_sched_setaffinity(0, &(struct bitmask){SMM_MOST_CPUS, cpus.bits});
 }
 
 int smm_bind_pages(void *address, size_t bytes, bool interleave, const smm_set *nodes) {
-    const long mode = interleave ? INTERLEAVE : PREFERRED;
-    return kernel()(SYS_mbind, address, bytes, mode, nodes->bits, (long)SMM_MOST_CPUS, 0L) ? errno : 0;
+    const smm_nodes *x = smm_numa();
+    if (x->off) return ENOSYS;
+    const int mode = interleave ? INTERLEAVE : PREFERRED;
+    return x->calls.mbind(address, bytes, mode, nodes->bits, SMM_MOST_CPUS, 0) ? errno : 0;
 }
 
 int smm_move_pages(size_t count, void **pages, const int *nodes, int *status) {
-    return kernel()(SYS_move_pages, 0L, count, pages, nodes, status, nodes ? (long)MOVE : 0L) < 0 ? errno : 0;
+    const smm_nodes *x = smm_numa();
+    if (x->off) return ENOSYS;
+    return x->calls.numa_move_pages(0, count, pages, nodes, status, nodes ? MOVE : 0) < 0 ? errno : 0;
 }
-#else
-void smm_stay_on(const smm_node *node) { (void)node; }
-static bool get_affinity(smm_set *cpus) { return (void)cpus, false; }
-static int cpu_here(void) { return 0; }
-int smm_bind_pages(void *address, size_t bytes, bool interleave, const smm_set *nodes) {
-    return (void)address, (void)bytes, (void)interleave, (void)nodes, ENOSYS;
-}
-int smm_move_pages(size_t count, void **pages, const int *nodes, int *status) {
-    return (void)count, (void)pages, (void)nodes, (void)status, ENOSYS;
-}
-#endif
 
 /* --- Which nodes there are --------------------------------------------------------------------------- */
 
-/* Read a list such as "0-3,8". It stays empty if there is no such file. */
+/* Read a list such as "0-3,8". It stays empty if there is no such file, or if that is no regular one: SMALLMM_NUMA may
+ * name a folder with a pipe, which would have to be waited for. */
 static void read_list(const char *root, const char *name, smm_set *set) {
     char path[4096 + 64];
     snprintf(path, sizeof path, "%s/%s", root, name);
     memset(set, 0, sizeof *set);
-    FILE *file = fopen(path, "r");
+    struct stat about;
+    const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0) return;
+    FILE *file = !fstat(descriptor, &about) && S_ISREG(about.st_mode) ? fdopen(descriptor, "r") : NULL;
+    if (!file) {
+        close(descriptor);
+        return;
+    }
     long first, last = 0;
-    for (int read; file && (read = fscanf(file, "%ld-%ld", &first, &last)) > 0; fgetc(file))
-        for (long i = first; i <= (read == 2 ? last : first) && i < SMM_MOST_CPUS; i++)
-            if (i >= 0) smm_set_add(set, (int)i);
-    if (file) fclose(file);
+    for (int read; (read = fscanf(file, "%ld-%ld", &first, &last)) > 0; fgetc(file))
+        for (long i = first < 0 ? 0 : first; i <= (read == 2 ? last : first) && i < SMM_MOST_CPUS; i++)
+            smm_set_add(set, (int)i);
+    fclose(file);
 }
 
 int smm_node_here(const smm_nodes *x) {
-    const int cpu = cpu_here();
-    for (int i = 0; i < x->count; i++)
+    const int cpu = x->calls.cpu_here();
+    for (int i = 0; i < x->count && cpu >= 0 && cpu < SMM_MOST_CPUS; i++)
         if (smm_set_has(&x->node[i].set, cpu)) return i;
     return 0;
 }
@@ -89,7 +119,8 @@ static void assign_seats(smm_nodes *x) {
 static void look(smm_nodes *x) {
     const char *asked = getenv("SMALLMM_NUMA"), *root = asked && *asked == '/' ? asked : "/sys/devices/system/node";
     smm_set allowed, online, memory;
-    if (!get_affinity(&allowed)) memset(&allowed, -1, sizeof allowed);
+    x->calls = *atomic_load(&in_use);
+    if (!x->calls.get_affinity(&allowed)) memset(&allowed, -1, sizeof allowed);
     read_list(root, "online", &online);
     read_list(root, "has_memory", &memory);
     int sharing = 0;
@@ -107,12 +138,15 @@ static void look(smm_nodes *x) {
             node->cpus += __builtin_popcountl(node->set.bits[i] &= allowed.bits[i]);
         sharing += node->cpus > 0;
     }
-    x->off = (asked && !strcmp(asked, "0")) || !x->count || too_many;
+    x->off = asked && !strcmp(asked, "0") ? "SMALLMM_NUMA=0"
+             : x->count < 2               ? ""
+             : too_many                   ? "there are more than 64"
+                                          : x->calls.open(&x->calls);
     x->sharing = x->off || !sharing ? 1 : sharing;
     if (x->sharing > 1) assign_seats(x);
 }
 
-static const smm_nodes nothing = {.off = true, .sharing = 1};
+static const smm_nodes nothing = {.off = "there is no memory to list them", .sharing = 1};
 static const smm_nodes *_Atomic found;
 
 const smm_nodes *smm_numa(void) {
@@ -184,9 +218,7 @@ void smm_share_out(int participants, intptr_t indices, const smm_home *home, smm
     }
 }
 
-void smm_numa_use(smm_syscall_fn *with) {
-#if defined(__linux__)
-    atomic_store(&in_use, with ? with : syscall);
-#endif
+void smm_numa_use(const smm_numa_calls *calls) {
+    atomic_store(&in_use, calls ? calls : &of_system);
     atomic_store(&found, NULL);
 }

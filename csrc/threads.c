@@ -184,7 +184,7 @@ static void *worker_main(void *argument) {
     struct participant *self = argument;
     struct pool *pool = self->pool;
     const unsigned number = (unsigned)(self - pool->participant);
-    if (pool->nodes->sharing > 1) smm_stay_on(&pool->nodes->node[pool->nodes->seat[number]]);
+    if (pool->nodes->sharing > 1) smm_stay_on(pool->nodes, pool->nodes->seat[number]);
     for (unsigned job = 0;;) {
         job = wait_for_job(self, number, job);
         atomic_store(&self->state, WORKING);

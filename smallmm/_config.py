@@ -116,16 +116,16 @@ def _cpu() -> str:
 
 
 def _numa_nodes() -> list[str]:
-    """Each node with the CPUs that this process may use: "node 0: CPUs 0-15"."""
+    """Each node with the CPUs that this process may use: "node 0: CPUs 0-15"; why they do not matter."""
     from . import numa  # here: seldom needed
 
-    matter, _, nodes = numa._known_nodes()
+    why, _, nodes = numa._known_nodes()
     what = [
         f"node {node.number}: {f'CPUs {_ranges(node.cpus)}' if node.cpus else 'no CPUs'}"
         f"{'' if node.has_memory else ', no memory'}"
         for node in nodes
     ]
-    return what if matter else [f"{each} (ignored)" for each in what]
+    return [f"{each} (ignored: {why})" for each in what] if why else what
 
 
 def _ranges(numbers: tuple[int, ...]) -> str:

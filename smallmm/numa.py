@@ -32,10 +32,11 @@ class _Node(NamedTuple):
     has_memory: bool
 
 
-def _known_nodes() -> tuple[bool, int, list[_Node]]:
-    """Whether nodes matter (SMALLMM_NUMA), the number of the one of this thread, and all of them."""
-    matter, here, rows = _core.numa_nodes()
-    return matter, here, [_Node(number, tuple(cpus), has_memory) for number, cpus, has_memory in rows]
+def _known_nodes() -> tuple[str | None, int, list[_Node]]:
+    """Why nodes do not matter ("": there is one; None: they do), the number of the one of this thread, all of
+    them."""
+    why, here, rows = _core.numa_nodes()
+    return why, here, [_Node(number, tuple(cpus), has_memory) for number, cpus, has_memory in rows]
 
 
 def empty(
@@ -70,8 +71,9 @@ def empty(
     Notes
     -----
     Memory is placed by whole pages (4 KB, as a rule); of two nodes that share a page it is the first one's.
-    Where a node has none left, others help. Where the system refuses to place memory, as in many containers,
-    the array has ordinary memory, and `where` gives None. Takes time when the array is first written.
+    Where a node has none left, others help. Where there is one node or no libnuma, or where the system
+    refuses to place memory, as in many containers, the array has ordinary memory, and `where` gives None.
+    Takes time when the array is first written.
 
     Examples
     --------
@@ -95,7 +97,7 @@ def empty(
     except (OSError, OverflowError):
         raise MemoryError(f"numa.empty: no memory for {size} bytes") from None
     for first, end, numbers in _runs("empty", placement, 0, size):
-        if end > first and _known_nodes()[0]:
+        if end > first:
             first, end = first * mmap.PAGESIZE, min(end * mmap.PAGESIZE, size)
             error = _core.numa_bind(memory, first, end, len(numbers) > 1, np.array(numbers, np.int32))
             if error == errno.ENOMEM:
@@ -126,8 +128,8 @@ def place(a: Any, placement: str | int) -> None:
     -----
     Pages are moved as a whole, with what else lies in the first and the last one and between the array's
     elements. Pages that were never written stay without a node until they are. Pages that the system does
-    not move stay where they are; where it refuses altogether nothing happens. Takes time in proportion to
-    the pages that move: each is copied.
+    not move stay where they are. Where there is one node or no libnuma, or where the system refuses
+    altogether, nothing happens. Takes time in proportion to the pages that move: each is copied.
 
     Examples
     --------
@@ -137,7 +139,7 @@ def place(a: Any, placement: str | int) -> None:
     runs = _runs("place", placement, low, high)
     nodes = np.concatenate([np.resize(np.array(its, np.int32), end - first) for first, end, its in runs])
     pages = _pages(low, high)
-    for first in range(0, len(pages) if _known_nodes()[0] else 0, _STEP):
+    for first in range(0, len(pages), _STEP):
         some = slice(first, first + _STEP)
         status = np.zeros(len(pages[some]), np.int32)
         error = _core.numa_move(pages[some], nodes[some], status)
@@ -179,7 +181,7 @@ def where(a: Any) -> dict[int, float] | None:
     if len(pages) > _SAMPLES:
         pages = np.random.default_rng(0).choice(pages, _SAMPLES, replace=False)
     status = np.empty(len(pages), np.int32)
-    if not _known_nodes()[0] or (len(pages) and _core.numa_move(pages, None, status)):
+    if _core.numa_move(pages, None, status):
         return None
     found, counts = np.unique(status[status >= 0], return_counts=True)
     return dict(zip(found.tolist(), (counts / len(pages)).tolist(), strict=True))

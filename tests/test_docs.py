@@ -30,7 +30,7 @@ CODE = [block for block in BLOCKS if block.language in ("python", "pycon")]
 ELSEWHERE = {
     "python -m smallmm tune inv --n 4-8 --dtype f32 f64": "needs a GPU; test_cli.py has another in its place",
     ".ci/run": "runs this",
-    "gcc -O2 -Icsrc program.c build/libsmallmm.a -lm -lpthread -o program": "make ctest does",
+    "gcc -O2 -Icsrc program.c build/libsmallmm.a -lm -lpthread -ldl -o program": "make ctest does",
 }
 
 

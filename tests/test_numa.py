@@ -1,15 +1,19 @@
-"""Nodes: where arrays lie, and which node computes what. One node is enough: a pretended kernel answers the
-system calls, or a folder lists two nodes. core/test_threads.c has the shares."""
+"""Nodes: where arrays lie, and which node computes what. One node is enough: pretended functions answer for
+libnuma, or a folder lists two nodes. core/test_threads.c has the shares."""
 
+import ctypes
 import doctest
 import errno
 import math
 import mmap
 import os
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
 from accuracy import assert_same_bits
+from pages import ROOT
 
 import smallmm
 import smallmm._core as core
@@ -25,10 +29,11 @@ def address(x):
 class Kernel:
     """What it knows of pages, and how it fails."""
 
-    def __init__(self, monkeypatch, nodes, here=0, matter=True):
-        self.state = matter, here, nodes
+    def __init__(self, monkeypatch, nodes, here=0, off=None):
+        self.state = off, here, nodes
         self.node_of = {}  # of each page
-        self.bind_error = self.move_error = self.page_error = self.calls = 0
+        self.bind_error = self.move_error = errno.ENOSYS if off else 0
+        self.page_error = self.calls = 0
         for name in "numa_nodes", "numa_bind", "numa_move":
             monkeypatch.setattr(core, name, getattr(self, name))
 
@@ -154,16 +159,16 @@ class TestPlacements:
         assert not two.node_of
 
     def test_switched_off(self, how, monkeypatch):
-        kernel = Kernel(monkeypatch, TWO, matter=False)
+        kernel = Kernel(monkeypatch, TWO, off="libnuma.so.1 cannot be opened")
         for placement in "split", "interleave", "local", 1:
             assert numa.where(placed(how, kernel, 8 * PAGE, placement)) is None
-        assert kernel.calls == 0
+        assert not kernel.node_of
         with pytest.raises(ValueError, match="there are 2: 0, 1"):
             placed(how, kernel, 8 * PAGE, 2)
 
     def test_nothing_is_known(self, how, monkeypatch):
         """Without sysfs."""
-        kernel = Kernel(monkeypatch, [], matter=False)
+        kernel = Kernel(monkeypatch, [], off="")
         for placement in "split", "interleave", "local", 0:
             assert placed(how, kernel, 3 * PAGE, placement).size == 3 * PAGE
 
@@ -276,30 +281,10 @@ class TestArrays:
                 function(x)
 
 
-class TestThisMachine:
-    def test_docstring_examples(self):
-        failures, tests = doctest.testmod(numa, extraglobs={"np": np, "smallmm": smallmm})
-        assert tests > 0
-        assert failures == 0
-
-    def test_where(self):
-        a = np.ones(1_000_000)
-        found = numa.where(a)
-        if found is None:
-            pytest.skip("the system does not say")
-        assert math.isclose(sum(found.values()), 1)
-        assert set(found) <= {number for number, _, has_memory in core.numa_nodes()[2] if has_memory}
-        numa.place(a, "interleave")
-        numa.place(a, "split")
-        assert (a == 1).all()
-        assert math.isclose(sum(numa.where(a).values()), 1)
-
-    def test_memory_of_results_is_fresh(self):
-        """Nothing but a call's own threads writes to it first."""
-        if numa.where(np.ones(1)) is None:
-            pytest.skip("the system does not say")
-        assert sum(numa.where(np.empty(10_000_000)).values()) < 0.1
-        assert sum(numa.where(numa.empty(10_000_000)).values()) < 0.1
+def test_docstring_examples():
+    failures, tests = doctest.testmod(numa, extraglobs={"np": np, "smallmm": smallmm})
+    assert tests > 0
+    assert failures == 0
 
 
 # Calls that threads share in every way: in stretches, in parts, in tiles, programs, with outer dimensions.
@@ -327,6 +312,17 @@ CALLS = """
 """
 
 
+@pytest.fixture(scope="module")
+def fake(tmp_path_factory):
+    """A folder with fake_libnuma.c, compiled."""
+    if not shutil.which("gcc"):
+        pytest.skip("needs gcc")
+    folder = tmp_path_factory.mktemp("libnuma")
+    source = ROOT / "tests" / "fake_libnuma.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "libnuma.so.1", source], check=True)
+    return folder
+
+
 @pytest.fixture
 def two_nodes(tmp_path):
     """The environment of a process that takes two CPUs of this machine for nodes."""
@@ -341,8 +337,68 @@ def two_nodes(tmp_path):
     return {"SMALLMM_NUMA": str(tmp_path)}
 
 
+@pytest.fixture
+def with_fake(two_nodes, fake):
+    return {**two_nodes, "LD_LIBRARY_PATH": str(fake)}
+
+
+@pytest.fixture(params=["libnuma", "fake"])
+def with_either(request, two_nodes):
+    if request.param == "fake":
+        return request.getfixturevalue("with_fake")
+    try:
+        ctypes.CDLL("libnuma.so.1")
+    except OSError:
+        pytest.skip("needs libnuma")
+    return two_nodes
+
+
+class TestLibnuma:
+    """It is opened where there are several nodes; without it they do not matter."""
+
+    CODE = """
+    import numpy as np, os, smallmm
+    a = smallmm.numa.empty((200_000, 4, 4), placement="interleave")
+    a[...] = np.eye(4)
+    smallmm.numa.place(a[:1000], "local")
+    smallmm.set_num_threads(4)
+    assert (smallmm.matmul(a, a) == a).all()
+    where = smallmm.numa.where(a)
+    workers = [os.sched_getaffinity(int(task)) for task in os.listdir("/proc/self/task")]
+    bound = sum(len(cpus) < len(os.sched_getaffinity(0)) for cpus in workers)
+    opened = "/libnuma.so" in open("/proc/self/maps").read()
+    print(where and {node: round(share, 1) for node, share in where.items()}, bound, opened, flush=True)
+    print(*smallmm.show_config("dicts")["numa nodes"], sep="; ")
+    """
+
+    def test_its_functions_are_called(self, run_python, with_fake):
+        lines = run_python(self.CODE, with_fake).stdout.splitlines()
+        pages = 200_000 * 128 // PAGE
+        assert f"mbind: {pages * PAGE} bytes, mode 3, nodes 0x3 of 16384, flags 0" in lines
+        assert any(
+            line.startswith("move_pages of 0: 3") and line.endswith(" pages, flags 2") for line in lines
+        )
+        assert "{0: 0.5, 1: 0.5} 3 True" in lines
+        assert not any("ignored" in line for line in lines)
+
+    @pytest.mark.parametrize("how", ["missing", "no NUMA", "switched off", "one node"])
+    def test_nothing_happens(self, run_python, with_fake, tmp_path, how):
+        (tmp_path / "libnuma.so.1").touch()
+        environment, why = {
+            "missing": ({"LD_LIBRARY_PATH": str(tmp_path)}, "libnuma.so.1 cannot be opened"),
+            "no NUMA": ({"FAKE_LIBNUMA": "-1"}, "libnuma finds no NUMA system"),
+            "switched off": ({"SMALLMM_NUMA": "0"}, "SMALLMM_NUMA=0"),
+            "one node": ({}, None),
+        }[how]
+        if how == "one node":
+            (tmp_path / "online").write_text("1\n")
+        found, config = run_python(self.CODE, {**with_fake, **environment}).stdout.splitlines()
+        assert found == f"None 0 {how == 'no NUMA'}"
+        assert all(node.endswith(f" (ignored: {why})" if why else " CPUs 0") for node in config.split("; "))
+
+
 class TestTwoNodes:
-    def test_same_bits(self, run_python, two_nodes):
+    def test_same_bits(self, run_python, with_either):
         """Workers stay on the CPUs of their node, also those of a forked child."""
         code = f"""{CALLS}
     def check():
@@ -358,9 +414,9 @@ class TestTwoNodes:
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     """
-        run_python(code, two_nodes)
+        run_python(code, with_either)
 
-    def test_explain(self, run_python, two_nodes):
+    def test_explain(self, run_python, with_fake):
         code = """
         import numpy as np, smallmm
         smallmm.set_num_threads(4)
@@ -376,7 +432,7 @@ class TestTwoNodes:
             print(smallmm.explain("matmul", large, large).nodes)
         print(*smallmm.show_config("dicts")["numa nodes"], sep=", ")
         """
-        plan, words, total, tiny, shared, alone, config = run_python(code, two_nodes).stdout.splitlines()
+        plan, words, total, tiny, shared, alone, config = run_python(code, with_fake).stdout.splitlines()
         assert plan == shared == "((0, 0.5), (1, 0.5))"
         assert words.strip() == "matrices: 50% on node 0, 50% on node 1"
         assert total == "1.0"
@@ -391,4 +447,22 @@ class TestTwoNodes:
     """
         where, config = run_python(code, {"SMALLMM_NUMA": "0"}).stdout.splitlines()
         assert where == "None ()"
-        assert not config or config.endswith(" (ignored)")
+        assert not config or config.endswith(" (ignored: SMALLMM_NUMA=0)")
+
+    def test_memory(self, run_python, with_either):
+        """Pages that nobody wrote lie nowhere; others can be moved, or stay where there is no such node."""
+        code = """
+        import math, numpy as np, smallmm
+        from smallmm import numa
+        a = np.ones(1_000_000)
+        if numa.where(a) is None:  # a container
+            raise SystemExit
+        for placement in "interleave", "split":
+            numa.place(a, placement)
+            assert math.isclose(sum(numa.where(a).values()), 1)
+        assert (a == 1).all()
+        if "{fake}" == "False":
+            assert sum(numa.where(np.empty(10_000_000)).values()) < 0.1
+            assert sum(numa.where(numa.empty(10_000_000)).values()) < 0.1
+        """
+        run_python(code.replace("{fake}", str("LD_LIBRARY_PATH" in with_either)), with_either)

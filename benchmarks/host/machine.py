@@ -101,5 +101,5 @@ def compile_c(name: str, sources: Iterable[Path], flags: Iterable[str] = ()) -> 
     with ThreadPoolExecutor(cpus()) as pool:
         list(pool.map(lambda s, o: build([*flags, "-c", str(s), "-o", o]), sources, objects))
     library = folder / f"{name}.so"
-    build(["-shared", "-o", str(library), *objects, "-lm", "-lpthread"])
+    build(["-shared", "-o", str(library), *objects, "-lm", "-lpthread", "-ldl"])
     return ctypes.CDLL(str(library))

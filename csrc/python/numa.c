@@ -1,4 +1,4 @@
-/* numa.c: the nodes of the machine, and the system calls that query or set the placement of memory. smallmm/numa.py has
+/* numa.c: the nodes of the machine, and libnuma's calls that query or set the placement of memory. smallmm/numa.py has
  * the rest. */
 #include "extension.h"
 
@@ -18,8 +18,7 @@ static PyObject *numa_nodes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ign
         if (!node || PyList_Append(nodes, node) < 0) Py_CLEAR(nodes);
         Py_XDECREF(node);
     }
-    return nodes ? Py_BuildValue("NiN", PyBool_FromLong(!x->off), x->count ? x->node[smm_node_here(x)].id : 0, nodes)
-                 : NULL;
+    return nodes ? Py_BuildValue("ziN", x->off, x->count ? x->node[smm_node_here(x)].id : 0, nodes) : NULL;
 }
 
 static PyObject *numa_bind(PyObject *Py_UNUSED(module), PyObject *args) {
@@ -50,7 +49,8 @@ static PyObject *numa_move(PyObject *Py_UNUSED(module), PyObject *args) {
 
 static PyMethodDef methods[] = {
     {"numa_nodes", numa_nodes, METH_NOARGS,
-     "numa_nodes()\n--\n\nWhether nodes matter, the id of the one of this thread, and of each: id, CPUs, has memory."},
+     "numa_nodes()\n--\n\nWhy nodes do not matter, or None, the id of the one of this thread, and of each: id, CPUs, "
+     "has memory."},
     {"numa_bind", numa_bind, METH_VARARGS,
      "numa_bind(memory, first, last, interleave, nodes, /)\n--\n\nHave pages of memory come from nodes (int32); an "
      "errno."},

@@ -1,16 +1,14 @@
-/* machines.h: machines that the tests pretend to have: nodes in a folder like that of sysfs, and a kernel that answers
+/* machines.h: machines that the tests pretend to have: nodes in a folder like that of sysfs, and a libnuma that answers
  * for them. */
 #ifndef SMM_TESTS_MACHINES_H
 #define SMM_TESTS_MACHINES_H
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../../csrc/core.h"
@@ -42,10 +40,11 @@ enum { MACHINES = sizeof machines / sizeof *machines };
 static const struct machine *machine_now;
 static int (*node_of_page)(const void *page);      /* minus an errno: none */
 static _Atomic int refuses;                        /* an errno for every call; 0: none */
+static const char *no_libnuma;                     /* why it is of no use */
 static _Thread_local unsigned long cpus_of_thread; /* that it was told to stay on */
 static const smm_nodes *nodes_seen[1000];          /* for leak checkers */
 static int machines_seen;
-static atomic_int calls_made;
+static atomic_int calls_made, opened;
 static struct {
     void *address;
     size_t bytes;
@@ -53,46 +52,48 @@ static struct {
     unsigned long nodes;
 } bound; /* by the last call that bound memory */
 
-static long pretended(long number, ...) {
-    va_list x;
-    va_start(x, number);
-    calls_made++;
-    long result = 0;
-    if (refuses && number != SYS_sched_getaffinity) {
-        errno = refuses;
-        result = -1;
-    } else if (number == SYS_sched_getaffinity || number == SYS_sched_setaffinity) {
-        (void)va_arg(x, long);
-        const size_t bytes = va_arg(x, size_t);
-        unsigned long *bits = va_arg(x, unsigned long *);
-        if (number == SYS_sched_setaffinity) {
-            cpus_of_thread = *bits;
-        } else {
-            memset(bits, 0, bytes);
-            *bits = machine_now->allowed;
-            result = 8;
-        }
-    } else if (number == SYS_getcpu) {
-        *va_arg(x, unsigned *) = machine_now->here;
-    } else if (number == SYS_move_pages) {
-        (void)va_arg(x, long);
-        const size_t count = va_arg(x, size_t);
-        void **pages = va_arg(x, void **);
-        const int *nodes = va_arg(x, const int *);
-        int *status = va_arg(x, int *);
-        for (size_t i = 0; i < count; i++) status[i] = nodes ? nodes[i] : node_of_page(pages[i]);
-    } else if (number == SYS_mbind) {
-        bound.address = va_arg(x, void *);
-        bound.bytes = va_arg(x, size_t);
-        bound.mode = va_arg(x, long);
-        bound.nodes = *va_arg(x, unsigned long *);
-    } else {
-        errno = ENOSYS;
-        result = -1;
-    }
-    va_end(x);
-    return result;
+static bool pretended_affinity(smm_set *cpus) {
+    memset(cpus, 0, sizeof *cpus);
+    cpus->bits[0] = machine_now->allowed;
+    return true;
 }
+
+static int pretended_cpu(void) { return (int)machine_now->here; }
+
+static int answer(void) {
+    calls_made++;
+    errno = refuses;
+    return refuses ? -1 : 0;
+}
+
+static int pretended_setaffinity(int pid, struct bitmask *cpus) {
+    if (!pid && cpus->size == SMM_MOST_CPUS && !refuses) cpus_of_thread = *cpus->maskp;
+    return answer();
+}
+
+static int pretended_move_pages(int pid, unsigned long count, void **pages, const int *nodes, int *status, int flags) {
+    for (size_t i = 0; i < count && !refuses && !pid && flags == (nodes ? 2 : 0); i++)
+        status[i] = nodes ? nodes[i] : node_of_page(pages[i]);
+    return answer();
+}
+
+static long pretended_mbind(void *address, unsigned long bytes, int mode, const unsigned long *nodes,
+                            unsigned long bits, unsigned flags) {
+    if (bits == SMM_MOST_CPUS && !flags && !refuses)
+        bound.address = address, bound.bytes = bytes, bound.mode = mode, bound.nodes = *nodes;
+    return answer();
+}
+
+static const char *pretended_open(smm_numa_calls *calls) {
+    opened++;
+    calls->numa_sched_setaffinity = pretended_setaffinity;
+    calls->numa_move_pages = pretended_move_pages;
+    calls->mbind = pretended_mbind;
+    return no_libnuma;
+}
+
+static const smm_numa_calls pretended = {
+    .get_affinity = pretended_affinity, .cpu_here = pretended_cpu, .open = pretended_open};
 
 static void write_file(const char *folder, const char *name, const char *text) {
     char path[200];
@@ -110,7 +111,7 @@ static void become(const struct machine *m) {
     nodes_seen[machines_seen++ % 1000] = smm_numa();
     machine_now = m;
     smm_forget_pool();
-    smm_numa_use(m ? pretended : NULL);
+    smm_numa_use(m ? &pretended : NULL);
     if (!m) return;
     char folder[] = "/tmp/nodes-XXXXXX", name[32];
     if (!mkdtemp(folder)) return;

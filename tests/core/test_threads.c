@@ -397,10 +397,13 @@ static const struct machine *const two_nodes = &machines[1];
 static void test_nodes(void) {
     for (int i = 0; i < MACHINES; i++) {
         const struct machine *m = &machines[i];
+        opened = 0;
         become(m);
         const smm_nodes *x = smm_numa();
-        CHECK(x->count == m->nodes && x->sharing == m->sharing && x->off == !m->nodes, "%s: %d nodes, %d share",
-              m->name, x->count, x->sharing);
+        CHECK(x->count == m->nodes && x->sharing == m->sharing, "%s: %d nodes, %d share", m->name, x->count,
+              x->sharing);
+        CHECK(m->nodes > 1 ? !x->off : x->off && !*x->off, "%s: off, %s", m->name, x->off);
+        CHECK(opened == (m->nodes > 1), "%s: libnuma was opened %d times", m->name, (int)opened);
         int members[NODES_LISTED] = {0};
         for (int seat = 0; seat < 6; seat++) members[x->seat[seat]]++;
         for (int node = 0; node < NODES_LISTED; node++)
@@ -416,8 +419,8 @@ static void test_nodes(void) {
     }
     set_variable("SMALLMM_NUMA", "0");
     nodes_seen[machines_seen++] = smm_numa();
-    smm_numa_use(pretended);
-    CHECK(smm_numa()->off && smm_numa()->sharing == 1, "SMALLMM_NUMA=0");
+    smm_numa_use(&pretended);
+    CHECK(!strcmp(smm_numa()->off, "SMALLMM_NUMA=0") && smm_numa()->sharing == 1, "SMALLMM_NUMA=0");
     set_variable("SMALLMM_NUMA", NULL);
     become(NULL);
     const smm_nodes *real = smm_numa();
@@ -509,6 +512,41 @@ static void test_pages(void) {
     CHECK(smm_bind_pages(memory, 1, false, &nodes) == EPERM && smm_move_pages(2, pages, to, status) == EPERM,
           "refused");
     refuses = 0;
+    become(NULL);
+}
+
+static void test_without_libnuma(void) {
+    no_libnuma = "it is missing";
+    become(two_nodes);
+    const int before = calls_made;
+    const smm_nodes *x = smm_numa();
+    CHECK(x->count == 2 && x->sharing == 1 && x->off == no_libnuma, "%d nodes share", x->sharing);
+    smm_set nodes = {0};
+    int status;
+    CHECK(smm_bind_pages(NULL, 1, false, &nodes) == ENOSYS && smm_move_pages(1, NULL, NULL, &status) == ENOSYS,
+          "calls");
+    CHECK(threads_that_come(4) == 4 && calls_made == before, "%d calls", calls_made - before);
+    no_libnuma = NULL;
+    become(NULL);
+}
+
+/* A list that is a pipe, which nobody writes to, and one of numbers beyond those of CPUs: neither is waited for. */
+static void test_odd_lists(void) {
+    static const char beyond[] = "-9223372036854775807-1,3-9223372036854775807\n";
+    const struct machine m = {"odd", "0-1\n", "0-1\n", {beyond, "0\n"}, 0xff, 0, 2, 2, {3, 3}};
+    become(&m);
+    CHECK(smm_numa()->count == 2 && smm_numa()->node[0].cpus == 7, "%d CPUs", smm_numa()->node[0].cpus);
+    char folder[] = "/tmp/nodes-XXXXXX", path[64];
+    if (!CHECK(mkdtemp(folder) != NULL, "no folder")) return;
+    snprintf(path, sizeof path, "%s/online", folder);
+    CHECK(!mkfifo(path, 0600), "no pipe");
+    set_variable("SMALLMM_NUMA", folder);
+    nodes_seen[machines_seen++] = smm_numa();
+    smm_numa_use(&pretended);
+    CHECK(!smm_numa()->count, "a pipe");
+    set_variable("SMALLMM_NUMA", NULL);
+    unlink(path);
+    rmdir(folder);
     become(NULL);
 }
 
@@ -605,6 +643,8 @@ int main(int argc, char **argv) {
         {"nodes", test_nodes},
         {"shares", test_shares},
         {"pages", test_pages},
+        {"without libnuma", test_without_libnuma},
+        {"odd lists", test_odd_lists},
         {"one node makes no call", test_one_node_makes_no_call},
         {"every index once on nodes", test_every_index_once_on_nodes},
         {"workers stay on their node", test_workers_stay_on_their_node},
