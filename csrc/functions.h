@@ -3,6 +3,18 @@
  * vectors of loops, and of operations that IEEE 754 defines, in a fixed order, so that the bits are the same on every
  * processor.
  * Errors are at most 1 ulp, of expm1, erf, erfc and smm_ndtr at most 2 (tests/test_functions.py).
+ *
+ * The coefficients of smm_log_of, smm_sine_of and smm_arctan2 are those of fdlibm (e_log.c, k_sin.c, k_cos.c, s_atan.c),
+ * which asks for this notice to be preserved:
+ *
+ * ====================================================
+ * Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved.
+ *
+ * Developed at SunSoft, a Sun Microsystems, Inc. business.
+ * Permission to use, copy, modify, and distribute this
+ * software is freely granted, provided that this notice
+ * is preserved.
+ * ====================================================
  */
 #ifndef SMM_FUNCTIONS_H
 #define SMM_FUNCTIONS_H

@@ -80,7 +80,7 @@ def test_hardened():
 
 @FROM_SOURCES
 def test_source_distribution(tmp_path):
-    """It has what git has but measured rows and their plots, and names the licence of DLPack's header."""
+    """It has what git has but measured rows and their plots, and names the licences of what others wrote."""
     pytest.importorskip("setuptools")
     code = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
@@ -88,7 +88,10 @@ def test_source_distribution(tmp_path):
     with tarfile.open(path) as packed:
         names = {name.partition("/")[2] for name in packed.getnames()}
         (info,) = [name for name in packed.getnames() if name.count("/") == 1 and name.endswith("/PKG-INFO")]
-        assert b"\nLicense-File: csrc/python/dlpack.LICENSE\n" in packed.extractfile(info).read()
+        about = packed.extractfile(info).read().decode()
+    licences = re.findall(r"^License-File: (.*)$", about, re.MULTILINE)
+    assert licences == ["LICENSE", "csrc/fdlibm.LICENSE", "csrc/python/dlpack.LICENSE"]
+    assert set(licences) <= names
     if not shutil.which("git"):
         pytest.skip("needs git")
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
