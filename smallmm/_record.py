@@ -14,7 +14,7 @@ import numpy as np
 from . import _core
 from ._complex_steps import FUNCTIONS
 from ._errors import explain_failure, wrong_dtype
-from ._shapes import PRODUCTS, arithmetic, broadcast_shapes, core_dimensions
+from ._shapes import PRODUCTS, arithmetic, broadcast_shapes
 
 FLOATS = (np.dtype("f4"), np.dtype("f8"))
 COMPLEX = (np.dtype("c8"), np.dtype("c16"))
@@ -307,7 +307,7 @@ class Record:
         dtype = self.common(parts)
         truth = all(x.dtype == BOOL for x in parts)
         parts = [self.as_number(x, dtype) for x in parts]
-        shapes = {x.shape[:axis] + x.shape[axis + 1 :] for x in parts}
+        shapes = {(x.shape[:axis], x.shape[axis + 1 :]) for x in parts}
         if len(shapes) > 1:
             given = ", ".join(str(x.shape) for x in parts)
             raise ValueError(f"{self.name}: shapes {given} cannot be joined along axis {axis}")
@@ -339,7 +339,12 @@ class Record:
         if isinstance(gufunc, np.ufunc) and (name := _complex_beside_real(gufunc, given)) is not None:
             return self._of_parts(op, gufunc, given, name)
         integers, real = _operands_of(gufunc, "int32") | {"pivots"}, _operands_of(gufunc, "real")
-        dtype = self.common([x for name, x in given.items() if name not in integers])
+        numbers = [x for name, x in given.items() if name not in integers]
+        dtype = self.common(numbers)
+        if all(map(_is_truth, numbers)):
+            dtype = FLOATS[1]
+            if gufunc.__name__ in PRODUCTS:
+                raise TypeError(f"{self.name}: {op} of booleans; use where(condition, 1.0, 0.0)")
         of = {name: real_of(dtype) if name in real else dtype for name in given}
         symbols = {
             name: x if name in integers and x.dtype == INT32 else self.as_number(x, arithmetic(of[name]))
@@ -347,7 +352,7 @@ class Record:
         }
         results = self._called(op, gufunc, symbols, arithmetic(dtype))
         if is_half(dtype):
-            results = tuple(self.as_number(x, dtype) if x.dtype in FLOATS else x for x in results)
+            results = tuple(self.as_number(x, dtype) if x.dtype == FLOATS[0] else x for x in results)
         return results if gufunc.nout > 1 else results[0]
 
     def _of_parts(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], name: str) -> Any:
@@ -385,15 +390,12 @@ class Record:
         return tuple(self.symbol(x) for x in self._known[key])
 
     def _composition(self, composition: Any, symbols: dict[str, Any]) -> tuple[Any, ...]:
-        inputs, _ = core_dimensions(composition)
-        for (name, x), dims in zip(symbols.items(), inputs, strict=True):
-            if len(x.shape) < len(dims):
-                raise ValueError(
-                    f"{composition.__name__}: {name} has shape {x.shape} in {self.name}; expected at least "
-                    f"{len(dims)} dimensions"
-                )
+        for name, x in symbols.items():
             if x.dtype in COMPLEX and not composition.takes_complex:
                 raise wrong_dtype(composition.op, name, x.dtype, where=f", in {self.name}")
+        stand_ins = {name: _stand_in(x.shape, x.view.dtype) for name, x in symbols.items()}
+        if (why := explain_failure(composition.op, composition, stand_ins, {}, {})) is not None:
+            raise why
         return tuple(composition.run(self.namespace(self), tuple(symbols.values())))
 
     def fallible(self) -> list[Step]:

@@ -3,12 +3,13 @@ elements, and their namespace. A symbol has the operators, methods and functions
 arrays; each is a view, or a step of the record."""
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from . import _contractions, _products
+from . import _products
 from ._record import (
     COMPLEX,
     FLOATS,
@@ -18,7 +19,7 @@ from ._record import (
     View,
     is_half,
 )
-from ._symbol_functions import ELEMENTWISE, SHAPES, axes_of, function_named, moved_to_end, truth_as_number
+from ._symbol_functions import ELEMENTWISE, METHODS, SHAPES, axis_of, function_named, truth_as_number
 
 
 def record_of(name: str, dtype: np.dtype) -> Record:
@@ -111,7 +112,10 @@ class Symbol:
     # --- views ---
 
     def _seen(self, word: str, argument: Any) -> "Symbol":
-        return self.record.symbol(self.view.value, self.dtype, (*self.view.operations, (word, argument)))
+        try:
+            return self.record.symbol(self.view.value, self.dtype, (*self.view.operations, (word, argument)))
+        except (IndexError, ValueError) as error:  # NumPy's
+            raise type(error)(f"{self.record.name}: {error}") from None
 
     def __getitem__(self, key: Any) -> "Symbol":
         keys = key if isinstance(key, tuple) else (key,)
@@ -130,10 +134,7 @@ class Symbol:
         rest = (slice(None),) * (self.ndim - used)
         keys = keys[:at] + rest + keys[at + 1 :]
         index = tuple((x.start, x.stop, x.step) if isinstance(x, slice) else x for x in keys)
-        try:
-            return self._seen("index", index)
-        except IndexError as error:
-            raise IndexError(f"{self.record.name}: {error}") from None
+        return self._seen("index", index)
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -144,33 +145,20 @@ class Symbol:
         return (self[i] for i in range(len(self)))
 
     def transpose(self, *axes: Any) -> "Symbol":
-        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        order = tuple(order) if order else tuple(range(self.ndim))[::-1]
-        return self._seen("permute", tuple(int(x) % max(self.ndim, 1) for x in order))
-
-    def swapaxes(self, first: int, second: int) -> "Symbol":
-        order = list(range(self.ndim))
-        order[first], order[second] = order[second], order[first]
-        return self._seen("permute", tuple(order))
+        order = axes[0] if len(axes) == 1 and (axes[0] is None or np.iterable(axes[0])) else axes
+        if order is None or axes == ():
+            return self._seen("permute", tuple(range(self.ndim))[::-1])
+        return self._seen("permute", tuple(axis_of(self, i) for i in order))
 
     def reshape(self, *shape: Any) -> "Symbol":
-        sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-        if -1 in sizes:
-            rest = -prod(sizes)
-            sizes = tuple(self.size // max(rest, 1) if x == -1 else x for x in sizes)
-        if prod(sizes) != self.size:
-            raise ValueError(f"{self.record.name}: shape {self.shape} cannot become {sizes}")
-        return self if sizes == self.shape else self.record.dense(self)._seen("reshape", sizes)
+        sizes = shape[0] if len(shape) == 1 else shape
+        to = self._seen("reshape", sizes).shape
+        return self if to == self.shape else self.record.dense(self)._seen("reshape", to)
 
     def ravel(self) -> "Symbol":
         return self.reshape(-1)
 
     flatten = ravel
-
-    def squeeze(self, axis: Any = None) -> "Symbol":
-        axes = axes_of(self, axis) if axis is not None else [i for i, n in enumerate(self.shape) if n == 1]
-        return self[tuple(0 if i in axes else slice(None) for i in range(self.ndim))]
 
     def astype(self, dtype: Any, copy: bool = True) -> "Symbol":
         wanted = np.dtype(dtype)
@@ -189,37 +177,11 @@ class Symbol:
     def copy(self) -> "Symbol":
         return self
 
-    def diagonal(self, offset: int = 0, axis1: int = -2, axis2: int = -1) -> "Symbol":
-        return moved_to_end(self, (axis1, axis2))._seen("diagonal", offset)
-
-    # --- reductions ---
-
-    def sum(self, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> "Symbol":
-        return SHAPES["sum"](self, axis, keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False) -> "Symbol":
-        return SHAPES["mean"](self, axis, keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> "Symbol":
-        return SHAPES["max"](self, axis, keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> "Symbol":
-        return SHAPES["min"](self, axis, keepdims)
-
-    def prod(self, axis: Any = None, keepdims: bool = False) -> "Symbol":
-        return SHAPES["prod"](self, axis, keepdims)
-
-    def all(self, axis: Any = None, keepdims: bool = False) -> "Symbol":
-        return SHAPES["all"](self, axis, keepdims)
-
-    def any(self, axis: Any = None, keepdims: bool = False) -> "Symbol":
-        return SHAPES["any"](self, axis, keepdims)
-
-    def trace(self, offset: int = 0) -> "Symbol":
-        return _contractions.trace(self, offset=offset)
-
-    def dot(self, other: Any) -> "Symbol":
-        return self @ other
+    def __getattr__(self, name: str) -> Any:
+        """NumPy's methods that are functions, too."""
+        if name not in METHODS:
+            raise AttributeError(f"an array of a function that is fused has no {name}")
+        return partial(function_named(self.record, name), self)
 
     # --- operators ---
 
@@ -234,9 +196,6 @@ class Symbol:
 
     def __rpow__(self, other: Any) -> "Symbol":
         return ELEMENTWISE["power"](other, self)
-
-    def __pos__(self) -> "Symbol":
-        return self
 
     def __invert__(self) -> "Symbol":
         return ELEMENTWISE["invert"](self)
@@ -286,7 +245,7 @@ for _method, _name in (
     ("ne", "not_equal"),
 ):
     setattr(Symbol, f"__{_method}__", _operator(_name))
-for _method, _name in (("neg", "negative"), ("abs", "absolute")):
+for _method, _name in (("neg", "negative"), ("pos", "positive"), ("abs", "absolute")):
     setattr(Symbol, f"__{_method}__", ELEMENTWISE[_name])
 Symbol.__hash__ = None  # type: ignore[assignment]
 
@@ -299,8 +258,9 @@ class Namespace:
     pi, e, inf, nan, newaxis = np.pi, np.e, np.inf, np.nan, None
     __name__ = "smallmm"
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, module: str = "numpy") -> None:
         self._its_record = record
+        self._module = module
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Namespace) and self._its_record is other._its_record
@@ -312,8 +272,8 @@ class Namespace:
         if name.startswith("__"):
             raise AttributeError(name)
         if name == "linalg":
-            return self
-        return function_named(self._its_record, name)
+            return Namespace(self._its_record, "numpy.linalg")
+        return function_named(self._its_record, name, self._module)
 
     def frexp(self, x: Symbol) -> tuple[None, Symbol]:
         """No mantissa, and the exponent, as a number."""

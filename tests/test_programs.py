@@ -8,7 +8,7 @@ import layouts
 import numpy as np
 import pytest
 from accuracy import as_tuple
-from random_programs import random_numbers
+from random_programs import random_numbers, random_program
 from test_linalg import CASES
 
 import smallmm
@@ -311,7 +311,28 @@ def test_layout_does_not_matter(name, dtype, rng):
         assert_same(tuple(fused(*map(change, arrays))), tuple(expected))
 
 
+@pytest.mark.parametrize("first", range(0, 200, 25))
+def test_random_functions(first):
+    """Chains of steps that nobody chose have the values of NumPy, and the bits of separate calls."""
+    for seed in range(first, first + 25):
+        rng = np.random.default_rng(seed)
+        case = random_program(rng)
+        fused = fuse(case.function, case.signature)
+        batch = [(), (3,), (2, 2)][seed % 3]
+        given = case.inputs(rng, batch)
+        results = fused(*given)
+        assert_same(results, separately(fused, *given))
+        for i in np.ndindex(batch):
+            for x, y in zip(results, case.function(*(x[i] for x in given)), strict=True):
+                assert (x.dtype, x[i].shape) == (y.dtype, y.shape), case.describe()
+                size = 1 + np.abs(y).max(initial=0)
+                np.testing.assert_allclose(
+                    x[i], y, rtol=0, atol=case.tolerance * size, err_msg=f"{seed}: {case.describe()}"
+                )
+
+
 OF_MATRICES = {
+    "cumsum": lambda a: np.cumsum(a),
     "reshape": lambda a: a.reshape(-1),
     "reshape of a transpose": lambda a: a.T.reshape(a.shape),
     "norm": lambda a: np.linalg.norm(a),
