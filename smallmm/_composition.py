@@ -33,6 +33,8 @@ FEW_TEMPORARIES = 1 << 18
 MANY_TEMPORARIES = 1 << 15
 
 
+MOST_DIMS = 64  # of NumPy's arrays
+PLAIN_DIMS = MOST_DIMS // 2  # of a batch that functions see as it is: they add dimensions
 CHUNK = 64  # elements that are added in a row
 
 _PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # numbers that are computed as they are
@@ -144,15 +146,15 @@ class Composition:
         return answers[0] if self.nout == 1 else tuple(answers)
 
     def _in_blocks(self, arrays: Sequence[np.ndarray], batch: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-        count = prod(batch)
-        if count == 1:
+        count, is_plain = prod(batch), len(batch) <= PLAIN_DIMS
+        if count == 1 and is_plain:
             return self._results(np, arrays)
         cores = [x.shape[x.ndim - len(dims) :] for x, dims in zip(arrays, self._inputs, strict=True)]
         step = max(1, self._block // max(1, *map(prod, cores)))
-        if count <= step:
+        if count <= step and is_plain:
             return self._results(np, arrays)
         flat = [
-            x.reshape(core) if x.size == prod(core) else _flat(x, batch, core)
+            x.reshape(core) if prod(x.shape[: x.ndim - len(core)]) == 1 < count else _flat(x, batch, core)
             for x, core in zip(arrays, cores, strict=True)
         ]
         wholes: list[np.ndarray] = []
@@ -164,6 +166,8 @@ class Composition:
             wholes = wholes or [np.empty((count, *x.shape[1:]), x.dtype) for x in results]
             for whole, result in zip(wholes, results, strict=True):
                 whole[part] = result
+            if not any(x.size for x in wholes):  # of as many matrices as you like
+                break
         return tuple(x.reshape(batch + x.shape[1:]) for x in wholes)
 
 
@@ -237,7 +241,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _flat(x: np.ndarray, batch: tuple[int, ...], core: tuple[int, ...]) -> np.ndarray:
-    return np.broadcast_to(x, batch + core).reshape(-1, *core)
+    return np.broadcast_to(x, batch + core).reshape(prod(batch), *core)
 
 
 def check_output(out: Any, dtype: np.dtype, batch: tuple[int, ...], core: tuple[int, ...]) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ._catalog import composed_of_others
 from ._compose import array_of, composed, dimensions, namespace_of, permuted, products, sums
-from ._composition import NO_TEMPORARIES, Composition
+from ._composition import MOST_DIMS, NO_TEMPORARIES, Composition
 from ._options import integer
 from ._products import matmul, vecmat
 
@@ -173,6 +173,8 @@ def outer(x1: ArrayLike, x2: ArrayLike, /, *, out: Any = None) -> Any:
            [ 6.,  8., 10.]])
     """
     column, row = _array("outer", "x1", x1), _array("outer", "x2", x2)
+    for name, x in (("x1", column), ("x2", row)):
+        _refuse_most_dimensions("outer", name, x)
     return matmul(column[..., :, None], row[..., None, :], out)
 
 
@@ -216,7 +218,9 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) 
     """
     axis = integer("vecdot", "axis", axis)
     row = _vectors("vecdot", "x1", x1, axis)
-    column = _vectors("vecdot", "x2", x2, axis, row.shape[-1])[..., None]
+    column = _vectors("vecdot", "x2", x2, axis, row.shape[-1])
+    _refuse_most_dimensions("vecdot", "x2", column)
+    column = column[..., None]
     if out is None:
         return vecmat(row, column)[..., 0]
     vecmat(row, column, out[..., None] if hasattr(out, "ndim") else out)
@@ -351,6 +355,12 @@ def _array(op: str, name: str, x: Any) -> Any:
     if not x.ndim:
         raise ValueError(f"{op}: {name} has no dimension; expected at least 1")
     return x
+
+
+def _refuse_most_dimensions(op: str, name: str, x: Any) -> None:
+    """ValueError for an array that can have no more dimensions, of which one is needed."""
+    if x.ndim >= MOST_DIMS:
+        raise ValueError(f"{op}: {name} has {x.ndim} dimensions; expected at most {MOST_DIMS - 1}")
 
 
 def _vectors(op: str, name: str, x: Any, axis: int, length: int | None = None) -> Any:

@@ -237,6 +237,26 @@ class TestShapes:
             assert x.shape[0] == 3
             assert not x.any()
 
+    @pytest.mark.parametrize("name", ["matrix_power, 5", "expm"])  # without info, which has elements
+    def test_no_elements_of_many_matrices(self, function, name):
+        """Nothing goes through them one by one."""
+        assert function(np.ones((2**40, 0, 0))).shape == (2**40, 0, 0)
+
+    def test_as_many_dimensions_as_numpy_has(self, function, name):
+        a = np.ones((2, *(1,) * 61, 3, 3)) + 9 * np.eye(3)
+        if name == "outer":
+            a = a[0]
+        expected = as_tuple(function(a.reshape(-1, 3, 3)))
+        for x, y in zip(as_tuple(function(a)), expected, strict=True):
+            assert x.shape == a.shape[:-2] + y.shape[1:]
+            assert_same_bits(x.reshape(y.shape), y)
+
+    def test_more_dimensions_than_numpy_has(self):
+        x = np.ones((1,) * 63 + (3,))
+        for function in (smallmm.outer, smallmm.vecdot):
+            with pytest.raises(ValueError, match=r"x\d has 64 dimensions; expected at most 63"):
+                function(x, x)
+
     @pytest.mark.parametrize(
         "name", [x for x in COMPOSED if x.startswith(("matrix_p", "expm", "sqrtm", "logm"))]
     )

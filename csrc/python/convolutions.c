@@ -14,21 +14,16 @@ static bool take_batch(PyArrayObject *const arrays[3], const int own[3], smm_out
     return true;
 }
 
-/* Whether the arrays are those of a convolution with filters of so many rows and columns. */
-static bool are_consistent(PyArrayObject *const arrays[3], const int own[3], intptr_t rows, intptr_t columns) {
+static bool are_consistent(PyArrayObject *const arrays[3], const int own[3]) {
     const int dims = PyArray_NDIM(arrays[0]) - own[0];
     for (int i = 0; i < 3; i++) {
-        if (dims < 0 || PyArray_NDIM(arrays[i]) - own[i] != dims) return false;
-        if (!PyArray_ISALIGNED(arrays[i]) || !PyArray_ISNOTSWAPPED(arrays[i])) return false;
+        if (dims < 0 || PyArray_NDIM(arrays[i]) - own[i] != dims || !PyArray_ISALIGNED(arrays[i])) return false;
         for (int d = 0; d < dims; d++)
             if (PyArray_DIM(arrays[i], d) != PyArray_DIM(arrays[0], d)) return false;
     }
     const npy_intp *x = PyArray_DIMS(arrays[0]) + dims, *w = PyArray_DIMS(arrays[1]) + dims,
                    *y = PyArray_DIMS(arrays[2]) + dims;
-    intptr_t taps, terms;
-    return x[0] == y[0] && x[1] == w[0] && x[1] == y[1] && w[1] == y[2] && PyArray_ISWRITEABLE(arrays[2]) &&
-           !__builtin_mul_overflow(rows, columns, &taps) && !__builtin_mul_overflow(taps, x[2], &terms) &&
-           terms == w[2];
+    return x[0] == y[0] && x[1] == w[0] && x[1] == y[1] && w[1] == y[2] && PyArray_ISWRITEABLE(arrays[2]);
 }
 
 static PyObject *convolve(PyObject *Py_UNUSED(module), PyObject *args) {
@@ -43,7 +38,7 @@ static PyObject *convolve(PyObject *Py_UNUSED(module), PyObject *args) {
     const int dtype = smm_dtype_of_numpy(PyArray_TYPE(arrays[0]));
     const bool valid = dtype >= 0 && PyArray_TYPE(arrays[2]) == PyArray_TYPE(arrays[0]) &&
                        smm_dtype_of_numpy(PyArray_TYPE(arrays[1])) == (int)smm_dtypes[dtype].computed &&
-                       are_consistent(arrays, own, rows.kernel, columns.kernel);
+                       are_consistent(arrays, own);
     if (!valid || !take_batch(arrays, own, &batch)) {
         PyErr_SetString(PyExc_ValueError, "the arrays of a convolution do not fit each other");
         return NULL;
