@@ -12,7 +12,7 @@ import numpy as np
 from numpy import count_nonzero
 
 from . import _core
-from ._adapters import library_of, on_device
+from ._adapters import library_of, on_device, type_name
 from ._adapters.dask import is_lazy, lazily
 from ._arrays import as_numpy, call, without_labels
 from ._errors import Reason, numerical_failure
@@ -101,6 +101,43 @@ def several(op: str, out: Any, result: Any) -> tuple[Any, ...]:
         given = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
         raise TypeError(f"{op}: out is {given}; expected a tuple ({', '.join(fields)})")
     return out
+
+
+def delivered(op: str, outs: tuple[Any, ...], results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The results, in outs where those are given. If one is refused, none is written to."""
+    given = [(i, out, x) for i, (out, x) in enumerate(zip(outs, results, strict=True)) if out is not None]
+    for i, out, result in given:
+        _refuse_unfit(op, f"out[{i}]", out, result)
+    for _, out, result in given:
+        if isinstance(out, np.ndarray):
+            np.copyto(out, result, casting="same_kind")
+        else:
+            out[...] = result
+    return tuple(result if out is None else out for out, result in zip(outs, results, strict=True))
+
+
+def _refuse_unfit(op: str, name: str, out: Any, result: Any) -> None:
+    if result is None:
+        raise TypeError(f"{op}: {name} is given for a result that is not asked for")
+    if getattr(result, "requires_grad", False):
+        raise TypeError(
+            f"{op}: {name} is given, but a derivative is wanted of the result, which is then a new array"
+        )
+    expected = np.ndarray if isinstance(result, np.ndarray | np.generic) else type(result)
+    if not isinstance(out, expected):
+        raise TypeError(
+            f"{op}: {name} is a {type_name(out)}; expected a {expected.__module__}.{expected.__qualname__}"
+        )
+    if tuple(out.shape) != tuple(result.shape):
+        raise ValueError(f"{op}: {name} has shape {tuple(out.shape)}; expected {tuple(result.shape)}")
+    if not isinstance(out, np.ndarray):
+        return
+    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+        raise TypeError(
+            f"{op}: {name} has dtype {out.dtype}; the result is {result.dtype}, and casting is 'same_kind'"
+        )
+    if not out.flags.writeable:
+        raise ValueError(f"{op}: {name} is read-only; expected an array that can be written to")
 
 
 def run_from_the_right(

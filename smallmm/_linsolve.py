@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from ._arrays import core_shape
-from ._calls import checked, run, several
+from ._calls import checked, delivered, run, several
 from ._calls import transposed as with_rows_as_columns
 from ._catalog import computed_by
 from ._compose import composed, namespace_of
@@ -15,7 +15,7 @@ from ._composition import REAL, Composition, identity
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, shown
 from ._least_squares import lstsq_ex
 from ._mixed import expert_solve_ex, mixed_solve_ex
-from ._mixed_least_squares import mixed_lstsq_ex, written
+from ._mixed_least_squares import mixed_lstsq_ex
 from ._options import flag, integer, pair
 from ._refinement import rcond_in
 from ._shapes import is_complex
@@ -363,5 +363,5 @@ def linsolve_ex(
         x, info, _ = _by_structure("linsolve_ex", a, b, structure, outs)
         return LinsolveExResult(x, info)
     outs = several("linsolve_ex", out, LinsolveExpertResult)
-    found, _ = _accurately("linsolve_ex", a, b, structure, asked, (outs[0], None))
-    return LinsolveExpertResult(found.x, *map(written, outs[1:], found[1:]))
+    found, _ = _accurately("linsolve_ex", a, b, structure, asked, (None, None))
+    return LinsolveExpertResult(*delivered("linsolve_ex", outs, found))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._calls import run
+from ._calls import delivered, run
 from ._compose import extreme, holds, magnitudes, sums
 from ._composition import REAL, Composition, adjoint
 from ._mixed import UNIT, double, largest, placed_as, refuse_single, replaced, scaled, single, solved
@@ -99,13 +99,4 @@ def mixed_lstsq_ex(op: str, a: Any, b: Any, outs: tuple[Any, ...] = (None,) * 5)
     reciprocal condition below 1e-5 in infinity norms: iterations = -1.
     """
     refuse_single(op, a=a, b=b)
-    results = solved(op, _composition(op), a, b, outs[0])
-    return LstsqMixedExResult(results[0], *map(written, outs[1:], results[1:]))
-
-
-def written(out: Any, result: Any) -> Any:
-    """The result, in `out` if that is given."""
-    if out is None:
-        return result
-    out[...] = result
-    return out
+    return LstsqMixedExResult(*delivered(op, outs, solved(op, _composition(op), a, b, None)))
