@@ -7,11 +7,11 @@ python -m benchmarks.report.judge --where host --suite linalg --topic square
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
-from ..records import Row
 from . import verdicts_device, verdicts_linalg, verdicts_matmul
 from .results import Results
-from .verdict import Judge
+from .verdict import Judge, Verdict
 
 JUDGES: dict[tuple[str, str], dict[str, Judge]] = {
     ("host", "matmul"): verdicts_matmul.JUDGES,
@@ -23,12 +23,32 @@ JUDGES: dict[tuple[str, str], dict[str, Judge]] = {
 }
 
 
-def report(rows: list[Row], topic: str, judge: Judge) -> None:
-    judged = list(judge(rows))
-    for verdict in judged:
-        print(verdict)
-    missed = sum(verdict.met is False for verdict in judged)
-    print(f"{topic}: {sum(v.met is True for v in judged)} met, {missed} missed\n")
+def judged(results: Results, where: str, suite: str) -> Iterator[tuple[str, dict[str, list[Verdict]]]]:
+    """The machines of a suite, and the verdicts on each topic that they have rows of."""
+    for machine in results.machines(where, suite).values():
+        topics = {topic: judge for topic, judge in JUDGES[where, suite].items() if machine.topics[topic]}
+        yield machine.name, {topic: list(judge(machine.topics[topic])) for topic, judge in topics.items()}
+
+
+def counts(verdicts: list[Verdict]) -> tuple[int, int]:
+    """How many are met, and how many missed."""
+    return sum(v.met is True for v in verdicts), sum(v.met is False for v in verdicts)
+
+
+def totals(results: Results) -> str:
+    """The section of a page: how many targets are met, by suite, machine and topic."""
+    lines = [["suite and machine", "targets met, by topic"], ["---", "---"]]
+    for where, suite in JUDGES:
+        for machine, topics in judged(results, where, suite):
+            found = {topic: counts(verdicts) for topic, verdicts in topics.items()}
+            words = [
+                f"{topic.replace('_', ' ')} {met} of {met + missed}"
+                for topic, (met, missed) in found.items()
+                if met + missed
+            ]
+            if words:
+                lines.append([f"{suite}, {machine}", ", ".join(words)])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def main() -> None:
@@ -38,13 +58,13 @@ def main() -> None:
     parser.add_argument("--topic")
     options = parser.parse_args()
     results = Results()
-    for (where, suite), judges in JUDGES.items():
+    for where, suite in JUDGES:
         if options.where in (None, where) and options.suite in (None, suite):
-            for machine in results.machines(where, suite).values():
-                print(f"== {suite}, {machine.name}")
-                for topic, judge in judges.items():
-                    if options.topic in (None, topic) and machine.topics[topic]:
-                        report(machine.topics[topic], topic, judge)
+            for machine, topics in judged(results, where, suite):
+                print(f"== {suite}, {machine}")
+                for topic, verdicts in topics.items():
+                    if options.topic in (None, topic):
+                        print(*verdicts, "{}: {} met, {} missed\n".format(topic, *counts(verdicts)), sep="\n")
 
 
 if __name__ == "__main__":

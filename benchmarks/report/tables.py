@@ -15,10 +15,17 @@ import sys
 from collections.abc import Callable
 
 from .. import records
-from . import device, figures, headline, host
+from . import device, figures, headline, host, judge
 from .results import Results
 
-PAGES = ("README.md", "docs/performance.md", "docs/accuracy.md", "docs/promises.md", "docs/cuda.md")
+PAGES = (
+    "README.md",
+    "docs/performance.md",
+    "docs/accuracy.md",
+    "docs/promises.md",
+    "docs/cuda.md",
+    "docs/limits.md",
+)
 SECTIONS: dict[str, Callable[[Results], str]] = {
     "headline": headline.section,
     "matmul-details": host.matmul_details,
@@ -28,6 +35,7 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
     "accuracy": host.accuracy,
     "bounds": host.bounds,
     "cuda": device.details,
+    "totals": judge.totals,
 }
 
 

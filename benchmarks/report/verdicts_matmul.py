@@ -144,7 +144,7 @@ def rect(rows: list[Row]) -> Iterator[Verdict]:
         yield at_most("rectangular: shapes slower than np.matmul", len(slower), 0, "", note)
     for (dtype, m, k, n), ratio in sorted(slower.items(), key=lambda item: item[1]):
         note = "" if (dtype, m, k, n) in clear else " (within the quartiles)"
-        yield at_least(f"  {dtype} ({m} x {k}) ({k} x {n}): np.matmul / ours", ratio, 1, note=note)
+        yield Verdict(f"  {dtype} ({m} x {k}) ({k} x {n}): np.matmul / ours", f"{ratio:.3g}x{note}")
 
 
 def vector(rows: list[Row]) -> Iterator[Verdict]:
