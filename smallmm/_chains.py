@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._cholesky import cho_solve, cholesky
+from ._compose import in_one_dtype
 from ._fuse import fuse
 from ._shapes import is_complex
 from ._systems import solve_triangular
@@ -73,6 +74,7 @@ def kalman_step(x: Any, p: Any, z: Any, f: Any, h: Any, q: Any, r: Any) -> Any:
     >>> result.x[0]
     array([2., 1.])
     """
+    x, p, z, f, h, q, r = in_one_dtype("kalman_step", (x, p, z, f, h, q, r))
     x = f @ x
     fp = f @ p
     p = 0.5 * (fp @ f.conj().mT + f @ fp.conj().mT) + q  # products whose bits are each other's transposes
@@ -163,6 +165,7 @@ def ridge(a: Any, b: Any, alpha: Any) -> Any:
     array([[1.],
            [2.]])
     """
+    a, b, alpha = in_one_dtype("ridge", (a, b, alpha))
     adjoint = a.conj().mT
     normal = adjoint @ a + alpha * np.eye(a.shape[-1], dtype=a.dtype)
     return cho_solve((cholesky(normal), True), adjoint @ b)
@@ -249,6 +252,7 @@ def mahalanobis(x: Any, mean: Any, covariance: Any) -> Any:
     >>> smallmm.mahalanobis(np.array([3.0, 8.0]), np.zeros(2), np.diag([1.0, 4.0]))
     np.float64(5.0)
     """
+    x, mean, covariance = in_one_dtype("mahalanobis", (x, mean, covariance))
     y = solve_triangular(cholesky(covariance), x - mean, lower=True)
     return np.sqrt((y.conj() * y).real.sum())
 
@@ -291,6 +295,7 @@ def gaussian_logpdf(x: Any, mean: Any, covariance: Any) -> Any:
     >>> smallmm.gaussian_logpdf(np.zeros(2), np.zeros(2), np.eye(2)).round(6)
     np.float64(-1.837877)
     """
+    x, mean, covariance = in_one_dtype("gaussian_logpdf", (x, mean, covariance))
     lower = cholesky(covariance)
     if is_complex(x) or is_complex(mean) or is_complex(lower):
         raise TypeError("gaussian_logpdf of complex numbers; expected real ones")

@@ -1,7 +1,7 @@
 """What functions composed of others share: the call for arrays of any library, and sums and extremes in terms
 of a library's namespace."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 from ._adapters import library_of
 from ._arrays import call, without_labels
 from ._composition import CHUNK, Composition, constant, ones
+from ._errors import shown
 from ._products import matvec, vecmat
-from ._shapes import is_complex
+from ._shapes import dtype_of, is_complex
 
 
 def composed(composition: Composition, operands: dict[str, Any], out: Any = None) -> Any:
@@ -26,7 +27,7 @@ def composed(composition: Composition, operands: dict[str, Any], out: Any = None
 def array_of(op: str, name: str, x: Any) -> Any:
     """x, or the array that NumPy makes of it."""
     x = without_labels(x)
-    if hasattr(x, "ndim"):
+    if hasattr(x, "ndim") and hasattr(x, "dtype"):  # a memoryview has one of them
         return x
     try:
         return np.asarray(x)
@@ -36,14 +37,43 @@ def array_of(op: str, name: str, x: Any) -> Any:
         ) from None
 
 
-def written(op: str, answer: Any, out: Any) -> Any:
+def in_one_dtype(op: str, arrays: Sequence[Any], dtype: Any = None) -> list[Any]:
+    """Arrays of one dtype in the processor's order of bytes: the given one, or NumPy's for all of them. What
+    is computed of some of them has the precision of the result then."""
+    first = arrays[0].dtype
+    if dtype is None and all(x.dtype == first for x in arrays) and getattr(first, "isnative", True):
+        return list(arrays)
+    try:
+        common = np.result_type(*map(dtype_of, arrays)) if dtype is None else np.dtype(dtype)
+    except TypeError:
+        given = " and ".join(dict.fromkeys(full_dtype_name(x) for x in arrays))
+        raise TypeError(f"{op}: dtypes {given} have none in common; convert one of them") from None
+    common = np.dtype(np.float64) if common.kind in "iu" and dtype is None else common.newbyteorder("=")
+    names = (library_of(x).nearest(common).name for x in arrays)
+    return [
+        x
+        if full_dtype_name(x) == name and getattr(x.dtype, "isnative", True)
+        else cast(namespace_of(x), x, name)
+        for x, name in zip(arrays, names, strict=True)
+    ]
+
+
+def written(op: str, answer: Any, out: Any, casting: Any = "same_kind") -> Any:
     """The answer, or `out`, of the same shape, into which it is written."""
     if out is None:
         return answer
-    if tuple(np.shape(out)) != tuple(answer.shape):
-        raise ValueError(f"{op}: out has shape {np.shape(out)}; expected {tuple(answer.shape)}")
+    if not hasattr(out, "shape"):
+        raise TypeError(f"{op}: out is {shown(out)}; expected an array")
+    if tuple(out.shape) != tuple(answer.shape):
+        raise ValueError(f"{op}: out has shape {tuple(out.shape)}; expected {tuple(answer.shape)}")
     if isinstance(out, np.ndarray):
-        np.copyto(out, answer, casting="same_kind")
+        if not np.can_cast(dtype_of(answer), out.dtype, casting):
+            raise TypeError(
+                f"{op}: out has dtype {out.dtype}; the result is {answer.dtype}, and casting is {casting!r}"
+            )
+        if not out.flags.writeable:
+            raise ValueError(f"{op}: out is read-only; expected an array that can be written to")
+        np.copyto(out, answer, casting=casting)
     else:
         out[...] = answer
     return out
@@ -74,6 +104,14 @@ def namespace_of(x: Any) -> Any:
 
 
 # --- in terms of a library's namespace -----------------------------------------------------------------
+
+
+HALVES = ("float16", "bfloat16")  # dtypes of numbers that are computed in float32
+
+
+def full_dtype_name(x: Any) -> str:
+    """The name of its dtype, which all libraries share."""
+    return x.dtype.name if isinstance(x.dtype, np.dtype) else str(x.dtype).rpartition(".")[2]
 
 
 def dtype_name(x: Any) -> str:

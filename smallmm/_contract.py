@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from math import prod
+from numbers import Real
 from string import ascii_letters
 from typing import Any
 
@@ -13,10 +14,11 @@ from numpy.typing import ArrayLike
 
 from . import _products
 from ._catalog import composed_of_others
+from ._compose import array_of, in_one_dtype
 from ._errors import shown
 from ._fuse import Fused, fuse
-from ._options import integer, pair
-from ._subscripts import Labels, Pairs, contracted, contraction
+from ._options import integer, one_of, pair
+from ._subscripts import Labels, Pairs, contracted, contraction, is_list
 
 _LEAST_BATCH = 8  # members, for which steps are fused: fewer share no threads
 
@@ -28,6 +30,10 @@ def contract(
     *operands: "ArrayLike | Sequence[Any]",
     path: Any = None,
     out: Any = None,
+    dtype: Any = None,
+    order: str = "K",
+    casting: str = "safe",
+    optimize: Any = True,
 ) -> Any:
     """Sums of products of arrays, by the subscripts of `numpy.einsum`.
 
@@ -39,22 +45,33 @@ def contract(
         result may be omitted, as in `numpy.einsum`. Also as lists: ``contract(a, [0, 1], b, [1, 2], [0, 2])``
         is ``contract("AB,BC->AC", a, b)``. 0 to 25 stand for A to Z, 26 to 51 for a to z.
     *operands : array_like
-        One or more arrays.
+        One or more arrays. Dimensions of one letter have one length, or 1: they broadcast.
     path : sequence of tuples of int, optional
         Which operands are multiplied in which order, as `numpy.einsum_path` and
         ``opt_einsum.contract_path`` give it. None: the order that the former finds by
         its greedy search.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
+    dtype : dtype, optional
+        What operands are converted to, and computed in. None: what holds the dtypes of all, and of `out`.
+    order : {"K", "C", "F", "A"}
+        The layout of a new NumPy array. "K": any. "A": that of the operands if all are of Fortran's.
+    casting : {"safe", "no", "equiv", "same_kind", "unsafe"}
+        Which conversions to `dtype`, and to that of `out`, are made, as `numpy.can_cast` says.
+    optimize : bool, str or path
+        Of `numpy.einsum`: a path is `path`. Anything else has no effect.
 
     Returns
     -------
     array
+        Of one operand without a sum, a view, whatever `dtype` and `order` are. A number if it has no
+        dimension.
 
     Raises
     ------
     ValueError, TypeError
-        As `batched_matmul`; the subscripts are invalid or do not fit the operands.
+        As `batched_matmul`; the subscripts are invalid or do not fit the operands; `casting` forbids a
+        conversion.
 
     See Also
     --------
@@ -67,7 +84,8 @@ def contract(
     Each pair is one call of `matmul` on views of the operands: letters of both and of the result are batch
     dimensions, summed letters merge to one dimension. Products of three or more operands whose first letters
     are batch dimensions are fused. The number of operations is that of the products in this order, and their
-    order depends on the subscripts, the sizes and `path` only.
+    order depends on the subscripts, the sizes and `path` only. All operands have one dtype before the first
+    product. float16 and bfloat16 are rounded once, after the last.
 
     Examples
     --------
@@ -77,7 +95,7 @@ def contract(
     >>> smallmm.contract("bii->b", np.eye(3)[None])
     array([3.])
     """
-    return _contract("contract", subscripts, operands, path, out)
+    return _contract("contract", subscripts, operands, path, out, dtype, order, casting, optimize)
 
 
 @composed_of_others
@@ -87,19 +105,23 @@ def einsum(
     *operands: "ArrayLike | Sequence[Any]",
     path: Any = None,
     out: Any = None,
+    dtype: Any = None,
+    order: str = "K",
+    casting: str = "safe",
+    optimize: Any = False,
 ) -> Any:
     """`contract`, by the name that NumPy has for it.
 
     Parameters
     ----------
-    subscripts, *operands, path, out
+    subscripts, *operands, path, out, dtype, order, casting, optimize
         As of `contract`. A letter may be summed over by several operands, alone, or stand for a diagonal, as
         in `numpy.einsum`.
 
     Returns
     -------
     array
-        Of one operand without a sum, a view.
+        As of `contract`.
 
     Raises
     ------
@@ -123,11 +145,11 @@ def einsum(
     >>> smallmm.einsum(a, [..., 0, 1], x, [..., 1], [..., 0]).shape
     (1000, 4)
     """
-    return _contract("einsum", subscripts, operands, path, out)
+    return _contract("einsum", subscripts, operands, path, out, dtype, order, casting, optimize)
 
 
 @composed_of_others
-def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2, out: Any = None) -> Any:
+def tensordot(x1: ArrayLike, x2: ArrayLike, /, axes: Any = 2, *, out: Any = None) -> Any:
     """Sums of products over some axes, as in the Python array API standard and `numpy.tensordot`.
 
     Parameters
@@ -163,7 +185,8 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2, out: Any = None
     (5, 4)
     """
     op = "tensordot"
-    shapes = [tuple(np.shape(x)) for x in (x1, x2)]
+    operands = array_of(op, "x1", x1), array_of(op, "x2", x2)
+    shapes = [tuple(x.shape) for x in operands]
     dims = [len(shape) for shape in shapes]
     if sum(dims) > len(ascii_letters):
         raise ValueError(
@@ -179,15 +202,17 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2, out: Any = None
         labels[1][j] = labels[0][i]
     once = [x for some, others in (labels, labels[::-1]) for x in some if x not in others]
     left, right = ("".join(some) for some in labels)
-    return contraction(op, f"{left},{right}->{''.join(once)}", (x1, x2), out=out)
+    return contraction(op, f"{left},{right}->{''.join(once)}", operands, out=out)
 
 
 def _summed_axes(op: str, axes: Any, dims: Sequence[int]) -> list[tuple[int, int]]:
     """Pairs of axes of two operands of so many dimensions, counted from 0."""
-    if isinstance(axes, tuple | list):
+    if is_list(axes):
         sides = [
-            [integer(op, "axes", i) for i in (side if isinstance(side, tuple | list) else [side])]
-            for side in pair(op, "axes", axes, "(axes of x1, axes of x2)")
+            [integer(op, "axes", i) for i in (side if is_list(side) else [side])]
+            for side in pair(
+                op, "axes", axes if isinstance(axes, tuple) else [*axes], "(axes of x1, axes of x2)"
+            )
         ]
     else:
         count = integer(op, "axes", axes)
@@ -205,12 +230,45 @@ def _summed_axes(op: str, axes: Any, dims: Sequence[int]) -> list[tuple[int, int
     return list(zip(first, second, strict=True))
 
 
-def _contract(op: str, subscripts: Any, operands: tuple[Any, ...], path: Any, out: Any) -> Any:
-    if path is None and out is None and len(operands) == 2:
+def _contract(
+    op: str,
+    subscripts: Any,
+    operands: tuple[Any, ...],
+    path: Any,
+    out: Any,
+    dtype: Any,
+    order: Any,
+    casting: Any,
+    optimize: Any,
+) -> Any:
+    if (
+        path is None
+        and out is None
+        and dtype is None
+        and order == "K"
+        and casting == "safe"
+        and len(operands) == 2
+    ):
         product = _plain_product(subscripts, *operands)
-        if product is not None:
-            return product(*operands)
-    return contraction(op, subscripts, operands, path, out, _fused)
+        if product is not None and (optimize is False or optimize is True):
+            try:
+                return product(*operands)
+            except TypeError:  # said below, of the operands
+                pass
+    order = one_of(op, "order", order, ("K", "C", "F", "A"))
+    casting = one_of(op, "casting", casting, ("safe", "no", "equiv", "same_kind", "unsafe"))
+    path = path if path is not None else _path_of(op, optimize)
+    answer = contraction(op, subscripts, operands, path, out, _fused, dtype, order, casting)
+    return answer[()] if type(answer) is np.ndarray and out is None and not answer.ndim else answer
+
+
+def _path_of(op: str, optimize: Any) -> Any:
+    """The path that NumPy's option is, if it is one."""
+    if isinstance(optimize, bool | str) or optimize is None:
+        return None
+    if not isinstance(optimize, tuple | list) or not optimize:
+        raise TypeError(f"{op}: optimize is {shown(optimize)}; expected True, False, a word or a path")
+    return None if len(optimize) == 2 and isinstance(optimize[1], Real) else optimize
 
 
 def _plain_product(subscripts: Any, a: Any, b: Any) -> Any:
@@ -342,7 +400,7 @@ def kron_apply(factors: "Sequence[ArrayLike]", x: ArrayLike, /, *, out: Any = No
 @cache
 def _kron(count: int) -> Fused:
     def kron_apply(*arrays: Any) -> Any:
-        *factors, x = arrays
+        *factors, x = in_one_dtype("kron_apply", arrays)
         columns = prod(a.shape[-1] for a in factors)
         if x.shape[-1] != columns:
             raise ValueError(f"kron_apply: x has length {x.shape[-1]}; expected {columns}, of the factors")
@@ -411,6 +469,7 @@ def sum_factorized(b1: ArrayLike, d: ArrayLike, u: ArrayLike, /, *, out: Any = N
 
 @fuse("(q,p),(q,q,q),(p,p,p)->(p,p,p)")
 def _sum_factorized(b1: Any, d: Any, u: Any) -> Any:
+    b1, d, u = in_one_dtype("sum_factorized", (b1, d, u))
     there = _along([b1, b1, b1], u)
     return _along([b1.mT, b1.mT, b1.mT], d * there)
 

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ._catalog import composed_of_others
-from ._compose import array_of, composed, dimensions, namespace_of, permuted, products, sums
+from ._compose import array_of, composed, dimensions, in_one_dtype, namespace_of, permuted, products, sums
 from ._composition import MOST_DIMS, NO_TEMPORARIES, Composition
 from ._options import integer
 from ._products import matmul, vecmat
@@ -311,6 +311,7 @@ def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
     operands = [_array("multi_dot", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
     if len(operands) < 2:
         raise ValueError(f"multi_dot: arrays has {len(operands)} arrays; expected at least two")
+    operands = in_one_dtype("multi_dot", operands)
     shapes = [tuple(x.shape) for x in operands]
     is_row, is_column = (len(shape) == 1 for shape in (shapes[0], shapes[-1]))
     if is_row:

@@ -2,17 +2,29 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from string import ascii_lowercase, ascii_uppercase
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._compose import array_of, namespace_of, permuted, sums, written
-from ._errors import shown
+from ._adapters import type_name
+from ._compose import (
+    HALVES,
+    array_of,
+    cast,
+    full_dtype_name,
+    in_one_dtype,
+    namespace_of,
+    permuted,
+    sums,
+    written,
+)
+from ._errors import is_taken, shown, wrong_dtype
 from ._options import integer
 from ._products import matmul
-from ._shapes import is_complex
+from ._shapes import dtype_of
 
 _LETTERS = ascii_uppercase + ascii_lowercase  # in the order of those of a result that is omitted
 Labels = tuple[Any, ...]
@@ -21,23 +33,118 @@ Fused = Callable[[str, list[Any], list[Labels], Labels, Pairs], Any] | None
 
 
 def contraction(
-    op: str, subscripts: Any, operands: Sequence[Any], path: Any = None, out: Any = None, fused: Fused = None
+    op: str,
+    subscripts: Any,
+    operands: Sequence[Any],
+    path: Any = None,
+    out: Any = None,
+    fused: Fused = None,
+    dtype: Any = None,
+    layout: str = "K",
+    casting: Any = "safe",
 ) -> Any:
     """The contraction, of arrays of any library; `fused` may take the arrays, their labels, those of the
-    result and the pairs, and returns None if it does not."""
+    result and the pairs, and returns None if it does not. The keywords are those of `contract`."""
+    if isinstance(subscripts, bytes):
+        subscripts = subscripts.decode("latin-1")
     if not isinstance(subscripts, str):
         subscripts, operands = _in_letters(op, subscripts, *operands)
-    inputs, result = _parsed(op, subscripts, len(operands))
-    arrays = [array_of(op, f"operand {i}", x) for i, x in enumerate(operands)]
-    labels = [_labels(op, i, x, letters) for i, (x, letters) in enumerate(zip(arrays, inputs, strict=True))]
-    most = max([0, *(-x for some in labels for x in some if isinstance(x, int))])
-    order = tuple(y for x in result for y in (range(-most, 0) if x == "." else [x]))
-    sizes = _sizes(op, arrays, labels)
-    pairs = _path(op, labels, order, sizes, path)
-    answer = fused(op, arrays, labels, order, pairs) if fused else None
+    given = [array_of(op, f"operand {i}", x) for i, x in enumerate(operands)]
+    shapes = tuple([tuple(x.shape) for x in given])
+    plan = _plan(op, subscripts, shapes) if path is None else _planned(op, subscripts, shapes, path)
+    arrays = [x if index is None else x[index] for x, index in zip(given, plan.indices, strict=True)]
+    if plan.is_view and (out is None or dtype is None):  # of any dtype
+        return written(op, contracted(arrays, *plan.steps), out, casting)
+    arrays = _in_one_dtype(op, arrays, out, dtype, casting)
+    narrow, wide = ("", "") if plan.is_one_product else _dtypes(arrays)
+    if wide != narrow:
+        arrays = [cast(namespace_of(x), x, wide) for x in arrays]
+    answer = fused(op, arrays, *plan.steps) if fused else None
     if answer is None:
-        answer = contracted(arrays, labels, order, pairs)
-    return written(op, answer, out)
+        answer = contracted(arrays, *plan.steps)
+    if wide != narrow and (narrow == "bool" or narrow in HALVES):
+        answer = cast(namespace_of(answer), answer, narrow)
+    return written(op, answer if layout == "K" else _laid_out(op, answer, layout, given), out, casting)
+
+
+class _Plan(NamedTuple):
+    """What follows from subscripts and shapes."""
+
+    indices: tuple[Any, ...]  # of each operand: what leaves the dimensions along which it is broadcast
+    steps: tuple[list[Labels], Labels, Pairs]  # the labels of the others, those of the result, the pairs
+    is_view: bool
+    is_one_product: bool
+
+
+def _planned(op: str, subscripts: str, shapes: tuple[tuple[int, ...], ...], path: Any = None) -> _Plan:
+    inputs, result = _parsed(op, subscripts, len(shapes))
+    labels = [_labels(op, i, x, letters) for i, (x, letters) in enumerate(zip(shapes, inputs, strict=True))]
+    most = max([0, *(-x for some in labels for x in some if isinstance(x, int))])
+    if most and "." not in result:
+        raise ValueError(
+            f"{op}: subscripts is {subscripts!r}; expected '...' in the result, for {most} more dimensions"
+        )
+    order = tuple(y for x in result for y in (range(-most, 0) if x == "." else [x]))
+    sizes = _sizes(op, shapes, labels)
+    indices = []
+    for i, (shape, some) in enumerate(zip(shapes, labels, strict=True)):
+        ones = [size == 1 and sizes[label] != 1 for size, label in zip(shape, some, strict=True)]
+        indices.append(tuple(0 if one else slice(None) for one in ones) if any(ones) else None)
+        labels[i] = tuple(label for label, one in zip(some, ones, strict=True) if not one)
+    alone = any(set(x) - {*order, *y} for x, y in zip(labels, labels[::-1], strict=True))
+    return _Plan(
+        tuple(indices),
+        (labels, order, _path(op, labels, order, sizes, path)),
+        len(labels) == 1 and set(labels[0]) == set(order),
+        len(labels) == 2 and not alone,
+    )
+
+
+_plan = lru_cache(maxsize=256)(_planned)
+
+
+def _laid_out(op: str, x: Any, layout: Any, given: Sequence[Any]) -> np.ndarray:
+    if not isinstance(x, np.ndarray):
+        raise TypeError(f"{op}: order is {layout!r}, but the result is a {type_name(x)}; expected 'K'")
+    if layout == "A":
+        layout = "F" if all(y.flags.f_contiguous for y in given) else "C"
+    return np.asarray(x, order=layout)
+
+
+# --- dtypes --------------------------------------------------------------------------------------------
+
+
+def _in_one_dtype(op: str, arrays: list[Any], out: Any, dtype: Any, casting: Any) -> list[Any]:
+    """Arrays of the dtype that is asked for, or else of the one that holds all, and `out`."""
+    for i, x in enumerate(arrays):
+        if isinstance(x.dtype, np.dtype) and not is_taken(x.dtype, with_complex=True):
+            raise wrong_dtype(op, f"operand {i}", x.dtype, True)
+    held = isinstance(out, np.ndarray) and is_taken(out.dtype, True)
+    if dtype is None and not held and casting not in ("no", "equiv"):
+        return in_one_dtype(op, arrays)
+    others = [out.dtype] if held else []
+    target = np.result_type(*map(dtype_of, arrays), *others) if dtype is None else np.dtype(dtype)
+    if dtype is not None and (target.kind in "iu" or not is_taken(target, True)):
+        raise TypeError(
+            f"{op}: dtype is {target}; expected one that sums have: integers are added in float64"
+        )
+    for i, x in enumerate(arrays):
+        if not np.can_cast(dtype_of(x), target, casting):
+            raise TypeError(
+                f"{op}: operand {i} has dtype {x.dtype}; computed is {target}, and casting is {casting!r}"
+            )
+    return in_one_dtype(op, arrays, target)
+
+
+def _dtypes(arrays: list[Any]) -> tuple[str, str]:
+    """The name of the arrays' dtype, and of the one in which they are computed: sums and products are rounded
+    once. So they are by themselves in one product, and in a function that is recorded."""
+    narrow = full_dtype_name(arrays[0])
+    if any(getattr(x, "is_traced", False) for x in arrays):
+        return narrow, narrow
+    if isinstance(arrays[0], np.ndarray) and arrays[0].dtype.kind in "biu":
+        return narrow, "float64"
+    return narrow, "float32" if narrow in HALVES else narrow
 
 
 # --- subscripts ----------------------------------------------------------------------------------------
@@ -47,13 +154,20 @@ def _in_letters(op: str, *given: Any) -> tuple[str, tuple[Any, ...]]:
     """Subscripts and operands of NumPy's other form: each operand, then its list; the result's last."""
     inputs, result = (given[:-1], given[-1:]) if len(given) % 2 else (given, ())
     lists = (*inputs[1::2], *result)
-    if not inputs or not all(isinstance(some, list | tuple) for some in lists):
+    if not inputs or not all(map(is_list, lists)):
         raise TypeError(
             f"{op}: subscripts is {shown(given[0])}; expected a str such as '...ij,...jk->...ik', or a list "
             "after each operand"
         )
     texts = ["".join("..." if x is ... else _letter(op, x) for x in some) for some in lists]
     return "->".join([",".join(texts[: len(inputs) // 2]), *texts[len(inputs) // 2 :]]), inputs[::2]
+
+
+def is_list(x: Any) -> bool:
+    """Of integers, or of what is refused for not being one."""
+    return isinstance(x, list | tuple | range) or (
+        isinstance(x, np.ndarray) and x.ndim > 0 and x.dtype.kind in "iu"
+    )
 
 
 def _letter(op: str, x: Any) -> str:
@@ -88,34 +202,37 @@ def _parsed(op: str, subscripts: Any, count: int) -> tuple[list[str], str]:
     return inputs, result
 
 
-def _labels(op: str, i: int, x: Any, letters: str) -> Labels:
+def _labels(op: str, i: int, shape: tuple[int, ...], letters: str) -> Labels:
     """A label for each dimension: its letter, or -1, -2, ... from the right where an ellipsis stands."""
-    others = x.ndim - len(letters.replace(".", ""))
+    others = len(shape) - len(letters.replace(".", ""))
     if others < 0 or (others and "." not in letters):
         expected = letters.replace(".", "...")
-        raise ValueError(f"{op}: operand {i} has shape {tuple(x.shape)}; expected dimensions {expected}")
+        raise ValueError(f"{op}: operand {i} has shape {shape}; expected dimensions {expected}")
     return tuple(y for letter in letters for y in (range(-others, 0) if letter == "." else [letter]))
 
 
-def _sizes(op: str, arrays: list[Any], labels: list[Labels]) -> dict[Any, int]:
+def _sizes(op: str, shapes: Sequence[tuple[int, ...]], labels: list[Labels]) -> dict[Any, int]:
+    """The length of each label. Operands have that length, or 1: they broadcast."""
     sizes: dict[Any, int] = {}
     owner: dict[Any, int] = {}
-    for i, (x, some) in enumerate(zip(arrays, labels, strict=True)):
-        for label, size in zip(some, x.shape, strict=True):
+    for i, (shape, some) in enumerate(zip(shapes, labels, strict=True)):
+        own: dict[Any, int] = {}  # of a diagonal both lengths are equal
+        for label, size in zip(some, shape, strict=True):
             if size != size:
                 raise ValueError(
-                    f"{op}: operand {i} has shape {tuple(x.shape)}, nan for lengths that are not computed "
-                    "yet; expected known ones: call its compute_chunk_sizes()"
+                    f"{op}: operand {i} has shape {tuple(shape)}, nan for lengths that are not computed yet; "
+                    "expected known ones: call its compute_chunk_sizes()"
                 )
-            known = sizes.setdefault(label, size)
-            if known == size or (isinstance(label, int) and 1 in (known, size)):
-                sizes[label] = max(known, size) if 0 not in (known, size) else 0
-                owner.setdefault(label, i)
-                continue
+            known, first = own.setdefault(label, size), i
+            if known == size:
+                known, first = sizes.setdefault(label, size), owner.setdefault(label, i)
+                if known == 1:
+                    sizes[label], owner[label] = size, i
+                if 1 in (known, size) or known == size:
+                    continue
             what = f"dimension {label} of '...'" if isinstance(label, int) else label
             raise ValueError(
-                f"{op}: {what} is {known} in operand {owner[label]} and {size} in operand {i}; expected "
-                "one length"
+                f"{op}: {what} is {known} in operand {first} and {size} in operand {i}; expected one length"
             )
     return sizes
 
@@ -160,13 +277,14 @@ def contracted(arrays: Sequence[Any], labels: Sequence[Labels], order: Labels, p
             chosen = [_product(first, second, needed), *rest]
         left += chosen
     x, some = _alone(*left[0], set(order))
-    x = permuted(x, tuple(some.index(y) for y in order if y in some))
-    missing = [y for y in order if y not in some]
-    return x[tuple(None if y in missing else slice(None) for y in order)] if missing else x
+    return permuted(x, tuple(map(some.index, order)))
 
 
 def _alone(x: Any, labels: Labels, needed: set[Any]) -> tuple[Any, Labels]:
     """x without letters twice, and without those that nothing else needs, which are summed over."""
+    if len(set(labels)) < len(labels) and isinstance(x, np.ndarray):  # its own views cannot be written to
+        numbers = {y: i for i, y in enumerate(dict.fromkeys(labels))}
+        x, labels = np.einsum(x, [numbers[y] for y in labels], [*numbers.values()]), tuple(numbers)
     while len(set(labels)) < len(labels):
         twice = next(y for y in labels if labels.count(y) > 1)
         i = labels.index(twice)
@@ -180,10 +298,7 @@ def _alone(x: Any, labels: Labels, needed: set[Any]) -> tuple[Any, Labels]:
     kept = tuple(y for y in labels if y in needed)
     x = permuted(x, tuple(labels.index(y) for y in (*kept, *summed)))
     xp = namespace_of(x)
-    flat = xp.reshape(x, (*x.shape[: len(kept)], prod(x.shape[len(kept) :])))
-    if isinstance(flat, np.ndarray) and not is_complex(flat) and flat.dtype not in (np.float32, np.float64):
-        flat = flat.astype(np.float64)
-    return sums(xp, flat), kept
+    return sums(xp, xp.reshape(x, (*x.shape[: len(kept)], prod(x.shape[len(kept) :])))), kept
 
 
 def _product(first: tuple[Any, Labels], second: tuple[Any, Labels], needed: set[Any]) -> tuple[Any, Labels]:
@@ -192,15 +307,11 @@ def _product(first: tuple[Any, Labels], second: tuple[Any, Labels], needed: set[
     b, theirs = _alone(*second, needed | set(ours))
     both = [x for x in ours if x in theirs]
     summed = [x for x in both if x not in needed]
-    batch = [*sorted(x for x in {*ours, *theirs} if isinstance(x, int) and x not in summed)]
+    batch = sorted(x for x in {*ours, *theirs} if isinstance(x, int))
     batch += [x for x in both if x in needed and x not in batch]
     rows = [x for x in ours if x not in theirs and x not in batch]
     columns = [x for x in theirs if x not in ours and x not in batch]
     sizes = dict(zip(theirs, b.shape, strict=True)) | dict(zip(ours, a.shape, strict=True))
-    a, b = (
-        _broadcast_over(x, labels, summed, other, other_labels)
-        for x, labels, other, other_labels in ((a, ours, b, theirs), (b, theirs, a, ours))
-    )
     a, outer_rows = _arranged(a, ours, batch, rows, summed, False)
     b, outer_columns = _arranged(b, theirs, batch, columns, summed, True)
     # dimensions of rows or columns that do not merge are batch dimensions, of one operand
@@ -213,14 +324,6 @@ def _product(first: tuple[Any, Labels], second: tuple[Any, Labels], needed: set[
     if len(kept_rows) != 1 or len(kept_columns) != 1:
         result = namespace_of(result).reshape(result, shape)
     return result, (*batch, *outer_rows, *outer_columns, *kept_rows, *kept_columns)
-
-
-def _broadcast_over(x: Any, labels: Labels, summed: list[Any], other: Any, others: Labels) -> Any:
-    """Dimensions of an ellipsis that are summed over may have length 1 in one operand."""
-    shape = list(x.shape)
-    for label in summed:
-        shape[labels.index(label)] = max(shape[labels.index(label)], other.shape[others.index(label)])
-    return x if tuple(shape) == tuple(x.shape) else namespace_of(x).broadcast_to(x, tuple(shape))
 
 
 def _arranged(

@@ -3,6 +3,7 @@ what is refused. dtypes, `out` and libraries are in test_compositions.py."""
 
 import itertools
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -69,6 +70,47 @@ def operands(rng, subscripts, dtype, others=(3, 2)):
     inputs = subscripts.replace("...", ".").partition("->")[0].split(",")
     shapes = [[n for x in part for n in (others if x == "." else [SIZES[x]])] for part in inputs]
     return [normal(rng, shape, dtype) for shape in shapes]
+
+
+def _random_call(rng, kinds):
+    """Subscripts with repeated letters, ellipses, lengths of 1 that broadcast and few that do not fit."""
+    letters = rng.permutation([*"abcXY"])[: rng.integers(1, 5)]
+    sizes, other = {x: int(rng.choice([1, 2, 3, 3, 9])) for x in letters}, rng.integers(1, 4, 2)
+    dots, parts, arrays = rng.random() < 0.3, [], []
+    chosen = rng.choice(kinds, 2)
+    for _ in range(rng.integers(1, 4)):
+        own = [*rng.choice(letters, rng.integers(0, 4))]
+        lengths = {x: 1 if rng.random() < 0.15 else n + (rng.random() < 0.01) for x, n in sizes.items()}
+        shape = [lengths[x] for x in own]
+        if dots:
+            at, count = rng.integers(0, len(own) + 1), rng.integers(0, 3)
+            own.insert(at, "...")
+            shape[at:at] = [1 if rng.random() < 0.2 else int(n) for n in other[2 - count :]]
+        kind = np.dtype(rng.choice(chosen))
+        values = 3 * rng.random(shape) + (1j * rng.random(shape) if kind.kind == "c" else 0)
+        parts.append("".join(own))
+        arrays.append(np.asarray(values > 1 if kind.kind == "b" else values).astype(kind))
+    subscripts = ",".join(parts)
+    if rng.random() < 0.8:
+        used = [x for x in letters if x in subscripts]
+        result = [*rng.permutation(used)[: rng.integers(0, len(used) + 1)]]
+        result[:0] = ["..."] if dots and rng.random() < 0.9 else []
+        subscripts += "->" + "".join(result + ["a"] * (rng.random() < 0.03))
+    options = {"casting": "unsafe"} if rng.random() < 0.2 else {}
+    if rng.random() < 0.2:
+        options["dtype"] = str(rng.choice(["f4", "f8", "c16"]))
+        if options.get("casting") and any(x.dtype.kind == "c" for x in arrays):
+            options["dtype"] = "c8"
+        if all(x.dtype == bool for x in arrays):
+            del options["dtype"]
+    return subscripts, arrays, options
+
+
+def _outcome(function, subscripts, arrays, options):
+    try:
+        return function(subscripts, *arrays, **options)
+    except Exception as error:
+        return error
 
 
 def _parts(subscripts):
@@ -154,7 +196,9 @@ class TestEinsum:
                 ValueError,
                 "j is 3 in operand 0 and 2 in operand 1; expected one length",
             ),
-            ("bij,bjk->bik", [(2, 3, 3), (1, 3, 3)], ValueError, "b is 2 in operand 0 and 1 in operand 1"),
+            ("ii,i->i", [(1, 3), (3,)], ValueError, "i is 1 in operand 0 and 3 in operand 0"),
+            ("ij,jk", [(2, 0), (2, 2)], ValueError, "j is 0 in operand 0 and 2 in operand 1"),
+            ("...i->i", [(1, 3)], ValueError, "expected '...' in the result, for 1 more dimensions"),
             ("ij,jk", [(2, 3), (2,)], ValueError, "operand 1 has shape (2,); expected dimensions jk"),
             ("...ij->...ji", [(2,)], ValueError, "operand 0 has shape (2,); expected dimensions ...ij"),
             (
@@ -215,6 +259,124 @@ class TestEinsum:
     def test_wrong_lists(self, arguments, error, text):
         with pytest.raises(error, match=f"^einsum: .*{re.escape(text)}"):
             smallmm.einsum(*arguments)
+
+    def test_letters_broadcast(self, rng):
+        """A length of 1 beside another, summed or not, as in an ellipsis; also beside 0."""
+        a, b, c = rng.standard_normal((2, 1, 3)), rng.standard_normal((1, 4, 3)), rng.standard_normal((4, 1))
+        for subscripts in ("xyz,xyz->xyz", "xyz,xyz->z", "xyz,xyz", "...z,...z->...", "xyz,xwz->yw"):
+            np.testing.assert_allclose(smallmm.einsum(subscripts, a, b), np.einsum(subscripts, a, b))
+        for subscripts in ("xyz,xyz,yw->xw", "xyz,xyz,yz->", "xyz,xyz,yw->wzyx"):
+            np.testing.assert_allclose(smallmm.contract(subscripts, a, b, c), np.einsum(subscripts, a, b, c))
+        assert_same_bits(
+            smallmm.einsum("bij,bjk->bik", a[:, :, :, None][:, 0], b[:1, :1]), a[..., 0, :, None] * b[:, 0]
+        )
+        for subscripts, shape in (("i,i->i", (0,)), ("i,i->", ()), ("i,j->ij", (0, 1)), ("i,ij->j", (1,))):
+            other = np.ones((1, 1) if "ij," in subscripts or ",ij" in subscripts else 1)
+            np.testing.assert_array_equal(smallmm.einsum(subscripts, np.ones(0), other), np.zeros(shape))
+
+    def test_against_numpy(self, rng):
+        """Calls that nobody chose: values, dtypes, and which are refused. NumPy's own answer is wrong where
+        some lengths are 0 (2.4.6 writes beyond its result)."""
+        kinds = ("f4", "f8", "c8", "c16", ">f8", ">f4", "f2", "i4", "u1", "?")
+        for _ in range(800):
+            call = _random_call(rng, kinds)
+            found, expected = (_outcome(module.einsum, *call) for module in (smallmm, np))
+            if isinstance(expected, Exception):
+                kind = TypeError if isinstance(expected, TypeError) else ValueError
+                assert isinstance(found, kind), call
+                continue
+            assert not isinstance(found, Exception), (found, call)
+            subscripts, arrays, options = call
+            integers = expected.dtype.kind in "iu"
+            if not integers:
+                assert (found.dtype, type(found)) == (expected.dtype, type(expected)), call
+            assert found.shape == expected.shape
+            sizes = np.einsum(subscripts, *(np.abs(x).astype(float) for x in arrays))
+            exact = np.einsum(subscripts, *(x.astype("c16" if x.dtype.kind == "c" else "f8") for x in arrays))
+            exact = exact > 0 if expected.dtype == bool else exact
+            names = (found.dtype, options.get("dtype", found.dtype))
+            unit = max((float(np.finfo(x).eps) for x in map(np.dtype, names) if x.kind in "fc"), default=0)
+            error = np.abs(found.astype("c16") - exact)
+            assert (error <= 50 * unit * sizes).all() or not np.isfinite(expected).all(), call
+
+    @pytest.mark.parametrize("function", [smallmm.einsum, smallmm.contract])
+    def test_options_of_numpy(self, function, rng):
+        a, b = rng.standard_normal((2, 3, 3))
+        expected = function("ij,jk->ik", a, b)
+        path = ["einsum_path", (0, 1)]
+        for optimize in (True, False, "greedy", "optimal", ("greedy", 1000), path, None):
+            assert_same_bits(function("ij,jk->ik", a, b, optimize=optimize), expected)
+        left, right = (
+            function("ij,jk,kl->il", a, b, a, optimize=["einsum_path", *steps])
+            for steps in ([(0, 1), (0, 1)], [(1, 2), (0, 1)])
+        )
+        assert_same_bits(left, smallmm.matmul(a.T, smallmm.matmul(a, b).T).T)
+        assert_same_bits(right, smallmm.matmul(a, smallmm.matmul(b, a)))
+        for order in "KCFA":
+            for x in (a, np.asfortranarray(a)):
+                found = function("ij,jk->ik", x, np.asfortranarray(b), order=order)
+                assert_same_bits(np.ascontiguousarray(found), expected)
+                assert found.flags.f_contiguous or (order == "C" or (order == "A" and x is a) or order == "K")
+                assert found.flags.c_contiguous or order in "KFA"
+        single = function("ij,jk->ik", a, b, dtype="f4", casting="same_kind")
+        assert_same_bits(single, smallmm.matmul(a.astype("f4"), b.astype("f4")))
+        assert function("ij,jk->ik", a, b, dtype=complex).dtype == complex
+        assert function("ij->ji", a, dtype="f4", order="C").dtype == float  # a view
+        out = np.empty((3, 3), "f4")
+        function("ij,jk->ik", a, b, out=out, casting="same_kind")
+        assert_same_bits(out, expected.astype("f4"))
+        wide = np.empty((3, 3))
+        function("ij,jk->ik", a.astype("f4"), b.astype("f4"), out=wide)
+        assert_same_bits(wide, smallmm.matmul(a.astype("f4").astype(float), b.astype("f4").astype(float)))
+
+    @pytest.mark.parametrize(
+        ("options", "error", "text"),
+        [
+            ({"dtype": "f4"}, TypeError, "operand 0 has dtype float64; computed is float32, and casting is"),
+            ({"dtype": int, "casting": "unsafe"}, TypeError, "dtype is int64; expected one that sums have"),
+            ({"dtype": "g"}, TypeError, "expected one that sums have"),
+            ({"casting": "never"}, ValueError, "casting is 'never'; expected 'safe'"),
+            ({"order": "Z"}, ValueError, "order is 'Z'; expected 'K'"),
+            ({"optimize": 3}, TypeError, "optimize is 3; expected True, False, a word or a path"),
+            ({"out": np.ones((2, 2), "f4")}, TypeError, "out has dtype float32; the result is float64"),
+            ({"out": [[1.0]]}, TypeError, "out is [[1.0]]; expected an array"),
+            ({"out": np.broadcast_to(1.0, (2, 2))}, ValueError, "out is read-only"),
+        ],
+    )
+    def test_wrong_options(self, options, error, text):
+        with pytest.raises(error, match=f"^einsum: .*{re.escape(text)}"):
+            smallmm.einsum("ij,jk->ik", np.eye(2), np.eye(2), **options)
+
+    @pytest.mark.parametrize("dtype", ["g", "O", "U3", "M8[s]"])
+    def test_refused_dtypes(self, dtype):
+        """But of views, which are of any."""
+        x = np.zeros((3, 3), dtype)
+        for subscripts in ("ij,jk->ik", "ij->i", "ij,kj->ik", "ij,jk,kl->il"):
+            with pytest.raises(TypeError, match=f"^einsum: operand 0 has dtype {re.escape(str(x.dtype))};"):
+                smallmm.einsum(subscripts, *[x] * (subscripts.count(",") + 1))
+        assert smallmm.einsum("ij->ji", x).dtype == x.dtype
+
+    def test_results_as_numpys(self):
+        """Numbers where there is no dimension; views that can be written to; bool of bools."""
+        x = np.ones((3, 3))
+        assert isinstance(smallmm.einsum("ii", x), np.float64)
+        assert isinstance(smallmm.einsum("ij,ij->", x, x), np.float64)
+        smallmm.einsum("ii->i", x)[:] = 5
+        assert np.array_equal(x.diagonal(), [5] * 3)
+        truth = np.eye(3, dtype=bool)
+        for subscripts in ("ij->i", "ij,jk->ik", "ij,jk->", "ij,jk,kl->l", "ij->"):
+            arrays = [truth] * (subscripts.count(",") + 1)
+            assert_same_bits(smallmm.einsum(subscripts, *arrays), np.einsum(subscripts, *arrays))
+
+    def test_half_precision_is_rounded_once(self, rng):
+        """Whatever the batch, which decides whether steps are fused."""
+        a, b, c = rng.standard_normal((3, 40, 9, 9)).astype("f2")
+        for subscripts in ("bij,bjk,bkl->bil", "bij,bjk->b", "bij->b"):
+            arrays = (a, b, c)[: subscripts.count(",") + 1]
+            whole = smallmm.einsum(subscripts, *arrays)
+            assert_same_bits(smallmm.einsum(subscripts, *(x[:3] for x in arrays)), whole[:3])
+            wide = smallmm.einsum(subscripts, *(x.astype("f4") for x in arrays))
+            assert_same_bits(whole, wide.astype("f2"))
 
     def test_wrong_out(self):
         with pytest.raises(ValueError, match=r"einsum: out has shape \(2,\); expected \(2, 2\)"):
@@ -367,6 +529,16 @@ class TestTensordot:
     def test_refused(self, axes, error, message):
         with pytest.raises(error, match=f"^tensordot: .*{re.escape(message)}"):
             smallmm.tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=axes)
+
+    def test_axes_of_any_sequence(self, rng):
+        a = rng.standard_normal((2, 3))
+        expected = smallmm.tensordot(a, a, axes=([0, 1], [0, 1]))
+        for axes in ((range(2), range(2)), np.array([[0, 1], [0, 1]]), (np.arange(2), (0, 1)), np.array(2)):
+            assert_same_bits(smallmm.tensordot(a, a, axes), expected)
+
+    def test_one_element_broadcasts_not(self):
+        with pytest.raises(ValueError, match=r"tensordot: x2 has shape \(3, 4\); expected 1 elements"):
+            smallmm.tensordot(np.ones((2, 1)), np.ones((3, 4)), 1)
 
     def test_too_many_dimensions(self):
         x = np.ones((1,) * 27)
@@ -570,6 +742,66 @@ class TestContract:
         np.testing.assert_allclose(
             result.reshape(40, -1), expected, rtol=0, atol=1e-11 * np.abs(expected).max()
         )
+
+
+# The operands of each function: stacks of matrices, s of definite ones, vectors, and cubes
+MIXED = {
+    "einsum": ("aab", partial(smallmm.einsum, "bij,bjk,bkl->bil")),
+    "einsum, sums alone": ("ab", partial(smallmm.einsum, "bij,klm->bm")),
+    "einsum, lists": ("av", lambda a, v: smallmm.einsum(a, [0, 1, 2], v, [0, 2], [0, 1])),
+    "contract": ("ava", partial(smallmm.contract, "bii,bj,bjk->bk")),
+    "tensordot": ("aa", lambda a, b: smallmm.tensordot(a, b[0], axes=1)),
+    "multi_dot": ("aaa", lambda *arrays: smallmm.multi_dot(arrays)),
+    "matmul": ("aa", smallmm.matmul),
+    "vecdot": ("vv", smallmm.vecdot),
+    "outer": ("vv", smallmm.outer),
+    "cross": ("vv", smallmm.cross),
+    "kron_apply": ("aaw", lambda a, b, w: smallmm.kron_apply([a, b], w)),
+    "sum_factorized": ("auu", smallmm.sum_factorized),
+    "congruence": ("aa", smallmm.congruence),
+    "conv2d": ("aa", lambda a, b: smallmm.conv2d(a[:, None, None], b[:, None, None], padding=1)),
+    "ridge": ("aan", smallmm.ridge),
+    "mahalanobis": ("vvs", smallmm.mahalanobis),
+    "gaussian_logpdf": ("vvs", smallmm.gaussian_logpdf),
+    "kalman_step": ("vsvaass", lambda *arrays: smallmm.kalman_step(*arrays).p),
+    "fuse": ("aaa", smallmm.fuse("(m,n),(m,n),(m,n)->(n)")(partial(np.einsum, "ij,kl,jl->l"))),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+class TestMixedDtypes:
+    """The bits of the call with all operands in their common dtype, in the processor's order of bytes."""
+
+    def arrays(self, rng, name, batch, number):
+        kinds, function = MIXED[name]
+        shapes = {"v": (3,), "w": (9,), "u": (3, 3, 3), "n": ()}
+        arrays = [normal(rng, (batch, *shapes.get(x, (3, 3))), number) for x in kinds]
+        for i, x in enumerate(kinds):
+            if x in "sn":
+                arrays[i] = arrays[i] @ arrays[i].conj().mT + np.eye(3) if x == "s" else np.abs(arrays[i])
+        return function, [x.astype(number) for x in arrays]
+
+    @pytest.mark.parametrize("batch", [3, 40])  # which is fused, or not
+    def test_precision(self, name, batch, rng):
+        function, arrays = self.arrays(rng, name, batch, np.float64)
+        count = len(arrays)
+        for narrow in {
+            *map(frozenset, itertools.combinations(range(count), max(1, count - 1))),
+            frozenset({0}),
+        }:
+            given = [x.astype("f4") if i in narrow else x for i, x in enumerate(arrays)]
+            found = function(*given)
+            assert found.dtype == np.float64
+            assert_same_bits(found, function(*(x.astype(float) for x in given)))
+
+    def test_order_of_bytes(self, name, number, rng):
+        if number.kind == "c" and name == "gaussian_logpdf":
+            pytest.skip("of real numbers")
+        function, arrays = self.arrays(rng, name, 9, number)
+        expected = function(*arrays)
+        for step in (1, 2):
+            given = [x.astype(x.dtype.newbyteorder()) if i % step == 0 else x for i, x in enumerate(arrays)]
+            assert_same_bits(function(*given), expected)
 
 
 class TestGroup:

@@ -300,6 +300,16 @@ def test_einsum_computes_products(rng):
     np.testing.assert_allclose(smallmm.einsum("bii->b", a), np.einsum("bii->b", a))
 
 
+def test_einsum_of_integers_is_float():
+    a = np.arange(9).reshape(3, 3)
+    assert smallmm.einsum("ij,jk->ik", a, a).dtype == np.float64
+    assert smallmm.einsum("ij->i", a).dtype == np.float64
+    assert smallmm.einsum("ij->ji", a).dtype == a.dtype
+    with pytest.raises(TypeError, match="integers are added in float64"):
+        smallmm.einsum("ij,jk->ik", a, a, dtype=int)
+    assert np.einsum("ij,jk->ik", a, a).dtype == a.dtype
+
+
 def test_roots_are_of_symmetric():
     a = np.array([[2.0, 1.0], [1.0, 2.0]])
     for name in ("sqrtm", "logm"):

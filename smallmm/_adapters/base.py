@@ -35,6 +35,10 @@ class Library:
         """Whether x has no elements, and stands for others while a function is traced."""
         return False
 
+    def nearest(self, dtype: np.dtype) -> np.dtype:
+        """Itself, or what the library has in its place."""
+        return dtype
+
     def elements(self, x: Any) -> Any:
         """x, or the whole array of which a transformation of the library shows a function a part. None if it
         has no elements."""

@@ -40,6 +40,9 @@ class Jax(DLPack):
     def is_traced(self, x: Any) -> bool:
         return isinstance(x, sys.modules["jax"].core.Tracer)
 
+    def nearest(self, dtype: np.dtype) -> np.dtype:
+        return _nearest(dtype)
+
     def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
         """Within jit, vmap and grad."""
         return any(map(self.is_traced, operands.values()))
@@ -61,6 +64,12 @@ class Jax(DLPack):
 
     def on(self, x: Any, device: int) -> JaxDevice:
         return JaxDevice(self.name, x, device)
+
+
+def _nearest(dtype: np.dtype) -> np.dtype:
+    import jax
+
+    return np.dtype(jax.dtypes.canonicalize_dtype(dtype))  # float32 while jax_enable_x64 is off
 
 
 def _platform() -> str:
@@ -253,9 +262,7 @@ class JaxDevice(StandardDevice):
         return jax.dlpack.from_dlpack(_Export(out))
 
     def nearest(self, dtype: np.dtype) -> np.dtype:
-        import jax
-
-        return np.dtype(jax.dtypes.canonicalize_dtype(dtype))  # float32 while jax_enable_x64 is off
+        return _nearest(dtype)
 
     def astype(self, x: Any, dtype: str) -> Any:
         return x.astype(dtype)
