@@ -51,17 +51,18 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
     return library.call(op, gufunc, operands, outs, kwargs)
 
 
-def core_shape(a: Any) -> tuple[int, int]:
-    """Rows and columns of a stack of matrices, or of a group's. If it is none, the call says so."""
+def with_core_shape(a: Any) -> tuple[Any, int, int]:
+    """A stack of matrices as an array, or a group, and their rows and columns. If it is none, the call says
+    so."""
     if type(a) is np.ndarray:
         shape = a.shape
     else:
-        tell_dynamo()
+        a = without_labels(a)
         try:
             shape = a.common_shape if is_group(a) else np.shape(a)
         except ValueError:
             shape = ()
-    return shape[-2:] if len(shape) > 1 else (1, 1)
+    return (a, *(shape[-2:] if len(shape) > 1 else (1, 1)))
 
 
 def as_numpy(op: str, name: str, x: Any) -> np.ndarray:
@@ -70,7 +71,8 @@ def as_numpy(op: str, name: str, x: Any) -> np.ndarray:
 
 
 def without_labels(x: Any) -> Any:
-    """x, or the values of an object of pandas."""
+    """x, or the array that NumPy makes of it where it is none, or an object of pandas: once, so that a
+    function that looks at its shape has that of its elements."""
     if type(x) is np.ndarray:
         return x
     tell_dynamo()

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 
 from . import _core
 from ._adapters import is_group
+from ._arrays import without_labels
 from ._calls import run
 from ._catalog import computed_by
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, shown
@@ -82,14 +83,14 @@ def solve_tridiagonal(
     results = _direct_tridiagonal(dl, d, du, b, out) if pivot else NotImplemented
     if results is not NotImplemented and results[1] is None:
         return results[0]
-    operands = {"dl": dl, "d": d, "du": du, "b": b}
-    length = _shape(d)[-1:]
+    operands = {name: without_labels(x) for name, x in {"dl": dl, "d": d, "du": du, "b": b}.items()}
+    length = _shape(operands["d"])[-1:]
     for name in ("dl", "du"):
         shape = _shape(operands[name])
         if length and shape and shape[-1] != max(0, length[0] - 1):
             raise ValueError(
                 f"solve_tridiagonal: {name} has shape {shape}; expected (..., {max(0, length[0] - 1)}) to "
-                f"match d of shape {_shape(d)}"
+                f"match d of shape {_shape(operands['d'])}"
             )
     gufunc = "solve_tridiagonal" if pivot else "solve_tridiagonal_unpivoted"
     tried = None if results is NotImplemented else results
@@ -154,6 +155,7 @@ def solve_banded(
     """
     lower, upper = pair("solve_banded", "l_and_u", l_and_u, "(l, u)")
     lower, upper = integer("solve_banded", "l", lower), integer("solve_banded", "u", upper)
+    ab = without_labels(ab)
     shape = _shape(ab)
     if min(lower, upper) < 0 or (len(shape) > 1 and shape[-2] != lower + upper + 1):
         raise ValueError(

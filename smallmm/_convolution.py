@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._adapters.base import overrides_ufuncs
-from ._arrays import call, without_labels
+from ._arrays import call
 from ._catalog import composed_of_others
+from ._compose import array_of
 from ._composition import Composition, check_output
 from ._errors import shown
 from ._options import integer, one_of
@@ -98,7 +99,7 @@ def conv2d(
     np.float64(27.0)
     """
     layout = one_of("conv2d", "layout", layout, _LAYOUTS)
-    operands = {"x": without_labels(x), "w": without_labels(w)}
+    operands = {name: array_of("conv2d", name, a) for name, a in (("x", x), ("w", w))}
     for name, a in operands.items():
         if overrides_ufuncs(a) and not on_device(a):
             raise TypeError(f"conv2d: {name} is a {type_name(a)}, which is not taken; pass its values")
@@ -136,6 +137,7 @@ class _Convolution(Composition):
         groups: int,
     ) -> None:
         super().__init__("conv2d", "(n,c,h,w),(k,d,r,s)->(n,k,p,q)", self.run, takes_complex=True)
+        self.shapes = x, w
         self.launch = self._launch
         self.layout = layout
         size = dict(zip(layout, x[-4:], strict=True))
@@ -247,6 +249,10 @@ class _Convolution(Composition):
     def __call__(self, *arguments: Any) -> Any:
         """On NumPy arrays: x, w, and the output or None. The caller explains what is raised."""
         x, w = map(np.asarray, arguments[:2])
+        if (x.shape, w.shape) != self.shapes:
+            raise ValueError(
+                f"conv2d: x and w have elements of shapes {x.shape}, {w.shape}; expected {self.shapes}"
+            )
         out = arguments[2] if len(arguments) > 2 else None
         computed, _, own = self.resolve_dtypes((x.dtype, w.dtype, None))
         x, w = _aligned(x.astype(own, copy=False)), _aligned(w.astype(computed, copy=False))
@@ -288,12 +294,7 @@ def _aligned(a: np.ndarray) -> np.ndarray:
 
 
 def _shape(name: str, a: Any) -> tuple[int, ...]:
-    try:
-        shape = tuple(a.shape) if hasattr(a, "shape") else np.shape(a)
-    except ValueError as error:
-        raise ValueError(
-            f"conv2d: {name} is a {type(a).__name__} that NumPy cannot make an array of: {error}"
-        ) from None
+    shape = tuple(a.shape)
     if len(shape) < 4:
         raise ValueError(f"conv2d: {name} has shape {shape}; expected at least 4 dimensions")
     return shape

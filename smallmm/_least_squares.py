@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from . import _core
 from ._adapters import library_of, on_device
 from ._adapters.dlpack import is_foreign
-from ._arrays import as_numpy, core_shape, without_labels
+from ._arrays import as_numpy, with_core_shape, without_labels
 from ._calls import run, several, transposed, transposed_out
 from ._catalog import computed_by
 from ._errors import refuse_complex, shown
@@ -118,7 +118,7 @@ def qr(
             f"qr: mode is {shown(mode)}; expected 'reduced', 'economic', 'complete', 'r' or 'raw' "
             "(SciPy's 'full' is 'complete')"
         )
-    m, n = core_shape(a)
+    a, m, n = with_core_shape(a)
     gufunc = _QR_MODES[mode][m < n]
     if mode == "r":
         return run("qr", gufunc, {"a": a}, (out,))
@@ -253,8 +253,6 @@ def _checked_rtol(op: str, name: str, rtol: Any) -> Any:
     """rtol, which the caller gave by that name, as the call takes it."""
     rtol = without_labels(rtol)
     with suppress(ValueError):  # the call says what is wrong with it
-        if isinstance(rtol, list | tuple):
-            rtol = np.asarray(rtol)
         refuse_complex(op, name, rtol)
     if isinstance(rtol, Real) or (
         isinstance(rtol, np.ndarray) and rtol.ndim == 0 and rtol.dtype.kind in "biuf"
@@ -283,7 +281,7 @@ def _at_hand(op: str, rtol: Any) -> np.ndarray | None:
 def _default_rtol(a: Any, b: Any) -> np.ndarray:
     """max(m, n) times the machine epsilon of the dtype that the call computes in, in its real dtype."""
     try:
-        most = max(core_shape(a))
+        most = max(with_core_shape(a)[1:])
         if _knows_no_bfloat16(a, b):
             return np.asarray(most * np.finfo(np.float32).eps)  # the kernel rounds it
         dtype, epsilon = _epsilon(dtype_of(a), dtype_of(b))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
-from ._arrays import core_shape
+from ._arrays import with_core_shape, without_labels
 from ._calls import checked, delivered, run, several
 from ._calls import transposed as with_rows_as_columns
 from ._catalog import computed_by
@@ -97,7 +97,7 @@ def _accurately(
     op: str, a: Any, b: Any, s: Structure, asked: _Accuracy, outs: tuple[Any, Any]
 ) -> tuple[LinsolveExpertResult, Any]:
     """The results, and what an info that is not 0 means."""
-    m, n = core_shape(a)
+    a, m, n = with_core_shape(a)
     rcond = iterations = None
     if m != n and s.word in ("general", "auto"):
         if asked.return_rcond:
@@ -185,7 +185,7 @@ def _turned(a: Any, s: Structure) -> Any:
 
 def _by_structure(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> Any:
     """X, info, and what an info that is not 0 means."""
-    m, n = core_shape(a)
+    a, m, n = with_core_shape(a)
     if m != n and s.word in ("general", "auto"):
         result = lstsq_ex(_turned(a, s), b, out=(outs[0], None, None, outs[1]))
         return result.x, result.info, SINGULAR
@@ -305,13 +305,14 @@ def linsolve(
         "bandwidths": bandwidths,
         "packed": packed,
     }
+    a, b = without_labels(a), without_labels(b)
     a, structure = _structure("linsolve", a, assume_a, options)
     if not any(asked):
         x, info, reason = _by_structure("linsolve", a, b, structure, (out, None))
         return checked("linsolve", (x, info), reason)
     (x, rcond, info, _), reason = _accurately("linsolve", a, b, structure, asked, (out, None))
     if asked.ill_conditioned:
-        info = info * (info <= core_shape(a)[1])  # n + 1: singular to the precision, with a solution
+        info = info * (info <= with_core_shape(a)[2])  # n + 1: singular to the precision, with a solution
     if asked.return_rcond:
         return checked("linsolve", (x, rcond, info), reason, lambda x, rcond: (x, rcond))
     return checked("linsolve", (x, info), reason)
@@ -357,6 +358,7 @@ def linsolve_ex(
         "bandwidths": bandwidths,
         "packed": packed,
     }
+    a, b = without_labels(a), without_labels(b)
     a, structure = _structure("linsolve_ex", a, assume_a, options)
     if not any(asked):
         outs = several("linsolve_ex", out, LinsolveExResult)

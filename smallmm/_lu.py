@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 
 from . import _core
 from ._adapters import on_device
-from ._arrays import core_shape
+from ._arrays import with_core_shape
 from ._calls import conjugated, run, run_from_the_right, several
 from ._catalog import computed_by
 from ._errors import SINGULAR, Reason
@@ -112,7 +112,7 @@ def _lu_factor(
     tried: Any = None,
 ) -> Any:
     """`run` of the gufunc for matrices of a's shape."""
-    m, n = core_shape(a)
+    a, m, n = with_core_shape(a)
     if (m < n or m > n) and on_device(a):  # Dask's sizes may be NaN
         raise NotImplementedError(
             f"{op}: a has shape {tuple(a.shape)}; expected square matrices, (..., n, n), on a device"

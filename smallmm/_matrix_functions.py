@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._arrays import without_labels
 from ._calls import checked, several
 from ._catalog import composed_of_others
 from ._compose import composed, count, dtype_name, extreme, joined
@@ -155,7 +156,7 @@ def pinv(
     """
     if rcond is not None and rtol is not None:
         raise ValueError("pinv: rcond and rtol are both given; expected one of them")
-    tolerance = rcond if rtol is None else rtol
+    tolerance = without_labels(rcond if rtol is None else rtol)
     if tolerance is not None:
         refuse_complex("pinv", "rtol" if rcond is None else "rcond", tolerance)
     operands = {"a": a} if tolerance is None else {"a": a, "rtol": tolerance}

@@ -242,6 +242,7 @@ def mixed_solve_ex(
     right-hand side has not converged after 30 steps (-31): ``|B - A X| <= sqrt(n) |X| |A| 2^-53`` in infinity
     norms. Residuals are divided by their largest element before they are narrowed.
     """
+    a, b = without_labels(a), without_labels(b)
     refuse_single(op, a=a, b=b)
     with_complex = any(dtype_of(x).kind == "c" for x in (a, b))
     if not (whole or fallback or with_complex or on_device(a) or on_device(b)):

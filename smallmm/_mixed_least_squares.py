@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._arrays import without_labels
 from ._calls import delivered, run
 from ._compose import extreme, holds, magnitudes, sums
 from ._composition import REAL, Composition, adjoint
@@ -98,5 +99,6 @@ def mixed_lstsq_ex(op: str, a: Any, b: Any, outs: tuple[Any, ...] = (None,) * 5)
     QR in float64, whose bits x then has, solves a matrix with more columns than rows, or whose R has a
     reciprocal condition below 1e-5 in infinity norms: iterations = -1.
     """
+    a, b = without_labels(a), without_labels(b)
     refuse_single(op, a=a, b=b)
     return LstsqMixedExResult(*delivered(op, outs, solved(op, _composition(op), a, b, None)))

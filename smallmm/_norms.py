@@ -344,7 +344,7 @@ def matrix_rank(
         )
         return composed(composition, {"A": A}, out)
     operands, function = {"A": A}, partial(_rank, hermitian, tol is not None)
-    tolerance = rtol if tol is None else tol
+    tolerance = without_labels(rtol if tol is None else tol)
     if tolerance is not None:
         name = "rtol" if tol is None else "tol"
         refuse_complex("matrix_rank", name, tolerance)

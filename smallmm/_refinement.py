@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
+from ._arrays import without_labels
 from ._calls import run, several
 from ._catalog import composed_of_others, computed_by
 from ._compose import column_sums, composed, extreme, magnitudes, sums
@@ -80,6 +81,7 @@ def lu_rcond(
     >>> round(float(smallmm.lu_rcond(lu, pivots, smallmm.matrix_norm(a, ord=1))), 12)
     0.047619047619
     """
+    norm_a = without_labels(norm_a)
     refuse_complex("lu_rcond", "norm_a", norm_a)
     gufunc = "lu_rcond" if one_of("lu_rcond", "ord", ord, _ORDERS) == 1 else "lu_rcond_inf"
     return run("lu_rcond", gufunc, {"LU": lu, "pivots": pivots, "norm_a": norm_a}, (out,))

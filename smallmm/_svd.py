@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
-from ._arrays import core_shape
+from ._arrays import with_core_shape
 from ._calls import run, several
 from ._catalog import computed_by
 from ._errors import NOT_ORTHOGONAL
@@ -120,8 +120,9 @@ def svd(a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = Tru
     True
     """
     if not compute_uv:
-        return run("svd", _values(a), {"a": a}, (out,), None, NOT_ORTHOGONAL)
-    gufunc = _vectors(a, full_matrices)
+        a, gufunc = _values(a)
+        return run("svd", gufunc, {"a": a}, (out,), None, NOT_ORTHOGONAL)
+    a, gufunc = _vectors(a, full_matrices)
     return run("svd", gufunc, {"a": a}, several("svd", out, SVDResult), SVDResult, NOT_ORTHOGONAL)
 
 
@@ -137,7 +138,7 @@ def svd_ex(
     >>> smallmm.svd_ex(np.eye(2)).info
     np.int32(0)
     """
-    gufunc = _vectors(a, full_matrices)
+    a, gufunc = _vectors(a, full_matrices)
     return run("svd_ex", gufunc, {"a": a}, several("svd_ex", out, SVDExResult), SVDExResult)
 
 
@@ -176,7 +177,8 @@ def svdvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
     >>> smallmm.svdvals([[0.0, 2.0], [-3.0, 0.0]])
     array([3., 2.])
     """
-    return run("svdvals", _values(a), {"a": a}, (out,), None, NOT_ORTHOGONAL)
+    a, gufunc = _values(a)
+    return run("svdvals", gufunc, {"a": a}, (out,), None, NOT_ORTHOGONAL)
 
 
 @computed_by(*_VALUES)
@@ -189,18 +191,19 @@ def svdvals_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SVDv
     SVDvalsExResult(S=array([nan, nan]), info=np.int32(0))
     """
     outs = several("svdvals_ex", out, SVDvalsExResult)
-    return run("svdvals_ex", _values(a), {"a": a}, outs, SVDvalsExResult)
+    a, gufunc = _values(a)
+    return run("svdvals_ex", gufunc, {"a": a}, outs, SVDvalsExResult)
 
 
-def _vectors(a: Any, full_matrices: bool) -> str:
-    return ("svd_full" if full_matrices else "svd") + _side(a)
+def _vectors(a: Any, full_matrices: bool) -> tuple[Any, str]:
+    return _of_shape("svd_full" if full_matrices else "svd", a)
 
 
-def _values(a: Any) -> str:
-    return "svdvals" + _side(a)
+def _values(a: Any) -> tuple[Any, str]:
+    return _of_shape("svdvals", a)
 
 
-def _side(a: Any) -> str:
-    """What the shape adds to the name of a gufunc."""
-    m, n = core_shape(a)
-    return "_tall" if m >= n else "_wide"
+def _of_shape(gufunc: str, a: Any) -> tuple[Any, str]:
+    """a as an array, and the gufunc for its shape."""
+    a, m, n = with_core_shape(a)
+    return a, gufunc + ("_tall" if m >= n else "_wide")

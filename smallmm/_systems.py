@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from . import _core
-from ._arrays import core_shape
+from ._arrays import with_core_shape
 from ._calls import checked, conjugated, run, run_from_the_right, several, transposed
 from ._catalog import computed_by
 from ._errors import SINGULAR, SINGULAR_TRIANGLE
@@ -238,7 +238,7 @@ def solve_triangular(
         a = conjugated(a)
     if transpose == left:
         lower, flipped = not lower, transposed(a)
-        rows, cols = core_shape(flipped)
+        flipped, rows, cols = with_core_shape(flipped)
         if not (rows < cols or rows > cols):  # others are refused as they were given; Dask's sizes may be NaN
             a = flipped
     gufunc = f"solve_{'unit_' if unit else ''}{'lower' if lower else 'upper'}"

@@ -1,8 +1,11 @@
 """Arrays of other libraries: the same library's arrays come back, without a copy and without surprises."""
 
+import itertools
+from pathlib import Path
+
 import numpy as np
 import pytest
-from accuracy import assert_same_bits
+from accuracy import as_tuple, assert_same_bits
 from matrices import normal
 
 import smallmm
@@ -322,3 +325,103 @@ def test_array_ufunc_none_opts_out():
 
     with pytest.raises(TypeError):
         smallmm.batched_matmul(OptsOut(), np.eye(2))
+
+
+def _catalogue():
+    """Every function of the catalogue, and a call of each of them with arrays of NumPy."""
+    pytest.importorskip("dask.array")
+    from test_dask import ALL, CASES, stacks
+
+    calls = {name: (ALL[name], CASES.get(name, lambda f, x: f(x["s"]))) for name in sorted(ALL)}
+    others = {
+        "conv2d": lambda f, x: f(x["cube"], x["cube"][:, :, :1], padding=1),
+        "linsolve": lambda f, x: f(x["s"], x["b"], assume_a="banded", return_rcond=True),
+        "linsolve_ex": lambda f, x: f(x["a"], x["b"], precision="mixed"),
+        "lstsq": lambda f, x: f(x["tall"], x["tall"][..., :2], precision="mixed"),
+        "lu_factor": lambda f, x: f(x["tall"]),
+        "qr": lambda f, x: f(x["tall"]),
+        "solve": lambda f, x: f(x["s"], x["b"], assume_a="pos"),
+        "svd": lambda f, x: f(x["tall"].mT, compute_uv=False),
+        "svdvals": lambda f, x: f(x["tall"]),
+    }
+    calls |= {f"{name}, others": (getattr(smallmm, name), case) for name, case in others.items()}
+    return stacks(), calls
+
+
+def _replaced(x, other, at=None, count=None):
+    """x with other things in place of its arrays, or of that one alone, also within tuples and lists."""
+    count = [0] if count is None else count
+    if isinstance(x, tuple | list):
+        parts = [_replaced(y, other, at, count) for y in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    if not isinstance(x, np.ndarray):
+        return x
+    count[0] += 1
+    return other(x) if at in (None, count[0] - 1) else x
+
+
+class Lying:
+    """Says that it has another shape and dtype than the array that NumPy makes of it."""
+
+    def __init__(self, values, shape, dtype):
+        self.values, self.shape, self.ndim, self.dtype = values, shape, len(shape), np.dtype(dtype)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype)
+
+
+LIES = (
+    lambda x: Lying(x, tuple(n + 1000 for n in x.shape), x.dtype),
+    lambda x: Lying(x, (*x.shape[:-1], 2 * x.shape[-1]), x.dtype),
+    lambda x: Lying(x, (*x.shape[:-1], 1), x.dtype),
+    lambda x: Lying(x, (2, *x.shape), x.dtype),
+    lambda x: Lying(x, x.shape[::-1], x.dtype),
+    lambda x: Lying(x, (), bool),
+    lambda x: Lying(x, x.shape, "f4"),
+    lambda x: Lying(x, x.shape, "c16"),
+)
+
+
+def _arrays_of(function, case, given):
+    """How many arrays the function is given."""
+    counts = [0]
+    case(
+        lambda *args, **options: [_replaced(args, np.asarray, None, counts), function(*args, **options)][1],
+        given,
+    )
+    return counts[0]
+
+
+def _told(function, case, given, lie, at):
+    return as_tuple(case(lambda *args, **options: function(*_replaced(args, lie, at), **options), given))
+
+
+def find_wrong_answers_to_lies():
+    """Prints each function before it is called with lies: what crashes is the last of them."""
+    given, calls = _catalogue()
+    for name, (function, case) in calls.items():
+        print(name, flush=True)
+        expected = as_tuple(case(function, given))
+        for at, lie in itertools.product(range(_arrays_of(function, case, given)), LIES):
+            for x, y in zip(_told(function, case, given, lie, at), expected, strict=True):
+                assert not hasattr(y, "dtype") or x.dtype == y.dtype, (name, at)
+                np.testing.assert_array_equal(x, y)
+
+
+class TestArrayLikes:
+    @pytest.mark.parametrize("form", [memoryview, np.ndarray.tolist], ids=["memoryview", "list"])
+    def test_every_function(self, form):
+        given, calls = _catalogue()
+        for function, case in calls.values():
+            found = case(lambda *args, f=function, **options: f(*_replaced(args, form), **options), given)
+            for x, y in zip(as_tuple(found), as_tuple(case(function, given)), strict=True):
+                np.testing.assert_array_equal(x, y)
+
+    def test_shapes_and_elements_are_of_one_conversion(self, run_python):
+        """Every function takes the elements, whatever the object says of them."""
+        pytest.importorskip("dask.array")
+        code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        result = run_python(
+            code + "import test_arrays\ntest_arrays.find_wrong_answers_to_lies()", check=False
+        )
+        assert result.returncode == 0, result.stdout[-200:] + result.stderr[-2000:]

@@ -297,6 +297,51 @@ def test_explain(rng):
     assert smallmm.explain("conv2d", x[:0], w).kernel is None
 
 
+def test_filters_of_a_unit(rng):
+    """Their sums fit the 512 KiB of a thread's room, with one thread too; and threads share few tiles."""
+    x, w = operands(rng, (1, 1, 34, 34, 400, 3, 3), np.dtype("f8"))
+    with smallmm.threads(1):
+        plan = smallmm.explain("conv2d", x, w)
+        blocks = plan.parts // -(-32 * 32 // plan.group)
+        assert blocks > 1
+        assert -(-400 // blocks) * plan.group * 8 <= 512 * 1024
+        expected = smallmm.conv2d(x, w)
+    assert_same_bits(expected[:, :100], smallmm.conv2d(x, w[:100]))
+    x, w = operands(rng, (1, 16, 10, 10, 256, 3, 3), np.dtype("f8"))
+    for threads, parts in ((1, 1), (2, 8), (4, 16)):
+        with smallmm.threads(threads):
+            plan = smallmm.explain("conv2d", x, w)
+            assert (plan.threads, plan.parts) == (threads, parts)
+
+
+class Sharing:
+    """Says that it has another shape than the array that it shares by DLPack."""
+
+    def __init__(self, values, shape):
+        self.values, self.shape, self.ndim, self.dtype = values, shape, len(shape), values.dtype
+
+    def __dlpack__(self, **options):
+        return self.values.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+    def __array_namespace__(self, api_version=None):
+        return np
+
+
+def test_shapes_that_are_not_those_of_the_elements(rng):
+    x, w = operands(rng, (2, 3, 6, 6, 4, 3, 3), np.dtype("f8"))
+    assert_same_bits(smallmm.conv2d(Sharing(x, x.shape), Sharing(w, w.shape)), smallmm.conv2d(x, w))
+    for wrong in ((2, 3, 9, 9), (7, 2, 3, 6, 6)):
+        with pytest.raises(ValueError, match="conv2d: x and w have elements of shapes"):
+            smallmm.conv2d(Sharing(x, wrong), Sharing(w, w.shape))
+    arrays = [np.zeros(shape) for shape in ((2, 1, 3, 6, 6), (1, 4, 27), (2, 1, 4, 4, 4))]
+    for kernel in ((3999, 3999), (3, 4), (2**32, 2**32), (-3, -3)):
+        with pytest.raises(ValueError, match=r"do not fit each other|an operand is null, a size is"):
+            smallmm._core.convolve(*arrays, kernel, (1, 1), (1, 1), (0, 0))
+
+
 X, W, OUT = np.ones((2, 4, 5, 6)), np.ones((6, 4, 3, 3)), np.ones((2, 6, 3, 4))
 
 

@@ -14,7 +14,8 @@ static bool take_batch(PyArrayObject *const arrays[3], const int own[3], smm_out
     return true;
 }
 
-static bool are_consistent(PyArrayObject *const arrays[3], const int own[3]) {
+/* Whether the arrays fit each other and filters of this shape: the core reads and writes no more then. */
+static bool are_consistent(PyArrayObject *const arrays[3], const int own[3], intptr_t rows, intptr_t columns) {
     const int dims = PyArray_NDIM(arrays[0]) - own[0];
     for (int i = 0; i < 3; i++) {
         if (dims < 0 || PyArray_NDIM(arrays[i]) - own[i] != dims || !PyArray_ISALIGNED(arrays[i])) return false;
@@ -23,7 +24,10 @@ static bool are_consistent(PyArrayObject *const arrays[3], const int own[3]) {
     }
     const npy_intp *x = PyArray_DIMS(arrays[0]) + dims, *w = PyArray_DIMS(arrays[1]) + dims,
                    *y = PyArray_DIMS(arrays[2]) + dims;
-    return x[0] == y[0] && x[1] == w[0] && x[1] == y[1] && w[1] == y[2] && PyArray_ISWRITEABLE(arrays[2]);
+    npy_intp taps, terms;
+    return x[0] == y[0] && x[1] == w[0] && x[1] == y[1] && w[1] == y[2] &&
+           !__builtin_mul_overflow(rows, columns, &taps) && !__builtin_mul_overflow(x[2], taps, &terms) &&
+           terms == w[2] && PyArray_ISWRITEABLE(arrays[2]);
 }
 
 static PyObject *convolve(PyObject *Py_UNUSED(module), PyObject *args) {
@@ -38,7 +42,7 @@ static PyObject *convolve(PyObject *Py_UNUSED(module), PyObject *args) {
     const int dtype = smm_dtype_of_numpy(PyArray_TYPE(arrays[0]));
     const bool valid = dtype >= 0 && PyArray_TYPE(arrays[2]) == PyArray_TYPE(arrays[0]) &&
                        smm_dtype_of_numpy(PyArray_TYPE(arrays[1])) == (int)smm_dtypes[dtype].computed &&
-                       are_consistent(arrays, own);
+                       are_consistent(arrays, own, rows.kernel, columns.kernel);
     if (!valid || !take_batch(arrays, own, &batch)) {
         PyErr_SetString(PyExc_ValueError, "the arrays of a convolution do not fit each other");
         return NULL;

@@ -10,11 +10,22 @@ import numpy as np
 from .. import _lapack
 from .._errors import explain_failure, explain_pivots
 from .._offloading import current, offloaded
-from .._shapes import NUMPYS, core_dimensions, meet, narrow_dtype
+from .._shapes import NUMBERS, NUMPYS, core_dimensions, meet, narrow_dtype
 from .base import Library, overrides_ufuncs
+
+_ARRAYS_AND_NUMBERS = (np.ndarray, np.generic, *NUMBERS)
 
 
 class NumPy(Library):
+    def values(self, x: Any) -> Any:
+        """An array of what is none, so that its shape and its elements are those of one conversion."""
+        if x is None or isinstance(x, _ARRAYS_AND_NUMBERS) or overrides_ufuncs(x):
+            return x
+        try:
+            return np.asarray(x)
+        except Exception:  # the call says why
+            return x
+
     def call(
         self,
         op: str,
@@ -23,7 +34,7 @@ class NumPy(Library):
         outs: dict[str, Any],
         kwargs: dict[str, Any],
     ) -> Any:
-        operands = {name: _without_mask(op, name, x) for name, x in operands.items()}
+        operands = {name: _without_mask(op, name, NumPy.values(self, x)) for name, x in operands.items()}
         # numpy.matrix has two dimensions, unlike stacks, infos and determinants: results become it at the end
         is_matrix = {name: isinstance(x, np.matrix) for name, x in operands.items()}
         operands = {name: np.asarray(x) if is_matrix[name] else x for name, x in operands.items()}
