@@ -89,11 +89,8 @@ def of_matrices(rng, dtype):
     def call(a, b=None):
         return function(a, b)
 
-    if name in ("backward_error", "refine"):
-        return None  # both take b and a solution
-    return Case(
-        f"{name} n={n} k={k}", call, draw, (2, 2) if name in WITH_B else (2,), OF_LIBRARIES.get(name, 0)
-    )
+    cores = (2, 2) if name in TWO else (2,)
+    return Case(f"{name} n={n} k={k}", call, draw, cores, OF_LIBRARIES.get(name, 0))
 
 
 def of_rectangles(rng, dtype):
