@@ -20,13 +20,13 @@ def flag(op: str, name: str, x: Any) -> bool:
     return bool(x)
 
 
-def integer(op: str, name: str, x: Any, bits: int = 31) -> int:
-    """An option that is an integer of C, by default an int."""
+def integer(op: str, name: str, x: Any, bits: int | None = 31) -> int:
+    """An option that is an integer of C, by default an int; bits=None: any integer."""
     try:
         number = operator.index(x)
     except TypeError:
         raise TypeError(f"{op}: {name} is {shown(x)}; expected an integer") from None
-    if number.bit_length() > bits:
+    if bits is not None and number.bit_length() > bits:
         raise ValueError(f"{op}: {name} is {shown(x)}; expected an integer of {bits + 1} bits")
     return number
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ._calls import run
@@ -120,7 +121,7 @@ def _matrix(op: str, a: Any, rows: int, why: str) -> Any:
     """The matrix whose rows are the first dimensions of a."""
     n = prod(a.shape[:rows])
     if rows > a.ndim or prod(a.shape[rows:]) != n:
-        raise ValueError(
+        raise np.linalg.LinAlgError(  # as NumPy's, also a ValueError
             f"{op}: a has shape {tuple(a.shape)}; expected equal products of its first {rows} lengths "
             f"({why}) and of the others"
         )

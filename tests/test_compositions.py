@@ -278,7 +278,7 @@ class TestShapes:
 class TestLibraries:
     @pytest.fixture(params=["torch", "jax"])
     def convert(self, request):
-        library = pytest.importorskip(request.param)
+        library = request.getfixturevalue(request.param)
         return library.from_numpy if request.param == "torch" else library.numpy.asarray
 
     def test_by_dlpack(self, function, convert, rng):
@@ -343,6 +343,12 @@ class TestLibraries:
     def test_pickle(self, rng):
         composition = Composition("trace", "(m,n)->()", smallmm._contractions._diagonal)
         assert pickle.loads(pickle.dumps(composition)).signature == "(m,n)->()"
+
+
+@pytest.mark.parametrize("n", [2**64, -(2**70), 10**30])
+def test_large_powers(n):
+    a = np.array([[0.0, 1.0], [1.0, 0.0]])
+    assert np.array_equal(smallmm.matrix_power(a, n), np.eye(2))
 
 
 class TestBroadcasting:

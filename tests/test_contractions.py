@@ -598,7 +598,7 @@ class TestTensors:
 
     @pytest.mark.parametrize("library", ["torch", "jax"])
     def test_other_libraries(self, library, request, rng):
-        given = request.getfixturevalue("jax") if library == "jax" else pytest.importorskip("torch")
+        given = request.getfixturevalue(library)
         array = given.numpy.asarray if library == "jax" else given.asarray
         a, b = rng.standard_normal((2, 3, 6)).astype("f4"), rng.standard_normal((2, 3)).astype("f4")
         for result, expected in [
@@ -619,7 +619,7 @@ class TestTensors:
             ),
             (
                 lambda x: smallmm.tensorsolve(x, np.ones(2)),
-                ValueError,
+                np.linalg.LinAlgError,
                 "a has shape (2, 2, 4); expected equal products of its first 1 lengths (the dimensions of b)",
             ),
             (
@@ -638,7 +638,11 @@ class TestTensors:
             ),
             (lambda x: smallmm.tensorinv(x, 0), ValueError, "ind is 0; expected at least 1"),
             (lambda x: smallmm.tensorinv(x, 1.5), TypeError, "ind is 1.5; expected an integer"),
-            (lambda x: smallmm.tensorinv(x, 1), ValueError, "equal products of its first 1 lengths (ind)"),
+            (
+                lambda x: smallmm.tensorinv(x, 1),
+                np.linalg.LinAlgError,
+                "equal products of its first 1 lengths (ind)",
+            ),
             (lambda x: smallmm.tensorinv(x, 4), ValueError, "equal products of its first 4 lengths (ind)"),
         ],
     )
@@ -960,10 +964,11 @@ class TestGroup:
         flops = sum(smallmm.explain("solve", x, x).flops for x in group)
         assert plan.flops == pytest.approx(flops)
 
-    @pytest.mark.parametrize("library", ["torch", "jax.numpy"])
-    def test_stacks_of_other_libraries(self, library):
+    @pytest.mark.parametrize("library", ["torch", "jax"])
+    def test_stacks_of_other_libraries(self, library, request):
         """What groups on a device do with them, here on the CPU."""
-        module = pytest.importorskip(library)
+        module = request.getfixturevalue(library)
+        module = getattr(module, "numpy", module)
         x, y = module.ones((2, 3)), module.zeros((1, 3))
         stacks = StandardDevice(library, x, 0)
         joined = stacks.concat([x, y, module.ones((1, 3), dtype=module.int32)])

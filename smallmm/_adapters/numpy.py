@@ -39,6 +39,7 @@ class NumPy(Library):
         is_matrix = {name: isinstance(x, np.matrix) for name, x in operands.items()}
         operands = {name: np.asarray(x) if is_matrix[name] else x for name, x in operands.items()}
         matrices = any(is_matrix.values()) and kwargs.get("subok", True)
+        subclasses = [x for x in operands.values() if type(x) is not np.ndarray and isinstance(x, np.ndarray)]
         targets = {name: x.data if isinstance(x, np.ma.MaskedArray) else x for name, x in outs.items()}
         pivots = operands.get("pivots")
         for x in operands.values():
@@ -64,6 +65,8 @@ class NumPy(Library):
             if not _lapack.takes(gufunc, operands):
                 raise
             results = _lapack.call(op, gufunc, operands, targets)
+        if subclasses and kwargs.get("subok", True) and gufunc.__name__ not in NUMPYS:
+            results = _as_numpys(gufunc, outs, results, subclasses[0])
         if matrices or any(targets[name] is not x for name, x in outs.items()):
             return _dressed(gufunc, outs, results, matrices)
         return results
@@ -110,6 +113,27 @@ def _without_mask(op: str, name: str, x: Any) -> Any:
             f"pass {name}.filled(0), or whatever stands for them"
         )
     return x.data
+
+
+def _as_numpys(gufunc: np.ufunc, outs: dict[str, Any], results: Any, like: np.ndarray) -> Any:
+    """Results as numpy.linalg has them for a subclass of arrays: matrices and solutions are of it, numbers,
+    eigenvalues and singular values are not."""
+    _, dims = core_dimensions(gufunc)
+    given = (*outs.values(), *(None,) * gufunc.nout)
+    answers = tuple(
+        x
+        if out is not None or isinstance(x, type(like)) == whole
+        else like.__array_wrap__(x)
+        if whole
+        else np.asarray(x)[()]
+        for x, out, whole in zip(
+            results if gufunc.nout > 1 else (results,),
+            given,
+            (len(core) > 1 or any(dim.endswith("?") for dim in core) for core in dims),
+            strict=False,
+        )
+    )
+    return answers if gufunc.nout > 1 else answers[0]
 
 
 def _dressed(gufunc: np.ufunc, outs: dict[str, Any], results: Any, matrices: bool) -> Any:
