@@ -15,6 +15,7 @@ from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._adapters.dask import is_lazy, lazily
 from ._arrays import as_numpy, call, without_labels
+from ._catalog import FUNCTIONS
 from ._errors import Reason, numerical_failure
 from ._shapes import is_complex
 
@@ -69,7 +70,8 @@ def _info_on_host(op: str, info: Any) -> np.ndarray:
         return as_numpy(op, "info", info)
     from . import _device
 
-    return _device.to_host(info) if _device.any_nonzero(info) else np.zeros(0, np.int32)
+    twin = f"{op}_ex" if f"{op}_ex" in FUNCTIONS else None
+    return _device.to_host(info) if _device.any_nonzero(op, info, twin) else np.zeros(0, np.int32)
 
 
 def _checked_lazily(op: str, results: tuple[Any, ...], reason: Reason, make: Make) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._errors import NotInGraph
 from ._offloading import current
 from ._shapes import (
     NUMBERS,
@@ -108,7 +109,10 @@ class Composition:
     def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results, in the library of the operands. Some operands may be numbers."""
         like, *_ = operands
-        return self._results(xp, [constant(xp, x, like) if _is_number(x) else x for x in operands])
+        try:
+            return self._results(xp, [constant(xp, x, like) if _is_number(x) else x for x in operands])
+        except NotInGraph as why:
+            raise RuntimeError(f"{self.op}: {why}") from None
 
     def _results(self, xp: Any, operands: Sequence[Any]) -> tuple[Any, ...]:
         results = self.function(xp, *operands)
@@ -193,9 +197,18 @@ def constant(xp: Any, values: Any, like: Any) -> Any:
     """Values as an array of the library, dtype and device of another."""
     if xp is np:
         return np.asarray(values, like.dtype)
+    return from_host(xp, np.asarray(values).tolist(), like, like.dtype)
+
+
+def from_host(xp: Any, values: Any, like: Any, dtype: Any = None) -> Any:
+    """Values as an array of the library and device of another."""
     from array_api_compat import device
 
-    return xp.asarray(np.asarray(values).tolist(), dtype=like.dtype, device=device(like))
+    from ._adapters import library_of  # here: it imports this module
+
+    if library_of(like).is_capturing(like):
+        raise NotInGraph("no CUDA graph can have it, because it copies constants from the host")
+    return xp.asarray(values, dtype=dtype, device=device(like))
 
 
 @lru_cache(maxsize=256)

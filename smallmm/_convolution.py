@@ -13,7 +13,7 @@ from ._adapters.base import overrides_ufuncs
 from ._arrays import call
 from ._catalog import composed_of_others
 from ._compose import array_of
-from ._composition import Composition, check_output
+from ._composition import Composition, check_output, from_host
 from ._errors import shown
 from ._options import integer, one_of
 from ._products import matmul
@@ -136,7 +136,7 @@ class _Convolution(Composition):
         dilation: Any,
         groups: int,
     ) -> None:
-        super().__init__("conv2d", "(n,c,h,w),(k,d,r,s)->(n,k,p,q)", self.run, takes_complex=True)
+        super().__init__("conv2d", "(n,c,h,w),(k,d,r,s)->(n,k,p,q)", self._composed, takes_complex=True)
         self.shapes = x, w
         self.launch = self._launch
         self.layout = layout
@@ -207,23 +207,20 @@ class _Convolution(Composition):
             launched = _core.device_convolve(stream, x, dense, y, *words, labels=labels)
         return bool(launched)
 
-    def run(self, xp: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _composed(self, xp: Any, x: Any, w: Any) -> Any:
         """For libraries that record the call: the product with the whole im2col matrix, which they
         differentiate. Images are taken apart by an index; one more element, a zero, is the padding."""
-        from array_api_compat import device
-
-        x, w = operands
         images = self._moved(xp, x, self.layout, "NCHW")
         *lead, n = images.shape[:-3]
         images = xp.reshape(images, (*lead, n, self.groups, -1))
         images = xp.concat([images, xp.zeros_like(images[..., :1])], axis=-1)
         index = self._index()
-        columns = xp.take(images, xp.asarray(index.reshape(-1), device=device(x)), axis=-1)
+        columns = xp.take(images, from_host(xp, index.reshape(-1), x), axis=-1)
         filters = xp.reshape(w, (*w.shape[:-4], 1, self.groups, w.shape[-4] // self.groups, len(index)))
         result = matmul(filters, xp.reshape(columns, (*lead, n, self.groups, *index.shape)))
         size = dict(zip(self.layout, self.core, strict=True))
         result = xp.reshape(result, (*result.shape[:-4], *(size[letter] for letter in "NCHW")))
-        return (self._moved(xp, result, "NCHW", self.layout),)
+        return self._moved(xp, result, "NCHW", self.layout)
 
     @staticmethod
     def _moved(xp: Any, x: Any, letters: str, wanted: str) -> Any:

@@ -38,8 +38,18 @@ from ._shapes import (
 _MOST_DIMS = _core.limits["cuda_dimensions"]  # batch dimensions and the matrix's
 
 
-def any_nonzero(info: Any) -> bool:
-    """Whether any info is not 0, for which the device is waited for."""
+def device_of(x: Any) -> int:
+    """The number of the device that x is on."""
+    return _info("smallmm", "an array", x).device
+
+
+def any_nonzero(op: str, info: Any, twin: str | None = None) -> bool:
+    """Whether any info is not 0, for which the device is waited for. twin: a function that does not wait."""
+    if library_of(info).is_capturing(info):
+        raise RuntimeError(
+            f"{op}: no CUDA graph can have it, because it waits for the device to say which matrices fail"
+            + (f"; {twin} does not wait" if twin else "")
+        )
     return bool(info.any() if hasattr(info, "any") else to_host(info).any())
 
 

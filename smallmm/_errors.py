@@ -45,6 +45,10 @@ class LinAlgError(np.linalg.LinAlgError):
         self.result = result
 
 
+class NotInGraph(RuntimeError):
+    """What no CUDA graph can have. `Composition.run` adds the name of the function."""
+
+
 class Reason(NamedTuple):
     """What is wrong with matrices whose info is not 0."""
 

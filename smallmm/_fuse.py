@@ -403,7 +403,7 @@ class Fused(FunctionOfStacks):
 
     def _checked(self, plan: Plan, results: list[Any], info: Any) -> Any:
         answer = plan.make(results)
-        if info is None or not any_failed(info):
+        if info is None or not any_failed(self._name, info):
             return answer
         info = on_host(self._name, info)
         first = 0

@@ -51,7 +51,7 @@ def wants_gradient(x: Any) -> bool:
     return torch.is_grad_enabled()
 
 
-def any_failed(info: Any) -> bool:
+def any_failed(name: str, info: Any) -> bool:
     info = library_of(info).elements(info)
     if info is None:
         return False
@@ -59,7 +59,7 @@ def any_failed(info: Any) -> bool:
         return bool(np.count_nonzero(info))
     from ._device import any_nonzero  # here: most processes need none of it
 
-    return any_nonzero(info)
+    return any_nonzero(name, info, f"{name}.ex")
 
 
 def on_host(name: str, info: Any) -> np.ndarray:

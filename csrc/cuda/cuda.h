@@ -227,6 +227,8 @@ void smm_cuda_release(const smm_cuda_resource *resource);
 /* Enqueue a copy between any two memories. One of the host that is not page-locked may be waited for. */
 smm_cuda_status smm_cuda_copy(int device, void *to, const void *from, size_t bytes, void *stream);
 smm_cuda_status smm_cuda_wait(int device, void *stream);
+/* Whether work on the stream becomes part of a graph. */
+smm_cuda_status smm_cuda_is_capturing(int device, void *stream, bool *capturing);
 /* Whether all bytes are page-locked memory of the host; and where a device sees it. */
 smm_cuda_status smm_cuda_is_pinned(int device, const void *memory, size_t bytes, bool *pinned);
 smm_cuda_status smm_cuda_mapped(int device, void *memory, void **address);

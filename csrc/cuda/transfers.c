@@ -106,6 +106,18 @@ smm_cuda_status smm_cuda_wait(int ordinal, void *stream) {
     return status;
 }
 
+smm_cuda_status smm_cuda_is_capturing(int ordinal, void *stream, bool *capturing) {
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *device;
+    bool pushed;
+    smm_cuda_status status = smm_cuda_driver(&driver);
+    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
+    int state = 0;
+    *capturing = !driver->stream_capturing(stream, &state) && state;
+    smm_cuda_leave(pushed);
+    return SMM_CUDA_OK;
+}
+
 smm_cuda_status smm_cuda_is_pinned(int ordinal, const void *memory, size_t bytes, bool *pinned) {
     enum { MEMORY_TYPE = 2, HOST = 1 };
     const smm_cuda_functions *driver;

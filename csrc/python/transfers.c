@@ -141,6 +141,15 @@ static PyObject *cuda_wait(PyObject *Py_UNUSED(module), PyObject *args) {
     return status ? raised(status) : Py_NewRef(Py_None);
 }
 
+static PyObject *cuda_is_capturing(PyObject *Py_UNUSED(module), PyObject *args) {
+    int device;
+    Py_ssize_t stream;
+    bool capturing = false;
+    if (!PyArg_ParseTuple(args, "in", &device, &stream)) return NULL;
+    const smm_cuda_status status = smm_cuda_is_capturing(device, (void *)stream, &capturing);
+    return status ? raised(status) : PyBool_FromLong(capturing);
+}
+
 static PyObject *cuda_is_pinned(PyObject *Py_UNUSED(module), PyObject *args) {
     int device;
     Py_ssize_t address, bytes;
@@ -190,6 +199,7 @@ static PyMethodDef methods[] = {
     {"cuda_register", cuda_register, METH_VARARGS, NULL},
     {"cuda_copy", cuda_copy, METH_VARARGS, NULL},
     {"cuda_wait", cuda_wait, METH_VARARGS, NULL},
+    {"cuda_is_capturing", cuda_is_capturing, METH_VARARGS, NULL},
     {"cuda_is_pinned", cuda_is_pinned, METH_VARARGS, NULL},
     {"cuda_mapped", cuda_mapped, METH_VARARGS, NULL},
     {"cuda_integrated", cuda_integrated, METH_O, NULL},

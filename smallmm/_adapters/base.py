@@ -44,6 +44,22 @@ class Library:
         has no elements."""
         return None if self.is_traced(x) else x
 
+    def if_any(self, condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+        """then() if the condition holds anywhere, or nobody knows, else otherwise(), which is faster."""
+        values = self.elements(condition)
+        if values is None or self.is_capturing(values) or bool(values.any()):
+            return then()
+        return otherwise()
+
+    def is_capturing(self, x: Any) -> bool:
+        """Whether work on x, which may be on a device, becomes part of a CUDA graph and is not done yet."""
+        if self.is_traced(x) or not on_device(x):
+            return False
+        from .. import _device  # here: most processes need none of it
+
+        device = _device.device_of(x)
+        return _core.cuda_is_capturing(device, self.on(x, device).stream())
+
     def takes_device_arrays(self, operands: dict[str, Any]) -> bool:
         """Whether `call` takes them, which otherwise `_device` does."""
         return False

@@ -181,6 +181,29 @@ def test_warmup_is_of_the_kernel_that_runs(torch, op, gufunc, layout, columns):
         assert _core.direct[gufunc](*operands) is not NotImplemented
 
 
+def test_what_no_graph_can_have(torch):
+    """It is refused before anything that ends the capture."""
+    a = torch.eye(3, device="cuda").repeat(4, 1, 1)
+    smallmm.inv(a)
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        for name in ("norm", "matrix_norm", "vector_norm", "trace", "pinv", "expm"):
+            with pytest.raises(RuntimeError, match=rf"^{name}: no CUDA graph can have it, because it copies"):
+                getattr(smallmm, name)(a)
+        with pytest.raises(RuntimeError, match=r"^inv: no CUDA graph can .* waits .*; inv_ex does not wait"):
+            smallmm.inv(a)
+        x = smallmm.inv_ex(a).inverse
+    assert x.shape == a.shape
+
+
+def test_derivative_of_det_in_a_graph(torch):
+    a = torch.stack([torch.eye(3), torch.zeros(3, 3)]).cuda().requires_grad_()
+    for graph in (None, torch.cuda.CUDAGraph()):
+        with torch.cuda.graph(graph) if graph else torch.cuda.stream(torch.cuda.Stream()):
+            (found,) = torch.autograd.grad(smallmm.det(a).sum(), a)
+    graph.replay()
+    assert torch.equal(found, torch.stack([torch.eye(3), torch.zeros(3, 3)]).cuda())
+
+
 def test_numbers_of_numpy(torch):
     x = torch.rand(100, 5, 5, device="cuda")
     out = torch.ones_like(x)

@@ -68,6 +68,11 @@ def test_conversions(emulated):
     emulated("conversions.py")
 
 
+def test_captures(emulated):
+    """What a CUDA graph cannot have."""
+    emulated("capture.py")
+
+
 def test_groups(emulated):
     """Members of several shapes: a launch for each."""
     emulated("group.py")

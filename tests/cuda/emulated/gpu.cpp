@@ -276,6 +276,7 @@ static void *new_memory(size_t bytes) { return aligned_alloc(256, (bytes + 255) 
 #define cuEventDestroy_v2 other_cuEventDestroy_v2
 #define cuStreamBeginCapture_v2 other_cuStreamBeginCapture_v2
 #define cuStreamEndCapture other_cuStreamEndCapture
+#define cuStreamIsCapturing other_cuStreamIsCapturing
 #define cuGraphInstantiateWithFlags other_cuGraphInstantiateWithFlags
 #define cuGraphLaunch other_cuGraphLaunch
 #define cuGraphDestroy other_cuGraphDestroy
@@ -316,6 +317,7 @@ static void *new_memory(size_t bytes) { return aligned_alloc(256, (bytes + 255) 
 #undef cuEventDestroy_v2
 #undef cuStreamBeginCapture_v2
 #undef cuStreamEndCapture
+#undef cuStreamIsCapturing
 #undef cuGraphInstantiateWithFlags
 #undef cuGraphLaunch
 #undef cuGraphDestroy
@@ -439,6 +441,11 @@ int cuStreamBeginCapture_v2(void *, int) {
     if (const int error = failing()) return error;
     capturing = true;
     captured = 0;
+    return 0;
+}
+int cuStreamIsCapturing(void *, int *state) {
+    if (const int error = failing()) return error;
+    *state = capturing;
     return 0;
 }
 int cuStreamEndCapture(void *, void **graph) {
