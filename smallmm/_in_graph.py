@@ -17,13 +17,12 @@ _was_told = False
 
 def in_graph(function: _F) -> _F:
     """Have torch.compile call the function, whose arguments and results are arrays, in its graph."""
-    _untold.add(function)
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         _tell_while_tracing()
         return function(*args, **kwargs)
 
-    _untold.add(traced)
+    _have_told(function, traced)
     function._torchdynamo_inline = traced  # type: ignore[attr-defined]
     # And where the function itself is what is compiled
     function._torchdynamo_orig_callable = traced  # type: ignore[attr-defined]
@@ -34,14 +33,11 @@ def in_graph(function: _F) -> _F:
 def object_in_graph(function: Any) -> Callable[..., Any]:
     """The same for an object of a class whose `__call__` has `call_in_graph` for that attribute. It keeps the
     result as `_in_graph`: a function, which PyTorch meets first when it was told of it."""
-    _untold.add(function)
 
     def called(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    _untold.add(called)
-    if _was_told:
-        tell_dynamo()
+    _have_told(function, called)
     return called
 
 
@@ -49,6 +45,13 @@ def call_in_graph(self: Any, *args: Any, **kwargs: Any) -> Any:
     """What torch.compile traces instead of the `__call__` of such an object."""
     _tell_while_tracing()
     return self._in_graph(*args, **kwargs)
+
+
+def _have_told(*functions: Any) -> None:
+    """At once if PyTorch skips the rest of smallmm by now: it meets them first then."""
+    _untold.update(functions)
+    if _was_told:
+        tell_dynamo()
 
 
 def tell_dynamo() -> None:

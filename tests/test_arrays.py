@@ -66,10 +66,6 @@ class TestDask:
 
 
 class TestTorch:
-    @pytest.fixture
-    def torch(self):
-        return pytest.importorskip("torch")
-
     def test_same_library_back(self, torch, rng):
         a, b = torch.from_numpy(rng.random((9, 3, 4))), torch.from_numpy(rng.random((9, 4, 2)))
         c = smallmm.batched_matmul(a, b)
@@ -171,6 +167,38 @@ class TestJax:
     def test_mixing_libraries(self, jax):
         with pytest.raises(TypeError, match=r"matmul: x2 is a numpy.ndarray but x1 is a jax.*ArrayImpl"):
             smallmm.matmul(jax.numpy.eye(2), np.eye(2))
+
+    def test_devices_of_the_host(self, jax, run_python):
+        """Results are where operands are; arrays on several devices become one for the call."""
+        code = """
+            import jax, numpy as np, smallmm
+            from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+            first, second = jax.devices("cpu")
+            a = jax.device_put(2 * jax.numpy.eye(3) + jax.numpy.zeros((4, 3, 3)), second)
+            for result in (smallmm.inv(a), smallmm.matmul(a, 2.0 * jax.numpy.eye(3)), smallmm.cond(a),
+                           *smallmm.qr(a), jax.grad(lambda x: smallmm.det(x).sum())(a)):
+                assert result.devices() == {second}
+            try:
+                smallmm.matmul(a, jax.device_put(a, first))
+            except TypeError as error:
+                print(error)
+            mesh = Mesh(np.array([first, second]), "x")
+            shared = jax.device_put(a, NamedSharding(mesh, PartitionSpec("x")))
+            for function in (smallmm.inv, smallmm.matrix_norm, jax.jit(smallmm.inv)):
+                assert np.array_equal(function(shared), function(a))
+            try:
+                smallmm.inv(0 * shared)
+            except smallmm.LinAlgError as error:
+                print(error)
+        """
+        mixed, singular = run_python(
+            code, {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+        ).stdout.splitlines()
+        assert mixed.startswith(
+            "matmul: x2 is on {CpuDevice(id=0)} but x1 on {CpuDevice(id=1)}; expected arrays"
+        )
+        assert singular.startswith("inv: 4 of 4 matrices are singular")
 
     def test_compiled_for_a_gpu_without_a_kernel(self, jax, monkeypatch):
         monkeypatch.setattr(jax, "default_backend", lambda: "gpu")

@@ -7,8 +7,10 @@ from test_gradients import cases, complex_arguments, complex_cases
 
 import smallmm
 from smallmm import _core
+from smallmm._adapters import Library
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.needs_library
 
 F64 = torch.float64
 TRACED_FURTHER = {"matmul", "solve", "lu", "lstsq", "eigh", "expm", "cond"}
@@ -180,6 +182,38 @@ def test_first_call_in_a_process(run_python):
         print(function(a).sum().item())
     """
     assert run_python(code).stdout == "120.0\n"
+
+
+def conv2d(x):
+    return smallmm.conv2d(x[None, None], x[None, None])
+
+
+@pytest.mark.parametrize(
+    "function", [smallmm.norm, smallmm.matrix_norm, smallmm.trace, smallmm.cond, smallmm.matrix_rank, conv2d]
+)
+def test_constants_in_a_cuda_graph(monkeypatch, function):
+    """Copies from the host are refused, in smallmm's words; here of tensors that are on the host."""
+    monkeypatch.setattr(Library, "is_capturing", lambda self, x: True)
+    with pytest.raises(RuntimeError, match=r"^\w+: no CUDA graph can have it, because it copies constants"):
+        function(torch.eye(3, requires_grad=True))
+
+
+def test_functions_that_are_loaded_later(run_python):
+    """When PyTorch was told of the others."""
+    code = """
+        import smallmm, torch
+
+        def compiled(function, *x):
+            return torch.compile(function, fullgraph=True, backend="eager")(*x)
+
+        a = 2 * torch.eye(4)
+        compiled(lambda a: smallmm.inv(a), a)
+        x, w = torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2)
+        print(compiled(lambda x, w: smallmm.conv2d(x, w), x, w).sum().item())
+        print(compiled(smallmm.einsum, "ij,jk->ik", a, a).sum().item())
+        print(compiled(lambda a: smallmm.tensorinv(a.reshape(2, 2, 4)), a).sum().item())
+    """
+    assert run_python(code).stdout.split() == ["36.0", "16.0", "2.0"]
 
 
 def test_export(rng):

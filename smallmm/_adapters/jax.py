@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import Any
 
@@ -44,19 +46,45 @@ class Jax(DLPack):
         return _nearest(dtype)
 
     def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
-        """Within jit, vmap and grad."""
-        return any(map(self.is_traced, operands.values()))
+        """Within jit, vmap and grad; also of arrays on several devices, whose parts JAX brings together."""
+        return any(self.is_traced(x) or len(_devices(x)) > 1 for x in operands.values())
 
     def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
+        import jax
         from jax import numpy as xp
 
-        if isinstance(gufunc, Composition) and not has_rule(gufunc):  # composed of what JAX records
-            if any(map(is_complex, operands.values())):
-                _refuse_what_does_not_fit(op, gufunc, operands)
-            results = gufunc.run(xp, tuple(operands.values()))
-            return results if gufunc.nout > 1 else results[0]
-        arrays = _as_arrays(xp, gufunc, operands)
-        return _recorded(call, op, gufunc, tuple(arrays))(*arrays.values())
+        if not any(map(self.is_traced, operands.values())):  # on several devices
+            return jax.jit(lambda *x: self.recorded(op, gufunc, dict(zip(operands, x, strict=True)), call))(
+                *operands.values()
+            )
+        with own_promotion():
+            if isinstance(gufunc, Composition) and not has_rule(gufunc):  # composed of what JAX records
+                if any(map(is_complex, operands.values())):
+                    _refuse_what_does_not_fit(op, gufunc, operands)
+                results = gufunc.run(xp, tuple(operands.values()))
+                return results if gufunc.nout > 1 else results[0]
+            arrays = _as_arrays(xp, gufunc, operands)
+            return _recorded(call, op, gufunc, tuple(arrays))(*arrays.values())
+
+    def call(
+        self,
+        op: str,
+        gufunc: np.ufunc,
+        operands: dict[str, Any],
+        outs: dict[str, Any],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """With results on the operands' device of the host, of which XLA may have several."""
+        import jax
+
+        (device,) = _devices(_committed(op, {**operands, **outs}))
+        results = super().call(op, gufunc, operands, outs, kwargs)
+        return jax.tree.map(lambda x: x if _devices(x) == {device} else jax.device_put(x, device), results)
+
+    def if_any(self, condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+        if not self.is_traced(condition):
+            return super().if_any(condition, then, otherwise)
+        return sys.modules["jax"].lax.cond(condition.any(), then, otherwise)
 
     def refuse_traced(self, op: str, name: str, x: Any) -> None:
         if self.is_traced(x):
@@ -70,6 +98,34 @@ def _nearest(dtype: np.dtype) -> np.dtype:
     import jax
 
     return np.dtype(jax.dtypes.canonicalize_dtype(dtype))  # float32 while jax_enable_x64 is off
+
+
+def _devices(x: Any) -> set[Any]:
+    return x.devices() if isinstance(x, sys.modules["jax"].Array) else set()
+
+
+def _committed(op: str, operands: dict[str, Any]) -> Any:
+    """An array on the device of all: those that were not put on a device follow the others."""
+    arrays = {name: x for name, x in operands.items() if _devices(x)}
+    bound = {name: x for name, x in arrays.items() if x.committed} or arrays
+    (first_name, first), *others = bound.items()
+    for name, x in others:
+        if _devices(x) != _devices(first) and x.committed:
+            raise TypeError(
+                f"{op}: {name} is on {_devices(x)} but {first_name} on {_devices(first)}; expected arrays of "
+                "one device"
+            )
+    return first
+
+
+@contextmanager
+def own_promotion() -> Iterator[None]:
+    """Compositions and rules of derivatives may mix ranks and dtypes as in NumPy, also where the code of the
+    caller may not (jax_numpy_rank_promotion, jax_numpy_dtype_promotion)."""
+    import jax
+
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        yield
 
 
 def _platform() -> str:
@@ -106,6 +162,7 @@ def _recorded(call: Call, op: str, gufunc: np.ufunc, names: tuple[str, ...]) -> 
 
     inputs, outputs = core_dimensions(gufunc)
 
+    @own_promotion()
     def plain(*operands: Any) -> Any:
         absent = absent_dimensions(operands, inputs)
         whole = [with_dimensions(x, dims, absent) for x, dims in zip(operands, inputs, strict=True)]

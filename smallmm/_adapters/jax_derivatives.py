@@ -18,6 +18,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from .jax import own_promotion
 from .recording import Arrays, gradients
 
 
@@ -67,6 +68,7 @@ def _mapped(function: Any, maps: Any) -> Any:
 def _gradients(fixed: Arrays, grads: Any, *, of: _Of, places: Any, maps: Any) -> Any:
     """The rule: gradients of the operands that have tangents, from those of the results that have some."""
 
+    @own_promotion()
     def rule(fixed: Arrays, grads: Any) -> Any:
         operands, results = fixed[: of.gufunc.nin], fixed[of.gufunc.nin :]
         given: list[Any] = [None] * len(results)
