@@ -124,6 +124,12 @@ def _dtype_name(dtype: Any) -> str:
     return "float32" if str(dtype).endswith(("float32", "complex64")) else "float64"
 
 
+def constant_of(xp: Any, values: Any, x: Any) -> Any:
+    """Values that do not change with x, as a library has them that records them as results of x: with the
+    derivative 0."""
+    return values if xp is np else xp.where(xp.zeros_like(x) != 0, x, values)
+
+
 def magnitudes(xp: Any, x: Any) -> Any:
     """Absolute values, in a fixed order: the bits of NumPy's of complex numbers depend on strides."""
     if not is_complex(x):
@@ -135,7 +141,8 @@ def magnitudes(xp: Any, x: Any) -> Any:
     scale = power_of_two(xp, -exponents, most)
     re, im = re * scale, im * scale
     squares = xp.where(usable, re * re + im * im, xp.ones_like(most))  # the root of 0 has no derivative
-    return xp.where(usable, xp.sqrt(squares) / scale, most)
+    others = xp.where(most == 0, xp.zeros_like(most), most)  # a minimum
+    return xp.where(usable, xp.sqrt(squares) / scale, others)
 
 
 def parts(xp: Any, x: Any) -> Any:

@@ -30,6 +30,7 @@ from ._products import Precision, batched_matmul, matmul
 from ._shapes import is_complex
 from ._spectra import eig_ex, eigh_ex
 from ._svd import svd_ex
+from ._systems import det as _determinant
 from ._systems import inv_ex, solve_ex, solve_triangular
 
 # --- the rules; g: the gradient of a result, t: of an operand, h: an adjoint --------------------------------
@@ -158,9 +159,27 @@ def _inv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     return (_of_inverse(xp, results[0], grads[0]),)
 
 
+def _adjugate(xp: Any, a: Any, det: Any) -> Any:
+    """det(A) A^-1, which is defined for singular matrices, too: V adj(S) U^H times the determinants of both,
+    of A = U S V^H; G. W. Stewart, "On the adjugate matrix" (1998)."""
+    inverse, info = inv_ex(a)
+    singular = (info != 0)[..., None, None]
+
+    def of_all() -> Any:
+        """Both, each of what it has finite derivatives of."""
+        n = a.shape[-1]
+        one, other = identity(xp, n, a), xp.tril(xp.ones_like(a))
+        u, s, vh, _ = svd_ex(xp.where(singular, a, other))
+        rows = xp.where(identity(xp, n, s) != 0, xp.ones_like(s)[..., None, :], s[..., None, :])
+        whole = _times(_scaled(adjoint(xp, vh), xp.prod(rows, axis=-1)), adjoint(xp, u))
+        regular = det[..., None, None] * inv_ex(xp.where(singular, one, a)).inverse
+        return xp.where(singular, (_determinant(u) * _determinant(vh))[..., None, None] * whole, regular)
+
+    return library_of(info).if_any(singular, of_all, lambda: det[..., None, None] * inverse)
+
+
 def _det(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    g = grads[0] * conjugate(xp, results[0])
-    return (g[..., None, None] * adjoint(xp, inv_ex(operands[0]).inverse),)
+    return (grads[0][..., None, None] * adjoint(xp, _adjugate(xp, operands[0], results[0])),)
 
 
 def _slogdet(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -382,7 +401,9 @@ def _lstsq(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
             + matmul(lstsq(h, x).x, adjoint(xp, g - matmul(h, tb)))
         )
     if g_norms is not None:
-        along = _scaled(residual, g_norms / norms)
+        exact = norms == 0  # a minimum
+        g_norms = xp.where(exact, xp.zeros_like(norms), g_norms / xp.where(exact, xp.ones_like(norms), norms))
+        along = _scaled(residual, g_norms)
         ta, tb = ta - matmul(along, adjoint(xp, x)), tb + along
     return ta, tb
 

@@ -125,6 +125,8 @@ def _turned_pivots(xp: Any, pivots: Any, n: int) -> Any:
 def factor(lower: bool, hermitian: bool) -> Rule:
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         ld, pivots, *_ = results
+        if not ld.shape[-1]:
+            return (ld,)
         if lower:
             return (_of_factor(_Factors(xp, ld, pivots, hermitian), grads[0]),)
         pivots = _turned_pivots(xp, pivots, ld.shape[-1])
@@ -136,7 +138,9 @@ def factor(lower: bool, hermitian: bool) -> Rule:
 
 def solution(lower: bool, hermitian: bool) -> Rule:
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        ld, pivots, _ = operands
+        ld, pivots, b = operands
+        if not ld.shape[-1]:
+            return ld, None, b
         g = grads[0] if hermitian else conjugate(xp, grads[0])
         tb = ldl_solve(ld, pivots, g, lower=lower, hermitian=hermitian)
         tb = tb if hermitian else conjugate(xp, tb)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ._arrays import without_labels
 from ._calls import checked, several
 from ._catalog import composed_of_others
-from ._compose import composed, count, dtype_name, extreme, joined
+from ._compose import composed, constant_of, count, dtype_name, extreme, joined
 from ._composition import MANY_TEMPORARIES, Composition, adjoint, constant, identity, real_part
 from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, refuse_complex, shown
 from ._exponential import exponential
@@ -86,7 +86,7 @@ def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
     array([[89., 55.],
            [55., 34.]])
     """
-    n = integer("matrix_power", "n", n, bits=63)
+    n = integer("matrix_power", "n", n, bits=None)
     if n >= 0:
         composition = Composition("matrix_power", "(m,m)->(m,m)", partial(_power, n), takes_complex=True)
         return composed(composition, {"a": a}, out)
@@ -573,7 +573,7 @@ def _power_of_inverse(n: int, xp: Any, a: Any) -> tuple[Any, Any]:
 
 def _power(n: int, xp: Any, a: Any) -> Any:
     if n == 0:
-        return xp.zeros_like(a) + identity(xp, a.shape[-1], a)
+        return constant_of(xp, xp.zeros_like(a) + identity(xp, a.shape[-1], a), a)
     if n == 3:
         return batched_matmul(batched_matmul(a, a), a)
     while not n & 1:

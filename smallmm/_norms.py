@@ -16,6 +16,7 @@ from ._catalog import composed_of_others
 from ._compose import (
     column_sums,
     composed,
+    constant_of,
     count,
     dimensions,
     dtype_name,
@@ -472,7 +473,7 @@ def _norm_of_vectors(axes: int, order: float, xp: Any, x: Any) -> Any:
     if not x.shape[-1]:
         return sums(xp, x)
     if order == 0:
-        return sums(xp, xp.where(x == 0, xp.zeros_like(x), xp.ones_like(x)))
+        return sums(xp, constant_of(xp, xp.where(x == 0, xp.zeros_like(x), xp.ones_like(x)), x))
     if order == 2:
         return _norm_2(xp, x, partial(sums, xp), 1)
     size = xp.abs(x)
@@ -480,7 +481,17 @@ def _norm_of_vectors(axes: int, order: float, xp: Any, x: Any) -> Any:
         return sums(xp, size)
     if order in (inf, -inf):
         return extreme(xp, size, order)
-    return _norm_by_powers(xp, size, 1, order, lambda y: sums(xp, y**order), lambda y: y ** (1 / order))
+    powers = partial(_powers, xp, order)
+    return _norm_by_powers(xp, size, 1, order, lambda y: sums(xp, powers(y)), lambda y: y ** (1 / order))
+
+
+def _powers(xp: Any, order: float, y: Any) -> Any:
+    """y^order. Where that has no finite derivative at 0, it has none there."""
+    if xp is np or order > 1:
+        return y**order
+    zero = y == 0
+    powers = xp.where(zero, xp.ones_like(y), y) ** order
+    return xp.where(zero, constant(xp, 0.0 if order > 0 else inf, y), powers)
 
 
 def _merged(xp: Any, x: Any, axes: int) -> Any:
@@ -499,21 +510,24 @@ def _norm_2(xp: Any, x: Any, add: Callable[[Any], Any], axes: int) -> Any:
 def _norm_by_powers(
     xp: Any, x: Any, axes: int, order: float, powers: Callable[[Any], Any], root: Callable[[Any], Any]
 ) -> Any:
-    """root(powers(x)), of elements divided by a power of two where that sum of powers is not normal."""
+    """root(powers(x)), of elements divided by a power of two where that sum of powers is not normal. No root
+    is taken of 0, where it has no derivative, also if another value is chosen."""
     total = powers(x)
-    norms = root(total)
     smallest, largest = _normal_sums(dtype_name(x))
     if xp is np and not total.ndim and smallest <= total.item() <= largest:
-        return norms  # the same as below, which takes as long as all else of a single norm
+        return root(total)  # the same as below, which takes as long as all else of a single norm
     normal = (total >= smallest) & (total <= largest)
     if xp is np and normal.all():
-        return norms
+        return root(total)
+    one = xp.ones_like(total)
+    norms = root(xp.where(normal, total, one))
     most = extreme(xp, _merged(xp, xp.abs(x), axes), order)
     usable = (most > 0) & xp.isfinite(most)
-    _, exponents = xp.frexp(xp.where(usable, most, xp.ones_like(most)))
+    _, exponents = xp.frexp(xp.where(usable, most, one))
     scale = power_of_two(xp, -exponents, x)
-    scaled = root(powers(x * scale[(..., *(None,) * axes)])) / scale
-    return xp.where(normal, norms, xp.where(usable, scaled, most))
+    scaled = root(xp.where(usable, powers(x * scale[(..., *(None,) * axes)]), one)) / scale
+    others = xp.where(most == 0, xp.zeros_like(most), most)  # a minimum
+    return xp.where(normal, norms, xp.where(usable, scaled, others))
 
 
 @cache

@@ -196,14 +196,16 @@ def svdvals_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SVDv
 
 
 def _vectors(a: Any, full_matrices: bool) -> tuple[Any, str]:
-    return _of_shape("svd_full" if full_matrices else "svd", a)
+    """a as an array, and the gufunc for its shape. Of square matrices both are the same."""
+    a, m, n = with_core_shape(a)
+    return a, ("svd_full" if full_matrices and m != n else "svd") + _side(m, n)
 
 
 def _values(a: Any) -> tuple[Any, str]:
-    return _of_shape("svdvals", a)
-
-
-def _of_shape(gufunc: str, a: Any) -> tuple[Any, str]:
-    """a as an array, and the gufunc for its shape."""
     a, m, n = with_core_shape(a)
-    return a, gufunc + ("_tall" if m >= n else "_wide")
+    return a, "svdvals" + _side(m, n)
+
+
+def _side(m: int, n: int) -> str:
+    """What the shape adds to the name of a gufunc."""
+    return "_tall" if m >= n else "_wide"

@@ -347,12 +347,45 @@ def test_least_squares(rng, shape, columns):
     check(rng, _core.lstsq, [a, b], same, count, (np.asarray(1e-12),))
 
 
-def test_singular_matrices_harm_only_themselves(rng):
-    a = rng.standard_normal((3, 3, 3))
-    a[1] = 0
-    (found,) = gradients(np, _core.det, (a,), (np.linalg.det(a),), (np.ones(3),))
-    assert np.isnan(found[1]).all()
-    assert np.isfinite(found[[0, 2]]).all()
+def cofactors(a):
+    minors = [
+        [np.linalg.det(np.delete(np.delete(a, i, 0), j, 1)) * (-1) ** (i + j) for j in range(len(a))]
+        for i in range(len(a))
+    ]
+    return np.array(minors)
+
+
+SINGULAR = {
+    "order 1": [[0.0]],
+    "rank 1 of 2": [[1.0, 2.0], [2.0, 4.0]],
+    "rank 2 of 3": [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [7.0, 8.0, 10.0]],
+    "rank 1 of 3": [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+    "zero pivots alone": np.eye(20, k=1),
+    "zero": np.zeros((3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+@pytest.mark.parametrize("factor", [1.0, 2j])
+def test_determinants_of_singular_matrices(rng, name, factor):
+    """Their derivatives are cofactors."""
+    a = np.array(SINGULAR[name]) * factor
+    a = np.stack([a, a + 3 * np.eye(len(a))])
+    assert np.array_equal(_core.inv(a)[1] != 0, [True, False])
+    (found,) = gradients(np, _core.det, (a,), (_core.det(a),), (np.ones(2),))
+    for x, y in zip(found, a, strict=True):
+        expected = cofactors(y)
+        np.testing.assert_allclose(x, expected, atol=1e-13 * max(1, np.abs(expected).max()))
+
+
+def test_norms_of_exact_solutions(rng):
+    """Residuals of 0 are minima of their norms."""
+    a = rng.standard_normal((4, 2))
+    b, w = np.zeros((4, 1)), np.ones(1)
+    results = _core.lstsq(a, b, 0.0)
+    found = gradients(np, _core.lstsq, (a, b, 0.0), results, (None, w, None, None))
+    assert not np.any(found[0])
+    assert not np.any(found[1])
 
 
 def test_values_alone_of_repeated_eigenvalues(rng):
@@ -504,10 +537,6 @@ def complex_arguments(rng, shapes):
 
 
 class TestTorch:
-    @pytest.fixture
-    def torch(self):
-        return pytest.importorskip("torch")
-
     @pytest.mark.parametrize("word", ["diagonal", "tridiagonal", "upper triangular"])
     @pytest.mark.parametrize("function", [smallmm.solve, smallmm.linsolve])
     def test_of_what_is_read(self, torch, function, word):
@@ -547,6 +576,46 @@ class TestTorch:
         )
         torch.testing.assert_close(found, expected)
 
+    @pytest.mark.parametrize("numbers", [np.float64, np.complex128])
+    @pytest.mark.parametrize("elements", [[0, 0, 0], [0, 1, -2]])
+    def test_norms_of_zeros(self, torch, numbers, elements):
+        """As PyTorch's: 0 for elements that are 0, also where the norm is."""
+        x = torch.from_numpy(np.array(elements, numbers))
+        for p in (0.5, 1, 1.5, 2, 3, np.inf, -0.5, -1, -2, -np.inf):
+            found, expected = x.clone().requires_grad_(), x.clone().requires_grad_()
+            smallmm.vector_norm(found, ord=p).backward()
+            torch.linalg.vector_norm(expected, p).backward()
+            torch.testing.assert_close(found.grad, expected.grad, msg=str(p))
+        matrix = x.repeat(2, 1).requires_grad_()
+        smallmm.norm(matrix * 0).backward()
+        assert not matrix.grad.any()
+
+    @pytest.mark.parametrize(
+        "function", [lambda x: smallmm.matrix_power(x, 0), lambda x: smallmm.vector_norm(x, ord=0)]
+    )
+    def test_constant_results(self, torch, function):
+        x = torch.tensor([[np.nan, 1.0], [2.0, 3.0]], requires_grad=True)
+        function(x).sum().backward()
+        assert torch.equal(x.grad, torch.zeros(2, 2))
+
+    @pytest.mark.parametrize("hermitian", [True, False])
+    @pytest.mark.parametrize("lower", [True, False])
+    def test_symmetric_factors_of_order_0(self, torch, lower, hermitian):
+        a, b = torch.zeros(2, 0, 0, requires_grad=True), torch.zeros(0, 3, requires_grad=True)
+        options = {"lower": lower, "hermitian": hermitian}
+        ld, pivots, *_ = smallmm.ldl_factor(a, **options)
+        (ld.sum() + smallmm.ldl_solve(ld, pivots, b, **options).sum()).backward()
+        assert (a.grad.shape, b.grad.shape) == (a.shape, b.shape)
+
+    def test_second_derivatives_of_singular_determinants(self, torch):
+        a = torch.tensor(SINGULAR["rank 2 of 3"], dtype=torch.float64)
+        x = torch.stack([a, a + torch.eye(3)]).requires_grad_()
+        assert torch.autograd.gradcheck(smallmm.det, x)
+        assert torch.autograd.gradgradcheck(smallmm.det, x)
+        found = torch.vmap(torch.func.grad(smallmm.det))(x.detach())
+        (expected,) = torch.autograd.grad(smallmm.det(x).sum(), x)
+        torch.testing.assert_close(found, expected)
+
     @pytest.mark.parametrize("name", NAMES)
     def test_gradcheck(self, torch, rng, name):
         function, shapes = cases(torch, lambda n: torch.eye(n, dtype=torch.float64))[name]
@@ -580,6 +649,11 @@ class TestTorch:
             smallmm.inv(x, out=torch.empty(2, 3, 3))
         with pytest.raises(TypeError, match=r"svd: a .* requires a gradient, which smallmm does not compute"):
             smallmm.svd(x[:, :2])
+
+    def test_svd_of_square_matrices(self, torch, rng):
+        """Of which U and Vh are those of the reduced one."""
+        x = torch.from_numpy(rng.standard_normal((2, 3, 3))).requires_grad_()
+        assert torch.autograd.gradcheck(lambda x: smallmm.svd(x), x)
 
     def test_square_q_of_tall_matrices(self, torch):
         q, _ = smallmm.qr(torch.rand(4, 3).requires_grad_(), mode="complete")
@@ -713,6 +787,33 @@ class TestJax:
         np.testing.assert_array_equal(found[0], np.full((3, 3), -0.25))
         assert np.isnan(found[1]).all()
 
+    def test_singular_determinants(self, jax):
+        a = jax.numpy.asarray(SINGULAR["rank 2 of 3"])
+        a = jax.numpy.stack([a, a + jax.numpy.eye(3)])
+        expected = np.stack([cofactors(x) for x in a])
+        found = jax.grad(lambda x: smallmm.det(x).sum())(a)
+        np.testing.assert_allclose(found, expected, atol=1e-13)
+        found = jax.jit(jax.vmap(jax.grad(smallmm.det)))(a)
+        np.testing.assert_allclose(found, expected, atol=1e-13)
+
+    @pytest.mark.parametrize("p", [0.5, 2, 3])
+    def test_norm_of_zeros(self, jax, p):
+        assert not jax.grad(lambda x: smallmm.vector_norm(x, ord=p))(jax.numpy.zeros(3)).any()
+
+    @pytest.mark.parametrize("name", ["qr", "svdvals", "eigvals", "slogdet", "lu"])
+    def test_strict_promotion(self, jax, rng, name):
+        """What the caller's code may not do is no matter of smallmm's."""
+        xp = jax.numpy
+        function, shapes = {**cases(xp, xp.eye), "eigvals": (smallmm.eigvals, [(2, 3, 3)])}[name]
+        x = [xp.asarray(rng.standard_normal(s)) for s in shapes]
+
+        def loss(*x):
+            return sum((y * y).real.sum() for y in jax.tree.leaves(function(*x)))
+
+        expected = jax.grad(loss)(*x)
+        with jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict"):
+            np.testing.assert_allclose(jax.grad(loss)(*x), expected, rtol=1e-10)
+
     def test_some_are_mapped(self, jax, rng):
         a, b = (jax.numpy.asarray(rng.standard_normal(s)) for s in ((5, 3, 3), (2, 3, 4)))
         found = jax.vmap(smallmm.solve, in_axes=(0, None))(a, b)
@@ -730,9 +831,8 @@ class TestJax:
 
 
 @pytest.mark.parametrize("wanted", [(True, False), (False, True), (True, True)])
-def test_gradients_that_nobody_wants(monkeypatch, rng, wanted):
+def test_gradients_that_nobody_wants(torch, monkeypatch, rng, wanted):
     """They are not computed: of a constant factor, and of the matrix of a system."""
-    torch = pytest.importorskip("torch")
     products = []
     monkeypatch.setattr(_gradients, "matmul", lambda *x, **options: products.append(x) or smallmm.matmul(*x))
     a, b = (torch.from_numpy(rng.random((3, 4, 4))).requires_grad_(x) for x in wanted)
