@@ -1,3 +1,4 @@
+import importlib
 import os
 import subprocess
 import sys
@@ -25,9 +26,23 @@ settings.load_profile("default")
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="also run tests that need minutes or much memory")
+    parser.addoption("--libraries", action="store_true", help="fail without PyTorch or JAX, and skip no test")
+
+
+LIBRARIES = {"torch", "jax"}  # fixtures, and parameters of tests
+
+
+def pytest_configure(config):
+    if config.getoption("--libraries"):
+        for name in LIBRARIES:
+            importlib.import_module(name)
 
 
 def pytest_collection_modifyitems(config, items):
+    for item in items:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if LIBRARIES & {*item.fixturenames, *(x for x in parameters if isinstance(x, str))}:
+            item.add_marker(pytest.mark.needs_library)
     if not config.getoption("--slow"):
         for item in items:
             if "slow" in item.keywords:
@@ -59,6 +74,11 @@ def number(request):
 @pytest.fixture
 def rng():
     return np.random.default_rng(20261121)
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
 
 
 @pytest.fixture

@@ -236,8 +236,7 @@ def test_a_real_factor_of_dask(dtype, rng):
             assert_same_bits(lazy.compute(), smallmm.batched_matmul(x, y, alpha=2))
 
 
-def test_a_real_factor_of_torch(dtype, rng):
-    torch = pytest.importorskip("torch")
+def test_a_real_factor_of_torch(torch, dtype, rng):
     for x, y in factors(rng, 3, 4, 5, dtype):
         (x if x.dtype == dtype else y)[2, 1, 2] = complex(np.inf, 1)
         expected = smallmm.matmul(x, y)
@@ -345,14 +344,13 @@ def test_bad_real_systems_spoil_no_neighbour(isa, dtype, rng):
             smallmm.solve(a, place(b))
 
 
-def test_who_else_solves_real_systems(dtype, rng):
+def test_who_else_solves_real_systems(torch, dtype, rng):
     a, b = normal(rng, (6, 4, 4), real(dtype)), normal(rng, (6, 4, 3), dtype)
     expected = smallmm.solve(a, b)
     assert_same_bits(smallmm.fuse("(n,n),(n,k)->(n,k)")(smallmm.solve)(a, b), expected)
     of_vectors = smallmm.fuse("(n,n),(n)->(n)")(smallmm.solve)
     assert_same_bits(of_vectors(a, b[..., 0].copy()), smallmm.solve(a, b[..., :1])[..., 0])
     assert_same_bits(np.stack(list(smallmm.solve(smallmm.Group(list(a)), smallmm.Group(list(b))))), expected)
-    torch = pytest.importorskip("torch")
     tensors = torch.from_numpy(a).requires_grad_(), torch.from_numpy(b)
     assert_same_bits(smallmm.solve(*tensors).detach().numpy(), expected)
 
@@ -876,8 +874,7 @@ def test_dask(dtype, rng):
     assert smallmm.lu_solve(smallmm.lu_factor(lazy), a, "C").compute().dtype == dtype
 
 
-def test_torch(dtype, rng):
-    torch = pytest.importorskip("torch")
+def test_torch(torch, dtype, rng):
     a = normal(rng, (6, 3, 3), dtype)
     x = torch.from_numpy(a)
     assert_same_bits(smallmm.inv(x).numpy(), smallmm.inv(a))

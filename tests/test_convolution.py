@@ -115,8 +115,7 @@ def test_values(sizes, options, dtype, rng):
 
 
 @pytest.mark.parametrize(("sizes", "options"), CASES)
-def test_values_are_torchs(sizes, options, rng):
-    torch = pytest.importorskip("torch")
+def test_values_are_torchs(torch, sizes, options, rng):
     x, w = (torch.asarray(a) for a in operands(rng, sizes, np.dtype("f8"), **options))
     result = smallmm.conv2d(x, w, **options)
     assert type(result) is torch.Tensor
@@ -399,8 +398,7 @@ DERIVED = [
 
 @pytest.mark.parametrize("options", DERIVED)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_torchs_gradients(options, layout, rng):
-    torch = pytest.importorskip("torch")
+def test_torchs_gradients(torch, options, layout, rng):
     x, w = operands(rng, (2, 2, 4, 4, 2, 3, 2), np.dtype("f8"), **options)
     x, w = torch.as_tensor(in_layout(x, layout)).requires_grad_(), torch.as_tensor(w).requires_grad_()
     options = {name: value for name, value in options.items() if not name.startswith("batch")}
@@ -417,8 +415,7 @@ def test_torchs_gradients(options, layout, rng):
     assert torch.equal(torch.vmap(lambda a: call(a, w.detach()))(x.detach()[None])[0], plain)
 
 
-def test_torchs_gradients_of_complex_numbers(rng):
-    torch = pytest.importorskip("torch")
+def test_torchs_gradients_of_complex_numbers(torch, rng):
     x, w = (torch.as_tensor(a) for a in operands(rng, (2, 2, 4, 4, 2, 3, 2), np.dtype("c16"), groups=2))
     x, w = x.requires_grad_(), w.requires_grad_()
     assert torch.autograd.gradcheck(lambda x, w: smallmm.conv2d(x, w, groups=2), (x, w), fast_mode=True)
@@ -426,8 +423,7 @@ def test_torchs_gradients_of_complex_numbers(rng):
     assert torch.equal(mapped, smallmm.conv2d(x.detach(), w.detach(), groups=2))
 
 
-def test_torchs_dtypes_and_out():
-    torch = pytest.importorskip("torch")
+def test_torchs_dtypes_and_out(torch):
     x, w = torch.ones((2, 4, 5, 6), dtype=torch.float16), torch.ones((6, 4, 3, 3), dtype=torch.float16)
     assert smallmm.conv2d(x, w).dtype == torch.float16
     assert smallmm.conv2d(x, w.requires_grad_()).dtype == torch.float16

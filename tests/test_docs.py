@@ -65,6 +65,7 @@ def test_page(page):
                 run(block, namespace)
 
 
+@pytest.mark.needs_library
 @pytest.mark.parametrize("block", [block for block in CODE if block.needs], ids=str)
 @pytest.mark.usefixtures("surroundings")
 def test_block_that_needs(block):

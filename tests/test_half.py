@@ -307,9 +307,8 @@ def test_precision_of_products(half):
         smallmm.matvec(a, a[..., 0], precision="tensor")
 
 
-def test_derivatives_by_tensor_cores(rng):
+def test_derivatives_by_tensor_cores(torch, rng):
     """They are asked for in both passes, of PyTorch and JAX."""
-    torch = pytest.importorskip("torch")
     pytest.importorskip("ml_dtypes")
     for dtype in (torch.float16, torch.bfloat16):
         found = []
@@ -323,9 +322,8 @@ def test_derivatives_by_tensor_cores(rng):
         assert mapped.dtype == dtype
 
 
-def test_numbers_beside_followed_tensors():
+def test_numbers_beside_followed_tensors(torch):
     """PyTorch's transformations make no float32 of halves beside a number."""
-    torch = pytest.importorskip("torch")
     pytest.importorskip("ml_dtypes")
     for dtype in (torch.float16, torch.bfloat16):
         a = torch.rand(5, 3, 3).to(dtype)
@@ -360,8 +358,7 @@ def test_explain(half):
     assert smallmm.explain("solve", np.ones((5, 5)), np.ones((5, 2))).computed is None
 
 
-def test_torch(rng):
-    torch = pytest.importorskip("torch")
+def test_torch(torch, rng):
     pytest.importorskip("ml_dtypes")
     x = torch.from_numpy(rng.standard_normal((6, 5, 5)).astype(np.float32))
     for dtype in (torch.float16, torch.bfloat16):
@@ -374,8 +371,7 @@ def test_torch(rng):
         assert torch.equal(out, smallmm.matmul(half.float().mT, half.float()).to(dtype))
 
 
-def test_torch_without_ml_dtypes(monkeypatch):
-    torch = pytest.importorskip("torch")
+def test_torch_without_ml_dtypes(torch, monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     with pytest.raises(TypeError, match=r"inv: a has dtype bfloat16, .*ml_dtypes.* or convert it to float32"):
         smallmm.inv(torch.eye(2, dtype=torch.bfloat16))

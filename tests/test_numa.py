@@ -261,8 +261,7 @@ class TestArrays:
         assert two.pages(a) == sorted(two.pages(a))
         assert math.isclose(numa.where(a)[0], 0.5, abs_tol=0.01)
 
-    def test_other_libraries(self, two):
-        torch = pytest.importorskip("torch")
+    def test_other_libraries(self, torch, two):
         x = torch.zeros(8 * PAGE, dtype=torch.uint8)
         numa.place(x, 1)
         assert numa.where(x) == {1: 1.0}

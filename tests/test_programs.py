@@ -584,8 +584,7 @@ def test_waves(rng):
     assert [s.name for s in wave.explain(k, x, 0.5).steps].count("exp") == 1
 
 
-def test_derivatives_of_complex_functions(rng):
-    torch = pytest.importorskip("torch")
+def test_derivatives_of_complex_functions(torch, rng):
     fused = fuse(lambda x: np.exp(x) + np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x))
     x = torch.from_numpy(complex_numbers(rng, 5)).requires_grad_()
     assert torch.autograd.gradcheck(fused, x)
@@ -662,8 +661,7 @@ def test_long_complex_vectors(rng):
     np.testing.assert_allclose(dot(x, y), np.vdot(x, y), rtol=1e-12)
 
 
-def test_complex_tensors(rng):
-    torch = pytest.importorskip("torch")
+def test_complex_tensors(torch, rng):
     fused = fuse(lambda h, y: (smallmm.solve(h.conj().mT @ h, h.conj().mT @ y), abs(y) * y), "(m,n),(m)")
     h, y = complex_numbers(rng, 50, 4, 3), complex_numbers(rng, 50, 4)
     tensors = torch.from_numpy(h), torch.from_numpy(y)
@@ -874,8 +872,7 @@ def test_integers_of_every_width(kind, rng):
     assert_same(half(x), separately(half, x))
 
 
-def test_integers_of_other_libraries():
-    torch = pytest.importorskip("torch")
+def test_integers_of_other_libraries(torch):
     fused = fuse(lambda a, b: a * 2 + b)
     for kind in (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool):
         a, b = torch.ones(3, dtype=kind), torch.full((3,), 0.5)
@@ -1005,11 +1002,10 @@ def test_halves_of_bad_matrices(half, rng):
     assert names == ["to float32", "to float32", "solve", "multiply"]
 
 
-def test_halves_of_other_libraries(half, rng):
+def test_halves_of_other_libraries(torch, half, rng):
     x = rounded(rng.standard_normal((50, 3, 3)).astype("f4") + 3 * np.eye(3, dtype="f4"), half)
     fused = fuse(lambda a: (smallmm.inv(a), np.exp(-a)), "(n,n)")
     expected = tuple(map(in_float32, fused(x)))
-    torch = pytest.importorskip("torch")
     tensor = torch.from_numpy(in_float32(x)).to(getattr(torch, half.name))
     results = fused(tensor)
     assert {y.dtype for y in results} == {tensor.dtype}
@@ -1022,11 +1018,10 @@ def test_halves_of_other_libraries(half, rng):
     assert leaf.grad.dtype == tensor.dtype
 
 
-def test_halves_of_jax(half, rng):
-    jnp = pytest.importorskip("jax.numpy")
+def test_halves_of_jax(jax, half, rng):
     x = rounded(rng.standard_normal((50, 3)).astype("f4"), half)
     fused = fuse(lambda a: np.exp(-a) * 2)
-    result = fused(jnp.asarray(x))
+    result = fused(jax.numpy.asarray(x))
     assert result.dtype == half
     np.testing.assert_array_equal(in_float32(np.asarray(result)), in_float32(fused(x)))
 
@@ -1270,10 +1265,9 @@ def test_explain(rng):
     assert "cholesky" in str(explanation)
 
 
-def test_torch_and_jax_arrays(rng):
+def test_torch_and_jax_arrays(torch, rng):
     arrays = chain_arguments(rng, "kalman_step", (30,))
     expected = smallmm.kalman_step(*arrays)
-    torch = pytest.importorskip("torch")
     result = smallmm.kalman_step(*map(torch.from_numpy, arrays))
     assert all(isinstance(x, torch.Tensor) for x in result)
     assert_same(tuple(x.numpy() for x in result), tuple(expected))

@@ -725,8 +725,7 @@ class TestLinsolveArguments:
         expected = smallmm.linsolve(a, b, precision="mixed", return_rcond=True)
         assert_same((np.asarray(x), np.asarray(rcond)), expected)
 
-    def test_torch(self, rng):
-        torch = pytest.importorskip("torch")
+    def test_torch(self, torch, rng):
         a, b = rng.standard_normal((6, 4, 4)) + 4 * np.eye(4), rng.standard_normal((6, 4, 2))
         a[3] *= 1e60
         for options in (
@@ -747,9 +746,8 @@ class TestLinsolveArguments:
 
     @pytest.mark.parametrize("wide", [np.dtype(np.float64), np.dtype(np.complex128)], ids=str)
     @pytest.mark.parametrize("shape", [(6, 4, 4), (4, 4)])
-    def test_in_a_namespace(self, rng, shape, wide):
+    def test_in_a_namespace(self, torch, rng, shape, wide):
         """What arrays on a device run: the functions over another library's namespace, with the same bits."""
-        torch = pytest.importorskip("torch")
         from array_api_compat import torch as xp
 
         from smallmm import _mixed, _mixed_least_squares

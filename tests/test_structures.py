@@ -324,9 +324,8 @@ class TestParts:
         )
         assert_same_bits(fused(dl, d, du, b), 2 * x)
 
-    def test_torch(self, rng):
+    def test_torch(self, torch, rng):
         """Derivatives are solutions of systems in parts, and those of another method."""
-        torch = pytest.importorskip("torch")
         arrays = (*dominant(rng, (2,), LEAST, np.float64), normal(rng, (LEAST, 1), np.dtype(np.float64)))
         tensors = [torch.from_numpy(x).requires_grad_() for x in arrays]
         weights = torch.from_numpy(normal(rng, (2, LEAST, 1), np.dtype(np.float64)))
@@ -338,8 +337,7 @@ class TestParts:
         for x, y in zip(*found, strict=True):
             torch.testing.assert_close(x, y)
 
-    def test_jax(self, rng):
-        jax = pytest.importorskip("jax")
+    def test_jax(self, jax, rng):
         arrays = (*dominant(rng, (2,), LEAST, np.float32), normal(rng, (LEAST, 1), np.dtype(np.float32)))
         x = smallmm.solve_tridiagonal(*arrays, pivot=False)
         solve = partial(smallmm.solve_tridiagonal, pivot=False)
@@ -795,10 +793,6 @@ def test_dask(rng):
 
 
 class TestTorch:
-    @pytest.fixture
-    def torch(self):
-        return pytest.importorskip("torch")
-
     def test_diagonals(self, torch, rng):
         a, b = matrices_of("tridiagonal", rng, 5, np.float64), normal(rng, (6, 5, 2), np.float64)
         tensors = [torch.from_numpy(np.ascontiguousarray(x)) for x in (*diagonals(a), b)]

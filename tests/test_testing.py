@@ -106,8 +106,7 @@ class TestOtherLibraries:
         testing.assert_factors(definite, np.linalg.cholesky(definite))
         testing.assert_factors(definite, np.linalg.eigh(definite))
 
-    def test_torch(self, rng):
-        torch = pytest.importorskip("torch")
+    def test_torch(self, torch, rng):
         a = torch.asarray(rng.standard_normal((7, 4, 4)))
         testing.assert_factors(a, torch.linalg.qr(a))
         testing.assert_factors(a, torch.linalg.svd(a))
@@ -117,9 +116,8 @@ class TestOtherLibraries:
         with pytest.raises(ValueError, match="PyTorch's count from 1: subtract 1"):
             testing.assert_factors(a, torch.linalg.lu_factor(a))
 
-    def test_in_a_namespace(self, dtype, rng, monkeypatch):
+    def test_in_a_namespace(self, torch, dtype, rng, monkeypatch):
         """As arrays on a device are judged: in float64, by their own library."""
-        torch = pytest.importorskip("torch")
         monkeypatch.setattr(testing, "on_device", lambda x: isinstance(x, torch.Tensor))
         a, definite = good(rng, 6, 6, dtype), good_definite(rng, 6, dtype)
         b = rng.standard_normal((len(a), 6, 2)).astype(dtype)
