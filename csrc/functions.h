@@ -4,8 +4,8 @@
  * processor.
  * Errors are at most 1 ulp, of expm1, erf, erfc and smm_ndtr at most 2 (tests/test_functions.py).
  *
- * The coefficients of smm_log_of, smm_sine_of and smm_arctan2 are those of fdlibm (e_log.c, k_sin.c, k_cos.c, s_atan.c),
- * which asks for this notice to be preserved:
+ * The coefficients of smm_log_of, smm_sine_of and smm_arctan2 are those of fdlibm (e_log.c, k_sin.c, k_cos.c,
+ * s_atan.c), which asks for this notice to be preserved:
  *
  * ====================================================
  * Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved.
