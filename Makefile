@@ -29,6 +29,12 @@ lint: $(VENV)/extra-dev  ## ruff, mypy and clang-format, in the versions that py
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 
+# Kernels take clang minutes: of those, code is made of the complex ones, which are a tenth, to see that every instruction
+# set has the instructions that it names.
+clang: $(VENV)/header $(VENV)/extra-build  ## whether clang compiles the C files, too, without warnings
+	printf '%s\n' csrc/*.c csrc/*/*.c | xargs -P $$(nproc) -n 4 $(CLANG) -fsyntax-only
+	printf '%s\n' csrc/kernels/*_c64.c | xargs -P $$(nproc) -n 1 $(CLANG) -S -o /dev/null
+
 bench: $(VENV)/smallmm $(VENV)/extra-bench  ## measure everything on this machine (three quarters of an hour), write rows, tables and plots
 	$(BIN)/python -m benchmarks.host.matmul
 	$(BIN)/python -m benchmarks.host.linalg
@@ -70,6 +76,8 @@ $(VENV)/header: $(VENV)/created
 	touch $@
 
 PYTHON_VERSION = $(shell $(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+INCLUDES = $(shell $(BIN)/python -c 'import numpy, sysconfig; print(sysconfig.get_path("include"), numpy.get_include())')
+CLANG = env CPATH="$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES)" clang -std=gnu11 -ffp-contract=off -Wall -Wextra -Werror $(addprefix -I, $(INCLUDES))
 HEADER_FILES = $(CURDIR)/$(VENV)/header_files/usr/include# may have blanks
 
 # What builds it is in .venv, too: pip would install all of that once more, into a folder of its own for each build.
@@ -88,5 +96,5 @@ $(VENV)/extra-%: $(VENV)/created pyproject.toml
 	$(BIN)/pip install --quiet --no-compile --requirement $@.txt
 	touch $@
 
-.PHONY: help demo test test-cuda ctest lint bench notebook docs lib sanitize sanitize-cuda clean
+.PHONY: help demo test test-cuda ctest lint clang bench notebook docs lib sanitize sanitize-cuda clean
 .DELETE_ON_ERROR:

@@ -55,7 +55,7 @@ SMM_SCALAR smm_parts smm_complex_log(double x, double y, double sine, double cos
     const bool is_t = near & (k == 0), is_cut = near & (k != 0);
     const double log = 0.5 * smm_special_log(square, smm_log_of(k + twice, is_t ? t : fraction, is_cut ? rest : 0));
     (void)sine, (void)cosine;
-    const smm_parts value = {(a == infinity) | (b == infinity) ? infinity : log, smm_arctan2(y, x)};
+    const smm_parts value = {((a == infinity) | (b == infinity)) ? infinity : log, smm_arctan2(y, x)};
     return value;
 }
 
@@ -100,7 +100,7 @@ SMM_SCALAR smm_parts smm_complex_cos(double x, double y, double sine, double cos
     const bool turns = !smm_is_finite(x), vanishes = (x == 0) | (turns & (a == 0));
     const bool is_negative = smm_bits_of_f64(y) >> 63;
     const double size = vanishes ? (x == 0 ? x : 0) : im;
-    const smm_parts value = {turns & (a == infinity) ? infinity : re, is_negative ? size : -size};
+    const smm_parts value = {(turns & (a == infinity)) ? infinity : re, is_negative ? size : -size};
     return value;
 }
 

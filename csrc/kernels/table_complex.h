@@ -101,6 +101,6 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .parts = {TEXT(KERNEL(parts_lanes)), KERNEL(parts_reduce), KERNEL(parts_substitute)},
 };
 
-#if defined(__clang__) && defined(__x86_64__)
+#if defined(__clang__) && (defined(SMM_KERNELS_AVX2) || defined(SMM_KERNELS_AVX512)) /* as lane_*.h began */
 #pragma clang attribute pop
 #endif

@@ -54,7 +54,7 @@ static bool number(PyObject *x, int dtype, double _Complex *value) {
         (PyArray_CheckExact(x) && PyArray_IsZeroDim(x) && PyArray_ISCOMPLEX((PyArrayObject *)x))) {
         if (dtype < 0 || !smm_is_complex(dtype)) return false;
         const Py_complex z = PyComplex_AsCComplex(x);
-        *value = CMPLX(z.real, z.imag);
+        memcpy(value, &z, sizeof z); /* two doubles each */
     } else if (PyLong_Check(x) || PyFloat_Check(x) || PyArray_IsScalar(x, Floating) || PyArray_IsScalar(x, Integer) ||
                PyArray_IsScalar(x, Bool) || (PyArray_CheckExact(x) && PyArray_IsZeroDim(x)))
         *value = PyFloat_AsDouble(x);
