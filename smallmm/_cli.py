@@ -7,10 +7,13 @@ no sense; 130 when interrupted.
 import argparse
 import json
 import os
+import stat
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ import smallmm
 
 from . import _bench, _operations
 from ._contenders import DEVICE, place_of
+from ._tuned import open_without_waiting
 
 PROGRAM = "python -m smallmm"
 
@@ -195,19 +199,34 @@ def _run_info(options: argparse.Namespace) -> None:
         smallmm.show_config()
 
 
-def _kernels(folder: Path) -> Iterator[tuple[Path, str]]:
-    """The compiled kernels of the cache, and what each is, from the head that csrc/cuda/jit.c gives it."""
-    head = struct.Struct("=8s3Q")  # magic; bytes of the key and of the cubin; checksum
-    for path in folder.glob("*.cubin"):
-        data = path.read_bytes()
-        magic, key_bytes, *_ = head.unpack(data[: head.size].ljust(head.size, b"\0"))
-        key = data[head.size :][:key_bytes].decode(errors="replace") if magic == b"SMMCUBN1" else ""
-        words = dict(word.lstrip("-").split("=", 1) for word in key.split() if "=" in word)
-        try:
-            m, k, n = (words[f"DSMM_{size}"] for size in "MKN")
-            yield path, f"{words['DSMM_NAME']} m={m} k={k} n={n} {words['gpu-architecture']}"
-        except KeyError:
-            yield path, "damaged"
+HEAD = struct.Struct("=8s3Q")  # that csrc/cuda/jit.c gives a file: magic; bytes of key and of cubin; checksum
+LONGEST_KEY = 1 << 16
+
+
+def _kernels(folder: Path) -> Iterator[tuple[Path, int, str]]:
+    """The compiled kernels of the cache, their sizes, and what each is. Others may remove them meanwhile."""
+    for name in os.listdir(folder) if folder.exists() else ():
+        path = folder / name
+        with suppress(FileNotFoundError):
+            about = path.lstat()
+            if path.suffix == ".cubin" and stat.S_ISREG(about.st_mode):
+                yield path, about.st_size, _what_is_in(path)
+
+
+def _what_is_in(path: Path) -> str:
+    try:
+        with open_without_waiting(path) as file:
+            magic, key_bytes, *_ = HEAD.unpack(file.read(HEAD.size).ljust(HEAD.size, b"\0"))
+            key = file.read(min(key_bytes, LONGEST_KEY)).decode(errors="replace")
+    except PermissionError:
+        return "unreadable"
+    words = dict(word.lstrip("-").split("=", 1) for word in key.split() if "=" in word)
+    try:
+        m, k, n = (words[f"DSMM_{size}"] for size in "MKN")
+        what = f"{words['DSMM_NAME']} m={m} k={k} n={n} {words['gpu-architecture']}"
+    except KeyError:
+        return "damaged"
+    return what if magic == b"SMMCUBN1" and what.isprintable() else "damaged"
 
 
 def _run_cache(options: argparse.Namespace) -> None:
@@ -215,14 +234,14 @@ def _run_cache(options: argparse.Namespace) -> None:
     if folder is None:
         print(f"{why}: compiled kernels are not kept")
         return
-    found = sorted(_kernels(folder), key=lambda kernel: kernel[1])
-    size = sum(path.stat().st_size for path, _ in found)
-    for path, what in found:
+    found = sorted(_kernels(folder), key=lambda kernel: (kernel[2], kernel[0].name))
+    for path, size, what in found:
         if options.action == "clear":
             path.unlink(missing_ok=True)
         else:
-            print(f"{path.name} {path.stat().st_size:9}  {what}")
+            print(f"{path.name} {size:9}  {what}")
     done = "removed from" if options.action == "clear" else "in"
+    size = sum(size for _, size, _ in found)
     print(f"{len(found)} compiled kernels, {size / 1e6:.1f} MB, {done} {folder}")
 
 
@@ -274,6 +293,8 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, by default sys.argv's, and return the exit code; arguments that make no sense exit."""
     options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files need be no text
     try:
         options.run(options)
         if sys.stdout:  # None where it is closed

@@ -101,7 +101,11 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
             value = [f"{key}={x}" for key, x in value.items()]
         if isinstance(value, list):
             value = ", ".join(value) or "none"
-        print(f"{name + ':':16}{value}")
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        line = f"{name + ':':16}{value}".encode(
+            encoding, "backslashreplace"
+        )  # names of files need be no text
+        print(line.decode(encoding))
     return None
 
 

@@ -4,9 +4,10 @@ those that `tune` found for this user, in the folder tuned/<device>/ of the user
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from . import _core
+from ._errors import shown
 
 if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm does
     from collections.abc import Callable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm 
 # in which of the table's runs it was measured, and the next best kernel.
 MEASURED = frozenset(("ns", "percent", "run", "runner_up"))
 RUN = ("date", "commit", "driver", "nvrtc")  # of which what is unknown is null
+OF_RUN = (*RUN, "version", "texts")
 MOST_BYTES = 1 << 16  # of a file of one row
 Row = dict[str, Any]
 
@@ -41,6 +43,14 @@ def load(folder: Path | None = None) -> Tuned:
 def _load(folder: Path, read: Callable[[Path], str], holds: Callable[[Row], bool]) -> Tuned:
     """The rows that this build understands, and that hold here."""
     import json  # here and below: every import of smallmm would take longer
+    import math
+
+    def finite(text: str) -> float:
+        """A number with a point or an exponent, or what json takes for one."""
+        number = float(text)
+        if not math.isfinite(number):
+            raise ValueError(f"{text} is not finite")
+        return number
 
     catalog = _core.cuda_catalog()
     rows: list[Row] = []
@@ -48,12 +58,17 @@ def _load(folder: Path, read: Callable[[Path], str], holds: Callable[[Row], bool
     for path in sorted(folder.glob("*/*.json")):
         name = path.relative_to(folder).as_posix()
         try:
-            table = json.loads(read(path))
-            device = {"device": str(table["device"]), "arch": int(table["compute_capability"])}
-            given = [(row, table["runs"][row["run"]]) for row in table["rows"]]
+            table = json.loads(read(path), parse_float=finite, parse_constant=finite)
+            device = {"device": table["device"], "arch": table["compute_capability"]}
+            if not (isinstance(device["device"], str) and device["device"].isprintable()):
+                raise ValueError(f"device is {shown(device['device'])}")
+            if not _is_natural(device["arch"]):
+                raise ValueError(f"compute_capability is {shown(device['arch'])}")
+            runs = dict(enumerate({x: run[x] for x in OF_RUN if x in run} for run in table["runs"]))
+            given = [(row, runs[row["run"]]) for row in table["rows"]]
             known = [{**run, **row, **device} for row, run in given if _is_known(row, catalog)]
             known = [row for row in known if holds(row)]
-        except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             skipped[name] = f"no table: {type(error).__name__} {error}"
             continue
         rows += known
@@ -62,13 +77,20 @@ def _load(folder: Path, read: Callable[[Path], str], holds: Callable[[Row], bool
     return Tuned(rows, skipped)
 
 
+def _is_natural(x: Any) -> bool:
+    return type(x) is int and 0 <= x < 1 << 16
+
+
 def _is_known(row: Row, catalog: dict[str, Any]) -> bool:
     parameters = catalog["kernels"].get(str(row["kernel"]))
-    if parameters is None or row["op"] not in catalog["ops"] or row["dtype"] not in catalog["dtypes"]:
+    if parameters is None or row["dtype"] not in catalog["ops"].get(str(row["op"]), ()):
         return False
     numbers = row.keys() - MEASURED - {"op", "dtype", "kernel"}
-    return numbers <= catalog["problem"].keys() | parameters.keys() and all(
-        type(row[x]) is int and 0 <= row[x] < 1 << 16 for x in numbers
+    return (
+        numbers <= catalog["problem"].keys() | parameters.keys()
+        and all(_is_natural(row[x]) for x in numbers)
+        and all(type(row.get(x, 0)) in (int, float, type(None)) for x in ("ns", "percent"))
+        and isinstance(row.get("runner_up"), dict | None)
     )
 
 
@@ -123,14 +145,18 @@ def load_own(cache: Path | None) -> Tuned:
     return _load(cache / "tuned", _read_own, holds)
 
 
+def open_without_waiting(path: Path) -> BinaryIO:
+    """What is no link, to read: nobody is waited for if it is a pipe."""
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW))
+
+
 def _read_own(path: Path) -> str:
     """A file's text; PermissionError where it, or its folders, do not belong to this user alone."""
     for folder in (path.parent, path.parent.parent):
         if not _core.cuda_may_cache(os.fsencode(folder)):
             raise PermissionError(f"{folder} does not belong to this user, or others may write to it")
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-    with os.fdopen(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
+    with open_without_waiting(path) as file:
+        about = os.fstat(file.fileno())
         if about.st_uid != os.geteuid() or about.st_mode & 0o022:
             raise PermissionError("it does not belong to this user, or others may write to it")
         if about.st_size > MOST_BYTES:

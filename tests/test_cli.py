@@ -284,6 +284,35 @@ class TestCache:
         assert [path.name for path in folder.iterdir()] == ["notes.txt"]
         assert cli("cache", "clear")[1].startswith("0 compiled kernels")
 
+    def test_what_is_no_kernel(self, folder, cli, monkeypatch):
+        """Folders, links and pipes are left alone; what others remove, or forbid to read, harms nothing."""
+        kernel, damaged = sorted(folder.glob("*.cubin"))
+        (folder / "folder.cubin").mkdir()
+        (folder / "link.cubin").symlink_to(kernel)
+        os.mkfifo(folder / "pipe.cubin")
+        (folder / os.fsdecode(b"\xff.cubin")).write_bytes(b"SMMCUBN1" + b"\xff" * 24)
+        read = _cli.open_without_waiting
+
+        def forbid(path):
+            if path == damaged:
+                raise PermissionError
+            kernel.unlink(missing_ok=True)
+            return read(path)
+
+        assert cli("cache")[1].splitlines()[-1] == f"3 compiled kernels, 0.0 MB, in {folder}"
+        monkeypatch.setattr(_cli, "open_without_waiting", forbid)
+        code, out, _ = cli("cache")
+        assert code == 0
+        assert [line.split()[-1] for line in out.splitlines()[:-1]] == ["damaged", "unreadable"]
+        assert "\\udcff.cubin" in out
+        assert cli("cache", "clear")[1] == f"2 compiled kernels, 0.0 MB, removed from {folder}\n"
+        assert {path.name for path in folder.iterdir()} == {
+            "folder.cubin",
+            "link.cubin",
+            "notes.txt",
+            "pipe.cubin",
+        }
+
     def test_absent_and_disabled(self, process, tmp_path):
         done = process("cache", SMALLMM_CACHE_DIR=str(tmp_path / "nowhere"))
         assert (done.returncode, done.stdout.split()[0]) == (0, "0")

@@ -23,6 +23,12 @@ class TestShowConfig:
         assert smallmm.show_config() is None
         assert core.isa() in capsys.readouterr().out
 
+    def test_environment_need_be_no_text(self, run_python):
+        assert (
+            "SMALLMM_X=\\udcff"
+            in run_python("import smallmm; smallmm.show_config()", {"SMALLMM_X": "\udcff"}).stdout
+        )
+
     def test_mode(self):
         with pytest.raises(ValueError, match="show_config: mode is 'xml'"):
             smallmm.show_config(mode="xml")

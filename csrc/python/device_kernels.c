@@ -151,21 +151,22 @@ static PyObject *write_model(const smm_cuda_model *model) {
     return d;
 }
 
-/* cuda_catalog(): the names that rows may use: "ops" and "dtypes"; "problem", the numbers of a problem and their
- * defaults; "parameters" and their meanings; "kernels", with the parameters of each and the values that the tuner
+/* cuda_catalog(): the names that rows may use: "ops" with the dtypes of each; "problem", the numbers of a problem and
+ * their defaults; "parameters" and their meanings; "kernels", with the parameters of each and the values that the tuner
  * tries; "models", the constants of kernels whose time a model predicts. */
 static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
-    PyObject *ops = PyTuple_New(SMM_OPS), *dtypes = PyList_New(0);
+    PyObject *ops = PyDict_New();
     PyObject *problem = PyDict_New(), *parameters = PyDict_New(), *kernels = PyDict_New(), *models = PyDict_New();
-    bool done = ops && dtypes && problem && parameters && kernels && models;
+    bool done = ops && problem && parameters && kernels && models;
     for (int i = 0; i < SMM_OPS && done; i++) {
-        PyObject *name = PyUnicode_FromString(smm_operations[i].name);
-        if ((done = name)) PyTuple_SET_ITEM(ops, i, name);
-    }
-    for (int i = 0; i < SMM_DTYPE_COUNT && done; i++) {
-        PyObject *name = PyUnicode_FromString(smm_dtypes[i].name);
-        done = name && PyList_Append(dtypes, name) == 0;
-        Py_XDECREF(name);
+        PyObject *dtypes = PyList_New(0);
+        for (int j = 0; j < SMM_DTYPE_COUNT && dtypes; j++) {
+            if (!smm_cuda_takes_dtype(i, j)) continue;
+            PyObject *name = PyUnicode_FromString(smm_dtypes[j].name);
+            if (!name || PyList_Append(dtypes, name) < 0) Py_CLEAR(dtypes);
+            Py_XDECREF(name);
+        }
+        done = put(ops, smm_operations[i].name, dtypes) == 0;
     }
     static const char *const sizes[] = {"m", "k", "n"};
     for (int i = 0; i < 3 && done; i++) done = put(problem, sizes[i], PyLong_FromLong(i == 1)) == 0;
@@ -184,11 +185,10 @@ static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(n
         PyObject *of = PyDict_GetItemString(kernels, smm_cuda_kernel_names[has->kernel]);
         done = put(of, smm_cuda_parameter_list[has->parameter].name, values_of(has)) == 0;
     }
-    PyObject *all = done ? Py_BuildValue("{s:O,s:O,s:O,s:O,s:O,s:O}", "ops", ops, "dtypes", dtypes, "problem", problem,
-                                         "parameters", parameters, "kernels", kernels, "models", models)
+    PyObject *all = done ? Py_BuildValue("{s:O,s:O,s:O,s:O,s:O}", "ops", ops, "problem", problem, "parameters",
+                                         parameters, "kernels", kernels, "models", models)
                          : NULL;
     Py_XDECREF(ops);
-    Py_XDECREF(dtypes);
     Py_XDECREF(problem);
     Py_XDECREF(parameters);
     Py_XDECREF(kernels);

@@ -211,6 +211,11 @@ class TestSaved:
             (lambda path: path.write_text(path.read_text()[:-9]), "no table"),
             (lambda path: path.write_bytes(b"\xff" * 9), "no table"),
             (lambda path: path.write_text("[" * 60000), "no table"),
+            (
+                lambda path: path.write_text(path.read_text().replace(": 90,", ": 1e999,")),
+                "1e999 is not finite",
+            ),
+            (lambda path: (path.unlink(), path.mkdir()), "no table"),
             (lambda path: path.write_text(path.read_text() + " " * 70000), "70"),
             (lambda path: path.write_text(path.read_text().replace('"texts"', '"words"')), "texts"),
             (lambda path: path.chmod(0o666), "others may write"),
@@ -219,7 +224,20 @@ class TestSaved:
             (lambda path: path.symlink_to(path.rename(path.with_suffix(".txt"))), "symbolic link"),
             (lambda path: (path.unlink(), os.mkfifo(path, 0o600)), "no table"),
         ],
-        ids=["cut", "no UTF-8", "deep", "long", "no texts", "file", "folder", "folders", "link", "pipe"],
+        ids=[
+            "cut",
+            "no UTF-8",
+            "deep",
+            "infinite",
+            "directory",
+            "long",
+            "no texts",
+            "file",
+            "folder",
+            "folders",
+            "link",
+            "pipe",
+        ],
     )
     def test_damaged_and_foreign_files_are_ignored_with_a_warning(self, cache, damage, why):
         path, good = keep(cache, threads=128), keep(cache / "other", threads=128, small=1)

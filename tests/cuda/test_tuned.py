@@ -57,7 +57,7 @@ class TestPackage:
     def test_catalog(self):
         catalog = _core.cuda_catalog()
         assert "MATMUL" in catalog["ops"]
-        assert {"f32", "f64"} <= set(catalog["dtypes"])
+        assert {"f32", "f64"} <= set(catalog["ops"]["MATMUL"])
         assert catalog["problem"]["aligned"] == 1
         for parameters in catalog["kernels"].values():
             assert parameters.keys() <= catalog["parameters"].keys()
@@ -153,6 +153,12 @@ def test_a_row_that_does_not_fit_leaves_the_next_device(tune, tmp_path):
         {"threads": -32},
         {"threads": 64.0},
         {"m": 1 << 40},
+        {"m": True},
+        {"op": ["INV"]},
+        {"op": "SOLVE_MIXED", "dtype": "c64"},  # which has no kernel
+        {"ns": "fast"},
+        {"percent": True},
+        {"runner_up": 7},
     ],
     ids=str,
 )
@@ -174,13 +180,26 @@ def test_unknown_rows_are_skipped_and_counted(tune, tmp_path, change):
         lambda text: text.replace('"rows"', '"columns"'),
         lambda text: text.replace('"device"', '"machine"'),
         lambda text: text.replace('"compute_capability": 90', '"compute_capability": "new"'),
+        lambda text: text.replace('"compute_capability": 90', '"compute_capability": "90"'),
+        lambda text: text.replace('"compute_capability": 90', '"compute_capability": 90.5'),
+        lambda text: text.replace('"compute_capability": 90', '"compute_capability": 1e999'),
+        lambda text: text.replace('"compute_capability": 90', '"compute_capability": -90'),
+        lambda text: text.replace('"compute_capability": 90', '"compute_capability": 1' + "0" * 5000),
+        lambda text: text.replace('"compute_capability": 90', '"compute_capability": NaN'),
+        lambda text: text.replace('"ns": 1.0', '"ns": 1e999'),
+        lambda text: text.replace('"ns": 1.0', '"ns": -Infinity'),
+        lambda text: text.replace('"NVIDIA H200"', "7"),
+        lambda text: text.replace('"NVIDIA H200"', r'"\ud800"'),
+        lambda text: text.replace('"NVIDIA H200"', r'"NVIDIA\u0000"'),
         lambda text: text.replace('"run": 0', '"run": 7'),
+        lambda text: text.replace('"run": 0', '"run": -1'),
+        lambda text: text.replace('"runs": [{', '"runs": [7, {'),
         lambda text: text.replace('"rows": [{', '"rows": [7, {'),
         lambda text: text.replace("NVIDIA", "\udcff"),
     ],
-    ids=["cut", "empty", "no object", "no rows", "no device", "no number", "no run", "no row", "no UTF-8"],
+    ids=itertools.count(),
 )
-def test_corrupt_files_are_skipped_and_counted(tmp_path, damage):
+def test_corrupt_files_are_skipped_and_counted(tune, tmp_path, damage):
     good = write(tmp_path, "NVIDIA A100", 80, [row_of(64)])
     bad = write(tmp_path, "NVIDIA H200", 90, [row_of(32)])
     bad.write_text(damage(bad.read_text(encoding="utf-8")), encoding="utf-8", errors="surrogateescape")
@@ -188,8 +207,18 @@ def test_corrupt_files_are_skipped_and_counted(tmp_path, damage):
     assert [row["device"] for row in tuned.rows] == ["NVIDIA A100"]
     assert list(tuned.skipped) == [f"{bad.parent.name}/inv.json"]
     assert tuned.skipped.popitem()[1].startswith("no table: ")
+    tune(tuned.rows)
     good.unlink()
     assert _tuned.load(tmp_path).rows == []
+
+
+def test_a_run_says_nothing_of_a_kernel(tune, tmp_path):
+    row = row_of(64)
+    del row["threads"]
+    write(tmp_path, "NVIDIA H200", 90, [row], [{**RUN, "threads": 1e9, "by_user": "me"}])
+    (found,) = _tuned.load(tmp_path).rows
+    assert not {"threads", "by_user"} & found.keys()
+    tune([found])
 
 
 def test_show_config_counts_rows(monkeypatch, tmp_path):
