@@ -4,7 +4,7 @@ shapes and of linear algebra. Each is a view, or steps of the record."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from math import prod
 from operator import index
@@ -621,9 +621,12 @@ def function_named(record: Record, name: str, module: str = "numpy") -> Callable
     return partial(_called, record, name, found)
 
 
+_signature_of = cache(signature)
+
+
 def _called(record: Record, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What NumPy's function has and this one does not is refused, but for what is None."""
-    known = signature(function)
+    known = _signature_of(function)
     kwargs = {word: x for word, x in kwargs.items() if x is not None or word in known.parameters}
     try:
         known.bind(*args, **kwargs)

@@ -148,7 +148,7 @@ def call_of(draw, name):
             return (x,), keywords(draw, k=st.integers(-2, 2))
         case "take":
             own = st.integers(-3, 3) | st.lists(st.integers(-3, 2), max_size=3) | st.just([[0, 0], [0, -1]])
-            own |= st.just(np.zeros((2, 0), int))
+            own |= st.just([[], []])
             return (x, draw(own)), keywords(draw, axis=axes)
         case "zeros_like" | "ones_like" | "empty_like":
             return (x,), keywords(draw, dtype=st.sampled_from(["f4", "f8", "?", "i4"]))
