@@ -111,15 +111,21 @@ def factors_ratio(a: ArrayLike, factors: Any, kind: str | None = None) -> Any:
         A stack of matrices; of "cholesky" and "eigh" one triangle determines the other.
     factors : named tuple, tuple or array
         What the factorization returned; a result with `info` counts, too.
-    kind : {"lu", "cholesky", "qr", "eigh", "svd"}, optional
+    kind : {"lu", "cholesky", "ldl", "qr", "eigh", "eig", "svd"}, optional
         What it is a factorization of. None: named tuples are known by their fields, as NumPy, PyTorch and
-        smallmm name them; a single array is a Cholesky factor.
+        smallmm name them, those of eigh by their name, too; a single array is a Cholesky factor.
 
-        "lu": (LU, pivots), where pivots count from 0. ``|P A - L U| / (n |A| u)``, as get01.
+        "lu": (LU, pivots), where pivots count from 0, those of PyTorch's named tuples from 1.
+        ``|P A - L U| / (n |A| u)``, as get01. Or (P, L, U) of A = P L U, where P may be SciPy's indices.
         "cholesky": L, or (c, lower); an array whose lower triangle is zero is U.
         ``|A - L L^H| / (n |A| u)``, as pot01.
-        "qr": (Q, R). ``|A - Q R| / (m |A| u)`` and ``|I - Q^H Q| / (m u)``, as qrt01.
+        "ldl": (LD, pivots), as of sytrf or hetrf; LD whose lower triangle is zero is of U D U^H.
+        ``|A - L D L^H| / (n |A| u)``, or of L D L^T, as syt01. Judged on the host.
+        "qr": (Q, R), or (h, tau) of NumPy's mode "raw". ``|A - Q R| / (m |A| u)`` and
+        ``|I - Q^H Q| / (m u)``, as qrt01.
         "eigh": (w, V). ``|A - V diag(w) V^H| / (n |A| u)`` and ``|I - V^H V| / (n u)``, as syt21.
+        "eig": (w, V). ``|A V - V diag(w)| / (n |A| |V| u)``, and how far from 1 the 2-norms of columns of V
+        are, divided by n u, as get22.
         "svd": (U, s, Vh). ``|A - U diag(s) Vh| / (k |A| u)``, ``|I - U^H U| / (k u)`` and
         ``|I - Vh Vh^H| / (k u)``, k the larger of m and n, as bdt01.
 
@@ -334,7 +340,9 @@ def _inverse(op: str, a: Any, inverse: Any) -> Any:
     return _ratio(xp, off, max(a.shape[-1], 1) * _norm(xp, a) * _norm(xp, x) * u)
 
 
-def _lu(op: str, a: Any, lu: Any, pivots: Any) -> Any:
+def _lu(op: str, a: Any, lu: Any, pivots: Any, u: Any = None) -> Any:
+    if np.ndim(u) == np.ndim(pivots):  # not info, which has fewer dimensions
+        return _plu(op, a, lu, pivots, u)
     on_host = pivots if not on_device(pivots) else library_of(pivots).to_host(pivots)
     wrong = explain_pivots(op, _core.lu_solve, as_numpy(op, "pivots", on_host))
     if wrong is not None:
@@ -353,6 +361,19 @@ def _lu(op: str, a: Any, lu: Any, pivots: Any) -> Any:
     )
     size = max(n, 1) * _norm(xp, a) * u
     return _ratio(xp, _norm(xp, _difference(op, "a", moved, product)), size)
+
+
+def _plu(op: str, a: Any, p: Any, lower: Any, upper: Any) -> Any:
+    """A = P L U; indices p say that row i of A is row p_i of L U."""
+    indices = np.ndim(p) < np.ndim(lower)
+    xp, (a, p, lower, upper), u = _wide(op, {"a": a, "P": p, "L": lower, "U": upper}, ("L", "U"))
+    _matrices(op, "a", a)
+    _matrices(op, "L", lower)
+    if indices:
+        p = p[..., None] == xp.cumsum(xp.ones_like(p), axis=-1)[..., None, :] - 1
+        p = xp.where(p, xp.ones_like(lower[..., :1]), xp.zeros_like(lower[..., :1]))
+    off = _norm(xp, _difference(op, "a", a, _product(op, xp, p, lower, upper)))
+    return _ratio(xp, off, max(a.shape[-1], 1) * _norm(xp, a) * u)
 
 
 def _permuted(a: np.ndarray, pivots: np.ndarray) -> np.ndarray:
@@ -385,9 +406,76 @@ def _cholesky(op: str, a: Any, c: Any, lower: bool | None = None) -> Any:
     return _ratio(xp, off, max(a.shape[-1], 1) * _norm(xp, a) * u)
 
 
+def _ldl(op: str, a: Any, ld: Any, pivots: Any) -> Any:
+    """L D L^H is formed backwards: each step undoes what the elimination of its block did."""
+    a, ld, pivots = (library_of(x).to_host(x) if on_device(x) else x for x in (a, ld, pivots))
+    _, (a, ld), u = _wide(op, {"a": a, "LD": ld}, ("LD",))
+    p = as_numpy(op, "pivots", pivots).astype(np.intp)
+    _matrices(op, "a", a)
+    _matrices(op, "LD", ld)
+    n = ld.shape[-1]
+    if p.shape[-1:] != (n,):
+        raise ValueError(f"{op}: pivots has shape {p.shape}; expected (..., {n})")
+    if not np.triu(ld, 1).any() or np.tril(ld, -1).any():
+        whole = a
+    else:  # the order of rows and columns turned round
+        whole, ld = a[..., ::-1, ::-1], ld[..., ::-1, ::-1]
+        p = np.where(p > 0, n + 1 - p, -(n + 1) - p)[..., ::-1]
+    starts = np.zeros((*p.shape[:-1], n + 1), bool)  # the last stands for the one before the first
+    for k in range(n):
+        starts[..., k] = (p[..., k] < 0) & ~starts[..., k - 1]
+    starts = starts[..., :n]
+    last = np.arange(n) + starts
+    rows = abs(p) - 1
+    alone = starts[..., :-1] & (p[..., :-1] != p[..., 1:])
+    if alone.any() or (rows < last).any() or (rows >= n).any() or (last >= n).any():
+        raise ValueError(f"{op}: pivots are none that ldl_factor gives for matrices of order {n}")
+    return np.minimum(*(_ldl_product(op, whole, ld, starts, rows, turn, u) for turn in (np.conj, np.asarray)))
+
+
+def _ldl_product(
+    op: str, a: Any, ld: Any, starts: np.ndarray, rows: np.ndarray, turn: Callable[..., Any], u: float
+) -> Any:
+    n = ld.shape[-1]
+    below = np.arange(n)[:, None] - np.arange(n)
+    in_block = starts[..., None, :] & (below == 1)
+    of_l = np.where((below > 0) & ~in_block, ld, 0)
+    beside = np.where(in_block, ld, 0)
+    x = np.where(below == 0, ld, 0) + beside + turn(beside).mT
+    with np.errstate(all="ignore"):
+        for k in reversed(range(n)):
+            column = of_l[..., k : k + 1]
+            x = x + column * x[..., k : k + 1, :]
+            x = x + x[..., k : k + 1] * turn(column).mT
+            if k and starts[..., k - 1].all():
+                continue
+            ends = starts[..., k - 1] if k else np.zeros(starts.shape[:-1], bool)
+            last, row = k + starts[..., k], np.where(ends, k, rows[..., k])
+            order = np.broadcast_to(np.arange(n), (*starts.shape[:-1], n)).copy()
+            np.put_along_axis(order, last[..., None], row[..., None], -1)
+            np.put_along_axis(order, row[..., None], last[..., None], -1)
+            x = np.take_along_axis(np.take_along_axis(x, order[..., :, None], -2), order[..., None, :], -1)
+    return _ratio(np, _norm(np, _difference(op, "a", a, x)), max(n, 1) * _norm(np, a) * u)
+
+
+def _formed(op: str, xp: Any, h: Any, tau: Any) -> tuple[Any, Any]:
+    """Q and R of reflectors, as geqrf leaves them, transposed."""
+    h = h.mT
+    m, k = h.shape[-2], tau.shape[-1]
+    v = xp.tril(h[..., :k], k=-1) + identity(xp, m, h)[:, :k]
+    q = identity(xp, m, h)
+    for i in reversed(range(k)):
+        one = v[..., i : i + 1]
+        q = q - tau[..., i, None, None] * _product(op, xp, one, _product(op, xp, _adjoint(xp, one), q))
+    return q, h
+
+
 def _qr(op: str, a: Any, q: Any, r: Any) -> Any:
+    raw = np.ndim(r) < np.ndim(q)
     xp, (a, q, r), u = _wide(op, {"a": a, "Q": q, "R": r}, ("Q", "R"))
     _matrices(op, "a", a)
+    if raw:
+        q, r = _formed(op, xp, q, r)
     m = max(a.shape[-2], 1)
     off = _norm(xp, _difference(op, "a", a, _product(op, xp, q, xp.triu(r))))
     return xp.maximum(
@@ -409,6 +497,21 @@ def _eigh(op: str, a: Any, w: Any, v: Any) -> Any:
     )
 
 
+def _eig(op: str, a: Any, w: Any, v: Any) -> Any:
+    xp, (a, w, v), u = _wide(
+        op, {"a": a, "eigenvalues": w, "eigenvectors": v}, ("eigenvalues", "eigenvectors")
+    )
+    _matrices(op, "a", a)
+    n = max(a.shape[-1], 1)
+    off = _norm(xp, _difference(op, "A V", _product(op, xp, a, v), v * w[..., None, :]))
+    off_one = xp.abs(xp.sqrt(xp.sum(xp.abs(v) ** 2, axis=-2)) - 1)
+    worst = xp.max(off_one, axis=-1) if v.shape[-1] else xp.sum(off_one, axis=-1)
+    return xp.maximum(
+        _ratio(xp, off, n * _norm(xp, a) * _norm(xp, v) * u),
+        cast(xp, worst / (n * u), "float64"),
+    )
+
+
 def _svd(op: str, a: Any, left: Any, s: Any, right: Any) -> Any:
     xp, (a, left, s, right), u = _wide(op, {"a": a, "U": left, "S": s, "Vh": right}, ("U", "S", "Vh"))
     _matrices(op, "a", a)
@@ -427,13 +530,21 @@ class _Kind(NamedTuple):
 
 
 _KINDS = {
-    "lu": _Kind(_lu, (("LU", "pivots"),), "|P A - L U| / (n |A| u)"),
+    "lu": _Kind(_lu, (("LU", "pivots"), ("P", "L", "U")), "|P A - L U| / (n |A| u)"),
     "cholesky": _Kind(_cholesky, (("c", "lower"), ("L",)), "|A - L L^H| / (n |A| u)"),
-    "qr": _Kind(_qr, (("Q", "R"),), "the largest of |A - Q R| / (m |A| u) and |I - Q^H Q| / (m u)"),
+    "ldl": _Kind(_ldl, (("LD", "pivots"),), "|A - L D L^H| / (n |A| u)"),
+    "qr": _Kind(
+        _qr, (("Q", "R"), ("h", "tau")), "the largest of |A - Q R| / (m |A| u) and |I - Q^H Q| / (m u)"
+    ),
     "eigh": _Kind(
         _eigh,
         (("eigenvalues", "eigenvectors"),),
         "the largest of |A - V diag(w) V^H| / (n |A| u) and |I - V^H V| / (n u)",
+    ),
+    "eig": _Kind(
+        _eig,
+        (("eigenvalues", "eigenvectors"),),
+        "the largest of |A V - V diag(w)| / (n |A| |V| u) and ||v| - 1| / (n u), v the columns of V",
     ),
     "svd": _Kind(
         _svd,
@@ -448,7 +559,7 @@ def _kind_of(op: str, factors: Any) -> str:
         return "cholesky"
     for name, kind in _KINDS.items():
         if any(all(hasattr(factors, field) for field in fields) for fields in kind.fields):
-            return name
+            return "eig" if name == "eigh" and "eigh" not in type(factors).__name__.lower() else name
     raise ValueError(f"{op}: kind is None and factors is a plain tuple; expected one of {', '.join(_KINDS)}")
 
 
@@ -462,7 +573,8 @@ def _factors(op: str, a: Any, factors: Any, kind: str | None) -> tuple[Any, str]
     for fields in known:
         if all(hasattr(factors, field) for field in fields):
             parts = tuple(getattr(factors, field) for field in fields)
-    most = len(known[0])
-    if len(parts) < len(known[-1]):
+            if fields == ("LU", "pivots") and type(factors).__module__ == "torch.return_types":
+                parts = parts[0], parts[1] - 1
+    if len(parts) < min(map(len, known)):
         raise ValueError(f"{op}: factors has {len(parts)} parts; expected ({', '.join(known[0])})")
-    return function(op, a, *parts[:most]), what
+    return function(op, a, *parts[: max(map(len, known))]), what

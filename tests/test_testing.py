@@ -80,6 +80,68 @@ class TestRatios:
             )
 
 
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 17, 33])
+@pytest.mark.parametrize("kind", [*map(np.dtype, "fdFD")], ids=str)
+class TestKinds:
+    """Right factors pass, and those of another matrix do not."""
+
+    def check(self, a, factors, kind=None):
+        assert (testing.factors_ratio(a, factors, kind) <= 20).all()
+        if a.shape[-1] > 1:
+            other = a.copy()
+            other[0, -1, 0] += 2 * np.abs(a[0]).max() + 1
+            other[0, 0, -1] = other[0, -1, 0].conj()
+            wrong = testing.factors_ratio(other, factors, kind) > 100
+            assert np.flatnonzero(wrong).tolist() == [0]
+
+    def test_eig(self, kind, n, rng):
+        a = normal(rng, (5, n, n), kind)
+        self.check(a, smallmm.eig(a))
+        self.check(a, smallmm.eig_ex(a))
+        self.check(a, tuple(np.linalg.eig(a)), "eig")
+        self.check(a, np.linalg.eig(a))
+        definite = a + a.conj().mT
+        self.check(definite, smallmm.eigh(definite))
+        self.check(definite, np.linalg.eigh(definite))
+        self.check(definite, tuple(smallmm.eigh(definite)), "eig")
+
+    def test_ldl(self, kind, n, rng):
+        a = normal(rng, (9, n, n), kind)
+        a[::2, range(n), range(n)] *= n == 1  # blocks of order 2
+        for hermitian in (True, False):
+            both = a + (a.conj() if hermitian else a).mT
+            for lower in (True, False):
+                factors = smallmm.ldl_factor(both, lower=lower, hermitian=hermitian)
+                if hermitian:
+                    self.check(both, factors)
+                self.check(both[:1], tuple(x[:1] for x in factors), "ldl")
+                assert (testing.factors_ratio(both, factors) <= 20).all()
+
+    def test_raw_qr(self, kind, n, rng):
+        for m in {n, n + 3, max(n - 2, 0)}:
+            a = normal(rng, (4, m, n), kind)
+            assert (testing.factors_ratio(a, smallmm.qr(a, mode="raw")) <= 20).all()
+            assert (testing.factors_ratio(a, np.linalg.qr(a, mode="raw"), "qr") <= 20).all()
+            if min(m, n):
+                assert (testing.factors_ratio(2 * a, smallmm.qr(a, mode="raw")) > 100).all()
+
+    def test_permuted_lu(self, kind, n, rng):
+        for m in {n, n + 3} if n else ():
+            a = normal(rng, (4, m, n), kind)
+            for factors in (scipy.linalg.lu(a), scipy.linalg.lu(a, p_indices=True)):
+                assert (testing.factors_ratio(a, factors, "lu") <= 10).all()
+                assert (testing.factors_ratio(a[:, ::-1], factors, "lu") > 100).all() or m == 1
+            assert (testing.factors_ratio(a[0], scipy.linalg.lu(a[0]), "lu") <= 10).all()
+
+
+def test_wrong_pivots_of_ldl(rng):
+    ld, pivots = smallmm.ldl_factor(np.eye(3))
+    for wrong in ([1, 2, 4], [0, 2, 3], [1, -3, 3], [2, 1, 3]):
+        with pytest.raises(ValueError, match="pivots are none that ldl_factor gives for matrices of order 3"):
+            testing.factors_ratio(np.eye(3), (ld, np.array(wrong)), "ldl")
+    assert pivots.tolist() == [1, 2, 3]
+
+
 class TestOtherLibraries:
     def test_numpy(self, dtype, rng):
         a, definite = good(rng, 6, 4, dtype), good_definite(rng, 5, dtype)
@@ -114,7 +176,17 @@ class TestOtherLibraries:
         lu, pivots = torch.linalg.lu_factor(a)
         testing.assert_factors(a, (lu, pivots - 1), "lu")
         with pytest.raises(ValueError, match="PyTorch's count from 1: subtract 1"):
-            testing.assert_factors(a, torch.linalg.lu_factor(a))
+            testing.assert_factors(a, (lu, pivots), "lu")
+        for factors in (
+            torch.linalg.lu_factor(a),
+            torch.linalg.lu_factor_ex(a),
+            torch.linalg.lu(a),
+            torch.linalg.eig(a),
+            smallmm.lu_factor(a),
+        ):
+            testing.assert_factors(a, factors)
+        testing.assert_factors(a + a.mT, torch.linalg.eigh(a + a.mT))
+        testing.assert_factors(a + a.mT, torch.linalg.ldl_factor(a + a.mT))
 
     def test_in_a_namespace(self, torch, dtype, rng, monkeypatch):
         """As arrays on a device are judged: in float64, by their own library."""
