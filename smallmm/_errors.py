@@ -57,7 +57,7 @@ class Reason(NamedTuple):
     why: str  # of the first, whose info is k, or -step
 
 
-SINGULAR = Reason("Singular matrix", "singular", "pivot {k} is zero (counted from 1)")
+SINGULAR = Reason("Singular matrix", "singular", "pivot {k} is zero or overflows (counted from 1)")
 SINGULAR_TRIANGLE = Reason(
     "Singular matrix", "singular", "element {k} of the diagonal is zero (counted from 1)"
 )
@@ -80,6 +80,11 @@ NOT_CONVERGED = Reason(
     "Eigenvalues did not converge",
     "not converged",
     "elements beside the diagonal that are not negligible: {k}",
+)
+NO_SINGULAR_VALUES = Reason(
+    "Singular values did not converge",
+    "without singular values",
+    "its elements are not finite, or the iteration did not converge",
 )
 
 

@@ -29,7 +29,7 @@ from ._compose import (
     sums,
 )
 from ._composition import REAL, Composition, constant, real_part
-from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, refuse_complex, shown
+from ._errors import NO_SINGULAR_VALUES, NOT_ORTHOGONAL, refuse_complex, shown
 from ._options import flag, integer
 from ._shapes import is_complex
 from ._spectra import eigvalsh_ex
@@ -311,12 +311,12 @@ def matrix_rank(
     Returns
     -------
     array of int64, shape (...)
-        0 for a matrix with a NaN or an infinity.
 
     Raises
     ------
     LinAlgError
-        The singular values of some matrices did not converge. The exception holds the other results.
+        The singular values of some matrices did not converge, or some have a NaN or an infinity. The
+        exception holds the other results.
     ValueError, TypeError
         As `solve`; both `tol` and `rtol` are given.
 
@@ -353,8 +353,7 @@ def matrix_rank(
     matrices = "(n,n)" if hermitian else "(m,n)"
     signature = f"{matrices}{',()' * (len(operands) - 1)}->(),()"
     composition = Composition("matrix_rank", signature, function, (np.int64, np.int32), takes_complex=True)
-    reason = NOT_CONVERGED if hermitian else NOT_ORTHOGONAL
-    return checked("matrix_rank", composed(composition, operands, (out,)), reason)
+    return checked("matrix_rank", composed(composition, operands, (out,)), NO_SINGULAR_VALUES)
 
 
 # --- what the public functions share -------------------------------------------------------------------
@@ -556,13 +555,15 @@ def _cond(order: Any, xp: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _rank(hermitian: bool, absolute: bool, xp: Any, a: Any, *tolerances: Any) -> tuple[Any, Any]:
-    """Ranks, and info."""
+    """Ranks, and info: not 0 where there are no singular values."""
     values, info = eigvalsh_ex(a) if hermitian else svdvals_ex(a)
     values = xp.abs(values)
     eps = np.finfo(dtype_name(values)).eps
     limit = real_part(xp, *tolerances) if tolerances else constant(xp, max(a.shape[-2:]) * eps, values)
+    largest = extreme(xp, values)
     if not absolute:
-        limit = extreme(xp, values) * limit
+        limit = largest * limit
+    info = xp.where(xp.isnan(largest), xp.ones_like(info), info)
     return count(xp, values > limit[..., None]), info
 
 

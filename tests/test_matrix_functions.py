@@ -87,6 +87,9 @@ class TestExpm:
         nilpotent = np.triu(np.full((4, 4), large, dtype), 1)
         expected = exact(mpmath.expm, nilpotent)
         np.testing.assert_allclose(smallmm.expm(nilpotent), expected, rtol=50 * np.finfo(dtype).eps)
+        if dtype == np.float64:  # the eighth power is zero, the sixth is huge
+            nilpotent = np.triu(np.random.default_rng(0).standard_normal((8, 8)), 1) * 1e6
+            assert relative(smallmm.expm(nilpotent), exact(mpmath.expm, nilpotent)) < 1e3 * 2.0**-53
         huge = np.array([[0, np.finfo(dtype).max / 4], [0, 0]], dtype)
         np.testing.assert_allclose(smallmm.expm(huge), np.eye(2) + huge, rtol=4 * np.finfo(dtype).eps)
 
@@ -365,6 +368,25 @@ class TestPinv:
         assert (norm1(x @ a @ x - x) <= units * u * size * norm1(x)).all()
         for product in (a @ x, x @ a):
             assert (norm1(product - product.mT) <= units * u * size).all()
+
+    @pytest.mark.parametrize(("m", "n"), [(3, 3), (4, 2), (5, 9), (9, 9)])
+    def test_default_tolerance(self, dtype, m, n):
+        """max(m, n) times the machine epsilon times the largest: what does not exceed it counts as zero."""
+        limit = 8 * max(m, n) * np.finfo(dtype).eps
+        for smallest, counts in ((limit * 0.75, False), (limit * 1.25, True)):
+            a = 8 * np.eye(m, n, dtype=dtype)
+            a[1, 1] = smallest
+            expected = np.eye(n, m) / 8
+            expected[1, 1] = counts / a[1, 1]
+            np.testing.assert_allclose(smallmm.pinv(a), expected, rtol=10 * np.finfo(dtype).eps)
+            if m == n:
+                np.testing.assert_allclose(smallmm.pinv(a, hermitian=True), expected, rtol=1e-5)
+
+    def test_at_the_tolerance(self, dtype):
+        a = np.diag([4, 1, 2.0**-5]).astype(dtype)
+        for rtol, kept in ((2.0**-7, 0), (2.0**-8, 32)):
+            for x in (smallmm.pinv(a, rtol=rtol), smallmm.pinv(a, rtol, hermitian=True)):
+                assert abs(x[2, 2] - kept) < 1e-3
 
     def test_tolerances(self):
         a = np.diag([1.0, 1e-3, 0.0])

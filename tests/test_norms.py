@@ -230,9 +230,42 @@ class TestRank:
         assert smallmm.matrix_rank(a, hermitian=True, rtol=1e-4).tolist() == [2, 2]
         assert smallmm.matrix_rank(a, [1e-4, 1e-7], hermitian=True).tolist() == [2, 2]
 
-    def test_not_finite(self):
-        a = np.stack([np.eye(3), np.full((3, 3), np.nan)])
-        assert smallmm.matrix_rank(a, hermitian=True).tolist() == [3, 0]
+    @pytest.mark.parametrize(("m", "n"), [(3, 3), (4, 2), (5, 9), (9, 9), (40, 33)])
+    def test_default_tolerance(self, dtype, m, n):
+        """max(m, n) times the machine epsilon times the largest: what does not exceed it counts as zero."""
+        limit = 8 * max(m, n) * np.finfo(dtype).eps
+        for smallest, counts in ((limit * 0.75, False), (limit * 1.25, True)):
+            a = 8 * np.eye(m, n, dtype=dtype)
+            a[1, 1] = smallest
+            assert smallmm.matrix_rank(a) == min(m, n) - 1 + counts
+            if m == n:
+                assert smallmm.matrix_rank(-a, hermitian=True) == n - 1 + counts
+
+    def test_at_the_tolerance(self, dtype):
+        a = np.diag([4, 1, 2.0**-5]).astype(dtype)
+        for given, rank in (
+            ({"rtol": 2.0**-7}, 2),
+            ({"rtol": 2.0**-8}, 3),
+            ({"tol": 1}, 1),
+            ({"tol": 0.9}, 2),
+        ):
+            assert smallmm.matrix_rank(a, **given) == rank
+            assert smallmm.matrix_rank(a, hermitian=True, **given) == rank
+
+    def test_not_finite(self, dtype):
+        for bad in (np.nan, np.inf):
+            for n in (1, 2, 3, 8):
+                a = np.stack([np.eye(n, dtype=dtype)] * 3)
+                a[1, n - 1, 0] = bad
+                for hermitian in (True, False):
+                    with pytest.raises(
+                        smallmm.LinAlgError, match="matrix_rank: 1 of 3 matrices is without singular values"
+                    ) as error:
+                        smallmm.matrix_rank(a, hermitian=hermitian)
+                    assert np.delete(error.value.result, 1).tolist() == [n, n]
+                    assert error.value.info.astype(bool).tolist() == [False, True, False]
+                    with pytest.raises(np.linalg.LinAlgError, match="Singular values did not converge"):
+                        smallmm.matrix_rank(a[1], 0.1, hermitian=hermitian)
 
     def test_vectors(self):
         """As NumPy's examples."""
