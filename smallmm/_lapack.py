@@ -79,6 +79,9 @@ def _lu_factor(a: np.ndarray) -> Any:
     if a.size == 0:
         return a, np.zeros(min(a.shape)), 0
     lu, pivots, info = _lapack("getrf", a)(a)
+    infinite = np.isinf(lu.diagonal())  # what overflowed is divided by it, and finite again
+    if infinite.any() and not 0 < info <= infinite.argmax():
+        info = infinite.argmax() + 1
     if info > 0:
         pivots[info - 1 :] = np.arange(info - 1, len(pivots))
         lu = _nan_like(lu)
@@ -181,8 +184,8 @@ def _refine(extra: bool) -> Callable[..., Any]:
         c = (terms * (len(a) + 1) * u) ** (2 if extra else 1)
         bound = _size(r) + c * (_size(a) @ _size(x) + _size(b))
         inverse = _lu_solve(lu, pivots, np.eye(len(a), dtype=a.dtype))
-        most = np.abs(x).max()
-        return x, (np.abs(inverse) @ bound).max() / (most or 1), berr
+        ferr = (np.abs(inverse) @ bound).max() / (np.abs(x).max() or 1)
+        return x, ferr + terms * u * extra, berr
 
     def refine(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray, b: np.ndarray, x: np.ndarray) -> Any:
         if not lu.diagonal().all():
@@ -239,8 +242,8 @@ def _ldl_factor(a: np.ndarray, lower: bool = True, hermitian: bool = True) -> An
     is_hermitian = hermitian and a.dtype.kind == "c"
     ld, pivots, info = _lapack("hetrf" if is_hermitian else "sytrf", a)(a, lower=lower)
     ld = np.tril(ld) if lower else np.triu(ld)
-    nan = np.isnan(ld).any(axis=0)  # of which sytrf says nothing
-    info = info or (nan.any() and 1 + (nan.argmax() if lower else len(nan) - 1 - nan[::-1].argmax()))
+    bad = ~np.isfinite(ld).all(axis=0)  # of which sytrf says nothing
+    info = info or (bad.any() and 1 + (bad.argmax() if lower else len(bad) - 1 - bad[::-1].argmax()))
     return (_nan_like(ld) if info else ld), pivots, info
 
 

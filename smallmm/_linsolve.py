@@ -113,6 +113,8 @@ def _accurately(
             f"{op}: {name} and assume_a {s.word!r}; expected 'general', 'symmetric' or 'positive definite'"
         )
     whole = partial(_whole, s)
+    if asked.return_rcond and not asked.ill_conditioned:
+        rcond = _rcond(op, a, s)  # before x, whose `out` may lie where A does
     if asked.mixed:
         positive = s.word == "positive definite"
         is_general = s.word == "general"
@@ -131,8 +133,6 @@ def _accurately(
         reason = SINGULAR
     else:
         x, info, reason = _by_structure(op, a, b, s, outs)
-    if asked.return_rcond and rcond is None:
-        rcond = _rcond(op, a, s)
     return LinsolveExpertResult(x, rcond, info, iterations), reason
 
 
@@ -337,9 +337,9 @@ def linsolve_ex(
 ) -> Any:
     """`linsolve` that never raises for bad matrices: ``(x, info)``.
 
-    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero, or if the
-    leading minor of order k is the first that is not positive; x of such a matrix is NaN. With
-    `ill_conditioned` it is n + 1, and x what it is, where rcond is below the unit roundoff.
+    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
+    overflows, or if the leading minor of order k is the first that is not positive; x of such a matrix is
+    NaN. With `ill_conditioned` it is n + 1, and x what it is, where rcond is below the unit roundoff.
 
     With any of the options `precision`, `ill_conditioned` and `return_rcond` the result is a
     `LinsolveExpertResult`: ``(x, rcond, info, iterations)``. ``iterations`` counts the steps in mixed

@@ -267,7 +267,7 @@ def mixed_solve_ex(
 # --- gesvx ---------------------------------------------------------------------------------------------
 
 
-def _scale_of(xp: Any, most: Any) -> Any:
+def scale_of(xp: Any, most: Any) -> Any:
     """The exponents of powers of two that bring largest magnitudes to 1/2 .. 1; 0 where none can."""
     good = (most > 0) & (most < inf)
     return xp.where(good, -xp.frexp(xp.where(good, most, xp.ones_like(most)))[1], 0)
@@ -276,10 +276,10 @@ def _scale_of(xp: Any, most: Any) -> Any:
 def _expert(whole: Whole, xp: Any, given: Any, b: Any) -> ExpertResult:
     a = whole(xp, given)
     n = a.shape[-1]
-    rows = _scale_of(xp, extreme(xp, magnitudes(xp, a)))
+    rows = scale_of(xp, extreme(xp, magnitudes(xp, a)))
     of_rows = power_of_two(xp, rows, a)[..., :, None]
     equal = a * of_rows
-    columns = _scale_of(xp, largest(xp, equal))
+    columns = scale_of(xp, largest(xp, equal))
     of_columns = power_of_two(xp, columns, a)
     equal = equal * of_columns[..., None, :]
     lu, pivots, info = lu_factor_ex(equal)

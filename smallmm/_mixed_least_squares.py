@@ -13,9 +13,20 @@ import numpy as np
 
 from ._arrays import without_labels
 from ._calls import delivered, run
-from ._compose import extreme, holds, magnitudes, sums
+from ._compose import extreme, holds, magnitudes, power_of_two, sums
 from ._composition import REAL, Composition, adjoint
-from ._mixed import UNIT, double, largest, placed_as, refuse_single, replaced, scaled, single, solved
+from ._mixed import (
+    UNIT,
+    double,
+    largest,
+    placed_as,
+    refuse_single,
+    replaced,
+    scale_of,
+    scaled,
+    single,
+    solved,
+)
 from ._norms import vector_norm
 from ._products import batched_matmul
 from ._refinement import lu_rcond
@@ -48,6 +59,9 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
     if m < n or not n or not b.shape[-1]:
         x, norms, rank = _by_qr(a, b)
         return x, norms, rank, xp.zeros_like(rank), xp.full_like(rank, REFUSED)
+    # By a power of two: A of largest magnitude about 1, or x, A^T r and what R's solves give may underflow
+    scale = power_of_two(xp, scale_of(xp, extreme(xp, largest(xp, a))), a)[..., None, None]
+    given, a = a, a * scale
     narrow = single(xp, a)
     upper = run("lstsq", "qr_r_tall", {"a": narrow}, (None,))
     identity = xp.arange(n, dtype=xp.int32, **placed_as(xp, a))  # R is the U of a matrix whose L is I
@@ -82,7 +96,7 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
         r = b - batched_matmul(a, x)
     codes = xp.where(refused, xp.full_like(steps, REFUSED), steps)
     rank = xp.full_like(codes, n)
-    x, norms, rank = replaced(xp, refused, (x, vector_norm(r, axis=-2), rank), _by_qr, a, b)
+    x, norms, rank = replaced(xp, refused, (x * scale, vector_norm(r, axis=-2), rank), _by_qr, given, b)
     return x, norms, rank, xp.zeros_like(codes), codes
 
 

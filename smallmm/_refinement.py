@@ -265,8 +265,9 @@ def refine(
     "fixed": at most five steps, while berr is above the unit roundoff u and has halved. "extra": at most ten
     steps, while the correction is above u times x and has halved; gerfsx ends so. ferr bounds
     ``|A^-1| (|r| + c (|A| |x| + |b|))`` by the estimator of `lu_rcond`, where c is (n + 1) u, or its square
-    if the residual r is "extra"; of complex matrices 2 (n + 1) u, magnitudes of r, A, x and b being
-    ``|re| + |im|``. Every right-hand side stops by itself, in a fixed order of operations.
+    if the residual r is "extra"; then u, for the rounding of x, is added; of complex matrices 2 (n + 1) u and
+    2 u, magnitudes of r, A, x and b being ``|re| + |im|``. Every right-hand side stops by itself, in a fixed
+    order of operations.
 
     Derivatives are those of A^-1 B, by the factors; ferr and berr count as constants.
 

@@ -228,7 +228,8 @@ INLINE vec forward_error(refinement *t, const inverse_of *lu, bool extra) {
     const vec found = KERNEL(inverse_norm)(&b, t->d, t->signs);
     vec at;
     const vec size = largest_of(t->x, n, &at);
-    return lane_select(lane_equal(size, lane_set(0)), found, lane_div(found, size));
+    const vec ferr = lane_select(lane_equal(size, lane_set(0)), found, lane_div(found, size));
+    return extra ? lane_add(ferr, lane_set(unit_roundoff())) : ferr;
 }
 
 static void KERNEL(refine_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {

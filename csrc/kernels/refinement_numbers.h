@@ -233,7 +233,8 @@ INLINE vec forward_error_of_numbers(refinement_numbers *t, intptr_t n, bool extr
     const vec found = KERNEL(numbers_inverse_norm)(t, t->scale, n, true);
     vec at;
     const vec size = largest_number(t->x, n, &at);
-    return lane_select(lane_equal(size, lane_set(0)), found, lane_div(found, size));
+    const vec ferr = lane_select(lane_equal(size, lane_set(0)), found, lane_div(found, size));
+    return extra ? lane_add(ferr, lane_set(2 * unit_roundoff())) : ferr;
 }
 
 static void KERNEL(refine_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {

@@ -212,7 +212,8 @@ static double forward_error(const smm_call *call, const smm_number_factors *f, c
     for (intptr_t i = 0; i < f->n; i++) scale[i] = size_of(t, r[i]);
     add_bounds(t, scale, c, w, f->n);
     const double found = estimate(&(inverse){f, true, scale}), size = largest(t, x, f->n, &at);
-    return size == 0 ? found : round_in(t, found / size);
+    const double ferr = size == 0 ? found : round_in(t, found / size);
+    return call->form & SMM_EXTRA ? round_in(t, ferr + 2 * roundoff(t)) : ferr;
 }
 
 static void refine(const smm_call *call, intptr_t q) {

@@ -416,7 +416,8 @@ struct Column {
         for (int e = 0; e < (REFINES ? ROWS : 0); e++)
             inverse.scale[e] = multiply_add(c, w[e], size_of(r[e])) + (w[e] > safe_size() ? T(0) : least_size());
         const T size = largest(x, at), found = estimate(inverse, f.info != 0);
-        return size == 0 ? found : quotient_of(found, size);
+        const T ferr = size == 0 ? found : quotient_of(found, size);
+        return EXTRA ? ferr + T(COMPLEX ? 2 : 1) * UNIT : ferr;
     }
 };
 
