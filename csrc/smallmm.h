@@ -26,8 +26,8 @@ extern "C" {
 enum { SMM_MOST_ORDER = 32, SMM_LONGEST = 1 << 24 };
 
 /* From this order on, systems of SOLVE_TRIDIAGONAL with SMM_UNPIVOTED, but of float16 and bfloat16, are solved in parts
- * of so many rows, which lanes and threads share. info then is the least row whose pivot is zero; elimination begins at
- * both ends of every part. */
+ * of so many rows, which lanes and threads share. info then is the least row whose pivot is zero or infinite;
+ * elimination begins at both ends of every part. */
 enum { SMM_LEAST_IN_PARTS = 1 << 13, SMM_PART = 16 };
 
 /* Sums of more products than SMM_DEEP are added in chunks of SMM_CHUNK, in the order of reference/matmul.c. */
@@ -113,12 +113,13 @@ typedef struct smm_outer {
  * `batch` bytes apart (0: the same for all). Defaults are alpha = 1, beta = 0, rtol = 0, lower = 0. If beta = 0, C is
  * not read.
  *
- * info: 0, or what is wrong with a matrix, as in LAPACK. k > 0 means that pivot k (1-based) is zero, or that the
- * leading minor of order k is not positive definite. For EIGH and EIGVALSH it means that k elements beside the diagonal
- * did not converge to zero; for SVD, SVD_FULL and SVDVALS, that k pairs of rows did not become orthogonal. -k, for
- * LU_SOLVE, LU_RCOND and REFINE, means that pivot k (1-based) is not one of k-1 .. n-1, the rows that step may
- * exchange; this takes precedence over a zero pivot. All other outputs of such a matrix are NaN, with two exceptions:
- * its pivots, and, where a pivot is zero, the results of DET, SLOGDET and LU_RCOND, which are 0, (0, -inf) and 0.
+ * info: 0, or what is wrong with a matrix, as in LAPACK. k > 0 means that pivot k (1-based) is zero or infinite, or
+ * that the leading minor of order k is not positive definite; for INV, n may also mean that the inverse overflows. For
+ * EIGH and EIGVALSH it means that k elements beside the diagonal did not converge to zero; for SVD, SVD_FULL and
+ * SVDVALS, that k pairs of rows did not become orthogonal. -k, for LU_SOLVE, LU_RCOND and REFINE, means that pivot k
+ * (1-based) is not one of k-1 .. n-1, the rows that step may exchange; this takes precedence over a zero pivot. All
+ * other outputs of such a matrix are NaN, with two exceptions: its pivots, and, where a pivot is zero, the results of
+ * DET, SLOGDET and LU_RCOND, which are 0, (0, -inf) and 0.
  *
  * For LDL_SOLVE, -k means that pivot k (1-based) is not one that LDL gives. LDL's pivots count from 1; two equal
  * negative ones mark a block of order 2 of D (LAPACK's sytrf; of Hermitian matrices, hetrf). For SOLVE_BANDED, -1

@@ -42,7 +42,8 @@ def solve_tridiagonal(
         Right-hand sides; a vector only if it has one dimension.
     pivot : bool
         False: rows are not exchanged. That is accurate for diagonally dominant matrices, and faster, and from
-        order 8192 on lanes and threads share each system, which they do not with exchanges.
+        order 8192 on lanes and threads share each system, which they do not with exchanges. The error for
+        other matrices has no bound: it grows as pivots become small.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
 
@@ -53,7 +54,8 @@ def solve_tridiagonal(
     Raises
     ------
     LinAlgError
-        Some matrices are singular: a pivot is exactly zero. The exception holds the other solutions.
+        Some matrices are singular: a pivot is exactly zero, or overflows. The exception holds the other
+        solutions.
     ValueError
         Shapes do not match; n is above 2^24.
     TypeError
@@ -72,7 +74,7 @@ def solve_tridiagonal(
     Without exchanges it is Thomas' algorithm. From order 8192 on, but of float16 and bfloat16, the 15 rows
     between every two separators are eliminated first (H. H. Wang, "A parallel method for tridiagonal
     equations", ACM Trans. Math. Software 7, 1981), and so on with the separators. That takes about twice as
-    many operations. `info` is the least row whose pivot is zero.
+    many operations. `info` is the least row whose pivot is zero or overflows.
 
     Examples
     --------

@@ -24,7 +24,7 @@ class LUResult(NamedTuple):
 
 
 class LUExResult(NamedTuple):
-    """`LUResult`, and info: 0, or the first pivot, counted from 1, that is zero."""
+    """`LUResult`, and info: 0, or the first pivot, counted from 1, that is zero or overflows."""
 
     LU: Any
     pivots: Any
@@ -74,8 +74,9 @@ def lu_factor(
     Notes
     -----
     The pivot is the element of largest magnitude, the topmost of equals; of complex ones the magnitude is
-    ``|re| + |im|``, as in LAPACK. ``|P A - L U|_1 <= 10 n u |A|_1``.
-    2/3 n^3 operations per matrix. Right-looking elimination, as LAPACK's getf2.
+    ``|re| + |im|``, as in LAPACK. ``|P A - L U|_1 <= 10 n u g |A|_1``, where g, the growth of elements, is
+    ``|U|_1 / |A|_1``, or 1 if that is less. 2/3 n^3 operations per matrix. Right-looking elimination, as
+    LAPACK's getf2.
 
     Examples
     --------
@@ -94,8 +95,8 @@ def lu_factor(
 def lu_factor_ex(a: "ArrayLike", /, *, out: tuple[Any, Any, Any] | None = None) -> LUExResult:
     """`lu_factor` that never raises for singular matrices: ``(LU, pivots, info)``.
 
-    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero; LU of such
-    a matrix is NaN, and its pivots from the k-th on exchange nothing.
+    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
+    overflows; LU of such a matrix is NaN, and its pivots from the k-th on exchange nothing.
 
     >>> smallmm.lu_factor_ex(np.ones((2, 2))).info
     np.int32(2)

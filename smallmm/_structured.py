@@ -12,7 +12,7 @@ import numpy as np
 from . import _core
 from ._adapters import library_of, on_device
 from ._calls import conjugated, run, transposed
-from ._compose import composed, dimensions, extreme, namespace_of
+from ._compose import composed, dimensions, dtype_name, extreme, namespace_of
 from ._composition import Composition, constant
 from ._contractions import diagonal
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, Reason, shown
@@ -139,8 +139,16 @@ def _divided(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     numbers, beyond, zero, nan = (constant(xp, x, like) for x in (np.arange(1, n + 1), n + 1, 0, np.nan))
     first = extreme(xp, xp.where(d == 0, numbers, beyond), -1)
     info = xp.where(first == beyond, zero, first)
-    x = xp.where((info == 0)[..., None, None], b / d[..., None], nan)
+    x = xp.where((info == 0)[..., None, None], _quotient(xp, b, d[..., None]), nan)
     return x, info.astype(np.int32) if xp is np else xp.astype(info, xp.int32)
+
+
+def _quotient(xp: Any, b: Any, d: Any) -> Any:
+    """b / d. Libraries divide by complex numbers near the largest as by infinities."""
+    if not is_complex(d):
+        return b / d
+    large = xp.maximum(xp.abs(xp.real(d)), xp.abs(xp.imag(d))) > float(np.finfo(dtype_name(d)).max) / 4
+    return xp.where(large, b / (d * 0.25) * 0.25, b / d)
 
 
 def _solve_tridiagonal(op: str, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:

@@ -25,6 +25,7 @@ WORDS = {
     "diagonal": ("diagonal",),
 }
 ORDERS = [1, 2, 3, 5, 8, 13, 32, 33, 50]
+LOWER = ("symmetric", "hermitian", "positive definite")
 
 
 def matrices_of(kind, rng, n, dtype):
@@ -499,6 +500,121 @@ class TestLDL:
             assert caught.value.info[4] < 0
             assert np.isnan(caught.value.result[4]).all()
             assert_same_bits(np.delete(caught.value.result, 4, 0), np.delete(expected, 4, 0))
+
+
+def near_the_largest(rng, count, n, number):
+    """Matrices and right-hand sides of numbers to the largest there is: many eliminations overflow."""
+    real = np.finfo(number).dtype
+
+    def some(*shape):
+        one = (count, *(1,) * (len(shape) - 1))
+        x = rng.choice([-1, -0.5, -0.25, -0.125, 0, 0.125, 0.25, 0.5, 1], shape)
+        x *= np.where(rng.random(one) < 0.5, 1, rng.uniform(0.3, 1, shape))
+        return x.astype(real) * (np.finfo(number).max * rng.choice([1, 0.5, 2.0**-30], one)).astype(real)
+
+    def numbers(*shape):
+        return (some(*shape) + 1j * some(*shape) if number.kind == "c" else some(*shape)).astype(number)
+
+    return numbers(count, n, n), numbers(count, n, 1)
+
+
+@pytest.mark.parametrize("number", [*map(np.dtype, "fdFD")], ids=str)
+class TestNearTheLargestNumber:
+    """What overflows when it is eliminated gives the solution, or NaN, or infinities, or info: never numbers
+    that are wrong."""
+
+    def check(self, a, b, x, info):
+        good = (info == 0) & np.isfinite(x).all((-2, -1))
+        wide = np.result_type(number := a.dtype, np.longdouble)  # beyond whose range nothing is
+        least = np.finfo(number).smallest_subnormal / np.finfo(number).eps  # x may be as small
+        size = np.abs(a.astype(wide)).sum(-1).max(-1)
+        with np.errstate(all="ignore"):
+            left = np.abs(b - a.astype(wide) @ x).max((-2, -1))
+            allowed = size * (np.abs(x.astype(wide)).max((-2, -1)) + least) + np.abs(b.astype(wide)).max(
+                (-2, -1)
+            )
+        assert (left[good] <= 200 * np.finfo(number).eps * allowed[good]).all()
+        return np.count_nonzero(good)
+
+    @pytest.mark.parametrize("n", [2, 3, 6])
+    def test_words(self, isa, number, n, rng):
+        a, b = near_the_largest(rng, 300, n, number)
+        lower, strict = np.tril(a), np.tril(a, -1)
+        real = (np.eye(n) * a.real).astype(number)
+        for word, matrices in {
+            "general": a,
+            "symmetric": lower + strict.mT,
+            "hermitian": strict + strict.conj().mT + real,
+            "positive definite": strict / 16 + strict.conj().mT / 16 + abs(real),
+            "lower triangular": lower,
+            "upper triangular": lower.mT,
+            "diagonal": a * np.eye(n),
+            "tridiagonal": np.triu(np.tril(a, 1), -1),
+            "banded": np.triu(np.tril(a, 2), -1),
+        }.items():
+            matrices = matrices.astype(number)
+            for which in (word, "auto"):
+                found = smallmm.linsolve_ex(matrices, b, assume_a=which, lower=which in LOWER)
+                assert self.check(matrices, b, *found)
+            if word in LOWER:
+                self.check(matrices, b, *smallmm.linsolve_ex(matrices, b, assume_a=word))
+
+    @pytest.mark.parametrize("n", [1, 2, 3, 5, 9])
+    def test_kernels_agree(self, isa, number, n, rng):
+        if not has_fma(isa):
+            pytest.skip("rounds otherwise")
+        a, b = near_the_largest(rng, 200, n, number)
+        a[::7] = 0
+        band = np.concatenate([np.zeros_like(a[:, :1]), a], 1)[:, : min(n, 3)].copy()
+        calls = {
+            **dict.fromkeys(("lu_factor", "ldl_factor", "ldl_factor_upper", "ldl_factor_symmetric"), (a,)),
+            **dict.fromkeys(("solve", "solve_sym", "solve_her", "solve_her_upper"), (a, b)),
+            **dict.fromkeys(("solve_tridiagonal", "solve_tridiagonal_unpivoted"), (*diagonals(a), b)),
+            "solve_banded": (band, np.array(min(n, 3) // 2, np.int32), b),
+            "solve_lower": (a, b),
+        }
+        for name, operands in calls.items():
+            gufunc = getattr(_core, name)
+            assert_same(gufunc(*operands), _core.reference(gufunc, *operands))
+
+    @pytest.mark.parametrize("n", [2, 33])
+    def test_pivots_that_overflow(self, isa, number, n):
+        m = np.finfo(number).max
+        a, b = np.eye(n, dtype=number), np.zeros((n, 1), number)
+        a[:2, :2], b[0] = [[m, m], [m, -m]], m
+        for word in ("general", "symmetric", "hermitian", "tridiagonal", "banded", "auto"):
+            x, info = smallmm.linsolve_ex(a, b, assume_a=word, lower=word in LOWER)
+            assert info == 2
+            assert np.isnan(x).all()
+        assert smallmm.ldl_factor_ex(a).info == 2
+        assert smallmm.ldl_factor_ex(a[::-1, ::-1], lower=False).info == n - 1
+        with pytest.raises(smallmm.LinAlgError, match="pivot 2 is zero or overflows"):
+            smallmm.solve_tridiagonal(*diagonals(a), b, pivot=False)
+
+    def test_parts_of_long_systems(self, isa, number):
+        n, m = 1 << 13, np.finfo(number).max
+        b = np.full((n, 1), m, number)
+        for row in (3, 16, 17, 1000):
+            dl, d, du = np.zeros(n - 1, number), np.full(n, m, number), np.zeros(n - 1, number)
+            dl[row - 1], du[row - 1] = -m, m
+            x, info = _core.solve_tridiagonal_unpivoted(dl, d, du, b)
+            assert info in (row, row + 1)  # elimination goes down or up
+            assert np.isnan(x).all()
+
+    @pytest.mark.parametrize("n", [1, 2, 5])
+    def test_parts_whose_sum_overflows(self, isa, number, n):
+        """Of complex numbers; pivots are compared by it."""
+        if number.kind != "c":
+            pytest.skip("has no parts")
+        one, most = 0.75 + 0.7j, np.finfo(number).max
+        a, b = (np.eye(n) * one * most).astype(number), np.full((n, 1), most * one * (0.5 - 0.125j), number)
+        for word in ("general", "upper triangular", "lower triangular", "diagonal", "banded", "tridiagonal"):
+            x = smallmm.linsolve(a, b, assume_a=word)
+            np.testing.assert_allclose(x, np.full((n, 1), 0.5 - 0.125j), rtol=1e-6)
+        sign, logarithm = smallmm.slogdet(a)
+        np.testing.assert_allclose(sign, (one / abs(one)) ** n, rtol=1e-6)
+        size = np.log(abs(one)) + np.log(np.float64(most))
+        np.testing.assert_allclose(logarithm, n * size, rtol=1e-6)
 
 
 class TestAuto:

@@ -5,11 +5,11 @@ INLINE intptr_t banded_bytes(const smm_call *call, intptr_t rows) {
     return call->n * (rows + least(BLOCK, call->k)) * (intptr_t)sizeof(vec);
 }
 
-/* info becomes j + 1 where a pivot is 0, the first time. */
-INLINE void note_zero(vec *info, vec pivot, intptr_t j) {
-    const mask zero = lane_equal(pivot, lane_set(0));
-    if (__builtin_expect(lane_any(zero), 0))
-        *info = lane_select(zero & lane_equal(*info, lane_set(0)), lane_set((T)(j + 1)), *info);
+/* info becomes j + 1 where a pivot is useless, the first time. */
+INLINE void note_useless(vec *info, vec pivot, intptr_t j) {
+    const mask bad = useless(pivot);
+    if (__builtin_expect(lane_any(bad), 0))
+        *info = lane_select(bad & lane_equal(*info, lane_set(0)), lane_set((T)(j + 1)), *info);
 }
 
 INLINE void exchange(mask here, vec *x, vec *y) {
@@ -44,7 +44,7 @@ INLINE vec tridiagonal_factor(const tridiagonal *t, intptr_t n, const bool pivot
             const mask swap = lane_greater(lane_abs(below), lane_abs(d));
             const vec pivot = lane_select(swap, below, d), u = lane_select(swap, next, du);
             const vec l = lane_div(lane_select(swap, d, below), pivot);
-            note_zero(&info, pivot, i);
+            note_useless(&info, pivot, i);
             t->swaps[i] = lane_bits(swap);
             t->d[i] = pivot;
             t->dl[i] = l;
@@ -54,7 +54,7 @@ INLINE vec tridiagonal_factor(const tridiagonal *t, intptr_t n, const bool pivot
             du = lane_select(swap, lane_fnma(l, after, lane_set(0)), after);
         } else {
             const vec l = lane_div(below, d);
-            note_zero(&info, d, i);
+            note_useless(&info, d, i);
             t->d[i] = d;
             t->dl[i] = l;
             d = lane_fnma(l, du, next);
@@ -62,7 +62,7 @@ INLINE vec tridiagonal_factor(const tridiagonal *t, intptr_t n, const bool pivot
         }
     }
     t->d[n - 1] = d;
-    note_zero(&info, d, n - 1);
+    note_useless(&info, d, n - 1);
     return info;
 }
 
@@ -142,7 +142,7 @@ INLINE vec banded_factor(vec *w, vec *r, vec *pivots, intptr_t n, intptr_t lower
             for (intptr_t s = 0; s <= right; s++) exchange(here, &at_j[s - s * n], &at_j[(t - s) * n + s]);
         }
         const vec p = *at_j;
-        note_zero(&info, p, j);
+        note_useless(&info, p, j);
         r[j] = lane_div(lane_set(1), p);
         for (intptr_t t = 1; t <= below; t++) {
             const vec l = at_j[t * n] = lu_quotient(at_j[t * n], p, r[j]);

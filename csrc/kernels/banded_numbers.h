@@ -5,10 +5,10 @@ INLINE intptr_t banded_numbers_bytes(const smm_call *call, intptr_t rows) {
     return call->n * (rows + least(SIDES, call->k)) * (intptr_t)sizeof(num);
 }
 
-/* info becomes j + 1 where a pivot is 0, the first time. */
-INLINE void note_zero_number(vec *info, num pivot, intptr_t j) {
-    const mask zero = num_is_zero(pivot) & lane_equal(*info, lane_set(0));
-    if (__builtin_expect(lane_any(zero), 0)) *info = lane_select(zero, lane_set((T)(j + 1)), *info);
+/* info becomes j + 1 where a pivot is useless, the first time. */
+INLINE void note_useless_number(vec *info, num pivot, intptr_t j) {
+    const mask bad = num_is_useless(pivot) & lane_equal(*info, lane_set(0));
+    if (__builtin_expect(lane_any(bad), 0)) *info = lane_select(bad, lane_set((T)(j + 1)), *info);
 }
 
 INLINE void exchange_numbers(mask here, num *x, num *y) {
@@ -47,12 +47,12 @@ INLINE vec tridiagonal_factor_numbers(const tridiagonal_of_numbers *t, intptr_t 
         exchange_numbers(swap, &t->du[i], &t->d[i + 1]);
         t->swaps[i] = lane_bits(swap);
         t->du2[i] = num_select(swap, after, num_set(0));
-        note_zero_number(&info, t->d[i], i);
+        note_useless_number(&info, t->d[i], i);
         numbers_divide(&t->dl[i], t->d[i], 1);
         t->d[i + 1] = num_fnma(t->dl[i], t->du[i], t->d[i + 1]);
         if (more) t->du[i + 1] = num_select(swap, num_fnma(t->dl[i], after, num_set(0)), after);
     }
-    note_zero_number(&info, t->d[n - 1], n - 1);
+    note_useless_number(&info, t->d[n - 1], n - 1);
     return info;
 }
 
@@ -123,7 +123,7 @@ INLINE vec banded_factor_numbers(num *w, vec *pivots, intptr_t n, intptr_t lower
             if (!lane_any(here)) continue;
             for (intptr_t s = 0; s <= right; s++) exchange_numbers(here, &at_j[s - s * n], &at_j[(t - s) * n + s]);
         }
-        note_zero_number(&info, *at_j, j);
+        note_useless_number(&info, *at_j, j);
         const divisor d = divisor_of(*at_j);
         const num r = num_reciprocal(&d);
         for (intptr_t t = 1; t <= below; t++) {

@@ -52,6 +52,11 @@ INLINE vec lane_scale_to_one(vec x) {
     return lane_load(lane);
 }
 
+/* Pivots of which there is no use: zero, or infinite; what overflowed would be finite again when divided by them. */
+INLINE mask useless(vec pivot) {
+    return lane_equal(pivot, lane_set(0)) | lane_equal(lane_abs(pivot), lane_set(INFINITY));
+}
+
 INLINE vec lane_negate(vec x) { return lane_sub(lane_set(-(T)0), x); }
 
 #if !defined(SMM_LANE_PAIRS) /* a block row is a whole vector */

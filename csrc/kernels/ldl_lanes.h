@@ -79,7 +79,7 @@ INLINE void ldl_put(num *a, vec r, const num *z, intptr_t k, intptr_t n, bool he
 
 /* What a step does. */
 typedef struct ldl_choice {
-    mask none;             /* the pivot is zero or NaN */
+    mask none;             /* the pivot is useless or NaN */
     mask exchanges;        /* row p with the last one of the block */
     mask starts;           /* a block of order 2 */
     vec p;                 /* that row */
@@ -97,9 +97,9 @@ INLINE void ldl_choose(ldl_choice *c, const num *a, const num *x, mask ends, int
         most = lane_max(size, most);
     }
     const vec own = num_size(x[k]), bound = lane_mul(alpha, most);
-    const mask some = lane_greater(own, lane_set(0)) | lane_greater(most, lane_set(0));
-    c->none = ~ends & ~(some & lane_equal(own, own));
-    c->exchanges = ~(ends | c->none | ldl_at_least(own, bound));
+    const mask chooses = ~ends & lane_equal(own, own);
+    c->none = ~ends & ~(chooses & ~useless(own));
+    c->exchanges = chooses & ~ldl_at_least(own, bound);
     c->starts = ldl_nowhere();
     c->p = lane_set((T)k);
     if (!lane_any(c->exchanges)) return;
@@ -112,6 +112,10 @@ INLINE void ldl_choose(ldl_choice *c, const num *a, const num *x, mask ends, int
     }
     c->exchanges &= ~ldl_at_least(own, lane_mul(bound, lane_div(most, row)));
     c->starts = c->exchanges & ~ldl_at_least(num_size(c->of_p), lane_mul(alpha, row));
+    const vec pivot = lane_select(c->starts, most, lane_select(c->exchanges, num_size(c->of_p), own));
+    c->none = ~ends & ~(chooses & ~useless(pivot));
+    c->exchanges &= ~c->none;
+    c->starts &= ~c->none;
     c->p = lane_select(c->exchanges, far, c->p);
 }
 

@@ -45,14 +45,11 @@ INLINE void lu_eliminate(vec *x, const vec *a, const int height, const int k) {
 /* x / p by the reciprocal r of p, where it is as exact as numbers are. */
 INLINE vec lu_quotient(vec x, vec p, vec r) { return lane_select(lane_normal(r), lane_mul(x, r), lane_div(x, p)); }
 
-/* Pivots of which there is no use: zero, or infinite; what overflowed would be finite again when divided by them. */
-INLINE mask lu_useless(vec p) { return lane_equal(p, lane_set(0)) | lane_equal(lane_abs(p), lane_set(INFINITY)); }
-
 /* Divide column k by pivots of which some have no exact reciprocal; note which are useless. */
 INLINE void lu_divide(vec *a, lu_group *g, intptr_t height, intptr_t k) {
     const vec p = a[k * height + k];
     UNROLLED_BY_4(intptr_t i = k + 1; i < height; i++) a[i * height + k] = lu_quotient(a[i * height + k], p, g->r[k]);
-    const mask first = lu_useless(p) & lane_equal(g->info, lane_set(0));
+    const mask first = useless(p) & lane_equal(g->info, lane_set(0));
     g->info = lane_select(first, lane_set((T)(k + 1)), g->info);
     g->tiny = true;
 }

@@ -57,7 +57,6 @@ INLINE void numbers_subtract_two(num *x, num *z, num f, num g, const num *y, int
 }
 
 INLINE void numbers_eliminate(intptr_t k, const intptr_t n, num *a, lu_state *s) {
-    const vec zero = lane_set(0), infinite = lane_set(INFINITY);
     vec most = num_size(a[k * n + k]), row = lane_set((T)k);
     UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) {
         const vec size = num_size(a[i * n + k]);
@@ -65,12 +64,12 @@ INLINE void numbers_eliminate(intptr_t k, const intptr_t n, num *a, lu_state *s)
         most = lane_select(more, size, most);
         row = lane_select(more, lane_set((T)i), row);
     }
-    const mask is_zero = lane_equal(most, zero), first = lane_equal(s->info, zero);
-    s->singular |= is_zero & first;
-    s->info = lane_select((is_zero | lane_equal(most, infinite)) & first, lane_set((T)(k + 1)), s->info);
     s->row[k] = row;
     s->odd ^= ~lane_equal(row, lane_set((T)k));
     numbers_exchange(k, n, a, n, s->row);
+    const mask is_zero = num_is_zero(a[k * n + k]), first = lane_equal(s->info, lane_set(0));
+    s->singular |= is_zero & first;
+    s->info = lane_select(num_is_useless(a[k * n + k]) & first, lane_set((T)(k + 1)), s->info);
     s->d[k] = divisor_of(a[k * n + k]);
     s->r[k] = num_reciprocal(&s->d[k]);
     const num *y = a + k * n + k + 1;

@@ -5,7 +5,7 @@
 
 /* Some pivot of step k + t has no exact reciprocal, or is useless: divide the rows that wait, and `old`. */
 SHARED void KERNEL(lu_divide_panel)(panel_stack *s, intptr_t k, intptr_t t, vec pivot, vec *old) {
-    const mask first = lu_useless(pivot) & lane_equal(s->info, lane_set(0));
+    const mask first = useless(pivot) & lane_equal(s->info, lane_set(0));
     s->info = lane_select(first, lane_set((T)(k + t + 1)), s->info);
     *old = lu_quotient(*old, pivot, s->r[k + t]);
     for (intptr_t i = t + 1; i < s->n - k; i++)

@@ -26,6 +26,11 @@ INLINE pair num_fma_pair(num x, pair y, pair z) { return pair_fma(x, y, z); }
 INLINE pair num_fnma_pair(num x, pair y, pair z) { return pair_fnma(x, y, z); }
 
 INLINE mask num_is_zero(num x) { return lane_equal(num_size(x), lane_set(0)); }
+/* As useless(): zero, or a part is infinite. */
+INLINE mask num_is_useless(num x) {
+    const vec infinite = lane_set(INFINITY);
+    return num_is_zero(x) | lane_equal(lane_abs(x.re), infinite) | lane_equal(lane_abs(x.im), infinite);
+}
 
 /* How to divide by p: the ratio t of its smaller part to its larger, and the reciprocal of the larger part plus t times
  * the smaller. */
@@ -59,7 +64,13 @@ INLINE num num_quotient(num x, const divisor *d, num r) {
     if (__builtin_expect(!lane_any(~d->exact), 1)) return y;
     const vec re = lane_select(d->upright, lane_fma(x.im, d->t, x.re), lane_fma(x.re, d->t, x.im));
     const vec im = lane_select(d->upright, lane_fnma(x.re, d->t, x.im), lane_sub(lane_mul(x.im, d->t), x.re));
-    return num_select(d->exact, y, (num){lane_div(re, d->den), lane_div(im, d->den)});
+    /* Where the denominator would overflow, it is that of p / 2 */
+    const vec half = lane_set((T)0.5), re_half = lane_mul(d->p.re, half), im_half = lane_mul(d->p.im, half);
+    const vec large = lane_select(d->upright, re_half, im_half), small = lane_select(d->upright, im_half, re_half);
+    const mask huge = lane_equal(lane_abs(d->den), lane_set(INFINITY));
+    const vec den = lane_select(huge, lane_fma(small, d->t, large), d->den);
+    const num z = {lane_div(re, den), lane_div(im, den)};
+    return num_select(d->exact, y, num_scale(z, lane_select(huge, half, lane_set(1))));
 }
 
 INLINE num num_div(num x, num p) {

@@ -58,14 +58,13 @@ INLINE void parts_load_matrix(parts_rows *w, const smm_level *x, parts_place at)
     KERNEL(parts_load)(w->du, &x->du, 0, x->n - 1, 0, at);
 }
 
-INLINE mask parts_zero(num d) { return lane_equal(num_size(d), lane_set(0)); }
-/* The least row but separators, counted from 1 in the whole system, whose pivot is zero. */
-SHARED int32_t KERNEL(parts_first_zero)(const smm_level *x, const num *d, parts_place at) {
+/* The least row but separators, counted from 1 in the whole system, whose pivot is useless. */
+SHARED int32_t KERNEL(parts_first_useless)(const smm_level *x, const num *d, parts_place at) {
     intptr_t row = SMM_NO_ROW;
     for (intptr_t t = 0; t < at.rows; t++) {
-        const uint32_t zero = lane_bits(parts_zero(d[t]));
+        const uint32_t bad = lane_bits(num_is_useless(d[t]));
         for (intptr_t l = 0; l < at.count && t % PART_ROWS; l++)
-            if (zero >> l & 1) row = least(row, 1 + (at.first + l * at.apart + t) * x->apart);
+            if (bad >> l & 1) row = least(row, 1 + (at.first + l * at.apart + t) * x->apart);
     }
     return (int32_t)row;
 }
@@ -77,12 +76,12 @@ static int32_t KERNEL(parts_reduce)(const smm_level *x, const smm_level *to, int
     for (intptr_t q = begin; q < end; q += LANES) {
         const intptr_t count = least(LANES, end - q);
         const parts_place at = {(q - 1) * PART_ROWS, PART_ROWS, WINDOW_ROWS, count}, separators = {q, 1, 1, count};
-        mask zero = lane_equal(lane_set(0), lane_set(1));
+        mask bad = lane_equal(lane_set(0), lane_set(1));
         parts_load_matrix(&w, x, at);
         num dl = w.dl[1], du = w.du[WINDOW_ROWS - 1];
         ROLLED(intptr_t t = 2; t <= PART_ROWS; t++) {
             const intptr_t s = WINDOW_ROWS - t;
-            zero |= parts_zero(w.d[t - 1]) | parts_zero(w.d[s + 1]);
+            bad |= num_is_useless(w.d[t - 1]) | num_is_useless(w.d[s + 1]);
             w.dl[t] = num_div(w.dl[t], w.d[t - 1]);
             w.d[t] = num_fnma(w.dl[t], w.du[t - 1], w.d[t]);
             dl = num_fnma(w.dl[t], dl, num_set(0));
@@ -93,7 +92,7 @@ static int32_t KERNEL(parts_reduce)(const smm_level *x, const smm_level *to, int
         KERNEL(parts_store)(&to->dl, to->n, &dl, separators);
         KERNEL(parts_store)(&to->d, to->n, &w.d[PART_ROWS], separators);
         KERNEL(parts_store)(&to->du, to->n, &du, separators);
-        if (lane_any(zero)) row = (int32_t)least(row, KERNEL(parts_first_zero)(x, w.d, at));
+        if (lane_any(bad)) row = (int32_t)least(row, KERNEL(parts_first_useless)(x, w.d, at));
         for (intptr_t k = 0; k < x->k; k++) {
             const smm_operand from = numbers_columns(x->b, k), sides = numbers_columns(to->b, k);
             KERNEL(parts_load)(b, &from, 0, x->n, 0, at);
@@ -117,13 +116,13 @@ static int32_t KERNEL(parts_substitute)(const smm_level *x, const smm_level *fro
         const parts_place at = {q * PART_ROWS - !from->n, PART_ROWS, PART_ROWS, count}, left = {q, 1, 1, count};
         const parts_place right = {q + 1, 1, 1, count};
         parts_load_matrix(&w, x, at); /* of the last level, which has no separators, from row -1 on */
-        mask zero = parts_zero(w.d[1]);
+        mask bad = num_is_useless(w.d[1]);
         ROLLED(intptr_t t = 2; t < PART_ROWS; t++) {
             w.dl[t] = num_div(w.dl[t], w.d[t - 1]);
             w.d[t] = num_fnma(w.dl[t], w.du[t - 1], w.d[t]);
-            zero |= parts_zero(w.d[t]);
+            bad |= num_is_useless(w.d[t]);
         }
-        if (lane_any(zero)) row = (int32_t)least(row, KERNEL(parts_first_zero)(x, w.d, at));
+        if (lane_any(bad)) row = (int32_t)least(row, KERNEL(parts_first_useless)(x, w.d, at));
         for (intptr_t k = 0; k < x->k; k++) {
             const smm_operand sides = numbers_columns(x->b, k), to = numbers_columns(x->x, k);
             const smm_operand separators = numbers_columns(from->x, k);

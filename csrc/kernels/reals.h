@@ -14,6 +14,7 @@ INLINE num num_fma(num x, num y, num z) { return lane_fma(x, y, z); }
 INLINE num num_fnma(num x, num y, num z) { return lane_fnma(x, y, z); }
 INLINE num num_div(num x, num y) { return lane_div(x, y); }
 INLINE vec num_size(num x) { return lane_abs(x); }
+INLINE mask num_is_useless(num x) { return useless(x); }
 
 /* As a complex number; z + x y and z - x y of complex y and z. */
 INLINE pair num_to_pair(num x) { return (pair){x, lane_set(0)}; }

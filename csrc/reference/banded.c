@@ -36,13 +36,13 @@ static intptr_t tridiagonal(const smm_call *call, intptr_t q, double *w) {
                 swap(&x[i], &x[i + 1]);
                 du2[i] = i + 2 < n ? du[i + 1] : 0;
             }
-            if (d[i] == 0 && !info) info = i + 1;
+            if (is_useless(d[i]) && !info) info = i + 1;
             const double l = round_in(dtype, dl[i] / d[i]);
             d[i + 1] = fma_in(dtype, -l, du[i], d[i + 1]);
             if (swaps && i + 2 < n) du[i + 1] = fma_in(dtype, -l, du2[i], 0);
             x[i + 1] = fma_in(dtype, -l, x[i], x[i + 1]);
         }
-        if (d[n - 1] == 0 && !info) info = n;
+        if (is_useless(d[n - 1]) && !info) info = n;
         for (intptr_t i = n - 1; i >= 0; i--) {
             if (i + 1 < n) x[i] = fma_in(dtype, -du[i], x[i + 1], x[i]);
             if (i + 2 < n && !(call->form & SMM_UNPIVOTED)) x[i] = fma_in(dtype, -du2[i], x[i + 2], x[i]);
@@ -83,7 +83,7 @@ static intptr_t banded(const smm_call *call, intptr_t q, double *w) {
             for (intptr_t c = j; c <= right && p > j; c++) swap(element(w, n, all, j, c), element(w, n, all, p, c));
             swap(&x[j], &x[p]);
             const double pivot = *element(w, n, all, j, j);
-            if (pivot == 0 && !info) info = j + 1;
+            if (is_useless(pivot) && !info) info = j + 1;
             for (intptr_t i = j + 1; i <= bottom; i++) {
                 const double l = quotient(dtype, *element(w, n, all, i, j), pivot);
                 for (intptr_t c = j + 1; c <= right; c++) {

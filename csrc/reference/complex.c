@@ -63,10 +63,10 @@ static void factor(factors *f) {
         intptr_t p = k;
         for (intptr_t i = k + 1; i < n; i++)
             if (size_of(t, f->lu[i][k]) > size_of(t, f->lu[p][k])) p = i;
-        const double size = size_of(t, f->lu[p][k]);
-        if (!f->info && (size == 0 || isinf(size))) {
+        const number pivot = f->lu[p][k];
+        if (!f->info && is_useless_number(pivot)) {
             f->info = k + 1;
-            f->singular = size == 0;
+            f->singular = is_zero(pivot);
         }
         f->pivots[k] = p;
         for (intptr_t j = 0; j < n; j++) exchange(&f->lu[k][j], &f->lu[p][j]);

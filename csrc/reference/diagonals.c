@@ -47,13 +47,13 @@ static intptr_t tridiagonal(const smm_call *call, intptr_t q, number *w, number 
             swap_rows(x + i * k, x + (i + 1) * k, k);
             du2[i] = i + 2 < n ? du[i + 1] : zero;
         }
-        if (is_zero(d[i]) && !info) info = i + 1;
+        if (is_useless_number(d[i]) && !info) info = i + 1;
         const number l = quotient_of(t, dl[i], d[i]);
         d[i + 1] = subtract_product(t, l, du[i], d[i + 1]);
         if (swaps && i + 2 < n) du[i + 1] = subtract_product(t, l, du2[i], zero);
         subtract_row(t, x + (i + 1) * k, l, x + i * k, k);
     }
-    if (is_zero(d[n - 1]) && !info) info = n;
+    if (is_useless_number(d[n - 1]) && !info) info = n;
     for (intptr_t i = n - 1; i >= 0; i--) {
         if (i + 1 < n) subtract_row(t, x + i * k, du[i], x + (i + 1) * k, k);
         if (i + 2 < n && pivoted) subtract_row(t, x + i * k, du2[i], x + (i + 2) * k, k);
@@ -84,7 +84,7 @@ static intptr_t banded(const smm_call *call, intptr_t q, number *w, number *x) {
         for (intptr_t c = j; c <= right && p > j; c++) swap(element(w, n, all, j, c), element(w, n, all, p, c));
         swap_rows(x + j * k, x + p * k, k);
         const number pivot = *element(w, n, all, j, j);
-        if (is_zero(pivot) && !info) info = j + 1;
+        if (is_useless_number(pivot) && !info) info = j + 1;
         for (intptr_t i = j + 1; i <= bottom; i++) {
             const number l = quotient_of(t, *element(w, n, all, i, j), pivot);
             for (intptr_t c = j + 1; c <= right; c++) {

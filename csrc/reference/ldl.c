@@ -84,15 +84,16 @@ static intptr_t factor(triangle *x) {
         number(*const a)[SMM_MOST_ORDER] = x->a, l[2][SMM_MOST_ORDER];
         intptr_t r = k, p = k, other;
         const double own = size_of(t, a[k][k]), most = largest(x, k, k, &r), bound = round_in(t, alpha * most);
-        const bool none = !(own > 0 || most > 0) || isnan(own);
         order = 1;
-        if (!none && !(own >= bound)) {
+        if (!isnan(own) && !(own >= bound)) {
             const double of_r = largest(x, k, r, &other);
             if (!(own >= round_in(t, bound * round_in(t, most / of_r)))) {
                 p = r;
                 order = size_of(t, a[r][r]) >= round_in(t, alpha * of_r) ? 1 : 2;
             }
         }
+        const bool none = isnan(own) || is_useless(order == 2 ? most : size_of(t, a[p][p]));
+        if (none) p = k, order = 1;
         const intptr_t last = k + order - 1;
         if (p != last) exchange(x, k, last, p);
         x->pivots[k] = x->pivots[last] = (int32_t)(order == 1 ? p + 1 : -(p + 1));

@@ -12,7 +12,7 @@ static void exchange_rows(matrix a, intptr_t cols, intptr_t i, intptr_t p) {
     }
 }
 
-/* Factor f->lu. A zero pivot ends it. An infinite one is as bad: what overflowed is divided by it and finite again. */
+/* Factor f->lu. A zero pivot ends it; an infinite one is as bad. */
 static void factor(smm_lu_factors *f) {
     const intptr_t n = f->n;
     double (*a)[SMM_MOST_ORDER] = f->lu;
@@ -22,7 +22,7 @@ static void factor(smm_lu_factors *f) {
         f->pivots[k] = zero ? k : pivot_row(a, n, k);
         const double pivot = a[f->pivots[k]][k];
         zero |= pivot == 0;
-        if (!f->info && (zero || isinf(pivot))) f->info = k + 1;
+        if (!f->info && (zero || is_useless(pivot))) f->info = k + 1;
         finite &= zero || isfinite(pivot);
         if (zero) continue;
         exchange_rows(a, n, k, f->pivots[k]);

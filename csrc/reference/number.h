@@ -36,18 +36,21 @@ static inline number scaled(smm_dtype t, number x, double s) {
 
 static inline double size_of(smm_dtype t, number x) { return round_in(t, fabs(x.re) + fabs(x.im)); }
 static inline bool is_zero(number x) { return x.re == 0 && x.im == 0; }
+static inline bool is_useless_number(number pivot) { return is_zero(pivot) || isinf(pivot.re) || isinf(pivot.im); }
 
-/* Smith's division (Communications of the ACM 5, 1962): by the ratio of the smaller part of p to the larger. */
+/* Smith's division (Communications of the ACM 5, 1962): by the ratio of the smaller part of p to the larger. Where the
+ * denominator would overflow, it is that of p / 2. */
 typedef struct smith {
-    double ratio, denominator, back;
+    double ratio, denominator, back, scale;
     bool upright; /* the real part is the larger, or as large */
 } smith;
 static inline smith smith_of(smm_dtype t, number p) {
-    smith s = {.upright = !(fabs(p.im) > fabs(p.re))};
+    smith s = {.scale = 1, .upright = !(fabs(p.im) > fabs(p.re))};
     const double large = s.upright ? p.re : p.im, small = s.upright ? p.im : p.re;
     s.ratio = round_in(t, small / large);
     s.denominator = fma_in(t, small, s.ratio, large);
     s.back = round_in(t, 1 / s.denominator);
+    if (isinf(s.denominator)) s.scale = 0.5, s.denominator = fma_in(t, small / 2, s.ratio, large / 2);
     return s;
 }
 static inline number reciprocal_of(smm_dtype t, number p) {
@@ -61,7 +64,7 @@ static inline number quotient_of(smm_dtype t, number x, number p) {
     if (is_normal(t, s.back)) return product(t, x, reciprocal_of(t, p));
     const double re = s.upright ? fma_in(t, x.im, s.ratio, x.re) : fma_in(t, x.re, s.ratio, x.im);
     const double im = s.upright ? fma_in(t, -x.re, s.ratio, x.im) : round_in(t, round_in(t, x.im * s.ratio) - x.re);
-    return (number){round_in(t, re / s.denominator), round_in(t, im / s.denominator)};
+    return scaled(t, (number){round_in(t, re / s.denominator), round_in(t, im / s.denominator)}, s.scale);
 }
 
 typedef number numbers[SMM_MOST_ORDER][SMM_MOST_ORDER];

@@ -158,6 +158,9 @@ static inline double least_normal(smm_dtype dtype) {
 
 static inline double reciprocal(smm_dtype dtype, double p) { return round_in(dtype, 1 / p); }
 
+/* A pivot of which there is no use: zero, or infinite; what overflowed would be finite again when divided by it. */
+static inline bool is_useless(double pivot) { return pivot == 0 || isinf(pivot); }
+
 /* x / p, by the reciprocal where it is as exact as numbers are. */
 static inline double quotient(smm_dtype dtype, double x, double p) {
     const double r = reciprocal(dtype, p);

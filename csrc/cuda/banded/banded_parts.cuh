@@ -99,10 +99,10 @@ __device__ inline void take(const Taken &to, const Level &level, int first, int 
 /* A row of elimination: l = lower / d, d = main - l upper, y = right - l y; what couples it to the separator before. */
 struct Sweep {
     Element d, y, spike;
-    int row; /* the first whose pivot is zero */
+    int row; /* the first whose pivot is useless */
 
     __device__ Element go_on(Element lower, Element main, Element upper, Element right, int here) {
-        if (is_zero(d)) row = least(row, here);
+        if (is_useless(d)) row = least(row, here);
         const Element l = quotient_of(lower, d);
         d = multiply_subtract(l, upper, main);
         y = multiply_subtract(l, y, right);
@@ -165,7 +165,7 @@ __device__ inline void substitute(const smm_cuda_args &args, const Taken &taken,
             d[t] = down.d;
             b[t] = down.y;
         }
-        if (is_zero(down.d)) down.row = least(down.row, row + (PART - 1) * level.apart);
+        if (is_useless(down.d)) down.row = least(down.row, row + (PART - 1) * level.apart);
 #pragma unroll(COMPLEX ? 2 : 5)
         for (int t = PART - 1; t > 0; t--) b[t] = x = quotient_of(multiply_subtract(du[t], x, b[t]), d[t]);
         note(args, q, down.row);

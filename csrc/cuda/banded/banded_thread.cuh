@@ -60,7 +60,7 @@ struct Banded {
             own.at(PIVOT, j) = element_of(static_cast<T>(pivot));
             for (long long s = 0; s <= right && pivot; s++) swap(a(j, j + s), a(j + pivot, j + s));
             const ElementDivisor p(a(j, j));
-            if (is_zero(a(j, j)) && !info) info = static_cast<int>(j) + 1;
+            if (is_useless(a(j, j)) && !info) info = static_cast<int>(j) + 1;
             for (long long t = 1; t <= below; t++) {
                 const Element l = a(j + t, j) = p.divide(a(j + t, j));
                 for (long long s = 1; s <= right; s++)

@@ -83,7 +83,7 @@ __device__ inline void eliminate(Window &w, int j, int &info) {
         const Element below = w.a[1][0], next = w.a[1][1], after = w.a[1][2], d = w.a[0][0], du = w.a[0][1];
         const bool swap = PIVOTED && size_of(below) > size_of(d);
         const Element pivot = swap ? below : d, u = swap ? next : du, l = quotient_of(swap ? d : below, pivot);
-        if (is_zero(pivot) && !info) info = j + 1;
+        if (is_useless(pivot) && !info) info = j + 1;
         w.a[0][0] = pivot;
         w.a[0][1] = u;
         w.a[0][2] = swap ? after : element_of(0);
@@ -126,7 +126,7 @@ __device__ inline void eliminate(Window &w, int j, int &info) {
             for (int c = 0; c < COLUMNS; c++) exchange_if(pivot == t, w.y[0][c], w.y[t][c]);
         }
         const ElementDivisor p(w.a[0][0]);
-        if (is_zero(w.a[0][0]) && !info) info = j + 1;
+        if (is_useless(w.a[0][0]) && !info) info = j + 1;
 #pragma unroll
         for (int t = 1; t <= REACH; t++) {
             const Element l = p.divide(w.a[t][0]);

@@ -31,8 +31,8 @@ __device__ inline Outcome factor(const Own &o) {
             const int row = across(p, bits);
             if (size > most || (size == most && row < p)) most = size, p = row;
         }
-        const T size = size_of(o.a(p, k));
-        if (!outcome.info && is_useless(size)) outcome = {k + 1, size == 0};
+        const Number pivot = o.a(p, k);
+        if (!outcome.info && is_useless(pivot)) outcome = {k + 1, is_zero(pivot)};
         __syncwarp();
         if (!lane()) o.pivots[k] = p;
         for (int j = lane(); j < N && p != k; j += LANES) {

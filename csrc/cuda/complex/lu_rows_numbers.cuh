@@ -163,8 +163,7 @@ struct Rows {
             odd ^= p != k;
             __syncwarp();
             const Number pivot = o.a(k, k), inverse = inverse_of(pivot);
-            const T size = size_of(pivot);
-            if (!info && is_useless(size)) info = k + 1, singular = size == 0;
+            if (!info && is_useless(pivot)) info = k + 1, singular = is_zero(pivot);
             if ((SOLVES || INVERTS) && lane() == 0) o.inverse(k) = inverse;
             /* Rows that have been pivot rows are changed, too, but nobody reads them. */
 #pragma unroll

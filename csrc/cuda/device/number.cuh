@@ -33,6 +33,7 @@ __device__ inline Number multiply_subtract(T x, Number y, Number z) { return mul
 __device__ inline T size_of(Number x) { return fabs(x.re) + fabs(x.im); }
 __device__ inline Number not_a_complex_number() { return {not_a_number(), not_a_number()}; }
 __device__ inline bool is_zero(Number x) { return x.re == 0 && x.im == 0; }
+__device__ inline bool is_useless(Number pivot) { return is_zero(pivot) || isinf(pivot.re) || isinf(pivot.im); }
 
 /* Numbers from one row to the next in shared memory: an odd count, so that lanes find those of a column in different
  * banks. */
@@ -41,16 +42,21 @@ __host__ __device__ constexpr int pitch_of(int cols) { return cols | 1; }
 /* --- division --- */
 
 /* x / p for many x, as Smith (Communications of the ACM 5, 1962): by the ratio of the smaller part of p to the larger;
- * and by the reciprocal where it is as exact as numbers are. */
+ * and by the reciprocal where it is as exact as numbers are. Where the denominator would overflow, it is that of p / 2.
+ */
 struct NumberDivisor {
-    T ratio, denominator, back;
+    T ratio, denominator, back, scale;
     bool upright; /* the real part is the larger, or as large */
 
-    __device__ explicit NumberDivisor(Number p) : upright(!(fabs(p.im) > fabs(p.re))) {
+    __device__ explicit NumberDivisor(Number p) : scale(1), upright(!(fabs(p.im) > fabs(p.re))) {
         const T large = upright ? p.re : p.im, small = upright ? p.im : p.re;
         ratio = quotient_of(small, large);
         denominator = multiply_add(small, ratio, large);
         back = reciprocal(denominator);
+        if (isinf(denominator)) {
+            scale = T(0.5);
+            denominator = multiply_add(product(small, scale), ratio, product(large, scale));
+        }
     }
     /* 1 / p */
     __device__ Number inverse() const {
@@ -61,7 +67,7 @@ struct NumberDivisor {
         if (is_normal(back)) return product(x, inverse());
         const T re = upright ? multiply_add(x.im, ratio, x.re) : multiply_add(x.re, ratio, x.im);
         const T im = upright ? multiply_add(-x.re, ratio, x.im) : product(x.im, ratio) - x.re;
-        return {quotient_of(re, denominator), quotient_of(im, denominator)};
+        return scaled(Number{quotient_of(re, denominator), quotient_of(im, denominator)}, scale);
     }
 };
 __device__ inline Number quotient_of(Number x, Number p) { return NumberDivisor(p).divide(x); }

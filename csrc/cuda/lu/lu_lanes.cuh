@@ -275,7 +275,7 @@ struct Columns {
                 for (int c = KEEPS ? 0 : slot; c < COLUMNS; c++) exchange_if(i == p, a[k][c], a[i][c]);
                 if (SOLVES_AFTER) exchange_if(i == p, order[k], order[i]);
             }
-            steps.add(k, p, own && is_useless(most));
+            steps.add(k, p, own && is_useless(a[k][slot]));
             const Element r = inverse_of(a[k][slot]);
             inverse[slot] = select(own, r, inverse[slot]);
             Element m[N];

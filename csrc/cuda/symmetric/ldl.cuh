@@ -45,8 +45,8 @@ struct Block {
           d1(quotient_of(w.a(k + 1, k + 1), below)), determinant(multiply_add(d1, d0, negative(element_of(1)))) {}
 };
 
-/* The order of the block at step k, 1 or 2, and the row p that comes to its end; 0: the pivot is zero or NaN, or k is
- * beyond the last column. */
+/* The order of the block at step k, 1 or 2, and the row p that comes to its end; 0: the pivot is useless or NaN, or k
+ * is beyond the last column. */
 __device__ inline int choose(Work &w, int k, int &p) {
     const T alpha = static_cast<T>((1 + 4.1231056256176605498) / 8); /* the square root of 17 */
     T most = 0, row = 0;
@@ -63,7 +63,7 @@ __device__ inline int choose(Work &w, int k, int &p) {
         if (size > most || (size == most && i < far)) most = size, far = i;
     }
     const T own = k < N ? size_of(w.a(k, k)) : T(0), bound = product(alpha, most);
-    const bool some = own == own && (own > 0 || most > 0), unsure = some && !(own >= bound);
+    const bool unsure = own == own && !(own >= bound);
     p = k;
     if (__any_sync(WARP, unsure)) {
 #pragma unroll 1
@@ -82,7 +82,10 @@ __device__ inline int choose(Work &w, int k, int &p) {
             order = size_of(w.a(far, far)) >= product(alpha, row) ? 1 : 2;
         }
     }
-    return some ? order : 0;
+    const T pivot = order == 2 ? most : k < N ? size_of(w.a(p, p)) : T(0);
+    if (pivot == pivot && !is_useless(pivot)) return order;
+    p = k;
+    return 0;
 }
 
 /* Exchange rows and columns p and `last`, the end of the block at column k. */
@@ -149,7 +152,7 @@ __device__ inline void subtract(Work &w, int k, int last) {
     }
 }
 
-/* The triangle becomes L and D. Returns the first step, from 1, whose block is zero or has NaN; or 0. */
+/* The triangle becomes L and D. Returns the first step, from 1, whose pivot is useless or NaN; or 0. */
 __device__ inline int factor(Work &w) {
     int info = 0, p;
 #pragma unroll 1
