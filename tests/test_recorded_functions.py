@@ -212,7 +212,7 @@ def assert_as_numpy(function, args, kwargs, theirs=None):
 
     def of_symbols(*values):
         result = called(function, *values)
-        is_shape = isinstance(result, int) or (isinstance(result, tuple) and name in ("shape",))
+        is_shape = isinstance(result, int) or (isinstance(result, tuple) and name == "shape")
         return np.asarray(result) if is_shape else result
 
     name = getattr(function, "__name__", "")
@@ -303,7 +303,7 @@ NAMES = sorted(x for x in {*ELEMENTWISE, *SHAPES, *PRODUCTS} if hasattr(np, x))
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_functions(name, data):
     args, kwargs = call_of(data.draw, name)
@@ -313,7 +313,7 @@ def test_functions(name, data):
 
 
 @pytest.mark.parametrize("name", METHODS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_methods(name, data):
     args, kwargs = call_of(data.draw, name)
@@ -441,7 +441,7 @@ def test_all_of_linalg_are_here():
 
 
 @pytest.mark.parametrize("name", OF_LINALG)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_linear_algebra(name, data):
     args, kwargs = OF_LINALG[name](data.draw)
