@@ -100,7 +100,10 @@ def namespace_of(x: Any) -> Any:
         return np
     from array_api_compat import array_namespace
 
-    return array_namespace(x)
+    try:
+        return array_namespace(x)
+    except TypeError:
+        raise TypeError(f"arrays of {library_of(x).name} have no array API namespace for this") from None
 
 
 # --- in terms of a library's namespace -----------------------------------------------------------------
@@ -171,6 +174,13 @@ def products(xp: Any, x: Any, y: Any) -> Any:
         return x * y
     a, b, c, d = xp.real(x), xp.imag(x), xp.real(y), xp.imag(y)
     return joined(xp, a * c - b * d, a * d + b * c)
+
+
+def differences(xp: Any, x: Any, y: Any) -> Any:
+    """Element by element. PyTorch multiplies complex y by 1, which would make NaN of infinities."""
+    if is_complex(x) and hasattr(xp, "complex"):
+        return joined(xp, xp.real(x) - xp.real(y), xp.imag(x) - xp.imag(y))
+    return x - y
 
 
 def cast(xp: Any, x: Any, dtype: str) -> Any:

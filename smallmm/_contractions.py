@@ -7,7 +7,17 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ._catalog import composed_of_others
-from ._compose import array_of, composed, dimensions, in_one_dtype, namespace_of, permuted, products, sums
+from ._compose import (
+    array_of,
+    composed,
+    differences,
+    dimensions,
+    in_one_dtype,
+    namespace_of,
+    permuted,
+    products,
+    sums,
+)
 from ._composition import MOST_DIMS, NO_TEMPORARIES, Composition
 from ._options import integer
 from ._products import matmul, vecmat
@@ -422,7 +432,8 @@ def _cross(xp: Any, a: Any, b: Any) -> Any:
     a0, a1, a2 = (a[..., i] for i in range(3))
     b0, b1, b2 = (b[..., i] for i in range(3))
     pairs = ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
-    return xp.stack([products(xp, p, q) - products(xp, r, s) for p, q, r, s in pairs], axis=-1)
+    both = ((products(xp, p, q), products(xp, r, s)) for p, q, r, s in pairs)
+    return xp.stack([differences(xp, x, y) for x, y in both], axis=-1)
 
 
 _CROSS = Composition("cross", "(k),(k)->(k)", _cross, takes_complex=True)

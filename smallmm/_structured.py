@@ -168,9 +168,10 @@ def bandwidths_of(op: str, a: Any) -> tuple[int, int]:
     a = a if on_device(a) else _values(op, a)
     if a.ndim < 2:
         return 0, 0  # the call says what is wrong
+    xp = namespace_of(a)
     has = a != 0
     if a.ndim > 2:
-        has = namespace_of(a).any(has, axis=tuple(range(a.ndim - 2)))
+        has = xp.any(has, axis=tuple(range(a.ndim - 2)))
     rows, columns = np.nonzero(_values(op, has))
     return max(0, *(rows - columns).tolist(), 0), max(0, *(columns - rows).tolist(), 0)
 

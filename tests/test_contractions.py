@@ -465,6 +465,16 @@ class TestVectors:
         assert_same_bits(out, np.ascontiguousarray(smallmm.cross(a, b).T))
         assert_same_bits(smallmm.cross([1, 2, 3], [4, 5, 6]), np.array([-3.0, 6.0, -3.0]))
 
+    def test_cross_of_infinite_complex_tensors(self, rng):
+        """Their differences are those of NumPy: PyTorch's own would be NaN."""
+        torch = pytest.importorskip("torch")
+        a, b = (normal(rng, (9, 3), np.complex64) for _ in "ab")
+        a[3, 1], b[5, 2] = np.inf, complex(1, -np.inf)
+        with np.errstate(all="ignore"):
+            expected = smallmm.cross(a, b)
+        found = smallmm.cross(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+        np.testing.assert_array_equal(found, expected)
+
     def test_vecdot(self, number, rng):
         x, y = normal(rng, (40, 3), number), normal(rng, (40, 3), number)
         result = smallmm.vecdot(x, y)
