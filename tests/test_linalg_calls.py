@@ -1,6 +1,7 @@
 """How factorizations and solves are called: shapes, dtypes, `out`, other libraries, errors, explanations, and
 orders beyond our kernels."""
 
+import copy
 import re
 import warnings
 from contextlib import suppress
@@ -111,6 +112,18 @@ FUNCTIONS |= {
         "linsolve_ex": ("general", "tridiagonal", "positive definite"),
     }.items()
     for word in words
+}
+# Options by which functions are composed of others
+ACCURATELY = {
+    f"{op}, {options}": lambda a, b, op=op, options=options, **k: getattr(smallmm, op)(a, b, **options, **k)
+    for op in ("linsolve_ex", "lstsq", "lstsq_ex")
+    for options in (
+        {"precision": "mixed"},
+        {"return_rcond": True},
+        {"precision": "mixed", "return_rcond": True},
+        {"ill_conditioned": True},
+    )
+    if op == "linsolve_ex" or options == {"precision": "mixed"}
 }
 WITH_B = [name for name in FUNCTIONS if "solve" in name or "lstsq" in name]
 # Their first operands are made of a by NumPy
@@ -234,6 +247,14 @@ class TestShapes:
         )
         assert as_tuple(function(a, b[0, 0]))[0].shape == (3, 1, 4, 2)
 
+    @pytest.mark.parametrize("threads", [1, 2])
+    @pytest.mark.parametrize("n", [2, 8])
+    def test_stacks_that_do_not_merge(self, n, threads, dtype, rng):
+        """What a thread computes at a time begins and ends anywhere within a stack."""
+        a = definite(rng, (3, 1100, n, n), dtype)[:, :1000]
+        with smallmm.threads(threads):
+            assert_same_bits(smallmm.inv(a), smallmm.inv(a.copy()))
+
     @pytest.mark.parametrize("name", WITH_B)
     def test_a_vector_has_one_dimension(self, function, dtype, rng):
         a, b = definite(rng, (4, 4, 4), dtype), normal(rng, (4, 4), dtype)
@@ -354,6 +375,56 @@ class TestOut:
                 target = memory if out is x else memory.mT if out.strides == x.mT.strides else memory[::-1]
             outs = like(expected, [target, *(None,) * (len(as_tuple(expected)) - 1)])
             assert_same(as_tuple(function(as_view, as_view, out=outs)), as_tuple(expected))
+
+    @pytest.mark.parametrize("n", [2, 5, 33])
+    def test_may_overlap_through_an_outer_dimension(self, n, dtype, rng):
+        """Of whose indices no two overlap by themselves."""
+        buffer = definite(rng, (8, 6, n, n), dtype)
+        a, out = buffer[:4, :4], buffer[1:5, :4]
+        expected = smallmm.inv(a.copy())
+        smallmm.inv(a, out=out)
+        assert_same_bits(out.copy(), expected)
+
+    @pytest.mark.parametrize("name", [*FUNCTIONS, *ACCURATELY])
+    def test_refused_before_anything_is_written(self, name, rng):
+        function = (FUNCTIONS | ACCURATELY)[name]
+        a, b = definite(rng, (5, 4, 4), np.float64), normal(rng, (5, 4, 2), np.float64)
+        results = as_tuple(function(a, b))
+
+        def wrong(x):
+            read_only = np.full_like(x, -7)
+            read_only.flags.writeable = False
+            of_bool = np.full(x.shape, True)
+            return [np.full((9, *x.shape[1:]), -7, x.dtype), read_only, [[-7]], of_bool]
+
+        for i, x in enumerate(results):
+            for bad in wrong(x) if x is not None else ():
+                outs = [None if y is None else np.full_like(y, -7) for y in results]
+                outs[i] = bad
+                before = copy.deepcopy(outs)
+                with pytest.raises((TypeError, ValueError), match=rf"{name.partition(',')[0]}.*: out"):
+                    function(a, b, out=like(results if len(results) > 1 else results[0], outs))
+                for y, z in zip(outs, before, strict=True):
+                    np.testing.assert_array_equal(y, z)
+
+    @pytest.mark.parametrize("casts", [False, True])
+    def test_pivots_are_refused_before_anything_is_written(self, casts, rng):
+        a, b = definite(rng, (3, 5, 4, 4), np.float64), normal(rng, (3, 1, 4, 2), np.float64)
+        lu, pivots = smallmm.lu_factor(a)
+        pivots[2, 4, 1] = 4
+        out = np.full((3, 5, 4, 2), -7.0, np.float32 if casts else np.float64)
+        with pytest.raises(ValueError, match=r"lu_solve: pivots has 4 at step 1 .* index \(2, 4\)"):
+            smallmm.lu_solve((lu, pivots), b, out=out)
+        assert (out == -7).all()
+
+    def test_no_elements_of_many_matrices(self):
+        """Nothing goes through them one by one."""
+        many = 2**19
+        c, b = np.ones((many, 1, 0, 0)), np.ones((1, many, 0, 2))
+        out = np.ones((2**16, many, many, 0, 2))
+        assert smallmm.cho_solve((c, True), b, out=out) is out
+        with pytest.raises(ValueError, match=r"cho_solve: out has shape"):
+            smallmm.cho_solve((c, True), b, out=out[:, 1:])
 
     def test_surroundings_stay(self, isa, dtype, rng):
         for n in (1, 3, 4, 8, 13, 17, 32):

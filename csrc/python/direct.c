@@ -126,12 +126,13 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     int32_t info = 0;
 
     PyObject *results = NULL;
+    const bool given = are_some_given(s, args, nargs);
     int failed = take_outputs(&x, objects, s->operands - aside, args, nargs);
     if (aside) x.array[last] = (smm_array){&info, x.dims, x.extent, x.extent, 1}; /* strides are not used */
     if (failed == 0) {
         failed = !smm_describe(&x);
         smm_take_batch(call, &x.outer, smm_longest_dimension(&x.outer));
-        failed = failed || (are_some_given(s, args, nargs) && smm_overlap_of(call) != SMM_APART);
+        failed = failed || (given && smm_overlap_of(call) != SMM_APART);
     }
     if (failed == 0) {
         const bool quick =
@@ -139,7 +140,8 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
         const bool nothing =
             !call->batch || !smm_runs(call) || ((!call->m || !call->n || !call->k) && !has_elements(objects, s));
         PyThreadState *state = quick ? NULL : PyEval_SaveThread();
-        const smm_status status = nothing ? SMM_OK : smm_take(call);
+        const bool wrong = given && !nothing && !smm_pivots_are_rows(call); /* whose outputs are left as they are */
+        const smm_status status = wrong ? SMM_ERR_ARGUMENT : nothing ? SMM_OK : smm_take(call);
         if (state) PyEval_RestoreThread(state);
         if (status) /* after Ctrl-C an exception is set; the gufunc reports all other errors */
             failed = PyErr_Occurred() ? -1 : 1;

@@ -59,7 +59,10 @@ int smm_numpy_type(const smm_gufunc *g, int i, smm_dtype dtype);
 int smm_dtype_of_numpy(int type);
 bool smm_is_integer(const smm_gufunc *g, int i);
 intptr_t *smm_size_in(smm_call *call, char dimension);
-/* Run it, or send it on the detour. A pivot that is no row is SMM_ERR_ARGUMENT, of which the package says more. */
+/* Whether pivot i of each matrix, where the call is given those of LU, is one of i .. n-1. */
+bool smm_pivots_are_rows(const smm_call *call);
+/* Run it, or send it on the detour. A pivot that is no row is SMM_ERR_ARGUMENT, of which the package says more; outputs
+ * are written then. */
 smm_status smm_take(const smm_call *call);
 /* The same of many calls of one operation as one job; each[i] is the status of call i. */
 smm_status smm_take_many(const smm_call *calls, size_t count, smm_status *each);

@@ -206,13 +206,12 @@ static const smm_operand *pivots_of_lu(const smm_call *call) {
     }
 }
 
-/* Whether pivot i of each matrix is one of i .. n-1. Checked only after a failure, to tell bad pivots from a zero of U.
- * */
-static bool pivots_are_rows(const smm_call *call) {
+bool smm_pivots_are_rows(const smm_call *call) {
+    if (!pivots_of_lu(call)) return true;
     for (intptr_t r = 0; r < smm_runs(call); r++) {
         const smm_call run = smm_run_of(call, r);
         const smm_operand pivots = *pivots_of_lu(&run);
-        for (intptr_t q = 0; q < call->batch; q++)
+        for (intptr_t q = 0; q < (pivots.batch ? call->batch : least(1, call->batch)); q++)
             for (intptr_t i = 0; i < call->n; i++) {
                 const int32_t pivot = *(const int32_t *)((const char *)pivots.data + q * pivots.batch + i * pivots.row);
                 if (pivot < i || pivot >= call->n) return false;
@@ -229,7 +228,8 @@ smm_status smm_take(const smm_call *call) {
     smm_call watched = *call;
     watched.failed = &failed;
     const smm_status status = smm_run(&watched);
-    return !status && failed && !pivots_are_rows(call) ? SMM_ERR_ARGUMENT : status;
+    /* only after a failure, to tell bad pivots from a zero of U */
+    return !status && failed && !smm_pivots_are_rows(call) ? SMM_ERR_ARGUMENT : status;
 }
 
 smm_status smm_take_many(const smm_call *calls, size_t count, smm_status *each) {

@@ -217,7 +217,8 @@ static void merge(batch *to, int dims, const intptr_t extent[], const program *s
         bool merges = to->dims > 0;
         for (int i = 0; i < count; i++) {
             const int own = PyArray_NDIM(arrays[i]) - self->given[i].core - 1 - d;
-            stride[i] = own < 0 || PyArray_DIM(arrays[i], own) == 1 ? 0 : PyArray_STRIDE(arrays[i], own);
+            const bool moves = own >= 0 && PyArray_DIM(arrays[i], own) != 1 && PyArray_SIZE(arrays[i]);
+            stride[i] = moves ? PyArray_STRIDE(arrays[i], own) : 0;
             merges = merges && stride[i] == to->stride[to->dims - 1][i] * to->extent[to->dims - 1];
         }
         if (merges)

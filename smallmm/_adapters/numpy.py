@@ -3,6 +3,7 @@ takes them as they are. Masked arrays are their values, and matrices stay matric
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,11 +46,19 @@ class NumPy(Library):
         for x in operands.values():
             if isinstance(x, np.ndarray | np.generic):
                 meet(x.dtype)
+        given = [x for x in targets.values() if x is not None]
+        empty = all(isinstance(x, np.ndarray) and not x.size for x in given)
+        nothing = empty and len(given) == gufunc.nout and not kwargs  # NumPy would go through all matrices
+        fault = partial(_fault, op, gufunc, operands.copy(), targets, kwargs)
+        if (nothing or (given and pivots is not None)) and (found := fault()) is not None:
+            raise found  # before anything is written
         try:
             if pivots is not None:
                 operands["pivots"] = _narrowed(pivots)
-            results = NotImplemented
-            if (settings := current()) is not None:
+            results: Any = NotImplemented
+            if nothing:
+                results = given[0] if gufunc.nout == 1 else tuple(given)
+            elif (settings := current()) is not None:
                 results = settings.call(op, gufunc, operands, targets, kwargs)
                 if results is NotImplemented:
                     with offloaded(None):
@@ -57,11 +66,8 @@ class NumPy(Library):
             if results is NotImplemented:
                 results = _computed(gufunc, operands, targets, kwargs)
         except (OverflowError, TypeError, ValueError):
-            explanation = explain_failure(op, gufunc, operands, targets, kwargs)
-            if explanation is None and pivots is not None:
-                explanation = explain_pivots(op, gufunc, pivots)
-            if explanation is not None:
-                raise explanation from None  # NumPy's message numbers the operands; ours names them
+            if (found := fault()) is not None:
+                raise found from None  # NumPy's message numbers the operands; ours names them
             if not _lapack.takes(gufunc, operands):
                 raise
             results = _lapack.call(op, gufunc, operands, targets)
@@ -70,6 +76,16 @@ class NumPy(Library):
         if matrices or any(targets[name] is not x for name, x in outs.items()):
             return _dressed(gufunc, outs, results, matrices)
         return results
+
+
+def _fault(
+    op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any], kwargs: dict[str, Any]
+) -> Exception | None:
+    """The exception for the argument at fault, if one is."""
+    found = explain_failure(op, gufunc, operands, outs, kwargs)
+    if found is None and "pivots" in operands:
+        return explain_pivots(op, gufunc, operands["pivots"])
+    return found
 
 
 def _narrowed(pivots: Any) -> Any:
