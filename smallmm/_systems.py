@@ -18,14 +18,14 @@ _direct_det, _direct_slogdet = _direct["det"], _direct["slogdet"]
 
 
 class SolveExResult(NamedTuple):
-    """The solution, and info: 0, or the first pivot, counted from 1, that is zero."""
+    """The solution, and info: 0, or the first pivot, counted from 1, that is zero or overflows."""
 
     x: Any
     info: Any
 
 
 class InvExResult(NamedTuple):
-    """The inverse, and info: 0, or the first pivot, counted from 1, that is zero."""
+    """The inverse, and info: 0, or the first pivot, counted from 1, that is zero or overflows."""
 
     inverse: Any
     info: Any
@@ -118,7 +118,7 @@ def solve(
     LU with partial pivoting, ``l = a * (1 / pivot)`` and ``fma(-l, u, a)`` in a fixed order. Bits do not
     depend on the batch, the neighbours, strides, threads or the instruction set, except for the portable
     kernels on a CPU without FMA. Quotients of complex numbers are those of Smith. The normwise backward error
-    is at most 20 n u, where u is the unit roundoff.
+    is at most 20 n u g, where u is the unit roundoff and g the growth of elements, that of `lu_factor`.
 
     2/3 n^3 + 2 n^2 k operations per matrix. Arbitrary strides are accepted: transposing with ``.mT`` copies
     nothing. Orders above 32 go to LAPACK, one matrix at a time: correct, but slower, and with other bits.
@@ -153,8 +153,8 @@ def solve(
 def solve_ex(a: "ArrayLike", b: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SolveExResult:
     """`solve` that never raises for singular matrices: ``(x, info)``.
 
-    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero; x of such
-    a matrix is NaN.
+    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
+    overflows; x of such a matrix is NaN.
 
     >>> x, info = smallmm.solve_ex([np.eye(2), np.zeros((2, 2))], np.ones((2, 1)))
     >>> info
@@ -279,9 +279,11 @@ def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
 
     Notes
     -----
-    Gauss-Jordan elimination with partial pivoting and the multipliers of LU: the pivots and `info` are those
-    of `lu_factor`. Complex matrices: the solutions for the columns of the identity. ``|A X - I|_1 <= 50 n u
-    cond_1(A)``. 2 n^3 operations per matrix.
+    Gauss-Jordan elimination with partial pivoting and the multipliers of LU, from order 4 on of the
+    transpose. `info` is that of `lu_factor`; it is n where that is 0, A is finite, and its inverse overflows.
+    Complex matrices: the solutions for the columns of the identity. ``|A X - I|_1 <= 50 n u g cond_1(A)``,
+    wherever that is below 1; g is the larger of the growths of A and A^T, as of `lu_factor`. 2 n^3 operations
+    per matrix.
 
     Examples
     --------
@@ -299,8 +301,8 @@ def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
 def inv_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> InvExResult:
     """`inv` that never raises for singular matrices: ``(inverse, info)``.
 
-    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero; the
-    inverse of such a matrix is NaN.
+    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
+    overflows; the inverse of such a matrix is NaN. It is n where the inverse overflows.
 
     >>> smallmm.inv_ex(np.zeros((2, 2))).info
     np.int32(1)

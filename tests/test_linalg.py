@@ -2,6 +2,7 @@
 matrices of every kind, against the reference (to the bit) and against the table of error bounds."""
 
 import functools
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
@@ -466,6 +467,36 @@ def test_info_that_is_not_asked_for(isa, batch):
     assert_same(core.reference(core.direct["inv"], a)[1], info)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 32])
+def test_inverses_that_overflow(isa, dtype, n, rng):
+    """Of elements so small that it, or what it is made of, overflows: the inverse, infinities, or info n,
+    which is not that of LU. NaN goes with an info, unless A has it."""
+    tiny = np.finfo(dtype).tiny
+    for size in (tiny / 16, tiny / 2, tiny, tiny * 4, tiny * 64):
+        a = (rng.standard_normal((400, n, n)) * size).astype(dtype)
+        a[::3, 0] *= 2.0**-6
+        a[1] = np.eye(n, dtype=dtype)
+        a[2, 0, 0] = np.nan
+        x, info = smallmm.inv_ex(a)
+        nan = np.isnan(x).any((-2, -1))
+        assert np.array_equal(np.delete(nan, 2), np.delete(info != 0, 2))
+        assert (nan[2], info[2], info[1]) == (True, 0, 0)
+        of_lu = smallmm.lu_factor_ex(a).info
+        assert ((info == of_lu) | ((of_lu == 0) & (info == n))).all()
+        good = np.isfinite(x).all((-2, -1))
+        wide = a[good].astype(np.longdouble)
+        off = np.abs(wide @ x[good] - np.eye(n)).sum(-2).max(-1)
+        limit = np.abs(wide).sum(-2).max(-1) * np.abs(x[good].astype(np.longdouble)).sum(-2).max(-1)
+        assert (
+            off
+            <= 50 * n * np.finfo(dtype).eps * limit + n * limit * np.finfo(dtype).smallest_subnormal / size
+        ).all()
+        if has_fma(isa):
+            assert_same((x, info), core.reference(core.inv, a))
+    with pytest.raises(smallmm.LinAlgError, match="zero or overflows") if n > 1 else nullcontext():
+        smallmm.inv(np.eye(n) * np.finfo(float).smallest_subnormal)
+
+
 # --- Accuracy ------------------------------------------------------------------------------------------
 
 
@@ -787,7 +818,7 @@ class TestLinAlgError:
             smallmm.solve(a, b)
         assert str(caught.value) == (
             "solve: 2 of 20 matrices are singular, the first at index (2, 1): pivot 1 is zero "
-            "(counted from 1); see .info and .result of this exception for every matrix"
+            "or overflows (counted from 1); see .info and .result of this exception for every matrix"
         )
         assert isinstance(caught.value, np.linalg.LinAlgError)
         assert caught.value.info.shape == (4, 5)
@@ -801,10 +832,10 @@ class TestLinAlgError:
         [
             (
                 lambda a: smallmm.solve(a, [1, 2]),
-                "Singular matrix (solve: pivot 2 is zero, counted from 1)",
+                "Singular matrix (solve: pivot 2 is zero or overflows, counted from 1)",
             ),
-            (smallmm.inv, "Singular matrix (inv: pivot 2 is zero, counted from 1)"),
-            (smallmm.lu_factor, "Singular matrix (lu_factor: pivot 2 is zero, counted from 1)"),
+            (smallmm.inv, "Singular matrix (inv: pivot 2 is zero or overflows, counted from 1)"),
+            (smallmm.lu_factor, "Singular matrix (lu_factor: pivot 2 is zero or overflows, counted from 1)"),
             (
                 smallmm.cholesky,
                 "Matrix is not positive definite (cholesky: the leading minor of order 2 is not positive, "

@@ -34,7 +34,7 @@ INLINE vec inv_doubts(const bool direct, vec squares, vec size, mask singular) {
     const T doubtful = SMM_DOUBTFUL(T);
     const mask small = lane_greater(lane_set(doubtful * doubtful), lane_mul(lane_mul(squares, size), size));
     const mask known = small & lane_greater(squares, lane_set((T)SMM_LEAST_SQUARES(T)));
-    const mask certain = direct ? ~singular : known & ~singular;
+    const mask certain = (direct ? lane_equal(squares, squares) : known) & ~singular;
     if (__builtin_expect(!lane_any(~certain), 1)) return lane_set(0);
     const vec doubts = lane_select(certain, lane_set(0), lane_set(SMM_DOUBT));
     return lane_select(lane_equal(size, lane_set(INFINITY)), lane_set(SMM_OVERFLOW), doubts);

@@ -33,7 +33,8 @@ static const limits limits_of[SMM_DTYPE_COUNT] = {
 };
 
 /* A becomes its inverse, or the transpose that of the transpose. A zero pivot is taken to be as small as rounding
- * errors are. True: the matrix may be singular (inverse.h). Where a pivot overflows, all of the result is NaN. */
+ * errors are. True: the matrix may be singular, or its inverse overflows (inverse.h). Where a pivot overflows, all of
+ * the result is NaN. */
 static bool invert(smm_dtype dtype, matrix a, intptr_t n) {
     const bool direct = n <= SMM_INV_DIRECT;
     const limits its = limits_of[dtype];
@@ -55,11 +56,22 @@ static bool invert(smm_dtype dtype, matrix a, intptr_t n) {
     for (intptr_t i = 0; i < n; i++)
         for (intptr_t j = 0; j < n; j++) {
             if (!direct && isinf(size)) a[i][j] = NAN;
-            doubt |= !direct && isnan(a[i][j]);
+            doubt |= isnan(a[i][j]);
             largest = fmax(largest, fabs(a[i][j]));
         }
     if (direct) return doubt;
     return doubt || (double)n * largest * size >= its.doubtful || largest * largest <= its.least_squares;
+}
+
+/* Whether the result, of a finite matrix, has NaN. */
+static bool overflowed(const smm_call *call, intptr_t q, matrix result) {
+    bool nan = false, finite = true;
+    for (intptr_t i = 0; i < call->n; i++)
+        for (intptr_t j = 0; j < call->n; j++) {
+            nan |= (bool)isnan(result[i][j]);
+            finite &= (bool)isfinite(get(&call->inv.a, call->dtype, q, i, j));
+        }
+    return nan && finite;
 }
 
 void smm_reference_inv(const smm_call *call) {
@@ -70,7 +82,8 @@ void smm_reference_inv(const smm_call *call) {
         for (intptr_t i = 0; i < n; i++)
             for (intptr_t j = 0; j < n; j++)
                 a[direct ? i : j][direct ? j : i] = get(&call->inv.a, call->dtype, q, i, j);
-        const intptr_t info = invert(call->dtype, a, n) ? smm_reference_singular(call, q) : 0;
+        intptr_t info = invert(call->dtype, a, n) ? smm_reference_singular(call, q) : 0;
+        if (!info && overflowed(call, q, a)) info = n;
         for (intptr_t i = 0; i < n; i++)
             for (intptr_t j = 0; j < n; j++)
                 put(&call->inv.inverse, call->dtype, q, i, j, info ? NAN : a[direct ? i : j][direct ? j : i]);

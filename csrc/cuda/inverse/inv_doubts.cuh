@@ -29,18 +29,24 @@ struct Doubts {
     __device__ bool any() const {
         constexpr T DOUBTFUL = SMM_DOUBTFUL(T);
         const bool small = product(product(squares, size), size) < DOUBTFUL * DOUBTFUL;
-        return singular || (!DIRECT && !(small && squares > T(SMM_LEAST_SQUARES(T))));
+        return singular || (DIRECT ? isnan(squares) : !(small && squares > T(SMM_LEAST_SQUARES(T))));
     }
+    __device__ bool overflowed() const { return isnan(squares) || isinf(size); }
 };
 
-/* info of LU of matrix q, a row of which each thread of the warp has: rare, so it stays out of the kernel's text. */
+/* info of LU of matrix q, a row of which each thread of the warp has: rare, so it stays out of the kernel's text. -1:
+ * it is 0, and all elements are finite. */
 __device__ __noinline__ int info_of_lu(const smm_cuda_args &args, long long q) {
     const smm_cuda_operand &a = args.operand[SMM_A];
     const InMemory *from = static_cast<const InMemory *>(a.data) + offset_of(args, a, q);
     const int row = threadIdx.x % 32, place = least(row, N - 1);
     T x[N];
+    bool finite = true;
 #pragma unroll 1
-    for (int j = 0; j < N; j++) x[j] = from[place * a.row + j * a.col];
+    for (int j = 0; j < N; j++) {
+        x[j] = from[place * a.row + j * a.col];
+        finite &= isfinite(x[j]);
+    }
 #pragma unroll 1
     for (int k = 0; k < N; k++) {
         Search search = {row < k || row >= N || (isnan(x[k]) && row != k) ? 0 : magnitude(x[k]),
@@ -59,19 +65,20 @@ __device__ __noinline__ int info_of_lu(const smm_cuda_args &args, long long q) {
             x[j] = row == k ? u : row > k ? multiply_add(-l, u, mine) : mine;
         }
     }
-    return 0;
+    return -__all_sync(WARP, finite);
 }
 
 /* info of the thread's matrix, which is number `mine` of the `count` that the warp has from matrix `first` on; all
- * threads of a matrix have the same doubt. */
-__device__ inline int settle(const smm_cuda_args &args, long long first, int count, int mine, bool doubt) {
+ * threads of a matrix have the same doubts. */
+__device__ inline int settle(const smm_cuda_args &args, long long first, int count, int mine, const Doubts &doubts) {
+    const bool doubt = doubts.any();
     int info = 0;
     if (__builtin_expect(__any_sync(WARP, doubt), 0))
 #pragma unroll 1
         for (int m = 0; m < count; m++) {
             if (!__any_sync(WARP, doubt && mine == m)) continue;
             const int its = info_of_lu(args, first + m);
-            if (mine == m) info = its;
+            if (mine == m) info = its >= 0 ? its : doubts.overflowed() ? N : 0;
         }
     return info;
 }

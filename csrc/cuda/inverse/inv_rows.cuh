@@ -222,7 +222,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 
     __syncwarp();
     rows.write(image, pivots, pivot_rows, pivot_rows + N);
-    const int info = settle(args, first, count, of_warp, pivots.doubts.any());
+    const int info = settle(args, first, count, of_warp, pivots.doubts);
     if (lane() == 0 && of_warp < count && args.operand[SMM_INFO].data)
         *beside<int>(args, SMM_INFO, first + of_warp, 1) = info;
     __syncwarp();

@@ -330,7 +330,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     }
 #pragma unroll
     for (int bits = OF_WARP; bits < 32; bits *= 2) doubts.squares += __shfl_xor_sync(WARP, doubts.squares, bits);
-    const int info = settle(args, first, count, matrix(), doubts.any());
+    const int info = settle(args, first, count, matrix(), doubts);
     if (part() == 0 && matrix() < count && args.operand[SMM_INFO].data)
         *beside<int>(args, SMM_INFO, first + matrix(), 1) = info;
     if (__builtin_expect(info || isinf(doubts.size), 0))

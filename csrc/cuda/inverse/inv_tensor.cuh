@@ -352,10 +352,14 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         for (int b = 0; b < BLOCKS; b++) {
             put_if(quad() + 8 * r < N, shared + (quad() + 8 * r) * IMAGE_PITCH + (8 * b + 2 * of()) * SIZE,
                    tile.x[r][b]);
-            pivots.doubts.add(tile.x[r][b][0]), pivots.doubts.add(tile.x[r][b][1]);
+#pragma unroll
+            for (int e = 0; e < 2; e++) { /* what lies beyond the matrix may be NaN where that has none */
+                const bool in = quad() + 8 * r < N && 8 * b + PANEL * e + of() < N;
+                pivots.doubts.add(in ? tile.x[r][b][e] : T(0));
+            }
         }
     pivots.meet();
-    const int info = settle(args, matrix, 1, 0, pivots.doubts.any());
+    const int info = settle(args, matrix, 1, 0, pivots.doubts);
     if (threadIdx.x % 32 == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
     write(args, shared, pivot_rows, info || isinf(pivots.doubts.size), matrix);
 }

@@ -386,7 +386,7 @@ inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
     copy_matrix<N, N>(work, transposed_if<!DIRECT>(a), lane);
     MEET();
     X size = 0, largest = 0;
-    bool doubt = false;
+    bool doubt = false, nan = false;
 #pragma unroll UNROLL
     for (int k = 0; k < N; k++) {
         int p = k;
@@ -443,10 +443,10 @@ inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
 #pragma unroll INNER
     for (int e = 0; e < N * N; e++) {
         const X x = scratch[e];
-        doubt |= !DIRECT && (overflows || isnan(x));
+        nan |= overflows || isnan(x);
         largest = fmax(largest, fabs(x));
     }
-    doubt |= !DIRECT && (N * largest * size >= DOUBTFUL || largest * largest <= LEAST_SQUARES);
+    doubt |= nan || (!DIRECT && (N * largest * size >= DOUBTFUL || largest * largest <= LEAST_SQUARES));
     MEET();
     copy_matrix<N, N>(transposed_if<!DIRECT>(inverse), work, lane);
     MEET();
@@ -456,8 +456,12 @@ inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
     if (any) {
         copy_matrix<N, N>(work, a, lane);
         MEET();
+        bool finite = true;
+#pragma unroll INNER
+        for (int e = 0; e < N * N; e++) finite &= (bool)isfinite(scratch[e]);
+        MEET();
         const Factors f = factor<N>(work, lane, [](int, int) {});
-        if (doubt) failed = f.info;
+        if (doubt) failed = f.info ? f.info : nan && finite ? N : 0;
     }
     if (failed || overflows) fill<N, N>(inverse, lane, not_a_number(X()));
     put_info(info, lane, failed);
