@@ -185,6 +185,35 @@ def test_eigenvalues_that_underflow_are_positive_zeros(isa, dtype, n, rng):
         assert_same_bits(values, core.reference(core.eigvalsh, a)[0])
 
 
+def test_rank_one_of_order_two(isa, dtype):
+    """Of integers, whose eigenvalues are exact, no rounding makes the smaller one negative."""
+    p, q = np.indices((41, 41)).reshape(2, -1) - 20
+    x = np.stack([p, q], -1)[:, :, None].astype(dtype)
+    for a in (x @ x.mT, (x @ x.mT).astype(np.result_type(dtype, np.complex64)), x @ -x.mT):
+        expected = np.sort(np.stack([0 * p, a[:, 0, 0].real + a[:, 1, 1].real], -1), -1)
+        for values in (smallmm.eigh(a).eigenvalues, smallmm.eigvalsh(a), smallmm.eigvalsh(a, UPLO="U")):
+            np.testing.assert_array_equal(values, expected)
+
+
+def test_smaller_eigenvalue_of_order_two(isa, dtype, rng):
+    """Within a few u of the smaller element of the diagonal, as LAPACK's dlaev2; also in larger matrices."""
+    small = 2.0 ** rng.integers(-20 if dtype == np.float32 else -60, 0, 500)
+    ratio = rng.uniform(0, 1, 500)
+    a = np.zeros((500, 2, 2), dtype)
+    a[:, 0, 0], a[:, 1, 1] = 1, small
+    a[:, 0, 1] = a[:, 1, 0] = np.sqrt(ratio * small)
+    a[::2] = a[::2, ::-1, ::-1]
+    d, e, f = (y.astype(np.longdouble) for y in (a[:, 0, 0], a[:, 0, 1], a[:, 1, 1]))
+    exact = (d * f - e * e) / ((d + f) / 2 + np.sqrt(((d - f) / 2) ** 2 + e**2))
+    error = abs(smallmm.eigvalsh(a)[:, 0] - exact)
+    assert (error <= 4 * np.finfo(dtype).eps * np.minimum(d, f)).all()
+    whole = np.zeros((500, 5, 5), dtype)
+    whole[:, range(5), range(5)] = 7
+    whole[:, 2:4, 2:4] = a
+    error = abs(smallmm.eigvalsh(whole)[:, 0] - exact)
+    assert (error <= 4 * np.finfo(dtype).eps * np.minimum(d, f)).all()
+
+
 def test_powers_of_two(isa, dtype, rng):
     """Times one, a matrix has the same eigenvectors, to the bit."""
     a = symmetric(normal(rng, (9, 5, 5), dtype))

@@ -31,7 +31,9 @@ typedef struct eigh_stack {
                                                * numbers, a row of real parts and one of imaginary parts in turns */
     vec d[SMM_MOST_ORDER], e[SMM_MOST_ORDER]; /* T: its diagonal and what is beside it; d becomes w */
     mask open[SMM_MOST_ORDER];                /* e_i is in the block at work */
-    vec shift, back;                          /* back undoes the scaling of A, and is NaN where that is not finite */
+    vec shift, other;                         /* the eigenvalues of the last two rows of the block */
+    mask two;                                 /* these are the block */
+    vec back;                                 /* undoes the scaling of A, and is NaN where that is not finite */
     vec info;
 } eigh_stack;
 
@@ -49,7 +51,8 @@ INLINE intptr_t eigh_step(intptr_t n, const bool unrolled) { return unrolled ? n
 /* The last block of a lane whose e_i are not negligible, as far as rows have been looked at, from below. */
 typedef struct eigh_search {
     mask started, ended;
-    vec d, half, e; /* of its last two rows */
+    mask two;            /* it has no more rows than these: */
+    vec top, d, half, e; /* of its last two rows */
 } eigh_search;
 
 INLINE mask eigh_search_row(eigh_stack *x, eigh_search *f, intptr_t i) {
@@ -59,6 +62,8 @@ INLINE mask eigh_search_row(eigh_stack *x, eigh_search *f, intptr_t i) {
     const mask open = counts & ~f->ended, last = open & ~f->started;
     x->e[i] = lane_select(counts, e, lane_set(0));
     x->open[i] = open;
+    f->two = (f->two & ~open) | last;
+    f->top = lane_select(last, d, f->top);
     f->d = lane_select(last, next, f->d);
     f->half = lane_select(last, lane_mul(lane_sub(d, next), lane_set((T)0.5)), f->half);
     f->e = lane_select(last, e, f->e);
@@ -67,11 +72,14 @@ INLINE mask eigh_search_row(eigh_stack *x, eigh_search *f, intptr_t i) {
     return open;
 }
 
-/* The eigenvalue of the block's last 2 x 2 that is nearer to its last element. */
-INLINE vec eigh_shift(const eigh_search *f) {
+/* The eigenvalues of the block's last 2 x 2. The shift is the one that is nearer to its last element. */
+INLINE void eigh_note_values(eigh_stack *x, const eigh_search *f) {
     const vec square = lane_mul(f->e, f->e), root = lane_sqrt(lane_fma(f->half, f->half, square));
     const vec outward = lane_select(lane_greater(lane_set(0), f->half), lane_negate(root), root);
-    return lane_sub(f->d, lane_div(square, lane_add(f->half, outward)));
+    const vec apart = lane_div(square, lane_add(f->half, outward));
+    x->shift = lane_sub(f->d, apart);
+    x->other = lane_add(f->top, apart);
+    x->two = f->two;
 }
 
 /* Find all lanes' blocks and shifts. False if there are none. */
@@ -79,7 +87,8 @@ INLINE bool eigh_find_blocks(eigh_stack *x, eigh_turns *turns, intptr_t n, const
     const mask none = lane_greater(lane_set(0), lane_set(0));
     mask any = none;
     eigh_search f[EIGH_GROUPS];
-    UNROLLED(int g = 0; g < groups; g++) f[g] = (eigh_search){none, none, lane_set(0), lane_set(0), lane_set(1)};
+    UNROLLED(int g = 0; g < groups; g++)
+        f[g] = (eigh_search){none, none, none, lane_set(0), lane_set(0), lane_set(0), lane_set(1)};
     turns->from = 0;
     turns->to = n - 1;
     if (unrolled) {
@@ -96,7 +105,7 @@ INLINE bool eigh_find_blocks(eigh_stack *x, eigh_turns *turns, intptr_t n, const
     }
     UNROLLED(int g = 0; g < groups; g++) {
         any |= f[g].started;
-        x[g].shift = eigh_shift(&f[g]);
+        eigh_note_values(&x[g], &f[g]);
     }
     return lane_any(any);
 }
@@ -104,12 +113,12 @@ INLINE bool eigh_find_blocks(eigh_stack *x, eigh_turns *turns, intptr_t n, const
 /* What a sweep carries from one rotation to the next, downwards. */
 typedef struct eigh_chase {
     vec c, s, p, g;
-    mask open, single; /* of the row above: in the block; and the first of it */
+    mask open; /* of the row above: in the block */
 } eigh_chase;
 
 INLINE eigh_chase eigh_begin_sweep(const eigh_stack *x, intptr_t from) {
     const mask none = lane_greater(lane_set(0), lane_set(0));
-    return (eigh_chase){lane_set(1), lane_set(0), lane_set(0), lane_sub(x->d[from], x->shift), none, none};
+    return (eigh_chase){lane_set(1), lane_set(0), lane_set(0), lane_sub(x->d[from], x->shift), none};
 }
 
 /* The rotation of rows and columns i and i + 1. */
@@ -120,23 +129,25 @@ INLINE void eigh_rotate(eigh_stack *x, eigh_chase *y, intptr_t i, eigh_turns *tu
     const vec squares = lane_fma(g, g, lane_mul(f, f));
     const vec r = lane_sqrt(squares), back = lane_mul(r, lane_div(one, squares));
     const mask rotates = open & lane_greater(squares, lane_set(EIGH_FLOOR_SQUARED));
-    if (i) x->e[i - 1] = lane_select(y->open, lane_select(open, r, lane_select(y->single, zero, g)), x->e[i - 1]);
+    if (i) x->e[i - 1] = lane_select(y->open, lane_select(open, r, lane_select(x->two, zero, g)), x->e[i - 1]);
     y->c = lane_select(rotates, lane_mul(g, back), one);
     y->s = lane_select(rotates, lane_mul(f, back), zero);
     if (vectors) turns->c[i] = y->c, turns->s[i] = y->s;
     const vec h = lane_sub(x->d[i], y->p);
     const vec t = lane_fnma(lane_add(b, b), y->c, lane_mul(lane_sub(d, h), y->s));
-    y->p = lane_mul(y->s, t);
-    x->d[i] = lane_add(h, y->p);
+    const vec p = lane_mul(y->s, t);
+    const mask done = open & x->two; /* a block of two rows: its eigenvalues are known */
+    y->p = lane_select(done, zero, p);
+    x->d[i] = lane_select(done, x->other, lane_add(h, p));
+    x->d[i + 1] = lane_select(done, x->shift, d);
     y->g = lane_select(open, lane_fma(y->c, t, b), lane_sub(d, x->shift));
-    y->single = open & ~y->open;
     y->open = open;
 }
 
-/* After the last one. A block of two rows is done. */
+/* After the last one. */
 INLINE void eigh_end_sweep(eigh_stack *x, const eigh_chase *y, intptr_t to) {
     x->d[to] = lane_sub(x->d[to], y->p);
-    x->e[to - 1] = lane_select(y->open, lane_select(y->single, lane_set(0), y->g), x->e[to - 1]);
+    x->e[to - 1] = lane_select(y->open, lane_select(x->two, lane_set(0), y->g), x->e[to - 1]);
 }
 
 /* A few rows of V, rotated. */

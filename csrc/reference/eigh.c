@@ -95,12 +95,12 @@ static bool find_block(spectrum *x, intptr_t *from, intptr_t *to) {
     return *to > 0;
 }
 
-/* The eigenvalue of (d e; e d_next) that is nearer to d_next. */
-static double wilkinson_shift(smm_dtype dtype, double d, double e, double d_next) {
+/* t, of (d e; e d_next): d + t and d_next - t, which is Wilkinson's shift, are its eigenvalues. */
+static double apart(smm_dtype dtype, double d, double e, double d_next) {
     const double half = round_in(dtype, round_in(dtype, d - d_next) * 0.5), square = round_in(dtype, e * e);
     const double root = round_in(dtype, sqrt(fma_in(dtype, half, half, square)));
     const double outward = round_in(dtype, half + (half < 0 ? -root : root));
-    return round_in(dtype, d_next - round_in(dtype, square / outward));
+    return round_in(dtype, square / outward);
 }
 
 void smm_rotate_columns(spectrum *x, intptr_t i, double c, double s) {
@@ -111,10 +111,12 @@ void smm_rotate_columns(spectrum *x, intptr_t i, double c, double s) {
     }
 }
 
-/* One sweep over rows from .. to. Where there are only two, they are done. */
+/* One sweep over rows from .. to. Where there are only two, they are done, and the smaller eigenvalue is as exact as
+ * the smaller element of the diagonal. */
 static void sweep_block(spectrum *x, intptr_t from, intptr_t to) {
     const smm_dtype dtype = x->dtype;
-    const double shift = wilkinson_shift(dtype, x->d[to - 1], x->e[to - 1], x->d[to]);
+    const double t = apart(dtype, x->d[to - 1], x->e[to - 1], x->d[to]);
+    const double shift = round_in(dtype, x->d[to] - t), other = round_in(dtype, x->d[to - 1] + t);
     double c = 1, s = 1, p = 0, g = round_in(dtype, x->d[from] - shift);
     for (intptr_t i = from; i < to; i++) {
         const double f = round_in(dtype, s * x->e[i]), b = round_in(dtype, c * x->e[i]);
@@ -125,14 +127,15 @@ static void sweep_block(spectrum *x, intptr_t from, intptr_t to) {
         c = rotates ? round_in(dtype, g * back) : 1;
         s = rotates ? round_in(dtype, f * back) : 0;
         const double h = round_in(dtype, x->d[i] - p);
-        const double t = fma_in(dtype, 2 * b, c, round_in(dtype, round_in(dtype, x->d[i + 1] - h) * s));
-        p = round_in(dtype, s * t);
+        const double turned = fma_in(dtype, 2 * b, c, round_in(dtype, round_in(dtype, x->d[i + 1] - h) * s));
+        p = round_in(dtype, s * turned);
         x->d[i] = round_in(dtype, h + p);
-        g = fma_in(dtype, c, t, -b);
+        g = fma_in(dtype, c, turned, -b);
         smm_rotate_columns(x, i, c, s);
     }
     x->d[to] = round_in(dtype, x->d[to] - p);
-    x->e[to - 1] = to - from == 1 ? 0 : g;
+    x->e[to - 1] = g;
+    if (to - from == 1) x->d[from] = other, x->d[to] = shift, x->e[from] = 0;
 }
 
 intptr_t smm_diagonalise(spectrum *x) {

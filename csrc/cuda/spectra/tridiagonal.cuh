@@ -29,15 +29,17 @@ template <int N> __device__ inline bool find_block(Tridiagonal<N> &x, int &from,
     return to > 0;
 }
 
-/* The eigenvalue of (d e; e d_next) that is nearer to d_next. */
-__device__ inline T wilkinson_shift(T d, T e, T d_next) {
+/* t, of (d e; e d_next): d + t and d_next - t, which is Wilkinson's shift, are its eigenvalues. */
+__device__ inline T apart(T d, T e, T d_next) {
     const T half = product(d - d_next, T(0.5)), square = product(e, e), size = root(multiply_add(half, half, square));
-    return d_next - quotient_of(square, half + (half < 0 ? -size : size));
+    return quotient_of(square, half + (half < 0 ? -size : size));
 }
 
 /* The rotations of a sweep over rows from .. to. Where there are only two, they are done. */
 template <int N> __device__ inline void find_rotations(Tridiagonal<N> &x, int from, int to) {
-    const T shift = wilkinson_shift(pick(x.d, to - 1), pick(x.e, to - 1), pick(x.d, to));
+    const T above = pick(x.d, to - 1), last = pick(x.d, to), between = apart(above, pick(x.e, to - 1), last);
+    const T shift = last - between;
+    const bool two = to - from == 1;
     T c = 1, s = 1, p = 0, d = pick(x.d, from), g = d - shift;
     EACH(int i = FEW ? 0 : from; i < (FEW ? N - 1 : to); i++) {
         if (FEW && (i < from || i >= to)) continue;
@@ -53,8 +55,9 @@ template <int N> __device__ inline void find_rotations(Tridiagonal<N> &x, int fr
         g = multiply_add(c, t, -b);
         d = next;
     }
-    put(x.d, to, d - p);
-    put(x.e, to - 1, to - from == 1 ? T(0) : g);
+    if (two) put(x.d, from, above + between);
+    put(x.d, to, two ? shift : d - p);
+    put(x.e, to - 1, two ? T(0) : g);
 }
 
 /* d becomes w, the columns of v, if there are any, are rotated; the result: how many e_i are not negligible when the
