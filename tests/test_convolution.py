@@ -281,6 +281,15 @@ def test_operands_that_are_not_aligned_or_native(rng):
         assert_same_bits(smallmm.conv2d(a, w, out=out).astype("f4"), expected)
 
 
+def test_many_filters(rng):
+    """More than sums that a thread has room for: they are computed in parts, whose bits are those of all."""
+    x, w = rng.standard_normal((1, 150, 12, 12)), rng.standard_normal((700, 150, 3, 3))
+    with smallmm.threads(1):
+        whole = smallmm.conv2d(x, w)
+        parts = [smallmm.conv2d(x, w[first : first + 50]) for first in range(0, 700, 50)]
+    assert_same_bits(whole, np.concatenate(parts, axis=1))
+
+
 def test_explain(rng):
     x, w = operands(rng, (2, 16, 60, 60, 24, 3, 3), np.dtype("f4"), batch_x=(5,))
     with smallmm.threads(1):
