@@ -102,6 +102,9 @@ static inline size_t smm_bytes_of_call(smm_op op) {
     return offsetof(smm_call, operand) + (size_t)smm_operations[op].count * sizeof(smm_operand);
 }
 
+/* The most matrices of all repetitions: their number, and what is computed with it, does not overflow. */
+#define SMM_MOST_MATRICES 0x1p62
+
 /* call.c: how often a call is repeated by its outer dimensions, and repetition r of it, which has none. */
 intptr_t smm_runs(const smm_call *call);
 smm_call smm_run_of(const smm_call *call, intptr_t r);

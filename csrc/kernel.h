@@ -108,6 +108,11 @@ typedef struct smm_kernels {
 enum { SMM_KERNEL_ROOM = 272 * 1024 };
 void *smm_kernel_room(void);
 
+/* room.c: whether to go on. Kernels of diagonals, which may work on one vector of matrices for long, ask before
+ * right-hand sides from k on of systems of order n; if not, they return, and what they leave is never looked at. It is
+ * always true where little was done since it was asked. */
+bool smm_kernel_goes_on(intptr_t n, intptr_t k);
+
 /* run.c: run a call of a few matrices from within a kernel, in this thread. What it calls uses SMM_KERNEL_ROOM bytes of
  * the room; the caller's own lies behind. */
 void smm_run_within(const smm_call *call);

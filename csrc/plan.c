@@ -27,7 +27,10 @@ static const double CHUNK_BYTES = 32.0 * 1024;
 /* Parts per thread, where matrices are computed in parts. */
 static const intptr_t PARTS = 4;
 
-/* Flops after which a thread checks for an interrupt: at most a tenth of a second. */
+/* Flops of a large product's block. */
+static const double BLOCK_FLOPS = 1e8;
+
+/* Weighted flops after which a thread looks whether the call goes on: at most a few hundredths of a second. */
 static const double PIECE_FLOPS = 1e8;
 
 /* --- Operands ------------------------------------------------------------------------------------ */
@@ -109,8 +112,12 @@ static bool are_sizes_valid(const smm_call *c) {
 static bool is_valid(const smm_call *c, const views *x) {
     if (c->batch < 0 || c->m < 0 || c->n < 0 || c->k < 0) return false;
     if (c->outer && (c->outer->dims < 0 || c->outer->dims > SMM_MOST_DIMS)) return false;
-    for (int d = 0; c->outer && d < c->outer->dims; d++)
+    double matrices = (double)c->batch;
+    for (int d = 0; c->outer && d < c->outer->dims; d++) {
         if (c->outer->extent[d] < 0) return false;
+        matrices *= (double)c->outer->extent[d];
+    }
+    if (matrices > SMM_MOST_MATRICES) return false;
     for (int i = 0; i < x->count; i++)
         if (!is_valid_view(&x->of[i], c, i)) return false;
     return are_sizes_valid(c);
@@ -184,7 +191,7 @@ static intptr_t group_of_lanes(const smm_plan *plan, intptr_t bytes) {
  * rows with a few columns of B. */
 static void block(smm_plan *plan) {
     const smm_call *c = &plan->call;
-    const intptr_t elements = (intptr_t)(PIECE_FLOPS / 2) / c->k;
+    const intptr_t elements = (intptr_t)(BLOCK_FLOPS / 2) / c->k;
     plan->rows = least(c->m, greatest(64, elements / 64 & -16));
     plan->cols = least(c->n, greatest(64, elements / plan->rows & -64));
     plan->group = 1;
@@ -206,7 +213,7 @@ static bool tile(smm_plan *plan, intptr_t size) {
         const intptr_t bytes = greatest(1, elements) * size;
         const intptr_t group = plan->kernel->group;
         plan->group = group ? least(SMM_BUFFER / bytes, (group + bytes - 1) / bytes) : group_of_lanes(plan, bytes);
-        if (!plan->staged && flops_of(c) > PIECE_FLOPS) block(plan);
+        if (!plan->staged && flops_of(c) > BLOCK_FLOPS) block(plan);
         return true;
     }
     if (plan->staged & SMM_PACK_A) return false;
@@ -338,9 +345,9 @@ int smm_threads_for(double flops, double bytes, int threads) {
 }
 
 /* Factorizations take longer for a flop than products. */
-static double weighted_flops(const smm_plan *plan) {
-    return plan->call.op == SMM_OP_MATMUL ? plan->flops : 4 * plan->flops;
-}
+static double weight_of(const smm_plan *plan) { return plan->call.op == SMM_OP_MATMUL ? 1 : 4; }
+
+static double weighted_flops(const smm_plan *plan) { return weight_of(plan) * plan->flops; }
 
 double smm_work_of(const smm_plan *plan) { return work_of(weighted_flops(plan), plan->bytes); }
 
@@ -401,7 +408,7 @@ static void choose_kernel(smm_plan *plan) {
 static void divide_matrices(smm_plan *plan) {
     const smm_call *c = &plan->call;
     plan->parts = 1;
-    if (plan->threads == 1 || c->op != SMM_OP_MATMUL || !plan->kernel || plan->nontemporal) return;
+    if (plan->threads == 1 || c->op != SMM_OP_MATMUL || !plan->kernel || plan->nontemporal || plan->no_terms) return;
     const intptr_t matrices = plan->runs * c->batch, parts = smm_pieces(PARTS * plan->threads, greatest(1, matrices));
     if (parts <= 1) return;
     const intptr_t by_rows = smm_pieces(c->m, plan->rows);
@@ -417,16 +424,18 @@ static void divide_matrices(smm_plan *plan) {
     plan->parts = blocks * smm_pieces(smm_pieces(c->k, SMM_CHUNK), plan->span);
 }
 
-/* How much a thread claims at a time, and how much it computes at most before it checks for an interrupt. */
+/* How much a thread claims at a time, and how much it computes at most before it checks for an interrupt. Kernels whose
+ * lanes hold matrices get whole vectors of them. */
 static void divide(smm_plan *plan) {
     divide_matrices(plan);
     if (plan->parts > 1) {
         plan->chunk = plan->piece = 1;
         return;
     }
-    const double flops = flops_of(&plan->call);
+    const double flops = weight_of(plan) * flops_of(&plan->call);
+    const intptr_t lanes = plan->call.op == SMM_OP_MATMUL ? 1 : plan->kernels->lanes;
     plan->chunk = greatest(16, (intptr_t)(CHUNK_BYTES / plan->per_matrix) & -16);
-    plan->piece = greatest(1, least(16 * plan->chunk, (intptr_t)(PIECE_FLOPS / (1 + flops))));
+    plan->piece = greatest(lanes, least(16 * plan->chunk, (intptr_t)(PIECE_FLOPS / (1 + flops))) & -lanes);
     plan->chunk = least(plan->chunk, plan->piece);
 }
 

@@ -3,6 +3,7 @@
  * A step is a call whose operands point into values. It is planned once, like any call. A thread that runs a tile moves
  * the pointers of all steps to the tile's matrices and calls the kernels. Temporaries lie in a buffer of the thread,
  * where those that are no longer needed make room for others. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,24 @@
  * to 64 KB differ by less than a tenth (Kalman step of 4 states, AMD Zen 4, November 2026). */
 enum { TILE_BYTES = 32 * 1024, LEAST_TILE = 16, MOST_TILE = 1024 };
 
-/* Flops after which a thread checks for an interrupt. */
-static const double PIECE_FLOPS = 1e8;
+/* Of a flop of any step, beside one of a product. */
+enum { WEIGHT = 4 };
+
+/* Work after which a thread looks between tiles whether the run goes on: some 40 us. */
+static const double PIECE_WORK = 1e6;
+
+/* Elements of an element-wise step after which a thread looks whether the run goes on, also within a tile: those of the
+ * slowest function take a hundredth of a second. */
+enum { PIECE = 1 << 16 };
+
+/* How long an element takes, real or complex, of the functions that take longer than WEIGHT: in flops as
+ * smm_threads_for() weighs them, of which 25 take 1 ns (one thread of an Intel Xeon with AVX-512, November 2026). */
+static const short times[SMM_FUNCTIONS][2] = {
+    [SMM_FN_SQRT] = {10, 250},  [SMM_FN_EXP] = {25, 130},   [SMM_FN_EXPM1] = {30, 0},    [SMM_FN_LOG] = {30, 1400},
+    [SMM_FN_LOG1P] = {35, 0},   [SMM_FN_SIN] = {50, 1600},  [SMM_FN_COS] = {50, 1600},   [SMM_FN_TANH] = {60, 0},
+    [SMM_FN_ERF] = {60, 0},     [SMM_FN_ERFC] = {60, 0},    [SMM_FN_NDTR] = {60, 0},     [SMM_FN_DIVIDE] = {10, 80},
+    [SMM_FN_POWER] = {1600, 0}, [SMM_FN_ARCTAN2] = {70, 0}, [SMM_FN_MULTIPLY] = {4, 30},
+};
 
 typedef struct planned_step {
     smm_step step;
@@ -29,7 +46,7 @@ struct smm_planned {
     int values, steps;
     intptr_t tile, room;    /* bytes of all temporaries of a tile */
     size_t most_of_kernels; /* bytes of room of the largest kernel; a thread's room moves when it grows */
-    double flops, bytes;
+    double work, bytes;     /* of a matrix: in flops, as smm_threads_for() weighs them */
     smm_value *value;
     intptr_t *slot; /* of a temporary: its offset in the buffer */
     planned_step *step;
@@ -151,23 +168,31 @@ static smm_status plan_step(const smm_program *program, planned_step *x, const s
     return smm_kernels_of(step->kind == SMM_STEP_CONVERT ? SMM_F32 : step->call.dtype, &x->kernels);
 }
 
-static intptr_t tile_of(intptr_t bytes) {
-    const intptr_t tile = TILE_BYTES / (bytes + 1) & -LEAST_TILE;
+static intptr_t tile_of(double bytes) {
+    const intptr_t tile = (intptr_t)(TILE_BYTES / (bytes + 1)) & -LEAST_TILE;
     return tile < LEAST_TILE ? LEAST_TILE : least(tile, MOST_TILE);
 }
 
+/* Elements of a matrix that an element-wise step computes. */
+static double elements_of(const smm_call *call) {
+    double count = (double)call->m * (double)call->n;
+    for (int d = 0; call->outer && d < call->outer->dims; d++) count *= (double)call->outer->extent[d];
+    return count;
+}
+
 /* Work and traffic per matrix. Separate calls would write and read every temporary at least once. */
-static void weigh(const smm_program *program, const smm_planned *x, smm_program_info *info) {
+static void weigh(const smm_program *program, smm_planned *x, smm_program_info *info) {
     for (int s = 0; s < x->steps; s++) {
         const planned_step *step = &x->step[s];
         const smm_call *call = &step->step.call;
-        info->flops += step->step.kind == SMM_STEP_CALL
-                           ? step->plan.flops / (double)x->tile
-                           : (double)(call->m * call->n * (call->outer ? smm_runs(call) : 1));
+        const bool is_call = step->step.kind == SMM_STEP_CALL, is_map = step->step.kind == SMM_STEP_MAP;
+        const double flops = is_call ? step->plan.flops / (double)x->tile : elements_of(call);
+        const int time = is_map ? times[step->step.function][smm_is_complex(call->dtype)] : 0;
+        info->flops += flops;
+        x->work += (time > WEIGHT ? time : WEIGHT) * flops;
     }
     for (int v = 0; v < x->values; v++) {
-        const intptr_t step = program->value[v].batch;
-        const double bytes = (double)(step < 0 ? -step : step);
+        const double bytes = fabs((double)program->value[v].batch);
         if (program->value[v].kind == SMM_TEMPORARY) info->saved += 2 * bytes;
         if (program->value[v].kind <= SMM_OUTPUT) info->bytes += bytes;
     }
@@ -210,10 +235,10 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
     const smm_program own = {program->values, program->steps, x->value, program->step};
     smm_program_info all = {.temporaries = place_temporaries(&own, x->slot, lives, lives + values)};
     free(lives);
-    intptr_t through = 0; /* bytes per matrix that are read or written */
+    double through = 0; /* bytes per matrix that are read or written */
     for (size_t v = 0; v < values; v++)
-        if (x->value[v].kind <= SMM_OUTPUT) through += x->value[v].batch < 0 ? -x->value[v].batch : x->value[v].batch;
-    x->tile = tile_of(all.temporaries + through);
+        if (x->value[v].kind <= SMM_OUTPUT) through += fabs((double)x->value[v].batch);
+    x->tile = tile_of((double)all.temporaries + through);
     smm_status status = SMM_OK;
     for (size_t s = 0; s < steps && !status; s++) status = plan_step(&own, &x->step[s], &program->step[s], x->tile);
     if (status) {
@@ -227,7 +252,6 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
     x->room = all.temporaries * x->tile;
     all.tile = x->tile;
     weigh(&own, x, &all);
-    x->flops = all.flops;
     x->bytes = all.bytes;
     if (info) *info = all;
     *planned = x;
@@ -351,16 +375,23 @@ static void convert_row(const planned_step *x, char *to, const char *from, intpt
     }
 }
 
-static void convert(const planned_step *x, char *const at[], const grid *g) {
-    const intptr_t *const rows = g->dims.stride[1], *const columns = g->dims.stride[0];
-    for (intptr_t r = 0; r < g->dims.extent[1]; r++)
-        convert_row(x, at[0] + r * rows[0], at[1] + r * rows[1], columns[0], columns[1], g->dims.extent[0]);
+/* Rows and columns of an element-wise step, of which the first has these addresses. */
+static void run_block(const planned_step *x, char *const at[], const grid *g, intptr_t rows, intptr_t columns) {
+    const intptr_t *const step = g->dims.stride[0], *const next = g->dims.stride[1];
+    if (x->step.kind == SMM_STEP_MAP)
+        x->kernels->map(x->step.function, at, step, columns, next, rows);
+    else
+        for (intptr_t r = 0; r < rows; r++)
+            convert_row(x, at[0] + r * next[0], at[1] + r * next[1], step[0], step[1], columns);
 }
 
-/* An element-wise step on `count` matrices. */
-static void run_elements(const planned_step *x, const smm_call *call, intptr_t count) {
+/* An element-wise step on `count` matrices. Between pieces it looks whether to go on. */
+static void run_elements(const planned_step *x, const smm_call *call, intptr_t count, smm_watch *watch) {
     const grid g = grid_of(x, call, count);
-    if (!g.dims.extent[0] || !g.dims.extent[1]) return;
+    const intptr_t *const extent = g.dims.extent;
+    if (!extent[0] || !extent[1]) return;
+    const intptr_t columns = least(extent[0], PIECE), rows = least(extent[1], PIECE / columns);
+    intptr_t done = 0;
     for (intptr_t r = 0; r < g.repeats; r++) {
         char *at[SMM_MOST_OPERANDS];
         for (int i = 0; i < x->operands; i++) {
@@ -371,11 +402,15 @@ static void run_elements(const planned_step *x, const smm_call *call, intptr_t c
                 rest /= g.dims.extent[d];
             }
         }
-        if (x->step.kind == SMM_STEP_MAP)
-            x->kernels->map(x->step.function, at, g.dims.stride[0], g.dims.extent[0], g.dims.stride[1],
-                            g.dims.extent[1]);
-        else
-            convert(x, at, &g);
+        for (intptr_t i = 0; i < extent[1]; i += rows)
+            for (intptr_t j = 0; j < extent[0]; j += columns, done += rows * columns) {
+                char *from[SMM_MOST_OPERANDS];
+                if (done > PIECE && !smm_goes_on(watch)) return;
+                if (done > PIECE) done = 0;
+                for (int o = 0; o < x->operands; o++)
+                    from[o] = at[o] + i * g.dims.stride[1][o] + j * g.dims.stride[0][o];
+                run_block(x, from, &g, least(rows, extent[1] - i), least(columns, extent[0] - j));
+            }
     }
 }
 
@@ -391,7 +426,7 @@ static void run_tile(run *shared, smm_call calls[], char *const base[], intptr_t
                 call->operand[is_call ? x->place[i] : i].data = base[x->step.value[i]] + x->step.offset[i];
         call->batch = count;
         if (!is_call)
-            run_elements(x, call, count);
+            run_elements(x, call, count, &shared->watch);
         else if (!x->plan.nothing)
             smm_run_here(&x->plan, call, &shared->watch);
     }
@@ -446,18 +481,20 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
         return false;
     }
     const workspace w = lay_out(shared, own ? own : room->program);
-    const intptr_t piece = (intptr_t)(PIECE_FLOPS / (1 + x->flops));
+    const intptr_t piece = (intptr_t)(PIECE_WORK / (1 + x->work));
     bool goes_on = true;
-    for (intptr_t q = first, count, look = first + piece; q < last && goes_on; q += count) {
-        if (q >= look) {
+    intptr_t look = first ? first : piece; /* here, whether to go on */
+    for (intptr_t q = first, count; q < last; q += count) {
+        if (q && q >= look) {
             goes_on = smm_goes_on(&shared->watch);
             look = q + piece;
         }
+        if (!goes_on) break;
         const intptr_t r = q / shared->batch, from = q % shared->batch;
         count = least(least(x->tile, last - q), shared->batch - from);
         for (int v = 0; v < x->values; v++)
             if (x->value[v].kind <= SMM_OUTPUT) w.base[v] = place_of(shared, v, r, from);
-        if (goes_on) run_tile(shared, w.calls, w.base, count);
+        run_tile(shared, w.calls, w.base, count);
     }
     free(own);
     return goes_on;
@@ -471,10 +508,10 @@ static const void *address_of(const void *context, intptr_t x) {
 
 /* The value whose matrices are largest, if there are enough of them to ask where they lie; else -1. */
 static int largest_of(const smm_planned *x, intptr_t total) {
-    intptr_t most = SMM_ASK_BYTES / total;
+    double most = (double)SMM_ASK_BYTES / (double)total;
     int largest = -1;
     for (int v = 0; v < x->values; v++) {
-        const intptr_t bytes = x->value[v].batch < 0 ? -x->value[v].batch : x->value[v].batch;
+        const double bytes = fabs((double)x->value[v].batch);
         if (x->value[v].kind <= SMM_OUTPUT && bytes > most) most = bytes, largest = v;
     }
     return largest;
@@ -483,13 +520,16 @@ static int largest_of(const smm_planned *x, intptr_t total) {
 smm_status smm_run_program(const smm_planned *planned, intptr_t batch, void *const *data, const smm_repeats *outer,
                            bool *failed) {
     if (!planned || batch < 0) return SMM_ERR_ARGUMENT;
-    intptr_t total = batch;
-    for (int d = 0; outer && d < outer->dims; d++) total *= outer->extent[d];
+    double matrices = (double)batch;
+    for (int d = 0; outer && d < outer->dims; d++) matrices *= (double)outer->extent[d];
+    if (matrices > SMM_MOST_MATRICES) return SMM_ERR_ARGUMENT;
+    intptr_t total = matrices > 0 ? batch : 0;
+    for (int d = 0; total && outer && d < outer->dims; d++) total *= outer->extent[d];
     if (!total) return SMM_OK;
     const int threads = smm_get_num_threads();
     if (!threads) return SMM_ERR_THREADS;
     run shared = {planned, batch, data, outer, failed, {.caller = pthread_self()}, largest_of(planned, total)};
-    const int wanted = smm_threads_for((double)total * planned->flops * 4, (double)total * planned->bytes, threads);
+    const int wanted = smm_threads_for((double)total * planned->work, (double)total * planned->bytes, threads);
     const smm_home home = {shared.largest < 0 ? NULL : address_of, &shared};
     smm_parallel_for(total, planned->tile, wanted, run_range, &shared, &home);
     return shared.watch.status;

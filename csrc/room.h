@@ -20,7 +20,8 @@ typedef struct smm_room {
     alignas(SMM_LINE) char sums[SMM_SUMS];
     alignas(SMM_LINE) char converted[SMM_CONVERTED];
     alignas(SMM_LINE) char program[SMM_PROGRAM_ROOM];
-    size_t size; /* of kernel */
+    smm_watch *watch; /* of the job that this thread works for */
+    size_t size;      /* of kernel */
     alignas(SMM_LINE) char kernel[];
 } smm_room;
 

@@ -405,14 +405,21 @@ static bool run_part(smm_job *shared, const smm_call *call, intptr_t matrix, int
     return true;
 }
 
+/* This thread's room, while it works for a job. NULL: there is no memory for it. */
+static smm_room *room_for(const smm_job *shared) {
+    smm_room *const room = smm_room_of_thread(smm_room_of(shared->plan));
+    if (room)
+        room->watch = shared->watch;
+    else
+        smm_end(shared->watch, SMM_ERR_MEMORY);
+    return room;
+}
+
 bool smm_run_parts(void *context, intptr_t first, intptr_t last) {
     smm_job *const shared = context;
     const smm_plan *plan = shared->plan;
-    smm_room *const room = smm_room_of_thread(smm_room_of(plan));
-    if (!room) {
-        smm_end(shared->watch, SMM_ERR_MEMORY);
-        return false;
-    }
+    smm_room *const room = room_for(shared);
+    if (!room) return false;
     for (intptr_t x = first; x < last; x++) {
         const smm_call one = smm_matrix_of(&plan->call, x / plan->parts);
         if (!smm_goes_on(shared->watch) || !run_part(shared, &one, x / plan->parts, x % plan->parts, room))
@@ -483,11 +490,8 @@ bool smm_run_range(void *context, intptr_t first, intptr_t last) {
     smm_job *const shared = context;
     const smm_plan *plan = shared->whole;
     const intptr_t batch = plan->call.batch;
-    smm_room *const room = smm_room_of_thread(smm_room_of(shared->plan));
-    if (!room) {
-        smm_end(shared->watch, SMM_ERR_MEMORY);
-        return false;
-    }
+    smm_room *const room = room_for(shared);
+    if (!room) return false;
     intptr_t look = first ? first : plan->piece; /* here, whether to go on */
     for (intptr_t q = first, count; q < last; q += count) {
         if (q >= look) {
@@ -551,9 +555,10 @@ smm_status smm_run(const smm_call *call) {
 }
 
 void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch) {
-    smm_room *const room = smm_room_of_thread(smm_room_of(plan));
     smm_job own = {.whole = plan, .plan = plan, .watch = watch};
-    for (intptr_t r = 0; r < plan->runs; r++) {
+    smm_room *const room = room_for(&own);
+    for (intptr_t r = 0; r < plan->runs && room; r++) {
+        if (r && !smm_goes_on(watch)) return;
         smm_call run;
         if (plan->runs > 1) run = smm_run_of(call, r);
         const smm_call *part = plan->runs > 1 ? &run : call;
@@ -564,6 +569,6 @@ void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch) 
 
 void smm_run_within(const smm_call *call) {
     smm_plan plan;
-    smm_watch watch = {.caller = pthread_self()};
-    if (smm_plan_call(call, &plan) == SMM_OK && !plan.nothing) smm_run_here(&plan, &plan.call, &watch);
+    if (smm_plan_call(call, &plan) == SMM_OK && !plan.nothing)
+        smm_run_here(&plan, &plan.call, smm_room_of_thread(0)->watch);
 }

@@ -32,13 +32,19 @@ def takes(gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
 def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any]) -> Any:
     """``gufunc(*operands.values(), *outs.values())``, whatever the order."""
     dtypes = output_dtypes(gufunc, operands, {})
-    computed = arithmetic(dtypes[0])
+    computed = np.empty(0, arithmetic(dtypes[0])).real.dtype  # results of real matrices may be complex
     if any(map(is_complex, operands.values())):
         computed = np.result_type(computed, np.complex64)
-    arrays = [np.asarray(x) if name == "pivots" else np.asarray(x, computed) for name, x in operands.items()]
+    arrays = [np.asarray(x) for x in operands.values()]
     named = dict(zip(operands, arrays, strict=True))
+    given = [x.dtype if name == "pivots" else computed for name, x in named.items()]
     function = FALLBACKS[gufunc.__name__].function
-    one = np.vectorize(function, [arithmetic(x) for x in dtypes], signature=fixed_signature(gufunc, operands))
+
+    def of_one(*matrices: np.ndarray) -> Any:
+        """Converted one at a time: the whole stack would take memory, and time without interrupts."""
+        return function(*(x.astype(dtype, copy=False) for x, dtype in zip(matrices, given, strict=True)))
+
+    one = np.vectorize(of_one, [arithmetic(x) for x in dtypes], signature=fixed_signature(gufunc, operands))
     try:
         with np.errstate(all="ignore"):
             results = one(*without_ones(gufunc, named))  # vectorize takes 32 batch dimensions
@@ -53,8 +59,8 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, An
     with np.errstate(all="ignore"):
         results = [x.astype(dtype, copy=False) for x, dtype in zip(results, dtypes, strict=True)]
     results = map(np.reshape, results, output_shapes(gufunc, named))
-    given = (*outs.values(), *(None,) * gufunc.nout)
-    results = tuple(_written(out, result) for out, result in zip(given, results, strict=False))
+    targets = (*outs.values(), *(None,) * gufunc.nout)
+    results = tuple(_written(out, result) for out, result in zip(targets, results, strict=False))
     return results if gufunc.nout > 1 else results[0]
 
 

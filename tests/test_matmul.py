@@ -161,6 +161,16 @@ def test_batch_beyond_16_bits(isa, number, n, rng):
     assert_matches_reference(isa, core.batched_matmul, a[-50:], b[-50:])
 
 
+@pytest.mark.parametrize("shape", [(1000, 1000), (300_000, 1), (1, 300_000)])
+def test_large_products_of_nothing(number, shape):
+    """Which several threads might share."""
+    m, n = shape
+    with smallmm.threads(2):
+        assert_same_bits(
+            smallmm.matmul(np.ones((m, 0), number), np.ones((0, n), number)), np.zeros(shape, number)
+        )
+
+
 @pytest.mark.parametrize(("m", "k", "n"), list(product((0, 3), repeat=3)))
 def test_empty(isa, number, m, k, n):
     a, b = np.ones((2, m, 4), number)[:, :, :k], np.ones((2, 4, n), number)[:, :k]

@@ -278,6 +278,11 @@ LONG = {
     "packed": "smallmm.batched_matmul(tall, tall.mT)",
     "deep": "smallmm.batched_matmul(np.broadcast_to(1.0, (64, 10**9)), np.broadcast_to(1.0, (10**9, 1)))",
     "lapack": "smallmm.det(np.broadcast_to(np.eye(50), (10**7, 50, 50)))",
+    "lapack's arrays": "smallmm.eig(np.broadcast_to(np.eye(40) + 1, (10**5, 40, 40)))",
+    "diagonals": "smallmm.solve_tridiagonal(*diagonals, out=np.empty((900, 100_000)).T)",
+    "fused": "fused(np.broadcast_to(np.float32(1.5), 10**9))",
+    "fused pairs": "fused_complex(np.broadcast_to(1.5 + 2j, 10**8))",
+    "one fused vector": "fused_vector(np.broadcast_to(1.5, 3 * 10**7))",
 }
 
 
@@ -292,6 +297,11 @@ def test_interrupt(long, threads, run_python):
     smallmm.set_num_threads({threads})
     many = np.broadcast_to(np.eye(32) + 1, (50_000_000, 32, 32))
     tall, wide = np.ones((12_000, 800)), np.ones((800, 12_000))
+    diagonals = [np.broadcast_to(x, 100_000 - (x < 2)) for x in (1.0, 4.0, 1.0)]
+    diagonals.append(np.broadcast_to(1.0, (100_000, 900)))
+    fused = smallmm.fuse(lambda x: np.exp(np.sin(x)) ** 1.5)
+    fused_complex = smallmm.fuse(lambda x: np.log(np.sin(x)))
+    fused_vector = smallmm.fuse("(n)->(n)")(lambda x: np.exp(np.sin(x)) ** 1.5 * np.cos(x) ** 0.3)
     before = smallmm.batched_matmul(many[:20000, :2, :2], many[:20000, :2, :2])
     sent = []
 

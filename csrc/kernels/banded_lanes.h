@@ -97,6 +97,7 @@ INLINE void tridiagonal_loop(const smm_call *call, intptr_t first, intptr_t last
         const vec info = tridiagonal_factor(&t, n, pivoted);
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += BLOCK) {
+            if (!smm_kernel_goes_on(n, k)) return;
             const intptr_t width = least(BLOCK, call->k - k);
             const smm_operand b = sides_from(&o->b, k), to = sides_from(&o->x, k);
             KERNEL(lanes_load)(x, &b, q, n, width, count);
@@ -193,6 +194,7 @@ static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t 
         const vec info = banded_factor(w, r, pivots, n, lower, all);
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += BLOCK) {
+            if (!smm_kernel_goes_on(n, k)) return;
             const intptr_t width = least(BLOCK, call->k - k);
             const smm_operand b = sides_from(&o->b, k), to = sides_from(&o->x, k);
             KERNEL(lanes_load)(x, &b, q, n, width, count);
@@ -231,6 +233,7 @@ static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intpt
         }
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += BLOCK) {
+            if (!smm_kernel_goes_on(n, k)) return;
             const intptr_t width = least(BLOCK, call->k - k);
             const smm_operand b = sides_from(&o->b, k), to = sides_from(&o->x, k);
             KERNEL(lanes_load)(x, &b, q, n, width, count);

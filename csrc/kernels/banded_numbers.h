@@ -88,6 +88,7 @@ static void KERNEL(tridiagonal_numbers)(const smm_call *call, intptr_t first, in
         const vec info = tridiagonal_factor_numbers(&t, n, pivoted);
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += SIDES) {
+            if (!smm_kernel_goes_on(n, k)) return;
             const intptr_t width = least(SIDES, call->k - k);
             const smm_operand b = numbers_columns(o->b, k), to = numbers_columns(o->x, k);
             KERNEL(numbers_load)(x, &b, q, n, width, count);
@@ -175,6 +176,7 @@ static void KERNEL(banded_numbers)(const smm_call *call, intptr_t first, intptr_
         const vec info = banded_factor_numbers(w, pivots, n, lower, all);
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += SIDES) {
+            if (!smm_kernel_goes_on(n, k)) return;
             const intptr_t width = least(SIDES, call->k - k);
             const smm_operand b = numbers_columns(o->b, k), to = numbers_columns(o->x, k);
             KERNEL(numbers_load)(x, &b, q, n, width, count);
@@ -222,6 +224,7 @@ static void KERNEL(banded_pos_numbers)(const smm_call *call, intptr_t first, int
         }
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += SIDES) {
+            if (!smm_kernel_goes_on(n, k)) return;
             const intptr_t width = least(SIDES, call->k - k);
             const smm_operand b = numbers_columns(o->b, k), to = numbers_columns(o->x, k);
             KERNEL(numbers_load)(x, &b, q, n, width, count);

@@ -283,10 +283,9 @@ static void fill_diagonals(struct problem *p, enum hardness hardness) {
     for (int i = 0; i < count_of(c->op); i++) {
         const struct stack *s = &p->stacks[i];
         for (intptr_t q = 0; s->low && row_of(c->op, i)->direction == SMM_DIAGONALS && q < s->batch; q++) {
-            const intptr_t main = c->op == SMM_OP_SOLVEH_BANDED ? (c->form & SMM_UPPER ? c->m - 1 : 0)
-                                  : c->op == SMM_OP_SOLVE_BANDED
-                                      ? c->m - 1 - smm_lower_of(c, q)
-                                      : (i == 1 ? 0 : -1);
+            const intptr_t main = c->op == SMM_OP_SOLVEH_BANDED  ? (c->form & SMM_UPPER ? c->m - 1 : 0)
+                                  : c->op == SMM_OP_SOLVE_BANDED ? c->m - 1 - smm_lower_of(c, q)
+                                                                 : (i == 1 ? 0 : -1);
             const int kind = hardness == HARD    ? (int)random_below(8)
                              : hardness == MIXED ? 8 + (int)random_below(6)
                                                  : -1;

@@ -150,6 +150,32 @@ static void test_wrong(void) {
     smm_free_program(NULL);
 }
 
+/* More matrices than can be counted, and strides whose sum is too large. */
+static void test_overflow(void) {
+    enum { DIMS = 3 };
+    const intptr_t many = (intptr_t)1 << 40, extent[DIMS] = {many, many, 0}, stride[DIMS * VALUES] = {0};
+    void *const data[VALUES] = {[A] = a, [B] = b, [Y] = y, [INFO] = info};
+    for (int dims = 2; dims <= DIMS; dims++) {
+        const smm_repeats outer = {dims, extent, stride};
+        const smm_status status = smm_run_program(planned, 1, data, &outer, NULL);
+        CHECK(status == (dims == DIMS ? SMM_OK : SMM_ERR_ARGUMENT), "%d dimensions: %d", dims, status);
+    }
+    smm_outer outer = {.dims = 2, .extent = {many, many}};
+    smm_call call = steps[1].call;
+    call.batch = 1;
+    call.outer = &outer;
+    call.solve.a.data = a, call.solve.b.data = b, call.solve.x.data = y;
+    CHECK(smm_run(&call) == SMM_ERR_ARGUMENT, "a call");
+    smm_value far[VALUES];
+    memcpy(far, values, sizeof far);
+    far[A].batch = far[B].batch = INTPTR_MAX - 7;
+    const smm_program other = {VALUES, 3, far, steps};
+    smm_planned *its;
+    smm_program_info about;
+    CHECK(smm_plan_program(&other, &its, &about) == SMM_OK && about.tile > 0 && about.bytes > 1e19, "far apart");
+    smm_free_program(its);
+}
+
 /* --- conversions ---------------------------------------------------------------------------------------- */
 
 static const char *const names[SMM_TYPES] = {
@@ -219,7 +245,7 @@ int main(void) {
     static const struct test tests[] = {
         {"a program is planned", test_plan},         {"its bits are those of separate calls", test_bits},
         {"outer dimensions", test_outer_dimensions}, {"wrong programs", test_wrong},
-        {"conversions", test_conversions},
+        {"conversions", test_conversions},           {"overflow", test_overflow},
     };
     fill();
     const int failed = run_tests(tests, sizeof tests / sizeof *tests);
