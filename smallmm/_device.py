@@ -38,11 +38,6 @@ from ._shapes import (
 _MOST_DIMS = _core.limits["cuda_dimensions"]  # batch dimensions and the matrix's
 
 
-def device_of(x: Any) -> int:
-    """The number of the device that x is on."""
-    return _info("smallmm", "an array", x).device
-
-
 def any_nonzero(op: str, info: Any, twin: str | None = None) -> bool:
     """Whether any info is not 0, for which the device is waited for. twin: a function that does not wait."""
     if library_of(info).is_capturing(info):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._composition import CAPTURES
 from .base import Library, on_device, type_name
 from .cupy import CuPy
 from .dask import Dask
@@ -47,6 +48,9 @@ def library_of(x: Any) -> Library:
     if known is not None:
         return known
     return DLPack(_packages(type(x))[0]) if is_foreign(x) or on_device(x) else _NUMPY
+
+
+CAPTURES.append(lambda x: library_of(x).is_capturing(x))
 
 
 @lru_cache(maxsize=256)  # the types of a process, which may make new ones for ever

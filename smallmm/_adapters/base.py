@@ -55,9 +55,8 @@ class Library:
         """Whether work on x, which may be on a device, becomes part of a CUDA graph and is not done yet."""
         if self.is_traced(x) or not on_device(x):
             return False
-        from .. import _device  # here: most processes need none of it
-
-        device = _device.device_of(x)
+        has = hasattr(x, "__dlpack_device__")
+        device = int(x.__dlpack_device__()[1] if has else _core.device_of(x, "an array")[0])
         return _core.cuda_is_capturing(device, self.on(x, device).stream())
 
     def takes_device_arrays(self, operands: dict[str, Any]) -> bool:

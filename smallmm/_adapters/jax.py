@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
@@ -33,6 +32,7 @@ from .._shapes import (
 )
 from .base import CUDA, Call, type_name
 from .dlpack import DLPack, StandardDevice
+from .jax_promotion import own_promotion
 from .recording import has_rule
 
 TARGET = "smallmm"  # the name by which XLA knows the core
@@ -86,6 +86,10 @@ class Jax(DLPack):
             return super().if_any(condition, then, otherwise)
         return sys.modules["jax"].lax.cond(condition.any(), then, otherwise)
 
+    def is_capturing(self, x: Any) -> bool:
+        """JAX gives nobody its streams to capture."""
+        return False
+
     def refuse_traced(self, op: str, name: str, x: Any) -> None:
         if self.is_traced(x):
             raise TypeError(f"{op}: {name} is a {type_name(x)}, which has no elements yet; pass its values")
@@ -116,16 +120,6 @@ def _committed(op: str, operands: dict[str, Any]) -> Any:
                 "one device"
             )
     return first
-
-
-@contextmanager
-def own_promotion() -> Iterator[None]:
-    """Compositions and rules of derivatives may mix ranks and dtypes as in NumPy, also where the code of the
-    caller may not (jax_numpy_rank_promotion, jax_numpy_dtype_promotion)."""
-    import jax
-
-    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        yield
 
 
 def _platform() -> str:

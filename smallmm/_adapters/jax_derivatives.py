@@ -18,7 +18,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from .jax import own_promotion
+from .jax_promotion import own_promotion
 from .recording import Arrays, gradients
 
 
