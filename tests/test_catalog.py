@@ -120,6 +120,7 @@ ADAPTERS = {file.stem for file in (PACKAGE / "_adapters").glob("*.py")} - {
     "base",
     "dlpack",
     "jax_derivatives",
+    "jax_promotion",
     "recording",
     "torch_operators",
 }
