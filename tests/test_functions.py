@@ -191,6 +191,8 @@ def numbers(rng, kind, count, dtype):
             z = np.exp(-most / 4) * (x + 1j * y)
         case "far angles":  # of exp, and of sin and cos
             z = 1e15 * y + 1j * np.tanh(x) if count % 2 else np.tanh(x) + 1e15j * y
+        case "found":
+            z = np.resize(FOUND, count)
         case "graded":
             z = x * np.exp(rng.uniform(-30, 4, count)) + 1j * y * np.exp(rng.uniform(-30, 4, count))
         case _:
@@ -198,7 +200,14 @@ def numbers(rng, kind, count, dtype):
     return z.astype(dtype)
 
 
-KINDS = ("ordinary", "near a unit", "near 1", "large", "small", "far angles", "graded")
+FOUND = [  # where formulas that round squares, exponentials and hyperbolic functions have large errors
+    1.1298169560745392 + 0.017370114434287341j,
+    -0.83119407280816549 - 1.3298981519900619j,
+    0.40059358908564663 - 1.3182751803253558j,
+    -8.640072438867696 - 1.3823434321295405j,
+    -1.0491759760040864e-15 - 0.80182958167605589j,
+]
+KINDS = ("ordinary", "near a unit", "near 1", "large", "small", "far angles", "graded", "found")
 
 
 @pytest.mark.parametrize("dtype", ["F", "D"])
@@ -212,12 +221,12 @@ def test_errors_of_complex_functions(name, kind, dtype):
     with mpmath.workprec(300):
         exact = [getattr(mpmath, name)(mpmath.mpc(complex(v))) for v in z]
         errors = [
-            abs(mpmath.mpc(complex(v)) - w) / abs(w)
+            float(abs(mpmath.mpc(complex(v)) - w)) / np.spacing(z.real.dtype.type(abs(w)))
             for v, w in zip(elementwise(name, z), exact, strict=True)
             if np.finfo(dtype).tiny < abs(w) < np.finfo(dtype).max
         ]
     assert len(errors) > 150
-    assert max(errors) <= unit * np.finfo(dtype).eps
+    assert max(errors) <= unit
 
 
 @pytest.mark.parametrize("dtype", ["F", "D"])
