@@ -11,8 +11,8 @@ from math import ceil, log2
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound on an error, in units of the roundoff u, where elements grow of g u; `words` say the same, and
-    of which error."""
+    """A bound on an error, in units of the roundoff u, where elements grow of g u, where balancing
+    scales of f u; `words` say the same, and of which error."""
 
     functions: str
     units: Callable[[int], float]  # of the inner dimension, the order, or the larger of m and n
@@ -25,7 +25,7 @@ class Bound:
 # Of complex numbers, whose magnitude is the modulus, a bound is so many times as large.
 COMPLEX_FACTOR = 3
 
-# g is the growth of elements, which docs/promises.md explains.
+# docs/promises.md explains g, the growth of elements, and f, the factor of balancing.
 BOUNDS = {
     "matmul": Bound(
         "products",
@@ -55,9 +55,9 @@ BOUNDS = {
     ),
     "eig": Bound(
         "`eig`",
-        lambda n: 20 * n,
-        "|A V - V diag(w)| <= 20 n u |A|, wherever balancing does not change norms much, and columns of V "
-        "have the 2-norm 1 within 20 n u",
+        lambda n: 20 * max(n, 10),
+        "|A V - V diag(w)| <= 20 max(n, 10) u f |A|, and columns of V have the 2-norm 1 within 20 max(n, 10) "
+        "u",
     ),
     "svd": Bound(
         "`svd`, `svdvals`",

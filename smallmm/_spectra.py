@@ -100,15 +100,19 @@ def eig(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> EigResult:
 
     Notes
     -----
-    The matrix is balanced by powers of two (LAPACK's gebal, without permutations) and reduced to
+    The matrix is balanced by powers of two (LAPACK's gebal since 3.5.0, without permutations) and reduced to
     Hessenberg form by Householder reflectors (gehrd). QR with Francis's double shift, of complex matrices
     with a single shift, makes it triangular (lahqr). Back substitution gives the vectors (trevc). The
     order of operations is fixed. Bits do not depend on the batch, the neighbours, strides, threads or the
-    instruction set, except for the portable kernels on a CPU without FMA. ``|A V - V diag(w)|_1 <= 20 n u
-    |A|_1``, of complex matrices three times as much, wherever balancing does not change norms much; else
-    LAPACK's residuals are large, too. Eigenvalues are exact ones of a matrix that is as near. How far
-    they move, and whether the eigenvectors are independent, depends on the matrix: of a defective one
-    some columns are nearly equal. No intermediate result over- or underflows.
+    instruction set, except for the portable kernels on a CPU without FMA.
+
+    With the balanced matrix ``B = D^-1 A D``, each column ``v = D y`` has ``|B y - y w|_1 <= 20 max(n, 10) u
+    |B|_1 |y|_1``, and ``|A V - V diag(w)|_1 <= 20 max(n, 10) u f |A|_1``, of complex matrices three times as
+    much. Here f is the ratio of the largest element of D to the smallest: 1 where for no i the 2-norms of row
+    i and of column i differ by more than a factor of 2. LAPACK's residuals grow as much. Eigenvalues are
+    exact ones of a matrix that is as near to B. How far they move, and whether the eigenvectors are
+    independent, depends on the matrix: of a defective one some columns are nearly equal. No intermediate
+    result over- or underflows.
 
     NaN and infinities give NaN within their own matrix and are not an error. About 25 n^3 operations per
     matrix. Orders above 32 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other

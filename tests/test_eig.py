@@ -55,6 +55,14 @@ def kinds(rng, n, dtype):
         "graded": x[:4] * far * far[:, None],
         "graded upwards": x[:4] * far[::-1] * far[::-1, None],
         "small integers": rng.integers(-1, 2, (40, n, n)),
+        "Frank's": np.where(np.tri(n, k=-2) > 0, 0, n - np.maximum(*np.indices((n, n))))[None],
+        "Hessenberg": np.triu(x[:9], -1),
+        "nearly triangular": np.triu(x) + np.tril(x, -1) * np.geomspace(0.1, far[-1], 20)[:, None, None],
+        "nearly lower": np.tril(x) + np.triu(x, 1) * np.geomspace(0.1, far[-1], 20)[:, None, None],
+        "rows of all sizes": x * 2.0 ** rng.integers(-25, 25, (20, n, 1)),
+        "in other units": x * (sizes := 2.0 ** rng.integers(-14, 14, (20, n, 1))) / sizes.mT,
+        "elements of all sizes": x * 2.0 ** rng.integers(-25, 25, (20, n, n)),
+        "ones, zeros and noise": 2.0**15 * rng.integers(0, 2, (40, n, n)) + rng.integers(-2, 3, (40, n, n)),
         "exchanges": np.where(np.add.outer(np.arange(n), np.arange(n)) == n - 1, 1.0, 0)[None],
         "tiny": x[:4] * float(info.tiny),
         "huge": x[:4] * float(info.max / (16 * n)),
@@ -62,14 +70,52 @@ def kinds(rng, n, dtype):
     return {name: stack.astype(dtype) for name, stack in stacks.items()}
 
 
+def balanced(a):
+    """The powers of two by which columns are multiplied, and rows divided, as in csrc/reference/eig.c."""
+    size, d = np.abs(a).astype(np.longdouble), np.ones(a.shape[:-1], np.longdouble)
+    n, most = a.shape[-1], 2.0 ** (300 if np.finfo(a.dtype).dtype == np.float64 else 30)
+    beside, joined, before = (size > 0) & ~np.eye(n, dtype=bool), np.ones(d.shape, bool), None
+    while before is None or (joined != before).any():
+        before = joined
+        joined = joined & (beside & joined[..., None]).any(-2) & (beside & joined[..., None, :]).any(-1)
+    again, passes = n > 1, 0
+    while again and passes < 20:
+        again, passes = False, passes + 1
+        for i in range(n):
+            c, r = (np.linalg.norm(x, axis=-1) for x in (size[..., i], size[..., i, :]))
+            usable = joined[..., i] & (c > 0) & (r > 0)
+            steps = np.round(np.log2(np.where(usable, r, 1) / np.where(usable, c, 1)) / 2)
+            f = (d[..., i] * 2**steps).clip(1 / most, most) / d[..., i]
+            f[~(0.95 * (c + r) > c * f + r / f)] = 1
+            size[..., i, :] /= f[..., None]
+            size[..., i] *= f[..., None]
+            d[..., i] *= f
+            again |= (f != 1).any()
+    return d
+
+
+def limit_of(a, v):
+    return bound("eig", v.dtype if is_complex(a.dtype) else real(v.dtype), a.shape[-1])
+
+
 def assert_accurate(w, v, a):
     """The bounds of docs/promises.md; a result may be rounded to a multiple of the smallest number."""
-    n, limit = a.shape[-1], bound("eig", v.dtype if is_complex(a.dtype) else real(v.dtype), a.shape[-1])
+    n, limit, d = a.shape[-1], limit_of(a, v), balanced(a)
     size, grain = norm1(a.astype(np.clongdouble)), 4 * n * np.longdouble(np.finfo(a.dtype).smallest_subnormal)
     wide, w, v = exactly(a.astype(v.dtype), w, v)
-    residual = norm1(wide @ v - v * w[..., None, :])
-    assert (residual <= limit * size + grain).all(), np.max(residual / (limit * size + grain))
+    residual, allowed = norm1(wide @ v - v * w[..., None, :]), limit * size * d.max(-1) / d.min(-1) + grain
+    assert (residual <= allowed).all(), np.max(residual / allowed)
     assert (np.abs(np.linalg.norm(v, axis=-2) - 1) <= limit).all()
+
+
+def assert_balanced_is_accurate(w, v, a):
+    """The bound of B y - y w of each column, v = D y, where B = D^-1 A D."""
+    limit, d = limit_of(a, v), balanced(a)[..., None]
+    wide, w, y = exactly(a.astype(v.dtype), w, v / d)
+    b = wide * d.mT / d
+    residual, allowed = np.abs(b @ y - y * w[..., None, :]).sum(-2), limit * np.abs(y).sum(-2)
+    size, grain = norm1(b)[..., None], (np.finfo(a.dtype).smallest_subnormal / d).sum(-2)
+    assert (residual <= allowed * size + grain).all(), np.max(residual / (allowed * size + grain))
 
 
 def assert_phases(v):
@@ -103,6 +149,8 @@ def test_accuracy(isa, number, n, rng):
         assert not info.any(), name
         assert (w.dtype, v.dtype) == (np.result_type(number, np.complex64),) * 2
         assert_accurate(w, v, a)
+        if n <= 32:  # LAPACK permutes, too
+            assert_balanced_is_accurate(w, v, a)
         assert_phases(v)
         if number.kind == "f" and n <= 32:  # LAPACK's vectors have the phases that NumPy multiplies with
             for q in range(len(a)):
@@ -189,7 +237,6 @@ def test_near_the_ends_of_the_range(isa, number, rng):
         a = extreme(rng, n, n, number)
         w, v, info = smallmm.eig_ex(a)
         assert not info.any()
-        a, w, v = (np.delete(x, range(12, 18), 0) for x in (a, w, v))  # which balancing changes much
         fine = np.isfinite(w).all(-1) & np.isfinite(a).all((-1, -2))
         assert fine.sum() > len(a) // 2
         assert_accurate(w[fine], v[fine], a[fine])
@@ -211,6 +258,15 @@ def test_balancing(isa, dtype, rng):
     for x, values in zip(a, w, strict=True):
         expected = np.linalg.eigvals(x.astype(float))
         assert matched(values, expected) <= 200 * np.finfo(dtype).eps * np.abs(x).sum()
+
+
+@pytest.mark.parametrize("n", [8, 28, 32])
+def test_balancing_spares_residuals(isa, number, n):
+    """Of matrices that balancing by 1-norms without the diagonal scales too much: Frank's and Chow's."""
+    i, j = np.indices((n, n))
+    a = np.stack([np.where(i > j + 1, 0, n - np.maximum(i, j)), np.tri(n, k=1)]).astype(number)
+    wide, w, v = exactly(a, *smallmm.eig(a))
+    assert (norm1(wide @ v - v * w[..., None, :]) <= bound("eig", number, n) / 2 * norm1(wide)).all()
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])

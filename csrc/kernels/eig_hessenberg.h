@@ -17,11 +17,14 @@ enum {
     EIG_BULGE = EIG_WIDTH + 1
 };
 
-/* Balancing multiplies nothing by more. */
+/* Balancing multiplies nothing by more. No sum of squares of elements, which are multiplied by EIG_UNIT, overflows:
+ * balancing does not increase the Frobenius norm. */
 #if defined(SMM_KERNELS_F64)
 #define EIG_MOST_BALANCE 0x1p300
+#define EIG_UNIT 0x1p300
 #else
 #define EIG_MOST_BALANCE 0x1p30f
+#define EIG_UNIT 0x1p35f
 #endif
 
 enum { EIG_ROWS = SMM_MOST_ORDER * (SMM_MOST_ORDER + 1) };
@@ -95,36 +98,53 @@ INLINE void eig_find_joined(eig_stack *x) {
     }
 }
 
-/* Powers of two that make the sums of row i and of column i about equal; where there was need. */
+INLINE vec eig_add_squares(num x, vec sum) {
+    UNROLLED(int s = 0; s < PARTS; s++) {
+        const vec part = lane_mul(((const vec *)&x)[s], lane_set(EIG_UNIT));
+        sum = lane_fma(part, part, sum);
+    }
+    return sum;
+}
+
+/* A power of two that makes the 2-norms of row i and of column i about equal; where there was need. Diagonals count,
+ * and rows that are not joined (James, Langou and Lowery, On Matrix Balancing and Eigenvector Computation, 2014). */
 INLINE mask eig_balance_row(eig_stack *x, intptr_t i) {
     const intptr_t n = x->n, step = x->step;
-    const vec half = lane_set((T)0.5), one = lane_set(1);
-    vec c = lane_set(0), r = lane_set(0), f = one;
+    const vec zero = lane_set(0), one = lane_set(1);
+    vec c = zero, r = zero, f = one;
     for (intptr_t j = 0; j < n; j++) {
-        c = lane_add(c, num_size(x->h[j * step + i]));
-        r = lane_add(r, num_size(x->h[i * step + j]));
+        c = eig_add_squares(x->h[j * step + i], c);
+        r = eig_add_squares(x->h[i * step + j], r);
     }
-    mask more = x->joined[i] & lane_greater(c, lane_set(0)) & lane_greater(r, lane_set(0)), less = more, needed = more;
-    const vec enough = lane_mul(lane_set((T)0.9375), lane_add(c, r));
-    for (int s = 0; s < EIG_STEPS && lane_any(more &= lane_greater(r, lane_add(c, c))); s++) {
-        c = lane_select(more, lane_add(c, c), c);
-        r = lane_select(more, lane_mul(half, r), r);
+    const mask joined = x->joined[i] & lane_greater(c, zero) & lane_greater(r, zero);
+    const vec most = lane_set(EIG_MOST_BALANCE), least = lane_set(1 / EIG_MOST_BALANCE);
+    vec ratio = lane_div(r, c), all = x->balance[i];
+    mask more = joined, less = joined;
+    for (int s = 0; s < EIG_STEPS; s++) {
+        more &= lane_greater(ratio, lane_set(4)) & lane_greater(most, all);
+        if (!lane_any(more)) break;
+        ratio = lane_select(more, lane_mul(lane_set((T)0.0625), ratio), ratio);
         f = lane_select(more, lane_add(f, f), f);
+        all = lane_mul(x->balance[i], f);
     }
-    for (int s = 0; s < EIG_STEPS && lane_any(less &= lane_greater(c, lane_add(r, r))); s++) {
-        r = lane_select(less, lane_add(r, r), r);
-        c = lane_select(less, lane_mul(half, c), c);
-        f = lane_select(less, lane_mul(half, f), f);
+    for (int s = 0; s < EIG_STEPS; s++) {
+        less &= lane_greater(lane_set((T)0.25), ratio) & lane_greater(all, least);
+        if (!lane_any(less)) break;
+        ratio = lane_select(less, lane_mul(lane_set(16), ratio), ratio);
+        f = lane_select(less, lane_mul(lane_set((T)0.5), f), f);
+        all = lane_mul(x->balance[i], f);
     }
-    const vec all = lane_mul(x->balance[i], f);
-    needed &= lane_greater(enough, lane_add(c, r)) & eig_at_least(lane_set(EIG_MOST_BALANCE), all) &
-              eig_at_least(all, lane_set(1 / EIG_MOST_BALANCE));
+    mask needed = ~lane_equal(f, one);
     if (!lane_any(needed)) return needed;
-    x->balance[i] = lane_select(needed, all, x->balance[i]);
-    f = lane_select(needed, f, one);
     const vec back = lane_div(one, f);
-    for (intptr_t j = 0; j < n; j++) x->h[i * step + j] = num_scale(x->h[i * step + j], back);
-    for (intptr_t j = 0; j < n; j++) x->h[j * step + i] = num_scale(x->h[j * step + i], f);
+    c = lane_sqrt(c), r = lane_sqrt(r);
+    const vec before = lane_add(c, r), after = lane_add(lane_mul(c, f), lane_mul(r, back));
+    needed &= lane_greater(lane_mul(lane_set((T)0.95), before), after);
+    if (!lane_any(needed)) return needed;
+    const vec down = lane_select(needed, back, one), up = lane_select(needed, f, one);
+    x->balance[i] = lane_mul(x->balance[i], up);
+    for (intptr_t j = 0; j < n; j++) x->h[i * step + j] = num_scale(x->h[i * step + j], down);
+    for (intptr_t j = 0; j < n; j++) x->h[j * step + i] = num_scale(x->h[j * step + i], up);
     return needed;
 }
 

@@ -9,10 +9,10 @@
 /* As in csrc/kernels/eig_hessenberg.h, eig_sweeps.h and eig_lanes.h. */
 enum { PASSES = 20, STEPS = 64, SWEEPS = 30, LEAST_ROWS = 10, EXCEPTIONAL = 10 };
 typedef struct limits {
-    double balance, divisor, component;
+    double balance, unit, divisor, component;
 } limits;
-static const limits limits_of[SMM_DTYPE_COUNT] = {[SMM_F32] = {0x1p30, 0x1p-50, 0x1p20},
-                                                  [SMM_F64] = {0x1p300, 0x1p-400, 0x1p100}};
+static const limits limits_of[SMM_DTYPE_COUNT] = {[SMM_F32] = {0x1p30, 0x1p35, 0x1p-50, 0x1p20},
+                                                  [SMM_F64] = {0x1p300, 0x1p300, 0x1p-400, 0x1p100}};
 
 typedef struct schur {
     smm_dtype t; /* the real type */
@@ -66,24 +66,31 @@ static void find_joined(schur *x) {
     }
 }
 
-/* Powers of two that make the sums of row i and of column i about equal; whether there is need. */
+static double add_squares(const schur *x, number z, double sum) {
+    const double re = round_in(x->t, z.re * x->limit.unit), im = round_in(x->t, z.im * x->limit.unit);
+    return fma_in(x->t, im, im, fma_in(x->t, re, re, sum));
+}
+
+/* A power of two that makes the 2-norms of row i and of column i about equal; whether there is need. Diagonals count,
+ * and rows that are not joined (James, Langou and Lowery, On Matrix Balancing and Eigenvector Computation, 2014). */
 static bool balance_row(schur *x, intptr_t i) {
     const smm_dtype t = x->t;
     const intptr_t n = x->n;
     double c = 0, r = 0, f = 1;
     for (intptr_t j = 0; j < n; j++) {
-        c = round_in(t, c + size_of(t, x->h[j][i]));
-        r = round_in(t, r + size_of(t, x->h[i][j]));
+        c = add_squares(x, x->h[j][i], c);
+        r = add_squares(x, x->h[i][j], r);
     }
     if (!x->joined[i] || c == 0 || r == 0) return false;
-    const double enough = round_in(t, 0.9375 * round_in(t, c + r));
-    for (int step = 0; step < STEPS && round_in(t, c + c) < r; step++)
-        c = round_in(t, c + c), r = round_in(t, 0.5 * r), f = 2 * f;
-    for (int step = 0; step < STEPS && round_in(t, r + r) < c; step++)
-        r = round_in(t, r + r), c = round_in(t, 0.5 * c), f = 0.5 * f;
-    const double all = round_in(t, x->balance[i] * f);
-    if (!(enough > round_in(t, c + r)) || all > x->limit.balance || all < 1 / x->limit.balance) return false;
-    x->balance[i] = all;
+    double ratio = round_in(t, r / c);
+    for (int step = 0; step < STEPS && ratio > 4 && x->balance[i] * f < x->limit.balance; step++)
+        ratio = round_in(t, 0.0625 * ratio), f = 2 * f;
+    for (int step = 0; step < STEPS && ratio < 0.25 && x->balance[i] * f > 1 / x->limit.balance; step++)
+        ratio = round_in(t, 16 * ratio), f = 0.5 * f;
+    c = round_in(t, sqrt(c)), r = round_in(t, sqrt(r));
+    const double before = round_in(t, c + r), after = round_in(t, round_in(t, c * f) + round_in(t, r / f));
+    if (f == 1 || !(round_in(t, round_in(t, 0.95) * before) > after)) return false;
+    x->balance[i] = x->balance[i] * f;
     for (intptr_t j = 0; j < n; j++) x->h[i][j] = scaled(t, x->h[i][j], 1 / f);
     for (intptr_t j = 0; j < n; j++) x->h[j][i] = scaled(t, x->h[j][i], f);
     return true;

@@ -13,6 +13,7 @@ constexpr int BULGE = WIDTH + 1;
 constexpr int BALANCE_PASSES = 20, BALANCE_STEPS = 64, EIG_SWEEPS = 30, EIG_LEAST_ROWS = 10, EXCEPTIONAL = 10;
 constexpr T MOST_BALANCE = static_cast<T>(DOUBLE ? 0x1p300 : 0x1p30);
 constexpr T LEAST_BALANCE = static_cast<T>(DOUBLE ? 0x1p-300 : 0x1p-30);
+constexpr T BALANCE_UNIT = static_cast<T>(DOUBLE ? 0x1p300 : 0x1p35);
 constexpr T LEAST_DIVISOR = static_cast<T>(DOUBLE ? 0x1p-400 : 0x1p-50);
 constexpr T MOST_COMPONENT = static_cast<T>(DOUBLE ? 0x1p100 : 0x1p20);
 constexpr T UNIT = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
@@ -62,24 +63,33 @@ __device__ inline unsigned find_joined(const Work &x) {
     return joined;
 }
 
-/* Powers of two that make the sums of row i and of column i about equal; whether there is need. */
+__device__ inline T add_squares(T x, T sum) {
+    const T y = product(x, BALANCE_UNIT);
+    return multiply_add(y, y, sum);
+}
+__device__ inline T add_squares(Number x, T sum) { return add_squares(x.im, add_squares(x.re, sum)); }
+
+/* A power of two that makes the 2-norms of row i and of column i about equal; whether there is need. Diagonals count,
+ * and rows that are not joined (James, Langou and Lowery, On Matrix Balancing and Eigenvector Computation, 2014). */
 __device__ inline bool balance_row(Work &x, int i, unsigned joined) {
     T c = 0, r = 0, f = 1;
     for (int j = 0; j < N; j++) {
-        c = c + size_of(x.h[j * PITCH + i]);
-        r = r + size_of(x.h[i * PITCH + j]);
+        c = add_squares(x.h[j * PITCH + i], c);
+        r = add_squares(x.h[i * PITCH + j], r);
     }
+    const T was = x.balance[i];
     wait();
     if (!(joined >> i & 1) || c == 0 || r == 0) return false;
-    const T enough = product(T(0.9375), c + r);
-    for (int step = 0; step < BALANCE_STEPS && c + c < r; step++) c = c + c, r = product(T(0.5), r), f = f + f;
-    for (int step = 0; step < BALANCE_STEPS && r + r < c; step++)
-        r = r + r, c = product(T(0.5), c), f = product(T(0.5), f);
-    const T all = product(x.balance[i], f);
-    if (!(enough > c + r) || all > MOST_BALANCE || all < LEAST_BALANCE) return false;
-    wait();
+    T ratio = quotient_of(r, c);
+    for (int step = 0; step < BALANCE_STEPS && ratio > 4 && product(was, f) < MOST_BALANCE; step++)
+        ratio = product(T(0.0625), ratio), f = f + f;
+    for (int step = 0; step < BALANCE_STEPS && ratio < T(0.25) && product(was, f) > LEAST_BALANCE; step++)
+        ratio = product(T(16), ratio), f = product(T(0.5), f);
+    if (f == 1) return false;
     const T back = reciprocal(f);
-    if (lane() == 0) x.balance[i] = all;
+    c = root(c), r = root(r);
+    if (!(product(T(0.95), c + r) > product(c, f) + product(r, back))) return false;
+    if (lane() == 0) x.balance[i] = product(was, f);
     for (int j = lane(); j < N; j += LANES) x.h[i * PITCH + j] = scaled(x.h[i * PITCH + j], back);
     wait();
     for (int j = lane(); j < N; j += LANES) x.h[j * PITCH + i] = scaled(x.h[j * PITCH + i], f);
