@@ -27,6 +27,7 @@ DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.
 ROWS = [
     (name, dtype)
     for name in GUFUNCS
+    if name not in ("lu_factor_tall", "lu_factor_wide")  # no kernel takes them
     for dtype in DTYPES
     if dtype == "f64"
     or (dtype == "f32" and not name.startswith("solve_mixed"))
@@ -132,8 +133,6 @@ def calls(name: str, dtype: type) -> Iterator[tuple[np.ndarray, ...]]:
         return tuple(np.asarray(x) for x in through if x is not None)
 
     tall, wide = name.endswith("_tall"), name.endswith("_wide")
-    if name.startswith("lu_factor_"):
-        return  # no kernel takes them
     for n in range(1, 33):
         k = (n * 7) % 19 + 1
         yield run(n, n, k, (MATRICES,), 0)
@@ -165,6 +164,7 @@ def hashes(isa: str, name: str, dtype: str) -> str:
                 y = y.reshape(x.shape) if y.dtype.kind != "c" else y[..., None].view(np.finfo(y.dtype).dtype)
                 y = np.where(y != y, np.array(np.nan, y.dtype), y) if y.dtype.kind == "f" else y
                 seen.update(f"{x.dtype} {x.shape}".encode() + y.tobytes())
+        assert seen.digest() != hashlib.sha256().digest(), "no result"
         return seen.hexdigest()[:16]
     finally:
         _core.select_isa(smallmm_isa)

@@ -97,8 +97,8 @@ class TestDeepSums:
         if (m, n) != (3, 3):
             assert_matches_reference(isa, core.batched_matmul, a, b)
             assert_matches_reference(isa, core.batched_matmul, LAYOUTS["f"](a), LAYOUTS["f"](b))
-            return
-        assert_matches_reference_in_every_layout(isa, a, b)
+        else:
+            assert_matches_reference_in_every_layout(isa, a, b)
 
     @pytest.mark.parametrize("k", DEPTHS)
     def test_scaling(self, isa, number, k, rng):
