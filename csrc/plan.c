@@ -376,8 +376,12 @@ static bool take_kernel(smm_plan *plan, const smm_kernel *kernel, const smm_call
     if (!fits(kernel, asked)) return false;
     plan->kernel = kernel;
     plan->staged = kernel->needs(asked) | (plan->scaled || plan->nontemporal ? SMM_STAGE_C : 0u);
-    return !(plan->staged & SMM_UNFIT) &&
-           (plan->deep || asked->op != SMM_OP_MATMUL || tile(plan, smm_size(asked->dtype)));
+    if (plan->staged & SMM_UNFIT) return false;
+    if (plan->deep || asked->op != SMM_OP_MATMUL) return true;
+    const bool fits_buffer = tile(plan, smm_size(asked->dtype));
+    if (!plan->nontemporal || (plan->rows == asked->m && plan->cols == asked->n)) return fits_buffer;
+    plan->nontemporal = false; /* blocks of C do not follow each other: only whole matrices go around the caches */
+    return take_kernel(plan, kernel, asked);
 }
 
 /* The kernel that SMALLMM_KERNEL names, if it can run the call, or else the first of the list that can; chunk by chunk

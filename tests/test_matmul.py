@@ -302,6 +302,19 @@ OVERLAPS = {
 }
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_large_stacks_in_blocks(dtype, isa, rng):
+    """B by columns is packed. Where it is larger than the buffer, C is computed in blocks, of which none may go
+    around the caches as whole matrices do."""
+    dtype = np.dtype(dtype)
+    m, k, n = 28, 63, 68 * 8 // dtype.itemsize + 1
+    count = (40 << 20) // (dtype.itemsize * (m * k + k * n + m * n))
+    a, b = normal(rng, (count, m, k), dtype), normal(rng, (count, n, k), dtype).mT
+    for x, y in ((a, b), (b.mT, a.mT)):
+        some = slice(0, count, 50)
+        assert_same_bits(smallmm.matmul(x, y)[some], smallmm.matmul(x[some], y[some]))
+
+
 class TestAliasing:
     """`out` that shares memory with an input is computed as if the inputs had been copied first."""
 

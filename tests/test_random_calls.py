@@ -1,0 +1,20 @@
+"""Calls that nobody chose, on the host: operands that lie in memory anyhow give the bits of dense ones. See
+cuda/differential.py, which compares with a device, too, and takes new seeds."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent / "cuda")]
+
+from differential import Run  # noqa: E402
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_layouts(seed, capsys):
+    run = Run("host", 1 / 3, verbose=False)
+    for shape in range(10):
+        run.shape(1000 * seed + shape, 8)
+    assert run.compared.total() > 20
+    assert not run.wrong, capsys.readouterr().out
