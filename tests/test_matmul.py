@@ -304,7 +304,7 @@ OVERLAPS = {
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 def test_large_stacks_in_blocks(dtype, isa, rng):
-    """B by columns is packed. Where it is larger than the buffer, C is computed in blocks, of which none may go
+    """B by columns is packed. Where it is larger than the buffer, C is computed in blocks, of which none goes
     around the caches as whole matrices do."""
     dtype = np.dtype(dtype)
     m, k, n = 28, 63, 68 * 8 // dtype.itemsize + 1
