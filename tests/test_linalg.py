@@ -319,9 +319,10 @@ def in_place(layout, x):
 # --- Bits ----------------------------------------------------------------------------------------------
 
 
-def test_reference_to_the_bit(isa, number, case):
-    """Every order, operands and outputs in every layout, all kinds of matrices side by side."""
-    if not has_fma(isa):
+def test_reference_to_the_bit(number, case):
+    """Every order, operands and outputs in every layout, all kinds of matrices side by side.
+    core/test_linalg.c tries every instruction set."""
+    if not has_fma(core.isa()):
         pytest.skip("rounds twice where the reference rounds once")
     layouts, outs = cycle(LAYOUTS.items()), cycle(WRITABLE.values())
     for m, n in case.shapes:
