@@ -91,7 +91,7 @@ SMM_SCALAR double smm_expm1_of(double x, double *low) {
     const double sum = most + part, rest = __builtin_fma(half, p, part - (sum - most));
     const double high = sum + rest;
     *low = 2 * (rest - (high - sum));
-    return (x < 0 ? -x : x) < 0x1p-54 ? x : 2 * high;
+    return smm_magnitude(x) < 0x1p-54 ? x : 2 * high; /* of a ternary for |x|, too, compilers make a branch */
 }
 
 SMM_SCALAR double smm_expm1(double x) {

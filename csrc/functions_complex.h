@@ -15,6 +15,12 @@ typedef struct smm_parts {
 
 SMM_SCALAR bool smm_is_finite(double x) { return x - x == 0; }
 
+/* x if the condition holds, else y: by their bits, because compilers make branches of what else could be said. */
+SMM_SCALAR double smm_either(bool condition, double x, double y) {
+    const uint64_t mask = -(uint64_t)condition;
+    return smm_f64_of_bits((smm_bits_of_f64(x) & mask) | (smm_bits_of_f64(y) & ~mask));
+}
+
 /* e^x factor / 2^halvings, |factor| <= 1, which may be finite where e^x is not: 2^k in two parts, as in smm_exp_of.
  * Beyond 1400 it is infinite. e^r is in two numbers, so that products round once. */
 SMM_SCALAR double smm_exp_times(double x, double factor, uint64_t halvings) {
@@ -96,7 +102,7 @@ SMM_SCALAR smm_parts smm_hyperbolics(double a, double of_cosh, double of_sinh) {
     const smm_parts near = {__builtin_fma(of_cosh, 0.5 * cosh, of_cosh * cosh_low),
                             __builtin_fma(of_sinh, 0.5 * sinh, of_sinh * sinh_low)};
     const smm_parts far = {smm_exp_times(a, of_cosh, 1), smm_exp_times(a, of_sinh, 1)};
-    const smm_parts value = {a < 22 ? near.re : far.re, a < 22 ? near.im : far.im};
+    const smm_parts value = {smm_either(a < 22, near.re, far.re), smm_either(a < 22, near.im, far.im)};
     return value;
 }
 
@@ -106,7 +112,8 @@ SMM_SCALAR smm_parts smm_complex_sin(double x, double y, double sine, double cos
     const smm_parts p = smm_hyperbolics(a, sine, cosine);
     const bool is_negative = smm_bits_of_f64(y) >> 63;
     const bool turns = !smm_is_finite(x), is_its_own = turns & ((a == 0) | (a == __builtin_inf()));
-    const smm_parts value = {x == 0 ? x : p.re, is_its_own ? y : is_negative ? -p.im : p.im};
+    const double im = smm_either(is_negative, -p.im, p.im);
+    const smm_parts value = {smm_either(x == 0, x, p.re), smm_either(is_its_own, y, im)};
     return value;
 }
 
@@ -116,8 +123,9 @@ SMM_SCALAR smm_parts smm_complex_cos(double x, double y, double sine, double cos
     const smm_parts p = smm_hyperbolics(a, cosine, sine);
     const bool turns = !smm_is_finite(x), vanishes = (x == 0) | (turns & (a == 0));
     const bool is_negative = smm_bits_of_f64(y) >> 63;
-    const double size = vanishes ? (x == 0 ? x : 0) : p.im;
-    const smm_parts value = {(turns & (a == infinity)) ? infinity : p.re, is_negative ? size : -size};
+    const double re = smm_either(turns & (a == infinity), infinity, p.re);
+    const double size = smm_either(vanishes, smm_either(x == 0, x, 0), p.im);
+    const smm_parts value = {re, smm_either(is_negative, size, -size)};
     return value;
 }
 
