@@ -257,6 +257,35 @@ static bool any_failed(const smm_call *call, intptr_t first, intptr_t last) {
     return step == item ? any_nonzero(info, item, last - first) : any_nonzero(info, step, last - first);
 }
 
+/* The first output of real numbers, or else the first: NaN reaches its first row from anywhere. */
+static int witness_of(smm_op op) {
+    int witness = -1;
+    for (int i = smm_operations[op].count - 1; i >= 0; i--)
+        if (smm_operations[op].operand[i].direction & SMM_WRITTEN) {
+            const bool is_real = smm_operations[op].operand[i].element == SMM_REAL;
+            if (is_real || witness < 0 || smm_operations[op].operand[witness].element != SMM_REAL) witness = i;
+        }
+    return witness;
+}
+
+/* Whether the first rows of the witnesses are finite. */
+static bool are_finite(const smm_call *call, intptr_t first, intptr_t last) {
+    const int w = witness_of(call->op);
+    const smm_dtype dtype = smm_type_of(call->op, call->dtype, w), real = smm_dtypes[dtype].real;
+    const intptr_t parts = smm_size(dtype) / smm_size(real);
+    intptr_t rows, cols;
+    smm_sizes_of(call->op, w, call->m, call->n, call->k, &rows, &cols);
+    if (call->op == SMM_OP_INV) cols = 1; /* one solution tells of A */
+    bool finite = true;
+    for (intptr_t q = first; q < last && rows && call->operand[w].data; q++)
+        for (intptr_t j = 0; j < cols; j++) {
+            const void *x = at(&call->operand[w], q, 0, j);
+            for (intptr_t part = 0; part < parts; part++)
+                finite &= isfinite(real == SMM_F32 ? (double)((const float *)x)[part] : ((const double *)x)[part]);
+        }
+    return finite;
+}
+
 /* Look for failures among matrices first .. last-1 of a call of one run, while their info is in this thread's cache. */
 static void look_for_failures(const smm_call *call, intptr_t first, intptr_t last) {
     const bool doubts = call->op == SMM_OP_INV;
@@ -474,15 +503,16 @@ static bool run_piece(smm_job *shared, const smm_call *call, intptr_t q, intptr_
     if (shared->tiles) return run_stored(shared, call, q, q + count, room);
     run_matrices(shared, call, q, q + count, room);
     look_for_failures(call, q, q + count);
+    if (shared->not_finite && !are_finite(call, q, q + count))
+        __atomic_store_n(shared->not_finite, true, __ATOMIC_RELAXED);
     return true;
 }
 
 static bool run_unasked(smm_job *shared, const smm_call *call, intptr_t q, intptr_t count, smm_room *room) {
     int32_t info[UNASKED];
     smm_call part = *call;
-    part.inv.a.data = at(&call->inv.a, q, 0, 0);
-    part.inv.inverse.data = at(&call->inv.inverse, q, 0, 0);
-    part.inv.info.data = info;
+    for (int i = 0; i < smm_operations[call->op].count; i++) part.operand[i].data = at(&call->operand[i], q, 0, 0);
+    part.operand[smm_roles_of[call->op].info].data = info;
     return run_piece(shared, &part, 0, count, room);
 }
 
@@ -521,14 +551,28 @@ const void *smm_address_of(const void *context, intptr_t x) {
 
 smm_home smm_home_of(const smm_plan *plan) { return (smm_home){plan->largest < 0 ? NULL : smm_address_of, plan}; }
 
+/* Whether a call that lacks info needs it: INV does, and who asks whether some matrix failed, but of the factors of LU,
+ * whose kernels say so themselves. */
+static bool lacks_info(const smm_call *call) {
+    const int info = call && call->op < SMM_OPS ? smm_roles_of[call->op].info : -1;
+    if (info < 0 || call->operand[info].data) return false;
+    switch (call->op) {
+    case SMM_OP_INV: return true;
+    case SMM_OP_LU_SOLVE:
+    case SMM_OP_LU_RCOND:
+    case SMM_OP_REFINE: return false;
+    default: return call->failed;
+    }
+}
+
 /* Plan a call; its tiles are planned later. */
 smm_status smm_plan_job(const smm_call *call, smm_job *x, smm_plan *plan, smm_watch *watch) {
-    *x = (smm_job){.whole = plan, .plan = plan, .watch = watch};
-    x->unasked = call && call->op == SMM_OP_INV && !call->inv.info.data;
+    *x = (smm_job){.whole = plan, .plan = plan, .watch = watch, .unasked = lacks_info(call)};
     const smm_status status = smm_plan_call(call, plan);
     if (status || plan->nothing || !x->unasked) return status; /* with info there would always be something to do */
     smm_call with_info = *call;
-    with_info.inv.info = (smm_operand){(void *)SMM_LINE, sizeof(int32_t), 0, 0}; /* no kernel sees this address */
+    with_info.operand[smm_roles_of[call->op].info] =
+        (smm_operand){(void *)SMM_LINE, sizeof(int32_t), 0, 0}; /* no kernel sees this address */
     return smm_plan_call(&with_info, plan);
 }
 
@@ -538,13 +582,16 @@ smm_status smm_plan_tiles_of(smm_job *x, smm_tiles *tiles) {
     return smm_plan_tiles(x->whole, tiles);
 }
 
-smm_status smm_run(const smm_call *call) {
+smm_status smm_run(const smm_call *call) { return smm_run_and_tell(call, NULL); }
+
+smm_status smm_run_and_tell(const smm_call *call, bool *not_finite) {
     smm_plan plan;
     smm_tiles tiles;
     smm_watch watch = {.caller = pthread_self()};
     smm_job shared;
     smm_status status = smm_plan_job(call, &shared, &plan, &watch);
     if (status || plan.nothing) return status;
+    shared.not_finite = not_finite;
     if (smm_is_in_parts(call)) return smm_run_in_parts(&plan.call, &plan.kernels->parts);
     if (smm_is_stored(call->dtype)) status = smm_plan_tiles_of(&shared, &tiles);
     if (status) return status;

@@ -10,7 +10,8 @@ typedef struct smm_job {
     const smm_tiles *tiles; /* which is NULL or one of these */
     char *sums;             /* of a deep product's spans, if they are shared */
     smm_watch *watch;
-    bool unasked; /* nobody wants info of these inverses, which cannot do without */
+    bool *not_finite; /* see smm_run_and_tell; NULL: nobody asks */
+    bool unasked;     /* the call lacks info and cannot do without */
 } smm_job;
 
 /* Plan a call; its tiles are planned later. */

@@ -68,6 +68,7 @@ struct pool {
     smm_body_fn *body;
     void *context;
     fenv_t environment; /* the caller's rounding mode, and whether it flushes subnormal numbers to zero */
+    atomic_int raised;  /* floating-point exceptions in workers, which become the caller's */
     intptr_t chunk;
     _Alignas(LINE) atomic_uint job; /* a multiple of JOB plus the number of participants, 0 while the job is closed */
     struct participant participant[SMM_MOST_THREADS];
@@ -191,6 +192,8 @@ static void *worker_main(void *argument) {
         if (atomic_load(&pool->job) == job) {
             fesetenv(&pool->environment);
             work(pool, number, job % JOB);
+            const int raised = fetestexcept(FE_ALL_EXCEPT & ~FE_INEXACT);
+            if (raised) atomic_fetch_or(&pool->raised, raised);
         }
         if (atomic_exchange(&self->state, IDLE) == AWAITED) wake(self);
     }
@@ -302,10 +305,13 @@ void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *
         pool->body = body;
         pool->context = context;
         fegetenv(&pool->environment);
+        atomic_store_explicit(&pool->raised, 0, memory_order_relaxed);
         pool->chunk = chunk;
         const int participants = threads - 1 < pool->workers ? threads : pool->workers + 1;
         deal_all(pool, participants, chunks, count, home);
         run_job(pool, participants);
+        const int raised = atomic_load_explicit(&pool->raised, memory_order_relaxed);
+        if (raised) feraiseexcept(raised);
     } else {
         body(context, 0, count);
     }

@@ -98,6 +98,15 @@ if TYPE_CHECKING:
     from ._convolution import conv2d
     from ._fuse import fuse
     from ._groups import Group
+    from ._patch import (
+        PatchCount,
+        PatchReport,
+        is_patched,
+        patch_numpy,
+        patch_report,
+        patched,
+        unpatch_numpy,
+    )
     from ._tensors import tensorinv, tensorsolve
     from ._tune import TuneResult, tune
 
@@ -117,6 +126,17 @@ _LATER = {
     "_convolution": ("conv2d",),
     "_fuse": ("fuse",),
     "_groups": ("Group",),
+    "_patch": (
+        "PatchCount",
+        "PatchReport",
+        "is_patched",
+        "load_ipython_extension",
+        "patch_numpy",
+        "patch_report",
+        "patched",
+        "unload_ipython_extension",
+        "unpatch_numpy",
+    ),
     "_tensors": ("tensorinv", "tensorsolve"),
     "_tune": ("TuneResult", "tune"),
     "numa": (),
@@ -150,6 +170,8 @@ __all__ = [
     "LstsqMixedExResult",
     "LstsqResult",
     "MatrixFunctionExResult",
+    "PatchCount",
+    "PatchReport",
     "QRRawResult",
     "QRResult",
     "RefineResult",
@@ -191,6 +213,7 @@ __all__ = [
     "get_num_threads",
     "inv",
     "inv_ex",
+    "is_patched",
     "kalman_step",
     "kron_apply",
     "ldl_factor",
@@ -217,6 +240,9 @@ __all__ = [
     "norm",
     "numa",
     "outer",
+    "patch_numpy",
+    "patch_report",
+    "patched",
     "pinv",
     "powm",
     "powm_ex",
@@ -246,6 +272,7 @@ __all__ = [
     "threads",
     "trace",
     "tune",
+    "unpatch_numpy",
     "vecdot",
     "vecmat",
     "vector_norm",

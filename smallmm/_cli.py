@@ -1,4 +1,4 @@
-"""The command line: python -m smallmm bench | tune | info | cache | demo.
+"""The command line: python -m smallmm bench | tune | info | cache | demo | run | patch.
 
 Exit codes: 0; 1 if something is missing or wrong on this machine, said in one line; 2 for arguments that make
 no sense; 130 when interrupted.
@@ -19,7 +19,7 @@ from typing import Any
 
 import smallmm
 
-from . import _bench, _operations
+from . import _bench, _operations, _run
 from ._contenders import DEVICE, place_of
 from ._tuned import open_without_waiting
 
@@ -287,12 +287,17 @@ def _parser() -> argparse.ArgumentParser:
         "picture", type=_plot, nargs="?", default=picture, help=f"to write (default: {picture})"
     )
     demo.set_defaults(run=_run_demo)
+
+    _run.add_commands(commands)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, by default sys.argv's, and return the exit code; arguments that make no sense exit."""
     options = _parser().parse_args(arguments)
+    if options.run is _run.run_program:
+        _run.run_program(options)
+        return 0
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files need be no text
     try:

@@ -99,7 +99,7 @@ static void describe_matrix(smm_arrays *x, int i, int batch_dims) {
     to->data = array->data;
     for (int d = 0, at = batch_dims; d < x->s->core[i]; d++) {
         if (is_absent(x, i, d)) continue;
-        const bool is_column = x->s->core[i] == 2 ? d == 1 : x->g->rows;
+        const bool is_column = x->s->core[i] == 2 ? d == 1 : x->g->rows >> i & 1;
         *(is_column ? &to->col : &to->row) = array->strides[at++] * array->unit;
     }
 }

@@ -22,8 +22,8 @@
 void smm_raise(smm_status status, const char *name);
 
 /* One gufunc: an operation, in one form. Its operands are those of ops.def, and so are the dimensions of its signature,
- * which are sizes m, n, k of the call (1 if they do not occur). A vector is a column, or where `rows` says so, a row.
- */
+ * which are sizes m, n, k of the call (1 if they do not occur). A vector is a column, or where `rows` has a bit for the
+ * operand, a row. */
 typedef struct smm_gufunc {
     const char *name, *doc;
     smm_op op;
@@ -31,7 +31,7 @@ typedef struct smm_gufunc {
     bool whole;            /* with the operands that are optional, too */
     char k;                /* the dimension that k equals; 0: k is one of its own, which vectors lack */
     const char *signature; /* where dimensions are not those of ops.def */
-    bool rows;
+    unsigned rows;
 } smm_gufunc;
 
 /* What a signature says, as the loops need it. */
@@ -53,6 +53,13 @@ const smm_gufunc *smm_gufunc_of(PyObject *ufunc);
 const smm_gufunc *smm_gufunc_in(PyObject *x); /* of any object; NULL: it is no gufunc of this module */
 const smm_gufunc *smm_gufunc_named(const char *name, size_t length); /* NULL: there is none */
 const smm_signature *smm_signature_of(const smm_gufunc *g);
+enum { SMM_SIGNATURE_LENGTH = 96 };
+smm_signature smm_read_signature(const smm_gufunc *g, char text[SMM_SIGNATURE_LENGTH]); /* which it writes out, too */
+/* What a loop of NumPy is given, as a call; the operation and its form are those of the gufunc. sizes = {batch, core
+ * dimensions in order of first appearance}, strides = {a batch stride per operand, then the core strides operand by
+ * operand}; a core dimension of length 1 has stride 0, and a missing one ("?") has length 1. */
+smm_call smm_call_of_loop(const smm_gufunc *g, const smm_signature *s, smm_dtype dtype, char *const *data,
+                          const npy_intp *sizes, const npy_intp *strides);
 smm_element smm_element_of(const smm_gufunc *g, int i);
 /* NumPy's type of operand i of a gufunc in calls of an element type; the element type of NumPy's, -1 if it is none. */
 int smm_numpy_type(const smm_gufunc *g, int i, smm_dtype dtype);
@@ -75,6 +82,16 @@ int smm_add_convolutions(PyObject *module);
 
 /* xla.c */
 int smm_add_xla(PyObject *module);
+
+/* patch.c */
+int smm_add_patch(PyObject *module);
+PyObject *smm_exchange_loops(PyObject *module, PyObject *args);
+PyObject *smm_loops_in(PyObject *module, PyObject *args);
+PyObject *smm_loop_counts(PyObject *module, PyObject *ignored);
+PyObject *smm_clear_loop_counts(PyObject *module, PyObject *ignored);
+PyObject *smm_set_fewest(PyObject *module, PyObject *matrices);
+/* Whether this thread is in a loop of NumPy's, which ends before an interrupt is heeded. */
+extern _Thread_local bool smm_is_uninterrupted;
 
 /* numa.c */
 int smm_add_numa(PyObject *module);

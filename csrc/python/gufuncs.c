@@ -20,7 +20,7 @@ static const smm_gufunc gufuncs[] = {
     {"gemm_tensor", "alpha a @ b + beta out by tensor cores", .op = SMM_OP_MATMUL, .form = SMM_TENSOR, .whole = true,
      .signature = "(m,k),(k,n),(),()->(m,n)"},
     {"matvec", "a matrix times a column vector", .op = SMM_OP_MATMUL, .signature = "(m,k),(k)->(m)"},
-    {"vecmat", "a row vector times a matrix", .op = SMM_OP_MATMUL, .signature = "(k),(k,n)->(n)", .rows = true},
+    {"vecmat", "a row vector times a matrix", .op = SMM_OP_MATMUL, .signature = "(k),(k,n)->(n)", .rows = 5},
     {"lu_factor", "LU, pivots, info", .op = SMM_OP_LU, .whole = true},
     {"lu_factor_tall", "the same for m >= n", .op = SMM_OP_LU, .form = SMM_RECTANGULAR, .whole = true,
      .signature = "(m,n)->(m,n),(n),()"},
@@ -98,11 +98,11 @@ static const smm_gufunc gufuncs[] = {
     {"solve_mixed_pos", "the same by Cholesky", .op = SMM_OP_SOLVE_MIXED, .form = SMM_POSITIVE, .whole = true},
 };
 
-enum { GUFUNCS = sizeof gufuncs / sizeof *gufuncs, SIGNATURE_LENGTH = 96 };
+enum { GUFUNCS = sizeof gufuncs / sizeof *gufuncs };
 
 /* Filled when the module is made. */
 static smm_signature signatures[GUFUNCS];
-static char texts[GUFUNCS][SIGNATURE_LENGTH];
+static char texts[GUFUNCS][SMM_SIGNATURE_LENGTH];
 
 /* The dimensions of an operand. */
 static size_t write_dimensions(char *to, const smm_gufunc *g, const smm_operand_row *x) {
@@ -130,7 +130,7 @@ static void parse(smm_signature *s, const char *text) {
     }
 }
 
-static smm_signature signature_of(const smm_gufunc *g, char text[SIGNATURE_LENGTH]) {
+smm_signature smm_read_signature(const smm_gufunc *g, char text[SMM_SIGNATURE_LENGTH]) {
     const smm_operation *operation = &smm_operations[g->op];
     smm_signature s = {.updates = g->op == SMM_OP_MATMUL && g->whole};
     for (int i = 0; i < operation->count; i++) {
@@ -244,19 +244,9 @@ smm_status smm_take_many(const smm_call *calls, size_t count, smm_status *each) 
     return first;
 }
 
-/* sizes = {batch, core dimensions in order of first appearance}, strides = {a batch stride per operand, then the core
- * strides operand by operand}; a core dimension of length 1 has stride 0, and a missing one ("?") has length 1. */
-static int loop(PyArrayMethod_Context *context, char *const *data, const npy_intp *sizes, const npy_intp *strides,
-                NpyAuxData *Py_UNUSED(auxdata)) {
-    const smm_gufunc *g = smm_gufunc_of(context->caller);
-    const smm_signature *s = smm_signature_of(g);
-    smm_call call = {.op = g->op, .form = g->form, .batch = sizes[0], .m = 1, .n = 1, .k = 1};
-    call.dtype = (smm_dtype)smm_dtype_of_numpy(context->descriptors[0]->type_num);
-    unsigned pairs = 0;
-    if (s->b > 0 && context->descriptors[s->b]->type_num != context->descriptors[0]->type_num) {
-        pairs = smm_pairs_of(g->op, call.dtype, (smm_dtype)smm_dtype_of_numpy(context->descriptors[s->b]->type_num));
-        call.dtype = smm_dtypes[call.dtype].real;
-    }
+smm_call smm_call_of_loop(const smm_gufunc *g, const smm_signature *s, smm_dtype dtype, char *const *data,
+                          const npy_intp *sizes, const npy_intp *strides) {
+    smm_call call = {.op = g->op, .dtype = dtype, .form = g->form, .batch = sizes[0], .m = 1, .n = 1, .k = 1};
     for (int i = 0; i < s->dimensions; i++) *smm_size_in(&call, s->dimension[i]) = sizes[1 + i];
     if (g->k) call.k = *smm_size_in(&call, g->k);
     const npy_intp *core = strides + s->operands;
@@ -266,8 +256,22 @@ static int loop(PyArrayMethod_Context *context, char *const *data, const npy_int
         if (s->core[i] > 1)
             x->row = core[0], x->col = core[1];
         else if (s->core[i] == 1)
-            *(g->rows ? &x->col : &x->row) = core[0];
+            *(g->rows >> i & 1 ? &x->col : &x->row) = core[0];
     }
+    return call;
+}
+
+static int loop(PyArrayMethod_Context *context, char *const *data, const npy_intp *sizes, const npy_intp *strides,
+                NpyAuxData *Py_UNUSED(auxdata)) {
+    const smm_gufunc *g = smm_gufunc_of(context->caller);
+    const smm_signature *s = smm_signature_of(g);
+    smm_dtype dtype = (smm_dtype)smm_dtype_of_numpy(context->descriptors[0]->type_num);
+    unsigned pairs = 0;
+    if (s->b > 0 && context->descriptors[s->b]->type_num != context->descriptors[0]->type_num) {
+        pairs = smm_pairs_of(g->op, dtype, (smm_dtype)smm_dtype_of_numpy(context->descriptors[s->b]->type_num));
+        dtype = smm_dtypes[dtype].real;
+    }
+    smm_call call = smm_call_of_loop(g, s, dtype, data, sizes, strides);
     smm_outer outer = {0};
     if (pairs && smm_see_parts(&call, &outer, pairs) && outer.dims) call.outer = &outer;
     const smm_status status = smm_take(&call);
@@ -427,7 +431,7 @@ int smm_add_gufuncs(PyObject *module) {
     for (int i = 0; i < GUFUNCS; i++) {
         const smm_gufunc *g = &gufuncs[i];
         const smm_signature *s = &signatures[i];
-        signatures[i] = signature_of(g, texts[i]);
+        signatures[i] = smm_read_signature(g, texts[i]);
         PyObject *ufunc =
             PyUFunc_FromFuncAndDataAndSignature(NULL, (void **)(uintptr_t)g, NULL, 0, s->inputs,
                                                 s->operands - s->inputs, PyUFunc_None, g->name, g->doc, 0, texts[i]);

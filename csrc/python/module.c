@@ -49,8 +49,10 @@ static PyObject *isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) 
     return PyUnicode_FromString(smm_isa());
 }
 
-/* Whether a signal handler has raised an exception, which is then set. Python runs handlers in its main thread only. */
+/* Whether a signal handler has raised an exception, which is then set. Python runs handlers in its main thread only. A
+ * loop of NumPy's could not say so. */
 static bool interrupted(void) {
+    if (smm_is_uninterrupted) return false;
 #if defined(__linux__)
     if (getpid() != (pid_t)syscall(SYS_gettid)) return false;
 #endif
@@ -352,6 +354,16 @@ static PyMethodDef methods[] = {
      "many(gufunc, counts, /, *inputs)\n--\n\nA gufunc on stacks of many shapes, as one job."},
     {"add_bfloat16", smm_add_bfloat16, METH_O,
      "add_bfloat16(dtype, /)\n--\n\nHave the gufuncs take ml_dtypes.bfloat16; to be called once."},
+    {"exchange_loops", smm_exchange_loops, METH_VARARGS,
+     "exchange_loops(name, ufunc, put_in, /)\n--\n\nPut loops of smallmm into a ufunc of NumPy, or NumPy's back: how "
+     "many were exchanged."},
+    {"loops_in", smm_loops_in, METH_VARARGS,
+     "loops_in(name, ufunc, /)\n--\n\nHow many are in, and how many of these another library has replaced since."},
+    {"loop_counts", smm_loop_counts, METH_NOARGS,
+     "loop_counts()\n--\n\n(ufunc, order, outcome, calls, matrices) of the loops' calls; order 0: above the limit."},
+    {"clear_loop_counts", smm_clear_loop_counts, METH_NOARGS, "clear_loop_counts()\n--\n\nSet all counts to zero."},
+    {"set_fewest", smm_set_fewest, METH_O,
+     "set_fewest(matrices, /)\n--\n\nHave the loops serve calls of so many matrices or more; 0: as measured."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -367,7 +379,7 @@ static int exec_module(PyObject *module) {
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
     if (smm_add_device_functions(module) < 0 || smm_add_programs(module) < 0 || smm_add_numa(module) < 0 ||
-        smm_add_convolutions(module) < 0 || smm_add_xla(module) < 0)
+        smm_add_convolutions(module) < 0 || smm_add_xla(module) < 0 || smm_add_patch(module) < 0)
         return -1;
     return smm_add_gufuncs(module) < 0 ? -1 : add_lists(module);
 }

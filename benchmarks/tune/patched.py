@@ -1,0 +1,105 @@
+"""For how many matrices a loop of smallmm within NumPy's ufunc is faster than NumPy's own: material for the
+rows SMM_LEAST of csrc/python/patched.def.
+
+    SMALLMM_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m benchmarks.tune.patched [ufunc ...]
+
+Both loops are timed in turn, in short bursts of which the fastest counts, so that it may run beside other
+work. A count pays where smallmm's time is below GAIN of NumPy's, for it and all larger counts.
+"""
+
+import sys
+import time
+
+import numpy as np
+
+import smallmm
+from smallmm import _core, _patch
+
+ORDERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32)
+COUNTS = (1, 2, 4, 8, 16, 64, 512)
+TYPES = {"f": "F32", "d": "F64", "F": "C64", "D": "C128"}
+GAIN = 0.95
+NEVER = 2**40
+BURST, TURNS, MOST = (
+    50e-6,
+    12,
+    0.02,
+)  # seconds of a burst; bursts of each; seconds of a call that is worth its time
+
+
+def operands(name: str, order: int, count: int, dtype: str) -> list[np.ndarray]:
+    """Well conditioned; positive definite where that is asked for."""
+    rng = np.random.default_rng(order)
+    ndims = [len(core.split(",")) for core in signature(name)]
+    stacks = [rng.standard_normal((count, *(order,) * ndim)) for ndim in ndims]
+    if dtype in "FD":
+        stacks = [x + 1j * rng.standard_normal(x.shape) for x in stacks]
+    if name.startswith(("cholesky", "eigh", "eigvalsh")):
+        stacks = [x @ x.conj().mT + order * np.eye(order) for x in stacks]
+    return [x.astype(dtype) for x in stacks]
+
+
+def signature(name: str) -> list[str]:
+    inputs = str(_patch._ufuncs()[name].signature).partition("->")[0]
+    return [core.strip("()") for core in inputs.replace("),(", ")|(").split("|")]
+
+
+def times(ufunc: np.ufunc, arrays: list[np.ndarray]) -> tuple[float, float]:
+    """Seconds of a call by smallmm, and by NumPy."""
+    out = ufunc(*arrays)
+    out = out if isinstance(out, tuple) else (out,)
+    given = {"out": tuple(out)} if all(isinstance(x, np.ndarray) for x in out) else {}
+    best = [np.inf, np.inf]
+    repeats = 1
+    for turn in range(TURNS):
+        for which, least in enumerate((1, NEVER)):
+            _core.set_fewest(least)
+            start = time.perf_counter()
+            for _ in range(repeats):
+                ufunc(*arrays, **given)
+            best[which] = min(best[which], (time.perf_counter() - start) / repeats)
+        if not turn:
+            repeats = max(1, int(BURST / max(best)))
+        elif max(best) > MOST / 4 and turn > 2:
+            break
+    return best[0], best[1]
+
+
+def least_of(name: str, dtype: str, order: int) -> tuple[int, dict[int, float]]:
+    """The least count that pays, and the gain for each count."""
+    ufunc = _patch._ufuncs()[name]
+    ratios: dict[int, float] = {}
+    for count in COUNTS:
+        ours, numpys = times(ufunc, operands(name, order, count, dtype))
+        ratios[count] = ours / numpys
+        if numpys * 4 > MOST:
+            break
+    pays = NEVER
+    for count in reversed(ratios):
+        if ratios[count] > GAIN:
+            break
+        pays = count
+    return pays, ratios
+
+
+def main(names: list[str]) -> None:
+    smallmm.patch_numpy()
+    for name in names or list(_patch._ufuncs()):
+        for dtype, words in TYPES.items():
+            found = [least_of(name, dtype, order) for order in ORDERS]
+            for order, (_, ratios) in zip(ORDERS, found, strict=True):
+                print("#", name, words, order, *(f"{c}:{r:.2f}" for c, r in ratios.items()), flush=True)
+            rows: list[tuple[int, int]] = []
+            for order, (least, _) in zip(ORDERS, found, strict=True):
+                if rows and rows[-1][1] == least:
+                    rows[-1] = (order, least)
+                else:
+                    rows.append((order, least))
+            for order, least in rows:
+                if least < NEVER or order != rows[-1][0]:
+                    matrices = "NEVER" if least == NEVER else least
+                    print(f"SMM_LEAST({name}, {words}, {order}, {matrices})", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,324 @@
+/* patch.c: NumPy's own ufuncs with inner loops of smallmm: np.matmul and its like, and the gufuncs behind numpy.linalg.
+ *
+ * Only the innermost function changes, so broadcasting, casts, out=, overlaps, subclasses and errors stay NumPy's. A
+ * loop describes what it is given as an smm_call and runs it. It hands on to NumPy's former loop what that does faster,
+ * and whatever might end otherwise than in NumPy: a matrix that failed, a NaN, a floating-point exception. Such a call
+ * is computed anew as a whole, so its values, warnings and LinAlgError are NumPy's.
+ *
+ * NumPy exchanges the function of a loop, but not its `data`, which stays that of the former loop: hence a function for
+ * each ufunc and type. */
+#include <fenv.h>
+#include <string.h>
+
+#include "extension.h"
+
+/* What NumPy's loops do with floating-point flags. A PRODUCT leaves them as arithmetic does. A DETERMINANT, too, whose
+ * pivots of zero are no exception. FACTORS raise FE_INVALID if a matrix failed or it was raised before, and no other.
+ */
+typedef enum kind { PRODUCT, DETERMINANT, FACTORS } kind;
+
+typedef enum outcome { SERVED, FEW, LARGE, OVERLAP, EXCEPTIONAL, REFUSED, OUTCOMES } outcome;
+static const char *const outcomes[OUTCOMES] = {
+    "served",
+    "few: NumPy is faster for so few matrices of this order and type",
+    "large: a dimension is above 32, or zero",
+    "overlap: an output shares memory with an input",
+    "exceptional: a matrix failed, a result is not finite, or a floating-point exception was raised",
+    "refused: by the core",
+};
+
+typedef struct patched {
+    smm_gufunc g;
+    kind kind;
+    bool is_real; /* complex loops stay NumPy's */
+} patched;
+
+#define ANY false
+#define REAL true
+static const patched rows[] = {
+#define SMM_LEAST(...)
+#define SMM_PATCHED(ufunc, OP, the_form, the_kind, numbers, the_signature, the_k, the_rows) \
+    {{.name = #ufunc, .op = SMM_OP_##OP, .form = the_form, .signature = the_signature, .k = the_k, .rows = the_rows}, \
+     the_kind, \
+     numbers},
+#include "patched.def"
+#undef SMM_PATCHED
+};
+#undef ANY
+#undef REAL
+
+enum {
+#define SMM_PATCHED(ufunc, ...) ROW_##ufunc,
+#include "patched.def"
+#undef SMM_PATCHED
+    ROWS,
+    ORDERS = SMM_MOST_ORDER + 2, /* the last is of all above */
+};
+#undef SMM_LEAST
+
+static smm_signature signatures[ROWS];
+
+/* NumPy's loops, known from the first exchange on and never forgotten, since a thread may still be in one of ours. */
+static PyUFuncGenericFunction former[ROWS][SMM_COMPUTED_TYPES];
+
+/* --- When to serve ----------------------------------------------------------------------------------- */
+
+enum {
+    F32 = 1 << SMM_F32,
+    F64 = 1 << SMM_F64,
+    C64 = 1 << SMM_C64,
+    C128 = 1 << SMM_C128,
+    REALS = F32 | F64,
+    PAIRS = C64 | C128,
+    ALL = REALS | PAIRS,
+};
+
+static const struct least {
+    const char *name;
+    int types;
+    npy_intp order, matrices;
+} least_of[] = {
+#define SMM_PATCHED(...)
+#define SMM_LEAST(name, types, order, matrices) {#name, types, order, matrices},
+#include "patched.def"
+#undef SMM_PATCHED
+#undef SMM_LEAST
+};
+
+static npy_intp fewest_of(const char *name, int dtype, npy_intp order) {
+    for (size_t i = 0; i < sizeof least_of / sizeof *least_of; i++) {
+        const struct least *x = &least_of[i];
+        if (!strncmp(name, x->name, strlen(x->name)) && x->types >> dtype & 1 && order <= x->order) return x->matrices;
+    }
+    return NPY_MAX_INTP;
+}
+
+/* The fewest matrices that are served, by order. */
+static npy_intp fewest[ROWS][SMM_COMPUTED_TYPES][ORDERS];
+
+/* From the list; or so many for all, if that is not 0. */
+static void set_fewest(npy_intp for_all) {
+    for (int row = 0; row < ROWS; row++)
+        for (int dtype = 0; dtype < SMM_COMPUTED_TYPES; dtype++)
+            for (int order = 1; order < ORDERS; order++) {
+                const npy_intp matrices = for_all ? for_all : fewest_of(rows[row].g.name, dtype, order);
+                __atomic_store_n(&fewest[row][dtype][order], matrices, __ATOMIC_RELAXED);
+            }
+}
+
+/* --- Counts ------------------------------------------------------------------------------------------ */
+
+/* Calls of one matrix, and others. */
+typedef struct tally {
+    npy_intp singles, calls, matrices;
+} tally;
+static tally tallies[ROWS][ORDERS][OUTCOMES];
+
+static void add_to(npy_intp *x, npy_intp number) { __atomic_fetch_add(x, number, __ATOMIC_RELAXED); }
+
+static void count_call(int row, npy_intp order, outcome what, npy_intp matrices) {
+    tally *x = &tallies[row][order][what];
+    if (matrices == 1) {
+        add_to(&x->singles, 1);
+    } else {
+        add_to(&x->calls, 1);
+        add_to(&x->matrices, matrices);
+    }
+}
+
+/* --- Loops ------------------------------------------------------------------------------------------- */
+
+enum { FLAGS = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW };
+
+_Thread_local bool smm_is_uninterrupted;
+
+/* Run a call and leave the flags of NumPy's loop. Flags that were raised before, by the loop's call on other matrices
+ * of the same arrays, stay. */
+static outcome run(const patched *p, smm_call *call) {
+    if (smm_overlap_of(call) != SMM_APART) return OVERLAP;
+    bool failed = false, not_finite = false;
+    if (p->kind == FACTORS) call->failed = &failed;
+    const int before = fetestexcept(FLAGS);
+    if (before) feclearexcept(FLAGS);
+    smm_is_uninterrupted = true;
+    const smm_status status = smm_run_and_tell(call, p->kind == PRODUCT ? NULL : &not_finite);
+    smm_is_uninterrupted = false;
+    const int raised = fetestexcept(FLAGS);
+    if (raised) feclearexcept(FLAGS);
+    const int telling = p->kind == PRODUCT ? FLAGS : p->kind == DETERMINANT ? FE_OVERFLOW | FE_UNDERFLOW : 0;
+    const outcome what = status ? REFUSED : failed || not_finite || raised & telling ? EXCEPTIONAL : SERVED;
+    const int kept = what == SERVED && p->kind == FACTORS ? before & FE_INVALID : before;
+    if (kept) feraiseexcept(kept);
+    return what;
+}
+
+static npy_intp order_of(const smm_signature *s, const npy_intp *sizes) {
+    npy_intp order = 0;
+    for (int i = 1; i <= s->dimensions; i++) {
+        if (sizes[i] < 1 || sizes[i] > SMM_MOST_ORDER) return ORDERS - 1;
+        if (sizes[i] > order) order = sizes[i];
+    }
+    return order;
+}
+
+static void serve(int row, smm_dtype dtype, char **data, const npy_intp *sizes, const npy_intp *strides, void *own) {
+    const npy_intp order = order_of(&signatures[row], sizes);
+    outcome what = order == ORDERS - 1 ? LARGE : FEW;
+    if (what == FEW && sizes[0] >= __atomic_load_n(&fewest[row][dtype][order], __ATOMIC_RELAXED)) {
+        smm_call call = smm_call_of_loop(&rows[row].g, &signatures[row], dtype, data, sizes, strides);
+        what = run(&rows[row], &call);
+    }
+    count_call(row, order, what, sizes[0]);
+    if (what != SERVED) former[row][dtype](data, sizes, strides, own);
+}
+
+#define LOOP(ufunc, NAME, name, ...) \
+    static void ufunc##_##name(char **data, const npy_intp *sizes, const npy_intp *strides, void *own) { \
+        serve(ROW_##ufunc, SMM_##NAME, data, sizes, strides, own); \
+    }
+#define SMM_LEAST(...)
+#define SMM_PATCHED(ufunc, ...) SMM_COMPUTED(LOOP, ufunc)
+#include "patched.def"
+#undef SMM_PATCHED
+#undef LOOP
+
+static const PyUFuncGenericFunction loops[ROWS][SMM_COMPUTED_TYPES] = {
+#define LOOP(ufunc, NAME, name, ...) ufunc##_##name,
+#define SMM_PATCHED(ufunc, ...) {SMM_COMPUTED(LOOP, ufunc)},
+#include "patched.def"
+#undef SMM_PATCHED
+#undef LOOP
+#undef SMM_LEAST
+};
+
+/* --- Exchange ---------------------------------------------------------------------------------------- */
+
+static int row_named(const char *name) {
+    for (int row = 0; row < ROWS; row++)
+        if (!strcmp(rows[row].g.name, name)) return row;
+    return -1;
+}
+
+static bool has_signature(const PyUFuncObject *ufunc, const smm_signature *s) {
+    bool same = ufunc->core_enabled && ufunc->nin == s->inputs && ufunc->nargs == s->operands &&
+                ufunc->core_num_dim_ix == s->dimensions;
+    for (int i = 0; same && i < s->operands; i++) same = ufunc->core_num_dims[i] == s->core[i];
+    return same;
+}
+
+/* The element type of loop number i of a ufunc if patch.c has one for it, else -1. */
+static int dtype_of_loop(const PyUFuncObject *ufunc, int row, int i) {
+    const char *types = ufunc->types + i * ufunc->nargs;
+    const int dtype = smm_dtype_of_numpy(types[0]);
+    if (dtype < 0 || dtype >= SMM_COMPUTED_TYPES || (rows[row].is_real && smm_is_complex((smm_dtype)dtype))) return -1;
+    for (int j = 0; j < ufunc->nargs; j++) {
+        const smm_dtype its = smm_type_of(rows[row].g.op, (smm_dtype)dtype, signatures[row].place[j]);
+        if (smm_dtype_of_numpy(types[j]) != (int)its) return -1;
+    }
+    return dtype;
+}
+
+/* Which loops are ours, or were put in and then replaced by someone else. */
+static bool is_in[ROWS][SMM_COMPUTED_TYPES];
+
+static int exchange_loops(PyUFuncObject *ufunc, int row, bool in) {
+    int count = 0;
+    for (int i = 0; i < ufunc->ntypes; i++) {
+        const int dtype = dtype_of_loop(ufunc, row, i);
+        if (dtype < 0 || is_in[row][dtype] == in) continue;
+        int types[NPY_MAXARGS];
+        for (int j = 0; j < ufunc->nargs; j++) types[j] = ufunc->types[i * ufunc->nargs + j];
+        if (in) former[row][dtype] = ufunc->functions[i]; /* before a thread can be in ours */
+        PyUFuncGenericFunction replaced;
+        if (PyUFunc_ReplaceLoopBySignature(ufunc, in ? loops[row][dtype] : former[row][dtype], types, &replaced) < 0)
+            return -1;
+        is_in[row][dtype] = in;
+        count++;
+    }
+    return count;
+}
+
+/* (name, ufunc, ...): its row, or -1 with an exception. */
+static int parse_ufunc(PyObject *args, const char *format, PyUFuncObject **ufunc, int *in) {
+    const char *name;
+    if (!PyArg_ParseTuple(args, format, &name, &PyUFunc_Type, ufunc, in)) return -1;
+    const int row = row_named(name);
+    if (row < 0) PyErr_Format(PyExc_ValueError, "name is '%s', which no row of patched.def has", name);
+    return row;
+}
+
+/* exchange_loops(name, ufunc, in): the number of loops that were put in, or of NumPy's that were put back. */
+PyObject *smm_exchange_loops(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyUFuncObject *ufunc;
+    int in;
+    const int row = parse_ufunc(args, "sO!p", &ufunc, &in);
+    if (row < 0) return NULL;
+    const int count = has_signature(ufunc, &signatures[row]) ? exchange_loops(ufunc, row, in) : 0;
+    if (count < 0 && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "NumPy does not know its own loop");
+    return count < 0 ? NULL : PyLong_FromLong(count);
+}
+
+/* loops_in(name, ufunc): how many are in, and how many of these someone else has replaced since. */
+PyObject *smm_loops_in(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyUFuncObject *ufunc;
+    const int row = parse_ufunc(args, "sO!", &ufunc, NULL);
+    if (row < 0) return NULL;
+    int in = 0, replaced = 0;
+    for (int i = 0; i < ufunc->ntypes && has_signature(ufunc, &signatures[row]); i++) {
+        const int dtype = dtype_of_loop(ufunc, row, i);
+        if (dtype < 0 || !is_in[row][dtype]) continue;
+        in++;
+        replaced += ufunc->functions[i] != loops[row][dtype];
+    }
+    return Py_BuildValue("(ii)", in, replaced);
+}
+
+/* [(ufunc, order or 0 for larger ones, outcome, calls, matrices), ...] of all that is not zero. */
+PyObject *smm_loop_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    PyObject *list = PyList_New(0);
+    for (int row = 0; row < ROWS; row++)
+        for (int order = 1; order < ORDERS; order++)
+            for (int what = 0; what < OUTCOMES && list; what++) {
+                const tally *x = &tallies[row][order][what];
+                const npy_intp singles = __atomic_load_n(&x->singles, __ATOMIC_RELAXED);
+                const npy_intp calls = singles + __atomic_load_n(&x->calls, __ATOMIC_RELAXED);
+                const npy_intp matrices = singles + __atomic_load_n(&x->matrices, __ATOMIC_RELAXED);
+                if (!calls) continue;
+                PyObject *entry = Py_BuildValue("(sisnn)", rows[row].g.name, order < ORDERS - 1 ? order : 0,
+                                                outcomes[what], (Py_ssize_t)calls, (Py_ssize_t)matrices);
+                if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
+                Py_XDECREF(entry);
+            }
+    return list;
+}
+
+PyObject *smm_clear_loop_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    npy_intp *const all = (npy_intp *)tallies;
+    for (size_t i = 0; i < sizeof tallies / sizeof *all; i++) __atomic_store_n(&all[i], 0, __ATOMIC_RELAXED);
+    Py_RETURN_NONE;
+}
+
+/* set_fewest(matrices): loops serve calls of so many or more, whatever the order; 0: as measured. */
+PyObject *smm_set_fewest(PyObject *Py_UNUSED(module), PyObject *matrices) {
+    const Py_ssize_t least = PyLong_AsSsize_t(matrices);
+    if (PyErr_Occurred()) return NULL;
+    set_fewest(least);
+    Py_RETURN_NONE;
+}
+
+int smm_add_patch(PyObject *module) {
+    PyObject *names = PyTuple_New(ROWS);
+    for (int row = 0; row < ROWS; row++) {
+        char text[SMM_SIGNATURE_LENGTH];
+        signatures[row] = smm_read_signature(&rows[row].g, text);
+        PyObject *name = names ? PyUnicode_FromString(rows[row].g.name) : NULL;
+        if (name)
+            PyTuple_SET_ITEM(names, row, name);
+        else
+            Py_CLEAR(names);
+    }
+    set_fewest(0);
+    const int failed = names ? PyModule_AddObjectRef(module, "patched", names) : -1;
+    Py_XDECREF(names);
+    return failed;
+}
