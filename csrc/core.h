@@ -143,7 +143,7 @@ typedef struct smm_watch {
 bool smm_goes_on(smm_watch *x);
 void smm_end(smm_watch *x, smm_status why);
 
-/* run.c: smm_run, of SOLVE, INV, DET, SLOGDET, CHOLESKY, EIGH, EIGVALSH, EIG, EIGVALS, SVD, SVD_FULL or SVDVALS of
+/* run.c: smm_run, of SOLVE, INV, DET, SLOGDET, EIGH, EIGVALSH, EIG, EIGVALS, SVD, SVD_FULL or SVDVALS of
  * float32 or float64 or complex numbers of these. *not_finite becomes true if for some matrix the first row of the
  * output of real numbers, or of the first output where there is none, has an element that is Inf or NaN. A NaN in A
  * that is read reaches that row unless it gives info. */

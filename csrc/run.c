@@ -268,21 +268,27 @@ static int witness_of(smm_op op) {
     return witness;
 }
 
+static bool are_numbers_finite(const char *x, intptr_t step, intptr_t count, smm_dtype real) {
+    bool finite = true;
+    if (real == SMM_F32)
+        for (intptr_t q = 0; q < count; q++) finite &= isfinite(*(const float *)(x + q * step));
+    else
+        for (intptr_t q = 0; q < count; q++) finite &= isfinite(*(const double *)(x + q * step));
+    return finite;
+}
+
 /* Whether the first rows of the witnesses are finite. */
 static bool are_finite(const smm_call *call, intptr_t first, intptr_t last) {
     const int w = witness_of(call->op);
+    const smm_operand *x = &call->operand[w];
     const smm_dtype dtype = smm_type_of(call->op, call->dtype, w), real = smm_dtypes[dtype].real;
-    const intptr_t parts = smm_size(dtype) / smm_size(real);
     intptr_t rows, cols;
     smm_sizes_of(call->op, w, call->m, call->n, call->k, &rows, &cols);
     if (call->op == SMM_OP_INV) cols = 1; /* one solution tells of A */
     bool finite = true;
-    for (intptr_t q = first; q < last && rows && call->operand[w].data; q++)
-        for (intptr_t j = 0; j < cols; j++) {
-            const void *x = at(&call->operand[w], q, 0, j);
-            for (intptr_t part = 0; part < parts; part++)
-                finite &= isfinite(real == SMM_F32 ? (double)((const float *)x)[part] : ((const double *)x)[part]);
-        }
+    for (intptr_t j = 0; j < cols && rows && x->data; j++)
+        for (intptr_t part = 0; part < smm_size(dtype); part += smm_size(real))
+            finite &= are_numbers_finite((const char *)at(x, first, 0, j) + part, x->batch, last - first, real);
     return finite;
 }
 

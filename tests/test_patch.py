@@ -71,7 +71,7 @@ def is_error(result):
 
 
 def operands(rng, name, n, count, dtype):
-    """Well conditioned; of `eigh` and `cholesky` positive definite; of `svd` with fewer columns than rows."""
+    """Well conditioned; of `eigh` and `cholesky` positive definite; of `svd` not square."""
     inputs = str(UFUNCS[name].signature).partition("->")[0]
     ndims = [text.count(",") + 1 for text in re.findall(r"\((.*?)\)", inputs)]
     stacks = [rng.standard_normal((count, *(n,) * ndim)) for ndim in ndims]
@@ -85,7 +85,8 @@ def operands(rng, name, n, count, dtype):
             else a + 2 * n**0.5 * np.eye(n)
         )
     if name.startswith("svd"):
-        stacks[0] = stacks[0][:, :, : max(1, n - 2)]
+        fewer = slice(max(1, n - 2))
+        stacks[0] = stacks[0][:, fewer] if name.startswith("svd_m") else stacks[0][:, :, fewer]
     return [x.astype(dtype) for x in stacks]
 
 
@@ -154,7 +155,7 @@ def test_layouts(rng, name, layout):
             assert_close(name, inputs, arrays_in(ours[0]), arrays_in(plain[0]))
 
 
-@pytest.mark.parametrize("name", ["matmul", "solve", "svd_s"])
+@pytest.mark.parametrize("name", [name for name in ("matmul", "solve", "svd_s") if name in UFUNCS])
 def test_rectangles(rng, name):
     for m, k, n in ((1, 5, 3), (4, 1, 2), (2, 7, 1), (3, 9, 32), (40, 3, 3), (3, 0, 2), (0, 3, 2)):
         a, b = rng.standard_normal((6, m, k)), rng.standard_normal((6, k, n))

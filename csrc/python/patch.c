@@ -132,8 +132,8 @@ enum { FLAGS = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW };
 
 _Thread_local bool smm_is_uninterrupted;
 
-/* Run a call and leave the flags of NumPy's loop. Flags that were raised before, by the loop's call on other matrices
- * of the same arrays, stay. */
+/* Run a call and leave the flags of NumPy's loop. Of CHOLESKY info tells of every NaN. Flags that were raised before,
+ * by the loop's call on other matrices of the same arrays, stay. */
 static outcome run(const patched *p, smm_call *call) {
     if (smm_overlap_of(call) != SMM_APART) return OVERLAP;
     bool failed = false, not_finite = false;
@@ -141,7 +141,8 @@ static outcome run(const patched *p, smm_call *call) {
     const int before = fetestexcept(FLAGS);
     if (before) feclearexcept(FLAGS);
     smm_is_uninterrupted = true;
-    const smm_status status = smm_run_and_tell(call, p->kind == PRODUCT ? NULL : &not_finite);
+    const smm_status status =
+        smm_run_and_tell(call, p->kind == PRODUCT || call->op == SMM_OP_CHOLESKY ? NULL : &not_finite);
     smm_is_uninterrupted = false;
     const int raised = fetestexcept(FLAGS);
     if (raised) feclearexcept(FLAGS);
@@ -166,6 +167,7 @@ static void serve(int row, smm_dtype dtype, char **data, const npy_intp *sizes, 
     outcome what = order == ORDERS - 1 ? LARGE : FEW;
     if (what == FEW && sizes[0] >= __atomic_load_n(&fewest[row][dtype][order], __ATOMIC_RELAXED)) {
         smm_call call = smm_call_of_loop(&rows[row].g, &signatures[row], dtype, data, sizes, strides);
+        if (rows[row].g.k) call.k = call.m < call.n ? call.m : call.n;
         what = run(&rows[row], &call);
     }
     count_call(row, order, what, sizes[0]);
