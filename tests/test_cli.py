@@ -15,7 +15,7 @@ import smallmm
 from smallmm import _bench, _cli, _operations
 from smallmm._contenders import Place
 
-COMMANDS = ("bench", "tune", "info", "cache", "demo")
+COMMANDS = ("bench", "tune", "info", "cache", "demo", "run", "patch")
 SMALL = ("bench", "--op", "matmul", "solve", "--n", "2-3", "--dtype", "f64", "--seconds", "0.05")
 KERNEL = b"NVRTC 13.0 texts 0 --gpu-architecture=sm_90 -DSMM_NAME=smm_lu_f64 -DSMM_M=5 -DSMM_K=6 -DSMM_N=7"
 

@@ -162,10 +162,16 @@ static npy_intp order_of(const smm_signature *s, const npy_intp *sizes) {
     return order;
 }
 
+/* The ufunc by whose list the count is judged: matrices of one row or column are vectors. */
+static int judge_of(int row, const npy_intp *sizes) {
+    if (row != ROW_matmul || (sizes[1] > 1 && sizes[3] > 1)) return row;
+    return sizes[1] == sizes[3] ? ROW_vecdot : ROW_matvec;
+}
+
 static void serve(int row, smm_dtype dtype, char **data, const npy_intp *sizes, const npy_intp *strides, void *own) {
     const npy_intp order = order_of(&signatures[row], sizes);
     outcome what = order == ORDERS - 1 ? LARGE : FEW;
-    if (what == FEW && sizes[0] >= __atomic_load_n(&fewest[row][dtype][order], __ATOMIC_RELAXED)) {
+    if (what == FEW && sizes[0] >= __atomic_load_n(&fewest[judge_of(row, sizes)][dtype][order], __ATOMIC_RELAXED)) {
         smm_call call = smm_call_of_loop(&rows[row].g, &signatures[row], dtype, data, sizes, strides);
         if (rows[row].g.k) call.k = call.m < call.n ? call.m : call.n;
         what = run(&rows[row], &call);
