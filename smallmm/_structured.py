@@ -12,7 +12,7 @@ import numpy as np
 from . import _core
 from ._adapters import library_of, on_device
 from ._calls import conjugated, run, transposed
-from ._compose import composed, dimensions, dtype_name, extreme, namespace_of
+from ._compose import array_of, composed, dimensions, dtype_name, extreme, namespace_of
 from ._composition import Composition, constant
 from ._contractions import diagonal
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, Reason, shown
@@ -109,6 +109,7 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
     }
     solution = solutions[s.word]
     if s.word == "banded":
+        a = array_of(op, "a", a)
         widths = s.bandwidths[::-1] if s.bandwidths and s.transpose else s.bandwidths
         solution = partial(solution, widths or bandwidths_of(op, a))
     is_vector = dimensions(b) == 1

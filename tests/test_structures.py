@@ -123,6 +123,17 @@ class TestWords:
         assert_same_bits(caught.value.result[others], good_ones[others])
 
 
+@pytest.mark.parametrize(
+    "word", ["diagonal", "tridiagonal", "banded", "auto", "sym", "pos", "upper triangular"]
+)
+@pytest.mark.parametrize("make", [list, memoryview], ids=["lists", "memoryviews"])
+def test_what_numpy_makes_arrays_of(word, make):
+    a, b = np.diag([4.0, 16.0]), np.array([4.0, 32.0])
+    given = (a.tolist(), b.tolist()) if make is list else (memoryview(a), memoryview(b))
+    np.testing.assert_array_equal(smallmm.solve(*given, assume_a=word), [1, 2])
+    np.testing.assert_array_equal(smallmm.linsolve(*given, assume_a=word), [1, 2])
+
+
 @pytest.mark.parametrize("n", ORDERS)
 class TestDiagonals:
     def test_tridiagonal(self, isa, dtype, n, rng):
