@@ -139,6 +139,7 @@ def _divided(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     like = xp.real(b) if is_complex(b) else b
     numbers, beyond, zero, nan = (constant(xp, x, like) for x in (np.arange(1, n + 1), n + 1, 0, np.nan))
     first = extreme(xp, xp.where(d == 0, numbers, beyond), -1)
+    first = xp.broadcast_to(first, broadcast_shapes(first.shape, b.shape[:-2]))
     info = xp.where(first == beyond, zero, first)
     x = xp.where((info == 0)[..., None, None], _quotient(xp, b, d[..., None]), nan)
     return x, info.astype(np.int32) if xp is np else xp.astype(info, xp.int32)

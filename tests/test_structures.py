@@ -134,6 +134,15 @@ def test_what_numpy_makes_arrays_of(word, make):
     np.testing.assert_array_equal(smallmm.linsolve(*given, assume_a=word), [1, 2])
 
 
+@pytest.mark.parametrize("word", ["general", "diagonal", "tridiagonal", "banded", "auto"])
+def test_infos_are_of_the_whole_batch(word, rng):
+    """Of one matrix for many right-hand sides."""
+    x, info = smallmm.linsolve_ex(np.diag([1.0, 0.0, 2.0]), rng.random((5, 3, 2)), assume_a=word)
+    assert (x.shape, info.shape) == ((5, 3, 2), (5,))
+    assert np.isnan(x).all()
+    assert (info > 0).all()
+
+
 @pytest.mark.parametrize("n", ORDERS)
 class TestDiagonals:
     def test_tridiagonal(self, isa, dtype, n, rng):
