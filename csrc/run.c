@@ -557,11 +557,11 @@ const void *smm_address_of(const void *context, intptr_t x) {
 
 smm_home smm_home_of(const smm_plan *plan) { return (smm_home){plan->largest < 0 ? NULL : smm_address_of, plan}; }
 
-/* Whether a call that lacks info needs it: INV does, and who asks whether some matrix failed, but of the factors of LU,
- * whose kernels say so themselves. */
+/* Whether a call that lacks info needs it: INV does, and who asks whether some matrix failed. Kernels of the factors of
+ * LU say so themselves, and of systems in parts nothing does. */
 static bool lacks_info(const smm_call *call) {
     const int info = call && call->op < SMM_OPS ? smm_roles_of[call->op].info : -1;
-    if (info < 0 || call->operand[info].data) return false;
+    if (info < 0 || call->operand[info].data || smm_is_in_parts(call)) return false;
     switch (call->op) {
     case SMM_OP_INV: return true;
     case SMM_OP_LU_SOLVE:

@@ -39,7 +39,8 @@ def array_of(op: str, name: str, x: Any) -> Any:
 
 def in_one_dtype(op: str, arrays: Sequence[Any], dtype: Any = None) -> list[Any]:
     """Arrays of one dtype in the processor's order of bytes: the given one, or NumPy's for all of them. What
-    is computed of some of them has the precision of the result then."""
+    is computed of some of them has the precision of the result then. Real ones stay real beside complex ones,
+    if no dtype is given."""
     first = arrays[0].dtype
     if dtype is None and all(x.dtype == first for x in arrays) and getattr(first, "isnative", True):
         return list(arrays)
@@ -49,7 +50,9 @@ def in_one_dtype(op: str, arrays: Sequence[Any], dtype: Any = None) -> list[Any]
         given = " and ".join(dict.fromkeys(full_dtype_name(x) for x in arrays))
         raise TypeError(f"{op}: dtypes {given} have none in common; convert one of them") from None
     common = np.dtype(np.float64) if common.kind in "iu" and dtype is None else common.newbyteorder("=")
-    names = (library_of(x).nearest(common).name for x in arrays)
+    real = np.finfo(common).dtype if common.kind == "c" and dtype is None else common
+    wanted = (common if dtype_of(x).kind == "c" else real for x in arrays)
+    names = (library_of(x).nearest(kind).name for x, kind in zip(arrays, wanted, strict=True))
     return [
         x
         if full_dtype_name(x) == name and getattr(x.dtype, "isnative", True)

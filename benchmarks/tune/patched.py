@@ -8,12 +8,11 @@ work. A count pays where smallmm's time is below GAIN of NumPy's, for it and all
 """
 
 import sys
-import time
 
 import numpy as np
 
 import smallmm
-from smallmm import _core, _patch
+from smallmm import _bench, _core, _patch
 
 ORDERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32)
 COUNTS = (1, 2, 4, 8, 16, 64, 512)
@@ -50,14 +49,11 @@ def times(ufunc: np.ufunc, arrays: list[np.ndarray]) -> tuple[float, float]:
     out = out if isinstance(out, tuple) else (out,)
     given = {"out": tuple(out)} if all(isinstance(x, np.ndarray) for x in out) else {}
     best = [np.inf, np.inf]
-    repeats = 1
+    sample, repeats = _bench.clock(), 1
     for turn in range(TURNS):
         for which, least in enumerate((1, NEVER)):
             _core.set_fewest(least)
-            start = time.perf_counter()
-            for _ in range(repeats):
-                ufunc(*arrays, **given)
-            best[which] = min(best[which], (time.perf_counter() - start) / repeats)
+            best[which] = min(best[which], sample(lambda: ufunc(*arrays, **given), repeats) / 1e9)
         if not turn:
             repeats = max(1, int(BURST / max(best)))
         elif max(best) > MOST / 4 and turn > 2:
