@@ -200,7 +200,7 @@ def measure(suite: Suite, topic: str, options: argparse.Namespace) -> None:
         bench.run.write()
     for name, reason in bench.unsupported.items():
         print(f"{name}, left out where {reason}")
-    report(bench.run.rows, topic, suite.judges[topic])
+    report(topic, list(suite.judges[topic](bench.run.rows)))
 
 
 def main(suite: Suite, *, ops: Iterable[str] = ()) -> None:

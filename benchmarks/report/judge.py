@@ -35,6 +35,10 @@ def counts(verdicts: list[Verdict]) -> tuple[int, int]:
     return sum(v.met is True for v in verdicts), sum(v.met is False for v in verdicts)
 
 
+def report(topic: str, verdicts: list[Verdict]) -> None:
+    print(*verdicts, "{}: {} met, {} missed\n".format(topic, *counts(verdicts)), sep="\n")
+
+
 def totals(results: Results) -> str:
     """The section of a page: how many targets are met, by suite, machine and topic."""
     lines = [["suite and machine", "targets met, by topic"], ["---", "---"]]
@@ -64,7 +68,7 @@ def main() -> None:
                 print(f"== {suite}, {machine}")
                 for topic, verdicts in topics.items():
                     if options.topic in (None, topic):
-                        print(*verdicts, "{}: {} met, {} missed\n".format(topic, *counts(verdicts)), sep="\n")
+                        report(topic, verdicts)
 
 
 if __name__ == "__main__":

@@ -441,8 +441,8 @@ static bool run(struct problem *p) {
     const smm_status status = smm_run(&p->call);
     p->call.failed = NULL;
     for (intptr_t q = 0; info->low && q < info->batch; q++) some |= *(const int32_t *)element(&info->x, q, 0, 0) != 0;
-    return CHECK(status == SMM_OK && (failed == some || !info->low), "%s: %s, %s failed", running, smm_status_text(status),
-                 failed ? "some" : "none");
+    return CHECK(status == SMM_OK && (failed == some || !info->low), "%s: %s, %s failed", running,
+                 smm_status_text(status), failed ? "some" : "none");
 }
 
 /* Run with each instruction set. */
