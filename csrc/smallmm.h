@@ -132,7 +132,8 @@ typedef struct smm_outer {
  * iterations, pivots, rank and info hold int32. Pivots are 0-based: row i was exchanged with row pivots[i].
  *
  * `failed`, unless NULL, becomes true if info is not 0 for some matrix. Each thread checks its own matrices, which is
- * faster than checking all of them afterwards. The call may lack info then, but not that of systems in parts. */
+ * faster than checking all of them afterwards. The call may lack info then.
+ * One without right-hand sides, or of systems in parts, says nothing without info. */
 typedef struct smm_call {
     smm_op op;
     smm_dtype dtype;
