@@ -17,7 +17,8 @@ os.environ["CUDA_CACHE_DISABLE"] = "1"  # NVRTC's own cache, which keeps no logs
 EMULATED = Path(__file__).parent / "emulated"
 COMPILER = shutil.which("c++") or shutil.which("g++")
 # Of kernels for the emulated GPU
-FLAGS = ["-fPIC", "-O1", "-w", "-std=gnu++17", "-ffp-contract=off", "-fno-strict-aliasing"]
+FLAGS = ["-fPIC", "-O1", "-g1", "-w", "-std=gnu++17", "-ffp-contract=off", "-fno-strict-aliasing"]
+FLAGS += ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0"]  # emulated/races.h
 FLAGS += ["-mfma"] if "avx2" in isas_available() else []
 # Registers that nobody wrote hold anything on a GPU, here a large number. gcc 11 has no such option.
 POISON = "-ftrivial-auto-var-init=pattern"
@@ -93,11 +94,13 @@ def emulated(emulated_library, flags, tmp_path):
             "EMULATED_HEADERS": str(EMULATED),
             "EMULATED_FOLDER": str(tmp_path),
             "EMULATED_COMPILER": shlex.join([COMPILER, *flags, f"-I{emulated_library.parent}"]),
+            "EMULATED_LINKER": COMPILER,
             **{name: str(value) for name, value in settings.items()},
         }
         command = [sys.executable, EMULATED / script, *map(str, arguments)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, (command, done.stdout[-1000:], done.stderr[-3000:])
+        if done.returncode:
+            raise RuntimeError(f"{shlex.join(map(str, command))}: {done.stdout[-1000:]}{done.stderr[-3000:]}")
         return done.stdout
 
     return run

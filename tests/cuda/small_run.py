@@ -82,7 +82,7 @@ def with_structure(x: torch.Tensor, y: torch.Tensor) -> None:
 def fused_steps(n: int, m: int, dtype: torch.dtype) -> None:
     """One kernel for all steps: of operands of each filter, one for all, and with gaps."""
     new = partial(torch.rand, device="cuda", dtype=dtype)
-    x, p, z = new(203, n), new(203, n, n), new(203, m)
+    x, p, z = new(206, n), new(206, n, n), new(206, m)
     model = new(n, n), new(m, n), new(n, n), torch.eye(m, device="cuda", dtype=dtype)
     smallmm.kalman_step.ex(x, p @ p.mT, z, *model)
     smallmm.kalman_step.ex(x[::2], p.mT[::2], z[1::2], *model)

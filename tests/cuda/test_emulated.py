@@ -1,5 +1,5 @@
 """The GPU's kernels run on the CPU (emulated/gpu.cpp): each gives the CPU's bits, whatever its parameters,
-however operands lie, and in whatever order the threads of a block come to run."""
+however operands lie, and no access to shared memory depends on which thread of a block runs first."""
 
 import os
 
@@ -94,3 +94,35 @@ def test_programs(emulated, part):
 def test_calls_that_nobody_chose(emulated, seed):
     """Host and device on random functions, layouts and values; the seeds are new where there is a GPU."""
     emulated("random_calls.py", "--library", "own", "--shapes", 6, "--calls", 4, "--seed", seed)
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ("__syncthreads(); x[i] = x[63 - i];", "writes", "reads"),
+        ("x[i] += x[63 - i];", "reads", "writes"),
+        ("__syncwarp(); x[i] += x[i ^ 32];", "reads", "writes"),
+        ("__shfl_xor_sync(~0u, i, 1); x[i] = x[i ^ 1];", "writes", "reads"),
+        ("__syncwarp(1u << of_warp); own[i] = own[i ^ 1];", "reads", "writes"),
+        ("__syncthreads(); own[0] = i / 8; __syncthreads();", "writes", "writes"),
+    ],
+)
+def test_races(emulated, text, before, after):
+    """They are found, of arrays of either kind, with the lines of the text."""
+    words = rf"(?s)a race: thread \d+ {before}, then thread \d+ {after}, .*kernel.cpp:\d+"
+    with pytest.raises(RuntimeError, match=words):
+        emulated("races.py", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__syncwarp(); int y = x[i ^ 1]; __syncwarp(); x[i] = y;",
+        "__syncwarp(); x[i] = __shfl_xor_sync(~0u, x[i ^ 1], 2);",
+        "__syncthreads(); own[0] = 7; __syncthreads();",
+        "__syncthreads(); reinterpret_cast<char *>(own)[i] = 1; __syncthreads();",
+    ],
+)
+def test_no_races(emulated, text):
+    """What waits, votes after it read, or writes what others write."""
+    assert emulated("races.py", text) == "done\n"

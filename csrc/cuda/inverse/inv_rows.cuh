@@ -225,7 +225,6 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const int info = settle(args, first, count, of_warp, pivots.doubts);
     if (lane() == 0 && of_warp < count && args.operand[SMM_INFO].data)
         *beside<int>(args, SMM_INFO, first + of_warp, 1) = info;
-    __syncwarp();
     if (__builtin_expect(info || isinf(pivots.doubts.size), 0)) spoil(image);
     __syncwarp();
     write(images, args, first, count);

@@ -51,6 +51,7 @@ struct Pivots {
         inverse = reciprocal(search.largest == 0 ? doubts.least() : x);
         doubts.singular |= search.largest == 0;
         if (found) mask = 0, pivot_rows[k] = row(), doubts.size = fmax(doubts.size, fabs(x));
+        __syncwarp(); /* for the next choice, which reads them */
     }
 
     /* What the threads know of the matrix. */

@@ -97,6 +97,8 @@ __device__ inline int eigh(Work &x, const A &a, const Values &w, const Vs &v) {
         tridiagonalise(x);
         if (VECTORS) form_vectors(x.a, x.tau);
         info = diagonalise(x.t, VECTORS ? &x.a : nullptr);
+    } else {
+        wait();
     }
     const bool good = finite && !info;
     T values[FEW ? N : 1];

@@ -141,6 +141,7 @@ __device__ inline void bidiagonalise(Work &w) {
         if (lane() == 0) w.b.e[k] = real_of(x[1]);
         wait();
     }
+    wait(); /* for the last element of the diagonal */
     if constexpr (VECTORS) {
         for (int e = lane(); e < N * N; e += LANES) w.r.at(e / N, e % N) = w.x[e / N * PITCH + e % N];
         wait();

@@ -54,7 +54,6 @@ def main():
         }
         row = drawn(chance, problem, "matmul_tiled", SPACE) if number % 3 else {}
         _core.cuda_tune([{**problem, **row, "load": load} for load in range(4)] if row else [])
-        os.environ["EMULATED_ORDER"] = ("ascending", "descending")[number % 2]
         print(sizes, options, dtype, layout, row, flush=True)
         x, w = LAYOUTS[chance.choice(list(LAYOUTS))](in_layout(x, layout)), aligned(w)
         y = LAYOUTS[chance.choice(list(LAYOUTS))](np.full_like(expected, -3))

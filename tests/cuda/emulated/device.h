@@ -1,7 +1,7 @@
 /* device.h: what a kernel finds on the emulated GPU, included before its text in place of CUDA C++.
  *
  * A block's threads are contexts of one thread of the CPU (gpu.cpp). Each runs until it waits for others of its warp or
- * block. They take turns in ascending or descending order; what a kernel computes must not depend on it. */
+ * block. What a kernel computes must not depend on who runs first (races.h). */
 #pragma once
 #include <cmath>
 #include <cstdlib>

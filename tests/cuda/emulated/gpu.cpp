@@ -2,14 +2,14 @@
  *
  * What runs is the texts of csrc/cuda with ptx.cuh exchanged, by plans and launches as on a GPU: its memory is the
  * CPU's. Each thread of a block is a context with a stack of its own; blocks run one after the other, the threads of a
- * block in turns, in descending order if EMULATED_ORDER says so. What a GPU does not forgive ends the process and says
- * why: addresses that are not aligned, copies that nobody waited for, writes beyond a block's shared memory, exchanges
- * in different lines of the text, and threads that wait for ever. EMULATED_HEADERS is this folder,
- * EMULATED_COMPILER what compiles a kernel, with its options, EMULATED_FOLDER a folder for that, EMULATED_CC the
- * compute capability, EMULATED_NAME what the device is called, EMULATED_DEVICES how many there are, EMULATED_MEMORY the
- * bytes that each has, EMULATED_BROKEN one whose launches fail. The kernels of all streams run when they are launched;
- * those of a graph when it is captured, and a launch of the graph only takes their time. By the clock of events a block
- * takes a microsecond, and more the further its number of threads is from EMULATED_BEST.
+ * block in turns. What a GPU does not forgive ends the process and says why: addresses that are not aligned, copies
+ * that nobody waited for, writes beyond a block's shared memory, races (races.h), exchanges in different lines of the
+ * text, and threads that wait for ever. EMULATED_HEADERS is this folder, EMULATED_COMPILER what compiles a kernel, with
+ * its options, EMULATED_LINKER what makes a library of it, EMULATED_FOLDER a folder for that, EMULATED_CC the compute
+ * capability, EMULATED_NAME what the device is called, EMULATED_DEVICES how many there are, EMULATED_MEMORY the bytes
+ * that each has, EMULATED_BROKEN one whose launches fail. The kernels of all streams run when they are launched; those
+ * of a graph when it is captured, and a launch of the graph only takes their time. By the clock of events a block takes
+ * a microsecond, and more the further its number of threads is from EMULATED_BEST.
  */
 #undef _FORTIFY_SOURCE /* which takes jumps to another stack for errors */
 #include <dlfcn.h>
@@ -45,6 +45,13 @@ enum { SHARED = 227 << 10, STACK = 256 << 10, EMPTY = 0xff };
 struct Index {
     unsigned x;
 };
+extern "C" {
+Index threadIdx, blockIdx, gridDim;
+alignas(1024) char emulated_shared[SHARED];
+void emulated_fail(const char *what);
+}
+#include "races.h"
+
 struct Copy {
     void *to;
     const void *from;
@@ -56,6 +63,7 @@ struct Group {
     int alive = 0, waiting = 0, line = 0;
     unsigned times = 0;
     char exchanged[2][32 * 8];
+    Clock known[2], read[2]; /* how far each had come, who waits this time and who did the last time (races.h) */
     std::map<unsigned, int> against; /* by the time: how many vote so */
 };
 struct Thread {
@@ -69,11 +77,6 @@ struct Thread {
     std::vector<Copy> copies;
     int sets = 0; /* of copies, that have ended */
 };
-extern "C" {
-Index threadIdx, blockIdx, gridDim;
-alignas(1024) char emulated_shared[SHARED];
-void emulated_fail(const char *what);
-}
 static std::vector<Thread> threads;
 static std::vector<std::map<unsigned, Group>> warps; /* by which threads of the warp */
 static Group block;
@@ -97,45 +100,58 @@ void emulated_fail(const char *what) {
 void emulated_yield() {
     if (!_setjmp(current().place)) _longjmp(scheduler, 1);
 }
-static void wait(Group &group, int line) {
+/* With `orders`, what was written to shared memory before is seen after. */
+static void wait(Group &group, int line, bool orders) {
+    check_rewritten();
+    const unsigned me = threadIdx.x, now = group.times % 2;
+    if (!group.waiting) group.known[now].assign(clocks.size(), 0), group.read[now].assign(clocks.size(), 0);
+    if (orders) take_later(group.known[now], clocks[me]);
+    take_later(group.read[now], clocks_of_reads[me]);
+    clocks_of_reads[me][me] = ++clocks[me][me];
     if (group.waiting && group.line != line) emulated_fail("threads wait in different lines");
     group.line = line;
     if (++group.waiting == group.alive) {
         group.waiting = 0;
         group.times++;
-        return;
+    } else {
+        Thread &thread = current();
+        thread.times = group.times;
+        thread.awaited = &group;
+        emulated_yield();
+        thread.awaited = nullptr;
     }
-    Thread &thread = current();
-    thread.times = group.times;
-    thread.awaited = &group;
-    emulated_yield();
-    thread.awaited = nullptr;
+    if (orders) take_later(clocks[me], group.known[now]);
+    take_later(clocks_of_reads[me], group.read[now]);
 }
-void emulated_wait_for_block(int line) { wait(block, line); }
+void emulated_wait_for_block(int line) { wait(block, line, true); }
 bool emulated_all_of_block(bool x, int line) {
     const unsigned time = block.times;
     block.against[time] += !x;
-    wait(block, line);
+    wait(block, line, true);
     return !block.against[time];
 }
 const char *emulated_exchange(unsigned mask, const void *bytes, int count, int line) {
+    const bool orders = !count; /* __syncwarp */
     Group &group = warps[threadIdx.x / 32][mask];
     if (!(mask >> threadIdx.x % 32 & 1)) emulated_fail("it takes part in what is not for it");
     if (mask != WARP) group.alive = __builtin_popcount(mask);
     char *all = group.exchanged[group.times % 2];
     memcpy(all + threadIdx.x % 32 * 8, bytes, count);
-    wait(group, line);
+    wait(group, line, orders);
     return all;
 }
 void emulated_copy_later(void *to, const void *from, int bytes) {
+    note(to, bytes, true, __builtin_return_address(0)); /* it may begin at once, */
     current().copies.push_back({to, from, bytes, current().sets});
 }
 void emulated_end_of_copies() { current().sets++; }
 void emulated_copies_done(int sets_left) {
     std::vector<Copy> &copies = current().copies;
     auto copy = copies.begin();
-    for (; copy != copies.end() && copy->set < current().sets - sets_left; ++copy)
+    for (; copy != copies.end() && copy->set < current().sets - sets_left; ++copy) {
+        note(copy->to, copy->bytes, true, __builtin_return_address(0)); /* and end as late as now */
         memcpy(copy->to, copy->from, copy->bytes);
+    }
     copies.erase(copies.begin(), copy);
 }
 }
@@ -162,12 +178,12 @@ __attribute__((noinline)) static void run_on(Thread &thread) {
 
 static void run_block(unsigned count, unsigned shared) {
     enum { PATIENCE = 1000000 };
-    const bool descending = !strcmp(setting("EMULATED_ORDER", ""), "descending");
     memset(emulated_shared, EMPTY, sizeof emulated_shared);
     if (threads.size() < count) threads.resize(count);
     warps.assign((count + 31) / 32, {});
     block = Group();
     block.alive = count;
+    begin_races(count);
     for (unsigned i = 0; i < count; i++) {
         Thread &thread = threads[i];
         warps[i / 32][WARP].alive++;
@@ -182,7 +198,7 @@ static void run_block(unsigned count, unsigned shared) {
     while (block.alive) {
         bool runs = false;
         for (unsigned i = 0; i < count; i++) {
-            threadIdx.x = descending ? count - 1 - i : i;
+            threadIdx.x = i;
             Thread &thread = current();
             if (thread.done || (thread.awaited && thread.awaited->times == thread.times)) continue;
             runs = true;
@@ -213,6 +229,7 @@ static double now, captured;
 static bool capturing;
 static std::map<void *, double> events, graphs;
 static std::map<void *, int> argument_bytes; /* of each kernel */
+static std::map<void *, std::pair<char *, char *>> shared_arrays;
 
 extern "C" {
 /* Have call number `at` from now on fail with an error; -1: none. */
@@ -394,6 +411,8 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     if (!*function || !bytes) return 500;
     const std::lock_guard<std::mutex> held(guard);
     argument_bytes[*function] = *static_cast<const int *>(bytes);
+    char **const arrays = static_cast<char **>(dlsym(module, "emulated_arrays"));
+    shared_arrays[*function] = {arrays[0], arrays[1]};
     return calls++ == fails_at ? fails_with : 0;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *, int, size_t) {
@@ -408,6 +427,8 @@ int cuLaunchKernel(void *function, unsigned grid, unsigned, unsigned, unsigned c
     if (current_device() == atoi(setting("EMULATED_BROKEN", "-1"))) return LAUNCH_FAILED;
     const std::lock_guard<std::mutex> held(one_at_a_time);
     kernel = reinterpret_cast<void (*)(Arguments)>(function);
+    const auto arrays = shared_arrays[function];
+    arrays_begin = arrays.first, arrays_end = arrays.second;
     memcpy(&arguments, given[0], argument_bytes[function]);
     (capturing ? captured : now) +=
         grid * (1 + std::abs(double(count) - atoi(setting("EMULATED_BEST", "64"))) / 64) / 1e3;
@@ -560,16 +581,19 @@ static std::string for_cpu(const std::string &text) {
     static const std::regex dynamic(R"(extern __shared__ __align__\(16\) (\w+) (\w+)\[\];)"), other("__shared__");
     const std::string once =
         std::regex_replace(text, dynamic, "$1 *const $2 = reinterpret_cast<$1 *>(emulated_shared);");
-    return "#include \"device.h\"\n" + std::regex_replace(once, other, "static");
+    return "#include \"device.h\"\n" +
+           std::regex_replace(once, other, "static __attribute__((section(\"shared_arrays\")))");
 }
 
-/* A kernel's argument is a structure; the launch is to know its size. */
-static std::string size_of_arguments(const std::string &text) {
+/* A kernel's argument is a structure: the launch is to know its size, and where arrays of shared memory are. */
+static std::string for_launch(const std::string &text) {
     static const std::regex declaration(R"(__grid_constant__ (\w+) )");
     std::smatch found;
     const bool declares = std::regex_search(text, found, declaration);
     return std::string("\nextern \"C\" const int emulated_argument_bytes = sizeof(") +
-           (declares ? found[1].str() : "smm_cuda_args") + ");\n";
+           (declares ? found[1].str() : "smm_cuda_args") +
+           ");\nextern __attribute__((weak)) char __start_shared_arrays[], __stop_shared_arrays[];\n"
+           "extern \"C\" char *const emulated_arrays[] = {__start_shared_arrays, __stop_shared_arrays};\n";
 }
 
 /* One word of a shell's command, whatever is in it. */
@@ -606,7 +630,7 @@ int nvrtcCreateProgram(void **program, const char *text, const char *name, int h
     for (int i = 0; i < headers; i++)
         if (strcmp(header_names[i], "ptx.cuh"))
             std::ofstream(folder + "/" + header_names[i]) << for_cpu(header_texts[i]);
-    std::ofstream(folder + "/kernel.cpp") << for_cpu(text) << size_of_arguments(text);
+    std::ofstream(folder + "/kernel.cpp") << for_cpu(text) << for_launch(text);
     *program = new Program{folder, "", folder + "/kernel.so"};
     return 0;
 }
@@ -615,13 +639,14 @@ int nvrtcCompileProgram(void *program, int count, const char *const *options) {
     Dl_info self;
     dladdr(reinterpret_cast<void *>(&emulated_fail), &self);
     std::string command = setting("EMULATED_COMPILER", "c++");
-    command += " -shared -D__CUDA_ARCH__=" + std::to_string(10 * compute_capability()) + " -I" +
+    command += " -c -D__CUDA_ARCH__=" + std::to_string(10 * compute_capability()) + " -I" +
                quoted(setting("EMULATED_HEADERS", "."));
     for (int i = 0; i < count; i++)
         if (!strncmp(options[i], "-D", 2)) command += " " + quoted(options[i]);
-    const std::string log = p.folder + "/log";
-    command += " " + quoted(p.folder + "/kernel.cpp") + " " + quoted(self.dli_fname) + " -o " + quoted(p.path) +
-               " 2> " + quoted(log);
+    const std::string log = p.folder + "/log", object = p.folder + "/kernel.o";
+    command += " " + quoted(p.folder + "/kernel.cpp") + " -o " + quoted(object) + " 2> " + quoted(log) + " && " +
+               setting("EMULATED_LINKER", "c++") + " -shared " + quoted(object) + " " + quoted(self.dli_fname) +
+               " -o " + quoted(p.path) + " 2>> " + quoted(log);
     const int error = system(command.c_str());
     p.log = contents_of(log);
     return error ? 6 : 0;

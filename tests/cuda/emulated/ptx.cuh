@@ -38,12 +38,13 @@ template <int LEFT> inline void wait_for_copies() { emulated_copies_done(LEFT); 
 typedef unsigned long long Arrival;
 constexpr bool BULK_COPIES = __CUDA_ARCH__ >= 900;
 constexpr Arrival EMULATED_SET = 1ull << 32;
-inline void begin_arrivals(Arrival *arrival) {
+#define EMULATED_ORDERED __attribute__((no_sanitize("thread"))) /* by the hardware: no race */
+EMULATED_ORDERED inline void begin_arrivals(Arrival *arrival) {
     emulated_aligned(arrival, 8);
     *arrival = 0;
 }
-inline void expect(Arrival *arrival, unsigned bytes) { *arrival += bytes; }
-inline void copy_bulk(T *to, const void *from, unsigned bytes, Arrival *arrival) {
+EMULATED_ORDERED inline void expect(Arrival *arrival, unsigned bytes) { *arrival += bytes; }
+EMULATED_ORDERED inline void copy_bulk(T *to, const void *from, unsigned bytes, Arrival *arrival) {
     emulated_aligned(to, 16);
     emulated_aligned(from, 16);
     if (bytes % 16) emulated_fail("a bulk copy of no whole vectors");
@@ -52,7 +53,7 @@ inline void copy_bulk(T *to, const void *from, unsigned bytes, Arrival *arrival)
     *arrival -= bytes;
     if (*arrival % EMULATED_SET == 0) *arrival += EMULATED_SET;
 }
-inline void wait_for(Arrival *arrival, int parity) {
+EMULATED_ORDERED inline void wait_for(Arrival *arrival, int parity) {
     while (static_cast<int>(*static_cast<volatile Arrival *>(arrival) / EMULATED_SET % 2) == parity) emulated_yield();
 }
 inline void written_for_bulk() {}
