@@ -93,9 +93,9 @@ def patch_numpy() -> None:
     ``np.matmul`` (``a @ b``), ``np.matvec``, ``np.vecmat``, ``np.vecdot``, and ``solve``, ``inv``, ``det``,
     ``slogdet``, ``cholesky``, ``eigh``, ``eigvalsh``, ``eig``, ``eigvals``, ``svd``, ``svdvals`` and
     ``qr`` (all but Q) of ``numpy.linalg``, and so whatever calls these: ``np.einsum(optimize=True)``,
-    ``np.linalg.pinv``, ``matrix_power``, other libraries. Only the innermost loops of NumPy's ufuncs are exchanged, so everything
-    around them stays NumPy's. Calls that NumPy computes faster, and those that fail or raise floating-point
-    exceptions, are handed on to NumPy's loops.
+    ``np.linalg.pinv``, ``matrix_power``, other libraries. Only the innermost loops of NumPy's ufuncs are
+    exchanged, so everything around them stays NumPy's. Calls that NumPy computes faster, and those that fail
+    or raise floating-point exceptions, are handed on to NumPy's loops.
 
     Raises
     ------

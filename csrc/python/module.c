@@ -366,6 +366,8 @@ static PyMethodDef methods[] = {
      "the "
      "loops that a call enters, which compute nothing."},
     {"clear_loop_counts", smm_clear_loop_counts, METH_NOARGS, "clear_loop_counts()\n--\n\nSet all counts to zero."},
+    {"time_loops", smm_time_loops, METH_O,
+     "time_loops(on, /)\n--\n\nSeconds in NumPy's exchanged loops since timing began, which ends, or begins anew."},
     {"set_fewest", smm_set_fewest, METH_O,
      "set_fewest(matrices, /)\n--\n\nHave the loops serve calls of so many matrices or more; 0: as measured."},
     {NULL, NULL, 0, NULL},
