@@ -330,6 +330,6 @@ def clients(results: Results) -> str:
     ]
     about = (
         f"{machine.name}, one thread, not quiet, NumPy {rows[0]['numpy']}, {rows[0]['isa']}; the fastest of "
-        f"up to 9 runs of each, in turn; c{provenance(rows)}"
+        f"up to 15 bursts of each, in turn; c{provenance(rows)}"
     )
     return f"{about}\n\n{table(head, lines)}"
