@@ -410,6 +410,45 @@ def test_explanations_of_numpys_functions_compute_nothing(rng):
         assert not smallmm.patch_report().rows
 
 
+def test_other_threads_compute_while_one_explains(rng):
+    a = rng.standard_normal((40, 3, 3))
+    square = smallmm.matmul(a, a)
+
+    class Elsewhere:
+        """Computes in another thread when NumPy asks what it is, within the explained call."""
+
+        def __array__(self, dtype=None, copy=None):
+            thread = threading.Thread(target=lambda: found.append(a @ a))
+            thread.start()
+            thread.join()
+            return a
+
+    found = []
+    with serving():
+        assert smallmm.explain(np.matmul, Elsewhere(), a).by == "smallmm"
+    assert np.allclose(found[0], square)
+
+
+def test_errors_end_an_explanation(rng):
+    a = rng.standard_normal((40, 3, 3))
+    with serving():
+        with pytest.raises(ValueError, match="mismatch in its core dimension"):
+            smallmm.explain(np.matmul, a, np.ones((2, 2)))
+        with pytest.raises(TypeError):
+            core.explain_loops()
+        assert np.allclose(a @ a, smallmm.matmul(a, a))
+
+
+def test_loops_are_timed_when_asked(rng):
+    a = rng.standard_normal((4000, 3, 3))
+    with serving():
+        core.time_loops(True)
+        L.inv(a)
+        assert 0 < core.time_loops(False) < 10
+        L.inv(a)
+        assert core.time_loops(False) == 0
+
+
 def test_explanations_say_why_numpy_computes(rng):
     a = rng.standard_normal((1000, 3, 3))
     with smallmm.patched("numpy"):

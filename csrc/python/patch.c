@@ -146,6 +146,9 @@ typedef struct explanation {
 /* While a thread has one, its loops tell it what they would do, and compute nothing. */
 static _Thread_local explanation *current_explanation;
 
+/* Explanations under way, and one more while loops are timed: else a loop looks for neither, which takes time. */
+static npy_intp watchers;
+
 static void expect(expectation e) {
     explanation *x = current_explanation;
     for (int i = 0; i < x->count; i++) {
@@ -247,7 +250,9 @@ static npy_intp now(void) {
 }
 
 static void serve(int row, smm_dtype dtype, char **data, const npy_intp *sizes, const npy_intp *strides, void *own) {
-    const bool timed = __atomic_load_n(&is_timed, __ATOMIC_RELAXED);
+    const bool watched = __atomic_load_n(&watchers, __ATOMIC_RELAXED) != 0;
+    const bool explained = watched && current_explanation;
+    const bool timed = watched && __atomic_load_n(&is_timed, __ATOMIC_RELAXED);
     const npy_intp start = timed ? now() : 0;
     const npy_intp order = order_of(&signatures[row], sizes);
     const npy_intp least = __atomic_load_n(&fewest[judge_of(row, sizes)][dtype][order], __ATOMIC_RELAXED);
@@ -255,12 +260,12 @@ static void serve(int row, smm_dtype dtype, char **data, const npy_intp *sizes, 
     if (what == FEW && sizes[0] >= least) {
         smm_call call = smm_call_of_loop(&rows[row].g, &signatures[row], dtype, data, sizes, strides);
         if (rows[row].g.k) call.k = call.m < call.n ? call.m : call.n;
-        if (current_explanation)
+        if (explained)
             what = smm_overlap_of(&call) == SMM_APART ? SERVED : OVERLAP;
         else
             what = replaces_a(&rows[row]) ? run_aside(&rows[row], &call) : run(&rows[row], &call);
     }
-    if (current_explanation) {
+    if (explained) {
         expect((expectation){row, dtype, order, 1, sizes[0], least, what});
         return;
     }
@@ -407,7 +412,9 @@ PyObject *smm_explain_loops(PyObject *Py_UNUSED(module), PyObject *args, PyObjec
         return NULL;
     }
     current_explanation = &x;
+    add_to(&watchers, 1);
     PyObject *result = PyObject_Call(PyTuple_GET_ITEM(args, 0), rest, kwargs);
+    add_to(&watchers, -1);
     current_explanation = outer;
     Py_DECREF(rest);
     Py_XDECREF(result);
@@ -436,7 +443,8 @@ PyObject *smm_time_loops(PyObject *Py_UNUSED(module), PyObject *on) {
     const int is_on = PyObject_IsTrue(on);
     if (is_on < 0) return NULL;
     const npy_intp spent = __atomic_exchange_n(&nanoseconds, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&is_timed, is_on, __ATOMIC_RELAXED);
+    const bool was_on = __atomic_exchange_n(&is_timed, is_on != 0, __ATOMIC_RELAXED);
+    add_to(&watchers, is_on - was_on);
     return PyFloat_FromDouble((double)spent / 1e9);
 }
 
