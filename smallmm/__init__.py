@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     )
     from ._contract import contract, einsum, kron_apply, sum_factorized, tensordot
     from ._convolution import conv2d
+    from ._explain_patched import PatchedLoop, PatchExplanation
     from ._fuse import fuse
     from ._groups import Group
     from ._patch import (
@@ -126,6 +127,7 @@ _LATER = {
     "_convolution": ("conv2d",),
     "_fuse": ("fuse",),
     "_groups": ("Group",),
+    "_explain_patched": ("PatchExplanation", "PatchedLoop"),
     "_patch": (
         "PatchCount",
         "PatchReport",
@@ -171,7 +173,9 @@ __all__ = [
     "LstsqResult",
     "MatrixFunctionExResult",
     "PatchCount",
+    "PatchExplanation",
     "PatchReport",
+    "PatchedLoop",
     "QRRawResult",
     "QRResult",
     "RefineResult",

@@ -91,7 +91,8 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     Parameters
     ----------
     op : str or function
-        ``"solve"`` or ``smallmm.solve``, or another function that kernels compute.
+        ``"solve"`` or ``smallmm.solve``, or another function that kernels compute. Of a function of NumPy,
+        such as ``np.linalg.solve``: who computes the call while NumPy is patched.
     *arrays : array_like
         The operands, in tuples where the function takes tuples. Their shapes, dtypes, strides and alignment
         matter, their values do not, unless the function is asked to look for structure.
@@ -103,7 +104,8 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     Returns
     -------
     Explanation
-        A named tuple; print it for a summary. Of calls that are offloaded: `smallmm.cuda.OffloadExplanation`.
+        A named tuple; print it for a summary. Of calls that are offloaded:
+        `smallmm.cuda.OffloadExplanation`; of functions of NumPy: `PatchExplanation`.
 
     Raises
     ------
@@ -122,6 +124,10 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     """
     if hasattr(op, "explain"):  # a fused function, or `offload`
         return op.explain(*arrays, out=out, **kwargs)
+    if _is_numpys(op):
+        from ._explain_patched import explain_patched  # which few programs need
+
+        return explain_patched(op, arrays, kwargs if out is None else kwargs | {"out": out})  # type: ignore[return-value, arg-type]
     if (settings := current()) is not None:
         return settings.explain(op, arrays, out, kwargs)  # type: ignore[return-value]
     name = name_of("explain", "op", op, _OTHERS)
@@ -143,6 +149,13 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     if plan["computed"] is not None:
         plan["computed"] = f"float{plan['computed'].removeprefix('f')}"
     return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), found=found, **plan)
+
+
+def _is_numpys(op: Any) -> bool:
+    """Whether it is a function of NumPy's own."""
+    if isinstance(op, np.ufunc):
+        return getattr(_core, op.__name__, None) is not op
+    return callable(op) and (getattr(op, "__module__", None) or "").partition(".")[0] == "numpy"
 
 
 def _is_host_array(x: Any) -> bool:

@@ -91,11 +91,11 @@ def patch_numpy() -> None:
     """Have NumPy's own functions compute stacks of small matrices by smallmm, in this process.
 
     ``np.matmul`` (``a @ b``), ``np.matvec``, ``np.vecmat``, ``np.vecdot``, and ``solve``, ``inv``, ``det``,
-    ``slogdet``, ``cholesky``, ``eigh``, ``eigvalsh``, ``eig``, ``eigvals``, ``svd`` and ``svdvals`` of
-    ``numpy.linalg``, and so whatever calls these: ``np.einsum(optimize=True)``, ``np.linalg.pinv``,
-    ``matrix_power``, other libraries. Only the innermost loops of NumPy's ufuncs are exchanged, so everything
-    around them stays NumPy's. Calls that NumPy computes faster, and those that fail or raise floating-point
-    exceptions, are handed on to NumPy's loops.
+    ``slogdet``, ``cholesky``, ``eigh``, ``eigvalsh``, ``eig``, ``eigvals``, ``svd``, ``svdvals`` and
+    ``qr`` (all but Q) of ``numpy.linalg``, and so whatever calls these: ``np.einsum(optimize=True)``,
+    ``np.linalg.pinv``, ``matrix_power``, other libraries. Only the innermost loops of NumPy's ufuncs are
+    exchanged, so everything around them stays NumPy's. Calls that NumPy computes faster, and those that fail
+    or raise floating-point exceptions, are handed on to NumPy's loops.
 
     Raises
     ------

@@ -20,6 +20,7 @@ import smallmm._core as core
 from smallmm import _cli, _patch
 
 UFUNCS = _patch._ufuncs()
+KEEPING = [name for name in UFUNCS if not name.startswith("qr_r_raw")]  # their inputs
 TYPES = "fdFD"
 L = np.linalg
 
@@ -128,7 +129,7 @@ def assert_alike(ours, plain):
 # --- values ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", UFUNCS)
+@pytest.mark.parametrize("name", KEEPING)
 @pytest.mark.parametrize("count", [0, 1, 3, 17])
 def test_every_order_and_type(rng, name, count):
     orders = range(1, 34) if count == 3 else (1, 2, 3, 4, 5, 8, 16, 32, 33)
@@ -143,7 +144,7 @@ def test_every_order_and_type(rng, name, count):
             assert served == (count if largest <= 32 and not conjugated else 0)
 
 
-@pytest.mark.parametrize("name", UFUNCS)
+@pytest.mark.parametrize("name", KEEPING)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(rng, name, layout):
     for dtype in TYPES:
@@ -163,6 +164,47 @@ def test_rectangles(rng, name):
         plain, ours, _ = both(UFUNCS[name], *args)
         assert_alike(ours[0], plain[0])
         assert_close(name, args, arrays_in(ours[0]), arrays_in(plain[0]))
+
+
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r", "raw"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_qr_of_every_shape_and_layout(rng, mode, dtype):
+    shapes = [(m, n) for m in (0, 1, 2, 3, 5, 16, 32, 33) for n in (0, 1, 2, 3, 4, 17, 32)]
+    stacks = [rng.standard_normal((7, *shape)) for shape in shapes]
+    if dtype in "FD":
+        stacks = [x + 1j * rng.standard_normal(x.shape) for x in stacks]
+    stacks = [x.astype(dtype) for x in stacks]
+    stacks += [np.asfortranarray(x) for x in stacks] + [x.mT.copy().mT for x in stacks]
+    before = [x.copy() for x in stacks]
+    results = both_of_all(
+        lambda a: tuple(L.qr(a, mode)) if mode != "r" else L.qr(a, mode), [(x,) for x in stacks]
+    )
+    for a, kept, (plain, ours, served) in zip(stacks, before, results, strict=True):
+        assert np.array_equal(a, kept)
+        assert ours[1] == plain[1] == []
+        assert_alike(ours[0], plain[0])
+        for x, y in zip(arrays_in(ours[0]), arrays_in(plain[0]), strict=True):
+            assert np.allclose(x, y, rtol=0, atol=2e3 * np.finfo(x.dtype).eps)
+        assert served == (7 if min(a.shape[1:]) > 0 and max(a.shape[1:]) <= 32 else 0)
+
+
+def test_qr_of_a_stack_with_a_nan_is_numpys_to_the_bit(rng):
+    for bad in (np.nan, np.inf):
+        a = rng.standard_normal((9, 4, 3))
+        a[5, 1:] = bad
+        for mode in ("raw", "r", "reduced"):
+            plain, ours, served = both(lambda a, mode=mode: L.qr(a, mode), a)
+            assert served == 0
+            for x, y in zip(arrays_in(ours[0]), arrays_in(plain[0]), strict=True):
+                assert np.array_equal(x, y, equal_nan=True)
+
+
+def test_qr_in_place_of_one_matrix_for_all_is_numpys(rng):
+    name = next(name for name in UFUNCS if name.startswith("qr_r_raw"))
+    a = rng.standard_normal((1, 3, 3))
+    with serving():
+        UFUNCS[name](np.lib.stride_tricks.as_strided(a, (4, 3, 3), (0, *a.strides[1:])))
+    assert {row.outcome.partition(":")[0] for row in smallmm.patch_report().rows} == {"overlap"}
 
 
 def test_two_batch_dimensions_are_several_calls_of_a_loop(rng):
@@ -188,6 +230,9 @@ FUNCTIONS = {
     "solve a vector": lambda a: L.solve(a, np.ones(a.shape[-1])),
     "solve nan": lambda a: L.solve(np.eye(a.shape[-1]) + 0 * np.nan_to_num(a), a),
     "cond": lambda a: L.cond(a, 1),
+    "qr": L.qr,
+    "qr raw": lambda a: L.qr(a, "raw"),
+    "qr r": lambda a: L.qr(a, "r"),
 }
 
 
@@ -232,7 +277,7 @@ def test_bad_matrices(name, dtype):
             assert_alike(ours[0], plain[0])
             for x, y in zip(arrays_in(ours[0]), arrays_in(plain[0]), strict=True):
                 assert np.array_equal(np.isfinite(x), np.isfinite(y)), stack
-                if name not in ("eigh", "eigh upper", "eig", "svd", "svd reduced"):
+                if name not in ("eigh", "eigh upper", "eig", "svd", "svd reduced", "qr", "qr raw"):
                     scale = np.abs(np.nan_to_num(y, posinf=0, neginf=0)).max()
                     assert np.allclose(x, y, rtol=1e-5, atol=1e-6 * scale, equal_nan=True), stack
 
@@ -338,6 +383,89 @@ def test_subclasses_and_other_dtypes(rng):
         assert type(ours[0]) is type(plain[0])
         assert ours[0].dtype == plain[0].dtype
         assert np.allclose(ours[0].astype(float), plain[0].astype(float))
+
+
+# --- explanations ---------------------------------------------------------------------------------
+
+
+def test_explanations_of_numpys_functions_compute_nothing(rng):
+    a = rng.standard_normal((1000, 3, 3))
+    assert smallmm.explain(L.inv, a)[:2] == ("inv", False)
+    assert str(smallmm.explain(np.matmul, a, a)) == "matmul: by NumPy (not patched)"
+    out = a.copy()
+    with smallmm.patched("numpy"):
+        for function, args, ufuncs in (
+            (L.inv, (a,), ["inv"]),
+            (np.matmul, (a, a), ["matmul"]),
+            (L.solve, (a, a), ["solve"]),
+            (L.cholesky, (-a,), ["cholesky_lo"]),
+            (L.pinv, (a,), ["svd_s", "matmul"]),
+        ):
+            plan = smallmm.explain(function, *args)
+            assert [loop.ufunc.replace("_m_", "_").replace("_n_", "_") for loop in plan.loops] == ufuncs
+            assert (plan.by, plan.why) == ("smallmm", "served")
+            assert {loop[1:5] for loop in plan.loops} == {("float64", 3, 1, 1000)}
+        smallmm.explain(np.matmul, a[::-1], a, out=out)
+        assert np.array_equal(out, a)
+        assert not smallmm.patch_report().rows
+
+
+def test_other_threads_compute_while_one_explains(rng):
+    a = rng.standard_normal((40, 3, 3))
+    square = smallmm.matmul(a, a)
+
+    class Elsewhere:
+        """Computes in another thread when NumPy asks what it is, within the explained call."""
+
+        def __array__(self, dtype=None, copy=None):
+            thread = threading.Thread(target=lambda: found.append(a @ a))
+            thread.start()
+            thread.join()
+            return a
+
+    found = []
+    with serving():
+        assert smallmm.explain(np.matmul, Elsewhere(), a).by == "smallmm"
+    assert np.allclose(found[0], square)
+
+
+def test_errors_end_an_explanation(rng):
+    a = rng.standard_normal((40, 3, 3))
+    with serving():
+        with pytest.raises(ValueError, match="mismatch in its core dimension"):
+            smallmm.explain(np.matmul, a, np.ones((2, 2)))
+        with pytest.raises(TypeError):
+            core.explain_loops()
+        assert np.allclose(a @ a, smallmm.matmul(a, a))
+
+
+def test_loops_are_timed_when_asked(rng):
+    a = rng.standard_normal((4000, 3, 3))
+    with serving():
+        core.time_loops(True)
+        L.inv(a)
+        assert 0 < core.time_loops(False) < 10
+        L.inv(a)
+        assert core.time_loops(False) == 0
+
+
+def test_explanations_say_why_numpy_computes(rng):
+    a = rng.standard_normal((1000, 3, 3))
+    with smallmm.patched("numpy"):
+        few = smallmm.explain(L.inv, a[0])
+        assert few.by == "NumPy"
+        assert few.why.startswith("few: ")
+        assert 1 < few.loops[0].fewest < 1000
+        assert "serves calls of " in str(few)
+        large = smallmm.explain(L.det, np.ones((2, 40, 40)))
+        assert large.why.startswith("large: ")
+        assert (large.loops[0].fewest, large.loops[0].order) == (None, 0)
+        assert smallmm.explain(np.matmul, a.astype(int), a.astype(int)).why.startswith("no patched loop")
+        calls = smallmm.explain(L.solve, np.ones((4, 1, 3, 3)), np.ones((1, 50, 3, 2))).loops[0]
+        assert (calls.calls > 1, calls.matrices) == (True, 200)
+        with pytest.raises(L.LinAlgError, match="must be square"):
+            smallmm.explain(L.inv, np.ones((3, 4)))
+        assert smallmm.explain(smallmm.inv, a).kernel  # smallmm's own are explained as ever
 
 
 # --- patching -------------------------------------------------------------------------------------

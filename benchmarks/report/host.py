@@ -307,3 +307,29 @@ def bounds(results: Results) -> str:
     """The promised bounds: of docs/promises.md."""
     lines = [(bound.functions, bound.words.replace("|", "\\|")) for bound in BOUNDS.values()]
     return "\n".join(f"| {of} | {words} |" for of, words in [("function", "promise"), ("---", "---"), *lines])
+
+
+# --- other libraries ------------------------------------------------------------------------------
+
+
+def clients(results: Results) -> str:
+    """Their programs without and with NumPy patched, the largest gain first."""
+    machine = results.first("host", "clients")
+    rows = sorted(machine.topics["patched"], key=lambda row: row["patched_ms"] / row["numpy_ms"])
+    head = ["library, job", "share of the loops", "matrices served", "ms", "ms patched", "times faster"]
+    lines = [
+        [
+            f"{row['library']} {row['version']}: {row['what']}",
+            f"{row['share']:.0%}",
+            f"{row['served'] / max(1, row['served'] + row['handed_on']):.0%}",
+            f"{row['numpy_ms']:.3g}",
+            f"{row['patched_ms']:.3g}",
+            f"{row['numpy_ms'] / row['patched_ms']:.2f}",
+        ]
+        for row in rows
+    ]
+    about = (
+        f"{machine.name}, one thread, not quiet, NumPy {rows[0]['numpy']}, {rows[0]['isa']}; the fastest of "
+        f"up to 15 bursts of each, in turn; c{provenance(rows)}"
+    )
+    return f"{about}\n\n{table(head, lines)}"

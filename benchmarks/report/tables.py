@@ -25,6 +25,7 @@ PAGES = (
     "docs/promises.md",
     "docs/cuda.md",
     "docs/limits.md",
+    "docs/patch.md",
 )
 SECTIONS: dict[str, Callable[[Results], str]] = {
     "headline": headline.section,
@@ -35,6 +36,7 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
     "accuracy": host.accuracy,
     "bounds": host.bounds,
     "cuda": device.details,
+    "clients": host.clients,
     "totals": judge.totals,
 }
 

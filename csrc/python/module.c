@@ -361,7 +361,13 @@ static PyMethodDef methods[] = {
      "loops_in(name, ufunc, /)\n--\n\nHow many are in, and how many of these another library has replaced since."},
     {"loop_counts", smm_loop_counts, METH_NOARGS,
      "loop_counts()\n--\n\n(ufunc, order, outcome, calls, matrices) of the loops' calls; order 0: above the limit."},
+    {"explain_loops", (PyCFunction)(void (*)(void))smm_explain_loops, METH_VARARGS | METH_KEYWORDS,
+     "explain_loops(function, /, *args, **kwargs)\n--\n\n(ufunc, dtype, order, calls, matrices, fewest, outcome) of "
+     "the "
+     "loops that a call enters, which compute nothing."},
     {"clear_loop_counts", smm_clear_loop_counts, METH_NOARGS, "clear_loop_counts()\n--\n\nSet all counts to zero."},
+    {"time_loops", smm_time_loops, METH_O,
+     "time_loops(on, /)\n--\n\nSeconds in NumPy's exchanged loops since timing began, which ends, or begins anew."},
     {"set_fewest", smm_set_fewest, METH_O,
      "set_fewest(matrices, /)\n--\n\nHave the loops serve calls of so many matrices or more; 0: as measured."},
     {NULL, NULL, 0, NULL},

@@ -8,7 +8,9 @@
  * NumPy exchanges the function of a loop, but not its `data`, which stays that of the former loop: hence a function for
  * each ufunc and type. */
 #include <fenv.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "extension.h"
 
@@ -126,11 +128,66 @@ static void count_call(int row, npy_intp order, outcome what, npy_intp matrices)
     }
 }
 
+/* --- Explanations ------------------------------------------------------------------------------------ */
+
+/* What calls of a loop, alike but for their numbers of matrices, would come to. */
+typedef struct expectation {
+    int row;
+    smm_dtype dtype;
+    npy_intp order, calls, matrices, fewest;
+    outcome what;
+} expectation;
+
+typedef struct explanation {
+    expectation of[64];
+    int count;
+} explanation;
+
+/* While a thread has one, its loops tell it what they would do, and compute nothing. */
+static _Thread_local explanation *current_explanation;
+
+/* Explanations under way, and one more while loops are timed: else a loop looks for neither, which takes time. */
+static npy_intp watchers;
+
+static void expect(expectation e) {
+    explanation *x = current_explanation;
+    for (int i = 0; i < x->count; i++) {
+        expectation *y = &x->of[i];
+        if (y->row != e.row || y->dtype != e.dtype || y->order != e.order || y->what != e.what) continue;
+        y->calls++;
+        y->matrices += e.matrices;
+        return;
+    }
+    if (x->count < (int)(sizeof x->of / sizeof *x->of)) x->of[x->count++] = e;
+}
+
 /* --- Loops ------------------------------------------------------------------------------------------- */
 
 enum { FLAGS = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW };
 
 _Thread_local bool smm_is_uninterrupted;
+
+/* NumPy's qr_r_raw has one output, tau: R and the reflectors replace A. */
+static bool replaces_a(const patched *p) { return p->g.op == SMM_OP_QR_RAW; }
+
+static bool is_compact(const smm_operand *x, const smm_call *call) {
+    const intptr_t size = smm_size(call->dtype);
+    return (call->n == 1 || x->col == size) && (call->m == 1 || x->row == call->n * size) &&
+           (call->batch == 1 || x->batch == call->m * call->n * size);
+}
+
+/* a = h, both m x n; h is compact. */
+static void copy_back(const smm_call *call, const smm_operand *a, const char *h) {
+    const intptr_t size = smm_size(call->dtype), matrices = call->batch, m = call->m, n = call->n;
+    if (is_compact(a, call)) {
+        memcpy(a->data, h, (size_t)(matrices * m * n * size));
+        return;
+    }
+    for (intptr_t q = 0; q < matrices; q++)
+        for (intptr_t i = 0; i < m; i++)
+            for (intptr_t j = 0; j < n; j++, h += size)
+                memcpy((char *)a->data + q * a->batch + i * a->row + j * a->col, h, (size_t)size);
+}
 
 /* Run a call and leave the flags of NumPy's loop. Of CHOLESKY info tells of every NaN. Flags that were raised before,
  * by the loop's call on other matrices of the same arrays, stay. */
@@ -153,6 +210,20 @@ static outcome run(const patched *p, smm_call *call) {
     return what;
 }
 
+/* The same of a call whose result replaces A, which must be whole if NumPy is to compute it anew: hence a copy. */
+static outcome run_aside(const patched *p, smm_call *call) {
+    const smm_operand a = call->a;
+    const intptr_t size = smm_size(call->dtype);
+    if (call->batch > 1 && !a.batch) return OVERLAP;
+    char *const h = malloc((size_t)(call->batch * call->m * call->n * size));
+    if (!h) return REFUSED;
+    call->qr_raw.h = (smm_operand){.data = h, .batch = call->m * call->n * size, .row = call->n * size, .col = size};
+    const outcome what = run(p, call);
+    if (what == SERVED) copy_back(call, &a, h);
+    free(h);
+    return what;
+}
+
 static npy_intp order_of(const smm_signature *s, const npy_intp *sizes) {
     npy_intp order = 0;
     for (int i = 1; i <= s->dimensions; i++) {
@@ -168,16 +239,39 @@ static int judge_of(int row, const npy_intp *sizes) {
     return sizes[1] == sizes[3] ? ROW_vecdot : ROW_matvec;
 }
 
+/* Nanoseconds in loops, the former ones included, while benchmarks/host/clients.py asks for them. */
+static bool is_timed;
+static npy_intp nanoseconds;
+
+static npy_intp now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (npy_intp)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static void serve(int row, smm_dtype dtype, char **data, const npy_intp *sizes, const npy_intp *strides, void *own) {
+    const bool watched = __atomic_load_n(&watchers, __ATOMIC_RELAXED) != 0;
+    const bool explained = watched && current_explanation;
+    const bool timed = watched && __atomic_load_n(&is_timed, __ATOMIC_RELAXED);
+    const npy_intp start = timed ? now() : 0;
     const npy_intp order = order_of(&signatures[row], sizes);
+    const npy_intp least = __atomic_load_n(&fewest[judge_of(row, sizes)][dtype][order], __ATOMIC_RELAXED);
     outcome what = order == ORDERS - 1 ? LARGE : FEW;
-    if (what == FEW && sizes[0] >= __atomic_load_n(&fewest[judge_of(row, sizes)][dtype][order], __ATOMIC_RELAXED)) {
+    if (what == FEW && sizes[0] >= least) {
         smm_call call = smm_call_of_loop(&rows[row].g, &signatures[row], dtype, data, sizes, strides);
         if (rows[row].g.k) call.k = call.m < call.n ? call.m : call.n;
-        what = run(&rows[row], &call);
+        if (explained)
+            what = smm_overlap_of(&call) == SMM_APART ? SERVED : OVERLAP;
+        else
+            what = replaces_a(&rows[row]) ? run_aside(&rows[row], &call) : run(&rows[row], &call);
+    }
+    if (explained) {
+        expect((expectation){row, dtype, order, 1, sizes[0], least, what});
+        return;
     }
     count_call(row, order, what, sizes[0]);
     if (what != SERVED) former[row][dtype](data, sizes, strides, own);
+    if (timed) add_to(&nanoseconds, now() - start);
 }
 
 #define LOOP(ufunc, NAME, name, ...) \
@@ -306,6 +400,54 @@ PyObject *smm_clear_loop_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
     Py_RETURN_NONE;
 }
 
+/* explain_loops(function, *args, **kwargs): [(ufunc, dtype, order or 0, calls, matrices, fewest or None, outcome), ...]
+ * of the loops that a call of it enters. They compute nothing, so what it makes of their results means nothing, errors
+ * included. */
+PyObject *smm_explain_loops(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
+    explanation x = {.count = 0}, *const outer = current_explanation;
+    PyObject *rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
+    if (!rest || !PyTuple_GET_SIZE(args)) {
+        Py_XDECREF(rest);
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "explain_loops() takes a function");
+        return NULL;
+    }
+    current_explanation = &x;
+    add_to(&watchers, 1);
+    PyObject *result = PyObject_Call(PyTuple_GET_ITEM(args, 0), rest, kwargs);
+    add_to(&watchers, -1);
+    current_explanation = outer;
+    Py_DECREF(rest);
+    Py_XDECREF(result);
+    if (!result) {
+        if (!x.count || !PyErr_ExceptionMatches(PyExc_Exception)) return NULL;
+        PyErr_Clear();
+    }
+    PyObject *list = PyList_New(0);
+    for (int i = 0; i < x.count && list; i++) {
+        const expectation *e = &x.of[i];
+        const bool never = e->order == ORDERS - 1 || e->fewest == NPY_MAX_INTP;
+        PyObject *least = never ? Py_NewRef(Py_None) : PyLong_FromSsize_t(e->fewest);
+        PyObject *entry = !least
+                              ? NULL
+                              : Py_BuildValue("(ssnnnNs)", rows[e->row].g.name, smm_dtypes[e->dtype].name,
+                                              (Py_ssize_t)(e->order < ORDERS - 1 ? e->order : 0), (Py_ssize_t)e->calls,
+                                              (Py_ssize_t)e->matrices, least, outcomes[e->what]);
+        if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
+        Py_XDECREF(entry);
+    }
+    return list;
+}
+
+/* time_loops(on): seconds in loops since timing began, which ends, or begins anew. */
+PyObject *smm_time_loops(PyObject *Py_UNUSED(module), PyObject *on) {
+    const int is_on = PyObject_IsTrue(on);
+    if (is_on < 0) return NULL;
+    const npy_intp spent = __atomic_exchange_n(&nanoseconds, 0, __ATOMIC_RELAXED);
+    const bool was_on = __atomic_exchange_n(&is_timed, is_on != 0, __ATOMIC_RELAXED);
+    add_to(&watchers, is_on - was_on);
+    return PyFloat_FromDouble((double)spent / 1e9);
+}
+
 /* set_fewest(matrices): loops serve calls of so many or more, whatever the order; 0: as measured. */
 PyObject *smm_set_fewest(PyObject *Py_UNUSED(module), PyObject *matrices) {
     const Py_ssize_t least = PyLong_AsSsize_t(matrices);
@@ -319,6 +461,10 @@ int smm_add_patch(PyObject *module) {
     for (int row = 0; row < ROWS; row++) {
         char text[SMM_SIGNATURE_LENGTH];
         signatures[row] = smm_read_signature(&rows[row].g, text);
+        if (replaces_a(&rows[row])) { /* its operands are a, h and tau */
+            signatures[row].place[1] = signatures[row].place[2];
+            signatures[row].operands = 2;
+        }
         PyObject *name = names ? PyUnicode_FromString(rows[row].g.name) : NULL;
         if (name)
             PyTuple_SET_ITEM(names, row, name);
