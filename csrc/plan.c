@@ -181,9 +181,14 @@ static bool by_columns(const smm_call *c, intptr_t size) {
 
 static intptr_t greatest(intptr_t x, intptr_t y) { return x > y ? x : y; }
 
+/* How many matrices fill the lanes of a kernel: of those whose lanes hold matrices, some keep two vectors in flight. */
+static intptr_t full_lanes(const smm_plan *plan) {
+    return plan->call.op == SMM_OP_MATMUL ? 1 : 2 * plan->kernels->lanes;
+}
+
 /* The group of a kernel whose lanes hold matrices: full vectors, several of them where matrices are small. */
 static intptr_t group_of_lanes(const smm_plan *plan, intptr_t bytes) {
-    const intptr_t lanes = plan->kernels->lanes, pair = 2 * lanes * bytes; /* some kernels keep two in flight */
+    const intptr_t lanes = plan->kernels->lanes, pair = 2 * lanes * bytes;
     return pair <= 8 * SMM_GROUP ? 2 * lanes * greatest(1, 2 * SMM_GROUP / pair) : lanes;
 }
 
@@ -429,7 +434,7 @@ static void divide_matrices(smm_plan *plan) {
 }
 
 /* How much a thread claims at a time, and how much it computes at most before it checks for an interrupt. Kernels whose
- * lanes hold matrices get whole vectors of them. */
+ * lanes hold matrices get what fills them. */
 static void divide(smm_plan *plan) {
     divide_matrices(plan);
     if (plan->parts > 1) {
@@ -437,7 +442,7 @@ static void divide(smm_plan *plan) {
         return;
     }
     const double flops = weight_of(plan) * flops_of(&plan->call);
-    const intptr_t lanes = plan->call.op == SMM_OP_MATMUL ? 1 : plan->kernels->lanes;
+    const intptr_t lanes = full_lanes(plan);
     plan->chunk = greatest(16, (intptr_t)(CHUNK_BYTES / plan->per_matrix) & -16);
     plan->piece = greatest(lanes, least(16 * plan->chunk, (intptr_t)(PIECE_FLOPS / (1 + flops))) & -lanes);
     plan->chunk = least(plan->chunk, plan->piece);
@@ -503,7 +508,7 @@ static const intptr_t TILE_BYTES = 20 << 10;
 
 static intptr_t matrices_of_tile(const smm_plan *whole, double bytes) {
     const smm_call *c = &whole->call;
-    const intptr_t lanes = c->op == SMM_OP_MATMUL ? 1 : 2 * whole->kernels->lanes;
+    const intptr_t lanes = full_lanes(whole);
     const intptr_t count = (intptr_t)((double)TILE_BYTES / bytes) & -lanes;
     return greatest(1, least(c->batch, greatest(count, lanes / 2)));
 }
