@@ -10,22 +10,12 @@
 #include <fenv.h>
 #include <string.h>
 
-#include "extension.h"
+#include "patched.h"
 
 /* What NumPy's loops do with floating-point flags. A PRODUCT leaves them as arithmetic does. A DETERMINANT, too, whose
  * pivots of zero are no exception. FACTORS raise FE_INVALID if a matrix failed or it was raised before, and no other.
  */
 typedef enum kind { PRODUCT, DETERMINANT, FACTORS } kind;
-
-typedef enum outcome { SERVED, FEW, LARGE, OVERLAP, EXCEPTIONAL, REFUSED, OUTCOMES } outcome;
-static const char *const outcomes[OUTCOMES] = {
-    "served",
-    "few: NumPy is faster for so few matrices of this order and type",
-    "large: a dimension is above 32, or zero",
-    "overlap: an output shares memory with an input",
-    "exceptional: a matrix failed, a result is not finite, or a floating-point exception was raised",
-    "refused: by the core",
-};
 
 typedef struct patched {
     smm_gufunc g;
@@ -47,84 +37,12 @@ static const patched rows[] = {
 #undef ANY
 #undef REAL
 
-enum {
-#define SMM_PATCHED(ufunc, ...) ROW_##ufunc,
-#include "patched.def"
-#undef SMM_PATCHED
-    ROWS,
-    ORDERS = SMM_MOST_ORDER + 2, /* the last is of all above */
-};
 #undef SMM_LEAST
 
-static smm_signature signatures[ROWS];
+static smm_signature signatures[NUMPY_ROWS];
 
 /* NumPy's loops, known from the first exchange on and never forgotten, since a thread may still be in one of ours. */
-static PyUFuncGenericFunction former[ROWS][SMM_COMPUTED_TYPES];
-
-/* --- When to serve ----------------------------------------------------------------------------------- */
-
-enum {
-    F32 = 1 << SMM_F32,
-    F64 = 1 << SMM_F64,
-    C64 = 1 << SMM_C64,
-    C128 = 1 << SMM_C128,
-    REALS = F32 | F64,
-    PAIRS = C64 | C128,
-    ALL = REALS | PAIRS,
-};
-
-static const struct least {
-    const char *name;
-    int types;
-    npy_intp order, matrices;
-} least_of[] = {
-#define SMM_PATCHED(...)
-#define SMM_LEAST(name, types, order, matrices) {#name, types, order, matrices},
-#include "patched.def"
-#undef SMM_PATCHED
-#undef SMM_LEAST
-};
-
-static npy_intp fewest_of(const char *name, int dtype, npy_intp order) {
-    for (size_t i = 0; i < sizeof least_of / sizeof *least_of; i++) {
-        const struct least *x = &least_of[i];
-        if (!strncmp(name, x->name, strlen(x->name)) && x->types >> dtype & 1 && order <= x->order) return x->matrices;
-    }
-    return NPY_MAX_INTP;
-}
-
-/* The fewest matrices that are served, by order. */
-static npy_intp fewest[ROWS][SMM_COMPUTED_TYPES][ORDERS];
-
-/* From the list; or so many for all, if that is not 0. */
-static void set_fewest(npy_intp for_all) {
-    for (int row = 0; row < ROWS; row++)
-        for (int dtype = 0; dtype < SMM_COMPUTED_TYPES; dtype++)
-            for (int order = 1; order < ORDERS; order++) {
-                const npy_intp matrices = for_all ? for_all : fewest_of(rows[row].g.name, dtype, order);
-                __atomic_store_n(&fewest[row][dtype][order], matrices, __ATOMIC_RELAXED);
-            }
-}
-
-/* --- Counts ------------------------------------------------------------------------------------------ */
-
-/* Calls of one matrix, and others. */
-typedef struct tally {
-    npy_intp singles, calls, matrices;
-} tally;
-static tally tallies[ROWS][ORDERS][OUTCOMES];
-
-static void add_to(npy_intp *x, npy_intp number) { __atomic_fetch_add(x, number, __ATOMIC_RELAXED); }
-
-static void count_call(int row, npy_intp order, outcome what, npy_intp matrices) {
-    tally *x = &tallies[row][order][what];
-    if (matrices == 1) {
-        add_to(&x->singles, 1);
-    } else {
-        add_to(&x->calls, 1);
-        add_to(&x->matrices, matrices);
-    }
-}
+static PyUFuncGenericFunction former[NUMPY_ROWS][SMM_COMPUTED_TYPES];
 
 /* --- Loops ------------------------------------------------------------------------------------------- */
 
@@ -171,12 +89,12 @@ static int judge_of(int row, const npy_intp *sizes) {
 static void serve(int row, smm_dtype dtype, char **data, const npy_intp *sizes, const npy_intp *strides, void *own) {
     const npy_intp order = order_of(&signatures[row], sizes);
     outcome what = order == ORDERS - 1 ? LARGE : FEW;
-    if (what == FEW && sizes[0] >= __atomic_load_n(&fewest[judge_of(row, sizes)][dtype][order], __ATOMIC_RELAXED)) {
+    if (what == FEW && sizes[0] >= smm_fewest(judge_of(row, sizes), dtype, order)) {
         smm_call call = smm_call_of_loop(&rows[row].g, &signatures[row], dtype, data, sizes, strides);
         if (rows[row].g.k) call.k = call.m < call.n ? call.m : call.n;
         what = run(&rows[row], &call);
     }
-    count_call(row, order, what, sizes[0]);
+    smm_count_call(row, order, what, sizes[0]);
     if (what != SERVED) former[row][dtype](data, sizes, strides, own);
 }
 
@@ -190,7 +108,7 @@ static void serve(int row, smm_dtype dtype, char **data, const npy_intp *sizes, 
 #undef SMM_PATCHED
 #undef LOOP
 
-static const PyUFuncGenericFunction loops[ROWS][SMM_COMPUTED_TYPES] = {
+static const PyUFuncGenericFunction loops[NUMPY_ROWS][SMM_COMPUTED_TYPES] = {
 #define LOOP(ufunc, NAME, name, ...) ufunc##_##name,
 #define SMM_PATCHED(ufunc, ...) {SMM_COMPUTED(LOOP, ufunc)},
 #include "patched.def"
@@ -202,7 +120,7 @@ static const PyUFuncGenericFunction loops[ROWS][SMM_COMPUTED_TYPES] = {
 /* --- Exchange ---------------------------------------------------------------------------------------- */
 
 static int row_named(const char *name) {
-    for (int row = 0; row < ROWS; row++)
+    for (int row = 0; row < NUMPY_ROWS; row++)
         if (!strcmp(rows[row].g.name, name)) return row;
     return -1;
 }
@@ -227,7 +145,7 @@ static int dtype_of_loop(const PyUFuncObject *ufunc, int row, int i) {
 }
 
 /* Which loops are ours, or were put in and then replaced by someone else. */
-static bool is_in[ROWS][SMM_COMPUTED_TYPES];
+static bool is_in[NUMPY_ROWS][SMM_COMPUTED_TYPES];
 
 static int exchange_loops(PyUFuncObject *ufunc, int row, bool in) {
     int count = 0;
@@ -281,52 +199,10 @@ PyObject *smm_loops_in(PyObject *Py_UNUSED(module), PyObject *args) {
     return Py_BuildValue("(ii)", in, replaced);
 }
 
-/* [(ufunc, order or 0 for larger ones, outcome, calls, matrices), ...] of all that is not zero. */
-PyObject *smm_loop_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
-    PyObject *list = PyList_New(0);
-    for (int row = 0; row < ROWS; row++)
-        for (int order = 1; order < ORDERS; order++)
-            for (int what = 0; what < OUTCOMES && list; what++) {
-                const tally *x = &tallies[row][order][what];
-                const npy_intp singles = __atomic_load_n(&x->singles, __ATOMIC_RELAXED);
-                const npy_intp calls = singles + __atomic_load_n(&x->calls, __ATOMIC_RELAXED);
-                const npy_intp matrices = singles + __atomic_load_n(&x->matrices, __ATOMIC_RELAXED);
-                if (!calls) continue;
-                PyObject *entry = Py_BuildValue("(sisnn)", rows[row].g.name, order < ORDERS - 1 ? order : 0,
-                                                outcomes[what], (Py_ssize_t)calls, (Py_ssize_t)matrices);
-                if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
-                Py_XDECREF(entry);
-            }
-    return list;
-}
-
-PyObject *smm_clear_loop_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
-    npy_intp *const all = (npy_intp *)tallies;
-    for (size_t i = 0; i < sizeof tallies / sizeof *all; i++) __atomic_store_n(&all[i], 0, __ATOMIC_RELAXED);
-    Py_RETURN_NONE;
-}
-
-/* set_fewest(matrices): loops serve calls of so many or more, whatever the order; 0: as measured. */
-PyObject *smm_set_fewest(PyObject *Py_UNUSED(module), PyObject *matrices) {
-    const Py_ssize_t least = PyLong_AsSsize_t(matrices);
-    if (PyErr_Occurred()) return NULL;
-    set_fewest(least);
-    Py_RETURN_NONE;
-}
-
-int smm_add_patch(PyObject *module) {
-    PyObject *names = PyTuple_New(ROWS);
-    for (int row = 0; row < ROWS; row++) {
+int smm_add_patch(PyObject *Py_UNUSED(module)) {
+    for (int row = 0; row < NUMPY_ROWS; row++) {
         char text[SMM_SIGNATURE_LENGTH];
         signatures[row] = smm_read_signature(&rows[row].g, text);
-        PyObject *name = names ? PyUnicode_FromString(rows[row].g.name) : NULL;
-        if (name)
-            PyTuple_SET_ITEM(names, row, name);
-        else
-            Py_CLEAR(names);
     }
-    set_fewest(0);
-    const int failed = names ? PyModule_AddObjectRef(module, "patched", names) : -1;
-    Py_XDECREF(names);
-    return failed;
+    return 0;
 }
