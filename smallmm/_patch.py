@@ -252,7 +252,7 @@ def patch_numpy() -> None:
     Notes
     -----
     Importing smallmm patches nothing, and a second patch changes nothing. What differs from NumPy, and the
-    other ways to patch, are on the page "NumPy itself, faster".
+    other ways to patch, are on the page "NumPy and PyTorch themselves, faster".
 
     Examples
     --------
