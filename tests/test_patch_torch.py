@@ -79,6 +79,7 @@ def test_right_hand_sides():
         (b[:, :1], True),
         (b[None], False),
         (b[..., 0], True),
+        (b[0, 0, :, 0], True),
         (b.mT[..., :2], True),
     ):
         plain = aten._linalg_solve_ex(a, rhs)
@@ -86,6 +87,12 @@ def test_right_hand_sides():
             ours = aten._linalg_solve_ex(a, rhs)
             assert (served()[0] > 0) == serves
         assert_agrees("close", None, a, rhs, ours, plain)
+    many, vectors = operands(4, (70,), torch.float32, "cpu")
+    plain = aten._linalg_solve_ex(many, vectors[..., 0])
+    with serving():
+        ours = aten._linalg_solve_ex(many, vectors[..., 0])
+        assert served() == (70, 0)
+    assert_agrees("close", None, many, vectors, ours, plain)
     for function in (
         lambda: L.solve(a, b, left=False),
         lambda: L.solve(a[0, 0], b[0]),

@@ -8,17 +8,17 @@ alone for calls of ten matrices.
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 import smallmm
+from smallmm import _bench
 
 ORDERS = (3, 8, 16, 32)
 COUNTS = (1000, 200_000)
-REPEATS, MOST = 15, 0.5  # calls of each; seconds of a call, beyond which one is enough
+REPEATS, MOST = 15, 0.5e6  # calls of each; microseconds of a call, beyond which one is enough
 
 THEIRS: dict[str, Callable[[torch.Tensor], Any]] = {
     "bmm": lambda a: torch.bmm(a, a),
@@ -36,34 +36,31 @@ OURS: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
+def wait(_: Any = None) -> None:
+    torch.cuda.synchronize()
+
+
 def microseconds(call: Callable[[], Any]) -> float | None:
-    """None: out of memory."""
+    """Of a call and the wait for it. None: out of memory."""
+    sample = _bench.clock(wait)
     try:
-        times = []
-        for _ in range(REPEATS + 2):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            call()
-            torch.cuda.synchronize()
-            times.append(time.perf_counter() - start)
-            if times[-1] > MOST:
-                break
-        return statistics.median(times[2:] or times) * 1e6
+        wait()
+        times: list[float] = []
+        while len(times) < REPEATS + 2 and not (times and times[-1] > MOST):
+            times.append(sample(call, 1) / 1e3)
+        return statistics.median(times[2:] or times)
     except torch.OutOfMemoryError:
         torch.cuda.empty_cache()
         return None
 
 
 def host_microseconds(call: Callable[[], Any], calls: int = 200) -> float:
-    best = float("inf")
+    sample, times = _bench.clock(), []
     for _ in range(10):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(calls):
-            call()
-        best = min(best, (time.perf_counter() - start) / calls)
-    torch.cuda.synchronize()
-    return best * 1e6
+        wait()
+        times.append(sample(call, calls) / 1e3)
+    wait()
+    return min(times)
 
 
 def words(x: float | None) -> str:

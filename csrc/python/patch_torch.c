@@ -283,6 +283,14 @@ static bool is_sum_finite(tensor x, smm_dtype dtype) {
     return !failed && isfinite(is_narrow ? (double)narrow : wide);
 }
 
+/* PyTorch takes the B of A X = B for vectors if it is one, or has the shape of A without its last dimension. */
+static bool is_of_vectors(const operand *a, const operand *b) {
+    if (b->dim == 1) return true;
+    bool vectors = b->dim == a->dim - 1;
+    for (int64_t d = 0; d < b->dim && vectors; d++) vectors = a->sizes[d] == b->sizes[d];
+    return vectors;
+}
+
 /* --- Operators --------------------------------------------------------------------------------------- */
 
 static bool truth(const call *c, int i) { return c->stack[i] & 0xff; }
@@ -353,13 +361,6 @@ static outcome take_determinant(call *c) {
     if (what == SERVED) what = add_lu(c, is_contiguous(&c->a) && !smm_is_complex(c->dtype), false);
     if (what == SERVED) count_pivots_from_one(c->results[c->count - 1]);
     return what;
-}
-
-/* PyTorch takes B for vectors if it has the shape of A without its last dimension. */
-static bool is_of_vectors(const operand *a, const operand *b) {
-    bool vectors = b->dim == a->dim - 1;
-    for (int64_t d = 0; d < b->dim && vectors; d++) vectors = a->sizes[d] == b->sizes[d];
-    return vectors;
 }
 
 /* LU is of A alone, so B must not have more matrices. */
@@ -493,7 +494,7 @@ static outcome take(call *c) {
                 c->b.device != c->a.device))
         return OTHER;
     measure(c, &c->a);
-    if (two) measure(c, &c->b); /* right-hand sides of one column may be vectors */
+    if (two && !(c->row == ROW_aten__linalg_solve_ex && is_of_vectors(&c->a, &c->b))) measure(c, &c->b);
     if (c->order < 1 || c->order > most_of(c) || !c->matrices) return LARGE;
     const intptr_t for_all = smm_fewest_for_all();
     const intptr_t least = c->place == CPU ? smm_fewest(c->row, c->dtype, c->order)
