@@ -59,7 +59,7 @@ def test_layouts(name, layout):
             assert_agrees(kind, call, a, b, ours, plain)
 
 
-@pytest.mark.parametrize("name", [name for name in OPERATORS if name != "bmm"])
+@pytest.mark.parametrize("name", [name for name in OPERATORS if not name.startswith("bmm")])
 @pytest.mark.parametrize("batch", [(), (2, 3), (2, 1, 3), (0,), (2, 0)])
 def test_batches(name, batch):
     call, kind = OPERATORS[name]
@@ -120,6 +120,32 @@ def test_products_of_rectangles_and_conjugates():
     ours = a.mH.resolve_conj()
     with serving():
         assert torch.allclose(L.svdvals(a.conj()), L.svdvals(ours))
+
+
+def test_out():
+    a, b = operands(3, (9,), torch.float32, "cpu")
+    plain = torch.bmm(a, b)
+    with serving():
+        for out, serves in (
+            (torch.empty(9, 3, 3), True),
+            (torch.empty(9, 3, 6)[..., ::2], True),
+            (torch.empty(0), False),
+            (torch.empty(2, 3, 3).resize_(9, 3, 3), True),
+        ):
+            before = served()[0]
+            assert torch.bmm(a, b, out=out) is out
+            assert torch.allclose(out, plain, atol=1e-5)
+            assert (served()[0] > before) == serves
+        assert torch.allclose(torch.matmul(a, b, out=torch.empty(9, 3, 3)), plain, atol=1e-5)
+    overlapping = a.clone()
+    torch.bmm(overlapping, b, out=overlapping)
+    with serving():
+        ours = a.clone()
+        torch.bmm(ours, b, out=ours)
+        assert torch.equal(ours, overlapping)  # PyTorch overwrites what it reads, too
+        assert served()[0] == 0
+        with pytest.raises(RuntimeError, match="dtype"):
+            torch.bmm(a, b, out=torch.empty(9, 3, 3, dtype=torch.float64))
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -268,6 +294,54 @@ def test_inference_out_and_other_tensors():
         assert torch.equal(a.long() @ b.long(), (a.long().double() @ b.long().double()).long())
         sparse = torch.bmm(a.to_sparse(), b)
         assert torch.allclose(sparse, plain, atol=1e-5)
+
+
+def own_samples(dtype):
+    """PyTorch's own samples of operators that call the patched ones."""
+    pytest.importorskip("expecttest", reason="PyTorch's tests need it")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    others = ("bmm", "matmul", "einsum", "inverse", "det", "logdet", "slogdet", "cholesky", "svd", "pinverse")
+    for op in op_db:
+        if (op.name.startswith("linalg.") or op.name in others) and op.supports_dtype(dtype, "cpu"):
+            for sample in op.sample_inputs("cpu", dtype, requires_grad=op.supports_autograd):
+                yield op, sample
+
+
+def value_and_gradient(op, sample):
+    """Of what does not depend on signs and phases; or what was raised."""
+    tree = torch.utils._pytree.tree_leaves
+    inputs = [x for x in tree((sample.input, sample.args, sample.kwargs)) if torch.is_tensor(x)]
+    inputs = [x for x in inputs if x.requires_grad]
+    torch.manual_seed(0)
+    try:
+        results = op(sample.input, *sample.args, **sample.kwargs)
+        if sample.output_process_fn_grad:
+            results = sample.output_process_fn_grad(results)
+        results = [x for x in tree(results) if torch.is_tensor(x)]
+        outs = [x for x in results if x.requires_grad]
+        towards = [torch.randn_like(x) for x in outs]
+        gradients = torch.autograd.grad(outs, inputs, towards, allow_unused=True) if outs else ()
+    except Exception as error:
+        return [], (type(error), str(error).split("Exception raised from")[0])
+    signs = any(part in op.name for part in ("eig", "svd")) and "vals" not in op.name
+    return [*([] if signs else results), *gradients], [(x.shape, x.dtype) for x in results]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+def test_pytorchs_own_samples(dtype):
+    matrices = 0
+    for op, sample in own_samples(dtype):
+        plain, shapes = value_and_gradient(op, sample)
+        with serving():
+            ours, own_shapes = value_and_gradient(op, sample)
+            matrices += served()[0]
+        assert own_shapes == shapes, (op.name, sample)
+        for x, y in zip(ours, plain, strict=True):
+            if y is not None and y.numel():
+                scale = max(1, y.abs().max().item()) if y.dtype != torch.bool else 1
+                assert torch.allclose(x, y, rtol=1e-6, atol=1e-7 * scale, equal_nan=True), (op.name, sample)
+    assert matrices > 1000
 
 
 # --- patching -------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ aten = torch.ops.aten
 # How results compare: "close", element by element; or what must be equal to what they were computed from.
 OPERATORS = {
     "bmm": (lambda a, b: aten.bmm(a, b), "close"),
+    "bmm_out": (lambda a, b: torch.bmm(a, b, out=torch.empty_like(a).mT), "close"),
     "inv_ex": (lambda a, b: aten.linalg_inv_ex(a), "close"),
     "cholesky_ex": (lambda a, b: aten.linalg_cholesky_ex(positive(a)), "close"),
     "cholesky_ex upper": (lambda a, b: aten.linalg_cholesky_ex(positive(a), upper=True), "close"),

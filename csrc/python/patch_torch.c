@@ -99,7 +99,7 @@ typedef struct operand {
 enum { MOST_DIM = 16 };
 
 static bool read_operand(tensor x, operand *to) {
-    return !torch.aoti_torch_get_dim(x, &to->dim) && to->dim >= 1 && to->dim <= MOST_DIM &&
+    return !torch.aoti_torch_get_dim(x, &to->dim) && to->dim <= MOST_DIM &&
            !torch.aoti_torch_get_device_type(x, &to->type) && !torch.aoti_torch_get_device_index(x, &to->device) &&
            !torch.aoti_torch_get_dtype(x, &to->dtype) && !torch.aoti_torch_get_sizes(x, &to->sizes) &&
            !torch.aoti_torch_get_strides(x, &to->strides) && !torch.torch_get_const_data_ptr(x, &to->data);
@@ -149,6 +149,9 @@ typedef struct call {
     intptr_t order, matrices;
     int count; /* results that exist so far; they are the call's until it is served */
     tensor results[4];
+    tensor given; /* out=, or NULL */
+    int drop;     /* outputs that nobody reads */
+    tensor dropped[SMM_MOST_OPERANDS];
 } call;
 
 static tensor handle(argument x) { return (tensor)(uintptr_t)x; }
@@ -185,72 +188,81 @@ static int32_t code_of(const smm_gufunc *g, int i, smm_dtype dtype) {
 }
 
 /* What becomes of an output: a result of the call, whose matrices are row-major or column-major; or matrices of one
- * column, whose result lacks that dimension, and is column-major as PyTorch has it. UNUSED: nobody reads it. A device's
- * kernel writes it all the same; it is dropped after the launch, and PyTorch gives its memory to later work of the same
- * stream alone. */
-typedef enum role { UNUSED, BY_ROWS, BY_COLUMNS, VECTORS } role;
+ * column, whose result lacks that dimension, and is column-major as PyTorch has it; GIVEN: by the caller. UNUSED:
+ * nobody reads it. A device's kernel writes it all the same; it is dropped after the launch, and PyTorch gives its
+ * memory to later work of the same stream alone. */
+typedef enum role { UNUSED, GIVEN, BY_ROWS, BY_COLUMNS, VECTORS } role;
+
+/* Output i of a gufunc, whose shape and strides it fills in. False: there is no memory, or a tensor that is given does
+ * not fit. */
+static bool take_output(call *c, smm_arrays *x, int i, role what, intptr_t shape[], intptr_t steps[]) {
+    const int ndim = smm_output_shape(x, i, shape);
+    const int32_t dtype = code_of(x->g, i, c->dtype);
+    operand out;
+    tensor own = c->given;
+    if (what != GIVEN && !new_tensor(c, ndim - (what == VECTORS), shape, dtype, what >= BY_COLUMNS, &own)) return false;
+    if (what == UNUSED) {
+        c->dropped[c->drop++] = own;
+    } else {
+        if (what == GIVEN && torch.aoti_torch_new_tensor_handle(c->given, &own)) return false;
+        c->results[c->count++] = own;
+    }
+    void *data;
+    if (!read_operand(own, &out) || torch.aoti_torch_get_data_ptr(own, &data)) return false;
+    for (int d = 0; d < out.dim; d++) steps[d] = out.strides[d];
+    if (what == VECTORS) steps[ndim - 1] = 0;
+    x->array[i] = (smm_array){data, ndim, shape, steps, smm_size_of(x->g->op, c->dtype, x->s->place[i])};
+    if (what != GIVEN) return true;
+    x->array[i].ndim = (int)out.dim;
+    x->array[i].shape = (const intptr_t *)(const void *)out.sizes;
+    return out.dtype == dtype && out.type == c->a.type && out.device == c->a.device && smm_fits_shape(x, i);
+}
+
+static outcome run_on_device(const call *c, smm_arrays *x) {
+    double _Complex number[SMM_MOST_OPERANDS] = {0};
+    void *stream;
+    if (x->call.op == SMM_OP_MATMUL) number[SMM_MATMUL_alpha] = 1;
+    smm_take_batch(&x->call, &x->outer, 0);
+    if (c->given && !smm_cuda_may_write(&x->call)) return OVERLAP;
+    const bool runs = !torch.aoti_torch_get_current_cuda_stream(c->a.device, &stream) &&
+                      !smm_cuda_run(&x->call, number, c->a.device, stream);
+    return runs ? SERVED : REFUSED;
+}
+
+static outcome run_on_host(const call *c, smm_arrays *x) {
+    const smm_op op = x->call.op;
+    const bool tells = op != SMM_OP_MATMUL && op != SMM_OP_CHOLESKY && op != SMM_OP_LU && op != SMM_OP_LU_SOLVE;
+    bool failed = false, not_finite = false;
+    if (op != SMM_OP_MATMUL) x->call.failed = &failed;
+    smm_take_batch(&x->call, &x->outer, smm_longest_dimension(&x->outer));
+    if (c->given && smm_overlap_of(&x->call) != SMM_APART) return OVERLAP;
+    smm_is_uninterrupted = true;
+    const smm_status status = smm_run_and_tell(&x->call, tells ? &not_finite : NULL);
+    smm_is_uninterrupted = false;
+    return status ? REFUSED : failed || not_finite ? EXCEPTIONAL : SERVED;
+}
 
 /* Run a gufunc on operands; roles[i] is that of output i, info included. */
 static outcome compute(call *c, const char *name, int inputs, const smm_array *input, const role *roles) {
-    const smm_gufunc *g = smm_gufunc_named(name, strlen(name));
     smm_arrays x;
-    smm_arrays_of(&x, g, c->place == CUDA ? SMM_CUDA_DIMS : MOST_DIM);
+    smm_arrays_of(&x, smm_gufunc_named(name, strlen(name)), c->place == CUDA ? SMM_CUDA_DIMS : MOST_DIM);
     x.call.dtype = c->dtype;
     for (int i = 0; i < inputs; i++)
         if (!smm_take_input(&x, i, input[i])) return OTHER;
     smm_finish_sizes(&x);
-    smm_call *const call = &x.call;
-    if (c->place == CUDA && !smm_cuda_takes(call->op, call->dtype, call->m, call->k, call->n)) return OTHER;
-
-    tensor dropped[SMM_MOST_OPERANDS];
-    int drop = 0;
+    if (c->place == CUDA && !smm_cuda_takes(x.call.op, x.call.dtype, x.call.m, x.call.k, x.call.n)) return OTHER;
     intptr_t shapes[SMM_MOST_OPERANDS][MOST_DIM + 2], steps[SMM_MOST_OPERANDS][MOST_DIM + 2];
-    bool has_memory = true;
-    for (int i = inputs; i < x.s->operands && has_memory; i++) {
+    bool fits = true;
+    for (int i = inputs; i < x.s->operands && fits; i++) {
         const role what = roles[i - inputs];
-        if (what == UNUSED && c->place == CPU) {
+        if (what == UNUSED && c->place == CPU)
             smm_take_number(&x, i); /* the operand is missing */
-            continue;
-        }
-        const int ndim = smm_output_shape(&x, i, shapes[i]);
-        const int32_t dtype = code_of(g, i, c->dtype);
-        tensor own;
-        has_memory = new_tensor(c, ndim - (what == VECTORS), shapes[i], dtype, what >= BY_COLUMNS, &own);
-        if (!has_memory) break;
-        if (what == UNUSED)
-            dropped[drop++] = own;
         else
-            c->results[c->count++] = own;
-        void *data;
-        int64_t *strides;
-        has_memory = !torch.aoti_torch_get_data_ptr(own, &data) && !torch.aoti_torch_get_strides(own, &strides);
-        if (!has_memory) break;
-        for (int d = 0; d < ndim; d++) steps[i][d] = what == VECTORS && d == ndim - 1 ? 0 : strides[d];
-        x.array[i] = (smm_array){data, ndim, shapes[i], steps[i], smm_size_of(g->op, c->dtype, x.s->place[i])};
+            fits = take_output(c, &x, i, what, shapes[i], steps[i]);
     }
-    outcome what = REFUSED;
-    if (has_memory && smm_describe(&x)) {
-        if (c->place == CUDA) {
-            double _Complex number[SMM_MOST_OPERANDS] = {0};
-            void *stream;
-            if (call->op == SMM_OP_MATMUL) number[SMM_MATMUL_alpha] = 1;
-            smm_take_batch(call, &x.outer, 0);
-            if (!torch.aoti_torch_get_current_cuda_stream(c->a.device, &stream) &&
-                !smm_cuda_run(call, number, c->a.device, stream))
-                what = SERVED;
-        } else {
-            const bool tells = call->op != SMM_OP_MATMUL && call->op != SMM_OP_CHOLESKY && call->op != SMM_OP_LU &&
-                               call->op != SMM_OP_LU_SOLVE;
-            bool failed = false, not_finite = false;
-            if (call->op != SMM_OP_MATMUL) call->failed = &failed;
-            smm_take_batch(call, &x.outer, smm_longest_dimension(&x.outer));
-            smm_is_uninterrupted = true;
-            const smm_status status = smm_run_and_tell(call, tells ? &not_finite : NULL);
-            smm_is_uninterrupted = false;
-            what = status ? REFUSED : failed || not_finite ? EXCEPTIONAL : SERVED;
-        }
-    }
-    while (drop) torch.aoti_torch_delete_tensor_object(dropped[--drop]);
+    outcome what = c->given ? OTHER : REFUSED;
+    if (fits && smm_describe(&x)) what = c->place == CUDA ? run_on_device(c, &x) : run_on_host(c, &x);
+    while (c->drop) torch.aoti_torch_delete_tensor_object(c->dropped[--c->drop]);
     return what;
 }
 
@@ -313,12 +325,13 @@ static bool resolve(tensor x, operand *to, tensor *own) {
 static outcome take_bmm(call *c) {
     const operand *a = &c->a, *b = &c->b;
     if (a->dim != 3 || b->dim != 3 || a->sizes[0] != b->sizes[0] || a->sizes[2] != b->sizes[1]) return OTHER;
+    if (c->row == ROW_aten_bmm_out) c->given = handle(c->stack[2]);
     tensor own[2] = {NULL, NULL};
     outcome what = REFUSED;
     if (!smm_is_complex(c->dtype) ||
         (resolve(handle(c->stack[0]), &c->a, &own[0]) && resolve(handle(c->stack[1]), &c->b, &own[1]))) {
         const smm_array input[] = {array_of(a, c->dtype), array_of(b, c->dtype)};
-        what = compute(c, "batched_matmul", 2, input, (const role[]){BY_ROWS});
+        what = compute(c, "batched_matmul", 2, input, (const role[]){c->given ? GIVEN : BY_ROWS});
     }
     for (int i = 0; i < 2; i++)
         if (own[i]) torch.aoti_torch_delete_tensor_object(own[i]);
@@ -450,6 +463,7 @@ static outcome take_eig(call *c) {
 static outcome (*const takers[ROWS - NUMPY_ROWS])(call *) = {
 #define TAKER(op, taker) [ROW_aten_##op - NUMPY_ROWS] = taker
     TAKER(bmm, take_bmm),
+    TAKER(bmm_out, take_bmm),
     TAKER(linalg_inv_ex, take_inverse),
     TAKER(linalg_cholesky_ex, take_cholesky),
     TAKER(linalg_lu_factor_ex, take_factors),
@@ -480,8 +494,9 @@ enum { FEWEST_ON_DEVICE = 2 };
 
 /* Products of real numbers pay on devices up to order 64 (H100, PyTorch 2.11). */
 static intptr_t most_of(const call *c) {
-    return c->row == ROW_aten_bmm && c->place == CUDA && !smm_is_complex(c->dtype) ? 2 * SMM_MOST_ORDER
-                                                                                   : SMM_MOST_ORDER;
+    return (c->row == ROW_aten_bmm || c->row == ROW_aten_bmm_out) && c->place == CUDA && !smm_is_complex(c->dtype)
+               ? 2 * SMM_MOST_ORDER
+               : SMM_MOST_ORDER;
 }
 
 static outcome take(call *c) {
@@ -535,6 +550,11 @@ static optional_view optional_view_of(argument optional) {
 static void hand_on(int row, int place, argument *stack) {
     function *const f = former[row - NUMPY_ROWS][place];
     const tensor a = handle(stack[0]);
+    if (row == ROW_aten_bmm_out) { /* gives the tensor that it is given */
+        ((tensor (*)(tensor, tensor, tensor))f)(handle(stack[2]), a, handle(stack[1]));
+        if (torch.aoti_torch_new_tensor_handle(handle(stack[2]), (tensor *)&stack[4])) abort();
+        return;
+    }
     const bool second = stack[1] & 0xff, third = stack[2] & 0xff, fourth = stack[3] & 0xff;
     tensors x;
     switch (row) {
@@ -655,13 +675,18 @@ static int register_kernels(void *library, int place, PyObject *list) {
         snprintf(symbol, sizeof symbol, "_ZN2at%s%s", place == CPU ? "3cpu" : "4cuda", operators[i].function);
         *(void **)&former[i][place] = dlsym(library, symbol);
         if (!former[i][place]) continue;
-        if (torch.torch_library_impl(registrations[place], operators[i].name, kernels[i][place], INTERFACE)) {
+        /* bmm_out is the overload bmm.out */
+        char name[64];
+        snprintf(name, sizeof name, "%s", operators[i].name);
+        char *const out = strstr(name, "_out");
+        if (out) *out = '.';
+        if (torch.torch_library_impl(registrations[place], name, kernels[i][place], INTERFACE)) {
             PyErr_Format(PyExc_RuntimeError, "PyTorch refuses a kernel of %s for %s", operators[i].name, key);
             return -1;
         }
-        PyObject *name = PyUnicode_FromFormat("%s %s", operators[i].name, key);
-        const int failed = name ? PyList_Append(list, name) : -1;
-        Py_XDECREF(name);
+        PyObject *entry = PyUnicode_FromFormat("%s %s", operators[i].name, key);
+        const int failed = entry ? PyList_Append(list, entry) : -1;
+        Py_XDECREF(entry);
         if (failed) return -1;
     }
     return 0;
