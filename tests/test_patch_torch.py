@@ -137,6 +137,11 @@ def test_out():
             assert torch.allclose(out, plain, atol=1e-5)
             assert (served()[0] > before) == serves
         assert torch.allclose(torch.matmul(a, b, out=torch.empty(9, 3, 3)), plain, atol=1e-5)
+    x, y = operands(3, (9,), torch.complex64, "cpu")
+    plain = torch.bmm(x, y)
+    with serving():
+        for out in (torch.empty_like(x), torch.empty_like(x).conj()):
+            assert torch.allclose(torch.bmm(x, y, out=out), plain, atol=1e-5)
     overlapping = a.clone()
     torch.bmm(overlapping, b, out=overlapping)
     with serving():
