@@ -104,22 +104,14 @@ def test_right_hand_sides():
 
 
 def test_products_of_rectangles_and_conjugates():
+    generator = torch.Generator().manual_seed(0)
     for dtype in DTYPES:
-        a, b = (x.to(dtype) for x in (torch.randn(5, 3, 7), torch.randn(5, 7, 2)))
-        for x, y in (
-            (a, b),
-            (a.conj(), b),
-            (a, b.conj()),
-            (-a.conj().imag if dtype.is_complex else a, b.real),
-        ):
-            if x.dtype != y.dtype:
-                continue
+        a, b = (torch.randn(shape, dtype=dtype, generator=generator) for shape in ((5, 3, 7), (5, 7, 2)))
+        for x, y in ((a, b), (a.conj(), b), (a, b.conj()), (a.conj(), b.mT.conj().mT)):
             plain = torch.bmm(x, y)
             with serving():
-                assert torch.allclose(torch.bmm(x, y), plain, rtol=1e-4)
-    ours = a.mH.resolve_conj()
-    with serving():
-        assert torch.allclose(L.svdvals(a.conj()), L.svdvals(ours))
+                assert torch.allclose(torch.bmm(x, y), plain, rtol=1e-4, atol=1e-5)
+                assert served() == (5, 0)
 
 
 def test_out():
