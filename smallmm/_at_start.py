@@ -4,10 +4,12 @@ writes imports it if that variable is set. A program starts whatever is wrong wi
 import os
 import sys
 
-from ._patch import check_libraries, patch_numpy
+from ._patch import check_libraries
+from ._run import patch_program
 
 try:
-    check_libraries("SMALLMM_PATCH", tuple(os.environ.get("SMALLMM_PATCH", "").replace(" ", "").split(",")))
-    patch_numpy()
+    names = os.environ.get("SMALLMM_PATCH", "").replace(" ", "").split(",")
+    check_libraries("SMALLMM_PATCH", tuple(names))
+    patch_program(names)
 except (RuntimeError, ValueError) as why:
     print(f"smallmm: {why}", file=sys.stderr)

@@ -1,11 +1,17 @@
-"""NumPy made fast on stacks: loops of smallmm (csrc/python/patch.c), put into its ufuncs or taken out."""
+"""NumPy and PyTorch made fast on stacks: loops and kernels of smallmm (csrc/python/patch.c, patch_torch.c),
+put into them or taken out."""
 
+import importlib.util
 import os
+import platform
 import re
+import sys
 import threading
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,14 +19,54 @@ import numpy as np
 from . import _core
 from ._errors import shown
 
-LIBRARIES = ("numpy",)
-
 _lock = threading.RLock()
 os.register_at_fork(
     before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
 )  # so that a child does not wait for a thread that it does not have
-_contexts = 0  # that keep NumPy patched
-_asked = False  # by patch_numpy, which no context undoes
+
+
+class _Library:
+    """One that can be patched, and who wants it to be."""
+
+    title: str
+    contexts = 0  # that keep it patched
+    asked = False  # by patch_numpy or patch_torch, which no context undoes
+
+    def put_in(self, op: str) -> None:
+        raise NotImplementedError
+
+    def take_out(self, op: str) -> None:
+        raise NotImplementedError
+
+    def is_patched(self) -> bool:
+        raise NotImplementedError
+
+    def patch(self, op: str) -> None:
+        with _lock:
+            self.put_in(op)
+            self.asked = True
+
+    def unpatch(self, op: str) -> None:
+        with _lock:
+            if not self.contexts:
+                self.take_out(op)
+            self.asked = False
+
+    @contextmanager
+    def patched(self) -> Iterator[None]:
+        with _lock:
+            self.put_in("patched")
+            self.contexts += 1
+        try:
+            yield
+        finally:
+            with _lock:
+                self.contexts -= 1
+                if not (self.contexts or self.asked):
+                    self.take_out("patched")
+
+
+# --- NumPy ----------------------------------------------------------------------------------------
 
 
 def _ufuncs() -> dict[str, np.ufunc]:
@@ -43,7 +89,7 @@ def _are_loops_called(name: str, ufunc: np.ufunc, loops: int) -> bool:
 
 
 def _calls(name: str) -> int:
-    return sum(calls for ufunc, _, _, calls, _ in _core.loop_counts() if ufunc == name)
+    return sum(calls for function, _, _, calls, _ in _core.loop_counts() if function == name)
 
 
 def _refuse_where_others_are_in_the_way(op: str, ufuncs: dict[str, np.ufunc]) -> None:
@@ -55,36 +101,133 @@ def _refuse_where_others_are_in_the_way(op: str, ufuncs: dict[str, np.ufunc]) ->
         )
 
 
-def _put_in(op: str) -> None:
-    ufuncs = _ufuncs()
-    _refuse_where_others_are_in_the_way(op, ufuncs)
-    if is_patched():
-        return
+class _NumPy(_Library):
+    title = "NumPy"
+
+    def put_in(self, op: str) -> None:
+        ufuncs = _ufuncs()
+        _refuse_where_others_are_in_the_way(op, ufuncs)
+        if self.is_patched():
+            return
+        try:
+            loops = {name: _core.exchange_loops(name, ufunc, True) for name, ufunc in ufuncs.items()}
+            with np.errstate(all="ignore"):
+                deaf = [
+                    name for name, count in loops.items() if not _are_loops_called(name, ufuncs[name], count)
+                ]
+            if deaf or not any(loops.values()):
+                raise RuntimeError(
+                    f"{op}: NumPy {np.__version__} ignores exchanged loops of "
+                    f"{', '.join(deaf) or 'all ufuncs'}; NumPy was left unpatched"
+                )
+        except BaseException:
+            self.take_out(op)
+            raise
+        _core.clear_loop_counts("numpy")
+
+    def take_out(self, op: str) -> None:
+        ufuncs = _ufuncs()
+        _refuse_where_others_are_in_the_way(op, ufuncs)
+        for name, ufunc in ufuncs.items():
+            _core.exchange_loops(name, ufunc, False)
+
+    def is_patched(self) -> bool:
+        return any(_core.loops_in(name, ufunc)[0] for name, ufunc in _ufuncs().items())
+
+
+# --- PyTorch --------------------------------------------------------------------------------------
+
+OLDEST_TORCH = (2, 10)
+
+
+def _torch(op: str) -> Any:
+    """PyTorch, if smallmm's kernels fit it."""
+    if sys.platform != "linux":
+        raise RuntimeError(f"{op}: PyTorch is patched on Linux; this is {platform.system()}")
     try:
-        loops = {name: _core.exchange_loops(name, ufunc, True) for name, ufunc in ufuncs.items()}
-        with np.errstate(all="ignore"):
-            deaf = [name for name, count in loops.items() if not _are_loops_called(name, ufuncs[name], count)]
-        if deaf or not any(loops.values()):
-            raise RuntimeError(
-                f"{op}: NumPy {np.__version__} ignores exchanged loops of {', '.join(deaf) or 'all ufuncs'}; "
-                "NumPy was left unpatched"
-            )
-    except BaseException:
-        _take_out(op)
-        raise
-    _core.clear_loop_counts()
+        import torch
+    except ImportError as why:
+        raise RuntimeError(f"{op}: PyTorch cannot be imported: {why}") from why
+    version = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
+    if version < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise RuntimeError(f"{op}: PyTorch {torch.__version__} is too old; expected {oldest} or newer")
+    return torch
 
 
-def _take_out(op: str) -> None:
-    ufuncs = _ufuncs()
-    _refuse_where_others_are_in_the_way(op, ufuncs)
-    for name, ufunc in ufuncs.items():
-        _core.exchange_loops(name, ufunc, False)
+def _use_up_the_warning(torch: Any) -> None:
+    """PyTorch warns once in a process when a kernel is replaced: now, of an operator for its tests."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library = torch.library.Library("aten", "IMPL")
+        library.impl("_test_optional_intlist", lambda values, addends: values, "CPU")
+        library._destroy()
 
 
-def is_patched() -> bool:
-    """Whether NumPy's functions are computed by smallmm where that is faster: see `patch_numpy`."""
-    return any(_core.loops_in(name, ufunc)[0] for name, ufunc in _ufuncs().items())
+def _register(op: str) -> list[str]:
+    """Register the kernels of all operators: "bmm CPU" and so on."""
+    torch = _torch(op)
+    folder = Path(torch.__file__).parent / "lib"
+    cuda = folder / "libtorch_cuda.so"
+    has_cuda = torch.version.cuda is not None and cuda.exists()
+    _use_up_the_warning(torch)
+    found = _core.register_torch(str(folder / "libtorch_cpu.so"), str(cuda) if has_cuda else None)
+    if isinstance(found, str):
+        raise RuntimeError(f"{op}: PyTorch {torch.__version__} lacks {found}; PyTorch was left unpatched")
+    before = _calls("aten.bmm")
+    _core.serve_torch(True)
+    one = torch.ones(1, 1, 1, device="cpu")
+    torch.bmm(one, one)
+    _core.serve_torch(False)
+    if _calls("aten.bmm") == before:
+        raise RuntimeError(f"{op}: PyTorch {torch.__version__} ignores registered kernels")
+    return found
+
+
+class _Torch(_Library):
+    title = "PyTorch"
+    kernels: list[str] | None = None  # once they are registered
+    serves = False
+
+    def put_in(self, op: str) -> None:
+        if self.serves:
+            return
+        if self.kernels is None:
+            self.kernels = _register(op)
+        _core.clear_loop_counts("torch")
+        _core.serve_torch(True)
+        self.serves = True
+
+    def take_out(self, op: str) -> None:
+        if self.serves:
+            _core.serve_torch(False)
+        self.serves = False
+
+    def is_patched(self) -> bool:
+        return self.serves
+
+
+# --- both -----------------------------------------------------------------------------------------
+
+_numpy, _pytorch = _NumPy(), _Torch()
+LIBRARIES: dict[str, _Library] = {"numpy": _numpy, "torch": _pytorch}
+
+
+def is_patched(library: str = "numpy") -> bool:
+    """Whether a library's functions are computed by smallmm where that is faster.
+
+    Parameters
+    ----------
+    library : {"numpy", "torch"}
+        See `patch_numpy` and `patch_torch`.
+
+    Examples
+    --------
+    >>> smallmm.is_patched("torch")
+    False
+    """
+    check_libraries("is_patched", (library,))
+    return LIBRARIES[library].is_patched()
 
 
 def patch_numpy() -> None:
@@ -109,7 +252,7 @@ def patch_numpy() -> None:
     Notes
     -----
     Importing smallmm patches nothing, and a second patch changes nothing. What differs from NumPy, and the
-    other ways to patch, are on the page "NumPy itself, faster".
+    other ways to patch, are on the page "NumPy and PyTorch themselves, faster".
 
     Examples
     --------
@@ -118,10 +261,7 @@ def patch_numpy() -> None:
     >>> x = np.linalg.inv(a)  # by smallmm
     >>> smallmm.unpatch_numpy()
     """
-    global _asked
-    with _lock:
-        _put_in("patch_numpy")
-        _asked = True
+    _numpy.patch("patch_numpy")
 
 
 def unpatch_numpy() -> None:
@@ -129,11 +269,79 @@ def unpatch_numpy() -> None:
 
     Threads that are in a loop of smallmm finish it. A NumPy that is not patched stays as it is.
     """
-    global _asked
-    with _lock:
-        if not _contexts:
-            _take_out("unpatch_numpy")
-        _asked = False
+    _numpy.unpatch("unpatch_numpy")
+
+
+def patch_torch() -> None:
+    """Have PyTorch's own operators compute stacks of small matrices by smallmm, in this process.
+
+    ``torch.bmm`` (``a @ b``), and ``inv``, ``cholesky``, ``eigh``, ``eigvalsh``, ``svd``, ``svdvals``,
+    ``eig`` and ``eigvals`` of ``torch.linalg``, and whatever calls these, on the CPU and on CUDA devices;
+    ``solve``, ``det``, ``slogdet`` and ``lu_factor`` on the CPU. Only the innermost kernels are replaced, so
+    derivatives, ``vmap``, ``torch.compile``, streams and errors stay PyTorch's. Calls that PyTorch computes
+    faster, and on the CPU those that fail, are handed on to PyTorch's kernels.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no PyTorch, or it is older than 2.10, or lacks a function that this needs.
+
+    See Also
+    --------
+    patched, unpatch_torch, patch_report, patch_numpy
+
+    Notes
+    -----
+    What is patched and what differs are on the page "NumPy and PyTorch themselves, faster".
+
+    Examples
+    --------
+    >>> import torch
+    >>> smallmm.patch_torch()
+    >>> a = torch.ones(1000, 3, 3) + torch.eye(3)
+    >>> x = torch.linalg.inv(a)  # by smallmm
+    >>> smallmm.unpatch_torch()
+    """
+    _pytorch.patch("patch_torch")
+
+
+def unpatch_torch() -> None:
+    """Have PyTorch compute everything again; a context of `patched` that has not ended delays that.
+
+    The kernels stay registered and hand on all calls, which takes them some tenths of a microsecond. A
+    PyTorch that is not patched stays as it is.
+    """
+    _pytorch.unpatch("unpatch_torch")
+
+
+def when_imported(library: str, patch: Any) -> None:
+    """Call `patch` after a library is imported; now, if it is."""
+    if library in sys.modules:
+        patch()
+    else:
+        sys.meta_path.insert(0, _Finder(library, patch))
+
+
+class _Finder:
+    """Finds one module as the others find it, and has something called after it is executed."""
+
+    def __init__(self, name: str, then: Any) -> None:
+        self.name, self.then = name, then
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_call(module: Any) -> None:
+                execute(module)
+                self.then()
+
+            spec.loader.exec_module = execute_and_call  # type: ignore[method-assign]
+        return spec
 
 
 @contextmanager
@@ -142,8 +350,8 @@ def patched(*libraries: str) -> Iterator[None]:
 
     Parameters
     ----------
-    *libraries : {"numpy"}
-        See `patch_numpy`. None given: all that are known.
+    *libraries : {"numpy", "torch"}
+        See `patch_numpy` and `patch_torch`. None given: NumPy, and PyTorch if the program has imported it.
 
     Examples
     --------
@@ -152,23 +360,16 @@ def patched(*libraries: str) -> Iterator[None]:
     >>> smallmm.is_patched()
     False
     """
-    global _contexts
     check_libraries("patched", libraries)
-    with _lock:
-        _put_in("patched")
-        _contexts += 1
-    try:
+    with ExitStack() as contexts:
+        for name in libraries or [name for name in LIBRARIES if name in sys.modules]:
+            contexts.enter_context(LIBRARIES[name].patched())
         yield
-    finally:
-        with _lock:
-            _contexts -= 1
-            if not (_contexts or _asked):
-                _take_out("patched")
 
 
 def check_libraries(op: str, names: tuple[Any, ...]) -> None:
     for name in names:
-        if name not in LIBRARIES:
+        if not isinstance(name, str) or name not in LIBRARIES:
             known = " or ".join(map(repr, LIBRARIES))
             raise ValueError(f"{op}: libraries has {shown(name)}; expected {known}")
 
@@ -196,11 +397,17 @@ class PatchReport:
 
     @property
     def handed_on(self) -> int:
-        """Matrices that NumPy computed, for whatever reason."""
+        """Matrices that NumPy or PyTorch computed, for whatever reason."""
         return sum(row.matrices for row in self.rows) - self.served
 
     def __str__(self) -> str:
-        head = f"smallmm served {self.served} matrices and handed {self.handed_on} on to NumPy"
+        of_torch = [row.function.startswith("aten.") for row in self.rows]
+        titles = [_pytorch.title] * any(of_torch)
+        if not all(of_torch) or not titles:
+            titles.insert(0, _numpy.title)
+        head = (
+            f"smallmm served {self.served} matrices and handed {self.handed_on} on to {' and '.join(titles)}"
+        )
         if not self.rows:
             return head
         outcome, why = zip(*(row.outcome.partition(": ")[::2] for row in self.rows), strict=True)
@@ -222,14 +429,15 @@ class PatchReport:
 
 
 def patch_report() -> PatchReport:
-    """Count what patched functions did since NumPy was last patched.
+    """Count what patched functions did since NumPy, or PyTorch, was last patched.
 
     Returns
     -------
     PatchReport
-        Its ``rows`` say how many calls, and matrices, of a ufunc and an order (the greatest of the core
-        dimensions; 0: above 32, or one is empty) were served by smallmm, or handed on to NumPy and why. A
-        ufunc has the name that NumPy gives it within: ``np.linalg.cholesky`` is ``cholesky_lo``.
+        Its ``rows`` say how many calls, and matrices, of a function and an order (the greatest of the core
+        dimensions; 0: above 32, or one is empty) were served by smallmm, or handed on and why. A function
+        has the name that it has within: ``np.linalg.cholesky`` is ``cholesky_lo``, ``torch.linalg.cholesky``
+        is ``aten.linalg_cholesky_ex``.
 
     Examples
     --------

@@ -675,7 +675,11 @@ print(smallmm.is_patched())
     for value, words, said in (
         (None, "False False\n", ""),
         ("numpy", "True True\n", ""),
-        ("numpi", "True False\n", "smallmm: SMALLMM_PATCH: libraries has 'numpi'; expected 'numpy'\n"),
+        (
+            "numpi",
+            "True False\n",
+            "smallmm: SMALLMM_PATCH: libraries has 'numpi'; expected 'numpy' or 'torch'\n",
+        ),
     ):
         environment = {"PYTHONPATH": source} | ({"SMALLMM_PATCH": value} if value else {})
         done = python("-c", code, **environment)

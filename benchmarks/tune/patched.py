@@ -8,6 +8,9 @@ work. A count pays where smallmm's time is below GAIN of NumPy's, for it and all
 """
 
 import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -43,17 +46,14 @@ def signature(name: str) -> list[str]:
     return [core.strip("()") for core in inputs.replace("),(", ")|(").split("|")]
 
 
-def times(ufunc: np.ufunc, arrays: list[np.ndarray]) -> tuple[float, float]:
-    """Seconds of a call by smallmm, and by NumPy."""
-    out = ufunc(*arrays)
-    out = out if isinstance(out, tuple) else (out,)
-    given = {"out": tuple(out)} if all(isinstance(x, np.ndarray) for x in out) else {}
+def times(call: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds of a call of a patched function by smallmm, and without it."""
     best = [np.inf, np.inf]
     sample, repeats = _bench.clock(), 1
     for turn in range(TURNS):
         for which, least in enumerate((1, NEVER)):
             _core.set_fewest(least)
-            best[which] = min(best[which], sample(lambda: ufunc(*arrays, **given), repeats) / 1e9)
+            best[which] = min(best[which], sample(call, repeats) / 1e9)
         if not turn:
             repeats = max(1, int(BURST / max(best)))
         elif max(best) > MOST / 4 and turn > 2:
@@ -61,14 +61,21 @@ def times(ufunc: np.ufunc, arrays: list[np.ndarray]) -> tuple[float, float]:
     return best[0], best[1]
 
 
-def least_of(name: str, dtype: str, order: int) -> tuple[int, dict[int, float]]:
+def call_of(name: str, order: int, count: int, dtype: str) -> Callable[[], Any]:
+    ufunc, arrays = _patch._ufuncs()[name], operands(name, order, count, dtype)
+    out = ufunc(*arrays)
+    out = out if isinstance(out, tuple) else (out,)
+    given = {"out": tuple(out)} if all(isinstance(x, np.ndarray) for x in out) else {}
+    return lambda: ufunc(*arrays, **given)
+
+
+def least_of(call_for: Callable[[int], Callable[[], Any]]) -> tuple[int, dict[int, float]]:
     """The least count that pays, and the gain for each count."""
-    ufunc = _patch._ufuncs()[name]
     ratios: dict[int, float] = {}
     for count in COUNTS:
-        ours, numpys = times(ufunc, operands(name, order, count, dtype))
-        ratios[count] = ours / numpys
-        if numpys * 4 > MOST:
+        ours, theirs = times(call_for(count))
+        ratios[count] = ours / theirs
+        if theirs * 4 > MOST:
             break
     pays = NEVER
     for count in reversed(ratios):
@@ -78,23 +85,29 @@ def least_of(name: str, dtype: str, order: int) -> tuple[int, dict[int, float]]:
     return pays, ratios
 
 
+def print_rows(name: str, words: str, found: dict[int, tuple[int, dict[int, float]]]) -> None:
+    """Of a function and a type, what was found for each order."""
+    for order, (_, ratios) in found.items():
+        print("#", name, words, order, *(f"{c}:{r:.2f}" for c, r in ratios.items()), flush=True)
+    rows: list[tuple[int, int]] = []
+    for order, (least, _) in found.items():
+        if rows and rows[-1][1] == least:
+            rows[-1] = (order, least)
+        else:
+            rows.append((order, least))
+    for order, least in rows:
+        if least < NEVER or order != rows[-1][0]:
+            matrices = "NEVER" if least == NEVER else least
+            print(f"SMM_LEAST({name}, {words}, {order}, {matrices})", flush=True)
+
+
 def main(names: list[str]) -> None:
     smallmm.patch_numpy()
     for name in names or list(_patch._ufuncs()):
         for dtype, words in TYPES.items():
-            found = [least_of(name, dtype, order) for order in ORDERS]
-            for order, (_, ratios) in zip(ORDERS, found, strict=True):
-                print("#", name, words, order, *(f"{c}:{r:.2f}" for c, r in ratios.items()), flush=True)
-            rows: list[tuple[int, int]] = []
-            for order, (least, _) in zip(ORDERS, found, strict=True):
-                if rows and rows[-1][1] == least:
-                    rows[-1] = (order, least)
-                else:
-                    rows.append((order, least))
-            for order, least in rows:
-                if least < NEVER or order != rows[-1][0]:
-                    matrices = "NEVER" if least == NEVER else least
-                    print(f"SMM_LEAST({name}, {words}, {order}, {matrices})", flush=True)
+            call = partial(call_of, name, dtype=dtype)
+            found = {order: least_of(partial(call, order)) for order in ORDERS}
+            print_rows(name, words, found)
 
 
 if __name__ == "__main__":

@@ -87,13 +87,20 @@ int smm_add_xla(PyObject *module);
 int smm_add_patch(PyObject *module);
 PyObject *smm_exchange_loops(PyObject *module, PyObject *args);
 PyObject *smm_loops_in(PyObject *module, PyObject *args);
-PyObject *smm_loop_counts(PyObject *module, PyObject *ignored);
 PyObject *smm_explain_loops(PyObject *module, PyObject *args, PyObject *kwargs);
-PyObject *smm_clear_loop_counts(PyObject *module, PyObject *ignored);
 PyObject *smm_time_loops(PyObject *module, PyObject *on);
-PyObject *smm_set_fewest(PyObject *module, PyObject *matrices);
 /* Whether this thread is in a loop of NumPy's, which ends before an interrupt is heeded. */
 extern _Thread_local bool smm_is_uninterrupted;
+
+/* patched.c */
+int smm_add_patched(PyObject *module);
+PyObject *smm_loop_counts(PyObject *module, PyObject *ignored);
+PyObject *smm_clear_loop_counts(PyObject *module, PyObject *library);
+PyObject *smm_set_fewest(PyObject *module, PyObject *matrices);
+
+/* patch_torch.c */
+PyObject *smm_register_torch(PyObject *module, PyObject *args);
+PyObject *smm_serve_torch(PyObject *module, PyObject *on);
 
 /* numa.c */
 int smm_add_numa(PyObject *module);

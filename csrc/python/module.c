@@ -365,9 +365,14 @@ static PyMethodDef methods[] = {
      "explain_loops(function, /, *args, **kwargs)\n--\n\n(ufunc, dtype, order, calls, matrices, fewest, outcome) of "
      "the "
      "loops that a call enters, which compute nothing."},
-    {"clear_loop_counts", smm_clear_loop_counts, METH_NOARGS, "clear_loop_counts()\n--\n\nSet all counts to zero."},
     {"time_loops", smm_time_loops, METH_O,
      "time_loops(on, /)\n--\n\nSeconds in NumPy's exchanged loops since timing began, which ends, or begins anew."},
+    {"clear_loop_counts", smm_clear_loop_counts, METH_O,
+     "clear_loop_counts(library, /)\n--\n\nSet the counts of 'numpy' or 'torch' to zero."},
+    {"register_torch", smm_register_torch, METH_VARARGS,
+     "register_torch(cpu, cuda, /)\n--\n\nRegister kernels of aten: their operators and keys; or what PyTorch lacks."},
+    {"serve_torch", smm_serve_torch, METH_O,
+     "serve_torch(on, /)\n--\n\nWhether registered kernels of aten compute, or hand everything on."},
     {"set_fewest", smm_set_fewest, METH_O,
      "set_fewest(matrices, /)\n--\n\nHave the loops serve calls of so many matrices or more; 0: as measured."},
     {NULL, NULL, 0, NULL},
@@ -385,7 +390,8 @@ static int exec_module(PyObject *module) {
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
     if (smm_add_device_functions(module) < 0 || smm_add_programs(module) < 0 || smm_add_numa(module) < 0 ||
-        smm_add_convolutions(module) < 0 || smm_add_xla(module) < 0 || smm_add_patch(module) < 0)
+        smm_add_convolutions(module) < 0 || smm_add_xla(module) < 0 || smm_add_patch(module) < 0 ||
+        smm_add_patched(module) < 0)
         return -1;
     return smm_add_gufuncs(module) < 0 ? -1 : add_lists(module);
 }

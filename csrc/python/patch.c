@@ -12,22 +12,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "extension.h"
+#include "patched.h"
 
 /* What NumPy's loops do with floating-point flags. A PRODUCT leaves them as arithmetic does. A DETERMINANT, too, whose
  * pivots of zero are no exception. FACTORS raise FE_INVALID if a matrix failed or it was raised before, and no other.
  */
 typedef enum kind { PRODUCT, DETERMINANT, FACTORS } kind;
-
-typedef enum outcome { SERVED, FEW, LARGE, OVERLAP, EXCEPTIONAL, REFUSED, OUTCOMES } outcome;
-static const char *const outcomes[OUTCOMES] = {
-    "served",
-    "few: NumPy is faster for so few matrices of this order and type",
-    "large: a dimension is above 32, or zero",
-    "overlap: an output shares memory with an input",
-    "exceptional: a matrix failed, a result is not finite, or a floating-point exception was raised",
-    "refused: by the core",
-};
 
 typedef struct patched {
     smm_gufunc g;
@@ -49,84 +39,12 @@ static const patched rows[] = {
 #undef ANY
 #undef REAL
 
-enum {
-#define SMM_PATCHED(ufunc, ...) ROW_##ufunc,
-#include "patched.def"
-#undef SMM_PATCHED
-    ROWS,
-    ORDERS = SMM_MOST_ORDER + 2, /* the last is of all above */
-};
 #undef SMM_LEAST
 
-static smm_signature signatures[ROWS];
+static smm_signature signatures[NUMPY_ROWS];
 
 /* NumPy's loops, known from the first exchange on and never forgotten, since a thread may still be in one of ours. */
-static PyUFuncGenericFunction former[ROWS][SMM_COMPUTED_TYPES];
-
-/* --- When to serve ----------------------------------------------------------------------------------- */
-
-enum {
-    F32 = 1 << SMM_F32,
-    F64 = 1 << SMM_F64,
-    C64 = 1 << SMM_C64,
-    C128 = 1 << SMM_C128,
-    REALS = F32 | F64,
-    PAIRS = C64 | C128,
-    ALL = REALS | PAIRS,
-};
-
-static const struct least {
-    const char *name;
-    int types;
-    npy_intp order, matrices;
-} least_of[] = {
-#define SMM_PATCHED(...)
-#define SMM_LEAST(name, types, order, matrices) {#name, types, order, matrices},
-#include "patched.def"
-#undef SMM_PATCHED
-#undef SMM_LEAST
-};
-
-static npy_intp fewest_of(const char *name, int dtype, npy_intp order) {
-    for (size_t i = 0; i < sizeof least_of / sizeof *least_of; i++) {
-        const struct least *x = &least_of[i];
-        if (!strncmp(name, x->name, strlen(x->name)) && x->types >> dtype & 1 && order <= x->order) return x->matrices;
-    }
-    return NPY_MAX_INTP;
-}
-
-/* The fewest matrices that are served, by order. */
-static npy_intp fewest[ROWS][SMM_COMPUTED_TYPES][ORDERS];
-
-/* From the list; or so many for all, if that is not 0. */
-static void set_fewest(npy_intp for_all) {
-    for (int row = 0; row < ROWS; row++)
-        for (int dtype = 0; dtype < SMM_COMPUTED_TYPES; dtype++)
-            for (int order = 1; order < ORDERS; order++) {
-                const npy_intp matrices = for_all ? for_all : fewest_of(rows[row].g.name, dtype, order);
-                __atomic_store_n(&fewest[row][dtype][order], matrices, __ATOMIC_RELAXED);
-            }
-}
-
-/* --- Counts ------------------------------------------------------------------------------------------ */
-
-/* Calls of one matrix, and others. */
-typedef struct tally {
-    npy_intp singles, calls, matrices;
-} tally;
-static tally tallies[ROWS][ORDERS][OUTCOMES];
-
-static void add_to(npy_intp *x, npy_intp number) { __atomic_fetch_add(x, number, __ATOMIC_RELAXED); }
-
-static void count_call(int row, npy_intp order, outcome what, npy_intp matrices) {
-    tally *x = &tallies[row][order][what];
-    if (matrices == 1) {
-        add_to(&x->singles, 1);
-    } else {
-        add_to(&x->calls, 1);
-        add_to(&x->matrices, matrices);
-    }
-}
+static PyUFuncGenericFunction former[NUMPY_ROWS][SMM_COMPUTED_TYPES];
 
 /* --- Explanations ------------------------------------------------------------------------------------ */
 
@@ -255,7 +173,7 @@ static void serve(int row, smm_dtype dtype, char **data, const npy_intp *sizes, 
     const bool timed = watched && __atomic_load_n(&is_timed, __ATOMIC_RELAXED);
     const npy_intp start = timed ? now() : 0;
     const npy_intp order = order_of(&signatures[row], sizes);
-    const npy_intp least = __atomic_load_n(&fewest[judge_of(row, sizes)][dtype][order], __ATOMIC_RELAXED);
+    const npy_intp least = smm_fewest(judge_of(row, sizes), dtype, order);
     outcome what = order == ORDERS - 1 ? LARGE : FEW;
     if (what == FEW && sizes[0] >= least) {
         smm_call call = smm_call_of_loop(&rows[row].g, &signatures[row], dtype, data, sizes, strides);
@@ -269,9 +187,9 @@ static void serve(int row, smm_dtype dtype, char **data, const npy_intp *sizes, 
         expect((expectation){row, dtype, order, 1, sizes[0], least, what});
         return;
     }
-    count_call(row, order, what, sizes[0]);
+    smm_count_call(row, order, what, sizes[0]);
     if (what != SERVED) former[row][dtype](data, sizes, strides, own);
-    if (timed) add_to(&nanoseconds, now() - start);
+    if (timed) smm_add_to(&nanoseconds, now() - start);
 }
 
 #define LOOP(ufunc, NAME, name, ...) \
@@ -284,7 +202,7 @@ static void serve(int row, smm_dtype dtype, char **data, const npy_intp *sizes, 
 #undef SMM_PATCHED
 #undef LOOP
 
-static const PyUFuncGenericFunction loops[ROWS][SMM_COMPUTED_TYPES] = {
+static const PyUFuncGenericFunction loops[NUMPY_ROWS][SMM_COMPUTED_TYPES] = {
 #define LOOP(ufunc, NAME, name, ...) ufunc##_##name,
 #define SMM_PATCHED(ufunc, ...) {SMM_COMPUTED(LOOP, ufunc)},
 #include "patched.def"
@@ -296,7 +214,7 @@ static const PyUFuncGenericFunction loops[ROWS][SMM_COMPUTED_TYPES] = {
 /* --- Exchange ---------------------------------------------------------------------------------------- */
 
 static int row_named(const char *name) {
-    for (int row = 0; row < ROWS; row++)
+    for (int row = 0; row < NUMPY_ROWS; row++)
         if (!strcmp(rows[row].g.name, name)) return row;
     return -1;
 }
@@ -321,7 +239,7 @@ static int dtype_of_loop(const PyUFuncObject *ufunc, int row, int i) {
 }
 
 /* Which loops are ours, or were put in and then replaced by someone else. */
-static bool is_in[ROWS][SMM_COMPUTED_TYPES];
+static bool is_in[NUMPY_ROWS][SMM_COMPUTED_TYPES];
 
 static int exchange_loops(PyUFuncObject *ufunc, int row, bool in) {
     int count = 0;
@@ -375,31 +293,6 @@ PyObject *smm_loops_in(PyObject *Py_UNUSED(module), PyObject *args) {
     return Py_BuildValue("(ii)", in, replaced);
 }
 
-/* [(ufunc, order or 0 for larger ones, outcome, calls, matrices), ...] of all that is not zero. */
-PyObject *smm_loop_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
-    PyObject *list = PyList_New(0);
-    for (int row = 0; row < ROWS; row++)
-        for (int order = 1; order < ORDERS; order++)
-            for (int what = 0; what < OUTCOMES && list; what++) {
-                const tally *x = &tallies[row][order][what];
-                const npy_intp singles = __atomic_load_n(&x->singles, __ATOMIC_RELAXED);
-                const npy_intp calls = singles + __atomic_load_n(&x->calls, __ATOMIC_RELAXED);
-                const npy_intp matrices = singles + __atomic_load_n(&x->matrices, __ATOMIC_RELAXED);
-                if (!calls) continue;
-                PyObject *entry = Py_BuildValue("(sisnn)", rows[row].g.name, order < ORDERS - 1 ? order : 0,
-                                                outcomes[what], (Py_ssize_t)calls, (Py_ssize_t)matrices);
-                if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
-                Py_XDECREF(entry);
-            }
-    return list;
-}
-
-PyObject *smm_clear_loop_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
-    npy_intp *const all = (npy_intp *)tallies;
-    for (size_t i = 0; i < sizeof tallies / sizeof *all; i++) __atomic_store_n(&all[i], 0, __ATOMIC_RELAXED);
-    Py_RETURN_NONE;
-}
-
 /* explain_loops(function, *args, **kwargs): [(ufunc, dtype, order or 0, calls, matrices, fewest or None, outcome), ...]
  * of the loops that a call of it enters. They compute nothing, so what it makes of their results means nothing, errors
  * included. */
@@ -412,9 +305,9 @@ PyObject *smm_explain_loops(PyObject *Py_UNUSED(module), PyObject *args, PyObjec
         return NULL;
     }
     current_explanation = &x;
-    add_to(&watchers, 1);
+    smm_add_to(&watchers, 1);
     PyObject *result = PyObject_Call(PyTuple_GET_ITEM(args, 0), rest, kwargs);
-    add_to(&watchers, -1);
+    smm_add_to(&watchers, -1);
     current_explanation = outer;
     Py_DECREF(rest);
     Py_XDECREF(result);
@@ -425,13 +318,13 @@ PyObject *smm_explain_loops(PyObject *Py_UNUSED(module), PyObject *args, PyObjec
     PyObject *list = PyList_New(0);
     for (int i = 0; i < x.count && list; i++) {
         const expectation *e = &x.of[i];
-        const bool never = e->order == ORDERS - 1 || e->fewest == NPY_MAX_INTP;
+        const bool never = e->order == ORDERS - 1 || e->fewest == INTPTR_MAX;
         PyObject *least = never ? Py_NewRef(Py_None) : PyLong_FromSsize_t(e->fewest);
         PyObject *entry = !least
                               ? NULL
                               : Py_BuildValue("(ssnnnNs)", rows[e->row].g.name, smm_dtypes[e->dtype].name,
                                               (Py_ssize_t)(e->order < ORDERS - 1 ? e->order : 0), (Py_ssize_t)e->calls,
-                                              (Py_ssize_t)e->matrices, least, outcomes[e->what]);
+                                              (Py_ssize_t)e->matrices, least, smm_outcomes[e->what]);
         if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
         Py_XDECREF(entry);
     }
@@ -444,35 +337,18 @@ PyObject *smm_time_loops(PyObject *Py_UNUSED(module), PyObject *on) {
     if (is_on < 0) return NULL;
     const npy_intp spent = __atomic_exchange_n(&nanoseconds, 0, __ATOMIC_RELAXED);
     const bool was_on = __atomic_exchange_n(&is_timed, is_on != 0, __ATOMIC_RELAXED);
-    add_to(&watchers, is_on - was_on);
+    smm_add_to(&watchers, is_on - was_on);
     return PyFloat_FromDouble((double)spent / 1e9);
 }
 
-/* set_fewest(matrices): loops serve calls of so many or more, whatever the order; 0: as measured. */
-PyObject *smm_set_fewest(PyObject *Py_UNUSED(module), PyObject *matrices) {
-    const Py_ssize_t least = PyLong_AsSsize_t(matrices);
-    if (PyErr_Occurred()) return NULL;
-    set_fewest(least);
-    Py_RETURN_NONE;
-}
-
-int smm_add_patch(PyObject *module) {
-    PyObject *names = PyTuple_New(ROWS);
-    for (int row = 0; row < ROWS; row++) {
+int smm_add_patch(PyObject *Py_UNUSED(module)) {
+    for (int row = 0; row < NUMPY_ROWS; row++) {
         char text[SMM_SIGNATURE_LENGTH];
         signatures[row] = smm_read_signature(&rows[row].g, text);
         if (replaces_a(&rows[row])) { /* its operands are a, h and tau */
             signatures[row].place[1] = signatures[row].place[2];
             signatures[row].operands = 2;
         }
-        PyObject *name = names ? PyUnicode_FromString(rows[row].g.name) : NULL;
-        if (name)
-            PyTuple_SET_ITEM(names, row, name);
-        else
-            Py_CLEAR(names);
     }
-    set_fewest(0);
-    const int failed = names ? PyModule_AddObjectRef(module, "patched", names) : -1;
-    Py_XDECREF(names);
-    return failed;
+    return 0;
 }

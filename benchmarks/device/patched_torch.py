@@ -1,0 +1,110 @@
+"""PyTorch on a GPU without and with `smallmm.patch_torch`, and smallmm's own functions.
+
+    python -m benchmarks.device.patched_torch [float32|float64]
+
+Prints a table: microseconds of a call, device and host together, the median of several; and those of the host
+alone for calls of ten matrices.
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import smallmm
+from smallmm import _bench
+
+ORDERS = (3, 8, 16, 32, 64)  # 64: products alone
+COUNTS = (1000, 200_000)
+REPEATS, MOST = 15, 0.5e6  # calls of each; microseconds of a call, beyond which one is enough
+
+THEIRS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "bmm": lambda a: torch.bmm(a, a),
+    "inv_ex": torch.linalg.inv_ex,
+    "cholesky_ex": torch.linalg.cholesky_ex,
+    "eigh": torch.linalg.eigh,
+    "svd": lambda a: torch.linalg.svd(a, full_matrices=False),
+}
+OURS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "bmm": lambda a: smallmm.batched_matmul(a, a),
+    "inv_ex": smallmm.inv_ex,
+    "cholesky_ex": smallmm.cholesky_ex,
+    "eigh": smallmm.eigh,
+    "svd": lambda a: smallmm.svd(a, full_matrices=False),
+}
+
+
+def wait(_: Any = None) -> None:
+    torch.cuda.synchronize()
+
+
+def microseconds(call: Callable[[], Any]) -> float | None:
+    """Of a call and the wait for it. None: out of memory."""
+    sample = _bench.clock(wait)
+    try:
+        wait()
+        times: list[float] = []
+        while len(times) < REPEATS + 2 and not (times and times[-1] > MOST):
+            times.append(sample(call, 1) / 1e3)
+        return statistics.median(times[2:] or times)
+    except torch.OutOfMemoryError:
+        torch.cuda.empty_cache()
+        return None
+
+
+def host_microseconds(call: Callable[[], Any], calls: int = 200) -> float:
+    sample, times = _bench.clock(), []
+    for _ in range(10):
+        wait()
+        times.append(sample(call, calls) / 1e3)
+    wait()
+    return min(times)
+
+
+def words(x: float | None) -> str:
+    return "no memory" if x is None else f"{x:.0f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("dtype", nargs="?", default="float32", choices=["float32", "float64"])
+    dtype = getattr(torch, parser.parse_args().dtype)
+    print(torch.cuda.get_device_name(), "PyTorch", torch.__version__, dtype)
+    print(f"{'':12}{'n':>4}{'matrices':>10}{'PyTorch':>12}{'patched':>12}{'smallmm':>12}{'factor':>9}")
+    for name in THEIRS:
+        for n in ORDERS:
+            for count in COUNTS if n <= 32 or name == "bmm" else ():
+                a = torch.randn(count, n, n, dtype=dtype, device="cuda")
+                if name in ("cholesky_ex", "eigh"):
+                    a = a @ a.mT + n * torch.eye(n, dtype=dtype, device="cuda")
+                theirs = microseconds(lambda name=name, a=a: THEIRS[name](a))
+                with smallmm.patched("torch"):
+                    patched = microseconds(lambda name=name, a=a: THEIRS[name](a))
+                    served = smallmm.patch_report().served > 0
+                ours = microseconds(lambda name=name, a=a: OURS[name](a))
+                factor = f"{theirs / patched:.1f}" if theirs and patched else ""
+                print(
+                    f"{name:12}{n:4}{count:10}{words(theirs):>12}{words(patched):>12}{words(ours):>12}"
+                    f"{factor:>9}{'' if served else '  handed on'}",
+                    flush=True,
+                )
+    print("\nhost, us of a call of ten 3 x 3: PyTorch, patched, smallmm; and of two 100 x 100, handed on")
+    small, large = (torch.randn(*shape, dtype=dtype, device="cuda") for shape in ((10, 3, 3), (2, 100, 100)))
+    small = small @ small.mT + torch.eye(3, dtype=dtype, device="cuda")
+    for name in ("bmm", "inv_ex", "cholesky_ex"):
+        plain = [host_microseconds(lambda name=name, a=a: THEIRS[name](a)) for a in (small, large)]
+        with smallmm.patched("torch"):
+            patched_times = [
+                host_microseconds(lambda name=name, a=a: THEIRS[name](a)) for a in (small, large)
+            ]
+        own = host_microseconds(lambda name=name: OURS[name](small))
+        print(
+            f"{name:12} {plain[0]:.1f} {patched_times[0]:.1f} {own:.1f};"
+            f" {plain[1]:.1f} {patched_times[1]:.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

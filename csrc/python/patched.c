@@ -1,0 +1,155 @@
+/* patched.c: thresholds and counts of patched functions: see patched.h. */
+#include <string.h>
+
+#include "patched.h"
+
+const char *const smm_outcomes[OUTCOMES] = {
+    "served",
+    "few: NumPy or PyTorch is faster for so few matrices of this order and type",
+    "large: a dimension is above 32, or zero",
+    "overlap: an output shares memory with an input",
+    "exceptional: a matrix failed, a result is not finite, or a floating-point exception was raised",
+    "other: shapes, types or options that smallmm does not take",
+    "refused: by the core",
+};
+
+static const char *const names[ROWS] = {
+#define SMM_LEAST(...)
+#define SMM_PATCHED(ufunc, ...) #ufunc,
+#define SMM_PATCHED_TORCH(op, ...) "aten." #op,
+#include "patched.def"
+#include "patched_torch.def"
+#undef SMM_PATCHED_TORCH
+#undef SMM_PATCHED
+#undef SMM_LEAST
+};
+
+/* --- When to serve ----------------------------------------------------------------------------------- */
+
+enum {
+    F32 = 1 << SMM_F32,
+    F64 = 1 << SMM_F64,
+    C64 = 1 << SMM_C64,
+    C128 = 1 << SMM_C128,
+    REALS = F32 | F64,
+    PAIRS = C64 | C128,
+    ALL = REALS | PAIRS,
+};
+
+static const struct least {
+    const char *name;
+    int types;
+    intptr_t order, matrices;
+} least_of[] = {
+#define SMM_PATCHED(...)
+#define SMM_PATCHED_TORCH(...)
+#define SMM_LEAST(name, types, order, matrices) {#name, types, order, matrices},
+#include "patched.def"
+#undef SMM_LEAST
+#define SMM_LEAST(name, types, order, matrices) {"aten." #name, types, order, matrices},
+#include "patched_torch.def"
+#undef SMM_LEAST
+#undef SMM_PATCHED_TORCH
+#undef SMM_PATCHED
+};
+
+static intptr_t fewest_of(const char *name, int dtype, intptr_t order) {
+    for (size_t i = 0; i < sizeof least_of / sizeof *least_of; i++) {
+        const struct least *x = &least_of[i];
+        if (!strncmp(name, x->name, strlen(x->name)) && x->types >> dtype & 1 && order <= x->order) return x->matrices;
+    }
+    return INTPTR_MAX;
+}
+
+static intptr_t fewest[ROWS][SMM_COMPUTED_TYPES][ORDERS], fewest_for_all;
+
+/* From the list; or so many for all, if that is not 0. */
+static void set_fewest(intptr_t for_all) {
+    __atomic_store_n(&fewest_for_all, for_all, __ATOMIC_RELAXED);
+    for (int row = 0; row < ROWS; row++)
+        for (int dtype = 0; dtype < SMM_COMPUTED_TYPES; dtype++)
+            for (int order = 1; order < ORDERS; order++) {
+                const intptr_t matrices = for_all ? for_all : fewest_of(names[row], dtype, order);
+                __atomic_store_n(&fewest[row][dtype][order], matrices, __ATOMIC_RELAXED);
+            }
+}
+
+intptr_t smm_fewest(int row, smm_dtype dtype, intptr_t order) {
+    return __atomic_load_n(&fewest[row][dtype][order], __ATOMIC_RELAXED);
+}
+
+intptr_t smm_fewest_for_all(void) { return __atomic_load_n(&fewest_for_all, __ATOMIC_RELAXED); }
+
+/* --- Counts ------------------------------------------------------------------------------------------ */
+
+/* Calls of one matrix, and others. */
+typedef struct tally {
+    intptr_t singles, calls, matrices;
+} tally;
+static tally tallies[ROWS][ORDERS][OUTCOMES];
+
+void smm_add_to(intptr_t *x, intptr_t number) { __atomic_fetch_add(x, number, __ATOMIC_RELAXED); }
+
+void smm_count_call(int row, intptr_t order, outcome what, intptr_t matrices) {
+    tally *x = &tallies[row][order][what];
+    if (matrices == 1) {
+        smm_add_to(&x->singles, 1);
+    } else {
+        smm_add_to(&x->calls, 1);
+        smm_add_to(&x->matrices, matrices);
+    }
+}
+
+/* [(function, order or 0 for larger ones, outcome, calls, matrices), ...] of all that is not zero. */
+PyObject *smm_loop_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    PyObject *list = PyList_New(0);
+    for (int row = 0; row < ROWS; row++)
+        for (int order = 1; order < ORDERS; order++)
+            for (int what = 0; what < OUTCOMES && list; what++) {
+                const tally *x = &tallies[row][order][what];
+                const intptr_t singles = __atomic_load_n(&x->singles, __ATOMIC_RELAXED);
+                const intptr_t calls = singles + __atomic_load_n(&x->calls, __ATOMIC_RELAXED);
+                const intptr_t matrices = singles + __atomic_load_n(&x->matrices, __ATOMIC_RELAXED);
+                if (!calls) continue;
+                PyObject *entry = Py_BuildValue("(sisnn)", names[row], order < ORDERS - 1 ? order : 0,
+                                                smm_outcomes[what], (Py_ssize_t)calls, (Py_ssize_t)matrices);
+                if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
+                Py_XDECREF(entry);
+            }
+    return list;
+}
+
+/* clear_loop_counts(library): "numpy" or "torch". */
+PyObject *smm_clear_loop_counts(PyObject *Py_UNUSED(module), PyObject *library) {
+    if (!PyUnicode_Check(library)) return PyErr_Format(PyExc_TypeError, "library is no string");
+    const bool is_torch = PyUnicode_CompareWithASCIIString(library, "torch") == 0;
+    const int end = is_torch ? ROWS : NUMPY_ROWS;
+    for (int row = is_torch ? NUMPY_ROWS : 0; row < end; row++)
+        for (intptr_t *x = (intptr_t *)tallies[row]; x < (intptr_t *)tallies[row + 1]; x++)
+            __atomic_store_n(x, 0, __ATOMIC_RELAXED);
+    Py_RETURN_NONE;
+}
+
+/* set_fewest(matrices): calls of so many or more are served, whatever the order; 0: as measured. */
+PyObject *smm_set_fewest(PyObject *Py_UNUSED(module), PyObject *matrices) {
+    const Py_ssize_t least = PyLong_AsSsize_t(matrices);
+    if (PyErr_Occurred()) return NULL;
+    set_fewest(least);
+    Py_RETURN_NONE;
+}
+
+int smm_add_patched(PyObject *module) {
+    set_fewest(0);
+    PyObject *patched = PyTuple_New(NUMPY_ROWS), *operators = PyTuple_New(ROWS - NUMPY_ROWS);
+    for (int row = 0; row < ROWS && patched && operators; row++) {
+        const bool is_torch = row >= NUMPY_ROWS;
+        PyObject *name = PyUnicode_FromString(is_torch ? names[row] + strlen("aten.") : names[row]);
+        if (!name) Py_CLEAR(patched);
+        if (name) PyTuple_SET_ITEM(is_torch ? operators : patched, is_torch ? row - NUMPY_ROWS : row, name);
+    }
+    const bool failed = !patched || !operators || PyModule_AddObjectRef(module, "patched", patched) < 0 ||
+                        PyModule_AddObjectRef(module, "patched_torch", operators) < 0;
+    Py_XDECREF(patched);
+    Py_XDECREF(operators);
+    return failed ? -1 : 0;
+}

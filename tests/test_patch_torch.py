@@ -1,0 +1,478 @@
+"""PyTorch with kernels of smallmm: the same values up to rounding, and the same everything else."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.needs_library
+
+from torch_operators import (  # noqa: E402
+    DTYPES,
+    LAYOUTS,
+    OPERATORS,
+    assert_agrees,
+    aten,
+    leaves,
+    operands,
+    served,
+    serving,
+)
+
+import smallmm  # noqa: E402
+from smallmm import _patch  # noqa: E402
+
+L = torch.linalg
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_orders_and_types(name, dtype):
+    call, kind = OPERATORS[name]
+    for n in (1, 2, 3, 4, 5, 7, 8, 13, 16, 24, 32, 33):
+        for batch in ((1,), (5,)):
+            a, b = operands(n, batch, dtype, "cpu")
+            plain = call(a, b)
+            with serving():
+                ours = call(a, b)
+                assert (served()[0] > 0) == (n <= 32)
+            assert_agrees(kind, call, a, b, ours, plain)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_layouts(name, layout):
+    call, kind = OPERATORS[name]
+    for dtype in (torch.float32, torch.complex128):
+        for n in (1, 3, 6):
+            a, b = (LAYOUTS[layout](x) for x in operands(n, (4,), dtype, "cpu"))
+            plain = call(a, b)
+            with serving():
+                ours = call(a, b)
+                assert served()[0]
+            assert_agrees(kind, call, a, b, ours, plain)
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATORS if not name.startswith("bmm")])
+@pytest.mark.parametrize("batch", [(), (2, 3), (2, 1, 3), (0,), (2, 0)])
+def test_batches(name, batch):
+    call, kind = OPERATORS[name]
+    a, b = operands(3, batch, torch.float64, "cpu")
+    plain = call(a, b)
+    with serving():
+        ours = call(a, b)
+        assert (served()[0] > 0) == (0 not in batch)
+    assert_agrees(kind, call, a, b, ours, plain)
+
+
+def test_right_hand_sides():
+    a, b = operands(4, (2, 3), torch.float64, "cpu")
+    for rhs, serves in (
+        (b[..., :1], True),
+        (b[0, 0], True),
+        (b[:, :1], True),
+        (b[None], False),
+        (b[..., 0], True),
+        (b[0, 0, :, 0], True),
+        (b.mT[..., :2], True),
+    ):
+        plain = aten._linalg_solve_ex(a, rhs)
+        with serving():
+            ours = aten._linalg_solve_ex(a, rhs)
+            assert (served()[0] > 0) == serves
+        assert_agrees("close", None, a, rhs, ours, plain)
+    many, vectors = operands(4, (70,), torch.float32, "cpu")
+    plain = aten._linalg_solve_ex(many, vectors[..., 0])
+    with serving():
+        ours = aten._linalg_solve_ex(many, vectors[..., 0])
+        assert served() == (70, 0)
+    assert_agrees("close", None, many, vectors, ours, plain)
+    for function in (
+        lambda: L.solve(a, b, left=False),
+        lambda: L.solve(a[0, 0], b[0]),
+        lambda: a[0, 0] @ b[0, 0, 0],
+    ):
+        plain = function()
+        with serving():
+            assert torch.allclose(function(), plain)
+
+
+def test_products_of_rectangles_and_conjugates():
+    generator = torch.Generator().manual_seed(0)
+    for dtype in DTYPES:
+        a, b = (torch.randn(shape, dtype=dtype, generator=generator) for shape in ((5, 3, 7), (5, 7, 2)))
+        for x, y in ((a, b), (a.conj(), b), (a, b.conj()), (a.conj(), b.mT.conj().mT)):
+            plain = torch.bmm(x, y)
+            with serving():
+                assert torch.allclose(torch.bmm(x, y), plain, rtol=1e-4, atol=1e-5)
+                assert served() == (5, 0)
+
+
+def test_out():
+    a, b = operands(3, (9,), torch.float32, "cpu")
+    plain = torch.bmm(a, b)
+    with serving():
+        for out, serves in (
+            (torch.empty(9, 3, 3), True),
+            (torch.empty(9, 3, 6)[..., ::2], True),
+            (torch.empty(0), False),
+            (torch.empty(2, 3, 3).resize_(9, 3, 3), True),
+        ):
+            before = served()[0]
+            assert torch.bmm(a, b, out=out) is out
+            assert torch.allclose(out, plain, atol=1e-5)
+            assert (served()[0] > before) == serves
+        assert torch.allclose(torch.matmul(a, b, out=torch.empty(9, 3, 3)), plain, atol=1e-5)
+    x, y = operands(3, (9,), torch.complex64, "cpu")
+    plain = torch.bmm(x, y)
+    with serving():
+        for out in (torch.empty_like(x), torch.empty_like(x).conj()):
+            assert torch.allclose(torch.bmm(x, y, out=out), plain, atol=1e-5)
+    overlapping = a.clone()
+    torch.bmm(overlapping, b, out=overlapping)
+    with serving():
+        ours = a.clone()
+        torch.bmm(ours, b, out=ours)
+        assert torch.equal(ours, overlapping)  # PyTorch overwrites what it reads, too
+        assert served()[0] == 0
+        with pytest.raises(RuntimeError, match="dtype"):
+            torch.bmm(a, b, out=torch.empty(9, 3, 3, dtype=torch.float64))
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+BAD = {
+    "shapes": lambda: torch.bmm(torch.ones(3, 2, 2), torch.ones(4, 2, 2)),
+    "dtypes": lambda: torch.bmm(torch.ones(3, 2, 2), torch.ones(3, 2, 2).double()),
+    "integers": lambda: L.inv(torch.ones(3, 2, 2, dtype=torch.int64)),
+    "not square": lambda: L.inv(torch.ones(3, 2, 4)),
+    "letters": lambda: L.eigh(torch.ones(3, 2, 2), UPLO="X"),
+    "driver": lambda: L.svd(torch.ones(3, 2, 2), driver="gesvd"),
+    "singular inv": lambda: L.inv(torch.zeros(3, 2, 2)),
+    "singular inv_ex": lambda: L.inv_ex(torch.zeros(3, 2, 2), check_errors=True),
+    "singular solve": lambda: L.solve(torch.zeros(3, 2, 2), torch.ones(3, 2, 2)),
+    "singular lu": lambda: L.lu_factor(torch.zeros(3, 2, 2)),
+    "cholesky": lambda: L.cholesky(-torch.eye(2).expand(3, 2, 2)),
+    "cholesky_ex": lambda: L.cholesky_ex(-torch.eye(2).expand(3, 2, 2), check_errors=True),
+    "eigh": lambda: L.eigh(torch.full((3, 3, 3), torch.nan)),
+    "svd": lambda: L.svd(torch.full((3, 2, 2), torch.nan)),
+    "eig": lambda: L.eig(torch.full((3, 2, 2), torch.nan)),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_errors_are_pytorchs(name):
+    with pytest.raises(Exception) as plain:
+        BAD[name]()
+    with serving(), pytest.raises(Exception) as ours:
+        BAD[name]()
+    assert type(ours.value) is type(plain.value)
+    assert (
+        str(ours.value).split("Exception raised from")[0]
+        == str(plain.value).split("Exception raised from")[0]
+    )
+
+
+def test_failed_matrices_are_pytorchs():
+    a = torch.eye(3).repeat(4, 1, 1)
+    a[2] = 0
+    for function in (L.inv_ex, L.cholesky_ex, L.lu_factor_ex, L.det, L.slogdet):
+        plain = function(a)
+        with serving():
+            ours = function(a)
+        for x, y in zip(leaves(ours), leaves(plain), strict=True):
+            assert torch.equal(x.nan_to_num(), y.nan_to_num())
+
+
+def test_errors_release_their_operands():
+    import gc
+    import weakref
+
+    a, b = torch.ones(3, 2, 2), torch.ones(4, 2, 2)
+    before = torch._C._storage_Use_Count(a.untyped_storage()._cdata)
+    with serving():
+        for _ in range(10):
+            with pytest.raises(RuntimeError):
+                torch.bmm(a, b)
+    gc.collect()
+    assert torch._C._storage_Use_Count(a.untyped_storage()._cdata) == before
+    gone = weakref.ref(a)
+    del a
+    gc.collect()
+    assert gone() is None
+
+
+# --- what is around the kernels -------------------------------------------------------------------
+
+FUNCTIONS = {
+    "bmm": lambda a: a @ a,
+    "inv": L.inv,
+    "cholesky": lambda a: L.cholesky(a @ a.mH + torch.eye(3, device=a.device)),
+    "solve": lambda a: L.solve(a, a @ a),
+    "solve vectors": lambda a: L.solve(a, a[..., 0]),
+    "det": L.det,
+    "det of columns": lambda a: L.det(a.mT),
+    "slogdet": lambda a: L.slogdet(a)[1],
+    "eigh": lambda a: L.eigh(a + a.mH)[0],
+    "eigvalsh": lambda a: L.eigvalsh(a + a.mH),
+    "svd": lambda a: (lambda u, s, vh: (s, (u * s.unsqueeze(-2)) @ vh))(*L.svd(a)),
+    "svdvals": L.svdvals,
+    "eigvals": lambda a: L.eigvals(a).abs().sum(-1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives(name, dtype):
+    a, _ = operands(3, (2,), dtype, "cpu")
+    a.requires_grad_()
+    with serving():
+        assert torch.autograd.gradcheck(FUNCTIONS[name], a)
+        assert torch.autograd.gradgradcheck(FUNCTIONS[name], a)
+        assert served()[0]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_transformations(name):
+    function = FUNCTIONS[name]
+    a, _ = operands(3, (4,), torch.float64, "cpu")
+    plain = torch.vmap(function)(a), torch.func.vmap(torch.func.jacrev(lambda x: function(x)))(a)
+    with serving():
+        ours = torch.vmap(function)(a), torch.func.vmap(torch.func.jacrev(lambda x: function(x)))(a)
+        assert served()[0]
+    for x, y in zip(
+        torch.utils._pytree.tree_leaves(ours), torch.utils._pytree.tree_leaves(plain), strict=True
+    ):
+        assert torch.allclose(x, y)
+    with serving():
+        tangent = torch.func.jvp(function, (a,), (a,))[1]
+        meta = function(a.to("meta"))
+    for x, y in zip(*(torch.utils._pytree.tree_leaves(z) for z in (meta, plain[0])), strict=True):
+        assert (x.shape, x.device.type) == (y.shape, "meta")
+    expected = torch.func.jvp(function, (a,), (a,))[1]
+    for x, y in zip(*(torch.utils._pytree.tree_leaves(z) for z in (tangent, expected)), strict=True):
+        assert torch.allclose(x, y)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compile(backend):
+    def step(a, b):
+        return L.solve(a @ b, L.inv(a)) + L.cholesky(b @ b.mT) + L.eigh(a + a.mT)[0].unsqueeze(-1)
+
+    a, b = (x.requires_grad_() for x in operands(3, (6,), torch.float64, "cpu"))
+    plain = step(a, b)
+    torch._dynamo.reset()
+    with serving():
+        compiled = torch.compile(step, fullgraph=True, backend=backend)
+        ours = compiled(a, b)
+        assert served()[0]
+        gradient = torch.autograd.grad(ours.sum(), a)[0]
+    assert torch.allclose(ours, plain)
+    assert torch.allclose(gradient, torch.autograd.grad(plain.sum(), a)[0])
+    torch._dynamo.reset()
+
+
+def test_inference_out_and_other_tensors():
+    a, b = operands(3, (6,), torch.float32, "cpu")
+    plain = a @ b
+    with serving():
+        with torch.inference_mode():
+            assert torch.allclose(a @ b, plain, atol=1e-5)
+        assert torch.allclose(torch.bmm(a, b, out=torch.empty(0)), plain, atol=1e-5)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert (a @ b).dtype == torch.bfloat16
+        assert (a.half() @ b.half()).dtype == torch.float16
+        assert torch.equal(a.long() @ b.long(), (a.long().double() @ b.long().double()).long())
+        sparse = torch.bmm(a.to_sparse(), b)
+        assert torch.allclose(sparse, plain, atol=1e-5)
+
+
+def own_samples(dtype):
+    """PyTorch's own samples of operators that call the patched ones."""
+    pytest.importorskip("expecttest", reason="PyTorch's tests need it")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    others = ("bmm", "matmul", "einsum", "inverse", "det", "logdet", "slogdet", "cholesky", "svd", "pinverse")
+    for op in op_db:
+        if (op.name.startswith("linalg.") or op.name in others) and op.supports_dtype(dtype, "cpu"):
+            for sample in op.sample_inputs("cpu", dtype, requires_grad=op.supports_autograd):
+                yield op, sample
+
+
+def value_and_gradient(op, sample):
+    """Of what does not depend on signs and phases; or what was raised."""
+    tree = torch.utils._pytree.tree_leaves
+    inputs = [x for x in tree((sample.input, sample.args, sample.kwargs)) if torch.is_tensor(x)]
+    inputs = [x for x in inputs if x.requires_grad]
+    torch.manual_seed(0)
+    try:
+        results = op(sample.input, *sample.args, **sample.kwargs)
+        if sample.output_process_fn_grad:
+            results = sample.output_process_fn_grad(results)
+        results = [x for x in tree(results) if torch.is_tensor(x)]
+        outs = [x for x in results if x.requires_grad]
+        towards = [torch.randn_like(x) for x in outs]
+        gradients = torch.autograd.grad(outs, inputs, towards, allow_unused=True) if outs else ()
+    except Exception as error:
+        return [], (type(error), str(error).split("Exception raised from")[0])
+    signs = any(part in op.name for part in ("eig", "svd")) and "vals" not in op.name
+    return [*([] if signs else results), *gradients], [(x.shape, x.dtype) for x in results]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+def test_pytorchs_own_samples(dtype):
+    matrices = 0
+    for op, sample in own_samples(dtype):
+        plain, shapes = value_and_gradient(op, sample)
+        with serving():
+            ours, own_shapes = value_and_gradient(op, sample)
+            matrices += served()[0]
+        assert own_shapes == shapes, (op.name, sample)
+        for x, y in zip(ours, plain, strict=True):
+            if y is not None and y.numel():
+                scale = max(1, y.abs().max().item()) if y.dtype != torch.bool else 1
+                assert torch.allclose(x, y, rtol=1e-6, atol=1e-7 * scale, equal_nan=True), (op.name, sample)
+    assert matrices > 1000
+
+
+# --- patching -------------------------------------------------------------------------------------
+
+
+def test_patches_do_not_stack():
+    assert not smallmm.is_patched("torch")
+    smallmm.patch_torch()
+    smallmm.patch_torch()
+    with smallmm.patched("numpy", "torch"):
+        with smallmm.patched():
+            assert smallmm.is_patched("torch")
+            assert smallmm.is_patched("numpy")
+        smallmm.unpatch_torch()
+        assert smallmm.is_patched("torch")
+    assert not smallmm.is_patched("torch")
+    assert not smallmm.is_patched()
+    smallmm.unpatch_torch()
+
+
+def test_everything_that_there_is_has_a_kernel():
+    with smallmm.patched("torch"):
+        pass
+    assert [name.removesuffix(" CPU") for name in _patch._pytorch.kernels if name.endswith("CPU")] == list(
+        smallmm._core.patched_torch
+    )
+
+
+def test_unpatched_is_unpatched():
+    a, b = operands(3, (100,), torch.float32, "cpu")
+    plain = torch.bmm(a, b)
+    with serving():
+        torch.bmm(a, b)
+    before = smallmm.patch_report()
+    assert torch.equal(torch.bmm(a, b), plain)
+    assert smallmm.patch_report() == before
+
+
+def test_report_says_why():
+    a, b = operands(3, (10,), torch.float32, "cpu")
+    with serving(fewest=4):
+        torch.bmm(a, b)
+        torch.bmm(a[:2], b[:2])
+        torch.bmm(torch.ones(5, 40, 3), torch.ones(5, 3, 3))
+        torch.bmm(a.half(), b.half())
+        L.inv_ex(torch.zeros(4, 2, 2))
+    report = smallmm.patch_report()
+    rows = {(r.function, r.order, r.outcome.partition(":")[0]): (r.calls, r.matrices) for r in report.rows}
+    rows = {key: value for key, value in rows.items() if key[0].startswith("aten.")}
+    assert rows == {
+        ("aten.bmm", 3, "served"): (1, 10),
+        ("aten.bmm", 3, "few"): (1, 2),
+        ("aten.bmm", 0, "large"): (1, 5),
+        ("aten.bmm", 0, "other"): (1, 0),
+        ("aten.linalg_inv_ex", 2, "exceptional"): (1, 4),
+    }
+    with smallmm.patched("torch"):
+        assert served() == (0, 0)
+
+
+def test_threads_compute_while_pytorch_is_patched_and_unpatched():
+    a, b = operands(3, (40,), torch.float64, "cpu")
+    product, inverse = torch.bmm(a, b), L.inv(a)
+    ends, wrong = threading.Event(), []
+
+    def compute():
+        while not ends.is_set():
+            if not (torch.allclose(torch.bmm(a, b), product) and torch.allclose(L.inv(a), inverse)):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=compute) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(1000):
+            smallmm.patch_torch()
+            smallmm.unpatch_torch()
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+    assert not smallmm.is_patched("torch")
+
+
+def test_an_old_pytorch_is_refused(monkeypatch):
+    monkeypatch.setattr(_patch._pytorch, "kernels", None)
+    monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
+    with pytest.raises(
+        RuntimeError, match=r"patch_torch: PyTorch 2.9.1\+cpu is too old; expected 2.10 or newer"
+    ):
+        smallmm.patch_torch()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(RuntimeError, match="patch_torch: PyTorch cannot be imported"):
+        smallmm.patch_torch()
+    assert not smallmm.is_patched("torch")
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+PROGRAM = """
+import sys, warnings
+warnings.simplefilter("error")
+print("torch" in sys.modules, end=" ")
+import torch
+import smallmm
+a = torch.ones(5_000, 3, 3) + torch.eye(3)
+torch.linalg.inv(a)
+print(smallmm.is_patched("torch"), smallmm.is_patched())
+"""
+
+
+def python(*arguments, **environment):
+    source = os.path.dirname(os.path.dirname(smallmm.__file__))
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": source, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize(("options", "says"), [(["--torch"], "True False"), ([], "True True")])
+def test_run(tmp_path, options, says):
+    script = tmp_path / "script.py"
+    script.write_text(PROGRAM)
+    done = python("-m", "smallmm", "run", *options, "--report", script)
+    assert done.stdout == f"False {says}\n"
+    assert "smallmm served 5000 matrices" in done.stderr
+    assert "Overriding" not in done.stderr
+
+
+def test_programs_start_patched():
+    done = python("-c", "import smallmm._at_start\n" + PROGRAM, SMALLMM_PATCH="torch")
+    assert (done.stdout, done.stderr) == ("False True False\n", "")

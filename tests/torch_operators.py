@@ -1,0 +1,136 @@
+"""Calls of the operators that `patch_torch` patches, and what their results must agree in: the same table for
+tensors on the host (test_patch_torch.py) and on a device (cuda/test_device_patch.py)."""
+
+from contextlib import contextmanager
+
+import torch
+
+import smallmm
+import smallmm._core as core
+
+REALS = (torch.float32, torch.float64)
+DTYPES = (*REALS, torch.complex64, torch.complex128)
+ON_HOST_ALONE = ("lu_factor_ex", "solve_ex", "solve vectors", "det", "slogdet")
+aten = torch.ops.aten
+
+# How results compare: "close", element by element; or what must be equal to what they were computed from.
+OPERATORS = {
+    "bmm": (lambda a, b: aten.bmm(a, b), "close"),
+    "bmm_out": (lambda a, b: torch.bmm(a, b, out=torch.empty_like(a).mT), "close"),
+    "inv_ex": (lambda a, b: aten.linalg_inv_ex(a), "close"),
+    "cholesky_ex": (lambda a, b: aten.linalg_cholesky_ex(positive(a)), "close"),
+    "cholesky_ex upper": (lambda a, b: aten.linalg_cholesky_ex(positive(a), upper=True), "close"),
+    "lu_factor_ex": (lambda a, b: aten.linalg_lu_factor_ex(a), "close"),
+    "solve_ex": (lambda a, b: aten._linalg_solve_ex(a, b), "close"),
+    "solve vectors": (lambda a, b: aten._linalg_solve_ex(a, b[..., 0]), "close"),
+    "det": (lambda a, b: aten._linalg_det(a), "close"),
+    "slogdet": (lambda a, b: aten._linalg_slogdet(a), "close"),
+    "eigh": (lambda a, b: aten._linalg_eigh(positive(a)), "eigh"),
+    "eigh upper": (lambda a, b: aten._linalg_eigh(positive(a), "U"), "eigh"),
+    "eigvalsh": (lambda a, b: aten._linalg_eigh(positive(a), "L", False), "close"),
+    "svd": (lambda a, b: aten._linalg_svd(a), "svd"),
+    "svd tall": (lambda a, b: aten._linalg_svd(a[..., : (a.shape[-1] + 1) // 2]), "svd"),
+    "svd wide": (lambda a, b: aten._linalg_svd(a[..., : (a.shape[-1] + 1) // 2, :]), "svd"),
+    "svd full": (lambda a, b: aten._linalg_svd(a[..., : (a.shape[-1] + 1) // 2], True), "svd"),
+    "svdvals": (lambda a, b: aten._linalg_svd(a, False, False), "close"),
+    "eig": (lambda a, b: aten.linalg_eig(a), "eig"),
+    "eigvals": (lambda a, b: aten._linalg_eigvals(a), "spectrum"),
+}
+
+
+def positive(a):
+    """Hermitian and positive definite, but for numbers above the diagonal that need not be read."""
+    return a @ a.mH + torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+
+
+def operands(n, batch, dtype, device, seed=0):
+    """Well-conditioned matrices, and others of the same shape, row-major."""
+    generator = torch.Generator().manual_seed(seed + n)
+    real = torch.float64
+    shape = (*batch, n, n)
+    a, b = (torch.randn(shape, generator=generator, dtype=real) for _ in range(2))
+    if dtype.is_complex:
+        a, b = (x + 1j * torch.randn(shape, generator=generator, dtype=real) for x in (a, b))
+    a = a + 2 * n**0.5 * torch.eye(n, dtype=real)
+    return a.to(dtype).to(device), b.to(dtype).to(device)
+
+
+LAYOUTS = {
+    "rows": lambda x: x,
+    "columns": lambda x: x.mT.contiguous().mT,
+    "every second": lambda x: x.repeat_interleave(2, -1)[..., ::2],
+    "batch last": lambda x: x.movedim(0, -1).contiguous().movedim(-1, 0),
+    "broadcast": lambda x: x[:1].expand(x.shape),
+    "offset": lambda x: torch.cat([x[:1], x])[1:],
+    "conjugated": lambda x: x.conj(),
+    "negated": lambda x: torch.complex(x, -x).conj().imag if not x.is_complex() else x,
+}
+
+
+@contextmanager
+def serving(fewest=1):
+    """PyTorch is patched, and so few matrices are served."""
+    core.set_fewest(fewest)
+    try:
+        with smallmm.patched("torch"):
+            yield
+    finally:
+        core.set_fewest(0)
+
+
+def leaves(results):
+    return list(results) if isinstance(results, tuple | list) else [results]
+
+
+def near(x, y, n):
+    """Up to rounding."""
+    eps = torch.finfo(x.dtype).eps
+    x, y = x.to("cpu"), y.to("cpu")
+    x, y = (x.to(torch.complex128), y.to(torch.complex128)) if x.is_complex() else (x.double(), y.double())
+    if x.numel():
+        error, scale = (x - y).abs().max().item(), max(1.0, y.abs().max().item())
+        assert error <= 500 * n * eps * scale, (error, scale)
+
+
+def assert_agrees(kind, call, a, b, ours, plain):
+    ours, plain = leaves(ours), leaves(plain)
+    for x, y in zip(ours, plain, strict=True):
+        assert (x.shape, x.dtype, x.device) == (y.shape, y.dtype, y.device)
+        if y.numel() > 1:  # of one element, strides may be anything
+            significant = [d for d in range(y.ndim) if y.shape[d] > 1]
+            assert [x.stride(d) for d in significant] == [y.stride(d) for d in significant], (
+                x.stride(),
+                y.stride(),
+            )
+    n = a.shape[-1]
+    if kind == "close":
+        for x, y in zip(ours, plain, strict=True):
+            if x.dtype == torch.int32:
+                assert torch.equal(x, y)
+            else:
+                near(x, y, n)
+    elif kind == "eigh":
+        near(ours[0], plain[0], n)
+        near(positive(a) @ ours[1], ours[1] * ours[0].unsqueeze(-2), n)
+    elif kind == "svd":
+        u, s, vh = ours
+        k = s.shape[-1]
+        near(s, plain[1], n)
+        near(
+            (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :],
+            (plain[0][..., :k] * s.unsqueeze(-2)) @ plain[2][..., :k, :],
+            n,
+        )
+        near(u.mH @ u, torch.eye(u.shape[-1], dtype=u.dtype).expand(u.mH.shape[:-1] + u.shape[-1:]), n)
+    else:
+        distances = (ours[0].unsqueeze(-1) - plain[0].unsqueeze(-2)).abs()
+        near(distances.min(-1).values, torch.zeros_like(ours[0].abs()), 10 * n)
+        if kind == "eig":
+            near(a.to(ours[1].dtype) @ ours[1], ours[1] * ours[0].unsqueeze(-2), n)
+
+
+def served():
+    """Matrices since PyTorch was last patched: by smallmm, and handed on."""
+    rows = [row for row in smallmm.patch_report().rows if row.function.startswith("aten.")]
+    ours = sum(row.matrices for row in rows if row.outcome == "served")
+    return ours, sum(row.matrices for row in rows) - ours
