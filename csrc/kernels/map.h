@@ -66,48 +66,59 @@ static const int8_t arguments_of[SMM_FUNCTIONS] = {
 #undef SMM_FUNCTION
 };
 
-/* An array of an element-wise step: the result, or an argument. Rows of dense arrays are used where they lie. */
-typedef struct row {
-    char *at;
-    intptr_t step;
-    bool in_place;
-    T *room; /* PART elements, for what is spaced otherwise */
-} row;
+/* An array of an element-wise step: the result, or an argument. */
+typedef struct rows_of {
+    bool in_place, is_kept; /* used where it lies; what the room has is right for all rows */
+    T *room;                /* PART elements, for what is spaced otherwise */
+} rows_of;
 
-enum { MOST_ARGUMENTS = 3, PART = 256 };
+enum { MOST_ARGUMENTS = 3, PART = 256, SHORT = 16 };
 
-/* x[0] = function(x[1], ...), of one row. */
-INLINE void map_row(dense_fn *function, int arguments, row x[], intptr_t count, bool dense) {
-    for (intptr_t first = 0, some; first < count; first += some) {
-        some = dense ? count : least(PART, count - first);
-        T *at[MOST_ARGUMENTS + 1];
-        for (int i = 0; i <= arguments; i++) {
-            at[i] = x[i].in_place ? (T *)(void *)x[i].at + first : x[i].room;
-            if (!i || x[i].in_place) continue;
-            for (intptr_t j = 0; j < some; j++)
-                at[i][j] = *(const T *)(const void *)(x[i].at + (first + j) * x[i].step);
-        }
-        for (int i = arguments + 1; i <= MOST_ARGUMENTS; i++) at[i] = at[1];
-        function(at[0], at[1], at[2], at[3], some);
-        if (!x[0].in_place)
-            for (intptr_t j = 0; j < some; j++) *(T *)(void *)(x[0].at + (first + j) * x[0].step) = at[0][j];
-    }
+/* Rows of an argument, one behind the other. */
+INLINE void collect(T *to, const char *x, intptr_t step, intptr_t count, intptr_t next, intptr_t rows) {
+    for (intptr_t r = 0; r < rows; r++)
+        for (intptr_t j = 0; j < count; j++) *to++ = *(const T *)(const void *)(x + r * next + j * step);
+}
+INLINE void spread(char *x, intptr_t step, intptr_t count, intptr_t next, intptr_t rows, const T *from) {
+    for (intptr_t r = 0; r < rows; r++)
+        for (intptr_t j = 0; j < count; j++) *(T *)(void *)(x + r * next + j * step) = *from++;
 }
 
 /* x[0]: the result; x[1] ..: the arguments. A row has `count` elements, step[i] bytes apart, the next row begins
- * next[i] bytes further. Arguments that a function does not have are read and forgotten. */
+ * next[i] bytes further. Of long rows a function gets one at a time, or a part of it, of short ones several. Arguments
+ * that a function does not have are read and forgotten. */
 static void KERNEL(map)(smm_function function, char *const x[], const intptr_t step[], intptr_t count,
                         const intptr_t next[], intptr_t rows) {
     const int arguments = arguments_of[function];
+    const intptr_t together = count <= SHORT ? least(rows, PART / count) : 1, size = sizeof(T);
     T room[MOST_ARGUMENTS + 1][PART];
-    row all[MOST_ARGUMENTS + 1];
+    rows_of all[MOST_ARGUMENTS + 1];
     bool dense = true;
     for (int i = 0; i <= arguments; i++) {
-        all[i] = (row){x[i], step[i], step[i] == (intptr_t)sizeof(T) || count == 1, room[i]};
-        dense &= all[i].in_place;
+        const bool is_dense = (step[i] == size || count == 1) && (next[i] == count * size || together == 1);
+        const bool is_one = (!next[i] || rows == 1) && (!step[i] || count <= PART);
+        all[i] = (rows_of){is_dense, false, room[i]};
+        if (i && !is_dense && is_one) {
+            collect(room[i], x[i], step[i], least(count, PART), next[i], together);
+            all[i].is_kept = true;
+        }
+        dense &= is_dense;
     }
-    for (intptr_t r = 0; r < rows; r++) {
-        map_row(dense_functions[function], arguments, all, count, dense);
-        for (int i = 0; i <= arguments; i++) all[i].at += next[i];
+    for (intptr_t r = 0, some_rows; r < rows; r += some_rows) {
+        some_rows = least(together, rows - r);
+        for (intptr_t first = 0, some; first < count; first += some) {
+            T *at[MOST_ARGUMENTS + 1];
+            some = dense ? count : least(PART, count - first);
+            for (int i = 0; i <= arguments; i++) {
+                char *const from = x[i] + r * next[i] + first * step[i];
+                at[i] = all[i].in_place ? (T *)(void *)from : all[i].room;
+                if (i && !all[i].in_place && !all[i].is_kept)
+                    collect(all[i].room, from, step[i], some, next[i], some_rows);
+            }
+            for (int i = arguments + 1; i <= MOST_ARGUMENTS; i++) at[i] = at[1];
+            dense_functions[function](at[0], at[1], at[2], at[3], some * some_rows);
+            if (!all[0].in_place)
+                spread(x[0] + r * next[0] + first * step[0], step[0], some, next[0], some_rows, at[0]);
+        }
     }
 }
