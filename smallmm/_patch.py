@@ -296,10 +296,10 @@ def patch_torch() -> None:
 
     Examples
     --------
-    >>> import torch
-    >>> smallmm.patch_torch()
-    >>> a = torch.ones(1000, 3, 3) + torch.eye(3)
-    >>> x = torch.linalg.inv(a)  # by smallmm
+    >>> import torch  # doctest: +SKIP
+    >>> smallmm.patch_torch()  # doctest: +SKIP
+    >>> a = torch.ones(1000, 3, 3) + torch.eye(3)  # doctest: +SKIP
+    >>> x = torch.linalg.inv(a)  # doctest: +SKIP
     >>> smallmm.unpatch_torch()
     """
     _pytorch.patch("patch_torch")

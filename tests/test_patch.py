@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from contextlib import contextmanager
 
@@ -327,10 +328,15 @@ def test_flags_of_worker_threads_reach_numpy_and_only_those_that_tell(rng, threa
 
 def test_an_interrupt_waits_until_numpy_returns(rng):
     a = rng.standard_normal((40_000, 24, 24))
+
+    def call():
+        L.eigvals(a)
+        time.sleep(2)  # the timer may have needed the interpreter's lock, which the loop had
+
     with serving(), smallmm.threads(1):
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
-            L.eigvals(a)
+            call()
 
 
 # --- around the loop ------------------------------------------------------------------------------
