@@ -66,12 +66,6 @@ static const int8_t arguments_of[SMM_FUNCTIONS] = {
 #undef SMM_FUNCTION
 };
 
-/* An array of an element-wise step: the result, or an argument. */
-typedef struct rows_of {
-    bool in_place, is_kept; /* used where it lies; what the room has is right for all rows */
-    T *room;                /* PART elements, for what is spaced otherwise */
-} rows_of;
-
 enum { MOST_ARGUMENTS = 3, PART = 256, SHORT = 16 };
 
 /* Rows of an argument, one behind the other. */
@@ -85,24 +79,20 @@ INLINE void spread(char *x, intptr_t step, intptr_t count, intptr_t next, intptr
 }
 
 /* x[0]: the result; x[1] ..: the arguments. A row has `count` elements, step[i] bytes apart, the next row begins
- * next[i] bytes further. Of long rows a function gets one at a time, or a part of it, of short ones several. Arguments
- * that a function does not have are read and forgotten. */
+ * next[i] bytes further. Of long rows a function gets one at a time, or a part of it, of short ones several. An array
+ * is used in place where it is dense; else it passes through the room, which keeps an argument that all rows share.
+ * Arguments that a function does not have are read and forgotten. */
 static void KERNEL(map)(smm_function function, char *const x[], const intptr_t step[], intptr_t count,
                         const intptr_t next[], intptr_t rows) {
     const int arguments = arguments_of[function];
     const intptr_t together = count <= SHORT ? least(rows, PART / count) : 1, size = sizeof(T);
     T room[MOST_ARGUMENTS + 1][PART];
-    rows_of all[MOST_ARGUMENTS + 1];
-    bool dense = true;
+    bool in_place[MOST_ARGUMENTS + 1], is_kept[MOST_ARGUMENTS + 1], dense = true;
     for (int i = 0; i <= arguments; i++) {
-        const bool is_dense = (step[i] == size || count == 1) && (next[i] == count * size || together == 1);
-        const bool is_one = (!next[i] || rows == 1) && (!step[i] || count <= PART);
-        all[i] = (rows_of){is_dense, false, room[i]};
-        if (i && !is_dense && is_one) {
-            collect(room[i], x[i], step[i], least(count, PART), next[i], together);
-            all[i].is_kept = true;
-        }
-        dense &= is_dense;
+        in_place[i] = (step[i] == size || count == 1) && (next[i] == count * size || together == 1);
+        is_kept[i] = i && !in_place[i] && (!next[i] || rows == 1) && (!step[i] || count <= PART);
+        if (is_kept[i]) collect(room[i], x[i], step[i], least(count, PART), next[i], together);
+        dense &= in_place[i];
     }
     for (intptr_t r = 0, some_rows; r < rows; r += some_rows) {
         some_rows = least(together, rows - r);
@@ -111,14 +101,12 @@ static void KERNEL(map)(smm_function function, char *const x[], const intptr_t s
             some = dense ? count : least(PART, count - first);
             for (int i = 0; i <= arguments; i++) {
                 char *const from = x[i] + r * next[i] + first * step[i];
-                at[i] = all[i].in_place ? (T *)(void *)from : all[i].room;
-                if (i && !all[i].in_place && !all[i].is_kept)
-                    collect(all[i].room, from, step[i], some, next[i], some_rows);
+                at[i] = in_place[i] ? (T *)(void *)from : room[i];
+                if (i && !in_place[i] && !is_kept[i]) collect(room[i], from, step[i], some, next[i], some_rows);
             }
             for (int i = arguments + 1; i <= MOST_ARGUMENTS; i++) at[i] = at[1];
             dense_functions[function](at[0], at[1], at[2], at[3], some * some_rows);
-            if (!all[0].in_place)
-                spread(x[0] + r * next[0] + first * step[0], step[0], some, next[0], some_rows, at[0]);
+            if (!in_place[0]) spread(x[0] + r * next[0] + first * step[0], step[0], some, next[0], some_rows, at[0]);
         }
     }
 }

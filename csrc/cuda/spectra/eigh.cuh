@@ -98,7 +98,7 @@ __device__ inline int eigh(Work &x, const A &a, const Values &w, const Vs &v) {
         if (VECTORS) form_vectors(x.a, x.tau);
         info = diagonalise(x.t, VECTORS ? &x.a : nullptr);
     } else {
-        wait();
+        wait(); /* for what the others have loaded: it is read below, and dropped */
     }
     const bool good = finite && !info;
     T values[FEW ? N : 1];

@@ -162,6 +162,7 @@ static void leave(Group &group) {
 }
 static void run_thread() {
     kernel(arguments);
+    check_rewritten();
     if (!current().copies.empty()) emulated_fail("copies that nobody waited for");
     current().done = true;
     leave(warps[threadIdx.x / 32][WARP]);
