@@ -27,8 +27,9 @@ static const double CHUNK_BYTES = 32.0 * 1024;
 /* Parts per thread, where matrices are computed in parts. */
 static const intptr_t PARTS = 4;
 
-/* Flops of a large product's block. */
-static const double BLOCK_FLOPS = 1e8;
+/* Flops of a large product's block, a millisecond's work. Its rows may lie in as many new pages, which the system
+ * clears meanwhile: that must not delay an interrupt. */
+static const double BLOCK_FLOPS = 2.5e7;
 
 /* Weighted flops after which a thread looks whether the call goes on: at most a few hundredths of a second. */
 static const double PIECE_FLOPS = 1e8;

@@ -41,7 +41,7 @@ bool smm_kernel_goes_on(intptr_t n, intptr_t k) {
 
 void smm_end(smm_watch *x, smm_status why) { __atomic_store_n(&x->status, why, __ATOMIC_RELAXED); }
 
-enum { ASK_NS = 50000000 };
+enum { ASK_NS = 20000000 };
 static bool (*_Atomic to_ask)(void);
 
 void smm_set_interrupt(bool (*interrupted)(void)) { atomic_store(&to_ask, interrupted); }

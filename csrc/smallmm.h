@@ -269,7 +269,7 @@ typedef struct smm_repeats {
 smm_status smm_run_program(const smm_planned *planned, intptr_t batch, void *const *data, const smm_repeats *outer,
                            bool *failed);
 
-/* Long calls ask about every 50 ms whether to go on: smm_run calls `interrupted` in the thread that called it, and if
+/* Long calls ask about every 20 ms whether to go on: smm_run calls `interrupted` in the thread that called it, and if
  * that returns true, smm_run soon returns SMM_ERR_STOPPED. `interrupted` may itself call smm_run. NULL: never ask. */
 void smm_set_interrupt(bool (*interrupted)(void));
 
