@@ -7,8 +7,8 @@ products, whose order of additions is fixed, and every other operation computes 
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from math import prod
+from functools import lru_cache, partial
+from math import inf, prod
 from numbers import Number
 from typing import Any
 
@@ -34,11 +34,21 @@ FEW_TEMPORARIES = 1 << 18
 MANY_TEMPORARIES = 1 << 15
 
 
+# A program of all steps is made of arrays of a kind (dtypes, core shapes and strides) after so many calls, of which one
+# of many elements counts as several: its making takes as long as a hundred calls or so of single matrices
+RECORDED_AFTER, ELEMENTS_OF_A_CALL = 8, 1 << 14
+MOST_RECORDED = 1 << 11  # elements of a matrix
+MOST_KINDS = 256
+
 MOST_DIMS = 64  # of NumPy's arrays
 PLAIN_DIMS = MOST_DIMS // 2  # of a batch that functions see as it is: they add dimensions
 CHUNK = 64  # elements that are added in a row
 
 _PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # numbers that are computed as they are
+
+# What `_core.Prepared` does with a program's last output: it is a result as others; it is info and no result; it is
+# info and a result, which is None where it is 0 everywhere
+NO_INFO, INFO_APART, INFO_AMONG = range(3)
 
 # The dtype of an output: that of the magnitudes of what is computed. A class: itself also after pickling
 REAL = np.floating
@@ -74,24 +84,71 @@ class Composition:
         self._dtypes = dtypes
         self._block = block
         self._plain = frozenset(x for x in _PLAIN if takes_complex or x.kind != "c")
-        self._inputs, self._outputs = core_dimensions(self)  # type: ignore[arg-type]
+        self.inputs, self._outputs = core_dimensions(self)  # type: ignore[arg-type]
         self.takes_complex = takes_complex
         # launch(library, stream, *arrays, labels=...) where a kernel computes it on a device. False: an
         # output overlaps an operand
         self.launch: Callable[..., Any] | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._prepared = _core.Prepared()
+        self._calls: dict[Any, float] = {}  # how many there were of each kind; infinity: no program has it
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: x for name, x in self.__dict__.items() if name not in ("_prepared", "_calls")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
 
     def directly(self, operands: Sequence[Any]) -> Any:
         """The answers for NumPy's own arrays of one dtype, which fit: most calls, and single matrices are not
-        to wait for more than this. NotImplemented for others: `_arrays.call` converts or explains them."""
+        to wait for more than this. An info that is 0 everywhere may be None, as on the direct path.
+        NotImplemented for other arrays: `_arrays.call` converts or explains them."""
+        answer = self._prepared(*operands)
+        if answer is not NotImplemented:
+            return answer
         dtypes = {x.dtype if type(x) is np.ndarray else None for x in operands}
         if len(dtypes) > 1 or not dtypes <= self._plain or current() is not None:
             return NotImplemented
         try:
-            batch, _ = _sizes(self._inputs, tuple([x.shape for x in operands]))
+            batch, _ = _sizes(self.inputs, tuple([x.shape for x in operands]))
         except ValueError:
             return NotImplemented
+        if self._is_due(operands, batch) and self._has_program(operands):
+            answer = self._prepared(*operands)
+            if answer is not NotImplemented:
+                return answer
         with np.errstate(all="ignore"):
             return self._answers([_answer(x) for x in self._in_blocks(operands, batch)])
+
+    def _is_due(self, operands: Sequence[Any], batch: tuple[int, ...]) -> bool:
+        """Whether enough was computed of such arrays that a program of all steps is worth its making."""
+        inner = [(x, x.ndim - len(dims)) for x, dims in zip(operands, self.inputs, strict=True)]
+        key = tuple([(x.dtype, x.shape[at:], x.strides[at:]) for x, at in inner])
+        most = max([prod(x.shape[at:]) for x, at in inner])
+        if most > MOST_RECORDED:
+            return False
+        if len(self._calls) >= MOST_KINDS:
+            self._calls.clear()
+        calls = self._calls.get(key, 0) + 1 + most * prod(batch) / ELEMENTS_OF_A_CALL
+        self._calls[key] = inf if calls >= RECORDED_AFTER else calls
+        return RECORDED_AFTER <= calls < inf
+
+    def _has_program(self, operands: Sequence[Any]) -> bool:
+        """Whether there is one now of all steps for such arrays."""
+        from ._fused_plan import plan_of  # here: it imports what is composed
+
+        plan = plan_of(self, operands)
+        program = None if plan is None else plan.program_of(operands)
+        if program is None:
+            return False
+        info = INFO_AMONG if self._dtypes[-1] is np.int32 else NO_INFO
+        numbers = (None,) * self.nin
+        if not self._prepared.add(program, numbers, {}, self.nout, info, None, None):
+            self._forget()
+        return True
 
     def resolve_dtypes(self, dtypes: tuple[Any, ...]) -> tuple[np.dtype, ...]:
         """As of a gufunc. Python's numbers are given as types, and follow the arrays."""
@@ -131,7 +188,7 @@ class Composition:
         given = (number or x.dtype for x, number in zip(arrays, numbers, strict=False))
         dtypes = self.resolve_dtypes(tuple(given))
         arrays = [x.astype(dtypes[0], copy=False) for x in arrays]
-        batch, sizes = _sizes(self._inputs, tuple([x.shape for x in arrays]))
+        batch, sizes = _sizes(self.inputs, tuple([x.shape for x in arrays]))
         cores = [tuple(sizes[dim] for dim in dims) for dims in self._outputs]
         outs = (*arguments[self.nin :], *(None,) * self.nout)[: self.nout]
         for out, dtype, core in zip(outs, dtypes[self.nin :], cores, strict=True):
@@ -156,7 +213,7 @@ class Composition:
         count, is_plain = prod(batch), len(batch) <= PLAIN_DIMS
         if count == 1 and is_plain:
             return self._results(np, arrays)
-        cores = [x.shape[x.ndim - len(dims) :] for x, dims in zip(arrays, self._inputs, strict=True)]
+        cores = [x.shape[x.ndim - len(dims) :] for x, dims in zip(arrays, self.inputs, strict=True)]
         step = max(1, self._block // max(1, *map(prod, cores)))
         if count <= step and is_plain:
             return self._results(np, arrays)
@@ -176,6 +233,22 @@ class Composition:
             if not any(x.size for x in wholes):  # of as many matrices as you like
                 break
         return tuple(x.reshape(batch + x.shape[1:]) for x in wholes)
+
+
+@lru_cache(maxsize=256)
+def composition_of(
+    name: str,
+    signature: str,
+    dtypes: tuple[Any, ...],
+    function: Callable[..., Any],
+    *options: Any,
+    block: int = FEW_TEMPORARIES,
+    op: str | None = None,
+) -> Composition:
+    """``function(*options, xp, *arrays)`` for stacks of real and complex numbers: the same object for the same
+    options, since it knows the programs of the arrays that it met."""
+    own = partial(function, *options) if options else function
+    return Composition(name, signature, own, dtypes, block, takes_complex=True, op=op)
 
 
 @lru_cache(maxsize=1024)

@@ -1,7 +1,6 @@
 """Products of several operands, products of vectors, and traces and diagonals."""
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -18,7 +17,7 @@ from ._compose import (
     products,
     sums,
 )
-from ._composition import MOST_DIMS, NO_TEMPORARIES, Composition
+from ._composition import MOST_DIMS, NO_TEMPORARIES, composition_of
 from ._options import integer
 from ._products import matmul, vecmat
 
@@ -136,13 +135,9 @@ def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
     >>> smallmm.trace([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]])
     array([ 5., 13.])
     """
-    return composed(_trace_of(integer("trace", "offset", offset)), {"x": x}, out)
-
-
-@lru_cache(maxsize=64)
-def _trace_of(offset: int) -> Composition:
-    function = partial(_trace, offset)
-    return Composition("trace", "(m,n)->()", function, block=NO_TEMPORARIES, takes_complex=True)
+    offset = integer("trace", "offset", offset)
+    composition = composition_of("trace", "(m,n)->()", (None,), _trace, offset, block=NO_TEMPORARIES)
+    return composed(composition, {"x": x}, out)
 
 
 @composed_of_others
@@ -436,4 +431,4 @@ def _cross(xp: Any, a: Any, b: Any) -> Any:
     return xp.stack([differences(xp, x, y) for x, y in both], axis=-1)
 
 
-_CROSS = Composition("cross", "(k),(k)->(k)", _cross, takes_complex=True)
+_CROSS = composition_of("cross", "(k),(k)->(k)", (None,), _cross)

@@ -33,6 +33,20 @@ class Program:
     ) -> None: ...
     def __call__(self, *arrays: np.ndarray) -> Any: ...
 
+class Prepared:
+    def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any: ...
+    def add(
+        self,
+        program: Any,
+        numbers: tuple[Any, ...],
+        keywords: dict[str, Any],
+        outputs: int,
+        info: int,
+        make: Any,
+        failed: Any,
+        /,
+    ) -> bool: ...
+
 def __getattr__(gufunc: str) -> np.ufunc: ...  # those of gufunc_rows
 def cuda_takes(gufunc: np.ufunc, dtype: np.dtype, m: int, k: int, n: int, /) -> bool: ...
 def convolve(

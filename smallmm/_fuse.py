@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._adapters.dask import is_lazy, lazily
 from ._arrays import as_numpy
 from ._compose import namespace_of
+from ._composition import INFO_APART, NO_INFO
 from ._device_programs import DeviceProgram
 from ._errors import LinAlgError, shown
 from ._explain import FusedExplanation, FusedStep
@@ -28,17 +30,20 @@ from ._fused_arrays import (
     refuse_out,
     wants_gradient,
 )
-from ._fused_plan import MOST_RECORDS, Plan, structure
+from ._fused_plan import MOST_RECORDS, Plan, structure, the_one
 from ._in_graph import call_in_graph, object_in_graph
 from ._offloading import current
 from ._program_steps import NotFused
 from ._record import FLOATS, TAKEN, Record, is_number, is_taken, real_of, together
-from ._shapes import dtype_of
+from ._shapes import NUMBERS, dtype_of
 from ._symbols import Symbol, record_of
 from ._unfused import run_unfused
 
 if TYPE_CHECKING:
     from ._offload import Settings
+
+# What `_core.Prepared` takes as it is
+PREPARED = frozenset((np.ndarray, *NUMBERS, *np.sctypeDict.values()))
 
 _TOO_LARGE = "a matrix is larger than the kernels take"
 
@@ -51,7 +56,7 @@ class Fused(FunctionOfStacks):
         super().__init__(function, signature)
         self._in_graph = object_in_graph(self)
         self._plans: dict[Any, Plan] = {}
-        self._last: tuple[Any, Plan] | None = None
+        self._prepared = _core.Prepared()
         self._met: dict[Any, tuple[Plan, DeviceProgram, tuple[int, ...]]] = {}
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -67,11 +72,9 @@ class Fused(FunctionOfStacks):
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *arrays: Any, out: Any = None, **options: Any) -> Any:
-        last = self._last
-        if last is not None and out is None and not options and current() is None:
-            answer = last[0](*arrays)
-            if answer is not NotImplemented and not answer[1]:
-                return last[1].make(answer[0])
+        answer = self._prepared(*arrays, out=out, **options)
+        if answer is not NotImplemented:
+            return answer
         if any(isinstance(x, Symbol) for x in arrays):
             return self._inlined(arrays, out, options)
         if any(map(is_lazy, arrays)):
@@ -247,7 +250,9 @@ class Fused(FunctionOfStacks):
             if settings is not None:
                 results, info = self._offloaded(plan, program, operands, outs, batch, settings)
             else:
-                results, info = self._fused(plan, operands, outs, batch, options)
+                results, info = self._fused(plan, operands, outs, batch)
+                if all(type(x) in PREPARED for x in arrays):
+                    self._prepare(plan, arrays, operands, options)
             if foreign is not None:
                 results = [as_library(x, foreign) for x in results]
         for i, target in enumerate(outs or ()):
@@ -293,8 +298,28 @@ class Fused(FunctionOfStacks):
         info = results.pop() if with_info else None
         return plan.make(results), info
 
+    def _prepare(
+        self, plan: Plan, arrays: tuple[Any, ...], operands: list[Any], options: dict[str, Any]
+    ) -> None:
+        """Calls with such arguments need no Python from now on."""
+        program, _ = self._program_for(plan, operands)
+        numbers = tuple(type(x) if type(x) in NUMBERS else None for x in arrays)
+        if program is None or (id(program), numbers) in plan.prepared:
+            return
+        plan.prepared.add((id(program), numbers))
+
+        def failed(outputs: list[Any]) -> Any:
+            return self._checked(plan, outputs[:-1], outputs[-1])
+
+        outputs, info = len(plan.results) + bool(plan.columns), INFO_APART if plan.columns else NO_INFO
+        make = None if plan.make in (the_one, tuple) else plan.make
+        if not self._prepared.add(program, numbers, options, outputs, info, make, failed):
+            self._prepared = _core.Prepared()  # of so many calls older ones may be done with
+            for other in self._plans.values():
+                other.prepared.clear()
+
     def _fused(
-        self, plan: Plan, operands: list[Any], outs: Any, batch: tuple[int, ...], options: dict[str, Any]
+        self, plan: Plan, operands: list[Any], outs: Any, batch: tuple[int, ...]
     ) -> tuple[list[Any], Any]:
         operands = [x if x.flags.aligned else x.copy() for x in operands]
         program, _ = self._program_for(plan, operands)
@@ -308,8 +333,6 @@ class Fused(FunctionOfStacks):
         if answer is NotImplemented:
             most = max(len(batch) + x.ndim for x in plan.results)
             raise ValueError(f"{self._name}: a result has {most} dimensions, more than NumPy's arrays have")
-        if not options:
-            self._last = program, plan
         results = list(answer[0])
         info = results.pop() if plan.columns else None
         return results, info

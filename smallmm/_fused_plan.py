@@ -1,33 +1,68 @@
 """What a fused function's record becomes: programs, one for each layout of the arguments, and the structure
 of what the function returns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ._compile import NotCompiled, compiled, info_columns, needed_steps, program_of
+from ._composition import Composition
 from ._device_programs import DeviceProgram
+from ._fused_arrays import core_strides, is_dense
 from ._long import LongProgram
 from ._program_steps import NotFused
-from ._record import Record
-from ._symbols import Symbol
+from ._record import COMPLEX, Record, real_of
+from ._symbols import Symbol, record_of
 
 _NO_KERNEL = "a step has no kernel"
 MOST_RECORDS = 64  # of a function, for shapes and dtypes that it has met
+
+# Element-wise functions with the bits of NumPy's
+_AS_NUMPY = frozenset(
+    (
+        "copy",
+        "negative",
+        "absolute",
+        "sqrt",
+        "floor",
+        "ceil",
+        "sign",
+        "exponent",
+        "add",
+        "subtract",
+        "multiply",
+    )
+    + (
+        "divide",
+        "scaled",
+        "minimum",
+        "maximum",
+        "copysign",
+        "less",
+        "less_equal",
+        "equal",
+        "not_equal",
+        "where",
+    )
+)
+_MOST_STEPS = 64  # of a composition: with more it repeats what single matrices may do without
 
 
 class Plan:
     """A record with the structure of its results, and the programs made of it, one for each layout."""
 
-    def __init__(self, record: Record, results: list[Symbol], make: Callable[[list[Any]], Any]) -> None:
+    def __init__(
+        self, record: Record, results: list[Symbol], make: Callable[[list[Any]], Any], with_info: bool = True
+    ) -> None:
         self.record = record
         self.results = results
         self.make = make
         self.steps = needed_steps(record, results)
         self.fallible = record.fallible()
-        self.columns = info_columns(record)
+        self.columns = info_columns(record) if with_info else []
         self.programs: dict[Any, Any] = {}
+        self.prepared: set[Any] = set()  # programs that `_core.Prepared` has, and for which numbers
         self.why_not = ""
         self.why_not_on_device = ""
         self._on_device: DeviceProgram | None = None
@@ -57,11 +92,43 @@ class Plan:
                 return None
         return self.programs[layouts]
 
+    def program_of(self, operands: Sequence[np.ndarray]) -> Any:
+        """The program for arrays that lie as these; None if there is none, or it takes no such order."""
+        inputs = self.record.inputs
+        layouts = [core_strides(x, len(value.shape)) for x, value in zip(operands, inputs, strict=True)]
+        program = self.program(tuple(layouts))
+        try:
+            if program is not None:
+                program(*(x[(0,) * (x.ndim - len(v.shape))] for x, v in zip(operands, inputs, strict=True)))
+        except ValueError:
+            return None
+        return program
+
     def _compiled(self, layouts: list[tuple[int, ...]]) -> Any:
         try:
             return LongProgram(self.record, self.results, self.steps, layouts)
         except NotCompiled:
             return program_of(compiled(self.record, self.results, layouts, sum(self.columns)))
+
+
+def plan_of(composition: Composition, operands: Sequence[np.ndarray]) -> Plan | None:
+    """A composition's steps for arrays of such dtypes and core shapes, with the bits that NumPy's operations give;
+    None if it has others, or depends on elements."""
+    dtypes = composition.resolve_dtypes((*(x.dtype for x in operands), *(None,) * composition.nout))
+    record = record_of(composition.op, real_of(dtypes[0]))
+    inputs = [(x, len(dims)) for x, dims in zip(operands, composition.inputs, strict=True)]
+    symbols = [record.input(x.shape[x.ndim - n :], x.dtype, is_dense(x, n)) for x, n in inputs]
+    try:
+        answer = composition.run(record.namespace(record), tuple(symbols))
+        results = [
+            x if x.dtype == dtype else record.converted(x, dtype)
+            for x, dtype in zip(map(record.as_symbol, answer), dtypes[len(operands) :], strict=True)
+        ]
+    except (TypeError, ValueError, NotImplementedError):
+        return None
+    plan = Plan(record, results, tuple, with_info=False)
+    own = all(x.kind != "map" or (x.name in _AS_NUMPY and x.dtype not in COMPLEX) for x in plan.steps)
+    return plan if own and len(plan.steps) <= _MOST_STEPS else None
 
 
 def structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list[Any]], Any]]:
@@ -82,7 +149,7 @@ def structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list
             return kind(*made) if hasattr(kind, "_fields") else kind(made)
 
         if all(len(part) == 1 for part, _ in parts) and kind is tuple:
-            return results, lambda arrays: tuple(arrays[: len(results)])
+            return results, make if len(parts) == 1 else tuple
         return results, make
     try:
         symbol = record.as_symbol(answer)
@@ -90,4 +157,8 @@ def structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list
         raise TypeError(
             f"{record.name} returns a {type(answer).__name__}; expected an array or a tuple of them"
         ) from None
-    return [symbol], lambda arrays: arrays[0]
+    return [symbol], the_one
+
+
+def the_one(arrays: list[Any]) -> Any:
+    return arrays[0]

@@ -11,7 +11,7 @@ from ._calls import checked, delivered, run, several
 from ._calls import transposed as with_rows_as_columns
 from ._catalog import computed_by
 from ._compose import composed, namespace_of
-from ._composition import REAL, Composition, identity
+from ._composition import REAL, composition_of, identity
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, shown
 from ._least_squares import lstsq_ex
 from ._mixed import expert_solve_ex, mixed_solve_ex
@@ -88,8 +88,7 @@ def _rcond_of(s: Structure, xp: Any, a: Any) -> Any:
 
 
 def _rcond(op: str, a: Any, s: Structure) -> Any:
-    function = partial(_rcond_of, s)
-    composition = Composition("rcond_as", "(n,n)->()", function, (REAL,), takes_complex=True, op=op)
+    composition = composition_of("rcond_as", "(n,n)->()", (REAL,), _rcond_of, s, op=op)
     return composed(composition, {"a": a})
 
 

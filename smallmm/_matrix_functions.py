@@ -1,7 +1,6 @@
 """Powers, exponentials, roots and logarithms of stacked matrices, and pseudoinverses."""
 
 from collections.abc import Callable
-from functools import partial
 from math import isfinite
 from numbers import Real
 from typing import Any, Literal, NamedTuple
@@ -13,7 +12,15 @@ from ._arrays import without_labels
 from ._calls import checked, several
 from ._catalog import composed_of_others
 from ._compose import composed, constant_of, count, dtype_name, extreme, joined
-from ._composition import MANY_TEMPORARIES, Composition, adjoint, constant, identity, real_part
+from ._composition import (
+    MANY_TEMPORARIES,
+    Composition,
+    adjoint,
+    composition_of,
+    constant,
+    identity,
+    real_part,
+)
 from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, refuse_complex, shown
 from ._exponential import exponential
 from ._options import flag, integer
@@ -88,15 +95,9 @@ def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
     """
     n = integer("matrix_power", "n", n, bits=None)
     if n >= 0:
-        composition = Composition("matrix_power", "(m,m)->(m,m)", partial(_power, n), takes_complex=True)
+        composition = composition_of("matrix_power", "(m,m)->(m,m)", (None,), _power, n)
         return composed(composition, {"a": a}, out)
-    composition = Composition(
-        "matrix_power",
-        "(m,m)->(m,m),()",
-        partial(_power_of_inverse, -n),
-        (None, np.int32),
-        takes_complex=True,
-    )
+    composition = composition_of("matrix_power", "(m,m)->(m,m),()", (None, np.int32), _power_of_inverse, -n)
     return checked("matrix_power", composed(composition, {"a": a}, (out,)), SINGULAR)
 
 
@@ -164,7 +165,7 @@ def pinv(
     given, taken = ("(n,n)", "(n,n)") if hermitian else ("(m,n)", "(n,m)")
     signature = f"{given}{',()' * (len(operands) - 1)}->{taken},()"
     function = _pinv_of_symmetric if hermitian else _pinv
-    composition = Composition("pinv", signature, function, (None, np.int32), takes_complex=True)
+    composition = composition_of("pinv", signature, (None, np.int32), function)
     reason = NOT_CONVERGED if hermitian else NOT_ORTHOGONAL
     return checked("pinv", composed(composition, operands, (out,)), reason)
 
@@ -220,11 +221,9 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
            [ 1.,  0.]])
     """
     if not _is_symmetric("expm", assume_a):
-        composition = Composition(
-            "expm", "(n,n)->(n,n)", exponential, block=MANY_TEMPORARIES, takes_complex=True
-        )
+        composition = composition_of("expm", "(n,n)->(n,n)", (None,), exponential, block=MANY_TEMPORARIES)
         return composed(composition, {"a": a}, out)
-    return _of_symmetric("expm", a, _exponentials, (out,), NOT_CONVERGED)
+    return _of_symmetric("expm", a, (_exponentials,), (out,), NOT_CONVERGED)
 
 
 @composed_of_others
@@ -275,7 +274,7 @@ def sqrtm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -
            [0., 3.]])
     """
     _needs_symmetric("sqrtm", assume_a)
-    return _of_symmetric("sqrtm", a, _roots, (out,), _NOT_DEFINED)
+    return _of_symmetric("sqrtm", a, (_roots,), (out,), _NOT_DEFINED)
 
 
 @composed_of_others
@@ -291,7 +290,7 @@ def sqrtm_ex(
     np.int32(1)
     """
     _needs_symmetric("sqrtm_ex", assume_a)
-    return _of_symmetric_ex("sqrtm_ex", a, _roots, out)
+    return _of_symmetric_ex("sqrtm_ex", a, (_roots,), out)
 
 
 @composed_of_others
@@ -339,7 +338,7 @@ def logm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
            [0., 1.]])
     """
     _needs_symmetric("logm", assume_a)
-    return _of_symmetric("logm", a, _logarithms, (out,), _NOT_DEFINED)
+    return _of_symmetric("logm", a, (_logarithms,), (out,), _NOT_DEFINED)
 
 
 @composed_of_others
@@ -355,7 +354,7 @@ def logm_ex(
     np.int32(2)
     """
     _needs_symmetric("logm_ex", assume_a)
-    return _of_symmetric_ex("logm_ex", a, _logarithms, out)
+    return _of_symmetric_ex("logm_ex", a, (_logarithms,), out)
 
 
 @composed_of_others
@@ -409,7 +408,7 @@ def powm(a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: Any 
     if not _is_symmetric("powm", assume_a) and p.is_integer():
         return matrix_power(a, int(p), out=out)
     _needs_symmetric("powm", assume_a)
-    return _of_symmetric("powm", a, partial(_powers, p), (out,), _NOT_DEFINED)
+    return _of_symmetric("powm", a, (_powers, p), (out,), _NOT_DEFINED)
 
 
 @composed_of_others
@@ -425,7 +424,7 @@ def powm_ex(
     np.int32(1)
     """
     _needs_symmetric("powm_ex", assume_a)
-    return _of_symmetric_ex("powm_ex", a, partial(_powers, _exponent("powm_ex", p)), out)
+    return _of_symmetric_ex("powm_ex", a, (_powers, _exponent("powm_ex", p)), out)
 
 
 # --- options -------------------------------------------------------------------------------------------
@@ -455,29 +454,27 @@ def _exponent(op: str, p: Any) -> float:
 # --- symmetric matrices --------------------------------------------------------------------------------
 
 
-def _of_symmetric(
-    op: str, a: Any, function: Callable[..., Any], outs: tuple[Any, ...], reason: Reason
-) -> Any:
+def _of_symmetric(op: str, a: Any, function: tuple[Any, ...], outs: tuple[Any, ...], reason: Reason) -> Any:
     return checked(op, composed(_composition(op, function), {"a": a}, outs), reason)
 
 
-def _of_symmetric_ex(op: str, a: Any, function: Callable[..., Any], out: Any) -> MatrixFunctionExResult:
+def _of_symmetric_ex(op: str, a: Any, function: tuple[Any, ...], out: Any) -> MatrixFunctionExResult:
     outs = several(op, out, MatrixFunctionExResult)
     return MatrixFunctionExResult(*composed(_composition(op, function), {"a": a}, outs))
 
 
-def _composition(op: str, function: Callable[..., Any]) -> Composition:
-    of_matrices = partial(_by_eigenvalues, function)
-    return Composition(
-        op, "(n,n)->(n,n),()", of_matrices, (None, np.int32), MANY_TEMPORARIES, takes_complex=True
-    )
+def _composition(op: str, function: tuple[Any, ...]) -> Composition:
+    """function: one of eigenvalues, and its parameters before those."""
+    dtypes = (None, np.int32)
+    return composition_of(op, "(n,n)->(n,n),()", dtypes, _by_eigenvalues, *function, block=MANY_TEMPORARIES)
 
 
-def _by_eigenvalues(function: Callable[..., Any], xp: Any, a: Any, *parameters: Any) -> tuple[Any, Any]:
+def _by_eigenvalues(function: Callable[..., Any], *given: Any) -> tuple[Any, Any]:
     """V diag(f) V^H, symmetric or Hermitian to the bit, and info. The function of eigenvalues gives
     sqrt(abs(f)), the signs of f or None where all are positive, and where an eigenvalue has no f."""
+    *parameters, xp, a = given
     w, v, info = eigh_ex(a)
-    roots, signs, undefined = function(xp, w, *parameters)
+    roots, signs, undefined = function(*parameters, xp, w)
     if undefined is not None:
         wrong = count(xp, undefined)
         info = info + xp.asarray(wrong, dtype=info.dtype)

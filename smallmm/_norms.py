@@ -2,7 +2,7 @@
 order."""
 
 from collections.abc import Callable
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from math import inf, prod
 from numbers import Real
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from ._compose import (
     power_of_two,
     sums,
 )
-from ._composition import REAL, Composition, constant, real_part
+from ._composition import REAL, Composition, composition_of, constant, real_part
 from ._errors import NO_SINGULAR_VALUES, NOT_ORTHOGONAL, refuse_complex, shown
 from ._options import flag, integer
 from ._shapes import is_complex
@@ -273,13 +273,9 @@ def cond(x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: A
     shape = np.shape(x)
     if dimensions(x) > 1 and prod(shape[-2:]) == 0:
         raise np.linalg.LinAlgError(f"cond: x has shape {tuple(shape)}; expected matrices with elements")
-    return checked("cond", composed(_condition(order), {"x": x}, (out,)), NOT_ORTHOGONAL)
-
-
-@cache
-def _condition(order: Any) -> Composition:
     signature = "(m,n)->(),()" if order in (2, -2) else "(n,n)->(),()"
-    return Composition("cond", signature, partial(_cond, order), (REAL, np.int32), takes_complex=True)
+    composition = composition_of("cond", signature, (REAL, np.int32), _cond, order)
+    return checked("cond", composed(composition, {"x": x}, (out,)), NOT_ORTHOGONAL)
 
 
 @composed_of_others
@@ -340,11 +336,9 @@ def matrix_rank(
     hermitian = flag("matrix_rank", "hermitian", hermitian)
     if dimensions(A) < 2:
         dims = "(k)" if dimensions(A) else "()"
-        composition = Composition(
-            "matrix_rank", f"{dims}->()", _rank_of_vector, (np.int64,), takes_complex=True
-        )
+        composition = composition_of("matrix_rank", f"{dims}->()", (np.int64,), _rank_of_vector)
         return composed(composition, {"A": A}, out)
-    operands, function = {"A": A}, partial(_rank, hermitian, tol is not None)
+    operands = {"A": A}
     tolerance = without_labels(rtol if tol is None else tol)
     if tolerance is not None:
         name = "rtol" if tol is None else "tol"
@@ -352,7 +346,8 @@ def matrix_rank(
         operands[name] = tolerance
     matrices = "(n,n)" if hermitian else "(m,n)"
     signature = f"{matrices}{',()' * (len(operands) - 1)}->(),()"
-    composition = Composition("matrix_rank", signature, function, (np.int64, np.int32), takes_complex=True)
+    dtypes, absolute = (np.int64, np.int32), tol is not None
+    composition = composition_of("matrix_rank", signature, dtypes, _rank, hermitian, absolute)
     return checked("matrix_rank", composed(composition, operands, (out,)), NO_SINGULAR_VALUES)
 
 
@@ -367,14 +362,9 @@ def _vector_norm(op: str, x: Any, axis: Any, keepdims: Any, order: Any, out: Any
         raise ValueError(
             f"{op}: x has shape {tuple(np.shape(x))}; expected vectors with elements for ord < 0"
         )
-    return _reduced(op, _of_vectors(op, len(axes), float(order)), x, axes, keepdims, out)
-
-
-@lru_cache(maxsize=64)
-def _of_vectors(op: str, axes: int, order: float) -> Composition:
-    names = ",".join(f"k{i}" for i in range(axes))
-    function = partial(_norm_of_vectors, axes, order)
-    return Composition(op, f"({names})->()", function, (REAL,), takes_complex=True)
+    names = ",".join(f"k{i}" for i in range(len(axes)))
+    composition = composition_of(op, f"({names})->()", (REAL,), _norm_of_vectors, len(axes), float(order))
+    return _reduced(op, composition, x, axes, keepdims, out)
 
 
 def _matrix_norm(op: str, x: Any, axis: tuple[Any, ...], keepdims: Any, order: Any, out: Any) -> Any:
@@ -383,15 +373,11 @@ def _matrix_norm(op: str, x: Any, axis: tuple[Any, ...], keepdims: Any, order: A
     shape = np.shape(x)
     if order in (-1, -2, -inf) and prod(shape[axis] for axis in axes) == 0:
         raise ValueError(f"{op}: x has shape {tuple(shape)}; expected matrices with elements for ord < 0")
-    return _reduced(op, _of_matrices(op, order), x, axes, keepdims, out)
-
-
-@cache
-def _of_matrices(op: str, order: Any) -> Composition:
     if order in (2, -2, "nuc"):
-        function = partial(_norm_of_values, order)
-        return Composition(op, "(m,n)->(),()", function, (REAL, np.int32), takes_complex=True)
-    return Composition(op, "(m,n)->()", partial(_norm_of_matrices, order), (REAL,), takes_complex=True)
+        composition = composition_of(op, "(m,n)->(),()", (REAL, np.int32), _norm_of_values, order)
+    else:
+        composition = composition_of(op, "(m,n)->()", (REAL,), _norm_of_matrices, order)
+    return _reduced(op, composition, x, axes, keepdims, out)
 
 
 def _reduced(

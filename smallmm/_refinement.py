@@ -1,6 +1,5 @@
 """How good a solution is, how well conditioned its matrix, and how a solution is made better."""
 
-from functools import partial
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -10,7 +9,7 @@ from ._arrays import without_labels
 from ._calls import run, several
 from ._catalog import composed_of_others, computed_by
 from ._compose import column_sums, composed, extreme, magnitudes, sums
-from ._composition import REAL, Composition
+from ._composition import REAL, composition_of
 from ._errors import refuse_complex
 from ._lu import lu_factor_ex
 from ._options import one_of
@@ -96,10 +95,8 @@ def rcond_in(xp: Any, a: Any, order: float = 1) -> Any:
     return xp.where((info != 0) & ~xp.isnan(norm), xp.zeros_like(found), found)
 
 
-_RCOND = {
-    order: Composition("rcond", "(n,n)->()", partial(rcond_in, order=order), (REAL,), takes_complex=True)
-    for order in _ORDERS
-}
+def _rcond(order: float, xp: Any, a: Any) -> Any:
+    return rcond_in(xp, a, order)
 
 
 @composed_of_others
@@ -140,7 +137,8 @@ def rcond(a: "ArrayLike", ord: Literal[1] | float = 1, *, out: Any = None) -> An
     >>> smallmm.rcond([[[1.0, 0.0], [0.0, 4.0]], [[1.0, 1.0], [1.0, 1.0]]])
     array([0.25, 0.  ])
     """
-    return composed(_RCOND[one_of("rcond", "ord", ord, _ORDERS)], {"a": a}, (out,))
+    order = one_of("rcond", "ord", ord, _ORDERS)
+    return composed(composition_of("rcond", "(n,n)->()", (REAL,), _rcond, order), {"a": a}, (out,))
 
 
 _PRECISIONS = ("fixed", "extra")

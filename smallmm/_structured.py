@@ -4,7 +4,6 @@ values say.
 Only the part of A that a word names is read. Bits are those of the function for that structure."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from . import _core
 from ._adapters import library_of, on_device
 from ._calls import conjugated, run, transposed
 from ._compose import array_of, composed, dimensions, dtype_name, extreme, namespace_of
-from ._composition import Composition, constant
+from ._composition import composition_of, constant
 from ._contractions import diagonal
 from ._errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, Reason, shown
 from ._shapes import broadcast_shapes, is_complex
@@ -101,34 +100,30 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
     if found is not None:
         gufunc, reason = found
         return *run(op, gufunc, {"a": a, "b": b}, outs), reason
-    solutions: dict[str, Callable[..., Any]] = {
-        "diagonal": _divided,
-        "tridiagonal": partial(_solve_tridiagonal, op),
-        "banded": partial(_solve_banded, op),
-        "auto": partial(_solve_each, op),
+    solutions: dict[str, tuple[Any, ...]] = {
+        "diagonal": (_divided,),
+        "tridiagonal": (_solve_tridiagonal, op),
+        "banded": (_solve_banded, op),
+        "auto": (_solve_each, op),
     }
     solution = solutions[s.word]
     if s.word == "banded":
         a = array_of(op, "a", a)
         widths = s.bandwidths[::-1] if s.bandwidths and s.transpose else s.bandwidths
-        solution = partial(solution, widths or bandwidths_of(op, a))
+        solution = (*solution, tuple(widths or bandwidths_of(op, a)))
     is_vector = dimensions(b) == 1
-    composition = Composition(
-        f"solve_as_{s.word}",
-        "(n,n),(n)->(n),()" if is_vector else "(n,n),(n,k)->(n,k),()",
-        partial(_of_columns, solution) if is_vector else solution,
-        (None, np.int32),
-        takes_complex=True,
-        op=op,
-    )
+    signature = "(n,n),(n)->(n),()" if is_vector else "(n,n),(n,k)->(n,k),()"
+    function, *options = (_of_columns, *solution) if is_vector else solution
+    composition = composition_of(f"solve_as_{s.word}", signature, (None, np.int32), function, *options, op=op)
     return *composed(composition, {"a": a, "b": b}, outs), SINGULAR
 
 
 # --- compositions: of A and B, X and info ----------------------------------------------------------------
 
 
-def _of_columns(solution: Callable[..., Any], xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    x, info = solution(xp, a, b[..., None])
+def _of_columns(solution: Callable[..., Any], *options: Any) -> tuple[Any, Any]:
+    *given, b = options
+    x, info = solution(*given, b[..., None])
     return x[..., 0], info
 
 

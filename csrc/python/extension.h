@@ -76,6 +76,15 @@ smm_status smm_take_many(const smm_call *calls, size_t count, smm_status *each);
 
 /* programs.c */
 int smm_add_programs(PyObject *module);
+extern PyTypeObject *smm_program_type;
+int smm_program_sizes(PyObject *program, int *outputs); /* how many inputs; and outputs */
+int smm_number_type(PyObject *program, int i);          /* NumPy's, of input i if that is a number; else -1 */
+/* The outputs of a program for these inputs, as a tuple; NotImplemented if it is not for them. outs: arrays to write to
+ * that overlap nothing, NULL in place of new ones; all NULL if outs is. *failed: whether some info is not 0. */
+PyObject *smm_call_program(PyObject *program, PyObject *const inputs[], PyObject *const outs[], bool *failed);
+
+/* prepared.c */
+int smm_add_prepared(PyObject *module);
 
 /* convolutions.c */
 int smm_add_convolutions(PyObject *module);

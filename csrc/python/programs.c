@@ -282,37 +282,34 @@ static int run(program *self, PyArrayObject *const arrays[], int dims, const int
     return answer;
 }
 
-/* program(*inputs, *outputs): (outputs, whether some info is not 0), or NotImplemented. All outputs or none are given.
- */
-static PyObject *call(PyObject *object, PyObject *args, PyObject *kwargs) {
+/* An array for an output: the given one if it fits, else a new one. NULL: it does not fit, or an exception is set. */
+static PyObject *output_for(const given *x, PyObject *own, int dims, const intptr_t extent[]) {
+    npy_intp shape[NPY_MAXDIMS + MOST_CORE];
+    if (dims + x->core > NPY_MAXDIMS) return NULL;
+    for (int d = 0; d < dims; d++) shape[d] = extent[dims - 1 - d];
+    for (int d = 0; d < x->core; d++) shape[dims + d] = x->shape[d];
+    if (!own) return PyArray_SimpleNew(dims + x->core, shape, x->type);
+    if (!is_taken(x, own)) return NULL;
+    PyArrayObject *array = (PyArrayObject *)own;
+    bool fits = PyArray_NDIM(array) == dims + x->core && PyArray_ISWRITEABLE(array);
+    for (int d = 0; d < dims && fits; d++) fits = PyArray_DIM(array, d) == shape[d];
+    return fits ? Py_NewRef(own) : NULL;
+}
+
+PyObject *smm_call_program(PyObject *object, PyObject *const inputs[], PyObject *const outs[], bool *failed) {
     program *self = (program *)object;
-    const int count = self->inputs + self->outputs;
-    const Py_ssize_t nargs = PyTuple_GET_SIZE(args);
-    if (kwargs || (nargs != self->inputs && nargs != count)) Py_RETURN_NOTIMPLEMENTED;
     PyArrayObject *arrays[MOST_GIVEN] = {NULL};
     intptr_t extent[NPY_MAXDIMS];
     int dims = 0;
-    for (int i = 0; i < nargs; i++) {
-        if (!is_taken(&self->given[i], PyTuple_GET_ITEM(args, i))) Py_RETURN_NOTIMPLEMENTED;
-        arrays[i] = (PyArrayObject *)PyTuple_GET_ITEM(args, i);
-        if (i < self->inputs && !broadcast(&self->given[i], arrays[i], &dims, extent)) Py_RETURN_NOTIMPLEMENTED;
+    for (int i = 0; i < self->inputs; i++) {
+        if (!is_taken(&self->given[i], inputs[i])) Py_RETURN_NOTIMPLEMENTED;
+        arrays[i] = (PyArrayObject *)inputs[i];
+        if (!broadcast(&self->given[i], arrays[i], &dims, extent)) Py_RETURN_NOTIMPLEMENTED;
     }
-    bool failed = false, has_results = false;
-    PyObject *outputs = PyTuple_New(self->outputs), *result = NULL;
+    bool has_results = false;
+    PyObject *outputs = PyTuple_New(self->outputs);
     for (int i = 0; i < self->outputs && outputs; i++) {
-        const given *x = &self->given[self->inputs + i];
-        npy_intp shape[NPY_MAXDIMS + MOST_CORE];
-        for (int d = 0; d < dims; d++) shape[d] = extent[dims - 1 - d];
-        for (int d = 0; d < x->core; d++) shape[dims + d] = x->shape[d];
-        PyObject *output = NULL;
-        if (nargs == count) {
-            PyArrayObject *array = (PyArrayObject *)PyTuple_GET_ITEM(args, self->inputs + i);
-            bool fits = PyArray_NDIM(array) == dims + x->core && PyArray_ISWRITEABLE(array);
-            for (int d = 0; d < dims && fits; d++) fits = PyArray_DIM(array, d) == shape[d];
-            output = fits ? Py_NewRef((PyObject *)array) : NULL;
-        } else if (dims + x->core <= NPY_MAXDIMS) {
-            output = PyArray_SimpleNew(dims + x->core, shape, x->type);
-        }
+        PyObject *output = output_for(&self->given[self->inputs + i], outs ? outs[i] : NULL, dims, extent);
         if (!output) {
             Py_DECREF(outputs);
             return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
@@ -321,12 +318,36 @@ static PyObject *call(PyObject *object, PyObject *args, PyObject *kwargs) {
         PyTuple_SET_ITEM(outputs, i, output);
         has_results |= PyArray_SIZE(arrays[self->inputs + i]) > 0;
     }
-    const bool done = outputs && (!has_results || run(self, arrays, dims, extent, &failed) == 0);
-    for (int i = 0; done && nargs == self->inputs && dims == 0 && i < self->outputs; i++) /* numbers become scalars */
-        if (!self->given[self->inputs + i].core) PyTuple_SET_ITEM(outputs, i, PyArray_Return(arrays[self->inputs + i]));
-    if (done) result = PyTuple_Pack(2, outputs, failed ? Py_True : Py_False);
-    Py_XDECREF(outputs);
-    return result;
+    *failed = false;
+    if (outputs && has_results && run(self, arrays, dims, extent, failed) < 0) Py_CLEAR(outputs);
+    for (int i = 0; outputs && dims == 0 && i < self->outputs; i++) /* numbers become scalars */
+        if (!self->given[self->inputs + i].core && !(outs && outs[i]))
+            PyTuple_SET_ITEM(outputs, i, PyArray_Return(arrays[self->inputs + i]));
+    return outputs;
+}
+
+PyTypeObject *smm_program_type;
+
+int smm_program_sizes(PyObject *object, int *outputs) {
+    *outputs = ((program *)object)->outputs;
+    return ((program *)object)->inputs;
+}
+
+int smm_number_type(PyObject *object, int i) {
+    const given *x = &((program *)object)->given[i];
+    return x->core ? -1 : x->type;
+}
+
+/* program(*inputs, *outputs): (outputs, whether some info is not 0), or NotImplemented. All outputs or none are given.
+ */
+static PyObject *call(PyObject *object, PyObject *args, PyObject *kwargs) {
+    program *self = (program *)object;
+    const Py_ssize_t nargs = PyTuple_GET_SIZE(args);
+    PyObject *const *given = &PyTuple_GET_ITEM(args, 0);
+    if (kwargs || (nargs != self->inputs && nargs != self->inputs + self->outputs)) Py_RETURN_NOTIMPLEMENTED;
+    bool failed;
+    PyObject *outputs = smm_call_program(object, given, nargs > self->inputs ? given + self->inputs : NULL, &failed);
+    return !outputs || Py_Is(outputs, Py_NotImplemented) ? outputs : Py_BuildValue("(NN)", outputs, PyBool_FromLong(failed));
 }
 
 /* --- the type --- */
@@ -420,7 +441,7 @@ int smm_add_programs(PyObject *module) {
                                PyModule_AddObjectRef(module, "functions", rows) == 0
                            ? 0
                            : -1;
-    Py_XDECREF(type);
+    Py_XSETREF(smm_program_type, (PyTypeObject *)type);
     Py_XDECREF(rows);
     return status;
 }

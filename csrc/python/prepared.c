@@ -1,0 +1,345 @@
+/* prepared.c: smallmm._core.Prepared, the calls of one function that were met before. A call is a program, which takes
+ * the dtypes, core shapes and core strides of its inputs and no others, with the keywords that it was made for. The
+ * first program that takes the arguments runs; if there is none the answer is NotImplemented, and Python finds out what
+ * to do: it converts, records a program, or explains what is wrong. */
+#include <stddef.h>
+
+#include "extension.h"
+
+#include <structmember.h>
+
+enum { MOST_CALLS = 64, MOST_ARGUMENTS = 64 };
+
+/* What becomes of the last output. */
+typedef enum { NO_INFO, INFO_APART, INFO_AMONG } info_kind;
+
+typedef struct prepared_call {
+    PyObject *program; /* a _core.Program, or what is called as one */
+    PyObject *numbers; /* for each input the type of Python's number that it is made of, else None */
+    PyObject *keywords;
+    PyObject *make, *failed; /* of the list of results; of the list of results and info. None: the results themselves */
+    int outputs, inputs;
+    info_kind info;
+} prepared_call;
+
+typedef struct prepared {
+    PyObject_HEAD vectorcallfunc call;
+    prepared_call *calls[MOST_CALLS]; /* only added to, so that a call needs no lock */
+    int count;
+} prepared;
+
+/* --- arguments --- */
+
+/* The arguments of a call: arrays are borrowed, what is made of numbers is owned. */
+typedef struct arguments {
+    int count;
+    PyObject *const *given;
+    PyObject *array[MOST_ARGUMENTS]; /* of arrays and NumPy's scalars */
+    PyObject *out;
+    PyObject *keywords; /* NULL: none */
+} arguments;
+
+static void forget(arguments *x) {
+    for (int i = 0; i < x->count; i++)
+        if (x->array[i] != x->given[i]) Py_XDECREF(x->array[i]);
+    Py_XDECREF(x->keywords);
+}
+
+static bool is_python_number(PyObject *x) {
+    return PyFloat_CheckExact(x) || PyLong_CheckExact(x) || PyBool_Check(x) || PyComplex_CheckExact(x);
+}
+
+/* 0: done, 1: Python's, -1: an exception is set. */
+static int take_arguments(arguments *to, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+    *to = (arguments){.given = args};
+    if (nargs > MOST_ARGUMENTS) return 1;
+    for (Py_ssize_t i = 0; i < nargs; i++) {
+        to->count = (int)i + 1;
+        if (PyArray_CheckExact(args[i]))
+            to->array[i] = args[i];
+        else if (PyArray_IsScalar(args[i], Generic))
+            to->array[i] = PyArray_FromScalar(args[i], NULL);
+        else if (!is_python_number(args[i]))
+            return 1;
+        if (!to->array[i] && PyErr_Occurred()) return -1;
+    }
+    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); k++) {
+        PyObject *name = PyTuple_GET_ITEM(names, k), *value = args[nargs + k];
+        if (PyUnicode_CompareWithASCIIString(name, "out") == 0) {
+            to->out = Py_IsNone(value) ? NULL : value;
+            continue;
+        }
+        if (!to->keywords && !(to->keywords = PyDict_New())) return -1;
+        if (PyDict_SetItem(to->keywords, name, value) < 0) return -1;
+    }
+    return 0;
+}
+
+/* Whether a call was made for these keywords: equal values of equal types, since 1, 1.0 and True are equal. */
+static int has_keywords(const prepared_call *x, PyObject *given) {
+    if (!given || !PyDict_GET_SIZE(x->keywords)) return !given && !PyDict_GET_SIZE(x->keywords);
+    if (PyDict_GET_SIZE(given) != PyDict_GET_SIZE(x->keywords)) return 0;
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(given, &at, &name, &value)) {
+        PyObject *own = PyDict_GetItemWithError(x->keywords, name);
+        if (!own) return PyErr_Occurred() ? -1 : 0;
+        if (own == value) continue;
+        if (Py_TYPE(own) != Py_TYPE(value)) return 0;
+        const int equal = PyObject_RichCompareBool(own, value, Py_EQ);
+        if (equal < 1) return equal;
+    }
+    return 1;
+}
+
+/* A number of Python as an array of the input's dtype; NULL without an exception if it is none of them. */
+static PyObject *as_array(PyObject *number, int type) {
+    PyObject *x = type < 0 ? NULL : PyArray_SimpleNew(0, NULL, type);
+    if (x && PyArray_SETITEM((PyArrayObject *)x, PyArray_BYTES((PyArrayObject *)x), number) < 0) Py_CLEAR(x);
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_MemoryError)) PyErr_Clear();
+    return x;
+}
+
+/* Whether an output may be written to while the inputs and other outputs are read: a dense array apart from them. */
+static bool is_apart(PyArrayObject *out, PyObject *const *others, int count) {
+    if (!PyArray_IS_C_CONTIGUOUS(out)) return false;
+    const char *const low = PyArray_BYTES(out), *const high = low + PyArray_NBYTES(out);
+    for (int i = 0; i < count; i++) {
+        if (!others[i] || !PyArray_CheckExact(others[i])) continue;
+        PyArrayObject *x = (PyArrayObject *)others[i];
+        const char *first = PyArray_BYTES(x), *last = first + PyArray_ITEMSIZE(x);
+        for (int d = 0; d < PyArray_NDIM(x); d++) {
+            const npy_intp reach = (PyArray_DIM(x, d) - 1) * PyArray_STRIDE(x, d);
+            *(reach < 0 ? &first : &last) += reach;
+        }
+        if (PyArray_SIZE(x) && first < high && low < last) return false;
+    }
+    return true;
+}
+
+/* The caller's arrays for the results of a call, NULL for each that is new. */
+static bool take_outs(const prepared_call *x, const arguments *a, PyObject *const *inputs, PyObject *outs[]) {
+    const int results = x->outputs - (x->info == INFO_APART);
+    const bool several = PyTuple_Check(a->out);
+    if ((several ? PyTuple_GET_SIZE(a->out) : 1) != results) return false;
+    for (int i = 0; i < results; i++) {
+        PyObject *own = several ? PyTuple_GET_ITEM(a->out, i) : a->out;
+        if (Py_IsNone(own)) continue;
+        if (!PyArray_CheckExact(own)) return false;
+        if (!is_apart((PyArrayObject *)own, inputs, x->inputs)) return false;
+        if (!is_apart((PyArrayObject *)own, outs, i)) return false;
+        outs[i] = own;
+    }
+    return true;
+}
+
+/* --- calls --- */
+
+/* Whether info is not 0 anywhere. */
+static bool has_failure(PyObject *info) {
+    if (!PyArray_CheckExact(info)) return PyObject_IsTrue(info) != 0; /* a scalar */
+    PyArrayObject *array = (PyArrayObject *)info;
+    const int32_t *const x = PyArray_DATA(array);
+    const npy_intp count = PyArray_SIZE(array);
+    int32_t any = 0;
+    for (npy_intp i = 0; i < count; i++) any |= x[i];
+    return any != 0;
+}
+
+/* What the function returns, of its outputs, which are stolen. */
+static PyObject *answer_of(const prepared_call *x, PyObject *outputs, bool failed) {
+    const Py_ssize_t count = PyTuple_GET_SIZE(outputs);
+    PyObject *answer = NULL, *make = x->make;
+    if (x->info == INFO_APART && failed) make = x->failed;
+    if (x->info == INFO_AMONG && !has_failure(PyTuple_GET_ITEM(outputs, count - 1))) {
+        Py_DECREF(PyTuple_GET_ITEM(outputs, count - 1));
+        PyTuple_SET_ITEM(outputs, count - 1, Py_NewRef(Py_None));
+    }
+    const Py_ssize_t results = count - (x->info == INFO_APART && !failed);
+    if (!Py_IsNone(make)) {
+        PyObject *list = PyList_New(results);
+        for (Py_ssize_t i = 0; list && i < results; i++)
+            PyList_SET_ITEM(list, i, Py_NewRef(PyTuple_GET_ITEM(outputs, i)));
+        if (list) answer = PyObject_CallOneArg(make, list);
+        Py_XDECREF(list);
+    } else {
+        answer = results == 1 ? Py_NewRef(PyTuple_GET_ITEM(outputs, 0)) : PyTuple_GetSlice(outputs, 0, results);
+    }
+    Py_DECREF(outputs);
+    return answer;
+}
+
+/* The outputs of what is called as a program, whose last ones are the caller's or all new. */
+static PyObject *call_object(const prepared_call *x, PyObject *const inputs[], bool has_outs, bool *failed) {
+    PyObject *answer = has_outs ? Py_NewRef(Py_NotImplemented)
+                                : PyObject_Vectorcall(x->program, inputs, (size_t)x->inputs, NULL);
+    if (!answer || Py_Is(answer, Py_NotImplemented)) return answer;
+    PyObject *outputs = NULL;
+    int any = 0;
+    if (PyArg_ParseTuple(answer, "O!p", &PyTuple_Type, &outputs, &any)) outputs = PySequence_Tuple(outputs);
+    *failed = any;
+    Py_DECREF(answer);
+    return outputs;
+}
+
+/* The call, if it takes these arguments; else NotImplemented. */
+static PyObject *try_call(const prepared_call *x, const arguments *a) {
+    PyObject *inputs[MOST_ARGUMENTS], *outs[MOST_ARGUMENTS] = {NULL}, *outputs = Py_NotImplemented;
+    bool takes = x->inputs == a->count, failed = false;
+    int made = 0;
+    const bool is_program = Py_IS_TYPE(x->program, smm_program_type);
+    for (; made < x->inputs && takes; made++) {
+        PyObject *kind = PyTuple_GET_ITEM(x->numbers, made);
+        if (Py_IsNone(kind))
+            inputs[made] = Py_XNewRef(a->array[made]);
+        else
+            inputs[made] = is_program && (PyObject *)Py_TYPE(a->given[made]) == kind
+                               ? as_array(a->given[made], smm_number_type(x->program, made))
+                               : NULL;
+        takes = inputs[made] != NULL;
+    }
+    takes = takes && (!a->out || take_outs(x, a, inputs, outs));
+    if (takes && is_program)
+        outputs = smm_call_program(x->program, inputs, outs, &failed);
+    else if (takes)
+        outputs = call_object(x, inputs, a->out != NULL, &failed);
+    else
+        outputs = PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
+    while (made--) Py_XDECREF(inputs[made]);
+    return !outputs || Py_Is(outputs, Py_NotImplemented) ? outputs : answer_of(x, outputs, failed);
+}
+
+/* prepared(*inputs, out=None, **keywords) */
+static PyObject *call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
+    prepared *self = (prepared *)object;
+    const int known = __atomic_load_n(&self->count, __ATOMIC_ACQUIRE), count = known < MOST_CALLS ? known : MOST_CALLS;
+    if (!count || smm_is_offloading()) Py_RETURN_NOTIMPLEMENTED;
+    arguments a;
+    const int status = take_arguments(&a, args, PyVectorcall_NARGS(nargsf), names);
+    PyObject *answer = status < 0 ? NULL : Py_NewRef(Py_NotImplemented);
+    for (int i = 0; i < count && !status && answer && Py_Is(answer, Py_NotImplemented); i++) {
+        const prepared_call *x = __atomic_load_n(&self->calls[i], __ATOMIC_ACQUIRE);
+        const int fits = x ? has_keywords(x, a.keywords) : 0;
+        Py_CLEAR(answer);
+        answer = fits < 0 ? NULL : fits ? try_call(x, &a) : Py_NewRef(Py_NotImplemented);
+    }
+    forget(&a);
+    return answer;
+}
+
+/* --- the type --- */
+
+static void free_call(prepared_call *x) {
+    if (!x) return;
+    Py_XDECREF(x->program);
+    Py_XDECREF(x->numbers);
+    Py_XDECREF(x->keywords);
+    Py_XDECREF(x->make);
+    Py_XDECREF(x->failed);
+    PyMem_Free(x);
+}
+
+/* prepared.add(program, numbers, keywords, outputs, info, make, failed): False if there are MOST_CALLS already. */
+static PyObject *add(PyObject *object, PyObject *args) {
+    prepared *self = (prepared *)object;
+    PyObject *program, *numbers, *keywords, *make, *failed;
+    int outputs, info;
+    if (!PyArg_ParseTuple(args, "OO!O!iiOO", &program, &PyTuple_Type, &numbers, &PyDict_Type, &keywords, &outputs, &info,
+                          &make, &failed))
+        return NULL;
+    const Py_ssize_t inputs = PyTuple_GET_SIZE(numbers);
+    int own_outputs = outputs;
+    const bool is_program = Py_IS_TYPE(program, smm_program_type);
+    if (inputs > MOST_ARGUMENTS || outputs < 1 || outputs > MOST_ARGUMENTS || info < NO_INFO || info > INFO_AMONG ||
+        (is_program && (smm_program_sizes(program, &own_outputs) != inputs || own_outputs != outputs))) {
+        PyErr_SetString(PyExc_ValueError, "the program has other inputs or outputs");
+        return NULL;
+    }
+    prepared_call *x = PyMem_Calloc(1, sizeof *x);
+    if (!x) return PyErr_NoMemory();
+    *x = (prepared_call){Py_NewRef(program), Py_NewRef(numbers),     PyDict_Copy(keywords), Py_NewRef(make),
+                         Py_NewRef(failed),  (int)outputs,           (int)inputs,           (info_kind)info};
+    const int at = x->keywords ? __atomic_fetch_add(&self->count, 1, __ATOMIC_RELAXED) : MOST_CALLS;
+    if (at >= MOST_CALLS) {
+        if (x->keywords) __atomic_fetch_sub(&self->count, 1, __ATOMIC_RELAXED);
+        free_call(x);
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
+    }
+    __atomic_store_n(&self->calls[at], x, __ATOMIC_RELEASE);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs)) {
+    prepared *self = (prepared *)type->tp_alloc(type, 0);
+    if (self) self->call = call;
+    return (PyObject *)self;
+}
+
+static int traverse(PyObject *object, visitproc visit, void *arg) {
+    prepared *self = (prepared *)object;
+    Py_VISIT(Py_TYPE(object));
+    for (int i = 0; i < MOST_CALLS && self->calls[i]; i++) {
+        Py_VISIT(self->calls[i]->program);
+        Py_VISIT(self->calls[i]->keywords);
+        Py_VISIT(self->calls[i]->make);
+        Py_VISIT(self->calls[i]->failed);
+    }
+    return 0;
+}
+
+static int clear(PyObject *object) {
+    prepared *self = (prepared *)object;
+    self->count = 0;
+    for (int i = 0; i < MOST_CALLS; i++) {
+        prepared_call *x = self->calls[i];
+        self->calls[i] = NULL;
+        free_call(x);
+    }
+    return 0;
+}
+
+static void dealloc(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    clear(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+    {"add", add, METH_VARARGS,
+     "add(program, numbers, keywords, outputs, info, make, failed, /)\n--\n\n"
+     "A call for the inputs that the program takes. False: there are too many calls."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(prepared, call), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, (void *)new},
+    {Py_tp_dealloc, (void *)dealloc},
+    {Py_tp_traverse, (void *)traverse},
+    {Py_tp_clear, (void *)clear},
+    {Py_tp_call, (void *)PyVectorcall_Call},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_doc, "Prepared()\n--\n\nThe calls of one function that were met before."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "smallmm._core.Prepared",
+    .basicsize = sizeof(prepared),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .slots = slots,
+};
+
+int smm_add_prepared(PyObject *module) {
+    PyObject *type = PyType_FromSpec(&spec);
+    const int status = type ? PyModule_AddObjectRef(module, "Prepared", type) : -1;
+    Py_XDECREF(type);
+    return status;
+}
