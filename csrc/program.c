@@ -59,6 +59,7 @@ static int operands_of(const smm_step *step) {
 #undef SMM_FUNCTION
     };
     if (step->kind == SMM_STEP_CALL) return smm_operations[step->call.op].count;
+    if (step->kind == SMM_STEP_UNLESS) return 1;
     return step->kind == SMM_STEP_MAP ? 1 + arguments[step->function] : 2;
 }
 
@@ -85,10 +86,12 @@ static bool is_valid(const smm_program *program) {
     if (!program || program->values < 0 || program->steps < 0) return false;
     for (int s = 0; s < program->steps; s++) {
         const smm_step *step = &program->step[s];
-        if (step->kind > SMM_STEP_CONVERT || (int)step->call.dtype >= SMM_COMPUTED_TYPES) return false;
+        if (step->kind > SMM_STEP_UNLESS || (int)step->call.dtype >= SMM_COMPUTED_TYPES) return false;
         if (step->kind == SMM_STEP_CALL && step->call.op >= SMM_OPS) return false;
         if (step->kind == SMM_STEP_MAP && !has_function(step)) return false;
         if (step->kind == SMM_STEP_CONVERT && !(is_converted(step->to) && is_converted(step->from))) return false;
+        if (step->kind == SMM_STEP_UNLESS && (step->skips < 0 || step->skips >= program->steps - s)) return false;
+        if (step->kind == SMM_STEP_UNLESS && smm_is_complex(step->call.dtype)) return false;
         const int most = SMM_MOST_DIMS - (step->kind == SMM_STEP_CALL ? 0 : 3); /* rows, columns and the tile */
         if (step->call.outer && (step->call.outer->dims < 0 || step->call.outer->dims > most)) return false;
         for (int i = 0; i < operands_of(step); i++) {
@@ -186,6 +189,7 @@ static void weigh(const smm_program *program, smm_planned *x, smm_program_info *
         const planned_step *step = &x->step[s];
         const smm_call *call = &step->step.call;
         const bool is_call = step->step.kind == SMM_STEP_CALL, is_map = step->step.kind == SMM_STEP_MAP;
+        if (step->step.kind == SMM_STEP_UNLESS) continue;
         const double flops = is_call ? step->plan.flops / (double)x->tile : elements_of(call);
         const int time = is_map ? times[step->step.function][smm_is_complex(call->dtype)] : 0;
         info->flops += flops;
@@ -414,6 +418,25 @@ static void run_elements(const planned_step *x, const smm_call *call, intptr_t c
     }
 }
 
+/* Whether no element of operand 0 is 0. */
+static bool has_no_zero(const planned_step *x, const smm_call *call, intptr_t count) {
+    const grid g = grid_of(x, call, count);
+    const bool is_double = call->dtype == SMM_F64;
+    for (intptr_t r = 0; r < g.repeats * g.dims.extent[1]; r++) {
+        const char *at = call->operand[0].data;
+        intptr_t rest = r;
+        for (int d = 1; d < g.dims.dims; d++) {
+            at += rest % g.dims.extent[d] * g.dims.stride[d][0];
+            rest /= g.dims.extent[d];
+        }
+        bool any = false;
+        for (intptr_t i = 0; i < g.dims.extent[0]; i++, at += g.dims.stride[0][0])
+            any |= is_double ? *(const double *)(const void *)at == 0 : *(const float *)(const void *)at == 0;
+        if (any) return false;
+    }
+    return true;
+}
+
 /* All steps on matrices 0 .. count-1 of the values that begin at these addresses. */
 static void run_tile(run *shared, smm_call calls[], char *const base[], intptr_t count) {
     const smm_planned *planned = shared->planned;
@@ -425,7 +448,9 @@ static void run_tile(run *shared, smm_call calls[], char *const base[], intptr_t
             if (x->step.value[i] >= 0)
                 call->operand[is_call ? x->place[i] : i].data = base[x->step.value[i]] + x->step.offset[i];
         call->batch = count;
-        if (!is_call)
+        if (x->step.kind == SMM_STEP_UNLESS)
+            s += has_no_zero(x, call, count) ? x->step.skips : 0;
+        else if (!is_call)
             run_elements(x, call, count, &shared->watch);
         else if (!x->plan.nothing)
             smm_run_here(&x->plan, call, &shared->watch);

@@ -226,10 +226,13 @@ typedef struct smm_value {
  * SMM_STEP_MAP: operand 0 = function(operand 1, ...), element by element, of m x n matrices of the call's dtype. An
  * argument is broadcast by strides of 0. Complex dtypes have the functions of functions_complex.def.
  * SMM_STEP_CONVERT: operand 0, whose elements are `to`, becomes operand 1, whose elements are `from`. Not complex.
- * Integers of 64 bits become float64 first. */
+ * Integers of 64 bits become float64 first.
+ * SMM_STEP_UNLESS: the next `skips` steps are left out where no element of operand 0 is 0 in a whole tile. A later step
+ * may read what they write, but its results must not depend on it where operand 0 is not 0. */
 typedef struct smm_step {
-    enum { SMM_STEP_CALL, SMM_STEP_MAP, SMM_STEP_CONVERT } kind;
+    enum { SMM_STEP_CALL, SMM_STEP_MAP, SMM_STEP_CONVERT, SMM_STEP_UNLESS } kind;
     smm_function function;
+    int skips;
     int to, from;
     smm_call call;
     int value[SMM_MOST_OPERANDS];

@@ -2,7 +2,9 @@
 an offset and strides, in bytes, which NumPy computes on an array that has no memory."""
 
 from collections import Counter
+from itertools import groupby
 from math import prod
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +14,7 @@ from ._record import COMPLEX, FLOATS, INT32, NUMBERS, Record, Step, Value, View,
 from ._shapes import absent_dimensions, broadcast_shapes, core_dimensions, is_bfloat16
 
 INPUT, OUTPUT, CONSTANT, TEMPORARY = range(4)
-CALL, MAP, CONVERT = range(3)
+CALL, MAP, CONVERT, UNLESS = range(4)
 _OPERATIONS = {name: i for i, name in enumerate(_core.operations)}
 _MOST_DIMS = 8  # of a step's own stack
 
@@ -20,7 +22,8 @@ _MOST_DIMS = 8  # of a step's own stack
 class Description(NamedTuple):
     """A program in the words of `_core.Program`: values as (kind, bytes of a matrix, array of a constant);
     steps as (kind, function or operation, form, dtype, to, from, (m, n, k), outer extents, operands), where
-    an operand is (value, offset, row, column, outer strides) or None; inputs and outputs as (value, dtype,
+    an operand is (value, offset, row, column, outer strides) or None, and the function of `UNLESS` is how
+    many steps are left out; inputs and outputs as (value, dtype,
     core shape, core strides). Offsets and strides are bytes."""
 
     values: tuple[Any, ...]
@@ -34,13 +37,19 @@ class NotCompiled(Exception):
     """The record has what the core does not run; it is run step by step."""
 
 
-def compiled(record: Record, results: list[Any], layouts: list[tuple[int, ...]], columns: int) -> Description:
+def compiled(
+    record: Record,
+    results: list[Any],
+    layouts: list[tuple[int, ...]],
+    columns: int,
+    leaves_out: bool = True,
+) -> Description:
     """The program.
 
     results: symbols. layouts: the strides of the core dimensions of each input. columns: of info, 0 if no
-    step can fail.
+    step can fail. leaves_out: whether steps may be left out that no matrix of a tile needs.
     """
-    return _Compiler(record, layouts).program(results, columns)
+    return _Compiler(record, layouts).program(results, columns, leaves_out)
 
 
 def program_of(description: Description) -> Any:
@@ -62,6 +71,8 @@ def needed_steps(record: Record, results: list[Any]) -> list[Step]:
     for step in reversed(record.steps):
         if step.info is not None or not needed.isdisjoint(step.results):
             needed.update(view.value for view in step.operands)
+            if step.unless is not None:
+                needed.add(step.unless.value)
             steps.append(step)
     return steps[::-1]
 
@@ -80,7 +91,7 @@ class _Compiler:
             self.layouts[value] = strides
             self.inputs.append((index, value.dtype, value.shape, strides))
 
-    def program(self, results: list[Any], columns: int) -> Description:
+    def program(self, results: list[Any], columns: int, leaves_out: bool) -> Description:
         outputs = []
         views: Counter[Value] = Counter(x.view.value for x in results)
         copied = []
@@ -102,8 +113,12 @@ class _Compiler:
                 assert step.info is not None
                 self.places[step.info] = index, at
                 at += 4 * prod(step.info.shape)
-        for step in needed_steps(self.record, results):
-            self._add(step)
+        for view, steps in groupby(needed_steps(self.record, results), attrgetter("unless")):
+            first = len(self.steps)
+            for step in steps:
+                self._add(step)
+            if view is not None and leaves_out:
+                self._leave_out(view, first)
         for x, index, strides in copied:
             self._copy(x.view, x.shape, index, strides, x.dtype)
         constants = tuple(array for _, _, array in self.values if array is not None)
@@ -156,6 +171,13 @@ class _Compiler:
                 self._convert(self._seen(step.target), step.operands[0], step.target.dtype)
             case "join":
                 self._join(step)
+
+    def _leave_out(self, view: View, first: int) -> None:
+        """The steps from the first on, unless some element is 0."""
+        steps = self.steps[first:]
+        del self.steps[first:]
+        self._elements(UNLESS, len(steps), view.dtype, self._seen(view), ())
+        self.steps += steps
 
     def _elements(
         self,

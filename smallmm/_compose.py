@@ -17,10 +17,10 @@ from ._shapes import dtype_of, is_complex
 
 def composed(composition: Composition, operands: dict[str, Any], out: Any = None) -> Any:
     """The composition of arrays of any library; `out` is an array, or a tuple with one for each output."""
-    if out is None or (isinstance(out, tuple) and out and all(x is None for x in out)):
-        answer = composition.directly(tuple(operands.values()))
-        if answer is not NotImplemented:
-            return answer
+    none = isinstance(out, tuple) and out and all(x is None for x in out)
+    answer = composition.directly(tuple(operands.values()), None if none else out)
+    if answer is not NotImplemented:
+        return answer
     return call(composition.op, composition, operands, out, {})  # type: ignore[arg-type]
 
 
@@ -199,7 +199,7 @@ def sums(xp: Any, x: Any) -> Any:
         whole = k - k % CHUNK
         parts = sums(xp, xp.reshape(x[..., :whole], (*x.shape[:-1], whole // CHUNK, CHUNK)))
         return sums(xp, xp.concat([parts, sums(xp, x[..., whole:])[..., None]], axis=-1))
-    if xp is np and x.ndim > 1:
+    if x.ndim > 1 and (xp is np or (k < CHUNK and hasattr(xp, "unless"))):  # `_long` looks for whole chunks
         return matvec(x, ones(xp, k, x))  # a column of one large product: the same order, and faster
     return matvec(x[..., None, :], ones(xp, k, x))[..., 0]
 

@@ -33,9 +33,8 @@ NO_TEMPORARIES = 1 << 62
 FEW_TEMPORARIES = 1 << 18
 MANY_TEMPORARIES = 1 << 15
 
-
-# A program of all steps is made of arrays of a kind (dtypes, core shapes and strides) after so many calls, of which one
-# of many elements counts as several: its making takes as long as a hundred calls or so of single matrices
+# A program of all steps is made for arrays of a kind (dtypes, core shapes and strides) after so many calls.
+# One of many elements counts as several: it costs as much as a hundred of single matrices
 RECORDED_AFTER, ELEMENTS_OF_A_CALL = 8, 1 << 14
 MOST_RECORDED = 1 << 11  # elements of a matrix
 MOST_KINDS = 256
@@ -46,8 +45,8 @@ CHUNK = 64  # elements that are added in a row
 
 _PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # numbers that are computed as they are
 
-# What `_core.Prepared` does with a program's last output: it is a result as others; it is info and no result; it is
-# info and a result, which is None where it is 0 everywhere
+# What `_core.Prepared` does with a program's last output: it is a result as others; it is info and no
+# result; it is info and a result, which is None where it is 0 everywhere
 NO_INFO, INFO_APART, INFO_AMONG = range(3)
 
 # The dtype of an output: that of the magnitudes of what is computed. A class: itself also after pickling
@@ -62,7 +61,8 @@ class Composition:
 
     The function broadcasts. It returns an array, or a tuple of them if the signature has several outputs. An
     output has the dtype of the computation if its entry of `dtypes` is None. The rule of its derivatives is
-    that of its name; messages speak of `op`, the name if None.
+    that of its name; messages speak of `op`, the name if None. is_checked: the caller gives the results to
+    `checked`, which takes None for an info that is 0 everywhere.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Composition:
         block: int = FEW_TEMPORARIES,
         takes_complex: bool = False,
         op: str | None = None,
+        is_checked: bool = False,
     ) -> None:
         self.__name__ = name
         self.op = op or name
@@ -84,8 +85,9 @@ class Composition:
         self._dtypes = dtypes
         self._block = block
         self._plain = frozenset(x for x in _PLAIN if takes_complex or x.kind != "c")
-        self.inputs, self._outputs = core_dimensions(self)  # type: ignore[arg-type]
+        self.core_inputs, self._outputs = core_dimensions(self)  # type: ignore[arg-type]
         self.takes_complex = takes_complex
+        self._info = INFO_AMONG if is_checked else NO_INFO
         # launch(library, stream, *arrays, labels=...) where a kernel computes it on a device. False: an
         # output overlaps an operand
         self.launch: Callable[..., Any] | None = None
@@ -102,30 +104,38 @@ class Composition:
         self.__dict__.update(state)
         self._forget()
 
-    def directly(self, operands: Sequence[Any]) -> Any:
-        """The answers for NumPy's own arrays of one dtype, which fit: most calls, and single matrices are not
-        to wait for more than this. An info that is 0 everywhere may be None, as on the direct path.
-        NotImplemented for other arrays: `_arrays.call` converts or explains them."""
-        answer = self._prepared(*operands)
-        if answer is not NotImplemented:
+    def directly(self, operands: Sequence[Any], out: Any = None) -> Any:
+        """The answers for NumPy's own arrays of one dtype, and numbers, which fit: most calls, and single
+        matrices are not to wait for more than this. NotImplemented for others: `_arrays.call` converts or
+        explains them."""
+        answer = self._prepared(*operands, out=out)
+        if answer is not NotImplemented or out is not None:
             return answer
-        dtypes = {x.dtype if type(x) is np.ndarray else None for x in operands}
-        if len(dtypes) > 1 or not dtypes <= self._plain or current() is not None:
+        dtypes = {x.dtype if type(x) is np.ndarray else None for x in operands if type(x) not in NUMBERS}
+        if len(dtypes) != 1 or not dtypes <= self._plain or current() is not None:
             return NotImplemented
         try:
-            batch, _ = _sizes(self.inputs, tuple([x.shape for x in operands]))
-        except ValueError:
+            arrays = [np.asarray(x, *dtypes) for x in operands]
+            batch, _ = _sizes(self.core_inputs, tuple([x.shape for x in arrays]))
+        except (ValueError, TypeError, OverflowError):
             return NotImplemented
-        if self._is_due(operands, batch) and self._has_program(operands):
+        return self._answers([_answer(x) for x in self._computed(operands, arrays, batch)])
+
+    def _computed(
+        self, operands: Sequence[Any], arrays: Sequence[np.ndarray], batch: tuple[int, ...]
+    ) -> Sequence[Any]:
+        """The results for arrays that were made of these operands."""
+        if self._is_due(arrays, batch) and self._has_program(operands, arrays):
             answer = self._prepared(*operands)
             if answer is not NotImplemented:
-                return answer
+                *results, last = answer if self.nout > 1 else (answer,)
+                return *results, np.zeros(batch, np.int32) if last is None else last
         with np.errstate(all="ignore"):
-            return self._answers([_answer(x) for x in self._in_blocks(operands, batch)])
+            return self._in_blocks(arrays, batch)
 
     def _is_due(self, operands: Sequence[Any], batch: tuple[int, ...]) -> bool:
         """Whether enough was computed of such arrays that a program of all steps is worth its making."""
-        inner = [(x, x.ndim - len(dims)) for x, dims in zip(operands, self.inputs, strict=True)]
+        inner = [(x, x.ndim - len(dims)) for x, dims in zip(operands, self.core_inputs, strict=True)]
         key = tuple([(x.dtype, x.shape[at:], x.strides[at:]) for x, at in inner])
         most = max([prod(x.shape[at:]) for x, at in inner])
         if most > MOST_RECORDED:
@@ -136,17 +146,16 @@ class Composition:
         self._calls[key] = inf if calls >= RECORDED_AFTER else calls
         return RECORDED_AFTER <= calls < inf
 
-    def _has_program(self, operands: Sequence[Any]) -> bool:
-        """Whether there is one now of all steps for such arrays."""
+    def _has_program(self, operands: Sequence[Any], arrays: Sequence[np.ndarray]) -> bool:
+        """Whether there is a program of all steps, which is made here."""
         from ._fused_plan import plan_of  # here: it imports what is composed
 
-        plan = plan_of(self, operands)
-        program = None if plan is None else plan.program_of(operands)
+        plan = plan_of(self, arrays)
+        program = None if plan is None else plan.program_of(arrays)
         if program is None:
             return False
-        info = INFO_AMONG if self._dtypes[-1] is np.int32 else NO_INFO
-        numbers = (None,) * self.nin
-        if not self._prepared.add(program, numbers, {}, self.nout, info, None, None):
+        numbers = tuple(type(x) if type(x) in NUMBERS else None for x in operands)
+        if not self._prepared.add(program, numbers, {}, self.nout, self._info, None, None):
             self._forget()
         return True
 
@@ -188,7 +197,7 @@ class Composition:
         given = (number or x.dtype for x, number in zip(arrays, numbers, strict=False))
         dtypes = self.resolve_dtypes(tuple(given))
         arrays = [x.astype(dtypes[0], copy=False) for x in arrays]
-        batch, sizes = _sizes(self.inputs, tuple([x.shape for x in arrays]))
+        batch, sizes = _sizes(self.core_inputs, tuple([x.shape for x in arrays]))
         cores = [tuple(sizes[dim] for dim in dims) for dims in self._outputs]
         outs = (*arguments[self.nin :], *(None,) * self.nout)[: self.nout]
         for out, dtype, core in zip(outs, dtypes[self.nin :], cores, strict=True):
@@ -197,7 +206,7 @@ class Composition:
         with np.errstate(all="ignore"):
             results = [
                 np.asarray(x).astype(dtype, copy=False) if dtype != arithmetic(dtype) else x
-                for x, dtype in zip(self._in_blocks(arrays, batch), dtypes[self.nin :], strict=True)
+                for x, dtype in zip(self._computed(arrays, arrays, batch), dtypes[self.nin :], strict=True)
             ]
         for out, result in zip(outs, results, strict=True):
             if out is not None:
@@ -213,7 +222,7 @@ class Composition:
         count, is_plain = prod(batch), len(batch) <= PLAIN_DIMS
         if count == 1 and is_plain:
             return self._results(np, arrays)
-        cores = [x.shape[x.ndim - len(dims) :] for x, dims in zip(arrays, self.inputs, strict=True)]
+        cores = [x.shape[x.ndim - len(dims) :] for x, dims in zip(arrays, self.core_inputs, strict=True)]
         step = max(1, self._block // max(1, *map(prod, cores)))
         if count <= step and is_plain:
             return self._results(np, arrays)
@@ -244,11 +253,12 @@ def composition_of(
     *options: Any,
     block: int = FEW_TEMPORARIES,
     op: str | None = None,
+    is_checked: bool = False,
 ) -> Composition:
-    """``function(*options, xp, *arrays)`` for stacks of real and complex numbers: the same object for the same
-    options, since it knows the programs of the arrays that it met."""
+    """``function(*options, xp, *arrays)`` for stacks of real and complex numbers: one object for the same
+    options, which knows the programs of the arrays that it met."""
     own = partial(function, *options) if options else function
-    return Composition(name, signature, own, dtypes, block, takes_complex=True, op=op)
+    return Composition(name, signature, own, dtypes, block, takes_complex=True, op=op, is_checked=is_checked)
 
 
 @lru_cache(maxsize=1024)

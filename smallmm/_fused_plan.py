@@ -20,31 +20,11 @@ MOST_RECORDS = 64  # of a function, for shapes and dtypes that it has met
 
 # Element-wise functions with the bits of NumPy's
 _AS_NUMPY = frozenset(
-    (
-        "copy",
-        "negative",
-        "absolute",
-        "sqrt",
-        "floor",
-        "ceil",
-        "sign",
-        "exponent",
-        "add",
-        "subtract",
-        "multiply",
-    )
-    + (
-        "divide",
-        "scaled",
-        "minimum",
-        "maximum",
-        "copysign",
-        "less",
-        "less_equal",
-        "equal",
-        "not_equal",
-        "where",
-    )
+    [
+        *("copy", "negative", "absolute", "sqrt", "floor", "ceil", "sign", "exponent", "add", "subtract"),
+        *("multiply", "divide", "scaled", "minimum", "maximum", "copysign", "where"),
+        *("less", "less_equal", "equal", "not_equal"),
+    ]
 )
 _MOST_STEPS = 64  # of a composition: with more it repeats what single matrices may do without
 
@@ -112,11 +92,11 @@ class Plan:
 
 
 def plan_of(composition: Composition, operands: Sequence[np.ndarray]) -> Plan | None:
-    """A composition's steps for arrays of such dtypes and core shapes, with the bits that NumPy's operations give;
-    None if it has others, or depends on elements."""
+    """A composition's steps for arrays of such dtypes and core shapes, with the bits that NumPy's operations
+    give; None if it has others, or depends on elements."""
     dtypes = composition.resolve_dtypes((*(x.dtype for x in operands), *(None,) * composition.nout))
     record = record_of(composition.op, real_of(dtypes[0]))
-    inputs = [(x, len(dims)) for x, dims in zip(operands, composition.inputs, strict=True)]
+    inputs = [(x, len(dims)) for x, dims in zip(operands, composition.core_inputs, strict=True)]
     symbols = [record.input(x.shape[x.ndim - n :], x.dtype, is_dense(x, n)) for x, n in inputs]
     try:
         answer = composition.run(record.namespace(record), tuple(symbols))

@@ -1,6 +1,5 @@
 """Powers, exponentials, roots and logarithms of stacked matrices, and pseudoinverses."""
 
-from collections.abc import Callable
 from math import isfinite
 from numbers import Real
 from typing import Any, Literal, NamedTuple
@@ -97,7 +96,9 @@ def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
     if n >= 0:
         composition = composition_of("matrix_power", "(m,m)->(m,m)", (None,), _power, n)
         return composed(composition, {"a": a}, out)
-    composition = composition_of("matrix_power", "(m,m)->(m,m),()", (None, np.int32), _power_of_inverse, -n)
+    composition = composition_of(
+        "matrix_power", "(m,m)->(m,m),()", (None, np.int32), _power_of_inverse, -n, is_checked=True
+    )
     return checked("matrix_power", composed(composition, {"a": a}, (out,)), SINGULAR)
 
 
@@ -165,7 +166,7 @@ def pinv(
     given, taken = ("(n,n)", "(n,n)") if hermitian else ("(m,n)", "(n,m)")
     signature = f"{given}{',()' * (len(operands) - 1)}->{taken},()"
     function = _pinv_of_symmetric if hermitian else _pinv
-    composition = composition_of("pinv", signature, (None, np.int32), function)
+    composition = composition_of("pinv", signature, (None, np.int32), function, is_checked=True)
     reason = NOT_CONVERGED if hermitian else NOT_ORTHOGONAL
     return checked("pinv", composed(composition, operands, (out,)), reason)
 
@@ -455,26 +456,34 @@ def _exponent(op: str, p: Any) -> float:
 
 
 def _of_symmetric(op: str, a: Any, function: tuple[Any, ...], outs: tuple[Any, ...], reason: Reason) -> Any:
-    return checked(op, composed(_composition(op, function), {"a": a}, outs), reason)
+    return checked(op, composed(_composition(op, function, True), {"a": a}, outs), reason)
 
 
 def _of_symmetric_ex(op: str, a: Any, function: tuple[Any, ...], out: Any) -> MatrixFunctionExResult:
     outs = several(op, out, MatrixFunctionExResult)
-    return MatrixFunctionExResult(*composed(_composition(op, function), {"a": a}, outs))
+    return MatrixFunctionExResult(*composed(_composition(op, function, False), {"a": a}, outs))
 
 
-def _composition(op: str, function: tuple[Any, ...]) -> Composition:
-    """function: one of eigenvalues, and its parameters before those."""
+def _composition(op: str, function: tuple[Any, ...], is_checked: bool) -> Composition:
+    """function: one of eigenvalues, and its options."""
     dtypes = (None, np.int32)
-    return composition_of(op, "(n,n)->(n,n),()", dtypes, _by_eigenvalues, *function, block=MANY_TEMPORARIES)
+    return composition_of(
+        op,
+        "(n,n)->(n,n),()",
+        dtypes,
+        _by_eigenvalues,
+        function,
+        block=MANY_TEMPORARIES,
+        is_checked=is_checked,
+    )
 
 
-def _by_eigenvalues(function: Callable[..., Any], *given: Any) -> tuple[Any, Any]:
+def _by_eigenvalues(function: tuple[Any, ...], xp: Any, a: Any, *parameters: Any) -> tuple[Any, Any]:
     """V diag(f) V^H, symmetric or Hermitian to the bit, and info. The function of eigenvalues gives
     sqrt(abs(f)), the signs of f or None where all are positive, and where an eigenvalue has no f."""
-    *parameters, xp, a = given
+    of_values, *options = function
     w, v, info = eigh_ex(a)
-    roots, signs, undefined = function(*parameters, xp, w)
+    roots, signs, undefined = of_values(*options, xp, w, *parameters)
     if undefined is not None:
         wrong = count(xp, undefined)
         info = info + xp.asarray(wrong, dtype=info.dtype)
@@ -549,7 +558,7 @@ def _reciprocal_roots(xp: Any, w: Any, most: int, *tolerance: Any) -> tuple[Any,
 
 
 def _pinv_of_symmetric(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
-    return _by_eigenvalues(_inverses, xp, a, *tolerance)
+    return _by_eigenvalues((_inverses,), xp, a, *tolerance)
 
 
 def _pinv(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 order."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache, partial
 from math import inf, prod
 from numbers import Real
@@ -274,7 +275,7 @@ def cond(x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: A
     if dimensions(x) > 1 and prod(shape[-2:]) == 0:
         raise np.linalg.LinAlgError(f"cond: x has shape {tuple(shape)}; expected matrices with elements")
     signature = "(m,n)->(),()" if order in (2, -2) else "(n,n)->(),()"
-    composition = composition_of("cond", signature, (REAL, np.int32), _cond, order)
+    composition = composition_of("cond", signature, (REAL, np.int32), _cond, order, is_checked=True)
     return checked("cond", composed(composition, {"x": x}, (out,)), NOT_ORTHOGONAL)
 
 
@@ -347,7 +348,9 @@ def matrix_rank(
     matrices = "(n,n)" if hermitian else "(m,n)"
     signature = f"{matrices}{',()' * (len(operands) - 1)}->(),()"
     dtypes, absolute = (np.int64, np.int32), tol is not None
-    composition = composition_of("matrix_rank", signature, dtypes, _rank, hermitian, absolute)
+    composition = composition_of(
+        "matrix_rank", signature, dtypes, _rank, hermitian, absolute, is_checked=True
+    )
     return checked("matrix_rank", composed(composition, operands, (out,)), NO_SINGULAR_VALUES)
 
 
@@ -374,7 +377,9 @@ def _matrix_norm(op: str, x: Any, axis: tuple[Any, ...], keepdims: Any, order: A
     if order in (-1, -2, -inf) and prod(shape[axis] for axis in axes) == 0:
         raise ValueError(f"{op}: x has shape {tuple(shape)}; expected matrices with elements for ord < 0")
     if order in (2, -2, "nuc"):
-        composition = composition_of(op, "(m,n)->(),()", (REAL, np.int32), _norm_of_values, order)
+        composition = composition_of(
+            op, "(m,n)->(),()", (REAL, np.int32), _norm_of_values, order, is_checked=True
+        )
     else:
         composition = composition_of(op, "(m,n)->()", (REAL,), _norm_of_matrices, order)
     return _reduced(op, composition, x, axes, keepdims, out)
@@ -506,13 +511,15 @@ def _norm_by_powers(
         return root(total)
     one = xp.ones_like(total)
     norms = root(xp.where(normal, total, one))
-    most = extreme(xp, _merged(xp, xp.abs(x), axes), order)
-    usable = (most > 0) & xp.isfinite(most)
-    _, exponents = xp.frexp(xp.where(usable, most, one))
-    scale = power_of_two(xp, -exponents, x)
-    scaled = root(xp.where(usable, powers(x * scale[(..., *(None,) * axes)]), one)) / scale
-    others = xp.where(most == 0, xp.zeros_like(most), most)  # a minimum
-    return xp.where(normal, norms, xp.where(usable, scaled, others))
+    with xp.unless(normal) if hasattr(xp, "unless") else nullcontext():  # a function that is recorded
+        most = extreme(xp, _merged(xp, xp.abs(x), axes), order)
+        usable = (most > 0) & xp.isfinite(most)
+        _, exponents = xp.frexp(xp.where(usable, most, one))
+        scale = power_of_two(xp, -exponents, x)
+        scaled = root(xp.where(usable, powers(x * scale[(..., *(None,) * axes)]), one)) / scale
+        others = xp.where(most == 0, xp.zeros_like(most), most)  # a minimum
+        careful = xp.where(usable, scaled, others)
+    return xp.where(normal, norms, careful)
 
 
 @cache

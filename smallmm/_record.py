@@ -5,7 +5,8 @@ A step is data: what it computes, its operands and its results. `_compile` turns
 the C core, `_unfused` runs it as separate calls on arrays of any library.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,6 +140,7 @@ class Step:
     label: str  # the function that the user called
     kernel: str | None = None
     axis: int = 0
+    unless: View | None = None  # truth: a tile all of which is true leaves the step out
 
     @property
     def target(self) -> View:
@@ -208,6 +210,15 @@ class Record:
         return self.constant(x)
 
     # --- steps ---
+
+    @contextmanager
+    def unless(self, truth: Any) -> Iterator[None]:
+        """Steps that are recorded in this context matter only where `truth` is false."""
+        known, first = dict(self._known), len(self.steps)
+        yield
+        self._known = known  # what may be left out is no value for others
+        for step in self.steps[first:]:
+            step.unless = truth.view  # of contexts within contexts the outermost counts
 
     def map(self, name: str, *operands: Any, truth: bool = False) -> Any:
         """An element-wise function of the core; truth: the result is true or false."""

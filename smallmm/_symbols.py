@@ -279,6 +279,10 @@ class Namespace:
         """No mantissa, and the exponent, as a number."""
         return None, x.record.map("exponent", x)
 
+    def unless(self, truth: Symbol) -> Any:
+        """A context: what is computed in it matters only where `truth` is false."""
+        return truth.record.unless(truth)
+
     def joined(self, re: Symbol, im: Symbol) -> Symbol:
         """Complex numbers of these parts."""
         return re.record.joined(re, im)

@@ -16,6 +16,7 @@ from matrices import good_definite
 
 import smallmm
 import smallmm._compose as compose
+import smallmm._composition as composition
 from smallmm._composition import Composition
 
 # Every function as one of a stack of definite matrices
@@ -472,3 +473,106 @@ def test_arguments_are_named():
     ]:
         with pytest.raises(error, match=re.escape(text)):
             call()
+
+
+class TestPrograms:
+    """After some calls of a kind a composition is a program, with the bits of NumPy's operations."""
+
+    @pytest.fixture
+    def at_once(self, monkeypatch):
+        monkeypatch.setattr(composition, "RECORDED_AFTER", 0)
+        composition.composition_of.cache_clear()
+        yield
+        composition.composition_of.cache_clear()
+
+    def never(self, monkeypatch):
+        monkeypatch.setattr(composition, "RECORDED_AFTER", np.inf)
+        composition.composition_of.cache_clear()
+
+    @pytest.mark.parametrize("n", [2, 3, 8, 17])
+    @pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
+    def test_bits(self, rng, monkeypatch, name, n, dtype):
+        function = FUNCTIONS[name]
+        n = max(n, 3) if name == "cross" else n
+        plain = stack(rng, n, dtype, 12).reshape(3, 4, n, n)
+        strange = plain.copy()
+        strange[0, 0, -1, 0] = np.nan
+        strange[0, 1], strange[0, 2] = 0, np.finfo(dtype).smallest_subnormal
+        strange[0, 3] *= np.finfo(dtype).max / 4 / abs(strange[0, 3]).max()
+        strange[1, 0, 0, 0] = np.inf
+        given = [plain, plain[1, 1], strange, plain[::2, ::-1], plain.mT, strange.mT, plain[:, :1]]
+        given.append(np.ascontiguousarray(plain[..., ::-1, :])[..., ::-1, :])
+        self.never(monkeypatch)
+        expected = [_answers(function, a) for a in given]
+        monkeypatch.setattr(composition, "RECORDED_AFTER", 0)
+        composition.composition_of.cache_clear()
+        for a, want in zip(given, expected, strict=True):
+            for _ in range(2):
+                assert_same(_answers(function, a), want)
+        composition.composition_of.cache_clear()
+
+    def test_calls_need_no_python(self, rng, at_once, monkeypatch):
+        """The second call of a kind is a program's."""
+        a = stack(rng, 3, np.float64, 5)
+        for x in (a, a[0], a.mT, a[:, :2]):
+            smallmm.cond(x)
+        asked = []
+        monkeypatch.setattr(Composition, "_is_due", lambda *given: asked.append(given))
+        for x in (a, a[:2], a[0], a.mT, a[:, :2], a[::-1]):
+            smallmm.cond(x)
+        assert not asked
+        for x in (a[..., ::-1], a.astype(np.float32), a.astype(">f8").mT[..., ::-1], a.tolist()):
+            smallmm.cond(x)
+        assert len(asked) == 3  # a list becomes an array of a kind that is known
+
+    def test_numbers(self, rng, at_once):
+        a = stack(rng, 3, np.float32, 5)
+        for tol in (1e-3, 0.5, 1, np.float32(0.25), np.array(0.1, np.float32), np.full(5, 0.1, np.float32)):
+            expected = [np.linalg.matrix_rank(x, float(np.ravel(tol)[0])) for x in a]
+            for _ in range(3):
+                np.testing.assert_array_equal(smallmm.matrix_rank(a, tol), expected)
+
+    def test_out(self, rng, at_once):
+        a = stack(rng, 4, np.float64, 6)
+        expected = smallmm.matrix_power(a, 3)
+        for _ in range(2):
+            out = np.empty_like(a)
+            assert smallmm.matrix_power(a, 3, out=out) is out
+            assert_same(out, expected)
+            own = a.copy()  # which the result overwrites
+            assert smallmm.matrix_power(own, 3, out=own) is own
+            assert_same(own, expected)
+            wide = np.empty((2, *a.shape))
+            smallmm.matrix_power(a, 3, out=wide)
+            assert_same(wide[1], expected)
+            with pytest.raises(ValueError, match="out"):
+                smallmm.matrix_power(a, 3, out=np.empty((5, 4, 4)))
+
+    def test_failures(self, rng, at_once):
+        a = stack(rng, 3, np.float64, 6)
+        a[2] = 0
+        for _ in range(3):
+            with pytest.raises(smallmm.LinAlgError, match="1 of 6") as caught:
+                smallmm.matrix_power(a, -1)
+            assert caught.value.info.tolist() == [0, 0, 1, 0, 0, 0]
+            assert np.isnan(caught.value.result[2]).all()
+            assert np.isfinite(caught.value.result[3]).all()
+
+    def test_pickles_forget_programs(self, rng, at_once):
+        a = stack(rng, 3, np.float64, 6)
+        own = composition.composition_of("rank?", "(m,n)->()", (None,), _first_element)
+        for x in (own, pickle.loads(pickle.dumps(own))):
+            assert_same(x(a), a[:, 0, 0])
+
+
+def _first_element(xp, a):
+    return a[..., 0, 0]
+
+
+def _answers(function, a):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return function(a)
+        except smallmm.LinAlgError as error:
+            return (*as_tuple(error.result), error.info)

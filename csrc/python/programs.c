@@ -71,6 +71,7 @@ static bool parse_step(PyObject *x, smm_step *step, smm_outer *outer) {
     if (!parse_sizes(extents, outer->extent, SMM_MOST_DIMS, &outer->dims)) return false;
     step->kind = kind;
     step->function = kind == SMM_STEP_MAP ? (smm_function)which : 0;
+    step->skips = kind == SMM_STEP_UNLESS ? which : 0;
     step->call = (smm_call){.op = kind == SMM_STEP_CALL ? (smm_op)which : 0,
                             .dtype = (smm_dtype)dtype,
                             .form = (unsigned)form,
@@ -380,16 +381,21 @@ static void dealloc(PyObject *object) {
     Py_DECREF(type);
 }
 
-/* Properties of the last plan per matrix, and the kernels of the steps. */
+/* Properties of the last plan per matrix, and the kernels of the steps, of which some decide about others. */
 static PyObject *plan_info(PyObject *object, void *Py_UNUSED(closure)) {
     program *self = (program *)object;
     const smm_program_info *x = &self->info;
     const plan *last = __atomic_load_n(&self->plans, __ATOMIC_ACQUIRE);
-    PyObject *kernels = PyTuple_New(last ? self->program.steps : 0);
+    PyObject *kernels = PyList_New(0);
     for (int s = 0; kernels && last && s < self->program.steps; s++) {
+        if (self->step[s].kind == SMM_STEP_UNLESS) continue;
         const char *name = smm_kernel_of_step(last->planned, s);
-        PyTuple_SET_ITEM(kernels, s, name ? PyUnicode_FromString(name) : Py_NewRef(Py_None));
+        PyObject *own = name ? PyUnicode_FromString(name) : Py_NewRef(Py_None);
+        if (!own || PyList_Append(kernels, own) < 0) Py_CLEAR(kernels);
+        Py_XDECREF(own);
     }
+    if (kernels) Py_SETREF(kernels, PyList_AsTuple(kernels));
+    if (!kernels) return NULL;
     return Py_BuildValue("{s:n,s:n,s:d,s:d,s:d,s:N}", "tile", (Py_ssize_t)x->tile, "temporaries",
                          (Py_ssize_t)x->temporaries, "flops", x->flops, "bytes", x->bytes, "saved", x->saved, "kernels",
                          kernels);
