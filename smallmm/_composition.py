@@ -95,10 +95,11 @@ class Composition:
 
     def _forget(self) -> None:
         self._prepared = _core.Prepared()
+        self._plans: dict[Any, Any] = {}  # programs on a device; None: there is none
         self._calls: dict[Any, float] = {}  # how many there were of each kind; infinity: no program has it
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: x for name, x in self.__dict__.items() if name not in ("_prepared", "_calls")}
+        return {name: x for name, x in self.__dict__.items() if name not in ("_prepared", "_plans", "_calls")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -158,6 +159,43 @@ class Composition:
         if not self._prepared.add(program, numbers, {}, self.nout, self._info, None, None):
             self._forget()
         return True
+
+    def on_device(self, given: Sequence[Any], operands: dict[str, Any]) -> list[Any] | None:
+        """The results for arrays of a device, and numbers, by one kernel of all steps; None if there is none.
+        given: what the caller gave, of which operands were made; () if that includes outputs."""
+        from ._fused_plan import device_plan_of  # here: it imports what is composed
+        from ._program_steps import NotFused
+
+        inner = zip(operands.values(), self.core_inputs, strict=True)
+        cores = [() if _is_number(x) else tuple(x.shape)[x.ndim - len(dims) :] for x, dims in inner]
+        like = next(x for x in operands.values() if not _is_number(x))
+        key = str(like.dtype), tuple(cores), tuple(map(_is_number, operands.values()))
+        if max(map(prod, cores)) > MOST_RECORDED:
+            return None
+        if key not in self._plans:
+            if len(self._plans) >= MOST_KINDS:
+                self._plans.clear()
+            self._plans[key] = device_plan_of(self, like, cores)
+        plan = self._plans[key]
+        program = None if plan is None else plan.on_device()
+        if program is None:
+            return None
+        dtype = plan.record.inputs[0].dtype
+        arrays = [np.asarray(x, dtype) if _is_number(x) else x for x in operands.values()]
+        stacks = [tuple(x.shape)[: x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)]
+        try:
+            results, launched = program.run(list(operands), arrays, broadcast_shapes(*stacks))
+        except NotFused:
+            self._plans[key] = None
+            return None
+        same = [x is y for x, y in zip(given, operands.values(), strict=False)]
+        if given and all(same) and not any(isinstance(x, np.ndarray | np.generic) for x in given):
+            kept = self._prepared.add_on_device(
+                launched, tuple(given), tuple(results), {}, self._info, None, None
+            )
+            if kept is False:
+                self._prepared = _core.Prepared()
+        return results
 
     def resolve_dtypes(self, dtypes: tuple[Any, ...]) -> tuple[np.dtype, ...]:
         """As of a gufunc. Python's numbers are given as types, and follow the arrays."""

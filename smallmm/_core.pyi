@@ -46,7 +46,19 @@ class Prepared:
         failed: Any,
         /,
     ) -> bool: ...
+    def add_on_device(
+        self,
+        launch: tuple[Any, int, bytes],
+        inputs: tuple[Any, ...],
+        outputs: tuple[Any, ...],
+        keywords: dict[str, Any],
+        info: int,
+        make: Any,
+        failed: Any,
+        /,
+    ) -> bool | None: ...
 
+def cuda_any(info: Any, /) -> bool | None: ...
 def __getattr__(gufunc: str) -> np.ufunc: ...  # those of gufunc_rows
 def cuda_takes(gufunc: np.ufunc, dtype: np.dtype, m: int, k: int, n: int, /) -> bool: ...
 def convolve(

@@ -40,6 +40,9 @@ _MOST_DIMS = _core.limits["cuda_dimensions"]  # batch dimensions and the matrix'
 
 def any_nonzero(op: str, info: Any, twin: str | None = None) -> bool:
     """Whether any info is not 0, for which the device is waited for. twin: a function that does not wait."""
+    found = _core.cuda_any(info)
+    if found is not None:
+        return found
     if library_of(info).is_capturing(info):
         raise RuntimeError(
             f"{op}: no CUDA graph can have it, because it waits for the device to say which matrices fail"
@@ -62,7 +65,7 @@ def call(
     """``gufunc(*operands.values(), *outs.values())`` where at least one of them is on a device."""
     if kwargs:
         raise TypeError(f"{op}: {', '.join(kwargs)} is for NumPy arrays, not for arrays on a device")
-    operands = dict(operands)
+    given_operands, operands = operands, dict(operands)
     given = {name: x for name, x in outs.items() if x is not None}
     arrays = {**{name: x for name, x in operands.items() if not _is_number(x)}, **given}
     infos, library = _same_device(op, arrays)
@@ -130,7 +133,8 @@ def call(
     if runs_kernel or (composition and composition.launch):
         results = _run(op, library, gufunc, operands, outputs)
     elif composition:
-        results = list(composition.run(library.namespace, tuple(operands.values())))
+        results = composition.on_device(() if given else tuple(given_operands.values()), operands)
+        results = results or list(composition.run(library.namespace, tuple(operands.values())))
     elif gufunc.__name__ in PRODUCTS:
         results = _by_the_library(library, gufunc, operands, outputs)
     elif sizes["n"] == 0 or (sizes.get("m") == 0 and not is_of_diagonals(operation)):

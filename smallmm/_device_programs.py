@@ -27,25 +27,35 @@ class DeviceProgram:
         self.name = record.name
         self._launches: dict[tuple[bool, ...], _Launches] = {}
 
-    def run(self, names: list[str], operands: list[Any], batch: tuple[int, ...]) -> list[Any]:
-        """The outputs: new arrays of the operands' library, in the order of its current stream. Operands are
-        arrays of a device, and numbers as arrays of NumPy without dimensions. `NotFused`: no kernel can."""
+    def run(
+        self, names: list[str], operands: list[Any], batch: tuple[int, ...]
+    ) -> tuple[list[Any], tuple[Any, int, bytes]]:
+        """The outputs, new arrays of the operands' library, in the order of its current stream; and what was
+        launched: kernel, blocks, and arguments but for addresses and numbers. Operands are arrays of a
+        device, and numbers as arrays of NumPy without dimensions. `NotFused`: no kernel can."""
         given = self._sorted(names, operands)
         _, library = _same_device(self.name, given[0])
         outputs = [
             library.empty((*batch, *shape), np.dtype(dtype)) for _, dtype, shape, _ in self.described.outputs
         ]
-        self._launch(given, outputs, library.stream())
-        return [library.finished(x) for x in outputs]
+        launched = self._launch(given, outputs, library.stream())
+        return [library.finished(x) for x in outputs], launched
 
     def launch(self, names: list[str], operands: list[Any], outputs: list[Any], stream: int) -> None:
         """The kernel, on a stream, from such operands to outputs in row-major order."""
         self._launch(self._sorted(names, operands), outputs, stream)
 
-    def _launch(self, given: "_Given", outputs: list[Any], stream: int) -> None:
+    def _launch(self, given: "_Given", outputs: list[Any], stream: int) -> tuple[Any, int, bytes]:
         arrays, numbers, launches = given
+        found: list[tuple[Any, int, bytes]] = []
+
+        def plan(device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
+            found.append(launches(device, layouts))
+            return found[0]
+
         labels = (*(f"{self.name}: {name}" for name in arrays), *[f"{self.name}: an output"] * len(outputs))
-        _core.device_program(launches, stream, labels, numbers, *arrays.values(), *outputs)
+        _core.device_program(plan, stream, labels, numbers, *arrays.values(), *outputs)
+        return found[0]
 
     def check(self, operands: list[np.ndarray]) -> None:
         """`NotFused` if there is no kernel for such arrays, which are on the host. No device is used."""

@@ -223,7 +223,7 @@ class Fused(FunctionOfStacks):
         """The plan, the results and info."""
         met = None if options or out is not None else self._met_before(arrays)
         if met is not None:
-            return met[0], *self._by_one_kernel(*met[:2], list(arrays), met[2])
+            return met[0], *self._by_one_kernel(*met[:2], list(arrays), met[2], (), {})
         operands = self._operands(arrays)
         batch = self._batch(operands)
         plan = self._plan(operands, options)
@@ -240,7 +240,7 @@ class Fused(FunctionOfStacks):
                 if len(self._met) >= MOST_RECORDS:
                     self._met.clear()
                 self._met[_key(arrays)] = plan, program, batch
-            results, info = self._by_one_kernel(plan, program, operands, batch)
+            results, info = self._by_one_kernel(plan, program, operands, batch, arrays, options)
         else:
             if foreign is not None:
                 operands = [
@@ -308,15 +308,24 @@ class Fused(FunctionOfStacks):
             return
         plan.prepared.add((id(program), numbers))
 
+        outputs = len(plan.results) + bool(plan.columns)
+        kept = self._what_becomes_of(plan)
+        self._kept(self._prepared.add(program, numbers, options, outputs, *kept))
+
+    def _what_becomes_of(self, plan: Plan) -> tuple[int, Any, Any]:
+        """What `_core.Prepared` does with a program's outputs."""
+
         def failed(outputs: list[Any]) -> Any:
             return self._checked(plan, outputs[:-1], outputs[-1])
 
-        outputs, info = len(plan.results) + bool(plan.columns), INFO_APART if plan.columns else NO_INFO
         make = None if plan.make in (the_one, tuple) else plan.make
-        if not self._prepared.add(program, numbers, options, outputs, info, make, failed):
-            self._prepared = _core.Prepared()  # of so many calls older ones may be done with
-            for other in self._plans.values():
-                other.prepared.clear()
+        return INFO_APART if plan.columns else NO_INFO, make, failed
+
+    def _kept(self, was_added: bool | None) -> None:
+        if was_added is False:  # there are so many calls that older ones may be done with
+            self._prepared = _core.Prepared()
+            for plan in self._plans.values():
+                plan.prepared.clear()
 
     def _fused(
         self, plan: Plan, operands: list[Any], outs: Any, batch: tuple[int, ...]
@@ -338,13 +347,23 @@ class Fused(FunctionOfStacks):
         return results, info
 
     def _by_one_kernel(
-        self, plan: Plan, program: DeviceProgram, operands: list[Any], batch: tuple[int, ...]
+        self,
+        plan: Plan,
+        program: DeviceProgram,
+        operands: list[Any],
+        batch: tuple[int, ...],
+        arrays: tuple[Any, ...],
+        options: dict[str, Any],
     ) -> tuple[list[Any], Any]:
+        """arrays: what the caller gave; () if a call of such arrays is prepared, or cannot be."""
         try:
-            results = program.run(self._names, operands, batch)
+            results, launched = program.run(self._names, operands, batch)
         except NotFused as why:
             plan.why_not_on_device = str(why)
             return self._step_by_step(plan, operands, batch)
+        if arrays and all(on_device(x) or type(x) in (int, float) for x in arrays):
+            kept = self._what_becomes_of(plan)
+            self._kept(self._prepared.add_on_device(launched, arrays, tuple(results), options, *kept))
         return results, results.pop() if plan.columns else None
 
     def _offloaded(

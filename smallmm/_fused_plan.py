@@ -6,13 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from ._compile import NotCompiled, compiled, info_columns, needed_steps, program_of
+from ._compile import (
+    NotCompiled,
+    compiled,
+    dense_strides,
+    info_columns,
+    needed_steps,
+    program_of,
+    without_memory,
+)
 from ._composition import Composition
 from ._device_programs import DeviceProgram
 from ._fused_arrays import core_strides, is_dense
 from ._long import LongProgram
 from ._program_steps import NotFused
 from ._record import COMPLEX, Record, real_of
+from ._shapes import dtype_of
 from ._symbols import Symbol, record_of
 
 _NO_KERNEL = "a step has no kernel"
@@ -109,6 +118,12 @@ def plan_of(composition: Composition, operands: Sequence[np.ndarray]) -> Plan | 
     plan = Plan(record, results, tuple, with_info=False)
     own = all(x.kind != "map" or (x.name in _AS_NUMPY and x.dtype not in COMPLEX) for x in plan.steps)
     return plan if own and len(plan.steps) <= _MOST_STEPS else None
+
+
+def device_plan_of(composition: Composition, like: Any, cores: Sequence[tuple[int, ...]]) -> Plan | None:
+    """The same for arrays of a device, of the dtype of another, whose matrices have these shapes."""
+    dtype = dtype_of(like)
+    return plan_of(composition, [without_memory(x, dense_strides(x, dtype), dtype) for x in cores])
 
 
 def structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list[Any]], Any]]:

@@ -71,4 +71,16 @@ int smm_add_transfers(PyObject *module);
 int smm_add_device_kernels(PyObject *module);
 int smm_add_device_programs(PyObject *module);
 
+/* device_programs.c: a program's launch on such arrays. NULL without an exception: their library has no exchange API.
+ */
+typedef struct smm_device_call smm_device_call;
+smm_device_call *smm_met_on_device(PyObject *launch, PyObject *inputs, PyObject *outputs);
+void smm_free_device_call(smm_device_call *x);
+/* Describe the arrays among the arguments, in buffers that are 0; false if some is neither such an array nor a number.
+ */
+bool smm_open_all(PyObject *const *args, Py_ssize_t count, smm_buffer b[]);
+bool smm_takes_on_device(const smm_device_call *x, const smm_buffer b[], Py_ssize_t count);
+PyObject *smm_run_on_device(const smm_device_call *x, PyObject *const *args, const smm_buffer b[]); /* outputs */
+int smm_any_on_device(PyObject *info);
+
 #endif

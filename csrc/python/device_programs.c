@@ -3,8 +3,9 @@
 #include "buffers.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { MOST_ARRAYS = 64 };
+enum { MOST_ARRAYS = 64, MOST_WORDS = 512 }; /* of a kernel's arguments */
 
 /* A kernel in a capsule, kept for good: unloading it could free code that is running. */
 typedef struct program_kernel {
@@ -72,10 +73,10 @@ static PyObject *layout_of(const smm_buffer *b) {
 /* What plan(device, layouts) says: (kernel, blocks, arguments). The arguments are words of 8 bytes: one, then the
  * addresses, then the numbers, then others; the addresses and numbers are filled in. */
 static int launch(PyObject *plan, PyObject *layouts, PyObject *numbers, const smm_buffer b[], int count, void *stream) {
-    enum { MOST_BYTES = 4096 }; /* of a kernel's arguments */
+    enum { MOST_BYTES = 8 * MOST_WORDS };
     PyObject *found = PyObject_CallFunction(plan, "iO", b->x.device.device_id, layouts);
     PyObject *capsule;
-    long long blocks, words[MOST_BYTES / 8];
+    long long blocks, words[MOST_WORDS];
     const char *bytes;
     Py_ssize_t length, more = PyTuple_GET_SIZE(numbers);
     int done = -1;
@@ -139,7 +140,194 @@ static PyObject *device_program(PyObject *Py_UNUSED(module), PyObject *const *ar
     Py_RETURN_NONE;
 }
 
+/* --- calls that were met before ------------------------------------------------------------------------ */
+
+enum { MOST_DIRECT = 16 }; /* arrays and numbers of such a call */
+
+/* An array as a kernel was chosen for it. Numbers have no dimensions and -1 of them. */
+typedef struct met_array {
+    int ndim, misalignment; /* of the address, modulo 16 */
+    DLDataType dtype;
+    int64_t sizes[2 * SMM_MOST_AXES]; /* shape, then strides */
+} met_array;
+
+struct smm_device_call {
+    PyObject *kernel; /* a capsule */
+    int device, inputs, outputs, words;
+    long long blocks;
+    const DLPackExchangeAPI *api;
+    met_array array[MOST_DIRECT];
+    long long word[];
+};
+
+static bool describe(PyObject *x, met_array *to, smm_device_call *call) {
+    smm_buffer b = {0};
+    if (!smm_exchange(x, &b) || (call->api && (b.api != call->api || b.x.device.device_id != call->device)))
+        return false;
+    call->api = b.api;
+    call->device = b.x.device.device_id;
+    *to = (met_array){.ndim = b.x.ndim, .misalignment = (int)((uintptr_t)b.x.data % 16), .dtype = b.x.dtype};
+    for (int d = 0; d < b.x.ndim; d++) to->sizes[d] = b.x.shape[d], to->sizes[b.x.ndim + d] = b.x.strides[d];
+    return true;
+}
+
+smm_device_call *smm_met_on_device(PyObject *launch, PyObject *inputs, PyObject *outputs) {
+    PyObject *kernel;
+    long long blocks;
+    const char *bytes;
+    Py_ssize_t length;
+    const Py_ssize_t taken = PyTuple_GET_SIZE(inputs), given = PyTuple_GET_SIZE(outputs);
+    if (!PyArg_ParseTuple(launch, "OLy#", &kernel, &blocks, &bytes, &length)) return NULL;
+    if (taken + given > MOST_DIRECT || !PyCapsule_IsValid(kernel, CAPSULE)) return NULL;
+    if (length > 8 * MOST_WORDS || length < 8 * (1 + taken + given)) return NULL;
+    smm_device_call *x = PyMem_Calloc(1, sizeof *x + (size_t)length);
+    if (!x) return (smm_device_call *)PyErr_NoMemory();
+    *x = (smm_device_call){.inputs = (int)taken, .outputs = (int)given, .words = (int)(length / 8), .blocks = blocks};
+    memcpy(x->word, bytes, (size_t)length);
+    bool fits = true;
+    for (int i = 0; i < taken + given && fits; i++) {
+        PyObject *array = i < taken ? PyTuple_GET_ITEM(inputs, i) : PyTuple_GET_ITEM(outputs, i - taken);
+        x->array[i].ndim = -1;
+        if (!PyFloat_Check(array) && !PyLong_Check(array)) fits = describe(array, &x->array[i], x);
+    }
+    if (!fits || !x->api) {
+        PyMem_Free(x);
+        return NULL;
+    }
+    x->kernel = Py_NewRef(kernel);
+    return x;
+}
+
+void smm_free_device_call(smm_device_call *x) {
+    if (x) Py_XDECREF(x->kernel);
+    PyMem_Free(x);
+}
+
+static bool is_as_met(const met_array *x, const smm_buffer *b) {
+    const size_t bytes = (size_t)b->x.ndim * sizeof *x->sizes;
+    return b->x.ndim == x->ndim && !memcmp(&b->x.dtype, &x->dtype, sizeof x->dtype) &&
+           (int)((uintptr_t)b->x.data % 16) == x->misalignment && !memcmp(b->x.shape, x->sizes, bytes) &&
+           !memcmp(b->x.strides, x->sizes + x->ndim, bytes);
+}
+
+static void allocation_failed(void *Py_UNUSED(context), const char *kind, const char *message) {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    PyErr_Format(strcmp(kind, "MemoryError") ? PyExc_RuntimeError : PyExc_MemoryError, "%s", message);
+    PyGILState_Release(gil);
+}
+
+/* A new array of the same library; its address in *data. */
+static PyObject *new_array(const smm_device_call *x, const met_array *like, void **data) {
+    int64_t shape[SMM_MOST_AXES];
+    DLTensor prototype = {.device = {kDLCUDA, x->device}, .ndim = like->ndim, .dtype = like->dtype, .shape = shape};
+    for (int d = 0; d < like->ndim; d++) shape[d] = like->sizes[d];
+    DLManagedTensorVersioned *managed = NULL;
+    PyObject *result = NULL;
+    if (x->api->managed_tensor_allocator(&prototype, &managed, NULL, allocation_failed)) return NULL;
+    *data = (char *)managed->dl_tensor.data + managed->dl_tensor.byte_offset;
+    if (x->api->managed_tensor_to_py_object_no_sync(managed, (void **)&result)) return NULL;
+    return result;
+}
+
+bool smm_open_all(PyObject *const *args, Py_ssize_t count, smm_buffer b[]) {
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (!PyFloat_CheckExact(args[i]) && !PyLong_CheckExact(args[i]) && !smm_exchange(args[i], &b[i])) return false;
+        if (b[i].api && smm_is_followed(args[i])) return false;
+    }
+    return true;
+}
+
+bool smm_takes_on_device(const smm_device_call *x, const smm_buffer b[], Py_ssize_t count) {
+    if (count != x->inputs) return false;
+    for (int i = 0; i < count; i++) {
+        if (!b[i].api != (x->array[i].ndim < 0)) return false;
+        if (b[i].api && (b[i].api != x->api || b[i].x.device.device_id != x->device || !is_as_met(&x->array[i], &b[i])))
+            return false;
+    }
+    return true;
+}
+
+PyObject *smm_run_on_device(const smm_device_call *x, PyObject *const *args, const smm_buffer b[]) {
+    long long words[MOST_WORDS];
+    const program_kernel *kernel = PyCapsule_GetPointer(x->kernel, CAPSULE);
+    PyObject *outputs = PyTuple_New(x->outputs);
+    memcpy(words, x->word, (size_t)x->words * sizeof *words);
+    int at = 1;
+    for (int i = 0; i < x->inputs; i++)
+        if (b[i].api) words[at++] = (intptr_t)b[i].x.data;
+    for (int i = 0; i < x->outputs && outputs; i++) {
+        void *data = NULL;
+        PyObject *output = new_array(x, &x->array[x->inputs + i], &data);
+        words[at++] = (intptr_t)data;
+        if (output)
+            PyTuple_SET_ITEM(outputs, i, output);
+        else
+            Py_CLEAR(outputs);
+    }
+    for (int i = 0; i < x->inputs && outputs; i++) {
+        if (b[i].api) continue;
+        const double number = PyFloat_AsDouble(args[i]);
+        memcpy(&words[at++], &number, sizeof number);
+    }
+    void *stream = NULL;
+    if (outputs && (PyErr_Occurred() || x->api->current_work_stream(kDLCUDA, x->device, &stream))) Py_CLEAR(outputs);
+    if (!outputs || !x->blocks) return outputs;
+    smm_cuda_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = smm_cuda_run_program(&kernel->kernel, x->blocks, words, x->device, stream);
+    Py_END_ALLOW_THREADS;
+    if (!status) return outputs;
+    smm_raise_cuda(status);
+    Py_DECREF(outputs);
+    return NULL;
+}
+
+/* Whether integers of 32 bits on a device are not all 0: they are copied to pinned memory of this thread, on the
+ * current stream of their library, and waited for. 1: some is not; 0: all are; -1: an exception is set; 2: not for this
+ * path. */
+int smm_any_on_device(PyObject *info) {
+    enum { MOST = 1 << 16 };
+    static _Thread_local smm_cuda_resource pinned[SMM_CUDA_DEVICES]; /* kept for good */
+    smm_buffer b = {0};
+    if (!smm_exchange(info, &b) || b.x.dtype.code != kDLInt || b.x.dtype.bits != 32) return 2;
+    int64_t count = 1;
+    for (int d = b.x.ndim; d--; count *= b.x.shape[d])
+        if (b.x.shape[d] > 1 && b.x.strides[d] != count) return 2;
+    const size_t bytes = (size_t)count * sizeof(int32_t);
+    void *stream = NULL;
+    bool capturing = false;
+    if (!count) return 0;
+    if (bytes > MOST || b.x.device.device_id >= SMM_CUDA_DEVICES) return 2;
+    if (b.api->current_work_stream(kDLCUDA, b.x.device.device_id, &stream)) return -1;
+    smm_cuda_resource *room = &pinned[b.x.device.device_id];
+    smm_cuda_status status = smm_cuda_is_capturing(b.x.device.device_id, stream, &capturing);
+    if (capturing) return 2; /* which Python refuses */
+    if (!status && !room->address) {
+        *room = (smm_cuda_resource){.kind = SMM_CUDA_PINNED, .device = b.x.device.device_id, .bytes = MOST};
+        status = smm_cuda_acquire(room);
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    if (!status) status = smm_cuda_copy(b.x.device.device_id, room->address, b.x.data, bytes, stream);
+    if (!status) status = smm_cuda_wait(b.x.device.device_id, stream);
+    Py_END_ALLOW_THREADS;
+    if (status) {
+        smm_raise_cuda(status);
+        return -1;
+    }
+    int32_t any = 0;
+    for (int64_t i = 0; i < count; i++) any |= ((const int32_t *)room->address)[i];
+    return any != 0;
+}
+
+/* cuda_any(info): True or False; None: not for this path. */
+static PyObject *cuda_any(PyObject *Py_UNUSED(module), PyObject *info) {
+    const int any = smm_any_on_device(info);
+    if (any < 0) return NULL;
+    return any > 1 ? Py_NewRef(Py_None) : PyBool_FromLong(any);
+}
+
 static PyMethodDef methods[] = {
+    {"cuda_any", cuda_any, METH_O, NULL},
     {"cuda_program", cuda_program, METH_VARARGS, NULL},
     {"cuda_build_program", cuda_build_program, METH_VARARGS, NULL},
     {"device_program", (PyCFunction)(void (*)(void))device_program, METH_FASTCALL, NULL},

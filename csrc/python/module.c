@@ -390,8 +390,8 @@ static int exec_module(PyObject *module) {
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
     if (smm_add_device_functions(module) < 0 || smm_add_programs(module) < 0 || smm_add_prepared(module) < 0 ||
-        smm_add_numa(module) < 0 || smm_add_convolutions(module) < 0 || smm_add_xla(module) < 0 || smm_add_patch(module) < 0 ||
-        smm_add_patched(module) < 0)
+        smm_add_numa(module) < 0 || smm_add_convolutions(module) < 0 || smm_add_xla(module) < 0 ||
+        smm_add_patch(module) < 0 || smm_add_patched(module) < 0)
         return -1;
     return smm_add_gufuncs(module) < 0 ? -1 : add_lists(module);
 }

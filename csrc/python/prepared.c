@@ -4,17 +4,18 @@
  * to do: it converts, records a program, or explains what is wrong. */
 #include <stddef.h>
 
-#include "extension.h"
+#include "buffers.h"
 
 #include <structmember.h>
 
-enum { MOST_CALLS = 64, MOST_ARGUMENTS = 64 };
+enum { MOST_CALLS = 64, MOST_ARGUMENTS = 64, MOST_ON_DEVICE = 16 };
 
 /* What becomes of the last output. */
 typedef enum { NO_INFO, INFO_APART, INFO_AMONG } info_kind;
 
 typedef struct prepared_call {
-    PyObject *program; /* a _core.Program, or what is called as one */
+    PyObject *program; /* a _core.Program, or what is called as one; NULL: on a device */
+    smm_device_call *device;
     PyObject *numbers; /* for each input the type of Python's number that it is made of, else None */
     PyObject *keywords;
     PyObject *make, *failed; /* of the list of results; of the list of results and info. None: the results themselves */
@@ -50,7 +51,7 @@ static bool is_python_number(PyObject *x) {
 }
 
 /* 0: done, 1: Python's, -1: an exception is set. */
-static int take_arguments(arguments *to, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+static int take_arguments(arguments *to, PyObject *const *args, Py_ssize_t nargs) {
     *to = (arguments){.given = args};
     if (nargs > MOST_ARGUMENTS) return 1;
     for (Py_ssize_t i = 0; i < nargs; i++) {
@@ -63,8 +64,12 @@ static int take_arguments(arguments *to, PyObject *const *args, Py_ssize_t nargs
             return 1;
         if (!to->array[i] && PyErr_Occurred()) return -1;
     }
+    return 0;
+}
+
+static int take_keywords(arguments *to, PyObject *const *values, PyObject *names) {
     for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); k++) {
-        PyObject *name = PyTuple_GET_ITEM(names, k), *value = args[nargs + k];
+        PyObject *name = PyTuple_GET_ITEM(names, k), *value = values[k];
         if (PyUnicode_CompareWithASCIIString(name, "out") == 0) {
             to->out = Py_IsNone(value) ? NULL : value;
             continue;
@@ -135,9 +140,9 @@ static bool take_outs(const prepared_call *x, const arguments *a, PyObject *cons
 
 /* --- calls --- */
 
-/* Whether info is not 0 anywhere. */
-static bool has_failure(PyObject *info) {
-    if (!PyArray_CheckExact(info)) return PyObject_IsTrue(info) != 0; /* a scalar */
+/* Whether info is not 0 anywhere; -1: an exception is set. */
+static int has_failure(PyObject *info) {
+    if (!PyArray_CheckExact(info)) return PyObject_IsTrue(info); /* a scalar */
     PyArrayObject *array = (PyArrayObject *)info;
     const int32_t *const x = PyArray_DATA(array);
     const npy_intp count = PyArray_SIZE(array);
@@ -151,7 +156,7 @@ static PyObject *answer_of(const prepared_call *x, PyObject *outputs, bool faile
     const Py_ssize_t count = PyTuple_GET_SIZE(outputs);
     PyObject *answer = NULL, *make = x->make;
     if (x->info == INFO_APART && failed) make = x->failed;
-    if (x->info == INFO_AMONG && !has_failure(PyTuple_GET_ITEM(outputs, count - 1))) {
+    if (x->info == INFO_AMONG && !failed) {
         Py_DECREF(PyTuple_GET_ITEM(outputs, count - 1));
         PyTuple_SET_ITEM(outputs, count - 1, Py_NewRef(Py_None));
     }
@@ -171,8 +176,8 @@ static PyObject *answer_of(const prepared_call *x, PyObject *outputs, bool faile
 
 /* The outputs of what is called as a program, whose last ones are the caller's or all new. */
 static PyObject *call_object(const prepared_call *x, PyObject *const inputs[], bool has_outs, bool *failed) {
-    PyObject *answer = has_outs ? Py_NewRef(Py_NotImplemented)
-                                : PyObject_Vectorcall(x->program, inputs, (size_t)x->inputs, NULL);
+    PyObject *answer =
+        has_outs ? Py_NewRef(Py_NotImplemented) : PyObject_Vectorcall(x->program, inputs, (size_t)x->inputs, NULL);
     if (!answer || Py_Is(answer, Py_NotImplemented)) return answer;
     PyObject *outputs = NULL;
     int any = 0;
@@ -206,7 +211,36 @@ static PyObject *try_call(const prepared_call *x, const arguments *a) {
     else
         outputs = PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
     while (made--) Py_XDECREF(inputs[made]);
-    return !outputs || Py_Is(outputs, Py_NotImplemented) ? outputs : answer_of(x, outputs, failed);
+    if (!outputs || Py_Is(outputs, Py_NotImplemented)) return outputs;
+    if (x->info == INFO_AMONG) failed = has_failure(PyTuple_GET_ITEM(outputs, x->outputs - 1));
+    return answer_of(x, outputs, failed);
+}
+
+/* The call of arrays on a device; a device is waited for if info is looked at. */
+static PyObject *call_on_device(prepared *self, int count, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+    smm_buffer b[MOST_ON_DEVICE] = {0};
+    arguments a = {0};
+    int any = 0;
+    if (nargs > MOST_ON_DEVICE || !smm_open_all(args, nargs, b)) Py_RETURN_NOTIMPLEMENTED;
+    int status = take_keywords(&a, args + nargs, names);
+    const prepared_call *x = NULL;
+    for (int i = 0; i < count && !status && !a.out && !x; i++) {
+        const prepared_call *own = __atomic_load_n(&self->calls[i], __ATOMIC_ACQUIRE);
+        if (!own || !own->device || !smm_takes_on_device(own->device, b, nargs)) continue;
+        bool fits = true;
+        for (Py_ssize_t n = 0; n < nargs; n++)
+            fits &= b[n].api || (PyObject *)Py_TYPE(args[n]) == PyTuple_GET_ITEM(own->numbers, n);
+        const int same = fits ? has_keywords(own, a.keywords) : 0;
+        if (same < 0) status = -1;
+        if (same > 0) x = own;
+    }
+    forget(&a);
+    if (status < 0) return NULL;
+    if (!x) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *outputs = smm_run_on_device(x->device, args, b);
+    if (outputs && x->info != NO_INFO) any = smm_any_on_device(PyTuple_GET_ITEM(outputs, x->outputs - 1));
+    if (any < 0) Py_CLEAR(outputs);
+    return outputs ? answer_of(x, outputs, any != 0) : NULL; /* what is not looked at here, Python looks at */
 }
 
 /* prepared(*inputs, out=None, **keywords) */
@@ -214,12 +248,18 @@ static PyObject *call(PyObject *object, PyObject *const *args, size_t nargsf, Py
     prepared *self = (prepared *)object;
     const int known = __atomic_load_n(&self->count, __ATOMIC_ACQUIRE), count = known < MOST_CALLS ? known : MOST_CALLS;
     if (!count || smm_is_offloading()) Py_RETURN_NOTIMPLEMENTED;
+    const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     arguments a;
-    const int status = take_arguments(&a, args, PyVectorcall_NARGS(nargsf), names);
+    int status = take_arguments(&a, args, nargs);
+    if (status > 0) {
+        forget(&a);
+        return call_on_device(self, count, args, nargs, names);
+    }
+    if (!status) status = take_keywords(&a, args + nargs, names);
     PyObject *answer = status < 0 ? NULL : Py_NewRef(Py_NotImplemented);
     for (int i = 0; i < count && !status && answer && Py_Is(answer, Py_NotImplemented); i++) {
         const prepared_call *x = __atomic_load_n(&self->calls[i], __ATOMIC_ACQUIRE);
-        const int fits = x ? has_keywords(x, a.keywords) : 0;
+        const int fits = x && x->program ? has_keywords(x, a.keywords) : 0;
         Py_CLEAR(answer);
         answer = fits < 0 ? NULL : fits ? try_call(x, &a) : Py_NewRef(Py_NotImplemented);
     }
@@ -232,6 +272,7 @@ static PyObject *call(PyObject *object, PyObject *const *args, size_t nargsf, Py
 static void free_call(prepared_call *x) {
     if (!x) return;
     Py_XDECREF(x->program);
+    smm_free_device_call(x->device);
     Py_XDECREF(x->numbers);
     Py_XDECREF(x->keywords);
     Py_XDECREF(x->make);
@@ -239,34 +280,79 @@ static void free_call(prepared_call *x) {
     PyMem_Free(x);
 }
 
-/* prepared.add(program, numbers, keywords, outputs, info, make, failed): False if there are MOST_CALLS already. */
+/* False if there are MOST_CALLS already. The program or launch of *x is stolen. */
+static PyObject *added(prepared *self, prepared_call own, PyObject *keywords) {
+    prepared_call *x = PyMem_Malloc(sizeof *x);
+    int at = MOST_CALLS;
+    if (x) {
+        *x = own;
+        Py_XINCREF(x->program);
+        Py_INCREF(x->numbers);
+        Py_INCREF(x->make);
+        Py_INCREF(x->failed);
+        x->keywords = PyDict_Copy(keywords);
+        if (x->keywords) at = __atomic_fetch_add(&self->count, 1, __ATOMIC_RELAXED);
+    } else {
+        smm_free_device_call(own.device);
+        PyErr_NoMemory();
+    }
+    if (at < MOST_CALLS) {
+        __atomic_store_n(&self->calls[at], x, __ATOMIC_RELEASE);
+        Py_RETURN_TRUE;
+    }
+    if (x && x->keywords) __atomic_fetch_sub(&self->count, 1, __ATOMIC_RELAXED);
+    free_call(x);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
+}
+
+/* Whether it can be: so many inputs and outputs, and what becomes of info. */
+static bool is_possible(const prepared_call *x) {
+    if (x->inputs <= MOST_ARGUMENTS && x->outputs >= 1 && x->outputs <= MOST_ARGUMENTS && x->info <= INFO_AMONG)
+        return true;
+    PyErr_SetString(PyExc_ValueError, "the program has other inputs or outputs");
+    return false;
+}
+
+/* prepared.add(program, numbers, keywords, outputs, info, make, failed) */
 static PyObject *add(PyObject *object, PyObject *args) {
-    prepared *self = (prepared *)object;
-    PyObject *program, *numbers, *keywords, *make, *failed;
-    int outputs, info;
-    if (!PyArg_ParseTuple(args, "OO!O!iiOO", &program, &PyTuple_Type, &numbers, &PyDict_Type, &keywords, &outputs, &info,
-                          &make, &failed))
+    prepared_call x = {0};
+    PyObject *keywords;
+    int info, outputs;
+    if (!PyArg_ParseTuple(args, "OO!O!iiOO", &x.program, &PyTuple_Type, &x.numbers, &PyDict_Type, &keywords, &outputs,
+                          &info, &x.make, &x.failed))
         return NULL;
-    const Py_ssize_t inputs = PyTuple_GET_SIZE(numbers);
-    int own_outputs = outputs;
-    const bool is_program = Py_IS_TYPE(program, smm_program_type);
-    if (inputs > MOST_ARGUMENTS || outputs < 1 || outputs > MOST_ARGUMENTS || info < NO_INFO || info > INFO_AMONG ||
-        (is_program && (smm_program_sizes(program, &own_outputs) != inputs || own_outputs != outputs))) {
-        PyErr_SetString(PyExc_ValueError, "the program has other inputs or outputs");
+    x.info = (info_kind)info;
+    x.inputs = (int)PyTuple_GET_SIZE(x.numbers);
+    x.outputs = outputs;
+    if (Py_IS_TYPE(x.program, smm_program_type) && smm_program_sizes(x.program, &x.outputs) != x.inputs) x.outputs = -1;
+    if (x.outputs != outputs) x.outputs = -1;
+    return is_possible(&x) ? added((prepared *)object, x, keywords) : NULL;
+}
+
+/* prepared.add_on_device(launch, inputs, outputs, keywords, info, make, failed): a call of such arrays and numbers.
+ * None if it cannot be prepared. */
+static PyObject *add_on_device(PyObject *object, PyObject *args) {
+    prepared_call x = {0};
+    PyObject *launch, *inputs, *outputs, *keywords, *answer = NULL;
+    int info;
+    if (!PyArg_ParseTuple(args, "O!O!O!O!iOO", &PyTuple_Type, &launch, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+                          &PyDict_Type, &keywords, &info, &x.make, &x.failed))
         return NULL;
-    }
-    prepared_call *x = PyMem_Calloc(1, sizeof *x);
-    if (!x) return PyErr_NoMemory();
-    *x = (prepared_call){Py_NewRef(program), Py_NewRef(numbers),     PyDict_Copy(keywords), Py_NewRef(make),
-                         Py_NewRef(failed),  (int)outputs,           (int)inputs,           (info_kind)info};
-    const int at = x->keywords ? __atomic_fetch_add(&self->count, 1, __ATOMIC_RELAXED) : MOST_CALLS;
-    if (at >= MOST_CALLS) {
-        if (x->keywords) __atomic_fetch_sub(&self->count, 1, __ATOMIC_RELAXED);
-        free_call(x);
-        return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
-    }
-    __atomic_store_n(&self->calls[at], x, __ATOMIC_RELEASE);
-    Py_RETURN_TRUE;
+    x.info = (info_kind)info;
+    x.inputs = (int)PyTuple_GET_SIZE(inputs);
+    x.outputs = (int)PyTuple_GET_SIZE(outputs);
+    if (!is_possible(&x)) return NULL;
+    x.numbers = PyTuple_New(x.inputs);
+    if (!x.numbers) return NULL;
+    for (int i = 0; i < x.inputs; i++)
+        PyTuple_SET_ITEM(x.numbers, i, Py_NewRef((PyObject *)Py_TYPE(PyTuple_GET_ITEM(inputs, i))));
+    x.device = smm_met_on_device(launch, inputs, outputs);
+    if (x.device)
+        answer = added((prepared *)object, x, keywords);
+    else if (!PyErr_Occurred())
+        answer = Py_NewRef(Py_None);
+    Py_DECREF(x.numbers);
+    return answer;
 }
 
 static PyObject *new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs)) {
@@ -310,6 +396,9 @@ static PyMethodDef methods[] = {
     {"add", add, METH_VARARGS,
      "add(program, numbers, keywords, outputs, info, make, failed, /)\n--\n\n"
      "A call for the inputs that the program takes. False: there are too many calls."},
+    {"add_on_device", add_on_device, METH_VARARGS,
+     "add_on_device(launch, inputs, outputs, keywords, info, make, failed, /)\n--\n\n"
+     "A call for arrays of a device that lie as these. None: it cannot be prepared. False: as `add`."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -348,7 +348,8 @@ static PyObject *call(PyObject *object, PyObject *args, PyObject *kwargs) {
     if (kwargs || (nargs != self->inputs && nargs != self->inputs + self->outputs)) Py_RETURN_NOTIMPLEMENTED;
     bool failed;
     PyObject *outputs = smm_call_program(object, given, nargs > self->inputs ? given + self->inputs : NULL, &failed);
-    return !outputs || Py_Is(outputs, Py_NotImplemented) ? outputs : Py_BuildValue("(NN)", outputs, PyBool_FromLong(failed));
+    return !outputs || Py_Is(outputs, Py_NotImplemented) ? outputs
+                                                         : Py_BuildValue("(NN)", outputs, PyBool_FromLong(failed));
 }
 
 /* --- the type --- */

@@ -68,6 +68,11 @@ def test_conversions(emulated):
     emulated("conversions.py")
 
 
+def test_compositions(emulated):
+    """One kernel runs all steps, with the bits of the host."""
+    emulated("compositions.py")
+
+
 def test_captures(emulated):
     """What a CUDA graph cannot have."""
     emulated("capture.py")
