@@ -56,8 +56,13 @@ class Fused(FunctionOfStacks):
         super().__init__(function, signature)
         self._in_graph = object_in_graph(self)
         self._plans: dict[Any, Plan] = {}
-        self._prepared = _core.Prepared()
+        self._forget_calls()
         self._met: dict[Any, tuple[Plan, DeviceProgram, tuple[int, ...]]] = {}
+
+    def _forget_calls(self) -> None:
+        self._prepared, self._prepared_ex = _core.Prepared(), _core.Prepared()
+        for plan in self._plans.values():
+            plan.prepared.clear()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """By its name where it is a module's, as functions are pickled; else by what it is made of."""
@@ -89,6 +94,9 @@ class Fused(FunctionOfStacks):
         info, int32, shape (..., k), has a column for each of the k steps that can fail, in the order of
         `explain`: 0, or what is wrong, as that step's own function says.
         """
+        answer = self._prepared_ex(*arrays, out=out, **options)
+        if answer is not NotImplemented:
+            return answer
         if any(map(is_lazy, arrays)):
             return self._later(arrays, out, options, with_info=True)
         plan, results, info = self._run(arrays, out, options)
@@ -309,23 +317,24 @@ class Fused(FunctionOfStacks):
         plan.prepared.add((id(program), numbers))
 
         outputs = len(plan.results) + bool(plan.columns)
-        kept = self._what_becomes_of(plan)
-        self._kept(self._prepared.add(program, numbers, options, outputs, *kept))
+        self._keep(plan, lambda table, kept: table.add(program, numbers, options, outputs, *kept))
 
-    def _what_becomes_of(self, plan: Plan) -> tuple[int, Any, Any]:
-        """What `_core.Prepared` does with a program's outputs."""
+    def _keep(self, plan: Plan, add: Callable[[Any, tuple[int, Any, Any]], bool | None]) -> None:
+        """Enter a call of the function, and of `ex`, with what becomes of a program's outputs."""
 
         def failed(outputs: list[Any]) -> Any:
             return self._checked(plan, outputs[:-1], outputs[-1])
 
-        make = None if plan.make in (the_one, tuple) else plan.make
-        return INFO_APART if plan.columns else NO_INFO, make, failed
+        def with_info(outputs: list[Any]) -> tuple[Any, Any]:
+            info = outputs.pop() if plan.columns else None
+            return plan.make(outputs), info
 
-    def _kept(self, was_added: bool | None) -> None:
+        make = None if plan.make in (the_one, tuple) else plan.make
+        was_added = add(self._prepared, (INFO_APART if plan.columns else NO_INFO, make, failed))
+        if was_added:
+            was_added = add(self._prepared_ex, (NO_INFO, with_info, None))
         if was_added is False:  # there are so many calls that older ones may be done with
-            self._prepared = _core.Prepared()
-            for plan in self._plans.values():
-                plan.prepared.clear()
+            self._forget_calls()
 
     def _fused(
         self, plan: Plan, operands: list[Any], outs: Any, batch: tuple[int, ...]
@@ -362,8 +371,10 @@ class Fused(FunctionOfStacks):
             plan.why_not_on_device = str(why)
             return self._step_by_step(plan, operands, batch)
         if arrays and all(on_device(x) or type(x) in (int, float) for x in arrays):
-            kept = self._what_becomes_of(plan)
-            self._kept(self._prepared.add_on_device(launched, arrays, tuple(results), options, *kept))
+            outputs = tuple(results)
+            self._keep(
+                plan, lambda table, kept: table.add_on_device(launched, arrays, outputs, options, *kept)
+            )
         return results, results.pop() if plan.columns else None
 
     def _offloaded(
