@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from math import inf, prod
 from numbers import Number
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,18 @@ REAL = np.floating
 
 # Whether work on an array becomes part of a CUDA graph: `_adapters` enters what knows the libraries' streams
 CAPTURES: list[Callable[[Any], bool]] = []
+
+
+class Programs(NamedTuple):
+    """What makes programs of compositions; None where there is none."""
+
+    on_host: Callable[..., Any]  # (composition, arrays of NumPy): a program for such arrays
+    on_device: Callable[..., Any]  # (composition, an array of the device, core shapes): a plan
+    run: Callable[..., Any]  # (plan, names, arrays, batch): the results, and what was launched
+
+
+# `_fused_plan`, which imports what is composed, enters them
+PROGRAMS: list[Programs] = []
 
 
 class Composition:
@@ -149,10 +161,7 @@ class Composition:
 
     def _has_program(self, operands: Sequence[Any], arrays: Sequence[np.ndarray]) -> bool:
         """Whether there is a program of all steps, which is made here."""
-        from ._fused_plan import plan_of  # here: it imports what is composed
-
-        plan = plan_of(self, arrays)
-        program = None if plan is None else plan.program_of(arrays)
+        program = PROGRAMS[0].on_host(self, arrays) if PROGRAMS else None
         if program is None:
             return False
         numbers = tuple(type(x) if type(x) in NUMBERS else None for x in operands)
@@ -163,9 +172,6 @@ class Composition:
     def on_device(self, given: Sequence[Any], operands: dict[str, Any]) -> list[Any] | None:
         """The results for arrays of a device, and numbers, by one kernel of all steps; None if there is none.
         given: what the caller gave, of which operands were made; () if that includes outputs."""
-        from ._fused_plan import device_plan_of  # here: it imports what is composed
-        from ._program_steps import NotFused
-
         inner = zip(operands.values(), self.core_inputs, strict=True)
         cores = [() if _is_number(x) else tuple(x.shape)[x.ndim - len(dims) :] for x, dims in inner]
         like = next(x for x in operands.values() if not _is_number(x))
@@ -175,19 +181,18 @@ class Composition:
         if key not in self._plans:
             if len(self._plans) >= MOST_KINDS:
                 self._plans.clear()
-            self._plans[key] = device_plan_of(self, like, cores)
+            self._plans[key] = PROGRAMS[0].on_device(self, like, cores) if PROGRAMS else None
         plan = self._plans[key]
-        program = None if plan is None else plan.on_device()
-        if program is None:
+        if plan is None:
             return None
         dtype = plan.record.inputs[0].dtype
         arrays = [np.asarray(x, dtype) if _is_number(x) else x for x in operands.values()]
         stacks = [tuple(x.shape)[: x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)]
-        try:
-            results, launched = program.run(list(operands), arrays, broadcast_shapes(*stacks))
-        except NotFused:
+        found = PROGRAMS[0].run(plan, list(operands), arrays, broadcast_shapes(*stacks))
+        if found is None:
             self._plans[key] = None
             return None
+        results, launched = found
         same = [x is y for x, y in zip(given, operands.values(), strict=False)]
         if given and all(same) and not any(isinstance(x, np.ndarray | np.generic) for x in given):
             kept = self._prepared.add_on_device(

@@ -18,9 +18,15 @@ from ._compose import array_of, in_one_dtype
 from ._errors import shown
 from ._fuse import Fused, fuse
 from ._options import integer, one_of, pair
-from ._subscripts import Labels, Pairs, contracted, contraction, is_list
+from ._subscripts import Labels, Pairs, contracted, contraction, is_list, multiplications
 
-_LEAST_BATCH = 8  # members, for which steps are fused: fewer share no threads
+_LEAST_BATCH = 8  # members: fewer do not share the threads
+# Multiplications of a member whose steps are fused, since beyond the kernels of products are as fast by
+# themselves; and of few members, which then run in one thread
+_MOST_OF_A_MEMBER, _MOST_WITHOUT_THREADS = 1 << 17, 1 << 16
+_met: dict[Any, Any] = {}  # by subscripts and shapes: the prepared calls of what computes them
+_MOST_MET = 1024
+_PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # what is computed as it is
 
 
 @composed_of_others
@@ -48,8 +54,9 @@ def contract(
         One or more arrays. Dimensions of one letter have one length, or 1: they broadcast.
     path : sequence of tuples of int, optional
         Which operands are multiplied in which order, as `numpy.einsum_path` and
-        ``opt_einsum.contract_path`` give it. None: the order that the former finds by
-        its greedy search.
+        ``opt_einsum.contract_path`` give it. None: of up to five operands the order with the fewest
+        multiplications, operands without a common letter last; of more the one that `numpy.einsum_path`
+        finds by its greedy search.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
     dtype : dtype, optional
@@ -82,8 +89,9 @@ def contract(
     Notes
     -----
     Each pair is one call of `matmul` on views of the operands: letters of both and of the result are batch
-    dimensions, summed letters merge to one dimension. Products of three or more operands whose first letters
-    are batch dimensions are fused. The number of operations is that of the products in this order, and their
+    dimensions, summed letters merge to one dimension. A pair without a sum, one of whose operands has all
+    letters, is multiplied element by element. Steps of small members are fused into one pass over the first
+    letters of the result. The number of operations is that of the products in this order, and their
     order depends on the subscripts, the sizes and `path` only. All operands have one dtype before the first
     product. float16 and bfloat16 are rounded once, after the last.
 
@@ -241,24 +249,34 @@ def _contract(
     casting: Any,
     optimize: Any,
 ) -> Any:
-    if (
-        path is None
-        and out is None
-        and dtype is None
-        and order == "K"
-        and casting == "safe"
-        and len(operands) == 2
-    ):
-        product = _plain_product(subscripts, *operands)
-        if product is not None and (optimize is False or optimize is True):
+    key = None
+    plain = path is None and out is None and dtype is None and order == "K" and casting == "safe"
+    if plain and (optimize is False or optimize is True):
+        product = _plain_product(subscripts, *operands) if len(operands) == 2 else None
+        if product is not None:
             try:
                 return product(*operands)
             except TypeError:  # said below, of the operands
                 pass
+        elif type(subscripts) is str and all(type(x) is np.ndarray for x in operands):
+            key = subscripts, *[x.shape for x in operands]
+            met = _met.get(key)
+            answer = met(*operands) if met else NotImplemented
+            if answer is not NotImplemented:
+                return answer
     order = one_of(op, "order", order, ("K", "C", "F", "A"))
     casting = one_of(op, "casting", casting, ("safe", "no", "equiv", "same_kind", "unsafe"))
     path = path if path is not None else _path_of(op, optimize)
-    answer = contraction(op, subscripts, operands, path, out, _fused, dtype, order, casting)
+
+    def fused(op: str, arrays: list[Any], *steps: Any) -> Any:
+        function, stacks = _in_one_pass(op, arrays, *steps)
+        if function and key and all(x is y for x, y in zip(stacks, operands, strict=True)):
+            if len(_met) >= _MOST_MET:
+                _met.clear()
+            _met[key] = function.prepared
+        return function(*stacks) if function else None
+
+    answer = contraction(op, subscripts, operands, path, out, fused, dtype, order, casting)
     return answer[()] if type(answer) is np.ndarray and out is None and not answer.ndim else answer
 
 
@@ -310,31 +328,55 @@ def _known_product(subscripts: str, a: int, b: int) -> tuple[Any, int, int]:
 # --- fused ---------------------------------------------------------------------------------------------
 
 
-def _fused(op: str, arrays: list[Any], labels: list[Labels], order: Labels, pairs: Pairs) -> Any:
-    """The steps in one pass over a batch, if there is one: labels that begin the result, and begin every
-    operand that has them. None: it is not worth it."""
-    if len(arrays) < 3 or not all(type(x) is np.ndarray for x in arrays):
-        return None
-    batch = len(order)
-    for some in labels:
-        if len(set(some)) < len(some):
-            return None
-        own = [x for x in some if x in order[:batch]]
-        while (own and some[: len(own)] != tuple(own)) or own != [x for x in order[:batch] if x in own]:
-            batch -= 1
-            own = [x for x in some if x in order[:batch]]
-    lead = order[:batch]
-    count = 1
+def _in_one_pass(
+    op: str, arrays: list[Any], labels: list[Labels], order: Labels, pairs: Pairs
+) -> tuple[Fused | None, list[Any]]:
+    """A fused function of all steps, and its arguments. It has a batch: labels that begin the result, and
+    begin every operand that has them. None: it is not worth it."""
+    if not all(type(x) is np.ndarray and x.dtype in _PLAIN for x in arrays):
+        return None, []
+    if any(len(set(some)) < len(some) for some in labels) and len(arrays) > 1:
+        return None, []
+    sizes = {
+        label: n
+        for x, some in zip(arrays, labels, strict=True)
+        for label, n in zip(some, x.shape, strict=True)
+    }
+    steps = multiplications(labels, order, pairs) or [set(labels[0])]
+    lead = order[: _batch_dimensions(labels, order, steps, sizes)]
+    each = sum(prod(sizes[x] for x in step if x not in lead) for step in steps)
+    count = prod(sizes[x] for x in lead)
+    if each > _MOST_OF_A_MEMBER or (count < _LEAST_BATCH and each * count > _MOST_WITHOUT_THREADS):
+        return None, []
     stacks = []
     for x, some in zip(arrays, labels, strict=True):
-        sizes = dict(zip(some, x.shape, strict=True))
-        index = tuple(None if y not in some else slice(None) for y in lead)
-        stacks.append(x[(*index, ...)])
-        count = max(count, prod(sizes.get(y, 1) for y in lead))
-    if count < _LEAST_BATCH:
-        return None
+        missing = [y not in some for y in lead]
+        first = missing.index(False) if False in missing else len(lead)  # what is missing there broadcasts
+        index = tuple(None if y else slice(None) for y in missing[first:])
+        stacks.append(x[(*index, ...)] if None in index else x)
     cores = tuple(tuple(y for y in some if y not in lead) for some in labels)
-    return _fused_function(op, cores, order[batch:], pairs)(*stacks)
+    return _fused_function(op, cores, order[len(lead) :], pairs), stacks
+
+
+def _batch_dimensions(
+    labels: list[Labels], order: Labels, steps: list[set[Any]], sizes: dict[Any, int]
+) -> int:
+    """How many of the result's first labels are those of a batch. The operands of most dimensions have them,
+    so that no row or column is taken for one, and no step that lacks one of them, and is therefore done again
+    for each member, costs anything to speak of."""
+    most = max(map(len, labels))
+    fewest = sum(prod(sizes[x] for x in step) for step in steps)
+    for batch, label in enumerate(order):
+        lead = order[: batch + 1]
+        own = [tuple(x for x in lead if x in some) for some in labels]
+        begin = all(some[: len(first)] == first for some, first in zip(labels, own, strict=True))
+        shared = all(label in some for some in labels if len(some) == most)
+        once = all(some.count(label) < 2 for some in labels)
+        several = sum(label in some for some in labels) > 1
+        cost = sum(prod(sizes[x] for x in {*step, *lead}) for step in steps)
+        if not (begin and shared and once and (several or not batch) and cost <= 1.05 * fewest):
+            return batch
+    return len(order)
 
 
 @cache

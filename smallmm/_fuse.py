@@ -64,6 +64,10 @@ class Fused(FunctionOfStacks):
         for plan in self._plans.values():
             plan.prepared.clear()
 
+    def prepared(self, *arrays: Any) -> Any:
+        """The result if such a call was met before, else NotImplemented."""
+        return self._prepared(*arrays)
+
     def __reduce__(self) -> str | tuple[Any, ...]:
         """By its name where it is a module's, as functions are pickled; else by what it is made of."""
         name: str = self.__dict__.get("__qualname__", "")

@@ -15,7 +15,7 @@ from ._compile import (
     program_of,
     without_memory,
 )
-from ._composition import Composition
+from ._composition import PROGRAMS, Composition, Programs
 from ._device_programs import DeviceProgram
 from ._fused_arrays import core_strides, is_dense
 from ._long import LongProgram
@@ -100,7 +100,12 @@ class Plan:
             return program_of(compiled(self.record, self.results, layouts, sum(self.columns)))
 
 
-def plan_of(composition: Composition, operands: Sequence[np.ndarray]) -> Plan | None:
+def _program_of(composition: Composition, operands: Sequence[np.ndarray]) -> Any:
+    plan = _plan_of(composition, operands)
+    return None if plan is None else plan.program_of(operands)
+
+
+def _plan_of(composition: Composition, operands: Sequence[np.ndarray]) -> Plan | None:
     """A composition's steps for arrays of such dtypes and core shapes, with the bits that NumPy's operations
     give; None if it has others, or depends on elements."""
     dtypes = composition.resolve_dtypes((*(x.dtype for x in operands), *(None,) * composition.nout))
@@ -120,10 +125,23 @@ def plan_of(composition: Composition, operands: Sequence[np.ndarray]) -> Plan | 
     return plan if own and len(plan.steps) <= _MOST_STEPS else None
 
 
-def device_plan_of(composition: Composition, like: Any, cores: Sequence[tuple[int, ...]]) -> Plan | None:
+def _device_plan_of(composition: Composition, like: Any, cores: Sequence[tuple[int, ...]]) -> Plan | None:
     """The same for arrays of a device, of the dtype of another, whose matrices have these shapes."""
     dtype = dtype_of(like)
-    return plan_of(composition, [without_memory(x, dense_strides(x, dtype), dtype) for x in cores])
+    plan = _plan_of(composition, [without_memory(x, dense_strides(x, dtype), dtype) for x in cores])
+    return plan if plan is not None and plan.on_device() is not None else None
+
+
+def _run_on_device(plan: Plan, names: list[str], arrays: list[Any], batch: tuple[int, ...]) -> Any:
+    program = plan.on_device()
+    assert program is not None
+    try:
+        return program.run(names, arrays, batch)
+    except NotFused:
+        return None
+
+
+PROGRAMS.append(Programs(_program_of, _device_plan_of, _run_on_device))
 
 
 def structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list[Any]], Any]]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import combinations
 from math import prod
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from ._compose import (
     in_one_dtype,
     namespace_of,
     permuted,
+    products,
     sums,
     written,
 )
@@ -27,6 +29,7 @@ from ._products import matmul
 from ._shapes import dtype_of
 
 _LETTERS = ascii_uppercase + ascii_lowercase  # in the order of those of a result that is omitted
+_MOST_SEARCHED = 5  # operands of which all paths are compared
 Labels = tuple[Any, ...]
 Pairs = tuple[tuple[int, ...], ...]
 Fused = Callable[[str, list[Any], list[Labels], Labels, Pairs], Any] | None
@@ -242,6 +245,8 @@ def _path(op: str, labels: list[Labels], order: Labels, sizes: dict[Any, int], p
     if path is None:
         if count < 3:
             return ((*range(count),),)
+        if count <= _MOST_SEARCHED:
+            return _cheapest(tuple(map(frozenset, labels)), frozenset(order), sizes)[-1]
         numbers = {label: i for i, label in enumerate(sizes)}
         if len(numbers) > 52:
             return ((0, 1),) * (count - 1)
@@ -263,6 +268,39 @@ def _path(op: str, labels: list[Labels], order: Labels, sizes: dict[Any, int], p
     return tuple(tuple(int(i) for i in step) for step in steps)
 
 
+def _cheapest(
+    left: tuple[frozenset[Any], ...], needed: frozenset[Any], sizes: dict[Any, int]
+) -> tuple[int, int, Pairs]:
+    """The path of fewest multiplications, of these the one of smallest results: both numbers, and the path.
+    Operands without a common label come last."""
+    if len(left) < 2:
+        return 0, 0, ()
+    pairs = list(combinations(range(len(left)), 2))
+    found = []
+    for i, j in [(i, j) for i, j in pairs if left[i] & left[j]] or pairs:
+        rest = (*left[:i], *left[i + 1 : j], *left[j + 1 :])
+        both = left[i] | left[j]
+        kept = both & needed.union(*rest)
+        steps, elements, path = _cheapest((*rest, kept), needed, sizes)
+        steps += prod(sizes[x] for x in both)
+        found.append((steps, elements + prod(sizes[x] for x in kept), ((i, j), *path)))
+    return min(found)
+
+
+def multiplications(labels: Sequence[Labels], order: Labels, pairs: Pairs) -> list[set[Any]]:
+    """The labels over which each step of a path multiplies."""
+    left, steps = list(map(set, labels)), []
+    for step in pairs:
+        chosen = [left[i] for i in sorted(step)]
+        left = [x for i, x in enumerate(left) if i not in step]
+        while len(chosen) > 1:
+            first, second, *rest = chosen
+            steps.append(first | second)
+            chosen = [(first | second) & set(order).union(*left, *rest), *rest]
+        left += chosen
+    return steps
+
+
 # --- products of pairs ---------------------------------------------------------------------------------
 
 
@@ -274,6 +312,8 @@ def contracted(arrays: Sequence[Any], labels: Sequence[Labels], order: Labels, p
         while len(chosen) > 1:
             first, second, *rest = chosen
             needed = {*order, *(x for _, some in (*left, *rest) for x in some)}
+            if _first_place(second[1], first[1], order) < _first_place(first[1], second[1], order):
+                first, second = second, first  # the rows of the result come before its columns
             chosen = [_product(first, second, needed), *rest]
         left += chosen
     x, some = _alone(*left[0], set(order))
@@ -301,12 +341,19 @@ def _alone(x: Any, labels: Labels, needed: set[Any]) -> tuple[Any, Labels]:
     return sums(xp, xp.reshape(x, (*x.shape[: len(kept)], prod(x.shape[len(kept) :])))), kept
 
 
+def _first_place(labels: Labels, others: Labels, order: Labels) -> int:
+    """In the result, of those that the other operand lacks."""
+    return min((order.index(x) for x in labels if x in order and x not in others), default=len(order))
+
+
 def _product(first: tuple[Any, Labels], second: tuple[Any, Labels], needed: set[Any]) -> tuple[Any, Labels]:
     """Two operands as stacks of matrices, multiplied."""
     a, ours = _alone(*first, needed | set(second[1]))
     b, theirs = _alone(*second, needed | set(ours))
     both = [x for x in ours if x in theirs]
     summed = [x for x in both if x not in needed]
+    if not summed and (set(ours) <= set(theirs) or set(theirs) <= set(ours)):
+        return _scaled((a, ours), (b, theirs))
     batch = sorted(x for x in {*ours, *theirs} if isinstance(x, int))
     batch += [x for x in both if x in needed and x not in batch]
     rows = [x for x in ours if x not in theirs and x not in batch]
@@ -324,6 +371,15 @@ def _product(first: tuple[Any, Labels], second: tuple[Any, Labels], needed: set[
     if len(kept_rows) != 1 or len(kept_columns) != 1:
         result = namespace_of(result).reshape(result, shape)
     return result, (*batch, *outer_rows, *outer_columns, *kept_rows, *kept_columns)
+
+
+def _scaled(first: tuple[Any, Labels], second: tuple[Any, Labels]) -> tuple[Any, Labels]:
+    """Element by element, of operands one of which has all labels."""
+    (x, labels), (y, some) = sorted((first, second), key=lambda z: -len(z[1]))
+    kept = [label for label in labels if label in some]
+    y = permuted(y, tuple(some.index(label) for label in kept))
+    y = y[tuple(slice(None) if label in some else None for label in labels)]
+    return products(namespace_of(x), x, y), labels
 
 
 def _arranged(

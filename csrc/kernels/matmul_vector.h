@@ -43,7 +43,51 @@ SHARED void KERNEL(one_vector)(const smm_call *call, intptr_t first, intptr_t la
     vector_loop(call, first, last, cold, 1);
 }
 
+/* Inner products, of rows of A and columns of B that are dense: the lanes hold different matrices, so that no sum waits
+ * for itself. `one`: the same B for all. */
+INLINE void inner_products(const smm_call *call, intptr_t first, intptr_t last, const bool one) {
+    const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
+    const T *a = (const T *)call->matmul.a.data, *b = (const T *)call->matmul.b.data;
+    T *c = (T *)call->matmul.c.data;
+    for (intptr_t q = first; q < last; q += BLOCK) {
+        const intptr_t height = least(BLOCK, last - q);
+        block_row sum = block_set(0);
+        for (intptr_t p = 0; p < call->k; p += BLOCK) {
+            const intptr_t width = least(BLOCK, call->k - p);
+            block_row x[BLOCK], y[BLOCK];
+            UNROLLED(int l = 0; l < BLOCK; l++) {
+                const intptr_t matrix = q + (l < height ? l : 0);
+                x[l] = block_load(a + matrix * as.batch + p, width);
+                y[l] = one ? block_set(b[p + (l < width ? l : 0)]) : block_load(b + matrix * bs.batch + p, width);
+            }
+            block_transpose(x);
+            if (!one) block_transpose(y);
+            sum = p ? block_fma(x[0], y[0], sum) : block_mul(x[0], y[0]);
+            UNROLLED(int l = 1; l < BLOCK; l++)
+                if (l < width) sum = block_fma(x[l], y[l], sum);
+        }
+        T results[BLOCK];
+        block_store(results, sum, height);
+        for (intptr_t l = 0; l < height; l++) c[(q + l) * cs.batch] = results[l];
+    }
+}
+
+static bool is_inner(const smm_call *call) {
+    return call->m == 1 && call->n == 1 && call->matmul.b.row == sizeof(T) && call->matmul.a.batch;
+}
+
+/* Whether they were computed. */
+static bool KERNEL(inner)(const smm_call *call, intptr_t first, intptr_t last) {
+    if (!is_inner(call) || last - first < 2) return false;
+    if (call->matmul.b.batch)
+        inner_products(call, first, last, false);
+    else
+        inner_products(call, first, last, true);
+    return true;
+}
+
 static void KERNEL(matmul_vector)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+    if (KERNEL(inner)(call, first, last)) return;
     if (call->n == 1) KERNEL(one_vector)(call, first, last, cold);
     UNROLLED(int n = 2; 2 * n <= BLOCK; n++)
         if (call->n == n) vector_loop(call, first, last, cold, n);
@@ -117,7 +161,8 @@ INLINE void vector_lanes(const smm_call *call, intptr_t first, intptr_t last, co
 }
 
 static void KERNEL(matmul_vector_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    vector_lanes(call, first, last, cold, call->m, call->k, false);
+    if (call->k < 2 * BLOCK || !KERNEL(inner)(call, first, last))
+        vector_lanes(call, first, last, cold, call->m, call->k, false);
 }
 
 static unsigned vector_lanes_needs(const smm_call *call) {
