@@ -1,6 +1,6 @@
 /* functions_f32.h: functions of functions.h for float32, in its own arithmetic, which is faster than double precision,
- * on GPUs much. The same is true of them: no branches, no tables, and the same bits on every processor. Polynomials are
- * minimax approximations of coefficients in float32.
+ * on GPUs much; but for powers. The same is true of them: no branches, no tables, and the same bits on every processor.
+ * Polynomials are minimax approximations of coefficients in float32.
  * Errors are at most 1 ulp, of expm1, log1p, tanh, erf, erfc and ndtr at most 2 (tests/test_functions.py).
  */
 #ifndef SMM_FUNCTIONS_F32_H
@@ -12,6 +12,8 @@
 
 /* A function of the element type T. */
 #define SMM_OF_TYPE(name, x) (sizeof(T) == sizeof(float) ? (T)smm_##name##_f32((float)(x)) : (T)smm_##name((double)(x)))
+#define SMM_OF_TYPE_2(name, x, y) \
+    (sizeof(T) == sizeof(float) ? (T)smm_##name##_f32((float)(x), (float)(y)) : (T)smm_##name((double)(x), (double)(y)))
 
 #define SMM_SCALAR static inline __attribute__((always_inline))
 
@@ -191,6 +193,56 @@ SMM_SCALAR float smm_tanh_f32(float x) {
     const float far = 1 - 2 * smm_reciprocal_f32(__builtin_fmaf(power, q * r, power + 1));
     return smm_with_sign_f32(a < 0.55f ? __builtin_fmaf(p * s, a, a) : far, x);
 }
+
+/* log2(2^k m), sqrt(1/2) <= m < sqrt(2), with an error of 2^-37 of it: as smm_log2_of, but in one number. */
+SMM_SCALAR double smm_log2_of_f32(float m, int32_t k) {
+    const double x = (double)m, s = (x - 1) / (x + 1), z = s * s, z2 = z * z;
+    const double p0 = __builtin_fma(0x1.ec709d124ea49p-1, z, 0x1.71547652bee6fp+1);
+    const double p2 = __builtin_fma(0x1.a58d663d0fe24p-2, z, 0x1.2777803bf0c06p-1);
+    const double p = __builtin_fma(__builtin_fma(0x1.5cea905df9082p-2, z2, p2), z2, p0);
+    return __builtin_fma(p, s, (double)k);
+}
+
+/* 2^x, |x| <= 1000, with an error of 2^-34 of it. */
+SMM_SCALAR double smm_exp2_f32(double x) {
+    const double ROUND = 0x1.8p52 + 1023, sum = x + ROUND, r = x - (sum - ROUND), r2 = r * r;
+    const double q0 = __builtin_fma(0x1.62e42ff0e1ab2p-1, r, 1);
+    const double q2 = __builtin_fma(0x1.c6b08ac040d32p-5, r, 0x1.ebfbe0778cf5dp-3);
+    const double q4 = __builtin_fma(0x1.5d8a862047e15p-10, r, 0x1.3b29f397f0eeep-7);
+    const double q6 = __builtin_fma(0x1.fde5e311e3704p-17, r, 0x1.445c88669a050p-13);
+    const double q = __builtin_fma(__builtin_fma(__builtin_fma(q6, r2, q4), r2, q2), r2, q0);
+    return q * smm_f64_of_bits(smm_bits_of_f64(sum) << 52);
+}
+
+/* x = 2^k m, sqrt(1/2) <= m < sqrt(2), of a positive normal x. */
+SMM_SCALAR float smm_split_normal_f32(float x, int32_t *k) {
+    const uint32_t SQRT_HALF = 0x3f3504f3u, ONE = 0x3f800000u, shifted = smm_bits_of_f32(x) + (ONE - SQRT_HALF);
+    *k = (int32_t)(shifted >> 23) - 127;
+    return smm_f32_of_bits((shifted & 0x7fffffu) + SQRT_HALF);
+}
+
+/* x^y in double precision, so that it is rounded about once, and in steps as smm_power. */
+SMM_SCALAR float smm_power_f32(float x, float y) {
+    const float size = smm_magnitude_f32(x), scaled = size < 0x1p-126f ? size * 0x1p24f : size;
+    int32_t k;
+    const float m = smm_split_normal_f32(scaled, &k);
+    const double oddness = smm_oddness((double)y);
+    const double usual = smm_log2_of_f32(m, k - (size < 0x1p-126f ? 24 : 0));
+    const double product = (double)y * smm_special_log2((double)x, oddness, usual);
+    return (float)smm_special_power((double)x, (double)y, oddness, product, 1000, smm_exp2_f32(product));
+}
+
+SMM_SCALAR bool smm_is_usual_power_f32(float x, float y, double log) {
+    const bool is_normal = smm_bits_of_f32(x) - 0x00800000u < 0x7f000000u;
+    const bool is_mild = smm_magnitude((double)y * log) <= 1000;
+    return is_normal & is_mild;
+}
+SMM_SCALAR double smm_usual_log2_f32(float x) {
+    int32_t k;
+    const float m = smm_split_normal_f32(x, &k);
+    return smm_log2_of_f32(m, k);
+}
+SMM_SCALAR float smm_usual_power_f32(float y, double log) { return (float)smm_exp2_f32((double)y * log); }
 
 #undef SMM_SCALAR
 #endif
