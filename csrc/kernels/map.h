@@ -11,11 +11,13 @@
 #include "../functions_f32.h"
 
 #if defined(SMM_KERNELS_F64)
+typedef uint64_t map_flags; /* as wide as T */
 #define ABS __builtin_fabs
 #define FLOOR __builtin_floor
 #define CEIL __builtin_ceil
 #define COPYSIGN __builtin_copysign
 #else
+typedef uint32_t map_flags;
 #define ABS __builtin_fabsf
 #define FLOOR __builtin_floorf
 #define CEIL __builtin_ceilf
@@ -41,7 +43,7 @@ INLINE void dense_powers(T *restrict to, const T *restrict x, const T *restrict 
     double log[PART], low[PART];
     for (intptr_t first = 0; first < count; first += PART, to += PART, x += PART, y += PART) {
         const intptr_t some = least(PART, count - first);
-        uint64_t is_special = 0;
+        map_flags is_special = 0;
         for (intptr_t i = 0; i < some; i++) {
             log[i] = is_f32 ? smm_usual_log2_f32((float)x[i]) : smm_usual_log2((double)x[i], &low[i]);
             is_special |= is_f32 ? !smm_is_usual_power_f32((float)x[i], (float)y[i], log[i])
@@ -64,7 +66,9 @@ INLINE void map_dense(smm_function function, T *restrict to, const T *restrict x
     }
     for (intptr_t i = 0; i < count; i++) to[i] = value_of(function, x[i], y[i], z[i]);
     if (function != SMM_FN_SIN && function != SMM_FN_COS) return;
-    for (intptr_t i = 0; i < count; i++) /* apart: it would not become vectors */
+    map_flags is_far = 0;
+    for (intptr_t i = 0; i < count; i++) is_far |= !(ABS(x[i]) <= (T)0x1p40);
+    for (intptr_t i = 0; is_far && i < count; i++) /* apart: it would not become vectors */
         if (smm_is_far((double)x[i])) to[i] = (T)smm_far_sine((double)x[i], function == SMM_FN_COS);
 }
 
