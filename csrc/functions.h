@@ -288,7 +288,7 @@ SMM_SCALAR double smm_arctan2(double y, double x) {
     return smm_f64_of_bits(smm_bits_of_f64(angle) | (smm_bits_of_f64(y) & (uint64_t)1 << 63));
 }
 
-/* log2(2^k m), sqrt(1/2) <= m < sqrt(2), in two numbers with an error of 2^-62 of it, the smaller of which is *low.
+/* log2(2^k m), sqrt(1/2) <= m < sqrt(2), in two numbers, the smaller of which is *low, with an error of 2^-63 of it.
  *
  * log2 m = C atanh s = C (s + s^3/3 + s^5/5 + ...), C = 2 / ln 2, s = (m - 1) / (m + 1). What s lacks, s_low, counts by
  * the derivative C / (1 - s^2). The terms from s^5 on are s z^2 p(z), z = s^2, a minimax approximation. */
@@ -354,7 +354,7 @@ SMM_SCALAR double smm_special_log2(double x, double oddness, double log) {
     return size < infinity ? log : size;
 }
 
-/* x^y, given 2^product, whatever that is where the product is beyond `most`, beyond the exponents of numbers. */
+/* x^y, given 2^product, which means nothing where |product| is above `most`: there the result is 0 or infinite. */
 SMM_SCALAR double smm_special_power(double x, double y, double oddness, double product, double most, double power) {
     const double infinity = __builtin_inf();
     const uint64_t sign = oddness == 1 ? smm_bits_of_f64(x) & (uint64_t)1 << 63 : 0;
