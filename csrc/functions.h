@@ -109,13 +109,20 @@ SMM_SCALAR double smm_tanh(double x) {
     return a < 0x1p-28 ? x : x < 0 ? -z : z;
 }
 
-/* x = 2^k m, sqrt(1/2) <= m < sqrt(2), of a positive x. */
-SMM_SCALAR double smm_split(double x, double *k) {
+/* x = 2^k m, sqrt(1/2) <= m < sqrt(2), of a positive normal x. */
+SMM_SCALAR double smm_split_normal(double x, double *k) {
     const uint64_t SQRT_HALF = 0x3fe6a09e00000000u, ONE = 0x3ff0000000000000u;
-    const double scaled = x < 0x1p-1022 ? x * 0x1p54 : x, less = x < 0x1p-1022 ? 54 : 0;
-    const uint64_t shifted = smm_bits_of_f64(scaled) + (ONE - SQRT_HALF);
-    *k = smm_f64_of_bits((shifted >> 52) | 0x4330000000000000u) - (0x1p52 + 1023) - less;
+    const uint64_t shifted = smm_bits_of_f64(x) + (ONE - SQRT_HALF);
+    *k = smm_f64_of_bits((shifted >> 52) | 0x4330000000000000u) - (0x1p52 + 1023);
     return smm_f64_of_bits((shifted & 0xfffffffffffffu) + SQRT_HALF);
+}
+
+/* The same of any positive x. */
+SMM_SCALAR double smm_split(double x, double *k) {
+    const double scaled = x < 0x1p-1022 ? x * 0x1p54 : x, less = x < 0x1p-1022 ? 54 : 0;
+    const double m = smm_split_normal(scaled, k);
+    *k -= less;
+    return m;
 }
 
 SMM_SCALAR double smm_special_log(double x, double log) {
@@ -281,53 +288,112 @@ SMM_SCALAR double smm_arctan2(double y, double x) {
     return smm_f64_of_bits(smm_bits_of_f64(angle) | (smm_bits_of_f64(y) & (uint64_t)1 << 63));
 }
 
-/* x^y = e^(y log x), the logarithm in two numbers: log m = 2 atanh s = 2 (s + s^3/3 + ...), s = (m - 1)/(m + 1). */
-SMM_SCALAR double smm_power(double x, double y) {
+/* log2(2^k m), sqrt(1/2) <= m < sqrt(2), in two numbers, the smaller of which is *low, with an error of 2^-63 of it.
+ *
+ * log2 m = C atanh s = C (s + s^3/3 + s^5/5 + ...), C = 2 / ln 2, s = (m - 1) / (m + 1). What s lacks, s_low, counts by
+ * the derivative C / (1 - s^2). The terms from s^5 on are s z^2 p(z), z = s^2, a minimax approximation. */
+SMM_SCALAR double smm_log2_of(double m, double k, double *low) {
+    const double C = 0x1.71547652b82fep+1, C_LOW = 0x1.777d0ffda0d24p-55;
+    const double THIRD = 0x1.ec709dc3a03fdp-1, THIRD_LOW = 0x1.d27f05548af0cp-55; /* of C */
+    const double f = m - 1, d = m + 1, d_low = m - (d - 1), reciprocal = 1 / d, s = f * reciprocal;
+    const double s_low = __builtin_fma(-s, d_low, __builtin_fma(-s, d, f)) * reciprocal;
+    const double z = s * s, z_low = __builtin_fma(s, s, -z), z2 = z * z;
+    const double p1 = __builtin_fma(0x1.484b14219277bp-2, z, 0x1.a61762a759899p-2);
+    const double p3 = __builtin_fma(0x1.c69f8ac84e189p-3, z, 0x1.0c9a63d9c2937p-2);
+    const double p5 = __builtin_fma(0x1.85e7b53c67bb0p-3, z, 0x1.87b0e4a1b276dp-3);
+    const double p = __builtin_fma(__builtin_fma(__builtin_fma(p5, z2, p3), z2, p1), z, 0x1.2776c50ef9d24p-1);
+    /* a = C z/3 + z^2 p, b = s a, h = C s */
+    const double of_z = __builtin_fma(z, 0x1.2776cp+0, THIRD); /* the derivative of a */
+    const double a = z * THIRD, a_most = __builtin_fma(z_low, of_z, __builtin_fma(z, THIRD, -a));
+    const double a_low = __builtin_fma(__builtin_fma(p, z, THIRD_LOW), z, a_most);
+    const double b = s * a, b_low = __builtin_fma(s, a_low, __builtin_fma(s, a, -b));
+    const double h = s * C, of_s = __builtin_fma(__builtin_fma(z, C, C), z, C);
+    const double h_low = __builtin_fma(s_low, of_s, __builtin_fma(s, C_LOW, __builtin_fma(s, C, -h)));
+    const double first = k + h, first_low = h - (first - k), most = first + b, most_low = b - (most - first);
+    const double rest = (first_low + most_low) + (h_low + b_low), log = most + rest;
+    *low = rest - (log - most);
+    return log;
+}
+
+/* 2^(x + low) = 2^k times the result, which is about 1, for |x| <= 1100, where low is at most half a unit of x. k +
+ * 2046 stands in the last bits of *biased. */
+SMM_SCALAR double smm_exp2_of(double x, double low, uint64_t *biased) {
+    const double ROUND = 0x1.8p52 + 2046, LN2 = 0x1.62e42fefa39efp-1, LN2_LOW = 0x1.abc9e3b39803fp-56;
+    const double sum = x + ROUND, near = x - (sum - ROUND);
+    const double r = near + low, r_low = low - (r - near), r2 = r * r, r4 = r2 * r2;
+    const double q0 = __builtin_fma(0x1.c6b08d704a046p-5, r, 0x1.ebfbdff82c5a1p-3);
+    const double q2 = __builtin_fma(0x1.5d87fe78c3633p-10, r, 0x1.3b2ab6fba07a2p-7);
+    const double q4 = __builtin_fma(0x1.ffcbfbc81a4dap-17, r, 0x1.4309130dc2d82p-13);
+    const double q6 = __builtin_fma(0x1.b5265234fd4f3p-24, r, 0x1.62bfc9fad892ap-20);
+    const double q8 = __builtin_fma(0x1.e7c7cc79de3b4p-32, r, 0x1.e617accf54466p-28);
+    const double q = __builtin_fma(__builtin_fma(q8, r4, __builtin_fma(q6, r2, q4)), r4, __builtin_fma(q2, r2, q0));
+    *biased = smm_bits_of_f64(sum);
+    const double most = __builtin_fma(r, LN2, 1), most_low = __builtin_fma(r, LN2, 1 - most);
+    return most + (most_low + __builtin_fma(r2, q, __builtin_fma(r, LN2_LOW, r_low * LN2)));
+}
+
+/* y (log + log_low) */
+SMM_SCALAR double smm_times_log(double y, double log, double log_low, double *low) {
+    const double product = y * log;
+    *low = __builtin_fma(y, log_low, __builtin_fma(y, log, -product));
+    return product;
+}
+
+/* 1 of an odd y, 0 of an even one, as all are from 2^53 on, else a number between. */
+SMM_SCALAR double smm_oddness(double y) {
+    const double size = smm_magnitude(y), inside = size > 0x1p53 ? 0x1p53 : size;
+    return smm_magnitude(inside - ((inside + 0x1p53) - 0x1p53));
+}
+
+/* log2 |x| of an x that may be special, given that of others. */
+SMM_SCALAR double smm_special_log2(double x, double oddness, double log) {
+    const double size = smm_magnitude(x), infinity = __builtin_inf();
+    const double of_negative = oddness * oddness == oddness ? log : __builtin_nan(""); /* y is whole, or is not */
+    log = x < 0 ? of_negative : log;
+    log = size == 0 ? -infinity : log;
+    return size < infinity ? log : size;
+}
+
+/* x^y, given 2^product, which means nothing where |product| is above `most`: there the result is 0 or infinite. */
+SMM_SCALAR double smm_special_power(double x, double y, double oddness, double product, double most, double power) {
     const double infinity = __builtin_inf();
-    const double positive = x < 0 ? -x : x;
+    const uint64_t sign = oddness == 1 ? smm_bits_of_f64(x) & (uint64_t)1 << 63 : 0;
+    power = smm_magnitude(product) > most ? (product < 0 ? 0 : infinity) : power;
+    power = smm_f64_of_bits(smm_bits_of_f64(power) | sign);
+    const bool is_infinite = smm_magnitude(y) == infinity;
+    return (y == 0) | (x == 1) | ((x == -1) & is_infinite) ? 1 : power;
+}
+
+/* x^y = 2^(y log2 |x|) and its sign. */
+SMM_SCALAR double smm_power(double x, double y) {
+    double k, low;
+    const double m = smm_split(smm_magnitude(x), &k), oddness = smm_oddness(y);
+    const double usual = smm_log2_of(m, k, &low), log = smm_special_log2(x, oddness, usual);
+    const double product = smm_times_log(y, log, low, &low);
+    uint64_t both;
+    const double power = smm_exp2_of(product, low, &both);
+    const uint64_t first = both >> 1; /* two factors, so that subnormal results round once */
+    const double scaled = power * smm_f64_of_bits(first << 52) * smm_f64_of_bits((both - first) << 52);
+    return smm_special_power(x, y, oddness, product, 1100, scaled);
+}
+
+/* The same in two steps, for loops that are faster for it; of a positive x, if it is a normal number and |y log2 x| at
+ * most 1000. Whether it is, smm_is_usual_power says, else the results mean nothing. */
+SMM_SCALAR bool smm_is_usual_power(double x, double y, double log) {
+    const bool is_normal = smm_bits_of_f64(x) - 0x0010000000000000u < 0x7fe0000000000000u;
+    const bool is_mild = smm_magnitude(y * log) <= 1000;
+    return is_normal & is_mild;
+}
+SMM_SCALAR double smm_usual_log2(double x, double *low) {
     double k;
-    const double m = smm_split(positive, &k), f = m - 1, d = m + 1, d_low = m - (d - 1);
-    const double s = f / d, s_low = (__builtin_fma(-s, d, f) - s * d_low) / d;
-    const double z = s * s, z_low = __builtin_fma(s, s, -z) + 2 * s * s_low;
-    const double cube = z * s, cube_low = __builtin_fma(z, s, -cube) + z * s_low + z_low * s;
-    double p = 1.0 / 27;
-    p = __builtin_fma(p, z, 1.0 / 25);
-    p = __builtin_fma(p, z, 1.0 / 23);
-    p = __builtin_fma(p, z, 1.0 / 21);
-    p = __builtin_fma(p, z, 1.0 / 19);
-    p = __builtin_fma(p, z, 1.0 / 17);
-    p = __builtin_fma(p, z, 1.0 / 15);
-    p = __builtin_fma(p, z, 1.0 / 13);
-    p = __builtin_fma(p, z, 1.0 / 11);
-    p = __builtin_fma(p, z, 1.0 / 9);
-    p = __builtin_fma(p, z, 1.0 / 7);
-    p = __builtin_fma(p, z, 1.0 / 5);
-    const double THIRD = 0x1.5555555555555p-2, THIRD_LOW = 0x1.5555555555555p-56;
-    const double third = cube * THIRD;
-    const double third_low = __builtin_fma(cube, THIRD, -third) + cube * THIRD_LOW + cube_low * THIRD + p * z * cube;
-    /* k ln 2 + 2 s + 2 s^3/3: the first product is exact */
-    const double a = k * 0x1.62e42fefap-1, b = 2 * s, ab = a + b, ab_b = ab - a;
-    const double ab_low = (a - (ab - ab_b)) + (b - ab_b);
-    const double log = ab + 2 * third, log_t = log - ab;
-    const double log_low =
-        (ab - (log - log_t)) + (2 * third - log_t) + ab_low + 2 * third_low + 2 * s_low + k * 0x1.cf79abc9e3b39p-40;
-    const double high = log + log_low, low = (log - high) + log_low;
-    const double product = y * high;
-    const double clipped = product > 1000 ? 1000 : product < -1000 ? -1000 : product;
-    const double rest = clipped == product ? __builtin_fma(y, high, -product) + y * low : 0;
-    double power = smm_exp_of(clipped, rest);
-    power = positive == 0 ? (y < 0 ? infinity : 0) : power;
-    power = positive == infinity ? (y < 0 ? 0 : infinity) : power;
-    power = positive == 1 ? 1 : power;
-    const double whole = (y < 0 ? -y : y) < 0x1p52 ? (y + 0x1.8p52) - 0x1.8p52 : y;
-    const double half = 0.5 * whole,
-                 half_whole = (half < 0 ? -half : half) < 0x1p51 ? (half + 0x1.8p52) - 0x1.8p52 : half;
-    const double is_odd = whole == y && half_whole != half;
-    const double is_negative = smm_bits_of_f64(x) >> 63;
-    power = is_negative && is_odd ? -power : power;
-    power = x < 0 && whole != y && positive != infinity ? __builtin_nan("") : power;
-    power = x != x || y != y ? x + y : power;
-    return y == 0 || x == 1 ? 1 : power;
+    const double m = smm_split_normal(x, &k);
+    return smm_log2_of(m, k, low);
+}
+SMM_SCALAR double smm_usual_power(double y, double log, double log_low) {
+    double low;
+    uint64_t biased;
+    const double product = smm_times_log(y, log, log_low, &low), power = smm_exp2_of(product, low, &biased);
+    return smm_f64_of_bits(smm_bits_of_f64(power) + ((biased - 2046) << 52));
 }
 
 /* erfc(a), or of the normal distribution erfc(a / sqrt 2) / 2, of 0 <= a, where square + low is a^2, or a^2 / 2.

@@ -1,7 +1,8 @@
 /* functions_f32.h: functions of functions.h for float32, in its own arithmetic, which is faster than double precision,
- * on GPUs much. The same is true of them: no branches, no tables, and the same bits on every processor. Polynomials are
- * minimax approximations of coefficients in float32.
- * Errors are at most 1 ulp, of expm1, log1p, tanh, erf, erfc and ndtr at most 2 (tests/test_functions.py).
+ * on GPUs much; but sines, cosines and powers in double precision, with polynomials that suffice for float32. The same
+ * is true of them: no branches, no tables, and the same bits on every processor. Polynomials are minimax
+ * approximations, of coefficients in float32. Errors are at most 1 ulp, of expm1, log1p, tanh, erf, erfc and ndtr at
+ * most 2 (tests/test_functions.py).
  */
 #ifndef SMM_FUNCTIONS_F32_H
 #define SMM_FUNCTIONS_F32_H
@@ -12,6 +13,8 @@
 
 /* A function of the element type T. */
 #define SMM_OF_TYPE(name, x) (sizeof(T) == sizeof(float) ? (T)smm_##name##_f32((float)(x)) : (T)smm_##name((double)(x)))
+#define SMM_OF_TYPE_2(name, x, y) \
+    (sizeof(T) == sizeof(float) ? (T)smm_##name##_f32((float)(x), (float)(y)) : (T)smm_##name((double)(x), (double)(y)))
 
 #define SMM_SCALAR static inline __attribute__((always_inline))
 
@@ -191,6 +194,107 @@ SMM_SCALAR float smm_tanh_f32(float x) {
     const float far = 1 - 2 * smm_reciprocal_f32(__builtin_fmaf(power, q * r, power + 1));
     return smm_with_sign_f32(a < 0.55f ? __builtin_fmaf(p * s, a, a) : far, x);
 }
+
+/* sin(x + quarters pi/2), in double precision, as smm_sine; x - k pi/2 in one number. */
+SMM_SCALAR float smm_sine_f32(float x, uint64_t quarters) {
+    const double ROUND = 0x1.8p52, sum = __builtin_fma((double)x, 0x1.45f306dc9c883p-1, ROUND), k = sum - ROUND;
+    const double r = __builtin_fma(-k, SMM_QUARTER_MIDDLE, __builtin_fma(-k, SMM_QUARTER_HIGH, (double)x)), z = r * r;
+    double s = 0x1.6cd856718b0ccp-19;
+    s = __builtin_fma(s, z, -0x1.a00f9d9b86147p-13);
+    s = __builtin_fma(s, z, 0x1.1111089638574p-7);
+    s = __builtin_fma(s, z, -0x1.5555554cb9c1ap-3);
+    double c = 0x1.9933fef64ffe0p-16;
+    c = __builtin_fma(c, z, -0x1.6c087db9c09a7p-10);
+    c = __builtin_fma(c, z, 0x1.55553e0e5c509p-5);
+    c = __builtin_fma(c, z, -0x1.ffffffd0c04aep-2);
+    const double sine = __builtin_fma(s * z, r, r), cosine = __builtin_fma(c, z, 1);
+    const uint64_t q = smm_bits_of_f64(sum) + quarters;
+    return (float)smm_f64_of_bits(smm_bits_of_f64(q & 1 ? cosine : sine) ^ (q & 2) << 62);
+}
+SMM_SCALAR float smm_sin_f32(float x) { return x == 0 ? x : smm_sine_f32(x, 0); }
+SMM_SCALAR float smm_cos_f32(float x) { return smm_sine_f32(x, 1); }
+
+/* As smm_arctan2. */
+SMM_SCALAR float smm_arctan2_f32(float y, float x) {
+    const uint32_t INFINITE = 0x7f800000u, LARGE = 0x7b800000u, SMALL = 0x17800000u, ONE = 0x3f800000u;
+    const uint32_t a = smm_bits_of_f32(x) << 1 >> 1, b = smm_bits_of_f32(y) << 1 >> 1, steep = a < b;
+    const uint32_t larger = a < b ? b : a, smaller = a < b ? a : b;
+    const float scale = larger > LARGE ? 0x1p-40f : larger < SMALL ? 0x1p60f : 1;
+    const uint32_t scaled = smm_bits_of_f32(smm_f32_of_bits(larger) * scale);
+    const uint32_t other = smm_bits_of_f32(smm_f32_of_bits(smaller) * scale);
+    const uint32_t usual = -(uint32_t)((larger != 0) & (larger != INFINITE));
+    const float most = smm_f32_of_bits((scaled & usual) | (ONE & ~usual));
+    const float least = smm_f32_of_bits((other & usual) | ((smaller == INFINITE ? ONE : 0) & ~usual));
+    const float TAN_EIGHTH = 0x1.a8279ap-2f;
+    const uint32_t beyond = (smm_bits_of_f32(TAN_EIGHTH * most) - smm_bits_of_f32(least)) >> 31;
+    const float near = (float)(int32_t)beyond, less = near * most, more = near * least;
+    const float n = least - less, n_low = least - (n + less), d = most + more, d_low = more - (d - most);
+    const float q = n / d, q_low = (__builtin_fmaf(-q, d, n) + (n_low - q * d_low)) / d, z = q * q;
+    float p = 0x1.f31d54p-5f;
+    p = __builtin_fmaf(p, z, -0x1.b22ecap-4f);
+    p = __builtin_fmaf(p, z, 0x1.23ba42p-3f);
+    p = __builtin_fmaf(p, z, -0x1.9991e8p-3f);
+    p = __builtin_fmaf(p, z, 0x1.55554ap-2f);
+    const float rest = q_low * (1 - z) - q * (z * p);
+    const uint32_t left = smm_bits_of_f32(x) >> 31, turned = beyond + 2 * steep * (1 - beyond);
+    const float eighths = (float)(int32_t)(turned + left * (4 - 2 * turned));
+    const float sign = smm_f32_of_bits(ONE | (left ^ steep) << 31);
+    const float HIGH = 0x1.921fb6p-1f, MIDDLE = -0x1.777a5cp-26f;
+    const float base = eighths * HIGH, base_low = __builtin_fmaf(eighths, HIGH, -base) + eighths * MIDDLE;
+    const float sum = base + sign * q, sum_low = (base - sum) + sign * q;
+    const float angle = sum + (sum_low + (sign * rest + base_low));
+    return smm_f32_of_bits(smm_bits_of_f32(angle) | (smm_bits_of_f32(y) & 0x80000000u));
+}
+
+/* log2(2^k m), sqrt(1/2) <= m < sqrt(2), with an error of 2^-37 of it: as smm_log2_of, but in one number. */
+SMM_SCALAR double smm_log2_of_f32(float m, int32_t k) {
+    const double x = (double)m, s = (x - 1) / (x + 1), z = s * s, z2 = z * z;
+    const double p0 = __builtin_fma(0x1.ec709d124ea49p-1, z, 0x1.71547652bee6fp+1);
+    const double p2 = __builtin_fma(0x1.a58d663d0fe24p-2, z, 0x1.2777803bf0c06p-1);
+    const double p = __builtin_fma(__builtin_fma(0x1.5cea905df9082p-2, z2, p2), z2, p0);
+    return __builtin_fma(p, s, (double)k);
+}
+
+/* 2^x, |x| <= 1000, with an error of 2^-34 of it. */
+SMM_SCALAR double smm_exp2_f32(double x) {
+    const double ROUND = 0x1.8p52 + 1023, sum = x + ROUND, r = x - (sum - ROUND), r2 = r * r;
+    const double q0 = __builtin_fma(0x1.62e42ff0e1ab2p-1, r, 1);
+    const double q2 = __builtin_fma(0x1.c6b08ac040d32p-5, r, 0x1.ebfbe0778cf5dp-3);
+    const double q4 = __builtin_fma(0x1.5d8a862047e15p-10, r, 0x1.3b29f397f0eeep-7);
+    const double q6 = __builtin_fma(0x1.fde5e311e3704p-17, r, 0x1.445c88669a050p-13);
+    const double q = __builtin_fma(__builtin_fma(__builtin_fma(q6, r2, q4), r2, q2), r2, q0);
+    return q * smm_f64_of_bits(smm_bits_of_f64(sum) << 52);
+}
+
+/* x = 2^k m, sqrt(1/2) <= m < sqrt(2), of a positive normal x. */
+SMM_SCALAR float smm_split_normal_f32(float x, int32_t *k) {
+    const uint32_t SQRT_HALF = 0x3f3504f3u, ONE = 0x3f800000u, shifted = smm_bits_of_f32(x) + (ONE - SQRT_HALF);
+    *k = (int32_t)(shifted >> 23) - 127;
+    return smm_f32_of_bits((shifted & 0x7fffffu) + SQRT_HALF);
+}
+
+/* x^y in double precision, so that it is rounded about once, and in steps as smm_power. */
+SMM_SCALAR float smm_power_f32(float x, float y) {
+    const float size = smm_magnitude_f32(x), scaled = size < 0x1p-126f ? size * 0x1p24f : size;
+    int32_t k;
+    const float m = smm_split_normal_f32(scaled, &k);
+    const double oddness = smm_oddness((double)y);
+    const double usual = smm_log2_of_f32(m, k - (size < 0x1p-126f ? 24 : 0));
+    const double product = (double)y * smm_special_log2((double)x, oddness, usual);
+    return (float)smm_special_power((double)x, (double)y, oddness, product, 1000, smm_exp2_f32(product));
+}
+
+SMM_SCALAR bool smm_is_usual_power_f32(float x, float y, double log) {
+    const bool is_normal = smm_bits_of_f32(x) - 0x00800000u < 0x7f000000u;
+    const bool is_mild = smm_magnitude((double)y * log) <= 1000;
+    return is_normal & is_mild;
+}
+SMM_SCALAR double smm_usual_log2_f32(float x) {
+    int32_t k;
+    const float m = smm_split_normal_f32(x, &k);
+    return smm_log2_of_f32(m, k);
+}
+SMM_SCALAR float smm_usual_power_f32(float y, double log) { return (float)smm_exp2_f32((double)y * log); }
 
 #undef SMM_SCALAR
 #endif

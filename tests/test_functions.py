@@ -70,7 +70,7 @@ def test_error_is_at_most_two_units(name, dtype):
         assert ulps(elementwise(name, x), exact) <= units(name, dtype)
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(RANGES) if name not in ("sin", "cos")])
+@pytest.mark.parametrize("name", sorted(RANGES))
 def test_errors_of_float32_beside_float64(name):
     """Numbers of every exponent, with those where results become subnormal, zero or infinite."""
     limits = np.array([0, 88.7228, 88.7229, 89, -87.3, -103.97, -104, 10.05, -14.16, 2**-126, 1e-45], "f4")
@@ -88,17 +88,49 @@ def test_errors_of_float32_beside_float64(name):
     np.testing.assert_array_equal(np.signbit(ours[zeros]), np.signbit(rounded[zeros]))
 
 
+def arguments_of_powers(rng, kind, dtype, count=1000):
+    """Bases, and exponents that lead to all results from the smallest to the largest."""
+    info = np.finfo(dtype)
+    least, most = info.minexp - info.nmant, info.maxexp
+    base = rng.uniform(0.5, 2, count)
+    match kind:
+        case "near 1":  # as near as numbers are, and less so
+            base = 1 + rng.choice([-1, 1], count) * 2 ** rng.uniform(-info.nmant, -4, count)
+        case "where k changes":  # the largest terms, and the largest exponents
+            base = np.sqrt(0.5) * rng.choice([1, 2], count) * (1 + 1e-4 * rng.standard_normal(count))
+        case "any exponent":
+            base = 2 ** rng.uniform(least, most, count)
+        case "negative":
+            base = -(2 ** rng.uniform(-9, 9, count))
+    base = base.astype(dtype)
+    base[base == 1] = 1.5
+    results = rng.uniform(least, most, count)
+    match kind:
+        case "subnormal results":
+            results = rng.uniform(least, info.minexp, count)
+        case "where k changes":
+            results = rng.choice([0.9 * least, 0.98 * most], count) * rng.uniform(0.99, 1.01, count)
+    y = results / np.log2(abs(base.astype("f8")))
+    return base, (np.round(y) if kind == "negative" else y).astype(dtype)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_error_of_powers_is_at_most_two_units(dtype):
-    rng = np.random.default_rng(8)
-    x = np.exp(rng.uniform(-5, 5, 2000)).astype(dtype)
-    y = rng.uniform(-12, 12, 2000).astype(dtype)
-    x[:500] = rng.uniform(0.99, 1.01, 500)
-    y[:500] = rng.uniform(-3000, 3000, 500)
-    y[500:700] = rng.integers(-9, 9, 200)
-    x[600:700] *= -1
-    exact = [mpmath.power(mpmath.mpf(float(a)), mpmath.mpf(float(b))) for a, b in zip(x, y, strict=True)]
-    assert ulps(elementwise("power", x, y), [v.real for v in exact]) <= 2
+@pytest.mark.parametrize(
+    "kind", ["near 1", "where k changes", "any exponent", "negative", "subnormal results", "usual"]
+)
+def test_error_of_powers_is_at_most_a_unit(kind, dtype):
+    """Alone, and beside one that is special, with which the others are computed in another loop."""
+    x, y = arguments_of_powers(np.random.default_rng(8), kind, dtype)
+    ours = elementwise("power", x, y)
+    info = np.finfo(dtype)
+    exact = [mpmath.power(mpmath.mpf(float(a)), mpmath.mpf(float(b))).real for a, b in zip(x, y, strict=True)]
+    inside = [i for i, v in enumerate(exact) if info.smallest_subnormal < abs(v) < info.max]
+    assert len(inside) > 900
+    assert ulps(ours[inside], [exact[i] for i in inside]) <= 1
+    beside = elementwise("power", np.append(x, np.zeros(1, dtype)), np.append(y, np.ones(1, dtype)))
+    np.testing.assert_array_equal(beside, np.append(ours, np.zeros(1, dtype)))
+    for i in range(0, x.size, 100):
+        np.testing.assert_array_equal(elementwise("power", x[i : i + 1], y[i : i + 1]), ours[i : i + 1])
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -150,15 +182,34 @@ def test_special_values(name, dtype):
     np.testing.assert_array_equal(np.signbit(ours[zeros]), np.signbit(expected[zeros]))
 
 
-def test_special_powers():
-    values = np.array([0.0, -0.0, 1, -1, 2, -2, 0.5, 3, -3, 2.5, np.inf, -np.inf, np.nan, 1e300, -1e300])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_special_powers(dtype):
+    """As C99 has them: whole exponents up to the largest odd one, and results beyond the exponents."""
+    info = np.finfo(dtype)
+    odd = 2.0 ** (info.nmant + 1)
+    values = [0, 1, 2, 0.5, 3, 2.5, np.inf, odd, odd - 1, odd / 2 + 1, odd / 4 + 0.5, odd + 2, 2 * odd, 1e30]
+    values += [info.max, info.tiny, info.smallest_subnormal, 1 + info.eps, 1 - info.epsneg, info.maxexp]
+    values += [info.maxexp - 0.25, -info.minexp, info.nmant - info.minexp, info.nmant - info.minexp + 1, 1e-8]
+    values = np.array([np.nan, *values, *np.negative(values)], dtype)
     x, y = (v.ravel() for v in np.meshgrid(values, values))
     with np.errstate(all="ignore"):
         expected = np.power(x, y)
     ours = elementwise("power", x, y)
-    np.testing.assert_allclose(ours, expected, rtol=4e-16, atol=0)
+    np.testing.assert_allclose(ours, expected, rtol=info.eps, atol=info.smallest_subnormal)
     numbers = ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(ours[numbers]), np.signbit(expected[numbers]))
+    beyond = (expected == 0) | np.isinf(expected)
+    np.testing.assert_array_equal(ours[beyond], expected[beyond])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_exact_powers(dtype):
+    """Small whole numbers to whole powers, as far as the results are numbers of the type."""
+    x, y = (v.ravel() for v in np.meshgrid(np.arange(-12, 13), np.arange(0, 12)))
+    exact = x**y
+    is_number = abs(exact) < 2 ** np.finfo(dtype).nmant
+    x, y, exact = x[is_number].astype(dtype), y[is_number].astype(dtype), exact[is_number]
+    np.testing.assert_array_equal(elementwise("power", x, y), exact)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

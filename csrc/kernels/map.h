@@ -11,11 +11,13 @@
 #include "../functions_f32.h"
 
 #if defined(SMM_KERNELS_F64)
+typedef uint64_t map_flags; /* as wide as T */
 #define ABS __builtin_fabs
 #define FLOOR __builtin_floor
 #define CEIL __builtin_ceil
 #define COPYSIGN __builtin_copysign
 #else
+typedef uint32_t map_flags;
 #define ABS __builtin_fabsf
 #define FLOOR __builtin_floorf
 #define CEIL __builtin_ceilf
@@ -33,11 +35,40 @@ INLINE T value_of(smm_function function, T x, T y, T z) {
     return (void)y, (void)z, x;
 }
 
+enum { MOST_ARGUMENTS = 3, PART = 256, SHORT = 16 };
+
+/* In two loops, because processors do not look far enough ahead to begin the next vector of a long one. */
+INLINE void dense_powers(T *restrict to, const T *restrict x, const T *restrict y, intptr_t count) {
+    const bool is_f32 = sizeof(T) == sizeof(float);
+    double log[PART], low[PART];
+    for (intptr_t first = 0; first < count; first += PART, to += PART, x += PART, y += PART) {
+        const intptr_t some = least(PART, count - first);
+        map_flags is_special = 0;
+        for (intptr_t i = 0; i < some; i++) {
+            log[i] = is_f32 ? smm_usual_log2_f32((float)x[i]) : smm_usual_log2((double)x[i], &low[i]);
+            is_special |= is_f32 ? !smm_is_usual_power_f32((float)x[i], (float)y[i], log[i])
+                                 : !smm_is_usual_power((double)x[i], (double)y[i], log[i]);
+        }
+        if (is_special)
+            for (intptr_t i = 0; i < some; i++) to[i] = SMM_OF_TYPE_2(power, x[i], y[i]);
+        else if (is_f32)
+            for (intptr_t i = 0; i < some; i++) to[i] = (T)smm_usual_power_f32((float)y[i], log[i]);
+        else
+            for (intptr_t i = 0; i < some; i++) to[i] = (T)smm_usual_power((double)y[i], log[i], low[i]);
+    }
+}
+
 INLINE void map_dense(smm_function function, T *restrict to, const T *restrict x, const T *restrict y,
                       const T *restrict z, intptr_t count) {
+    if (function == SMM_FN_POWER) {
+        dense_powers(to, x, y, count);
+        return;
+    }
     for (intptr_t i = 0; i < count; i++) to[i] = value_of(function, x[i], y[i], z[i]);
     if (function != SMM_FN_SIN && function != SMM_FN_COS) return;
-    for (intptr_t i = 0; i < count; i++) /* apart: it would not become vectors */
+    map_flags is_far = 0;
+    for (intptr_t i = 0; i < count; i++) is_far |= !(ABS(x[i]) <= (T)0x1p40);
+    for (intptr_t i = 0; is_far && i < count; i++) /* apart: it would not become vectors */
         if (smm_is_far((double)x[i])) to[i] = (T)smm_far_sine((double)x[i], function == SMM_FN_COS);
 }
 
@@ -65,8 +96,6 @@ static const int8_t arguments_of[SMM_FUNCTIONS] = {
 #include "../functions.def"
 #undef SMM_FUNCTION
 };
-
-enum { MOST_ARGUMENTS = 3, PART = 256, SHORT = 16 };
 
 /* Rows of an argument, one behind the other. */
 INLINE void collect(T *to, const char *x, intptr_t step, intptr_t count, intptr_t next, intptr_t rows) {
