@@ -188,7 +188,10 @@ class Fused(FunctionOfStacks):
             (dtype_of(x), tuple(x.shape)[x.ndim - len(dims) :], is_dense(x, len(dims)))
             for x, dims in zip(operands, self._inputs, strict=True)
         )
-        key = (cores, tuple(sorted(options.items())))
+        key = (
+            cores,
+            tuple((name, type(x), x.hex() if type(x) is float else x) for name, x in sorted(options.items())),
+        )
         try:
             if key in self._plans:
                 return self._plans[key]

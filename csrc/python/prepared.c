@@ -3,6 +3,7 @@
  * first program that takes the arguments runs; if there is none the answer is NotImplemented, and Python finds out what
  * to do: it converts, records a program, or explains what is wrong. */
 #include <stddef.h>
+#include <string.h>
 
 #include "buffers.h"
 
@@ -80,7 +81,16 @@ static int take_keywords(arguments *to, PyObject *const *values, PyObject *names
     return 0;
 }
 
-/* Whether a call was made for these keywords: equal values of equal types, since 1, 1.0 and True are equal. */
+/* Whether x is y: of one type, since 1, 1.0 and True are equal, and numbers to the bit, since 0.0 and -0.0 are. */
+static int is_same(PyObject *x, PyObject *y) {
+    if (x == y) return 1;
+    if (Py_TYPE(x) != Py_TYPE(y)) return 0;
+    if (!PyFloat_CheckExact(x)) return PyObject_RichCompareBool(x, y, Py_EQ);
+    const double a = PyFloat_AS_DOUBLE(x), b = PyFloat_AS_DOUBLE(y);
+    return !memcmp(&a, &b, sizeof a);
+}
+
+/* Whether a call was made for these keywords; -1: an exception is set. */
 static int has_keywords(const prepared_call *x, PyObject *given) {
     if (!given || !PyDict_GET_SIZE(x->keywords)) return !given && !PyDict_GET_SIZE(x->keywords);
     if (PyDict_GET_SIZE(given) != PyDict_GET_SIZE(x->keywords)) return 0;
@@ -89,10 +99,8 @@ static int has_keywords(const prepared_call *x, PyObject *given) {
     while (PyDict_Next(given, &at, &name, &value)) {
         PyObject *own = PyDict_GetItemWithError(x->keywords, name);
         if (!own) return PyErr_Occurred() ? -1 : 0;
-        if (own == value) continue;
-        if (Py_TYPE(own) != Py_TYPE(value)) return 0;
-        const int equal = PyObject_RichCompareBool(own, value, Py_EQ);
-        if (equal < 1) return equal;
+        const int same = is_same(own, value);
+        if (same < 1) return same;
     }
     return 1;
 }
@@ -181,7 +189,10 @@ static PyObject *call_object(const prepared_call *x, PyObject *const inputs[], b
     if (!answer || Py_Is(answer, Py_NotImplemented)) return answer;
     PyObject *outputs = NULL;
     int any = 0;
-    if (PyArg_ParseTuple(answer, "O!p", &PyTuple_Type, &outputs, &any)) outputs = PySequence_Tuple(outputs);
+    if (!PyTuple_Check(answer))
+        PyErr_SetString(PyExc_TypeError, "a program returns a tuple");
+    else if (PyArg_ParseTuple(answer, "O!p", &PyTuple_Type, &outputs, &any))
+        outputs = PySequence_Tuple(outputs);
     *failed = any;
     Py_DECREF(answer);
     return outputs;

@@ -150,6 +150,43 @@ static void test_wrong(void) {
     smm_free_program(NULL);
 }
 
+/* y = x where x is not 0, else x + 1 in a step that is left out of tiles without a 0: of the others it is not. */
+static void test_left_out(void) {
+    enum { X, Z, T, MORE, RESULT, ALL, COUNT = 4000 };
+    static double x[COUNT], z[COUNT], one = 1;
+    const smm_value numbers[ALL] = {
+        [X] = {.kind = SMM_INPUT, .batch = sizeof *x},        [Z] = {.kind = SMM_CONSTANT, .data = &one},
+        [T] = {.kind = SMM_TEMPORARY, .batch = sizeof *x}, /* not used */
+        [MORE] = {.kind = SMM_TEMPORARY, .batch = sizeof *x}, [RESULT] = {.kind = SMM_OUTPUT, .batch = sizeof *z},
+    };
+    const smm_call number = {.dtype = SMM_F64, .m = 1, .n = 1};
+    smm_step own[3] = {
+        {.kind = SMM_STEP_UNLESS, .skips = 1, .call = number, .value = {X}},
+        {.kind = SMM_STEP_MAP, .function = SMM_FN_ADD, .call = number, .value = {MORE, X, Z}},
+        {.kind = SMM_STEP_MAP, .function = SMM_FN_WHERE, .call = number, .value = {RESULT, X, X, MORE}},
+    };
+    const smm_program some = {ALL, 3, numbers, own};
+    smm_planned *its;
+    smm_program_info about;
+    CHECK(smm_plan_program(&some, &its, &about) == SMM_OK && about.tile < COUNT / 2, "planned");
+    for (int zeros = 0; zeros <= 3; zeros++) {
+        for (int q = 0; q < COUNT; q++) x[q] = q + 1;
+        if (zeros & 1) x[0] = x[COUNT - 1] = 0;
+        if (zeros & 2) x[COUNT / 2] = 0;
+        void *const data[ALL] = {[X] = x, [RESULT] = z};
+        CHECK(smm_run_program(its, COUNT, data, NULL, NULL) == SMM_OK, "run");
+        bool right = true;
+        for (int q = 0; q < COUNT; q++) right &= z[q] == (x[q] != 0 ? x[q] : 1);
+        CHECK(right, "every number is right, %d", zeros);
+    }
+    smm_free_program(its);
+    own[0].skips = 3;
+    CHECK(smm_plan_program(&some, &its, NULL) == SMM_ERR_ARGUMENT, "more steps than there are");
+    own[0].skips = 1;
+    own[0].call.dtype = SMM_C128;
+    CHECK(smm_plan_program(&some, &its, NULL) == SMM_ERR_ARGUMENT, "truth is real");
+}
+
 /* More matrices than can be counted, and strides whose sum is too large. */
 static void test_overflow(void) {
     enum { DIMS = 3 };
@@ -246,6 +283,7 @@ int main(void) {
         {"a program is planned", test_plan},         {"its bits are those of separate calls", test_bits},
         {"outer dimensions", test_outer_dimensions}, {"wrong programs", test_wrong},
         {"conversions", test_conversions},           {"overflow", test_overflow},
+        {"steps that are left out", test_left_out},
     };
     fill();
     const int failed = run_tests(tests, sizeof tests / sizeof *tests);
