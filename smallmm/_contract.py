@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _products
+from ._adapters import library_of, on_device
 from ._catalog import composed_of_others
-from ._compose import array_of, in_one_dtype
+from ._compose import array_of, full_dtype_name, in_one_dtype
 from ._errors import shown
 from ._fuse import Fused, fuse
+from ._fused_arrays import wants_gradient
 from ._options import integer, one_of, pair
 from ._subscripts import Labels, Pairs, contracted, contraction, is_list, multiplications
 
@@ -27,6 +29,7 @@ _MOST_OF_A_MEMBER, _MOST_WITHOUT_THREADS = 1 << 17, 1 << 16
 _met: dict[Any, Any] = {}  # by subscripts and shapes: the prepared calls of what computes them
 _MOST_MET = 1024
 _PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # what is computed as it is
+_NAMES = frozenset(x.name for x in _PLAIN)
 
 
 @composed_of_others
@@ -258,8 +261,8 @@ def _contract(
                 return product(*operands)
             except TypeError:  # said below, of the operands
                 pass
-        elif type(subscripts) is str and all(type(x) is np.ndarray for x in operands):
-            key = subscripts, *[x.shape for x in operands]
+        elif type(subscripts) is str and all(type(x) is np.ndarray or on_device(x) for x in operands):
+            key = subscripts, *[tuple(x.shape) for x in operands]
             met = _met.get(key)
             answer = met(*operands) if met else NotImplemented
             if answer is not NotImplemented:
@@ -333,7 +336,7 @@ def _in_one_pass(
 ) -> tuple[Fused | None, list[Any]]:
     """A fused function of all steps, and its arguments. It has a batch: labels that begin the result, and
     begin every operand that has them. None: it is not worth it."""
-    if not all(type(x) is np.ndarray and x.dtype in _PLAIN for x in arrays):
+    if not all(map(_is_plain, arrays)):
         return None, []
     if any(len(set(some)) < len(some) for some in labels) and len(arrays) > 1:
         return None, []
@@ -356,6 +359,15 @@ def _in_one_pass(
         stacks.append(x[(*index, ...)] if None in index else x)
     cores = tuple(tuple(y for y in some if y not in lead) for some in labels)
     return _fused_function(op, cores, order[len(lead) :], pairs), stacks
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether its numbers are computed as they are, here and now."""
+    if type(x) is np.ndarray:
+        return x.dtype in _PLAIN
+    if not on_device(x) or not hasattr(x, "__getitem__") or full_dtype_name(x) not in _NAMES:
+        return False
+    return not (library_of(x).is_traced(x) or wants_gradient(x))
 
 
 def _batch_dimensions(
