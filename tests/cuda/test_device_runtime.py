@@ -186,7 +186,7 @@ def test_what_no_graph_can_have(torch):
     a = torch.eye(3, device="cuda").repeat(4, 1, 1)
     smallmm.inv(a)
     with torch.cuda.graph(torch.cuda.CUDAGraph()):
-        for name in ("norm", "matrix_norm", "vector_norm", "trace", "pinv", "expm"):
+        for name in ("norm", "matrix_norm", "vector_norm", "trace", "pinv"):
             with pytest.raises(RuntimeError, match=rf"^{name}: no CUDA graph can have it, because it copies"):
                 getattr(smallmm, name)(a)
         with pytest.raises(RuntimeError, match=r"^inv: no CUDA graph can .* waits .*; inv_ex does not wait"):
