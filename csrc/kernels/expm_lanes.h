@@ -19,8 +19,8 @@ static intptr_t KERNEL(expm_lanes_room)(const smm_call *call) {
 
 /* --- Products and norms ------------------------------------------------------------------------------------------- */
 
-/* Tiles in registers. */
-enum { EXPM_ROWS = VECTOR_REGISTERS < 32 && PARTS > 1 ? 2 : 4, EXPM_COLS = VECTOR_REGISTERS < 32 || PARTS > 1 ? 2 : 4 };
+/* Tiles in registers: high ones, so that large matrices, which are beyond L1, are read less often. */
+enum { EXPM_ROWS = VECTOR_REGISTERS / 4 / PARTS, EXPM_COLS = 2 };
 
 INLINE void expm_tile(num *c, const num *a, const num *b, intptr_t n, intptr_t step, const int rows, const int cols) {
     num sum[EXPM_ROWS * EXPM_COLS];
@@ -38,21 +38,17 @@ INLINE void expm_tile(num *c, const num *a, const num *b, intptr_t n, intptr_t s
         UNROLLED(int j = 0; j < cols; j++) c[i * step + j] = sum[i * cols + j];
 }
 INLINE void expm_rows(num *c, const num *a, const num *b, intptr_t n, intptr_t step, const int rows) {
-    for (intptr_t j = 0; j < n; j += EXPM_COLS) switch (least(EXPM_COLS, n - j)) {
-        case 1: expm_tile(c + j, a, b + j, n, step, rows, 1); break;
-        case 2: expm_tile(c + j, a, b + j, n, step, rows, 2); break;
-        case 3: expm_tile(c + j, a, b + j, n, step, rows, EXPM_COLS > 2 ? 3 : 1); break;
-        default: expm_tile(c + j, a, b + j, n, step, rows, EXPM_COLS);
-        }
+    intptr_t j = 0;
+    for (; j + EXPM_COLS <= n; j += EXPM_COLS) expm_tile(c + j, a, b + j, n, step, rows, EXPM_COLS);
+    if (j < n) expm_tile(c + j, a, b + j, n, step, rows, 1);
 }
 /* C = A B, another matrix than both. */
 SHARED void KERNEL(expm_multiply)(num *c, const num *a, const num *b, intptr_t n, intptr_t step) {
-    for (intptr_t i = 0; i < n; i += EXPM_ROWS) switch (least(EXPM_ROWS, n - i)) {
-        case 1: expm_rows(c + i * step, a + i * step, b, n, step, 1); break;
-        case 2: expm_rows(c + i * step, a + i * step, b, n, step, 2); break;
-        case 3: expm_rows(c + i * step, a + i * step, b, n, step, EXPM_ROWS > 2 ? 3 : 1); break;
-        default: expm_rows(c + i * step, a + i * step, b, n, step, EXPM_ROWS);
-        }
+    intptr_t i = 0;
+    for (; i + EXPM_ROWS <= n; i += EXPM_ROWS) expm_rows(c + i * step, a + i * step, b, n, step, EXPM_ROWS);
+    c += i * step, a += i * step;
+    UNROLLED(int rows = 1; rows < EXPM_ROWS; rows++)
+        if (n - i == rows) expm_rows(c, a, b, n, step, rows);
 }
 
 /* The 1-norm of a matrix without NaN. */
@@ -178,16 +174,48 @@ INLINE void expm_even_powers(const expm_stack *x, int k, num *to) {
     expm_sum(x, k + 2, to, true);
 }
 
+/* Rows of a panel, by which others change at a time: large matrices are beyond L1. */
+enum { EXPM_PANEL = 4 };
+
 /* x_j -= l y_j */
 INLINE void expm_subtract(num *x, num l, const num *y, intptr_t count) {
     UNROLLED_BY_2(intptr_t j = 0; j < count; j++) x[j] = num_fnma(l, y[j], x[j]);
 }
-/* The same of two rows. */
-INLINE void expm_subtract_two(num *x, num *z, num l, num m, const num *y, intptr_t count) {
-    UNROLLED_BY_2(intptr_t j = 0; j < count; j++) {
-        const num y_j = y[j];
-        x[j] = num_fnma(l, y_j, x[j]);
-        z[j] = num_fnma(m, y_j, z[j]);
+/* Of two rows, x and the next: x_j -= l_0 y_0j + l_1 y_1j + ..., one after the other. */
+INLINE void expm_subtract_panel(num *x, intptr_t step, const num *l, const num *m, const num *y, intptr_t down,
+                                intptr_t count) {
+    ROLLED(intptr_t j = 0; j < count; j++) {
+        num a = x[j], b = x[step + j];
+        UNROLLED(int s = 0; s < EXPM_PANEL; s++) {
+            const num y_s = y[s * down + j];
+            a = num_fnma(l[s], y_s, a);
+            b = num_fnma(m[s], y_s, b);
+        }
+        x[j] = a, x[step + j] = b;
+    }
+}
+INLINE void expm_subtract_panel_once(num *x, const num *l, const num *y, intptr_t down, intptr_t count) {
+    ROLLED(intptr_t j = 0; j < count; j++) {
+        num a = x[j];
+        UNROLLED(int s = 0; s < EXPM_PANEL; s++) a = num_fnma(l[s], y[s * down + j], a);
+        x[j] = a;
+    }
+}
+/* Rows first .. last-1 of x, of which row i is given l_s = q[i step + s across]. */
+INLINE void expm_subtract_panels(num *x, const num *q, intptr_t across, intptr_t step, intptr_t first, intptr_t last,
+                                 const num *y, intptr_t down, intptr_t count) {
+    intptr_t i = first;
+    for (; i < last; i += 2) {
+        num l[EXPM_PANEL], m[EXPM_PANEL];
+        const bool alone = i + 1 == last;
+        UNROLLED(int s = 0; s < EXPM_PANEL; s++) {
+            l[s] = q[i * step + s * across];
+            m[s] = q[(alone ? i : i + 1) * step + s * across];
+        }
+        if (alone)
+            expm_subtract_panel_once(x + i * step, l, y, down, count);
+        else
+            expm_subtract_panel(x + i * step, step, l, m, y, down, count);
     }
 }
 
@@ -199,46 +227,56 @@ INLINE void expm_exchange(num *x, num *y, mask where, intptr_t count) {
     }
 }
 
-/* P becomes Q^-1 P: elimination with partial pivoting. */
+/* Column k becomes that of L and U; of the panel's columns, up to `end`, what is right of it changes. The result is
+ * the pivot's reciprocal. */
+INLINE num expm_pivot(const expm_stack *x, intptr_t k, intptr_t begin, intptr_t end) {
+    const intptr_t n = x->n, step = x->step;
+    num *const q = x->q, *const p = x->p, *const q_k = q + k * step;
+    vec most = num_size(q_k[k]), row = lane_set((T)k);
+    for (intptr_t i = k + 1; i < n; i++) {
+        const vec size = num_size(q[i * step + k]);
+        const mask more = lane_greater(size, most);
+        most = lane_select(more, size, most);
+        row = lane_select(more, lane_set((T)i), row);
+    }
+    for (intptr_t i = k + 1; i < n && lane_any(lane_greater(row, lane_set((T)k))); i++) {
+        const mask here = lane_equal(row, lane_set((T)i));
+        if (!lane_any(here)) continue;
+        expm_exchange(q_k + begin, q + i * step + begin, here, n - begin);
+        expm_exchange(p + k * step, p + i * step, here, n);
+    }
+    const num back = num_div(num_set(1), q_k[k]);
+    for (intptr_t i = k + 1; i < n; i++) {
+        num *const q_i = q + i * step;
+        q_i[k] = num_mul(q_i[k], back);
+        expm_subtract(q_i + k + 1, q_i[k], q_k + k + 1, end - k - 1);
+    }
+    return back;
+}
+
+/* P becomes Q^-1 P: elimination with partial pivoting, by panels. */
 SHARED void KERNEL(expm_divide)(const expm_stack *x) {
     const intptr_t n = x->n, step = x->step;
     num *const q = x->q, *const p = x->p, back[SMM_MOST_ORDER];
-    for (intptr_t k = 0; k < n; k++) {
-        num *const q_k = q + k * step, *const p_k = p + k * step;
-        vec most = num_size(q_k[k]), row = lane_set((T)k);
-        for (intptr_t i = k + 1; i < n; i++) {
-            const vec size = num_size(q[i * step + k]);
-            const mask more = lane_greater(size, most);
-            most = lane_select(more, size, most);
-            row = lane_select(more, lane_set((T)i), row);
-        }
-        for (intptr_t i = k + 1; i < n && lane_any(lane_greater(row, lane_set((T)k))); i++) {
-            const mask here = lane_equal(row, lane_set((T)i));
-            if (!lane_any(here)) continue;
-            expm_exchange(q_k + k, q + i * step + k, here, n - k);
-            expm_exchange(p_k, p + i * step, here, n);
-        }
-        back[k] = num_div(num_set(1), q_k[k]);
-        intptr_t i = k + 1;
-        for (; i + 1 < n; i += 2) {
-            num *const q_i = q + i * step, *const p_i = p + i * step;
-            const num l = num_mul(q_i[k], back[k]), m = num_mul(q_i[step + k], back[k]);
-            expm_subtract_two(q_i + k + 1, q_i + step + k + 1, l, m, q_k + k + 1, n - k - 1);
-            expm_subtract_two(p_i, p_i + step, l, m, p_k, n);
-        }
-        if (i < n) {
-            const num l = num_mul(q[i * step + k], back[k]);
-            expm_subtract(q + i * step + k + 1, l, q_k + k + 1, n - k - 1);
-            expm_subtract(p + i * step, l, p_k, n);
-        }
+    for (intptr_t k = 0; k < n; k += EXPM_PANEL) {
+        const intptr_t end = least(k + EXPM_PANEL, n);
+        for (intptr_t t = k; t < end; t++) back[t] = expm_pivot(x, t, k, end);
+        for (intptr_t t = k + 1; t < end; t++)
+            for (intptr_t s = k; s < t; s++) {
+                expm_subtract(q + t * step + end, q[t * step + s], q + s * step + end, n - end);
+                expm_subtract(p + t * step, q[t * step + s], p + s * step, n);
+            }
+        expm_subtract_panels(q + end, q + k, 1, step, end, n, q + k * step + end, step, n - end);
+        expm_subtract_panels(p, q + k, 1, step, end, n, p + k * step, step, n);
     }
-    for (intptr_t k = n - 1; k >= 0; k--) {
-        num *const p_k = p + k * step;
-        for (intptr_t j = 0; j < n; j++) p_k[j] = num_mul(p_k[j], back[k]);
-        intptr_t i = 0;
-        for (; i + 1 < k; i += 2)
-            expm_subtract_two(p + i * step, p + (i + 1) * step, q[i * step + k], q[(i + 1) * step + k], p_k, n);
-        if (i < k) expm_subtract(p + i * step, q[i * step + k], p_k, n);
+    for (intptr_t end = n, k; end > 0; end = k) {
+        k = end > EXPM_PANEL ? end - EXPM_PANEL : 0;
+        for (intptr_t t = end - 1; t >= k; t--) {
+            num *const p_t = p + t * step;
+            for (intptr_t j = 0; j < n; j++) p_t[j] = num_mul(p_t[j], back[t]);
+            for (intptr_t i = k; i < t; i++) expm_subtract(p + i * step, q[i * step + t], p_t, n);
+        }
+        expm_subtract_panels(p, q + end - 1, -1, step, 0, k, p + (end - 1) * step, -step, n);
     }
 }
 
