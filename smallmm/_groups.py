@@ -70,8 +70,8 @@ class Group:
     each shape, in the order of the library's current stream. An argument that is no group serves all members.
     The result is a group in the same order, or an array where each member gives a number. These
     functions take groups: `matmul`, `matvec`, `vecmat`, `batched_matmul`, `solve`, `solve_triangular`, `inv`,
-    `det`, `slogdet`, `lu_factor`, `lu_solve`, `cholesky`, `cho_solve`, `eigh`, `eigvalsh`, and their ``_ex``
-    forms. ``group.mT`` are the transposes, ``group.conj()`` the complex conjugates.
+    `det`, `slogdet`, `lu_factor`, `lu_solve`, `cholesky`, `cho_solve`, `eigh`, `eigvalsh`, `expm`, and their
+    ``_ex`` forms. ``group.mT`` are the transposes, ``group.conj()`` the complex conjugates.
 
     Examples
     --------

@@ -4,6 +4,7 @@ one matrix what the gufunc of its name does; nothing here is fast."""
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from math import ceil, factorial, frexp, inf, isfinite, log2
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -422,6 +423,75 @@ def _svdvals(a: np.ndarray) -> Any:
     return np.full(min(a.shape), np.nan, a.real.dtype), 0
 
 
+PADE = {"float32": (7, 3.925724783138660), "float64": (13, 4.25)}  # the degree m and the largest norm
+
+
+def _expm(a: np.ndarray) -> Any:
+    """As csrc/exponential.h."""
+    info = np.finfo(a.dtype)
+    m, theta = PADE[info.dtype.name]
+    size = float(np.abs(a).sum(0).max())
+    if not isfinite(size):
+        return _nan_like(a)
+    exponent = min(max(frexp(size)[1], 0), info.maxexp - 2)
+    t = a * info.dtype.type(2.0**-exponent)
+    t2 = t @ t
+    t4 = t2 @ t2
+    t6 = t4 @ t2
+    s = 0 if size <= theta else _squarings(m, theta, size, exponent, t, t4, t6)
+    growth = 2.0 ** (exponent - s)
+    powers = [np.eye(len(a)), *(x * info.dtype.type(growth**k) for k, x in ((2, t2), (4, t4), (6, t6)))]
+    b = [factorial(2 * m - k) // (factorial(m - k) * factorial(k)) for k in range(m + 1)]
+    b = [info.dtype.type(x / b[0]) for x in b]  # no term is much larger than A
+    even, odd = (sum(map(np.multiply, b[first:8:2], powers)) for first in (0, 1))
+    if m > 7:
+        even += powers[3] @ sum(map(np.multiply, b[8::2], powers[1:]))
+        odd += powers[3] @ sum(map(np.multiply, b[9::2], powers[1:]))
+    u = (t * info.dtype.type(growth)) @ odd
+    x = np.linalg.solve(even - u, even + u)
+    corrections = [way for way in (np.transpose, np.asarray) if not np.tril(way(a), -1).any()]
+    for left in range(s, -1, -1):
+        if left < s:
+            x = x @ x
+        for way in corrections:
+            _correct(way(x), way(a), 2.0**-left)
+    return x
+
+
+def _squarings(
+    m: int, theta: float, size: float, exponent: int, t: np.ndarray, t4: np.ndarray, t6: np.ndarray
+) -> int:
+    """How many there are: smm_squarings_of."""
+    d6, d8, d10 = (
+        log2(norm) / k if (norm := float(np.abs(x).sum(0).max())) else -inf
+        for k, x in ((6, t6), (8, t4 @ t4), (10, t6 @ t4))
+    )
+    bounds = [max(d6, d8), *([max(d8, d10)] if m > 7 else [])]
+    last = float(np.linalg.matrix_power(np.abs(t).astype(np.float64), 2 * m + 1).sum(0).max())
+    c = factorial(m) ** 2 / (factorial(2 * m) * factorial(2 * m + 1))
+    alpha = c * last / (size * 2.0**-exponent) / (np.finfo(t.dtype).eps / 2)
+    needed = [min(bounds) - log2(theta), log2(alpha) / (2 * m) if alpha else -inf]
+    most = ceil(log2(size / theta))
+    return max(
+        0, exponent - (160 if m > 7 else 20), *(min(most, ceil(x + exponent)) for x in needed if x > -inf)
+    )
+
+
+def _correct(x: np.ndarray, a: np.ndarray, factor: float) -> None:
+    """The diagonal of the exponential of an upper triangle, and what is above it."""
+    w = a.diagonal() * a.dtype.type(factor)
+    ascends = w[:-1].real < w[1:].real
+    most, d = np.where(ascends, w[1:], w[:-1]), np.where(ascends, w[:-1] - w[1:], w[1:] - w[:-1])
+    ratio = np.where(d == 0, 1, np.expm1(d) / np.where(d == 0, 1, d))
+    above = a.diagonal(1)
+    n = len(x)
+    x[np.tril_indices(n, -1)] = 0
+    x[np.arange(n), np.arange(n)] = np.exp(w)
+    x[np.arange(n - 1), np.arange(1, n)] = np.where(
+        above == 0, 0, above * a.dtype.type(factor) * np.exp(most) * ratio
+    )
+
+
 class Fallback(NamedTuple):
     """What takes the place of a gufunc, for one matrix."""
 
@@ -482,6 +552,7 @@ FALLBACKS = {
     "eigvalsh_upper": Fallback("syevd", lambda a: _eigvalsh(a.conj().T)),
     "eig": Fallback("geev", _eig),
     "eigvals": Fallback("geev", _eigvals),
+    "expm": Fallback("gesv", _expm),
     "svd_tall": Fallback("gesdd", _svd(full_matrices=False)),
     "svd_wide": Fallback("gesdd", _svd(full_matrices=False)),
     "svd_full_tall": Fallback("gesdd", _svd(full_matrices=True)),

@@ -7,9 +7,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from . import _core
 from ._arrays import without_labels
-from ._calls import checked, several
-from ._catalog import composed_of_others
+from ._calls import checked, run, several
+from ._catalog import composed_of_others, computed_by
 from ._compose import composed, constant_of, count, dtype_name, extreme, joined
 from ._composition import (
     MANY_TEMPORARIES,
@@ -21,13 +22,14 @@ from ._composition import (
     real_part,
 )
 from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, refuse_complex, shown
-from ._exponential import exponential
 from ._options import flag, integer
 from ._products import batched_matmul
 from ._shapes import is_complex
 from ._spectra import eigh_ex
 from ._svd import svd_ex
 from ._systems import inv_ex
+
+_direct = _core.direct
 
 Assumption = Literal["gen", "general", "sym", "symmetric", "her", "hermitian", "pos", "positive definite"]
 
@@ -171,7 +173,7 @@ def pinv(
     return checked("pinv", composed(composition, operands, (out,)), reason)
 
 
-@composed_of_others
+@computed_by("expm")
 def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
     """Exponential of each matrix of a stack.
 
@@ -203,11 +205,13 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
 
     Notes
     -----
-    General matrices: scaling and squaring with Pade approximants of degree 3, 5, 7, 9 or 13; 3, 5 or 7 for
-    float32. The norms of its powers choose the degree and the scaling of each matrix, so that the backward
-    error of the approximant is at most u (Al-Mohy and Higham, SIAM J. Matrix Anal. Appl. 31, 2009, algorithm
-    5.1, with norms instead of estimates). One formula evaluates all degrees, in a fixed order. About 30 n^3
-    operations per matrix, and 2 n^3 for each squaring. On a GPU the call waits for the number of squarings.
+    General matrices: scaling and squaring with a Pade approximant of degree 13, or 7 for float32. The norms
+    of its powers choose the scaling of each matrix, so that the backward error of the approximant is at most
+    u (Al-Mohy and Higham, SIAM J. Matrix Anal. Appl. 31, 2009, algorithm 5.1, with norms instead of
+    estimates). The order of operations is fixed. Of triangular matrices the diagonal and what is beside it
+    are computed from those of A before the squarings and after each. About 20 n^3 operations per matrix, and
+    2 n^3 for each squaring. Orders above 32 go to the products and solutions of NumPy, one matrix at a time:
+    correct, but slower, and with other bits.
 
     Symmetric matrices: ``V diag(exp(w)) V^H``, with the w and V of `eigh`. The exponentials are NumPy's, or
     on a GPU those of the caller's library.
@@ -221,10 +225,10 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
     array([[ 0., -1.],
            [ 1.,  0.]])
     """
-    if not _is_symmetric("expm", assume_a):
-        composition = composition_of("expm", "(n,n)->(n,n)", (None,), exponential, block=MANY_TEMPORARIES)
-        return composed(composition, {"a": a}, out)
-    return _of_symmetric("expm", a, (_exponentials,), (out,), NOT_CONVERGED)
+    if _is_symmetric("expm", assume_a):
+        return _of_symmetric("expm", a, (_exponentials,), (out,), NOT_CONVERGED)
+    x = _direct["expm"](a, out)
+    return run("expm", "expm", {"a": a}, (out,), tried=x) if x is NotImplemented else x
 
 
 @composed_of_others

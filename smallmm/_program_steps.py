@@ -73,6 +73,7 @@ _TEXTS_OF_ELEMENTS = {
     **dict.fromkeys(_SVD, _Text("svd_shared", "svd_step.cuh", 4, 16, sweeps=True)),
     "LSTSQ": _Text("lstsq_shared", "lstsq_step.cuh", 0, 4, sweeps=True),
     **dict.fromkeys(_LDL, _Text("ldl_lanes", "ldl_step.cuh", 0, 1)),
+    "EXPM": _Text("expm_shared", "expm_step.cuh", 0, 30),
 }
 _TEXTS = {
     **_TEXTS_OF_ELEMENTS,

@@ -42,7 +42,6 @@ FUNCTIONS = {
     "matrix_power, -3": lambda a, **k: smallmm.matrix_power(a, -3, **k),
     "pinv, hermitian": lambda a, **k: smallmm.pinv(a, hermitian=True, **k),
     "pinv, rtol": lambda a, **k: smallmm.pinv(a, 1e-3, hermitian=True, **k),
-    "expm": smallmm.expm,
     "expm, sym": partial(smallmm.expm, assume_a="sym"),
     "sqrtm": partial(smallmm.sqrtm, assume_a="sym"),
     "sqrtm_ex": partial(smallmm.sqrtm_ex, assume_a="sym"),
@@ -238,7 +237,7 @@ class TestShapes:
             assert x.shape[0] == 3
             assert not x.any()
 
-    @pytest.mark.parametrize("name", ["matrix_power, 5", "expm"])  # without info, which has elements
+    @pytest.mark.parametrize("name", ["matrix_power, 5"])  # without info, which has elements
     def test_no_elements_of_many_matrices(self, function, name):
         """Nothing goes through them one by one."""
         assert function(np.ones((2**40, 0, 0))).shape == (2**40, 0, 0)
@@ -341,8 +340,8 @@ class TestLibraries:
 
     def test_objects_of_ufuncs(self):
         xr = pytest.importorskip("xarray")
-        with pytest.raises(TypeError, match=r"expm: a DataArray is not taken; pass its values"):
-            smallmm.expm(xr.DataArray(np.eye(3)))
+        with pytest.raises(TypeError, match=r"pinv: a DataArray is not taken; pass its values"):
+            smallmm.pinv(xr.DataArray(np.eye(3)))
 
     def test_pickle(self, rng):
         composition = Composition("trace", "(m,n)->()", smallmm._contractions._diagonal)

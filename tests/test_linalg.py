@@ -180,6 +180,16 @@ def solutions(rng, m, n, dtype):
     return a, x, b
 
 
+def exponents(rng, m, n, dtype):
+    """Of sizes that need no squaring and several, triangular ones among them."""
+    (a,) = matrices(rng, m, n, dtype)
+    with np.errstate(all="ignore"):
+        a[::3] = np.triu(a[::3])
+        a[1::6] = np.tril(a[1::6])
+        sizes = np.resize([1, 3e-3, 20, 400], (len(a), 1, 1))
+        return ((a * sizes / np.maximum(np.sqrt(n), 1)).astype(dtype),)
+
+
 def tall(shapes):
     return tuple((m, n) for m, n in shapes if m >= n)
 
@@ -233,6 +243,7 @@ CASES = {
         Case(core.eigvalsh_upper, matrices),
         Case(core.eig, matrices),
         Case(core.eigvals, matrices),
+        Case(core.expm, exponents),
         qr_case(core.svd_tall, tall),
         qr_case(core.svd_wide, wide),
         qr_case(core.svd_full_tall, lambda shapes: moderate(tall(shapes))),

@@ -80,6 +80,7 @@ FUNCTIONS = {
     "eig_ex": lambda a, b, **k: smallmm.eig_ex(a, **k),
     "eigvals": lambda a, b, **k: smallmm.eigvals(a, **k),
     "eigvals_ex": lambda a, b, **k: smallmm.eigvals_ex(a, **k),
+    "expm": lambda a, b, **k: smallmm.expm(a, **k),
     "eigh": lambda a, b, **k: smallmm.eigh(a, **k),
     "eigh_ex": lambda a, b, **k: smallmm.eigh_ex(a, **k),
     "eigh, upper": lambda a, b, **k: smallmm.eigh(a, UPLO="U", **k),

@@ -267,6 +267,19 @@ static uint64_t hash_texts(const char *text) {
 
 uint64_t smm_cuda_texts(int kernel) { return hash_texts(kernel_texts[kernel]); }
 
+static const bool has_functions[SMM_CUDA_KERNELS] = {
+#define SMM_CUDA_FUNCTIONS(family, strategy) [SMM_CUDA_KERNEL_##family##_##strategy] = true,
+#include "kernels.def"
+#undef SMM_CUDA_FUNCTIONS
+};
+
+/* Of a text that includes the CPU's functions.h: products and sums are rounded as there. */
+static void allow_functions(options *o) {
+    add(o, "--fmad=false");
+    add(o, "--device-as-default-execution-space");
+    add(o, "--device-int128");
+}
+
 /* From the disk, or by NVRTC and then to the disk. */
 static smm_cuda_status build(const smm_nvrtc_functions *nvrtc, const char *text, const options *o,
                              smm_cuda_cubin *cubin) {
@@ -301,6 +314,7 @@ smm_cuda_status smm_cuda_build(const smm_cuda_problem *problem, const smm_cuda_p
     options o;
     begin(nvrtc, problem->arch, &o);
     describe(problem, parameters, grid, cubin->name, &o);
+    if (has_functions[row]) allow_functions(&o);
     return build(nvrtc, kernel_texts[row], &o, cubin);
 }
 
@@ -311,9 +325,7 @@ smm_cuda_status smm_cuda_build_program(const char *text, int arch, smm_cuda_cubi
     if (status) return status;
     options o;
     begin(nvrtc, arch, &o);
-    add(&o, "--fmad=false");                        /* products and sums are rounded as on the CPU, */
-    add(&o, "--device-as-default-execution-space"); /* whose functions.h is included */
-    add(&o, "--device-int128");
+    allow_functions(&o);
     return build(nvrtc, text, &o, cubin);
 }
 

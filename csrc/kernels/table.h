@@ -230,6 +230,7 @@ static const smm_kernel solve_sym_list[] = {
 static const smm_kernel tridiagonal_list[] = {ROOMY(tridiagonal_lanes)};
 static const smm_kernel banded_list[] = {ROOMY(banded_lanes)};
 static const smm_kernel banded_pos_list[] = {ROOMY(banded_pos_lanes)};
+static const smm_kernel expm_list[] = {ROOMY(expm_lanes)};
 
 static const smm_kernel lu_rcond_list[] = {
     ROW(lu_rcond_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
@@ -267,6 +268,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_list),
               [SMM_OP_EIG] = LIST(eig_list),
               [SMM_OP_EIGVALS] = LIST(eigvals_list),
+              [SMM_OP_EXPM] = LIST(expm_list),
               [SMM_OP_SVD] = LIST(svd_list),
               [SMM_OP_SVD_FULL] = LIST(svd_list),
               [SMM_OP_SVDVALS] = LIST(svdvals_list),

@@ -57,6 +57,7 @@ static const smm_kernel lstsq_list[] = {ROOMY(lstsq_numbers, any_needs, lstsq_nu
 static const smm_kernel tridiagonal_list[] = {ROOMY(tridiagonal_numbers, any_needs, tridiagonal_numbers_room)};
 static const smm_kernel banded_list[] = {ROOMY(banded_numbers, any_needs, banded_numbers_room)};
 static const smm_kernel banded_pos_list[] = {ROOMY(banded_pos_numbers, any_needs, banded_pos_numbers_room)};
+static const smm_kernel expm_list[] = {ROOMY(expm_lanes, any_needs, expm_lanes_room)};
 
 #define LIST(stem) {stem##_list, sizeof stem##_list / sizeof *stem##_list}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
@@ -85,6 +86,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_numbers),
               [SMM_OP_EIG] = LIST(eig_lanes),
               [SMM_OP_EIGVALS] = LIST(eigvals_lanes),
+              [SMM_OP_EXPM] = LIST(expm),
               [SMM_OP_SVD] = LIST(svd),
               [SMM_OP_SVD_FULL] = LIST(svd),
               [SMM_OP_SVDVALS] = LIST(svdvals),

@@ -43,6 +43,7 @@
 #include "eig_hessenberg.h"
 #include "eig_sweeps.h"
 #include "eig_lanes.h"
+#include "expm_lanes.h"
 #include "errors.h"
 #include "refinement_lanes.h"
 

@@ -25,6 +25,7 @@
 #include "eig_hessenberg.h"
 #include "eig_sweeps_numbers.h"
 #include "eig_lanes.h"
+#include "expm_lanes.h"
 #include "svd_sweeps.h"
 #include "svd_numbers.h"
 #include "bidiagonal_sweeps.h"

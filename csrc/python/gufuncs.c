@@ -55,6 +55,7 @@ static const smm_gufunc gufuncs[] = {
     {"eigvalsh_upper", "the same of the upper triangle", .op = SMM_OP_EIGVALSH, .form = SMM_UPPER, .whole = true},
     {"eig", "eigenvalues, eigenvectors, info", .op = SMM_OP_EIG, .whole = true},
     {"eigvals", "eigenvalues, info", .op = SMM_OP_EIGVALS, .whole = true},
+    {"expm", "e^A", .op = SMM_OP_EXPM},
     {"svd_tall", "U, s, V^T, info for m >= n", .op = SMM_OP_SVD, .k = 'n', .whole = true},
     {"svd_wide", "the same for m <= n", .op = SMM_OP_SVD, .k = 'm', .whole = true},
     {"svd_full_tall", "square U, s, square V^T, info for m >= n", .op = SMM_OP_SVD_FULL, .k = 'n', .whole = true},

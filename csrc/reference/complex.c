@@ -434,6 +434,7 @@ void smm_reference_complex(const smm_call *call) {
         case SMM_OP_EIGVALSH: smm_reference_hermitian(call, q); break;
         case SMM_OP_EIG:
         case SMM_OP_EIGVALS: smm_reference_eig(call, q); break;
+        case SMM_OP_EXPM: smm_reference_expm(call, q); break;
         case SMM_OP_SVD:
         case SMM_OP_SVD_FULL:
         case SMM_OP_SVDVALS: smm_reference_svd_numbers(call, q); break;

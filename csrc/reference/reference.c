@@ -24,6 +24,9 @@ static void run_one(const smm_call *call) {
     case SMM_OP_EIGVALS:
         for (intptr_t q = 0; q < call->batch; q++) smm_reference_eig(call, q);
         break;
+    case SMM_OP_EXPM:
+        for (intptr_t q = 0; q < call->batch; q++) smm_reference_expm(call, q);
+        break;
     case SMM_OP_SVD:
     case SMM_OP_SVD_FULL:
     case SMM_OP_SVDVALS: smm_reference_svd(call); break;

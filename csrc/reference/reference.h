@@ -31,6 +31,9 @@ void smm_reference_ldl(const smm_call *call, intptr_t q);
 /* eig.c: EIG and EIGVALS of matrix q, real or complex. */
 void smm_reference_eig(const smm_call *call, intptr_t q);
 
+/* expm.c: EXPM of matrix q, real or complex. */
+void smm_reference_expm(const smm_call *call, intptr_t q);
+
 /* qr.c: a Householder reflector in place of x; the power of two that brings a magnitude that is far from 1 near it. */
 double smm_reflector(smm_dtype dtype, double *x, intptr_t step, intptr_t count);
 double smm_scale_to_one(smm_dtype dtype, double most);

@@ -46,6 +46,7 @@ static const struct operation {
     {SMM_OP_EIGVALSH, SMM_UPPER, SQUARE, "EIGVALSH upper"},
     {SMM_OP_EIG, 0, SQUARE, "EIG"},
     {SMM_OP_EIGVALS, 0, SQUARE, "EIGVALS"},
+    {SMM_OP_EXPM, 0, SQUARE, "EXPM"},
     {SMM_OP_SVD, 0, REDUCED, "SVD"},
     {SMM_OP_SVD_FULL, 0, REDUCED, "SVD_FULL"},
     {SMM_OP_SVDVALS, 0, REDUCED, "SVDVALS"},
@@ -141,7 +142,18 @@ static double apart(const struct problem *p, int i, const char *x, const char *y
     return most;
 }
 
-static struct stack *info_of(struct problem *p) { return &p->stacks[smm_roles_of[p->call.op].info]; }
+static bool has_info(smm_op op) { return smm_roles_of[op].info >= 0; }
+
+/* Of an operation that has none, one that a call leaves out. */
+static struct stack *info_of(struct problem *p) {
+    static struct stack none;
+    return has_info(p->call.op) ? &p->stacks[smm_roles_of[p->call.op].info] : &none;
+}
+static void leave_out_info(struct problem *p) {
+    if (!has_info(p->call.op)) return;
+    p->call.operand[smm_roles_of[p->call.op].info] = (smm_operand){0};
+    *info_of(p) = (struct stack){.low = NULL};
+}
 
 /* The factors of LU or LDL that a call is given, and the matrices that they are of, if it is given these, too. */
 struct given {
@@ -440,6 +452,7 @@ static void restore_outputs(struct problem *p) {
 
 /* Whether some matrix of a call without info fails: what the same call says with one. */
 static bool fails(struct problem *p) {
+    if (!has_info(p->call.op)) return false;
     int32_t *const info = calloc((size_t)p->call.batch + 1, sizeof *info);
     smm_operand *const operand = &p->call.operand[smm_roles_of[p->call.op].info];
     *operand = (smm_operand){info, sizeof *info, 0, 0};
@@ -500,10 +513,7 @@ static void check_random(const struct operation *o, smm_dtype dtype, intptr_t ba
                          enum hardness hardness) {
     struct problem p = problem_of(o, dtype, batch, m, n, k);
     lay_out_operands(&p, hardness == HARD ? random_hard_layout : random_layout);
-    if (!random_below(4)) {
-        p.call.operand[smm_roles_of[o->op].info] = (smm_operand){0};
-        *info_of(&p) = (struct stack){.low = NULL};
-    }
+    if (!random_below(4)) leave_out_info(&p);
     check(&p, hardness);
 }
 
@@ -730,8 +740,8 @@ static void test_refused(void) {
         struct problem p = problem_of(o, SMM_F64, 3, 4, 4, 2);
         lay_out_operands(&p, dense_layout);
         smm_call bad = p.call;
-        bad.operand[smm_roles_of[o->op].info].batch++;
-        CHECK(smm_run(&bad) == SMM_ERR_ARGUMENT, "%s takes an info whose stride splits elements", o->name);
+        bad.operand[has_info(o->op) ? smm_roles_of[o->op].info : A].batch++;
+        CHECK(smm_run(&bad) == SMM_ERR_ARGUMENT, "%s takes an operand whose stride splits elements", o->name);
         bad = p.call;
         bad.a.row++;
         CHECK(smm_run(&bad) == SMM_ERR_ARGUMENT, "%s takes an A whose stride splits elements", o->name);
@@ -841,7 +851,7 @@ static void test_no_elements(void) {
                 CHECK(x == det, "%s of order 0: %s of matrix %d is %g", o->name, row_of(o->op, j)->name, q, x);
             }
         }
-        p.call.operand[smm_roles_of[o->op].info] = (smm_operand){0};
+        leave_out_info(&p);
         p.call.batch = (intptr_t)1 << 61;
         if (!writes) CHECK(smm_run(&p.call) == SMM_OK, "%s of order 0, many times", o->name);
         if (o->op != SMM_OP_CHO_SOLVE) continue;

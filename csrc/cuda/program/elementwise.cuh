@@ -1,16 +1,7 @@
 /* elementwise.cuh: the element-wise functions of programs, map_<name> for each row of functions.def, with the CPU's
- * bits. The text is compiled without contraction of products and sums. */
-#if defined(__CUDACC_RTC__) /* what gcc calls so */
-#define __builtin_fma fma
-#define __builtin_sqrt sqrt
-#define __builtin_fmaf fmaf
-#define __builtin_inf() __longlong_as_double(0x7ff0000000000000)
-#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
-#define __builtin_inff() __int_as_float(0x7f800000)
-#define __builtin_nanf(text) __int_as_float(0x7fc00000)
-#endif
-#include "functions.h"
-#include "functions_complex.h"
+ * bits; and what steps have once for all, outside of their namespaces. */
+#include "functions.cuh"
+#include "exponential.h"
 #include "functions_f32.h"
 
 #define ABS fabs

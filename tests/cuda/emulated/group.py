@@ -93,7 +93,7 @@ def errors():
         ("b is a group of 1; expected 3", smallmm.solve, group, group_of([x])),
         ("x2 is a DeviceArray of shape (1, 2, 2); expected a group, or one matrix for all members",
          *(smallmm.matmul, group_of([x]), x[None])),
-        ("expm: a is a Group, which this function does not take", smallmm.expm, group),
+        ("pinv: a is a Group, which this function does not take", smallmm.pinv, group),
     ):  # fmt: skip
         error = raised(function, *arguments)
         assert isinstance(error, TypeError | ValueError), error

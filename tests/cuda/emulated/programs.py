@@ -99,7 +99,7 @@ def factors(a, b):
     first = *smallmm.qr(a), *smallmm.qr(a, mode="complete")
     first += smallmm.qr(a, mode="r"), *smallmm.qr(a, mode="raw")
     second = w, (v * np.sqrt(abs(w))) @ v.mT.conj(), smallmm.eigvalsh(s, UPLO="U"), x, residuals, rank
-    third = u, values, vt, *smallmm.svd(a, full_matrices=False), smallmm.pinv(a)
+    third = u, values, vt, *smallmm.svd(a, full_matrices=False), smallmm.pinv(a), smallmm.expm(s)
     upper = smallmm.ldl_factor(s, lower=False)
     fourth = *upper, smallmm.ldl_solve(*upper, b, lower=False), smallmm.solve(s, b, assume_a="her")
     return *first, *second, *third, *fourth

@@ -188,7 +188,8 @@ def cases(chance, kernel, dtypes, few):
         if one:
             ways[1] = "one for all"
         in_place = (
-            name in ("lu_factor", "inv", "cholesky", "ldl_factor", *OF_DIAGONALS) and chance.random() < 0.3
+            name in ("lu_factor", "inv", "expm", "cholesky", "ldl_factor", *OF_DIAGONALS)
+            and chance.random() < 0.3
         )
         yield row, (name, problem, ways, outs, in_place)
 

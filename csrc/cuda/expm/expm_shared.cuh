@@ -1,0 +1,23 @@
+/* expm_shared.cuh: expm.cuh of the matrices of a call.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix.
+ * Shared memory: of each matrix what `Work` names.
+ * Operands: any that args.h can describe. May overwrite A in place, matrix by matrix.
+ * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
+#include "common.cuh"
+#include "functions.cuh"
+#include "lanes.cuh"
+#include "householder.cuh"
+#include "element.cuh"
+#include "place.cuh"
+#include "expm.cuh"
+
+constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+
+static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
+
+extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    with_work<Work, MATRICES, true>(args.batch, [&](Work &w, long long q) {
+        expm(w, Place<false, Stored>(args, SMM_A, q), Place<false, Stored>(args, SMM_C, q));
+    });
+}
