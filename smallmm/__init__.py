@@ -17,7 +17,7 @@ except (ValueError, ModuleNotFoundError) as why:
 
     raise explained(why) from None
 
-from . import _gradients, cuda  # noqa: F401  # the rules
+from . import _composition, _gradients, cuda  # noqa: F401  # the rules
 from ._banded import solve_banded, solve_tridiagonal, solveh_banded
 from ._cholesky import (
     ChoFactorResult,
@@ -114,6 +114,8 @@ if TYPE_CHECKING:
     from ._tune import TuneResult, tune
 
 # Imported when first asked for: they would add to every import.
+_composition.PROGRAMS.append(lambda: import_module("._fused_plan", __name__).OF_COMPOSITIONS)
+
 _LATER = {
     "_bench": ("bench",),
     "_chains": (

@@ -64,8 +64,8 @@ class Programs(NamedTuple):
     run: Callable[..., Any]  # (plan, names, arrays, batch): the results, and what was launched
 
 
-# `_fused_plan`, which imports what is composed, enters them
-PROGRAMS: list[Programs] = []
+# Gives them when they are first wanted. The package enters it, since their module imports what is composed
+PROGRAMS: list[Callable[[], Programs]] = []
 
 
 class Composition:
@@ -161,7 +161,7 @@ class Composition:
 
     def _has_program(self, operands: Sequence[Any], arrays: Sequence[np.ndarray]) -> bool:
         """Whether there is a program of all steps, which is made here."""
-        program = PROGRAMS[0].on_host(self, arrays) if PROGRAMS else None
+        program = PROGRAMS[0]().on_host(self, arrays)
         if program is None:
             return False
         numbers = tuple(type(x) if type(x) in NUMBERS else None for x in operands)
@@ -181,14 +181,14 @@ class Composition:
         if key not in self._plans:
             if len(self._plans) >= MOST_KINDS:
                 self._plans.clear()
-            self._plans[key] = PROGRAMS[0].on_device(self, like, cores) if PROGRAMS else None
+            self._plans[key] = PROGRAMS[0]().on_device(self, like, cores)
         plan = self._plans[key]
         if plan is None:
             return None
         dtype = plan.record.inputs[0].dtype
         arrays = [np.asarray(x, dtype) if _is_number(x) else x for x in operands.values()]
         stacks = [tuple(x.shape)[: x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)]
-        found = PROGRAMS[0].run(plan, list(operands), arrays, broadcast_shapes(*stacks))
+        found = PROGRAMS[0]().run(plan, list(operands), arrays, broadcast_shapes(*stacks))
         if found is None:
             self._plans[key] = None
             return None

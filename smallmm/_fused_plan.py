@@ -15,7 +15,7 @@ from ._compile import (
     program_of,
     without_memory,
 )
-from ._composition import PROGRAMS, Composition, Programs
+from ._composition import Composition, Programs
 from ._device_programs import DeviceProgram
 from ._fused_arrays import core_strides, is_dense
 from ._long import LongProgram
@@ -141,7 +141,7 @@ def _run_on_device(plan: Plan, names: list[str], arrays: list[Any], batch: tuple
         return None
 
 
-PROGRAMS.append(Programs(_program_of, _device_plan_of, _run_on_device))
+OF_COMPOSITIONS = Programs(_program_of, _device_plan_of, _run_on_device)
 
 
 def structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list[Any]], Any]]:

@@ -524,6 +524,18 @@ class TestPrograms:
             smallmm.cond(x)
         assert len(asked) == 3  # a list becomes an array of a kind that is known
 
+    def test_in_a_new_process(self, run_python):
+        """What makes programs is imported when it is first wanted."""
+        code = """
+            import sys, numpy as np, smallmm
+            made = []
+            for _ in range(9):
+                smallmm.trace(np.eye(3))
+                made.append("smallmm._fused_plan" in sys.modules)
+            print(made[0], made[-1])
+        """
+        assert run_python(code).stdout == "False True\n"
+
     def test_numbers(self, rng, at_once):
         a = stack(rng, 3, np.float32, 5)
         for tol in (1e-3, 0.5, 1, np.float32(0.25), np.array(0.1, np.float32), np.full(5, 0.1, np.float32)):
