@@ -469,3 +469,23 @@ def test_lazy_and_fused_arrays_are_refused():
         smallmm.conv2d(X, dask.ones(W.shape))
     with pytest.raises(TypeError, match=r"conv2d: x is a .*"):
         smallmm.fuse(lambda x: smallmm.conv2d(x, W), "(n,c,h,w)->(n,k,p,q)")(X)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "CHWN"])
+def test_again(rng, layout):
+    """A call that was met before takes a shorter way: the same bits, of other arrays, too."""
+    x, w = rng.standard_normal((3, 4, 6, 7)), rng.standard_normal((6, 2, 3, 3))
+    x = np.ascontiguousarray(np.einsum("nchw->" + layout.lower(), x))
+    options = {"padding": (1, 2), "stride": [2, 1], "groups": 2, "layout": layout}
+    expected = smallmm.conv2d(x, w, **options)
+    memory = np.zeros(x.nbytes + 1, np.uint8)
+    askew = memory[1:].view(x.dtype).reshape(x.shape)
+    askew[...] = x
+    for given in (x, x[..., ::-1].copy()[..., ::-1], askew):
+        np.testing.assert_array_equal(smallmm.conv2d(given, w, **options), expected)
+    np.testing.assert_array_equal(
+        smallmm.conv2d(x + 1, w, **options), smallmm.conv2d(x + 1, w, out=np.empty_like(expected), **options)
+    )
+    with pytest.raises(TypeError, match="stride"):
+        smallmm.conv2d(x, w, **{**options, "stride": (2, 1.0)})
+    assert smallmm.conv2d(x.astype(np.float32), w, **options).dtype == np.float64
