@@ -372,9 +372,14 @@ def test_torch(torch, rng):
 
 
 def test_torch_without_ml_dtypes(torch, monkeypatch):
+    """What NumPy's arrays stand for needs them."""
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises(TypeError, match=r"inv: a has dtype bfloat16, .*ml_dtypes.* or convert it to float32"):
-        smallmm.inv(torch.eye(2, dtype=torch.bfloat16))
+    a = torch.eye(2, dtype=torch.bfloat16)
+    assert torch.equal(smallmm.inv(a), a)
+    with pytest.raises(
+        TypeError, match=r"solve: a has dtype bfloat16, .*ml_dtypes.* or convert it to float32"
+    ):
+        smallmm.solve(a, a.float())
 
 
 def test_jax(jax):

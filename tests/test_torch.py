@@ -3,6 +3,7 @@ without elements. Autograd's own checks are in test_gradients.py."""
 
 import numpy as np
 import pytest
+from accuracy import as_tuple, assert_same
 from test_gradients import cases, complex_arguments, complex_cases
 
 import smallmm
@@ -386,3 +387,80 @@ def operator_of(gufunc):
     from smallmm._arrays import call
 
     return operator(call, gufunc)
+
+
+class TestOnTheHost:
+    """Tensors of the host go to the core as NumPy's arrays do: the same bits, info and exceptions."""
+
+    @pytest.mark.parametrize(
+        "name", ["inv", "inv_ex", "det", "slogdet", "cholesky", "eigh", "svd", "qr", "eig", "expm"]
+    )
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+    def test_bits(self, rng, name, dtype):
+        a = rng.standard_normal((4, 3, 5, 5)).astype(dtype)
+        a = a @ np.swapaxes(a, -1, -2) + np.eye(5, dtype=dtype)
+        function = getattr(smallmm, name)
+        for index in (slice(None), (1, 2), (slice(None), 1), (slice(None, None, 2),), (slice(0, 1),)):
+            given = a[index]
+            for x in (given, np.swapaxes(given, -1, -2), given[..., None, :, :].repeat(2, -3)):
+                found, expected = function(torch.from_numpy(x)), function(x)
+                for y, z in zip(as_tuple(found), as_tuple(expected), strict=True):
+                    assert isinstance(y, torch.Tensor)
+                    assert y.shape == np.shape(z)
+                    assert_same(y.numpy(), np.asarray(z))
+
+    def test_numbers(self, rng):
+        a, b = rng.standard_normal((2, 6, 4, 4))
+        x, y = map(torch.from_numpy, (a, b))
+        for alpha in (2.5, 3, np.float32(0.5), np.int64(2), np.array(0.25)):
+            expected = smallmm.batched_matmul(a, b, alpha=alpha)
+            assert_same(smallmm.batched_matmul(x, y, alpha=alpha).numpy(), expected)
+        out = y.clone()
+        smallmm.batched_matmul(x, y, out=out, alpha=2.0, beta=-1.0)
+        assert_same(out.numpy(), smallmm.batched_matmul(a, b, out=b.copy(), alpha=2.0, beta=-1.0))
+        z = x + 1j * y
+        assert_same(
+            smallmm.batched_matmul(z, z, alpha=1 - 2j).numpy(),
+            smallmm.batched_matmul(z.numpy(), z.numpy(), alpha=1 - 2j),
+        )
+        assert_same(
+            smallmm.solve_banded((1, 1), x[:, :3], y).numpy(), smallmm.solve_banded((1, 1), a[:, :3], b)
+        )
+
+    def test_what_a_tensor_may_be(self, rng):
+        a = torch.from_numpy(rng.standard_normal((4, 4, 4)))
+        z = a + 1j * a.flip(0)
+        b = a.expand(3, 4, 4, 4)
+        for x in (b, b.mT, a.flip(0), a[:, 1:3, ::2], a.new_zeros((0, 3, 3)), a.new_zeros((2, 0, 0))):
+            expected = smallmm.matmul(x.numpy(), x.mT.numpy())
+            assert_same(smallmm.matmul(x, x.mT).numpy(), expected)
+        for x in (z.conj(), z.mH, torch.resolve_conj(z.conj()), z.conj().imag):
+            expected = smallmm.matmul(x.resolve_conj().resolve_neg().numpy(), z.real.numpy())
+            assert_same(smallmm.matmul(x, z.real).resolve_conj().numpy(), expected)
+        assert smallmm.matmul(a, a.float()).dtype == torch.float64
+        assert_same(smallmm.matmul(z, a).numpy(), smallmm.matmul(z.numpy(), a.numpy()))
+        assert smallmm.inv(a.new_ones(40, 40) + 40 * torch.eye(40)).shape == (40, 40)
+        with torch.no_grad():
+            assert not smallmm.inv(a.clone().requires_grad_()).requires_grad
+        assert smallmm.inv(a.clone().requires_grad_()).requires_grad
+        with pytest.raises(smallmm.LinAlgError, match="1 of 4") as caught:
+            smallmm.inv(a * torch.tensor([1.0, 0, 1, 1])[:, None, None])
+        assert caught.value.info.tolist() == [0, 1, 0, 0]
+        with pytest.raises((TypeError, ValueError)):
+            smallmm.matmul(a, a[:, :3])
+
+    def test_out(self, rng):
+        a = torch.from_numpy(rng.standard_normal((6, 4, 4)))
+        expected = smallmm.matmul(a.numpy(), a.numpy())
+        out = torch.empty_like(a)
+        assert smallmm.matmul(a, a, out=out) is out
+        assert_same(out.numpy(), expected)
+        turned = torch.empty_like(a).mT
+        assert smallmm.matmul(a, a, out=turned) is turned
+        assert_same(turned.numpy(), expected)
+        for own in (a.clone(), a.clone().flip(0)):
+            wanted = smallmm.matmul(own.numpy().copy(), own.numpy().copy())
+            assert smallmm.matmul(own, own, out=own) is own
+            assert_same(own.numpy(), wanted)
+        with pytest.raises(ValueError, match="out"):
+            smallmm.matmul(a, a, out=torch.empty(5, 4, 4, dtype=a.dtype))

@@ -112,9 +112,9 @@ static int64_t stride_of(const DLTensor *x, int i, int bytes) {
 }
 
 /* Whether all fields of a tensor that are used here are valid; if not, why. */
-static bool is_sound(const DLTensor *x, char why[WHY]) {
+static bool is_sound(const DLTensor *x, bool may_be_on_host, char why[WHY]) {
     const int bytes = x->dtype.bits / 8;
-    if (x->device.device_type != kDLCUDA)
+    if (x->device.device_type != kDLCUDA && !(may_be_on_host && x->device.device_type == kDLCPU))
         return because(why, "device type %d; expected %d, a CUDA GPU", (int)x->device.device_type, kDLCUDA);
     if (x->device.device_id < 0) return because(why, "device %d; expected a number >= 0", x->device.device_id);
     if (!bytes || x->dtype.bits % 8 || x->dtype.lanes != 1)
@@ -153,8 +153,8 @@ static void write_strides(smm_buffer *b) {
     b->x.strides = steps;
 }
 
-static bool resolve(smm_buffer *b, char why[WHY]) {
-    if (!is_sound(&b->x, why)) return false;
+static bool resolve(smm_buffer *b, bool may_be_on_host, char why[WHY]) {
+    if (!is_sound(&b->x, may_be_on_host, why)) return false;
     b->x.data = (char *)b->x.data + b->x.byte_offset;
     b->x.byte_offset = 0;
     write_strides(b);
@@ -179,7 +179,9 @@ bool smm_is_followed(PyObject *x) {
     return follows;
 }
 
-bool smm_exchange(PyObject *x, smm_buffer *b) {
+bool smm_exchange(PyObject *x, smm_buffer *b) { return smm_exchange_any(x, b) && b->x.device.device_type == kDLCUDA; }
+
+bool smm_exchange_any(PyObject *x, smm_buffer *b) {
     const array_type type = type_of(x);
     b->api = type.api;
     b->read_only = b->copied = false;
@@ -190,7 +192,6 @@ bool smm_exchange(PyObject *x, smm_buffer *b) {
         PyErr_Clear();
         return false;
     }
-    if (b->x.device.device_type != kDLCUDA) return false;
     if (type.is_torch) {
         PyObject *gradient = PyObject_GetAttr(x, word_requires_grad);
         PyObject *negated = gradient == Py_False ? PyObject_CallMethodNoArgs(x, word_is_neg) : NULL;
@@ -203,7 +204,7 @@ bool smm_exchange(PyObject *x, smm_buffer *b) {
         if (!plain) return false;
     }
     char why[WHY];
-    return resolve(b, why);
+    return resolve(b, true, why);
 }
 
 /* --- refusals --- */
@@ -277,7 +278,8 @@ static int open_capsule(PyObject *x, PyObject *label, intptr_t stream, smm_buffe
                        Py_TYPE(capsule)->tp_name);
     Py_DECREF(capsule);
     char why[WHY];
-    if (!failed && !resolve(b, why)) failed = smm_refuse(PyExc_BufferError, label, x, "whose __dlpack__ gave %s", why);
+    if (!failed && !resolve(b, false, why))
+        failed = smm_refuse(PyExc_BufferError, label, x, "whose __dlpack__ gave %s", why);
     return failed;
 }
 
@@ -425,7 +427,7 @@ static int describe_interface(PyObject *d, PyObject *label, PyObject *x, smm_buf
                           "whose " INTERFACE " has the stream %.50R; expected None or a stream's address", stream);
     char why[WHY];
     b->x.device.device_type = kDLCUDA;
-    return resolve(b, why) ? 0 : smm_refuse(PyExc_BufferError, label, x, "whose " INTERFACE " gave %s", why);
+    return resolve(b, false, why) ? 0 : smm_refuse(PyExc_BufferError, label, x, "whose " INTERFACE " gave %s", why);
 }
 
 /* Find the device of the memory, and make the stream wait for the array's own. */

@@ -21,6 +21,7 @@ typedef struct smm_buffer {
 
 /* x is an array on a CUDA device that has DLPack's C exchange API: described. Never an exception. */
 bool smm_exchange(PyObject *x, smm_buffer *b);
+bool smm_exchange_any(PyObject *x, smm_buffer *b); /* the same, or on the host */
 /* x is a tensor, and PyTorch must see what becomes of all tensors: it takes derivatives in forward mode, or a mode
  * (tracing, counting) is on. */
 bool smm_is_followed(PyObject *x);
@@ -62,7 +63,8 @@ struct smm_trial {
 int smm_configure_cuda(void);
 void smm_raise_cuda(smm_cuda_status status);
 
-/* device.c: a gufunc's way to a device; NotImplemented where smallmm/_device.py must look closer. */
+/* device.c: a gufunc's way for arrays of other libraries than NumPy, on a device or on the host; NotImplemented where
+ * Python must look closer. */
 PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs);
 int smm_add_device_calls(PyObject *module);
 /* device_memory.c, device_kernels.c, device_programs.c, transfers.c */

@@ -2,7 +2,8 @@
  *
  * The direct path, smm_device_direct(), takes arrays whose type has DLPack's C exchange API (PyTorch 2.10 and newer)
  * and creates no Python objects but the results. For anything else (other libraries, mixed dtypes, wrong arguments) it
- * returns NotImplemented; then smallmm/_device.py checks the arguments and calls device_run(). */
+ * returns NotImplemented; then smallmm/_device.py checks the arguments and calls device_run(). Of such arrays on the
+ * host the core computes; smallmm/_arrays.py takes those that are declined. */
 #include <complex.h>
 
 #include "arrays.h"
@@ -14,6 +15,8 @@ typedef struct task {
     smm_buffer x[SMM_MOST_OPERANDS];
     double _Complex number[SMM_MOST_OPERANDS]; /* by place: the value of an operand that is not an array */
     int device, dtype;                         /* -1: not known yet */
+    bool on_host;
+    double own_number[SMM_MOST_OPERANDS][2]; /* by place: on the host, in the call's own element type */
 } task;
 
 static void begin(task *t, const smm_gufunc *g) {
@@ -44,7 +47,8 @@ static bool is_element(const task *t, int i, smm_dtype dtype) {
 /* The element type of a call whose operand i, a number, has such elements, or -1: there are no kernels for it. */
 static int dtype_of(const task *t, int i) {
     int dtype = SMM_DTYPE_COUNT - 1;
-    while (dtype >= 0 && !(is_element(t, i, dtype) && smm_cuda_takes_dtype(t->a.g->op, dtype))) dtype--;
+    bool (*const takes)(smm_op, smm_dtype) = t->on_host ? smm_takes : smm_cuda_takes_dtype;
+    while (dtype >= 0 && !(is_element(t, i, dtype) && takes(t->a.g->op, dtype))) dtype--;
     return dtype;
 }
 
@@ -68,7 +72,10 @@ static bool number(PyObject *x, int dtype, double _Complex *value) {
 /* All arrays must have the same device, and the same dtype but in mixtures. */
 static bool fits_others(task *t, int operand) {
     const DLTensor *x = &t->x[operand].x;
-    if (t->device < 0) t->device = x->device.device_id;
+    if (t->device < 0) {
+        t->device = x->device.device_id;
+        t->on_host = x->device.device_type == kDLCPU;
+    }
     if (t->dtype < 0) {
         t->dtype = dtype_of(t, operand);
         if (t->dtype < 0) return false;
@@ -77,7 +84,8 @@ static bool fits_others(task *t, int operand) {
     const bool fits =
         is_element(t, operand, smm_dtype_in(&t->a, operand)) || smm_take_mixture(&t->a, operand, dtype_of(t, operand));
     t->dtype = t->a.call.dtype;
-    return fits && t->device == x->device.device_id && !((uintptr_t)x->data & (x->dtype.bits / 8 - 1)); /* aligned */
+    const bool same_device = t->device == x->device.device_id && t->on_host == (x->device.device_type == kDLCPU);
+    return fits && same_device && !((uintptr_t)x->data & (x->dtype.bits / 8 - 1)); /* aligned */
 }
 
 /* A DLPack array in the form that arrays.h takes. */
@@ -104,6 +112,7 @@ static bool take_output(task *t, int operand) {
 static bool take_sizes(task *t) {
     smm_call *call = &t->a.call;
     smm_finish_sizes(&t->a);
+    if (t->on_host) return call->m && call->n && call->k; /* what has no elements is NumPy's */
     return smm_cuda_takes(call->op, call->dtype, call->m, call->k, call->n) && (call->k || call->op == SMM_OP_MATMUL);
 }
 
@@ -112,11 +121,29 @@ static void take_number(task *t, int operand, double _Complex value) {
     t->number[t->a.s->place[operand]] = value;
 }
 
+/* The core reads numbers from memory. */
+static void place_numbers(task *t) {
+    for (int i = 0; i < t->a.s->inputs; i++) {
+        if (t->a.array[i].ndim >= 0) continue;
+        const int place = t->a.s->place[i];
+        const smm_dtype dtype = smm_type_of(t->a.call.op, t->a.call.dtype, place), real = smm_dtypes[dtype].real;
+        char *const to = (char *)t->own_number[place];
+        const int32_t integer = (int32_t)creal(t->number[place]);
+        if (smm_is_integer(t->a.g, i))
+            memcpy(to, &integer, sizeof integer);
+        else
+            smm_put(to, real, creal(t->number[place]));
+        if (smm_is_complex(dtype)) smm_put(to + smm_size(real), real, cimag(t->number[place]));
+        t->a.call.operand[place].data = to;
+    }
+}
+
 /* All operands are added: complete the call. On a device the innermost dimension is its batch. False: devices take as
  * many dimensions as this, but not that of the parts of a mixture. */
 static bool finish(task *t) {
     if (!smm_describe(&t->a)) return false;
-    smm_take_batch(&t->a.call, &t->a.outer, 0);
+    if (t->on_host) place_numbers(t);
+    smm_take_batch(&t->a.call, &t->a.outer, t->on_host ? smm_longest_dimension(&t->a.outer) : 0);
     return true;
 }
 
@@ -174,6 +201,17 @@ static int run(const task *t, void *stream) {
     return status ? -1 : 0;
 }
 
+/* Run the call on the host. 0: done; 1: not for this path, and no output was written; -1: an exception is set. */
+static int run_on_host(task *t) {
+    smm_call *const call = &t->a.call;
+    if (smm_is_offloading() || !call->batch || !smm_runs(call) || !smm_pivots_are_rows(call)) return 1;
+    smm_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = smm_take(call);
+    Py_END_ALLOW_THREADS;
+    return status ? PyErr_Occurred() ? -1 : 1 : 0;
+}
+
 static void allocation_failed(void *Py_UNUSED(context), const char *kind, const char *message) {
     const PyGILState_STATE gil = PyGILState_Ensure();
     PyErr_Format(strcmp(kind, "MemoryError") ? PyExc_RuntimeError : PyExc_MemoryError, "%s", message);
@@ -183,7 +221,7 @@ static void allocation_failed(void *Py_UNUSED(context), const char *kind, const 
 /* A new array of the same library. */
 static PyObject *new_output(task *t, int operand, const DLPackExchangeAPI *api) {
     intptr_t shape[NPY_MAXDIMS + 2];
-    DLTensor prototype = {.device = {kDLCUDA, t->device},
+    DLTensor prototype = {.device = {t->on_host ? kDLCPU : kDLCUDA, t->device},
                           .ndim = smm_output_shape(&t->a, operand, shape),
                           .dtype = element_of(t, operand, smm_dtype_in(&t->a, operand)),
                           .shape = (int64_t *)(void *)shape};
@@ -191,7 +229,7 @@ static PyObject *new_output(task *t, int operand, const DLPackExchangeAPI *api) 
     PyObject *result = NULL;
     if (api->managed_tensor_allocator(&prototype, &managed, NULL, allocation_failed)) return NULL;
     if (api->managed_tensor_to_py_object_no_sync(managed, (void **)&result)) return NULL;
-    if (!smm_exchange(result, &t->x[operand])) {
+    if (!smm_exchange_any(result, &t->x[operand])) {
         PyErr_SetString(PyExc_RuntimeError, "the array library gave an output that is no array on the device");
         Py_CLEAR(result);
     }
@@ -204,7 +242,8 @@ static bool take_inputs(task *t, PyObject *const *args) {
     for (int i = 0; i < t->a.s->inputs; i++) {
         if (t->a.s->core[i] == 0 && number(args[i], t->dtype, &value))
             take_number(t, i, value);
-        else if (!smm_exchange(args[i], &t->x[i]) || t->x[i].api != t->x[0].api || !take_input(t, i))
+        else if (!smm_exchange_any(args[i], &t->x[i]) || !t->x[i].x.data || t->x[i].api != t->x[0].api ||
+                 !take_input(t, i))
             return false;
     }
     return take_sizes(t);
@@ -217,10 +256,15 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
     const int inputs = s->inputs, count = s->operands - inputs;
     PyObject *outputs[SMM_MOST_OPERANDS] = {NULL};
     void *stream = NULL;
-    bool declined = !take_inputs(&t, args) || smm_is_followed(args[0]), failed = false;
+    const int last = s->operands - 1;
+    bool declined = !take_inputs(&t, args) || smm_is_followed(args[0]), failed = false, some_failed = false;
+    const bool only_failures = t.on_host && s->place[last] == smm_roles_of[t.a.g->op].info && nargs <= last;
+    if (only_failures && !smm_current_detour) t.a.call.failed = &some_failed;
+    bool given = false;
     for (int i = inputs; i < s->operands && !declined && !failed; i++) {
         if (i < nargs && !Py_IsNone(args[i])) {
-            declined = !smm_exchange(args[i], &t.x[i]) || t.x[i].api != t.x[0].api || !take_output(&t, i);
+            given = true;
+            declined = !smm_exchange_any(args[i], &t.x[i]) || t.x[i].api != t.x[0].api || !take_output(&t, i);
             outputs[i - inputs] = Py_NewRef(args[i]);
         } else if (s->updates && t.number[SMM_MATMUL_beta] != 0) {
             declined = true;
@@ -230,8 +274,17 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
         }
     }
     if (!declined && !failed) {
-        declined = !finish(&t) || !smm_cuda_may_write(&t.a.call);
-        if (!declined) failed = t.x[0].api->current_work_stream(kDLCUDA, t.device, &stream) || run(&t, stream) < 0;
+        declined = !finish(&t);
+        if (!declined && t.on_host) {
+            const int status = given && smm_overlap_of(&t.a.call) != SMM_APART ? 1 : run_on_host(&t);
+            declined = status > 0;
+            failed = status < 0;
+            if (!status && t.a.call.failed && !some_failed) Py_SETREF(outputs[last - inputs], Py_NewRef(Py_None));
+        } else if (!declined) {
+            declined = !smm_cuda_may_write(&t.a.call);
+        }
+        if (!declined && !t.on_host)
+            failed = t.x[0].api->current_work_stream(kDLCUDA, t.device, &stream) || run(&t, stream) < 0;
     }
     if (!declined && !failed) return smm_pack(outputs, count);
     for (int i = 0; i < count; i++) Py_XDECREF(outputs[i]);

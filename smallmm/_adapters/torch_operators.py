@@ -145,7 +145,7 @@ def _computed(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands
         results = operator(call, gufunc)(f"{op}({','.join(names)})", *arrays)
         return results if gufunc.nout > 1 else (results,)
     direct = _core.direct.get(gufunc.__name__)
-    results = direct(*arrays) if direct else NotImplemented
+    results = direct(*arrays, *(None,) * gufunc.nout) if direct else NotImplemented  # with info
     if results is NotImplemented:
         outs = None if gufunc.nout == 1 else ()
         results = call(op, gufunc, dict(zip(names, arrays, strict=True)), outs, {})
