@@ -65,8 +65,9 @@ def tell_dynamo() -> None:
 
     while _untold:
         torch.compiler.allow_in_graph(_untold.pop())
-    rules.add("smallmm")
-    _was_told = True
+    if not _was_told:  # each time the rules are compiled anew
+        rules.add("smallmm")
+        _was_told = True
 
 
 tell_dynamo._torchdynamo_disable = True  # type: ignore[attr-defined]
