@@ -85,6 +85,7 @@ static bool fits_others(task *t, int operand) {
         is_element(t, operand, smm_dtype_in(&t->a, operand)) || smm_take_mixture(&t->a, operand, dtype_of(t, operand));
     t->dtype = t->a.call.dtype;
     const bool same_device = t->device == x->device.device_id && t->on_host == (x->device.device_type == kDLCPU);
+    if (t->on_host && !x->data) return false; /* of a tensor that stands for others */
     return fits && same_device && !((uintptr_t)x->data & (x->dtype.bits / 8 - 1)); /* aligned */
 }
 
@@ -242,8 +243,7 @@ static bool take_inputs(task *t, PyObject *const *args) {
     for (int i = 0; i < t->a.s->inputs; i++) {
         if (t->a.s->core[i] == 0 && number(args[i], t->dtype, &value))
             take_number(t, i, value);
-        else if (!smm_exchange_any(args[i], &t->x[i]) || !t->x[i].x.data || t->x[i].api != t->x[0].api ||
-                 !take_input(t, i))
+        else if (!smm_exchange_any(args[i], &t->x[i]) || t->x[i].api != t->x[0].api || !take_input(t, i))
             return false;
     }
     return take_sizes(t);
