@@ -38,6 +38,8 @@ MANY_TEMPORARIES = 1 << 15
 RECORDED_AFTER, ELEMENTS_OF_A_CALL = 8, 1 << 14
 MOST_RECORDED = 1 << 11  # elements of a matrix
 MOST_KINDS = 256
+# Elements of a stack for which a program is faster than NumPy's operations on blocks, whatever the threads
+MOST_OF_FEW_THREADS = 1 << 14
 
 MOST_DIMS = 64  # of NumPy's arrays
 PLAIN_DIMS = MOST_DIMS // 2  # of a batch that functions see as it is: they add dimensions
@@ -59,7 +61,8 @@ CAPTURES: list[Callable[[Any], bool]] = []
 class Programs(NamedTuple):
     """What makes programs of compositions; None where there is none."""
 
-    on_host: Callable[..., Any]  # (composition, arrays of NumPy): a program for such arrays
+    # (composition, arrays of NumPy): a program for such arrays, and how many threads make it the faster way
+    on_host: Callable[..., Any]
     on_device: Callable[..., Any]  # (composition, an array of the device, core shapes): a plan
     run: Callable[..., Any]  # (plan, names, arrays, batch): the results, and what was launched
 
@@ -161,11 +164,13 @@ class Composition:
 
     def _has_program(self, operands: Sequence[Any], arrays: Sequence[np.ndarray]) -> bool:
         """Whether there is a program of all steps, which is made here."""
-        program = PROGRAMS[0]().on_host(self, arrays)
+        program, threads = PROGRAMS[0]().on_host(self, arrays)
         if program is None:
             return False
         numbers = tuple(type(x) if type(x) in NUMBERS else None for x in operands)
-        if not self._prepared.add(program, numbers, {}, self.nout, self._info, None, None):
+        if not self._prepared.add(
+            program, numbers, {}, self.nout, self._info, None, None, MOST_OF_FEW_THREADS, threads
+        ):
             self._forget()
         return True
 

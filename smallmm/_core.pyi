@@ -44,6 +44,8 @@ class Prepared:
         info: int,
         make: Any,
         failed: Any,
+        most: int = 0,
+        threads: int = 0,
         /,
     ) -> bool: ...
     def add_on_device(

@@ -21,7 +21,7 @@ from ._fused_arrays import core_strides, is_dense
 from ._long import LongProgram
 from ._program_steps import NotFused
 from ._record import COMPLEX, Record, real_of
-from ._shapes import dtype_of
+from ._shapes import PRODUCTS, dtype_of
 from ._symbols import Symbol, record_of
 
 _NO_KERNEL = "a step has no kernel"
@@ -35,6 +35,7 @@ _AS_NUMPY = frozenset(
         *("less", "less_equal", "equal", "not_equal"),
     ]
 )
+_THREADS_THAT_FACTOR, _THREADS = 2, 4  # of large stacks (AMD EPYC of family 26, November 2026)
 _MOST_STEPS = 64  # of a composition: with more it repeats what single matrices may do without
 
 
@@ -100,9 +101,14 @@ class Plan:
             return program_of(compiled(self.record, self.results, layouts, sum(self.columns)))
 
 
-def _program_of(composition: Composition, operands: Sequence[np.ndarray]) -> Any:
+def _program_of(composition: Composition, operands: Sequence[np.ndarray]) -> tuple[Any, int]:
+    """The program, and the threads with which it is faster than NumPy's operations: those of one thread take
+    the time of little arithmetic."""
     plan = _plan_of(composition, operands)
-    return None if plan is None else plan.program_of(operands)
+    if plan is None:
+        return None, 0
+    factors = any(x.kind == "call" and x.name not in PRODUCTS for x in plan.steps)
+    return plan.program_of(operands), _THREADS_THAT_FACTOR if factors else _THREADS
 
 
 def _plan_of(composition: Composition, operands: Sequence[np.ndarray]) -> Plan | None:

@@ -524,6 +524,16 @@ class TestPrograms:
             smallmm.cond(x)
         assert len(asked) == 3  # a list becomes an array of a kind that is known
 
+    def test_large_stacks(self, rng, at_once):
+        """With few threads by other means than with many: the same bits."""
+        a = stack(rng, 4, np.float64, 3000)
+        for function in (smallmm.matrix_norm, smallmm.cond, smallmm.trace):
+            with smallmm.threads(1):
+                expected = function(a)
+            for count in (2, 4):
+                with smallmm.threads(count):
+                    assert_same(function(a), expected)
+
     def test_in_a_new_process(self, run_python):
         """What makes programs is imported when it is first wanted."""
         code = """

@@ -179,6 +179,18 @@ def test_is_collected(arrays):
     assert gone() is None
 
 
+def test_large_stacks_of_few_threads():
+    """What is faster by other means with few threads is left to Python."""
+    prepared = _core.Prepared()
+    assert prepared.add(lambda x: ((x,), False), (None,), {}, 1, 0, None, None, 100, 3)
+    few, many = np.ones(100), np.ones(101)
+    with smallmm.threads(2):
+        assert prepared(few) is few
+        assert prepared(many) is NotImplemented
+    with smallmm.threads(3):
+        assert prepared(many) is many
+
+
 def test_wrong():
     prepared = _core.Prepared()
     assert prepared() is NotImplemented

@@ -22,6 +22,8 @@ typedef struct prepared_call {
     PyObject *make, *failed; /* of the list of results; of the list of results and info. None: the results themselves */
     int outputs, inputs;
     info_kind info;
+    Py_ssize_t most; /* elements of an input, beyond which fewer threads than these leave it to Python; 0: any */
+    int threads;
 } prepared_call;
 
 typedef struct prepared {
@@ -214,6 +216,8 @@ static PyObject *try_call(const prepared_call *x, const arguments *a) {
                                : NULL;
         takes = inputs[made] != NULL;
     }
+    for (int i = 0; i < made && takes && x->most; i++)
+        takes = PyArray_SIZE((PyArrayObject *)inputs[i]) <= x->most || smm_get_num_threads() >= x->threads;
     takes = takes && (!a->out || take_outs(x, a, inputs, outs));
     if (takes && is_program)
         outputs = smm_call_program(x->program, inputs, outs, &failed);
@@ -324,13 +328,13 @@ static bool is_possible(const prepared_call *x) {
     return false;
 }
 
-/* prepared.add(program, numbers, keywords, outputs, info, make, failed) */
+/* prepared.add(program, numbers, keywords, outputs, info, make, failed, most=0, threads=0) */
 static PyObject *add(PyObject *object, PyObject *args) {
     prepared_call x = {0};
     PyObject *keywords;
     int info, outputs;
-    if (!PyArg_ParseTuple(args, "OO!O!iiOO", &x.program, &PyTuple_Type, &x.numbers, &PyDict_Type, &keywords, &outputs,
-                          &info, &x.make, &x.failed))
+    if (!PyArg_ParseTuple(args, "OO!O!iiOO|ni", &x.program, &PyTuple_Type, &x.numbers, &PyDict_Type, &keywords,
+                          &outputs, &info, &x.make, &x.failed, &x.most, &x.threads))
         return NULL;
     x.info = (info_kind)info;
     x.inputs = (int)PyTuple_GET_SIZE(x.numbers);
@@ -405,7 +409,7 @@ static void dealloc(PyObject *object) {
 
 static PyMethodDef methods[] = {
     {"add", add, METH_VARARGS,
-     "add(program, numbers, keywords, outputs, info, make, failed, /)\n--\n\n"
+     "add(program, numbers, keywords, outputs, info, make, failed, most=0, threads=0, /)\n--\n\n"
      "A call for the inputs that the program takes. False: there are too many calls."},
     {"add_on_device", add_on_device, METH_VARARGS,
      "add_on_device(launch, inputs, outputs, keywords, info, make, failed, /)\n--\n\n"
