@@ -113,9 +113,9 @@ if TYPE_CHECKING:
     from ._tensors import tensorinv, tensorsolve
     from ._tune import TuneResult, tune
 
-# Imported when first asked for: they would add to every import.
 _composition.PROGRAMS.append(lambda: import_module("._fused_plan", __name__).OF_COMPOSITIONS)
 
+# Imported when first asked for: they would add to every import.
 _LATER = {
     "_bench": ("bench",),
     "_chains": (

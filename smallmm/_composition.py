@@ -47,6 +47,8 @@ CHUNK = 64  # elements that are added in a row
 
 _PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # numbers that are computed as they are
 
+_REALS = frozenset(x for x in _PLAIN if x.kind == "f")
+
 # What `_core.Prepared` does with a program's last output: it is a result as others; it is info and no
 # result; it is info and a result, which is None where it is 0 everywhere
 NO_INFO, INFO_APART, INFO_AMONG = range(3)
@@ -199,7 +201,7 @@ class Composition:
             return None
         results, launched = found
         same = [x is y for x, y in zip(given, operands.values(), strict=False)]
-        if given and all(same) and not any(isinstance(x, np.ndarray | np.generic) for x in given):
+        if given and all(same) and all(map(is_met_on_device, given, arrays)):
             kept = self._prepared.add_on_device(
                 launched, tuple(given), tuple(results), {}, self._info, None, None
             )
@@ -379,6 +381,14 @@ def identity(xp: Any, n: int, like: Any) -> Any:
     from array_api_compat import device
 
     return xp.eye(n, dtype=like.dtype, device=device(like))
+
+
+def is_met_on_device(given: Any, operand: Any) -> bool:
+    """Whether `_core.Prepared` takes the argument of which an operand was made: an array of a device, or a
+    number of Python that is one number of the kernel's arguments, which rounds it to the operand's dtype."""
+    if type(given) in (int, float):
+        return operand.dtype in _REALS
+    return not isinstance(given, np.ndarray | np.generic | Number)
 
 
 def _is_number(x: Any) -> bool:

@@ -14,7 +14,7 @@ from ._adapters import library_of, on_device, type_name
 from ._adapters.dask import is_lazy, lazily
 from ._arrays import as_numpy
 from ._compose import namespace_of
-from ._composition import INFO_APART, NO_INFO
+from ._composition import INFO_APART, NO_INFO, is_met_on_device
 from ._device_programs import DeviceProgram
 from ._errors import LinAlgError, shown
 from ._explain import FusedExplanation, FusedStep
@@ -377,7 +377,7 @@ class Fused(FunctionOfStacks):
         except NotFused as why:
             plan.why_not_on_device = str(why)
             return self._step_by_step(plan, operands, batch)
-        if arrays and all(on_device(x) or type(x) in (int, float) for x in arrays):
+        if arrays and all(map(is_met_on_device, arrays, operands)):
             outputs = tuple(results)
             self._keep(
                 plan, lambda table, kept: table.add_on_device(launched, arrays, outputs, options, *kept)

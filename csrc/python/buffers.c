@@ -207,6 +207,24 @@ bool smm_exchange_any(PyObject *x, smm_buffer *b) {
     return resolve(b, true, why);
 }
 
+static void allocation_failed(void *Py_UNUSED(context), const char *kind, const char *message) {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    PyErr_Format(strcmp(kind, "MemoryError") ? PyExc_RuntimeError : PyExc_MemoryError, "%s", message);
+    PyGILState_Release(gil);
+}
+
+PyObject *smm_new_array(const DLPackExchangeAPI *api, DLTensor wanted, smm_buffer *b) {
+    DLManagedTensorVersioned *managed = NULL;
+    PyObject *result = NULL;
+    if (api->managed_tensor_allocator(&wanted, &managed, NULL, allocation_failed)) return NULL;
+    if (api->managed_tensor_to_py_object_no_sync(managed, (void **)&result)) return NULL;
+    if (!smm_exchange_any(result, b)) {
+        PyErr_SetString(PyExc_RuntimeError, "the array library gave an output that is no array on the device");
+        Py_CLEAR(result);
+    }
+    return result;
+}
+
 /* --- refusals --- */
 
 int smm_refuse(PyObject *exception, PyObject *label, PyObject *x, const char *format, ...) {

@@ -22,6 +22,8 @@ typedef struct smm_buffer {
 /* x is an array on a CUDA device that has DLPack's C exchange API: described. Never an exception. */
 bool smm_exchange(PyObject *x, smm_buffer *b);
 bool smm_exchange_any(PyObject *x, smm_buffer *b); /* the same, or on the host */
+/* A new array of that device, dtype and shape, described. NULL: an exception is set. */
+PyObject *smm_new_array(const DLPackExchangeAPI *api, DLTensor wanted, smm_buffer *b);
 /* x is a tensor, and PyTorch must see what becomes of all tensors: it takes derivatives in forward mode, or a mode
  * (tracing, counting) is on. */
 bool smm_is_followed(PyObject *x);

@@ -213,28 +213,14 @@ static int run_on_host(task *t) {
     return status ? PyErr_Occurred() ? -1 : 1 : 0;
 }
 
-static void allocation_failed(void *Py_UNUSED(context), const char *kind, const char *message) {
-    const PyGILState_STATE gil = PyGILState_Ensure();
-    PyErr_Format(strcmp(kind, "MemoryError") ? PyExc_RuntimeError : PyExc_MemoryError, "%s", message);
-    PyGILState_Release(gil);
-}
-
 /* A new array of the same library. */
 static PyObject *new_output(task *t, int operand, const DLPackExchangeAPI *api) {
     intptr_t shape[NPY_MAXDIMS + 2];
-    DLTensor prototype = {.device = {t->on_host ? kDLCPU : kDLCUDA, t->device},
-                          .ndim = smm_output_shape(&t->a, operand, shape),
-                          .dtype = element_of(t, operand, smm_dtype_in(&t->a, operand)),
-                          .shape = (int64_t *)(void *)shape};
-    DLManagedTensorVersioned *managed = NULL;
-    PyObject *result = NULL;
-    if (api->managed_tensor_allocator(&prototype, &managed, NULL, allocation_failed)) return NULL;
-    if (api->managed_tensor_to_py_object_no_sync(managed, (void **)&result)) return NULL;
-    if (!smm_exchange_any(result, &t->x[operand])) {
-        PyErr_SetString(PyExc_RuntimeError, "the array library gave an output that is no array on the device");
-        Py_CLEAR(result);
-    }
-    return result;
+    const DLTensor wanted = {.device = {t->on_host ? kDLCPU : kDLCUDA, t->device},
+                             .ndim = smm_output_shape(&t->a, operand, shape),
+                             .dtype = element_of(t, operand, smm_dtype_in(&t->a, operand)),
+                             .shape = (int64_t *)(void *)shape};
+    return smm_new_array(api, wanted, &t->x[operand]);
 }
 
 /* Add the inputs of a call; false if this path does not take them. */

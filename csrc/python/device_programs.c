@@ -2,6 +2,7 @@
  * launches on arrays of any library. smallmm/_device_programs.py says which kernel takes which layout. */
 #include "buffers.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -210,22 +211,14 @@ static bool is_as_met(const met_array *x, const smm_buffer *b) {
            !memcmp(b->x.strides, x->sizes + x->ndim, bytes);
 }
 
-static void allocation_failed(void *Py_UNUSED(context), const char *kind, const char *message) {
-    const PyGILState_STATE gil = PyGILState_Ensure();
-    PyErr_Format(strcmp(kind, "MemoryError") ? PyExc_RuntimeError : PyExc_MemoryError, "%s", message);
-    PyGILState_Release(gil);
-}
-
 /* A new array of the same library; its address in *data. */
 static PyObject *new_array(const smm_device_call *x, const met_array *like, void **data) {
     int64_t shape[SMM_MOST_AXES];
-    DLTensor prototype = {.device = {kDLCUDA, x->device}, .ndim = like->ndim, .dtype = like->dtype, .shape = shape};
-    for (int d = 0; d < like->ndim; d++) shape[d] = like->sizes[d];
-    DLManagedTensorVersioned *managed = NULL;
-    PyObject *result = NULL;
-    if (x->api->managed_tensor_allocator(&prototype, &managed, NULL, allocation_failed)) return NULL;
-    *data = (char *)managed->dl_tensor.data + managed->dl_tensor.byte_offset;
-    if (x->api->managed_tensor_to_py_object_no_sync(managed, (void **)&result)) return NULL;
+    const DLTensor wanted = {.device = {kDLCUDA, x->device}, .ndim = like->ndim, .dtype = like->dtype, .shape = shape};
+    memcpy(shape, like->sizes, (size_t)like->ndim * sizeof *shape);
+    smm_buffer b = {0};
+    PyObject *result = smm_new_array(x->api, wanted, &b);
+    *data = b.x.data;
     return result;
 }
 
@@ -282,41 +275,70 @@ PyObject *smm_run_on_device(const smm_device_call *x, PyObject *const *args, con
     return NULL;
 }
 
-/* Whether integers of 32 bits on a device are not all 0: they are copied to pinned memory of this thread, on the
- * current stream of their library, and waited for. 1: some is not; 0: all are; -1: an exception is set; 2: not for this
- * path. */
+/* Pinned memory for infos of a device: as many pieces as calls were ever in flight at once. */
+enum { PINNED_BYTES = 1 << 16 };
+typedef struct pinned {
+    struct pinned *next;
+    smm_cuda_resource memory;
+} pinned;
+static pinned *spare[SMM_CUDA_DEVICES];
+static pthread_mutex_t lock_of_spare = PTHREAD_MUTEX_INITIALIZER;
+
+static void give_back(pinned *x) {
+    pthread_mutex_lock(&lock_of_spare);
+    x->next = spare[x->memory.device];
+    spare[x->memory.device] = x;
+    pthread_mutex_unlock(&lock_of_spare);
+}
+
+static smm_cuda_status take_pinned(int device, pinned **found) {
+    pthread_mutex_lock(&lock_of_spare);
+    pinned *x = spare[device];
+    if (x) spare[device] = x->next;
+    pthread_mutex_unlock(&lock_of_spare);
+    if (!x) {
+        x = calloc(1, sizeof *x);
+        if (!x) return smm_cuda_fail(SMM_CUDA_MEMORY, "out of memory");
+        x->memory = (smm_cuda_resource){.kind = SMM_CUDA_PINNED, .device = device, .bytes = PINNED_BYTES};
+        const smm_cuda_status status = smm_cuda_acquire(&x->memory);
+        if (status) {
+            free(x);
+            return status;
+        }
+    }
+    *found = x;
+    return SMM_CUDA_OK;
+}
+
+/* Whether integers of 32 bits on a device are not all 0: they are copied to pinned memory, on the current stream of
+ * their library, and waited for. 1: some is not; 0: all are; -1: an exception is set; 2: not for this path. */
 int smm_any_on_device(PyObject *info) {
-    enum { MOST = 1 << 16 };
-    static _Thread_local smm_cuda_resource pinned[SMM_CUDA_DEVICES]; /* kept for good */
     smm_buffer b = {0};
     if (!smm_exchange(info, &b) || b.x.dtype.code != kDLInt || b.x.dtype.bits != 32) return 2;
     int64_t count = 1;
     for (int d = b.x.ndim; d--; count *= b.x.shape[d])
         if (b.x.shape[d] > 1 && b.x.strides[d] != count) return 2;
     const size_t bytes = (size_t)count * sizeof(int32_t);
+    const int device = b.x.device.device_id;
     void *stream = NULL;
     bool capturing = false;
     if (!count) return 0;
-    if (bytes > MOST || b.x.device.device_id >= SMM_CUDA_DEVICES) return 2;
-    if (b.api->current_work_stream(kDLCUDA, b.x.device.device_id, &stream)) return -1;
-    smm_cuda_resource *room = &pinned[b.x.device.device_id];
-    smm_cuda_status status = smm_cuda_is_capturing(b.x.device.device_id, stream, &capturing);
+    if (bytes > PINNED_BYTES || device >= SMM_CUDA_DEVICES) return 2;
+    if (b.api->current_work_stream(kDLCUDA, device, &stream)) return -1;
+    smm_cuda_status status = smm_cuda_is_capturing(device, stream, &capturing);
     if (capturing) return 2; /* which Python refuses */
-    if (!status && !room->address) {
-        *room = (smm_cuda_resource){.kind = SMM_CUDA_PINNED, .device = b.x.device.device_id, .bytes = MOST};
-        status = smm_cuda_acquire(room);
-    }
+    pinned *room = NULL;
+    if (!status) status = take_pinned(device, &room);
     Py_BEGIN_ALLOW_THREADS;
-    if (!status) status = smm_cuda_copy(b.x.device.device_id, room->address, b.x.data, bytes, stream);
-    if (!status) status = smm_cuda_wait(b.x.device.device_id, stream);
+    if (!status) status = smm_cuda_copy(device, room->memory.address, b.x.data, bytes, stream);
+    if (!status) status = smm_cuda_wait(device, stream);
     Py_END_ALLOW_THREADS;
-    if (status) {
-        smm_raise_cuda(status);
-        return -1;
-    }
     int32_t any = 0;
-    for (int64_t i = 0; i < count; i++) any |= ((const int32_t *)room->address)[i];
-    return any != 0;
+    for (int64_t i = 0; !status && i < count; i++) any |= ((const int32_t *)room->memory.address)[i];
+    if (room) give_back(room);
+    if (!status) return any != 0;
+    smm_raise_cuda(status);
+    return -1;
 }
 
 /* cuda_any(info): True or False; None: not for this path. */

@@ -154,3 +154,16 @@ def test_a_large_stack(torch_cuda):
     triad = fuse(lambda b, c: b + c * c)
     b = torch_cuda.arange((1 << 31) + 77, device="cuda", dtype=torch_cuda.float32)
     assert torch_cuda.equal(triad(b, 2.0)[-100:], b[-100:] + 4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128", "int32"])
+def test_numbers_of_calls_that_were_met(torch, rng, dtype):
+    """The second call has the bits of the first, and of the host, whatever numbers become."""
+    a = (4 * rng.standard_normal((9, 3))).astype(dtype)
+    function = smallmm.fuse("(n),(),()")(lambda x, s, t: x * s + t)
+    expected = function(a, 0.1, 3)
+    x = torch.from_numpy(a).cuda()
+    for _ in range(3):
+        assert function(x, 0.1, 3).cpu().numpy().tobytes() == expected.tobytes()
+    for s, t in ((0.7, 3), (0.1, 5), (-0.0, 0)):
+        assert function(x, s, t).cpu().numpy().tobytes() == function(a, s, t).tobytes()
