@@ -47,6 +47,9 @@ CHUNK = 64  # elements that are added in a row
 
 _PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # numbers that are computed as they are
 
+# What a composition knows of its calls, and does not give to a copy
+_OWN = ("_prepared", "_plans", "_calls", "backward")
+
 _REALS = frozenset(x for x in _PLAIN if x.kind == "f")
 
 # What `_core.Prepared` does with a program's last output: it is a result as others; it is info and no
@@ -114,9 +117,10 @@ class Composition:
         self._prepared = _core.Prepared()
         self._plans: dict[Any, Any] = {}  # programs on a device; None: there is none
         self._calls: dict[Any, float] = {}  # how many there were of each kind; infinity: no program has it
+        self.backward: Any = None  # the backward pass, once it is wanted
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: x for name, x in self.__dict__.items() if name not in ("_prepared", "_plans", "_calls")}
+        return {name: x for name, x in self.__dict__.items() if name not in _OWN}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -42,7 +42,7 @@ from ._unfused import run_unfused
 if TYPE_CHECKING:
     from ._offload import Settings
 
-# What `_core.Prepared` takes as it is
+# What `_core.Prepared` takes as it is, beside arrays with DLPack's exchange API
 PREPARED = frozenset((np.ndarray, *NUMBERS, *np.sctypeDict.values()))
 
 _TOO_LARGE = "a matrix is larger than the kernels take"
@@ -244,6 +244,11 @@ class Fused(FunctionOfStacks):
         plan = self._plan(operands, options)
         foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
         outs = self._outs(plan, out, batch, foreign)
+        wanted = next((x for x in operands if wants_gradient(x)), None)
+        if wanted is not None and outs is None:
+            answer = library_of(wanted).recorded_program(self, operands, options)
+            if answer is not None:
+                return answer
         program, why_not = self._program_for(plan, operands)
         settings = current()
         if program is None:
@@ -266,15 +271,24 @@ class Fused(FunctionOfStacks):
                 results, info = self._offloaded(plan, program, operands, outs, batch, settings)
             else:
                 results, info = self._fused(plan, operands, outs, batch)
-                if all(type(x) in PREPARED for x in arrays):
+                if all(type(x) in PREPARED or hasattr(x, "__dlpack_c_exchange_api__") for x in arrays):
                     self._prepare(plan, arrays, operands, options)
             if foreign is not None:
                 results = [as_library(x, foreign) for x in results]
+                info = as_library(info, foreign)
         for i, target in enumerate(outs or ()):
             if target is not None and results[i] is not target:
                 copy_to(target, results[i])
                 results[i] = target
         return plan, results, info
+
+    def computed(self, operands: list[Any], options: dict[str, Any]) -> tuple[Plan, list[Any], Any]:
+        """The plan, the results and info of operands of one library; which may be given as results are."""
+        return self._run(tuple(operands), None, options)
+
+    def is_recorded(self, arrays: tuple[Any, ...]) -> bool:
+        """Whether a record of the function takes such arrays, or numbers; else what is wrong is raised."""
+        return bool(self._plan(self._operands(arrays), {}).results)
 
     def _met_before(self, arrays: tuple[Any, ...]) -> tuple[Plan, DeviceProgram, tuple[int, ...]] | None:
         """What an earlier call of such arrays on a device found: small calls are not to wait for it again."""

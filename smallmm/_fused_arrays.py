@@ -69,9 +69,11 @@ def on_host(name: str, info: Any) -> np.ndarray:
     return as_numpy(name, "info", info)
 
 
-def as_library(x: np.ndarray, like: Any) -> Any:
+def as_library(x: Any, like: Any) -> Any:
+    """NumPy's array or number in the library of another array."""
     library: Any = library_of(like)
-    return library.from_numpy(namespace_of(like), np.asarray(x)) if isinstance(x, np.ndarray) else x
+    own = isinstance(x, np.ndarray | np.generic)
+    return library.from_numpy(namespace_of(like), np.asarray(x)) if own else x
 
 
 def refuse_out(

@@ -55,6 +55,7 @@ class Plan:
         self.prepared: set[Any] = set()  # programs that `_core.Prepared` has, and for which numbers
         self.why_not = ""
         self.why_not_on_device = ""
+        self.backward: Any = None  # the backward pass, once it is wanted
         self._on_device: DeviceProgram | None = None
 
     def on_device(self) -> DeviceProgram | None:

@@ -11,18 +11,16 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 (2008); S. F. Walter and L. Lehmann (2010) for QR; G. H. Golub and V. Pereyra (1973) for least squares.
 """
 
-from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from . import _ldl_gradients
-from ._adapters import library_of, on_device
+from ._adapters import library_of
 from ._adapters.recording import RULES, Arrays, Rule
 from ._banded import solve_banded
 from ._calls import run
 from ._cholesky import cho_solve
 from ._composition import adjoint, conjugate, identity
-from ._fused_arrays import wants_gradient
 from ._least_squares import lstsq, qr
 from ._lu import lu_solve
 from ._matrix_functions import expm
@@ -66,34 +64,6 @@ def _inverse_gaps(xp: Any, w: Any) -> Any:
     """1 / (w_j - w_i), and 0 on the diagonal. Infinite between equal ones: no derivative."""
     one = identity(xp, w.shape[-1], w)
     return (1 - one) / (w[..., None, :] - w[..., :, None] + one)
-
-
-class _InOnePass:
-    """A closed form as a fused function; but step by step where a library follows its arrays, as for second
-    derivatives, and on a device above an order, from which on kernels of single steps take less time than
-    one of all."""
-
-    def __init__(self, form: Callable[..., Any], signature: str, most: int) -> None:
-        self.form = form
-        self.signature = signature
-        self.most = most
-
-    @cached_property
-    def fused(self) -> Any:
-        from ._fuse import fuse  # which takes longer to import than most need
-
-        return fuse(lambda *symbols: self.form(symbols[0].__array_namespace__(), *symbols), self.signature)
-
-    def __call__(self, xp: Any, *arrays: Any) -> Any:
-        if any(wants_gradient(x) or library_of(x).is_traced(x) for x in arrays):
-            return self.form(xp, *arrays)
-        if arrays[0].shape[-1] > self.most and on_device(arrays[0]):
-            return self.form(xp, *arrays)
-        return self.fused.ex(*arrays)[0]
-
-
-def _in_one_pass(signature: str, most: int = 32) -> Callable[[Callable[..., Any]], _InOnePass]:
-    return partial(_InOnePass, signature=signature, most=most)
 
 
 def _matmul(
@@ -149,7 +119,6 @@ def _solve_positive(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -
     return lambda: _hermitian(xp, matmul(-tb, adjoint(xp, results[0]))), tb
 
 
-@_in_one_pass("(n,n),(n,n)->(n,n)", most=16)  # H200, November 2026
 def _of_inverse(xp: Any, x: Any, g: Any) -> Any:
     h = adjoint(xp, x)
     return -_times(h, g, h)
@@ -225,7 +194,6 @@ def _lu_solve_transposed(xp: Any, operands: Arrays, results: Arrays, grads: Arra
     return _lu_solve(xp, operands, results, grads, True)
 
 
-@_in_one_pass("(n,n),(n,n)->(n,n)")
 def _of_cholesky(xp: Any, lower: Any, g: Any) -> Any:
     inner = _half(xp, matmul(adjoint(xp, lower), xp.tril(g)))
     left = solve_triangular(lower, inner, trans=2, lower=True)
@@ -408,12 +376,10 @@ def _lstsq(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     return ta, tb
 
 
-@_in_one_pass("(n,n),(n)->(n,n)")
 def _of_eigenvalues(xp: Any, v: Any, gw: Any) -> Any:
     return matmul(_scaled(v, gw), adjoint(xp, v))
 
 
-@_in_one_pass("(n),(n,n),(n),(n,n)->(n,n)")
 def _of_eigenvectors(xp: Any, w: Any, v: Any, gw: Any, gv: Any) -> Any:
     """Complex vectors count up to their phases, on which no loss may depend."""
     h = adjoint(xp, v)

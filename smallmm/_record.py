@@ -195,7 +195,7 @@ class Record:
     def symbol(self, value: Value, dtype: np.dtype | None = None, operations: tuple[Any, ...] = ()) -> Any:
         view = View(value, operations)
         return self.make_symbol(
-            self, view, view.of(_stand_in(value.shape, value.dtype)).shape, dtype or view.dtype
+            self, view, view.of(stand_in(value.shape, value.dtype)).shape, dtype or view.dtype
         )
 
     def as_symbol(self, x: Any, dtype: Any = None) -> Any:
@@ -384,7 +384,7 @@ class Record:
     def _called(self, op: str, gufunc: Any, symbols: dict[str, Any], dtype: np.dtype) -> tuple[Any, ...]:
         if not isinstance(gufunc, np.ufunc):
             return self._composition(gufunc, symbols)
-        stand_ins = {name: _stand_in(x.shape, x.view.dtype) for name, x in symbols.items()}
+        stand_ins = {name: stand_in(x.shape, x.view.dtype) for name, x in symbols.items()}
         results: list[Any] = []
         try:
             plan = _core.explain(lambda: results.append(gufunc(*stand_ins.values())))
@@ -404,7 +404,7 @@ class Record:
         for name, x in symbols.items():
             if x.dtype in COMPLEX and not composition.takes_complex:
                 raise wrong_dtype(composition.op, name, x.dtype, where=f", in {self.name}")
-        stand_ins = {name: _stand_in(x.shape, x.view.dtype) for name, x in symbols.items()}
+        stand_ins = {name: stand_in(x.shape, x.view.dtype) for name, x in symbols.items()}
         if (why := explain_failure(composition.op, composition, stand_ins, {}, {})) is not None:
             raise why
         return tuple(composition.run(self.namespace(self), tuple(symbols.values())))
@@ -436,7 +436,7 @@ def _operands_of(gufunc: Any, element: str) -> set[str]:
     return {name for name, _, _, kind, *_ in rows if kind == element}
 
 
-def _stand_in(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def stand_in(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An array of that shape without memory to speak of."""
     return np.broadcast_to(np.zeros((), dtype), shape)
 

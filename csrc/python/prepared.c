@@ -1,8 +1,10 @@
 /* prepared.c: smallmm._core.Prepared, the calls of one function that were met before. A call is a program, which takes
  * the dtypes, core shapes and core strides of its inputs and no others, with the keywords that it was made for. The
  * first program that takes the arguments runs; if there is none the answer is NotImplemented, and Python finds out what
- * to do: it converts, records a program, or explains what is wrong. */
+ * to do: it converts, records a program, or explains what is wrong. Arrays of other libraries on the host are seen as
+ * NumPy's, and results become theirs. */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "buffers.h"
@@ -34,13 +36,14 @@ typedef struct prepared {
 
 /* --- arguments --- */
 
-/* The arguments of a call: arrays are borrowed, what is made of numbers is owned. */
+/* The arguments of a call: NumPy's arrays are borrowed, what is made of others and of numbers is owned. */
 typedef struct arguments {
     int count;
     PyObject *const *given;
     PyObject *array[MOST_ARGUMENTS]; /* of arrays and NumPy's scalars */
     PyObject *out;
-    PyObject *keywords; /* NULL: none */
+    PyObject *keywords;           /* NULL: none */
+    const DLPackExchangeAPI *api; /* of arrays that are not NumPy's; NULL: there are none */
 } arguments;
 
 static void forget(arguments *x) {
@@ -53,6 +56,91 @@ static bool is_python_number(PyObject *x) {
     return PyFloat_CheckExact(x) || PyLong_CheckExact(x) || PyBool_Check(x) || PyComplex_CheckExact(x);
 }
 
+/* The element types that NumPy and DLPack name both; bfloat16 is none of NumPy's own. */
+static const struct {
+    DLDataType dtype;
+    int type;
+} element_types[] = {
+    {{kDLBool, 8, 1}, NPY_BOOL},          {{kDLInt, 8, 1}, NPY_INT8},
+    {{kDLInt, 16, 1}, NPY_INT16},         {{kDLInt, 32, 1}, NPY_INT32},
+    {{kDLInt, 64, 1}, NPY_INT64},         {{kDLUInt, 8, 1}, NPY_UINT8},
+    {{kDLUInt, 16, 1}, NPY_UINT16},       {{kDLUInt, 32, 1}, NPY_UINT32},
+    {{kDLUInt, 64, 1}, NPY_UINT64},       {{kDLFloat, 16, 1}, NPY_FLOAT16},
+    {{kDLFloat, 32, 1}, NPY_FLOAT32},     {{kDLFloat, 64, 1}, NPY_FLOAT64},
+    {{kDLComplex, 64, 1}, NPY_COMPLEX64}, {{kDLComplex, 128, 1}, NPY_COMPLEX128},
+};
+enum { ELEMENT_TYPES = sizeof element_types / sizeof *element_types };
+
+/* An array of another library on the host as NumPy's, which does not keep it alive; NULL without an exception: Python
+ * must look closer. All are of the library that *api names, once it does. */
+static PyObject *view_of(PyObject *x, const DLPackExchangeAPI **api) {
+    smm_buffer b;
+    npy_intp strides[SMM_MOST_AXES];
+    if (!smm_exchange_any(x, &b) || b.x.device.device_type != kDLCPU || smm_is_followed(x)) return NULL;
+    if (*api && *api != b.api) return NULL;
+    *api = b.api;
+    int at = 0;
+    while (at < ELEMENT_TYPES && memcmp(&element_types[at].dtype, &b.x.dtype, sizeof b.x.dtype)) at++;
+    if (at == ELEMENT_TYPES || !b.x.data) return NULL;
+    for (int d = 0; d < b.x.ndim; d++) strides[d] = (npy_intp)b.x.strides[d] * (b.x.dtype.bits / 8);
+    return PyArray_New(&PyArray_Type, b.x.ndim, (const npy_intp *)(const void *)b.x.shape, element_types[at].type,
+                       strides, b.x.data, 0, NPY_ARRAY_WRITEABLE, NULL);
+}
+
+typedef struct lent_array {
+    DLManagedTensorVersioned x;
+    int64_t strides[NPY_MAXDIMS];
+} lent_array;
+
+static void take_back(DLManagedTensorVersioned *x) {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF((PyObject *)x->manager_ctx);
+    PyGILState_Release(gil);
+    free(x);
+}
+
+/* A new dense array of NumPy, or a scalar, as one of another library, which keeps its memory alive. */
+static PyObject *lend(PyObject *output, const DLPackExchangeAPI *api) {
+    PyObject *owner = PyArray_CheckExact(output) ? Py_NewRef(output) : PyArray_FromScalar(output, NULL);
+    lent_array *lent = owner ? malloc(sizeof *lent) : NULL;
+    if (!lent) {
+        Py_XDECREF(owner);
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    }
+    PyArrayObject *array = (PyArrayObject *)owner;
+    int at = 0;
+    while (at < ELEMENT_TYPES - 1 && element_types[at].type != PyArray_TYPE(array)) at++;
+    for (int d = 0; d < PyArray_NDIM(array); d++) lent->strides[d] = PyArray_STRIDE(array, d) / PyArray_ITEMSIZE(array);
+    lent->x = (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
+                                         .manager_ctx = owner,
+                                         .deleter = take_back,
+                                         .dl_tensor = {.data = PyArray_DATA(array),
+                                                       .device = {kDLCPU, 0},
+                                                       .ndim = PyArray_NDIM(array),
+                                                       .dtype = element_types[at].dtype,
+                                                       .shape = (int64_t *)(void *)PyArray_DIMS(array),
+                                                       .strides = lent->strides}};
+    PyObject *result = NULL;
+    return api->managed_tensor_to_py_object_no_sync(&lent->x, (void **)&result) ? NULL : result;
+}
+
+/* The outputs, which are stolen, in the library of the arguments; of the caller's arrays themselves. */
+static PyObject *in_library(PyObject *outputs, const arguments *a, int results) {
+    for (Py_ssize_t i = 0; outputs && i < PyTuple_GET_SIZE(outputs); i++) {
+        PyObject *own = !a->out || i >= results ? Py_None
+                        : PyTuple_Check(a->out) ? PyTuple_GET_ITEM(a->out, i)
+                                                : a->out;
+        PyObject *output = Py_IsNone(own) ? lend(PyTuple_GET_ITEM(outputs, i), a->api) : Py_NewRef(own);
+        if (output) {
+            Py_DECREF(PyTuple_GET_ITEM(outputs, i));
+            PyTuple_SET_ITEM(outputs, i, output);
+        } else {
+            Py_CLEAR(outputs);
+        }
+    }
+    return outputs;
+}
+
 /* 0: done, 1: Python's, -1: an exception is set. */
 static int take_arguments(arguments *to, PyObject *const *args, Py_ssize_t nargs) {
     *to = (arguments){.given = args};
@@ -63,8 +151,8 @@ static int take_arguments(arguments *to, PyObject *const *args, Py_ssize_t nargs
             to->array[i] = args[i];
         else if (PyArray_IsScalar(args[i], Generic))
             to->array[i] = PyArray_FromScalar(args[i], NULL);
-        else if (!is_python_number(args[i]))
-            return 1;
+        else if (!is_python_number(args[i]) && !(to->array[i] = view_of(args[i], &to->api)))
+            return PyErr_Occurred() ? -1 : 1;
         if (!to->array[i] && PyErr_Occurred()) return -1;
     }
     return 0;
@@ -132,18 +220,21 @@ static bool is_apart(PyArrayObject *out, PyObject *const *others, int count) {
     return true;
 }
 
-/* The caller's arrays for the results of a call, NULL for each that is new. */
+static int results_of(const prepared_call *x) { return x->outputs - (x->info == INFO_APART); }
+
+/* The caller's arrays for the results of a call, NULL for each that is new. False, maybe with an exception: they do not
+ * do. */
 static bool take_outs(const prepared_call *x, const arguments *a, PyObject *const *inputs, PyObject *outs[]) {
-    const int results = x->outputs - (x->info == INFO_APART);
+    const int results = results_of(x);
     const bool several = PyTuple_Check(a->out);
     if ((several ? PyTuple_GET_SIZE(a->out) : 1) != results) return false;
     for (int i = 0; i < results; i++) {
         PyObject *own = several ? PyTuple_GET_ITEM(a->out, i) : a->out;
         if (Py_IsNone(own)) continue;
-        if (!PyArray_CheckExact(own)) return false;
-        if (!is_apart((PyArrayObject *)own, inputs, x->inputs)) return false;
-        if (!is_apart((PyArrayObject *)own, outs, i)) return false;
-        outs[i] = own;
+        const DLPackExchangeAPI *api = a->api;
+        outs[i] = api ? view_of(own, &api) : PyArray_CheckExact(own) ? Py_NewRef(own) : NULL;
+        if (!outs[i] || !is_apart((PyArrayObject *)outs[i], inputs, x->inputs)) return false;
+        if (!is_apart((PyArrayObject *)outs[i], outs, i)) return false;
     }
     return true;
 }
@@ -226,9 +317,11 @@ static PyObject *try_call(const prepared_call *x, const arguments *a) {
     else
         outputs = PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
     while (made--) Py_XDECREF(inputs[made]);
+    for (int i = 0; a->out && i < results_of(x); i++) Py_XDECREF(outs[i]);
     if (!outputs || Py_Is(outputs, Py_NotImplemented)) return outputs;
     if (x->info == INFO_AMONG) failed = has_failure(PyTuple_GET_ITEM(outputs, x->outputs - 1));
-    return answer_of(x, outputs, failed);
+    if (a->api) outputs = in_library(outputs, a, results_of(x));
+    return outputs ? answer_of(x, outputs, failed) : NULL;
 }
 
 /* The call of arrays on a device; a device is waited for if info is looked at. */

@@ -71,6 +71,11 @@ class Library:
         """`_arrays.call`, which is given, without outputs, where the library records it."""
         raise NotImplementedError
 
+    def recorded_program(self, function: Any, operands: list[Any], options: dict[str, Any]) -> Any:
+        """The plan, results and info of a fused function whose derivatives the library wants and gets in one
+        pass; None: it is to see each step."""
+        return None
+
     def written(self, op: str, name: str, out: Any, result: Any) -> Any:
         """`out` with what a recorded call gave; TypeError if the library cannot record that."""
         raise TypeError(f"{op}: {name} is given, but {self.name} records the call: its result is a new array")

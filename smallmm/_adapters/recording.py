@@ -47,7 +47,7 @@ def gradients(
     for i, (x, gradient) in enumerate(zip(operands, found, strict=False)):
         if gradient is not None and (wanted is None or i in wanted):
             gradient = gradient() if callable(gradient) else gradient
-            gradient = without_dimensions(_summed(xp, gradient, x.shape), inputs[i], absent)
+            gradient = without_dimensions(summed(xp, gradient, x.shape), inputs[i], absent)
             if is_complex(gradient) and not is_complex(x):
                 gradient = xp.real(gradient)
             elif not conjugated:
@@ -60,7 +60,7 @@ def has_rule(gufunc: Any) -> bool:
     return gufunc.__name__ in RULES
 
 
-def _summed(xp: Any, gradient: Any, shape: tuple[int, ...]) -> Any:
+def summed(xp: Any, gradient: Any, shape: tuple[int, ...]) -> Any:
     """The gradient of an operand of that shape, which was broadcast to the shape of this one."""
     extra = gradient.ndim - len(shape)
     axes = (

@@ -33,7 +33,9 @@ class Torch(DLPack):
         operators = _operators()
         follows = any(map(operators.is_followed, operands.values()))
         if isinstance(gufunc, Composition) and not has_rule(gufunc):  # composed of what PyTorch records
-            results = operators.composed(gufunc, namespace_of_all(op, operands), op, operands)
+            results = None if follows else operators.recorded_composition(gufunc, op, operands, call)
+            if results is None:
+                results = operators.composed(gufunc, namespace_of_all(op, operands), op, operands)
         elif follows:
             for name, x in operands.items() if not has_rule(gufunc) else ():
                 if operators.has_tangent(x):
@@ -47,6 +49,9 @@ class Torch(DLPack):
         else:
             results = operators.recorded(call, op, gufunc, tuple(operands), tuple(operands.values()))
         return results if gufunc.nout > 1 else results[0]
+
+    def recorded_program(self, function: Any, operands: list[Any], options: dict[str, Any]) -> Any:
+        return _operators().recorded_program(function, operands, options)
 
     def written(self, op: str, name: str, out: Any, result: Any) -> Any:
         torch = sys.modules["torch"]

@@ -17,6 +17,8 @@ import torch
 from torch.autograd import forward_ad
 
 from .. import _core
+from .._backward import Backward, backward_of, backward_of_plan, is_smooth
+from .._composition import Composition
 from .._errors import explain_failure, wrong_dtype
 from .._shapes import (
     NUMBERS,
@@ -91,30 +93,64 @@ def recorded(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands:
     """The results, for autograd to differentiate if there is a rule."""
     if not has_rule(gufunc):
         return _computed(call, op, gufunc, names, operands)
-    function = Transformed if torch._C._are_functorch_transforms_active() else Recorded
-    return function.apply(call, op, gufunc, names, *operands)
+    if torch._C._are_functorch_transforms_active():
+        return Transformed.apply(call, op, gufunc, names, *operands)
+    return differentiated(backward_of(gufunc), _computed(call, op, gufunc, names, operands), operands)
+
+
+def differentiated(backward: Backward, results: Arrays, operands: Arrays) -> Arrays:
+    """The results of a call, which autograd has the backward pass of."""
+    return Recorded.apply(backward, results, *operands)
+
+
+def recorded_composition(
+    composition: Composition, op: str, operands: dict[str, Any], call: Call
+) -> Arrays | None:
+    """The results, for autograd to differentiate in one pass; None: it is to see each operation."""
+    arrays = tuple(operands.values())
+    if torch._C._are_functorch_transforms_active():
+        return None
+    results = _computed(call, op, composition, tuple(operands), arrays)
+    backward = backward_of(composition)
+    return differentiated(backward, results, arrays) if _has_rules(backward, arrays, results) else None
+
+
+def recorded_program(function: Any, operands: list[Any], options: dict[str, Any]) -> Any:
+    """The plan, results and info of a fused function, for autograd to differentiate in one pass; None: it is
+    to see each step."""
+    if any(map(is_followed, operands)) or torch._C._are_functorch_transforms_active():
+        return None
+    plan, results, info = function.computed(list(map(_detached, operands)), options)
+    backward = backward_of_plan(function, plan, options)
+    everything = (*results, info) if info is not None else tuple(results)
+    if not _has_rules(backward, operands, everything):
+        return None
+    *results, last = differentiated(backward, everything, tuple(operands))
+    return (plan, results, last) if info is not None else (plan, [*results, last], None)
+
+
+def _has_rules(backward: Backward, operands: Any, results: Any) -> bool:
+    wanted = tuple([i for i, x in enumerate(operands) if getattr(x, "requires_grad", False)])
+    return backward.is_recordable([*map(_detached, operands)], results, wanted)
 
 
 class Recorded(torch.autograd.Function):
-    """The autograd function that all calls are. Its backward pass is recorded, too, where that is wanted, and
-    so are derivatives in forward mode."""
+    """The autograd function that all calls are: their results are given. Its backward pass is recorded, too,
+    where that is wanted, and so are derivatives in forward mode."""
 
     @staticmethod
-    def forward(
-        context: Any, call: Call, op: str, gufunc: Any, names: tuple[str, ...], *operands: Any
-    ) -> Arrays:
-        results = _computed(call, op, gufunc, names, operands)
-        _remember(context, gufunc, operands, results)
+    def forward(context: Any, backward: Backward, results: Arrays, *operands: Any) -> Arrays:
+        _remember(context, backward, operands, results)
         return results
 
     @staticmethod
     def backward(context: Any, *grads: Any) -> Any:
-        return (None,) * 4 + _differentiated(context, grads)
+        return None, None, *_differentiated(context, grads)
 
     @staticmethod
     def jvp(context: Any, *tangents: Any) -> Any:
         with forward_ad._set_fwd_grad_enabled(True):  # off here, also for an outer derivative in forward mode
-            return _along(context, tangents[4:])
+            return _along(context, tangents[2:])
 
 
 class Transformed(torch.autograd.Function):
@@ -126,10 +162,16 @@ class Transformed(torch.autograd.Function):
 
     @staticmethod
     def setup_context(context: Any, inputs: Arrays, output: Arrays) -> None:
-        _remember(context, inputs[2], inputs[4:], output)
+        _remember(context, backward_of(inputs[2]), inputs[4:], output)
 
-    backward = Recorded.backward
-    jvp = Recorded.jvp
+    @staticmethod
+    def backward(context: Any, *grads: Any) -> Any:
+        return (None,) * 4 + _differentiated(context, grads)
+
+    @staticmethod
+    def jvp(context: Any, *tangents: Any) -> Any:
+        with forward_ad._set_fwd_grad_enabled(True):
+            return _along(context, tangents[4:])
 
     @staticmethod
     def vmap(
@@ -144,24 +186,27 @@ def _computed(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands
     if any(map(is_followed, arrays)):
         results = operator(call, gufunc)(f"{op}({','.join(names)})", *arrays)
         return results if gufunc.nout > 1 else (results,)
-    direct = _core.direct.get(gufunc.__name__)
-    results = direct(*arrays, *(None,) * gufunc.nout) if direct else NotImplemented  # with info
+    if isinstance(gufunc, Composition):
+        results = gufunc.directly(arrays)
+    else:
+        results = _core.direct[gufunc.__name__](*arrays, *(None,) * gufunc.nout)  # with info
     if results is NotImplemented:
         outs = None if gufunc.nout == 1 else ()
         results = call(op, gufunc, dict(zip(names, arrays, strict=True)), outs, {})
     return results if gufunc.nout > 1 else (results,)
 
 
-def _remember(context: Any, gufunc: Any, operands: Arrays, results: Arrays) -> None:
+def _remember(context: Any, backward: Backward, operands: Arrays, results: Arrays) -> None:
     """What the backward pass needs."""
-    arrays = (*operands, *results)
-    context.gufunc = gufunc
+    arrays = (*operands, *results) if backward.gufunc is not None else operands
+    context.rule = backward
     context.values = [None if torch.is_tensor(x) else x for x in arrays]
-    tensors = tuple(x if torch.is_tensor(x) else None for x in arrays)
+    tensors = tuple([x if torch.is_tensor(x) else None for x in arrays])
     context.save_for_backward(*tensors)
     if forward_ad._current_level >= 0:
         context.save_for_forward(*tensors)
-    context.mark_non_differentiable(*(x for x in results if not (x.is_floating_point() or x.is_complex())))
+    if constant := [x for x in results if x is not None and not is_smooth(x)]:
+        context.mark_non_differentiable(*constant)
     context.set_materialize_grads(False)
 
 
@@ -174,25 +219,35 @@ def _saved(context: Any) -> Arrays:
 
 def _differentiated(context: Any, grads: Arrays) -> Arrays:
     """The gradients of the operands."""
-    arrays = _saved(context)
-    if not torch.is_grad_enabled():  # nobody wants a second derivative
+    rule, arrays = context.rule, _saved(context)
+    first_only = not torch.is_grad_enabled()  # nobody wants a second derivative
+    if first_only:
         arrays, grads = (tuple(map(_detached, x)) for x in (arrays, grads))
-    operands, results = arrays[: context.gufunc.nin], arrays[context.gufunc.nin :]
+    operands, results = arrays[: len(rule.inputs)], arrays[len(rule.inputs) :]
+    answers: list[Any] = [None] * len(operands)
     if all(x is None for x in grads):
-        return (None,) * len(operands)
-    namespace = namespace_of_all("backward", {"results": results[0]})
-    wanted = [i for i, x in enumerate(context.needs_input_grad[-len(operands) :]) if x]
-    return tuple(gradients(namespace, context.gufunc, operands, results, grads, True, wanted))
+        return tuple(answers)
+    needed = context.needs_input_grad[-len(operands) :]
+    wanted = tuple([i for i, x in enumerate(needed) if x])
+    found = None
+    if rule.gufunc is None or (first_only and not any(map(is_followed, grads))):
+        found = rule.gradients(operands, results, grads, wanted)
+    if found is None:
+        namespace = namespace_of_all("backward", {"results": results[0]})
+        return tuple(gradients(namespace, rule.gufunc, operands, results, grads, True, wanted))
+    for i, x in zip(wanted, found, strict=True):
+        answers[i] = x if x.shape == operands[i].shape else x.sum_to_size(operands[i].shape)
+    return tuple(answers)
 
 
 def _along(context: Any, tangents: Arrays) -> Arrays:
     """The tangents of the results, from those of the operands: `gradients` is linear in the gradients of the
     results, and this is its adjoint."""
-    gufunc = context.gufunc
+    gufunc = context.rule.gufunc
     arrays = tuple(map(_without_tangent, _saved(context)))
     operands, results = arrays[: gufunc.nin], arrays[gufunc.nin :]
     namespace = namespace_of_all("jvp", {"results": results[0]})
-    smooth = [i for i, x in enumerate(results) if x.is_floating_point() or x.is_complex()]
+    smooth = [i for i, x in enumerate(results) if is_smooth(x)]
     moved = [i for i, t in enumerate(tangents) if t is not None]
     found: list[int] = []  # operands that have a gradient and a tangent
 
@@ -364,7 +419,7 @@ def _mapped(call: Call, gufunc: Any, info: Any, in_dims: Arrays, label: str, *op
 
 
 def _set_up(gufunc: Any, ctx: Any, inputs: Arrays, output: Any) -> None:
-    _remember(ctx, gufunc, inputs[1:], output if gufunc.nout > 1 else (output,))
+    _remember(ctx, backward_of(gufunc), inputs[1:], output if gufunc.nout > 1 else (output,))
 
 
 def _parsed(label: str) -> tuple[str, tuple[str, ...]]:
