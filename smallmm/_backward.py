@@ -69,7 +69,8 @@ class Backward:
         if fused is None or not self._is_small(operands):
             return None
         try:
-            return fused.ex(*operands, *results, *[grads[i] for i in given])[0]
+            saved = [0 if x is None else x for x in results]  # info that is 0 everywhere
+            return fused.ex(*operands, *saved, *[grads[i] for i in given])[0]
         except _NOT_RECORDED:
             self._passes[given, wanted] = None
             return None

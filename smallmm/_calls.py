@@ -48,7 +48,7 @@ def checked(op: str, results: tuple[Any, ...], reason: Reason, make: Make = None
     The direct path, unless asked for info, gives None for an info that is 0 everywhere.
     """
     info = results[-1]
-    if info is None:
+    if info is None or _core.any_failed(info) is False:
         return make(*results[:-1]) if make else results[0]
     if type(info) is not np.ndarray:
         if is_lazy(info):

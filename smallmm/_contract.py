@@ -18,7 +18,6 @@ from ._catalog import composed_of_others
 from ._compose import array_of, full_dtype_name, in_one_dtype
 from ._errors import shown
 from ._fuse import Fused, fuse
-from ._fused_arrays import wants_gradient
 from ._options import integer, one_of, pair
 from ._subscripts import Labels, Pairs, contracted, contraction, is_list, multiplications
 
@@ -261,7 +260,7 @@ def _contract(
                 return product(*operands)
             except TypeError:  # said below, of the operands
                 pass
-        elif type(subscripts) is str and all(type(x) is np.ndarray or on_device(x) for x in operands):
+        elif type(subscripts) is str and all(map(_may_be_met, operands)):
             key = subscripts, *[tuple(x.shape) for x in operands]
             met = _met.get(key)
             answer = met(*operands) if met else NotImplemented
@@ -365,9 +364,13 @@ def _is_plain(x: Any) -> bool:
     """Whether its numbers are computed as they are, here and now."""
     if type(x) is np.ndarray:
         return x.dtype in _PLAIN
-    if not on_device(x) or not hasattr(x, "__getitem__") or full_dtype_name(x) not in _NAMES:
+    if not _may_be_met(x) or not hasattr(x, "__getitem__") or full_dtype_name(x) not in _NAMES:
         return False
-    return not (library_of(x).is_traced(x) or wants_gradient(x))
+    return not library_of(x).is_traced(x)
+
+
+def _may_be_met(x: Any) -> bool:
+    return type(x) is np.ndarray or hasattr(x, "__dlpack_c_exchange_api__") or on_device(x)
 
 
 def _batch_dimensions(

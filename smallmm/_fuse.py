@@ -60,7 +60,7 @@ class Fused(FunctionOfStacks):
         self._met: dict[Any, tuple[Plan, DeviceProgram, tuple[int, ...]]] = {}
 
     def _forget_calls(self) -> None:
-        self._prepared, self._prepared_ex = _core.Prepared(), _core.Prepared()
+        self._prepared, self._prepared_parts = _core.Prepared(), _core.Prepared()
         for plan in self._plans.values():
             plan.prepared.clear()
 
@@ -98,13 +98,18 @@ class Fused(FunctionOfStacks):
         info, int32, shape (..., k), has a column for each of the k steps that can fail, in the order of
         `explain`: 0, or what is wrong, as that step's own function says.
         """
-        answer = self._prepared_ex(*arrays, out=out, **options)
-        if answer is not NotImplemented:
-            return answer
-        if any(map(is_lazy, arrays)):
-            return self._later(arrays, out, options, with_info=True)
-        plan, results, info = self._run(arrays, out, options)
+        answer = self._prepared_parts(*arrays, out=out, **options)
+        if answer is NotImplemented:
+            if any(map(is_lazy, arrays)):
+                return self._later(arrays, out, options, with_info=True)
+            answer = self._run(arrays, out, options)
+        plan, results, info = answer
         return plan.make(results), info
+
+    def parts(self, *arrays: Any, **options: Any) -> tuple[Plan, list[Any], Any]:
+        """The plan, the results in a row, and info."""
+        answer = self._prepared_parts(*arrays, **options)
+        return self._run(arrays, None, options) if answer is NotImplemented else answer
 
     def explain(self, *arrays: Any, out: Any = None, **options: Any) -> Any:
         """How a call with these arrays would run: steps, tile, temporaries, traffic. Nothing is computed, and
@@ -239,16 +244,16 @@ class Fused(FunctionOfStacks):
         met = None if options or out is not None else self._met_before(arrays)
         if met is not None:
             return met[0], *self._by_one_kernel(*met[:2], list(arrays), met[2], (), {})
+        tracked = next((x for x in arrays if wants_gradient(x)), None) if out is None else None
+        if tracked is not None:
+            recorded = library_of(tracked).recorded_program(self, arrays, options)
+            if recorded is not None:
+                return recorded
         operands = self._operands(arrays)
         batch = self._batch(operands)
         plan = self._plan(operands, options)
         foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
         outs = self._outs(plan, out, batch, foreign)
-        wanted = next((x for x in operands if wants_gradient(x)), None)
-        if wanted is not None and outs is None:
-            answer = library_of(wanted).recorded_program(self, operands, options)
-            if answer is not None:
-                return answer
         program, why_not = self._program_for(plan, operands)
         settings = current()
         if program is None:
@@ -281,10 +286,6 @@ class Fused(FunctionOfStacks):
                 copy_to(target, results[i])
                 results[i] = target
         return plan, results, info
-
-    def computed(self, operands: list[Any], options: dict[str, Any]) -> tuple[Plan, list[Any], Any]:
-        """The plan, the results and info of operands of one library; which may be given as results are."""
-        return self._run(tuple(operands), None, options)
 
     def is_recorded(self, arrays: tuple[Any, ...]) -> bool:
         """Whether a record of the function takes such arrays, or numbers; else what is wrong is raised."""
@@ -346,14 +347,14 @@ class Fused(FunctionOfStacks):
         def failed(outputs: list[Any]) -> Any:
             return self._checked(plan, outputs[:-1], outputs[-1])
 
-        def with_info(outputs: list[Any]) -> tuple[Any, Any]:
+        def parts(outputs: list[Any]) -> tuple[Plan, list[Any], Any]:
             info = outputs.pop() if plan.columns else None
-            return plan.make(outputs), info
+            return plan, outputs, info
 
         make = None if plan.make in (the_one, tuple) else plan.make
         was_added = add(self._prepared, (INFO_APART if plan.columns else NO_INFO, make, failed))
         if was_added:
-            was_added = add(self._prepared_ex, (NO_INFO, with_info, None))
+            was_added = add(self._prepared_parts, (NO_INFO, parts, None))
         if was_added is False:  # there are so many calls that older ones may be done with
             self._forget_calls()
 

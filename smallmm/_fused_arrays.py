@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._adapters.dlpack import is_foreign, refuse_without_ml_dtypes
 from ._arrays import as_numpy
@@ -52,11 +53,14 @@ def wants_gradient(x: Any) -> bool:
 
 
 def any_failed(name: str, info: Any) -> bool:
+    failed: bool | None = _core.any_failed(info)
+    if failed is not None:
+        return failed
     info = library_of(info).elements(info)
     if info is None:
         return False
-    if isinstance(info, np.ndarray):
-        return bool(np.count_nonzero(info))
+    if not on_device(info):
+        return bool(np.count_nonzero(as_numpy(name, "info", info)))
     from ._device import any_nonzero  # here: most processes need none of it
 
     return any_nonzero(name, info, f"{name}.ex")

@@ -179,6 +179,24 @@ bool smm_is_followed(PyObject *x) {
     return follows;
 }
 
+/* Whether PyTorch wants a derivative with respect to a tensor: it requires one, and derivatives are not switched off.
+ * Never an exception. */
+static bool wants_gradient(PyObject *x) {
+    static PyObject *is_enabled; /* kept for good */
+    PyObject *required = PyObject_GetAttr(x, word_requires_grad), *enabled = NULL;
+    if (required != Py_False && !is_enabled) {
+        PyObject *torch = PyImport_ImportModule("torch");
+        if (torch) is_enabled = PyObject_GetAttrString(torch, "is_grad_enabled");
+        Py_XDECREF(torch);
+    }
+    if (required != Py_False && is_enabled) enabled = PyObject_CallNoArgs(is_enabled);
+    const bool wanted = required != Py_False && enabled != Py_False;
+    Py_XDECREF(required);
+    Py_XDECREF(enabled);
+    PyErr_Clear();
+    return wanted;
+}
+
 bool smm_exchange(PyObject *x, smm_buffer *b) { return smm_exchange_any(x, b) && b->x.device.device_type == kDLCUDA; }
 
 bool smm_exchange_any(PyObject *x, smm_buffer *b) {
@@ -193,11 +211,10 @@ bool smm_exchange_any(PyObject *x, smm_buffer *b) {
         return false;
     }
     if (type.is_torch) {
-        PyObject *gradient = PyObject_GetAttr(x, word_requires_grad);
-        PyObject *negated = gradient == Py_False ? PyObject_CallMethodNoArgs(x, word_is_neg) : NULL;
+        const bool is_constant = !wants_gradient(x);
+        PyObject *negated = is_constant ? PyObject_CallMethodNoArgs(x, word_is_neg) : NULL;
         PyObject *conjugated = b->x.dtype.code == kDLComplex ? PyObject_CallMethodNoArgs(x, word_is_conj) : NULL;
-        const bool plain = gradient == Py_False && negated == Py_False && (!conjugated || conjugated == Py_False);
-        Py_XDECREF(gradient);
+        const bool plain = negated == Py_False && (!conjugated || conjugated == Py_False);
         Py_XDECREF(negated);
         Py_XDECREF(conjugated);
         PyErr_Clear();

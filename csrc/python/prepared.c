@@ -534,9 +534,27 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
+/* any_failed(info): whether info is not 0 anywhere; None: it is no array of int32 on the host without more to it. */
+static PyObject *any_failed(PyObject *Py_UNUSED(module), PyObject *info) {
+    const DLPackExchangeAPI *api = NULL;
+    PyObject *view = PyArray_CheckExact(info) ? Py_NewRef(info) : view_of(info, &api);
+    if (!view) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    PyArrayObject *array = (PyArrayObject *)view;
+    PyObject *answer = Py_None;
+    if (PyArray_TYPE(array) == NPY_INT32 && PyArray_IS_C_CONTIGUOUS(array))
+        answer = has_failure(view) ? Py_True : Py_False;
+    Py_DECREF(view);
+    return Py_NewRef(answer);
+}
+
 int smm_add_prepared(PyObject *module) {
+    static PyMethodDef functions[] = {
+        {"any_failed", any_failed, METH_O, NULL},
+        {NULL, NULL, 0, NULL},
+    };
     PyObject *type = PyType_FromSpec(&spec);
-    const int status = type ? PyModule_AddObjectRef(module, "Prepared", type) : -1;
+    const int status =
+        type && PyModule_AddFunctions(module, functions) == 0 ? PyModule_AddObjectRef(module, "Prepared", type) : -1;
     Py_XDECREF(type);
     return status;
 }

@@ -71,7 +71,7 @@ class Library:
         """`_arrays.call`, which is given, without outputs, where the library records it."""
         raise NotImplementedError
 
-    def recorded_program(self, function: Any, operands: list[Any], options: dict[str, Any]) -> Any:
+    def recorded_program(self, function: Any, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The plan, results and info of a fused function whose derivatives the library wants and gets in one
         pass; None: it is to see each step."""
         return None

@@ -55,7 +55,8 @@ def is_followed(x: Any) -> bool:
     if not isinstance(x, torch.Tensor):
         return False
     plain = type(x) is torch.Tensor or type(x).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
-    return not plain or x.is_meta or _is_wrapped(x) or _modes() > 0 or has_tangent(x)
+    usual = plain and not x.is_meta and not _is_wrapped(x) and not _modes()
+    return not usual or (forward_ad._current_level >= 0 and has_tangent(x))
 
 
 def has_tangent(x: Any) -> bool:
@@ -115,18 +116,18 @@ def recorded_composition(
     return differentiated(backward, results, arrays) if _has_rules(backward, arrays, results) else None
 
 
-def recorded_program(function: Any, operands: list[Any], options: dict[str, Any]) -> Any:
+def recorded_program(function: Any, arrays: Arrays, options: dict[str, Any]) -> Any:
     """The plan, results and info of a fused function, for autograd to differentiate in one pass; None: it is
     to see each step."""
-    if any(map(is_followed, operands)) or torch._C._are_functorch_transforms_active():
+    if any(map(is_followed, arrays)) or torch._C._are_functorch_transforms_active():
         return None
-    plan, results, info = function.computed(list(map(_detached, operands)), options)
+    plan, results, info = function.parts(*map(_detached, arrays), **options)
     backward = backward_of_plan(function, plan, options)
-    everything = (*results, info) if info is not None else tuple(results)
-    if not _has_rules(backward, operands, everything):
+    outputs = tuple(results) if info is None else (*results, info)
+    if not _has_rules(backward, arrays, outputs):
         return None
-    *results, last = differentiated(backward, everything, tuple(operands))
-    return (plan, results, last) if info is not None else (plan, [*results, last], None)
+    outputs = differentiated(backward, outputs, arrays)
+    return plan, list(outputs[: len(results)]), None if info is None else outputs[-1]
 
 
 def _has_rules(backward: Backward, operands: Any, results: Any) -> bool:
@@ -200,8 +201,11 @@ def _remember(context: Any, backward: Backward, operands: Arrays, results: Array
     """What the backward pass needs."""
     arrays = (*operands, *results) if backward.gufunc is not None else operands
     context.rule = backward
-    context.values = [None if torch.is_tensor(x) else x for x in arrays]
-    tensors = tuple([x if torch.is_tensor(x) else None for x in arrays])
+    tensors = arrays
+    context.values = None  # of what is no tensor
+    if not all(isinstance(x, torch.Tensor) for x in arrays):
+        tensors = tuple([x if isinstance(x, torch.Tensor) else None for x in arrays])
+        context.values = [None if isinstance(x, torch.Tensor) else x for x in arrays]
     context.save_for_backward(*tensors)
     if forward_ad._current_level >= 0:
         context.save_for_forward(*tensors)
@@ -212,6 +216,8 @@ def _remember(context: Any, backward: Backward, operands: Arrays, results: Array
 
 def _saved(context: Any) -> Arrays:
     """The operands and results that it remembers."""
+    if context.values is None:
+        return context.saved_tensors
     return tuple(
         x if x is not None else value for x, value in zip(context.saved_tensors, context.values, strict=True)
     )
@@ -220,9 +226,6 @@ def _saved(context: Any) -> Arrays:
 def _differentiated(context: Any, grads: Arrays) -> Arrays:
     """The gradients of the operands."""
     rule, arrays = context.rule, _saved(context)
-    first_only = not torch.is_grad_enabled()  # nobody wants a second derivative
-    if first_only:
-        arrays, grads = (tuple(map(_detached, x)) for x in (arrays, grads))
     operands, results = arrays[: len(rule.inputs)], arrays[len(rule.inputs) :]
     answers: list[Any] = [None] * len(operands)
     if all(x is None for x in grads):
@@ -230,7 +233,7 @@ def _differentiated(context: Any, grads: Arrays) -> Arrays:
     needed = context.needs_input_grad[-len(operands) :]
     wanted = tuple([i for i, x in enumerate(needed) if x])
     found = None
-    if rule.gufunc is None or (first_only and not any(map(is_followed, grads))):
+    if rule.gufunc is None or (not torch.is_grad_enabled() and not any(map(is_followed, grads))):
         found = rule.gradients(operands, results, grads, wanted)
     if found is None:
         namespace = namespace_of_all("backward", {"results": results[0]})
