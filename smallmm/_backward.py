@@ -14,7 +14,7 @@ from ._composition import MOST_RECORDED, Composition
 from ._fuse import Fused, fuse
 from ._fused_plan import Plan, structure
 from ._reverse import gradients_of_inputs
-from ._shapes import core_dimensions
+from ._shapes import core_dimensions, dtype_of
 
 # Orders on a device up to which one kernel of all steps takes less time than kernels of single ones (H200)
 MOST_ON_DEVICE = 16
@@ -47,7 +47,7 @@ class Backward:
         """Whether all steps have rules for operands of such dtypes."""
         key = wanted, tuple([getattr(x, "dtype", type(x)) for x in operands])
         if key not in self._recordable:
-            given = tuple(i for i, x in enumerate(results) if x is not None and is_smooth(x))
+            given = tuple(i for i, x in enumerate(results) if x is not None and dtype_of(x).kind in "fcV")
             fused = self._pass(given, wanted)
             arrays = (*operands, *(results if self.gufunc is not None else ()), *(results[i] for i in given))
             try:
@@ -151,8 +151,3 @@ def _steps_of(composition: Composition) -> Callable[..., Any]:
         return [record.as_symbol(x) for x in composition.run(record.namespace(record), symbols)]
 
     return steps
-
-
-def is_smooth(x: Any) -> bool:
-    """Whether a tensor may have a derivative."""
-    return bool(x.is_floating_point() or x.is_complex())

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 # What `_core.Prepared` takes as it is, beside arrays with DLPack's exchange API
 PREPARED = frozenset((np.ndarray, *NUMBERS, *np.sctypeDict.values()))
 
+_NO_RULES = "a derivative is wanted, and not all steps have one in one pass"
 _TOO_LARGE = "a matrix is larger than the kernels take"
 
 
@@ -121,6 +122,8 @@ class Fused(FunctionOfStacks):
         batch = self._batch(operands)
         matrices = int(np.prod(batch, dtype=np.int64))
         program, why = self._program_for(plan, operands)
+        if not self._has_rules(plan, operands, options):
+            program, why = None, _NO_RULES
         details: dict[str, Any] = {"tile": 0, "temporaries": 0, "flops": 0.0, "saved": 0.0, "kernels": ()}
         fused = program is not None
         if isinstance(program, DeviceProgram):
@@ -172,6 +175,16 @@ class Fused(FunctionOfStacks):
             details.get("shared", 0),
             details.get("block", 0),
         )
+
+    def _has_rules(self, plan: Plan, operands: list[Any], options: dict[str, Any]) -> bool:
+        """Whether derivatives, if they are wanted, are computed in one pass."""
+        wanted = tuple(i for i, x in enumerate(operands) if wants_gradient(x))
+        if not wanted:
+            return True
+        from ._backward import backward_of_plan  # which is wanted by few
+
+        results = [np.broadcast_to(np.zeros((), x.dtype), x.shape) for x in plan.results]
+        return backward_of_plan(self, plan, options).is_recordable(operands, results, wanted)
 
     # --- recording ---
 
@@ -229,8 +242,6 @@ class Fused(FunctionOfStacks):
     def _program_for(self, plan: Plan, operands: list[Any]) -> tuple[Any, str]:
         """The program, or None and why there is none."""
         for name, x in zip(self._names, operands, strict=True):
-            if wants_gradient(x):
-                return None, f"a derivative with respect to {name} is wanted"
             if library_of(x).is_traced(x):
                 return None, f"{name} is traced by its library"
         if current() is not None or any(map(on_device, operands)):
@@ -244,8 +255,8 @@ class Fused(FunctionOfStacks):
         met = None if options or out is not None else self._met_before(arrays)
         if met is not None:
             return met[0], *self._by_one_kernel(*met[:2], list(arrays), met[2], (), {})
-        tracked = next((x for x in arrays if wants_gradient(x)), None) if out is None else None
-        if tracked is not None:
+        tracked = next((x for x in arrays if wants_gradient(x)), None)
+        if tracked is not None and out is None:
             recorded = library_of(tracked).recorded_program(self, arrays, options)
             if recorded is not None:
                 return recorded
@@ -254,7 +265,7 @@ class Fused(FunctionOfStacks):
         plan = self._plan(operands, options)
         foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
         outs = self._outs(plan, out, batch, foreign)
-        program, why_not = self._program_for(plan, operands)
+        program, why_not = (None, _NO_RULES) if tracked is not None else self._program_for(plan, operands)
         settings = current()
         if program is None:
             if settings is not None:

@@ -211,3 +211,98 @@ def test_wrong():
     strange.add(lambda x: 5, (None,), {}, 1, 0, None, None)
     with pytest.raises(TypeError):
         strange(x)
+
+
+def test_tensors(torch, arrays, unprepared):
+    """As NumPy's arrays; results are tensors, which keep the memory of NumPy's alive."""
+    a, x = map(torch.from_numpy, arrays)
+    for _ in range(3):
+        found = scaled(a, x, 2.0)
+        assert type(found) is torch.Tensor
+        np.testing.assert_array_equal(found.numpy(), scaled(*arrays, 2.0))
+        result, info = solved.ex(a, x)
+        assert type(info) is type(result.x) is torch.Tensor
+        single = solved(a[0], x[0]).y
+        assert (type(single), single.shape) == (torch.Tensor, ())
+        assert single == result.y[0]
+        np.testing.assert_array_equal(
+            scaled(a, x[::2].repeat(2, 1), 2), scaled(a.numpy(), x[::2].repeat(2, 1).numpy(), 2)
+        )
+    assert len(unprepared) == 3  # a float, an int, and what fails
+    kept = [scaled(a, x, float(i)) for i in range(100)]
+    gc.collect()
+    for i, y in enumerate(kept):
+        np.testing.assert_array_equal(y.numpy(), scaled(*arrays, float(i)))
+    y = kept[1]
+    y.add_(1)  # its own memory
+    assert not torch.equal(y, scaled(a, x, 1.0))
+
+
+def test_tensors_out(torch, arrays, unprepared):
+    a, x = map(torch.from_numpy, arrays)
+    expected = scaled(*arrays, 2.0)
+    scaled(a, x, 2.0)
+    seen = len(unprepared)
+    out = torch.empty(6, 4, dtype=torch.float64)
+    assert scaled(a, x, 2.0, out=out) is out
+    np.testing.assert_array_equal(out.numpy(), expected)
+    solved(a, x)
+    given = torch.empty_like(out), torch.empty(6, dtype=torch.float64)
+    assert solved(a, x, out=given).y is given[1]
+    assert solved(a, x, out=(None, given[1])).y is given[1]
+    assert len(unprepared) == seen + 1
+    own = x.clone()
+    assert scaled(a, own, 2.0, out=own) is own  # by Python, since it is read, too
+    np.testing.assert_array_equal(own.numpy(), expected)
+    with pytest.raises(ValueError, match="out"):
+        scaled(a, x, 2.0, out=torch.empty(5, 4, dtype=torch.float64))
+
+
+def test_tensors_that_are_left_to_python(torch, arrays, unprepared):
+    a, x = map(torch.from_numpy, arrays)
+    scaled(a, x, 2.0)
+    seen = len(unprepared)
+    z = a + 1j * a
+    scaled(z, x, 2.0)
+    for conj in (z.conj(), torch.zeros_like(z).conj()):
+        expected = scaled(conj.resolve_conj().numpy(), x.numpy(), 2.0)
+        np.testing.assert_array_equal(scaled(conj, x, 2.0).resolve_conj().numpy(), expected)
+    assert len(unprepared) == seen + 3
+    assert scaled(a[:0], x[:0], 2.0).shape == (0, 4)
+    mapped = torch.vmap(lambda a, x: scaled(a, x, 2.0))(a, x)
+    np.testing.assert_allclose(mapped.numpy(), scaled(*arrays, 2.0), rtol=1e-14)
+    with torch.device("meta"):
+        assert scaled(torch.empty(3, 4, 4), torch.empty(3, 4), 2.0).is_meta
+
+
+def test_tensors_that_require_a_gradient(torch, arrays, unprepared):
+    a, x = map(torch.from_numpy, arrays)
+    tracked = x.clone().requires_grad_()
+    for _ in range(3):
+        result = scaled(a, tracked, 2.0)
+        (gradient,) = torch.autograd.grad(result.sum(), tracked)
+        expected = 2 * a.sum(dim=-2)
+        torch.testing.assert_close(gradient, expected)
+        assert result.grad_fn.name() == "RecordedBackward"  # one node for all steps
+    with torch.no_grad():
+        assert not scaled(a, tracked, 2.0).requires_grad
+    a[2] = 0
+    with pytest.raises(smallmm.LinAlgError, match="1 of 6") as caught:
+        solved(a, tracked)
+    assert caught.value.info.ravel().tolist() == [0, 0, 1, 0, 0, 0]
+    y, info = solved.ex(a, tracked)
+    assert info.ravel().tolist() == [0, 0, 1, 0, 0, 0]
+    (gradient,) = torch.autograd.grad(y.y[torch.tensor([0, 1, 3])].sum(), tracked)
+    assert gradient[[0, 1, 3]].isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["matrix_norm", "trace", "cond", "pinv", "rcond", "matrix_rank", "expm"])
+def test_compositions_of_tensors(torch, rng, name):
+    a = rng.standard_normal((7, 4, 4))
+    a = a @ a.mT + np.eye(4)
+    function = getattr(smallmm, name)
+    expected = function(a)
+    for _ in range(20):
+        found = function(torch.from_numpy(a))
+        assert type(found) is torch.Tensor
+        np.testing.assert_array_equal(found.numpy(), expected)

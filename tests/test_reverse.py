@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from random_programs import random_numbers, random_program
 
 import smallmm
 from smallmm import fuse
@@ -200,3 +201,42 @@ def test_steps_without_a_rule_are_refused(rng):
     backward = Backward("f", [2], [2], lambda a: [smallmm.backward_error(a, a, a)])
     with pytest.raises(TypeError, match="backward_error has no derivative"):
         backward.gradients([x], (), (x[:, 0],), (0,))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_functions_beside_autograd(torch, seed, monkeypatch):
+    """PyTorch's derivative of each step is the oracle."""
+    rng = np.random.default_rng(seed)
+    from smallmm._adapters import torch_operators
+
+    in_one_pass = torch_operators.recorded_program
+    compared = 0
+    for _ in range(60):
+        case = random_program(rng, "dddD")
+        function = fuse(case.function, case.signature)
+        arrays = [torch.from_numpy(x) for x in case.inputs(rng, (3,))]
+        weights, found = [], []
+        for recorded in (in_one_pass, lambda *x: None):
+            monkeypatch.setattr(torch_operators, "recorded_program", recorded)
+            tracked = [x.clone().requires_grad_() for x in arrays]
+            results = function.ex(*tracked)[0]
+            weights = weights or [torch.from_numpy(random_numbers(rng, x.shape, x.numpy(force=True).dtype))
+                                  for x in results]  # fmt: skip
+            smooth = [(x, w) for x, w in zip(results, weights, strict=True) if x.requires_grad]
+            given = None
+            if smooth:
+                given = torch.autograd.grad(
+                    [x for x, _ in smooth], tracked, [w for _, w in smooth], allow_unused=True
+                )
+                given = [torch.zeros_like(x) if g is None else g for g, x in zip(given, tracked, strict=True)]
+            found.append(given)
+        if any(x is None for x in found):  # constant, or so for PyTorch
+            continue
+        compared += 1
+        for x, y in zip(*found, strict=True):
+            usable = y.isfinite()  # vectors of equal eigenvalues have no derivative
+            scale = max(1.0, float(y[usable].abs().max())) if usable.any() else 1.0
+            text = case.describe()
+            undefined = ~x.isfinite() if "eig" in text or "svd" in text else torch.zeros_like(usable)
+            assert bool((torch.isclose(x, y, rtol=1e-8, atol=1e-8 * scale) | undefined | ~usable).all()), text
+    assert compared > 30

@@ -65,6 +65,6 @@ def summed(xp: Any, gradient: Any, shape: tuple[int, ...]) -> Any:
     extra = gradient.ndim - len(shape)
     axes = (
         *range(extra),
-        *(i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] > 1),
+        *(i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] != 1),
     )
     return xp.reshape(xp.sum(gradient, axis=axes), shape) if axes else gradient

@@ -17,7 +17,7 @@ import torch
 from torch.autograd import forward_ad
 
 from .. import _core
-from .._backward import Backward, backward_of, backward_of_plan, is_smooth
+from .._backward import Backward, backward_of, backward_of_plan
 from .._composition import Composition
 from .._errors import explain_failure, wrong_dtype
 from .._shapes import (
@@ -209,7 +209,7 @@ def _remember(context: Any, backward: Backward, operands: Arrays, results: Array
     context.save_for_backward(*tensors)
     if forward_ad._current_level >= 0:
         context.save_for_forward(*tensors)
-    if constant := [x for x in results if x is not None and not is_smooth(x)]:
+    if constant := [x for x in results if x is not None and not _is_smooth(x)]:
         context.mark_non_differentiable(*constant)
     context.set_materialize_grads(False)
 
@@ -250,7 +250,7 @@ def _along(context: Any, tangents: Arrays) -> Arrays:
     arrays = tuple(map(_without_tangent, _saved(context)))
     operands, results = arrays[: gufunc.nin], arrays[gufunc.nin :]
     namespace = namespace_of_all("jvp", {"results": results[0]})
-    smooth = [i for i, x in enumerate(results) if is_smooth(x)]
+    smooth = [i for i, x in enumerate(results) if _is_smooth(x)]
     moved = [i for i, t in enumerate(tangents) if t is not None]
     found: list[int] = []  # operands that have a gradient and a tangent
 
@@ -284,6 +284,10 @@ def _with_mapped_first(gufunc: Any, in_dims: Arrays, operands: Arrays) -> Arrays
 
 def _widened(x: Any, count: int) -> Any:
     return x.reshape((x.shape[0], *(1,) * count, *x.shape[1:]))
+
+
+def _is_smooth(x: torch.Tensor) -> bool:
+    return x.is_floating_point() or x.is_complex()
 
 
 def _without_tangent(x: Any) -> Any:

@@ -25,13 +25,14 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "cuda")]
 
 from matrices import deficient, extreme, good, good_definite, normal, not_finite  # noqa: E402
-from random_programs import random_program  # noqa: E402
+from random_programs import random_numbers, random_program  # noqa: E402
 from test_compositions import FUNCTIONS as COMPOSITIONS  # noqa: E402
 from test_linalg_calls import FUNCTIONS as OF_ONE_AND_B  # noqa: E402
 from test_linalg_calls import OF_MATRICES, WITH_B  # noqa: E402
 
 import smallmm  # noqa: E402
 from smallmm import cuda  # noqa: E402
+from smallmm._backward import backward_of_plan  # noqa: E402
 
 MOST = 4000  # matrices
 _NO_NAMESPACE = re.compile("no array API namespace|not a supported array type")  # smallmm's own arrays
@@ -187,6 +188,35 @@ def of_programs(rng, _):
     return Case(program.describe(), function.ex, draw, cores, program.tolerance / eps, function)
 
 
+def of_backward_passes(rng, _):
+    """Of fused functions, as one pass: of the operands and the gradients of the results."""
+    while True:
+        program = random_program(rng, "fdFD")
+        function = smallmm.fuse(program.function, program.signature)
+        examples = program.inputs(rng, (1,))
+        plan = function._plan(function._operands(examples), {})
+        backward = backward_of_plan(function, plan, {})
+        given = [i for i, x in enumerate(plan.results) if x.dtype.kind in "fc"]
+        wanted = tuple(range(len(examples)))
+        results = [np.zeros((1, *plan.results[i].shape), plan.results[i].dtype) for i in given]
+        if given and backward.is_recordable(examples, results, wanted):
+            break
+
+    def draw(rng, count):
+        grads = [random_numbers(rng, (count, *x.shape[1:]), x.dtype) for x in results]
+        return [*program.inputs(rng, (count,)), *grads]
+
+    def call(*arrays):
+        grads = dict(zip(given, arrays[len(examples) :], strict=True))
+        all_grads = [grads.get(i) for i in range(len(backward.outputs))]
+        return tuple(backward.gradients(arrays[: len(examples)], (), all_grads, wanted))
+
+    cores = tuple(x.ndim - 1 for x in (*examples, *results))
+    eps = np.finfo(np.float32 if program.tolerance > 1e-6 else np.float64).eps
+    one_pass = backward._pass(tuple(given), wanted)
+    return Case(program.describe(), call, draw, cores, 100 * program.tolerance / eps, one_pass)
+
+
 KINDS = [of_matrices, of_matrices, of_rectangles, of_products, of_compositions, of_diagonals]
 
 
@@ -337,7 +367,9 @@ class Run:
             print(seed, flush=True)
         rng = np.random.default_rng(seed)
         dtype = str(rng.choice(DTYPES, p=[0.35, 0.35, 0.15, 0.15]))
-        kind = of_programs if rng.random() < self.share else KINDS[rng.integers(len(KINDS))]
+        programs = [of_programs, of_backward_passes]
+        kinds = programs if rng.random() < self.share else KINDS
+        kind = kinds[rng.integers(len(kinds))]
         case = kind(rng, dtype)
         ways = [str(rng.choice(list(LAYOUTS))) for _ in case.cores]
         for _ in range(calls):
