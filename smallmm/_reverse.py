@@ -27,9 +27,13 @@ def gradients_of_inputs(record: Record, results: Sequence[Any], grads: Gradients
         step.unless = None  # of what a tile leaves out there would be no derivative
         if step.name not in _CONSTANT and any(x.value in depends for x in step.operands):
             depends.update(step.results)
+    copied = {step.results[0]: _source(step) for step in steps if step.label == "copy"}
     found: dict[Value, Any] = {}
 
     def add(view: View, gradient: Any) -> None:
+        while view.value in copied:  # made where the operand is not dense: bits do not depend on that
+            source = copied[view.value]
+            view = View(source.value, source.operations + view.operations)
         if gradient is not None and view.value in depends:
             whole = _of_whole(view, gradient)
             known = found.get(view.value)
@@ -44,6 +48,12 @@ def gradients_of_inputs(record: Record, results: Sequence[Any], grads: Gradients
             for i in wanted:
                 add(step.operands[i], answers[i])
     return [found.get(x) for x in record.inputs]
+
+
+def _source(step: Step) -> View:
+    """What a step copies."""
+    (view,) = step.operands
+    return View(view.value, view.operations[:-1]) if step.target.operations else view
 
 
 # --- views -------------------------------------------------------------------------------------------------
@@ -223,7 +233,6 @@ def _error(xp: Any, x: Any) -> Any:
 
 
 _ELEMENTWISE: dict[str, Callable[..., tuple[Any, ...]]] = {
-    "copy": lambda xp, g, r, x: (g,),
     "negative": lambda xp, g, r, x: (-g,),
     "absolute": lambda xp, g, r, x: (g * xp.sign(x),),
     "sqrt": lambda xp, g, r, x: (g / _conj(2.0 * r),),

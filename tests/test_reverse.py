@@ -135,7 +135,7 @@ def test_against_differences(name, dtype, rng):
 def test_every_function_has_a_case_and_a_rule():
     from smallmm import _core
 
-    assert {*_ELEMENTWISE, *_CONSTANT} == set(_core.functions)
+    assert {*_ELEMENTWISE, *_CONSTANT, "copy"} == set(_core.functions)
     assert set(_ELEMENTWISE) <= set(OF_NUMBERS)
 
 
@@ -161,6 +161,18 @@ def test_backward_pass_of_a_backward_pass(name, rng):
     expected = weighted(grad, (value(STEP) - value(-STEP)) / (2 * STEP))
     along = weighted(found[0], moved) + weighted(found[1], other)
     np.testing.assert_allclose(along, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_bits_do_not_depend_on_strides(rng):
+    """Where a matrix that is not dense is copied first."""
+    x, g = rng.standard_normal((40, 3, 3)), rng.standard_normal((40, 9))
+    function = lambda a: np.cumsum(a) * (a.mT @ a).reshape(-1) + a.T.ravel()  # noqa: E731
+    found = []
+    for own in (x, np.ascontiguousarray(x.mT).mT, np.repeat(x, 2, -1)[..., ::2]):
+        _, backward = backward_pass(function, "x", [own])
+        found.append(backward.gradients([own], (), (g,), (0,))[0])
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
 
 
 def test_equal_arguments_share_the_gradient(rng):
