@@ -12,7 +12,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "cuda"), str(Path(__file__).parent)]
 
 import exchange  # noqa: E402
 from checks import raised  # noqa: E402
-from programs import same  # noqa: E402
+from programs import normal, same  # noqa: E402
 from test_convolution import CASES, LAYOUTS, in_layout, operands  # noqa: E402
 
 import smallmm  # noqa: E402
@@ -61,6 +61,17 @@ def convolutions():
     empty = cuda.to_device(x[:, :, :0]), given[1]
     assert without_a_plan(smallmm.conv2d, *empty).shape == (5, 2, 0, 4, 4, 4)
     assert smallmm.explain("conv2d", *given).kernel.startswith("smm_matmul_tiled")
+
+
+def contractions():
+    a, b = normal((5, 4, 3), np.float32), normal((3, 2), np.float32)
+    for x, y, axes in ((a, b, 1), (a, b, ((-1,), (0,))), (a, a[0], ([1, 2], [0, 1])), (a, b, ((2,), 0))):
+        given = cuda.to_device(x), cuda.to_device(y)
+        result = without_a_plan(lambda x, y, k=axes: smallmm.tensordot(x, y, k), *given)
+        same(result, smallmm.tensordot(x, y, axes))
+    given = cuda.to_device(a), cuda.to_device(b)
+    assert "axes is 1.0" in str(raised(smallmm.tensordot, *given, 1.0)), "which is equal to what was met"
+    assert "expected 3 elements along axis 1" in str(raised(smallmm.tensordot, *given, ((2,), (1,))))
 
 
 def main():
