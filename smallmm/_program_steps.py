@@ -58,8 +58,9 @@ class _Text(NamedTuple):
         m, n, k = sizes
         problem = {"op": name, "dtype": _core.dtypes[dtype], "m": m, "n": n, "k": k}
         several = {"kernel": self.kernel, "lanes": max(lanes, 2), "threads": WARP}
-        grid = _core.cuda_plan(problem, 1 << 30, several)  # a thread might have all of it in registers
-        assert grid is not None
+        # a thread might have all of it in registers, or, for the kernel, too much of it
+        while (grid := _core.cuda_plan(problem, 1 << 30, several)) is None:
+            several["lanes"] *= 2
         rows = min(m, n)
         busy = m * n * (self.weight * rows + 2 * k) * -(-rows // lanes) * lanes // rows
         waiting = (40 * rows * rows if self.sweeps else 10 * rows) * (lanes - 1)
@@ -74,6 +75,7 @@ _TEXTS_OF_ELEMENTS = {
     "LSTSQ": _Text("lstsq_shared", "lstsq_step.cuh", 0, 4, sweeps=True),
     **dict.fromkeys(_LDL, _Text("ldl_lanes", "ldl_step.cuh", 0, 1)),
     "EXPM": _Text("expm_shared", "expm_step.cuh", 0, 30),
+    "LU_RCOND": _Text("refinement_lanes", "rcond_step.cuh", 0, 3),
 }
 _TEXTS = {
     **_TEXTS_OF_ELEMENTS,

@@ -74,6 +74,19 @@ def contractions():
     assert "expected 3 elements along axis 1" in str(raised(smallmm.tensordot, *given, ((2,), (1,))))
 
 
+def conditions():
+    """Singular and tiny matrices, those with a NaN, and others, in every lane."""
+    for dtype, n in ((np.float32, 2), (np.float64, 9), (np.float64, 32), (np.complex64, 5), (np.complex128, 17)):
+        a = normal((9, n, n), dtype)
+        a[1], a[2, 0, 0], a[3, 1] = 0, np.nan, a[3, 0]
+        a[4] *= np.asarray(8 * np.finfo(dtype).tiny, dtype)
+        for order in (1, np.inf):
+            result = without_a_plan(lambda a, k=order: smallmm.rcond(a, k), cuda.to_device(a))
+            same(result, smallmm.rcond(a, order))
+            assert cuda.to_host(result)[1] == 0
+            assert np.isnan(cuda.to_host(result)[2])
+
+
 def main():
     exchange.install()
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
