@@ -12,7 +12,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "cuda"), str(Path(__file__).parent)]
 
 import exchange  # noqa: E402
 from checks import raised  # noqa: E402
-from programs import normal, same  # noqa: E402
+from programs import normal, positive, same  # noqa: E402
 from test_convolution import CASES, LAYOUTS, in_layout, operands  # noqa: E402
 
 import smallmm  # noqa: E402
@@ -76,7 +76,13 @@ def contractions():
 
 def conditions():
     """Singular and tiny matrices, those with a NaN, and others, in every lane."""
-    for dtype, n in ((np.float32, 2), (np.float64, 9), (np.float64, 32), (np.complex64, 5), (np.complex128, 17)):
+    for dtype, n in (
+        (np.float32, 2),
+        (np.float64, 9),
+        (np.float64, 32),
+        (np.complex64, 5),
+        (np.complex128, 17),
+    ):
         a = normal((9, n, n), dtype)
         a[1], a[2, 0, 0], a[3, 1] = 0, np.nan, a[3, 0]
         a[4] *= np.asarray(8 * np.finfo(dtype).tiny, dtype)
@@ -85,6 +91,21 @@ def conditions():
             same(result, smallmm.rcond(a, order))
             assert cuda.to_host(result)[1] == 0
             assert np.isnan(cuda.to_host(result)[2])
+
+
+def norms():
+    """By products and by powers, of elements whose powers are no normal numbers, too."""
+    for dtype in (np.float32, np.float64, np.complex64):
+        x = normal((9, 5), dtype)
+        x[1], x[2, 0], x[3] = 0, np.nan, x[3] * np.asarray(np.finfo(dtype).max / 64, dtype)
+        x[4] *= np.asarray(np.finfo(dtype).tiny, dtype)
+        for order in (3, 2.5, -1.5, -3):
+            given = cuda.to_device(x)
+            result = without_a_plan(lambda x, k=order: smallmm.vector_norm(x, axis=-1, ord=k), given)
+            same(result, smallmm.vector_norm(x, axis=-1, ord=order))
+    a = positive(4, (6,), np.float64)
+    result = without_a_plan(lambda a: smallmm.powm(a, 0.3, assume_a="sym"), cuda.to_device(a))
+    same(result, smallmm.powm(a, 0.3, assume_a="sym"))
 
 
 def main():
