@@ -42,14 +42,13 @@ def compiled(
     results: list[Any],
     layouts: list[tuple[int, ...]],
     columns: int,
-    leaves_out: bool = True,
 ) -> Description:
     """The program.
 
     results: symbols. layouts: the strides of the core dimensions of each input. columns: of info, 0 if no
-    step can fail. leaves_out: whether steps may be left out that no matrix of a tile needs.
+    step can fail.
     """
-    return _Compiler(record, layouts).program(results, columns, leaves_out)
+    return _Compiler(record, layouts).program(results, columns)
 
 
 def program_of(description: Description) -> Any:
@@ -91,7 +90,7 @@ class _Compiler:
             self.layouts[value] = strides
             self.inputs.append((index, value.dtype, value.shape, strides))
 
-    def program(self, results: list[Any], columns: int, leaves_out: bool) -> Description:
+    def program(self, results: list[Any], columns: int) -> Description:
         outputs = []
         views: Counter[Value] = Counter(x.view.value for x in results)
         copied = []
@@ -117,7 +116,7 @@ class _Compiler:
             first = len(self.steps)
             for step in steps:
                 self._add(step)
-            if view is not None and leaves_out:
+            if view is not None:
                 self._leave_out(view, first)
         for x, index, strides in copied:
             self._copy(x.view, x.shape, index, strides, x.dtype)

@@ -197,7 +197,8 @@ def sums(xp: Any, x: Any) -> Any:
     k = x.shape[-1]
     if k > CHUNK:
         whole = k - k % CHUNK
-        parts = sums(xp, xp.reshape(x[..., :whole], (*x.shape[:-1], whole // CHUNK, CHUNK)))
+        chunks = x[..., :whole] if whole < k else x  # a part of what is recorded would be copied
+        parts = sums(xp, xp.reshape(chunks, (*x.shape[:-1], whole // CHUNK, CHUNK)))
         return sums(xp, xp.concat([parts, sums(xp, x[..., whole:])[..., None]], axis=-1))
     if x.ndim > 1 and (xp is np or (k < CHUNK and hasattr(xp, "unless"))):  # `_long` looks for whole chunks
         return matvec(x, ones(xp, k, x))  # a column of one large product: the same order, and faster

@@ -196,7 +196,22 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, axes: Any = 2, *, out: Any = None
     """
     op = "tensordot"
     operands = array_of(op, "x1", x1), array_of(op, "x2", x2)
-    shapes = [tuple(x.shape) for x in operands]
+    shapes = tuple(operands[0].shape), tuple(operands[1].shape)
+    key = repr(axes), shapes  # in which 1.0 is not 1
+    subscripts = _tensordots.get(key)
+    if subscripts is None:
+        subscripts = _subscripts_of(op, axes, shapes)
+        if len(_tensordots) >= _MOST_MET:
+            _tensordots.clear()
+        _tensordots[key] = subscripts
+    answer = _contract(op, subscripts, operands, None, out, None, "K", "safe", False)
+    return np.asarray(answer) if isinstance(answer, np.generic) else answer  # as NumPy's
+
+
+_tensordots: dict[Any, str] = {}  # by axes and shapes: the subscripts
+
+
+def _subscripts_of(op: str, axes: Any, shapes: Sequence[tuple[int, ...]]) -> str:
     dims = [len(shape) for shape in shapes]
     if sum(dims) > len(ascii_letters):
         raise ValueError(
@@ -212,7 +227,7 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, axes: Any = 2, *, out: Any = None
         labels[1][j] = labels[0][i]
     once = [x for some, others in (labels, labels[::-1]) for x in some if x not in others]
     left, right = ("".join(some) for some in labels)
-    return contraction(op, f"{left},{right}->{''.join(once)}", operands, out=out)
+    return f"{left},{right}->{''.join(once)}"
 
 
 def _summed_axes(op: str, axes: Any, dims: Sequence[int]) -> list[tuple[int, int]]:
@@ -301,7 +316,8 @@ def _plain_product(subscripts: Any, a: Any, b: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _known_product(subscripts: str, a: int, b: int) -> tuple[Any, int, int]:
-    """The product, how many dimensions lead in both operands, and which of the second is summed over."""
+    """The product, how many dimensions lead in both operands, and which of the second is summed over. A
+    second operand without the leading ones is one for all."""
     none = None, 0, 0
     found = re.fullmatch(
         r"(\.{3})?([a-zA-Z]*),(\.{3})?([a-zA-Z]*)->(\.{3})?([a-zA-Z]*)", subscripts.replace(" ", "")
@@ -312,19 +328,14 @@ def _known_product(subscripts: str, a: int, b: int) -> tuple[Any, int, int]:
     if len(set(dots)) > 1 or (not dots[0] and (a, b) != (len(x), len(y))) or a < len(x) or b < len(y):
         return none
     lead = x[:-2]
-    if (
-        (dots[0] and lead)
-        or len(set(x)) < len(x)
-        or len(x) < 2
-        or not y.startswith(lead)
-        or not z.startswith(lead)
-    ):
+    if (dots[0] and lead) or len(set(x)) < len(x) or len(x) < 2 or not z.startswith(lead):
         return none
+    shared = len(lead) if y.startswith(lead) else 0
     i, j = x[-2], x[-1]
-    y, z = y[len(lead) :], z[len(lead) :]
+    y, z = y[shared:], z[len(lead) :]
     if len(y) == 2 and y[0] == j and y[1] not in x and z == i + y[1]:
-        return _products.matmul, len(lead), -2
-    return (_products.matvec, len(lead), -1) if y == j and z == i else none
+        return _products.matmul, shared, -2
+    return (_products.matvec, shared, -1) if y == j and z == i else none
 
 
 # --- fused ---------------------------------------------------------------------------------------------

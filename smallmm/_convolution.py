@@ -102,14 +102,11 @@ def conv2d(
     >>> smallmm.conv2d(x, w)[0, 0, 0, 0]
     np.float64(27.0)
     """
-    key: Any = None
-    plain: Any = x  # for the type checker: of an array_like no more is known
-    if type(x) is np.ndarray and type(w) is np.ndarray and out is None and plain.dtype in _PLAIN:
-        options = repr((layout, stride, padding, dilation, groups))  # in which True is not 1
-        key = plain.shape, w.shape, plain.dtype, w.dtype, options
-        met = _met.get(key)
-        if met is not None and current() is None:
-            return met.of_arrays(plain, w)
+    key = _key(x, w, (layout, stride, padding, dilation, groups)) if out is None else None
+    met = _met.get(key) if key else None
+    answer = met.of_met(x, w) if met is not None else NotImplemented
+    if answer is not NotImplemented:
+        return answer
     layout = one_of("conv2d", "layout", layout, _LAYOUTS)
     operands = {name: array_of("conv2d", name, a) for name, a in (("x", x), ("w", w))}
     for name, a in operands.items():
@@ -132,7 +129,7 @@ def conv2d(
     if hasattr(out, "shape") and tuple(out.shape) != expected:
         raise ValueError(f"conv2d: out has shape {tuple(out.shape)}; expected {expected}")
     result = call("conv2d", composition, operands, out, {})
-    if key and key[2] == key[3]:
+    if key:
         if len(_met) >= _MOST_MET:
             _met.clear()
         _met[key] = composition
@@ -192,6 +189,8 @@ class _Convolution(Composition):
         )
         size["C"] = filters
         self.core = tuple(size[letter] for letter in layout)
+        axes = tuple(layout.index(letter) for letter in "NCHW")
+        self.words = axes, groups, self.stride, self.dilation, self.before  # what a launch is told
         try:
             self.batch = broadcast_shapes(x[:-4], w[:-4])
         except ValueError:
@@ -215,13 +214,11 @@ class _Convolution(Composition):
 
     def _launch(self, library: Any, stream: int, x: Any, w: Any, y: Any, labels: tuple[str, ...]) -> bool:
         """On arrays of a device, whose dtypes are one. False: y overlaps another."""
-        axes = tuple(self.layout.index(letter) for letter in "NCHW")
-        words = (axes, self.groups, self.stride, self.dilation, self.before)
-        launched = _core.device_convolve(stream, x, w, y, *words, labels=labels)
+        launched = _core.device_convolve(stream, x, w, y, *self.words, labels=labels)
         if launched is None:
             dense = library.empty(tuple(w.shape), np.dtype(str(w.dtype).rpartition(".")[2]))
             dense[...] = w
-            launched = _core.device_convolve(stream, x, dense, y, *words, labels=labels)
+            launched = _core.device_convolve(stream, x, dense, y, *self.words, labels=labels)
         return bool(launched)
 
     def _composed(self, xp: Any, x: Any, w: Any) -> Any:
@@ -281,8 +278,10 @@ class _Convolution(Composition):
         np.copyto(out, result, casting="same_kind")
         return out
 
-    def of_arrays(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """Of arrays of these shapes, and of one dtype that is computed as it is."""
+    def of_met(self, x: Any, w: Any) -> Any:
+        """Of arrays for which this was made, as `_key` tells them. NotImplemented: the call looks closer."""
+        if type(x) is not np.ndarray:
+            return _core.device_convolve_new(x, w, self.batch + self.core, *self.words)
         result = np.empty(self.batch + self.core, x.dtype)
         self._run(_aligned(x), _aligned(w), result)
         return result
@@ -308,7 +307,21 @@ class _Convolution(Composition):
         return a.reshape(*outer, self.groups, c // self.groups, h, w)
 
 
-_met: dict[Any, _Convolution] = {}  # by shapes, dtypes and options
+_met: dict[Any, _Convolution] = {}  # by what `_key` tells
+
+
+def _key(x: Any, w: Any, options: tuple[Any, ...]) -> Any:
+    """What calls have in common that one composition serves: of NumPy's arrays of one dtype that is computed
+    as it is, and of arrays of a device. None for others."""
+    if type(x) is not type(w):
+        return None
+    if type(x) is np.ndarray:
+        if x.dtype != w.dtype or x.dtype not in _PLAIN or current() is not None:
+            return None
+    elif not on_device(x) or not on_device(w):
+        return None
+    words = repr(options)  # in which True is not 1
+    return type(x), x.dtype, w.dtype, tuple(x.shape), tuple(w.shape), words
 
 
 def _aligned(a: np.ndarray) -> np.ndarray:

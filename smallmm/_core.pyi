@@ -121,6 +121,17 @@ def device_convolve(  # False: y overlaps; None: filters whose elements are not 
     before: tuple[int, int],
     labels: tuple[str, ...],
 ) -> bool | None: ...
+def device_convolve_new(  # NotImplemented: it is not for this path
+    x: Any,
+    w: Any,
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    groups: int,
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    before: tuple[int, int],
+    /,
+) -> Any: ...
 def device_of(x: Any, label: str, /) -> tuple[int, str, tuple[int, ...]]: ...
 def device_empty(shape: tuple[int, ...], dtype: str, device: int, stream: int, /) -> tuple[Any, int]: ...
 def device_program(

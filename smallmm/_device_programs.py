@@ -23,7 +23,7 @@ class DeviceProgram:
 
     def __init__(self, record: Record, results: list[Any], columns: int) -> None:
         layouts = [dense_strides(x.shape, x.dtype) for x in record.inputs]
-        self.described = compiled(record, results, layouts, columns, leaves_out=False)
+        self.described = compiled(record, results, layouts, columns)
         self.name = record.name
         self._launches: dict[tuple[bool, ...], _Launches] = {}
 

@@ -27,16 +27,16 @@ from ._symbols import Symbol, record_of
 _NO_KERNEL = "a step has no kernel"
 MOST_RECORDS = 64  # of a function, for shapes and dtypes that it has met
 
-# Element-wise functions with the bits of NumPy's
-_AS_NUMPY = frozenset(
+# Element-wise functions with the bits of NumPy's, or that compositions take from smallmm on the host, too
+_AS_ON_HOST = frozenset(
     [
         *("copy", "negative", "absolute", "sqrt", "floor", "ceil", "sign", "exponent", "add", "subtract"),
-        *("multiply", "divide", "scaled", "minimum", "maximum", "copysign", "where"),
+        *("multiply", "divide", "scaled", "minimum", "maximum", "copysign", "where", "power"),
         *("less", "less_equal", "equal", "not_equal"),
     ]
 )
 _THREADS_THAT_FACTOR, _THREADS = 2, 4  # of large stacks (AMD EPYC of family 26, November 2026)
-_MOST_STEPS = 64  # of a composition: with more it repeats what single matrices may do without
+_MOST_STEPS = 72  # of a composition: with more it repeats what single matrices may do without
 
 
 class Plan:
@@ -128,7 +128,7 @@ def _plan_of(composition: Composition, operands: Sequence[np.ndarray]) -> Plan |
     except (TypeError, ValueError, NotImplementedError):
         return None
     plan = Plan(record, results, tuple, with_info=False)
-    own = all(x.kind != "map" or (x.name in _AS_NUMPY and x.dtype not in COMPLEX) for x in plan.steps)
+    own = all(x.kind != "map" or (x.name in _AS_ON_HOST and x.dtype not in COMPLEX) for x in plan.steps)
     return plan if own and len(plan.steps) <= _MOST_STEPS else None
 
 

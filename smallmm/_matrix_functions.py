@@ -24,6 +24,7 @@ from ._composition import (
 from ._errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, refuse_complex, shown
 from ._options import flag, integer
 from ._products import batched_matmul
+from ._record import power
 from ._shapes import is_complex
 from ._spectra import eigh_ex
 from ._svd import svd_ex
@@ -399,9 +400,8 @@ def powm(a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: Any 
 
     Notes
     -----
-    ``V diag(w**p) V^T``, with the w and V of `eigh`. About 11 n^3 operations per matrix. The powers of
-    eigenvalues are NumPy's, or on a GPU those of the caller's library. Bits do not depend on the batch, the
-    neighbours, strides or threads.
+    ``V diag(w**p) V^T``, with the w and V of `eigh`. About 11 n^3 operations per matrix. Bits do not depend
+    on the batch, the neighbours, strides or threads.
 
     Examples
     --------
@@ -535,7 +535,7 @@ def _powers(p: float, xp: Any, w: Any) -> tuple[Any, Any, Any]:
         w, undefined = _nonnegative(xp, w)
     else:
         undefined = w <= 0
-    return xp.abs(w) ** (p / 2), signs, undefined
+    return power(xp, xp.abs(w), p / 2), signs, undefined
 
 
 def _nonnegative(xp: Any, w: Any) -> tuple[Any, Any]:

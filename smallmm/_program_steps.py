@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._compile import CALL, CONSTANT, CONVERT, MAP, TEMPORARY, Description
+from ._compile import CALL, CONSTANT, CONVERT, MAP, TEMPORARY, UNLESS, Description
 from ._record import BOOL, COMPLEX, FLOATS, INT32, INTEGERS, real_of
 from ._shapes import is_bfloat16
 
 WARP = 32
+VECTOR = 16  # bytes of the widest access
 
 _FUNCTIONS = {number: (name, count) for name, (number, count) in _core.functions.items()}
 _OPERATIONS = tuple(_core.operations)
@@ -57,9 +58,10 @@ class _Text(NamedTuple):
         """Bytes of scratch, and operations with those of threads that wait."""
         m, n, k = sizes
         problem = {"op": name, "dtype": _core.dtypes[dtype], "m": m, "n": n, "k": k}
-        several = {"kernel": self.kernel, "lanes": max(lanes, 2), "threads": WARP}
-        grid = _core.cuda_plan(problem, 1 << 30, several)  # a thread might have all of it in registers
-        assert grid is not None
+        several: dict[str, Any] = {"kernel": self.kernel, "lanes": max(lanes, 2), "threads": WARP}
+        # a thread might have all of it in registers, or, for the kernel, too much of it
+        while (grid := _core.cuda_plan(problem, 1 << 30, several)) is None:
+            several["lanes"] *= 2
         rows = min(m, n)
         busy = m * n * (self.weight * rows + 2 * k) * -(-rows // lanes) * lanes // rows
         waiting = (40 * rows * rows if self.sweeps else 10 * rows) * (lanes - 1)
@@ -74,6 +76,7 @@ _TEXTS_OF_ELEMENTS = {
     "LSTSQ": _Text("lstsq_shared", "lstsq_step.cuh", 0, 4, sweeps=True),
     **dict.fromkeys(_LDL, _Text("ldl_lanes", "ldl_step.cuh", 0, 1)),
     "EXPM": _Text("expm_shared", "expm_step.cuh", 0, 30),
+    "LU_RCOND": _Text("refinement_lanes", "rcond_step.cuh", 0, 3),
 }
 _TEXTS = {
     **_TEXTS_OF_ELEMENTS,
@@ -119,6 +122,7 @@ class Step(NamedTuple):
     operations: int
     text: tuple[str, ...] = ()  # of a function that it calls
     in_registers: bool = True  # if each thread has a matrix
+    leaves_out: int = 0  # so many steps after it, on a condition that its last line opens
 
 
 class Steps:
@@ -144,7 +148,7 @@ class Steps:
             if _is_complex(dtype):
                 space, text = _elements_of(dtype)
                 function = f"{space}::map_{name}"
-        else:
+        elif kind == CONVERT:
             function, count = f"converted<{c_type(_type(to))}, {c_type(_type(source))}>", 1
         m, n, _ = sizes
         extents = (n, m, *own)
@@ -155,6 +159,9 @@ class Steps:
         places = [
             self._place(x, index_of("e", *merged(extents, strides), i), space) for i, x in enumerate(operands)
         ]
+        if kind == UNLESS:
+            line = f"if (some_is_zero<{prod(extents)}>([&](int e) {{ return {places[0]}; }}, lane)) {{"
+            return Step([line], uses, 0, prod(extents), leaves_out=which)
         arguments = ", ".join(places[1 : 1 + count])
         lines = [
             "#pragma unroll INNER",
@@ -205,6 +212,9 @@ class Steps:
                 views.append("Missing{}")
                 continue
             value, offset, row, col, outer = x
+            if name == "MATMUL" and not space and self._is_ones(value):
+                views.append(f"Ones<{c_type(_part(dtype))}>{{}}")
+                continue
             pairs = space if _is_complex(dtype) and element == "number" else ""
             size = self._bytes(value, pairs)
             steps = [step // size for step in outer]
@@ -234,6 +244,17 @@ class Steps:
         operations = runs * (n * n * (n // 3 + 2 * k) if factors else n * n * k)
         return Step(lines, uses, scratch * _part(dtype).itemsize, operations)
 
+    def _is_ones(self, value: int) -> bool:
+        x = self.values[value]
+        return x.kind == CONSTANT and not x.is_complex and bool((x.array == 1).all())
+
+    def _has_vectors(self, operand: Any, m: int, k: int) -> bool:
+        """Whether each row of k numbers is whole vectors of memory."""
+        value, offset, row, col, outer = operand
+        size = self._bytes(value, "")
+        steps = (offset, k * size, *outer, row if m > 1 else 0)
+        return bool(k) and col == size and not any(step % VECTOR for step in steps)
+
     def _product(
         self,
         sizes: Any,
@@ -246,21 +267,21 @@ class Steps:
     ) -> Step:
         m, n, k = sizes
         a, b, alpha, _, c = views
+        sums_rows = n == 1 and (a.startswith("Ones"), b.startswith("Ones")) == (False, True)
+        sums_rows = sums_rows and lanes > 1 and self._has_vectors(operands[0], m, k)
         beta = self.values[operands[3][0]].array if operands[3] else np.zeros(1)
         if beta is None or beta.any():
             raise NotFused("no kernel of a program adds beta C to a product")
         if k > _DEEP:
             raise NotFused(f"a product is a sum of {k} terms")
-        rows, cols = _tile_of(m, n, k, runs, lanes)
+        rows, cols = (1, 1) if sums_rows else _tile_of(m, n, k, runs, lanes)
         down, across = -(-m // rows), -(-n // cols)
         tile = f"e % {across} * {cols}" if cols > 1 or across > 1 else "0"
         row = f"e / {across} % {down} * {rows}" if runs > 1 else f"e / {across} * {rows}"
         lines = ["#pragma unroll UNROLL", f"for (int e = lane; e < {runs * down * across}; e += LANES) {{"]
         lines += [f"    const int r = e / {across * down};"] if runs > 1 else []
-        lines += [
-            f"    product_tile<{m}, {n}, {k}, {rows}, {cols}>({a}, {b}, {alpha}, {c}, {row}, {tile});",
-            "}",
-        ]
+        product = f"product_tile<{m}, {n}, {k}, {rows}, {cols}>({a}, {b}, {alpha}, {c}, {row}, {tile})"
+        lines += [f"    {f'sum_row<{k}>({a}, {alpha}, {c}, {row})' if sums_rows else product};", "}"]
         rounds = -(-runs * down * across // lanes)
         work = rounds * k * (rows * cols + (rows + cols if lanes > 1 else 0))
         return Step(lines, uses, 0, work * lanes * (4 if function else 1), function)
@@ -322,6 +343,8 @@ def values_of(program: Description) -> list[Value]:
             dtypes[i], counts[i] = array.dtype, array.size
     complex_steps = set()
     for kind, which, _, dtype, to, source, _, _, operands in program.steps:
+        if kind == UNLESS:  # of a value that an earlier step writes
+            continue
         for place, x in enumerate(operands):
             if x is None:
                 continue

@@ -5,15 +5,15 @@ A program is described by `_compile.Description`, for inputs that are dense. How
 a `Layout` of each.
 """
 
+from collections import Counter
 from typing import NamedTuple
 
 from ._compile import CONSTANT, TEMPORARY, Description
-from ._program_steps import WARP, NotFused, Step, Steps, Value, c_type, index_of, merged, values_of
+from ._program_steps import VECTOR, WARP, NotFused, Step, Steps, Value, c_type, index_of, merged, values_of
 from ._record import COMPLEX
 from ._shapes import arithmetic
 
 LANES = (1, 2, 4, 8, 16, 32)
-VECTOR = 16  # bytes of the widest access
 
 # Words of values, and operations that may be written out, of a kernel whose threads have a matrix each. What
 # is beyond the 255 registers spills to the L1 cache, which up to here takes less time than sharing a matrix
@@ -125,6 +125,7 @@ class _Writer:
                 lines.append(f"    {self._array(i)};")
             elif i in at:
                 lines.append(f"    {kind} *const v{i} = reinterpret_cast<{kind} *>(mine + {at[i]});")
+        ends: Counter[int] = Counter(number + x.leaves_out for number, x in enumerate(steps) if x.leaves_out)
         for number, step in enumerate(steps):
             own = ["MEET();", *step.lines]
             if step.scratch:
@@ -135,6 +136,7 @@ class _Writer:
                     else f"#define SCRATCH(X, count) X *const scratch = reinterpret_cast<X *>(mine + {place})"
                 )
                 own = [define, *own, "#undef SCRATCH"]
+            own += ["}"] * ends[number]
             lines += [x if x.startswith("#") else f"    {x}" for x in own]
         return [*lines, "}"]
 
@@ -221,7 +223,7 @@ class _Writer:
         """The kernel with so many threads of each matrix, and what it seems to cost; None: it cannot be."""
         steps = self.steps.texts(lanes)
         loaded = [i for i in self.inputs if i not in self.ones]
-        operations = sum(x.operations for x in steps)
+        operations = sum(x.operations for x in _usual(steps))
         if lanes == 1:
             at, end = _one_after_another({i: self._bytes(i) for i in loaded})
             out, end_of_outputs = _one_after_another({i: self._bytes(i) for i in self.outputs})
@@ -336,6 +338,12 @@ class _Writer:
         return Kernel("\n".join(text) + "\n", lanes, threads, threads // lanes, shared, self._strided())
 
 
+def _usual(steps: list[Step]) -> list[Step]:
+    """Those that are not left out where a step leaves out others."""
+    left_out = {number + i for number, x in enumerate(steps) for i in range(1, x.leaves_out + 1)}
+    return [x for number, x in enumerate(steps) if number not in left_out]
+
+
 def _kernel_lines(body: list[str]) -> list[str]:
     head = [
         'extern "C" __global__ void __launch_bounds__(THREADS)',
@@ -386,11 +394,11 @@ def _placed(
     alive: dict[int, tuple[int, int]], sizes: dict[int, int], steps: list[Step]
 ) -> tuple[dict[int, int], int]:
     """Offsets of values, and of the scratch of step s at key -1 - s, each in the first gap that is free as
-    long as it lives."""
+    long as it lives; large ones first, between which small ones would leave gaps."""
     lives = {**alive, **{-1 - s: (s, s) for s, step in enumerate(steps) if step.scratch}}
     sizes = {**sizes, **{-1 - s: -(-x.scratch // VECTOR) * VECTOR for s, x in enumerate(steps)}}
     at: dict[int, int] = {}
-    for i, (first, last) in lives.items():
+    for i, (first, last) in sorted(lives.items(), key=lambda x: -sizes[x[0]]):
         others = sorted((at[j], at[j] + sizes[j]) for j in at if lives[j][0] <= last and lives[j][1] >= first)
         ends = [0]
         for begin, end in others:

@@ -8,6 +8,7 @@ the C core, `_unfused` runs it as separate calls on arrays of any library.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -442,15 +443,28 @@ def stand_in(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def elementwise(name: str, *arrays: np.ndarray) -> Any:
-    """A function of functions.def on NumPy arrays of one dtype."""
-    arrays = tuple(np.array(x, order="C") for x in np.broadcast_arrays(*arrays))
-    result = np.empty(arrays[0].shape, arrays[0].dtype)
-    number = _core.dtypes.index(NUMBERS[result.dtype])
+    """A function of functions.def on NumPy arrays of one dtype, which broadcast."""
+    dense = [
+        x if x.flags.c_contiguous and x.flags.aligned else np.array(x, order="C")
+        for x in map(np.asarray, arrays)
+    ]
+    (result,), _ = _program_of(name, dense[0].dtype)(*dense)
+    return result
+
+
+@cache
+def _program_of(name: str, dtype: np.dtype) -> Any:
+    number = _core.dtypes.index(NUMBERS[dtype])
     which, count = _core.functions[name]
     values = (*((0, 0, None) for _ in range(count)), (1, 0, None))
     operands = tuple((i, 0, 0, 0, ()) for i in (count, *range(count)))
     step = (1, which, 0, number, 0, 0, (1, 1, 1), (), operands)
-    given = tuple((i, result.dtype, (), ()) for i in range(count))
-    program = _core.Program(values, (step,), given, ((count, result.dtype, (), ()),), ())
-    (result,), _ = program(*arrays)
-    return result
+    given = tuple((i, dtype, (), ()) for i in range(count))
+    return _core.Program(values, (step,), given, ((count, dtype, (), ()),), ())
+
+
+def power(xp: Any, x: Any, y: float) -> Any:
+    """x^y, of x that are not negative: on the host, and in programs, smallmm's own powers."""
+    if xp is not np or y in (-1, 0.5, 1, 2):  # which are operations that are rounded once
+        return x**y
+    return elementwise("power", x, np.asarray(y, x.dtype))

@@ -546,6 +546,16 @@ class TestTensordot:
         for axes in ((range(2), range(2)), np.array([[0, 1], [0, 1]]), (np.arange(2), (0, 1)), np.array(2)):
             assert_same_bits(smallmm.tensordot(a, a, axes), expected)
 
+    def test_one_matrix_for_all(self, rng, number):
+        a, b = normal(rng, (2, 5, 4, 3), number), normal(rng, (3, 6), number)
+        for _ in range(2):  # the second call knows what the first found
+            assert_same_bits(smallmm.tensordot(a, b, 1), smallmm.matmul(a, b))
+            assert_same_bits(smallmm.einsum("abcd,de->abce", a, b), smallmm.matmul(a, b))
+            assert_same_bits(smallmm.einsum("abcd,d->abc", a, b[:, 0]), smallmm.matvec(a, b[:, 0]))
+            assert type(smallmm.tensordot(b, b, 2)) is np.ndarray
+            with pytest.raises(TypeError, match=r"axes is 1\.0; expected an integer"):
+                smallmm.tensordot(a, b, 1.0)
+
     def test_one_element_broadcasts_not(self):
         with pytest.raises(ValueError, match=r"tensordot: x2 has shape \(3, 4\); expected 1 elements"):
             smallmm.tensordot(np.ones((2, 1)), np.ones((3, 4)), 1)

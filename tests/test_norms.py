@@ -116,6 +116,24 @@ class TestVectorNorm:
             r, vector_norm(x, order).astype(np.longdouble), 100 + 40 * abs(order if abs(order) < inf else 0)
         )
 
+    @pytest.mark.parametrize("order", [3, 4, 7, 8, -2, -3, 2.5])
+    def test_few_units_of_error(self, dtype, order, rng):
+        x = normal(rng, (200, 4), dtype)
+        assert_close(smallmm.vector_norm(x, axis=-1, ord=order), vector_norm(x, order), 12)
+
+    @pytest.mark.parametrize("order", [3, 8, 60, -3, 2.5, 0.3, -1.5])
+    def test_one_power_for_all_calls(self, dtype, order, rng):
+        """The first calls, of NumPy's operations; those of a program; single vectors; in a fused function."""
+        x, info = normal(rng, (50, 11), dtype), np.finfo(dtype)
+        x[1], x[2], x[3], x[4, 0] = 0, info.max / 8, x[3] * info.tiny, np.nan
+        first = smallmm.vector_norm(x, axis=-1, ord=order)
+        for _ in range(12):
+            assert_same_bits(smallmm.vector_norm(x, axis=-1, ord=order), first)
+        single = np.array([smallmm.vector_norm(row, ord=order) for row in x])
+        assert_same_bits(single, first)
+        fused = smallmm.fuse("(n)->()")(lambda x: smallmm.vector_norm(x, ord=order))
+        assert_same_bits(fused(x), first)
+
     def test_of_large_and_small(self, dtype):
         info = np.finfo(dtype)
         for size in (info.max / 8, info.tiny):

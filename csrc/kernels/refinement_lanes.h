@@ -107,7 +107,7 @@ static void KERNEL(lu_rcond_lanes)(const smm_call *call, intptr_t first, intptr_
         const intptr_t count = least(LANES, last - q);
         vec norm;
         lanes_load(t->lu, &call->lu_rcond.a, q, n, n, count);
-        lanes_load(&norm, &call->lu_rcond.norm, q, 1, 1, count);
+        lanes_load(&norm, &call->lu_rcond.norm_a, q, 1, 1, count);
         const vec info = lu_look(call, &call->lu_rcond.pivots, t->lu, t->reciprocals, t->pivots, q, count);
         mask nan = is_not_number(norm) | lane_greater(lane_set(0), info);
         for (intptr_t e = 0; e < n * n; e++) nan |= is_not_number(t->lu[e]);

@@ -110,7 +110,7 @@ static void KERNEL(lu_rcond_numbers)(const smm_call *call, intptr_t first, intpt
         const intptr_t count = least(LANES, last - q);
         vec norm;
         KERNEL(numbers_load)(t->lu, &call->lu_rcond.a, q, n, n, count);
-        lanes_load(&norm, &call->lu_rcond.norm, q, 1, 1, count);
+        lanes_load(&norm, &call->lu_rcond.norm_a, q, 1, 1, count);
         numbers_get_pivots(call, &call->lu_rcond.pivots, q, t->lu, &t->s, count);
         const vec info = t->s.info;
         mask nan = is_not_number(norm) | lane_greater(lane_set(0), info);

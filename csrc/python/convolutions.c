@@ -216,6 +216,17 @@ static smm_cuda_status explain_device(smm_detour *detour, const smm_convolution 
     return SMM_CUDA_OK;
 }
 
+/* Launch it, or describe the launch to who asks. */
+static smm_cuda_status run_device(const device_convolution *d, int device, void *stream) {
+    smm_detour *detour = smm_current_detour;
+    if (detour && detour->take_device) return explain_device(detour, &d->c, device);
+    smm_cuda_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = smm_cuda_convolve(&d->c, device, stream);
+    Py_END_ALLOW_THREADS;
+    return status;
+}
+
 /* device_convolve(stream, x, w, y, axes, groups, stride, dilation, before, labels=()): `axes` are the places of N, C, H
  * and W among the last four dimensions of x and y. Python has checked the shapes. False if y overlaps x or w; None if
  * the elements of a filter do not follow each other at one distance. */
@@ -256,15 +267,7 @@ static PyObject *device_convolve(PyObject *Py_UNUSED(module), PyObject *args, Py
     } else if (is_empty(&d.x[2].x)) {
         result = Py_NewRef(Py_True);
     } else {
-        smm_detour *detour = smm_current_detour;
-        smm_cuda_status status;
-        if (detour && detour->take_device) {
-            status = explain_device(detour, &d.c, device);
-        } else {
-            Py_BEGIN_ALLOW_THREADS;
-            status = smm_cuda_convolve(&d.c, device, (void *)stream);
-            Py_END_ALLOW_THREADS;
-        }
+        const smm_cuda_status status = run_device(&d, device, (void *)stream);
         launched = !status;
         if (status)
             smm_raise_cuda(status);
@@ -281,7 +284,56 @@ end:
     return result;
 }
 
+/* A new array of this shape for the result of open arrays. NULL: an exception is set. */
+static PyObject *new_result(device_convolution *d, PyObject *shape) {
+    int64_t sizes[SMM_MOST_AXES];
+    const int ndim = (int)PyTuple_GET_SIZE(shape);
+    for (int i = 0; i < ndim; i++) sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
+    if (PyErr_Occurred()) return NULL;
+    const DLTensor wanted = {.device = d->x[0].x.device, .ndim = ndim, .dtype = d->x[0].x.dtype, .shape = sizes};
+    return smm_new_array(d->x[0].api, wanted, &d->x[2]);
+}
+
+/* device_convolve_new(x, w, shape, axes, groups, stride, dilation, before): the result, of this shape, of arrays with
+ * DLPack's C exchange API, on their library's current stream. NotImplemented: Python must look closer. */
+static PyObject *device_convolve_new(PyObject *Py_UNUSED(module), PyObject *args) {
+    device_convolution d = {0};
+    smm_axis *rows = &d.c.rows, *columns = &d.c.columns;
+    Py_ssize_t groups;
+    PyObject *arrays[2], *shape;
+    int axis[4];
+    if (!PyArg_ParseTuple(args, "OOO!(iiii)n(nn)(nn)(nn)", &arrays[0], &arrays[1], &PyTuple_Type, &shape, &axis[0],
+                          &axis[1], &axis[2], &axis[3], &groups, &rows->stride, &columns->stride, &rows->dilation,
+                          &columns->dilation, &rows->before, &columns->before))
+        return NULL;
+    for (int i = 0; i < 2; i++)
+        if (!smm_exchange(arrays[i], &d.x[i]) || d.x[i].api != d.x[0].api || d.x[i].x.ndim < 4 ||
+            smm_is_followed(arrays[i]))
+            Py_RETURN_NOTIMPLEMENTED;
+    const DLTensor *x = &d.x[0].x;
+    const bool takes = x->dtype.code == kDLFloat && (x->dtype.bits == 32 || x->dtype.bits == 64);
+    d.size = x->dtype.bits / 8;
+    if (!takes || groups < 1 || PyTuple_GET_SIZE(shape) > SMM_MOST_AXES || !take_terms(&d)) Py_RETURN_NOTIMPLEMENTED;
+    if (smm_configure_cuda() < 0) return NULL;
+    PyObject *result = new_result(&d, shape);
+    if (!result) return NULL;
+    void *stream = NULL;
+    const int device = x->device.device_id;
+    if (!describe_device(&d, axis, groups)) {
+        Py_DECREF(result);
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    if (is_empty(&d.x[2].x)) return result;
+    bool done = !d.x[0].api->current_work_stream(kDLCUDA, device, &stream);
+    const smm_cuda_status status = done ? run_device(&d, device, stream) : SMM_CUDA_OK;
+    if (status) smm_raise_cuda(status);
+    if (status) done = false;
+    if (!done) Py_CLEAR(result);
+    return result;
+}
+
 static PyMethodDef methods[] = {
+    {"device_convolve_new", device_convolve_new, METH_VARARGS, NULL},
     {"device_convolve", (PyCFunction)(void (*)(void))device_convolve, METH_VARARGS | METH_KEYWORDS, NULL},
     {"convolve", convolve, METH_VARARGS,
      "convolve(x, w, y, kernel, stride, dilation, before, /)\n--\n\nConvolve x (..., N, G, C, H, W) with w (..., G, K, "

@@ -87,7 +87,7 @@ static double estimate(const inverse *b) {
 
 static void lu_rcond(const smm_call *call, intptr_t q) {
     smm_lu_factors f = {.dtype = call->dtype, .n = call->n};
-    const double norm = get(&call->lu_rcond.norm, f.dtype, q, 0, 0);
+    const double norm = get(&call->lu_rcond.norm_a, f.dtype, q, 0, 0);
     smm_lu_given(&call->lu_rcond.a, &call->lu_rcond.pivots, &f, q);
     double rcond = f.n ? 0 : 1;
     bool is_nan = isnan(norm);

@@ -96,7 +96,7 @@ static double estimate(const inverse *b) {
 static void lu_rcond(const smm_call *call, intptr_t q) {
     const smm_dtype t = call->dtype, real = smm_dtypes[t].real;
     smm_number_factors f = {.dtype = t, .n = call->n};
-    const double norm = get(&call->lu_rcond.norm, real, q, 0, 0);
+    const double norm = get(&call->lu_rcond.norm_a, real, q, 0, 0);
     smm_given_numbers(&call->lu_rcond.a, &call->lu_rcond.pivots, &f, q);
     double rcond = f.n ? 0 : 1;
     bool is_nan = isnan(norm);

@@ -203,6 +203,30 @@ def test_programs(name, arch):
     assert (kernel.lanes > 1) == ("larger" in name)
 
 
+def test_steps_that_are_left_out():
+    """What is only for sums that are no normal numbers, where a warp has none; its arithmetic is not counted
+    either when the threads of a matrix are chosen."""
+    kernel = kernel_of_program(smallmm.fuse("(n)->()")(smallmm.vector_norm), ((256,),), "flat", ["f4"])
+    assert kernel.text.count("if (some_is_zero<1>(") == 1
+    assert (
+        kernel.text.index("map_sqrt") < kernel.text.index("some_is_zero") < kernel.text.index("map_exponent")
+    )
+    assert "sum_row<64>" in kernel.text
+    assert kernel.text.count("Ones<float>{}") == 2, "of sums of sums"
+    assert kernel.lanes == 4
+    assert kernel.shared <= 32 * (2 * 256 * 4 + 600), "two vectors of each matrix, and numbers"
+    cubin, *_ = _core.cuda_build_program(kernel.text, 90)
+    assert cubin[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize(("n", "dtype", "most"), [(4, "f4", 0), (32, "f8", 0), (17, "c16", 16)])
+def test_condition_numbers_in_programs(n, dtype, most):
+    kernel = kernel_of_program(smallmm.fuse("(n,n)->()")(smallmm.rcond), ((n, n),), "flat", [dtype])
+    cubin, log, _ = _core.cuda_build_program(kernel.text, 90)
+    assert cubin[:4] == b"\x7fELF"
+    assert sum(map(int, re.findall(r"(\d+) bytes spill stores", log))) <= most, log
+
+
 @pytest.mark.parametrize(
     ("function", "most"),
     [

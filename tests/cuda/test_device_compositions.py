@@ -14,6 +14,8 @@ SAME_BITS = [
     "matrix_norm, 1",
     "matrix_norm, -inf",
     "vector_norm, inf",
+    "vector_norm, 3",
+    "powm",
     "trace",
     "matrix_power, 5",
     "matrix_power, -3",

@@ -73,6 +73,12 @@ def test_compositions(emulated):
     emulated("compositions.py")
 
 
+@pytest.mark.parametrize("part", ["convolutions", "contractions", "conditions", "norms"])
+def test_calls_that_were_met(emulated, part):
+    """Of arrays with DLPack's C exchange API, as PyTorch's."""
+    emulated("direct.py", part)
+
+
 def test_captures(emulated):
     """What a CUDA graph cannot have."""
     emulated("capture.py")

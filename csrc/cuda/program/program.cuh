@@ -155,5 +155,13 @@ template <int COUNT, class X> inline void store_numbers(X *to, const X (&from)[C
     }
 }
 
+/* Whether one of COUNT numbers is 0 in a matrix of the warp: else its steps that are for such matrices are left out. */
+template <int COUNT, class Numbers> inline bool some_is_zero(Numbers number, int lane) {
+    bool zero = false;
+#pragma unroll INNER
+    for (int e = lane; e < COUNT; e += LANES) zero |= number(e) == 0;
+    return __any_sync(~0u, zero);
+}
+
 #include "elementwise.cuh"
 #include "steps.cuh"

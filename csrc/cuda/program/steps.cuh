@@ -9,7 +9,10 @@ template <class X_, int ROW, int COL> struct View {
     X *first;
     X &operator()(int i, int j = 0) const { return first[i * ROW + j * COL]; }
 };
-struct Missing {}; /* an operand that the step does not have */
+struct Missing {};               /* an operand that the step does not have */
+template <class X> struct Ones { /* one that is not read */
+    X operator()(int, int = 0) const { return 1; }
+};
 
 inline double multiply_add(double x, double y, double z) { return __fma_rn(x, y, z); }
 inline float multiply_add(float x, float y, float z) { return __fmaf_rn(x, y, z); }
@@ -70,6 +73,25 @@ inline void product_tile(A a, B b, Alpha alpha, C c, int i, int j) {
 #pragma unroll
         for (int s = 0; s < COLS; s++)
             if ((M % ROWS == 0 || i + r < M) && (N % COLS == 0 || j + s < N)) c(i + r, j + s) = times(alpha, sum[r][s]);
+}
+
+/* Element i of C = alpha A times a column of ones. Rows of A are whole vectors, in which they are read: the rows of
+ * neighbouring threads begin in the same bank of shared memory, where threads wait for each other at each read. */
+template <int K, class A, class Alpha, class C> inline void sum_row(A a, Alpha alpha, C c, int i) {
+    typedef typename C::X X;
+    constexpr int WIDE = 16 / sizeof(X);
+    struct alignas(16) Wide {
+        X x[WIDE];
+    };
+    const Wide *const row = reinterpret_cast<const Wide *>(&a(i, 0));
+    X sum = 0;
+#pragma unroll 4
+    for (int k = 0; k < K / WIDE; k++) {
+        const Wide wide = row[k];
+#pragma unroll
+        for (int e = 0; e < WIDE; e++) sum = k || e ? sum + wide.x[e] : wide.x[e];
+    }
+    c(i) = times(alpha, sum);
 }
 
 /* --- triangular systems --- */

@@ -19,6 +19,8 @@ FUNCTIONS = {
     "cond, 1": lambda a: smallmm.cond(a, 1),
     "matrix_rank": smallmm.matrix_rank,
     "matrix_rank, tol": lambda a: smallmm.matrix_rank(a, 0.25),
+    "rcond": smallmm.rcond,
+    "rcond, inf": lambda a: smallmm.rcond(a, np.inf),
     "trace": smallmm.trace,
     "matrix_power": lambda a: smallmm.matrix_power(a, 5),
     "matrix_power, -2": lambda a: smallmm.matrix_power(a, -2),
@@ -31,7 +33,7 @@ FUNCTIONS = {
 def main():
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
     _core.cuda_configure(os.environ["EMULATED_LIBRARY"].encode(), b"")
-    of_complex = ["matrix_norm", "matrix_norm, 1", "trace", "matrix_power"]
+    of_complex = ["matrix_norm", "matrix_norm, 1", "rcond", "rcond, inf", "trace", "matrix_power"]
     for dtype, names in ((np.float32, FUNCTIONS), (np.complex128, of_complex)):
         for n in (2, 5):
             a = positive(n, (3, 4), dtype)
