@@ -11,6 +11,7 @@ M. B. Giles, "Collected matrix derivative results for forward and reverse mode a
 (2008); S. F. Walter and L. Lehmann (2010) for QR; G. H. Golub and V. Pereyra (1973) for least squares.
 """
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -134,15 +135,20 @@ def _adjugate(xp: Any, a: Any, det: Any) -> Any:
     inverse, info = inv_ex(a)
     singular = (info != 0)[..., None, None]
 
+    def of_singular() -> Any:
+        """Of another matrix where it is regular, so that derivatives are finite."""
+        u, s, vh, _ = svd_ex(xp.where(singular, a, xp.tril(xp.ones_like(a))))
+        rows = xp.where(identity(xp, a.shape[-1], s) != 0, xp.ones_like(s)[..., None, :], s[..., None, :])
+        whole = _times(_scaled(adjoint(xp, vh), xp.prod(rows, axis=-1)), adjoint(xp, u))
+        return (_determinant(u) * _determinant(vh))[..., None, None] * whole
+
     def of_all() -> Any:
         """Both, each of what it has finite derivatives of."""
-        n = a.shape[-1]
-        one, other = identity(xp, n, a), xp.tril(xp.ones_like(a))
-        u, s, vh, _ = svd_ex(xp.where(singular, a, other))
-        rows = xp.where(identity(xp, n, s) != 0, xp.ones_like(s)[..., None, :], s[..., None, :])
-        whole = _times(_scaled(adjoint(xp, vh), xp.prod(rows, axis=-1)), adjoint(xp, u))
+        with xp.unless(info == 0) if hasattr(xp, "unless") else nullcontext():  # a function that is recorded
+            whole = of_singular()
+        one = identity(xp, a.shape[-1], a)
         regular = det[..., None, None] * inv_ex(xp.where(singular, one, a)).inverse
-        return xp.where(singular, (_determinant(u) * _determinant(vh))[..., None, None] * whole, regular)
+        return xp.where(singular, whole, regular)
 
     return library_of(info).if_any(singular, of_all, lambda: det[..., None, None] * inverse)
 

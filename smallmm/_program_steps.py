@@ -99,6 +99,12 @@ def _text_of(name: str, dtype: int) -> _Text | None:
     return (_TEXTS_OF_COMPLEX if _is_complex(dtype) else _TEXTS).get(name)
 
 
+# Functions whose code has branches, and calls for rare arguments. Their loops over shared memory are not
+# unrolled: that saves nothing, and NVRTC of CUDA 13 made wrong code of complex quotients, each fourth
+_WITH_BRANCHES = {
+    *("divide", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "erfc", "ndtr"),
+    *("power", "arctan2", "exponent", "scaled"),
+}
 _MOST_CONSTANTS = 4096
 _EMPTY = "an array has no elements in a matrix"
 
@@ -142,8 +148,11 @@ class Steps:
         if kind == CALL:
             return self._call(_OPERATIONS[which], form, dtype, sizes, own, operands, uses, lanes)
         space, text = _NOWHERE
+        unroll = "INNER"
         if kind == MAP:
             name, count = _FUNCTIONS[which]
+            if lanes > 1 and name in _WITH_BRANCHES:
+                unroll = "1"
             function = f"map_{name}<{c_type(_part(dtype))}>"
             if _is_complex(dtype):
                 space, text = _elements_of(dtype)
@@ -164,7 +173,7 @@ class Steps:
             return Step([line], uses, 0, prod(extents), leaves_out=which)
         arguments = ", ".join(places[1 : 1 + count])
         lines = [
-            "#pragma unroll INNER",
+            f"#pragma unroll {unroll}",
             f"for (int e = lane; e < {prod(extents)}; e += LANES) {places[0]} = {function}({arguments});",
         ]
         return Step(lines, uses, 0, prod(extents), text)

@@ -670,11 +670,8 @@ def test_complex_tensors(torch, rng):
     assert_same(tuple(x.numpy() for x in fused(*(x.conj() for x in tensors))), fused(h.conj(), y.conj()))
     h = tensors[0].requires_grad_()
     assert fused.explain(h, tensors[1]).fused
-    looks = fuse(lambda h: smallmm.det(h.conj().mT @ h), "(m,n)").explain(h)
-    assert (looks.fused, looks.why) == (
-        False,
-        "a derivative is wanted, and not all steps have one in one pass",
-    )
+    without = fuse(lambda h: h * smallmm.rcond(h.conj().mT @ h), "(m,n)").explain(h)
+    assert (without.fused, without.why[:23]) == (False, "a derivative is wanted,")
     assert torch.autograd.gradcheck(lambda x: fused(x, tensors[1][:2])[0], h[:2].detach().requires_grad_())
 
 
@@ -1281,8 +1278,7 @@ def test_torch_and_jax_arrays(torch, rng):
     state.x.sum().backward()
     assert x.grad.shape == x.shape
     explanation = smallmm.kalman_step.explain(x, *map(torch.from_numpy, arrays[1:]))
-    assert not explanation.fused
-    assert "derivative" in explanation.why
+    assert explanation.fused
 
 
 def test_numbers_beside_what_is_traced(rng):
@@ -1294,8 +1290,11 @@ def test_numbers_beside_what_is_traced(rng):
         np.testing.assert_allclose(smallmm.ridge(x.clone().requires_grad_(), y, number).detach(), expected)
     np.testing.assert_allclose(torch.vmap(lambda x, y: smallmm.ridge(x, y, 0.5))(x, y), expected)
     assert smallmm.ridge(x.to("meta"), y.to("meta"), 0.5).shape == expected.shape
-    with pytest.raises(TypeError, match="expected arrays of one library"):
-        smallmm.ridge(x.clone().requires_grad_(), b, 0.5)
+    tracked = x.clone().requires_grad_()
+    smallmm.ridge(tracked, b, 0.5).sum().backward()
+    found, tracked.grad = tracked.grad, None
+    smallmm.ridge(tracked, y, 0.5).sum().backward()
+    assert torch.equal(found, tracked.grad)
     jax = pytest.importorskip("jax")
     step = jax.jit(lambda x, y: smallmm.ridge(x, y, 0.5))
     np.testing.assert_allclose(step(a.astype("f4"), b.astype("f4")), expected, atol=1e-4)
